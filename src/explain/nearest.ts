@@ -9,18 +9,32 @@ const MOST_EDITS = 3;
  */
 export function edits(a: string, b: string, most = MOST_EDITS): number {
   if (Math.abs(a.length - b.length) > most) return most + 1;
+  // What both begin and end with needs no edit: most names of a cluster have much in common.
+  const shorter = Math.min(a.length, b.length);
+  let same = 0;
+  while (same < shorter && a.charCodeAt(same) === b.charCodeAt(same)) same += 1;
+  let ending = 0;
+  while (ending < shorter - same && a.charCodeAt(a.length - 1 - ending) === b.charCodeAt(b.length - 1 - ending)) {
+    ending += 1;
+  }
+  return editsOf(a.slice(same, a.length - ending), b.slice(same, b.length - ending), most);
+}
+
+function editsOf(a: string, b: string, most: number): number {
   let before: number[] = [];
   let last = Array.from({ length: b.length + 1 }, (_, i) => i);
   for (let i = 1; i <= a.length; i++) {
     const row = [i];
+    let least = i;
     for (let j = 1; j <= b.length; j++) {
       const isSame = a[i - 1] === b[j - 1];
       let fewest = Math.min((last[j] ?? 0) + 1, (row[j - 1] ?? 0) + 1, (last[j - 1] ?? 0) + (isSame ? 0 : 1));
       const isSwapped = i > 1 && j > 1 && a[i - 1] === b[j - 2] && a[i - 2] === b[j - 1];
       if (isSwapped) fewest = Math.min(fewest, (before[j - 2] ?? 0) + 1);
       row.push(fewest);
+      least = Math.min(least, fewest);
     }
-    if (Math.min(...row) > most) return most + 1;
+    if (least > most) return most + 1;
     [before, last] = [last, row];
   }
   return Math.min(last[b.length] ?? 0, most + 1);
@@ -42,16 +56,16 @@ export function nearest(name: string, candidates: Iterable<string>): string | un
 
 /**
  * The Service that was probably meant: with the nearest name in the same namespace, or of the same name in the nearest namespace. Others
- * are not compared: there may be very many.
+ * are not compared: there may be very many. `services`: their keys.
  */
-export function nearestService(key: string, services: Iterable<{ readonly key: string }>): string | undefined {
+export function nearestService(key: string, services: Iterable<string>): string | undefined {
   const slash = key.indexOf('/');
   const [namespace, name] = [key.slice(0, slash + 1), key.slice(slash)];
   const sameNamespace: string[] = [];
   const sameName: string[] = [];
-  for (const service of services) {
-    if (service.key.startsWith(namespace)) sameNamespace.push(service.key);
-    else if (service.key.endsWith(name)) sameName.push(service.key);
+  for (const each of services) {
+    if (each.startsWith(namespace)) sameNamespace.push(each);
+    else if (each.endsWith(name)) sameName.push(each);
   }
   return nearest(key, [...sameNamespace, ...sameName]) ?? sameName[0];
 }

@@ -12,7 +12,7 @@ import { WrongQuestion } from './wrong-question.ts';
 export function destinationOf(text: string, facts: ExplainFacts): Wanted {
   const parts = /^[a-z]+\/([^/:]+)\/([^/:]+)(?::([^/]*))?(?:\/(.*))?$/.exec(text);
   if (parts === null) {
-    const near = nearestService(text.slice(text.indexOf('/')), facts.objects.services());
+    const near = nearestService(text.slice(text.indexOf('/')), keysOf(facts.objects.services()));
     const meant = near === undefined ? '' : `; did you mean svc/${near}?`;
     throw new WrongQuestion(`TO ${text}: a Service is written svc/NAMESPACE/NAME, or svc/NAMESPACE/NAME:PORT${meant}`);
   }
@@ -43,7 +43,7 @@ function unknownService(key: string, facts: ExplainFacts): string {
   if (slices > 0) {
     return `Service ${key} is not served: it has EndpointSlices, but it is headless, of type ExternalName, another proxy's, or deleted`;
   }
-  const near = nearestService(key, facts.objects.services());
+  const near = nearestService(key, keysOf(facts.objects.services()));
   return near === undefined
     ? `no Service ${key}; headless Services and those of type ExternalName are not served`
     : `no Service ${key}; did you mean ${near}?`;
@@ -67,4 +67,8 @@ function whichPort(service: Service, asked: string | undefined, protocol: string
           ports.map(({ name }) => name).filter((name) => name !== ''),
         );
   return capital(near === undefined ? `${has}, not ${what}` : `${has}, not ${what}; did you mean svc/${key}:${near}?`);
+}
+
+function* keysOf(services: Iterable<Service>): Generator<string> {
+  for (const { key } of services) yield key;
 }

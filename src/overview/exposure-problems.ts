@@ -1,5 +1,5 @@
 /** What looks wrong with the ports and addresses at which a node answers from outside, as sentences that say what to do. Pure. */
-import { countText, firstOf, listText } from '../answers/words.ts';
+import { countText, firstOf } from '../answers/words.ts';
 import { type Address, type Cidr, cidrContains, type Family } from '../model/address.ts';
 import type { Service, ServiceKey } from '../model/objects.ts';
 import type { Frontend, ServicePort } from '../model/service-port.ts';
@@ -117,14 +117,21 @@ export function healthPortProblems({ port, checked, nodePortOf }: HealthPortUse,
   return problems;
 }
 
+/** A node port of a family. */
+export interface NodePort {
+  readonly family: Family;
+  readonly protocol: ServicePort['protocol'];
+  readonly port: number;
+}
+
 export interface NodeExposure {
   readonly mode: 'iptables' | 'ipvs' | 'nftables';
   readonly families: readonly ExposureFamily[];
-  readonly nodePorts: number;
+  readonly nodePorts: readonly NodePort[];
   /** Services of type LoadBalancer with node ports, whose addresses this node serves itself. */
   readonly spareNodePorts: readonly ServiceKey[];
-  /** External IPs and addresses of load balancers. */
-  readonly addresses: number;
+  /** Whether it serves an external IP or a load balancer's address of IPv4, the family of ARP. */
+  readonly hasV4Addresses: boolean;
   /** --ipvs-strict-arp */
   readonly strictArp: boolean;
 }
@@ -133,13 +140,21 @@ export interface NodeExposure {
 export function nodeProblems(node: NodeExposure): string[] {
   const problems: string[] = [];
   const { families, nodePorts, spareNodePorts, mode } = node;
-  const open = [...new Set(families.flatMap(({ nodePortAddresses }) => nodePortAddresses))].filter(isPublic);
-  if (nodePorts > 0 && open.length > 0) {
+  const open = families.flatMap(({ family, nodePortAddresses }) => {
+    const ports = nodePorts.filter((one) => one.family === family);
+    return ports.length === 0 ? [] : nodePortAddresses.filter(isPublic).map((address) => ({ address, ports }));
+  });
+  if (open.length > 0) {
+    // Both families of a Service have the same node port.
+    const count = new Set(open.flatMap(({ ports }) => ports.map(({ protocol, port }) => `${protocol} ${port}`))).size;
+    const addresses = [...new Set(open.map(({ address }) => address))];
     problems.push(
-      `${countText(nodePorts, 'node port')} ${nodePorts === 1 ? 'is' : 'are'} open at ${listText(open.slice(0, NAMES))}, which the internet may reach. Narrow them with --nodeport-addresses, or close them by a firewall.`,
+      `${countText(count, 'node port')} ${count === 1 ? 'is' : 'are'} open at ${firstOf(addresses, NAMES)}, which the internet may reach. Narrow them with --nodeport-addresses, or close them by a firewall.`,
     );
   }
-  if (nodePorts > 0 && families.some(({ localhostNodePorts }) => localhostNodePorts)) {
+  const isOnLoopback = ({ family, localhostNodePorts }: ExposureFamily) =>
+    localhostNodePorts && nodePorts.some((one) => one.family === family);
+  if (families.some(isOnLoopback)) {
     problems.push(
       'Node ports answer at 127.0.0.1 too. For that, net.ipv4.conf.all.route_localnet is 1, and rules of the agent keep other machines from 127.0.0.0/8 (CVE-2020-8558). If nobody uses them, set --iptables-localhost-nodeports=false.',
     );
@@ -150,7 +165,7 @@ export function nodeProblems(node: NodeExposure): string[] {
       `${firstOf(spareNodePorts, NAMES)} ${one ? 'has' : 'have'} node ports beside addresses of a load balancer that this node serves itself. Where the load balancer sends to these addresses, nobody needs the node ports: set spec.allocateLoadBalancerNodePorts to false and remove them.`,
     );
   }
-  if (mode === 'ipvs' && node.addresses > 0 && !node.strictArp) {
+  if (mode === 'ipvs' && node.hasV4Addresses && !node.strictArp) {
     problems.push(
       'In IPVS mode the addresses of Services are on a device of this node, and the node answers ARP for them on every interface. Where another program announces these addresses, such as MetalLB, set --ipvs-strict-arp=true.',
     );

@@ -57,7 +57,8 @@ export class ExposureList {
   content(): ExposureContent {
     const { families, mode, strictArp } = this.#facts;
     const all = this.#exposed.map((each) => this.#withConflicts(each)).sort(byProblems);
-    const count = (...kinds: readonly Kind[]) => all.filter(({ kind }) => kinds.includes(kind)).length;
+    const isV4Address = ({ kind, family }: Exposed) =>
+      family === 'IPv4' && (kind === 'external IP' || kind === 'load balancer');
     const shown = all.slice(0, MOST_EXPOSED);
     return {
       nodePortAddresses: [...families.values()].flatMap(({ nodePortAddresses }) => nodePortAddresses),
@@ -65,8 +66,8 @@ export class ExposureList {
       omitted: all.length - shown.length,
       problems: nodeProblems({
         ...{ mode, strictArp, families: [...families.values()], spareNodePorts: this.#spare },
-        nodePorts: count('node port'),
-        addresses: count('external IP', 'load balancer'),
+        nodePorts: all.filter(({ kind }) => kind === 'node port'),
+        hasV4Addresses: all.some(isV4Address),
       }),
     };
   }

@@ -17,8 +17,11 @@ export function elementLines(ports: readonly ServicePort[], view: TableView, fam
   const found = new Map<NftSet, NftElement[]>();
   const add = (set: NftSet, key: string): boolean => {
     const element = view.element(set.name, key);
-    if (element !== undefined) found.set(set, [...(found.get(set) ?? []), element]);
-    return element !== undefined;
+    if (element === undefined) return false;
+    const elements = found.get(set) ?? [];
+    elements.push(element);
+    found.set(set, elements);
+    return true;
   };
   for (const port of ports) for (const frontend of port.frontends) addFrontend(port, frontend, add);
   const places = [...found].map(([set, elements]) => ({

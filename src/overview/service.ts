@@ -110,7 +110,7 @@ function specOf(service: Service, { id, protocol }: ServicePort) {
 
 /** The endpoints of all ports, by slice. The policy is Cluster where any of the frontends has it. */
 function slicesOf(service: Service, ports: readonly ServicePort[], facts: ServiceFacts): ExplainedSlice[] {
-  const found = new Map<string, ExplainedSlice['endpoints']>();
+  const found = new Map<string, Map<string, ExplainedSlice['endpoints'][number]>>();
   const about = { objects: facts.objects, node: facts.node, faultsOf: facts.explainFaultsOf };
   for (const port of ports) {
     const spec = specOf(service, port);
@@ -118,11 +118,10 @@ function slicesOf(service: Service, ports: readonly ServicePort[], facts: Servic
     if (spec === undefined || frontend === undefined) continue;
     const subject = { port, frontend, service, spec, list: frontend.policy };
     for (const { slice, endpoints } of explainSlices(subject, about)) {
-      const known = found.get(slice) ?? [];
-      const isNew = (one: ExplainedSlice['endpoints'][number]) =>
-        !known.some(({ endpoint, why }) => endpoint === one.endpoint && why === one.why);
-      found.set(slice, [...known, ...endpoints.filter(isNew)]);
+      const known = found.get(slice) ?? new Map();
+      found.set(slice, known);
+      for (const one of endpoints) known.set(`${one.endpoint} ${one.why}`, one);
     }
   }
-  return [...found].map(([slice, endpoints]) => ({ slice, endpoints }));
+  return [...found].map(([slice, endpoints]) => ({ slice, endpoints: [...endpoints.values()] }));
 }

@@ -51,10 +51,18 @@ export function useAnswer<T>(path: string | undefined, revision: string): Answer
 }
 
 const NOTHING = { answer: undefined, problem: undefined, isLoading: false } as const;
-/** Milliseconds between two questions for the same. */
+/** Milliseconds between two questions for the same, at least and at most. */
 const PAUSE = 400;
+const LONGEST_PAUSE = 10_000;
+/** A tab takes a tenth of the agent's time at most, however often something changes: a long answer holds its syncs up. */
+const REST = 10;
 /** The same after a failure that may pass. */
 const LONG_PAUSE = 3000;
+
+/** Milliseconds until the next question, after an answer that took so many. */
+export function pauseAfter(took: number): number {
+  return Math.min(LONGEST_PAUSE, Math.max(PAUSE, REST * took));
+}
 
 interface Asking {
   again(): void;
@@ -73,9 +81,11 @@ export function keepAsking<T>(
     isBusy = true;
     do {
       isWanted = false;
+      const began = performance.now();
       let pause = PAUSE;
       try {
         onEnd({ answer: await ask<T>(path, stop.signal), problem: undefined });
+        pause = pauseAfter(performance.now() - began);
       } catch (error) {
         if (stop.signal.aborted) return;
         onEnd({ problem: error instanceof Unanswered ? error.message : String(error) });

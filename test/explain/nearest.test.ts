@@ -43,7 +43,7 @@ describe('the nearest name', () => {
   });
 
   it('of a Service is one of the same name in another namespace, where no other is near', () => {
-    const services = [{ key: 'shop/web' }, { key: 'pay/ledger' }];
+    const services = ['shop/web', 'pay/ledger'];
     assert.equal(nearestService('default/ledger', services), 'pay/ledger');
     assert.equal(nearestService('shop/wep', services), 'shop/web');
     assert.equal(nearestService('default/other', services), undefined);

@@ -215,6 +215,22 @@ describe('exposure', () => {
     assert.deepEqual(told, [[[[], 'endpoints']], [[['10.0.0.0/8'], 'endpoints']], [[['nobody'], 'drops']]]);
   });
 
+  it('tells of a family only what the Services of that family open', async () => {
+    const families = new Map<Family, ExposureFamily>([
+      ['IPv4', { ...V4, nodePortAddresses: ['192.168.77.2' as Address], localhostNodePorts: true }],
+      ['IPv6', { ...V4, family: 'IPv6', nodePortAddresses: ['2001:db8::5' as Address], own: new Set() }],
+    ]);
+    const problemsOf = async (clusterIPs: readonly string[], more = {}) =>
+      (await exposureOf(web({ ...NODE_PORT, clusterIPs, ...more }), { facts: { families, mode: 'ipvs' } })).problems;
+    const v4 = await problemsOf(['10.96.0.10']);
+    assert.deepEqual([v4.length, v4[0]?.slice(0, 34)], [1, 'Node ports answer at 127.0.0.1 too']);
+    const dual = await problemsOf(['10.96.0.10', 'fd00:96::a']);
+    assert.match(dual[0] ?? '', /^1 node port is open at 2001:db8::5, which/);
+    const v6 = { clusterIP: 'fd00:96::a', externalIPs: ['2001:db8::9'] };
+    const only = await problemsOf(['fd00:96::a'], v6);
+    assert.deepEqual([only.length, only[0]?.slice(0, 34)], [1, '1 node port is open at 2001:db8::5']);
+  });
+
   it('refuses where no node has an endpoint, and has nothing where nothing is open', async () => {
     const [none] = web(NODE_PORT);
     assert.ok(none !== undefined);

@@ -147,9 +147,9 @@ function mustRecord(recordings: InquiryParts['recordings']): asserts recordings 
 }
 
 /** Throws WrongQuestion when there is no such Service. */
-function mustBeKnown(key: string, objects: Pick<Cache, 'service' | 'services'>): void {
+function mustBeKnown(key: string, objects: Pick<Cache, 'service' | 'byName'>): void {
   if (objects.service(key) !== undefined) return;
-  const near = nearestService(key, objects.services());
+  const near = nearestService(key, objects.byName.keys());
   const meant = near === undefined ? '' : `; did you mean ${near}?`;
   throw new WrongQuestion(`no Service ${key} is known, and none was in this time${meant}`);
 }

@@ -82,7 +82,7 @@ function isServiceSetAside({ kind, effect }: Fault): boolean {
 }
 
 function unknownService(key: ServiceKey, cache: Cache): string {
-  const near = nearestService(key, cache.services());
+  const near = nearestService(key, cache.byName.keys());
   if (near !== undefined) return `no Service ${key}; did you mean ${near}?`;
   return `no Service ${key}; headless Services and those of type ExternalName are not served`;
 }
