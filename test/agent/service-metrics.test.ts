@@ -204,6 +204,15 @@ describe('metrics of Services', () => {
     assert.deepEqual(await connections(), ['7', '0'], 'a Service that is new has none');
   });
 
+  it('are written once for all who ask at the same time', async () => {
+    const { put, metrics } = rig();
+    put(WEB);
+    const [first, second] = [metrics.text(), metrics.text()];
+    assert.equal(first, second);
+    assert.match(await first, /service_endpoints/);
+    assert.notEqual(metrics.text(), first);
+  });
+
   it('beyond the bound are left out Service by Service, and their number is told', async () => {
     const { put, lines, warned, metrics, kernel } = rig(3);
     kernel.counts = [count(1)];
