@@ -67,10 +67,10 @@ export class ServiceEndpoints {
 
   #count(ports: readonly PortTraffic[], slices: readonly Slice[]): Known['counts'] {
     this.#counted += 1;
-    // Endpoints of a family in which the Service has no address: no ServicePort has them.
+    // Endpoints of a family in which the Service has no address: they are missing in each port.
     const foreign = slices.filter(({ family }) => !ports.some((port) => port.family === family));
     const others = foreign.reduce((sum, { endpoints }) => sum + endpoints.length, 0);
-    return ports.map(({ portName: name, protocol, family, policies }, i) => {
+    return ports.map(({ portName: name, protocol, family, policies }) => {
       const counts: EndpointCount[] = [];
       const asked = { name, protocol, family, slices, location: this.#location };
       for (const [policy, byUse] of countUses(asked, policies)) {
@@ -78,7 +78,7 @@ export class ServiceEndpoints {
         for (const [use, count] of byUse) {
           counts.push({ policy, isUsed: isSliceUsed(use), reason: reasonOf(use), count });
         }
-        if (others > 0 && i === 0) counts.push({ policy, isUsed: false, reason: 'other-family', count: others });
+        if (others > 0) counts.push({ policy, isUsed: false, reason: 'other-family', count: others });
       }
       return counts;
     });

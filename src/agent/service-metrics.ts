@@ -93,8 +93,8 @@ export class ServiceMetrics {
     return this.#traffic.of(service).flatMap(({ frontends }) => frontends);
   }
 
-  /** In Prometheus' form; "" where the metrics are off. */
-  async text(): Promise<string> {
+  /** In Prometheus' form; "" where the metrics are off. All who ask while it is written have the same text. */
+  readonly text = shared(async (): Promise<string> => {
     const agent = this.#agent;
     if (!this.#isOn || agent === undefined) return '';
     await atMost(LOOK_PATIENCE, this.#look(), this.#options.clock);
@@ -104,7 +104,7 @@ export class ServiceMetrics {
     into.add('slicewire_service_series', labelsText({ state: 'served' }), served);
     into.add('slicewire_service_series', labelsText({ state: 'left out' }), leftOut);
     return into.text;
-  }
+  });
 
   /** Read the counters where that is due; a look that runs is waited for. Never rejects. */
   async #look(): Promise<void> {
@@ -176,6 +176,17 @@ export class ServiceMetrics {
     }
     this.#isOverBound = isOver;
   }
+}
+
+/** One run of the work at a time, for all who ask meanwhile. */
+function shared<T>(work: () => Promise<T>): () => Promise<T> {
+  let running: Promise<T> | undefined;
+  return () => {
+    running ??= work().finally(() => {
+      running = undefined;
+    });
+    return running;
+  };
 }
 
 /** Resolves with the work, or after some milliseconds; the work goes on. */

@@ -97,6 +97,20 @@ describe('metrics of Services', () => {
     assert.match(await metrics.text(), /^# TYPE slicewire_service_connections_total counter$/m);
   });
 
+  it('have endpoints of another family at each port of the Service', async () => {
+    const { put, lines } = rig();
+    const ports = [
+      { name: 'http', port: 80 },
+      { name: 'https', port: 443 },
+    ];
+    put(service({ name: 'web', spec: { clusterIP: '10.96.0.10', ports } }), ...SLICES.slice(1, 2));
+    const others = (await lines()).filter((line) => line.includes('other-family'));
+    assert.deepEqual(
+      others.map((line) => /port="(\w+)"/.exec(line)?.[1]),
+      ['http', 'https'],
+    );
+  });
+
   it('follow the slices, also where what is served stays the same', async () => {
     const { put, lines } = rig();
     put(WEB, ...SLICES.slice(0, 1));
@@ -188,6 +202,15 @@ describe('metrics of Services', () => {
     assert.deepEqual(await connections(), ['7']);
     put(DNS);
     assert.deepEqual(await connections(), ['7', '0'], 'a Service that is new has none');
+  });
+
+  it('are written once for all who ask at the same time', async () => {
+    const { put, metrics } = rig();
+    put(WEB);
+    const [first, second] = [metrics.text(), metrics.text()];
+    assert.equal(first, second);
+    assert.match(await first, /service_endpoints/);
+    assert.notEqual(metrics.text(), first);
   });
 
   it('beyond the bound are left out Service by Service, and their number is told', async () => {

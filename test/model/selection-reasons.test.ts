@@ -3,6 +3,7 @@ import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import fc from 'fast-check';
 import type { Address } from '../../src/model/address.ts';
+import { countUses, isSliceUsed, type SliceUse } from '../../src/model/endpoint-uses.ts';
 import { mergeSlices } from '../../src/model/endpoints.ts';
 import type { Endpoint, Slice } from '../../src/model/objects.ts';
 import { judge, selectEndpoints } from '../../src/model/selection.ts';
@@ -40,6 +41,18 @@ describe('reasons of endpoints', () => {
         const here = { endpoints, nodeName: 'here', zone };
         const selected = selectEndpoints({ ...here, ...policies, externallyAccessible });
         const used = (of: 'Cluster' | 'Local') => endpoints.filter((e) => isUsed(judge(here, of)(e.endpoint)));
+        const port = {
+          name: '',
+          protocol: 'TCP',
+          family: 'IPv4',
+          slices,
+          location: { nodeName: 'here', zone },
+        } as const;
+        for (const [of, counts] of countUses(port, ['Cluster', 'Local'])) {
+          const sum = (uses: [SliceUse, number][]) => uses.reduce((before, [, count]) => before + count, 0);
+          assert.equal(sum([...counts].filter(([use]) => isSliceUsed(use))), used(of).length);
+          assert.equal(sum([...counts]), slices.flatMap((one) => one.endpoints).length);
+        }
         if (endpoints.length === 0) return;
         if (internal !== 'Local' || externallyAccessible) assert.deepEqual(selected.cluster, used('Cluster'));
         if (internal === 'Local' || (external === 'Local' && externallyAccessible))
