@@ -26,6 +26,8 @@ export interface LiveSource<T extends object> {
   delta(before: T, now: T): object;
   /** Blocks of deflate that end with a full flush; zlib's by default. */
   pack?(text: Buffer): Buffer;
+  /** Nobody reads any more. */
+  onRest?(): void;
   /** An event could not be made. All readers are ended; they ask again. */
   onThrown(error: unknown): void;
 }
@@ -149,6 +151,7 @@ export class LiveStream<T extends object> {
     this.#cancel();
     this.#due = Number.POSITIVE_INFINITY;
     this.#known = undefined;
+    this.#source.onRest?.();
   }
 }
 

@@ -37,6 +37,11 @@ export class Overview {
     return liveOf(this.#parts, revision);
   }
 
+  /** Nobody looks: the lists that were made for the page need not be kept. */
+  forget(): void {
+    this.#search.forget();
+  }
+
   /** Throws NoAnswer where too many ask, and the signal's reason. */
   async services({ search, offset, limit }: ServicesQuestion, signal: AbortSignal): Promise<Services> {
     const found = await this.#search.find(search, signal);

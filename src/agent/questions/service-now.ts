@@ -26,7 +26,7 @@ export async function serviceNow(
     ...facts,
     objects: cache,
     node: { name: by.node, zone: cache.node?.zone ?? '', podCIDRs: cache.node?.podCIDRs ?? [] },
-    traffic: parts.trafficOf?.(service.key),
+    traffic: await parts.trafficOf?.(service.key),
     explainFaultsOf: (kind, of) => (kind === 'EndpointSlice' ? cache.faults.of(`slice ${of}`) : []),
   });
   return { ...content, ...(await kernelLines(facts.portsOf(service.key), parts.agent())) };
