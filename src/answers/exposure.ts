@@ -2,7 +2,7 @@
 import * as z from 'zod';
 import { answer, answeredBy, family } from './form.ts';
 
-export const exposedSchema = z.object({
+const exposedSchema = z.object({
   kind: z.enum(['node port', 'external IP', 'load balancer', 'health check port']),
   address: z.string().describe('an address, or "" for every address that serves node ports'),
   port: z.number().int(),

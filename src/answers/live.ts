@@ -8,7 +8,7 @@ import { syncSchema } from './history.ts';
 import { statusSchema } from './status.ts';
 
 /** Latency of the changes that came into the kernel in one slot of time. */
-export const latencySlotSchema = z.object({
+const latencySlotSchema = z.object({
   at: moment.describe('the beginning of the slot'),
   changes: z.number().int(),
   p50: milliseconds,

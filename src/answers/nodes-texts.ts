@@ -74,13 +74,13 @@ export function explainTelling(outcomes: readonly NodeOutcome<Explanation>[]): T
 }
 
 /** The answer that most nodes give; of several as frequent the first. */
-export function commonAnswer(outcomes: readonly NodeOutcome<Explanation>[]): Explanation | undefined {
+function commonAnswer(outcomes: readonly NodeOutcome<Explanation>[]): Explanation | undefined {
   const groups = [...Map.groupBy(answeredOf(outcomes), ({ answer }) => sameAnswer(answer)).values()];
   return groups.toSorted((a, b) => b.length - a.length)[0]?.[0]?.answer;
 }
 
 /** Equal for answers that say the same of the connection. */
-export function sameAnswer({ verdict: { kind, service, endpoints }, differs }: Explanation): string {
+function sameAnswer({ verdict: { kind, service, endpoints }, differs }: Explanation): string {
   const shares = endpoints.map(({ endpoint, share }) => `${endpoint} ${share.toFixed(3)}`).sort();
   return JSON.stringify([kind, service, shares, differs.length > 0]);
 }

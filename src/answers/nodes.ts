@@ -7,7 +7,7 @@ import { historySchema } from './history.ts';
 import { statusSchema } from './status.ts';
 import { verificationSchema } from './verification.ts';
 
-export const NODE_QUESTIONS = ['status', 'explain', 'verify', 'history', 'exposure'] as const;
+const NODE_QUESTIONS = ['status', 'explain', 'verify', 'history', 'exposure'] as const;
 
 const anyAnswer = z.union([statusSchema, explanationSchema, verificationSchema, historySchema, exposureSchema]);
 

@@ -4,7 +4,7 @@ import { sliceSchema } from './explanation.ts';
 import { answer, answeredBy, family, protocol } from './form.ts';
 import { serviceRowSchema } from './services.ts';
 
-export const frontendSchema = z.object({
+const frontendSchema = z.object({
   port: z
     .string()
     .describe('the name of the port; its number when it has none; "" for a health check, which all ports share'),

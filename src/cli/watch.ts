@@ -89,7 +89,7 @@ interface Shown {
 }
 
 /** The text of the screen. `now`: a moment of an answer. */
-export function screenText({ status, failure }: Shown, now: string): string {
+function screenText({ status, failure }: Shown, now: string): string {
   const last = status === undefined ? '' : statusText(status);
   if (failure === undefined) return `${last}\n\nAsked each second; Ctrl+C ends.`;
   const { message, since } = failure;

@@ -1,5 +1,5 @@
 /** The questions of the plugin: what is asked, how an answer is told, and the exit status that it means. */
-import { readMoment, readSince, serviceKey } from '../agent/questions/parameters.ts';
+import { readMoment, readSince, serviceKey } from '../answers/asked-words.ts';
 import { explanationSchema } from '../answers/explanation.ts';
 import { explanationText } from '../answers/explanation-text.ts';
 import { exposureSchema } from '../answers/exposure.ts';

@@ -46,7 +46,7 @@ export function portText({ port, nodePort, protocol }: ServicePortSpec): string 
 }
 
 /** The endpoints that new connections from somewhere go to. */
-export function usedBackends(port: ServicePort): readonly Backend[] {
+function usedBackends(port: ServicePort): readonly Backend[] {
   return port.frontends.flatMap((frontend) => backendsOf(port, frontend));
 }
 
@@ -75,7 +75,7 @@ function refusedWhy(cause: string): string {
 }
 
 /** Something is not programmed because of it. */
-export function isHarm({ effect }: Fault): boolean {
+function isHarm({ effect }: Fault): boolean {
   return effect === 'object set aside' || effect === 'part left out';
 }
 

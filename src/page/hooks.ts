@@ -70,7 +70,7 @@ interface Asking {
 }
 
 /** Asks now and after each `again`, one question at a time. */
-export function keepAsking<T>(
+function keepAsking<T>(
   path: string,
   onEnd: (change: { readonly answer?: T; readonly problem: string | undefined }) => void,
 ): Asking {

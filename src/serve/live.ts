@@ -6,7 +6,7 @@
 import { constants, crc32, deflateRawSync } from 'node:zlib';
 import { NoAnswer } from '../answers/problem.ts';
 import type { Clock } from '../host/clock.ts';
-import { type Answer, type Asked, acceptsGzip } from './http.ts';
+import type { Answer, Asked } from './http.ts';
 
 /** Readers at the same time. */
 export const MOST_READERS = 100;
@@ -250,4 +250,9 @@ const SMALL = 4096;
 function deflated(text: Buffer): Buffer {
   const memory = text.length < SMALL ? { windowBits: 12, memLevel: 4 } : {};
   return deflateRawSync(text, { ...memory, finishFlush: constants.Z_FULL_FLUSH });
+}
+
+/** RFC 9110, 12.5.3: `gzip;q=0` refuses it. */
+function acceptsGzip(encodings = ''): boolean {
+  return encodings.split(',').some((each) => /^\s*(?:gzip|\*)\s*(?:;\s*q=(?!0(?:\.0*)?\s*$).*)?$/i.test(each));
 }

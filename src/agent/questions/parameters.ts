@@ -1,7 +1,7 @@
 /** The questions of the metrics server: parameters in, answers out. */
+import { readMoment, readSince, serviceKey } from '../../answers/asked-words.ts';
 import { WrongQuestion } from '../../answers/problem.ts';
 import { parseDuration } from '../../config/duration.ts';
-import { MOMENT_FORMS, parseMoment, parseSince, SINCE_FORMS } from '../../config/moments.ts';
 import type { Question } from '../../serve/questions.ts';
 import type { Inquiries } from './inquiries.ts';
 import type { Overview } from './overview.ts';
@@ -128,31 +128,8 @@ function sinceIn(query: URLSearchParams, now: number): number | undefined {
   return text === null ? undefined : readSince('since', text, now);
 }
 
-/** Milliseconds since 1970. Throws WrongQuestion. */
-export function readMoment(name: string, text: string, now: number): number {
-  const found = parseMoment(text, now);
-  if (found !== undefined) return found;
-  throw new WrongQuestion(`${name}: ${text} is not a time in the past: write ${MOMENT_FORMS}`);
-}
-
-/** The same, of the beginning of a span until now. */
-export function readSince(name: string, text: string, now: number): number {
-  const found = parseSince(text, now);
-  if (found !== undefined) return found;
-  throw new WrongQuestion(`${name}: ${text} is not a time in the past: write ${SINCE_FORMS}`);
-}
-
 function serviceIn(query: URLSearchParams): string | undefined {
   const text = query.get('service');
   if (text === null || text === '') return undefined;
   return serviceKey(text);
-}
-
-/** `shop/web`, or `svc/shop/web`. Throws WrongQuestion. */
-export function serviceKey(text: string): string {
-  const key = text.replace(/^svc\//, '');
-  if (!/^[a-z0-9][-a-z0-9.]*\/[a-z0-9][-a-z0-9.]*$/.test(key)) {
-    throw new WrongQuestion(`${text} is no Service: write NAMESPACE/NAME, such as shop/web`);
-  }
-  return key;
 }
