@@ -6,7 +6,18 @@ export const COMMAND_LINES: readonly Row<readonly string[]>[] = [
     name: 'an unknown command',
     input: ['launch'],
     message:
-      'slicewire: unknown command launch; the commands are run, plan, cleanup, explain, verify, status, history, exposure, record, replay, controller, demo, completion, version and help',
+      'slicewire: unknown command launch; the commands are run, plan, cleanup, explain, verify, status, history, exposure, record, replay, controller, demo, completion, version, kubectl and help',
+  },
+  {
+    name: 'the help of an unknown command',
+    input: ['help', 'launch'],
+    message:
+      'slicewire: unknown command launch; the commands are run, plan, cleanup, explain, verify, status, history, exposure, record, replay, controller, demo, completion, version, kubectl and help',
+  },
+  {
+    name: 'the plugin of kubectl, asked for one node and for all',
+    input: ['kubectl', 'status', '--node', 'node-7', '--all-nodes'],
+    message: 'slicewire: --node node-7: cannot be combined with --all-nodes',
   },
   {
     name: 'the completion of an unknown shell',
