@@ -20,6 +20,16 @@ export const COMMAND_LINES: readonly Row<readonly string[]>[] = [
     message: 'slicewire: --node node-7: cannot be combined with --all-nodes',
   },
   {
+    name: 'a namespace of the agents that would be another path of the API',
+    input: ['kubectl', 'status', '--namespace', '..'],
+    message: 'slicewire: --namespace ..: must be the name of a namespace, such as kube-system',
+  },
+  {
+    name: 'a sender that is no name of a Pod',
+    input: ['kubectl', 'explain', 'pod/../nodes', 'svc/shop/web'],
+    message: 'slicewire: FROM pod/../nodes: a Pod is written pod/NAMESPACE/NAME',
+  },
+  {
     name: 'the completion of an unknown shell',
     input: ['completion', 'tcsh'],
     message: 'slicewire: unknown shell tcsh; completion knows bash, zsh, fish',
