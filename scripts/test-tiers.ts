@@ -92,7 +92,7 @@ export const TIERS: readonly Tier[] = [
         files: ['test/cli/*.test.ts', 'test/bench/{connects,kernel-probe,kube-proxy,traffic}.test.ts'],
         concurrency: 2,
         needsRoot: true,
-        tools: ['iptables', 'ip', 'sysctl', 'gcc', 'zsh', 'fish', 'script', 'stty', 'mandoc'],
+        tools: ['iptables', 'ip', 'sysctl', 'gcc', 'zsh', 'fish', 'script', 'stty', 'mandoc', 'groff'],
       },
       {
         // Real packets: a third of the stories, and the rows of the tables that no story sends real packets for.

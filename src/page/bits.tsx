@@ -2,7 +2,7 @@
 import type { ComponentChildren } from 'preact';
 import { useId, useState } from 'preact/hooks';
 import { numberText } from '../answers/words.ts';
-import type { SignKind } from './says.ts';
+import { faultText, type SignKind } from './says.ts';
 
 const FORMS: Readonly<Record<SignKind, ComponentChildren>> = {
   ok: [<circle cx="8" cy="8" r="7" />, <path d="M4.8 8.2 7 10.4l4.2-4.6" />],
@@ -74,6 +74,20 @@ export function Problem({ children }: { readonly children: ComponentChildren }) 
       <Sign kind="warn" />
       <Said>{children}</Said>
     </p>
+  );
+}
+
+/** Faults of objects, each with its object before it. */
+export function FaultList({ faults }: { readonly faults: readonly { object: string; text: string }[] }) {
+  return (
+    <ul class="list" aria-label="Faults of objects">
+      {faults.map((fault) => (
+        <li key={fault.text}>
+          <Said class="strong">{fault.object}</Said>
+          <Said>{faultText(fault)}</Said>
+        </li>
+      ))}
+    </ul>
   );
 }
 

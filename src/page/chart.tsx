@@ -96,6 +96,7 @@ function optionsOf(width: number, box: HTMLElement): uPlot.Options {
       { ...axis, values: '{HH}:{mm}', space: 70, size: 28 },
       {
         ...axis,
+        grid: { ...axis.grid, filter: powersAlone },
         size: 64,
         values: (_plot, splits) => splits.map((split) => (isPower(split) ? millisecondsText(split) : '')),
       },
@@ -117,6 +118,11 @@ function powerBelow(least: number | null): number {
 
 function powerAbove(most: number | null): number {
   return 10 ** Math.ceil(Math.log10(Math.max(most ?? 100, 10 * LEAST) * 1.05));
+}
+
+/** Of the lines of a logarithmic axis those at powers of ten. */
+function powersAlone(_plot: uPlot, splits: number[]): (number | null)[] {
+  return splits.map((split) => (isPower(split) ? split : null));
 }
 
 function isPower(value: number): boolean {

@@ -55,6 +55,12 @@ export function faultText({ object, text }: { readonly object: string; readonly 
   return text.startsWith(`${object}: `) ? text.slice(object.length + 2) : text;
 }
 
+/** A Service that the kernel refuses, as `Live.setAside` names it: `shop/web: File exists`, or the name alone. */
+export function refusedOf(text: string): { readonly service: string; readonly cause: string } {
+  const [service = ''] = text.split(': ', 1);
+  return { service, cause: text.slice(service.length + 2) };
+}
+
 /** What the chart of latencies shows, in one sentence. */
 export function latencyText(slots: Live['latency']): string {
   const changes = slots.reduce((sum, slot) => sum + slot.changes, 0);

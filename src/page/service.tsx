@@ -3,10 +3,10 @@ import type { ExplainedSlice } from '../answers/explanation.ts';
 import type { History } from '../answers/history.ts';
 import type { Frontend, ServiceAnswer } from '../answers/service.ts';
 import { bytesText, clockTime, countText, millisecondsText, numberText } from '../answers/words.ts';
-import { Card, Empty, Problem, Said, State, Table, useFirst } from './bits.tsx';
+import { Card, Empty, FaultList, Problem, Said, State, Table, useFirst } from './bits.tsx';
 import { useAnswer } from './hooks.ts';
 import { linkTo, questionOf } from './routes.ts';
-import { destinationText, faultText, signOfState } from './says.ts';
+import { destinationText, signOfState } from './says.ts';
 
 /** Changes that are asked for. */
 const MOST_CHANGES = 50;
@@ -48,14 +48,7 @@ function Known({ answer, revision }: { readonly answer: ServiceAnswer; readonly 
       )}
       {faults.length > 0 && (
         <Card title="Faults" aside={<State kind="warn">{String(faults.length)}</State>}>
-          <ul class="list">
-            {faults.map((fault) => (
-              <li key={fault.text}>
-                <Said class="strong">{fault.object}</Said>
-                <Said>{faultText(fault)}</Said>
-              </li>
-            ))}
-          </ul>
+          <FaultList faults={faults} />
         </Card>
       )}
       <Frontends service={row.service} frontends={frontends} />

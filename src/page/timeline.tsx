@@ -113,6 +113,7 @@ function Lanes({ syncs, now, width }: TimelineProps & { readonly width: number }
       {lanes.map((lane, i) => (
         <g key={lane}>
           <text class="lane" x="0" y={i * LANE + LANE / 2 + 4}>
+            <title>{lane}</title>
             {lane.length > left / 7 ? `${lane.slice(0, Math.floor(left / 7) - 1)}…` : lane}
           </text>
           <path class="grid" d={`M${left} ${i * LANE + LANE / 2}H${width - 10}`} />

@@ -4,7 +4,7 @@
  */
 import { createHash } from 'node:crypto';
 import { gunzipSync } from 'node:zlib';
-import { type Answer, type Asked, textAnswer } from './http.ts';
+import { type Answer, type Asked, acceptsGzip, textAnswer } from './http.ts';
 
 /** By path: the name of the file, and what it is. */
 const FILES: ReadonlyMap<string, { readonly name: string; readonly type: string }> = new Map([
@@ -61,9 +61,4 @@ function readOr(read: ReadPage, name: string): Uint8Array | string {
   } catch (error) {
     return error instanceof Error ? error.message : String(error);
   }
-}
-
-/** RFC 9110, section 12.5.3; a weight of 0 refuses. */
-function acceptsGzip(encodings = ''): boolean {
-  return encodings.split(',').some((one) => /^\s*(?:gzip|\*)\s*(?:;\s*q=(?!0(?:\.0*)?\s*$).*)?$/i.test(one));
 }

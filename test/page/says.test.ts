@@ -9,6 +9,7 @@ import {
   faultText,
   goneText,
   latencyText,
+  refusedOf,
   sentenceText,
   signOfHealth,
   signOfState,
@@ -80,6 +81,14 @@ describe('the page says', () => {
   it('that the agent is gone, and since when', () => {
     assert.equal(goneText(0, 1000), 'The agent does not answer.');
     assert.match(goneText(Date.parse(AT), Date.parse(later(40))), /last heard at \d\d:00:00, 40 s ago\./);
+  });
+
+  it('a Service that the kernel refuses apart from the reason, so that a link leads to it', () => {
+    assert.deepEqual(refusedOf('shop/web: sendmsg: File exists'), {
+      service: 'shop/web',
+      cause: 'sendmsg: File exists',
+    });
+    assert.deepEqual(refusedOf('shop/web'), { service: 'shop/web', cause: '' });
   });
 
   it('a fault without the name that stands before it', () => {

@@ -60,18 +60,29 @@ export class RuleConnections {
     this.#problem = undefined;
     if (problem !== undefined) throw new Error(problem);
     this.#ended = [];
+    try {
+      return [...ended, ...(await this.#standing(chains, { signal, between }))];
+    } catch (error) {
+      // They are reported by the next look that succeeds.
+      this.#ended = [...ended, ...this.#ended].slice(-MOST_ENDED);
+      throw error;
+    }
+  }
+
+  /** Those of the rules that are there. */
+  async #standing(chains: () => Chains | undefined, { signal, between }: Look): Promise<ConnectionCount[]> {
     const found: ConnectionCount[] = [];
     const keys = [...(chains()?.keys() ?? [])].filter(isCounted);
     for (let at = 0; at < keys.length; at += PORTION) {
       const portion = keys.slice(at, at + PORTION);
       const packets = await between(() => this.#probed(picked(portion, chains()), signal));
       // The legacy variant has no answer for one chain: all are read, in one process.
-      if (packets === undefined) return [...ended, ...(await this.#saved(chains, { signal, between }))];
+      if (packets === undefined) return await this.#saved(chains, { signal, between });
       found.push(...this.#countsOf(packets));
       await breath();
       signal.throwIfAborted();
     }
-    return [...ended, ...found];
+    return found;
   }
 
   /**

@@ -97,6 +97,18 @@ describe('counters of rules', () => {
     assert.deepEqual(await connections.counts(none, LOOK), []);
   });
 
+  it('of a rule that a write removed wait for a look that succeeds', async () => {
+    const { connections } = rig(COUNTERS);
+    const packets = await connections.before(['nat KUBE-SERVICES'], chains(), NEVER);
+    connections.wrote(new Map([['nat KUBE-SERVICES', [DNS, LAST]]]), packets);
+    const failing = () => {
+      throw new Error('no socket');
+    };
+    await assert.rejects(connections.counts(failing, LOOK), /no socket/);
+    const none = () => new Map();
+    assert.deepEqual(await connections.counts(none, LOOK), [{ ...at('10.96.0.10', 80, 5), hasEnded: true }]);
+  });
+
   it('are those of the last look where reading them would hold a write up', async () => {
     const { connections, ran } = rig(undefined);
     const very = (): Chains => {
