@@ -125,6 +125,7 @@ const page = (lines: readonly string[]) => `${lines.join('\n')}\n`;
 
 if (process.argv[1] === fileURLToPath(import.meta.url)) {
   const folder = process.argv[2] ?? fileURLToPath(new URL('../dist/man', import.meta.url));
+  if (folder.startsWith('-')) throw new Error(`${folder}: the only argument is a folder`);
   const epoch = epochOf(process.env);
   const date = epoch === undefined ? new Date() : new Date(epoch * 1000);
   mkdirSync(folder, { recursive: true });

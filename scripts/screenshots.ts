@@ -52,6 +52,7 @@ const VIEWS = [
 ] as const;
 
 const minutes = Number(process.argv[2] ?? 12);
+if (!(minutes >= 0)) throw new Error(`${process.argv[2]}: must be a number of minutes`);
 const scene = await BrowserScene.create();
 try {
   await scene.node.write('node', nodeOf('zone-a'));

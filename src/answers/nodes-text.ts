@@ -44,8 +44,9 @@ export function togetherText<A>(outcomes: readonly NodeOutcome<A>[], telling: Te
     ({ node, failure, behind }) => told.get(node)?.says ?? `no answer: ${failure}${behind === '' ? '' : `; ${behind}`}`,
   );
   const exceptions = [...others].map(([says, of]) => `${nodeNames(of)}: ${says}`);
+  const listed = count === 0 ? ':' : '; the others:';
   const lines = [
-    ...wrapped(`${head}${exceptions.length === 0 ? '.' : ':'}`),
+    ...wrapped(`${head}${exceptions.length === 0 ? '.' : listed}`),
     ...exceptions.flatMap((line) => wrapped(line, '  ', '    ')),
   ];
   const details = telling.details?.(answered) ?? [];

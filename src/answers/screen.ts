@@ -17,7 +17,7 @@ export function fitted(text: string, { columns, rows }: Size): string {
   const room = Math.max(rows - 1, 1);
   if (lines.length <= room) return lines.join('\n');
   const shown = lines.slice(0, room - 1);
-  const note = `… ${lines.length - shown.length} more lines: a higher window shows them`;
+  const note = `… ${lines.length - shown.length} more lines: a taller window shows them`;
   return [...shown, note.slice(0, columns)].join('\n');
 }
 

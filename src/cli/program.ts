@@ -68,12 +68,13 @@ export async function main(args: readonly string[], signal: AbortSignal, hangups
 
 const print = (text: string) => process.stdout.write(`${text}\n`);
 
-/** Commander takes an unknown command for an argument of the default one; name the commands instead. */
-function mustBeCommand([word = '']: readonly string[]): void {
+/** Commander takes an unknown command for an argument of the default one, and `help` of it for `help`; name the commands instead. */
+function mustBeCommand([first = '', second = '']: readonly string[]): void {
+  const word = first === 'help' ? second : first;
   const isKnown = word === 'help' || COMMANDS.some(({ name }) => name === word);
   if (word === '' || word.startsWith('-') || isKnown) return;
   const names = COMMANDS.filter(({ isHidden }) => !isHidden).map(({ name }) => name);
-  throw new ConfigError(`unknown command ${word}; the commands are ${names.join(', ')} and help`);
+  throw new ConfigError(`unknown command ${word}; the commands are ${names.join(', ')}, kubectl and help`);
 }
 
 function errorText(error: unknown): string {

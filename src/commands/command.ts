@@ -9,7 +9,9 @@ Replaces kube-proxy and accepts its flags and its configuration file.`;
 
 /** What the help of the program says after its commands. */
 export const WITHOUT_COMMAND = `Without a command, slicewire runs the agent. slicewire COMMAND --help shows the flags of a command,
-and slicewire run --help all flags of the agent.`;
+and slicewire run --help all flags of the agent.
+slicewire kubectl --help shows the plugin of kubectl, which asks the agents of a cluster from any machine. Under the name
+kubectl-slicewire, such as by a link, the executable is that plugin.`;
 
 /** Subjects of commands, in the order of `slicewire --help`. */
 export const SUBJECTS = [

@@ -148,10 +148,14 @@ const SERVING: FlagGroup = {
       initial: '0.0.0.0:10256',
       isEssential: true,
     }),
-    option('--metrics-bind-address <address>', 'address of /metrics, /configz and /proxyMode', {
-      initial: '127.0.0.1:10249',
-      isEssential: true,
-    }),
+    option(
+      '--metrics-bind-address <address>',
+      'address of /metrics, of the live page at /, and of what the commands ask the agent',
+      {
+        initial: '127.0.0.1:10249',
+        isEssential: true,
+      },
+    ),
     option('--scrape-bind-address <address>', 'one more address, for /metrics alone (default: none; port: 10249)'),
     hidden('--healthz-port <port>'),
     hidden('--metrics-port <port>'),
@@ -159,7 +163,7 @@ const SERVING: FlagGroup = {
     option('--profiling [bool]', 'serve /debug/pprof on the metrics port'),
     option(
       '--service-metrics',
-      'metrics of each Service, which have many series: connections, and endpoints by why they are used or not',
+      'metrics of each Service: its connections, and its endpoints, used or not, by reason; these are many series',
     ),
   ],
 };

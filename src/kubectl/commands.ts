@@ -60,13 +60,12 @@ export async function explainCommand(asked: AskedOfPlugin): Promise<number> {
   const { flags, signal } = asked;
   const [from = '', to = ''] = asked.words;
   const question = (sender: string) => explainQuestion({ from: sender, to }, flags, realClock.wall());
-  const [, namespace, name] = /^pod\/([^/]+)\/([^/]+)$/.exec(from) ?? [];
+  const pod = podIn(from);
   // A wrong time is refused before the cluster is asked.
   question(from);
   return await withCluster(asked, async (cluster) => {
-    if (namespace === undefined || name === undefined)
-      return await answer(asked, cluster, { question: question(from) });
-    const { node, addresses } = await placeOfPod(cluster.client, { namespace, name }, signal);
+    if (pod === undefined) return await answer(asked, cluster, { question: question(from) });
+    const { node, addresses } = await placeOfPod(cluster.client, pod, signal);
     const sender = addresses.find((address) => isIPv6(address) === to.startsWith('[')) ?? addresses[0] ?? 'node';
     return await answer(asked, cluster, { question: question(sender), node });
   });
@@ -107,12 +106,25 @@ function whereOf(flags: Flags): Where {
     throw new WrongQuestion(`--timeout ${text}: must be a duration up to 1h, such as 30s`);
   if (flags.allNodes === true && flags.node !== undefined)
     throw new WrongQuestion(`--node ${textFlag(flags, 'node')}: cannot be combined with --all-nodes`);
-  const namespace = textFlag(flags, 'namespace') ?? 'kube-system';
-  const selector = textFlag(flags, 'selector') ?? 'k8s-app=slicewire';
+  const namespace = textFlag(flags, 'namespace') || 'kube-system';
+  if (!NAMESPACE.test(namespace))
+    throw new WrongQuestion(`--namespace ${namespace}: must be the name of a namespace, such as kube-system`);
+  const selector = textFlag(flags, 'selector') || 'k8s-app=slicewire';
   return { namespace, selector, port: Number(port), timeout };
 }
 
 const HOUR = 60 * 60 * 1000;
+/** Names of Namespaces are DNS labels (RFC 1123), and those of Pods DNS subdomains. Others could lead to another path of the API. */
+const NAMESPACE = /^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$/;
+const POD = /^[a-z0-9]([-.a-z0-9]{0,251}[a-z0-9])?$/;
+
+/** Undefined where the sender is none. Throws WrongQuestion. */
+function podIn(from: string): { readonly namespace: string; readonly name: string } | undefined {
+  if (!from.startsWith('pod/')) return undefined;
+  const [, namespace = '', name = '', ...more] = from.split('/');
+  if (more.length === 0 && NAMESPACE.test(namespace) && POD.test(name)) return { namespace, name };
+  throw new WrongQuestion(`FROM ${from}: a Pod is written pod/NAMESPACE/NAME`);
+}
 
 /** An empty flag counts as none, as in kubectl. */
 function userFlags(flags: Flags): UserFlags {
@@ -157,7 +169,7 @@ interface Ask<A> {
 async function answer<A extends object>(asked: AskedOfPlugin, cluster: Cluster, ask: Ask<A>): Promise<number> {
   const { flags, print } = asked;
   const { question } = ask;
-  const pod = flags.allNodes === true ? undefined : chosenPod(cluster.pods, textFlag(flags, 'node'), ask);
+  const pod = flags.allNodes === true ? undefined : chosenPod(cluster.pods, textFlag(flags, 'node') || undefined, ask);
   const isJson = flags.output === 'json';
   const show = (text: string) => print(printable(text).trimEnd());
   if (pod !== undefined) {

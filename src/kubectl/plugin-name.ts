@@ -6,9 +6,11 @@ const PLUGIN = 'kubectl-slicewire';
 
 /**
  * The words after `kubectl slicewire`; undefined: the program was not started as the plugin. `startedAs`: the name that the process was
- * started under (argv[0]). The hidden command `slicewire kubectl` does the same under any name.
+ * started under (argv[0]). `slicewire kubectl` does the same under any name.
  */
 export function pluginArguments(startedAs: string, args: readonly string[]): readonly string[] | undefined {
   if (basename(startedAs) === PLUGIN) return args;
-  return args[0] === 'kubectl' ? args.slice(1) : undefined;
+  const [word, ...rest] = args;
+  if (word === 'help' && rest[0] === 'kubectl') return [word, ...rest.slice(1)];
+  return word === 'kubectl' ? rest : undefined;
 }

@@ -99,7 +99,7 @@ function refusal(status: number, message: string): string {
     return `the verb ${verb} of pods/portforward is missing in your rights: ${message}; docs/kubectl.md has a Role`;
   // The check for `create` after the one for `get` gives no reason (kube-apiserver 1.36).
   if (status === 403 && /forbidden:?\s*$/.test(message))
-    return `the verb create of pods/portforward is missing in your rights: the API server gives no reason after it let the verb get pass; docs/kubectl.md has a Role`;
+    return `the verb create of pods/portforward is missing in your rights: the API server allowed the verb get, and refused without a reason; docs/kubectl.md has a Role`;
   if (status === 403) return `the API server forbids port-forward: ${message}; docs/kubectl.md has a Role`;
   return `the API server refused port-forward: ${status} ${message}`;
 }

@@ -57,7 +57,7 @@ function externalIPProblems(address: Address, port: number, { own, serviceCidrs,
   const special = specialKind(address);
   if (special !== undefined) {
     problems.push(
-      `${address} is ${special}, so the rule is about traffic that is not for a Service. Remove it from spec.externalIPs.`,
+      `${address} is ${special}, and traffic to it is not meant for a Service. Remove it from spec.externalIPs.`,
     );
   } else if (own.has(address)) {
     problems.push(

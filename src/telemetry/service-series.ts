@@ -14,7 +14,7 @@ export const SERVICE_METRICS = {
   ],
   slicewire_service_endpoints: [
     'gauge',
-    'Endpoints of a port of a Service by whether this node uses them, and why; without zeros but for used ones that are ready (--service-metrics)',
+    'Endpoints of a port of a Service, used by this node or not, by reason; a series that would be 0 is left out, but for used and ready (--service-metrics)',
   ],
   slicewire_service_series: [
     'gauge',

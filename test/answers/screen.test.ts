@@ -14,7 +14,7 @@ describe('a text on a terminal', () => {
 
   it('ends with the number of lines that have no place', () => {
     const text = Array.from({ length: 10 }, (_, i) => `line ${i}`).join('\n');
-    const note = '… 7 more lines: a higher window shows them';
+    const note = '… 7 more lines: a taller window shows them';
     assert.equal(fitted(text, { columns: 80, rows: 5 }), `line 0\nline 1\nline 2\n${note}`);
     assert.equal(fitted(text, { columns: 80, rows: 11 }), text);
   });

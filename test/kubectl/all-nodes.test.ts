@@ -66,7 +66,7 @@ describe('kubectl slicewire of 14 nodes', () => {
     assert.equal(
       flat(out).slice(0, flat(out).indexOf(' node mode')),
       [
-        '11 of 14 nodes are healthy:',
+        '11 of 14 nodes are healthy; the others:',
         'node-07: stale for 40 s because connection refused',
         'node-13: no answer: the kubelet could not reach the agent: error forwarding port 10249: container not running; look at the Pod and at its node',
         'node-14: no answer: Pod kube-system/slicewire-node-14 is Pending (0/14 nodes are available)',
@@ -81,7 +81,7 @@ describe('kubectl slicewire of 14 nodes', () => {
     const { status, out } = await run('explain', '10.244.9.9', 'svc/shop/web', '--all-nodes');
     assert.match(
       out,
-      /^11 of 14 nodes have it:\n {2}node-07: stale for 40 s because connection refused; The connection/,
+      /^11 of 14 nodes have it; the others:\n {2}node-07: stale for 40 s because connection refused; The connection/,
     );
     assert.match(out, /The answer of most nodes:\n.*one of 2 endpoints of Service shop\/web \(50 % each\)/);
     assert.equal(status, 1);
@@ -91,7 +91,7 @@ describe('kubectl slicewire of 14 nodes', () => {
     const { out } = await run('history', 'shop/web', '--all-nodes');
     assert.match(
       out,
-      /^11 of 14 nodes have it:\n {2}node-07: not received; stale for 40 s because connection refused\n/,
+      /^11 of 14 nodes have it; the others:\n {2}node-07: not received; stale for 40 s because connection refused\n/,
     );
     assert.match(out, /The newest change: EndpointSlice shop\/web-1 \(resourceVersion 900\)/);
   });
@@ -100,7 +100,7 @@ describe('kubectl slicewire of 14 nodes', () => {
     const { out } = await run('verify', '--all-nodes');
     assert.match(
       out,
-      /^11 of 14 nodes have kernels that are as desired:\n {2}node-02: 2 kernel objects differ, such as map/,
+      /^11 of 14 nodes have kernels that are as desired; the others:\n {2}node-02: 2 kernel objects differ, such as map/,
     );
   });
 
@@ -153,7 +153,7 @@ describe('kubectl slicewire of nodes that all answer', () => {
       assert.equal((await cluster.run('status')).status, 0);
       isHealthy = false;
       const { status, out } = await cluster.run('status');
-      assert.match(out, /^2 of 3 nodes are healthy:\n {2}node-02: the disk is on fire\n/);
+      assert.match(out, /^2 of 3 nodes are healthy; the others:\n {2}node-02: the disk is on fire\n/);
       assert.equal(status, 2);
       assert.equal((await cluster.run('status', '--node', 'node-02')).status, 2);
     } finally {
@@ -171,7 +171,7 @@ describe('kubectl slicewire of nodes that all answer', () => {
       const { status, out } = await cluster.run('explain', '10.244.9.9', 'svc/shop/web', '--all-nodes');
       assert.match(
         flat(out),
-        /^1 of 2 nodes has it: node-02: no answer: no Service shop\/web; stale for 40 s because connection refused The answer/,
+        /^1 of 2 nodes has it; the others: node-02: no answer: no Service shop\/web; stale for 40 s because connection refused The answer/,
       );
       assert.equal(status, 1);
     } finally {
@@ -188,7 +188,7 @@ describe('kubectl slicewire of nodes that all answer', () => {
       const { status, out } = await cluster.run('status', '--timeout', '4s');
       assert.ok(
         flat(out).startsWith(
-          '13 of 15 nodes are healthy: node-14: no answer: the agent did not answer within 4s; --timeout gives it longer node-15: no answer: the API server did not open a connection to the Pod within 4s; --timeout gives it longer node mode',
+          '13 of 15 nodes are healthy; the others: node-14: no answer: the agent did not answer within 4s; --timeout gives it longer node-15: no answer: the API server did not open a connection to the Pod within 4s; --timeout gives it longer node mode',
         ),
         out,
       );

@@ -12,7 +12,7 @@ import { printable } from '../../src/kubectl/printable.ts';
 const MAIN = fileURLToPath(new URL('../../src/main.ts', import.meta.url));
 
 describe('the plugin of kubectl', () => {
-  it('is what the program is under its name, and as a hidden command under any name', () => {
+  it('is what the program is under its name, and as the command kubectl under any name', () => {
     assert.deepEqual(pluginArguments('/usr/local/bin/kubectl-slicewire', ['status', '-o', 'json']), [
       'status',
       '-o',
@@ -20,6 +20,8 @@ describe('the plugin of kubectl', () => {
     ]);
     assert.deepEqual(pluginArguments('kubectl-slicewire', []), []);
     assert.deepEqual(pluginArguments('/usr/local/bin/slicewire', ['kubectl', 'verify']), ['verify']);
+    assert.deepEqual(pluginArguments('slicewire', ['help', 'kubectl', 'verify']), ['help', 'verify']);
+    assert.equal(pluginArguments('slicewire', ['help', 'verify']), undefined);
     assert.equal(pluginArguments('/usr/local/bin/slicewire', ['verify', 'kubectl']), undefined);
     assert.equal(pluginArguments('/opt/kubectl-slicewire/slicewire', ['status']), undefined);
     assert.equal(pluginArguments('slicewire', []), undefined);

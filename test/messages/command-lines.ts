@@ -6,7 +6,28 @@ export const COMMAND_LINES: readonly Row<readonly string[]>[] = [
     name: 'an unknown command',
     input: ['launch'],
     message:
-      'slicewire: unknown command launch; the commands are run, plan, cleanup, explain, verify, status, history, exposure, record, replay, controller, demo, completion, version and help',
+      'slicewire: unknown command launch; the commands are run, plan, cleanup, explain, verify, status, history, exposure, record, replay, controller, demo, completion, version, kubectl and help',
+  },
+  {
+    name: 'the help of an unknown command',
+    input: ['help', 'launch'],
+    message:
+      'slicewire: unknown command launch; the commands are run, plan, cleanup, explain, verify, status, history, exposure, record, replay, controller, demo, completion, version, kubectl and help',
+  },
+  {
+    name: 'the plugin of kubectl, asked for one node and for all',
+    input: ['kubectl', 'status', '--node', 'node-7', '--all-nodes'],
+    message: 'slicewire: --node node-7: cannot be combined with --all-nodes',
+  },
+  {
+    name: 'a namespace of the agents that would be another path of the API',
+    input: ['kubectl', 'status', '--namespace', '..'],
+    message: 'slicewire: --namespace ..: must be the name of a namespace, such as kube-system',
+  },
+  {
+    name: 'a sender that is no name of a Pod',
+    input: ['kubectl', 'explain', 'pod/../nodes', 'svc/shop/web'],
+    message: 'slicewire: FROM pod/../nodes: a Pod is written pod/NAMESPACE/NAME',
   },
   {
     name: 'the completion of an unknown shell',

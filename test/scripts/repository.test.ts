@@ -52,6 +52,16 @@ describe('the repository', () => {
     assert.deepEqual(missing, []);
   });
 
+  it('says of every package why it is there', () => {
+    const [, table = ''] = text('docs/architecture.md').split('\n## Dependencies\n');
+    const { dependencies, optionalDependencies, devDependencies } = packageJson;
+    const packages = Object.keys({ ...dependencies, ...optionalDependencies, ...devDependencies });
+    assert.deepEqual(
+      packages.filter((name) => !table.includes(`\`${name}\``)),
+      [],
+    );
+  });
+
   it('runs the same script in the workflow as everywhere', () => {
     const { jobs } = parse(text('.github/workflows/ci.yml')) as Workflow;
     const runs = Object.values(jobs).flatMap(({ steps }) => steps.flatMap(({ run = '' }) => run.trim().split('\n')));
