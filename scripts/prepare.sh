@@ -46,8 +46,11 @@ for command in $missing; do
     qemu-x86_64-static) packages="$packages qemu-user-static libatomic1-amd64-cross libstdc++6-amd64-cross" ;;
     aarch64-linux-gnu-gcc) packages="$packages gcc-aarch64-linux-gnu libc6-dev-arm64-cross linux-libc-dev-arm64-cross" ;;
     systemd-analyze) packages="$packages systemd" ;;
+    groff) packages="$packages groff-base" ;;
     script) packages="$packages bsdutils" ;;
     stty) packages="$packages coreutils" ;;
+    # Text needs a font.
+    chromium) packages="$packages chromium fonts-inter fonts-jetbrains-mono" ;;
     gcc) packages="$packages gcc libc6-dev linux-libc-dev" ;;
     promtool) packages="$packages prometheus" ;;
     *) packages="$packages $command" ;;

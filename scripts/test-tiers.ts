@@ -48,6 +48,7 @@ export const TIERS: readonly Tier[] = [
           'test/{agent,answers,api,cache,commands,config,controller,documents,explain,helpers,history,host}/**/*.test.ts',
           'test/{kubectl,model,modes,native,overview,producers,reconcile,recordings,release,replay,scripts,serve}/**/*.test.ts',
           'test/{source,sync,telemetry,fuzz}/**/*.test.ts',
+          'test/page/*.test.ts',
           'test/sim/**/*.test.ts',
           'test/bench/{cluster,process-cost,rivals}.test.ts',
           'test/soak/{judge,parts}.test.ts',
@@ -91,7 +92,7 @@ export const TIERS: readonly Tier[] = [
         files: ['test/cli/*.test.ts', 'test/bench/{connects,kernel-probe,kube-proxy,traffic}.test.ts'],
         concurrency: 2,
         needsRoot: true,
-        tools: ['iptables', 'ip', 'sysctl', 'gcc', 'zsh', 'fish', 'script', 'stty', 'mandoc'],
+        tools: ['iptables', 'ip', 'sysctl', 'gcc', 'zsh', 'fish', 'script', 'stty', 'mandoc', 'groff'],
       },
       {
         // Real packets: a third of the stories, and the rows of the tables that no story sends real packets for.
@@ -121,6 +122,14 @@ export const TIERS: readonly Tier[] = [
         concurrency: 4,
         needsRoot: true,
         tools: ['iptables', 'nft', 'ipset', 'conntrack', 'ip', 'sysctl', 'openssl'],
+      },
+      {
+        // The live page in Chromium.
+        name: 'browser',
+        files: ['test/page/browser/*.test.ts'],
+        concurrency: 2,
+        needsRoot: true,
+        tools: ['iptables', 'nft', 'ip', 'sysctl', 'chromium'],
       },
       {
         // Alerts and metrics by Prometheus' own program.
@@ -180,7 +189,7 @@ export const TIERS: readonly Tier[] = [
         files: ['test/scripts/executable.test.ts'],
         concurrency: 1,
         needsRoot: true,
-        tools: ['iptables', 'ip', 'sysctl'],
+        tools: ['iptables', 'ip', 'sysctl', 'curl'],
       },
       {
         name: 'image',

@@ -139,9 +139,10 @@ function expressionEnd(source: string, at: number): number {
   return source.length;
 }
 
-/** The texts of the whole program. */
+/** The texts of the whole program. Not those between the elements of the page (.tsx), where words have no quotes. */
 export function allTexts(): Text[] {
-  const sources = sourceFiles('src', 'native').map((file) => [file, readFileSync(join(ROOT, file), 'utf8')] as const);
+  const files = sourceFiles('src', 'native').filter((file) => file.endsWith('.ts'));
+  const sources = files.map((file) => [file, readFileSync(join(ROOT, file), 'utf8')] as const);
   const classes = sources.flatMap(([, source]) => [...source.matchAll(/class (\w+) extends \w*Error\b/g)]);
   const errors = new Set(classes.map(([, name = '']) => name));
   return sources.flatMap(([file, source]) => textsOf(file, source, errors));

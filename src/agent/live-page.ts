@@ -13,14 +13,14 @@ export class LivePage {
   #revision = 0;
 
   constructor(
-    overview: Pick<Overview, 'live'>,
+    overview: Pick<Overview, 'live' | 'forget'>,
     onProblem: (text: string) => void,
     clock: Pick<Clock, 'now' | 'after'> = realClock,
   ) {
     const whole = () => overview.live(this.#revision);
     const onThrown = (error: unknown) =>
       onProblem(`an event of the live page could not be made: ${causeOf(error)}; the pages ask again`);
-    this.#stream = new LiveStream({ whole, delta: liveDelta, onThrown }, clock);
+    this.#stream = new LiveStream({ whole, delta: liveDelta, onThrown, onRest: () => overview.forget() }, clock);
   }
 
   /** The page may show something else now. Costs next to nothing while nobody reads. */

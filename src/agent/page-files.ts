@@ -11,7 +11,7 @@ export function readPageFile(name: string): Uint8Array {
   } catch (error) {
     const why = error instanceof Error ? error.message : String(error);
     throw new Error(
-      `the page is not built: run \`node scripts/page.ts\` in the folder of the sources, and load it again (${why})`,
+      `the page is not built: run "node scripts/page.ts" in the folder of the sources, and load it again (${why})`,
     );
   }
 }

@@ -6,6 +6,7 @@ import type { Cache } from '../cache/cache.ts';
 import type { Config } from '../config/config.ts';
 import { breath, type Clock } from '../host/clock.ts';
 import { causeOf } from '../model/cause.ts';
+import type { Mutex } from '../model/mutex.ts';
 import type { ServiceKey } from '../model/objects.ts';
 import type { ProxyModel } from '../model/proxy-model.ts';
 import type { ServicePort, ServicePortKey } from '../model/service-port.ts';
@@ -19,6 +20,8 @@ import type { Turns } from './turns.ts';
 /** Milliseconds between two looks at the counters, at least; and how many times as long as a look took. */
 const LOOK_PAUSE = 1000;
 const LOOK_SHARE = 100;
+/** Milliseconds that an answer waits for a look: a look waits for a sync that runs, and that may take a minute. */
+const LOOK_PATIENCE = 2000;
 /** Services that are written before other work has its turn: about a millisecond. */
 const PORTION = 50;
 /** Most series: what one Prometheus takes from one target without trouble. */
@@ -42,7 +45,7 @@ export interface ServiceMetricsOptions {
 export class ServiceMetrics {
   readonly #options: ServiceMetricsOptions;
   #traffic = new ServiceTraffic();
-  readonly #endpoints = new ServiceEndpoints();
+  #endpoints = new ServiceEndpoints();
   #agent: MeasuredAgent | undefined;
   #isOn = false;
   #looking: Promise<void> | undefined;
@@ -57,7 +60,10 @@ export class ServiceMetrics {
 
   /** Count for this agent from now on, before it reports ServicePorts. */
   use(agent: MeasuredAgent, { serviceMetrics }: Pick<Config, 'serviceMetrics'>): void {
-    if (!serviceMetrics) this.#traffic = new ServiceTraffic();
+    if (!serviceMetrics) {
+      this.#traffic = new ServiceTraffic();
+      this.#endpoints = new ServiceEndpoints();
+    }
     if (agent.mode.name !== this.#agent?.mode.name) this.#traffic.begin();
     this.#agent = agent;
     this.#isOn = serviceMetrics;
@@ -78,10 +84,12 @@ export class ServiceMetrics {
     if (this.#isOn) this.#traffic.update(changes);
   }
 
-  /** What came to the frontends of a Service, as of the last look; undefined where connections are not counted. A look is begun where one is due. */
-  trafficOf(service: ServiceKey): readonly FrontendTraffic[] | undefined {
+  /** What came to the frontends of a Service, as of the last look; undefined where connections are not counted, or not yet. A look is begun where one is due. */
+  async trafficOf(service: ServiceKey): Promise<readonly FrontendTraffic[] | undefined> {
     if (!this.#isOn) return undefined;
-    void this.#look();
+    const look = this.#look();
+    if (!this.#traffic.isCounted) await atMost(LOOK_PATIENCE, look, this.#options.clock);
+    if (!this.#traffic.isCounted) return undefined;
     return this.#traffic.of(service).flatMap(({ frontends }) => frontends);
   }
 
@@ -89,7 +97,7 @@ export class ServiceMetrics {
   async text(): Promise<string> {
     const agent = this.#agent;
     if (!this.#isOn || agent === undefined) return '';
-    await this.#look();
+    await atMost(LOOK_PATIENCE, this.#look(), this.#options.clock);
     const { into, leftOut } = await this.#collect(agent);
     this.#warnOf(leftOut, into.count);
     const served = into.count;
@@ -113,8 +121,17 @@ export class ServiceMetrics {
     const agent = this.#agent;
     if (agent?.mode.isObserved !== true) return;
     const start = clock.now();
+    // The time in which syncs had their turn is no time of the look.
+    let waited = 0;
+    const between: Mutex = (work) => {
+      const asked = clock.now();
+      return agent.turns.between(() => {
+        waited += clock.now() - asked;
+        return work();
+      });
+    };
     try {
-      const counts = await agent.mode.metrics.connectionCounts({ signal, between: agent.turns.between });
+      const counts = await agent.mode.metrics.connectionCounts({ signal, between });
       // Another generation may have begun meanwhile: its counters are read next time.
       if (agent === this.#agent) this.#traffic.take(counts);
       this.#failure = undefined;
@@ -126,7 +143,7 @@ export class ServiceMetrics {
       this.#failure = cause;
     }
     const now = clock.now();
-    this.#nextLook = now + Math.max(LOOK_PAUSE, (now - start) * LOOK_SHARE);
+    this.#nextLook = now + Math.max(LOOK_PAUSE, (now - start - waited) * LOOK_SHARE);
   }
 
   async #collect({ feed: { cache }, model }: MeasuredAgent): Promise<{ into: SeriesText; leftOut: number }> {
@@ -134,6 +151,7 @@ export class ServiceMetrics {
     const into = new SeriesText();
     this.#endpoints.prepare(model.location, (service) => this.#traffic.of(service).length > 0);
     const setAside = endpointsSetAside(cache);
+    const { isCounted } = this.#traffic;
     let leftOut = 0;
     let visited = 0;
     for (const ports of this.#traffic.ports) {
@@ -141,7 +159,7 @@ export class ServiceMetrics {
       if (visited % PORTION === 0) await breath();
       const endpoints = this.#endpoints.of(ports, cache);
       const missing = setAside.get(ports[0]?.service ?? '') ?? 0;
-      const own = seriesOf(ports, endpoints, missing);
+      const own = [...(isCounted ? trafficSeries(ports) : []), ...endpointSeries(ports, endpoints, missing)];
       if (into.count + own.length > mostSeries) leftOut += own.length;
       else for (const one of own) into.add(...one);
     }
@@ -160,21 +178,46 @@ export class ServiceMetrics {
   }
 }
 
+/** Resolves with the work, or after some milliseconds; the work goes on. */
+async function atMost(milliseconds: number, work: Promise<void>, clock: Clock): Promise<void> {
+  const { promise, resolve } = Promise.withResolvers<void>();
+  const cancel = clock.after(milliseconds, resolve);
+  await Promise.race([work, promise]);
+  cancel();
+}
+
 type Series = Parameters<SeriesText['add']>;
 
-/** The series of one Service. */
-function seriesOf(ports: readonly PortTraffic[], endpoints: readonly PortEndpoints[], setAside: number): Series[] {
+function labelsOf({ service, name, protocol, family }: PortTraffic): string {
+  return labelsText({ service, port: name, protocol, ip_family: family });
+}
+
+/** What came to the ports of one Service. */
+function trafficSeries(ports: readonly PortTraffic[]): Series[] {
   const series: Series[] = [];
-  for (const [i, { service, name, protocol, family, frontends }] of ports.entries()) {
-    const labels = labelsText({ service, port: name, protocol, ip_family: family });
+  for (const port of ports) {
+    const { frontends } = port;
+    const labels = labelsOf(port);
     const connections = frontends.reduce((sum, one) => sum + one.connections, 0);
     series.push(['slicewire_service_connections_total', labels, connections]);
-    if (frontends.some(({ bytes }) => bytes !== undefined)) {
-      for (const direction of ['in', 'out'] as const) {
-        const bytes = frontends.reduce((sum, one) => sum + (one.bytes?.[direction] ?? 0), 0);
-        series.push(['slicewire_service_bytes_total', `${labels},direction="${direction}"`, bytes]);
-      }
+    if (frontends.every(({ bytes }) => bytes === undefined)) continue;
+    for (const direction of ['in', 'out'] as const) {
+      const bytes = frontends.reduce((sum, one) => sum + (one.bytes?.[direction] ?? 0), 0);
+      series.push(['slicewire_service_bytes_total', `${labels},direction="${direction}"`, bytes]);
     }
+  }
+  return series;
+}
+
+/** The endpoints of the ports of one Service. */
+function endpointSeries(
+  ports: readonly PortTraffic[],
+  endpoints: readonly PortEndpoints[],
+  setAside: number,
+): Series[] {
+  const series: Series[] = [];
+  for (const [i, port] of ports.entries()) {
+    const labels = labelsOf(port);
     for (const { policy, isUsed, reason, count } of endpoints[i] ?? []) {
       const fate = labelsText({ policy, state: isUsed ? 'used' : 'not used', reason });
       series.push(['slicewire_service_endpoints', `${labels},${fate}`, count]);

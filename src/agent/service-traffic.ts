@@ -56,6 +56,12 @@ export class ServiceTraffic {
   readonly #services = new Map<ServiceKey, Row[]>();
   /** ServicePorts of the former generation that the present one has not reported yet. */
   #former = new Set<ServicePortKey>();
+  #isCounted = false;
+
+  /** False until the kernel's counters were read once: a total of 0 would look like a counter that begins anew. */
+  get isCounted(): boolean {
+    return this.#isCounted;
+  }
 
   /** The ServicePorts, Service by Service. */
   get ports(): Iterable<readonly PortTraffic[]> {
@@ -93,6 +99,8 @@ export class ServiceTraffic {
 
   /** Add what the kernel has counted since the last time. A frontend that is missing keeps its total. */
   take(counts: readonly ConnectionCount[]): void {
+    // Without any count nothing is known: the kernel could not be read while we wrote.
+    if (counts.length > 0) this.#isCounted = true;
     for (const count of counts) {
       const counter = this.#counterOf(count);
       if (counter !== undefined) add(counter, count);

@@ -21,7 +21,7 @@ export const frontendSchema = z.object({
   connections: z
     .object({ total: z.number().int(), bytes: z.number().int().nullable() })
     .nullable()
-    .describe('since the kernel has it; null where they are not counted'),
+    .describe('since the kernel has it; null where they are not counted, or not yet'),
 });
 
 export const serviceSchema = z.object({

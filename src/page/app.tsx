@@ -1,5 +1,6 @@
 /** The frame around the views: who answers, the way from view to view, and whether the agent is still there. */
-import { useEffect, useState } from 'preact/hooks';
+import type { ComponentChildren } from 'preact';
+import { useEffect, useRef, useState } from 'preact/hooks';
 import { Empty, Sign } from './bits.tsx';
 import { ExplainView } from './explain.tsx';
 import { ExposureView } from './exposure.tsx';
@@ -90,8 +91,28 @@ function Head({
 }
 
 /** Drawn each second while the agent is gone. */
-function Gone({ connection: { state, heardAt } }: { readonly connection: Connection }) {
-  return state === 'gone' ? <GoneFor heardAt={heardAt} /> : null;
+function Gone({ connection: { live, state, heardAt, refusal } }: { readonly connection: Connection }) {
+  const version = useRef(live?.by.version);
+  version.current ??= live?.by.version;
+  if (state === 'gone') return refusal === undefined ? <GoneFor heardAt={heardAt} /> : <Bar>{refusal}</Bar>;
+  if (live === undefined || live.by.version === version.current) return null;
+  return (
+    <Bar>
+      The agent is slicewire {live.by.version} now, and this page is older.{' '}
+      <button type="button" onClick={() => location.reload()}>
+        Load the new one
+      </button>
+    </Bar>
+  );
+}
+
+function Bar({ children }: { readonly children: ComponentChildren }) {
+  return (
+    <div class="gone">
+      <Sign kind="warn" />
+      <p>{children}</p>
+    </div>
+  );
 }
 
 function GoneFor({ heardAt }: { readonly heardAt: number }) {
@@ -130,7 +151,8 @@ function Shown({
   readonly theme: Themes;
 }) {
   const { live } = connection;
-  const revision = live?.revision ?? 0;
+  // An agent that starts counts from the beginning.
+  const revision = live === undefined ? '' : `${live.startedAt} ${live.revision}`;
   switch (route.view) {
     case 'overview':
       if (live !== undefined) return <Ticking connection={connection} theme={theme} />;

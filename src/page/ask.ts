@@ -2,11 +2,12 @@
 
 /** The agent's own words why there is no answer, or that it cannot be reached. */
 export class Unanswered extends Error {
-  readonly isGone: boolean;
+  /** It may be answered a little later. */
+  readonly isPassing: boolean;
 
-  constructor(message: string, isGone: boolean) {
+  constructor(message: string, isPassing: boolean) {
     super(message);
-    this.isGone = isGone;
+    this.isPassing = isPassing;
   }
 }
 
@@ -20,12 +21,13 @@ export async function ask<T>(path: string, signal: AbortSignal): Promise<T> {
     signal.throwIfAborted();
     throw new Unanswered('The agent ended the connection before its answer was complete.', true);
   });
-  if (!response.ok) throw new Unanswered(problemIn(text) ?? `The agent answered ${response.status}: ${text}`, false);
+  if (!response.ok)
+    throw new Unanswered(problemIn(text) ?? `The agent answered ${response.status}: ${text}`, response.status >= 500);
   return JSON.parse(text);
 }
 
 /** The sentence of an answer of kind Problem; undefined: it is none. */
-function problemIn(text: string): string | undefined {
+export function problemIn(text: string): string | undefined {
   try {
     const { message }: { readonly message?: unknown } = JSON.parse(text);
     return typeof message === 'string' ? message : undefined;

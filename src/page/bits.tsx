@@ -1,7 +1,8 @@
 /** Small parts that the views share. */
 import type { ComponentChildren } from 'preact';
-import { useId } from 'preact/hooks';
-import type { SignKind } from './says.ts';
+import { useId, useState } from 'preact/hooks';
+import { numberText } from '../answers/words.ts';
+import { faultText, type SignKind } from './says.ts';
 
 const FORMS: Readonly<Record<SignKind, ComponentChildren>> = {
   ok: [<circle cx="8" cy="8" r="7" />, <path d="M4.8 8.2 7 10.4l4.2-4.6" />],
@@ -74,6 +75,35 @@ export function Problem({ children }: { readonly children: ComponentChildren }) 
       <Said>{children}</Said>
     </p>
   );
+}
+
+/** Faults of objects, each with its object before it. */
+export function FaultList({ faults }: { readonly faults: readonly { object: string; text: string }[] }) {
+  return (
+    <ul class="list" aria-label="Faults of objects">
+      {faults.map((fault) => (
+        <li key={fault.text}>
+          <Said class="strong">{fault.object}</Said>
+          <Said>{faultText(fault)}</Said>
+        </li>
+      ))}
+    </ul>
+  );
+}
+
+/** Entries of a long list that are shown at first, and with each press of the button. */
+const STEP = 100;
+
+/** The first entries of a list that may be very long, and a button for more of them. */
+export function useFirst<T>(list: readonly T[], step = STEP): readonly [readonly T[], ComponentChildren] {
+  const [most, setMost] = useState(step);
+  if (list.length <= most) return [list, null];
+  const button = (
+    <button type="button" class="quiet" onClick={() => setMost(most + step)}>
+      Show more of {numberText(list.length)}
+    </button>
+  );
+  return [list.slice(0, most), button];
 }
 
 /** A table that scrolls sideways in itself where it is wider than the page. */

@@ -11,6 +11,8 @@ import { latencyText } from './says.ts';
 const HEIGHT = 210;
 /** Of the marks in the legend, as the series are drawn. */
 const DASHES = ['none', 'solid', 'dashed', 'dotted'] as const;
+/** Milliseconds: the least that the axis shows. */
+const LEAST = 0.1;
 /** Seconds of a slot. */
 const SLOT = 15;
 
@@ -59,7 +61,7 @@ export function LatencyChart({ slots, now, theme }: ChartProps) {
 function columnsOf(slots: readonly LatencySlot[], end: number): uPlot.AlignedData {
   const bySlot = new Map(slots.map((slot) => [Math.floor(Date.parse(slot.at) / 1000 / SLOT) * SLOT, slot]));
   const times = Array.from({ length: LOOK_BACK / 1000 / SLOT + 1 }, (_, i) => end - LOOK_BACK / 1000 + i * SLOT);
-  const column = (field: 'p50' | 'p99' | 'most') => times.map((time) => bySlot.get(time)?.[field] ?? null);
+  const column = (field: 'p50' | 'p99' | 'most') => times.map((time) => aboveZero(bySlot.get(time)?.[field]));
   return [times, column('p50'), column('p99'), column('most')];
 }
 
@@ -79,7 +81,8 @@ function optionsOf(width: number, box: HTMLElement): uPlot.Options {
   return {
     width,
     height: HEIGHT,
-    scales: { y: { range: (_plot, _least, most) => [0, most > 0 ? most * 1.15 : 10] } },
+    // By powers of ten: one slow change must not hide the others.
+    scales: { y: { distr: 3, range: (_plot, least, most) => [powerBelow(least), powerAbove(most)] } },
     series: [
       { label: 'Time', value: '{HH}:{mm}:{ss}' },
       series('half within', '--chart-1', { fill: colourOf('--chart-fill', box) }),
@@ -91,11 +94,40 @@ function optionsOf(width: number, box: HTMLElement): uPlot.Options {
     ],
     axes: [
       { ...axis, values: '{HH}:{mm}', space: 70, size: 28 },
-      { ...axis, size: 64, values: (_plot, splits) => splits.map((split) => millisecondsText(split)) },
+      {
+        ...axis,
+        grid: { ...axis.grid, filter: powersAlone },
+        size: 64,
+        values: (_plot, splits) => splits.map((split) => (isPower(split) ? millisecondsText(split) : '')),
+      },
     ],
     cursor: { y: false, points: { size: 8 } },
     legend: { markers: { width: 2, dash: (_plot, i) => DASHES[i] ?? 'solid', fill: () => 'transparent' } },
   };
+}
+
+/** A value that a logarithm takes; null: there is none. */
+function aboveZero(value: number | undefined): number | null {
+  return value === undefined ? null : Math.max(value, LEAST);
+}
+
+/** The powers of ten around values in milliseconds; null: there is none. */
+function powerBelow(least: number | null): number {
+  return 10 ** Math.floor(Math.log10(Math.max(least ?? 1, LEAST)));
+}
+
+function powerAbove(most: number | null): number {
+  return 10 ** Math.ceil(Math.log10(Math.max(most ?? 100, 10 * LEAST) * 1.05));
+}
+
+/** Of the lines of a logarithmic axis those at powers of ten. */
+function powersAlone(_plot: uPlot, splits: number[]): (number | null)[] {
+  return splits.map((split) => (isPower(split) ? split : null));
+}
+
+function isPower(value: number): boolean {
+  const power = Math.log10(value);
+  return Math.abs(power - Math.round(power)) < 1e-9;
 }
 
 /** A colour of the style sheet as canvas takes it. */

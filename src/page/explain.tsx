@@ -1,7 +1,7 @@
 /** The answer of `explain`, drawn as the way of a packet. The link of the view carries the question. */
 import { useEffect, useState } from 'preact/hooks';
 import type { Explanation } from '../answers/explanation.ts';
-import { Card, Empty, Problem, Said, Sign, State, Table } from './bits.tsx';
+import { Card, Empty, Problem, Said, Sign, State, Table, useFirst } from './bits.tsx';
 import { useAnswer } from './hooks.ts';
 import { go } from './navigation.ts';
 import { Path } from './path.tsx';
@@ -16,7 +16,7 @@ const EXAMPLES = [
 interface ExplainProps {
   readonly from: string;
   readonly to: string;
-  readonly revision: number;
+  readonly revision: string;
 }
 
 export function ExplainView({ from, to, revision }: ExplainProps) {
@@ -105,18 +105,7 @@ function Answer({ answer }: { readonly answer: Explanation }) {
       </p>
       <Path answer={answer} />
       {reasons.length > 0 && <Reasons reasons={reasons} />}
-      {unused.length > 0 && (
-        <Card title="Endpoints that are not used">
-          <ul class="list">
-            {unused.map(({ endpoint, why }) => (
-              <li key={endpoint}>
-                <Said class="mono">{endpoint}</Said>
-                <Said>{why}</Said>
-              </li>
-            ))}
-          </ul>
-        </Card>
-      )}
+      {unused.length > 0 && <Unused endpoints={unused} />}
       {notes.length > 0 && (
         <Card title="Notes">
           <ul class="list">
@@ -170,6 +159,23 @@ function Reasons({ reasons }: Pick<Explanation, 'reasons'>) {
           </tr>
         ))}
       </Table>
+    </Card>
+  );
+}
+
+function Unused({ endpoints }: { readonly endpoints: Explanation['slices'][number]['endpoints'] }) {
+  const [first, more] = useFirst(endpoints);
+  return (
+    <Card title="Endpoints that are not used">
+      <ul class="list">
+        {first.map(({ endpoint, why }) => (
+          <li key={endpoint}>
+            <Said class="mono">{endpoint}</Said>
+            <Said>{why}</Said>
+          </li>
+        ))}
+      </ul>
+      {more}
     </Card>
   );
 }

@@ -1,14 +1,13 @@
 /** What this node answers from outside the cluster, to whom, and what looks wrong. */
-import { useEffect, useState } from 'preact/hooks';
 import type { Exposed, Exposure } from '../answers/exposure.ts';
 import { countText } from '../answers/words.ts';
-import { Card, Empty, Problem, Said, State, Table } from './bits.tsx';
+import { Card, Empty, Problem, Said, State, Table, useFirst } from './bits.tsx';
 import { useAnswer } from './hooks.ts';
 import { go } from './navigation.ts';
 import { linkTo } from './routes.ts';
 import type { SignKind } from './says.ts';
 
-/** Rows of the table at first, and with each press of the button below it. */
+/** Rows of the table at first, and with each press of its button. */
 const STEP = 200;
 
 const ANSWERS: Readonly<Record<Exposed['answers'], { readonly sign: SignKind; readonly text: string }>> = {
@@ -18,7 +17,7 @@ const ANSWERS: Readonly<Record<Exposed['answers'], { readonly sign: SignKind; re
   health: { sign: 'ok', text: 'the number of its local endpoints' },
 };
 
-export function ExposureView({ search, revision }: { readonly search: string; readonly revision: number }) {
+export function ExposureView({ search, revision }: { readonly search: string; readonly revision: string }) {
   const { answer, problem, isLoading } = useAnswer<Exposure>('/exposure', revision);
   return (
     <section class="exposure" aria-label="Exposure">
@@ -35,9 +34,8 @@ export function ExposureView({ search, revision }: { readonly search: string; re
 
 function Known({ answer, search }: { readonly answer: Exposure; readonly search: string }) {
   const { exposed, problems, nodePortAddresses, omitted } = answer;
-  const [most, setMost] = useState(STEP);
-  useEffect(() => setMost(STEP), [search]);
   const fitting = exposed.filter((one) => fits(one, search));
+  const [first, more] = useFirst(fitting, STEP);
   const wrong = exposed.filter((one) => one.problems.length > 0).length + problems.length;
   return (
     <>
@@ -74,17 +72,13 @@ function Known({ answer, search }: { readonly answer: Exposure; readonly search:
             label="What is exposed"
             heads={['Address', 'Kind', 'Service', 'Who may use it', 'A client gets', 'What looks wrong']}
           >
-            {fitting.slice(0, most).map((one) => (
+            {first.map((one) => (
               <Row key={`${one.kind} ${one.address} ${one.port} ${one.protocol} ${one.family}`} one={one} />
             ))}
           </Table>
         </div>
       )}
-      {fitting.length > most && (
-        <button type="button" class="quiet" onClick={() => setMost(most + STEP)}>
-          Show more of {fitting.length}
-        </button>
-      )}
+      {more}
       {omitted > 0 && (
         <p class="muted">{countText(omitted, 'entry', 'entries')} without a problem left out of this long list.</p>
       )}
@@ -113,7 +107,7 @@ function Row({ one }: { readonly one: Exposed }) {
   const host = one.address.includes(':') ? `[${one.address}]` : one.address;
   return (
     <tr class={one.problems.length > 0 ? 'wrong' : ''}>
-      <td class="mono">
+      <td class="mono number">
         {one.address === '' ? `any ${one.family} ` : host}:<b>{one.port}</b>/{one.protocol}
       </td>
       <td>{one.kind}</td>

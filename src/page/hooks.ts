@@ -34,7 +34,7 @@ export interface Answered<T> {
 }
 
 /** Asks when the path changes, and again when `revision` does. `path` undefined: nothing is asked. */
-export function useAnswer<T>(path: string | undefined, revision: number | string): Answered<T> {
+export function useAnswer<T>(path: string | undefined, revision: string): Answered<T> {
   const [state, setState] = useState<Answered<T> & { readonly of: string | undefined }>({ ...NOTHING, of: undefined });
   const asking = useRef<Asking>(undefined);
   useEffect(() => {
@@ -53,6 +53,8 @@ export function useAnswer<T>(path: string | undefined, revision: number | string
 const NOTHING = { answer: undefined, problem: undefined, isLoading: false } as const;
 /** Milliseconds between two questions for the same. */
 const PAUSE = 400;
+/** The same after a failure that may pass. */
+const LONG_PAUSE = 3000;
 
 interface Asking {
   again(): void;
@@ -71,13 +73,18 @@ export function keepAsking<T>(
     isBusy = true;
     do {
       isWanted = false;
+      let pause = PAUSE;
       try {
         onEnd({ answer: await ask<T>(path, stop.signal), problem: undefined });
       } catch (error) {
         if (stop.signal.aborted) return;
         onEnd({ problem: error instanceof Unanswered ? error.message : String(error) });
+        if (error instanceof Unanswered && error.isPassing) {
+          isWanted = true;
+          pause = LONG_PAUSE;
+        }
       }
-      await new Promise((resolve) => setTimeout(resolve, PAUSE));
+      await new Promise((resolve) => setTimeout(resolve, pause));
       // Another question may have come in the pause.
     } while (isWanted && !stop.signal.aborted);
     isBusy = false;

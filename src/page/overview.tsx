@@ -2,10 +2,10 @@
 import type { ComponentChildren } from 'preact';
 import type { Live } from '../answers/live.ts';
 import { clockTime, numberText, timeBetween } from '../answers/words.ts';
-import { Card, Empty, Said, Sign, State, Table } from './bits.tsx';
+import { Card, Empty, FaultList, Said, Sign, State, Table } from './bits.tsx';
 import { LatencyChart } from './chart.tsx';
 import { linkTo } from './routes.ts';
-import { sentenceText, signOfHealth } from './says.ts';
+import { refusedOf, sentenceText, signOfHealth } from './says.ts';
 import { Timeline } from './timeline.tsx';
 
 interface OverviewProps {
@@ -102,26 +102,18 @@ function Faults({ live: { faults, setAside } }: { readonly live: Live }) {
       {count === 0 && <Empty>No object is set aside, and the kernel refuses no Service.</Empty>}
       {setAside.length > 0 && (
         <ul class="list" aria-label="Services that the kernel refuses">
-          {setAside.map((name) => (
-            <li key={name}>
+          {setAside.map(refusedOf).map(({ service, cause }) => (
+            <li key={service}>
               <State kind="bad">refused by the kernel</State>
-              <a href={linkTo({ view: 'service', name })}>
-                <Said>{name}</Said>
+              <a href={linkTo({ view: 'service', name: service })}>
+                <Said>{service}</Said>
               </a>
+              <Said>{cause}</Said>
             </li>
           ))}
         </ul>
       )}
-      {faults.length > 0 && (
-        <ul class="list" aria-label="Faults of objects">
-          {faults.map(({ object, text }) => (
-            <li key={`${object} ${text}`}>
-              <Said class="strong">{object}</Said>
-              <Said>{text}</Said>
-            </li>
-          ))}
-        </ul>
-      )}
+      {faults.length > 0 && <FaultList faults={faults} />}
     </Card>
   );
 }

@@ -22,11 +22,11 @@ export interface ServiceList {
 
 interface Held {
   readonly rows: readonly ServiceRow[];
-  readonly revision: number;
+  readonly revision: string;
 }
 
 /** The list of a search. What is seen is asked for again when the revision changes. */
-export function useServices(search: string, revision: number): ServiceList {
+export function useServices(search: string, revision: string): ServiceList {
   const loader = useRef<Loader>(undefined);
   const [, redraw] = useState(0);
   if (loader.current === undefined || loader.current.search !== search) {
@@ -47,7 +47,7 @@ class Loader implements ServiceList {
   readonly #held = new Map<number, Held>();
   readonly #stop = new AbortController();
   #seen: Rows = { first: 0, end: 0 };
-  #revision = -1;
+  #revision = '';
   #isBusy = false;
 
   constructor(search: string, onChange: () => void) {
@@ -65,7 +65,7 @@ class Loader implements ServiceList {
     void this.#work();
   }
 
-  renew(revision: number): void {
+  renew(revision: string): void {
     this.#revision = revision;
     void this.#work();
   }

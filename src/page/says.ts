@@ -2,7 +2,7 @@
 import type { Explanation } from '../answers/explanation.ts';
 import type { Live } from '../answers/live.ts';
 import type { ServiceState } from '../answers/services.ts';
-import { countText, millisecondsText, percentText, timeBetween } from '../answers/words.ts';
+import { countText, millisecondsText, timeBetween } from '../answers/words.ts';
 
 /** How a sign looks. Each has a form of its own beside its colour. */
 export type SignKind = 'ok' | 'warn' | 'bad' | 'waiting' | 'none' | 'off';
@@ -50,13 +50,34 @@ export function sentenceText({ sentence, lastChange }: Pick<Live, 'sentence' | '
 
 const LAST_CHANGE = '; last change ';
 
+/** The text of a fault without the name of its object, which stands before it. */
+export function faultText({ object, text }: { readonly object: string; readonly text: string }): string {
+  return text.startsWith(`${object}: `) ? text.slice(object.length + 2) : text;
+}
+
+/** A Service that the kernel refuses, as `Live.setAside` names it: `shop/web: File exists`, or the name alone. */
+export function refusedOf(text: string): { readonly service: string; readonly cause: string } {
+  const [service = ''] = text.split(': ', 1);
+  return { service, cause: text.slice(service.length + 2) };
+}
+
 /** What the chart of latencies shows, in one sentence. */
 export function latencyText(slots: Live['latency']): string {
   const changes = slots.reduce((sum, slot) => sum + slot.changes, 0);
   if (changes === 0) return 'No change came in the last 15 minutes.';
   const most = Math.max(...slots.map((slot) => slot.most));
-  const weighted = slots.reduce((sum, slot) => sum + slot.p50 * slot.changes, 0) / changes;
-  return `${countText(changes, 'change')} in the last 15 minutes: typically ${millisecondsText(weighted)} from event to kernel, at most ${millisecondsText(most)}.`;
+  const typical = middleOf(slots, changes);
+  return `${countText(changes, 'change')} in the last 15 minutes: typically ${millisecondsText(typical)} from event to kernel, at most ${millisecondsText(most)}.`;
+}
+
+/** The median of the slot in which the middle change is, when they are sorted by their medians. */
+function middleOf(slots: Live['latency'], changes: number): number {
+  let before = 0;
+  for (const slot of slots.toSorted((a, b) => a.p50 - b.p50)) {
+    before += slot.changes;
+    if (before * 2 >= changes) return slot.p50;
+  }
+  return 0;
 }
 
 /** What the timeline of syncs shows, in one sentence. */
@@ -65,11 +86,6 @@ export function syncsText(syncs: Live['syncs']): string {
   const bad = syncs.filter(({ outcome }) => outcome !== 'complete').length;
   const said = bad === 0 ? 'all complete' : `${bad} of them not complete`;
   return `${countText(syncs.length, 'sync')} in the last 15 minutes, ${said}.`;
-}
-
-/** `1 of 3 new connections (33.3 %)` is said by the share alone: endpoints have equal shares. */
-export function shareText(share: number): string {
-  return `${percentText(share)} of new connections`;
 }
 
 /** `since 12:03:04, for 40 s`; the times are those of this browser. Milliseconds since 1970. */

@@ -3,7 +3,7 @@ import type { ExplainedSlice } from '../answers/explanation.ts';
 import type { History } from '../answers/history.ts';
 import type { Frontend, ServiceAnswer } from '../answers/service.ts';
 import { bytesText, clockTime, countText, millisecondsText, numberText } from '../answers/words.ts';
-import { Card, Empty, Problem, Said, State, Table } from './bits.tsx';
+import { Card, Empty, FaultList, Problem, Said, State, Table, useFirst } from './bits.tsx';
 import { useAnswer } from './hooks.ts';
 import { linkTo, questionOf } from './routes.ts';
 import { destinationText, signOfState } from './says.ts';
@@ -11,7 +11,7 @@ import { destinationText, signOfState } from './says.ts';
 /** Changes that are asked for. */
 const MOST_CHANGES = 50;
 
-export function ServiceView({ name, revision }: { readonly name: string; readonly revision: number }) {
+export function ServiceView({ name, revision }: { readonly name: string; readonly revision: string }) {
   const { answer, problem, isLoading } = useAnswer<ServiceAnswer>(questionOf('/service', { name }), revision);
   return (
     <section class="service" aria-label={`Service ${name}`}>
@@ -28,7 +28,7 @@ export function ServiceView({ name, revision }: { readonly name: string; readonl
   );
 }
 
-function Known({ answer, revision }: { readonly answer: ServiceAnswer; readonly revision: number }) {
+function Known({ answer, revision }: { readonly answer: ServiceAnswer; readonly revision: string }) {
   const { row, frontends, slices, rules, rulesOmitted, faults, affinitySeconds } = answer;
   return (
     <>
@@ -48,22 +48,15 @@ function Known({ answer, revision }: { readonly answer: ServiceAnswer; readonly 
       )}
       {faults.length > 0 && (
         <Card title="Faults" aside={<State kind="warn">{String(faults.length)}</State>}>
-          <ul class="list">
-            {faults.map(({ object, text }) => (
-              <li key={`${object} ${text}`}>
-                <Said class="strong">{object}</Said>
-                <Said>{text}</Said>
-              </li>
-            ))}
-          </ul>
+          <FaultList faults={faults} />
         </Card>
       )}
       <Frontends service={row.service} frontends={frontends} />
       <Endpoints slices={slices} />
       <Card title="In the kernel" aside={<span class="muted">as the agent believes</span>}>
         {rules.length === 0 && <Empty>The kernel has nothing for this Service.</Empty>}
-        {rules.map(({ where, lines }) => (
-          <details key={where} class="rules" open={rules.length <= 4}>
+        {rules.map(({ where, lines }, i) => (
+          <details key={where} class="rules" open={i === 0 || rules.length <= 4}>
             <summary>
               <Said class="mono">{where}</Said> <span class="muted">{countText(lines.length, 'line')}</span>
             </summary>
@@ -140,6 +133,7 @@ function connectionsText({ connections }: Frontend): string {
 function Endpoints({ slices }: { readonly slices: readonly ExplainedSlice[] }) {
   const all = slices.flatMap(({ slice, endpoints }) => endpoints.map((endpoint) => ({ slice, ...endpoint })));
   const used = all.filter((one) => one.used).length;
+  const [first, more] = useFirst(all);
   return (
     <Card
       title="Endpoints"
@@ -148,7 +142,7 @@ function Endpoints({ slices }: { readonly slices: readonly ExplainedSlice[] }) {
       {all.length === 0 && <Empty>No EndpointSlice of this Service has an endpoint.</Empty>}
       {all.length > 0 && (
         <Table label="Endpoints" heads={['Endpoint', 'Used', 'Why', 'Node', 'EndpointSlice']}>
-          {all.map((one) => (
+          {first.map((one) => (
             <tr key={`${one.slice} ${one.endpoint}`}>
               <td class="mono">
                 <Said>{one.endpoint}</Said>
@@ -169,11 +163,12 @@ function Endpoints({ slices }: { readonly slices: readonly ExplainedSlice[] }) {
           ))}
         </Table>
       )}
+      {more}
     </Card>
   );
 }
 
-function Changes({ service, revision }: { readonly service: string; readonly revision: number }) {
+function Changes({ service, revision }: { readonly service: string; readonly revision: string }) {
   const path = questionOf('/history', { service, most: MOST_CHANGES });
   const { answer, problem } = useAnswer<History>(path, revision);
   return (

@@ -1,4 +1,5 @@
 /** The list of Services with its search. Of very many only those that are seen are in the document. */
+import type { RefObject } from 'preact';
 import { useEffect, useLayoutEffect, useRef, useState } from 'preact/hooks';
 import type { ServiceRow } from '../answers/services.ts';
 import { countText, numberText } from '../answers/words.ts';
@@ -16,7 +17,7 @@ const NARROW = '(max-width: 760px)';
 /** Milliseconds after the last letter. */
 const TYPING = 120;
 
-export function ServicesView({ search, revision }: { readonly search: string; readonly revision: number }) {
+export function ServicesView({ search, revision }: { readonly search: string; readonly revision: string }) {
   const [typed, setTyped] = useState(search);
   const list = useServices(search, revision);
   useEffect(() => setTyped(search), [search]);
@@ -40,7 +41,10 @@ export function ServicesView({ search, revision }: { readonly search: string; re
           maxLength={200}
           onInput={(event) => setTyped(event.currentTarget.value)}
           onKeyDown={(event) => {
-            if (event.key === 'ArrowDown' || event.key === 'Enter') document.getElementById('rows')?.focus();
+            if (event.key !== 'ArrowDown' && event.key !== 'Enter') return;
+            event.preventDefault();
+            if (typed !== search) go({ view: 'services', search: typed }, 'replace');
+            document.getElementById('rows')?.focus();
           }}
         />
         <p role="status" class="count">
@@ -51,7 +55,7 @@ export function ServicesView({ search, revision }: { readonly search: string; re
       {list.total === 0 ? (
         <Empty>{search === '' ? 'This node has no Services.' : 'No Service fits this search.'}</Empty>
       ) : (
-        <Rows key={search} list={list} />
+        <Rows list={list} />
       )}
     </section>
   );
@@ -59,21 +63,18 @@ export function ServicesView({ search, revision }: { readonly search: string; re
 
 function Rows({ list }: { readonly list: ServiceList }) {
   const box = useRef<HTMLDivElement>(null);
-  const [scroll, setScroll] = useState({ top: 0, height: 600 });
+  const [scroll, measure] = useScroll(box);
   const [current, setCurrent] = useState(0);
   const rowHeight = useNarrow() ? NARROW_ROW_HEIGHT : ROW_HEIGHT;
   const total = list.total ?? 0;
   const seen = { ...scroll, rowHeight, total };
   const rows = rowsIn(seen);
   useEffect(() => list.see(rows), [list, rows.first, rows.end]);
-  useLayoutEffect(() => {
-    if (box.current === null) return;
-    const element = box.current;
-    const measure = () => setScroll({ top: element.scrollTop, height: element.clientHeight });
-    const observer = new ResizeObserver(measure);
-    observer.observe(element);
-    return () => observer.disconnect();
-  }, []);
+  // Another search begins at its top. The element stays, and with it the focus.
+  useEffect(() => {
+    setCurrent(0);
+    if (box.current !== null) box.current.scrollTop = 0;
+  }, [list]);
   const onKeyDown = (event: KeyboardEvent) => {
     const name = list.row(current)?.service;
     if (event.key === 'Enter' && name !== undefined) return go({ view: 'service', name });
@@ -97,9 +98,7 @@ function Rows({ list }: { readonly list: ServiceList }) {
         aria-label="Services: arrow keys move, Enter opens"
         aria-activedescendant={list.row(current) === undefined ? undefined : `row-${current}`}
         tabIndex={0}
-        onScroll={({ currentTarget }) =>
-          setScroll({ top: currentTarget.scrollTop, height: currentTarget.clientHeight })
-        }
+        onScroll={measure}
         onKeyDown={onKeyDown}
       >
         <div class="all" role="presentation" style={{ height: `${total * rowHeight}px` }}>
@@ -116,6 +115,21 @@ function Rows({ list }: { readonly list: ServiceList }) {
       </div>
     </div>
   );
+}
+
+/** How far an element is scrolled, and how high it is. `measure` is to be called when it scrolls. */
+function useScroll(box: RefObject<HTMLDivElement | null>) {
+  const [scroll, setScroll] = useState({ top: 0, height: 600 });
+  const measure = () => {
+    if (box.current !== null) setScroll({ top: box.current.scrollTop, height: box.current.clientHeight });
+  };
+  useLayoutEffect(() => {
+    if (box.current === null) return;
+    const observer = new ResizeObserver(measure);
+    observer.observe(box.current);
+    return () => observer.disconnect();
+  }, []);
+  return [scroll, measure] as const;
 }
 
 interface RowProps {

@@ -2,6 +2,7 @@
  * Follows `/live`. A tab that nobody sees has no stream, so it costs the agent nothing. Says when the agent is gone, and goes on trying.
  */
 import type { Live, LiveDelta } from '../answers/live.ts';
+import { problemIn } from './ask.ts';
 import { merged } from './delta.ts';
 
 export interface Connection {
@@ -9,13 +10,21 @@ export interface Connection {
   readonly live: Live | undefined;
   /** `hidden`: the tab is not seen, and the stream is closed. */
   readonly state: 'connecting' | 'open' | 'gone' | 'hidden';
+  /** Why the agent gives no stream, in its own words; undefined: it does, or it is gone. */
+  readonly refusal: string | undefined;
   /** When the agent was last heard, in milliseconds since 1970 by this browser's clock; 0: never. */
   readonly heardAt: number;
   /** Add this to the browser's clock for the agent's, in milliseconds. */
   readonly clockAhead: number;
 }
 
-export const UNCONNECTED: Connection = { live: undefined, state: 'connecting', heardAt: 0, clockAhead: 0 };
+export const UNCONNECTED: Connection = {
+  live: undefined,
+  state: 'connecting',
+  refusal: undefined,
+  heardAt: 0,
+  clockAhead: 0,
+};
 
 /** Milliseconds. */
 const RETRY = 1000;
@@ -37,8 +46,11 @@ export function follow(onChange: (connection: Connection) => void): () => void {
     source = undefined;
   };
   const lose = () => {
+    // An answer that is no stream closes it for good (HTML, section 9.2.3), unlike a broken connection.
+    const isRefused = source?.readyState === EventSource.CLOSED;
     close();
     if (connection.state !== 'gone') set({ state: 'gone' });
+    if (isRefused) void whyRefused().then((refusal) => connection.state === 'gone' && set({ refusal }));
     retry = setTimeout(open, RETRY);
   };
   const open = () => {
@@ -51,7 +63,7 @@ export function follow(onChange: (connection: Connection) => void): () => void {
       live = merged(live, message);
       const now = Date.now();
       const clock = message.by === undefined ? {} : { clockAhead: Date.parse(message.by.at) - now };
-      set({ live, state: 'open', heardAt: now, ...clock });
+      set({ live, state: 'open', refusal: undefined, heardAt: now, ...clock });
     });
   };
   // A forwarded port may stay open while nobody is behind it: then nothing says that the stream is dead.
@@ -76,4 +88,17 @@ export function follow(onChange: (connection: Connection) => void): () => void {
     clearInterval(watch);
     document.removeEventListener('visibilitychange', onVisibility);
   };
+}
+
+/** What the agent answers instead of a stream; undefined: nothing, or a stream after all. */
+async function whyRefused(): Promise<string | undefined> {
+  const stop = new AbortController();
+  try {
+    const response = await fetch('/live', { signal: AbortSignal.any([stop.signal, AbortSignal.timeout(PROBE)]) });
+    return response.ok ? undefined : problemIn(await response.text());
+  } catch {
+    return undefined;
+  } finally {
+    stop.abort();
+  }
 }

@@ -85,7 +85,7 @@ function Row({ sync, now }: { readonly sync: RecordedSync; readonly now: string 
 
 function Lanes({ syncs, now, width }: TimelineProps & { readonly width: number }) {
   const lanes = [...new Set(syncs.map(({ trigger }) => trigger))].sort();
-  const left = width < 520 ? 92 : 150;
+  const left = width < 520 ? 92 : 156;
   const room = width - left - 10;
   const height = lanes.length * LANE + AXIS;
   const at = (time: number) => left + (1 - (now - time) / LOOK_BACK) * room;
@@ -113,6 +113,7 @@ function Lanes({ syncs, now, width }: TimelineProps & { readonly width: number }
       {lanes.map((lane, i) => (
         <g key={lane}>
           <text class="lane" x="0" y={i * LANE + LANE / 2 + 4}>
+            <title>{lane}</title>
             {lane.length > left / 7 ? `${lane.slice(0, Math.floor(left / 7) - 1)}…` : lane}
           </text>
           <path class="grid" d={`M${left} ${i * LANE + LANE / 2}H${width - 10}`} />

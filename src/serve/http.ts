@@ -68,6 +68,11 @@ export function textAnswer(status: number, body: string): Answer {
   return { status, headers: TEXT_HEADERS, body };
 }
 
+/** Whether a client takes an answer that gzip packed, by its header `Accept-Encoding` (RFC 9110, section 12.5.3); a weight of 0 refuses. */
+export function acceptsGzip(encodings = ''): boolean {
+  return encodings.split(',').some((one) => /^\s*(?:gzip|\*)\s*(?:;\s*q=(?!0(?:\.0*)?\s*$).*)?$/i.test(one));
+}
+
 /** Milliseconds for a request's headers to arrive, and all of it. */
 export const REQUEST_TIMEOUT = 5000;
 /** Milliseconds that a connection may stay idle. */

@@ -6,7 +6,7 @@
 import { constants, crc32, deflateRawSync } from 'node:zlib';
 import { NoAnswer } from '../answers/problem.ts';
 import type { Clock } from '../host/clock.ts';
-import type { Answer, Asked } from './http.ts';
+import { type Answer, type Asked, acceptsGzip } from './http.ts';
 
 /** Readers at the same time. */
 export const MOST_READERS = 100;
@@ -26,6 +26,8 @@ export interface LiveSource<T extends object> {
   delta(before: T, now: T): object;
   /** Blocks of deflate that end with a full flush; zlib's by default. */
   pack?(text: Buffer): Buffer;
+  /** Nobody reads any more. */
+  onRest?(): void;
   /** An event could not be made. All readers are ended; they ask again. */
   onThrown(error: unknown): void;
 }
@@ -149,6 +151,7 @@ export class LiveStream<T extends object> {
     this.#cancel();
     this.#due = Number.POSITIVE_INFINITY;
     this.#known = undefined;
+    this.#source.onRest?.();
   }
 }
 
@@ -247,9 +250,4 @@ const SMALL = 4096;
 function deflated(text: Buffer): Buffer {
   const memory = text.length < SMALL ? { windowBits: 12, memLevel: 4 } : {};
   return deflateRawSync(text, { ...memory, finishFlush: constants.Z_FULL_FLUSH });
-}
-
-/** RFC 9110, 12.5.3: `gzip;q=0` refuses it. */
-function acceptsGzip(encodings = ''): boolean {
-  return encodings.split(',').some((each) => /^\s*(?:gzip|\*)\s*(?:;\s*q=(?!0(?:\.0*)?\s*$).*)?$/i.test(each));
 }

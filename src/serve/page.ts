@@ -4,7 +4,7 @@
  */
 import { createHash } from 'node:crypto';
 import { gunzipSync } from 'node:zlib';
-import { type Answer, type Asked, textAnswer } from './http.ts';
+import { type Answer, type Asked, acceptsGzip, textAnswer } from './http.ts';
 
 /** By path: the name of the file, and what it is. */
 const FILES: ReadonlyMap<string, { readonly name: string; readonly type: string }> = new Map([
@@ -46,7 +46,9 @@ export function pageAnswer(
   const isPacked = acceptsGzip(asked.encodings);
   const etag = `"${createHash('sha256').update(packed).digest('base64url')}${isPacked ? '-gzip' : ''}"`;
   const headers = { ...HEADERS, etag };
-  if (asked.known?.split(/\s*,\s*/).includes(etag) === true) return { status: 304, headers, body: '' };
+  // By the weak comparison of RFC 9110, section 13.1.2.
+  const known = asked.known?.split(',').map((one) => one.trim().replace(/^W\//, '')) ?? [];
+  if (known.includes(etag)) return { status: 304, headers, body: '' };
   const encoding = isPacked ? { 'content-encoding': 'gzip' } : {};
   const body = isPacked ? Buffer.from(packed.buffer, packed.byteOffset, packed.byteLength) : gunzipSync(packed);
   return { status: 200, headers: { ...headers, 'content-type': file.type, ...encoding }, body };
@@ -59,9 +61,4 @@ function readOr(read: ReadPage, name: string): Uint8Array | string {
   } catch (error) {
     return error instanceof Error ? error.message : String(error);
   }
-}
-
-/** RFC 9110, section 12.5.3; a weight of 0 refuses. */
-function acceptsGzip(encodings = ''): boolean {
-  return encodings.split(',').some((one) => /^\s*(?:gzip|\*)\s*(?:;\s*q=(?!0(?:\.0*)?\s*$).*)?$/i.test(one));
 }

@@ -28,6 +28,27 @@ describe('an agent that nobody asks', () => {
     assert.deepEqual(asked, []);
   });
 
+  it('loads nothing of the page, of the plugin of kubectl, of a watched status, or of packages that only these need', () => {
+    const unneeded =
+      /^src\/(?:page\/|kubectl\/(?!plugin-name)|demo\/(?!scene)|cli\/(?:watch|questions|complete|controller)\.ts)/;
+    assert.deepEqual(
+      [...loaded].filter((file) => unneeded.test(file)),
+      [],
+    );
+    const packages = [...loaded].flatMap((file) =>
+      importsOf(file).filter(({ isTypeOnly, isLate }) => !isTypeOnly && !isLate),
+    );
+    const late = /^(?:zod|ws|log-update|preact.*|uplot|pino-pretty|@kubernetes\/client-node)$/;
+    assert.ok(
+      packages.some(({ to }) => to === 'commander'),
+      'packages are found',
+    );
+    assert.deepEqual(
+      packages.filter(({ to }) => late.test(to)),
+      [],
+    );
+  });
+
   it('loads no data about languages, which take 8 MB', () => {
     const text = (file: string) => readFileSync(fileURLToPath(new URL(`../../${file}`, import.meta.url)), 'utf8');
     const uses = sourceFiles('src').filter((file) => /toLocale\w*\(|\bIntl\.|localeCompare\(/.test(text(file)));

@@ -1,6 +1,7 @@
 /** The metrics of Services as text: labels, reasons, a bound on the series, and looks at the counters that are not too many. */
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
+import { setImmediate as pause } from 'node:timers/promises';
 import { type MeasuredAgent, ServiceMetrics } from '../../src/agent/service-metrics.ts';
 import { Cache } from '../../src/cache/cache.ts';
 import { createMutex } from '../../src/model/mutex.ts';
@@ -28,7 +29,7 @@ const SLICES = [
 type Answer = ConnectionCount[] | Error;
 
 function rig(mostSeries?: number) {
-  const clock = new FakeClock();
+  const [clock, between] = [new FakeClock(), createMutex()];
   const [warned, cache, model] = [[] as string[], new Cache(), new ProxyModel({ nodeName: 'node', zone: '' })];
   const kernel = { counts: [] as Answer, looks: 0, takes: 0 };
   const log = { warn: (_: unknown, text = '') => void warned.push(text) };
@@ -40,14 +41,17 @@ function rig(mostSeries?: number) {
     mode: {
       ...{ name: 'iptables', isObserved: true },
       metrics: {
-        connectionCounts() {
+        connectionCounts({ between }) {
           kernel.looks += 1;
-          clock.advance(kernel.takes);
-          return kernel.counts instanceof Error ? Promise.reject(kernel.counts) : Promise.resolve(kernel.counts);
+          return between(async () => {
+            clock.advance(kernel.takes);
+            if (kernel.counts instanceof Error) throw kernel.counts;
+            return kernel.counts;
+          });
         },
       },
     },
-    turns: { between: createMutex() },
+    turns: { between },
     ...{ feed: { cache }, model },
   });
   metrics.use(agent(), { serviceMetrics: true });
@@ -57,7 +61,7 @@ function rig(mostSeries?: number) {
     metrics.update(model.update(services, cache, model.location).ports);
   };
   const lines = async () => (await metrics.text()).split('\n').filter((line) => line !== '' && !line.startsWith('#'));
-  return { clock, warned, kernel, metrics, put, lines, agent };
+  return { clock, between, warned, kernel, metrics, put, lines, agent };
 }
 
 const count = (connections: number, more: Partial<ConnectionCount> = {}): ConnectionCount => ({
@@ -109,7 +113,7 @@ describe('metrics of Services', () => {
     assert.ok((await lines()).length > 0);
     metrics.use(agent(), { serviceMetrics: false });
     assert.deepEqual(await lines(), []);
-    assert.equal(metrics.trafficOf('default/web'), undefined);
+    assert.equal(await metrics.trafficOf('default/web'), undefined);
     assert.equal(kernel.looks, 1);
   });
 
@@ -127,6 +131,29 @@ describe('metrics of Services', () => {
     assert.equal(kernel.looks, 2);
   });
 
+  it('do not wait for a long sync: they have the last values, and its time is no time of the look', async () => {
+    const { clock, between, kernel, put, lines } = rig();
+    put(WEB);
+    const connections = async () => (await lines()).find((line) => line.includes('connections_total'))?.at(-1);
+    kernel.counts = [count(7)];
+    assert.equal(await connections(), '7');
+    clock.advance(1000);
+    kernel.counts = [count(8)];
+    const { promise, resolve } = Promise.withResolvers<void>();
+    const sync = between(() => promise);
+    const during = connections();
+    await pause();
+    clock.advance(2000);
+    assert.equal(await during, '7');
+    clock.advance(58_000);
+    resolve();
+    await sync;
+    await pause();
+    clock.advance(1000);
+    kernel.counts = [count(9)];
+    assert.equal(await connections(), '9');
+  });
+
   it('keep their values while the counters cannot be read, and warn once of each cause', async () => {
     const { clock, kernel, put, metrics, warned } = rig();
     put(WEB);
@@ -137,15 +164,35 @@ describe('metrics of Services', () => {
       clock.advance(1000);
       await metrics.text();
     }
-    assert.equal(metrics.trafficOf('default/web')?.[0]?.connections, 7);
+    assert.equal((await metrics.trafficOf('default/web'))?.[0]?.connections, 7);
     assert.deepEqual(warned, [
       'connections to Services cannot be counted: no memory; the metrics of Services keep their last values',
       'connections to Services cannot be counted: no socket; the metrics of Services keep their last values',
     ]);
   });
 
+  it('have no connections before the counters were read: 0 would look like a counter that begins anew', async () => {
+    const { clock, kernel, put, lines, metrics } = rig();
+    put(WEB);
+    const connections = async () =>
+      (await lines()).filter((line) => line.includes('connections_total')).map((line) => line.at(-1));
+    kernel.counts = new Error('no memory');
+    assert.deepEqual(await connections(), []);
+    assert.equal(await metrics.trafficOf('default/web'), undefined);
+    clock.advance(1000);
+    // The kernel could not be read while we wrote.
+    kernel.counts = [];
+    assert.deepEqual(await connections(), []);
+    clock.advance(1000);
+    kernel.counts = [count(7)];
+    assert.deepEqual(await connections(), ['7']);
+    put(DNS);
+    assert.deepEqual(await connections(), ['7', '0'], 'a Service that is new has none');
+  });
+
   it('beyond the bound are left out Service by Service, and their number is told', async () => {
-    const { put, lines, warned, metrics } = rig(3);
+    const { put, lines, warned, metrics, kernel } = rig(3);
+    kernel.counts = [count(1)];
     put(WEB, DNS);
     const [text] = [await lines(), await metrics.text()];
     assert.deepEqual(text.filter((line) => line.startsWith('slicewire_service_connections')).length, 1);

@@ -94,7 +94,7 @@ describe('status --watch on a terminal', () => {
     await terminal.shows('3 Services');
     stop();
     await terminal.shows(/^NO ANSWER since [\d:.]+, for \d+ s; asked again each second, Ctrl\+C ends\./);
-    await terminal.shows(/\(nothing listens there\): start it, or\s+name its address with --metrics-bind-address\n/);
+    await terminal.shows(/\(nothing listens there\): start it, or\s+name\s+its address with --metrics-bind-address\n/);
     await terminal.shows(/The last answer, of .*:/);
     await terminal.shows('3 Services');
     status = { ...STATUS, objects: { services: 7, slices: 8 } };

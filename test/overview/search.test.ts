@@ -1,6 +1,8 @@
 /** The search of Services: what fits, in which order, and at which cost, also of very many. */
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
+import { setFlagsFromString } from 'node:v8';
+import { runInNewContext } from 'node:vm';
 import fc from 'fast-check';
 import { ServiceSearch } from '../../src/agent/questions/service-search.ts';
 import { Cache } from '../../src/cache/cache.ts';
@@ -96,6 +98,46 @@ describe('a search of Services', () => {
     assert.deepEqual(await search.find('10.96', NEVER), []);
     cache.take(goneEvent('services', 'default/bad'));
     assert.deepEqual(await search.find('', NEVER), []);
+  });
+});
+
+describe('what a search keeps', () => {
+  const web = eventOf(service({ name: 'web', spec: { clusterIP: '10.96.0.10', ports: [{ port: 80 }] } }));
+
+  it('is not the objects from before a reload', async () => {
+    setFlagsFromString('--expose-gc');
+    const collect = runInNewContext('gc');
+    const now: { cache: Cache } = { cache: new Cache() };
+    const search = new ServiceSearch(
+      () => now.cache,
+      () => 0,
+    );
+    const asked = async (): Promise<WeakRef<Cache>> => {
+      now.cache.take(web);
+      for (const text of ['', 'web', '10.96']) assert.deepEqual(await search.find(text, NEVER), ['default/web']);
+      return new WeakRef(now.cache);
+    };
+    const former = await asked();
+    now.cache = new Cache();
+    await new Promise((resolve) => setTimeout(resolve, 1));
+    collect();
+    assert.equal(former.deref(), undefined);
+    assert.deepEqual(await search.find('', NEVER), []);
+  });
+
+  it('is nothing when nobody looks', async () => {
+    const cache = new Cache();
+    cache.take(web);
+    const search = new ServiceSearch(
+      () => cache,
+      () => 0,
+    );
+    const first = await search.find('', NEVER);
+    assert.equal(await search.find('', NEVER), first);
+    search.forget();
+    const second = await search.find('', NEVER);
+    assert.notEqual(second, first);
+    assert.deepEqual(second, first);
   });
 });
 

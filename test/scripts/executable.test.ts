@@ -43,6 +43,12 @@ const only = (...variables: readonly string[]) => [
   ...variables,
 ];
 
+/** A command that asks the agent in the lab. */
+function asked(lab: Lab, path: string): [string, ...string[]] {
+  const { file, args } = lab.inside('node', 'curl', ['-sf', `http://127.0.0.1:10249${path}`]);
+  return [file, ...args];
+}
+
 describe('the executable', () => {
   let folder: string;
   let executable: string;
@@ -179,7 +185,7 @@ describe('the executable', () => {
     });
   });
 
-  it('as an agent goes on after SIGUSR1, listens for no debugger, and has none of the variables', async () => {
+  it('as an agent has the live page in it, goes on after SIGUSR1, listens for no debugger, and has none of the variables', async () => {
     const lab = await Lab.create({ commands: realCommands, pods: 0, remotePods: 0, signal: NEVER });
     const manifests = join(folder, 'manifests');
     mkdirSync(manifests);
@@ -196,6 +202,10 @@ describe('the executable', () => {
         environment.filter((variable) => REMOVED_VARIABLES.has(variable.split('=')[0] ?? '')),
         [],
       );
+      const { stdout: page } = await run(...asked(lab, '/'));
+      assert.match(page, /<script type="module" src="\/page\/page\.js">/);
+      const { stdout: script } = await run(...asked(lab, '/page/page.js'));
+      assert.ok(script.length > 50_000, `the page's program has ${script.length} bytes`);
       const { pid } = agent;
       assert.ok(pid !== undefined);
       process.kill(pid, 'SIGUSR1');

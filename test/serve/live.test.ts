@@ -15,7 +15,7 @@ const turn = () => new Promise((resolve) => setImmediate(resolve));
 /** A stream of a number that the test changes, with its work counted. */
 function rig(textOf: (number: number) => string = String) {
   const clock = new FakeClock();
-  const done = { wholes: 0, deltas: 0, packed: 0, thrown: 0 };
+  const done = { wholes: 0, deltas: 0, packed: 0, thrown: 0, rests: 0 };
   const state = { number: 1, fails: false };
   const stream = new LiveStream<{ number: string }>(
     {
@@ -31,6 +31,9 @@ function rig(textOf: (number: number) => string = String) {
       pack(text) {
         done.packed += 1;
         return deflateRawSync(text, { finishFlush: constants.Z_FULL_FLUSH });
+      },
+      onRest() {
+        done.rests += 1;
       },
       onThrown() {
         done.thrown += 1;
@@ -107,13 +110,13 @@ describe('a stream of events', () => {
     const { stream, change, clock, done } = rig();
     const all = Array.from({ length: 20 }, () => reader(stream, 'gzip, deflate, br'));
     await turn();
-    assert.deepEqual(done, { wholes: 1, deltas: 0, packed: 2, thrown: 0 });
+    assert.deepEqual(done, { wholes: 1, deltas: 0, packed: 2, thrown: 0, rests: 0 });
     for (let i = 2; i < 12; i++) {
       change(i);
       clock.advance(LEAST_PAUSE);
     }
     await turn();
-    assert.deepEqual(done, { wholes: 11, deltas: 10, packed: 12, thrown: 0 });
+    assert.deepEqual(done, { wholes: 11, deltas: 10, packed: 12, thrown: 0, rests: 0 });
     await Promise.all(all.map((one) => one.close()));
     for (const one of all) assert.deepEqual(one.bytes(), all[0]?.bytes());
   });
@@ -126,8 +129,11 @@ describe('a stream of events', () => {
     const two = [reader(stream), reader(stream, 'gzip')];
     await turn();
     change(7);
-    for (const one of two) await one.close();
-    assert.deepEqual([stream.readers, clock.pending], [0, 0]);
+    for (const [i, one] of two.entries()) {
+      assert.equal(done.rests, 0, `${i} of two left`);
+      await one.close();
+    }
+    assert.deepEqual([stream.readers, clock.pending, done.rests], [0, 0, 1]);
     const { wholes } = done;
     clock.advance(60_000);
     change(8);

@@ -28,8 +28,8 @@ export interface InquiryParts {
   /** undefined until the first lists are complete. */
   readonly agent: () => Agent | undefined;
   readonly health: () => Status['health'];
-  /** What came to the frontends of a Service; undefined where it is not counted. */
-  readonly trafficOf?: (service: ServiceKey) => readonly FrontendTraffic[] | undefined;
+  /** What came to the frontends of a Service; undefined where it is not counted, or not yet. */
+  readonly trafficOf?: (service: ServiceKey) => Promise<readonly FrontendTraffic[] | undefined>;
   /** undefined where nothing is recorded. */
   readonly recordings: Pick<Recordings, 'recorder' | 'flights' | 'fault'> | undefined;
 }

@@ -6,17 +6,11 @@ import type { ServiceAnswer } from '../../answers/service.ts';
 import type { ServiceRow, Services } from '../../answers/services.ts';
 import type { Cache } from '../../cache/cache.ts';
 import { nearestService } from '../../explain/nearest.ts';
-import { interfaceAddresses } from '../../host/node-facts.ts';
 import { inPortions } from '../../host/portions.ts';
-import { FAMILIES } from '../../model/address.ts';
 import { type Fault, faultText, type ServiceKey } from '../../model/objects.ts';
-import type { ServicePort } from '../../model/service-port.ts';
-import { firstLines, type KernelLines, kernelPlaces } from '../../overview/kernel-lines.ts';
 import { type RowFacts, serviceRow, setAsideRow } from '../../overview/rows.ts';
-import { serviceContent } from '../../overview/service.ts';
 import { answeredByOf, type PageParts, recorderOf, refusedServices } from './inquiry-parts.ts';
 import { liveOf } from './live-facts.ts';
-import { packetFacts } from './packet-facts.ts';
 import { ServiceSearch } from './service-search.ts';
 
 export interface ServicesQuestion {
@@ -43,6 +37,11 @@ export class Overview {
     return liveOf(this.#parts, revision);
   }
 
+  /** Nobody looks: the lists that were made for the page need not be kept. */
+  forget(): void {
+    this.#search.forget();
+  }
+
   /** Throws NoAnswer where too many ask, and the signal's reason. */
   async services({ search, offset, limit }: ServicesQuestion, signal: AbortSignal): Promise<Services> {
     const found = await this.#search.find(search, signal);
@@ -67,25 +66,9 @@ export class Overview {
       const nothing = { frontends: [], slices: [], affinitySeconds: null, rules: [], rulesOmitted: 0 };
       return { ...head, row: setAsideRow(key, faults), ...nothing, faults: listed };
     }
-    const content = serviceContent(service, {
-      ...facts,
-      objects: cache,
-      node: { name: by.node, zone: cache.node?.zone ?? '', podCIDRs: cache.node?.podCIDRs ?? [] },
-      traffic: this.#parts.trafficOf?.(key),
-      explainFaultsOf: (kind, of) => (kind === 'EndpointSlice' ? cache.faults.of(`slice ${of}`) : []),
-    });
-    return { ...head, ...content, ...(await this.#kernelLines(facts.portsOf(key))) };
-  }
-
-  /** What the kernel has, as the agent believes; nothing until it was read. */
-  async #kernelLines(ports: readonly ServicePort[]): Promise<KernelLines> {
-    const agent = this.#parts.agent();
-    const interfaces = agent === undefined ? [] : (await Promise.all(FAMILIES.map(interfaceAddresses))).flat();
-    const places = (agent?.mode.inspection.believed() ?? []).flatMap((view) => {
-      const facts = agent && packetFacts(agent.onNode.recorded.settings, view.family, interfaces);
-      return kernelPlaces(ports, { view, nodePortAddresses: facts?.nodePortAddresses ?? [] });
-    });
-    return firstLines(places);
+    // An agent that nobody asks loads no explanation.
+    const { serviceNow } = await import('./service-now.ts');
+    return { ...head, ...(await serviceNow(service, { by, facts, parts: this.#parts })) };
   }
 
   #row(key: ServiceKey, facts: RowFacts): ServiceRow {

@@ -17,7 +17,6 @@ const RUN = 2000;
 const REST = 10;
 
 interface Found {
-  readonly cache: Cache;
   readonly names: number;
   readonly objects: number;
   /** Names alone decided. */
@@ -27,12 +26,18 @@ interface Found {
   readonly keys: readonly ServiceKey[];
 }
 
+/** What is kept of one cache. */
+interface Kept {
+  readonly found: Map<string, Found>;
+  order: { readonly names: number; readonly keys: readonly ServiceKey[] } | undefined;
+}
+
 export class ServiceSearch {
   readonly #cache: () => Cache;
   readonly #now: () => number;
   readonly #turn = new OneAtATime('services');
-  readonly #found = new Map<string, Found>();
-  #order: { readonly cache: Cache; readonly names: number; readonly keys: readonly ServiceKey[] } | undefined;
+  /** Keeps no cache alive: a reload may replace it. */
+  #kept = new WeakMap<Cache, Kept>();
 
   constructor(cache: () => Cache, now: () => number) {
     this.#cache = cache;
@@ -46,10 +51,21 @@ export class ServiceSearch {
     return await this.#turn.run(signal, async () => this.#known(search) ?? (await this.#search(search, signal)));
   }
 
+  /** Keeps nothing any more. */
+  forget(): void {
+    this.#kept = new WeakMap();
+  }
+
+  #keptOf(cache: Cache): Kept {
+    const kept = this.#kept.get(cache) ?? { found: new Map<string, Found>(), order: undefined };
+    this.#kept.set(cache, kept);
+    return kept;
+  }
+
   #known(search: string): readonly ServiceKey[] | undefined {
-    const found = this.#found.get(search);
     const cache = this.#cache();
-    if (found === undefined || found.cache !== cache || found.names !== cache.byName.version) return undefined;
+    const found = this.#kept.get(cache)?.found.get(search);
+    if (found === undefined || found.names !== cache.byName.version) return undefined;
     const isFresh = found.isByName || found.objects === objectsVersion(cache);
     return isFresh || this.#now() - found.endedAt < REST * found.took ? found.keys : undefined;
   }
@@ -62,18 +78,20 @@ export class ServiceSearch {
     const keys = terms.length === 0 ? all : await fitting(all, { terms, cache, signal });
     const endedAt = this.#now();
     const isByName = terms.every(({ isNumber, isAddress }) => !isNumber && !isAddress);
-    this.#found.delete(search);
-    this.#found.set(search, { cache, names, objects, isByName, endedAt, took: endedAt - began, keys });
-    const [oldest] = this.#found.keys();
-    if (this.#found.size > KEPT && oldest !== undefined) this.#found.delete(oldest);
+    const { found } = this.#keptOf(cache);
+    found.delete(search);
+    found.set(search, { names, objects, isByName, endedAt, took: endedAt - began, keys });
+    const [oldest] = found.keys();
+    if (found.size > KEPT && oldest !== undefined) found.delete(oldest);
     return keys;
   }
 
   async #sorted(cache: Cache, signal: AbortSignal): Promise<readonly ServiceKey[]> {
     const names = cache.byName.version;
-    if (this.#order?.cache === cache && this.#order.names === names) return this.#order.keys;
+    const kept = this.#keptOf(cache);
+    if (kept.order?.names === names) return kept.order.keys;
     const keys = await sorted([...new Set([...cache.byName.keys(), ...setAsideServices(cache)])], signal);
-    this.#order = { cache, names, keys };
+    kept.order = { names, keys };
     return keys;
   }
 }

@@ -31,6 +31,8 @@ type Chains = ReadonlyMap<ChainKey, Chain | undefined>;
 
 /** Chains that are read before a sync may have its turn: a few milliseconds. */
 const PORTION = 16;
+/** Most chains of which the legacy variant reads counters before a write: more would hold the write up for a second. */
+const MOST_SAVED = 2000;
 /** Frontends whose rules were removed, and that nobody has asked for since. */
 const MOST_ENDED = 10_000;
 
@@ -43,6 +45,8 @@ export class RuleConnections {
   readonly #options: RuleConnectionsOptions;
   /** Connections to frontends whose rules were removed since the last look. */
   #ended: ConnectionCount[] = [];
+  /** What the last look read of the legacy variant. */
+  #lookedAt: Writable = new Map();
   /** Why counters could not be read before a write. */
   #problem: string | undefined;
 
@@ -56,18 +60,29 @@ export class RuleConnections {
     this.#problem = undefined;
     if (problem !== undefined) throw new Error(problem);
     this.#ended = [];
+    try {
+      return [...ended, ...(await this.#standing(chains, { signal, between }))];
+    } catch (error) {
+      // They are reported by the next look that succeeds.
+      this.#ended = [...ended, ...this.#ended].slice(-MOST_ENDED);
+      throw error;
+    }
+  }
+
+  /** Those of the rules that are there. */
+  async #standing(chains: () => Chains | undefined, { signal, between }: Look): Promise<ConnectionCount[]> {
     const found: ConnectionCount[] = [];
     const keys = [...(chains()?.keys() ?? [])].filter(isCounted);
     for (let at = 0; at < keys.length; at += PORTION) {
       const portion = keys.slice(at, at + PORTION);
       const packets = await between(() => this.#probed(picked(portion, chains()), signal));
       // The legacy variant has no answer for one chain: all are read, in one process.
-      if (packets === undefined) return [...ended, ...(await this.#saved(chains, { signal, between }))];
+      if (packets === undefined) return await this.#saved(chains, { signal, between });
       found.push(...this.#countsOf(packets));
       await breath();
       signal.throwIfAborted();
     }
-    return [...ended, ...found];
+    return found;
   }
 
   /**
@@ -78,7 +93,10 @@ export class RuleConnections {
     const chains = picked([...changed].filter(isCounted), applied);
     if (chains.size === 0) return NO_PACKETS;
     try {
-      return (await this.#probed(chains, signal)) ?? (await savedPackets(this.#options.tools, chains, signal));
+      const packets = await this.#probed(chains, signal);
+      if (packets !== undefined) return packets;
+      if ((applied?.size ?? 0) > MOST_SAVED) return this.#remembered(chains);
+      return await savedPackets(this.#options.tools, chains, signal);
     } catch (error) {
       signal.throwIfAborted();
       this.#problem = `counters could not be read before their rules were written anew: ${causeOf(error)}`;
@@ -91,6 +109,7 @@ export class RuleConnections {
     if (packets.size === 0) return;
     const stays = new Set([...chains.values()].flatMap((chain) => (chain ?? []).map((rule) => counted(rule)?.name)));
     const gone = [...packets].filter(([name, { packets: count }]) => count > 0 && !stays.has(name));
+    for (const [name] of gone) this.#lookedAt.delete(name);
     for (const count of this.#countsOf(new Map(gone))) this.#ended.push({ ...count, hasEnded: true });
     this.#ended.splice(0, this.#ended.length - MOST_ENDED);
   }
@@ -114,7 +133,20 @@ export class RuleConnections {
     const { tools } = this.#options;
     const [present, writes] = await between(() => Promise.resolve([chains() ?? new Map(), tools.writes] as const));
     const packets = await savedPackets(tools, picked([...present.keys()].filter(isCounted), present), signal);
-    return tools.writes === writes ? this.#countsOf(packets) : [];
+    if (tools.writes !== writes) return [];
+    this.#lookedAt = packets;
+    return this.#countsOf(packets);
+  }
+
+  /** What the last look read of the rules of these chains. */
+  #remembered(chains: ReadonlyMap<ChainKey, Chain>): RulePackets {
+    const packets: Writable = new Map();
+    for (const rule of [...chains.values()].flat()) {
+      const name = counted(rule)?.name;
+      const known = name === undefined ? undefined : this.#lookedAt.get(name);
+      if (name !== undefined && known !== undefined) packets.set(name, known);
+    }
+    return packets;
   }
 
   #countsOf(packets: RulePackets): ConnectionCount[] {
@@ -167,7 +199,7 @@ async function savedPackets(
   tools: IptablesTools,
   chains: ReadonlyMap<ChainKey, Chain>,
   signal: AbortSignal,
-): Promise<RulePackets> {
+): Promise<Writable> {
   const counters = new Map<string, number[]>();
   await tools.saveCounters(
     'nat',

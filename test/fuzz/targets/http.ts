@@ -87,7 +87,7 @@ function askedOf(text: string): Asked {
   const [line = '', ...headers] = text.split(/\r?\n/);
   const [method = '', target = ''] = line.split(' ');
   const [path = '', query = ''] = target.split('?', 2);
-  const valueOf = (name: string) =>
+  const headerOf = (name: string) =>
     headers
       .find((header) => header.toLowerCase().startsWith(`${name}:`))
       ?.slice(name.length + 1)
@@ -97,8 +97,8 @@ function askedOf(text: string): Asked {
     method,
     path,
     query: new URLSearchParams(query),
-    host: valueOf('host'),
-    accept: valueOf('accept'),
+    host: headerOf('host'),
+    accept: headerOf('accept'),
     local: '127.0.0.1',
     remote: '127.0.0.1',
     body: () => Promise.resolve(body),

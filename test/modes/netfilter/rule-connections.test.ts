@@ -97,6 +97,36 @@ describe('counters of rules', () => {
     assert.deepEqual(await connections.counts(none, LOOK), []);
   });
 
+  it('of a rule that a write removed wait for a look that succeeds', async () => {
+    const { connections } = rig(COUNTERS);
+    const packets = await connections.before(['nat KUBE-SERVICES'], chains(), NEVER);
+    connections.wrote(new Map([['nat KUBE-SERVICES', [DNS, LAST]]]), packets);
+    const failing = () => {
+      throw new Error('no socket');
+    };
+    await assert.rejects(connections.counts(failing, LOOK), /no socket/);
+    const none = () => new Map();
+    assert.deepEqual(await connections.counts(none, LOOK), [{ ...at('10.96.0.10', 80, 5), hasEnded: true }]);
+  });
+
+  it('are those of the last look where reading them would hold a write up', async () => {
+    const { connections, ran } = rig(undefined);
+    const very = (): Chains => {
+      const many = chains();
+      for (let n = 0; n < 2000; n++) many.set(`nat KUBE-SVC-${n}`, [MARK]);
+      return many;
+    };
+    const before = () => connections.before(['nat KUBE-SERVICES'], very(), NEVER);
+    assert.equal(packetsOf(WEB, await before()), 0, 'nobody has looked');
+    await connections.counts(very, LOOK);
+    const packets = await before();
+    assert.deepEqual([packetsOf(WEB, packets), packetsOf(NODE_PORT, packets)], [5, 0]);
+    assert.equal(ran.length, 1);
+    // A rule that comes back counts from 0.
+    connections.wrote(new Map([['nat KUBE-SERVICES', [DNS, LAST]]]), packets);
+    assert.equal(packetsOf(WEB, await before()), 0);
+  });
+
   it('that cannot be read before a write do not stop it, and the next reading tells', async () => {
     const { connections } = rig(undefined, { exitCode: 1, stderr: 'no memory' });
     assert.equal((await connections.before(['nat KUBE-SERVICES'], chains(), NEVER)).size, 0);

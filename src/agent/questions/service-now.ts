@@ -1,0 +1,44 @@
+/** All that the agent knows of one Service now, with what the kernel has for it. */
+import type { AnsweredBy } from '../../answers/form.ts';
+import { interfaceAddresses } from '../../host/node-facts.ts';
+import { FAMILIES } from '../../model/address.ts';
+import type { Service } from '../../model/objects.ts';
+import type { ServicePort } from '../../model/service-port.ts';
+import { firstLines, type KernelLines, kernelPlaces } from '../../overview/kernel-lines.ts';
+import type { RowFacts } from '../../overview/rows.ts';
+import { type ServiceContent, serviceContent } from '../../overview/service.ts';
+import type { PageAgent, PageParts } from './inquiry-parts.ts';
+import { packetFacts } from './packet-facts.ts';
+
+export interface ServiceAbout {
+  readonly by: AnsweredBy;
+  readonly facts: RowFacts;
+  readonly parts: Pick<PageParts, 'feed' | 'agent' | 'trafficOf'>;
+}
+
+/** Throws NetlinkError when the addresses of this node cannot be read. */
+export async function serviceNow(
+  service: Service,
+  { by, facts, parts }: ServiceAbout,
+): Promise<ServiceContent & KernelLines> {
+  const { cache } = parts.feed();
+  const content = serviceContent(service, {
+    ...facts,
+    objects: cache,
+    node: { name: by.node, zone: cache.node?.zone ?? '', podCIDRs: cache.node?.podCIDRs ?? [] },
+    traffic: await parts.trafficOf?.(service.key),
+    explainFaultsOf: (kind, of) => (kind === 'EndpointSlice' ? cache.faults.of(`slice ${of}`) : []),
+  });
+  return { ...content, ...(await kernelLines(facts.portsOf(service.key), parts.agent())) };
+}
+
+/** What the kernel has, as the agent believes; nothing until it was read. */
+async function kernelLines(ports: readonly ServicePort[], agent: PageAgent | undefined): Promise<KernelLines> {
+  if (agent === undefined) return { rules: [], rulesOmitted: 0 };
+  const interfaces = (await Promise.all(FAMILIES.map(interfaceAddresses))).flat();
+  const places = agent.mode.inspection.believed().flatMap((view) => {
+    const facts = packetFacts(agent.onNode.recorded.settings, view.family, interfaces);
+    return kernelPlaces(ports, { view, nodePortAddresses: facts?.nodePortAddresses ?? [] });
+  });
+  return firstLines(places);
+}

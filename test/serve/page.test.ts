@@ -1,0 +1,102 @@
+/** The files of the page: who gets them, with which headers, and in which encoding. */
+import assert from 'node:assert/strict';
+import { describe, it } from 'node:test';
+import { gunzipSync, gzipSync } from 'node:zlib';
+import { pageFiles } from '../../scripts/page.ts';
+import type { Asked } from '../../src/serve/http.ts';
+import { pageAnswer } from '../../src/serve/page.ts';
+import { refusalOf } from '../../src/serve/questions.ts';
+
+const read = (name: string) => gzipSync(`the file ${name}`);
+
+function asked(path: string, more: Partial<Asked> = {}): Asked {
+  return {
+    ...{ method: 'GET', path, query: new URLSearchParams(), host: 'localhost:10249' },
+    ...{ local: '127.0.0.1', remote: '127.0.0.1', signal: new AbortController().signal },
+    body: () => Promise.resolve(''),
+    ...more,
+  };
+}
+
+const answer = (path: string, more: Partial<Asked> = {}, from = read) =>
+  pageAnswer(from, (one) => refusalOf(one, true), asked(path, more));
+
+describe('the files of the page', () => {
+  it('are at / and below /page/, and nothing else is', () => {
+    const types = ['/', '/page/page.js', '/page/page.css', '/page/icon.svg'].map(
+      (path) => answer(path)?.headers?.['content-type'],
+    );
+    assert.deepEqual(types, [
+      'text/html; charset=utf-8',
+      'text/javascript; charset=utf-8',
+      'text/css; charset=utf-8',
+      'image/svg+xml',
+    ]);
+    for (const path of ['/page', '/page/', '/page/../page/page.js', '/page/page.js.gz', '/page.html', '/favicon.ico'])
+      assert.equal(answer(path), undefined, path);
+  });
+
+  it('run nothing but themselves, and ask no other host', () => {
+    const { headers } = answer('/') ?? {};
+    assert.equal(headers?.['content-security-policy'], "default-src 'self'");
+    assert.equal(headers?.['x-content-type-options'], 'nosniff');
+    assert.equal(headers?.['referrer-policy'], 'no-referrer');
+    assert.equal(headers?.['cross-origin-opener-policy'], 'same-origin');
+    assert.equal(headers?.['cross-origin-resource-policy'], 'same-origin');
+    assert.equal(headers?.['access-control-allow-origin'], undefined);
+  });
+
+  it('are refused to those who may not ask questions', () => {
+    for (const more of [
+      { remote: '192.0.2.1' },
+      { local: '192.0.2.2', host: '192.0.2.2' },
+      { host: 'evil.example' },
+      { host: undefined },
+    ]) {
+      const refused = answer('/', more);
+      assert.equal(refused?.status, 403);
+      assert.doesNotMatch(String(refused?.body), /the file/);
+    }
+  });
+
+  it('are sent as they are kept to a browser, and unpacked to others', () => {
+    for (const encodings of ['gzip', 'br, gzip;q=0.8', 'GZIP', '*']) {
+      const packed = answer('/', { encodings });
+      assert.equal(packed?.headers?.['content-encoding'], 'gzip', encodings);
+      assert.equal(gunzipSync(packed?.body as Buffer).toString(), 'the file page.html');
+    }
+    for (const encodings of [undefined, '', 'br', 'gzip;q=0', 'gzip; q=0.000', 'xgzip']) {
+      const plain = answer('/', encodings === undefined ? {} : { encodings });
+      assert.equal(plain?.headers?.['content-encoding'], undefined, `${encodings}`);
+      assert.equal(String(plain?.body), 'the file page.html');
+    }
+  });
+
+  it('are not sent again to a browser that has them', () => {
+    const etag = answer('/')?.headers?.etag ?? '';
+    assert.match(etag, /^"[\w-]{43}"$/);
+    assert.deepEqual([answer('/', { known: etag })?.status, answer('/', { known: etag })?.body], [304, '']);
+    assert.equal(answer('/', { known: `"other", W/${etag}` })?.status, 304);
+    assert.equal(answer('/', { known: '"other"' })?.status, 200);
+    assert.notEqual(answer('/', { encodings: 'gzip' })?.headers?.etag, etag, 'other bytes have another name');
+    assert.equal(answer('/', { known: etag }, () => gzipSync('a newer one'))?.status, 200);
+  });
+
+  it('that are not built are not found, with what to do', () => {
+    const none = answer('/', {}, () => {
+      throw new Error('the page is not built: run it');
+    });
+    assert.deepEqual([none?.status, none?.body], [503, 'the page is not built: run it\n']);
+  });
+
+  it('are the same bytes each time, small, and without a word of style or script in the HTML', async () => {
+    const [one, two] = [await pageFiles(), await pageFiles()];
+    assert.deepEqual(one, two);
+    const html = gunzipSync(one.get('page.html') ?? '').toString();
+    assert.doesNotMatch(html, /<style|style=|<script>|\son\w+=/);
+    const bytes = [...one.values()].reduce((sum, { length }) => sum + length, 0);
+    assert.ok(bytes > 20_000 && bytes < 80_000, `${bytes} bytes`);
+    const script = gunzipSync(one.get('page.js') ?? '').toString();
+    assert.doesNotMatch(script, /\bnode:|__require|sourceMappingURL/);
+  });
+});
