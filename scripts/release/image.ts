@@ -29,12 +29,14 @@ export async function writeImage(source: ImageSource, archive: string, sbom: str
   const stages = stagesOf(await readFile(DOCKERFILE, 'utf8'));
   const folder = await mkdtemp(join(tmpdir(), 'slicewire-image-'));
   const tag = (part: string) => `localhost/slicewire-${part}-${platform.architecture}:${version}`;
-  const [system, image] = [tag('system'), tag('release')];
+  const [system, read, image] = [tag('system'), tag('read'), tag('release')];
   try {
     const build = (name: string, file: string, ...options: readonly string[]) =>
       buildah(folder, name, file, [`--timestamp=${epoch}`, `--arch=${platform.architecture}`, ...options]);
     await build(system, stages.system, '--build-arg', `BASE_IMAGE=${baseImage}`);
-    const text = sbomText(await contentsOf({ platform, executable, epoch, system: await filesOf(system) }));
+    const text = sbomText(
+      await contentsOf({ platform, executable, epoch, system: await filesOf(folder, system, read) }),
+    );
     await writeFile(sbom, text);
     await fill(folder, source, text);
     await build(image, stages.image(system));
@@ -43,7 +45,7 @@ export async function writeImage(source: ImageSource, archive: string, sbom: str
     await writeTar({ from: layout, name: '.', file: archive, epoch });
   } finally {
     // There is nothing to remove where the build failed.
-    await run('buildah', ['rmi', '--force', image, system]).catch(() => undefined);
+    await run('buildah', ['rmi', '--force', image, read, system]).catch(() => undefined);
     await rm(folder, { recursive: true, force: true });
   }
 }
@@ -53,29 +55,17 @@ async function buildah(folder: string, tag: string, file: string, options: reado
   await mkdir(context, { recursive: true });
   const path = join(folder, 'Dockerfile');
   await writeFile(path, file);
-  await run('buildah', [
-    'bud',
-    '--quiet',
-    '--no-cache',
-    '--format=oci',
-    ...options,
-    '--tag',
-    tag,
-    '--file',
-    path,
-    context,
-  ]);
+  const same = ['--quiet', '--no-cache', '--format=oci'];
+  await run('buildah', ['bud', ...same, ...options, '--tag', tag, '--file', path, context]);
 }
 
-/** The files of the system that the bill of materials needs. */
-async function filesOf(image: string): Promise<{ status: string; osRelease: string }> {
-  const container = (await run('buildah', ['from', '--quiet', image])).trim();
-  try {
-    const text = (path: string) => run('buildah', ['run', container, '--', 'cat', path]);
-    return { status: await text('/var/lib/dpkg/status'), osRelease: await text('/usr/lib/os-release') };
-  } finally {
-    await run('buildah', ['rm', container]);
-  }
+/** The files of the system that the bill of materials needs. No program of the image runs for it. */
+async function filesOf(folder: string, image: string, tag: string): Promise<{ status: string; osRelease: string }> {
+  const files = join(folder, 'system');
+  const paths = '/var/lib/dpkg/status /usr/lib/os-release';
+  await buildah(folder, tag, `FROM scratch\nCOPY --from=${image} ${paths} /\n`, [`--output=type=local,dest=${files}`]);
+  const text = (name: string) => readFile(join(files, name), 'utf8');
+  return { status: await text('status'), osRelease: await text('os-release') };
 }
 
 async function fill(folder: string, { executable, licences }: ImageSource, sbom: string): Promise<void> {

@@ -138,14 +138,21 @@ describe('a release', () => {
     // The emulator has no netlink of netfilter, without which iptables-nft does not even say its version.
     const tools = ['iptables-legacy', 'iptables-nft'].slice(0, name === OWN_PLATFORM ? 2 : 1);
     for (const tool of tools) assert.match(await inside(tool, '--version'), /^iptables v/);
-    const licences = await inside('ls', '/usr/share/doc/slicewire');
-    assert.deepEqual(licences.trim().split(/\s+/), ['LICENSE', 'LICENSE-nodejs', 'NOTICE', 'sbom.spdx.json']);
-    const sbom = await inside('cat', '/usr/share/doc/slicewire/sbom.spdx.json');
+    // Copied, because buildah may lose what a program prints as its last words.
+    const copied = path(`copied-${architecture}`);
+    const script =
+      'root=$(buildah mount "$0") && mkdir "$1" && cp -r "$root/usr/share/doc/slicewire" "$root/var/lib/dpkg" "$1"';
+    await sandbox.run('sh', '-c', script, container, copied);
+    const documents = (await readdir(join(copied, 'slicewire'))).sort();
+    assert.deepEqual(documents, ['LICENSE', 'LICENSE-nodejs', 'NOTICE', 'sbom.spdx.json']);
+    const sbom = await readFile(join(copied, 'slicewire/sbom.spdx.json'), 'utf8');
     assert.equal(sbom, await readFile(file.replace('.oci.tar', '.spdx.json'), 'utf8'));
     const { packages } = JSON.parse(sbom) as Spdx;
     const debian = packages.filter(({ SPDXID }) => SPDXID.startsWith('SPDXRef-Debian-'));
-    const listed = (await inside('dpkg-query', '--show')).replace(/(?::\w+)?\t/g, ' ');
+    const listed = (await run('dpkg-query', [`--admindir=${join(copied, 'dpkg')}`, '--show'])).replace(
+      /(?::\w+)?\t/g,
+      ' ',
+    );
     assert.deepEqual(debian.map((one) => `${one.name} ${one.versionInfo}`).sort(), listed.trim().split('\n').sort());
-    assert.equal((await inside('uname', '-m')).trim(), architecture === 'amd64' ? 'x86_64' : 'aarch64');
   }
 });

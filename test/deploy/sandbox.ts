@@ -69,15 +69,13 @@ export class Sandbox {
     const contexts = await Promise.all(
       PLATFORMS.map(async ({ architecture }) => ({ architecture, context: await this.#baseContext(architecture) })),
     );
+    await this.run('buildah', 'manifest', 'create', BASE);
     for (const { architecture, context } of contexts) {
-      const options = [
-        '--quiet',
-        `--arch=${architecture}`,
-        `--manifest=${BASE}`,
-        '--file',
-        join(context, 'Dockerfile'),
-      ];
+      // With a name of its own it stays when an image that was made of it is removed.
+      const name = `${BASE}-${architecture}`;
+      const options = ['--quiet', `--arch=${architecture}`, `--tag=${name}`, '--file', join(context, 'Dockerfile')];
       await this.run('buildah', 'bud', ...options, context);
+      await this.run('buildah', 'manifest', 'add', BASE, `containers-storage:${name}`);
     }
   }
 
