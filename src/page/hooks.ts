@@ -69,6 +69,24 @@ interface Asking {
   stop(): void;
 }
 
+/** The document of a tab. */
+type Tab = Pick<Document, 'visibilityState'> & EventTarget;
+
+/** Resolves when the tab is seen, or the signal aborts: a tab that nobody sees asks nothing. */
+export function whenSeen(signal: AbortSignal, tab: Tab = document): Promise<void> {
+  return new Promise((resolve) => {
+    if (tab.visibilityState === 'visible' || signal.aborted) return resolve();
+    const ended = new AbortController();
+    const onChange = () => {
+      if (tab.visibilityState !== 'visible' && !signal.aborted) return;
+      ended.abort();
+      resolve();
+    };
+    tab.addEventListener('visibilitychange', onChange, { signal: ended.signal });
+    signal.addEventListener('abort', onChange, { signal: ended.signal });
+  });
+}
+
 /** Asks now and after each `again`, one question at a time. */
 function keepAsking<T>(
   path: string,
@@ -95,6 +113,7 @@ function keepAsking<T>(
         }
       }
       await new Promise((resolve) => setTimeout(resolve, pause));
+      await whenSeen(stop.signal);
       // Another question may have come in the pause.
     } while (isWanted && !stop.signal.aborted);
     isBusy = false;
