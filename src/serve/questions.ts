@@ -79,12 +79,16 @@ export function problemAnswer(status: number, message: string): Answer {
 
 /** Why this client is not answered. `flag`: the one that has the address of this server. */
 export function refusalOf(
-  { host, local, remote }: Asked,
+  { host, local, remote, site, path }: Asked,
   isLocal: boolean,
   flag = '--metrics-bind-address',
 ): string | undefined {
   if (isLocal && !(isOfLoopback(local) && isOfLoopback(remote))) {
     return `questions are answered on this machine alone: the request came from ${remote} to ${local}; ${flag} opens them to others`;
+  }
+  // A link of another site may lead to the page, but its own page may not set the agent to work, although it could not read the answer.
+  if (path !== '/' && (site === 'cross-site' || site === 'same-site')) {
+    return `a page of another site asks (Sec-Fetch-Site: ${site}): open http://localhost at this port instead`;
   }
   if (host !== undefined && isOwnHost(host, local)) return undefined;
   const given = host === undefined ? 'is missing' : `is ${JSON.stringify(host.slice(0, 100))}`;

@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict';
 import { connect } from 'node:net';
 import { after, before, describe, it } from 'node:test';
+import { gzipSync } from 'node:zlib';
 import { NoAnswer, WrongQuestion } from '../../src/answers/problem.ts';
 import type { Address } from '../../src/model/address.ts';
 import { type Answer, HttpServer } from '../../src/serve/http.ts';
@@ -46,7 +47,7 @@ describe('questions to the metrics server', () => {
       hasProfiling: () => false,
       component: OWN_FACTS,
       setVerbosity: () => undefined,
-      readPage: () => new Uint8Array(),
+      readPage: () => gzipSync('page'),
       questions: { byPath: QUESTIONS, isLocal: () => isLocal, live: () => LIVE },
     });
     // Not a loopback address where others can be: 127.0.0.1 is one of several ways to reach it.
@@ -55,11 +56,16 @@ describe('questions to the metrics server', () => {
   after(() => server.close());
 
   /** Status, headers and body; fetch would not send another Host. */
-  function ask(path: string, { host = 'localhost', method = 'GET', at = '127.0.0.1' } = {}): Promise<string> {
+  function ask(
+    path: string,
+    { host = 'localhost', method = 'GET', at = '127.0.0.1', site = '' } = {},
+  ): Promise<string> {
     return new Promise((resolve, reject) => {
       let text = '';
       const head = host === '' ? `${method} ${path} HTTP/1.0\r\n` : `${method} ${path} HTTP/1.1\r\nhost: ${host}\r\n`;
-      const socket = connect(server.port, at, () => socket.write(`${head}connection: close\r\n\r\n`));
+      const socket = connect(server.port, at, () =>
+        socket.write(`${head}${site === '' ? '' : `sec-fetch-site: ${site}\r\n`}connection: close\r\n\r\n`),
+      );
       socket.on('data', (data) => (text += data.toString()));
       socket.on('error', reject);
       socket.on('close', () => resolve(text));
@@ -106,6 +112,16 @@ describe('questions to the metrics server', () => {
       assert.match(await ask('/status', { host }), /^HTTP\/1.1 200 /, host);
     }
     assert.match(await ask('/status', { host: '[::1]:10249', at: '::1' }), /^HTTP\/1.1 200 /);
+    for (const site of ['cross-site', 'same-site']) {
+      const answer = await ask('/status', { site });
+      assert.match(answer, /^HTTP\/1.1 403 /);
+      assert.match(
+        answer,
+        new RegExp(`"a page of another site asks \\(Sec-Fetch-Site: ${site}\\): open http://localhost`),
+      );
+      assert.match(await ask('/', { site }), /^HTTP\/1.1 200 /, 'a link leads to the page');
+    }
+    for (const site of ['same-origin', 'none']) assert.match(await ask('/status', { site }), /^HTTP\/1.1 200 /);
     // The other paths are scraped under names.
     assert.match(await ask('/metrics', { host: 'node-a.example:10249' }), /^HTTP\/1.1 200 /);
     assert.match(await ask('/proxyMode', { host: 'node-a.example:10249' }), /^HTTP\/1.1 200 /);
