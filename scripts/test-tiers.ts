@@ -182,7 +182,7 @@ export const TIERS: readonly Tier[] = [
   {
     name: 'image',
     command: 'npm run test:image',
-    budget: 330,
+    budget: 400,
     parts: [
       {
         name: 'executable',
