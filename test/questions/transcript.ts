@@ -58,8 +58,8 @@ export function masked(text: string): string {
     .replace(/\b\d\d:\d\d:\d\d(\.\d+)?\b/g, 'TIME')
     .replace(/\b(pid|process) \d+/g, '$1 N')
     .replace(/\b\d+(\.\d+)? [KM]iB\b/g, 'SIZE')
-    .replace(/\b\d+ packets came/g, 'N packets came')
-    .replace(/, and \d+ more the same way/g, ', and N more the same way')
+    .replace(/\b(?:1\s+packet\s+came;\s+it|\d+\s+packets\s+came;\s+all)\s+took/g, 'N packets came; all took')
+    .replace(/,\s+and\s+\d+\s+more\s+the\s+same\s+way/g, '')
     .replace(/\b\d+(\.\d+)? ?(ms|s|min|h|seconds?|minutes?)\b/g, 'DURATION')
     .replace(/\s+/g, ' ');
 }
