@@ -2,6 +2,7 @@
  * One agent in a network namespace: two would each take the other's rules for drift. The second one says who runs, and ends before it
  * writes anything. A process of another user that took the name is told, and stops nobody.
  */
+import { cutText } from '../answers/words.ts';
 import type { Config } from '../config/config.ts';
 import { Recorder } from '../history/recorder.ts';
 import {
@@ -164,7 +165,7 @@ const SHOWN = 80;
 
 /** Bytes of another process: no control characters on a terminal. */
 function shown(line: string): string {
-  return JSON.stringify(line.length > SHOWN ? `${line.slice(0, SHOWN)}…` : line);
+  return JSON.stringify(cutText(line, SHOWN));
 }
 
 function ownLine({ mode, signal }: OneAgentOptions, wall: number): () => string {

@@ -1,7 +1,7 @@
 /** Runs one generation of the agent: syncs after changes, checks the kernel, deletes stale flows; until the agent stops or another generation takes over. */
 import type { Config } from '../config/config.ts';
 import type { RecorderHooks } from '../history/guarded.ts';
-import { ANOTHER_WROTE } from '../history/records.ts';
+import { ANOTHER_WROTE, anotherWrote } from '../history/records.ts';
 import { aborted, type Clock, sleep } from '../host/clock.ts';
 import { WRITE_GRACE, whileWriting } from '../host/last-resort.ts';
 import { type Committer, committerText } from '../host/ruleset-notices.ts';
@@ -119,7 +119,7 @@ function syncer(agent: Agent, options: GenerationOptions & SyncerInput): () => P
     const by = loss?.by;
     const trigger = triggerOf(agent, status, options);
     // Without the name of the program: each label of a metric is a series for ever.
-    reporting.metrics.current.triggered(loss === undefined || trigger === 'start' ? trigger : 'another program wrote');
+    reporting.metrics.current.triggered(loss === undefined || trigger === 'start' ? trigger : ANOTHER_WROTE);
     // The resync is due: read the kernel again.
     if (readings.isDue) {
       loop.distrust();
@@ -184,9 +184,7 @@ function triggerOf(
   const { loss } = asked;
   asked.loss = undefined;
   if (lastComplete === undefined && failingSince === undefined) return 'start';
-  if (loss !== undefined) {
-    return loss.by === undefined ? 'another program wrote' : `${ANOTHER_WROTE}${committerText(loss.by)}`;
-  }
+  if (loss !== undefined) return anotherWrote(loss.by && committerText(loss.by));
   if (readings.isDue) return 'resync';
   if (feed.cache.hasChanges) return 'changes';
   if (failingSince !== undefined) return 'retry';

@@ -64,6 +64,11 @@ export function firstOf(names: readonly string[], most: number): string {
   return `${names.slice(0, most).join(', ')}${more}`;
 }
 
+/** The text, or its first characters with `…`. */
+export function cutText(text: string, most: number): string {
+  return text.length > most ? `${text.slice(0, most)}…` : text;
+}
+
 /** `33.3 %` */
 export function percentText(share: number): string {
   return `${Number((share * 100).toFixed(1))} %`;

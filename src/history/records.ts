@@ -2,8 +2,18 @@
 import type { ServiceKey } from '../model/objects.ts';
 import type { Change, Delta } from './delta.ts';
 
-/** The trigger of a sync after another program wrote; the program follows, where it is known. */
-export const ANOTHER_WROTE = 'another program wrote: ';
+/** The trigger of a sync after another program wrote. */
+export const ANOTHER_WROTE = 'another program wrote';
+
+/** The same with the program, where it is known. */
+export function anotherWrote(by: string | undefined): string {
+  return by === undefined ? ANOTHER_WROTE : `${ANOTHER_WROTE}: ${by}`;
+}
+
+/** The program that such a trigger names; "" when it names none, and for other triggers. */
+export function writerIn(trigger: string): string {
+  return trigger.startsWith(`${ANOTHER_WROTE}: `) ? trigger.slice(`${ANOTHER_WROTE}: `.length) : '';
+}
 
 /** The facts of a change of an object. */
 export interface ChangeHead {

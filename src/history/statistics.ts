@@ -1,10 +1,11 @@
 /** The last syncs, the last changes by other programs, and latencies: for `status`, and for the live page. */
 
 import type { RecordedSync } from '../answers/history.ts';
+import { cutText } from '../answers/words.ts';
 import type { ServiceKey } from '../model/objects.ts';
 import { Latencies, type Latency } from './latency.ts';
 import { recordedSync } from './recorded-sync.ts';
-import { ANOTHER_WROTE, type SyncRecord } from './records.ts';
+import { type SyncRecord, writerIn } from './records.ts';
 
 const LAST_SYNCS = 20;
 const LAST_DRIFTS = 50;
@@ -86,7 +87,7 @@ export class SyncStatistics {
 
   add(record: SyncRecord): void {
     this.#syncs = [...this.#syncs.slice(1 - LAST_SYNCS), record];
-    const by = record.trigger.startsWith(ANOTHER_WROTE) ? record.trigger.slice(ANOTHER_WROTE.length) : '';
+    const by = writerIn(record.trigger);
     const drifts = record.drift.map((what) => ({ at: record.at, what, by }));
     this.#drifts = [...this.#drifts, ...drifts].slice(-LAST_DRIFTS);
     this.#keep(shortened(recordedSync(record)), record.at);
@@ -125,14 +126,10 @@ export class SyncStatistics {
 
 function shortened(sync: RecordedSync): RecordedSync {
   const { services, drift, failed } = sync;
-  const lines = (all: readonly string[]) => all.slice(0, LINES).map(cut);
+  const lines = (all: readonly string[]) => all.slice(0, LINES).map((line) => cutText(line, CHARACTERS));
   return { ...sync, services: services.slice(0, NAMES), drift: lines(drift), failed: lines(failed) };
 }
 
 function bytesOf({ services, drift, failed, trigger }: RecordedSync): number {
   return PLAIN + [trigger, ...services, ...drift, ...failed].reduce((sum, { length }) => sum + 2 * length, 0);
-}
-
-function cut(line: string): string {
-  return line.length > CHARACTERS ? `${line.slice(0, CHARACTERS)}…` : line;
 }

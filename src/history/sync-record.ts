@@ -1,5 +1,7 @@
 /** The record of a sync, from its report. */
+
 import { createHash } from 'node:crypto';
+import { cutText } from '../answers/words.ts';
 import type { ServiceKey } from '../model/objects.ts';
 import { type Plan, planText } from '../reconcile/step.ts';
 import type { SyncReport } from '../sync/status.ts';
@@ -63,17 +65,15 @@ export function syncRecord(report: SyncReport, facts: Facts): SyncRecord {
     ...{ number, at, endedAt, trigger, outcome, upTo, hasWritten, without, oldest, changes, services },
     steps: applied,
     milliseconds,
-    drift: drift.slice(0, LINES).map(cut),
+    drift: drift.slice(0, LINES).map((line) => cutText(line, CHARACTERS)),
     failed: failed
       .slice(0, LINES)
-      .map(({ key, owner, cause }) => cut(`${owner === undefined ? key : `Service ${owner}, ${key}`}: ${cause}`)),
+      .map(({ key, owner, cause }) =>
+        cutText(`${owner === undefined ? key : `Service ${owner}, ${key}`}: ${cause}`, CHARACTERS),
+      ),
     plans: facts.plans.map((plan) => ('digest' in plan ? plan : planRecord(plan))),
     times,
   };
-}
-
-function cut(line: string): string {
-  return line.length > CHARACTERS ? `${line.slice(0, CHARACTERS)}…` : line;
 }
 
 /** To a hundredth of a millisecond, upwards: what was done did not take no time. */

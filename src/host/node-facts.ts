@@ -91,6 +91,11 @@ export async function interfaceAddresses(family: Family): Promise<Address[]> {
   return [...new Set([...loopback, ...others])];
 }
 
+/** The same of both families. */
+export async function allInterfaceAddresses(): Promise<Address[]> {
+  return (await Promise.all(FAMILIES.map(interfaceAddresses))).flat();
+}
+
 /** Addresses of a family that are not loopback. */
 export function routable(addresses: readonly Address[], family: Family): Address[] {
   return addresses.filter((address) => familyOf(address) === family && !isLoopback(address));

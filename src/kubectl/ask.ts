@@ -1,6 +1,7 @@
 /** A question to an agent over a stream that leads to its metrics server. */
 import { type IncomingMessage, request } from 'node:http';
 import type { Duplex } from 'node:stream';
+import { answerText, queryOf } from '../answers/over-http.ts';
 import { NoAnswer, WrongQuestion } from '../answers/problem.ts';
 import { problemIn } from '../answers/problem-schema.ts';
 import { type AnswerSchema, readAnswer } from '../answers/read.ts';
@@ -41,8 +42,7 @@ export async function askOver<T>(stream: Duplex, question: AgentQuestion, schema
 }
 
 function send(stream: Duplex, { path, parameters, signal }: AgentQuestion): Promise<IncomingMessage> {
-  const query = new URLSearchParams();
-  for (const [name, value] of Object.entries(parameters)) if (value !== undefined) query.set(name, value);
+  const query = queryOf(parameters);
   return new Promise((resolve, reject) => {
     // The agent answers to its own address and to localhost alone (serve/questions.ts).
     const headers = { host: 'localhost', connection: 'close' };
@@ -55,15 +55,9 @@ function send(stream: Duplex, { path, parameters, signal }: AgentQuestion): Prom
 }
 
 async function textOf(response: IncomingMessage, most: number): Promise<string> {
-  const pieces: Buffer[] = [];
-  let size = 0;
-  for await (const piece of response as AsyncIterable<Buffer>) {
-    size += piece.length;
-    if (size > most) throw new NoAnswer(`the answer of the agent is larger than ${most} bytes`);
-    pieces.push(piece);
-  }
+  const text = await answerText(response, most);
   if (!response.complete) throw new Error('it was cut off');
-  return Buffer.concat(pieces).toString();
+  return text;
 }
 
 function refusal(path: string, status: number, body: string): Error {

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { Latencies } from '../../src/history/latency.ts';
-import { ANOTHER_WROTE, type SyncRecord } from '../../src/history/records.ts';
+import { anotherWrote, type SyncRecord } from '../../src/history/records.ts';
 import { MOST_RECENT, RECENT, SyncStatistics } from '../../src/history/statistics.ts';
 
 const MINUTE = 60_000;
@@ -53,7 +53,7 @@ describe('the syncs of the last 15 minutes', () => {
 describe('drift', () => {
   it('has the program that wrote, where the sync names it', () => {
     const statistics = new SyncStatistics();
-    statistics.add(sync(1, 5, { trigger: `${ANOTHER_WROTE}nft, pid 7`, drift: ['nat chain KUBE-SERVICES'] }));
+    statistics.add(sync(1, 5, { trigger: anotherWrote('nft, pid 7'), drift: ['nat chain KUBE-SERVICES'] }));
     statistics.add(sync(2, 6, { trigger: 'another program wrote', drift: ['jump'] }));
     statistics.add(sync(3, 7, { trigger: 'resync', drift: ['set'] }));
     assert.deepEqual(

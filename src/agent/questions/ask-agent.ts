@@ -1,5 +1,6 @@
 /** Asks the agent of this node over HTTP. */
 import { get, type IncomingMessage } from 'node:http';
+import { answerText, queryOf } from '../../answers/over-http.ts';
 import { NoAnswer, WrongQuestion } from '../../answers/problem.ts';
 import { problemIn } from '../../answers/problem-schema.ts';
 import { type AnswerSchema, readAnswer } from '../../answers/read.ts';
@@ -22,15 +23,7 @@ export interface AgentQuestion {
 
 /** The agent's answer. Throws WrongQuestion when it refuses the question, and NoAnswer when there is no answer. */
 export async function askAgent<T>(question: AgentQuestion, schema: AnswerSchema<T>): Promise<T> {
-  const response = await send(question);
-  const pieces: Buffer[] = [];
-  let size = 0;
-  for await (const piece of response as AsyncIterable<Buffer>) {
-    size += piece.length;
-    if (size > MOST) throw new NoAnswer(`the answer of the agent is larger than ${MOST} bytes`);
-    pieces.push(piece);
-  }
-  return readAnswer(Buffer.concat(pieces).toString(), schema);
+  return readAnswer(await answerText(await send(question), MOST), schema);
 }
 
 /** The pieces of a file that the agent answers with. */
@@ -46,8 +39,7 @@ async function send({
   mustBeAgent = false,
   signal,
 }: AgentQuestion): Promise<IncomingMessage> {
-  const query = new URLSearchParams();
-  for (const [name, value] of Object.entries(parameters)) if (value !== undefined) query.set(name, value);
+  const query = queryOf(parameters);
   const response = await new Promise<IncomingMessage>((resolve, reject) => {
     const host = reachable(listen.address);
     const request = get({ host, port: listen.port, path: `${path}?${query}`, signal, timeout: PATIENCE }, resolve);

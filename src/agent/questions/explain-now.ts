@@ -8,8 +8,7 @@ import { readQuestion } from '../../explain/question.ts';
 import { formerOwner } from '../../history/former-owner.ts';
 import type { Recorder } from '../../history/recorder.ts';
 import { routeTo } from '../../host/devices.ts';
-import { interfaceAddresses } from '../../host/node-facts.ts';
-import { FAMILIES } from '../../model/address.ts';
+import { allInterfaceAddresses } from '../../host/node-facts.ts';
 import { causeOf } from '../../model/cause.ts';
 import type { FrontendAt } from '../../model/claims.ts';
 import type { ModeInspection } from '../../modes/inspection.ts';
@@ -124,7 +123,7 @@ async function answered(asked: AskedText, about: Answering): Promise<Explanation
 
 async function presentOf({ feed, model, loop, mode, onNode }: Agent): Promise<Explained> {
   const { cache } = feed;
-  const interfaces = (await Promise.all(FAMILIES.map(interfaceAddresses))).flat();
+  const interfaces = await allInterfaceAddresses();
   const { settings } = onNode.recorded;
   return { objects: cache, cache, model, loop, mode, settings, interfaces, node: feed.node() };
 }

@@ -2,9 +2,9 @@
 import type { Exposure } from '../../answers/exposure.ts';
 import type { AnsweredBy } from '../../answers/form.ts';
 import { API_VERSION } from '../../answers/head.ts';
-import { interfaceAddresses } from '../../host/node-facts.ts';
+import { allInterfaceAddresses } from '../../host/node-facts.ts';
 import { inPortions } from '../../host/portions.ts';
-import { type Cidr, FAMILIES, type Family, familyOf } from '../../model/address.ts';
+import { type Cidr, type Family, familyOf } from '../../model/address.ts';
 import { ExposureList } from '../../overview/exposure.ts';
 import type { ExposureFamily } from '../../overview/exposure-problems.ts';
 import type { Agent } from '../agent.ts';
@@ -29,7 +29,7 @@ export async function exposureNow({ by, agent, strictArp }: ExposureAbout, signa
 }
 
 async function familiesOf({ feed, onNode }: Agent): Promise<ReadonlyMap<Family, ExposureFamily>> {
-  const interfaces = (await Promise.all(FAMILIES.map(interfaceAddresses))).flat();
+  const interfaces = await allInterfaceAddresses();
   const { settings } = onNode.recorded;
   const node = feed.node();
   const found = new Map<Family, ExposureFamily>();

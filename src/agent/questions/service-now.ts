@@ -1,7 +1,6 @@
 /** All that the agent knows of one Service now, with what the kernel has for it. */
 import type { AnsweredBy } from '../../answers/form.ts';
-import { interfaceAddresses } from '../../host/node-facts.ts';
-import { FAMILIES } from '../../model/address.ts';
+import { allInterfaceAddresses } from '../../host/node-facts.ts';
 import type { Service } from '../../model/objects.ts';
 import type { ServicePort } from '../../model/service-port.ts';
 import { firstLines, type KernelLines, kernelPlaces } from '../../overview/kernel-lines.ts';
@@ -35,7 +34,7 @@ export async function serviceNow(
 /** What the kernel has, as the agent believes; nothing until it was read. */
 async function kernelLines(ports: readonly ServicePort[], agent: PageAgent | undefined): Promise<KernelLines> {
   if (agent === undefined) return { rules: [], rulesOmitted: 0 };
-  const interfaces = (await Promise.all(FAMILIES.map(interfaceAddresses))).flat();
+  const interfaces = await allInterfaceAddresses();
   const places = agent.mode.inspection.believed().flatMap((view) => {
     const facts = packetFacts(agent.onNode.recorded.settings, view.family, interfaces);
     return kernelPlaces(ports, { view, nodePortAddresses: facts?.nodePortAddresses ?? [] });
