@@ -32,6 +32,18 @@ export const serviceStories: readonly Story[] = [
     }),
   },
   {
+    title: 'a Service whose name begins with a digit is served',
+    field: 'metadata.name',
+    covers: ['KEP-5311'],
+    tell: (w) => ({
+      objects: [
+        labelled(web(w), { name: '1web' }),
+        labelled(pods(w, 'pod-1'), { labels: { 'kubernetes.io/service-name': '1web' } }),
+      ],
+      packets: [told('pod-3', w.clusterIP(10), among(['pod-1']))],
+    }),
+  },
+  {
     title: 'a Service of another service proxy is left to it',
     field: 'metadata.labels[service.kubernetes.io/service-proxy-name]',
     covers: ['1.1'],
