@@ -53,6 +53,7 @@ export const TIERS: readonly Tier[] = [
           'test/bench/{cluster,process-cost,rivals}.test.ts',
           'test/soak/{judge,parts}.test.ts',
           'test/deploy/*.test.ts',
+          'test/upstream/{,unit/}*.test.ts',
           'test/*.test.ts',
         ],
         except: [
@@ -113,7 +114,7 @@ export const TIERS: readonly Tier[] = [
         name: 'network',
         files: [
           'test/soak/soak.test.ts',
-          'test/questions/*.test.ts',
+          'test/{questions,upstream/e2e}/*.test.ts',
           'test/netns/{agent,nftables-agent,stories-*,operating,nft-lists}.test.ts',
           'test/netns/*.test.ts',
         ],

@@ -24,8 +24,10 @@ export const NFTABLES: ModeUnderTest = {
   unserved: { clusterIP: 'rejected', other: 'untouched' },
   differs: {
     'the node reaches a node port by 127.0.0.1': LOOPBACK,
+    'the node reaches node ports of three policies by 127.0.0.1': LOOPBACK,
     'any loopback address will do, and a neighbour reaches none of them (CVE-2020-8558)': LOOPBACK,
     'node ports pass a firewall that forwards nothing by itself': CLOSED,
+    'the health check port passes a closed firewall on addresses that take no node ports': CLOSED,
     'a health check port of another type or policy opens nothing': CLOSED,
     'the health check of a load balancer passes a closed firewall, with and without endpoints here': CLOSED,
   },

@@ -1,9 +1,13 @@
-/** Writes docs/conformance.md: every story, in every mode, and which tests hold regressions. `npm run conformance` writes it; a test keeps it true. */
+/**
+ * Writes docs/conformance.md (every story, in every mode, and which tests hold regressions) and docs/upstream.md.
+ * `npm run conformance` writes both; tests keep them true.
+ */
 import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { FAMILIES } from '../../src/model/address.ts';
 import { semanticsAnchors } from '../helpers/semantics.ts';
+import { UPSTREAM_PAGE, upstreamOf, upstreamPage } from '../upstream/page.ts';
 import { REGRESSIONS, ROWS } from './coverage.ts';
 import { IPTABLES } from './iptables.ts';
 import { IPVS } from './ipvs.ts';
@@ -17,7 +21,7 @@ export const REPORT = join(ROOT, 'docs/conformance.md');
 const MODES: readonly ModeUnderTest[] = [IPTABLES, IPVS, NFTABLES];
 const ANCHORS = semanticsAnchors();
 /** Line of the number of stories. */
-const COUNT_AT = 13;
+const COUNT_AT = 15;
 const STORY_FOLDER = 'test/conformance/stories';
 
 /** Stories that cover a row or an issue. */
@@ -48,6 +52,8 @@ export async function conformanceReport(): Promise<string> {
     'in `test/netns` with both variants of iptables and with nftables, in `test/vm` with IPVS, and about 20 of them with nftables on an older kernel.',
     'In the same run the agent reads that kernel, and the engine of `slicewire explain` walks the same packets through what was read: it must tell the same fates.',
     'The column "follows" has the rules of [semantics.md](semantics.md), KEPs and issues that a story holds.',
+    'The column "upstream" has the tests of Kubernetes that a story restates; [upstream.md](upstream.md) lists them all, case by case,',
+    'with the reason for each case that nothing here holds.',
     'Where a mode differs from kube-proxy on purpose, its column says so.',
     'A packet to a port that a Service does not have meets another fate in each mode',
     '([6.16](semantics.md#616-ports-that-the-service-does-not-have)).',
@@ -60,7 +66,8 @@ export async function conformanceReport(): Promise<string> {
       const results = await Promise.all(MODES.map((mode) => resultOf(mode, story)));
       failed += results.filter((result) => result.startsWith('FAILS')).length;
       const real = story.onlyInterpreted ?? 'yes';
-      lines.push(row(story.title, `\`${story.field}\``, story.covers.map(linked).join(', '), ...results, real));
+      const follows = story.covers.map(linked).join(', ');
+      lines.push(row(story.title, `\`${story.field}\``, follows, upstreamOf(story.title), ...results, real));
     }
     lines.push('');
   }
@@ -77,7 +84,10 @@ function linked(id: string): string {
 
 function header(): string[] {
   const modes = MODES.map(({ mode }) => mode);
-  return [row('story', 'field', 'follows', ...modes, 'real'), row(...['', '', '', ...modes, ''].map(() => '---'))];
+  return [
+    row('story', 'field', 'follows', 'upstream', ...modes, 'real'),
+    row(...['', '', '', '', ...modes, ''].map(() => '---')),
+  ];
 }
 
 function row(...cells: readonly string[]): string {
@@ -116,4 +126,7 @@ function regressionTable(): string[] {
   return [row('issue', 'what happened', 'held by'), row('---', '---', '---'), ...rows];
 }
 
-if (process.argv[1] === fileURLToPath(import.meta.url)) writeFileSync(REPORT, await conformanceReport());
+if (import.meta.main) {
+  writeFileSync(REPORT, await conformanceReport());
+  writeFileSync(UPSTREAM_PAGE, upstreamPage());
+}

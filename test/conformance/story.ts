@@ -22,6 +22,8 @@ export type Expected =
       readonly shares: Readonly<Partial<Record<BackendName, number>>>;
       /** Backends that see the node's address instead of the sender's. */
       readonly masqueraded: 'all' | 'none' | readonly BackendName[];
+      /** Where it is not that of the lab's pods. Real packets cannot tell it. */
+      readonly targetPort?: number;
     }
   /**
    * `accepted`: it reaches a server of the node itself. `untouched`: no rule of ours decides over it. `unserved`: nobody

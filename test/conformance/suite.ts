@@ -79,7 +79,7 @@ export function assertFates(fates: readonly Fate[], { packet, expected }: Packet
   if (expected.kind !== 'balanced') return;
   const wanted = new Map<string, { share: number; isMasqueraded: boolean }>();
   for (const [name, share] of Object.entries(expected.shares)) {
-    const backend = endpointText(w.address(name as BackendName), POD_PORT);
+    const backend = endpointText(w.address(name as BackendName), expected.targetPort ?? POD_PORT);
     wanted.set(backend, { share, isMasqueraded: seesNode(expected, name as BackendName) });
   }
   assert.deepEqual(new Set(fates.map((fate) => fate.backend)), new Set(wanted.keys()), what);

@@ -63,12 +63,17 @@ export function pods(cluster: StoryCluster, ...endpoints: (BackendName | Endpoin
 
 export function podsWith(
   cluster: StoryCluster,
-  { name = 'web-1', protocol = 'TCP', portName = '' }: { name?: string; protocol?: StoryProtocol; portName?: string },
+  {
+    service = 'web',
+    name = 'web-1',
+    protocol = 'TCP',
+    portName = '',
+  }: { service?: string; name?: string; protocol?: StoryProtocol; portName?: string },
   endpoints: readonly (BackendName | EndpointInput)[],
 ): object {
   return slice({
     name,
-    service: 'web',
+    service,
     addressType: cluster.family,
     ports: [{ name: portName, port: POD_PORT, protocol }],
     endpoints: endpoints.map((input) => {

@@ -4,6 +4,7 @@ import { affinityStories } from './affinity.ts';
 import { clusterIPStories } from './cluster-ip.ts';
 import { endpointStories } from './endpoints.ts';
 import { hostStories } from './host.ts';
+import { kubernetesStories } from './kubernetes.ts';
 import { loadBalancerStories } from './load-balancer.ts';
 import { nodePortStories } from './node-port.ts';
 import { policyStories } from './policies.ts';
@@ -21,6 +22,7 @@ export const AREAS: Readonly<Record<string, readonly Story[]>> = {
   Topology: topologyStories,
   Affinity: affinityStories,
   'The node itself': hostStories,
+  'Several things at once, as in Kubernetes’ packet tests': kubernetesStories,
 };
 
 export const STORIES: readonly Story[] = Object.values(AREAS).flat();
