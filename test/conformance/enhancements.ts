@@ -41,7 +41,12 @@ export const ENHANCEMENTS: Readonly<Record<string, Enhancement>> = {
     upstream: 'stable since 1.28',
     here: 'served',
   },
-  'KEP-1672': { says: 'conditions serving and terminating', upstream: 'stable since 1.26', here: 'read and written' },
+  'KEP-1672': {
+    says: 'conditions serving and terminating',
+    upstream: 'stable since 1.26',
+    here: 'read and written',
+    shown: ['test/producers/golden.test.ts'],
+  },
   'KEP-1860': { says: 'ipMode of a load balancer', upstream: 'stable since 1.32', here: 'served' },
   'KEP-1880': {
     says: 'ServiceCIDR and IPAddress',
@@ -79,7 +84,6 @@ export const ENHANCEMENTS: Readonly<Record<string, Enhancement>> = {
     here: 'read by the agent, written by the controller',
     shown: ['test/producers/distribution.test.ts'],
   },
-  'KEP-3157': { says: 'streaming lists', upstream: 'beta, on in the server since 1.34', here: '', shown: [] },
   'KEP-3178': {
     says: 'chains of iptables by owner',
     upstream: 'stable since 1.28',
@@ -122,7 +126,6 @@ export const ENHANCEMENTS: Readonly<Record<string, Enhancement>> = {
     upstream: 'stable since 1.37',
     here: 'read',
   },
-  'KEP-5343': { says: 'nftables becomes the default of kube-proxy', upstream: 'a warning since 1.37', here: '', shown: [] },
   'KEP-5504': {
     says: 'resourceVersions can be compared',
     upstream: 'stable since 1.35',
@@ -140,5 +143,4 @@ export const ENHANCEMENTS: Readonly<Record<string, Enhancement>> = {
     here: 'asked for; servers that do not know it ignore that',
     shown: ['test/api/client.test.ts'],
   },
-  'KEP-6032': { says: 'node ports on loopback in nftables mode', upstream: 'alpha in 1.37', here: '', shown: [] },
 };

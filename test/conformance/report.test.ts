@@ -1,9 +1,12 @@
 /** The stories cover what they must, and docs/conformance.md says what is so now. */
 import assert from 'node:assert/strict';
+import { existsSync } from 'node:fs';
 import { readFile } from 'node:fs/promises';
+import { join } from 'node:path';
 import { describe, it } from 'node:test';
 import { REGRESSIONS, ROWS } from './coverage.ts';
-import { conformanceReport, REPORT, storiesFor, testsFor } from './report.ts';
+import { ENHANCEMENTS } from './enhancements.ts';
+import { conformanceReport, heldBy, REPORT, ROOT, storiesFor, testsFor } from './report.ts';
 import { STORIES } from './stories/index.ts';
 
 describe('the conformance suite', () => {
@@ -19,6 +22,18 @@ describe('the conformance suite', () => {
       (id) => storiesFor(id).length === 0 && testsFor(id).length === 0,
     );
     assert.deepEqual(withoutStory, []);
+  });
+
+  it('has a story or a test for every enhancement, and says where it stands', () => {
+    const without = Object.entries(ENHANCEMENTS).filter(
+      ([id, { here, shown }]) => here === '' || heldBy(id, shown).length === 0,
+    );
+    assert.deepEqual(without, []);
+    const shown = Object.values(ENHANCEMENTS).flatMap((one) => one.shown ?? []);
+    assert.deepEqual(
+      shown.filter((file) => !existsSync(join(ROOT, file))),
+      [],
+    );
   });
 
   it('refers to rows that there are', () => {

@@ -9,6 +9,7 @@ import { FAMILIES } from '../../src/model/address.ts';
 import { semanticsAnchors } from '../helpers/semantics.ts';
 import { UPSTREAM_PAGE, upstreamOf, upstreamPage } from '../upstream/page.ts';
 import { REGRESSIONS, ROWS } from './coverage.ts';
+import { ENHANCEMENTS } from './enhancements.ts';
 import { IPTABLES } from './iptables.ts';
 import { IPVS } from './ipvs.ts';
 import { NFTABLES } from './nftables.ts';
@@ -16,7 +17,7 @@ import { AREAS, STORIES } from './stories/index.ts';
 import type { Story } from './story.ts';
 import { isTestedIn, type ModeUnderTest, tellStory } from './suite.ts';
 
-const ROOT = fileURLToPath(new URL('../..', import.meta.url));
+export const ROOT = fileURLToPath(new URL('../..', import.meta.url));
 export const REPORT = join(ROOT, 'docs/conformance.md');
 const MODES: readonly ModeUnderTest[] = [IPTABLES, IPVS, NFTABLES];
 const ANCHORS = semanticsAnchors();
@@ -72,6 +73,7 @@ export async function conformanceReport(): Promise<string> {
     lines.push('');
   }
   lines.push('## What the stories cover', '', ...rowTable(), '', '## Regressions', '', ...regressionTable(), '');
+  lines.push('## Enhancements of Kubernetes', '', ENHANCEMENTS_SAY, '', ...enhancementTable(), '');
   lines.splice(COUNT_AT, 0, `${STORIES.length} stories; ${failed === 0 ? 'none fails' : `${failed} FAIL`}.`, '');
   return lines.join('\n');
 }
@@ -115,14 +117,28 @@ function rowTable(): string[] {
   return [row('rule', 'in short', 'stories'), row('---', '---', '---'), ...rows];
 }
 
+const ENHANCEMENTS_SAY =
+  'The enhancements (KEPs) that a service proxy or the controllers of slices meet, their stage in Kubernetes 1.37, and where each stands here.';
+
+/** Stories and tests that name an issue or a KEP, and other tests that show it. */
+export function heldBy(id: string, shown: readonly string[] = []): string[] {
+  const files = [...new Set([...testsFor(id), ...shown])];
+  return [...storiesFor(id).map(({ title }) => `"${title}"`), ...files.map((file) => `\`${file}\``)];
+}
+
+function enhancementTable(): string[] {
+  const rows = Object.entries(ENHANCEMENTS).map(([id, { says, upstream, here, shown }]) =>
+    row(id, says, upstream, here, heldBy(id, shown).join('; ')),
+  );
+  return [
+    row('KEP', 'about', 'in Kubernetes', 'here', 'held by'),
+    row(...['', '', '', '', ''].map(() => '---')),
+    ...rows,
+  ];
+}
+
 function regressionTable(): string[] {
-  const rows = Object.entries(REGRESSIONS).map(([issue, says]) => {
-    const told = [
-      ...storiesFor(issue).map(({ title }) => `"${title}"`),
-      ...testsFor(issue).map((file) => `\`${file}\``),
-    ];
-    return row(issue, says, told.join('; '));
-  });
+  const rows = Object.entries(REGRESSIONS).map(([issue, says]) => row(issue, says, heldBy(issue).join('; ')));
   return [row('issue', 'what happened', 'held by'), row('---', '---', '---'), ...rows];
 }
 

@@ -46,7 +46,7 @@ export const serviceStories: readonly Story[] = [
   {
     title: 'a Service of another service proxy is left to it',
     field: 'metadata.labels[service.kubernetes.io/service-proxy-name]',
-    covers: ['1.1'],
+    covers: ['1.1', 'KEP-2447'],
     tell: (w) => ({
       objects: [
         labelled(web(w), { labels: { 'service.kubernetes.io/service-proxy-name': 'other' } }),
