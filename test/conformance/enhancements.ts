@@ -108,7 +108,12 @@ export const ENHANCEMENTS: Readonly<Record<string, Enhancement>> = {
     here: 'served, over netlink',
     shown: ['test/netns/stories-nftables.test.ts'],
   },
-  'KEP-4444': { says: 'trafficDistribution', upstream: 'stable since 1.33', here: 'served' },
+  'KEP-4444': {
+    says: 'trafficDistribution',
+    upstream: 'stable since 1.33',
+    here: 'read by the agent, written by the controller',
+    shown: ['test/producers/distribution.test.ts'],
+  },
   'KEP-4858': {
     says: 'strict addresses and CIDRs',
     upstream: 'beta',
