@@ -50,7 +50,7 @@ async function standing(node: Node): Promise<Chosen | undefined> {
     return { mode: 'nftables', why: `the nftables table ${PROXY_TABLES.ours} stands on this node` };
   const rules = await rulesOn(node);
   const hasDevice = (await outside.machine.hasServiceDevice()) && (await outside.machine.hasIpvs());
-  if (hasDevice && (rules === 'none' || (await servicesUseSets(node)))) {
+  if (hasDevice && (rules !== 'some' || (await servicesUseSets(node)))) {
     return { mode: 'ipvs', why: `the device ${SERVICE_DEVICE} of IPVS mode stands on this node` };
   }
   const beside = [
@@ -69,7 +69,8 @@ async function standing(node: Node): Promise<Chosen | undefined> {
 
 function rulesText(beside: readonly string[]): string {
   const rules = `rules of iptables mode (the chain ${SERVICES}) stand on this node`;
-  return beside.length === 0 ? rules : `${rules}, and they serve first: beside them stands ${beside.join(' and ')}`;
+  const both = `, and beside them ${beside.join(' and ')}: a node that has both keeps iptables mode`;
+  return beside.length === 0 ? rules : `${rules}${both}`;
 }
 
 async function rulesOn({ tools, signal, outside }: Node): ReturnType<typeof rulesThere> {
