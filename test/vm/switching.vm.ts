@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
 import { realCommands } from '../../src/host/commands.ts';
+import type { AgentProcess } from '../../src/lab/agent-process.ts';
 import { LAB, Lab } from '../../src/lab/lab.ts';
 import { ManifestNode } from '../helpers/manifest-node.ts';
 import { NEVER } from '../helpers/rig.ts';
@@ -34,10 +35,18 @@ describe('between IPVS mode and nftables mode', () => {
   });
 
   /** An agent works until it is replaced. */
-  async function works(mode: 'ipvs' | 'nftables'): Promise<void> {
+  async function works(mode: 'ipvs' | 'nftables' | 'auto'): Promise<AgentProcess> {
     const agent = node.start(`--mode=${mode}`, '--cluster-cidr', LAB.clusterCidr.v4);
-    await agent.synced(0, PATIENCE);
+    await agent.logged(({ msg }) => msg.startsWith('synced'), { within: PATIENCE });
     await agent.stop();
+    return agent;
+  }
+
+  /** auto keeps the mode that works, also while servers of the former one drain. */
+  async function keeps(mode: 'ipvs' | 'nftables', why: string): Promise<void> {
+    const { log } = await works('auto');
+    const told = log.filter(({ msg }) => msg.startsWith('auto chose')).map(({ msg }) => msg);
+    assert.deepEqual(told, [`auto chose ${mode} mode, because ${why} stands on this node`]);
   }
   const weights = async () => [...(await lab.exec('node', 'ipvsadm', '-Sn')).matchAll(/ -w (\d+)/g)].map(([, w]) => w);
   const tables = () => lab.exec('node', 'nft', 'list', 'tables');
@@ -54,9 +63,11 @@ describe('between IPVS mode and nftables mode', () => {
         'servers only drain',
       );
       assert.doesNotMatch(await lab.exec('node', 'iptables-save'), /KUBE-(SERVICES|SVC|LOAD-BALANCER)/);
+      await keeps('nftables', 'the nftables table slicewire');
       await works('ipvs');
       assert.doesNotMatch(await tables(), /slicewire/);
       assert.ok((await weights()).includes('1'));
+      await keeps('ipvs', 'the device kube-ipvs0 of IPVS mode');
     } finally {
       const { requests, failures } = await traffic.stop();
       assert.deepEqual(failures.slice(0, 5), []);
