@@ -1,6 +1,6 @@
 /** Builds an agent from its parts, for `run` and `plan`. */
 import { firstOf } from '../answers/words.ts';
-import type { Config } from '../config/config.ts';
+import { AUTO, type Config } from '../config/config.ts';
 import { EXTERNAL_IPS_GATE, servesExternalIPs } from '../config/feature-gates.ts';
 import type { RecorderHooks } from '../history/guarded.ts';
 import { rulesProbe } from '../host/chain-probe.ts';
@@ -63,6 +63,8 @@ export interface Agent {
 export async function startAgent(feed: ObjectFeed, options: AgentOptions): Promise<Agent> {
   const { config, log, signal, onFault, onPorts, onSweep, outside } = options;
   const { cache } = feed;
+  if (config.modeChoice.by === AUTO && config.modeChoice.why === undefined)
+    throw new Error('the mode is not chosen yet');
   const { families, tools, broken } = await usableFamilies(config, signal, outside);
   options.onPhase?.('tools');
   const unserved = unservedOf(broken, config.mode);

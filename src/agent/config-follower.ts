@@ -1,13 +1,14 @@
 /** The configuration that is wanted: reads the file that --config names again when it changes, and on SIGHUP. */
-import type { Config } from '../config/config.ts';
+import { AUTO, type Config } from '../config/config.ts';
 import type { Flags } from '../config/flags.ts';
 import { realClock, sleep } from '../host/clock.ts';
 import { causeOf } from '../model/cause.ts';
 import { sameData } from '../model/equal.ts';
 import { createMutex } from '../model/mutex.ts';
 import { type Log, levelOf } from '../telemetry/log.ts';
+import { modeChooser } from './choose-mode.ts';
 import { watchConfigFile } from './config-watch.ts';
-import { ConfigUnreadable, type Loaded, loadConfig, logNotes } from './load-config.ts';
+import { type ChooseMode, ConfigUnreadable, type Loaded, loadConfig, logNotes } from './load-config.ts';
 import type { ReloadResult } from './metrics-feed.ts';
 import type { Outside } from './outside.ts';
 import type { SupervisorState } from './supervisor-state.ts';
@@ -120,6 +121,14 @@ export class ConfigFollower {
     });
   }
 
+  /** What was chosen once stays: the rules of that mode stand now. */
+  readonly #choose: ChooseMode = async (ofModes) => {
+    const { signal, outside } = this.#options;
+    const { mode, modeChoice } = this.#wanted;
+    if (modeChoice.by === AUTO && modeChoice.why !== undefined) return { mode, why: modeChoice.why };
+    return await modeChooser(signal, outside)(ofModes);
+  };
+
   get #path(): string | undefined {
     const { config: path } = this.#options.flags;
     return typeof path === 'string' ? path : undefined;
@@ -129,7 +138,7 @@ export class ConfigFollower {
     const { log, flags, onWanted, onResult, outside } = this.#options;
     let loaded: Loaded;
     try {
-      loaded = await loadConfig(flags, outside.files.readOne);
+      loaded = await loadConfig(flags, outside.files.readOne, this.#choose);
     } catch (error) {
       // A file that cannot be read now may be the same as before.
       if (!(error instanceof ConfigUnreadable)) this.#waiting.abort();

@@ -1,17 +1,24 @@
 /** From the command line, and the file that --config names, to a configuration and a log; with warnings about flags and fields without effect. */
-import type { Config } from '../config/config.ts';
+import { AUTO, type Config } from '../config/config.ts';
 import { flagsFromFile } from '../config/config-file.ts';
 import { EXTERNAL_IPS_GATE, type FeatureGates, idleGates } from '../config/feature-gates.ts';
 import { ConfigError, camel, type Flags } from '../config/flags.ts';
-import { configFromFlags } from '../config/from-flags.ts';
-import { IDLE_FLAGS } from '../config/kube-proxy-flags.ts';
+import { type ConfigOrigins, configsFromFlags } from '../config/from-flags.ts';
+import { DEPRECATED_FLAGS, IDLE_FLAGS } from '../config/kube-proxy-flags.ts';
 import { type OneFile, readOneFile } from '../documents/one-file.ts';
 import { causeOf } from '../model/cause.ts';
 import { createLog, type Log } from '../telemetry/log.ts';
 import type { Files } from './outside.ts';
 
+/** Chooses one of the configurations of several modes, and says why as a clause. */
+export type ChooseMode = (
+  ofModes: readonly Config[],
+) => Promise<{ readonly mode: Config['mode']; readonly why: string }>;
+
 export interface Prepared {
   readonly config: Config;
+  /** As `Loaded.others`. */
+  readonly others: readonly Config[];
   readonly log: Log;
   /** Digest of the file that --config names. */
   readonly configDigest: string | undefined;
@@ -26,7 +33,9 @@ export interface Loaded {
   /** Digest of the file that --config names: equal for equal text. */
   readonly digest: string | undefined;
   readonly config: Config;
-  /** Warnings for the log: flags and fields without effect, and unknown fields. */
+  /** Where the mode is auto and was not chosen: the same configuration in the other modes that may be. */
+  readonly others: readonly Config[];
+  /** Warnings for the log: flags and fields without effect, deprecated flags, and unknown fields. */
   readonly notes: readonly Note[];
 }
 
@@ -36,20 +45,75 @@ export class ConfigUnreadable extends ConfigError {}
 /** Flags for checks of objects that an API server makes itself. */
 const OF_MANIFESTS = ['service-node-port-range', 'allow-node-address-ports'];
 
-/** Throws ConfigError. */
-export async function prepare(commandLine: Flags): Promise<Prepared> {
-  const loaded = await loadConfig(commandLine);
-  const log = await createLog(loaded.config.log);
+/** `choose`: for commands that need a mode. Throws ConfigError, and as `choose`. */
+export async function prepare(commandLine: Flags, choose?: ChooseMode): Promise<Prepared> {
+  const loaded = await loadConfig(commandLine, readOneFile, choose);
+  const { config, others, digest } = loaded;
+  const log = await createLog(config.log);
   logNotes(loaded, log);
-  return { config: loaded.config, log, configDigest: loaded.digest };
+  return { config, others, log, configDigest: digest };
 }
 
-/** The configuration of the command line and of its file as it is now. Throws ConfigError. */
-export async function loadConfig(commandLine: Flags, readFile: Files['readOne'] = readOneFile): Promise<Loaded> {
+/**
+ * The configuration of the command line and of its file as it is now. Without `choose` a mode that is auto stays so. Throws ConfigError,
+ * and as `choose`.
+ */
+export async function loadConfig(
+  commandLine: Flags,
+  readFile: Files['readOne'] = readOneFile,
+  choose?: ChooseMode,
+): Promise<Loaded> {
+  const notes = flagNotes(commandLine);
+  if (typeof commandLine.config !== 'string') {
+    const { writeConfigTo } = commandLine;
+    const origins = typeof writeConfigTo === 'string' ? { file: writeConfigTo } : {};
+    const configs = await inOneMode(commandLine, origins, choose);
+    notes.push(...gateNotes('--feature-gates', configs.config.featureGates));
+    return { ...configs, notes, digest: undefined };
+  }
+  const content = await readConfig(commandLine.config, readFile);
+  const file = flagsFromFile(content, commandLine);
+  const origins = { origins: file.origins, file: commandLine.config, given: file.given };
+  const configs = await inOneMode(file.flags, origins, choose);
+  for (const fault of file.lenient) {
+    notes.push({ facts: { fault }, text: `--config: ${fault}; the file is used anyway, as kube-proxy does` });
+  }
+  for (const { path, idle = '' } of file.idle) {
+    notes.push({ facts: { field: path }, text: `--config: ${path} has no effect: ${idle}` });
+  }
+  notes.push(...gateNotes('--config: featureGates', configs.config.featureGates));
+  // A security switch must not be ignored without a warning.
+  if (commandLine[camel('feature-gates')] !== undefined) {
+    const text = '--feature-gates has no effect with --config: use featureGates in the file';
+    notes.push({ facts: { flag: 'feature-gates' }, text });
+  }
+  return { ...configs, notes, digest: content.digest };
+}
+
+async function inOneMode(
+  flags: Flags,
+  origins: ConfigOrigins,
+  choose: ChooseMode | undefined,
+): Promise<Pick<Loaded, 'config' | 'others'>> {
+  const [first, ...others] = configsFromFlags(flags, origins);
+  if (choose === undefined || first.modeChoice.by !== AUTO) return { config: first, others };
+  const { mode, why } = await choose([first, ...others]);
+  const chosen = others.find((one) => one.mode === mode) ?? first;
+  const config: Config = { ...chosen, modeChoice: { by: AUTO, why } };
+  return { config: Object.freeze(config), others: [] };
+}
+
+/** About the flags alone. */
+function flagNotes(commandLine: Flags): Note[] {
   const notes: Note[] = [];
   for (const { name, why } of IDLE_FLAGS) {
     if (commandLine[camel(name)] === undefined) continue;
     notes.push({ facts: { flag: name }, text: `--${name} has no effect: ${why}` });
+  }
+  for (const { name, instead } of DEPRECATED_FLAGS) {
+    if (commandLine[camel(name)] === undefined) continue;
+    const text = `--${name} is deprecated, and Kubernetes will remove it: give --${instead} instead`;
+    notes.push({ facts: { flag: name }, text });
   }
   for (const name of OF_MANIFESTS) {
     if (commandLine[camel(name)] === undefined || commandLine.manifests !== undefined) continue;
@@ -61,32 +125,7 @@ export async function loadConfig(commandLine: Flags, readFile: Files['readOne'] 
   if (commandLine[camel('record-size')] !== undefined && commandLine[camel('record-dir')] === undefined) {
     notes.push({ facts: { flag: 'record-size' }, text: '--record-size has no effect without --record-dir' });
   }
-  if (typeof commandLine.config !== 'string') {
-    const { writeConfigTo } = commandLine;
-    const origins = typeof writeConfigTo === 'string' ? { file: writeConfigTo } : {};
-    const config = configFromFlags(commandLine, origins);
-    return { config, notes: [...notes, ...gateNotes('--feature-gates', config.featureGates)], digest: undefined };
-  }
-  const content = await readConfig(commandLine.config, readFile);
-  const file = flagsFromFile(content, commandLine);
-  const config = configFromFlags(file.flags, {
-    origins: file.origins,
-    file: commandLine.config,
-    given: file.given,
-  });
-  for (const fault of file.lenient) {
-    notes.push({ facts: { fault }, text: `--config: ${fault}; the file is used anyway, as kube-proxy does` });
-  }
-  for (const { path, idle = '' } of file.idle) {
-    notes.push({ facts: { field: path }, text: `--config: ${path} has no effect: ${idle}` });
-  }
-  notes.push(...gateNotes('--config: featureGates', config.featureGates));
-  // A security switch must not be ignored without a warning.
-  if (commandLine[camel('feature-gates')] !== undefined) {
-    const text = '--feature-gates has no effect with --config: use featureGates in the file';
-    notes.push({ facts: { flag: 'feature-gates' }, text });
-  }
-  return { config, notes, digest: content.digest };
+  return notes;
 }
 
 function gateNotes(from: string, gates: FeatureGates): Note[] {

@@ -95,6 +95,23 @@ function nftablesFor(names: readonly string[], outside: Outside): OpenNftables |
   }
 }
 
+/** The names of these proxies' tables in any of the families; none where the kernel's nftables cannot be used. */
+export function proxyTables(outside: Outside, families: readonly Family[]): ReadonlySet<string> {
+  const names = Object.values(PROXY_TABLES);
+  try {
+    const kernel = nftablesFor(names, outside);
+    if (kernel === undefined) return new Set();
+    try {
+      return new Set(tablesIn(kernel, names, families).map(({ table }) => table));
+    } finally {
+      kernel.close();
+    }
+  } catch (error) {
+    if (error instanceof NftUnusable) return new Set();
+    throw error;
+  }
+}
+
 function tablesIn(kernel: OpenNftables, names: readonly string[], families: readonly Family[]): readonly TableId[] {
   const ids = families.flatMap((family) => names.map((table) => ({ family, table })));
   return ids.filter(({ family, table }) => kernel.hasTable(family, table));
@@ -106,17 +123,24 @@ const TRACES = [
   { table: 'filter', chain: 'KUBE-FORWARD' },
 ] as const;
 
-async function hasRules({ members, signal }: PredecessorInput): Promise<boolean> {
+async function hasRules(input: RulesLookInput): Promise<boolean> {
+  return (await rulesThere(input)) !== 'none';
+}
+
+type RulesLookInput = Pick<PredecessorInput, 'members' | 'signal'>;
+
+/** Rules of a mode that writes by iptables. `locked`: another process held the lock, so there may be some. */
+export async function rulesThere({ members, signal }: RulesLookInput): Promise<'some' | 'none' | 'locked'> {
   for (const { tools, probe = tools } of members) {
     try {
-      for (const trace of TRACES) if (await probe.hasChain({ ...trace, wait: 1 }, signal)) return true;
+      for (const trace of TRACES) if (await probe.hasChain({ ...trace, wait: 1 }, signal)) return 'some';
     } catch (error) {
-      // Another process holds the lock: there may be rules, and the sync waits for the lock.
-      if (error instanceof IptablesError && !error.isRefusal) return true;
+      // The sync waits for the lock.
+      if (error instanceof IptablesError && !error.isRefusal) return 'locked';
       throw error;
     }
   }
-  return false;
+  return 'none';
 }
 
 /**

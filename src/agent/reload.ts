@@ -18,6 +18,7 @@ import { type Agent, startAgent } from './agent.ts';
 import { CannotRun } from './cannot-run.ts';
 import { ConfigFollower } from './config-follower.ts';
 import { type ObjectFeed, startFeed } from './feed.ts';
+import { emitModeChoice, logModeChoice } from './mode-choice.ts';
 import type { Outside } from './outside.ts';
 import type { Recordings } from './recording/recordings.ts';
 import { Reporting } from './reporting.ts';
@@ -149,6 +150,8 @@ export class Reloader {
     if (former !== undefined) await this.#end(former, { agent, running });
     if (former?.config.oomScoreAdj !== config.oomScoreAdj) await this.#setOomScore(config);
     await this.#options.recordings.use(agent, config);
+    if (former !== undefined) logModeChoice(config, former.config, this.#options.log);
+    emitModeChoice(config, former?.config, reporting.events);
     const isReload = former !== undefined && former.config !== config;
     return this.#start({ agent, config, running, reporting, isReload });
   }

@@ -19,6 +19,7 @@ export const answeredBy = z
   .object({
     who: z.enum(['agent', 'command', 'recording']),
     mode: z.enum(['iptables', 'ipvs', 'nftables']),
+    modeReason: z.string().optional().describe('where the mode is auto: why the agent chose this one'),
     node: z.string(),
     version: z.string(),
     at: moment,

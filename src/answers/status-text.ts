@@ -30,7 +30,11 @@ function head(status: Status): string[] {
   const { by, families, startedAt } = status;
   const since = startedAt === null ? '' : `, for ${timeBetween(startedAt, by.at)}`;
   const served = families.length === 0 ? 'no family yet' : listText(families);
-  return [`slicewire ${by.version} on ${by.node}: ${by.mode} mode, ${served}, ${WHO[by.who](status)}${since}`];
+  const reason = by.modeReason === undefined ? [] : [`Mode: auto chose ${by.mode}, because ${by.modeReason}`];
+  return [
+    `slicewire ${by.version} on ${by.node}: ${by.mode} mode, ${served}, ${WHO[by.who](status)}${since}`,
+    ...reason,
+  ];
 }
 
 /** Only an agent that was asked can be live and ready. */

@@ -1,5 +1,6 @@
 /** What each command does. The larger ones are loaded when they run. */
 import { writeFile } from 'node:fs/promises';
+import { modeChooser } from '../agent/choose-mode.ts';
 import { prepare } from '../agent/load-config.ts';
 import type { CommandName } from '../commands/table.ts';
 import { fileText } from '../config/config-file.ts';
@@ -30,7 +31,7 @@ export const ACTIONS: Readonly<Record<CommandName, Action>> = {
   plan: async ({ flags, signal, print }) => {
     const output = flags.output === 'json' ? 'json' : 'text';
     endSoonAfter(signal);
-    return await planCommand({ ...(await prepare(flags)), signal, output, print });
+    return await planCommand({ ...(await prepare(flags, modeChooser(signal))), signal, output, print });
   },
   cleanup: async ({ flags, signal, print }) =>
     await cleanupCommand({ config: (await prepare(flags)).config, signal, print }),
@@ -72,12 +73,13 @@ async function runOrAct({ flags, signal, print }: AskedOnCommandLine, hangups: H
   }
   // Removing rules takes the time that it needs.
   if (flags.cleanup !== true) endSoonAfter(signal);
-  const prepared = await prepare(flags);
   if (typeof flags.writeConfigTo === 'string') {
-    await writeFile(flags.writeConfigTo, fileText(prepared.config));
+    const { config, others } = await prepare(flags);
+    await writeFile(flags.writeConfigTo, fileText(config, others));
     return 0;
   }
-  if (flags.cleanup === true) return await cleanupCommand({ config: prepared.config, signal, print });
+  if (flags.cleanup === true) return await cleanupCommand({ config: (await prepare(flags)).config, signal, print });
+  const prepared = await prepare(flags, modeChooser(signal));
   if (flags.initOnly === true) return await initCommand({ ...prepared, signal });
   return await runCommand({ ...prepared, signal, hangups, flags });
 }

@@ -23,7 +23,8 @@ function commanderForm(arg: string): string[] {
   if (value === undefined) return [arg];
   if (name === '-v') return ['-v', value];
   if (!ACTIONS.has(name)) return [arg];
-  const isOn = parseBool(value);
+  // kube-proxy has two forms of its version; here both are one.
+  const isOn = name === '--version' && value === 'raw' ? true : parseBool(value);
   if (isOn === undefined) throw new ConfigError(`${arg}: must be true or false`);
   return isOn ? [name] : [];
 }

@@ -1,4 +1,5 @@
 /** `slicewire run`: the agent, or one sync with --once. */
+import { logModeChoice } from '../agent/mode-choice.ts';
 import { runAlone } from '../agent/one-agent.ts';
 import { realOutside } from '../agent/outside.ts';
 import type { RunOptions } from '../agent/reload.ts';
@@ -17,6 +18,7 @@ export async function runCommand({
   collectSoon();
   const memory = memoryRoom();
   log.info({ node: config.nodeName, mode: config.mode, source: config.source, memory }, 'starting');
+  logModeChoice(config, undefined, log);
   const problem = memoryProblem(memory);
   if (problem !== undefined) log.warn(problem);
   const own = new AbortController();

@@ -2,15 +2,21 @@
  * The flags of the agent, as data: kube-proxy's, by their names and meanings, and those of slicewire. `from-flags.ts` has the
  * defaults that count; the help repeats them.
  */
-import { CONTENT_TYPES, MODES } from './config.ts';
+import { AUTO, CONTENT_TYPES, MODES } from './config.ts';
 import { type FlagGroup, hidden, option } from './flag-table.ts';
 import { IDLE_FLAGS } from './kube-proxy-flags.ts';
+
+const MODE_WORDS = [...MODES, AUTO];
 
 const MODE: FlagGroup = {
   title: 'Mode',
   flags: [
-    option('--mode <mode>', 'iptables, ipvs or nftables', { initial: 'iptables', values: MODES, isEssential: true }),
-    option('--proxy-mode <mode>', "the same, by kube-proxy's name", { values: MODES }),
+    option(
+      '--mode <mode>',
+      'iptables, ipvs or nftables; auto: the mode whose rules stand on this node, otherwise nftables where the kernel can',
+      { initial: 'iptables', values: MODE_WORDS, isEssential: true },
+    ),
+    option('--proxy-mode <mode>', "the same, by kube-proxy's name", { values: MODE_WORDS }),
   ],
 };
 

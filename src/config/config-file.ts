@@ -93,13 +93,17 @@ function flagText(value: unknown): string {
     .join(',');
 }
 
-/** The file that means a configuration, with all defaults: for --write-config-to and /configz. Fields of the given file that have no effect are kept. */
-export function fileFromConfig(config: Config): Readonly<Record<string, unknown>> {
-  return withGiven(meantBy(config), config.given);
+/**
+ * The file that means a configuration, with all defaults: for --write-config-to and /configz. Fields of the given file that have no
+ * effect are kept. `others`: the same configuration in other modes that may be chosen; their sections are in the file too.
+ */
+export function fileFromConfig(config: Config, others: readonly Config[] = []): Readonly<Record<string, unknown>> {
+  const own = others.reduce((whole, other) => withMore(whole, meantBy(other)), meantBy(config));
+  return withMore(own, config.given);
 }
 
-/** Adds fields of the given file that the configuration does not set, unchanged. */
-function withGiven(
+/** Adds fields that are not set, such as those of the given file, unchanged. */
+function withMore(
   own: Readonly<Record<string, unknown>>,
   given: Readonly<Record<string, unknown>>,
 ): Record<string, unknown> {
@@ -107,7 +111,7 @@ function withGiven(
   for (const [name, value] of Object.entries(given)) {
     const mine = whole[name];
     if (mine === undefined) whole[name] = value;
-    else if (isSection(mine) && isSection(value)) whole[name] = withGiven(mine, value);
+    else if (isSection(mine) && isSection(value)) whole[name] = withMore(mine, value);
   }
   return whole;
 }
@@ -130,8 +134,8 @@ function meantBy(config: Config): Readonly<Record<string, unknown>> {
   return whole;
 }
 
-export function fileText(config: Config): string {
-  return yamlText(fileFromConfig(config));
+export function fileText(config: Config, others: readonly Config[] = []): string {
+  return yamlText(fileFromConfig(config, others));
 }
 
 /** An empty string, an empty list and a period of 0 mean «not set» in the file, as in kube-proxy. */

@@ -60,8 +60,19 @@ export interface RecordingConfig {
 
 export const MODES = ['iptables', 'ipvs', 'nftables'] as const;
 
+/** In the place of a mode: the agent chooses one when it starts. kube-proxy has no such word. */
+export const AUTO = 'auto';
+
+/** How the mode came about. */
+export type ModeChoice =
+  /** `default`: neither a flag nor the file names a mode. */
+  | { readonly by: 'configuration' | 'default' }
+  /** `why`: the reason of the choice, as a clause; undefined: not chosen yet, and the mode must not be used. */
+  | { readonly by: typeof AUTO; readonly why: string | undefined };
+
 export interface Config {
   readonly mode: (typeof MODES)[number];
+  readonly modeChoice: ModeChoice;
   readonly ipvs: IpvsConfig;
   readonly source: SourceConfig;
   readonly nodeName: string;

@@ -2,7 +2,7 @@
  * Every field of a KubeProxyConfiguration (kubeproxy.config.k8s.io/v1alpha1): its type, the flag with the same meaning, and the
  * value that a file has for a configuration; or why the field has no effect.
  */
-import type { Config } from './config.ts';
+import { AUTO, type Config } from './config.ts';
 import { durationText } from './duration.ts';
 
 export type FieldType =
@@ -65,7 +65,9 @@ function detectLocalMode(config: Config): string {
 
 /** In the order of a written file. */
 export const FIELDS: readonly Field[] = [
-  field('mode', 'string', 'mode', ({ mode }) => mode),
+  field('mode', 'string', 'mode', ({ mode, modeChoice }) =>
+    modeChoice.by === AUTO && modeChoice.why === undefined ? AUTO : mode,
+  ),
   // A file serves many nodes: it names one only where the configuration did.
   field('hostnameOverride', 'string', 'hostname-override', ({ isNodeNamed, nodeName }) =>
     isNodeNamed ? nodeName : '',

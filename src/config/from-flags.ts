@@ -2,7 +2,7 @@
 import { hostname } from 'node:os';
 import type { ConntrackSettings } from '../host/conntrack-settings.ts';
 import { type Address, parseAddress } from '../model/address.ts';
-import { type Config, MODES } from './config.ts';
+import { AUTO, type Config, MODES, type ModeChoice } from './config.ts';
 import { readFeatureGates } from './feature-gates.ts';
 import { FIELDS } from './fields.ts';
 import { ConfigError, camel, type Flags, flagText, textFlag } from './flags.ts';
@@ -31,47 +31,78 @@ export interface ConfigOrigins {
   readonly given?: Readonly<Record<string, unknown>>;
 }
 
-/** Throws a ConfigError that lists every fault with its flag or field, its value, and the allowed values. */
-export function configFromFlags(flags: Flags, { origins, file, given = {} }: ConfigOrigins = {}): Config {
-  const faults: string[] = [];
+/** As `configsFromFlags`; of several, the first. */
+export function configFromFlags(flags: Flags, origins: ConfigOrigins = {}): Config {
+  const [config] = configsFromFlags(flags, origins);
+  return config;
+}
+
+/**
+ * One configuration; where the mode is auto, one for each mode that may be chosen, and `modeChoice.why` is undefined in each. Throws a
+ * ConfigError that lists every fault with its flag or field, its value, and the allowed values.
+ */
+export function configsFromFlags(
+  flags: Flags,
+  { origins, file, given = {} }: ConfigOrigins = {},
+): readonly [Config, ...Config[]] {
+  // Modes share most flags, and then their faults.
+  const faults = new Set<string>();
   const name = (flag: string) => fieldOf(flag, flags, origins) ?? `--${flag}`;
   const fault = (flag: string, problem: string) => {
     const field = fieldOf(flag, flags, origins);
     const value = textFlag(flags, flag);
-    if (field === undefined) faults.push(`${flagText(flags, flag)}: ${problem}`);
-    else faults.push(`--config: ${field}: ${value === undefined ? '' : `${value}: `}${problem}`);
+    if (field === undefined) faults.add(`${flagText(flags, flag)}: ${problem}`);
+    else faults.add(`--config: ${field}: ${value === undefined ? '' : `${value}: `}${problem}`);
   };
   const read: Reader = { text: (flag) => textFlag(flags, flag), fault, name };
-  const mode = readMode(read);
+  const { modes, choice } = readMode(read);
+  const once = flags.once === true;
+  const [first, ...others] = modes;
+  const build = (mode: Config['mode']): Config =>
+    Object.freeze({
+      mode,
+      modeChoice: choice,
+      once,
+      given,
+      ...readInMode(read, { mode, hasFile: file !== undefined }),
+    });
+  const configs = [build(first), ...others.map(build)] as const;
+  readInteger(read, 'kube-api-burst', { initial: 10, least: 0, most: MOST_INT32 });
+  if (faults.size > 0) throw new ConfigError([...faults].join('; '));
+  return configs;
+}
+
+interface InMode {
+  readonly mode: Config['mode'];
+  readonly hasFile: boolean;
+}
+
+/** Some flags mean one mode alone, and some have another default in each. */
+function readInMode(read: Reader, inMode: InMode): Omit<Config, 'mode' | 'modeChoice' | 'once' | 'given'> {
+  const { mode, hasFile } = inMode;
   const bindAddress = readBindAddress(read);
-  const config: Config = {
-    mode,
+  return {
     ipvs: mode === 'ipvs' ? readIpvs(read) : readIdleIpvs(read),
     source: readSource(read),
     nodeName: readNodeName(read),
     isNodeNamed: (read.text('hostname-override') ?? '') !== '',
-    once: flags.once === true,
     detectLocal: readDetectLocal(read),
-    ...readMasquerading(read, { mode, hasFile: file !== undefined }),
+    ...readMasquerading(read, inMode),
     nodePortAddresses: readNodePortAddresses(read, mode),
     localhostNodePorts: isOn(read, 'iptables-localhost-nodeports', true),
     iptablesBackend: readChoice(read, 'iptables-backend', { initial: 'auto', choices: ['auto', 'nft', 'legacy'] }),
     serviceMetrics: isOn(read, 'service-metrics', false),
     countsConnections: isOn(read, 'nftables-count-connections', false),
-    ...readPeriods(read, { mode, hasFile: file !== undefined }),
+    ...readPeriods(read, inMode),
     bindAddress,
     conntrack: readConntrack(read),
-    serve: readServe(read, { isIPv6: (read.text('bind-address') ?? '').includes(':'), hasFile: file !== undefined }),
+    serve: readServe(read, { isIPv6: (read.text('bind-address') ?? '').includes(':'), hasFile }),
     log: readLog(read),
     recording: readRecording(read),
     oomScoreAdj: readInteger(read, 'oom-score-adj', { initial: -999, least: -1000, most: 1000 }),
     featureGates: readFeatureGates(read),
     configSyncPeriod: readPositive(read, 'config-sync-period', '15m'),
-    given,
   };
-  readInteger(read, 'kube-api-burst', { initial: 10, least: 0, most: MOST_INT32 });
-  if (faults.length > 0) throw new ConfigError(faults.join('; '));
-  return Object.freeze(config);
 }
 
 /** The file's field with the meaning of a flag; undefined where the command line set the flag, or no file was read. */
@@ -81,15 +112,23 @@ function fieldOf(flag: string, flags: Flags, origins: ConfigOrigins['origins']):
   return isOnCommandLine ? undefined : FIELDS.find((field) => field.flag === flag)?.path;
 }
 
-function readMode(read: Reader): Config['mode'] {
-  const modes = [read.text('mode'), read.text('proxy-mode')].filter((mode) => mode !== undefined && mode !== '');
-  if (modes.length === 2 && modes[0] !== modes[1])
-    read.fault('proxy-mode', `contradicts --mode=${modes[0]}; give one of them`);
-  const mode = modes[0] ?? 'iptables';
+/** The modes that the configuration allows, at least one. */
+interface Asked {
+  readonly modes: readonly [Config['mode'], ...Config['mode'][]];
+  readonly choice: ModeChoice;
+}
+
+function readMode(read: Reader): Asked {
+  const asked = [read.text('mode'), read.text('proxy-mode')].filter((mode) => mode !== undefined && mode !== '');
+  if (asked.length === 2 && asked[0] !== asked[1])
+    read.fault('proxy-mode', `contradicts --mode=${asked[0]}; give one of them`);
+  const [mode] = asked;
+  if (mode === undefined) return { modes: ['iptables'], choice: { by: 'default' } };
+  if (mode === AUTO) return { modes: MODES, choice: { by: AUTO, why: undefined } };
   const known = MODES.find((one) => one === mode);
-  if (known !== undefined) return known;
-  read.fault(read.text('mode') === undefined ? 'proxy-mode' : 'mode', 'must be iptables, ipvs or nftables');
-  return 'iptables';
+  if (known === undefined)
+    read.fault(read.text('mode') === undefined ? 'proxy-mode' : 'mode', 'must be iptables, ipvs, nftables or auto');
+  return { modes: [known ?? 'iptables'], choice: { by: 'configuration' } };
 }
 
 function readNodeName(read: Reader): string {
@@ -101,10 +140,7 @@ function readNodeName(read: Reader): string {
 }
 
 /** Each of the two sections of a file belongs to its own mode; IPVS mode uses the iptables section. */
-function readMasquerading(
-  read: Reader,
-  { mode, hasFile }: { readonly mode: Config['mode']; readonly hasFile: boolean },
-): Pick<Config, 'masqueradeAll' | 'masqueradeBit'> {
+function readMasquerading(read: Reader, { mode, hasFile }: InMode): Pick<Config, 'masqueradeAll' | 'masqueradeBit'> {
   const isNft = mode === 'nftables';
   const bit = isNft ? 'nftables-masquerade-bit' : 'iptables-masquerade-bit';
   const isSaid = read.text('nftables-masquerade-all') !== undefined || hasFile;
@@ -114,10 +150,7 @@ function readMasquerading(
   };
 }
 
-function readPeriods(
-  read: Reader,
-  { mode, hasFile }: { readonly mode: Config['mode']; readonly hasFile: boolean },
-): { syncPeriod: number; minSyncPeriod: number } {
+function readPeriods(read: Reader, { mode, hasFile }: InMode): { syncPeriod: number; minSyncPeriod: number } {
   const initial = mode === 'ipvs' ? { period: '30s', min: '0s' } : { period: '30s', min: '1s' };
   // nftables mode has no such flags in kube-proxy: it uses those of iptables mode.
   const flagOf = (name: string) => {

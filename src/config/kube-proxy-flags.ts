@@ -1,5 +1,5 @@
 /**
- * Flags of kube-proxy that have no effect in slicewire. They are accepted, so that a
+ * Flags of kube-proxy that have no effect in slicewire, and those that are deprecated. Both are accepted, so that a
  * command line of kube-proxy works unchanged, and a warning names them.
  */
 interface IdleFlag {
@@ -33,4 +33,10 @@ export const IDLE_FLAGS: readonly IdleFlag[] = [
     'root-hnsendpoint-name',
     'forward-healthcheck-vip',
   ),
+];
+
+/** Those of kube-proxy 1.37 (k8s.io/kubernetes, cmd/kube-proxy/app/options.go), with the flag that takes their place. They work. */
+export const DEPRECATED_FLAGS: readonly { readonly name: string; readonly instead: string }[] = [
+  { name: 'healthz-port', instead: 'healthz-bind-address' },
+  { name: 'metrics-port', instead: 'metrics-bind-address' },
 ];

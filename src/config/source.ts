@@ -5,8 +5,9 @@ import { isOn, type Reader, readChoice } from './readers.ts';
 
 export function readSource(read: Reader): SourceConfig {
   const path = read.text('manifests');
-  const kubeconfig = read.text('kubeconfig');
-  const master = read.text('master');
+  // An empty one means «not set», as in kube-proxy.
+  const kubeconfig = read.text('kubeconfig') || undefined;
+  const master = read.text('master') || undefined;
   const contentType = readChoice(read, 'kube-api-content-type', { initial: CONTENT_TYPES[0], choices: CONTENT_TYPES });
   if (path !== undefined && (kubeconfig !== undefined || master !== undefined)) {
     const other = read.name(kubeconfig !== undefined ? 'kubeconfig' : 'master');

@@ -66,7 +66,10 @@ function Facts({ live, at }: { readonly live: Live; readonly at: string }) {
         {numberText(live.objects.services)}
       </Fact>
       <Fact name="EndpointSlices">{numberText(live.objects.slices)}</Fact>
-      <Fact name="Mode">{live.by.mode}</Fact>
+      <Fact name="Mode">
+        {live.by.mode}
+        {live.by.modeReason !== undefined && <Said>{` (auto: ${live.by.modeReason})`}</Said>}
+      </Fact>
       <Fact name="Running for">{live.startedAt === null ? 'unknown' : timeBetween(live.startedAt, at)}</Fact>
       <Fact name="Source">
         <Said>{live.source}</Said>

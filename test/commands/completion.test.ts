@@ -33,7 +33,7 @@ describe('completion', () => {
   });
 
   it('offers the values of a flag, in both forms', () => {
-    assert.deepEqual(words('plan --mode '), ['iptables', 'ipvs', 'nftables']);
+    assert.deepEqual(words('plan --mode '), ['iptables', 'ipvs', 'nftables', 'auto']);
     assert.deepEqual(words('plan --mode=n'), ['--mode=nftables']);
     assert.deepEqual(words('--mode=n'), ['--mode=nftables']);
     assert.deepEqual(words('status -o '), ['text', 'json']);

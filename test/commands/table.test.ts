@@ -63,7 +63,7 @@ describe('the table of flags', () => {
         assert.deepEqual(given, without, `--${name}=${initial} in ${mode} mode`);
       }
     }
-    assert.deepEqual(configFromFlags({ mode: 'iptables' }), configFromFlags({}));
+    assert.equal(configFromFlags({}).mode, AGENT.find(({ name }) => name === 'mode')?.initial);
   });
 
   it('says defaults of the controller that are the defaults', () => {

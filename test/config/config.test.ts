@@ -137,7 +137,9 @@ describe('configuration', () => {
     ];
     for (const some of flags) {
       const config = configFromFlags(some);
-      assert.deepEqual(configFromFlags(flagsFromText(fileText(config), {}).flags), config);
+      // The written file names the mode, as kube-proxy's does.
+      const read = configFromFlags(flagsFromText(fileText(config), {}).flags);
+      assert.deepEqual(read, { ...config, modeChoice: { by: 'configuration' } });
     }
   });
 
@@ -237,7 +239,7 @@ describe('IPVS mode', () => {
           message.includes(flag),
         ),
     );
-    assert.throws(() => configFromFlags({ mode: 'nosuch' }), /--mode=nosuch: must be iptables, ipvs or nftables/);
+    assert.throws(() => configFromFlags({ mode: 'nosuch' }), /--mode=nosuch: must be iptables, ipvs, nftables or auto/);
   });
 
   it('is read from a file, where an empty scheduler is the default', () => {

@@ -66,7 +66,7 @@ export const COMMAND_LINES: readonly Row<readonly string[]>[] = [
   {
     name: 'a flag with a wrong value',
     input: ['plan', '--manifests', '/m', '--mode', 'userspace'],
-    message: 'slicewire: --mode=userspace: must be iptables, ipvs or nftables',
+    message: 'slicewire: --mode=userspace: must be iptables, ipvs, nftables or auto',
   },
   {
     name: 'explain without a destination',

@@ -33,7 +33,7 @@ export const CONFIG_FILES: readonly Row<Input>[] = [
   {
     name: 'an unknown mode',
     input: of('mode: userspace'),
-    message: '--config: mode: userspace: must be iptables, ipvs or nftables',
+    message: '--config: mode: userspace: must be iptables, ipvs, nftables or auto',
   },
   {
     name: 'a number where a string must be',

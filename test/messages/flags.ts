@@ -8,12 +8,12 @@ export const FLAGS: readonly Row<Flags>[] = [
   {
     name: 'an unknown mode',
     input: { ...m, mode: 'userspace' },
-    message: '--mode=userspace: must be iptables, ipvs or nftables',
+    message: '--mode=userspace: must be iptables, ipvs, nftables or auto',
   },
   {
     name: 'an unknown mode by kube-proxy’s name',
     input: { ...m, proxyMode: 'userspace' },
-    message: '--proxy-mode=userspace: must be iptables, ipvs or nftables',
+    message: '--proxy-mode=userspace: must be iptables, ipvs, nftables or auto',
   },
   {
     name: 'two modes',
@@ -224,7 +224,7 @@ export const FLAGS: readonly Row<Flags>[] = [
     name: 'two faults',
     input: { ...m, mode: 'x', conntrackMin: '-1' },
     message:
-      '--mode=x: must be iptables, ipvs or nftables; --conntrack-min=-1: must be a whole number from 0 to 2147483647',
+      '--mode=x: must be iptables, ipvs, nftables or auto; --conntrack-min=-1: must be a whole number from 0 to 2147483647',
   },
   {
     name: 'a flag without effect',

@@ -169,9 +169,16 @@ async function reports(server: ApiServer, kubeconfig: string): Promise<Child> {
         `${reason} ${(regarding as { kind: string; name: string }).kind} ${(regarding as { name: string }).name}`,
     );
   const end = performance.now() + LONGEST;
-  while (reasons().length < 2 && performance.now() < end) await pause(50);
-  assert.deepEqual(reasons(), ['Starting Node node', 'SetAside Service web-2']);
-  const [starting, aside] = server.events as unknown as Record<string, unknown>[];
+  while (reasons().length < 3 && performance.now() < end) await pause(50);
+  assert.deepEqual(reasons(), ['Starting Node node', 'ModeNotSet Node node', 'SetAside Service web-2']);
+  const [starting, mode, aside] = server.events as unknown as Record<string, unknown>[];
+  // As kube-proxy 1.37, where no flag and no field names the mode (KEP-5343).
+  assert.deepEqual([mode?.type, mode?.action], ['Warning', 'StartKubeProxy']);
+  assert.match(
+    String(mode?.note),
+    /^the mode is not set, so the agent works in iptables mode\. .* 1\.40 \(KEP-5343\)\. Set/,
+  );
+  assert.equal(log.filter(({ msg }) => msg === mode?.note).length, 1);
   assert.deepEqual(
     [starting?.type, starting?.action, starting?.reportingController],
     ['Normal', 'StartKubeProxy', 'slicewire'],

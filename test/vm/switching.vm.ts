@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
 import { realCommands } from '../../src/host/commands.ts';
+import type { AgentProcess } from '../../src/lab/agent-process.ts';
 import { LAB, Lab } from '../../src/lab/lab.ts';
 import { ManifestNode } from '../helpers/manifest-node.ts';
 import { NEVER } from '../helpers/rig.ts';
@@ -34,10 +35,11 @@ describe('between IPVS mode and nftables mode', () => {
   });
 
   /** An agent works until it is replaced. */
-  async function works(mode: 'ipvs' | 'nftables'): Promise<void> {
+  async function works(mode: 'ipvs' | 'nftables' | 'auto'): Promise<AgentProcess> {
     const agent = node.start(`--mode=${mode}`, '--cluster-cidr', LAB.clusterCidr.v4);
-    await agent.synced(0, PATIENCE);
+    await agent.logged(({ msg }) => msg.startsWith('synced'), { within: PATIENCE });
     await agent.stop();
+    return agent;
   }
   const weights = async () => [...(await lab.exec('node', 'ipvsadm', '-Sn')).matchAll(/ -w (\d+)/g)].map(([, w]) => w);
   const tables = () => lab.exec('node', 'nft', 'list', 'tables');
@@ -62,5 +64,13 @@ describe('between IPVS mode and nftables mode', () => {
       assert.deepEqual(failures.slice(0, 5), []);
       assert.ok(requests > 30, `${requests} requests`);
     }
+  });
+
+  it('auto keeps IPVS mode where its device stands', async () => {
+    await works('ipvs');
+    const { log } = await works('auto');
+    const told = log.filter(({ msg }) => msg.startsWith('auto chose')).map(({ msg }) => msg);
+    assert.deepEqual(told, ['auto chose ipvs mode, because the device kube-ipvs0 of IPVS mode stands on this node']);
+    assert.ok((await weights()).includes('1'));
   });
 });

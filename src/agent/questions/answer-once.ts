@@ -4,6 +4,7 @@ import type { Config } from '../../config/config.ts';
 import { type Flags, textFlag } from '../../config/flags.ts';
 import { realClock } from '../../host/clock.ts';
 import type { Plan } from '../../reconcile/step.ts';
+import { modeChooser } from '../choose-mode.ts';
 import { prepare } from '../load-config.ts';
 import { withParts } from '../read-once.ts';
 import { Inquiries } from './inquiries.ts';
@@ -14,7 +15,7 @@ export async function withInquiries<T>(
   signal: AbortSignal,
   use: (inquiries: Inquiries, signal: AbortSignal) => Promise<T>,
 ): Promise<T> {
-  const { config: ofFlags, log } = await prepare(flags);
+  const { config: ofFlags, log } = await prepare(flags, modeChooser(signal));
   // The answer has the faults; what else happens on the way is worth a line where somebody asks for it.
   if (flags.v === undefined) log.level = 'error';
   const config = withKubeconfig(ofFlags, flags);

@@ -3,7 +3,7 @@ import type { AnsweredBy } from '../../answers/form.ts';
 import { momentOf } from '../../answers/head.ts';
 import { NoAnswer } from '../../answers/problem.ts';
 import type { Status } from '../../answers/status.ts';
-import type { Config } from '../../config/config.ts';
+import { AUTO, type Config } from '../../config/config.ts';
 import { version } from '../../config/version.ts';
 import type { Recorder } from '../../history/recorder.ts';
 import type { Clock } from '../../host/clock.ts';
@@ -67,8 +67,10 @@ export function answeredByOf(
   { who, config, clock }: Pick<InquiryParts, 'who' | 'config' | 'clock'>,
   at = clock.wall(),
 ): AnsweredBy {
-  const { mode, nodeName } = config();
-  return { who, mode, node: nodeName, version: version(), at: momentOf(at) };
+  const { mode, modeChoice, nodeName } = config();
+  const reason = modeChoice.by === AUTO ? modeChoice.why : undefined;
+  const chosen = reason === undefined ? { mode } : { mode, modeReason: reason };
+  return { who, ...chosen, node: nodeName, version: version(), at: momentOf(at) };
 }
 
 /** The Services that the kernel refuses, with the cause. */

@@ -1,0 +1,196 @@
+/** The mode that auto chooses, by what stands on a node and by what its kernel can. */
+import assert from 'node:assert/strict';
+import { describe, it } from 'node:test';
+import { modeChooser } from '../../src/agent/choose-mode.ts';
+import { type Outside, realOutside } from '../../src/agent/outside.ts';
+import { configsFromFlags } from '../../src/config/from-flags.ts';
+import { CommandNotStarted } from '../../src/host/commands.ts';
+import { NftMissing, NftUnusable } from '../../src/host/nftables-kernel.ts';
+import { FAMILIES, type Family } from '../../src/model/address.ts';
+import { FakeIptables } from '../helpers/fake-iptables.ts';
+import { NEVER } from '../helpers/rig.ts';
+
+interface Node {
+  /** `IPv4 slicewire` */
+  readonly tables?: readonly string[];
+  /** Rules of the chain KUBE-SERVICES of these families. */
+  readonly services?: Partial<Record<Family, readonly string[]>>;
+  /** kube-ipvs0. */
+  readonly hasDevice?: boolean;
+  /** The module ip_vs. */
+  readonly hasIpvs?: boolean;
+  /** The kernel has no nftables; `refuses`: it refuses a write of nftables mode in IPv6. */
+  readonly nftables?: 'missing' | 'refuses';
+  /** Another process holds the xtables lock. */
+  readonly isLocked?: boolean;
+  readonly hasNoIptables?: boolean;
+}
+
+function outsideOf(node: Node) {
+  const {
+    tables = [],
+    services = {},
+    hasDevice = false,
+    hasIpvs = hasDevice,
+    nftables,
+    isLocked,
+    hasNoIptables,
+  } = node;
+  const locked = { exitCode: 4, stdout: '', stderr: 'Another app is currently holding the xtables lock.' };
+  const iptables = new FakeIptables({
+    intercept: ({ file, args }) => {
+      if (hasNoIptables === true) throw new CommandNotStarted(file, 'ENOENT');
+      return isLocked === true && args.includes('KUBE-SERVICES') ? locked : undefined;
+    },
+  });
+  for (const family of FAMILIES) {
+    const rules = services[family];
+    if (rules !== undefined) iptables.kernels[family].get('nat')?.set('KUBE-SERVICES', [...rules]);
+  }
+  let open = 0;
+  const openNftables = () => {
+    if (nftables === 'missing') throw new NftMissing('the kernel has no nftables');
+    open += 1;
+    const kernel = {
+      hasTable: (family: string, table: string) => tables.includes(`${family} ${table}`),
+      check(family: Family) {
+        if (nftables === 'refuses' && family === 'IPv6') throw new NftUnusable('IPv6: this kernel refuses a set');
+      },
+      close() {
+        open -= 1;
+      },
+    };
+    return kernel as unknown as ReturnType<Outside['kernel']['openNftables']>;
+  };
+  const fact = (is: boolean) => () => Promise.resolve(is);
+  const outside: Outside = {
+    ...realOutside,
+    commands: iptables,
+    machine: {
+      ...realOutside.machine,
+      mayChangeNetwork: fact(true),
+      families: () => Promise.resolve(FAMILIES),
+      hasLegacyTables: fact(false),
+      addresses: () => Promise.resolve([]),
+      hasIpvs: fact(hasIpvs),
+      hasServiceDevice: fact(hasDevice),
+    },
+    kernel: { ...realOutside.kernel, openNftables, openRules: () => Promise.reject(new Error('no socket')) },
+  };
+  return { outside, iptables, open: () => open };
+}
+
+const BY_CHAINS = ['-d 10.96.0.10/32 -j KUBE-SVC-WEB'];
+const BY_SETS = ['-m set --match-set KUBE-CLUSTER-IP dst,dst -j ACCEPT'];
+
+const CHOICES: readonly (readonly [string, Node, mode: string, why: string])[] = [
+  [
+    'nothing stands, and the kernel can do nftables mode',
+    {},
+    'nftables',
+    'no rules of a proxy stand on this node, and its kernel can do nftables mode',
+  ],
+  [
+    'nothing stands, and the kernel has no nftables',
+    { nftables: 'missing' },
+    'iptables',
+    'no rules of a proxy stand on this node, and nftables mode cannot work: the kernel has no nftables',
+  ],
+  [
+    'nothing stands, and the kernel refuses what nftables mode writes',
+    { nftables: 'refuses' },
+    'iptables',
+    'no rules of a proxy stand on this node, and nftables mode cannot work: IPv6: this kernel refuses a set',
+  ],
+  [
+    'nothing can stand without iptables',
+    { hasNoIptables: true },
+    'nftables',
+    'no rules of a proxy stand on this node, and its kernel can do nftables mode',
+  ],
+  [
+    'rules of iptables mode stand in one family',
+    { services: { IPv6: BY_CHAINS } },
+    'iptables',
+    'rules of iptables mode (the chain KUBE-SERVICES) stand on this node',
+  ],
+  [
+    'rules of iptables mode stand in a kernel without nftables',
+    { services: { IPv4: BY_CHAINS }, nftables: 'missing' },
+    'iptables',
+    'rules of iptables mode (the chain KUBE-SERVICES) stand on this node',
+  ],
+  [
+    'the own table stands',
+    { tables: ['IPv6 slicewire'] },
+    'nftables',
+    'the nftables table slicewire stands on this node',
+  ],
+  [
+    'the own table stands beside rules of another proxy',
+    { tables: ['IPv4 slicewire'], services: { IPv4: BY_CHAINS } },
+    'nftables',
+    'the nftables table slicewire stands on this node',
+  ],
+  [
+    "kube-proxy's table stands",
+    { tables: ['IPv4 kube-proxy'] },
+    'nftables',
+    'the nftables table kube-proxy stands on this node',
+  ],
+  [
+    "kube-proxy's table stands beside rules of iptables mode",
+    { tables: ['IPv4 kube-proxy'], services: { IPv4: BY_CHAINS } },
+    'iptables',
+    'rules of iptables mode (the chain KUBE-SERVICES) stand on this node, and beside them the nftables table kube-proxy: a node that has both keeps iptables mode',
+  ],
+  [
+    'IPVS mode works',
+    { hasDevice: true, services: { IPv4: BY_SETS } },
+    'ipvs',
+    'the device kube-ipvs0 of IPVS mode stands on this node',
+  ],
+  ['IPVS mode lost its rules', { hasDevice: true }, 'ipvs', 'the device kube-ipvs0 of IPVS mode stands on this node'],
+  [
+    'kube-proxy went from IPVS mode to iptables mode, and left the device',
+    { hasDevice: true, services: { IPv4: BY_CHAINS } },
+    'iptables',
+    'rules of iptables mode (the chain KUBE-SERVICES) stand on this node, and beside them the device kube-ipvs0 of IPVS mode: a node that has both keeps iptables mode',
+  ],
+  [
+    'the device stands in a kernel without IPVS',
+    { hasDevice: true, hasIpvs: false },
+    'nftables',
+    'no rules of a proxy stand on this node, and its kernel can do nftables mode',
+  ],
+  [
+    'the lock is held',
+    { isLocked: true },
+    'iptables',
+    'another program held the xtables lock, so that rules of a proxy may stand on this node',
+  ],
+];
+
+describe('auto', () => {
+  const configs = configsFromFlags({ mode: 'auto', manifests: '/m' });
+
+  for (const [title, node, mode, why] of CHOICES) {
+    it(`chooses ${mode} mode where ${title}`, async () => {
+      const { outside, iptables, open } = outsideOf(node);
+      assert.deepEqual(await modeChooser(NEVER, outside)(configs), { mode, why });
+      assert.equal(iptables.restores, 0, 'it writes nothing');
+      assert.equal(open(), 0, 'it leaves no socket open');
+    });
+  }
+
+  it('asks the kernel whether it can do nftables mode only where nothing stands', async () => {
+    const { outside } = outsideOf({ services: { IPv4: BY_CHAINS }, nftables: 'refuses' });
+    assert.equal((await modeChooser(NEVER, outside)(configs)).mode, 'iptables');
+  });
+
+  it('is refused without the right to read the rules', async () => {
+    const { outside } = outsideOf({});
+    const machine = { ...outside.machine, mayChangeNetwork: () => Promise.resolve(false) };
+    await assert.rejects(modeChooser(NEVER, { ...outside, machine })(configs), { code: 'CANNOT_RUN' });
+  });
+});
