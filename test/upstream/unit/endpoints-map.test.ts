@@ -230,4 +230,15 @@ describe('endpoints of Services, when slices change', () => {
       assert.equal(rig.flows.isDirty, isStale, 'whether flows may be stale');
     });
   }
+
+  it('ready endpoints on this node are counted by address, and those that drain are not', async () => {
+    const rig = new Rig({ commands: new FakeIptables(), families: ['IPv4'] }).put(...services(PORTS));
+    const become = async (text: string) => {
+      rig.put(sliceOf('ns1/ep1-1', text));
+      await rig.sync();
+      return localIn(rig);
+    };
+    assert.deepEqual(await become('10.1.1.1* 10.1.1.2*~ 10.1.1.3*- 10.1.1.4:p11=11 p12=12'), { 'ns1/ep1': 1 });
+    assert.deepEqual(await become('10.1.1.1*~ 10.1.1.2*~ 10.1.1.3*- 10.1.1.4:p11=11 p12=12'), {});
+  });
 });
