@@ -34,7 +34,7 @@ export function upstreamPage(): string {
       '',
       row('case', 'held by', 'otherwise'),
       row('---', '---', '---'),
-      ...cases.map((one) => row(one.title, holders(one).join('; '), otherwise(one))),
+      ...grouped(cases).map(({ titles, held, otherwise }) => row(titles, held, otherwise)),
       '',
     ]),
   ].join('\n');
@@ -58,11 +58,34 @@ function figures(cases: readonly UpstreamCase[]): string[] {
   return [String(cases.length), by('story'), by('test'), by('partly'), by('not'), String(differ)];
 }
 
-function holders({ stories = [], tests = {} }: UpstreamCase): string[] {
-  const quoted = (titles: readonly string[]) => titles.map((title) => `"${title}"`).join(', ');
+interface Line {
+  readonly titles: string;
+  readonly held: string;
+  readonly otherwise: string;
+}
+
+/** Rows of one function that follow each other and are held alike are one line. */
+function grouped(cases: readonly UpstreamCase[]): Line[] {
+  const lines: Line[] = [];
+  for (const one of cases) {
+    const [name = '', ...rest] = one.title.split('/');
+    const line = { titles: one.title, held: holders(one).join('; '), otherwise: otherwise(one) };
+    const last = lines.at(-1);
+    const isAlike = last?.held === line.held && last.otherwise === line.otherwise && rest.length > 0;
+    if (last === undefined || !isAlike || !last.titles.startsWith(`${name}/`)) lines.push(line);
+    else lines[lines.length - 1] = { ...line, titles: `${last.titles}; ${rest.join('/')}` };
+  }
+  return lines;
+}
+
+function holders({ title, stories = [], tests = {} }: UpstreamCase): string[] {
+  const quoted = (titles: readonly string[]) => titles.map((one) => `"${one}"`).join(', ');
+  const isSame = (titles: readonly string[]) => titles.every((one) => title.endsWith(one.replace(/^.* > /, '')));
   return [
-    ...stories.map((title) => `"${title}"`),
-    ...Object.entries(tests).map(([file, titles]) => `\`${file}\`: ${quoted(titles)}`),
+    ...stories.map((story) => `"${story}"`),
+    ...Object.entries(tests).map(
+      ([file, titles]) => `\`${file}\`: ${isSame(titles) ? 'the test of the same name' : quoted(titles)}`,
+    ),
   ];
 }
 

@@ -1,6 +1,8 @@
 /** The titles of tests in a file, as far as its text tells them. */
 
 const LITERAL = /'((?:[^'\\\n]|\\.)*)'|"((?:[^"\\\n]|\\.)*)"/g;
+/** A row of a table by a name without quotes. */
+const KEY = /^\s*(\w+): /gm;
 const TEMPLATE = /\b(?:it|test|describe)\(\s*`((?:[^`\\]|\\.)*)`/g;
 /** An expression of a template; one level of braces inside. */
 const EXPRESSION = /\$\{(?:[^{}]|\{[^{}]*\})*\}/;
@@ -14,7 +16,8 @@ export function hasTitle(source: string, title: string): boolean {
 }
 
 function isText(source: string, title: string): boolean {
-  return [...source.matchAll(LITERAL)].some(([, single, double]) => unescaped(single ?? double ?? '') === title);
+  const literals = [...source.matchAll(LITERAL)].map(([, single, double]) => unescaped(single ?? double ?? ''));
+  return literals.includes(title) || [...source.matchAll(KEY)].some(([, key]) => key === title);
 }
 
 function isFromTemplate(source: string, title: string): boolean {

@@ -1,5 +1,5 @@
 /** Node ports. */
-import { among, balanced, DROPPED, type Story, UNTOUCHED } from '../story.ts';
+import { among, balanced, DROPPED, type PacketFate, type Story, UNTOUCHED } from '../story.ts';
 import { clusterCidr, NODE_PORT, nodePortWeb, PORT, pods, podsWith, told, vips, web } from './build.ts';
 
 export const nodePortStories: readonly Story[] = [
@@ -20,6 +20,28 @@ export const nodePortStories: readonly Story[] = [
         { packet: { from: 'outside', to: w.node, port: NODE_PORT }, expected: UNTOUCHED },
       ],
     }),
+  },
+  {
+    title: 'a node port of SCTP, on several addresses of the node and under policy Local',
+    field: 'spec.ports.protocol',
+    covers: ['6.7', '6.9', '1.4', '7.5'],
+    onlyInterpreted: 'kernels may lack SCTP sockets; test/netns/sctp.test.ts sends its packets over raw ones',
+    tell: (w) => {
+      const to = { port: NODE_PORT, protocol: 'SCTP' } as const;
+      const state = (spec: Record<string, unknown>, packets: readonly PacketFate[]) => ({
+        objects: [
+          nodePortWeb(w, { ports: [{ port: PORT, nodePort: NODE_PORT, protocol: 'SCTP' }], ...spec }),
+          podsWith(w, { protocol: 'SCTP' }, ['pod-1', 'other']),
+        ],
+        packets,
+      });
+      const all = among(['pod-1', 'other'], 'all');
+      return {
+        ...state({}, [told('outside', w.node, all, to), told('pod-3', w.gateway, all, to)]),
+        settings: clusterCidr(w),
+        next: [state({ externalTrafficPolicy: 'Local' }, [told('outside', w.node, among(['pod-1']), to)])],
+      };
+    },
   },
   {
     title: 'the cluster IP of a Service with a node port works as before',
