@@ -129,7 +129,10 @@ describe('an agent that operators run', () => {
     await agent.synced();
     // As kube-proxy 1.37 warns of a file that names no mode (KEP-5343).
     const bad = agent.log.filter(({ level }) => level === 'warn' || level === 'error');
-    assert.deepEqual(bad.map(({ msg }) => String(msg).split(',')[0]), ['the mode is not set']);
+    assert.deepEqual(
+      bad.map(({ msg }) => msg.split(',')[0]),
+      ['the mode is not set'],
+    );
     const health = await ask('/healthz');
     assert.deepEqual([health.status, health.headers['content-type']], [200, 'application/json']);
     for (const path of ['/livez', '/readyz']) assert.equal((await ask(path)).status, 200);

@@ -10,7 +10,7 @@ import { startTraffic } from '../helpers/traffic.ts';
 import { NODE_PORT, POD_PORT, WEB, webObjects } from '../helpers/web.ts';
 
 /** Milliseconds: the machine may be emulated. */
-const PATIENCE = 90_000;
+const PATIENCE = 300_000;
 /** Between two requests of one route: an emulated processor is to be left some time for the agent. */
 const PAUSE = 250;
 const ROUTES = [
