@@ -94,7 +94,7 @@ export const IPTABLES_PROXIER: UpstreamFile = {
     {
       title: 'TestComputeProbability',
       stories: ['a pod is balanced over all endpoints and keeps its address'],
-      tests: { 'test/modes/netfilter/endpoint-groups.test.ts': ['balances evenly over 5'] },
+      tests: { 'test/modes/netfilter/endpoint-groups.test.ts': ['balances evenly over 700'] },
     },
     ...SERVICE_MAPS,
     ...endpointRows('TestUpdateEndpointsMap', 'unnamed'),
