@@ -50,6 +50,8 @@ export interface FileContent {
   readonly problems: readonly Problem[];
 }
 
+const HOSTNAME = camel('hostname-override');
+
 /** The flags that result from a file and the command line. Throws ConfigError: all fields of a wrong type, or why the file holds no KubeProxyConfiguration. */
 export function flagsFromFile(content: FileContent, commandLine: Flags): FileFlags {
   const { object, lenient } = configurationOf(content);
@@ -77,6 +79,8 @@ export function flagsFromFile(content: FileContent, commandLine: Flags): FileFla
   if (faults.length > 0) throw new ConfigError(faults.map((fault) => `--config: ${fault}`).join('; '));
   for (const name of BESIDE_FILE) {
     if (commandLine[name] === undefined) continue;
+    // An empty name, as of a variable that is not set, leaves the file's (docs/semantics.md 10.4).
+    if (name === HOSTNAME && commandLine[name] === '') continue;
     flags[name] = commandLine[name];
     origins.delete(name);
   }

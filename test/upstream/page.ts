@@ -20,7 +20,7 @@ export function upstreamPage(): string {
     'a story (quoted; [conformance.md](conformance.md) has them all) or a test.',
     'A case that nothing holds has the reason.',
     'The column "otherwise" also says what slicewire does otherwise on purpose.',
-    'The titles are those of Kubernetes 1.36; the stories and tests are slicewire’s own.',
+    'The titles are those of Kubernetes 1.36, with those of newer files; the stories and tests are slicewire’s own.',
     '`node test/upstream/compare.ts PATH` compares the lists with a checkout of Kubernetes.',
     '',
     `${all.length} cases: ${countsOf(all)}.`,

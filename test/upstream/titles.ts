@@ -12,7 +12,10 @@ const EXPRESSION = /\$\{(?:[^{}]|\{[^{}]*\})*\}/;
  * texts), or a template is a title and can give it. A title of several parts, `suite > test`, needs every part.
  */
 export function hasTitle(source: string, title: string): boolean {
-  return title.split(' > ').every((part) => isText(source, part) || isFromTemplate(source, part));
+  if (isText(source, title) || isFromTemplate(source, title)) return true;
+  return [...title.matchAll(/ > /g)].some(
+    ({ index }) => hasTitle(source, title.slice(0, index)) && hasTitle(source, title.slice(index + 3)),
+  );
 }
 
 function isText(source: string, title: string): boolean {

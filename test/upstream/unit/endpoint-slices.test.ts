@@ -4,6 +4,7 @@ import { describe, it } from 'node:test';
 import { Cache } from '../../../src/cache/cache.ts';
 import { mergeSlices } from '../../../src/model/endpoints.ts';
 import { goneEvent } from '../../../src/model/events.ts';
+import { Triggers } from '../../../src/sync/triggers.ts';
 import { eventOf } from '../../helpers/rig.ts';
 import { sliceOf, textsOf } from '../slice-text.ts';
 
@@ -229,5 +230,13 @@ describe('the times of the changes behind slices', () => {
     cache.takeChanges();
     cache.take(goneEvent('slices', A));
     assert.deepEqual(cache.takeChanges().triggers, []);
+  });
+
+  it('do not count from before the start, and each is taken once', () => {
+    const triggers = new Triggers(START);
+    triggers.add([START - 1000, START + 1000]);
+    triggers.add([START + 2000]);
+    assert.deepEqual(triggers.take(), [START + 1000, START + 2000]);
+    assert.deepEqual(triggers.take(), []);
   });
 });

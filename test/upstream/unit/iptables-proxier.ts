@@ -94,7 +94,7 @@ export const IPTABLES_PROXIER: UpstreamFile = {
     {
       title: 'TestComputeProbability',
       stories: ['a pod is balanced over all endpoints and keeps its address'],
-      tests: { 'test/modes/netfilter/endpoint-groups.test.ts': ['balances evenly over 5'] },
+      tests: { 'test/modes/netfilter/endpoint-groups.test.ts': ['balances evenly over 700'] },
     },
     ...SERVICE_MAPS,
     ...endpointRows('TestUpdateEndpointsMap', 'unnamed'),
@@ -103,11 +103,14 @@ export const IPTABLES_PROXIER: UpstreamFile = {
       'test/upstream/unit/endpoints-map.test.ts',
       'ready endpoints on this node are counted by address, and those that drain are not',
     ),
-    tested(
-      'TestProxierMetricsIPTablesTotalRules',
-      'test/telemetry/metrics.test.ts',
-      'of rules exist in iptables mode alone',
-    ),
+    {
+      title: 'TestProxierMetricsIPTablesTotalRules',
+      tests: {
+        'test/telemetry/metrics.test.ts': ['of rules exist in iptables mode alone', 'count what happened'],
+        'test/netns/operating.test.ts': ['starts with the file of kubeadm as it is, and answers on kube-proxy’s ports'],
+      },
+      not: 'the numbers are those of slicewire’s own rules, which are others',
+    },
     {
       title: 'TestSyncProxyRulesLargeClusterMode',
       tests: {

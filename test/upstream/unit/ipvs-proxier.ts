@@ -165,11 +165,13 @@ export const IPVS_PROXIER: UpstreamFile = {
       'test/modes/netfilter/order.test.ts',
       'is right after a jump was missing, wherever it stands',
     ),
-    tested(
-      'TestIpIsValidForSet',
-      'test/modes/ipvs/faults.test.ts',
-      'with an address that the kernel refuses is named, and the others are served',
-    ),
+    {
+      title: 'TestIpIsValidForSet',
+      tests: {
+        [SETTINGS]: ['serve node ports on all addresses but loopback ones, or in the ranges of the list'],
+        'test/host/node-facts.test.ts': ['contain no IPv6 link-local address'],
+      },
+    },
     ...metricRows('Both'),
     {
       title: 'TestDismissLocalhostRuleExist',

@@ -1,6 +1,6 @@
 /** Cases of kube-proxy's nftables proxier. */
 import type { UpstreamFile } from '../cases.ts';
-import { notHere, told } from '../held.ts';
+import { notHere, tested, told } from '../held.ts';
 import { EVERY_SENDER, endpointRows, metricRows, PACKET_CASES, SERVICE_MAPS } from './packet-cases.ts';
 
 const EVERY_ADDRESS = 'a node port is served on every address of the node, to endpoints of known and of unknown nodes';
@@ -90,5 +90,35 @@ export const NFTABLES_HELPERS: UpstreamFile = {
       tests: { 'test/explain/walk.test.ts': ['has the elements of nftables that were found, and the draw'] },
       not: 'it tests the walk of packets in kube-proxy’s own tests; here the engine of `explain` walks, and kernels confirm it',
     })),
+  ],
+};
+
+/** Newer than 1.36. */
+export const NFTABLES_CLEANUP: UpstreamFile = {
+  path: 'pkg/proxy/nftables/cleanup_test.go',
+  cases: [
+    ...['TestCleanupLeftoversDeletesExistingTables', 'TestCleanupLeftoversNotFoundIgnored'].map((title) =>
+      tested(title, 'test/netns/nftables-agent.test.ts', 'cleans up all that is ours and nothing else (k8s#55857)'),
+    ),
+    tested(
+      'TestCleanupLeftoversRunErrorSetsEncountered',
+      'test/netns/user-namespace.test.ts',
+      'says which capability is missing where its rights end, and what stays, and fails',
+    ),
+    ...['TestCleanupLeftoversNewClientFails', 'TestCleanupLeftoversPartialNewFailure'].map((title) =>
+      notHere(title, 'it tests what happens without the tool nft; slicewire speaks netlink'),
+    ),
+  ],
+};
+
+/** Newer than 1.36. */
+export const USER_NAMESPACE: UpstreamFile = {
+  path: 'pkg/proxy/nftables/proxy_userns_test.go',
+  cases: [
+    tested(
+      'TestProxyRulesInUserNS',
+      'test/netns/user-namespace.test.ts',
+      'writes ten thousand elements as its root, takes over from kube-proxy, and cleans up',
+    ),
   ],
 };

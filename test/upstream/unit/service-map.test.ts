@@ -47,11 +47,11 @@ async function rigWith(...objects: object[]): Promise<Rig> {
 }
 
 const dual = (clusterIP: string, external: Record<string, unknown> = {}) =>
-  made({ clusterIP, type: 'LoadBalancer', ...external }, [['test', 'TCP', 12_345]], BOTH_INGRESS);
+  made({ clusterIP, type: 'LoadBalancer', ...external }, [['p', 'TCP', 12_345]], BOTH_INGRESS);
 const filtered = { externalIPs: [EXTERNAL_4, EXTERNAL_6], loadBalancerSourceRanges: [RANGE_4, RANGE_6] };
 // An address that is both is one of the load balancer (docs/semantics.md 1.14).
 const own = (clusterIP: string, ip: string, range: string) => [
-  `test/TCP: cluster-ip ${clusterIP} 12345, load-balancer ${ip} 12345, from ${range}`,
+  `p/TCP: cluster-ip ${clusterIP} 12345, load-balancer ${ip} 12345, from ${range}`,
 ];
 const plain = (ip?: string) =>
   [8675, 8676].map((port, i) => {
@@ -118,9 +118,9 @@ const ROWS: Readonly<Record<string, readonly [object, Family, readonly string[]]
     own(V6, EXTERNAL_6, RANGE_6),
   ],
   'service with extra space in LoadBalancerSourceRanges': [
-    made({ clusterIP: V4, loadBalancerSourceRanges: [' 10.1.2.0/28'] }, [['test', 'TCP', 12_345]]),
+    made({ clusterIP: V4, loadBalancerSourceRanges: [' 10.1.2.0/28'] }, [['p', 'TCP', 12_345]]),
     'IPv4',
-    [`test/TCP: cluster-ip ${V4} 12345, from 10.1.2.0/28`],
+    [`p/TCP: cluster-ip ${V4} 12345, from 10.1.2.0/28`],
   ],
 };
 
