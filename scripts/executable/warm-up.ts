@@ -16,6 +16,7 @@ import { realClock } from '../../src/host/clock.ts';
 import { type CommandRunner, realCommands } from '../../src/host/commands.ts';
 import { Hangups } from '../../src/host/hangups.ts';
 import type { Address } from '../../src/model/address.ts';
+import { relaySockets } from '../../src/relay/sockets.ts';
 import { tableKernel } from '../../src/replay/table-kernel.ts';
 import { createLog } from '../../src/telemetry/log.ts';
 
@@ -113,6 +114,7 @@ function nothingOutside(answers: Answers, onSynced: () => void): Outside {
     },
     process: {
       listen: () => Promise.resolve({ close: ignored }),
+      relay: relaySockets,
       setOomScore: ignored,
       releaseMemory: onSynced,
     },
