@@ -81,6 +81,7 @@ export class Reporting {
       health: () => healthOf(this.health.state),
       recordings: this.#options.recordings,
       trafficOf: (service) => this.services.trafficOf(service),
+      relay: () => this.#servers.relay.state,
     };
     const overview = new Overview(parts);
     this.#page = new LivePage(overview, (text) => log.error(text));

@@ -86,7 +86,7 @@ export class Connection {
     this.#cause = `${to.text}: ${error.message}`;
     const { code } = error as NodeJS.ErrnoException;
     // Another endpoint would need a descriptor as well.
-    if (code === 'EMFILE' || code === 'ENFILE') this.#abort('no descriptor', error.message);
+    if (code === 'EMFILE' || code === 'ENFILE') this.#abort('no descriptor', `connect ${code}`);
     else this.start();
   }
 

@@ -3,7 +3,7 @@ import { endpointText, type Family } from '../model/address.ts';
 import { mergeSlices, portKey } from '../model/endpoints.ts';
 import type { ServiceKey, Slice } from '../model/objects.ts';
 import type { Backend, ServicePort, ServicePortKey } from '../model/service-port.ts';
-import { specialKind } from '../model/special-address.ts';
+import { relayable } from '../model/special-address.ts';
 
 /** A node port of TCP, in one family. */
 export interface RelayPort {
@@ -23,8 +23,7 @@ export interface RelayPort {
 
 /**
  * undefined: not TCP, or no node port. Policy Local means the endpoints on this node for the node's own connections, too (KEP-6032), unlike in the
- * kernel's rules (docs/semantics.md 4.1). An address such as a loopback one is never connected to: the API refuses it as an endpoint's,
- * and a program of this node may trust those who connect from there.
+ * kernel's rules (docs/semantics.md 4.1).
  */
 export function relayPort(port: ServicePort): RelayPort | undefined {
   if (port.protocol !== 'TCP') return undefined;
@@ -38,7 +37,7 @@ export function relayPort(port: ServicePort): RelayPort | undefined {
     name: id.slice(service.length + 1),
     family,
     port: frontend.port,
-    endpoints: list.filter(({ address }) => specialKind(address) === undefined),
+    endpoints: relayable(list),
     lasting: [...cluster.map(({ text }) => text), ...local.map(({ text }) => text), ...alsoAnswering],
     affinitySeconds,
   };

@@ -19,6 +19,8 @@ const V4: ExposureFamily = {
   podCidrs: ['10.244.0.0/16' as Cidr],
 };
 
+const NO_RELAY = { addresses: [], failures: new Map() };
+
 interface Given {
   readonly v4?: Partial<ExposureFamily>;
   readonly facts?: Partial<ExposureFacts>;
@@ -29,7 +31,10 @@ async function exposureOf(objects: readonly object[], { v4 = {}, facts = {} }: G
   rig.put(...objects);
   await sync();
   const families = new Map<Family, ExposureFamily>([['IPv4', { ...V4, ...v4 }]]);
-  const list = new ExposureList({ mode: 'iptables', strictArp: false, refused: new Map(), families, ...facts });
+  const list = new ExposureList({
+    ...{ mode: 'iptables', strictArp: false, refused: new Map(), families, relay: NO_RELAY },
+    ...facts,
+  });
   for (const one of rig.cache.services()) list.take(one, rig.model.portsOf(one.key));
   const by = {
     who: 'agent',
