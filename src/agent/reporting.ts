@@ -130,7 +130,8 @@ export class Reporting {
     this.services.use(agent, config);
     this.#servers.listen(config);
     const { families } = agent.onNode;
-    this.#servers.relay.listenAt(relayAddresses(config).filter((address) => families.includes(familyOf(address))));
+    const addresses = relayAddresses(config).filter((address) => families.includes(familyOf(address)));
+    this.#servers.relay.listenAt(addresses, config.syncPeriod);
     this.#page.happened();
   }
 

@@ -140,7 +140,7 @@ export class Servers {
     const note = `the node port ${port} cannot be served on ${address}: ${cause}`;
     const { log, events } = this.#options;
     const rest = 'its other addresses and all other node ports are served';
-    log.error({ service, port, address }, `Service ${service}: ${note}; ${rest}; trying again at each sync`);
+    log.error({ service, port, address }, `Service ${service}: ${note}; ${rest}; trying again until the port is free`);
     events.emitUnserved(service, note, 'FailedToRelayNodePort');
   }
 }

@@ -19,7 +19,7 @@ export interface RelayParts {
   readonly random: () => number;
   /** The endpoints, as `ip:port`, that the Service's slices list now, whatever their conditions are. */
   readonly listed: (port: RelayPort) => ReadonlySet<string>;
-  /** A port cannot be bound. It is told once; each sync tries again. */
+  /** A port cannot be bound. It is told once; it is tried again at each sync, and after `retry`. */
   readonly onFailure: (port: RelayPort, address: Address, cause: string) => void;
   /** It could be bound after that. */
   readonly onRecovery: (port: RelayPort, address: Address) => void;
@@ -37,6 +37,8 @@ export class NodePortRelay {
   readonly #accounts: Accounts;
   readonly #failed = new Map<Family, number>();
   #addresses: readonly Address[] = [];
+  #retry = 0;
+  #cancelRetry: () => void = () => undefined;
   #isClosed = false;
 
   constructor(parts: RelayParts) {
@@ -44,9 +46,10 @@ export class NodePortRelay {
     this.#accounts = new Accounts(parts);
   }
 
-  /** Listen at these addresses, at most one of each family, from the next sync on. */
-  listenAt(addresses: readonly Address[]): void {
+  /** Listen at these addresses, at most one of each family, from the next sync on. `retry`: milliseconds until a port that failed is tried again. */
+  listenAt(addresses: readonly Address[], retry: number): void {
     this.#addresses = addresses;
+    this.#retry = retry;
   }
 
   /** The next generation reports all ServicePorts again: those missing at the next `sync` are gone. Until then all go on. */
@@ -121,6 +124,10 @@ export class NodePortRelay {
       else if (served.port !== port || served.failure !== undefined) await this.#serve(served, port);
       served?.abandonLost(() => this.#parts.listed(port));
     }
+    this.#cancelRetry();
+    // Without a change, no sync comes for an hour. It is not `sync`: what the next generation has not reported yet goes on.
+    if (this.state.failures.size > 0)
+      this.#cancelRetry = this.#parts.clock.after(this.#retry, () => void this.#mutex(() => this.#settle()));
   }
 
   #newPort(at: string, port: RelayPort): ServedPort {

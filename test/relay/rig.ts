@@ -13,6 +13,9 @@ import { until } from '../helpers/until.ts';
 
 export const LOOPBACK = '127.0.0.1' as Address;
 
+/** Milliseconds. */
+export const RETRY = 30_000;
+
 export interface PortOptions {
   readonly service?: string;
   readonly name?: string;
@@ -78,7 +81,7 @@ export class RelayRig {
       onRecovery: ({ service }, address) => this.recoveries.push(`${service} ${address}`),
       onTrouble: (sentence) => this.troubles.push(sentence),
     });
-    this.relay.listenAt([LOOPBACK]);
+    this.relay.listenAt([LOOPBACK], RETRY);
     test.after(() => this.relay.close());
   }
 
