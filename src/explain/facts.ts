@@ -55,7 +55,7 @@ export interface FamilyFacts {
   readonly serviceCidrs: readonly Cidr[];
 }
 
-/** The relay of node ports on loopback, in user space (docs/semantics.md 6.16). */
+/** The relay of node ports on loopback, in user space (docs/semantics.md 6.17). */
 export interface RelayFacts {
   /** The addresses at which it serves. */
   readonly addresses: readonly Address[];

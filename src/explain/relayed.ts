@@ -1,4 +1,4 @@
-/** What becomes of a connection to a node port on loopback, which the agent's relay takes (docs/semantics.md 6.16). Pure. */
+/** What becomes of a connection to a node port on loopback, which the agent's relay takes (docs/semantics.md 6.17). Pure. */
 import type { Explanation } from '../answers/explanation.ts';
 import { countText, listText } from '../answers/words.ts';
 import { endpointText } from '../model/address.ts';

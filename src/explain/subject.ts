@@ -12,7 +12,7 @@ export interface Subject {
   readonly spec: ServicePortSpec;
   /** The policy whose list of endpoints applies to this sender (docs/semantics.md 4.1). */
   readonly list: TrafficPolicy;
-  /** The agent's relay serves the node port at this address, and not the kernel (docs/semantics.md 6.16). */
+  /** The agent's relay serves the node port at this address, and not the kernel (docs/semantics.md 6.17). */
   readonly isRelayed: boolean;
 }
 

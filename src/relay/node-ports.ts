@@ -1,4 +1,4 @@
-/** Which node ports the relay serves on loopback, and by which endpoints (docs/semantics.md 6.16). Pure. */
+/** Which node ports the relay serves on loopback, and by which endpoints (docs/semantics.md 6.17). Pure. */
 import { endpointText, type Family } from '../model/address.ts';
 import { mergeSlices, portKey } from '../model/endpoints.ts';
 import type { ServiceKey, Slice } from '../model/objects.ts';

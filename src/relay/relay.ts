@@ -1,5 +1,5 @@
 /**
- * Node ports of TCP on 127.0.0.1 and ::1, relayed in user space (docs/semantics.md 6.16, KEP-6032): the kernel does not route what loopback
+ * Node ports of TCP on 127.0.0.1 and ::1, relayed in user space (docs/semantics.md 6.17, KEP-6032): the kernel does not route what loopback
  * addresses send to other machines. It follows the model beside the rules in the kernel, and changes none of them.
  */
 import type { Clock } from '../host/clock.ts';

@@ -1,5 +1,5 @@
 /**
- * Node ports on loopback in nftables mode (docs/semantics.md 6.16, KEP-6032): a real agent relays them in user space. Stories are those of
+ * Node ports on loopback in nftables mode (docs/semantics.md 6.17, KEP-6032): a real agent relays them in user space. Stories are those of
  * Kubernetes' test/e2e/network/localhost_nodeports.go, and of k8s#142183.
  */
 import assert from 'node:assert/strict';

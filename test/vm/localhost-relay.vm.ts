@@ -1,4 +1,4 @@
-/** Node ports on loopback in IPVS mode (docs/semantics.md 6.16): the relay of nftables mode, and what this mode has in the kernel stays out of its way. */
+/** Node ports on loopback in IPVS mode (docs/semantics.md 6.17): the relay of nftables mode, and what this mode has in the kernel stays out of its way. */
 import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
 import { realCommands } from '../../src/host/commands.ts';
