@@ -98,13 +98,8 @@ function nothingOutside(answers: Answers, onSynced: () => void): Outside {
         }),
       openFlowTable: () =>
         Promise.resolve({ udpFlows: noFlows, openings: noFlows, delete: () => 0, close: () => undefined }),
-      settings: {
-        read: () => Promise.resolve('0'),
-        write: ignored,
-        whyNotWritable: () => Promise.resolve(undefined),
-        isReadOnly: () => Promise.resolve(false),
-      },
-      record: { place: () => 'nowhere', read: () => undefined, write: () => undefined, remove: () => false },
+      settings: SETTINGS,
+      record: NO_RECORD,
       removeLeftTraces: () => Promise.resolve([]),
     },
     files: {
@@ -121,6 +116,14 @@ function nothingOutside(answers: Answers, onSynced: () => void): Outside {
     connect: connectTo(answers),
   };
 }
+
+const SETTINGS = {
+  read: () => Promise.resolve('0'),
+  write: () => Promise.resolve(),
+  whyNotWritable: () => Promise.resolve(undefined),
+  isReadOnly: () => Promise.resolve(false),
+};
+const NO_RECORD = { place: () => 'nowhere', read: () => undefined, write: () => undefined, remove: () => false };
 
 function* noFlows(): Generator<readonly never[], boolean> {
   yield [];

@@ -1,5 +1,6 @@
 /** What became of relayed connections: counted, bounded, and said where they were lost. */
 import type { Clock } from '../host/clock.ts';
+import type { Family } from '../model/address.ts';
 import type { Result } from './connection.ts';
 import type { RelayPort } from './node-ports.ts';
 
@@ -24,6 +25,8 @@ export interface AccountsParts {
 
 export class Accounts {
   readonly outcomes = new Map<Outcome, number>();
+  /** Times that a port could not be bound. */
+  readonly failures = new Map<Family, number>();
   readonly #parts: AccountsParts;
   /** When each trouble was said last. */
   readonly #said = new Map<string, number>();
@@ -53,6 +56,10 @@ export class Accounts {
         result,
         `a connection to ${nameOf(port)} is reset, because this process has no file descriptor left: ${cause}; raise its limit of open files`,
       );
+  }
+
+  cannotListen({ family }: RelayPort): void {
+    this.failures.set(family, (this.failures.get(family) ?? 0) + 1);
   }
 
   cannotAccept(port: RelayPort, cause: string): void {

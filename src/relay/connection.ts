@@ -9,7 +9,7 @@ const PATIENCE: readonly number[] = [1000, 2000];
 /** The same for the last one, as in kube-proxy. It is longer than the kernel's first two repetitions of a SYN (RFC 6298). */
 const LAST_PATIENCE = 5000;
 /** Endpoints that a connection tries. */
-const MOST_TRIES = 3;
+export const MOST_TRIES = 3;
 
 /**
  * How a connection ended: both directions in order; one end reset it; the endpoint, or the port, went away; no endpoint accepted it; no

@@ -35,9 +35,7 @@ export class NodePortRelay {
   readonly #served = new Map<string, ServedPort>();
   readonly #mutex = createMutex();
   readonly #accounts: Accounts;
-  readonly #failed = new Map<Family, number>();
-  #addresses: readonly Address[] = [];
-  #retry = 0;
+  #where: { readonly addresses: readonly Address[]; readonly retry: number } = { addresses: [], retry: 0 };
   #cancelRetry: () => void = () => undefined;
   #isClosed = false;
 
@@ -48,8 +46,7 @@ export class NodePortRelay {
 
   /** Listen at these addresses, at most one of each family, from the next sync on. `retry`: milliseconds until a port that failed is tried again. */
   listenAt(addresses: readonly Address[], retry: number): void {
-    this.#addresses = addresses;
-    this.#retry = retry;
+    this.#where = { addresses, retry };
   }
 
   /** The next generation reports all ServicePorts again: those missing at the next `sync` are gone. Until then all go on. */
@@ -59,7 +56,7 @@ export class NodePortRelay {
 
   /** Take in changes of the model. */
   update(changes: ReadonlyMap<ServicePortKey, ServicePort | undefined>): void {
-    if (this.#isClosed || this.#addresses.length === 0) return;
+    if (this.#isClosed || this.#where.addresses.length === 0) return;
     for (const [key, changed] of changes) {
       this.#doubted.delete(key);
       const port = changed === undefined ? undefined : relayPort(changed);
@@ -85,32 +82,32 @@ export class NodePortRelay {
   get state(): RelayState {
     const failures = new Map<string, string>();
     for (const [at, { failure }] of this.#served) if (failure !== undefined) failures.set(at, failure);
-    return { addresses: this.#addresses, failures };
+    return { addresses: this.#where.addresses, failures };
   }
 
   /** For metrics. */
   get counts(): RelayCounts {
-    const families = this.#addresses.map(familyOf);
+    const families = this.#where.addresses.map(familyOf);
     const served = [...this.#served.values()];
     return {
       outcomes: this.#accounts.outcomes,
       families: FAMILIES.filter((family) => families.includes(family)).map((family) => {
         const mine = served.filter(({ address }) => familyOf(address) === family);
-        const connections = mine.reduce((sum, one) => sum + one.connections, 0);
         const listeners = mine.filter(({ isListening }) => isListening).length;
-        return { family, listeners, connections, failed: this.#failed.get(family) ?? 0 };
+        return {
+          family,
+          listeners,
+          connections: connectionsOf(mine),
+          failed: this.#accounts.failures.get(family) ?? 0,
+        };
       }),
     };
-  }
-
-  #connections(): number {
-    return [...this.#served.values()].reduce((sum, { connections }) => sum + connections, 0);
   }
 
   async #settle(): Promise<void> {
     const wanted = new Map<string, RelayPort>();
     for (const port of this.#wanted.values()) {
-      const address = this.#addresses.find((one) => familyOf(one) === port.family);
+      const address = this.#where.addresses.find((one) => familyOf(one) === port.family);
       if (address !== undefined) wanted.set(`${address} ${port.port}`, port);
     }
     for (const [at, served] of this.#served) {
@@ -127,7 +124,7 @@ export class NodePortRelay {
     this.#cancelRetry();
     // Without a change, no sync comes for an hour. It is not `sync`: what the next generation has not reported yet goes on.
     if (this.state.failures.size > 0)
-      this.#cancelRetry = this.#parts.clock.after(this.#retry, () => void this.#mutex(() => this.#settle()));
+      this.#cancelRetry = this.#parts.clock.after(this.#where.retry, () => void this.#mutex(() => this.#settle()));
   }
 
   #newPort(at: string, port: RelayPort): ServedPort {
@@ -136,7 +133,7 @@ export class NodePortRelay {
       sockets,
       clock,
       random,
-      admits: (ofPort) => this.#accounts.admits(served.port, ofPort, this.#connections()),
+      admits: (ofPort) => this.#accounts.admits(served.port, ofPort, connectionsOf(this.#served.values())),
       onEnd: (result, cause) => this.#accounts.ended(served.port, result, cause),
       onAcceptFailure: (cause) => this.#accounts.cannotAccept(served.port, cause),
     });
@@ -152,10 +149,16 @@ export class NodePortRelay {
       if (failure !== undefined && served.isListening) this.#parts.onRecovery(port, address);
     } catch (error) {
       served.failure = causeOf(error);
-      this.#failed.set(port.family, (this.#failed.get(port.family) ?? 0) + 1);
+      this.#accounts.cannotListen(port);
       if (failure !== served.failure) this.#parts.onFailure(port, address, served.failure);
     }
   }
+}
+
+function connectionsOf(served: Iterable<ServedPort>): number {
+  let sum = 0;
+  for (const { connections } of served) sum += connections;
+  return sum;
 }
 
 export interface RelayState {
