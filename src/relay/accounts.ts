@@ -5,8 +5,8 @@ import type { Result } from './connection.ts';
 import type { RelayPort } from './node-ports.ts';
 
 /**
- * Connections at a time, of all node ports and of one. Each takes two descriptors and, where both ends are slow readers, some 130 KiB: all of
- * them stay far below the limits of descriptors and memory that a node gives its proxy.
+ * Connections at a time, of all node ports and of one. Each takes two descriptors, and some 160 KiB where its client does not
+ * read: all of them stay below the limits that a node gives its proxy (LimitNOFILE of the unit, memory of the DaemonSet).
  */
 export const MOST_CONNECTIONS = 2048;
 export const MOST_OF_PORT = 1024;

@@ -220,6 +220,19 @@ describe('exposure', () => {
     assert.deepEqual(told, [[[[], 'endpoints']], [[['10.0.0.0/8'], 'endpoints']], [[['nobody'], 'drops']]]);
   });
 
+  it('lists the loopback addresses that the relay serves, and names a port that it cannot have', async () => {
+    const failures = new Map([['127.0.0.1 30080', 'listen EADDRINUSE: address already in use 127.0.0.1:30080']]);
+    const relay = { addresses: ['127.0.0.1', '::1'] as Address[], failures };
+    const answer = await exposureOf(web(NODE_PORT), { facts: { relay, mode: 'nftables' } });
+    assert.deepEqual(answer.nodePortAddresses, ['192.168.77.2', '127.0.0.1']);
+    assert.deepEqual(
+      answer.exposed.flatMap(({ problems }) => problems),
+      [
+        'The relay cannot listen at 127.0.0.1:30080: listen EADDRINUSE: address already in use 127.0.0.1:30080. Connections there reach the program that has the port: stop it, or use another node port.',
+      ],
+    );
+  });
+
   it('tells of a family only what the Services of that family open', async () => {
     const families = new Map<Family, ExposureFamily>([
       ['IPv4', { ...V4, nodePortAddresses: ['192.168.77.2' as Address], localhostNodePorts: true }],

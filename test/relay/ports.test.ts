@@ -191,6 +191,24 @@ describe('too many connections on loopback', () => {
     ]);
   });
 
+  it('for the descriptors of the process are reset, each without trying another endpoint', async (test) => {
+    const rig = new RelayRig(test, {
+      connect() {
+        const socket = new net.Socket();
+        rig.connected.push('a socket');
+        socket.destroy(Object.assign(new Error('connect EMFILE'), { code: 'EMFILE' }));
+        return socket;
+      },
+    });
+    const port = await freePort();
+    await rig.becomes(servicePort(port, { cluster: [1, 2, 3] }));
+    assert.deepEqual([await answerAt(port), await answerAt(port)], ['reset', 'reset']);
+    assert.deepEqual([rig.connected.length, rig.outcomes()], [2, { 'no descriptor': 2 }]);
+    assert.deepEqual(rig.troubles, [
+      `a connection to node port ${port} of Service default/web on loopback (IPv4) is reset, because this process has no file descriptor left: connect EMFILE; raise its limit of open files`,
+    ]);
+  });
+
   it('in all are reset, until one ends', async (test) => {
     const { rig, connects } = await flooded(test, 4);
     const first = connects(0);
