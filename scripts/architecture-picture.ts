@@ -37,6 +37,7 @@ const FOLDERS: Readonly<Record<string, string>> = {
   api: 'client of the API server',
   cache: 'objects as they are',
   serve: 'health, HTTP servers',
+  relay: 'node ports on loopback',
   telemetry: 'log and metrics',
   producers: 'Pods → slices (pure)',
   documents: 'YAML and JSON files',

@@ -51,11 +51,8 @@ export function kubeProxyFacts(): KubeProxyFacts {
 export const METRICS_APART: Readonly<Record<string, string>> = {
   kubeproxy_sync_proxy_rules_nftables_cleanup_failures_total:
     'not served: what is stale goes in the transaction that writes the rest, so its failure is counted by `kubeproxy_sync_proxy_rules_nftables_sync_failures_total`',
-  kubeproxy_nftables_localhost_nodeport_listeners: 'see [node ports on loopback](operations.md#metrics)',
-  kubeproxy_nftables_localhost_nodeport_listener_creation_failures_total:
-    'see [node ports on loopback](operations.md#metrics)',
   kubeproxy_nftables_localhost_nodeport_rejected_packets_total:
-    'not served: no rule rejects these packets, since nothing listens and the kernel itself refuses them',
+    'not served: no rule rejects these packets, since nothing listens and the kernel itself refuses them ([node ports on loopback](operations.md#node-ports-on-loopback))',
 };
 const WINDOWS = 'not served: it is for Windows only';
 

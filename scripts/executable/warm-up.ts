@@ -16,6 +16,7 @@ import { realClock } from '../../src/host/clock.ts';
 import { type CommandRunner, realCommands } from '../../src/host/commands.ts';
 import { Hangups } from '../../src/host/hangups.ts';
 import type { Address } from '../../src/model/address.ts';
+import { relaySockets } from '../../src/relay/sockets.ts';
 import { tableKernel } from '../../src/replay/table-kernel.ts';
 import { createLog } from '../../src/telemetry/log.ts';
 
@@ -97,13 +98,8 @@ function nothingOutside(answers: Answers, onSynced: () => void): Outside {
         }),
       openFlowTable: () =>
         Promise.resolve({ udpFlows: noFlows, openings: noFlows, delete: () => 0, close: () => undefined }),
-      settings: {
-        read: () => Promise.resolve('0'),
-        write: ignored,
-        whyNotWritable: () => Promise.resolve(undefined),
-        isReadOnly: () => Promise.resolve(false),
-      },
-      record: { place: () => 'nowhere', read: () => undefined, write: () => undefined, remove: () => false },
+      settings: SETTINGS,
+      record: NO_RECORD,
       removeLeftTraces: () => Promise.resolve([]),
     },
     files: {
@@ -113,12 +109,21 @@ function nothingOutside(answers: Answers, onSynced: () => void): Outside {
     },
     process: {
       listen: () => Promise.resolve({ close: ignored }),
+      relay: relaySockets,
       setOomScore: ignored,
       releaseMemory: onSynced,
     },
     connect: connectTo(answers),
   };
 }
+
+const SETTINGS = {
+  read: () => Promise.resolve('0'),
+  write: () => Promise.resolve(),
+  whyNotWritable: () => Promise.resolve(undefined),
+  isReadOnly: () => Promise.resolve(false),
+};
+const NO_RECORD = { place: () => 'nowhere', read: () => undefined, write: () => undefined, remove: () => false };
 
 function* noFlows(): Generator<readonly never[], boolean> {
   yield [];

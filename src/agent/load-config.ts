@@ -1,10 +1,11 @@
 /** From the command line, and the file that --config names, to a configuration and a log; with warnings about flags and fields without effect. */
 import { AUTO, type Config } from '../config/config.ts';
 import { flagsFromFile } from '../config/config-file.ts';
-import { EXTERNAL_IPS_GATE, type FeatureGates, idleGates } from '../config/feature-gates.ts';
+import { EXTERNAL_IPS_GATE, type FeatureGates, idleGates, LOCALHOST_GATE } from '../config/feature-gates.ts';
 import { ConfigError, camel, type Flags } from '../config/flags.ts';
 import { type ConfigOrigins, configsFromFlags } from '../config/from-flags.ts';
 import { DEPRECATED_FLAGS, IDLE_FLAGS } from '../config/kube-proxy-flags.ts';
+import { relayProblems } from '../config/relay.ts';
 import { type OneFile, readOneFile } from '../documents/one-file.ts';
 import { causeOf } from '../model/cause.ts';
 import { createLog, type Log } from '../telemetry/log.ts';
@@ -69,6 +70,7 @@ export async function loadConfig(
     const origins = typeof writeConfigTo === 'string' ? { file: writeConfigTo } : {};
     const configs = await inOneMode(commandLine, origins, choose);
     notes.push(...gateNotes('--feature-gates', configs.config.featureGates));
+    notes.push(...relayNotes('--nodeport-addresses', configs.config));
     return { ...configs, notes, digest: undefined };
   }
   const content = await readConfig(commandLine.config, readFile);
@@ -82,6 +84,7 @@ export async function loadConfig(
     notes.push({ facts: { field: path }, text: `--config: ${path} has no effect: ${idle}` });
   }
   notes.push(...gateNotes('--config: featureGates', configs.config.featureGates));
+  notes.push(...relayNotes('--config: nodePortAddresses', configs.config));
   // A security switch must not be ignored without a warning.
   if (commandLine[camel('feature-gates')] !== undefined) {
     const text = '--feature-gates has no effect with --config: use featureGates in the file';
@@ -131,8 +134,12 @@ function flagNotes(commandLine: Flags): Note[] {
 function gateNotes(from: string, gates: FeatureGates): Note[] {
   const idle = idleGates(gates);
   if (idle.length === 0) return [];
-  const text = `${from}: ${idle.join(', ')} ${idle.length === 1 ? 'has' : 'have'} no effect: slicewire has only the gate ${EXTERNAL_IPS_GATE}`;
+  const text = `${from}: ${idle.join(', ')} ${idle.length === 1 ? 'has' : 'have'} no effect: slicewire has only the gates ${EXTERNAL_IPS_GATE} and ${LOCALHOST_GATE}`;
   return [{ facts: { gates: idle }, text }];
+}
+
+function relayNotes(from: string, config: Config): Note[] {
+  return relayProblems(config).map((problem) => ({ facts: {}, text: `${from}: ${problem}` }));
 }
 
 export function logNotes({ notes }: Loaded, log: Log): void {

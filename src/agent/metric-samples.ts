@@ -1,6 +1,7 @@
 /** The samples of metrics that are read on each scrape. */
 import type { Clock } from '../host/clock.ts';
 import type { ConnectionCount, PacketCount, RuleCount } from '../modes/mode.ts';
+import type { RelayCounts } from '../relay/relay.ts';
 import type { HealthState } from '../serve/health-judgement.ts';
 import type { ReadName } from '../telemetry/metrics.ts';
 import type { Sample, Samples } from '../telemetry/registry.ts';
@@ -19,6 +20,7 @@ export interface SampleSources {
   readonly gaps: () => readonly (readonly [policy: string, family: string, count: number])[];
   readonly reloads: () => ReadonlyMap<string, number>;
   readonly faults: () => Readonly<Record<string, number>>;
+  readonly relay: () => RelayCounts;
 }
 
 export function metricSamples({
@@ -32,6 +34,7 @@ export function metricSamples({
   gaps,
   reloads,
   faults,
+  relay,
 }: SampleSources): Record<ReadName, Samples> {
   const one = (value: number): readonly Sample[] => [{ labels: {}, value }];
   const counts = (of: 'services' | 'slices') => feed().cache.counts(of);
@@ -42,6 +45,8 @@ export function metricSamples({
   const inNftables = (field: 'total' | 'elements') =>
     ruleCounts().map(({ family, ...count }) => ({ labels: { ip_family: family }, value: count[field] ?? 0 }));
   const watches = () => feed().watches();
+  const relayed = (field: 'listeners' | 'failed' | 'connections') => () =>
+    relay().families.map(({ family, ...count }) => ({ labels: { ip_family: family }, value: count[field] }));
   return {
     kubeproxy_sync_proxy_rules_endpoint_changes_pending: () => one(counts('slices').pending),
     kubeproxy_sync_proxy_rules_endpoint_changes_total: () => one(counts('slices').total),
@@ -54,6 +59,13 @@ export function metricSamples({
     kubeproxy_iptables_ct_state_invalid_dropped_packets_total: async () => one(await packets('invalid-dropped')),
     kubeproxy_iptables_localhost_nodeports_accepted_packets_total: async () =>
       one(await packets('localhost-node-ports')),
+    kubeproxy_nftables_localhost_nodeport_listeners: relayed('listeners'),
+    kubeproxy_nftables_localhost_nodeport_listener_creation_failures_total: relayed('failed'),
+    slicewire_relay_listeners: relayed('listeners'),
+    slicewire_relay_listen_failures_total: relayed('failed'),
+    slicewire_relay_connections: relayed('connections'),
+    slicewire_relay_connections_total: () =>
+      [...relay().outcomes].map(([result, value]) => ({ labels: { result }, value })),
     slicewire_nftables_rules: () => inNftables('total'),
     slicewire_nftables_elements: () => inNftables('elements'),
     slicewire_connections_total: async () =>

@@ -7,6 +7,7 @@ import { causeOf } from '../model/cause.ts';
 import { sameData } from '../model/equal.ts';
 import type { ServicePort, ServicePortKey } from '../model/service-port.ts';
 import type { ConnectionCount, ModeName, PacketCount } from '../modes/mode.ts';
+import type { RelayCounts } from '../relay/relay.ts';
 import type { HealthState } from '../serve/health-judgement.ts';
 import { LocalGaps } from '../serve/local-gaps.ts';
 import type { SweepReport } from '../sync/flow-sweeper.ts';
@@ -25,6 +26,8 @@ export interface MetricsFeedOptions {
   readonly health: () => HealthState;
   /** Services that the kernel refused in the last sync. */
   readonly refused: () => number;
+  /** Of the relay of node ports on loopback. */
+  readonly relay: () => RelayCounts;
 }
 
 /** The mode and families decide which metrics there are, and their labels. */
@@ -115,7 +118,7 @@ export class MetricsFeed {
   }
 
   #newMetrics({ mode, families }: Shape): Metrics {
-    const { health, refused } = this.#options;
+    const { health, refused, relay } = this.#options;
     const read = metricSamples({
       feed: () => this.#feed,
       rules: () => this.#agent?.mode.metrics.ruleCounts() ?? [],
@@ -124,6 +127,7 @@ export class MetricsFeed {
       clock: realClock,
       health,
       refused,
+      relay,
       gaps: () => this.#gaps.counts,
       reloads: () => this.#reloads,
       faults: () => (this.#agent === undefined ? {} : faultCounts(this.#agent)),

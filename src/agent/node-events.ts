@@ -54,9 +54,8 @@ export class NodeEvents {
     this.emitNode({ type: 'Warning', reason: 'RulesChanged', action: 'Repair', note: `${who} changed rules: ${what}` });
   }
 
-  /** A health check port of a Service cannot be served. */
-  emitUnserved(service: ServiceKey, note: string): void {
-    const reason = 'FailedToStartServiceHealthcheck';
+  /** A port of a Service cannot be served by this process: a health check port, unless the reason is another one. */
+  emitUnserved(service: ServiceKey, note: string, reason = 'FailedToStartServiceHealthcheck'): void {
     this.#emit({ type: 'Warning', reason, action: 'Listen', note, regarding: this.#regardingService(service) });
   }
 

@@ -25,6 +25,7 @@ import type { RulesetNotices } from '../host/ruleset-notices.ts';
 import { realSettings, type SettingFiles } from '../host/sysctls.ts';
 import type { Address, Family } from '../model/address.ts';
 import type { Listener } from '../model/listener.ts';
+import { type RelaySockets, relaySockets } from '../relay/sockets.ts';
 import { type OpenServer, openServer } from '../serve/http.ts';
 import { type WatchFolder, watchFolder } from '../source/watch-folder.ts';
 
@@ -87,6 +88,8 @@ export interface Files {
 /** This process, and its ports. */
 export interface Process {
   readonly listen: OpenServer;
+  /** For node ports on loopback. */
+  readonly relay: RelaySockets;
   setOomScore(score: number): Promise<void>;
   /** Returns memory of the start to the system. */
   releaseMemory(): void;
@@ -130,6 +133,7 @@ export const realOutside: Outside = {
   files: { documents: documentFiles, readOne: readOneFile, watch: watchFolder },
   process: {
     listen: openServer,
+    relay: relaySockets,
     setOomScore,
     releaseMemory,
   },

@@ -3,9 +3,11 @@ import { AGENT_FLAGS } from '../config/agent-flags.ts';
 import type { Config } from '../config/config.ts';
 import { fileFromConfig } from '../config/config-file.ts';
 import type { Flags } from '../config/flags.ts';
+import { relayAddresses } from '../config/relay.ts';
 import { realClock } from '../host/clock.ts';
-import { type Family, isLoopback } from '../model/address.ts';
+import { type Family, familyOf, isLoopback } from '../model/address.ts';
 import type { ServicePort, ServicePortKey } from '../model/service-port.ts';
+import { listedEndpoints } from '../relay/node-ports.ts';
 import { Health } from '../serve/health.ts';
 import type { HealthSettings } from '../serve/health-record.ts';
 import { healthHandler } from '../serve/health-server.ts';
@@ -66,6 +68,7 @@ export class Reporting {
       signal,
       health: () => this.health.state,
       refused: () => this.events.refusedCount,
+      relay: () => this.#servers.relay.counts,
     });
     this.services = new ServiceMetrics({ log, signal, clock: realClock });
     const parts: InquiryParts = {
@@ -78,6 +81,7 @@ export class Reporting {
       health: () => healthOf(this.health.state),
       recordings: this.#options.recordings,
       trafficOf: (service) => this.services.trafficOf(service),
+      relay: () => this.#servers.relay.state,
     };
     const overview = new Overview(parts);
     this.#page = new LivePage(overview, (text) => log.error(text));
@@ -97,6 +101,8 @@ export class Reporting {
       },
       isHealthy: () => this.health.state.healthy,
       listenAddresses: async (family) => (await this.#agent?.onNode.listenAddresses(family)) ?? [],
+      relaySockets: outside.process.relay,
+      listedEndpoints: (port) => listedEndpoints(port, (this.#agent?.feed ?? feed).cache.slicesOf(port.service)),
     });
   }
 
@@ -123,6 +129,9 @@ export class Reporting {
     this.metrics.use(agent, config);
     this.services.use(agent, config);
     this.#servers.listen(config);
+    const { families } = agent.onNode;
+    const addresses = relayAddresses(config).filter((address) => families.includes(familyOf(address)));
+    this.#servers.relay.listenAt(addresses, config.syncPeriod);
     this.#page.happened();
   }
 

@@ -1,10 +1,13 @@
-/** The servers of a running agent: health, metrics, and the health check ports of Services. They stay open across reloads where their addresses do. */
+/** The servers of a running agent: health, metrics, the health check ports of Services, and node ports on loopback. They stay open across reloads where their addresses do. */
 import type { Config } from '../config/config.ts';
 import type { ListenAddress } from '../config/listen.ts';
 import { realClock } from '../host/clock.ts';
 import type { Address, Family } from '../model/address.ts';
 import type { ServiceKey } from '../model/objects.ts';
 import type { ServicePort, ServicePortKey } from '../model/service-port.ts';
+import type { RelayPort } from '../relay/node-ports.ts';
+import { NodePortRelay } from '../relay/relay.ts';
+import type { RelaySockets } from '../relay/sockets.ts';
 import { type Handler, keepOpen, type OpenServer } from '../serve/http.ts';
 import { ServiceHealth } from '../serve/service-health.ts';
 import type { Log } from '../telemetry/log.ts';
@@ -23,6 +26,9 @@ export interface ServersOptions {
   readonly isHealthy: () => boolean;
   /** Where health check ports of Services listen. */
   readonly listenAddresses: (family: Family) => Promise<readonly Address[]>;
+  readonly relaySockets: RelaySockets;
+  /** The endpoints, as `ip:port`, that slices list for a node port. */
+  readonly listedEndpoints: (port: RelayPort) => ReadonlySet<string>;
 }
 
 /** An open server. */
@@ -37,6 +43,8 @@ export class Servers {
   readonly #options: ServersOptions;
   readonly #open = new Map<ServerName, Open>();
   readonly #serviceHealth: ServiceHealth;
+  /** Node ports on loopback. */
+  readonly relay: NodePortRelay;
   #fail: (error: Error) => void = () => undefined;
   #hardFail = false;
 
@@ -52,6 +60,16 @@ export class Servers {
       addresses: options.listenAddresses,
       onFailure: (service, port, cause) => this.#cannotServe(service, port, cause),
     });
+    this.relay = new NodePortRelay({
+      sockets: options.relaySockets,
+      clock: realClock,
+      random: Math.random,
+      listed: options.listedEndpoints,
+      onFailure: (port, address, cause) => this.#cannotRelay(port, address, cause),
+      onRecovery: ({ service, port }, address) =>
+        options.log.info({ service, port }, `Service ${service}: the node port ${port} is served on ${address} now`),
+      onTrouble: (sentence) => options.log.warn(sentence),
+    });
   }
 
   /** Listen where this configuration says; a server whose address stays the same stays open. */
@@ -65,20 +83,24 @@ export class Servers {
   /** Forget the ServicePorts of the former generation, as ServiceHealth.renew. */
   renew(): void {
     this.#serviceHealth.renew();
+    this.relay.renew();
   }
 
   update(changes: ReadonlyMap<ServicePortKey, ServicePort | undefined>): void {
     this.#serviceHealth.update(changes);
+    this.relay.update(changes);
   }
 
-  /** Open and close health check ports after rules were written. */
+  /** Open and close health check ports, and node ports on loopback, after rules were written. */
   async sync(): Promise<void> {
     await this.#serviceHealth.sync();
+    await this.relay.sync();
   }
 
   async close(): Promise<void> {
     for (const { stop } of this.#open.values()) stop.abort();
     await this.#serviceHealth.close();
+    await this.relay.close();
   }
 
   #listenAt(name: ServerName, listen: ListenAddress | undefined): void {
@@ -113,5 +135,12 @@ export class Servers {
     const { log, events } = this.#options;
     log.error({ service, port }, `Service ${service}: ${note}; trying again at the next sync`);
     events.emitUnserved(service, note);
+  }
+  #cannotRelay({ service, port }: RelayPort, address: Address, cause: string): void {
+    const note = `the node port ${port} cannot be served on ${address}: ${cause}`;
+    const { log, events } = this.#options;
+    const rest = 'its other addresses and all other node ports are served';
+    log.error({ service, port, address }, `Service ${service}: ${note}; ${rest}; trying again until the port is free`);
+    events.emitUnserved(service, note, 'FailedToRelayNodePort');
   }
 }

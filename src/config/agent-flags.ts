@@ -193,7 +193,7 @@ const PROCESS: FlagGroup = {
     option('--oom-score-adj <score>', 'OOM-killer score, -1000 to 1000', { initial: '-999' }),
     option(
       '--feature-gates <pairs>',
-      'AllowServiceExternalIPs=false ignores spec.externalIPs; other gates have no effect',
+      'AllowServiceExternalIPs=false ignores spec.externalIPs, KubeProxyNFTablesLocalhostNodePorts=false relays no node ports on loopback; other gates have no effect',
       {
         values: ['AllowServiceExternalIPs=false', 'AllowServiceExternalIPs=true'],
         isJoined: true,

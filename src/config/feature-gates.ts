@@ -7,6 +7,9 @@ import { parseBool, type Reader } from './readers.ts';
 /** Serve external IPs of Services; true by default, as in 1.36 (KEP-5707, against CVE-2020-8554). */
 export const EXTERNAL_IPS_GATE = 'AllowServiceExternalIPs';
 
+/** false: no node ports on loopback in nftables and IPVS mode (docs/semantics.md 6.17); kube-proxy needs it to be true (KEP-6032). */
+export const LOCALHOST_GATE = 'KubeProxyNFTablesLocalhostNodePorts';
+
 export type FeatureGates = Readonly<Record<string, boolean>>;
 
 /**
@@ -144,5 +147,5 @@ export function servesExternalIPs(gates: FeatureGates): boolean {
 
 /** Gates that were set and have no effect. */
 export function idleGates(gates: FeatureGates): string[] {
-  return Object.keys(gates).filter((gate) => gate !== EXTERNAL_IPS_GATE);
+  return Object.keys(gates).filter((gate) => gate !== EXTERNAL_IPS_GATE && gate !== LOCALHOST_GATE);
 }

@@ -55,6 +55,14 @@ export interface FamilyFacts {
   readonly serviceCidrs: readonly Cidr[];
 }
 
+/** The relay of node ports on loopback, in user space (docs/semantics.md 6.17). */
+export interface RelayFacts {
+  /** The addresses at which it serves. */
+  readonly addresses: readonly Address[];
+  /** Why it cannot listen, by `address port`. */
+  readonly failures: ReadonlyMap<string, string>;
+}
+
 export interface ExplainFacts {
   readonly by: Explanation['by'];
   readonly objects: ExplainedObjects;
@@ -83,6 +91,8 @@ export interface ExplainFacts {
   readonly refused: ReadonlyMap<ServiceKey, string>;
   /** Whether a change of the Service is not written yet. */
   isPending(service: ServiceKey): boolean;
+  /** Without addresses where no range of loopback is named, and in iptables mode. */
+  readonly relay: RelayFacts;
   /** Undefined where the kernel does not say. */
   readonly lastWriter: LastWriter | undefined;
   /** Lets other work of the process run. */

@@ -1,10 +1,11 @@
 /** Near misses, and what was not looked at. Pure. */
 import { listText } from '../answers/words.ts';
-import { type Address, cidrContains, endpointText } from '../model/address.ts';
+import { type Address, cidrContains, endpointText, isLoopback } from '../model/address.ts';
 import { faultText, type Service } from '../model/objects.ts';
 import type { Destination, Question } from './asked.ts';
 import type { ExplainFacts, FamilyFacts } from './facts.ts';
 import { firstOf, portNumbers } from './phrases.ts';
+import { notRelayed } from './relayed.ts';
 import type { Subject } from './subject.ts';
 
 /** Services that are looked at between two breaths. */
@@ -109,11 +110,12 @@ function portMiss(service: Service, { question: { to } }: NotesInput): string {
   return `${address} has ${portNumbers(service)}, not ${port}; ${whose}.${isNodePort}`;
 }
 
-function nodePortMiss(service: Service, { question: { to }, family }: NotesInput): string | undefined {
+function nodePortMiss(service: Service, { question: { to }, family, facts }: NotesInput): string | undefined {
   const spec = service.ports.find(({ nodePort }) => nodePort === to.port);
   if (spec === undefined || has(service, to.address)) return undefined;
   const what = `Port ${to.port} is the node port of Service ${service.key}`;
   if (spec.protocol !== to.protocol) return `${what} for ${spec.protocol}, not for ${to.protocol}.`;
+  if (isLoopback(to.address) && facts.by.mode !== 'iptables') return notRelayed(what, to, facts);
   const { nodePortAddresses } = family;
   if (nodePortAddresses.length === 0) return `${what}, and no address of this node takes node ports.`;
   const only = nodePortAddresses.length === 1 ? ' only' : '';

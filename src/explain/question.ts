@@ -102,9 +102,12 @@ export function readPort(text: string, whole: string): number {
 }
 
 /** A node port at the first address of each family that takes node ports. */
-function nodePort(rest: string, protocol: Protocol, { families }: ExplainFacts): Wanted {
+function nodePort(rest: string, protocol: Protocol, { families, relay }: ExplainFacts): Wanted {
   const port = readPort(rest.slice(rest.indexOf(':') + 1), rest);
-  const addresses = [...families.values()].flatMap(({ nodePortAddresses }) => nodePortAddresses.slice(0, 1));
+  const addresses = [...families.values()].flatMap(({ family, nodePortAddresses }) => {
+    const relayed = protocol === 'TCP' ? relay.addresses.filter((address) => familyOf(address) === family) : [];
+    return [...nodePortAddresses, ...relayed].slice(0, 1);
+  });
   if (addresses.length > 0) return { addresses, port, protocol };
   throw new WrongQuestion(
     `TO ${rest}: no address of this node takes node ports; --nodeport-addresses admits none that an interface has`,

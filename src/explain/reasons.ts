@@ -40,7 +40,10 @@ function frontendReason(input: ReasonsInput): Reason {
   const { name, field } = ROLES[role];
   const { to } = input.question;
   if (address === undefined) {
-    const at = `${to.address} is an address of this node that takes node ports`;
+    const { isRelayed } = input.subject;
+    const at = isRelayed
+      ? `${to.address} is a loopback address at which the relay serves node ports (--nodeport-addresses)`
+      : `${to.address} is an address of this node that takes node ports`;
     return about(input, field, String(to.port), `${at}, and ${to.port} is the node port of ${input.subject.port.id}`);
   }
   const a = role === 'external-ip' ? 'an' : 'the';
@@ -67,6 +70,14 @@ function policyReason(input: ReasonsInput): Reason {
     return about(input, field, service.externalTrafficPolicy, `${ignored}endpoints of all nodes are used`);
   }
   const { from } = input.question;
+  if (input.subject.isRelayed) {
+    return about(
+      input,
+      field,
+      'Local',
+      `only endpoints on ${here} are used: on loopback this holds for the node itself`,
+    );
+  }
   if (list === 'Local') {
     const isInside = from.what === 'node' || from.isLocalPod;
     const who = isInside
@@ -82,8 +93,9 @@ function affinityReason(input: ReasonsInput): Reason[] {
   const { sticky, subject } = input;
   const { affinitySeconds } = subject.port;
   if (affinitySeconds === 0) return [];
-  const says =
-    sticky === null
+  const says = subject.isRelayed
+    ? `the relay stays with one endpoint until no connection on loopback has begun for ${lasting(affinitySeconds)}`
+    : sticky === null
       ? `the kernel remembers no endpoint for this client; it remembers the one that the client gets for ${lasting(affinitySeconds)}`
       : `the kernel remembers ${sticky.endpoint} for this client for another ${lasting(sticky.seconds)}; each new connection starts the time again`;
   return [about(input, 'spec.sessionAffinity', `ClientIP (${lasting(affinitySeconds)})`, says)];

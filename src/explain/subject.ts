@@ -1,6 +1,7 @@
 /** What a destination is by the model: a frontend of a ServicePort, and the list of endpoints that applies to the sender. Pure. */
 import type { Service, ServicePortSpec, TrafficPolicy } from '../model/objects.ts';
 import type { Backend, Frontend, ServicePort } from '../model/service-port.ts';
+import { relayable } from '../model/special-address.ts';
 import { type Question, type Sender, takesNodePorts } from './asked.ts';
 import type { ExplainFacts, FamilyFacts } from './facts.ts';
 
@@ -11,6 +12,8 @@ export interface Subject {
   readonly spec: ServicePortSpec;
   /** The policy whose list of endpoints applies to this sender (docs/semantics.md 4.1). */
   readonly list: TrafficPolicy;
+  /** The agent's relay serves the node port at this address, and not the kernel (docs/semantics.md 6.17). */
+  readonly isRelayed: boolean;
 }
 
 /** undefined: no Service has the destination. A frontend with an address comes before a node port. */
@@ -19,9 +22,13 @@ export function subjectOf({ from, to }: Question, facts: ExplainFacts, family: F
   const at = { family: to.family, protocol, address, port };
   const found = facts.model.frontend(at);
   if (found !== undefined) return subject(found, (each) => each.address === address && each.port === port, from, facts);
-  if (!takesNodePorts(address, family)) return undefined;
+  const isRelayed = from.what === 'node' && protocol === 'TCP' && facts.relay.addresses.includes(address);
+  if (!isRelayed && !takesNodePorts(address, family)) return undefined;
   const byNode = facts.model.frontend({ ...at, address: undefined });
-  return byNode && subject(byNode, (each) => each.address === undefined && each.port === port, from, facts);
+  const isNodePort = (each: Frontend) => each.address === undefined && each.port === port;
+  const node = byNode && subject(byNode, isNodePort, from, facts);
+  // The relay keeps to the external policy for programs of the node, too (KEP-6032).
+  return node && isRelayed ? { ...node, list: node.frontend.policy, isRelayed } : node;
 }
 
 function subject(
@@ -34,7 +41,14 @@ function subject(
   const service = facts.objects.service(port.service);
   const spec = service?.ports.find((each) => idOf(service, each) === port.id && each.protocol === port.protocol);
   if (frontend === undefined || service === undefined || spec === undefined) return undefined;
-  return { port, frontend, service, spec, list: listFor({ port, frontend, from, mode: facts.by.mode }) };
+  return {
+    port,
+    frontend,
+    service,
+    spec,
+    list: listFor({ port, frontend, from, mode: facts.by.mode }),
+    isRelayed: false,
+  };
 }
 
 /** `namespace/name[:port]` */
@@ -59,8 +73,9 @@ function listFor({ port, frontend: { role, policy }, from, mode }: Sent): Traffi
 }
 
 /** The endpoints that get this sender's new connections, by the model. */
-export function backendsOf({ port, list }: Subject): readonly Backend[] {
-  return list === 'Local' ? port.local : port.cluster;
+export function backendsOf({ port, list, isRelayed }: Subject): readonly Backend[] {
+  const endpoints = list === 'Local' ? port.local : port.cluster;
+  return isRelayed ? relayable(endpoints) : endpoints;
 }
 
 /** The words for the role of a frontend, with the field that has the address. */

@@ -6,6 +6,7 @@ import { cidrContains, isLoopback } from '../model/address.ts';
 import { destinationText, packetWord } from './asked.ts';
 import type { Fate } from './fates.ts';
 import { type Masquerading, masquerading } from './masquerade.ts';
+import { relayedVerdict } from './relayed.ts';
 import { stickyClause } from './sticky.ts';
 import { type StoppedInput, stoppedBecause } from './stopped.ts';
 import { backendsOf } from './subject.ts';
@@ -20,6 +21,8 @@ export interface VerdictInput extends StoppedInput {
 
 export function verdictOf(input: VerdictInput): Verdict {
   const { fates, subject, sticky } = input;
+  if (subject?.isRelayed === true && fates.every(({ kind }) => kind === 'untouched'))
+    return relayedVerdict({ ...input, subject });
   const balanced = fates.filter(({ kind }) => kind === 'balanced').sort((a, b) => (a.backend < b.backend ? -1 : 1));
   const service = subject?.port.id ?? ownerOf(fates);
   if (balanced.length > 0) {

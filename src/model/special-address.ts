@@ -18,6 +18,14 @@ export function specialKind(address: Address): string | undefined {
             : undefined;
 }
 
+/**
+ * The endpoints that a program of this node may connect to for a client: none at an address such as a loopback one. The API refuses
+ * these as addresses of endpoints, and a program may trust those who connect from there.
+ */
+export function relayable<E extends { readonly address: Address }>(endpoints: readonly E[]): readonly E[] {
+  return endpoints.filter(({ address }) => specialKind(address) === undefined);
+}
+
 /** RFC 1918, RFC 6598, RFC 4193, and what `specialKind` names. */
 const PRIVATE = ['10.0.0.0/8', '172.16.0.0/12', '192.168.0.0/16', '100.64.0.0/10', 'fc00::/7'].flatMap(
   (text) => parseCidr(text) ?? [],

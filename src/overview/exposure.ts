@@ -1,6 +1,7 @@
 /** What this node answers from outside the cluster, to whom, and what looks wrong. Pure. */
 import type { Exposed, Exposure } from '../answers/exposure.ts';
-import type { Family } from '../model/address.ts';
+import type { RelayFacts } from '../explain/facts.ts';
+import { endpointText, type Family, familyOf } from '../model/address.ts';
 import type { Service, ServiceKey } from '../model/objects.ts';
 import type { Frontend, ServicePort } from '../model/service-port.ts';
 import {
@@ -19,6 +20,8 @@ export interface ExposureFacts extends Pick<NodeExposure, 'mode' | 'strictArp'> 
   readonly families: ReadonlyMap<Family, ExposureFamily>;
   /** Services that the kernel refuses. */
   readonly refused: ReadonlyMap<ServiceKey, string>;
+  /** Node ports on loopback, which only programs of this node reach. */
+  readonly relay: RelayFacts;
 }
 
 export type ExposureContent = Omit<Exposure, 'apiVersion' | 'kind' | 'by'>;
@@ -55,13 +58,17 @@ export class ExposureList {
 
   /** What all of them make together. */
   content(): ExposureContent {
-    const { families, mode, strictArp } = this.#facts;
+    const { families, mode, strictArp, relay } = this.#facts;
+    const ofFamily = (family: Family) => relay.addresses.filter((address) => familyOf(address) === family);
     const all = this.#exposed.map((each) => this.#withConflicts(each)).sort(byProblems);
     const isV4Address = ({ kind, family }: Exposed) =>
       family === 'IPv4' && (kind === 'external IP' || kind === 'load balancer');
     const shown = all.slice(0, MOST_EXPOSED);
     return {
-      nodePortAddresses: [...families.values()].flatMap(({ nodePortAddresses }) => nodePortAddresses),
+      nodePortAddresses: [...families.values()].flatMap((each) => [
+        ...each.nodePortAddresses,
+        ...ofFamily(each.family),
+      ]),
       exposed: shown,
       omitted: all.length - shown.length,
       problems: nodeProblems({
@@ -83,7 +90,11 @@ export class ExposureList {
         ...{ address, port: number, protocol: port.protocol, family: port.family, service: port.id },
         to: role === 'load-balancer' ? sourcesOf(port) : [],
         answers: answerOf(port, frontend),
-        problems: [...this.#refusals(port), ...frontendProblems(port, frontend, { service, family })],
+        problems: [
+          ...this.#refusals(port),
+          ...this.#relayProblems(port, frontend),
+          ...frontendProblems(port, frontend, { service, family }),
+        ],
       },
     ];
   }
@@ -101,6 +112,19 @@ export class ExposureList {
     return [
       'The kernel refuses this Service, so it may answer as it did before its last change, or not at all. slicewire status says why.',
     ];
+  }
+
+  #relayProblems({ family, protocol }: ServicePort, { role, port }: Frontend): string[] {
+    const { addresses, failures } = this.#facts.relay;
+    if (role !== 'node-port' || protocol !== 'TCP') return [];
+    return addresses.flatMap((address) => {
+      const cause = familyOf(address) === family ? failures.get(`${address} ${port}`) : undefined;
+      return cause === undefined
+        ? []
+        : [
+            `The relay cannot listen at ${endpointText(address, port)}: ${cause}. Connections there reach the program that has the port: stop it, or use another node port.`,
+          ];
+    });
   }
 
   /** Known only after all Services. */

@@ -116,7 +116,7 @@ function slicesOf(service: Service, ports: readonly ServicePort[], facts: Servic
     const spec = specOf(service, port);
     const frontend = port.frontends.find(({ policy }) => policy === 'Cluster') ?? port.frontends[0];
     if (spec === undefined || frontend === undefined) continue;
-    const subject = { port, frontend, service, spec, list: frontend.policy };
+    const subject = { port, frontend, service, spec, list: frontend.policy, isRelayed: false };
     for (const { slice, endpoints } of explainSlices(subject, about)) {
       const known = found.get(slice) ?? new Map();
       found.set(slice, known);

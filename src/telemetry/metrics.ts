@@ -45,6 +45,25 @@ export const READ = {
     'counter',
     'Number of packets accepted on nodeports of loopback interface',
   ],
+  // Names of kube-proxy 1.37 (KEP-6032).
+  kubeproxy_nftables_localhost_nodeport_listeners: [
+    'gauge',
+    'Node ports on loopback at which the relay listens',
+    'ip_family',
+  ],
+  kubeproxy_nftables_localhost_nodeport_listener_creation_failures_total: [
+    'counter',
+    'Times that the relay could not listen at a node port on loopback',
+    'ip_family',
+  ],
+  slicewire_relay_listeners: ['gauge', 'Node ports on loopback at which the relay listens', 'ip_family'],
+  slicewire_relay_listen_failures_total: [
+    'counter',
+    'Times that the relay could not listen at a node port on loopback',
+    'ip_family',
+  ],
+  slicewire_relay_connections: ['gauge', 'Connections that the relay passes on at present', 'ip_family'],
+  slicewire_relay_connections_total: ['counter', 'Connections of the relay that ended, by how', 'result'],
   slicewire_nftables_rules: ['gauge', 'Rules in the table of slicewire', 'ip_family'],
   slicewire_nftables_elements: ['gauge', 'Elements of the maps and sets in the table of slicewire', 'ip_family'],
   slicewire_connections_total: [
@@ -74,10 +93,15 @@ const OF_IPTABLES: readonly string[] = [
   'kubeproxy_iptables_localhost_nodeports_accepted_packets_total',
 ];
 const OF_NFTABLES: readonly string[] = [
+  'kubeproxy_nftables_localhost_nodeport_listeners',
+  'kubeproxy_nftables_localhost_nodeport_listener_creation_failures_total',
   'slicewire_nftables_rules',
   'slicewire_nftables_elements',
   'slicewire_connections_total',
 ];
+
+/** Metrics of the modes in which the relay serves node ports on loopback. */
+const OF_RELAY = 'slicewire_relay_';
 
 export class Metrics {
   readonly #registry: MetricRegistry;
@@ -150,6 +174,7 @@ function addRead(registry: MetricRegistry, mode: MetricsOptions['mode'], read: M
   for (const [name, [type, help, ...labels]] of Object.entries(READ)) {
     if (mode !== 'iptables' && OF_IPTABLES.includes(name)) continue;
     if (mode !== 'nftables' && OF_NFTABLES.includes(name)) continue;
+    if (mode === 'iptables' && name.startsWith(OF_RELAY)) continue;
     const samples = read[name as ReadName];
     if (type === 'gauge') registry.readGauge(name, help, [...labels], samples);
     else registry.readCounter(name, help, [...labels], samples);

@@ -64,7 +64,8 @@ describe('feature gates', () => {
     const file = join(folder, 'config.conf');
     await writeFile(file, `${HEAD}featureGates: {AllowServiceExternalIPs: false, WinDSR: true}\n`);
     const texts = async (flags: Record<string, string>) => (await loadConfig(flags)).notes.map(({ text }) => text);
-    const only = 'no effect: slicewire has only the gate AllowServiceExternalIPs';
+    const only =
+      'no effect: slicewire has only the gates AllowServiceExternalIPs and KubeProxyNFTablesLocalhostNodePorts';
     assert.deepEqual(await texts({ featureGates: 'WinDSR=true,AllBeta=true' }), [
       `--feature-gates: WinDSR, AllBeta have ${only}`,
     ]);

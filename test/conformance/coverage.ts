@@ -62,7 +62,7 @@ export const ROWS: Readonly<Record<string, string>> = {
   '6.6': 'addresses of the load balancer without a backend refuse or drop',
   '6.7': 'node ports lead to the endpoints',
   '6.8': 'node ports without a backend refuse or drop',
-  '6.9': 'node ports on chosen addresses, never on ::1',
+  '6.9': 'node ports on chosen addresses, by rules never on ::1',
   '6.10': 'node ports on 127.0.0.0/8 where that is configured',
   '6.11': 'neighbours do not reach 127.0.0.0/8',
   '6.12': 'source ranges hold for the addresses of the load balancer',

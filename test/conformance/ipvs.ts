@@ -11,7 +11,7 @@ import type { StoryCase, StoryPacket, StorySettings, StoryState } from './story.
 import { type ModeUnderTest, packetOf, type Subject } from './suite.ts';
 
 const LOOPBACK =
-  'node ports are served on all addresses of the node except loopback ones: IPVS keeps the address of the sender, and 127.0.0.1 cannot leave the node';
+  'node ports are served on all addresses of the node except loopback ones: IPVS keeps the address of the sender, and 127.0.0.1 cannot leave the node; the agent relays them (6.17)';
 
 export const IPVS: ModeUnderTest = {
   mode: 'ipvs',

@@ -15,7 +15,7 @@ import type { StoryCase, StoryPacket, StorySettings, StoryState } from './story.
 import { type ModeUnderTest, packetOf, type Subject } from './suite.ts';
 
 const LOOPBACK =
-  'node ports are served on all addresses of the node except loopback ones, as by kube-proxy in this mode: the mode does not need route_localnet';
+  'node ports are served on all addresses of the node except loopback ones, as by kube-proxy in this mode: the mode does not need route_localnet, and the agent relays them (6.17)';
 const CLOSED =
   'a table of nftables cannot accept a packet that another table drops: a firewall of the node must admit Services itself';
 

@@ -51,6 +51,13 @@ function shop({ name = 'web', ip = '10.96.0.10', spec = {}, status, endpoints, c
 const EXTERNAL = { externalIPs: ['198.51.100.10'] };
 const STICKY = { sessionAffinity: 'ClientIP', sessionAffinityConfig: { clientIP: { timeoutSeconds: 600 } } };
 
+const LOCALHOST = '127.0.0.1' as Address;
+const TAKEN = new Map([[`${LOCALHOST} 30083`, 'listen EADDRINUSE: address already in use 127.0.0.1:30083']]);
+const atNodePort = (nodePort: number, protocol = 'TCP') => ({
+  type: 'NodePort',
+  ports: [{ port: 80, nodePort, protocol }],
+});
+
 export const SITUATIONS: readonly Situation[] = [
   {
     name: 'no endpoints',
@@ -159,6 +166,45 @@ export const SITUATIONS: readonly Situation[] = [
       ['10.1.2.3', '198.51.100.20:80'],
       ['node', '198.51.100.20:80'],
     ],
+  },
+  {
+    name: 'node ports on loopback',
+    modes: ['nftables', 'ipvs'],
+    objects: [
+      ...shop({ spec: { ...atNodePort(30_080), ...STICKY }, endpoints: [here(11), away(12)] }),
+      ...shop({ name: 'one', ip: '10.96.0.11', spec: atNodePort(30_081), endpoints: [away(13)] }),
+      ...shop({
+        name: 'local',
+        ip: '10.96.0.12',
+        spec: { ...atNodePort(30_082), externalTrafficPolicy: 'Local' },
+        endpoints: [away(14)],
+      }),
+      ...shop({ name: 'taken', ip: '10.96.0.13', spec: atNodePort(30_083), endpoints: [here(15)] }),
+      ...shop({
+        name: 'special',
+        ip: '10.96.0.14',
+        spec: atNodePort(30_084),
+        endpoints: [{ addresses: ['127.0.0.1'] }],
+      }),
+      ...shop({ name: 'udp', ip: '10.96.0.15', spec: atNodePort(30_053, 'UDP'), endpoints: [here(16)] }),
+    ],
+    questions: [
+      ['node', '127.0.0.1:30080'],
+      ['node', '127.0.0.1:30081'],
+      ['node', '127.0.0.1:30082'],
+      ['node', '127.0.0.1:30083'],
+      ['node', '127.0.0.1:30084'],
+      ['node', '127.0.0.1:30053/udp'],
+      ['node', '127.0.0.9:30081'],
+      ['node', '127.0.0.1:22'],
+    ],
+    known: { more: { relay: { addresses: [LOCALHOST], failures: TAKEN } } },
+  },
+  {
+    name: 'node ports on loopback that nobody named',
+    modes: ['nftables', 'ipvs'],
+    objects: shop({ spec: atNodePort(30_080), endpoints: [here(11)] }),
+    questions: [['node', '127.0.0.1:30080']],
   },
 ];
 

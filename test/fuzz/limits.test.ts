@@ -27,6 +27,8 @@ import * as reading from '../../src/history/reading.ts';
 import * as nftables from '../../src/host/nftables-netlink.ts';
 import { type Fault, faultText } from '../../src/model/objects.ts';
 import { MOST_ENTRIES } from '../../src/modes/virtual-servers/sets.ts';
+import { MOST_OF_PORT, MOST_CONNECTIONS as MOST_RELAYED } from '../../src/relay/accounts.ts';
+import { MOST_TRIES } from '../../src/relay/connection.ts';
 import { MOST_BODY, MOST_CONNECTIONS, MOST_HEADER_BYTES, REQUEST_TIMEOUT } from '../../src/serve/http.ts';
 import { MOST_SECONDS } from '../../src/serve/profiling.ts';
 import * as manifests from '../../src/source/manifests/manifest-files.ts';
@@ -64,6 +66,9 @@ const LIMITS: readonly (readonly [string, number])[] = [
   ['characters of the body', MOST_BODY],
   ['seconds for a request', REQUEST_TIMEOUT / 1000],
   ['questions of one kind', MOST_WAITING],
+  ['connections of the relay to one', MOST_OF_PORT],
+  ['connections of the relay to all', MOST_RELAYED],
+  ['endpoints that the relay', MOST_TRIES],
   ['recordings over HTTP', MOST_RECORDINGS],
   ['hours of a recording', LONGEST_RECORDING / 3_600_000],
   ['seconds of a profile', MOST_SECONDS],

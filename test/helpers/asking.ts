@@ -87,6 +87,7 @@ export function askedNode(mode: ModeName, options: NodeOptions = {}): AskedNode 
     ...(known.pods === undefined ? {} : { pod: (key: string) => known.pods?.[key] }),
     refused,
     isPending: () => false,
+    relay: { addresses: [], failures: new Map() },
     lastWriter: undefined,
     breath: async () => undefined,
     ...known.more,

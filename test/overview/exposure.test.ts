@@ -19,6 +19,8 @@ const V4: ExposureFamily = {
   podCidrs: ['10.244.0.0/16' as Cidr],
 };
 
+const NO_RELAY = { addresses: [], failures: new Map() };
+
 interface Given {
   readonly v4?: Partial<ExposureFamily>;
   readonly facts?: Partial<ExposureFacts>;
@@ -29,7 +31,10 @@ async function exposureOf(objects: readonly object[], { v4 = {}, facts = {} }: G
   rig.put(...objects);
   await sync();
   const families = new Map<Family, ExposureFamily>([['IPv4', { ...V4, ...v4 }]]);
-  const list = new ExposureList({ mode: 'iptables', strictArp: false, refused: new Map(), families, ...facts });
+  const list = new ExposureList({
+    ...{ mode: 'iptables', strictArp: false, refused: new Map(), families, relay: NO_RELAY },
+    ...facts,
+  });
   for (const one of rig.cache.services()) list.take(one, rig.model.portsOf(one.key));
   const by = {
     who: 'agent',
@@ -213,6 +218,19 @@ describe('exposure', () => {
     const [open, some, none] = [await ranges(), await ranges('10.0.0.0/8'), await ranges('fd00::/8')];
     const told = [open, some, none].map(({ exposed }) => exposed.map(({ to, answers }) => [to, answers]));
     assert.deepEqual(told, [[[[], 'endpoints']], [[['10.0.0.0/8'], 'endpoints']], [[['nobody'], 'drops']]]);
+  });
+
+  it('lists the loopback addresses that the relay serves, and names a port that it cannot have', async () => {
+    const failures = new Map([['127.0.0.1 30080', 'listen EADDRINUSE: address already in use 127.0.0.1:30080']]);
+    const relay = { addresses: ['127.0.0.1', '::1'] as Address[], failures };
+    const answer = await exposureOf(web(NODE_PORT), { facts: { relay, mode: 'nftables' } });
+    assert.deepEqual(answer.nodePortAddresses, ['192.168.77.2', '127.0.0.1']);
+    assert.deepEqual(
+      answer.exposed.flatMap(({ problems }) => problems),
+      [
+        'The relay cannot listen at 127.0.0.1:30080: listen EADDRINUSE: address already in use 127.0.0.1:30080. Connections there reach the program that has the port: stop it, or use another node port.',
+      ],
+    );
   });
 
   it('tells of a family only what the Services of that family open', async () => {

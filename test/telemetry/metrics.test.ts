@@ -98,6 +98,21 @@ describe('metrics', () => {
       assert.ok(has(`slicewire_${name}`));
   });
 
+  it('of node ports on loopback exist where they are relayed, by kube-proxy’s names in its mode alone (KEP-6032)', async () => {
+    const has = async (mode: MetricsOptions['mode'], part: string) =>
+      (await linesOf(made(mode))).some((line) => line.startsWith('# TYPE ') && line.includes(part));
+    for (const [mode, relayed, named] of [
+      ['iptables', false, false],
+      ['ipvs', true, false],
+      ['nftables', true, true],
+    ] as const) {
+      assert.equal(await has(mode, ' slicewire_relay_connections_total counter'), relayed, mode);
+      assert.equal(await has(mode, ' kubeproxy_nftables_localhost_nodeport_listeners gauge'), named, mode);
+      const failures = ' kubeproxy_nftables_localhost_nodeport_listener_creation_failures_total counter';
+      assert.equal(await has(mode, failures), named, mode);
+    }
+  });
+
   it('of packets have kube-proxy’s words, without a label', async () => {
     const lines = await linesOf(made('iptables'));
     for (const [name, help] of [

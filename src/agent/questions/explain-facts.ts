@@ -28,7 +28,7 @@ export interface Explained {
   readonly node: NodeView | undefined;
 }
 
-export interface FactsInput extends Pick<ExplainFacts, 'lastHad' | 'isPending' | 'routeTo'> {
+export interface FactsInput extends Pick<ExplainFacts, 'lastHad' | 'isPending' | 'routeTo' | 'relay'> {
   readonly by: AnsweredBy;
   readonly explained: Explained;
   /** What stands in the kernel. */
@@ -47,6 +47,7 @@ export function explainFacts({
   isPending,
   lastHad,
   routeTo,
+  relay,
 }: FactsInput): ExplainFacts {
   const { objects, cache, model, loop, mode, node } = explained;
   return {
@@ -66,6 +67,7 @@ export function explainFacts({
     ...(pods === undefined ? {} : { pod: (key: string) => pods.get(key) }),
     refused: new Map([...loop.refused].map(([key, { cause }]) => [key, cause])),
     isPending,
+    relay,
     lastWriter,
     breath,
   };

@@ -3,7 +3,7 @@ import type { Explanation } from '../../answers/explanation.ts';
 import type { AnsweredBy } from '../../answers/form.ts';
 import { NoAnswer } from '../../answers/problem.ts';
 import { type AskedText, explain } from '../../explain/explain.ts';
-import type { ExplainFacts, FormerOwner, KnownPod } from '../../explain/facts.ts';
+import type { ExplainFacts, FormerOwner, KnownPod, RelayFacts } from '../../explain/facts.ts';
 import { readQuestion } from '../../explain/question.ts';
 import { formerOwner } from '../../history/former-owner.ts';
 import type { Recorder } from '../../history/recorder.ts';
@@ -22,6 +22,7 @@ export interface ExplainAbout {
   readonly agent: Agent;
   readonly recorder: Recorder | undefined;
   readonly knowsPods: boolean;
+  readonly relay: RelayFacts;
 }
 
 /** A reading proves nothing when a sync wrote meanwhile. After so many of them the last one counts. */
@@ -94,7 +95,7 @@ async function reading(asked: AskedText, about: Asking, signal: AbortSignal): Pr
   return await read;
 }
 
-async function factsOf({ by, agent, recorder, pods, stands }: Answering): Promise<ExplainFacts> {
+async function factsOf({ by, agent, recorder, pods, stands, relay }: Answering): Promise<ExplainFacts> {
   return explainFacts({
     by,
     explained: await presentOf(agent),
@@ -102,6 +103,7 @@ async function factsOf({ by, agent, recorder, pods, stands }: Answering): Promis
     stands,
     lastWriter: await agent.mode.inspection.lastWriter(),
     routeTo,
+    relay,
     isPending: (service) => recorder?.pending.has(service) ?? false,
   });
 }

@@ -1,12 +1,14 @@
 /** Explains a packet's way by what stood in the kernel at an earlier moment, of which the flight recorder knows. */
 import type { Explanation } from '../../answers/explanation.ts';
 import type { AnsweredBy } from '../../answers/form.ts';
+import type { FeatureGates } from '../../config/feature-gates.ts';
+import { relayAddresses } from '../../config/relay.ts';
 import { type AskedText, explain } from '../../explain/explain.ts';
-import type { ExplainedObjects, ExplainFacts } from '../../explain/facts.ts';
+import type { ExplainedObjects, ExplainFacts, RelayFacts } from '../../explain/facts.ts';
 import type { RecordedParts } from '../../history/shapes.ts';
 import type { ObjectStore } from '../../history/store.ts';
 import { breath, realClock } from '../../host/clock.ts';
-import { parseAddress } from '../../model/address.ts';
+import { parseAddress, parseCidr } from '../../model/address.ts';
 import { SOURCE_KINDS, type SourceEvent } from '../../model/events.ts';
 import type { NodeView, Service } from '../../model/objects.ts';
 import { believingKernels, type ReplayedParts, replayedParts } from '../../replay/parts.ts';
@@ -62,11 +64,20 @@ export async function explainParts(asked: AskedText, about: PartsAbout): Promise
     stands: parts.mode.inspection.believed(),
     lastWriter: undefined,
     routeTo,
+    relay: recordedRelay(recorded),
     isPending: () => false,
   });
   const answer = await explain(asked, facts);
   const note = `The answer is about ${by.at}, from what the agent wrote until then; changes by other programs are not recorded.`;
   return { ...answer, notes: [...answer.notes, note] };
+}
+
+/** By the configuration of then; ports that other programs had are not recorded. */
+function recordedRelay({ settings: { mode }, config }: RecordedParts): RelayFacts {
+  const texts: readonly unknown[] = Array.isArray(config.nodePortAddresses) ? config.nodePortAddresses : [];
+  const cidrs = texts.flatMap((text) => parseCidr(String(text)) ?? []);
+  const featureGates = { ...(config.featureGates as FeatureGates | undefined) };
+  return { addresses: relayAddresses({ mode, nodePortAddresses: { cidrs }, featureGates }), failures: new Map() };
 }
 
 /** The Services that the destination may belong to, with those that ask for the same addresses or node ports, as events. */

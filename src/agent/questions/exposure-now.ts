@@ -2,6 +2,7 @@
 import type { Exposure } from '../../answers/exposure.ts';
 import type { AnsweredBy } from '../../answers/form.ts';
 import { API_VERSION } from '../../answers/head.ts';
+import type { RelayFacts } from '../../explain/facts.ts';
 import { allInterfaceAddresses } from '../../host/node-facts.ts';
 import { inPortions } from '../../host/portions.ts';
 import { type Cidr, type Family, familyOf } from '../../model/address.ts';
@@ -16,13 +17,17 @@ export interface ExposureAbout {
   readonly agent: Agent;
   /** --ipvs-strict-arp */
   readonly strictArp: boolean;
+  readonly relay: RelayFacts;
 }
 
 /** Throws NetlinkError when the addresses of this node cannot be read, and the signal's reason. */
-export async function exposureNow({ by, agent, strictArp }: ExposureAbout, signal: AbortSignal): Promise<Exposure> {
+export async function exposureNow(
+  { by, agent, strictArp, relay }: ExposureAbout,
+  signal: AbortSignal,
+): Promise<Exposure> {
   const { feed, model } = agent;
   const families = await familiesOf(agent);
-  const list = new ExposureList({ mode: by.mode, strictArp, families, refused: refusedServices(agent) });
+  const list = new ExposureList({ mode: by.mode, strictArp, families, relay, refused: refusedServices(agent) });
   const take = (key: string) => list.take(feed.cache.service(key), model.portsOf(key));
   await inPortions(feed.cache.byName.keys(), take, signal);
   return { apiVersion: API_VERSION, kind: 'Exposure', by, ...list.content() };

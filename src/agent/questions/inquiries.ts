@@ -17,7 +17,14 @@ import type { HistoryQuestion } from '../../history/history.ts';
 import { recordingStream, rememberedRecording } from '../../history/stream.ts';
 import { routeTo } from '../../host/devices.ts';
 import { recordingContext } from '../recording/context.ts';
-import { answeredByOf, type InquiryParts, presentAgent, recorderOf, refusedServices } from './inquiry-parts.ts';
+import {
+  answeredByOf,
+  type InquiryParts,
+  presentAgent,
+  recorderOf,
+  refusedServices,
+  relayOf,
+} from './inquiry-parts.ts';
 import { FewAtATime, OneAtATime } from './one-at-a-time.ts';
 import { sourceText, statusOf } from './status-answer.ts';
 
@@ -87,7 +94,11 @@ export class Inquiries implements Answers {
       }
       const knowsPods = who === 'command' || config().source.kind === 'manifests';
       const { explainNow } = await import('./explain-now.ts');
-      return await explainNow(asked, { by, agent, recorder: recorderOf(this.#parts), knowsPods }, signal);
+      return await explainNow(
+        asked,
+        { by, agent, recorder: recorderOf(this.#parts), knowsPods, relay: relayOf(this.#parts) },
+        signal,
+      );
     });
   }
 
@@ -133,7 +144,10 @@ export class Inquiries implements Answers {
       const agent = presentAgent(this.#parts);
       const { exposureNow } = await import('./exposure-now.ts');
       const { strictArp } = this.#parts.config().ipvs;
-      return await exposureNow({ by: answeredByOf(this.#parts), agent, strictArp }, signal);
+      return await exposureNow(
+        { by: answeredByOf(this.#parts), agent, strictArp, relay: relayOf(this.#parts) },
+        signal,
+      );
     });
   }
 }

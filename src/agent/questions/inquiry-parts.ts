@@ -4,7 +4,9 @@ import { momentOf } from '../../answers/head.ts';
 import { NoAnswer } from '../../answers/problem.ts';
 import type { Status } from '../../answers/status.ts';
 import { AUTO, type Config } from '../../config/config.ts';
+import { relayAddresses } from '../../config/relay.ts';
 import { version } from '../../config/version.ts';
+import type { RelayFacts } from '../../explain/facts.ts';
 import type { Recorder } from '../../history/recorder.ts';
 import type { Clock } from '../../host/clock.ts';
 import type { ServiceKey } from '../../model/objects.ts';
@@ -28,6 +30,8 @@ export interface InquiryParts {
   /** undefined until the first lists are complete. */
   readonly agent: () => Agent | undefined;
   readonly health: () => Status['health'];
+  /** The relay of node ports on loopback as it is; undefined: no agent runs, and it is as the configuration says. */
+  readonly relay?: () => RelayFacts;
   /** What came to the frontends of a Service; undefined where it is not counted, or not yet. */
   readonly trafficOf?: (service: ServiceKey) => Promise<readonly FrontendTraffic[] | undefined>;
   /** undefined where nothing is recorded. */
@@ -71,6 +75,11 @@ export function answeredByOf(
   const reason = modeChoice.by === AUTO ? modeChoice.why : undefined;
   const chosen = reason === undefined ? { mode } : { mode, modeReason: reason };
   return { who, ...chosen, node: nodeName, version: version(), at: momentOf(at) };
+}
+
+/** The relay of node ports on loopback. */
+export function relayOf({ relay, config }: Pick<InquiryParts, 'relay' | 'config'>): RelayFacts {
+  return relay?.() ?? { addresses: relayAddresses(config()), failures: new Map() };
 }
 
 /** The Services that the kernel refuses, with the cause. */

@@ -1,10 +1,18 @@
 /** The world of a simulated process, in the place of the real one. */
+import assert from 'node:assert/strict';
 import type { Files, Outside } from '../../../src/agent/outside.ts';
 import type { Connect } from '../../../src/api/transport.ts';
+import type { RelaySockets } from '../../../src/relay/sockets.ts';
 import type { SimProcess } from '../engine/process.ts';
 import { fileFailure } from '../kernel/failures.ts';
 import type { SimKernel } from '../kernel/kernel.ts';
 import type { SimPorts } from './ports.ts';
+
+/** No history names a range of loopback in --nodeport-addresses. */
+const NO_RELAY: RelaySockets = {
+  listen: () => Promise.reject(new Error('the simulator has no node ports on loopback')),
+  connect: () => assert.fail('the simulator has no node ports on loopback'),
+};
 
 export interface World {
   readonly kernel: SimKernel;
@@ -22,6 +30,7 @@ export function simOutside(process: SimProcess, { kernel, api, files, ports }: W
     files: files.of(process),
     process: {
       listen: ports.listen(process),
+      relay: NO_RELAY,
       setOomScore: (score) =>
         process.call({
           what: `set the OOM score to ${score}`,
