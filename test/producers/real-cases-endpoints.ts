@@ -5,6 +5,7 @@ const MANY = 1005;
 
 const overCapacity: GoldenCase = {
   name: 'over-capacity',
+  isRewritten: true,
   steps: [
     {
       title: 'more than 1,000 Pods, some of them not ready',
@@ -29,6 +30,7 @@ const PODS = 60;
 
 const manySubsets: GoldenCase = {
   name: 'over-capacity-in-subsets',
+  isRewritten: true,
   steps: [
     {
       title: '20 subsets of 59 addresses each: every one keeps its share of 50',

@@ -108,6 +108,7 @@ const dualStack: GoldenCase = {
 
 const headless: GoldenCase = {
   name: 'headless',
+  isRewritten: true,
   steps: [
     {
       title: 'with and without ports, with host names, without Pods',
@@ -178,6 +179,7 @@ const ports: GoldenCase = {
 
 const labels: GoldenCase = {
   name: 'labels-and-annotations',
+  isRewritten: true,
   steps: [
     {
       title: 'labels of Services, reserved ones among them',

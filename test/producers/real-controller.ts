@@ -11,16 +11,19 @@ import { gzipSync } from 'node:zlib';
 import { pino } from 'pino';
 import { runController } from '../../src/cli/controller.ts';
 import { controllerConfig } from '../../src/config/controller-config.ts';
+import type { Child } from '../../src/host/child.ts';
 import { sameData } from '../../src/model/equal.ts';
 import type { KubeClient } from '../helpers/kube-client.ts';
 import { freePort, RealApiServer } from '../helpers/real-api-server.ts';
 import { until } from '../helpers/until.ts';
-import { byService, type Written } from './golden.ts';
+import { byService, type Times, type Written } from './golden.ts';
 import { CASES, NODES } from './real-cases.ts';
 import { type CaseObject, type GoldenStep, type Objects, type Recorded, resourceOf } from './real-objects.ts';
 
 /** Milliseconds that a controller may take to start. */
 const PATIENCE = 60_000;
+/** Changes of the Pods of a step are one change. */
+const BATCH = '1s';
 /** Milliseconds without a write after which the controllers have nothing left to do. */
 const QUIET = 3000;
 /** Files above this size are written compressed; bytes. */
@@ -188,9 +191,16 @@ function difference(theirs: unknown, ours: unknown): string {
   return [...only('-', before, after), ...only('+', after, before)].join('');
 }
 
-function compare(what: string, before: ReadonlyMap<string, Objects>, after: ReadonlyMap<string, Objects>): void {
-  for (const [name, theirs] of before) {
-    const [wanted, found] = [byService(theirs as Written), byService(after.get(name) as Written)];
+interface Compared {
+  readonly what: string;
+  readonly theirs: ReadonlyMap<string, Objects>;
+  readonly ours: ReadonlyMap<string, Objects>;
+  readonly times: Times;
+}
+
+function compare({ what, theirs, ours, times }: Compared): void {
+  for (const [name, before] of theirs) {
+    const [wanted, found] = [byService(before as Written, times), byService(ours.get(name) as Written, times)];
     for (const key of new Set([...wanted.keys(), ...found.keys()])) {
       if (sameData(wanted.get(key), found.get(key))) continue;
       differences += 1;
@@ -200,12 +210,10 @@ function compare(what: string, before: ReadonlyMap<string, Objects>, after: Read
 }
 
 const server = await RealApiServer.start({ kubeApiserver, etcd });
-try {
-  const cluster = new Cluster(server.client);
-  await cluster.create();
-  await cluster.step(0);
-  const child = server.run(
-    ...[manager, '--kubeconfig', server.kubeconfig, '--controllers', CONTROLLERS, '--leader-elect=false'],
+
+async function startTheirs(): Promise<Child> {
+  return server.run(
+    ...[manager as string, '--kubeconfig', server.kubeconfig, '--controllers', CONTROLLERS, '--leader-elect=false'],
     ...[
       '--bind-address',
       '127.0.0.1',
@@ -215,7 +223,15 @@ try {
       join(server.folder, 'kcm'),
     ],
     ...['--kube-api-qps', '1000', '--kube-api-burst', '1000', '--concurrent-service-endpoint-syncs', '10'],
+    ...['--endpointslice-updates-batch-period', BATCH, '--endpoint-updates-batch-period', BATCH],
   );
+}
+
+try {
+  const cluster = new Cluster(server.client);
+  await cluster.create();
+  await cluster.step(0);
+  let theirController = await startTheirs();
   const recorded = new Map(CASES.map(({ name }) => [name, [] as ({ title: string } & Objects)[]]));
   for (let n = 0; n < Math.max(...CASES.map(({ steps }) => steps.length)); n++) {
     if (n > 0) await cluster.step(n);
@@ -226,7 +242,7 @@ try {
       if (step) recorded.get(name)?.push({ title: step.title, ...(await cluster.state(name)) });
     }
   }
-  await child.stop();
+  await theirController.stop();
   const { gitVersion } = (await server.client.read('/version')) as { gitVersion: string };
   const nodes = await cluster.list('/api/v1/nodes');
   const about = `Objects before kube-apiserver and kube-controller-manager ${gitVersion}: the whole namespace after each step.`;
@@ -236,10 +252,16 @@ try {
   }
   const theirs = await states(cluster);
   await runOurs(cluster, server.kubeconfig);
-  compare('taken over', theirs, await states(cluster));
+  compare({ what: 'taken over', theirs, ours: await states(cluster), times: 'exact' });
+  await cluster.forget();
+  theirController = await startTheirs();
+  await cluster.begun();
+  await cluster.quiet();
+  await theirController.stop();
+  const anew = await states(cluster);
   await cluster.forget();
   await runOurs(cluster, server.kubeconfig);
-  compare('written anew', theirs, await states(cluster));
+  compare({ what: 'written anew', theirs: anew, ours: await states(cluster), times: 'ignored' });
   print(`${CASES.length} cases against ${gitVersion}, ${differences} differences`);
 } finally {
   await server.stop();
