@@ -183,10 +183,17 @@ function fill(
   }).length;
   const isSame =
     added + updated + removed === 0 &&
+    !isOfOthers(first, endpoints) &&
     sameData(first.metadata.labels ?? {}, fresh.metadata.labels) &&
     sameData(first.metadata.annotations ?? {}, fresh.metadata.annotations ?? {});
   const update = isSame ? [] : [{ ...fresh, metadata: { ...first.metadata, ...fresh.metadata } }];
   return { create: [], update, remove: rest, added, updated, removed };
+}
+
+/** Whether the slice is of earlier Endpoints of the same name: the garbage collector would delete it (k8s#125354). */
+function isOfOthers({ metadata }: SliceObject, { metadata: { name, uid } }: EndpointsObject): boolean {
+  const owners = metadata.ownerReferences ?? [];
+  return owners.some((owner) => owner.kind === 'Endpoints' && owner.name === name && owner.uid !== uid);
 }
 
 function mirrorSlice({ metadata }: EndpointsObject, content: SliceContent): SliceObject {
