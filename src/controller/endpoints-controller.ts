@@ -1,7 +1,5 @@
 /** Keeps the Endpoints of Services with a selector, for older readers (kube-controller-manager's endpoints-controller). */
-
-import { TRIGGER_ANNOTATION } from '../model/labels.ts';
-import { reconcileEndpoints } from '../producers/endpoints-object.ts';
+import { isWrittenByController, reconcileEndpoints } from '../producers/endpoints-object.ts';
 import type { EndpointsObject, ObjectKey } from '../producers/objects.ts';
 import { TriggerTimes } from '../producers/trigger-times.ts';
 import type { ControllerContext } from './context.ts';
@@ -76,8 +74,7 @@ export class EndpointsController {
     if (service === undefined) {
       this.#triggers.forget(key);
       this.#expectations.forget(key);
-      // Endpoints that a controller wrote have the annotation; hand-written ones, and locks of old leader elections, do not.
-      if (existing?.metadata.annotations?.[TRIGGER_ANNOTATION] === undefined) return;
+      if (existing === undefined || !isWrittenByController(existing)) return;
       await mustBeGone(client, 'services', key, signal);
       await deleteEndpoints(client, existing, signal);
       return;

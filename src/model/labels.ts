@@ -30,6 +30,10 @@ export const TRIGGER_ANNOTATION = 'endpoints.kubernetes.io/last-change-trigger-t
 export const SLICES_MANAGER = 'endpointslice-controller.k8s.io';
 export const MIRROR_MANAGER = 'endpointslicemirroring-controller.k8s.io';
 
+/** On Endpoints: the controller that writes them, since Kubernetes 1.33 (k8s#130564). */
+export const ENDPOINTS_MANAGED_BY_LABEL = 'endpoints.kubernetes.io/managed-by';
+export const ENDPOINTS_MANAGER = 'endpoint-controller';
+
 /** On a Service: hints by topology (KEP-2433). The first one, the older, wins where both are set. */
 export const TOPOLOGY_ANNOTATIONS = [
   'service.kubernetes.io/topology-aware-hints',

@@ -1,7 +1,13 @@
 /** The v1 Endpoints of a Service with a selector, for readers without support for slices: packed into subsets, at most 1,000 addresses. */
 import { type Family, familyOf } from '../model/address.ts';
 import { sameData } from '../model/equal.ts';
-import { HEADLESS_LABEL, type Labels, TRIGGER_ANNOTATION } from '../model/labels.ts';
+import {
+  ENDPOINTS_MANAGED_BY_LABEL,
+  ENDPOINTS_MANAGER,
+  HEADLESS_LABEL,
+  type Labels,
+  TRIGGER_ANNOTATION,
+} from '../model/labels.ts';
 import {
   type EndpointsAddress,
   type EndpointsObject,
@@ -12,6 +18,7 @@ import {
   triggerText,
 } from './objects.ts';
 import { hasHostname, podReference, portNumber } from './pod-endpoint.ts';
+import { type ListedAddress, packSubsets, portId } from './subsets.ts';
 
 /** The largest number of addresses of an Endpoints object (KEP-752, "Endpoints truncation"). */
 const CAPACITY = 1000;
@@ -32,7 +39,7 @@ export function reconcileEndpoints({
   existing,
   triggeredAt,
 }: EndpointsInput): EndpointsObject | undefined {
-  const all = packSubsets(service, pods);
+  const all = packSubsets(listedAddresses(service, pods));
   const subsets = truncated(all);
   const isCut = subsets !== all;
   if (existing !== undefined && isRight(existing, { subsets, isCut, service })) return undefined;
@@ -51,7 +58,16 @@ function setOrDrop(annotations: Record<string, string>, name: string, value: str
 
 function labelsOf({ labels, isHeadless }: SelectingService): Labels {
   const { [HEADLESS_LABEL]: _, ...own } = labels;
-  return isHeadless ? { ...own, [HEADLESS_LABEL]: '' } : own;
+  return { ...own, ...(isHeadless ? { [HEADLESS_LABEL]: '' } : {}), [ENDPOINTS_MANAGED_BY_LABEL]: ENDPOINTS_MANAGER };
+}
+
+/**
+ * Whether a controller wrote the Endpoints: those of Kubernetes 1.33 and later have its label, and earlier ones the time of their
+ * change, as long as a change had one. Hand-written ones, and locks of old leader elections, have neither.
+ */
+export function isWrittenByController({ metadata }: EndpointsObject): boolean {
+  const { labels, annotations } = metadata;
+  return labels?.[ENDPOINTS_MANAGED_BY_LABEL] === ENDPOINTS_MANAGER || annotations?.[TRIGGER_ANNOTATION] !== undefined;
 }
 
 interface Wanted {
@@ -79,62 +95,18 @@ function addressId({ ip, hostname, nodeName, targetRef }: EndpointsAddress): str
   return [ip, hostname ?? '', nodeName ?? '', kind, namespace, name, uid].join(' ');
 }
 
-function portId({ name, port, protocol, appProtocol }: EndpointsPort): string {
-  return [name ?? '', port, protocol ?? 'TCP', appProtocol ?? ''].join(' ');
-}
-
-/** One address with its readiness. */
-interface Listed {
-  readonly address: EndpointsAddress;
-  readonly ready: boolean;
-}
-
-/**
- * Subsets in canonical form: each set of addresses once, with all ports that exactly these addresses have. A headless Service
- * without ports has one subset without ports.
- */
-function packSubsets(service: SelectingService, pods: Iterable<PodView>): EndpointsSubset[] {
-  const byPort = new Map<string, { port: EndpointsPort | undefined; listed: Map<string, Listed> }>();
+/** The address of each Pod, with its ports. A headless Service without ports has addresses without ports. */
+function* listedAddresses(service: SelectingService, pods: Iterable<PodView>): Generator<ListedAddress> {
   for (const pod of pods) {
     const listed = listedAddress(service, pod);
     if (listed === undefined) continue;
-    for (const port of portsOf(service, pod)) {
-      const id = port === undefined ? '' : portId(port);
-      const entry = byPort.get(id) ?? { port, listed: new Map() };
-      byPort.set(id, entry);
-      const key = `${listed.address.ip} ${listed.address.targetRef?.uid ?? ''}`;
-      // An address that is both ready and not ready counts as not ready.
-      if (entry.listed.get(key)?.ready !== false) entry.listed.set(key, listed);
-    }
+    const ports = portsOf(service, pod);
+    if (ports.length > 0 || (service.ports.length === 0 && service.isHeadless)) yield { ...listed, ports };
   }
-  const sameAddresses = Map.groupBy([...byPort.values()], ({ listed }) => setId(listed));
-  return [...sameAddresses.values()].map((entries) => {
-    const sorted = [...(entries[0]?.listed.values() ?? [])].sort(byAddress);
-    const of = (wanted: boolean) => sorted.filter(({ ready }) => ready === wanted).map(({ address }) => address);
-    const [addresses, notReadyAddresses] = [of(true), of(false)];
-    const ports = entries.map(({ port }) => port).filter((port) => port !== undefined);
-    return {
-      ...(addresses.length > 0 ? { addresses } : {}),
-      ...(notReadyAddresses.length > 0 ? { notReadyAddresses } : {}),
-      ...(ports.length > 0 ? { ports } : {}),
-    };
-  });
-}
-
-function setId(listed: ReadonlyMap<string, Listed>): string {
-  return [...listed]
-    .map(([key, { ready }]) => `${key} ${ready}`)
-    .sort()
-    .join();
-}
-
-function byAddress({ address: a }: Listed, { address: b }: Listed): number {
-  if (a.ip !== b.ip) return a.ip < b.ip ? -1 : 1;
-  return (a.targetRef?.uid ?? '') < (b.targetRef?.uid ?? '') ? -1 : 1;
 }
 
 /** The Pod's address of the first family. Terminating Pods have none, unless the Service publishes addresses that are not ready. */
-function listedAddress(service: SelectingService, pod: PodView): Listed | undefined {
+function listedAddress(service: SelectingService, pod: PodView): Omit<ListedAddress, 'ports'> | undefined {
   if (pod.finished || (pod.terminating && !service.publishNotReady)) return undefined;
   const family: Family = service.families[0] ?? 'IPv4';
   const ip = pod.addresses.find((address) => familyOf(address) === family);
@@ -148,8 +120,7 @@ function listedAddress(service: SelectingService, pod: PodView): Listed | undefi
   return { address, ready: service.publishNotReady || pod.ready };
 }
 
-function portsOf(service: SelectingService, pod: PodView): (EndpointsPort | undefined)[] {
-  if (service.ports.length === 0) return service.isHeadless ? [undefined] : [];
+function portsOf(service: SelectingService, pod: PodView): EndpointsPort[] {
   const found: EndpointsPort[] = [];
   for (const wanted of service.ports) {
     const port = portNumber(wanted, pod);

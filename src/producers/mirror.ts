@@ -20,6 +20,7 @@ import type {
 } from './objects.ts';
 import { endpointId, portsKey, sameEndpoint } from './pod-endpoint.ts';
 import { type SliceContent, sliceOf } from './slice-object.ts';
+import { type ListedAddress, packSubsets } from './subsets.ts';
 import { safeWrites } from './write-order.ts';
 
 const SKIP_LABEL = 'endpointslice.kubernetes.io/skip-mirror';
@@ -104,10 +105,18 @@ interface Group {
   readonly endpoints: Map<string, SliceEndpoint>;
 }
 
+/** The addresses of all subsets. kube-controller-manager packs them anew as well: subsets that share addresses become one. */
+function* listedAddresses({ subsets }: EndpointsObject): Generator<ListedAddress> {
+  for (const { addresses = [], notReadyAddresses = [], ports = [] } of subsets) {
+    for (const address of addresses) yield { address, ready: true, ports };
+    for (const address of notReadyAddresses) yield { address, ready: false, ports };
+  }
+}
+
 function wantedGroups(endpoints: EndpointsObject, most: number) {
   const groups = new Map<string, Group>();
   let [invalid, tooMany] = [0, 0];
-  for (const { addresses = [], notReadyAddresses = [], ports = [] } of endpoints.subsets) {
+  for (const { addresses = [], notReadyAddresses = [], ports = [] } of packSubsets(listedAddresses(endpoints))) {
     const slicePorts = ports.map(({ name = '', port, protocol = 'TCP', appProtocol }) => ({
       name,
       port,
@@ -174,10 +183,17 @@ function fill(
   }).length;
   const isSame =
     added + updated + removed === 0 &&
+    !isOfOthers(first, endpoints) &&
     sameData(first.metadata.labels ?? {}, fresh.metadata.labels) &&
     sameData(first.metadata.annotations ?? {}, fresh.metadata.annotations ?? {});
   const update = isSame ? [] : [{ ...fresh, metadata: { ...first.metadata, ...fresh.metadata } }];
   return { create: [], update, remove: rest, added, updated, removed };
+}
+
+/** Whether the slice is of earlier Endpoints of the same name: the garbage collector would delete it (k8s#125354). */
+function isOfOthers({ metadata }: SliceObject, { metadata: { name, uid } }: EndpointsObject): boolean {
+  const owners = metadata.ownerReferences ?? [];
+  return owners.some((owner) => owner.kind === 'Endpoints' && owner.name === name && owner.uid !== uid);
 }
 
 function mirrorSlice({ metadata }: EndpointsObject, content: SliceContent): SliceObject {

@@ -3,13 +3,9 @@
  * programs, both as JSON. It has the objects of the shape, obeys the same commands, and listens on the loopback of the namespace.
  * `default/kubernetes` is the server's own; a change is said to be sent just before its write, which etcd has to finish first.
  */
-import { existsSync } from 'node:fs';
-import { mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
-import { type Child, startChild } from '../../src/host/child.ts';
-import { realCommands } from '../../src/host/commands.ts';
+import type { KubeClient } from '../helpers/kube-client.ts';
+import { RealApiServer, type RealServer } from '../helpers/real-api-server.ts';
 import {
   type ClusterShape,
   churnStep,
@@ -23,84 +19,15 @@ import {
   sliceOf,
 } from './cluster.ts';
 import { obey } from './inside.ts';
-import { KubeClient } from './kube-client.ts';
 import { nanoseconds } from './monotonic.ts';
-import type { RealServer } from './server-process.ts';
 import type { Churn, ServerAnswer, ServerCommand, SliceChange } from './server-protocol.ts';
 
-const PORT = 6443;
-const TOKEN = 'of-the-benchmark';
-/** Milliseconds. */
-const PATIENCE = 120_000;
 /** Writes at the same time. */
 const WRITERS = 32;
-const NEVER = new AbortController().signal;
 
 const shape = JSON.parse(process.argv[2] ?? '') as ClusterShape;
-const { kubeApiserver, etcd } = JSON.parse(process.argv[3] ?? '') as RealServer;
-/** In memory where there is such a folder: etcd waits for the disk at each write, and tens of thousands of objects are made. */
-const MEMORY = '/dev/shm';
-const folder = await mkdtemp(join(existsSync(MEMORY) ? MEMORY : tmpdir(), 'kube-apiserver-'));
-/** Those that run. */
-const children = new Set<Child>();
-const log: string[] = [];
-
-function start(file: string, ...args: readonly string[]): void {
-  const child = startChild({ file, args, onErrorLine: (line) => void log.push(line) });
-  children.add(child);
-  void child.ended.then((status) => {
-    children.delete(child);
-    log.push(`${file} ended with status ${status}`);
-  });
-}
-
-/** At once: who waits for the end of this process waits two seconds, and what the servers hold is thrown away. */
-async function end(): Promise<void> {
-  for (const { pid } of children) if (pid !== undefined) process.kill(pid, 'SIGKILL');
-  await Promise.all([...children].map(({ ended }) => ended));
-  await rm(folder, { recursive: true, force: true });
-}
-
-async function startServers(): Promise<KubeClient> {
-  const key = join(folder, 'service-accounts.key');
-  await realCommands.run({ file: 'openssl', args: ['genrsa', '-out', key, '2048'] }, NEVER);
-  const tokens = join(folder, 'tokens.csv');
-  await writeFile(tokens, `${TOKEN},bench,bench,system:masters\n`);
-  await mkdir(join(folder, 'certificates'));
-  const client = 'http://127.0.0.1:2379';
-  start(
-    ...[etcd, '--data-dir', join(folder, 'etcd'), '--log-level', 'error'],
-    ...['--listen-client-urls', client, '--advertise-client-urls', client],
-    ...['--listen-peer-urls', 'http://127.0.0.1:2380', '--quota-backend-bytes', String(4 * 2 ** 30)],
-  );
-  start(
-    ...[kubeApiserver, '--etcd-servers', client, '--service-cluster-ip-range', '10.96.0.0/12'],
-    ...['--bind-address', '127.0.0.1', '--secure-port', String(PORT), '--cert-dir', join(folder, 'certificates')],
-    ...['--token-auth-file', tokens, '--authorization-mode', 'RBAC'],
-    ...['--service-account-key-file', key, '--service-account-signing-key-file', key],
-    ...['--service-account-issuer', 'https://kubernetes.default', '--disable-admission-plugins', 'ServiceAccount'],
-    ...[
-      '--enable-priority-and-fairness=false',
-      '--max-requests-inflight',
-      '0',
-      '--max-mutating-requests-inflight',
-      '0',
-    ],
-  );
-  return await ready();
-}
-
-async function ready(): Promise<KubeClient> {
-  const certificate = join(folder, 'certificates', 'apiserver.crt');
-  for (const late = performance.now() + PATIENCE; performance.now() < late; await pause(200)) {
-    const authority = await readFile(certificate, 'utf8').catch(() => undefined);
-    if (authority === undefined) continue;
-    const client = new KubeClient({ port: PORT, token: TOKEN, authority });
-    if ((await client.status('GET', '/readyz').catch(() => 0)) === 200) return client;
-    client.close();
-  }
-  throw new Error(['kube-apiserver is not ready', ...log.slice(-10)].join('\n'));
-}
+const server = await RealApiServer.start(JSON.parse(process.argv[3] ?? '') as RealServer);
+const { client, kubeconfig } = server;
 
 /** As kubectl would send it: what the server fills in is not in it. */
 function sent(object: object): object {
@@ -140,30 +67,12 @@ async function makeObjects(client: KubeClient): Promise<void> {
   await Promise.all(Array.from({ length: WRITERS }, write));
 }
 
-const client = await startServers().catch(async (error: unknown) => {
-  await end();
-  throw error;
-});
 await makeObjects(client).catch(async (error: unknown) => {
-  await end();
+  await server.stop();
   throw error;
 });
-const kubeconfig = join(folder, 'kubeconfig');
-await writeFile(kubeconfig, JSON.stringify(await configOf()));
 /** How often all endpoints of a Service were replaced. */
 const generations = new Map<number, number>();
-
-/** JSON is YAML. */
-async function configOf(): Promise<object> {
-  const authority = await readFile(join(folder, 'certificates', 'apiserver.crt'), 'base64');
-  const server = `https://127.0.0.1:${PORT}`;
-  return {
-    ...{ apiVersion: 'v1', kind: 'Config', 'current-context': 'bench' },
-    contexts: [{ name: 'bench', context: { cluster: 'bench', user: 'bench' } }],
-    clusters: [{ name: 'bench', cluster: { server, 'certificate-authority-data': authority } }],
-    users: [{ name: 'bench', user: { token: TOKEN } }],
-  };
-}
 
 async function putSlice(n: number, at: number, moment: Moment): Promise<SliceChange> {
   const slice = sent(sliceOf(shape, n, at, { ...moment, changedAt: new Date().toISOString() }));
@@ -219,5 +128,5 @@ async function watches({ kind }: ServerCommand): Promise<number> {
 
 obey<ServerCommand, ServerAnswer>(
   async (command) => ({ changes: await carryOut(command), kubeconfig, watches: await watches(command) }),
-  end,
+  () => server.stop(),
 );

@@ -2,18 +2,13 @@
 import { fileURLToPath } from 'node:url';
 import { realCommands } from '../../src/host/commands.ts';
 import type { Lab } from '../../src/lab/lab.ts';
+import type { RealServer } from '../helpers/real-api-server.ts';
 import type { ClusterShape } from './cluster.ts';
 import { InsideProcess } from './inside.ts';
 import type { Churn, ServerAnswer, ServerCommand, SliceChange } from './server-protocol.ts';
 
 const PROGRAM = fileURLToPath(new URL('./server.ts', import.meta.url));
 const REAL_PROGRAM = fileURLToPath(new URL('./real-server.ts', import.meta.url));
-
-/** Paths of the programs of a real API server. */
-export interface RealServer {
-  readonly kubeApiserver: string;
-  readonly etcd: string;
-}
 
 /** The API server of `server.ts`. */
 export const MADE_UP = 'made up';

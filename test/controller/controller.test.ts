@@ -68,6 +68,24 @@ describe('the controllers', () => {
     );
   });
 
+  it('remove Endpoints whose last change had no time', async (t) => {
+    const rig = await ControllerRig.create(t);
+    rig.node('node-a');
+    rig.service('web');
+    rig.pod('web', 1);
+    rig.pod('web', 2);
+    await rig.start({ controllers: 'endpoints-controller' });
+    const addresses = () => {
+      const [endpoints] = rig.server.objects('Endpoints') as unknown as EndpointsObject[];
+      return endpoints?.subsets.flatMap((subset) => subset.addresses ?? []) ?? [];
+    };
+    await until('both', () => addresses().length === 2);
+    rig.server.delete('Pod', 'default/web-1');
+    await until('one', () => addresses().length === 1);
+    rig.server.delete('Service', 'default/web');
+    await until('nothing is left', () => rig.server.objects('Endpoints').length === 0);
+  });
+
   it('a slice that another program changed or deleted is restored', async (t) => {
     const rig = await ControllerRig.create(t);
     rig.node('node-a');

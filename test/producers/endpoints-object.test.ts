@@ -6,6 +6,9 @@ import { OVER_CAPACITY_ANNOTATION, reconcileEndpoints } from '../../src/producer
 import type { EndpointsObject, EndpointsSubset, PodView, SelectingService } from '../../src/producers/objects.ts';
 import { podView, podViews, portTo, serviceView } from '../helpers/producing.ts';
 
+/** Its name, in the words of Kubernetes 1.33 and later. */
+const MANAGED = { 'endpoints.kubernetes.io/managed-by': 'endpoint-controller' };
+
 function made(pods: readonly PodView[], service: SelectingService = serviceView(), existing?: EndpointsObject) {
   return reconcileEndpoints({ service, pods, existing, triggeredAt: 0 });
 }
@@ -189,7 +192,7 @@ describe('existing Endpoints', () => {
     };
     const { metadata } = must(made(pods, service, before));
     assert.equal(metadata.resourceVersion, '7');
-    assert.deepEqual(metadata.labels, { tier: 'front' });
+    assert.deepEqual(metadata.labels, { ...MANAGED, tier: 'front' });
     assert.deepEqual(metadata.annotations, { other: 'x' });
   });
 
@@ -200,9 +203,16 @@ describe('existing Endpoints', () => {
     assert.equal(annotation(0), undefined);
   });
 
+  it('have the name of their controller, whatever the Service says', () => {
+    const labels = { 'endpoints.kubernetes.io/managed-by': 'somebody' };
+    assert.deepEqual(must(made(pods, { ...service, labels })).metadata.labels, MANAGED);
+    const older = { ...written, metadata: { ...written.metadata, labels: { tier: 'front' } } };
+    assert.deepEqual(must(made(pods, service, older)).metadata.labels, { ...MANAGED, tier: 'front' });
+  });
+
   it('have the label of headless Services only for these', () => {
-    const labels = { [HEADLESS_LABEL]: '', tier: 'front' };
-    assert.deepEqual(must(made(pods, { ...service, labels })).metadata.labels, { tier: 'front' });
+    const labels = { ...MANAGED, [HEADLESS_LABEL]: '', tier: 'front' };
+    assert.deepEqual(must(made(pods, { ...service, labels })).metadata.labels, { ...MANAGED, tier: 'front' });
     assert.deepEqual(must(made(pods, { ...service, isHeadless: true })).metadata.labels, labels);
   });
 });

@@ -138,13 +138,17 @@ function readEndpoint(api: ApiEndpoint, i: number, { family, faults }: EndpointC
 /** Shared by all endpoints without hints: there are very many. */
 const NO_NAMES: readonly string[] = [];
 
-/** Valid hints: names that a Node can have as its name or as the value of its zone label. */
+/**
+ * Valid hints: names that a Node can have as its name or as the value of its zone label. An empty one is none: kube-controller-manager
+ * 1.32 writes it for an endpoint without a zone (KEP-4444), and a Node without a zone is not in the same one.
+ */
 function readHints(api: ApiEndpoint, i: number, which: 'forZones' | 'forNodes', faults: FaultList): readonly string[] {
   const hints = api.hints?.[which];
   if (hints === undefined || hints === null || hints.length === 0) return NO_NAMES;
   let found: string[] = [];
   for (let n = 0; n < hints.length; n++) {
     const name = hints[n]?.name ?? '';
+    if (name === '') continue;
     if (/^[A-Za-z0-9]([-A-Za-z0-9_.]{0,251}[A-Za-z0-9])?$/.test(name)) found = append(found, name);
     else faults.leaveOut(`endpoints[${i}].hints.${which}[${n}].name`, name, 'must be the name of a zone or node');
   }

@@ -153,6 +153,12 @@ describe('cluster IPs (docs/semantics.md 1.2)', () => {
 
 describe('a Service is set aside with one fault', () => {
   const badPort = (port: Fields) => ({ ports: [{ ...PORT, ...port }] });
+  test('an empty hint, which kube-controller-manager 1.32 writes, without a fault', () => {
+    const hints = { forZones: [{ name: '' }, { name: 'a' }], forNodes: [{ name: '' }] };
+    const { value, texts } = decodedSlice({ endpoints: [{ addresses: ['10.244.1.1'], hints }] });
+    assert.deepEqual([value?.endpoints[0]?.zoneHints, value?.endpoints[0]?.nodeHints, texts], [['a'], [], []]);
+  });
+
   const NUMBER = 'must be a whole number from 1 to 65535';
   const NAME = 'must be a port name: lower-case letters, digits and -, at most 63 characters';
   const set = 'object set aside';
@@ -577,13 +583,13 @@ describe('a slice', () => {
 });
 
 describe('a part of a slice is left out with one fault, and the rest stays', () => {
-  test('a hint that names nothing', () => {
-    const hints = { forZones: [{ name: '' }, { name: 'a' }], forNodes: [{ name: 'n\n' }] };
+  test('a hint that no Node can have', () => {
+    const hints = { forZones: [{ name: 'a' }, { name: '-' }], forNodes: [{ name: 'n\n' }] };
     const { value, texts } = decodedSlice({ endpoints: [{ addresses: ['10.244.1.1'], hints }] });
     assert.deepEqual([value?.endpoints[0]?.zoneHints, value?.endpoints[0]?.nodeHints], [['a'], []]);
     const problem = 'must be the name of a zone or node (part left out)';
     assert.deepEqual(texts, [
-      `EndpointSlice default/web-1: endpoints[0].hints.forZones[0].name: ${problem}`,
+      `EndpointSlice default/web-1: endpoints[0].hints.forZones[1].name: -: ${problem}`,
       `EndpointSlice default/web-1: endpoints[0].hints.forNodes[0].name: n?: ${problem}`,
     ]);
   });

@@ -2,7 +2,7 @@
 
 import type { BackendName, StoryCluster } from '../cluster.ts';
 import { among, type Story } from '../story.ts';
-import { as, type EndpointInput, hinted, NODE_PORT, nodePortWeb, pods, told, UNREADY, web } from './build.ts';
+import { as, DRAINING, type EndpointInput, hinted, NODE_PORT, nodePortWeb, pods, told, UNREADY, web } from './build.ts';
 
 interface Row {
   readonly title: string;
@@ -95,6 +95,37 @@ const ROWS: readonly Row[] = [
     also: ['k8s#124699'],
   },
   {
+    title: 'an empty zone hint is none, for a node with a zone',
+    row: '3.5.8',
+    endpoints: [hinted('pod-1', { zones: ['a'] }), hinted('pod-2', { zones: [''] }), hinted('other', { zones: ['b'] })],
+    used: ['pod-1', 'pod-2', 'other'],
+    also: ['KEP-4444'],
+  },
+  {
+    title: 'an empty zone hint is none, for a node without a zone label',
+    row: '3.5.8',
+    zone: undefined,
+    endpoints: [hinted('pod-1', { zones: ['a'] }), hinted('pod-2', { zones: [''] })],
+    used: ['pod-1', 'pod-2'],
+    also: ['KEP-4444'],
+  },
+  {
+    title: 'a node without a zone label uses the endpoints hinted for it',
+    row: '3.5.2',
+    field: 'endpoints.hints.forNodes',
+    zone: undefined,
+    endpoints: [hinted('pod-1', { nodes: ['node'] }), hinted('other', { nodes: ['other-node'] })],
+    used: ['pod-1'],
+    also: ['KEP-3015'],
+  },
+  {
+    title: 'an endpoint without a node hint that is not ready changes nothing',
+    row: '3.5.2',
+    field: 'endpoints.hints.forNodes',
+    endpoints: [hinted('pod-1', { nodes: ['node'] }), as('pod-2', UNREADY), hinted('other', { nodes: ['other-node'] })],
+    used: ['pod-1'],
+  },
+  {
     title: 'an endpoint without a hint that is not ready changes nothing',
     row: '3.5.6',
     endpoints: [hinted('pod-1', { zones: ['a'] }), as('pod-2', UNREADY), hinted('other', { zones: ['b'] })],
@@ -134,6 +165,29 @@ export const topologyStories: readonly Story[] = [
           { objects, zone: 'c', packets: used('pod-1', 'other') },
           { objects, packets: used('pod-1', 'other') },
           { objects, zone: 'a', packets: used('pod-1') },
+        ],
+      };
+    },
+  },
+  {
+    title: 'when the endpoint of a node goes, its zone serves it, then all, until it is back',
+    field: 'endpoints.hints.forNodes',
+    covers: ['3.5.2', '3.5.3', '3.5.4', 'KEP-3015'],
+    tell: (w) => {
+      const here = hinted('pod-1', { nodes: ['node'], zones: ['a'] });
+      const near = hinted('pod-2', { nodes: ['x'], zones: ['a'] });
+      const far = hinted('other', { nodes: ['other-node'], zones: ['b'] });
+      const leaving = { ...here, conditions: DRAINING };
+      const told3 = (...backends: BackendName[]) => [told('pod-3', w.clusterIP(10), among(backends))];
+      const all = [web(w), pods(w, here, near, far)];
+      return {
+        objects: all,
+        zone: 'a',
+        packets: told3('pod-1'),
+        next: [
+          { objects: [web(w), pods(w, leaving, near, far)], zone: 'a', packets: told3('pod-2') },
+          { objects: [web(w), pods(w, leaving, far)], zone: 'a', packets: told3('other') },
+          { objects: all, zone: 'a', packets: told3('pod-1') },
         ],
       };
     },

@@ -1,4 +1,4 @@
-/** Writes to a real kube-apiserver on the loopback, many at a time over kept connections. */
+/** Requests to a real kube-apiserver on the loopback, many at a time over kept connections. */
 import { Agent, request } from 'node:https';
 
 export interface KubeClientOptions {
@@ -27,9 +27,16 @@ export class KubeClient {
   }
 
   /** Throws what the server said where it is no success. */
-  async write(method: 'POST' | 'PUT', path: string, object: object): Promise<void> {
-    const { status, text } = await this.#ask(method, path, JSON.stringify(object));
+  async write(method: 'POST' | 'PUT' | 'PATCH' | 'DELETE', path: string, object?: object): Promise<void> {
+    const { status, text } = await this.#ask(method, path, object && JSON.stringify(object));
     if (status < 200 || status > 299) throw new Error(`${method} ${path}: ${status} ${text}`);
+  }
+
+  /** An object or a list. Throws what the server said where it is no success. */
+  async read(path: string): Promise<unknown> {
+    const { status, text } = await this.#ask('GET', path);
+    if (status !== 200) throw new Error(`GET ${path}: ${status} ${text}`);
+    return JSON.parse(text);
   }
 
   /** Watches of EndpointSlices that are open, by the server's own metric. */
@@ -47,7 +54,8 @@ export class KubeClient {
 
   #ask(method: string, path: string, body?: string): Promise<Answer> {
     const { port, token } = this.#options;
-    const headers = { authorization: `Bearer ${token}`, 'content-type': 'application/json' };
+    const type = method === 'PATCH' ? 'application/merge-patch+json' : 'application/json';
+    const headers = { authorization: `Bearer ${token}`, 'content-type': type };
     return new Promise((resolve, reject) => {
       const sent = request({ host: '127.0.0.1', port, method, path, headers, agent: this.#agent }, (response) => {
         let text = '';
