@@ -29,6 +29,10 @@ export interface Resource {
   readonly fieldSelector?: string;
   /** Reads lists and watches in protobuf; without it, or where the server has no protobuf, they are JSON. */
   readonly protobuf?: KindReader;
+  /** The path in an older version of the API, for a server that has none of the newer one. */
+  readonly olderPath?: string;
+  /** Servers may lack it: one that does is asked again after an hour, not as after a failure. */
+  readonly mayLack?: boolean;
   /** Ask for lists as streams, where the server can. */
   readonly streams?: boolean;
 }
@@ -40,6 +44,8 @@ export interface ReflectorSink extends IntakeSink {
   opened(): void;
   /** The n-th failure in a row, from 1; a retry follows. */
   failed(error: Error, failures: number): void;
+  /** The server has no such resource, though it could: it is asked again after a long time. */
+  absent?(): void;
   /** A request succeeded after failures. */
   recovered(failures: number): void;
 }
@@ -58,6 +64,8 @@ export interface ReflectorOptions {
 const WATCH_SECONDS = 300;
 /** Milliseconds; a watch that ends sooner, without an event, counts as a failure. */
 export const SHORT_WATCH = 1000;
+/** Milliseconds until a server that lacks a resource is asked again, half of it to one and a half: it may have been upgraded. */
+const LACKING = 3_600_000;
 /** Failed watches in a row after which the list is read again. */
 const RELIST_AFTER = 5;
 
@@ -66,6 +74,7 @@ const GONE = 410;
 export class Reflector {
   readonly #options: ReflectorOptions;
   readonly #intake: Intake;
+  #path: string;
   readonly #streams: Streams;
   #mustList = true;
   #failures = 0;
@@ -77,6 +86,7 @@ export class Reflector {
   constructor(options: ReflectorOptions) {
     this.#options = options;
     this.#protobuf = options.resource.protobuf;
+    this.#path = options.resource.path;
     this.#intake = new Intake(options.resource.path, options.sink);
     this.#streams = new Streams(options.resource.streams === true);
   }
@@ -100,10 +110,26 @@ export class Reflector {
         if (error instanceof ApiError && error.status === 0) this.#streams.unanswered();
         // Where the server cannot stream it, the list is read in pages at once.
         if (isStream && this.#mustList && this.#streams.failed(error)) continue;
+        if (isLacking(error) && (await this.#lacks(signal))) continue;
         this.#mustList ||= isExpired(error) || this.#failures + 1 >= RELIST_AFTER;
         await this.#wait(this.#withoutProtobuf(error), signal);
       }
     }
+  }
+
+  /** The server has nothing at this path. Returns false where it should have. */
+  async #lacks(signal: AbortSignal): Promise<boolean> {
+    const { resource, clock, random, sink } = this.#options;
+    const { path, olderPath = path, mayLack = false } = resource;
+    const isLast = this.#path === olderPath;
+    if (isLast && !mayLack) return false;
+    this.#mustList = true;
+    this.#path = isLast ? path : olderPath;
+    if (!isLast) return true;
+    this.#failures = 1;
+    sink.absent?.();
+    await sleep(clock, LACKING * (0.5 + random()), signal).catch(() => undefined);
+    return true;
   }
 
   async #wait(error: unknown, signal: AbortSignal): Promise<void> {
@@ -121,7 +147,7 @@ export class Reflector {
 
   /** After an unreadable protobuf answer, ask for JSON. */
   #withoutProtobuf(cause: unknown): unknown {
-    const error = unreadable(cause, this.#options.resource.path);
+    const error = unreadable(cause, this.#path);
     if (!(error instanceof UnreadableAnswer)) return error;
     this.#protobuf = undefined;
     return new ApiError(`${error.message}; requesting JSON from now on`, 0);
@@ -157,8 +183,7 @@ export class Reflector {
 
   #listing(signal: AbortSignal): Listing {
     const { resource, client, clock } = this.#options;
-    const { path } = resource;
-    return { client, clock, path, selectors: selectorsOf(resource), protobuf: this.#protobuf, signal };
+    return { client, clock, path: this.#path, selectors: selectorsOf(resource), protobuf: this.#protobuf, signal };
   }
 
   /** A list is complete. */
@@ -172,8 +197,8 @@ export class Reflector {
 
   /** A watch. Where a list is due it begins with one. */
   async #watch(signal: AbortSignal): Promise<void> {
-    const { resource, client, clock, sink } = this.#options;
-    const guard = this.#mustList ? new SilenceGuard(clock, resource.path) : undefined;
+    const { client, clock, sink } = this.#options;
+    const guard = this.#mustList ? new SilenceGuard(clock, this.#path) : undefined;
     if (guard) this.#intake.listBegins();
     const start = clock.now();
     const turn = new Turn(clock);
@@ -187,7 +212,7 @@ export class Reflector {
     const options = { protobuf: this.#protobuf, onOpen };
     turn.begin();
     try {
-      for await (const event of client.watch(resource.path, this.#watchQuery(), untilSilent, options)) {
+      for await (const event of client.watch(this.#path, this.#watchQuery(), untilSilent, options)) {
         if (this.#mustList) {
           guard?.heard();
           const version = this.#intake.initialEvent(event);
@@ -205,7 +230,7 @@ export class Reflector {
         }
         if (turn.isOver()) await breath();
       }
-      if (this.#mustList) throw new ApiError(`the list of ${resource.path} as a stream broke off`, 0);
+      if (this.#mustList) throw new ApiError(`the list of ${this.#path} as a stream broke off`, 0);
     } catch (error) {
       if (guard?.signal.aborted) throw guard.signal.reason;
       // A watch that was open for a while and broke is a first failure: something on the way may end silent connections again and again.
@@ -239,4 +264,9 @@ function selectorsOf({ labelSelector, fieldSelector }: Resource): Query {
 
 function isExpired(error: unknown): boolean {
   return error instanceof ApiError && error.status === GONE;
+}
+
+/** The server answered itself that there is no such resource: a proxy before it has other words. */
+function isLacking(error: unknown): boolean {
+  return error instanceof ApiError && error.status === 404 && error.reasons.includes('NotFound');
 }

@@ -7,6 +7,9 @@ import { parseBool, type Reader } from './readers.ts';
 /** Serve external IPs of Services; true by default, as in 1.36 (KEP-5707, against CVE-2020-8554). */
 export const EXTERNAL_IPS_GATE = 'AllowServiceExternalIPs';
 
+/** Ask for lists as streams (KEP-3157): client-go's gate, true by default in kube-proxy from 1.35 on. */
+export const STREAMS_GATE = 'WatchListClient';
+
 export type FeatureGates = Readonly<Record<string, boolean>>;
 
 /**
@@ -142,7 +145,13 @@ export function servesExternalIPs(gates: FeatureGates): boolean {
   return gates[EXTERNAL_IPS_GATE] ?? true;
 }
 
+export function streamsLists(gates: FeatureGates): boolean {
+  return gates[STREAMS_GATE] ?? false;
+}
+
+const WITH_EFFECT: readonly string[] = [EXTERNAL_IPS_GATE, STREAMS_GATE];
+
 /** Gates that were set and have no effect. */
 export function idleGates(gates: FeatureGates): string[] {
-  return Object.keys(gates).filter((gate) => gate !== EXTERNAL_IPS_GATE);
+  return Object.keys(gates).filter((gate) => !WITH_EFFECT.includes(gate));
 }

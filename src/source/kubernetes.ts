@@ -28,10 +28,12 @@ import { lookUpPod } from './pod-lookup.ts';
 
 export interface KubernetesOptions extends ClusterConfig {
   readonly nodeName: string;
-  /** Watch ServiceCIDRs as well; API servers have them from 1.33 on. */
+  /** Watch ServiceCIDRs as well; API servers have them from 1.33 on. One that has none is asked once an hour. */
   readonly hasServiceCidrs: boolean;
   /** Ask for protobuf, which costs both sides less. */
   readonly readsProtobuf: boolean;
+  /** Ask for the lists of Services and EndpointSlices as streams (KEP-3157), where the server can. */
+  readonly streamsLists: boolean;
   readonly clock: Clock;
   readonly log: WatchLog;
   /** Objects a page of a list; only tests set it. */
@@ -80,10 +82,20 @@ interface WatchedKind {
 /** The API server does not send unserved objects; to the watch a label that appears is a deletion, and one that goes an addition. */
 const SERVED = UNSERVED_LABELS.map((label) => `!${label}`).join(',');
 
-function watched({ nodeName, hasServiceCidrs, readsProtobuf }: KubernetesOptions): WatchedKind[] {
+function watched({
+  nodeName,
+  hasServiceCidrs,
+  readsProtobuf,
+  streamsLists: streams,
+}: KubernetesOptions): WatchedKind[] {
   const serviceCidrs: WatchedKind = {
     of: 'servicecidrs',
-    resource: { path: '/apis/networking.k8s.io/v1/servicecidrs' },
+    // v1 since Kubernetes 1.33; 1.31 and 1.32 can have v1beta1, older ones have neither (KEP-1880).
+    resource: {
+      path: '/apis/networking.k8s.io/v1/servicecidrs',
+      olderPath: '/apis/networking.k8s.io/v1beta1/servicecidrs',
+      mayLack: true,
+    },
     decode: decodeServiceCidr,
   };
   return [
@@ -95,6 +107,7 @@ function watched({ nodeName, hasServiceCidrs, readsProtobuf }: KubernetesOptions
         labelSelector: SERVED,
         fieldSelector: 'spec.clusterIP!=None',
         ...(readsProtobuf ? { protobuf: SERVICES } : {}),
+        streams,
       },
       decode: decodeService,
     },
@@ -104,6 +117,7 @@ function watched({ nodeName, hasServiceCidrs, readsProtobuf }: KubernetesOptions
         path: '/apis/discovery.k8s.io/v1/endpointslices',
         labelSelector: SERVED,
         ...(readsProtobuf ? { protobuf: SLICES } : {}),
+        streams,
       },
       decode: decodeSlice,
     },
