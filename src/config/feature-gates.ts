@@ -7,7 +7,10 @@ import { parseBool, type Reader } from './readers.ts';
 /** Serve external IPs of Services; true by default, as in 1.36 (KEP-5707, against CVE-2020-8554). */
 export const EXTERNAL_IPS_GATE = 'AllowServiceExternalIPs';
 
-/** Ask for lists as streams (KEP-3157): client-go's gate, true by default in kube-proxy from 1.35 on. */
+/**
+ * Ask for lists as streams (KEP-3157): client-go's gate, true by default in kube-proxy from 1.35 on. Here it is false by default: a
+ * stream costs the agent more memory than pages, and the server as much (docs/performance.md).
+ */
 export const STREAMS_GATE = 'WatchListClient';
 
 export type FeatureGates = Readonly<Record<string, boolean>>;
@@ -149,9 +152,9 @@ export function streamsLists(gates: FeatureGates): boolean {
   return gates[STREAMS_GATE] ?? false;
 }
 
-const WITH_EFFECT: readonly string[] = [EXTERNAL_IPS_GATE, STREAMS_GATE];
+export const EFFECTIVE_GATES: readonly string[] = [EXTERNAL_IPS_GATE, STREAMS_GATE];
 
 /** Gates that were set and have no effect. */
 export function idleGates(gates: FeatureGates): string[] {
-  return Object.keys(gates).filter((gate) => !WITH_EFFECT.includes(gate));
+  return Object.keys(gates).filter((gate) => !EFFECTIVE_GATES.includes(gate));
 }

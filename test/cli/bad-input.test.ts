@@ -126,7 +126,10 @@ describe('bad input on the command line', () => {
       'WinDSR=true',
     ]);
     assert.match(error, /--kube-api-qps has no effect: the agent sends only a few requests a minute/);
-    assert.match(error, /--feature-gates: WinDSR has no effect: slicewire has only the gate AllowServiceExternalIPs/);
+    assert.match(
+      error,
+      /--feature-gates: WinDSR has no effect: slicewire has only the gates AllowServiceExternalIPs and WatchListClient/,
+    );
     assert.match(error, /there is no such file or folder/);
   });
 
