@@ -152,6 +152,8 @@ describe('a streaming list', () => {
     server.failNext(1, 410, {}, { kind: 'watch' });
     await following.hears('failed 1');
     await following.nextAttempt();
+    await following.hears('failed 2');
+    await following.nextAttempt();
     await until('the watch', () => asked(server).at(-1) === 'watch 1002');
     assert.ok(following.reported.includes('restored 1003 1002'));
     assert.deepEqual([...following.objects.keys()].sort(), ['default/a', 'default/c']);
