@@ -55,6 +55,8 @@ export interface ApiServerOptions {
   readonly hasProtobuf?: boolean;
   /** Streaming lists are refused, as by the recorded server, unless it is said. */
   readonly streaming?: Streaming;
+  /** Paths, or their ends, that this server does not have: `servicecidrs`. */
+  readonly missing?: readonly string[];
 }
 
 /** One request that was made. */
@@ -110,6 +112,8 @@ export class ApiServer {
   readonly events: ApiObject[] = [];
   /** Namespaces that go away: nothing can be created in them. */
   readonly leaving = new Set<string>();
+  /** Ends of paths that it does not have. */
+  readonly missing: Set<string>;
   /** What is sent as protobuf is none. */
   garbleProtobuf = false;
   #failures: Failure[] = [];
@@ -130,6 +134,7 @@ export class ApiServer {
     this.#options = options;
     this.#server = server;
     this.#folder = folder;
+    this.missing = new Set(options.missing);
     server.on('connection', (socket: Socket) => {
       this.#sockets.add(socket);
       socket.on('close', () => this.#sockets.delete(socket));
@@ -310,9 +315,13 @@ export class ApiServer {
     const { token } = this.#options;
     if (token !== undefined && request.headers.authorization !== `Bearer ${token}`) sendStatus(response, 401);
     else if (request.method === 'POST' && url.pathname.endsWith('/events')) void this.#takeEvent(request, response);
-    else if (target === undefined) sendStatus(response, 404);
+    else if (target === undefined || this.#lacks(url.pathname)) sendStatus(response, 404);
     else if (request.method !== 'GET') void this.#write(target, request, response);
     else this.#serve(entry.kind, target, { url, response });
+  }
+
+  #lacks(path: string): boolean {
+    return [...this.missing].some((end) => path.endsWith(end));
   }
 
   async #write(target: Target, request: http.IncomingMessage, response: http.ServerResponse): Promise<void> {
