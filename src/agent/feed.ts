@@ -3,6 +3,7 @@
 import { PROTOBUF } from '../api/protobuf/envelope.ts';
 import { Cache } from '../cache/cache.ts';
 import type { Config } from '../config/config.ts';
+import { streamsLists } from '../config/feature-gates.ts';
 import { userAgent } from '../config/version.ts';
 import type { RecorderHooks } from '../history/guarded.ts';
 import type { Tap } from '../history/recorder.ts';
@@ -129,7 +130,8 @@ function buildSource({ config, log, follow, outside }: ObjectFeedOptions): Sourc
   }
   const hasServiceCidrs = config.mode === 'nftables';
   const readsProtobuf = config.source.contentType === PROTOBUF;
-  const about = { nodeName, hasServiceCidrs, readsProtobuf, userAgent: userAgent('agent') };
+  const reads = { hasServiceCidrs, readsProtobuf, streamsLists: streamsLists(config.featureGates) };
+  const about = { nodeName, ...reads, userAgent: userAgent('agent') };
   return kubernetesSource({ ...config.source, ...about, clock: realClock, log, connect: outside.connect });
 }
 

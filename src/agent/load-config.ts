@@ -1,7 +1,8 @@
 /** From the command line, and the file that --config names, to a configuration and a log; with warnings about flags and fields without effect. */
+import { listText } from '../answers/words.ts';
 import { AUTO, type Config } from '../config/config.ts';
 import { flagsFromFile } from '../config/config-file.ts';
-import { EXTERNAL_IPS_GATE, type FeatureGates, idleGates, LOCALHOST_GATE } from '../config/feature-gates.ts';
+import { EFFECTIVE_GATES, type FeatureGates, idleGates } from '../config/feature-gates.ts';
 import { ConfigError, camel, type Flags } from '../config/flags.ts';
 import { type ConfigOrigins, configsFromFlags } from '../config/from-flags.ts';
 import { DEPRECATED_FLAGS, IDLE_FLAGS } from '../config/kube-proxy-flags.ts';
@@ -134,7 +135,7 @@ function flagNotes(commandLine: Flags): Note[] {
 function gateNotes(from: string, gates: FeatureGates): Note[] {
   const idle = idleGates(gates);
   if (idle.length === 0) return [];
-  const text = `${from}: ${idle.join(', ')} ${idle.length === 1 ? 'has' : 'have'} no effect: slicewire has only the gates ${EXTERNAL_IPS_GATE} and ${LOCALHOST_GATE}`;
+  const text = `${from}: ${idle.join(', ')} ${idle.length === 1 ? 'has' : 'have'} no effect: slicewire has only the gates ${listText(EFFECTIVE_GATES)}`;
   return [{ facts: { gates: idle }, text }];
 }
 

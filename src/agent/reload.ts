@@ -4,6 +4,7 @@
  */
 import { KubeconfigUnusable } from '../api/credentials.ts';
 import type { Config } from '../config/config.ts';
+import { streamsLists } from '../config/feature-gates.ts';
 import { ConfigError, type Flags } from '../config/flags.ts';
 import { realClock, unlessAborted } from '../host/clock.ts';
 import { isMachineFailure } from '../host/failures.ts';
@@ -318,6 +319,6 @@ interface StartInput extends Pick<Generation, 'agent' | 'config' | 'running'> {
 }
 
 /** The settings that decide which objects the feed follows, and where. */
-function feedSettings({ source, nodeName, mode }: Config): object {
-  return { source, nodeName, hasServiceCidrs: mode === 'nftables' };
+function feedSettings({ source, nodeName, mode, featureGates }: Config): object {
+  return { source, nodeName, hasServiceCidrs: mode === 'nftables', streams: streamsLists(featureGates) };
 }

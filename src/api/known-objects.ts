@@ -25,6 +25,7 @@ export class KnownObjects {
 
   delete(key: string): void {
     this.#versions.delete(key);
+    this.#left.delete(key);
   }
 
   /** The list is complete: the keys that it did not have, which are forgotten. */

@@ -7,20 +7,19 @@
  *    form (a status, or an event in the stream) leads to a new list; objects that are not in it are reported as gone.
  * 3. Silence is no failure: a server sends nothing on a watch while nothing changes. The connection itself is probed
  *    (`http2.ts`, `http1.ts`).
- * 4. Block the event loop only briefly: lists come in pages.
+ * 4. Block the event loop only briefly: lists come in pages (`listing.ts`), or as a stream (`streaming.ts`) where that is wanted and
+ *    the server can. Either way nothing is gone before the list is complete.
  * 5. Notice a server whose store was restored from a backup: a resourceVersion that goes back leads to a new list, in which
  *    no object counts as unchanged. resourceVersions compare as numbers (KEP-5504). A watch from a version that is still to come is no
  *    error: the server says nothing until it has caught up. So a server that was away is asked for its version first.
- *
- * Streaming lists (sendInitialEvents) are not used: servers before 1.34 refuse them, and a list in pages does the same.
  */
 import { breath, type Clock, sleep } from '../host/clock.ts';
 import { backoff } from './backoff.ts';
-import { type ApiClient, ApiError, type Query, UnreadableAnswer, unreadable, type WatchEvent } from './client.ts';
-import { KnownObjects } from './known-objects.ts';
+import { type ApiClient, ApiError, type Query, UnreadableAnswer, unreadable } from './client.ts';
+import { Intake, type IntakeSink } from './intake.ts';
+import { type Listing, presentVersion, readPages } from './listing.ts';
 import type { KindReader } from './protobuf/kind.ts';
-import { isOlder } from './resource-version.ts';
-import { fieldsOf, statusOf } from './status.ts';
+import { SilenceGuard, STREAM_QUERY, Streams } from './streaming.ts';
 import { Turn } from './turn.ts';
 
 export interface Resource {
@@ -30,34 +29,25 @@ export interface Resource {
   readonly fieldSelector?: string;
   /** Reads lists and watches in protobuf; without it, or where the server has no protobuf, they are JSON. */
   readonly protobuf?: KindReader;
+  /** The path in an older version of the API, for a server that has none of the newer one. */
+  readonly olderPath?: string;
+  /** Servers may lack it: one that does is asked again after an hour, not as after a failure. */
+  readonly mayLack?: boolean;
+  /** Ask for lists as streams, where the server can. */
+  readonly streams?: boolean;
 }
 
-/** An object as it was received, with what the reflector reads of it. */
-interface ReceivedObject {
-  readonly object: unknown;
-  /** `namespace/name`, or the name of an object without a namespace. */
-  readonly key: string;
-  /** "" for none. */
-  readonly version: string;
-}
-
-export interface ReflectorSink {
-  set(key: string, object: unknown): void;
-  gone(key: string): void;
-  /** The first list is complete. Called once. */
-  synced(): void;
-  /** All changes up to this resourceVersion were passed on. */
-  reached?(version: string): void;
+export interface ReflectorSink extends IntakeSink {
   /** The server sent something. */
   heard(): void;
   /** A watch is open; the server has sent nothing on it yet. */
   opened(): void;
   /** The n-th failure in a row, from 1; a retry follows. */
   failed(error: Error, failures: number): void;
+  /** The server has no such resource, though it could: it is asked again after a long time. */
+  absent?(): void;
   /** A request succeeded after failures. */
   recovered(failures: number): void;
-  /** The server's resourceVersions went back: its store was restored. Everything is listed again, and no object counts as unchanged. */
-  restored(from: string, to: string): void;
 }
 
 export interface ReflectorOptions {
@@ -70,14 +60,12 @@ export interface ReflectorOptions {
   readonly pageSize: number;
 }
 
-/** Objects a page of a list: 250 slices are about 1 MB, parsed in a few milliseconds; two pages are under way at a time. */
-export const PAGE = 250;
-/** Pages of a list: 2.5 million objects. */
-export const MOST_PAGES = 10_000;
 /** Seconds after which the server ends a watch: client-go asks for 5 to 10 minutes. */
 const WATCH_SECONDS = 300;
 /** Milliseconds; a watch that ends sooner, without an event, counts as a failure. */
 export const SHORT_WATCH = 1000;
+/** Milliseconds until a server that lacks a resource is asked again, half of it to one and a half: it may have been upgraded. */
+const LACKING = 3_600_000;
 /** Failed watches in a row after which the list is read again. */
 const RELIST_AFTER = 5;
 
@@ -85,10 +73,11 @@ const GONE = 410;
 
 export class Reflector {
   readonly #options: ReflectorOptions;
-  readonly #known = new KnownObjects();
-  #version = '';
+  readonly #intake: Intake;
+  #path: string;
+  readonly #streams: Streams;
+  #mustList = true;
   #failures = 0;
-  #isSynced = false;
   /** Undefined once something could not be decoded. */
   #protobuf: KindReader | undefined;
   /** An expired version leads to an immediate list, but only once until a watch works again. */
@@ -97,27 +86,50 @@ export class Reflector {
   constructor(options: ReflectorOptions) {
     this.#options = options;
     this.#protobuf = options.resource.protobuf;
+    this.#path = options.resource.path;
+    this.#intake = new Intake(options.resource.path, options.sink);
+    this.#streams = new Streams(options.resource.streams === true);
   }
 
   /** List and watch until the signal aborts. Never rejects for another reason. */
   async run(signal: AbortSignal): Promise<void> {
-    let mustList = true;
     // The server was away: its store may be an older one.
     let mustCompare = false;
     while (!signal.aborted) {
+      let isStream = false;
       try {
-        if (mustCompare && !mustList) mustList = await this.#wentBack(signal);
+        if (mustCompare && !this.#mustList)
+          this.#mustList = this.#intake.wentBack(await presentVersion(this.#listing(signal)));
         mustCompare = false;
-        if (mustList) await this.#list(signal);
-        mustList = false;
+        isStream = this.#mustList && this.#streams.isNext;
+        if (this.#mustList && !isStream) await this.#list(signal);
         await this.#watch(signal);
       } catch (error) {
         if (signal.aborted) return;
         mustCompare ||= error instanceof ApiError && error.lack !== undefined;
-        mustList ||= isExpired(error) || this.#failures + 1 >= RELIST_AFTER;
+        if (error instanceof ApiError && error.status === 0) this.#streams.unanswered();
+        // Where the server cannot stream it, the list is read in pages at once.
+        if (isStream && this.#mustList && this.#streams.failed(error)) continue;
+        if (isLacking(error) && (await this.#lacks(signal))) continue;
+        this.#mustList ||= isExpired(error) || this.#failures + 1 >= RELIST_AFTER;
         await this.#wait(this.#withoutProtobuf(error), signal);
       }
     }
+  }
+
+  /** The server has nothing at this path. Returns false where it should have. */
+  async #lacks(signal: AbortSignal): Promise<boolean> {
+    const { resource, clock, random, sink } = this.#options;
+    const { path, olderPath = path, mayLack = false } = resource;
+    const isLast = this.#path === olderPath;
+    if (isLast && !mayLack) return false;
+    this.#mustList = true;
+    this.#path = isLast ? path : olderPath;
+    if (!isLast) return true;
+    this.#failures = 1;
+    sink.absent?.();
+    await sleep(clock, LACKING * (0.5 + random()), signal).catch(() => undefined);
+    return true;
   }
 
   async #wait(error: unknown, signal: AbortSignal): Promise<void> {
@@ -135,7 +147,7 @@ export class Reflector {
 
   /** After an unreadable protobuf answer, ask for JSON. */
   #withoutProtobuf(cause: unknown): unknown {
-    const error = unreadable(cause, this.#options.resource.path);
+    const error = unreadable(cause, this.#path);
     if (!(error instanceof UnreadableAnswer)) return error;
     this.#protobuf = undefined;
     return new ApiError(`${error.message}; requesting JSON from now on`, 0);
@@ -148,113 +160,84 @@ export class Reflector {
   }
 
   async #list(signal: AbortSignal): Promise<void> {
-    const { sink, pageSize } = this.#options;
     let version: string;
     try {
-      version = await this.#pages(String(pageSize), signal);
+      version = await this.#pages(String(this.#options.pageSize), signal);
     } catch (error) {
       if (!isExpired(error)) throw error;
       // The continue token expired. The server offers another one, but that reads the rest at another
       // version, and a watch from there would miss changes of the first pages: read the whole list at once instead.
       version = await this.#pages(undefined, signal);
     }
-    this.#version = version;
-    for (const key of this.#known.listEnds()) sink.gone(key);
-    sink.reached?.(version);
-    this.#succeeded();
-    if (!this.#isSynced) sink.synced();
-    this.#isSynced = true;
+    this.#listed(version);
   }
 
-  /** Whether the server's version is older than the last one that was heard of. Costs a list of one object. */
-  async #wentBack(signal: AbortSignal): Promise<boolean> {
-    const { resource, client } = this.#options;
-    const answer = await client.get(resource.path, { ...this.#selectors(), limit: '1' }, signal, this.#protobuf);
-    const { version } = asList(answer, resource);
-    if (!isOlder(version, this.#version)) return false;
-    this.#distrust(version);
-    return true;
+  #pages(limit: string | undefined, signal: AbortSignal): Promise<string> {
+    const intake = this.#intake;
+    intake.listBegins();
+    return readPages(this.#listing(signal), limit, {
+      version: (version) => void intake.wentBack(version),
+      object: (received) => intake.listed(received),
+    });
   }
 
-  /** Read pages to the end; returns the resourceVersion of the list. */
-  async #pages(limit: string | undefined, signal: AbortSignal): Promise<string> {
+  #listing(signal: AbortSignal): Listing {
     const { resource, client, clock } = this.#options;
-    const turn = new Turn(clock);
-    const ask = (next?: string) =>
-      client
-        .get(resource.path, { ...this.#selectors(), limit, continue: next }, signal, this.#protobuf)
-        .then((it) => asList(it, resource));
-    this.#known.listBegins();
-    let asked = ask();
-    for (let token: string | undefined, count = 1; ; count++) {
-      const page = await asked;
-      if (isOlder(page.version, this.#version)) this.#distrust(page.version);
-      const isLast = page.continue === undefined || page.continue === '';
-      if (!isLast) {
-        if (page.continue === token || count === MOST_PAGES)
-          throw new ApiError(
-            `${resource.path}: the list does not end: page ${count} leads to itself or to too many others`,
-            0,
-          );
-        token = page.continue;
-        // The server prepares the next page while this one is processed. A failure surfaces when the page is awaited.
-        asked = ask(page.continue);
-        asked.catch(() => undefined);
-      }
-      turn.begin();
-      for (const item of page.items) {
-        this.#seen(receivedOf(item, resource));
-        if (!turn.isOver()) continue;
-        await breath();
-        turn.begin();
-      }
-      if (isLast) return page.version;
-    }
+    return { client, clock, path: this.#path, selectors: selectorsOf(resource), protobuf: this.#protobuf, signal };
   }
 
-  /** After a restore an object with the same version may differ. */
-  #distrust(version: string): void {
-    this.#options.sink.restored(this.#version, version);
-    this.#known.distrust();
-    this.#version = '';
+  /** A list is complete. */
+  #listed(version: string): void {
+    this.#intake.listEnds(version);
+    this.#mustList = false;
+    this.#streams.listed();
+    this.#succeeded();
+    this.#intake.synced();
   }
 
-  #seen({ object, key, version }: ReceivedObject): void {
-    if (!this.#known.isNews(key, version)) return;
-    this.#options.sink.set(key, object);
-    this.#known.set(key, version);
-  }
-
+  /** A watch. Where a list is due it begins with one. */
   async #watch(signal: AbortSignal): Promise<void> {
-    const { resource, client, clock, random, sink } = this.#options;
+    const { client, clock, sink } = this.#options;
+    const guard = this.#mustList ? new SilenceGuard(clock, this.#path) : undefined;
+    if (guard) this.#intake.listBegins();
     const start = clock.now();
     const turn = new Turn(clock);
     let openedAt: number | undefined;
     let events = 0;
-    const query: Query = {
-      ...this.#selectors(),
-      watch: '1',
-      allowWatchBookmarks: 'true',
-      resourceVersion: this.#version,
-      timeoutSeconds: String(Math.round(WATCH_SECONDS * (1 + random()))),
-    };
     const onOpen = () => {
       openedAt = clock.now();
-      sink.opened();
+      if (!this.#mustList) sink.opened();
     };
+    const untilSilent = guard ? AbortSignal.any([signal, guard.signal]) : signal;
+    const options = { protobuf: this.#protobuf, onOpen };
+    turn.begin();
     try {
-      for await (const event of client.watch(resource.path, query, signal, { protobuf: this.#protobuf, onOpen })) {
-        turn.begin();
-        this.#event(event);
-        events += 1;
-        this.#mayRelist = true;
-        this.#succeeded();
+      for await (const event of client.watch(this.#path, this.#watchQuery(), untilSilent, options)) {
+        if (this.#mustList) {
+          guard?.heard();
+          const version = this.#intake.initialEvent(event);
+          if (version !== undefined) {
+            this.#listed(version);
+            guard?.end();
+            sink.opened();
+          }
+        } else {
+          turn.begin();
+          this.#intake.event(event);
+          events += 1;
+          this.#mayRelist = true;
+          this.#succeeded();
+        }
         if (turn.isOver()) await breath();
       }
+      if (this.#mustList) throw new ApiError(`the list of ${this.#path} as a stream broke off`, 0);
     } catch (error) {
+      if (guard?.signal.aborted) throw guard.signal.reason;
       // A watch that was open for a while and broke is a first failure: something on the way may end silent connections again and again.
-      if (openedAt !== undefined && clock.now() - openedAt >= SHORT_WATCH) this.#failures = 0;
+      if (!this.#mustList && openedAt !== undefined && clock.now() - openedAt >= SHORT_WATCH) this.#failures = 0;
       throw error;
+    } finally {
+      guard?.end();
     }
     // The server ends every watch after a while: no error; the next watch resumes from the last version.
     if (events === 0 && clock.now() - start < SHORT_WATCH) {
@@ -264,67 +247,26 @@ export class Reflector {
     this.#succeeded();
   }
 
-  #event({ type, object }: WatchEvent): void {
-    const { sink, resource } = this.#options;
-    if (type === 'ERROR') {
-      const { code } = fieldsOf(object);
-      throw new ApiError(statusOf(object).message ?? 'the watch failed', typeof code === 'number' ? code : 0);
-    }
-    const { key, version } = receivedOf(object, resource, type === 'BOOKMARK');
-    if (version === '') throw new ApiError(`the watch of ${resource.path} sent an event without a resourceVersion`, 0);
-    if (isOlder(version, this.#version)) {
-      const before = this.#version;
-      this.#distrust(version);
-      throw new ApiError(`the API server's resourceVersion went back from ${before} to ${version}`, GONE);
-    }
-    if (type === 'DELETED') {
-      sink.gone(key);
-      this.#known.delete(key);
-    } else if (type === 'ADDED' || type === 'MODIFIED') {
-      sink.set(key, object);
-      this.#known.set(key, version);
-    }
-    // The next watch skips only events that were processed.
-    this.#version = version;
-    sink.reached?.(version);
+  #watchQuery(): Query {
+    return {
+      ...selectorsOf(this.#options.resource),
+      watch: '1',
+      allowWatchBookmarks: 'true',
+      ...(this.#mustList ? STREAM_QUERY : { resourceVersion: this.#intake.version }),
+      timeoutSeconds: String(Math.round(WATCH_SECONDS * (1 + this.#options.random()))),
+    };
   }
+}
 
-  #selectors(): Query {
-    const { labelSelector, fieldSelector } = this.#options.resource;
-    return { labelSelector, fieldSelector };
-  }
+function selectorsOf({ labelSelector, fieldSelector }: Resource): Query {
+  return { labelSelector, fieldSelector };
 }
 
 function isExpired(error: unknown): boolean {
   return error instanceof ApiError && error.status === GONE;
 }
 
-/** Throws ApiError for what is no object of the API. The object of a bookmark has no name. */
-function receivedOf(object: unknown, { path }: Resource, isBookmark = false): ReceivedObject {
-  const { metadata } = (object ?? {}) as { readonly metadata?: unknown };
-  const { name = '', namespace = '', resourceVersion = '' } = (metadata ?? {}) as Readonly<Record<string, unknown>>;
-  const isNamed = typeof name === 'string' && typeof namespace === 'string' && (name !== '' || isBookmark);
-  if (!isNamed || typeof resourceVersion !== 'string')
-    throw new ApiError(
-      `${path}: the answer has something without a name or a resourceVersion in place of an object`,
-      0,
-    );
-  return { object, key: namespace === '' ? name : `${namespace}/${name}`, version: resourceVersion };
-}
-
-function asList(
-  answer: unknown,
-  resource: Resource,
-): { items: Iterable<unknown>; continue: string | undefined; version: string } {
-  const { items, metadata } = (answer ?? {}) as { readonly items?: unknown; readonly metadata?: unknown };
-  const { continue: next, resourceVersion: version } = (metadata ?? {}) as Readonly<Record<string, unknown>>;
-  const isList = items === null || items === undefined || isIterable(items);
-  if (typeof version !== 'string' || !isList || (typeof next !== 'string' && next !== undefined && next !== null))
-    throw new ApiError(`${resource.path}: the answer is not a list`, 0);
-  return { items: items ?? [], continue: next ?? undefined, version };
-}
-
-/** Of JSON an array; a reader of protobuf gives objects that are decoded as they are taken. */
-function isIterable(items: unknown): items is Iterable<unknown> {
-  return typeof items === 'object' && items !== null && Symbol.iterator in items;
+/** The server answered itself that there is no such resource: a proxy before it has other words. */
+function isLacking(error: unknown): boolean {
+  return error instanceof ApiError && error.status === 404 && error.reasons.includes('NotFound');
 }

@@ -22,11 +22,12 @@ interface WatchOptions {
 /** The callbacks of a reflector's sink that a watch status needs. */
 export function watchSink(
   watch: Watch<string>,
-): Pick<ReflectorSink, 'heard' | 'opened' | 'failed' | 'recovered' | 'restored'> {
+): Pick<ReflectorSink, 'heard' | 'opened' | 'failed' | 'absent' | 'recovered' | 'restored'> {
   return {
     heard: () => watch.heard(),
     opened: () => watch.opened(),
     failed: (error, failures) => watch.failed(error, failures),
+    absent: () => watch.absent(),
     recovered: (failures) => watch.recovered(failures),
     restored: (from, to) => watch.restored(from, to),
   };
@@ -84,6 +85,16 @@ export class Watch<Kind extends string> {
     if (isReported) return;
     const facts = { of: this.#of, since: this.#since, failures };
     log.warn(facts, `cannot follow ${this.#of} since ${this.#since}: ${error.message}; ${meanwhile}; retrying`);
+  }
+
+  /** The API server has no such kind, and need not have. Logged once. */
+  absent(): void {
+    const { clock, log, meanwhile } = this.#options;
+    const cause = `the API server has no ${this.#of}`;
+    if (this.#failure?.cause === cause) return;
+    this.#since = new Date(clock.wall()).toISOString();
+    this.#failure = { since: clock.now(), isServers: false, cause };
+    log.info({ of: this.#of }, `${cause}; ${meanwhile}; asking again in an hour, and when slicewire starts`);
   }
 
   restored(from: string, to: string): void {

@@ -193,9 +193,9 @@ const PROCESS: FlagGroup = {
     option('--oom-score-adj <score>', 'OOM-killer score, -1000 to 1000', { initial: '-999' }),
     option(
       '--feature-gates <pairs>',
-      'AllowServiceExternalIPs=false ignores spec.externalIPs, KubeProxyNFTablesLocalhostNodePorts=false relays no node ports on loopback; other gates have no effect',
+      'AllowServiceExternalIPs=false ignores spec.externalIPs, KubeProxyNFTablesLocalhostNodePorts=false relays no node ports on loopback, WatchListClient=true asks for lists as streams; other gates have no effect',
       {
-        values: ['AllowServiceExternalIPs=false', 'AllowServiceExternalIPs=true'],
+        values: ['AllowServiceExternalIPs=false', 'AllowServiceExternalIPs=true', 'WatchListClient=true'],
         isJoined: true,
       },
     ),

@@ -10,6 +10,12 @@ export const EXTERNAL_IPS_GATE = 'AllowServiceExternalIPs';
 /** false: no node ports on loopback in nftables and IPVS mode (docs/semantics.md 6.17); kube-proxy needs it to be true (KEP-6032). */
 export const LOCALHOST_GATE = 'KubeProxyNFTablesLocalhostNodePorts';
 
+/**
+ * Ask for lists as streams (KEP-3157): client-go's gate, true by default in kube-proxy from 1.35 on. Here it is false by default: a
+ * stream costs the agent more memory than pages, and the server as much (docs/performance.md).
+ */
+export const STREAMS_GATE = 'WatchListClient';
+
 export type FeatureGates = Readonly<Record<string, boolean>>;
 
 /**
@@ -145,7 +151,13 @@ export function servesExternalIPs(gates: FeatureGates): boolean {
   return gates[EXTERNAL_IPS_GATE] ?? true;
 }
 
+export function streamsLists(gates: FeatureGates): boolean {
+  return gates[STREAMS_GATE] ?? false;
+}
+
+export const EFFECTIVE_GATES: readonly string[] = [EXTERNAL_IPS_GATE, LOCALHOST_GATE, STREAMS_GATE];
+
 /** Gates that were set and have no effect. */
 export function idleGates(gates: FeatureGates): string[] {
-  return Object.keys(gates).filter((gate) => gate !== EXTERNAL_IPS_GATE && gate !== LOCALHOST_GATE);
+  return Object.keys(gates).filter((gate) => !EFFECTIVE_GATES.includes(gate));
 }

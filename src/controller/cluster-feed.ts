@@ -10,8 +10,9 @@ import {
   decodeSliceObject,
   decodeZonedNode,
 } from '../api/decode/producing.ts';
+import { PAGE } from '../api/listing.ts';
 import { PODS } from '../api/protobuf/pod.ts';
-import { PAGE, Reflector, type ReflectorSink } from '../api/reflector.ts';
+import { Reflector, type ReflectorSink } from '../api/reflector.ts';
 import { Watch, type WatchLog, watchSink } from '../api/watch.ts';
 import type { Clock } from '../host/clock.ts';
 import { FaultBook } from '../model/fault-book.ts';

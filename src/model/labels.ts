@@ -26,6 +26,9 @@ export function isUnserved(labels: Labels | null | undefined): boolean {
 /** Time of the change that an object was written for, to the nanosecond (KEP-752). */
 export const TRIGGER_ANNOTATION = 'endpoints.kubernetes.io/last-change-trigger-time';
 
+/** On a bookmark: the initial events of a streaming list are complete where it is `true` (KEP-3157). */
+export const INITIAL_EVENTS_END = 'k8s.io/initial-events-end';
+
 /** Values of the label managed-by (KEP-752): the names of the controllers of kube-controller-manager that slicewire replaces. */
 export const SLICES_MANAGER = 'endpointslice-controller.k8s.io';
 export const MIRROR_MANAGER = 'endpointslicemirroring-controller.k8s.io';

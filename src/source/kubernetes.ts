@@ -8,9 +8,10 @@ import { decodeService } from '../api/decode/service.ts';
 import { decodeServiceCidr } from '../api/decode/service-cidr.ts';
 import { decodeSlice } from '../api/decode/slice.ts';
 import type { PingTimes } from '../api/http2.ts';
+import { PAGE } from '../api/listing.ts';
 import { SERVICES } from '../api/protobuf/service.ts';
 import { SLICES } from '../api/protobuf/slice.ts';
-import { PAGE, Reflector, type ReflectorSink, type Resource } from '../api/reflector.ts';
+import { Reflector, type ReflectorSink, type Resource } from '../api/reflector.ts';
 import type { Connect } from '../api/transport.ts';
 import { Watch, type WatchLog, watchSink } from '../api/watch.ts';
 import type { Clock } from '../host/clock.ts';
@@ -27,10 +28,12 @@ import { lookUpPod } from './pod-lookup.ts';
 
 export interface KubernetesOptions extends ClusterConfig {
   readonly nodeName: string;
-  /** Watch ServiceCIDRs as well; API servers have them from 1.33 on. */
+  /** Watch ServiceCIDRs as well; API servers have them from 1.33 on. One that has none is asked once an hour. */
   readonly hasServiceCidrs: boolean;
   /** Ask for protobuf, which costs both sides less. */
   readonly readsProtobuf: boolean;
+  /** Ask for the lists of Services and EndpointSlices as streams (KEP-3157), where the server can. */
+  readonly streamsLists: boolean;
   readonly clock: Clock;
   readonly log: WatchLog;
   /** Objects a page of a list; only tests set it. */
@@ -79,10 +82,20 @@ interface WatchedKind {
 /** The API server does not send unserved objects; to the watch a label that appears is a deletion, and one that goes an addition. */
 const SERVED = UNSERVED_LABELS.map((label) => `!${label}`).join(',');
 
-function watched({ nodeName, hasServiceCidrs, readsProtobuf }: KubernetesOptions): WatchedKind[] {
+function watched({
+  nodeName,
+  hasServiceCidrs,
+  readsProtobuf,
+  streamsLists: streams,
+}: KubernetesOptions): WatchedKind[] {
   const serviceCidrs: WatchedKind = {
     of: 'servicecidrs',
-    resource: { path: '/apis/networking.k8s.io/v1/servicecidrs' },
+    // v1 since Kubernetes 1.33; 1.31 and 1.32 can have v1beta1, older ones have neither (KEP-1880).
+    resource: {
+      path: '/apis/networking.k8s.io/v1/servicecidrs',
+      olderPath: '/apis/networking.k8s.io/v1beta1/servicecidrs',
+      mayLack: true,
+    },
     decode: decodeServiceCidr,
   };
   return [
@@ -94,6 +107,7 @@ function watched({ nodeName, hasServiceCidrs, readsProtobuf }: KubernetesOptions
         labelSelector: SERVED,
         fieldSelector: 'spec.clusterIP!=None',
         ...(readsProtobuf ? { protobuf: SERVICES } : {}),
+        streams,
       },
       decode: decodeService,
     },
@@ -103,6 +117,7 @@ function watched({ nodeName, hasServiceCidrs, readsProtobuf }: KubernetesOptions
         path: '/apis/discovery.k8s.io/v1/endpointslices',
         labelSelector: SERVED,
         ...(readsProtobuf ? { protobuf: SLICES } : {}),
+        streams,
       },
       decode: decodeSlice,
     },

@@ -128,7 +128,7 @@ describe('bad input on the command line', () => {
     assert.match(error, /--kube-api-qps has no effect: the agent sends only a few requests a minute/);
     assert.match(
       error,
-      /--feature-gates: WinDSR has no effect: slicewire has only the gates AllowServiceExternalIPs and/,
+      /--feature-gates: WinDSR has no effect: slicewire has only the gates AllowServiceExternalIPs, /,
     );
     assert.match(error, /there is no such file or folder/);
   });

@@ -65,11 +65,11 @@ describe('feature gates', () => {
     await writeFile(file, `${HEAD}featureGates: {AllowServiceExternalIPs: false, WinDSR: true}\n`);
     const texts = async (flags: Record<string, string>) => (await loadConfig(flags)).notes.map(({ text }) => text);
     const only =
-      'no effect: slicewire has only the gates AllowServiceExternalIPs and KubeProxyNFTablesLocalhostNodePorts';
+      'no effect: slicewire has only the gates AllowServiceExternalIPs, KubeProxyNFTablesLocalhostNodePorts and WatchListClient';
     assert.deepEqual(await texts({ featureGates: 'WinDSR=true,AllBeta=true' }), [
       `--feature-gates: WinDSR, AllBeta have ${only}`,
     ]);
-    assert.deepEqual(await texts({ featureGates: 'AllowServiceExternalIPs=false' }), []);
+    assert.deepEqual(await texts({ featureGates: 'AllowServiceExternalIPs=false,WatchListClient=true' }), []);
     assert.deepEqual(await texts({ config: file, featureGates: 'AllowServiceExternalIPs=true' }), [
       `--config: featureGates: WinDSR has ${only}`,
       '--feature-gates has no effect with --config: use featureGates in the file',

@@ -95,7 +95,8 @@ export function sendText(response: http.ServerResponse, status: number, text: st
 
 export function targetOf(path: string): Target | undefined {
   for (const collection of COLLECTIONS) {
-    const group = collection.apiVersion.includes('/') ? `/apis/${collection.apiVersion}` : '/api/v1';
+    const { apiVersion, olderVersion = apiVersion } = collection;
+    const group = apiVersion.includes('/') ? `/apis/(?:${apiVersion}|${olderVersion})` : '/api/v1';
     const within = collection.isNamespaced ? '(?:/namespaces/([^/]+))?' : '()';
     const match = new RegExp(`^${group}${within}/${collection.resource}(?:/([^/]+))?$`).exec(path);
     if (match) return { collection, namespace: match[1] || undefined, name: match[2] };

@@ -1,4 +1,5 @@
 /** Pages of lists and lines of watches, as a kube-apiserver makes them from its store. */
+import { INITIAL_EVENTS_END } from '../../src/model/labels.ts';
 import { CONTINUE_EXPIRED, pageToken, readPageToken, type StatusBody, type Target } from './api-answers.ts';
 import { type Selects, selects } from './api-selectors.ts';
 import type { ApiObject, ApiStore, Change, Collection, ToldObject } from './api-store.ts';
@@ -144,11 +145,28 @@ export function isWatched(
   return (namespace === undefined || object.metadata.namespace === namespace) && selected(object);
 }
 
+/** How a server takes a request for a streaming list (KEP-3157). `unknown`: it does not know the parameter, sends objects and no end. */
+export type Streaming = 'refused' | 'served' | 'unknown';
+
+export function asksForStream(query: URLSearchParams): boolean {
+  return query.get('sendInitialEvents') === 'true';
+}
+
+/** What a watch begins with that asks for all objects: from no version, or as a streaming list, which has an end. */
+export function* initialEvents(store: ApiStore, watched: Watched, hasEnd: boolean): Generator<ToldEvent> {
+  const { version } = store;
+  for (const [, object] of store.from(version, watched.collection.kind))
+    if (isWatched(watched, object)) yield { type: 'ADDED', object };
+  if (hasEnd) yield bookmarkEvent(watched, version, { [INITIAL_EVENTS_END]: 'true' });
+}
+
 /** A bookmark of a watch that wants them, at this version. */
-export function bookmarkEvent({ collection }: Pick<Watched, 'collection'>, version: number): ToldEvent {
+export function bookmarkEvent(
+  { collection }: Pick<Watched, 'collection'>,
+  version: number,
+  annotations?: Readonly<Record<string, string>>,
+): ToldEvent {
   const { kind, apiVersion, bookmark } = collection;
-  return {
-    type: 'BOOKMARK',
-    object: { kind, apiVersion, metadata: { resourceVersion: String(version), creationTimestamp: null }, ...bookmark },
-  };
+  const metadata = { resourceVersion: String(version), creationTimestamp: null, ...(annotations && { annotations }) };
+  return { type: 'BOOKMARK', object: { kind, apiVersion, metadata, ...bookmark } };
 }

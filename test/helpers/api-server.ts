@@ -25,11 +25,13 @@ import {
 import { makeCertificate } from './api-certificate.ts';
 import { eventBytes, type Form, formOf, told, watchType } from './api-forms.ts';
 import {
+  asksForStream,
   bookmarkEvent,
   changeEvent,
   errorEvent,
-  isWatched,
+  initialEvents,
   listPage,
+  type Streaming,
   type ToldEvent,
   type Watched,
 } from './api-lists.ts';
@@ -51,6 +53,10 @@ export interface ApiServerOptions {
   readonly knowsDrop?: boolean;
   /** It has JSON alone when false. */
   readonly hasProtobuf?: boolean;
+  /** Streaming lists are refused, as by the recorded server, unless it is said. */
+  readonly streaming?: Streaming;
+  /** Paths, or their ends, that this server does not have: `servicecidrs`. */
+  readonly missing?: readonly string[];
 }
 
 /** One request that was made. */
@@ -106,6 +112,8 @@ export class ApiServer {
   readonly events: ApiObject[] = [];
   /** Namespaces that go away: nothing can be created in them. */
   readonly leaving = new Set<string>();
+  /** Ends of paths that it does not have. */
+  readonly missing: Set<string>;
   /** What is sent as protobuf is none. */
   garbleProtobuf = false;
   #failures: Failure[] = [];
@@ -126,6 +134,7 @@ export class ApiServer {
     this.#options = options;
     this.#server = server;
     this.#folder = folder;
+    this.missing = new Set(options.missing);
     server.on('connection', (socket: Socket) => {
       this.#sockets.add(socket);
       socket.on('close', () => this.#sockets.delete(socket));
@@ -306,9 +315,13 @@ export class ApiServer {
     const { token } = this.#options;
     if (token !== undefined && request.headers.authorization !== `Bearer ${token}`) sendStatus(response, 401);
     else if (request.method === 'POST' && url.pathname.endsWith('/events')) void this.#takeEvent(request, response);
-    else if (target === undefined) sendStatus(response, 404);
+    else if (target === undefined || this.#lacks(url.pathname)) sendStatus(response, 404);
     else if (request.method !== 'GET') void this.#write(target, request, response);
     else this.#serve(entry.kind, target, { url, response });
+  }
+
+  #lacks(path: string): boolean {
+    return [...this.missing].some((end) => path.endsWith(end));
   }
 
   async #write(target: Target, request: http.IncomingMessage, response: http.ServerResponse): Promise<void> {
@@ -401,6 +414,7 @@ export class ApiServer {
   #watch(target: Target, query: URLSearchParams, response: http.ServerResponse): void {
     const { collection, namespace } = target;
     const selected = selects(query);
+    const isStream = asksForStream(query);
     const version = Number(query.get('resourceVersion') ?? '');
     const form = this.#formOf(target, response);
     const watch: Watch = {
@@ -410,7 +424,7 @@ export class ApiServer {
       response,
       form,
       wantsBookmarks: query.get('allowWatchBookmarks') === 'true' || query.get('allowWatchBookmarks') === '1',
-      after: version,
+      after: isStream ? this.#store.version : version,
       isSilent: false,
     };
     response.writeHead(200, watchType(form));
@@ -421,20 +435,17 @@ export class ApiServer {
       response.end();
       return;
     }
-    if (version === 0)
-      for (const [, object] of this.#store.from(this.#store.version, collection.kind)) this.#greet(watch, object);
+    const hasEnd = isStream && this.#options.streaming === 'served';
+    if (version === 0) for (const event of initialEvents(this.#store, watch, hasEnd)) send(watch, event);
     else for (const change of this.#store.changesSince(version)) send(watch, changeEvent(watch, change));
     this.#keep(watch, Number(query.get('timeoutSeconds') ?? 0));
   }
 
   #watchProblem(query: URLSearchParams, version: number): StatusBody | undefined {
-    if (query.get('sendInitialEvents') === 'true') return statusBody(500, { message: NO_STREAMING });
+    const { streaming = 'refused' } = this.#options;
+    if (asksForStream(query) && streaming === 'refused') return statusBody(500, { message: NO_STREAMING });
     if (version === 0 || version >= this.#store.oldest) return undefined;
     return statusBody(410, { message: `too old resource version: ${version} (${this.#store.version})` });
-  }
-
-  #greet(watch: Watch, object: ApiObject): void {
-    if (isWatched(watch, object)) send(watch, { type: 'ADDED', object });
   }
 
   #keep(watch: Watch, seconds: number): void {

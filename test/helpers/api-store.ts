@@ -48,6 +48,8 @@ export function objectText(object: ToldObject): string {
 export interface Collection {
   readonly kind: string;
   readonly apiVersion: string;
+  /** A version in which older servers have it. */
+  readonly olderVersion?: string;
   /** Plural, as in paths. */
   readonly resource: string;
   readonly isNamespaced: boolean;
@@ -81,6 +83,7 @@ export const COLLECTIONS: readonly Collection[] = [
   {
     kind: 'ServiceCIDR',
     apiVersion: 'networking.k8s.io/v1',
+    olderVersion: 'networking.k8s.io/v1beta1',
     resource: 'servicecidrs',
     isNamespaced: false,
     bookmark: { spec: {}, status: {} },

@@ -10,12 +10,12 @@ import test, { describe, type TestContext } from 'node:test';
 import type { TLSSocket } from 'node:tls';
 import { apiClient } from '../../src/api/client.ts';
 import { KubeconfigUnusable, loadCredentials } from '../../src/api/credentials.ts';
-import type { SourceEvent, WatchStatus } from '../../src/model/events.ts';
+import type { SourceEvent, SourceKind, WatchStatus } from '../../src/model/events.ts';
 import { type KubernetesOptions, kubernetesSource } from '../../src/source/kubernetes.ts';
 import { makeCertificate } from '../helpers/api-certificate.ts';
 import { ApiServer, type ApiServerOptions } from '../helpers/api-server.ts';
 import { FakeClock } from '../helpers/fake-clock.ts';
-import { service, slice } from '../helpers/objects.ts';
+import { service, serviceCidr, slice } from '../helpers/objects.ts';
 import { until } from '../helpers/until.ts';
 
 interface Running {
@@ -23,6 +23,7 @@ interface Running {
   readonly log: { level: string; facts: Record<string, unknown>; text: string }[];
   readonly clock: FakeClock;
   readonly watches: () => readonly WatchStatus[];
+  readonly cannotFollow: (of: SourceKind) => boolean;
   readonly stop: () => Promise<void>;
 }
 
@@ -45,6 +46,7 @@ function run(t: TestContext, options: Partial<KubernetesOptions>): Running {
     nodeName: 'node-a',
     hasServiceCidrs: false,
     readsProtobuf: true,
+    streamsLists: false,
     userAgent: 'slicewire/test',
     clock,
     log: { info: note('info'), warn: note('warn') },
@@ -57,7 +59,14 @@ function run(t: TestContext, options: Partial<KubernetesOptions>): Running {
     return ended;
   };
   t.after(stop);
-  return { events, log, clock, watches: () => source.watches?.() ?? [], stop };
+  return {
+    events,
+    log,
+    clock,
+    watches: () => source.watches?.() ?? [],
+    cannotFollow: (of) => source.cannotFollow?.(of) ?? false,
+    stop,
+  };
 }
 
 async function running(t: TestContext, server: ApiServer, options: Partial<KubernetesOptions> = {}): Promise<Running> {
@@ -110,6 +119,79 @@ describe('ServiceCIDRs', () => {
       ['services', 'slices', 'nodes'],
       'they say nothing of health',
     );
+  });
+});
+
+describe('an API server without ServiceCIDRs of v1', () => {
+  const V1 = '/apis/networking.k8s.io/v1/servicecidrs';
+  const BETA = '/apis/networking.k8s.io/v1beta1/servicecidrs';
+  const HOUR = 3_600_000;
+
+  /** The paths by which ServiceCIDRs were asked for. */
+  const asked = (server: ApiServer) =>
+    server.requests({ resource: 'servicecidrs' }).map(({ path, query }) => (query.watch ? `watch ${path}` : path));
+
+  async function without(t: TestContext) {
+    const server = await start(t, { missing: ['servicecidrs'] });
+    fill(server);
+    const it = run(t, { kubeconfig: await server.kubeconfig(), hasServiceCidrs: true });
+    await until('it is known', () => it.log.length > 0 && it.clock.pending === 1);
+    return { server, ...it };
+  }
+
+  test('nor of v1beta1 (Kubernetes 1.30) is asked once for each, and once again an hour later; the log says it once', async (t) => {
+    const { server, log, clock, cannotFollow, watches } = await without(t);
+    await until('all others are followed', () => server.watches === 3);
+    assert.deepEqual(asked(server), [V1, BETA]);
+    assert.equal(cannotFollow('servicecidrs'), true);
+    for (let hour = 0; hour < 3; hour++) {
+      clock.advance(1.5 * HOUR);
+      await until('it is asked again', () => asked(server).length === 2 * (hour + 2) && clock.pending === 1);
+    }
+    assert.deepEqual(asked(server).slice(-2), [V1, BETA]);
+    assert.deepEqual(
+      log.map(({ level, text }) => [level, text]),
+      [
+        [
+          'info',
+          'the API server has no servicecidrs; rules stay as they are; asking again in an hour, and when slicewire starts',
+        ],
+      ],
+    );
+    assert.ok(watches().every(({ failure }) => failure === undefined));
+  });
+
+  test('that is upgraded is followed within the hour', async (t) => {
+    const { server, log, clock, events, cannotFollow } = await without(t);
+    server.missing.clear();
+    server.put(serviceCidr('10.96.0.0/12'));
+    clock.advance(1.5 * HOUR);
+    await until('it is followed', () => events.some(({ kind }) => kind === 'serviceCidr'));
+    assert.equal(cannotFollow('servicecidrs'), false);
+    assert.equal(log.at(-1)?.text, 'following servicecidrs again');
+  });
+
+  test('but of v1beta1 (1.31 and 1.32) is followed by that', async (t) => {
+    const server = await start(t, { missing: [V1] });
+    server.put(serviceCidr('10.96.0.0/12'));
+    const { events, log } = run(t, { kubeconfig: await server.kubeconfig(), hasServiceCidrs: true });
+    await until('four watches', () => server.watches === 4);
+    assert.deepEqual(asked(server), [V1, BETA, `watch ${BETA}`]);
+    assert.ok(events.some((event) => event.kind === 'serviceCidr' && event.cidrs?.[0] === '10.96.0.0/12'));
+    assert.deepEqual(log, []);
+  });
+
+  test('one that forbids them is asked again as after a failure, and the log says it once', async (t) => {
+    const server = await start(t);
+    server.failNext(1000, 403, {}, { resource: 'servicecidrs' });
+    const { log, clock } = run(t, { kubeconfig: await server.kubeconfig(), hasServiceCidrs: true });
+    await until('three tries', () => {
+      clock.finishWaits();
+      return asked(server).length >= 3;
+    });
+    assert.deepEqual([...new Set(asked(server))], [V1]);
+    assert.equal(log.filter(({ level }) => level === 'warn').length, 1);
+    assert.match(log[0]?.text ?? '', /^cannot follow servicecidrs since .*: 403 /);
   });
 });
 
@@ -463,6 +545,7 @@ describe('a kubeconfig', () => {
       nodeName: 'n',
       hasServiceCidrs: false,
       readsProtobuf: true,
+      streamsLists: false,
       userAgent: 'slicewire/test',
       clock: new FakeClock(),
       log,

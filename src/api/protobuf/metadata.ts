@@ -1,10 +1,16 @@
 /** ObjectMeta of k8s.io/apimachinery meta/v1, as far as it is used: `managedFields` and other labels are skipped. */
-import { HEADLESS_LABEL, PROXY_NAME_LABEL, SERVICE_NAME_LABEL, TRIGGER_ANNOTATION } from '../../model/labels.ts';
+import {
+  HEADLESS_LABEL,
+  INITIAL_EVENTS_END,
+  PROXY_NAME_LABEL,
+  SERVICE_NAME_LABEL,
+  TRIGGER_ANNOTATION,
+} from '../../model/labels.ts';
 import { addEntry, asKey, milliseconds, seconds, type WireReader } from './wire.ts';
 
 /** Labels and annotations that are read; all others are skipped. */
 const LABELS = [PROXY_NAME_LABEL, HEADLESS_LABEL, SERVICE_NAME_LABEL].map(asKey);
-const ANNOTATIONS = [TRIGGER_ANNOTATION].map(asKey);
+const ANNOTATIONS = [TRIGGER_ANNOTATION, INITIAL_EVENTS_END].map(asKey);
 
 export class ObjectMeta {
   name = '';

@@ -2,7 +2,7 @@
 import { STATUS_CODES } from 'node:http';
 import { NO_STREAMING, type StatusBody, statusBody, type Target, targetOf } from '../../helpers/api-answers.ts';
 import { type Form, formOf } from '../../helpers/api-forms.ts';
-import { listPage, type Watched } from '../../helpers/api-lists.ts';
+import { asksForStream, listPage, type Watched } from '../../helpers/api-lists.ts';
 import { listBytes, NotProtobuf, PROTOBUF_TYPE, statusBytes } from '../../helpers/api-protobuf.ts';
 import { SelectorInvalid, selects } from '../../helpers/api-selectors.ts';
 import { type ApiObject, type ApiStore, type Change, itemText } from '../../helpers/api-store.ts';
@@ -33,6 +33,8 @@ export interface WatchAnswer {
   readonly kind: 'watch';
   readonly watched: Watched;
   readonly wantsBookmarks: boolean;
+  /** It begins with a list, whose end is told. */
+  readonly isStream: boolean;
   /** Seconds; 0: without an end. */
   readonly timeout: number;
   /** A Status: the watch ends with it. */
@@ -78,6 +80,8 @@ export interface AnswerOptions {
   readonly missing: ReadonlySet<string>;
   /** Whether a watch from a version that is too old is refused by the status 410 rather than by an event. */
   readonly refusesOld: boolean;
+  /** Whether a list can be a stream (KEP-3157). */
+  readonly streamsLists: boolean;
 }
 
 /** Changes the store where the request writes. */
@@ -148,18 +152,20 @@ function watching(
   store: ApiStore,
   { collection, namespace }: Target,
   asked: Asked,
-  { refusesOld }: AnswerOptions,
+  { refusesOld, streamsLists }: AnswerOptions,
 ): Answer {
   const query = asked.url.searchParams;
-  const after = Number(query.get('resourceVersion') ?? 0);
+  const isStream = asksForStream(query);
+  const after = isStream ? store.version : Number(query.get('resourceVersion') ?? 0);
   const bookmarks = query.get('allowWatchBookmarks');
-  const streaming = query.get('sendInitialEvents') === 'true' ? statusBody(500, { message: NO_STREAMING }) : undefined;
+  const streaming = isStream && !streamsLists ? statusBody(500, { message: NO_STREAMING }) : undefined;
   const old = { message: `too old resource version: ${after} (${store.version})` };
   const isOld = after !== 0 && after < store.oldest;
   if (isOld && refusesOld) return statusAnswer(asked, 410, old);
   return {
     kind: 'watch',
     watched: { collection, namespace, selected: selects(query), after },
+    isStream,
     wantsBookmarks: bookmarks === 'true' || bookmarks === '1',
     timeout: Number(query.get('timeoutSeconds') ?? 0),
     form: formOf(asked.accept, collection.kind),

@@ -27,6 +27,8 @@ export interface SimApiOptions {
   readonly stride?: number;
   /** Kinds that this server does not have, such as ServiceCIDR before 1.33. */
   readonly missing?: readonly string[];
+  /** It can stream lists (KEP-3157), unless it is said that it cannot. */
+  readonly streamsLists?: boolean;
 }
 
 /** What every request meets while the server is out of order. */
@@ -44,6 +46,7 @@ export class SimApi {
   readonly #watches: Watches;
   readonly #latency: () => number;
   readonly #missing: ReadonlySet<string>;
+  readonly #streamsLists: boolean;
   readonly #onChange: NonNullable<SimApiOptions['onChange']>;
   #outage: Outage | undefined;
   #refusesOld = false;
@@ -55,7 +58,9 @@ export class SimApi {
   /** Events that were created, in order. */
   readonly events: ApiObject[] = [];
 
-  constructor({ time, latency = () => 0, stride = 1, missing = [], onChange = () => undefined }: SimApiOptions) {
+  constructor(options: SimApiOptions) {
+    const { time, latency = () => 0, stride = 1, missing = [], onChange = () => undefined } = options;
+    this.#streamsLists = options.streamsLists ?? true;
     this.#time = time;
     this.#stride = stride;
     this.#onChange = onChange;
@@ -204,6 +209,7 @@ export class SimApi {
       onEvent: (event) => this.events.push(event),
       missing: this.#missing,
       refusesOld: this.#refusesOld,
+      streamsLists: this.#streamsLists,
     });
     if (answer.kind === 'watch') return this.#watches.open(answer, what, caller);
     if (answer.change !== undefined) this.#tell(answer.change);

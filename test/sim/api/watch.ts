@@ -1,6 +1,6 @@
 /** One watch of the simulated API server: events in order, late or not at all, torn, and its end. */
 import { eventBytes, type Form } from '../../helpers/api-forms.ts';
-import { changeEvent, errorEvent, isWatched, type ToldEvent, type Watched } from '../../helpers/api-lists.ts';
+import { changeEvent, errorEvent, initialEvents, type ToldEvent, type Watched } from '../../helpers/api-lists.ts';
 import type { ApiStore } from '../../helpers/api-store.ts';
 import type { SimTime, TimerOwner } from '../engine/time.ts';
 import type { WatchAnswer } from './answers.ts';
@@ -43,13 +43,14 @@ export class SimWatch {
   /** Send what it begins with; it goes on until its time is up. */
   begin(store: ApiStore): void {
     const { answer } = this.#options;
-    const { problem, timeout, wantsBookmarks } = answer;
+    const { problem, timeout, wantsBookmarks, isStream } = answer;
     if (problem !== undefined) {
       this.say(errorEvent(problem));
       this.body.end();
       return;
     }
-    if (this.watched.after === 0) this.#greet(store);
+    if (isStream || this.watched.after === 0)
+      for (const event of initialEvents(store, this.watched, isStream)) this.say(event);
     else for (const change of store.changesSince(this.watched.after)) this.say(changeEvent(this.watched, change));
     if (wantsBookmarks) this.#bookmarkLater();
     if (timeout > 0) this.#after(timeout * 1000, () => this.body.end());
@@ -91,11 +92,6 @@ export class SimWatch {
   closed(): void {
     for (const cancel of this.#cancels) cancel();
     this.#cancels.clear();
-  }
-
-  #greet(store: ApiStore): void {
-    for (const [, object] of store.from(store.version, this.watched.collection.kind))
-      if (isWatched(this.watched, object)) this.say({ type: 'ADDED', object });
   }
 
   /** The next event arrives. */

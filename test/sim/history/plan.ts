@@ -21,6 +21,10 @@ export interface HistoryPlan {
   /** Variant of the iptables tools. */
   readonly variant: 'nft' | 'legacy';
   readonly readsProtobuf: boolean;
+  /** The agent asks for lists as streams (KEP-3157). */
+  readonly streamsLists: boolean;
+  /** The API server can do so. */
+  readonly canStream: boolean;
   readonly steps: readonly Step[];
   /** The share of calls at which a fault happens, until the last step; ignored where `faults` is given. */
   readonly faultRate: number;
@@ -59,6 +63,8 @@ export function planOf(seed: number, only: { readonly mode?: SimMode } = {}): Hi
     readsProtobuf: random.chance(0.5),
     steps,
     faultRate: random.pick([0, 0.002, 0.01, 0.03]),
+    streamsLists: random.chance(0.5),
+    canStream: random.chance(0.8),
   };
 }
 

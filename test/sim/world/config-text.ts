@@ -11,7 +11,10 @@ export const HEALTH_PORT = 10_256;
 export const METRICS_PORT = 10_249;
 
 /** A KubeProxyConfiguration, as JSON. */
-export function configText(settings: Settings, readsProtobuf: boolean): string {
+export function configText(
+  settings: Settings,
+  { readsProtobuf, streamsLists }: Pick<HistoryPlan, 'readsProtobuf' | 'streamsLists'>,
+): string {
   const periods = { syncPeriod: `${settings.syncPeriod}ms`, minSyncPeriod: `${settings.minSyncPeriod}ms` };
   const ofMode = settings.mode === 'nftables' ? 'nftables' : settings.mode;
   return JSON.stringify({
@@ -21,6 +24,7 @@ export function configText(settings: Settings, readsProtobuf: boolean): string {
     clusterCIDR: '10.244.0.0/16,fd00:244::/48',
     detectLocalMode: 'ClusterCIDR',
     clientConnection: { contentType: readsProtobuf ? 'application/vnd.kubernetes.protobuf' : 'application/json' },
+    featureGates: { WatchListClient: streamsLists },
     healthzBindAddress: `127.0.0.1:${HEALTH_PORT}`,
     metricsBindAddress: `127.0.0.1:${METRICS_PORT}`,
     nodePortAddresses: settings.nodePortAddresses,

@@ -66,6 +66,7 @@ export class SimWorld {
       time: this.time,
       latency: () => 1 + latency.below(4),
       stride: 1000,
+      streamsLists: options.plan.canStream,
       onChange: ({ kind, key, after }) => {
         if (after === undefined) this.versions.remove(kind, key);
         else this.versions.put(after);
@@ -156,11 +157,11 @@ export class SimWorld {
 
   #config() {
     const { plan } = this.#options;
-    return configOf(configText(this.#settings, plan.readsProtobuf), plan);
+    return configOf(configText(this.#settings, plan), plan);
   }
 
   #writeConfig(): void {
-    this.files.replace(CONFIG_FILE, configText(this.#settings, this.#options.plan.readsProtobuf));
+    this.files.replace(CONFIG_FILE, configText(this.#settings, this.#options.plan));
     this.versions.configure(this.#config());
   }
 
