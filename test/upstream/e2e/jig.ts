@@ -111,6 +111,29 @@ export class Jig {
     return all.filter(({ metadata }) => metadata.labels?.['kubernetes.io/service-name'] === service);
   }
 
+  /** Wait until an endpoint of it is said to terminate. */
+  async isTerminating(service: string): Promise<void> {
+    await until(`a terminating endpoint of ${service}`, async () =>
+      (await this.slices(service)).some(({ endpoints }) => endpoints.some(({ conditions }) => conditions?.terminating)),
+    );
+  }
+
+  /** What a cloud's load balancer does: it gets an address, whose packets come to nodes. */
+  async balance(service: Service, ip: string): Promise<Service> {
+    return await this.update(service, (changed) => {
+      changed.status = { loadBalancer: { ingress: [{ ip }] } };
+    });
+  }
+
+  /** Wait until the health check of a Service on a node answers with this status. */
+  async isHealthy({ spec }: Service, client: Client, node: string, status: number): Promise<void> {
+    const address = this.cluster.nodes.find(({ name }) => name === node)?.addresses.v4 ?? assert.fail(node);
+    await until(`status ${status} of the health check on ${node}`, async () => {
+      const answer = await client.ask({ address, port: spec.healthCheckNodePort ?? 0, path: 'healthz' });
+      return answer.outcome === 'reply' && answer.status === status;
+    });
+  }
+
   /** Remove what is in the namespace. */
   async clear(): Promise<void> {
     for (const service of await this.cluster.api.list('Service', this.namespace)) await this.remove(service);

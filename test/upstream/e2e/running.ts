@@ -16,12 +16,13 @@ export function testCluster(mode: Mode, isChosen: (title: string) => boolean = (
     });
     after(() => cluster?.stop());
 
-    const declare = (suites: Readonly<Record<string, Suite>>) => {
+    const declare = (suites: Readonly<Record<string, Suite>>, concurrency: number) => {
       for (const [subject, suite] of Object.entries(suites))
-        for (const [title, test] of Object.entries(suite))
-          if (isChosen(title)) it(`${subject} ${title}`, () => run(cluster, test));
+        describe(subject, { concurrency }, () => {
+          for (const [title, test] of Object.entries(suite)) if (isChosen(title)) it(title, () => run(cluster, test));
+        });
     };
-    describe('at the same time', { concurrency: AT_ONCE }, () => declare(SUITES));
-    describe('one after another', () => declare(DISRUPTIVE));
+    declare(SUITES, AT_ONCE);
+    declare(DISRUPTIVE, 1);
   });
 }
