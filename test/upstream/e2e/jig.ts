@@ -118,6 +118,14 @@ export class Jig {
     );
   }
 
+  /** End the Pods of a Service that terminate: all but these. */
+  async endTerminating(service: string, left: readonly Pod[]): Promise<void> {
+    for (const { metadata } of await this.cluster.api.list('Pod', this.namespace)) {
+      const isOf = metadata.labels?.app === service && !left.some(({ name }) => name === metadata.name);
+      if (isOf) await this.cluster.kubelet.end(this.cluster.kubelet.pod(`${this.namespace}/${metadata.name}`));
+    }
+  }
+
   /** What a cloud's load balancer does: it gets an address, whose packets come to nodes. */
   async balance(service: Service, ip: string): Promise<Service> {
     return await this.update(service, (changed) => {

@@ -91,6 +91,13 @@ export class Kubelet {
     return pod;
   }
 
+  /** `namespace/name`, which runs. */
+  pod(key: string): Pod {
+    const running = this.#running.get(key);
+    if (running === undefined) throw new Error(`no Pod ${key} runs`);
+    return running.pod;
+  }
+
   /** What its readiness probe says. */
   async setReady(pod: Pod, isReady: boolean): Promise<void> {
     await this.#api.update('Pod', pod.key, (object) => {

@@ -178,3 +178,63 @@ function failure(error: Error): Answer {
   const outcome = OUTCOMES[code];
   return outcome === undefined ? { outcome: 'error', text: code || error.message } : { outcome };
 }
+
+export interface Probe {
+  /** All answers so far. */
+  readonly answers: readonly string[];
+  /** Datagrams so far. */
+  readonly sent: number;
+  close(): void;
+}
+
+/** Milliseconds between two datagrams of a probe. */
+const PACE = 50;
+
+/** A client that asks again and again from one port, so that it keeps its flow. */
+export async function probeUdp(namespace: string, { address, port, path = 'hostname' }: Ask): Promise<Probe> {
+  const socket = socketFor(address);
+  const probe = { answers: [] as string[], sent: 0 };
+  socket.on('message', (message) => probe.answers.push(message.toString()));
+  // A refusal is one of the answers that may come.
+  socket.on('error', () => undefined);
+  const listening = once(socket, 'listening');
+  inNamespace(namespace, () => socket.bind({ port: 0, exclusive: true }));
+  await listening;
+  const timer = setInterval(() => {
+    probe.sent += 1;
+    socket.send(path, port, address, () => undefined);
+  }, PACE);
+  return Object.assign(probe, {
+    close() {
+      clearInterval(timer);
+      socket.close();
+    },
+  });
+}
+
+export interface TcpServer extends Serving {
+  /** Of connections. */
+  readonly errors: readonly Error[];
+}
+
+/** A server that sends back what it receives. `isOpenAfterEnd`: it leaves its side open when the client has closed its own. */
+export async function serveTcp(namespace: string, port: number, { isOpenAfterEnd = false } = {}): Promise<TcpServer> {
+  const errors: Error[] = [];
+  const sockets = new Set<Socket>();
+  const server = net.createServer({ allowHalfOpen: isOpenAfterEnd }, (socket) => {
+    sockets.add(socket);
+    socket.on('error', (error) => errors.push(error));
+    socket.on('data', (data) => socket.write(data));
+  });
+  inNamespace(namespace, () => server.listen(port));
+  await once(server, 'listening');
+  return {
+    errors,
+    async close() {
+      const closed = once(server, 'close');
+      server.close();
+      for (const socket of sockets) socket.destroy();
+      await closed;
+    },
+  };
+}
