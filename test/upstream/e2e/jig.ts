@@ -19,8 +19,9 @@ export type Test = (jig: Jig) => Promise<void>;
 /** Tests by the titles that Kubernetes gives them. */
 export type Suite = Readonly<Record<string, Test>>;
 
-/** Milliseconds for one request of many: until the rules are there, a packet may be lost. */
-const SHORT = 400;
+/** Milliseconds for one request of many: until the rules are there, a packet may be lost. The next ones wait longer: the machine may have more to do. */
+const SHORT = 300;
+const LONGER = 1.3;
 /** Milliseconds that the cluster has to follow: the machine may have more to do. */
 const PATIENCE = 60_000;
 /** Requests that go to the same Pod show affinity (AffinityConfirmCount upstream). */
@@ -216,8 +217,10 @@ const shown = ({ address, port, protocol = 'TCP' }: Target) => `${protocol} ${ad
 export async function replies(client: Client, target: Target, ...hosts: readonly string[]): Promise<void> {
   const seen = new Set<string>();
   let last: Answer | undefined;
+  let timeout = SHORT;
   const isDone = async () => {
-    last = await client.ask({ ...target, timeout: SHORT });
+    last = await client.ask({ ...target, timeout });
+    if (last.outcome === 'timeout') timeout *= LONGER;
     if (last.outcome === 'reply') seen.add(last.text);
     return hosts.length === 0 ? seen.size > 0 : hosts.every((host) => seen.has(host));
   };
@@ -241,8 +244,7 @@ export async function fails(client: Client, target: Target, outcome?: Answer['ou
 /** All of these requests are answered by this host, one after another. */
 export async function always(client: Client, target: Target, host: string, times = 5): Promise<void> {
   for (let n = 0; n < times; n++) {
-    const answer = await client.ask(target);
-    assert.deepEqual(answer.outcome === 'reply' ? answer.text : answer, host, shown(target));
+    assert.equal(await textOf(client, target), host, shown(target));
   }
 }
 
@@ -259,7 +261,7 @@ export async function never(client: Client, target: Target, times = 3): Promise<
 export async function affinity(client: Client, target: Target, holds: boolean): Promise<void> {
   const hosts: string[] = [];
   const isDone = async () => {
-    const answer = await client.ask({ ...target, timeout: SHORT });
+    const answer = await client.ask({ ...target, timeout: PATIENCE });
     if (answer.outcome === 'reply') hosts.push(answer.text);
     const last = hosts.slice(-CONFIRMATIONS);
     return last.length === CONFIRMATIONS && (new Set(last).size === 1) === holds;
@@ -269,8 +271,8 @@ export async function affinity(client: Client, target: Target, holds: boolean): 
   });
 }
 
-/** The text of an answer that must come. */
+/** The text of an answer that must come, however long it takes. */
 export async function textOf(client: Client, request: Ask): Promise<string> {
-  const answer = await client.ask(request);
+  const answer = await client.ask({ timeout: PATIENCE, ...request });
   return answer.outcome === 'reply' ? answer.text : assert.fail(`${shown(request)}: ${JSON.stringify(answer)}`);
 }
