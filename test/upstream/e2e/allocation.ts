@@ -95,7 +95,8 @@ export class Allocation {
       else if (spec.type === 'NodePort' || spec.allocateLoadBalancerNodePorts !== false)
         port.nodePort = had[index]?.protocol === port.protocol ? (had[index]?.nodePort ?? this.#port()) : this.#port();
     }
-    if (spec.type === 'LoadBalancer' && spec.externalTrafficPolicy === 'Local') spec.healthCheckNodePort ??= this.#port();
+    if (spec.type === 'LoadBalancer' && spec.externalTrafficPolicy === 'Local')
+      spec.healthCheckNodePort ??= this.#port();
     else delete spec.healthCheckNodePort;
   }
 
@@ -136,6 +137,8 @@ export class Allocation {
 const other = (family: IpFamily): IpFamily => (family === 'IPv4' ? 'IPv6' : 'IPv4');
 
 function keysOf({ spec }: Service): string[] {
-  const ports = (spec.ports ?? []).flatMap(({ nodePort, protocol }) => (nodePort === undefined ? [] : [`${protocol} ${nodePort}`]));
+  const ports = (spec.ports ?? []).flatMap(({ nodePort, protocol }) =>
+    nodePort === undefined ? [] : [`${protocol} ${nodePort}`],
+  );
   return spec.healthCheckNodePort === undefined ? ports : [...ports, `TCP ${spec.healthCheckNodePort}`];
 }

@@ -101,7 +101,14 @@ export class Cluster {
 
   async #startAgent(node: string): Promise<void> {
     const flags = ['--kubeconfig', this.#kubeconfig, '--hostname-override', node, '--mode', this.mode];
-    const more = ['--cluster-cidr', POD_RANGES, '--conntrack-max-per-core', '0', `--${this.mode}-min-sync-period`, '0s'];
+    const more = [
+      '--cluster-cidr',
+      POD_RANGES,
+      '--conntrack-max-per-core',
+      '0',
+      `--${this.mode}-min-sync-period`,
+      '0s',
+    ];
     const lab = {
       inside: (_: string, file: string, args: readonly string[]) => this.network.inside(node, file, args),
     };

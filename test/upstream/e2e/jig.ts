@@ -31,7 +31,7 @@ let namespaces = 0;
 
 /** Run a test in a namespace of its own, and remove what it made. */
 export async function run(cluster: Cluster, test: Test): Promise<void> {
-  const jig = new Jig(cluster, `e2e-${++namespaces}`);
+  const jig = new Jig(cluster, ++namespaces);
   try {
     await test(jig);
   } finally {
@@ -43,9 +43,14 @@ export class Jig {
   readonly cluster: Cluster;
   readonly namespace: string;
 
-  constructor(cluster: Cluster, namespace: string) {
+  /** An address outside the cluster that no other test has. */
+  readonly externalAddress: string;
+
+  /** `n`: another one for each test. */
+  constructor(cluster: Cluster, n: number) {
     this.cluster = cluster;
-    this.namespace = namespace;
+    this.namespace = `e2e-${n}`;
+    this.externalAddress = `203.0.113.${n}`;
   }
 
   /** Create a Service that selects the Pods with the label `app: NAME`, unless the spec says otherwise. One port, 80, by default. */
@@ -79,7 +84,12 @@ export class Jig {
   /** A Pod that sends requests. */
   client(node?: string, more: Partial<PodInput> = {}): Promise<Pod> {
     const name = more.name ?? `exec-${node ?? 'pod'}-${more.hostNetwork === true ? 'host' : 'net'}`;
-    return this.cluster.kubelet.run({ name, namespace: this.namespace, ...(node === undefined ? {} : { node }), ...more });
+    return this.cluster.kubelet.run({
+      name,
+      namespace: this.namespace,
+      ...(node === undefined ? {} : { node }),
+      ...more,
+    });
   }
 
   /** Wait until the slices of a Service have these Pods as endpoints that are ready, and no others. */
@@ -128,7 +138,7 @@ export class Jig {
   }
 
   /** What a cloud's load balancer does: it gets an address, whose packets come to nodes. */
-  async balance(service: Service, ip: string): Promise<Service> {
+  async balance(service: Service, ip = this.externalAddress): Promise<Service> {
     return await this.update(service, (changed) => {
       changed.status = { loadBalancer: { ingress: [{ ip }] } };
     });
@@ -158,7 +168,9 @@ export class Jig {
   targets({ spec: { clusterIPs = [], externalIPs = [], ports = [] } }: Service): Target[] {
     return ports.flatMap(({ port, nodePort, protocol }) => [
       ...[...clusterIPs, ...externalIPs].map((address) => at(address, port, protocol)),
-      ...(nodePort === undefined ? [] : this.nodeAddresses(clusterIPs).map((address) => at(address, nodePort, protocol))),
+      ...(nodePort === undefined
+        ? []
+        : this.nodeAddresses(clusterIPs).map((address) => at(address, nodePort, protocol))),
     ]);
   }
 
@@ -224,9 +236,11 @@ export async function replies(client: Client, target: Target, ...hosts: readonly
     if (last.outcome === 'reply') seen.add(last.text);
     return hosts.length === 0 ? seen.size > 0 : hosts.every((host) => seen.has(host));
   };
-  await until(`answers of ${hosts.join(', ') || 'anybody'} at ${shown(target)}`, isDone, PATIENCE).catch((error: Error) => {
-    throw new Error(`${error.message}; answered: ${[...seen].join(', ') || 'nobody'}; last: ${JSON.stringify(last)}`);
-  });
+  await until(`answers of ${hosts.join(', ') || 'anybody'} at ${shown(target)}`, isDone, PATIENCE).catch(
+    (error: Error) => {
+      throw new Error(`${error.message}; answered: ${[...seen].join(', ') || 'nobody'}; last: ${JSON.stringify(last)}`);
+    },
+  );
 }
 
 /** Wait until one request is not answered; with an outcome: until it ends so. */
@@ -241,8 +255,9 @@ export async function fails(client: Client, target: Target, outcome?: Answer['ou
   });
 }
 
-/** All of these requests are answered by this host, one after another. */
+/** As soon as the rules are there, all of these requests are answered by this host, one after another. */
 export async function always(client: Client, target: Target, host: string, times = 5): Promise<void> {
+  await replies(client, target, host);
   for (let n = 0; n < times; n++) {
     assert.equal(await textOf(client, target), host, shown(target));
   }
@@ -260,8 +275,10 @@ export async function never(client: Client, target: Target, times = 3): Promise<
 /** Wait until many requests after one another go to one host, or to several. */
 export async function affinity(client: Client, target: Target, holds: boolean): Promise<void> {
   const hosts: string[] = [];
+  let timeout = SHORT;
   const isDone = async () => {
-    const answer = await client.ask({ ...target, timeout: PATIENCE });
+    const answer = await client.ask({ ...target, timeout });
+    if (answer.outcome === 'timeout') timeout *= LONGER;
     if (answer.outcome === 'reply') hosts.push(answer.text);
     const last = hosts.slice(-CONFIRMATIONS);
     return last.length === CONFIRMATIONS && (new Set(last).size === 1) === holds;

@@ -143,7 +143,10 @@ export class Kubelet {
   }
 }
 
-function podObject({ name, namespace, labels, ports = [], isSidecar, hostNetwork }: PodInput, node: NetworkNode): ApiObject {
+function podObject(
+  { name, namespace, labels, ports = [], isSidecar, hostNetwork }: PodInput,
+  node: NetworkNode,
+): ApiObject {
   const serving = { name: 'agnhost', image: 'agnhost', ports };
   const containers = isSidecar ? [{ name: 'main', image: 'agnhost' }] : [serving];
   return {

@@ -178,10 +178,7 @@ export class Network {
       `link add ${UPLINK} type veth peer name ${slot.device} netns ${this.#namespaces.name(node.name)}`,
       `link set ${UPLINK} up`,
     ]);
-    await this.#ip(node.name, [
-      `link set ${slot.device} up`,
-      `address add ${GATEWAY}/64 dev ${slot.device} nodad`,
-    ]);
+    await this.#ip(node.name, [`link set ${slot.device} up`, `address add ${GATEWAY}/64 dev ${slot.device} nodad`]);
     return slot;
   }
 

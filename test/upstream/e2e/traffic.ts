@@ -45,7 +45,11 @@ function answerTo(question: string, { hostname, port }: Serve, peer: string): st
   const client = peer.replace(/^::ffff:/, '');
   if (question.startsWith('clientip')) return client;
   if (question.startsWith('serverport')) return String(port);
-  if (question.startsWith('echo')) return question.slice('echo'.length).replace(/^\?msg=/, '').trim();
+  if (question.startsWith('echo'))
+    return question
+      .slice('echo'.length)
+      .replace(/^\?msg=/, '')
+      .trim();
   return hostname;
 }
 

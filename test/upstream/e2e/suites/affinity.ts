@@ -18,8 +18,8 @@ async function begin(jig: Jig, type: Type, spec: ServiceSpec = {}) {
   await jig.endpoints(name, ...pods);
   const outside: Client = { ask: (request) => jig.cluster.askFromOutside(request) };
   const client = type === 'LoadBalancer' ? outside : await jig.client();
-  const address = '203.0.113.77';
-  if (type === 'LoadBalancer') await jig.balance(service, address);
+  const address = jig.externalAddress;
+  if (type === 'LoadBalancer') await jig.balance(service);
   const node = jig.cluster.nodes[0]?.addresses.v4 ?? '';
   const target: Target = type === 'ClusterIP' ? clusterAt(service) : nodePortAt(service, node);
   return { service, client, target: type === 'LoadBalancer' ? { ...clusterAt(service), address } : target };

@@ -25,7 +25,12 @@ async function serveHostnames(jig: Jig, name: string, count = 3, labels: Record<
 
 /** A change of type to one that is served. */
 async function fromExternalName(jig: Jig, type: 'ClusterIP' | 'NodePort'): Promise<void> {
-  const { selector: _, ...spec } = { selector: {}, type: 'ExternalName' as const, externalName: 'example.com', ports: [] };
+  const { selector: _, ...spec } = {
+    selector: {},
+    type: 'ExternalName' as const,
+    externalName: 'example.com',
+    ports: [],
+  };
   const external = await jig.service('externalname-service', spec);
   assert.equal(external.spec.clusterIP, undefined);
   const service = await jig.update(external, ({ spec: changed }) => {
@@ -124,7 +129,10 @@ export const basics: Suite = {
       const client = await jig.client(node);
       const { v4, v6 } = client.addresses;
       const [first = '', second = ''] = service.spec.clusterIPs ?? [];
-      for (const [address, own] of [[first, v4], [second, v6]] as const) {
+      for (const [address, own] of [
+        [first, v4],
+        [second, v6],
+      ] as const) {
         await replies(client, at(address, 8080));
         assert.equal(await textOf(client, { ...at(address, 8080), path: 'clientip' }), own);
       }
@@ -175,10 +183,10 @@ export const basics: Suite = {
     jig,
   ) => {
     const ports = [{ name: 'http', port: 80, targetPort: 9376 }];
-    const service = await jig.service('externalip-test', { ports, externalIPs: ['203.0.113.250'] });
+    const service = await jig.service('externalip-test', { ports, externalIPs: [jig.externalAddress] });
     await jig.servers('externalip-test', 2, { ports: [{ containerPort: 9376 }] });
     const client = await jig.client();
-    assert.ok(jig.targets(service).some(({ address }) => address === '203.0.113.250'));
+    assert.ok(jig.targets(service).some(({ address }) => address === jig.externalAddress));
     await jig.isReachable(service, client);
   },
 

@@ -14,7 +14,7 @@ const nodeAddress = (jig: Jig, n: number) => jig.cluster.nodes[n]?.addresses.v4 
 
 interface Cycle {
   readonly spec: ServiceSpec;
-  readonly target: (service: Service) => Target;
+  readonly target: (service: Service, jig: Jig) => Target;
   /** Of the client. */
   readonly from?: Partial<PodInput> | typeof OUTSIDE;
   /** The nodes of the first and the second server. */
@@ -27,12 +27,12 @@ interface Cycle {
  */
 async function preserves(jig: Jig, { spec, target, from = {}, servers = ['node-2', 'node-2'] }: Cycle): Promise<void> {
   const service = await jig.service('svc-udp', { ...UDP, ...spec });
-  if (spec.type === 'LoadBalancer') await jig.balance(service, LOAD_BALANCER);
+  if (spec.type === 'LoadBalancer') await jig.balance(service);
   const namespace =
     from === OUTSIDE
       ? jig.cluster.network.namespace(OUTSIDE)
       : (await jig.client('node-1', { name: 'pod-client', ...from })).networkNamespace;
-  const probe = await probeUdp(namespace, { ...target(service), path: 'hostname' });
+  const probe = await probeUdp(namespace, { ...target(service, jig), path: 'hostname' });
   try {
     await until('the client asks before there is a server', () => probe.sent > 2);
     const first = await jig.server('svc-udp', 'pod-server-1', { node: servers[0] });
@@ -47,12 +47,14 @@ async function preserves(jig: Jig, { spec, target, from = {}, servers = ['node-2
   }
 }
 
-const LOAD_BALANCER = '203.0.113.79';
-
 /** The boom-server of k8s#74839: a packet outside the window, which the client must not answer with a reset. */
 async function survivesInvalid(jig: Jig): Promise<void> {
   const service = await jig.service('boom-server', { ports: [{ port: 9000 }] });
-  const pod = await jig.server('boom-server', 'boom-server', { node: 'node-2', ports: [{ containerPort: 9000 }], serves: [] });
+  const pod = await jig.server('boom-server', 'boom-server', {
+    node: 'node-2',
+    ports: [{ containerPort: 9000 }],
+    serves: [],
+  });
   await jig.endpoints('boom-server', pod);
   const client = await jig.client('node-1');
   const server = await serveTcp(pod.networkNamespace, 9000);
@@ -66,8 +68,10 @@ async function survivesInvalid(jig: Jig): Promise<void> {
       assert.equal(answer.toString(), word);
     };
     await answered('before');
-    await injectOutOfWindow(pod.networkNamespace, { own: pod.addresses.v4, peer: client.addresses.v4, port: 9000 }, () =>
-      answered('now'),
+    await injectOutOfWindow(
+      pod.networkNamespace,
+      { own: pod.addresses.v4, peer: client.addresses.v4, port: 9000 },
+      () => answered('now'),
     );
     for (const word of ['after', 'and again']) await answered(word);
     assert.deepEqual([errors, server.errors], [[], []]);
@@ -82,9 +86,10 @@ async function connected(connect: () => ReturnType<typeof connectFrom>): Promise
   let found: ReturnType<typeof connectFrom> | undefined;
   await until('a connection', async () => {
     const socket = connect();
-    const isThere = await Promise.race([once(socket, 'connect').then(() => true), once(socket, 'close').then(() => false)]).catch(
-      () => false,
-    );
+    const isThere = await Promise.race([
+      once(socket, 'connect').then(() => true),
+      once(socket, 'close').then(() => false),
+    ]).catch(() => false);
     if (isThere) found = socket;
     return isThere;
   });
@@ -102,15 +107,19 @@ export const conntrack: Suite = {
     preserves(jig, { spec: { type: 'NodePort' }, target: (service) => nodePortAt(service, nodeAddress(jig, 1)) }),
 
   'should be able to preserve UDP traffic when server pod cycles for a ClusterIP service': (jig) =>
-    preserves(jig, { spec: {}, target: clusterAt }),
+    preserves(jig, { spec: {}, target: (service) => clusterAt(service) }),
 
   'should be able to preserve UDP traffic when server pod cycles for a ClusterIP service with InternalTrafficPolicy set to Local':
     (jig) =>
-      preserves(jig, { spec: { internalTrafficPolicy: 'Local' }, target: clusterAt, servers: ['node-1', 'node-1'] }),
+      preserves(jig, {
+        spec: { internalTrafficPolicy: 'Local' },
+        target: (service) => clusterAt(service),
+        servers: ['node-1', 'node-1'],
+      }),
 
   'should be able to preserve UDP traffic when server pod cycles for a ClusterIP service and client is hostNetwork': (
     jig,
-  ) => preserves(jig, { spec: {}, target: clusterAt, from: { hostNetwork: true } }),
+  ) => preserves(jig, { spec: {}, target: (service) => clusterAt(service), from: { hostNetwork: true } }),
 
   'should be able to preserve UDP traffic when initial unready endpoints get ready': async (jig) => {
     const service = await jig.service('svc-udp', UDP);
@@ -156,22 +165,27 @@ export const conntrack: Suite = {
 
 /** Of LoadBalancers: the packets of a load balancer come to the first node. */
 export const conntrackOfLoadBalancers: Suite = {
-  'should be able to preserve UDP traffic when server pod cycles for a LoadBalancer service on different nodes': (jig) =>
-    preserves(jig, { ...BALANCED, servers: ['node-1', 'node-2'] }),
+  'should be able to preserve UDP traffic when server pod cycles for a LoadBalancer service on different nodes': (
+    jig,
+  ) => preserves(jig, { ...BALANCED, servers: ['node-1', 'node-2'] }),
   'should be able to preserve UDP traffic when server pod cycles for a LoadBalancer service on the same nodes': (jig) =>
     preserves(jig, { ...BALANCED, servers: ['node-1', 'node-1'] }),
 };
 
 const BALANCED: Cycle = {
   spec: { type: 'LoadBalancer' },
-  target: () => at(LOAD_BALANCER, 80, 'UDP'),
+  target: (_, jig) => at(jig.externalAddress, 80, 'UDP'),
   from: OUTSIDE,
 };
 
 export const kubeProxy: Suite = {
   'should set TCP CLOSE_WAIT timeout': async (jig) => {
     const service = await jig.service('e2e-net', { type: 'NodePort', ports: [{ port: 11_302 }] });
-    const pod = await jig.server('e2e-net', 'e2e-net-server', { node: 'node-2', ports: [{ containerPort: 11_302 }], serves: [] });
+    const pod = await jig.server('e2e-net', 'e2e-net-server', {
+      node: 'node-2',
+      ports: [{ containerPort: 11_302 }],
+      serves: [],
+    });
     await jig.endpoints('e2e-net', pod);
     const client = await jig.client('node-1');
     const server = await serveTcp(pod.networkNamespace, 11_302, { isOpenAfterEnd: true });

@@ -1,7 +1,8 @@
 /** Tests that stop an agent or the API server, or delete rules, from test/e2e/network/service.go and networking.go of Kubernetes. */
 import assert from 'node:assert/strict';
 import { until } from '../../../helpers/until.ts';
-import type { Jig, Suite } from '../jig.ts';
+import { at, type Jig, type Suite, textOf } from '../jig.ts';
+import type { Ask } from '../traffic.ts';
 import { serveHostnames } from './basics.ts';
 
 const allUp = async (...services: readonly { isUp(): Promise<void> }[]) => {
@@ -11,7 +12,8 @@ const allUp = async (...services: readonly { isUp(): Promise<void> }[]) => {
 /** Delete all rules of the agent on a node, as somebody who cleans up too much. */
 async function deleteRules(jig: Jig, node: string): Promise<void> {
   if (jig.cluster.mode === 'nftables') {
-    for (const family of ['ip', 'ip6']) await jig.cluster.network.exec(node, 'nft', 'delete', 'table', family, 'slicewire');
+    for (const family of ['ip', 'ip6'])
+      await jig.cluster.network.exec(node, 'nft', 'delete', 'table', family, 'slicewire');
     return;
   }
   for (const tables of [['nat'], ['filter'], ['mangle']])
@@ -35,7 +37,9 @@ export const disruptive: Suite = {
     const { log } = jig.cluster.agent(node.name);
     const since = log.length;
     await jig.cluster.api.restart(() =>
-      until('the agent misses the API server', () => log.slice(since).some(({ msg }) => msg.startsWith('cannot follow'))),
+      until('the agent misses the API server', () =>
+        log.slice(since).some(({ msg }) => msg.startsWith('cannot follow')),
+      ),
     );
     await first.isUp();
     const second = await serveHostnames(jig, 'restart-apiserver-2');
@@ -45,6 +49,13 @@ export const disruptive: Suite = {
 };
 
 export const disruptiveOfNetworking: Suite = {
+  'should check kube-proxy urls': async (jig) => {
+    const onLoopback = { ask: (request: Ask) => jig.cluster.askFromNode('node-1', request) };
+    const health = JSON.parse(await textOf(onLoopback, { ...at('127.0.0.1', 10_256), path: 'healthz' }));
+    assert.ok('lastUpdated' in health, JSON.stringify(health));
+    assert.equal(await textOf(onLoopback, { ...at('127.0.0.1', 10_249), path: 'proxyMode' }), jig.cluster.mode);
+  },
+
   'should recreate its iptables rules if they are deleted': async (jig) => {
     const { isUp } = await serveHostnames(jig, 'iptables-flush-test');
     await isUp();

@@ -25,7 +25,10 @@ export const dualStack: Suite = {
   'should create pod, add ipv6 and ipv4 ip to pod ips': async (jig) => {
     const { addresses } = await jig.client();
     const [pod] = await jig.cluster.api.list('Pod', jig.namespace);
-    assert.deepEqual((pod as { status?: { podIPs?: object } }).status?.podIPs, [{ ip: addresses.v4 }, { ip: addresses.v6 }]);
+    assert.deepEqual((pod as { status?: { podIPs?: object } }).status?.podIPs, [
+      { ip: addresses.v4 },
+      { ip: addresses.v6 },
+    ]);
   },
 
   'should be able to reach pod on ipv4 and ipv6 ip': async (jig) => {
@@ -43,9 +46,15 @@ export const dualStack: Suite = {
   'should create service with ipv6 cluster ip': (jig) =>
     has(jig, ['IPv6'], 'SingleStack', { ipFamilies: ['IPv6'], ipFamilyPolicy: 'SingleStack' }),
   'should create service with ipv4,v6 cluster ip': (jig) =>
-    has(jig, ['IPv4', 'IPv6'], 'RequireDualStack', { ipFamilies: ['IPv4', 'IPv6'], ipFamilyPolicy: 'RequireDualStack' }),
+    has(jig, ['IPv4', 'IPv6'], 'RequireDualStack', {
+      ipFamilies: ['IPv4', 'IPv6'],
+      ipFamilyPolicy: 'RequireDualStack',
+    }),
   'should create service with ipv6,v4 cluster ip': (jig) =>
-    has(jig, ['IPv6', 'IPv4'], 'RequireDualStack', { ipFamilies: ['IPv6', 'IPv4'], ipFamilyPolicy: 'RequireDualStack' }),
+    has(jig, ['IPv6', 'IPv4'], 'RequireDualStack', {
+      ipFamilies: ['IPv6', 'IPv4'],
+      ipFamilyPolicy: 'RequireDualStack',
+    }),
 };
 
 export const noSnat: Suite = {

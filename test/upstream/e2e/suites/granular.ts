@@ -33,7 +33,10 @@ interface Options {
 }
 
 /** A server on each node behind a Service of node ports, a client Pod, and a node as a client. */
-async function begin(jig: Jig, { isSecond, hostNetwork = false, sessionAffinity, name = 'node-port-service' }: Options): Promise<Tested> {
+async function begin(
+  jig: Jig,
+  { isSecond, hostNetwork = false, sessionAffinity, name = 'node-port-service' }: Options,
+): Promise<Tested> {
   const service = await jig.service(name, {
     ...{ type: 'NodePort', ports: SERVICE_PORTS, ipFamilyPolicy: 'RequireDualStack', selector: { app: 'netserver' } },
     ...(sessionAffinity === undefined ? {} : { sessionAffinity }),
@@ -42,7 +45,12 @@ async function begin(jig: Jig, { isSecond, hostNetwork = false, sessionAffinity,
     name === 'node-port-service'
       ? await Promise.all(
           jig.cluster.nodes.map(({ name: node }) =>
-            jig.server('netserver', `netserver-${node}`, { node, ports: PORTS, hostNetwork, hostname: `netserver-${node}` }),
+            jig.server('netserver', `netserver-${node}`, {
+              node,
+              ports: PORTS,
+              hostNetwork,
+              hostname: `netserver-${node}`,
+            }),
           ),
         )
       : [];
@@ -61,10 +69,16 @@ async function begin(jig: Jig, { isSecond, hostNetwork = false, sessionAffinity,
 }
 
 /** Both ways to the Service lead to each Pod. */
-async function functions(jig: Jig, options: Options, from: 'client' | 'node' | 'endpoint', protocol: Protocol): Promise<void> {
+async function functions(
+  jig: Jig,
+  options: Options,
+  from: 'client' | 'node' | 'endpoint',
+  protocol: Protocol,
+): Promise<void> {
   const tested = await begin(jig, options);
   const client = from === 'endpoint' ? (tested.pods[0] ?? assert.fail()) : tested[from];
-  for (const target of [tested.clusterAt(protocol), tested.nodeAt(protocol)]) await replies(client, target, ...tested.names);
+  for (const target of [tested.clusterAt(protocol), tested.nodeAt(protocol)])
+    await replies(client, target, ...tested.names);
 }
 
 async function updatesEndpoints(jig: Jig, options: Options, protocol: Protocol): Promise<void> {
@@ -101,7 +115,10 @@ async function handlesLarge(client: Client, target: Target): Promise<void> {
   await replies(client, target);
   const { protocol = 'TCP' } = target;
   const text = TEXT[protocol];
-  assert.equal(await textOf(client, { ...target, path: protocol === 'TCP' ? `echo?msg=${text}` : `echo ${text}` }), text);
+  assert.equal(
+    await textOf(client, { ...target, path: protocol === 'TCP' ? `echo?msg=${text}` : `echo ${text}` }),
+    text,
+  );
 }
 
 async function hostNetwork(jig: Jig, options: Options): Promise<void> {

@@ -11,7 +11,8 @@ const outside = (jig: Jig): Client => ({ ask: (request) => jig.cluster.askFromOu
 const nodePortOf = ({ spec }: Service) => spec.ports?.[0]?.nodePort;
 
 /** From a cluster IP to a load balancer and back, with other ports on the way, and without Pods for a while. */
-async function changesTypeAndPorts(jig: Jig, protocol: Protocol, ip: string): Promise<void> {
+async function changesTypeAndPorts(jig: Jig, protocol: Protocol): Promise<void> {
+  const ip = jig.externalAddress;
   const name = 'mutability-test';
   let service = await jig.service(name, { ports: [{ port: 80, protocol }] });
   const pod = await jig.server(name, 'server-1');
@@ -29,7 +30,7 @@ async function changesTypeAndPorts(jig: Jig, protocol: Protocol, ip: string): Pr
   service = await jig.update(service, ({ spec }) => {
     spec.type = 'LoadBalancer';
   });
-  service = await jig.balance(service, ip);
+  service = await jig.balance(service);
   assert.equal(nodePortOf(service), nodePort);
   await isServed();
   service = await jig.update(service, ({ spec }) => {
@@ -55,11 +56,12 @@ async function changesTypeAndPorts(jig: Jig, protocol: Protocol, ip: string): Pr
 }
 
 /** A Pod on each node is replaced by another that is ready before it ends, while a client asks. */
-async function rollsWithoutDisruption(jig: Jig, externalTrafficPolicy: 'Cluster' | 'Local', ip: string): Promise<void> {
+async function rollsWithoutDisruption(jig: Jig, externalTrafficPolicy: 'Cluster' | 'Local'): Promise<void> {
+  const ip = jig.externalAddress;
   const name = 'test-lb-rolling-update';
   const service = await jig.service(name, { type: 'LoadBalancer', externalTrafficPolicy });
   let pods = await Promise.all(jig.cluster.nodes.map(({ name: node }) => jig.server(name, `old-${node}`, { node })));
-  await jig.balance(service, ip);
+  await jig.balance(service);
   await replies(outside(jig), at(ip, 80));
   let [isOn, requests] = [true, 0];
   const failures: string[] = [];
@@ -93,14 +95,14 @@ async function rollsWithoutDisruption(jig: Jig, externalTrafficPolicy: 'Cluster'
 const LOCAL: ServiceSpec = { type: 'LoadBalancer', externalTrafficPolicy: 'Local' };
 
 export const loadBalancers: Suite = {
-  'should be able to change the type and ports of a TCP service': (jig) => changesTypeAndPorts(jig, 'TCP', '203.0.113.80'),
-  'should be able to change the type and ports of a UDP service': (jig) => changesTypeAndPorts(jig, 'UDP', '203.0.113.81'),
+  'should be able to change the type and ports of a TCP service': (jig) => changesTypeAndPorts(jig, 'TCP'),
+  'should be able to change the type and ports of a UDP service': (jig) => changesTypeAndPorts(jig, 'UDP'),
 
   'should only allow access from service loadbalancer source ranges': async (jig) => {
     const service = await jig.service('lb-sourcerange', { type: 'LoadBalancer' });
     await jig.server('lb-sourcerange', 'server');
-    await jig.balance(service, '203.0.113.82');
-    const target = at('203.0.113.82', 80);
+    await jig.balance(service);
+    const target = at(jig.externalAddress, 80);
     const accepted = await jig.client('node-1', { name: 'execpod-accept' });
     const dropped = await jig.client('node-2', { name: 'execpod-drop' });
     const own = [accepted.addresses.v4, accepted.node.addresses.v4].map((address) => `${address}/32`);
@@ -124,29 +126,31 @@ export const loadBalancers: Suite = {
   'should be able to create LoadBalancer Service without NodePort and change it': async (jig) => {
     const service = await jig.service('reallocate-nodeport-test');
     const pod = await jig.server('reallocate-nodeport-test', 'server');
-    await jig.update(service, ({ spec }) => Object.assign(spec, { type: 'LoadBalancer', allocateLoadBalancerNodePorts: false }));
-    const without = await jig.balance(service, '203.0.113.83');
+    await jig.update(service, ({ spec }) =>
+      Object.assign(spec, { type: 'LoadBalancer', allocateLoadBalancerNodePorts: false }),
+    );
+    const without = await jig.balance(service);
     assert.equal(nodePortOf(without), undefined);
-    await replies(outside(jig), at('203.0.113.83', 80), pod.name);
+    await replies(outside(jig), at(jig.externalAddress, 80), pod.name);
     const having = await jig.update(service, ({ spec }) => {
       spec.allocateLoadBalancerNodePorts = true;
     });
     assert.ok(nodePortOf(having));
-    await replies(outside(jig), at('203.0.113.83', 80), pod.name);
+    await replies(outside(jig), at(jig.externalAddress, 80), pod.name);
     await jig.isReachable(having, await jig.client());
   },
 
   'should not have connectivity disruption during rolling update with externalTrafficPolicy=Cluster': (jig) =>
-    rollsWithoutDisruption(jig, 'Cluster', '203.0.113.84'),
+    rollsWithoutDisruption(jig, 'Cluster'),
   'should not have connectivity disruption during rolling update with externalTrafficPolicy=Local': (jig) =>
-    rollsWithoutDisruption(jig, 'Local', '203.0.113.85'),
+    rollsWithoutDisruption(jig, 'Local'),
 
   'should work for type=LoadBalancer': async (jig) => {
     const service = await jig.service('external-local-lb', LOCAL);
     const pod = await jig.server('external-local-lb', 'server', { node: 'node-1' });
-    await jig.balance(service, '203.0.113.86');
-    await replies(outside(jig), at('203.0.113.86', 80), pod.name);
-    const seen = await textOf(outside(jig), { ...at('203.0.113.86', 80), path: 'clientip' });
+    await jig.balance(service);
+    await replies(outside(jig), at(jig.externalAddress, 80), pod.name);
+    const seen = await textOf(outside(jig), { ...at(jig.externalAddress, 80), path: 'clientip' });
     assert.equal(seen, OUTSIDE_ADDRESSES.v4);
   },
 
@@ -172,10 +176,10 @@ export const loadBalancers: Suite = {
   'should work from pods': async (jig) => {
     const service = await jig.service('external-local-pods', LOCAL);
     const pod = await jig.server('external-local-pods', 'server', { node: 'node-1' });
-    await jig.balance(service, '203.0.113.87');
+    await jig.balance(service);
     const client = await jig.client('node-2');
-    await replies(client, at('203.0.113.87', 80), pod.name);
-    assert.equal(await textOf(client, { ...at('203.0.113.87', 80), path: 'clientip' }), client.addresses.v4);
+    await replies(client, at(jig.externalAddress, 80), pod.name);
+    assert.equal(await textOf(client, { ...at(jig.externalAddress, 80), path: 'clientip' }), client.addresses.v4);
   },
 
   ...affinityOfLoadBalancers,

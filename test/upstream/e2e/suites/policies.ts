@@ -1,7 +1,19 @@
 /** Traffic policies, endpoints that are not ready, and endpoints that terminate, from test/e2e/network/service.go of Kubernetes. */
 import assert from 'node:assert/strict';
 import type { ServiceSpec } from '../allocation.ts';
-import { always, at, type Client, clusterAt, fails, type Jig, never, nodePortAt, replies, type Suite, textOf } from '../jig.ts';
+import {
+  always,
+  at,
+  type Client,
+  clusterAt,
+  fails,
+  type Jig,
+  never,
+  nodePortAt,
+  replies,
+  type Suite,
+  textOf,
+} from '../jig.ts';
 import type { Pod, PodInput } from '../kubelet.ts';
 
 const LOCAL: ServiceSpec = { internalTrafficPolicy: 'Local' };
@@ -10,7 +22,11 @@ const addressOf = (jig: Jig, node: string) =>
   jig.cluster.nodes.find(({ name }) => name === node)?.addresses.v4 ?? assert.fail(node);
 
 /** Its Pod is on node-1: who is on node-1 is answered by it, who is on node-2 is not. */
-async function respectsLocal(jig: Jig, clientsShareHost: readonly boolean[], server: Partial<PodInput> = {}): Promise<void> {
+async function respectsLocal(
+  jig: Jig,
+  clientsShareHost: readonly boolean[],
+  server: Partial<PodInput> = {},
+): Promise<void> {
   const port = server.ports?.[0]?.containerPort ?? 80;
   const service = await jig.service('svc-itp', { ...LOCAL, ports: [{ port: 80, targetPort: port }] });
   const pod = await jig.server('svc-itp', 'echo-hostname-0', { node: 'node-1', ...server });
@@ -153,7 +169,8 @@ export const policies: Suite = {
     async (jig) => {
       const { service, pod, near, far } = await terminates(jig, { type: 'NodePort' });
       for (const client of [near, far])
-        for (const { addresses } of jig.cluster.nodes) await always(client, nodePortAt(service, addresses.v4), pod.name);
+        for (const { addresses } of jig.cluster.nodes)
+          await always(client, nodePortAt(service, addresses.v4), pod.name);
     },
 
   'should fallback to local terminating endpoints when there are no ready endpoints with externalTrafficPolicy=Local':

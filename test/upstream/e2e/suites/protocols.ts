@@ -35,7 +35,9 @@ export const protocols: Suite = {
     await fails(client, at(clusterIP, 80, 'TCP'));
   },
 
-  'should serve endpoints on same port and different protocol for internal traffic on Type LoadBalancer': async (jig) => {
+  'should serve endpoints on same port and different protocol for internal traffic on Type LoadBalancer': async (
+    jig,
+  ) => {
     const ports = [
       { name: 'portname1', port: 80, targetPort: 'svc1', protocol: 'TCP' as const },
       { name: 'portname2', port: 80, targetPort: 'svc2', protocol: 'UDP' as const },
