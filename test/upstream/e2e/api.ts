@@ -15,8 +15,8 @@ export interface ClusterApi {
   /** Nothing happens when there is no such object. */
   remove(kind: string, key: string): Promise<void>;
   list(kind: string, namespace: string): Promise<ApiObject[]>;
-  /** It goes away for a while, then comes back with the same objects. */
-  restart(meanwhile: () => Promise<void>): Promise<void>;
+  /** Begin to delete a Pod with a grace period: the object stays. */
+  terminate(key: string): Promise<void>;
   stop(): Promise<void>;
 }
 
@@ -66,11 +66,9 @@ export class TestApi implements ClusterApi {
     return Promise.resolve(this.#server.objects(kind).filter(({ metadata }) => metadata.namespace === namespace));
   }
 
-  async restart(meanwhile: () => Promise<void>): Promise<void> {
-    this.#server.failNext(Number.POSITIVE_INFINITY, 0);
-    this.#server.cutConnections();
-    await meanwhile();
-    this.#server.recover();
+  async terminate(key: string): Promise<void> {
+    const deletion = { deletionTimestamp: '2026-11-21T00:01:40Z', deletionGracePeriodSeconds: 100 };
+    await this.update('Pod', key, ({ metadata }) => void Object.assign(metadata, deletion));
   }
 
   stop(): Promise<void> {

@@ -10,6 +10,7 @@ import { TcpRelay } from '../../helpers/tcp-relay.ts';
 import { type ClusterApi, TestApi } from './api.ts';
 import { Kubelet } from './kubelet.ts';
 import { Network, type NetworkNode, OUTSIDE, POD_RANGES } from './network.ts';
+import { RealApi } from './real-api.ts';
 import { type Answer, type Ask, ask } from './traffic.ts';
 
 const MAIN = fileURLToPath(new URL('../../../src/main.ts', import.meta.url));
@@ -28,8 +29,11 @@ export class Cluster {
   readonly #agents = new Map<string, AgentProcess>();
   #controller: Child | undefined;
 
+  /** KUBE_APISERVER and ETCD: paths of programs that are the API server instead of the one for tests. */
   static async start(mode: Mode, nodes = 3): Promise<Cluster> {
-    const api = await TestApi.start();
+    const { KUBE_APISERVER: kubeApiserver, ETCD: etcd } = process.env;
+    const isReal = kubeApiserver !== undefined && etcd !== undefined;
+    const api = isReal ? await RealApi.start({ kubeApiserver, etcd }) : await TestApi.start();
     const network = await Network.build(nodes).catch(async (error: unknown) => {
       await api.stop();
       throw error;
@@ -78,6 +82,13 @@ export class Cluster {
     await this.#startAgent(node);
   }
 
+  /** Agents and controller cannot reach the API server meanwhile. */
+  async withoutApi(meanwhile: () => Promise<void>): Promise<void> {
+    for (const relay of this.#relays.splice(0)) await relay.stop();
+    await meanwhile();
+    await this.#openRelays();
+  }
+
   /** Stop everything, and remove the namespaces. Says what agents or controller logged as errors. */
   async stop(): Promise<void> {
     await Promise.all([this.#controller?.stop(), ...[...this.#agents.values()].map((agent) => agent.stop())]);
@@ -88,15 +99,18 @@ export class Cluster {
   }
 
   async #start(): Promise<void> {
-    for (const node of this.nodes) {
-      await this.api.create(nodeObject(node));
-      this.#relays.push(await TcpRelay.from(this.network.namespace(node.name), this.api.port));
-    }
+    for (const node of this.nodes) await this.api.create(nodeObject(node));
+    await this.#openRelays();
     const args = [MAIN, 'controller', '--kubeconfig', this.#kubeconfig, '--leader-elect=false'];
     const inside = this.network.inside('node-1', process.execPath, args);
     const onErrorLine = (line: string) => void this.controllerLog.push(line);
     this.#controller = startChild({ ...inside, onErrorLine });
     await Promise.all(this.nodes.map(({ name }) => this.#startAgent(name)));
+  }
+
+  async #openRelays(): Promise<void> {
+    for (const { name } of this.nodes)
+      this.#relays.push(await TcpRelay.from(this.network.namespace(name), this.api.port));
   }
 
   async #startAgent(node: string): Promise<void> {

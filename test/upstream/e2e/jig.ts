@@ -119,7 +119,9 @@ export class Jig {
 
   async slices(service: string): Promise<EndpointSlice[]> {
     const all = (await this.cluster.api.list('EndpointSlice', this.namespace)) as unknown as EndpointSlice[];
-    return all.filter(({ metadata }) => metadata.labels?.['kubernetes.io/service-name'] === service);
+    const own = all.filter(({ metadata }) => metadata.labels?.['kubernetes.io/service-name'] === service);
+    // A kube-apiserver tells empty lists as null.
+    return own.map((slice) => ({ ...slice, endpoints: slice.endpoints ?? [], ports: slice.ports ?? [] }));
   }
 
   /** Wait until an endpoint of it is said to terminate. */

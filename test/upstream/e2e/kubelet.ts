@@ -107,10 +107,8 @@ export class Kubelet {
 
   /** A deletion with a grace period: it goes on serving until `end`, ready or not. */
   async terminate(pod: Pod, { isReady = true } = {}): Promise<void> {
-    await this.#api.update('Pod', pod.key, (object) => {
-      Object.assign(object.metadata, { deletionTimestamp: '2026-11-21T00:01:40Z', deletionGracePeriodSeconds: 100 });
-      object.status = statusOf(pod, isReady);
-    });
+    await this.#api.terminate(pod.key);
+    await this.setReady(pod, isReady);
   }
 
   /** It serves no more, and is gone. */

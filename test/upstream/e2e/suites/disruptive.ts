@@ -36,7 +36,7 @@ export const disruptive: Suite = {
     const [node = assert.fail()] = jig.cluster.nodes;
     const { log } = jig.cluster.agent(node.name);
     const since = log.length;
-    await jig.cluster.api.restart(() =>
+    await jig.cluster.withoutApi(() =>
       until('the agent misses the API server', () =>
         log.slice(since).some(({ msg }) => msg.startsWith('cannot follow')),
       ),
