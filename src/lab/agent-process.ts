@@ -19,7 +19,7 @@ export class AgentProcess {
   readonly #waiting = new Set<() => void>();
 
   /** `slicewire ARGS` in the namespace of the node: this program, or the given executable. */
-  constructor(lab: Lab, args: readonly string[], executable?: string) {
+  constructor(lab: Pick<Lab, 'inside'>, args: readonly string[], executable?: string) {
     const self = executable === undefined ? selfCommand(...args) : { file: executable, args };
     const { file, args: rest } = lab.inside('node', self.file, self.args);
     this.#child = startChild({ file, args: rest, onErrorLine: (line) => this.#logged(line) });

@@ -1,6 +1,6 @@
-/** Netlink sockets of another network namespace: a socket belongs to the namespace of its thread at its creation. */
+/** Sockets of another network namespace: a socket belongs to the namespace of its thread at its creation. */
 import { closeSync, openSync } from 'node:fs';
-import { type Listener, openTransport, type Transport } from '../../native/netlink-socket.ts';
+import { type Listener, openTransport } from '../../native/netlink-socket.ts';
 
 /** linux/sched.h */
 const CLONE_NEWNET = 0x40000000;
@@ -12,20 +12,21 @@ const { functions: libc } = dlopen('libc.so.6', {
 
 /** Opens sockets in the namespace of this name (`ip netns`). The thread returns to its own namespace at once. */
 export function transportsIn(namespace: string): typeof openTransport {
-  return (protocol, longest) => openedIn(namespace, () => openTransport(protocol, longest));
+  return (protocol, longest) => inNamespace(namespace, () => openTransport(protocol, longest));
 }
 
 /** Opens a socket for a multicast group in a namespace. */
 export function listenersIn(namespace: string, open: () => Listener): () => Listener {
-  return () => openedIn(namespace, open);
+  return () => inNamespace(namespace, open);
 }
 
-function openedIn<T extends Transport>(namespace: string, open: () => T): T {
+/** Does something at once, such as opening a socket, in the namespace of this name. What it leaves for later happens outside. */
+export function inNamespace<T>(namespace: string, act: () => T): T {
   const home = openSync('/proc/thread-self/ns/net', 'r');
   const there = openSync(`/run/netns/${namespace}`, 'r');
   try {
     enter(there);
-    return open();
+    return act();
   } finally {
     enter(home);
     closeSync(there);

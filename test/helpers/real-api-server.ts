@@ -48,6 +48,10 @@ export class RealApiServer {
     this.#port = port;
   }
 
+  get port(): number {
+    return this.#port;
+  }
+
   get client(): KubeClient {
     if (this.#client === undefined) throw new Error('kube-apiserver is not ready');
     return this.#client;

@@ -1,6 +1,7 @@
 /** Passes TCP connections on to a port of the loopback, until it is frozen: then they stay open and nothing goes through, as when a cable is cut. */
 import { once } from 'node:events';
 import net, { type AddressInfo } from 'node:net';
+import { inNamespace } from './namespace-sockets.ts';
 
 export class TcpRelay {
   readonly #server: net.Server;
@@ -21,6 +22,16 @@ export class TcpRelay {
   static async to(target: number): Promise<TcpRelay> {
     const relay = new TcpRelay(target);
     await once(relay.#server.listen(0, '127.0.0.1'), 'listening');
+    return relay;
+  }
+
+  /** Takes the connections to the same port in a network namespace. */
+  static async from(namespace: string, target: number): Promise<TcpRelay> {
+    const relay = new TcpRelay(target);
+    await once(
+      inNamespace(namespace, () => relay.#server.listen(target)),
+      'listening',
+    );
     return relay;
   }
 
