@@ -1,6 +1,6 @@
 /** Netlink sockets of another network namespace: a socket belongs to the namespace of its thread at its creation. */
 import { closeSync, openSync } from 'node:fs';
-import { type Listener, openTransport, type Transport } from '../../native/netlink-socket.ts';
+import { type Listener, openTransport } from '../../native/netlink-socket.ts';
 
 /** linux/sched.h */
 const CLONE_NEWNET = 0x40000000;
@@ -20,7 +20,8 @@ export function listenersIn(namespace: string, open: () => Listener): () => List
   return () => openedIn(namespace, open);
 }
 
-function openedIn<T extends Transport>(namespace: string, open: () => T): T {
+/** Opens any socket in a namespace. */
+export function openedIn<T>(namespace: string, open: () => T): T {
   const home = openSync('/proc/thread-self/ns/net', 'r');
   const there = openSync(`/run/netns/${namespace}`, 'r');
   try {
