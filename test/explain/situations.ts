@@ -160,6 +160,12 @@ export const SITUATIONS: readonly Situation[] = [
       ['node', '198.51.100.20:80'],
     ],
   },
+  {
+    name: 'a cluster IP on a device of the node',
+    options: { otherAddresses: ['10.96.0.10' as Address] },
+    objects: shop({ endpoints: [here(11)] }),
+    questions: [[POD, 'svc/shop/web']],
+  },
 ];
 
 /** The answers in a mode, one after another. */
