@@ -29,7 +29,7 @@ const SEEN: Readonly<Record<string, NodeName>> = {
 };
 
 /** Milliseconds: the machine may be emulated. */
-const PATIENCE = 60_000;
+const PATIENCE = 300_000;
 const CIDRS = Object.values(LAB.clusterCidr).join(',');
 
 /** `web` of policy Cluster, `local` of policy Local, and `proxied` of ipMode Proxy, all before pod-1 of the node called `node`. */

@@ -4,7 +4,7 @@
  */
 import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
-import { FAMILIES } from '../../src/model/address.ts';
+import { LAB } from '../../src/lab/lab.ts';
 import { cluster } from '../conformance/cluster.ts';
 import { clusterDns, DNS_POD_PORT, kubeDns, kubeDnsUpstream, LOCAL_DNS } from '../helpers/cluster-dns.ts';
 import { NodeCache } from '../helpers/node-cache.ts';
@@ -12,72 +12,114 @@ import { TwoNodes, VIPS } from '../helpers/two-nodes.ts';
 import { NODE_PORT } from '../helpers/web.ts';
 
 const MODE = ['--mode=ipvs', '--nodeport-addresses', 'primary', '--allow-node-address-ports'];
-const NODES = ['node', 'other'] as const;
+const STRICT = '--ipvs-strict-arp';
 const PROTOCOLS = ['UDP', 'TCP'] as const;
 /** Milliseconds: the machine may be emulated. */
-const PATIENCE = 30_000;
+const PATIENCE = 120_000;
 
 describe('neighbours of IPVS mode', () => {
   let two: TwoNodes;
+  const w = cluster('IPv4');
 
   before(async () => {
     two = await TwoNodes.create({ isBundled: true });
     await two.nodes.node.write('dns', ...clusterDns());
     for (const protocol of PROTOCOLS) await two.lab.serve('pod-1', protocol, DNS_POD_PORT);
+    await two.start('node', ...MODE, STRICT);
+    await two.start('other', ...MODE);
   });
   after(() => two.remove());
 
-  it('x', async () => {
-    const t0 = Date.now();
-    const say = (...w: unknown[]) => console.log(((Date.now() - t0) / 1000).toFixed(1), ...w);
-    for (const at of NODES) await two.start(at, ...MODE);
-    say('started');
+  it('without strict ARP a node answers for every address of a Service, with --ipvs-strict-arp for none', async () => {
     const { v4 } = VIPS.web;
-    two.ports.node.take(v4);
-    say('no strict', await two.whoHas(v4));
-    say('through', await two.through(v4));
-    for (const at of NODES) await two.nodes[at].stop();
-    for (const at of NODES) await two.start(at, ...MODE, '--ipvs-strict-arp');
-    say('restarted');
-    say('strict', await two.whoHas(v4));
-    say('through', await two.through(v4));
-    two.ports.node.leave(v4);
-    two.ports.other.take(v4);
-    say('strict', await two.whoHas(v4));
-    say('through', await two.through(v4));
-    two.ports.other.leave(v4);
-    await two.bind('node', v4);
-    say('bound', await two.whoHas(v4), await two.through(v4), await two.through(v4, NODE_PORT));
-    say(await two.lab.exec('node', 'ip', '-br', 'address'));
-    await two.unbind('node', v4);
-    await two.bind('other', v4);
-    say('bound', await two.whoHas(v4), await two.through(v4), await two.through(v4, NODE_PORT));
-    say(await two.lab.exec('node', 'ip', '-br', 'address'));
-    await two.unbind('other', v4);
-    const ask = async (from: string, address: string, protocol: 'UDP' | 'TCP') => {
-      const a = await two.lab.ask(from, { address, port: 53, protocol, timeout: PATIENCE });
-      return a.outcome === 'reply' ? `${a.by} ${a.seen}` : a.outcome;
-    };
-    for (const both of [false, true]) {
-      const caches: NodeCache[] = [];
-      for (const w of FAMILIES.map(cluster)) {
-        const cache = new NodeCache(two.lab, {
-          addresses: both ? [LOCAL_DNS[w.family], kubeDns(w)] : [LOCAL_DNS[w.family]],
-          upstream: kubeDnsUpstream(w),
-          variant: 'nft',
-          device: `nodelocal${w.family}`,
-        });
-        await cache.start();
-        caches.push(cache);
-        for (const address of [LOCAL_DNS[w.family], kubeDns(w)])
-          for (const p of PROTOCOLS)
-            for (const from of ['pod-2', 'node']) {
-              say(both, from, address, p, await ask(from, address, p));
-            }
-      }
-      say(await two.lab.exec('node', 'conntrack', '-L'));
-      for (const c of caches) await c.stop();
+    const { node, other } = two.ports;
+    node.take(v4);
+    assert.deepEqual(
+      await two.whoHas(v4),
+      ['node', 'other'].sort(),
+      'the kernel of the one without strict ARP answers, too',
+    );
+    node.leave(v4);
+    other.take(v4);
+    assert.deepEqual(
+      await two.whoHas(v4),
+      ['other'],
+      'the kernel of the other has the address on kube-ipvs0, and is silent',
+    );
+    other.leave(v4);
+    await two.nodes.other.stop();
+    await two.start('other', ...MODE, STRICT);
+  });
+
+  it('an address that a speaker answers for moves with its gratuitous ARP, under both policies', async () => {
+    const { web, local } = VIPS;
+    two.ports.node.take(web.v4);
+    assert.deepEqual(await two.whoHas(web.v4), ['node']);
+    assert.equal(await two.through(web.v4), 'node');
+    two.ports.node.leave(web.v4);
+    two.ports.other.take(web.v4);
+    assert.equal(await two.through(web.v4), 'other');
+    two.ports.other.leave(web.v4);
+    two.ports.node.take(local.v4);
+    assert.equal(await two.through(local.v4), `pod-1 ${LAB.client.v4}`, 'with the address of the client');
+    two.ports.node.leave(local.v4);
+    two.ports.other.take(local.v4);
+    assert.equal(
+      (await two.lab.ask('client', { address: local.v4, port: 80 })).outcome,
+      'timeout',
+      'no endpoint there',
+    );
+    two.ports.other.leave(local.v4);
+  });
+
+  it("an address on a node's own device moves with it, and takes no node port where the primary one does", async () => {
+    const { v4 } = VIPS.web;
+    for (const at of ['node', 'other'] as const) {
+      await two.bind(at, v4);
+      assert.deepEqual(await two.whoHas(v4), [at]);
+      assert.equal(await two.through(v4), at);
+      assert.equal(await two.through(v4, NODE_PORT), 'refused');
+      await two.unbind(at, v4);
     }
-    say(await two.lab.exec('node', 'ip', '-br', 'address'));
+    const device = await two.lab.exec('node', 'ip', 'address', 'show', 'kube-ipvs0');
+    assert.match(device, /inet 192\.168\.77\.200\/32/, 'the address stays on the device of IPVS mode');
+  });
+
+  describe('NodeLocal DNSCache', () => {
+    let cache: NodeCache | undefined;
+
+    /** Who answers a pod and the node, over UDP and TCP: `cache pod-1` is the cache, which asked pod-1. */
+    async function answers(address: string): Promise<string[]> {
+      const all: string[] = [];
+      for (const protocol of PROTOCOLS) {
+        for (const from of ['pod-2', 'node']) {
+          const said = await two.lab.ask(from, { address, port: 53, protocol, timeout: PATIENCE });
+          if (said.outcome !== 'reply') all.push(said.outcome);
+          else all.push(said.by === 'cache' ? `cache ${said.seen}` : said.by);
+        }
+      }
+      return all;
+    }
+    const four = (text: string) => [text, text, text, text];
+
+    async function start(...addresses: string[]): Promise<void> {
+      cache = new NodeCache(two.lab, { addresses, upstream: kubeDnsUpstream(w), variant: 'nft' });
+      await cache.start();
+    }
+
+    it('answers at its own address, untracked, and the proxy at the cluster IP', async () => {
+      await start(LOCAL_DNS.IPv4);
+      assert.deepEqual(await answers(LOCAL_DNS.IPv4), four('cache pod-1'));
+      assert.equal((await two.lab.exec('node', 'conntrack', '-L', '-d', LOCAL_DNS.IPv4)).trim(), '');
+      assert.deepEqual(await answers(kubeDns(w)), four('pod-1'));
+      await cache?.stop();
+    });
+
+    it('does not get the packets to the cluster IP, though its device may have the address', async () => {
+      await start(LOCAL_DNS.IPv4, kubeDns(w));
+      assert.deepEqual(await answers(LOCAL_DNS.IPv4), four('cache pod-1'));
+      assert.deepEqual(await answers(kubeDns(w)), four('pod-1'));
+      await cache?.stop();
+    });
   });
 });
