@@ -29,7 +29,16 @@ export interface NotesInput {
 export async function notesOf(input: NotesInput): Promise<string[]> {
   const { unknown, subject } = input;
   const near = subject === undefined ? await nearMisses(input) : rivals(input, subject);
-  return [...near, ...senderNotes(input), ...unknown, LIMIT];
+  return [...near, ...senderNotes(input), ...ownAddressNotes(input), ...unknown, LIMIT];
+}
+
+/** As NodeLocal DNSCache does with the cluster IP of kube-dns (docs/neighbours.md). IPVS takes the packets, tracked or not. */
+function ownAddressNotes({ question: { to }, subject, family, facts }: NotesInput): string[] {
+  if (facts.by.mode === 'ipvs' || subject?.frontend.role !== 'cluster-ip') return [];
+  if (!family.localAddresses.has(to.address)) return [];
+  return [
+    `${to.address} is an address of an interface of this node, too: where rules of another program keep its packets from connection tracking (NOTRACK), as those of NodeLocal DNSCache do, a program of this node answers and not the proxy.`,
+  ];
 }
 
 /** Another Service asked for the same address and port, and did not get it. */

@@ -18,10 +18,10 @@ export class AgentProcess {
   readonly #child: Child;
   readonly #waiting = new Set<() => void>();
 
-  /** `slicewire ARGS` in the namespace of the node: this program, or the given executable. */
-  constructor(lab: Pick<Lab, 'inside'>, args: readonly string[], executable?: string) {
+  /** `slicewire ARGS` in the namespace of the node, or in that of another host: this program, or the given executable. */
+  constructor(lab: Pick<Lab, 'inside'>, args: readonly string[], executable?: string, at = 'node') {
     const self = executable === undefined ? selfCommand(...args) : { file: executable, args };
-    const { file, args: rest } = lab.inside('node', self.file, self.args);
+    const { file, args: rest } = lab.inside(at, self.file, self.args);
     this.#child = startChild({ file, args: rest, onErrorLine: (line) => this.#logged(line) });
     void this.#child.ended.then(() => this.#wake());
   }

@@ -206,6 +206,12 @@ export const SITUATIONS: readonly Situation[] = [
     objects: shop({ spec: atNodePort(30_080), endpoints: [here(11)] }),
     questions: [['node', '127.0.0.1:30080']],
   },
+  {
+    name: 'a cluster IP on a device of the node',
+    options: { otherAddresses: ['10.96.0.10' as Address] },
+    objects: shop({ endpoints: [here(11)] }),
+    questions: [[POD, 'svc/shop/web']],
+  },
 ];
 
 /** The answers in a mode, one after another. */

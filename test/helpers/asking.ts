@@ -18,6 +18,8 @@ export interface NodeOptions {
   readonly localDetector?: LocalDetector;
   readonly masqueradeAll?: boolean;
   readonly nodePortAddresses?: readonly Address[];
+  /** Of devices of other programs, beside the node's two of each family. */
+  readonly otherAddresses?: readonly Address[];
   readonly refuse?: (line: string) => boolean;
 }
 
@@ -66,7 +68,7 @@ export function askedNode(mode: ModeName, options: NodeOptions = {}): AskedNode 
     family,
     stands: stands(family),
     desired: viewOf(rig.mode.inspection.desired(), family),
-    localAddresses: new Set(own(family)),
+    localAddresses: new Set([...own(family), ...(options.otherAddresses ?? [])]),
     nodePortAddresses: options.nodePortAddresses?.filter((each) => familyOf(each) === family) ?? own(family),
     localhostNodePorts: mode === 'iptables' && family === 'IPv4',
     serviceCidrs: [],

@@ -25,10 +25,16 @@ export class ManifestNode {
   readonly #program: string;
   /** The folder that it was made in. */
   readonly #bundled: string | undefined;
+  readonly #at: string;
   readonly #running: { stop(): Promise<void> }[] = [];
 
   static async create(lab: Lab): Promise<ManifestNode> {
     return new ManifestNode(lab, await temporary(), fileURLToPath(new URL(`../../${SOURCE}`, import.meta.url)));
+  }
+
+  /** Another host of the lab as a node of the same cluster: it has the same manifests. Its agents are stopped by itself, too. */
+  beside(at: string): ManifestNode {
+    return new ManifestNode(this.#lab, this.folder, this.#program, undefined, at);
   }
 
   /** Its agents are one file, made once: on an emulated processor they start in a fraction of the time. */
@@ -40,11 +46,12 @@ export class ManifestNode {
     return node;
   }
 
-  private constructor(lab: Lab, folder: string, program: string, bundled?: string) {
+  private constructor(lab: Lab, folder: string, program: string, bundled?: string, at = 'node') {
     this.#lab = lab;
     this.folder = folder;
     this.#program = program;
     this.#bundled = bundled;
+    this.#at = at;
   }
 
   /** End what still runs. */
@@ -76,7 +83,7 @@ export class ManifestNode {
 
   /** An agent that goes on. */
   start(...flags: string[]): AgentProcess {
-    return this.keep(new AgentProcess(this.#lab, this.arguments('run', ...flags), process.execPath));
+    return this.keep(new AgentProcess(this.#lab, this.arguments('run', ...flags), process.execPath, this.#at));
   }
 
   /** What Node.js is given to run a command of slicewire. */
@@ -87,7 +94,7 @@ export class ManifestNode {
   /** The same by a command that does something first: `setpriv …`, `env …`. */
   startBy([file = '', ...before]: readonly string[], ...flags: string[]): AgentProcess {
     const args = [...before, process.execPath, this.#program, 'run', ...this.#own(), ...flags];
-    return this.keep(new AgentProcess(this.#lab, args, file));
+    return this.keep(new AgentProcess(this.#lab, args, file, this.#at));
   }
 
   /** Run a command of slicewire to its end. */
@@ -99,19 +106,19 @@ export class ManifestNode {
   async runBy(before: readonly string[], command: string, ...flags: string[]): Promise<Ran> {
     const own = command === 'cleanup' ? [] : this.#own();
     const [file = '', ...args] = [...before, process.execPath, this.#program, command, ...own, ...flags];
-    const inside = this.#lab.inside('node', file, args);
+    const inside = this.#lab.inside(this.#at, file, args);
     const { exitCode, stdout, stderr } = await realCommands.run(inside, NEVER);
     return { status: exitCode, out: stdout, error: stderr };
   }
 
   /** Run a script of bash that goes on until the test ends. */
   shell(script: string): Child {
-    return this.keep(startChild(this.#lab.inside('node', 'bash', ['-c', script])));
+    return this.keep(startChild(this.#lab.inside(this.#at, 'bash', ['-c', script])));
   }
 
   /** The size of the table of connections is the host's: a namespace cannot set it. */
   #own(): string[] {
-    return ['--manifests', this.folder, '--hostname-override', 'node', '--conntrack-max-per-core', '0'];
+    return ['--manifests', this.folder, '--hostname-override', this.#at, '--conntrack-max-per-core', '0'];
   }
 }
 
