@@ -42,9 +42,11 @@ export class Beside {
 
   /** What the nft that wrote them lists, without counters. */
   async foreign(): Promise<string> {
-    const lists = this.#tables.map(
-      async (table) => (await this.#run(this.#nft, '-s', 'list', 'table', ...table.split(' '))).text,
-    );
+    const lists = this.#tables.map(async (table) => {
+      const { status, text } = await this.#run(this.#nft, '-s', 'list', 'table', ...table.split(' '));
+      assert.equal(status, 0, table);
+      return text;
+    });
     return (await Promise.all(lists)).join('\n');
   }
 

@@ -7,7 +7,7 @@ export const FOREIGN: Readonly<Record<string, string>> = {
   map pool { typeof ip saddr . th dport : ip daddr . th dport; flags interval; elements = { 10.0.0.0/8 . 1-1024 : 192.0.2.1 . 80 }; }
   map marks { typeof iifname . meta mark : meta priority; elements = { "eth0" . 0x1 : 1:2 }; }
   set cts { typeof ct original ip saddr . ct mark; size 128; flags dynamic,timeout; timeout 1m; }
-  chain c { type filter hook prerouting priority -150; add @cts { ct original ip saddr . ct mark }; }
+  chain c { type filter hook prerouting priority -150; meta l4proto sctp add @cts { ct original ip saddr . ct mark }; }
 }`,
   'ranges in concatenations': `table ip concatenations {
   set s { type ipv4_addr . inet_proto . inet_service; flags interval; auto-merge; elements = { 10.1.0.0/16 . tcp . 1-65535, 10.2.0.1-10.2.0.9 . udp . 53 }; }
@@ -41,20 +41,20 @@ export const FOREIGN: Readonly<Record<string, string>> = {
   'an ingress hook of inet': `table inet ingresses {
   chain c { type filter hook ingress device "lo" priority 6; udp dport 9999 counter; }
 }`,
-  'quotas, limits and counters': `table inet limits {
+  'quotas, limits and counters': `table inet own-limits {
   quota q { over 10 mbytes }
   limit l { rate 400/minute burst 5 packets }
   counter n { }
   chain c { type filter hook output priority 7; quota name "q" drop; limit name "l"; counter name tcp dport map { 80 : "n" }; ct count over 20 counter; }
 }`,
-  'limits of connections': `table inet counts {
+  'limits of connections': `table inet own-counts {
   set per { type ipv4_addr; size 1024; flags dynamic; }
   chain c { type filter hook input priority 8; tcp dport 9022 add @per { ip saddr ct count over 20 } drop; limit rate over 1 mbytes/second counter; }
 }`,
   'inner headers': `table netdev inners {
   chain c { type filter hook ingress device "lo" priority 10; udp dport 4789 vxlan ip saddr 10.0.0.0/8 counter; udp dport 6081 geneve tcp dport 80 counter; }
 }`,
-  tunnels: `table netdev tunnels {
+  tunnels: `table netdev own-tunnels {
   tunnel t { id 10; ip saddr 192.168.2.10; ip daddr 192.168.2.11; sport 10; dport 20; ttl 10; }
 }`,
   'routes and sockets': `table inet routes {
