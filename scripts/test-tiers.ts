@@ -114,6 +114,7 @@ export const TIERS: readonly Tier[] = [
         name: 'network',
         files: [
           'test/soak/soak.test.ts',
+          'test/nft-versions/*.test.ts',
           'test/{questions,upstream/e2e}/*.test.ts',
           'test/netns/{agent,nftables-agent,stories-*,operating,nft-lists}.test.ts',
           'test/netns/*.test.ts',

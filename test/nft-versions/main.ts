@@ -1,0 +1,20 @@
+/** `npm run nft-versions`: asks every version of nft and iptables that Debian carries, and writes docs/nft-versions.md. Needs root. */
+import { writeFile } from 'node:fs/promises';
+import { fileURLToPath } from 'node:url';
+import { type Column, Matrix, page } from './matrix.ts';
+
+const PAGE = fileURLToPath(new URL('../../docs/nft-versions.md', import.meta.url));
+
+const matrix = await Matrix.open();
+try {
+  const { nftables, iptables, missing } = matrix.versions;
+  for (const { suite, cause } of missing) process.stderr.write(`${suite} was not asked: ${cause}\n`);
+  const nftColumns: Column[] = [];
+  for (const version of nftables) nftColumns.push(await matrix.nft(version));
+  const iptablesColumns: Column[] = [];
+  for (const version of iptables) iptablesColumns.push(await matrix.iptables(version));
+  await writeFile(PAGE, page(nftColumns, iptablesColumns, new Date().toISOString().slice(0, 10)));
+  process.stdout.write(`wrote ${PAGE}\n`);
+} finally {
+  await matrix.close();
+}
