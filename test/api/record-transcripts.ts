@@ -50,7 +50,7 @@ function asking(kubeconfig: string): Ask {
 function keep(name: string, path: string, { status, type, body }: Answer): void {
   const text = body.toString(type.startsWith(PROTOBUF) ? 'base64' : 'utf8');
   const record = { request: { method: 'GET', path }, status, headers: { 'content-type': type }, body: text };
-  writeFileSync(new URL(`${name}.json`, FOLDER), `${JSON.stringify(record, null, 1)}\n`);
+  writeFileSync(new URL(`${name}.json`, FOLDER), `${JSON.stringify(record, null, 2)}\n`);
 }
 
 async function made(ask: Ask, method: string, path: string, object?: object): Promise<void> {
