@@ -86,6 +86,32 @@ describe('the controllers', () => {
     await until('nothing is left', () => rig.server.objects('Endpoints').length === 0);
   });
 
+  it('Endpoints that another program deleted are restored', async (t) => {
+    const rig = await ControllerRig.create(t);
+    rig.node('node-a');
+    rig.service('web');
+    await rig.start({ controllers: 'endpoints-controller' });
+    await until('Endpoints', () => rig.server.objects('Endpoints').length === 1);
+    const uid = () => rig.server.objects('Endpoints')[0]?.metadata.uid;
+    const first = uid();
+    rig.server.delete('Endpoints', 'default/web');
+    await until('others', () => ![first, undefined].includes(uid()));
+  });
+
+  it('changes of Pods within the batch period are one write', async (t) => {
+    const rig = await ControllerRig.create(t);
+    rig.node('node-a');
+    rig.service('web');
+    const period = '1s';
+    await rig.start({ endpointsliceUpdatesBatchPeriod: period, endpointUpdatesBatchPeriod: period });
+    const writesOf = (kind: string) =>
+      rig.server.requests({ kind: 'write' }).filter(({ path }) => path.split('/').includes(kind)).length;
+    await until('both', () => writesOf('endpointslices') === 1 && writesOf('endpoints') === 1);
+    for (const n of many(3)) rig.pod('web', n);
+    await until('the Pods are endpoints', () => rig.ready('web').length === 3 && writesOf('endpoints') === 2);
+    assert.deepEqual([writesOf('endpointslices'), writesOf('endpoints')], [2, 2]);
+  });
+
   it('a slice that another program changed or deleted is restored', async (t) => {
     const rig = await ControllerRig.create(t);
     rig.node('node-a');

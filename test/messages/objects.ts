@@ -216,10 +216,10 @@ export const OBJECTS: readonly Row<object>[] = [
       'EndpointSlice shop/web-x: endpoints[0].conditions.ready: true: must be true or false, not a string; write it without quotes (object set aside)',
   },
   {
-    name: 'a hint that is no name',
-    input: slice({ endpoints: [{ addresses: ['10.0.0.1'], hints: { forZones: [{ name: '' }] } }] }),
+    name: 'a hint that no Node can have',
+    input: slice({ endpoints: [{ addresses: ['10.0.0.1'], hints: { forZones: [{ name: '-' }] } }] }),
     message:
-      'EndpointSlice shop/web-x: endpoints[0].hints.forZones[0].name: must be the name of a zone or node (part left out)',
+      'EndpointSlice shop/web-x: endpoints[0].hints.forZones[0].name: -: must be the name of a zone or node (part left out)',
   },
   {
     name: 'a port of a slice that is none',

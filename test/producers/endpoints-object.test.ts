@@ -64,6 +64,15 @@ describe('subsets', () => {
     ]);
   });
 
+  it('have one number of a port for each protocol', () => {
+    const ports = (['TCP', 'UDP', 'SCTP'] as const).map((protocol) => portTo(8080, { name: protocol, protocol }));
+    const [subset, ...others] = subsets([podView(1)], serviceView({ ports }));
+    assert.deepEqual(
+      [subset?.ports?.map(({ port, protocol }) => `${port}/${protocol}`), others],
+      [['8080/TCP', '8080/UDP', '8080/SCTP'], []],
+    );
+  });
+
   it('are several when a named port has several numbers', () => {
     const service = serviceView({ ports: [portTo('main'), portTo(7070, { name: 'fixed' })] });
     const pods = [podView(1, named(8080)), podView(2, named(9090)), podView(3)];
