@@ -84,6 +84,12 @@ export const ENHANCEMENTS: Readonly<Record<string, Enhancement>> = {
     here: 'read by the agent, written by the controller',
     shown: ['test/producers/distribution.test.ts'],
   },
+  'KEP-3157': {
+    says: 'streaming lists',
+    upstream: 'beta; on in the server since 1.34, in kube-proxy since 1.35',
+    here: 'with the feature gate WatchListClient=true; otherwise pages, since [a stream costs more memory](performance.md)',
+    shown: ['test/api/streaming.test.ts'],
+  },
   'KEP-3178': {
     says: 'chains of iptables by owner',
     upstream: 'stable since 1.28',
@@ -131,6 +137,18 @@ export const ENHANCEMENTS: Readonly<Record<string, Enhancement>> = {
     upstream: 'stable since 1.37',
     here: 'read',
   },
+  'KEP-5343': {
+    says: 'nftables becomes the default of kube-proxy',
+    upstream: 'a warning since 1.37; the default changes in 1.40',
+    here: 'the same warning; `--mode=auto` takes nftables mode where nothing stands that would have to move',
+    shown: ['test/agent/mode-choice.test.ts', 'test/netns/auto-mode.test.ts'],
+  },
+  'KEP-5495': {
+    says: 'IPVS mode is deprecated',
+    upstream: 'deprecated since 1.35; kube-proxy is to lose it in 1.43',
+    here: 'IPVS mode stays, and gives no warning',
+    shown: ['test/vm/stories.vm.ts'],
+  },
   'KEP-5504': {
     says: 'resourceVersions can be compared',
     upstream: 'stable since 1.35',
@@ -147,5 +165,11 @@ export const ENHANCEMENTS: Readonly<Record<string, Enhancement>> = {
     upstream: 'alpha in 1.38',
     here: 'asked for; servers that do not know it ignore that',
     shown: ['test/api/client.test.ts'],
+  },
+  'KEP-6032': {
+    says: 'node ports on loopback in nftables mode',
+    upstream: 'alpha in 1.37',
+    here: 'a relay for TCP in nftables and IPVS mode, where --nodeport-addresses names a loopback range',
+    shown: ['test/netns/localhost-relay.test.ts', 'test/vm/localhost-relay.vm.ts'],
   },
 };
