@@ -14,7 +14,7 @@ const REQUEST = 1;
 const REPLY = 2;
 const BROADCAST = 'ff:ff:ff:ff:ff:ff';
 const NOBODY = '00:00:00:00:00:00';
-/** Milliseconds between two looks at what came, and for a second answer to a question. */
+/** Milliseconds between two looks at what came, and for one more answer to a question: a kernel answers before a speaker does. */
 const LOOK = 2;
 const SECOND_ANSWER = 400;
 
@@ -69,15 +69,18 @@ export class ArpPort {
     this.#answered.delete(address);
   }
 
-  /** Who answers for the address: hardware addresses, sorted. `from`: an address of this device. */
-  async whoHas(address: string, from: string): Promise<string[]> {
+  /** Who answers for the address: hardware addresses, once so many did. `from`: an address of this device. */
+  async whoHas(address: string, from: string, atLeast = 1): Promise<string[]> {
     this.#replies = [];
     const question = { operation: REQUEST, sender: this.mac, senderAddress: from, targetAddress: address };
     this.#send(BROADCAST, { ...question, target: NOBODY });
-    const about = () => this.#replies.filter(({ senderAddress }) => senderAddress === address);
-    await until(`an answer for ${address}`, () => about().length > 0);
+    const answered = () => {
+      const about = this.#replies.filter(({ senderAddress }) => senderAddress === address);
+      return new Set(about.map(({ sender }) => sender));
+    };
+    await until(`answers for ${address}`, () => answered().size >= atLeast);
     await aWhile(SECOND_ANSWER);
-    return [...new Set(about().map(({ sender }) => sender))].sort();
+    return [...answered()];
   }
 
   close(): void {

@@ -100,10 +100,11 @@ export class TwoNodes {
     return SEEN[said.seen] ?? `${said.by} ${said.seen}`;
   }
 
-  /** Who answers the client's question for an address, by the names of the nodes. */
-  async whoHas(address: string): Promise<string[]> {
-    const macs = await this.ports.client.whoHas(address, LAB.client.v4);
-    return macs.map((mac) => (mac === this.ports.node.mac ? 'node' : mac === this.ports.other.mac ? 'other' : mac));
+  /** Who answers the client's question for an address, once so many did: names of nodes, sorted. */
+  async whoHas(address: string, atLeast = 1): Promise<string[]> {
+    const { client, node, other } = this.ports;
+    const macs = await client.whoHas(address, LAB.client.v4, atLeast);
+    return macs.map((mac) => (mac === node.mac ? 'node' : mac === other.mac ? 'other' : mac)).sort();
   }
 
   /** Give a node's own device an address, as kube-vip does, and announce it. */
