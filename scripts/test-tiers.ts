@@ -32,7 +32,7 @@ export const TIERS: readonly Tier[] = [
   {
     name: 'quick',
     command: 'npm test',
-    budget: 300,
+    budget: 330,
     parts: [
       {
         name: 'check',
@@ -108,7 +108,7 @@ export const TIERS: readonly Tier[] = [
   {
     name: 'kernel',
     command: 'npm run test:kernel',
-    budget: 600,
+    budget: 900,
     parts: [
       {
         name: 'network',
@@ -154,7 +154,7 @@ export const TIERS: readonly Tier[] = [
   {
     name: 'vm',
     command: 'npm run test:vm',
-    budget: 1200,
+    budget: 1500,
     parts: [
       {
         // Two machines side by side in the one, and a third in the other, which waits for systemd most of the time.
