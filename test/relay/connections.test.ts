@@ -5,7 +5,7 @@ import { once } from 'node:events';
 import type { Socket } from 'node:net';
 import { Duplex } from 'node:stream';
 import { describe, it, type TestContext } from 'node:test';
-import { Connection } from '../../src/relay/connection.ts';
+import { Connection, LINGER } from '../../src/relay/connection.ts';
 import { FakeClock } from '../helpers/fake-clock.ts';
 import { aWhile, until } from '../helpers/until.ts';
 import { answerAt, backend, Client, freePort, RelayRig, servicePort } from './rig.ts';
@@ -39,6 +39,15 @@ class SlowSocket extends Duplex {
   }
 
   unref(): this {
+    return this;
+  }
+
+  /** Nothing of what is written is taken any more. */
+  idle: () => void = () => undefined;
+
+  setTimeout(milliseconds: number, call: () => void): this {
+    assert.equal(milliseconds, LINGER);
+    this.idle = call;
     return this;
   }
 
@@ -143,7 +152,8 @@ describe('a relayed connection', () => {
     assert.equal(rig.open, 0);
   });
 
-  it('of an endpoint that had sent all and is gone still brings the client all of it', async () => {
+  /** Its endpoint has sent all, and the client has not read it when the endpoint is gone. */
+  async function unread() {
     const [client, endpoint] = [new SlowSocket(), new SlowSocket()];
     const ends: string[] = [];
     const connection = new Connection({
@@ -160,9 +170,24 @@ describe('a relayed connection', () => {
     await until('the client has the end', () => client.writableEnded && client.held !== undefined);
     connection.abandon();
     assert.deepEqual([endpoint.isReset, client.isReset, client.destroyed, ends], [true, false, false, []]);
+    return { client, connection, ends };
+  }
+
+  it('of an endpoint that had sent all and is gone still brings the client all of it', async () => {
+    const { client, ends } = await unread();
     client.held?.();
     await until('the client is closed', () => client.destroyed);
     assert.deepEqual([client.isReset, client.text, ends], [false, 'all of it', ['endpoint lost']]);
+  });
+
+  it('whose client does not read the rest is reset after a while, however often the endpoint is found gone', async () => {
+    const { client, connection, ends } = await unread();
+    const before = client.listenerCount('finish');
+    for (let syncs = 0; syncs < 20; syncs++) connection.abandon();
+    assert.equal(client.listenerCount('finish'), before);
+    client.idle();
+    await until('the connection is over', () => ends.length > 0);
+    assert.deepEqual([client.isReset, ends], [true, ['endpoint lost']]);
   });
 
   it('goes on while the endpoint terminates, and while slices list it at all, such as when it is not ready', async (test) => {
