@@ -228,7 +228,9 @@ export class Reflector {
           this.#mayRelist = true;
           this.#succeeded();
         }
-        if (turn.isOver()) await breath();
+        if (!turn.isOver()) continue;
+        await breath();
+        turn.begin();
       }
       if (this.#mustList) throw new ApiError(`the list of ${this.#path} as a stream broke off`, 0);
     } catch (error) {
