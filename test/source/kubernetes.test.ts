@@ -195,6 +195,20 @@ describe('an API server without ServiceCIDRs of v1', () => {
     assert.deepEqual(log, []);
   });
 
+  test('that is upgraded from v1beta1 to v1 is followed at once', async (t) => {
+    const server = await start(t, { missing: [V1] });
+    server.put(serviceCidr('10.96.0.0/12'));
+    const { clock, log } = run(t, { kubeconfig: await server.kubeconfig(), hasServiceCidrs: true });
+    await until('four watches', () => server.watches === 4);
+    clock.advance(2000);
+    server.missing.clear();
+    server.missing.add(BETA);
+    server.closeWatches();
+    await until('it is followed, or waited for', () => asked(server).includes(`watch ${V1}`) || log.length > 0);
+    assert.deepEqual(asked(server).slice(-3), [`watch ${BETA}`, V1, `watch ${V1}`]);
+    assert.deepEqual(log, []);
+  });
+
   test('one that forbids them is asked again as after a failure, and the log says it once', async (t) => {
     const server = await start(t);
     server.failNext(1000, 403, {}, { resource: 'servicecidrs' });
