@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';
 import { once } from 'node:events';
+import { readFileSync } from 'node:fs';
 import type { Socket } from 'node:net';
 import { Duplex } from 'node:stream';
 import { describe, it, type TestContext } from 'node:test';
@@ -57,6 +58,22 @@ class SlowSocket extends Duplex {
     this.text += String(piece);
     this.held = done;
   }
+}
+
+/** Whether the kernel probes the connection from or to this port by keep-alive (proc(5), /proc/net/tcp: the timer 02). */
+function isProbed(from: number | undefined, to: number | undefined): boolean {
+  const rows = readFileSync('/proc/net/tcp', 'utf8')
+    .trim()
+    .split('\n')
+    .map((row) => row.trim().split(/\s+/));
+  const portOf = (address = '') => Number.parseInt(address.slice(-4), 16);
+  return rows.some(
+    ([, local, remote, state, , timer]) =>
+      state === '01' &&
+      timer?.startsWith('02:') &&
+      (from === undefined || portOf(local) === from) &&
+      (to === undefined || portOf(remote) === to),
+  );
 }
 
 /** All of this direction. `for await` would destroy the other one. */
@@ -215,6 +232,27 @@ describe('a relayed connection', () => {
     assert.equal(await answerAt(port), undefined);
     await rig.becomes(servicePort(port, { service: 'default/other', cluster: [7] }));
     assert.equal(await answerAt(port), '7');
+  });
+
+  it('is reset when its node port becomes another Service’s in the same sync, though slices still list its endpoint', async (test) => {
+    const { rig, port, client } = await joined(test);
+    rig.alsoListed.add(backend(1).text);
+    await rig.named(7);
+    const other = servicePort(port, { service: 'default/other', cluster: [7] });
+    rig.relay.update(new Map([['default/web/TCP/IPv4', undefined]]));
+    await rig.becomes(other);
+    await client.ends('reset');
+    assert.equal(await answerAt(port), '7');
+  });
+
+  it('is probed by the kernel on both sides while it is silent, so that none stays whose other end is gone', async (test) => {
+    const { port, client, pod } = await joined(test);
+    pod.write('x');
+    await client.receives('x');
+    await until(
+      'both have a timer of keep-alive',
+      () => isProbed(port, undefined) && isProbed(undefined, pod.localPort),
+    );
   });
 
   it('tries another endpoint where one refuses or does not answer, three in all', async (test) => {
