@@ -74,7 +74,7 @@ const GONE = 410;
 export class Reflector {
   readonly #options: ReflectorOptions;
   readonly #intake: Intake;
-  #path: string;
+  readonly #paths: Paths;
   readonly #streams: Streams;
   #mustList = true;
   #failures = 0;
@@ -86,7 +86,7 @@ export class Reflector {
   constructor(options: ReflectorOptions) {
     this.#options = options;
     this.#protobuf = options.resource.protobuf;
-    this.#path = options.resource.path;
+    this.#paths = new Paths(options.resource);
     this.#intake = new Intake(options.resource.path, options.sink);
     this.#streams = new Streams(options.resource.streams === true);
   }
@@ -120,12 +120,10 @@ export class Reflector {
   /** The server has nothing at this path. Returns false where it should have. */
   async #lacks(signal: AbortSignal): Promise<boolean> {
     const { resource, clock, random, sink } = this.#options;
-    const { path, olderPath = path, mayLack = false } = resource;
-    const isLast = this.#path === olderPath;
-    if (isLast && !mayLack) return false;
+    const hasNext = this.#paths.lacks();
+    if (!hasNext && resource.mayLack !== true) return false;
     this.#mustList = true;
-    this.#path = isLast ? path : olderPath;
-    if (!isLast) return true;
+    if (hasNext) return true;
     this.#failures = 1;
     sink.absent?.();
     await sleep(clock, LACKING * (0.5 + random()), signal).catch(() => undefined);
@@ -147,13 +145,14 @@ export class Reflector {
 
   /** After an unreadable protobuf answer, ask for JSON. */
   #withoutProtobuf(cause: unknown): unknown {
-    const error = unreadable(cause, this.#path);
+    const error = unreadable(cause, this.#paths.present);
     if (!(error instanceof UnreadableAnswer)) return error;
     this.#protobuf = undefined;
     return new ApiError(`${error.message}; requesting JSON from now on`, 0);
   }
 
   #succeeded(): void {
+    this.#paths.works();
     this.#options.sink.heard();
     if (this.#failures > 0) this.#options.sink.recovered(this.#failures);
     this.#failures = 0;
@@ -183,7 +182,14 @@ export class Reflector {
 
   #listing(signal: AbortSignal): Listing {
     const { resource, client, clock } = this.#options;
-    return { client, clock, path: this.#path, selectors: selectorsOf(resource), protobuf: this.#protobuf, signal };
+    return {
+      client,
+      clock,
+      path: this.#paths.present,
+      selectors: selectorsOf(resource),
+      protobuf: this.#protobuf,
+      signal,
+    };
   }
 
   /** A list is complete. */
@@ -198,7 +204,7 @@ export class Reflector {
   /** A watch. Where a list is due it begins with one. */
   async #watch(signal: AbortSignal): Promise<void> {
     const { client, clock, sink } = this.#options;
-    const guard = this.#mustList ? new SilenceGuard(clock, this.#path) : undefined;
+    const guard = this.#mustList ? new SilenceGuard(clock, this.#paths.present) : undefined;
     if (guard) this.#intake.listBegins();
     const start = clock.now();
     const turn = new Turn(clock);
@@ -212,7 +218,7 @@ export class Reflector {
     const options = { protobuf: this.#protobuf, onOpen };
     turn.begin();
     try {
-      for await (const event of client.watch(this.#path, this.#watchQuery(), untilSilent, options)) {
+      for await (const event of client.watch(this.#paths.present, this.#watchQuery(), untilSilent, options)) {
         if (this.#mustList) {
           guard?.heard();
           const version = this.#intake.initialEvent(event);
@@ -228,9 +234,11 @@ export class Reflector {
           this.#mayRelist = true;
           this.#succeeded();
         }
-        if (turn.isOver()) await breath();
+        if (!turn.isOver()) continue;
+        await breath();
+        turn.begin();
       }
-      if (this.#mustList) throw new ApiError(`the list of ${this.#path} as a stream broke off`, 0);
+      if (this.#mustList) throw new ApiError(`the list of ${this.#paths.present} as a stream broke off`, 0);
     } catch (error) {
       if (guard?.signal.aborted) throw guard.signal.reason;
       // A watch that was open for a while and broke is a first failure: something on the way may end silent connections again and again.
@@ -255,6 +263,32 @@ export class Reflector {
       ...(this.#mustList ? STREAM_QUERY : { resourceVersion: this.#intake.version }),
       timeoutSeconds: String(Math.round(WATCH_SECONDS * (1 + this.#options.random()))),
     };
+  }
+}
+
+/** The paths of a resource in versions of the API: which one is asked. */
+class Paths {
+  readonly #all: readonly string[];
+  /** Those at which the server had nothing since a request succeeded. */
+  readonly #without = new Set<string>();
+  present: string;
+
+  constructor({ path, olderPath = path }: Resource) {
+    this.#all = [path, olderPath];
+    this.present = path;
+  }
+
+  /** The server has nothing at the present one. Returns whether another one is left; otherwise it is the newest again. */
+  lacks(): boolean {
+    this.#without.add(this.present);
+    const next = this.#all.find((path) => !this.#without.has(path));
+    if (next === undefined) this.#without.clear();
+    this.present = next ?? this.#all[0] ?? this.present;
+    return next !== undefined;
+  }
+
+  works(): void {
+    this.#without.clear();
   }
 }
 

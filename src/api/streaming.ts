@@ -3,10 +3,10 @@
  * the annotation `k8s.io/initial-events-end` and the list's resourceVersion, and goes on as a watch. The list is the most recent one, as
  * no resourceVersion is named. Kubernetes 1.32 and 1.34 on have it by default (feature gate WatchList), where etcd reports its progress.
  *
- * A server that cannot do it says so: by a status (400, 422) or by an ERROR event with the code 500. Then the list is read in pages, and
- * a stream is not asked for again until an answer failed to come: the connection may lead to another version of the server then.
- * A stream that broke, or that says nothing for 30 s before its end, is no answer: the next list is read in pages, and the one after it
- * as a stream again.
+ * A server that cannot do it says so: by a status (400, 422) or by an ERROR event with the code 500. One that says nothing for 30 s
+ * before the end counts as such. Then the list is read in pages, and a stream is not asked for again until an answer failed to come: the
+ * connection may lead to another version of the server then. A stream that broke is no answer: the next list is read in pages, and the
+ * one after it as a stream again.
  */
 import { type Clock, sleep } from '../host/clock.ts';
 import { ApiError, type Query } from './client.ts';

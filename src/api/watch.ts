@@ -90,6 +90,7 @@ export class Watch<Kind extends string> {
   /** The API server has no such kind, and need not have. Logged once. */
   absent(): void {
     const { clock, log, meanwhile } = this.#options;
+    this.#openedAt = undefined;
     const cause = `the API server has no ${this.#of}`;
     if (this.#failure?.cause === cause) return;
     this.#since = new Date(clock.wall()).toISOString();

@@ -8,6 +8,8 @@ import type { Chosen } from './choice.ts';
 const PATIENCE: readonly number[] = [1000, 2000];
 /** The same for the last one, as in kube-proxy. It is longer than the kernel's first two repetitions of a SYN (RFC 6298). */
 const LAST_PATIENCE = 5000;
+/** Milliseconds after which a side that takes none of its last data is reset, when the other side is gone. */
+export const LINGER = 60_000;
 /** Endpoints that a connection tries. */
 export const MOST_TRIES = 3;
 
@@ -99,8 +101,10 @@ export class Connection {
   }
 
   #abort(result: Result, cause: string): void {
+    // Both sides are on their way out.
+    if (this.#result !== undefined) return;
     this.#cancelWait();
-    this.#result ??= result;
+    this.#result = result;
     this.#cause = cause;
     for (const socket of [this.#parts.client, this.#endpoint]) if (socket !== undefined) reset(socket);
     this.#closed();
@@ -119,6 +123,10 @@ function reset(socket: Socket): void {
   if (socket.destroyed) return;
   // The kernel would refuse the reset (uv_tcp_close_reset), and the end of the data is no secret.
   if (socket.connecting) socket.destroy();
-  else if (socket.writableEnded && !socket.writableFinished) socket.unref().destroySoon();
+  else if (socket.writableEnded && !socket.writableFinished)
+    socket
+      .unref()
+      .setTimeout(LINGER, () => socket.resetAndDestroy())
+      .destroySoon();
   else socket.resetAndDestroy();
 }

@@ -4,6 +4,7 @@ import { describe, type TestContext, test } from 'node:test';
 import { SERVICES as IN_PROTOBUF } from '../../src/api/protobuf/service.ts';
 import type { Resource } from '../../src/api/reflector.ts';
 import { STREAM_SILENCE } from '../../src/api/streaming.ts';
+import { breath } from '../../src/host/clock.ts';
 import { ApiServer, type ApiServerOptions } from '../helpers/api-server.ts';
 import { FakeClock } from '../helpers/fake-clock.ts';
 import { service } from '../helpers/objects.ts';
@@ -136,6 +137,24 @@ describe('a streaming list', () => {
     server.sendRaw(JSON.stringify({ type: 'BOOKMARK', object: { metadata: end } }));
     await following.hears('synced');
     assert.deepEqual(following.reported.slice(2), ['set default/b 1003', 'gone default/a', 'synced']);
+  });
+
+  test('lets other work have its turn, and has its own turns beside work that never ends', async (t) => {
+    const server = await serverWith(t, '');
+    const count = 1000;
+    for (let n = 0; n < count; n++) server.put(web(`web-${n}`));
+    const clock = new FakeClock();
+    const following = follow(t, server, STREAMED, clock);
+    let turns = 0;
+    await until('the list begins', () => following.reported.length > 0);
+    while (!following.reported.includes('synced')) {
+      const before = following.reported.length;
+      // Other work takes longer than a turn may.
+      clock.advance(10);
+      await breath();
+      if (following.reported.length > before) turns += 1;
+    }
+    assert.ok(turns > 5 && turns < count / 2, `${turns} turns`);
   });
 
   test('of a restored store is read again in pages, in which no object counts as unchanged', async (t) => {

@@ -2,10 +2,11 @@
 import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';
 import { once } from 'node:events';
+import { readFileSync } from 'node:fs';
 import type { Socket } from 'node:net';
 import { Duplex } from 'node:stream';
 import { describe, it, type TestContext } from 'node:test';
-import { Connection } from '../../src/relay/connection.ts';
+import { Connection, LINGER } from '../../src/relay/connection.ts';
 import { FakeClock } from '../helpers/fake-clock.ts';
 import { aWhile, until } from '../helpers/until.ts';
 import { answerAt, backend, Client, freePort, RelayRig, servicePort } from './rig.ts';
@@ -42,12 +43,37 @@ class SlowSocket extends Duplex {
     return this;
   }
 
+  /** Nothing of what is written is taken any more. */
+  idle: () => void = () => undefined;
+
+  setTimeout(milliseconds: number, call: () => void): this {
+    assert.equal(milliseconds, LINGER);
+    this.idle = call;
+    return this;
+  }
+
   override _read(): void {}
 
   override _write(piece: Buffer, _encoding: string, done: () => void): void {
     this.text += String(piece);
     this.held = done;
   }
+}
+
+/** Whether the kernel probes the connection from or to this port by keep-alive (proc(5), /proc/net/tcp: the timer 02). */
+function isProbed(from: number | undefined, to: number | undefined): boolean {
+  const rows = readFileSync('/proc/net/tcp', 'utf8')
+    .trim()
+    .split('\n')
+    .map((row) => row.trim().split(/\s+/));
+  const portOf = (address = '') => Number.parseInt(address.slice(-4), 16);
+  return rows.some(
+    ([, local, remote, state, , timer]) =>
+      state === '01' &&
+      timer?.startsWith('02:') &&
+      (from === undefined || portOf(local) === from) &&
+      (to === undefined || portOf(remote) === to),
+  );
 }
 
 /** All of this direction. `for await` would destroy the other one. */
@@ -143,7 +169,8 @@ describe('a relayed connection', () => {
     assert.equal(rig.open, 0);
   });
 
-  it('of an endpoint that had sent all and is gone still brings the client all of it', async () => {
+  /** Its endpoint has sent all, and the client has not read it when the endpoint is gone. */
+  async function unread() {
     const [client, endpoint] = [new SlowSocket(), new SlowSocket()];
     const ends: string[] = [];
     const connection = new Connection({
@@ -160,9 +187,24 @@ describe('a relayed connection', () => {
     await until('the client has the end', () => client.writableEnded && client.held !== undefined);
     connection.abandon();
     assert.deepEqual([endpoint.isReset, client.isReset, client.destroyed, ends], [true, false, false, []]);
+    return { client, connection, ends };
+  }
+
+  it('of an endpoint that had sent all and is gone still brings the client all of it', async () => {
+    const { client, ends } = await unread();
     client.held?.();
     await until('the client is closed', () => client.destroyed);
     assert.deepEqual([client.isReset, client.text, ends], [false, 'all of it', ['endpoint lost']]);
+  });
+
+  it('whose client does not read the rest is reset after a while, however often the endpoint is found gone', async () => {
+    const { client, connection, ends } = await unread();
+    const before = client.listenerCount('finish');
+    for (let syncs = 0; syncs < 20; syncs++) connection.abandon();
+    assert.equal(client.listenerCount('finish'), before);
+    client.idle();
+    await until('the connection is over', () => ends.length > 0);
+    assert.deepEqual([client.isReset, ends], [true, ['endpoint lost']]);
   });
 
   it('goes on while the endpoint terminates, and while slices list it at all, such as when it is not ready', async (test) => {
@@ -190,6 +232,27 @@ describe('a relayed connection', () => {
     assert.equal(await answerAt(port), undefined);
     await rig.becomes(servicePort(port, { service: 'default/other', cluster: [7] }));
     assert.equal(await answerAt(port), '7');
+  });
+
+  it('is reset when its node port becomes another Service’s in the same sync, though slices still list its endpoint', async (test) => {
+    const { rig, port, client } = await joined(test);
+    rig.alsoListed.add(backend(1).text);
+    await rig.named(7);
+    const other = servicePort(port, { service: 'default/other', cluster: [7] });
+    rig.relay.update(new Map([['default/web/TCP/IPv4', undefined]]));
+    await rig.becomes(other);
+    await client.ends('reset');
+    assert.equal(await answerAt(port), '7');
+  });
+
+  it('is probed by the kernel on both sides while it is silent, so that none stays whose other end is gone', async (test) => {
+    const { port, client, pod } = await joined(test);
+    pod.write('x');
+    await client.receives('x');
+    await until(
+      'both have a timer of keep-alive',
+      () => isProbed(port, undefined) && isProbed(undefined, pod.localPort),
+    );
   });
 
   it('tries another endpoint where one refuses or does not answer, three in all', async (test) => {

@@ -171,6 +171,20 @@ describe('an API server without ServiceCIDRs of v1', () => {
     assert.equal(log.at(-1)?.text, 'following servicecidrs again');
   });
 
+  test('that had them and is downgraded lacks them from then on', async (t) => {
+    const server = await start(t);
+    server.put(serviceCidr('10.96.0.0/12'));
+    const { clock, cannotFollow, log } = run(t, { kubeconfig: await server.kubeconfig(), hasServiceCidrs: true });
+    await until('four watches', () => server.watches === 4);
+    clock.advance(2000);
+    assert.equal(cannotFollow('servicecidrs'), false);
+    server.missing.add('servicecidrs');
+    server.closeWatches();
+    await until('it is known', () => log.length > 0);
+    assert.equal(log.at(-1)?.text.startsWith('the API server has no servicecidrs'), true);
+    assert.equal(cannotFollow('servicecidrs'), true);
+  });
+
   test('but of v1beta1 (1.31 and 1.32) is followed by that', async (t) => {
     const server = await start(t, { missing: [V1] });
     server.put(serviceCidr('10.96.0.0/12'));
@@ -178,6 +192,20 @@ describe('an API server without ServiceCIDRs of v1', () => {
     await until('four watches', () => server.watches === 4);
     assert.deepEqual(asked(server), [V1, BETA, `watch ${BETA}`]);
     assert.ok(events.some((event) => event.kind === 'serviceCidr' && event.cidrs?.[0] === '10.96.0.0/12'));
+    assert.deepEqual(log, []);
+  });
+
+  test('that is upgraded from v1beta1 to v1 is followed at once', async (t) => {
+    const server = await start(t, { missing: [V1] });
+    server.put(serviceCidr('10.96.0.0/12'));
+    const { clock, log } = run(t, { kubeconfig: await server.kubeconfig(), hasServiceCidrs: true });
+    await until('four watches', () => server.watches === 4);
+    clock.advance(2000);
+    server.missing.clear();
+    server.missing.add(BETA);
+    server.closeWatches();
+    await until('it is followed, or waited for', () => asked(server).includes(`watch ${V1}`) || log.length > 0);
+    assert.deepEqual(asked(server).slice(-3), [`watch ${BETA}`, V1, `watch ${V1}`]);
     assert.deepEqual(log, []);
   });
 
