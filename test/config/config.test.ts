@@ -180,6 +180,8 @@ describe('configuration', () => {
     const of = (text: string) => configFromFlags({ manifests: '/m', nodeportAddresses: text }).nodePortAddresses;
     assert.deepEqual(of('primary'), { primary: true, cidrs: [] });
     assert.deepEqual(of('primary,localhost'), { primary: true, cidrs: ['127.0.0.0/8', '::1/128'] });
+    assert.deepEqual(of('primary,10.0.0.0/8'), { primary: true, cidrs: ['10.0.0.0/8'] });
+    assert.deepEqual(of('10.0.0.0/8,primary'), { primary: true, cidrs: ['10.0.0.0/8'] });
     assert.deepEqual(of('all'), { primary: false, cidrs: ['0.0.0.0/0', '::/0'] });
     assert.throws(() => of('10.0.0.0/99'), ConfigError);
   });

@@ -112,6 +112,29 @@ describe('the controllers', () => {
     assert.deepEqual([writesOf('endpointslices'), writesOf('endpoints')], [2, 2]);
   });
 
+  it('slices of other managers, and of none, are left alone', async (t) => {
+    const rig = await ControllerRig.create(t);
+    rig.node('node-a');
+    rig.service('web');
+    rig.pod('web', 1);
+    const manager = 'endpointslice.kubernetes.io/managed-by';
+    for (const [name, by] of Object.entries({ theirs: { [manager]: 'somebody' }, nobodys: {} }))
+      rig.server.put({
+        kind: 'EndpointSlice',
+        metadata: { name, namespace: 'default', labels: { 'kubernetes.io/service-name': 'web', ...by } },
+        ...{ addressType: 'IPv4', ports: [], endpoints: [] },
+      });
+    const foreign = () => rig.slices('web').filter(({ metadata: { name } }) => name === 'theirs' || name === 'nobodys');
+    const before = foreign();
+    await rig.start();
+    await until('the Pod is an endpoint', () => rig.ready('web').length === 1);
+    rig.pod('web', 2);
+    await until('so is the next one', () => rig.ready('web').length === 2);
+    assert.equal(before.length, 2);
+    assert.deepEqual(foreign(), before);
+    assert.equal(rig.slices('web').length, 3);
+  });
+
   it('a slice that another program changed or deleted is restored', async (t) => {
     const rig = await ControllerRig.create(t);
     rig.node('node-a');

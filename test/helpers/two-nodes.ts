@@ -70,14 +70,19 @@ export class TwoNodes {
 
   static async create({ isBundled = false } = {}): Promise<TwoNodes> {
     const lab = await Lab.create({ commands: realCommands, pods: 2, remotePods: 0, signal: NEVER });
-    await lab.serve('pod-1', 'TCP', POD_PORT);
-    const node = isBundled ? await ManifestNode.createBundled(lab) : await ManifestNode.create(lab);
-    await node.write('announced', ...announced());
-    // Tell the neighbours of a new IPv6 address, as kube-vip does (Documentation/networking/ip-sysctl.rst).
-    for (const at of ['node', 'other']) await lab.exec(at, 'sysctl', '-qw', 'net.ipv6.conf.eth0.ndisc_notify=1');
-    const [first, second] = [await ArpPort.open(lab, 'node'), await ArpPort.open(lab, 'other')];
-    const ports = { node: first, other: second, client: await ArpPort.open(lab, 'client', 'lan0') };
-    return new TwoNodes(lab, { node, other: node.beside('other') }, ports);
+    try {
+      await lab.serve('pod-1', 'TCP', POD_PORT);
+      const node = isBundled ? await ManifestNode.createBundled(lab) : await ManifestNode.create(lab);
+      await node.write('announced', ...announced());
+      // Tell the neighbours of a new IPv6 address, as kube-vip does (Documentation/networking/ip-sysctl.rst).
+      for (const at of ['node', 'other']) await lab.exec(at, 'sysctl', '-qw', 'net.ipv6.conf.eth0.ndisc_notify=1');
+      const [first, second] = [await ArpPort.open(lab, 'node'), await ArpPort.open(lab, 'other')];
+      const ports = { node: first, other: second, client: await ArpPort.open(lab, 'client', 'lan0') };
+      return new TwoNodes(lab, { node, other: node.beside('other') }, ports);
+    } catch (error) {
+      await lab.remove();
+      throw error;
+    }
   }
 
   private constructor(lab: Lab, nodes: TwoNodes['nodes'], ports: TwoNodes['ports']) {

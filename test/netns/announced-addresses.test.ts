@@ -22,7 +22,7 @@ for (const mode of ['nftables', 'iptables'] as const) {
       two = await TwoNodes.create();
       for (const at of NODES) agents.push(await two.start(at, `--mode=${mode}`, '--nodeport-addresses', FLAGS[at]));
     });
-    after(() => two.remove());
+    after(() => two?.remove());
     afterEach(async () => {
       for (const vip of Object.values(VIPS)) for (const at of NODES) two.ports[at].leave(vip.v4);
       await two.lab.exec('client', 'ip', 'neighbour', 'flush', 'dev', 'lan0');
@@ -56,6 +56,7 @@ for (const mode of ['nftables', 'iptables'] as const) {
       assert.equal(await two.through(v4), `pod-1 ${LAB.client.v4}`, 'with the address of the client');
       two.ports.node.leave(v4);
       two.ports.other.take(v4);
+      assert.deepEqual(await two.whoHas(v4), ['other'], 'so that node is who drops the packets');
       assert.equal((await two.lab.ask('client', { address: v4, port: 80 })).outcome, 'timeout');
     });
 

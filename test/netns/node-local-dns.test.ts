@@ -50,8 +50,8 @@ for (const { mode, backend, variant } of BESIDE) {
       await agent.synced(0, PATIENCE);
     });
     after(async () => {
-      await node.clear();
-      await lab.remove();
+      await node?.clear();
+      await lab?.remove();
     });
     afterEach(async () => {
       for (const cache of caches.splice(0)) await cache.stop();

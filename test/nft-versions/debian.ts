@@ -34,8 +34,15 @@ export interface Version {
 export interface Versions {
   readonly nftables: readonly Version[];
   readonly iptables: readonly Version[];
+  /** The versions that this machine has installed. */
+  readonly installed: Readonly<Record<Package, string>>;
   /** Suites of which no version could be had, with the cause. */
-  readonly missing: readonly { readonly suite: string; readonly cause: string }[];
+  readonly missing: readonly Missing[];
+}
+
+interface Missing {
+  readonly suite: string;
+  readonly cause: string;
 }
 
 interface Carried {
@@ -43,35 +50,39 @@ interface Carried {
   readonly versions: Readonly<Record<Package, string>>;
 }
 
-/** Unpacks each version into the folder, the oldest first. The version that this machine has installed is there in any case, and is not unpacked. */
+/**
+ * Unpacks each version into the folder. The version that this machine has installed is there in any case, and is not unpacked. One that
+ * cannot be downloaded is left out, and its suite is among those that are missing.
+ */
 export async function versionsOfDebian(folder: string): Promise<Versions> {
   const installed = await installedVersions();
   const problems = await updateLists(folder);
   const carried = (await Promise.all(SUITES.map((suite) => carriedBy(folder, suite)))).flat();
-  const missing = SUITES.filter((suite) => !suite.endsWith(BACKPORTS) && !carried.some((one) => one.suite === suite));
-  const versions = async (name: Package): Promise<Version[]> => {
+  const missing = SUITES.filter(
+    (suite) => !suite.endsWith(BACKPORTS) && !carried.some((one) => one.suite === suite),
+  ).map((suite): Missing => ({ suite, cause: problems.find((line) => line.includes(suite)) ?? problems[0] ?? '' }));
+  // One suite after the other: both packages may be in one folder.
+  const roots = new Map<string, string>();
+  for (const { suite, versions } of carried) {
+    if (PACKAGES.every((name) => carried.find((one) => one.versions[name] === versions[name])?.suite !== suite))
+      continue;
+    if (PACKAGES.every((name) => versions[name] === installed[name])) continue;
+    try {
+      roots.set(suite, await unpacked(folder, suite));
+    } catch (error) {
+      missing.push({ suite, cause: error instanceof Error ? error.message : String(error) });
+    }
+  }
+  const versions = (name: Package): Version[] => {
     const all = new Set(carried.map((one) => one.versions[name]).concat(installed[name]));
-    return await Promise.all(
-      [...all].sort(byVersion).map(async (version) => {
-        const suites = carried.filter((one) => one.versions[name] === version).map(({ suite }) => suite);
-        const [first] = suites;
-        if (version === installed[name] || first === undefined) return { version, suites, program: (of) => [of] };
-        const root = await unpacked(folder, first);
-        return { version, suites, program: (of) => unpackedProgram(root, of) };
-      }),
-    );
+    return [...all].sort(byVersion).flatMap((version): Version[] => {
+      const suites = carried.filter((one) => one.versions[name] === version).map(({ suite }) => suite);
+      if (version === installed[name]) return [{ version, suites, program: (of) => [of] }];
+      const root = roots.get(suites[0] ?? '');
+      return root === undefined ? [] : [{ version, suites, program: (of) => unpackedProgram(root, of) }];
+    });
   };
-  // One after the other: both may be in one folder.
-  const nftables = await versions('nftables');
-  const iptables = await versions('iptables');
-  return {
-    nftables,
-    iptables,
-    missing: missing.map((suite) => ({
-      suite,
-      cause: problems.find((line) => line.includes(suite)) ?? problems[0] ?? '',
-    })),
-  };
+  return { nftables: versions('nftables'), iptables: versions('iptables'), installed, missing };
 }
 
 /** `1.0.6` of `1.0.6-2+deb12u2` */

@@ -7,13 +7,14 @@ const PAGE = fileURLToPath(new URL('../../docs/nft-versions.md', import.meta.url
 
 const matrix = await Matrix.open();
 try {
-  const { nftables, iptables, missing } = matrix.versions;
+  const { nftables, iptables, installed, missing } = matrix.versions;
   for (const { suite, cause } of missing) process.stderr.write(`${suite} was not asked: ${cause}\n`);
   const nftColumns: Column[] = [];
   for (const version of nftables) nftColumns.push(await matrix.nft(version));
   const iptablesColumns: Column[] = [];
   for (const version of iptables) iptablesColumns.push(await matrix.iptables(version));
-  await writeFile(PAGE, page(nftColumns, iptablesColumns, new Date().toISOString().slice(0, 10)));
+  const facts = { date: new Date().toISOString().slice(0, 10), writer: installed.iptables };
+  await writeFile(PAGE, page(nftColumns, iptablesColumns, facts));
   process.stdout.write(`wrote ${PAGE}\n`);
 } finally {
   await matrix.close();

@@ -64,8 +64,15 @@ export class Matrix {
   }
 }
 
-/** The text of docs/nft-versions.md. `date`: of the run, as YYYY-MM-DD. */
-export function page(nft: readonly Column[], iptables: readonly Column[], date: string): string {
+interface PageFacts {
+  /** Of the run, as YYYY-MM-DD. */
+  readonly date: string;
+  /** The version of iptables that wrote the rules of iptables mode, as Debian counts. */
+  readonly writer: string;
+}
+
+/** The text of docs/nft-versions.md. */
+export function page(nft: readonly Column[], iptables: readonly Column[], { date, writer }: PageFacts): string {
   return [
     '# Versions of nft and iptables',
     '',
@@ -84,13 +91,18 @@ export function page(nft: readonly Column[], iptables: readonly Column[], date: 
     '',
     '## iptables and the rules of iptables mode',
     '',
-    `The rules are those that iptables 1.8.9 writes.`,
+    writerLine(writer),
     '',
     ...tableOf('iptables', iptables),
     '',
     ...IPTABLES_NOTES,
     '',
   ].join('\n');
+}
+
+/** Tells whose rules the table of iptables is about. */
+export function writerLine(version: string): string {
+  return `The rules are those that iptables ${upstream(version)} writes.`;
 }
 
 const NOTES = [
@@ -132,6 +144,13 @@ export function publishedAnswers(text: string, name: string, version: string): M
   const at = cellsOf(lines[start] ?? '').indexOf(`${name} ${version}`);
   const end = lines.indexOf('', start);
   return new Map(lines.slice(start + 3, end).map((line) => [cellsOf(line)[0] ?? '', cellsOf(line)[at] ?? '']));
+}
+
+/** The versions of a program that the page has, as Debian counts, from the oldest. */
+export function publishedVersions(text: string, name: string): string[] {
+  const lines = text.split('\n');
+  const head = lines.map(cellsOf).find((cells) => cells[1]?.startsWith(`${name} `) === true) ?? [];
+  return head.slice(1).map((cell) => cell.slice(name.length + 1));
 }
 
 /** A bar within a cell is written `\|`. */

@@ -52,6 +52,11 @@ export async function writeRich({ scene, installed }: Pick<AskedNft, 'scene' | '
   await scene.done('ours', installed, elements.join('\n'));
 }
 
+/** The only fact that depends on which other versions could be had. */
+export const LOADS_OLDER = 'loads what older versions listed';
+/** What a monitor prints of freed memory is now and then right by chance. */
+export const MISREADS: Answer = 'may crash or print nonsense at ranges in a concatenation, also of its own sets';
+
 export const NFT_FACTS: readonly Fact<AskedNft>[] = [
   { title: '`nft list`: the ruleset, tables, maps, sets and chains, with every option', ask: lists },
   { title: 'the list has every rule, and each is more than its comment', ask: showsRules },
@@ -66,7 +71,7 @@ export const NFT_FACTS: readonly Fact<AskedNft>[] = [
   },
   { title: 'the same over the table', ask: checksOver },
   { title: '`nft -j -f` loads what `nft -j` lists', ask: (of) => loadsOwn(of, ['-j']) },
-  { title: 'loads what older versions listed', ask: loadsOlder },
+  { title: LOADS_OLDER, ask: loadsOlder },
   { title: 'lists the rules of iptables mode (variant nft)', ask: listsIptables },
   { title: "`nft -f` makes, replaces and deletes somebody's table beside", ask: writesBeside },
   { title: 'deletes elements, empties maps and chains, deletes the table', ask: deletes },
@@ -123,7 +128,7 @@ async function getsElements(of: AskedNft): Promise<Answer> {
 async function monitors(of: AskedNft): Promise<Answer> {
   if (await hears(of, () => of.scene.writeTable('copy'))) return YES;
   const isOurs = await hears(of, () => of.scene.runFile('copy', of.nft, ['-f'], OWN_RANGES));
-  return isOurs ? CRASHES : 'crashes or prints nonsense at ranges in a concatenation, also of its own sets';
+  return isOurs ? CRASHES : MISREADS;
 }
 
 /** Whether nft's monitor prints what is done in a namespace without tables, to its end. */

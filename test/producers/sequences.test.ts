@@ -234,11 +234,13 @@ describe('changes of the Service', () => {
     }
   });
 
-  it('to a terminating Service create no slices', () => {
+  it('to a terminating Service create no slices, and update and delete those it has', () => {
     const story = ofThreeSlices();
     story.service = serviceView({ terminating: true });
     story.pods = podViews(1, 400);
     assert.deepEqual(story.sync().writes, writes(0, 1, 0));
+    story.pods = podViews(1, 150);
+    assert.deepEqual(story.sync().writes, writes(0, 1, 1));
   });
 });
 

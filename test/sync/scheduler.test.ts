@@ -19,7 +19,9 @@ interface Bench {
   advance(milliseconds: number): Promise<void>;
 }
 
-function bench(during?: (bench: Bench) => void): Bench {
+const PERIODS = { min: 1000, retry: 30_000, max: 3_600_000 };
+
+function bench(during?: (bench: Bench) => void, periods = PERIODS): Bench {
   const clock = new FakeClock();
   const runs: number[] = [];
   const answers: boolean[] = [];
@@ -29,7 +31,7 @@ function bench(during?: (bench: Bench) => void): Bench {
     await turn();
     return answers.shift() ?? true;
   };
-  const scheduler = new SyncScheduler({ clock, run, min: 1000, retry: 30_000, max: 3_600_000 });
+  const scheduler = new SyncScheduler({ clock, run, ...periods });
   const made: Bench = {
     clock,
     scheduler,
@@ -116,6 +118,36 @@ describe('SyncScheduler', () => {
     assert.deepEqual(runs, [0, 30_000, 31_000]);
     await advance(60_000);
     assert.deepEqual(runs, [0, 30_000, 31_000]);
+  });
+
+  it('goes on to try again for as long as runs fail', async () => {
+    const { scheduler, runs, answers, advance } = bench();
+    answers.push(false, false, false);
+    scheduler.request();
+    await advance(0);
+    for (let i = 0; i < 5; i++) {
+      await advance(1000);
+      await advance(29_000);
+    }
+    assert.deepEqual(runs, [0, 30_000, 60_000, 90_000]);
+  });
+
+  it('does not try again before min, where retry is shorter', async () => {
+    const { scheduler, runs, answers, advance } = bench(undefined, { min: 5000, retry: 1000, max: 10_000 });
+    answers.push(false);
+    scheduler.request();
+    await advance(0);
+    await advance(1000);
+    await advance(3999);
+    assert.deepEqual(runs, [0]);
+    await advance(1);
+    await advance(0);
+    assert.deepEqual(runs, [0, 5000]);
+    await advance(5000);
+    await advance(4999);
+    assert.equal(runs.length, 2);
+    await advance(1);
+    assert.deepEqual(runs, [0, 5000, 15_000]);
   });
 
   it('runs after max without any request', async () => {

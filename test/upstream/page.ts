@@ -21,6 +21,8 @@ export function upstreamPage(): string {
     'A case that nothing holds has the reason.',
     'The column "otherwise" also says what slicewire does otherwise on purpose.',
     'The titles are those of Kubernetes 1.36, with those of newer files; the stories and tests are slicewire’s own.',
+    'The restated end-to-end tests run in nftables mode; a third of them, those that differ most by mode, also in iptables mode, and none in',
+    'IPVS mode, whose traffic the stories and `test/vm` have.',
     '`node test/upstream/compare.ts PATH` compares the lists with a checkout of Kubernetes.',
     '',
     `${all.length} cases: ${countsOf(all)}.`,

@@ -29,7 +29,7 @@ describe('neighbours of IPVS mode', () => {
     await two.start('node', ...MODE, STRICT);
     await two.start('other', ...MODE);
   });
-  after(() => two.remove());
+  after(() => two?.remove());
 
   it('without strict ARP a node answers for every address of a Service, with --ipvs-strict-arp for none', async () => {
     const { v4 } = VIPS.web;

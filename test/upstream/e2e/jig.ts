@@ -245,12 +245,18 @@ export async function replies(client: Client, target: Target, ...hosts: readonly
   );
 }
 
-/** Wait until one request is not answered; with an outcome: until it ends so. */
+/**
+ * Wait until a request is refused, or two after one another get no answer: a busy machine may be late once. With an outcome: until one
+ * ends so.
+ */
 export async function fails(client: Client, target: Target, outcome?: Answer['outcome']): Promise<void> {
   let last: Answer | undefined;
+  let unanswered = 0;
   const isDone = async () => {
     last = await client.ask(target);
-    return outcome === undefined ? last.outcome !== 'reply' : last.outcome === outcome;
+    if (outcome !== undefined) return last.outcome === outcome;
+    unanswered = last.outcome === 'reply' ? 0 : unanswered + 1;
+    return last.outcome === 'refused' || unanswered === 2;
   };
   await until(`no answer at ${shown(target)}`, isDone, PATIENCE).catch((error: Error) => {
     throw new Error(`${error.message}; last: ${JSON.stringify(last)}`);

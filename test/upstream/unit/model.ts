@@ -236,10 +236,6 @@ export const NODE: UpstreamFile = {
       differs:
         'the agent goes on with the last addresses and the last zone of a Node that was deleted (docs/semantics.md 9.2)',
     },
-    tested(
-      'TestNodeManagerNode',
-      'test/api/decode/objects.test.ts',
-      'of every field: InternalIP first, then ExternalIP, in their order',
-    ),
+    { title: 'TestNodeManagerNode', tests: FOLLOWS_NODE },
   ],
 };

@@ -48,7 +48,7 @@ export const SLICES_RECONCILER: UpstreamFile = {
     }),
     by('TestReconcileEndpointSlicesServicesReservedLabels', golden('labels-and-annotations')),
     by('TestReconcileEndpointSlicesRecycling', {
-      [SEQUENCES]: ['rewrites the same slices when all Pods differ, as after a change of the selector'],
+      [SEQUENCES]: ['to another target port never lose a Pod when slices are unevenly full'],
     }),
     by('TestReconcileEndpointSlicesUpdatePacking', {
       [SEQUENCES]: [
@@ -75,7 +75,9 @@ export const SLICES_RECONCILER: UpstreamFile = {
     ].map((of) =>
       not(`TestReconcileEndpointSlicesMetrics${of}`, 'the numbers of these metrics are not compared with a table'),
     ),
-    by('TestReconcilerFinalizeSvcDeletionTimestamp', { [SEQUENCES]: ['to a terminating Service create no slices'] }),
+    by('TestReconcilerFinalizeSvcDeletionTimestamp', {
+      [SEQUENCES]: ['to a terminating Service create no slices, and update and delete those it has'],
+    }),
     by('TestReconcilerPodMissingNode', {
       ...golden('publish-not-ready'),
       [SEQUENCES]: [
@@ -236,7 +238,9 @@ export const SLICES_CONTROLLER: UpstreamFile = {
   cases: [
     by('TestSyncServiceNoSelector', golden('selector-comes-and-goes')),
     by('TestServiceExternalNameTypeSync', golden('ports')),
-    by('TestSyncServicePendingDeletion', { [SEQUENCES]: ['to a terminating Service create no slices'] }),
+    by('TestSyncServicePendingDeletion', {
+      [SEQUENCES]: ['to a terminating Service create no slices, and update and delete those it has'],
+    }),
     by('TestSyncServiceWithSelector', {
       [CONTROLLER]: ['write slices and Endpoints of a Service, and what changes of them'],
     }),
@@ -248,9 +252,7 @@ export const SLICES_CONTROLLER: UpstreamFile = {
       [EXPECTATIONS]: ['as long as it has a slice that is being deleted, and not when that was not deleted after all'],
     }),
     by('TestSyncServiceEndpointSliceLabelSelection', {
-      'test/upstream/e2e/endpointslice.test.ts': [
-        'should support a Service with multiple ports specified in multiple EndpointSlices',
-      ],
+      [CONTROLLER]: ['slices of other managers, and of none, are left alone'],
     }),
     by('TestOnEndpointSliceUpdate', {
       [EXPECTATIONS]: ['when somebody took it from this controller, and when it comes back'],
