@@ -32,7 +32,7 @@ export async function notesOf(input: NotesInput): Promise<string[]> {
   return [...near, ...senderNotes(input), ...ownAddressNotes(input), ...unknown, LIMIT];
 }
 
-/** As NodeLocal DNSCache does with the cluster IP of kube-dns (docs/neighbours.md). IPVS takes the packets, tracked or not. */
+/** As NodeLocal DNSCache does with the cluster IP of kube-dns (docs/neighbours.md). In IPVS mode nobody answers then, the cache included. */
 function ownAddressNotes({ question: { to }, subject, family, facts }: NotesInput): string[] {
   if (facts.by.mode === 'ipvs' || subject?.frontend.role !== 'cluster-ip') return [];
   if (!family.localAddresses.has(to.address)) return [];

@@ -57,9 +57,9 @@ function announced(): object[] {
       ...{ apiVersion: 'v1', kind: 'Node', metadata: { name } },
       status: { addresses: [v4, v6].map((address) => ({ type: 'InternalIP', address })) },
     })),
-    ...balanced('web', 10, { ports: [{ port: 80, nodePort: NODE_PORT }] }),
-    ...balanced('local', 11, { externalTrafficPolicy: 'Local', healthCheckNodePort: HEALTH_CHECK_PORT }),
-    ...balanced('proxied', 12, {}, 'Proxy'),
+    ...balanced('web', 30, { ports: [{ port: 80, nodePort: NODE_PORT }] }),
+    ...balanced('local', 31, { externalTrafficPolicy: 'Local', healthCheckNodePort: HEALTH_CHECK_PORT }),
+    ...balanced('proxied', 32, {}, 'Proxy'),
   ];
 }
 
