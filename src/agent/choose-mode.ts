@@ -3,8 +3,9 @@
  * stands, it is nftables mode if the kernel can do it (KEP-5343: the default from Kubernetes 1.40 on), otherwise iptables mode. The choice
  * only asks: it leaves nothing in the kernel.
  */
+import { listText } from '../answers/words.ts';
 import type { Config } from '../config/config.ts';
-import { rulesProbe } from '../host/chain-probe.ts';
+import { type RulesProbeOptions, rulesProbe } from '../host/chain-probe.ts';
 import { SERVICE_DEVICE } from '../host/devices.ts';
 import type { IptablesTools } from '../host/iptables-tools.ts';
 import { NftUnusable } from '../host/nftables-kernel.ts';
@@ -15,7 +16,7 @@ import type { ChooseMode } from './load-config.ts';
 import { nftablesSettings } from './mode-settings.ts';
 import { type Outside, realOutside } from './outside.ts';
 import { PROXY_TABLES, proxyTables, rulesThere } from './predecessors.ts';
-import { openTools } from './usable-families.ts';
+import { type BrokenTools, openTools } from './usable-families.ts';
 
 /** `why`: a clause for people. */
 interface Chosen {
@@ -28,8 +29,8 @@ export function modeChooser(signal: AbortSignal, outside: Outside = realOutside)
   return async (ofModes) => {
     const config = ofModes.find(({ mode }) => mode === 'nftables');
     if (config === undefined) throw new Error('nftables mode is not among the modes to choose from');
-    const { families, tools } = await openTools(config, signal, outside);
-    return (await standing({ families, tools, signal, outside })) ?? (await byKernel(config, families, outside));
+    const node = { ...(await openTools(config, signal, outside)), signal, outside };
+    return (await standing(node)) ?? (await byKernel(config, node));
   };
 }
 
@@ -37,6 +38,8 @@ interface Node {
   readonly families: readonly Family[];
   /** Those of iptables that work. */
   readonly tools: readonly IptablesTools[];
+  /** Those of other families. */
+  readonly broken: readonly BrokenTools[];
   readonly signal: AbortSignal;
   readonly outside: Outside;
 }
@@ -50,14 +53,15 @@ async function standing(node: Node): Promise<Chosen | undefined> {
     return { mode: 'nftables', why: `the nftables table ${PROXY_TABLES.ours} stands on this node` };
   const rules = await rulesOn(node);
   const hasDevice = (await outside.machine.hasServiceDevice()) && (await outside.machine.hasIpvs());
-  if (hasDevice && (rules !== 'some' || (await servicesUseSets(node)))) {
+  const hasRules = typeof rules === 'object';
+  if (hasDevice && (!hasRules || (await servicesUseSets(node)))) {
     return { mode: 'ipvs', why: `the device ${SERVICE_DEVICE} of IPVS mode stands on this node` };
   }
   const beside = [
     ...(hasDevice ? [`the device ${SERVICE_DEVICE} of IPVS mode`] : []),
     ...(tables.has(PROXY_TABLES.kubeProxy) ? [`the nftables table ${PROXY_TABLES.kubeProxy}`] : []),
   ];
-  if (rules === 'some') return { mode: 'iptables', why: rulesText(beside) };
+  if (hasRules) return { mode: 'iptables', why: rulesText(rules.chain, beside) };
   if (tables.has(PROXY_TABLES.kubeProxy))
     return { mode: 'nftables', why: `the nftables table ${PROXY_TABLES.kubeProxy} stands on this node` };
   if (rules === 'none') return undefined;
@@ -67,19 +71,23 @@ async function standing(node: Node): Promise<Chosen | undefined> {
   };
 }
 
-function rulesText(beside: readonly string[]): string {
-  const rules = `rules of iptables mode (the chain ${SERVICES}) stand on this node`;
+function rulesText(chain: string, beside: readonly string[]): string {
+  const rules = `rules of iptables mode (the chain ${chain}) stand on this node`;
   const both = `, and beside them ${beside.join(' and ')}: a node that has both keeps iptables mode`;
   return beside.length === 0 ? rules : `${rules}${both}`;
 }
 
-async function rulesOn({ tools, signal, outside }: Node): ReturnType<typeof rulesThere> {
+async function rulesOn({ tools, broken, signal, outside }: Node): ReturnType<typeof rulesThere> {
   // A probe that gets no answer from the kernel asks the tool.
   const onProblem = () => undefined;
-  const members = tools.map((tool) => ({
-    tools: tool,
-    probe: rulesProbe({ tools: tool, onProblem, open: outside.kernel.openRules }),
-  }));
+  const { openRules: open } = outside.kernel;
+  const members = [
+    ...tools.map((tool) => ({ tools: tool, probe: rulesProbe({ tools: tool, onProblem, open }) })),
+    ...broken.map(({ tools: tool }) => ({
+      tools: tool,
+      probe: rulesProbe({ tools: kernelAlone(tool.family), onProblem, open }),
+    })),
+  ];
   try {
     return await rulesThere({ members, signal });
   } finally {
@@ -87,8 +95,18 @@ async function rulesOn({ tools, signal, outside }: Node): ReturnType<typeof rule
   }
 }
 
-/** Whether the chain of Services is that of IPVS mode, whose rules ask sets. kube-proxy leaves the device when it changes to iptables mode. */
+/** In the place of a tool that does not work: the kernel knows the chains of the nft variant by name, and those of the other one not. */
+function kernelAlone(family: Family): RulesProbeOptions['tools'] {
+  const hasChain = () => Promise.resolve(false);
+  return { family, variant: 'nft', writes: 0, hasChain, counters: () => Promise.resolve([]) };
+}
+
+/**
+ * Whether the chain of Services is that of IPVS mode, whose rules ask sets. kube-proxy leaves the device when it changes to iptables mode.
+ * Where no tool can read the rules, it counts as that of IPVS mode: neither mode can start there.
+ */
 async function servicesUseSets({ tools, signal }: Node): Promise<boolean> {
+  if (tools.length === 0) return true;
   for (const tool of tools) {
     const rules = (await tool.rules({ table: 'nat', chain: SERVICES }, signal)) ?? [];
     if (rules.some((rule) => rule.includes('--match-set KUBE-'))) return true;
@@ -96,10 +114,16 @@ async function servicesUseSets({ tools, signal }: Node): Promise<boolean> {
   return false;
 }
 
-const NOTHING = 'no rules of a proxy stand on this node';
+/** Rules of iptables' legacy variant are seen by its tool alone. */
+function nothingText(broken: readonly BrokenTools[]): string {
+  if (broken.length === 0) return 'no rules of a proxy stand on this node';
+  const families = listText(broken.map(({ tools }) => tools.family));
+  return `no rules of a proxy were found on this node (iptables does not work for ${families})`;
+}
 
 /** By the check that nftables mode makes at its start. */
-async function byKernel(config: Config, families: readonly Family[], outside: Outside): Promise<Chosen> {
+async function byKernel(config: Config, { families, broken, outside }: Node): Promise<Chosen> {
+  const nothing = nothingText(broken);
   try {
     const kernel = outside.kernel.openNftables();
     try {
@@ -110,9 +134,9 @@ async function byKernel(config: Config, families: readonly Family[], outside: Ou
     } finally {
       kernel.close();
     }
-    return { mode: 'nftables', why: `${NOTHING}, and its kernel can do nftables mode` };
+    return { mode: 'nftables', why: `${nothing}, and its kernel can do nftables mode` };
   } catch (error) {
     if (!(error instanceof NftUnusable)) throw error;
-    return { mode: 'iptables', why: `${NOTHING}, and nftables mode cannot work: ${error.message}` };
+    return { mode: 'iptables', why: `${nothing}, and nftables mode cannot work: ${error.message}` };
   }
 }

@@ -3,7 +3,7 @@ import { AUTO, type Config } from '../config/config.ts';
 import type { Log } from '../telemetry/log.ts';
 import type { NodeEvents } from './node-events.ts';
 
-/** kube-proxy 1.37 warns likewise, in the log and by an event of this action (KEP-5343, k8s#139957). */
+/** kube-proxy 1.37 warns likewise, in the log and by an event (KEP-5343, k8s#139957). */
 const NOT_SET =
   'the mode is not set, so the agent works in iptables mode. The default becomes nftables in Kubernetes 1.40 (KEP-5343). ' +
   'Set the mode (--mode, or the field mode of the file) to iptables to keep it then, or to nftables or auto to change it now';
@@ -19,7 +19,7 @@ export function logModeChoice(
   if (modeChoice.by === AUTO) log.info({ mode }, `auto chose ${mode} mode, because ${modeChoice.why}`);
 }
 
-/** Emit an event on the Node where the mode is not set, unless it was not set before either. */
+/** Emit an event on the Node where the mode is not set, unless it was not set before either. Its action is that of kube-proxy's start. */
 export function emitModeChoice(
   { modeChoice }: Config,
   former: Config | undefined,

@@ -129,11 +129,14 @@ async function hasRules(input: RulesLookInput): Promise<boolean> {
 
 type RulesLookInput = Pick<PredecessorInput, 'members' | 'signal'>;
 
-/** Rules of a mode that writes by iptables. `locked`: another process held the lock, so there may be some. */
-export async function rulesThere({ members, signal }: RulesLookInput): Promise<'some' | 'none' | 'locked'> {
+/** A chain with rules of a mode that writes by iptables. `locked`: another process held the lock, so there may be some. */
+export async function rulesThere({
+  members,
+  signal,
+}: RulesLookInput): Promise<{ readonly chain: string } | 'none' | 'locked'> {
   for (const { tools, probe = tools } of members) {
     try {
-      for (const trace of TRACES) if (await probe.hasChain({ ...trace, wait: 1 }, signal)) return 'some';
+      for (const trace of TRACES) if (await probe.hasChain({ ...trace, wait: 1 }, signal)) return trace;
     } catch (error) {
       // The sync waits for the lock.
       if (error instanceof IptablesError && !error.isRefusal) return 'locked';

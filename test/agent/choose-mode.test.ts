@@ -24,6 +24,8 @@ interface Node {
   /** Another process holds the xtables lock. */
   readonly isLocked?: boolean;
   readonly hasNoIptables?: boolean;
+  /** Chains of the nft variant that the kernel knows by name; undefined: the kernel does not answer. */
+  readonly chains?: readonly string[];
 }
 
 function outsideOf(node: Node) {
@@ -35,6 +37,7 @@ function outsideOf(node: Node) {
     nftables,
     isLocked,
     hasNoIptables,
+    chains,
   } = node;
   const locked = { exitCode: 4, stdout: '', stderr: 'Another app is currently holding the xtables lock.' };
   const iptables = new FakeIptables({
@@ -62,6 +65,16 @@ function outsideOf(node: Node) {
     };
     return kernel as unknown as ReturnType<Outside['kernel']['openNftables']>;
   };
+  const openRules: Outside['kernel']['openRules'] = () => {
+    if (chains === undefined) return Promise.reject(new Error('no socket'));
+    open += 1;
+    return Promise.resolve({
+      chain: ({ chain }) => ({ kind: 'known', exists: chains.includes(chain) }),
+      close() {
+        open -= 1;
+      },
+    });
+  };
   const fact = (is: boolean) => () => Promise.resolve(is);
   const outside: Outside = {
     ...realOutside,
@@ -75,7 +88,7 @@ function outsideOf(node: Node) {
       hasIpvs: fact(hasIpvs),
       hasServiceDevice: fact(hasDevice),
     },
-    kernel: { ...realOutside.kernel, openNftables, openRules: () => Promise.reject(new Error('no socket')) },
+    kernel: { ...realOutside.kernel, openNftables, openRules },
   };
   return { outside, iptables, open: () => open };
 }
@@ -103,10 +116,34 @@ const CHOICES: readonly (readonly [string, Node, mode: string, why: string])[] =
     'no rules of a proxy stand on this node, and nftables mode cannot work: IPv6: this kernel refuses a set',
   ],
   [
-    'nothing can stand without iptables',
+    'iptables is missing, so that rules of its legacy variant cannot be seen',
+    { hasNoIptables: true, chains: [] },
+    'nftables',
+    'no rules of a proxy were found on this node (iptables does not work for IPv4 and IPv6), and its kernel can do nftables mode',
+  ],
+  [
+    'neither iptables nor the kernel tells what rules stand',
     { hasNoIptables: true },
     'nftables',
-    'no rules of a proxy stand on this node, and its kernel can do nftables mode',
+    'no rules of a proxy were found on this node (iptables does not work for IPv4 and IPv6), and its kernel can do nftables mode',
+  ],
+  [
+    'iptables is missing, and the kernel has rules of its nft variant',
+    { hasNoIptables: true, chains: ['KUBE-SERVICES'] },
+    'iptables',
+    'rules of iptables mode (the chain KUBE-SERVICES) stand on this node',
+  ],
+  [
+    'iptables is missing, and the kernel has IPVS and rules',
+    { hasNoIptables: true, chains: ['KUBE-SERVICES'], hasDevice: true },
+    'ipvs',
+    'the device kube-ipvs0 of IPVS mode stands on this node',
+  ],
+  [
+    'only the chain of the filter table stands',
+    { hasNoIptables: true, chains: ['KUBE-FORWARD'] },
+    'iptables',
+    'rules of iptables mode (the chain KUBE-FORWARD) stand on this node',
   ],
   [
     'rules of iptables mode stand in one family',

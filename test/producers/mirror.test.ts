@@ -70,6 +70,12 @@ describe('mirrored Endpoints', () => {
     ]);
   });
 
+  it('have an address as not ready that is not ready in one subset and ready in a later one of the same ports', () => {
+    const mirror = new Mirror();
+    mirror.sync(endpointsOf([{ notReadyAddresses: [{ ip: '192.0.2.1' }], ports: HTTP }, subset('192.0.2.1')]));
+    assert.deepEqual(mirror.content, [{ addressType: 'IPv4', ports: [8080], ready: [], notReady: ['192.0.2.1'] }]);
+  });
+
   it('become a slice for each set of ports, and subsets of the same ports share one', () => {
     const mirror = new Mirror();
     const other = { addresses: [{ ip: '192.0.2.3' }], ports: [{ port: 9090 }] };
