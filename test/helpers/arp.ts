@@ -71,6 +71,8 @@ export class ArpPort {
 
   /** Who answers for the address: hardware addresses, once so many did. `from`: an address of this device. */
   async whoHas(address: string, from: string, atLeast = 1): Promise<string[]> {
+    // Answers to earlier questions of this machine's kernel may still wait to be read.
+    this.#look();
     this.#replies = [];
     const question = { operation: REQUEST, sender: this.mac, senderAddress: from, targetAddress: address };
     this.#send(BROADCAST, { ...question, target: NOBODY });
