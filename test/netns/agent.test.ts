@@ -319,13 +319,15 @@ describe('the agent on a real kernel', () => {
     const written = generationIn(lab.namespace('node'));
     const looked = (line: LogLine) => line.msg === 'another program wrote rules; ours are unchanged';
     await pause(12_000);
-    // A hundredth of the time, so that a hundred times as long passes before the next; half of that, for what clocks differ.
+    // A hundredth of the time, so that a hundred times as long passes before the next; half of that, for what clocks differ. The agent
+    // counts the shorter of the last two readings, since one may have waited for a busy machine.
     const spent = agentRun.log.filter(looked);
-    for (const [i, { milliseconds, time }] of spent.entries()) {
+    const usual = Math.min(...spent.map(({ milliseconds }) => Number(milliseconds)));
+    for (const [i, { time }] of spent.entries()) {
       const next = spent[i + 1]?.time;
       if (next === undefined) break;
       const rest = Date.parse(String(next)) - Date.parse(String(time));
-      assert.ok(rest >= 50 * Number(milliseconds), `${rest} ms after a reading of ${milliseconds} ms`);
+      assert.ok(rest >= 50 * usual, `${rest} ms between readings of at least ${usual} ms`);
     }
     assert.ok(generationIn(lab.namespace('node')) - written > 1000, 'the other program wrote meanwhile');
     const since = agentRun.log.length;
