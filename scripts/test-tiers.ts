@@ -114,14 +114,21 @@ export const TIERS: readonly Tier[] = [
         name: 'network',
         files: [
           'test/soak/soak.test.ts',
-          'test/nft-versions/*.test.ts',
-          'test/{questions,upstream/e2e}/*.test.ts',
+          'test/questions/*.test.ts',
           'test/netns/{agent,nftables-agent,stories-*,operating,nft-lists}.test.ts',
           'test/netns/*.test.ts',
         ],
         except: ['test/netns/chosen-stories-*.test.ts', 'test/netns/{affinity,localhost,rest,dense,scrape}.test.ts'],
         // They wait for the kernel, and for silence, more than they compute.
         concurrency: 4,
+        needsRoot: true,
+        tools: ['iptables', 'nft', 'ipset', 'conntrack', 'ip', 'sysctl', 'openssl'],
+      },
+      {
+        // They compute: clusters of several agents, and many versions of nft.
+        name: 'upstream',
+        files: ['test/nft-versions/*.test.ts', 'test/upstream/e2e/*.test.ts'],
+        concurrency: 2,
         needsRoot: true,
         tools: ['iptables', 'nft', 'ipset', 'conntrack', 'ip', 'sysctl', 'openssl'],
       },
