@@ -53,7 +53,7 @@ addressType: IPv4
 ports: [{port: 8080}]
 endpoints: [{addresses: [10.244.1.11]}]
 END
-  flags --conntrack-max-per-core 0
+  flags --mode=iptables --conntrack-max-per-core 0
   # Something that runs refers to the unit: what became of it is not forgotten when it stops.
   mkdir -p /run/systemd/system/slicewire-vm.service.d
   printf '[Unit]\nAfter=slicewire.service\n' >/run/systemd/system/slicewire-vm.service.d/refers.conf
