@@ -1,8 +1,9 @@
 /** What a reflector has received, and the resourceVersion that it has reached: passes on what is news. */
+
+import { isOlder } from '../model/resource-version.ts';
 import { ApiError, type WatchEvent } from './client.ts';
 import { KnownObjects } from './known-objects.ts';
 import { endsInitialEvents, type ReceivedObject, receivedOf } from './received.ts';
-import { isOlder } from './resource-version.ts';
 import { fieldsOf, statusOf } from './status.ts';
 
 /** Takes objects of one kind. */
