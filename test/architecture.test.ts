@@ -30,6 +30,7 @@ const RULES: Readonly<Record<string, Rule>> = {
   'src/main.ts': { imports: ['src/cli/', 'src/host/'] },
   'src/cli/': {
     imports: ['src/agent/', 'src/answers/', 'src/api/', 'src/config/', 'src/controller/', 'src/demo/', 'src/documents/']
+      .concat('src/drained/')
       .concat('src/commands/', 'src/explain/', 'src/history/', 'src/host/', 'src/kubectl/', 'src/lab/', 'src/replay/')
       .concat(PURE)
       .concat('src/modes/', 'src/serve/', 'src/source/', 'src/sync/', 'src/telemetry/'),
@@ -44,6 +45,10 @@ const RULES: Readonly<Record<string, Rule>> = {
       .concat(PURE)
       .concat('src/answers/', 'src/explain/', 'src/overview/', 'src/relay/', 'src/replay/', 'src/serve/')
       .concat('src/source/', 'src/sync/', 'src/telemetry/'),
+    modules: ['node:'],
+  },
+  'src/drained/': {
+    imports: ['src/answers/', 'src/config/duration.ts', 'src/config/flags.ts', 'src/host/clock.ts', 'src/model/'],
     modules: ['node:'],
   },
   'src/demo/': {
