@@ -76,7 +76,8 @@ async function running(t: TestContext, server: ApiServer, options: Partial<Kuber
 }
 
 function texts(events: readonly SourceEvent[]): string[] {
-  return events.map((event) => {
+  return events.flatMap((event) => {
+    if (event.kind === 'reached') return [];
     if (event.kind === 'synced') return `synced ${event.of}`;
     const value = event.kind === 'service' ? event.service : event.kind === 'slice' ? event.slice : undefined;
     const isThere = value !== undefined || (event.kind === 'node' && event.node !== undefined);
