@@ -29,7 +29,7 @@ const LONGEST = 300;
 export function wholeEvent(said: Said, now: number): ProgrammedEvent {
   const { agent, startedAt, latest, stuck, behind, unserved, health, counts } = said;
   return {
-    agent: { ...agent, up: now - startedAt },
+    agent: { ...agent, up: ageOf(startedAt, now) },
     marks: latest === undefined ? [['', '', 0]] : [markOf(latest, now)],
     stuck: stuckOf(stuck, now),
     behind: { set: [...behind].map((one) => behindOf(one, now)), gone: [] },
@@ -44,7 +44,7 @@ export function changedEvent(before: Said, said: Said, now: number): ProgrammedE
   const { agent, startedAt, stuck, behind, unserved, health, counts } = said;
   const marks = marksSince(before, said, now);
   const event: ProgrammedEvent = {
-    ...(isSame(agent, before.agent) ? {} : { agent: { ...agent, up: now - startedAt } }),
+    ...(isSame(agent, before.agent) ? {} : { agent: { ...agent, up: ageOf(startedAt, now) } }),
     ...(marks.length === 0 ? {} : { marks }),
     ...(stuck === before.stuck ? {} : { stuck: stuckOf(stuck, now) }),
     ...(behind === before.behind ? {} : { behind: behindSince(before.behind, behind, now) }),
