@@ -21,6 +21,8 @@ export class PendingObjects {
   #taken: Objects = new Map();
   /** Changes that an earlier sync took and could not write. */
   readonly #held: Objects = new Map();
+  /** Services of which no version was ever in the kernel; undefined: of none, because no sync has written yet. */
+  #never: ReadonlySet<ServiceKey> | undefined;
 
   /** An object changes; `before`: its version until now. */
   changed(object: string, service: ServiceKey, before: string): void {
@@ -41,7 +43,9 @@ export class PendingObjects {
   }
 
   /** The sync wrote all that it took, and all that earlier ones could not write, but for these Services. */
-  written(without: { has(service: ServiceKey): boolean; readonly size: number }): void {
+  written(without: ReadonlyMap<ServiceKey, unknown>): void {
+    const never = [...without.keys()].filter((service) => this.#never?.has(service) ?? true);
+    this.#never = new Set(never);
     if (without.size > 0) this.#hold(this.#taken, ({ service }) => without.has(service));
     this.#taken = new Map();
     for (const [object, { service }] of this.#held) if (!without.has(service)) this.#held.delete(object);
@@ -52,7 +56,13 @@ export class PendingObjects {
     if (this.#fresh.size > 0) this.#fresh = new Map();
   }
 
-  /** undefined: the kernel has the version that was received. */
+  /** The version of an object that is in the kernel; `received`: the newest that is known. */
+  programmed(object: string, service: ServiceKey | undefined, received: string): string {
+    if (this.#never === undefined || (service !== undefined && this.#never.has(service))) return '';
+    return this.get(object)?.programmed ?? received;
+  }
+
+  /** undefined: the kernel has what was received. */
   get(object: string): PendingObject | undefined {
     return this.#held.get(object) ?? this.#taken.get(object) ?? this.#fresh.get(object);
   }

@@ -34,6 +34,20 @@ export function objectName(of: MarkedKind, key: string): string {
   return `${of} ${key}`;
 }
 
+export interface KnownObject {
+  readonly service: ServiceKey | undefined;
+  readonly received: string;
+}
+
+interface SyncState {
+  /** What the sync that runs took; undefined: none runs. */
+  readonly taken: Marks | undefined;
+  /** There was a sync: only from then on can objects differ. */
+  readonly hasBegun: boolean;
+  /** All that the last sync took was written, but for refused Services. */
+  readonly isWritten: boolean;
+}
+
 /** Of one source of objects. */
 export class Tracking {
   readonly history = new MarkHistory();
@@ -42,10 +56,7 @@ export class Tracking {
   readonly #options: TrackingOptions;
   #received: Marks = NONE;
   #marks: Marks = NONE;
-  /** What the sync that runs took; undefined: none runs. */
-  #taken: Marks | undefined;
-  /** `hasBegun`: a sync, and only from then on can objects differ. `isWritten`: all that the last sync took. */
-  #syncs = { hasBegun: false, isWritten: false };
+  #sync: SyncState = { taken: undefined, hasBegun: false, isWritten: false };
   #onChange: () => void = () => undefined;
 
   constructor(options: TrackingOptions) {
@@ -70,7 +81,7 @@ export class Tracking {
   reached(of: MarkedKind, version: string): void {
     this.#received = { ...this.#received, [of]: version };
     if (version === '') this.#goBack(of);
-    else if (this.#taken === undefined && this.#syncs.isWritten && !this.#options.hasChanges()) {
+    else if (this.#sync.taken === undefined && this.#sync.isWritten && !this.#options.hasChanges()) {
       this.pending.settled();
       if (this.#move(this.#received, true)) this.#onChange();
     }
@@ -78,25 +89,25 @@ export class Tracking {
 
   /** A Service or slice changed, also by going; `before`: its resourceVersion until now, "" for none. */
   changed(object: string, service: ServiceKey, before: string): void {
-    if (this.#syncs.hasBegun) this.pending.changed(object, service, before);
+    if (this.#sync.hasBegun) this.pending.changed(object, service, before);
   }
 
   /** A sync takes all that was received until now. */
   syncBegan(): void {
     // A sync that had no end may have written anything.
-    this.#syncs = { hasBegun: true, isWritten: this.#syncs.isWritten && this.#taken === undefined };
+    const isWritten = this.#sync.isWritten && this.#sync.taken === undefined;
+    this.#sync = { taken: this.#received, hasBegun: true, isWritten };
     this.pending.syncBegan();
-    this.#taken = this.#received;
   }
 
   syncEnded({ hasWritten, without, why }: SyncOutcome): void {
-    const taken = this.#taken;
+    const { taken } = this.#sync;
     if (taken === undefined) return;
-    this.#taken = undefined;
     const now = this.#options.now();
     const isTooMuch = without.size > MOST_BEHIND;
-    this.#syncs.isWritten = hasWritten && !isTooMuch;
-    if (this.#syncs.isWritten) {
+    const isWritten = hasWritten && !isTooMuch;
+    this.#sync = { taken: undefined, hasBegun: true, isWritten };
+    if (isWritten) {
       this.pending.written(without);
       this.lags.written(without, now);
       // Later changes were none for the kernel, or there would be something to take.
@@ -121,14 +132,17 @@ export class Tracking {
     return hasReached(mark, version) && (service === undefined || !this.lags.behind.has(service));
   }
 
-  /** The version of an object that is in the kernel; `received`: the newest one that is known. */
-  versionOf(of: MarkedKind, object: string, received: string): string {
-    if (this.#marks[of] === '') return '';
-    return this.pending.get(object)?.programmed ?? received;
+  /**
+   * The version of an object that is in the kernel. `service`: that it is or belongs to, where that is known; `received`: the newest
+   * version that is known.
+   */
+  versionOf(of: MarkedKind, key: string, { service, received }: KnownObject): string {
+    return this.#marks[of] === '' ? '' : this.pending.programmed(objectName(of, key), service, received);
   }
 
   #goBack(of: MarkedKind): void {
-    if (this.#taken !== undefined) this.#taken = { ...this.#taken, [of]: '' };
+    const { taken } = this.#sync;
+    if (taken !== undefined) this.#sync = { ...this.#sync, taken: { ...taken, [of]: '' } };
     this.history.forgetAll();
     this.#marks = { ...this.#marks, [of]: '' };
     this.history.add({ ...this.#marks, at: this.#options.now() });

@@ -57,7 +57,13 @@ function stream(pace: number) {
         if (one.startsWith('data: ')) events.push(programmedEventSchema.parse(JSON.parse(one.slice(6))));
     }
   })().catch(() => undefined);
-  return { events, end: () => (end.abort(), reading) };
+  return {
+    events,
+    async end() {
+      end.abort();
+      await reading;
+    },
+  };
 }
 
 async function says(server: ApiServer, kubeconfig: string): Promise<Child> {

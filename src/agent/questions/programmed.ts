@@ -136,7 +136,8 @@ function serviceOf({ cache, programmed }: Feed, { kind, key }: Of): ServiceKey |
 }
 
 function programmedOf(feed: Feed, of: Of): string {
-  return feed.programmed.versionOf(of.kind, objectName(of.kind, of.key), receivedOf(feed, of));
+  const known = { service: serviceOf(feed, of), received: receivedOf(feed, of) };
+  return feed.programmed.versionOf(of.kind, of.key, known);
 }
 
 function isReached(feed: Feed, of: Of, version: string): boolean {
