@@ -12,7 +12,7 @@ import { FAMILIES } from '../model/address.ts';
 import type { Source, SourceEvent, SourceKind, SourcePod, WatchStatus } from '../model/events.ts';
 import type { Listener } from '../model/listener.ts';
 import type { Fault, NodeView } from '../model/objects.ts';
-import { objectName, Tracking } from '../programmed/tracking.ts';
+import { Tracking } from '../programmed/tracking.ts';
 import { kubernetesSource } from '../source/kubernetes.ts';
 import { manifestsSource } from '../source/manifests/index.ts';
 import type { NodeReader } from '../source/manifests/node-guard.ts';
@@ -130,10 +130,10 @@ class Intake {
 
   /** `version`: of the object before. */
   #changed(event: SourceEvent, before: Before, version: string): void {
-    if (event.kind === 'service') this.#programmed.changed(objectName('services', event.key), event.key, version);
+    if (event.kind === 'service') this.#programmed.changed('services', event.key, event.key, version);
     if (event.kind !== 'slice') return;
     const former = before !== undefined && 'service' in before ? before.service : '';
-    this.#programmed.changed(objectName('slices', event.key), event.slice?.service ?? former, version);
+    this.#programmed.changed('slices', event.key, event.slice?.service ?? former, version);
   }
 
   mustBeSynced(): void {

@@ -29,6 +29,13 @@ export class PendingObjects {
     if (!this.#fresh.has(object)) this.#fresh.set(object, { service, programmed: before });
   }
 
+  /** The versions of these objects went back: nobody knows any more which one is in the kernel. */
+  forgetVersions(isMeant: (object: string) => boolean): void {
+    for (const objects of [this.#fresh, this.#taken, this.#held]) {
+      for (const [object, pending] of objects) if (isMeant(object)) objects.set(object, { ...pending, programmed: '' });
+    }
+  }
+
   /** A sync takes all changes. Those of a sync that had no end count as not written. */
   syncBegan(): void {
     this.#hold(this.#taken);

@@ -88,8 +88,10 @@ export class Tracking {
   }
 
   /** A Service or slice changed, also by going; `before`: its resourceVersion until now, "" for none. */
-  changed(object: string, service: ServiceKey, before: string): void {
-    if (this.#sync.hasBegun) this.pending.changed(object, service, before);
+  changed(of: MarkedKind, key: string, service: ServiceKey, before: string): void {
+    if (!this.#sync.hasBegun) return;
+    // Until a list is complete after versions went back, what objects had before are other numbers.
+    this.pending.changed(objectName(of, key), service, this.#received[of] === '' ? '' : before);
   }
 
   /** A sync takes all that was received until now. */
@@ -144,6 +146,7 @@ export class Tracking {
     const { taken } = this.#sync;
     if (taken !== undefined) this.#sync = { ...this.#sync, taken: { ...taken, [of]: '' } };
     this.history.forgetAll();
+    this.pending.forgetVersions((object) => object.startsWith(objectName(of, '')));
     this.#marks = { ...this.#marks, [of]: '' };
     this.history.add({ ...this.#marks, at: this.#options.now() });
     this.#onChange();

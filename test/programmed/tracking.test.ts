@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import fc from 'fast-check';
-import { MOST_BEHIND, objectName, type SyncOutcome, Tracking } from '../../src/programmed/tracking.ts';
+import { MOST_BEHIND, type SyncOutcome, Tracking } from '../../src/programmed/tracking.ts';
 import { FakeClock } from '../helpers/fake-clock.ts';
 
 const WROTE: SyncOutcome = { hasWritten: true, without: new Map(), why: '' };
@@ -27,11 +27,10 @@ function tracked() {
     tracking,
     /** A slice of a Service changes. Returns its version. */
     change(slice: string, service = 's/web'): string {
-      const object = objectName('slices', slice);
       const version = String(++state.version);
       state.hasChanges = true;
-      tracking.changed(object, service, versions.get(object) ?? '');
-      versions.set(object, version);
+      tracking.changed('slices', slice, service, versions.get(slice) ?? '');
+      versions.set(slice, version);
       tracking.reached('slices', version);
       return version;
     },
@@ -51,7 +50,7 @@ function tracked() {
       tracking.syncEnded(outcome);
     },
     programmed: (slice: string, service = 's/web') => {
-      const received = versions.get(objectName('slices', slice)) ?? '';
+      const received = versions.get(slice) ?? '';
       return tracking.versionOf('slices', slice, { service, received });
     },
   };
@@ -279,7 +278,7 @@ describe('in any history', () => {
       const version = ++this.#version;
       this.#had.set(slice, [...(this.#had.get(slice) ?? []), version]);
       this.#touched.add(service);
-      this.#tracking.changed(objectName('slices', slice), service, before === undefined ? '' : String(before));
+      this.#tracking.changed('slices', slice, service, before === undefined ? '' : String(before));
       this.#reach(version);
     }
 
@@ -307,15 +306,21 @@ describe('in any history', () => {
       this.#tracking.syncEnded(result === 'failed' ? FAILED : refuses(...without));
     }
 
-    /** The numbers begin again below; every slice is passed on anew by a list. */
+    /** The numbers begin again below; every slice is passed on anew by a list, and the list ends. */
     #restore(): void {
       this.#tracking.reached('slices', '');
       this.#version = Math.max(1, this.#version - 50);
-      const all = [...this.#had.keys()];
+      const before = new Map([...this.#had].map(([slice, all]) => [slice, all.at(-1) ?? 0]));
       this.#had.clear();
       this.#kernel.clear();
       this.#reached = false;
-      for (const slice of all) this.#change(slice.slice(0, 'svc-0'.length + 2), slice);
+      for (const [slice, version] of before) {
+        const service = slice.slice(0, 'svc-0'.length + 2);
+        this.#had.set(slice, [++this.#version]);
+        this.#touched.add(service);
+        this.#tracking.changed('slices', slice, service, String(version));
+      }
+      this.#reach(++this.#version);
     }
 
     check(seen: { claims: number; behind: number }): void {
