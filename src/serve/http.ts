@@ -27,6 +27,8 @@ export interface Asked {
   readonly accept?: string | undefined;
   /** The header `Accept-Encoding`; undefined: the request has none. */
   readonly encodings?: string | undefined;
+  /** The header `Authorization`, which is never logged; undefined: the request has none. */
+  readonly authorization?: string | undefined;
   /** The header `Sec-Fetch-Site`, by which a browser says whose page asks; undefined: the request has none. */
   readonly site?: string | undefined;
   /** The addresses of this end and of the client's, as Node.js writes them. */
@@ -77,6 +79,8 @@ const IDLE_TIMEOUT = 10_000;
 /** Milliseconds without a byte in either direction, such as with a client that does not read; not for profiles and recordings, which take long. */
 const SILENCE = 30_000;
 const LONG_ANSWERS = /^\/(?:debug\/|recording(?:\?|$))/;
+/** Questions whose answer may come late, and then at once. */
+const LATE_ANSWERS = /^\/(?:programmed|drained)\?/;
 export const MOST_CONNECTIONS = 4096;
 const BAD_REQUEST = 'HTTP/1.1 400 Bad Request\r\nconnection: close\r\n\r\n';
 export const MOST_HEADER_BYTES = 8192;
@@ -188,10 +192,13 @@ export async function keepOpen({
 
 async function respond(handler: Handler, request: IncomingMessage, response: ServerResponse): Promise<void> {
   const gone = new AbortController();
-  if (LONG_ANSWERS.test(request.url ?? '')) request.socket.setTimeout(0);
+  const { url = '', socket } = request;
+  const isLate = LATE_ANSWERS.test(url);
+  if (isLate || LONG_ANSWERS.test(url)) socket.setTimeout(0);
   response.on('close', () => gone.abort());
   try {
     const { status, headers = {}, body } = await handler(askedOf(request, gone.signal));
+    if (isLate) socket.setTimeout(SILENCE);
     request.resume();
     if (response.destroyed) return;
     const isHead = request.method === 'HEAD';
@@ -220,6 +227,7 @@ function askedOf(request: IncomingMessage, signal: AbortSignal): Asked {
     host: request.headers.host,
     accept: request.headers.accept,
     encodings: request.headers['accept-encoding']?.toString(),
+    authorization: request.headers.authorization,
     site: request.headers['sec-fetch-site']?.toString(),
     local: request.socket.localAddress ?? '',
     remote: request.socket.remoteAddress ?? '',
