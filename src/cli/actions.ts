@@ -47,6 +47,7 @@ export const ACTIONS: Readonly<Record<CommandName, Action>> = {
     endSoonAfter(signal);
     return await controllerCommand(flags, signal, hangups);
   },
+  fleet: async ({ flags, signal }, hangups) => await (await import('./fleet.ts')).fleetCommand(flags, signal, hangups),
   demo: async ({ flags, signal, print }) => {
     const { demoCommand } = await import('../demo/index.ts');
     const mode = DEMO_MODES.find((one) => one === flags.mode) ?? 'iptables';
