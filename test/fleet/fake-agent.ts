@@ -77,7 +77,10 @@ export class FakeAgent {
     this.asked.push(request.url ?? '');
     const { token, answer, node } = this.#options;
     if (this.isStopped) return;
-    if (answer !== undefined) return answer(request, response);
+    if (answer !== undefined) {
+      answer(request, response);
+      return;
+    }
     if (token !== undefined && request.headers.authorization !== `Bearer ${token}`) {
       response.writeHead(401).end(JSON.stringify({ kind: 'Problem', message: 'the token is not valid' }));
       return;
