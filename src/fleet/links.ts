@@ -14,12 +14,11 @@ export interface LinksOptions {
   readonly clock: Pick<Clock, 'now' | 'after'>;
   readonly random: () => number;
   readonly token: () => Promise<string | undefined>;
+  /** Milliseconds between two events of an agent, at least: more with more agents. */
+  readonly pace: () => number;
   readonly sink: LinksSink;
 }
 
-/** Milliseconds between two events of one agent, at least; for each agent one more, so that all together send some 1,000 a second. */
-const LEAST_PACE = 100;
-const PACE_PER_AGENT = 1;
 /** Milliseconds between two looks for silent connections. */
 const SWEEP = 1000;
 /** Milliseconds for each agent over which first tries are spread: 5,000 agents are asked within some seconds. */
@@ -29,7 +28,7 @@ export class AgentLinks {
   readonly #options: LinksOptions;
   readonly #links = new Map<string, AgentLink>();
   /** The pace with which most connections were opened. */
-  #pace = LEAST_PACE;
+  #pace = 0;
   #cancel: () => void;
 
   constructor(options: LinksOptions) {
@@ -44,25 +43,18 @@ export class AgentLinks {
     return open;
   }
 
-  /** Milliseconds between two events of an agent, at least. */
-  get pace(): number {
-    return Math.max(LEAST_PACE, this.#links.size * PACE_PER_AGENT);
-  }
-
-  /** Where the agent of a node is now; undefined: nowhere. Where it has not moved nothing happens. */
-  set(node: string, at: AgentAddress | undefined): void {
+  /** Where the agent of a node is now; undefined: nowhere. Returns whether it has moved; otherwise nothing happens. */
+  set(node: string, at: AgentAddress | undefined): boolean {
     const before = this.#links.get(node);
     if (at === undefined) {
       before?.close();
-      this.#links.delete(node);
-      return;
+      return this.#links.delete(node);
     }
-    if (before?.at.address === at.address && before.at.port === at.port) return;
+    if (before?.at.address === at.address && before.at.port === at.port) return false;
     before?.close();
-    const { clock, random, token, sink } = this.#options;
+    const { clock, random, token, pace, sink } = this.#options;
     const options = {
-      ...{ node, at, clock, random, token },
-      pace: () => this.pace,
+      ...{ node, at, clock, random, token, pace },
       sink: {
         event: (event: ProgrammedEvent, isFirst: boolean) => sink.event(node, event, isFirst),
         failed: (why: string, isTooOld: boolean) => sink.failed(node, why, isTooOld),
@@ -70,6 +62,7 @@ export class AgentLinks {
     };
     this.#links.set(node, new AgentLink(options, random() * SPREAD * this.#links.size));
     this.#keepPace();
+    return true;
   }
 
   close(): void {
@@ -80,8 +73,8 @@ export class AgentLinks {
 
   /** Where there are twice as many agents as before, all connections are made anew, within some seconds. */
   #keepPace(): void {
-    const { pace } = this;
-    if (pace < 2 * this.#pace) return;
+    const pace = this.#options.pace();
+    if (this.#pace > 0 && pace < 2 * this.#pace) return;
     this.#pace = pace;
     for (const link of this.#links.values()) link.renew();
   }

@@ -76,13 +76,12 @@ export function decodeAgents(object: unknown, key: string): Decoded<readonly Age
 
 /** A Node, for those who wait for its agent. */
 export interface FleetNodeObject {
-  readonly name: string;
   readonly addresses: readonly Address[];
   readonly podCIDRs: readonly Cidr[];
   /** Its condition Ready is True. */
   readonly isReady: boolean;
   /** Since when it is so or not, in milliseconds since 1970; 0: not known. */
-  readonly since: number;
+  readonly readySince: number;
 }
 
 /** A v1 Node. */
@@ -100,6 +99,6 @@ export function decodeFleetNode(object: unknown, name: string): Decoded<FleetNod
   const texts = api.spec?.podCIDRs ?? (api.spec?.podCIDR === undefined ? [] : [api.spec.podCIDR]);
   const podCIDRs = readCidrs(texts, 'spec.podCIDRs', faults);
   const ready = api.status?.conditions?.find(({ type }) => type === 'Ready');
-  const since = Date.parse(ready?.lastTransitionTime ?? '') || 0;
-  return { value: { name, addresses, podCIDRs, isReady: ready?.status === 'True', since }, faults: faults.list };
+  const readySince = Date.parse(ready?.lastTransitionTime ?? '') || 0;
+  return { value: { addresses, podCIDRs, isReady: ready?.status === 'True', readySince }, faults: faults.list };
 }
