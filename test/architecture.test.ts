@@ -84,7 +84,7 @@ const RULES: Readonly<Record<string, Rule>> = {
   'src/answers/': { imports: ['src/config/moments.ts'], modules: ['zod'] },
   // It runs in a browser: nothing of it may need Node.js, or bring in zod.
   'src/page/': {
-    imports: ['src/answers/live-delta.ts', 'src/answers/words.ts'],
+    imports: ['src/answers/fleet-delta.ts', 'src/answers/live-delta.ts', 'src/answers/words.ts'],
     types: ['src/answers/'],
     modules: ['preact', 'preact/hooks', 'uplot'],
   },
