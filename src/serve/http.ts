@@ -27,6 +27,8 @@ export interface Asked {
   readonly accept?: string | undefined;
   /** The header `Accept-Encoding`; undefined: the request has none. */
   readonly encodings?: string | undefined;
+  /** The header `Authorization`, which may be a secret: it must not be logged. undefined: the request has none. */
+  readonly authorization?: string | undefined;
   /** The header `Sec-Fetch-Site`, by which a browser says whose page asks; undefined: the request has none. */
   readonly site?: string | undefined;
   /** The addresses of this end and of the client's, as Node.js writes them. */
@@ -220,6 +222,7 @@ function askedOf(request: IncomingMessage, signal: AbortSignal): Asked {
     host: request.headers.host,
     accept: request.headers.accept,
     encodings: request.headers['accept-encoding']?.toString(),
+    authorization: request.headers.authorization,
     site: request.headers['sec-fetch-site']?.toString(),
     local: request.socket.localAddress ?? '',
     remote: request.socket.remoteAddress ?? '',

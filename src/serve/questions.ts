@@ -73,8 +73,8 @@ async function inTime({ answer, longest = LONGEST }: Question, { query, signal, 
 
 const FILE_HEADERS = { 'content-type': 'application/octet-stream', 'x-content-type-options': 'nosniff' };
 
-export function problemAnswer(status: number, message: string): Answer {
-  return jsonAnswer(status, `${JSON.stringify(problemOf(message))}\n`);
+export function problemAnswer(status: number, message: string, headers: Answer['headers'] = {}): Answer {
+  return jsonAnswer(status, `${JSON.stringify(problemOf(message))}\n`, headers);
 }
 
 /** Why this client is not answered. `flag`: the one that has the address of this server. */
@@ -103,7 +103,8 @@ export function isOwnHost(host: string, local: string): boolean {
   return address !== undefined && address === parseAddress(plain(local));
 }
 
-function isOfLoopback(text: string): boolean {
+/** Whether this is a loopback address, as Node.js writes addresses of sockets. */
+export function isOfLoopback(text: string): boolean {
   const address = parseAddress(plain(text));
   return address !== undefined && isLoopback(address);
 }
