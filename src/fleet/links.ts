@@ -30,6 +30,7 @@ export class AgentLinks {
   /** The pace with which most connections were opened. */
   #pace = 0;
   #cancel: () => void;
+  #events = 0;
 
   constructor(options: LinksOptions) {
     this.#options = options;
@@ -41,6 +42,11 @@ export class AgentLinks {
     let open = 0;
     for (const link of this.#links.values()) if (link.isOpen) open += 1;
     return open;
+  }
+
+  /** Events that came since the start. */
+  get events(): number {
+    return this.#events;
   }
 
   /** Where the agent of a node is now; undefined: nowhere. Returns whether it has moved; otherwise nothing happens. */
@@ -56,7 +62,10 @@ export class AgentLinks {
     const options = {
       ...{ node, at, clock, random, token, pace },
       sink: {
-        event: (event: ProgrammedEvent, isFirst: boolean) => sink.event(node, event, isFirst),
+        event: (event: ProgrammedEvent, isFirst: boolean) => {
+          this.#events += 1;
+          sink.event(node, event, isFirst);
+        },
         failed: (why: string, isTooOld: boolean) => sink.failed(node, why, isTooOld),
       },
     };

@@ -117,8 +117,7 @@ function subjectOf(query: URLSearchParams): Subject {
 }
 
 function mustBeKey(name: string, value: string): void {
-  if (!KEY.test(value))
-    throw new WrongQuestion(`${name}=${shown(value)}: must be NAMESPACE/NAME, such as shop/web`);
+  if (!KEY.test(value)) throw new WrongQuestion(`${name}=${shown(value)}: must be NAMESPACE/NAME, such as shop/web`);
 }
 
 function timeoutOf(query: URLSearchParams): number {

@@ -136,7 +136,8 @@ function plain(address: string): string {
   return address.replace(/%.*$/, '');
 }
 
-function checkParameters({ query, path }: Asked, { parameters }: Pick<Question, 'parameters'>): void {
+/** Throws WrongQuestion for a parameter that the question does not take, or that is given twice. */
+export function checkParameters({ query, path }: Asked, { parameters }: Pick<Question, 'parameters'>): void {
   const takes = parameters.length === 0 ? 'no parameter' : parameters.join(', ');
   for (const name of new Set(query.keys())) {
     if (!parameters.includes(name)) throw new WrongQuestion(`${path} has no parameter ${name}: it takes ${takes}`);
