@@ -117,6 +117,10 @@ const RULES: Readonly<Record<string, Rule>> = {
     imports: [...PURE, 'src/host/clock.ts', 'src/host/portions.ts'],
     types: ['src/cache/', 'src/modes/mode.ts', 'src/host/'],
   },
+  'src/fleet/': {
+    imports: ['src/model/', 'src/answers/head.ts', 'src/answers/problem.ts', 'src/host/clock.ts'],
+    types: ['src/answers/'],
+  },
   'src/serve/': { imports: ['src/answers/problem.ts', 'src/model/', 'src/host/clock.ts'], modules: ['node:'] },
   'src/relay/': { imports: ['src/model/', 'src/host/clock.ts'], modules: ['node:net'] },
   'src/telemetry/': {

@@ -141,9 +141,14 @@ export class FleetNodes {
     return this.behind(node, need) ?? true;
   }
 
-  /** The same for a node that is at hand; undefined: it has what is needed. */
+  /** When the fleet saw the first change that a node lacks, in milliseconds of the clock; undefined: it lacks none. */
+  behindSince(node: FleetNode): number | undefined {
+    return this.#options.programming.behindSince(node.agent.marks);
+  }
+
+  /** `isPast` for a node that is at hand; undefined: it has what is needed. */
   behind(node: FleetNode, need: Need): NodeBehind | undefined {
-    const lack = node.lack(need, () => this.#options.programming.behindSince(node.agent.marks));
+    const lack = node.lack(need, () => this.behindSince(node));
     if (lack === undefined) return undefined;
     const { why, since } = lack;
     return { node: node.name, since: since === undefined ? null : this.moments.of(since), why };

@@ -120,6 +120,12 @@ export class FleetObjects {
     return this.#places.families;
   }
 
+  /** Families of which a Service has slices; sorted. */
+  familiesOf(service: ServiceKey): readonly Family[] {
+    const slices = this.#services.get(service)?.slices.values() ?? [];
+    return [...new Set([...slices].map(({ family }) => family))].sort();
+  }
+
   /** The newest versions of a Service and of its slices; undefined: there is neither. */
   newestOf(service: ServiceKey): Versions | undefined {
     return this.#services.get(service)?.newest;
@@ -170,11 +176,20 @@ export class FleetObjects {
     if (this.isComplete) for (const listener of this.#listeners) listener('', []);
   }
 
-  /** The versions of a kind went back: the API server's store was restored (KEP-5504). All objects are listed again. */
+  /**
+   * The versions of a kind went back: the API server's store was restored (KEP-5504). All objects are listed again, and nothing is
+   * complete until `synced` tells of that list.
+   */
   restored(kind: FleetKind): void {
+    this.#synced.delete(kind);
     this.#newest = { ...this.#newest, [kind]: '' };
     this.#listed = { ...this.#listed, [kind]: '' };
     for (const state of this.#services.values()) state.newest = { ...state.newest, [kind]: '' };
+  }
+
+  /** Why new connections still go to a target, as a sentence; undefined: none do. */
+  takes(target: Target): string | undefined {
+    return this.#firstReason(this.#placesOf(target));
   }
 
   /** How a target stands now. Services that had it are remembered for a quarter of an hour. */

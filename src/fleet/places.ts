@@ -31,8 +31,11 @@ export class Places {
   /** Slices by name: a Pod, which has a slash, or an address. */
   readonly #slices = new Map<string, SliceKey | Set<SliceKey>>();
   readonly #past = new Map<string, Remembered[]>();
-  /** The same, the oldest first. */
+  /** The same, the oldest first, from `#oldest` on. */
   #queue: Remembered[] = [];
+  #oldest = 0;
+  /** Endpoints of slices by name, of those slices that somebody asks about. */
+  readonly #named = new WeakMap<FleetSlice, Map<string, readonly Place[]>>();
   readonly #families: Record<Family, number> = { IPv4: 0, IPv6: 0 };
 
   constructor(clock: Pick<Clock, 'now'>) {
@@ -48,17 +51,17 @@ export class Places {
   replace(before: FleetSlice | undefined, now: FleetSlice | undefined): FleetEndpoint[] {
     if (before !== undefined) this.#families[before.family] -= 1;
     if (now !== undefined) this.#families[now.family] += 1;
-    const gone = namesOf(before);
+    const gone = allNames(before);
     const kept = before?.service === now?.service ? gone : new Set<string>();
     const added: FleetEndpoint[] = [];
     for (const endpoint of now?.endpoints ?? []) {
-      const names = endpoint.pod === '' ? [endpoint.address] : [endpoint.address, endpoint.pod];
+      const names = namesOf(endpoint);
       if (now !== undefined && names.some((name) => !kept.has(name))) {
         added.push(endpoint);
         for (const name of names) this.#add(name, now.key);
       }
     }
-    const left = namesOf(now);
+    const left = allNames(now);
     for (const name of gone) {
       if (before === undefined) continue;
       if (!left.has(name)) this.#remove(name, before.key);
@@ -68,15 +71,26 @@ export class Places {
   }
 
   /** Where it is, in the order of the slices' names. */
-  now(name: string, slices: ReadonlyMap<SliceKey, FleetSlice>): Place[] {
+  now(name: string, slices: ReadonlyMap<SliceKey, FleetSlice>): readonly Place[] {
     const keys = this.#slices.get(name);
     if (keys === undefined) return [];
-    return (typeof keys === 'string' ? [keys] : [...keys].sort()).flatMap((key) => {
+    const placesIn = (key: SliceKey) => {
       const slice = slices.get(key);
-      if (slice === undefined) return [];
-      const isIt = ({ pod, address }: FleetEndpoint) => pod === name || address === name;
-      return slice.endpoints.filter(isIt).map((endpoint) => ({ slice, endpoint }));
-    });
+      return slice === undefined ? [] : (this.#namesOf(slice).get(name) ?? []);
+    };
+    return typeof keys === 'string' ? placesIn(keys) : [...keys].sort().flatMap(placesIn);
+  }
+
+  #namesOf(slice: FleetSlice): Map<string, readonly Place[]> {
+    let named = this.#named.get(slice);
+    if (named === undefined) {
+      named = new Map();
+      for (const endpoint of slice.endpoints) {
+        for (const name of namesOf(endpoint)) named.set(name, [...(named.get(name) ?? []), { slice, endpoint }]);
+      }
+      this.#named.set(slice, named);
+    }
+    return named;
   }
 
   /** Services that had it in the last quarter of an hour. */
@@ -111,23 +125,23 @@ export class Places {
 
   #forget(): void {
     const since = this.#clock.now() - REMEMBERED;
-    let count = 0;
-    for (const each of this.#queue) {
-      if (each.at >= since && this.#queue.length - count < MOST) break;
-      count += 1;
-      const left = this.#past.get(each.name)?.filter((other) => other !== each) ?? [];
-      if (left.length === 0) this.#past.delete(each.name);
-      else this.#past.set(each.name, left);
+    for (; this.#oldest < this.#queue.length; this.#oldest += 1) {
+      const oldest = this.#queue[this.#oldest];
+      if (oldest === undefined || (oldest.at >= since && this.#queue.length - this.#oldest < MOST)) break;
+      const left = this.#past.get(oldest.name)?.filter((other) => other !== oldest) ?? [];
+      if (left.length === 0) this.#past.delete(oldest.name);
+      else this.#past.set(oldest.name, left);
     }
-    if (count > 0) this.#queue = this.#queue.slice(count);
+    if (this.#oldest < MOST && this.#oldest < this.#queue.length) return;
+    this.#queue = this.#queue.slice(this.#oldest);
+    this.#oldest = 0;
   }
 }
 
-function namesOf(slice: FleetSlice | undefined): Set<string> {
-  const names = new Set<string>();
-  for (const { address, pod } of slice?.endpoints ?? []) {
-    names.add(address);
-    if (pod !== '') names.add(pod);
-  }
-  return names;
+function namesOf({ address, pod }: FleetEndpoint): readonly string[] {
+  return pod === '' ? [address] : [address, pod];
+}
+
+function allNames(slice: FleetSlice | undefined): Set<string> {
+  return new Set(slice?.endpoints.flatMap(namesOf));
 }

@@ -26,7 +26,7 @@ export type Tracked = Readonly<Record<FleetKind, Reader>>;
 const KINDS: readonly FleetKind[] = ['services', 'slices'];
 
 export class Programming {
-  readonly #clock: Pick<Clock, 'now'>;
+  readonly #clock: Pick<Clock, 'now' | 'wall'>;
   readonly #logs: Record<FleetKind, ChangeLog>;
   readonly #tracked = new Set<Tracked>();
   readonly #pairs = new Latencies();
@@ -35,7 +35,7 @@ export class Programming {
   readonly #slowest = new SlowestServices();
 
   /** `most`: changes of a kind that are kept. Times are milliseconds of the clock. */
-  constructor(clock: Pick<Clock, 'now'>, most?: number) {
+  constructor(clock: Pick<Clock, 'now' | 'wall'>, most?: number) {
     this.#clock = clock;
     this.#logs = { services: new ChangeLog(most), slices: new ChangeLog(most) };
   }
@@ -86,12 +86,12 @@ export class Programming {
 
   /** Of the last hour, each change counted once for each node; undefined: there was none. */
   summary(): Latency | undefined {
-    return this.#pairs.summary(this.#clock.now());
+    return this.#pairs.summary(this.#clock.wall());
   }
 
-  /** The same by minutes, the latest last; `since` is the beginning of the minute. */
+  /** The same by minutes, the latest last; `since` is the beginning of the minute, in milliseconds since 1970 as that of `summary`. */
   minutes(): readonly Latency[] {
-    return this.#pairs.bySlot(this.#clock.now());
+    return this.#pairs.bySlot(this.#clock.wall());
   }
 
   /** Services whose changes took longest to the last node in the last hour, the slowest first; at most 20. */
@@ -111,7 +111,7 @@ export class Programming {
 
   /** Changes that were seen later took less, so those that are counted as one follow each other. */
   #count(log: ChangeLog, from: number, to: number, programmedAt: number): void {
-    const now = this.#clock.now();
+    const now = this.#clock.wall();
     const took = (index: number) => Math.max(0, programmedAt - log.seenAt(index));
     for (let i = from; i < to; ) {
       const most = took(i);

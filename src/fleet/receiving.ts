@@ -3,10 +3,10 @@
 /** `object` undefined: it is gone. `version`: see FleetObjects. */
 type Apply<T> = (key: string, object: T | undefined, version: string, isEvent: boolean) => void;
 
-interface Waiting<T> {
+interface Received<T> {
   readonly key: string;
   readonly object: T | undefined;
-  /** undefined: that of what is reached next. */
+  /** undefined: it is gone, with the version that is reached next. */
   readonly version: string | undefined;
 }
 
@@ -16,8 +16,11 @@ interface Waiting<T> {
  */
 export class Receiving<T> {
   readonly #apply: Apply<T>;
-  #waiting: Waiting<T>[] = [];
+  /** The first since a version was reached: it may be an event. */
+  #first: Received<T> | undefined;
   #isList = false;
+  /** Objects that a list lacks. */
+  readonly #gone = new Set<string>();
 
   constructor(apply: Apply<T>) {
     this.#apply = apply;
@@ -25,32 +28,41 @@ export class Receiving<T> {
 
   /** An object is there, or changed; `version` is its resourceVersion. `object` undefined: it is not for the fleet. */
   set(key: string, object: T | undefined, version: string): void {
-    this.#add({ key, object, version });
+    this.#take({ key, object, version });
   }
 
   /** An object was deleted. */
   gone(key: string): void {
-    this.#add({ key, object: undefined, version: undefined });
+    this.#take({ key, object: undefined, version: undefined });
   }
 
   /** All up to this version was passed on. */
   reached(reached: string): void {
-    for (const { key, object, version = reached } of this.#waiting) {
-      this.#apply(key, object, version, !this.#isList && version === reached);
+    const first = this.#first;
+    this.#first = undefined;
+    if (first !== undefined) {
+      const { key, object, version = reached } = first;
+      this.#apply(key, object, version, version === reached);
     }
-    this.#waiting = [];
+    for (const key of this.#gone) this.#apply(key, undefined, reached, false);
+    this.#gone.clear();
     this.#isList = false;
   }
 
-  /** A second object before a version was reached: they are of a list. Those that are there are passed on at once. */
-  #add(waiting: Waiting<T>): void {
-    this.#waiting.push(waiting);
-    if (this.#waiting.length === 1 && !this.#isList) return;
+  #take(received: Received<T>): void {
+    if (this.#first === undefined && !this.#isList) {
+      this.#first = received;
+      return;
+    }
     this.#isList = true;
-    const { object, version } = waiting;
-    const isNow = (each: Waiting<T>) => each.version !== undefined;
-    if (object === undefined && version === undefined && this.#waiting.length > 1 && !this.#waiting.some(isNow)) return;
-    for (const each of this.#waiting.filter(isNow)) this.#apply(each.key, each.object, each.version ?? '', false);
-    this.#waiting = this.#waiting.filter((each) => !isNow(each));
+    if (this.#first !== undefined) this.#list(this.#first);
+    this.#first = undefined;
+    this.#list(received);
+  }
+
+  #list({ key, object, version }: Received<T>): void {
+    this.#gone.delete(key);
+    if (version === undefined) this.#gone.add(key);
+    else this.#apply(key, object, version, false);
   }
 }
