@@ -89,7 +89,7 @@ const RULES: Readonly<Record<string, Rule>> = {
   'src/answers/': { imports: ['src/config/moments.ts'], modules: ['zod'] },
   // It runs in a browser: nothing of it may need Node.js, or bring in zod.
   'src/page/': {
-    imports: ['src/answers/live-delta.ts', 'src/answers/words.ts'],
+    imports: ['src/answers/fleet-delta.ts', 'src/answers/live-delta.ts', 'src/answers/words.ts'],
     types: ['src/answers/'],
     modules: ['preact', 'preact/hooks', 'uplot'],
   },
@@ -121,6 +121,10 @@ const RULES: Readonly<Record<string, Rule>> = {
   'src/sync/': {
     imports: [...PURE, 'src/host/clock.ts', 'src/host/portions.ts'],
     types: ['src/cache/', 'src/modes/mode.ts', 'src/host/'],
+  },
+  'src/fleet/': {
+    imports: ['src/model/', 'src/answers/head.ts', 'src/answers/problem.ts', 'src/host/clock.ts'],
+    types: ['src/answers/'],
   },
   'src/serve/': { imports: ['src/answers/problem.ts', 'src/model/', 'src/host/clock.ts'], modules: ['node:'] },
   'src/relay/': { imports: ['src/model/', 'src/host/clock.ts'], modules: ['node:net'] },

@@ -181,6 +181,15 @@ const TABLE = [
     takes: 'controller',
   },
   {
+    name: 'fleet',
+    words: [],
+    subject: CLUSTER,
+    summary:
+      'follow the agents of all nodes: tell when an endpoint is drained, how far each node is, and how long changes take',
+    flags: [],
+    takes: 'fleet',
+  },
+  {
     name: 'drained',
     words: [],
     subject: CLUSTER,

@@ -27,7 +27,7 @@ export interface Asked {
   readonly accept?: string | undefined;
   /** The header `Accept-Encoding`; undefined: the request has none. */
   readonly encodings?: string | undefined;
-  /** The header `Authorization`, which is never logged; undefined: the request has none. */
+  /** The header `Authorization`, which may be a secret: it must not be logged. undefined: the request has none. */
   readonly authorization?: string | undefined;
   /** The header `Sec-Fetch-Site`, by which a browser says whose page asks; undefined: the request has none. */
   readonly site?: string | undefined;
@@ -55,6 +55,8 @@ export interface ListenOptions {
 export type OpenServer = (options: ListenOptions, handler: Handler) => Promise<OpenedServer>;
 
 export interface OpenedServer {
+  /** Takes no new connections; questions that wait are still answered. A server without it takes them until it is closed. */
+  refuse?(): void;
   close(): Promise<void>;
 }
 
@@ -134,6 +136,11 @@ export class HttpServer {
     return typeof address === 'object' && address !== null ? address.port : 0;
   }
 
+  refuse(): void {
+    this.#server.close();
+    this.#server.closeIdleConnections();
+  }
+
   /** Closes its connections too. */
   async close(): Promise<void> {
     const closed = new Promise<void>((resolve) => this.#server.close(() => resolve()));
@@ -163,6 +170,8 @@ export interface KeepOpenOptions {
   readonly signal: AbortSignal;
   /** Called after each failure; may throw to give up. */
   readonly onFailure: (error: Error) => void;
+  /** When the signal has aborted, no connections are taken any more, and those that there are stay until this resolves. */
+  readonly patience?: () => Promise<void>;
 }
 
 /** Milliseconds until a port that could not be bound is tried again: kube-proxy's period. */
@@ -176,11 +185,16 @@ export async function keepOpen({
   clock,
   signal,
   onFailure,
+  patience,
 }: KeepOpenOptions): Promise<void> {
   while (!signal.aborted) {
     try {
       const server = await open(listen, handler);
       await aborted(signal).catch(() => undefined);
+      if (patience !== undefined) {
+        server.refuse?.();
+        await patience();
+      }
       await server.close();
       return;
     } catch (error) {

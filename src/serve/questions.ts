@@ -95,8 +95,8 @@ async function inTime({ answer, longest = LONGEST }: Question, { query, signal, 
 
 const FILE_HEADERS = { 'content-type': 'application/octet-stream', 'x-content-type-options': 'nosniff' };
 
-export function problemAnswer(status: number, message: string): Answer {
-  return jsonAnswer(status, `${JSON.stringify(problemOf(message))}\n`);
+export function problemAnswer(status: number, message: string, headers: Answer['headers'] = {}): Answer {
+  return jsonAnswer(status, `${JSON.stringify(problemOf(message))}\n`, headers);
 }
 
 /** Why this client is not answered. `flag`: the one that has the address of this server. */
@@ -125,7 +125,8 @@ export function isOwnHost(host: string, local: string): boolean {
   return address !== undefined && address === parseAddress(plain(local));
 }
 
-function isOfLoopback(text: string): boolean {
+/** Whether this is a loopback address, as Node.js writes addresses of sockets. */
+export function isOfLoopback(text: string): boolean {
   const address = parseAddress(plain(text));
   return address !== undefined && isLoopback(address);
 }
@@ -135,7 +136,8 @@ function plain(address: string): string {
   return address.replace(/%.*$/, '');
 }
 
-function checkParameters({ query, path }: Asked, { parameters }: Pick<Question, 'parameters'>): void {
+/** Throws WrongQuestion for a parameter that the question does not take, or that is given twice. */
+export function checkParameters({ query, path }: Asked, { parameters }: Pick<Question, 'parameters'>): void {
   const takes = parameters.length === 0 ? 'no parameter' : parameters.join(', ');
   for (const name of new Set(query.keys())) {
     if (!parameters.includes(name)) throw new WrongQuestion(`${path} has no parameter ${name}: it takes ${takes}`);

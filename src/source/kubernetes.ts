@@ -23,7 +23,7 @@ import {
   type SourceEvent,
   type SourceKind,
 } from '../model/events.ts';
-import { UNSERVED_LABELS } from '../model/labels.ts';
+import { SERVED } from '../model/labels.ts';
 import { lookUpPod } from './pod-lookup.ts';
 
 export interface KubernetesOptions extends ClusterConfig {
@@ -78,9 +78,6 @@ interface WatchedKind {
   readonly resource: Resource;
   readonly decode: (object: unknown, key: string) => SourceEvent;
 }
-
-/** The API server does not send unserved objects; to the watch a label that appears is a deletion, and one that goes an addition. */
-const SERVED = UNSERVED_LABELS.map((label) => `!${label}`).join(',');
 
 function watched({
   nodeName,

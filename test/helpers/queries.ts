@@ -12,7 +12,10 @@ const OF_PROMETHEUS: Series = new Map([
   ['ALERTS', new Set(['alertname', 'alertstate'])],
 ]);
 
-/** The agents' series by mode, and the controller's. */
+/** What the alerts ask of the fleet. */
+const OF_FLEET: Series = new Map([['slicewire_fleet_nodes', new Set(['state'])]]);
+
+/** The agents' series by mode, the controller's and the fleet's. */
 export function allSeries(): Promise<ReadonlyMap<string, Series>> {
   found ??= readAll();
   return found;
@@ -24,7 +27,11 @@ async function readAll(): Promise<ReadonlyMap<string, Series>> {
   const texts = await Promise.all(
     MODES.map(async (mode) => [mode as string, seriesOf(await agentText(mode))] as const),
   );
-  return new Map([...texts, ['controller', seriesOf(await controllerText())]]);
+  const others = [
+    ['controller', seriesOf(await controllerText())],
+    ['fleet', OF_FLEET],
+  ] as const;
+  return new Map([...texts, ...others]);
 }
 
 /** Fails when the query names a metric or a label that these series do not have. */

@@ -47,8 +47,8 @@ export class Latencies {
     return this.#slots.length * COUNTERS * 4;
   }
 
-  /** `at`: milliseconds of any clock; `latency`: milliseconds. */
-  add(at: number, latency: number): void {
+  /** `at`: milliseconds of any clock; `latency`: milliseconds; `changes`: how many took as long. */
+  add(at: number, latency: number, changes = 1): void {
     const of = Math.floor(at / this.#length);
     const { length } = this.#slots;
     const slot = this.#slots[((of % length) + length) % length];
@@ -61,7 +61,7 @@ export class Latencies {
     slot.summary = undefined;
     slot.most = Math.max(slot.most, latency);
     const counter = counterOf(latency);
-    slot.counters[counter] = (slot.counters[counter] ?? 0) + 1;
+    slot.counters[counter] = (slot.counters[counter] ?? 0) + changes;
   }
 
   /** Of all slots until `now`; undefined: there was no change. */
@@ -93,6 +93,12 @@ export class Latencies {
     const since = Math.min(...slots.map(({ of }) => of)) * this.#length;
     return { changes, p50: at(0.5), p99: at(0.99), most, since };
   }
+}
+
+/** The longest latency in milliseconds that no longer has the counter of this one: latencies between the two are counted as one. */
+export function belowCounter(latency: number): number {
+  const counter = counterOf(latency);
+  return counter === 0 ? Number.NEGATIVE_INFINITY : LEAST * 2 ** ((counter - 1) / PER_DOUBLING);
 }
 
 function counterOf(latency: number): number {

@@ -1,0 +1,121 @@
+/** Draws the map of the nodes on a canvas: thousands of elements would be slow. */
+import { type Grid, placeOf } from './grid.ts';
+import { LOOKS, type Look } from './levels.ts';
+
+/** Colours of the style sheet, as canvas takes them. */
+export interface Palette {
+  /** By the name of the property. */
+  readonly cells: ReadonlyMap<string, string>;
+  readonly mark: string;
+  readonly text: string;
+  readonly ring: string;
+  readonly font: string;
+}
+
+export interface Cell {
+  readonly name: string;
+  readonly look: Look;
+}
+
+export interface Drawing {
+  readonly grid: Grid;
+  readonly width: number;
+  readonly cells: readonly Cell[];
+  readonly palette: Palette;
+  /** The cell with a ring; -1: none. */
+  readonly ringed: number;
+}
+
+/** The box of a mark (levels.ts). */
+const BOX = 16;
+/** Pixels between two cells. */
+const GAP = 2;
+const MARKS = new Map(LOOKS.map(({ level, mark }) => [level, mark]));
+
+/** Draws all of it again. Where a browser gives no canvas, nothing is drawn; the lists beside the map say the same. */
+export function draw(canvas: HTMLCanvasElement, drawing: Drawing): void {
+  const { grid, width, cells } = drawing;
+  const scale = devicePixelRatio;
+  const [wide, high] = [Math.round(width * scale), Math.round(grid.height * scale)];
+  if (canvas.width !== wide) canvas.width = wide;
+  if (canvas.height !== high) canvas.height = high;
+  const context = canvas.getContext('2d');
+  if (context === null) return;
+  context.setTransform(scale, 0, 0, scale, 0, 0);
+  context.clearRect(0, 0, width, grid.height);
+  const size = (grid.hasNames ? 20 : grid.cellHeight) - GAP;
+  for (const look of LOOKS) {
+    const indexes = [...cells.keys()].filter((index) => cells[index]?.look === look);
+    if (indexes.length > 0) drawLevel(context, drawing, look, { indexes, size });
+  }
+  if (grid.hasNames) drawNames(context, drawing, size);
+  if (drawing.ringed >= 0) drawRing(context, drawing, size);
+}
+
+/** All cells of a level at once, which is quicker. */
+function drawLevel(
+  context: CanvasRenderingContext2D,
+  { grid, palette }: Drawing,
+  look: Look,
+  { indexes, size }: { readonly indexes: readonly number[]; readonly size: number },
+): void {
+  const [boxes, marks] = [new Path2D(), new Path2D()];
+  const mark = new Path2D(MARKS.get(look.level));
+  const inset = look.isFilled ? 0 : 0.75;
+  for (const index of indexes) {
+    const { x, y } = cornerOf(index, grid, size);
+    boxes.roundRect(x + inset, y + inset, size - 2 * inset, size - 2 * inset, size / 6);
+    if (look.mark !== '') marks.addPath(mark, new DOMMatrix([size / BOX, 0, 0, size / BOX, x, y]));
+  }
+  const colour = palette.cells.get(look.colour) ?? palette.text;
+  context.fillStyle = colour;
+  context.strokeStyle = colour;
+  context.lineWidth = 1.5;
+  if (look.isFilled) context.fill(boxes);
+  else context.stroke(boxes);
+  if (look.isFilled) context.strokeStyle = palette.mark;
+  context.lineWidth = Math.max(1, size / 9);
+  context.stroke(marks);
+}
+
+function drawNames(context: CanvasRenderingContext2D, { grid, cells, palette }: Drawing, size: number): void {
+  context.fillStyle = palette.text;
+  context.font = palette.font;
+  context.textBaseline = 'middle';
+  for (const [index, { name }] of cells.entries()) {
+    const { x, y } = cornerOf(index, grid, size);
+    const room = grid.cellWidth - size - 20;
+    context.fillText(
+      fitting(name, (text) => context.measureText(text).width <= room),
+      x + size + 8,
+      y + size / 2 + 1,
+    );
+  }
+}
+
+/** The text, or its beginning and `…`, by halves. */
+function fitting(text: string, fits: (text: string) => boolean): string {
+  if (fits(text)) return text;
+  let [least, most] = [0, text.length];
+  while (most - least > 1) {
+    const middle = Math.floor((least + most) / 2);
+    if (fits(`${text.slice(0, middle)}…`)) least = middle;
+    else most = middle;
+  }
+  return `${text.slice(0, least)}…`;
+}
+
+function drawRing(context: CanvasRenderingContext2D, { grid, palette, ringed }: Drawing, size: number): void {
+  const { x, y } = cornerOf(ringed, grid, size);
+  context.strokeStyle = palette.ring;
+  context.lineWidth = 2;
+  context.beginPath();
+  context.roundRect(x, y, size, size, size / 6);
+  context.stroke();
+}
+
+/** Of the square of a cell. */
+function cornerOf(index: number, grid: Grid, size: number): { readonly x: number; readonly y: number } {
+  const { x, y } = placeOf(index, grid);
+  return { x: x + GAP / 2, y: y + (grid.cellHeight - size) / 2 };
+}
