@@ -63,13 +63,14 @@ describe('deploy/chart beside kustomize', () => {
     const overlays = [
       await kustomize('monitoring/overlays/nftables'),
       await kustomize('monitoring/overlays/controller'),
+      await kustomize('monitoring/overlays/fleet'),
     ];
-    const [agents, controllers] = overlays;
-    if (agents === undefined || controllers === undefined) return context.skip(NO_KUBECTL.skip);
+    const [agents, controllers, fleet] = overlays;
+    if (agents === undefined || controllers === undefined || fleet === undefined) return context.skip(NO_KUBECTL.skip);
     const monitored = ['mode=nftables', 'monitoring.enabled=true'];
     assert.deepEqual(inEffect(await rendered([...BASE, ...monitored])), inEffect(agents));
-    const both = await rendered([...BASE, ...monitored, 'controller.enabled=true']);
-    assert.deepEqual(inEffect(both), inEffect([...agents, ...controllers]));
+    const whole = await rendered([...BASE, ...monitored, 'controller.enabled=true', 'fleet.enabled=true']);
+    assert.deepEqual(inEffect(whole), inEffect([...agents, ...controllers, ...fleet]));
   });
 
   for (const part of ['controller', 'fleet']) {

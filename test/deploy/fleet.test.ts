@@ -193,4 +193,27 @@ describe('deploy/fleet', async () => {
     for (const { ports } of ingress) assert.deepEqual(ports, [{ port: PORT, protocol: 'TCP' }]);
     assert.equal(policy.metadata.namespace, 'kube-system');
   });
+
+  it('is scraped by Prometheus at the port that it has, with the name of its job', options, async () => {
+    const monitored = (await kustomize('monitoring/overlays/fleet')) ?? [];
+    const isMore = ({ kind }: ObjectOf) => kind === 'PodMonitor' || kind === 'PrometheusRule';
+    assert.deepEqual(
+      monitored.filter((object) => !isMore(object)),
+      all,
+    );
+    const { metadata, spec } = monitored.find(({ kind }) => kind === 'PodMonitor') ?? assert.fail();
+    const { selector, podMetricsEndpoints } = spec as {
+      readonly selector: object;
+      readonly podMetricsEndpoints: readonly {
+        readonly port: string;
+        readonly path: string;
+        readonly relabelings: readonly { readonly targetLabel: string; readonly replacement?: string }[];
+      }[];
+    };
+    assert.deepEqual([selector, metadata.namespace], [{ matchLabels: LABELS }, 'kube-system']);
+    const [{ port, path, relabelings } = assert.fail()] = podMetricsEndpoints;
+    assert.deepEqual([port, path, podMetricsEndpoints.length], ['fleet', '/metrics', 1]);
+    const job = relabelings.find(({ targetLabel }) => targetLabel === 'job')?.replacement;
+    assert.equal(job, 'slicewire-fleet');
+  });
 });
