@@ -16,8 +16,8 @@ export interface GateOptions {
   readonly access: () => Access | undefined;
   /** The flag that `isOn` follows, for the texts: `--programmed-authentication`. */
   readonly flag: string;
-  /** Requests that need no token for another reason. */
-  readonly needsNone?: (asked: Asked) => boolean;
+  /** Requests that need no token for another reason. Rejects with the signal's reason alone. */
+  readonly needsNone?: (asked: Asked) => Promise<boolean>;
 }
 
 /** The answer that refuses a request: 401 without a valid token, 403, or 503 where nobody can decide. undefined: it may be answered. */
@@ -26,7 +26,7 @@ export type Gate = (asked: Asked) => Promise<Answer | undefined>;
 /** Neither the gate nor its answers keep a token. */
 export function gate({ isOn, access, flag, needsNone }: GateOptions): Gate {
   return async (asked) => {
-    if (!isOn() || needsNone?.(asked) === true) return undefined;
+    if (!isOn() || (await needsNone?.(asked)) === true) return undefined;
     const refusal = refusalOf(asked, true);
     if (refusal === undefined) return undefined;
     const decides = access();

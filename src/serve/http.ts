@@ -79,6 +79,8 @@ const IDLE_TIMEOUT = 10_000;
 /** Milliseconds without a byte in either direction, such as with a client that does not read; not for profiles and recordings, which take long. */
 const SILENCE = 30_000;
 const LONG_ANSWERS = /^\/(?:debug\/|recording(?:\?|$))/;
+/** Questions whose answer may come late, and then at once. */
+const LATE_ANSWERS = /^\/(?:programmed|drained)\?/;
 export const MOST_CONNECTIONS = 4096;
 const BAD_REQUEST = 'HTTP/1.1 400 Bad Request\r\nconnection: close\r\n\r\n';
 export const MOST_HEADER_BYTES = 8192;
@@ -190,10 +192,13 @@ export async function keepOpen({
 
 async function respond(handler: Handler, request: IncomingMessage, response: ServerResponse): Promise<void> {
   const gone = new AbortController();
-  if (LONG_ANSWERS.test(request.url ?? '')) request.socket.setTimeout(0);
+  const { url = '', socket } = request;
+  const isLate = LATE_ANSWERS.test(url);
+  if (isLate || LONG_ANSWERS.test(url)) socket.setTimeout(0);
   response.on('close', () => gone.abort());
   try {
     const { status, headers = {}, body } = await handler(askedOf(request, gone.signal));
+    if (isLate) socket.setTimeout(SILENCE);
     request.resume();
     if (response.destroyed) return;
     const isHead = request.method === 'HEAD';

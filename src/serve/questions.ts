@@ -38,17 +38,31 @@ export interface Questions {
 /** Path of the stream of events. */
 export const LIVE = '/live';
 
+/** A stream that is opened by a question. */
+export interface StreamQuestion {
+  readonly parameters: readonly string[];
+  /** Throws WrongQuestion and NoAnswer. */
+  readonly open: (asked: Asked) => Answer;
+}
+
+/** Whether a client may ask: undefined where it may, else its answer. */
+export type Gate = (asked: Asked) => Promise<Answer | undefined>;
+
 /** The answer; undefined when the path is no question. The method is GET or HEAD. */
-export async function questionAnswer(questions: Questions, asked: Asked): Promise<Answer | undefined> {
-  const { byPath, isLocal, live } = questions;
-  const question = byPath.get(asked.path);
-  const stream = asked.path === LIVE ? live : undefined;
-  if (question === undefined && stream === undefined) return undefined;
+export async function questionAnswer({ byPath, isLocal, live }: Questions, asked: Asked): Promise<Answer | undefined> {
+  const stream = asked.path === LIVE && live !== undefined ? { parameters: [], open: live } : undefined;
+  const question = byPath.get(asked.path) ?? stream;
+  if (question === undefined) return undefined;
   const refusal = refusalOf(asked, isLocal());
   if (refusal !== undefined) return problemAnswer(403, refusal);
+  return await checkedAnswer(question, asked);
+}
+
+/** Answers a client that may ask. */
+export async function checkedAnswer(question: Question | StreamQuestion, asked: Asked): Promise<Answer> {
   try {
-    checkParameters(asked, question ?? NO_PARAMETERS);
-    if (question === undefined) return stream?.(asked);
+    checkParameters(asked, question);
+    if ('open' in question) return question.open(asked);
     const answer = await inTime(question, asked);
     if (!(Symbol.asyncIterator in answer)) return jsonAnswer(200, `${JSON.stringify(answer)}\n`);
     return { status: 200, headers: FILE_HEADERS, body: answer };
@@ -57,6 +71,14 @@ export async function questionAnswer(questions: Questions, asked: Asked): Promis
     if (error instanceof NoAnswer) return problemAnswer(503, error.message);
     return problemAnswer(500, error instanceof Error ? error.message : String(error));
   }
+}
+
+/** Only programs of this machine may ask. `flag`: the one that has the address of this server. */
+export function localGate(flag: string): Gate {
+  return (asked) => {
+    const refusal = refusalOf(asked, true, flag);
+    return Promise.resolve(refusal === undefined ? undefined : problemAnswer(403, refusal));
+  };
 }
 
 /** Throws NoAnswer when it takes too long: the kernel starts its list of rules again whenever they change. */
@@ -113,8 +135,6 @@ export function isOfLoopback(text: string): boolean {
 function plain(address: string): string {
   return address.replace(/%.*$/, '');
 }
-
-const NO_PARAMETERS = { parameters: [] } as const;
 
 function checkParameters({ query, path }: Asked, { parameters }: Pick<Question, 'parameters'>): void {
   const takes = parameters.length === 0 ? 'no parameter' : parameters.join(', ');

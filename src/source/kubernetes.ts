@@ -139,6 +139,19 @@ function eventSink(kind: WatchedKind, emit: EventSink, watch: Watch<SourceKind>)
     gone: (key) => emit(goneEvent(kind.of, key)),
     synced: () => emit({ kind: 'synced', of: kind.of }),
     ...watchSink(watch),
+    ...versionSink(kind.of, emit, watch),
+  };
+}
+
+/** Says up to which version the changes of a kind were emitted, where somebody wants to know. */
+function versionSink(of: SourceKind, emit: EventSink, watch: Watch<SourceKind>): Partial<ReflectorSink> {
+  if (of !== 'services' && of !== 'slices') return {};
+  return {
+    reached: (resourceVersion) => emit({ kind: 'reached', of, resourceVersion }),
+    restored(from, to) {
+      watch.restored(from, to);
+      emit({ kind: 'reached', of, resourceVersion: '' });
+    },
   };
 }
 

@@ -173,7 +173,7 @@ describe('the gate', () => {
   });
 
   test('lets in what needs no token for another reason', async (t) => {
-    const { ask } = await start(t, { needsNone: ({ query }) => query.has('service') });
+    const { ask } = await start(t, { needsNone: async ({ query }) => query.has('service') });
     assert.match(await ask('/programmed?service=shop/web'), /^HTTP\/1.1 200 /);
     assert.match(await ask('/programmed'), /^HTTP\/1.1 401 /);
   });

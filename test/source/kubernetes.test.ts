@@ -20,6 +20,8 @@ import { until } from '../helpers/until.ts';
 
 interface Running {
   readonly events: SourceEvent[];
+  /** `services 4711`, without the other events. */
+  readonly reached: readonly string[];
   readonly log: { level: string; facts: Record<string, unknown>; text: string }[];
   readonly clock: FakeClock;
   readonly watches: () => readonly WatchStatus[];
@@ -53,7 +55,12 @@ function run(t: TestContext, options: Partial<KubernetesOptions>): Running {
     ...options,
   });
   const abort = new AbortController();
-  const ended = source.run((event) => events.push(event), abort.signal);
+  const reached: string[] = [];
+  const emit = (event: SourceEvent) => {
+    if (event.kind === 'reached') reached.push(`${event.of} ${event.resourceVersion}`);
+    else events.push(event);
+  };
+  const ended = source.run(emit, abort.signal);
   const stop = () => {
     abort.abort();
     return ended;
@@ -61,6 +68,7 @@ function run(t: TestContext, options: Partial<KubernetesOptions>): Running {
   t.after(stop);
   return {
     events,
+    reached,
     log,
     clock,
     watches: () => source.watches?.() ?? [],
@@ -77,6 +85,7 @@ async function running(t: TestContext, server: ApiServer, options: Partial<Kuber
 
 function texts(events: readonly SourceEvent[]): string[] {
   return events.map((event) => {
+    if (event.kind === 'reached') return `reached ${event.of}`;
     if (event.kind === 'synced') return `synced ${event.of}`;
     const value = event.kind === 'service' ? event.service : event.kind === 'slice' ? event.slice : undefined;
     const isThere = value !== undefined || (event.kind === 'node' && event.node !== undefined);
