@@ -15,7 +15,7 @@ import { metricsHandler, scrapeHandler } from '../serve/metrics-server.ts';
 import type { SyncReport } from '../sync/status.ts';
 import { type Log, levelOf } from '../telemetry/log.ts';
 import type { Agent } from './agent.ts';
-import { Asking } from './asking.ts';
+import { programmedGate } from './asking.ts';
 import type { ObjectFeed } from './feed.ts';
 import { LivePage } from './live-page.ts';
 import { MetricsFeed } from './metrics-feed.ts';
@@ -53,7 +53,6 @@ export class Reporting {
   readonly services: ServiceMetrics;
   readonly others: OtherProxies;
   readonly programmed: Programmed;
-  readonly #asking: Asking;
   readonly #servers: Servers;
   readonly #options: ReportingOptions;
   #config: Config;
@@ -66,7 +65,6 @@ export class Reporting {
     this.#config = config;
     this.health = new Health(realClock, healthSettings(options, config, feed));
     this.events = new NodeEvents(config, feed, options);
-    this.#asking = new Asking(config, options);
     this.others = new OtherProxies({ log, clock: realClock, health: this.health, events: this.events });
     this.metrics = new MetricsFeed(config, feed, {
       log,
@@ -105,7 +103,7 @@ export class Reporting {
           health: this.health,
           wall: () => realClock.wall(),
           onAnswer: (path, status) => this.metrics.current.answered(path, status),
-          inquiries: { gate: this.#asking.gate, byPath: this.programmed.questions },
+          inquiries: { gate: programmedGate(() => this.#config, options), byPath: this.programmed.questions },
         }),
         metrics: this.#metricsHandler(new Inquiries(parts), overview),
         scrape: scrapeHandler(() => allMetrics(this)),
@@ -140,7 +138,6 @@ export class Reporting {
     this.metrics.use(agent, config);
     this.services.use(agent, config);
     this.programmed.use(agent.feed);
-    this.#asking.use(config);
     this.#servers.listen(config);
     const { families } = agent.onNode;
     const addresses = relayAddresses(config).filter((address) => families.includes(familyOf(address)));
