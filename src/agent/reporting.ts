@@ -72,6 +72,7 @@ export class Reporting {
       health: () => this.health.state,
       refused: () => this.events.refusedCount,
       relay: () => this.#servers.relay.counts,
+      programmed: () => this.programmed.counts,
     });
     this.services = new ServiceMetrics({ log, signal, clock: realClock });
     const parts: InquiryParts = {
