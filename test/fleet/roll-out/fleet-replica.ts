@@ -27,12 +27,17 @@ export class FleetReplica {
     });
     await cluster.openApi(pod.networkNamespace);
     const replica = new FleetReplica(cluster, pod, flags);
-    await until('the fleet is ready', async () => {
-      const answer = await pod.ask({ address: pod.addresses.v4, port: FLEET_PORT, path: 'readyz' });
-      return answer.outcome === 'reply' && answer.status === 200;
-    });
-    await cluster.kubelet.setReady(pod, true);
-    return replica;
+    try {
+      await until('the fleet is ready', async () => {
+        const answer = await pod.ask({ address: pod.addresses.v4, port: FLEET_PORT, path: 'readyz' });
+        return answer.outcome === 'reply' && answer.status === 200;
+      });
+      await cluster.kubelet.setReady(pod, true);
+      return replica;
+    } catch (error) {
+      await replica.stop();
+      throw new Error(`${(error as Error).message}; its log:\n${replica.log.join('\n')}`);
+    }
   }
 
   private constructor(cluster: Cluster, pod: Pod, flags: readonly string[]) {
