@@ -32,7 +32,16 @@ export const httpGet: Hook = async (scene, pod) => {
 /** `slicewire drained` in the container. */
 export const command: Hook = async (scene, pod) => {
   const { address, port } = scene.fleet;
-  const flags = ['--pod', pod.key, '--timeout', '60s', '--fleet', `http://${address}:${port}`];
+  const flags = [
+    '--pod',
+    pod.key,
+    '--timeout',
+    '60s',
+    '--fleet',
+    `http://${address}:${port}`,
+    '--token-file',
+    scene.tokenFile,
+  ];
   const child = startChild({
     file: 'ip',
     args: ['netns', 'exec', pod.networkNamespace, process.execPath, MAIN, 'drained', ...flags],

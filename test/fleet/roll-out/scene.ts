@@ -3,7 +3,10 @@
  * fleet, controller and packets are real.
  */
 import assert from 'node:assert/strict';
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { get } from 'node:http';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { drainedSchema } from '../../../src/answers/drained.ts';
 import { until } from '../../helpers/until.ts';
 import type { Service } from '../../upstream/e2e/allocation.ts';
@@ -29,9 +32,8 @@ export interface FleetAnswer {
 
 export const SERVICE_PORT = 80;
 const NAMESPACE = 'shop';
-/** Everything in these tests is on this machine: the reviews of tokens are shown elsewhere. */
-const OPEN_AGENTS = ['--programmed-authentication=false'];
-const OPEN_FLEET = ['--authentication=false'];
+/** Of the ServiceAccounts of the fleet and of the Pods that end, as the kubelet projects them. */
+const TOKENS = { fleet: 'token-of-the-fleet', pods: 'token-of-the-pods' } as const;
 
 export class Scene {
   readonly cluster: Cluster;
@@ -42,11 +44,15 @@ export class Scene {
   readonly #addresses: { web: string; fleet: string } = { web: '', fleet: '' };
   /** Namespaces of clients. */
   readonly #clients = new Map<string, string>();
+  /** Has the tokens. */
+  readonly #folder: string;
 
   static async start({ mode, hasFleet = true, ...options }: SceneOptions): Promise<Scene> {
-    const flags = hasFleet ? OPEN_AGENTS : [];
-    const scene = new Scene(await Cluster.start(mode, { minSyncPeriod: '1s', ...options, flags }));
+    const folder = await mkdtemp(join(tmpdir(), 'slicewire-roll-out-'));
+    const cluster = await Cluster.start(mode, { minSyncPeriod: '1s', ...options });
+    const scene = new Scene(cluster, folder);
     try {
+      await scene.#admit();
       await scene.#build(hasFleet);
       return scene;
     } catch (error) {
@@ -55,8 +61,14 @@ export class Scene {
     }
   }
 
-  private constructor(cluster: Cluster) {
+  private constructor(cluster: Cluster, folder: string) {
     this.cluster = cluster;
+    this.#folder = folder;
+  }
+
+  /** The file with the token of the Pods. */
+  get tokenFile(): string {
+    return join(this.#folder, 'pods');
   }
 
   /** Where the fleet answers. */
@@ -102,12 +114,13 @@ export class Scene {
   }
 
   /** Ask the fleet through its Service from a namespace, as the kubelet does: once, whatever happens. */
-  askFleet(namespace: string, path: string): Promise<FleetAnswer> {
+  askFleet(namespace: string, path: string, token?: string): Promise<FleetAnswer> {
     const { address, port } = this.fleet;
     return new Promise((resolve) => {
       const end = (status: number, text: string) => resolve({ status, text, at: performance.now() });
       const createConnection = () => connectFrom(namespace, { address, port });
-      const request = get({ host: address, port, path, createConnection, headers: { connection: 'close' } });
+      const headers = { connection: 'close', ...(token === undefined ? {} : { authorization: `Bearer ${token}` }) };
+      const request = get({ host: address, port, path, createConnection, headers });
       request.on('error', (error) => end(0, error.message));
       request.on('response', (response) => {
         let text = '';
@@ -123,7 +136,8 @@ export class Scene {
   /** The answer to `/drained` about a Pod of the Service, asked from a node; fails when it is none. */
   async drained(name: string, timeout: string) {
     const namespace = this.cluster.network.namespace('node-1');
-    const { status, text, at } = await this.askFleet(namespace, `/drained?pod=${NAMESPACE}/${name}&timeout=${timeout}`);
+    const path = `/drained?pod=${NAMESPACE}/${name}&timeout=${timeout}`;
+    const { status, text, at } = await this.askFleet(namespace, path, TOKENS.pods);
     assert.ok(status === 200 || status === 504, `${status} ${text}`);
     return { status, at, answer: drainedSchema.parse(JSON.parse(text)) };
   }
@@ -151,7 +165,9 @@ export class Scene {
   async startReplica(n: number): Promise<FleetReplica> {
     const { nodes } = this.cluster;
     const node = nodes[(n - 1) % nodes.length]?.name ?? assert.fail('no node');
-    const replica = await FleetReplica.start(this.cluster, `fleet-${n}`, node, OPEN_FLEET);
+    const replica = await FleetReplica.start(this.cluster, `fleet-${n}`, node, [
+      `--token-file=${join(this.#folder, 'fleet')}`,
+    ]);
     this.replicas.push(replica);
     return replica;
   }
@@ -160,6 +176,18 @@ export class Scene {
     for (const replica of this.replicas.splice(0)) await replica.stop().catch(() => undefined);
     for (const { pod } of this.pods.values()) await this.removePod(pod.name).catch(() => undefined);
     await this.cluster.stop();
+    await rm(this.#folder, { recursive: true });
+  }
+
+  /** As deploy/fleet says: the fleet may read the marks of agents, and any Pod may ask whether an endpoint is drained. */
+  async #admit(): Promise<void> {
+    for (const [name, token] of Object.entries(TOKENS)) await writeFile(join(this.#folder, name), token);
+    const { reviews } = this.cluster.api;
+    assert.ok(reviews, 'a roll-out needs the API server of the tests, which has tokens');
+    reviews.account(TOKENS.fleet, ['kube-system', 'slicewire-fleet'], 'slicewire-agent');
+    reviews.account(TOKENS.pods, [NAMESPACE, 'default']);
+    reviews.allowed.add('system:serviceaccount:kube-system:slicewire-fleet /programmed/live');
+    reviews.allowed.add('system:serviceaccounts /drained');
   }
 
   async #build(hasFleet: boolean): Promise<void> {
