@@ -17,6 +17,9 @@ const RATE = 90;
 /** Milliseconds: three agents, a controller and two replicas share the machine with other tests. */
 const PATIENCE = 120_000;
 
+/** Why a node is behind whose agent can be asked. */
+const LATE = /^its agent has not written the change yet/;
+
 /** What went wrong, in a form that a failed test shows. */
 const lost = ({ failed, late, without }: RollOut) => ({ failed, late, without });
 const NOTHING_LOST = { failed: [], late: [], without: 0 };
@@ -48,7 +51,7 @@ describe('Pods that end under load', () => {
     const halfway = async () => {
       await scene.replicas.shift()?.kill();
     };
-    const options = { pods: PODS, surge: 2, rate: RATE, hook: command, halfway };
+    const options = { pods: PODS, surge: 2, rate: RATE, hook: command(), halfway };
     assert.deepEqual(lost(await rollOut(scene, options)), NOTHING_LOST);
     await scene.startReplica(3);
   });
@@ -81,17 +84,17 @@ describe('Pods that end under load', () => {
 
   it('wait for an agent that is stopped', async () => {
     process.kill(agentPid(), 'SIGSTOP');
-    await ends(/./, async () => void process.kill(agentPid(), 'SIGCONT'));
+    await ends(LATE, async () => void process.kill(agentPid(), 'SIGCONT'));
   });
 
   it('wait for an agent that cannot reach the API server', async () => {
     await scene.cluster.cutApi(namespace());
-    await ends(/./, () => scene.cluster.openApi(namespace()));
+    await ends(LATE, () => scene.cluster.openApi(namespace()));
   });
 
   it('wait for an agent that is being restarted', async () => {
     await scene.cluster.agent(NODE).stop();
-    await ends(/ECONNREFUSED|refused|ended|connection/, () => scene.cluster.restartAgent(NODE));
+    await ends(/^no connection to its agent/, () => scene.cluster.restartAgent(NODE));
   });
 
   it('wait for an agent that is slow', async () => {
@@ -99,7 +102,7 @@ describe('Pods that end under load', () => {
     await scene.settled();
     // The first change after a long time is written at once, and the next ones wait.
     await scene.startPod('web-more');
-    await ends(/./, async () => undefined);
+    await ends(LATE, async () => undefined);
     await scene.cluster.restartAgent(NODE);
   });
 
@@ -108,7 +111,7 @@ describe('Pods that end under load', () => {
     const old = createServer((_, response) => void response.writeHead(404).end('404 page not found\n'));
     inNamespace(namespace(), () => old.listen(10_256));
     try {
-      await ends(/old/, async () => {
+      await ends(/^its agent is too old/, async () => {
         old.close();
         old.closeAllConnections();
         await scene.cluster.restartAgent(NODE);

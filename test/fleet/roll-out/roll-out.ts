@@ -8,7 +8,7 @@ import type { Pod } from '../../upstream/e2e/kubelet.ts';
 import type { Request } from './load.ts';
 import type { Scene } from './scene.ts';
 
-const MAIN = fileURLToPath(new URL('../../../src/main.ts', import.meta.url));
+const SOURCES = [process.execPath, fileURLToPath(new URL('../../../src/main.ts', import.meta.url))];
 
 /** What waits before a Pod gets SIGTERM. Resolves with the moment of a yes of the fleet; undefined: nobody said one. */
 export type Hook = (scene: Scene, pod: Pod) => Promise<number | undefined>;
@@ -29,25 +29,27 @@ export const httpGet: Hook = async (scene, pod) => {
   return status === 200 ? at : undefined;
 };
 
-/** `slicewire drained` in the container. */
-export const command: Hook = async (scene, pod) => {
-  const { address, port } = scene.fleet;
-  const flags = [
-    '--pod',
-    pod.key,
-    '--timeout',
-    '60s',
-    '--fleet',
-    `http://${address}:${port}`,
-    '--token-file',
-    scene.tokenFile,
-  ];
-  const child = startChild({
-    file: 'ip',
-    args: ['netns', 'exec', pod.networkNamespace, process.execPath, MAIN, 'drained', ...flags],
-  });
-  return (await child.ended) === 0 ? performance.now() : undefined;
-};
+/** `slicewire drained` in the container: the program of the sources, or an executable. */
+export const command =
+  (...program: readonly string[]): Hook =>
+  async (scene, pod) => {
+    const { address, port } = scene.fleet;
+    const flags = [
+      '--pod',
+      pod.key,
+      '--timeout',
+      '60s',
+      '--fleet',
+      `http://${address}:${port}`,
+      '--token-file',
+      scene.tokenFile,
+    ];
+    const child = startChild({
+      file: 'ip',
+      args: ['netns', 'exec', pod.networkNamespace, ...(program.length === 0 ? SOURCES : program), 'drained', ...flags],
+    });
+    return (await child.ended) === 0 ? performance.now() : undefined;
+  };
 
 export interface RollOutOptions {
   readonly pods: number;
