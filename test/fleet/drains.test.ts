@@ -145,6 +145,17 @@ describe('a question waits for', () => {
     assert.ok(again.answer?.drained);
   });
 
+  it('a node that refuses any Service of the namespace, where no Service of the Pod is known', async () => {
+    const rig = fleetRig();
+    rig.event('n1', { behind: { set: [{ service: 'shop/old', why: 'refused', age: 0 }], gone: [] } });
+    rig.programmed('n1', 'n2');
+    const asked = rig.ask(pod('job-1'));
+    const other = rig.ask({ kind: 'pod', pod: 'bank/job-1' });
+    await rig.settle();
+    assert.ok(asked.isWaiting);
+    assert.ok(other.answer?.drained);
+  });
+
   it('a node that writes nothing of its family, and not for one of the other family', async () => {
     const rig = fleetRig();
     rig.set(endpoint('web-1', 'draining'), endpoint('web-2', 'ready'));
