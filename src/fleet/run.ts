@@ -1,5 +1,6 @@
 /** The life of `slicewire fleet`: its parts, its server, and how it ends. */
 import { hostname } from 'node:os';
+import { fleetDelta } from '../answers/fleet-delta.ts';
 import { AccessReviews } from '../api/access-reviews.ts';
 import { apiClient } from '../api/client.ts';
 import { loadCredentials } from '../api/credentials.ts';
@@ -17,7 +18,6 @@ import type { OwnFacts } from '../serve/zpages.ts';
 import { FaultLog, SEE_ALL_OF_CONTROLLER } from '../telemetry/fault-log.ts';
 import { FleetMetrics } from '../telemetry/fleet-metrics.ts';
 import type { Log } from '../telemetry/log.ts';
-import { fleetDelta } from './answers.ts';
 import { type FleetCore, fleetCore } from './core.ts';
 import { FleetFeed } from './feed.ts';
 import { AgentLinks, tokenIn } from './links.ts';
@@ -32,6 +32,8 @@ export interface FleetOutside {
   readonly connect?: Connect;
   readonly open?: OpenServer;
   readonly clock?: Clock;
+  /** Milliseconds that questions may wait on after the signal to stop. */
+  readonly ending?: number;
 }
 
 /** Milliseconds that questions may wait on after the signal to stop: a kubelet does not ask again. */
@@ -48,7 +50,7 @@ export async function runFleet(
   config: FleetConfig,
   log: Log,
   signal: AbortSignal,
-  { component, readPage, connect, open, clock = realClock }: FleetOutside,
+  { component, readPage, connect, open, clock = realClock, ending = ENDING }: FleetOutside,
 ): Promise<void> {
   const client = apiClient(await loadCredentials(config), { userAgent: userAgent('fleet'), connect });
   log.info({ server: client.server, agents: config.agents }, 'starting');
@@ -82,7 +84,7 @@ export async function runFleet(
   const onFailure = (text: string) => (error: Error) =>
     log.error({ listen: text }, `cannot listen at ${text}: ${error.message}; trying again`);
   const { listen, scrape } = config;
-  const patience = () => untilAnswered(core, clock);
+  const patience = () => untilAnswered(core, clock, ending);
   const following = feed.follow(over.signal);
   await Promise.all([
     keepOpen({ ...shared, listen, handler, onFailure: onFailure(listen.text), patience }),
@@ -106,9 +108,9 @@ export async function runFleet(
 }
 
 /** Resolves when no question waits; those that wait for too long are told that this replica stops. */
-async function untilAnswered({ drains }: FleetCore, clock: Clock): Promise<void> {
+async function untilAnswered({ drains }: FleetCore, clock: Clock, ending: number): Promise<void> {
   const never = new AbortController().signal;
-  for (const until = clock.now() + ENDING; drains.waiting > 0 && clock.now() < until; ) await sleep(clock, 20, never);
+  for (const until = clock.now() + ending; drains.waiting > 0 && clock.now() < until; ) await sleep(clock, 20, never);
   drains.stop(STOPPED);
   await sleep(clock, LAST_WORDS, never);
 }
