@@ -31,6 +31,7 @@ const FOLDERS: Readonly<Record<string, string>> = {
   replay: 'recordings, run again',
   config: 'flags, files → Config',
   controller: 'writes slices',
+  fleet: 'how far the nodes are',
   source: 'objects → events',
   sync: 'when, and what failed',
   modes: 'iptables, IPVS, nftables',

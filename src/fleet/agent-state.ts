@@ -3,7 +3,7 @@ import type { ProgrammedEvent } from '../answers/programmed.ts';
 import type { Family } from '../model/address.ts';
 import type { ServiceKey } from '../model/objects.ts';
 import { hasReached } from '../model/resource-version.ts';
-import type { FleetKind, Versions } from './objects.ts';
+import type { FleetKind, Versions } from './forms.ts';
 
 /** What must be in a node's kernel. */
 export interface Need {
@@ -76,7 +76,7 @@ export class AgentState {
   }
 
   /** What lies outside the marks: a Service that the kernel refuses, or a family of which nothing is written. */
-  exception({ services, namespace, families }: Need): Lack | undefined {
+  exception({ services, namespace, families }: Omit<Need, 'versions'>): Lack | undefined {
     for (const { family, why } of this.unserved) {
       if (families.includes(family)) return { why: `the agent writes no ${family}: ${why}`, since: undefined };
     }

@@ -7,8 +7,10 @@ import type { Clock } from '../host/clock.ts';
 import type { Latency } from '../model/latencies.ts';
 import type { ServiceKey } from '../model/objects.ts';
 import type { Need } from './agent-state.ts';
+import { nodeBehind } from './drain-answer.ts';
 import type { Drains } from './drains.ts';
-import type { FleetNode, NodeState } from './node.ts';
+import { Moments } from './moments.ts';
+import type { NodeState } from './node.ts';
 import type { FleetNodes } from './nodes.ts';
 import type { FleetObjects } from './objects.ts';
 import type { Programming } from './programming.ts';
@@ -31,12 +33,14 @@ export interface FleetAnswersOptions {
 
 export class FleetAnswers {
   readonly #options: FleetAnswersOptions;
+  readonly #moments: Moments;
   readonly #startedAt: number;
   /** Nodes as they were shown last: one that is the same is the same object. */
   #shown = new Map<string, ShownNode>();
 
   constructor(options: FleetAnswersOptions) {
     this.#options = options;
+    this.#moments = new Moments(options.clock);
     this.#startedAt = options.clock.now();
   }
 
@@ -50,15 +54,15 @@ export class FleetAnswers {
     const need = this.#needOf(service);
     const behind: NodeBehind[] = [];
     const leftOut: NodeBehind[] = [];
-    for (const node of nodes.counted) {
-      const lack = nodes.behind(node, need);
+    for (const node of nodes.counted.all) {
+      const lack = nodeBehind(node, need, programming, this.#moments);
       if (lack !== undefined) (node.isLeftOut ? leftOut : behind).push(lack);
     }
     return {
       ...{ apiVersion: API_VERSION, kind: 'FleetProgrammed' },
       service: service ?? null,
       versions: need.versions,
-      programmed: nodes.counted.length - behind.length - leftOut.length,
+      programmed: nodes.counted.all.length - behind.length - leftOut.length,
       behind: behind.slice(0, NAMED),
       behindCount: behind.length,
       leftOut: leftOut.slice(0, NAMED),
@@ -68,13 +72,13 @@ export class FleetAnswers {
 
   /** All that the page shows. */
   live(): FleetLive {
-    const { clock, nodes, drains, programming, replica, version, source } = this.#options;
+    const { clock, drains, programming, replica, version, source } = this.#options;
     const now = clock.now();
     const shown = this.#nodes();
     return {
       ...{ replica, version, source },
-      at: nodes.moments.of(now),
-      startedAt: nodes.moments.of(this.#startedAt),
+      at: this.#moments.of(now),
+      startedAt: this.#moments.of(this.#startedAt),
       sentence: this.#sentence(shown),
       nodes: shown,
       gone: [],
@@ -85,37 +89,37 @@ export class FleetAnswers {
       })),
       slowest: programming
         .slowest()
-        .map(({ service, milliseconds, at, node }) => ({ service, milliseconds, at: nodes.moments.of(at), node })),
+        .map(({ service, milliseconds, at, node }) => ({ service, milliseconds, at: this.#moments.of(at), node })),
       waiting: drains.waiting,
-      drained: drains.answered,
+      drained: { ...drains.answered },
     };
   }
 
   /** Nodes by state. */
   states(): Readonly<Record<NodeState, number>> {
     const at = this.#at();
-    return countsOf(this.#options.nodes.counted.map((node) => stateOf(node, at)));
+    return countsOf(this.#options.nodes.counted.all.map((node) => stateOf(node, at)));
   }
 
   #needOf(service: ServiceKey | undefined): Need {
     const { objects } = this.#options;
     if (service === undefined) {
-      return { versions: objects.newest, services: [], namespace: '', families: objects.families };
+      return { versions: objects.versions.newest, services: [], namespace: '', families: objects.families };
     }
-    const versions = objects.newestOf(service);
+    const versions = objects.services.newestOf(service);
     if (versions === undefined) throw new WrongQuestion(`there is no Service ${service}, and no EndpointSlice of it`);
-    return { versions, services: [service], families: objects.familiesOf(service) };
+    return { versions, services: [service], families: objects.services.familiesOf(service) };
   }
 
   #at(): ShownAt {
-    const { clock, nodes } = this.#options;
-    return { now: clock.now(), pace: nodes.pace, behindSince: (node: FleetNode) => nodes.behindSince(node) };
+    const { clock, nodes, programming } = this.#options;
+    return { now: clock.now(), pace: nodes.pace, programming };
   }
 
   /** By name. */
   #nodes(): ShownNode[] {
     const at = this.#at();
-    const shown = this.#options.nodes.counted.map((node) => {
+    const shown = this.#options.nodes.counted.all.map((node) => {
       const now = shownNode(node, at);
       const before = this.#shown.get(node.name);
       return before !== undefined && isSameNode(before, now) ? before : now;

@@ -21,7 +21,6 @@ export interface Passed {
 }
 
 export class ChangeLog {
-  readonly #most: number;
   /** Changes that were dropped. */
   #dropped = 0;
   #length = 0;
@@ -38,7 +37,6 @@ export class ChangeLog {
   #done = 0;
 
   constructor(most = MOST) {
-    this.#most = most;
     this.#versions = new Float64Array(most);
     this.#times = new Float64Array(most);
     this.#lastAt = new Float64Array(most);
@@ -48,7 +46,8 @@ export class ChangeLog {
   /** A change was seen. One that is older than the last is not counted: it comes from a list, and its moment is not known. */
   add(version: number, service: ServiceKey, at: number): void {
     if (this.#length > 0 && version <= (this.#versions[this.#length - 1] ?? 0)) return;
-    if (this.#length === this.#most) this.#drop(Math.ceil(this.#most / 2));
+    const most = this.#times.length;
+    if (this.#length === most) this.#drop(Math.ceil(most / 2));
     const index = this.#length;
     this.#versions[index] = version;
     this.#times[index] = at;
@@ -72,12 +71,12 @@ export class ChangeLog {
   /** A node counts from now on: for changes that come. */
   enter(reader: Reader): void {
     reader.at = this.#dropped + this.#length;
-    this.#wait(this.#length, 1);
+    addTo(this.#waiting, this.#length, 1);
   }
 
   /** A node counts no longer. */
   leave(reader: Reader): Passed[] {
-    this.#wait(this.#indexOf(reader), -1);
+    addTo(this.#waiting, Math.max(0, reader.at - this.#dropped), -1);
     return this.#pass();
   }
 
@@ -91,7 +90,7 @@ export class ChangeLog {
     programmedAt: number,
     count: ((from: number, to: number) => void) | undefined,
   ): Passed[] {
-    const from = this.#indexOf(reader);
+    const from = Math.max(0, reader.at - this.#dropped);
     const to = this.#after(version);
     if (to <= from) return [];
     if (count !== undefined) {
@@ -102,8 +101,8 @@ export class ChangeLog {
       }
       count(from, to);
     }
-    this.#wait(from, -1);
-    this.#wait(to, 1);
+    addTo(this.#waiting, from, -1);
+    addTo(this.#waiting, to, 1);
     reader.at = this.#dropped + to;
     return this.#pass();
   }
@@ -117,14 +116,6 @@ export class ChangeLog {
   firstAfter(version: number): number | undefined {
     const index = this.#after(version);
     return index < this.#length ? this.#times[index] : undefined;
-  }
-
-  #indexOf({ at }: Reader): number {
-    return Math.max(0, at - this.#dropped);
-  }
-
-  #wait(index: number, by: number): void {
-    this.#waiting[index] = (this.#waiting[index] ?? 0) + by;
   }
 
   /** The first change that is newer than the version. */
@@ -156,11 +147,15 @@ export class ChangeLog {
     for (const numbers of [this.#versions, this.#times, this.#lastAt]) numbers.copyWithin(0, count, this.#length);
     const waiting = this.#waiting.subarray(0, count).reduce((sum, each) => sum + each, 0);
     this.#waiting.copyWithin(0, count, this.#length + 1);
-    this.#wait(0, waiting);
+    addTo(this.#waiting, 0, waiting);
     this.#services.splice(0, count);
     this.#lastNode.splice(0, count);
     this.#dropped += count;
     this.#length -= count;
     this.#done = Math.max(this.#done, this.#dropped);
   }
+}
+
+function addTo(numbers: Int32Array, index: number, by: number): void {
+  numbers[index] = (numbers[index] ?? 0) + by;
 }

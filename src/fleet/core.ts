@@ -28,7 +28,7 @@ export function fleetCore({ clock, leaveOutAfter, ...own }: FleetCoreOptions): F
   const programming = new Programming(clock);
   const objects = new FleetObjects(clock, (kind, version, service) => programming.seen(kind, version, service));
   const nodes = new FleetNodes({ clock, programming, leaveOutAfter });
-  const drains = new Drains({ clock, objects, nodes });
+  const drains = new Drains({ clock, objects, nodes, programming });
   const answers = new FleetAnswers({ clock, objects, nodes, drains, programming, ...own });
   return { objects, nodes, drains, programming, answers };
 }

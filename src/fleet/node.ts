@@ -1,8 +1,10 @@
 /** One node of the fleet: its Node object, the place of its agent, the connection to it, and what the agent said. Pure. */
 import type { nodeStates } from '../answers/fleet.ts';
+import type { ProgrammedEvent } from '../answers/programmed.ts';
 import type { Address, Cidr } from '../model/address.ts';
-import { AgentState, type Lack, type Need } from './agent-state.ts';
-import type { Tracked } from './programming.ts';
+import { AgentState } from './agent-state.ts';
+import type { Programming, Tracked } from './programming.ts';
+import { type LeavingOut, Readiness } from './readiness.ts';
 
 export type NodeState = (typeof nodeStates)[number];
 
@@ -32,65 +34,72 @@ export type Link =
 
 export class FleetNode {
   readonly name: string;
+  readonly agent = new AgentState();
   /** Grows from one node that begins to count to the next; 0 while it does not count. */
   serial = 0;
-  readonly agent = new AgentState();
   facts: NodeFacts | undefined;
   place: AgentPlace | undefined;
-  /** It has an agent's endpoint, or had one. */
-  hadPlace = false;
   link: Link = { state: 'connecting' };
-  /** Since when, in milliseconds of the clock, the connection is in that state, and the agent has no endpoint. */
+  /** Since when the connection is in that state, in milliseconds of the clock. */
   linkSince: number;
-  placelessSince: number;
-  /** The next event begins a stream. */
-  isFirst = true;
-  /** When the last stream ended. */
-  lostAt: number | undefined;
-  /** Since when the Node's condition Ready is not True; undefined: it is. */
-  notReadySince: number | undefined;
-  isLeftOut = false;
   /** undefined while it does not count for latencies. */
   tracked: Tracked | undefined;
-  /** Ends the wait until it is left out. */
-  cancel: () => void = () => undefined;
+  /** It has an agent's endpoint, or had one. */
+  #hadPlace = false;
+  /** The next event begins a stream. */
+  #isFirst = true;
+  /** Of the last event. */
+  #heardAt = Number.POSITIVE_INFINITY;
+  readonly #readiness = new Readiness();
 
   /** `now`: milliseconds of the clock. */
   constructor(name: string, now: number) {
     this.name = name;
     this.linkSince = now;
-    this.placelessSince = now;
   }
 
   /** Whether its kernel counts: an agent served it, and its Node exists. */
   get counts(): boolean {
-    return this.facts !== undefined && this.hadPlace;
+    return this.facts !== undefined && this.#hadPlace;
   }
 
-  /** Why it has not what is needed; undefined: it has. `since`: when the fleet saw the first change that it lacks. */
-  lack(need: Need, since: () => number | undefined): Lack | undefined {
-    if (!this.agent.hasMarks(need.versions)) return { why: this.obstacle() ?? this.#slowness(), since: since() };
-    return this.agent.exception(need);
+  /** Its Node has been not ready for so long that nobody waits for it. */
+  get isLeftOut(): boolean {
+    return this.#readiness.isLeftOut;
   }
 
-  /** Why nothing newer comes from it; undefined: it is connected and writes. */
-  obstacle(): string | undefined {
-    if (this.place === undefined) return 'its agent is gone, and the rules that it wrote still stand';
-    switch (this.link.state) {
-      case 'connecting':
-        return 'the fleet has no connection to its agent yet';
-      case 'failed':
-        return `no connection to its agent: ${this.link.why}`;
-      case 'too old':
-        return 'its agent is too old: it has no /programmed/live';
-      case 'open':
-        return this.agent.stuck === undefined ? undefined : `its agent cannot write: ${this.agent.stuck.why}`;
+  setFacts(facts: NodeFacts | undefined, leavingOut: LeavingOut): void {
+    // The time counts from the Node's own where it was not ready already when the fleet first saw it.
+    const isKnown = this.facts === undefined && facts !== undefined && facts.readySince !== 0;
+    if (facts === undefined || facts.isReady) this.#readiness.ready();
+    else this.#readiness.notReady(isKnown ? facts.readySince : undefined, leavingOut);
+    this.facts = facts;
+    // A Node that comes again under the name of one that was deleted is another.
+    if (facts === undefined) this.#hadPlace = this.place !== undefined;
+  }
+
+  setPlace(place: AgentPlace | undefined): void {
+    this.place = place;
+    if (place !== undefined) this.#hadPlace = true;
+  }
+
+  setLink(link: Link, now: number): void {
+    if (link.state === 'open') this.#isFirst = true;
+    if (this.link.state !== link.state) this.linkSince = now;
+    this.link = link;
+  }
+
+  /** An event that arrived at `now`. */
+  take(event: ProgrammedEvent, now: number, programming: Programming): void {
+    const before = this.agent.marks;
+    this.agent.take(event, now, this.#isFirst);
+    // While there was no stream, the marks moved unseen, unless it was the agent that was away.
+    const isMeasured = !this.#isFirst || (this.agent.startedAt ?? 0) >= this.#heardAt;
+    this.#isFirst = false;
+    this.#heardAt = now;
+    for (const [services, slices, age] of event.marks ?? []) {
+      if (this.tracked === undefined || (services === before.services && slices === before.slices)) continue;
+      programming.advance(this.tracked, { services, slices }, now - age, isMeasured);
     }
-  }
-
-  #slowness(): string {
-    const { services, slices } = this.agent.marks;
-    if (services === '' || slices === '') return 'its agent has written nothing since it started';
-    return 'its agent has not written the change yet';
   }
 }

@@ -2,16 +2,19 @@
  * The nodes whose kernels count, and how far each of them is. A node counts when its agent has an endpoint, or had one since the fleet
  * started, and its Node exists: its rules stand while its agent is away. Pure.
  */
-import type { NodeBehind } from '../answers/drained.ts';
 import type { ProgrammedEvent } from '../answers/programmed.ts';
 import type { Clock } from '../host/clock.ts';
 import type { Address } from '../model/address.ts';
-import type { Need } from './agent-state.ts';
-import { Moments } from './moments.ts';
+import type { Lack, Need } from './agent-state.ts';
+import { CountedNodes } from './counted-nodes.ts';
+import type { FleetKind } from './forms.ts';
+import { lackOf } from './lacks.ts';
+import { Listeners } from './listeners.ts';
 import { type AgentPlace, FleetNode, type Link, type NodeFacts } from './node.ts';
 import { NodeAddresses } from './node-addresses.ts';
-import type { FleetKind } from './objects.ts';
 import type { Programming } from './programming.ts';
+
+export type { AgentPlace, Link, NodeFacts } from './node.ts';
 
 /** Milliseconds between two events of an agent: at least so many, and so many for each agent, so that 1,000 events a second come in all. */
 const LEAST_PACE = 100;
@@ -25,35 +28,22 @@ export interface FleetNodesOptions {
 }
 
 export class FleetNodes {
-  readonly moments: Moments;
+  readonly counted = new CountedNodes();
+  /** After each change of a node: the node. After the last of the first lists, and when versions went back: undefined. */
+  readonly changes = new Listeners<[node: FleetNode | undefined]>();
   readonly #options: FleetNodesOptions;
   readonly #nodes = new Map<string, FleetNode>();
-  /** Those that count, in the order of their serials. */
-  #counted: FleetNode[] = [];
   readonly #addresses = new NodeAddresses();
   readonly #synced = new Set<'nodes' | 'agents'>();
-  readonly #listeners: ((node: FleetNode | undefined) => void)[] = [];
-  #serials = 0;
   #agents = 0;
 
   constructor(options: FleetNodesOptions) {
     this.#options = options;
-    this.moments = new Moments(options.clock);
-  }
-
-  /** Called after each change of a node, and with undefined after the last of the first lists. */
-  onChange(listener: (node: FleetNode | undefined) => void): void {
-    this.#listeners.push(listener);
   }
 
   /** Whether the first lists of Nodes and of the agents' endpoints are complete. */
   get isComplete(): boolean {
     return this.#synced.size === 2;
-  }
-
-  /** The nodes that count; one that comes is behind those that are there. */
-  get counted(): readonly FleetNode[] {
-    return this.#counted;
   }
 
   /** Milliseconds for `pace=` of a stream. */
@@ -68,115 +58,55 @@ export class FleetNodes {
 
   /** A Node object changed; undefined: it was deleted. */
   setNode(name: string, facts: NodeFacts | undefined): void {
+    const { clock, leaveOutAfter } = this.#options;
     const node = this.#nodeOf(name);
     this.#addresses.replace(name, node.facts, facts);
-    this.#setReady(node, facts);
-    node.facts = facts;
-    // A Node that comes again under the name of one that was deleted is another.
-    if (facts === undefined) node.hadPlace = node.place !== undefined;
+    node.setFacts(facts, { clock, leaveOutAfter, onLeftOut: () => this.#changed(node) });
     this.#changed(node);
   }
 
   /** The endpoint of the agent on a node; undefined: it has none. */
   setAgent(name: string, place: AgentPlace | undefined): void {
     const node = this.#nodeOf(name);
-    if ((node.place === undefined) !== (place === undefined)) {
-      this.#agents += place === undefined ? -1 : 1;
-      node.placelessSince = this.#options.clock.now();
-    }
-    node.place = place;
-    if (place !== undefined) node.hadPlace = true;
+    if ((node.place === undefined) !== (place === undefined)) this.#agents += place === undefined ? -1 : 1;
+    node.setPlace(place);
     this.#changed(node);
   }
 
   /** The first list of a kind is complete. */
   synced(kind: 'nodes' | 'agents'): void {
     this.#synced.add(kind);
-    if (this.isComplete) this.#tell(undefined);
+    if (this.isComplete) this.changes.tell(undefined);
   }
 
-  /** The connection to the agent of a node. A node that is not known is passed over. */
+  /** The connection to the agent of a node; `open` before the first event of each stream. A node that is not known is passed over. */
   setLink(name: string, link: Link): void {
     const node = this.#nodes.get(name);
     if (node === undefined) return;
-    const now = this.#options.clock.now();
-    if (node.link.state === 'open' && link.state !== 'open') node.lostAt = now;
-    if (link.state === 'open') node.isFirst = true;
-    if (node.link.state !== link.state) node.linkSince = now;
-    node.link = link;
-    this.#tell(node);
+    node.setLink(link, this.#options.clock.now());
+    this.changes.tell(node);
   }
 
-  /** An event of the stream of the agent of a node. */
+  /** An event of the stream of the agent of a node. A node that is not known is passed over. */
   event(name: string, event: ProgrammedEvent): void {
     const node = this.#nodes.get(name);
     if (node === undefined) return;
-    const now = this.#options.clock.now();
-    const { agent } = node;
-    const { isFirst } = node;
-    node.isFirst = false;
-    const before = agent.marks;
-    agent.take(event, now, isFirst);
-    // While there was no stream, the marks moved unseen, unless it was the agent that was away.
-    const isMeasured = !isFirst || (node.lostAt !== undefined && (agent.startedAt ?? 0) >= node.lostAt);
-    for (const [services, slices, age] of event.marks ?? []) {
-      if (services === before.services && slices === before.slices) continue;
-      if (node.tracked === undefined) break;
-      this.#options.programming.advance(node.tracked, { services, slices }, now - age, isMeasured);
-    }
-    this.#tell(node);
+    node.take(event, this.#options.clock.now(), this.#options.programming);
+    this.changes.tell(node);
   }
 
   /** The API server's versions of a kind went back (KEP-5504): marks that were told before say nothing. */
   restored(kind: FleetKind): void {
     this.#options.programming.restored(kind);
     for (const node of this.#nodes.values()) node.agent.forget(kind);
-    this.#tell(undefined);
+    this.changes.tell(undefined);
   }
 
-  /** Whether the kernel of a node has what is needed. Throws where no node that counts has the name. */
-  isPast(name: string, need: Need): true | NodeBehind {
+  /** Whether the kernel of a node has what is needed: undefined, or what it lacks. Throws where no node that counts has the name. */
+  lack(name: string, need: Need): Lack | undefined {
     const node = this.#nodes.get(name);
     if (node?.counts !== true) throw new Error(`no node that counts is named ${name}`);
-    return this.behind(node, need) ?? true;
-  }
-
-  /** When the fleet saw the first change that a node lacks, in milliseconds of the clock; undefined: it lacks none. */
-  behindSince(node: FleetNode): number | undefined {
-    return this.#options.programming.behindSince(node.agent.marks);
-  }
-
-  /** `isPast` for a node that is at hand; undefined: it has what is needed. */
-  behind(node: FleetNode, need: Need): NodeBehind | undefined {
-    const lack = node.lack(need, () => this.behindSince(node));
-    if (lack === undefined) return undefined;
-    const { why, since } = lack;
-    return { node: node.name, since: since === undefined ? null : this.moments.of(since), why };
-  }
-
-  /**
-   * The first node after a serial that must be waited for; undefined: there is none. A node that is left out is not waited for, and told
-   * to `leftOut` where it lacks what is needed.
-   */
-  firstBehind(need: Need, after: number, leftOut: (node: FleetNode) => void): FleetNode | undefined {
-    for (let i = this.#indexAfter(after); i < this.#counted.length; i += 1) {
-      const node = this.#counted[i];
-      if (node === undefined || node.lack(need, () => undefined) === undefined) continue;
-      if (!node.isLeftOut) return node;
-      leftOut(node);
-    }
-    return undefined;
-  }
-
-  #indexAfter(serial: number): number {
-    let low = 0;
-    let high = this.#counted.length;
-    while (low < high) {
-      const middle = (low + high) >>> 1;
-      if ((this.#counted[middle]?.serial ?? 0) > serial) high = middle;
-      else low = middle + 1;
-    }
-    return low;
+    return lackOf(node, need, this.#options.programming);
   }
 
   #nodeOf(name: string): FleetNode {
@@ -188,48 +118,16 @@ export class FleetNodes {
     return node;
   }
 
-  #setReady(node: FleetNode, facts: NodeFacts | undefined): void {
-    const { clock, leaveOutAfter } = this.#options;
-    if (facts === undefined || facts.isReady) {
-      node.cancel();
-      node.notReadySince = undefined;
-      node.isLeftOut = false;
-      return;
-    }
-    if (node.notReadySince !== undefined) return;
-    const now = clock.now();
-    const isFirst = node.facts === undefined && facts.readySince !== 0;
-    node.notReadySince = isFirst ? now - Math.max(0, clock.wall() - facts.readySince) : now;
-    const left = node.notReadySince + leaveOutAfter - now;
-    const leaveOut = () => {
-      node.isLeftOut = true;
-      this.#changed(node);
-    };
-    if (left <= 0) node.isLeftOut = true;
-    else node.cancel = clock.after(left, leaveOut);
-  }
-
   /** Keeps the lists by what the node is now. */
   #changed(node: FleetNode): void {
-    if (node.counts && node.serial === 0) {
-      this.#serials += 1;
-      node.serial = this.#serials;
-      this.#counted.push(node);
-    } else if (!node.counts && node.serial !== 0) {
-      node.serial = 0;
-      this.#counted = this.#counted.filter((each) => each !== node);
-    }
-    const isTracked = node.counts && !node.isLeftOut;
-    if (isTracked) node.tracked ??= this.#options.programming.track(node.name);
+    const { programming } = this.#options;
+    this.counted.keep(node);
+    if (node.counts && !node.isLeftOut) node.tracked ??= programming.track(node.name);
     else if (node.tracked !== undefined) {
-      this.#options.programming.drop(node.tracked);
+      programming.drop(node.tracked);
       node.tracked = undefined;
     }
     if (node.facts === undefined && node.place === undefined) this.#nodes.delete(node.name);
-    this.#tell(node);
-  }
-
-  #tell(node: FleetNode | undefined): void {
-    for (const listener of this.#listeners) listener(node);
+    this.changes.tell(node);
   }
 }

@@ -2,13 +2,7 @@
 import type { Clock } from '../host/clock.ts';
 import type { Family } from '../model/address.ts';
 import type { ServiceKey, SliceKey } from '../model/objects.ts';
-import type { FleetEndpoint, FleetSlice } from './objects.ts';
-
-/** An endpoint in a slice. */
-export interface Place {
-  readonly slice: FleetSlice;
-  readonly endpoint: FleetEndpoint;
-}
+import type { FleetEndpoint, FleetSlice, Place } from './forms.ts';
 
 /** A Service that had an endpoint. */
 export interface PastPlace {

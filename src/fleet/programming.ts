@@ -6,7 +6,7 @@ import type { Clock } from '../host/clock.ts';
 import { belowCounter, Latencies, type Latency } from '../model/latencies.ts';
 import type { ServiceKey } from '../model/objects.ts';
 import { ChangeLog, type Passed, type Reader } from './change-log.ts';
-import type { FleetKind, Versions } from './objects.ts';
+import type { FleetKind, Versions } from './forms.ts';
 import { SlowestServices, type SlowService } from './slowest-services.ts';
 
 /** Upper ends of the metric's buckets in seconds. */
@@ -66,7 +66,8 @@ export class Programming {
       const version = numberOf(marks[kind]);
       if (version === undefined) continue;
       const log = this.#logs[kind];
-      const count = isMeasured ? (from: number, to: number) => this.#count(log, from, to, programmedAt) : undefined;
+      const took = (index: number) => Math.max(0, programmedAt - log.seenAt(index));
+      const count = isMeasured ? (from: number, to: number) => this.#count(from, to, took) : undefined;
       this.#passed(log.advance(tracked[kind], version, programmedAt, count));
     }
   }
@@ -99,25 +100,19 @@ export class Programming {
     return this.#slowest.slowest(this.#clock.now());
   }
 
-  /** Each change counted once for each node. */
-  histogram(): Histogram {
-    return this.#each.histogram();
+  /** Each change counted once for each node; `ofLastNode`: once, when the last node has it. */
+  histogram(ofLastNode = false): Histogram {
+    return (ofLastNode ? this.#last : this.#each).histogram();
   }
 
-  /** Each change counted once, when the last node has it. */
-  lastNodeHistogram(): Histogram {
-    return this.#last.histogram();
-  }
-
-  /** Changes that were seen later took less, so those that are counted as one follow each other. */
-  #count(log: ChangeLog, from: number, to: number, programmedAt: number): void {
+  /** `took`: milliseconds of each change. Those that were seen later took less, so changes of one counter follow each other. */
+  #count(from: number, to: number, took: (index: number) => number): void {
     const now = this.#clock.wall();
-    const took = (index: number) => Math.max(0, programmedAt - log.seenAt(index));
     for (let i = from; i < to; ) {
+      const first = i;
       const most = took(i);
       const below = Math.max(belowCounter(most), this.#each.below(most));
       let sum = 0;
-      const first = i;
       for (let next = most; i < to && (i === first || next > below); next = i < to ? took(i) : 0) {
         sum += next;
         i += 1;

@@ -1,9 +1,11 @@
 /** One question of `/drained` that waits: how its target stands, what nodes must have for it, and how far the look at them is. Pure. */
 import type { Drained } from '../answers/drained.ts';
 import type { Need } from './agent-state.ts';
+import type { CountedNodes } from './counted-nodes.ts';
+import type { Standing, Target } from './forms.ts';
+import { hasNeeded } from './lacks.ts';
 import type { FleetNode } from './node.ts';
-import type { FleetNodes } from './nodes.ts';
-import type { FleetObjects, Standing, Target } from './objects.ts';
+import type { FleetObjects } from './objects.ts';
 
 export class Question {
   readonly target: Target;
@@ -23,11 +25,15 @@ export class Question {
   #passed = 0;
   #leftOut: FleetNode[] = [];
 
-  constructor(target: Target, startedAt: number, { promise: _, ...settle }: PromiseWithResolvers<Drained>) {
+  constructor(
+    target: Target,
+    startedAt: number,
+    { resolve, reject }: Pick<PromiseWithResolvers<Drained>, 'resolve' | 'reject'>,
+  ) {
     this.target = target;
     this.startedAt = startedAt;
-    this.resolve = settle.resolve;
-    this.reject = settle.reject;
+    this.resolve = resolve;
+    this.reject = reject;
     this.standing = { services: [], families: [], endpoints: [], takes: undefined };
   }
 
@@ -52,7 +58,8 @@ export class Question {
       if (known.services.length > 0) this.need = { versions: this.need.versions, ...known };
       return;
     }
-    this.need = standing.services.length > 0 ? { versions: objects.newest, ...known } : this.#needOfUnknown(objects);
+    this.need =
+      standing.services.length > 0 ? { versions: objects.versions.newest, ...known } : this.#needOfUnknown(objects);
     this.#passed = 0;
     this.#leftOut = [];
     this.witness = undefined;
@@ -64,7 +71,7 @@ export class Question {
    */
   #needOfUnknown(objects: FleetObjects): Need {
     const { target } = this;
-    const versions = { services: objects.newest.services, slices: objects.newestWithLists.slices };
+    const versions = { services: objects.versions.newest.services, slices: objects.versions.newestWithLists.slices };
     if (target.kind === 'address') {
       const family = target.address.includes(':') ? 'IPv6' : 'IPv4';
       return { versions, services: [], namespace: '', families: [family] };
@@ -74,14 +81,14 @@ export class Question {
   }
 
   /** Whether every node that counts has what is needed, but for those that are left out. Each node is looked at once, but for the witness. */
-  isDone(nodes: FleetNodes): boolean {
+  isDone(nodes: CountedNodes): boolean {
     const { need } = this;
     if (need === undefined) return false;
     this.witness = nodes.firstBehind(need, this.#passed, (node) => this.#leftOut.push(node));
-    this.#passed = this.witness === undefined ? (nodes.counted.at(-1)?.serial ?? 0) : this.witness.serial - 1;
+    this.#passed = this.witness === undefined ? nodes.last : this.witness.serial - 1;
     if (this.witness !== undefined) return false;
     // One that was left out may be back.
-    this.#leftOut = this.#leftOut.filter((node) => node.counts && node.lack(need, () => undefined) !== undefined);
+    this.#leftOut = this.#leftOut.filter((node) => node.counts && !hasNeeded(node, need));
     this.witness = this.#leftOut.find((node) => !node.isLeftOut);
     return this.witness === undefined;
   }

@@ -1,6 +1,8 @@
 /** A node as the page of the fleet shows it. Pure. */
 import type { FleetNode as ShownNode } from '../answers/fleet.ts';
+import { obstacleOf, slownessOf } from './lacks.ts';
 import type { FleetNode, NodeState } from './node.ts';
+import type { Programming } from './programming.ts';
 
 /** Milliseconds by which what is shown may be late beside the pace of the agents' events: most agents sync once a second. */
 const MOMENT = 3000;
@@ -16,19 +18,18 @@ export interface ShownAt {
   readonly now: number;
   /** Milliseconds between two events of an agent. */
   readonly pace: number;
-  /** When the fleet saw the first change that a node lacks; undefined: it lacks none. */
-  readonly behindSince: (node: FleetNode) => number | undefined;
+  readonly programming: Pick<Programming, 'behindSince'>;
 }
 
 /** The state of a node, since when it is behind (0: it is not), and why. */
 export function stateOf(
   node: FleetNode,
-  { now, pace, behindSince }: ShownAt,
+  { now, pace, programming }: ShownAt,
 ): { readonly state: NodeState; readonly lag: number; readonly why: string } {
-  const since = behindSince(node);
+  const since = programming.behindSince(node.agent.marks);
   // Whole seconds, so that a node that stays behind is not another one four times a second.
   const lagOf = (at: number | undefined) => (at === undefined ? 0 : Math.max(0, Math.floor((now - at) / 1000) * 1000));
-  const obstacle = node.obstacle() ?? '';
+  const obstacle = obstacleOf(node) ?? '';
   if (node.isLeftOut) return { state: 'left out', lag: lagOf(since), why: 'its Node is not ready' };
   if (node.place === undefined) return { state: 'no agent', lag: lagOf(since), why: obstacle };
   if (node.link.state === 'too old') return { state: 'too old', lag: lagOf(since), why: obstacle };
@@ -55,10 +56,10 @@ function lateOf(node: FleetNode, since: number | undefined, moment: number): Lat
     };
   }
   if (agent.marks.slices === '' && node.linkSince < moment) {
-    return { why: 'its agent has written nothing since it started', since: node.linkSince };
+    return { why: slownessOf(node), since: node.linkSince };
   }
   if (since === undefined || since >= moment) return undefined;
-  return { why: 'its agent has not written the change yet', since };
+  return { why: slownessOf(node), since };
 }
 
 export function shownNode(node: FleetNode, at: ShownAt): ShownNode {
