@@ -46,7 +46,7 @@ export const TIERS: readonly Tier[] = [
         files: [
           'test/{documents/nasty,controller/replicas,explain/oracle,model/histories,modes/iptables/between-commits}.test.ts',
           'test/{agent,answers,api,cache,commands,config,controller,documents,explain,helpers,history,host}/**/*.test.ts',
-          'test/{kubectl,model,modes,native,overview,producers,reconcile,recordings,relay,release,replay,scripts,serve}/**/*.test.ts',
+          'test/{kubectl,model,modes,native,overview,producers,programmed,reconcile,recordings,relay,release,replay,scripts,serve}/**/*.test.ts',
           'test/{source,sync,telemetry,fuzz}/**/*.test.ts',
           'test/page/*.test.ts',
           'test/sim/**/*.test.ts',

@@ -43,7 +43,7 @@ const RULES: Readonly<Record<string, Rule>> = {
     imports: ['src/api/', 'src/cache/', 'src/config/', 'src/documents/', 'src/history/', 'src/host/', 'src/modes/']
       .concat(PURE)
       .concat('src/answers/', 'src/explain/', 'src/overview/', 'src/relay/', 'src/replay/', 'src/serve/')
-      .concat('src/source/', 'src/sync/', 'src/telemetry/'),
+      .concat('src/programmed/', 'src/source/', 'src/sync/', 'src/telemetry/'),
     modules: ['node:'],
   },
   'src/demo/': {
@@ -122,6 +122,7 @@ const RULES: Readonly<Record<string, Rule>> = {
     types: ['src/answers/'],
   },
   'src/serve/': { imports: ['src/answers/problem.ts', 'src/model/', 'src/host/clock.ts'], modules: ['node:'] },
+  'src/programmed/': { imports: ['src/model/'], types: ['src/answers/', 'src/host/clock.ts'] },
   'src/relay/': { imports: ['src/model/', 'src/host/clock.ts'], modules: ['node:net'] },
   'src/telemetry/': {
     imports: ['src/model/'],

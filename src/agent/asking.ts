@@ -16,35 +16,37 @@ export interface AskingOptions {
   readonly outside: Pick<Outside, 'connect'>;
 }
 
-export class Asking {
-  /** Opens no connection to the API server before somebody sends a token. */
-  readonly gate: Gate;
+/** `config`: the one in force, asked at each request. Opens no connection to the API server before somebody sends a token. */
+export function programmedGate(config: () => Pick<Config, 'serve' | 'source'>, options: AskingOptions): Gate {
+  const reviewers = new Reviewers(options);
+  return gate({
+    isOn: () => config().serve.programmedAuthentication,
+    access: () => reviewers.of(config().source),
+    flag: '--programmed-authentication',
+  });
+}
+
+/** Reviews by the API server of the configuration, as long as it is the same: another one knows nothing of the former one's tokens. */
+class Reviewers {
   readonly #options: AskingOptions;
-  #config: Pick<Config, 'serve' | 'source'>;
-  /** Reviews by the API server of the configuration; undefined: there is none. */
+  #source: string | undefined;
   #reviews: AccessReviews | undefined;
   /** Ends `#reviews`. */
   #stop = new AbortController();
 
-  constructor(config: Pick<Config, 'serve' | 'source'>, options: AskingOptions) {
+  constructor(options: AskingOptions) {
     this.#options = options;
-    this.#config = config;
-    this.#reviews = this.#reviewsBy(config.source);
-    this.gate = gate({
-      isOn: () => this.#config.serve.programmedAuthentication,
-      access: () => this.#reviews,
-      flag: '--programmed-authentication',
-    });
   }
 
-  /** Another API server knows nothing of the former one's tokens. */
-  use(config: Pick<Config, 'serve' | 'source'>): void {
-    const isOther = JSON.stringify(config.source) !== JSON.stringify(this.#config.source);
-    this.#config = config;
-    if (!isOther) return;
+  /** undefined: there is no API server. */
+  of(source: SourceConfig): AccessReviews | undefined {
+    const text = JSON.stringify(source);
+    if (text === this.#source) return this.#reviews;
     this.#stop.abort(new Error('another API server is used'));
     this.#stop = new AbortController();
-    this.#reviews = this.#reviewsBy(config.source);
+    this.#source = text;
+    this.#reviews = this.#reviewsBy(source);
+    return this.#reviews;
   }
 
   #reviewsBy(source: SourceConfig): AccessReviews | undefined {

@@ -79,9 +79,9 @@ export class Programmed {
     this.use(feed);
   }
 
-  /** Services of which older versions are in the kernel. */
-  get behindCount(): number {
-    return this.tracking.lags.behind.size;
+  /** Services of which older versions are in the kernel, and questions that wait. */
+  get counts(): { readonly behind: number; readonly waiters: number } {
+    return { behind: this.tracking.lags.behind.size, waiters: this.waiters.count };
   }
 
   get tracking(): Tracking {

@@ -12,10 +12,10 @@ import { Health } from '../serve/health.ts';
 import type { HealthSettings } from '../serve/health-record.ts';
 import { healthHandler } from '../serve/health-server.ts';
 import { metricsHandler, scrapeHandler } from '../serve/metrics-server.ts';
-import { localGate } from '../serve/questions.ts';
 import type { SyncReport } from '../sync/status.ts';
 import { type Log, levelOf } from '../telemetry/log.ts';
 import type { Agent } from './agent.ts';
+import { programmedGate } from './asking.ts';
 import type { ObjectFeed } from './feed.ts';
 import { LivePage } from './live-page.ts';
 import { MetricsFeed } from './metrics-feed.ts';
@@ -72,6 +72,7 @@ export class Reporting {
       health: () => this.health.state,
       refused: () => this.events.refusedCount,
       relay: () => this.#servers.relay.counts,
+      programmed: () => this.programmed.counts,
     });
     this.services = new ServiceMetrics({ log, signal, clock: realClock });
     const parts: InquiryParts = {
@@ -103,7 +104,7 @@ export class Reporting {
           health: this.health,
           wall: () => realClock.wall(),
           onAnswer: (path, status) => this.metrics.current.answered(path, status),
-          inquiries: { gate: localGate('--healthz-bind-address'), byPath: this.programmed.questions },
+          inquiries: { gate: programmedGate(() => this.#config, options), byPath: this.programmed.questions },
         }),
         metrics: this.#metricsHandler(new Inquiries(parts), overview),
         scrape: scrapeHandler(() => allMetrics(this)),

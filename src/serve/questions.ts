@@ -45,9 +45,6 @@ export interface StreamQuestion {
   readonly open: (asked: Asked) => Answer;
 }
 
-/** Whether a client may ask: undefined where it may, else its answer. */
-export type Gate = (asked: Asked) => Promise<Answer | undefined>;
-
 /** The answer; undefined when the path is no question. The method is GET or HEAD. */
 export async function questionAnswer({ byPath, isLocal, live }: Questions, asked: Asked): Promise<Answer | undefined> {
   const stream = asked.path === LIVE && live !== undefined ? { parameters: [], open: live } : undefined;
@@ -71,14 +68,6 @@ export async function checkedAnswer(question: Question | StreamQuestion, asked: 
     if (error instanceof NoAnswer) return problemAnswer(503, error.message);
     return problemAnswer(500, error instanceof Error ? error.message : String(error));
   }
-}
-
-/** Only programs of this machine may ask. `flag`: the one that has the address of this server. */
-export function localGate(flag: string): Gate {
-  return (asked) => {
-    const refusal = refusalOf(asked, true, flag);
-    return Promise.resolve(refusal === undefined ? undefined : problemAnswer(403, refusal));
-  };
 }
 
 /** Throws NoAnswer when it takes too long: the kernel starts its list of rules again whenever they change. */

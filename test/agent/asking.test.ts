@@ -1,7 +1,7 @@
 /** Who may read /programmed of an agent, by its configuration. */
 import assert from 'node:assert/strict';
 import test, { describe, type TestContext } from 'node:test';
-import { Asking } from '../../src/agent/asking.ts';
+import { programmedGate } from '../../src/agent/asking.ts';
 import { realOutside } from '../../src/agent/outside.ts';
 import { configFromFlags } from '../../src/config/from-flags.ts';
 import type { Asked } from '../../src/serve/http.ts';
@@ -21,15 +21,19 @@ async function start(t: TestContext) {
 function asking(t: TestContext, flags: Record<string, string>) {
   const stop = new AbortController();
   t.after(() => stop.abort());
-  const made = new Asking(configFromFlags(flags), { signal: stop.signal, outside: realOutside });
+  let config = configFromFlags(flags);
+  const gate = programmedGate(() => config, { signal: stop.signal, outside: realOutside });
+  const use = (other: Record<string, string>) => {
+    config = configFromFlags(other);
+  };
   const status = async (authorization?: string, remote = '192.0.2.7') => {
     const asked: Asked = {
       ...{ method: 'GET', path: PATH, query: new URLSearchParams(), host: 'localhost', authorization, signal: NEVER },
       ...{ local: remote === '127.0.0.1' ? remote : '10.0.0.1', remote, body: async () => '' },
     };
-    return (await made.gate(asked))?.status;
+    return (await gate(asked))?.status;
   };
-  return { made, status };
+  return { use, status };
 }
 
 describe('who may read /programmed', () => {
@@ -50,14 +54,14 @@ describe('who may read /programmed', () => {
     const { server, kubeconfig } = await start(t);
     const other = await start(t);
     other.server.reviews.tokens.clear();
-    const { made, status } = asking(t, { kubeconfig });
+    const { use, status } = asking(t, { kubeconfig });
     assert.equal(await status('Bearer good'), undefined);
-    made.use(configFromFlags({ kubeconfig, minSyncPeriod: '5s' }));
+    use({ kubeconfig, minSyncPeriod: '5s' });
     assert.equal(await status('Bearer good'), undefined);
     assert.equal(server.reviews.asked.length, 2);
-    made.use(configFromFlags({ kubeconfig: other.kubeconfig }));
+    use({ kubeconfig: other.kubeconfig });
     assert.equal(await status('Bearer good'), 401);
-    made.use(configFromFlags({ kubeconfig: other.kubeconfig, programmedAuthentication: 'false' }));
+    use({ kubeconfig: other.kubeconfig, programmedAuthentication: 'false' });
     assert.equal(await status(), undefined);
   });
 
@@ -68,9 +72,9 @@ describe('who may read /programmed', () => {
 
   test('is nobody while the kubeconfig cannot be read, until it can', async (t) => {
     const { kubeconfig } = await start(t);
-    const { made, status } = asking(t, { kubeconfig: '/nowhere/kubeconfig' });
+    const { use, status } = asking(t, { kubeconfig: '/nowhere/kubeconfig' });
     assert.equal(await status('Bearer good'), 503);
-    made.use(configFromFlags({ kubeconfig }));
+    use({ kubeconfig });
     assert.equal(await status('Bearer good'), undefined);
   });
 });

@@ -39,6 +39,11 @@ export const FLAGS: readonly Row<Flags>[] = [
       '--scrape-bind-address=192.0.2.7:10256: must not take the port of --healthz-bind-address, which is 0.0.0.0:10256: give another address, or another port',
   },
   {
+    name: 'a word for whether /programmed needs a token',
+    input: { ...m, programmedAuthentication: 'maybe' },
+    message: '--programmed-authentication=maybe: must be true or false',
+  },
+  {
     name: 'manifests and a kubeconfig',
     input: { ...m, kubeconfig: '/k' },
     message: '--manifests=/m: cannot be combined with --kubeconfig: both name a source of objects; give one of them',

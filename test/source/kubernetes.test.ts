@@ -660,6 +660,39 @@ describe('the watch status of a kind', () => {
   });
 });
 
+describe('the resourceVersion up to which changes were emitted', () => {
+  test('is told after a whole list, each event and each bookmark, and taken back when versions go back', async (t) => {
+    const server = await start(t);
+    for (let n = 0; n < 3; n++) server.put(service({ name: `web-${n}`, spec: { clusterIP: `10.96.0.${n}` } }));
+    server.put(slice({ name: 'web-1', service: 'web', endpoints: ['10.244.1.1'] }));
+    const backup = server.version;
+    const { reached, clock, events } = await running(t, server, { pageSize: 1 });
+    assert.deepEqual(
+      [...reached].sort(),
+      [`services ${backup}`, `slices ${backup}`],
+      'no page tells it before the last',
+    );
+    const changed = server.put(slice({ name: 'web-1', service: 'web', endpoints: ['10.244.1.2'] }));
+    await until('the change', () => reached.includes(`slices ${changed}`));
+    assert.equal(events.at(-1)?.kind, 'slice', 'the change comes first');
+    server.delete('EndpointSlice', 'default/web-1');
+    const gone = server.version;
+    await until('the deletion', () => reached.includes(`slices ${gone}`));
+    server.touch();
+    server.bookmark();
+    await until('the bookmark', () => reached.includes(`slices ${server.version}`));
+    const before = reached.length;
+    server.restore(backup);
+    server.failNext(1, 410, {}, { kind: 'watch', resource: 'endpointslices' });
+    await until('the list', () => {
+      clock.advance(1000);
+      return reached.slice(before).includes(`slices ${backup}`);
+    });
+    const slices = reached.slice(before).filter((one) => one.startsWith('slices'));
+    assert.deepEqual(slices, ['slices ', `slices ${backup}`]);
+  });
+});
+
 for (const readsProtobuf of [true, false]) {
   test(`events have the resourceVersion of their object, from ${readsProtobuf ? 'protobuf' : 'JSON'} and from watches`, async (t) => {
     const server = await start(t);
