@@ -258,7 +258,7 @@ describe('the fleet and its agents', () => {
     const isRestored = () => fleet.lines.some((line) => line.includes('resourceVersion of slices went back'));
     await until('the new lists', () => isRestored() && cluster.api.watches === 4);
     webEnds();
-    const late = await fleet.drained('pod=shop/web-1&timeout=300ms');
+    const late = await fleet.drained('pod=shop/web-1&timeout=3s');
     assert.equal(late.status, 504, 'marks of before say nothing of the restored store');
     cluster.programmed('n1', 'n2', 'n3');
     assert.equal((await fleet.drained('pod=shop/web-1')).status, 200);
