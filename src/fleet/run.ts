@@ -4,6 +4,7 @@ import { fleetDelta } from '../answers/fleet-delta.ts';
 import { AccessReviews } from '../api/access-reviews.ts';
 import { apiClient } from '../api/client.ts';
 import { loadCredentials } from '../api/credentials.ts';
+import { tokenIn } from '../api/token-file.ts';
 import type { Connect } from '../api/transport.ts';
 import type { FleetConfig } from '../config/fleet-config.ts';
 import { userAgent } from '../config/version.ts';
@@ -20,7 +21,7 @@ import { FleetMetrics } from '../telemetry/fleet-metrics.ts';
 import type { Log } from '../telemetry/log.ts';
 import { type FleetCore, fleetCore } from './core.ts';
 import { FleetFeed } from './feed.ts';
-import { AgentLinks, tokenIn } from './links.ts';
+import { AgentLinks } from './links.ts';
 import type { Histogram } from './programming.ts';
 import { FleetQuestions } from './questions.ts';
 import { fleetHandler } from './server.ts';
@@ -117,7 +118,9 @@ async function untilAnswered({ drains }: FleetCore, clock: Clock, ending: number
 
 function linksOf({ nodes }: FleetCore, { tokenFile }: FleetConfig, clock: Clock): AgentLinks {
   return new AgentLinks({
-    ...{ clock, random: Math.random, token: () => tokenIn(tokenFile), pace: () => nodes.pace },
+    ...{ clock, random: Math.random, pace: () => nodes.pace },
+    // Agents may want none (--programmed-authentication=false), so a file that is not there is no error.
+    token: () => tokenIn(tokenFile),
     sink: {
       event: (node, event, isFirst) => {
         if (isFirst) nodes.setLink(node, { state: 'open' });
@@ -138,8 +141,8 @@ function liveOf({ answers, nodes, objects }: FleetCore, clock: Clock, log: Log) 
     },
     clock,
   );
-  nodes.onChange(() => stream.touch());
-  objects.onChange(() => stream.touch());
+  nodes.changes.add(() => stream.touch());
+  objects.changes.add(() => stream.touch());
   return stream.open.bind(stream);
 }
 
@@ -150,7 +153,7 @@ function metricsOf(
   return new FleetMetrics({
     version,
     programming: () => countsOf(programming.histogram()),
-    lastNode: () => countsOf(programming.lastNodeHistogram()),
+    lastNode: () => countsOf(programming.histogram(true)),
     states: () => answers.states(),
     waiting: () => drains.waiting,
     drained: () => drains.answered,

@@ -2,8 +2,8 @@
 import http from 'node:http';
 import { pino } from 'pino';
 import type { Drained } from '../../src/answers/drained.ts';
-import { fleetConfig } from '../../src/config/fleet-config.ts';
 import type { Flags } from '../../src/config/flags.ts';
+import { fleetConfig } from '../../src/config/fleet-config.ts';
 import { runFleet } from '../../src/fleet/run.ts';
 import { HttpServer } from '../../src/serve/http.ts';
 import { ApiServer } from '../helpers/api-server.ts';
@@ -57,15 +57,18 @@ export class Fleet {
 
   ask(path: string, options: http.RequestOptions = {}): Promise<Answered> {
     return new Promise((resolve, reject) => {
-      const request = http.request({ host: '127.0.0.1', port: this.port, path, agent: false, ...options }, (response) => {
-        let text = '';
-        response.setEncoding('utf8');
-        response.on('data', (piece: string) => {
-          text += piece;
-        });
-        response.on('error', reject);
-        response.on('end', () => resolve({ status: response.statusCode ?? 0, headers: response.headers, text }));
-      });
+      const request = http.request(
+        { host: '127.0.0.1', port: this.port, path, agent: false, ...options },
+        (response) => {
+          let text = '';
+          response.setEncoding('utf8');
+          response.on('data', (piece: string) => {
+            text += piece;
+          });
+          response.on('error', reject);
+          response.on('end', () => resolve({ status: response.statusCode ?? 0, headers: response.headers, text }));
+        },
+      );
       request.on('error', reject);
       request.end();
     });
@@ -100,7 +103,9 @@ export class Cluster {
 
   static async start(nodes: readonly string[]): Promise<Cluster> {
     const cluster = new Cluster(await ApiServer.start());
-    cluster.api.put(service({ name: 'web', namespace: 'shop', spec: { clusterIP: '10.96.0.1', ports: [{ port: 80 }] } }));
+    cluster.api.put(
+      service({ name: 'web', namespace: 'shop', spec: { clusterIP: '10.96.0.1', ports: [{ port: 80 }] } }),
+    );
     cluster.setPods({ 'web-1': 'ready', 'web-2': 'ready' });
     for (const [i, name] of nodes.entries()) {
       cluster.putNode(name, `192.0.2.${i + 1}`);
@@ -131,7 +136,9 @@ export class Cluster {
       spec: { podCIDRs: ['10.1.0.0/24'] },
       status: {
         addresses: [{ type: 'InternalIP', address }],
-        conditions: [{ type: 'Ready', status: isReady ? 'True' : 'Unknown', lastTransitionTime: '2026-11-01T00:00:00Z' }],
+        conditions: [
+          { type: 'Ready', status: isReady ? 'True' : 'Unknown', lastTransitionTime: '2026-11-01T00:00:00Z' },
+        ],
       },
     });
   }

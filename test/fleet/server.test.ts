@@ -4,7 +4,7 @@ import { afterEach, beforeEach, describe, it } from 'node:test';
 import { drainedSchema } from '../../src/answers/drained.ts';
 import { fleetLiveSchema, fleetProgrammedSchema } from '../../src/answers/fleet.ts';
 import { aWhile, until } from '../helpers/until.ts';
-import { agentsSlice, Cluster, Fleet } from './rig.ts';
+import { agentsSlice, Cluster, type Fleet } from './rig.ts';
 
 let cluster: Cluster;
 
@@ -90,7 +90,10 @@ describe('/drained', () => {
     const fleet = await ready();
     const { status, text } = await fleet.ask('/drained?service=shop/web');
     assert.equal(status, 400);
-    assert.match(JSON.parse(text).message, /comes from \S*127\.0\.0\.1, which is no address of a Node .*: ask with pod$/);
+    assert.match(
+      JSON.parse(text).message,
+      /comes from \S*127\.0\.0\.1, which is no address of a Node .*: ask with pod$/,
+    );
   });
 
   it('names what is wrong with a question', async () => {
@@ -128,7 +131,10 @@ describe('/drained', () => {
     cluster.api.failNext(1_000_000, 500, {}, { resource: 'nodes' });
     const fleet = await cluster.fleet();
     const { status, text } = await fleet.ask('/drained?pod=shop/web-1&timeout=100ms');
-    assert.deepEqual([status, JSON.parse(text).message], [503, 'the lists of the fleet are not complete yet: ask again']);
+    assert.deepEqual(
+      [status, JSON.parse(text).message],
+      [503, 'the lists of the fleet are not complete yet: ask again'],
+    );
     assert.equal((await fleet.ask('/readyz')).text, 'the initial lists are not complete\n');
     webEnds();
     cluster.programmed('n1', 'n2', 'n3');
@@ -389,7 +395,14 @@ describe('a fleet that is told to stop', () => {
     const asking = fleet.drained('pod=shop/web-1');
     await waiting(fleet);
     fleet.terminate();
-    await until('a closed port', async () => await fleet.ask('/healthz').then(() => false, () => true));
+    await until(
+      'a closed port',
+      async () =>
+        await fleet.ask('/healthz').then(
+          () => false,
+          () => true,
+        ),
+    );
     cluster.programmed('n1', 'n2', 'n3');
     assert.equal((await asking).status, 200);
     await fleet.stopped();
