@@ -25,13 +25,34 @@ interface Rule {
 
 const PURE = ['src/model/', 'src/reconcile/'] as const;
 
+/** Files of `slicewire fleet` that listen, connect and follow the API server; the other files of the folder are pure. */
+const FLEET_PROCESS = ['agent-places', 'event-lines', 'feed', 'link', 'links', 'questions', 'run', 'server'].map(
+  (name) => `src/fleet/${name}.ts`,
+);
+const FLEET_RULE: Rule = {
+  imports: ['src/answers/', 'src/api/', 'src/config/', 'src/fleet/', 'src/host/clock.ts', 'src/model/'].concat(
+    'src/serve/',
+    'src/telemetry/',
+  ),
+  modules: ['node:http', 'node:os'],
+};
+
 /** The innermost folder of a file decides. */
 const RULES: Readonly<Record<string, Rule>> = {
   'src/main.ts': { imports: ['src/cli/', 'src/host/'] },
   'src/cli/': {
     imports: ['src/agent/', 'src/answers/', 'src/api/', 'src/config/', 'src/controller/', 'src/demo/', 'src/documents/']
-      .concat('src/drained/')
-      .concat('src/commands/', 'src/explain/', 'src/history/', 'src/host/', 'src/kubectl/', 'src/lab/', 'src/replay/')
+      .concat(
+        'src/commands/',
+        'src/drained/',
+        'src/explain/',
+        'src/fleet/',
+        'src/history/',
+        'src/host/',
+        'src/kubectl/',
+        'src/lab/',
+        'src/replay/',
+      )
       .concat(PURE)
       .concat('src/modes/', 'src/serve/', 'src/source/', 'src/sync/', 'src/telemetry/'),
     modules: ['commander', 'log-update', 'node:'],
@@ -126,6 +147,7 @@ const RULES: Readonly<Record<string, Rule>> = {
     imports: ['src/model/', 'src/answers/head.ts', 'src/answers/problem.ts', 'src/host/clock.ts'],
     types: ['src/answers/'],
   },
+  ...Object.fromEntries(FLEET_PROCESS.map((file) => [file, FLEET_RULE])),
   'src/serve/': { imports: ['src/answers/problem.ts', 'src/model/', 'src/host/clock.ts'], modules: ['node:'] },
   'src/programmed/': { imports: ['src/model/'], types: ['src/answers/', 'src/host/clock.ts'] },
   'src/relay/': { imports: ['src/model/', 'src/host/clock.ts'], modules: ['node:net'] },

@@ -65,7 +65,7 @@ function readTokenFile(read: Reader): string {
 }
 
 function readListen(read: Reader): ListenAddress {
-  const text = read.text('bind-address') || '127.0.0.1';
+  const text = read.text('bind-address') || `127.0.0.1:${PORT}`;
   const found = parseListen(text, PORT);
   if (found === undefined)
     read.fault('bind-address', 'must be an IP address, or one with a port from 1 to 65535, such as 0.0.0.0:10262');

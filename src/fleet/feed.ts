@@ -113,6 +113,8 @@ export class FleetFeed {
     const watch = this.#watches.get(kind) as Watch<FleetFeedKind>;
     const ofWatch = watchSink(watch);
     let reached = '';
+    /** After a restore everything is listed again, and what is reached next is that list. */
+    let isListedAgain = false;
     return {
       ...ofWatch,
       set: (key, object, isEvent) => {
@@ -126,6 +128,8 @@ export class FleetFeed {
       },
       reached: (version) => {
         reached = version;
+        if (isListedAgain) taking.synced(version);
+        isListedAgain = false;
       },
       synced: () => {
         this.#synced.add(kind);
@@ -133,6 +137,7 @@ export class FleetFeed {
       },
       restored: (from, to) => {
         ofWatch.restored(from, to);
+        isListedAgain = true;
         taking.restored?.();
       },
     };

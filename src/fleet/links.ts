@@ -1,5 +1,4 @@
 /** The connections to all agents: as many as there are nodes with an agent, and none is made at the same moment as all others. */
-import { open } from 'node:fs/promises';
 import type { ProgrammedEvent } from '../answers/programmed.ts';
 import type { Clock } from '../host/clock.ts';
 import { type AgentAddress, AgentLink } from './link.ts';
@@ -96,25 +95,4 @@ export class AgentLinks {
       this.#cancel = this.#sweepLater();
     });
   }
-}
-
-/** Bytes of a token that are read. */
-const LONGEST_TOKEN = 64 * 1024;
-
-/**
- * The token of a file; undefined where there is no such file, because the agents may want none (`--programmed-authentication=false`).
- * Rejects with a clause.
- */
-export async function tokenIn(file: string): Promise<string | undefined> {
-  let text: string;
-  try {
-    await using handle = await open(file);
-    const { buffer, bytesRead } = await handle.read(Buffer.alloc(LONGEST_TOKEN), 0, LONGEST_TOKEN, 0);
-    text = buffer.toString('latin1', 0, bytesRead).trim();
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return undefined;
-    throw new Error(`the token in ${file} cannot be read: ${(error as Error).message}`);
-  }
-  if (!/^[\w.~+/-]+=*$/.test(text)) throw new Error(`the file ${file} does not contain a token`);
-  return text;
 }

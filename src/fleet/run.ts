@@ -1,8 +1,10 @@
 /** The life of `slicewire fleet`: its parts, its server, and how it ends. */
 import { hostname } from 'node:os';
+import { fleetDelta } from '../answers/fleet-delta.ts';
 import { AccessReviews } from '../api/access-reviews.ts';
 import { apiClient } from '../api/client.ts';
 import { loadCredentials } from '../api/credentials.ts';
+import { tokenIn } from '../api/token-file.ts';
 import type { Connect } from '../api/transport.ts';
 import type { FleetConfig } from '../config/fleet-config.ts';
 import { userAgent } from '../config/version.ts';
@@ -17,10 +19,9 @@ import type { OwnFacts } from '../serve/zpages.ts';
 import { FaultLog, SEE_ALL_OF_CONTROLLER } from '../telemetry/fault-log.ts';
 import { FleetMetrics } from '../telemetry/fleet-metrics.ts';
 import type { Log } from '../telemetry/log.ts';
-import { fleetDelta } from './answers.ts';
 import { type FleetCore, fleetCore } from './core.ts';
 import { FleetFeed } from './feed.ts';
-import { AgentLinks, tokenIn } from './links.ts';
+import { AgentLinks } from './links.ts';
 import type { Histogram } from './programming.ts';
 import { FleetQuestions } from './questions.ts';
 import { fleetHandler } from './server.ts';
@@ -32,6 +33,8 @@ export interface FleetOutside {
   readonly connect?: Connect;
   readonly open?: OpenServer;
   readonly clock?: Clock;
+  /** Milliseconds that questions may wait on after the signal to stop. */
+  readonly ending?: number;
 }
 
 /** Milliseconds that questions may wait on after the signal to stop: a kubelet does not ask again. */
@@ -48,7 +51,7 @@ export async function runFleet(
   config: FleetConfig,
   log: Log,
   signal: AbortSignal,
-  { component, readPage, connect, open, clock = realClock }: FleetOutside,
+  { component, readPage, connect, open, clock = realClock, ending = ENDING }: FleetOutside,
 ): Promise<void> {
   const client = apiClient(await loadCredentials(config), { userAgent: userAgent('fleet'), connect });
   log.info({ server: client.server, agents: config.agents }, 'starting');
@@ -82,7 +85,7 @@ export async function runFleet(
   const onFailure = (text: string) => (error: Error) =>
     log.error({ listen: text }, `cannot listen at ${text}: ${error.message}; trying again`);
   const { listen, scrape } = config;
-  const patience = () => untilAnswered(core, clock);
+  const patience = () => untilAnswered(core, clock, ending);
   const following = feed.follow(over.signal);
   await Promise.all([
     keepOpen({ ...shared, listen, handler, onFailure: onFailure(listen.text), patience }),
@@ -106,16 +109,18 @@ export async function runFleet(
 }
 
 /** Resolves when no question waits; those that wait for too long are told that this replica stops. */
-async function untilAnswered({ drains }: FleetCore, clock: Clock): Promise<void> {
+async function untilAnswered({ drains }: FleetCore, clock: Clock, ending: number): Promise<void> {
   const never = new AbortController().signal;
-  for (const until = clock.now() + ENDING; drains.waiting > 0 && clock.now() < until; ) await sleep(clock, 20, never);
+  for (const until = clock.now() + ending; drains.waiting > 0 && clock.now() < until; ) await sleep(clock, 20, never);
   drains.stop(STOPPED);
   await sleep(clock, LAST_WORDS, never);
 }
 
 function linksOf({ nodes }: FleetCore, { tokenFile }: FleetConfig, clock: Clock): AgentLinks {
   return new AgentLinks({
-    ...{ clock, random: Math.random, token: () => tokenIn(tokenFile), pace: () => nodes.pace },
+    ...{ clock, random: Math.random, pace: () => nodes.pace },
+    // Agents may want none (--programmed-authentication=false), so a file that is not there is no error.
+    token: () => tokenIn(tokenFile),
     sink: {
       event: (node, event, isFirst) => {
         if (isFirst) nodes.setLink(node, { state: 'open' });
@@ -136,8 +141,8 @@ function liveOf({ answers, nodes, objects }: FleetCore, clock: Clock, log: Log) 
     },
     clock,
   );
-  nodes.onChange(() => stream.touch());
-  objects.onChange(() => stream.touch());
+  nodes.changes.add(() => stream.touch());
+  objects.changes.add(() => stream.touch());
   return stream.open.bind(stream);
 }
 
@@ -148,7 +153,7 @@ function metricsOf(
   return new FleetMetrics({
     version,
     programming: () => countsOf(programming.histogram()),
-    lastNode: () => countsOf(programming.lastNodeHistogram()),
+    lastNode: () => countsOf(programming.histogram(true)),
     states: () => answers.states(),
     waiting: () => drains.waiting,
     drained: () => drains.answered,

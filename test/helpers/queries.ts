@@ -1,6 +1,6 @@
 /** Queries held against what agents and controllers serve. */
 import assert from 'node:assert/strict';
-import { agentText, controllerText, MODES, seriesOf } from './metric-texts.ts';
+import { agentText, controllerText, fleetText, MODES, seriesOf } from './metric-texts.ts';
 import { askedBy } from './promql.ts';
 
 export type Series = ReadonlyMap<string, ReadonlySet<string>>;
@@ -11,9 +11,6 @@ const OF_PROMETHEUS: Series = new Map([
   ['up', new Set()],
   ['ALERTS', new Set(['alertname', 'alertstate'])],
 ]);
-
-/** What the alerts ask of the fleet. */
-const OF_FLEET: Series = new Map([['slicewire_fleet_nodes', new Set(['state'])]]);
 
 /** The agents' series by mode, the controller's and the fleet's. */
 export function allSeries(): Promise<ReadonlyMap<string, Series>> {
@@ -29,7 +26,7 @@ async function readAll(): Promise<ReadonlyMap<string, Series>> {
   );
   const others = [
     ['controller', seriesOf(await controllerText())],
-    ['fleet', OF_FLEET],
+    ['fleet', seriesOf(await fleetText())],
   ] as const;
   return new Map([...texts, ...others]);
 }

@@ -296,3 +296,29 @@ export const CONTROLLER_FLAGS: readonly Row<Flags>[] = [
     message: '--max-endpoints-per-slice=1001: must be a whole number from 1 to 1000',
   },
 ];
+
+export const FLEET_FLAGS: readonly Row<Flags>[] = [
+  {
+    name: 'a Service of the agents without its namespace',
+    input: { agentsService: 'slicewire-agents' },
+    message:
+      '--agents-service=slicewire-agents: must be NAMESPACE/NAME of a Service, such as kube-system/slicewire-agents',
+  },
+  { name: 'a token without a file', input: { tokenFile: '' }, message: '--token-file=: must name a file' },
+  {
+    name: 'a negative time for a Node that is not ready',
+    input: { leaveOutAfter: '-1m' },
+    message: '--leave-out-after=-1m: must not be negative',
+  },
+  {
+    name: 'a word of authentication that is neither true nor false',
+    input: { authentication: 'no' },
+    message: '--authentication=no: must be true or false',
+  },
+  {
+    name: 'an address of the fleet that is none',
+    input: { bindAddress: 'fleet:10262' },
+    message:
+      '--bind-address=fleet:10262: must be an IP address, or one with a port from 1 to 65535, such as 0.0.0.0:10262',
+  },
+];
