@@ -32,6 +32,7 @@ const FOLDERS: Readonly<Record<string, string>> = {
   config: 'flags, files → Config',
   controller: 'writes slices',
   fleet: 'how far the nodes are',
+  drained: 'slicewire drained',
   source: 'objects → events',
   sync: 'when, and what failed',
   modes: 'iptables, IPVS, nftables',
