@@ -44,10 +44,8 @@ export function draw(canvas: HTMLCanvasElement, drawing: Drawing): void {
   context.setTransform(scale, 0, 0, scale, 0, 0);
   context.clearRect(0, 0, width, grid.height);
   const size = (grid.hasNames ? 20 : grid.cellHeight) - GAP;
-  for (const look of LOOKS) {
-    const indexes = [...cells.keys()].filter((index) => cells[index]?.look === look);
-    if (indexes.length > 0) drawLevel(context, drawing, look, { indexes, size });
-  }
+  const byLook = Map.groupBy(cells.keys(), (index) => cells[index]?.look);
+  for (const look of LOOKS) drawLevel(context, drawing, look, { indexes: byLook.get(look) ?? [], size });
   if (grid.hasNames) drawNames(context, drawing, size);
   if (drawing.ringed >= 0) drawRing(context, drawing, size);
 }

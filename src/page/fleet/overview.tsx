@@ -72,7 +72,7 @@ function Sentence({ live, passed }: { readonly live: FleetLive; readonly passed:
 function Facts({ live, at }: { readonly live: FleetLive; readonly at: string }) {
   const { latency, waiting, drained } = live;
   return (
-    <dl class="facts">
+    <dl class="facts even">
       <Fact name="Nodes">{numberText(live.nodes.length)}</Fact>
       <Fact name="99 % of changes within">{latency === null ? '–' : millisecondsText(latency.p99)}</Fact>
       <Fact name="Drains that wait">

@@ -15,8 +15,10 @@ async function has(tab: Tab, selector: string, text: string): Promise<void> {
 
 /** The colours on the map, as numbers, the most frequent first; how many there are says whether it is drawn. */
 const COLOURS = `(() => {
-  const canvas = document.querySelector('#map canvas');
-  const { data } = canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height);
+  const drawn = document.querySelector('#map canvas');
+  const copy = new OffscreenCanvas(drawn.width, drawn.height).getContext('2d', { willReadFrequently: true });
+  copy.drawImage(drawn, 0, 0);
+  const { data } = copy.getImageData(0, 0, drawn.width, drawn.height);
   const counts = new Map();
   for (const pixel of new Uint32Array(data.buffer)) counts.set(pixel, (counts.get(pixel) ?? 0) + 1);
   counts.delete(0);
