@@ -78,7 +78,7 @@ function Facts({ live, at }: { readonly live: FleetLive; readonly at: string }) 
       <Fact name="Drains that wait">
         <span data-testid="waiting">{numberText(waiting)}</span>
       </Fact>
-      <Fact name="Drained, or too late">{`${numberText(drained.yes)}, ${numberText(drained.late)}`}</Fact>
+      <Fact name="Drains answered">{`${numberText(drained.yes)} in time, ${numberText(drained.late)} late`}</Fact>
       <Fact name="Running for">{timeBetween(live.startedAt, at)}</Fact>
       <Fact name="Source">
         <Said>{live.source}</Said>

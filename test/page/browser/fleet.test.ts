@@ -38,11 +38,11 @@ describe('the page of a fleet of 3 nodes', () => {
 
   it('says how the fleet is, and is well', async () => {
     const tab = await scene.open();
-    await tab.sees('3 of 3 nodes have every change', '.health.ok');
+    await tab.sees('All 3 nodes are up to date.', '.health.ok');
     await tab.sees('Every node has every change in its kernel.');
     await tab.sees('No node reports a fault');
     await has(tab, '[data-testid=waiting]', '2');
-    await tab.sees('5,120, 3', '.facts');
+    await tab.sees('5,120 in time, 3 late', '.facts');
     await tab.sees('shop/web', 'table');
     await tab.sees(/1,284,300 times a change .* 99 % within 118 ms/);
     await tab.mustFit();
@@ -77,7 +77,7 @@ describe('the page of a fleet of 3 nodes', () => {
     await scene.stop();
     await tab.sees(/The connection to the fleet is lost: it was last heard at \d\d:\d\d:\d\d, \d+ s ago/, '.gone');
     assert.match(await tab.text('[data-testid=announced]'), /connection to the fleet is lost/);
-    assert.match(await tab.text('[data-testid=sentence]'), /nodes have every change/, 'the last that was said');
+    assert.match(await tab.text('[data-testid=sentence]'), /All 3 nodes are up to date/, 'the last that was said');
     scene.say({ sentence: 'A new replica answers.', version: '1.5.0' });
     await scene.start();
     await tab.sees('A new replica answers.');

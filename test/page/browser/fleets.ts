@@ -38,16 +38,22 @@ function madeNode(name: string, i: number): FleetNode {
   return fleetNode(name, { ...canary, ...troubles[i % 200] });
 }
 
+function sentenceOf(nodes: readonly FleetNode[]): string {
+  const count = (wanted: FleetNode['state']) => nodes.filter(({ state }) => state === wanted).length;
+  if (count('current') === nodes.length) return `All ${nodes.length} nodes are up to date.`;
+  const others = `${count('behind')} behind, ${count('no answer')} without an answer, ${count('no agent')} without an agent`;
+  return `${count('current')} of ${nodes.length} nodes are up to date: ${others}.`;
+}
+
 /** `count`: nodes `node-0000`, `node-0001`… `at`: milliseconds since 1970. */
 export function fleetOf(count: number, at: number): FleetLive {
   const nodes = Array.from({ length: count }, (_, i) => madeNode(`node-${String(i).padStart(4, '0')}`, i));
-  const current = nodes.filter(({ state }) => state === 'current').length;
   const ago = (milliseconds: number) => new Date(at - milliseconds).toISOString();
   const whole = Math.floor(at / MINUTE) * MINUTE;
   return {
     ...{ replica: 'slicewire-fleet-7d9c5-x2k4p', version: '1.4.0', at: ago(0), startedAt: ago(26 * 3_600_000) },
     source: 'https://10.96.0.1:443',
-    sentence: `${current} of ${count} nodes have every change; 99 % of changes reached a node within 118 ms in the last hour.`,
+    sentence: sentenceOf(nodes),
     ...{ nodes, gone: [] },
     latency: { count: 1_284_300, p50: 21, p99: 118, most: 41_000, since: ago(3_600_000) },
     minutes: Array.from({ length: 60 }, (_, i) => ({
