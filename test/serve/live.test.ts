@@ -211,7 +211,7 @@ describe('a stream of events', () => {
     assert.throws(
       () => stream.open({ signal: NEVER }),
       (error) =>
-        error instanceof NoAnswer && error.message.startsWith(`${MOST_READERS} pages follow this agent already`),
+        error instanceof NoAnswer && error.message.startsWith(`${MOST_READERS} pages are open already`),
     );
     await all[0]?.close();
     const another = reader(stream);
