@@ -24,6 +24,7 @@ export interface MeasuredVariant {
   readonly without: number;
 }
 
+const COMMAND = 'node test/fleet/roll-out/main.ts';
 const BEGIN = '<!-- begin: written by test/fleet/roll-out/main.ts -->';
 const END = '<!-- end -->';
 
@@ -43,7 +44,7 @@ function figures({ ranAt, machine, nodes, pods, surge, rate, variants }: Measure
     `${wait.half.toFixed(1)} s, ${wait.most.toFixed(1)} s`,
   ]);
   return [
-    `Measured on ${ranAt.slice(0, 10)} by \`node test/fleet/roll-out/main.ts\`. Machine: ${machine}, with all nodes on it.`,
+    `Measured on ${ranAt.slice(0, 10)} by \`${COMMAND}\`. Machine: ${machine}, with all nodes on it.`,
     `${pods} Pods on ${nodes} nodes are replaced, ${surge} at a time (\`maxSurge: ${surge}\`, \`maxUnavailable: 0\`).`,
     `Clients on every node, with the network of the node and in Pods, send up to ${rate} requests a second to the cluster IP.`,
     'The agents gather changes for a second, as they do by default (`minSyncPeriod`).',
