@@ -218,6 +218,8 @@ export class Scene {
       ports: [{ name: 'healthz', port: 10_256 }],
     });
     this.#addresses.fleet = await this.#service('kube-system', 'slicewire-fleet', {
+      // Each replica counts the requests of a Node for itself (docs/drain.md).
+      sessionAffinity: 'ClientIP',
       selector: { app: 'slicewire-fleet' },
       ports: [{ port: FLEET_PORT }],
     });
