@@ -24,6 +24,7 @@ interface PortOf {
 
 interface ServiceSpec {
   readonly clusterIP?: string;
+  readonly sessionAffinity?: string;
   readonly publishNotReadyAddresses?: boolean;
   readonly selector: Readonly<Record<string, string>>;
   readonly ports: readonly PortOf[];
@@ -131,6 +132,9 @@ describe('deploy/fleet', async () => {
       [[PORT, 'fleet']],
     );
   });
+
+  it('sends all requests of a Node to one replica, which counts them', () =>
+    assert.equal(serviceOf('slicewire-fleet').sessionAffinity, 'ClientIP'));
 
   it('finds each agent, ready or not, at the port where it answers', options, () => {
     const { clusterIP, publishNotReadyAddresses, selector, ports } = serviceOf('slicewire-agents');

@@ -10,7 +10,7 @@ import { until } from '../helpers/until.ts';
 import { command, httpGet, nothing, type RollOut, rollOut } from './roll-out/roll-out.ts';
 import { Scene } from './roll-out/scene.ts';
 
-const PODS = 6;
+const PODS = 12;
 const NODE = 'node-3';
 /** Requests a second. */
 const RATE = 90;
