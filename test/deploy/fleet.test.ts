@@ -133,8 +133,9 @@ describe('deploy/fleet', async () => {
     );
   });
 
-  it('sends all requests of a Node to one replica, which counts them', () =>
-    assert.equal(serviceOf('slicewire-fleet').sessionAffinity, 'ClientIP'));
+  it('sends all requests of a Node to one replica, which counts them', options, () =>
+    assert.equal(serviceOf('slicewire-fleet').sessionAffinity, 'ClientIP'),
+  );
 
   it('finds each agent, ready or not, at the port where it answers', options, () => {
     const { clusterIP, publishNotReadyAddresses, selector, ports } = serviceOf('slicewire-agents');
