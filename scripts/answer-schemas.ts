@@ -7,12 +7,15 @@ import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { z } from 'zod';
+import { drainedSchema } from '../src/answers/drained.ts';
 import { explanationSchema } from '../src/answers/explanation.ts';
 import { exposureSchema } from '../src/answers/exposure.ts';
+import { fleetLiveSchema, fleetProgrammedSchema } from '../src/answers/fleet.ts';
 import { historySchema } from '../src/answers/history.ts';
 import { liveSchema } from '../src/answers/live.ts';
 import { nodesSchema } from '../src/answers/nodes.ts';
 import { problemSchema } from '../src/answers/problem-schema.ts';
+import { programmedSchema } from '../src/answers/programmed.ts';
 import { replaySchema } from '../src/answers/replay.ts';
 import { serviceSchema } from '../src/answers/service.ts';
 import { servicesSchema } from '../src/answers/services.ts';
@@ -32,6 +35,10 @@ const SCHEMAS = {
   service: serviceSchema,
   exposure: exposureSchema,
   nodes: nodesSchema,
+  programmed: programmedSchema,
+  drained: drainedSchema,
+  'fleet-programmed': fleetProgrammedSchema,
+  'fleet-live': fleetLiveSchema,
   problem: problemSchema,
 } as const;
 

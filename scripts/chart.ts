@@ -17,6 +17,8 @@ const COPIES: Readonly<Record<string, string>> = {
   'files/agent/rules.yaml': '../monitoring/agent/rules.yaml',
   'files/controller/podmonitor.yaml': '../monitoring/controller/podmonitor.yaml',
   'files/controller/rules.yaml': '../monitoring/controller/rules.yaml',
+  'files/fleet/podmonitor.yaml': '../monitoring/fleet/podmonitor.yaml',
+  'files/fleet/rules.yaml': '../monitoring/fleet/rules.yaml',
   'files/dashboard.json': '../grafana/slicewire.json',
 };
 const [BEGIN, END] = ['<!-- values: node scripts/chart.ts -->', '<!-- end of values -->'];

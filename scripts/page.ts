@@ -1,10 +1,10 @@
 /**
- * The live page: src/page as the files that a browser loads, each compressed. The same sources make the same bytes.
+ * The live pages of agent and fleet: src/page as the files that a browser loads, each compressed. The same sources make the same bytes.
  *
- *   node scripts/page.ts      writes dist/page, from where an agent that runs from its sources serves the page
+ *   node scripts/page.ts      writes dist/page, from where agent and fleet that run from their sources serve the pages
  */
 import { mkdirSync, readFileSync, renameSync, writeFileSync } from 'node:fs';
-import { join } from 'node:path';
+import { basename, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { constants, gzipSync } from 'node:zlib';
 import { type BuildOptions, build } from 'esbuild';
@@ -16,7 +16,7 @@ const SOURCE = join(ROOT, 'src/page');
 /** Browsers of 2024 and later: they know `light-dark()`. */
 export const PAGE_BUNDLE = {
   absWorkingDir: ROOT,
-  entryPoints: [join(SOURCE, 'main.tsx'), join(SOURCE, 'page.css')],
+  entryPoints: [join(SOURCE, 'main.tsx'), join(SOURCE, 'fleet.tsx'), join(SOURCE, 'page.css')],
   entryNames: '[name]',
   outdir: join(ROOT, 'dist/page'),
   bundle: true,
@@ -35,11 +35,13 @@ export const PAGE_BUNDLE = {
 /** The compressed files by their names. Throws esbuild's errors. */
 export async function pageFiles(): Promise<Map<string, Buffer>> {
   const { outputFiles } = await build({ ...PAGE_BUNDLE, write: false });
-  const made = (ending: string) => outputFiles.find(({ path }) => path.endsWith(ending))?.contents ?? Buffer.alloc(0);
+  const made = (name: string) => outputFiles.find(({ path }) => basename(path) === name)?.contents ?? Buffer.alloc(0);
   const texts: Readonly<Record<(typeof PAGE_ASSETS)[number], Uint8Array>> = {
     'page.html': readFileSync(join(SOURCE, 'page.html')),
-    'page.js': made('.js'),
-    'page.css': made('.css'),
+    'page.js': made('main.js'),
+    'fleet.html': readFileSync(join(SOURCE, 'fleet.html')),
+    'fleet.js': made('fleet.js'),
+    'page.css': made('page.css'),
     'icon.svg': readFileSync(join(SOURCE, 'icon.svg')),
   };
   return new Map(

@@ -45,9 +45,9 @@ export const TIERS: readonly Tier[] = [
         name: 'unit',
         files: [
           'test/{documents/nasty,controller/replicas,explain/oracle,model/histories,modes/iptables/between-commits}.test.ts',
-          'test/{agent,answers,api,cache,commands,config,controller,documents,explain,helpers,history,host}/**/*.test.ts',
-          'test/{kubectl,model,modes,native,overview,producers,reconcile,recordings,relay,release,replay,scripts,serve}/**/*.test.ts',
-          'test/{source,sync,telemetry,fuzz}/**/*.test.ts',
+          'test/{agent,answers,api,cache,commands,config,controller,documents,drained,explain,helpers,history,host}/**/*.test.ts',
+          'test/{kubectl,model,modes,native,overview,producers,programmed,reconcile,recordings,relay,release,replay,scripts,serve}/**/*.test.ts',
+          'test/{source,sync,telemetry,fuzz,fleet}/**/*.test.ts',
           'test/page/*.test.ts',
           'test/sim/**/*.test.ts',
           'test/bench/{cluster,process-cost,rivals}.test.ts',
@@ -57,6 +57,7 @@ export const TIERS: readonly Tier[] = [
           'test/*.test.ts',
         ],
         except: [
+          'test/fleet/roll-out.test.ts',
           'test/deploy/{image,promtool,release}.test.ts',
           'test/native/{abi,arm64}.test.ts',
           'test/scripts/executable.test.ts',
@@ -108,7 +109,7 @@ export const TIERS: readonly Tier[] = [
   {
     name: 'kernel',
     command: 'npm run test:kernel',
-    budget: 900,
+    budget: 1000,
     parts: [
       {
         name: 'network',
@@ -131,6 +132,14 @@ export const TIERS: readonly Tier[] = [
         concurrency: 2,
         needsRoot: true,
         tools: ['iptables', 'nft', 'ipset', 'conntrack', 'ip', 'sysctl', 'openssl'],
+      },
+      {
+        // A cluster in which Pods end under load: it needs processors in time.
+        name: 'fleet',
+        files: ['test/fleet/roll-out.test.ts'],
+        concurrency: 1,
+        needsRoot: true,
+        tools: ['nft', 'conntrack', 'ip', 'sysctl'],
       },
       {
         // The live page in Chromium.

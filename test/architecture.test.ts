@@ -25,12 +25,34 @@ interface Rule {
 
 const PURE = ['src/model/', 'src/reconcile/'] as const;
 
+/** Files of `slicewire fleet` that listen, connect and follow the API server; the other files of the folder are pure. */
+const FLEET_PROCESS = ['agent-places', 'event-lines', 'feed', 'link', 'links', 'questions', 'run', 'server'].map(
+  (name) => `src/fleet/${name}.ts`,
+);
+const FLEET_RULE: Rule = {
+  imports: ['src/answers/', 'src/api/', 'src/config/', 'src/fleet/', 'src/host/clock.ts', 'src/model/'].concat(
+    'src/serve/',
+    'src/telemetry/',
+  ),
+  modules: ['node:http', 'node:os'],
+};
+
 /** The innermost folder of a file decides. */
 const RULES: Readonly<Record<string, Rule>> = {
   'src/main.ts': { imports: ['src/cli/', 'src/host/'] },
   'src/cli/': {
     imports: ['src/agent/', 'src/answers/', 'src/api/', 'src/config/', 'src/controller/', 'src/demo/', 'src/documents/']
-      .concat('src/commands/', 'src/explain/', 'src/history/', 'src/host/', 'src/kubectl/', 'src/lab/', 'src/replay/')
+      .concat(
+        'src/commands/',
+        'src/drained/',
+        'src/explain/',
+        'src/fleet/',
+        'src/history/',
+        'src/host/',
+        'src/kubectl/',
+        'src/lab/',
+        'src/replay/',
+      )
       .concat(PURE)
       .concat('src/modes/', 'src/serve/', 'src/source/', 'src/sync/', 'src/telemetry/'),
     modules: ['commander', 'log-update', 'node:'],
@@ -43,7 +65,11 @@ const RULES: Readonly<Record<string, Rule>> = {
     imports: ['src/api/', 'src/cache/', 'src/config/', 'src/documents/', 'src/history/', 'src/host/', 'src/modes/']
       .concat(PURE)
       .concat('src/answers/', 'src/explain/', 'src/overview/', 'src/relay/', 'src/replay/', 'src/serve/')
-      .concat('src/source/', 'src/sync/', 'src/telemetry/'),
+      .concat('src/programmed/', 'src/source/', 'src/sync/', 'src/telemetry/'),
+    modules: ['node:'],
+  },
+  'src/drained/': {
+    imports: ['src/answers/', 'src/config/duration.ts', 'src/config/flags.ts', 'src/host/clock.ts', 'src/model/'],
     modules: ['node:'],
   },
   'src/demo/': {
@@ -84,7 +110,7 @@ const RULES: Readonly<Record<string, Rule>> = {
   'src/answers/': { imports: ['src/config/moments.ts'], modules: ['zod'] },
   // It runs in a browser: nothing of it may need Node.js, or bring in zod.
   'src/page/': {
-    imports: ['src/answers/live-delta.ts', 'src/answers/words.ts'],
+    imports: ['src/answers/fleet-delta.ts', 'src/answers/live-delta.ts', 'src/answers/words.ts'],
     types: ['src/answers/'],
     modules: ['preact', 'preact/hooks', 'uplot'],
   },
@@ -117,7 +143,13 @@ const RULES: Readonly<Record<string, Rule>> = {
     imports: [...PURE, 'src/host/clock.ts', 'src/host/portions.ts'],
     types: ['src/cache/', 'src/modes/mode.ts', 'src/host/'],
   },
+  'src/fleet/': {
+    imports: ['src/model/', 'src/answers/head.ts', 'src/answers/problem.ts', 'src/host/clock.ts'],
+    types: ['src/answers/'],
+  },
+  ...Object.fromEntries(FLEET_PROCESS.map((file) => [file, FLEET_RULE])),
   'src/serve/': { imports: ['src/answers/problem.ts', 'src/model/', 'src/host/clock.ts'], modules: ['node:'] },
+  'src/programmed/': { imports: ['src/model/'], types: ['src/answers/', 'src/host/clock.ts'] },
   'src/relay/': { imports: ['src/model/', 'src/host/clock.ts'], modules: ['node:net'] },
   'src/telemetry/': {
     imports: ['src/model/'],
@@ -342,8 +374,9 @@ describe('what one folder alone may do', () => {
     assert.deepEqual(strays(/^(execa|node:child_process)$/, 'src/host/'), []);
   });
 
-  it('only host/, agent/, source/, api/, cli/, demo/, lab/, documents/ and native/ read or write files', () => {
-    const folders = ['host', 'agent', 'source', 'api', 'cli', 'demo', 'lab', 'documents'].map((name) => `src/${name}/`);
+  it('only host/, agent/, source/, api/, cli/, demo/, drained/, lab/, documents/ and native/ read or write files', () => {
+    const names = ['host', 'agent', 'source', 'api', 'cli', 'demo', 'drained', 'lab', 'documents'];
+    const folders = names.map((name) => `src/${name}/`);
     assert.deepEqual(strays(/^node:fs/, ...folders, 'native/'), []);
   });
 

@@ -17,6 +17,7 @@ import { decodeServiceCidr } from '../src/api/decode/service-cidr.ts';
 import { decodeSlice } from '../src/api/decode/slice.ts';
 import { goArguments } from '../src/cli/arguments.ts';
 import { controllerConfig } from '../src/config/controller-config.ts';
+import { fleetConfig } from '../src/config/fleet-config.ts';
 import { WrongQuestion } from '../src/explain/wrong-question.ts';
 import type { Address } from '../src/model/address.ts';
 import type { SourceEvent } from '../src/model/events.ts';
@@ -28,7 +29,7 @@ import { draftOf, setText } from './helpers/documents.ts';
 import { service, slice } from './helpers/objects.ts';
 import { COMMAND_LINES } from './messages/command-lines.ts';
 import { CONFIG_FILES } from './messages/config-files.ts';
-import { CONTROLLER_FLAGS, FLAGS } from './messages/flags.ts';
+import { CONTROLLER_FLAGS, FLAGS, FLEET_FLAGS } from './messages/flags.ts';
 import { KUBECONFIGS } from './messages/kubeconfigs.ts';
 import { MANIFESTS, NODE } from './messages/manifests.ts';
 import { OBJECTS } from './messages/objects.ts';
@@ -129,6 +130,13 @@ describe('messages', () => {
     }),
   );
 
+  rows('of the flags of the fleet', FLEET_FLAGS, (flags) =>
+    messageOfLoad(async () => {
+      fleetConfig(flags);
+      return { notes: [] };
+    }),
+  );
+
   rows('of a configuration file', CONFIG_FILES, async ({ text, flags }) => {
     const config = await file('config.yaml', text);
     return anonymous(await messageOfLoad(() => loadConfig({ ...flags, config })));
@@ -178,7 +186,16 @@ describe('messages', () => {
   });
 
   it('are many, and none is a message of a library', () => {
-    const all = [FLAGS, CONTROLLER_FLAGS, CONFIG_FILES, KUBECONFIGS, MANIFESTS, OBJECTS, COMMAND_LINES].flat();
+    const all = [
+      FLAGS,
+      CONTROLLER_FLAGS,
+      FLEET_FLAGS,
+      CONFIG_FILES,
+      KUBECONFIGS,
+      MANIFESTS,
+      OBJECTS,
+      COMMAND_LINES,
+    ].flat();
     assert.ok(all.length >= 80, String(all.length));
     for (const { message } of all) {
       assert.notEqual(message, '');

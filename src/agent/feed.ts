@@ -1,7 +1,7 @@
 /** The objects as the agent is fed them: a source and the cache of its objects. A feed outlives reloads that keep the source. */
 
 import { PROTOBUF } from '../api/protobuf/envelope.ts';
-import { Cache } from '../cache/cache.ts';
+import { Cache, type OnChanged } from '../cache/cache.ts';
 import type { Config } from '../config/config.ts';
 import { streamsLists } from '../config/feature-gates.ts';
 import { userAgent } from '../config/version.ts';
@@ -12,6 +12,7 @@ import { FAMILIES } from '../model/address.ts';
 import type { Source, SourceEvent, SourceKind, SourcePod, WatchStatus } from '../model/events.ts';
 import type { Listener } from '../model/listener.ts';
 import type { Fault, NodeView } from '../model/objects.ts';
+import { Tracking } from '../programmed/tracking.ts';
 import { kubernetesSource } from '../source/kubernetes.ts';
 import { manifestsSource } from '../source/manifests/index.ts';
 import type { NodeReader } from '../source/manifests/node-guard.ts';
@@ -36,6 +37,8 @@ export interface ObjectFeed {
   readonly cache: Cache;
   /** Where the source's changes are recorded. */
   readonly tap: Tap | undefined;
+  /** Which versions of the objects are in the kernel. */
+  readonly programmed: Tracking;
   /** The initial lists are complete (invariant 1); rejects when they cannot be. */
   readonly synced: Promise<void>;
   /** The own Node, or its last state when it was deleted, which stays in force (docs/semantics.md 9.2). */
@@ -54,7 +57,8 @@ export interface ObjectFeed {
 export function startFeed(options: ObjectFeedOptions): ObjectFeed {
   const cache = new Cache();
   const tap = options.recorder?.tap(cache);
-  const intake = new Intake(cache, tap, options);
+  const programmed = new Tracking({ now: () => realClock.now(), hasChanges: () => cache.hasChanges });
+  const intake = new Intake({ cache, tap, programmed }, options);
   const source = buildSource(options);
   const running = source.run(intake.emit, options.signal);
   const synced = Promise.race([intake.synced, running.then(() => intake.mustBeSynced())]);
@@ -67,6 +71,7 @@ export function startFeed(options: ObjectFeedOptions): ObjectFeed {
   return {
     cache,
     tap,
+    programmed,
     node,
     synced,
     source: running,
@@ -77,19 +82,25 @@ export function startFeed(options: ObjectFeedOptions): ObjectFeed {
   };
 }
 
+type Before = Parameters<OnChanged>[0];
+
+interface Takers extends Pick<ObjectFeed, 'cache' | 'tap' | 'programmed'> {}
+
 /** Takes events into the cache, and passes on the faults of their objects. */
 class Intake {
   readonly synced: Promise<void>;
   readonly #cache: Cache;
   readonly #tap: Tap | undefined;
+  readonly #programmed: Tracking;
   readonly #onFault: (fault: Fault) => void;
   readonly #signal: AbortSignal;
   #resolve: () => void = () => undefined;
   #onChange: () => void = () => undefined;
 
-  constructor(cache: Cache, tap: Tap | undefined, { onFault, signal }: Pick<ObjectFeedOptions, 'onFault' | 'signal'>) {
+  constructor({ cache, tap, programmed }: Takers, { onFault, signal }: Pick<ObjectFeedOptions, 'onFault' | 'signal'>) {
     this.#cache = cache;
     this.#tap = tap;
+    this.#programmed = programmed;
     this.#onFault = onFault;
     this.#signal = signal;
     this.synced = new Promise((resolve) => {
@@ -100,7 +111,14 @@ class Intake {
   readonly emit = (event: SourceEvent): void => {
     // A stopped source may be in the middle of a page: ignore the rest of it.
     if (this.#signal.aborted) return;
-    const faults = this.#cache.take(event, (before) => this.#tap?.event(event, before));
+    if (event.kind === 'reached') {
+      this.#programmed.reached(event.of, event.resourceVersion);
+      return;
+    }
+    const faults = this.#cache.take(event, (before, version) => {
+      this.#tap?.event(event, before);
+      this.#changed(event, before, version);
+    });
     for (const fault of faults) this.#onFault(fault);
     if (event.kind === 'synced' && this.#cache.isSynced) this.#resolve();
     if (this.#cache.hasChanges) this.#onChange();
@@ -108,6 +126,14 @@ class Intake {
 
   onChange(call: () => void): void {
     this.#onChange = call;
+  }
+
+  /** `version`: of the object before. */
+  #changed(event: SourceEvent, before: Before, version: string): void {
+    if (event.kind === 'service') this.#programmed.changed('services', event.key, event.key, version);
+    if (event.kind !== 'slice') return;
+    const former = before !== undefined && 'service' in before ? before.service : '';
+    this.#programmed.changed('slices', event.key, event.slice?.service ?? former, version);
   }
 
   mustBeSynced(): void {

@@ -21,6 +21,8 @@ export interface SampleSources {
   readonly reloads: () => ReadonlyMap<string, number>;
   readonly faults: () => Readonly<Record<string, number>>;
   readonly relay: () => RelayCounts;
+  /** Of the versions in the kernel: Services that are behind, and questions that wait. */
+  readonly programmed: () => { readonly behind: number; readonly waiters: number };
 }
 
 export function metricSamples({
@@ -35,6 +37,7 @@ export function metricSamples({
   reloads,
   faults,
   relay,
+  programmed,
 }: SampleSources): Record<ReadName, Samples> {
   const one = (value: number): readonly Sample[] => [{ labels: {}, value }];
   const counts = (of: 'services' | 'slices') => feed().cache.counts(of);
@@ -79,6 +82,8 @@ export function metricSamples({
     slicewire_watch_failing: () =>
       watches().map(({ of, failure }) => ({ labels: { kind: of }, value: failure === undefined ? 0 : 1 })),
     slicewire_services_refused: () => one(refused()),
+    slicewire_programmed_behind_services: () => one(programmed().behind),
+    slicewire_programmed_waiters: () => one(programmed().waiters),
     slicewire_healthy: () => one(health().healthy ? 1 : 0),
     slicewire_ready: () => one(health().reasons.readyz.length === 0 ? 1 : 0),
     slicewire_config_reloads_total: () => [...reloads()].map(([result, value]) => ({ labels: { result }, value })),

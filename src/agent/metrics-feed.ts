@@ -28,6 +28,8 @@ export interface MetricsFeedOptions {
   readonly refused: () => number;
   /** Of the relay of node ports on loopback. */
   readonly relay: () => RelayCounts;
+  /** Of the versions in the kernel: Services that are behind, and questions that wait. */
+  readonly programmed: () => { readonly behind: number; readonly waiters: number };
 }
 
 /** The mode and families decide which metrics there are, and their labels. */
@@ -118,7 +120,7 @@ export class MetricsFeed {
   }
 
   #newMetrics({ mode, families }: Shape): Metrics {
-    const { health, refused, relay } = this.#options;
+    const { health, refused, relay, programmed } = this.#options;
     const read = metricSamples({
       feed: () => this.#feed,
       rules: () => this.#agent?.mode.metrics.ruleCounts() ?? [],
@@ -128,6 +130,7 @@ export class MetricsFeed {
       health,
       refused,
       relay,
+      programmed,
       gaps: () => this.#gaps.counts,
       reloads: () => this.#reloads,
       faults: () => (this.#agent === undefined ? {} : faultCounts(this.#agent)),

@@ -15,6 +15,7 @@ import { metricsHandler, scrapeHandler } from '../serve/metrics-server.ts';
 import type { SyncReport } from '../sync/status.ts';
 import { type Log, levelOf } from '../telemetry/log.ts';
 import type { Agent } from './agent.ts';
+import { programmedGate } from './asking.ts';
 import type { ObjectFeed } from './feed.ts';
 import { LivePage } from './live-page.ts';
 import { MetricsFeed } from './metrics-feed.ts';
@@ -23,6 +24,7 @@ import { OtherProxies, signsIn } from './other-proxies.ts';
 import type { Outside } from './outside.ts';
 import { ownFacts } from './own-facts.ts';
 import { readPageFile } from './page-files.ts';
+import { Programmed, programmedParts } from './programmed.ts';
 import { Inquiries } from './questions/inquiries.ts';
 import type { InquiryParts } from './questions/inquiry-parts.ts';
 import { Overview } from './questions/overview.ts';
@@ -50,6 +52,7 @@ export class Reporting {
   readonly metrics: MetricsFeed;
   readonly services: ServiceMetrics;
   readonly others: OtherProxies;
+  readonly programmed: Programmed;
   readonly #servers: Servers;
   readonly #options: ReportingOptions;
   #config: Config;
@@ -60,7 +63,7 @@ export class Reporting {
     const { log, signal, outside } = options;
     this.#options = options;
     this.#config = config;
-    this.health = new Health(realClock, this.#healthSettings(config, feed));
+    this.health = new Health(realClock, healthSettings(options, config, feed));
     this.events = new NodeEvents(config, feed, options);
     this.others = new OtherProxies({ log, clock: realClock, health: this.health, events: this.events });
     this.metrics = new MetricsFeed(config, feed, {
@@ -69,6 +72,7 @@ export class Reporting {
       health: () => this.health.state,
       refused: () => this.events.refusedCount,
       relay: () => this.#servers.relay.counts,
+      programmed: () => this.programmed.counts,
     });
     this.services = new ServiceMetrics({ log, signal, clock: realClock });
     const parts: InquiryParts = {
@@ -83,6 +87,11 @@ export class Reporting {
       trafficOf: (service) => this.services.trafficOf(service),
       relay: () => this.#servers.relay.state,
     };
+    this.programmed = new Programmed(feed, {
+      ...programmedParts(parts),
+      suspects: () => [],
+      onProblem: (text) => log.error(text),
+    });
     const overview = new Overview(parts);
     this.#page = new LivePage(overview, (text) => log.error(text));
     this.#servers = new Servers({
@@ -95,6 +104,7 @@ export class Reporting {
           health: this.health,
           wall: () => realClock.wall(),
           onAnswer: (path, status) => this.metrics.current.answered(path, status),
+          inquiries: { gate: programmedGate(() => this.#config, options), byPath: this.programmed.questions },
         }),
         metrics: this.#metricsHandler(new Inquiries(parts), overview),
         scrape: scrapeHandler(() => allMetrics(this)),
@@ -125,9 +135,10 @@ export class Reporting {
     this.#servers.renew();
     this.others.renew();
     this.events.use(agent.feed, config);
-    this.health.tune(this.#healthSettings(config, agent.feed, agent));
+    this.health.tune(healthSettings(this.#options, config, agent.feed, agent));
     this.metrics.use(agent, config);
     this.services.use(agent, config);
+    this.programmed.use(agent.feed);
     this.#servers.listen(config);
     const { families } = agent.onNode;
     const addresses = relayAddresses(config).filter((address) => families.includes(familyOf(address)));
@@ -161,25 +172,12 @@ export class Reporting {
     this.others.found(signsIn(report.drift));
     if (report.outcome === 'complete' && this.#agent?.mode.isWaiting === false) this.others.alone();
     this.#page.happened();
+    this.programmed.happened();
     if (report.outcome !== 'failed') await this.#servers.sync();
   }
 
   async close(): Promise<void> {
     await this.#servers.close();
-  }
-
-  #healthSettings(config: Config, feed: ObjectFeed, agent?: Agent): HealthSettings {
-    const again = `the agent tries it again every ${config.syncPeriod / 1000} s`;
-    return {
-      timeout: 2 * config.syncPeriod,
-      families: agent?.onNode.families ?? [],
-      unserved: (agent?.unserved ?? []).filter(({ isNoted }) => isNoted).map(({ text }) => `${text}; ${again}`),
-      expected: this.#options.expected,
-      waitingFor: () => feed.cache.waitingFor,
-      watches: feed.watches,
-      node: () => feed.cache.node,
-      hasNodes: config.source.kind === 'kubernetes',
-    };
   }
 
   #metricsHandler(inquiries: Inquiries, overview: Overview) {
@@ -200,6 +198,25 @@ export class Reporting {
       },
     });
   }
+}
+
+function healthSettings(
+  { expected }: Pick<ReportingOptions, 'expected'>,
+  config: Config,
+  feed: ObjectFeed,
+  agent?: Agent,
+): HealthSettings {
+  const again = `the agent tries it again every ${config.syncPeriod / 1000} s`;
+  return {
+    timeout: 2 * config.syncPeriod,
+    families: agent?.onNode.families ?? [],
+    unserved: (agent?.unserved ?? []).filter(({ isNoted }) => isNoted).map(({ text }) => `${text}; ${again}`),
+    expected,
+    waitingFor: () => feed.cache.waitingFor,
+    watches: feed.watches,
+    node: () => feed.cache.node,
+    hasNodes: config.source.kind === 'kubernetes',
+  };
 }
 
 /** The metrics, and those of Services where they are on. */

@@ -129,6 +129,7 @@ function syncer(agent: Agent, options: GenerationOptions & SyncerInput): () => P
       const began = clock.now();
       reporting.health.syncBegan();
       if (agent.feed.tap !== undefined) recorder.syncBegan(trigger, agent.feed.tap);
+      reporting.programmed.syncBegan();
       try {
         return [await whileWriting(() => loop.sync(grace)), began] as const;
       } finally {
@@ -136,6 +137,7 @@ function syncer(agent: Agent, options: GenerationOptions & SyncerInput): () => P
       }
     });
     recorder.syncEnded(report);
+    reporting.programmed.syncEnded(report);
     if (report.reading > 0 && report.isAsLeft !== true) readings.took(report.reading);
     const isFirst = status.lastComplete === undefined;
     status.record(report, clock.wall());

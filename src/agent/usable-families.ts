@@ -33,6 +33,8 @@ export interface Unserved {
   readonly text: string;
   /** Whether health has a note of it. */
   readonly isNoted: boolean;
+  /** The family that is not served; undefined: all are, and only rules of former proxies are left alone. */
+  readonly family?: Family;
 }
 
 /** A chain that every kernel has whose nat table can be used. */
@@ -50,13 +52,13 @@ export async function usableFamilies(config: Config, signal: AbortSignal, outsid
 
 /** A node that runs nftables mode without iptables is in order: health has no note of that. */
 export function unservedOf(broken: readonly BrokenTools[], mode: Config['mode']): readonly Unserved[] {
-  return broken.map(({ problem, isMissing }) =>
+  return broken.map(({ problem, isMissing, tools: { family } }) =>
     mode === 'nftables'
       ? {
           text: `iptables rules of a former proxy can be neither read nor removed: ${problem}`,
           isNoted: !isMissing,
         }
-      : { text: `one family is not served: ${problem}`, isNoted: true },
+      : { text: `one family is not served: ${problem}`, isNoted: true, family },
   );
 }
 

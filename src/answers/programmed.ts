@@ -9,7 +9,7 @@ import { answer, answeredBy, family, milliseconds, moment } from './form.ts';
 
 const version = z.string().describe('a resourceVersion; "" for none');
 
-const marksSchema = z.object({
+export const marksSchema = z.object({
   services: version.describe('all changes of Services up to this version are in the kernel; "": none yet'),
   slices: version.describe('the same of EndpointSlices'),
 });

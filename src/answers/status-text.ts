@@ -13,6 +13,7 @@ export function statusText(status: Status): string {
     ...head(status),
     ...health(status),
     ...source(status),
+    ...programmed(status),
     ...latency(status),
     ...syncs(status),
     ...troubles(status),
@@ -51,6 +52,14 @@ function source({ source: from, heard, objects, by: { at: now } }: Status): stri
   });
   const has = `${countText(objects.services, 'Service')}, ${countText(objects.slices, 'EndpointSlice')}`;
   return ['', `Source: ${from} (${has})`, ...indented(columns(rows))];
+}
+
+function programmed({ programmed: marks, by: { who } }: Status): string[] {
+  if (who !== 'agent' || marks == null || (marks.services === '' && marks.slices === '')) return [];
+  const upTo = (version: string) => (version === '' ? 'none' : version);
+  return [
+    `In the kernel: Services up to version ${upTo(marks.services)}, EndpointSlices up to version ${upTo(marks.slices)}`,
+  ];
 }
 
 function latency({ latency: seen, by }: Status): string[] {

@@ -2,6 +2,7 @@
 import * as z from 'zod';
 import { answer, answeredBy, milliseconds, moment } from './form.ts';
 import { syncSchema } from './history.ts';
+import { marksSchema } from './programmed.ts';
 
 export const statusSchema = z.object({
   ...answer('Status'),
@@ -19,6 +20,7 @@ export const statusSchema = z.object({
   heard: z
     .array(z.object({ of: z.string(), at: moment.nullable(), failure: z.string() }))
     .describe('the last message of the source, for each kind that is followed'),
+  programmed: marksSchema.nullable().optional().describe('null: nothing is known of versions, as with manifests'),
   objects: z.object({ services: z.number().int(), slices: z.number().int() }),
   syncs: z.array(syncSchema).describe('the last ten, the latest first'),
   latency: z

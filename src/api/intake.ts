@@ -8,8 +8,10 @@ import { fieldsOf, statusOf } from './status.ts';
 
 /** Takes objects of one kind. */
 export interface IntakeSink {
-  set(key: string, object: unknown): void;
-  gone(key: string): void;
+  /** `isEvent`: an event of a watch told it, not a list. */
+  set(key: string, object: unknown, isEvent: boolean): void;
+  /** `version`: of the event that told it, or of the list that has the object no more. */
+  gone(key: string, version: string, isEvent: boolean): void;
   /** The first list is complete. Called once. */
   synced(): void;
   /** All changes up to this resourceVersion were passed on. */
@@ -46,14 +48,14 @@ export class Intake {
   listed(received: ReceivedObject): void {
     const { object, key, version } = received;
     if (!this.#known.isNews(key, version)) return;
-    this.#sink.set(key, object);
+    this.#sink.set(key, object, false);
     this.#known.set(key, version);
   }
 
   /** The list of this version is complete: what was not in it is gone. */
   listEnds(version: string): void {
     this.#version = version;
-    for (const key of this.#known.listEnds()) this.#sink.gone(key);
+    for (const key of this.#known.listEnds()) this.#sink.gone(key, version, false);
     this.#sink.reached?.(version);
   }
 
@@ -70,7 +72,7 @@ export class Intake {
   initialEvent(event: WatchEvent): string | undefined {
     const { type, received } = this.#received(event);
     const { key, version, object } = received;
-    if (type === 'DELETED') this.#gone(key);
+    if (type === 'DELETED') this.#gone(key, version, false);
     else if (type === 'ADDED' || type === 'MODIFIED') this.listed(received);
     else if (type === 'BOOKMARK' && endsInitialEvents(object)) {
       // What was skipped as known may be another object where the version went back: the list is read again.
@@ -85,9 +87,9 @@ export class Intake {
     const { type, received } = this.#received(event);
     const { key, version, object } = received;
     this.#mustGoOn(version);
-    if (type === 'DELETED') this.#gone(key);
+    if (type === 'DELETED') this.#gone(key, version, true);
     else if (type === 'ADDED' || type === 'MODIFIED') {
-      this.#sink.set(key, object);
+      this.#sink.set(key, object, true);
       this.#known.set(key, version);
     }
     // The next watch skips only events that were processed.
@@ -110,8 +112,8 @@ export class Intake {
     throw new ApiError(statusOf(object).message ?? 'the watch failed', typeof code === 'number' ? code : 0);
   }
 
-  #gone(key: string): void {
-    this.#sink.gone(key);
+  #gone(key: string, version: string, isEvent: boolean): void {
+    this.#sink.gone(key, version, isEvent);
     this.#known.delete(key);
   }
 

@@ -11,8 +11,8 @@ import { type ChangeCounts, type Changes, PendingChanges } from './pending-chang
 import { ServicesByName } from './services-by-name.ts';
 import { SlicesByService } from './slices-by-service.ts';
 
-/** Called with an object as it was. */
-export type OnChanged = (before: Service | Slice | NodeView | undefined) => void;
+/** Called with an object as it was, and its resourceVersion, "" for none. */
+export type OnChanged = (before: Service | Slice | NodeView | undefined, version: string) => void;
 
 export class Cache implements Objects {
   /** Faults of objects. */
@@ -75,22 +75,27 @@ export class Cache implements Objects {
       this.#synced.add(event.of);
       return [];
     }
+    if (event.kind === 'reached') return [];
     if (event.kind === 'service') {
       this.#changes.count('services');
-      const former = this.byName.set(event.key, event.service);
+      const former = this.byName.set(event.key, event.service, event.resourceVersion);
       if (former !== undefined) {
         this.#changes.touch('services', event.key);
-        changed?.(former());
+        if (changed !== undefined) {
+          const { service, version } = former();
+          changed(service, version);
+        }
       }
     } else if (event.kind === 'slice') {
-      const { key, slice, triggeredAt } = event;
+      const { key, slice, triggeredAt, resourceVersion } = event;
       this.#changes.count('slices');
-      if (this.slices.set(key, slice, changed) && triggeredAt > 0) this.#changes.addTrigger(triggeredAt);
+      if (this.slices.set(key, slice, resourceVersion, changed) && triggeredAt > 0)
+        this.#changes.addTrigger(triggeredAt);
     } else if (event.kind === 'node' && !sameData(event.node, this.#node)) {
       const before = this.#node;
       this.#node = event.node;
       this.#changes.touchNode();
-      changed?.(before);
+      changed?.(before, '');
     } else if (event.kind === 'serviceCidr') {
       if (event.cidrs === undefined) this.#serviceCidrs.delete(event.key);
       else this.#serviceCidrs.set(event.key, event.cidrs);

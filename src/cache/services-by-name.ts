@@ -2,6 +2,7 @@
 import type { Service, ServiceKey } from '../model/objects.ts';
 import type { Packed } from '../model/packed/bytes.ts';
 import { packService, unpackService } from '../model/packed/service.ts';
+import { packedVersion, sameContent } from '../model/packed/version.ts';
 
 export class ServicesByName {
   readonly #services = new Map<ServiceKey, Packed<Service>>();
@@ -30,14 +31,30 @@ export class ServicesByName {
     for (const [key, packed] of this.#services) yield unpackService(key, packed);
   }
 
-  /** Returns what gives the former Service, where it changed. */
-  set(key: ServiceKey, service: Service | undefined): (() => Service | undefined) | undefined {
+  /** The resourceVersion of a Service; "": there is none, or its source has no versions. */
+  resourceVersion(key: ServiceKey): string {
+    const packed = this.#services.get(key);
+    return packed === undefined ? '' : packedVersion(packed);
+  }
+
+  /** Returns what gives the former Service and its version, where it changed. `version`: of the Service now; "" for none. */
+  set(key: ServiceKey, service: Service | undefined, version = ''): (() => FormerService) | undefined {
     const before = this.#services.get(key);
     if (before === undefined || service === undefined) this.#version += 1;
-    const packed = service && packService(service);
+    const packed = service && packService(service, version);
     if (packed === before) return undefined;
     if (packed === undefined) this.#services.delete(key);
     else this.#services.set(key, packed);
-    return () => (before === undefined ? undefined : unpackService(key, before));
+    if (packed !== undefined && before !== undefined && sameContent(packed, before)) return undefined;
+    return () =>
+      before === undefined
+        ? { service: undefined, version: '' }
+        : { service: unpackService(key, before), version: packedVersion(before) };
   }
+}
+
+/** A Service as it was, with its resourceVersion. */
+export interface FormerService {
+  readonly service: Service | undefined;
+  readonly version: string;
 }

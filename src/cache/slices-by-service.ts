@@ -3,9 +3,13 @@ import type { ServiceKey, Slice, SliceKey } from '../model/objects.ts';
 import type { Packed } from '../model/packed/bytes.ts';
 import { Names } from '../model/packed/names.ts';
 import { keyOfSlice, packSlice, unpackSlice } from '../model/packed/slice.ts';
+import { packedVersion, sameContent } from '../model/packed/version.ts';
 
 /** Names of nodes that went and came until those of nodes that are gone are forgotten. */
 const NAMES = 20_000;
+
+/** Called with the slice as it was, and its resourceVersion; undefined and "": there was none. */
+type OnSliceChanged = (before: Slice | undefined, version: string) => void;
 
 /**
  * An endpoint that moves from one slice to another is in at least one of them at any time, whatever the order of the events:
@@ -30,14 +34,22 @@ export class SlicesByService {
     return this.#of(key).map((slice) => unpackSlice(key, slice, this.#names));
   }
 
-  /** The same with `===` as long as no slice of the Service changes. */
+  /** The same with `===` as long as no slice of the Service changes, nor the resourceVersion of one. */
   versionOf(key: ServiceKey): unknown {
     return this.#slices.get(key);
   }
 
   get(key: SliceKey): Slice | undefined {
-    const service = this.#serviceOf(key);
-    return service === undefined ? undefined : this.#found(service, key);
+    const service = this.serviceOf(key);
+    const packed = service === undefined ? undefined : this.#packed(service, key);
+    return service === undefined || packed === undefined ? undefined : unpackSlice(service, packed, this.#names);
+  }
+
+  /** The resourceVersion of a slice; "": there is none, or its source has no versions. */
+  resourceVersion(key: SliceKey): string {
+    const service = this.serviceOf(key);
+    const packed = service === undefined ? undefined : this.#packed(service, key);
+    return packed === undefined ? '' : packedVersion(packed);
   }
 
   /** The number of all slices. */
@@ -50,34 +62,41 @@ export class SlicesByService {
   }
 
   /**
-   * Set or remove a slice. Returns whether the slice exists and changed. `changed` is called with the former slice where there is
-   * another one now, or none.
+   * Set or remove a slice; `version`: its resourceVersion, "" for none. Returns whether the slice exists and changed. `changed` is
+   * called with the former slice and its version where there is another one now, or none.
    */
-  set(key: SliceKey, slice: Slice | undefined, changed?: (before: Slice | undefined) => void): boolean {
-    const before = this.#serviceOf(key);
+  set(key: SliceKey, slice: Slice | undefined, version = '', changed?: OnSliceChanged): boolean {
+    if (slice !== undefined) this.#forgetNames();
+    const before = this.serviceOf(key);
     const now = slice?.service;
     // A slice is unpacked only for somebody who asks for it.
-    let former: Slice | undefined;
+    let former: Packed<Slice> | undefined;
     if (before !== undefined && before !== now) {
-      former = changed && this.#found(before, key);
+      former = this.#packed(before, key);
       this.#drop(before, key);
     }
     if (slice === undefined) {
-      if (before !== undefined) changed?.(former);
+      if (before !== undefined) this.#report(before, former, changed);
       return false;
     }
-    this.#forgetNames();
     const { service } = slice;
-    const packed = packSlice(slice, this.#names);
+    const packed = packSlice(slice, this.#names, version);
     const ofService = this.#of(service);
     const at = ofService.findIndex((other) => keyOfSlice(service, other) === key);
-    if (at >= 0 && ofService[at] === packed) return false;
-    if (at >= 0) former = changed && this.#found(service, key);
+    const same = ofService[at];
+    if (same === packed) return false;
     this.#put(service, at < 0 ? [...ofService, packed] : ofService.with(at, packed));
+    if (same !== undefined && sameContent(same, packed)) return false;
     if (likelyService(key) !== service) this.#serviceOfSlice.set(key, service);
     this.#onTouch(service);
-    changed?.(former);
+    this.#report(same === undefined ? (before ?? service) : service, same ?? former, changed);
     return true;
+  }
+
+  #report(service: ServiceKey, former: Packed<Slice> | undefined, changed: OnSliceChanged | undefined): void {
+    if (changed === undefined) return;
+    if (former === undefined) changed(undefined, '');
+    else changed(unpackSlice(service, former, this.#names), packedVersion(former));
   }
 
   #drop(service: ServiceKey, key: SliceKey): void {
@@ -89,9 +108,8 @@ export class SlicesByService {
     this.#onTouch(service);
   }
 
-  #found(service: ServiceKey, key: SliceKey): Slice | undefined {
-    const found = this.#of(service).find((slice) => keyOfSlice(service, slice) === key);
-    return found && unpackSlice(service, found, this.#names);
+  #packed(service: ServiceKey, key: SliceKey): Packed<Slice> | undefined {
+    return this.#of(service).find((slice) => keyOfSlice(service, slice) === key);
   }
 
   #of(service: ServiceKey): readonly Packed<Slice>[] {
@@ -106,8 +124,8 @@ export class SlicesByService {
     else this.#slices.set(service, slices.length === 1 ? only : slices);
   }
 
-  /** undefined: there is no such slice. */
-  #serviceOf(key: SliceKey): ServiceKey | undefined {
+  /** The Service that has the slice; undefined: there is no such slice. */
+  serviceOf(key: SliceKey): ServiceKey | undefined {
     const known = this.#serviceOfSlice.get(key);
     if (known !== undefined) return known;
     const service = likelyService(key);
@@ -119,7 +137,9 @@ export class SlicesByService {
     if (this.#names.size < this.#namesAtMost) return;
     const [before, now] = [this.#names, new Names()];
     for (const [service] of this.#slices) {
-      const slices = this.#of(service).map((slice) => packSlice(unpackSlice(service, slice, before), now));
+      const slices = this.#of(service).map((slice) =>
+        packSlice(unpackSlice(service, slice, before), now, packedVersion(slice)),
+      );
       this.#put(service, slices);
     }
     this.#names = now;

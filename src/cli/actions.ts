@@ -47,6 +47,8 @@ export const ACTIONS: Readonly<Record<CommandName, Action>> = {
     endSoonAfter(signal);
     return await controllerCommand(flags, signal, hangups);
   },
+  fleet: async ({ flags, signal }, hangups) => await (await import('./fleet.ts')).fleetCommand(flags, signal, hangups),
+  drained: async (asked) => await (await import('./drained.ts')).drainedCommand(asked),
   demo: async ({ flags, signal, print }) => {
     const { demoCommand } = await import('../demo/index.ts');
     const mode = DEMO_MODES.find((one) => one === flags.mode) ?? 'iptables';

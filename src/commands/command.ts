@@ -2,6 +2,7 @@
 import { AGENT_FLAGS } from '../config/agent-flags.ts';
 import { CONTROLLER_FLAGS } from '../config/controller-flags.ts';
 import type { FlagEntry, FlagGroup } from '../config/flag-table.ts';
+import { FLEET_FLAGS } from '../config/fleet-flags.ts';
 
 /** The whole program. */
 export const ABOUT = `A service proxy for Kubernetes nodes: programs Services and EndpointSlices into iptables, IPVS or nftables.
@@ -34,7 +35,7 @@ export interface CommandEntry {
   /** The flags of this command alone. */
   readonly flags: readonly FlagGroup[];
   /** Whose flags it takes beside its own. */
-  readonly takes?: 'agent' | 'controller';
+  readonly takes?: 'agent' | 'controller' | 'fleet';
   /** What the exit status means, beside 0 for success and 1 for an error. */
   readonly status?: string;
   /** Lines at the end of the help. */
@@ -62,6 +63,7 @@ const MOST_USED = 'The flags that matter most';
 export function groupsOf({ flags, takes, isDefault }: CommandEntry): readonly ShownGroup[] {
   if (takes === undefined) return flags;
   if (takes === 'controller') return [...CONTROLLER_FLAGS, ...flags];
+  if (takes === 'fleet') return [...FLEET_FLAGS, ...flags];
   const own = new Set(flags.flatMap((group) => group.flags.map(({ name }) => name)));
   const ofAgent = AGENT_FLAGS.map((group) => ({ ...group, flags: group.flags.filter(({ name }) => !own.has(name)) }));
   const essential = [...ofAgent, ...flags].flatMap((group) => group.flags.filter(({ isEssential }) => isEssential));

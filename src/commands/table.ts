@@ -181,6 +181,35 @@ const TABLE = [
     takes: 'controller',
   },
   {
+    name: 'fleet',
+    words: [],
+    subject: CLUSTER,
+    summary:
+      'follow the agents of all nodes: tell when an endpoint is drained, how far each node is, and how long changes take',
+    flags: [],
+    takes: 'fleet',
+  },
+  {
+    name: 'drained',
+    words: [],
+    subject: CLUSTER,
+    summary: 'wait until no node sends new connections to a Pod that ends: its preStop hook',
+    flags: [
+      question(
+        OUTPUT,
+        option('--pod <name>', 'the Pod: NAMESPACE/NAME, or NAME in the namespace of this Pod (default: $POD_NAME)'),
+        option('--address <address>', 'an address of an endpoint, instead of a Pod'),
+        option('--timeout <duration>', 'how long to wait, at most 10m', { initial: '30s' }),
+        option('--fleet <url>', 'where the fleet answers', { initial: 'http://slicewire-fleet.kube-system:10262' }),
+        option('--token-file <file>', "token to show to the fleet (default: that of this Pod's ServiceAccount)"),
+      ),
+    ],
+    status: 'Exit status: 0 drained, 1 not within the time, 2 the question is wrong.',
+    notes: `A fleet that is away, or ends, is asked again until the time is over.
+docs/drain.md has the hook as YAML, and what it guarantees.`,
+    example: 'drained --pod shop/web-1 --timeout 30s',
+  },
+  {
     name: 'demo',
     words: [],
     subject: SHELL,

@@ -163,6 +163,11 @@ const SERVING: FlagGroup = {
       },
     ),
     option('--scrape-bind-address <address>', 'one more address, for /metrics alone (default: none; port: 10249)'),
+    option(
+      '--programmed-authentication [bool]',
+      'ask other machines for a token before they may read /programmed on the health port',
+      { initial: 'true' },
+    ),
     hidden('--healthz-port <port>'),
     hidden('--metrics-port <port>'),
     option('--bind-address-hard-fail [bool]', 'exit if the health or metrics port cannot be bound; default: retry'),

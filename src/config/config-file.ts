@@ -25,6 +25,7 @@ const BESIDE_FILE = [
     'nftables-count-connections',
     'service-metrics',
     'scrape-bind-address',
+    'programmed-authentication',
     'record-dir',
     'record-size',
     'output',

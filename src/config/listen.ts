@@ -19,6 +19,8 @@ export interface ServeConfig {
   readonly hardFail: boolean;
   /** /debug/pprof on the metrics server. */
   readonly profiling: boolean;
+  /** Other machines need a token for /programmed on the health server (--programmed-authentication). */
+  readonly programmedAuthentication: boolean;
 }
 
 const HEALTHZ_PORT = 10_256;
@@ -44,6 +46,7 @@ export function readServe(read: Reader, { isIPv6, hasFile }: { isIPv6: boolean; 
     scrape: readScrape(read, METRICS_PORT, others),
     hardFail: isOn(read, 'bind-address-hard-fail', false),
     profiling: isOn(read, 'profiling', false),
+    programmedAuthentication: isOn(read, 'programmed-authentication', true),
   };
 }
 

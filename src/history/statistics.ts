@@ -2,8 +2,8 @@
 
 import type { RecordedSync } from '../answers/history.ts';
 import { cutText } from '../answers/words.ts';
+import { Latencies, type Latency } from '../model/latencies.ts';
 import type { ServiceKey } from '../model/objects.ts';
-import { Latencies, type Latency } from './latency.ts';
 import { recordedSync } from './recorded-sync.ts';
 import { type SyncRecord, writerIn } from './records.ts';
 

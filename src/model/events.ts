@@ -42,7 +42,12 @@ export type SourceEvent =
   /** Faults of something other than an object, such as a file. They replace its earlier faults. */
   | { readonly kind: 'faults'; readonly key: string; readonly faults: readonly Fault[] }
   /** The initial list of a kind is complete (invariant 1). */
-  | { readonly kind: 'synced'; readonly of: SourceKind };
+  | { readonly kind: 'synced'; readonly of: SourceKind }
+  /**
+   * All changes of a kind up to this resourceVersion were emitted; "": the versions went back, and nothing is known of them until the
+   * next one (KEP-5504).
+   */
+  | { readonly kind: 'reached'; readonly of: 'services' | 'slices'; readonly resourceVersion: string };
 
 /** Takes events. Called in order, never concurrently. */
 export type EventSink = (event: SourceEvent) => void;

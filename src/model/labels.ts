@@ -19,6 +19,12 @@ export const ZONE_LABEL = 'topology.kubernetes.io/zone';
  */
 export const UNSERVED_LABELS = [PROXY_NAME_LABEL, HEADLESS_LABEL] as const;
 
+/**
+ * The label selector of the objects that a service proxy serves. The API server does not send others; to a watch a label that appears is
+ * a deletion, and one that goes an addition.
+ */
+export const SERVED = UNSERVED_LABELS.map((label) => `!${label}`).join(',');
+
 export function isUnserved(labels: Labels | null | undefined): boolean {
   return UNSERVED_LABELS.some((label) => labels?.[label] !== undefined);
 }

@@ -34,11 +34,11 @@ export function isUsed(use: EndpointUse): boolean {
   return use === 'ready' || use === 'draining';
 }
 
-export function isReady(endpoint: Endpoint): boolean {
+export function isReady(endpoint: Pick<Endpoint, 'ready'>): boolean {
   return endpoint.ready;
 }
 
-export function isDraining({ serving, terminating }: Endpoint): boolean {
+export function isDraining({ serving, terminating }: Pick<Endpoint, 'serving' | 'terminating'>): boolean {
   return serving && terminating;
 }
 

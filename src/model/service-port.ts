@@ -205,6 +205,12 @@ function readyLocal(endpoints: readonly PortEndpoint[], nodeName: string): Addre
   return [...new Set(ready.map(({ endpoint }) => endpoint.address))].sort();
 }
 
+/** Whether some traffic of the Service goes to endpoints of its own node alone: by its internal policy, or by the external one. */
+export function hasLocalPolicy(service: Service): boolean {
+  if (service.internalTrafficPolicy === 'Local') return true;
+  return service.externalTrafficPolicy === 'Local' && honoursExternalLocal(service);
+}
+
 /** externalTrafficPolicy applies only to Services that are external by type or by external IPs (docs/semantics.md 1.10). */
 function honoursExternalLocal(service: Service): boolean {
   return service.type !== 'ClusterIP' || service.externalIPs.length > 0;

@@ -1,9 +1,11 @@
 /** The frame around the views: who answers, the way from view to view, and whether the agent is still there. */
-import type { ComponentChildren } from 'preact';
-import { useEffect, useRef, useState } from 'preact/hooks';
-import { Empty, Sign } from './bits.tsx';
+import { useEffect, useState } from 'preact/hooks';
+import type { Live } from '../answers/live.ts';
+import { Empty } from './bits.tsx';
+import { merged } from './delta.ts';
 import { ExplainView } from './explain.tsx';
 import { ExposureView } from './exposure.tsx';
+import { Announced, Gone, Skip, Top } from './frame.tsx';
 import { useNow } from './hooks.ts';
 import { go, useRoute } from './navigation.ts';
 import { Overview } from './overview.tsx';
@@ -11,8 +13,12 @@ import { linkTo, type Route, type View } from './routes.ts';
 import { goneText, signOfHealth } from './says.ts';
 import { ServiceView } from './service.tsx';
 import { ServicesView } from './services.tsx';
-import { type Connection, follow, UNCONNECTED } from './stream.ts';
+import { type Connection, follow, type Reading, UNCONNECTED } from './stream.ts';
 import { type Themes, useTheme } from './theme.ts';
+
+type AgentConnection = Connection<Live>;
+
+const READING: Reading<Live> = { merged, atOf: ({ by }) => by?.at };
 
 const VIEWS: readonly { readonly view: View; readonly name: string; readonly link: string }[] = [
   { view: 'overview', name: 'Overview', link: linkTo({ view: 'overview' }) },
@@ -22,22 +28,20 @@ const VIEWS: readonly { readonly view: View; readonly name: string; readonly lin
 ];
 
 export function App() {
-  const [connection, setConnection] = useState(UNCONNECTED);
+  const [connection, setConnection] = useState<AgentConnection>(UNCONNECTED);
   const route = useRoute();
   const theme = useTheme();
-  useEffect(() => follow(setConnection), []);
+  useEffect(() => follow(READING, setConnection), []);
   useEffect(searchBySlash, []);
   useEffect(() => {
     document.title = titleOf(route, connection);
   }, [route, connection.live?.by.node]);
   return (
     <>
-      <button type="button" class="skip" onClick={toMain}>
-        Skip to the content
-      </button>
+      <Skip />
       <Head connection={connection} route={route} theme={theme} />
-      <Gone connection={connection} />
-      <Announced connection={connection} />
+      <Gone connection={connection} who="agent" version={connection.live?.by.version} goneText={goneText} />
+      <Health connection={connection} />
       <main id="main" tabIndex={-1}>
         <Shown route={route} connection={connection} theme={theme} />
       </main>
@@ -56,21 +60,13 @@ function Head({
   route,
   theme,
 }: {
-  readonly connection: Connection;
+  readonly connection: AgentConnection;
   readonly route: Route;
   readonly theme: Themes;
 }) {
   const isIn = (view: View) => view === route.view || (view === 'services' && route.view === 'service');
-  const words = { connecting: 'connecting', open: 'live', gone: 'gone', hidden: 'paused' } as const;
   return (
-    <header class="top">
-      <a class="brand" href={linkTo({ view: 'overview' })}>
-        <img src="/page/icon.svg" alt="" width="26" height="26" />
-        <span>
-          <b>slicewire</b>
-          {live !== undefined && <span class="node">{live.by.node}</span>}
-        </span>
-      </a>
+    <Top state={state} theme={theme} link={linkTo({ view: 'overview' })} who={live?.by.node}>
       <nav aria-label="Views">
         {VIEWS.map(({ view, name, link }) => (
           <a key={view} href={link} aria-current={isIn(view) ? 'page' : undefined}>
@@ -78,67 +74,16 @@ function Head({
           </a>
         ))}
       </nav>
-      <span class={`pulse ${state}`}>
-        <Sign kind={state === 'open' ? 'ok' : state === 'gone' ? 'bad' : 'waiting'} />
-        <span>{words[state]}</span>
-      </span>
-      <button type="button" class="theme" onClick={() => theme.next()} aria-label={`Colours: ${theme.chosen}. Change`}>
-        <span aria-hidden="true">{{ auto: '◐', light: '○', dark: '●' }[theme.chosen]}</span>
-        <span class="word">{theme.chosen}</span>
-      </button>
-    </header>
+    </Top>
   );
 }
 
-/** Drawn each second while the agent is gone. */
-function Gone({ connection: { live, state, heardAt, refusal } }: { readonly connection: Connection }) {
-  const version = useRef(live?.by.version);
-  version.current ??= live?.by.version;
-  if (state === 'gone') return refusal === undefined ? <GoneFor heardAt={heardAt} /> : <Bar>{refusal}</Bar>;
-  if (live === undefined || live.by.version === version.current) return null;
-  return (
-    <Bar>
-      The agent is slicewire {live.by.version} now, and this page is older.{' '}
-      <button type="button" onClick={() => location.reload()}>
-        Load the new one
-      </button>
-    </Bar>
-  );
-}
-
-function Bar({ children }: { readonly children: ComponentChildren }) {
-  return (
-    <div class="gone">
-      <Sign kind="warn" />
-      <p>{children}</p>
-    </div>
-  );
-}
-
-function GoneFor({ heardAt }: { readonly heardAt: number }) {
-  const now = useNow();
-  return (
-    <div class="gone" data-testid="gone">
-      <Sign kind="bad" />
-      <p>{goneText(heardAt, now)}</p>
-    </div>
-  );
-}
-
-/** For screen readers: only what changed in the health, not each second that passes. */
-function Announced({ connection: { live, state } }: { readonly connection: Connection }) {
+/** Announces only what changed in the health. */
+function Health({ connection: { live, state } }: { readonly connection: AgentConnection }) {
   const kind = live === undefined ? undefined : signOfHealth(live);
   const reasons = live?.health.reasons.join(' ') ?? '';
-  const [text, setText] = useState('');
-  useEffect(() => {
-    if (state === 'gone') setText('The agent is gone.');
-    else if (live !== undefined && state === 'open') setText(`${live.sentence} ${kind === 'ok' ? '' : reasons}`);
-  }, [state, kind, reasons]);
-  return (
-    <p class="hidden" aria-live="polite" data-testid="announced">
-      {text}
-    </p>
-  );
+  const text = live === undefined ? undefined : `${live.sentence} ${kind === 'ok' ? '' : reasons}`;
+  return <Announced state={state} gone="The agent is gone." text={text} reason={`${kind} ${reasons}`} />;
 }
 
 function Shown({
@@ -147,7 +92,7 @@ function Shown({
   theme,
 }: {
   readonly route: Route;
-  readonly connection: Connection;
+  readonly connection: AgentConnection;
   readonly theme: Themes;
 }) {
   const { live } = connection;
@@ -170,7 +115,7 @@ function Shown({
   }
 }
 
-function Ticking({ connection, theme }: { readonly connection: Connection; readonly theme: Themes }) {
+function Ticking({ connection, theme }: { readonly connection: AgentConnection; readonly theme: Themes }) {
   const { live, state, heardAt, clockAhead } = connection;
   const now = useNow();
   // Where the agent is gone, its time stands still.
@@ -178,14 +123,9 @@ function Ticking({ connection, theme }: { readonly connection: Connection; reado
   return live === undefined ? null : <Overview live={live} now={seen + clockAhead} theme={theme.seen} />;
 }
 
-function titleOf(route: Route, { live }: Connection): string {
+function titleOf(route: Route, { live }: AgentConnection): string {
   const view = route.view === 'service' ? route.name : (VIEWS.find((one) => one.view === route.view)?.name ?? '');
   return [view, live?.by.node, 'slicewire'].filter((part) => part !== undefined && part !== '').join(' · ');
-}
-
-/** No link: a fragment of the address is a view here. */
-function toMain(): void {
-  document.getElementById('main')?.focus();
 }
 
 /** The key `/` goes to the search of a view, and to that of the Services where a view has none. */

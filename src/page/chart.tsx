@@ -4,41 +4,46 @@ import uPlot from 'uplot';
 import type { LatencySlot } from '../answers/live.ts';
 import { clockTime, millisecondsText, numberText } from '../answers/words.ts';
 import { Table } from './bits.tsx';
-import { LOOK_BACK } from './delta.ts';
+import { colourOf } from './colours.ts';
 import { useWidth } from './hooks.ts';
-import { latencyText } from './says.ts';
 
 const HEIGHT = 210;
 /** Of the marks in the legend, as the series are drawn. */
 const DASHES = ['none', 'solid', 'dashed', 'dotted'] as const;
 /** Milliseconds: the least that the axis shows. */
 const LEAST = 0.1;
-/** Seconds of a slot. */
-const SLOT = 15;
+/** What the axis of time shows, in seconds. */
+export interface Span {
+  readonly slot: number;
+  readonly all: number;
+}
 
 interface ChartProps {
   readonly slots: readonly LatencySlot[];
-  /** The agent's time in milliseconds since 1970. */
+  /** The slots in one sentence. */
+  readonly said: string;
+  readonly span: Span;
+  /** The time of the agent or of the fleet, in milliseconds since 1970. */
   readonly now: number;
   /** Changes with the colours. */
   readonly theme: string;
 }
 
-export function LatencyChart({ slots, now, theme }: ChartProps) {
+export function LatencyChart({ slots, said, span, now, theme }: ChartProps) {
   const [box, width] = useWidth<HTMLDivElement>();
   const plot = useRef<uPlot>(undefined);
-  const end = Math.ceil(now / 1000 / SLOT) * SLOT;
+  const end = Math.ceil(now / 1000 / span.slot) * span.slot;
   useEffect(() => {
     if (box.current === null || width === 0) return;
-    const made = new uPlot(optionsOf(width, box.current), columnsOf(slots, end), box.current);
+    const made = new uPlot(optionsOf(width, box.current), columnsOf(slots, end, span), box.current);
     plot.current = made;
     return () => made.destroy();
   }, [width, theme]);
-  useEffect(() => plot.current?.setData(columnsOf(slots, end)), [slots, end]);
+  useEffect(() => plot.current?.setData(columnsOf(slots, end, span)), [slots, end]);
   return (
     <figure class="chart">
-      <figcaption>{latencyText([...slots])}</figcaption>
-      <div ref={box} class="plot" role="img" aria-label={latencyText([...slots])} />
+      <figcaption>{said}</figcaption>
+      <div ref={box} class="plot" role="img" aria-label={said} />
       <details>
         <summary>The figures</summary>
         <Table label="Latency by time" heads={['Time', 'Changes', 'Half within', '99 % within', 'At most']}>
@@ -57,10 +62,10 @@ export function LatencyChart({ slots, now, theme }: ChartProps) {
   );
 }
 
-/** Columns of uPlot, each slot of the last 15 minutes in its place; null where no change came. `end` in seconds. */
-function columnsOf(slots: readonly LatencySlot[], end: number): uPlot.AlignedData {
-  const bySlot = new Map(slots.map((slot) => [Math.floor(Date.parse(slot.at) / 1000 / SLOT) * SLOT, slot]));
-  const times = Array.from({ length: LOOK_BACK / 1000 / SLOT + 1 }, (_, i) => end - LOOK_BACK / 1000 + i * SLOT);
+/** Columns of uPlot, each slot of the span in its place; null where no change came. `end` in seconds. */
+function columnsOf(slots: readonly LatencySlot[], end: number, { slot, all }: Span): uPlot.AlignedData {
+  const bySlot = new Map(slots.map((one) => [Math.floor(Date.parse(one.at) / 1000 / slot) * slot, one]));
+  const times = Array.from({ length: all / slot + 1 }, (_, i) => end - all + i * slot);
   const column = (field: 'p50' | 'p99' | 'most') => times.map((time) => aboveZero(bySlot.get(time)?.[field]));
   return [times, column('p50'), column('p99'), column('most')];
 }
@@ -128,14 +133,4 @@ function powersAlone(_plot: uPlot, splits: number[]): (number | null)[] {
 function isPower(value: number): boolean {
   const power = Math.log10(value);
   return Math.abs(power - Math.round(power)) < 1e-9;
-}
-
-/** A colour of the style sheet as canvas takes it. */
-function colourOf(name: string, box: HTMLElement): string {
-  const probe = document.createElement('span');
-  probe.style.color = `var(${name})`;
-  box.append(probe);
-  const { color } = getComputedStyle(probe);
-  probe.remove();
-  return color;
 }

@@ -4,9 +4,12 @@ import type { Live } from '../answers/live.ts';
 import { clockTime, numberText, timeBetween } from '../answers/words.ts';
 import { Card, Empty, FaultList, Said, Sign, State, Table } from './bits.tsx';
 import { LatencyChart } from './chart.tsx';
+import { LOOK_BACK } from './delta.ts';
 import { linkTo } from './routes.ts';
-import { refusedOf, sentenceText, signOfHealth } from './says.ts';
+import { latencyText, refusedOf, sentenceText, signOfHealth } from './says.ts';
 import { Timeline } from './timeline.tsx';
+
+const SPAN = { slot: 15, all: LOOK_BACK / 1000 } as const;
 
 interface OverviewProps {
   readonly live: Live;
@@ -22,7 +25,7 @@ export function Overview({ live, now, theme }: OverviewProps) {
       <Health live={live} at={at} />
       <Facts live={live} at={at} />
       <Card title="From event to kernel">
-        <LatencyChart slots={live.latency} now={now} theme={theme} />
+        <LatencyChart slots={live.latency} said={latencyText(live.latency)} span={SPAN} now={now} theme={theme} />
       </Card>
       <Card title="Syncs">
         <Timeline syncs={live.syncs} now={now} />

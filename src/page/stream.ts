@@ -1,24 +1,23 @@
 /**
- * Follows `/live`. A tab that nobody sees has no stream, so it costs the agent nothing. Says when the agent is gone, and goes on trying.
+ * Follows `/live` of the agent or the fleet, the server. A tab that nobody sees has no stream, so it costs the server nothing. Says when
+ * the server is gone, and goes on trying.
  */
-import type { Live, LiveDelta } from '../answers/live.ts';
 import { problemIn } from './ask.ts';
-import { merged } from './delta.ts';
 
-export interface Connection {
-  /** The last that the agent said; undefined before its first message. */
-  readonly live: Live | undefined;
+export interface Connection<T> {
+  /** The last that the server said; undefined before its first message. */
+  readonly live: T | undefined;
   /** `hidden`: the tab is not seen, and the stream is closed. */
   readonly state: 'connecting' | 'open' | 'gone' | 'hidden';
-  /** Why the agent gives no stream, in its own words; undefined: it does, or it is gone. */
+  /** Why the server gives no stream, in its own words; undefined: it does, or it is gone. */
   readonly refusal: string | undefined;
-  /** When the agent was last heard, in milliseconds since 1970 by this browser's clock; 0: never. */
+  /** When the server was last heard, in milliseconds since 1970 by this browser's clock; 0: never. */
   readonly heardAt: number;
-  /** Add this to the browser's clock for the agent's, in milliseconds. */
+  /** Add this to the browser's clock for the server's, in milliseconds. */
   readonly clockAhead: number;
 }
 
-export const UNCONNECTED: Connection = {
+export const UNCONNECTED: Connection<never> = {
   live: undefined,
   state: 'connecting',
   refusal: undefined,
@@ -31,12 +30,20 @@ const RETRY = 1000;
 const SILENCE = 10_000;
 const PROBE = 4000;
 
+/** How messages are read. */
+export interface Reading<T> {
+  /** `before` undefined: `message` is the first. Throws when that is not whole. */
+  merged(before: T | undefined, message: Partial<T>): T;
+  /** When the server made the message, a moment; undefined: it does not say. */
+  atOf(message: Partial<T>): string | undefined;
+}
+
 /** Calls `onChange` with each message and each change of state, until the returned function is called. */
-export function follow(onChange: (connection: Connection) => void): () => void {
-  let connection = UNCONNECTED;
+export function follow<T>({ merged, atOf }: Reading<T>, onChange: (connection: Connection<T>) => void): () => void {
+  let connection: Connection<T> = UNCONNECTED;
   let source: EventSource | undefined;
   let retry: ReturnType<typeof setTimeout> | undefined;
-  const set = (change: Partial<Connection>) => {
+  const set = (change: Partial<Connection<T>>) => {
     connection = { ...connection, ...change };
     onChange(connection);
   };
@@ -55,14 +62,15 @@ export function follow(onChange: (connection: Connection) => void): () => void {
   };
   const open = () => {
     close();
-    let live: Live | undefined;
+    let live: T | undefined;
     source = new EventSource('/live');
     source.onerror = lose;
     source.addEventListener('live', ({ data }: MessageEvent<string>) => {
-      const message: LiveDelta = JSON.parse(data);
+      const message: Partial<T> = JSON.parse(data);
       live = merged(live, message);
       const now = Date.now();
-      const clock = message.by === undefined ? {} : { clockAhead: Date.parse(message.by.at) - now };
+      const at = atOf(message);
+      const clock = at === undefined ? {} : { clockAhead: Date.parse(at) - now };
       set({ live, state: 'open', refusal: undefined, heardAt: now, ...clock });
     });
   };
@@ -90,7 +98,7 @@ export function follow(onChange: (connection: Connection) => void): () => void {
   };
 }
 
-/** What the agent answers instead of a stream; undefined: nothing, or a stream after all. */
+/** What the server answers instead of a stream; undefined: nothing, or a stream after all. */
 async function whyRefused(): Promise<string | undefined> {
   const stop = new AbortController();
   try {

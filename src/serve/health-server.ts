@@ -1,13 +1,17 @@
-/** /healthz and /livez as kube-proxy answers them, and /readyz in the same form. */
+/** /healthz and /livez as kube-proxy answers them, /readyz in the same form, and /programmed for those who may ask. */
+import type { Gate } from './gate.ts';
 import type { Health } from './health.ts';
 import type { HealthState, Question } from './health-judgement.ts';
-import { type Answer, type Asked, type Handler, jsonAnswer, NOT_FOUND } from './http.ts';
+import { type Answer, type Asked, type Handler, jsonAnswer, NOT_FOUND, textAnswer } from './http.ts';
+import { checkedAnswer, type Question as Inquiry, type StreamQuestion } from './questions.ts';
 
 export interface HealthServerParts {
   readonly health: Health;
   readonly wall: () => number;
   /** Called with the question and the status of the answer. */
   readonly onAnswer: (question: Question, status: number) => void;
+  /** More that is asked here, by path, and who may. */
+  readonly inquiries?: { readonly gate: Gate; readonly byPath: ReadonlyMap<string, Inquiry | StreamQuestion> };
 }
 
 const QUESTIONS: ReadonlyMap<string, Question> = new Map([
@@ -16,17 +20,28 @@ const QUESTIONS: ReadonlyMap<string, Question> = new Map([
   ['/readyz', 'readyz'],
 ]);
 
-/** Answers every method, as kube-proxy does. */
-export function healthHandler({ health, wall, onAnswer }: HealthServerParts): Handler {
-  return ({ path }: Asked): Answer => {
+/** Answers every method with the health, as kube-proxy does. */
+export function healthHandler({ health, wall, onAnswer, inquiries }: HealthServerParts): Handler {
+  return (asked: Asked): Answer | Promise<Answer> => {
+    const { path } = asked;
     const question = QUESTIONS.get(path);
-    if (question === undefined) return NOT_FOUND;
+    if (question === undefined) return inquiries === undefined ? NOT_FOUND : inquiryAnswer(inquiries, asked);
     const { state } = health;
     const isOk = state.reasons[question].length === 0;
     const status = isOk && (question !== 'healthz' || state.nodeEligible) ? 200 : 503;
     onAnswer(question, status);
     return jsonAnswer(status, JSON.stringify(healthBody(state, { question, isOk: status === 200, now: wall() })));
   };
+}
+
+async function inquiryAnswer(
+  { gate, byPath }: NonNullable<HealthServerParts['inquiries']>,
+  asked: Asked,
+): Promise<Answer> {
+  const inquiry = byPath.get(asked.path);
+  if (inquiry === undefined) return NOT_FOUND;
+  if (asked.method !== 'GET' && asked.method !== 'HEAD') return textAnswer(405, 'method not allowed\n');
+  return (await gate(asked)) ?? (await checkedAnswer(inquiry, asked));
 }
 
 interface BodyInput {

@@ -27,6 +27,8 @@ export interface Asked {
   readonly accept?: string | undefined;
   /** The header `Accept-Encoding`; undefined: the request has none. */
   readonly encodings?: string | undefined;
+  /** The header `Authorization`, which may be a secret: it must not be logged. undefined: the request has none. */
+  readonly authorization?: string | undefined;
   /** The header `Sec-Fetch-Site`, by which a browser says whose page asks; undefined: the request has none. */
   readonly site?: string | undefined;
   /** The addresses of this end and of the client's, as Node.js writes them. */
@@ -53,6 +55,8 @@ export interface ListenOptions {
 export type OpenServer = (options: ListenOptions, handler: Handler) => Promise<OpenedServer>;
 
 export interface OpenedServer {
+  /** Takes no new connections; questions that wait are still answered. A server without it takes them until it is closed. */
+  refuse?(): void;
   close(): Promise<void>;
 }
 
@@ -77,6 +81,8 @@ const IDLE_TIMEOUT = 10_000;
 /** Milliseconds without a byte in either direction, such as with a client that does not read; not for profiles and recordings, which take long. */
 const SILENCE = 30_000;
 const LONG_ANSWERS = /^\/(?:debug\/|recording(?:\?|$))/;
+/** Questions whose answer may come late, and then at once. */
+const LATE_ANSWERS = /^\/(?:programmed|drained)\?/;
 export const MOST_CONNECTIONS = 4096;
 const BAD_REQUEST = 'HTTP/1.1 400 Bad Request\r\nconnection: close\r\n\r\n';
 export const MOST_HEADER_BYTES = 8192;
@@ -130,6 +136,11 @@ export class HttpServer {
     return typeof address === 'object' && address !== null ? address.port : 0;
   }
 
+  refuse(): void {
+    this.#server.close();
+    this.#server.closeIdleConnections();
+  }
+
   /** Closes its connections too. */
   async close(): Promise<void> {
     const closed = new Promise<void>((resolve) => this.#server.close(() => resolve()));
@@ -159,6 +170,8 @@ export interface KeepOpenOptions {
   readonly signal: AbortSignal;
   /** Called after each failure; may throw to give up. */
   readonly onFailure: (error: Error) => void;
+  /** When the signal has aborted, no connections are taken any more, and those that there are stay until this resolves. */
+  readonly patience?: () => Promise<void>;
 }
 
 /** Milliseconds until a port that could not be bound is tried again: kube-proxy's period. */
@@ -172,11 +185,16 @@ export async function keepOpen({
   clock,
   signal,
   onFailure,
+  patience,
 }: KeepOpenOptions): Promise<void> {
   while (!signal.aborted) {
     try {
       const server = await open(listen, handler);
       await aborted(signal).catch(() => undefined);
+      if (patience !== undefined) {
+        server.refuse?.();
+        await patience();
+      }
       await server.close();
       return;
     } catch (error) {
@@ -188,10 +206,13 @@ export async function keepOpen({
 
 async function respond(handler: Handler, request: IncomingMessage, response: ServerResponse): Promise<void> {
   const gone = new AbortController();
-  if (LONG_ANSWERS.test(request.url ?? '')) request.socket.setTimeout(0);
+  const { url = '', socket } = request;
+  const isLate = LATE_ANSWERS.test(url);
+  if (isLate || LONG_ANSWERS.test(url)) socket.setTimeout(0);
   response.on('close', () => gone.abort());
   try {
     const { status, headers = {}, body } = await handler(askedOf(request, gone.signal));
+    if (isLate) socket.setTimeout(SILENCE);
     request.resume();
     if (response.destroyed) return;
     const isHead = request.method === 'HEAD';
@@ -220,6 +241,7 @@ function askedOf(request: IncomingMessage, signal: AbortSignal): Asked {
     host: request.headers.host,
     accept: request.headers.accept,
     encodings: request.headers['accept-encoding']?.toString(),
+    authorization: request.headers.authorization,
     site: request.headers['sec-fetch-site']?.toString(),
     local: request.socket.localAddress ?? '',
     remote: request.socket.remoteAddress ?? '',

@@ -1,6 +1,6 @@
 /** /metrics, /proxyMode, /configz, /statusz, /flagz, /healthz, with profiling /debug (docs/operations.md, Ports), the questions of questions.ts and the page. */
 import { type Answer, type Asked, type Handler, jsonAnswer, NOT_FOUND, textAnswer } from './http.ts';
-import { pageAnswer, type ReadPage } from './page.ts';
+import { AGENT_PAGE, pageAnswer, type ReadPage } from './page.ts';
 import { profilingAnswer } from './profiling.ts';
 import { LIVE, type Questions, questionAnswer, refusalOf } from './questions.ts';
 import { type Component, type OwnFacts, zpageAnswer } from './zpages.ts';
@@ -42,7 +42,7 @@ export function metricsHandler(parts: MetricsServerParts): Handler {
         return (
           zpageAnswer(componentOf(parts), asked) ??
           (await questionAnswer(parts.questions, asked)) ??
-          pageAnswer(parts.readPage, (one) => refusalOf(one, parts.questions.isLocal()), asked) ??
+          pageAnswer(AGENT_PAGE, parts.readPage, (one) => refusalOf(one, parts.questions.isLocal()), asked) ??
           (await (parts.hasProfiling() ? profilingAnswer(asked) : NOT_FOUND))
         );
     }

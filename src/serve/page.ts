@@ -1,18 +1,26 @@
 /**
- * The files of the live page (docs/operations.md, The page). They are kept and sent compressed. Who may not ask questions does not get
- * the page either: it would show nothing.
+ * The files of the live pages: the agent's (docs/operations.md, The page) and the fleet's (docs/fleet.md). They are kept and sent
+ * compressed. Who may not ask questions does not get the page either: it would show nothing.
  */
 import { createHash } from 'node:crypto';
 import { gunzipSync } from 'node:zlib';
 import { type Answer, type Asked, textAnswer } from './http.ts';
 
 /** By path: the name of the file, and what it is. */
-const FILES: ReadonlyMap<string, { readonly name: string; readonly type: string }> = new Map([
-  ['/', { name: 'page.html', type: 'text/html; charset=utf-8' }],
-  ['/page/page.js', { name: 'page.js', type: 'text/javascript; charset=utf-8' }],
-  ['/page/page.css', { name: 'page.css', type: 'text/css; charset=utf-8' }],
-  ['/page/icon.svg', { name: 'icon.svg', type: 'image/svg+xml' }],
-]);
+export type PageFiles = ReadonlyMap<string, { readonly name: string; readonly type: string }>;
+
+/** Style and icon are the same. */
+function filesOf(html: string, script: string): PageFiles {
+  return new Map([
+    ['/', { name: html, type: 'text/html; charset=utf-8' }],
+    [`/page/${script}`, { name: script, type: 'text/javascript; charset=utf-8' }],
+    ['/page/page.css', { name: 'page.css', type: 'text/css; charset=utf-8' }],
+    ['/page/icon.svg', { name: 'icon.svg', type: 'image/svg+xml' }],
+  ]);
+}
+
+export const AGENT_PAGE = filesOf('page.html', 'page.js');
+export const FLEET_PAGE = filesOf('fleet.html', 'fleet.js');
 
 /** A file of the page, as gzip wrote it. Throws with the reason when there is none. */
 export type ReadPage = (name: string) => Uint8Array;
@@ -31,13 +39,17 @@ const HEADERS = {
   vary: 'accept-encoding',
 } as const;
 
-/** The answer; undefined when the path is none of the page. The method is GET or HEAD. `refusalOf`: why this client is not answered. */
+/**
+ * The answer; undefined when the path is none of the page. The method is GET or HEAD. `refusalOf`: why this client is not answered.
+ * `files`: AGENT_PAGE or FLEET_PAGE.
+ */
 export function pageAnswer(
+  files: PageFiles,
   read: ReadPage,
   refusalOf: (asked: Asked) => string | undefined,
   asked: Asked,
 ): Answer | undefined {
-  const file = FILES.get(asked.path);
+  const file = files.get(asked.path);
   if (file === undefined) return undefined;
   const refusal = refusalOf(asked);
   if (refusal !== undefined) return textAnswer(403, `${refusal}\n`);

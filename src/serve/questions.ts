@@ -38,17 +38,28 @@ export interface Questions {
 /** Path of the stream of events. */
 export const LIVE = '/live';
 
+/** A stream that is opened by a question. */
+export interface StreamQuestion {
+  readonly parameters: readonly string[];
+  /** Throws WrongQuestion and NoAnswer. */
+  readonly open: (asked: Asked) => Answer;
+}
+
 /** The answer; undefined when the path is no question. The method is GET or HEAD. */
-export async function questionAnswer(questions: Questions, asked: Asked): Promise<Answer | undefined> {
-  const { byPath, isLocal, live } = questions;
-  const question = byPath.get(asked.path);
-  const stream = asked.path === LIVE ? live : undefined;
-  if (question === undefined && stream === undefined) return undefined;
+export async function questionAnswer({ byPath, isLocal, live }: Questions, asked: Asked): Promise<Answer | undefined> {
+  const stream = asked.path === LIVE && live !== undefined ? { parameters: [], open: live } : undefined;
+  const question = byPath.get(asked.path) ?? stream;
+  if (question === undefined) return undefined;
   const refusal = refusalOf(asked, isLocal());
   if (refusal !== undefined) return problemAnswer(403, refusal);
+  return await checkedAnswer(question, asked);
+}
+
+/** Answers a client that may ask. */
+export async function checkedAnswer(question: Question | StreamQuestion, asked: Asked): Promise<Answer> {
   try {
-    checkParameters(asked, question ?? NO_PARAMETERS);
-    if (question === undefined) return stream?.(asked);
+    checkParameters(asked, question);
+    if ('open' in question) return question.open(asked);
     const answer = await inTime(question, asked);
     if (!(Symbol.asyncIterator in answer)) return jsonAnswer(200, `${JSON.stringify(answer)}\n`);
     return { status: 200, headers: FILE_HEADERS, body: answer };
@@ -73,8 +84,8 @@ async function inTime({ answer, longest = LONGEST }: Question, { query, signal, 
 
 const FILE_HEADERS = { 'content-type': 'application/octet-stream', 'x-content-type-options': 'nosniff' };
 
-export function problemAnswer(status: number, message: string): Answer {
-  return jsonAnswer(status, `${JSON.stringify(problemOf(message))}\n`);
+export function problemAnswer(status: number, message: string, headers: Answer['headers'] = {}): Answer {
+  return jsonAnswer(status, `${JSON.stringify(problemOf(message))}\n`, headers);
 }
 
 /** Why this client is not answered. `flag`: the one that has the address of this server. */
@@ -103,7 +114,8 @@ export function isOwnHost(host: string, local: string): boolean {
   return address !== undefined && address === parseAddress(plain(local));
 }
 
-function isOfLoopback(text: string): boolean {
+/** Whether this is a loopback address, as Node.js writes addresses of sockets. */
+export function isOfLoopback(text: string): boolean {
   const address = parseAddress(plain(text));
   return address !== undefined && isLoopback(address);
 }
@@ -113,9 +125,8 @@ function plain(address: string): string {
   return address.replace(/%.*$/, '');
 }
 
-const NO_PARAMETERS = { parameters: [] } as const;
-
-function checkParameters({ query, path }: Asked, { parameters }: Pick<Question, 'parameters'>): void {
+/** Throws WrongQuestion for a parameter that the question does not take, or that is given twice. */
+export function checkParameters({ query, path }: Asked, { parameters }: Pick<Question, 'parameters'>): void {
   const takes = parameters.length === 0 ? 'no parameter' : parameters.join(', ');
   for (const name of new Set(query.keys())) {
     if (!parameters.includes(name)) throw new WrongQuestion(`${path} has no parameter ${name}: it takes ${takes}`);

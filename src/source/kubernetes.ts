@@ -23,7 +23,7 @@ import {
   type SourceEvent,
   type SourceKind,
 } from '../model/events.ts';
-import { UNSERVED_LABELS } from '../model/labels.ts';
+import { SERVED } from '../model/labels.ts';
 import { lookUpPod } from './pod-lookup.ts';
 
 export interface KubernetesOptions extends ClusterConfig {
@@ -78,9 +78,6 @@ interface WatchedKind {
   readonly resource: Resource;
   readonly decode: (object: unknown, key: string) => SourceEvent;
 }
-
-/** The API server does not send unserved objects; to the watch a label that appears is a deletion, and one that goes an addition. */
-const SERVED = UNSERVED_LABELS.map((label) => `!${label}`).join(',');
 
 function watched({
   nodeName,
@@ -139,6 +136,19 @@ function eventSink(kind: WatchedKind, emit: EventSink, watch: Watch<SourceKind>)
     gone: (key) => emit(goneEvent(kind.of, key)),
     synced: () => emit({ kind: 'synced', of: kind.of }),
     ...watchSink(watch),
+    ...versionSink(kind.of, emit, watch),
+  };
+}
+
+/** Says up to which version the changes of a kind were emitted, where somebody wants to know. */
+function versionSink(of: SourceKind, emit: EventSink, watch: Watch<SourceKind>): Partial<ReflectorSink> {
+  if (of !== 'services' && of !== 'slices') return {};
+  return {
+    reached: (resourceVersion) => emit({ kind: 'reached', of, resourceVersion }),
+    restored(from, to) {
+      watch.restored(from, to);
+      emit({ kind: 'reached', of, resourceVersion: '' });
+    },
   };
 }
 

@@ -79,6 +79,11 @@ export const READ = {
   slicewire_watch_age_seconds: ['gauge', 'Seconds since the API server last answered about a kind', 'kind'],
   slicewire_watch_failing: ['gauge', '1 while the watch of a kind fails', 'kind'],
   slicewire_services_refused: ['gauge', 'Services that the kernel refuses; their former rules stay'],
+  slicewire_programmed_behind_services: [
+    'gauge',
+    'Services of which /programmed says that an older version is in the kernel',
+  ],
+  slicewire_programmed_waiters: ['gauge', 'Questions of /programmed that wait for a version'],
   slicewire_healthy: ['gauge', '1 when /healthz answers 200, regardless of the eligibility of the Node'],
   slicewire_ready: ['gauge', '1 when /readyz answers 200'],
   slicewire_config_reloads_total: ['counter', 'Reloads of the configuration file, by result', 'result'],

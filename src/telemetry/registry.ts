@@ -9,6 +9,14 @@ export interface Sample {
   readonly value: number;
 }
 
+/** Counts of a histogram since the start; the sum is in the unit of the buckets. */
+export interface HistogramCounts {
+  /** Upper ends, each with all that are not above it. */
+  readonly buckets: readonly { readonly upTo: number; readonly count: number }[];
+  readonly count: number;
+  readonly sum: number;
+}
+
 /** Reads the samples of a metric, on each scrape. */
 export type Samples = () => readonly Sample[] | Promise<readonly Sample[]>;
 
@@ -68,6 +76,11 @@ export class MetricRegistry {
     return new Counter({ name, help, labelNames, registers: [this.#registry] });
   }
 
+  /** A histogram that is counted elsewhere, and read on each scrape. */
+  readHistogram(name: string, help: string, read: () => HistogramCounts): void {
+    this.#registry.registerMetric(new CountedHistogram(name, help, read));
+  }
+
   /** A gauge whose samples are read on each scrape. */
   readGauge(name: string, help: string, labelNames: string[], samples: Samples): void {
     new Gauge({
@@ -96,5 +109,36 @@ export class MetricRegistry {
         for (const { labels, value } of now) this.inc(labels, value);
       },
     });
+  }
+}
+
+/** prom-client's own histogram takes each observation by itself; the fleet counts hundreds at once. */
+class CountedHistogram extends Histogram {
+  readonly #name: string;
+  readonly #help: string;
+  readonly #read: () => HistogramCounts;
+
+  constructor(name: string, help: string, read: () => HistogramCounts) {
+    super({ name, help, registers: [] });
+    this.#name = name;
+    this.#help = help;
+    this.#read = read;
+  }
+
+  /** The registry calls it for its text; in prom-client it gives what was observed. */
+  getForPromString() {
+    const [name, help] = [this.#name, this.#help];
+    const { buckets, count, sum } = this.#read();
+    const ends = [...buckets, { upTo: '+Inf', count }];
+    const values = ends.map(({ upTo, count: value }) => ({
+      labels: { le: upTo },
+      value,
+      metricName: `${name}_bucket`,
+    }));
+    const whole = [
+      { labels: {}, value: sum, metricName: `${name}_sum` },
+      { labels: {}, value: count, metricName: `${name}_count` },
+    ];
+    return { name, help, type: 'histogram', values: [...values, ...whole], aggregator: 'sum' };
   }
 }

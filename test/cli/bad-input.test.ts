@@ -37,7 +37,7 @@ describe('bad input on the command line', () => {
     { args: ['run', '--no-such-flag'], says: /unknown option '--no-such-flag'/ },
     {
       args: ['launch'],
-      says: /^slicewire: unknown command launch; the commands are run, plan, cleanup, explain, verify, status, history, exposure, record, replay, controller, demo, completion, version, kubectl and help$/m,
+      says: /^slicewire: unknown command launch; the commands are run, plan, cleanup, explain, verify, status, history, exposure, record, replay, controller, fleet, drained, demo, completion, version, kubectl and help$/m,
     },
     {
       args: ['--manifests', '/tmp', '--kubeconfig', '/etc/kubeconfig'],

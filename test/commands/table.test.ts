@@ -9,6 +9,8 @@ import { controllerConfig } from '../../src/config/controller-config.ts';
 import { CONTROLLER_FLAGS } from '../../src/config/controller-flags.ts';
 import { FIELDS } from '../../src/config/fields.ts';
 import { camel, type Flags } from '../../src/config/flags.ts';
+import { fleetConfig } from '../../src/config/fleet-config.ts';
+import { FLEET_FLAGS } from '../../src/config/fleet-flags.ts';
 import { configFromFlags } from '../../src/config/from-flags.ts';
 
 const AGENT = AGENT_FLAGS.flatMap(({ flags }) => flags);
@@ -70,6 +72,13 @@ describe('the table of flags', () => {
     const read = (flags: Flags) => JSON.stringify(controllerConfig(flags), lasting);
     for (const { name, initial } of CONTROLLER_FLAGS.flatMap(({ flags }) => flags)) {
       if (initial !== undefined) assert.equal(read({ [camel(name)]: initial }), read({}), `--${name}=${initial}`);
+    }
+  });
+
+  it('says defaults of the fleet that are the defaults', () => {
+    for (const { name, initial } of FLEET_FLAGS.flatMap(({ flags }) => flags)) {
+      if (initial !== undefined)
+        assert.deepEqual(fleetConfig({ [camel(name)]: initial }), fleetConfig({}), `--${name}=${initial}`);
     }
   });
 

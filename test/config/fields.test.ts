@@ -275,6 +275,15 @@ describe('flags of kube-proxy', () => {
     assert.deepEqual([metrics.text, own?.text], ['127.0.0.1:10249', '192.0.2.7:10249']);
   });
 
+  it('of who may read /programmed ask for a token unless told otherwise, and count beside a file', () => {
+    const asks = (flags: Flags) => configFromFlags(flags).serve.programmedAuthentication;
+    assert.deepEqual([asks({}), asks({ programmedAuthentication: true })], [true, true]);
+    assert.equal(asks({ programmedAuthentication: 'false' }), false);
+    const head = 'apiVersion: kubeproxy.config.k8s.io/v1alpha1\nkind: KubeProxyConfiguration\n';
+    const { flags } = flagsFromText(head, { programmedAuthentication: 'false' });
+    assert.equal(configFromFlags(flags, { file: 'config.conf' }).serve.programmedAuthentication, false);
+  });
+
   it('without an effect have a reason', () => {
     for (const { name, why } of IDLE_FLAGS) assert.ok(why.length > 5, name);
   });

@@ -5,7 +5,7 @@ import packageJson from '../../package.json' with { type: 'json' };
 import { userAgent } from '../../src/config/version.ts';
 
 describe('requests to the API server have a User-Agent', () => {
-  for (const part of ['agent', 'controller'] as const) {
+  for (const part of ['agent', 'controller', 'fleet'] as const) {
     it(part, () => {
       const platform = `linux/${process.arch === 'x64' ? 'amd64' : process.arch}`;
       assert.equal(userAgent(part), `slicewire/${packageJson.version} (${platform}) ${part}`);

@@ -160,6 +160,46 @@ describe('the values of deploy/chart', () => {
     },
   );
 
+  it(
+    'fleet has replicas, an address, flags and resources, and its agents in the namespace of the release',
+    options,
+    async () => {
+      const values = [
+        'fleet.enabled=true',
+        'fleet.replicas=3',
+        'fleet.clusterIP=fd00:10:96::42',
+        'fleet.extraArgs={--v=2}',
+      ];
+      const more = ['fleet.resources.limits.memory=1Gi', 'image.pullSecrets={one}'];
+      const all = await rendered([...BASE, ...values, ...more], '--namespace', 'net');
+      const { replicas, template } = workload(all, 'Deployment');
+      const [fleet = assert.fail()] = template.spec.containers;
+      assert.deepEqual([replicas, template.spec.imagePullSecrets], [3, [{ name: 'one' }]]);
+      assert.deepEqual(fleet.resources, { requests: { cpu: '50m', memory: '128Mi' }, limits: { memory: '1Gi' } });
+      assert.deepEqual(fleet.args, [
+        'fleet',
+        '--bind-address=0.0.0.0',
+        '--agents-service=net/slicewire-agents',
+        '--v=2',
+      ]);
+      const services = all.filter(({ kind }) => kind === 'Service');
+      assert.deepEqual(
+        services.map(({ metadata, spec }) => [metadata.name, (spec as { clusterIP?: string }).clusterIP]),
+        [
+          ['slicewire-fleet', 'fd00:10:96::42'],
+          ['slicewire-agents', 'None'],
+        ],
+      );
+      for (const { kind, metadata } of all) {
+        if (!kind.startsWith('Cluster')) assert.equal(metadata.namespace, 'net', `${kind} ${metadata.name}`);
+      }
+      for (const { kind, subjects = [] } of all) {
+        for (const subject of subjects as { kind: string; namespace?: string }[])
+          assert.equal(subject.namespace, subject.kind === 'Group' ? undefined : 'net', kind);
+      }
+    },
+  );
+
   it('monitoring has labels, the place of the runbooks, and a dashboard as it is', options, async () => {
     const all = await rendered([
       ...[...BASE, 'monitoring.enabled=true', 'monitoring.labels.release=prometheus', 'controller.enabled=true'],
@@ -239,6 +279,9 @@ describe('a bad value of deploy/chart is refused by its name', () => {
     ['minReadySeconds=5', /- minReadySeconds: Must be greater than or equal to 10/],
     ['controller.replicas=0', /- controller\.replicas: Must be greater than or equal to 1/],
     ['controller.enable=true', /- controller: Additional property enable is not allowed/],
+    ['fleet.replicas=0', /- fleet\.replicas: Must be greater than or equal to 1/],
+    ['fleet.clusterIP=None', /- fleet\.clusterIP: Does not match pattern/],
+    ['fleet.enable=true', /- fleet: Additional property enable is not allowed/],
     ['podLabels.k8s-app=other', /- podLabels: .*k8s-app/],
     ['monitoring.runbooks=docs/operations.md', /- monitoring\.runbooks: Does not match pattern/],
     ['monitoring.enable=true', /- monitoring: Additional property enable is not allowed/],

@@ -63,27 +63,31 @@ describe('deploy/chart beside kustomize', () => {
     const overlays = [
       await kustomize('monitoring/overlays/nftables'),
       await kustomize('monitoring/overlays/controller'),
+      await kustomize('monitoring/overlays/fleet'),
     ];
-    const [agents, controllers] = overlays;
-    if (agents === undefined || controllers === undefined) return context.skip(NO_KUBECTL.skip);
+    const [agents, controllers, fleet] = overlays;
+    if (agents === undefined || controllers === undefined || fleet === undefined) return context.skip(NO_KUBECTL.skip);
     const monitored = ['mode=nftables', 'monitoring.enabled=true'];
     assert.deepEqual(inEffect(await rendered([...BASE, ...monitored])), inEffect(agents));
-    const both = await rendered([...BASE, ...monitored, 'controller.enabled=true']);
-    assert.deepEqual(inEffect(both), inEffect([...agents, ...controllers]));
+    const whole = await rendered([...BASE, ...monitored, 'controller.enabled=true', 'fleet.enabled=true']);
+    assert.deepEqual(inEffect(whole), inEffect([...agents, ...controllers, ...fleet]));
   });
 
-  it('makes the objects of deploy/controller, where asked', options, async (context) => {
-    const expected = await kustomize('controller');
-    if (expected === undefined) return context.skip(NO_KUBECTL.skip);
-    const all = inEffect(await rendered([...BASE, 'controller.enabled=true']));
-    for (const name of inEffect(await rendered()).keys()) all.delete(name);
-    assert.deepEqual(all, inEffect(expected));
-  });
+  for (const part of ['controller', 'fleet']) {
+    it(`makes the objects of deploy/${part}, where asked`, options, async (context) => {
+      const expected = await kustomize(part);
+      if (expected === undefined) return context.skip(NO_KUBECTL.skip);
+      const all = inEffect(await rendered([...BASE, `${part}.enabled=true`]));
+      for (const name of inEffect(await rendered()).keys()) all.delete(name);
+      assert.deepEqual(all, inEffect(expected));
+    });
+  }
 
   it('makes objects that are right by the published schemas, with many values set', options, async () => {
-    const values = [...BASE, 'controller.enabled=true', 'image.pullSecrets[0]=registry', 'podLabels.team=net'];
+    const parts = ['controller.enabled=true', 'fleet.enabled=true', 'fleet.clusterIP=10.96.0.42'];
+    const values = [...BASE, ...parts, 'image.pullSecrets[0]=registry', 'podLabels.team=net'];
     const all = await rendered([...values, 'affinity.nodeAffinity=null', 'nodeSelector.pool=a', 'extraArgs[0]=--v=4']);
     isRightBySchemas(all);
-    assert.equal(all.length, 12);
+    assert.equal(all.length, 23);
   });
 });

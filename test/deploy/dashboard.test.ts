@@ -30,21 +30,24 @@ function sent(expr: string): string {
   return expr.replaceAll('$__rate_interval', '5m');
 }
 
-/** The series of all agents, whatever their mode, or of the controllers. */
+/** Parts beside the agent, which are the variables of their jobs too. */
+const OTHERS: readonly string[] = ['controller', 'fleet'];
+
+/** The series of all agents, whatever their mode, of the controllers, or of the fleet. */
 async function seriesBehind(expr: string): Promise<Series> {
   const all = await allSeries();
-  if (expr.includes('$controller')) return all.get('controller') ?? assert.fail();
-  return new Map([...all].filter(([of]) => of !== 'controller').flatMap(([, series]) => [...series]));
+  for (const part of OTHERS) if (expr.includes(`$${part}`)) return all.get(part) ?? assert.fail(part);
+  return new Map([...all].filter(([of]) => !OTHERS.includes(of)).flatMap(([, series]) => [...series]));
 }
 
 describe('the dashboard', () => {
-  it('asks for metrics and labels that agents of some mode have, or controllers', async () => {
+  it('asks for metrics and labels that agents of some mode have, controllers, or the fleet', async () => {
     assert.ok(targets.length > 40);
     for (const { expr } of targets) mustExist(sent(expr), await seriesBehind(expr));
     for (const { name, query } of templating.list) {
       const [, selector = '', label = ''] = /^label_values\((.*), (\w+)\)$/.exec(query) ?? [];
       if (name === 'datasource') continue;
-      mustExist(`sum by (${label}) (${selector})`, await seriesBehind(name === 'controller' ? '$controller' : ''));
+      mustExist(`sum by (${label}) (${selector})`, await seriesBehind(OTHERS.includes(name) ? `$${name}` : ''));
     }
   });
 
@@ -71,11 +74,11 @@ describe('the dashboard', () => {
     }
   });
 
-  it('shows each metric of the agents that is slicewire’s or kube-proxy’s', async () => {
+  it('shows each metric of agents and fleet that is slicewire’s or kube-proxy’s', async () => {
     const shown = new Set(targets.flatMap(({ expr }) => askedBy(sent(expr)).selectors.map(({ metric }) => metric)));
     const base = (name: string) => name.replace(/_(?:bucket|sum|count)$/, '');
     const bases = new Set([...shown].map(base));
-    const missing = [...(await seriesBehind('')).keys()]
+    const missing = [...(await seriesBehind('')).keys(), ...(await seriesBehind('$fleet')).keys()]
       .filter((name) => /^(?:slicewire|kubeproxy)_/.test(name))
       .filter((name) => !shown.has(name) && !bases.has(base(name)));
     assert.deepEqual(missing, []);

@@ -160,7 +160,7 @@ for (const [overlay, mode, capabilities] of [
         rules.flatMap(({ resources, verbs }) => resources.map((resource) => `${resource}: ${verbs.join(' ')}`)),
         [
           ...['services', 'nodes', 'endpointslices', 'servicecidrs'].map((kind) => `${kind}: list watch`),
-          'events: create',
+          ...['events', 'tokenreviews', 'subjectaccessreviews'].map((kind) => `${kind}: create`),
         ],
       );
     });

@@ -5,6 +5,7 @@ import { controllerConfig } from '../../src/config/controller-config.ts';
 import { camel, type Flags } from '../../src/config/flags.ts';
 import { configFromFlags } from '../../src/config/from-flags.ts';
 import { kustomize, NO_KUBECTL, type ObjectOf } from '../helpers/deployed.ts';
+import { MODES } from '../helpers/metric-texts.ts';
 import { type Alert, alertsOf, fileOf, PARTS, type Part } from '../helpers/monitoring.ts';
 import { askedBy } from '../helpers/promql.ts';
 import { allSeries, mustExist } from '../helpers/queries.ts';
@@ -26,7 +27,11 @@ describe('a check of queries', () => {
   });
 });
 
-const JOBS: Readonly<Record<Part, string>> = { agent: 'kube-proxy', controller: 'slicewire-controller' };
+const JOBS: Readonly<Record<Part, string>> = {
+  agent: 'kube-proxy',
+  controller: 'slicewire-controller',
+  fleet: 'slicewire-fleet',
+};
 const RUNBOOK = 'https://docs.example/slicewire/operations.md#';
 
 for (const part of PARTS) {
@@ -38,8 +43,10 @@ for (const part of PARTS) {
     };
 
     it('ask for metrics and labels that there are, in every mode', async () => {
-      for (const [of, series] of await allSeries()) {
-        if ((of === 'controller') === (part === 'controller')) each(({ expr }) => mustExist(expr, series));
+      const all = await allSeries();
+      for (const of of part === 'agent' ? MODES : [part]) {
+        const series = all.get(of) ?? assert.fail(of);
+        each(({ expr }) => mustExist(expr, series));
       }
     });
 

@@ -31,6 +31,7 @@ export const OF_KUBE_PROMETHEUS = {
 const TARGET = { job: 'kube-proxy', instance: 'node-a', namespace: 'kube-system', pod: 'slicewire-x7' };
 const IN_POD = { ...TARGET, container: 'slicewire' };
 const OF_CONTROLLER = { job: 'slicewire-controller', instance: 'node-a', pod: 'slicewire-controller-x7' };
+const OF_FLEET = { job: 'slicewire-fleet', instance: 'slicewire-fleet-x7' };
 const KUBE_PROXY = { ...TARGET, instance: 'node-b', pod: 'kube-proxy-q2' };
 
 /** `name{a="b"}`. */
@@ -43,6 +44,8 @@ const INFO = { [series('slicewire_build_info', IN_POD)]: '1x80' };
 const LAST = 'kubeproxy_sync_proxy_rules_last_timestamp_seconds';
 const QUEUED = 'kubeproxy_sync_proxy_rules_last_queued_timestamp_seconds';
 const LATENCY = 'kubeproxy_network_programming_duration_seconds_bucket';
+const FLEET_IS_DOWN =
+  'For 5 minutes Prometheus has reached no replica of the fleet. Pods that wait until they are drained end at their timeout, and connections to them may fail.';
 const HAS_NO_LEADER =
   'For 5 minutes no replica of slicewire controller has held the lease. Pods that start get no traffic of Services, and Pods that end are not taken out.';
 
@@ -306,6 +309,62 @@ export const ALERT_CASES: readonly AlertCase[] = [
     name: 'is quiet about the agents',
     series: { [series('slicewire_watch_failing', { ...IN_POD, kind: 'Services' })]: '1x40' },
     at: '12m',
+    fires: [],
+  },
+  {
+    alert: 'SlicewireFleetDown',
+    name: 'fires when no replica answers',
+    series: {
+      [series('up', OF_FLEET)]: '1x4 0x40',
+      [series('up', { ...OF_FLEET, instance: 'slicewire-fleet-q2' })]: '0x44',
+    },
+    at: '10m',
+    fires: [{ labels: { job: 'slicewire-fleet' }, description: FLEET_IS_DOWN }],
+  },
+  {
+    alert: 'SlicewireFleetDown',
+    name: 'fires when there is none',
+    series: {},
+    at: '10m',
+    fires: [{ labels: { job: 'slicewire-fleet' }, description: FLEET_IS_DOWN }],
+  },
+  {
+    alert: 'SlicewireFleetDown',
+    name: 'is quiet while one replica answers',
+    series: {
+      [series('up', OF_FLEET)]: '0x40',
+      [series('up', { ...OF_FLEET, instance: 'slicewire-fleet-q2' })]: '1x40',
+    },
+    at: '10m',
+    fires: [],
+  },
+  {
+    alert: 'SlicewireFleetNodesBehind',
+    name: 'fires for the replica, with all its nodes that it waits for',
+    series: {
+      [series('slicewire_fleet_nodes', { ...OF_FLEET, state: 'current' })]: '7x40',
+      [series('slicewire_fleet_nodes', { ...OF_FLEET, state: 'behind' })]: '1x40',
+      [series('slicewire_fleet_nodes', { ...OF_FLEET, state: 'no answer' })]: '2x40',
+      [series('slicewire_fleet_nodes', { ...OF_FLEET, state: 'left out' })]: '4x40',
+      [series('slicewire_fleet_nodes', { ...OF_FLEET, instance: 'slicewire-fleet-q2', state: 'behind' })]: '0x40',
+    },
+    at: '12m',
+    fires: [
+      {
+        labels: OF_FLEET,
+        description:
+          'For 10 minutes 3 nodes have been behind, or have not told slicewire-fleet-x7 what they have. Pods that end wait for these nodes until their timeout.',
+      },
+    ],
+  },
+  {
+    alert: 'SlicewireFleetNodesBehind',
+    name: 'is quiet about nodes that are left out, and during a roll-out of the agents',
+    series: {
+      [series('slicewire_fleet_nodes', { ...OF_FLEET, state: 'left out' })]: '2x60',
+      [series('slicewire_fleet_nodes', { ...OF_FLEET, state: 'no agent' })]: '0x4 1x10 0x1 1x10 0x40',
+    },
+    at: '20m',
     fires: [],
   },
 ];

@@ -36,6 +36,7 @@ import {
   type Watched,
 } from './api-lists.ts';
 import { listBytes } from './api-protobuf.ts';
+import { ApiReviews } from './api-reviews.ts';
 import { SelectorInvalid, selects } from './api-selectors.ts';
 import { type ApiObject, ApiStore, type Change, itemText } from './api-store.ts';
 import { write } from './api-writes.ts';
@@ -110,6 +111,8 @@ export class ApiServer {
   readonly #log: ApiRequest[] = [];
   /** Events that were created. */
   readonly events: ApiObject[] = [];
+  /** Tokens, and who may get which path. */
+  readonly reviews = new ApiReviews();
   /** Namespaces that go away: nothing can be created in them. */
   readonly leaving = new Set<string>();
   /** Ends of paths that it does not have. */
@@ -315,6 +318,8 @@ export class ApiServer {
     const { token } = this.#options;
     if (token !== undefined && request.headers.authorization !== `Bearer ${token}`) sendStatus(response, 401);
     else if (request.method === 'POST' && url.pathname.endsWith('/events')) void this.#takeEvent(request, response);
+    else if (request.method === 'POST' && url.pathname.endsWith('reviews'))
+      void this.#review(url.pathname, request, response);
     else if (target === undefined || this.#lacks(url.pathname)) sendStatus(response, 404);
     else if (request.method !== 'GET') void this.#write(target, request, response);
     else this.#serve(entry.kind, target, { url, response });
@@ -358,6 +363,12 @@ export class ApiServer {
       : { kind: 'Event', apiVersion: 'events.k8s.io/v1', metadata: { name: 'unread' } };
     if (isJson) this.events.push(event);
     sendJson(response, 201, event);
+  }
+
+  async #review(path: string, request: http.IncomingMessage, response: http.ServerResponse): Promise<void> {
+    const answer = await this.reviews.answer(path, JSON.parse(await bodyOf(request)));
+    if (answer === undefined || this.#lacks(path)) sendStatus(response, 404);
+    else sendJson(response, 201, answer);
   }
 
   #serve(kind: ApiRequest['kind'], target: Target, at: { url: URL; response: http.ServerResponse }): void {

@@ -1,5 +1,6 @@
-/** What agents and controllers serve at /metrics, with a sample of each metric and of each of its labels. */
+/** What agents, controllers and the fleet serve at /metrics, with a sample of each metric and of each of its labels. */
 import { ControllerMetrics } from '../../src/telemetry/controller-metrics.ts';
+import { FleetMetrics } from '../../src/telemetry/fleet-metrics.ts';
 import { Metrics, type MetricsOptions, READ, type ReadName } from '../../src/telemetry/metrics.ts';
 import type { Sample } from '../../src/telemetry/registry.ts';
 import { serviceText } from './service-metrics-text.ts';
@@ -47,6 +48,22 @@ export async function controllerText(): Promise<string> {
   const counts = { endpoints: 3, slices: 1, needed: 1, added: 3, removed: 0 };
   metrics.slicesCounted({ key: 'a/b', wantsTopology: false, distribution: 'PreferSameZone' }, counts, 1);
   metrics.mirrored('a/b', { ...counts, updated: 0, skipped: 0 }, 5);
+  return await metrics.text();
+}
+
+export async function fleetText(): Promise<string> {
+  const counts = { buckets: [{ upTo: 0.5, count: 2 }], count: 3, sum: 4.5 };
+  const metrics = new FleetMetrics({
+    version: '9.9.9',
+    programming: () => counts,
+    lastNode: () => counts,
+    states: () => ({ current: 1, 'left out': 2 }),
+    waiting: () => 1,
+    drained: () => ({ yes: 3, late: 1 }),
+    events: () => 7,
+    connections: () => 2,
+    watches: () => [{ of: 'slices', failure: undefined }],
+  });
   return await metrics.text();
 }
 

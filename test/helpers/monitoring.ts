@@ -4,7 +4,7 @@ import { fileURLToPath } from 'node:url';
 import { z } from 'zod';
 import { objectsOf } from './documents.ts';
 
-export const PARTS = ['agent', 'controller'] as const;
+export const PARTS = ['agent', 'controller', 'fleet'] as const;
 export type Part = (typeof PARTS)[number];
 
 const alert = z.strictObject({

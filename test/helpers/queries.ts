@@ -1,6 +1,6 @@
 /** Queries held against what agents and controllers serve. */
 import assert from 'node:assert/strict';
-import { agentText, controllerText, MODES, seriesOf } from './metric-texts.ts';
+import { agentText, controllerText, fleetText, MODES, seriesOf } from './metric-texts.ts';
 import { askedBy } from './promql.ts';
 
 export type Series = ReadonlyMap<string, ReadonlySet<string>>;
@@ -12,7 +12,7 @@ const OF_PROMETHEUS: Series = new Map([
   ['ALERTS', new Set(['alertname', 'alertstate'])],
 ]);
 
-/** The agents' series by mode, and the controller's. */
+/** The agents' series by mode, the controller's and the fleet's. */
 export function allSeries(): Promise<ReadonlyMap<string, Series>> {
   found ??= readAll();
   return found;
@@ -24,7 +24,11 @@ async function readAll(): Promise<ReadonlyMap<string, Series>> {
   const texts = await Promise.all(
     MODES.map(async (mode) => [mode as string, seriesOf(await agentText(mode))] as const),
   );
-  return new Map([...texts, ['controller', seriesOf(await controllerText())]]);
+  const others = [
+    ['controller', seriesOf(await controllerText())],
+    ['fleet', seriesOf(await fleetText())],
+  ] as const;
+  return new Map([...texts, ...others]);
 }
 
 /** Fails when the query names a metric or a label that these series do not have. */

@@ -1,9 +1,9 @@
 /** What the flight recorder keeps for the live page: bounded, and cheap to ask for. */
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { Latencies } from '../../src/history/latency.ts';
 import { anotherWrote, type SyncRecord } from '../../src/history/records.ts';
 import { MOST_RECENT, RECENT, SyncStatistics } from '../../src/history/statistics.ts';
+import { Latencies } from '../../src/model/latencies.ts';
 
 const MINUTE = 60_000;
 

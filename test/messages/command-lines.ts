@@ -6,13 +6,13 @@ export const COMMAND_LINES: readonly Row<readonly string[]>[] = [
     name: 'an unknown command',
     input: ['launch'],
     message:
-      'slicewire: unknown command launch; the commands are run, plan, cleanup, explain, verify, status, history, exposure, record, replay, controller, demo, completion, version, kubectl and help',
+      'slicewire: unknown command launch; the commands are run, plan, cleanup, explain, verify, status, history, exposure, record, replay, controller, fleet, drained, demo, completion, version, kubectl and help',
   },
   {
     name: 'the help of an unknown command',
     input: ['help', 'launch'],
     message:
-      'slicewire: unknown command launch; the commands are run, plan, cleanup, explain, verify, status, history, exposure, record, replay, controller, demo, completion, version, kubectl and help',
+      'slicewire: unknown command launch; the commands are run, plan, cleanup, explain, verify, status, history, exposure, record, replay, controller, fleet, drained, demo, completion, version, kubectl and help',
   },
   {
     name: 'the plugin of kubectl, asked for one node and for all',
@@ -28,6 +28,43 @@ export const COMMAND_LINES: readonly Row<readonly string[]>[] = [
     name: 'a sender that is no name of a Pod',
     input: ['kubectl', 'explain', 'pod/../nodes', 'svc/shop/web'],
     message: 'slicewire: FROM pod/../nodes: a Pod is written pod/NAMESPACE/NAME',
+  },
+  {
+    name: 'a Pod that ends, without its name',
+    input: ['drained'],
+    message:
+      'slicewire: --pod: name the Pod that ends, or its --address; where neither is given, the environment variable POD_NAME counts',
+  },
+  {
+    name: 'a Pod that ends, by name and by address',
+    input: ['drained', '--pod', 'shop/web-1', '--address', '10.244.1.13'],
+    message: 'slicewire: --address 10.244.1.13: cannot be combined with --pod: both name what ends; give one',
+  },
+  {
+    name: 'an address that ends and is none',
+    input: ['drained', '--address', '10.244.1'],
+    message: 'slicewire: --address 10.244.1: must be an IP address, such as 10.244.1.13',
+  },
+  {
+    name: 'a Pod that ends, with too many slashes',
+    input: ['drained', '--pod', 'shop/web/1'],
+    message: 'slicewire: --pod shop/web/1: must be NAME or NAMESPACE/NAME of a Pod',
+  },
+  {
+    name: 'a wait for the end of a Pod that is too long',
+    input: ['drained', '--pod', 'shop/web-1', '--timeout', '1h'],
+    message: 'slicewire: --timeout 1h: must be a duration of more than 0 and at most 10m, such as 30s',
+  },
+  {
+    name: 'a fleet without a protocol',
+    input: ['drained', '--pod', 'shop/web-1', '--fleet', '10.96.0.99:10262'],
+    message:
+      'slicewire: --fleet 10.96.0.99:10262: must be http://HOST:PORT of the fleet, such as http://slicewire-fleet.kube-system:10262',
+  },
+  {
+    name: 'a token for the fleet that is not there',
+    input: ['drained', '--pod', 'shop/web-1', '--token-file', '/no/such/token'],
+    message: 'slicewire: --token-file /no/such/token: cannot be read',
   },
   {
     name: 'the completion of an unknown shell',

@@ -39,6 +39,11 @@ export const FLAGS: readonly Row<Flags>[] = [
       '--scrape-bind-address=192.0.2.7:10256: must not take the port of --healthz-bind-address, which is 0.0.0.0:10256: give another address, or another port',
   },
   {
+    name: 'a word for whether /programmed needs a token',
+    input: { ...m, programmedAuthentication: 'maybe' },
+    message: '--programmed-authentication=maybe: must be true or false',
+  },
+  {
     name: 'manifests and a kubeconfig',
     input: { ...m, kubeconfig: '/k' },
     message: '--manifests=/m: cannot be combined with --kubeconfig: both name a source of objects; give one of them',
@@ -289,5 +294,31 @@ export const CONTROLLER_FLAGS: readonly Row<Flags>[] = [
     name: 'slices of more endpoints than may be',
     input: { maxEndpointsPerSlice: '1001' },
     message: '--max-endpoints-per-slice=1001: must be a whole number from 1 to 1000',
+  },
+];
+
+export const FLEET_FLAGS: readonly Row<Flags>[] = [
+  {
+    name: 'a Service of the agents without its namespace',
+    input: { agentsService: 'slicewire-agents' },
+    message:
+      '--agents-service=slicewire-agents: must be NAMESPACE/NAME of a Service, such as kube-system/slicewire-agents',
+  },
+  { name: 'a token without a file', input: { tokenFile: '' }, message: '--token-file=: must name a file' },
+  {
+    name: 'a negative time for a Node that is not ready',
+    input: { leaveOutAfter: '-1m' },
+    message: '--leave-out-after=-1m: must not be negative',
+  },
+  {
+    name: 'a word of authentication that is neither true nor false',
+    input: { authentication: 'no' },
+    message: '--authentication=no: must be true or false',
+  },
+  {
+    name: 'an address of the fleet that is none',
+    input: { bindAddress: 'fleet:10262' },
+    message:
+      '--bind-address=fleet:10262: must be an IP address, or one with a port from 1 to 65535, such as 0.0.0.0:10262',
   },
 ];

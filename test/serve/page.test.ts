@@ -2,9 +2,10 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { gunzipSync, gzipSync } from 'node:zlib';
+import { PAGE_ASSETS } from '../../scripts/executable/program.ts';
 import { pageFiles } from '../../scripts/page.ts';
 import type { Asked } from '../../src/serve/http.ts';
-import { pageAnswer } from '../../src/serve/page.ts';
+import { AGENT_PAGE, FLEET_PAGE, pageAnswer } from '../../src/serve/page.ts';
 import { refusalOf } from '../../src/serve/questions.ts';
 
 const read = (name: string) => gzipSync(`the file ${name}`);
@@ -19,7 +20,7 @@ function asked(path: string, more: Partial<Asked> = {}): Asked {
 }
 
 const answer = (path: string, more: Partial<Asked> = {}, from = read) =>
-  pageAnswer(from, (one) => refusalOf(one, true), asked(path, more));
+  pageAnswer(AGENT_PAGE, from, (one) => refusalOf(one, true), asked(path, more));
 
 describe('the files of the page', () => {
   it('are at / and below /page/, and nothing else is', () => {
@@ -34,6 +35,17 @@ describe('the files of the page', () => {
     ]);
     for (const path of ['/page', '/page/', '/page/../page/page.js', '/page/page.js.gz', '/page.html', '/favicon.ico'])
       assert.equal(answer(path), undefined, path);
+  });
+
+  it('of the fleet have their own HTML and script', () => {
+    const fleet = (path: string) => pageAnswer(FLEET_PAGE, read, () => undefined, asked(path));
+    assert.deepEqual(
+      ['/', '/page/fleet.js', '/page/page.css', '/page/icon.svg'].map((path) => String(fleet(path)?.body)),
+      ['the file fleet.html', 'the file fleet.js', 'the file page.css', 'the file icon.svg'],
+    );
+    assert.equal(fleet('/page/page.js'), undefined);
+    assert.equal(answer('/page/fleet.js'), undefined);
+    assert.equal(fleet('/')?.headers?.['content-security-policy'], "default-src 'self'");
   });
 
   it('run nothing but themselves, and ask no other host', () => {
@@ -92,11 +104,15 @@ describe('the files of the page', () => {
   it('are the same bytes each time, small, and without a word of style or script in the HTML', async () => {
     const [one, two] = [await pageFiles(), await pageFiles()];
     assert.deepEqual(one, two);
-    const html = gunzipSync(one.get('page.html') ?? '').toString();
-    assert.doesNotMatch(html, /<style|style=|<script>|\son\w+=/);
-    const bytes = [...one.values()].reduce((sum, { length }) => sum + length, 0);
-    assert.ok(bytes > 20_000 && bytes < 80_000, `${bytes} bytes`);
-    const script = gunzipSync(one.get('page.js') ?? '').toString();
-    assert.doesNotMatch(script, /\bnode:|__require|sourceMappingURL/);
+    assert.deepEqual([...one.keys()], [...PAGE_ASSETS], 'the executable has all of them');
+    for (const name of ['page', 'fleet']) {
+      const text = (ending: string) => gunzipSync(one.get(`${name}.${ending}`) ?? '').toString();
+      assert.doesNotMatch(text('html'), /<style|style=|<script>|\son\w+=/);
+      assert.match(text('html'), new RegExp(`src="/page/${name}\\.js"`));
+      assert.doesNotMatch(text('js'), /["'`]node:|__require|sourceMappingURL/);
+      const loaded = [`${name}.html`, `${name}.js`, 'page.css', 'icon.svg'];
+      const bytes = loaded.reduce((sum, file) => sum + (one.get(file)?.length ?? 0), 0);
+      assert.ok(bytes > 20_000 && bytes < 80_000, `${bytes} bytes`);
+    }
   });
 });

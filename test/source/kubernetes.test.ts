@@ -20,6 +20,8 @@ import { until } from '../helpers/until.ts';
 
 interface Running {
   readonly events: SourceEvent[];
+  /** `services 4711`, without the other events. */
+  readonly reached: readonly string[];
   readonly log: { level: string; facts: Record<string, unknown>; text: string }[];
   readonly clock: FakeClock;
   readonly watches: () => readonly WatchStatus[];
@@ -53,7 +55,12 @@ function run(t: TestContext, options: Partial<KubernetesOptions>): Running {
     ...options,
   });
   const abort = new AbortController();
-  const ended = source.run((event) => events.push(event), abort.signal);
+  const reached: string[] = [];
+  const emit = (event: SourceEvent) => {
+    if (event.kind === 'reached') reached.push(`${event.of} ${event.resourceVersion}`);
+    else events.push(event);
+  };
+  const ended = source.run(emit, abort.signal);
   const stop = () => {
     abort.abort();
     return ended;
@@ -61,6 +68,7 @@ function run(t: TestContext, options: Partial<KubernetesOptions>): Running {
   t.after(stop);
   return {
     events,
+    reached,
     log,
     clock,
     watches: () => source.watches?.() ?? [],
@@ -77,6 +85,7 @@ async function running(t: TestContext, server: ApiServer, options: Partial<Kuber
 
 function texts(events: readonly SourceEvent[]): string[] {
   return events.map((event) => {
+    if (event.kind === 'reached') return `reached ${event.of}`;
     if (event.kind === 'synced') return `synced ${event.of}`;
     const value = event.kind === 'service' ? event.service : event.kind === 'slice' ? event.slice : undefined;
     const isThere = value !== undefined || (event.kind === 'node' && event.node !== undefined);
@@ -648,6 +657,39 @@ describe('the watch status of a kind', () => {
     const it = run(t, { master: 'http://127.0.0.1:9' });
     await until('it failed', () => slices(it).failure !== undefined);
     assert.equal(slices(it).failure?.isServers, true);
+  });
+});
+
+describe('the resourceVersion up to which changes were emitted', () => {
+  test('is told after a whole list, each event and each bookmark, and taken back when versions go back', async (t) => {
+    const server = await start(t);
+    for (let n = 0; n < 3; n++) server.put(service({ name: `web-${n}`, spec: { clusterIP: `10.96.0.${n}` } }));
+    server.put(slice({ name: 'web-1', service: 'web', endpoints: ['10.244.1.1'] }));
+    const backup = server.version;
+    const { reached, clock, events } = await running(t, server, { pageSize: 1 });
+    assert.deepEqual(
+      [...reached].sort(),
+      [`services ${backup}`, `slices ${backup}`],
+      'no page tells it before the last',
+    );
+    const changed = server.put(slice({ name: 'web-1', service: 'web', endpoints: ['10.244.1.2'] }));
+    await until('the change', () => reached.includes(`slices ${changed}`));
+    assert.equal(events.at(-1)?.kind, 'slice', 'the change comes first');
+    server.delete('EndpointSlice', 'default/web-1');
+    const gone = server.version;
+    await until('the deletion', () => reached.includes(`slices ${gone}`));
+    server.touch();
+    server.bookmark();
+    await until('the bookmark', () => reached.includes(`slices ${server.version}`));
+    const before = reached.length;
+    server.restore(backup);
+    server.failNext(1, 410, {}, { kind: 'watch', resource: 'endpointslices' });
+    await until('the list', () => {
+      clock.advance(1000);
+      return reached.slice(before).includes(`slices ${backup}`);
+    });
+    const slices = reached.slice(before).filter((one) => one.startsWith('slices'));
+    assert.deepEqual(slices, ['slices ', `slices ${backup}`]);
   });
 });
 

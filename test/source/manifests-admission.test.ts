@@ -31,7 +31,7 @@ class Seen {
   get faults(): string[] {
     const standing = new Map<string, readonly Fault[]>();
     for (const event of this.events)
-      if (event.kind !== 'synced') standing.set(`${event.kind} ${event.key}`, event.faults);
+      if (event.kind !== 'synced' && event.kind !== 'reached') standing.set(`${event.kind} ${event.key}`, event.faults);
     return [...standing.values()].flat().map(faultText);
   }
 

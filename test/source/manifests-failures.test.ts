@@ -31,7 +31,7 @@ class Seen {
   isSynced = false;
   readonly take = (event: SourceEvent): void => {
     if (event.kind === 'synced') this.isSynced = true;
-    else this.faults.set(event.key, event.faults.map(faultText).join());
+    else if (event.kind !== 'reached') this.faults.set(event.key, event.faults.map(faultText).join());
     if (event.kind === 'service' && event.service !== undefined) this.services.add(event.key);
   };
 }

@@ -60,7 +60,7 @@ export class Inquiries implements Answers {
   status(): Status {
     const { clock, startedAt, config, feed, agent, health } = this.#parts;
     const recorder = recorderOf(this.#parts);
-    const { cache, watches } = feed();
+    const { cache, watches, programmed } = feed();
     const present = agent();
     return statusOf({
       by: answeredByOf(this.#parts),
@@ -70,6 +70,7 @@ export class Inquiries implements Answers {
       health: health(),
       watches: watches(),
       wallAtZero: clock.wall() - clock.now(),
+      ...(this.#parts.who === 'agent' ? { programmed: programmed.marks } : {}),
       objects: { services: cache.serviceCount, slices: cache.slices.count },
       faults: [...cache.faults.all, ...(present?.loop.faults.all ?? [])],
       refused: refusedServices(present),

@@ -18,6 +18,8 @@ export interface StatusFacts {
   readonly watches: readonly WatchStatus[];
   /** Milliseconds since 1970 when the clock of `watches` was 0. */
   readonly wallAtZero: number;
+  /** Undefined where no agent runs. */
+  readonly programmed?: Status['programmed'];
   readonly objects: Status['objects'];
   readonly faults: readonly Fault[];
   /** Services that the kernel refuses, with the cause. */
@@ -42,6 +44,7 @@ export function statusOf(facts: StatusFacts): Status {
     source,
     health,
     heard: watches.map((watch) => heardOf(watch, wallAtZero)),
+    ...(facts.programmed === undefined ? {} : { programmed: facts.programmed }),
     objects,
     faults: faults.map((fault) => ({ object: `${fault.kind} ${fault.object}`, text: faultText(fault) })),
     setAside: [...refused].map(([service, cause]) => (cause === '' ? service : `${service}: ${cause}`)),

@@ -108,6 +108,19 @@ export const nodeSchema = z.object({
   ),
   status: z.nullish(z.object({ addresses: z.nullish(z.array(z.object({ type: z.string(), address: z.string() }))) })),
 });
+
+/** v1 Node, as far as the fleet uses it. */
+export const fleetNodeSchema = z.object({
+  metadata,
+  spec: z.nullish(z.object({ podCIDR: z.optional(z.string()), podCIDRs: texts })),
+  status: z.nullish(
+    z.object({
+      addresses: z.nullish(z.array(z.object({ type: z.string(), address: z.string() }))),
+      conditions: z.nullish(z.array(z.object({ type: z.string(), status: z.string(), lastTransitionTime: text }))),
+    }),
+  ),
+});
+
 export const serviceCidrSchema = z.object({
   metadata,
   spec: z.nullish(z.object({ cidrs: texts })),

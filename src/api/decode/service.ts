@@ -23,7 +23,7 @@ import { type ApiService, serviceSchema } from './schema.ts';
 const DEFAULT_AFFINITY_SECONDS = 10_800;
 
 /** A Service that a service proxy skips (headless, ExternalName, another proxy's) is decoded as gone, without a fault. */
-export function decodeService(object: unknown, key: string): SourceEvent {
+export function decodeService(object: unknown, key: string): Extract<SourceEvent, { readonly kind: 'service' }> {
   const faults = new FaultList('Service', key, object);
   const parsed = object instanceof ServiceMessage ? object : parse(serviceSchema, object, faults);
   const service = parsed === undefined ? undefined : toService(parsed, key, faults);

@@ -19,7 +19,7 @@ import {
 import { type ApiSlice, sliceSchema } from './schema.ts';
 
 /** A slice of a headless Service, or for another proxy, is decoded as gone, without a fault; a slice of host names (FQDN) with a notice. */
-export function decodeSlice(object: unknown, key: string): SourceEvent {
+export function decodeSlice(object: unknown, key: string): Extract<SourceEvent, { readonly kind: 'slice' }> {
   const faults = new FaultList('EndpointSlice', key, object);
   const parsed = object instanceof SliceMessage ? object : parse(sliceSchema, object, faults);
   const slice = parsed === undefined ? undefined : toSlice(parsed, key, faults);

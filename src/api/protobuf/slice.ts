@@ -46,14 +46,14 @@ function hintsField(tag: number, hints: Hints, from: WireReader): void {
   else if (tag === 2) hints.forNodes.push(from.into({ name: '' }, nameField));
 }
 
-class EndpointMessage {
+export class EndpointMessage {
   addresses: string[] = NOTHING;
   conditions: Conditions | undefined = undefined;
   nodeName: string | undefined = undefined;
   hints: Hints | undefined = undefined;
 }
 
-function endpointField(tag: number, endpoint: EndpointMessage, from: WireReader): void {
+export function endpointField(tag: number, endpoint: EndpointMessage, from: WireReader): void {
   if (tag === 1) endpoint.addresses = append(endpoint.addresses, from.text());
   else if (tag === 2) endpoint.conditions = readConditions(from);
   else if (tag === 6) endpoint.nodeName = from.common();
@@ -80,7 +80,7 @@ export class SliceMessage implements ApiSlice {
   ports: EndpointPort[] = NOTHING;
 }
 
-function sliceField(tag: number, slice: SliceMessage, from: WireReader): void {
+export function sliceField(tag: number, slice: SliceMessage, from: WireReader): void {
   if (tag === 1) slice.metadata = from.into(new ObjectMeta(), metaField);
   else if (tag === 2) slice.endpoints = append(slice.endpoints, from.into(new EndpointMessage(), endpointField));
   else if (tag === 3) slice.ports = append(slice.ports, from.into(new EndpointPort(), endpointPortField));

@@ -3,6 +3,7 @@ import type { Address, Cidr } from '../address.ts';
 import { PROTOCOLS, type Service, type ServiceKey, type ServicePortSpec } from '../objects.ts';
 import { type Packed, Packer, Unpacker } from './bytes.ts';
 import { isUuid, packUuid, unpackUuid } from './uuid.ts';
+import { packVersion } from './version.ts';
 
 const packer = new Packer();
 const TYPES: readonly Service['type'][] = ['ClusterIP', 'NodePort', 'LoadBalancer'];
@@ -16,10 +17,12 @@ const HAS_UUID = 64;
 /** Milliseconds of the time of creation: the API server's times have whole seconds. */
 const HAS_MILLISECONDS = 128;
 
-export function packService(service: Service): Packed<Service> {
+/** `version`: its resourceVersion; "" for none. */
+export function packService(service: Service, version = ''): Packed<Service> {
   const { type, uid, createdAt, clusterIPs, externalIPs, loadBalancerIPs, sourceRanges, ports } = service;
   const hasUuid = uid !== undefined && isUuid(uid);
   packer.begin();
+  packVersion(packer, version);
   packer.byte(
     TYPES.indexOf(type) |
       (service.internalTrafficPolicy === 'Local' ? INTERNAL_LOCAL : 0) |
@@ -49,6 +52,7 @@ export function packService(service: Service): Packed<Service> {
 
 export function unpackService(key: ServiceKey, packed: Packed<Service>): Service {
   const from = new Unpacker(packed);
+  from.number();
   const bits = from.byte();
   const has = (bit: number) => (bits & bit) !== 0;
   const uid = has(HAS_UUID) ? unpackUuid(from) : has(HAS_UID) ? from.text() : undefined;

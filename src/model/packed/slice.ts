@@ -2,6 +2,7 @@
 import { type Endpoint, PROTOCOLS, type ServiceKey, type Slice, type SlicePort } from '../objects.ts';
 import { type Packed, Packer, Unpacker } from './bytes.ts';
 import type { Names } from './names.ts';
+import { packVersion } from './version.ts';
 
 const packer = new Packer();
 
@@ -16,10 +17,12 @@ const HAS_NODE = 32;
 const OF_SERVICE = 0;
 const OTHER = 1;
 
-export function packSlice(slice: Slice, names: Names): Packed<Slice> {
+/** `version`: its resourceVersion; "" for none. */
+export function packSlice(slice: Slice, names: Names, version = ''): Packed<Slice> {
   const { key, service, family, ports, endpoints } = slice;
   const isOfService = key.startsWith(service);
   packer.begin();
+  packVersion(packer, version);
   packer.byte((family === 'IPv4' ? 0 : 2) | (isOfService ? OF_SERVICE : OTHER));
   packer.text(isOfService ? key.slice(service.length) : key);
   packer.list(ports, ({ name, protocol, port }) => {
@@ -50,6 +53,7 @@ function packEndpoint(endpoint: Endpoint, names: Names): void {
 
 export function unpackSlice(service: ServiceKey, packed: Packed<Slice>, names: Names): Slice {
   const from = new Unpacker(packed);
+  from.number();
   const bits = from.byte();
   const name = from.text();
   return {
@@ -86,6 +90,7 @@ function endpointFrom(from: Unpacker, names: Names): Endpoint {
 /** The key of a packed slice. */
 export function keyOfSlice(service: ServiceKey, packed: Packed<Slice>): string {
   const from = new Unpacker(packed);
+  from.number();
   const isOfService = (from.byte() & OTHER) === 0;
   return isOfService ? service + from.text() : from.text();
 }

@@ -1,4 +1,5 @@
 /** The API server of the cluster: what a test writes goes here, and the controller and the agents follow it. */
+import type { ApiReviews } from '../../helpers/api-reviews.ts';
 import { ApiServer } from '../../helpers/api-server.ts';
 import type { ApiObject } from '../../helpers/api-store.ts';
 import { serviceCidr } from '../../helpers/objects.ts';
@@ -7,6 +8,8 @@ import { Allocation, type Service } from './allocation.ts';
 export interface ClusterApi {
   /** The port of the loopback that it listens on. */
   readonly port: number;
+  /** Tokens and who may ask what; a real API server has its own. */
+  readonly reviews?: ApiReviews;
   kubeconfig(): Promise<string>;
   /** Returns the object as it is stored. */
   create(object: ApiObject): Promise<ApiObject>;
@@ -37,6 +40,10 @@ export class TestApi implements ClusterApi {
 
   get port(): number {
     return Number(new URL(this.#server.url).port);
+  }
+
+  get reviews(): ApiReviews {
+    return this.#server.reviews;
   }
 
   kubeconfig(): Promise<string> {

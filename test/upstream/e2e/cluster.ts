@@ -18,27 +18,38 @@ export type Mode = 'iptables' | 'nftables' | 'ipvs';
 /** Milliseconds: three agents and a controller start at once. */
 const PATIENCE = 120_000;
 
+export interface ClusterOptions {
+  /** Default: 3. */
+  readonly nodes?: number;
+  /** Of the agents, after `--nftables-min-sync-period` and so on; default: `0s`. */
+  readonly minSyncPeriod?: string;
+  /** More flags of each agent. */
+  readonly flags?: readonly string[];
+}
+
 export class Cluster {
   readonly mode: Mode;
+  readonly kubeconfig: string;
   readonly api: ClusterApi;
   readonly network: Network;
   readonly kubelet: Kubelet;
   readonly controllerLog: string[] = [];
-  readonly #kubeconfig: string;
-  readonly #relays: TcpRelay[] = [];
+  readonly #options: ClusterOptions;
+  /** By the full name of a namespace. */
+  readonly #relays = new Map<string, TcpRelay>();
   readonly #agents = new Map<string, AgentProcess>();
   #controller: Child | undefined;
 
   /** KUBE_APISERVER and ETCD: paths of programs that are the API server instead of the one for tests. */
-  static async start(mode: Mode, nodes = 3): Promise<Cluster> {
+  static async start(mode: Mode, options: ClusterOptions = {}): Promise<Cluster> {
     const { KUBE_APISERVER: kubeApiserver, ETCD: etcd } = process.env;
     const isReal = kubeApiserver !== undefined && etcd !== undefined;
     const api = isReal ? await RealApi.start({ kubeApiserver, etcd }) : await TestApi.start();
-    const network = await Network.build(nodes).catch(async (error: unknown) => {
+    const network = await Network.build(options.nodes ?? 3).catch(async (error: unknown) => {
       await api.stop();
       throw error;
     });
-    const cluster = new Cluster(mode, { api, network, kubeconfig: await api.kubeconfig() });
+    const cluster = new Cluster(mode, { api, network, kubeconfig: await api.kubeconfig(), options });
     try {
       await cluster.#start();
       return cluster;
@@ -48,11 +59,15 @@ export class Cluster {
     }
   }
 
-  private constructor(mode: Mode, parts: { api: ClusterApi; network: Network; kubeconfig: string }) {
+  private constructor(
+    mode: Mode,
+    parts: { api: ClusterApi; network: Network; kubeconfig: string; options: ClusterOptions },
+  ) {
     this.mode = mode;
     this.api = parts.api;
     this.network = parts.network;
-    this.#kubeconfig = parts.kubeconfig;
+    this.kubeconfig = parts.kubeconfig;
+    this.#options = parts.options;
     this.kubelet = new Kubelet(parts.api, parts.network);
   }
 
@@ -76,23 +91,36 @@ export class Cluster {
     return ask(this.network.namespace(OUTSIDE), request);
   }
 
-  /** Stop the agent of a node and start another; resolves after its first sync. */
-  async restartAgent(node: string): Promise<void> {
+  /** Stop the agent of a node and start another, with more flags; resolves after its first sync. */
+  async restartAgent(node: string, ...flags: readonly string[]): Promise<void> {
     await this.agent(node).stop();
-    await this.#startAgent(node);
+    await this.#startAgent(node, flags);
+  }
+
+  /** What runs in the namespace of this full name can reach the API server from now on. */
+  async openApi(namespace: string): Promise<void> {
+    this.#relays.set(namespace, await TcpRelay.from(namespace, this.api.port));
+  }
+
+  /** And no more: connections end, and no new one is taken. */
+  async cutApi(namespace: string): Promise<void> {
+    const relay = this.#relays.get(namespace);
+    this.#relays.delete(namespace);
+    await relay?.stop();
   }
 
   /** Agents and controller cannot reach the API server meanwhile. */
   async withoutApi(meanwhile: () => Promise<void>): Promise<void> {
-    for (const relay of this.#relays.splice(0)) await relay.stop();
+    const namespaces = [...this.#relays.keys()];
+    for (const namespace of namespaces) await this.cutApi(namespace);
     await meanwhile();
-    await this.#openRelays();
+    for (const namespace of namespaces) await this.openApi(namespace);
   }
 
   /** Stop everything, and remove the namespaces. Says what agents or controller logged as errors. */
   async stop(): Promise<void> {
     await Promise.all([this.#controller?.stop(), ...[...this.#agents.values()].map((agent) => agent.stop())]);
-    for (const relay of this.#relays) await relay.stop();
+    for (const relay of this.#relays.values()) await relay.stop();
     await this.kubelet.stop();
     await this.api.stop();
     await this.network.remove();
@@ -100,28 +128,25 @@ export class Cluster {
 
   async #start(): Promise<void> {
     for (const node of this.nodes) await this.api.create(nodeObject(node));
-    await this.#openRelays();
-    const args = [MAIN, 'controller', '--kubeconfig', this.#kubeconfig, '--leader-elect=false'];
+    for (const { name } of this.nodes) await this.openApi(this.network.namespace(name));
+    const args = [MAIN, 'controller', '--kubeconfig', this.kubeconfig, '--leader-elect=false'];
     const inside = this.network.inside('node-1', process.execPath, args);
     const onErrorLine = (line: string) => void this.controllerLog.push(line);
     this.#controller = startChild({ ...inside, onErrorLine });
     await Promise.all(this.nodes.map(({ name }) => this.#startAgent(name)));
   }
 
-  async #openRelays(): Promise<void> {
-    for (const { name } of this.nodes)
-      this.#relays.push(await TcpRelay.from(this.network.namespace(name), this.api.port));
-  }
-
-  async #startAgent(node: string): Promise<void> {
-    const flags = ['--kubeconfig', this.#kubeconfig, '--hostname-override', node, '--mode', this.mode];
+  async #startAgent(node: string, moreFlags: readonly string[] = []): Promise<void> {
+    const flags = ['--kubeconfig', this.kubeconfig, '--hostname-override', node, '--mode', this.mode];
     const more = [
       '--cluster-cidr',
       POD_RANGES,
       '--conntrack-max-per-core',
       '0',
       `--${this.mode}-min-sync-period`,
-      '0s',
+      this.#options.minSyncPeriod ?? '0s',
+      ...(this.#options.flags ?? []),
+      ...moreFlags,
     ];
     const lab = {
       inside: (_: string, file: string, args: readonly string[]) => this.network.inside(node, file, args),

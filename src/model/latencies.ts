@@ -4,6 +4,8 @@
 const COUNTERS = 125;
 const PER_DOUBLING = 5;
 const LEAST = 0.1;
+/** The upper end of each counter. */
+const ENDS = Float64Array.from({ length: COUNTERS }, (_, i) => LEAST * 2 ** (i / PER_DOUBLING));
 /** Slots of the hour that `status` shows, and their milliseconds. */
 const MINUTES = { slots: 60, length: 60_000 } as const;
 
@@ -47,8 +49,8 @@ export class Latencies {
     return this.#slots.length * COUNTERS * 4;
   }
 
-  /** `at`: milliseconds of any clock; `latency`: milliseconds. */
-  add(at: number, latency: number): void {
+  /** `at`: milliseconds of any clock; `latency`: milliseconds; `changes`: how many took as long. */
+  add(at: number, latency: number, changes = 1): void {
     const of = Math.floor(at / this.#length);
     const { length } = this.#slots;
     const slot = this.#slots[((of % length) + length) % length];
@@ -61,7 +63,7 @@ export class Latencies {
     slot.summary = undefined;
     slot.most = Math.max(slot.most, latency);
     const counter = counterOf(latency);
-    slot.counters[counter] = (slot.counters[counter] ?? 0) + 1;
+    slot.counters[counter] = (slot.counters[counter] ?? 0) + changes;
   }
 
   /** Of all slots until `now`; undefined: there was no change. */
@@ -93,6 +95,12 @@ export class Latencies {
     const since = Math.min(...slots.map(({ of }) => of)) * this.#length;
     return { changes, p50: at(0.5), p99: at(0.99), most, since };
   }
+}
+
+/** The longest latency in milliseconds that no longer has the counter of this one: latencies between the two are counted as one. */
+export function belowCounter(latency: number): number {
+  const counter = counterOf(latency);
+  return ENDS[counter - 1] ?? Number.NEGATIVE_INFINITY;
 }
 
 function counterOf(latency: number): number {

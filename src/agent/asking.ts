@@ -1,0 +1,75 @@
+/** Who may read `/programmed`: the gate of the health server, with the API server of the configuration as the one that checks tokens. */
+import { AccessReviews } from '../api/access-reviews.ts';
+import { apiClient, type OpenClient } from '../api/client.ts';
+import { loadCredentials } from '../api/credentials.ts';
+import type { Config, SourceConfig } from '../config/config.ts';
+import { userAgent } from '../config/version.ts';
+import { realClock } from '../host/clock.ts';
+import { type Gate, gate } from '../serve/gate.ts';
+import type { Outside } from './outside.ts';
+
+/** A token that the fleet sends is made for this audience, so that no agent can use it for anything else. */
+export const AGENT_AUDIENCE = 'slicewire-agent';
+
+export interface AskingOptions {
+  readonly signal: AbortSignal;
+  readonly outside: Pick<Outside, 'connect'>;
+}
+
+/** `config`: the one in force, asked at each request. Opens no connection to the API server before somebody sends a token. */
+export function programmedGate(config: () => Pick<Config, 'serve' | 'source'>, options: AskingOptions): Gate {
+  const reviewers = new Reviewers(options);
+  return gate({
+    isOn: () => config().serve.programmedAuthentication,
+    access: () => reviewers.of(config().source),
+    flag: '--programmed-authentication',
+  });
+}
+
+/** Reviews by the API server of the configuration, as long as it is the same: another one knows nothing of the former one's tokens. */
+class Reviewers {
+  readonly #options: AskingOptions;
+  #source: string | undefined;
+  #reviews: AccessReviews | undefined;
+  /** Ends `#reviews`. */
+  #stop = new AbortController();
+
+  constructor(options: AskingOptions) {
+    this.#options = options;
+  }
+
+  /** undefined: there is no API server. */
+  of(source: SourceConfig): AccessReviews | undefined {
+    const text = JSON.stringify(source);
+    if (text === this.#source) return this.#reviews;
+    this.#stop.abort(new Error('another API server is used'));
+    this.#stop = new AbortController();
+    this.#source = text;
+    this.#reviews = this.#reviewsBy(source);
+    return this.#reviews;
+  }
+
+  #reviewsBy(source: SourceConfig): AccessReviews | undefined {
+    if (source.kind === 'manifests') return undefined;
+    const signal = AbortSignal.any([this.#stop.signal, this.#options.signal]);
+    let opened: Promise<OpenClient> | undefined;
+    const client = async () => {
+      opened ??= this.#connect(source, signal);
+      try {
+        return await opened;
+      } catch (error) {
+        opened = undefined;
+        throw error;
+      }
+    };
+    return new AccessReviews({ client, audiences: [AGENT_AUDIENCE], clock: realClock, signal });
+  }
+
+  async #connect(source: SourceConfig & { readonly kind: 'kubernetes' }, signal: AbortSignal): Promise<OpenClient> {
+    const { connect } = this.#options.outside;
+    const client = apiClient(await loadCredentials(source), { userAgent: userAgent('agent'), connect });
+    if (signal.aborted) client.close();
+    else signal.addEventListener('abort', () => client.close(), { once: true });
+    return client;
+  }
+}

@@ -1,0 +1,153 @@
+/** What the agent says of the versions that are in its kernel: `/programmed` and its stream. It outlives reloads. */
+import type { AnsweredBy } from '../answers/form.ts';
+import type { ProgrammedEvent } from '../answers/programmed.ts';
+import { type Clock, realClock } from '../host/clock.ts';
+import { causeOf } from '../model/cause.ts';
+import { changedEvent, type Said, wholeEvent } from '../programmed/events.ts';
+import type { Tracking } from '../programmed/tracking.ts';
+import { Waiters } from '../programmed/waiters.ts';
+import { PacedStreams } from '../serve/paced.ts';
+import type { Question, StreamQuestion } from '../serve/questions.ts';
+import type { SyncReport } from '../sync/status.ts';
+import type { ObjectFeed } from './feed.ts';
+import { faultCounts } from './log-lines.ts';
+import { outcomeOf } from './programmed-outcome.ts';
+import { answeredByOf, type InquiryParts } from './questions/inquiry-parts.ts';
+import { paceIn, programmedAnswer, readProgrammedQuestion } from './questions/programmed.ts';
+
+export interface ProgrammedParts {
+  readonly clock: Clock;
+  readonly by: () => AnsweredBy;
+  readonly health: () => { readonly healthy: boolean; readonly reasons: readonly string[] };
+  readonly unserved: () => Said['unserved'];
+  /** Faults of objects, now. */
+  readonly faults: () => number;
+  /** Nodes whose endpoints are kept out of new connections. */
+  readonly suspects: () => readonly string[];
+  /** An event could not be made, as a sentence. */
+  readonly onProblem: (text: string) => void;
+}
+
+/** The facts that answers of the agent know as well. */
+export function programmedParts(parts: InquiryParts): Omit<ProgrammedParts, 'suspects' | 'onProblem'> {
+  const { health, agent } = parts;
+  return {
+    clock: realClock,
+    by: () => answeredByOf(parts),
+    health,
+    unserved: () =>
+      (agent()?.unserved ?? []).flatMap(({ family, text }) => (family === undefined ? [] : [{ family, why: text }])),
+    faults() {
+      const present = agent();
+      const counts = present === undefined ? {} : faultCounts(present);
+      return Object.values(counts).reduce((sum, count) => sum + count, 0);
+    },
+  };
+}
+
+type ProgrammedFeed = Pick<ObjectFeed, 'cache' | 'programmed'>;
+
+/** Longest wait in milliseconds. */
+export const LONGEST_WAIT = 300_000;
+/** Reasons of the health that an event has. */
+const MOST_REASONS = 20;
+
+export class Programmed {
+  readonly waiters: Waiters;
+  readonly #parts: ProgrammedParts;
+  readonly #streams: PacedStreams<Said>;
+  readonly #startedAt: number;
+  #feed: ProgrammedFeed;
+  #drift = 0;
+
+  constructor(feed: ProgrammedFeed, parts: ProgrammedParts) {
+    const { clock, onProblem } = parts;
+    this.#parts = parts;
+    this.#feed = feed;
+    this.#startedAt = clock.now();
+    this.waiters = new Waiters(clock);
+    this.#streams = new PacedStreams(
+      {
+        now: () => this.#said(),
+        whole: (said) => wholeEvent(said, clock.now()),
+        changed: (before, said) => changedEvent(before, said, clock.now()),
+        onThrown: (error) =>
+          onProblem(`an event of /programmed/live could not be made: ${causeOf(error)}; its readers ask again`),
+      },
+      clock,
+    );
+    this.use(feed);
+  }
+
+  /** Services of which older versions are in the kernel, and questions that wait. */
+  get counts(): { readonly behind: number; readonly waiters: number } {
+    return { behind: this.tracking.lags.behind.size, waiters: this.waiters.count };
+  }
+
+  get tracking(): Tracking {
+    return this.#feed.programmed;
+  }
+
+  /** The objects of this feed from now on: another source has other versions. */
+  use(feed: ProgrammedFeed): void {
+    this.tracking.onChange(() => undefined);
+    this.#feed = feed;
+    this.tracking.onChange(() => {
+      this.waiters.check();
+      this.#streams.touch();
+    });
+    this.#streams.touch();
+  }
+
+  syncBegan(): void {
+    this.tracking.syncBegan();
+  }
+
+  syncEnded(report: SyncReport): void {
+    if (report.drift.length > 0) this.#drift += 1;
+    this.tracking.syncEnded(outcomeOf(report));
+  }
+
+  /** The health, faults or suspects may be other than before. */
+  readonly happened = (): void => this.#streams.touch();
+
+  /** What is asked of it, by path. */
+  get questions(): ReadonlyMap<string, Question | StreamQuestion> {
+    return new Map<string, Question | StreamQuestion>([
+      [
+        '/programmed',
+        {
+          parameters: ['service', 'slice', 'version', 'wait'],
+          longest: LONGEST_WAIT + 1000,
+          answer: async (query, signal) => {
+            const { clock, by, unserved } = this.#parts;
+            const question = readProgrammedQuestion(query, LONGEST_WAIT);
+            const wait = this.waiters;
+            return await programmedAnswer(question, { clock, by, unserved, feed: () => this.#feed, wait }, signal);
+          },
+        },
+      ],
+      ['/programmed/live', { parameters: ['pace'], open: (asked) => this.#streams.open(paceIn(asked.query), asked) }],
+    ]);
+  }
+
+  #said(): Said {
+    const { by, health, unserved, faults, suspects } = this.#parts;
+    const { node, mode, version } = by();
+    const { history, lags } = this.tracking;
+    const { healthy, reasons } = health();
+    const counts: ProgrammedEvent['counts'] = { faults: faults(), drift: this.#drift, suspects: [...suspects()] };
+    return {
+      agent: { node, mode, version },
+      startedAt: this.#startedAt,
+      history,
+      number: history.number,
+      latest: history.latest,
+      stuck: lags.stuck,
+      behind: lags.behind,
+      unserved: unserved(),
+      health: { healthy, reasons: reasons.slice(0, MOST_REASONS) },
+      counts,
+    };
+  }
+}

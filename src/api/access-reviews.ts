@@ -1,0 +1,154 @@
+/**
+ * Whether the API server admits who sends a token: a TokenReview (authentication.k8s.io/v1) says whose it is, and a SubjectAccessReview
+ * (authorization.k8s.io/v1) whether that user may `get` a nonResourceURL. These are the only objects that are written for it, and no API
+ * server stores them.
+ *
+ * A token is passed on and forgotten: what is kept is keyed by its SHA-256. A yes counts for a minute, anything else for a second. A flood
+ * of unknown tokens costs the API server a bounded number of reviews, and does not push out those that are kept.
+ */
+import { createHash } from 'node:crypto';
+import { type Clock, unlessAborted } from '../host/clock.ts';
+import type { Access, AccessQuestion, AccessVerdict } from '../model/access.ts';
+import { TokenBucket } from '../model/token-bucket.ts';
+import { AnswerCache } from './answer-cache.ts';
+import type { ApiClient } from './client.ts';
+import { fieldsOf } from './status.ts';
+
+export interface AccessReviewsOptions {
+  /** Called at each review. A client that cannot be had makes the question undecided; the next question asks for one again. */
+  readonly client: () => Promise<Pick<ApiClient, 'write'>>;
+  /**
+   * A token must be made for one of these audiences; "" is the API server's own. Each of them is one review, until one says yes, because the
+   * name of the API server's own audience is not known here (TokenReviewSpec.audiences).
+   */
+  readonly audiences: readonly string[];
+  readonly clock: Clock;
+  /** Ends reviews that are under way. */
+  readonly signal: AbortSignal;
+}
+
+/** Milliseconds for which a yes counts. */
+const KEPT = 60_000;
+/** Milliseconds for which anything else counts: a right that was just given is seen at once. */
+const KEPT_BRIEFLY = 1000;
+/** Milliseconds for one review. */
+const LONGEST = 10_000;
+/** Verdicts, and users, that are kept; some hundred bytes each. */
+const MOST_KEPT = 4096;
+/** New questions at once, and one more each so many milliseconds. Each costs one to three reviews. */
+const RATE = { burst: 200, refill: 20 };
+
+const TOKENS = '/apis/authentication.k8s.io/v1/tokenreviews';
+const ACCESS = '/apis/authorization.k8s.io/v1/subjectaccessreviews';
+
+/** What a TokenReview says of a user, as a SubjectAccessReview wants to have it. */
+interface User {
+  readonly kind: 'user';
+  readonly username: string;
+  readonly uid: string | undefined;
+  readonly groups: readonly unknown[];
+  readonly extra: unknown;
+}
+
+type Known = User | Extract<AccessVerdict, { kind: 'unknown token' | 'undecided' }>;
+
+export class AccessReviews implements Access {
+  readonly #options: AccessReviewsOptions;
+  readonly #users: AnswerCache<Known>;
+  readonly #verdicts: AnswerCache<AccessVerdict>;
+  readonly #rate: TokenBucket;
+
+  constructor(options: AccessReviewsOptions) {
+    const { clock } = options;
+    this.#options = options;
+    this.#users = new AnswerCache({ clock, most: MOST_KEPT, keeps: ({ kind }) => keptFor(kind === 'user') });
+    this.#verdicts = new AnswerCache({ clock, most: MOST_KEPT, keeps: ({ kind }) => keptFor(kind === 'allowed') });
+    this.#rate = new TokenBucket(RATE, clock.now());
+  }
+
+  /** Rejects only with the signal's reason; the reviews go on for others who ask the same. */
+  async verdict({ token, path }: AccessQuestion, signal: AbortSignal): Promise<AccessVerdict> {
+    const owner = createHash('sha256').update(token).digest('base64');
+    const key = `${owner} ${path}`;
+    const known = this.#verdicts.get(key);
+    if (known !== undefined) return await unlessAborted(known, signal);
+    if (!this.#rate.take(this.#options.clock.now())) return BUSY;
+    const asked = this.#verdicts.ask(key, async () => await this.#find(token, owner, path));
+    return await unlessAborted(asked, signal);
+  }
+
+  async #find(token: string, owner: string, path: string): Promise<AccessVerdict> {
+    const user = await (this.#users.get(owner) ?? this.#users.ask(owner, async () => await this.#userOf(token)));
+    return user.kind === 'user' ? await this.#mayGet(user, path) : user;
+  }
+
+  async #userOf(token: string): Promise<Known> {
+    let known: Known = { kind: 'unknown token', why: 'no audience is accepted' };
+    for (const audience of this.#options.audiences) {
+      known = await this.#reviewToken(token, audience);
+      if (known.kind !== 'unknown token') return known;
+    }
+    return known;
+  }
+
+  async #reviewToken(token: string, audience: string): Promise<Known> {
+    const spec = { token, ...(audience === '' ? {} : { audiences: [audience] }) };
+    const body = { apiVersion: 'authentication.k8s.io/v1', kind: 'TokenReview', spec };
+    const status = await this.#review(TOKENS, body);
+    if (status instanceof Error) {
+      // An error may repeat what was sent.
+      return undecided(status.message.replaceAll(token, '(the token)'));
+    }
+    const { username, uid, groups, extra } = fieldsOf(status.user);
+    if (status.authenticated !== true || typeof username !== 'string' || username === '') {
+      const said = typeof status.error === 'string' ? status.error.replaceAll(token, '(the token)') : '';
+      return { kind: 'unknown token', why: said || 'the API server does not know it' };
+    }
+    // An API server that does not know audiences accepts the token for its own, and names none (TokenReviewStatus.audiences).
+    const isMeant = audience === '' || (Array.isArray(status.audiences) && status.audiences.includes(audience));
+    if (!isMeant) return { kind: 'unknown token', why: `it is not made for the audience ${audience}` };
+    const name = typeof uid === 'string' ? uid : undefined;
+    return { kind: 'user', username, uid: name, groups: Array.isArray(groups) ? groups : [], extra };
+  }
+
+  async #mayGet({ username, uid, groups, extra }: User, path: string): Promise<AccessVerdict> {
+    const spec = { user: username, uid, groups, extra, nonResourceAttributes: { path, verb: 'get' } };
+    const body = { apiVersion: 'authorization.k8s.io/v1', kind: 'SubjectAccessReview', spec };
+    const status = await this.#review(ACCESS, body);
+    if (status instanceof Error) return undecided(status.message);
+    if (status.allowed === true) return { kind: 'allowed', user: username };
+    const { reason, evaluationError } = status;
+    const said = [reason, evaluationError].filter((text) => typeof text === 'string' && text !== '');
+    return { kind: 'forbidden', user: username, why: said.join('; ') };
+  }
+
+  /** The field `status` of the answer, or why there is none. */
+  async #review(path: string, body: object): Promise<Readonly<Record<string, unknown>> | Error> {
+    const { client, clock, signal } = this.#options;
+    const late = new AbortController();
+    const cancel = clock.after(LONGEST, () => late.abort(new Error(`no answer within ${LONGEST / 1000} s`)));
+    try {
+      const either = AbortSignal.any([signal, late.signal]);
+      const opened = await unlessAborted(client(), either);
+      const answer = await unlessAborted(opened.write({ method: 'POST', path, body }, either), either);
+      return fieldsOf(fieldsOf(answer).status);
+    } catch (error) {
+      return error instanceof Error ? error : new Error(String(error));
+    } finally {
+      cancel();
+    }
+  }
+}
+
+function keptFor(isYes: boolean): number {
+  return isYes ? KEPT : KEPT_BRIEFLY;
+}
+
+function undecided(why: string): { readonly kind: 'undecided'; readonly why: string } {
+  return { kind: 'undecided', why: `the API server gave no review: ${why}` };
+}
+
+const BUSY: AccessVerdict = {
+  kind: 'undecided',
+  why: 'too many new tokens came at once: ask again in a second',
+};

@@ -1,0 +1,29 @@
+/** `slicewire drained`: the preStop hook of a Pod asks the fleet. */
+import type { Drained } from '../answers/drained.ts';
+import { drainedText } from '../answers/drained-text.ts';
+import { isWrongQuestion } from '../answers/problem.ts';
+import { askUntilDrained } from '../drained/ask.ts';
+import { drainQuestion } from '../drained/question.ts';
+import { sendToFleet } from '../drained/send.ts';
+import { realClock } from '../host/clock.ts';
+import { type AskedOnCommandLine, show } from './asked.ts';
+
+/** Resolves with the exit status: 0 drained, 1 not within the time, 2 wrong question. */
+export async function drainedCommand(asked: AskedOnCommandLine): Promise<number> {
+  try {
+    const question = await drainQuestion(asked.flags);
+    const { drained, answer, failure } = await askUntilDrained(question, {
+      send: sendToFleet,
+      clock: realClock,
+      signal: asked.signal,
+    });
+    if (answer !== undefined) show<Drained>(asked, answer, drainedText);
+    if (failure !== '')
+      process.stderr.write(`slicewire: the fleet at ${question.fleet.host} does not answer: ${failure}\n`);
+    return drained ? 0 : 1;
+  } catch (error) {
+    if (!isWrongQuestion(error)) throw error;
+    process.stderr.write(`slicewire: ${error.message}\n`);
+    return 2;
+  }
+}

@@ -1,0 +1,73 @@
+/** Configuration of `slicewire fleet`. */
+import type { Address } from '../model/address.ts';
+import { ConfigError, type Flags, flagText, textFlag } from './flags.ts';
+import { type ListenAddress, parseListen, readScrape } from './listen.ts';
+import { type LogConfig, readLog } from './log.ts';
+import { isOn, type Reader, readTimeout } from './readers.ts';
+
+export interface FleetConfig {
+  readonly kubeconfig: string | undefined;
+  readonly master: string | undefined;
+  /** The headless Service whose EndpointSlices have the addresses of the agents. */
+  readonly agents: { readonly namespace: string; readonly name: string };
+  readonly tokenFile: string;
+  /** Milliseconds that a Node may be not ready; after that nobody waits for it. */
+  readonly leaveOutAfter: number;
+  /** Those who ask from other machines need a token that the API server knows. */
+  readonly authentication: boolean;
+  /** Questions, page, health and metrics. */
+  readonly listen: ListenAddress;
+  /** For /metrics alone (--scrape-bind-address). */
+  readonly scrape: ListenAddress | undefined;
+  readonly log: LogConfig;
+}
+
+const PORT = 10_262;
+
+/** Throws a ConfigError that lists every fault. */
+export function fleetConfig(flags: Flags): FleetConfig {
+  const faults: string[] = [];
+  const read: Reader = {
+    text: (flag) => textFlag(flags, flag),
+    fault: (flag, problem) => faults.push(`${flagText(flags, flag)}: ${problem}`),
+    name: (flag) => `--${flag}`,
+  };
+  const listen = readListen(read);
+  const config: FleetConfig = {
+    kubeconfig: read.text('kubeconfig'),
+    master: read.text('master'),
+    agents: readAgents(read),
+    tokenFile: readTokenFile(read),
+    leaveOutAfter: readTimeout(read, 'leave-out-after', '1m'),
+    authentication: isOn(read, 'authentication', true),
+    listen,
+    scrape: readScrape(read, PORT, [{ flag: 'bind-address', listen, hasMetrics: true }]),
+    log: readLog(read),
+  };
+  if (faults.length > 0) throw new ConfigError(faults.join('; '));
+  return Object.freeze(config);
+}
+
+/** Names of a namespace and of a Service (RFC 1123 and RFC 1035). */
+const AGENTS = /^([a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?)\/([a-z](?:[-a-z0-9]{0,61}[a-z0-9])?)$/;
+
+function readAgents(read: Reader): FleetConfig['agents'] {
+  const [, namespace, name] = AGENTS.exec(read.text('agents-service') ?? 'kube-system/slicewire-agents') ?? [];
+  if (namespace !== undefined && name !== undefined) return { namespace, name };
+  read.fault('agents-service', 'must be NAMESPACE/NAME of a Service, such as kube-system/slicewire-agents');
+  return { namespace: '', name: '' };
+}
+
+function readTokenFile(read: Reader): string {
+  const file = read.text('token-file') ?? '/var/run/secrets/slicewire/token';
+  if (file === '') read.fault('token-file', 'must name a file');
+  return file;
+}
+
+function readListen(read: Reader): ListenAddress {
+  const text = read.text('bind-address') || `127.0.0.1:${PORT}`;
+  const found = parseListen(text, PORT);
+  if (found === undefined)
+    read.fault('bind-address', 'must be an IP address, or one with a port from 1 to 65535, such as 0.0.0.0:10262');
+  return found ?? { address: '127.0.0.1' as Address, port: PORT, text };
+}

@@ -1,0 +1,54 @@
+/** One question to the fleet over HTTP. */
+import { readFile } from 'node:fs/promises';
+import { type IncomingMessage, request } from 'node:http';
+import { drainedSchema } from '../answers/drained.ts';
+import { answerText, queryOf } from '../answers/over-http.ts';
+import { problemIn } from '../answers/problem-schema.ts';
+import type { Said, Send } from './ask.ts';
+import type { DrainQuestion } from './question.ts';
+
+/** Bytes of an answer. */
+const MOST = 1 << 20;
+
+/** On a connection of its own. Rejects where it fails, where the answer is cut off, and with the reason of the signal. */
+export const sendToFleet: Send = async (question, wait, signal) => {
+  const response = await responseTo(question, wait, signal);
+  const text = await answerText(response, MOST);
+  if (!response.complete) throw new Error('the connection ended within the answer');
+  return said(response.statusCode ?? 0, text);
+};
+
+async function responseTo(question: DrainQuestion, wait: number, signal: AbortSignal): Promise<IncomingMessage> {
+  const { of, fleet, tokenFile } = question;
+  // Read anew each time: the kubelet writes another token before this one expires.
+  const token = tokenFile === undefined ? undefined : (await readFile(tokenFile, 'utf8')).trim();
+  const url = new URL(`/drained?${queryOf({ ...of, timeout: `${Math.ceil(wait)}ms` })}`, fleet);
+  const headers = { connection: 'close', ...(token === undefined ? {} : { authorization: `Bearer ${token}` }) };
+  return await new Promise((resolve, reject) => {
+    request(url, { agent: false, headers, signal }).on('response', resolve).on('error', reject).end();
+  });
+}
+
+/** What a status and a body mean. */
+function said(status: number, text: string): Said {
+  if (status === 200 || status === 504) {
+    const read = drainedSchema.safeParse(jsonOf(text));
+    // A proxy in between has a status 504 of its own.
+    if (read.success && read.data.drained === (status === 200)) return { kind: 'answer', answer: read.data };
+    return {
+      kind: 'none',
+      why: `the answer cannot be read (HTTP status ${status}): it is another program, or version`,
+    };
+  }
+  const why = problemIn(text) ?? `HTTP status ${status}`;
+  return { kind: status === 400 ? 'wrong' : 'none', why };
+}
+
+/** undefined: the text is not JSON. */
+function jsonOf(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
+  }
+}

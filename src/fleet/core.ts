@@ -1,0 +1,34 @@
+/** Puts the fleet's parts that do no I/O together. Pure. */
+import type { Clock } from '../host/clock.ts';
+import { FleetAnswers } from './answers.ts';
+import { Drains } from './drains.ts';
+import { FleetNodes } from './nodes.ts';
+import { FleetObjects } from './objects.ts';
+import { Programming } from './programming.ts';
+
+export interface FleetCoreOptions {
+  readonly clock: Clock;
+  /** Milliseconds for which a Node may be not ready before nobody waits for it. */
+  readonly leaveOutAfter: number;
+  readonly replica: string;
+  readonly version: string;
+  readonly source: string;
+}
+
+export interface FleetCore {
+  readonly objects: FleetObjects;
+  readonly nodes: FleetNodes;
+  readonly drains: Drains;
+  readonly programming: Programming;
+  readonly answers: FleetAnswers;
+}
+
+/** Objects and nodes are fed by the caller; drains and answers answer. */
+export function fleetCore({ clock, leaveOutAfter, ...own }: FleetCoreOptions): FleetCore {
+  const programming = new Programming(clock);
+  const objects = new FleetObjects(clock, (kind, version, service) => programming.seen(kind, version, service));
+  const nodes = new FleetNodes({ clock, programming, leaveOutAfter });
+  const drains = new Drains({ clock, objects, nodes, programming });
+  const answers = new FleetAnswers({ clock, objects, nodes, drains, programming, ...own });
+  return { objects, nodes, drains, programming, answers };
+}

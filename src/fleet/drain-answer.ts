@@ -1,0 +1,74 @@
+/** The answer to a question of `/drained`. Pure. */
+import type { Drained, NodeBehind } from '../answers/drained.ts';
+import { API_VERSION } from '../answers/head.ts';
+import type { Need } from './agent-state.ts';
+import type { Target } from './forms.ts';
+import { lackOf } from './lacks.ts';
+import type { Moments } from './moments.ts';
+import type { FleetNode } from './node.ts';
+import type { Programming } from './programming.ts';
+import type { Question } from './question.ts';
+
+/** Nodes that an answer names of each sort. */
+const NAMED = 20;
+
+/** What a node lacks, in the form of answers; undefined: nothing. */
+export function nodeBehind(
+  node: FleetNode,
+  need: Need,
+  programming: Pick<Programming, 'behindSince'>,
+  moments: Moments,
+): NodeBehind | undefined {
+  const lack = lackOf(node, need, programming);
+  if (lack === undefined) return undefined;
+  const { why, since } = lack;
+  return { node: node.name, since: since === undefined ? null : moments.of(since), why };
+}
+
+export interface DrainAnswerOptions {
+  /** The nodes that count. */
+  readonly nodes: readonly FleetNode[];
+  readonly programming: Pick<Programming, 'behindSince'>;
+  readonly moments: Moments;
+  /** Milliseconds of the clock. */
+  readonly now: number;
+}
+
+/** The target is drained where it takes no new connections and no node is a witness against it. */
+export function drainAnswer(question: Question, { nodes, programming, moments, now }: DrainAnswerOptions): Drained {
+  const { target, standing, need, witness, startedAt } = question;
+  const behind: NodeBehind[] = [];
+  const leftOut: NodeBehind[] = [];
+  let programmed = 0;
+  for (const node of need === undefined ? [] : nodes) {
+    // Without a witness each node had it when it was looked at, also where its agent was started again since.
+    const isAsked = need !== undefined && (witness !== undefined || node.isLeftOut);
+    const lack = isAsked ? nodeBehind(node, need, programming, moments) : undefined;
+    if (lack === undefined) programmed += 1;
+    else if (node.isLeftOut) leftOut.push(lack);
+    else behind.push(lack);
+  }
+  return {
+    ...{ apiVersion: API_VERSION, kind: 'Drained' },
+    drained: need !== undefined && witness === undefined,
+    of: textOf(target),
+    services: [...(need === undefined || need.services.length === 0 ? standing : need).services],
+    why: need === undefined ? `${question.why}.` : witness === undefined ? '' : behindText(behind.length),
+    nodes: {
+      programmed,
+      ...{ behind: behind.slice(0, NAMED), behindCount: behind.length },
+      ...{ leftOut: leftOut.slice(0, NAMED), leftOutCount: leftOut.length },
+    },
+    waited: now - startedAt,
+  };
+}
+
+function behindText(count: number): string {
+  return `${count === 1 ? '1 node' : `${count} nodes`} may still send new connections to it.`;
+}
+
+function textOf(target: Target): string {
+  if (target.kind === 'pod') return `Pod ${target.pod}`;
+  if (target.kind === 'address') return target.address;
+  return `endpoints of Service ${target.service} on Node ${target.node}`;
+}

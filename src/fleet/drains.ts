@@ -1,0 +1,192 @@
+/**
+ * The questions of `/drained`. An endpoint is drained when it takes no new connections by the newest objects, and every node that counts
+ * has the versions in its kernel that were the newest when that became true (k8s#106476). Pure.
+ */
+import type { Drained } from '../answers/drained.ts';
+import { NoAnswer } from '../answers/problem.ts';
+import type { Clock } from '../host/clock.ts';
+import type { ServiceKey } from '../model/objects.ts';
+import { Batch } from './batch.ts';
+import { Claims } from './claims.ts';
+import { drainAnswer } from './drain-answer.ts';
+import type { FleetEndpoint, Target } from './forms.ts';
+import { Moments } from './moments.ts';
+import type { FleetNode } from './node.ts';
+import type { FleetNodes } from './nodes.ts';
+import type { FleetObjects } from './objects.ts';
+import type { Programming } from './programming.ts';
+import { Question } from './question.ts';
+import { QuestionIndex } from './question-index.ts';
+
+/** Questions that may wait. */
+const MOST = 10_000;
+/** Milliseconds for which changes are gathered. */
+const GATHER = 20;
+
+const UNREAD = 'the fleet has not read all Services, EndpointSlices, Nodes and endpoints of agents yet';
+const NO_NODES =
+  'the fleet knows no agent: none has an endpoint in the Service of the agents (--agents-service) and a Node object';
+
+export interface DrainsOptions {
+  readonly clock: Clock;
+  readonly objects: FleetObjects;
+  readonly nodes: FleetNodes;
+  readonly programming: Programming;
+}
+
+export interface Patience {
+  /** Milliseconds. */
+  readonly timeout: number;
+  /** Ends the question: the promise rejects with its reason. */
+  readonly signal: AbortSignal;
+}
+
+export class Drains {
+  /** Answers since the start: drained, or not within the time. */
+  readonly answered = { yes: 0, late: 0 };
+  readonly #options: DrainsOptions;
+  readonly #moments: Moments;
+  readonly #questions = new QuestionIndex();
+  readonly #claims = new Claims();
+  readonly #due: Batch<Question>;
+  #stopped: string | undefined;
+
+  constructor(options: DrainsOptions) {
+    const { clock, objects, nodes } = options;
+    this.#options = options;
+    this.#moments = new Moments(clock);
+    this.#due = new Batch(clock, GATHER, (question) => this.#check(question));
+    objects.changes.add((service, added) => this.#onObjects(service, added));
+    nodes.changes.add((node) => this.#onNode(node));
+  }
+
+  /** Questions that wait. */
+  get waiting(): number {
+    return this.#questions.all.size;
+  }
+
+  /**
+   * Resolves as soon as the target is drained, or with `drained: false` when the time is over. Rejects with NoAnswer where the fleet knows
+   * too little until then (its lists are not complete, or no node counts), where too many questions wait, and where it stops; with the
+   * signal's reason when it aborts.
+   */
+  ask(target: Target, { timeout, signal }: Patience): Promise<Drained> {
+    const { promise, resolve, reject } = Promise.withResolvers<Drained>();
+    const most = this.waiting < MOST ? undefined : `${MOST} questions wait already, which is the most: ask again later`;
+    const refusal = this.#stopped ?? most;
+    if (signal.aborted || refusal !== undefined) {
+      reject(signal.aborted ? signal.reason : new NoAnswer(refusal));
+      return promise;
+    }
+    const { clock } = this.#options;
+    const onAbort = () => this.#end(question, () => reject(signal.reason));
+    const question = new Question(target, clock.now(), { resolve, reject });
+    const cancel = clock.after(timeout, () => this.#late(question));
+    question.release = () => {
+      cancel();
+      signal.removeEventListener('abort', onAbort);
+    };
+    signal.addEventListener('abort', onAbort, { once: true });
+    this.#questions.add(question);
+    this.#stand(question);
+    if (target.kind === 'terminating') {
+      this.#claims.enter(target.service, target.node);
+      // One more question about the same endpoints may be one too many for them.
+      for (const each of this.#questions.ofService(target.service)) this.#stand(each);
+    }
+    this.#check(question);
+    return promise;
+  }
+
+  /** The fleet stops: all that wait, and all that ask later, are rejected with a NoAnswer of these words. */
+  stop(why: string): void {
+    this.#stopped = why;
+    for (const question of [...this.#questions.all]) this.#end(question, () => question.reject(new NoAnswer(why)));
+  }
+
+  get #isComplete(): boolean {
+    return this.#options.objects.isComplete && this.#options.nodes.isComplete;
+  }
+
+  #onObjects(service: ServiceKey, added: readonly FleetEndpoint[]): void {
+    const { objects } = this.#options;
+    if (this.#claims.size > 0) {
+      this.#claims.refresh(service, (node) => objects.standing({ kind: 'terminating', service, node }).endpoints);
+    }
+    if (this.waiting === 0) return;
+    if (service === '') {
+      // After lists: versions of before may be of another store.
+      for (const question of this.#questions.all) question.need = undefined;
+      this.#onNode(undefined);
+    }
+    // A target that another Service has now.
+    for (const name of added.flatMap(({ pod, address }) => [pod, address])) {
+      for (const question of this.#questions.ofName(name)) this.#changed(question);
+    }
+    for (const question of this.#questions.ofService(service)) {
+      const isAsBefore = question.target.kind !== 'terminating' && question.need !== undefined;
+      if (!isAsBefore || objects.takes(question.target) !== undefined) this.#changed(question);
+    }
+  }
+
+  #onNode(node: FleetNode | undefined): void {
+    if (node === undefined) for (const question of this.#questions.all) this.#changed(question);
+    else for (const question of this.#questions.ofWitness(node)) this.#due.add(question);
+    for (const question of this.#questions.ofWitness(undefined)) this.#due.add(question);
+  }
+
+  /** At once, and not when the next questions are looked at: what is true for a moment only must not be missed. */
+  #changed(question: Question): void {
+    this.#stand(question);
+    if (question.need !== undefined) this.#due.add(question);
+  }
+
+  #stand(question: Question): void {
+    if (!this.#isComplete) return;
+    const { target } = question;
+    const { objects } = this.#options;
+    const before = question.standing.services;
+    const standing = objects.standing(target);
+    const isOfNode = target.kind === 'terminating';
+    const shortage = isOfNode ? this.#claims.shortage(target.service, target.node, standing.endpoints) : undefined;
+    question.stand(objects, standing, shortage);
+    this.#questions.setServices(question, before, standing.services);
+  }
+
+  #check(question: Question): void {
+    const { counted } = this.#options.nodes;
+    if (!this.#isComplete || question.need === undefined || !this.#questions.all.has(question)) return;
+    if (counted.all.length === 0 || !question.isDone(counted)) {
+      this.#questions.setWitness(question, question.witness);
+      return;
+    }
+    this.answered.yes += 1;
+    this.#answer(question);
+  }
+
+  #late(question: Question): void {
+    // What came in the last moment counts.
+    this.#check(question);
+    if (!this.#questions.all.has(question)) return;
+    const hasNodes = this.#options.nodes.counted.all.length > 0;
+    if (this.#isComplete && (question.need === undefined || hasNodes)) {
+      this.answered.late += 1;
+      this.#answer(question);
+    } else this.#end(question, () => question.reject(new NoAnswer(this.#isComplete ? NO_NODES : UNREAD)));
+  }
+
+  #answer(question: Question): void {
+    const { nodes, programming, clock } = this.#options;
+    const options = { nodes: nodes.counted.all, programming, moments: this.#moments, now: clock.now() };
+    this.#end(question, () => question.resolve(drainAnswer(question, options)));
+  }
+
+  #end(question: Question, settle: () => void): void {
+    const { target, standing } = question;
+    question.release();
+    this.#questions.remove(question);
+    this.#due.delete(question);
+    if (target.kind === 'terminating') this.#claims.leave(target.service, target.node, standing.endpoints);
+    settle();
+  }
+}

@@ -1,0 +1,105 @@
+/** One node of the fleet: its Node object, the place of its agent, the connection to it, and what the agent said. Pure. */
+import type { nodeStates } from '../answers/fleet.ts';
+import type { ProgrammedEvent } from '../answers/programmed.ts';
+import type { Address, Cidr } from '../model/address.ts';
+import { AgentState } from './agent-state.ts';
+import type { Programming, Tracked } from './programming.ts';
+import { type LeavingOut, Readiness } from './readiness.ts';
+
+export type NodeState = (typeof nodeStates)[number];
+
+/** The used part of a Node object. */
+export interface NodeFacts {
+  readonly addresses: readonly Address[];
+  readonly podCIDRs: readonly Cidr[];
+  /** Its condition Ready is True. */
+  readonly isReady: boolean;
+  /** Time of the last change of that condition, in milliseconds since 1970; 0 when it is not known. */
+  readonly readySince: number;
+}
+
+/** Where an agent answers. */
+export interface AgentPlace {
+  readonly address: Address;
+  readonly port: number;
+}
+
+/** The connection to an agent. `why` is a sentence without its end, such as an error. */
+export type Link =
+  | { readonly state: 'connecting' }
+  | { readonly state: 'open' }
+  | { readonly state: 'failed'; readonly why: string }
+  /** It answered 404 at /programmed/live. */
+  | { readonly state: 'too old' };
+
+export class FleetNode {
+  readonly name: string;
+  readonly agent = new AgentState();
+  /** Grows from one node that begins to count to the next; 0 while it does not count. */
+  serial = 0;
+  facts: NodeFacts | undefined;
+  place: AgentPlace | undefined;
+  link: Link = { state: 'connecting' };
+  /** Since when the connection is in that state, in milliseconds of the clock. */
+  linkSince: number;
+  /** undefined while it does not count for latencies. */
+  tracked: Tracked | undefined;
+  /** It has an agent's endpoint, or had one. */
+  #hadPlace = false;
+  /** The next event begins a stream. */
+  #isFirst = true;
+  /** Of the last event. */
+  #heardAt = Number.POSITIVE_INFINITY;
+  readonly #readiness = new Readiness();
+
+  /** `now`: milliseconds of the clock. */
+  constructor(name: string, now: number) {
+    this.name = name;
+    this.linkSince = now;
+  }
+
+  /** Whether its kernel counts: an agent served it, and its Node exists. */
+  get counts(): boolean {
+    return this.facts !== undefined && this.#hadPlace;
+  }
+
+  /** Its Node has been not ready for so long that nobody waits for it. */
+  get isLeftOut(): boolean {
+    return this.#readiness.isLeftOut;
+  }
+
+  setFacts(facts: NodeFacts | undefined, leavingOut: LeavingOut): void {
+    // The time counts from the Node's own where it was not ready already when the fleet first saw it.
+    const isKnown = this.facts === undefined && facts !== undefined && facts.readySince !== 0;
+    if (facts === undefined || facts.isReady) this.#readiness.ready();
+    else this.#readiness.notReady(isKnown ? facts.readySince : undefined, leavingOut);
+    this.facts = facts;
+    // A Node that comes again under the name of one that was deleted is another.
+    if (facts === undefined) this.#hadPlace = this.place !== undefined;
+  }
+
+  setPlace(place: AgentPlace | undefined): void {
+    this.place = place;
+    if (place !== undefined) this.#hadPlace = true;
+  }
+
+  setLink(link: Link, now: number): void {
+    if (link.state === 'open') this.#isFirst = true;
+    if (this.link.state !== link.state) this.linkSince = now;
+    this.link = link;
+  }
+
+  /** An event that arrived at `now`. */
+  take(event: ProgrammedEvent, now: number, programming: Programming): void {
+    const before = this.agent.marks;
+    this.agent.take(event, now, this.#isFirst);
+    // While there was no stream, the marks moved unseen, unless it was the agent that was away.
+    const isMeasured = !this.#isFirst || (this.agent.startedAt ?? 0) >= this.#heardAt;
+    this.#isFirst = false;
+    this.#heardAt = now;
+    for (const [services, slices, age] of event.marks ?? []) {
+      if (this.tracked === undefined || (services === before.services && slices === before.slices)) continue;
+      programming.advance(this.tracked, { services, slices }, now - age, isMeasured);
+    }
+  }
+}

@@ -1,0 +1,133 @@
+/**
+ * The nodes whose kernels count, and how far each of them is. A node counts when its agent has an endpoint, or had one since the fleet
+ * started, and its Node exists: its rules stand while its agent is away. Pure.
+ */
+import type { ProgrammedEvent } from '../answers/programmed.ts';
+import type { Clock } from '../host/clock.ts';
+import type { Address } from '../model/address.ts';
+import type { Lack, Need } from './agent-state.ts';
+import { CountedNodes } from './counted-nodes.ts';
+import type { FleetKind } from './forms.ts';
+import { lackOf } from './lacks.ts';
+import { Listeners } from './listeners.ts';
+import { type AgentPlace, FleetNode, type Link, type NodeFacts } from './node.ts';
+import { NodeAddresses } from './node-addresses.ts';
+import type { Programming } from './programming.ts';
+
+export type { AgentPlace, Link, NodeFacts } from './node.ts';
+
+/** Milliseconds between two events of an agent: at least so many, and so many for each agent, so that 1,000 events a second come in all. */
+const LEAST_PACE = 100;
+const PACE_OF_AGENT = 1;
+
+export interface FleetNodesOptions {
+  readonly clock: Clock;
+  readonly programming: Programming;
+  /** Milliseconds for which a Node may be not ready before nobody waits for it. */
+  readonly leaveOutAfter: number;
+}
+
+export class FleetNodes {
+  readonly counted = new CountedNodes();
+  /** After each change of a node: the node. After the last of the first lists, and when versions went back: undefined. */
+  readonly changes = new Listeners<[node: FleetNode | undefined]>();
+  readonly #options: FleetNodesOptions;
+  readonly #nodes = new Map<string, FleetNode>();
+  readonly #addresses = new NodeAddresses();
+  readonly #synced = new Set<'nodes' | 'agents'>();
+  #agents = 0;
+
+  constructor(options: FleetNodesOptions) {
+    this.#options = options;
+  }
+
+  /** Whether the first lists of Nodes and of the agents' endpoints are complete. */
+  get isComplete(): boolean {
+    return this.#synced.size === 2;
+  }
+
+  /** Milliseconds for `pace=` of a stream. */
+  get pace(): number {
+    return Math.max(LEAST_PACE, this.#agents * PACE_OF_AGENT);
+  }
+
+  /** The Node from whose address a request comes, by its own addresses and the ranges of its Pods; undefined: of none. */
+  nodeOf(address: Address): string | undefined {
+    return this.#addresses.nodeOf(address);
+  }
+
+  /** A Node object changed; undefined: it was deleted. */
+  setNode(name: string, facts: NodeFacts | undefined): void {
+    const { clock, leaveOutAfter } = this.#options;
+    const node = this.#nodeOf(name);
+    this.#addresses.replace(name, node.facts, facts);
+    node.setFacts(facts, { clock, leaveOutAfter, onLeftOut: () => this.#changed(node) });
+    this.#changed(node);
+  }
+
+  /** The endpoint of the agent on a node; undefined: it has none. */
+  setAgent(name: string, place: AgentPlace | undefined): void {
+    const node = this.#nodeOf(name);
+    if ((node.place === undefined) !== (place === undefined)) this.#agents += place === undefined ? -1 : 1;
+    node.setPlace(place);
+    this.#changed(node);
+  }
+
+  /** The first list of a kind is complete. */
+  synced(kind: 'nodes' | 'agents'): void {
+    this.#synced.add(kind);
+    if (this.isComplete) this.changes.tell(undefined);
+  }
+
+  /** The connection to the agent of a node; `open` before the first event of each stream. A node that is not known is passed over. */
+  setLink(name: string, link: Link): void {
+    const node = this.#nodes.get(name);
+    if (node === undefined) return;
+    node.setLink(link, this.#options.clock.now());
+    this.changes.tell(node);
+  }
+
+  /** An event of the stream of the agent of a node. A node that is not known is passed over. */
+  event(name: string, event: ProgrammedEvent): void {
+    const node = this.#nodes.get(name);
+    if (node === undefined) return;
+    node.take(event, this.#options.clock.now(), this.#options.programming);
+    this.changes.tell(node);
+  }
+
+  /** The API server's versions of a kind went back (KEP-5504): marks that were told before say nothing. */
+  restored(kind: FleetKind): void {
+    this.#options.programming.restored(kind);
+    for (const node of this.#nodes.values()) node.agent.forget(kind);
+    this.changes.tell(undefined);
+  }
+
+  /** Whether the kernel of a node has what is needed: undefined, or what it lacks. Throws where no node that counts has the name. */
+  lack(name: string, need: Need): Lack | undefined {
+    const node = this.#nodes.get(name);
+    if (node?.counts !== true) throw new Error(`no node that counts is named ${name}`);
+    return lackOf(node, need, this.#options.programming);
+  }
+
+  #nodeOf(name: string): FleetNode {
+    let node = this.#nodes.get(name);
+    if (node === undefined) {
+      node = new FleetNode(name, this.#options.clock.now());
+      this.#nodes.set(name, node);
+    }
+    return node;
+  }
+
+  /** Keeps the lists by what the node is now. */
+  #changed(node: FleetNode): void {
+    const { programming } = this.#options;
+    this.counted.keep(node);
+    if (node.counts && !node.isLeftOut) node.tracked ??= programming.track(node.name);
+    else if (node.tracked !== undefined) {
+      programming.drop(node.tracked);
+      node.tracked = undefined;
+    }
+    if (node.facts === undefined && node.place === undefined) this.#nodes.delete(node.name);
+    this.changes.tell(node);
+  }
+}

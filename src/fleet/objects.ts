@@ -1,0 +1,134 @@
+/**
+ * Services and EndpointSlices as the fleet's watches give them, and whether an endpoint still takes new connections by the newest of
+ * them (KEP-1669). Pure.
+ *
+ * A version is the resourceVersion of an object's change. Versions of one kind can be compared (KEP-5504).
+ */
+import type { Clock } from '../host/clock.ts';
+import type { Family } from '../model/address.ts';
+import type { Service, ServiceKey, SliceKey } from '../model/objects.ts';
+import type { FleetEndpoint, FleetKind, FleetSlice, Place, Standing, Target } from './forms.ts';
+import { Listeners } from './listeners.ts';
+import { Places } from './places.ts';
+import { SeenVersions } from './seen-versions.ts';
+import { ServiceStates } from './service-states.ts';
+
+export type { FleetEndpoint, FleetKind, FleetSlice, Standing, Target, Versions } from './forms.ts';
+
+type Seen = (kind: FleetKind, version: string, service: ServiceKey) => void;
+
+export class FleetObjects {
+  readonly services = new ServiceStates();
+  readonly versions = new SeenVersions();
+  /**
+   * After each change: the Service, and the endpoints that its slices did not have. After the last of the first lists: "" and none.
+   */
+  readonly changes = new Listeners<[service: ServiceKey, added: readonly FleetEndpoint[]]>();
+  readonly #places: Places;
+  readonly #slices = new Map<SliceKey, FleetSlice>();
+  readonly #seen: Seen;
+
+  /** `seen` takes each change that a watch tells of, once both lists are complete. */
+  constructor(clock: Pick<Clock, 'now'>, seen: Seen = () => undefined) {
+    this.#places = new Places(clock);
+    this.#seen = seen;
+  }
+
+  /** Whether the first lists of both kinds are complete. */
+  get isComplete(): boolean {
+    return this.versions.isComplete;
+  }
+
+  /** Families of which there are slices. */
+  get families(): readonly Family[] {
+    return this.#places.families;
+  }
+
+  /**
+   * A Service changed. undefined: it was deleted, or no proxy serves it. `version`: of the object; of a deletion that of its event, or of
+   * the list that has the object no more. `isEvent`: a watch told it, so its moment is known.
+   */
+  setService(key: ServiceKey, service: Service | undefined, version: string, isEvent = true): void {
+    this.services.setService(key, service, version);
+    this.#advance('services', version, key, isEvent);
+    this.changes.tell(key, []);
+  }
+
+  /** The same for an EndpointSlice. */
+  setSlice(key: SliceKey, slice: FleetSlice | undefined, version: string, isEvent = true): void {
+    const before = this.#slices.get(key);
+    if (slice === undefined) this.#slices.delete(key);
+    else this.#slices.set(key, slice);
+    const added = this.#places.replace(before, slice);
+    const service = slice?.service ?? before?.service ?? '';
+    const formerly = before !== undefined && before.service !== service ? before.service : undefined;
+    if (formerly !== undefined) this.services.setSlice(formerly, key, undefined, version);
+    if (service !== '') this.services.setSlice(service, key, slice, version);
+    this.#advance('slices', version, service, isEvent);
+    if (formerly !== undefined) this.changes.tell(formerly, []);
+    if (service !== '') this.changes.tell(service, added);
+  }
+
+  /** A list of a kind is complete up to this version: the first one, and the first one after `restored`. */
+  synced(kind: FleetKind, version: string): void {
+    this.versions.synced(kind, version);
+    if (this.isComplete) this.changes.tell('', []);
+  }
+
+  /**
+   * The versions of a kind went back: the API server's store was restored (KEP-5504). All objects are listed again, and nothing is
+   * complete until `synced` tells of that list.
+   */
+  restored(kind: FleetKind): void {
+    this.versions.restored(kind);
+    this.services.restored(kind);
+  }
+
+  /** Why new connections still go to a target, as a sentence without its end; undefined: none do. */
+  takes(target: Target): string | undefined {
+    return this.#firstReason(this.#placesOf(target));
+  }
+
+  /** How a target stands now. Services that had it are remembered for a quarter of an hour. */
+  standing(target: Target): Standing {
+    const places = this.#placesOf(target);
+    const past = target.kind === 'terminating' ? [] : this.#places.past(nameOf(target));
+    const services = new Set([...places.map(({ slice }) => slice.service), ...past.map(({ service }) => service)]);
+    if (target.kind === 'terminating') services.add(target.service);
+    const families = new Set([...places.map(({ slice }) => slice.family), ...past.map(({ family }) => family)]);
+    return {
+      services: [...services].sort(),
+      families: [...families].sort(),
+      endpoints: [...new Set(places.map(({ endpoint }) => endpoint.pod || endpoint.address))].sort(),
+      takes: this.#firstReason(places),
+    };
+  }
+
+  #placesOf(target: Target): readonly Place[] {
+    if (target.kind !== 'terminating') return this.#places.now(nameOf(target), this.#slices);
+    return this.services
+      .slicesOf(target.service)
+      .flatMap((slice) =>
+        slice.endpoints
+          .filter(({ terminating, nodeName }) => terminating && nodeName === target.node)
+          .map((endpoint) => ({ slice, endpoint })),
+      );
+  }
+
+  #firstReason(places: readonly Place[]): string | undefined {
+    for (const place of places) {
+      const reason = this.services.takes(place);
+      if (reason !== undefined) return reason;
+    }
+    return undefined;
+  }
+
+  #advance(kind: FleetKind, version: string, service: ServiceKey, isEvent: boolean): void {
+    this.versions.advance(kind, version);
+    if (isEvent && this.isComplete) this.#seen(kind, version, service);
+  }
+}
+
+function nameOf(target: Exclude<Target, { kind: 'terminating' }>): string {
+  return target.kind === 'pod' ? target.pod : target.address;
+}

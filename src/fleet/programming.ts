@@ -1,0 +1,173 @@
+/**
+ * How long changes take from the moment that the fleet sees them to the moment that nodes have them in their kernels: the SLO of network
+ * programming (https://github.com/kubernetes/community/blob/master/sig-scalability/slos/network_programming_latency.md). Pure.
+ */
+import type { Clock } from '../host/clock.ts';
+import { belowCounter, Latencies, type Latency } from '../model/latencies.ts';
+import type { ServiceKey } from '../model/objects.ts';
+import { ChangeLog, type Passed, type Reader } from './change-log.ts';
+import type { FleetKind, Versions } from './forms.ts';
+import { SlowestServices, type SlowService } from './slowest-services.ts';
+
+/** Upper ends of the metric's buckets in seconds. */
+export const PROGRAMMING_BUCKETS = [0.05, 0.1, 0.25, 0.5, 1, 1.5, 2, 3, 5, 7.5, 10, 15, 20, 30, 60, 120, 300, 600];
+
+/** Counts since the start, in the form of a Prometheus histogram; the sum is in seconds. */
+export interface Histogram {
+  /** Each with all that took no longer. */
+  readonly buckets: readonly { readonly seconds: number; readonly count: number }[];
+  readonly count: number;
+  readonly sum: number;
+}
+
+/** The place of a node in the changes of both kinds. */
+export type Tracked = Readonly<Record<FleetKind, Reader>>;
+
+const KINDS: readonly FleetKind[] = ['services', 'slices'];
+
+export class Programming {
+  readonly #clock: Pick<Clock, 'now' | 'wall'>;
+  readonly #logs: Record<FleetKind, ChangeLog>;
+  readonly #tracked = new Set<Tracked>();
+  readonly #pairs = new Latencies();
+  readonly #each = new Counts();
+  readonly #last = new Counts();
+  readonly #slowest = new SlowestServices();
+
+  /** `most`: changes of a kind that are kept. Times are milliseconds of the clock. */
+  constructor(clock: Pick<Clock, 'now' | 'wall'>, most?: number) {
+    this.#clock = clock;
+    this.#logs = { services: new ChangeLog(most), slices: new ChangeLog(most) };
+  }
+
+  /** The fleet saw a change of an object. */
+  seen(kind: FleetKind, version: string, service: ServiceKey): void {
+    const number = numberOf(version);
+    if (number !== undefined) this.#logs[kind].add(number, service, this.#clock.now());
+  }
+
+  /** A node counts: for changes that are seen from now on. */
+  track(name: string): Tracked {
+    const tracked = { services: { name, at: 0 }, slices: { name, at: 0 } };
+    for (const kind of KINDS) this.#logs[kind].enter(tracked[kind]);
+    this.#tracked.add(tracked);
+    return tracked;
+  }
+
+  /** A node counts no longer. */
+  drop(tracked: Tracked): void {
+    if (!this.#tracked.delete(tracked)) return;
+    for (const kind of KINDS) this.#passed(this.#logs[kind].leave(tracked[kind]));
+  }
+
+  /** The node has all up to these marks since `programmedAt`. `isMeasured`: nothing else said so before, so the times count. */
+  advance(tracked: Tracked, marks: Versions, programmedAt: number, isMeasured: boolean): void {
+    for (const kind of KINDS) {
+      const version = numberOf(marks[kind]);
+      if (version === undefined) continue;
+      const log = this.#logs[kind];
+      const took = (index: number) => Math.max(0, programmedAt - log.seenAt(index));
+      const count = isMeasured ? (from: number, to: number) => this.#count(from, to, took) : undefined;
+      this.#passed(log.advance(tracked[kind], version, programmedAt, count));
+    }
+  }
+
+  /** When the fleet saw the first change that these marks lack; undefined: they lack none. */
+  behindSince(marks: Versions): number | undefined {
+    const since = KINDS.map((kind) => this.#logs[kind].firstAfter(numberOf(marks[kind]) ?? -1));
+    const [first = Number.POSITIVE_INFINITY, second = Number.POSITIVE_INFINITY] = since;
+    const least = Math.min(first, second);
+    return Number.isFinite(least) ? least : undefined;
+  }
+
+  /** The versions of a kind went back: changes of it are counted anew. */
+  restored(kind: FleetKind): void {
+    this.#logs[kind].clear([...this.#tracked].map((tracked) => tracked[kind]));
+  }
+
+  /** Of the last hour, each change counted once for each node; undefined: there was none. */
+  summary(): Latency | undefined {
+    return this.#pairs.summary(this.#clock.wall());
+  }
+
+  /** The same by minutes, the latest last; `since` is the beginning of the minute, in milliseconds since 1970 as that of `summary`. */
+  minutes(): readonly Latency[] {
+    return this.#pairs.bySlot(this.#clock.wall());
+  }
+
+  /** Services whose changes took longest to the last node in the last hour, the slowest first; at most 20. */
+  slowest(): readonly SlowService[] {
+    return this.#slowest.slowest(this.#clock.now());
+  }
+
+  /** Each change counted once for each node; `ofLastNode`: once, when the last node has it. */
+  histogram(ofLastNode = false): Histogram {
+    return (ofLastNode ? this.#last : this.#each).histogram();
+  }
+
+  /** `took`: milliseconds of each change. Those that were seen later took less, so changes of one counter follow each other. */
+  #count(from: number, to: number, took: (index: number) => number): void {
+    const now = this.#clock.wall();
+    for (let i = from; i < to; ) {
+      const first = i;
+      const most = took(i);
+      const below = Math.max(belowCounter(most), this.#each.below(most));
+      let sum = 0;
+      for (let next = most; i < to && (i === first || next > below); next = i < to ? took(i) : 0) {
+        sum += next;
+        i += 1;
+      }
+      this.#pairs.add(now, most, i - first);
+      this.#each.add(most, i - first, sum);
+    }
+  }
+
+  #passed(passed: readonly Passed[]): void {
+    for (const { service, seenAt, programmedAt, node } of passed) {
+      const milliseconds = Math.max(0, programmedAt - seenAt);
+      this.#last.add(milliseconds, 1, milliseconds);
+      this.#slowest.add({ service, milliseconds, at: programmedAt, node });
+    }
+  }
+}
+
+/** undefined for "" and for what is no number (KEP-5504). */
+function numberOf(version: string): number | undefined {
+  const number = version === '' ? Number.NaN : Number(version);
+  return Number.isNaN(number) ? undefined : number;
+}
+
+/** Counters of a histogram. */
+class Counts {
+  readonly #counters = PROGRAMMING_BUCKETS.map(() => 0);
+  #count = 0;
+  #sum = 0;
+
+  /** Milliseconds of the next lower bucket's end. */
+  below(milliseconds: number): number {
+    const index = this.#bucketOf(milliseconds);
+    const lower = PROGRAMMING_BUCKETS[(index === -1 ? PROGRAMMING_BUCKETS.length : index) - 1];
+    return lower === undefined ? Number.NEGATIVE_INFINITY : lower * 1000;
+  }
+
+  /** `count` changes of one bucket took `sum` milliseconds together. */
+  add(milliseconds: number, count: number, sum: number): void {
+    const index = this.#bucketOf(milliseconds);
+    if (index !== -1) this.#counters[index] = (this.#counters[index] ?? 0) + count;
+    this.#count += count;
+    this.#sum += sum / 1000;
+  }
+
+  histogram(): Histogram {
+    let count = 0;
+    const buckets = PROGRAMMING_BUCKETS.map((seconds, i) => {
+      count += this.#counters[i] ?? 0;
+      return { seconds, count };
+    });
+    return { buckets, count: this.#count, sum: this.#sum };
+  }
+
+  #bucketOf(milliseconds: number): number {
+    return PROGRAMMING_BUCKETS.findIndex((seconds) => milliseconds <= seconds * 1000);
+  }
+}

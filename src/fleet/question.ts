@@ -1,0 +1,99 @@
+/** One question of `/drained` that waits: how its target stands, what nodes must have for it, and how far the look at them is. Pure. */
+import type { Drained } from '../answers/drained.ts';
+import type { Need } from './agent-state.ts';
+import type { CountedNodes } from './counted-nodes.ts';
+import type { Standing, Target } from './forms.ts';
+import { hasNeeded } from './lacks.ts';
+import type { FleetNode } from './node.ts';
+import type { FleetObjects } from './objects.ts';
+
+export class Question {
+  readonly target: Target;
+  readonly startedAt: number;
+  readonly resolve: (drained: Drained) => void;
+  readonly reject: (reason: unknown) => void;
+  /** Ends its timer and its signal. */
+  release: () => void = () => undefined;
+  standing: Standing;
+  /** Why it is not even asked for at the nodes; undefined where `need` is there. */
+  why = '';
+  /** undefined while the target takes new connections. */
+  need: Need | undefined;
+  /** A node that lacks what is needed; those before it have it. */
+  witness: FleetNode | undefined;
+  /** Nodes with serials up to this one have it, or were left out. */
+  #passed = 0;
+  #leftOut: FleetNode[] = [];
+
+  constructor(
+    target: Target,
+    startedAt: number,
+    { resolve, reject }: Pick<PromiseWithResolvers<Drained>, 'resolve' | 'reject'>,
+  ) {
+    this.target = target;
+    this.startedAt = startedAt;
+    this.resolve = resolve;
+    this.reject = reject;
+    this.standing = { services: [], families: [], endpoints: [], takes: undefined };
+  }
+
+  /** The objects changed. `shortage`: another reason why it is not drained. */
+  stand(objects: FleetObjects, standing: Standing, shortage: string | undefined): void {
+    const before = this.standing;
+    this.standing = standing;
+    const why = standing.takes ?? shortage;
+    if (why !== undefined) {
+      this.why = why;
+      this.need = undefined;
+      this.witness = undefined;
+      return;
+    }
+    const known = {
+      services: union(before.services, standing.services),
+      families: union(before.families, standing.families),
+    };
+    const isOther =
+      this.target.kind === 'terminating' && standing.endpoints.some((each) => !before.endpoints.includes(each));
+    if (this.need !== undefined && !isOther) {
+      if (known.services.length > 0) this.need = { versions: this.need.versions, ...known };
+      return;
+    }
+    this.need =
+      standing.services.length > 0 ? { versions: objects.versions.newest, ...known } : this.#needOfUnknown(objects);
+    this.#passed = 0;
+    this.#leftOut = [];
+    this.witness = undefined;
+  }
+
+  /**
+   * No slice has it, and none is remembered. One may have had it before the fleet's first list, in a Service that cannot be named; that a
+   * slice is gone has no version but that of the list.
+   */
+  #needOfUnknown(objects: FleetObjects): Need {
+    const { target } = this;
+    const versions = { services: objects.versions.newest.services, slices: objects.versions.newestWithLists.slices };
+    if (target.kind === 'address') {
+      const family = target.address.includes(':') ? 'IPv6' : 'IPv4';
+      return { versions, services: [], namespace: '', families: [family] };
+    }
+    const [namespace = ''] = (target.kind === 'pod' ? target.pod : target.service).split('/');
+    return { versions, services: [], namespace, families: objects.families };
+  }
+
+  /** Whether every node that counts has what is needed, but for those that are left out. Each node is looked at once, but for the witness. */
+  isDone(nodes: CountedNodes): boolean {
+    const { need } = this;
+    if (need === undefined) return false;
+    this.witness = nodes.firstBehind(need, this.#passed, (node) => this.#leftOut.push(node));
+    this.#passed = this.witness === undefined ? nodes.last : this.witness.serial - 1;
+    if (this.witness !== undefined) return false;
+    // One that was left out may be back.
+    this.#leftOut = this.#leftOut.filter((node) => node.counts && !hasNeeded(node, need));
+    this.witness = this.#leftOut.find((node) => !node.isLeftOut);
+    return this.witness === undefined;
+  }
+}
+
+function union<T>(a: readonly T[], b: readonly T[]): readonly T[] {
+  return a.length === 0 ? b : [...new Set([...a, ...b])].sort();
+}

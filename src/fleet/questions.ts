@@ -1,0 +1,132 @@
+/** `/drained` and `/programmed` of the fleet: reads what is asked, and waits. */
+import type { Drained } from '../answers/drained.ts';
+import type { FleetProgrammed } from '../answers/fleet.ts';
+import { NoAnswer, WrongQuestion } from '../answers/problem.ts';
+import { parseDuration } from '../config/duration.ts';
+import { type Clock, sleep } from '../host/clock.ts';
+import { parseAddress } from '../model/address.ts';
+import type { Asked } from '../serve/http.ts';
+import { checkParameters } from '../serve/questions.ts';
+import type { FleetAnswers } from './answers.ts';
+import type { Drains } from './drains.ts';
+import type { FleetNodes } from './nodes.ts';
+import type { Target } from './objects.ts';
+
+export interface FleetQuestionsOptions {
+  readonly drains: Pick<Drains, 'ask'>;
+  readonly nodes: Pick<FleetNodes, 'nodeOf' | 'isComplete'>;
+  readonly answers: Pick<FleetAnswers, 'programmed'>;
+  readonly clock: Clock;
+  /** Why the newest objects are not known, as a sentence; undefined: they are. */
+  readonly gap: () => string | undefined;
+}
+
+/** Milliseconds of `timeout=`: without it, and at most. */
+const TIMEOUT = 30_000;
+const LONGEST = 600_000;
+/** Milliseconds between two looks whether the watches work again. */
+const LOOK = 50;
+
+const DRAINED = ['pod', 'address', 'service', 'timeout'];
+const KEY = /^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?\/[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?$/;
+
+export class FleetQuestions {
+  readonly #options: FleetQuestionsOptions;
+
+  constructor(options: FleetQuestionsOptions) {
+    this.#options = options;
+  }
+
+  /**
+   * Resolves when the endpoint is drained, or the time is over. Throws WrongQuestion, and NoAnswer where the fleet does not know the newest
+   * objects, too much is asked, or it stops.
+   */
+  async drained(asked: Asked): Promise<Drained> {
+    const { clock, drains, gap } = this.#options;
+    const { signal } = asked;
+    checkParameters(asked, { parameters: DRAINED });
+    const until = clock.now() + timeoutOf(asked.query);
+    const what = subjectOf(asked.query);
+    for (;;) {
+      await this.#untilKnown(until, signal);
+      const target = what.kind === 'service' ? this.#onNode(what.service, asked) : what;
+      const answer = await drains.ask(target, { timeout: Math.max(0, until - clock.now()), signal });
+      // A watch that broke meanwhile may have missed that it takes connections again.
+      if (!answer.drained || gap() === undefined) return answer;
+    }
+  }
+
+  /** How far the nodes are, with one Service or all. Throws WrongQuestion and NoAnswer. */
+  programmed(asked: Asked): FleetProgrammed {
+    checkParameters(asked, { parameters: ['service'] });
+    const service = asked.query.get('service') ?? undefined;
+    if (service !== undefined) mustBeKey('service', service);
+    return this.#options.answers.programmed(service);
+  }
+
+  /**
+   * Whether a request is that of a kubelet for a preStop hook: it can send no token, and asks for the endpoints on its own Node. The Nodes
+   * must be known for that, so it waits for their list. Never rejects for another reason than the signal's.
+   */
+  async isOfNode(asked: Asked): Promise<boolean> {
+    const { clock, nodes } = this.#options;
+    if (asked.path !== '/drained' || !asked.query.has('service')) return false;
+    for (const until = clock.now() + TIMEOUT; !nodes.isComplete && clock.now() < until; )
+      await sleep(clock, LOOK, asked.signal);
+    return this.#nodeOf(asked) !== undefined;
+  }
+
+  #nodeOf({ remote }: Asked): string | undefined {
+    const address = parseAddress(remote.replace(/%.*$/, ''));
+    return address && this.#options.nodes.nodeOf(address);
+  }
+
+  #onNode(service: string, asked: Asked): Target {
+    const node = this.#nodeOf(asked);
+    if (node !== undefined) return { kind: 'terminating', service, node };
+    const why = `the request comes from ${asked.remote}, which is no address of a Node and in no range of its pods`;
+    throw new WrongQuestion(`/drained: service asks for the endpoints on the Node that asks, but ${why}: ask with pod`);
+  }
+
+  async #untilKnown(until: number, signal: AbortSignal): Promise<void> {
+    const { clock, gap } = this.#options;
+    for (let why = gap(); why !== undefined; why = gap()) {
+      if (clock.now() >= until) throw new NoAnswer(`${why}: ask again`);
+      await sleep(clock, LOOK, signal);
+    }
+  }
+}
+
+type Subject = Exclude<Target, { kind: 'terminating' }> | { readonly kind: 'service'; readonly service: string };
+
+function subjectOf(query: URLSearchParams): Subject {
+  const given = DRAINED.filter((name) => name !== 'timeout' && query.has(name));
+  const [name, ...others] = given;
+  if (name === undefined || others.length > 0) {
+    const got = name === undefined ? 'none of them is given' : `${given.join(' and ')} are given`;
+    throw new WrongQuestion(`/drained takes one of pod, address and service, but ${got}`);
+  }
+  const value = query.get(name) ?? '';
+  if (name === 'address') {
+    const address = parseAddress(value);
+    if (address === undefined) throw new WrongQuestion(`/drained: address=${shown(value)}: must be an IP address`);
+    return { kind: 'address', address };
+  }
+  mustBeKey(name, value);
+  return name === 'pod' ? { kind: 'pod', pod: value } : { kind: 'service', service: value };
+}
+
+function mustBeKey(name: string, value: string): void {
+  if (!KEY.test(value)) throw new WrongQuestion(`${name}=${shown(value)}: must be NAMESPACE/NAME, such as shop/web`);
+}
+
+function timeoutOf(query: URLSearchParams): number {
+  const text = query.get('timeout');
+  if (text === null) return TIMEOUT;
+  const milliseconds = parseDuration(text);
+  if (milliseconds === undefined || milliseconds < 0 || milliseconds > LONGEST)
+    throw new WrongQuestion(`/drained: timeout=${shown(text)}: must be a duration such as 30s, at most 10m`);
+  return milliseconds;
+}
+
+const shown = (text: string) => text.slice(0, 100);

@@ -1,0 +1,168 @@
+/** The life of `slicewire fleet`: its parts, its server, and how it ends. */
+import { hostname } from 'node:os';
+import { fleetDelta } from '../answers/fleet-delta.ts';
+import { AccessReviews } from '../api/access-reviews.ts';
+import { apiClient } from '../api/client.ts';
+import { loadCredentials } from '../api/credentials.ts';
+import { tokenIn } from '../api/token-file.ts';
+import type { Connect } from '../api/transport.ts';
+import type { FleetConfig } from '../config/fleet-config.ts';
+import { userAgent } from '../config/version.ts';
+import { type Clock, realClock, sleep } from '../host/clock.ts';
+import type { Fault } from '../model/objects.ts';
+import { gate } from '../serve/gate.ts';
+import { keepOpen, type OpenServer } from '../serve/http.ts';
+import { LiveStream } from '../serve/live.ts';
+import { scrapeHandler } from '../serve/metrics-server.ts';
+import type { ReadPage } from '../serve/page.ts';
+import type { OwnFacts } from '../serve/zpages.ts';
+import { FaultLog, SEE_ALL_OF_CONTROLLER } from '../telemetry/fault-log.ts';
+import { FleetMetrics } from '../telemetry/fleet-metrics.ts';
+import type { Log } from '../telemetry/log.ts';
+import { type FleetCore, fleetCore } from './core.ts';
+import { FleetFeed } from './feed.ts';
+import { AgentLinks } from './links.ts';
+import type { Histogram } from './programming.ts';
+import { FleetQuestions } from './questions.ts';
+import { fleetHandler } from './server.ts';
+
+export interface FleetOutside {
+  readonly component: OwnFacts;
+  readonly readPage: ReadPage;
+  /** How it reaches the API server, and opens its port; tests have ways of their own. */
+  readonly connect?: Connect;
+  readonly open?: OpenServer;
+  readonly clock?: Clock;
+  /** Milliseconds that questions may wait on after the signal to stop. */
+  readonly ending?: number;
+}
+
+/** Milliseconds that questions may wait on after the signal to stop: a kubelet does not ask again. */
+const ENDING = 10_000;
+/** Milliseconds for answers that were just made to be sent. */
+const LAST_WORDS = 100;
+const STOPPED = 'this replica of the fleet stops: ask again, and another one answers';
+
+/** A token for the fleet is made for this audience, or is one that the API server itself takes. */
+const AUDIENCES = ['slicewire-fleet', ''];
+
+/** Follow the cluster and answer until the signal aborts, and questions that wait have ended. Throws KubeconfigUnusable. */
+export async function runFleet(
+  config: FleetConfig,
+  log: Log,
+  signal: AbortSignal,
+  { component, readPage, connect, open, clock = realClock, ending = ENDING }: FleetOutside,
+): Promise<void> {
+  const client = apiClient(await loadCredentials(config), { userAgent: userAgent('fleet'), connect });
+  log.info({ server: client.server, agents: config.agents }, 'starting');
+  const { version } = component;
+  const own = { replica: hostname(), version, source: client.server };
+  const core = fleetCore({ clock, leaveOutAfter: config.leaveOutAfter, ...own });
+  const { objects, nodes } = core;
+  const links = linksOf(core, config, clock);
+  const faults = new FaultLog({ log, clock, seeAll: SEE_ALL_OF_CONTROLLER });
+  const onFault = (fault: Fault) => void faults.log(fault);
+  const feed = new FleetFeed({ objects, nodes, links, client, clock, log, onFault, agents: config.agents });
+  const metrics = metricsOf(core, { version, links, feed });
+  /** Aborts when the last question has ended. */
+  const over = new AbortController();
+  const questions = new FleetQuestions({ ...core, clock, gap: () => feed.gap });
+  const reviews = new AccessReviews({
+    ...{ client: async () => client, audiences: AUDIENCES, clock, signal: over.signal },
+  });
+  const handler = fleetHandler({
+    ...{ questions, feed, metrics, readPage, clock, component },
+    live: liveOf(core, clock, log),
+    gate: gate({
+      isOn: () => config.authentication,
+      access: () => reviews,
+      flag: '--authentication',
+      needsNone: (asked) => questions.isOfNode(asked),
+    }),
+    isStopping: () => signal.aborted,
+  });
+  const shared = { ...(open === undefined ? {} : { open }), clock, signal };
+  const onFailure = (text: string) => (error: Error) =>
+    log.error({ listen: text }, `cannot listen at ${text}: ${error.message}; trying again`);
+  const { listen, scrape } = config;
+  const patience = () => untilAnswered(core, clock, ending);
+  const following = feed.follow(over.signal);
+  await Promise.all([
+    keepOpen({ ...shared, listen, handler, onFailure: onFailure(listen.text), patience }),
+    ...(scrape === undefined
+      ? []
+      : [
+          keepOpen({
+            ...shared,
+            listen: scrape,
+            handler: scrapeHandler(() => metrics),
+            onFailure: onFailure(scrape.text),
+          }),
+        ]),
+  ]);
+  over.abort(new Error('the fleet stopped'));
+  links.close();
+  await following;
+  faults.flush();
+  client.close();
+  log.info('stopped');
+}
+
+/** Resolves when no question waits; those that wait for too long are told that this replica stops. */
+async function untilAnswered({ drains }: FleetCore, clock: Clock, ending: number): Promise<void> {
+  const never = new AbortController().signal;
+  for (const until = clock.now() + ending; drains.waiting > 0 && clock.now() < until; ) await sleep(clock, 20, never);
+  drains.stop(STOPPED);
+  await sleep(clock, LAST_WORDS, never);
+}
+
+function linksOf({ nodes }: FleetCore, { tokenFile }: FleetConfig, clock: Clock): AgentLinks {
+  return new AgentLinks({
+    ...{ clock, random: Math.random, pace: () => nodes.pace },
+    // Agents may want none (--programmed-authentication=false), so a file that is not there is no error.
+    token: () => tokenIn(tokenFile),
+    sink: {
+      event: (node, event, isFirst) => {
+        if (isFirst) nodes.setLink(node, { state: 'open' });
+        nodes.event(node, event);
+      },
+      failed: (node, why, isTooOld) => nodes.setLink(node, isTooOld ? { state: 'too old' } : { state: 'failed', why }),
+    },
+  });
+}
+
+function liveOf({ answers, nodes, objects }: FleetCore, clock: Clock, log: Log) {
+  const stream = new LiveStream(
+    {
+      whole: () => answers.live(),
+      delta: fleetDelta,
+      onThrown: (error) =>
+        log.error(`the page could not be told what changed: ${String(error)}; its streams were ended`),
+    },
+    clock,
+  );
+  nodes.changes.add(() => stream.touch());
+  objects.changes.add(() => stream.touch());
+  return stream.open.bind(stream);
+}
+
+function metricsOf(
+  { answers, programming, drains }: FleetCore,
+  { version, links, feed }: { readonly version: string; readonly links: AgentLinks; readonly feed: FleetFeed },
+): FleetMetrics {
+  return new FleetMetrics({
+    version,
+    programming: () => countsOf(programming.histogram()),
+    lastNode: () => countsOf(programming.histogram(true)),
+    states: () => answers.states(),
+    waiting: () => drains.waiting,
+    drained: () => drains.answered,
+    events: () => links.events,
+    connections: () => links.open,
+    watches: () => feed.watches,
+  });
+}
+
+function countsOf({ buckets, count, sum }: Histogram) {
+  return { buckets: buckets.map(({ seconds, count: at }) => ({ upTo: seconds, count: at })), count, sum };
+}

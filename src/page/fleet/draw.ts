@@ -1,0 +1,111 @@
+/** Draws the map of the nodes on a canvas: thousands of elements would be slow. */
+import { type Grid, placeOf } from './grid.ts';
+import { LOOKS, type Look } from './levels.ts';
+
+/** Colours of the style sheet, as canvas takes them. */
+export interface Palette {
+  /** By the name of the property. */
+  readonly cells: ReadonlyMap<string, string>;
+  readonly mark: string;
+  readonly text: string;
+  readonly font: string;
+}
+
+export interface Cell {
+  readonly name: string;
+  readonly look: Look;
+}
+
+export interface Drawing {
+  readonly grid: Grid;
+  readonly width: number;
+  readonly cells: readonly Cell[];
+  readonly palette: Palette;
+}
+
+/** The box of a mark (levels.ts). */
+const BOX = 16;
+/** Pixels between two cells. */
+const GAP = 2;
+const MARKS = new Map(LOOKS.map(({ level, mark }) => [level, mark]));
+
+/** Draws all of it again. Where a browser gives no canvas, nothing is drawn; the lists beside the map say the same. */
+export function draw(canvas: HTMLCanvasElement, drawing: Drawing): void {
+  const { grid, width, cells } = drawing;
+  const scale = devicePixelRatio;
+  const [wide, high] = [Math.round(width * scale), Math.round(grid.height * scale)];
+  if (canvas.width !== wide) canvas.width = wide;
+  if (canvas.height !== high) canvas.height = high;
+  const context = canvas.getContext('2d');
+  if (context === null) return;
+  context.setTransform(scale, 0, 0, scale, 0, 0);
+  context.clearRect(0, 0, width, grid.height);
+  const size = sizeOf(grid);
+  const byLook = Map.groupBy(cells.keys(), (index) => cells[index]?.look);
+  for (const look of LOOKS) drawLevel(context, drawing, look, { indexes: byLook.get(look) ?? [], size });
+  if (grid.hasNames) drawNames(context, drawing, size);
+}
+
+/** All cells of a level at once, which is quicker. */
+function drawLevel(
+  context: CanvasRenderingContext2D,
+  { grid, palette }: Drawing,
+  look: Look,
+  { indexes, size }: { readonly indexes: readonly number[]; readonly size: number },
+): void {
+  const [boxes, marks] = [new Path2D(), new Path2D()];
+  const mark = new Path2D(MARKS.get(look.level));
+  const inset = look.isFilled ? 0 : 0.75;
+  for (const index of indexes) {
+    const { x, y } = cornerOf(index, grid, size);
+    boxes.roundRect(x + inset, y + inset, size - 2 * inset, size - 2 * inset, size / 6);
+    if (look.mark !== '') marks.addPath(mark, new DOMMatrix([size / BOX, 0, 0, size / BOX, x, y]));
+  }
+  const colour = palette.cells.get(look.colour) ?? palette.text;
+  context.fillStyle = colour;
+  context.strokeStyle = colour;
+  context.lineWidth = 1.5;
+  if (look.isFilled) context.fill(boxes);
+  else context.stroke(boxes);
+  if (look.isFilled) context.strokeStyle = palette.mark;
+  context.lineWidth = Math.max(1, size / 9);
+  context.stroke(marks);
+}
+
+function drawNames(context: CanvasRenderingContext2D, { grid, cells, palette }: Drawing, size: number): void {
+  context.fillStyle = palette.text;
+  context.font = palette.font;
+  context.textBaseline = 'middle';
+  for (const [index, { name }] of cells.entries()) {
+    const { x, y } = cornerOf(index, grid, size);
+    const room = grid.cellWidth - size - 20;
+    context.fillText(
+      fitting(name, (text) => context.measureText(text).width <= room),
+      x + size + 8,
+      y + size / 2 + 1,
+    );
+  }
+}
+
+/** The text, or its beginning and `…`, by halves. */
+function fitting(text: string, fits: (text: string) => boolean): string {
+  if (fits(text)) return text;
+  let [least, most] = [0, text.length];
+  while (most - least > 1) {
+    const middle = Math.floor((least + most) / 2);
+    if (fits(`${text.slice(0, middle)}…`)) least = middle;
+    else most = middle;
+  }
+  return `${text.slice(0, least)}…`;
+}
+
+/** The side of the square of a cell. */
+export function sizeOf({ hasNames, cellHeight }: Grid): number {
+  return (hasNames ? 20 : cellHeight) - GAP;
+}
+
+/** Of the square of a cell. */
+export function cornerOf(index: number, grid: Grid, size: number): { readonly x: number; readonly y: number } {
+  const { x, y } = placeOf(index, grid);
+  return { x: x + GAP / 2, y: y + (grid.cellHeight - size) / 2 };
+}

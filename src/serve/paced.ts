@@ -1,0 +1,209 @@
+/**
+ * A stream of server-sent events for programs: at most one event in a time that the reader chooses, none where nothing changed, and a
+ * comment after some silence, so that a reader notices a dead connection. Readers of the same pace share their events, each computed
+ * once. (https://html.spec.whatwg.org/multipage/server-sent-events.html)
+ */
+import { NoAnswer } from '../answers/problem.ts';
+import type { Clock } from '../host/clock.ts';
+import type { Answer, Asked } from './http.ts';
+
+/** Streams at the same time. */
+export const MOST_STREAMS = 16;
+/** Milliseconds of silence until a comment; shorter than the silence after which the server ends a connection. */
+export const COMMENT_AFTER = 15_000;
+/** Bytes that wait for a reader, at most, beside its first event. */
+export const MOST_WAITING = 256 * 1024;
+
+export interface PacedSource<T> {
+  /** What there is to say now. The value is not changed later. */
+  now(): T;
+  /** All of it, for a new reader. */
+  whole(said: T): object;
+  /** What changed; undefined: nothing did. */
+  changed(before: T, said: T): object | undefined;
+  /** An event could not be made. Its readers are ended; they ask again. */
+  onThrown(error: unknown): void;
+}
+
+const HEADERS = {
+  'content-type': 'text/event-stream; charset=utf-8',
+  'cache-control': 'no-store',
+  'x-content-type-options': 'nosniff',
+};
+const COMMENT = Buffer.from(':\n\n');
+
+export class PacedStreams<T> {
+  readonly #source: PacedSource<T>;
+  readonly #clock: Pick<Clock, 'now' | 'after'>;
+  readonly #byPace = new Map<number, Pace<T>>();
+
+  constructor(source: PacedSource<T>, clock: Pick<Clock, 'now' | 'after'>) {
+    this.#source = source;
+    this.#clock = clock;
+  }
+
+  /** The number of readers. */
+  get readers(): number {
+    return [...this.#byPace.values()].reduce((sum, { readers }) => sum + readers.size, 0);
+  }
+
+  /** Something may have changed. Costs next to nothing while nobody reads. */
+  touch(): void {
+    for (const pace of this.#byPace.values()) pace.touch();
+  }
+
+  /** A stream for this reader; `milliseconds`: its pace. Throws NoAnswer where too many read. */
+  open(milliseconds: number, { signal }: Pick<Asked, 'signal'>): Answer {
+    this.#mustHaveRoom();
+    return { status: 200, headers: HEADERS, body: this.#read(milliseconds, signal) };
+  }
+
+  /** It counts from its first piece: nobody asks for that of an answer to HEAD. */
+  async *#read(milliseconds: number, signal: AbortSignal): AsyncGenerator<Uint8Array> {
+    this.#mustHaveRoom();
+    const known = this.#byPace.get(milliseconds);
+    const pace = known ?? new Pace(milliseconds, this.#source, this.#clock);
+    this.#byPace.set(milliseconds, pace);
+    const reader = new Reader(signal);
+    try {
+      pace.add(reader);
+      yield* reader.pieces();
+    } finally {
+      pace.remove(reader);
+      if (pace.readers.size === 0) this.#byPace.delete(milliseconds);
+    }
+  }
+
+  #mustHaveRoom(): void {
+    if (this.readers < MOST_STREAMS) return;
+    throw new NoAnswer(`${MOST_STREAMS} streams are open already, which is the most: close one of them`);
+  }
+}
+
+/** The readers of one pace. */
+class Pace<T> {
+  readonly readers = new Set<Reader>();
+  readonly #milliseconds: number;
+  readonly #source: PacedSource<T>;
+  readonly #clock: Pick<Clock, 'now' | 'after'>;
+  /** What the readers know. */
+  #said: T;
+  /** When the last event was sent, and when anything was. */
+  #sentAt: number;
+  #spokenAt: number;
+  #due = Number.POSITIVE_INFINITY;
+  #cancel: () => void = () => undefined;
+
+  constructor(milliseconds: number, source: PacedSource<T>, clock: Pick<Clock, 'now' | 'after'>) {
+    this.#milliseconds = milliseconds;
+    this.#source = source;
+    this.#clock = clock;
+    this.#said = source.now();
+    this.#sentAt = clock.now();
+    this.#spokenAt = this.#sentAt;
+  }
+
+  /** A new reader begins with what the others know, and goes on with them. */
+  add(reader: Reader): void {
+    reader.begin(eventOf(this.#source.whole(this.#said)));
+    this.readers.add(reader);
+    this.#schedule(this.#spokenAt + COMMENT_AFTER);
+    this.touch();
+  }
+
+  remove(reader: Reader): void {
+    this.readers.delete(reader);
+    if (this.readers.size > 0) return;
+    this.#cancel();
+    this.#due = Number.POSITIVE_INFINITY;
+  }
+
+  touch(): void {
+    if (this.readers.size > 0) this.#schedule(Math.max(this.#clock.now(), this.#sentAt + this.#milliseconds));
+  }
+
+  #schedule(at: number): void {
+    if (at >= this.#due) return;
+    this.#cancel();
+    this.#due = at;
+    this.#cancel = this.#clock.after(Math.max(0, at - this.#clock.now()), () => this.#send());
+  }
+
+  /** Must not throw: it is called by a timer, and a stream is no reason for the agent to end. */
+  #send(): void {
+    this.#due = Number.POSITIVE_INFINITY;
+    const now = this.#clock.now();
+    try {
+      const said = this.#source.now();
+      const event = this.#source.changed(this.#said, said);
+      this.#said = said;
+      if (event !== undefined) this.#sentAt = now;
+      if (event !== undefined) this.#pass(eventOf(event), now);
+      else if (now - this.#spokenAt >= COMMENT_AFTER) this.#pass(COMMENT, now);
+    } catch (error) {
+      for (const reader of this.readers) reader.end();
+      this.#source.onThrown(error);
+    }
+    this.#schedule(Math.max(this.#spokenAt + COMMENT_AFTER, now + 1));
+  }
+
+  #pass(piece: Buffer, now: number): void {
+    this.#spokenAt = now;
+    for (const reader of this.readers) reader.take(piece);
+  }
+}
+
+/** The queue of one reader. */
+class Reader {
+  readonly #queue: Buffer[] = [];
+  #waiting = 0;
+  #isOver = false;
+  #wake: () => void = () => undefined;
+
+  constructor(signal: AbortSignal) {
+    if (signal.aborted) this.end();
+    else signal.addEventListener('abort', () => this.end(), { once: true });
+  }
+
+  /** The first event does not count as waiting, whatever its size. */
+  begin(piece: Buffer): void {
+    this.#queue.push(piece);
+  }
+
+  /** A reader that is too slow is ended: it asks again then, and begins with the whole. */
+  take(piece: Buffer): void {
+    if (this.#isOver) return;
+    if (this.#waiting > MOST_WAITING) {
+      this.end();
+      return;
+    }
+    this.#queue.push(piece);
+    this.#waiting += piece.length;
+    this.#wake();
+  }
+
+  async *pieces(): AsyncGenerator<Uint8Array> {
+    let isFirst = true;
+    for (;;) {
+      for (let next = this.#queue.shift(); next !== undefined; next = this.#queue.shift()) {
+        if (!isFirst) this.#waiting -= next.length;
+        isFirst = false;
+        yield next;
+      }
+      if (this.#isOver) return;
+      await new Promise<void>((resolve) => {
+        this.#wake = resolve;
+      });
+    }
+  }
+
+  end(): void {
+    this.#isOver = true;
+    this.#wake();
+  }
+}
+
+/** JSON has no line break, so an event has one line of data. */
+function eventOf(value: object): Buffer {
+  return Buffer.from(`data: ${JSON.stringify(value)}\n\n`);
+}

@@ -1,0 +1,80 @@
+/** Who may read /programmed of an agent, by its configuration. */
+import assert from 'node:assert/strict';
+import test, { describe, type TestContext } from 'node:test';
+import { programmedGate } from '../../src/agent/asking.ts';
+import { realOutside } from '../../src/agent/outside.ts';
+import { configFromFlags } from '../../src/config/from-flags.ts';
+import type { Asked } from '../../src/serve/http.ts';
+import { ApiServer } from '../helpers/api-server.ts';
+import { NEVER } from '../helpers/rig.ts';
+
+const PATH = '/programmed/live';
+
+async function start(t: TestContext) {
+  const server = await ApiServer.start();
+  t.after(() => server.stop());
+  server.reviews.account('good', ['kube-system', 'slicewire-fleet'], 'slicewire-agent');
+  server.reviews.allowed.add(`system:serviceaccounts ${PATH}`);
+  return { server, kubeconfig: await server.kubeconfig() };
+}
+
+function asking(t: TestContext, flags: Record<string, string>) {
+  const stop = new AbortController();
+  t.after(() => stop.abort());
+  let config = configFromFlags(flags);
+  const gate = programmedGate(() => config, { signal: stop.signal, outside: realOutside });
+  const use = (other: Record<string, string>) => {
+    config = configFromFlags(other);
+  };
+  const status = async (authorization?: string, remote = '192.0.2.7') => {
+    const asked: Asked = {
+      ...{ method: 'GET', path: PATH, query: new URLSearchParams(), host: 'localhost', authorization, signal: NEVER },
+      ...{ local: remote === '127.0.0.1' ? remote : '10.0.0.1', remote, body: async () => '' },
+    };
+    return (await gate(asked))?.status;
+  };
+  return { use, status };
+}
+
+describe('who may read /programmed', () => {
+  test('is known by the API server of the objects, which is not connected to before', async (t) => {
+    const { server, kubeconfig } = await start(t);
+    const { status } = asking(t, { kubeconfig });
+    assert.deepEqual([await status(undefined, '127.0.0.1'), await status()], [undefined, 401]);
+    assert.equal(await server.connections(), 0);
+    assert.equal(await status('Bearer good'), undefined);
+    assert.deepEqual(server.reviews.asked[0], {
+      kind: 'TokenReview',
+      spec: { token: 'good', audiences: ['slicewire-agent'] },
+    });
+    assert.equal(await status('Bearer bad'), 401);
+  });
+
+  test('follows the configuration: another API server knows other tokens', async (t) => {
+    const { server, kubeconfig } = await start(t);
+    const other = await start(t);
+    other.server.reviews.tokens.clear();
+    const { use, status } = asking(t, { kubeconfig });
+    assert.equal(await status('Bearer good'), undefined);
+    use({ kubeconfig, minSyncPeriod: '5s' });
+    assert.equal(await status('Bearer good'), undefined);
+    assert.equal(server.reviews.asked.length, 2);
+    use({ kubeconfig: other.kubeconfig });
+    assert.equal(await status('Bearer good'), 401);
+    use({ kubeconfig: other.kubeconfig, programmedAuthentication: 'false' });
+    assert.equal(await status(), undefined);
+  });
+
+  test('is this machine alone where manifests are read', async (t) => {
+    const { status } = asking(t, { manifests: '/m' });
+    assert.deepEqual([await status('Bearer good'), await status('Bearer good', '127.0.0.1')], [403, undefined]);
+  });
+
+  test('is nobody while the kubeconfig cannot be read, until it can', async (t) => {
+    const { kubeconfig } = await start(t);
+    const { use, status } = asking(t, { kubeconfig: '/nowhere/kubeconfig' });
+    assert.equal(await status('Bearer good'), 503);
+    use({ kubeconfig });
+    assert.equal(await status('Bearer good'), undefined);
+  });
+});

@@ -1,0 +1,19 @@
+/** Who may read /programmed of a real agent, whose tokens the API server of the test reviews. */
+import assert from 'node:assert/strict';
+import { describe, it } from 'node:test';
+import { fileURLToPath } from 'node:url';
+import { realCommands } from '../../src/host/commands.ts';
+import { Lab } from '../../src/lab/lab.ts';
+import { NEVER } from '../helpers/rig.ts';
+
+const INSIDE = fileURLToPath(new URL('./asking-inside.ts', import.meta.url));
+
+describe('who may read /programmed of a real agent', () => {
+  it('admits this machine, and others with the token of the fleet', async (t) => {
+    const lab = await Lab.create({ commands: realCommands, pods: 0, remotePods: 0, signal: NEVER });
+    t.after(() => lab.remove());
+    const command = lab.inside('node', process.execPath, [INSIDE, 'admits']);
+    const { exitCode, stdout, stderr } = await realCommands.run(command, NEVER);
+    assert.equal(exitCode, 0, `${stdout}\n${stderr}`);
+  });
+});
