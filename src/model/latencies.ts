@@ -4,6 +4,8 @@
 const COUNTERS = 125;
 const PER_DOUBLING = 5;
 const LEAST = 0.1;
+/** The upper end of each counter. */
+const ENDS = Float64Array.from({ length: COUNTERS }, (_, i) => LEAST * 2 ** (i / PER_DOUBLING));
 /** Slots of the hour that `status` shows, and their milliseconds. */
 const MINUTES = { slots: 60, length: 60_000 } as const;
 
@@ -98,7 +100,7 @@ export class Latencies {
 /** The longest latency in milliseconds that no longer has the counter of this one: latencies between the two are counted as one. */
 export function belowCounter(latency: number): number {
   const counter = counterOf(latency);
-  return counter === 0 ? Number.NEGATIVE_INFINITY : LEAST * 2 ** ((counter - 1) / PER_DOUBLING);
+  return ENDS[counter - 1] ?? Number.NEGATIVE_INFINITY;
 }
 
 function counterOf(latency: number): number {
