@@ -39,6 +39,7 @@ const FOLDERS: Readonly<Record<string, string>> = {
   cache: 'objects as they are',
   serve: 'health, HTTP servers',
   relay: 'node ports on loopback',
+  programmed: 'versions in the kernel',
   telemetry: 'log and metrics',
   producers: 'Pods → slices (pure)',
   documents: 'YAML and JSON files',

@@ -116,6 +116,16 @@ History: reaches back to 2026-11-21 12:00:00.000 (1 d, 1.5 MiB in memory)`,
     assert.ok(!text.includes('shop/s20'));
   });
 
+  it('tell up to which versions the kernel is, where there are versions', () => {
+    const text = (programmed: Status['programmed']) => statusText({ ...STATUS, programmed });
+    assert.match(
+      text({ services: '4711', slices: '' }),
+      /^In the kernel: Services up to version 4711, EndpointSlices up to version none$/m,
+    );
+    assert.doesNotMatch(text({ services: '', slices: '' }), /In the kernel/);
+    assert.doesNotMatch(text(null), /In the kernel/);
+  });
+
   it('tell the status where no agent was asked', () => {
     const health = { live: false, ready: false, healthy: true, reasons: ['no agent was asked'] };
     const status: Status = {

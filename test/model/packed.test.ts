@@ -9,6 +9,7 @@ import { Names } from '../../src/model/packed/names.ts';
 import { packPorts, unpackPorts } from '../../src/model/packed/ports.ts';
 import { packService, unpackService } from '../../src/model/packed/service.ts';
 import { keyOfSlice, packSlice, unpackSlice } from '../../src/model/packed/slice.ts';
+import { packedVersion, sameContent } from '../../src/model/packed/version.ts';
 import { servicePorts } from '../../src/model/service-port.ts';
 
 /** Objects as code makes them: with the usual prototype. */
@@ -104,6 +105,30 @@ describe('packed', () => {
     );
   });
 
+  it('a text begins with the resourceVersion, which is no part of the value', () => {
+    const versions = fc.constantFrom('', '7', '127', '128', '4711', '16384', '999999999999999');
+    const names = new Names();
+    fc.assert(
+      fc.property(service, service, slice, versions, versions, (one, other, part, a, b) => {
+        const [first, second] = [packService(one, a), packService(one, b)];
+        assert.deepEqual([packedVersion(first), packedVersion(second)], [a, b]);
+        assert.deepEqual(unpackService(one.key, first), one);
+        assert.ok(sameContent(first, second));
+        const isSame = isEqual({ ...one, key: '' }, { ...other, key: '' });
+        assert.equal(sameContent(first, packService(other, b)), isSame);
+        const packed = packSlice(part, names, a);
+        assert.deepEqual([packedVersion(packed), keyOfSlice(part.service, packed)], [a, part.key]);
+        assert.deepEqual(unpackSlice(part.service, packed, names), part);
+        assert.ok(sameContent(packed, packSlice(part, names, b)));
+      }),
+    );
+    const [one] = fc.sample(service, 1);
+    for (const none of ['abc', '007', '-1', '1000000000000000', '1.5']) {
+      assert.ok(one);
+      assert.equal(packedVersion(packService(one, none)), '', none);
+    }
+  });
+
   it('nothing of an object that could not be packed is left for the next one', () => {
     const [one] = fc.sample(service, 1);
     assert.ok(one);
@@ -156,13 +181,14 @@ describe('the slices of many nodes that come and go', () => {
   });
 
   it('are right after names of gone nodes were forgotten', () => {
-    for (let n = 0; n < 5000; n++) slices.set(`default/web-${n % 7}`, sliceOn(n));
+    for (let n = 0; n < 5000; n++) slices.set(`default/web-${n % 7}`, sliceOn(n), String(n));
     const found = slices.of('default/web').map(({ endpoints }) => endpoints[0]?.nodeName ?? '');
     assert.deepEqual(
       found.sort(),
       ['4993', '4994', '4995', '4996', '4997', '4998', '4999'].map((n) => `node-${n}`),
     );
     assert.deepEqual(slices.get('default/web-0'), sliceOn(4998 - (4998 % 7)));
+    assert.equal(slices.resourceVersion('default/web-0'), String(4998 - (4998 % 7)));
   });
 
   it('are found whatever their names are, also when they change their Service', () => {

@@ -23,7 +23,8 @@ describe('docs/schemas', () => {
       return properties.kind?.const ?? [];
     });
     const printed = ['Explanation', 'Exposure', 'History', 'Nodes', 'Problem', 'Replay', 'Status', 'Verification'];
-    assert.deepEqual(kinds.sort(), [...printed, 'Service', 'Services'].sort());
+    const served = ['Drained', 'FleetProgrammed', 'Programmed', 'Service', 'Services'];
+    assert.deepEqual(kinds.sort(), [...printed, ...served].sort());
   });
 
   it('describes every field that is not plain from its name', () => {

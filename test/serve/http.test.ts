@@ -1,6 +1,6 @@
 /** The HTTP server among strangers: malformed requests, slow clients, many connections. */
 import assert from 'node:assert/strict';
-import { connect, type Socket } from 'node:net';
+import { connect, Socket } from 'node:net';
 import { after, before, describe, it } from 'node:test';
 import { setTimeout as pause } from 'node:timers/promises';
 import { gzipSync } from 'node:zlib';
@@ -37,6 +37,25 @@ describe('the HTTP server', () => {
     for (const socket of sockets) socket.destroy();
     await server.close();
   });
+  it('waits for a late answer without the bound on silence, which counts again when the answer is there', async (t) => {
+    const bounds: number[] = [];
+    const set = Socket.prototype.setTimeout;
+    t.mock.method(Socket.prototype, 'setTimeout', function (this: Socket, bound: number, call?: () => void) {
+      if (this.localPort === server.port) bounds.push(bound);
+      return set.call(this, bound, call);
+    });
+    const silenced = async (path: string) => {
+      bounds.length = 0;
+      await (await fetch(`http://127.0.0.1:${server.port}${path}`, { headers: { connection: 'close' } })).text();
+      const at = bounds.indexOf(0);
+      return at < 0 ? undefined : bounds.slice(at + 1).find((bound) => bound > 0);
+    };
+    assert.equal(await silenced('/programmed?slice=a/b&version=1&wait=5m'), 30_000);
+    assert.equal(await silenced('/drained?pod=a/b'), 30_000);
+    assert.equal(await silenced('/programmed/live?pace=50'), undefined, 'comments keep it open');
+    assert.equal(await silenced('/healthz'), undefined);
+  });
+
   const ask = (path: string, init?: RequestInit) => fetch(`http://127.0.0.1:${server.port}${path}`, init);
 
   it('refuses what is not HTTP, headers that are too large, and goes on', async () => {

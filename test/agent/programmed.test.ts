@@ -1,0 +1,259 @@
+/** `/programmed` of an agent: its answers, wrong questions, waits, and a reload that reads another source. */
+import assert from 'node:assert/strict';
+import { describe, it } from 'node:test';
+import { Programmed } from '../../src/agent/programmed.ts';
+import { NoAnswer, WrongQuestion } from '../../src/answers/problem.ts';
+import { type Programmed as Answer, programmedSchema } from '../../src/answers/programmed.ts';
+import { decodeService } from '../../src/api/decode/service.ts';
+import { decodeSlice } from '../../src/api/decode/slice.ts';
+import { Cache } from '../../src/cache/cache.ts';
+import { SOURCE_KINDS, type SourceEvent } from '../../src/model/events.ts';
+import { Tracking } from '../../src/programmed/tracking.ts';
+import { MOST_WAITERS } from '../../src/programmed/waiters.ts';
+import { failedReport, NOTHING_TO_DO } from '../../src/reconcile/step.ts';
+import { gate as gateOf } from '../../src/serve/gate.ts';
+import { healthHandler } from '../../src/serve/health-server.ts';
+import type { Asked } from '../../src/serve/http.ts';
+import type { Question } from '../../src/serve/questions.ts';
+import type { SyncReport } from '../../src/sync/status.ts';
+import { FakeClock } from '../helpers/fake-clock.ts';
+import { service, slice } from '../helpers/objects.ts';
+
+const NEVER = new AbortController().signal;
+const NOTHING = { duration: 1, drift: [], reading: 0, desiring: 0, writing: 0, triggers: [] };
+
+function report(more: Partial<SyncReport> = {}): SyncReport {
+  return { ...NOTHING_TO_DO, ...NOTHING, work: {} as SyncReport['work'], ...more };
+}
+
+const REFUSED = report({
+  outcome: 'partial',
+  failed: [
+    {
+      ...{ key: 'IPv4 nat KUBE-SVC-X', family: 'IPv4', kind: 'rules', owner: 's/bad', line: undefined },
+      ...{ blame: 'content', cause: 'no such match\nmore' },
+    },
+  ],
+});
+
+/** A feed whose objects a test puts. */
+function feedOf(clock: FakeClock) {
+  const cache = new Cache();
+  const programmed = new Tracking({ now: () => clock.now(), hasChanges: () => cache.hasChanges });
+  for (const of of SOURCE_KINDS) cache.take({ kind: 'synced', of });
+  let version = 100;
+  const take = (event: SourceEvent) => {
+    cache.take(event, (before, former) => {
+      if (event.kind === 'service') programmed.changed('services', event.key, event.key, former);
+      const owner = before !== undefined && 'service' in before ? before.service : '';
+      if (event.kind === 'slice') programmed.changed('slices', event.key, event.slice?.service ?? owner, former);
+    });
+    programmed.reached(event.kind === 'service' ? 'services' : 'slices', String(version));
+    return String(version);
+  };
+  return {
+    cache,
+    programmed,
+    put(object: object): string {
+      const resourceVersion = String(++version);
+      const { kind, metadata } = object as { kind: string; metadata: { namespace: string; name: string } };
+      const key = `${metadata.namespace}/${metadata.name}`;
+      const decode = kind === 'Service' ? decodeService : decodeSlice;
+      return take({ ...decode(object, key), resourceVersion } as SourceEvent);
+    },
+    goneSlice(key: string): string {
+      version += 1;
+      return take({ kind: 'slice', key, slice: undefined, triggeredAt: 0, faults: [] });
+    },
+  };
+}
+
+function agent() {
+  const clock = new FakeClock();
+  const feed = feedOf(clock);
+  const said = new Programmed(feed, {
+    clock,
+    by: () => ({
+      who: 'agent',
+      mode: 'iptables',
+      node: 'n1',
+      version: '1.0.0',
+      at: new Date(clock.wall()).toISOString(),
+    }),
+    health: () => ({ healthy: true, reasons: [] }),
+    unserved: () => [{ family: 'IPv6', why: 'ip6tables is missing' }],
+    faults: () => 0,
+    suspects: () => [],
+    onProblem: (text) => assert.fail(text),
+  });
+  const question = said.questions.get('/programmed') as Question;
+  const ask = async (query = '', signal = NEVER): Promise<Answer> =>
+    programmedSchema.parse(await question.answer(new URLSearchParams(query), signal));
+  const sync = (one = report(), current = feed) => {
+    current.cache.takeChanges();
+    said.syncBegan();
+    said.syncEnded(one);
+  };
+  return { clock, feed, said, ask, sync };
+}
+
+const web = (...endpoints: string[]) =>
+  slice({ name: 'web-1', namespace: 's', service: 'web', addressType: 'IPv4', endpoints });
+const bad = (...endpoints: string[]) =>
+  slice({ name: 'bad-1', namespace: 's', service: 'bad', addressType: 'IPv4', endpoints });
+const webService = service({ name: 'web', namespace: 's', spec: { clusterIP: '10.96.0.1', ports: [{ port: 80 }] } });
+
+describe('/programmed', () => {
+  it('has marks and their time, families that are not served, and the versions of a Service and its slices', async () => {
+    const { clock, feed, ask, sync } = agent();
+    assert.deepEqual((await ask()).marks, { services: '', slices: '' });
+    feed.put(webService);
+    feed.put(web('10.0.0.1'));
+    clock.advance(500);
+    sync();
+    const at = new Date(clock.wall()).toISOString();
+    clock.advance(1000);
+    const after = feed.put(web('10.0.0.2'));
+    const answer = await ask('service=s/web');
+    assert.deepEqual([answer.marks, answer.at], [{ services: '101', slices: '102' }, at]);
+    assert.deepEqual(answer.unserved, [{ family: 'IPv6', why: 'ip6tables is missing' }]);
+    assert.deepEqual(answer.service, { name: 's/web', received: '101', programmed: '101', at });
+    assert.deepEqual(answer.slices, [{ name: 's/web-1', received: after, programmed: '102', at }]);
+    assert.equal(answer.reached, null);
+  });
+
+  it('lists a slice that is gone as long as the kernel may have it', async () => {
+    const { feed, ask, sync } = agent();
+    feed.put(bad('10.0.0.1'));
+    sync();
+    const gone = feed.goneSlice('s/bad-1');
+    const before = await ask('service=s/bad');
+    assert.deepEqual(
+      before.slices.map(({ received, programmed }) => [received, programmed]),
+      [['', '101']],
+    );
+    sync(REFUSED);
+    const refused = await ask(`slice=s/bad-1&version=${gone}`);
+    assert.equal(refused.reached, false);
+    assert.equal(refused.why, 'Service s/bad: the kernel refused IPv4 nat KUBE-SVC-X: no such match');
+    sync();
+    assert.equal((await ask(`slice=s/bad-1&version=${gone}`)).reached, true);
+    assert.deepEqual((await ask('service=s/bad')).slices, []);
+  });
+
+  it('says why a version is not in the kernel', async () => {
+    const { feed, ask, sync } = agent();
+    const why = async (query: string) => (await ask(query)).why;
+    assert.equal(
+      await why('slice=s/web-1&version=1'),
+      'no resourceVersion of EndpointSlices was received yet; manifests have none',
+    );
+    const first = feed.put(web('10.0.0.1'));
+    assert.equal(await why(`slice=s/web-1&version=${first}`), 'the first sync is not complete');
+    assert.equal(
+      await why('slice=s/web-1&version=9999'),
+      `changes of EndpointSlices were received up to version ${first} only`,
+    );
+    sync();
+    assert.equal(await why(`slice=s/web-1&version=${first}`), '');
+    const second = feed.put(web('10.0.0.2'));
+    assert.equal(await why(`slice=s/web-1&version=${second}`), 'the sync that writes it is not complete');
+    sync(report(failedReport({ key: 'IPv4 nat', family: 'IPv4', kind: 'rules' }, 'the lock is held')));
+    assert.equal(await why(`slice=s/web-1&version=${second}`), 'nothing can be written: IPv4 nat: the lock is held');
+  });
+
+  it('waits until the version is in the kernel, without a poll, or until the time is over', async () => {
+    const { clock, feed, said, ask, sync } = agent();
+    sync();
+    const asking = ask('slice=s/web-1&version=101&wait=30s');
+    const late = ask('slice=s/web-1&version=999&wait=10s');
+    await Promise.resolve();
+    assert.deepEqual([said.counts, clock.pending], [{ behind: 0, waiters: 2 }, 2]);
+    feed.put(web('10.0.0.1'));
+    sync();
+    assert.equal((await asking).reached, true);
+    clock.advance(10_000);
+    assert.equal((await late).reached, false);
+    assert.deepEqual([said.counts.waiters, clock.pending], [0, 0]);
+  });
+
+  it('refuses to let more wait than a thousand', async () => {
+    const { ask } = agent();
+    const end = new AbortController();
+    const all = Array.from({ length: MOST_WAITERS }, () => ask('slice=s/web-1&version=1&wait=5m', end.signal));
+    await assert.rejects(ask('slice=s/web-1&version=1&wait=1s'), NoAnswer);
+    end.abort(new Error('gone'));
+    for (const one of all) await assert.rejects(one, /gone/);
+  });
+
+  it('begins anew where a reload reads another source, also for those who wait', async () => {
+    const { clock, feed, said, ask, sync } = agent();
+    feed.put(web('10.0.0.1'));
+    sync();
+    const asking = ask('slice=s/web-1&version=102&wait=30s');
+    await Promise.resolve();
+    const other = feedOf(clock);
+    said.use(other);
+    assert.deepEqual((await ask()).marks, { services: '', slices: '' });
+    feed.put(web('10.0.0.9'));
+    other.put(web('10.0.0.2'));
+    other.put(web('10.0.0.3'));
+    sync(report(), other);
+    assert.deepEqual([(await asking).reached, (await asking).marks.slices], [true, '102']);
+  });
+
+  for (const [query, message] of [
+    ['service=web', 'web is no Service: write NAMESPACE/NAME, such as shop/web'],
+    ['slice=web-1', 'slice: web-1: write NAMESPACE/NAME, such as shop/web-x7k2p'],
+    ['service=s/web&slice=s/web-1', 'service and slice: ask for one of them'],
+    ['version=7', 'version: 7: say of which service= or slice= it is'],
+    ['slice=s/web-1&version=x7', 'version: x7: must be a resourceVersion that is a number, such as 4711'],
+    ['slice=s/web-1&wait=1s', 'wait: 1s: say for which version= to wait'],
+    ['slice=s/web-1&version=7&wait=6m', 'wait: 6m: must be a duration up to 5m, such as 30s'],
+    ['slice=s/web-1&version=7&wait=soon', 'wait: soon: must be a duration up to 5m, such as 30s'],
+  ] as const) {
+    it(`says what is wrong with ?${query}`, async () => {
+      await assert.rejects(agent().ask(query), (error) => error instanceof WrongQuestion && error.message === message);
+    });
+  }
+});
+
+describe('/programmed on the health port', () => {
+  const asked = (path: string, more: Partial<Asked> = {}): Asked => ({
+    ...{ method: 'GET', path, query: new URLSearchParams(), host: 'localhost:10256', signal: NEVER },
+    ...{ local: '127.0.0.1', remote: '127.0.0.1', body: () => Promise.resolve('') },
+    ...more,
+  });
+
+  function handler() {
+    const byPath = agent().said.questions;
+    const health = {} as Parameters<typeof healthHandler>[0]['health'];
+    const gate = gateOf({ isOn: () => true, access: () => undefined, flag: '--programmed-authentication' });
+    return healthHandler({ health, wall: () => 0, onAnswer: () => undefined, inquiries: { gate, byPath } });
+  }
+
+  it('answers those who may ask, and says to others why not', async () => {
+    const handle = handler();
+    const statuses = async (path: string, more?: Partial<Asked>) => (await handle(asked(path, more))).status;
+    assert.equal(await statuses('/programmed'), 200);
+    assert.equal(await statuses('/programmed', { remote: '192.0.2.1', local: '192.0.2.2' }), 403);
+    assert.equal(await statuses('/programmed/live', { remote: '192.0.2.1', local: '192.0.2.2' }), 403);
+    assert.equal(await statuses('/programmed', { host: 'evil.example' }), 403);
+    assert.equal(await statuses('/programmed', { method: 'POST' }), 405);
+    assert.equal(await statuses('/programmed/more'), 404);
+  });
+
+  it('has a stream with a pace, and says what is wrong with another one', async () => {
+    const handle = handler();
+    const live = (query: string) => handle(asked('/programmed/live', { query: new URLSearchParams(query) }));
+    assert.equal((await live('pace=100')).headers?.['content-type'], 'text/event-stream; charset=utf-8');
+    for (const pace of ['49', '60001', 'x', '']) {
+      const { status, body } = await live(`pace=${pace}`);
+      assert.deepEqual(
+        [status, String(body).includes(`pace: ${pace}: must be milliseconds, from 50 to 60000`)],
+        [400, true],
+      );
+    }
+    assert.equal((await live('speed=1')).status, 400);
+  });
+});
