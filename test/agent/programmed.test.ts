@@ -11,9 +11,10 @@ import { SOURCE_KINDS, type SourceEvent } from '../../src/model/events.ts';
 import { Tracking } from '../../src/programmed/tracking.ts';
 import { MOST_WAITERS } from '../../src/programmed/waiters.ts';
 import { failedReport, NOTHING_TO_DO } from '../../src/reconcile/step.ts';
+import { gate } from '../../src/serve/gate.ts';
 import { healthHandler } from '../../src/serve/health-server.ts';
 import type { Asked } from '../../src/serve/http.ts';
-import { localGate, type Question } from '../../src/serve/questions.ts';
+import type { Question } from '../../src/serve/questions.ts';
 import type { SyncReport } from '../../src/sync/status.ts';
 import { FakeClock } from '../helpers/fake-clock.ts';
 import { service, slice } from '../helpers/objects.ts';
@@ -227,8 +228,8 @@ describe('/programmed on the health port', () => {
   function handler() {
     const byPath = agent().said.questions;
     const health = {} as Parameters<typeof healthHandler>[0]['health'];
-    const gate = localGate('--healthz-bind-address');
-    return healthHandler({ health, wall: () => 0, onAnswer: () => undefined, inquiries: { gate, byPath } });
+    const own = gate({ isOn: () => true, access: () => undefined, flag: '--programmed-authentication' });
+    return healthHandler({ health, wall: () => 0, onAnswer: () => undefined, inquiries: { gate: own, byPath } });
   }
 
   it('answers those who may ask, and says to others why not', async () => {
