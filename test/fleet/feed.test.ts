@@ -3,9 +3,11 @@ import assert from 'node:assert/strict';
 import { describe, it, type TestContext } from 'node:test';
 import { apiClient } from '../../src/api/client.ts';
 import { loadCredentials } from '../../src/api/credentials.ts';
-import { fleetCore } from '../../src/fleet/core.ts';
 import { FleetFeed } from '../../src/fleet/feed.ts';
 import type { AgentAddress } from '../../src/fleet/link.ts';
+import { FleetNodes } from '../../src/fleet/nodes.ts';
+import { FleetObjects } from '../../src/fleet/objects.ts';
+import { Programming } from '../../src/fleet/programming.ts';
 import { realClock } from '../../src/host/clock.ts';
 import { faultText } from '../../src/model/objects.ts';
 import { ApiServer } from '../helpers/api-server.ts';
@@ -18,8 +20,9 @@ async function started(t: TestContext, hasProtobuf: boolean) {
   const client = apiClient(await loadCredentials({ kubeconfig: await api.kubeconfig(), master: undefined }), {
     userAgent: 'test',
   });
-  const own = { replica: 'r', version: '1', source: 's' };
-  const { objects, nodes } = fleetCore({ clock: realClock, leaveOutAfter: 60_000, ...own });
+  const seen: string[] = [];
+  const objects = new FleetObjects(realClock, (kind, version, key) => void seen.push(`${kind} ${version} ${key}`));
+  const nodes = new FleetNodes({ clock: realClock, programming: new Programming(realClock), leaveOutAfter: 60_000 });
   const faults: string[] = [];
   const places = new Map<string, AgentAddress | undefined>();
   const feed = new FleetFeed({
@@ -38,7 +41,7 @@ async function started(t: TestContext, hasProtobuf: boolean) {
   });
   await until('the lists', () => feed.isSynced);
   const standing = (pod: string) => objects.standing({ kind: 'pod', pod });
-  return { api, feed, objects, nodes, faults, places, standing };
+  return { api, objects, faults, places, standing, seen };
 }
 
 const endpoint = (address: string, name: string) => ({
@@ -67,15 +70,20 @@ for (const [form, hasProtobuf] of [
       assert.match(standing('shop/web-2').takes ?? '', /10\.1\.0\.2/);
       assert.match(standing('shop/web-4').takes ?? '', /10\.1\.0\.4/);
       assert.deepEqual([standing('shop/web-3').services, standing('shop/six').services], [[], []]);
-      assert.match(faults.join('\n'), /^EndpointSlice shop\/web-a: endpoints\[0\]\.addresses\[0\]: fd00::1: must be an IPv4/);
+      assert.match(
+        faults.join('\n'),
+        /^EndpointSlice shop\/web-a: endpoints\[0\]\.addresses\[0\]: fd00::1: must be an IPv4/,
+      );
     });
 
-    it('knows versions of changes, and of what is gone', async (t) => {
-      const { api, objects } = await started(t, hasProtobuf);
+    it('tells changes of watches from lists, with their versions', async (t) => {
+      const { api, objects, seen } = await started(t, hasProtobuf);
       const put = api.put(slice({ name: 'a', namespace: 'shop', service: 'web', endpoints: ['10.1.0.1'] }));
-      await until('the change', () => objects.newest.slices === put);
+      await until('the change', () => seen.length === 1);
       api.delete('EndpointSlice', 'shop/a');
-      await until('the end', () => objects.newest.slices === api.version);
+      await until('the end', () => seen.length === 2);
+      assert.deepEqual(seen, [`slices ${put} shop/web`, `slices ${api.version} shop/web`]);
+      assert.equal(objects.isComplete, true);
     });
 
     it('follows the agents from slice to slice', async (t) => {
