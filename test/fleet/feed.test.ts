@@ -88,7 +88,12 @@ for (const [form, hasProtobuf] of [
 
     it('follows the agents from slice to slice', async (t) => {
       const { api, faults, places } = await started(t, hasProtobuf);
-      const node = (name: string) => ({ apiVersion: 'v1', kind: 'Node', metadata: { name } });
+      const node = (name: string) => ({
+        apiVersion: 'v1',
+        kind: 'Node',
+        metadata: { name },
+        status: { conditions: [{ type: 'Ready', status: 'True' }] },
+      });
       api.put(node('n1'));
       api.put(agentsSlice('n1', 10_256));
       await until('the agent', () => places.get('n1')?.port === 10_256);
