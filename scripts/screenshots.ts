@@ -1,15 +1,18 @@
 /**
- * docs/screenshots: the views of the live page, photographed in Chromium before an agent on a real kernel. Needs root, Chromium and the
- * tools of the kernel tests; everything happens in network namespaces of its own.
+ * docs/screenshots: the views of the live page, photographed in Chromium before an agent on a real kernel, and the fleet's page before a
+ * made-up fleet. Needs root, Chromium and the tools of the kernel tests; the agent runs in network namespaces of its own.
  *
  *   node scripts/screenshots.ts [MINUTES]      writes the pictures after that many minutes of changes (12)
+ *   node scripts/screenshots.ts fleet          writes the fleet's picture alone
  */
 import { mkdirSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { nodeOf, service, slice } from '../test/helpers/objects.ts';
-import { BrowserScene } from '../test/page/browser/scene.ts';
+import { FleetScene } from '../test/page/browser/fleet-scene.ts';
+import { fleetOf } from '../test/page/browser/fleets.ts';
+import { BrowserScene, type Tab } from '../test/page/browser/scene.ts';
 
 const FOLDER = fileURLToPath(new URL('../docs/screenshots', import.meta.url));
 /** Bytes of a picture that README or a document shows. */
@@ -51,19 +54,34 @@ const VIEWS = [
   { name: 'exposure', view: '#/exposure', colorScheme: 'dark' },
 ] as const;
 
-const minutes = Number(process.argv[2] ?? 12);
-if (!(minutes >= 0)) throw new Error(`${process.argv[2]}: must be a number of minutes`);
-const scene = await BrowserScene.create();
-try {
-  await scene.node.write('node', nodeOf('zone-a'));
-  for (const [n, namespace] of NAMESPACES.entries()) await scene.node.write(namespace, ...objectsOf(namespace, n));
-  await scene.node.write('changing', endpoints(3));
-  await scene.start('--hostname-override', 'node-7', '--nodeport-addresses', '192.168.77.0/24');
-  await live(minutes * 60_000);
-  mkdirSync(FOLDER, { recursive: true });
-  for (const shot of VIEWS) await photograph(shot);
-} finally {
-  await scene.remove();
+const [, , given = '12'] = process.argv;
+const minutes = Number(given);
+if (given !== 'fleet' && !(minutes >= 0)) throw new Error(`${given}: must be a number of minutes, or fleet`);
+mkdirSync(FOLDER, { recursive: true });
+await photographFleet();
+if (given !== 'fleet') await photographAgent();
+
+async function photographFleet(): Promise<void> {
+  const fleet = await FleetScene.create(fleetOf(420, Date.now()));
+  try {
+    await photograph(await fleet.open(), 'fleet');
+  } finally {
+    await fleet.remove();
+  }
+}
+
+async function photographAgent(): Promise<void> {
+  const scene = await BrowserScene.create();
+  try {
+    await scene.node.write('node', nodeOf('zone-a'));
+    for (const [n, namespace] of NAMESPACES.entries()) await scene.node.write(namespace, ...objectsOf(namespace, n));
+    await scene.node.write('changing', endpoints(3));
+    await scene.start('--hostname-override', 'node-7', '--nodeport-addresses', '192.168.77.0/24');
+    await live(scene, minutes * 60_000);
+    for (const { name, view, colorScheme } of VIEWS) await photograph(await scene.open(view, { colorScheme }), name);
+  } finally {
+    await scene.remove();
+  }
 }
 
 /** The Services of a namespace. Shop's web is reached from outside, and one of its Services has a mistake. */
@@ -102,7 +120,7 @@ function endpoints(count: number): object {
 }
 
 /** Changes at uneven times, and now and then another program that meddles. */
-async function live(milliseconds: number): Promise<void> {
+async function live(scene: BrowserScene, milliseconds: number): Promise<void> {
   const end = Date.now() + milliseconds;
   for (let i = 1; Date.now() < end; i++) {
     await scene.node.write('changing', endpoints(2 + (i % 3)));
@@ -115,8 +133,7 @@ async function live(milliseconds: number): Promise<void> {
   await pause(2000);
 }
 
-async function photograph({ name, view, colorScheme }: (typeof VIEWS)[number]): Promise<void> {
-  const tab = await scene.open(view, { colorScheme });
+async function photograph(tab: Tab, name: string): Promise<void> {
   await tab.sees('live', '.pulse');
   await pause(1500);
   const path = join(FOLDER, `${name}.png`);

@@ -100,7 +100,7 @@ export class LiveStream<T extends object> {
 
   #mustHaveRoom(): void {
     if (this.#readers.size < MOST_READERS) return;
-    throw new NoAnswer(`${MOST_READERS} pages follow this agent already, which is the most: close one of them`);
+    throw new NoAnswer(`${MOST_READERS} pages are open already, which is the most: close one of them`);
   }
 
   /** Blocks that end with a full flush refer to nothing before them, so they fit into the stream of every reader. */

@@ -210,8 +210,7 @@ describe('a stream of events', () => {
     await turn();
     assert.throws(
       () => stream.open({ signal: NEVER }),
-      (error) =>
-        error instanceof NoAnswer && error.message.startsWith(`${MOST_READERS} pages follow this agent already`),
+      (error) => error instanceof NoAnswer && error.message.startsWith(`${MOST_READERS} pages are open already`),
     );
     await all[0]?.close();
     const another = reader(stream);

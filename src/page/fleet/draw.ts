@@ -8,7 +8,6 @@ export interface Palette {
   readonly cells: ReadonlyMap<string, string>;
   readonly mark: string;
   readonly text: string;
-  readonly ring: string;
   readonly font: string;
 }
 
@@ -22,8 +21,6 @@ export interface Drawing {
   readonly width: number;
   readonly cells: readonly Cell[];
   readonly palette: Palette;
-  /** The cell with a ring; -1: none. */
-  readonly ringed: number;
 }
 
 /** The box of a mark (levels.ts). */
@@ -43,13 +40,10 @@ export function draw(canvas: HTMLCanvasElement, drawing: Drawing): void {
   if (context === null) return;
   context.setTransform(scale, 0, 0, scale, 0, 0);
   context.clearRect(0, 0, width, grid.height);
-  const size = (grid.hasNames ? 20 : grid.cellHeight) - GAP;
-  for (const look of LOOKS) {
-    const indexes = [...cells.keys()].filter((index) => cells[index]?.look === look);
-    if (indexes.length > 0) drawLevel(context, drawing, look, { indexes, size });
-  }
+  const size = sizeOf(grid);
+  const byLook = Map.groupBy(cells.keys(), (index) => cells[index]?.look);
+  for (const look of LOOKS) drawLevel(context, drawing, look, { indexes: byLook.get(look) ?? [], size });
   if (grid.hasNames) drawNames(context, drawing, size);
-  if (drawing.ringed >= 0) drawRing(context, drawing, size);
 }
 
 /** All cells of a level at once, which is quicker. */
@@ -105,17 +99,13 @@ function fitting(text: string, fits: (text: string) => boolean): string {
   return `${text.slice(0, least)}…`;
 }
 
-function drawRing(context: CanvasRenderingContext2D, { grid, palette, ringed }: Drawing, size: number): void {
-  const { x, y } = cornerOf(ringed, grid, size);
-  context.strokeStyle = palette.ring;
-  context.lineWidth = 2;
-  context.beginPath();
-  context.roundRect(x, y, size, size, size / 6);
-  context.stroke();
+/** The side of the square of a cell. */
+export function sizeOf({ hasNames, cellHeight }: Grid): number {
+  return (hasNames ? 20 : cellHeight) - GAP;
 }
 
 /** Of the square of a cell. */
-function cornerOf(index: number, grid: Grid, size: number): { readonly x: number; readonly y: number } {
+export function cornerOf(index: number, grid: Grid, size: number): { readonly x: number; readonly y: number } {
   const { x, y } = placeOf(index, grid);
   return { x: x + GAP / 2, y: y + (grid.cellHeight - size) / 2 };
 }

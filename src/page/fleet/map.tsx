@@ -5,7 +5,7 @@ import type { FleetNode } from '../../answers/fleet.ts';
 import { Said, State } from '../bits.tsx';
 import { colourOf } from '../colours.ts';
 import { useWidth } from '../hooks.ts';
-import { type Drawing, draw, type Palette } from './draw.ts';
+import { cornerOf, type Drawing, draw, type Palette, sizeOf } from './draw.ts';
 import { cellAfter, cellAt, type Grid, gridFor, placeOf } from './grid.ts';
 import { LOOKS, lagOf, lookOf } from './levels.ts';
 import { nodeText, signOfNode, stateText } from './says.ts';
@@ -30,7 +30,7 @@ export function NodeMap({ nodes, passed, theme, onChoose }: MapProps) {
   const told = pointed === '' ? (isFocused ? current : '') : pointed;
   const indexOf = (name: string) => (name === '' ? -1 : nodes.findIndex((node) => node.name === name));
   const [at, ringed] = [Math.max(0, indexOf(current)), indexOf(told)];
-  const canvas = useDrawn({ nodes, passed, grid, width, palette, ringed });
+  const canvas = useDrawn({ nodes, passed, grid, width, palette });
   const nameAt = (event: MouseEvent) =>
     nodes[cellAt(event.offsetX, event.offsetY, grid, nodes.length) ?? -1]?.name ?? '';
   const onKeyDown = (event: KeyboardEvent) => {
@@ -73,23 +73,24 @@ export function NodeMap({ nodes, passed, theme, onChoose }: MapProps) {
         }}
       />
       {focused !== undefined && <Option node={focused} at={at} of={nodes.length} passed={passed} />}
+      {ringed >= 0 && <div class="ring" style={ringPlace(ringed, grid)} />}
       {ringed >= 0 && <Tip node={nodes[ringed]} place={tipPlace(ringed, grid, width)} passed={passed} />}
     </div>
   );
 }
 
-interface DrawnProps extends Pick<MapProps, 'nodes' | 'passed'>, Pick<Drawing, 'grid' | 'width' | 'ringed'> {
+interface DrawnProps extends Pick<MapProps, 'nodes' | 'passed'>, Pick<Drawing, 'grid' | 'width'> {
   readonly palette: Palette | undefined;
 }
 
 /** The canvas, drawn again when something of it changes. */
-function useDrawn({ nodes, passed, grid, width, palette, ringed }: DrawnProps): RefObject<HTMLCanvasElement | null> {
+function useDrawn({ nodes, passed, grid, width, palette }: DrawnProps): RefObject<HTMLCanvasElement | null> {
   const canvas = useRef<HTMLCanvasElement>(null);
   useLayoutEffect(() => {
     if (canvas.current === null || width === 0 || palette === undefined) return;
     const cells = nodes.map((node) => ({ name: node.name, look: lookOf(node, lagOf(node, passed)) }));
-    draw(canvas.current, { grid, width, cells, palette, ringed });
-  }, [grid, width, nodes, passed, palette, ringed]);
+    draw(canvas.current, { grid, width, cells, palette });
+  }, [grid, width, nodes, passed, palette]);
   return canvas;
 }
 
@@ -136,6 +137,13 @@ function Tip({ node, place, passed }: TipProps) {
   );
 }
 
+/** Around the cell. It is no part of the canvas, so that a pointer that moves draws no map again. */
+function ringPlace(index: number, grid: Grid): Record<string, string> {
+  const size = sizeOf(grid);
+  const { x, y } = cornerOf(index, grid, size);
+  return { left: `${x - 1}px`, top: `${y - 1}px`, width: `${size + 2}px`, height: `${size + 2}px` };
+}
+
 /** Below the cell, to the side where there is room. */
 function tipPlace(index: number, grid: Grid, width: number): Record<string, string> {
   const { x, y } = placeOf(index, grid);
@@ -163,7 +171,7 @@ function usePalette(box: { readonly current: HTMLElement | null }, theme: string
     const of = (name: string) => colourOf(name, element);
     setPalette({
       cells: new Map(LOOKS.map(({ colour }) => [colour, of(colour)])),
-      ...{ mark: of('--surface'), text: of('--text'), ring: of('--text') },
+      ...{ mark: of('--surface'), text: of('--text') },
       font: `13px ${getComputedStyle(element).fontFamily}`,
     });
   }, [theme]);

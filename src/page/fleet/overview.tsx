@@ -72,13 +72,13 @@ function Sentence({ live, passed }: { readonly live: FleetLive; readonly passed:
 function Facts({ live, at }: { readonly live: FleetLive; readonly at: string }) {
   const { latency, waiting, drained } = live;
   return (
-    <dl class="facts">
+    <dl class="facts even">
       <Fact name="Nodes">{numberText(live.nodes.length)}</Fact>
       <Fact name="99 % of changes within">{latency === null ? '–' : millisecondsText(latency.p99)}</Fact>
       <Fact name="Drains that wait">
         <span data-testid="waiting">{numberText(waiting)}</span>
       </Fact>
-      <Fact name="Drained, or too late">{`${numberText(drained.yes)}, ${numberText(drained.late)}`}</Fact>
+      <Fact name="Drains answered">{`${numberText(drained.yes)} in time, ${numberText(drained.late)} late`}</Fact>
       <Fact name="Running for">{timeBetween(live.startedAt, at)}</Fact>
       <Fact name="Source">
         <Said>{live.source}</Said>

@@ -47,12 +47,12 @@ export function nodeText(node: FleetNode, passed: number): string {
   return `${node.name}: ${parts.filter((part) => part !== '').join('; ')}`;
 }
 
-/** Nodes that are not current: those that are waited for first, the longest behind before the others. */
+/** Nodes that are not current: the longest behind first. Agents that are too old, and nodes that are left out, are last. */
 export function behindOf(nodes: readonly FleetNode[], passed: number): FleetNode[] {
-  const isLeft = (node: FleetNode) => Number(node.state === 'left out');
+  const rank = ({ state }: FleetNode) => (state === 'left out' ? 2 : state === 'too old' ? 1 : 0);
   return nodes
     .filter(({ state }) => state !== 'current')
-    .sort((a, b) => isLeft(a) - isLeft(b) || lagOf(b, passed) - lagOf(a, passed));
+    .sort((a, b) => rank(a) - rank(b) || lagOf(b, passed) - lagOf(a, passed));
 }
 
 /** Nodes with faults, drift or refused Services, or that are not healthy: the worst first. */

@@ -82,8 +82,11 @@ export class Tab {
   /** What it asked for, as URLs. */
   readonly requests: string[] = [];
 
-  constructor(page: Page) {
+  readonly #origin: string;
+
+  constructor(page: Page, origin = ORIGIN) {
     this.page = page;
+    this.#origin = origin;
     page.on('console', (message) => {
       if (message.type() === 'error' || message.type() === 'warning') this.wrong.push(message.text());
     });
@@ -93,7 +96,7 @@ export class Tab {
 
   /** Go to another view. */
   async view(fragment: string): Promise<void> {
-    await this.page.goto(`${ORIGIN}/${fragment}`);
+    await this.page.goto(`${this.#origin}/${fragment}`);
   }
 
   /** Wait until an element with this text is seen. */
@@ -131,7 +134,7 @@ export class Tab {
     await this.page.context().close();
     assert.deepEqual(this.wrong, []);
     assert.deepEqual(
-      this.requests.filter((url) => !url.startsWith(`${ORIGIN}/`)),
+      this.requests.filter((url) => !url.startsWith(`${this.#origin}/`)),
       [],
     );
   }
