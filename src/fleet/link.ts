@@ -102,7 +102,8 @@ export class AgentLink {
     const request = this.#request;
     if (request === undefined || !this.#isOpen) return;
     this.#leave(request);
-    this.#retry(LONGEST_PAUSE * this.#options.random());
+    const { clock, random } = this.#options;
+    this.#cancel = clock.after(LONGEST_PAUSE * random(), () => void this.#connect());
   }
 
   async #connect(): Promise<void> {
@@ -202,14 +203,11 @@ export class AgentLink {
   }
 
   #failed(why: string, isTooOld: boolean): void {
+    const { clock, random, sink } = this.#options;
     this.#failures += 1;
     const pause = isTooOld ? OLD_PAUSE : Math.min(LONGEST_PAUSE, FIRST_PAUSE * 2 ** Math.min(this.#failures - 1, 10));
-    this.#retry(pause * (0.5 + this.#options.random()));
-    this.#options.sink.failed(why, isTooOld);
-  }
-
-  #retry(milliseconds: number): void {
-    this.#cancel = this.#options.clock.after(milliseconds, () => void this.#connect());
+    this.#cancel = clock.after(pause * (0.5 + random()), () => void this.#connect());
+    sink.failed(why, isTooOld);
   }
 }
 

@@ -51,8 +51,9 @@ export async function runFleet(
   config: FleetConfig,
   log: Log,
   signal: AbortSignal,
-  { component, readPage, connect, open, clock = realClock, ending = ENDING }: FleetOutside,
+  { component, readPage, connect, open, clock: given = realClock, ending = ENDING }: FleetOutside,
 ): Promise<void> {
+  const clock = endingClock(given);
   const client = apiClient(await loadCredentials(config), { userAgent: userAgent('fleet'), connect });
   log.info({ server: client.server, agents: config.agents }, 'starting');
   const { version } = component;
@@ -105,7 +106,32 @@ export async function runFleet(
   await following;
   faults.flush();
   client.close();
+  clock.end();
   log.info('stopped');
+}
+
+/** A clock whose waits end with the fleet: one until a Node is left out must not keep the process. */
+function endingClock(clock: Clock): Clock & { end(): void } {
+  const waits = new Set<() => void>();
+  return {
+    now: () => clock.now(),
+    wall: () => clock.wall(),
+    after(milliseconds, call) {
+      const cancel = clock.after(milliseconds, () => {
+        waits.delete(end);
+        call();
+      });
+      const end = () => {
+        waits.delete(end);
+        cancel();
+      };
+      waits.add(end);
+      return end;
+    },
+    end: () => {
+      for (const end of waits) end();
+    },
+  };
 }
 
 /** Resolves when no question waits; those that wait for too long are told that this replica stops. */

@@ -130,15 +130,13 @@ export class Cluster {
     await this.api.stop();
   }
 
-  putNode(name: string, address: string, isReady = true): string {
+  putNode(name: string, address: string, isReady = true, since = '2026-11-01T00:00:00Z'): string {
     return this.api.put({
       ...{ apiVersion: 'v1', kind: 'Node', metadata: { name } },
       spec: { podCIDRs: ['10.1.0.0/24'] },
       status: {
         addresses: [{ type: 'InternalIP', address }],
-        conditions: [
-          { type: 'Ready', status: isReady ? 'True' : 'Unknown', lastTransitionTime: '2026-11-01T00:00:00Z' },
-        ],
+        conditions: [{ type: 'Ready', status: isReady ? 'True' : 'Unknown', lastTransitionTime: since }],
       },
     });
   }
