@@ -42,8 +42,8 @@ const RULES: Readonly<Record<string, Rule>> = {
   'src/agent/': {
     imports: ['src/api/', 'src/cache/', 'src/config/', 'src/documents/', 'src/history/', 'src/host/', 'src/modes/']
       .concat(PURE)
-      .concat('src/answers/', 'src/explain/', 'src/overview/', 'src/relay/', 'src/replay/', 'src/serve/')
-      .concat('src/source/', 'src/sync/', 'src/telemetry/'),
+      .concat('src/answers/', 'src/explain/', 'src/failover/', 'src/overview/', 'src/relay/', 'src/replay/')
+      .concat('src/serve/', 'src/source/', 'src/sync/', 'src/telemetry/'),
     modules: ['node:'],
   },
   'src/demo/': {
@@ -118,6 +118,11 @@ const RULES: Readonly<Record<string, Rule>> = {
     types: ['src/cache/', 'src/modes/mode.ts', 'src/host/'],
   },
   'src/serve/': { imports: ['src/answers/problem.ts', 'src/model/', 'src/host/clock.ts'], modules: ['node:'] },
+  'src/failover/': {
+    imports: ['src/model/', 'src/host/clock.ts'],
+    types: ['src/host/conntrack.ts'],
+    modules: ['node:net'],
+  },
   'src/relay/': { imports: ['src/model/', 'src/host/clock.ts'], modules: ['node:net'] },
   'src/telemetry/': {
     imports: ['src/model/'],

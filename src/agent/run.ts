@@ -10,6 +10,7 @@ import { SyncScheduler } from '../sync/scheduler.ts';
 import { SyncStatus } from '../sync/status.ts';
 import type { Log } from '../telemetry/log.ts';
 import type { Agent } from './agent.ts';
+import { watchFailover } from './failover.ts';
 import { KernelWatch } from './kernel-watch.ts';
 import { driftText, faultCounts, logReport, stackLogger } from './log-lines.ts';
 import { watchOthers } from './other-proxies.ts';
@@ -64,6 +65,7 @@ export async function runGeneration(agent: Agent, options: GenerationOptions): P
   });
   const sync = syncer(agent, { ...options, grace: grace.signal, readings, asked, watch });
   agent.feed.onChange(() => request());
+  const failover = watchFailover(agent, { ...options, counts: reporting.failover }).then(() => aborted(signal));
   request();
   const watching = watch.run();
   const sweeping = sweepOn(agent, options);
@@ -75,7 +77,7 @@ export async function runGeneration(agent: Agent, options: GenerationOptions): P
   });
   const syncing = scheduler.start(signal);
   try {
-    await Promise.race([syncing, watching, sweeping, others, agent.feed.source.then(() => aborted(signal))]);
+    await Promise.race([syncing, watching, sweeping, others, failover, agent.feed.source.then(() => aborted(signal))]);
   } finally {
     // The next generation reads the kernel: no write of this one may still be on its way.
     if (signal.aborted) {

@@ -14,6 +14,13 @@ import { SlicesByService } from './slices-by-service.ts';
 /** Called with an object as it was. */
 export type OnChanged = (before: Service | Slice | NodeView | undefined) => void;
 
+const NO_NAMES: readonly string[] = [];
+
+/** Names that are in one of two lists alone. */
+function differing(a: readonly string[], b: readonly string[]): ReadonlySet<string> {
+  return a === b ? new Set() : new Set(a).symmetricDifference(new Set(b));
+}
+
 export class Cache implements Objects {
   /** Faults of objects. */
   readonly faults = new FaultBook();
@@ -24,6 +31,8 @@ export class Cache implements Objects {
   readonly slices = new SlicesByService((service) => this.#changes.touch('slices', service));
   readonly #synced = new Set<SourceKind>();
   #node: NodeView | undefined;
+  #suspects: readonly string[] = NO_NAMES;
+  #withSuspects: NodeView | undefined;
   readonly #serviceCidrs = new Map<string, readonly Cidr[]>();
 
   /** All initial lists are complete (invariant 1). */
@@ -36,8 +45,23 @@ export class Cache implements Objects {
     return SOURCE_KINDS.filter((kind) => !this.#synced.has(kind));
   }
 
+  /** With the Nodes that do not answer it. */
   get node(): NodeView | undefined {
-    return this.#node;
+    return this.#withSuspects;
+  }
+
+  /** The Nodes that do not answer this one, sorted (docs/semantics.md 3.6). */
+  get suspects(): readonly string[] {
+    return this.#suspects.length > 0 ? this.#suspects : (this.#node?.suspects ?? NO_NAMES);
+  }
+
+  /** Replaces the suspects, which are sorted, and touches the Services that have endpoints on a Node that became one, or is one no more. */
+  suspect(nodes: readonly string[], services: Iterable<ServiceKey>): void {
+    if (!sameData(nodes, this.#suspects)) {
+      this.#suspects = nodes;
+      this.#compose();
+    }
+    for (const key of services) this.#changes.touch('slices', key);
   }
 
   /** The ranges of all ServiceCIDRs, sorted; undefined: their list is not complete, or nobody watches them. */
@@ -87,9 +111,12 @@ export class Cache implements Objects {
       this.#changes.count('slices');
       if (this.slices.set(key, slice, changed) && triggeredAt > 0) this.#changes.addTrigger(triggeredAt);
     } else if (event.kind === 'node' && !sameData(event.node, this.#node)) {
-      const before = this.#node;
+      const before = this.node;
+      const were = this.suspects;
       this.#node = event.node;
+      this.#compose();
       this.#changes.touchNode();
+      this.#touchEndpointsOf(differing(were, this.suspects));
       changed?.(before);
     } else if (event.kind === 'serviceCidr') {
       if (event.cidrs === undefined) this.#serviceCidrs.delete(event.key);
@@ -97,6 +124,18 @@ export class Cache implements Objects {
     }
     return this.faults.set(`${event.kind} ${event.key}`, event.faults);
   };
+
+  #compose(): void {
+    const suspects = this.#suspects;
+    this.#withSuspects = this.#node === undefined || suspects.length === 0 ? this.#node : { ...this.#node, suspects };
+  }
+
+  /** In a recording, the Node brings the suspects along. */
+  #touchEndpointsOf(nodes: ReadonlySet<string>): void {
+    if (nodes.size === 0) return;
+    for (const { service, endpoints } of this.slices.all())
+      if (endpoints.some(({ nodeName }) => nodes.has(nodeName))) this.#changes.touch('slices', service);
+  }
 
   /** All changes since the last call; each is returned once. */
   takeChanges(): Changes {

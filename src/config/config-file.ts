@@ -24,6 +24,7 @@ const BESIDE_FILE = [
     'iptables-backend',
     'nftables-count-connections',
     'service-metrics',
+    'failover',
     'scrape-bind-address',
     'record-dir',
     'record-size',

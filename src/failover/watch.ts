@@ -1,0 +1,212 @@
+/**
+ * `--failover=confirm`: finds Nodes that died before their endpoints stop being ready, and keeps these out of new connections
+ * (docs/semantics.md 3.6, k8s#101101).
+ *
+ * At most once a second it reads the TCP and SCTP connections that nobody has answered, which the kernel filters. A reading takes at most
+ * a hundredth of a core. Where a connection is found twice, the agent itself connects to endpoints of that Node and of others. A suspect is
+ * asked every second, and its first answer takes it back.
+ */
+import { breath, sleep } from '../host/clock.ts';
+import type { FlowTable } from '../host/conntrack.ts';
+import type { Family } from '../model/address.ts';
+import { causeOf } from '../model/cause.ts';
+import type { ServiceKey } from '../model/objects.ts';
+import { type Place, Places, type PlacesInput, type SeenOpening } from './places.ts';
+import { limited, type Probe } from './probe.ts';
+import { type Asked, LONGEST, Suspicion, type Target, verdictOf } from './suspicion.ts';
+
+/** Milliseconds: the shortest and the longest rest between two readings. */
+const REST = 1000;
+const LONGEST_REST = 10_000;
+/** Rest this many times as long as the reading took. */
+const REST_FACTOR = 99;
+/** Milliseconds until a failed reading is repeated. */
+const AGAIN = 30_000;
+/** Openings of a reading that count; a flood has more. */
+const MOST_OPENINGS = 10_000;
+/** Endpoints of a reading that are looked up. */
+const MOST_ENDPOINTS = 100;
+/** Nodes that are judged at a time. */
+const MOST_NODES = 4;
+/** Connections that are attempted at a time. */
+const MOST_PROBES = 24;
+/** Milliseconds that an endpoint has for its answer. */
+const PATIENCE = 700;
+/** Endpoints of other Nodes that are asked. */
+const OTHERS = 3;
+/** Nobody serves it (RFC 863), and a machine that works refuses it, also where an endpoint takes no connections. */
+const UNSERVED = 9;
+/** Milliseconds between two questions to a suspect; after so many, the slices are looked at again. */
+const ASK_AGAIN = 1000;
+const LOOK_AGAIN = 5;
+
+/** What happened to a Node. Milliseconds. */
+export type FailoverEvent =
+  /** It is a suspect: so many addresses of it were asked, and so many other Nodes answered. */
+  | { readonly kind: 'suspect'; readonly node: string; readonly asked: number; readonly others: number }
+  /** It is none any more. `expired`: it is judged anew. `unused`: its slices have no ready endpoint there. */
+  | { readonly kind: 'answers' | 'expired' | 'unused'; readonly node: string; readonly after: number }
+  | { readonly kind: 'unread'; readonly cause: string };
+
+export interface FailoverParts extends Omit<PlacesInput, 'random'> {
+  readonly open: () => Promise<FlowTable>;
+  readonly families: readonly Family[];
+  readonly probe: Probe;
+  readonly random?: () => number;
+  /** Takes the suspects, sorted, and the Services that have endpoints on a Node that became one, or is one no more. */
+  readonly suspect: (nodes: readonly string[], services: Iterable<ServiceKey>) => void;
+  readonly onEvent: (event: FailoverEvent) => void;
+}
+
+export class FailoverWatch {
+  readonly #parts: FailoverParts;
+  readonly #probe: Probe;
+  readonly #places: Places;
+  readonly #suspicion = new Suspicion();
+  /** Nodes that are being judged. */
+  readonly #judging = new Set<string>();
+  #openings: readonly SeenOpening[] = [];
+  #isUnread = false;
+
+  constructor(parts: FailoverParts) {
+    this.#parts = parts;
+    this.#probe = limited(parts.probe, MOST_PROBES);
+    this.#places = new Places({ ...parts, random: parts.random ?? Math.random });
+  }
+
+  /** Until the signal aborts; a question that is on its way then has no effect. Rejects with an unexpected error of its own. */
+  async run(signal: AbortSignal): Promise<void> {
+    const { clock } = this.#parts;
+    const failure = Promise.withResolvers<never>();
+    failure.promise.catch(() => undefined);
+    const begin: Begin = (task) => void task.catch((error: unknown) => failure.reject(error));
+    try {
+      while (!signal.aborted) {
+        const start = clock.now();
+        const isRead = await this.#read(signal);
+        if (isRead) for (const [node, found] of this.#suspicious()) begin(this.#judge(node, found, begin, signal));
+        const rest = Math.max(REST, Math.min((clock.now() - start) * REST_FACTOR, LONGEST_REST));
+        await Promise.race([sleep(clock, isRead ? rest : AGAIN, signal), failure.promise]);
+      }
+    } catch (error) {
+      if (!signal.aborted) throw error;
+    }
+  }
+
+  /** Reads the unanswered connections. Returns false when the kernel refuses. */
+  async #read(signal: AbortSignal): Promise<boolean> {
+    const openings: SeenOpening[] = [];
+    try {
+      const table = await this.#parts.open();
+      try {
+        for (const family of this.#parts.families) await readInto(openings, table, family, signal);
+      } finally {
+        table.close();
+      }
+    } catch (error) {
+      if (!this.#isUnread) this.#parts.onEvent({ kind: 'unread', cause: causeOf(error) });
+      this.#isUnread = true;
+      return false;
+    }
+    this.#isUnread = false;
+    this.#openings = openings;
+    return true;
+  }
+
+  /** A place for each Node that should be judged, with the opening that led to it. */
+  #suspicious(): ReadonlyMap<string, [Place, string]> {
+    const found = new Map<string, [Place, string]>();
+    const standing = this.#suspicion.read(this.#openings, this.#parts.clock.now());
+    for (const opening of standing.slice(0, MOST_ENDPOINTS)) {
+      const place = this.#places.locate(opening);
+      if (place === undefined || found.has(place.node)) continue;
+      if (this.#suspicion.isSuspect(place.node) || this.#judging.has(place.node)) continue;
+      if (found.size + this.#judging.size < MOST_NODES) found.set(place.node, [place, opening.endpoint]);
+    }
+    return found;
+  }
+
+  async #judge(node: string, [first, endpoint]: [Place, string], begin: Begin, signal: AbortSignal): Promise<void> {
+    this.#judging.add(node);
+    try {
+      const ofNode = (await this.#places.ofNode(node)).filter(({ address }) => address !== first.address);
+      const isExcluded = (other: string) => other === node || this.#suspicion.isSuspect(other);
+      const others = await this.#places.ofOthers(isExcluded, OTHERS);
+      const own = [first, ...ofNode].slice(0, OTHERS);
+      const [replies, otherReplies] = await Promise.all([this.#ask(own.flatMap(withUnserved)), this.#ask(others)]);
+      if (signal.aborted) return;
+      const [ofFirst] = replies;
+      if (ofFirst?.reply === 'answer') return this.#suspicion.endpointAnswered(endpoint, this.#openings);
+      const verdict = verdictOf(replies, otherReplies);
+      if (!this.#suspicion.judged(node, endpoint, verdict, this.#parts.clock.now())) return;
+      const answering = otherReplies.filter(({ reply }) => reply === 'answer').length;
+      this.#parts.onEvent({ kind: 'suspect', node, asked: own.length, others: answering });
+      begin(this.#follow(node, signal));
+      await this.#tell(node, signal);
+    } finally {
+      this.#judging.delete(node);
+    }
+  }
+
+  /** Asks a suspect until it is none any more. */
+  async #follow(node: string, signal: AbortSignal): Promise<void> {
+    const { clock, onEvent } = this.#parts;
+    for (let n = 1; ; n++) {
+      await sleep(clock, ASK_AGAIN, signal);
+      const after = this.#suspicion.age(node, clock.now()) ?? 0;
+      const why = after >= LONGEST ? 'expired' : await this.#whyNot(node, n);
+      if (signal.aborted) return;
+      if (why === undefined) continue;
+      this.#suspicion.clear(node);
+      onEvent({ kind: why, node, after });
+      await this.#tell(node, signal);
+      return;
+    }
+  }
+
+  /** Why a suspect is none any more. */
+  async #whyNot(node: string, n: number): Promise<'answers' | 'unused' | undefined> {
+    const places = await this.#places.ofNode(node);
+    const replies = await this.#ask(places.flatMap(withUnserved));
+    if (replies.some(({ reply }) => reply === 'answer')) return 'answers';
+    if (places.length > 0 && n % LOOK_AGAIN !== 0) return undefined;
+    return (await this.#places.servicesOn(node)).hasReady ? undefined : 'unused';
+  }
+
+  /** First the suspects, so that a Service which changes during the scan is served by them. */
+  async #tell(node: string, signal: AbortSignal): Promise<void> {
+    const { suspect } = this.#parts;
+    suspect(this.#suspicion.suspects, []);
+    const { services } = await this.#places.servicesOn(node);
+    if (!signal.aborted) suspect(this.#suspicion.suspects, services);
+  }
+
+  async #ask(targets: readonly Target[]): Promise<readonly Asked[]> {
+    return await Promise.all(
+      targets.map(async (target) => ({ ...target, reply: await this.#probe(target, PATIENCE) })),
+    );
+  }
+}
+
+type Begin = (task: Promise<void>) => void;
+
+/** A target, and the port beside it that nobody serves. */
+function withUnserved(target: Target): Target[] {
+  return [target, { ...target, port: UNSERVED }];
+}
+
+async function readInto(openings: SeenOpening[], table: FlowTable, family: Family, signal: AbortSignal): Promise<void> {
+  const parts = table.openings(family);
+  while (!signal.aborted) {
+    const next = parts.next();
+    // A table that changed meanwhile may hide some: the next reading is close.
+    if (next.done === true) return;
+    for (const { protocol, destination, replySource, id } of next.value) {
+      if (openings.length >= MOST_OPENINGS) return;
+      const endpoint = `${family} ${replySource}`;
+      const key = `${Buffer.from(id).toString('latin1')} ${destination} ${endpoint}`;
+      openings.push({ key, endpoint, family, protocol, destination, replySource });
+    }
+    await breath();
+  }
+}
