@@ -6,8 +6,8 @@
  * a hundredth of a core. Where a connection is found twice, the agent itself connects to endpoints of that Node and of others. A suspect is
  * asked every second, and its first answer takes it back.
  */
-import { breath, sleep } from '../host/clock.ts';
-import type { FlowTable } from '../host/conntrack.ts';
+import { breath, type Clock, sleep } from '../host/clock.ts';
+import type { Flow, FlowTable } from '../host/conntrack.ts';
 import type { Family } from '../model/address.ts';
 import { causeOf } from '../model/cause.ts';
 import type { ServiceKey } from '../model/objects.ts';
@@ -82,35 +82,38 @@ export class FailoverWatch {
     const begin: Begin = (task) => void task.catch((error: unknown) => failure.reject(error));
     try {
       while (!signal.aborted) {
-        const start = clock.now();
-        const isRead = await this.#read(signal);
-        if (isRead) for (const [node, found] of this.#suspicious()) begin(this.#judge(node, found, begin, signal));
-        const rest = Math.max(REST, Math.min((clock.now() - start) * REST_FACTOR, LONGEST_REST));
-        await Promise.race([sleep(clock, isRead ? rest : AGAIN, signal), failure.promise]);
+        const took = await this.#read(signal);
+        if (took !== undefined)
+          for (const [node, found] of this.#suspicious()) begin(this.#judge(node, found, begin, signal));
+        const rest = took === undefined ? AGAIN : Math.max(REST, Math.min(took * REST_FACTOR, LONGEST_REST));
+        await Promise.race([sleep(clock, rest, signal), failure.promise]);
       }
     } catch (error) {
       if (!signal.aborted) throw error;
     }
   }
 
-  /** Reads the unanswered connections. Returns false when the kernel refuses. */
-  async #read(signal: AbortSignal): Promise<boolean> {
+  /** Reads the unanswered connections. Returns its milliseconds of work; undefined when the kernel refuses. */
+  async #read(signal: AbortSignal): Promise<number | undefined> {
+    const { clock } = this.#parts;
     const openings: SeenOpening[] = [];
+    let took = 0;
     try {
       const table = await this.#parts.open();
       try {
-        for (const family of this.#parts.families) await readInto(openings, table, family, signal);
+        for (const family of this.#parts.families)
+          took += await readInto(openings, table.openings(family), { clock, family, signal });
       } finally {
         table.close();
       }
     } catch (error) {
       if (!this.#isUnread) this.#parts.onEvent({ kind: 'unread', cause: causeOf(error) });
       this.#isUnread = true;
-      return false;
+      return undefined;
     }
     this.#isUnread = false;
     this.#openings = openings;
-    return true;
+    return took;
   }
 
   /** A place for each Node that should be judged, with the opening that led to it. */
@@ -195,18 +198,33 @@ function withUnserved(target: Target): Target[] {
   return [target, { ...target, port: UNSERVED }];
 }
 
-async function readInto(openings: SeenOpening[], table: FlowTable, family: Family, signal: AbortSignal): Promise<void> {
-  const parts = table.openings(family);
+interface Reading {
+  readonly clock: Clock;
+  readonly family: Family;
+  readonly signal: AbortSignal;
+}
+
+/** Returns the milliseconds of its own work, without those in which other work had its turn. */
+async function readInto(
+  openings: SeenOpening[],
+  parts: ReturnType<FlowTable['openings']>,
+  { clock, family, signal }: Reading,
+): Promise<number> {
+  let took = 0;
   while (!signal.aborted) {
+    const start = clock.now();
     const next = parts.next();
     // A table that changed meanwhile may hide some: the next reading is close.
-    if (next.done === true) return;
-    for (const { protocol, destination, replySource, id } of next.value) {
-      if (openings.length >= MOST_OPENINGS) return;
-      const endpoint = `${family} ${replySource}`;
-      const key = `${Buffer.from(id).toString('latin1')} ${destination} ${endpoint}`;
-      openings.push({ key, endpoint, family, protocol, destination, replySource });
-    }
+    if (next.done !== true) for (const flow of next.value) openings.push(seen(flow, family));
+    took += clock.now() - start;
+    if (next.done === true || openings.length >= MOST_OPENINGS) break;
     await breath();
   }
+  return took;
+}
+
+function seen({ protocol, destination, replySource, id }: Flow, family: Family): SeenOpening {
+  const endpoint = `${family} ${replySource}`;
+  const key = `${Buffer.from(id).toString('latin1')} ${destination} ${endpoint}`;
+  return { key, endpoint, family, protocol, destination, replySource };
 }
