@@ -70,6 +70,10 @@ function logEvent(event: FailoverEvent, log: Log): void {
     return;
   }
   const { node } = event;
+  if (event.kind === 'spared') {
+    log.debug({ node }, `Node ${node} has unanswered connections, and is no suspect: ${SPARED[event.verdict]}`);
+    return;
+  }
   if (event.kind === 'suspect') {
     const { asked, others } = event;
     log.warn(
@@ -84,6 +88,11 @@ function logEvent(event: FailoverEvent, log: Log): void {
     `Node ${node} ${ENDS[event.kind]} after ${seconds} s: its endpoints count as their slices say`,
   );
 }
+
+const SPARED = {
+  answers: 'something there answers',
+  unclear: 'too few endpoints could be asked, or too few other Nodes answer',
+} as const;
 
 const ENDS = {
   answers: 'answers again',

@@ -46,6 +46,8 @@ export type FailoverEvent =
   | { readonly kind: 'suspect'; readonly node: string; readonly asked: number; readonly others: number }
   /** It is none any more. `expired`: it is judged anew. `unused`: its slices have no ready endpoint there. */
   | { readonly kind: 'answers' | 'expired' | 'unused'; readonly node: string; readonly after: number }
+  /** It was asked because of an unanswered connection, and is no suspect. */
+  | { readonly kind: 'spared'; readonly node: string; readonly verdict: 'answers' | 'unclear' }
   | { readonly kind: 'unread'; readonly cause: string };
 
 export interface FailoverParts extends Omit<PlacesInput, 'random'> {
@@ -139,8 +141,9 @@ export class FailoverWatch {
       const [replies, otherReplies] = await Promise.all([this.#ask(own.flatMap(withUnserved)), this.#ask(others)]);
       if (signal.aborted) return;
       const [ofFirst] = replies;
-      if (ofFirst?.reply === 'answer') return this.#suspicion.endpointAnswered(endpoint, this.#openings);
       const verdict = verdictOf(replies, otherReplies);
+      if (verdict !== 'silent') this.#parts.onEvent({ kind: 'spared', node, verdict });
+      if (ofFirst?.reply === 'answer') return this.#suspicion.endpointAnswered(endpoint, this.#openings);
       if (!this.#suspicion.judged(node, endpoint, verdict, this.#parts.clock.now())) return;
       const answering = otherReplies.filter(({ reply }) => reply === 'answer').length;
       this.#parts.onEvent({ kind: 'suspect', node, asked: own.length, others: answering });

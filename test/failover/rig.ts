@@ -40,6 +40,8 @@ export class World {
   readonly cache = new Cache();
   readonly model = new ProxyModel({ nodeName: nodeName(1), zone: '' });
   readonly events: FailoverEvent[] = [];
+  /** Verdicts about Nodes that are no suspects. */
+  readonly spared: string[] = [];
   /** `address:port` of each question. */
   readonly asked: string[] = [];
   /** What answers at an address and port; by default every pod does, and refuses other ports. */
@@ -72,7 +74,10 @@ export class World {
         this.cache.suspect(nodes, services);
         this.#sync();
       },
-      onEvent: (event) => this.events.push(event),
+      onEvent: (event) => {
+        if (event.kind === 'spared') this.spared.push(event.verdict);
+        else this.events.push(event);
+      },
     });
     watch.run(this.#stop.signal).catch((error: unknown) => assert.fail(String(error)));
   }

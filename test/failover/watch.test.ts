@@ -40,6 +40,7 @@ async function staysAsItIs(world: World, to = pod(2, 1)): Promise<void> {
   assert.deepEqual(world.kinds, []);
   assert.deepEqual(world.backends('web'), before);
   assert.ok(world.asked.includes(`${to}:8080`), 'it was asked');
+  assert.ok(world.spared.length > 0, 'it was judged');
 }
 
 describe('a Node that dies', () => {
@@ -239,8 +240,8 @@ describe('no suspect', () => {
   it('is a Node whose other pods were deleted a moment ago, and are silent for that', async (t) => {
     const world = new World(t, WEB, { name: 'other', ip: 11, pods: [[2, 3]] });
     world.reply = (address) => (address === pod(3, 1) ? 'silence' : 'answer');
-    world.run();
     world.connect(10, pod(3, 1));
+    world.run();
     await world.pass(2000);
     assert.ok(world.asked.includes(`${pod(3, 1)}:8080`), 'endpoints of all Nodes were looked for');
     world.deploy({ name: 'other', ip: 11, pods: [[3, 4]] });
