@@ -107,11 +107,11 @@ export class ConntrackSocket {
   }
 
   /**
-   * The translated connections of a family that nobody has answered: TCP in SYN_SENT, and SCTP in CLOSED, its state until an INIT
+   * The translated connections of a family, or of both in one walk through the table, that nobody has answered: TCP in SYN_SENT, and SCTP in CLOSED, its state until an INIT
    * is answered (nf_conntrack_proto_sctp.c). The kernel filters by status since Linux 5.15; the decoder filters, too. Yields,
    * returns and throws as `udpFlows`.
    */
-  *openings(family: FlowFamily): Generator<readonly Flow[], boolean> {
+  *openings(family?: FlowFamily): Generator<readonly Flow[], boolean> {
     return yield* this.#lists.decoded(openingsRequest(family, this.#isFiltered), decodeOpening);
   }
 
@@ -143,8 +143,8 @@ export function listRequest(family: FlowFamily, isFiltered: boolean): Request {
   };
 }
 
-/** Lists translated connections without an answer; all flows of the family without `isFiltered`. */
-export function openingsRequest(family: FlowFamily, isFiltered: boolean): Request {
+/** Lists translated connections without an answer; all flows of the family, or of all families, without `isFiltered`. */
+export function openingsRequest(family: FlowFamily | undefined, isFiltered: boolean): Request {
   const filter = [attribute(CTA_STATUS, bigEndian(OPENING)), attribute(CTA_STATUS_MASK, bigEndian(OPENING_MASK))];
   return {
     type: netfilterType(NFNL_SUBSYS_CTNETLINK, IPCTNL_MSG_CT_GET),

@@ -24,7 +24,7 @@ export type FailoverOptions = Pick<GenerationOptions, 'config' | 'log' | 'signal
  * Watch until the signal aborts; where the flag is none, only forget the suspects of the generation before, whose Services are all touched.
  * Never rejects before the signal aborts.
  */
-export async function watchFailover({ feed, model, onNode, clock }: Agent, options: FailoverOptions): Promise<void> {
+export async function watchFailover({ feed, model, clock }: Agent, options: FailoverOptions): Promise<void> {
   const { config, log, signal, outside, counts } = options;
   feed.suspect([], []);
   if (config.failover === 'none') return;
@@ -35,7 +35,6 @@ export async function watchFailover({ feed, model, onNode, clock }: Agent, optio
       clock,
       // One step costs less than many, and the watch rests in proportion.
       open: () => outside.kernel.openFlowTable(Number.POSITIVE_INFINITY),
-      families: onNode.families,
       probe: outside.process.probe,
       nodeName: config.nodeName,
       frontend: (at) => model.frontend(at),

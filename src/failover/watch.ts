@@ -2,13 +2,12 @@
  * `--failover=confirm`: finds Nodes that died before their endpoints stop being ready, and keeps these out of new connections
  * (docs/semantics.md 3.6, k8s#101101).
  *
- * At most once a second it reads the TCP and SCTP connections that nobody has answered, which the kernel filters. A reading takes at most
- * a hundredth of a core. Where a connection is found twice, the agent itself connects to endpoints of that Node and of others. A suspect is
+ * At most once a second it reads the TCP and SCTP connections that nobody has answered, which the kernel filters. The readings take at
+ * most a fiftieth of a core. Where a connection is found twice, the agent itself connects to endpoints of that Node and of others. A suspect is
  * asked every second, and its first answer takes it back.
  */
 import { breath, type Clock, sleep } from '../host/clock.ts';
 import type { Flow, FlowTable } from '../host/conntrack.ts';
-import type { Family } from '../model/address.ts';
 import { causeOf } from '../model/cause.ts';
 import type { ServiceKey } from '../model/objects.ts';
 import { type Place, Places, type PlacesInput, type SeenOpening } from './places.ts';
@@ -19,7 +18,7 @@ import { type Asked, LONGEST, Suspicion, type Target, verdictOf } from './suspic
 const REST = 1000;
 const LONGEST_REST = 10_000;
 /** Rest this many times as long as the reading took. */
-const REST_FACTOR = 99;
+const REST_FACTOR = 49;
 /** Milliseconds until a failed reading is repeated. */
 const AGAIN = 30_000;
 /** Openings of a reading that count; a flood has more. */
@@ -52,7 +51,6 @@ export type FailoverEvent =
 
 export interface FailoverParts extends Omit<PlacesInput, 'random'> {
   readonly open: () => Promise<FlowTable>;
-  readonly families: readonly Family[];
   readonly probe: Probe;
   readonly random?: () => number;
   /** Takes the suspects, sorted, and the Services that have endpoints on a Node that became one, or is one no more. */
@@ -103,8 +101,7 @@ export class FailoverWatch {
     try {
       const table = await this.#parts.open();
       try {
-        for (const family of this.#parts.families)
-          took += await readInto(openings, table.openings(family), { clock, family, signal });
+        took = await readInto(openings, table.openings(), clock, signal);
       } finally {
         table.close();
       }
@@ -201,24 +198,22 @@ function withUnserved(target: Target): Target[] {
   return [target, { ...target, port: UNSERVED }];
 }
 
-interface Reading {
-  readonly clock: Clock;
-  readonly family: Family;
-  readonly signal: AbortSignal;
-}
+/** Bytes of an address and port of IPv4. */
+const IPV4_SOCKET = 6;
 
 /** Returns the milliseconds of its own work, without those in which other work had its turn. */
 async function readInto(
   openings: SeenOpening[],
   parts: ReturnType<FlowTable['openings']>,
-  { clock, family, signal }: Reading,
+  clock: Clock,
+  signal: AbortSignal,
 ): Promise<number> {
   let took = 0;
   while (!signal.aborted) {
     const start = clock.now();
     const next = parts.next();
     // A table that changed meanwhile may hide some: the next reading is close.
-    if (next.done !== true) for (const flow of next.value) openings.push(seen(flow, family));
+    if (next.done !== true) for (const flow of next.value) openings.push(seen(flow));
     took += clock.now() - start;
     if (next.done === true || openings.length >= MOST_OPENINGS) break;
     await breath();
@@ -226,7 +221,8 @@ async function readInto(
   return took;
 }
 
-function seen({ protocol, destination, replySource, id }: Flow, family: Family): SeenOpening {
+function seen({ protocol, destination, replySource, id }: Flow): SeenOpening {
+  const family = destination.length === IPV4_SOCKET ? 'IPv4' : 'IPv6';
   const endpoint = `${family} ${replySource}`;
   const key = `${Buffer.from(id).toString('latin1')} ${destination} ${endpoint}`;
   return { key, endpoint, family, protocol, destination, replySource };

@@ -8,7 +8,7 @@ import { Cache } from '../../src/cache/cache.ts';
 import type { Reply } from '../../src/failover/suspicion.ts';
 import { type FailoverEvent, FailoverWatch } from '../../src/failover/watch.ts';
 import type { Flow, FlowTable } from '../../src/host/conntrack.ts';
-import { type Address, type Family, socketBytes } from '../../src/model/address.ts';
+import { type Address, socketBytes } from '../../src/model/address.ts';
 import { ProxyModel } from '../../src/model/proxy-model.ts';
 import { FakeClock } from '../helpers/fake-clock.ts';
 import { service, slice } from '../helpers/objects.ts';
@@ -63,7 +63,6 @@ export class World {
     const watch = new FailoverWatch({
       clock: this.clock,
       open: () => this.#open(),
-      families: ['IPv4'],
       probe: ({ address, port }, milliseconds) => this.#probe(address, port, milliseconds),
       nodeName: nodeName(1),
       frontend: (at) => this.model.frontend(at),
@@ -95,14 +94,15 @@ export class World {
     this.#sync();
   }
 
-  /** A client's connection to a pod by a Service; the result ends it. */
-  connect(ip: number, to: Address, protocol: Flow['protocol'] = 'TCP'): () => void {
+  /** A client's connection to a pod by a Service, or by the address of it; the result ends it. */
+  connect(ip: number | Address, to: Address, protocol: Flow['protocol'] = 'TCP'): () => void {
+    const vip = typeof ip === 'number' ? (`10.96.0.${ip}` as Address) : ip;
     const number = this.#next++;
     const id = new Uint8Array(4);
     new DataView(id.buffer).setUint32(0, number);
     this.#flows.set(number, {
       protocol,
-      destination: socketBytes(`10.96.0.${ip}` as Address, 80),
+      destination: socketBytes(vip, 80),
       replySource: socketBytes(to, POD_PORT),
       tuple: new Uint8Array(),
       id,
@@ -142,8 +142,8 @@ export class World {
         yield [];
         return false;
       },
-      *openings(family: Family) {
-        if (family === 'IPv4') yield flows;
+      *openings() {
+        yield flows;
         return false;
       },
       delete: () => 0,

@@ -1,8 +1,11 @@
 /** Which Nodes become suspects, and when they are none any more (docs/semantics.md 3.6, k8s#101101). */
 import assert from 'node:assert/strict';
 import { describe, it, type TestContext } from 'node:test';
+import { decodeService } from '../../src/api/decode/service.ts';
+import { decodeSlice } from '../../src/api/decode/slice.ts';
 import type { Reply } from '../../src/failover/suspicion.ts';
 import type { Address } from '../../src/model/address.ts';
+import { service, slice } from '../helpers/objects.ts';
 import { type Deployed, pod, World } from './rig.ts';
 
 /** Two pods on each of three other Nodes, and one here. */
@@ -92,6 +95,35 @@ describe('a Node that dies', () => {
     assert.deepEqual(world.backends('calls'), [pod(3, 4)]);
     assert.deepEqual(world.backends('most'), [pod(2, 7), pod(3, 5)]);
     assert.deepEqual(world.backends('only'), [pod(2, 8)]);
+  });
+
+  it('is found by connections of IPv6, too', async (t) => {
+    const world = new World(t, WEB);
+    const key = 'default/six';
+    const spec = { clusterIP: 'fd00:96::10', ports: [{ port: 80 }] };
+    world.cache.take(decodeService(service({ name: 'six', spec }), key));
+    const endpoints = [2, 2, 3, 3].map((node, i) => ({ addresses: [`fd00::${node}:${i}`], nodeName: `node-${node}` }));
+    world.cache.take(decodeSlice(slice({ name: 'six-1', service: 'six', endpoints }), `${key}-1`));
+    world.deploy(WEB);
+    assert.equal(world.backends('six').length, 4);
+    world.reply = (address) => (ofNode(2)(address) || address.startsWith('fd00::2:') ? 'silence' : 'answer');
+    world.connect('fd00:96::10' as Address, 'fd00::2:1' as Address);
+    world.run();
+    await world.pass(3000);
+    assert.deepEqual(world.kinds, ['suspect node-2']);
+    assert.deepEqual(world.backends('six'), ['fd00::3:2', 'fd00::3:3']);
+  });
+
+  it('is found by connections to a node port, too', async (t) => {
+    const world = new World(t, WEB);
+    const spec = { type: 'NodePort', clusterIP: '10.96.0.10', ports: [{ port: 8000, nodePort: 80 }] };
+    world.cache.take(decodeService(service({ name: 'web', spec }), 'default/web'));
+    world.deploy({ name: 'other', ip: 11, pods: [[3, 7]] });
+    world.connect('192.168.0.1' as Address, pod(2, 1));
+    world.reply = (address) => (ofNode(2)(address) ? 'silence' : 'answer');
+    world.run();
+    await world.pass(3000);
+    assert.deepEqual(world.kinds, ['suspect node-2']);
   });
 
   it('counts for a Service that gets an endpoint there later', async (t) => {

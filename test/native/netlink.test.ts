@@ -83,6 +83,8 @@ describe('netlink messages', () => {
       hex('24000000 0101 0103 01000000 00000000  02 00 0000  0800 0300 00000020  0800 1a00 00000022'),
     );
     assert.equal(openingsRequest('IPv4', false).body.length, 1);
+    const [header] = openingsRequest(undefined, true).body;
+    assert.deepEqual(header, hex('00 00 0000'), 'of both families');
   });
 
   it('conntrack -D of one flow, by its tuple and its id', () => {
