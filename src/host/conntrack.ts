@@ -8,7 +8,10 @@ export type { Flow };
 export interface FlowTable {
   /** UDP flows, part by part: each `next` blocks the event loop for one part. Returns whether a flow may be missing. Throws when the kernel refuses. */
   udpFlows(family: Family): Generator<readonly Flow[], boolean>;
-  /** Translated connections of TCP and SCTP that nobody has answered yet, in the same way; without a family those of both, for the cost of one. */
+  /**
+   * Translated connections of TCP and SCTP that nobody has answered yet, in the same way. Without a family: those of both, for the cost of
+   * one, and those of IPVS.
+   */
   openings(family?: Family): Generator<readonly Flow[], boolean>;
   /** Deletes flows; returns how many still existed. Throws when the kernel refuses. */
   delete(family: Family, flows: readonly Flow[]): number;
