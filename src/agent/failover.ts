@@ -1,31 +1,31 @@
 /** `--failover=confirm`: connects the watch of Nodes that do not answer with the agent, and tells people. */
+import type { Config } from '../config/config.ts';
 import { type FailoverEvent, FailoverWatch } from '../failover/watch.ts';
 import { sleep } from '../host/clock.ts';
 import { causeOf } from '../model/cause.ts';
 import type { Log } from '../telemetry/log.ts';
 import type { Agent } from './agent.ts';
 import { stackLogger } from './log-lines.ts';
-import type { GenerationOptions } from './run.ts';
+import type { Outside } from './outside.ts';
 
 /** Milliseconds until the watch starts over after an unexpected error. */
 const AGAIN = 30_000;
 
-/** What happened so far; it outlives reloads of the configuration. */
-export class FailoverCounts {
-  /** Times that a Node became a suspect. */
-  ejections = 0;
+export interface FailoverOptions {
+  readonly config: Pick<Config, 'failover' | 'nodeName'>;
+  readonly log: Log;
+  readonly signal: AbortSignal;
+  readonly outside: Pick<Outside, 'kernel' | 'process'>;
+  /** The next sync writes other endpoints for clients that wait for an answer. */
+  readonly onSuspects: () => void;
 }
-
-export type FailoverOptions = Pick<GenerationOptions, 'config' | 'log' | 'signal' | 'outside'> & {
-  readonly counts: FailoverCounts;
-};
 
 /**
  * Watch until the signal aborts; where the flag is none, only forget the suspects of the generation before, whose Services are all touched.
  * Never rejects before the signal aborts.
  */
 export async function watchFailover({ feed, model, clock }: Agent, options: FailoverOptions): Promise<void> {
-  const { config, log, signal, outside, counts } = options;
+  const { config, log, signal, outside, onSuspects } = options;
   feed.suspect([], []);
   if (config.failover === 'none') return;
   const { cache } = feed;
@@ -40,11 +40,11 @@ export async function watchFailover({ feed, model, clock }: Agent, options: Fail
       frontend: (at) => model.frontend(at),
       slicesOf: (service) => cache.slicesOf(service),
       slices: () => cache.slices.all(),
-      suspect: feed.suspect,
-      onEvent(event) {
-        if (event.kind === 'suspect') counts.ejections += 1;
-        logEvent(event, log);
+      suspect(nodes, services) {
+        onSuspects();
+        feed.suspect(nodes, services);
       },
+      onEvent: (event) => logEvent(event, log),
     });
     try {
       await watch.run(signal);
@@ -60,7 +60,7 @@ export async function watchFailover({ feed, model, clock }: Agent, options: Fail
 
 /** All Services are touched: it is not known any more which ones have endpoints on the suspects. */
 function forget(feed: Agent['feed']): void {
-  if (feed.cache.suspects.length > 0) feed.suspect([], feed.cache.byName.keys());
+  if (feed.cache.own.suspects.length > 0) feed.suspect([], feed.cache.byName.keys());
 }
 
 function logEvent(event: FailoverEvent, log: Log): void {

@@ -46,7 +46,7 @@ export interface ObjectFeed {
   readonly cannotFollow: (of: SourceKind) => boolean;
   /** `Source.pod`. */
   pod(key: string, signal: AbortSignal): Promise<SourcePod | undefined>;
-  /** `Cache.suspect`, in the history too. */
+  /** `OwnNode.suspect`, in the history too. */
   suspect(nodes: readonly string[], services: Iterable<ServiceKey>): void;
   /** Sets the one callback for events that changed something. */
   onChange(call: () => void): void;
@@ -113,7 +113,7 @@ class Intake {
 
   readonly suspect = (nodes: readonly string[], services: Iterable<ServiceKey>): void => {
     const before = this.#cache.node;
-    this.#cache.suspect(nodes, services);
+    this.#cache.own.suspect(nodes, services);
     const { node } = this.#cache;
     if (node !== before && node !== undefined)
       this.#tap?.event({ kind: 'node', key: node.name, node, faults: [] }, before);

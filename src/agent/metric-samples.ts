@@ -21,7 +21,6 @@ export interface SampleSources {
   readonly reloads: () => ReadonlyMap<string, number>;
   readonly faults: () => Readonly<Record<string, number>>;
   readonly relay: () => RelayCounts;
-  readonly ejections: () => number;
 }
 
 export function metricSamples({
@@ -36,7 +35,6 @@ export function metricSamples({
   reloads,
   faults,
   relay,
-  ejections,
 }: SampleSources): Record<ReadName, Samples> {
   const one = (value: number): readonly Sample[] => [{ labels: {}, value }];
   const counts = (of: 'services' | 'slices') => feed().cache.counts(of);
@@ -80,8 +78,8 @@ export function metricSamples({
       watches().map(({ of, heardAt }) => ({ labels: { kind: of }, value: (clock.now() - heardAt) / 1000 })),
     slicewire_watch_failing: () =>
       watches().map(({ of, failure }) => ({ labels: { kind: of }, value: failure === undefined ? 0 : 1 })),
-    slicewire_failover_suspects: () => one(feed().cache.suspects.length),
-    slicewire_failover_ejections_total: () => one(ejections()),
+    slicewire_failover_suspects: () => one(feed().cache.own.suspects.length),
+    slicewire_failover_ejections_total: () => one(feed().cache.own.ejections),
     slicewire_services_refused: () => one(refused()),
     slicewire_healthy: () => one(health().healthy ? 1 : 0),
     slicewire_ready: () => one(health().reasons.readyz.length === 0 ? 1 : 0),

@@ -28,8 +28,6 @@ export interface MetricsFeedOptions {
   readonly refused: () => number;
   /** Of the relay of node ports on loopback. */
   readonly relay: () => RelayCounts;
-  /** Times that a Node became a suspect (--failover=confirm). */
-  readonly ejections: () => number;
 }
 
 /** The mode and families decide which metrics there are, and their labels. */
@@ -120,7 +118,7 @@ export class MetricsFeed {
   }
 
   #newMetrics({ mode, families }: Shape): Metrics {
-    const { health, refused, relay, ejections } = this.#options;
+    const { health, refused, relay } = this.#options;
     const read = metricSamples({
       feed: () => this.#feed,
       rules: () => this.#agent?.mode.metrics.ruleCounts() ?? [],
@@ -130,7 +128,6 @@ export class MetricsFeed {
       health,
       refused,
       relay,
-      ejections,
       gaps: () => this.#gaps.counts,
       reloads: () => this.#reloads,
       faults: () => (this.#agent === undefined ? {} : faultCounts(this.#agent)),

@@ -15,7 +15,6 @@ import { metricsHandler, scrapeHandler } from '../serve/metrics-server.ts';
 import type { SyncReport } from '../sync/status.ts';
 import { type Log, levelOf } from '../telemetry/log.ts';
 import type { Agent } from './agent.ts';
-import { FailoverCounts } from './failover.ts';
 import type { ObjectFeed } from './feed.ts';
 import { LivePage } from './live-page.ts';
 import { MetricsFeed } from './metrics-feed.ts';
@@ -51,7 +50,6 @@ export class Reporting {
   readonly metrics: MetricsFeed;
   readonly services: ServiceMetrics;
   readonly others: OtherProxies;
-  readonly failover = new FailoverCounts();
   readonly #servers: Servers;
   readonly #options: ReportingOptions;
   #config: Config;
@@ -71,7 +69,6 @@ export class Reporting {
       health: () => this.health.state,
       refused: () => this.events.refusedCount,
       relay: () => this.#servers.relay.counts,
-      ejections: () => this.failover.ejections,
     });
     this.services = new ServiceMetrics({ log, signal, clock: realClock });
     const parts: InquiryParts = {

@@ -218,7 +218,7 @@ export class SyncLoop {
     const { ports, before, faults } = model.update(portion, cache, {
       nodeName,
       zone: this.#zone,
-      suspects: cache.suspects,
+      suspects: cache.own.suspects,
     });
     for (const { left } of this.#takers) {
       // Of a ServicePort that is waiting already, it took no later value.

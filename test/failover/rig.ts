@@ -70,7 +70,7 @@ export class World {
       slices: () => this.cache.slices.all(),
       random: () => 0,
       suspect: (nodes, services) => {
-        this.cache.suspect(nodes, services);
+        this.cache.own.suspect(nodes, services);
         this.#sync();
       },
       onEvent: (event) => {
@@ -128,7 +128,7 @@ export class World {
   }
 
   #sync(): void {
-    const { suspects } = this.cache;
+    const { suspects } = this.cache.own;
     const { services } = this.cache.takeChanges();
     this.model.update(services, this.cache, { nodeName: nodeName(1), zone: '', suspects });
   }

@@ -54,7 +54,7 @@ describe('a Node that dies', () => {
     await world.pass(900);
     assert.deepEqual(world.events, [{ kind: 'suspect', node: 'node-2', asked: 2, others: 2 }]);
     assert.deepEqual(world.backends('web'), [pod(1, 1), pod(3, 1), pod(3, 2), pod(4, 1)]);
-    assert.deepEqual([...world.cache.suspects], ['node-2']);
+    assert.deepEqual([...world.cache.own.suspects], ['node-2']);
   });
 
   it('takes the endpoints of all its Services along, also of UDP and SCTP, but never more than half', async (t) => {
@@ -182,7 +182,7 @@ describe('a Node that dies', () => {
     });
     await world.pass(3000);
     assert.deepEqual(world.kinds, ['suspect node-2', 'unused node-2']);
-    assert.deepEqual([...world.cache.suspects], []);
+    assert.deepEqual([...world.cache.own.suspects], []);
   });
 
   it('is judged anew after five minutes, and only by a new connection', async (t) => {

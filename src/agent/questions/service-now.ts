@@ -28,7 +28,7 @@ export async function serviceNow(
       name: by.node,
       zone: cache.node?.zone ?? '',
       podCIDRs: cache.node?.podCIDRs ?? [],
-      suspects: cache.suspects,
+      suspects: cache.own.suspects,
     },
     traffic: await parts.trafficOf?.(service.key),
     explainFaultsOf: (kind, of) => (kind === 'EndpointSlice' ? cache.faults.of(`slice ${of}`) : []),
