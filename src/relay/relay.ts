@@ -37,6 +37,8 @@ export class NodePortRelay {
   readonly #accounts: Accounts;
   #where: { readonly addresses: readonly Address[]; readonly retry: number } = { addresses: [], retry: 0 };
   #cancelRetry: () => void = () => undefined;
+  /** Ports must be opened or closed, have other endpoints, or could not be bound. */
+  #isUnsettled = false;
   #isClosed = false;
 
   constructor(parts: RelayParts) {
@@ -47,6 +49,7 @@ export class NodePortRelay {
   /** Listen at these addresses, at most one of each family, from the next sync on. `retry`: milliseconds until a port that failed is tried again. */
   listenAt(addresses: readonly Address[], retry: number): void {
     this.#where = { addresses, retry };
+    this.#isUnsettled = true;
   }
 
   /** The next generation reports all ServicePorts again: those missing at the next `sync` are gone. Until then all go on. */
@@ -60,21 +63,25 @@ export class NodePortRelay {
     for (const [key, changed] of changes) {
       this.#doubted.delete(key);
       const port = changed === undefined ? undefined : relayPort(changed);
-      if (port === undefined) this.#wanted.delete(key);
-      else this.#wanted.set(key, port);
+      if (port !== undefined) this.#wanted.set(key, port);
+      else if (!this.#wanted.delete(key)) continue;
+      this.#isUnsettled = true;
     }
   }
 
   /** Serve the node ports as the model has them now. Call it after rules were written. */
   async sync(): Promise<void> {
-    for (const key of this.#doubted) this.#wanted.delete(key);
+    for (const key of this.#doubted) if (this.#wanted.delete(key)) this.#isUnsettled = true;
     this.#doubted.clear();
-    if (this.#wanted.size > 0 || this.#served.size > 0) await this.#mutex(() => this.#settle());
+    if (this.#isUnsettled) await this.#mutex(() => this.#settle());
+    // An endpoint may leave the slices without a change of the model: one that is not ready, for example.
+    for (const served of this.#served.values()) served.abandonLost(() => this.#parts.listed(served.port));
   }
 
   async close(): Promise<void> {
     this.#isClosed = true;
     this.#wanted.clear();
+    this.#isUnsettled = true;
     await this.sync();
   }
 
@@ -105,6 +112,7 @@ export class NodePortRelay {
   }
 
   async #settle(): Promise<void> {
+    this.#isUnsettled = false;
     const wanted = new Map<string, RelayPort>();
     for (const port of this.#wanted.values()) {
       const address = this.#where.addresses.find((one) => familyOf(one) === port.family);
@@ -117,28 +125,24 @@ export class NodePortRelay {
     }
     for (const [at, port] of wanted) {
       const served = this.#served.get(at);
-      if (served === undefined) await this.#serve(this.#newPort(at, port), port);
-      else if (served.port !== port || served.failure !== undefined) await this.#serve(served, port);
-      served?.abandonLost(() => this.#parts.listed(port));
+      if (served !== undefined) {
+        if (served.port !== port || served.failure !== undefined) await this.#serve(served, port);
+        continue;
+      }
+      const ofAll = () => connectionsOf(this.#served.values());
+      const opened = newPort(at.slice(0, at.indexOf(' ')) as Address, port, {
+        ...this.#parts,
+        accounts: this.#accounts,
+        ofAll,
+      });
+      this.#served.set(at, opened);
+      await this.#serve(opened, port);
     }
     this.#cancelRetry();
+    if (this.state.failures.size === 0) return;
+    this.#isUnsettled = true;
     // Without a change, no sync comes for an hour. It is not `sync`: what the next generation has not reported yet goes on.
-    if (this.state.failures.size > 0)
-      this.#cancelRetry = this.#parts.clock.after(this.#where.retry, () => void this.#mutex(() => this.#settle()));
-  }
-
-  #newPort(at: string, port: RelayPort): ServedPort {
-    const { sockets, clock, random } = this.#parts;
-    const served = new ServedPort(at.slice(0, at.indexOf(' ')) as Address, port, {
-      sockets,
-      clock,
-      random,
-      admits: (ofPort) => this.#accounts.admits(served.port, ofPort, connectionsOf(this.#served.values())),
-      onEnd: (result, cause) => this.#accounts.ended(served.port, result, cause),
-      onAcceptFailure: (cause) => this.#accounts.cannotAccept(served.port, cause),
-    });
-    this.#served.set(at, served);
-    return served;
+    this.#cancelRetry = this.#parts.clock.after(this.#where.retry, () => void this.#mutex(() => this.#settle()));
   }
 
   async #serve(served: ServedPort, port: RelayPort): Promise<void> {
@@ -153,6 +157,28 @@ export class NodePortRelay {
       if (failure !== served.failure) this.#parts.onFailure(port, address, served.failure);
     }
   }
+}
+
+interface PortInput extends Pick<RelayParts, 'sockets' | 'clock' | 'random'> {
+  readonly accounts: Accounts;
+  /** The connections of all ports. */
+  readonly ofAll: () => number;
+}
+
+function newPort(
+  address: Address,
+  port: RelayPort,
+  { sockets, clock, random, accounts, ofAll }: PortInput,
+): ServedPort {
+  const served = new ServedPort(address, port, {
+    sockets,
+    clock,
+    random,
+    admits: (ofPort) => accounts.admits(served.port, ofPort, ofAll()),
+    onEnd: (result, cause) => accounts.ended(served.port, result, cause),
+    onAcceptFailure: (cause) => accounts.cannotAccept(served.port, cause),
+  });
+  return served;
 }
 
 function connectionsOf(served: Iterable<ServedPort>): number {

@@ -2,14 +2,12 @@
 import assert from 'node:assert/strict';
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { after, afterEach, before, beforeEach, describe, it } from 'node:test';
-import { realCommands } from '../../src/host/commands.ts';
+import { describe, it } from 'node:test';
 import type { AgentProcess } from '../../src/lab/agent-process.ts';
-import { Lab, podAddress } from '../../src/lab/lab.ts';
+import { podAddress } from '../../src/lab/lab.ts';
 import { generationIn } from '../helpers/generation.ts';
-import { ManifestNode } from '../helpers/manifest-node.ts';
-import { NEVER } from '../helpers/rig.ts';
-import { POD_PORT, WEB, webObjects } from '../helpers/web.ts';
+import { POD_PORT, WEB } from '../helpers/web.ts';
+import { webNode } from '../helpers/web-node.ts';
 import { kubeProxyRules } from './kube-proxy-rules.ts';
 import { kubeProxyTable } from './kube-proxy-table.ts';
 import { askNode } from './node-server.ts';
@@ -26,26 +24,10 @@ const RULES = 'rules of iptables mode (the chain KUBE-SERVICES) stand on this no
 const TABLE = 'the nftables table slicewire stands on this node';
 
 describe('auto', () => {
-  let lab: Lab;
-  let node: ManifestNode;
-
-  before(async () => {
-    lab = await Lab.create({ commands: realCommands, pods: 3, remotePods: 0, signal: NEVER });
-    for (const n of [1, 2]) await lab.serve(`pod-${n}`, 'TCP', POD_PORT);
-  });
-  after(() => lab.remove());
-  beforeEach(async () => {
-    node = await ManifestNode.create(lab);
-    await node.write('web', ...webObjects([1, 2], { hasOther: false }));
-  });
-  afterEach(async () => {
-    await node.stop();
-    for (const backend of BACKENDS) await node.run('cleanup', '--iptables-backend', backend);
-    await node.clear();
-  });
+  const web = webNode();
 
   async function works(...flags: string[]): Promise<AgentProcess> {
-    const agent = node.start(...flags);
+    const agent = web.node.start(...flags);
     await synced(agent);
     return agent;
   }
@@ -61,10 +43,10 @@ describe('auto', () => {
       told.map(({ msg }) => msg),
       [`auto chose ${mode} mode, because ${why}`],
     );
-    assert.equal((await askNode(lab, '/proxyMode', 10_249)).body, mode);
-    const { by } = JSON.parse((await askNode(lab, '/status', 10_249)).body) as { by: Record<string, string> };
+    assert.equal((await askNode(web.lab, '/proxyMode', 10_249)).body, mode);
+    const { by } = JSON.parse((await askNode(web.lab, '/status', 10_249)).body) as { by: Record<string, string> };
     assert.deepEqual([by.mode, by.modeReason], [mode, why]);
-    assert.equal((await lab.ask('pod-3', { address: WEB, port: 80 })).outcome, 'reply');
+    assert.equal((await web.lab.ask('pod-3', { address: WEB, port: 80 })).outcome, 'reply');
   }
 
   async function stopped(agent: AgentProcess): Promise<void> {
@@ -73,31 +55,31 @@ describe('auto', () => {
   }
 
   async function restored(backend: (typeof BACKENDS)[number]): Promise<void> {
-    const file = join(node.folder, 'kube-proxy');
+    const file = join(web.node.folder, 'kube-proxy');
     await writeFile(file, kubeProxyRules(BY_KUBE_PROXY));
-    await lab.exec('node', `iptables-${backend}-restore`, '--noflush', file);
+    await web.lab.exec('node', `iptables-${backend}-restore`, '--noflush', file);
   }
 
   it('chooses nftables mode on an empty node, and a restart keeps it and writes nothing', async () => {
     const first = await works(AUTO);
     await chose(first, 'nftables', EMPTY);
     await stopped(first);
-    const before = generationIn(lab.namespace('node'));
+    const before = generationIn(web.lab.namespace('node'));
     const second = await works(AUTO);
     await chose(second, 'nftables', TABLE);
-    assert.equal(generationIn(lab.namespace('node')), before);
+    assert.equal(generationIn(web.lab.namespace('node')), before);
   });
 
   it('asks without a trace: plan, status and --init-only say the same mode, and leave an empty node empty', async () => {
-    const before = generationIn(lab.namespace('node'));
-    const plan = await node.run('plan', AUTO);
+    const before = generationIn(web.lab.namespace('node'));
+    const plan = await web.node.run('plan', AUTO);
     assert.equal(plan.status, 2, plan.error);
     assert.match(plan.out, /^\+ IPv4 elements of default\/web/m);
-    const status = await node.run('status', AUTO);
+    const status = await web.node.run('status', AUTO);
     assert.match(status.out, new RegExp(`^Mode: auto chose nftables, because ${EMPTY}$`, 'm'));
-    assert.equal((await node.run('run', '--init-only', AUTO)).status, 0);
-    assert.equal(await lab.exec('node', 'nft', 'list', 'ruleset'), '');
-    assert.equal(generationIn(lab.namespace('node')), before);
+    assert.equal((await web.node.run('run', '--init-only', AUTO)).status, 0);
+    assert.equal(await web.lab.exec('node', 'nft', 'list', 'ruleset'), '');
+    assert.equal(generationIn(web.lab.namespace('node')), before);
   });
 
   for (const backend of BACKENDS) {
@@ -107,20 +89,23 @@ describe('auto', () => {
       const agent = await works(...flags);
       await chose(agent, 'iptables', RULES);
       await stopped(agent);
-      assert.equal((await node.run('run', '--once', ...flags)).status, 0);
-      assert.equal((await node.run('plan', '--mode=iptables', '--iptables-backend', backend)).out, 'nothing to do\n');
+      assert.equal((await web.node.run('run', '--once', ...flags)).status, 0);
+      assert.equal(
+        (await web.node.run('plan', '--mode=iptables', '--iptables-backend', backend)).out,
+        'nothing to do\n',
+      );
     });
   }
 
   it("keeps nftables mode where kube-proxy's table stands", async () => {
-    const file = join(node.folder, 'kube-proxy');
+    const file = join(web.node.folder, 'kube-proxy');
     await writeFile(file, kubeProxyTable(BY_KUBE_PROXY));
-    await lab.exec('node', 'nft', '-f', file);
+    await web.lab.exec('node', 'nft', '-f', file);
     await chose(await works(AUTO), 'nftables', 'the nftables table kube-proxy stands on this node');
   });
 
   it('is read from a file, whose reload from a named mode to auto keeps the mode that works', async () => {
-    const file = join(node.folder, 'config.conf');
+    const file = join(web.node.folder, 'config.conf');
     const writes = (mode: string, period = '30s') =>
       writeFile(
         file,

@@ -5,15 +5,13 @@
 import assert from 'node:assert/strict';
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { after, afterEach, before, beforeEach, describe, it } from 'node:test';
+import { describe, it } from 'node:test';
 import { setTimeout as pause } from 'node:timers/promises';
-import { realCommands } from '../../src/host/commands.ts';
 import type { AgentProcess, LogLine } from '../../src/lab/agent-process.ts';
-import { Lab, podAddress } from '../../src/lab/lab.ts';
+import { podAddress } from '../../src/lab/lab.ts';
 import { generationIn } from '../helpers/generation.ts';
-import { ManifestNode } from '../helpers/manifest-node.ts';
-import { NEVER } from '../helpers/rig.ts';
-import { POD_PORT, WEB, webObjects } from '../helpers/web.ts';
+import { POD_PORT, WEB } from '../helpers/web.ts';
+import { webNode } from '../helpers/web-node.ts';
 import { kubeProxyRules } from './kube-proxy-rules.ts';
 import { kubeProxyTable } from './kube-proxy-table.ts';
 import { askNode } from './node-server.ts';
@@ -40,39 +38,23 @@ const WRITES = [
 ] as const;
 
 describe('kube-proxy beside the agent', () => {
-  let lab: Lab;
-  let node: ManifestNode;
-
-  before(async () => {
-    lab = await Lab.create({ commands: realCommands, pods: 3, remotePods: 0, signal: NEVER });
-    for (const n of [1, 2]) await lab.serve(`pod-${n}`, 'TCP', POD_PORT);
-  });
-  after(() => lab.remove());
-  beforeEach(async () => {
-    node = await ManifestNode.create(lab);
-    await node.write('web', ...webObjects([1, 2], { hasOther: false }));
-  });
-  afterEach(async () => {
-    await node.stop();
-    for (const backend of ['nft', 'legacy']) await node.run('cleanup', '--iptables-backend', backend);
-    await node.clear();
-  });
+  const web = webNode();
 
   /** As kube-proxy writes them, also over those of the agent. */
   async function writes(by: (typeof WRITES)[number]['by'], backend = 'nft'): Promise<void> {
-    const file = join(node.folder, 'kube-proxy');
+    const file = join(web.node.folder, 'kube-proxy');
     if (by === 'nftables') {
       await writeFile(file, kubeProxyTable(SERVICES));
-      await lab.exec('node', 'nft', '-f', file);
+      await web.lab.exec('node', 'nft', '-f', file);
     } else {
       await writeFile(file, kubeProxyRules(SERVICES));
-      await lab.exec('node', `iptables-${backend}-restore`, '--noflush', file);
+      await web.lab.exec('node', `iptables-${backend}-restore`, '--noflush', file);
     }
   }
 
   async function works(mode: string, backend = 'nft'): Promise<AgentProcess> {
     const periods = [`--iptables-sync-period=1s`, `--iptables-min-sync-period=0s`];
-    const agent = node.start(`--mode=${mode}`, ...periods, '--iptables-backend', backend);
+    const agent = web.node.start(`--mode=${mode}`, ...periods, '--iptables-backend', backend);
     await agent.logged(({ msg }) => msg.startsWith('synced'));
     // A look at the node without another proxy.
     await pause(1500);
@@ -81,7 +63,7 @@ describe('kube-proxy beside the agent', () => {
   }
 
   async function isNoted(who: string): Promise<void> {
-    const { status, body } = await askNode(lab, '/healthz');
+    const { status, body } = await askNode(web.lab, '/healthz');
     assert.equal(status, 200, body);
     const { notes } = JSON.parse(body) as { notes: readonly string[] };
     assert.equal(notes.filter((note) => note.startsWith(`${who} seems to run beside this agent`)).length, 1, body);
@@ -95,17 +77,21 @@ describe('kube-proxy beside the agent', () => {
         const { msg } = await agent.logged(isTold);
         assert.ok(msg.startsWith(`${who} seems to run beside this agent: ${what}`), msg);
         assert.match(msg, /Stop the other one: the agent removes its rules within an hour, or at its next start$/);
-        const generation = generationIn(lab.namespace('node'));
+        const generation = generationIn(web.lab.namespace('node'));
         await pause(3000);
         assert.equal(agent.log.filter(isTold).length, 1, 'it is told once');
-        assert.equal(generationIn(lab.namespace('node')), generation, 'nothing is removed or written again and again');
+        assert.equal(
+          generationIn(web.lab.namespace('node')),
+          generation,
+          'nothing is removed or written again and again',
+        );
         await isNoted(who);
-        assert.equal((await lab.ask('pod-3', { address: WEB, port: 80 })).outcome, 'reply');
+        assert.equal((await web.lab.ask('pod-3', { address: WEB, port: 80 })).outcome, 'reply');
         // The next start removes it.
         await agent.stop();
-        const next = node.start(`--mode=${mode}`);
+        const next = web.node.start(`--mode=${mode}`);
         await next.logged(({ msg: said }) => said.startsWith('synced'));
-        assert.equal((await node.run('plan', `--mode=${mode}`)).status, 0);
+        assert.equal((await web.node.run('plan', `--mode=${mode}`)).status, 0);
       });
     }
   }
@@ -118,7 +104,7 @@ describe('kube-proxy beside the agent', () => {
         await writes('rules', backend);
         await agent.logged(({ msg }) => /^another program.* changed rules of ours/.test(msg), { since });
         await agent.logged(({ msg }) => msg.startsWith('synced'), { since });
-        assert.equal((await lab.ask('pod-3', { address: WEB, port: 80 })).outcome, 'reply');
+        assert.equal((await web.lab.ask('pod-3', { address: WEB, port: 80 })).outcome, 'reply');
       }
       const [told, ...more] = agent.log.filter(isTold);
       assert.match(
@@ -127,22 +113,22 @@ describe('kube-proxy beside the agent', () => {
       );
       assert.deepEqual(more, []);
       await isNoted('kube-proxy');
-      const rules = await lab.exec('node', `iptables-${backend}-save`, '-t', 'nat');
+      const rules = await web.lab.exec('node', `iptables-${backend}-save`, '-t', 'nat');
       assert.ok(!rules.includes('KUBE-SEP-'), 'its chains are removed');
     });
   }
 
   it('is not taken for one: cleanup, a sync of our own beside the agent, and rules of others', async () => {
     const agent = await works('iptables');
-    assert.equal((await node.run('run', '--once', '--mode=iptables')).status, 0);
-    await lab.exec('node', 'iptables', '-t', 'nat', '-N', 'KUBE-KUBELET-CANARY');
-    await lab.exec('node', 'nft', 'add table ip theirs');
+    assert.equal((await web.node.run('run', '--once', '--mode=iptables')).status, 0);
+    await web.lab.exec('node', 'iptables', '-t', 'nat', '-N', 'KUBE-KUBELET-CANARY');
+    await web.lab.exec('node', 'nft', 'add table ip theirs');
     const since = agent.log.length;
-    await node.run('cleanup');
+    await web.node.run('cleanup');
     await agent.logged(({ msg }) => msg.startsWith('synced'), { since });
     await pause(1500);
     assert.deepEqual(agent.log.filter(isTold), []);
-    await lab.exec('node', 'nft', 'delete table ip theirs');
-    await lab.exec('node', 'iptables', '-t', 'nat', '-X', 'KUBE-KUBELET-CANARY');
+    await web.lab.exec('node', 'nft', 'delete table ip theirs');
+    await web.lab.exec('node', 'iptables', '-t', 'nat', '-X', 'KUBE-KUBELET-CANARY');
   });
 });
