@@ -61,10 +61,16 @@ export class Vanishing {
       return { addresses: [address], nodeName: `node-${node}`, conditions: { ready: isReady(node) } };
     });
     const items = [
+      { apiVersion: 'v1', kind: 'Node', metadata: { name: 'node' } },
       service({ name: 'web', spec: { clusterIP: WEB, ports: [{ port: 80 }] } }),
       slice({ name: 'web-1', service: 'web', ports: [{ name: '', port: POD_PORT }], endpoints }),
     ];
     await writeFile(join(this.#folder, 'web.json'), JSON.stringify({ apiVersion: 'v1', kind: 'List', items }));
+  }
+
+  /** What a command of slicewire prints on the node. */
+  async ask(command: string, ...args: readonly string[]): Promise<string> {
+    return await this.lab.exec('node', process.execPath, MAIN, command, ...args);
   }
 
   async end(): Promise<void> {

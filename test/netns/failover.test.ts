@@ -29,7 +29,8 @@ async function isNoSuspect({ agent, client }: Vanishing): Promise<void> {
 for (const mode of ['iptables', 'nftables'] as const) {
   describe(`a Node that vanishes, in ${mode} mode`, () => {
     it('gets no new connections once it is found, and gets them again when it is back', async (t) => {
-      const { lab, agent, client } = await cluster(t, mode);
+      const vanishing = await cluster(t, mode);
+      const { lab, agent, client } = vanishing;
       const vanished = Date.now();
       await lab.cable('node-2', 'down');
       await agent.logged(isSuspect);
@@ -53,6 +54,10 @@ for (const mode of ['iptables', 'nftables'] as const) {
           .filter(isLost)
           .some((one) => one.isAnswered),
       );
+
+      const explained = await vanishing.ask('explain', 'node', '10.96.0.10:80');
+      assert.match(explained, /not used because its Node node-2 does not answer \(--failover=confirm\)/);
+      assert.match(await vanishing.ask('history'), /no answer from Node node-2: its endpoints get no new connections/);
 
       await lab.cable('node-2', 'up');
       await agent.logged(isBack);
