@@ -96,5 +96,5 @@ const SPARED = {
 const ENDS = {
   answers: 'answers again',
   expired: 'is no suspect any more, and is judged anew,',
-  unused: 'has no ready endpoint any more',
+  unused: 'has no ready TCP endpoint any more that could be asked,',
 } as const;

@@ -89,18 +89,13 @@ export class Places {
     return chosen;
   }
 
-  /** The Services that have endpoints on a Node, and whether a ready one is among these. */
-  async servicesOn(node: string): Promise<{ readonly services: ReadonlySet<ServiceKey>; readonly hasReady: boolean }> {
+  /** The Services that have endpoints on a Node. */
+  async servicesOn(node: string): Promise<ReadonlySet<ServiceKey>> {
     const services = new Set<ServiceKey>();
-    let hasReady = false;
     for await (const { service, endpoints } of this.#inPortions()) {
-      for (const { nodeName, ready } of endpoints) {
-        if (nodeName !== node) continue;
-        services.add(service);
-        hasReady ||= ready;
-      }
+      if (endpoints.some(({ nodeName }) => nodeName === node)) services.add(service);
     }
-    return { services, hasReady };
+    return services;
   }
 
   /** Those of the index that are still ready: a pod that is gone would be silent, too. */

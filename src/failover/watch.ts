@@ -35,7 +35,7 @@ const PATIENCE = 700;
 const OTHERS = 3;
 /** Nobody serves it (RFC 863), and a machine that works refuses it, also where an endpoint takes no connections. */
 const UNSERVED = 9;
-/** Milliseconds between two questions to a suspect; after so many, the slices are looked at again. */
+/** Milliseconds between two questions to a suspect, and after how many of these it counts that nobody is left to ask. */
 const ASK_AGAIN = 1000;
 const LOOK_AGAIN = 5;
 
@@ -43,7 +43,7 @@ const LOOK_AGAIN = 5;
 export type FailoverEvent =
   /** It is a suspect: so many addresses of it were asked, and so many other Nodes answered. */
   | { readonly kind: 'suspect'; readonly node: string; readonly asked: number; readonly others: number }
-  /** It is none any more. `expired`: it is judged anew. `unused`: its slices have no ready endpoint there. */
+  /** It is none any more. `expired`: it is judged anew. `unused`: no ready endpoint is left there to ask. */
   | { readonly kind: 'answers' | 'expired' | 'unused'; readonly node: string; readonly after: number }
   /** It was asked because of an unanswered connection, and is no suspect. */
   | { readonly kind: 'spared'; readonly node: string; readonly verdict: 'answers' | 'unclear' }
@@ -172,15 +172,14 @@ export class FailoverWatch {
     const places = await this.#places.ofNode(node);
     const replies = await this.#ask(places.flatMap(withUnserved));
     if (replies.some(({ reply }) => reply === 'answer')) return 'answers';
-    if (places.length > 0 && n % LOOK_AGAIN !== 0) return undefined;
-    return (await this.#places.servicesOn(node)).hasReady ? undefined : 'unused';
+    return places.length === 0 && n % LOOK_AGAIN === 0 ? 'unused' : undefined;
   }
 
   /** First the suspects, so that a Service which changes during the scan is served by them. */
   async #tell(node: string, signal: AbortSignal): Promise<void> {
     const { suspect } = this.#parts;
     suspect(this.#suspicion.suspects, []);
-    const { services } = await this.#places.servicesOn(node);
+    const services = await this.#places.servicesOn(node);
     if (!signal.aborted) suspect(this.#suspicion.suspects, services);
   }
 

@@ -180,7 +180,7 @@ describe('a Node that dies', () => {
         [2, 2],
       ],
     });
-    await world.pass(3000);
+    await world.pass(7000);
     assert.deepEqual(world.kinds, ['suspect node-2', 'unused node-2']);
     assert.deepEqual([...world.cache.own.suspects], []);
   });
