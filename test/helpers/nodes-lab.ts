@@ -4,17 +4,19 @@
  */
 
 import { fileURLToPath } from 'node:url';
+import { startChild } from '../../src/host/child.ts';
 import { realCommands } from '../../src/host/commands.ts';
 import { Host } from '../../src/lab/host.ts';
 import { Namespaces } from '../../src/lab/namespaces.ts';
 import { NEVER } from './rig.ts';
 
 const HOST_PROCESS = fileURLToPath(new URL('../../src/lab/host-process.ts', import.meta.url));
+const BACKLOG = fileURLToPath(new URL('../failover/backlog-inside.ts', import.meta.url));
 export const POD_PORT = 8080;
 
 export class NodesLab {
   readonly #namespaces = new Namespaces(realCommands, NEVER);
-  readonly #hosts = new Map<string, Host>();
+  readonly #hosts = new Map<string, { stop(): Promise<void> }>();
 
   /** `nodes`: how many there are beside that of the agent; `pods`: how many each of these has. Their pods serve TCP. */
   static async create({ nodes, pods }: { readonly nodes: number; readonly pods: number }): Promise<NodesLab> {
@@ -46,7 +48,15 @@ export class NodesLab {
     await this.exec('lan', 'ip', 'link', 'set', `to-${name}`, state);
   }
 
-  /** The process that serves for the pods of a Node stops, or goes on. */
+  /** The pods of a Node take no connections any more: their process is stopped, and its backlog is full at once. */
+  async fillBacklog(name: string): Promise<void> {
+    await this.#hosts.get(name)?.stop();
+    const { promise, resolve } = Promise.withResolvers<void>();
+    const command = this.inside(name, process.execPath, [BACKLOG, String(POD_PORT)]);
+    this.#hosts.set(name, startChild({ ...command, onLine: () => resolve() }));
+    await promise;
+  }
+
   async remove(): Promise<void> {
     await Promise.all([...this.#hosts.values()].map((host) => host.stop()));
     await this.#namespaces.remove();

@@ -4,7 +4,6 @@ import { describe, it, type TestContext } from 'node:test';
 import type { LogLine } from '../../src/lab/agent-process.ts';
 import { isLost } from '../failover/attempts.ts';
 import { Vanishing, type VanishingOptions } from '../failover/vanishing.ts';
-import { POD_PORT } from '../helpers/nodes-lab.ts';
 import { until } from '../helpers/until.ts';
 
 const isSuspect = ({ msg }: LogLine) => /^Node node-\d does not answer/.test(msg);
@@ -85,19 +84,7 @@ describe('no suspect', () => {
 
   it('is a Node whose pods take no connections: their backlog is full', async (t) => {
     const vanishing = await cluster(t);
-    // The kernel drops a SYN for a full backlog (tcp_abort_on_overflow is off); so does this rule, for the served port alone.
-    await vanishing.lab.exec(
-      'node-2',
-      'iptables',
-      '-A',
-      'INPUT',
-      '-p',
-      'tcp',
-      '--dport',
-      String(POD_PORT),
-      '-j',
-      'DROP',
-    );
+    await vanishing.lab.fillBacklog('node-2');
     await isNoSuspect(vanishing);
   });
 
