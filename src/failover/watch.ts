@@ -77,19 +77,23 @@ export class FailoverWatch {
   /** Until the signal aborts; a question that is on its way then has no effect. Rejects with an unexpected error of its own. */
   async run(signal: AbortSignal): Promise<void> {
     const { clock } = this.#parts;
-    const failure = Promise.withResolvers<never>();
-    failure.promise.catch(() => undefined);
-    const begin: Begin = (task) => void task.catch((error: unknown) => failure.reject(error));
+    // An error of one of its tasks ends all of them.
+    const own = new AbortController();
+    const until = AbortSignal.any([signal, own.signal]);
+    const begin: Begin = (task) => void task.catch((error: unknown) => own.abort(error));
     try {
-      while (!signal.aborted) {
-        const took = await this.#read(signal);
+      for (;;) {
+        const took = await this.#read(until);
+        until.throwIfAborted();
         if (took !== undefined)
-          for (const [node, found] of this.#suspicious()) begin(this.#judge(node, found, begin, signal));
+          for (const [node, found] of this.#suspicious()) begin(this.#judge(node, found, begin, until));
         const rest = took === undefined ? AGAIN : Math.max(REST, Math.min(took * REST_FACTOR, LONGEST_REST));
-        await Promise.race([sleep(clock, rest, signal), failure.promise]);
+        await sleep(clock, rest, until);
       }
     } catch (error) {
       if (!signal.aborted) throw error;
+    } finally {
+      own.abort();
     }
   }
 

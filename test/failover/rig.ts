@@ -59,7 +59,7 @@ export class World {
   }
 
   /** Start the watch. */
-  run(): void {
+  run(onFailure: (error: unknown) => void = (error) => assert.fail(String(error))): void {
     const watch = new FailoverWatch({
       clock: this.clock,
       open: () => this.#open(),
@@ -78,7 +78,7 @@ export class World {
         else this.events.push(event);
       },
     });
-    watch.run(this.#stop.signal).catch((error: unknown) => assert.fail(String(error)));
+    watch.run(this.#stop.signal).catch(onFailure);
   }
 
   deploy({ name, ip, pods, unready = [], protocol = 'TCP' }: Deployed): void {

@@ -334,6 +334,24 @@ describe('the watch', () => {
     assert.equal(world.kinds.at(-1), 'suspect node-2');
   });
 
+  it('ends with an unexpected error of one of its questions, and asks suspects no more', async (t) => {
+    const world = new World(t, WEB);
+    world.connect(10, pod(2, 1));
+    world.reply = (address) => (ofNode(2)(address) ? 'silence' : 'answer');
+    const failures: unknown[] = [];
+    world.run((error) => failures.push(error));
+    await world.pass(3000);
+    assert.deepEqual(world.kinds, ['suspect node-2']);
+    world.reply = () => {
+      throw new Error('a bug');
+    };
+    await world.pass(2000);
+    assert.match(String(failures), /a bug/);
+    const asked = world.asked.length;
+    await world.pass(5000);
+    assert.deepEqual([failures.length, world.asked.length], [1, asked]);
+  });
+
   it('ignores connections to this node, to endpoints that are not ready, and to no Service', async (t) => {
     const world = new World(t, { ...WEB, unready: [[2, 7]] });
     world.reply = () => 'silence';
