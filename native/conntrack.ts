@@ -110,9 +110,13 @@ export class ConntrackSocket {
    * The translated connections of a family that nobody has answered: TCP in SYN_SENT, and SCTP in CLOSED, its state until an INIT
    * is answered (nf_conntrack_proto_sctp.c). The kernel filters by status since Linux 5.15; the decoder filters, too. Yields,
    * returns and throws as `udpFlows`.
+   *
+   * Without a family: those of both in one walk through the table, and also those that IPVS translates, which has no status for it
+   * (ip_vs_nfct.c, ip_vs_update_conntrack).
    */
-  *openings(family: FlowFamily): Generator<readonly Flow[], boolean> {
-    return yield* this.#lists.decoded(openingsRequest(family, this.#isFiltered), decodeOpening);
+  *openings(family?: FlowFamily): Generator<readonly Flow[], boolean> {
+    const decode = family === undefined ? decodeUnanswered : decodeOpening;
+    return yield* this.#lists.decoded(openingsRequest(family, this.#isFiltered), decode);
   }
 
   /** Deletes flows; returns how many still existed. Throws NetlinkError for a refusal. */
@@ -143,9 +147,10 @@ export function listRequest(family: FlowFamily, isFiltered: boolean): Request {
   };
 }
 
-/** Lists translated connections without an answer; all flows of the family without `isFiltered`. */
-export function openingsRequest(family: FlowFamily, isFiltered: boolean): Request {
-  const filter = [attribute(CTA_STATUS, bigEndian(OPENING)), attribute(CTA_STATUS_MASK, bigEndian(OPENING_MASK))];
+/** Lists translated connections without an answer, or flows of both families without an answer; all of these flows without `isFiltered`. */
+export function openingsRequest(family: FlowFamily | undefined, isFiltered: boolean): Request {
+  const [value, mask] = family === undefined ? [0, IPS_SEEN_REPLY] : [OPENING, OPENING_MASK];
+  const filter = [attribute(CTA_STATUS, bigEndian(value)), attribute(CTA_STATUS_MASK, bigEndian(mask))];
   return {
     type: netfilterType(NFNL_SUBSYS_CTNETLINK, IPCTNL_MSG_CT_GET),
     flags: 0,
@@ -174,10 +179,25 @@ export function decodeFlow(buffer: Buffer, { start, end }: Message): Flow | unde
 }
 
 /** A translated connection of TCP or SCTP without an answer; undefined for any other flow, and for one in a zone. */
-export function decodeOpening(buffer: Buffer, { start, end }: Message): Flow | undefined {
+export function decodeOpening(buffer: Buffer, message: Message): Flow | undefined {
+  return hasStatus(buffer, message, OPENING_MASK, OPENING) ? openingOf(buffer, message) : undefined;
+}
+
+/** The same, also for one that IPVS translates: its tuples tell. */
+export function decodeUnanswered(buffer: Buffer, message: Message): Flow | undefined {
+  if (!hasStatus(buffer, message, IPS_SEEN_REPLY, 0)) return undefined;
+  const flow = openingOf(buffer, message);
+  return flow === undefined || flow.destination === flow.replySource ? undefined : flow;
+}
+
+function hasStatus(buffer: Buffer, { start, end }: Message, mask: number, value: number): boolean {
+  const status = findAttribute(buffer, start + NFGENMSG, end, CTA_STATUS, 4);
+  return status >= 0 && (buffer.readUInt32BE(status) & mask) === value;
+}
+
+/** A connection of TCP or SCTP whose opening was not answered. */
+function openingOf(buffer: Buffer, { start, end }: Message): Flow | undefined {
   const body = start + NFGENMSG;
-  const status = findAttribute(buffer, body, end, CTA_STATUS, 4);
-  if (status < 0 || (buffer.readUInt32BE(status) & OPENING_MASK) !== OPENING) return undefined;
   const info = findAttribute(buffer, body, end, CTA_PROTOINFO);
   if (info < 0) return undefined;
   const infoEnd = info + valueLength(buffer, info);

@@ -41,6 +41,7 @@ const FOLDERS: Readonly<Record<string, string>> = {
   serve: 'health, HTTP servers',
   relay: 'node ports on loopback',
   programmed: 'versions in the kernel',
+  failover: 'Nodes that do not answer',
   telemetry: 'log and metrics',
   producers: 'Pods → slices (pure)',
   documents: 'YAML and JSON files',

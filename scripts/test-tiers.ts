@@ -45,7 +45,7 @@ export const TIERS: readonly Tier[] = [
         name: 'unit',
         files: [
           'test/{documents/nasty,controller/replicas,explain/oracle,model/histories,modes/iptables/between-commits}.test.ts',
-          'test/{agent,answers,api,cache,commands,config,controller,documents,drained,explain,helpers,history,host}/**/*.test.ts',
+          'test/{agent,answers,api,cache,commands,config,controller,documents,drained,explain,failover,helpers,history,host}/**/*.test.ts',
           'test/{kubectl,model,modes,native,overview,producers,programmed,reconcile,recordings,relay,release,replay,scripts,serve}/**/*.test.ts',
           'test/{source,sync,telemetry,fuzz,fleet}/**/*.test.ts',
           'test/page/*.test.ts',

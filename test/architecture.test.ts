@@ -64,8 +64,8 @@ const RULES: Readonly<Record<string, Rule>> = {
   'src/agent/': {
     imports: ['src/api/', 'src/cache/', 'src/config/', 'src/documents/', 'src/history/', 'src/host/', 'src/modes/']
       .concat(PURE)
-      .concat('src/answers/', 'src/explain/', 'src/overview/', 'src/relay/', 'src/replay/', 'src/serve/')
-      .concat('src/programmed/', 'src/source/', 'src/sync/', 'src/telemetry/'),
+      .concat('src/answers/', 'src/explain/', 'src/failover/', 'src/overview/', 'src/programmed/', 'src/relay/')
+      .concat('src/replay/', 'src/serve/', 'src/source/', 'src/sync/', 'src/telemetry/'),
     modules: ['node:'],
   },
   'src/drained/': {
@@ -150,6 +150,11 @@ const RULES: Readonly<Record<string, Rule>> = {
   ...Object.fromEntries(FLEET_PROCESS.map((file) => [file, FLEET_RULE])),
   'src/serve/': { imports: ['src/answers/problem.ts', 'src/model/', 'src/host/clock.ts'], modules: ['node:'] },
   'src/programmed/': { imports: ['src/model/'], types: ['src/answers/', 'src/host/clock.ts'] },
+  'src/failover/': {
+    imports: ['src/model/', 'src/host/clock.ts'],
+    types: ['src/host/conntrack.ts'],
+    modules: ['node:net'],
+  },
   'src/relay/': { imports: ['src/model/', 'src/host/clock.ts'], modules: ['node:net'] },
   'src/telemetry/': {
     imports: ['src/model/'],

@@ -110,6 +110,7 @@ function nothingOutside(answers: Answers, onSynced: () => void): Outside {
     process: {
       listen: () => Promise.resolve({ close: ignored }),
       relay: relaySockets,
+      probe: () => Promise.resolve('unknown'),
       setOomScore: ignored,
       releaseMemory: onSynced,
     },

@@ -11,7 +11,7 @@ import { type Clock, realClock, sleep } from '../host/clock.ts';
 import { FAMILIES } from '../model/address.ts';
 import type { Source, SourceEvent, SourceKind, SourcePod, WatchStatus } from '../model/events.ts';
 import type { Listener } from '../model/listener.ts';
-import type { Fault, NodeView } from '../model/objects.ts';
+import type { Fault, NodeView, ServiceKey } from '../model/objects.ts';
 import { Tracking } from '../programmed/tracking.ts';
 import { kubernetesSource } from '../source/kubernetes.ts';
 import { manifestsSource } from '../source/manifests/index.ts';
@@ -49,6 +49,8 @@ export interface ObjectFeed {
   readonly cannotFollow: (of: SourceKind) => boolean;
   /** `Source.pod`. */
   pod(key: string, signal: AbortSignal): Promise<SourcePod | undefined>;
+  /** `OwnNode.suspect`, in the history too. */
+  suspect(nodes: readonly string[], services: Iterable<ServiceKey>): void;
   /** Sets the one callback for events that changed something. */
   onChange(call: () => void): void;
 }
@@ -78,6 +80,7 @@ export function startFeed(options: ObjectFeedOptions): ObjectFeed {
     watches: () => source.watches?.() ?? [],
     cannotFollow: (of) => source.cannotFollow?.(of) ?? false,
     pod: (key, until) => source.pod(key, until),
+    suspect: intake.suspect,
     onChange: (call) => intake.onChange(call),
   };
 }
@@ -115,12 +118,23 @@ class Intake {
       this.#programmed.reached(event.of, event.resourceVersion);
       return;
     }
+    // The Node's view has the suspects, which no source knows.
+    const told = () => (event.kind === 'node' ? { ...event, node: this.#cache.node } : event);
     const faults = this.#cache.take(event, (before, version) => {
-      this.#tap?.event(event, before);
+      this.#tap?.event(told(), before);
       this.#changed(event, before, version);
     });
     for (const fault of faults) this.#onFault(fault);
     if (event.kind === 'synced' && this.#cache.isSynced) this.#resolve();
+    if (this.#cache.hasChanges) this.#onChange();
+  };
+
+  readonly suspect = (nodes: readonly string[], services: Iterable<ServiceKey>): void => {
+    const before = this.#cache.node;
+    this.#cache.own.suspect(nodes, services);
+    const { node } = this.#cache;
+    if (node !== before && node !== undefined)
+      this.#tap?.event({ kind: 'node', key: node.name, node, faults: [] }, before);
     if (this.#cache.hasChanges) this.#onChange();
   };
 

@@ -81,6 +81,8 @@ export function metricSamples({
       watches().map(({ of, heardAt }) => ({ labels: { kind: of }, value: (clock.now() - heardAt) / 1000 })),
     slicewire_watch_failing: () =>
       watches().map(({ of, failure }) => ({ labels: { kind: of }, value: failure === undefined ? 0 : 1 })),
+    slicewire_failover_suspects: () => one(feed().cache.own.suspects.length),
+    slicewire_failover_ejections_total: () => one(feed().cache.own.ejections),
     slicewire_services_refused: () => one(refused()),
     slicewire_programmed_behind_services: () => one(programmed().behind),
     slicewire_programmed_waiters: () => one(programmed().waiters),

@@ -6,6 +6,7 @@ import { cpus, release } from 'node:os';
 import { type Connect, connect } from '../api/transport.ts';
 import { type DocumentReader, documentFiles } from '../documents/files.ts';
 import { type OneFile, readOneFile } from '../documents/one-file.ts';
+import { type Probe, tcpProbe } from '../failover/probe.ts';
 import { type OpenRules, openRules } from '../host/chain-probe.ts';
 import type { CommandRunner } from '../host/commands.ts';
 import { type OpenFlowTable, openFlowTable } from '../host/conntrack.ts';
@@ -90,6 +91,8 @@ export interface Process {
   readonly listen: OpenServer;
   /** For node ports on loopback. */
   readonly relay: RelaySockets;
+  /** For --failover=confirm. */
+  readonly probe: Probe;
   setOomScore(score: number): Promise<void>;
   /** Returns memory of the start to the system. */
   releaseMemory(): void;
@@ -134,6 +137,7 @@ export const realOutside: Outside = {
   process: {
     listen: openServer,
     relay: relaySockets,
+    probe: tcpProbe,
     setOomScore,
     releaseMemory,
   },

@@ -10,6 +10,7 @@ import { SyncScheduler } from '../sync/scheduler.ts';
 import { SyncStatus } from '../sync/status.ts';
 import type { Log } from '../telemetry/log.ts';
 import type { Agent } from './agent.ts';
+import { watchFailover } from './failover.ts';
 import { KernelWatch } from './kernel-watch.ts';
 import { driftText, faultCounts, logReport, stackLogger } from './log-lines.ts';
 import { watchOthers } from './other-proxies.ts';
@@ -38,7 +39,7 @@ export async function runGeneration(agent: Agent, options: GenerationOptions): P
   const { config, log, signal, reporting, onOutdated } = options;
   const grace = graceAfter(signal, agent.clock, WRITE_GRACE);
   const readings = new Readings(agent.clock, config);
-  const asked: Asked = { loss: undefined };
+  const asked: Asked = { loss: undefined, hurries: false };
   const scheduler = new SyncScheduler({
     clock: agent.clock,
     min: config.minSyncPeriod,
@@ -64,6 +65,12 @@ export async function runGeneration(agent: Agent, options: GenerationOptions): P
   });
   const sync = syncer(agent, { ...options, grace: grace.signal, readings, asked, watch });
   agent.feed.onChange(() => request());
+  const failover = watchFailover(agent, {
+    ...options,
+    onSuspects: () => {
+      asked.hurries = true;
+    },
+  }).then(() => aborted(signal));
   request();
   const watching = watch.run();
   const sweeping = sweepOn(agent, options);
@@ -75,7 +82,7 @@ export async function runGeneration(agent: Agent, options: GenerationOptions): P
   });
   const syncing = scheduler.start(signal);
   try {
-    await Promise.race([syncing, watching, sweeping, others, agent.feed.source.then(() => aborted(signal))]);
+    await Promise.race([syncing, watching, sweeping, others, failover, agent.feed.source.then(() => aborted(signal))]);
   } finally {
     // The next generation reads the kernel: no write of this one may still be on its way.
     if (signal.aborted) {
@@ -115,7 +122,8 @@ function syncer(agent: Agent, options: GenerationOptions & SyncerInput): () => P
   const status = new SyncStatus();
   let mustRelease = true;
   return async () => {
-    const { loss } = options.asked;
+    const { loss, hurries } = options.asked;
+    options.asked.hurries = false;
     const by = loss?.by;
     const trigger = triggerOf(agent, status, options);
     // Without the name of the program: each label of a metric is a series for ever.
@@ -149,7 +157,8 @@ function syncer(agent: Agent, options: GenerationOptions & SyncerInput): () => P
       reporting.events.emitDrift(driftText(report.drift), by && committerText(by));
     if (report.outcome !== 'failed') watch.begin();
     // The rules are written: clients whose flows are deleted now meet the new ones.
-    if (report.outcome !== 'failed') agent.sweeper.request();
+    if (report.outcome !== 'failed') agent.sweeper.request(hurries);
+    else options.asked.hurries ||= hurries;
     await reporting
       .synced(report, since)
       .catch((error) => log.error(`cannot serve health check ports: ${causeOf(error)}`));
@@ -175,6 +184,8 @@ interface SyncerInput {
 interface Asked {
   /** `by`: the program that changed the rules, where it is known. */
   loss: { readonly by: Committer | undefined } | undefined;
+  /** Unanswered connections are to be swept at once after it. */
+  hurries: boolean;
 }
 
 /** Why a sync runs, in words for people. */

@@ -1,12 +1,12 @@
 /** The objects as they are now, packed, and the changes that no sync has taken yet. An object is unpacked when it is asked for. */
 
 import type { Cidr } from '../model/address.ts';
-import { sameData } from '../model/equal.ts';
 import type { SourceEvent, SourceKind } from '../model/events.ts';
 import { SOURCE_KINDS } from '../model/events.ts';
 import { FaultBook } from '../model/fault-book.ts';
 import type { Fault, NodeView, Service, ServiceKey, Slice } from '../model/objects.ts';
 import type { Objects } from '../model/proxy-model.ts';
+import { OwnNode } from './own-node.ts';
 import { type ChangeCounts, type Changes, PendingChanges } from './pending-changes.ts';
 import { ServicesByName } from './services-by-name.ts';
 import { SlicesByService } from './slices-by-service.ts';
@@ -23,7 +23,8 @@ export class Cache implements Objects {
   /** To read; events alone change it. */
   readonly slices = new SlicesByService((service) => this.#changes.touch('slices', service));
   readonly #synced = new Set<SourceKind>();
-  #node: NodeView | undefined;
+  /** The Node of the agent, with the Nodes that do not answer it. */
+  readonly own = new OwnNode((service) => this.#changes.touch('slices', service));
   readonly #serviceCidrs = new Map<string, readonly Cidr[]>();
 
   /** All initial lists are complete (invariant 1). */
@@ -36,8 +37,9 @@ export class Cache implements Objects {
     return SOURCE_KINDS.filter((kind) => !this.#synced.has(kind));
   }
 
+  /** With the Nodes that do not answer it. */
   get node(): NodeView | undefined {
-    return this.#node;
+    return this.own.view;
   }
 
   /** The ranges of all ServiceCIDRs, sorted; undefined: their list is not complete, or nobody watches them. */
@@ -91,11 +93,14 @@ export class Cache implements Objects {
       this.#changes.count('slices');
       if (this.slices.set(key, slice, resourceVersion, changed) && triggeredAt > 0)
         this.#changes.addTrigger(triggeredAt);
-    } else if (event.kind === 'node' && !sameData(event.node, this.#node)) {
-      const before = this.#node;
-      this.#node = event.node;
-      this.#changes.touchNode();
-      changed?.(before, '');
+    } else if (event.kind === 'node') {
+      const before = this.node;
+      const differing = this.own.set(event.node);
+      if (differing !== undefined) {
+        this.#changes.touchNode();
+        for (const key of withEndpointsOn(differing, this.slices)) this.#changes.touch('slices', key);
+        changed?.(before, '');
+      }
     } else if (event.kind === 'serviceCidr') {
       if (event.cidrs === undefined) this.#serviceCidrs.delete(event.key);
       else this.#serviceCidrs.set(event.key, event.cidrs);
@@ -117,4 +122,11 @@ export class Cache implements Objects {
   counts(of: 'services' | 'slices'): ChangeCounts {
     return this.#changes.counts(of);
   }
+}
+
+/** The Services that have endpoints on one of these Nodes. In a recording, the Node brings the suspects along. */
+function* withEndpointsOn(nodes: ReadonlySet<string>, slices: SlicesByService): Generator<ServiceKey> {
+  if (nodes.size === 0) return;
+  for (const { service, endpoints } of slices.all())
+    if (endpoints.some(({ nodeName }) => nodes.has(nodeName))) yield service;
 }

@@ -2,7 +2,7 @@
  * The flags of the agent, as data: kube-proxy's, by their names and meanings, and those of slicewire. `from-flags.ts` has the
  * defaults that count; the help repeats them.
  */
-import { AUTO, CONTENT_TYPES, MODES } from './config.ts';
+import { AUTO, CONTENT_TYPES, FAILOVERS, MODES } from './config.ts';
 import { type FlagGroup, hidden, option } from './flag-table.ts';
 import { IDLE_FLAGS } from './kube-proxy-flags.ts';
 
@@ -147,6 +147,17 @@ const CONNTRACK: FlagGroup = {
   ],
 };
 
+const FAILOVER: FlagGroup = {
+  title: 'Failover',
+  flags: [
+    option(
+      '--failover <how>',
+      'none, or confirm: ask a Node whose endpoints leave connections unanswered, and while nothing there answers, give its endpoints no new ones',
+      { initial: 'none', values: FAILOVERS },
+    ),
+  ],
+};
+
 const SERVING: FlagGroup = {
   title: 'Health and metrics',
   flags: [
@@ -217,5 +228,19 @@ const IDLE: FlagGroup = {
 
 /** `run`, `plan`, `cleanup` and the questions take these. */
 export const AGENT_FLAGS: readonly FlagGroup[] = [
-  ...[MODE, OBJECTS, NODE, LOCAL_TRAFFIC, IPTABLES, NFTABLES, IPVS, CONNTRACK, SERVING, HISTORY, PROCESS, IDLE],
+  ...[
+    MODE,
+    OBJECTS,
+    NODE,
+    LOCAL_TRAFFIC,
+    IPTABLES,
+    NFTABLES,
+    IPVS,
+    CONNTRACK,
+    FAILOVER,
+    SERVING,
+    HISTORY,
+    PROCESS,
+    IDLE,
+  ],
 ];

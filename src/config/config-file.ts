@@ -24,6 +24,7 @@ const BESIDE_FILE = [
     'iptables-backend',
     'nftables-count-connections',
     'service-metrics',
+    'failover',
     'scrape-bind-address',
     'programmed-authentication',
     'record-dir',

@@ -60,6 +60,9 @@ export interface RecordingConfig {
 
 export const MODES = ['iptables', 'ipvs', 'nftables'] as const;
 
+/** `confirm`: endpoints of a Node get no new connections while the agent finds that nothing there answers. */
+export const FAILOVERS = ['none', 'confirm'] as const;
+
 /** In the place of a mode: the agent chooses one when it starts. kube-proxy has no such word. */
 export const AUTO = 'auto';
 
@@ -90,6 +93,8 @@ export interface Config {
   readonly countsConnections: boolean;
   /** Metrics of each Service: connections, bytes, endpoints. */
   readonly serviceMetrics: boolean;
+  /** What is done about Nodes that do not answer. */
+  readonly failover: (typeof FAILOVERS)[number];
   /** Milliseconds. */
   readonly syncPeriod: number;
   readonly minSyncPeriod: number;

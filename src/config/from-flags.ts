@@ -2,7 +2,7 @@
 import { hostname } from 'node:os';
 import type { ConntrackSettings } from '../host/conntrack-settings.ts';
 import { type Address, parseAddress } from '../model/address.ts';
-import { AUTO, type Config, MODES, type ModeChoice } from './config.ts';
+import { AUTO, type Config, FAILOVERS, MODES, type ModeChoice } from './config.ts';
 import { readFeatureGates } from './feature-gates.ts';
 import { FIELDS } from './fields.ts';
 import { ConfigError, camel, type Flags, flagText, textFlag } from './flags.ts';
@@ -91,6 +91,7 @@ function readInMode(read: Reader, inMode: InMode): Omit<Config, 'mode' | 'modeCh
     nodePortAddresses: readNodePortAddresses(read, mode),
     localhostNodePorts: isOn(read, 'iptables-localhost-nodeports', true),
     iptablesBackend: readChoice(read, 'iptables-backend', { initial: 'auto', choices: ['auto', 'nft', 'legacy'] }),
+    failover: readChoice(read, 'failover', { initial: 'none', choices: FAILOVERS }),
     serviceMetrics: isOn(read, 'service-metrics', false),
     countsConnections: isOn(read, 'nftables-count-connections', false),
     ...readPeriods(read, inMode),

@@ -74,7 +74,13 @@ export interface ExplainFacts {
   faultsOf(kind: ObjectKind, key: string): readonly Fault[];
   /** All faults; usually few. */
   faults(): Iterable<Fault>;
-  readonly node: { readonly name: string; readonly zone: string; readonly podCIDRs: readonly Cidr[] };
+  readonly node: {
+    readonly name: string;
+    readonly zone: string;
+    readonly podCIDRs: readonly Cidr[];
+    /** Nodes that do not answer this one (docs/semantics.md 3.6). */
+    readonly suspects?: readonly string[];
+  };
   readonly families: ReadonlyMap<Family, FamilyFacts>;
   /**
    * Seconds for which session affinity still remembers the client, by the name of the memory (`ModeInspection.remembered`). Memories that

@@ -28,9 +28,9 @@ export type SliceFacts = Pick<ExplainFacts, 'node' | 'faultsOf'> & {
 export function explainSlices(subject: Subject, facts: SliceFacts): ExplainedSlice[] {
   const { service, spec, port } = subject;
   const slices = facts.objects.slicesOf(service.key).filter(({ family }) => family === port.family);
-  const { name: nodeName, zone } = facts.node;
+  const { name: nodeName, zone, suspects = [] } = facts.node;
   const { name, protocol } = spec;
-  const judged = judgeSlices({ name, protocol, family: port.family, slices, location: { nodeName, zone } });
+  const judged = judgeSlices({ name, protocol, family: port.family, slices, location: { nodeName, zone, suspects } });
   const context: SliceContext = { subject, facts, slices };
   return slices
     .toSorted((a, b) => (a.key < b.key ? -1 : 1))
@@ -81,6 +81,8 @@ function wordsOf(use: EndpointUse, endpoint: Endpoint, { subject, facts }: Slice
       return `its hint is for ${named('node', endpoint.nodeHints)}, and this node is ${node.name}`;
     case 'hinted for other zones':
       return `its hint is for ${named('zone', endpoint.zoneHints)}, and this node is in zone ${node.zone}`;
+    case 'node does not answer':
+      return `ready by its slice; not used because its Node ${endpoint.nodeName} does not answer (--failover=confirm)`;
     case 'not on this node':
       return `not on this node: ${subject.list === 'Local' ? policyField(subject) : 'the policy'} is Local`;
   }

@@ -86,6 +86,7 @@ class Anonymizer {
       zone: names.of('zone', all.zone),
       addresses: this.#list(all.addresses),
       podCIDRs: this.#ranges(all.podCIDRs),
+      ...(all.suspects === undefined ? {} : { suspects: all.suspects.map((name) => names.of('node', name)) }),
     };
     return { ...delta, key: names.of('node', delta.key), delta: { all: node } };
   }

@@ -191,5 +191,16 @@ function ofNode(from: NodeView | undefined, to: NodeView | undefined): string[] 
     const [may, when] = to.isEligible ? ['may', 'again'] : ['may not', 'any more'];
     phrases.push(`load balancers ${may} send traffic to the node ${when}`);
   }
+  phrases.push(...suspectPhrases(from.suspects ?? [], to.suspects ?? []));
   return phrases.length > 0 || !sameData(from, to) ? phrases : ['nothing that counts'];
+}
+
+/** Nodes that do not answer this one (docs/semantics.md 3.6). */
+function suspectPhrases(from: readonly string[], to: readonly string[]): string[] {
+  const lost = to.filter((name) => !from.includes(name));
+  const back = from.filter((name) => !to.includes(name));
+  return [
+    ...(lost.length === 0 ? [] : [`no answer from Node ${firstOf(lost, NAMED)}: its endpoints get no new connections`]),
+    ...(back.length === 0 ? [] : [`Node ${firstOf(back, NAMED)} is no suspect any more: its endpoints count again`]),
+  ];
 }

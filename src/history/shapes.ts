@@ -61,6 +61,7 @@ const node = z.object({
   addresses: z.array(address),
   podCIDRs: z.array(cidr),
   isEligible: z.boolean(),
+  suspects: z.exactOptional(z.array(name)),
 });
 
 /** Some of the fields; none of them is undefined, which JSON does not have. */

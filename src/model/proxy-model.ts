@@ -70,12 +70,13 @@ export class ProxyModel {
 
   /**
    * Updates the touched Services. The cost follows their number and size (docs/architecture.md, invariant 11). A changed location
-   * (the Node's zone) touches every Service.
+   * (the Node's zone) touches every Service. Changed suspects do not: the caller names the Services that have endpoints there.
    */
   update(touched: Iterable<ServiceKey>, objects: Objects, location: Location): ModelChanges {
     const keys = new Set(touched);
-    if (!sameData(location, this.#location)) {
-      this.#location = location;
+    const { nodeName, zone } = this.#location;
+    this.#location = location;
+    if (location.nodeName !== nodeName || location.zone !== zone) {
       for (const key of this.#asked.keys()) keys.add(key);
     }
     const touchedNow = new Map<ServiceKey, Touched>();

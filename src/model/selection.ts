@@ -1,5 +1,6 @@
 /** Selects the endpoints of a Service port on this node (docs/semantics.md 3, after kube-proxy's CategorizeEndpoints). Pure. */
 import type { PortEndpoint } from './endpoints.ts';
+import { heldBack } from './held-back.ts';
 import type { Endpoint, TrafficPolicy } from './objects.ts';
 import {
   type EndpointUse,
@@ -21,6 +22,8 @@ export interface SelectionInput {
   readonly nodeName: string;
   /** "" when the Node has no label topology.kubernetes.io/zone. */
   readonly zone: string;
+  /** Nodes that do not answer (docs/semantics.md 3.6). */
+  readonly suspects?: readonly string[];
 }
 
 export interface Selection {
@@ -34,6 +37,8 @@ export interface Selection {
   readonly topology: Topology;
   /** The reason why hints are not used; undefined when they are used, or when there are none. */
   readonly idleHints: IdleHints | undefined;
+  /** Ready endpoints that get no new connections, because their Node does not answer. */
+  readonly held: ReadonlySet<Endpoint>;
 }
 
 /** Hints without an effect on this node: their zones, and the reason. */
@@ -42,21 +47,33 @@ export interface IdleHints {
   readonly why: string;
 }
 
-const NOTHING: Selection = { cluster: [], local: [], hasAny: false, topology: 'none', idleHints: undefined };
+const NOTHING: Selection = {
+  cluster: [],
+  local: [],
+  hasAny: false,
+  topology: 'none',
+  idleHints: undefined,
+  held: new Set(),
+};
+
+/** The input with the endpoints that are held back. */
+type Judged = Pick<SelectionInput, 'endpoints' | 'nodeName' | 'zone'> & { readonly held: ReadonlySet<Endpoint> };
 
 /** Selects the endpoints of one Service port, in the order of the input. */
-export function selectEndpoints(input: SelectionInput): Selection {
-  if (input.endpoints.length === 0) return NOTHING;
+export function selectEndpoints(asked: SelectionInput): Selection {
+  if (asked.endpoints.length === 0) return NOTHING;
+  const held = heldBack(asked.endpoints, asked.suspects);
+  const input = { ...asked, held };
   const usesCluster = input.internalPolicy !== 'Local' || input.externallyAccessible;
   const usesLocal =
     input.internalPolicy === 'Local' || (input.externalPolicy === 'Local' && input.externallyAccessible);
   const topology = usesCluster ? topologyMode(input) : 'none';
   const idleHints = usesCluster && topology === 'none' ? idleHintsOf(input) : undefined;
   const cluster = usesCluster ? select(input, 'Cluster', topology) : [];
-  if (!usesLocal) return { cluster, local: [], hasAny: cluster.length > 0, topology, idleHints };
+  if (!usesLocal) return { cluster, local: [], hasAny: cluster.length > 0, topology, idleHints, held };
   const hasAny =
     cluster.length > 0 || input.endpoints.some(({ endpoint }) => isReady(endpoint) || isDraining(endpoint));
-  return { cluster, local: select(input, 'Local', topology), hasAny, topology, idleHints };
+  return { cluster, local: select(input, 'Local', topology), hasAny, topology, idleHints, held };
 }
 
 /**
@@ -64,27 +81,35 @@ export function selectEndpoints(input: SelectionInput): Selection {
  * Cluster (docs/semantics.md 3.2).
  */
 export function judge(
-  { endpoints, nodeName, zone }: Pick<SelectionInput, 'endpoints' | 'nodeName' | 'zone'>,
+  asked: Pick<SelectionInput, 'endpoints' | 'nodeName' | 'zone' | 'suspects'>,
   policy: TrafficPolicy,
-  topology = topologyMode({ endpoints, nodeName, zone }),
+): (endpoint: Endpoint) => EndpointUse {
+  const input = { ...asked, held: heldBack(asked.endpoints, asked.suspects) };
+  return useOfEach(input, policy, topologyMode(input));
+}
+
+function useOfEach(
+  { endpoints, nodeName, zone, held }: Judged,
+  policy: TrafficPolicy,
+  topology: Topology,
 ): (endpoint: Endpoint) => EndpointUse {
   if (policy === 'Cluster') {
     // Hints count only where they name a ready endpoint.
     const hasReady = endpoints.some(({ endpoint }) => isReady(endpoint));
-    return (endpoint) => useUnderCluster(endpoint, { topology, nodeName, zone, hasReady });
+    return (endpoint) => useUnderCluster(endpoint, { topology, nodeName, zone, hasReady, held });
   }
   const hasReady = endpoints.some(({ endpoint }) => isHere(endpoint, nodeName) && isReady(endpoint));
   return (endpoint) => useUnderLocal(endpoint, { topology: 'none', nodeName, zone, hasReady });
 }
 
-function select(input: SelectionInput, policy: TrafficPolicy, topology: Topology): PortEndpoint[] {
-  const useOf = judge(input, policy, topology);
+function select(input: SelectionInput & Judged, policy: TrafficPolicy, topology: Topology): PortEndpoint[] {
+  const useOf = useOfEach(input, policy, topology);
   return input.endpoints.filter(({ endpoint }) => isUsed(useOf(endpoint)));
 }
 
 /** KEP-4444: node hints before zone hints, and only when every ready endpoint has one and one names this node or zone (docs/semantics.md 3.5). */
-function topologyMode(input: Pick<SelectionInput, 'endpoints' | 'nodeName' | 'zone'>): Topology {
-  const ready = input.endpoints.filter(({ endpoint }) => isReady(endpoint));
+function topologyMode(input: Judged): Topology {
+  const ready = readyOf(input);
   if (ready.length === 0) return 'none';
   const all = (hints: (e: PortEndpoint) => readonly string[]) => ready.every((e) => hints(e).length > 0);
   const nodeHints = (e: PortEndpoint) => e.endpoint.nodeHints;
@@ -97,8 +122,9 @@ function topologyMode(input: Pick<SelectionInput, 'endpoints' | 'nodeName' | 'zo
 }
 
 /** The reason why zone hints are not used: the first in the order of docs/semantics.md 3.5. */
-function idleHintsOf({ endpoints, zone }: SelectionInput): IdleHints | undefined {
-  const ready = endpoints.filter(({ endpoint }) => isReady(endpoint));
+function idleHintsOf(input: Judged): IdleHints | undefined {
+  const { zone } = input;
+  const ready = readyOf(input);
   const zones = new Set(ready.flatMap((e) => e.endpoint.zoneHints));
   if (zones.size === 0) return undefined;
   const why = ready.some((e) => e.endpoint.zoneHints.length === 0)
@@ -107,4 +133,9 @@ function idleHintsOf({ endpoints, zone }: SelectionInput): IdleHints | undefined
       ? 'this node has no label topology.kubernetes.io/zone'
       : `no hint names this node's zone ${zone}`;
   return { zones: [...zones].sort().join(','), why };
+}
+
+/** Ready endpoints that are not held back. */
+function readyOf({ endpoints, held }: Judged): PortEndpoint[] {
+  return endpoints.filter(({ endpoint }) => isReady(endpoint) && !held.has(endpoint));
 }

@@ -87,6 +87,8 @@ export interface FlowTargets {
 export interface Location {
   readonly nodeName: string;
   readonly zone: string;
+  /** Nodes that do not answer this one, sorted (docs/semantics.md 3.6). */
+  readonly suspects?: readonly string[];
 }
 
 /** All ServicePorts of a Service, of both families. */
@@ -158,7 +160,7 @@ function servicePort({ service, spec, clusterIP, endpoints, location }: PortInpu
     healthCheckNodePort,
     readyLocal: healthCheckNodePort === 0 ? [] : readyLocal(mineOf, location.nodeName),
     idleHints: selection.idleHints,
-    flowTargets: spec.protocol === 'UDP' ? flowTargets(mineOf, location.nodeName) : undefined,
+    flowTargets: spec.protocol === 'UDP' ? flowTargets(mineOf, location.nodeName, selection) : undefined,
     alsoAnswering: spec.protocol === 'UDP' ? [] : alsoAnswering(mineOf, selection),
   };
 }
@@ -173,18 +175,20 @@ function rangesOf({ sourceRanges }: Service, family: Family): readonly Cidr[] | 
   return mine.some(holdsAll) || (mine.length === 0 && sourceRanges.some(holdsAll)) ? undefined : mine;
 }
 
-function flowTargets(endpoints: readonly PortEndpoint[], nodeName: string): FlowTargets {
-  const answering = endpoints.filter(isAnswering);
+function flowTargets(endpoints: readonly PortEndpoint[], nodeName: string, selection: Selection): FlowTargets {
+  const answering = answeringOf(endpoints, selection);
   const bytes = (list: readonly PortEndpoint[]) => list.map((e) => socketBytes(e.endpoint.address, e.port));
   return { all: bytes(answering), local: bytes(answering.filter((e) => isOnNode(e, nodeName))) };
 }
 
-function isAnswering({ endpoint }: PortEndpoint): boolean {
-  return endpoint.ready || endpoint.serving;
+/** Endpoints that may answer: those of a Node that does not answer do not. */
+function answeringOf(endpoints: readonly PortEndpoint[], { held }: Pick<Selection, 'held'>): PortEndpoint[] {
+  return endpoints.filter(({ endpoint }) => (endpoint.ready || endpoint.serving) && !held.has(endpoint));
 }
 
-function alsoAnswering(endpoints: readonly PortEndpoint[], { cluster, local }: Selection): readonly string[] {
-  const answering = endpoints.filter(isAnswering);
+function alsoAnswering(endpoints: readonly PortEndpoint[], selection: Selection): readonly string[] {
+  const { cluster, local } = selection;
+  const answering = answeringOf(endpoints, selection);
   // All selected endpoints answer.
   if (answering.length === cluster.length) return [];
   const selected = new Set([...cluster, ...local]);

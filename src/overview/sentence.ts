@@ -10,6 +10,8 @@ export interface SentenceFacts {
   readonly refused: readonly string[];
   /** Services and EndpointSlices that are set aside, because of their faults. */
   readonly setAside: number;
+  /** Nodes that do not answer (docs/semantics.md 3.6). */
+  readonly suspects: readonly string[];
   /** Services with a change that is not in the kernel yet. */
   readonly waiting: number;
   /** The last change that came into the kernel; null: there was none. */
@@ -26,7 +28,7 @@ export function healthSentence(facts: SentenceFacts): string {
   const trouble = troubleText(health);
   if (trouble !== undefined) return trouble;
   if (services === 0 && facts.setAside === 0) return 'There are no Services yet';
-  return [inKernelText(facts), ...setAsideText(facts), ...changeText(facts)].join('; ');
+  return [inKernelText(facts), ...setAsideText(facts), ...suspectsText(facts), ...changeText(facts)].join('; ');
 }
 
 /** undefined: there is none. */
@@ -59,6 +61,13 @@ function setAsideText({ setAside }: SentenceFacts): string[] {
   return [
     `${countText(setAside, 'object')} ${setAside === 1 ? 'is' : 'are'} set aside because of ${setAside === 1 ? 'its' : 'their'} faults`,
   ];
+}
+
+function suspectsText({ suspects }: SentenceFacts): string[] {
+  if (suspects.length === 0) return [];
+  const who = suspects.length === 1 ? 'Node' : 'Nodes';
+  const follows = suspects.length === 1 ? 'does not answer, and its' : 'do not answer, and their';
+  return [`${who} ${firstOf(suspects, NAMES)} ${follows} endpoints get no new connections`];
 }
 
 function changeText({ lastChange, now }: SentenceFacts): string[] {

@@ -80,6 +80,8 @@ export class FlowSweeper {
   #isAsked = false;
   /** Unanswered connections are not swept before this time. */
   #openingsAt = Number.NEGATIVE_INFINITY;
+  /** The next sweep has unanswered connections, too. */
+  #hurries = false;
   /** The node addresses of the last sweep that saw every flow, with all rules written. */
   #nodeAddresses: ReadonlyMap<Family, IsNodeAddress> = new Map();
 
@@ -88,8 +90,12 @@ export class FlowSweeper {
     this.#wait = new Wait(parts.clock);
   }
 
-  /** Request a sweep after rules were written. It happens if the flows need it. Never waits. */
-  request(): void {
+  /**
+   * Request a sweep after rules were written. It happens if the flows need it. Never waits. `hurries`: unanswered connections do not wait
+   * for the end of their longer rest, because a Node died.
+   */
+  request(hurries = false): void {
+    this.#hurries ||= hurries;
     this.#isAsked = true;
     this.#wait.wake();
   }
@@ -101,7 +107,7 @@ export class FlowSweeper {
     while (!signal.aborted) {
       if (!this.#isAsked) await this.#wait.start({ time: undefined, isWakeable: true, signal });
       this.#isAsked = false;
-      const rest = this.#openingsAt - clock.now();
+      const rest = this.#hurries ? 0 : this.#openingsAt - clock.now();
       const due = flows.due.filter((kind) => kind !== 'opening' || rest <= 0);
       if (signal.aborted) return;
       if (due.length === 0) {
@@ -110,6 +116,7 @@ export class FlowSweeper {
         this.#isAsked = true;
         continue;
       }
+      if (due.includes('opening')) this.#hurries = false;
       const { outcome, duration } = await this.sweep(signal, due);
       failures = outcome === 'complete' ? 0 : failures + 1;
       if (outcome === 'changed' && failures >= MOST_CHANGED) {

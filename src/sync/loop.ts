@@ -215,7 +215,11 @@ export class SyncLoop {
     const { cache, model, nodeName, onFault } = this.#parts;
     // A changed or deleted Service is no longer the refused one.
     for (const key of portion) this.#refused.services.delete(key);
-    const { ports, before, faults } = model.update(portion, cache, { nodeName, zone: this.#zone });
+    const { ports, before, faults } = model.update(portion, cache, {
+      nodeName,
+      zone: this.#zone,
+      suspects: cache.own.suspects,
+    });
     for (const { left } of this.#takers) {
       // Of a ServicePort that is waiting already, it took no later value.
       for (const [key, port] of before) if (!left.ports.has(key)) left.before.set(key, port);

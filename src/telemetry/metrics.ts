@@ -78,6 +78,8 @@ export const READ = {
   slicewire_faults: ['gauge', 'Faults of objects at present, by effect', 'effect'],
   slicewire_watch_age_seconds: ['gauge', 'Seconds since the API server last answered about a kind', 'kind'],
   slicewire_watch_failing: ['gauge', '1 while the watch of a kind fails', 'kind'],
+  slicewire_failover_suspects: ['gauge', 'Nodes that do not answer, whose endpoints get no new connections'],
+  slicewire_failover_ejections_total: ['counter', 'Times that a Node became such a suspect'],
   slicewire_services_refused: ['gauge', 'Services that the kernel refuses; their former rules stay'],
   slicewire_programmed_behind_services: [
     'gauge',

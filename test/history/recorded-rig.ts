@@ -46,6 +46,15 @@ export class RecordedRig {
     return this;
   }
 
+  /** These Nodes do not answer, and these Services have endpoints there. */
+  suspect(nodes: readonly string[], services: readonly string[]): void {
+    const { cache } = this.rig;
+    const before = cache.node;
+    cache.own.suspect(nodes, services);
+    const { node } = cache;
+    if (node !== undefined) this.#tap.event({ kind: 'node', key: node.name, node, faults: [] }, before);
+  }
+
   #take(event: SourceEvent): void {
     const before = this.#objectOf(event);
     this.rig.cache.take(event);

@@ -97,6 +97,11 @@ export const FLAGS: readonly Row<Flags>[] = [
     message: '--cluster-cidr=10.0.0.0/8,11.0.0.0/8: must be one CIDR, or one IPv4 CIDR and one IPv6 CIDR',
   },
   {
+    name: 'another failover',
+    input: { ...m, failover: 'yes' },
+    message: '--failover=yes: must be none or confirm',
+  },
+  {
     name: 'a folder for the history without a name',
     input: { ...m, recordDir: '' },
     message: '--record-dir=: must name a folder',

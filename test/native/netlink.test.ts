@@ -83,6 +83,8 @@ describe('netlink messages', () => {
       hex('24000000 0101 0103 01000000 00000000  02 00 0000  0800 0300 00000020  0800 1a00 00000022'),
     );
     assert.equal(openingsRequest('IPv4', false).body.length, 1);
+    const [header] = openingsRequest(undefined, true).body;
+    assert.deepEqual(header, hex('00 00 0000'), 'of both families');
   });
 
   it('conntrack -D of one flow, by its tuple and its id', () => {
@@ -127,8 +129,10 @@ describe('netlink socket', () => {
       changed[28] = protocol;
       return changed;
     };
-    const listed = (protocol: number, status: string, ...info: readonly Buffer[]) => {
-      const body: Uint8Array[] = [hex('02000000'), nested(1, of(protocol, TUPLE)), nested(2, of(protocol, REPLY))];
+    const listed = (protocol: number, status: string, ...info: readonly Buffer[]) =>
+      answered(REPLY, protocol, status, ...info);
+    const answered = (reply: Buffer, protocol: number, status: string, ...info: readonly Buffer[]) => {
+      const body: Uint8Array[] = [hex('02000000'), nested(1, of(protocol, TUPLE)), nested(2, of(protocol, reply))];
       body.push(attribute(3, hex(status)), ...info, attribute(12, ID));
       return encodeMessage({ type: 0x100, flags: 2, body }, 1);
     };
@@ -154,6 +158,14 @@ describe('netlink socket', () => {
     );
     assert.equal(flows[0]?.destination, '\x0a\x60\x00\x0a\x00\x35');
     assert.equal(flows[0]?.replySource, '\x0a\xf4\x01\x0b\x14\xe9');
+    // Without a family: IPVS translates without the status, and the tuples tell.
+    const fromVip = Buffer.from(REPLY.toString('hex').replace('0af4010b', '0a60000a').replace('14e9', '0035'), 'hex');
+    const direct = answered(fromVip, 6, '00000188', tcp('01'));
+    const both = new ConntrackSocket({ open: () => played(Buffer.concat([...all, direct]), done(1)) });
+    assert.deepEqual(
+      drain(both, both.openings()).flows.map(({ protocol }) => protocol),
+      ['TCP', 'SCTP', 'TCP'],
+    );
   });
 
   it('reports that the table changed during a listing', () => {

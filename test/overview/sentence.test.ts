@@ -8,6 +8,7 @@ const WELL: SentenceFacts = {
   services: 10_214,
   refused: [],
   setAside: 0,
+  suspects: [],
   waiting: 0,
   lastChange: { at: '2026-11-23T12:00:00.000Z', milliseconds: 6.2 },
   now: '2026-11-23T12:00:04.000Z',
@@ -39,6 +40,16 @@ const ROWS: readonly (readonly [string, Partial<SentenceFacts>, string])[] = [
     'objects are set aside',
     { services: 3, setAside: 2 },
     `All 3 Services are in the kernel; 2 objects are set aside because of their faults${END}`,
+  ],
+  [
+    'a Node does not answer',
+    { services: 3, suspects: ['node-2'] },
+    `All 3 Services are in the kernel; Node node-2 does not answer, and its endpoints get no new connections${END}`,
+  ],
+  [
+    'Nodes do not answer',
+    { services: 3, suspects: ['a', 'b', 'c', 'd'] },
+    `All 3 Services are in the kernel; Nodes a, b, c and 1 more do not answer, and their endpoints get no new connections${END}`,
   ],
   [
     'nothing but an object that is set aside',

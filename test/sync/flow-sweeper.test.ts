@@ -319,6 +319,33 @@ describe('flow sweeper', () => {
     await running;
   });
 
+  it('sweeps unanswered connections without that rest where a Node died, also when it is sweeping', async () => {
+    let onPart: () => void = () => undefined;
+    const tables = new Tables({ parts: [[]], takes: 100, onPart: () => onPart() });
+    const started = await sweeperOver(tables);
+    const { sweeper, flows, reports } = started;
+    onPart = () => {
+      onPart = () => undefined;
+      sweeper.request(true);
+    };
+    const stop = new AbortController();
+    const running = sweeper.start(stop.signal);
+    sweeper.request();
+    await started.swept(1);
+    dirty(started);
+    tables.clock.advance(1000);
+    await started.swept(2);
+    assert.deepEqual([...(reports[1]?.kinds.keys() ?? [])], ['udp', 'opening']);
+    dirty(started);
+    sweeper.request(true);
+    tables.clock.advance(2000);
+    await started.swept(3);
+    assert.ok(reports[2]?.kinds.has('opening'));
+    assert.deepEqual(flows.due, []);
+    stop.abort();
+    await running;
+  });
+
   it('finishes with at most three sweeps of the due flows', async () => {
     const tables = new Tables({ parts: [[flow(GONE)]], changed: true }, { parts: [[flow(GONE)]] });
     const { sweeper, flows, reports } = await sweeperOver(tables);

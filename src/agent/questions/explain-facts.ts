@@ -59,7 +59,7 @@ export function explainFacts({
       ...(kind === 'Service' ? loop.faults.of(key) : []),
     ],
     faults: () => [...cache.faults.all, ...loop.faults.all],
-    node: { name: by.node, zone: node?.zone ?? '', podCIDRs: node?.podCIDRs ?? [] },
+    node: { name: by.node, zone: node?.zone ?? '', podCIDRs: node?.podCIDRs ?? [], suspects: cache.own.suspects },
     families: familyFacts(explained, stands),
     remembered: (family, memories, client) => mode.inspection.remembered(family, memories, client),
     ...(lastHad === undefined ? {} : { lastHad }),

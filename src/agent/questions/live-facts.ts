@@ -30,6 +30,7 @@ export function liveOf(parts: PageParts, revision: number): Live {
     services: common.objects.services,
     refused: [...refused.keys()],
     setAside: books.reduce((sum, { counts }) => sum + (counts.get('object set aside') ?? 0), 0),
+    suspects: cache.own.suspects,
     waiting: [...waiting].filter((key) => !refused.has(key)).length,
     lastChange: flight.lastChange,
     now: by.at,

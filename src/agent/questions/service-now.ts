@@ -24,7 +24,12 @@ export async function serviceNow(
   const content = serviceContent(service, {
     ...facts,
     objects: cache,
-    node: { name: by.node, zone: cache.node?.zone ?? '', podCIDRs: cache.node?.podCIDRs ?? [] },
+    node: {
+      name: by.node,
+      zone: cache.node?.zone ?? '',
+      podCIDRs: cache.node?.podCIDRs ?? [],
+      suspects: cache.own.suspects,
+    },
     traffic: await parts.trafficOf?.(service.key),
     explainFaultsOf: (kind, of) => (kind === 'EndpointSlice' ? cache.faults.of(`slice ${of}`) : []),
   });

@@ -1,5 +1,5 @@
 /** The configuration file: flags from it, the configuration that they make, and the file that this means. */
-import { CONTENT_TYPES, type Config, MODES } from '../../../src/config/config.ts';
+import { CONTENT_TYPES, type Config, FAILOVERS, MODES } from '../../../src/config/config.ts';
 import { fileText, flagsFromFile } from '../../../src/config/config-file.ts';
 import { ConfigError } from '../../../src/config/flags.ts';
 import { configFromFlags } from '../../../src/config/from-flags.ts';
@@ -27,6 +27,7 @@ function soundTimeSpan(value: unknown, at: string): void {
 
 export function soundConfig(config: Config): void {
   soundChoice(config.mode, 'mode', MODES);
+  soundChoice(config.failover, 'failover', FAILOVERS);
   soundNumber(config.masqueradeBit, 'masqueradeBit', 0, 31);
   soundNumber(config.oomScoreAdj, 'oomScoreAdj', -1000, 1000);
   for (const key of [

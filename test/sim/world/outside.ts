@@ -31,6 +31,7 @@ export function simOutside(process: SimProcess, { kernel, api, files, ports }: W
     process: {
       listen: ports.listen(process),
       relay: NO_RELAY,
+      probe: () => Promise.resolve('unknown'),
       setOomScore: (score) =>
         process.call({
           what: `set the OOM score to ${score}`,
