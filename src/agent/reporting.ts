@@ -89,7 +89,7 @@ export class Reporting {
     };
     this.programmed = new Programmed(feed, {
       ...programmedParts(parts),
-      suspects: () => [],
+      suspects: () => (this.#agent?.feed ?? feed).cache.own.suspects,
       onProblem: (text) => log.error(text),
     });
     const overview = new Overview(parts);

@@ -163,27 +163,3 @@ function latencyOf(latency: Latency | undefined): FleetLive['latency'] {
   const { changes, p50, p99, most, since } = latency;
   return { count: changes, p50, p99, most, since: momentOf(since) };
 }
-
-/**
- * What changed from one message of `/live` to the next: the fields that differ; of nodes and minutes the entries that are new or
- * changed, and the names of nodes that are gone.
- */
-export function fleetDelta(before: FleetLive, now: FleetLive): Partial<FleetLive> {
-  const { nodes, gone: _, minutes, ...fields } = now;
-  const known = new Map(before.nodes.map((node) => [node.name, node]));
-  const changed = nodes.filter((node) => {
-    const was = known.get(node.name);
-    known.delete(node.name);
-    return was === undefined || !isSameNode(was, node);
-  });
-  const slots = new Map(before.minutes.map((slot) => [slot.at, JSON.stringify(slot)]));
-  const newSlots = minutes.filter((slot) => JSON.stringify(slot) !== slots.get(slot.at));
-  const differs = ([name, value]: readonly [string, unknown]) =>
-    JSON.stringify(value) !== JSON.stringify(Reflect.get(before, name));
-  return {
-    ...Object.fromEntries(Object.entries(fields).filter(differs)),
-    ...(changed.length === 0 ? {} : { nodes: changed }),
-    ...(known.size === 0 ? {} : { gone: [...known.keys()] }),
-    ...(newSlots.length === 0 ? {} : { minutes: newSlots }),
-  };
-}

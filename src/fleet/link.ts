@@ -137,7 +137,7 @@ export class AgentLink {
     request.on('error', (error: NodeJS.ErrnoException) => this.#fail(request, error.message || String(error.code)));
     request.on('response', (response) => {
       if (response.statusCode === 200) this.#read(request, response);
-      else this.#refused(request, response);
+      else readRefusal(response, (why, isTooOld) => this.#fail(request, why, isTooOld));
     });
   }
 
@@ -167,26 +167,6 @@ export class AgentLink {
     response.on('close', () => this.#fail(request, 'the connection broke'));
   }
 
-  /** Redirects are not followed: they would carry the token elsewhere. */
-  #refused(request: ClientRequest, response: IncomingMessage): void {
-    const { statusCode = 0, headers } = response;
-    let body = '';
-    response.setEncoding('utf8');
-    response.on('data', (piece: string) => {
-      if (body.length < LONGEST_REFUSAL) body += piece;
-      else end();
-    });
-    const end = () => {
-      const to = headers.location === undefined ? '' : ` to ${headers.location.slice(0, 200)}, which is not followed`;
-      const said = statusCode === 404 ? '' : saidIn(body);
-      const why = statusCode === 404 ? `it is too old: it has no /programmed/live` : `it answered ${statusCode}`;
-      this.#fail(request, `${why}${to}${said === '' ? '' : `: ${said}`}`, statusCode === 404);
-    };
-    response.on('end', end);
-    response.on('error', end);
-    response.on('close', end);
-  }
-
   /** `request`: the one that failed; an earlier one has failed already. */
   #fail(request: ClientRequest, why: string, isTooOld = false): void {
     if (this.#request !== request) return;
@@ -209,6 +189,27 @@ export class AgentLink {
     this.#cancel = clock.after(pause * (0.5 + random()), () => void this.#connect());
     sink.failed(why, isTooOld);
   }
+}
+
+/** Calls `told` with what a refusal says. Redirects are not followed: they would carry the token elsewhere. */
+function readRefusal(response: IncomingMessage, told: (why: string, isTooOld: boolean) => void): void {
+  const { statusCode = 0, headers } = response;
+  const isTooOld = statusCode === 404;
+  let body = '';
+  const end = () => {
+    const to = headers.location === undefined ? '' : ` to ${headers.location.slice(0, 200)}, which is not followed`;
+    const said = isTooOld ? '' : saidIn(body);
+    const why = isTooOld ? `it is too old: it has no /programmed/live` : `it answered ${statusCode}`;
+    told(`${why}${to}${said === '' ? '' : `: ${said}`}`, isTooOld);
+  };
+  response.setEncoding('utf8');
+  response.on('data', (piece: string) => {
+    if (body.length < LONGEST_REFUSAL) body += piece;
+    else end();
+  });
+  response.on('end', end);
+  response.on('error', end);
+  response.on('close', end);
 }
 
 /** The first event has everything, and is of the node whose agent this is: an address may have become that of another one. */

@@ -1,7 +1,11 @@
 /** deploy/fleet: put together by kustomize, checked against the published schemas of Kubernetes, and for what it promises. */
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
+import { Command } from 'commander';
 import { AGENT_AUDIENCE } from '../../src/agent/asking.ts';
+import { withFlags } from '../../src/cli/tree.ts';
+import { COMMANDS } from '../../src/commands/table.ts';
+import { fleetConfig } from '../../src/config/fleet-config.ts';
 import { isRightBySchemas, kustomize, NO_KUBECTL, type ObjectOf } from '../helpers/deployed.ts';
 import { objectsOf } from '../helpers/documents.ts';
 import { fileOf } from '../helpers/monitoring.ts';
@@ -115,7 +119,15 @@ describe('deploy/fleet', async () => {
   it('runs the image of the agents, and is asked where it listens', options, () => {
     const [container = assert.fail()] = podsOf(all).template.spec.containers;
     const { args, ports, livenessProbe, readinessProbe, image } = container;
-    assert.deepEqual(args, ['fleet', '--bind-address=0.0.0.0']);
+    const [command, ...flags] = args;
+    const entry = COMMANDS.find(({ name }) => name === command) ?? assert.fail();
+    const {
+      listen,
+      authentication,
+      agents: asked,
+    } = fleetConfig(withFlags(new Command(), entry).exitOverride().parse(flags, { from: 'user' }).opts());
+    assert.deepEqual([command, listen.text, authentication], ['fleet', `0.0.0.0:${PORT}`, true]);
+    assert.deepEqual(asked, { namespace: 'kube-system', name: 'slicewire-agents' });
     assert.equal(image, podsOf(agents).template.spec.containers[0]?.image);
     assert.deepEqual(
       ports.map(({ name, containerPort }) => [name, containerPort]),

@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { fleetLiveSchema, fleetProgrammedSchema } from '../../src/answers/fleet.ts';
+import { fleetDelta } from '../../src/answers/fleet-delta.ts';
 import { WrongQuestion } from '../../src/answers/problem.ts';
-import { fleetDelta } from '../../src/fleet/answers.ts';
 import type { Address } from '../../src/model/address.ts';
 import { endpoint, facts, fleetRig, range } from './core-rig.ts';
 

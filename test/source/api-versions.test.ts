@@ -14,6 +14,9 @@ import { until } from '../helpers/until.ts';
 /** Versions of the API and the minor of Kubernetes 1.x that has them first (the changelogs of kubernetes/kubernetes). */
 const SINCE: Readonly<Record<string, number>> = {
   v1: 0,
+  // Reviews of those who ask.
+  'authentication.k8s.io/v1': 6,
+  'authorization.k8s.io/v1': 6,
   'coordination.k8s.io/v1': 14,
   'events.k8s.io/v1': 19,
   'discovery.k8s.io/v1': 21,

@@ -93,7 +93,7 @@ export function kindsOf(nodes: readonly FleetNode[]): Kind[] {
   const groups = Map.groupBy(nodes, ({ mode, version }) => JSON.stringify([mode, version]));
   return [...groups.values()]
     .map((group) => ({ mode: group[0]?.mode ?? '', version: group[0]?.version ?? '', count: group.length }))
-    .sort((a, b) => b.count - a.count || `${a.mode} ${a.version}`.localeCompare(`${b.mode} ${b.version}`));
+    .sort((a, b) => b.count - a.count || (`${a.mode} ${a.version}` < `${b.mode} ${b.version}` ? -1 : 1));
 }
 
 /** What is mixed; "": nothing. Nodes whose mode or version is not known do not count. */

@@ -36,7 +36,7 @@ export const MUTANTS: readonly Mutant[] = [
     name: 'forget-deletions',
     what: 'A new list does not remove the objects that it lacks',
     file: 'src/api/intake.ts',
-    from: 'for (const key of this.#known.listEnds()) this.#sink.gone(key);',
+    from: 'for (const key of this.#known.listEnds()) this.#sink.gone(key, version, false);',
     to: 'this.#known.listEnds();',
   },
   {
@@ -50,7 +50,7 @@ export const MUTANTS: readonly Mutant[] = [
     name: 'ignore-deleted',
     what: 'A watch ignores deletions',
     file: 'src/api/intake.ts',
-    from: "    this.#mustGoOn(version);\n    if (type === 'DELETED') this.#gone(key);",
+    from: "    this.#mustGoOn(version);\n    if (type === 'DELETED') this.#gone(key, version, true);",
     to: "    this.#mustGoOn(version);\n    if (type === 'DELETED') this.#known.delete(key);",
   },
   {
