@@ -87,7 +87,7 @@ export async function runController(
         log.error({ listen: listen.text }, `cannot listen at ${listen.text}: ${error.message}; trying again`),
     });
   const listening = Promise.all([
-    serve(config.listen, controllerHandler({ cache: feed, metrics, clock: realClock, component, isLocal })),
+    serve(config.listen, controllerHandler({ feed, metrics, clock: realClock, component, isLocal })),
     ...(config.scrape === undefined
       ? []
       : [

@@ -5,28 +5,10 @@ import { fleetCore } from '../../src/fleet/core.ts';
 import type { FleetEndpoint, FleetSlice, Target } from '../../src/fleet/forms.ts';
 import type { NodeFacts } from '../../src/fleet/node.ts';
 import type { Address, Cidr, Family } from '../../src/model/address.ts';
-import type { Service } from '../../src/model/objects.ts';
 import { FakeClock } from '../helpers/fake-clock.ts';
+import { serviceModel } from '../helpers/service-model.ts';
 
 export const LEAVE_OUT_AFTER = 60_000;
-
-export function service(key: string, more: Partial<Service> = {}): Service {
-  return {
-    key,
-    createdAt: 0,
-    type: 'ClusterIP',
-    clusterIPs: ['10.0.0.1' as Address],
-    externalIPs: [],
-    loadBalancerIPs: [],
-    sourceRanges: undefined,
-    ports: [{ name: '', protocol: 'TCP', port: 80, nodePort: 0 }],
-    internalTrafficPolicy: 'Cluster',
-    externalTrafficPolicy: 'Cluster',
-    affinitySeconds: 0,
-    healthCheckNodePort: 0,
-    ...more,
-  };
-}
 
 /** The state of an endpoint in a word. */
 export type State = 'ready' | 'draining' | 'ending' | 'unready' | 'published';
@@ -108,7 +90,7 @@ export function fleetRig({ nodes = ['n1', 'n2'], isListed = true } = {}) {
       await new Promise(setImmediate);
     },
   };
-  core.objects.setService('shop/web', service('shop/web'), next());
+  core.objects.setService('shop/web', serviceModel('shop/web'), next());
   for (const name of nodes) rig.join(name);
   if (isListed) rig.list();
   return rig;

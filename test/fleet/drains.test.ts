@@ -3,7 +3,8 @@ import { describe, it } from 'node:test';
 import { drainedSchema } from '../../src/answers/drained.ts';
 import { NoAnswer } from '../../src/answers/problem.ts';
 import type { Address } from '../../src/model/address.ts';
-import { addressOf, endpoint, facts, fleetRig, LEAVE_OUT_AFTER, pod, service, slice, terminating } from './core-rig.ts';
+import { serviceModel } from '../helpers/service-model.ts';
+import { addressOf, endpoint, facts, fleetRig, LEAVE_OUT_AFTER, pod, slice, terminating } from './core-rig.ts';
 
 describe('a Pod is drained', () => {
   it('when every node has the version in which it no longer takes connections, and not before', async () => {
@@ -68,14 +69,14 @@ describe('a Pod is drained', () => {
   it('not while the only one on its node is used by a policy Local', async () => {
     const rig = fleetRig();
     const local = { type: 'NodePort', externalTrafficPolicy: 'Local' } as const;
-    rig.objects.setService('shop/web', service('shop/web', local), rig.next());
+    rig.objects.setService('shop/web', serviceModel('shop/web', local), rig.next());
     rig.set(endpoint('web-1', 'draining', 'n1'), endpoint('web-2', 'ready', 'n2'));
     assert.match(rig.objects.takes(pod('web-1')) ?? '', /policy is Local and no endpoint on Node n1 is ready/);
     rig.set(endpoint('web-1', 'draining', 'n1'), endpoint('web-2', 'ready', 'n2'), endpoint('web-3', 'ready', 'n1'));
     assert.equal(rig.objects.takes(pod('web-1')), undefined);
     // A cluster IP has no external traffic.
     rig.set(endpoint('web-1', 'draining', 'n1'), endpoint('web-2', 'ready', 'n2'));
-    rig.objects.setService('shop/web', service('shop/web', { externalTrafficPolicy: 'Local' }), rig.next());
+    rig.objects.setService('shop/web', serviceModel('shop/web', { externalTrafficPolicy: 'Local' }), rig.next());
     assert.equal(rig.objects.takes(pod('web-1')), undefined);
   });
 

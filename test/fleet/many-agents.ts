@@ -3,7 +3,8 @@
 import type { Drained } from '../../src/answers/drained.ts';
 import type { ProgrammedEvent } from '../../src/answers/programmed.ts';
 import type { Address } from '../../src/model/address.ts';
-import { endpoint, fleetRig, pod, service, slice } from './core-rig.ts';
+import { serviceModel } from '../helpers/service-model.ts';
+import { endpoint, fleetRig, pod, slice } from './core-rig.ts';
 
 export interface ManyOptions {
   readonly agents: number;
@@ -48,7 +49,7 @@ export async function manyAgents(options: ManyOptions): Promise<ManyResult> {
       endpoint(`web-${i}-${k}`, 'ready', names[(i + k) % agents], `10.${i >> 8}.${i & 255}.${k}` as Address),
     );
   for (let i = 0; i < services; i += 1) {
-    rig.objects.setService(`shop/s${i}`, service(`shop/s${i}`), rig.next(), false);
+    rig.objects.setService(`shop/s${i}`, serviceModel(`shop/s${i}`), rig.next(), false);
     rig.objects.setSlice(`shop/s${i}`, slice(`shop/s${i}`, `shop/s${i}`, podsOf(i)), rig.next(), false);
   }
   rig.list();

@@ -6,10 +6,11 @@ import { type Address, socketBytes } from '../../src/model/address.ts';
 import { countUses } from '../../src/model/endpoint-uses.ts';
 import { mergeSlices } from '../../src/model/endpoints.ts';
 import { heldBack } from '../../src/model/held-back.ts';
-import type { Endpoint, Protocol, Service, Slice } from '../../src/model/objects.ts';
+import type { Endpoint, Protocol, Slice } from '../../src/model/objects.ts';
 import { judge, selectEndpoints } from '../../src/model/selection.ts';
 import { isUsed } from '../../src/model/selection-reasons.ts';
 import { servicePorts } from '../../src/model/service-port.ts';
+import { serviceModel } from '../helpers/service-model.ts';
 
 const NODES = ['here', 'a', 'b', 'c'];
 
@@ -116,20 +117,7 @@ describe('endpoints of Nodes that do not answer', () => {
   });
 });
 
-const WEB: Service = {
-  key: 'shop/web',
-  createdAt: 0,
-  type: 'ClusterIP',
-  clusterIPs: ['10.96.0.10' as Address],
-  externalIPs: [],
-  loadBalancerIPs: [],
-  sourceRanges: undefined,
-  ports: [{ name: '', protocol: 'TCP', port: 80, nodePort: 0 }],
-  internalTrafficPolicy: 'Cluster',
-  externalTrafficPolicy: 'Cluster',
-  affinitySeconds: 0,
-  healthCheckNodePort: 0,
-};
+const WEB = serviceModel('shop/web', { clusterIPs: ['10.96.0.10' as Address] });
 
 describe('flows to endpoints of Nodes that do not answer', () => {
   const endpoints = [endpoint(1, 'a'), endpoint(2, 'b')];

@@ -17,7 +17,7 @@ describe('/statusz and /flagz', () => {
   let server: HttpServer;
   before(async () => {
     const handler = controllerHandler({
-      cache: { isSynced: true, watches: [] },
+      feed: { isSynced: true, watches: [] },
       metrics: { contentType: 'text/plain', text: async () => 'a 1\n' },
       clock: new FakeClock(),
       component: OWN_FACTS,

@@ -1,0 +1,48 @@
+/** /metrics, /healthz, /livez and /readyz of a program that follows the API server and writes no rules: the controller, the fleet. */
+import type { Clock } from '../host/clock.ts';
+import { type Answer, textAnswer } from './http.ts';
+import { type MetricsText, metricsAnswer } from './metrics-server.ts';
+
+export interface Follower {
+  readonly feed: { readonly isSynced: boolean; readonly watches: readonly Watch[] };
+  readonly metrics: MetricsText;
+  readonly clock: Pick<Clock, 'now'>;
+  /** It has been told to stop. */
+  readonly isStopping?: () => boolean;
+}
+
+interface Watch {
+  readonly of: string;
+  readonly failure: { readonly since: number; readonly cause: string } | undefined;
+}
+
+export const FOLLOWER_PATHS = ['/metrics', '/healthz', '/livez', '/readyz'] as const;
+
+/** Milliseconds after which a failing watch counts: an API server that restarts is away for less. */
+const PATIENCE = 60_000;
+
+/** The answer; undefined when the path is none of these. The method is GET or HEAD. */
+export async function followerAnswer(follower: Follower, path: string): Promise<Answer | undefined> {
+  switch (path) {
+    case '/metrics':
+      return await metricsAnswer(follower.metrics);
+    case '/healthz':
+    case '/livez':
+      return textAnswer(200, 'ok');
+    case '/readyz': {
+      const reasons = unreadiness(follower);
+      return reasons.length === 0 ? textAnswer(200, 'ok') : textAnswer(503, `${reasons.join('\n')}\n`);
+    }
+    default:
+      return undefined;
+  }
+}
+
+/** Why this replica could not do its work now, each as a sentence. */
+function unreadiness({ feed, clock, isStopping }: Follower): string[] {
+  if (isStopping?.() === true) return ['it stops'];
+  if (!feed.isSynced) return ['the initial lists are not complete'];
+  return feed.watches
+    .filter(({ failure }) => failure !== undefined && clock.now() - failure.since > PATIENCE)
+    .map(({ of, failure }) => `cannot follow ${of}: ${failure?.cause}`);
+}
