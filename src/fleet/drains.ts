@@ -90,7 +90,7 @@ export class Drains {
     this.#questions.add(question);
     this.#stand(question);
     if (target.kind === 'terminating') {
-      this.#claims.enter(target.service, target.node);
+      this.#claims.enter(target.service, target.node, question.startedAt);
       // One more question about the same endpoints may be one too many for them.
       for (const each of this.#questions.ofService(target.service)) this.#stand(each);
     }
@@ -147,10 +147,14 @@ export class Drains {
     const { objects } = this.#options;
     const before = question.standing.services;
     const standing = objects.standing(target);
-    const isOfNode = target.kind === 'terminating';
-    const shortage = isOfNode ? this.#claims.shortage(target.service, target.node, standing.endpoints) : undefined;
-    question.stand(objects, standing, shortage);
+    question.stand(objects, standing, this.#shortage(question));
     this.#questions.setServices(question, before, standing.services);
+  }
+
+  #shortage({ target, startedAt }: Question): string | undefined {
+    if (target.kind !== 'terminating') return undefined;
+    const { service, node } = target;
+    return this.#claims.shortage(service, node, startedAt, this.#options.objects.endings(target));
   }
 
   #check(question: Question): void {
@@ -182,11 +186,13 @@ export class Drains {
   }
 
   #end(question: Question, settle: () => void): void {
-    const { target, standing } = question;
+    const { target, startedAt } = question;
     question.release();
     this.#questions.remove(question);
     this.#due.delete(question);
-    if (target.kind === 'terminating') this.#claims.leave(target.service, target.node, standing.endpoints);
+    if (target.kind === 'terminating') {
+      this.#claims.leave(target.service, target.node, startedAt, this.#options.objects.endings(target));
+    }
     settle();
   }
 }

@@ -1,5 +1,5 @@
-/** Which Node an address belongs to: by its own addresses, or by the ranges of its Pods. Pure. */
-import { type Address, addressBits, type Cidr, familyOf } from '../model/address.ts';
+/** Which Node an address belongs to: by its own addresses, or by those that network plugins give it in the ranges of its Pods. Pure. */
+import { type Address, addressOctets, addressOfBytes, type Cidr } from '../model/address.ts';
 
 export interface AddressesOfNode {
   readonly addresses: readonly Address[];
@@ -7,51 +7,41 @@ export interface AddressesOfNode {
 }
 
 export class NodeAddresses {
-  readonly #byAddress = new Map<Address, string>();
-  /** By the bits of a range, which begin with its family. */
-  readonly #byRange = new Map<string, string>();
-  /** How many ranges there are of each family and length. */
-  readonly #lengths = new Map<string, number>();
+  readonly #own = new Map<Address, string>();
+  /** The first two addresses of each range: those of a bridge, or of a tunnel's interface. Pods have the others. */
+  readonly #inRanges = new Map<Address, string>();
 
-  /** The Node of an address; undefined: it is of none. An own address counts before a range, and a long range before a short one. */
+  /** The Node of an address; undefined: it is of none. An own address counts before one in a range. */
   nodeOf(address: Address): string | undefined {
-    const own = this.#byAddress.get(address);
-    if (own !== undefined) return own;
-    const bits = addressBits(address);
-    const family = familyOf(address);
-    const lengths = [...this.#lengths.keys()].filter((each) => each.startsWith(family));
-    for (const length of lengths.map((each) => Number(each.slice(family.length))).sort((a, b) => b - a)) {
-      const node = this.#byRange.get(family + bits.slice(0, length));
-      if (node !== undefined) return node;
-    }
-    return undefined;
+    return this.#own.get(address) ?? this.#inRanges.get(address);
   }
 
   replace(node: string, before: AddressesOfNode | undefined, now: AddressesOfNode | undefined): void {
-    for (const address of before?.addresses ?? []) {
-      if (this.#byAddress.get(address) === node) this.#byAddress.delete(address);
-    }
-    for (const range of before?.podCIDRs ?? []) {
-      const { bits, length } = rangeOf(range);
-      if (this.#byRange.get(bits) === node && this.#byRange.delete(bits)) this.#countLength(length, -1);
-    }
-    for (const address of now?.addresses ?? []) this.#byAddress.set(address, node);
-    for (const range of now?.podCIDRs ?? []) {
-      const { bits, length } = rangeOf(range);
-      if (!this.#byRange.has(bits)) this.#countLength(length, 1);
-      this.#byRange.set(bits, node);
-    }
-  }
-
-  #countLength(length: string, by: number): void {
-    const count = (this.#lengths.get(length) ?? 0) + by;
-    if (count === 0) this.#lengths.delete(length);
-    else this.#lengths.set(length, count);
+    replaceIn(this.#own, node, { before: before?.addresses, now: now?.addresses });
+    const [former, present] = [before, now].map((each) => each?.podCIDRs.flatMap(firstTwo));
+    replaceIn(this.#inRanges, node, { before: former, now: present });
   }
 }
 
-function rangeOf(range: Cidr): { readonly bits: string; readonly length: string } {
-  const [address = '', length = ''] = range.split('/');
-  const family = familyOf(range);
-  return { bits: family + addressBits(address as Address).slice(0, Number(length)), length: family + length };
+function replaceIn(
+  nodes: Map<Address, string>,
+  node: string,
+  { before = [], now = [] }: Readonly<Record<'before' | 'now', readonly Address[] | undefined>>,
+): void {
+  for (const address of before) if (nodes.get(address) === node) nodes.delete(address);
+  for (const address of now) nodes.set(address, node);
+}
+
+/** `10.244.1.0` and `10.244.1.1` of `10.244.1.0/24`. */
+function firstTwo(range: Cidr): Address[] {
+  const [text = '', length = ''] = range.split('/');
+  const octets = addressOctets(text as Address).slice();
+  for (let bit = Number(length); bit < octets.length * 8; bit += 1) {
+    const at = Math.floor(bit / 8);
+    octets[at] = (octets[at] ?? 0) & ~(0x80 >> (bit % 8));
+  }
+  const first = addressOfBytes(octets.slice());
+  const last = octets.length - 1;
+  octets[last] = (octets[last] ?? 0) | 1;
+  return [first, addressOfBytes(octets)];
 }

@@ -51,9 +51,22 @@ export class FleetNodes {
     return Math.max(LEAST_PACE, this.#agents * PACE_OF_AGENT);
   }
 
-  /** The Node from whose address a request comes, by its own addresses and the ranges of its Pods; undefined: of none. */
+  /** The Node from whose address a request comes, by its own addresses and the first two of each range of its Pods; undefined: of none. */
   nodeOf(address: Address): string | undefined {
     return this.#addresses.nodeOf(address);
+  }
+
+  /** Whether there is a Node object of this name. */
+  knows(name: string): boolean {
+    return this.#nodes.get(name)?.facts !== undefined;
+  }
+
+  /** Names of Nodes that are ready and never had an agent since the fleet started: rules of one may stand there. */
+  get withoutAgent(): readonly string[] {
+    const names: string[] = [];
+    for (const { name, facts, counts } of this.#nodes.values())
+      if (facts?.isReady === true && !counts) names.push(name);
+    return names;
   }
 
   /** A Node object changed; undefined: it was deleted. */

@@ -7,6 +7,7 @@
 import type { Clock } from '../host/clock.ts';
 import type { Family } from '../model/address.ts';
 import type { Service, ServiceKey, SliceKey } from '../model/objects.ts';
+import type { Ending } from './claims.ts';
 import type { FleetEndpoint, FleetKind, FleetSlice, Place, Standing, Target } from './forms.ts';
 import { Listeners } from './listeners.ts';
 import { Places } from './places.ts';
@@ -102,6 +103,14 @@ export class FleetObjects {
       endpoints: [...new Set(places.map(({ endpoint }) => endpoint.pod || endpoint.address))].sort(),
       takes: this.#firstReason(places),
     };
+  }
+
+  /** The endpoints of a target that terminate, each with the moment since when, as far as the fleet saw it. */
+  endings(target: Extract<Target, { kind: 'terminating' }>): Ending[] {
+    return this.standing(target).endpoints.map((endpoint) => ({
+      endpoint,
+      since: this.#places.endingSince(target.service, endpoint),
+    }));
   }
 
   #placesOf(target: Target): readonly Place[] {

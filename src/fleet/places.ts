@@ -30,6 +30,8 @@ export class Places {
   #oldest = 0;
   /** Endpoints of slices by name, of those slices that somebody asks about. */
   readonly #named = new WeakMap<FleetSlice, Map<string, readonly Place[]>>();
+  /** Since when endpoints terminate, by Service and name, in milliseconds of the clock. */
+  readonly #endings = new Map<string, number>();
   readonly #families: Record<Family, number> = { IPv4: 0, IPv6: 0 };
 
   constructor(clock: Pick<Clock, 'now'>) {
@@ -45,6 +47,7 @@ export class Places {
   replace(before: FleetSlice | undefined, now: FleetSlice | undefined): FleetEndpoint[] {
     if (before !== undefined) this.#families[before.family] -= 1;
     if (now !== undefined) this.#families[now.family] += 1;
+    this.#terminating(before, now);
     const gone = allNames(before);
     const kept = before?.service === now?.service ? gone : new Set<string>();
     const added: FleetEndpoint[] = [];
@@ -62,6 +65,11 @@ export class Places {
       if (!left.has(name) || before.service !== now?.service) this.#remember(name, before);
     }
     return added;
+  }
+
+  /** Since when an endpoint, named by its Pod or its address, terminates; long ago where nobody saw it begin. */
+  endingSince(service: ServiceKey, name: string): number {
+    return this.#endings.get(`${service} ${name}`) ?? Number.NEGATIVE_INFINITY;
   }
 
   /** Where it is, in the order of the slices' names. */
@@ -91,6 +99,12 @@ export class Places {
   past(name: string): readonly PastPlace[] {
     this.#forget();
     return this.#past.get(name) ?? [];
+  }
+
+  #terminating(before: FleetSlice | undefined, now: FleetSlice | undefined): void {
+    const ending = new Set(endingsOf(now));
+    for (const name of endingsOf(before)) if (!ending.has(name)) this.#endings.delete(name);
+    for (const name of ending) if (!this.#endings.has(name)) this.#endings.set(name, this.#clock.now());
   }
 
   #add(name: string, key: SliceKey): void {
@@ -134,6 +148,11 @@ export class Places {
 
 function namesOf({ address, pod }: FleetEndpoint): readonly string[] {
   return pod === '' ? [address] : [address, pod];
+}
+
+function endingsOf(slice: FleetSlice | undefined): string[] {
+  const ending = slice?.endpoints.filter(({ terminating }) => terminating) ?? [];
+  return ending.map(({ pod, address }) => `${slice?.service} ${pod || address}`);
 }
 
 function allNames(slice: FleetSlice | undefined): Set<string> {

@@ -55,7 +55,9 @@ export class Question {
     const isOther =
       this.target.kind === 'terminating' && standing.endpoints.some((each) => !before.endpoints.includes(each));
     if (this.need !== undefined && !isOther) {
-      if (known.services.length > 0) this.need = { versions: this.need.versions, ...known };
+      // While no Service of it was known, more was asked of the nodes: that stays.
+      const families = union(this.need.families, known.families);
+      if (known.services.length > 0) this.need = { ...this.need, services: known.services, families };
       return;
     }
     this.need =

@@ -1,6 +1,7 @@
 /** The life of `slicewire fleet`: its parts, its server, and how it ends. */
 import { hostname } from 'node:os';
 import { fleetDelta } from '../answers/fleet-delta.ts';
+import { firstOf } from '../answers/words.ts';
 import { AccessReviews } from '../api/access-reviews.ts';
 import { apiClient } from '../api/client.ts';
 import { loadCredentials } from '../api/credentials.ts';
@@ -54,6 +55,7 @@ export async function runFleet(
   { component, readPage, connect, open, clock: given = realClock, ending = ENDING }: FleetOutside,
 ): Promise<void> {
   const clock = endingClock(given);
+  const startedAt = clock.now();
   const client = apiClient(await loadCredentials(config), { userAgent: userAgent('fleet'), connect });
   log.info({ server: client.server, agents: config.agents }, 'starting');
   const { version } = component;
@@ -80,7 +82,7 @@ export async function runFleet(
       flag: '--authentication',
       needsNone: (asked) => questions.isOfNode(asked),
     }),
-    isStopping: () => signal.aborted,
+    unready: () => (signal.aborted ? 'the fleet stops' : withoutAgent(core, clock.now() - startedAt)),
   });
   const shared = { ...(open === undefined ? {} : { open }), clock, signal };
   const onFailure = (text: string) => (error: Error) =>
@@ -108,6 +110,16 @@ export async function runFleet(
   client.close();
   clock.end();
   log.info('stopped');
+}
+
+/** Milliseconds for which a new replica is not ready while a Node has no agent: agents and fleet may be rolled out at the same time. */
+const FOR_AGENTS = 60_000;
+
+/** An agent that is away when the fleet starts has left rules, which a replica that was there before knows of. */
+function withoutAgent({ nodes }: FleetCore, age: number): string | undefined {
+  const names = age < FOR_AGENTS ? nodes.withoutAgent : [];
+  if (names.length === 0) return undefined;
+  return `${firstOf(names, 10)}: no agent has an endpoint there yet, and rules may stand; waiting for at most ${FOR_AGENTS / 1000} s`;
 }
 
 /** A clock whose waits end with the fleet: one until a Node is left out must not keep the process. */

@@ -3,7 +3,7 @@ import { FOLLOWER_PATHS, type Follower, followerAnswer } from './follower.ts';
 import { type Asked, type Handler, NOT_FOUND, textAnswer } from './http.ts';
 import { type Component, type OwnFacts, zpageAnswer } from './zpages.ts';
 
-export interface ControllerServerParts extends Omit<Follower, 'isStopping'> {
+export interface ControllerServerParts extends Omit<Follower, 'unready'> {
   readonly component: OwnFacts;
   /** The server listens at loopback. */
   readonly isLocal: boolean;

@@ -7,8 +7,8 @@ export interface Follower {
   readonly feed: { readonly isSynced: boolean; readonly watches: readonly Watch[] };
   readonly metrics: MetricsText;
   readonly clock: Pick<Clock, 'now'>;
-  /** It has been told to stop. */
-  readonly isStopping?: () => boolean;
+  /** Another reason why it should not be asked now, as a sentence. */
+  readonly unready?: () => string | undefined;
 }
 
 interface Watch {
@@ -39,9 +39,10 @@ export async function followerAnswer(follower: Follower, path: string): Promise<
 }
 
 /** Why this replica could not do its work now, each as a sentence. */
-function unreadiness({ feed, clock, isStopping }: Follower): string[] {
-  if (isStopping?.() === true) return ['it stops'];
+function unreadiness({ feed, clock, unready }: Follower): string[] {
   if (!feed.isSynced) return ['the initial lists are not complete'];
+  const reason = unready?.();
+  if (reason !== undefined) return [reason];
   return feed.watches
     .filter(({ failure }) => failure !== undefined && clock.now() - failure.since > PATIENCE)
     .map(({ of, failure }) => `cannot follow ${of}: ${failure?.cause}`);

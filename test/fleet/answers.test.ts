@@ -63,7 +63,7 @@ describe('/live of the fleet', () => {
 });
 
 describe('the address of a request', () => {
-  it('belongs to the Node that has it, or the longest range of Pods around it', () => {
+  it('belongs to the Node that has it, or whose range of Pods begins with it', () => {
     const { nodes } = fleetRig({ nodes: [] });
     nodes.setNode('n1', facts({ addresses: ['192.0.2.1' as Address], podCIDRs: [range('10.1.0.0/16')] }));
     nodes.setNode(
@@ -71,11 +71,20 @@ describe('the address of a request', () => {
       facts({ addresses: ['192.0.2.2' as Address], podCIDRs: [range('10.1.2.0/24'), range('fd00::/64')] }),
     );
     const of = (address: string) => nodes.nodeOf(address as Address);
+    assert.deepEqual(['192.0.2.2', '10.1.0.0', '10.1.2.0', '10.1.2.1', 'fd00::1', '203.0.113.1'].map(of), [
+      'n2',
+      'n1',
+      'n2',
+      'n2',
+      'n2',
+      undefined,
+    ]);
     assert.deepEqual(
-      [of('192.0.2.2'), of('10.1.1.1'), of('10.1.2.1'), of('fd00::5'), of('203.0.113.1')],
-      ['n2', 'n1', 'n2', 'n2', undefined],
+      ['10.1.1.1', '10.1.2.2', 'fd00::5'].map(of),
+      [undefined, undefined, undefined],
+      'a Pod is no node',
     );
     nodes.setNode('n2', undefined);
-    assert.deepEqual([of('192.0.2.2'), of('10.1.2.1'), of('fd00::5')], [undefined, 'n1', undefined]);
+    assert.deepEqual(['192.0.2.2', '10.1.2.1', 'fd00::1'].map(of), [undefined, undefined, undefined]);
   });
 });

@@ -157,6 +157,20 @@ describe('a question waits for', () => {
     assert.ok(other.answer?.drained);
   });
 
+  it('a node that refuses such a Service also when the Pod appears in another one meanwhile', async () => {
+    const rig = fleetRig();
+    const why = 'the kernel refused it';
+    rig.event('n2', { behind: { set: [{ service: 'shop/former', why, age: 0 }], gone: [] } });
+    const asked = rig.ask(pod('web-9'));
+    rig.set(endpoint('web-1', 'ready'), endpoint('web-9', 'unready'));
+    rig.programmed('n1', 'n2');
+    await rig.settle();
+    assert.ok(asked.isWaiting);
+    rig.event('n2', { behind: { set: [], gone: ['shop/former'] } });
+    await rig.settle();
+    assert.ok(asked.answer?.drained);
+  });
+
   it('a node that writes nothing of its family, and not for one of the other family', async () => {
     const rig = fleetRig();
     rig.set(endpoint('web-1', 'draining'), endpoint('web-2', 'ready'));
@@ -350,10 +364,41 @@ describe('questions of preStop hooks', () => {
     await rig.settle(5000);
     assert.match(
       both[0]?.answer?.why ?? '',
-      /2 Pods ask on Node n1, and 1 endpoints of Service shop\/web terminate there/,
+      /2 Pods ask on Node n1 for Service shop\/web, and its slices show 1 that began to end there, at most 10 s earlier/,
     );
     await rig.settle(4000);
     assert.equal(both[1]?.answer?.drained, false, 'the endpoint stands for the question that ended');
+  });
+
+  it('are answered for no endpoint that terminates for long: its Pod has no such hook', async () => {
+    const rig = fleetRig();
+    const [canary, other] = [endpoint('web-1', 'draining'), endpoint('web-2', 'ready', 'n2')];
+    rig.set(canary, endpoint('web-3', 'ready'), other);
+    rig.programmed('n1', 'n2');
+    await rig.settle(10_001);
+    const asked = rig.ask(terminating('n1'));
+    await rig.settle();
+    assert.ok(asked.isWaiting, 'web-3 asks, and its slice does not show yet that it ends');
+    rig.set(canary, endpoint('web-3', 'draining'), other);
+    await rig.settle();
+    assert.ok(asked.isWaiting);
+    rig.programmed('n1', 'n2');
+    await rig.settle();
+    assert.ok(asked.answer?.drained);
+  });
+
+  it('of an earlier Pod do not hold back a later one that has an endpoint of its own', async () => {
+    const rig = fleetRig();
+    const [a, c] = [endpoint('web-1', 'draining'), endpoint('web-3', 'ready', 'n2')];
+    rig.set(a, endpoint('web-2', 'ready'), c);
+    const first = rig.ask(terminating('n1'), 60_000);
+    await rig.settle(20_000);
+    rig.set(a, endpoint('web-2', 'draining'), c);
+    const second = rig.ask(terminating('n1'), 60_000);
+    assert.ok(first.isWaiting && second.isWaiting);
+    rig.programmed('n1', 'n2');
+    await rig.settle();
+    assert.deepEqual([first.answer?.drained, second.answer?.drained], [true, true]);
   });
 
   it('take both addresses of a Pod as one endpoint', async () => {

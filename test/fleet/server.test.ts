@@ -344,6 +344,16 @@ describe('the other paths of the fleet', () => {
     await reader.cancel();
   });
 
+  it('is not ready at first while a Node has no agent: one may be away, and its rules stand', async () => {
+    cluster.putNode('n4', '192.0.2.4');
+    const fleet = await cluster.fleet();
+    const readiness = async () => (await fleet.ask('/readyz')).text;
+    const why = 'n4: no agent has an endpoint there yet, and rules may stand; waiting for at most 60 s\n';
+    await until('the reason', async () => (await readiness()) === why);
+    await cluster.putAgent({ node: 'n4' });
+    await fleet.ready();
+  });
+
   it('serves health, its flags and its page, and nothing else', async () => {
     const fleet = await ready();
     for (const path of ['/healthz', '/livez', '/readyz']) assert.equal((await fleet.ask(path)).text, 'ok');
