@@ -43,7 +43,7 @@ describe('the hook with curl in docs/drain.md', () => {
     for (const [name, text] of Object.entries({ now: '1000\n', asked: '', limits: '' }))
       await writeFile(join(folder, name), text);
     const [file = assert.fail(), ...args] = await recipe();
-    const env = { PATH: `${folder}:${process.env['PATH']}`, STATUS: `${status}`, HOSTNAME: 'web-1' };
+    const env = { PATH: `${folder}:${process.env.PATH}`, STATUS: `${status}`, HOSTNAME: 'web-1' };
     const code = await new Promise((resolve) => execFile(file, args, { env }, (error) => resolve(error?.code ?? 0)));
     const linesOf = async (name: string) => (await readFile(join(folder, name), 'utf8')).trim().split('\n');
     const timeouts = (await linesOf('asked')).map((url) => new URL(url).searchParams.get('timeout'));
