@@ -186,7 +186,8 @@ describe('the values of deploy/chart', () => {
       assert.deepEqual(
         services.map(({ metadata, spec }) => [metadata.name, (spec as { clusterIP?: string }).clusterIP]),
         [
-          ['slicewire-fleet', 'fd00:10:96::42'],
+          ['slicewire-fleet', undefined],
+          ['slicewire-fleet-hooks', 'fd00:10:96::42'],
           ['slicewire-agents', 'None'],
         ],
       );

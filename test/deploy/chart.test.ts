@@ -88,6 +88,6 @@ describe('deploy/chart beside kustomize', () => {
     const values = [...BASE, ...parts, 'image.pullSecrets[0]=registry', 'podLabels.team=net'];
     const all = await rendered([...values, 'affinity.nodeAffinity=null', 'nodeSelector.pool=a', 'extraArgs[0]=--v=4']);
     isRightBySchemas(all);
-    assert.equal(all.length, 23);
+    assert.equal(all.length, 24);
   });
 });

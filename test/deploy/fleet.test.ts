@@ -137,16 +137,23 @@ describe('deploy/fleet', async () => {
       [livenessProbe.httpGet, readinessProbe.httpGet],
       ['/livez', '/readyz'].map((path) => ({ path, port: 'fleet' })),
     );
-    const { selector, ports: served } = serviceOf('slicewire-fleet');
-    assert.deepEqual(selector, LABELS);
-    assert.deepEqual(
-      served.map(({ port, targetPort }) => [port, targetPort]),
-      [[PORT, 'fleet']],
-    );
+    for (const name of ['slicewire-fleet', 'slicewire-fleet-hooks']) {
+      const { selector, ports: served } = serviceOf(name);
+      assert.deepEqual(selector, LABELS);
+      assert.deepEqual(
+        served.map(({ port, targetPort }) => [port, targetPort]),
+        [[PORT, 'fleet']],
+      );
+    }
   });
 
-  it('sends all requests of a Node to one replica, which counts them', options, () =>
-    assert.equal(serviceOf('slicewire-fleet').sessionAffinity, 'ClientIP'),
+  it(
+    'sends all hooks of a Node to one replica, which counts them, and the next try of a command to any',
+    options,
+    () => {
+      const affinities = ['slicewire-fleet-hooks', 'slicewire-fleet'].map((name) => serviceOf(name).sessionAffinity);
+      assert.deepEqual(affinities, ['ClientIP', undefined]);
+    },
   );
 
   it('finds each agent, ready or not, at the port where it answers', options, () => {

@@ -45,7 +45,7 @@ const LAST = 'kubeproxy_sync_proxy_rules_last_timestamp_seconds';
 const QUEUED = 'kubeproxy_sync_proxy_rules_last_queued_timestamp_seconds';
 const LATENCY = 'kubeproxy_network_programming_duration_seconds_bucket';
 const FLEET_IS_DOWN =
-  'For 5 minutes Prometheus has reached no replica of the fleet. Pods that wait until they are drained end at their timeout, and connections to them may fail.';
+  'For 5 minutes Prometheus has reached no replica of the fleet. Pods whose preStop hook is a command end at its timeout, those with an httpGet at once, without a wait. Connections to them may fail.';
 const HAS_NO_LEADER =
   'For 5 minutes no replica of slicewire controller has held the lease. Pods that start get no traffic of Services, and Pods that end are not taken out.';
 

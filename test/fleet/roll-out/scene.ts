@@ -41,7 +41,7 @@ export class Scene {
   readonly pods = new Map<string, ShopPod>();
   readonly replicas: FleetReplica[] = [];
   /** Cluster IPs. */
-  readonly #addresses: { web: string; fleet: string } = { web: '', fleet: '' };
+  readonly #addresses = { web: '', fleet: '', hooks: '' };
   /** Namespaces of clients. */
   readonly #clients = new Map<string, string>();
   /** Has the tokens. */
@@ -71,7 +71,7 @@ export class Scene {
     return join(this.#folder, 'pods');
   }
 
-  /** Where the fleet answers. */
+  /** Where the fleet answers commands. */
   get fleet(): { readonly address: string; readonly port: number } {
     return { address: this.#addresses.fleet, port: FLEET_PORT };
   }
@@ -113,9 +113,10 @@ export class Scene {
     return new Load({ clients: this.#clients, address: this.#addresses.web, port: SERVICE_PORT, rate });
   }
 
-  /** Ask the fleet through its Service from a namespace, as the kubelet does: once, whatever happens. */
+  /** Ask the fleet from a namespace, as the kubelet does: once, whatever happens. Without a token through the Service for its hooks. */
   askFleet(namespace: string, path: string, token?: string): Promise<FleetAnswer> {
-    const { address, port } = this.fleet;
+    const address = token === undefined ? this.#addresses.hooks : this.#addresses.fleet;
+    const port = FLEET_PORT;
     return new Promise((resolve) => {
       const end = (status: number, text: string) => resolve({ status, text, at: performance.now() });
       const createConnection = () => connectFrom(namespace, { address, port });
@@ -217,12 +218,11 @@ export class Scene {
       selector: { 'k8s-app': 'slicewire' },
       ports: [{ name: 'healthz', port: 10_256 }],
     });
-    this.#addresses.fleet = await this.#service('kube-system', 'slicewire-fleet', {
-      // Each replica counts the requests of a Node for itself (docs/drain.md).
-      sessionAffinity: 'ClientIP',
-      selector: { app: 'slicewire-fleet' },
-      ports: [{ port: FLEET_PORT }],
-    });
+    const replicas = { selector: { app: 'slicewire-fleet' }, ports: [{ port: FLEET_PORT }] };
+    this.#addresses.fleet = await this.#service('kube-system', 'slicewire-fleet', replicas);
+    // Each replica counts the requests of a Node for itself (docs/drain.md).
+    const sticky = { ...replicas, sessionAffinity: 'ClientIP' };
+    this.#addresses.hooks = await this.#service('kube-system', 'slicewire-fleet-hooks', sticky);
     await Promise.all([this.startReplica(1), this.startReplica(2)]);
   }
 
