@@ -2,9 +2,9 @@
  * `--failover=confirm`: finds Nodes that died before their endpoints stop being ready, and keeps these out of new connections
  * (docs/semantics.md 3.6, k8s#101101).
  *
- * At most once a second it reads the TCP and SCTP connections that nobody has answered, which the kernel filters. They take
- * at most a fiftieth of a core. Where a connection is found twice, the agent itself connects to endpoints of that Node and of others. A suspect is
- * asked every second, and its first answer takes it back.
+ * At most once a second it reads the TCP and SCTP connections that nobody has answered, which the kernel filters. Reading
+ * conntrack takes at most a fiftieth of a core. Where a connection is found twice, the agent itself connects to endpoints of that Node and of
+ * others. A suspect is asked every second, and its first answer takes it back.
  */
 import { breath, type Clock, sleep } from '../host/clock.ts';
 import type { Flow, FlowTable } from '../host/conntrack.ts';
