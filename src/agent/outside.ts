@@ -8,6 +8,7 @@ import { type DocumentReader, documentFiles } from '../documents/files.ts';
 import { type OneFile, readOneFile } from '../documents/one-file.ts';
 import { type Probe, tcpProbe } from '../failover/probe.ts';
 import { type OpenRules, openRules } from '../host/chain-probe.ts';
+import { realClock } from '../host/clock.ts';
 import type { CommandRunner } from '../host/commands.ts';
 import { type OpenFlowTable, openFlowTable } from '../host/conntrack.ts';
 import { hasServiceDevice } from '../host/devices.ts';
@@ -137,7 +138,7 @@ export const realOutside: Outside = {
   process: {
     listen: openServer,
     relay: relaySockets,
-    probe: tcpProbe,
+    probe: tcpProbe(realClock),
     setOomScore,
     releaseMemory,
   },

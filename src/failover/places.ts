@@ -4,7 +4,7 @@
  */
 import { breath, type Clock } from '../host/clock.ts';
 import type { Flow } from '../host/conntrack.ts';
-import { addressOfText, type Family } from '../model/address.ts';
+import { type Address, addressOfText, type Family } from '../model/address.ts';
 import type { ServiceKey, Slice } from '../model/objects.ts';
 import type { FrontendLookup } from '../model/opening-flows.ts';
 import type { Opening, Target } from './suspicion.ts';
@@ -51,23 +51,34 @@ export class Places {
     this.#input = input;
   }
 
-  /** The endpoint of an opening, where it is a ready one on another Node. The cost is that of one Service. */
-  locate({ family, protocol, destination, replySource }: SeenOpening): Place | undefined {
-    const { frontend, slicesOf, nodeName } = this.#input;
+  /**
+   * The endpoint of an opening, where it is a ready one on another Node. `read` keeps the Nodes of a Service's ready endpoints for further
+   * openings of the same reading: a Service is unpacked once.
+   */
+  locate(
+    { family, protocol, destination, replySource }: SeenOpening,
+    read: Map<ServiceKey, ReadonlyMap<Address, string>>,
+  ): Place | undefined {
+    const { frontend, nodeName } = this.#input;
     const [to, by] = [socketOf(destination), socketOf(replySource)];
     const at = { family, protocol, port: to.port };
     const port = frontend({ ...at, address: to.address }) ?? frontend({ ...at, address: undefined });
     if (port === undefined) return undefined;
-    for (const { endpoints } of slicesOf(port.service)) {
-      const found = endpoints.find(({ address, ready }) => ready && address === by.address);
-      if (found === undefined) continue;
-      const { nodeName: node } = found;
-      return node === '' || node === nodeName ? undefined : { node, ...by, service: port.service };
-    }
-    return undefined;
+    const { service } = port;
+    const nodes = read.get(service) ?? this.#nodesOf(service);
+    read.set(service, nodes);
+    const node = nodes.get(by.address) ?? '';
+    return node === '' || node === nodeName ? undefined : { node, ...by, service };
   }
 
-  /** Ready TCP endpoints of a Node with different addresses, at most three. */
+  /** Of its ready endpoints, by address. */
+  #nodesOf(service: ServiceKey): ReadonlyMap<Address, string> {
+    const slices = this.#input.slicesOf(service);
+    const ready = slices.flatMap(({ endpoints }) => endpoints.filter((endpoint) => endpoint.ready));
+    return new Map(ready.map(({ address, nodeName }) => [address, nodeName]));
+  }
+
+  /** Ready TCP endpoints of a Node with different addresses, at most three, of as many namespaces as possible. */
   async ofNode(node: string): Promise<readonly Place[]> {
     const known = await this.#known(node);
     const age = this.#input.clock.now() - this.#indexedAt;
@@ -119,8 +130,9 @@ export class Places {
       for (const { address, nodeName: node, ready } of endpoints) {
         if (!ready || node === '' || node === this.#input.nodeName) continue;
         const places = index.get(node) ?? [];
-        if (places.length >= OF_A_NODE || places.some((place) => place.address === address)) continue;
-        places.push({ node, address, port: port.port, service });
+        const at = seatFor(places, address, service);
+        if (at === undefined) continue;
+        places[at] = { node, address, port: port.port, service };
         index.set(node, places);
       }
     }
@@ -136,6 +148,23 @@ export class Places {
       if (read % PORTION === 0) await breath();
     }
   }
+}
+
+/**
+ * Where an endpoint goes among those of its Node; undefined: nowhere. Namespaces that are missing come before more of the same one: a
+ * NetworkPolicy often shields all pods of a namespace.
+ */
+function seatFor(places: readonly Place[], address: Address, service: ServiceKey): number | undefined {
+  if (places.some((place) => place.address === address)) return undefined;
+  if (places.length < OF_A_NODE) return places.length;
+  const namespaces = places.map((place) => namespaceOf(place.service));
+  if (namespaces.includes(namespaceOf(service))) return undefined;
+  const at = namespaces.findLastIndex((namespace, i) => namespaces.indexOf(namespace) !== i);
+  return at < 0 ? undefined : at;
+}
+
+function namespaceOf(service: ServiceKey): string {
+  return service.slice(0, service.indexOf('/'));
 }
 
 function socketOf(socket: string) {

@@ -2,12 +2,13 @@
  * `--failover=confirm`: finds Nodes that died before their endpoints stop being ready, and keeps these out of new connections
  * (docs/semantics.md 3.6, k8s#101101).
  *
- * At most once a second it reads the TCP and SCTP connections that nobody has answered, which the kernel filters. The readings take at
- * most a fiftieth of a core. Where a connection is found twice, the agent itself connects to endpoints of that Node and of others. A suspect is
- * asked every second, and its first answer takes it back.
+ * At most once a second it reads the TCP and SCTP connections that nobody has answered, which the kernel filters. Reading
+ * conntrack takes at most a fiftieth of a core. Where a connection is found twice, the agent itself connects to endpoints of that Node and of
+ * others. A suspect is asked every second, and its first answer takes it back.
  */
 import { breath, type Clock, sleep } from '../host/clock.ts';
 import type { Flow, FlowTable } from '../host/conntrack.ts';
+import type { Address } from '../model/address.ts';
 import { causeOf } from '../model/cause.ts';
 import type { ServiceKey } from '../model/objects.ts';
 import { type Place, Places, type PlacesInput, type SeenOpening } from './places.ts';
@@ -123,8 +124,9 @@ export class FailoverWatch {
   #suspicious(): ReadonlyMap<string, [Place, string]> {
     const found = new Map<string, [Place, string]>();
     const standing = this.#suspicion.read(this.#openings, this.#parts.clock.now());
+    const read = new Map<ServiceKey, ReadonlyMap<Address, string>>();
     for (const opening of standing.slice(0, MOST_ENDPOINTS)) {
-      const place = this.#places.locate(opening);
+      const place = this.#places.locate(opening, read);
       if (place === undefined || found.has(place.node)) continue;
       if (this.#suspicion.isSuspect(place.node) || this.#judging.has(place.node)) continue;
       if (found.size + this.#judging.size < MOST_NODES) found.set(place.node, [place, opening.endpoint]);
@@ -138,7 +140,7 @@ export class FailoverWatch {
       const ofNode = (await this.#places.ofNode(node)).filter(({ address }) => address !== first.address);
       const isExcluded = (other: string) => other === node || this.#suspicion.isSuspect(other);
       const others = await this.#places.ofOthers(isExcluded, OTHERS);
-      const own = [first, ...ofNode].slice(0, OTHERS);
+      const own = [first, ...ofNode];
       const [replies, otherReplies] = await Promise.all([this.#ask(own.flatMap(withUnserved)), this.#ask(others)]);
       if (signal.aborted) return;
       const [ofFirst] = replies;

@@ -27,6 +27,7 @@ export function nodeName(node: number): string {
 /** A Service and its pods, each by its Node and number. */
 export interface Deployed {
   readonly name: string;
+  readonly namespace?: string;
   /** Its cluster IP is 10.96.0.N. */
   readonly ip: number;
   readonly pods: readonly (readonly [node: number, n: number])[];
@@ -49,6 +50,8 @@ export class World {
   /** The kernel refuses a reading for this reason. */
   refusal: string | undefined;
   readings = 0;
+  /** Times that the watch read the slices of one Service. */
+  unpacked = 0;
   readonly #stop = new AbortController();
   readonly #flows = new Map<number, Flow>();
   #next = 1;
@@ -66,7 +69,10 @@ export class World {
       probe: ({ address, port }, milliseconds) => this.#probe(address, port, milliseconds),
       nodeName: nodeName(1),
       frontend: (at) => this.model.frontend(at),
-      slicesOf: (key) => this.cache.slicesOf(key),
+      slicesOf: (key) => {
+        this.unpacked += 1;
+        return this.cache.slicesOf(key);
+      },
       slices: () => this.cache.slices.all(),
       random: () => 0,
       suspect: (nodes, services) => {
@@ -81,16 +87,16 @@ export class World {
     watch.run(this.#stop.signal).catch(onFailure);
   }
 
-  deploy({ name, ip, pods, unready = [], protocol = 'TCP' }: Deployed): void {
-    const key = `default/${name}`;
+  deploy({ name, namespace = 'default', ip, pods, unready = [], protocol = 'TCP' }: Deployed): void {
+    const key = `${namespace}/${name}`;
     const spec = { clusterIP: `10.96.0.${ip}`, ports: [{ port: 80, protocol }] };
-    this.cache.take(decodeService(service({ name, spec }), key));
+    this.cache.take(decodeService(service({ name, namespace, spec }), key));
     const of = (ready: boolean) => (each: readonly [number, number]) => ({
       ...{ addresses: [pod(...each)], nodeName: nodeName(each[0]), conditions: { ready } },
     });
     const ports = [{ name: '', port: POD_PORT, protocol }];
     const endpoints = [...pods.map(of(true)), ...unready.map(of(false))];
-    this.cache.take(decodeSlice(slice({ name: `${name}-1`, service: name, ports, endpoints }), `${key}-1`));
+    this.cache.take(decodeSlice(slice({ name: `${name}-1`, namespace, service: name, ports, endpoints }), `${key}-1`));
     this.#sync();
   }
 

@@ -215,6 +215,27 @@ describe('no suspect', () => {
     assert.ok(world.asked.filter((to) => to === `${pod(2, 1)}:8080`).length <= 3, 'it is asked every half minute');
   });
 
+  it('is a Node of which all pods of one namespace are silent, shielded or invented: those of another one are asked, too', async (t) => {
+    const isShielded = (address: Address) => Number(address.split('.')[3]) >= 11;
+    const pods: Deployed['pods'] = [11, 12, 13, 14].map((n) => [2, n] as const);
+    const shielded = { name: 'shielded', namespace: 'closed', ip: 20, pods };
+    for (const deployed of [
+      [shielded, WEB],
+      [WEB, shielded],
+    ]) {
+      const world = new World(t, ...deployed);
+      world.reply = (address) => (isShielded(address) ? 'silence' : 'answer');
+      world.run();
+      for (let second = 0; second < 60; second++) {
+        for (const [node, n] of pods) world.connect(20, pod(node, n));
+        await world.pass(1000);
+      }
+      assert.deepEqual(world.kinds, []);
+      assert.equal(world.backends('web').length, WEB.pods.length);
+      assert.ok(world.asked.includes(`${pod(2, 11)}:8080`) && world.spared.includes('answers'), 'it was judged');
+    }
+  });
+
   it('is the Node of a pod that accepts late', async (t) => {
     const world = new World(t, WEB);
     await staysAsItIs(world);
@@ -318,6 +339,16 @@ describe('the watch', () => {
     world.run();
     await world.pass(60_000);
     assert.equal(world.asked.filter((to) => to === `${pod(2, 1)}:8080`).length, 1);
+  });
+
+  it('unpacks a Service once a reading, however many of its endpoints do not answer', async (t) => {
+    const pods: Deployed['pods'] = [1, 2, 3, 4, 5].map((n) => [1, n] as const);
+    const world = new World(t, { name: 'here', ip: 30, pods });
+    for (const [node, n] of pods) world.connect(30, pod(node, n));
+    world.run();
+    await world.pass(20_000);
+    assert.ok(world.readings > 10, `${world.readings} readings`);
+    assert.equal(world.unpacked, world.readings - 1, 'the first reading alone proves nothing');
   });
 
   it('says once that the kernel cannot be read, and goes on when it can', async (t) => {

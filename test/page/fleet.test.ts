@@ -15,6 +15,7 @@ import {
   kindsOf,
   mixedText,
   nodeText,
+  noneBehindText,
   programmingText,
   signOfFleet,
   stateText,
@@ -109,9 +110,11 @@ describe('the page of the fleet says', () => {
     assert.deepEqual([...new Set(LOOKS.map(({ state }) => state))], NODE_STATES);
     const level = (more: Partial<FleetNode>, lag = 0) => lookOf(fleetNode('n', more), lag).level;
     assert.deepEqual(
-      [level({}), level({ healthy: false }), level({ behind: 1 }), level({ state: 'left out' }, 90_000)],
-      ['current', 'unwell', 'unwell', 'left out'],
+      [level({}), level({ healthy: false }), level({ state: 'left out' }, 90_000)],
+      ['current', 'unwell', 'left out'],
     );
+    const names = LOOKS.filter(({ state }) => state === 'current').map(({ name }) => name);
+    assert.deepEqual(names, ['current', 'current, not healthy'], 'a node that refuses a Service is behind');
     assert.deepEqual(
       [1, 999, 1000, 9999, 10_000].map((lag) => level({ state: 'behind' }, lag)),
       ['behind', 'behind', 'slow', 'slow', 'late'],
@@ -123,6 +126,11 @@ describe('the page of the fleet says', () => {
     assert.equal(nodeText(node, 500), 'n: behind for 2.0 s; busy; a; b');
     assert.equal(nodeText(ONE, 500), 'node-0000: current');
     assert.equal(stateText('no answer', 125_000), 'no answer for 2 min');
+  });
+
+  it('that there is no node, instead of that every one is current', () => {
+    assert.equal(noneBehindText([]), 'No node is known yet.');
+    assert.equal(noneBehindText([ONE]), 'Every node has every change in its kernel.');
   });
 
   it('which nodes are not current, and which have troubles, the worst first', () => {

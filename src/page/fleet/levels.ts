@@ -38,13 +38,7 @@ const look = (level: Level, state: NodeState, name: string, colour: string, mark
 
 export const LOOKS: readonly Look[] = [
   look('current', 'current', 'current', '--cell-current', ''),
-  look(
-    'unwell',
-    'current',
-    'current, not healthy or without some Services',
-    '--cell-current',
-    'M5 8a3 3 0 1 0 6 0a3 3 0 1 0-6 0',
-  ),
+  look('unwell', 'current', 'current, not healthy', '--cell-current', 'M5 8a3 3 0 1 0 6 0a3 3 0 1 0-6 0'),
   look('behind', 'behind', 'behind for less than 1 s', '--cell-behind', 'M4 8H12'),
   look('slow', 'behind', 'behind for 1 s or longer', '--cell-slow', 'M4 6H12M4 10H12'),
   look('late', 'behind', 'behind for 10 s or longer', '--cell-late', 'M4 4.5H12M4 8H12M4 11.5H12'),
@@ -57,14 +51,14 @@ export const LOOKS: readonly Look[] = [
 const BY_LEVEL = new Map(LOOKS.map((each) => [each.level, each]));
 
 /** `lag`: milliseconds, now. */
-export function lookOf(node: Pick<FleetNode, 'state' | 'healthy' | 'behind'>, lag: number): Look {
+export function lookOf(node: Pick<FleetNode, 'state' | 'healthy'>, lag: number): Look {
   const found = BY_LEVEL.get(levelOf(node, lag));
   if (found === undefined) throw new Error(`no look for a node that is ${node.state}`);
   return found;
 }
 
-function levelOf({ state, healthy, behind }: Pick<FleetNode, 'state' | 'healthy' | 'behind'>, lag: number): Level {
-  if (state === 'current') return healthy && behind === 0 ? 'current' : 'unwell';
+function levelOf({ state, healthy }: Pick<FleetNode, 'state' | 'healthy'>, lag: number): Level {
+  if (state === 'current') return healthy ? 'current' : 'unwell';
   if (state !== 'behind') return state;
   return lag >= LATE ? 'late' : lag >= SLOW ? 'slow' : 'behind';
 }

@@ -4,7 +4,17 @@ import type { FleetLive, FleetNode } from '../../answers/fleet.ts';
 import { clockTime, millisecondsText, numberText, percentText } from '../../answers/words.ts';
 import { Card, Empty, Said, State, Table, useFirst } from '../bits.tsx';
 import { lagOf } from './levels.ts';
-import { behindOf, kindsOf, lagText, mixedText, signOfNode, stateText, troubledOf, troubleText } from './says.ts';
+import {
+  behindOf,
+  kindsOf,
+  lagText,
+  mixedText,
+  noneBehindText,
+  signOfNode,
+  stateText,
+  troubledOf,
+  troubleText,
+} from './says.ts';
 
 /** Rows of a list at first. */
 const FEW = 10;
@@ -29,7 +39,7 @@ export function BehindList({ nodes, passed, linkOf }: NodesProps) {
   const [shown, more] = useFirst(behind, FEW);
   return (
     <Card title="Nodes that are not current" aside={numberText(behind.length)}>
-      {behind.length === 0 && <Empty>Every node has every change in its kernel.</Empty>}
+      {behind.length === 0 && <Empty>{noneBehindText(nodes)}</Empty>}
       {behind.length > 0 && (
         <Table label="Nodes that are not current" heads={['Node', 'State', 'Since', 'Why']}>
           {shown.map((node) => (

@@ -55,6 +55,11 @@ export function behindOf(nodes: readonly FleetNode[], passed: number): FleetNode
     .sort((a, b) => rank(a) - rank(b) || lagOf(b, passed) - lagOf(a, passed));
 }
 
+/** Where no node is behind. */
+export function noneBehindText(nodes: readonly FleetNode[]): string {
+  return nodes.length === 0 ? 'No node is known yet.' : 'Every node has every change in its kernel.';
+}
+
 /** Nodes with faults, drift or refused Services, or that are not healthy: the worst first. */
 export function troubledOf(nodes: readonly FleetNode[]): FleetNode[] {
   return nodes

@@ -68,6 +68,9 @@ describe('the page of a fleet of 3 nodes', () => {
     await tab.sees('The fleet knows no such node');
     await tab.view('#/?node=node-0009');
     await has(tab, '.chosen', 'node-0009 State current');
+    scene.say({ nodes: [] });
+    await tab.sees('No node is known yet.', '.card:has-text("Nodes that are not current")');
+    scene.say({ nodes: [one, two, three] });
     await tab.close();
   });
 
