@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { Programmed } from '../../src/agent/programmed.ts';
+import { settle } from '../../src/agent/run.ts';
 import { NoAnswer, WrongQuestion } from '../../src/answers/problem.ts';
 import { type Programmed as Answer, programmedSchema } from '../../src/answers/programmed.ts';
 import { decodeService } from '../../src/api/decode/service.ts';
@@ -228,6 +229,27 @@ describe('/programmed', () => {
     clock.advance(10_000);
     assert.equal((await late).reached, false);
     assert.deepEqual([said.counts.waiters, clock.pending], [0, 0]);
+  });
+
+  it('moves no mark until the relay of node ports on loopback has followed the sync, and none where it fails', async () => {
+    const { feed, said, ask } = agent();
+    const version = feed.put(web('10.0.0.1'));
+    const begin = () => {
+      feed.cache.takeChanges();
+      said.syncBegan();
+      const relay = Promise.withResolvers<void>();
+      return { relay, settled: settle({ programmed: said, synced: () => relay.promise }, report(), 0) };
+    };
+    const broken = begin();
+    broken.relay.reject(new Error('no port'));
+    await assert.rejects(broken.settled, /no port/);
+    assert.equal((await ask()).marks.slices, '');
+    const good = begin();
+    await Promise.resolve();
+    assert.equal((await ask()).marks.slices, '');
+    good.relay.resolve();
+    await good.settled;
+    assert.equal((await ask()).marks.slices, version);
   });
 
   it('refuses to let more wait than a thousand', async () => {
