@@ -67,7 +67,7 @@ export async function startAgent(feed: ObjectFeed, options: AgentOptions): Promi
     throw new Error('the mode is not chosen yet');
   const { families, tools, broken } = await usableFamilies(config, signal, outside);
   options.onPhase?.('tools');
-  const unserved = unservedOf(broken, config.mode);
+  const unserved = await unservedOf(broken, config.mode, outside);
   for (const { text } of unserved) log.warn(text);
   const lost = (options.mustHave ?? []).filter((family) => !families.includes(family));
   if (lost.length > 0) throw new CannotRun(`${lost.join(' and ')} stopped working on this node`);

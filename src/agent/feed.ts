@@ -144,10 +144,14 @@ class Intake {
 
   /** `version`: of the object before. */
   #changed(event: SourceEvent, before: Before, version: string): void {
-    if (event.kind === 'service') this.#programmed.changed('services', event.key, event.key, version);
+    if (event.kind === 'service') {
+      const isGone = event.service === undefined;
+      this.#programmed.changed('services', event.key, { service: event.key, before: version, isGone });
+    }
     if (event.kind !== 'slice') return;
     const former = before !== undefined && 'service' in before ? before.service : '';
-    this.#programmed.changed('slices', event.key, event.slice?.service ?? former, version);
+    const service = event.slice?.service ?? former;
+    this.#programmed.changed('slices', event.key, { service, before: version, isGone: event.slice === undefined });
   }
 
   mustBeSynced(): void {

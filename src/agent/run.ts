@@ -7,7 +7,7 @@ import { WRITE_GRACE, whileWriting } from '../host/last-resort.ts';
 import { type Committer, committerText } from '../host/ruleset-notices.ts';
 import { causeOf } from '../model/cause.ts';
 import { SyncScheduler } from '../sync/scheduler.ts';
-import { SyncStatus } from '../sync/status.ts';
+import { type SyncReport, SyncStatus } from '../sync/status.ts';
 import type { Log } from '../telemetry/log.ts';
 import type { Agent } from './agent.ts';
 import { watchFailover } from './failover.ts';
@@ -145,7 +145,6 @@ function syncer(agent: Agent, options: GenerationOptions & SyncerInput): () => P
       }
     });
     recorder.syncEnded(report);
-    reporting.programmed.syncEnded(report);
     if (report.reading > 0 && report.isAsLeft !== true) readings.took(report.reading);
     const isFirst = status.lastComplete === undefined;
     status.record(report, clock.wall());
@@ -159,9 +158,9 @@ function syncer(agent: Agent, options: GenerationOptions & SyncerInput): () => P
     // The rules are written: clients whose flows are deleted now meet the new ones.
     if (report.outcome !== 'failed') agent.sweeper.request(hurries);
     else options.asked.hurries ||= hurries;
-    await reporting
-      .synced(report, since)
-      .catch((error) => log.error(`cannot serve health check ports: ${causeOf(error)}`));
+    await settle(reporting, report, since).catch((error) =>
+      log.error(`cannot serve health check ports: ${causeOf(error)}`),
+    );
     // A Service that the kernel refuses must not delay units that wait for readiness.
     if (report.outcome !== 'failed') onSynced();
     // Last: it takes a moment, and nobody should wait for it.
@@ -171,6 +170,19 @@ function syncer(agent: Agent, options: GenerationOptions & SyncerInput): () => P
     }
     return report.outcome === 'complete';
   };
+}
+
+/**
+ * Reports a sync, and moves the marks last: node ports on loopback are in no rule, and their relay follows the sync. Rejects where that
+ * fails: for the marks the sync had no end then. `since`: as of `Reporting.synced`.
+ */
+export async function settle(
+  reporting: Pick<Reporting, 'synced' | 'programmed'>,
+  report: SyncReport,
+  since: number,
+): Promise<void> {
+  await reporting.synced(report, since);
+  reporting.programmed.syncEnded(report);
 }
 
 interface SyncerInput {

@@ -5,7 +5,7 @@
 import type { Config } from '../config/config.ts';
 import type { OpenRules } from '../host/chain-probe.ts';
 import { CommandNotStarted } from '../host/commands.ts';
-import { backendOfKubelet, IptablesError, IptablesTools, OF_KUBELET } from '../host/iptables-tools.ts';
+import { backendOfKubelet, type ChainQuery, IptablesError, IptablesTools, OF_KUBELET } from '../host/iptables-tools.ts';
 import type { Family } from '../model/address.ts';
 import { CannotRun } from './cannot-run.ts';
 import { type Outside, realOutside } from './outside.ts';
@@ -33,12 +33,15 @@ export interface Unserved {
   readonly text: string;
   /** Whether health has a note of it. */
   readonly isNoted: boolean;
-  /** The family that is not served; undefined: all are, and only rules of former proxies are left alone. */
+  /** The family that is not served, or by rules of a former proxy too; undefined: all are. */
   readonly family?: Family;
 }
 
 /** A chain that every kernel has whose nat table can be used. */
 const ALWAYS_THERE = { table: 'nat', chain: 'POSTROUTING', wait: 1 } as const;
+
+/** The chain of all proxies whose rules are of iptables, kube-proxy's too. */
+const OF_PROXIES: readonly ChainQuery[] = [{ table: 'nat', chain: 'KUBE-SERVICES' }];
 
 /** The families that the mode can serve, with tools that were tried. Throws CannotRun when there is none, and FactUnknown. */
 export async function usableFamilies(config: Config, signal: AbortSignal, outside: Outside): Promise<Usable> {
@@ -50,15 +53,22 @@ export async function usableFamilies(config: Config, signal: AbortSignal, outsid
   throw new CannotRun(`iptables does not work on this node: ${problems}`);
 }
 
-/** A node that runs nftables mode without iptables is in order: health has no note of that. */
-export function unservedOf(broken: readonly BrokenTools[], mode: Config['mode']): readonly Unserved[] {
-  return broken.map(({ problem, isMissing, tools: { family } }) =>
-    mode === 'nftables'
-      ? {
-          text: `iptables rules of a former proxy can be neither read nor removed: ${problem}`,
-          isNoted: !isMissing,
-        }
-      : { text: `one family is not served: ${problem}`, isNoted: true, family },
+/**
+ * A node that runs nftables mode without iptables is in order: health has no note of that. But rules of a former proxy that stand still
+ * choose endpoints, and older ones: their family counts as not served. The legacy variant does not tell whose rules it has.
+ */
+export async function unservedOf(
+  broken: readonly BrokenTools[],
+  mode: Config['mode'],
+  { kernel }: Pick<Outside, 'kernel'>,
+): Promise<readonly Unserved[]> {
+  return await Promise.all(
+    broken.map(async ({ problem, isMissing, tools: { family } }): Promise<Unserved> => {
+      if (mode !== 'nftables') return { text: `one family is not served: ${problem}`, isNoted: true, family };
+      const text = `iptables rules of a former proxy can be neither read nor removed: ${problem}`;
+      const stands = await mayHoldChains(kernel.openRules, family, OF_PROXIES);
+      return { text, isNoted: !isMissing, ...(stands ? { family } : {}) };
+    }),
   );
 }
 
@@ -72,7 +82,8 @@ export async function openTools(
     throw new CannotRun('slicewire needs the capability NET_ADMIN to read and write rules: run it as root');
   }
   const families = await machine.families();
-  const mayUse = { nft: () => mayHoldChains(kernel.openRules), legacy: machine.hasLegacyTables };
+  const ofKubelet = OF_KUBELET.map((chain) => ({ table: 'mangle', chain }));
+  const mayUse = { nft: () => mayHoldChains(kernel.openRules, 'IPv4', ofKubelet), legacy: machine.hasLegacyTables };
   const found = iptablesBackend === 'auto' ? await backendOfKubelet(commands, mayUse, signal) : undefined;
   const tried = await Promise.all(
     families.map(async (family) => {
@@ -87,12 +98,12 @@ export async function openTools(
   };
 }
 
-/** Whether the kernel has a chain of the kubelet in the nft variant, or does not say: then the tool is asked. Starts no process. */
-async function mayHoldChains(open: OpenRules): Promise<boolean> {
+/** Whether the kernel has one of these chains in the nft variant, or does not say. Starts no process. */
+async function mayHoldChains(open: OpenRules, family: Family, chains: readonly ChainQuery[]): Promise<boolean> {
   try {
-    const socket = await open('nft', 'IPv4');
+    const socket = await open('nft', family);
     try {
-      const answers = OF_KUBELET.map((chain) => socket.chain({ table: 'mangle', chain }));
+      const answers = chains.map((chain) => socket.chain(chain));
       return answers.some((answer) => answer.kind !== 'known' || answer.exists);
     } finally {
       socket.close();

@@ -10,6 +10,14 @@ export interface PendingObject {
   readonly service: ServiceKey;
   /** The resourceVersion in the kernel; "": none, or one that nobody knows. */
   readonly programmed: string;
+  /** Nothing of it is in the kernel. */
+  readonly isNew: boolean;
+}
+
+/** What an object was until it changed. */
+export interface ChangedObject extends PendingObject {
+  /** It went. */
+  readonly isGone: boolean;
 }
 
 type Objects = Map<string, PendingObject>;
@@ -21,32 +29,41 @@ export class PendingObjects {
   #taken: Objects = new Map();
   /** Changes that an earlier sync took and could not write. */
   readonly #held: Objects = new Map();
+  /** Went while a sync ran, which may write what they were. */
+  readonly #gone = new Set<string>();
+  #isRunning = false;
   /** Services of which no version was ever in the kernel; undefined: of none, because no sync has written yet. */
   #never: ReadonlySet<ServiceKey> | undefined;
 
-  /** An object changes; `before`: its version until now. */
-  changed(object: string, service: ServiceKey, before: string): void {
-    if (!this.#fresh.has(object)) this.#fresh.set(object, { service, programmed: before });
+  /** An object changes. One that came and goes, and of which nothing was written, is forgotten: they would add up while nothing is. */
+  changed(object: string, { isGone, ...before }: ChangedObject): void {
+    const isTaken = this.#isRunning && (this.#taken.has(object) || this.#held.has(object));
+    if (isTaken && isGone) this.#gone.add(object);
+    else this.#gone.delete(object);
+    if (isGone && !isTaken && (this.get(object) ?? before).isNew) this.#forget(object);
+    else if (!this.#fresh.has(object)) this.#fresh.set(object, before);
   }
 
   /** The versions of these objects went back: nobody knows any more which one is in the kernel. */
   forgetVersions(isMeant: (object: string) => boolean): void {
     for (const objects of [this.#fresh, this.#taken, this.#held]) {
-      for (const [object, pending] of objects) if (isMeant(object)) objects.set(object, { ...pending, programmed: '' });
+      for (const [object, pending] of objects)
+        if (isMeant(object)) objects.set(object, { ...pending, programmed: '', isNew: false });
     }
   }
 
   /** A sync takes all changes. Those of a sync that had no end count as not written. */
   syncBegan(): void {
-    this.#hold(this.#taken);
+    this.notWritten();
     this.#taken = this.#fresh;
     this.#fresh = new Map();
+    this.#isRunning = true;
   }
 
   /** The sync wrote nothing, or nobody knows what. */
   notWritten(): void {
     this.#hold(this.#taken);
-    this.#taken = new Map();
+    this.#ended();
   }
 
   /** The sync wrote all that it took, and all that earlier ones could not write, but for these Services. */
@@ -54,8 +71,8 @@ export class PendingObjects {
     const never = [...without.keys()].filter((service) => this.#never?.has(service) ?? true);
     this.#never = new Set(never);
     if (without.size > 0) this.#hold(this.#taken, ({ service }) => without.has(service));
-    this.#taken = new Map();
     for (const [object, { service }] of this.#held) if (!without.has(service)) this.#held.delete(object);
+    this.#ended();
   }
 
   /** Nothing is left to write: changes since the last sync changed nothing for the kernel. */
@@ -87,6 +104,19 @@ export class PendingObjects {
   /** The number of objects, of which one may count more than once. */
   get size(): number {
     return this.#fresh.size + this.#taken.size + this.#held.size;
+  }
+
+  /** What is held still was not written. */
+  #ended(): void {
+    this.#taken = new Map();
+    this.#isRunning = false;
+    for (const object of this.#gone) if (this.#held.get(object)?.isNew === true) this.#forget(object);
+    this.#gone.clear();
+  }
+
+  #forget(object: string): void {
+    this.#fresh.delete(object);
+    this.#held.delete(object);
   }
 
   /** The oldest version is the one in the kernel. */

@@ -39,6 +39,13 @@ export interface KnownObject {
   readonly received: string;
 }
 
+export interface Change {
+  /** The Service that the object is, or that it belongs or belonged to. */
+  readonly service: ServiceKey;
+  readonly before: string;
+  readonly isGone: boolean;
+}
+
 interface SyncState {
   /** What the sync that runs took; undefined: none runs. */
   readonly taken: Marks | undefined;
@@ -87,11 +94,13 @@ export class Tracking {
     }
   }
 
-  /** A Service or slice changed, also by going; `before`: its resourceVersion until now, "" for none. */
-  changed(of: MarkedKind, key: string, service: ServiceKey, before: string): void {
+  /** A Service or slice changed; `before`: its resourceVersion until now, "" for none. `isGone`: there is none any more. */
+  changed(of: MarkedKind, key: string, { service, before, isGone }: Change): void {
     if (!this.#sync.hasBegun) return;
     // Until a list is complete after versions went back, what objects had before are other numbers.
-    this.pending.changed(objectName(of, key), service, this.#received[of] === '' ? '' : before);
+    const isKnown = this.#received[of] !== '';
+    const programmed = isKnown ? before : '';
+    this.pending.changed(objectName(of, key), { service, programmed, isNew: isKnown && before === '', isGone });
   }
 
   /** A sync takes all that was received until now. */

@@ -40,6 +40,8 @@ export interface Asked {
   body(): Promise<string>;
   /** Aborts when the client is gone. */
   readonly signal: AbortSignal;
+  /** Ends the connection now, whatever of the answer is still to be sent. Not there: nothing is connected. */
+  hangUp?(): void;
 }
 
 export type Handler = (asked: Asked) => Answer | Promise<Answer>;
@@ -211,7 +213,11 @@ async function respond(handler: Handler, request: IncomingMessage, response: Ser
   if (isLate || LONG_ANSWERS.test(url)) socket.setTimeout(0);
   response.on('close', () => gone.abort());
   try {
-    const { status, headers = {}, body } = await handler(askedOf(request, gone.signal));
+    const {
+      status,
+      headers = {},
+      body,
+    } = await handler({ ...askedOf(request, gone.signal), hangUp: () => response.destroy() });
     if (isLate) socket.setTimeout(SILENCE);
     request.resume();
     if (response.destroyed) return;

@@ -53,24 +53,30 @@ export class PacedStreams<T> {
   }
 
   /** A stream for this reader; `milliseconds`: its pace. Throws NoAnswer where too many read. */
-  open(milliseconds: number, { signal }: Pick<Asked, 'signal'>): Answer {
+  open(milliseconds: number, asked: Pick<Asked, 'signal' | 'hangUp'>): Answer {
     this.#mustHaveRoom();
-    return { status: 200, headers: HEADERS, body: this.#read(milliseconds, signal) };
+    return { status: 200, headers: HEADERS, body: this.#read(milliseconds, asked) };
   }
 
   /** It counts from its first piece: nobody asks for that of an answer to HEAD. */
-  async *#read(milliseconds: number, signal: AbortSignal): AsyncGenerator<Uint8Array> {
+  async *#read(milliseconds: number, { signal, hangUp }: Pick<Asked, 'signal' | 'hangUp'>): AsyncGenerator<Uint8Array> {
     this.#mustHaveRoom();
     const known = this.#byPace.get(milliseconds);
     const pace = known ?? new Pace(milliseconds, this.#source, this.#clock);
     this.#byPace.set(milliseconds, pace);
-    const reader = new Reader(signal);
+    const leave = () => {
+      pace.remove(reader);
+      if (pace.readers.size === 0 && this.#byPace.get(milliseconds) === pace) this.#byPace.delete(milliseconds);
+    };
+    const reader = new Reader(signal, () => {
+      leave();
+      hangUp?.();
+    });
     try {
       pace.add(reader);
       yield* reader.pieces();
     } finally {
-      pace.remove(reader);
-      if (pace.readers.size === 0) this.#byPace.delete(milliseconds);
+      leave();
     }
   }
 
@@ -144,7 +150,8 @@ class Pace<T> {
       for (const reader of this.readers) reader.end();
       this.#source.onThrown(error);
     }
-    this.#schedule(Math.max(this.#spokenAt + COMMENT_AFTER, now + 1));
+    // The last reader may have been too slow.
+    if (this.readers.size > 0) this.#schedule(Math.max(this.#spokenAt + COMMENT_AFTER, now + 1));
   }
 
   #pass(piece: Buffer, now: number): void {
@@ -155,12 +162,14 @@ class Pace<T> {
 
 /** The queue of one reader. */
 class Reader {
-  readonly #queue: Buffer[] = [];
+  readonly #onTooSlow: () => void;
+  #queue: Buffer[] = [];
   #waiting = 0;
   #isOver = false;
   #wake: () => void = () => undefined;
 
-  constructor(signal: AbortSignal) {
+  constructor(signal: AbortSignal, onTooSlow: () => void) {
+    this.#onTooSlow = onTooSlow;
     if (signal.aborted) this.end();
     else signal.addEventListener('abort', () => this.end(), { once: true });
   }
@@ -170,11 +179,16 @@ class Reader {
     this.#queue.push(piece);
   }
 
-  /** A reader that is too slow is ended: it asks again then, and begins with the whole. */
+  /**
+   * A reader that is too slow is ended, and what waits for it is dropped: it would take its time for that too. It asks again then, and
+   * begins with the whole.
+   */
   take(piece: Buffer): void {
     if (this.#isOver) return;
     if (this.#waiting > MOST_WAITING) {
+      this.#queue = [];
       this.end();
+      this.#onTooSlow();
       return;
     }
     this.#queue.push(piece);

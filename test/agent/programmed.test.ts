@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { Programmed } from '../../src/agent/programmed.ts';
+import { settle } from '../../src/agent/run.ts';
 import { NoAnswer, WrongQuestion } from '../../src/answers/problem.ts';
 import { type Programmed as Answer, programmedSchema } from '../../src/answers/programmed.ts';
 import { decodeService } from '../../src/api/decode/service.ts';
@@ -44,9 +45,18 @@ function feedOf(clock: FakeClock) {
   let version = 100;
   const take = (event: SourceEvent) => {
     cache.take(event, (before, former) => {
-      if (event.kind === 'service') programmed.changed('services', event.key, event.key, former);
+      if (event.kind === 'service') {
+        const isGone = event.service === undefined;
+        programmed.changed('services', event.key, { service: event.key, before: former, isGone });
+      }
       const owner = before !== undefined && 'service' in before ? before.service : '';
-      if (event.kind === 'slice') programmed.changed('slices', event.key, event.slice?.service ?? owner, former);
+      if (event.kind !== 'slice') return;
+      const { key, slice } = event;
+      programmed.changed('slices', key, {
+        service: slice?.service ?? owner,
+        before: former,
+        isGone: slice === undefined,
+      });
     });
     programmed.reached(event.kind === 'service' ? 'services' : 'slices', String(version));
     return String(version);
@@ -122,6 +132,50 @@ describe('/programmed', () => {
     assert.equal(answer.reached, null);
   });
 
+  it('does not call a slice of a family reached of which nothing is written', async () => {
+    const { feed, ask, sync } = agent();
+    feed.put(webService);
+    const v = feed.put(
+      slice({ name: 'web-6', namespace: 's', service: 'web', addressType: 'IPv6', endpoints: ['fd00::1'] }),
+    );
+    sync();
+    const { reached, why } = await ask(`slice=s/web-6&version=${v}`);
+    assert.deepEqual([reached, why], [false, 'ip6tables is missing']);
+  });
+
+  it('does not call a Service reached for whose addresses of a family nothing is written', async () => {
+    const { feed, ask, sync } = agent();
+    const only = feed.put(webService);
+    const spec = { clusterIP: '10.96.0.2', clusterIPs: ['10.96.0.2', 'fd00::2'], ports: [{ port: 80 }] };
+    const both = feed.put(service({ name: 'both', namespace: 's', spec }));
+    sync();
+    assert.equal((await ask(`service=s/web&version=${only}`)).reached, true);
+    const { reached, why } = await ask(`service=s/both&version=${both}`);
+    assert.deepEqual([reached, why], [false, 'ip6tables is missing']);
+  });
+
+  it('reads no slice for those who wait, as long as their version was not received', async (t) => {
+    const { feed, ask, sync } = agent();
+    feed.put(web('10.0.0.1'));
+    sync();
+    const end = new AbortController();
+    const asking = ask('slice=s/web-1&version=999&wait=30s', end.signal);
+    await Promise.resolve();
+    const { slices } = feed.cache;
+    const reads = [
+      t.mock.method(slices, 'get'),
+      t.mock.method(slices, 'resourceVersion'),
+      t.mock.method(slices, 'serviceOf'),
+    ];
+    feed.put(bad('10.0.0.9'));
+    for (const { mock } of reads) mock.resetCalls();
+    sync();
+    const calls = reads.map(({ mock }) => mock.callCount());
+    end.abort(new Error('gone'));
+    await assert.rejects(asking, /gone/);
+    assert.deepEqual(calls, [0, 0, 0]);
+  });
+
   it('lists a slice that is gone as long as the kernel may have it', async () => {
     const { feed, ask, sync } = agent();
     feed.put(bad('10.0.0.1'));
@@ -175,6 +229,27 @@ describe('/programmed', () => {
     clock.advance(10_000);
     assert.equal((await late).reached, false);
     assert.deepEqual([said.counts.waiters, clock.pending], [0, 0]);
+  });
+
+  it('moves no mark until the relay of node ports on loopback has followed the sync, and none where it fails', async () => {
+    const { feed, said, ask } = agent();
+    const version = feed.put(web('10.0.0.1'));
+    const begin = () => {
+      feed.cache.takeChanges();
+      said.syncBegan();
+      const relay = Promise.withResolvers<void>();
+      return { relay, settled: settle({ programmed: said, synced: () => relay.promise }, report(), 0) };
+    };
+    const broken = begin();
+    broken.relay.reject(new Error('no port'));
+    await assert.rejects(broken.settled, /no port/);
+    assert.equal((await ask()).marks.slices, '');
+    const good = begin();
+    await Promise.resolve();
+    assert.equal((await ask()).marks.slices, '');
+    good.relay.resolve();
+    await good.settled;
+    assert.equal((await ask()).marks.slices, version);
   });
 
   it('refuses to let more wait than a thousand', async () => {

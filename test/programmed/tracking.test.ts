@@ -29,10 +29,18 @@ function tracked() {
     change(slice: string, service = 's/web'): string {
       const version = String(++state.version);
       state.hasChanges = true;
-      tracking.changed('slices', slice, service, versions.get(slice) ?? '');
+      tracking.changed('slices', slice, { service, before: versions.get(slice) ?? '', isGone: false });
       versions.set(slice, version);
       tracking.reached('slices', version);
       return version;
+    },
+    /** A slice goes. */
+    go(slice: string, service = 's/web'): void {
+      const version = String(++state.version);
+      state.hasChanges = true;
+      tracking.changed('slices', slice, { service, before: versions.get(slice) ?? '', isGone: true });
+      versions.delete(slice);
+      tracking.reached('slices', version);
     },
     /** Something changes that is nothing for the kernel. */
     pass(of: 'services' | 'slices' = 'slices'): string {
@@ -192,6 +200,52 @@ describe('the version of an object', () => {
   });
 });
 
+describe('objects that come and go while nothing can be written', () => {
+  it('are forgotten, also where a sync took them and failed', () => {
+    const it = tracked();
+    it.pass();
+    it.sync();
+    for (let i = 0; i < 10; i++) {
+      it.change(`s/before-${i}`);
+      it.go(`s/before-${i}`);
+      it.change(`s/between-${i}`);
+      it.sync(FAILED);
+      it.go(`s/between-${i}`);
+      it.change(`s/during-${i}`);
+      it.begin();
+      it.change(`s/within-${i}`);
+      it.go(`s/within-${i}`);
+      it.go(`s/during-${i}`);
+      assert.ok(it.tracking.pending.get(`slices s/during-${i}`), 'the sync that runs may write it');
+      it.tracking.syncEnded(FAILED);
+      assert.equal(it.tracking.pending.size, 0);
+    }
+  });
+
+  it('are kept where the kernel has them, or where a sync wrote them meanwhile, or where they come again', () => {
+    const it = tracked();
+    const old = it.change('s/old-1');
+    it.sync();
+    it.change('s/old-1');
+    it.sync(FAILED);
+    it.go('s/old-1');
+    it.sync(FAILED);
+    assert.equal(it.programmed('s/old-1'), old);
+    const written = it.change('s/late-1');
+    it.change('s/again-1', 's/bad');
+    it.begin();
+    it.go('s/late-1');
+    it.go('s/again-1', 's/bad');
+    it.change('s/again-1', 's/bad');
+    it.tracking.syncEnded(refuses('s/bad'));
+    assert.equal(it.programmed('s/late-1'), written);
+    assert.equal(it.programmed('s/again-1', 's/bad'), '');
+    assert.ok(it.tracking.pending.get('slices s/again-1'));
+    it.sync();
+    assert.equal(it.tracking.pending.size, 0);
+  });
+});
+
 describe('a Service that the first sync could not write', () => {
   it('has no version in the kernel, whatever comes, until it is written', () => {
     const it = tracked();
@@ -278,7 +332,7 @@ describe('in any history', () => {
       const version = ++this.#version;
       this.#had.set(slice, [...(this.#had.get(slice) ?? []), version]);
       this.#touched.add(service);
-      this.#tracking.changed('slices', slice, service, before === undefined ? '' : String(before));
+      this.#tracking.changed('slices', slice, { service, before: String(before ?? ''), isGone: false });
       this.#reach(version);
     }
 
@@ -318,7 +372,7 @@ describe('in any history', () => {
         const service = slice.slice(0, 'svc-0'.length + 2);
         this.#had.set(slice, [++this.#version]);
         this.#touched.add(service);
-        this.#tracking.changed('slices', slice, service, String(version));
+        this.#tracking.changed('slices', slice, { service, before: String(version), isGone: false });
       }
       this.#reach(++this.#version);
     }

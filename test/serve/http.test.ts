@@ -24,12 +24,19 @@ function raw(port: number, bytes: string): Promise<string> {
   });
 }
 
+/** Hangs up before its last piece. */
+async function* brokenOff(hangUp: (() => void) | undefined): AsyncGenerator<Uint8Array> {
+  yield Buffer.from('begun');
+  hangUp?.();
+}
+
 describe('the HTTP server', () => {
   let server: HttpServer;
   const sockets: Socket[] = [];
   before(async () => {
-    server = await HttpServer.open({ address: LOOPBACK, port: 0 }, ({ path }) => {
+    server = await HttpServer.open({ address: LOOPBACK, port: 0 }, ({ path, hangUp }) => {
       if (path === '/bad') throw new Error('no answer');
+      if (path === '/hang-up') return { status: 200, body: brokenOff(hangUp) };
       return textAnswer(200, path);
     });
   });
@@ -54,6 +61,11 @@ describe('the HTTP server', () => {
     assert.equal(await silenced('/drained?pod=a/b'), 30_000);
     assert.equal(await silenced('/programmed/live?pace=50'), undefined, 'comments keep it open');
     assert.equal(await silenced('/healthz'), undefined);
+  });
+
+  it('ends the connection of an answer that hangs up', async () => {
+    const text = await raw(server.port, 'GET /hang-up HTTP/1.1\r\nhost: a\r\n\r\n');
+    assert.ok(!text.endsWith('0\r\n\r\n'), `the last piece is missing: ${text}`);
   });
 
   const ask = (path: string, init?: RequestInit) => fetch(`http://127.0.0.1:${server.port}${path}`, init);

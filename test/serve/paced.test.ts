@@ -25,8 +25,8 @@ function streams(text = (value: number): string => String(value)) {
     },
     clock,
   );
-  const open = (pace: number, signal = NEVER) => {
-    const { body } = made.open(pace, { signal });
+  const open = (pace: number, signal = NEVER, hangUp: () => void = () => undefined) => {
+    const { body } = made.open(pace, { signal, hangUp });
     return (body as AsyncIterable<Uint8Array>)[Symbol.asyncIterator]();
   };
   const set = (value: number) => {
@@ -112,6 +112,27 @@ describe('a paced stream', () => {
     set(++value);
     clock.advance(100);
     assert.ok(await next(quick));
+  });
+
+  it('gives the place of a reader that is too slow to others at once, and hangs up', async () => {
+    const { clock, made, open, set } = streams((value) => String(value).repeat(100_000));
+    let hungUp = 0;
+    const slow = open(100, NEVER, () => {
+      hungUp += 1;
+    });
+    await next(slow);
+    for (let value = 1; value <= 9 && hungUp === 0; value++) {
+      set(value);
+      clock.advance(100);
+    }
+    assert.deepEqual([hungUp, made.readers, clock.pending], [1, 0, 0]);
+    const other = open(100);
+    assert.ok(await next(other));
+    assert.equal(await next(slow), undefined, 'what waited is dropped');
+    set(10);
+    clock.advance(100);
+    assert.ok(await next(other), 'the end of one does not touch another of the same pace');
+    assert.equal(made.readers, 1);
   });
 
   it('ends with the signal, and when an event cannot be made', async () => {

@@ -7,6 +7,7 @@ import type { Programmed } from '../../answers/programmed.ts';
 import { cutText } from '../../answers/words.ts';
 import { parseDuration } from '../../config/duration.ts';
 import type { Clock } from '../../host/clock.ts';
+import { familyOf } from '../../model/address.ts';
 import type { ServiceKey } from '../../model/objects.ts';
 import { hasReached } from '../../model/resource-version.ts';
 import type { MarkedKind } from '../../programmed/marks.ts';
@@ -85,7 +86,7 @@ export async function programmedAnswer(
 ): Promise<Programmed> {
   const { of, version, wait } = question;
   if (of !== undefined && version !== undefined && wait > 0) {
-    const isDone = () => isReached(facts.feed(), of, version);
+    const isDone = () => isReached(facts, of, version);
     if (!isDone() && facts.wait.isFull)
       throw new NoAnswer(`${facts.wait.count} questions wait already, which is the most: ask again without wait=`);
     await facts.wait.wait(isDone, wait, signal);
@@ -100,7 +101,7 @@ function answerNow({ of, version }: ProgrammedQuestion, facts: ProgrammedFacts):
   const { marks, history, lags } = feed.programmed;
   const { stuck, behind } = lags;
   const wallOf = (at: number) => momentOf(clock.wall() - (clock.now() - at));
-  const reached = of === undefined || version === undefined ? null : isReached(feed, of, version);
+  const reached = of === undefined || version === undefined ? null : isReached(facts, of, version);
   const versions = (kind: MarkedKind, key: string) => versionOf(feed, { kind, key }, wallOf);
   return {
     apiVersion: API_VERSION,
@@ -116,7 +117,7 @@ function answerNow({ of, version }: ProgrammedQuestion, facts: ProgrammedFacts):
     })),
     unserved: unserved(),
     reached,
-    why: reached === false && of !== undefined && version !== undefined ? whyNot(feed, of, version) : '',
+    why: reached === false && of !== undefined && version !== undefined ? whyNot(facts, of, version) : '',
     service: of?.kind === 'services' ? versions('services', of.key) : null,
     slices: slicesOf(feed, of).map((key) => versions('slices', key)),
   };
@@ -140,7 +141,24 @@ function programmedOf(feed: Feed, of: Of): string {
   return feed.programmed.versionOf(of.kind, of.key, known);
 }
 
-function isReached(feed: Feed, of: Of, version: string): boolean {
+/**
+ * Why nothing of a slice is written, or nothing for some addresses of a Service; undefined: the families are served, or there is no such
+ * object any more.
+ */
+function unservedBy({ feed, unserved }: ProgrammedFacts, { kind, key }: Of): string | undefined {
+  const families = unserved();
+  if (families.length === 0) return undefined;
+  const { slices, byName } = feed().cache;
+  const used = kind === 'slices' ? [slices.get(key)?.family] : byName.get(key)?.clusterIPs.map(familyOf);
+  return families.find(({ family }) => used?.includes(family))?.why;
+}
+
+/** Many may wait: the object is read only where no other version answers. */
+function isReached(facts: ProgrammedFacts, of: Of, version: string): boolean {
+  const feed = facts.feed();
+  const { received, marks, lags } = feed.programmed;
+  if (!hasReached(received[of.kind], version) || unservedBy(facts, of) !== undefined) return false;
+  if (hasReached(marks[of.kind], version) && lags.behind.size === 0) return true;
   return feed.programmed.hasVersion(of.kind, version, programmedOf(feed, of), serviceOf(feed, of));
 }
 
@@ -160,7 +178,8 @@ function slicesOf({ cache, programmed }: Feed, of: ProgrammedQuestion['of']): st
   return [...new Set([...known, ...pending.map((object) => object.slice(start.length))])].sort();
 }
 
-function whyNot(feed: Feed, of: Of, version: string): string {
+function whyNot(facts: ProgrammedFacts, of: Of, version: string): string {
+  const feed = facts.feed();
   const { marks, received, lags } = feed.programmed;
   const { stuck, behind } = lags;
   const kind = of.kind === 'services' ? 'Services' : 'EndpointSlices';
@@ -169,6 +188,8 @@ function whyNot(feed: Feed, of: Of, version: string): string {
   if (received[of.kind] === '') return `no resourceVersion of ${kind} was received yet; manifests have none`;
   if (!hasReached(received[of.kind], version))
     return `changes of ${kind} were received up to version ${received[of.kind]} only`;
+  const unserved = unservedBy(facts, of);
+  if (unserved !== undefined) return cutText(unserved, LONGEST_WHY);
   if (stuck !== undefined) return cutText(`nothing can be written: ${stuck.why}`, LONGEST_WHY);
   if (marks[of.kind] === '') return 'the first sync is not complete';
   if (refused !== undefined) return cutText(`Service ${service}: ${refused.why}`, LONGEST_WHY);

@@ -82,7 +82,13 @@ export function simScene({ mode: first, variant }: SceneOptions): Scene {
     startAgent({
       process: own,
       outside: simOutside(own, { kernel, api, files, ports }),
-      flags: { manifests: FILE, hostnameOverride: NODE, proxyMode: mode, conntrackMaxPerCore: '0' },
+      flags: {
+        manifests: FILE,
+        hostnameOverride: NODE,
+        proxyMode: mode,
+        conntrackMaxPerCore: '0',
+        programmedAuthentication: 'false',
+      },
       onLine: (line) => void lines.push(line),
       onEnd: (error) => {
         lines.push(`the agent ended: ${error instanceof Error ? (error.stack ?? error.message) : String(error)}`);

@@ -1,7 +1,7 @@
 /** A mode that does not serve a family leaves the rules of its predecessor there: they are all that serves it. */
 import assert from 'node:assert/strict';
 import { it } from 'node:test';
-import { simScene } from './scene.ts';
+import { type Scene, simScene } from './scene.ts';
 
 it('a mode that takes over leaves the table of a family whose tools do not work', async () => {
   const scene = simScene({ mode: 'nftables', variant: 'nft' });
@@ -17,3 +17,29 @@ it('a mode that takes over leaves the table of a family whose tools do not work'
     scene.end();
   }
 });
+
+/** The families that `/programmed` calls unserved. */
+async function unservedIn(scene: Scene): Promise<readonly string[]> {
+  const answer = await scene.ask('/programmed');
+  assert.equal(answer?.status, 200, scene.lines.join('\n'));
+  const { unserved } = JSON.parse(answer.body) as { readonly unserved: readonly { readonly family: string }[] };
+  return unserved.map(({ family }) => family);
+}
+
+for (const [what, first, unserved] of [
+  ['a family whose former rules still choose endpoints', 'iptables', ['IPv6']],
+  ['no family where no former rules stand', 'nftables', []],
+] as const) {
+  it(`nftables mode calls unserved ${what}`, async () => {
+    const scene = simScene({ mode: first, variant: 'nft' });
+    try {
+      await scene.run(2000);
+      scene.kernel.iptables.missing.add('ip6tables');
+      scene.restartIn('nftables');
+      await scene.run(5000);
+      assert.deepEqual(await unservedIn(scene), unserved, scene.lines.join('\n'));
+    } finally {
+      scene.end();
+    }
+  });
+}
