@@ -3,6 +3,7 @@ import type { ProgrammedEvent } from '../answers/programmed.ts';
 import type { Family } from '../model/address.ts';
 import type { ServiceKey } from '../model/objects.ts';
 import { hasReached } from '../model/resource-version.ts';
+import { MOST_NAMED, NotAnEvent } from './event-lines.ts';
 import type { FleetKind, Versions } from './forms.ts';
 
 /** What must be in a node's kernel. */
@@ -41,9 +42,11 @@ export class AgentState {
 
   /**
    * Takes an event that arrived at `now`. `isFirst`: it begins a stream, and what it does not name is not so. The marks are the caller's
-   * to read one by one; here the last one counts.
+   * to read one by one; here the last one counts. Throws NotAnEvent, and takes nothing, where too many
+   * Services would be behind.
    */
   take(event: ProgrammedEvent, now: number, isFirst: boolean): void {
+    this.#mustHaveRoom(event, isFirst);
     if (isFirst) {
       this.behind.clear();
       this.unserved = [];
@@ -63,6 +66,15 @@ export class AgentState {
     if (unserved !== undefined) this.unserved = unserved;
     if (health !== undefined) this.health = health;
     if (counts !== undefined) this.counts = counts;
+  }
+
+  #mustHaveRoom({ behind }: ProgrammedEvent, isFirst: boolean): void {
+    if (behind === undefined) return;
+    const gone = new Set(behind.gone);
+    const named = new Set(behind.set?.map(({ service }) => service));
+    let size = named.size;
+    if (!isFirst) for (const service of this.behind.keys()) if (!gone.has(service) && !named.has(service)) size += 1;
+    if (size > MOST_NAMED) throw new NotAnEvent(`it names more than ${MOST_NAMED} Services behind`);
   }
 
   /** The API server's versions of a kind went back: a mark that was told before says nothing. */

@@ -4,6 +4,9 @@ import { type ProgrammedEvent, programmedEventSchema } from '../answers/programm
 /** Characters of a line: the first event of an agent that is behind with a thousand Services has some hundred thousand. */
 export const LONGEST_LINE = 1 << 20;
 
+/** Services that an agent may name as behind: it names at most 1,000 of itself, and a broken one must not fill the memory. */
+export const MOST_NAMED = 2000;
+
 /** The stream is not one of an agent, or breaks its form. The message is a clause. */
 export class NotAnEvent extends Error {}
 
@@ -46,7 +49,12 @@ function eventOf(text: string): ProgrammedEvent {
     throw new NotAnEvent(`it sent an event that is not JSON: ${text.slice(0, 100)}`);
   }
   const read = programmedEventSchema.safeParse(value);
-  if (read.success) return read.data;
+  if (read.success) {
+    const { set = [], gone = [] } = read.data.behind ?? {};
+    if (set.length + gone.length > MOST_NAMED)
+      throw new NotAnEvent(`it sent an event that names more than ${MOST_NAMED} Services behind`);
+    return read.data;
+  }
   const [first] = read.error.issues;
   throw new NotAnEvent(`it sent an event with a wrong field: ${first?.path.join('.')}: ${first?.message}`);
 }
