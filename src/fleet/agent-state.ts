@@ -3,7 +3,6 @@ import type { ProgrammedEvent } from '../answers/programmed.ts';
 import type { Family } from '../model/address.ts';
 import type { ServiceKey } from '../model/objects.ts';
 import { hasReached } from '../model/resource-version.ts';
-import { MOST_NAMED, NotAnEvent } from './event-lines.ts';
 import type { FleetKind, Versions } from './forms.ts';
 
 /** What must be in a node's kernel. */
@@ -25,6 +24,12 @@ export interface Lack {
 
 /** An agent names at most so many Services that are behind: where it names as many, there may be more. */
 const MOST_BEHIND = 1000;
+
+/** Services that an agent may name as behind: it names at most 1,000 of itself, and a broken one must not fill the memory. */
+export const MOST_NAMED = 2000;
+
+/** The stream is not one of an agent, or breaks its form. The message is a clause. */
+export class NotAnEvent extends Error {}
 
 const NOTHING: Versions = { services: '', slices: '' };
 

@@ -1,14 +1,9 @@
 /** The events of an agent's stream, from the pieces in which it comes. */
 import { type ProgrammedEvent, programmedEventSchema } from '../answers/programmed.ts';
+import { MOST_NAMED, NotAnEvent } from './agent-state.ts';
 
 /** Characters of a line: the first event of an agent that is behind with a thousand Services has some hundred thousand. */
 export const LONGEST_LINE = 1 << 20;
-
-/** Services that an agent may name as behind: it names at most 1,000 of itself, and a broken one must not fill the memory. */
-export const MOST_NAMED = 2000;
-
-/** The stream is not one of an agent, or breaks its form. The message is a clause. */
-export class NotAnEvent extends Error {}
 
 /**
  * Reads server-sent events (https://html.spec.whatwg.org/multipage/server-sent-events.html) whose data is one line. Comments and the

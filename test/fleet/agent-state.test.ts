@@ -1,8 +1,7 @@
 /** How much an agent may say of itself. */
 import assert from 'node:assert/strict';
 import { it } from 'node:test';
-import { AgentState } from '../../src/fleet/agent-state.ts';
-import { NotAnEvent } from '../../src/fleet/event-lines.ts';
+import { AgentState, NotAnEvent } from '../../src/fleet/agent-state.ts';
 
 const many = (count: number, from: number) =>
   Array.from({ length: count }, (_, index) => ({ service: `shop/s${from + index}`, why: 'refused', age: 1 }));
