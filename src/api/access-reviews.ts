@@ -35,7 +35,7 @@ const KEPT_BRIEFLY = 1000;
 const LONGEST = 10_000;
 /** Verdicts, and users, that are kept; some hundred bytes each. */
 const MOST_KEPT = 4096;
-/** New questions at once, and one more each so many milliseconds. Each costs one to three reviews. */
+/** New questions at once, and one more each so many milliseconds, of those who were not admitted before. Each costs one to three reviews. */
 const RATE = { burst: 200, refill: 20 };
 
 const TOKENS = '/apis/authentication.k8s.io/v1/tokenreviews';
@@ -57,6 +57,8 @@ export class AccessReviews implements Access {
   readonly #users: AnswerCache<Known>;
   readonly #verdicts: AnswerCache<AccessVerdict>;
   readonly #rate: TokenBucket;
+  /** Owners that were admitted once, the oldest first: a flood of others does not keep them out when their yes expires. */
+  readonly #admitted = new Set<string>();
 
   constructor(options: AccessReviewsOptions) {
     const { clock } = options;
@@ -72,14 +74,25 @@ export class AccessReviews implements Access {
     const key = `${owner} ${path}`;
     const known = this.#verdicts.get(key);
     if (known !== undefined) return await unlessAborted(known, signal);
-    if (!this.#rate.take(this.#options.clock.now())) return BUSY;
+    if (!this.#admitted.has(owner) && !this.#rate.take(this.#options.clock.now())) return BUSY;
     const asked = this.#verdicts.ask(key, async () => await this.#find(token, owner, path));
     return await unlessAborted(asked, signal);
   }
 
   async #find(token: string, owner: string, path: string): Promise<AccessVerdict> {
     const user = await (this.#users.get(owner) ?? this.#users.ask(owner, async () => await this.#userOf(token)));
-    return user.kind === 'user' ? await this.#mayGet(user, path) : user;
+    const verdict = user.kind === 'user' ? await this.#mayGet(user, path) : user;
+    this.#remember(owner, verdict);
+    return verdict;
+  }
+
+  #remember(owner: string, { kind }: AccessVerdict): void {
+    if (kind !== 'allowed' && kind !== 'unknown token') return;
+    this.#admitted.delete(owner);
+    if (kind === 'unknown token') return;
+    this.#admitted.add(owner);
+    const [oldest] = this.#admitted;
+    if (this.#admitted.size > MOST_KEPT && oldest !== undefined) this.#admitted.delete(oldest);
   }
 
   async #userOf(token: string): Promise<Known> {

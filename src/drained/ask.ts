@@ -28,17 +28,15 @@ export interface Outcome {
   readonly failure: string;
 }
 
-/**
- * Milliseconds that one question waits at most: a replica of the fleet whose machine is gone says nothing any more, and the next question
- * goes to another.
- */
-const ONE_WAIT = 10_000;
-/** Milliseconds that an answer may take beyond its wait. */
+/** Milliseconds that an answer may take beyond its wait: this is what ends a question to a replica that takes it and never answers. */
 const GRACE = 2000;
 /** Milliseconds between questions that had no answer: the first pause, and the longest. */
 const [FIRST_PAUSE, LONGEST_PAUSE] = [100, 1000];
 
-/** Throws WrongQuestion where the fleet says so, and the reason of the signal. */
+/**
+ * Each question has all of the time that is left: a new one takes the newest versions of its own moment, so that Nodes which are slow, but
+ * not that slow, would never be seen as done. Throws WrongQuestion where the fleet says so, and the reason of the signal.
+ */
 export async function askUntilDrained(
   question: DrainQuestion,
   { send, clock, signal }: { readonly send: Send; readonly clock: Clock; readonly signal: AbortSignal },
@@ -50,7 +48,7 @@ export async function askUntilDrained(
   for (;;) {
     const left = question.timeout - waited();
     if (left <= 0) return { drained: false, ...last };
-    const said = await askOnce(question, Math.min(left, ONE_WAIT), { send, clock, signal });
+    const said = await askOnce(question, left, { send, clock, signal });
     if (said.kind === 'wrong') throw new WrongQuestion(`the fleet says: ${said.why}`);
     if (said.kind === 'answer') {
       const answer = { ...said.answer, waited: Math.round(waited()) };

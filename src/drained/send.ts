@@ -9,6 +9,8 @@ import type { DrainQuestion } from './question.ts';
 
 /** Bytes of an answer. */
 const MOST = 1 << 20;
+/** Milliseconds of silence until TCP asks whether the other machine is still there (tcp(7), TCP_KEEPIDLE). */
+const KEEP_ALIVE = 5000;
 
 /** On a connection of its own. Rejects where it fails, where the answer is cut off, and with the reason of the signal. */
 export const sendToFleet: Send = async (question, wait, signal) => {
@@ -25,7 +27,11 @@ async function responseTo(question: DrainQuestion, wait: number, signal: AbortSi
   const url = new URL(`/drained?${queryOf({ ...of, timeout: `${Math.ceil(wait)}ms` })}`, fleet);
   const headers = { connection: 'close', ...(token === undefined ? {} : { authorization: `Bearer ${token}` }) };
   return await new Promise((resolve, reject) => {
-    request(url, { agent: false, headers, signal }).on('response', resolve).on('error', reject).end();
+    request(url, { agent: false, headers, signal })
+      .on('socket', (socket) => socket.setKeepAlive(true, KEEP_ALIVE))
+      .on('response', resolve)
+      .on('error', reject)
+      .end();
   });
 }
 

@@ -25,6 +25,12 @@ export interface Lack {
 /** An agent names at most so many Services that are behind: where it names as many, there may be more. */
 const MOST_BEHIND = 1000;
 
+/** Services that an agent may name as behind: it names at most 1,000 of itself, and a broken one must not fill the memory. */
+export const MOST_NAMED = 2000;
+
+/** The stream is not one of an agent, or breaks its form. The message is a clause. */
+export class NotAnEvent extends Error {}
+
 const NOTHING: Versions = { services: '', slices: '' };
 
 export class AgentState {
@@ -41,9 +47,11 @@ export class AgentState {
 
   /**
    * Takes an event that arrived at `now`. `isFirst`: it begins a stream, and what it does not name is not so. The marks are the caller's
-   * to read one by one; here the last one counts.
+   * to read one by one; here the last one counts. Throws NotAnEvent, and takes nothing, where too many
+   * Services would be behind.
    */
   take(event: ProgrammedEvent, now: number, isFirst: boolean): void {
+    this.#mustHaveRoom(event, isFirst);
     if (isFirst) {
       this.behind.clear();
       this.unserved = [];
@@ -63,6 +71,15 @@ export class AgentState {
     if (unserved !== undefined) this.unserved = unserved;
     if (health !== undefined) this.health = health;
     if (counts !== undefined) this.counts = counts;
+  }
+
+  #mustHaveRoom({ behind }: ProgrammedEvent, isFirst: boolean): void {
+    if (behind === undefined) return;
+    const gone = new Set(behind.gone);
+    const named = new Set(behind.set?.map(({ service }) => service));
+    let size = named.size;
+    if (!isFirst) for (const service of this.behind.keys()) if (!gone.has(service) && !named.has(service)) size += 1;
+    if (size > MOST_NAMED) throw new NotAnEvent(`it names more than ${MOST_NAMED} Services behind`);
   }
 
   /** The API server's versions of a kind went back: a mark that was told before says nothing. */

@@ -1,11 +1,9 @@
 /** The events of an agent's stream, from the pieces in which it comes. */
 import { type ProgrammedEvent, programmedEventSchema } from '../answers/programmed.ts';
+import { MOST_NAMED, NotAnEvent } from './agent-state.ts';
 
 /** Characters of a line: the first event of an agent that is behind with a thousand Services has some hundred thousand. */
 export const LONGEST_LINE = 1 << 20;
-
-/** The stream is not one of an agent, or breaks its form. The message is a clause. */
-export class NotAnEvent extends Error {}
 
 /**
  * Reads server-sent events (https://html.spec.whatwg.org/multipage/server-sent-events.html) whose data is one line. Comments and the
@@ -46,7 +44,12 @@ function eventOf(text: string): ProgrammedEvent {
     throw new NotAnEvent(`it sent an event that is not JSON: ${text.slice(0, 100)}`);
   }
   const read = programmedEventSchema.safeParse(value);
-  if (read.success) return read.data;
+  if (read.success) {
+    const { set = [], gone = [] } = read.data.behind ?? {};
+    if (set.length + gone.length > MOST_NAMED)
+      throw new NotAnEvent(`it sent an event that names more than ${MOST_NAMED} Services behind`);
+    return read.data;
+  }
   const [first] = read.error.issues;
   throw new NotAnEvent(`it sent an event with a wrong field: ${first?.path.join('.')}: ${first?.message}`);
 }

@@ -9,7 +9,8 @@ import { Agent, type ClientRequest, get, type IncomingMessage } from 'node:http'
 import type { ProgrammedEvent } from '../answers/programmed.ts';
 import type { Clock } from '../host/clock.ts';
 import { type Address, endpointText } from '../model/address.ts';
-import { EventLines, NotAnEvent } from './event-lines.ts';
+import { NotAnEvent } from './agent-state.ts';
+import { EventLines } from './event-lines.ts';
 
 /** Where the agent of a node listens. */
 export interface AgentAddress {

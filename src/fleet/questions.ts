@@ -26,15 +26,32 @@ const TIMEOUT = 30_000;
 const LONGEST = 600_000;
 /** Milliseconds between two looks whether the watches work again. */
 const LOOK = 50;
+/** Questions of one asker that wait at once: a Node has some hundred Pods. */
+const MOST_OF_ONE = 500;
 
 const DRAINED = ['pod', 'address', 'service', 'timeout'];
 const KEY = /^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?\/[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?$/;
 
 export class FleetQuestions {
   readonly #options: FleetQuestionsOptions;
+  /** How many questions of each asker wait: a Node's name, or an address that is of none. */
+  readonly #waiting = new Map<string, number>();
+  #stopped: string | undefined;
 
   constructor(options: FleetQuestionsOptions) {
     this.#options = options;
+  }
+
+  /** Questions that wait: for the lists, for the Nodes, or for an end. */
+  get waiting(): number {
+    let all = 0;
+    for (const count of this.#waiting.values()) all += count;
+    return all;
+  }
+
+  /** Those that wait for lists, and all later ones, get this as NoAnswer. */
+  stop(why: string): void {
+    this.#stopped = why;
   }
 
   /**
@@ -42,11 +59,16 @@ export class FleetQuestions {
    * objects, too much is asked, or it stops.
    */
   async drained(asked: Asked): Promise<Drained> {
-    const { clock, drains, gap } = this.#options;
-    const { signal } = asked;
+    const { clock } = this.#options;
     checkParameters(asked, { parameters: DRAINED });
     const until = clock.now() + timeoutOf(asked.query);
     const what = subjectOf(asked.query);
+    return await this.#counted(asked, async () => await this.#wait(asked, what, until));
+  }
+
+  async #wait(asked: Asked, what: Subject, until: number): Promise<Drained> {
+    const { clock, drains, gap } = this.#options;
+    const { signal } = asked;
     for (;;) {
       await this.#untilKnown(until, signal);
       const target = what.kind === 'service' ? this.#onNode(what.service, asked) : what;
@@ -66,14 +88,36 @@ export class FleetQuestions {
 
   /**
    * Whether a request is that of a kubelet for a preStop hook: it can send no token, and asks for the endpoints on its own Node. The Nodes
-   * must be known for that, so it waits for their list. Never rejects for another reason than the signal's.
+   * must be known for that, so it waits for their list. Where the fleet stops, every such question goes on to its refusal. Rejects with the
+   * signal's reason, and with NoAnswer where the asker has too many questions.
    */
   async isOfNode(asked: Asked): Promise<boolean> {
     const { clock, nodes } = this.#options;
     if (asked.path !== '/drained' || !asked.query.has('service')) return false;
-    for (const until = clock.now() + TIMEOUT; !nodes.isComplete && clock.now() < until; )
-      await sleep(clock, LOOK, asked.signal);
-    return this.#nodeOf(asked) !== undefined;
+    const until = clock.now() + TIMEOUT;
+    const isOver = () => nodes.isComplete || this.#stopped !== undefined || clock.now() >= until;
+    if (!isOver())
+      await this.#counted(asked, async () => {
+        while (!isOver()) await sleep(clock, LOOK, asked.signal);
+      });
+    return this.#stopped !== undefined || this.#nodeOf(asked) !== undefined;
+  }
+
+  /** Counts a question of this asker while it waits. Throws NoAnswer where it has too many. */
+  async #counted<T>(asked: Asked, wait: () => Promise<T>): Promise<T> {
+    if (this.#stopped !== undefined) throw new NoAnswer(this.#stopped);
+    const asker = this.#nodeOf(asked) ?? asked.remote;
+    const before = this.#waiting.get(asker) ?? 0;
+    if (before >= MOST_OF_ONE)
+      throw new NoAnswer(`${MOST_OF_ONE} questions from ${asker} wait already: ask again later`);
+    this.#waiting.set(asker, before + 1);
+    try {
+      return await wait();
+    } finally {
+      const left = (this.#waiting.get(asker) ?? 1) - 1;
+      if (left > 0) this.#waiting.set(asker, left);
+      else this.#waiting.delete(asker);
+    }
   }
 
   #nodeOf({ remote }: Asked): string | undefined {
@@ -91,6 +135,7 @@ export class FleetQuestions {
   async #untilKnown(until: number, signal: AbortSignal): Promise<void> {
     const { clock, gap } = this.#options;
     for (let why = gap(); why !== undefined; why = gap()) {
+      if (this.#stopped !== undefined) throw new NoAnswer(this.#stopped);
       if (clock.now() >= until) throw new NoAnswer(`${why}: ask again`);
       await sleep(clock, LOOK, signal);
     }

@@ -88,7 +88,7 @@ export async function runFleet(
   const onFailure = (text: string) => (error: Error) =>
     log.error({ listen: text }, `cannot listen at ${text}: ${error.message}; trying again`);
   const { listen, scrape } = config;
-  const patience = () => untilAnswered(core, clock, ending);
+  const patience = () => untilAnswered(core, questions, clock, ending);
   const following = feed.follow(over.signal);
   await Promise.all([
     keepOpen({ ...shared, listen, handler, onFailure: onFailure(listen.text), patience }),
@@ -147,9 +147,16 @@ function endingClock(clock: Clock): Clock & { end(): void } {
 }
 
 /** Resolves when no question waits; those that wait for too long are told that this replica stops. */
-async function untilAnswered({ drains }: FleetCore, clock: Clock, ending: number): Promise<void> {
+async function untilAnswered(
+  { drains }: FleetCore,
+  questions: FleetQuestions,
+  clock: Clock,
+  ending: number,
+): Promise<void> {
   const never = new AbortController().signal;
-  for (const until = clock.now() + ending; drains.waiting > 0 && clock.now() < until; ) await sleep(clock, 20, never);
+  for (const until = clock.now() + ending; questions.waiting > 0 && clock.now() < until; )
+    await sleep(clock, 20, never);
+  questions.stop(STOPPED);
   drains.stop(STOPPED);
   await sleep(clock, LAST_WORDS, never);
 }

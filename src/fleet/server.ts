@@ -30,36 +30,36 @@ export function fleetHandler(parts: FleetServerParts): Handler {
   return async (asked: Asked) => {
     const { path, method } = asked;
     if (method !== 'GET' && method !== 'HEAD') return textAnswer(405, 'method not allowed\n');
-    return (
-      (await followerAnswer(parts, path)) ?? (await parts.gate(asked)) ?? (await admitted(parts, component, asked))
-    );
+    const own = await followerAnswer(parts, path);
+    if (own !== undefined) return own;
+    try {
+      return (await parts.gate(asked)) ?? (await admitted(parts, component, asked));
+    } catch (error) {
+      if (isWrongQuestion(error)) return problemAnswer(400, error.message);
+      if (error instanceof NoAnswer) return problemAnswer(503, error.message, { 'retry-after': '1' });
+      return problemAnswer(500, error instanceof Error ? error.message : String(error));
+    }
   };
 }
 
 /** The answer to those whom the gate lets pass. */
 async function admitted(parts: FleetServerParts, component: Component, asked: Asked): Promise<Answer> {
   const { questions, live, readPage } = parts;
-  try {
-    switch (asked.path) {
-      case '/drained': {
-        const answer = await questions.drained(asked);
-        return jsonAnswer(answer.drained ? 200 : 504, `${JSON.stringify(answer)}\n`);
-      }
-      case '/programmed':
-        return jsonAnswer(200, `${JSON.stringify(questions.programmed(asked))}\n`);
-      case '/live':
-        return live(asked);
-      default:
-        // The gate has decided; a name of the fleet's Service is right here.
-        return (
-          zpageAnswer(component, { ...asked, host: 'localhost', site: undefined }) ??
-          pageAnswer(FLEET_PAGE, readPage, () => undefined, asked) ??
-          NOT_FOUND
-        );
+  switch (asked.path) {
+    case '/drained': {
+      const answer = await questions.drained(asked);
+      return jsonAnswer(answer.drained ? 200 : 504, `${JSON.stringify(answer)}\n`);
     }
-  } catch (error) {
-    if (isWrongQuestion(error)) return problemAnswer(400, error.message);
-    if (error instanceof NoAnswer) return problemAnswer(503, error.message, { 'retry-after': '1' });
-    return problemAnswer(500, error instanceof Error ? error.message : String(error));
+    case '/programmed':
+      return jsonAnswer(200, `${JSON.stringify(questions.programmed(asked))}\n`);
+    case '/live':
+      return live(asked);
+    default:
+      // The gate has decided; a name of the fleet's Service is right here.
+      return (
+        zpageAnswer(component, { ...asked, host: 'localhost', site: undefined }) ??
+        pageAnswer(FLEET_PAGE, readPage, () => undefined, asked) ??
+        NOT_FOUND
+      );
   }
 }

@@ -211,6 +211,23 @@ describe('access reviews', () => {
     assert.equal(more.filter(({ kind }) => kind === 'unknown token').length, 50);
   });
 
+  test('are made for those who were admitted before, also in a flood of unknown tokens', async (t) => {
+    const { reviews, clock, ask } = await start(t);
+    reviews.account('good', ['kube-system', 'slicewire-fleet'], 'slicewire-agent');
+    reviews.allowed.add(`${FLEET} ${PATH}`);
+    await ask('good');
+    clock.advance(60_000);
+    await Promise.all(Array.from({ length: 300 }, (_, index) => ask(`flood-${index}`)));
+    assert.equal((await ask('good')).kind, 'allowed');
+    // A token that is not known any more has no such right.
+    reviews.tokens.delete('good');
+    clock.advance(60_000);
+    assert.equal((await ask('good')).kind, 'unknown token');
+    clock.advance(1000);
+    await Promise.all(Array.from({ length: 300 }, (_, index) => ask(`more-${index}`)));
+    assert.equal((await ask('good')).kind, 'undecided');
+  });
+
   test('repeat no token in what they say', async () => {
     const token = 'eyJhbGciOiJSUzI1NiJ9.c2VjcmV0.c2lnbmF0dXJl';
     // Some gateways before API servers repeat the body of a request that they refuse, and a webhook may say what it likes.

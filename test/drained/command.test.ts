@@ -48,7 +48,7 @@ describe('slicewire drained', { concurrency: 3 }, () => {
     const { status, out, errors, asked } = await run([{ status: 200, body: YES }]);
     assert.deepEqual([status, errors], [0, '']);
     assert.match(out, /^Pod shop\/web-1, of shop\/web: drained after .+\. 3 nodes send nothing new to it\.$/);
-    assert.deepEqual(asked, [{ url: '/drained?pod=shop%2Fweb-1&timeout=10000ms', token: undefined }]);
+    assert.deepEqual(asked, [{ url: '/drained?pod=shop%2Fweb-1&timeout=30000ms', token: undefined }]);
   });
 
   it('names the nodes that are behind, and ends with 1', async () => {

@@ -13,6 +13,10 @@ import { aWhile, until } from '../helpers/until.ts';
 import { FakeAgent, type FakeAgentOptions, firstEvent } from './fake-agent.ts';
 
 const clock = new FakeClock();
+
+const many = (count: number, from: number) =>
+  Array.from({ length: count }, (_, index) => ({ service: `shop/s${from + index}`, why: 'refused', age: 1 }));
+
 /** What the sink heard, in order. */
 let heard: {
   readonly event?: ProgrammedEvent;
@@ -206,6 +210,10 @@ describe('the link to an agent', () => {
       [`data: ${JSON.stringify(withoutAgent)}\n\n`, 'its first event has no agent'],
       [`data: ${JSON.stringify(withoutMarks)}\n\n`, 'its first event has no marks'],
       [`data: ${JSON.stringify(firstEvent('n2', ['1', '1']))}\n\n`, 'the agent at this address is that of the node n2'],
+      [
+        `data: ${JSON.stringify({ ...first, behind: { set: many(2001, 0), gone: [] } })}\n\n`,
+        'it sent an event that names more than 2000 Services behind',
+      ],
       [`data: "${'a'.repeat(LONGEST_LINE)}`, `it sent an event of more than ${LONGEST_LINE} characters`],
     ];
     for (const [text, why] of rows) {

@@ -418,6 +418,18 @@ describe('a fleet that is told to stop', () => {
     await fleet.stopped();
   });
 
+  it('says that it stops to a question that waits for the lists', async () => {
+    cluster.api.failNext(1_000_000, 500, {}, { resource: 'nodes' });
+    const fleet = await cluster.fleet({ ending: 100 });
+    const asking = fleet.ask('/drained?pod=shop/web-1');
+    await aWhile(100);
+    fleet.terminate();
+    const { status, text } = await asking;
+    assert.equal(status, 503);
+    assert.match(JSON.parse(text).message, /^this replica of the fleet stops/);
+    await fleet.stopped();
+  });
+
   it('says after a while that it stops', async () => {
     const fleet = await cluster.fleet({ ending: 100 });
     await fleet.ready();
