@@ -147,14 +147,12 @@ export class Drains {
     const { objects } = this.#options;
     const before = question.standing.services;
     const standing = objects.standing(target);
-    question.stand(objects, standing, this.#shortage(question));
+    const shortage =
+      target.kind === 'terminating'
+        ? this.#claims.shortage(target.service, target.node, question.startedAt, objects.endings(target))
+        : undefined;
+    question.stand(objects, standing, shortage);
     this.#questions.setServices(question, before, standing.services);
-  }
-
-  #shortage({ target, startedAt }: Question): string | undefined {
-    if (target.kind !== 'terminating') return undefined;
-    const { service, node } = target;
-    return this.#claims.shortage(service, node, startedAt, this.#options.objects.endings(target));
   }
 
   #check(question: Question): void {

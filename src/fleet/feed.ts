@@ -175,8 +175,7 @@ export class FleetFeed {
           const { value, faults } = decodeFleetNode(object, name);
           this.#report(`nodes ${name}`, faults);
           // A Node that cannot be read is there all the same.
-          if (value !== undefined) nodes.setNode(name, value);
-          else if (!nodes.knows(name)) nodes.setNode(name, UNREADABLE);
+          nodes.setNode(name, value ?? 'unreadable');
         },
         gone: (name) => nodes.setNode(name, undefined),
         synced: () => nodes.synced('nodes'),
@@ -206,9 +205,6 @@ export class FleetFeed {
     for (const fault of this.#faults.set(key, faults)) this.#options.onFault(fault);
   }
 }
-
-/** What is known of a Node that could never be read: that it is there. */
-const UNREADABLE = { addresses: [], podCIDRs: [], isReady: true, readySince: 0 } as const;
 
 function fleetSlice({ slice, pods }: NamedSlice): FleetSlice {
   const { key, service, family, ports } = slice;

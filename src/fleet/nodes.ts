@@ -5,10 +5,8 @@
 import type { ProgrammedEvent } from '../answers/programmed.ts';
 import type { Clock } from '../host/clock.ts';
 import type { Address } from '../model/address.ts';
-import type { Lack, Need } from './agent-state.ts';
 import { CountedNodes } from './counted-nodes.ts';
 import type { FleetKind } from './forms.ts';
-import { lackOf } from './lacks.ts';
 import { Listeners } from './listeners.ts';
 import { type AgentPlace, FleetNode, type Link, type NodeFacts } from './node.ts';
 import { NodeAddresses } from './node-addresses.ts';
@@ -19,6 +17,9 @@ export type { AgentPlace, Link, NodeFacts } from './node.ts';
 /** Milliseconds between two events of an agent: at least so many, and so many for each agent, so that 1,000 events a second come in all. */
 const LEAST_PACE = 100;
 const PACE_OF_AGENT = 1;
+
+/** What is known of a Node that could never be read. */
+const UNREADABLE: NodeFacts = { addresses: [], podCIDRs: [], isReady: true, readySince: 0 };
 
 export interface FleetNodesOptions {
   readonly clock: Clock;
@@ -56,11 +57,6 @@ export class FleetNodes {
     return this.#addresses.nodeOf(address);
   }
 
-  /** Whether there is a Node object of this name. */
-  knows(name: string): boolean {
-    return this.#nodes.get(name)?.facts !== undefined;
-  }
-
   /** Names of Nodes that are ready and never had an agent since the fleet started: rules of one may stand there. */
   get withoutAgent(): readonly string[] {
     const names: string[] = [];
@@ -69,10 +65,11 @@ export class FleetNodes {
     return names;
   }
 
-  /** A Node object changed; undefined: it was deleted. */
-  setNode(name: string, facts: NodeFacts | undefined): void {
+  /** A Node object changed; undefined: it was deleted; `unreadable`: it is there, and its facts are those of before, if any. */
+  setNode(name: string, read: NodeFacts | 'unreadable' | undefined): void {
     const { clock, leaveOutAfter } = this.#options;
     const node = this.#nodeOf(name);
+    const facts = read === 'unreadable' ? (node.facts ?? UNREADABLE) : read;
     this.#addresses.replace(name, node.facts, facts);
     node.setFacts(facts, { clock, leaveOutAfter, onLeftOut: () => this.#changed(node) });
     this.#changed(node);
@@ -113,13 +110,6 @@ export class FleetNodes {
     this.#options.programming.restored(kind);
     for (const node of this.#nodes.values()) node.agent.forget(kind);
     this.changes.tell(undefined);
-  }
-
-  /** Whether the kernel of a node has what is needed: undefined, or what it lacks. Throws where no node that counts has the name. */
-  lack(name: string, need: Need): Lack | undefined {
-    const node = this.#nodes.get(name);
-    if (node?.counts !== true) throw new Error(`no node that counts is named ${name}`);
-    return lackOf(node, need, this.#options.programming);
   }
 
   #nodeOf(name: string): FleetNode {
