@@ -11,6 +11,9 @@ import type { Outside } from './outside.ts';
 /** A token that the fleet sends is made for this audience, so that no agent can use it for anything else. */
 export const AGENT_AUDIENCE = 'slicewire-agent';
 
+/** Few ask an agent, and a flood of made-up tokens may reach every agent of a large cluster: the API server has all of their reviews. */
+const RATE = { burst: 20, refill: 500 } as const;
+
 export interface AskingOptions {
   readonly signal: AbortSignal;
   readonly outside: Pick<Outside, 'connect'>;
@@ -62,7 +65,7 @@ class Reviewers {
         throw error;
       }
     };
-    return new AccessReviews({ client, audiences: [AGENT_AUDIENCE], clock: realClock, signal });
+    return new AccessReviews({ client, audiences: [AGENT_AUDIENCE], clock: realClock, signal, rate: RATE });
   }
 
   async #connect(source: SourceConfig & { readonly kind: 'kubernetes' }, signal: AbortSignal): Promise<OpenClient> {

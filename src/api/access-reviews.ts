@@ -25,6 +25,15 @@ export interface AccessReviewsOptions {
   readonly clock: Clock;
   /** Ends reviews that are under way. */
   readonly signal: AbortSignal;
+  /** New questions of those who were not admitted before; each costs one to three reviews. */
+  readonly rate?: ReviewRate;
+}
+
+export interface ReviewRate {
+  /** At once. */
+  readonly burst: number;
+  /** Milliseconds for one more. */
+  readonly refill: number;
 }
 
 /** Milliseconds for which a yes counts. */
@@ -35,8 +44,7 @@ const KEPT_BRIEFLY = 1000;
 const LONGEST = 10_000;
 /** Verdicts, and users, that are kept; some hundred bytes each. */
 const MOST_KEPT = 4096;
-/** New questions at once, and one more each so many milliseconds, of those who were not admitted before. Each costs one to three reviews. */
-const RATE = { burst: 200, refill: 20 };
+const RATE: ReviewRate = { burst: 200, refill: 20 };
 
 const TOKENS = '/apis/authentication.k8s.io/v1/tokenreviews';
 const ACCESS = '/apis/authorization.k8s.io/v1/subjectaccessreviews';
@@ -61,11 +69,11 @@ export class AccessReviews implements Access {
   readonly #admitted = new Set<string>();
 
   constructor(options: AccessReviewsOptions) {
-    const { clock } = options;
+    const { clock, rate = RATE } = options;
     this.#options = options;
     this.#users = new AnswerCache({ clock, most: MOST_KEPT, keeps: ({ kind }) => keptFor(kind === 'user') });
     this.#verdicts = new AnswerCache({ clock, most: MOST_KEPT, keeps: ({ kind }) => keptFor(kind === 'allowed') });
-    this.#rate = new TokenBucket(RATE, clock.now());
+    this.#rate = new TokenBucket(rate, clock.now());
   }
 
   /** Rejects only with the signal's reason; the reviews go on for others who ask the same. */

@@ -65,6 +65,16 @@ describe('who may read /programmed', () => {
     assert.equal(await status(), undefined);
   });
 
+  test('costs the API server few reviews, whatever tokens somebody makes up', async (t) => {
+    const { server, kubeconfig } = await start(t);
+    const { status } = asking(t, { kubeconfig });
+    const answers = await Promise.all(Array.from({ length: 100 }, (_, i) => status(`Bearer made-up-${i}`)));
+    const reviews = server.reviews.asked.length;
+    assert.equal(answers.filter((each) => each === 401).length, reviews);
+    assert.ok(reviews >= 20 && reviews < 50, `${reviews} reviews`);
+    assert.equal(answers.filter((each) => each === 503).length, 100 - reviews);
+  });
+
   test('is this machine alone where manifests are read', async (t) => {
     const { status } = asking(t, { manifests: '/m' });
     assert.deepEqual([await status('Bearer good'), await status('Bearer good', '127.0.0.1')], [403, undefined]);
