@@ -56,6 +56,17 @@ describe('/drained', () => {
     });
   });
 
+  it('costs the API server its watches alone, however much changes and is asked', async () => {
+    const fleet = await ready();
+    const before = cluster.api.requests().length;
+    for (let i = 0; i < 20; i += 1) {
+      cluster.setPods({ 'web-1': i % 2 === 0 ? 'ending' : 'ready', 'web-2': 'ready', [`web-${i + 3}`]: 'ready' });
+      cluster.programmed('n1', 'n2', 'n3');
+      if (i % 2 === 0) assert.equal((await fleet.drained('pod=shop/web-1')).status, 200);
+    }
+    assert.deepEqual(cluster.api.requests().slice(before), []);
+  });
+
   it('answers by the address of an endpoint', async () => {
     const fleet = await ready();
     webEnds();
