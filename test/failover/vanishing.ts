@@ -12,7 +12,7 @@ const MAIN = fileURLToPath(new URL('../../src/main.ts', import.meta.url));
 const WEB = '10.96.0.10';
 
 export interface VanishingOptions {
-  readonly mode: 'iptables' | 'nftables';
+  readonly mode: 'iptables' | 'ipvs' | 'nftables';
   readonly failover: 'none' | 'confirm';
   /** Nodes beside that of the agent, and the pods on each of them. */
   readonly nodes: number;
