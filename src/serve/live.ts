@@ -6,6 +6,7 @@
 import { constants, crc32, deflateRawSync } from 'node:zlib';
 import { NoAnswer } from '../answers/problem.ts';
 import type { Clock } from '../host/clock.ts';
+import { Due } from './due.ts';
 import type { Answer, Asked } from './http.ts';
 
 /** Readers at the same time. */
@@ -47,12 +48,12 @@ export class LiveStream<T extends object> {
   /** What the readers know. */
   #known: { readonly value: T; event: Event | undefined } | undefined;
   #sentAt = Number.NEGATIVE_INFINITY;
-  #due = Number.POSITIVE_INFINITY;
-  #cancel: () => void = () => undefined;
+  readonly #due: Due;
 
   constructor(source: LiveSource<T>, clock: Pick<Clock, 'now' | 'after'>) {
     this.#source = source;
     this.#clock = clock;
+    this.#due = new Due(clock, () => this.#send());
     this.#opening = this.#eventOf('retry: 1000\n\n');
   }
 
@@ -65,7 +66,7 @@ export class LiveStream<T extends object> {
   touch(): void {
     if (this.#readers.size === 0) return;
     const now = this.#clock.now();
-    this.#schedule(Math.max(now + GATHER, this.#sentAt + LEAST_PAUSE));
+    this.#due.by(Math.max(now + GATHER, this.#sentAt + LEAST_PAUSE));
   }
 
   /** A stream for this reader. Throws NoAnswer where too many read. */
@@ -90,7 +91,7 @@ export class LiveStream<T extends object> {
       reader.take(this.#opening);
       reader.begin(known.event);
       this.#readers.add(reader);
-      if (this.#readers.size === 1) this.#schedule(this.#clock.now() + LONGEST_PAUSE);
+      if (this.#readers.size === 1) this.#due.by(this.#clock.now() + LONGEST_PAUSE);
       yield* reader.pieces();
     } finally {
       this.#readers.delete(reader);
@@ -117,20 +118,12 @@ export class LiveStream<T extends object> {
     };
   }
 
-  #schedule(at: number): void {
-    if (at >= this.#due) return;
-    this.#cancel();
-    this.#due = at;
-    this.#cancel = this.#clock.after(Math.max(0, at - this.#clock.now()), () => this.#send());
-  }
-
   /** Must not throw: it is called by a timer, and the page is no reason for the agent to end. */
   #send(): void {
-    this.#due = Number.POSITIVE_INFINITY;
     this.#sentAt = this.#clock.now();
     try {
       this.#sendChange();
-      this.#schedule(this.#sentAt + LONGEST_PAUSE);
+      this.#due.by(this.#sentAt + LONGEST_PAUSE);
     } catch (error) {
       for (const reader of this.#readers) reader.end();
       this.#source.onThrown(error);
@@ -148,8 +141,7 @@ export class LiveStream<T extends object> {
   }
 
   #rest(): void {
-    this.#cancel();
-    this.#due = Number.POSITIVE_INFINITY;
+    this.#due.cancel();
     this.#known = undefined;
     this.#source.onRest?.();
   }

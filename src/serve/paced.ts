@@ -5,6 +5,7 @@
  */
 import { NoAnswer } from '../answers/problem.ts';
 import type { Clock } from '../host/clock.ts';
+import { Due } from './due.ts';
 import type { Answer, Asked } from './http.ts';
 
 /** Streams at the same time. */
@@ -97,13 +98,13 @@ class Pace<T> {
   /** When the last event was sent, and when anything was. */
   #sentAt: number;
   #spokenAt: number;
-  #due = Number.POSITIVE_INFINITY;
-  #cancel: () => void = () => undefined;
+  readonly #due: Due;
 
   constructor(milliseconds: number, source: PacedSource<T>, clock: Pick<Clock, 'now' | 'after'>) {
     this.#milliseconds = milliseconds;
     this.#source = source;
     this.#clock = clock;
+    this.#due = new Due(clock, () => this.#send());
     this.#said = source.now();
     this.#sentAt = clock.now();
     this.#spokenAt = this.#sentAt;
@@ -113,31 +114,21 @@ class Pace<T> {
   add(reader: Reader): void {
     reader.begin(eventOf(this.#source.whole(this.#said)));
     this.readers.add(reader);
-    this.#schedule(this.#spokenAt + COMMENT_AFTER);
+    this.#due.by(this.#spokenAt + COMMENT_AFTER);
     this.touch();
   }
 
   remove(reader: Reader): void {
     this.readers.delete(reader);
-    if (this.readers.size > 0) return;
-    this.#cancel();
-    this.#due = Number.POSITIVE_INFINITY;
+    if (this.readers.size === 0) this.#due.cancel();
   }
 
   touch(): void {
-    if (this.readers.size > 0) this.#schedule(Math.max(this.#clock.now(), this.#sentAt + this.#milliseconds));
-  }
-
-  #schedule(at: number): void {
-    if (at >= this.#due) return;
-    this.#cancel();
-    this.#due = at;
-    this.#cancel = this.#clock.after(Math.max(0, at - this.#clock.now()), () => this.#send());
+    if (this.readers.size > 0) this.#due.by(Math.max(this.#clock.now(), this.#sentAt + this.#milliseconds));
   }
 
   /** Must not throw: it is called by a timer, and a stream is no reason for the agent to end. */
   #send(): void {
-    this.#due = Number.POSITIVE_INFINITY;
     const now = this.#clock.now();
     try {
       const said = this.#source.now();
@@ -151,7 +142,7 @@ class Pace<T> {
       this.#source.onThrown(error);
     }
     // The last reader may have been too slow.
-    if (this.readers.size > 0) this.#schedule(Math.max(this.#spokenAt + COMMENT_AFTER, now + 1));
+    if (this.readers.size > 0) this.#due.by(Math.max(this.#spokenAt + COMMENT_AFTER, now + 1));
   }
 
   #pass(piece: Buffer, now: number): void {
