@@ -109,3 +109,31 @@ export class Watch<Kind extends string> {
     this.#options.log.info(facts, `following ${this.#of} again`);
   }
 }
+
+/** The watches of several kinds, and whether their first lists are complete. */
+export class Watches<Kind extends string> {
+  readonly #watches: ReadonlyMap<Kind, Watch<Kind>>;
+  readonly #synced = new Set<Kind>();
+
+  constructor(kinds: readonly Kind[], options: WatchOptions) {
+    this.#watches = new Map(kinds.map((kind) => [kind, new Watch(kind, options)]));
+  }
+
+  /** The first lists of all kinds are complete. */
+  get isSynced(): boolean {
+    return this.#synced.size === this.#watches.size;
+  }
+
+  get statuses() {
+    return [...this.#watches.values()].map((watch) => watch.status);
+  }
+
+  of(kind: Kind): Watch<Kind> {
+    return this.#watches.get(kind) as Watch<Kind>;
+  }
+
+  /** The first list of a kind is complete. */
+  synced(kind: Kind): void {
+    this.#synced.add(kind);
+  }
+}

@@ -13,7 +13,7 @@ import {
 import { PAGE } from '../api/listing.ts';
 import { PODS } from '../api/protobuf/pod.ts';
 import { Reflector, type ReflectorSink } from '../api/reflector.ts';
-import { Watch, type WatchLog, watchSink } from '../api/watch.ts';
+import { Watches, type WatchLog, watchSink } from '../api/watch.ts';
 import type { Clock } from '../host/clock.ts';
 import { FaultBook } from '../model/fault-book.ts';
 import type { Fault } from '../model/objects.ts';
@@ -40,23 +40,22 @@ type Intake = Pick<ReflectorSink, 'set' | 'gone'>;
 
 export class ClusterFeed {
   readonly #options: ClusterFeedOptions;
-  readonly #watches: ReadonlyMap<CachedKind, Watch<CachedKind>>;
-  readonly #synced = new Set<CachedKind>();
+  readonly #watches: Watches<CachedKind>;
   readonly #faults = new FaultBook();
 
   constructor(options: ClusterFeedOptions) {
     this.#options = options;
     const meanwhile = 'slices stay as they are';
-    this.#watches = new Map(CACHED_KINDS.map((kind) => [kind, new Watch(kind, { ...options, meanwhile })]));
+    this.#watches = new Watches(CACHED_KINDS, { ...options, meanwhile });
   }
 
   /** The initial lists are complete. */
   get isSynced(): boolean {
-    return CACHED_KINDS.every((kind) => this.#synced.has(kind));
+    return this.#watches.isSynced;
   }
 
   get watches() {
-    return [...this.#watches.values()].map((watch) => watch.status);
+    return this.#watches.statuses;
   }
 
   /** Follow the cluster until the signal aborts; `onSynced` is called once. */
@@ -64,12 +63,12 @@ export class ClusterFeed {
     const { cache, client, clock } = this.#options;
     const intakes = this.#intakes();
     const reflectors = CACHED_KINDS.map((kind) => {
-      const watch = this.#watches.get(kind) as Watch<CachedKind>;
+      const watch = this.#watches.of(kind);
       const sink = {
         ...intakes[kind],
         reached: (version: string) => cache.setVersion(kind, version),
         synced: () => {
-          this.#synced.add(kind);
+          this.#watches.synced(kind);
           if (this.isSynced) onSynced();
         },
         ...watchSink(watch),

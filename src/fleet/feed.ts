@@ -10,7 +10,7 @@ import { PAGE } from '../api/listing.ts';
 import { NAMED_SLICES } from '../api/protobuf/named-slice.ts';
 import { SERVICES } from '../api/protobuf/service.ts';
 import { Reflector, type ReflectorSink, type Resource } from '../api/reflector.ts';
-import { Watch, type WatchLog, watchSink } from '../api/watch.ts';
+import { Watches, type WatchLog, watchSink } from '../api/watch.ts';
 import type { Clock } from '../host/clock.ts';
 import { FaultBook } from '../model/fault-book.ts';
 import { SERVED, SERVICE_NAME_LABEL } from '../model/labels.ts';
@@ -46,25 +46,24 @@ const SLICES = '/apis/discovery.k8s.io/v1';
 
 export class FleetFeed {
   readonly #options: FleetFeedOptions;
-  readonly #watches: ReadonlyMap<FleetFeedKind, Watch<FleetFeedKind>>;
+  readonly #watches: Watches<FleetFeedKind>;
   readonly #faults = new FaultBook();
   readonly #places = new AgentPlaces();
-  readonly #synced = new Set<FleetFeedKind>();
 
   constructor(options: FleetFeedOptions) {
     this.#options = options;
     const meanwhile = 'what was seen until now stays';
-    this.#watches = new Map(FLEET_KINDS.map((kind) => [kind, new Watch(kind, { ...options, meanwhile })]));
+    this.#watches = new Watches(FLEET_KINDS, { ...options, meanwhile });
   }
 
   /** The first lists are complete. */
   get isSynced(): boolean {
-    return FLEET_KINDS.every((kind) => this.#synced.has(kind));
+    return this.#watches.isSynced;
   }
 
   /** State of the watch of each kind. */
   get watches() {
-    return [...this.#watches.values()].map((watch) => watch.status);
+    return this.#watches.statuses;
   }
 
   /** Why the newest objects are not known, as a sentence; undefined: they are. */
@@ -110,7 +109,7 @@ export class FleetFeed {
   }
 
   #sink(kind: FleetFeedKind, taking: Taking): ReflectorSink {
-    const watch = this.#watches.get(kind) as Watch<FleetFeedKind>;
+    const watch = this.#watches.of(kind);
     const ofWatch = watchSink(watch);
     let reached = '';
     /** After a restore everything is listed again, and what is reached next is that list. */
@@ -132,7 +131,7 @@ export class FleetFeed {
         isListedAgain = false;
       },
       synced: () => {
-        this.#synced.add(kind);
+        this.#watches.synced(kind);
         taking.synced(reached);
       },
       restored: (from, to) => {
