@@ -14,7 +14,7 @@ import type { NodeState } from './node.ts';
 import type { FleetNodes } from './nodes.ts';
 import type { FleetObjects } from './objects.ts';
 import type { Programming } from './programming.ts';
-import { isSameNode, type ShownAt, shownNode, stateOf } from './shown-node.ts';
+import { type ShownAt, shownNode, stateOf } from './shown-node.ts';
 
 /** Nodes that an answer names of each sort. */
 const NAMED = 100;
@@ -35,8 +35,6 @@ export class FleetAnswers {
   readonly #options: FleetAnswersOptions;
   readonly #moments: Moments;
   readonly #startedAt: number;
-  /** Nodes as they were shown last: one that is the same is the same object. */
-  #shown = new Map<string, ShownNode>();
 
   constructor(options: FleetAnswersOptions) {
     this.#options = options;
@@ -119,14 +117,8 @@ export class FleetAnswers {
   /** By name. */
   #nodes(): ShownNode[] {
     const at = this.#at();
-    const shown = this.#options.nodes.counted.all.map((node) => {
-      const now = shownNode(node, at);
-      const before = this.#shown.get(node.name);
-      return before !== undefined && isSameNode(before, now) ? before : now;
-    });
-    shown.sort((a, b) => (a.name < b.name ? -1 : 1));
-    this.#shown = new Map(shown.map((node) => [node.name, node]));
-    return shown;
+    const shown = this.#options.nodes.counted.all.map((node) => shownNode(node, at));
+    return shown.sort((a, b) => (a.name < b.name ? -1 : 1));
   }
 
   #sentence(nodes: readonly ShownNode[]): string {

@@ -70,27 +70,9 @@ export function shownNode(node: FleetNode, at: ShownAt): ShownNode {
     mode: agent.mode,
     version: agent.version,
     healthy: agent.health.healthy,
-    reasons: [...agent.health.reasons],
+    reasons: agent.health.reasons,
     drift: agent.counts.drift,
     faults: agent.counts.faults,
     behind: agent.behind.size,
   };
-}
-
-/** Whether both show the same. */
-export function isSameNode(a: ShownNode, b: ShownNode): boolean {
-  return (
-    a === b ||
-    (a.state === b.state &&
-      a.lag === b.lag &&
-      a.why === b.why &&
-      a.mode === b.mode &&
-      a.version === b.version &&
-      a.healthy === b.healthy &&
-      a.drift === b.drift &&
-      a.faults === b.faults &&
-      a.behind === b.behind &&
-      a.reasons.length === b.reasons.length &&
-      a.reasons.every((reason, i) => reason === b.reasons[i]))
-  );
 }
