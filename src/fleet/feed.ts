@@ -13,7 +13,7 @@ import { Reflector, type ReflectorSink, type Resource } from '../api/reflector.t
 import { Watches, type WatchLog, watchSink } from '../api/watch.ts';
 import type { Clock } from '../host/clock.ts';
 import { FaultBook } from '../model/fault-book.ts';
-import { SERVED, SERVICE_NAME_LABEL } from '../model/labels.ts';
+import { SERVED, SERVED_FIELDS, SERVICE_NAME_LABEL } from '../model/labels.ts';
 import type { Fault } from '../model/objects.ts';
 import { AgentPlaces } from './agent-places.ts';
 import type { AgentLinks } from './links.ts';
@@ -96,7 +96,7 @@ export class FleetFeed {
     const served = { labelSelector: SERVED, streams: true };
     switch (kind) {
       case 'services':
-        return { path: '/api/v1/services', ...served, fieldSelector: 'spec.clusterIP!=None', protobuf: SERVICES };
+        return { path: '/api/v1/services', ...served, fieldSelector: SERVED_FIELDS, protobuf: SERVICES };
       case 'slices':
         return { path: `${SLICES}/endpointslices`, ...served, protobuf: NAMED_SLICES };
       case 'nodes':

@@ -25,6 +25,9 @@ export const UNSERVED_LABELS = [PROXY_NAME_LABEL, HEADLESS_LABEL] as const;
  */
 export const SERVED = UNSERVED_LABELS.map((label) => `!${label}`).join(',');
 
+/** The field selector of the Services that a service proxy serves, beside `SERVED`: those with a cluster IP. */
+export const SERVED_FIELDS = 'spec.clusterIP!=None';
+
 export function isUnserved(labels: Labels | null | undefined): boolean {
   return UNSERVED_LABELS.some((label) => labels?.[label] !== undefined);
 }

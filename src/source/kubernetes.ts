@@ -23,7 +23,7 @@ import {
   type SourceEvent,
   type SourceKind,
 } from '../model/events.ts';
-import { SERVED } from '../model/labels.ts';
+import { SERVED, SERVED_FIELDS } from '../model/labels.ts';
 import { lookUpPod } from './pod-lookup.ts';
 
 export interface KubernetesOptions extends ClusterConfig {
@@ -102,7 +102,7 @@ function watched({
       resource: {
         path: '/api/v1/services',
         labelSelector: SERVED,
-        fieldSelector: 'spec.clusterIP!=None',
+        fieldSelector: SERVED_FIELDS,
         ...(readsProtobuf ? { protobuf: SERVICES } : {}),
         streams,
       },
