@@ -17,6 +17,8 @@ const RATE = { burst: 20, refill: 500 } as const;
 export interface AskingOptions {
   readonly signal: AbortSignal;
   readonly outside: Pick<Outside, 'connect'>;
+  /** Whether an address is one of the fleet, which a flood of tokens from others must not keep out. */
+  readonly isTrusted?: (address: string) => boolean;
 }
 
 /** `config`: the one in force, asked at each request. Opens no connection to the API server before somebody sends a token. */
@@ -65,7 +67,11 @@ class Reviewers {
         throw error;
       }
     };
-    return new AccessReviews({ client, audiences: [AGENT_AUDIENCE], clock: realClock, signal, rate: RATE });
+    const { isTrusted } = this.#options;
+    return new AccessReviews({
+      ...{ client, audiences: [AGENT_AUDIENCE], clock: realClock, signal, rate: RATE },
+      ...(isTrusted === undefined ? {} : { isTrusted }),
+    });
   }
 
   async #connect(source: SourceConfig & { readonly kind: 'kubernetes' }, signal: AbortSignal): Promise<OpenClient> {

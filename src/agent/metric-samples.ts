@@ -4,7 +4,7 @@ import type { ConnectionCount, PacketCount, RuleCount } from '../modes/mode.ts';
 import type { RelayCounts } from '../relay/relay.ts';
 import type { HealthState } from '../serve/health-judgement.ts';
 import type { ReadName } from '../telemetry/metrics.ts';
-import type { Sample, Samples } from '../telemetry/registry.ts';
+import { type Sample, type Samples, type TurnedAwayCount, turnedAwaySamples } from '../telemetry/registry.ts';
 import type { ObjectFeed } from './feed.ts';
 
 export interface SampleSources {
@@ -23,6 +23,7 @@ export interface SampleSources {
   readonly relay: () => RelayCounts;
   /** Of the versions in the kernel: Services that are behind, and questions that wait. */
   readonly programmed: () => { readonly behind: number; readonly waiters: number };
+  readonly turnedAway: () => readonly TurnedAwayCount[];
 }
 
 export function metricSamples({
@@ -38,6 +39,7 @@ export function metricSamples({
   faults,
   relay,
   programmed,
+  turnedAway,
 }: SampleSources): Record<ReadName, Samples> {
   const one = (value: number): readonly Sample[] => [{ labels: {}, value }];
   const counts = (of: 'services' | 'slices') => feed().cache.counts(of);
@@ -76,6 +78,7 @@ export function metricSamples({
         labels: { service, address, protocol, port: String(port), ip_family: family },
         value: count,
       })),
+    slicewire_http_clients_turned_away_total: () => turnedAwaySamples(turnedAway()),
     slicewire_faults: () => Object.entries(faults()).map(([effect, value]) => ({ labels: { effect }, value })),
     slicewire_watch_age_seconds: () =>
       watches().map(({ of, heardAt }) => ({ labels: { kind: of }, value: (clock.now() - heardAt) / 1000 })),

@@ -14,6 +14,7 @@ import type { SweepReport } from '../sync/flow-sweeper.ts';
 import type { SyncReport } from '../sync/status.ts';
 import type { Log } from '../telemetry/log.ts';
 import { Metrics } from '../telemetry/metrics.ts';
+import type { TurnedAwayCount } from '../telemetry/registry.ts';
 import type { Agent } from './agent.ts';
 import type { ObjectFeed } from './feed.ts';
 import { faultCounts } from './log-lines.ts';
@@ -30,6 +31,8 @@ export interface MetricsFeedOptions {
   readonly relay: () => RelayCounts;
   /** Of the versions in the kernel: Services that are behind, and questions that wait. */
   readonly programmed: () => { readonly behind: number; readonly waiters: number };
+  /** Clients of the servers that were refused, or whose connections were closed for others. */
+  readonly turnedAway: () => readonly TurnedAwayCount[];
 }
 
 /** The mode and families decide which metrics there are, and their labels. */
@@ -120,7 +123,7 @@ export class MetricsFeed {
   }
 
   #newMetrics({ mode, families }: Shape): Metrics {
-    const { health, refused, relay, programmed } = this.#options;
+    const { health, refused, relay, programmed, turnedAway } = this.#options;
     const read = metricSamples({
       feed: () => this.#feed,
       rules: () => this.#agent?.mode.metrics.ruleCounts() ?? [],
@@ -131,6 +134,7 @@ export class MetricsFeed {
       refused,
       relay,
       programmed,
+      turnedAway,
       gaps: () => this.#gaps.counts,
       reloads: () => this.#reloads,
       faults: () => (this.#agent === undefined ? {} : faultCounts(this.#agent)),

@@ -6,12 +6,14 @@ import type { Flags } from '../config/flags.ts';
 import { relayAddresses } from '../config/relay.ts';
 import { realClock } from '../host/clock.ts';
 import { type Family, familyOf, isLoopback } from '../model/address.ts';
+import type { ServiceKey } from '../model/objects.ts';
 import type { ServicePort, ServicePortKey } from '../model/service-port.ts';
 import { listedEndpoints } from '../relay/node-ports.ts';
+import { Clients, plainAddress } from '../serve/clients.ts';
 import { Health } from '../serve/health.ts';
 import type { HealthSettings } from '../serve/health-record.ts';
 import { healthHandler } from '../serve/health-server.ts';
-import { metricsHandler, scrapeHandler } from '../serve/metrics-server.ts';
+import { type MetricsText, metricsHandler, scrapeHandler } from '../serve/metrics-server.ts';
 import type { SyncReport } from '../sync/status.ts';
 import { type Log, levelOf } from '../telemetry/log.ts';
 import type { Agent } from './agent.ts';
@@ -54,6 +56,9 @@ export class Reporting {
   readonly others: OtherProxies;
   readonly programmed: Programmed;
   readonly #servers: Servers;
+  /** Of all servers of the process. */
+  readonly #clients: Clients;
+  readonly #allMetrics: MetricsText;
   readonly #options: ReportingOptions;
   #config: Config;
   #agent: Agent | undefined;
@@ -73,8 +78,10 @@ export class Reporting {
       refused: () => this.events.refusedCount,
       relay: () => this.#servers.relay.counts,
       programmed: () => this.programmed.counts,
+      turnedAway: () => this.#clients.turnedAway,
     });
     this.services = new ServiceMetrics({ log, signal, clock: realClock });
+    this.#allMetrics = allMetrics(this);
     const parts: InquiryParts = {
       who: 'agent',
       clock: realClock,
@@ -92,10 +99,17 @@ export class Reporting {
       suspects: () => (this.#agent?.feed ?? feed).cache.own.suspects,
       onProblem: (text) => log.error(text),
     });
+    const isTrusted = (address: string) => this.#isOfFleet(plainAddress(address), feed);
+    this.#clients = new Clients({
+      clock: realClock,
+      perClient: () => this.#config.serve.connectionsPerClient,
+      isTrusted,
+      onTurnedAway: (address, sentence) => log.warn({ address }, sentence),
+    });
     const overview = new Overview(parts);
     this.#page = new LivePage(overview, (text) => log.error(text));
     this.#servers = new Servers({
-      open: outside.process.listen,
+      open: (listen, handler) => outside.process.listen({ ...listen, clients: this.#clients }, handler),
       log,
       signal,
       events: this.events,
@@ -104,10 +118,13 @@ export class Reporting {
           health: this.health,
           wall: () => realClock.wall(),
           onAnswer: (path, status) => this.metrics.current.answered(path, status),
-          inquiries: { gate: programmedGate(() => this.#config, options), byPath: this.programmed.questions },
+          inquiries: {
+            gate: programmedGate(() => this.#config, { ...options, isTrusted }),
+            byPath: this.programmed.questions,
+          },
         }),
         metrics: this.#metricsHandler(new Inquiries(parts), overview),
-        scrape: scrapeHandler(() => allMetrics(this)),
+        scrape: scrapeHandler(() => this.#allMetrics),
       },
       isHealthy: () => this.health.state.healthy,
       listenAddresses: async (family) => (await this.#agent?.onNode.listenAddresses(family)) ?? [],
@@ -180,11 +197,17 @@ export class Reporting {
     await this.#servers.close();
   }
 
+  /** The addresses that slices of the fleet's Service list. `first`: the feed before the first agent. */
+  #isOfFleet(address: string, first: ObjectFeed): boolean {
+    const slices = (this.#agent?.feed ?? first).cache.slicesOf(this.#config.serve.fleetService as ServiceKey);
+    return slices.some(({ endpoints }) => endpoints.some((one) => one.address === address));
+  }
+
   #metricsHandler(inquiries: Inquiries, overview: Overview) {
     return metricsHandler({
       mode: () => this.#config.mode,
       config: () => fileFromConfig(this.#config),
-      metrics: () => allMetrics(this),
+      metrics: () => this.#allMetrics,
       hasProfiling: () => this.#config.serve.profiling,
       questions: {
         byPath: new Map([...questionsOf(inquiries, () => realClock.wall()), ...pageQuestions(overview)]),
@@ -220,9 +243,12 @@ function healthSettings(
 }
 
 /** The metrics, and those of Services where they are on. */
-function allMetrics({ metrics: { current }, services }: Reporting) {
+/** The metrics of the agent and of its Services as one text. */
+function allMetrics({ metrics, services }: Pick<Reporting, 'metrics' | 'services'>): MetricsText {
   return {
-    contentType: current.contentType,
-    text: async () => `${await current.text()}${await services.text()}`,
+    get contentType() {
+      return metrics.current.contentType;
+    },
+    text: async () => `${await metrics.current.text()}${await services.text()}`,
   };
 }

@@ -4,12 +4,14 @@
  * server stores them.
  *
  * A token is passed on and forgotten: what is kept is keyed by its SHA-256. A yes counts for a minute, anything else for a second. A flood
- * of unknown tokens costs the API server a bounded number of reviews, and does not push out those that are kept.
+ * of unknown tokens costs the API server a bounded number of reviews, and does not push out those that are kept. Each address has a rate
+ * of its own before the common one, so that made-up tokens of one pod do not hold up the tokens of others; and a token that cannot be
+ * valid by what it says of itself costs no review.
  */
 import { createHash } from 'node:crypto';
 import { type Clock, unlessAborted } from '../host/clock.ts';
 import type { Access, AccessQuestion, AccessVerdict } from '../model/access.ts';
-import { TokenBucket } from '../model/token-bucket.ts';
+import { TokenBucket, type TokenRate } from '../model/token-bucket.ts';
 import { AnswerCache } from './answer-cache.ts';
 import type { ApiClient } from './client.ts';
 import { fieldsOf } from './status.ts';
@@ -26,14 +28,9 @@ export interface AccessReviewsOptions {
   /** Ends reviews that are under way. */
   readonly signal: AbortSignal;
   /** New questions of those who were not admitted before; each costs one to three reviews. */
-  readonly rate?: ReviewRate;
-}
-
-export interface ReviewRate {
-  /** At once. */
-  readonly burst: number;
-  /** Milliseconds for one more. */
-  readonly refill: number;
+  readonly rate?: TokenRate;
+  /** Whether the clients at this address are to be expected: a rate as high as the common one is reserved for them. */
+  readonly isTrusted?: (address: string) => boolean;
 }
 
 /** Milliseconds for which a yes counts. */
@@ -44,7 +41,15 @@ const KEPT_BRIEFLY = 1000;
 const LONGEST = 10_000;
 /** Verdicts, and users, that are kept; some hundred bytes each. */
 const MOST_KEPT = 4096;
-const RATE: ReviewRate = { burst: 200, refill: 20 };
+const RATE: TokenRate = { burst: 200, refill: 20 };
+/** New questions from one address. */
+const RATE_OF_ADDRESS: TokenRate = { burst: 10, refill: 1000 };
+/** New questions with tokens that are no JSON Web Tokens, of all addresses: a flood of them is the easiest to make, and few are real. */
+const RATE_OF_OPAQUE: TokenRate = { burst: 5, refill: 1000 };
+/** Addresses whose rate is kept; the one that asked longest ago is forgotten first. */
+const MAX_ADDRESSES = 4096;
+/** Milliseconds by which clocks may differ. */
+const CLOCK_SKEW_MS = 60_000;
 
 const TOKENS = '/apis/authentication.k8s.io/v1/tokenreviews';
 const ACCESS = '/apis/authorization.k8s.io/v1/subjectaccessreviews';
@@ -65,6 +70,9 @@ export class AccessReviews implements Access {
   readonly #users: AnswerCache<Known>;
   readonly #verdicts: AnswerCache<AccessVerdict>;
   readonly #rate: TokenBucket;
+  readonly #rateOfTrusted: TokenBucket;
+  readonly #rateOfOpaque: TokenBucket;
+  readonly #rateOf = new Map<string, TokenBucket>();
   /** Owners that were admitted once, the oldest first: a flood of others does not keep them out when their yes expires. */
   readonly #admitted = new Set<string>();
 
@@ -74,17 +82,48 @@ export class AccessReviews implements Access {
     this.#users = new AnswerCache({ clock, most: MOST_KEPT, keeps: ({ kind }) => keptFor(kind === 'user') });
     this.#verdicts = new AnswerCache({ clock, most: MOST_KEPT, keeps: ({ kind }) => keptFor(kind === 'allowed') });
     this.#rate = new TokenBucket(rate, clock.now());
+    this.#rateOfTrusted = new TokenBucket(rate, clock.now());
+    this.#rateOfOpaque = new TokenBucket(RATE_OF_OPAQUE, clock.now());
   }
 
   /** Rejects only with the signal's reason; the reviews go on for others who ask the same. */
-  async verdict({ token, path }: AccessQuestion, signal: AbortSignal): Promise<AccessVerdict> {
+  async verdict({ token, path, from }: AccessQuestion, signal: AbortSignal): Promise<AccessVerdict> {
     const owner = createHash('sha256').update(token).digest('base64');
     const key = `${owner} ${path}`;
     const known = this.#verdicts.get(key);
     if (known !== undefined) return await unlessAborted(known, signal);
-    if (!this.#admitted.has(owner) && !this.#rate.take(this.#options.clock.now())) return BUSY;
+    const claims = claimsOf(token);
+    const why = this.#misfit(claims);
+    if (why !== undefined) return { kind: 'unknown token', why };
+    if (!this.#admitted.has(owner) && !this.#mayReview(from, claims === undefined)) return BUSY;
     const asked = this.#verdicts.ask(key, async () => await this.#find(token, owner, path));
     return await unlessAborted(asked, signal);
+  }
+
+  /** Why a token cannot be valid, as a clause; undefined: only the API server can tell. */
+  #misfit(claims: Claims | undefined): string | undefined {
+    const { audiences, clock } = this.#options;
+    // The API server's own audience is not known here, and with it other kinds of tokens are taken, such as static ones.
+    const takesOwn = audiences.includes('');
+    if (claims === undefined) return takesOwn ? undefined : 'it is no JSON Web Token (RFC 7519)';
+    const { exp, aud, iss } = claims;
+    if (typeof iss !== 'string' || iss === '') return 'it names no issuer';
+    if (typeof exp === 'number' && exp * 1000 < clock.wall() - CLOCK_SKEW_MS) return 'it has expired';
+    const madeFor: readonly unknown[] = Array.isArray(aud) ? aud : [aud];
+    if (takesOwn || madeFor.some((one) => typeof one === 'string' && audiences.includes(one))) return undefined;
+    return `it is not made for the audience ${audiences.join(' or ')}`;
+  }
+
+  /** Whether the API server may be asked about one more token from this address; counts it. */
+  #mayReview(from: string, isOpaque: boolean): boolean {
+    const now = this.#options.clock.now();
+    if (this.#options.isTrusted?.(from) === true) return this.#rateOfTrusted.take(now);
+    const ofAddress = this.#rateOf.get(from) ?? new TokenBucket(RATE_OF_ADDRESS, now);
+    this.#rateOf.delete(from);
+    this.#rateOf.set(from, ofAddress);
+    const [oldest] = this.#rateOf.keys();
+    if (this.#rateOf.size > MAX_ADDRESSES && oldest !== undefined) this.#rateOf.delete(oldest);
+    return ofAddress.take(now) && (!isOpaque || this.#rateOfOpaque.take(now)) && this.#rate.take(now);
   }
 
   async #find(token: string, owner: string, path: string): Promise<AccessVerdict> {
@@ -158,6 +197,31 @@ export class AccessReviews implements Access {
     } finally {
       cancel();
     }
+  }
+}
+
+/** Claims of a JSON Web Token that nobody has verified. */
+interface Claims {
+  readonly iss?: unknown;
+  readonly aud?: unknown;
+  /** Seconds since 1970. */
+  readonly exp?: unknown;
+}
+
+/** Of a signed token in the compact form (RFC 7515, section 3.1); undefined: the token has another form. */
+function claimsOf(token: string): Claims | undefined {
+  const [header = '', payload = '', signature = '', ...more] = token.split('.');
+  if (signature === '' || more.length > 0) return undefined;
+  const [head, claims] = [jsonIn(header), jsonIn(payload)];
+  return head !== undefined && 'alg' in head ? claims : undefined;
+}
+
+function jsonIn(base64url: string): Readonly<Record<string, unknown>> | undefined {
+  try {
+    const value: unknown = JSON.parse(Buffer.from(base64url, 'base64url').toString());
+    return typeof value === 'object' && value !== null ? (value as Readonly<Record<string, unknown>>) : undefined;
+  } catch {
+    return undefined;
   }
 }
 

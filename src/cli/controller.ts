@@ -20,6 +20,7 @@ import { realClock } from '../host/clock.ts';
 import type { Hangups } from '../host/hangups.ts';
 import { growSparingly, releaseMemory } from '../host/memory.ts';
 import { isLoopback } from '../model/address.ts';
+import { Clients } from '../serve/clients.ts';
 import { controllerHandler } from '../serve/controller-server.ts';
 import { type Handler, keepOpen, type OpenServer } from '../serve/http.ts';
 import { scrapeHandler } from '../serve/metrics-server.ts';
@@ -66,12 +67,18 @@ export async function runController(
     onFault: (fault) => void faults.log(fault),
   });
   const elector = config.leader && electorOf(config.leader, { client, log, release });
+  const clients = new Clients({
+    clock: realClock,
+    perClient: () => config.connectionsPerClient,
+    onTurnedAway: (address, sentence) => log.warn({ address }, sentence),
+  });
   const metrics = new ControllerMetrics({
     version: version(),
     queues: () => parts.queues,
     isLeader: () => elector?.isLeader ?? true,
     leaseName: config.leader?.name ?? '',
     watches: () => feed.watches,
+    turnedAway: () => clients.turnedAway,
   });
   const context = { cache, client, clock: realClock, metrics, events: eventSinkOf(config, log, signal, connect) };
   const parts = new Parts(config, context, (milliseconds) =>
@@ -82,7 +89,7 @@ export async function runController(
   const serve = (listen: ListenAddress, handler: Handler) =>
     keepOpen({
       ...(open === undefined ? {} : { open }),
-      ...{ listen, handler, clock: realClock, signal },
+      ...{ listen: { ...listen, clients }, handler, clock: realClock, signal },
       onFailure: (error) =>
         log.error({ listen: listen.text }, `cannot listen at ${listen.text}: ${error.message}; trying again`),
     });

@@ -158,6 +158,13 @@ const FAILOVER: FlagGroup = {
   ],
 };
 
+/** Of every command that serves HTTP. */
+export const MAX_CONNECTIONS_PER_CLIENT = option(
+  '--max-connections-per-client <n>',
+  'connections that one remote address may have to each port',
+  { initial: '16' },
+);
+
 const SERVING: FlagGroup = {
   title: 'Health and metrics',
   flags: [
@@ -178,6 +185,14 @@ const SERVING: FlagGroup = {
       '--programmed-authentication [bool]',
       'ask other machines for a token before they may read /programmed on the health port',
       { initial: 'true' },
+    ),
+    MAX_CONNECTIONS_PER_CLIENT,
+    option(
+      '--fleet-service <name>',
+      'Service of the fleet, as NAMESPACE/NAME: a flood of others keeps it out of no port',
+      {
+        initial: 'kube-system/slicewire-fleet',
+      },
     ),
     hidden('--healthz-port <port>'),
     hidden('--metrics-port <port>'),

@@ -27,6 +27,8 @@ const BESIDE_FILE = [
     'failover',
     'scrape-bind-address',
     'programmed-authentication',
+    'max-connections-per-client',
+    'fleet-service',
     'record-dir',
     'record-size',
     'output',

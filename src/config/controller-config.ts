@@ -8,7 +8,7 @@ import type { SlicesSettings } from '../controller/slices-controller.ts';
 import type { Address } from '../model/address.ts';
 import { durationText } from './duration.ts';
 import { ConfigError, type Flags, flagText, textFlag } from './flags.ts';
-import { type ListenAddress, parseListen, readScrape } from './listen.ts';
+import { type ListenAddress, parseListen, readConnectionsPerClient, readScrape } from './listen.ts';
 import { type LogConfig, readLog } from './log.ts';
 import { checkOrder, isOn, type Reader, readDuration, readInteger, readTimeout } from './readers.ts';
 
@@ -36,6 +36,8 @@ export interface ControllerConfig {
   readonly listen: ListenAddress;
   /** For /metrics alone (--scrape-bind-address). */
   readonly scrape: ListenAddress | undefined;
+  /** Connections that one remote address may have to each port (--max-connections-per-client). */
+  readonly connectionsPerClient: number;
   readonly log: LogConfig;
 }
 
@@ -150,9 +152,10 @@ function readLeader(read: Reader): LeaderSettings | undefined {
   return isOn(read, 'leader-elect', true) ? lease : undefined;
 }
 
-function readServers(read: Reader): Pick<ControllerConfig, 'listen' | 'scrape'> {
+function readServers(read: Reader): Pick<ControllerConfig, 'listen' | 'scrape' | 'connectionsPerClient'> {
   const listen = readListen(read);
-  return { listen, scrape: readScrape(read, PORT, [{ flag: 'bind-address', listen, hasMetrics: true }]) };
+  const scrape = readScrape(read, PORT, [{ flag: 'bind-address', listen, hasMetrics: true }]);
+  return { listen, scrape, connectionsPerClient: readConnectionsPerClient(read) };
 }
 
 function readListen(read: Reader): ListenAddress {

@@ -1,5 +1,5 @@
 /** The flags of `slicewire controller`, as data: those of kube-controller-manager for these three controllers. */
-import { LOGGING_FORMAT } from './agent-flags.ts';
+import { LOGGING_FORMAT, MAX_CONNECTIONS_PER_CLIENT } from './agent-flags.ts';
 import { CONTROLLERS } from './controller-config.ts';
 import { type FlagGroup, option } from './flag-table.ts';
 
@@ -55,6 +55,7 @@ export const CONTROLLER_FLAGS: readonly FlagGroup[] = [
     flags: [
       option('--bind-address <address>', 'address of /healthz, /readyz and /metrics', { initial: '127.0.0.1:10261' }),
       option('--scrape-bind-address <address>', 'one more address, for /metrics alone (default: none; port: 10261)'),
+      MAX_CONNECTIONS_PER_CLIENT,
       LOGGING_FORMAT,
       option('-v, --v <level>', 'log verbosity'),
     ],

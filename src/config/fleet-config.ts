@@ -1,7 +1,7 @@
 /** Configuration of `slicewire fleet`. */
 import type { Address } from '../model/address.ts';
 import { ConfigError, type Flags, flagText, textFlag } from './flags.ts';
-import { type ListenAddress, parseListen, readScrape } from './listen.ts';
+import { type ListenAddress, parseListen, readConnectionsPerClient, readScrape, readServiceName } from './listen.ts';
 import { type LogConfig, readLog } from './log.ts';
 import { isOn, type Reader, readTimeout } from './readers.ts';
 
@@ -19,6 +19,8 @@ export interface FleetConfig {
   readonly listen: ListenAddress;
   /** For /metrics alone (--scrape-bind-address). */
   readonly scrape: ListenAddress | undefined;
+  /** Connections that one remote address may have to each port (--max-connections-per-client). */
+  readonly connectionsPerClient: number;
   readonly log: LogConfig;
 }
 
@@ -42,20 +44,16 @@ export function fleetConfig(flags: Flags): FleetConfig {
     authentication: isOn(read, 'authentication', true),
     listen,
     scrape: readScrape(read, PORT, [{ flag: 'bind-address', listen, hasMetrics: true }]),
+    connectionsPerClient: readConnectionsPerClient(read),
     log: readLog(read),
   };
   if (faults.length > 0) throw new ConfigError(faults.join('; '));
   return Object.freeze(config);
 }
 
-/** Names of a namespace and of a Service (RFC 1123 and RFC 1035). */
-const AGENTS = /^([a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?)\/([a-z](?:[-a-z0-9]{0,61}[a-z0-9])?)$/;
-
 function readAgents(read: Reader): FleetConfig['agents'] {
-  const [, namespace, name] = AGENTS.exec(read.text('agents-service') ?? 'kube-system/slicewire-agents') ?? [];
-  if (namespace !== undefined && name !== undefined) return { namespace, name };
-  read.fault('agents-service', 'must be NAMESPACE/NAME of a Service, such as kube-system/slicewire-agents');
-  return { namespace: '', name: '' };
+  const [namespace, name] = readServiceName(read, 'agents-service', 'kube-system/slicewire-agents');
+  return { namespace, name };
 }
 
 function readTokenFile(read: Reader): string {

@@ -1,5 +1,5 @@
 /** The flags of `slicewire fleet`, by subject. */
-import { LOGGING_FORMAT } from './agent-flags.ts';
+import { LOGGING_FORMAT, MAX_CONNECTIONS_PER_CLIENT } from './agent-flags.ts';
 import { type FlagGroup, option } from './flag-table.ts';
 
 export const FLEET_FLAGS: readonly FlagGroup[] = [
@@ -32,6 +32,7 @@ export const FLEET_FLAGS: readonly FlagGroup[] = [
       }),
       option('--authentication [bool]', 'ask the API server who may ask from other machines', { initial: 'true' }),
       option('--scrape-bind-address <address>', 'one more address, for /metrics alone (default: none; port: 10262)'),
+      MAX_CONNECTIONS_PER_CLIENT,
       LOGGING_FORMAT,
       option('-v, --v <level>', 'log verbosity'),
     ],

@@ -1,6 +1,6 @@
 /** Addresses of the health and metrics servers. */
 import { type Address, endpointText, parseAddress } from '../model/address.ts';
-import { isOn, type Reader } from './readers.ts';
+import { isOn, type Reader, readInteger } from './readers.ts';
 
 export interface ListenAddress {
   readonly address: Address;
@@ -21,6 +21,10 @@ export interface ServeConfig {
   readonly profiling: boolean;
   /** Other machines need a token for /programmed on the health server (--programmed-authentication). */
   readonly programmedAuthentication: boolean;
+  /** Connections that one remote address may have to each port (--max-connections-per-client). */
+  readonly connectionsPerClient: number;
+  /** The Service of the fleet, as NAMESPACE/NAME: its addresses have places of their own (--fleet-service). */
+  readonly fleetService: string;
 }
 
 const HEALTHZ_PORT = 10_256;
@@ -47,7 +51,25 @@ export function readServe(read: Reader, { isIPv6, hasFile }: { isIPv6: boolean; 
     hardFail: isOn(read, 'bind-address-hard-fail', false),
     profiling: isOn(read, 'profiling', false),
     programmedAuthentication: isOn(read, 'programmed-authentication', true),
+    connectionsPerClient: readConnectionsPerClient(read),
+    fleetService: readServiceName(read, 'fleet-service', 'kube-system/slicewire-fleet').join('/'),
   };
+}
+
+/** Names of a namespace and of a Service (RFC 1123 and RFC 1035). */
+const SERVICE_NAME = /^([a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?)\/([a-z](?:[-a-z0-9]{0,61}[a-z0-9])?)$/;
+
+/** Namespace and name of a Service that a flag names. */
+export function readServiceName(read: Reader, flag: string, initial: string): [namespace: string, name: string] {
+  const [, namespace, name] = SERVICE_NAME.exec(read.text(flag) ?? initial) ?? [];
+  if (namespace !== undefined && name !== undefined) return [namespace, name];
+  read.fault(flag, `must be NAMESPACE/NAME of a Service, such as ${initial}`);
+  return ['', ''];
+}
+
+/** Of --max-connections-per-client. */
+export function readConnectionsPerClient(read: Reader): number {
+  return readInteger(read, 'max-connections-per-client', { initial: 16, least: 1, most: 512 });
 }
 
 interface ListenInput {

@@ -63,6 +63,7 @@ export class FleetQuestions {
     checkParameters(asked, { parameters: DRAINED });
     const until = clock.now() + timeoutOf(asked.query);
     const what = subjectOf(asked.query);
+    asked.mayWait?.();
     return await this.#counted(asked, async () => await this.#wait(asked, what, until));
   }
 
@@ -96,10 +97,12 @@ export class FleetQuestions {
     if (asked.path !== '/drained' || !asked.query.has('service')) return false;
     const until = clock.now() + TIMEOUT;
     const isOver = () => nodes.isComplete || this.#stopped !== undefined || clock.now() >= until;
-    if (!isOver())
+    if (!isOver()) {
+      asked.mayWait?.();
       await this.#counted(asked, async () => {
         while (!isOver()) await sleep(clock, LOOK, asked.signal);
       });
+    }
     return this.#stopped !== undefined || this.#nodeOf(asked) !== undefined;
   }
 

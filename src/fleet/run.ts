@@ -10,7 +10,9 @@ import type { Connect } from '../api/transport.ts';
 import type { FleetConfig } from '../config/fleet-config.ts';
 import { userAgent } from '../config/version.ts';
 import { type Clock, realClock, sleep } from '../host/clock.ts';
+import { parseAddress } from '../model/address.ts';
 import type { Fault } from '../model/objects.ts';
+import { Clients, plainAddress } from '../serve/clients.ts';
 import { gate } from '../serve/gate.ts';
 import { keepOpen, type OpenServer } from '../serve/http.ts';
 import { LiveStream } from '../serve/live.ts';
@@ -44,6 +46,10 @@ const ENDING = 10_000;
 const LAST_WORDS = 100;
 const STOPPED = 'this replica of the fleet stops: ask again, and another one answers';
 
+/** Connections at the same time: a hook keeps one until the Pod's endpoints are drained. Half of them are for the Nodes. */
+const MAX_CONNECTIONS = 4096;
+const RESERVED_CONNECTIONS = 2048;
+
 /** A token for the fleet is made for this audience, or is one that the API server itself takes. */
 const AUDIENCES = ['slicewire-fleet', ''];
 
@@ -66,12 +72,18 @@ export async function runFleet(
   const faults = new FaultLog({ log, clock, seeAll: SEE_ALL_OF_CONTROLLER });
   const onFault = (fault: Fault) => void faults.log(fault);
   const feed = new FleetFeed({ objects, nodes, links, client, clock, log, onFault, agents: config.agents });
-  const metrics = metricsOf(core, { version, links, feed });
+  const isTrusted = (address: string) => isOfNode(nodes, address);
+  const clients = new Clients({
+    ...{ clock, perClient: () => config.connectionsPerClient, isTrusted },
+    ...{ max: MAX_CONNECTIONS, reserved: RESERVED_CONNECTIONS },
+    onTurnedAway: (address, sentence) => log.warn({ address }, sentence),
+  });
+  const metrics = metricsOf(core, { version, links, feed, clients });
   /** Aborts when the last question has ended. */
   const over = new AbortController();
   const questions = new FleetQuestions({ ...core, clock, gap: () => feed.gap });
   const reviews = new AccessReviews({
-    ...{ client: async () => client, audiences: AUDIENCES, clock, signal: over.signal },
+    ...{ client: async () => client, audiences: AUDIENCES, clock, signal: over.signal, isTrusted },
   });
   const handler = fleetHandler({
     ...{ questions, feed, metrics, readPage, clock, component },
@@ -91,13 +103,13 @@ export async function runFleet(
   const patience = () => untilAnswered(core, questions, clock, ending);
   const following = feed.follow(over.signal);
   await Promise.all([
-    keepOpen({ ...shared, listen, handler, onFailure: onFailure(listen.text), patience }),
+    keepOpen({ ...shared, listen: { ...listen, clients }, handler, onFailure: onFailure(listen.text), patience }),
     ...(scrape === undefined
       ? []
       : [
           keepOpen({
             ...shared,
-            listen: scrape,
+            listen: { ...scrape, clients },
             handler: scrapeHandler(() => metrics),
             onFailure: onFailure(scrape.text),
           }),
@@ -110,6 +122,12 @@ export async function runFleet(
   client.close();
   clock.end();
   log.info('stopped');
+}
+
+/** Whether this is the address of a Node, whose kubelet asks for the Pods that end there. */
+function isOfNode(nodes: FleetCore['nodes'], text: string): boolean {
+  const address = parseAddress(plainAddress(text));
+  return address !== undefined && nodes.nodeOf(address) !== undefined;
 }
 
 /** Milliseconds for which a new replica is not ready while a Node has no agent: agents and fleet may be rolled out at the same time. */
@@ -193,7 +211,17 @@ function liveOf({ answers, nodes, objects }: FleetCore, clock: Clock, log: Log) 
 
 function metricsOf(
   { answers, programming, drains }: FleetCore,
-  { version, links, feed }: { readonly version: string; readonly links: AgentLinks; readonly feed: FleetFeed },
+  {
+    version,
+    links,
+    feed,
+    clients,
+  }: {
+    readonly version: string;
+    readonly links: AgentLinks;
+    readonly feed: FleetFeed;
+    readonly clients: Clients;
+  },
 ): FleetMetrics {
   return new FleetMetrics({
     version,
@@ -205,6 +233,7 @@ function metricsOf(
     events: () => links.events,
     connections: () => links.open,
     watches: () => feed.watches,
+    turnedAway: () => clients.turnedAway,
   });
 }
 

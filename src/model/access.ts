@@ -14,6 +14,8 @@ export interface AccessQuestion {
   readonly token: string;
   /** Path of the request, without the query, such as `/programmed`. */
   readonly path: string;
+  /** Address from which the request came, as Node.js writes it. */
+  readonly from: string;
 }
 
 /** Finds the verdict. Rejects with the signal's reason when that aborts, and never otherwise. */

@@ -33,7 +33,7 @@ export function gate({ isOn, access, flag, needsNone }: GateOptions): Gate {
     if (decides === undefined) return problemAnswer(403, withoutServer(asked, refusal, flag));
     const token = tokenOf(asked.authorization);
     if (token === undefined) return problemAnswer(401, withoutToken(asked, refusal), CHALLENGE);
-    return answerOf(await decides.verdict({ token, path: asked.path }, asked.signal), asked.path);
+    return answerOf(await decides.verdict({ token, path: asked.path, from: asked.remote }, asked.signal), asked.path);
   };
 }
 

@@ -1,19 +1,24 @@
 /**
- * A small HTTP server for health and metrics. It answers everybody who can reach its port, and limits the cost: short timeouts, small
- * headers, a bound on connections, no body is read. An answer is made from memory.
+ * A small HTTP server for health and metrics. It answers everybody who can reach its port, and limits what they cost: short timeouts,
+ * small heads and bodies, one request of a connection at a time (`connection.ts`), and a share for each client (`clients.ts`).
+ * An answer is made from memory.
  */
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
 import { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
-import { aborted, type Clock, sleep } from '../host/clock.ts';
+import { aborted, type Clock, realClock, sleep } from '../host/clock.ts';
 import type { Address } from '../model/address.ts';
+import { Clients } from './clients.ts';
+import { type BeginsWith, Connection, MAX_BODY_BYTES } from './connection.ts';
 
 export interface Answer {
   readonly status: number;
   readonly headers?: Readonly<Record<string, string>>;
   /** Pieces are sent as they come. */
   readonly body: string | Buffer | AsyncIterable<Uint8Array>;
+  /** The pieces, or the client's reading, may pause for longer than the bound on silence: profiles and recordings. */
+  readonly isLong?: boolean;
 }
 
 export interface Asked {
@@ -36,12 +41,14 @@ export interface Asked {
   readonly remote: string;
   /** The header `If-None-Match`; undefined: the request has none. */
   readonly known?: string | undefined;
-  /** The body's beginning, for the few requests that have one. */
+  /** The body, for the few requests that have one. */
   body(): Promise<string>;
   /** Aborts when the client is gone. */
   readonly signal: AbortSignal;
   /** Ends the connection now, whatever of the answer is still to be sent. Not there: nothing is connected. */
   hangUp?(): void;
+  /** The handler has decided to answer, and its answer may come later than the bound on silence. Not there: nothing is connected. */
+  mayWait?(): void;
 }
 
 export type Handler = (asked: Asked) => Answer | Promise<Answer>;
@@ -51,6 +58,8 @@ export interface ListenOptions {
   readonly port: number;
   /** Listen for this family only, also on `::`. Otherwise the unspecified address means both families. */
   readonly isOneFamily?: boolean;
+  /** The limits on clients, which the servers of a process share; default: limits of its own. */
+  readonly clients?: Clients;
 }
 
 /** Opens a port. Throws when it cannot be had. */
@@ -80,36 +89,38 @@ export function textAnswer(status: number, body: string): Answer {
 export const REQUEST_TIMEOUT = 5000;
 /** Milliseconds that a connection may stay idle. */
 const IDLE_TIMEOUT = 10_000;
-/** Milliseconds without a byte in either direction, such as with a client that does not read; not for profiles and recordings, which take long. */
+/** Milliseconds without a byte in either direction, such as with a client that does not read. */
 const SILENCE = 30_000;
-const LONG_ANSWERS = /^\/(?:debug\/|recording(?:\?|$))/;
-/** Questions whose answer may come late, and then at once. */
-const LATE_ANSWERS = /^\/(?:programmed|drained)\?/;
-export const MOST_CONNECTIONS = 4096;
+/** Connections that the kernel completes before they are taken; a flood must not make it drop those of others (listen(2), somaxconn). */
+const BACKLOG = 4096;
 const BAD_REQUEST = 'HTTP/1.1 400 Bad Request\r\nconnection: close\r\n\r\n';
-export const MOST_HEADER_BYTES = 8192;
-export const MOST_BODY = 4096;
+export const MAX_HEAD_BYTES = 8192;
 
 export class HttpServer {
   readonly #server: Server;
-  readonly #sockets = new Set<Socket>();
+  readonly #connections = new Set<Connection>();
 
-  private constructor(handler: Handler) {
+  private constructor(handler: Handler, clients: Clients) {
     this.#server = createServer(
       {
         headersTimeout: REQUEST_TIMEOUT,
         requestTimeout: REQUEST_TIMEOUT,
         keepAliveTimeout: IDLE_TIMEOUT,
         connectionsCheckingInterval: 1000,
-        maxHeaderSize: MOST_HEADER_BYTES,
+        maxHeaderSize: MAX_HEAD_BYTES,
       },
-      (request, response) => void respond(handler, request, response),
+      (request, response) => void respond(handler, clients, request, response),
     );
-    this.#server.maxConnections = MOST_CONNECTIONS;
     this.#server.setTimeout(SILENCE, (socket) => socket.destroy());
+    // node:http takes any stream for a connection (Event: 'connection'): each socket is wrapped before it sees a byte.
+    const takes = this.#server.listeners('connection') as unknown as ((this: Server, connection: Connection) => void)[];
+    this.#server.removeAllListeners('connection');
     this.#server.on('connection', (socket: Socket) => {
-      this.#sockets.add(socket);
-      socket.on('close', () => this.#sockets.delete(socket));
+      const connection = new Connection(socket, clients);
+      if (!clients.admit(connection)) return connection.cut();
+      this.#connections.add(connection);
+      connection.on('close', () => this.#connections.delete(connection));
+      for (const take of takes) take.call(this.#server, connection);
     });
     this.#server.on('clientError', (_error, socket) => {
       // Who sends this may never close its side.
@@ -120,7 +131,8 @@ export class HttpServer {
 
   /** Throws when the port cannot be had. */
   static async open(options: ListenOptions, handler: Handler): Promise<HttpServer> {
-    const made = new HttpServer(handler);
+    const clients = options.clients ?? new Clients({ clock: realClock });
+    const made = new HttpServer(handler, clients);
     const isAny = options.address === '0.0.0.0' || options.address === '::';
     try {
       if (isAny && options.isOneFamily !== true) await made.#listen('::', options.port, false);
@@ -146,14 +158,14 @@ export class HttpServer {
   /** Closes its connections too. */
   async close(): Promise<void> {
     const closed = new Promise<void>((resolve) => this.#server.close(() => resolve()));
-    for (const socket of this.#sockets) socket.destroy();
+    for (const connection of this.#connections) connection.destroy();
     await closed;
   }
 
   async #listen(host: string, port: number, ipv6Only: boolean): Promise<void> {
     await new Promise<void>((resolve, reject) => {
       this.#server.once('error', reject);
-      this.#server.listen({ host, port, ipv6Only, exclusive: true }, () => {
+      this.#server.listen({ host, port, ipv6Only, exclusive: true, backlog: BACKLOG }, () => {
         this.#server.removeListener('error', reject);
         // Running out of descriptors in accept must not end the agent.
         this.#server.on('error', () => undefined);
@@ -206,36 +218,64 @@ export async function keepOpen({
   }
 }
 
-async function respond(handler: Handler, request: IncomingMessage, response: ServerResponse): Promise<void> {
+/** Status and text for a request whose body is not read (RFC 9110, sections 15.5.12 and 15.5.14). */
+const REFUSED_BODIES: Readonly<Record<Exclude<BeginsWith, 'request'>, Answer>> = {
+  'body of unknown length': textAnswer(411, 'a body needs the header Content-Length\n'),
+  'body too long': textAnswer(413, `a body has at most ${MAX_BODY_BYTES} bytes\n`),
+};
+
+async function respond(
+  handler: Handler,
+  clients: Clients,
+  request: IncomingMessage,
+  response: ServerResponse,
+): Promise<void> {
+  const connection = request.socket as unknown as Connection;
   const gone = new AbortController();
-  const { url = '', socket } = request;
-  const isLate = LATE_ANSWERS.test(url);
-  if (isLate || LONG_ANSWERS.test(url)) socket.setTimeout(0);
-  response.on('close', () => gone.abort());
+  response.on('close', () => {
+    gone.abort();
+    connection.answered();
+  });
+  const begins = connection.begins(request);
+  if (begins !== 'request') return send(request, response, REFUSED_BODIES[begins], { connection: 'close' });
+  let waits = false;
+  const mayWait = () => {
+    waits = true;
+    connection.setTimeout(0);
+  };
   try {
-    const {
-      status,
-      headers = {},
-      body,
-    } = await handler({ ...askedOf(request, gone.signal), hangUp: () => response.destroy() });
-    if (isLate) socket.setTimeout(SILENCE);
+    const asked = { ...askedOf(request, gone.signal), hangUp: () => response.destroy(), mayWait };
+    const answer = await handler(asked);
+    if (waits && answer.isLong !== true) connection.setTimeout(SILENCE);
+    else if (answer.isLong === true) connection.setTimeout(0);
     request.resume();
     if (response.destroyed) return;
-    const isHead = request.method === 'HEAD';
-    if (typeof body === 'string' || Buffer.isBuffer(body)) {
-      response.writeHead(status, { ...headers, 'content-length': Buffer.byteLength(body) });
-      response.end(isHead ? undefined : body);
-    } else {
+    const { status, headers = {}, body } = answer;
+    if (typeof body === 'string' || Buffer.isBuffer(body)) send(request, response, { status, body }, headers);
+    else {
       response.writeHead(status, headers);
-      if (isHead) response.end();
+      if (request.method === 'HEAD') response.end();
       // An answer that breaks off ends the connection without its last piece: the client knows that something is missing.
       else await pipeline(Readable.from(body, { objectMode: false }), response);
     }
+    clients.answered(connection);
   } catch (error) {
     if (response.destroyed || response.headersSent) return;
     response.writeHead(500, TEXT_HEADERS);
     response.end(`${(error as Error).message}\n`);
   }
+}
+
+/** Sends an answer that is there whole. */
+function send(
+  request: IncomingMessage,
+  response: ServerResponse,
+  { status, headers, body }: Answer,
+  more: Answer['headers'],
+): void {
+  const whole = body as string | Buffer;
+  response.writeHead(status, { ...headers, ...more, 'content-length': Buffer.byteLength(whole) });
+  response.end(request.method === 'HEAD' ? undefined : whole);
 }
 
 function askedOf(request: IncomingMessage, signal: AbortSignal): Asked {
@@ -256,11 +296,8 @@ function askedOf(request: IncomingMessage, signal: AbortSignal): Asked {
     async body() {
       let text = '';
       request.setEncoding('utf8');
-      for await (const piece of request) {
-        text += String(piece);
-        if (text.length > MOST_BODY) break;
-      }
-      return text.slice(0, MOST_BODY);
+      for await (const piece of request) text += String(piece);
+      return text;
     },
   };
 }

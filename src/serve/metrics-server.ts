@@ -2,7 +2,7 @@
 import { type Answer, type Asked, type Handler, jsonAnswer, NOT_FOUND, textAnswer } from './http.ts';
 import { AGENT_PAGE, pageAnswer, type ReadPage } from './page.ts';
 import { profilingAnswer } from './profiling.ts';
-import { LIVE, type Questions, questionAnswer, refusalOf } from './questions.ts';
+import { LIVE, problemAnswer, type Questions, questionAnswer, refusalOf } from './questions.ts';
 import { type Component, type OwnFacts, zpageAnswer } from './zpages.ts';
 
 /** Metrics in Prometheus' form. */
@@ -27,8 +27,11 @@ export interface MetricsServerParts {
 export function metricsHandler(parts: MetricsServerParts): Handler {
   return async (asked: Asked) => {
     const { path, method } = asked;
-    if (path === '/debug/flags/v' && method === 'PUT' && parts.hasProfiling()) return await setVerbosity(parts, asked);
-    if (method !== 'GET' && method !== 'HEAD') return textAnswer(405, 'method not allowed\n');
+    const isWrite = path === '/debug/flags/v' && method === 'PUT' && parts.hasProfiling();
+    if (method !== 'GET' && method !== 'HEAD' && !isWrite) return textAnswer(405, 'method not allowed\n');
+    const refusal = refusalOfPath(asked, parts.questions.isLocal());
+    if (refusal !== undefined) return problemAnswer(403, refusal);
+    if (isWrite) return await setVerbosity(parts, asked);
     switch (path) {
       case '/metrics':
         return await metricsAnswer(parts.metrics());
@@ -49,6 +52,19 @@ export function metricsHandler(parts: MetricsServerParts): Handler {
   };
 }
 
+/** Paths that a program of another machine may ask for by a name, such as Prometheus: where the server listens at more than loopback. */
+const FOR_MONITORING: readonly string[] = ['/metrics', '/proxyMode', '/healthz'];
+
+/**
+ * Why the client may not ask for a path that is no question, which has its own check. A page in a browser that reaches loopback by DNS
+ * rebinding is no client of this machine.
+ */
+function refusalOfPath(asked: Asked, isLocal: boolean): string | undefined {
+  const isForMonitoring = FOR_MONITORING.includes(asked.path);
+  if (!isForMonitoring && asked.path !== '/configz' && !asked.path.startsWith('/debug/')) return undefined;
+  return isForMonitoring && !isLocal ? undefined : refusalOf(asked, isLocal);
+}
+
 function componentOf({ component, questions, hasProfiling }: MetricsServerParts): Component {
   const { byPath, live, isLocal } = questions;
   const paths = () => [
@@ -67,8 +83,20 @@ export function scrapeHandler(metrics: () => MetricsText): Handler {
   };
 }
 
+/** Texts that are being made: all who ask meanwhile get the same one, so that many clients cost no more than one. */
+const beingMade = new WeakMap<MetricsText, Promise<Buffer>>();
+
+/** `metrics`: the same object at each request of the same metrics. */
 export async function metricsAnswer(metrics: MetricsText): Promise<Answer> {
-  return { status: 200, headers: { 'content-type': metrics.contentType }, body: await metrics.text() };
+  let text = beingMade.get(metrics);
+  if (text === undefined) {
+    text = metrics
+      .text()
+      .then((made) => Buffer.from(made))
+      .finally(() => beingMade.delete(metrics));
+    beingMade.set(metrics, text);
+  }
+  return { status: 200, headers: { 'content-type': metrics.contentType }, body: await text };
 }
 
 async function setVerbosity({ setVerbosity: set }: MetricsServerParts, asked: Asked) {

@@ -9,7 +9,7 @@ const SECONDS = 30;
 export const MOST_SECONDS = 300;
 let isBusy = false;
 
-export async function profilingAnswer({ path, query, signal }: Asked): Promise<Answer> {
+export async function profilingAnswer({ path, query, signal, mayWait }: Asked): Promise<Answer> {
   if (path === '/debug/pprof/' || path === '/debug/pprof') return textAnswer(200, INDEX);
   if (path !== '/debug/pprof/profile' && path !== '/debug/pprof/heap') return NOT_FOUND;
   const seconds = Number(query.get('seconds') ?? SECONDS);
@@ -17,9 +17,10 @@ export async function profilingAnswer({ path, query, signal }: Asked): Promise<A
     return textAnswer(400, `seconds must be more than 0, at most ${MOST_SECONDS}\n`);
   if (isBusy) return textAnswer(503, 'another profile is being taken\n');
   isBusy = true;
+  mayWait?.();
   try {
     const profile = await takeProfile(path.endsWith('heap') ? 'heap' : 'cpu', seconds * 1000, signal);
-    return jsonAnswer(200, JSON.stringify(profile));
+    return { ...jsonAnswer(200, JSON.stringify(profile)), isLong: true };
   } finally {
     isBusy = false;
   }

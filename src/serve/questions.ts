@@ -60,9 +60,10 @@ export async function checkedAnswer(question: Question | StreamQuestion, asked: 
   try {
     checkParameters(asked, question);
     if ('open' in question) return question.open(asked);
+    if ((question.longest ?? LONGEST) > LONGEST) asked.mayWait?.();
     const answer = await inTime(question, asked);
     if (!(Symbol.asyncIterator in answer)) return jsonAnswer(200, `${JSON.stringify(answer)}\n`);
-    return { status: 200, headers: FILE_HEADERS, body: answer };
+    return { status: 200, headers: FILE_HEADERS, body: answer, isLong: true };
   } catch (error) {
     if (isWrongQuestion(error)) return problemAnswer(400, error.message);
     if (error instanceof NoAnswer) return problemAnswer(503, error.message);

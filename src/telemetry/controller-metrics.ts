@@ -1,6 +1,6 @@
 /** Metrics of `slicewire controller`, under the names of kube-controller-manager (k8s.io/endpointslice/metrics and the mirroring controller's). */
 import type { Counter, Gauge, Histogram } from 'prom-client';
-import { MetricRegistry } from './registry.ts';
+import { MetricRegistry, type TurnedAwayCount } from './registry.ts';
 
 /** A work queue, read on each scrape. */
 export interface QueueSample {
@@ -17,6 +17,8 @@ export interface ControllerMetricsOptions {
   readonly isLeader: () => boolean;
   readonly leaseName: string;
   readonly watches: () => readonly { readonly of: string; readonly failure: object | undefined }[];
+  /** Clients of the servers that were refused, or whose connections were closed for others. */
+  readonly turnedAway: () => readonly TurnedAwayCount[];
 }
 
 /** Numbers of one Service or Endpoints object; the gauges are their sums. */
@@ -241,7 +243,8 @@ class Totals {
 }
 
 function addRead(registry: MetricRegistry, options: ControllerMetricsOptions): void {
-  const { queues, isLeader, leaseName, watches } = options;
+  const { queues, isLeader, leaseName, watches, turnedAway } = options;
+  registry.readTurnedAway(turnedAway);
   const samples = (of: 'depth' | 'adds' | 'retries') => () =>
     queues().map((queue) => ({ labels: { name: queue.name }, value: queue[of] }));
   registry.readGauge('workqueue_depth', 'Keys that wait for a worker', ['name'], samples('depth'));

@@ -1,5 +1,5 @@
 /** Metrics of `slicewire fleet`. */
-import { type HistogramCounts, MetricRegistry } from './registry.ts';
+import { type HistogramCounts, MetricRegistry, type TurnedAwayCount } from './registry.ts';
 
 export interface FleetMetricsOptions {
   readonly version: string;
@@ -18,6 +18,8 @@ export interface FleetMetricsOptions {
   /** Agents whose stream is open. */
   readonly connections: () => number;
   readonly watches: () => readonly { readonly of: string; readonly failure: object | undefined }[];
+  /** Clients of the servers that were refused, or whose connections were closed for others. */
+  readonly turnedAway: () => readonly TurnedAwayCount[];
 }
 
 export class FleetMetrics {
@@ -60,6 +62,7 @@ export class FleetMetrics {
         ];
       },
     );
+    registry.readTurnedAway(options.turnedAway);
     registry.readGauge('slicewire_watch_failing', '1 while the watch of a kind fails', ['kind'], () =>
       options.watches().map(({ of, failure }) => ({ labels: { kind: of }, value: failure === undefined ? 0 : 1 })),
     );

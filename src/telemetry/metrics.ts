@@ -3,7 +3,7 @@
  * slicewire under `slicewire_`. Values that others keep are read on each scrape.
  */
 import type { Counter } from 'prom-client';
-import { MetricRegistry, type Samples } from './registry.ts';
+import { MetricRegistry, type Samples, TURNED_AWAY } from './registry.ts';
 import { type DeletedFlows, SweepMetrics, type SyncFacts, SyncMetrics } from './sync-metrics.ts';
 
 export interface MetricsOptions {
@@ -86,6 +86,7 @@ export const READ = {
     'Services of which /programmed says that an older version is in the kernel',
   ],
   slicewire_programmed_waiters: ['gauge', 'Questions of /programmed that wait for a version'],
+  slicewire_http_clients_turned_away_total: ['counter', TURNED_AWAY.help, ...TURNED_AWAY.labels],
   slicewire_healthy: ['gauge', '1 when /healthz answers 200, regardless of the eligibility of the Node'],
   slicewire_ready: ['gauge', '1 when /readyz answers 200'],
   slicewire_config_reloads_total: ['counter', 'Reloads of the configuration file, by result', 'result'],

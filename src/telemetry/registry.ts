@@ -33,6 +33,25 @@ const BUILD_INFO = {
   labels: ['version', 'node_version', 'platform'],
 };
 
+/** The counter of every program that serves HTTP. */
+export const TURNED_AWAY = {
+  name: 'slicewire_http_clients_turned_away_total',
+  help: 'Connections that were refused or closed to keep the limits on clients, by remote address (64 of them, then others) and reason',
+  labels: ['address', 'reason'],
+} as const;
+
+/** How often one client was turned away, as its limits count it. */
+export interface TurnedAwayCount {
+  readonly address: string;
+  readonly reason: string;
+  readonly count: number;
+}
+
+/** The samples of TURNED_AWAY. */
+export function turnedAwaySamples(counts: readonly TurnedAwayCount[]): Sample[] {
+  return counts.map(({ address, reason, count }) => ({ labels: { address, reason }, value: count }));
+}
+
 let ofProcess: Registry | undefined;
 
 /** One for the whole process: prom-client never ends the observers that it starts for these metrics. */
@@ -94,6 +113,12 @@ export class MetricRegistry {
         for (const { labels, value } of now) this.set(labels, value);
       },
     });
+  }
+
+  /** The counter TURNED_AWAY. */
+  readTurnedAway(counts: () => readonly TurnedAwayCount[]): void {
+    const { name, help, labels } = TURNED_AWAY;
+    this.readCounter(name, help, [...labels], () => turnedAwaySamples(counts()));
   }
 
   /** A counter whose samples are read on each scrape. */

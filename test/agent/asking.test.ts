@@ -5,15 +5,19 @@ import { programmedGate } from '../../src/agent/asking.ts';
 import { realOutside } from '../../src/agent/outside.ts';
 import { configFromFlags } from '../../src/config/from-flags.ts';
 import type { Asked } from '../../src/serve/http.ts';
+import { madeToken } from '../helpers/api-reviews.ts';
 import { ApiServer } from '../helpers/api-server.ts';
 import { NEVER } from '../helpers/rig.ts';
 
 const PATH = '/programmed/live';
+const GOOD = madeToken('good', 'slicewire-agent');
+/** The address of the fleet's Pod. */
+const FLEET = '10.244.1.7';
 
 async function start(t: TestContext) {
   const server = await ApiServer.start();
   t.after(() => server.stop());
-  server.reviews.account('good', ['kube-system', 'slicewire-fleet'], 'slicewire-agent');
+  server.reviews.account(GOOD, ['kube-system', 'slicewire-fleet'], 'slicewire-agent');
   server.reviews.allowed.add(`system:serviceaccounts ${PATH}`);
   return { server, kubeconfig: await server.kubeconfig() };
 }
@@ -22,7 +26,8 @@ function asking(t: TestContext, flags: Record<string, string>) {
   const stop = new AbortController();
   t.after(() => stop.abort());
   let config = configFromFlags(flags);
-  const gate = programmedGate(() => config, { signal: stop.signal, outside: realOutside });
+  const isTrusted = (address: string) => address === FLEET;
+  const gate = programmedGate(() => config, { signal: stop.signal, outside: realOutside, isTrusted });
   const use = (other: Record<string, string>) => {
     config = configFromFlags(other);
   };
@@ -42,12 +47,12 @@ describe('who may read /programmed', () => {
     const { status } = asking(t, { kubeconfig });
     assert.deepEqual([await status(undefined, '127.0.0.1'), await status()], [undefined, 401]);
     assert.equal(await server.connections(), 0);
-    assert.equal(await status('Bearer good'), undefined);
+    assert.equal(await status(`Bearer ${GOOD}`), undefined);
     assert.deepEqual(server.reviews.asked[0], {
       kind: 'TokenReview',
-      spec: { token: 'good', audiences: ['slicewire-agent'] },
+      spec: { token: GOOD, audiences: ['slicewire-agent'] },
     });
-    assert.equal(await status('Bearer bad'), 401);
+    assert.equal(await status(`Bearer ${madeToken('bad', 'slicewire-agent')}`), 401);
   });
 
   test('follows the configuration: another API server knows other tokens', async (t) => {
@@ -55,12 +60,12 @@ describe('who may read /programmed', () => {
     const other = await start(t);
     other.server.reviews.tokens.clear();
     const { use, status } = asking(t, { kubeconfig });
-    assert.equal(await status('Bearer good'), undefined);
+    assert.equal(await status(`Bearer ${GOOD}`), undefined);
     use({ kubeconfig, minSyncPeriod: '5s' });
-    assert.equal(await status('Bearer good'), undefined);
+    assert.equal(await status(`Bearer ${GOOD}`), undefined);
     assert.equal(server.reviews.asked.length, 2);
     use({ kubeconfig: other.kubeconfig });
-    assert.equal(await status('Bearer good'), 401);
+    assert.equal(await status(`Bearer ${GOOD}`), 401);
     use({ kubeconfig: other.kubeconfig, programmedAuthentication: 'false' });
     assert.equal(await status(), undefined);
   });
@@ -68,23 +73,25 @@ describe('who may read /programmed', () => {
   test('costs the API server few reviews, whatever tokens somebody makes up', async (t) => {
     const { server, kubeconfig } = await start(t);
     const { status } = asking(t, { kubeconfig });
-    const answers = await Promise.all(Array.from({ length: 100 }, (_, i) => status(`Bearer made-up-${i}`)));
+    const madeUp = (i: number) => `Bearer ${madeToken(`made-up-${i}`, 'slicewire-agent')}`;
+    const answers = await Promise.all(Array.from({ length: 100 }, (_, i) => status(madeUp(i), `10.244.9.${i}`)));
     const reviews = server.reviews.asked.length;
     assert.equal(answers.filter((each) => each === 401).length, reviews);
     assert.ok(reviews >= 20 && reviews < 50, `${reviews} reviews`);
     assert.equal(answers.filter((each) => each === 503).length, 100 - reviews);
+    assert.equal(await status(`Bearer ${GOOD}`, FLEET), undefined, 'the fleet is admitted all the same');
   });
 
   test('is this machine alone where manifests are read', async (t) => {
     const { status } = asking(t, { manifests: '/m' });
-    assert.deepEqual([await status('Bearer good'), await status('Bearer good', '127.0.0.1')], [403, undefined]);
+    assert.deepEqual([await status(`Bearer ${GOOD}`), await status(`Bearer ${GOOD}`, '127.0.0.1')], [403, undefined]);
   });
 
   test('is nobody while the kubeconfig cannot be read, until it can', async (t) => {
     const { kubeconfig } = await start(t);
     const { use, status } = asking(t, { kubeconfig: '/nowhere/kubeconfig' });
-    assert.equal(await status('Bearer good'), 503);
+    assert.equal(await status(`Bearer ${GOOD}`), 503);
     use({ kubeconfig });
-    assert.equal(await status('Bearer good'), undefined);
+    assert.equal(await status(`Bearer ${GOOD}`), undefined);
   });
 });

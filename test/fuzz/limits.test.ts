@@ -29,7 +29,14 @@ import { type Fault, faultText } from '../../src/model/objects.ts';
 import { MOST_ENTRIES } from '../../src/modes/virtual-servers/sets.ts';
 import { MOST_OF_PORT, MOST_CONNECTIONS as MOST_RELAYED } from '../../src/relay/accounts.ts';
 import { MOST_TRIES } from '../../src/relay/connection.ts';
-import { MOST_BODY, MOST_CONNECTIONS, MOST_HEADER_BYTES, REQUEST_TIMEOUT } from '../../src/serve/http.ts';
+import {
+  CONNECTIONS_PER_CLIENT,
+  CONNECTIONS_PER_TRUSTED_CLIENT,
+  MAX_CONNECTIONS,
+  MAX_UNSENT,
+} from '../../src/serve/clients.ts';
+import { MAX_BODY_BYTES, MAX_EARLY_BYTES } from '../../src/serve/connection.ts';
+import { MAX_HEAD_BYTES, REQUEST_TIMEOUT } from '../../src/serve/http.ts';
 import { MOST_SECONDS } from '../../src/serve/profiling.ts';
 import * as manifests from '../../src/source/manifests/manifest-files.ts';
 
@@ -61,9 +68,13 @@ const LIMITS: readonly (readonly [string, number])[] = [
   ['bytes of an answer of the API server', LONGEST_ANSWER],
   ['bytes of an answer that refuses', LONGEST_STATUS],
   ['pages of a list', MOST_PAGES],
-  ['connections to each', MOST_CONNECTIONS],
-  ['bytes of the head', MOST_HEADER_BYTES],
-  ['characters of the body', MOST_BODY],
+  ['connections of one address', CONNECTIONS_PER_CLIENT],
+  ['connections of an address that is trusted', CONNECTIONS_PER_TRUSTED_CLIENT],
+  ['connections to all servers', MAX_CONNECTIONS],
+  ['bytes that a client sends', MAX_EARLY_BYTES],
+  ['bytes of answers that wait', MAX_UNSENT],
+  ['bytes of the head', MAX_HEAD_BYTES],
+  ['bytes of the body', MAX_BODY_BYTES],
   ['seconds for a request', REQUEST_TIMEOUT / 1000],
   ['questions of one kind', MOST_WAITING],
   ['connections of the relay to one', MOST_OF_PORT],

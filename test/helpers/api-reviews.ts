@@ -5,6 +5,13 @@
 /** What the API server takes a token without audiences for. */
 export const OWN_AUDIENCE = 'https://kubernetes.default.svc.cluster.local';
 
+/** A token in the form of a ServiceAccount's, as long as `exp` (seconds since 1970) says; its signature is none. */
+export function madeToken(name: string, audience: string | readonly string[], more: object = {}): string {
+  const claims = { iss: OWN_AUDIENCE, sub: name, aud: audience, ...more };
+  const parts = [JSON.stringify({ alg: 'RS256' }), JSON.stringify(claims), 'signature'];
+  return parts.map((part) => Buffer.from(part).toString('base64url')).join('.');
+}
+
 export interface KnownToken {
   readonly username: string;
   readonly groups?: readonly string[];

@@ -40,6 +40,7 @@ export async function controllerText(): Promise<string> {
     queues: () => [{ name: 'endpoint_slice', depth: 1, adds: 2, retries: 3 }],
     isLeader: () => true,
     leaseName: 'slicewire-controller',
+    turnedAway: () => [{ address: '10.244.1.9', reason: 'share', count: 3 }],
     watches: () => [{ of: 'Services', failure: undefined }],
   });
   metrics.synced('success');
@@ -62,6 +63,7 @@ export async function fleetText(): Promise<string> {
     drained: () => ({ yes: 3, late: 1 }),
     events: () => 7,
     connections: () => 2,
+    turnedAway: () => [{ address: '10.244.1.9', reason: 'share', count: 3 }],
     watches: () => [{ of: 'slices', failure: undefined }],
   });
   return await metrics.text();

@@ -44,7 +44,7 @@ describe('questions to the metrics server', () => {
       mode: () => 'iptables',
       config: () => ({}),
       metrics: () => ({ contentType: 'text/plain', text: () => Promise.resolve('') }),
-      hasProfiling: () => false,
+      hasProfiling: () => true,
       component: OWN_FACTS,
       setVerbosity: () => undefined,
       readPage: () => gzipSync('page'),
@@ -122,9 +122,27 @@ describe('questions to the metrics server', () => {
       assert.match(await ask('/', { site }), /^HTTP\/1.1 200 /, 'a link leads to the page');
     }
     for (const site of ['same-origin', 'none']) assert.match(await ask('/status', { site }), /^HTTP\/1.1 200 /);
-    // The other paths are scraped under names.
-    assert.match(await ask('/metrics', { host: 'node-a.example:10249' }), /^HTTP\/1.1 200 /);
-    assert.match(await ask('/proxyMode', { host: 'node-a.example:10249' }), /^HTTP\/1.1 200 /);
+  });
+
+  it('and metrics, configuration and profiling alike are refused under another name', async () => {
+    const host = 'node-a.example:10249';
+    const profiling = ['/debug/pprof/', '/debug/pprof/heap?seconds=1'];
+    const paths = ['/metrics', '/proxyMode', '/healthz', '/configz', ...profiling];
+    isLocal = true;
+    for (const path of paths) {
+      assert.match(await ask(path, { host }), /^HTTP\/1.1 403 [\s\S]*the header Host/, path);
+      assert.match(await ask(path, { site: 'cross-site' }), /^HTTP\/1.1 403 [\s\S]*a page of another site/, path);
+    }
+    assert.match(await ask('/debug/flags/v', { method: 'PUT', host }), /^HTTP\/1.1 403 /);
+    for (const path of ['/metrics', '/proxyMode', '/healthz', '/configz'])
+      assert.match(await ask(path), /^HTTP\/1.1 200 /, path);
+    // Where it listens for other machines, Prometheus may ask by a name; nobody else has a reason to.
+    isLocal = false;
+    for (const path of ['/metrics', '/proxyMode', '/healthz'])
+      assert.match(await ask(path, { host }), /^HTTP\/1.1 200 /, path);
+    for (const path of ['/configz', ...profiling]) assert.match(await ask(path, { host }), /^HTTP\/1.1 403 /, path);
+    assert.match(await ask('/debug/flags/v', { method: 'PUT', host }), /^HTTP\/1.1 403 /);
+    isLocal = true;
   });
 
   it('are refused with the sentence that the question deserves', async () => {

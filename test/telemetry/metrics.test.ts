@@ -131,6 +131,7 @@ describe('metrics', () => {
       isLeader: () => true,
       leaseName: '',
       watches: () => [],
+      turnedAway: () => [],
     });
     const platform = `${process.platform}/${process.arch}`;
     const wanted = `slicewire_build_info{version="9.9.9",node_version="${process.versions.node}",platform="${platform}"} 1`;

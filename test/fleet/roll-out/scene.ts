@@ -8,6 +8,7 @@ import { get } from 'node:http';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { drainedSchema } from '../../../src/answers/drained.ts';
+import { madeToken, OWN_AUDIENCE } from '../../helpers/api-reviews.ts';
 import { until } from '../../helpers/until.ts';
 import type { Service } from '../../upstream/e2e/allocation.ts';
 import { Cluster, type ClusterOptions, type Mode } from '../../upstream/e2e/cluster.ts';
@@ -33,7 +34,10 @@ export interface FleetAnswer {
 export const SERVICE_PORT = 80;
 const NAMESPACE = 'shop';
 /** Of the ServiceAccounts of the fleet and of the Pods that end, as the kubelet projects them. */
-const TOKENS = { fleet: 'token-of-the-fleet', pods: 'token-of-the-pods' } as const;
+const TOKENS = {
+  fleet: madeToken('fleet', 'slicewire-agent'),
+  pods: madeToken('pods', OWN_AUDIENCE),
+} as const;
 
 export class Scene {
   readonly cluster: Cluster;

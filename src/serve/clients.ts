@@ -1,0 +1,268 @@
+/**
+ * Limits on the clients of a process's HTTP servers. Whoever reaches a port may connect, also a pod without any right. So each remote
+ * address has a share of each port, and all addresses together leave places for those that the node depends on: its own programs (the
+ * kubelet's probes among them) and the addresses that the owner of the servers trusts.
+ *
+ * Where there is no place left, the oldest idle connection makes room: it costs its client a new connection, and nothing else.
+ */
+import type { Clock } from '../host/clock.ts';
+import { isLoopback, parseAddress } from '../model/address.ts';
+import { TokenBucket } from '../model/token-bucket.ts';
+
+/** Connections that one remote address may have to each port: `--max-connections-per-client`. */
+export const CONNECTIONS_PER_CLIENT = 16;
+/** The same for a trusted address. A kubelet asks once for each Pod that ends on its Node. */
+export const CONNECTIONS_PER_TRUSTED_CLIENT = 512;
+/** Connections to all ports of a process, and how many of these only trusted addresses and the node's own programs get. */
+export const MAX_CONNECTIONS = 1024;
+export const RESERVED_CONNECTIONS = 256;
+/** Requests that an address may make on a port at once, and milliseconds until it may make one more. Later ones wait. */
+const REQUEST_RATE = { burst: 64, refill: 10 };
+/** Bytes of answers that wait to be sent to one address; beyond it, its next request waits. */
+export const MAX_UNSENT_PER_CLIENT = 1024 * 1024;
+/** Milliseconds until such a request is looked at again. */
+const UNSENT_PAUSE = 100;
+/** Bytes of answers that wait for all clients; beyond it, the connection that has read nothing for the longest time ends. */
+export const MAX_UNSENT = 16 * 1024 * 1024;
+/** Shares of addresses without a connection that are kept for their rate of requests, at most. */
+const MAX_RESTING_SHARES = 1024;
+/** Addresses that the counter names; the others are counted together. */
+export const MAX_NAMED_CLIENTS = 64;
+/** Milliseconds between two lines of the log about the same address. */
+const LOG_PAUSE = 600_000;
+
+/** A connection, as the limits see it. */
+export interface Client {
+  /** Addresses of both ends, as Node.js writes them. */
+  readonly remote: string;
+  readonly local: string;
+  /** Of this end. */
+  readonly port: number;
+  /** No request of it is being answered. */
+  readonly isIdle: boolean;
+  /** Bytes of its answers that the kernel has not taken, and since when it has taken none, on the clock of the limits. */
+  readonly unsent: number;
+  readonly stalledSince: number;
+  /** Ends the connection now. */
+  cut(): void;
+}
+
+/** Reason why a client was turned away: its share was used up, all places were, it sent requests before the answer to the first, or it read no answers. */
+export type TurnedAway = 'share' | 'places' | 'pipelining' | 'unread';
+
+export interface TurnedAwayCount {
+  /** `others` beyond the first MAX_NAMED_CLIENTS. */
+  readonly address: string;
+  readonly reason: TurnedAway;
+  readonly count: number;
+}
+
+export interface ClientsOptions {
+  readonly clock: Pick<Clock, 'now'>;
+  /** Of `--max-connections-per-client`, asked for each connection. */
+  readonly perClient?: () => number;
+  /** Whether the process depends on the clients at this address. Asked for each connection. */
+  readonly isTrusted?: (address: string) => boolean;
+  /** Connections in all; default: MAX_CONNECTIONS, of which RESERVED_CONNECTIONS are reserved. */
+  readonly max?: number;
+  readonly reserved?: number;
+  /** At most once in ten minutes for an address: a sentence for the log. */
+  readonly onTurnedAway?: (address: string, sentence: string) => void;
+}
+
+/** One remote address on one port. */
+interface Share {
+  readonly address: string;
+  isTrusted: boolean;
+  readonly clients: Set<Client>;
+  readonly requests: TokenBucket;
+}
+
+export class Clients {
+  readonly #options: ClientsOptions;
+  readonly #max: number;
+  readonly #reserved: number;
+  readonly #shares = new Map<string, Share>();
+  readonly #byClient = new Map<Client, Share>();
+  #trusted = 0;
+  /** By address and reason. */
+  readonly #turnedAway = new Map<string, Map<TurnedAway, number>>();
+  readonly #loggedAt = new Map<string, number>();
+
+  constructor(options: ClientsOptions) {
+    this.#options = options;
+    this.#max = options.max ?? MAX_CONNECTIONS;
+    this.#reserved = options.reserved ?? RESERVED_CONNECTIONS;
+  }
+
+  /** Connections at present. */
+  get count(): number {
+    return this.#byClient.size;
+  }
+
+  /** How often clients were turned away: by address, of which the first MAX_NAMED_CLIENTS have names, and reason. */
+  get turnedAway(): TurnedAwayCount[] {
+    return [...this.#turnedAway].flatMap(([address, reasons]) =>
+      [...reasons].map(([reason, count]) => ({ address, reason, count })),
+    );
+  }
+
+  /** Whether there is a place for this client; another one may have lost its own for it. `release` gives the place back. */
+  admit(client: Client): boolean {
+    const share = this.#shareOf(client);
+    if (!this.#hasRoom(share, client) || !this.#hasPlace(share, client)) return false;
+    share.clients.add(client);
+    this.#byClient.set(client, share);
+    if (share.isTrusted) this.#trusted += 1;
+    return true;
+  }
+
+  release(client: Client): void {
+    const share = this.#byClient.get(client);
+    if (share === undefined) return;
+    this.#byClient.delete(client);
+    share.clients.delete(client);
+    if (share.isTrusted) this.#trusted -= 1;
+    if (share.clients.size === 0) this.#forgetShares();
+  }
+
+  /** Milliseconds until the client's next request may be read; 0: now, and the request is counted. */
+  delay(client: Client): number {
+    const share = this.#byClient.get(client);
+    if (share === undefined || share.isTrusted) return 0;
+    let unsent = 0;
+    for (const one of share.clients) unsent += one.unsent;
+    if (unsent > MAX_UNSENT_PER_CLIENT) return UNSENT_PAUSE;
+    const now = this.#options.clock.now();
+    return share.requests.take(now) ? 0 : Math.max(1, Math.ceil(share.requests.untilNext(now)));
+  }
+
+  /** To be called when an answer was handed to a client, who may not read it: ends the connections that stall, where too much waits. */
+  answered(client: Client): void {
+    if (client.unsent === 0) return;
+    for (;;) {
+      let all = 0;
+      let stalled: Client | undefined;
+      for (const one of this.#byClient.keys()) {
+        if (one.unsent === 0) continue;
+        all += one.unsent;
+        if (stalled === undefined || one.stalledSince < stalled.stalledSince) stalled = one;
+      }
+      // One answer alone is never too large: a profile may be.
+      if (all <= MAX_UNSENT || stalled === undefined || stalled.unsent === all) return;
+      this.turnAway(stalled, 'unread');
+    }
+  }
+
+  /** Counts the client as turned away, and ends its connection. */
+  turnAway(client: Client, reason: TurnedAway): void {
+    this.#count(client, reason);
+    this.release(client);
+    client.cut();
+  }
+
+  /** The share of the address has room, or one of its own connections makes it. */
+  #hasRoom(share: Share, client: Client): boolean {
+    if (share.clients.size < this.#mostOf(share)) return true;
+    const idle = firstIdle(share.clients);
+    this.#count(client, 'share');
+    if (idle === undefined) return false;
+    this.release(idle);
+    idle.cut();
+    return true;
+  }
+
+  /** The process has a place, or the oldest idle connection of the same standing makes it. */
+  #hasPlace({ isTrusted }: Share, client: Client): boolean {
+    const strangers = this.#byClient.size - this.#trusted;
+    const isFull = isTrusted ? this.#byClient.size >= this.#max : strangers >= this.#max - this.#reserved;
+    if (!isFull) return true;
+    const others = [...this.#byClient].filter(([, share]) => isTrusted || !share.isTrusted).map(([one]) => one);
+    const idle = firstIdle(others);
+    if (idle === undefined) this.#count(client, 'places');
+    else this.turnAway(idle, 'places');
+    return idle !== undefined;
+  }
+
+  #shareOf(client: Client): Share {
+    const address = plainAddress(client.remote);
+    const key = `${address} ${client.port}`;
+    let share = this.#shares.get(key);
+    if (share === undefined) {
+      const requests = new TokenBucket(REQUEST_RATE, this.#options.clock.now());
+      share = { address, isTrusted: false, clients: new Set(), requests };
+      this.#shares.set(key, share);
+    }
+    // It may be otherwise than at an earlier connection, but all that are open count alike.
+    if (share.clients.size === 0) share.isTrusted = isOfThisNode(client) || this.#options.isTrusted?.(address) === true;
+    return share;
+  }
+
+  #mostOf(share: Share | undefined): number {
+    const { perClient } = this.#options;
+    return share?.isTrusted === true ? CONNECTIONS_PER_TRUSTED_CLIENT : (perClient?.() ?? CONNECTIONS_PER_CLIENT);
+  }
+
+  /** Shares without a connection go, the oldest first, but for the newest: an address that connects anew has not got its requests back. */
+  #forgetShares(): void {
+    if (this.#shares.size < this.#byClient.size + MAX_RESTING_SHARES) return;
+    for (const [key, { clients }] of this.#shares) {
+      if (clients.size > 0) continue;
+      this.#shares.delete(key);
+      if (this.#shares.size < this.#byClient.size + MAX_RESTING_SHARES / 2) return;
+    }
+  }
+
+  #count(client: Client, reason: TurnedAway): void {
+    const given = plainAddress(client.remote);
+    const isNamed = this.#turnedAway.has(given) || this.#turnedAway.size < MAX_NAMED_CLIENTS;
+    const address = isNamed ? given : 'others';
+    const reasons = this.#turnedAway.get(address) ?? new Map<TurnedAway, number>();
+    this.#turnedAway.set(address, reasons);
+    reasons.set(reason, (reasons.get(reason) ?? 0) + 1);
+    const { clock, onTurnedAway } = this.#options;
+    const now = clock.now();
+    if (onTurnedAway === undefined || now - (this.#loggedAt.get(address) ?? Number.NEGATIVE_INFINITY) < LOG_PAUSE)
+      return;
+    this.#loggedAt.set(address, now);
+    onTurnedAway(given, this.#sentence(given, client.port, reason));
+  }
+
+  #sentence(address: string, port: number, reason: TurnedAway): string {
+    const flag = '--max-connections-per-client';
+    switch (reason) {
+      case 'share': {
+        const most = this.#mostOf(this.#shares.get(`${address} ${port}`));
+        return `${address} has ${most} connections to port ${port}, the most that one address may have (${flag}): each new one ends the oldest idle one, or is refused`;
+      }
+      case 'places':
+        return `all ${this.#max - this.#reserved} connections that addresses without a reserved place may have are taken: idle ones end for new ones, one of ${address} to port ${port} among them`;
+      case 'pipelining':
+        return `${address} sends requests to port ${port} without waiting for the answers: its connection is closed`;
+      case 'unread':
+        return `${address} does not read the answers of port ${port}: its connection is closed`;
+    }
+  }
+}
+
+/** The first is the oldest: a Set keeps the order in which they came. */
+function firstIdle(clients: Iterable<Client>): Client | undefined {
+  for (const client of clients) if (client.isIdle) return client;
+  return undefined;
+}
+
+/** Without a zone, and an IPv4 address in its own form. */
+export function plainAddress(address: string): string {
+  const plain = address.replace(/%.*$/, '');
+  return parseAddress(plain) ?? plain;
+}
+
+/**
+ * A program in the node's own network namespace: it connects from the address that it connects to, or by loopback. The kernel takes no
+ * packet with such a source from outside (martian sources, ip-sysctl: route_localnet, rp_filter).
+ */
+function isOfThisNode({ remote, local }: Client): boolean {
+  if (remote === local) return true;
+  const address = parseAddress(plainAddress(remote));
+  return address !== undefined && isLoopback(address);
+}

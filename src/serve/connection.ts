@@ -1,0 +1,233 @@
+/**
+ * One connection of an HTTP server, between the socket and Node.js' parser. It hands on the bytes of one request, and none of the next
+ * before the first is answered. Without it the parser takes each read of 64 KiB whole, which may be two thousand requests, and each of
+ * them waits in memory until the client reads (node:http bounds neither).
+ *
+ * The end of a head is its empty line: the parser takes CRLF alone (RFC 9112, section 2.2; llhttp without leniencies), so it never finds
+ * more requests in the bytes than there are empty lines. A body is as long as its Content-Length says, which the parser checks too.
+ */
+import type { IncomingMessage } from 'node:http';
+import type { Socket } from 'node:net';
+import { Duplex } from 'node:stream';
+import type { Client, Clients } from './clients.ts';
+
+/** Bytes that a client may send before the answer to its request; one that sends more is cut off. */
+export const MAX_EARLY_BYTES = 8192;
+/** Bytes of the body of a request. */
+export const MAX_BODY_BYTES = 4096;
+const EMPTY_LINE = Buffer.from('\r\n\r\n');
+
+/** Bytes go to the parser while a head or a body is read. A refused request has no next one: bytes are dropped until the connection ends. */
+type Phase = 'head' | 'body' | 'answering' | 'refused';
+
+export type BeginsWith = 'request' | 'body too long' | 'body of unknown length';
+
+export class Connection extends Duplex implements Client {
+  readonly remote: string;
+  readonly local: string;
+  readonly port: number;
+  readonly #socket: Socket;
+  readonly #clients: Clients;
+  #phase: Phase = 'head';
+  /** Bytes of the present head went to the parser, so that it was counted. */
+  #hasBegun = false;
+  /** How many bytes of an empty line the head ends with so far. */
+  #matched = 0;
+  /** Bytes of the body that are still to come. */
+  #body = 0;
+  /** Bytes that came early, or that wait for the rate of requests. */
+  #early: Buffer[] = [];
+  #earlyBytes = 0;
+  #hasEnded = false;
+  #timer: NodeJS.Timeout | undefined;
+  #stalledSince = performance.now();
+
+  constructor(socket: Socket, clients: Clients) {
+    super({ allowHalfOpen: true, decodeStrings: false, autoDestroy: true });
+    this.#socket = socket;
+    this.#clients = clients;
+    this.remote = socket.remoteAddress ?? '';
+    this.local = socket.localAddress ?? '';
+    this.port = socket.localPort ?? 0;
+    socket.on('data', (bytes: Buffer) => this.#take(bytes));
+    socket.on('end', () => {
+      this.#hasEnded = true;
+      this.#pass();
+    });
+    socket.on('timeout', () => this.emit('timeout'));
+    // A client that is gone is no error of the server.
+    socket.on('error', () => this.destroy());
+    socket.on('close', () => this.destroy());
+  }
+
+  /** As node:http and handlers ask a socket. */
+  get remoteAddress(): string {
+    return this.remote;
+  }
+
+  get localAddress(): string {
+    return this.local;
+  }
+
+  get isIdle(): boolean {
+    return this.#phase === 'head';
+  }
+
+  get unsent(): number {
+    return this.writableLength + this.#socket.writableLength;
+  }
+
+  get stalledSince(): number {
+    return this.#stalledSince;
+  }
+
+  setTimeout(milliseconds: number, call?: () => void): this {
+    this.#socket.setTimeout(milliseconds);
+    if (call !== undefined) this.once('timeout', call);
+    return this;
+  }
+
+  /** To be called with each request that the parser has found. Its body is read where its length is known and bounded. */
+  begins({ headers }: IncomingMessage): BeginsWith {
+    if (headers['transfer-encoding'] !== undefined) return this.#refuse('body of unknown length');
+    const length = Number(headers['content-length'] ?? 0);
+    if (length > MAX_BODY_BYTES) return this.#refuse('body too long');
+    if (length > 0) {
+      this.#phase = 'body';
+      this.#body = length;
+      // Not within the parser's own call.
+      setImmediate(() => this.#pass());
+    }
+    return 'request';
+  }
+
+  #refuse(why: Exclude<BeginsWith, 'request'>): BeginsWith {
+    this.#phase = 'refused';
+    return why;
+  }
+
+  /** The answer is with the kernel: the next request may be read. */
+  answered(): void {
+    if (this.#phase === 'refused') return;
+    this.#phase = 'head';
+    this.#hasBegun = false;
+    this.#matched = 0;
+    this.#body = 0;
+    setImmediate(() => this.#pass());
+  }
+
+  cut(): void {
+    // Without the wait of a connection in TIME_WAIT, and whatever of the answer is still to be sent.
+    this.#socket.resetAndDestroy();
+    this.destroy();
+  }
+
+  #take(bytes: Buffer): void {
+    if (this.destroyed || this.#phase === 'refused') return;
+    this.#early.push(bytes);
+    this.#earlyBytes += bytes.length;
+    this.#pass();
+    if (this.#earlyBytes <= MAX_EARLY_BYTES || this.destroyed || this.#isRefused) return;
+    this.#clients.turnAway(this, 'pipelining');
+  }
+
+  get #isRefused(): boolean {
+    return this.#phase === 'refused';
+  }
+
+  /** Hands on what may be read now. */
+  #pass(): void {
+    while (this.#early.length > 0 && (this.#phase === 'head' || this.#phase === 'body') && !this.destroyed) {
+      if (!this.#mayBegin()) return;
+      const bytes = this.#early.shift() as Buffer;
+      this.#earlyBytes -= bytes.length;
+      const end = this.#phase === 'head' ? this.#endOfHead(bytes) : this.#endOfBody(bytes);
+      if (end < bytes.length) {
+        // A copy: the rest of a large read would keep all of it.
+        const rest = bytes.length - end > MAX_EARLY_BYTES ? bytes.subarray(end) : Buffer.from(bytes.subarray(end));
+        this.#early.unshift(rest);
+        this.#earlyBytes += rest.length;
+      }
+      this.push(bytes.subarray(0, end));
+    }
+    if (this.#hasEnded && !this.readableEnded) this.push(null);
+  }
+
+  /** Whether the next request may be read now; otherwise its bytes wait. */
+  #mayBegin(): boolean {
+    if (this.#hasBegun || this.#phase !== 'head') return true;
+    if (this.#timer !== undefined) return false;
+    const delay = this.#clients.delay(this);
+    if (delay > 0) {
+      this.#timer = setTimeout(() => {
+        this.#timer = undefined;
+        this.#pass();
+      }, delay);
+      return false;
+    }
+    this.#hasBegun = true;
+    return true;
+  }
+
+  /** Where the head ends in these bytes, and the phase with it; their length where it goes on. */
+  #endOfHead(bytes: Buffer): number {
+    for (let at = 0; at < bytes.length; at += 1) {
+      if (bytes[at] === EMPTY_LINE[this.#matched]) this.#matched += 1;
+      else this.#matched = bytes[at] === EMPTY_LINE[0] ? 1 : 0;
+      if (this.#matched < EMPTY_LINE.length) continue;
+      this.#phase = 'answering';
+      return at + 1;
+    }
+    return bytes.length;
+  }
+
+  #endOfBody(bytes: Buffer): number {
+    const end = Math.min(this.#body, bytes.length);
+    this.#body -= end;
+    if (this.#body === 0) this.#phase = 'answering';
+    return end;
+  }
+
+  /** As of a socket: node:http calls it after an answer that is the connection's last. */
+  destroySoon(): void {
+    if (this.writable) this.end();
+    if (this.writableFinished) this.destroy();
+    else this.once('finish', () => this.destroy());
+  }
+
+  override _read(): void {
+    // Bytes are pushed as they come: what waits is bounded here.
+  }
+
+  override _write(chunk: Buffer | string, encoding: BufferEncoding, done: (error?: Error | null) => void): void {
+    this.#socket.write(chunk, encoding, (error) => {
+      this.#stalledSince = performance.now();
+      done(error);
+    });
+  }
+
+  override _writev(
+    chunks: { chunk: Buffer | string; encoding: BufferEncoding }[],
+    done: (error?: Error | null) => void,
+  ): void {
+    this.#socket.cork();
+    const last = chunks.length - 1;
+    for (const [i, { chunk, encoding }] of chunks.entries()) {
+      if (i < last) this.#socket.write(chunk, encoding);
+      else this._write(chunk, encoding, done);
+    }
+    this.#socket.uncork();
+  }
+
+  override _final(done: (error?: Error | null) => void): void {
+    this.#socket.end(() => done());
+  }
+
+  override _destroy(error: Error | null, done: (error?: Error | null) => void): void {
+    clearTimeout(this.#timer);
+    this.#early = [];
+    this.#clients.release(this);
+    this.#socket.destroy();
+    done(error);
+  }
+}

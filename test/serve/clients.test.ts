@@ -1,0 +1,173 @@
+/** The limits on clients: shares of addresses, places, rates, and bytes that nobody reads. */
+import assert from 'node:assert/strict';
+import { describe, it } from 'node:test';
+import {
+  type Client,
+  Clients,
+  type ClientsOptions,
+  CONNECTIONS_PER_CLIENT,
+  MAX_NAMED_CLIENTS,
+  MAX_UNSENT,
+  MAX_UNSENT_PER_CLIENT,
+} from '../../src/serve/clients.ts';
+import { FakeClock } from '../helpers/fake-clock.ts';
+
+class Peer implements Client {
+  readonly local = '192.0.2.1';
+  readonly remote: string;
+  readonly port: number;
+  isIdle = true;
+  isCut = false;
+  unsent = 0;
+  stalledSince = 0;
+
+  constructor(remote: string, port = 10256) {
+    this.remote = remote;
+    this.port = port;
+  }
+
+  cut(): void {
+    this.isCut = true;
+  }
+}
+
+function start(options: Partial<ClientsOptions> = {}) {
+  const clock = new FakeClock();
+  const lines: string[] = [];
+  const clients = new Clients({ clock, onTurnedAway: (_address, sentence) => lines.push(sentence), ...options });
+  const admit = (remote: string, port?: number) => {
+    const peer = new Peer(remote, port);
+    return { peer, isIn: clients.admit(peer) };
+  };
+  const admitAll = (count: number, remote: (i: number) => string) =>
+    Array.from({ length: count }, (_, i) => admit(remote(i)));
+  return { clock, clients, lines, admit, admitAll };
+}
+
+const POD = '10.244.1.9';
+const podAddress = (i: number) => `10.244.${i >> 8}.${i & 255}`;
+
+describe('the limits on clients', () => {
+  it('give an address its share of each port: a new connection ends the oldest idle one', () => {
+    const { clients, lines, admit, admitAll } = start();
+    const first = admitAll(CONNECTIONS_PER_CLIENT, () => POD);
+    assert.ok(first.every(({ isIn, peer }) => isIn && !peer.isCut));
+    const [oldest, second, third] = first.map(({ peer }) => peer);
+    if (oldest !== undefined) oldest.isIdle = false;
+    assert.ok(admit(POD).isIn);
+    assert.deepEqual(
+      [oldest?.isCut, second?.isCut, third?.isCut],
+      [false, true, false],
+      'the oldest is being answered',
+    );
+    assert.ok(admit(POD, 30_000).isIn, 'another port');
+    assert.ok(admit('10.244.1.10').isIn, 'another address');
+    assert.equal(clients.count, CONNECTIONS_PER_CLIENT + 2);
+    assert.deepEqual(clients.turnedAway, [{ address: POD, reason: 'share', count: 1 }]);
+    assert.deepEqual(lines, [
+      '10.244.1.9 has 16 connections to port 10256, the most that one address may have (--max-connections-per-client): each new one ends the oldest idle one, or is refused',
+    ]);
+  });
+
+  it('refuse a client whose other connections are all being answered, until one of them is over', () => {
+    const { clients, admit, admitAll } = start({ perClient: () => 2 });
+    const [one, two] = admitAll(2, () => POD).map(({ peer }) => peer);
+    if (one === undefined || two === undefined) assert.fail();
+    one.isIdle = false;
+    two.isIdle = false;
+    assert.equal(admit(POD).isIn, false);
+    clients.release(one);
+    assert.ok(admit(POD).isIn);
+    assert.equal(clients.count, 2);
+  });
+
+  it('take an IPv4 address and its mapped form for the same client', () => {
+    const { clients, admit } = start({ perClient: () => 1 });
+    admit('::ffff:10.244.1.9');
+    admit(POD);
+    assert.equal(clients.count, 1);
+  });
+
+  it('keep places for the node’s own programs and for trusted addresses', () => {
+    const isTrusted = (address: string) => address === '10.244.7.7';
+    const { clients, admit, admitAll, lines } = start({ max: 20, reserved: 8, isTrusted });
+    const strangers = admitAll(100, podAddress);
+    assert.equal(clients.count, 12);
+    assert.equal(strangers.filter(({ isIn }) => isIn).length, 100, 'each in the place of an older idle one');
+    assert.equal(strangers.filter(({ peer }) => peer.isCut).length, 88);
+    for (const { peer } of strangers) peer.isIdle = false;
+    assert.equal(admit('10.244.9.9').isIn, false, 'none of the others is idle');
+    const trusted = ['192.0.2.1', '127.0.0.1', '::1', '::ffff:127.0.0.1', '10.244.7.7'].map((one) => admit(one));
+    assert.ok(trusted.every(({ isIn }) => isIn));
+    assert.equal(clients.count, 17);
+    const [kubelet] = trusted;
+    if (kubelet !== undefined) kubelet.peer.isIdle = false;
+    admitAll(50, () => '192.0.2.1');
+    assert.ok(clients.count <= 20);
+    assert.equal(kubelet?.peer.isCut, false);
+    assert.equal(admit('10.244.7.7').isIn, true);
+    assert.ok(clients.turnedAway.some(({ reason }) => reason === 'places'));
+    assert.match(lines.join('\n'), /all 12 connections that addresses without a reserved place may have are taken/);
+  });
+
+  it('let an address make many requests at once and then one in 10 ms, also over new connections', () => {
+    const { clock, clients, admit } = start();
+    let made = 0;
+    let delay = 0;
+    for (let i = 0; delay === 0 && i < 1000; i += 1) {
+      const { peer } = admit(POD);
+      delay = clients.delay(peer);
+      if (delay === 0) made += 1;
+      clients.release(peer);
+    }
+    assert.deepEqual([made, delay], [64, 10]);
+    clock.advance(10);
+    const { peer } = admit(POD);
+    assert.deepEqual([clients.delay(peer), clients.delay(peer)], [0, 10]);
+    assert.equal(clients.delay(admit('10.244.1.10').peer), 0, 'another address');
+    const kubelet = admit('127.0.0.1').peer;
+    assert.ok(Array.from({ length: 1000 }, () => clients.delay(kubelet)).every((each) => each === 0));
+  });
+
+  it('let an address wait that does not read its answers', () => {
+    const { clients, admit } = start();
+    const { peer } = admit(POD);
+    peer.unsent = MAX_UNSENT_PER_CLIENT + 1;
+    const other = admit(POD).peer;
+    assert.equal(clients.delay(other), 100);
+    peer.unsent = 0;
+    assert.equal(clients.delay(other), 0);
+  });
+
+  it('end what stalls for the longest time where too much waits for all, and never one answer alone', () => {
+    const { clients, admit, lines } = start();
+    const [profile, stalled, fresh] = [admit('127.0.0.1').peer, admit(POD).peer, admit('10.244.1.10').peer];
+    profile.unsent = 4 * MAX_UNSENT;
+    clients.answered(profile);
+    assert.equal(profile.isCut, false);
+    profile.stalledSince = 900;
+    stalled.unsent = 1000;
+    stalled.stalledSince = 5;
+    fresh.unsent = 1000;
+    fresh.stalledSince = 950;
+    clients.answered(fresh);
+    assert.deepEqual([profile.isCut, stalled.isCut, fresh.isCut], [true, true, false]);
+    assert.deepEqual(lines, [
+      '10.244.1.9 does not read the answers of port 10256: its connection is closed',
+      '127.0.0.1 does not read the answers of port 10256: its connection is closed',
+    ]);
+  });
+
+  it('name an address in the log once in ten minutes, and a bounded number of addresses in the counter', () => {
+    const { clock, clients, lines, admit, admitAll } = start({ perClient: () => 1 });
+    for (let i = 0; i < 100; i += 1) admit(POD);
+    assert.equal(lines.length, 1);
+    clock.advance(600_000);
+    admit(POD);
+    assert.equal(lines.length, 2);
+    admitAll(2000, (i) => podAddress(Math.floor(i / 2)));
+    assert.equal(new Set(clients.turnedAway.map(({ address }) => address)).size, MAX_NAMED_CLIENTS + 1);
+    assert.ok(lines.length <= MAX_NAMED_CLIENTS + 3, `${lines.length} lines`);
+    assert.ok(clients.turnedAway.some(({ address, count }) => address === 'others' && count > 900));
+  });
+});
