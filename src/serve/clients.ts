@@ -17,9 +17,11 @@ export const CONNECTIONS_PER_TRUSTED_CLIENT = 512;
 export const MAX_CONNECTIONS = 1024;
 export const RESERVED_CONNECTIONS = 256;
 /** Requests that an address may make on a port at once, and milliseconds until it may make one more. Later ones wait. */
-const REQUEST_RATE = { burst: 64, refill: 10 };
+const REQUEST_RATE = { burst: 32, refill: 50 };
 /** Bytes of answers that wait to be sent to one address; beyond it, its next request waits. */
 export const MAX_UNSENT_PER_CLIENT = 1024 * 1024;
+/** Milliseconds that a connection may be idle before it makes room for another one, but a trusted one: its client may be about to ask. */
+const IDLE_GRACE_MS = 1000;
 /** Milliseconds until such a request is looked at again. */
 const UNSENT_PAUSE = 100;
 /** Bytes of answers that wait for all clients; beyond it, the connection that has read nothing for the longest time ends. */
@@ -31,15 +33,19 @@ export const MAX_NAMED_CLIENTS = 64;
 /** Milliseconds between two lines of the log about the same address. */
 const LOG_PAUSE = 600_000;
 
-/** A connection, as the limits see it. */
-export interface Client {
-  /** Addresses of both ends, as Node.js writes them. */
+/** Both ends of a connection. */
+export interface Ends {
+  /** Addresses, as Node.js writes them. */
   readonly remote: string;
   readonly local: string;
-  /** Of this end. */
+  /** Of the local end. */
   readonly port: number;
-  /** No request of it is being answered. */
-  readonly isIdle: boolean;
+}
+
+/** A connection, as the limits see it. */
+export interface Client extends Ends {
+  /** Since when no request of it is being answered, on the clock of the limits; undefined: one is. */
+  readonly idleSince: number | undefined;
   /** Bytes of its answers that the kernel has not taken, and since when it has taken none, on the clock of the limits. */
   readonly unsent: number;
   readonly stalledSince: number;
@@ -107,14 +113,18 @@ export class Clients {
     );
   }
 
-  /** Whether there is a place for this client; another one may have lost its own for it. `release` gives the place back. */
-  admit(client: Client): boolean {
+  /** Whether there is a place for one more connection; an idle one may have lost its own for it. Costs little, as floods are refused here. */
+  hasPlace(ends: Ends): boolean {
+    const share = this.#shareOf(ends);
+    return this.#hasRoom(share, ends) && this.#hasPlace(share, ends);
+  }
+
+  /** Takes the place that there is. `release` gives it back. */
+  add(client: Client): void {
     const share = this.#shareOf(client);
-    if (!this.#hasRoom(share, client) || !this.#hasPlace(share, client)) return false;
     share.clients.add(client);
     this.#byClient.set(client, share);
     if (share.isTrusted) this.#trusted += 1;
-    return true;
   }
 
   release(client: Client): void {
@@ -162,10 +172,10 @@ export class Clients {
   }
 
   /** The share of the address has room, or one of its own connections makes it. */
-  #hasRoom(share: Share, client: Client): boolean {
+  #hasRoom(share: Share, ends: Ends): boolean {
     if (share.clients.size < this.#mostOf(share)) return true;
-    const idle = firstIdle(share.clients);
-    this.#count(client, 'share');
+    const idle = this.#longIdle(share.clients, share.isTrusted);
+    this.#count(ends, 'share');
     if (idle === undefined) return false;
     this.release(idle);
     idle.cut();
@@ -173,20 +183,27 @@ export class Clients {
   }
 
   /** The process has a place, or the oldest idle connection of the same standing makes it. */
-  #hasPlace({ isTrusted }: Share, client: Client): boolean {
+  #hasPlace({ isTrusted }: Share, ends: Ends): boolean {
     const strangers = this.#byClient.size - this.#trusted;
     const isFull = isTrusted ? this.#byClient.size >= this.#max : strangers >= this.#max - this.#reserved;
     if (!isFull) return true;
     const others = [...this.#byClient].filter(([, share]) => isTrusted || !share.isTrusted).map(([one]) => one);
-    const idle = firstIdle(others);
-    if (idle === undefined) this.#count(client, 'places');
+    const idle = this.#longIdle(others, isTrusted);
+    if (idle === undefined) this.#count(ends, 'places');
     else this.turnAway(idle, 'places');
     return idle !== undefined;
   }
 
-  #shareOf(client: Client): Share {
-    const address = plainAddress(client.remote);
-    const key = `${address} ${client.port}`;
+  /** The first is the oldest: sets and maps keep the order in which connections came. */
+  #longIdle(clients: Iterable<Client>, isTrusted: boolean): Client | undefined {
+    const latest = this.#options.clock.now() - (isTrusted ? 0 : IDLE_GRACE_MS);
+    for (const client of clients) if (client.idleSince !== undefined && client.idleSince <= latest) return client;
+    return undefined;
+  }
+
+  #shareOf(ends: Ends): Share {
+    const address = plainAddress(ends.remote);
+    const key = `${address} ${ends.port}`;
     let share = this.#shares.get(key);
     if (share === undefined) {
       const requests = new TokenBucket(REQUEST_RATE, this.#options.clock.now());
@@ -194,7 +211,7 @@ export class Clients {
       this.#shares.set(key, share);
     }
     // It may be otherwise than at an earlier connection, but all that are open count alike.
-    if (share.clients.size === 0) share.isTrusted = isOfThisNode(client) || this.#options.isTrusted?.(address) === true;
+    if (share.clients.size === 0) share.isTrusted = isOfThisNode(ends) || this.#options.isTrusted?.(address) === true;
     return share;
   }
 
@@ -213,8 +230,8 @@ export class Clients {
     }
   }
 
-  #count(client: Client, reason: TurnedAway): void {
-    const given = plainAddress(client.remote);
+  #count({ remote, port }: Ends, reason: TurnedAway): void {
+    const given = plainAddress(remote);
     const isNamed = this.#turnedAway.has(given) || this.#turnedAway.size < MAX_NAMED_CLIENTS;
     const address = isNamed ? given : 'others';
     const reasons = this.#turnedAway.get(address) ?? new Map<TurnedAway, number>();
@@ -225,7 +242,7 @@ export class Clients {
     if (onTurnedAway === undefined || now - (this.#loggedAt.get(address) ?? Number.NEGATIVE_INFINITY) < LOG_PAUSE)
       return;
     this.#loggedAt.set(address, now);
-    onTurnedAway(given, this.#sentence(given, client.port, reason));
+    onTurnedAway(given, this.#sentence(given, port, reason));
   }
 
   #sentence(address: string, port: number, reason: TurnedAway): string {
@@ -233,7 +250,7 @@ export class Clients {
     switch (reason) {
       case 'share': {
         const most = this.#mostOf(this.#shares.get(`${address} ${port}`));
-        return `${address} has ${most} connections to port ${port}, the most that one address may have (${flag}): each new one ends the oldest idle one, or is refused`;
+        return `${address} has ${most} connections to port ${port}, the most that one address may have (${flag}): each new one ends the oldest that is idle, or is refused`;
       }
       case 'places':
         return `all ${this.#max - this.#reserved} connections that addresses without a reserved place may have are taken: idle ones end for new ones, one of ${address} to port ${port} among them`;
@@ -243,12 +260,6 @@ export class Clients {
         return `${address} does not read the answers of port ${port}: its connection is closed`;
     }
   }
-}
-
-/** The first is the oldest: a Set keeps the order in which they came. */
-function firstIdle(clients: Iterable<Client>): Client | undefined {
-  for (const client of clients) if (client.isIdle) return client;
-  return undefined;
 }
 
 /** Without a zone, and an IPv4 address in its own form. */
@@ -261,7 +272,7 @@ export function plainAddress(address: string): string {
  * A program in the node's own network namespace: it connects from the address that it connects to, or by loopback. The kernel takes no
  * packet with such a source from outside (martian sources, ip-sysctl: route_localnet, rp_filter).
  */
-function isOfThisNode({ remote, local }: Client): boolean {
+function isOfThisNode({ remote, local }: Ends): boolean {
   if (remote === local) return true;
   const address = parseAddress(plainAddress(remote));
   return address !== undefined && isLoopback(address);

@@ -9,7 +9,7 @@
 import type { IncomingMessage } from 'node:http';
 import type { Socket } from 'node:net';
 import { Duplex } from 'node:stream';
-import type { Client, Clients } from './clients.ts';
+import type { Client, Clients, Ends } from './clients.ts';
 
 /** Bytes that a client may send before the answer to its request; one that sends more is cut off. */
 export const MAX_EARLY_BYTES = 8192;
@@ -17,8 +17,12 @@ export const MAX_EARLY_BYTES = 8192;
 export const MAX_BODY_BYTES = 4096;
 const EMPTY_LINE = Buffer.from('\r\n\r\n');
 
-/** Bytes go to the parser while a head or a body is read. A refused request has no next one: bytes are dropped until the connection ends. */
+/** Bytes go to the parser while a head or a body is read. After a refused request none are read. */
 type Phase = 'head' | 'body' | 'answering' | 'refused';
+
+export function endsOf({ remoteAddress = '', localAddress = '', localPort = 0 }: Socket): Ends {
+  return { remote: remoteAddress, local: localAddress, port: localPort };
+}
 
 export type BeginsWith = 'request' | 'body too long' | 'body of unknown length';
 
@@ -29,7 +33,7 @@ export class Connection extends Duplex implements Client {
   readonly #socket: Socket;
   readonly #clients: Clients;
   #phase: Phase = 'head';
-  /** Bytes of the present head went to the parser, so that it was counted. */
+  /** The present request was counted: its bytes may go to the parser. */
   #hasBegun = false;
   /** How many bytes of an empty line the head ends with so far. */
   #matched = 0;
@@ -41,15 +45,15 @@ export class Connection extends Duplex implements Client {
   #hasEnded = false;
   #timer: NodeJS.Timeout | undefined;
   #stalledSince = performance.now();
+  #idleSince = performance.now();
 
+  /** `clients` must have a place for it. */
   constructor(socket: Socket, clients: Clients) {
     super({ allowHalfOpen: true, decodeStrings: false, autoDestroy: true });
     this.#socket = socket;
     this.#clients = clients;
-    this.remote = socket.remoteAddress ?? '';
-    this.local = socket.localAddress ?? '';
-    this.port = socket.localPort ?? 0;
-    socket.on('data', (bytes: Buffer) => this.#take(bytes));
+    ({ remote: this.remote, local: this.local, port: this.port } = endsOf(socket));
+    clients.add(this);
     socket.on('end', () => {
       this.#hasEnded = true;
       this.#pass();
@@ -58,6 +62,11 @@ export class Connection extends Duplex implements Client {
     // A client that is gone is no error of the server.
     socket.on('error', () => this.destroy());
     socket.on('close', () => this.destroy());
+  }
+
+  /** To be called once: reads the first request when the rate of its address allows. */
+  begin(): void {
+    if (this.#mayBegin(() => this.begin())) this.#socket.on('data', (bytes: Buffer) => this.#take(bytes));
   }
 
   /** As node:http and handlers ask a socket. */
@@ -69,8 +78,8 @@ export class Connection extends Duplex implements Client {
     return this.local;
   }
 
-  get isIdle(): boolean {
-    return this.#phase === 'head';
+  get idleSince(): number | undefined {
+    return this.#phase === 'head' ? this.#idleSince : undefined;
   }
 
   get unsent(): number {
@@ -102,14 +111,23 @@ export class Connection extends Duplex implements Client {
   }
 
   #refuse(why: Exclude<BeginsWith, 'request'>): BeginsWith {
-    this.#phase = 'refused';
+    this.readNoMore();
     return why;
+  }
+
+  /** The present request is the last, and not read to its end. */
+  readNoMore(): void {
+    this.#phase = 'refused';
+    this.#early = [];
+    this.#earlyBytes = 0;
+    this.#socket.pause();
   }
 
   /** The answer is with the kernel: the next request may be read. */
   answered(): void {
     if (this.#phase === 'refused') return;
     this.#phase = 'head';
+    this.#idleSince = performance.now();
     this.#hasBegun = false;
     this.#matched = 0;
     this.#body = 0;
@@ -138,7 +156,7 @@ export class Connection extends Duplex implements Client {
   /** Hands on what may be read now. */
   #pass(): void {
     while (this.#early.length > 0 && (this.#phase === 'head' || this.#phase === 'body') && !this.destroyed) {
-      if (!this.#mayBegin()) return;
+      if (!this.#mayBegin(() => this.#pass())) return;
       const bytes = this.#early.shift() as Buffer;
       this.#earlyBytes -= bytes.length;
       const end = this.#phase === 'head' ? this.#endOfHead(bytes) : this.#endOfBody(bytes);
@@ -153,15 +171,15 @@ export class Connection extends Duplex implements Client {
     if (this.#hasEnded && !this.readableEnded) this.push(null);
   }
 
-  /** Whether the next request may be read now; otherwise its bytes wait. */
-  #mayBegin(): boolean {
+  /** Whether the next request may be read now; otherwise its bytes wait, the first request's in the kernel, until `then` is called. */
+  #mayBegin(then: () => void): boolean {
     if (this.#hasBegun || this.#phase !== 'head') return true;
     if (this.#timer !== undefined) return false;
     const delay = this.#clients.delay(this);
     if (delay > 0) {
       this.#timer = setTimeout(() => {
         this.#timer = undefined;
-        this.#pass();
+        then();
       }, delay);
       return false;
     }

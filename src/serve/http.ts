@@ -10,7 +10,7 @@ import { pipeline } from 'node:stream/promises';
 import { aborted, type Clock, realClock, sleep } from '../host/clock.ts';
 import type { Address } from '../model/address.ts';
 import { Clients } from './clients.ts';
-import { type BeginsWith, Connection, MAX_BODY_BYTES } from './connection.ts';
+import { type BeginsWith, Connection, endsOf, MAX_BODY_BYTES } from './connection.ts';
 
 export interface Answer {
   readonly status: number;
@@ -116,14 +116,17 @@ export class HttpServer {
     const takes = this.#server.listeners('connection') as unknown as ((this: Server, connection: Connection) => void)[];
     this.#server.removeAllListeners('connection');
     this.#server.on('connection', (socket: Socket) => {
+      // Refused without the wait of a connection in TIME_WAIT.
+      if (!clients.hasPlace(endsOf(socket))) return socket.resetAndDestroy();
       const connection = new Connection(socket, clients);
-      if (!clients.admit(connection)) return connection.cut();
       this.#connections.add(connection);
       connection.on('close', () => this.#connections.delete(connection));
       for (const take of takes) take.call(this.#server, connection);
+      connection.begin();
     });
     this.#server.on('clientError', (_error, socket) => {
-      // Who sends this may never close its side.
+      (socket as unknown as Connection).readNoMore();
+      // The client may never close its side.
       if (socket.writable) socket.end(BAD_REQUEST, () => socket.destroy());
       else socket.destroy();
     });

@@ -16,7 +16,7 @@ class Peer implements Client {
   readonly local = '192.0.2.1';
   readonly remote: string;
   readonly port: number;
-  isIdle = true;
+  idleSince: number | undefined = Number.NEGATIVE_INFINITY;
   isCut = false;
   unsent = 0;
   stalledSince = 0;
@@ -37,7 +37,9 @@ function start(options: Partial<ClientsOptions> = {}) {
   const clients = new Clients({ clock, onTurnedAway: (_address, sentence) => lines.push(sentence), ...options });
   const admit = (remote: string, port?: number) => {
     const peer = new Peer(remote, port);
-    return { peer, isIn: clients.admit(peer) };
+    const isIn = clients.hasPlace(peer);
+    if (isIn) clients.add(peer);
+    return { peer, isIn };
   };
   const admitAll = (count: number, remote: (i: number) => string) =>
     Array.from({ length: count }, (_, i) => admit(remote(i)));
@@ -53,7 +55,7 @@ describe('the limits on clients', () => {
     const first = admitAll(CONNECTIONS_PER_CLIENT, () => POD);
     assert.ok(first.every(({ isIn, peer }) => isIn && !peer.isCut));
     const [oldest, second, third] = first.map(({ peer }) => peer);
-    if (oldest !== undefined) oldest.isIdle = false;
+    if (oldest !== undefined) oldest.idleSince = undefined;
     assert.ok(admit(POD).isIn);
     assert.deepEqual(
       [oldest?.isCut, second?.isCut, third?.isCut],
@@ -65,16 +67,28 @@ describe('the limits on clients', () => {
     assert.equal(clients.count, CONNECTIONS_PER_CLIENT + 2);
     assert.deepEqual(clients.turnedAway, [{ address: POD, reason: 'share', count: 1 }]);
     assert.deepEqual(lines, [
-      '10.244.1.9 has 16 connections to port 10256, the most that one address may have (--max-connections-per-client): each new one ends the oldest idle one, or is refused',
+      '10.244.1.9 has 16 connections to port 10256, the most that one address may have (--max-connections-per-client): each new one ends the oldest that is idle, or is refused',
     ]);
+  });
+
+  it('refuse a client whose other connections are not idle for a second, because they may be about to ask', () => {
+    const { clock, admit } = start({ perClient: () => 2 });
+    const [one, two] = [admit(POD).peer, admit(POD).peer];
+    one.idleSince = clock.now();
+    two.idleSince = clock.now();
+    clock.advance(999);
+    assert.equal(admit(POD).isIn, false);
+    clock.advance(1);
+    assert.equal(admit(POD).isIn, true);
+    assert.deepEqual([one.isCut, two.isCut], [true, false]);
   });
 
   it('refuse a client whose other connections are all being answered, until one of them is over', () => {
     const { clients, admit, admitAll } = start({ perClient: () => 2 });
     const [one, two] = admitAll(2, () => POD).map(({ peer }) => peer);
     if (one === undefined || two === undefined) assert.fail();
-    one.isIdle = false;
-    two.isIdle = false;
+    one.idleSince = undefined;
+    two.idleSince = undefined;
     assert.equal(admit(POD).isIn, false);
     clients.release(one);
     assert.ok(admit(POD).isIn);
@@ -95,13 +109,13 @@ describe('the limits on clients', () => {
     assert.equal(clients.count, 12);
     assert.equal(strangers.filter(({ isIn }) => isIn).length, 100, 'each in the place of an older idle one');
     assert.equal(strangers.filter(({ peer }) => peer.isCut).length, 88);
-    for (const { peer } of strangers) peer.isIdle = false;
+    for (const { peer } of strangers) peer.idleSince = undefined;
     assert.equal(admit('10.244.9.9').isIn, false, 'none of the others is idle');
     const trusted = ['192.0.2.1', '127.0.0.1', '::1', '::ffff:127.0.0.1', '10.244.7.7'].map((one) => admit(one));
     assert.ok(trusted.every(({ isIn }) => isIn));
     assert.equal(clients.count, 17);
     const [kubelet] = trusted;
-    if (kubelet !== undefined) kubelet.peer.isIdle = false;
+    if (kubelet !== undefined) kubelet.peer.idleSince = undefined;
     admitAll(50, () => '192.0.2.1');
     assert.ok(clients.count <= 20);
     assert.equal(kubelet?.peer.isCut, false);
@@ -110,7 +124,7 @@ describe('the limits on clients', () => {
     assert.match(lines.join('\n'), /all 12 connections that addresses without a reserved place may have are taken/);
   });
 
-  it('let an address make many requests at once and then one in 10 ms, also over new connections', () => {
+  it('let an address make many requests at once and then one in 50 ms, also over new connections', () => {
     const { clock, clients, admit } = start();
     let made = 0;
     let delay = 0;
@@ -120,10 +134,10 @@ describe('the limits on clients', () => {
       if (delay === 0) made += 1;
       clients.release(peer);
     }
-    assert.deepEqual([made, delay], [64, 10]);
-    clock.advance(10);
+    assert.deepEqual([made, delay], [32, 50]);
+    clock.advance(50);
     const { peer } = admit(POD);
-    assert.deepEqual([clients.delay(peer), clients.delay(peer)], [0, 10]);
+    assert.deepEqual([clients.delay(peer), clients.delay(peer)], [0, 50]);
     assert.equal(clients.delay(admit('10.244.1.10').peer), 0, 'another address');
     const kubelet = admit('127.0.0.1').peer;
     assert.ok(Array.from({ length: 1000 }, () => clients.delay(kubelet)).every((each) => each === 0));

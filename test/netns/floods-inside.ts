@@ -1,0 +1,122 @@
+/**
+ * The node's side of floods.test.ts, in its namespace: an API server on its loopback, and agent, controller and fleet, which listen for
+ * other machines. It measures from one line of standard input to the next, and prints what it saw as a line of JSON.
+ */
+import { readFileSync } from 'node:fs';
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { get } from 'node:http';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { createInterface } from 'node:readline';
+import { setTimeout as pause } from 'node:timers/promises';
+import { fileURLToPath } from 'node:url';
+import { type Child, startChild } from '../../src/host/child.ts';
+import { LAB } from '../../src/lab/addresses.ts';
+import { madeToken } from '../helpers/api-reviews.ts';
+import { ApiServer } from '../helpers/api-server.ts';
+import { service, slice } from '../helpers/objects.ts';
+import { until } from '../helpers/until.ts';
+import type { FloodReport, Process } from './floods.ts';
+import { HEALTH_CHECK_PORT } from './floods.ts';
+
+const MAIN = fileURLToPath(new URL('../../src/main.ts', import.meta.url));
+const NODE = LAB.node.v4;
+/** What the program prints besides, for a failure. */
+const log: string[] = [];
+
+function start(...args: readonly string[]): Child {
+  return startChild({ file: process.execPath, args: [MAIN, ...args], onErrorLine: (line) => log.push(line) });
+}
+
+/** Kilobytes of memory that no file backs. */
+function anonymous(child: Child): number {
+  return Number(/^RssAnon:\s+(\d+) kB/m.exec(readFileSync(`/proc/${child.pid}/status`, 'utf8'))?.[1]);
+}
+
+/** Milliseconds of an answer of /livez, asked as the kubelet does: from the node's own address, on a connection of its own. */
+function probe(port: number): Promise<number> {
+  const began = performance.now();
+  return new Promise((resolve, reject) => {
+    const request = get({ host: NODE, port, path: '/livez', agent: false, timeout: 30_000 }, (answer) => {
+      answer.resume();
+      answer.on('end', () => resolve(performance.now() - began));
+    });
+    request.on('timeout', () => request.destroy(new Error('no answer within 30 s')));
+    request.on('error', reject);
+  });
+}
+
+const server = await ApiServer.start();
+const folder = await mkdtemp(join(tmpdir(), 'floods-'));
+const children = new Map<Process, Child>();
+try {
+  const kubeconfig = await server.kubeconfig();
+  const tokenFile = join(folder, 'token');
+  await writeFile(tokenFile, madeToken('fleet', 'slicewire-agent'));
+  server.put({
+    kind: 'Node',
+    metadata: { name: 'node' },
+    status: { addresses: [{ type: 'InternalIP', address: NODE }] },
+  });
+  server.put(
+    service({
+      name: 'web',
+      spec: {
+        ...{ type: 'LoadBalancer', externalTrafficPolicy: 'Local', healthCheckNodePort: HEALTH_CHECK_PORT },
+        ...{ clusterIP: '10.96.0.7', clusterIPs: ['10.96.0.7'], ports: [{ port: 80, nodePort: 30_080 }] },
+      },
+    }),
+  );
+  const endpoints = [{ addresses: ['10.244.1.1'], nodeName: 'node' }];
+  server.put(slice({ name: 'web-a', service: 'web', addressType: 'IPv4', endpoints }));
+  const common = ['--kubeconfig', kubeconfig];
+  children.set(
+    'agent',
+    start(
+      ...['run', '--mode=nftables', '--hostname-override=node', '--conntrack-max-per-core=0', ...common],
+      `--scrape-bind-address=${NODE}:10249`,
+    ),
+  );
+  children.set('controller', start('controller', '--bind-address=0.0.0.0:10261', '--leader-elect=false', ...common));
+  children.set('fleet', start('fleet', '--bind-address=0.0.0.0:10262', `--token-file=${tokenFile}`, ...common));
+  const ports: Readonly<Record<Process, number>> = { agent: 10256, controller: 10261, fleet: 10262 };
+  const answers = async (port: number) => (await probe(port).catch(() => -1)) >= 0;
+  for (const port of [...Object.values(ports), HEALTH_CHECK_PORT]) await until(`port ${port}`, () => answers(port));
+  // What a start leaves is no cost of a flood.
+  await pause(2000);
+  process.stdout.write('ready\n');
+  for await (const line of createInterface({ input: process.stdin })) {
+    const of = line as Process;
+    const child = children.get(of);
+    if (child === undefined) throw new Error(`no such process: ${line}`);
+    const before = anonymous(child);
+    let most = before;
+    let slowest = 0;
+    let probes = 0;
+    const failures: string[] = [];
+    const logged = log.length;
+    let isOver = false;
+    const end = new Promise<void>((resolve) => process.once('SIGUSR2', () => resolve())).then(() => (isOver = true));
+    process.stdout.write('measuring\n');
+    while (!isOver) {
+      await probe(ports[of]).then(
+        (time) => {
+          probes += 1;
+          slowest = Math.max(slowest, time);
+        },
+        (error: Error) => failures.push(error.message),
+      );
+      most = Math.max(most, anonymous(child));
+      await pause(25);
+    }
+    await end;
+    const warnings = log.slice(logged).filter((each) => each.includes('"warn"') && each.includes('"address"'));
+    const report: FloodReport = { before, most, slowest, probes, failures, warnings };
+    process.stdout.write(`${JSON.stringify(report)}\n`);
+  }
+} finally {
+  await Promise.all([...children.values()].map((child) => child.stop()));
+  await server.stop();
+  await rm(folder, { recursive: true, force: true });
+}
+process.exit(0);
