@@ -1,6 +1,7 @@
 /** Why an endpoint sees the sender's address or one of this node (docs/semantics.md 7.1 to 7.7). Pure. */
 import { holdsAll, parseAddress } from '../model/address.ts';
 import type { Backend } from '../model/service-port.ts';
+import { hairpinBackends } from '../modes/netfilter/local-traffic.ts';
 import type { Sender } from './asked.ts';
 import type { ExplainFacts, FamilyFacts } from './facts.ts';
 import type { Fate } from './fates.ts';
@@ -44,11 +45,15 @@ export function masquerading(input: MasqueradeInput): Masquerading {
 }
 
 function byModel(subject: Subject, { fate, from, backend, family }: MasqueradeInput): Masquerading {
-  // The set of IPVS mode is shared: another Service may say that the endpoint is on this node.
-  if (backend?.address === from.address && (backend.hairpin || fate.masqueraded)) {
+  // Services share the entries of endpoints that reach themselves: the rule may be there for another Service.
+  if (backend?.address === from.address && (fate.masqueraded || isHairpin(backend, subject, family))) {
     return yes('the endpoint is the sender itself, which would not recognise its own answer');
   }
   return subject.frontend.role === 'cluster-ip' ? toClusterIP(from, family) : toExternal(subject, from);
+}
+
+function isHairpin({ text }: Backend, { port }: Subject, { localDetector }: FamilyFacts): boolean {
+  return hairpinBackends(port, localDetector).some((backend) => backend.text === text);
 }
 
 function toClusterIP(from: Sender, { masqueradeAll, localDetector }: FamilyFacts): Masquerading {

@@ -23,7 +23,7 @@ export interface Backend {
   readonly port: number;
   /** `ip:port`. */
   readonly text: string;
-  /** It runs on this node, or its node is unknown. Only such a backend can reach itself (docs/semantics.md 7.7). */
+  /** It runs on this node, or its node is unknown: by every frontend it can reach itself (docs/semantics.md 7.7). */
   readonly hairpin: boolean;
 }
 

@@ -2,8 +2,8 @@
 import { LAB, podAddress, remotePodAddress } from '../../src/lab/lab.ts';
 import { type Address, type Cidr, type Family, parseAddress, parseCidr } from '../../src/model/address.ts';
 
-/** Who sends the packet: a pod of this node, a pod of another node, the node itself, somebody outside. */
-export type Origin = 'pod-1' | 'pod-2' | 'pod-3' | 'remote-pod' | 'node' | 'outside';
+/** Who sends the packet: a pod of this node, a pod of another node, that one of them that may be a backend, the node itself, somebody outside. */
+export type Origin = 'pod-1' | 'pod-2' | 'pod-3' | 'remote-pod' | 'other' | 'node' | 'outside';
 
 /** Who can be behind a Service: pods of this node, and one of another. */
 export type BackendName = 'pod-1' | 'pod-2' | 'other';

@@ -93,9 +93,10 @@ function frontendPackets({ ports }: ProxyModel, family: Family): Packet[] {
   return packets;
 }
 
-function servedOf(model: ProxyModel): ServedFrontends {
+function servedOf(model: ProxyModel, ports: readonly ServicePort[]): ServedFrontends {
   const frontends = [...model.ports.values()].flatMap((port) => port.frontends);
   return {
+    ports,
     frontend: (at) => model.frontend(at),
     roleOf(address) {
       const roles = frontends.filter((frontend) => frontend.address === address).map(({ role }) => role);
@@ -137,7 +138,7 @@ class Comparison {
     this.#others = others;
     this.#ports = [...model.ports.values()].filter((port) => port.family === family);
     const localAddresses = new Set<string>(NODE[family]);
-    this.#input = { services: servedOf(model), mode: world.mode(family), localAddresses };
+    this.#input = { services: servedOf(model, this.#ports), mode: world.mode(family), localAddresses };
   }
 
   check(packet: Packet): void {
@@ -176,7 +177,7 @@ class Comparison {
   }
 
   #assertSame(packet: Packet, wanted: readonly Expectation[], found: readonly Fate[]): void {
-    const [want, have] = [wanted, found].map((fates) => this.#shares(packet, fates)) as [Shares, Shares];
+    const [want, have] = [wanted, found].map((fates) => this.#shares(fates)) as [Shares, Shares];
     const same =
       want.size === have.size && [...want].every(([key, share]) => Math.abs((have.get(key) ?? 0) - share) < 1e-6);
     if (same) return;
@@ -185,20 +186,13 @@ class Comparison {
     assert.deepEqual(Object.fromEntries(have), Object.fromEntries(want), told);
   }
 
-  #shares({ source }: Packet, fates: readonly Expectation[]): Shares {
+  #shares(fates: readonly Expectation[]): Shares {
     const shares: Shares = new Map();
     for (const { kind, backend, masqueraded, probability } of fates) {
-      const isUnsure = backend.includes(source) && this.#isOfTwoNodes(source);
-      const key = `${kind} ${backend} ${isUnsure ? '' : masqueraded}`;
+      const key = `${kind} ${backend} ${masqueraded}`;
       shares.set(key, (shares.get(key) ?? 0) + probability);
     }
     return shares;
-  }
-
-  /** Slices of the histories may place one address on two nodes: whether it may reach itself is then nobody's to say. */
-  #isOfTwoNodes(address: Address): boolean {
-    const backends = this.#ports.flatMap((port) => [...port.cluster, ...port.local]);
-    return new Set(backends.filter((one) => one.address === address).map(({ hairpin }) => hairpin)).size > 1;
   }
 }
 

@@ -21,6 +21,8 @@ export type ModeSettings =
 
 /** The Services as the model has them. */
 export interface ServedFrontends {
+  /** All of the packet's family: what lets an endpoint reach itself by one of them counts for all. */
+  readonly ports: Iterable<ServicePort>;
   frontend(at: FrontendAt): ServicePort | undefined;
   /** Whether a ServicePort has the address as its cluster IP, as another frontend's address, or none has it. */
   roleOf(address: Address): 'cluster-ip' | 'other' | undefined;
@@ -181,10 +183,11 @@ interface Balance {
 function balanced(packet: Packet, { port, backends, masquerades }: Balance, input: OracleInput): Expectation[] {
   const known = port.affinitySeconds > 0 ? backends.find((backend) => input.remembers(port, backend)) : undefined;
   const chosen = known === undefined ? backends : [known];
-  return chosen.map(({ text, address, hairpin }) => {
+  return chosen.map((backend) => {
+    const { text, address } = backend;
     // What comes in and has arrived at an endpoint on an address of the node is not sent on, and keeps its source.
     const hasArrived = packet.device !== undefined && input.localAddresses.has(address);
-    const reachesItself = hairpin && address === packet.source;
+    const reachesItself = address === packet.source && isHairpin(backend, port, input);
     return {
       kind: 'balanced',
       backend: text,
@@ -192,4 +195,29 @@ function balanced(packet: Packet, { port, backends, masquerades }: Balance, inpu
       probability: 1 / chosen.length,
     };
   });
+}
+
+/**
+ * docs/semantics.md 7.7. What is kept for it knows the address alone, in IPVS mode also protocol and port: it may come from any
+ * ServicePort.
+ */
+function isHairpin({ address, text }: Backend, { protocol }: ServicePort, input: OracleInput): boolean {
+  const isSame = (one: Backend, port: ServicePort) =>
+    one.address === address && (input.mode.mode !== 'ipvs' || (one.text === text && port.protocol === protocol));
+  for (const port of input.services.ports) {
+    const mine = [...port.cluster, ...port.local].filter((one) => isSame(one, port));
+    if (mine.some(({ hairpin }) => hairpin) || (mine.length > 0 && keepsPodsAddresses(port, address, input)))
+      return true;
+  }
+  return false;
+}
+
+/** Whether packets from the endpoint may be taken for those of a pod of this node, and keep their source on the way to all endpoints. */
+function keepsPodsAddresses(port: ServicePort, address: Address, input: OracleInput): boolean {
+  const { localDetector } = input.mode.settings;
+  if (localDetector.kind === 'none') return false;
+  if (localDetector.kind === 'cidr' && !cidrContains(localDetector.cidr, address)) return false;
+  return (
+    reachesAll(port, input) && port.frontends.some(({ role, policy }) => role !== 'cluster-ip' && policy === 'Local')
+  );
 }

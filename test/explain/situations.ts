@@ -135,6 +135,17 @@ export const SITUATIONS: readonly Situation[] = [
     rules: true,
   },
   {
+    name: 'hairpin of another node',
+    objects: shop({
+      spec: { ...atNodePort(30_080), externalTrafficPolicy: 'Local' },
+      endpoints: [here(11), away(12)],
+    }),
+    questions: [
+      ['10.244.2.12', 'nodeport:30080'],
+      [POD, 'nodeport:30080'],
+    ],
+  },
+  {
     name: 'a wrong port',
     objects: shop({ spec: { type: 'NodePort', ports: [{ port: 80, nodePort: 30_080 }] }, endpoints: [here(11)] }),
     options: { nodePortAddresses: ['192.168.77.2' as Address] },

@@ -19,6 +19,7 @@ const HOST_OF: Readonly<Record<Origin, string>> = {
   'pod-2': 'pod-2',
   'pod-3': 'pod-3',
   'remote-pod': 'other',
+  other: 'other',
   node: 'node',
   outside: 'client',
 };
@@ -171,7 +172,7 @@ async function assertAnswers(
 ): Promise<void> {
   const { from, to, port, protocol = 'TCP' } = packet;
   assert.notEqual(protocol, 'SCTP');
-  const source = from === 'remote-pod' ? w.address(from) : undefined;
+  const source = HOST_OF[from] === 'other' ? w.address(from) : undefined;
   const isSilent = expected !== 'gone' && expected.kind === 'dropped';
   const timeout = isSilent ? patience.silence : patience.answer;
   const ask = () => lab.ask(HOST_OF[from], { address: to, port, protocol: protocol as 'TCP', from: source, timeout });

@@ -4,7 +4,7 @@ import type { Backend, Frontend, ServicePort } from '../../model/service-port.ts
 import { trimmed } from '../../model/trimmed.ts';
 import { endpointGroups, MOST_UNGROUPED } from '../netfilter/endpoint-groups.ts';
 import { addressKey, portKey, socketKey } from '../netfilter/key-space.ts';
-import { isEverybodyLocal, localMatch } from '../netfilter/local-traffic.ts';
+import { hairpinBackends, isEverybodyLocal, localMatch } from '../netfilter/local-traffic.ts';
 import { type ChainKey, chainKey, MARK_MASQ } from '../netfilter/names.ts';
 import { knownClient, rememberClient } from '../netfilter/recent.ts';
 import {
@@ -72,8 +72,7 @@ export function renderPort(port: ServicePort, settings: IptablesSettings): Rende
     addBalancer(context, context.name('SVC'), port.cluster, port.internalPolicy === 'Cluster');
   if (port.local.length > 0) addBalancer(context, context.name('SVL'), port.local, port.internalPolicy === 'Local');
   if (port.healthCheckNodePort !== 0) addHealthPort(context);
-  const reachable = [...port.cluster, ...port.local].filter((backend) => backend.hairpin);
-  const hairpin = new Set(reachable.map((backend) => backend.address));
+  const hairpin = new Set(hairpinBackends(port, settings.localDetector).map(({ address }) => address));
   return { chains: [...context.chains], entries: trimmed(context.entries), hairpin: trimmed([...hairpin]) };
 }
 

@@ -1,8 +1,9 @@
 /** One ServicePort in IPVS mode: its virtual servers, their addresses, its entries in sets, its detours (docs/ipvs.md). Pure. */
 import type { Destination, Server } from '../../host/ipvs-kernel.ts';
 import { type Address, type Cidr, cidrContains, endpointText } from '../../model/address.ts';
-import type { Backend, Frontend, ServicePort } from '../../model/service-port.ts';
+import type { Frontend, ServicePort } from '../../model/service-port.ts';
 import { socketKey } from '../netfilter/key-space.ts';
+import { hairpinBackends } from '../netfilter/local-traffic.ts';
 import { comment, protocol, type Rule, rule, to, toPort } from '../netfilter/rules.ts';
 import { serverEntry } from '../virtual-servers/objects.ts';
 import type { HostAddresses } from '../virtual-servers/observe.ts';
@@ -55,21 +56,16 @@ export function renderPort(port: ServicePort, settings: IpvsSettings, host: Host
     if (frontend.address === undefined) addNodePort(context, frontend, host.nodePorts);
     else addFrontend(context, frontend, frontend.address, host.all);
   }
-  for (const backend of reachable(port)) {
-    const { address } = backend;
-    addEntry(context, 'KUBE-LOOP-BACK', `${address},${port.protocol.toLowerCase()}:${backend.port},${address}`);
+  // Without a detour no packet keeps its source on the way to an endpoint of another node.
+  const detector = clusterIP === undefined ? ({ kind: 'none' } as const) : settings.localDetector;
+  for (const { address, port: number } of hairpinBackends(port, detector)) {
+    addEntry(context, 'KUBE-LOOP-BACK', `${address},${port.protocol.toLowerCase()}:${number},${address}`);
   }
   if (port.healthCheckNodePort !== 0) {
     addEntry(context, 'KUBE-HEALTH-CHECK-NODE-PORT', String(port.healthCheckNodePort));
   }
   const { servers, addresses, entries, detours } = context;
   return { servers, addresses: [...addresses], entries, detours };
-}
-
-/** Backends that may run on this node and so may reach themselves. */
-function reachable({ cluster, local }: ServicePort): Iterable<Backend> {
-  const both = [...cluster, ...local].filter((backend) => backend.hairpin);
-  return new Map(both.map((backend) => [backend.text, backend])).values();
 }
 
 function addEntry({ entries }: Context, set: SetId, entry: string): void {

@@ -4,6 +4,7 @@ import type { Bytes, NftElement } from '../../host/nftables-kernel.ts';
 import { type Address, addressBytes, cidrContains, hostCidr } from '../../model/address.ts';
 import type { ServiceKey } from '../../model/objects.ts';
 import type { Backend, Frontend, ServicePort } from '../../model/service-port.ts';
+import { hairpinBackends } from '../netfilter/local-traffic.ts';
 import { numberWord, portKey, rangeOf, socketKey, targetValue, widest } from '../nft-table/bytes.ts';
 import type { Entry, NftChain } from '../nft-table/layout.ts';
 import {
@@ -85,22 +86,19 @@ export function renderPort(port: ServicePort, settings: NftablesSettings): Rende
     localPolicies: [...into.localPolicies.values()],
     chains: sticky?.chains ?? NO_CHAINS,
     memories: sticky?.memories ?? [],
-    shared: sharedElements(port),
+    shared: sharedElements(port, settings),
   };
 }
 
-function sharedElements(port: ServicePort): RenderedElements['shared'] {
-  const mine = new Set<Address>();
-  for (const backends of [port.cluster, port.local]) {
-    for (const { hairpin, address } of backends) if (hairpin) mine.add(address);
-  }
+function sharedElements(port: ServicePort, { localDetector }: NftablesSettings): RenderedElements['shared'] {
+  const hairpin = new Set(hairpinBackends(port, localDetector).map(({ address }) => address));
   const clusterIPs = new Set<Address>();
   for (const { role, address } of port.frontends) {
     if (role === 'cluster-ip' && address !== undefined) clusterIPs.add(address);
   }
   const element = (key: Bytes): NftElement => ({ key, end: '', data: '' });
   return [
-    ...[...mine].map(addressBytes).map((own) => ['hairpin', element(own + own)] as const),
+    ...[...hairpin].map(addressBytes).map((own) => ['hairpin', element(own + own)] as const),
     ...[...clusterIPs].map(addressBytes).map((own) => ['clusterIPs', element(own)] as const),
   ];
 }

@@ -1,7 +1,7 @@
 /** Which list serves which traffic, and what an empty one answers (docs/semantics.md 4.1), on every kind of external address. */
 
 import type { StoryCluster } from '../cluster.ts';
-import { among, DROPPED, type Expected, REJECTED, type Story } from '../story.ts';
+import { among, DROPPED, type Expected, REJECTED, type Story, type StoryCase, type StorySettings } from '../story.ts';
 import { as, balancerWeb, clusterCidr, DRAINING, NODE_PORT, nodePortWeb, PORT, pods, web } from './build.ts';
 
 /** A kind of external address: a Service that has it, and where its clients go. */
@@ -51,7 +51,7 @@ function leavesNode(row: string): { kubeProxy?: string } {
 
 /** The stories of one kind of address; the rules are those of docs/semantics.md 4.1. */
 function storiesOf({ name, row, emptyRow, field, service, at }: External): Story[] {
-  const packet = (w: StoryCluster, from: 'outside' | 'pod-3' | 'node', expected: Expected) => ({
+  const packet = (w: StoryCluster, from: 'outside' | 'pod-3' | 'other' | 'node', expected: Expected) => ({
     packet: { from, ...at(w) },
     expected,
   });
@@ -138,6 +138,42 @@ function storiesOf({ name, row, emptyRow, field, service, at }: External): Story
       }),
     },
     {
+      title: `${name}, policy Local: a pod of another node reaches itself, masqueraded`,
+      field: 'spec.externalTrafficPolicy',
+      covers: ['7.5', '7.7'],
+      kubeProxy: 'does not masquerade it in nftables and IPVS mode',
+      tell: (w) => ({
+        objects: [service(w, LOCAL), pods(w, 'pod-1', 'other')],
+        settings: clusterCidr(w),
+        packets: [
+          packet(w, 'other', among(['pod-1', 'other'], ['other'])),
+          packet(w, 'pod-3', among(['pod-1', 'other'])),
+        ],
+        next: [
+          {
+            objects: [service(w, LOCAL), pods(w, 'other')],
+            packets: [packet(w, 'other', among(['other'], 'all')), packet(w, 'pod-3', among(['other']))],
+          },
+        ],
+      }),
+    },
+    {
+      title: `${name}, policy Cluster: a pod of another node reaches itself, masqueraded as before every endpoint`,
+      field,
+      covers: ['7.4', '7.7'],
+      tell: (w) => ({
+        objects: [service(w, {}), pods(w, 'pod-1', 'other')],
+        settings: clusterCidr(w),
+        packets: [packet(w, 'other', among(['pod-1', 'other'], 'all'))],
+        next: [
+          {
+            objects: [service(w, {}), pods(w, 'other')],
+            packets: [packet(w, 'other', among(['other'], 'all'))],
+          },
+        ],
+      }),
+    },
+    {
       title: `${name}: the internal policy is not its own`,
       field: 'spec.internalTrafficPolicy',
       covers: ['3.3.3', '4.1.3'],
@@ -153,8 +189,70 @@ function storiesOf({ name, row, emptyRow, field, service, at }: External): Story
   ];
 }
 
+const NODE = (w: StoryCluster) => ({ to: w.node, port: NODE_PORT });
+
+/** A pod of another node uses the node port, by the settings that tell pods. */
+function toldBy(
+  w: StoryCluster,
+  localDetector: StorySettings['localDetector'] & object,
+  expected: Expected,
+): StoryCase {
+  return {
+    objects: [nodePortWeb(w, LOCAL), pods(w, 'pod-1', 'other')],
+    settings: { localDetector },
+    packets: [{ packet: { from: 'other', ...NODE(w) }, expected }],
+  };
+}
+
 export const policyStories: readonly Story[] = [
   ...EXTERNALS.flatMap(storiesOf),
+  {
+    title: 'policy Local: a pod of another node that this one tells from its own is as good as outside',
+    field: '--detect-local-mode=NodeCIDR',
+    covers: ['5.1.2', '7.5', '7.7'],
+    tell: (w) => toldBy(w, { kind: 'cidr', cidr: w.podCidr }, among(['pod-1'])),
+  },
+  {
+    title:
+      'policy Local: pods of all nodes on one bridge count as pods of this node, and each reaches itself, masqueraded',
+    field: '--detect-local-mode=BridgeInterface',
+    covers: ['5.1.3', '7.5', '7.7'],
+    kubeProxy: 'does not masquerade it in nftables and IPVS mode',
+    tell: (w) => toldBy(w, { kind: 'interface', name: 'eth0' }, among(['pod-1', 'other'], ['other'])),
+  },
+  {
+    title: 'policy Local with --masquerade-all: a pod of another node reaches itself, masqueraded',
+    field: '--masquerade-all',
+    covers: ['7.2', '7.7'],
+    tell: (w) => ({
+      objects: [nodePortWeb(w, LOCAL), pods(w, 'pod-1', 'other')],
+      settings: { ...clusterCidr(w), masqueradeAll: true },
+      packets: [{ packet: { from: 'other', ...NODE(w) }, expected: among(['pod-1', 'other'], ['other']) }],
+    }),
+  },
+  {
+    title: 'policy Local with affinity: a pod of another node that is known to itself is masqueraded',
+    field: 'spec.sessionAffinity',
+    covers: ['7.7', '7.8'],
+    onlyInterpreted: 'an endpoint that remembers a client answers it alone, and the first one is a matter of chance',
+    tell: (w) => ({
+      objects: [nodePortWeb(w, { ...LOCAL, sessionAffinity: 'ClientIP' }), pods(w, 'pod-1', 'other')],
+      settings: clusterCidr(w),
+      packets: [{ packet: { from: 'other', ...NODE(w), knownTo: ['other'] }, expected: among(['other'], 'all') }],
+    }),
+  },
+  {
+    title: 'a cluster IP that another node leaves to this one: a pod there that comes to itself keeps its address',
+    field: 'spec.clusterIP',
+    covers: ['7.7'],
+    kubeProxy: 'masquerades it in iptables mode',
+    onlyInterpreted: 'the pod does not recognise its own answer',
+    tell: (w) => ({
+      objects: [web(w), pods(w, 'pod-1', 'other')],
+      settings: clusterCidr(w),
+      packets: [{ packet: { from: 'other', to: w.clusterIP(10), port: PORT }, expected: among(['pod-1', 'other']) }],
+    }),
+  },
   {
     title: 'the external policy of a Service that nobody outside reaches means nothing',
     field: 'spec.externalTrafficPolicy',

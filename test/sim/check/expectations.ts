@@ -151,6 +151,7 @@ export function wantedIn(sent: SentPacket, { port, state, same }: Combination, l
   return kept(known, `${sent.name} ${same}`, () => {
     const fates = expected(sent.packet, {
       services: {
+        ports: [port],
         frontend: ({ address }) => ((address === undefined) === sent.isNodePort ? port : undefined),
         roleOf: () => undefined,
       },

@@ -68,6 +68,7 @@ function wantedNow(sent: SentPacket, frontend: FrontendVersions, versions: Versi
   const { family } = frontend.at;
   const fates = expected(sent.packet, {
     services: {
+      ports: now.port === undefined ? [] : [now.port],
       frontend: ({ address }) => ((address === undefined) === sent.isNodePort ? now.port : undefined),
       roleOf: (address) => versions.roleOf(address),
     },

@@ -1,0 +1,10 @@
+/** A pod that comes to itself by another node, in IPVS mode. */
+import { ManifestNode } from '../helpers/manifest-node.ts';
+import { describeRemoteHairpin } from '../netns/remote-hairpin-suite.ts';
+
+describeRemoteHairpin({
+  mode: 'ipvs',
+  flags: ['--mode=ipvs'],
+  createNode: (lab) => ManifestNode.createBundled(lab),
+  patience: 300_000,
+});
