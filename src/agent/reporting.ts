@@ -6,7 +6,7 @@ import type { Flags } from '../config/flags.ts';
 import { relayAddresses } from '../config/relay.ts';
 import { realClock } from '../host/clock.ts';
 import { type Family, familyOf, isLoopback } from '../model/address.ts';
-import type { ServicePort, ServicePortKey } from '../model/service-port.ts';
+import { readyOnNode, type ServicePort, type ServicePortKey } from '../model/service-port.ts';
 import { listedEndpoints } from '../relay/node-ports.ts';
 import { Health } from '../serve/health.ts';
 import type { HealthSettings } from '../serve/health-record.ts';
@@ -75,6 +75,7 @@ export class Reporting {
       programmed: () => this.programmed.counts,
     });
     this.services = new ServiceMetrics({ log, signal, clock: realClock });
+    const cache = () => (this.#agent?.feed ?? feed).cache;
     const parts: InquiryParts = {
       who: 'agent',
       clock: realClock,
@@ -89,7 +90,7 @@ export class Reporting {
     };
     this.programmed = new Programmed(feed, {
       ...programmedParts(parts),
-      suspects: () => (this.#agent?.feed ?? feed).cache.own.suspects,
+      suspects: () => cache().own.suspects,
       onProblem: (text) => log.error(text),
     });
     const overview = new Overview(parts);
@@ -111,8 +112,12 @@ export class Reporting {
       },
       isHealthy: () => this.health.state.healthy,
       listenAddresses: async (family) => (await this.#agent?.onNode.listenAddresses(family)) ?? [],
+      slices: {
+        versionOf: (service) => cache().slices.versionOf(service),
+        readyOf: (service, family) => readyOnNode(cache().slicesOf(service), family, this.#config.nodeName),
+      },
       relaySockets: outside.process.relay,
-      listedEndpoints: (port) => listedEndpoints(port, (this.#agent?.feed ?? feed).cache.slicesOf(port.service)),
+      listedEndpoints: (port) => listedEndpoints(port, cache().slicesOf(port.service)),
     });
   }
 
@@ -173,7 +178,8 @@ export class Reporting {
     if (report.outcome === 'complete' && this.#agent?.mode.isWaiting === false) this.others.alone();
     this.#page.happened();
     this.programmed.happened();
-    if (report.outcome !== 'failed') await this.#servers.sync();
+    if (report.outcome !== 'failed')
+      await this.#servers.sync((service, family) => complete.includes(family) && !refused.has(service));
   }
 
   async close(): Promise<void> {
