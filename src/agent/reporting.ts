@@ -6,8 +6,8 @@ import type { Flags } from '../config/flags.ts';
 import { relayAddresses } from '../config/relay.ts';
 import { realClock } from '../host/clock.ts';
 import { type Family, familyOf, isLoopback } from '../model/address.ts';
-import type { ServiceKey } from '../model/objects.ts';
-import type { ServicePort, ServicePortKey } from '../model/service-port.ts';
+import type { ServiceKey, Slice } from '../model/objects.ts';
+import { readyOnNode, type ServicePort, type ServicePortKey } from '../model/service-port.ts';
 import { listedEndpoints } from '../relay/node-ports.ts';
 import { Clients, plainAddress } from '../serve/clients.ts';
 import { Health } from '../serve/health.ts';
@@ -82,6 +82,7 @@ export class Reporting {
     });
     this.services = new ServiceMetrics({ log, signal, clock: realClock });
     this.#allMetrics = allMetrics(this);
+    const cache = () => (this.#agent?.feed ?? feed).cache;
     const parts: InquiryParts = {
       who: 'agent',
       clock: realClock,
@@ -96,10 +97,11 @@ export class Reporting {
     };
     this.programmed = new Programmed(feed, {
       ...programmedParts(parts),
-      suspects: () => (this.#agent?.feed ?? feed).cache.own.suspects,
+      suspects: () => cache().own.suspects,
       onProblem: (text) => log.error(text),
     });
-    const isTrusted = (address: string) => this.#isOfFleet(plainAddress(address), feed);
+    const isTrusted = (address: string) =>
+      isEndpoint(plainAddress(address), cache().slicesOf(this.#config.serve.fleetService as ServiceKey));
     this.#clients = new Clients({
       clock: realClock,
       perClient: () => this.#config.serve.connectionsPerClient,
@@ -128,8 +130,12 @@ export class Reporting {
       },
       isHealthy: () => this.health.state.healthy,
       listenAddresses: async (family) => (await this.#agent?.onNode.listenAddresses(family)) ?? [],
+      slices: {
+        versionOf: (service) => cache().slices.versionOf(service),
+        readyOf: (service, family) => readyOnNode(cache().slicesOf(service), family, this.#config.nodeName),
+      },
       relaySockets: outside.process.relay,
-      listedEndpoints: (port) => listedEndpoints(port, (this.#agent?.feed ?? feed).cache.slicesOf(port.service)),
+      listedEndpoints: (port) => listedEndpoints(port, cache().slicesOf(port.service)),
     });
   }
 
@@ -190,17 +196,12 @@ export class Reporting {
     if (report.outcome === 'complete' && this.#agent?.mode.isWaiting === false) this.others.alone();
     this.#page.happened();
     this.programmed.happened();
-    if (report.outcome !== 'failed') await this.#servers.sync();
+    if (report.outcome !== 'failed')
+      await this.#servers.sync((service, family) => complete.includes(family) && !refused.has(service));
   }
 
   async close(): Promise<void> {
     await this.#servers.close();
-  }
-
-  /** The addresses that slices of the fleet's Service list. `first`: the feed before the first agent. */
-  #isOfFleet(address: string, first: ObjectFeed): boolean {
-    const slices = (this.#agent?.feed ?? first).cache.slicesOf(this.#config.serve.fleetService as ServiceKey);
-    return slices.some(({ endpoints }) => endpoints.some((one) => one.address === address));
   }
 
   #metricsHandler(inquiries: Inquiries, overview: Overview) {
@@ -221,6 +222,11 @@ export class Reporting {
       },
     });
   }
+}
+
+/** Whether a slice lists this address. */
+function isEndpoint(address: string, slices: readonly Slice[]): boolean {
+  return slices.some(({ endpoints }) => endpoints.some((one) => one.address === address));
 }
 
 function healthSettings(

@@ -9,7 +9,7 @@ import type { RelayPort } from '../relay/node-ports.ts';
 import { NodePortRelay } from '../relay/relay.ts';
 import type { RelaySockets } from '../relay/sockets.ts';
 import { type Handler, keepOpen, type OpenServer } from '../serve/http.ts';
-import { ServiceHealth } from '../serve/service-health.ts';
+import { type IsWritten, type ListedEndpoints, ServiceHealth } from '../serve/service-health.ts';
 import type { Log } from '../telemetry/log.ts';
 import { CannotRun } from './cannot-run.ts';
 import type { NodeEvents } from './node-events.ts';
@@ -26,6 +26,7 @@ export interface ServersOptions {
   readonly isHealthy: () => boolean;
   /** Where health check ports of Services listen. */
   readonly listenAddresses: (family: Family) => Promise<readonly Address[]>;
+  readonly slices: ListedEndpoints;
   readonly relaySockets: RelaySockets;
   /** The endpoints, as `ip:port`, that slices list for a node port. */
   readonly listedEndpoints: (port: RelayPort) => ReadonlySet<string>;
@@ -58,6 +59,7 @@ export class Servers {
       open: options.open,
       isHealthy: options.isHealthy,
       addresses: options.listenAddresses,
+      slices: options.slices,
       onFailure: (service, port, cause) => this.#cannotServe(service, port, cause),
     });
     this.relay = new NodePortRelay({
@@ -92,8 +94,8 @@ export class Servers {
   }
 
   /** Open and close health check ports, and node ports on loopback, after rules were written. */
-  async sync(): Promise<void> {
-    await this.#serviceHealth.sync();
+  async sync(isWritten: IsWritten): Promise<void> {
+    await this.#serviceHealth.sync(isWritten);
     await this.relay.sync();
   }
 

@@ -209,6 +209,11 @@ function readyLocal(endpoints: readonly PortEndpoint[], nodeName: string): Addre
   return [...new Set(ready.map(({ endpoint }) => endpoint.address))].sort();
 }
 
+/** The addresses of the ready endpoints on a node, as slices of one Service list them, on any port. */
+export function readyOnNode(slices: readonly Slice[], family: Family, nodeName: string): ReadonlySet<Address> {
+  return new Set([...mergeSlices(slices, family).values()].flatMap((endpoints) => readyLocal(endpoints, nodeName)));
+}
+
 /** Whether some traffic of the Service goes to endpoints of its own node alone: by its internal policy, or by the external one. */
 export function hasLocalPolicy(service: Service): boolean {
   if (service.internalTrafficPolicy === 'Local') return true;

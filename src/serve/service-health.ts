@@ -1,4 +1,8 @@
-/** One HTTP server for each healthCheckNodePort and address (docs/semantics.md 9.5): it answers load balancers whether this node has endpoints of the Service. */
+/**
+ * One HTTP server for each healthCheckNodePort and address (docs/semantics.md 9.5): it answers load balancers whether this node has
+ * endpoints of the Service. An endpoint counts once its rules are written, and no longer than it is ready: balancers come after the
+ * rules, and leave before them.
+ */
 import { type Address, FAMILIES, type Family } from '../model/address.ts';
 import { causeOf } from '../model/cause.ts';
 import { sameData } from '../model/equal.ts';
@@ -13,8 +17,27 @@ export interface ServiceHealthParts {
   readonly isHealthy: () => boolean;
   /** The addresses to listen on: the unspecified one, or those of this node that take node ports. */
   readonly addresses: (family: Family) => Promise<readonly Address[]>;
+  readonly slices: ListedEndpoints;
   /** A port could not be bound; the next sync tries again. */
   readonly onFailure: (service: ServiceKey, port: number, cause: string) => void;
+}
+
+/** The endpoints that the slices have now. A sync that runs or waits has not taken all of their changes. */
+export interface ListedEndpoints {
+  /** The same with `===` as long as no slice of the Service changes. `renew` is called before it may be that of other slices. */
+  versionOf(service: ServiceKey): unknown;
+  /** The addresses of the Service's ready endpoints on this node. */
+  readyOf(service: ServiceKey, family: Family): ReadonlySet<Address>;
+}
+
+/** Whether a sync wrote all that the ServicePorts of this Service ask for in this family. */
+export type IsWritten = (service: ServiceKey, family: Family) => boolean;
+
+/** The addresses of a ServicePort's ready endpoints on this node. */
+interface LocalEndpoints {
+  readonly desired: readonly Address[];
+  /** Those of them that are known to be in the kernel's rules. */
+  readonly written: readonly Address[];
 }
 
 /** A Service with a health check port, in one family. */
@@ -22,8 +45,9 @@ interface Checked {
   readonly service: ServiceKey;
   readonly family: Family;
   readonly port: number;
-  /** Addresses of its ready endpoints on this node, by ServicePort. */
-  readonly ready: Map<ServicePortKey, readonly Address[]>;
+  readonly endpoints: Map<ServicePortKey, LocalEndpoints>;
+  /** The answer of the slices when they were last asked. */
+  listed: { readonly version: unknown; readonly ready: ReadonlySet<Address> } | undefined;
 }
 
 interface Opened {
@@ -37,6 +61,8 @@ export class ServiceHealth {
   readonly #checked = new Map<string, Checked>();
   readonly #keys = new Map<ServicePortKey, string>();
   readonly #doubted = new Set<ServicePortKey>();
+  /** ServicePorts that changed, and are not known to be written. */
+  readonly #unwritten = new Set<ServicePortKey>();
   /** By `address port`. */
   readonly #servers = new Map<string, Opened>();
   readonly #mutex = createMutex();
@@ -54,32 +80,37 @@ export class ServiceHealth {
   /** The next generation reports all ServicePorts again: those missing at the next `sync` are gone. Until then all servers go on. */
   renew(): void {
     for (const key of this.#keys.keys()) this.#doubted.add(key);
+    for (const checked of this.#checked.values()) checked.listed = undefined;
   }
 
-  /** Take in changes of the model. */
+  /** Take in changes of the model, before they are written. An endpoint that is gone, and comes back, counts as new. */
   update(changes: ReadonlyMap<ServicePortKey, ServicePort | undefined>): void {
     if (this.#isClosed) return;
     for (const [key, port] of changes) {
       this.#doubted.delete(key);
+      const written = this.#checkedOf(key)?.endpoints.get(key)?.written ?? [];
       this.#forget(key);
       if (port === undefined || port.healthCheckNodePort === 0) continue;
       const { service, family, healthCheckNodePort, readyLocal } = port;
       const name = `${service} ${family}`;
       let checked = this.#checked.get(name);
       if (checked === undefined || checked.port !== healthCheckNodePort) {
-        checked = { service, family, port: healthCheckNodePort, ready: checked?.ready ?? new Map() };
+        const endpoints = checked?.endpoints ?? new Map<ServicePortKey, LocalEndpoints>();
+        checked = { service, family, port: healthCheckNodePort, endpoints, listed: undefined };
         this.#checked.set(name, checked);
       }
-      checked.ready.set(key, readyLocal);
+      checked.endpoints.set(key, { desired: readyLocal, written: written.filter((one) => readyLocal.includes(one)) });
       this.#keys.set(key, name);
+      this.#unwritten.add(key);
       this.#isUnsettled = true;
     }
   }
 
-  /** Open and close servers as the Services ask now. Call it after rules were written, so that load balancers send no traffic too early. */
-  async sync(): Promise<void> {
+  /** After a sync wrote rules: count the endpoints that they have, and open and close servers as the Services ask now. */
+  async sync(isWritten: IsWritten): Promise<void> {
     for (const key of this.#doubted) this.#forget(key);
     this.#doubted.clear();
+    for (const key of this.#unwritten) this.#count(key, isWritten);
     await this.#mutex(() => this.#sync());
   }
 
@@ -87,24 +118,52 @@ export class ServiceHealth {
     this.#isClosed = true;
     this.#checked.clear();
     this.#keys.clear();
+    this.#unwritten.clear();
     this.#isUnsettled = true;
-    await this.sync();
+    await this.#mutex(() => this.#sync());
   }
 
-  /** The number of distinct addresses of ready endpoints on this node. */
+  /** The number of distinct addresses of endpoints on this node that are both ready now and known to be written. */
   localEndpoints(service: ServiceKey, family: Family): number {
-    const { ready } = this.#checked.get(`${service} ${family}`) ?? {};
-    return new Set([...(ready?.values() ?? [])].flat()).size;
+    const checked = this.#checked.get(`${service} ${family}`);
+    if (checked === undefined) return 0;
+    const ready = this.#readyNow(checked);
+    const written = [...checked.endpoints.values()].flatMap((endpoints) => endpoints.written);
+    return new Set(written).intersection(ready).size;
+  }
+
+  #readyNow(checked: Checked): ReadonlySet<Address> {
+    const { slices } = this.#parts;
+    const { service, family } = checked;
+    const version = slices.versionOf(service);
+    if (checked.listed !== undefined && checked.listed.version === version) return checked.listed.ready;
+    const ready = slices.readyOf(service, family);
+    checked.listed = { version, ready };
+    return ready;
+  }
+
+  #count(key: ServicePortKey, isWritten: IsWritten): void {
+    const checked = this.#checkedOf(key);
+    const endpoints = checked?.endpoints.get(key);
+    if (checked === undefined || endpoints === undefined || !isWritten(checked.service, checked.family)) return;
+    checked.endpoints.set(key, { ...endpoints, written: endpoints.desired });
+    this.#unwritten.delete(key);
+  }
+
+  #checkedOf(key: ServicePortKey): Checked | undefined {
+    const name = this.#keys.get(key);
+    return name === undefined ? undefined : this.#checked.get(name);
   }
 
   #forget(key: ServicePortKey): void {
     const name = this.#keys.get(key);
     if (name === undefined) return;
     this.#keys.delete(key);
+    this.#unwritten.delete(key);
     this.#isUnsettled = true;
     const checked = this.#checked.get(name);
-    checked?.ready.delete(key);
-    if (checked?.ready.size === 0) this.#checked.delete(name);
+    checked?.endpoints.delete(key);
+    if (checked?.endpoints.size === 0) this.#checked.delete(name);
   }
 
   async #sync(): Promise<void> {

@@ -71,6 +71,25 @@ describe('an agent that operators run', () => {
 
   /** A Service with one of its endpoints here, for a load balancer that asks for its health. */
   async function writeManifests(endpoints: number): Promise<void> {
+    await writeBalanced(
+      [1, 2].slice(0, endpoints).map((n) => ({
+        addresses: [podAddress(n).v4],
+        nodeName: n === 1 ? 'node' : 'other',
+      })),
+    );
+  }
+
+  /** The same with both endpoints here, of which these are ready. */
+  async function writeLocal({ ready }: { readonly ready: readonly number[] }): Promise<void> {
+    await writeBalanced(
+      [1, 2].map((n) => {
+        const conditions = { ready: ready.includes(n) };
+        return { addresses: [podAddress(n).v4], nodeName: 'node', conditions };
+      }),
+    );
+  }
+
+  async function writeBalanced(endpoints: readonly object[]): Promise<void> {
     const items = [
       service({
         name: 'web',
@@ -87,10 +106,7 @@ describe('an agent that operators run', () => {
         service: 'web',
         addressType: 'IPv4',
         ports: [{ name: '', port: PORT }],
-        endpoints: [1, 2].slice(0, endpoints).map((n) => ({
-          addresses: [podAddress(n).v4],
-          nodeName: n === 1 ? 'node' : 'other',
-        })),
+        endpoints,
       }),
     ];
     await writeFile(join(folder, 'web.json'), JSON.stringify({ apiVersion: 'v1', kind: 'List', items }));
@@ -287,6 +303,68 @@ describe('an agent that operators run', () => {
     await holder.stop();
     await answers('well', '/healthz', ({ status }) => status === 200);
     await answers('ready', '/readyz', ({ status }) => status === 200);
+    await agent.stop();
+    await inNode(process.execPath, MAIN, 'cleanup', '--iptables-backend', 'legacy');
+  });
+
+  it('tells load balancers of an endpoint after its rules are written, and at once when it is no longer ready', async () => {
+    const health = async () => {
+      const { status, headers } = await ask('/', 32_000);
+      return `${status} ${headers['x-load-balancing-endpoint-weight']}`;
+    };
+    const becomes = async (wanted: string) => {
+      const end = performance.now() + LONGEST;
+      for (let last = await health(); last !== wanted; last = await health())
+        assert.ok(performance.now() < end, `${last} instead of ${wanted}`);
+    };
+    const lock = async () => {
+      const holder = startChild({ file: 'flock', args: ['--no-fork', OWN_LOCK, 'sleep', '120'] });
+      running.push(holder);
+      const probe = { file: 'flock', args: ['--nonblock', OWN_LOCK, 'true'] };
+      while ((await realCommands.run(probe, NEVER)).exitCode === 0) await pause(50);
+      return holder;
+    };
+    /** All answers until the agent says that it did not get the lock. */
+    const answersUnderLock = async (since: number) => {
+      const seen = new Set<string>();
+      let isOver = false;
+      const over = agent
+        .logged(({ msg }) => msg.includes('xtables lock'), { since })
+        .finally(() => {
+          isOver = true;
+        });
+      over.catch(() => undefined);
+      while (!isOver) seen.add(await health());
+      await over;
+      return [...seen];
+    };
+    // Long enough for the agent to be healthy all the time.
+    await writeFile(file, config('', '{syncPeriod: 30s, minSyncPeriod: 0s}'));
+    await writeLocal({ ready: [] });
+    const agent = start('--iptables-backend', 'legacy');
+    await agent.synced();
+    assert.equal(await health(), '503 0');
+    let holder = await lock();
+    let since = agent.log.length;
+    await writeLocal({ ready: [1] });
+    assert.deepEqual(await answersUnderLock(since), ['503 0'], 'no rule leads to the endpoint yet');
+    await holder.stop();
+    await writeLocal({ ready: [1, 2] });
+    await becomes('200 2');
+    const rules = await lab.exec('node', 'iptables-legacy-save', '-t', 'nat');
+    for (const n of [1, 2]) assert.match(rules, new RegExp(`--to-destination ${podAddress(n).v4}:${PORT}`));
+    holder = await lock();
+    since = agent.log.length;
+    await writeLocal({ ready: [2] });
+    await becomes('200 1');
+    // A sync waits for the lock now.
+    await writeLocal({ ready: [] });
+    await becomes('503 0');
+    assert.deepEqual(
+      agent.log.slice(since).filter(({ msg }) => msg === 'synced'),
+      [],
+    );
+    await holder.stop();
     await agent.stop();
     await inNode(process.execPath, MAIN, 'cleanup', '--iptables-backend', 'legacy');
   });

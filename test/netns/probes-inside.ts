@@ -102,21 +102,55 @@ async function waits(server: ApiServer, kubeconfig: string): Promise<Child> {
   return agent;
 }
 
+/** Load balancers ask for the health of both on this node. */
+const BALANCED = { type: 'LoadBalancer', externalTrafficPolicy: 'Local' };
+const HEALTH_PORTS = { game: 32_077, shop: 32_078 } as const;
+
 const game = service({
   name: 'game',
-  spec: { clusterIP: '10.96.0.77', clusterIPs: ['10.96.0.77'], ports: [{ port: 77, protocol: 'SCTP' }] },
+  spec: {
+    ...BALANCED,
+    healthCheckNodePort: HEALTH_PORTS.game,
+    ...{ clusterIP: '10.96.0.77', clusterIPs: ['10.96.0.77'], ports: [{ port: 77, protocol: 'SCTP' }] },
+  },
 });
 const gameSlice = slice({
-  ...{ name: 'game-a', service: 'game', addressType: 'IPv4', endpoints: ['10.244.0.7'] },
+  ...{ name: 'game-a', service: 'game', addressType: 'IPv4' },
+  endpoints: [{ addresses: ['10.244.0.7'], nodeName: 'node' }],
   ports: [{ name: '', port: 77, protocol: 'SCTP' }],
 });
+const shop = service({
+  name: 'shop',
+  spec: {
+    ...BALANCED,
+    healthCheckNodePort: HEALTH_PORTS.shop,
+    ...{ clusterIP: '10.96.0.78', clusterIPs: ['10.96.0.78'], ports: [{ port: 80 }] },
+  },
+});
+const shopSlice = (...addresses: string[]) =>
+  slice({
+    ...{ name: 'shop-a', service: 'shop', addressType: 'IPv4' },
+    endpoints: addresses.map((address) => ({ addresses: [address], nodeName: 'node' })),
+    ports: [{ name: '', port: 8080 }],
+  });
+
+/** The endpoints that a load balancer is told of; undefined: nobody answers. */
+async function told(of: keyof typeof HEALTH_PORTS): Promise<number | undefined> {
+  try {
+    const answer = await fetch(`http://127.0.0.1:${HEALTH_PORTS[of]}/`, { headers: { connection: 'close' } });
+    return ((await answer.json()) as { readonly localEndpoints: number }).localEndpoints;
+  } catch {
+    return undefined;
+  }
+}
 
 /** One tenant's Service is refused: reported to those whom it concerns, and no reason to take the node from all others. */
 async function refuses(server: ApiServer, kubeconfig: string): Promise<Child> {
   const folder = await mkdtemp(join(tmpdir(), 'slicewire-test-'));
   await withoutSctp(folder, (await output('sh', '-c', 'command -v iptables-restore')).trim());
   process.env.PATH = `${folder}:${process.env.PATH}`;
-  for (const object of [NODE, web(1), webSlice(1, '10.244.0.1'), game, gameSlice]) server.put(object);
+  const all = [NODE, web(1), webSlice(1, '10.244.0.1'), game, gameSlice, shop, shopSlice('10.244.0.8')];
+  for (const object of all) server.put(object);
   const agent = start(kubeconfig);
   const { body } = await answers('readyz', ({ status, body: { notes = [] } }) => status === 200 && notes.length > 0);
   assert.match(
@@ -135,9 +169,13 @@ async function refuses(server: ApiServer, kubeconfig: string): Promise<Child> {
     ['game'],
   );
   assert.match(JSON.stringify(aside), /is set aside, since the kernel refused IPv4/);
+  assert.deepEqual([await told('game'), await told('shop')], [0, 1]);
+  server.put(shopSlice('10.244.0.8', '10.244.0.9'));
   server.put(webSlice(1, '10.244.0.2'));
   const end = performance.now() + LONGEST;
   while (!(await rules()).includes('10.244.0.2:8080') && performance.now() < end) await pause(50);
+  while ((await told('shop')) !== 2 && performance.now() < end) await pause(50);
+  assert.deepEqual([await told('game'), await told('shop')], [0, 2], 'what was written counts');
   assert.match(await rules(), /--to-destination 10\.244\.0\.2:8080/, 'all others are followed');
   // Its SCTP port goes.
   server.delete('Service', 'default/game');

@@ -5,7 +5,7 @@ import { afterEach, beforeEach, describe, it } from 'node:test';
 import type { Address, Family } from '../../src/model/address.ts';
 import type { ServicePort } from '../../src/model/service-port.ts';
 import { openServer } from '../../src/serve/http.ts';
-import { ServiceHealth } from '../../src/serve/service-health.ts';
+import { type IsWritten, ServiceHealth } from '../../src/serve/service-health.ts';
 
 const PORT = 32_111;
 const LOOPBACK: Readonly<Record<Family, Address>> = { IPv4: '127.0.0.1' as Address, IPv6: '::1' as Address };
@@ -23,12 +23,18 @@ function port(over: Partial<ServicePort> & { readonly key: string }): readonly [
 }
 
 const ready = (...addresses: string[]) => addresses as Address[];
+const ALL: IsWritten = () => true;
+const NONE: IsWritten = () => false;
 
 describe('health check ports of Services', () => {
   const failures: string[] = [];
   let asked = 0;
   let isHealthy = true;
   let health: ServiceHealth;
+  /** The addresses that slices list as ready, by Service; undefined: all that the model has. */
+  const listed = new Map<string, readonly Address[]>();
+  let isLookedUp = 0;
+  const everything = new Set(['10.0.0.1', '10.0.0.2', '10.0.0.3', 'fd00::1', 'fd00::2'] as Address[]);
   beforeEach(() => {
     health = new ServiceHealth({
       open: openServer,
@@ -37,12 +43,21 @@ describe('health check ports of Services', () => {
         asked += 1;
         return Promise.resolve([LOOPBACK[family]]);
       },
+      slices: {
+        versionOf: (service) => listed.get(service),
+        readyOf(service) {
+          isLookedUp += 1;
+          const there = listed.get(service);
+          return there === undefined ? everything : new Set(there);
+        },
+      },
       onFailure: (service, at, cause) => failures.push(`${service} ${at} ${cause}`),
     });
   });
   afterEach(async () => {
     await health.close();
     failures.length = 0;
+    listed.clear();
     isHealthy = true;
   });
 
@@ -69,7 +84,7 @@ describe('health check ports of Services', () => {
       ]),
     );
     assert.equal(await ask(), undefined, 'not before the rules are written');
-    await health.sync();
+    await health.sync(ALL);
     assert.deepEqual(await ask(), {
       status: 200,
       weight: '2',
@@ -81,21 +96,21 @@ describe('health check ports of Services', () => {
 
   it('answer 503 without an endpoint here, and are closed with the Service', async () => {
     health.update(new Map([port({ key: 'default/web:http' })]));
-    await health.sync();
+    await health.sync(ALL);
     assert.deepEqual([(await ask())?.status, (await ask())?.weight], [503, '0']);
     health.update(new Map([['default/web:http', undefined]]));
-    await health.sync();
+    await health.sync(ALL);
     assert.equal(await ask(), undefined);
   });
 
   it('move with the Service’s port, and to another Service', async () => {
     health.update(new Map([port({ key: 'default/web:http', readyLocal: ready('10.0.0.1') })]));
-    await health.sync();
+    await health.sync(ALL);
     health.update(
       new Map([port({ key: 'default/web:http', readyLocal: ready('10.0.0.1'), healthCheckNodePort: PORT + 1 })]),
     );
     health.update(new Map([port({ key: 'other/b:http' })]));
-    await health.sync();
+    await health.sync(ALL);
     assert.equal((await ask('127.0.0.1', PORT + 1))?.status, 200);
     assert.match((await ask())?.body ?? '', /"other"/);
   });
@@ -107,7 +122,7 @@ describe('health check ports of Services', () => {
         port({ key: 'default/web:6', family: 'IPv6', readyLocal: ready('fd00::1', 'fd00::2') }),
       ]),
     );
-    await health.sync();
+    await health.sync(ALL);
     assert.deepEqual([(await ask())?.weight, (await ask('[::1]'))?.weight], ['1', '2']);
   });
 
@@ -115,10 +130,10 @@ describe('health check ports of Services', () => {
     const other = createServer();
     await new Promise<void>((resolve) => other.listen(PORT, '127.0.0.1', resolve));
     health.update(new Map([port({ key: 'default/web:http' })]));
-    await health.sync();
+    await health.sync(ALL);
     assert.match(failures.join(), /^default\/web 32111 .*EADDRINUSE/);
     await new Promise((resolve) => other.close(resolve));
-    await health.sync();
+    await health.sync(ALL);
     assert.equal((await ask())?.status, 503);
   });
 
@@ -128,8 +143,8 @@ describe('health check ports of Services', () => {
     );
     health.update(new Map(many));
     asked = 0;
-    await health.sync();
-    await health.sync();
+    await health.sync(ALL);
+    await health.sync(ALL);
     assert.equal(asked, 4);
     assert.equal((await ask('127.0.0.1', PORT + 19))?.status, 200);
   });
@@ -137,19 +152,134 @@ describe('health check ports of Services', () => {
   it('go on while all ServicePorts are reported again, and close where one is missing', async () => {
     health.update(new Map([port({ key: 'default/web:http', readyLocal: ready('10.0.0.1') })]));
     health.update(new Map([port({ key: 'default/old:http', healthCheckNodePort: PORT + 1 })]));
-    await health.sync();
+    await health.sync(ALL);
     health.renew();
     assert.equal((await ask())?.status, 200);
     health.update(new Map([port({ key: 'default/web:http', readyLocal: ready('10.0.0.1', '10.0.0.3') })]));
-    await health.sync();
+    await health.sync(ALL);
     assert.equal((await ask())?.weight, '2');
     assert.equal(await ask('127.0.0.1', PORT + 1), undefined);
+  });
+
+  const weight = async (address?: string) => {
+    const answer = await ask(address);
+    return `${answer?.status} ${answer?.weight}`;
+  };
+  const web = (over: Partial<ServicePort> = {}) => health.update(new Map([port({ key: 'default/web:http', ...over })]));
+
+  it('count an endpoint only after the write that has its rules, from none and from some', async () => {
+    web();
+    await health.sync(ALL);
+    assert.equal(await weight(), '503 0');
+    web({ readyLocal: ready('10.0.0.1') });
+    assert.equal(await weight(), '503 0', 'not written yet');
+    await health.sync(NONE);
+    assert.equal(await weight(), '503 0', 'the write failed');
+    await health.sync(ALL);
+    assert.equal(await weight(), '200 1', 'without another change');
+    web({ readyLocal: ready('10.0.0.1', '10.0.0.2') });
+    assert.equal(await weight(), '200 1');
+    await health.sync(ALL);
+    assert.equal(await weight(), '200 2');
+    // Another one in the place of the only one.
+    web({ readyLocal: ready('10.0.0.3') });
+    assert.equal(await weight(), '503 0');
+    await health.sync(ALL);
+    assert.equal(await weight(), '200 1');
+  });
+
+  it('open with nothing where the Service could not be written', async () => {
+    web({ readyLocal: ready('10.0.0.1') });
+    await health.sync(NONE);
+    assert.equal(await weight(), '503 0');
+    await health.sync(ALL);
+    assert.equal(await weight(), '200 1');
+  });
+
+  it('forget an endpoint at once, and count it as new when it comes back', async () => {
+    web({ readyLocal: ready('10.0.0.1', '10.0.0.2') });
+    await health.sync(ALL);
+    web({ readyLocal: ready('10.0.0.2') });
+    assert.equal(await weight(), '200 1');
+    await health.sync(NONE);
+    // Perhaps the write that failed took it out of the rules.
+    web({ readyLocal: ready('10.0.0.1', '10.0.0.2') });
+    assert.equal(await weight(), '200 1');
+    await health.sync(ALL);
+    assert.equal(await weight(), '200 2');
+  });
+
+  it('forget an endpoint that slices no longer have as ready, before a sync takes that', async () => {
+    listed.set('default/web', ready('10.0.0.1', '10.0.0.2'));
+    web({ readyLocal: ready('10.0.0.1', '10.0.0.2') });
+    await health.sync(ALL);
+    assert.equal(await weight(), '200 2');
+    listed.set('default/web', ready('10.0.0.2', '10.0.0.3'));
+    assert.equal(await weight(), '200 1');
+    listed.set('default/web', []);
+    isLookedUp = 0;
+    for (let i = 0; i < 3; i++) assert.equal(await weight(), '503 0');
+    assert.equal(isLookedUp, 1, 'slices are read again only when they change');
+    // The rules had it all the time.
+    listed.set('default/web', ready('10.0.0.1'));
+    assert.equal(await weight(), '200 1');
+  });
+
+  it('grow for the Services and families that a partial sync wrote, and stay for the others', async () => {
+    const both = (...addresses: string[]) =>
+      health.update(
+        new Map([
+          port({ key: 'default/web:4', readyLocal: ready('10.0.0.1', ...addresses) }),
+          port({ key: 'default/web:6', family: 'IPv6', readyLocal: ready('fd00::1', 'fd00::2') }),
+          port({ key: 'other/b:4', healthCheckNodePort: PORT + 1, readyLocal: ready('10.0.0.3', ...addresses) }),
+        ]),
+      );
+    both();
+    await health.sync((service, family) => service === 'default/web' && family === 'IPv4');
+    const weights = async () => [await weight(), await weight('[::1]'), (await ask('127.0.0.1', PORT + 1))?.weight];
+    assert.deepEqual(await weights(), ['200 1', '503 0', '0']);
+    await health.sync((service) => service === 'default/web');
+    assert.deepEqual(await weights(), ['200 1', '200 2', '0']);
+    await health.sync(ALL);
+    both('10.0.0.2');
+    await health.sync((service) => service === 'other/b');
+    assert.deepEqual(await weights(), ['200 1', '200 2', '2']);
+  });
+
+  it('neither drop nor grow early while all ServicePorts are reported again', async () => {
+    listed.set('default/web', ready('10.0.0.1'));
+    web({ readyLocal: ready('10.0.0.1') });
+    await health.sync(ALL);
+    assert.equal(await weight(), '200 1');
+    health.renew();
+    assert.equal(await weight(), '200 1');
+    web({ readyLocal: ready('10.0.0.1', '10.0.0.2') });
+    listed.set('default/web', ready('10.0.0.1', '10.0.0.2'));
+    assert.equal(await weight(), '200 1');
+    await health.sync(NONE);
+    assert.equal(await weight(), '200 1');
+    // Another port number keeps what is written.
+    web({ readyLocal: ready('10.0.0.1', '10.0.0.2'), healthCheckNodePort: PORT + 1 });
+    await health.sync(NONE);
+    assert.equal((await ask('127.0.0.1', PORT + 1))?.weight, '1');
+    await health.sync(ALL);
+    assert.equal((await ask('127.0.0.1', PORT + 1))?.weight, '2');
+  });
+
+  it('count a Service that is deleted and made again as new', async () => {
+    web({ readyLocal: ready('10.0.0.1') });
+    await health.sync(ALL);
+    health.update(new Map([['default/web:http', undefined]]));
+    web({ readyLocal: ready('10.0.0.1') });
+    assert.equal(await weight(), '503 0');
+    await health.sync(ALL);
+    assert.equal(await weight(), '200 1');
   });
 
   it('open no more after the end, also where a sync ends later', async () => {
     await health.close();
     health.update(new Map([port({ key: 'default/web:http', readyLocal: ready('10.0.0.1') })]));
-    await health.sync();
+    await health.sync(ALL);
     assert.equal(await ask(), undefined);
   });
 });
