@@ -131,7 +131,7 @@ static void read_flags(int count, char **arguments) {
   while (at < count && arguments[at][0] == '-' && arguments[at][1] != 0 && !is_same(slice_of(arguments[at]), "--"))
     at = take_flag(arguments, at, count);
   if (at < count && is_same(slice_of(arguments[at]), "--")) at++;
-  if (at < count) END_WITH(STATUS_NOT, "too many arguments. Expected 0 arguments but got: ", arguments[at], "." EXAMPLE);
+  if (at < count) END_WITH(STATUS_NOT, "too many arguments. Expected 0 arguments but got 1: ", arguments[at], "." EXAMPLE);
   if (flags.output != NULL && !is_same(slice_of(flags.output), "text") && !is_same(slice_of(flags.output), "json"))
     END_WITH(STATUS_NOT, "option '-o, --output <form>' argument '", flags.output, "' is invalid. Allowed choices are text, json." EXAMPLE);
 }
@@ -385,7 +385,11 @@ static enum said ask_once(struct asking *asking, char *body) {
     call = "read";
     moved = receive_some(socket, bytes, sizeof bytes, asking->deadline);
     if (moved > 0) response_take(&response, bytes, (size_t)moved);
-    if (moved == 0) response_end(&response);
+    // An end by force is an end, too.
+    if (moved == 0 || (moved == -ECONNRESET && response_has_begun(&response))) {
+      response_end(&response);
+      moved = 0;
+    }
   }
   close_descriptor(socket);
   if (moved < 0) return nothing_after(asking, call, moved);

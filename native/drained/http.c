@@ -1,5 +1,10 @@
 #include "http.h"
 
+/* For everything that breaks the rules of HTTP, as src/drained/send.ts says it. */
+static const char NOT_HTTP[] = "the answer is not HTTP/1.1";
+static const char TOO_LARGE[] = "the answer of the agent is larger than 1048576 bytes";
+static const char CUT_OFF[] = "the connection ended within the answer";
+
 static void fail(struct response *response, const char *fault) {
   response->state = AT_FAULT;
   response->fault = fault;
@@ -24,7 +29,7 @@ static void take_status(struct response *response, struct slice line) {
   uint64_t status;
   if (!is_http || line.length < 12 || (line.length > 12 && line.at[12] != ' ') ||
       !read_number((struct slice){line.at + 9, 3}, 999, &status) || status < 100)
-    return fail(response, "the answer is not HTTP");
+    return fail(response, NOT_HTTP);
   response->status = (int)status;
   response->state = AT_HEADER;
 }
@@ -48,20 +53,20 @@ static bool is_value(struct slice value) {
 static void take_header(struct response *response, struct slice line) {
   struct slice name = {line.at, 0};
   while (name.length < line.length && line.at[name.length] != ':') name.length++;
-  if (name.length == line.length) return fail(response, "a header of the answer cannot be read");
+  if (name.length == line.length) return fail(response, NOT_HTTP);
   struct slice value = trimmed((struct slice){name.at + name.length + 1, line.length - name.length - 1});
-  if (!is_name(name) || !is_value(value)) return fail(response, "a header of the answer cannot be read");
+  if (!is_name(name) || !is_value(value)) return fail(response, NOT_HTTP);
   if (response->state == AT_TRAILER) return;
   bool is_length = is_same_word(name, "content-length");
   bool is_coding = is_same_word(name, "transfer-encoding");
   if (!is_length && !is_coding) return;
-  if (response->has_length || response->is_chunked) return fail(response, "the answer has two lengths");
+  if (response->has_length || response->is_chunked) return fail(response, NOT_HTTP);
   if (is_length) {
     response->has_length = true;
-    if (!read_number(value, UINT64_C(1) << 53, &response->left)) fail(response, "the length of the answer is no number");
+    if (!read_number(value, UINT64_C(1) << 53, &response->left)) fail(response, NOT_HTTP);
   } else {
     response->is_chunked = true;
-    if (!is_same_word(value, "chunked")) fail(response, "the answer has an unknown transfer coding");
+    if (!is_same_word(value, "chunked")) fail(response, NOT_HTTP);
   }
 }
 
@@ -69,7 +74,7 @@ static void take_end_of_head(struct response *response) {
   int status = response->status;
   bool is_interim = status < 200;
   bool has_body = !is_interim && status != 204 && status != 304;
-  if (status == 101) return fail(response, "the answer changes the protocol");
+  if (status == 101) return fail(response, NOT_HTTP);
   if (is_interim) {
     response->has_length = response->is_chunked = false;
     response->left = 0;
@@ -90,12 +95,12 @@ static void take_chunk_size(struct response *response, struct slice line) {
     while (digit < 16 && DIGITS[digit] != lower(line.at[at])) digit++;
     if (digit == 16) break;
     // The next digit could not count.
-    if (size >> 56 != 0) return fail(response, "the size of a chunk is no number");
+    if (size >> 56 != 0) return fail(response, NOT_HTTP);
     size = size * 16 + digit;
   }
   struct slice rest = trimmed((struct slice){line.at + at, line.length - at});
   if (at == 0 || (rest.length > 0 && rest.at[0] != ';') || !is_value(rest))
-    return fail(response, "the size of a chunk is no number");
+    return fail(response, NOT_HTTP);
   response->left = size;
   response->state = size == 0 ? AT_TRAILER : AT_CHUNK;
 }
@@ -108,7 +113,7 @@ static void take_line_of(struct response *response, struct slice line) {
       return take_header(response, line);
     case AT_CHUNK_SIZE: return take_chunk_size(response, line);
     case AT_CHUNK_END:
-      if (line.length > 0) return fail(response, "a chunk of the answer is longer than its size");
+      if (line.length > 0) return fail(response, NOT_HTTP);
       response->state = AT_CHUNK_SIZE;
       return;
     default:
@@ -119,13 +124,13 @@ static void take_line_of(struct response *response, struct slice line) {
 
 /* A byte of a line, which ends with CR and LF. */
 static void take_in_line(struct response *response, char byte) {
-  if (response->head_length == MOST_HEAD) return fail(response, "the head of the answer is larger than 16384 bytes");
+  if (response->head_length == MOST_HEAD) return fail(response, NOT_HTTP);
   response->head_length++;
   // Each line is a part of the head, so it fits.
   response->line[response->line_length++] = byte;
   if (byte != '\n') return;
   if (response->line_length < 2 || response->line[response->line_length - 2] != '\r')
-    return fail(response, "a line of the answer does not end with CR and LF");
+    return fail(response, NOT_HTTP);
   struct slice line = {response->line, response->line_length - 2};
   response->line_length = 0;
   take_line_of(response, line);
@@ -135,7 +140,7 @@ static size_t take_in_body(struct response *response, const char *bytes, size_t 
   bool is_counted = response->has_length || response->is_chunked;
   size_t taken = is_counted && response->left < length ? (size_t)response->left : length;
   if (taken > MOST_BODY - response->body_length) {
-    fail(response, "the answer of the agent is larger than 1048576 bytes");
+    fail(response, TOO_LARGE);
     return length;
   }
   __builtin_memcpy(response->body + response->body_length, bytes, taken);
@@ -154,9 +159,12 @@ void response_take(struct response *response, const char *bytes, size_t length) 
   }
 }
 
+bool response_has_begun(const struct response *response) {
+  return response->status >= 200 && response->state != AT_HEADER;
+}
+
 void response_end(struct response *response) {
   if (response->state == AT_DONE || response->state == AT_FAULT) return;
   if (response->state == AT_BODY && !response->has_length) response->state = AT_DONE;
-  else if (response->status < 200 || response->state == AT_HEADER) fail(response, "socket hang up");
-  else fail(response, "the connection ended within the answer");
+  else fail(response, response_has_begun(response) ? CUT_OFF : "socket hang up");
 }

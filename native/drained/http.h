@@ -39,6 +39,8 @@ struct response {
 /* `body` has room for MOST_BODY bytes. */
 void response_begin(struct response *response, char *body);
 void response_take(struct response *response, const char *bytes, size_t length);
+/* Its head is complete. */
+bool response_has_begun(const struct response *response);
 /* The connection ended. The state is AT_DONE or AT_FAULT then. */
 void response_end(struct response *response);
 
