@@ -141,7 +141,8 @@ describe('slicewire drained and slicewire-drained', () => {
     const asked = { words: [], flags, signal: NEVER, print: (text: string) => out.push(`${text}\n`) };
     try {
       const status = await drainedCommand({ ...asked, flags: camelFlags(flags) });
-      return { status, out: timeless(out.join('')), errors: errors.join('') };
+      // As the bytes that are written have them.
+      return { status, out: timeless(out.join('').toWellFormed()), errors: errors.join('').toWellFormed() };
     } finally {
       write.mock.restore();
     }
