@@ -16,6 +16,8 @@ const [DNS, NO_DNS] = ['127.0.53.1', '127.0.53.2'];
 const SEARCH = 'search shop.svc.cluster.local svc.cluster.local cluster.local\noptions ndots:5 timeout:1 attempts:2\n';
 const FLEET = 'slicewire-fleet.kube-system';
 
+const ASKED = ['--pod', 'shop/web-1', '--fleet'];
+
 /** A record A, or a code of a failure. */
 type Zone = Readonly<Record<string, string | number>>;
 
@@ -140,6 +142,29 @@ describe('a hook in a container', () => {
       '--fleet',
       url(FLEET),
     ));
+
+  it('takes the next address of a name, and says which of them refused', async () => {
+    const hosts = '127.0.0.9 fleet\n127.0.0.1 fleet\n';
+    await both(
+      {},
+      { hosts },
+      ({ status, errors }) => assert.deepEqual([status, errors], [0, '']),
+      ...ASKED,
+      url('fleet'),
+    );
+    await both(
+      {},
+      { hosts: '127.0.0.8 fleet\n127.0.0.9 fleet\n' },
+      ({ status, errors }) => {
+        assert.equal(status, 1);
+        assert.match(
+          errors,
+          /^slicewire: the fleet at fleet:\d+ does not answer: connect ECONNREFUSED 127\.0\.0\.[89]:\d+\n$/,
+        );
+      },
+      ...[...ASKED, url('fleet'), '--timeout', '100ms'],
+    );
+  });
 
   it('finds it by the search list, as kubelets write it', () =>
     both(

@@ -17,6 +17,18 @@ const MAX_MEMORY = 1024;
 /** Bytes of all that it may map, where an answer may have one megabyte. */
 const ADDRESS_SPACE = 4 << 20;
 
+/** The kind of a timer in /proc/net/tcp (proc_net_tcp(5)): the next probe of a silent connection. */
+const KEEP_ALIVE = 2;
+
+/** The timer of the connection to this port of loopback, and the seconds until it ends. */
+async function timerTo(port: number) {
+  const remote = `0100007F:${port.toString(16).toUpperCase().padStart(4, '0')}`;
+  const lines = (await readFile('/proc/net/tcp', 'utf8')).split('\n').map((line) => line.trim().split(/\s+/));
+  const established = lines.find((fields) => fields[2] === remote && fields[3] === '01');
+  const [kind = '', left = ''] = established?.[5]?.split(':') ?? [];
+  return { kind: Number.parseInt(kind, 16), left: Number.parseInt(left, 16) / 100 };
+}
+
 describeCommand('slicewire-drained', async () => [await madeDrainedProgram()]);
 
 describe('the program slicewire-drained', () => {
@@ -60,9 +72,12 @@ describe('the program slicewire-drained', () => {
       const child = startChild({ file: program, args: ['--pod', 'shop/web-1', '--fleet', fleet.url.origin] });
       await Promise.race([fleet.asks(2), child.ended]);
       const status = await readFile(`/proc/${child.pid}/status`, 'utf8');
+      const timer = await timerTo(Number(fleet.url.port));
       await child.stop();
       const peak = Number(/^VmHWM:\s+(\d+) kB$/m.exec(status)?.[1]);
       assert.ok(peak > 0 && peak < MAX_MEMORY, `${peak} kB`);
+      // TCP asks whether the other machine is still there, after at most 5 s.
+      assert.ok(timer.kind === KEEP_ALIVE && timer.left <= 5, JSON.stringify(timer));
     } finally {
       await fleet.close();
     }
