@@ -1,6 +1,7 @@
 /**
  * `npm run build`: one executable with everything in it, Node.js included, that needs no node_modules (Node.js's single executable
- * applications). The build ends with a trial of the executable: its version, its help, and a plan of a sample.
+ * applications). The build ends with a trial of the executable: its version, its help, and a plan of a sample. Beside it comes
+ * slicewire-drained, the small program of preStop hooks (native/drained/).
  * Builds are reproducible: the same sources make the same bytes in any folder, so that the SHA-256 of two builds can be compared.
  *
  *   --output FILE                  the executable (dist/slicewire)
@@ -12,6 +13,7 @@ import { tmpdir } from 'node:os';
 import { dirname, join, resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
+import { DRAINED_PROGRAM, makeDrainedProgram } from './executable/drained-program.ts';
 import { makeExecutable } from './executable/make.ts';
 import { nodePackage } from './executable/node-package.ts';
 import { emulatorFor, OWN_PLATFORM, platformNamed } from './executable/platform.ts';
@@ -36,8 +38,13 @@ try {
   await checkNode(node);
   mkdirSync(dirname(output), { recursive: true });
   await makeExecutable({ node: node.file, emulator, output });
+  const drained = join(dirname(output), DRAINED_PROGRAM);
+  await makeDrainedProgram(platform, drained);
   const megabytes = Math.round(statSync(output).size / 1e6);
   process.stdout.write(`built: ${values.output} (${megabytes} MB), SHA-256 ${await sha256(output)}\n`);
+  const kilobytes = Math.round(statSync(drained).size / 1e3);
+  const shown = join(dirname(values.output), DRAINED_PROGRAM);
+  process.stdout.write(`built: ${shown} (${kilobytes} kB), SHA-256 ${await sha256(drained)}\n`);
 } catch (error) {
   if (!(error instanceof RuntimeRefused)) throw error;
   process.stderr.write(`build: ${error.message}\n`);

@@ -33,8 +33,8 @@ interface Schema {
   readonly properties?: Readonly<Record<string, Schema>>;
 }
 
-/** Fields that the chart sets itself. */
-const OWN = ['mode', 'clusterCIDR', 'clientConnection.kubeconfig'];
+/** Fields that the chart sets itself, or that its flags override. */
+const OWN = ['mode', 'clusterCIDR', 'clientConnection.kubeconfig', 'hostnameOverride'];
 
 const DURATION = '^[+-]?(0|(([0-9]+(\\.[0-9]*)?|\\.[0-9]+)(ns|us|µs|μs|ms|s|m|h))+)$';
 

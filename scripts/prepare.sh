@@ -25,9 +25,9 @@ elif [ ! -x node_modules/.bin/node ] || [ package-lock.json -nt node_modules/.pa
   touch node_modules/.package-lock.json
 fi
 
-if [ "$(uname -m)" = aarch64 ]; then other=qemu-x86_64-static; else other=qemu-aarch64-static; fi
+if [ "$(uname -m)" = aarch64 ]; then other="qemu-x86_64-static x86_64-linux-gnu-gcc"; else other="qemu-aarch64-static aarch64-linux-gnu-gcc"; fi
 missing=""
-for command in $(echo "$*" | sed 's/\bvm\b/qemu-system-x86_64 busybox cpio modprobe/; s/\bimage\b/buildah mmdebstrap newuidmap/; '"s/\brelease\b/git buildah $other/"); do
+for command in $(echo "$*" | sed 's/\bvm\b/qemu-system-x86_64 busybox cpio modprobe/; s/\bimage\b/buildah mmdebstrap newuidmap/; '"s/\brelease\b/git buildah gcc $other/"); do
   PATH="$PATH:/usr/sbin:/sbin" command -v "$command" >/dev/null || missing="$missing $command"
 done
 [ -n "$missing" ] || exit 0
@@ -44,6 +44,7 @@ for command in $missing; do
     newuidmap) packages="$packages uidmap" ;;
     qemu-aarch64-static) packages="$packages qemu-user-static libatomic1-arm64-cross libstdc++6-arm64-cross" ;;
     qemu-x86_64-static) packages="$packages qemu-user-static libatomic1-amd64-cross libstdc++6-amd64-cross" ;;
+    x86_64-linux-gnu-gcc) packages="$packages gcc-x86-64-linux-gnu libc6-dev-amd64-cross linux-libc-dev-amd64-cross" ;;
     aarch64-linux-gnu-gcc) packages="$packages gcc-aarch64-linux-gnu libc6-dev-arm64-cross linux-libc-dev-arm64-cross" ;;
     systemd-analyze) packages="$packages systemd" ;;
     groff) packages="$packages groff-base" ;;

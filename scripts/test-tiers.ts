@@ -60,6 +60,7 @@ export const TIERS: readonly Tier[] = [
           'test/fleet/roll-out.test.ts',
           'test/deploy/{image,promtool,release}.test.ts',
           'test/native/{abi,arm64}.test.ts',
+          'test/drained/native/*.test.ts',
           'test/scripts/executable.test.ts',
           'test/sim/tier/*.test.ts',
         ],
@@ -82,11 +83,19 @@ export const TIERS: readonly Tier[] = [
         tools: [],
       },
       {
-        // Constants and layouts of the C headers.
-        name: 'headers',
-        files: ['test/native/abi.test.ts'],
-        concurrency: 1,
+        // Constants and layouts of the C headers, and the program in C.
+        name: 'c',
+        files: ['test/native/abi.test.ts', 'test/drained/native/{fuzz,parity,program}.test.ts'],
+        concurrency: 2,
         needsRoot: false,
+        tools: ['gcc'],
+      },
+      {
+        // The program in C with the files of a container, which need a mount namespace.
+        name: 'container',
+        files: ['test/drained/native/container.test.ts'],
+        concurrency: 1,
+        needsRoot: true,
         tools: ['gcc'],
       },
       {
@@ -178,7 +187,7 @@ export const TIERS: readonly Tier[] = [
         files: ['test/vm/*.test.ts'],
         concurrency: 2,
         needsRoot: true,
-        tools: ['iptables', 'nft', 'ipset', 'conntrack', 'ip', 'sysctl', 'ipvsadm', 'vm', 'systemd-analyze'],
+        tools: ['iptables', 'nft', 'ipset', 'conntrack', 'ip', 'sysctl', 'ipvsadm', 'vm', 'systemd-analyze', 'gcc'],
       },
     ],
   },
@@ -207,7 +216,7 @@ export const TIERS: readonly Tier[] = [
         files: ['test/scripts/executable.test.ts'],
         concurrency: 1,
         needsRoot: true,
-        tools: ['iptables', 'ip', 'sysctl', 'curl'],
+        tools: ['iptables', 'ip', 'sysctl', 'curl', 'gcc'],
       },
       {
         name: 'image',
@@ -219,7 +228,7 @@ export const TIERS: readonly Tier[] = [
       {
         // Both architectures, one of them by an emulator.
         name: 'release',
-        files: ['test/deploy/release.test.ts', 'test/native/arm64.test.ts'],
+        files: ['test/deploy/release.test.ts', 'test/native/arm64.test.ts', 'test/drained/native/arm64.test.ts'],
         concurrency: 2,
         needsRoot: true,
         tools: ['iptables', 'image', 'release', 'fakeroot', 'arch-test', 'aarch64-linux-gnu-gcc'],

@@ -14,6 +14,8 @@ export interface Platform {
   readonly libraries: string;
   /** Debian's packages of both. */
   readonly packages: readonly string[];
+  /** Debian's C compiler for this architecture on machines of another one. */
+  readonly compiler: { readonly command: string; readonly packages: readonly string[] };
 }
 
 export const PLATFORMS: readonly Platform[] = [
@@ -23,6 +25,10 @@ export const PLATFORMS: readonly Platform[] = [
     emulator: 'qemu-x86_64-static',
     libraries: '/usr/x86_64-linux-gnu',
     packages: ['qemu-user-static', 'libatomic1-amd64-cross', 'libstdc++6-amd64-cross'],
+    compiler: {
+      command: 'x86_64-linux-gnu-gcc',
+      packages: ['gcc-x86-64-linux-gnu', 'linux-libc-dev-amd64-cross'],
+    },
   },
   {
     name: 'linux-arm64',
@@ -30,6 +36,10 @@ export const PLATFORMS: readonly Platform[] = [
     emulator: 'qemu-aarch64-static',
     libraries: '/usr/aarch64-linux-gnu',
     packages: ['qemu-user-static', 'libatomic1-arm64-cross', 'libstdc++6-arm64-cross'],
+    compiler: {
+      command: 'aarch64-linux-gnu-gcc',
+      packages: ['gcc-aarch64-linux-gnu', 'linux-libc-dev-arm64-cross'],
+    },
   },
 ];
 

@@ -1,6 +1,7 @@
-/** The archive of one platform for machines without a cluster: the executable under both names, its documents, and the systemd unit. */
+/** The archive of one platform for machines without a cluster: the executable under both names, slicewire-drained, their documents, and the systemd unit. */
 import { chmod, cp, mkdir, readdir, symlink, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import { DRAINED_PROGRAM } from '../executable/drained-program.ts';
 import { writeTarGz } from './archive.ts';
 
 export interface BundleSource {
@@ -9,6 +10,8 @@ export interface BundleSource {
   readonly epoch: number;
   /** Path of the executable. */
   readonly executable: string;
+  /** Path of slicewire-drained. */
+  readonly drained: string;
   /** Text of the bill of materials. */
   readonly sbom: string;
   /** Paths, by the names that the files get. */
@@ -21,11 +24,13 @@ export interface BundleSource {
 
 /** Writes the archive; `folder` is an empty one for its files. */
 export async function writeBundle(source: BundleSource, folder: string, archive: string): Promise<void> {
-  const { name, epoch, executable, sbom, licences, documents, units } = source;
+  const { name, epoch, executable, drained, sbom, licences, documents, units } = source;
   const root = join(folder, name);
   await mkdir(join(root, 'systemd'), { recursive: true });
   await cp(executable, join(root, 'slicewire'));
   await chmod(join(root, 'slicewire'), 0o755);
+  await cp(drained, join(root, DRAINED_PROGRAM));
+  await chmod(join(root, DRAINED_PROGRAM), 0o755);
   // Under this name the executable is a plugin of kubectl.
   await symlink('slicewire', join(root, 'kubectl-slicewire'));
   for (const [file, path] of Object.entries(licences)) await cp(path, join(root, file));

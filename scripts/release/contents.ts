@@ -11,6 +11,8 @@ export interface Shipped {
   readonly platform: Platform;
   /** Path of the executable. */
   readonly executable: string;
+  /** Path of slicewire-drained. */
+  readonly drained: string;
   /** Seconds since 1970. */
   readonly epoch: number;
   /** Texts of /var/lib/dpkg/status and /usr/lib/os-release; only of an image. */
@@ -18,7 +20,7 @@ export interface Shipped {
 }
 
 /** Throws when the lock file does not know a package of the bundle, and RuntimeRefused when this is not the pinned Node.js. */
-export async function contentsOf({ platform, executable, epoch, system }: Shipped): Promise<Contents> {
+export async function contentsOf({ platform, executable, drained, epoch, system }: Shipped): Promise<Contents> {
   if (process.versions.node !== runtime.version) {
     throw new RuntimeRefused(
       `this is Node.js ${process.versions.node}, but the executable has ${runtime.version}: run this script by npm`,
@@ -32,6 +34,7 @@ export async function contentsOf({ platform, executable, epoch, system }: Shippe
   return {
     ...{ name, version, license, epoch, architecture: platform.architecture },
     executable: await sha256(executable),
+    drained: await sha256(drained),
     node: { version: runtime.version, sha256: sums[platform.name] ?? '', parts: Object.fromEntries(parts) },
     npm: (await bundledPackages('src/main.ts')).map(npmPackage),
     ...(system === undefined

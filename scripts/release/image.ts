@@ -3,6 +3,7 @@ import { chmod, cp, mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/prom
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { DRAINED_PROGRAM } from '../executable/drained-program.ts';
 import type { Platform } from '../executable/platform.ts';
 import { writeTar } from './archive.ts';
 import { contentsOf } from './contents.ts';
@@ -19,13 +20,15 @@ export interface ImageSource {
   readonly epoch: number;
   /** Path of the executable. */
   readonly executable: string;
+  /** Path of slicewire-drained. */
+  readonly drained: string;
   /** Paths of LICENSE, NOTICE and LICENSE-nodejs, by these names. */
   readonly licences: Readonly<Record<string, string>>;
 }
 
 /** Writes the archive and the bill of materials of the image. Throws with what buildah says. */
 export async function writeImage(source: ImageSource, archive: string, sbom: string): Promise<void> {
-  const { platform, version, baseImage, epoch, executable } = source;
+  const { platform, version, baseImage, epoch, executable, drained } = source;
   const stages = stagesOf(await readFile(DOCKERFILE, 'utf8'));
   const folder = await mkdtemp(join(tmpdir(), 'slicewire-image-'));
   const tag = (part: string) => `localhost/slicewire-${part}-${platform.architecture}:${version}`;
@@ -35,7 +38,7 @@ export async function writeImage(source: ImageSource, archive: string, sbom: str
       buildah(folder, name, file, [`--timestamp=${epoch}`, `--arch=${platform.architecture}`, ...options]);
     await build(system, stages.system, '--build-arg', `BASE_IMAGE=${baseImage}`);
     const text = sbomText(
-      await contentsOf({ platform, executable, epoch, system: await filesOf(folder, system, read) }),
+      await contentsOf({ platform, executable, drained, epoch, system: await filesOf(folder, system, read) }),
     );
     await writeFile(sbom, text);
     await fill(folder, source, text);
@@ -68,10 +71,11 @@ async function filesOf(folder: string, image: string, tag: string): Promise<{ st
   return { status: await text('status'), osRelease: await text('os-release') };
 }
 
-async function fill(folder: string, { executable, licences }: ImageSource, sbom: string): Promise<void> {
+async function fill(folder: string, { executable, drained, licences }: ImageSource, sbom: string): Promise<void> {
   const documents = join(folder, 'context/doc');
   await mkdir(documents);
   await cp(executable, join(folder, 'context/slicewire'));
+  await cp(drained, join(folder, 'context', DRAINED_PROGRAM));
   for (const [name, path] of Object.entries(licences)) await cp(path, join(documents, name));
   await writeFile(join(documents, 'sbom.spdx.json'), sbom);
   // The rights of the files here must not be in the image: they depend on who builds.

@@ -6,6 +6,7 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { parse } from 'yaml';
 import own from '../../package.json' with { type: 'json' };
+import { DRAINED_PROGRAM, makeDrainedProgram } from '../executable/drained-program.ts';
 import { makeExecutable } from '../executable/make.ts';
 import { nodePackage } from '../executable/node-package.ts';
 import { emulatorFor, OWN_PLATFORM, PLATFORMS, type Platform } from '../executable/platform.ts';
@@ -48,6 +49,8 @@ interface Release {
 interface Executable {
   readonly platform: Platform;
   readonly file: string;
+  /** Path of slicewire-drained. */
+  readonly drained: string;
   /** Paths by the names that the files get. */
   readonly licences: Readonly<Record<string, string>>;
 }
@@ -109,28 +112,35 @@ async function executableOf(platform: Platform, { folder, print }: Release): Pro
   const file = join(own, 'slicewire');
   await makeExecutable({ node: node.file, emulator, output: file });
   print(`executable for ${platform.name}: SHA-256 ${await sha256(file)}`);
+  const drained = join(own, DRAINED_PROGRAM);
+  await makeDrainedProgram(platform, drained);
+  print(`${DRAINED_PROGRAM} for ${platform.name}: SHA-256 ${await sha256(drained)}`);
   const licences = { LICENSE: join(ROOT, 'LICENSE'), NOTICE: join(ROOT, 'NOTICE'), 'LICENSE-nodejs': licence };
-  return { platform, file, licences };
+  return { platform, file, drained, licences };
 }
 
 async function bundle(
-  { platform, file, licences }: Executable,
+  { platform, file, drained, licences }: Executable,
   documents: ReadonlyMap<string, string>,
   { version, epoch, files, folder, print }: Release,
 ): Promise<void> {
   const name = `slicewire-${version}-linux-${platform.architecture}`;
-  const sbom = sbomText(await contentsOf({ platform, executable: file, epoch }));
+  const sbom = sbomText(await contentsOf({ platform, executable: file, drained, epoch }));
   await writeFile(join(files, `${name}.spdx.json`), sbom);
   const own = await mkdtemp(join(folder, 'bundle-'));
-  const source = { name, epoch, executable: file, sbom, licences, documents, units: join(ROOT, 'systemd') };
+  const source = { name, epoch, executable: file, drained, sbom, licences, documents, units: join(ROOT, 'systemd') };
   await writeBundle(source, own, join(files, `${name}.tar.gz`));
   print(`archive: ${name}.tar.gz`);
 }
 
-async function image({ platform, file, licences }: Executable, baseImage: string, release: Release): Promise<void> {
+async function image(
+  { platform, file, drained, licences }: Executable,
+  baseImage: string,
+  release: Release,
+): Promise<void> {
   const { version, epoch, files, print } = release;
   const name = `slicewire-${version}-image-linux-${platform.architecture}`;
-  const source = { platform, version, baseImage, epoch, executable: file, licences };
+  const source = { platform, version, baseImage, epoch, executable: file, drained, licences };
   await writeImage(source, join(files, `${name}.oci.tar`), join(files, `${name}.spdx.json`));
   print(`image: ${name}.oci.tar`);
 }

@@ -3,6 +3,7 @@
  * The same input makes the same text: the only time in it is given, and its namespace has the hash of the rest.
  */
 import { createHash } from 'node:crypto';
+import { DRAINED_PROGRAM } from '../executable/drained-program.ts';
 import type { DebianPackage } from './dpkg.ts';
 
 export interface NpmPackage {
@@ -25,6 +26,8 @@ export interface Contents {
   readonly epoch: number;
   /** SHA-256 of the executable. */
   readonly executable: string;
+  /** SHA-256 of slicewire-drained, in which there is nothing of others. */
+  readonly drained: string;
   readonly node: {
     readonly version: string;
     /** SHA-256 of bin/node. */
@@ -56,12 +59,12 @@ const INTERFACES: ReadonlySet<string> = new Set(['node', 'modules', 'napi']);
 export function sbomText(contents: Contents): string {
   const { name, version, architecture, epoch, image } = contents;
   const title = `${name}-${version}${image === undefined ? '' : '-image'}-linux-${architecture}`;
-  const [own, node] = [ownPackage(contents), nodePackage(contents)];
+  const [own, drained, node] = [ownPackage(contents), drainedPackage(contents), nodePackage(contents)];
   const parts = partsOf(contents);
   const npm = contents.npm.map(npmPackage);
   const debian = image?.packages.map((one) => debianPackage(one, image.distribution)) ?? [];
   const whole = image === undefined ? [] : [imagePackage(title, version)];
-  const packages = [...whole, own, node, ...parts, ...npm, ...debian];
+  const packages = [...whole, own, drained, node, ...parts, ...npm, ...debian];
   const contains = (from: SpdxPackage, to: readonly SpdxPackage[]) =>
     to.map(({ SPDXID }) => relation(from.SPDXID, 'CONTAINS', SPDXID));
   const body = {
@@ -69,8 +72,10 @@ export function sbomText(contents: Contents): string {
     creationInfo: { created: timeOf(epoch), creators: [`Tool: ${name}-sbom-${version}`] },
     packages: packages.map(written),
     relationships: [
-      relation('SPDXRef-DOCUMENT', 'DESCRIBES', (whole[0] ?? own).SPDXID),
-      ...whole.flatMap((from) => contains(from, [own, ...debian])),
+      ...(whole.length > 0 ? whole : [own, drained]).map(({ SPDXID }) =>
+        relation('SPDXRef-DOCUMENT', 'DESCRIBES', SPDXID),
+      ),
+      ...whole.flatMap((from) => contains(from, [own, drained, ...debian])),
       ...contains(own, [node, ...npm]),
       ...contains(node, parts),
     ],
@@ -96,6 +101,16 @@ function ownPackage({ name, version, license, executable, architecture }: Conten
     ...{ name, versionInfo: version, licenseDeclared: license },
     checksums: [{ algorithm: 'SHA256', checksumValue: executable }],
     purl: `pkg:generic/${name}@${version}?arch=${architecture}`,
+    rest: { primaryPackagePurpose: 'APPLICATION' },
+  };
+}
+
+function drainedPackage({ name, version, license, drained, architecture }: Contents): SpdxPackage {
+  return {
+    SPDXID: idOf('Application', DRAINED_PROGRAM),
+    ...{ name: DRAINED_PROGRAM, versionInfo: version, licenseDeclared: license },
+    checksums: [{ algorithm: 'SHA256', checksumValue: drained }],
+    purl: `pkg:generic/${name}@${version}?arch=${architecture}#${DRAINED_PROGRAM}`,
     rest: { primaryPackagePurpose: 'APPLICATION' },
   };
 }

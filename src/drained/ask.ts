@@ -73,7 +73,7 @@ async function askOnce(
     return await send(question, wait, AbortSignal.any([signal, late.signal]));
   } catch (error) {
     signal.throwIfAborted();
-    const why = late.signal.aborted ? `no answer within ${(wait + GRACE) / 1000} s` : causeOf(error);
+    const why = late.signal.aborted ? `no answer within ${Math.round(wait + GRACE) / 1000} s` : causeOf(error);
     return { kind: 'none', why };
   } finally {
     cancel();

@@ -11,12 +11,17 @@ import type { DrainQuestion } from './question.ts';
 const MOST = 1 << 20;
 /** Milliseconds of silence until TCP asks whether the other machine is still there (tcp(7), TCP_KEEPIDLE). */
 const KEEP_ALIVE = 5000;
+const CUT_OFF = 'the connection ended within the answer';
+const NOT_HTTP = 'the answer is not HTTP/1.1';
 
 /** On a connection of its own. Rejects where it fails, where the answer is cut off, and with the reason of the signal. */
 export const sendToFleet: Send = async (question, wait, signal) => {
   const response = await responseTo(question, wait, signal);
-  const text = await answerText(response, MOST);
-  if (!response.complete) throw new Error('the connection ended within the answer');
+  const text = await answerText(response, MOST).catch((error: unknown) => {
+    signal.throwIfAborted();
+    throw codeOf(error) === 'ECONNRESET' ? new Error(CUT_OFF) : understood(error);
+  });
+  if (!response.complete) throw new Error(CUT_OFF);
   return said(response.statusCode ?? 0, text);
 };
 
@@ -30,9 +35,26 @@ async function responseTo(question: DrainQuestion, wait: number, signal: AbortSi
     request(url, { agent: false, headers, signal })
       .on('socket', (socket) => socket.setKeepAlive(true, KEEP_ALIVE))
       .on('response', resolve)
-      .on('error', reject)
+      // A change of the protocol, which nobody asked for.
+      .on('upgrade', (_response, socket) => {
+        socket.destroy();
+        reject(new Error(NOT_HTTP));
+      })
+      .on('error', (error) => reject(understood(error)))
       .end();
   });
+}
+
+/** The error with a text for people; `native/drained/` has the same texts. */
+function understood(error: unknown): unknown {
+  // Of a host with several addresses: one error for each. It has no text of its own.
+  if (error instanceof AggregateError) return error.errors.at(-1) ?? error;
+  // Of Node.js' parser (llhttp).
+  return codeOf(error)?.startsWith('HPE_') === true ? new Error(NOT_HTTP) : error;
+}
+
+function codeOf(error: unknown): string | undefined {
+  return error instanceof Error && 'code' in error ? String(error.code) : undefined;
 }
 
 /** What a status and a body mean. */

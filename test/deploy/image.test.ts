@@ -99,6 +99,11 @@ describe('the image', () => {
     const inside = (...args: string[]) => buildah('run', container, '--', ...args);
     assert.match(await inside('/usr/local/bin/slicewire', 'version'), /^slicewire \d/);
     assert.match(await inside('/usr/local/bin/slicewire', 'run', '--help'), /--proxy-mode/);
+    // As an init container does it, for a container with nothing of this image.
+    assert.match(
+      await inside('sh', '-c', 'cp /usr/local/bin/slicewire-drained /mnt/ && /mnt/slicewire-drained --help'),
+      /--pod <name>/,
+    );
     for (const tool of ['iptables-nft', 'iptables-legacy', 'ip6tables-nft'])
       assert.match(await inside(tool, '--version'), /^ip6?tables v/);
     assert.match(await inside('sh', '-c', 'command -v node || echo none'), /^none$/m);
@@ -107,7 +112,7 @@ describe('the image', () => {
     const { packages } = JSON.parse(await inside('cat', '/usr/share/doc/slicewire/sbom.spdx.json')) as {
       packages: readonly { readonly name: string }[];
     };
-    for (const name of ['slicewire', 'node', 'pino', 'iptables', 'libc6'])
+    for (const name of ['slicewire', 'slicewire-drained', 'node', 'pino', 'iptables', 'libc6'])
       assert.ok(
         packages.some((one) => one.name === name),
         name,

@@ -1,11 +1,12 @@
 /** `npm run release`, whole: what it makes for both architectures, that it works, and that a second run makes the same bytes. */
 import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
-import { cp, mkdir, readdir, readFile, symlink, writeFile } from 'node:fs/promises';
+import { cp, mkdir, readdir, readFile, stat, symlink, writeFile } from 'node:fs/promises';
 import { join, relative } from 'node:path';
 import { after, before, describe, it } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import own from '../../package.json' with { type: 'json' };
+import { MAX_DRAINED_BYTES } from '../../scripts/executable/drained-program.ts';
 import { emulatorFor, OWN_PLATFORM, PLATFORMS, type Platform } from '../../scripts/executable/platform.ts';
 import { run } from '../../scripts/release/run.ts';
 import { BASE, Sandbox } from './sandbox.ts';
@@ -103,6 +104,11 @@ describe('a release', () => {
       const command = [...emulatorFor(platform), path('home', name, 'slicewire')];
       const said = await run('env', ['-i', ...command, 'version']);
       assert.match(said, new RegExp(`^slicewire ${version.replaceAll('.', '\\.')} `));
+      const drained = path('home', name, 'slicewire-drained');
+      assert.ok((await stat(drained)).size < MAX_DRAINED_BYTES);
+      // The emulator alone: it needs no library.
+      const help = await run('env', ['-i', ...emulatorFor(platform).slice(0, 1), drained, '--help']);
+      assert.match(help, /--pod <name>/);
       const files = await readdir(path('home', name));
       for (const file of ['LICENSE', 'LICENSE-nodejs', 'NOTICE', 'kubectl-slicewire', 'sbom.spdx.json', 'systemd'])
         assert.ok(files.includes(file), file);
@@ -135,6 +141,7 @@ describe('a release', () => {
     const container = (await sandbox.run('buildah', 'from', `--arch=${architecture}`, `oci-archive:${file}`)).trim();
     const inside = (...args: string[]) => sandbox.run('buildah', 'run', container, '--', ...args);
     assert.match(await inside('/usr/local/bin/slicewire', 'version'), /^slicewire \d/);
+    assert.match(await inside('/usr/local/bin/slicewire-drained', '--help'), /--pod <name>/);
     // The emulator has no netlink of netfilter, without which iptables-nft does not even say its version.
     const tools = ['iptables-legacy', 'iptables-nft'].slice(0, name === OWN_PLATFORM ? 2 : 1);
     for (const tool of tools) assert.match(await inside(tool, '--version'), /^iptables v/);

@@ -44,7 +44,8 @@ export class FakeFleet {
   readonly asked: { readonly url: string; readonly token: string | undefined }[] = [];
   readonly #server: Server;
   #replies: Reply[];
-  #arrived = Promise.withResolvers<void>();
+  /** Called after each question. */
+  readonly #onAsked = new Set<() => void>();
 
   private constructor(replies: readonly Reply[]) {
     this.#replies = [...replies];
@@ -62,9 +63,17 @@ export class FakeFleet {
     return new URL(`http://127.0.0.1:${(this.#server.address() as AddressInfo).port}`);
   }
 
-  /** Resolves when the first question is there. */
-  get firstAsked(): Promise<void> {
-    return this.#arrived.promise;
+  /** Resolves when so many questions were asked. */
+  asks(count: number): Promise<void> {
+    return new Promise((resolve) => {
+      const look = () => {
+        if (this.asked.length < count) return;
+        this.#onAsked.delete(look);
+        resolve();
+      };
+      this.#onAsked.add(look);
+      look();
+    });
   }
 
   async close(): Promise<void> {
@@ -76,7 +85,7 @@ export class FakeFleet {
 
   #answer({ url = '', headers, socket }: IncomingMessage, response: ServerResponse): void {
     this.asked.push({ url, token: headers.authorization });
-    this.#arrived.resolve();
+    for (const look of this.#onAsked) look();
     const [reply = 'cut'] = this.#replies;
     if (this.#replies.length > 1) this.#replies.shift();
     if (reply === 'silent') return;

@@ -1,11 +1,38 @@
-/** The shell in docs/drain.md that asks the fleet with curl, run with a made-up curl and clock. */
+/** The hooks in docs/drain.md: the one of the small program, and the shell that asks with curl, run with a made-up curl and clock. */
 import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
 import { chmod, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { basename, join } from 'node:path';
 import { after, before, describe, it } from 'node:test';
 import { parse } from 'yaml';
+
+const read = (path: string) => readFile(new URL(`../../${path}`, import.meta.url), 'utf8');
+
+describe('the hook with a command in docs/drain.md', () => {
+  it('copies the program from where the image has it, to where the hook starts it', async () => {
+    const [, block] =
+      /### A command in the container\n[\s\S]*?```yaml\n([\s\S]*?)```/.exec(await read('docs/drain.md')) ?? [];
+    const { spec } = parse(block ?? assert.fail('no block')) as { spec: PodSpec };
+    const [container = assert.fail()] = spec.containers;
+    const [init = assert.fail()] = spec.initContainers;
+    const [program, ...flags] = container.lifecycle.preStop.exec.command;
+    const [, from = '', to] = init.command;
+    assert.match(await read('deploy/Dockerfile'), new RegExp(`^COPY --from=documents \\S+ ${from}$`, 'm'));
+    assert.equal(program, join(to ?? '', basename(from)));
+    assert.deepEqual([to, flags], ['/opt/slicewire/', ['--timeout', '30s']]);
+    for (const { volumeMounts } of [container, init]) assert.equal(volumeMounts[0]?.mountPath, '/opt/slicewire');
+  });
+});
+
+interface PodSpec {
+  readonly containers: readonly (Hook & Mounts)[];
+  readonly initContainers: readonly (Mounts & { readonly command: readonly string[] })[];
+}
+
+interface Mounts {
+  readonly volumeMounts: readonly { readonly mountPath: string }[];
+}
 
 interface Hook {
   readonly lifecycle: { readonly preStop: { readonly exec: { readonly command: readonly string[] } } };
@@ -13,7 +40,7 @@ interface Hook {
 
 /** The command of the hook: `sh -c SCRIPT`. */
 async function recipe(): Promise<readonly string[]> {
-  const page = await readFile(new URL('../../docs/drain.md', import.meta.url), 'utf8');
+  const page = await read('docs/drain.md');
   const [, block] = /### curl or wget\n\n```yaml\n([\s\S]*?)```/.exec(page) ?? [];
   return (parse(block ?? assert.fail('no block')) as Hook).lifecycle.preStop.exec.command;
 }

@@ -58,11 +58,12 @@ describe('an archive', () => {
     const texts = join(folder, 'texts');
     const units = join(folder, 'units');
     for (const one of [texts, units]) mkdirSync(one);
-    for (const name of ['slicewire', 'LICENSE']) writeFileSync(join(texts, name), '#!/bin/sh\necho "$0"\n');
+    for (const name of ['slicewire', 'drained', 'LICENSE']) writeFileSync(join(texts, name), '#!/bin/sh\necho "$0"\n');
     writeFileSync(join(units, 'slicewire.service'), '');
     const source = {
       ...{ name: 'slicewire-1.0.0-linux-arm64', epoch: EPOCH, sbom: '{}\n', units },
       executable: join(texts, 'slicewire'),
+      drained: join(texts, 'drained'),
       licences: { LICENSE: join(texts, 'LICENSE') },
       documents: new Map([['man/man1/slicewire.1', '.TH\n']]),
     };
@@ -79,8 +80,10 @@ describe('an archive', () => {
       'man/man1/slicewire.1',
       'sbom.spdx.json',
       'slicewire',
+      'slicewire-drained',
       'systemd/slicewire.service',
     ]);
-    assert.match(await run(join(root, 'kubectl-slicewire'), []), /\/kubectl-slicewire$/m);
+    for (const name of ['kubectl-slicewire', 'slicewire-drained'])
+      assert.equal(await run(join(root, name), []), `${join(root, name)}\n`);
   });
 });

@@ -22,6 +22,7 @@ describe('the stages of deploy/Dockerfile', () => {
     assert.deepEqual(lines, [
       'FROM localhost/system:1',
       'COPY slicewire /usr/local/bin/slicewire',
+      'COPY slicewire-drained /usr/local/bin/slicewire-drained',
       'COPY doc /usr/share/doc/slicewire',
       'ENTRYPOINT ["/usr/local/bin/slicewire"]',
       'CMD ["run"]',

@@ -35,6 +35,7 @@ Version: 5.2.15-2+b13
 const CONTENTS: Contents = {
   ...{ name: 'slicewire', version: '0.1.0', license: 'Apache-2.0', architecture: 'arm64', epoch: 1_795_000_000 },
   executable: 'a'.repeat(64),
+  drained: 'd'.repeat(64),
   node: { version: '26.10.0', sha256: 'b'.repeat(64), parts: { v8: '14.1', openssl: '3.5.4', modules: '147' } },
   npm: [{ name: '@kubernetes/client-node', version: '2.0.1', license: 'Apache-2.0', integrity: 'sha512-AAEC' }],
   image: { packages: installedPackages(STATUS), distribution: 'debian-12' },
@@ -133,6 +134,7 @@ describe('the bill of materials', () => {
     const purls = packages.flatMap(({ externalRefs = [] }) => externalRefs.map((one) => one.referenceLocator));
     assert.deepEqual(purls, [
       'pkg:generic/slicewire@0.1.0?arch=arm64',
+      'pkg:generic/slicewire@0.1.0?arch=arm64#slicewire-drained',
       'pkg:generic/node@26.10.0',
       'pkg:generic/openssl@3.5.4',
       'pkg:generic/v8@14.1',
@@ -149,7 +151,9 @@ describe('the bill of materials', () => {
 
   it('of an executable names every npm package of the bundle, the pinned Node.js and its parts, and no Debian package', async () => {
     const executable = fileURLToPath(import.meta.url);
-    const { packages } = parsed(await contentsOf({ platform: platformNamed('linux-arm64'), executable, epoch: 0 }));
+    const drained = fileURLToPath(new URL('dockerfile.test.ts', import.meta.url));
+    const platform = platformNamed('linux-arm64');
+    const { packages, relationships } = parsed(await contentsOf({ platform, executable, drained, epoch: 0 }));
     const names = new Set(packages.map(({ name }) => name));
     for (const path of await bundledPackages('src/main.ts'))
       assert.ok(names.has(path.replace(/^.*node_modules\//, '')), path);
@@ -157,6 +161,13 @@ describe('the bill of materials', () => {
     for (const name of ['typescript', 'esbuild', 'playwright-core', 'iptables']) assert.ok(!names.has(name), name);
     const own = packages.find(({ name }) => name === 'slicewire');
     assert.deepEqual(own?.checksums, [{ algorithm: 'SHA256', checksumValue: await sha256(executable) }]);
+    const small = packages.find(({ name }) => name === 'slicewire-drained');
+    assert.deepEqual(small?.checksums, [{ algorithm: 'SHA256', checksumValue: await sha256(drained) }]);
+    const described = relationships.filter(({ relationshipType }) => relationshipType === 'DESCRIBES');
+    assert.deepEqual(
+      described.map(({ relatedSpdxElement }) => relatedSpdxElement),
+      [own?.SPDXID, small?.SPDXID],
+    );
     assert.ok(packages.every(({ versionInfo }) => versionInfo !== undefined && versionInfo !== ''));
   });
 });

@@ -42,11 +42,94 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 
 {{/* "true" or nothing. */}}
 {{- define "slicewire.netRaw" -}}
-{{- if or .Values.addNetRaw .Values.existingConfigMap.name (ne .Values.mode "iptables") }}true{{ end -}}
+{{- $isLegacy := regexMatch "(^| )--iptables-backend[= ]legacy( |$)" (join " " .Values.extraArgs) -}}
+{{- if or .Values.addNetRaw .Values.existingConfigMap.name (ne .Values.mode "iptables") $isLegacy }}true{{ end -}}
+{{- end }}
+
+{{/*
+An address to listen at, as the program reads it: "192.0.2.7", "192.0.2.7:10256", "fd00::7", "[fd00::7]:10256". The port, or that of
+"standard".
+*/}}
+{{- define "slicewire.portOf" -}}
+{{- if regexMatch "^([^:]*|\\[.*\\]):[0-9]+$" .text -}}
+{{- regexFind "[1-9][0-9]*$" (regexFind "[0-9]+$" .text) -}}
+{{- else -}}
+{{ .standard }}
+{{- end -}}
+{{- end }}
+
+{{/* Its address without brackets, for a probe; nothing where every address of the node will do. */}}
+{{- define "slicewire.hostOf" -}}
+{{- $host := .text -}}
+{{- if regexMatch "^([^:]*|\\[.*\\]):[0-9]+$" $host }}{{ $host = regexReplaceAll ":[0-9]+$" $host "" }}{{ end -}}
+{{- $host = trimSuffix "]" (trimPrefix "[" $host) -}}
+{{- if not (has $host (list "" "0.0.0.0" "::")) }}{{ $host }}{{ end -}}
+{{- end }}
+
+{{/* Where the agent's health port listens, as its configuration says. */}}
+{{- define "slicewire.healthz" -}}
+{{- if .Values.existingConfigMap.name -}}
+0.0.0.0:{{ .Values.existingConfigMap.healthzPort | int }}
+{{- else -}}
+{{- get .Values.config "healthzBindAddress" | default "0.0.0.0:10256" -}}
+{{- end -}}
+{{- end }}
+
+{{- define "slicewire.healthzPort" -}}
+{{- include "slicewire.portOf" (dict "text" (include "slicewire.healthz" .) "standard" 10256) -}}
+{{- end }}
+
+{{- define "slicewire.healthzHost" -}}
+{{- include "slicewire.hostOf" (dict "text" (include "slicewire.healthz" .)) -}}
+{{- end }}
+
+{{- define "slicewire.controllerPort" -}}
+{{- include "slicewire.portOf" (dict "text" .Values.controller.bindAddress "standard" 10261) -}}
+{{- end }}
+
+{{- define "slicewire.controllerHost" -}}
+{{- include "slicewire.hostOf" (dict "text" .Values.controller.bindAddress) -}}
+{{- end }}
+
+{{/* Refuses flags that the chart sets from other values: ports, probes and rights follow those. "owned": flags, and the value of each. */}}
+{{- define "slicewire.checkArgs" -}}
+{{- range $arg := .args -}}
+{{- $flag := regexReplaceAll "^--?([a-z-]+).*$" $arg "${1}" -}}
+{{- with get $.owned $flag -}}
+{{- fail (printf "%s has --%s, which the chart sets: %s" $.name $flag .) -}}
+{{- end -}}
+{{- end -}}
+{{- end }}
+
+{{/* Refuses an address to listen at that the program could not read. */}}
+{{- define "slicewire.checkAddress" -}}
+{{- $port := include "slicewire.portOf" (dict "text" .text "standard" 1) | int -}}
+{{- if or (not (regexMatch "^([0-9.]+(:[0-9]{1,5})?|\\[[0-9A-Fa-f:.]+\\](:[0-9]{1,5})?|[0-9A-Fa-f]*:[0-9A-Fa-f:.]*:[0-9A-Fa-f:.]*)$" .text)) (lt $port 1) (gt $port 65535) -}}
+{{- fail (printf "%s is %q: it must be an IP address, or one with a port from 1 to 65535, such as %s" .name .text .example) -}}
+{{- end -}}
 {{- end }}
 
 {{/* What the schema cannot say: values that depend on each other. */}}
 {{- define "slicewire.check" -}}
+{{- include "slicewire.checkAddress" (dict "name" "config.healthzBindAddress" "text" (include "slicewire.healthz" .) "example" "0.0.0.0:10256") -}}
+{{- include "slicewire.checkAddress" (dict "name" "controller.bindAddress" "text" .Values.controller.bindAddress "example" "127.0.0.1:10261") -}}
+{{- if and .Values.monitoring.enabled (eq (include "slicewire.healthzPort" .) "10249") -}}
+{{- fail "the health port of the agents is 10249, which monitoring.enabled opens for /metrics: set another one in config.healthzBindAddress" -}}
+{{- end -}}
+{{- $host := include "slicewire.healthzHost" . -}}
+{{- if and .Values.fleet.enabled (or (hasPrefix "127." $host) (eq $host "::1")) -}}
+{{- fail (printf "config.healthzBindAddress is %q, where fleet.enabled needs an address that its pods can reach: leave it at 0.0.0.0" (include "slicewire.healthz" .)) -}}
+{{- end -}}
+{{- $agent := dict "config" "from its ConfigMap" "hostname-override" "to the name of the Node" "scrape-bind-address" "with monitoring.enabled" -}}
+{{- if .Values.apiServer }}{{ $_ := set $agent "master" "from apiServer" }}{{ end -}}
+{{- include "slicewire.checkArgs" (dict "name" "extraArgs" "args" .Values.extraArgs "owned" $agent) -}}
+{{- $controller := dict "kubeconfig" "from apiServer or existingConfigMap" "bind-address" "from controller.bindAddress" "scrape-bind-address" "with monitoring.enabled" "leader-elect-resource-namespace" "to the namespace of the release, where the controller has its rights" "leader-elect-resource-name" "to the name that the controller has its rights for" -}}
+{{- include "slicewire.checkArgs" (dict "name" "controller.extraArgs" "args" .Values.controller.extraArgs "owned" $controller) -}}
+{{- $fleet := dict "bind-address" "with the port of its Services" "agents-service" "to the Service slicewire-agents" "token-file" "to the token that it mounts" -}}
+{{- include "slicewire.checkArgs" (dict "name" "fleet.extraArgs" "args" .Values.fleet.extraArgs "owned" $fleet) -}}
+{{- if and (not .Values.existingConfigMap.name) (ne (.Values.existingConfigMap.healthzPort | int) 10256) -}}
+{{- fail "existingConfigMap.healthzPort has no effect without existingConfigMap.name: set config.healthzBindAddress" -}}
+{{- end -}}
 {{- if .Values.existingConfigMap.name -}}
 {{- $idle := list -}}
 {{- if .Values.apiServer }}{{ $idle = append $idle "apiServer" }}{{ end -}}
