@@ -10,6 +10,7 @@ import type { Connect } from '../api/transport.ts';
 import type { FleetConfig } from '../config/fleet-config.ts';
 import { userAgent } from '../config/version.ts';
 import { type Clock, realClock, sleep } from '../host/clock.ts';
+import { LastingProblems } from '../model/lasting-problem.ts';
 import type { Fault } from '../model/objects.ts';
 import { gate } from '../serve/gate.ts';
 import { keepOpen, type OpenServer } from '../serve/http.ts';
@@ -85,8 +86,11 @@ export async function runFleet(
     unready: () => (signal.aborted ? 'the fleet stops' : withoutAgent(core, clock.now() - startedAt)),
   });
   const shared = { ...(open === undefined ? {} : { open }), clock, signal };
-  const onFailure = (text: string) => (error: Error) =>
-    log.error({ listen: text }, `cannot listen at ${text}: ${error.message}; trying again`);
+  const unbound = new LastingProblems();
+  const onFailure = (text: string) => (error: Error) => {
+    const level = unbound.met(text, error.message, clock.now()) ? 'error' : 'v2';
+    log[level]({ listen: text }, `cannot listen at ${text}: ${error.message}; trying again`);
+  };
   const { listen, scrape } = config;
   const patience = () => untilAnswered(core, questions, clock, ending);
   const following = feed.follow(over.signal);
