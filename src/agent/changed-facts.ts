@@ -34,9 +34,9 @@ const NAMES: Readonly<Partial<Record<Setting | 'tools', string>>> = {
 const MOST_NAMED = 5;
 
 /** The settings of a family that are others now. */
-export function changedFacts<S extends FamilySettings>(before: S, now: S): ChangedFact[] {
-  const from: Readonly<Record<string, unknown>> = { ...before };
-  const to: Readonly<Record<string, unknown>> = { ...now };
+export function changedFacts(before: FamilySettings, now: FamilySettings): ChangedFact[] {
+  const from = { ...before } as Readonly<Record<string, unknown>>;
+  const to = { ...now } as Readonly<Record<string, unknown>>;
   const names = [...new Set([...Object.keys(from), ...Object.keys(to)])];
   return names
     .filter((fact) => !sameData(from[fact], to[fact]))

@@ -187,7 +187,11 @@ export class KernelWatch {
         log.warn(`${who} removed rules of ours; writing them again`);
       }
       this.#lose(other);
-    } else if (found === 'unclear' && readings.mayRead && (await mayHaveChanged(this.#agent, this.#options, this.#unread))) {
+    } else if (
+      found === 'unclear' &&
+      readings.mayRead &&
+      (await mayHaveChanged(this.#agent, this.#options, this.#unread))
+    ) {
       this.#lose(other);
     }
   }

@@ -308,12 +308,10 @@ export class Reloader {
 
   async #setOomScore({ oomScoreAdj }: Config): Promise<void> {
     const { log, outside } = this.#options;
-    await outside.process
-      .setOomScore(oomScoreAdj)
-      .catch((error) =>
-        // A container without CAP_SYS_RESOURCE never may lower it: a fact of its manifest, and no news at each start.
-        log[isForbidden(error) ? 'v1' : 'info'](`oom_score_adj stays unchanged: ${causeOf(error)}`),
-      );
+    await outside.process.setOomScore(oomScoreAdj).catch((error) =>
+      // A container without CAP_SYS_RESOURCE never may lower it: a fact of its manifest, and no news at each start.
+      log[isForbidden(error) ? 'v1' : 'info'](`oom_score_adj stays unchanged: ${causeOf(error)}`),
+    );
   }
 
   #onFault(fault: Fault): void {

@@ -157,14 +157,12 @@ export class SyncLog {
   }
 
   /** A Service that the kernel refuses makes every sync incomplete: each failure is told as a lasting problem. */
-  #failed(
-    { outcome, applied, duration, failed }: SyncReport,
-    { failingSince, faults }: Circumstances,
-  ): boolean {
+  #failed({ outcome, applied, duration, failed }: SyncReport, { failingSince, faults }: Circumstances): boolean {
     const now = this.#clock.now();
-    const isNew = (step: FailedStep) => this.#failing.met(idOf(step), causeAlone(step), now);
-    const { told = [], known = [] } = Object.groupBy(failed, (step) => (isNew(step) ? 'told' : 'known'));
-    this.#failing.keep(new Set(failed.map(idOf)));
+    const failures = new Set(failed.map(idOf));
+    const news = new Set([...failures].filter((id) => this.#failing.met(id, '', now)));
+    this.#failing.keep(failures);
+    const { told = [], known = [] } = Object.groupBy(failed, (step) => (news.has(idOf(step)) ? 'told' : 'known'));
     for (const alike of Map.groupBy(told, causeAlone).values()) logFailed(alike, this.#log, 'error');
     for (const alike of Map.groupBy(known, causeAlone).values()) logFailed(alike, this.#log, 'v2');
     this.#incompleteInARow += 1;
@@ -189,7 +187,10 @@ class Durations {
   /** Of the last ones, at most those that are kept; 0 where there is none. */
   median(last = DURATIONS_KEPT): number {
     const count = Math.min(last, this.#count, DURATIONS_KEPT);
-    const chosen = Float64Array.from({ length: count }, (_, i) => this.#kept[(this.#count - 1 - i) % DURATIONS_KEPT] ?? 0);
+    const chosen = Float64Array.from(
+      { length: count },
+      (_, i) => this.#kept[(this.#count - 1 - i) % DURATIONS_KEPT] ?? 0,
+    );
     return chosen.sort()[Math.floor(count / 2)] ?? 0;
   }
 }
@@ -209,8 +210,8 @@ function spanText(milliseconds: number): string {
 
 const STALE = { udp: 'UDP flows', opening: 'unanswered connections (TCP, SCTP)' } as const;
 
-function idOf({ key, owner = '' }: FailedStep): string {
-  return `${key} ${owner}`;
+function idOf(step: FailedStep): string {
+  return `${step.key} ${step.owner ?? ''} ${causeAlone(step)}`;
 }
 
 /** Why a step failed, without the refused line: equal for steps that fail alike. */

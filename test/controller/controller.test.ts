@@ -235,6 +235,44 @@ describe('the controllers', () => {
     assert.deepEqual(zones.sort(), ['zone-1', 'zone-2']);
   });
 
+  it('Pods of a Service whose Node is not known have one line of the log, and one when they are written', async (t) => {
+    const rig = await ControllerRig.create(t);
+    rig.node('node-a');
+    rig.service('web');
+    for (const n of many(4)) rig.pod('web', n, { node: 'node-b' });
+    await rig.start({ controllers: 'endpointslice-controller' });
+    const said = (words: string) => rig.log.filter(({ msg }) => msg.includes(words)).map(({ level }) => level);
+    await until('a line', () => said('there is no Node').length > 0);
+    // Each change of the Service is a try, and each names another Pod first.
+    for (const n of many(6)) {
+      rig.server.delete('Pod', `default/web-${n}`);
+      rig.pod('web', n + 10, { node: 'node-b' });
+      rig.service('web', { ports: [{ port: 81 + n, targetPort: 8080, protocol: 'TCP' }] });
+      await until('it is written', () => rig.slices('web').some(({ ports }) => ports?.length === 1));
+      await aWhile(50);
+    }
+    assert.deepEqual(said('there is no Node'), ['warn']);
+    rig.node('node-b');
+    await until('all', () => rig.ready('web').length > 0);
+    await until('its end', () => said('done, after').length === 1);
+    assert.deepEqual(said('done, after'), ['info']);
+    assert.match(rig.log.at(-1)?.msg ?? '', /^Service default\/web: done, after \d+ tries that failed$/);
+  });
+
+  it('many Services that fail alike are twenty lines and one with the number of the others', async (t) => {
+    const rig = await ControllerRig.create(t);
+    rig.node('node-a');
+    for (const n of many(60)) {
+      rig.service(`web-${n}`, { clusterIP: `10.96.1.${n + 1}` });
+      rig.pod(`web-${n}`, n, { node: 'node-b' });
+    }
+    await rig.start({ controllers: 'endpointslice-controller' });
+    const counted = () => rig.log.filter(({ msg }) => msg.includes('of this kind not logged one by one'));
+    await until('the number', () => counted().length === 1);
+    assert.match(counted()[0]?.msg ?? '', /^slices: NODE_MISSING: 40 more lines of this kind /);
+    assert.equal(rig.log.filter(({ msg }) => msg.includes('there is no Node')).length, 20);
+  });
+
   it('a namespace that goes away is left alone', async (t) => {
     const rig = await ControllerRig.create(t);
     rig.node('node-a');
