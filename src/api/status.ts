@@ -6,7 +6,7 @@ export interface Status {
   readonly message: string | undefined;
   /** Machine-readable reasons: its own, and those of its causes. */
   readonly reasons: readonly string[];
-  /** The resource that it is about, such as `namespaces`; undefined where the answer has none, as in protobuf. */
+  /** The resource that it is about, such as `namespaces`; undefined where the answer has none. */
   readonly about: string | undefined;
 }
 
