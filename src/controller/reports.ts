@@ -21,6 +21,8 @@ export interface ControllerLines {
 interface Failing {
   reason: string;
   tries: number;
+  /** It was told that there are no more tries. */
+  isGivenUp: boolean;
 }
 
 export function controllerEvents(
@@ -47,12 +49,14 @@ export function controllerEvents(
     failed(controller, key, error, isLast) {
       const reason = reasonOf(error);
       const before = failing.get(idOf(controller, key));
-      failing.set(idOf(controller, key), { reason, tries: (before?.tries ?? 0) + 1 });
+      const isSame = before?.reason === reason;
+      const isGivenUp = isLast || (isSame && before.isGivenUp);
+      failing.set(idOf(controller, key), { reason, tries: (before?.tries ?? 0) + 1, isGivenUp });
       const then = isLast ? 'no more tries until it changes, or for 12 hours' : 'trying again';
       const facts = { controller, key };
       const text = `${OBJECTS[controller]} ${key}: ${error.message}; ${then}`;
       // Each change of the object is a try too: the same failure is told once, and then its end.
-      if (before?.reason === reason && !isLast) lines.each(facts, text);
+      if (isSame && (!isLast || before.isGivenUp)) lines.each(facts, text);
       else lines.rationed('warn', { kind: `${controller}: ${reason}`, facts, text });
     },
     worked(controller, key) {
