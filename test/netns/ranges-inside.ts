@@ -11,7 +11,8 @@ import { NEVER } from '../helpers/rig.ts';
 import { LONGEST, log, runStory, startAgent, web, webSlice } from './inside.ts';
 
 const RANGE = '10.96.0.0/16';
-const ADAPTS = /^the Node, the cluster or this machine changed, .*: IPv4 ranges of cluster IPs: from 10\.96\.0\.0\/16 to /;
+const ADAPTS =
+  /^the Node, the cluster or this machine changed, .*: IPv4 ranges of cluster IPs: from 10\.96\.0\.0\/16 to /;
 
 function start(kubeconfig: string): Child {
   const periods = ['--nftables-sync-period', '1s', '--nftables-min-sync-period', '0s'];
