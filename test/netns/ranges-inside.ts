@@ -11,8 +11,7 @@ import { NEVER } from '../helpers/rig.ts';
 import { LONGEST, log, runStory, startAgent, web, webSlice } from './inside.ts';
 
 const RANGE = '10.96.0.0/16';
-const ADAPTS =
-  /^the Node, the cluster or this machine changed, .*: IPv4 ranges of cluster IPs: from 10\.96\.0\.0\/16 to /;
+const ADAPTS = /^the Node, the cluster or this machine changed, .*IPv4 ranges of cluster IPs: from .* to /;
 
 function start(kubeconfig: string): Child {
   const periods = ['--nftables-sync-period', '1s', '--nftables-min-sync-period', '0s'];
@@ -53,10 +52,15 @@ async function ranges(server: ApiServer, kubeconfig: string): Promise<Child> {
   await eventually('the range is there', hasRange);
   server.delete('ServiceCIDR', 'kubernetes');
   await eventually('the range goes', async () => !(await hasRange()));
-  await eventually('the log says why', () => log.some(({ msg }) => ADAPTS.test(msg)));
   assert.ok(await serves(1)());
   server.put(serviceCidr(RANGE));
   await eventually('the range comes again', hasRange);
+  // A change that comes while another is adapted to has no line of its own.
+  const said = log.filter(({ msg }) => ADAPTS.test(msg)).map(({ msg }) => msg);
+  assert.ok(
+    said.some((line) => line.includes(RANGE)),
+    log.map(({ msg }) => msg).join('\n'),
+  );
   return agent;
 }
 
