@@ -8,6 +8,7 @@ import { type Clock, realClock, unlessAborted } from '../host/clock.ts';
 import { type Family, familyOf } from '../model/address.ts';
 import { causeOf } from '../model/cause.ts';
 import { Flows } from '../model/flows.ts';
+import { LastingProblem } from '../model/lasting-problem.ts';
 import type { Fault } from '../model/objects.ts';
 import { ProxyModel } from '../model/proxy-model.ts';
 import type { Mode } from '../modes/mode.ts';
@@ -23,7 +24,7 @@ import { closeProbes, createMode, type ModeInput, type ModeOnNode } from './mode
 import type { Outside } from './outside.ts';
 import type { Phase } from './start-report.ts';
 import { Turns } from './turns.ts';
-import { someWork, type Unserved, unservedOf, usableFamilies } from './usable-families.ts';
+import { repairedTools, type Unserved, unservedOf, usableFamilies } from './usable-families.ts';
 
 export interface AgentOptions {
   readonly config: Config;
@@ -83,7 +84,10 @@ export async function startAgent(feed: ObjectFeed, options: AgentOptions): Promi
   // Tools that work meanwhile let the next generation serve what this one does not.
   const onNode = {
     ...built,
-    isCurrent: async (until: AbortSignal) => (await built.isCurrent(until)) && !(await someWork(broken, until)),
+    changes: async (until: AbortSignal) => {
+      const changed = await built.changes(until);
+      return changed.length > 0 ? changed : await repairedTools(broken, until);
+    },
   };
   options.onPhase?.('mode');
   const { mode } = onNode;
@@ -92,6 +96,7 @@ export async function startAgent(feed: ObjectFeed, options: AgentOptions): Promi
     { nodeName: config.nodeName, zone: cache.node?.zone ?? '' },
     { servesExternalIPs: servesExternalIPs(config.featureGates) },
   );
+  const unread = new LastingProblem();
   const flows = new Flows((at) => model.frontend(at));
   const loop = new SyncLoop({
     cache,
@@ -104,14 +109,17 @@ export async function startAgent(feed: ObjectFeed, options: AgentOptions): Promi
     onFault,
     ...(onPorts === undefined ? {} : { onPorts }),
     onFirst: (services) => log.info({ services }, "DNS and the API server's Service are programmed; the rest follows"),
-    onUnread: (cause) => log.error(`part of the kernel cannot be read: ${cause}`),
+    onUnread: (cause) => {
+      const level = unread.met(cause, realClock.now()) ? 'error' : 'v2';
+      log[level](`part of the kernel cannot be read: ${cause}`);
+    },
     onPlan: (plan) => {
       options.recorder?.planned(plan);
       logSteps(plan, log);
     },
     onThrown: stackLogger(log),
   });
-  const sweeper = buildSweeper({ config, log, flows, onNode, onSweep, outside });
+  const sweeper = buildSweeper({ config, flows, onNode, onSweep, outside });
   return { feed, loop, mode, onNode, unserved, model, turns: new Turns(), sweeper, clock: realClock };
 }
 
@@ -187,14 +195,13 @@ function mustFit({ detectLocal }: Config, families: readonly Family[]): void {
 
 interface SweeperInput {
   readonly config: Config;
-  readonly log: Log;
   readonly flows: Flows;
   readonly onNode: ModeOnNode;
   readonly onSweep: ((report: SweepReport) => void) | undefined;
   readonly outside: Outside;
 }
 
-function buildSweeper({ config, log, flows, onNode, onSweep, outside }: SweeperInput): FlowSweeper {
+function buildSweeper({ config, flows, onNode, onSweep = () => undefined, outside }: SweeperInput): FlowSweeper {
   return new FlowSweeper({
     flows,
     open: outside.kernel.openFlowTable,
@@ -202,25 +209,6 @@ function buildSweeper({ config, log, flows, onNode, onSweep, outside }: SweeperI
     families: onNode.families,
     nodeAddresses: onNode.nodeAddresses,
     retry: config.syncPeriod,
-    onSweep: (report) => {
-      logSweep(report, log);
-      onSweep?.(report);
-    },
+    onSweep,
   });
 }
-
-function logSweep({ kinds, duration, outcome, cause }: SweepReport, log: Log): void {
-  const milliseconds = Math.round(duration);
-  if (outcome === 'failed') {
-    const follows = 'stale flows stay until they time out or a later sweep succeeds';
-    log.error({ milliseconds, cause }, `cannot read the conntrack table: ${cause}; ${follows}`);
-    return;
-  }
-  for (const [kind, { seen, deleted, owners }] of kinds) {
-    const facts = { seen, deleted, services: [...owners].slice(0, 20), milliseconds };
-    if (deleted > 0) log.info(facts, `deleted ${deleted} stale ${STALE[kind]}`);
-    else log.debug(facts, `no stale ${STALE[kind]}`);
-  }
-}
-
-const STALE = { udp: 'UDP flows', opening: 'unanswered connections (TCP, SCTP)' } as const;

@@ -5,12 +5,14 @@
 import type { Config } from '../config/config.ts';
 import { type Committer, committerText } from '../host/ruleset-notices.ts';
 import { causeOf } from '../model/cause.ts';
+import { LastingProblem } from '../model/lasting-problem.ts';
 import type { Mutex } from '../model/mutex.ts';
 import type { Heard, Mode } from '../modes/mode.ts';
 import type { Health } from '../serve/health.ts';
 import { Wait } from '../sync/wait.ts';
 import type { Log } from '../telemetry/log.ts';
 import type { Agent } from './agent.ts';
+import { changedFactText } from './changed-facts.ts';
 import { Fight } from './fight.ts';
 import type { Readings } from './readings.ts';
 
@@ -47,6 +49,10 @@ export class KernelWatch {
   readonly #options: KernelWatchOptions;
   readonly #wait: Wait;
   readonly #fight: Fight;
+  /** Told once, not at each check. */
+  readonly #outdated = new LastingProblem();
+  readonly #unchecked = new LastingProblem();
+  readonly #unread = new LastingProblem();
   #hasBegun = false;
   #isNoticed = false;
   /** The time from which the next notice may be looked at. */
@@ -119,11 +125,13 @@ export class KernelWatch {
     const { signal, health, log } = this.#options;
     try {
       await check();
+      if (this.#unchecked.over()) log.info('it can be checked again whether the rules are still in place');
     } catch (error) {
       if (signal.aborted) return;
       const cause = causeOf(error);
       health.notVerified(cause);
-      log.warn({ cause }, `cannot check whether the rules are still in place: ${cause}`);
+      const level = this.#unchecked.met(cause, this.#agent.clock.now()) ? 'warn' : 'v2';
+      log[level]({ cause }, `cannot check whether the rules are still in place: ${cause}`);
     }
   }
 
@@ -153,8 +161,13 @@ export class KernelWatch {
     const { mode, onNode, clock } = this.#agent;
     if (this.#fight.at(clock.now()) === undefined) health.fights(undefined);
     if (mode.isWaiting) onWaiting();
-    if (!(await onNode.isCurrent(this.#options.signal))) {
-      log.info('the Node, the cluster or this machine changed: adapting to it');
+    const changes = await onNode.changes(this.#options.signal);
+    if (changes.length === 0) this.#outdated.over();
+    else {
+      const text = changes.map(changedFactText).join('; ');
+      // Where it cannot adapt, each check finds the same.
+      const level = this.#outdated.met(text, clock.now()) ? 'info' : 'v2';
+      log[level]({ changes }, `the Node, the cluster or this machine changed, and the agent adapts to it: ${text}`);
       onOutdated();
     }
     await this.#checkRules(undefined);
@@ -174,7 +187,11 @@ export class KernelWatch {
         log.warn(`${who} removed rules of ours; writing them again`);
       }
       this.#lose(other);
-    } else if (found === 'unclear' && readings.mayRead && (await mayHaveChanged(this.#agent, this.#options))) {
+    } else if (
+      found === 'unclear' &&
+      readings.mayRead &&
+      (await mayHaveChanged(this.#agent, this.#options, this.#unread))
+    ) {
       this.#lose(other);
     }
   }
@@ -207,6 +224,7 @@ async function probe(mode: Mode, signal: AbortSignal): Promise<Found> {
 async function mayHaveChanged(
   { mode, clock }: Agent,
   { log, signal, mutex, readings }: KernelWatchOptions,
+  unread: LastingProblem,
 ): Promise<boolean> {
   const late = new AbortController();
   const cancel = clock.after(LONGEST_READING, () => late.abort());
@@ -219,6 +237,7 @@ async function mayHaveChanged(
       return Promise.resolve({ reading });
     });
     const isOther = await reading;
+    unread.over();
     const milliseconds = Math.round(clock.now() - began);
     const found = isOther === undefined ? 'changed meanwhile' : isOther ? 'differ now' : 'are unchanged';
     log.debug({ milliseconds }, `another program wrote rules; ours ${found}`);
@@ -226,10 +245,8 @@ async function mayHaveChanged(
     return isOther !== false;
   } catch (error) {
     if (!late.signal.aborted) throw error;
-    const after = `${LONGEST_READING / 1000} s`;
-    log.warn(
-      `cannot check all rules: other programs write rules all the time, and reading them did not end within ${after}`,
-    );
+    const text = `other programs write rules all the time, and reading them did not end within ${LONGEST_READING / 1000} s`;
+    log[unread.met(text, clock.now()) ? 'warn' : 'v2'](`cannot check all rules: ${text}`);
     return false;
   } finally {
     cancel();

@@ -1,11 +1,9 @@
-/** Lines of the log about syncs. */
-import { firstOf } from '../answers/words.ts';
-import { type FailedStep, type Plan, stepText } from '../reconcile/step.ts';
-import type { SyncReport } from '../sync/status.ts';
+/** Parts of lines of the log that several parts of the agent need. */
+import { type Plan, stepText } from '../reconcile/step.ts';
 import type { Log } from '../telemetry/log.ts';
 
 /** Most Services, or changes by others, in a line of the log; its facts hold more. */
-const MOST_NAMED = 5;
+export const MOST_NAMED = 5;
 
 /** Log each step of a plan at debug level. */
 export function logSteps({ steps }: Plan, log: Log): void {
@@ -21,64 +19,6 @@ export function stackLogger(log: Log): (error: unknown) => void {
     logged.add(message);
     log.debug({ stack: error instanceof Error ? error.stack : undefined }, `error in a sync: ${message}`);
   };
-}
-
-/** Why a step failed, without the refused line: equal for steps that fail alike. */
-function causeAlone({ cause, line, blame }: FailedStep): string {
-  return `${blame} ${line === undefined ? cause : cause.replaceAll(line, '')}`;
-}
-
-/** One line for all steps that failed for one cause. */
-function logFailed(steps: readonly FailedStep[], log: Log): void {
-  const [first] = steps;
-  if (first === undefined) return;
-  const { key, owner, cause } = first;
-  const who = owner === undefined ? key : `Service ${owner} is set aside: ${key}`;
-  const services = [...new Set(steps.flatMap((step) => step.owner ?? []))];
-  if (steps.length === 1) {
-    log.error({ step: key, service: owner }, `${who}: ${cause}`);
-    return;
-  }
-  const others = services.filter((service) => service !== owner);
-  const ofWhom = others.length === 0 ? '' : `, of Services ${firstOf(others, MOST_NAMED)}`;
-  log.error(
-    { step: key, service: owner, count: steps.length, services: services.slice(0, MOST_NAMED + 1) },
-    `${who}: ${cause} (and ${steps.length - 1} more steps failed for the same cause${ofWhom})`,
-  );
-}
-
-export interface Circumstances {
-  /** No sync was complete before: the first is logged also when there was nothing to do. */
-  readonly isFirst: boolean;
-  readonly failingSince?: number | undefined;
-  /** The program that changed rules of ours, in words, where it is known. */
-  readonly by?: string | undefined;
-  /** People were told that another program changes rules of ours again and again. */
-  readonly isFight?: boolean;
-  /** Faults of the objects now, by effect. */
-  readonly faults: Readonly<Record<string, number>>;
-}
-
-export function logReport(report: SyncReport, log: Log, circumstances: Circumstances): void {
-  const { isFirst, failingSince, faults } = circumstances;
-  const { outcome, applied: steps, isAsLeft = false } = report;
-  const facts = { outcome, steps, milliseconds: Math.round(report.duration), faults };
-  if (isAsLeft) log.info('the ruleset is as the last agent left it, and as it should be: it was not read');
-  if (report.drift.length > 0) logDrift(report.drift, log, circumstances);
-  for (const alike of Map.groupBy(report.failed, causeAlone).values()) logFailed(alike, log);
-  if (report.outcome === 'complete') {
-    if (report.applied > 0) log.info(facts, 'synced');
-    else log[isFirst ? 'info' : 'debug'](facts, 'synced, nothing to do');
-    return;
-  }
-  const since = failingSince === undefined ? undefined : new Date(failingSince).toISOString();
-  log.error({ ...facts, since }, 'sync incomplete; it will be retried');
-}
-
-function logDrift(drift: readonly string[], log: Log, { by, isFight = false }: Circumstances): void {
-  const facts = { drift: drift.slice(0, 20), count: drift.length, ...(by === undefined ? {} : { by }) };
-  const who = by === undefined ? 'another program' : `another program (${by})`;
-  log[isFight ? 'debug' : 'warn'](facts, `${who} changed rules of ours: ${driftText(drift)}`);
 }
 
 /** The first changes, and the number of the others. */

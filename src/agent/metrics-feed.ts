@@ -5,6 +5,7 @@ import { realClock } from '../host/clock.ts';
 import { FAMILIES, type Family } from '../model/address.ts';
 import { causeOf } from '../model/cause.ts';
 import { sameData } from '../model/equal.ts';
+import { LastingProblem } from '../model/lasting-problem.ts';
 import type { ServicePort, ServicePortKey } from '../model/service-port.ts';
 import type { ConnectionCount, ModeName, PacketCount } from '../modes/mode.ts';
 import type { RelayCounts } from '../relay/relay.ts';
@@ -49,6 +50,7 @@ export class MetricsFeed {
   readonly #options: MetricsFeedOptions;
   readonly #reloads = new Map<string, number>();
   readonly #packets = new PacketTotals();
+  readonly #uncounted = new LastingProblem();
   #gaps = new LocalGaps();
   #agent: Agent | undefined;
   #feed: ObjectFeed;
@@ -147,9 +149,14 @@ export class MetricsFeed {
     if (!this.#shape.countsFrontends || this.#agent?.mode.name !== 'nftables') return [];
     try {
       const { mode, turns } = this.#agent;
-      return await mode.metrics.connectionCounts({ signal: this.#options.signal, between: turns.between });
+      const counts = await mode.metrics.connectionCounts({ signal: this.#options.signal, between: turns.between });
+      this.#uncounted.over();
+      return counts;
     } catch (error) {
-      this.#options.log.error(`connections cannot be counted: ${causeOf(error)}`);
+      const cause = causeOf(error);
+      // Each scrape tries again.
+      const level = this.#uncounted.met(cause, realClock.now()) ? 'error' : 'v2';
+      this.#options.log[level](`connections cannot be counted: ${cause}`);
       return [];
     }
   }

@@ -7,7 +7,6 @@ import { checkScheduler } from '../host/ipvs-open.ts';
 import type { RulesetNotices } from '../host/ruleset-notices.ts';
 import { RulesetRecord } from '../host/ruleset-record.ts';
 import { type Address, type Cidr, cidrContains, FAMILIES, type Family, isLoopback } from '../model/address.ts';
-import { sameData } from '../model/equal.ts';
 import type { IsNodeAddress } from '../model/flow-leftovers.ts';
 import { handover } from '../modes/handover.ts';
 import { iptablesMode } from '../modes/iptables/index.ts';
@@ -16,6 +15,7 @@ import type { Mode, ModeName } from '../modes/mode.ts';
 import type { FamilySettings } from '../modes/netfilter/settings.ts';
 import { oneOfEverything } from '../modes/nftables/check.ts';
 import { nftablesMode } from '../modes/nftables/index.ts';
+import { type ChangedFact, changedFacts } from './changed-facts.ts';
 import { closedOnFailure } from './closing.ts';
 import {
   ipvsKernelSettings,
@@ -63,8 +63,8 @@ export interface ModeOnNode {
   readonly recorded: Pick<RecordedParts, 'settings' | 'interfaces'>;
   /** Close its sockets to the kernel. */
   close(): void;
-  /** Whether the settings are still those that the Node and this machine ask for. */
-  readonly isCurrent: (signal: AbortSignal) => Promise<boolean>;
+  /** The facts of the Node, the cluster and this machine that are others than when the mode was made. */
+  readonly changes: (signal: AbortSignal) => Promise<readonly ChangedFact[]>;
   /** The addresses on which health check ports listen; the unspecified one: everywhere. */
   readonly listenAddresses: (family: Family) => Promise<readonly Address[]>;
   /** The addresses that take node ports now; read again for each sweep of flows. */
@@ -223,9 +223,10 @@ async function modeOnNode<S extends FamilySettings>(
     notices,
     recorded: { settings: recorded, interfaces: interfaces.filter((address) => !isLoopback(address)) },
     close,
-    async isCurrent() {
-      for (const [family, before] of settings) if (!sameData(before, await settingsNow(family))) return false;
-      return true;
+    async changes() {
+      const changed: ChangedFact[] = [];
+      for (const [family, before] of settings) changed.push(...changedFacts(before, await settingsNow(family)));
+      return changed;
     },
     async listenAddresses(family) {
       const of = settings.get(family);

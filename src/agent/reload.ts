@@ -11,6 +11,7 @@ import { isMachineFailure } from '../host/failures.ts';
 import type { Hangups } from '../host/hangups.ts';
 import { causeOf } from '../model/cause.ts';
 import { sameData } from '../model/equal.ts';
+import { LastingProblem } from '../model/lasting-problem.ts';
 import type { Fault } from '../model/objects.ts';
 import { ManifestsUnusable } from '../source/manifests/index.ts';
 import { FaultLog } from '../telemetry/fault-log.ts';
@@ -26,6 +27,7 @@ import { Reporting } from './reporting.ts';
 import { runGeneration } from './run.ts';
 import type { StartReport } from './start-report.ts';
 import { SupervisorState } from './supervisor-state.ts';
+import { SyncLog } from './sync-log.ts';
 
 /** Errors of a changed configuration, beside those of this machine: the former one then stays in force. */
 const UNUSABLE = [ConfigError, CannotRun, KubeconfigUnusable, ManifestsUnusable];
@@ -74,7 +76,10 @@ export class Reloader {
   readonly #configs: ConfigFollower;
   readonly #supervisor: SupervisorState;
   readonly #faults: FaultLog;
+  readonly #syncLog: SyncLog;
   #reporting: Reporting | undefined;
+  /** Each check of the node tries again. */
+  readonly #unadapted = new LastingProblem();
   /** The Node or this machine changed: the same configuration needs another generation. */
   #isOutdated = false;
   #wake: () => void = () => undefined;
@@ -84,6 +89,7 @@ export class Reloader {
     this.#options = options;
     this.#supervisor = new SupervisorState(log);
     this.#faults = new FaultLog({ log, clock: realClock });
+    this.#syncLog = new SyncLog(log, realClock);
     this.#configs = new ConfigFollower({
       ...options,
       supervisor: this.#supervisor,
@@ -102,6 +108,7 @@ export class Reloader {
       await Promise.race([generations, following.then(() => generations)]);
     } finally {
       this.#faults.flush();
+      this.#syncLog.summarize();
       await this.#reporting?.close();
       await this.#options.recordings.close();
     }
@@ -148,6 +155,7 @@ export class Reloader {
       throw error;
     }
     this.#wake = () => undefined;
+    this.#unadapted.over();
     if (former !== undefined) await this.#end(former, { agent, running });
     if (former?.config.oomScoreAdj !== config.oomScoreAdj) await this.#setOomScore(config);
     await this.#options.recordings.use(agent, config);
@@ -169,7 +177,10 @@ export class Reloader {
       signal: AbortSignal.any([signal, running.stop.signal, building]),
       onFault: (fault) => this.#onFault(fault),
       onPorts: reporting.onPorts,
-      onSweep: (report) => reporting.metrics.swept(report),
+      onSweep: (report) => {
+        this.#syncLog.swept(report);
+        reporting.metrics.swept(report);
+      },
       onPhase: (phase) => this.#options.startReport?.ended(phase),
     });
   }
@@ -199,6 +210,7 @@ export class Reloader {
       outside,
       config,
       log,
+      syncLog: this.#syncLog,
       signal: AbortSignal.any([signal, stop.signal]),
       reporting,
       recorder: this.#options.recordings.hooks,
@@ -235,7 +247,8 @@ export class Reloader {
     if (signal.aborted || former === undefined || !isKnown) throw error;
     const cause = causeOf(error);
     if (config === former.config) {
-      log.warn(`cannot adapt to the change of this node: ${cause}; going on as before`);
+      const level = this.#unadapted.met(cause, realClock.now()) ? 'warn' : 'v2';
+      log[level](`cannot adapt to the change of this node: ${cause}; going on as before`);
       return;
     }
     const { lastFailure } = this.#configs;
@@ -295,9 +308,10 @@ export class Reloader {
 
   async #setOomScore({ oomScoreAdj }: Config): Promise<void> {
     const { log, outside } = this.#options;
-    await outside.process
-      .setOomScore(oomScoreAdj)
-      .catch((error) => log.info(`oom_score_adj stays unchanged: ${causeOf(error)}`));
+    await outside.process.setOomScore(oomScoreAdj).catch((error) =>
+      // A container without CAP_SYS_RESOURCE never may lower it: a fact of its manifest, and no news at each start.
+      log[isForbidden(error) ? 'v1' : 'info'](`oom_score_adj stays unchanged: ${causeOf(error)}`),
+    );
   }
 
   #onFault(fault: Fault): void {
@@ -321,4 +335,9 @@ interface StartInput extends Pick<Generation, 'agent' | 'config' | 'running'> {
 /** The settings that decide which objects the feed follows, and where. */
 function feedSettings({ source, nodeName, mode, featureGates }: Config): object {
   return { source, nodeName, hasServiceCidrs: mode === 'nftables', streams: streamsLists(featureGates) };
+}
+
+function isForbidden(error: unknown): boolean {
+  const { code } = error as NodeJS.ErrnoException;
+  return code === 'EACCES' || code === 'EPERM';
 }

@@ -12,18 +12,21 @@ import type { Log } from '../telemetry/log.ts';
 import type { Agent } from './agent.ts';
 import { watchFailover } from './failover.ts';
 import { KernelWatch } from './kernel-watch.ts';
-import { driftText, faultCounts, logReport, stackLogger } from './log-lines.ts';
+import { driftText, faultCounts, stackLogger } from './log-lines.ts';
 import { watchOthers } from './other-proxies.ts';
 import type { Outside } from './outside.ts';
 import { firstPeriod, Readings } from './readings.ts';
 import type { Reporting } from './reporting.ts';
+import type { SyncLog } from './sync-log.ts';
 
 /** Milliseconds that the last sweep may take. */
 const LAST_SWEEP = 3000;
+const PORTS_FAILED = 'cannot serve health check ports';
 
 export interface GenerationOptions {
   readonly config: Config;
   readonly log: Log;
+  readonly syncLog: SyncLog;
   readonly signal: AbortSignal;
   readonly reporting: Reporting;
   readonly recorder: RecorderHooks;
@@ -45,7 +48,7 @@ export async function runGeneration(agent: Agent, options: GenerationOptions): P
     min: config.minSyncPeriod,
     retry: config.syncPeriod,
     max: Math.max(firstPeriod(config), config.minSyncPeriod),
-    run: survivingErrors(() => sync(), grace.signal, log),
+    run: survivingErrors(() => sync(), grace.signal, options),
   });
   const request = (isUrgent = false) => {
     reporting.queued();
@@ -101,7 +104,11 @@ async function sweepLast({ sweeper, clock }: Agent, signal: AbortSignal): Promis
 }
 
 /** An error beside a sync, such as in its reports, is no reason to end: it is logged, and the sync runs again. */
-function survivingErrors(run: () => Promise<boolean>, grace: AbortSignal, log: Log): () => Promise<boolean> {
+function survivingErrors(
+  run: () => Promise<boolean>,
+  grace: AbortSignal,
+  { log, syncLog }: Pick<GenerationOptions, 'log' | 'syncLog'>,
+): () => Promise<boolean> {
   const logStack = stackLogger(log);
   return async () => {
     try {
@@ -109,7 +116,7 @@ function survivingErrors(run: () => Promise<boolean>, grace: AbortSignal, log: L
     } catch (error) {
       if (grace.aborted) throw error;
       logStack(error);
-      log.error(`the report of a sync failed: ${causeOf(error)}; the sync runs again`);
+      syncLog.failedBeside('the report of a sync failed', causeOf(error), 'the sync runs again');
       return false;
     }
   };
@@ -117,7 +124,7 @@ function survivingErrors(run: () => Promise<boolean>, grace: AbortSignal, log: L
 
 /** The scheduler's run: one sync and its reports. */
 function syncer(agent: Agent, options: GenerationOptions & SyncerInput): () => Promise<boolean> {
-  const { log, grace, reporting, readings, recorder, watch, onSynced, outside } = options;
+  const { syncLog, grace, reporting, readings, recorder, watch, onSynced, outside } = options;
   const { clock, loop, turns } = agent;
   const status = new SyncStatus();
   let mustRelease = true;
@@ -151,15 +158,17 @@ function syncer(agent: Agent, options: GenerationOptions & SyncerInput): () => P
     const isFight = report.drift.length > 0 && !watch.repaired(by);
     if (loss !== undefined) watch.spent(report.reading);
     const { failingSince } = status;
-    logReport(report, log, { isFirst, failingSince, faults: faultCounts(agent), by: by && committerText(by), isFight });
+    const circumstances = { isFirst, failingSince, faults: faultCounts(agent), by: by && committerText(by), isFight };
+    syncLog.synced(report, circumstances);
     if (report.drift.length > 0 && !isFight)
       reporting.events.emitDrift(driftText(report.drift), by && committerText(by));
     if (report.outcome !== 'failed') watch.begin();
     // The rules are written: clients whose flows are deleted now meet the new ones.
     if (report.outcome !== 'failed') agent.sweeper.request(hurries);
     else options.asked.hurries ||= hurries;
-    await settle(reporting, report, since).catch((error) =>
-      log.error(`cannot serve health check ports: ${causeOf(error)}`),
+    await settle(reporting, report, since).then(
+      () => syncLog.workedBeside(PORTS_FAILED),
+      (error) => syncLog.failedBeside(PORTS_FAILED, causeOf(error)),
     );
     // A Service that the kernel refuses must not delay units that wait for readiness.
     if (report.outcome !== 'failed') onSynced();
@@ -217,7 +226,7 @@ function triggerOf(
 }
 
 /** Sweep until the agent stops. After an error the sweep starts over, and finds the stale flows again. */
-async function sweepOn({ sweeper, clock }: Agent, { config, log, signal }: GenerationOptions): Promise<void> {
+async function sweepOn({ sweeper, clock }: Agent, { config, log, syncLog, signal }: GenerationOptions): Promise<void> {
   const logStack = stackLogger(log);
   while (!signal.aborted) {
     try {
@@ -225,7 +234,7 @@ async function sweepOn({ sweeper, clock }: Agent, { config, log, signal }: Gener
     } catch (error) {
       if (signal.aborted) return;
       logStack(error);
-      log.error(`the sweep of stale flows failed: ${causeOf(error)}; it starts over`);
+      syncLog.failedBeside('the sweep of stale flows failed', causeOf(error), 'it starts over');
       sweeper.request();
       await sleep(clock, config.syncPeriod, signal).catch(() => undefined);
     }

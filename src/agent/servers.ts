@@ -3,6 +3,7 @@ import type { Config } from '../config/config.ts';
 import type { ListenAddress } from '../config/listen.ts';
 import { realClock } from '../host/clock.ts';
 import type { Address, Family } from '../model/address.ts';
+import { LastingProblems } from '../model/lasting-problem.ts';
 import type { ServiceKey } from '../model/objects.ts';
 import type { ServicePort, ServicePortKey } from '../model/service-port.ts';
 import type { RelayPort } from '../relay/node-ports.ts';
@@ -46,6 +47,8 @@ export class Servers {
   readonly #serviceHealth: ServiceHealth;
   /** Node ports on loopback. */
   readonly relay: NodePortRelay;
+  /** Ports that cannot be served: each sync, and each few seconds, they are tried again. */
+  readonly #problems = new LastingProblems();
   #fail: (error: Error) => void = () => undefined;
   #hardFail = false;
 
@@ -127,7 +130,8 @@ export class Servers {
     const reason = name === 'healthz' ? 'FailedToStartProxierHealthcheck' : 'FailedToStartMetricServer';
     const note = `the ${name} server cannot listen at ${text}: ${error.message}`;
     const { log, events } = this.#options;
-    log.error({ listen: text }, this.#hardFail ? note : `${note}; trying again`);
+    const level = this.#hardFail || this.#problems.met(note, '', realClock.now()) ? 'error' : 'v2';
+    log[level]({ listen: text }, this.#hardFail ? note : `${note}; trying again`);
     events.emitNode({ type: 'Warning', reason, action: 'StartKubeProxy', note });
     if (this.#hardFail) this.#fail(new CannotRun(`${note} (--bind-address-hard-fail)`));
   }
@@ -135,7 +139,8 @@ export class Servers {
   #cannotServe(service: ServiceKey, port: number, cause: string): void {
     const note = `the health check port ${port} cannot be served: ${cause}`;
     const { log, events } = this.#options;
-    log.error({ service, port }, `Service ${service}: ${note}; trying again at the next sync`);
+    const level = this.#problems.met(`${service} ${note}`, '', realClock.now()) ? 'error' : 'v2';
+    log[level]({ service, port }, `Service ${service}: ${note}; trying again at the next sync`);
     events.emitUnserved(service, note);
   }
   #cannotRelay({ service, port }: RelayPort, address: Address, cause: string): void {

@@ -1,11 +1,14 @@
 /** The state of the agent as its supervisor (systemd, Type=notify-reload) hears it: ready, reloading, alive. */
+import { realClock } from '../host/clock.ts';
 import { keepAlive, notifyReloading, notifySupervisor } from '../host/supervisor.ts';
 import { causeOf } from '../model/cause.ts';
+import { LastingProblems } from '../model/lasting-problem.ts';
 import type { Log } from '../telemetry/log.ts';
 
 /** A notification that fails is a warning, and no reason to stop. */
 export class SupervisorState {
   readonly #log: Log;
+  readonly #problems = new LastingProblems();
   #isReady = false;
   /** `RELOADING=1` was sent; the supervisor waits for `READY=1`. */
   #isReloading = false;
@@ -48,6 +51,8 @@ export class SupervisorState {
   }
 
   #warn(text: string, error: unknown): void {
-    this.#log.warn(`${text}: ${causeOf(error)}`);
+    const cause = causeOf(error);
+    const level = this.#problems.met(text, cause, realClock.now()) ? 'warn' : 'v2';
+    this.#log[level](`${text}: ${cause}`);
   }
 }

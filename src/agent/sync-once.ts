@@ -2,13 +2,15 @@
 import type { Config } from '../config/config.ts';
 import { realClock, sleep } from '../host/clock.ts';
 import type { Fault } from '../model/objects.ts';
+import type { SweepReport } from '../sync/flow-sweeper.ts';
 import { FaultLog } from '../telemetry/fault-log.ts';
 import type { Log } from '../telemetry/log.ts';
 import { type Agent, startAgent } from './agent.ts';
 import { startFeed } from './feed.ts';
-import { faultCounts, logReport } from './log-lines.ts';
+import { faultCounts } from './log-lines.ts';
 import { type Outside, realOutside } from './outside.ts';
 import type { Phase, StartReport } from './start-report.ts';
+import { SyncLog } from './sync-log.ts';
 
 /** Milliseconds between two tries. */
 const RETRY = 1000;
@@ -28,8 +30,10 @@ export async function syncOnce(
   try {
     const feed = startFeed({ outside, config, log, follow: false, signal, onFault });
     const onPhase = (phase: Phase) => report?.ended(phase);
-    const agent = await startAgent(feed, { outside, config, log, isRun: true, signal, onFault, onPhase });
-    return await syncUntilDone(agent, log, signal, report);
+    const syncLog = new SyncLog(log, realClock);
+    const onSweep = (swept: SweepReport) => syncLog.swept(swept);
+    const agent = await startAgent(feed, { outside, config, log, isRun: true, signal, onFault, onPhase, onSweep });
+    return await syncUntilDone(agent, syncLog, signal, report);
   } finally {
     faults.flush();
   }
@@ -37,13 +41,13 @@ export async function syncOnce(
 
 async function syncUntilDone(
   agent: Agent,
-  log: Log,
+  syncLog: SyncLog,
   signal: AbortSignal,
   report: StartReport | undefined,
 ): Promise<boolean> {
   for (let tries = 1; ; tries++) {
     const synced = await agent.loop.sync(signal);
-    logReport(synced, log, { isFirst: true, faults: faultCounts(agent) });
+    syncLog.synced(synced, { isFirst: true, faults: faultCounts(agent) });
     if (synced.outcome !== 'failed') report?.ended('sync');
     if (synced.outcome === 'complete') return await sweepOnce(agent, signal);
     if (tries === TRIES) return false;

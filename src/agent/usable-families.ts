@@ -8,6 +8,7 @@ import { CommandNotStarted } from '../host/commands.ts';
 import { backendOfKubelet, type ChainQuery, IptablesError, IptablesTools, OF_KUBELET } from '../host/iptables-tools.ts';
 import type { Family } from '../model/address.ts';
 import { CannotRun } from './cannot-run.ts';
+import type { ChangedFact } from './changed-facts.ts';
 import { type Outside, realOutside } from './outside.ts';
 
 export interface Usable {
@@ -134,10 +135,12 @@ async function problemOf(
   }
 }
 
-/** Whether tools that were broken work now. Starts one process for each family whose tools are still broken. */
-export async function someWork(broken: readonly BrokenTools[], signal: AbortSignal): Promise<boolean> {
-  for (const { tools } of broken) if (await work(tools, signal)) return true;
-  return false;
+/** Tools that were broken and work now. Starts one process for each family whose tools are still broken. */
+export async function repairedTools(broken: readonly BrokenTools[], signal: AbortSignal): Promise<ChangedFact[]> {
+  const repaired: ChangedFact[] = [];
+  for (const { tools, problem } of broken)
+    if (await work(tools, signal)) repaired.push({ family: tools.family, fact: 'tools', from: problem, to: 'usable' });
+  return repaired;
 }
 
 /** The same as at the start, beginning with what fails where a kernel lacks the nat table of the family. */

@@ -27,18 +27,37 @@ export class ApiError extends Error {
   readonly lack: 'unreachable' | undefined;
   /** Machine-readable reasons of the answer: its own, and those of its causes. */
   readonly reasons: readonly string[];
+  /** The resource that the answer is about, such as `namespaces`. */
+  readonly about: string | undefined;
 
   constructor(
     message: string,
     status: number,
-    { retryAfter, lack, reasons = [] }: Pick<Partial<ApiError>, 'retryAfter' | 'lack' | 'reasons'> = {},
+    {
+      retryAfter,
+      lack,
+      reasons = [],
+      about,
+    }: Pick<Partial<ApiError>, 'retryAfter' | 'lack' | 'reasons' | 'about'> = {},
   ) {
     super(message);
     this.status = status;
     this.retryAfter = retryAfter;
     this.lack = lack;
     this.reasons = reasons;
+    this.about = about;
   }
+}
+
+/** The namespace is being deleted: nothing can be created in it (k8s.io/apiserver, plugin/namespace/lifecycle). */
+export function isNamespaceTerminating(error: unknown): boolean {
+  return error instanceof ApiError && error.reasons.includes('NamespaceTerminating');
+}
+
+/** The same, or the namespace is gone. */
+export function isNamespaceLeaving(error: unknown): boolean {
+  if (isNamespaceTerminating(error)) return true;
+  return error instanceof ApiError && error.reasons.includes('NotFound') && error.about === 'namespaces';
 }
 
 /** The server answered in protobuf, and the answer cannot be decoded. A request for JSON may succeed. */
@@ -265,11 +284,12 @@ async function statusError(answer: Incoming, path: string): Promise<ApiError> {
   const seconds = Number(answer.headers['retry-after']);
   const retryAfter = Number.isFinite(seconds) && seconds > 0 ? Math.min(seconds * 1000, LONGEST_WAIT) : undefined;
   const { status } = answer;
-  const { message = answer.statusText || (STATUS_CODES[status] ?? ''), reasons } = readStatus(
-    Buffer.concat(pieces),
-    isProtobuf(answer),
-  );
-  return new ApiError(`${path}: ${status} ${message}`, status, { retryAfter, reasons });
+  const {
+    message = answer.statusText || (STATUS_CODES[status] ?? ''),
+    reasons,
+    about,
+  } = readStatus(Buffer.concat(pieces), isProtobuf(answer));
+  return new ApiError(`${path}: ${status} ${message}`, status, { retryAfter, reasons, about });
 }
 
 function readWith<T>(read: () => T, path: string): T {

@@ -4,7 +4,7 @@
  */
 import { type Clock, sleep } from '../host/clock.ts';
 import { TokenBucket } from '../model/token-bucket.ts';
-import { type ApiClient, apiClient } from './client.ts';
+import { type ApiClient, apiClient, isNamespaceLeaving } from './client.ts';
 import { type ClusterConfig, loadCredentials } from './credentials.ts';
 import type { Connect } from './transport.ts';
 
@@ -87,6 +87,8 @@ export class EventRecorder {
           await this.#client.write({ method: 'POST', path: pathOf(event), body }, signal);
           this.#hasFailed = false;
         } catch (error) {
+          // The event would go with its namespace.
+          if (isNamespaceLeaving(error)) continue;
           if (!signal.aborted && !this.#hasFailed) onFailure(error as Error);
           this.#hasFailed = true;
         }

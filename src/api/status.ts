@@ -6,9 +6,11 @@ export interface Status {
   readonly message: string | undefined;
   /** Machine-readable reasons: its own, and those of its causes. */
   readonly reasons: readonly string[];
+  /** The resource that it is about, such as `namespaces`; undefined where the answer has none. */
+  readonly about: string | undefined;
 }
 
-const NONE: Status = { message: undefined, reasons: [] };
+const NONE: Status = { message: undefined, reasons: [], about: undefined };
 
 /** The Status of a body; one without message and reasons where the body is none: a proxy in front of the API server answered. */
 export function readStatus(body: Buffer, inProtobuf: boolean): Status {
@@ -22,12 +24,13 @@ export function readStatus(body: Buffer, inProtobuf: boolean): Status {
 /** The Status in a value of any form. */
 export function statusOf(value: unknown): Status {
   const status = fieldsOf(value);
-  const { causes } = fieldsOf(status.details);
+  const { causes, kind } = fieldsOf(status.details);
   const all = [status, ...(Array.isArray(causes) ? causes.map(fieldsOf) : [])];
   const { message } = status;
   return {
     message: typeof message === 'string' ? message : undefined,
     reasons: all.map(({ reason }) => reason).filter((reason) => typeof reason === 'string'),
+    about: typeof kind === 'string' ? kind : undefined,
   };
 }
 

@@ -1,12 +1,15 @@
 /** Whether one kind of object can be followed, and since when it cannot. */
 import type { Clock } from '../host/clock.ts';
 import type { WatchStatus } from '../model/events.ts';
+import { LastingProblem } from '../model/lasting-problem.ts';
 import { ApiError } from './client.ts';
 import { type ReflectorSink, SHORT_WATCH } from './reflector.ts';
 
 /** The part of pino that is used. */
 export interface WatchLog {
   info(facts: object, text: string): void;
+  /** A line for those who want each try. */
+  v2(facts: object, text: string): void;
   warn(facts: object, text: string): void;
 }
 
@@ -43,6 +46,7 @@ export class Watch<Kind extends string> {
   /** When the open watch was opened; undefined without one. */
   #openedAt: number | undefined;
   #failure: WatchFailure | undefined;
+  readonly #told = new LastingProblem();
   /** Time of the first failure in a row, for the log. */
   #since = '';
 
@@ -73,18 +77,24 @@ export class Watch<Kind extends string> {
   failed(error: Error, failures: number): void {
     const { clock, log, meanwhile, isOptional = false } = this.#options;
     // A watch was open until now: earlier failures are over.
-    if (this.#isOpen) this.#failure = undefined;
+    if (this.#isOpen) {
+      this.#failure = undefined;
+      this.#told.over();
+    }
     this.#openedAt = undefined;
     const { lack, status } = error instanceof ApiError ? error : { lack: undefined, status: 0 };
     if (this.#failure === undefined) this.#since = new Date(clock.wall()).toISOString();
     const since = this.#failure?.since ?? clock.now();
     // An overloaded server, or one that lost its store, is at fault itself.
     const isServers = lack === 'unreachable' || status === 429 || status >= 500;
-    const isReported = isOptional && this.#failure?.cause === error.message;
     this.#failure = { since, isServers, cause: error.message };
-    if (isReported) return;
+    // Each try fails alike. Where nothing depends on the kind, once is enough.
+    const isNew = this.#told.met(error.message, isOptional ? 0 : clock.now());
     const facts = { of: this.#of, since: this.#since, failures };
-    log.warn(facts, `cannot follow ${this.#of} since ${this.#since}: ${error.message}; ${meanwhile}; retrying`);
+    log[isNew ? 'warn' : 'v2'](
+      facts,
+      `cannot follow ${this.#of} since ${this.#since}: ${error.message}; ${meanwhile}; retrying`,
+    );
   }
 
   /** The API server has no such kind, and need not have. Logged once. */
@@ -106,6 +116,7 @@ export class Watch<Kind extends string> {
   recovered(failures: number): void {
     const facts = { of: this.#of, since: this.#since, failures };
     this.#failure = undefined;
+    this.#told.over();
     this.#options.log.info(facts, `following ${this.#of} again`);
   }
 }

@@ -1,6 +1,7 @@
 /** `slicewire controller`: writes EndpointSlices and Endpoints for an API server that has no kube-controller-manager. */
 import { hostname } from 'node:os';
 import { ownFacts } from '../agent/own-facts.ts';
+import { countText } from '../answers/words.ts';
 import { type ApiClient, apiClient } from '../api/client.ts';
 import { loadCredentials } from '../api/credentials.ts';
 import { EventRecorder } from '../api/recorder.ts';
@@ -20,6 +21,7 @@ import { realClock } from '../host/clock.ts';
 import type { Hangups } from '../host/hangups.ts';
 import { growSparingly, releaseMemory } from '../host/memory.ts';
 import { isLoopback } from '../model/address.ts';
+import { LastingProblem, LastingProblems } from '../model/lasting-problem.ts';
 import { Clients } from '../serve/clients.ts';
 import { controllerHandler } from '../serve/controller-server.ts';
 import { type Handler, keepOpen, type OpenServer } from '../serve/http.ts';
@@ -27,6 +29,7 @@ import { scrapeHandler } from '../serve/metrics-server.ts';
 import { ControllerMetrics } from '../telemetry/controller-metrics.ts';
 import { FaultLog, SEE_ALL_OF_CONTROLLER } from '../telemetry/fault-log.ts';
 import { createLog, type Log } from '../telemetry/log.ts';
+import { RationedLines } from '../telemetry/rationed-lines.ts';
 
 /** How it reaches the API server, and opens its port; the simulator has ways of its own. */
 export interface ControllerOutside {
@@ -80,18 +83,25 @@ export async function runController(
     watches: () => feed.watches,
     turnedAway: () => clients.turnedAway,
   });
-  const context = { cache, client, clock: realClock, metrics, events: eventSinkOf(config, log, signal, connect) };
-  const parts = new Parts(config, context, (milliseconds) =>
-    log.warn(`the API server has too many requests (429): the controllers wait ${milliseconds / 1000} s, as it asks`),
-  );
+  const lines = linesOf(log);
+  const events = eventSinkOf(config, { log, lines, signal, connect });
+  const context = { cache, client, clock: realClock, metrics, events };
+  const busy = new LastingProblem();
+  const parts = new Parts(config, context, (milliseconds) => {
+    const text = `the API server has too many requests (429): the controllers wait ${milliseconds / 1000} s, as it asks`;
+    log[busy.met('429', realClock.now()) ? 'warn' : 'v2'](text);
+  });
   const component = ownFacts(flags, CONTROLLER_FLAGS);
   const isLocal = isLoopback(config.listen.address);
+  const unbound = new LastingProblems();
   const serve = (listen: ListenAddress, handler: Handler) =>
     keepOpen({
       ...(open === undefined ? {} : { open }),
       ...{ listen: { ...listen, clients }, handler, clock: realClock, signal },
-      onFailure: (error) =>
-        log.error({ listen: listen.text }, `cannot listen at ${listen.text}: ${error.message}; trying again`),
+      onFailure(error) {
+        const level = unbound.met(listen.text, error.message, realClock.now()) ? 'error' : 'v2';
+        log[level]({ listen: listen.text }, `cannot listen at ${listen.text}: ${error.message}; trying again`);
+      },
     });
   const listening = Promise.all([
     serve(config.listen, controllerHandler({ feed, metrics, clock: realClock, component, isLocal })),
@@ -110,7 +120,10 @@ export async function runController(
     log.info('this replica stopped writing');
   };
   const work = (until: AbortSignal) => (elector === undefined ? lead(until) : elector.run(lead, until));
-  await live(feed, work, signal).finally(() => faults.flush());
+  await live(feed, work, signal).finally(() => {
+    faults.flush();
+    lines.flush();
+  });
   client.close();
   await listening.catch(() => undefined);
   log.info('stopped; EndpointSlices stay as they are');
@@ -121,6 +134,7 @@ function electorOf(
   { client, log, release }: { client: ApiClient; log: Log; release: () => void },
 ): LeaderElector {
   const lease = `${settings.namespace}/${settings.name}`;
+  const unrenewed = new LastingProblem();
   return new LeaderElector({
     settings,
     client,
@@ -130,17 +144,32 @@ function electorOf(
       log.info({ lease, leader: identity }, `the lease ${lease} is held by ${identity}`);
       if (identity !== settings.identity) release();
     },
-    onFailure: (error) =>
-      log.warn({ lease }, `cannot acquire or renew the lease ${lease}: ${error.message}; trying again`),
+    onFailure(error) {
+      const level = unrenewed.met(error.message, realClock.now()) ? 'warn' : 'v2';
+      log[level]({ lease }, `cannot acquire or renew the lease ${lease}: ${error.message}; trying again`);
+    },
   });
 }
 
-function eventSinkOf(
-  cluster: ControllerConfig,
-  log: Log,
-  signal: AbortSignal,
-  connect: Connect | undefined,
-): ControllerReports {
+/** There may be a line for each object of the cluster. */
+function linesOf(log: Log): RationedLines {
+  return new RationedLines({
+    log,
+    clock: realClock,
+    rest: 'v2',
+    counted: (kind, count) =>
+      `${kind}: ${countText(count, 'more line')} of this kind not logged one by one: -v 2 logs each`,
+  });
+}
+
+interface EventSinkInput {
+  readonly log: Log;
+  readonly lines: RationedLines;
+  readonly signal: AbortSignal;
+  readonly connect: Connect | undefined;
+}
+
+function eventSinkOf(cluster: ControllerConfig, { log, lines, signal, connect }: EventSinkInput): ControllerReports {
   const recorder = new EventRecorder({
     cluster,
     ...(connect === undefined ? {} : { connect }),
@@ -150,5 +179,8 @@ function eventSinkOf(
     signal,
     onFailure: (error) => log.warn(`cannot write events: ${error.message}`),
   });
-  return controllerEvents(recorder, (facts, text) => log.warn(facts, text));
+  return controllerEvents(recorder, {
+    rationed: (level, line) => void lines.say({ level, ...line }),
+    each: (facts, text) => log.v2(facts, text),
+  });
 }

@@ -231,7 +231,9 @@ const PROCESS: FlagGroup = {
       },
     ),
     LOGGING_FORMAT,
-    option('-v, --v <level>', 'log verbosity; from 4 on, log every step that is written', { isEssential: true }),
+    option('-v, --v <level>', 'log verbosity; from 2 on, log each sync, from 4 on every step that is written', {
+      isEssential: true,
+    }),
   ],
 };
 

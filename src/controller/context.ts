@@ -32,8 +32,12 @@ export interface ControllerReports {
   service(service: Pick<SelectingService, 'namespace' | 'name' | 'uid'> | undefined, notice: Notice): void;
   /** An event of Endpoints. */
   endpoints(key: ObjectKey, uid: string | undefined, notice: Notice): void;
-  /** A line of the log. */
+  /** Work on a key failed: a line of the log, where it did not fail so before. */
   failed(controller: ControllerName, key: ObjectKey, error: Error, isLast: boolean): void;
+  /** Work on a key succeeded: a line of the log, where it failed before. */
+  worked(controller: ControllerName, key: ObjectKey): void;
+  /** This replica stops writing. */
+  stopped(controller: ControllerName): void;
 }
 
 export interface ControllerContext {

@@ -1,4 +1,5 @@
 /** Keeps the Endpoints of Services with a selector, for older readers (kube-controller-manager's endpoints-controller). */
+import { isNamespaceTerminating } from '../api/client.ts';
 import { isWrittenByController, reconcileEndpoints } from '../producers/endpoints-object.ts';
 import type { EndpointsObject, ObjectKey } from '../producers/objects.ts';
 import { TriggerTimes } from '../producers/trigger-times.ts';
@@ -7,7 +8,7 @@ import { Expectations } from './expectations.ts';
 import { WorkQueue } from './queue.ts';
 import { runQueue } from './run.ts';
 import { StaleCache } from './workers.ts';
-import { deleteEndpoints, isNamespaceTerminating, mustBeGone, writeEndpoints } from './writer.ts';
+import { deleteEndpoints, mustBeGone, writeEndpoints } from './writer.ts';
 
 export interface EndpointsSettings {
   readonly workers: number;

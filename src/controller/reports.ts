@@ -1,15 +1,36 @@
 /** Events of the controllers in the API server, and their failures in the log. */
+import { ApiError } from '../api/client.ts';
 import type { ClusterEvent, Regarding } from '../api/recorder.ts';
 import type { ObjectKey } from '../producers/objects.ts';
-import type { ControllerReports } from './context.ts';
+import type { ControllerName, ControllerReports } from './context.ts';
 
 const OBJECTS = { slices: 'Service', endpoints: 'Service', mirror: 'Endpoints' } as const;
 
-/** `warn`: a line of the log. */
+/** The log, as the controllers use it. */
+export interface ControllerLines {
+  /** A line of this kind, of which there may be one for each object of the cluster. */
+  rationed(
+    level: 'info' | 'warn',
+    line: { readonly kind: string; readonly facts: object; readonly text: string },
+  ): void;
+  /** A line for those who want each try. */
+  each(facts: object, text: string): void;
+}
+
+/** Failures of a key in a row. */
+interface Failing {
+  reason: string;
+  tries: number;
+  /** It was told that there are no more tries. */
+  isGivenUp: boolean;
+}
+
 export function controllerEvents(
   recorder: { emit(event: ClusterEvent): void },
-  warn: (facts: object, text: string) => void,
+  lines: ControllerLines,
 ): ControllerReports {
+  const failing = new Map<string, Failing>();
+  const idOf = (controller: ControllerName, key: ObjectKey) => `${controller} ${key}`;
   return {
     service(service, { type, reason, note }) {
       if (service === undefined) return;
@@ -26,10 +47,37 @@ export function controllerEvents(
       });
     },
     failed(controller, key, error, isLast) {
+      const reason = reasonOf(error);
+      const before = failing.get(idOf(controller, key));
+      const isSame = before?.reason === reason;
+      const isGivenUp = isLast || (isSame && before.isGivenUp);
+      failing.set(idOf(controller, key), { reason, tries: (before?.tries ?? 0) + 1, isGivenUp });
       const then = isLast ? 'no more tries until it changes, or for 12 hours' : 'trying again';
-      warn({ controller, key }, `${OBJECTS[controller]} ${key}: ${error.message}; ${then}`);
+      const facts = { controller, key };
+      const text = `${OBJECTS[controller]} ${key}: ${error.message}; ${then}`;
+      // Each change of the object is a try too: the same failure is told once, and then its end.
+      if (isSame && (!isLast || before.isGivenUp)) lines.each(facts, text);
+      else lines.rationed('warn', { kind: `${controller}: ${reason}`, facts, text });
+    },
+    worked(controller, key) {
+      const before = failing.get(idOf(controller, key));
+      if (before === undefined) return;
+      failing.delete(idOf(controller, key));
+      const { tries } = before;
+      const after = tries === 1 ? 'after 1 try that failed' : `after ${tries} tries that failed`;
+      const text = `${OBJECTS[controller]} ${key}: done, ${after}`;
+      lines.rationed('info', { kind: `${controller}: done`, facts: { controller, key, tries }, text });
+    },
+    stopped(controller) {
+      for (const id of failing.keys()) if (id.startsWith(`${controller} `)) failing.delete(id);
     },
   };
+}
+
+/** Equal for failures that are alike, whatever objects they name. */
+function reasonOf(error: Error): string {
+  if (error instanceof ApiError) return ['API', error.status, ...error.reasons].join(' ');
+  return 'code' in error ? String(error.code) : error.name;
 }
 
 function regardingOf(kind: 'Service' | 'Endpoints', key: ObjectKey, uid: string | undefined): Regarding {

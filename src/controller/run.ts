@@ -16,16 +16,21 @@ export interface ControllerWork extends Omit<WorkersOptions, 'onFailure'> {
 /** Work until the signal aborts. */
 export async function runQueue(
   { events }: ControllerContext,
-  { name, keys, onFailure, onEnd, ...options }: ControllerWork,
+  { name, keys, onFailure, onEnd, sync, ...options }: ControllerWork,
   signal: AbortSignal,
 ): Promise<void> {
   const onEachFailure = (key: ObjectKey, error: Error, isLast: boolean) => {
     events.failed(name, key, error, isLast);
     onFailure?.(key, error);
   };
+  const syncAndTell = async (key: ObjectKey, until: AbortSignal) => {
+    await sync(key, until);
+    events.worked(name, key);
+  };
   try {
-    await workOff(keys, { ...options, onFailure: onEachFailure }, signal);
+    await workOff(keys, { ...options, sync: syncAndTell, onFailure: onEachFailure }, signal);
   } finally {
+    events.stopped(name);
     onEnd();
   }
 }

@@ -22,6 +22,11 @@ export interface SlicesSettings {
 /** Milliseconds that changes of Nodes wait for further changes: the zones' shares are computed from all Nodes. */
 const NODES_SETTLE = 100;
 
+/** Pods are on a Node that the cache does not have (yet): the others are written, and the Service is tried again. */
+class NodeMissing extends Error {
+  readonly code = 'NODE_MISSING';
+}
+
 export class SlicesController {
   readonly queue: WorkQueue;
   readonly #context: ControllerContext;
@@ -101,7 +106,7 @@ export class SlicesController {
     const [first] = onUnknownNode;
     if (first === undefined) return;
     const more = onUnknownNode.length > 1 ? ` and ${onUnknownNode.length - 1} more` : '';
-    throw new Error(`skipping Pod ${first.key}${more}: there is no Node ${first.nodeName}`);
+    throw new NodeMissing(`skipping Pod ${first.key}${more}: there is no Node ${first.nodeName}`);
   }
 
   /** Remove the slices of a Service that is gone: a cluster without a garbage collector would keep them. */

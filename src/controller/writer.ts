@@ -3,7 +3,7 @@
  * time, then the changed ones in their order, then unwanted ones are deleted at the same time: no endpoint is ever missing.
  */
 import { hash } from 'node:crypto';
-import { type ApiClient, ApiError } from '../api/client.ts';
+import { type ApiClient, ApiError, isNamespaceTerminating } from '../api/client.ts';
 import { TRIGGER_ANNOTATION } from '../model/labels.ts';
 import {
   type EndpointsObject,
@@ -173,7 +173,10 @@ export async function deleteEndpoints(
   await deleteExactly(client, { path, object: endpoints }, signal);
 }
 
-/** Delete the object only in the version that was read (by uid and resourceVersion); returns whether it existed. Throws ApiError. */
+/**
+ * Delete the object only in the version that was read (by uid and resourceVersion); returns whether it existed. Throws ApiError, and
+ * StaleCache when it has changed since.
+ */
 async function deleteExactly(
   client: ApiClient,
   { path, object }: { readonly path: string; readonly object: SliceObject | EndpointsObject },
@@ -185,9 +188,19 @@ async function deleteExactly(
     await client.write({ method: 'DELETE', path: `${path}/${name}`, body }, signal);
     return true;
   } catch (error) {
-    if (error instanceof ApiError && error.status === 404) return false;
+    if (isGone(error)) return false;
+    // A precondition failed: the object went meanwhile, or changed. The watch tells which, and the key is worked on again.
+    if (isConflict(error)) throw new StaleCache(`the cache does not show the present state of ${path}/${name}`);
     throw error;
   }
+}
+
+function isGone(error: unknown): boolean {
+  return error instanceof ApiError && error.status === 404;
+}
+
+function isConflict(error: unknown): boolean {
+  return error instanceof ApiError && error.status === 409 && error.reasons.includes('Conflict');
 }
 
 /**
@@ -204,7 +217,7 @@ export async function mustBeGone(
   try {
     await client.get(`/api/v1/namespaces/${namespace}/${kind}/${name}`, {}, signal);
   } catch (error) {
-    if (error instanceof ApiError && error.status === 404) return;
+    if (isGone(error)) return;
     throw error;
   }
   throw new StaleCache(`the cache does not show ${kind} ${key}`);
@@ -212,9 +225,4 @@ export async function mustBeGone(
 
 function endpointsPath(namespace: string): string {
   return `/api/v1/namespaces/${namespace}/endpoints`;
-}
-
-/** The namespace is being deleted: nothing can be created in it. */
-export function isNamespaceTerminating(error: unknown): boolean {
-  return error instanceof ApiError && error.reasons.includes('NamespaceTerminating');
 }

@@ -11,6 +11,7 @@ import type { FleetConfig } from '../config/fleet-config.ts';
 import { userAgent } from '../config/version.ts';
 import { type Clock, realClock, sleep } from '../host/clock.ts';
 import { parseAddress } from '../model/address.ts';
+import { LastingProblems } from '../model/lasting-problem.ts';
 import type { Fault } from '../model/objects.ts';
 import { Clients, plainAddress } from '../serve/clients.ts';
 import { gate } from '../serve/gate.ts';
@@ -97,8 +98,11 @@ export async function runFleet(
     unready: () => (signal.aborted ? 'the fleet stops' : withoutAgent(core, clock.now() - startedAt)),
   });
   const shared = { ...(open === undefined ? {} : { open }), clock, signal };
-  const onFailure = (text: string) => (error: Error) =>
-    log.error({ listen: text }, `cannot listen at ${text}: ${error.message}; trying again`);
+  const unbound = new LastingProblems();
+  const onFailure = (text: string) => (error: Error) => {
+    const level = unbound.met(text, error.message, clock.now()) ? 'error' : 'v2';
+    log[level]({ listen: text }, `cannot listen at ${text}: ${error.message}; trying again`);
+  };
   const { listen, scrape } = config;
   const patience = () => untilAnswered(core, questions, clock, ending);
   const following = feed.follow(over.signal);

@@ -7,6 +7,8 @@ import { crc32, deflateRawSync, inflateRawSync } from 'node:zlib';
 export const FORMAT = 1;
 const MAGIC = 'slicewire-recording ';
 const HEAD = 8;
+const LEAST_CHUNK = 256;
+const MOST_CHUNK = 16 * 1024;
 /** Bytes of a frame, as it is and unpacked, at most: a recording may come from anywhere. */
 export const MOST_PACKED = 16 * 1024 * 1024;
 export const MOST_UNPACKED = 64 * 1024 * 1024;
@@ -22,9 +24,18 @@ export function headerBytes(): Uint8Array {
   return Buffer.from(`${MAGIC}${FORMAT}\n`);
 }
 
+/**
+ * Bytes of the buffer that a text is compressed into. Node.js' own size is 16 KiB, which is garbage outside the heap until the next
+ * collection: with a frame for each sync it adds up to tens of megabytes that malloc does not return.
+ */
+function chunkSizeFor(length: number): number {
+  return Math.max(LEAST_CHUNK, Math.min(MOST_CHUNK, length >> 1));
+}
+
 /** A frame with these lines. */
 export function frameBytes(lines: readonly string[]): Uint8Array {
-  const content = deflateRawSync(lines.map((line) => `${line}\n`).join(''));
+  const text = lines.map((line) => `${line}\n`).join('');
+  const content = deflateRawSync(text, { chunkSize: chunkSizeFor(text.length) });
   const head = Buffer.alloc(HEAD);
   head.writeUInt32LE(content.length, 0);
   head.writeUInt32LE(crc32(content), 4);

@@ -18,8 +18,12 @@ export class AgentProcess {
   readonly #child: Child;
   readonly #waiting = new Set<() => void>();
 
-  /** `slicewire ARGS` in the namespace of the node, or in that of another host: this program, or the given executable. */
-  constructor(lab: Pick<Lab, 'inside'>, args: readonly string[], executable?: string, at = 'node') {
+  /**
+   * `slicewire ARGS` in the namespace of the node, or in that of another host: this program, or the given executable. Its log has a line
+   * for each sync, which callers wait for, unless the arguments have a `-v`.
+   */
+  constructor(lab: Pick<Lab, 'inside'>, own: readonly string[], executable?: string, at = 'node') {
+    const args = own.includes('run') && !own.includes('-v') ? [...own, '-v', '2'] : own;
     const self = executable === undefined ? selfCommand(...args) : { file: executable, args };
     const { file, args: rest } = lab.inside(at, self.file, self.args);
     this.#child = startChild({ file, args: rest, onErrorLine: (line) => this.#logged(line) });

@@ -1,40 +1,57 @@
 /** The log: JSON lines on standard error, or lines for people if that is a terminal. */
 import { type DestinationStream, type Logger, pino } from 'pino';
 
-export type Log = Logger;
+/** The lowest `-v` of each level below info (docs/operations.md, "The log"). */
+const VERBOSITY = { v1: 1, v2: 2, debug: 4 } as const;
+/** Between pino's info (30) and debug (20). */
+const OWN_LEVELS = { v1: 28, v2: 25 } as const;
+
+/** `v1` and `v2` are the lines of `-v 1` and `-v 2`: hints that few need, and each sync; `debug` those of `-v 4`. */
+export type Log = Logger<keyof typeof OWN_LEVELS>;
+export type LogLevel = 'info' | keyof typeof VERBOSITY;
 
 export interface LogOptions {
-  /** `-v`: with 0 the lines that operators need, from 4 on each step that is written. */
+  /** `-v`: with 0 the lines that operators need, from 2 on each sync, from 4 on each step that is written. */
   readonly verbosity: number;
   /** auto: text on a terminal, otherwise JSON. */
   readonly format: 'auto' | 'json' | 'text';
 }
 
-/** Verbosity from which every step is logged; kube-proxy's debug levels begin there. */
-const DEBUG_FROM = 4;
-
 export async function createLog({ verbosity, format }: LogOptions): Promise<Log> {
   const forPeople = format === 'text' || (format === 'auto' && process.stderr.isTTY === true);
-  const level = levelOf(verbosity);
   // Synchronous: lines from before a crash are in the log.
   const stream = forPeople ? await linesForPeople() : pino.destination({ dest: 2, sync: true });
+  return logInto(stream, levelOf(verbosity));
+}
+
+/** A log whose lines go into a stream. Lines of `-v` have the level debug for readers, and their `v`, as klog's JSON has it. */
+export function logInto(stream: DestinationStream, level: LogLevel | 'warn' | 'silent' = 'info'): Log {
   return pino(
     {
       level,
+      customLevels: OWN_LEVELS,
       base: null,
       timestamp: pino.stdTimeFunctions.isoTime,
-      formatters: { level: (label) => ({ level: label }) },
+      formatters: {
+        level: (label) => (isVerbose(label) ? { level: 'debug', v: VERBOSITY[label] } : { level: label }),
+      },
     },
     stream,
   );
 }
 
-export function levelOf(verbosity: number): 'debug' | 'info' {
-  return verbosity >= DEBUG_FROM ? 'debug' : 'info';
+function isVerbose(label: string): label is keyof typeof VERBOSITY {
+  return Object.hasOwn(VERBOSITY, label);
+}
+
+export function levelOf(verbosity: number): LogLevel {
+  if (verbosity >= VERBOSITY.debug) return 'debug';
+  if (verbosity >= VERBOSITY.v2) return 'v2';
+  return verbosity >= VERBOSITY.v1 ? 'v1' : 'info';
 }
 
 /** Loaded only for a terminal: an agent on a node saves its 12 MB. */
 async function linesForPeople(): Promise<DestinationStream> {
   const { default: pretty } = await import('pino-pretty');
-  return pretty({ destination: 2, sync: true, ignore: 'pid,hostname,fault', translateTime: 'HH:MM:ss.l' });
+  return pretty({ destination: 2, sync: true, ignore: 'pid,hostname,fault,v', translateTime: 'HH:MM:ss.l' });
 }

@@ -100,4 +100,23 @@ describe('events', () => {
     assert.equal(failures.length, 1);
     assert.match(failures[0] ?? '', /403/);
   });
+
+  test('of a namespace that is being deleted, or is gone, are no failure; others in between are', async (t) => {
+    const { server, failures, recorder } = await start(t);
+    server.leaving.add('shop');
+    recorder.emit(event('a'));
+    const tries = () => server.requests({ kind: 'other' }).length;
+    await until('a try', () => tries() === 1);
+    server.leaving.clear();
+    server.gone.add('shop');
+    recorder.emit(event('b'));
+    await until('another try', () => tries() === 2);
+    server.gone.clear();
+    recorder.emit(event('c'));
+    await until('one that is written', () => server.events.length === 1);
+    assert.deepEqual(failures, []);
+    server.failNext(1, 404);
+    recorder.emit(event('d'));
+    await until('a failure', () => failures.length === 1);
+  });
 });

@@ -24,7 +24,7 @@ const source = kubernetesSource({
   streamsLists: how === 'stream',
   userAgent: 'slicewire/bench',
   clock: realClock,
-  log: { info: () => undefined, warn: (_, text) => warnings.push(text) },
+  log: { info: () => undefined, v2: () => undefined, warn: (_, text) => warnings.push(text) },
 });
 await source.run((event) => {
   cache.take(event);

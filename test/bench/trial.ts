@@ -44,7 +44,8 @@ export class Trial {
 
   /** All that was made is removed, also after a failure. */
   static async of<T>(options: TrialOptions, work: (trial: Trial) => Promise<T>): Promise<T> {
-    if (!existsSync(EXECUTABLE)) throw new Error('there is no executable: npm run build makes it');
+    if (options.isSource !== true && !existsSync(EXECUTABLE))
+      throw new Error('there is no executable: npm run build makes it');
     const lab = await Lab.create({ commands: realCommands, pods: 0, remotePods: 0, signal: NEVER });
     try {
       const server = await ServerProcess.start(lab, options.shape);

@@ -235,6 +235,46 @@ describe('the controllers', () => {
     assert.deepEqual(zones.sort(), ['zone-1', 'zone-2']);
   });
 
+  it('Pods of a Service whose Node is not known have one line of the log, and one when they are written', async (t) => {
+    const rig = await ControllerRig.create(t);
+    rig.node('node-a');
+    rig.service('web');
+    rig.pod('web', 30);
+    for (const n of many(4)) rig.pod('web', n, { node: 'node-b' });
+    await rig.start({ controllers: 'endpointslice-controller' });
+    const said = (words: string) => rig.log.filter(({ msg }) => msg.includes(words)).map(({ level }) => level);
+    await until('a line', () => said('there is no Node').length > 0);
+    // Each change of the Service is a try, and each names another Pod first.
+    for (const n of many(12)) {
+      rig.server.delete('Pod', `default/web-${n}`);
+      rig.pod('web', n + 40, { node: 'node-b' });
+      rig.service('web', { ports: [{ port: 80, targetPort: 8081 + n, protocol: 'TCP' }] });
+      await until('it is written', () => rig.slices('web').some(({ ports }) => ports?.[0]?.port === 8081 + n));
+    }
+    assert.deepEqual(said('there is no Node node-b; trying again'), ['warn']);
+    // Changes count as tries: after 16 of them none is made by itself.
+    assert.ok(said('there is no Node node-b; no more tries').length <= 1, JSON.stringify(rig.log));
+    rig.node('node-b');
+    await until('all', () => rig.ready('web').length > 1);
+    await until('its end', () => said('done, after').length === 1);
+    assert.deepEqual(said('done, after'), ['info']);
+    assert.match(rig.log.at(-1)?.msg ?? '', /^Service default\/web: done, after \d+ tries that failed$/);
+  });
+
+  it('many Services that fail alike are twenty lines and one with the number of the others', async (t) => {
+    const rig = await ControllerRig.create(t);
+    rig.node('node-a');
+    for (const n of many(60)) {
+      rig.service(`web-${n}`, { clusterIP: `10.96.1.${n + 1}` });
+      rig.pod(`web-${n}`, n, { node: 'node-b' });
+    }
+    await rig.start({ controllers: 'endpointslice-controller' });
+    const counted = () => rig.log.filter(({ msg }) => msg.includes('of this kind not logged one by one'));
+    await until('the number', () => counted().length === 1);
+    assert.match(counted()[0]?.msg ?? '', /^slices: NODE_MISSING: 40 more lines of this kind /);
+    assert.equal(rig.log.filter(({ msg }) => msg.includes('there is no Node')).length, 20);
+  });
+
   it('a namespace that goes away is left alone', async (t) => {
     const rig = await ControllerRig.create(t);
     rig.node('node-a');

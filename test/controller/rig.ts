@@ -1,9 +1,9 @@
 /** A controller against an API server, with what a test asks of both. */
 import type { TestContext } from 'node:test';
-import { pino } from 'pino';
 import { runController } from '../../src/cli/controller.ts';
 import { controllerConfig } from '../../src/config/controller-config.ts';
 import type { SliceObject } from '../../src/producers/objects.ts';
+import { type LogLevel, logInto } from '../../src/telemetry/log.ts';
 import { ApiServer } from '../helpers/api-server.ts';
 
 export interface Running {
@@ -13,6 +13,9 @@ export interface Running {
 
 export class ControllerRig {
   readonly server: ApiServer;
+  /** The lines of its log. */
+  readonly log: { readonly level: string; readonly msg: string }[] = [];
+  level: LogLevel = 'info';
   readonly #context: TestContext;
 
   private constructor(context: TestContext, server: ApiServer) {
@@ -35,7 +38,8 @@ export class ControllerRig {
       ...controllerConfig({ kubeconfig, leaderElect: 'false', ...flags }),
       listen: { address: '127.0.0.1', port: 0, text: '127.0.0.1:0' } as never,
     };
-    const running = runController(config, pino({ level: 'silent' }), abort.signal);
+    const write = (line: string) => void this.log.push(JSON.parse(line));
+    const running = runController(config, logInto({ write }, this.level), abort.signal);
     const stop = async () => {
       abort.abort(new Error('stopped'));
       await running;

@@ -1,10 +1,10 @@
 /** The servers of a controller: one for probes and questions of its node, and one for Prometheus that has metrics alone. */
 import assert from 'node:assert/strict';
 import { describe, it, type TestContext } from 'node:test';
-import { pino } from 'pino';
 import { runController } from '../../src/cli/controller.ts';
 import { controllerConfig } from '../../src/config/controller-config.ts';
 import type { Answer, Handler, OpenServer } from '../../src/serve/http.ts';
+import { logInto } from '../../src/telemetry/log.ts';
 import { ApiServer } from '../helpers/api-server.ts';
 import { until } from '../helpers/until.ts';
 
@@ -19,7 +19,10 @@ async function started(t: TestContext, flags: Readonly<Record<string, string>>):
   };
   const stop = new AbortController();
   const all = { kubeconfig: await server.kubeconfig(), leaderElect: 'false', ...flags };
-  const running = runController(controllerConfig(all), pino({ level: 'silent' }), stop.signal, { open, flags: all });
+  const running = runController(controllerConfig(all), logInto({ write: () => undefined }, 'silent'), stop.signal, {
+    open,
+    flags: all,
+  });
   t.after(async () => {
     stop.abort(new Error('stopped'));
     await running;

@@ -137,6 +137,14 @@ describe('the slices of a Service', () => {
     assert.ok(server.asked.filter((method) => method === 'POST').length < 20);
     assert.equal(server.asked.at(-1), 'PUT');
   });
+
+  it('are tried again when the cache shows more, where one to delete went or changed meanwhile', async () => {
+    const message = 'Precondition failed: UID in precondition: uid-unwanted-0, UID in object meta: ';
+    const conflict = new ApiError(message, 409, { reasons: ['Conflict'] });
+    await assert.rejects(new SlowServer([[1, conflict]]).write({ remove: slices(1, 'unwanted') }), StaleCache);
+    const exists = new ApiError('already exists', 409, { reasons: ['AlreadyExists'] });
+    await assert.rejects(new SlowServer([[1, exists]]).write({ remove: slices(1, 'unwanted') }), ApiError);
+  });
 });
 
 describe('Endpoints', () => {

@@ -238,7 +238,7 @@ class AskedRights implements ApiClient {
 /** Follow the cluster until all watches stand. */
 async function askAsControllers(client: AskedRights): Promise<void> {
   const stop = new AbortController();
-  const log = { info() {}, warn() {} };
+  const log = { info() {}, v2() {}, warn() {} };
   const cache = new ClusterCache();
   const feed = new ClusterFeed({ cache, client, clock: new FakeClock(), log, onFault: () => assert.fail() });
   const followed = feed.follow(() => setImmediate(() => stop.abort()), stop.signal);

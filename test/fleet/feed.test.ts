@@ -27,7 +27,7 @@ async function started(t: TestContext, hasProtobuf: boolean) {
   const places = new Map<string, AgentAddress | undefined>();
   const feed = new FleetFeed({
     ...{ objects, nodes, client, clock: realClock, agents: { namespace: 'kube-system', name: 'slicewire-agents' } },
-    log: { info: () => undefined, warn: () => undefined },
+    log: { info: () => undefined, v2: () => undefined, warn: () => undefined },
     onFault: (fault) => void faults.push(faultText(fault)),
     links: { set: (node, at) => void places.set(node, at) === undefined },
   });

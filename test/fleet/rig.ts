@@ -1,11 +1,11 @@
 /** A fleet that runs in this process, at a port of its own, with an API server and agents on real sockets. */
 import http from 'node:http';
-import { pino } from 'pino';
 import type { Drained } from '../../src/answers/drained.ts';
 import type { Flags } from '../../src/config/flags.ts';
 import { fleetConfig } from '../../src/config/fleet-config.ts';
 import { runFleet } from '../../src/fleet/run.ts';
 import { HttpServer } from '../../src/serve/http.ts';
+import { logInto } from '../../src/telemetry/log.ts';
 import { ApiServer } from '../helpers/api-server.ts';
 import { service, slice } from '../helpers/objects.ts';
 import { OWN_FACTS } from '../helpers/own-facts.ts';
@@ -35,7 +35,7 @@ export class Fleet {
   static async start(server: ApiServer, { flags = {}, ending }: FleetOptions = {}): Promise<Fleet> {
     const fleet = new Fleet();
     const config = fleetConfig({ kubeconfig: await server.kubeconfig(), tokenFile: '/no/token', ...flags });
-    const log = pino({ level: 'info' }, { write: (line) => void fleet.lines.push(line) });
+    const log = logInto({ write: (line) => void fleet.lines.push(line) });
     fleet.#running = runFleet(config, log, fleet.#stop.signal, {
       component: OWN_FACTS,
       readPage: (name) => {

@@ -39,7 +39,7 @@ import { listBytes } from './api-protobuf.ts';
 import { ApiReviews } from './api-reviews.ts';
 import { SelectorInvalid, selects } from './api-selectors.ts';
 import { type ApiObject, ApiStore, type Change, itemText } from './api-store.ts';
-import { write } from './api-writes.ts';
+import { leavingStatus, write } from './api-writes.ts';
 
 export type { ApiObject } from './api-store.ts';
 
@@ -115,6 +115,8 @@ export class ApiServer {
   readonly reviews = new ApiReviews();
   /** Namespaces that go away: nothing can be created in them. */
   readonly leaving = new Set<string>();
+  /** Namespaces that are gone: no event can be written there. */
+  readonly gone = new Set<string>();
   /** Ends of paths that it does not have. */
   readonly missing: Set<string>;
   /** What is sent as protobuf is none. */
@@ -361,8 +363,16 @@ export class ApiServer {
     const event = isJson
       ? (JSON.parse(text) as ApiObject)
       : { kind: 'Event', apiVersion: 'events.k8s.io/v1', metadata: { name: 'unread' } };
-    if (isJson) this.events.push(event);
-    sendJson(response, 201, event);
+    const namespace = event.metadata.namespace ?? '';
+    if (this.leaving.has(namespace))
+      sendStatus(response, 403, leavingStatus('events.events.k8s.io', event.metadata.name, namespace));
+    else if (this.gone.has(namespace)) {
+      const details = { name: namespace, kind: 'namespaces' };
+      sendStatus(response, 404, { message: `namespaces "${namespace}" not found`, details });
+    } else {
+      if (isJson) this.events.push(event);
+      sendJson(response, 201, event);
+    }
   }
 
   async #review(path: string, request: http.IncomingMessage, response: http.ServerResponse): Promise<void> {

@@ -23,6 +23,17 @@ export function write(store: ApiStore, { method, target, body }: WriteInput, isL
   return { kind: 'refused', status: 405, body: {} };
 }
 
+/** The answer to a create in a namespace that is being deleted, in the words of a real server. */
+export function leavingStatus(resource: string, name: string | undefined, namespace: string) {
+  const cause = {
+    reason: 'NamespaceTerminating',
+    message: `namespace ${namespace} is being terminated`,
+    field: 'metadata.namespace',
+  };
+  const message = `${resource} "${name}" is forbidden: unable to create new content in namespace ${namespace} because it is being terminated`;
+  return { message, reason: 'Forbidden', details: { causes: [cause] } };
+}
+
 function create(
   store: ApiStore,
   { collection, namespace = '' }: Target,
@@ -32,13 +43,7 @@ function create(
   const name = body.metadata.name ?? `${body.metadata.generateName}${Math.random().toString(36).slice(2, 7)}`;
   const key = `${namespace}/${name}`;
   if (isLeaving(namespace)) {
-    const cause = {
-      reason: 'NamespaceTerminating',
-      message: `namespace ${namespace} is being terminated`,
-      field: 'metadata.namespace',
-    };
-    const message = `${collection.resource} "${name}" is forbidden: unable to create new content in namespace ${namespace} because it is being terminated`;
-    return { kind: 'refused', status: 403, body: { message, reason: 'Forbidden', details: { causes: [cause] } } };
+    return { kind: 'refused', status: 403, body: leavingStatus(collection.resource, name, namespace) };
   }
   if (store.get(collection.kind, key) !== undefined) {
     return {

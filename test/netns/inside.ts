@@ -16,7 +16,8 @@ export const log: LogLine[] = [];
 /** An agent with these flags. */
 export function startAgent(...flags: readonly string[]): Child {
   const onErrorLine = (line: string) => log.push(JSON.parse(line) as LogLine);
-  const args = [MAIN, 'run', '--hostname-override', 'node', ...flags];
+  // With a line for each sync.
+  const args = [MAIN, 'run', '--hostname-override', 'node', '-v', '2', ...flags];
   return startChild({ file: process.execPath, args, onErrorLine });
 }
 

@@ -82,7 +82,7 @@ describe('an agent at rest', () => {
     const confine = ['--no-new-privs', `--bounding-set=${set}`, `--inh-caps=${set}`, `--ambient-caps=${set}`];
     const flags = ['--manifests', folder, '--hostname-override', 'node', '--conntrack-max-per-core', '0'];
     const periods = ['--iptables-sync-period', '1s', '--iptables-min-sync-period', '0s', '--iptables-backend', backend];
-    const args = [...confine, process.execPath, MAIN, 'run', ...flags, ...periods];
+    const args = [...confine, process.execPath, MAIN, 'run', '-v', '2', ...flags, ...periods];
     const env = { PATH: `${folder}:${process.env.PATH ?? ''}` };
     const inside = lab.inside('node', 'setpriv', args);
     child = startChild({ ...inside, env, onErrorLine: (line) => log.push(line) });

@@ -8,11 +8,11 @@ import { join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
 import { parseArgs } from 'node:util';
 import { gzipSync } from 'node:zlib';
-import { pino } from 'pino';
 import { runController } from '../../src/cli/controller.ts';
 import { controllerConfig } from '../../src/config/controller-config.ts';
 import type { Child } from '../../src/host/child.ts';
 import { sameData } from '../../src/model/equal.ts';
+import { logInto } from '../../src/telemetry/log.ts';
 import type { KubeClient } from '../helpers/kube-client.ts';
 import { freePort, RealApiServer } from '../helpers/real-api-server.ts';
 import { until } from '../helpers/until.ts';
@@ -170,7 +170,7 @@ async function states(cluster: Cluster): Promise<Map<string, Objects>> {
 async function runOurs(cluster: Cluster, kubeconfig: string): Promise<void> {
   const abort = new AbortController();
   const config = controllerConfig({ kubeconfig, leaderElect: 'false', bindAddress: `127.0.0.1:${await freePort()}` });
-  const running = runController(config, pino({ level: 'warn' }), abort.signal);
+  const running = runController(config, logInto(process.stdout, 'warn'), abort.signal);
   await cluster.quiet();
   abort.abort(new Error('stopped'));
   await running;

@@ -66,7 +66,7 @@ function assertPresent(server: ApiServer): void {
   }
 }
 
-const log = { info: () => undefined, warn: () => undefined };
+const log = { info: () => undefined, v2: () => undefined, warn: () => undefined };
 
 test('the lists of an agent are the most recent ones, also after a restart and after a version that is too old', async (t) => {
   const server = await filled(t);

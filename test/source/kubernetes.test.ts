@@ -51,7 +51,7 @@ function run(t: TestContext, options: Partial<KubernetesOptions>): Running {
     streamsLists: false,
     userAgent: 'slicewire/test',
     clock,
-    log: { info: note('info'), warn: note('warn') },
+    log: { info: note('info'), v2: note('v2'), warn: note('warn') },
     ...options,
   });
   const abort = new AbortController();
@@ -407,7 +407,7 @@ describe('a cluster', () => {
       log.map(({ level, facts }) => [level, facts]),
       [
         ['warn', { of: 'services', since, failures: 1 }],
-        ['warn', { of: 'services', since, failures: 2 }],
+        ['v2', { of: 'services', since, failures: 2 }],
         ['info', { of: 'services', since, failures: 2 }],
       ],
     );
@@ -575,7 +575,7 @@ describe('a kubeconfig', () => {
   });
 
   test('that is unusable ends the source', async () => {
-    const log = { info: () => undefined, warn: () => undefined };
+    const log = { info: () => undefined, v2: () => undefined, warn: () => undefined };
     const options = {
       kubeconfig: '/nowhere',
       master: undefined,

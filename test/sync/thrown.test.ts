@@ -1,11 +1,12 @@
 /** Errors thrown in a sync make it fail, and no pending write is lost; and the log lines of failures. */
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { logReport } from '../../src/agent/log-lines.ts';
+import { SyncLog } from '../../src/agent/sync-log.ts';
 import type { Family } from '../../src/model/address.ts';
 import type { Mode } from '../../src/modes/mode.ts';
 import type { FailedStep } from '../../src/reconcile/step.ts';
 import type { Log } from '../../src/telemetry/log.ts';
+import { FakeClock } from '../helpers/fake-clock.ts';
 import { FakeIptables } from '../helpers/fake-iptables.ts';
 import { nftRig } from '../helpers/nft-rig.ts';
 import { service, slice } from '../helpers/objects.ts';
@@ -108,7 +109,8 @@ describe('log lines of failed steps', () => {
   function lines(failed: readonly FailedStep[]): string[] {
     const said: string[] = [];
     const log = { error: (_: object, text: string) => said.push(text) } as unknown as Log;
-    logReport({ ...nothing, work, outcome: 'failed', failed }, log, { isFirst: false, faults: {} });
+    const report = { ...nothing, work, outcome: 'failed', failed } as const;
+    new SyncLog(log, new FakeClock()).synced(report, { isFirst: false, faults: {} });
     return said.slice(0, -1);
   }
 

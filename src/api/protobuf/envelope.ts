@@ -44,7 +44,10 @@ export class StatusMessage {
   message: string | undefined = undefined;
   reason: string | undefined = undefined;
   code: number | undefined = undefined;
-  readonly details: { readonly causes: { reason: string | undefined }[] } = { causes: [] };
+  readonly details: { kind: string | undefined; readonly causes: { reason: string | undefined }[] } = {
+    kind: undefined,
+    causes: [],
+  };
 }
 
 export function statusField(tag: number, status: StatusMessage, from: WireReader): void {
@@ -54,10 +57,11 @@ export function statusField(tag: number, status: StatusMessage, from: WireReader
   else if (tag === 6) status.code = from.int();
 }
 
-function detailsField(tag: number, { causes }: StatusMessage['details'], from: WireReader): void {
+function detailsField(tag: number, details: StatusMessage['details'], from: WireReader): void {
+  if (tag === 3) details.kind = from.text() || undefined;
   if (tag !== 4) return;
   const cause = from.into<{ reason: string | undefined }>({ reason: undefined }, (inner, it) => {
     if (inner === 1) it.reason = from.text() || undefined;
   });
-  causes.push(cause);
+  details.causes.push(cause);
 }

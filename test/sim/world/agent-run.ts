@@ -1,5 +1,4 @@
 /** The real agent in a simulated process: what `slicewire run` does after its flags are read. */
-import { pino } from 'pino';
 import { loadConfig } from '../../../src/agent/load-config.ts';
 import type { Outside } from '../../../src/agent/outside.ts';
 import { Recordings } from '../../../src/agent/recording/recordings.ts';
@@ -9,7 +8,7 @@ import type { Flags } from '../../../src/config/flags.ts';
 import { Recorder } from '../../../src/history/recorder.ts';
 import { realClock } from '../../../src/host/clock.ts';
 import { Hangups } from '../../../src/host/hangups.ts';
-import type { Log } from '../../../src/telemetry/log.ts';
+import { type Log, logInto } from '../../../src/telemetry/log.ts';
 import type { SimProcess } from '../engine/process.ts';
 
 export interface AgentRun {
@@ -34,7 +33,7 @@ export interface AgentInput {
 
 /** Starts the agent. */
 export function startAgent({ process, outside, flags, isOnce = false, onLine, onEnd }: AgentInput): AgentRun {
-  const log = logInto(onLine);
+  const log = logLines(onLine);
   let hangups: Hangups | undefined;
   const program = startProgram({ process, onEnd }, (signal, stop) => {
     hangups = new Hangups(() => stop('SIGHUP'));
@@ -95,10 +94,7 @@ async function once({ outside, flags, log, signal }: RunInput): Promise<void> {
   }
 }
 
-/** A log whose lines go to a function. */
-export function logInto(onLine: (line: string) => void): Log {
-  return pino(
-    { level: 'info', base: null, formatters: { level: (label) => ({ level: label }) } },
-    { write: (line: string) => onLine(line.trimEnd()) },
-  );
+/** A log whose lines go to a function, each sync with one. */
+export function logLines(onLine: (line: string) => void): Log {
+  return logInto({ write: (line: string) => onLine(line.trimEnd()) }, 'v2');
 }

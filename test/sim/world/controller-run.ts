@@ -1,7 +1,7 @@
 /** The real controller in a simulated process: what `slicewire controller` does after its flags are read. */
 import { runController } from '../../../src/cli/controller.ts';
 import { controllerConfig } from '../../../src/config/controller-config.ts';
-import { type AgentInput, type AgentRun, logInto, startProgram } from './agent-run.ts';
+import { type AgentInput, type AgentRun, logLines, startProgram } from './agent-run.ts';
 import { API_SERVER } from './config-text.ts';
 
 /** Starts one replica. It has a port of its own. */
@@ -13,7 +13,7 @@ export function startController(
     const config = controllerConfig({ master: API_SERVER, bindAddress: `127.0.0.1:${20_000 + replica}` });
     const leader = config.leader && { ...config.leader, identity: `replica ${replica} ${process.name}` };
     const { connect } = outside;
-    return runController({ ...config, leader }, logInto(onLine), signal, { connect, open: outside.process.listen });
+    return runController({ ...config, leader }, logLines(onLine), signal, { connect, open: outside.process.listen });
   });
   return { ...program, hangUp: () => undefined };
 }

@@ -1,0 +1,245 @@
+/**
+ * Syncs in the log. By itself a sync has a line when it is the first, slow, or incomplete for a new cause; every sync has one at `-v 2`. The
+ * others are summed up in a line, with the first sync ten minutes after the last summary, and at the end: a timer of its own would wake an idle
+ * machine. The log outlives generations of the agent.
+ */
+import { countText, firstOf } from '../answers/words.ts';
+import type { Clock } from '../host/clock.ts';
+import { LastingProblem, LastingProblems } from '../model/lasting-problem.ts';
+import type { FailedStep } from '../reconcile/step.ts';
+import type { SweepReport } from '../sync/flow-sweeper.ts';
+import type { SyncReport } from '../sync/status.ts';
+import type { Log } from '../telemetry/log.ts';
+import { driftText, MOST_NAMED } from './log-lines.ts';
+
+/** Milliseconds, at least, from one summary to the next. */
+const SUMMARY_PERIOD = 600_000;
+/** A sync is slow when it took longer than this many milliseconds, and than so many times the median of those before it. */
+const SLOW = 1000;
+const SLOW_FACTOR = 10;
+/** Syncs whose durations are kept for the median. */
+const DURATIONS_KEPT = 1000;
+
+export interface Circumstances {
+  /** No sync was complete before: the first is logged also when there was nothing to do. */
+  readonly isFirst: boolean;
+  readonly failingSince?: number | undefined;
+  /** The program that changed rules of ours, in words, where it is known. */
+  readonly by?: string | undefined;
+  /** People were told that another program changes rules of ours again and again. */
+  readonly isFight?: boolean;
+  /** Faults of the objects now, by effect. */
+  readonly faults: Readonly<Record<string, number>>;
+}
+
+/** Syncs since the last summary. Times in milliseconds. */
+interface Period {
+  readonly since: number;
+  syncs: number;
+  steps: number;
+  incomplete: number;
+  slowest: number;
+  /** Stale flows that were deleted. */
+  flows: number;
+  /** Something has had no line at the default level yet. */
+  isUntold: boolean;
+}
+
+export class SyncLog {
+  readonly #log: Log;
+  readonly #clock: Pick<Clock, 'now'>;
+  readonly #durations = new Durations();
+  #period: Period;
+  /** Steps that fail, and errors beside syncs. */
+  readonly #failing = new LastingProblems();
+  readonly #beside = new LastingProblems();
+  readonly #incomplete = new LastingProblem();
+  #incompleteInARow = 0;
+  readonly #sweep = new LastingProblem();
+
+  constructor(log: Log, clock: Pick<Clock, 'now'>) {
+    this.#log = log;
+    this.#clock = clock;
+    this.#period = newPeriod(clock.now());
+  }
+
+  /** A sync ended. */
+  synced(report: SyncReport, circumstances: Circumstances): void {
+    const { outcome, applied, duration, drift, isAsLeft = false } = report;
+    if (isAsLeft) this.#log.info('the ruleset is as the last agent left it, and as it should be: it was not read');
+    if (drift.length > 0) logDrift(drift, this.#log, circumstances);
+    const isTold = outcome === 'complete' ? this.#complete(report, circumstances) : this.#failed(report, circumstances);
+    const period = this.#period;
+    period.syncs += 1;
+    period.steps += applied;
+    if (outcome !== 'complete') period.incomplete += 1;
+    period.slowest = Math.max(period.slowest, duration);
+    period.isUntold ||= !isTold && (applied > 0 || outcome !== 'complete');
+    this.#durations.add(duration);
+    if (this.#clock.now() - period.since >= SUMMARY_PERIOD) this.summarize();
+  }
+
+  /** A sweep of stale flows ended. */
+  swept({ kinds, duration, outcome, cause }: SweepReport): void {
+    const milliseconds = Math.round(duration);
+    if (outcome === 'failed') {
+      const follows = 'stale flows stay until they time out or a later sweep succeeds';
+      const level = this.#sweep.met(`${cause}`, this.#clock.now()) ? 'error' : 'v2';
+      this.#log[level]({ milliseconds, cause }, `cannot read the conntrack table: ${cause}; ${follows}`);
+      return;
+    }
+    if (this.#sweep.over()) this.#log.info('the conntrack table can be read again');
+    for (const [kind, { seen, deleted, owners }] of kinds) {
+      const facts = { seen, deleted, services: [...owners].slice(0, 20), milliseconds };
+      if (deleted > 0) this.#log.v2(facts, `deleted ${deleted} stale ${STALE[kind]}`);
+      else this.#log.debug(facts, `no stale ${STALE[kind]}`);
+      this.#period.flows += deleted;
+      this.#period.isUntold ||= deleted > 0;
+    }
+  }
+
+  /** An error beside a sync or a sweep; `what` failed, and `follows` says how it goes on. Told as a lasting problem. */
+  failedBeside(what: string, cause: string, follows?: string): void {
+    const level = this.#beside.met(what, cause, this.#clock.now()) ? 'error' : 'v2';
+    this.#log[level](`${what}: ${cause}${follows === undefined ? '' : `; ${follows}`}`);
+  }
+
+  /** `what` works: a later failure is told at once. */
+  workedBeside(what: string): void {
+    this.#beside.over(what);
+  }
+
+  /** A line about the syncs since the last summary, where something has had no line yet. */
+  summarize(): void {
+    const { since, syncs, steps, incomplete, slowest, flows, isUntold } = this.#period;
+    if (!isUntold) return;
+    const now = this.#clock.now();
+    this.#period = newPeriod(now);
+    const median = this.#durations.median(syncs);
+    const facts = {
+      syncs,
+      steps,
+      incomplete,
+      seconds: Math.round((now - since) / 1000),
+      median: Math.round(median),
+      slowest: Math.round(slowest),
+      staleFlows: flows,
+    };
+    const parts = [
+      `${countText(steps, 'change')} written`,
+      ...(syncs > 0 ? [`${inSeconds(median)} in the median, ${inSeconds(slowest)} the slowest`] : []),
+      `${incomplete} incomplete`,
+      ...(flows > 0 ? [`${countText(flows, 'stale flow')} deleted`] : []),
+    ];
+    this.#log.info(facts, `${countText(syncs, 'sync')} in ${spanText(now - since)}: ${parts.join(', ')}`);
+  }
+
+  /** Returns whether the sync had a line at the default level. */
+  #complete({ applied, duration }: SyncReport, { isFirst, faults }: Circumstances): boolean {
+    this.#failing.clear();
+    if (this.#incomplete.over()) {
+      const syncs = this.#incompleteInARow;
+      this.#log.info({ syncs }, `everything is written again, after ${countText(syncs, 'incomplete sync')}`);
+    }
+    this.#incompleteInARow = 0;
+    const median = this.#durations.median();
+    const isSlow = duration > Math.max(SLOW, SLOW_FACTOR * median);
+    const facts = {
+      outcome: 'complete',
+      steps: applied,
+      milliseconds: Math.round(duration),
+      ...(isSlow && !isFirst ? { median: Math.round(median) } : {}),
+      faults,
+    };
+    const isTold = isFirst || isSlow;
+    this.#log[isTold ? 'info' : 'v2'](facts, applied > 0 ? 'synced' : 'synced, nothing to do');
+    return isTold;
+  }
+
+  /** A Service that the kernel refuses makes every sync incomplete: each failure is told as a lasting problem. */
+  #failed({ outcome, applied, duration, failed }: SyncReport, { failingSince, faults }: Circumstances): boolean {
+    const now = this.#clock.now();
+    const failures = new Set(failed.map(idOf));
+    const news = new Set([...failures].filter((id) => this.#failing.met(id, '', now)));
+    this.#failing.keep(failures);
+    const { told = [], known = [] } = Object.groupBy(failed, (step) => (news.has(idOf(step)) ? 'told' : 'known'));
+    for (const alike of Map.groupBy(told, causeAlone).values()) logFailed(alike, this.#log, 'error');
+    for (const alike of Map.groupBy(known, causeAlone).values()) logFailed(alike, this.#log, 'v2');
+    this.#incompleteInARow += 1;
+    const isTold = this.#incomplete.met(outcome, now) || told.length > 0;
+    const since = failingSince === undefined ? undefined : new Date(failingSince).toISOString();
+    const facts = { outcome, steps: applied, milliseconds: Math.round(duration), faults, since };
+    this.#log[isTold ? 'error' : 'v2'](facts, 'sync incomplete; it will be retried');
+    return isTold;
+  }
+}
+
+/** Durations of the last syncs, in milliseconds. */
+class Durations {
+  readonly #kept = new Float64Array(DURATIONS_KEPT);
+  #count = 0;
+
+  add(duration: number): void {
+    this.#kept[this.#count % DURATIONS_KEPT] = duration;
+    this.#count += 1;
+  }
+
+  /** Of the last ones, at most those that are kept; 0 where there is none. */
+  median(last = DURATIONS_KEPT): number {
+    const count = Math.min(last, this.#count, DURATIONS_KEPT);
+    const chosen = Float64Array.from(
+      { length: count },
+      (_, i) => this.#kept[(this.#count - 1 - i) % DURATIONS_KEPT] ?? 0,
+    );
+    return chosen.sort()[Math.floor(count / 2)] ?? 0;
+  }
+}
+
+function newPeriod(since: number): Period {
+  return { since, syncs: 0, steps: 0, incomplete: 0, slowest: 0, flows: 0, isUntold: false };
+}
+
+function inSeconds(milliseconds: number): string {
+  return `${(milliseconds / 1000).toFixed(3)} s`;
+}
+
+function spanText(milliseconds: number): string {
+  const minutes = Math.round(milliseconds / 60_000);
+  return minutes < 2 ? `${Math.round(milliseconds / 1000)} s` : `${minutes} minutes`;
+}
+
+const STALE = { udp: 'UDP flows', opening: 'unanswered connections (TCP, SCTP)' } as const;
+
+function idOf(step: FailedStep): string {
+  return `${step.key} ${step.owner ?? ''} ${causeAlone(step)}`;
+}
+
+/** Why a step failed, without the refused line: equal for steps that fail alike. */
+function causeAlone({ cause, line, blame }: FailedStep): string {
+  return `${blame} ${line === undefined ? cause : cause.replaceAll(line, '')}`;
+}
+
+/** One line for all steps that failed for one cause. */
+function logFailed(steps: readonly FailedStep[], log: Log, level: 'error' | 'v2'): void {
+  const [first] = steps;
+  if (first === undefined) return;
+  const { key, owner, cause } = first;
+  const who = owner === undefined ? key : `Service ${owner} is set aside: ${key}`;
+  const services = [...new Set(steps.flatMap((step) => step.owner ?? []))];
+  if (steps.length === 1) {
+    log[level]({ step: key, service: owner }, `${who}: ${cause}`);
+    return;
+  }
+  const others = services.filter((service) => service !== owner);
+  const ofWhom = others.length === 0 ? '' : `, of Services ${firstOf(others, MOST_NAMED)}`;
+  log[level](
+    { step: key, service: owner, count: steps.length, services: services.slice(0, MOST_NAMED + 1) },
+    `${who}: ${cause} (and ${steps.length - 1} more steps failed for the same cause${ofWhom})`,
+  );
+}
+
+function logDrift(drift: readonly string[], log: Log, { by, isFight = false }: Circumstances): void {
+  const facts = { drift: drift.slice(0, 20), count: drift.length, ...(by === undefined ? {} : { by }) };
+  const who = by === undefined ? 'another program' : `another program (${by})`;
+  log[isFight ? 'v2' : 'warn'](facts, `${who} changed rules of ours: ${driftText(drift)}`);
+}
