@@ -17,8 +17,11 @@ const NODE_ARGV = ['--disable-sigusr1', '--openssl-config=/dev/null'];
 /** V8 may hand memory back one second after the start of the process (src/host/memory.ts). */
 const V8_ARGV = ['--gc-memory-reducer-start-delay-ms=1000'];
 const EXEC_ARGV = [...NODE_ARGV, ...V8_ARGV];
-/** With these V8 makes the same compiled code each time: without threads beside, and without chance. */
-const REPRODUCIBLE = ['--random-seed=1', '--predictable', '--single-threaded'];
+/**
+ * With these V8 makes the same compiled code each time: without threads beside, without chance, and without dropping code after some
+ * collections of garbage, whose number follows the machine's memory.
+ */
+const REPRODUCIBLE = ['--random-seed=1', '--predictable', '--single-threaded', '--no-flush-bytecode'];
 
 /** Where compiled code has the hash of V8's flags (V8's class SerializedCodeData). */
 const FLAGS_HASH = { start: 12, end: 16 } as const;
