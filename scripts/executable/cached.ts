@@ -2,10 +2,11 @@
  * Compiles a program for `boot.ts`: runs it, so that the functions that a start calls are compiled, and writes V8's compiled code.
  * V8 takes the code only with the same text, its own version and the same flags, so this runs with the flags of the executable.
  *
- *   node cached.ts PROGRAM OUTPUT
+ *   node cached.mjs PROGRAM OUTPUT
+ *
+ * `cached.mjs` is the bundle of this file: with the executable's flags Node.js cannot strip types.
  */
 import { readFileSync, writeFileSync } from 'node:fs';
-import { createRequire } from 'node:module';
 import { Script } from 'node:vm';
 import { nodeObject, serviceOf, sliceOf } from '../../test/bench/cluster.ts';
 import { listBytes } from '../../test/helpers/api-protobuf.ts';
@@ -20,11 +21,13 @@ const module: { exports: { readonly warmUp?: typeof warmUp } } = { exports: {} }
 const run: Program = script.runInThisContext();
 const given = answers();
 const waited = standStill();
-run(standingStill(createRequire(import.meta.url)), module, module.exports);
+run(standingStill(process.getBuiltinModule), module, module.exports);
 await module.exports.warmUp?.(given);
 const [...outside] = waited();
 if (outside.length > 0) {
-  throw new Error(`the warm-up waits for ${outside.join(', ')}: the order of the compiled code would follow the machine's load`);
+  throw new Error(
+    `the warm-up waits for ${outside.join(', ')}: the order of the compiled code would follow the machine's load`,
+  );
 }
 writeFileSync(output, script.createCachedData());
 process.exit(0);
