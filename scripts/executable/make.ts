@@ -71,8 +71,8 @@ export async function makeExecutable(making: Making): Promise<void> {
 
 /**
  * The compiled code of the program that is bundled in `folder`: the same each time, however busy the machine is. V8 refuses code that was
- * made with other flags than its own, or by another build of V8, so the Node.js of the platform makes it. The code gets the hash of the executable's flags: those that make it reproducible change the
- * order of V8's work, not the code.
+ * made with other flags than its own, or by another build of V8, so the Node.js of the platform makes it. The code gets the hash of the
+ * executable's flags: those that make it reproducible change the order of V8's work, not the code.
  */
 export async function compile({ node, emulator }: Omit<Making, 'output'>, folder: string): Promise<Buffer> {
   const maker = join(folder, 'cached.mjs');
