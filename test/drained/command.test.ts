@@ -1,4 +1,5 @@
 /** `slicewire drained` as a process, before a server in the place of the fleet: what it prints, and its exit status. */
+
 import assert from 'node:assert/strict';
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -8,13 +9,14 @@ import { fileURLToPath } from 'node:url';
 import { drainedSchema } from '../../src/answers/drained.ts';
 import { drainedText } from '../../src/answers/drained-text.ts';
 import { startChild } from '../../src/host/child.ts';
+import { SOURCE_OPTIONS } from '../../src/host/self.ts';
 import { FakeFleet, NO, type Reply, YES } from './fake-fleet.ts';
 
 const MAIN = fileURLToPath(new URL('../../src/main.ts', import.meta.url));
 
 function start(fleet: FakeFleet, ...flags: readonly string[]) {
   const [out, errors]: [string[], string[]] = [[], []];
-  const args = [MAIN, 'drained', '--pod', 'shop/web-1', '--fleet', fleet.url.origin, ...flags];
+  const args = [...SOURCE_OPTIONS, MAIN, 'drained', '--pod', 'shop/web-1', '--fleet', fleet.url.origin, ...flags];
   const child = startChild({
     file: process.execPath,
     args,

@@ -1,7 +1,9 @@
 /** Stories that run inside the namespace of a node: an API server on its loopback, the agent beside it. */
+
 import assert from 'node:assert/strict';
 import { fileURLToPath } from 'node:url';
 import { type Child, startChild } from '../../src/host/child.ts';
+import { SOURCE_OPTIONS } from '../../src/host/self.ts';
 import type { LogLine } from '../../src/lab/agent-process.ts';
 import { ApiServer } from '../helpers/api-server.ts';
 import { service, slice } from '../helpers/objects.ts';
@@ -16,7 +18,7 @@ export const log: LogLine[] = [];
 /** An agent with these flags. */
 export function startAgent(...flags: readonly string[]): Child {
   const onErrorLine = (line: string) => log.push(JSON.parse(line) as LogLine);
-  const args = [MAIN, 'run', '--hostname-override', 'node', ...flags];
+  const args = [...SOURCE_OPTIONS, MAIN, 'run', '--hostname-override', 'node', ...flags];
   return startChild({ file: process.execPath, args, onErrorLine });
 }
 
