@@ -3,16 +3,13 @@
  * applications). The build ends with a trial of the executable: its version, its help, and a plan of a sample. Beside it comes
  * slicewire-drained, the small program of preStop hooks (native/drained/).
  * Builds are reproducible: the same sources make the same bytes in any folder, so that the SHA-256 of two builds can be compared.
- *
- *   --output FILE                  the executable (dist/slicewire)
- *   --platform PLATFORM            linux-x64 or linux-arm64 (this machine's); qemu runs the programs of the other one
- *   --sums FILE --archive FILE     compare Node.js with its published release: SHASUMS256.txt, node-vVERSION-PLATFORM.tar.xz
+ * `npm run build -- --help` says what it takes.
  */
 import { mkdirSync, mkdtempSync, rmSync, statSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname, join, resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { parseArgs } from 'node:util';
+import { commandLine } from './arguments.ts';
 import { DRAINED_PROGRAM, makeDrainedProgram } from './executable/drained-program.ts';
 import { makeExecutable } from './executable/make.ts';
 import { nodePackage } from './executable/node-package.ts';
@@ -21,17 +18,28 @@ import { checkRuntime, compareWithRelease, type Runtime, RuntimeRefused, sha256 
 
 const ROOT = fileURLToPath(new URL('..', import.meta.url));
 
-const { values } = parseArgs({
+const { values } = commandLine({
+  command: 'npm run build',
+  about: 'Makes the executable: Node.js and the program in one file.',
   options: {
-    output: { type: 'string', default: join(ROOT, 'dist/slicewire') },
-    platform: { type: 'string', default: OWN_PLATFORM },
-    sums: { type: 'string' },
-    archive: { type: 'string' },
+    output: { type: 'string', value: 'FILE', help: 'the executable; without it dist/slicewire of this repository' },
+    platform: {
+      type: 'string',
+      value: 'PLATFORM',
+      default: OWN_PLATFORM,
+      help: 'linux-x64 or linux-arm64; qemu runs the programs of the other one',
+    },
+    sums: {
+      type: 'string',
+      value: 'FILE',
+      help: 'SHASUMS256.txt of the release of Node.js, which its binary is compared with',
+    },
+    archive: { type: 'string', value: 'FILE', help: 'node-vVERSION-PLATFORM.tar.xz of that release' },
   },
 });
 const folder = mkdtempSync(join(tmpdir(), 'slicewire-build-'));
 try {
-  const output = resolve(values.output);
+  const output = resolve(values.output ?? join(ROOT, 'dist/slicewire'));
   const platform = platformNamed(values.platform);
   const emulator = emulatorFor(platform);
   const { node } = await nodePackage(platform, folder);
@@ -41,10 +49,9 @@ try {
   const drained = join(dirname(output), DRAINED_PROGRAM);
   await makeDrainedProgram(platform, drained);
   const megabytes = Math.round(statSync(output).size / 1e6);
-  process.stdout.write(`built: ${values.output} (${megabytes} MB), SHA-256 ${await sha256(output)}\n`);
+  process.stdout.write(`built: ${output} (${megabytes} MB), SHA-256 ${await sha256(output)}\n`);
   const kilobytes = Math.round(statSync(drained).size / 1e3);
-  const shown = join(dirname(values.output), DRAINED_PROGRAM);
-  process.stdout.write(`built: ${shown} (${kilobytes} kB), SHA-256 ${await sha256(drained)}\n`);
+  process.stdout.write(`built: ${drained} (${kilobytes} kB), SHA-256 ${await sha256(drained)}\n`);
 } catch (error) {
   if (!(error instanceof RuntimeRefused)) throw error;
   process.stderr.write(`build: ${error.message}\n`);

@@ -17,6 +17,8 @@ const WS = join(ROOT, 'node_modules/ws/index.js');
 const SHARED = {
   // The bundle names modules by their path from this folder, so it is the same wherever the repository is.
   absWorkingDir: ROOT,
+  // Also where node_modules is a link to another folder.
+  preserveSymlinks: true,
   bundle: true,
   platform: 'node',
   target: 'node26',

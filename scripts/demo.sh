@@ -9,8 +9,8 @@ case " $* " in
     if ! sh scripts/has-ipvs.sh; then
       sh scripts/prepare.sh vm
       echo "This kernel has no IPVS: the demo runs in a virtual machine that has it, which takes a few minutes to emulate."
-      exec sh test/vm/machine/machine.sh run node_modules/.bin/node --disable-sigusr1 src/main.ts demo "$@"
+      exec sh test/vm/machine/machine.sh run node_modules/.bin/node --disable-sigusr1 --liftoff-only src/main.ts demo "$@"
     fi
     ;;
 esac
-exec node_modules/.bin/node --disable-sigusr1 src/main.ts demo "$@"
+exec node_modules/.bin/node --disable-sigusr1 --liftoff-only src/main.ts demo "$@"

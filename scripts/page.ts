@@ -1,7 +1,7 @@
 /**
  * The live pages of agent and fleet: src/page as the files that a browser loads, each compressed. The same sources make the same bytes.
  *
- *   node scripts/page.ts      writes dist/page, from where agent and fleet that run from their sources serve the pages
+ *   node scripts/page.ts [FOLDER]      writes dist/page, from where agent and fleet that run from their sources serve the pages
  */
 import { mkdirSync, readFileSync, renameSync, writeFileSync } from 'node:fs';
 import { basename, join } from 'node:path';
@@ -59,4 +59,4 @@ export async function writePage(folder = join(ROOT, 'dist/page')): Promise<void>
   }
 }
 
-if (import.meta.main) await writePage();
+if (import.meta.main) await writePage(process.argv[2]);

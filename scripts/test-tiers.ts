@@ -202,7 +202,7 @@ export const TIERS: readonly Tier[] = [
         files: ['test/sim/tier/*.test.ts'],
         concurrency: 2,
         needsRoot: true,
-        tools: ['iptables', 'nft', 'ip'],
+        tools: ['iptables', 'nft', 'ip', 'ipset'],
       },
     ],
   },

@@ -7,6 +7,7 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { commandLine } from './arguments.ts';
 import { sourceFiles } from './imports.ts';
 
 const ROOT = fileURLToPath(new URL('..', import.meta.url));
@@ -149,7 +150,12 @@ export function allTexts(): Text[] {
 }
 
 if (import.meta.main) {
-  const kinds = process.argv.slice(2);
+  const { words: kinds } = commandLine({
+    command: 'npm run texts',
+    about:
+      'Prints the texts that a person meets, as FILE:LINE KIND TEXT, to be read in one go. With kinds it prints these alone; `text` are other sentences.',
+    words: { name: 'KIND', known: KINDS },
+  });
   const isAsked = ({ kind }: Text) => kinds.length === 0 || kinds.includes(kind);
   const lines = allTexts()
     .filter(isAsked)

@@ -1,4 +1,4 @@
-#!/usr/bin/env -S node --disable-sigusr1
+#!/usr/bin/env -S node --disable-sigusr1 --liftoff-only
 import { end, endAtOnce } from './cli/ending.ts';
 import { main } from './cli/program.ts';
 /** Parse the command line, run, set the exit status; nothing else. */

@@ -2,6 +2,7 @@
  * Every message that a user can cause, in full: the input, and its message. The tables are in `messages/`, an array for each kind of
  * input; a new message is a new row. The messages come from the code that reads the input.
  */
+
 import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
@@ -19,6 +20,7 @@ import { goArguments } from '../src/cli/arguments.ts';
 import { controllerConfig } from '../src/config/controller-config.ts';
 import { fleetConfig } from '../src/config/fleet-config.ts';
 import { WrongQuestion } from '../src/explain/wrong-question.ts';
+import { SOURCE_OPTIONS } from '../src/host/self.ts';
 import type { Address } from '../src/model/address.ts';
 import type { SourceEvent } from '../src/model/events.ts';
 import { faultText } from '../src/model/objects.ts';
@@ -181,7 +183,9 @@ describe('messages', () => {
   rows('of the whole program', COMMAND_LINES, async (args) => {
     const main = new URL('../src/main.ts', import.meta.url).pathname;
     return await new Promise<string>((resolve) => {
-      execFile(process.execPath, [main, ...args], (_, __, stderr) => resolve(anonymous(stderr.trim())));
+      execFile(process.execPath, [...SOURCE_OPTIONS, main, ...args], (_, __, stderr) =>
+        resolve(anonymous(stderr.trim())),
+      );
     });
   });
 

@@ -1,24 +1,28 @@
 /** Makes the executable of one platform and tries it out. */
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { fileURLToPath } from 'node:url';
 import { realCommands } from '../../src/host/commands.ts';
-import { bundleExecutable } from '../bundle.ts';
+import { bundle, bundleExecutable } from '../bundle.ts';
 import { ASSETS, PAGE_ASSETS, wrapped } from './program.ts';
 
-const ROOT = fileURLToPath(new URL('../..', import.meta.url));
 const NEVER = new AbortController().signal;
 /**
  * Node.js must not offer these in a daemon of root: SIGUSR1 opens the debugger to every user of the machine, and
  * OPENSSL_CONF can load libraries. src/host/environment.ts has the others.
  */
 const NODE_ARGV = ['--disable-sigusr1', '--openssl-config=/dev/null'];
-/** V8 may hand memory back one second after the start of the process (src/host/memory.ts). */
-const V8_ARGV = ['--gc-memory-reducer-start-delay-ms=1000'];
+/**
+ * V8 may hand memory back one second after the start of the process (src/host/memory.ts). It compiles no WebAssembly: nothing here needs
+ * it, and V8's registry of executable memory has ended processes that ran some (nodejs/node#64500). V8 14 has no other switch for it.
+ */
+const V8_ARGV = ['--gc-memory-reducer-start-delay-ms=1000', '--wasm-max-module-size=0'];
 const EXEC_ARGV = [...NODE_ARGV, ...V8_ARGV];
-/** With these V8 makes the same compiled code each time: without threads beside, and without chance. */
-const REPRODUCIBLE = ['--random-seed=1', '--predictable', '--single-threaded'];
+/**
+ * With these V8 makes the same compiled code each time: without threads beside, without chance, and without dropping code after some
+ * collections of garbage, whose number follows the machine's memory.
+ */
+const REPRODUCIBLE = ['--random-seed=1', '--predictable', '--single-threaded', '--no-flush-bytecode'];
 
 /** Where compiled code has the hash of V8's flags (V8's class SerializedCodeData). */
 const FLAGS_HASH = { start: 12, end: 16 } as const;
@@ -50,21 +54,29 @@ export async function makeExecutable(making: Making): Promise<void> {
   const folder = mkdtempSync(join(tmpdir(), 'slicewire-make-'));
   try {
     await bundleExecutable(folder);
-    await compile(making, folder);
-    await assemble(making, folder);
-    await tryOut(making, folder);
+    writeFileSync(join(folder, ASSETS.compiled), await compile(making, folder));
+    // A file whose program runs cannot be written ("text file is busy"). It can be replaced, and that program goes on with the old one.
+    const beside = `${making.output}.${process.pid}`;
+    try {
+      await assemble({ ...making, output: beside }, folder, [...Object.values(ASSETS), ...PAGE_ASSETS]);
+      await tryOut({ ...making, output: beside }, folder);
+      renameSync(beside, making.output);
+    } finally {
+      rmSync(beside, { force: true });
+    }
   } finally {
     rmSync(folder, { recursive: true });
   }
 }
 
 /**
- * Makes the compiled code of the program. V8 refuses code that was made with other flags than its own, or by another build of V8, so
- * the Node.js of the platform makes it. The code gets the hash of the executable's flags: those that make it reproducible change the
- * order of V8's work, not the code.
+ * The compiled code of the program that is bundled in `folder`: the same each time, however busy the machine is. V8 refuses code that was
+ * made with other flags than its own, or by another build of V8, so the Node.js of the platform makes it. The code gets the hash of the
+ * executable's flags: those that make it reproducible change the order of V8's work, not the code.
  */
-async function compile({ node, emulator }: Making, folder: string): Promise<void> {
-  const maker = join(ROOT, 'scripts/executable/cached.ts');
+export async function compile({ node, emulator }: Omit<Making, 'output'>, folder: string): Promise<Buffer> {
+  const maker = join(folder, 'cached.mjs');
+  await bundle('scripts/executable/cached.ts', maker);
   const make = async (program: string, output: string, flags: readonly string[]) => {
     const command = [...emulator, node, ...flags, ...EXEC_ARGV, maker];
     await run('env', ['-i', ...command, join(folder, program), join(folder, output)]);
@@ -74,17 +86,21 @@ async function compile({ node, emulator }: Making, folder: string): Promise<void
   const empty = await make('empty', 'empty-compiled', []);
   const compiled = await make(ASSETS.program, ASSETS.compiled, REPRODUCIBLE);
   empty.copy(compiled, FLAGS_HASH.start, FLAGS_HASH.start, FLAGS_HASH.end);
-  writeFileSync(join(folder, ASSETS.compiled), compiled);
+  return compiled;
 }
 
-/** Puts the bundle and Node.js into one file. Only Node.js of the same version can do that for another platform. */
-async function assemble({ node, output }: Making, folder: string): Promise<void> {
+/** Puts `boot.js` and the assets, all in `folder`, and Node.js into one file. Only Node.js of the same version can do that for another platform. */
+export async function assemble(
+  { node, output }: Omit<Making, 'emulator'>,
+  folder: string,
+  assets: readonly string[],
+): Promise<void> {
   writeFileSync(
     join(folder, 'sea.json'),
     JSON.stringify({
       // The executable contains these paths: keep them the same everywhere.
       main: 'boot.js',
-      assets: Object.fromEntries([...Object.values(ASSETS), ...PAGE_ASSETS].map((name) => [name, name])),
+      assets: Object.fromEntries(assets.map((name) => [name, name])),
       executable: node,
       output,
       disableExperimentalSEAWarning: true,

@@ -1,17 +1,50 @@
-/** Where the files of the live page are: in the executable, or in dist/page where the agent runs from its sources. */
-import { readFileSync } from 'node:fs';
+/** Where the files of the live pages are: in the executable, or in dist/page where agent or fleet runs from its sources. */
+import { readFile } from 'node:fs/promises';
+import { join } from 'node:path';
 import { getRawAsset, isSea } from 'node:sea';
 import { fileURLToPath } from 'node:url';
+import { realCommands } from '../host/commands.ts';
+import { SOURCE_OPTIONS } from '../host/self.ts';
+import { causeOf } from '../model/cause.ts';
 
-/** A file as gzip wrote it. The executable's files are read where they are mapped, and nothing is kept. Throws with what to do. */
-export function readPageFile(name: string): Uint8Array {
+const BUILT = fileURLToPath(new URL('../../dist/page', import.meta.url));
+const BUILDER = fileURLToPath(new URL('../../scripts/page.ts', import.meta.url));
+/** It takes a second. */
+const BUILD_TIMEOUT_MS = 60_000;
+
+/** The build that is under way, of each folder. */
+const building = new Map<string, Promise<void>>();
+
+/**
+ * A file as gzip wrote it. The executable's files are read where they are mapped, and nothing is kept. A checkout builds the page when
+ * somebody asks for it and it is missing. Rejects with what to do. `folder` has the built page of a checkout.
+ */
+export async function readPageFile(name: string, folder = BUILT): Promise<Uint8Array> {
   if (isSea()) return new Uint8Array(getRawAsset(name));
+  const file = join(folder, `${name}.gz`);
   try {
-    return readFileSync(fileURLToPath(new URL(`../../dist/page/${name}.gz`, import.meta.url)));
+    return await readFile(file);
   } catch (error) {
-    const why = error instanceof Error ? error.message : String(error);
-    throw new Error(
-      `the page is not built: run "node scripts/page.ts" in the folder of the sources, and load it again (${why})`,
-    );
+    if ((error as NodeJS.ErrnoException).code !== 'ENOENT') throw notBuilt(causeOf(error));
   }
+  const build = building.get(folder) ?? buildPage(folder).finally(() => building.delete(folder));
+  building.set(folder, build);
+  await build;
+  return await readFile(file);
+}
+
+/** Rejects with what to do. */
+async function buildPage(folder: string): Promise<void> {
+  const args = [...SOURCE_OPTIONS, BUILDER, folder];
+  const command = { file: process.execPath, args };
+  const { exitCode, stderr } = await realCommands.run(command, AbortSignal.timeout(BUILD_TIMEOUT_MS)).catch((error) => {
+    throw notBuilt(causeOf(error));
+  });
+  if (exitCode !== 0) throw notBuilt(stderr.trim());
+}
+
+function notBuilt(why: string): Error {
+  return new Error(
+    `the page is not built: run "node scripts/page.ts" in the folder of the sources, and load it again (${why})`,
+  );
 }

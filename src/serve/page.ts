@@ -6,8 +6,14 @@ import { createHash } from 'node:crypto';
 import { gunzipSync } from 'node:zlib';
 import { type Answer, type Asked, textAnswer } from './http.ts';
 
-/** By path: the name of the file, and what it is. */
-export type PageFiles = ReadonlyMap<string, { readonly name: string; readonly type: string }>;
+interface PageFile {
+  readonly name: string;
+  /** The content type. */
+  readonly type: string;
+}
+
+/** By path. */
+export type PageFiles = ReadonlyMap<string, PageFile>;
 
 /** Style and icon are the same. */
 function filesOf(html: string, script: string): PageFiles {
@@ -22,8 +28,8 @@ function filesOf(html: string, script: string): PageFiles {
 export const AGENT_PAGE = filesOf('page.html', 'page.js');
 export const FLEET_PAGE = filesOf('fleet.html', 'fleet.js');
 
-/** A file of the page, as gzip wrote it. Throws with the reason when there is none. */
-export type ReadPage = (name: string) => Uint8Array;
+/** A file of the page, as gzip wrote it. Rejects with the reason when there is none. */
+export type ReadPage = (name: string) => Promise<Uint8Array>;
 
 /** Nothing of another host, no text of the page itself as a script or style, and in no frame. */
 const HEADERS = {
@@ -48,12 +54,14 @@ export function pageAnswer(
   read: ReadPage,
   refusalOf: (asked: Asked) => string | undefined,
   asked: Asked,
-): Answer | undefined {
+): Promise<Answer> | undefined {
   const file = files.get(asked.path);
-  if (file === undefined) return undefined;
-  const refusal = refusalOf(asked);
+  return file === undefined ? undefined : fileAnswer(file, read, refusalOf(asked), asked);
+}
+
+async function fileAnswer(file: PageFile, read: ReadPage, refusal: string | undefined, asked: Asked): Promise<Answer> {
   if (refusal !== undefined) return textAnswer(403, `${refusal}\n`);
-  const packed = readOr(read, file.name);
+  const packed = await readOr(read, file.name);
   if (typeof packed === 'string') return textAnswer(503, `${packed}\n`);
   const isPacked = acceptsGzip(asked.encodings);
   const etag = `"${createHash('sha256').update(packed).digest('base64url')}${isPacked ? '-gzip' : ''}"`;
@@ -67,9 +75,9 @@ export function pageAnswer(
 }
 
 /** The file, or why there is none. */
-function readOr(read: ReadPage, name: string): Uint8Array | string {
+async function readOr(read: ReadPage, name: string): Promise<Uint8Array | string> {
   try {
-    return read(name);
+    return await read(name);
   } catch (error) {
     return error instanceof Error ? error.message : String(error);
   }

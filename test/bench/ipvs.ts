@@ -1,11 +1,18 @@
 /** `npm run bench:ipvs`: measures IPVS mode where the kernel has IPVS, here or in the virtual machine, and writes docs/benchmarks-ipvs.md. */
 import { writeFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
+import { commandLine } from '../../scripts/arguments.ts';
 import { runThere } from '../vm/run-there.ts';
 import { ENDPOINTS } from './cluster.ts';
 import type { IpvsMeasured } from './ipvs-inside.ts';
 import { MARK } from './ipvs-mark.ts';
 import { median, quantile, spread, table } from './text.ts';
+
+commandLine({
+  command: 'npm run bench:ipvs',
+  about:
+    'Measures IPVS mode where the kernel has IPVS, here or in the virtual machine, and writes docs/benchmarks-ipvs.md. Needs root.',
+});
 
 const here = (path: string) => fileURLToPath(new URL(path, import.meta.url));
 

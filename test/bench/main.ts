@@ -1,14 +1,8 @@
-/**
- * `npm run bench`: measures, and writes docs/benchmarks.md with its chart. `npm run bench -- churn cold` measures these
- * parts alone; the figures of the others stay those of docs/benchmarks.json.
- *
- *   --kube-proxy PATH                    the real kube-proxy is measured beside slicewire (parts `rivals` and `traffic`)
- *   --kube-apiserver PATH --etcd PATH    the real API server takes the place of the made-up one (not in a virtual machine)
- */
+/** The benchmarks: `npm run bench -- --help` says what it takes. */
 import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { cpus, release, totalmem } from 'node:os';
 import { fileURLToPath } from 'node:url';
-import { parseArgs } from 'node:util';
+import { commandLine } from '../../scripts/arguments.ts';
 import { realCommands } from '../../src/host/commands.ts';
 import { measureChange } from './change.ts';
 import { chart } from './chart.ts';
@@ -90,20 +84,6 @@ const FLOWS = [
 
 const PRODUCERS = [1000, 10_000].map((services) => ({ services, pods: 5, changes: 100, rolled: 400 }));
 
-const { positionals: asked, values } = parseArgs({
-  allowPositionals: true,
-  options: { 'kube-proxy': { type: 'string' }, 'kube-apiserver': { type: 'string' }, etcd: { type: 'string' } },
-});
-const { 'kube-proxy': kubeProxy, 'kube-apiserver': kubeApiserver, etcd } = values;
-for (const [option, path] of Object.entries(values)) {
-  if (!existsSync(path)) throw new Error(`--${option} ${path}: there is no such file`);
-}
-if ((kubeApiserver === undefined) !== (etcd === undefined)) {
-  throw new Error('--kube-apiserver and --etcd belong together: a real API server keeps its objects in etcd');
-}
-if (kubeApiserver !== undefined && etcd !== undefined) useRealServer({ kubeApiserver, etcd });
-
-const server = await serverVersion();
 /** Parts that have their API server from `Trial`: the others have one of their own, or none. */
 const BESIDE = [
   'cold',
@@ -141,6 +121,35 @@ const PARTS: { readonly [One in Part]: () => Promise<Results[One]> } = {
   machine: describeMachine,
 };
 
+const { words: asked, values } = commandLine({
+  command: 'npm run bench',
+  about:
+    'Measures, and writes docs/benchmarks.md with its chart, and the figures of README.md. With parts it measures these alone; the figures of the others stay those of docs/benchmarks.json. Needs root.',
+  options: {
+    'kube-proxy': {
+      type: 'string',
+      value: 'PATH',
+      help: 'the real kube-proxy, to be measured beside slicewire (parts rivals and traffic)',
+    },
+    'kube-apiserver': {
+      type: 'string',
+      value: 'PATH',
+      help: 'the real API server, in the place of the made-up one (not in a virtual machine); with --etcd',
+    },
+    etcd: { type: 'string', value: 'PATH', help: 'keeps the objects of that API server' },
+  },
+  words: { name: 'PART', known: Object.keys(PARTS) },
+});
+const { 'kube-proxy': kubeProxy, 'kube-apiserver': kubeApiserver, etcd } = values;
+for (const [option, path] of Object.entries(values)) {
+  if (path !== undefined && !existsSync(path)) throw new Error(`--${option} ${path}: there is no such file`);
+}
+if ((kubeApiserver === undefined) !== (etcd === undefined)) {
+  throw new Error('--kube-apiserver and --etcd belong together: a real API server keeps its objects in etcd');
+}
+if (kubeApiserver !== undefined && etcd !== undefined) useRealServer({ kubeApiserver, etcd });
+const server = await serverVersion();
+
 /** One after another: side by side they would share the cores. */
 async function measureEach<Options, Result>(
   all: readonly Options[],
@@ -161,8 +170,6 @@ async function describeMachine(): Promise<string> {
 }
 
 const known = existsSync(DATA) ? (JSON.parse(readFileSync(DATA, 'utf8')) as Partial<Results>) : {};
-const unknown = asked.filter((part) => !(part in PARTS));
-if (unknown.length > 0) throw new Error(`there is no part ${unknown.join(', ')}: ${Object.keys(PARTS).join(', ')}`);
 const results: Partial<Record<keyof Results, unknown>> = { ...known };
 let servers = known.servers ?? {};
 for (const part of Object.keys(PARTS) as Part[]) {

@@ -6,9 +6,16 @@ import { writeFileSync } from 'node:fs';
 import { basename } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
+import { commandLine } from '../../scripts/arguments.ts';
 import type { ClusterShape } from './cluster.ts';
 import { table } from './text.ts';
 import { Trial } from './trial.ts';
+
+commandLine({
+  command: 'npm run profile',
+  about:
+    'Measures where the time and the memory of a cold start and of churn go, by the profiles of the agent itself, and writes docs/profile.md. Needs root.',
+});
 
 const OUTPUT = fileURLToPath(new URL('../../docs/profile.md', import.meta.url));
 const SHAPE: ClusterShape = { services: 10_000, endpoints: 5 };

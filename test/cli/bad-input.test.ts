@@ -1,4 +1,5 @@
 /** Mistakes on the command line: one clear line, exit status 1, nothing written. Runs in a namespace, so that nothing could be. */
+
 import assert from 'node:assert/strict';
 import { chmod, mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -6,6 +7,7 @@ import { join } from 'node:path';
 import { after, before, describe, it } from 'node:test';
 import { startChild } from '../../src/host/child.ts';
 import { realCommands } from '../../src/host/commands.ts';
+import { SOURCE_OPTIONS } from '../../src/host/self.ts';
 import { NEVER } from '../helpers/rig.ts';
 
 const MAIN = new URL('../../src/main.ts', import.meta.url).pathname;
@@ -26,7 +28,7 @@ describe('bad input on the command line', () => {
     args: readonly string[],
     wrapper: readonly string[] = [],
   ): Promise<{ status: number | undefined; error: string; output: string }> {
-    const command = ['netns', 'exec', namespace, ...wrapper, process.execPath, MAIN, ...args];
+    const command = ['netns', 'exec', namespace, ...wrapper, process.execPath, ...SOURCE_OPTIONS, MAIN, ...args];
     const { exitCode, stderr, stdout } = await realCommands.run({ file: 'ip', args: command }, NEVER);
     const rules = await realCommands.run({ file: 'ip', args: ['netns', 'exec', namespace, 'iptables-save'] }, NEVER);
     assert.ok(!rules.stdout.includes('KUBE-'), 'nothing may be written');
@@ -178,7 +180,7 @@ describe('bad input on the command line', () => {
       ['plan', '--master', 'http://127.0.0.1:9'],
       ['run', '--once', '--manifests', '-'],
     ]) {
-      const command = ['netns', 'exec', namespace, process.execPath, MAIN, ...args];
+      const command = ['netns', 'exec', namespace, process.execPath, ...SOURCE_OPTIONS, MAIN, ...args];
       const { promise: begun, resolve } = Promise.withResolvers<void>();
       const child = startChild({ file: 'ip', args: command, onErrorLine: (line) => line.startsWith('{') && resolve() });
       await begun;

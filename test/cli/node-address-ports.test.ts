@@ -1,8 +1,10 @@
 /** A folder of manifests cannot take a port from a program on this node. Runs in a namespace, with a program that listens there. */
+
 import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
 import { type Child, startChild } from '../../src/host/child.ts';
 import { realCommands } from '../../src/host/commands.ts';
+import { SOURCE_OPTIONS } from '../../src/host/self.ts';
 import { service, slice } from '../helpers/objects.ts';
 import { NEVER } from '../helpers/rig.ts';
 
@@ -43,7 +45,18 @@ describe('with a program that listens on an address of this node', () => {
   });
 
   async function plan(...flags: string[]): Promise<{ plan: string; log: string }> {
-    const args = ['netns', 'exec', namespace, process.execPath, MAIN, 'plan', '--manifests', '-', ...flags];
+    const args = [
+      'netns',
+      'exec',
+      namespace,
+      process.execPath,
+      ...SOURCE_OPTIONS,
+      MAIN,
+      'plan',
+      '--manifests',
+      '-',
+      ...flags,
+    ];
     const { stdout, stderr } = await realCommands.run({ file: 'ip', args, input: () => [MANIFESTS] }, NEVER);
     return { plan: stdout, log: stderr };
   }

@@ -1,4 +1,5 @@
 /** Files that never answer, below a running agent: it follows the others, answers probes, and stops on a signal. */
+
 import assert from 'node:assert/strict';
 import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -7,6 +8,7 @@ import { after, before, describe, it } from 'node:test';
 import { setTimeout as pause } from 'node:timers/promises';
 import { type Child, startChild } from '../../src/host/child.ts';
 import { realCommands } from '../../src/host/commands.ts';
+import { SOURCE_OPTIONS } from '../../src/host/self.ts';
 import { aliasBomb } from '../helpers/bomb.ts';
 import { deadMount, noDeadMount } from '../helpers/dead-mount.ts';
 import { NEVER } from '../helpers/rig.ts';
@@ -54,7 +56,7 @@ describe('a file that never answers', () => {
 
   function start(...args: string[]) {
     const log: string[] = [];
-    const command = ['netns', 'exec', namespace, process.execPath, MAIN, 'run', ...args];
+    const command = ['netns', 'exec', namespace, process.execPath, ...SOURCE_OPTIONS, MAIN, 'run', ...args];
     const child = startChild({ file: 'ip', args: command, onErrorLine: (line) => log.push(line) });
     const says = (text: string) => until(text, () => log.some((line) => line.includes(text)), 40_000);
     return { child, log, says };

@@ -5,6 +5,7 @@
 import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { commandLine } from '../../scripts/arguments.ts';
 import { FAMILIES } from '../../src/model/address.ts';
 import { semanticsAnchors } from '../helpers/semantics.ts';
 import { UPSTREAM_PAGE, upstreamOf, upstreamPage } from '../upstream/page.ts';
@@ -143,6 +144,10 @@ function regressionTable(): string[] {
 }
 
 if (import.meta.main) {
+  commandLine({
+    command: 'npm run conformance',
+    about: 'Runs the stories in every mode, and writes docs/conformance.md and docs/upstream.md.',
+  });
   writeFileSync(REPORT, await conformanceReport());
   writeFileSync(UPSTREAM_PAGE, upstreamPage());
 }

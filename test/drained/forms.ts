@@ -6,10 +6,12 @@ import { after } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import { makeDrainedProgram } from '../../scripts/executable/drained-program.ts';
 import { OWN_PLATFORM, platformNamed } from '../../scripts/executable/platform.ts';
+import { SOURCE_OPTIONS } from '../../src/host/self.ts';
 
 /** The words before the flags of `slicewire drained`. */
 export const DRAINED_COMMAND = [
   process.execPath,
+  ...SOURCE_OPTIONS,
   fileURLToPath(new URL('../../src/main.ts', import.meta.url)),
   'drained',
 ];

@@ -1,8 +1,10 @@
 /** A cluster with an agent and a client, of which a Node vanishes while its endpoints stay ready. */
+
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { SOURCE_OPTIONS } from '../../src/host/self.ts';
 import { AgentProcess } from '../../src/lab/agent-process.ts';
 import { NodesLab, POD_PORT } from '../helpers/nodes-lab.ts';
 import { service, slice } from '../helpers/objects.ts';
@@ -44,7 +46,7 @@ export class Vanishing {
   private constructor(lab: NodesLab, folder: string, options: VanishingOptions) {
     const { mode, failover } = options;
     const own = ['--manifests', folder, '--hostname-override', 'node', '--conntrack-max-per-core', '0'];
-    const args = [MAIN, 'run', ...own, '--mode', mode, '--failover', failover, '-v', '4'];
+    const args = [...SOURCE_OPTIONS, MAIN, 'run', ...own, '--mode', mode, '--failover', failover, '-v', '4'];
     this.lab = lab;
     this.#folder = folder;
     this.#options = options;
@@ -70,7 +72,7 @@ export class Vanishing {
 
   /** What a command of slicewire prints on the node. */
   async ask(command: string, ...args: readonly string[]): Promise<string> {
-    return await this.lab.exec('node', process.execPath, MAIN, command, ...args);
+    return await this.lab.exec('node', process.execPath, ...SOURCE_OPTIONS, MAIN, command, ...args);
   }
 
   async end(): Promise<void> {

@@ -1,9 +1,11 @@
 /** The process of `slicewire fleet`. */
+
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { describe, it } from 'node:test';
 import { fileURLToPath } from 'node:url';
+import { SOURCE_OPTIONS } from '../../src/host/self.ts';
 import { until } from '../helpers/until.ts';
 import { Cluster } from './rig.ts';
 
@@ -14,7 +16,14 @@ describe('the process of the fleet', () => {
     const cluster = await Cluster.start(['n1', 'n2']);
     cluster.putNode('n2', '192.0.2.2', false, new Date().toISOString());
     const flags = ['--kubeconfig', await cluster.api.kubeconfig(), '--bind-address', '127.0.0.1:39262'];
-    const fleet = spawn(process.execPath, [MAIN, 'fleet', ...flags, '--leave-out-after=1h', '--token-file=/no/token']);
+    const fleet = spawn(process.execPath, [
+      ...SOURCE_OPTIONS,
+      MAIN,
+      'fleet',
+      ...flags,
+      '--leave-out-after=1h',
+      '--token-file=/no/token',
+    ]);
     let said = '';
     for (const stream of [fleet.stdout, fleet.stderr]) stream.on('data', (piece) => (said += String(piece)));
     try {

@@ -38,9 +38,7 @@ export class Fleet {
     const log = logInto({ write: (line) => void fleet.lines.push(line) });
     fleet.#running = runFleet(config, log, fleet.#stop.signal, {
       component: OWN_FACTS,
-      readPage: (name) => {
-        throw new Error(`there is no ${name}`);
-      },
+      readPage: (name) => Promise.reject(new Error(`there is no ${name}`)),
       open: async (options, handler) => {
         fleet.#server = await HttpServer.open({ ...options, port: 0 }, handler);
         return fleet.#server;

@@ -5,7 +5,7 @@
 import { createHash } from 'node:crypto';
 import { readFileSync, writeFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
-import { parseArgs } from 'node:util';
+import { commandLine } from '../../scripts/arguments.ts';
 import { machineText } from '../reliability/machine.ts';
 import { readResults, recordPart } from '../reliability/results.ts';
 import { type Finding, inputAt, judge } from './engine.ts';
@@ -13,24 +13,18 @@ import { type JobResult, runWatched } from './job.ts';
 import type { Target } from './target.ts';
 import { TARGET_NAMES, targetNamed } from './targets/index.ts';
 
-const HELP = `npm run fuzz -- --target NAME[,NAME…] [--inputs 1000000] [--seed N] [--seconds S] [--keep] [--record]
-npm run fuzz -- --target NAME --seed N --only INDEX
-npm run fuzz -- --target NAME --file PATH
-Targets: ${TARGET_NAMES.join(', ')}; all for each of them.
---keep saves what is found in test/fuzz/found/, which the tests run again. --record writes docs/reliability.json.
-`;
-
-const { values } = parseArgs({
+const { values } = commandLine({
+  command: 'npm run fuzz',
+  about: `Attacks decoders with mutated inputs, and says which inputs end them, take long, or are read wrongly. Targets: ${TARGET_NAMES.join(', ')}.`,
   options: {
-    target: { type: 'string', default: 'all' },
-    inputs: { type: 'string', default: '1000000' },
-    seed: { type: 'string', default: '1' },
-    seconds: { type: 'string', default: '86400' },
-    only: { type: 'string' },
-    file: { type: 'string' },
-    keep: { type: 'boolean', default: false },
-    record: { type: 'boolean', default: false },
-    help: { type: 'boolean', default: false },
+    target: { type: 'string', value: 'NAME[,NAME…]', default: 'all', help: 'the targets' },
+    inputs: { type: 'string', value: 'N', default: '1000000', least: 0, help: 'so many inputs for each' },
+    seed: { type: 'string', value: 'N', default: '1', least: 0, help: 'of the inputs' },
+    seconds: { type: 'string', value: 'N', default: '86400', least: 0, help: 'at most so long for each' },
+    only: { type: 'string', value: 'INDEX', least: 0, help: 'this input of the seed alone, which is printed' },
+    file: { type: 'string', value: 'FILE', help: 'this input alone' },
+    keep: { type: 'boolean', help: 'saves each finding in test/fuzz/found, which the tests run again' },
+    record: { type: 'boolean', help: 'writes the result to docs/reliability.json and docs/reliability.md' },
   },
 });
 
@@ -101,10 +95,6 @@ function record(rows: readonly Row[]): void {
 }
 
 async function main(): Promise<boolean> {
-  if (values.help) {
-    say(HELP);
-    return true;
-  }
   const names = values.target === 'all' ? TARGET_NAMES : values.target.split(',');
   let isClean = true;
   const rows: Row[] = [];

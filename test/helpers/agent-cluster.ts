@@ -48,7 +48,7 @@ export class AgentCluster {
       metrics: () => ({ contentType: 'text/plain', text: () => Promise.resolve('') }),
       hasProfiling: () => false,
       component: OWN_FACTS,
-      readPage: () => new Uint8Array(),
+      readPage: () => Promise.resolve(new Uint8Array()),
       setVerbosity: () => undefined,
       questions: { byPath, isLocal: () => true },
     });

@@ -1,4 +1,5 @@
 /** The node of a lab with a folder of manifests, and the agents that a test runs there: they are stopped after it, whatever became of it. */
+
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -6,6 +7,7 @@ import { fileURLToPath } from 'node:url';
 import { bundle } from '../../scripts/bundle.ts';
 import { type Child, startChild } from '../../src/host/child.ts';
 import { realCommands } from '../../src/host/commands.ts';
+import { SOURCE_OPTIONS } from '../../src/host/self.ts';
 import { AgentProcess } from '../../src/lab/agent-process.ts';
 import type { Lab } from '../../src/lab/lab.ts';
 import { NEVER } from './rig.ts';
@@ -83,7 +85,9 @@ export class ManifestNode {
 
   /** An agent that goes on. */
   start(...flags: string[]): AgentProcess {
-    return this.keep(new AgentProcess(this.#lab, this.arguments('run', ...flags), process.execPath, this.#at));
+    return this.keep(
+      new AgentProcess(this.#lab, [...SOURCE_OPTIONS, ...this.arguments('run', ...flags)], process.execPath, this.#at),
+    );
   }
 
   /** What Node.js is given to run a command of slicewire. */
@@ -93,7 +97,7 @@ export class ManifestNode {
 
   /** The same by a command that does something first: `setpriv …`, `env …`. */
   startBy([file = '', ...before]: readonly string[], ...flags: string[]): AgentProcess {
-    const args = [...before, process.execPath, this.#program, 'run', ...this.#own(), ...flags];
+    const args = [...before, process.execPath, ...SOURCE_OPTIONS, this.#program, 'run', ...this.#own(), ...flags];
     return this.keep(new AgentProcess(this.#lab, args, file, this.#at));
   }
 
@@ -105,7 +109,15 @@ export class ManifestNode {
   /** The same by a command that does something first. */
   async runBy(before: readonly string[], command: string, ...flags: string[]): Promise<Ran> {
     const own = command === 'cleanup' ? [] : this.#own();
-    const [file = '', ...args] = [...before, process.execPath, this.#program, command, ...own, ...flags];
+    const [file = '', ...args] = [
+      ...before,
+      process.execPath,
+      ...SOURCE_OPTIONS,
+      this.#program,
+      command,
+      ...own,
+      ...flags,
+    ];
     const inside = this.#lab.inside(this.#at, file, args);
     const { exitCode, stdout, stderr } = await realCommands.run(inside, NEVER);
     return { status: exitCode, out: stdout, error: stderr };

@@ -1,13 +1,12 @@
 /** Ways to an API server that are not the plain one: a proxy of the kubeconfig, a certificate that nobody trusts, HTTP/1.1. */
 import assert from 'node:assert/strict';
 import { readFile, writeFile } from 'node:fs/promises';
-import { createServer } from 'node:http';
-import { type AddressInfo, connect } from 'node:net';
 import { describe, it } from 'node:test';
 import { NoAnswer } from '../../src/answers/problem.ts';
 import { runPlugin } from '../../src/kubectl/program.ts';
 import { AgentCluster } from '../helpers/agent-cluster.ts';
 import { statusAnswer } from '../helpers/answers.ts';
+import { connectProxy } from '../helpers/connect-proxy.ts';
 
 interface Kubeconfig {
   readonly clusters: readonly [{ readonly name: string; readonly cluster: object }];
@@ -27,27 +26,13 @@ async function statusThrough(cluster: AgentCluster, more: object): Promise<numbe
 describe('kubectl slicewire finds its way', () => {
   it('through the proxy of the kubeconfig, for the list and for the connection to the Pod', async () => {
     const cluster = await AgentCluster.start({ tls: true, token: 'secret' });
-    const targets: string[] = [];
-    const proxy = createServer().on('connect', (request, socket, head) => {
-      targets.push(request.url ?? '');
-      const [host, port] = (request.url ?? '').split(':');
-      const further = connect(Number(port), host, () => {
-        socket.write('HTTP/1.1 200 OK\r\n\r\n');
-        further.write(head);
-        further.pipe(socket).pipe(further);
-      });
-      further.on('error', () => socket.destroy());
-      socket.on('error', () => further.destroy());
-    });
-    await new Promise<void>((resolve) => proxy.listen(0, '127.0.0.1', resolve));
+    const proxy = await connectProxy();
     try {
       await cluster.addAgent('node-1', { '/status': () => statusAnswer('node-1') });
-      const { port } = proxy.address() as AddressInfo;
-      assert.equal(await statusThrough(cluster, { 'proxy-url': `http://127.0.0.1:${port}` }), 0);
-      assert.deepEqual(targets, [new URL(cluster.server.url).host, new URL(cluster.server.url).host]);
+      assert.equal(await statusThrough(cluster, { 'proxy-url': proxy.url }), 0);
+      assert.deepEqual(proxy.targets, [new URL(cluster.server.url).host, new URL(cluster.server.url).host]);
     } finally {
-      proxy.close();
-      proxy.closeAllConnections();
+      proxy.stop();
       await cluster.stop();
     }
   });

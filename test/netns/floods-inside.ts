@@ -11,6 +11,7 @@ import { createInterface } from 'node:readline';
 import { setTimeout as pause } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { type Child, startChild } from '../../src/host/child.ts';
+import { SOURCE_OPTIONS } from '../../src/host/self.ts';
 import { LAB } from '../../src/lab/addresses.ts';
 import { madeToken } from '../helpers/api-reviews.ts';
 import { ApiServer } from '../helpers/api-server.ts';
@@ -25,7 +26,11 @@ const NODE = LAB.node.v4;
 const log: string[] = [];
 
 function start(...args: readonly string[]): Child {
-  return startChild({ file: process.execPath, args: [MAIN, ...args], onErrorLine: (line) => log.push(line) });
+  return startChild({
+    file: process.execPath,
+    args: [...SOURCE_OPTIONS, MAIN, ...args],
+    onErrorLine: (line) => log.push(line),
+  });
 }
 
 /** Kilobytes of memory that no file backs. */

@@ -1,7 +1,9 @@
 /** Stories that run inside the namespace of a node: an API server on its loopback, the agent beside it. */
+
 import assert from 'node:assert/strict';
 import { fileURLToPath } from 'node:url';
 import { type Child, startChild } from '../../src/host/child.ts';
+import { SOURCE_OPTIONS } from '../../src/host/self.ts';
 import type { LogLine } from '../../src/lab/agent-process.ts';
 import { ApiServer } from '../helpers/api-server.ts';
 import { service, slice } from '../helpers/objects.ts';
@@ -17,7 +19,7 @@ export const log: LogLine[] = [];
 export function startAgent(...flags: readonly string[]): Child {
   const onErrorLine = (line: string) => log.push(JSON.parse(line) as LogLine);
   // With a line for each sync.
-  const args = [MAIN, 'run', '--hostname-override', 'node', '-v', '2', ...flags];
+  const args = [...SOURCE_OPTIONS, MAIN, 'run', '--hostname-override', 'node', '-v', '2', ...flags];
   return startChild({ file: process.execPath, args, onErrorLine });
 }
 

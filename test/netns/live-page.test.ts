@@ -1,4 +1,5 @@
 /** The live page's questions to a real agent: what readers see while objects, configuration and signals come. */
+
 import assert from 'node:assert/strict';
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -12,6 +13,7 @@ import { serviceSchema } from '../../src/answers/service.ts';
 import { servicesSchema } from '../../src/answers/services.ts';
 import { type Child, startChild } from '../../src/host/child.ts';
 import { realCommands } from '../../src/host/commands.ts';
+import { SOURCE_OPTIONS } from '../../src/host/self.ts';
 import { AgentProcess } from '../../src/lab/agent-process.ts';
 import { Lab, podAddress } from '../../src/lab/lab.ts';
 import { service, slice } from '../helpers/objects.ts';
@@ -90,7 +92,7 @@ describe('the live page of a real agent', () => {
   afterEach(async () => {
     await page.close();
     await agent.stop();
-    await inNode(process.execPath, MAIN, 'cleanup');
+    await inNode(process.execPath, ...SOURCE_OPTIONS, MAIN, 'cleanup');
     await rm(folder, { recursive: true });
   });
 
@@ -167,7 +169,7 @@ metricsBindAddress: "${metrics}"
     );
     assert.ok(exposed.nodePortAddresses.includes('192.168.77.2'), exposed.nodePortAddresses.join());
     for (const without of [[], ['--proxy-mode', 'nftables', ...flags().slice(2)]]) {
-      const told = await inNode(process.execPath, MAIN, 'exposure', ...without);
+      const told = await inNode(process.execPath, ...SOURCE_OPTIONS, MAIN, 'exposure', ...without);
       assert.equal(told.exitCode, 0, told.stderr);
       assert.match(told.stdout, /^From outside, node answers at 1 node port\nNode ports answer at .*192\.168\.77\.2/);
     }

@@ -1,4 +1,5 @@
 /** The agent as operators run it: with the file that kubeadm makes, asked for its health, its configuration changed while traffic flows, with few capabilities. */
+
 import assert from 'node:assert/strict';
 import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -8,6 +9,7 @@ import { setTimeout as pause } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { startChild } from '../../src/host/child.ts';
 import { realCommands } from '../../src/host/commands.ts';
+import { SOURCE_OPTIONS } from '../../src/host/self.ts';
 import { AgentProcess } from '../../src/lab/agent-process.ts';
 import { Lab, podAddress } from '../../src/lab/lab.ts';
 import { service, slice } from '../helpers/objects.ts';
@@ -65,7 +67,7 @@ describe('an agent that operators run', () => {
   });
   afterEach(async () => {
     for (const child of running.splice(0)) await child.stop();
-    await inNode(process.execPath, MAIN, 'cleanup');
+    await inNode(process.execPath, ...SOURCE_OPTIONS, MAIN, 'cleanup');
     await rm(folder, { recursive: true });
   });
 
@@ -222,7 +224,7 @@ describe('an agent that operators run', () => {
     assert.equal(await reached(), 'timeout');
     assert.equal((await lab.ask('pod-3', { address: '10.96.0.10', port: 80 })).outcome, 'reply');
     assert.match((await ask('/configz', 10_249)).body, /"featureGates":\{"AllowServiceExternalIPs":false\}/);
-    const plan = await inNode(process.execPath, MAIN, 'plan', ...flags());
+    const plan = await inNode(process.execPath, ...SOURCE_OPTIONS, MAIN, 'plan', ...flags());
     assert.equal(plan.exitCode, 0, plan.stdout + plan.stderr);
     assert.ok(plan.stderr.includes(left), plan.stderr);
     const since = agent.log.length;
@@ -304,7 +306,7 @@ describe('an agent that operators run', () => {
     await answers('well', '/healthz', ({ status }) => status === 200);
     await answers('ready', '/readyz', ({ status }) => status === 200);
     await agent.stop();
-    await inNode(process.execPath, MAIN, 'cleanup', '--iptables-backend', 'legacy');
+    await inNode(process.execPath, ...SOURCE_OPTIONS, MAIN, 'cleanup', '--iptables-backend', 'legacy');
   });
 
   it('tells load balancers of an endpoint after its rules are written, and at once when it is no longer ready', async () => {
@@ -392,6 +394,7 @@ describe('an agent that operators run', () => {
     it(`needs ${capabilities.join(' and ')} alone with the ${backend} variant, once --init-only wrote the settings`, async () => {
       const init = await inNode(
         process.execPath,
+        ...SOURCE_OPTIONS,
         MAIN,
         'run',
         '--init-only',
@@ -402,7 +405,16 @@ describe('an agent that operators run', () => {
       assert.equal(init.exitCode, 0, init.stderr);
       const set = ['-all', ...capabilities.map((name) => `+${name}`)].join(',');
       const confine = ['--no-new-privs', `--bounding-set=${set}`, `--inh-caps=${set}`, `--ambient-caps=${set}`];
-      const args = [...confine, process.execPath, MAIN, 'run', ...flags(), '--iptables-backend', backend];
+      const args = [
+        ...confine,
+        process.execPath,
+        ...SOURCE_OPTIONS,
+        MAIN,
+        'run',
+        ...flags(),
+        '--iptables-backend',
+        backend,
+      ];
       const log: string[] = [];
       const inside = lab.inside('node', 'setpriv', args);
       const child = startChild({ ...inside, onErrorLine: (line) => log.push(line) });
@@ -415,18 +427,18 @@ describe('an agent that operators run', () => {
       assert.equal(BigInt(`0x${/^CapEff:\s*(\w+)/m.exec(status)?.[1]}`), wanted);
       assert.equal((await lab.ask('pod-3', { address: '10.96.0.10', port: 80 })).outcome, 'reply', log.join('\n'));
       await child.stop();
-      await inNode(process.execPath, MAIN, 'cleanup', '--iptables-backend', backend);
+      await inNode(process.execPath, ...SOURCE_OPTIONS, MAIN, 'cleanup', '--iptables-backend', backend);
     });
   }
 
   it('writes in the variant of the kubelet, which a container cannot tell by the name iptables', async () => {
     await lab.exec('node', 'iptables-legacy', '-t', 'mangle', '-N', 'KUBE-IPTABLES-HINT');
     try {
-      const once = await inNode(process.execPath, MAIN, 'run', '--once', ...flags());
+      const once = await inNode(process.execPath, ...SOURCE_OPTIONS, MAIN, 'run', '--once', ...flags());
       assert.equal(once.exitCode, 0, once.stderr);
       assert.match(await lab.exec('node', 'iptables-legacy-save', '-t', 'nat'), /default\/web cluster IP/);
       assert.doesNotMatch(await lab.exec('node', 'iptables-nft-save', '-t', 'nat'), /default\/web/);
-      await inNode(process.execPath, MAIN, 'cleanup');
+      await inNode(process.execPath, ...SOURCE_OPTIONS, MAIN, 'cleanup');
       assert.doesNotMatch(await lab.exec('node', 'iptables-legacy-save', '-t', 'nat'), /default\/web/);
     } finally {
       await lab.exec('node', 'iptables-legacy', '-t', 'mangle', '-X', 'KUBE-IPTABLES-HINT');

@@ -1,4 +1,5 @@
 /** An agent at rest starts no process, and still notices that another program flushed its rules; with the capabilities that its unit has. */
+
 import assert from 'node:assert/strict';
 import { chmod, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -8,6 +9,7 @@ import { setTimeout as pause } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { type Child, startChild } from '../../src/host/child.ts';
 import { realCommands } from '../../src/host/commands.ts';
+import { SOURCE_OPTIONS } from '../../src/host/self.ts';
 import { Lab, podAddress } from '../../src/lab/lab.ts';
 import { service, slice } from '../helpers/objects.ts';
 import { NEVER } from '../helpers/rig.ts';
@@ -53,7 +55,8 @@ describe('an agent at rest', () => {
   afterEach(async () => {
     await child?.stop();
     child = undefined;
-    for (const { backend } of CASES) await inNode(process.execPath, MAIN, 'cleanup', '--iptables-backend', backend);
+    for (const { backend } of CASES)
+      await inNode(process.execPath, ...SOURCE_OPTIONS, MAIN, 'cleanup', '--iptables-backend', backend);
     await rm(folder, { recursive: true });
   });
 
@@ -82,7 +85,7 @@ describe('an agent at rest', () => {
     const confine = ['--no-new-privs', `--bounding-set=${set}`, `--inh-caps=${set}`, `--ambient-caps=${set}`];
     const flags = ['--manifests', folder, '--hostname-override', 'node', '--conntrack-max-per-core', '0'];
     const periods = ['--iptables-sync-period', '1s', '--iptables-min-sync-period', '0s', '--iptables-backend', backend];
-    const args = [...confine, process.execPath, MAIN, 'run', '-v', '2', ...flags, ...periods];
+    const args = [...confine, process.execPath, ...SOURCE_OPTIONS, MAIN, 'run', '-v', '2', ...flags, ...periods];
     const env = { PATH: `${folder}:${process.env.PATH ?? ''}` };
     const inside = lab.inside('node', 'setpriv', args);
     child = startChild({ ...inside, env, onErrorLine: (line) => log.push(line) });

@@ -1,4 +1,5 @@
 /** nftables mode as the root of a user namespace, who may not pass the system's limits, and as one whose rights end before the network. */
+
 import assert from 'node:assert/strict';
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -7,6 +8,7 @@ import { after, before, describe, it } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import { realCommands } from '../../src/host/commands.ts';
 import { NftNetlink } from '../../src/host/nftables-netlink.ts';
+import { SOURCE_OPTIONS } from '../../src/host/self.ts';
 import { FAMILIES } from '../../src/model/address.ts';
 import { nftablesMode } from '../../src/modes/nftables/index.ts';
 import { nftablesSettingsOf } from '../conformance/nftables.ts';
@@ -21,10 +23,13 @@ const SERVICES = 2000;
 /** Bytes: what Linux gives a socket that nobody asks for more. */
 const SMALL = 106_496;
 
+/** slicewire, in a script. */
+const SLICEWIRE = `'${process.execPath}' ${SOURCE_OPTIONS.join(' ')} '${MAIN}'`;
+
 /** As the root of a namespace of users; `-n`: with a network of its own. */
 const rootOf = (flags: '-Ur' | '-Urn', script: string, ...args: string[]) => ({
   file: 'unshare',
-  args: [flags, 'bash', '-c', script, 'bash', process.execPath, MAIN, ...args],
+  args: [flags, 'bash', '-c', script, 'bash', ...args],
 });
 const { exitCode: refused } = await realCommands.run({ file: 'unshare', args: ['-Urn', 'true'] }, NEVER);
 const skip = refused === 0 ? false : 'this machine lets nobody make user namespaces';
@@ -66,11 +71,11 @@ describe('nftables mode in a user namespace', { skip }, () => {
   it('writes ten thousand elements as its root, takes over from kube-proxy, and cleans up', async () => {
     const script = `set -e
       nft add table ip kube-proxy
-      "$1" "$2" run --once --mode=nftables --hostname-override node --conntrack-max-per-core 0 --manifests "$3" >&2
+      ${SLICEWIRE} run --once --mode=nftables --hostname-override node --conntrack-max-per-core 0 --manifests "$1" >&2
       nft list ruleset | grep -c ' : 10\\.'
       nft list tables
       nft add table ip kube-proxy
-      "$1" "$2" cleanup
+      ${SLICEWIRE} cleanup
       nft list tables`;
     const { exitCode, stdout, stderr } = await realCommands.run(rootOf('-Urn', script, folder), NEVER);
     assert.equal(exitCode, 0, stderr);
@@ -86,12 +91,12 @@ describe('nftables mode in a user namespace', { skip }, () => {
     const needs =
       "no permission to use the kernel's nftables: EPERM: operation not permitted; slicewire needs the capability NET_ADMIN over its network namespace: " +
       'run it as root, or in the user namespace that owns the network namespace';
-    const cleanup = rootOf('-Ur', '"$1" "$2" cleanup');
+    const cleanup = rootOf('-Ur', `${SLICEWIRE} cleanup`);
     const { status, out, error } = await inside(cleanup.file, ...cleanup.args);
     assert.deepEqual([status, out], [1, '']);
     assert.ok(error.endsWith(`; ${needs}; tables named slicewire or kube-proxy stay, if there are any\n`), error);
     const flags = '--once --mode=nftables --hostname-override node --conntrack-max-per-core 0';
-    const run = rootOf('-Ur', `"$1" "$2" run ${flags} --manifests "$3"`, folder);
+    const run = rootOf('-Ur', `${SLICEWIRE} run ${flags} --manifests "$1"`, folder);
     const ran = await inside(run.file, ...run.args);
     assert.equal(ran.status, 1);
     assert.ok(ran.error.endsWith(`slicewire: ${needs}\n`), ran.error);

@@ -1,7 +1,13 @@
 /** `npm run nft-versions`: asks every version of nft and iptables that Debian carries, and writes docs/nft-versions.md. Needs root. */
 import { writeFile } from 'node:fs/promises';
 import { fileURLToPath } from 'node:url';
+import { commandLine } from '../../scripts/arguments.ts';
 import { type Column, Matrix, page } from './matrix.ts';
+
+commandLine({
+  command: 'npm run nft-versions',
+  about: 'Asks every version of nft and iptables that Debian carries, and writes docs/nft-versions.md. Needs root.',
+});
 
 const PAGE = fileURLToPath(new URL('../../docs/nft-versions.md', import.meta.url));
 

@@ -1,9 +1,11 @@
 /** A node in namespaces on which an operator asks: the lab, a folder of manifests, the agent, and commands beside it. */
+
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { realCommands } from '../../src/host/commands.ts';
+import { SOURCE_OPTIONS } from '../../src/host/self.ts';
 import { AgentProcess } from '../../src/lab/agent-process.ts';
 import type { Answer } from '../../src/lab/host-protocol.ts';
 import { Lab } from '../../src/lab/lab.ts';
@@ -76,7 +78,7 @@ export class Scene {
     const periods = [`--${mode}-min-sync-period=0s`, `--${mode}-sync-period=10m`];
     const flags = ['run', `--mode=${mode}`, ...own, '--conntrack-max-per-core', '0', ...periods, ...more];
     const env = path === undefined ? [] : [`PATH=${path}:${process.env.PATH}`];
-    const args = [...env, process.execPath, '--disable-sigusr1', MAIN, ...flags];
+    const args = [...env, process.execPath, ...SOURCE_OPTIONS, MAIN, ...flags];
     this.#agent = new AgentProcess(this.lab, args, 'env');
     await this.#agent.logged(({ msg }) => msg.startsWith('synced'));
   }
@@ -122,7 +124,7 @@ export class Scene {
 
   /** `slicewire WORDS` on the node, as an operator types it. */
   async slicewire(...words: string[]): Promise<Said> {
-    return await this.#said('slicewire', ['--disable-sigusr1', MAIN, ...words], words, process.execPath);
+    return await this.#said('slicewire', [...SOURCE_OPTIONS, MAIN, ...words], words, process.execPath);
   }
 
   /** Another command on the node. */

@@ -1,11 +1,26 @@
 /** The one executable (`npm run build`): the same bytes wherever it is built, of the Node.js that is pinned, and with no door that root must not have. */
 import assert from 'node:assert/strict';
-import { cpSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import { type ChildProcess, spawn } from 'node:child_process';
+import { createHash } from 'node:crypto';
+import {
+  copyFileSync,
+  cpSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  readlinkSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join, relative } from 'node:path';
 import { after, before, describe, it } from 'node:test';
 import { setTimeout as pause } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
+import { bundleExecutable } from '../../scripts/bundle.ts';
+import { assemble, compile } from '../../scripts/executable/make.ts';
 import { sha256 } from '../../scripts/runtime.ts';
 import { realCommands } from '../../src/host/commands.ts';
 import { REMOVED_VARIABLES } from '../../src/host/environment.ts';
@@ -13,6 +28,7 @@ import { AgentProcess } from '../../src/lab/agent-process.ts';
 import { Lab } from '../../src/lab/lab.ts';
 import { AgentCluster } from '../helpers/agent-cluster.ts';
 import { statusAnswer } from '../helpers/answers.ts';
+import { connectProxy } from '../helpers/connect-proxy.ts';
 import { listeningPorts } from '../helpers/listening.ts';
 import { NEVER } from '../helpers/rig.ts';
 
@@ -20,6 +36,15 @@ const ROOT = fileURLToPath(new URL('../..', import.meta.url));
 /** Milliseconds: the machine may have more to do. */
 const PATIENCE = { within: 60_000 };
 const DEBUGGER = 9229;
+/** The smallest module with a function. */
+const ATTEMPT = `
+const bytes = [0, 97, 115, 109, 1, 0, 0, 0, 1, 4, 1, 96, 0, 0, 3, 2, 1, 0, 10, 4, 1, 2, 0, 11];
+try {
+  new WebAssembly.Instance(new WebAssembly.Module(new Uint8Array(bytes)));
+  console.log('compiled');
+} catch (error) {
+  console.log(String(error));
+}`;
 /** What no executable is made of, and is large. */
 const IDLE =
   /^node_modules\/(?:\.cache|typescript|@typescript|@biomejs|kubernetes-models|@kubernetes-models|node-linux-)|\.(?:d\.[cm]?ts|map|md)$/;
@@ -53,14 +78,27 @@ describe('the executable', () => {
   let folder: string;
   let executable: string;
   let said: string;
+  /** A program that ran from the executable's path before the build. */
+  let former: ChildProcess;
   before(async () => {
     folder = mkdtempSync(join(tmpdir(), 'slicewire-executable-'));
     executable = join(folder, 'slicewire');
+    copyFileSync('/bin/sleep', executable);
+    former = spawn(executable, ['1000'], { stdio: 'ignore' });
     const built = await run(process.execPath, join(ROOT, 'scripts/build.ts'), '--output', executable);
     assert.equal(built.exitCode, 0, built.stderr);
     said = built.stdout;
   });
-  after(() => rmSync(folder, { recursive: true }));
+  after(() => {
+    former.kill('SIGKILL');
+    rmSync(folder, { recursive: true });
+  });
+
+  it('replaces the executable that runs, which goes on, and leaves nothing beside it', () => {
+    assert.deepEqual([former.exitCode, former.signalCode], [null, null]);
+    assert.equal(readlinkSync(`/proc/${former.pid}/exe`), `${executable} (deleted)`);
+    assert.deepEqual(readdirSync(folder), ['slicewire']);
+  });
 
   it('is built with a word on the hashes of Node.js and of itself', async () => {
     assert.match(
@@ -92,6 +130,40 @@ describe('the executable', () => {
     assert.equal(await sha256(second), await sha256(executable));
   });
 
+  it('has the same compiled code from a machine that is very busy', async () => {
+    const [bundled, slow] = [join(folder, 'bundled'), fileURLToPath(new URL('../helpers/slowed.ts', import.meta.url))];
+    mkdirSync(bundled);
+    await bundleExecutable(bundled);
+    const hashes: string[] = [];
+    const compiled = async (emulator: readonly string[]) => {
+      const code = await compile({ node: process.execPath, emulator }, bundled);
+      hashes.push(createHash('sha256').update(code).digest('hex'));
+    };
+    await compiled([]);
+    const busy = [1, 2, 3].map(() => spawn(process.execPath, ['-e', 'for (;;);'], { stdio: 'ignore' }));
+    try {
+      await compiled([]);
+      await compiled([process.execPath, slow]);
+    } finally {
+      for (const one of busy) one.kill('SIGKILL');
+    }
+    assert.equal(new Set(hashes).size, 1, hashes.join('\n'));
+    assert.ok(readFileSync(executable).includes(await compile({ node: process.execPath, emulator: [] }, bundled)));
+  });
+
+  it('compiles no WebAssembly', async () => {
+    // An executable with the same options, whose program tries to.
+    const [probe, output] = [join(folder, 'probe'), join(folder, 'probe/executable')];
+    mkdirSync(probe);
+    writeFileSync(join(probe, 'boot.js'), ATTEMPT);
+    const node = await run(process.execPath, join(probe, 'boot.js'));
+    assert.equal(node.stdout, 'compiled\n', 'the attempt is a valid one');
+    await assemble({ node: process.execPath, output }, probe, []);
+    const { exitCode, stdout } = await run('env', ...only(), output);
+    assert.equal(exitCode, 0);
+    assert.match(stdout, /^CompileError: WebAssembly\.Module\(\): .* exceeds maximum size/);
+  });
+
   it('has its code compiled: the cache in it is of use', async () => {
     // The first code of the executable warns when it is not (scripts/executable/boot.ts).
     const { exitCode, stdout, stderr } = await run('env', ...only(), executable, 'version');
@@ -113,6 +185,31 @@ describe('the executable', () => {
         assert.equal(exitCode, 0);
       }
     } finally {
+      await cluster.stop();
+    }
+  });
+
+  it('reads kubeconfigs that need client-node: a program for the credentials, and a proxy', async () => {
+    const cluster = await AgentCluster.start({ tls: true, token: 'secret' });
+    const proxy = await connectProxy();
+    try {
+      await cluster.addAgent('node-1', { '/status': () => statusAnswer('node-1') });
+      const kubeconfig = await cluster.server.kubeconfig();
+      const config = JSON.parse(readFileSync(kubeconfig, 'utf8')) as {
+        readonly clusters: readonly [{ readonly cluster: object }];
+      };
+      const [{ cluster: way }] = config.clusters;
+      const apiVersion = 'client.authentication.k8s.io/v1';
+      const credential = JSON.stringify({ apiVersion, kind: 'ExecCredential', status: { token: 'secret' } });
+      const exec = { apiVersion, interactiveMode: 'Never', command: 'echo', args: [credential] };
+      const clusters = [{ name: 'test', cluster: { ...way, 'proxy-url': proxy.url } }];
+      writeFileSync(kubeconfig, JSON.stringify({ ...config, clusters, users: [{ name: 'test', user: { exec } }] }));
+      const command = [executable, 'kubectl', 'status', '--kubeconfig', kubeconfig];
+      const { stdout, stderr } = await run('env', ...only(), ...command);
+      assert.match(stdout, /^1 of 1 nodes is healthy\.\n/, stderr);
+      assert.ok(proxy.targets.length > 0, 'the proxy was asked');
+    } finally {
+      proxy.stop();
       await cluster.stop();
     }
   });

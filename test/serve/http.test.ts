@@ -171,7 +171,7 @@ describe('the metrics server', () => {
     metrics: () => ({ contentType: 'text/plain; version=0.0.4', text: () => Promise.resolve('a 1\n') }),
     hasProfiling: () => hasProfiling,
     questions: { byPath: new Map(), isLocal: () => true },
-    readPage: () => gzipSync('page'),
+    readPage: () => Promise.resolve(gzipSync('page')),
     component: OWN_FACTS,
     setVerbosity: (value) => (verbosity = value),
   });

@@ -5,10 +5,10 @@ import { gunzipSync, gzipSync } from 'node:zlib';
 import { PAGE_ASSETS } from '../../scripts/executable/program.ts';
 import { pageFiles } from '../../scripts/page.ts';
 import type { Asked } from '../../src/serve/http.ts';
-import { AGENT_PAGE, FLEET_PAGE, pageAnswer } from '../../src/serve/page.ts';
+import { AGENT_PAGE, FLEET_PAGE, pageAnswer, type ReadPage } from '../../src/serve/page.ts';
 import { refusalOf } from '../../src/serve/questions.ts';
 
-const read = (name: string) => gzipSync(`the file ${name}`);
+const read = (name: string) => Promise.resolve(gzipSync(`the file ${name}`));
 
 function asked(path: string, more: Partial<Asked> = {}): Asked {
   return {
@@ -19,14 +19,14 @@ function asked(path: string, more: Partial<Asked> = {}): Asked {
   };
 }
 
-const answer = (path: string, more: Partial<Asked> = {}, from = read) =>
-  pageAnswer(AGENT_PAGE, from, (one) => refusalOf(one, true), asked(path, more));
+const answer = async (path: string, more: Partial<Asked> = {}, from: ReadPage = read) =>
+  await pageAnswer(AGENT_PAGE, from, (one) => refusalOf(one, true), asked(path, more));
 
 describe('the files of the page', () => {
-  it('are at / and below /page/, and nothing else is', () => {
-    const types = ['/', '/page/page.js', '/page/page.css', '/page/icon.svg'].map(
-      (path) => answer(path)?.headers?.['content-type'],
-    );
+  it('are at / and below /page/, and nothing else is', async () => {
+    const types: unknown[] = [];
+    for (const path of ['/', '/page/page.js', '/page/page.css', '/page/icon.svg'])
+      types.push((await answer(path))?.headers?.['content-type']);
     assert.deepEqual(types, [
       'text/html; charset=utf-8',
       'text/javascript; charset=utf-8',
@@ -34,22 +34,22 @@ describe('the files of the page', () => {
       'image/svg+xml',
     ]);
     for (const path of ['/page', '/page/', '/page/../page/page.js', '/page/page.js.gz', '/page.html', '/favicon.ico'])
-      assert.equal(answer(path), undefined, path);
+      assert.equal(await answer(path), undefined, path);
   });
 
-  it('of the fleet have their own HTML and script', () => {
-    const fleet = (path: string) => pageAnswer(FLEET_PAGE, read, () => undefined, asked(path));
-    assert.deepEqual(
-      ['/', '/page/fleet.js', '/page/page.css', '/page/icon.svg'].map((path) => String(fleet(path)?.body)),
-      ['the file fleet.html', 'the file fleet.js', 'the file page.css', 'the file icon.svg'],
-    );
-    assert.equal(fleet('/page/page.js'), undefined);
-    assert.equal(answer('/page/fleet.js'), undefined);
-    assert.equal(fleet('/')?.headers?.['content-security-policy'], "default-src 'self'");
+  it('of the fleet have their own HTML and script', async () => {
+    const fleet = async (path: string) => await pageAnswer(FLEET_PAGE, read, () => undefined, asked(path));
+    const bodies: string[] = [];
+    for (const path of ['/', '/page/fleet.js', '/page/page.css', '/page/icon.svg'])
+      bodies.push(String((await fleet(path))?.body));
+    assert.deepEqual(bodies, ['the file fleet.html', 'the file fleet.js', 'the file page.css', 'the file icon.svg']);
+    assert.equal(await fleet('/page/page.js'), undefined);
+    assert.equal(await answer('/page/fleet.js'), undefined);
+    assert.equal((await fleet('/'))?.headers?.['content-security-policy'], "default-src 'self'");
   });
 
-  it('run nothing but themselves, and ask no other host', () => {
-    const { headers } = answer('/') ?? {};
+  it('run nothing but themselves, and ask no other host', async () => {
+    const { headers } = (await answer('/')) ?? {};
     assert.equal(headers?.['content-security-policy'], "default-src 'self'");
     assert.equal(headers?.['x-content-type-options'], 'nosniff');
     assert.equal(headers?.['referrer-policy'], 'no-referrer');
@@ -58,46 +58,46 @@ describe('the files of the page', () => {
     assert.equal(headers?.['access-control-allow-origin'], undefined);
   });
 
-  it('are refused to those who may not ask questions', () => {
+  it('are refused to those who may not ask questions', async () => {
     for (const more of [
       { remote: '192.0.2.1' },
       { local: '192.0.2.2', host: '192.0.2.2' },
       { host: 'evil.example' },
       { host: undefined },
     ]) {
-      const refused = answer('/', more);
+      const refused = await answer('/', more);
       assert.equal(refused?.status, 403);
       assert.doesNotMatch(String(refused?.body), /the file/);
     }
   });
 
-  it('are sent as they are kept to a browser, and unpacked to others', () => {
+  it('are sent as they are kept to a browser, and unpacked to others', async () => {
     for (const encodings of ['gzip', 'br, gzip;q=0.8', 'GZIP', '*']) {
-      const packed = answer('/', { encodings });
+      const packed = await answer('/', { encodings });
       assert.equal(packed?.headers?.['content-encoding'], 'gzip', encodings);
       assert.equal(gunzipSync(packed?.body as Buffer).toString(), 'the file page.html');
     }
     for (const encodings of [undefined, '', 'br', 'gzip;q=0', 'gzip; q=0.000', 'xgzip']) {
-      const plain = answer('/', encodings === undefined ? {} : { encodings });
+      const plain = await answer('/', encodings === undefined ? {} : { encodings });
       assert.equal(plain?.headers?.['content-encoding'], undefined, `${encodings}`);
       assert.equal(String(plain?.body), 'the file page.html');
     }
   });
 
-  it('are not sent again to a browser that has them', () => {
-    const etag = answer('/')?.headers?.etag ?? '';
+  it('are not sent again to a browser that has them', async () => {
+    const etag = (await answer('/'))?.headers?.etag ?? '';
     assert.match(etag, /^"[\w-]{43}"$/);
-    assert.deepEqual([answer('/', { known: etag })?.status, answer('/', { known: etag })?.body], [304, '']);
-    assert.equal(answer('/', { known: `"other", W/${etag}` })?.status, 304);
-    assert.equal(answer('/', { known: '"other"' })?.status, 200);
-    assert.notEqual(answer('/', { encodings: 'gzip' })?.headers?.etag, etag, 'other bytes have another name');
-    assert.equal(answer('/', { known: etag }, () => gzipSync('a newer one'))?.status, 200);
+    const same = await answer('/', { known: etag });
+    assert.deepEqual([same?.status, same?.body], [304, '']);
+    assert.equal((await answer('/', { known: `"other", W/${etag}` }))?.status, 304);
+    assert.equal((await answer('/', { known: '"other"' }))?.status, 200);
+    assert.notEqual((await answer('/', { encodings: 'gzip' }))?.headers?.etag, etag, 'other bytes have another name');
+    const newer = await answer('/', { known: etag }, () => Promise.resolve(gzipSync('a newer one')));
+    assert.equal(newer?.status, 200);
   });
 
-  it('that are not built are not found, with what to do', () => {
-    const none = answer('/', {}, () => {
-      throw new Error('the page is not built: run it');
-    });
+  it('that are not built are not found, with what to do', async () => {
+    const none = await answer('/', {}, () => Promise.reject(new Error('the page is not built: run it')));
     assert.deepEqual([none?.status, none?.body], [503, 'the page is not built: run it\n']);
   });
 

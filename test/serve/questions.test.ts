@@ -47,7 +47,7 @@ describe('questions to the metrics server', () => {
       hasProfiling: () => true,
       component: OWN_FACTS,
       setVerbosity: () => undefined,
-      readPage: () => gzipSync('page'),
+      readPage: () => Promise.resolve(gzipSync('page')),
       questions: { byPath: QUESTIONS, isLocal: () => isLocal, live: () => LIVE },
     });
     // Not a loopback address where others can be: 127.0.0.1 is one of several ways to reach it.

@@ -1,10 +1,5 @@
-/**
- * The simulator: `npm run sim` runs histories from a random seed on, for three minutes or until one fails.
- * `--seed N` repeats one; `--from N`, `--count C`, `--minutes M` and `--hours H` say which and how many; `--keep-going` goes on after
- * a failure; `--every-call` puts each fault at each call of a short history; `--trace` prints every call.
- * `--without-known` leaves out the histories of known.ts. As root, the writes of every 50th history (of each one with `--real`) are also carried out by a real kernel, in a network namespace.
- */
-import { parseArgs } from 'node:util';
+/** The simulator: `npm run sim -- --help` says what it takes. */
+import { commandLine } from '../../scripts/arguments.ts';
 import { machineText } from '../reliability/machine.ts';
 import { recordPart } from '../reliability/results.ts';
 import { type CampaignResult, resultText, runCampaign, runSeed } from './campaign.ts';
@@ -19,20 +14,23 @@ const MINUTES = 3;
 /** Of so many histories one is compared with a real kernel. */
 const REAL_EVERY = 50;
 
-const { values } = parseArgs({
+const { values } = commandLine({
+  command: 'npm run sim',
+  about:
+    'Runs histories of the real agent in a simulated world from a random seed on, until the time is over or one fails. As root it also carries out the writes of every 50th history in a real kernel, in a network namespace.',
   options: {
-    seed: { type: 'string' },
-    from: { type: 'string' },
-    count: { type: 'string' },
-    minutes: { type: 'string' },
-    hours: { type: 'string' },
-    'every-call': { type: 'boolean', default: false },
-    'keep-going': { type: 'boolean', default: false },
-    'without-known': { type: 'boolean', default: false },
-    'no-shrinking': { type: 'boolean', default: false },
-    real: { type: 'boolean', default: false },
-    trace: { type: 'boolean', default: false },
-    record: { type: 'boolean', default: false },
+    seed: { type: 'string', value: 'N', least: 0, help: 'repeats the history of this seed alone' },
+    from: { type: 'string', value: 'N', least: 0, help: 'the first seed' },
+    count: { type: 'string', value: 'N', least: 1, help: 'at most so many histories' },
+    minutes: { type: 'string', value: 'N', least: 0, help: `at most so long (${MINUTES} when neither is given)` },
+    hours: { type: 'string', value: 'N', least: 0, help: 'the same in hours' },
+    'every-call': { type: 'boolean', help: 'puts each fault at each call of a short history instead' },
+    'keep-going': { type: 'boolean', help: 'goes on after a failure' },
+    'without-known': { type: 'boolean', help: 'leaves out the histories of test/sim/known.ts' },
+    'no-shrinking': { type: 'boolean', help: 'prints a failing history as it is, and looks for no shorter one' },
+    real: { type: 'boolean', help: 'carries out the writes of every history in a real kernel; needs root' },
+    trace: { type: 'boolean', help: 'prints every call; with --seed' },
+    record: { type: 'boolean', help: 'writes the result to docs/reliability.json and docs/reliability.md' },
   },
 });
 

@@ -1,7 +1,9 @@
 /** The agent of a soak, one life after another: started, ended by a signal, looked at from outside. */
+
 import { appendFileSync, existsSync, readdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { SOURCE_OPTIONS } from '../../src/host/self.ts';
 import { AgentProcess, type LogLine } from '../../src/lab/agent-process.ts';
 import type { Lab } from '../../src/lab/lab.ts';
 import { residentMemory } from '../bench/process-cost.ts';
@@ -49,7 +51,7 @@ export class SoakAgent {
   }
 
   get command(): readonly string[] {
-    return this.#options.isSource ? [process.execPath, '--disable-sigusr1', SOURCE] : [EXECUTABLE];
+    return this.#options.isSource ? [process.execPath, ...SOURCE_OPTIONS, SOURCE] : [EXECUTABLE];
   }
 
   /** Lines of the log of this life. */

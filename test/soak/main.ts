@@ -2,36 +2,37 @@
 import { mkdtempSync } from 'node:fs';
 import { setPriority, tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { parseArgs } from 'node:util';
+import { commandLine } from '../../scripts/arguments.ts';
 import { recordPart } from '../reliability/results.ts';
 import { soakLines } from '../reliability/soak-page.ts';
 import { problemsOf } from './result.ts';
 import { soak } from './soak.ts';
 
-const HELP = `npm run soak -- [options]
-  --hours N        how long, with restarts (default: 1); a sixth of it more without
-  --services N     Services of the cluster (default: 10000)
-  --per-second N   changes of objects a second (default: 100)
-  --restart-every N, --flush-every N   seconds (default: 60, 300)
-  --seed N         of the changes (default: 1)
-  --source         the agent from its source, not the executable of npm run build
-  --log FILE       keep the agent's log
-  --json           print what was found as JSON
-  --record         write it to docs/reliability.json and docs/reliability.md`;
-
-const { values } = parseArgs({
+const { values } = commandLine({
+  command: 'npm run soak',
+  about:
+    'Runs an agent for hours under changes, restarts and writes of other programs, prints what it found, and ends with 1 when something was wrong. Needs root.',
   options: {
-    hours: { type: 'string', default: '1' },
-    services: { type: 'string', default: '10000' },
-    'per-second': { type: 'string', default: '100' },
-    'restart-every': { type: 'string', default: '60' },
-    'flush-every': { type: 'string', default: '300' },
-    seed: { type: 'string', default: '1' },
-    source: { type: 'boolean', default: false },
-    log: { type: 'string' },
-    json: { type: 'boolean', default: false },
-    record: { type: 'boolean', default: false },
-    help: { type: 'boolean', default: false },
+    hours: {
+      type: 'string',
+      value: 'N',
+      default: '1',
+      help: 'how long, with restarts; a sixth of it more without restarts',
+    },
+    services: { type: 'string', value: 'N', default: '10000', help: 'Services of the cluster' },
+    'per-second': { type: 'string', value: 'N', default: '100', help: 'changes of objects a second' },
+    'restart-every': { type: 'string', value: 'N', default: '60', help: 'seconds from one restart to the next' },
+    'flush-every': {
+      type: 'string',
+      value: 'N',
+      default: '300',
+      help: 'seconds from one flush of the rules to the next',
+    },
+    seed: { type: 'string', value: 'N', default: '1', help: 'of the changes' },
+    source: { type: 'boolean', help: 'the agent from its source, not the executable of npm run build' },
+    log: { type: 'string', value: 'FILE', help: "keeps the agent's log" },
+    json: { type: 'boolean', help: 'prints what was found as JSON' },
+    record: { type: 'boolean', help: 'writes it to docs/reliability.json and docs/reliability.md' },
   },
 });
 
@@ -46,10 +47,6 @@ function say(line: string): void {
 }
 
 async function main(): Promise<void> {
-  if (values.help) {
-    process.stdout.write(`${HELP}\n`);
-    return;
-  }
   const seconds = positive('hours') * 3600;
   const stop = new AbortController();
   for (const signal of ['SIGINT', 'SIGTERM'] as const)

@@ -1,9 +1,11 @@
 /** A kernel without IPVS: one clear error, and nothing else happens. The module is locked out, as on a kernel that lacks it. */
+
 import assert from 'node:assert/strict';
 import { rm, writeFile } from 'node:fs/promises';
 import { after, before, describe, it } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import { realCommands } from '../../src/host/commands.ts';
+import { SOURCE_OPTIONS } from '../../src/host/self.ts';
 import { NEVER } from '../helpers/rig.ts';
 
 const MAIN = fileURLToPath(new URL('../../src/main.ts', import.meta.url));
@@ -18,7 +20,7 @@ const run = (file: string, ...args: string[]) => realCommands.run({ file, args }
 /** slicewire gives a file up after 5 s, in which a machine that is emulated and busy may not have started the thread that reads it. */
 async function slicewire(...args: string[]) {
   for (let left = 5; ; left--) {
-    const ran = await run(process.execPath, MAIN, ...args);
+    const ran = await run(process.execPath, ...SOURCE_OPTIONS, MAIN, ...args);
     if (left === 0 || !ran.stderr.includes('no answer within 5 s')) return ran;
   }
 }

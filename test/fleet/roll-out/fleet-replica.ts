@@ -1,6 +1,8 @@
 /** A replica of `slicewire fleet` as a Pod of the cluster. */
+
 import { fileURLToPath } from 'node:url';
 import { type Child, startChild } from '../../../src/host/child.ts';
+import { SOURCE_OPTIONS } from '../../../src/host/self.ts';
 import { until } from '../../helpers/until.ts';
 import type { Cluster } from '../../upstream/e2e/cluster.ts';
 import type { Pod } from '../../upstream/e2e/kubelet.ts';
@@ -46,7 +48,17 @@ export class FleetReplica {
     const own = ['--kubeconfig', cluster.kubeconfig, `--bind-address=0.0.0.0:${FLEET_PORT}`];
     this.#child = startChild({
       file: 'ip',
-      args: ['netns', 'exec', pod.networkNamespace, process.execPath, MAIN, 'fleet', ...own, ...flags],
+      args: [
+        'netns',
+        'exec',
+        pod.networkNamespace,
+        process.execPath,
+        ...SOURCE_OPTIONS,
+        MAIN,
+        'fleet',
+        ...own,
+        ...flags,
+      ],
       onErrorLine: (line) => this.log.push(line),
     });
   }

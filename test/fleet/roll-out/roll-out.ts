@@ -1,14 +1,16 @@
 /** Replaces the Pods of a Service under load, with a hook before each end, and counts what failed. */
+
 import assert from 'node:assert/strict';
 import { fileURLToPath } from 'node:url';
 import { startChild } from '../../../src/host/child.ts';
 import { realClock, sleep } from '../../../src/host/clock.ts';
+import { SOURCE_OPTIONS } from '../../../src/host/self.ts';
 import { NEVER } from '../../helpers/rig.ts';
 import type { Pod } from '../../upstream/e2e/kubelet.ts';
 import type { Request } from './load.ts';
 import type { Scene } from './scene.ts';
 
-const SOURCES = [process.execPath, fileURLToPath(new URL('../../../src/main.ts', import.meta.url))];
+const SOURCES = [process.execPath, ...SOURCE_OPTIONS, fileURLToPath(new URL('../../../src/main.ts', import.meta.url))];
 
 /** What waits before a Pod gets SIGTERM. Resolves with the moment of a yes of the fleet; undefined: nobody said one. */
 export type Hook = (scene: Scene, pod: Pod) => Promise<number | undefined>;

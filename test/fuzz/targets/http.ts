@@ -72,7 +72,7 @@ const metrics = metricsHandler({
   metrics: () => ({ contentType: 'text/plain', text: () => Promise.resolve('# nothing\n') }),
   hasProfiling: () => true,
   questions: { byPath: questionsOf(inquiries as never, () => NOW), isLocal: () => true },
-  readPage: () => gzipSync('page'),
+  readPage: () => Promise.resolve(gzipSync('page')),
   component: OWN_FACTS,
   setVerbosity: (verbosity) => soundNumber(verbosity, 'verbosity', 0, 999),
 });

@@ -49,7 +49,7 @@ export class FleetScene {
     this.#server = await HttpServer.open(listen, (asked) => {
       if (asked.path === '/healthz') return textAnswer(200, 'ok');
       if (asked.path === '/live') return stream.open(asked);
-      const read = (name: string) => this.#files.get(name) ?? new Uint8Array();
+      const read = (name: string) => Promise.resolve(this.#files.get(name) ?? new Uint8Array());
       return pageAnswer(FLEET_PAGE, read, (one) => refusalOf(one, true), asked) ?? NOT_FOUND;
     });
     this.#port = this.#server.port;

@@ -1,16 +1,19 @@
 /** `npm run sim:mutants`: after how many histories the simulator finds each fault that is put into the code on purpose. */
-import { parseArgs } from 'node:util';
 import { execa } from 'execa';
+import { commandLine } from '../../../scripts/arguments.ts';
 import { machineText } from '../../reliability/machine.ts';
 import { recordPart } from '../../reliability/results.ts';
 
 import { MUTANTS, type Mutant } from './list.ts';
 
-const { values } = parseArgs({
+const { values } = commandLine({
+  command: 'npm run sim:mutants',
+  about:
+    'Breaks the agent on purpose in one place after another, and says in how many histories the simulator finds it.',
   options: {
-    only: { type: 'string' },
-    most: { type: 'string', default: '3000' },
-    record: { type: 'boolean', default: false },
+    only: { type: 'string', value: 'NAME', help: 'this mutant of test/sim/mutants/list.ts alone' },
+    most: { type: 'string', value: 'N', least: 1, default: '3000', help: 'at most so many histories for each' },
+    record: { type: 'boolean', help: 'writes the result to docs/reliability.json and docs/reliability.md' },
   },
 });
 const HOOK = new URL('hook.ts', import.meta.url).pathname;

@@ -3,8 +3,10 @@
  * EndpointSlices (`slicewire controller`), an API server, and a simple kubelet. Everything is inside network namespaces of its own, but
  * for the API server, which listens on the loopback; relays lead to it.
  */
+
 import { fileURLToPath } from 'node:url';
 import { type Child, startChild } from '../../../src/host/child.ts';
+import { SOURCE_OPTIONS } from '../../../src/host/self.ts';
 import { AgentProcess } from '../../../src/lab/agent-process.ts';
 import { TcpRelay } from '../../helpers/tcp-relay.ts';
 import { type ClusterApi, TestApi } from './api.ts';
@@ -129,7 +131,7 @@ export class Cluster {
   async #start(): Promise<void> {
     for (const node of this.nodes) await this.api.create(nodeObject(node));
     for (const { name } of this.nodes) await this.openApi(this.network.namespace(name));
-    const args = [MAIN, 'controller', '--kubeconfig', this.kubeconfig, '--leader-elect=false'];
+    const args = [...SOURCE_OPTIONS, MAIN, 'controller', '--kubeconfig', this.kubeconfig, '--leader-elect=false'];
     const inside = this.network.inside('node-1', process.execPath, args);
     const onErrorLine = (line: string) => void this.controllerLog.push(line);
     this.#controller = startChild({ ...inside, onErrorLine });
@@ -151,7 +153,7 @@ export class Cluster {
     const lab = {
       inside: (_: string, file: string, args: readonly string[]) => this.network.inside(node, file, args),
     };
-    const agent = new AgentProcess(lab, [MAIN, 'run', ...flags, ...more], process.execPath);
+    const agent = new AgentProcess(lab, [...SOURCE_OPTIONS, MAIN, 'run', ...flags, ...more], process.execPath);
     this.#agents.set(node, agent);
     await agent.logged(({ msg }) => msg.startsWith('synced'), { within: PATIENCE });
   }

@@ -1,0 +1,17 @@
+#!/bin/sh
+# Start a program of this repository when all that it needs is there.
+#
+#   start.sh "COMMANDS" [--built] PROGRAM [ARGUMENT…]
+#
+# COMMANDS: as for prepare.sh. --built: the executable is built before. For its help a program needs neither.
+set -eu
+cd "$(dirname "$0")/.."
+commands=$1
+shift
+built=no
+if [ "$1" = --built ]; then built=yes; shift; fi
+case " $* " in *" --help "* | *" -h "*) commands='' built=no ;; esac
+# shellcheck disable=SC2086 # each command is a word
+sh scripts/prepare.sh $commands
+[ "$built" = no ] || node_modules/.bin/node scripts/build.ts
+exec node_modules/.bin/node "$@"
