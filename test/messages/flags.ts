@@ -44,6 +44,17 @@ export const FLAGS: readonly Row<Flags>[] = [
     message: '--programmed-authentication=maybe: must be true or false',
   },
   {
+    name: 'no connection for any client',
+    input: { ...m, maxConnectionsPerClient: '0' },
+    message: '--max-connections-per-client=0: must be a whole number from 1 to 512',
+  },
+  {
+    name: 'a Service of the fleet without its namespace',
+    input: { ...m, fleetService: 'slicewire-fleet' },
+    message:
+      '--fleet-service=slicewire-fleet: must be NAMESPACE/NAME of a Service, such as kube-system/slicewire-fleet',
+  },
+  {
     name: 'manifests and a kubeconfig',
     input: { ...m, kubeconfig: '/k' },
     message: '--manifests=/m: cannot be combined with --kubeconfig: both name a source of objects; give one of them',
