@@ -217,6 +217,7 @@ const PURE_FILES = [
     (name) => `nftables/${name}`,
   ),
   ...[
+    'balancer',
     'counted-rules',
     'dispatch-tree',
     'endpoint-groups',

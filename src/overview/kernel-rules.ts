@@ -3,7 +3,8 @@ import type { KernelPlace } from '../answers/service.ts';
 import { type Address, type Cidr, cidrContains, parseAddress, parseCidr } from '../model/address.ts';
 import type { ServiceKey } from '../model/objects.ts';
 import type { ServicePort } from '../model/service-port.ts';
-import { endpointChain, serviceChains, TREES } from '../modes/iptables/names.ts';
+import { TREES } from '../modes/iptables/names.ts';
+import { endpointChain, serviceChains } from '../modes/netfilter/balancer.ts';
 import { ownerInComment, type Rule, type Table } from '../modes/netfilter/rules.ts';
 import type { RulesView } from '../modes/view.ts';
 

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import fc from 'fast-check';
 import { type Address, type Cidr, type Family, parseCidr } from '../../src/model/address.ts';
 import type { Backend, ServicePort } from '../../src/model/service-port.ts';
-import { endpointChain } from '../../src/modes/iptables/names.ts';
+import { endpointChain } from '../../src/modes/netfilter/balancer.ts';
 import type { LocalDetector } from '../../src/modes/netfilter/local-traffic.ts';
 import { memorySet, stickyId } from '../../src/modes/nftables/names.ts';
 import { FakeIptables } from '../helpers/fake-iptables.ts';
