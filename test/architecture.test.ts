@@ -253,7 +253,6 @@ const PURE_FILES = [
     'source-chain',
     'state',
     'steps',
-    'takeover',
     'trackers',
     'writes',
   ].map((name) => `virtual-servers/${name}`),

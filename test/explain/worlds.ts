@@ -93,7 +93,8 @@ function ipvsWorld(value: NodeValue): World {
   return {
     rig,
     mode: (family) => ({ mode: 'ipvs', settings: { ...defaultIpvsSettings(family), ...own(family) } }),
-    memories: (_, backend) => memoriesOf(kernel, [backend]),
+    memories: ({ id, protocol }, backend) =>
+      new Set([...memoriesOf(kernel, [backend]), endpointChain(id, protocol, backend.text)]),
   };
 }
 

@@ -5,9 +5,9 @@
  * 1. sets and their entries: masquerading, drops and permissions are set before any packet can arrive;
  * 2. virtual servers with their destinations;
  * 3. the chain for packets that the node sends from Service addresses, then the addresses: now packets are for this node;
- * 4. servers that another Service takes over, once no rule of the former one leads there (`takeover.ts`);
- * 5. rules: the rules of another mode, if any, are replaced when the Service is complete, and stay if a write before was impossible;
- * 6. removals: destinations, servers, addresses, entries, sets.
+ * 4. rules: the rules of another mode, if any, are replaced when the Service is complete, and stay if a write before was impossible.
+ *    Those that choose endpoints themselves lose one here, before the server does;
+ * 5. removals: destinations, servers, addresses, entries, sets.
  *
  * Draining depends only on the seen state (docs/ipvs.md): a TCP destination to remove gets weight 0, and is removed when it
  * has no connections. Until then its server stays, with its address and its label, even if the Service is deleted.
@@ -30,10 +30,9 @@ import { type SetId, setName } from './sets.ts';
 import { SOURCE_CHAINS } from './source-chain.ts';
 import type { ServersState } from './state.ts';
 import { stepsOf } from './steps.ts';
-import { type Takeovers, takeovers } from './takeover.ts';
 import type { PlannedRemoval, PlannedWrite, Retirement, StagedWrites } from './writes.ts';
 
-export interface ServersPlan extends StagedWrites, Takeovers {
+export interface ServersPlan extends StagedWrites {
   readonly family: Family;
   readonly setAside: SetAside;
   /** The rules that must be installed before the first address. */
@@ -74,7 +73,6 @@ export function planServers(state: ServersState, setAside: SetAside): ServersPla
     family,
     setAside,
     ...parts,
-    ...takeovers(state, { tables, servers: parts.servers, retire }),
     sourceTables: state.tables.plan(setAside, SOURCE_CHAINS),
     tables,
     steps,
