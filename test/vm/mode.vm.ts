@@ -17,6 +17,17 @@ import { until } from '../helpers/until.ts';
 import { NODE_PORT, POD_PORT, WEB, webObjects } from '../helpers/web.ts';
 import { kernelIn, modeIn, rigIn, settledSysctls } from './ipvs-under-test.ts';
 
+/** A program: six connections, one after the other, each reset after the first bytes of the answer. */
+const RESETTING = `
+  const [address, port] = process.argv.slice(1);
+  const next = (left) => {
+    if (left === 0) return;
+    const socket = require('node:net').connect(Number(port), address, () => socket.write('GET / HTTP/1.1\\r\\nHost: x\\r\\n\\r\\n'));
+    socket.once('data', () => socket.resetAndDestroy()).once('close', () => next(left - 1));
+  };
+  next(6);
+`;
+
 describe('IPVS mode on a real kernel', () => {
   let lab: Lab;
   let kernel: IpvsKernel;
@@ -158,6 +169,11 @@ describe('IPVS mode on a real kernel', () => {
       return lines.filter((line) => line.includes('ESTABLISHED') && /[:=](80|30080)\b/.test(line));
     }
 
+    /** Connections that the client ends with a reset, after the answer: the endpoint says nothing any more. */
+    async function reset(from: string, address: string, port: number): Promise<void> {
+      await lab.exec(from, process.execPath, '-e', RESETTING, address, String(port));
+    }
+
     async function served12(): Promise<Set<string>> {
       const by = new Set<string>();
       for (let i = 0; i < 12; i++) {
@@ -178,11 +194,12 @@ describe('IPVS mode on a real kernel', () => {
     it('no closed connection stays in IPVS or conntrack, and a removed endpoint or Service goes at once', async () => {
       const rig = await served(local([1, 2]), options);
       assert.deepEqual([...(await served12())].sort(), ['other', 'pod-1', 'pod-2']);
+      for (const from of ['pod-3', 'node']) await reset(from, VIP, 80);
       await until('conntrack to see the ends', async () => (await established('conntrack')).length === 0);
       assert.deepEqual(await established('ipvsadm'), []);
-      assert.doesNotMatch(await ipvsadm('-Lnc'), /10\.244\./, 'IPVS has seen none of them');
       await wellSynced(rig.put(...local([1])));
       assert.doesNotMatch(await ipvsadm('-Sn'), /-w 0/);
+      assert.doesNotMatch(await ipvsadm('-Lnc'), /10\.244\./, 'IPVS has seen none of them');
       assert.deepEqual([...(await served12())].sort(), ['other', 'pod-1']);
       const gone = rigIn(lab, kernel, { sysctls, ...options });
       await wellSynced(gone);
