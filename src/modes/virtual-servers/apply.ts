@@ -58,6 +58,8 @@ class Application {
     const hasRules = this.#isUnknown ? this.#skip(rules.steps) : await this.#writeTables(rules);
     // While rules of another mode may still be installed, nothing is removed.
     if (!hasRules || this.#isUnknown || this.#isMistaken) return;
+    await this.#write(plan.stops);
+    if (this.#isUnknown || this.#isMistaken) return;
     await this.#retire(plan.retire.filter((one) => this.#mayGo(one)));
     await this.#write(plan.goneAddresses.filter((one) => this.#mayGo(one) && !this.#isHolding(one.write)));
     const staying = {

@@ -6,6 +6,7 @@ import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import type { ChainProbe } from '../../../src/host/chain-probe.ts';
 import { IptablesTools } from '../../../src/host/iptables-tools.ts';
+import type { KernelWrite } from '../../../src/host/ipvs-kernel.ts';
 import type { Address, Cidr } from '../../../src/model/address.ts';
 import { ipvsMode } from '../../../src/modes/ipvs/index.ts';
 import { serviceChains } from '../../../src/modes/netfilter/balancer.ts';
@@ -130,6 +131,19 @@ describe('policy Local in IPVS mode', () => {
     await become(made, pods(HERE, '10.244.1.12'));
     note();
     assert.deepEqual(seen, ['server', '', 'rules server'], 'never in the rules alone');
+  });
+
+  it('drops packets from outside only when pods and the node have their rules, where the address has served all', async () => {
+    const made = world();
+    await become(made, web({ externalTrafficPolicy: 'Cluster' }), pods(ELSEWHERE));
+    const drops: number[] = [];
+    const intercept = (write: KernelWrite) => {
+      if (write.kind === 'add-entry' && write.set === 'KUBE-IPVS-DROP') drops.push(nat(made, CHAIN).length);
+      return undefined;
+    };
+    made.kernel.options = { ...made.kernel.options, intercept };
+    await become(made, web());
+    assert.deepEqual(drops, [1]);
   });
 
   it('replaces the rules of an earlier version, which led to the cluster IP, in one commit', async () => {
