@@ -45,11 +45,12 @@ interface Context {
   readonly addresses: Set<Address>;
   readonly entries: { set: SetId; entry: string }[];
   readonly detours: { key: string; id: string; rule: Rule }[];
-  /** The chain that chooses among all endpoints. */
-  readonly balancerChain: string;
+  /** The chain that chooses among all endpoints, for pods and the node; undefined where nothing leads to it. */
+  readonly balancerChain: string | undefined;
 }
 
 export function renderPort(port: ServicePort, settings: IpvsSettings, host: HostAddresses): RenderedServers {
+  const isDetoured = port.cluster.length > 0 && port.frontends.some(isExternalLocal);
   const context: Context = {
     port,
     settings,
@@ -57,7 +58,8 @@ export function renderPort(port: ServicePort, settings: IpvsSettings, host: Host
     addresses: new Set(),
     entries: [],
     detours: [],
-    balancerChain: serviceChains(port.id, port.protocol)('SVC'),
+    // Without any endpoint the servers refuse pods and the node as they refuse all.
+    balancerChain: isDetoured ? serviceChains(port.id, port.protocol)('SVC') : undefined,
   };
   for (const frontend of port.frontends) {
     if (frontend.address === undefined) addNodePort(context, frontend, host.nodePorts);
@@ -71,8 +73,13 @@ export function renderPort(port: ServicePort, settings: IpvsSettings, host: Host
     addEntry(context, 'KUBE-HEALTH-CHECK-NODE-PORT', String(port.healthCheckNodePort));
   }
   const { servers, addresses, entries, detours, balancerChain: chain } = context;
-  const chains = detours.length === 0 ? NO_CHAINS : balancer(port, { chain, backends: port.cluster });
+  const hasDetours = chain !== undefined && detours.length > 0;
+  const chains = hasDetours ? balancer(port, { chain, backends: port.cluster }) : NO_CHAINS;
   return { servers, addresses: [...addresses], entries, detours, chains };
+}
+
+function isExternalLocal({ role, policy }: Frontend): boolean {
+  return role !== 'cluster-ip' && policy === 'Local';
 }
 
 /** Backends that may run on this node and so may reach themselves. */
@@ -136,7 +143,7 @@ function addNodePort(context: Context, frontend: Frontend, addresses: readonly A
 
 /** Adds a virtual server, with the entries that frontends of every role need. */
 function addServer(context: Context, frontend: Frontend, address: Address): Server {
-  const { port, settings } = context;
+  const { port, settings, balancerChain } = context;
   const sticky = port.affinitySeconds > 0;
   const server: Server = {
     protocol: port.protocol,
@@ -151,10 +158,8 @@ function addServer(context: Context, frontend: Frontend, address: Address): Serv
   context.servers.push({ server, destinations, isNodePort: frontend.role === 'node-port' });
   const entry = serverEntry(server);
   addEntry(context, 'KUBE-IPVS-SERVERS', entry);
-  const isExternalLocal = frontend.role !== 'cluster-ip' && frontend.policy === 'Local';
-  // Without any endpoint the server refuses pods and the node as it refuses all.
-  const isDetoured = isExternalLocal && port.cluster.length > 0;
-  if (isDetoured) addDetour(context, server);
+  const isDetoured = balancerChain !== undefined && isExternalLocal(frontend);
+  if (isDetoured) addDetour(context, server, balancerChain);
   if (frontend.empty === 'drop') {
     addEntry(context, 'KUBE-IPVS-DROP', entry);
     if (!isDetoured) addEntry(context, 'KUBE-IPVS-OUT-DROP', entry);
@@ -165,17 +170,14 @@ function addServer(context: Context, frontend: Frontend, address: Address): Serv
 /**
  * Pods and the node use all endpoints: the policy is only for outside traffic (docs/semantics.md 4.1). Rules translate their packets to an
  * endpoint, and IPVS never sees them. A translation to another virtual server would be seen by IPVS only at first: it gives conntrack the
- * endpoint as the sender of the answers (net/netfilter/ipvs/ip_vs_nfct.c, ip_vs_update_conntrack), so conntrack translates the later
- * packets to the endpoint itself. The FIN passes IPVS by, and its connection stays.
+ * endpoint as the sender of the answers (net/netfilter/ipvs/ip_vs_nfct.c, ip_vs_update_conntrack), so conntrack translates the
+ * client's later packets to the endpoint itself. Its FIN or RST passes IPVS by, where the connection stays.
  */
-function addDetour(context: Context, server: Server): void {
-  const { port, detours, balancerChain } = context;
+function addDetour(context: Context, server: Server, chain: string): void {
+  const { port, detours } = context;
   addEntry(context, 'KUBE-IPVS-DETOUR', serverEntry(server));
   const words = comment(`${port.id} pods and the node use all endpoints`);
-  const parts = [
-    ...[to(server.address), protocol(port.protocol), words, toPort(port.protocol, server.port)],
-    jump(balancerChain),
-  ];
+  const parts = [to(server.address), protocol(port.protocol), words, toPort(port.protocol, server.port), jump(chain)];
   const key = socketKey(server.address, port.protocol, server.port);
   detours.push({ key, id: port.key, rule: rule(parts, port.service) });
 }
