@@ -217,6 +217,7 @@ const PURE_FILES = [
     (name) => `nftables/${name}`,
   ),
   ...[
+    'balancer',
     'counted-rules',
     'dispatch-tree',
     'endpoint-groups',
@@ -252,7 +253,6 @@ const PURE_FILES = [
     'source-chain',
     'state',
     'steps',
-    'takeover',
     'trackers',
     'writes',
   ].map((name) => `virtual-servers/${name}`),

@@ -183,7 +183,8 @@ async function createIpvs(input: ModeInput): Promise<OwnMode> {
     const options = await ipvsOptions(input, kernel);
     const families = options.families.map(({ settings }) => settings);
     const wantedSettings = ipvsKernelSettings(config.ipvs, outside.machine.kernelRelease);
-    return await modeOnNode(ipvsMode({ ...options, wantedSettings }), families, {
+    const members = options.families.map((member) => ({ ...member, keepsCounts: config.serviceMetrics }));
+    return await modeOnNode(ipvsMode({ ...options, families: members, wantedSettings }), families, {
       recorded: { mode: 'ipvs', families, node: config.ipvs, kernelSettings: [...wantedSettings] },
       notices: noticesFor(input),
       close: () => kernel.close(),

@@ -42,7 +42,7 @@ export interface PortTraffic {
 interface Counter extends FrontendTraffic {
   connections: number;
   bytes: Bytes | undefined;
-  /** The kernel's counters as they were read last: one, or one for each address of the node. */
+  /** The kernel's counters as they were read last: one, or more in IPVS mode (`counterName`). */
   last: Map<string, Read> | undefined;
 }
 
@@ -151,10 +151,11 @@ function rowOf({ key, id, service, family, protocol, frontends }: ServicePort, f
 }
 
 /** A counter that is less than before began anew. */
-function add(counter: Counter, { address: at, count, bytes, hasEnded = false }: ConnectionCount): void {
-  const address = at ?? '';
+function add(counter: Counter, read: ConnectionCount): void {
+  const { count, bytes, hasEnded = false } = read;
+  const name = counterName(read);
   if (count === 0 && counter.last === undefined) return;
-  const last = counter.last?.get(address);
+  const last = counter.last?.get(name);
   const grown = (now: number, before = 0) => (now >= before ? now - before : now);
   const isNew = count < (last?.connections ?? 0);
   counter.connections += grown(count, last?.connections);
@@ -164,6 +165,11 @@ function add(counter: Counter, { address: at, count, bytes, hasEnded = false }: 
     counter.bytes = { in: sum.in + grown(bytes.in, before?.in), out: sum.out + grown(bytes.out, before?.out) };
   }
   counter.last ??= new Map();
-  if (hasEnded) counter.last.delete(address);
-  else counter.last.set(address, { connections: count, bytes });
+  if (hasEnded) counter.last.delete(name);
+  else counter.last.set(name, { connections: count, bytes });
+}
+
+/** A frontend has several counters in IPVS mode: one for each address of the node, each by a server and by a rule. */
+function counterName({ address, isBesideServer = false }: ConnectionCount): string {
+  return `${isBesideServer ? 'rule ' : ''}${address ?? ''}`;
 }

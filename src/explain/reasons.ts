@@ -69,7 +69,6 @@ function policyReason(input: ReasonsInput): Reason {
     const ignored = service.externalTrafficPolicy === 'Local' ? 'it does not apply to a Service of this type; ' : '';
     return about(input, field, service.externalTrafficPolicy, `${ignored}endpoints of all nodes are used`);
   }
-  const { from } = input.question;
   if (input.subject.isRelayed) {
     return about(
       input,
@@ -79,11 +78,7 @@ function policyReason(input: ReasonsInput): Reason {
     );
   }
   if (list === 'Local') {
-    const isInside = from.what === 'node' || from.isLocalPod;
-    const who = isInside
-      ? ': in IPVS mode no virtual server of this Service has all endpoints'
-      : ' for clients outside';
-    return about(input, field, 'Local', `only endpoints on ${here} are used${who}`);
+    return about(input, field, 'Local', `only endpoints on ${here} are used for clients outside`);
   }
   const says = 'it is about clients outside; Pods of this node and the node itself use endpoints of all nodes';
   return about(input, field, 'Local', says);

@@ -46,7 +46,7 @@ function subject(
     frontend,
     service,
     spec,
-    list: listFor({ port, frontend, from, mode: facts.by.mode }),
+    list: listFor({ frontend, from }),
     isRelayed: false,
   };
 }
@@ -57,19 +57,14 @@ export function idOf({ key }: Service, { name }: ServicePortSpec): string {
 }
 
 interface Sent {
-  readonly port: ServicePort;
   readonly frontend: Frontend;
   readonly from: Sender;
-  readonly mode: ExplainFacts['by']['mode'];
 }
 
 /** Policy Local is about traffic from outside: Pods of this node and the node itself use all endpoints (docs/semantics.md 4.1). */
-function listFor({ port, frontend: { role, policy }, from, mode }: Sent): TrafficPolicy {
+function listFor({ frontend: { role, policy }, from }: Sent): TrafficPolicy {
   if (role === 'cluster-ip' || policy === 'Cluster') return policy;
-  if (from.what !== 'node' && !from.isLocalPod) return 'Local';
-  // In IPVS mode only the cluster IP's virtual server has all endpoints (docs/ipvs.md, "Different from iptables mode").
-  const isReachable = port.frontends.some((each) => each.role === 'cluster-ip' && each.policy === 'Cluster');
-  return mode === 'ipvs' && !isReachable ? 'Local' : 'Cluster';
+  return from.what !== 'node' && !from.isLocalPod ? 'Local' : 'Cluster';
 }
 
 /** The endpoints that get this sender's new connections, by the model. */

@@ -48,8 +48,10 @@ export interface ConnectionCount {
   readonly protocol: Protocol | undefined;
   readonly port: number;
   readonly count: number;
-  /** From clients, and to them. Only IPVS counts bytes. */
+  /** From clients, and to them. Only virtual servers of IPVS count bytes. */
   readonly bytes?: { readonly in: number; readonly out: number };
+  /** The counter of a rule, beside that of a virtual server: some senders are balanced by rules, the others by IPVS. */
+  readonly isBesideServer?: boolean;
   /** The counter was read right before it was removed. Another count of the frontend is that of a new counter. */
   readonly hasEnded?: boolean;
 }

@@ -2,6 +2,8 @@
 import type { KernelPlace, ServiceAnswer } from '../answers/service.ts';
 import type { Address } from '../model/address.ts';
 import type { ServicePort } from '../model/service-port.ts';
+import { TREES } from '../modes/iptables/names.ts';
+import { DETOUR_TREE } from '../modes/ipvs/render.ts';
 import type { FamilyView, ServersView } from '../modes/view.ts';
 import { destinationText, serverKey, serverText } from '../modes/virtual-servers/objects.ts';
 import { elementLines } from './kernel-elements.ts';
@@ -22,8 +24,11 @@ export interface KernelFacts {
 export function kernelPlaces(all: readonly ServicePort[], { view, nodePortAddresses }: KernelFacts): KernelPlace[] {
   const ports = all.filter(({ family }) => family === view.family);
   if (view.table !== undefined) return elementLines(ports, view.table, view.family);
-  if (view.servers !== undefined) return serverLines(ports, view.servers, nodePortAddresses);
-  return view.rules === undefined ? [] : ruleLines(ports, view.rules);
+  const { rules, servers } = view;
+  const ofServers = servers === undefined ? [] : serverLines(ports, servers, nodePortAddresses);
+  if (rules === undefined) return ofServers;
+  if (servers === undefined) return ruleLines(ports, rules, Object.values(TREES));
+  return [...ofServers, ...ruleLines(expanded(ports, nodePortAddresses), rules, [DETOUR_TREE])];
 }
 
 /** The first lines. */
@@ -37,6 +42,16 @@ export function firstLines(places: readonly KernelPlace[], most = MOST_LINES): K
   }
   const all = places.reduce((sum, { lines }) => sum + lines.length, 0);
   return { rules, rulesOmitted: all - (most - left) };
+}
+
+/** Node ports as frontends of each address, as IPVS mode has them. */
+function expanded(ports: readonly ServicePort[], nodePortAddresses: readonly Address[]): ServicePort[] {
+  return ports.map((port) => ({
+    ...port,
+    frontends: port.frontends.flatMap((frontend) =>
+      frontend.address === undefined ? nodePortAddresses.map((address) => ({ ...frontend, address })) : frontend,
+    ),
+  }));
 }
 
 /** Servers of IPVS, as arguments of ipvsadm(8). */

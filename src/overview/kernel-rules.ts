@@ -1,9 +1,10 @@
-/** The rules of a Service in iptables mode: those that lead to it, and its chains. Pure. */
+/** The rules of a Service: those that lead to it, and its chains. In IPVS mode some Services have them. Pure. */
 import type { KernelPlace } from '../answers/service.ts';
 import { type Address, type Cidr, cidrContains, parseAddress, parseCidr } from '../model/address.ts';
 import type { ServiceKey } from '../model/objects.ts';
 import type { ServicePort } from '../model/service-port.ts';
-import { endpointChain, serviceChains, TREES } from '../modes/iptables/names.ts';
+import { endpointChain, serviceChains } from '../modes/netfilter/balancer.ts';
+import type { TreeNames } from '../modes/netfilter/dispatch-tree.ts';
 import { ownerInComment, type Rule, type Table } from '../modes/netfilter/rules.ts';
 import type { RulesView } from '../modes/view.ts';
 
@@ -11,7 +12,10 @@ const KINDS = ['SVC', 'SVL', 'EXT', 'FW'] as const;
 /** Chains of a tree below its root. */
 const DEEPEST = 40;
 
-export function ruleLines(ports: readonly ServicePort[], view: RulesView): KernelPlace[] {
+/** A tree whose rules lead to Services. */
+export type RuleTree = TreeNames & { readonly table: Table };
+
+export function ruleLines(ports: readonly ServicePort[], view: RulesView, trees: readonly RuleTree[]): KernelPlace[] {
   const places = new Map<string, string[]>();
   const add = (table: Table, chain: string, rules: readonly Rule[]) => {
     if (rules.length === 0) return;
@@ -20,7 +24,7 @@ export function ruleLines(ports: readonly ServicePort[], view: RulesView): Kerne
     places.set(where, lines);
     for (const { text } of rules) if (!lines.includes(text)) lines.push(text);
   };
-  for (const port of ports) for (const wanted of wantedOf(port)) addLeading(wanted, view, add);
+  for (const port of ports) for (const wanted of wantedOf(port)) addLeading(wanted, { view, trees }, add);
   for (const port of ports) for (const chain of chainsOf(port, view)) add('nat', chain, view.chain('nat', chain) ?? []);
   return [...places].map(([where, lines]) => ({ where, lines }));
 }
@@ -57,8 +61,12 @@ function wantedOf({ service, protocol, frontends, healthCheckNodePort }: Service
 type Add = (table: Table, chain: string, rules: readonly Rule[]) => void;
 
 /** The rules that lead the packet to the Service: only branches that it can take are followed. */
-function addLeading(wanted: Wanted, view: RulesView, add: Add): void {
-  for (const { table, root, prefix } of Object.values(TREES)) {
+function addLeading(
+  wanted: Wanted,
+  { view, trees }: { readonly view: RulesView; readonly trees: readonly RuleTree[] },
+  add: Add,
+): void {
+  for (const { table, root, prefix } of trees) {
     const follow = (chain: string, depth: number): void => {
       const rules = view.chain(table, chain) ?? [];
       add(

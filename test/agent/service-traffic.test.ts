@@ -57,6 +57,16 @@ describe('connections of Services', () => {
     assert.deepEqual(totals(web), [9, 2]);
   });
 
+  it('add the counters that a virtual server and a rule have for one frontend, each with a beginning of its own', () => {
+    const web = traffic(WEB);
+    web.take([count({ count: 5, isBesideServer: true }), count({ count: 3 })]);
+    web.take([count({ count: 6, isBesideServer: true }), count({ count: 1 })]);
+    assert.deepEqual(totals(web), [10, 0]);
+    web.take([count({ count: 7, isBesideServer: true, hasEnded: true }), count({ count: 1 })]);
+    web.take([count({ count: 2 })]);
+    assert.deepEqual(totals(web), [12, 0]);
+  });
+
   it('take the last count of a counter that was removed, and the first one of the next, in one reading', () => {
     const web = traffic(WEB);
     web.take([count({ count: 5 })]);

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import type { Fate } from '../../src/explain/fates.ts';
 import { endpointText, type Family } from '../../src/model/address.ts';
-import { endpointChain } from '../../src/modes/iptables/names.ts';
+import { endpointChain } from '../../src/modes/netfilter/balancer.ts';
 import { FakeIptables } from '../helpers/fake-iptables.ts';
 import { Rig } from '../helpers/rig.ts';
 import { fatesIn, viewOfSaved } from '../helpers/views.ts';

@@ -1,8 +1,9 @@
 /** IPVS mode for the conformance suite: the mode writes into kernels in memory, and an interpreter walks what it wrote. */
 import assert from 'node:assert/strict';
 import type { Fate } from '../../src/explain/fates.ts';
-import { type Address, type Family, hostCidr } from '../../src/model/address.ts';
+import { type Address, endpointText, type Family, hostCidr } from '../../src/model/address.ts';
 import type { IpvsSettings } from '../../src/modes/ipvs/settings.ts';
+import { endpointChain } from '../../src/modes/netfilter/balancer.ts';
 import { type IpvsRig, ipvsRig } from '../helpers/ipvs-rig.ts';
 import { fatesIn, memoriesOf, serversOf, viewOfSaved } from '../helpers/views.ts';
 import type { StoryCluster } from './cluster.ts';
@@ -62,10 +63,12 @@ class IpvsSubject implements Subject {
 
   fates(packet: StoryPacket, w: StoryCluster): readonly Fate[] {
     const { kernel, iptables } = this.#made;
-    const known = (packet.knownTo ?? []).map((name) => ({ address: w.address(name), port: POD_PORT }));
+    const { protocol = 'TCP', knownTo = [] } = packet;
+    const known = knownTo.map((name) => ({ address: w.address(name), port: POD_PORT }));
+    const lists = known.map(({ address, port }) => endpointChain('default/web', protocol, endpointText(address, port)));
     const facts = {
       localAddresses: new Set([...w.local, ...(this.#story.nodeHas ?? [])]),
-      remembered: memoriesOf(kernel, known),
+      remembered: new Set([...memoriesOf(kernel, known), ...lists]),
     };
     const view = viewOfSaved(iptables.save(this.#family), this.#family, serversOf(kernel));
     return fatesIn(view, packetOf(packet, w), facts);

@@ -143,18 +143,13 @@ function served(packet: Packet, hit: Hit, input: OracleInput): readonly Expectat
   if (frontend.policy === 'Cluster') {
     return balanced(packet, { port, backends: port.cluster, masquerades: true }, input);
   }
-  if (sender !== 'outside' && reachesAll(port, input)) {
+  // Policy Local is for traffic from outside.
+  if (sender !== 'outside') {
     return balanced(packet, { port, backends: port.cluster, masquerades: sender === 'node' }, input);
   }
   return port.local.length === 0
     ? [DROPPED]
     : balanced(packet, { port, backends: port.local, masquerades: false }, input);
-}
-
-/** Policy Local is for traffic from outside. IPVS mode reaches all endpoints through the cluster IP (docs/ipvs.md). */
-function reachesAll({ frontends }: ServicePort, { mode }: OracleInput): boolean {
-  if (mode.mode !== 'ipvs') return true;
-  return frontends.some(({ role, policy }) => role === 'cluster-ip' && policy === 'Cluster');
 }
 
 /** docs/semantics.md 6.12 to 6.14 */

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import fc from 'fast-check';
 import { type Address, type Cidr, type Family, parseCidr } from '../../src/model/address.ts';
 import type { Backend, ServicePort } from '../../src/model/service-port.ts';
-import { endpointChain } from '../../src/modes/iptables/names.ts';
+import { endpointChain } from '../../src/modes/netfilter/balancer.ts';
 import type { LocalDetector } from '../../src/modes/netfilter/local-traffic.ts';
 import { memorySet, stickyId } from '../../src/modes/nftables/names.ts';
 import { FakeIptables } from '../helpers/fake-iptables.ts';
@@ -93,7 +93,8 @@ function ipvsWorld(value: NodeValue): World {
   return {
     rig,
     mode: (family) => ({ mode: 'ipvs', settings: { ...defaultIpvsSettings(family), ...own(family) } }),
-    memories: (_, backend) => memoriesOf(kernel, [backend]),
+    memories: ({ id, protocol }, backend) =>
+      new Set([...memoriesOf(kernel, [backend]), endpointChain(id, protocol, backend.text)]),
   };
 }
 

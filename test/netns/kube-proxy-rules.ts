@@ -1,6 +1,6 @@
 /** Rules as kube-proxy leaves them (its pkg/proxy/iptables): a chain an endpoint, one long KUBE-SERVICES. */
 import { JUMPS } from '../../src/modes/iptables/jumps.ts';
-import { endpointChain, serviceChains } from '../../src/modes/iptables/names.ts';
+import { endpointChain, serviceChains } from '../../src/modes/netfilter/balancer.ts';
 
 export interface ProxiedService {
   /** `namespace/name[:port]` */

@@ -101,6 +101,18 @@ export function describeServiceMetrics(options: ServiceMetricsOptions): void {
       assert.equal(bytes !== undefined && bytes > 0, hasBytes, String(bytes));
     });
 
+    it('count the node at an external address of policy Local once, as anybody outside', async () => {
+      const endpoints = [{ addresses: [podAddress(1).v4], nodeName: 'node' }];
+      const spec = { type: 'NodePort', clusterIP: '10.96.0.97', externalTrafficPolicy: 'Local' };
+      await written('local', [
+        service({ name: 'local', spec: { ...spec, ports: [{ name: 'http', port: 80, nodePort: NODE_PORT + 1 }] } }),
+        slice({ name: 'local-1', service: 'local', ports: [{ name: 'http', port: POD_PORT }], endpoints }),
+      ]);
+      await connect(4, 'node', LAB.node.v4, NODE_PORT + 1);
+      await connect(3, 'client', LAB.node.v4, NODE_PORT + 1);
+      await counted('local', 'http', 7);
+    });
+
     it('are in the answer about a Service, frontend by frontend', async () => {
       const { body } = await askNode(lab, '/service?name=default/web', 10_249);
       const { frontends } = serviceSchema.parse(JSON.parse(body));

@@ -201,6 +201,8 @@ const HAS: Readonly<Record<ModeName, readonly RegExp[]>> = {
     /^virtual server TCP 10\.96\.0\.10:80 -t 10\.96\.0\.10:80 -s rr$/,
     /^virtual server TCP 10\.96\.0\.10:80 -t 10\.96\.0\.10:80 -r 10\.244\.1\.5:8080 -m -w 1$/,
     /^virtual server TCP 192\.168\.77\.2:30080 /,
+    /^nat chain KUBE-IPVS-LOCAL -d 192\.168\.77\.2\/32 .*--dport 30080 -j KUBE-SVC-/,
+    /^nat chain KUBE-SVC-.* --to-destination 10\.244\.1\.5:8080$/,
   ],
 };
 

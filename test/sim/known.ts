@@ -3,9 +3,10 @@
  * afterwards all is as desired. docs/reliability.md lists them.
  */
 export const KNOWN_FAILURES: ReadonlyMap<number, string> = new Map([
-  [102, 'IPVS mode: a Service becomes local: its drop comes before the detour of its node port'],
-  [141, 'IPVS mode: a Service becomes local: its drop comes before the detour of its address'],
-  [232, 'IPVS mode: a Service becomes local: its drop comes before the detour of its address'],
+  [
+    141,
+    'IPVS mode: a Service becomes local while this mode takes over: its drop comes before the rules for pods and the node',
+  ],
   [248, 'nftables mode: node ports on all addresses become those on some: the rule comes before the addresses'],
 ]);
 

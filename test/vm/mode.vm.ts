@@ -6,15 +6,27 @@ import { IptablesTools } from '../../src/host/iptables-tools.ts';
 import type { IpvsKernel } from '../../src/host/ipvs-kernel.ts';
 import type { Sysctls } from '../../src/host/sysctls.ts';
 import { LAB, Lab, remotePodAddress } from '../../src/lab/lab.ts';
-import { type Cidr, FAMILIES } from '../../src/model/address.ts';
+import { type Cidr, FAMILIES, type Family } from '../../src/model/address.ts';
 import { handover } from '../../src/modes/handover.ts';
 import { iptablesMode } from '../../src/modes/iptables/index.ts';
 import type { LocalDetector } from '../../src/modes/netfilter/local-traffic.ts';
 import { commandsIn, sysctlsIn } from '../helpers/namespace-commands.ts';
 import { defaultSettings, NEVER, Rig } from '../helpers/rig.ts';
 import { startTraffic } from '../helpers/traffic.ts';
+import { until } from '../helpers/until.ts';
 import { NODE_PORT, POD_PORT, WEB, webObjects } from '../helpers/web.ts';
 import { kernelIn, modeIn, rigIn, settledSysctls } from './ipvs-under-test.ts';
+
+/** A program: six connections, one after the other, each reset after the first bytes of the answer. */
+const RESETTING = `
+  const [address, port] = process.argv.slice(1);
+  const next = (left) => {
+    if (left === 0) return;
+    const socket = require('node:net').connect(Number(port), address, () => socket.write('GET / HTTP/1.1\\r\\nHost: x\\r\\n\\r\\n'));
+    socket.once('data', () => socket.resetAndDestroy()).once('close', () => next(left - 1));
+  };
+  next(6);
+`;
 
 describe('IPVS mode on a real kernel', () => {
   let lab: Lab;
@@ -141,6 +153,112 @@ describe('IPVS mode on a real kernel', () => {
     assert.deepEqual([report.outcome, report.drift.length >= 3], ['complete', true]);
     assert.equal((await ask('pod-3', WEB, 80)).outcome, 'reply');
     assert.equal(await rig.mode.probe.stands(NEVER), true);
+  });
+
+  describe('policy Local, for pods and the node', () => {
+    const localDetector: LocalDetector = { kind: 'cidr', cidr: '10.244.0.0/16' as Cidr };
+    const VIP = '192.0.2.10';
+    const local = (here: readonly number[], more: object = {}) =>
+      webObjects(here, { externalTrafficPolicy: 'Local', externalIPs: [VIP], ...more });
+    const options = { settings: (family: Family) => (family === 'IPv4' ? { localDetector } : {}) };
+
+    /** Connections of the Service's ports that a table calls established. */
+    async function established(command: 'ipvsadm' | 'conntrack'): Promise<string[]> {
+      const args = command === 'ipvsadm' ? ['-Lnc'] : ['-L', '-p', 'tcp', '--state', 'ESTABLISHED'];
+      const lines = (await lab.exec('node', command, ...args)).split('\n');
+      return lines.filter((line) => line.includes('ESTABLISHED') && /[:=](80|30080)\b/.test(line));
+    }
+
+    /** Connections that the client ends with a reset, after the answer: the endpoint says nothing any more. */
+    async function reset(from: string, address: string, port: number): Promise<void> {
+      await lab.exec(from, process.execPath, '-e', RESETTING, address, String(port));
+    }
+
+    async function served12(): Promise<Set<string>> {
+      const by = new Set<string>();
+      for (let i = 0; i < 12; i++) {
+        for (const from of ['pod-3', 'node']) {
+          for (const [address, port] of [
+            [LAB.node.v4, NODE_PORT],
+            [VIP, 80],
+          ] as const) {
+            const answer = await ask(from, address, port);
+            assert.equal(answer.outcome, 'reply', `${from} to ${address}: ${JSON.stringify(answer)}`);
+            if (answer.outcome === 'reply') by.add(answer.by);
+          }
+        }
+      }
+      return by;
+    }
+
+    it('no closed connection stays in IPVS or conntrack, and a removed endpoint or Service goes at once', async () => {
+      const rig = await served(local([1, 2]), options);
+      assert.deepEqual([...(await served12())].sort(), ['other', 'pod-1', 'pod-2']);
+      for (const from of ['pod-3', 'node']) await reset(from, VIP, 80);
+      await until('conntrack to see the ends', async () => (await established('conntrack')).length === 0);
+      assert.deepEqual(await established('ipvsadm'), []);
+      await wellSynced(rig.put(...local([1])));
+      assert.doesNotMatch(await ipvsadm('-Sn'), /-w 0/);
+      assert.doesNotMatch(await ipvsadm('-Lnc'), /10\.244\./, 'IPVS has seen none of them');
+      assert.deepEqual([...(await served12())].sort(), ['other', 'pod-1']);
+      const gone = rigIn(lab, kernel, { sysctls, ...options });
+      await wellSynced(gone);
+      assert.equal(await ipvsadm('-Sn'), '');
+      assert.doesNotMatch(await lab.exec('node', 'ip', 'address', 'show', 'kube-ipvs0'), /inet /);
+      assert.doesNotMatch(await lab.exec('node', 'iptables-save'), /KUBE-(SVC|DSL)-/);
+    });
+
+    it('a kept connection outlives its endpoint, which takes no new one', async () => {
+      const rig = await served(local([1, 2], { hasOther: false }), options);
+      const kept = await ask('pod-3', VIP, 80, 'kept past policy Local');
+      const left = kept.outcome === 'reply' && kept.by === 'pod-1' ? 2 : 1;
+      await wellSynced(rig.put(...local([left], { hasOther: false })));
+      assert.deepEqual([...(await served12())], [`pod-${left}`]);
+      assert.deepEqual(await ask('pod-3', VIP, 80, 'kept past policy Local'), kept);
+    });
+
+    it('ClientIP affinity holds for both addresses, and both policies Local still give them all endpoints', async () => {
+      const sticky = { sessionAffinity: 'ClientIP', internalTrafficPolicy: 'Local' };
+      await served(local([], sticky), options);
+      for (const from of ['pod-3', 'node']) {
+        for (const [address, port] of [
+          [LAB.node.v4, NODE_PORT],
+          [VIP, 80],
+        ] as const) {
+          const answer = await ask(from, address, port);
+          assert.equal(answer.outcome === 'reply' && answer.by, 'other', `${from} to ${address}`);
+        }
+      }
+      await served(local([1, 2], sticky), options);
+      for (let i = 0; i < 6; i++) {
+        const answer = await ask('pod-3', i % 2 === 0 ? VIP : LAB.node.v4, i % 2 === 0 ? 80 : NODE_PORT);
+        assert.equal(answer.outcome === 'reply' && answer.by, 'other', 'the endpoint that knows the client');
+      }
+    });
+
+    it('what an earlier version left, a rule to the cluster IP, is replaced, and a connection through it lives on', async () => {
+      await served(local([1, 2]), options);
+      await lab.exec('node', 'iptables', '-t', 'nat', '-F', 'KUBE-IPVS-LOCAL');
+      const match = [
+        '-d',
+        `${VIP}/32`,
+        '-p',
+        'tcp',
+        '-m',
+        'comment',
+        '--comment',
+        'default/web pods and the node use all endpoints',
+      ];
+      const former = [...match, '-m', 'tcp', '--dport', '80', '-j', 'DNAT', '--to-destination', `${WEB}:80`];
+      await lab.exec('node', 'iptables', '-t', 'nat', '-A', 'KUBE-IPVS-LOCAL', ...former);
+      const kept = await ask('pod-3', VIP, 80, 'kept by the earlier version');
+      assert.equal(kept.outcome, 'reply');
+      await served(local([1, 2]), options);
+      const rules = await lab.exec('node', 'iptables-save', '-t', 'nat');
+      assert.doesNotMatch(rules, new RegExp(`--to-destination ${WEB}:`));
+      assert.match(rules, new RegExp(`-A KUBE-IPVS-LOCAL -d ${VIP}/32 .* -j KUBE-SVC-`));
+      assert.deepEqual(await ask('pod-3', VIP, 80, 'kept by the earlier version'), kept);
+    });
   });
 
   const detectors: readonly LocalDetector[] = [{ kind: 'none' }, { kind: 'cidr', cidr: '10.244.0.0/16' as Cidr }];

@@ -2,27 +2,24 @@
 import { type Cidr, cidrContains } from '../../model/address.ts';
 import type { Backend, Frontend, ServicePort } from '../../model/service-port.ts';
 import { trimmed } from '../../model/trimmed.ts';
-import { endpointGroups, MOST_UNGROUPED } from '../netfilter/endpoint-groups.ts';
+import { balancer, type ServiceChainKind, serviceChains } from '../netfilter/balancer.ts';
 import { addressKey, portKey, socketKey } from '../netfilter/key-space.ts';
 import { hairpinBackends, isEverybodyLocal, localMatch } from '../netfilter/local-traffic.ts';
 import { type ChainKey, chainKey, MARK_MASQ } from '../netfilter/names.ts';
-import { knownClient, rememberClient } from '../netfilter/recent.ts';
 import {
   type Chain,
   comment,
   from,
   jump,
   MASQUERADE,
-  oneIn,
   protocol,
   type Rule,
   reject,
   rule,
-  shareOf,
   to,
   toPort,
 } from '../netfilter/rules.ts';
-import { endpointChain, groupChain, type ServiceChainKind, serviceChains, type TreeName } from './names.ts';
+import type { TreeName } from './names.ts';
 import type { IptablesSettings } from './settings.ts';
 
 /** An entry of a dispatch tree. */
@@ -206,48 +203,13 @@ function firewallRules(
 
 /** KUBE-SVC or KUBE-SVL: masquerade if needed, then choose a backend. */
 function addBalancer(context: Context, chain: string, backends: readonly Backend[], isInternal: boolean): void {
-  const rules: Rule[] = [];
+  const first: Rule[] = [];
   const clusterIP = context.port.frontends.find((frontend) => frontend.role === 'cluster-ip');
   if (isInternal && clusterIP !== undefined && clusterIP.empty === undefined) {
     const masquerade = clusterIPMasquerade(context, clusterIP);
-    if (masquerade !== undefined) rules.push(masquerade);
+    if (masquerade !== undefined) first.push(masquerade);
   }
-  const sticky = context.port.affinitySeconds > 0;
-  if (sticky) for (const backend of backends) rules.push(rememberedRule(context, backend));
-  if (sticky || backends.length <= MOST_UNGROUPED) addEndpoints(context, rules, backends);
-  else addGroups(context, { chain, rules, backends });
-  addChain(context, chain, rules);
-}
-
-/** Rules that choose one backend, each with the same probability. */
-function addEndpoints(context: Context, rules: Rule[], backends: readonly Backend[]): void {
-  const { protocol: name, id, affinitySeconds } = context.port;
-  for (const [i, backend] of backends.entries()) {
-    const left = backends.length - i;
-    const chance = left > 1 ? oneIn(left) : undefined;
-    // One comment names the owner of the chain: a comment on every endpoint makes each load and change a fifth slower.
-    const words = rules.length === 0 ? comment(id) : undefined;
-    if (affinitySeconds > 0) rules.push(mine(context, words, chance, jump(affinityChain(context, backend))));
-    else rules.push(mine(context, protocol(name), words, chance, dnat(backend)));
-  }
-}
-
-/** Rules that choose a group, with a probability proportional to its size, and then an endpoint in it. */
-function addGroups(
-  context: Context,
-  { chain, rules, backends }: { chain: string; rules: Rule[]; backends: readonly Backend[] },
-): void {
-  let left = backends.length;
-  for (const [group, members] of endpointGroups(backends)) {
-    const name = groupChain(chain, group);
-    const inGroup: Rule[] = [];
-    addEndpoints(context, inGroup, members);
-    addChain(context, name, inGroup);
-    const words = rules.length === 0 ? comment(context.port.id) : undefined;
-    const chance = members.length < left ? shareOf(members.length, left) : undefined;
-    rules.push(mine(context, words, chance, jump(name)));
-    left -= members.length;
-  }
+  for (const [key, rules] of balancer(context.port, { chain, backends, first })) context.chains.set(key, rules);
 }
 
 /** Without masquerading, replies to cluster IP traffic that is not from a pod would bypass this node (docs/semantics.md 7.3). */
@@ -260,28 +222,4 @@ function clusterIPMasquerade(context: Context, frontend: Frontend): Rule | undef
   if (device === undefined) return mine(context, source, match, jump(MARK_MASQ));
   // iptables-save prints -d before -i.
   return mine(context, match.replace(/^(-d \S+)/, `$1 ${device}`), jump(MARK_MASQ));
-}
-
-function dnat(backend: Backend): string {
-  return `-j DNAT --to-destination ${backend.text}`;
-}
-
-/** The chain of one endpoint, only for ClientIP affinity: remember the client, then translate. */
-function affinityChain(context: Context, backend: Backend): string {
-  const { port } = context;
-  const chain = endpointChain(port.id, port.protocol, backend.text);
-  const set = rememberClient(chain, port.family);
-  const key = chainKey('nat', chain);
-  if (!context.chains.has(key)) {
-    addChain(context, chain, [mine(context, protocol(port.protocol), comment(port.id), set, dnat(backend))]);
-  }
-  return chain;
-}
-
-/** A client seen within the timeout returns to its endpoint. */
-function rememberedRule(context: Context, backend: Backend): Rule {
-  const { port } = context;
-  const chain = endpointChain(port.id, port.protocol, backend.text);
-  const match = knownClient(chain, port.family, port.affinitySeconds);
-  return mine(context, comment(port.id), match, jump(chain));
 }

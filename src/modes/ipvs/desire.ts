@@ -12,16 +12,15 @@ import type { ServicePort, ServicePortKey } from '../../model/service-port.ts';
 import { Shared } from '../../reconcile/shared.ts';
 import { DispatchTree } from '../netfilter/dispatch-tree.ts';
 import { addressSpace } from '../netfilter/key-space.ts';
-import { type ChainKey, chainKey, LOCAL_DETOUR } from '../netfilter/names.ts';
+import { type ChainKey, chainKey } from '../netfilter/names.ts';
 import type { Chain } from '../netfilter/rules.ts';
 import { entryKey, type OwnedAddress, type OwnedEntry, serverKey } from '../virtual-servers/objects.ts';
 import type { HostAddresses } from '../virtual-servers/observe.ts';
 import type { DesiredChanges, WantedServer } from '../virtual-servers/state.ts';
-import { type RenderedServers, renderPort } from './render.ts';
+import { DETOUR_TREE, type RenderedServers, renderPort } from './render.ts';
 import type { IpvsSettings } from './settings.ts';
 import { staticChains } from './static-chains.ts';
 
-const DETOUR_TREE = { table: 'nat', root: LOCAL_DETOUR, prefix: 'KUBE-DSL' } as const;
 const NO_HOST: HostAddresses = { all: new Set(), nodePorts: [] };
 
 export class IpvsDesired {
@@ -34,6 +33,8 @@ export class IpvsDesired {
   readonly #addresses = new Shared<Address, OwnedAddress>();
   readonly #entries = new Shared<string, OwnedEntry>();
   readonly #detours: DispatchTree;
+  /** Chains of ServicePorts that changed since the last call; undefined for one to remove. */
+  #chains = new Map<ChainKey, Chain | undefined>();
   #host = NO_HOST;
   #isFirst = true;
 
@@ -78,6 +79,7 @@ export class IpvsDesired {
     for (const address of rendered.addresses) this.#addresses.ask(address, key, { address, owner });
     for (const { set, entry } of rendered.entries) this.#entries.ask(entryKey(set, entry), key, { set, entry, owner });
     for (const { key: at, id, rule } of rendered.detours) this.#detours.set(at, id, rule);
+    for (const [chain, rules] of rendered.chains) this.#chains.set(chain, rules);
   }
 
   #remove(key: ServicePortKey): void {
@@ -91,10 +93,13 @@ export class IpvsDesired {
     for (const address of before.addresses) this.#addresses.release(address, key);
     for (const { set, entry } of before.entries) this.#entries.release(entryKey(set, entry), key);
     for (const { key: at, id } of before.detours) this.#detours.delete(at, id);
+    for (const chain of before.chains.keys()) this.#chains.set(chain, undefined);
   }
 
   #changes(): DesiredChanges {
-    const chains = new Map<ChainKey, Chain | undefined>(this.#isFirst ? staticChains(this.#settings) : []);
+    const chains = this.#chains;
+    this.#chains = new Map();
+    if (this.#isFirst) for (const [key, chain] of staticChains(this.#settings)) chains.set(key, chain);
     this.#isFirst = false;
     for (const [name, rules] of this.#detours.render()) chains.set(chainKey(DETOUR_TREE.table, name), rules);
     return {

@@ -20,6 +20,8 @@ export interface IpvsFamilyOptions {
   readonly tools: IptablesTools;
   /** Checks the canaries instead of the tools, and whether another program wrote since the last reading. */
   readonly probe?: ChainProbe | undefined;
+  /** Rules that are written anew keep the counters of their frontends. */
+  readonly keepsCounts?: boolean | undefined;
 }
 
 export interface IpvsOptions extends Omit<NodeOptions, 'predecessor'> {
@@ -38,8 +40,8 @@ class IpvsFamily extends ServersFamily {
   readonly inspection: FamilyInspection;
   readonly #desired: IpvsDesired;
 
-  constructor({ settings, tools, probe }: IpvsFamilyOptions, own: OwnWrites, node: IpvsNode) {
-    super(settings, new FamilyRules({ tools, probe, own, isOurs: isOursOrSource, jumps: JUMPS }), node);
+  constructor({ settings, tools, probe, keepsCounts }: IpvsFamilyOptions, own: OwnWrites, node: IpvsNode) {
+    super(settings, new FamilyRules({ tools, probe, own, keepsCounts, isOurs: isOursOrSource, jumps: JUMPS }), node);
     this.#desired = new IpvsDesired(settings);
     this.state.desireSets();
     this.inspection = serversInspection({ state: this.state, kernel: node.kernel });

@@ -1,10 +1,12 @@
 /** One ServicePort in IPVS mode: its virtual servers, their addresses, its entries in sets, its detours (docs/ipvs.md). Pure. */
 import type { Destination, Server } from '../../host/ipvs-kernel.ts';
-import { type Address, type Cidr, cidrContains, endpointText } from '../../model/address.ts';
+import { type Address, type Cidr, cidrContains } from '../../model/address.ts';
 import type { Frontend, ServicePort } from '../../model/service-port.ts';
+import { balancer, serviceChains } from '../netfilter/balancer.ts';
 import { socketKey } from '../netfilter/key-space.ts';
 import { hairpinBackends } from '../netfilter/local-traffic.ts';
-import { comment, protocol, type Rule, rule, to, toPort } from '../netfilter/rules.ts';
+import { type ChainKey, LOCAL_DETOUR } from '../netfilter/names.ts';
+import { type Chain, comment, jump, protocol, type Rule, rule, to, toPort } from '../netfilter/rules.ts';
 import { serverEntry } from '../virtual-servers/objects.ts';
 import type { HostAddresses } from '../virtual-servers/observe.ts';
 import type { SetId } from '../virtual-servers/sets.ts';
@@ -22,9 +24,16 @@ export interface RenderedServers {
   /** Addresses that our device must have. */
   readonly addresses: readonly Address[];
   readonly entries: readonly { readonly set: SetId; readonly entry: string }[];
-  /** Rules that send an external address of policy Local to the cluster IP, by their key in the tree. */
+  /** Rules that lead from an external address of policy Local to the chains, by their key in the tree. */
   readonly detours: readonly { readonly key: string; readonly id: string; readonly rule: Rule }[];
+  /** Chains that choose among all endpoints, where a detour leads to them. */
+  readonly chains: ReadonlyMap<ChainKey, Chain>;
 }
+
+/** The tree that finds the detour of a packet. */
+export const DETOUR_TREE = { table: 'nat', root: LOCAL_DETOUR, prefix: 'KUBE-DSL' } as const;
+
+const NO_CHAINS: ReadonlyMap<ChainKey, Chain> = new Map();
 
 /** linux/ip_vs.h: remember the client; hash the port too, not only the address (mh). */
 const PERSISTENT = 0x1;
@@ -37,12 +46,12 @@ interface Context {
   readonly addresses: Set<Address>;
   readonly entries: { set: SetId; entry: string }[];
   readonly detours: { key: string; id: string; rule: Rule }[];
-  /** The detour of pods and the node around an external address of policy Local; undefined if it does not lead to all endpoints. */
-  readonly clusterIP: Frontend | undefined;
+  /** The chain that chooses among all endpoints, for pods and the node; undefined where nothing leads to it. */
+  readonly balancerChain: string | undefined;
 }
 
 export function renderPort(port: ServicePort, settings: IpvsSettings, host: HostAddresses): RenderedServers {
-  const clusterIP = port.frontends.find(({ role, policy }) => role === 'cluster-ip' && policy === 'Cluster');
+  const isDetoured = port.cluster.length > 0 && port.frontends.some(isExternalLocal);
   const context: Context = {
     port,
     settings,
@@ -50,7 +59,8 @@ export function renderPort(port: ServicePort, settings: IpvsSettings, host: Host
     addresses: new Set(),
     entries: [],
     detours: [],
-    clusterIP,
+    // Without any endpoint the servers refuse pods and the node as they refuse all.
+    balancerChain: isDetoured ? serviceChains(port.id, port.protocol)('SVC') : undefined,
   };
   for (const frontend of port.frontends) {
     if (frontend.address === undefined) addNodePort(context, frontend, host.nodePorts);
@@ -64,8 +74,14 @@ export function renderPort(port: ServicePort, settings: IpvsSettings, host: Host
   if (port.healthCheckNodePort !== 0) {
     addEntry(context, 'KUBE-HEALTH-CHECK-NODE-PORT', String(port.healthCheckNodePort));
   }
-  const { servers, addresses, entries, detours } = context;
-  return { servers, addresses: [...addresses], entries, detours };
+  const { servers, addresses, entries, detours, balancerChain: chain } = context;
+  const hasDetours = chain !== undefined && detours.length > 0;
+  const chains = hasDetours ? balancer(port, { chain, backends: port.cluster }) : NO_CHAINS;
+  return { servers, addresses: [...addresses], entries, detours, chains };
+}
+
+function isExternalLocal({ role, policy }: Frontend): boolean {
+  return role !== 'cluster-ip' && policy === 'Local';
 }
 
 function addEntry({ entries }: Context, set: SetId, entry: string): void {
@@ -123,7 +139,7 @@ function addNodePort(context: Context, frontend: Frontend, addresses: readonly A
 
 /** Adds a virtual server, with the entries that frontends of every role need. */
 function addServer(context: Context, frontend: Frontend, address: Address): Server {
-  const { port, settings, clusterIP } = context;
+  const { port, settings, balancerChain } = context;
   const sticky = port.affinitySeconds > 0;
   const server: Server = {
     protocol: port.protocol,
@@ -138,9 +154,8 @@ function addServer(context: Context, frontend: Frontend, address: Address): Serv
   context.servers.push({ server, destinations, isNodePort: frontend.role === 'node-port' });
   const entry = serverEntry(server);
   addEntry(context, 'KUBE-IPVS-SERVERS', entry);
-  const isExternalLocal = frontend.role !== 'cluster-ip' && frontend.policy === 'Local';
-  const isDetoured = isExternalLocal && clusterIP !== undefined;
-  if (isDetoured) addDetour(context, server, clusterIP);
+  const isDetoured = balancerChain !== undefined && isExternalLocal(frontend);
+  if (isDetoured) addDetour(context, server, balancerChain);
   if (frontend.empty === 'drop') {
     addEntry(context, 'KUBE-IPVS-DROP', entry);
     if (!isDetoured) addEntry(context, 'KUBE-IPVS-OUT-DROP', entry);
@@ -148,14 +163,17 @@ function addServer(context: Context, frontend: Frontend, address: Address): Serv
   return server;
 }
 
-/** Pods and the node reach all endpoints through the cluster IP: the policy is only for outside traffic (docs/semantics.md 4.1). */
-function addDetour(context: Context, server: Server, clusterIP: Frontend): void {
+/**
+ * Pods and the node use all endpoints: the policy is only for outside traffic (docs/semantics.md 4.1). Rules translate their packets to an
+ * endpoint, and IPVS never sees them. A translation to another virtual server would be seen by IPVS only at first: it gives conntrack the
+ * endpoint as the sender of the answers (net/netfilter/ipvs/ip_vs_nfct.c, ip_vs_update_conntrack), so conntrack translates the
+ * client's later packets to the endpoint itself. Its FIN or RST passes IPVS by, where the connection stays.
+ */
+function addDetour(context: Context, server: Server, chain: string): void {
   const { port, detours } = context;
-  if (clusterIP.address === undefined) return;
   addEntry(context, 'KUBE-IPVS-DETOUR', serverEntry(server));
   const words = comment(`${port.id} pods and the node use all endpoints`);
-  const target = `-j DNAT --to-destination ${endpointText(clusterIP.address, clusterIP.port)}`;
-  const parts = [to(server.address), protocol(port.protocol), words, toPort(port.protocol, server.port), target];
+  const parts = [to(server.address), protocol(port.protocol), words, toPort(port.protocol, server.port), jump(chain)];
   const key = socketKey(server.address, port.protocol, server.port);
   detours.push({ key, id: port.key, rule: rule(parts, port.service) });
 }

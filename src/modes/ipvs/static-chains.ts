@@ -61,7 +61,7 @@ export function staticChains(settings: IpvsSettings): Map<ChainKey, Chain> {
   return chains;
 }
 
-/** nat KUBE-SERVICES: which traffic is masqueraded, and which takes the detour to the cluster IP. */
+/** nat KUBE-SERVICES: which traffic is masqueraded, and which is balanced by rules (`render.ts`, addDetour). */
 function servicesRules(settings: IpvsSettings, inSet: Match): Rule[] {
   const { family, masqueradeAll, localDetector } = settings;
   const rules = [rule([family === 'IPv4' ? '-s 127.0.0.0/8' : '-s ::1/128', jump('RETURN')])];

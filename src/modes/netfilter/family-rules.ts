@@ -3,7 +3,7 @@
 import type { ChainProbe } from '../../host/chain-probe.ts';
 import type { IptablesTools } from '../../host/iptables-tools.ts';
 import type { ApplyReport } from '../../reconcile/step.ts';
-import { type Delta, Tracker } from '../../reconcile/tracker.ts';
+import { Tracker } from '../../reconcile/tracker.ts';
 import type { RuleCount, SetAside } from '../mode.ts';
 import { applyTables } from './apply.ts';
 import { type Jump, jumpKey } from './jumps.ts';
@@ -39,10 +39,6 @@ interface Besides {
   /** Keys of the jumps, in the kernel's order within each chain. */
   readonly order: readonly string[];
 }
-
-/** New rules of chains that exist. */
-type Rewrites = Delta<ChainKey, Chain>['update'];
-const NOTHING = { create: new Map(), update: new Map(), remove: new Map() };
 
 export class FamilyRules {
   readonly options: TablesOptions;
@@ -153,16 +149,13 @@ export class FamilyRules {
     return false;
   }
 
-  /** The writes that are needed; with `only`, just these chains and the jumps into them; `rewrites`: these instead. Throws when nothing is known. */
-  plan(setAside: SetAside, only?: ReadonlySet<ChainKey>, rewrites?: Rewrites): TablesPlan {
+  /** The writes that are needed; with `only`, just these chains and the jumps into them. Throws when nothing is known. */
+  plan(setAside: SetAside, only?: ReadonlySet<ChainKey>): TablesPlan {
     const { family, variant } = this.options.tools;
     // The legacy tool reads and replaces the whole table at each restore, so there is only one restore.
     const portionLines = variant === 'legacy' ? Number.POSITIVE_INFINITY : PORTION_LINES;
     const { chains, jumps } = this.trackers;
-    const deltas =
-      rewrites === undefined
-        ? { chains: chains.delta(), jumps: jumps.delta() }
-        : { chains: { ...NOTHING, update: rewrites }, jumps: NOTHING };
+    const deltas = { chains: chains.delta(), jumps: jumps.delta() };
     const { order } = this.#besides;
     return planTables({ family, portionLines, ...deltas, wantedJumps: wantedJumps(this), order }, setAside, only);
   }

@@ -1,5 +1,6 @@
 /** What a family has in iptables, for questions: views, and what differs from the desired rules. */
 import { sinceLastSeen } from '../../host/recent-lists.ts';
+import type { Address } from '../../model/address.ts';
 import { comparison, type Unlike } from '../../reconcile/compare.ts';
 import type { FamilyInspection, LastWriter } from '../inspection.ts';
 import type { KernelSettings } from '../kernel-settings.ts';
@@ -35,13 +36,18 @@ export function rulesInspection(tables: FamilyRules, settings: Pick<KernelSettin
         yield* ofSettings;
       })();
     },
-    remembered: async (lists, client) => rememberedBy(tables, await sinceLastSeen(lists, client)),
+    remembered: (lists, client) => rememberedInLists(tables, lists, client),
     lastWriter: () => lastWriterOf(tables),
   };
 }
 
 /** Seconds that are left of the time for which a rule looks into each list. */
-function rememberedBy({ trackers }: FamilyRules, since: ReadonlyMap<string, number>): ReadonlyMap<string, number> {
+export async function rememberedInLists(
+  { trackers }: FamilyRules,
+  lists: readonly string[],
+  client: Address,
+): Promise<ReadonlyMap<string, number>> {
+  const since = await sinceLastSeen(lists, client);
   const left = new Map<string, number>();
   if (since.size === 0) return left;
   for (const chain of trackers.chains.applied?.values() ?? []) {

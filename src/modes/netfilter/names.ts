@@ -27,7 +27,7 @@ export const SOURCE_RANGES = 'KUBE-SOURCE-RANGES-FIREWALL';
 export const IPVS_FILTER = 'KUBE-IPVS-FILTER';
 /** kube-proxy has it in the filter table. Ours is in mangle, where the node's own packets are not translated yet. */
 export const OUT_FILTER = 'KUBE-IPVS-OUT-FILTER';
-/** Only in slicewire: pods and the node reach all endpoints of a Service with policy Local through its cluster IP. */
+/** Only in slicewire: pods and the node reach all endpoints of a Service with policy Local by rules, not by IPVS. */
 export const LOCAL_DETOUR = 'KUBE-IPVS-LOCAL';
 
 /** `table chain`: the key of a chain within a family. */
@@ -53,7 +53,7 @@ export function isServiceChain(chain: string): boolean {
 
 /** Whether rules of a chain of this name in the table nat may choose a Service: the root of a tree, a branch or a leaf. */
 export function isDispatchChain(chain: string): boolean {
-  return chain === SERVICES || chain === NODE_PORTS || OF_TREE.test(chain);
+  return chain === SERVICES || chain === NODE_PORTS || chain === LOCAL_DETOUR || OF_TREE.test(chain);
 }
 
 const STATIC: Readonly<Record<Table, readonly string[]>> = {

@@ -51,10 +51,16 @@ class Application {
     if (this.#isUnknown && plan.sourceTables.steps.length > 0) return void this.#skip(plan.steps);
     if (!(await this.#writeTables(plan.sourceTables))) return void this.#skip(plan.steps);
     await this.#write(plan.addresses);
-    const hasRules = await this.#changeRules();
+    // The refusal of one Service's object leaves only that Service incomplete, and stops no rules (invariant 6). After a write that was
+    // impossible the Services may be incomplete, all of them on the way from another mode: the rules stay until the next sync.
+    // Planned again: a part of the rules may be written by now.
+    const rules = state.tables.plan(plan.setAside);
+    const hasRules = this.#isUnknown ? this.#skip(rules.steps) : await this.#writeTables(rules);
     // While rules of another mode may still be installed, nothing is removed.
     if (!hasRules || this.#isUnknown || this.#isMistaken) return;
-    await this.#retire(plan.retire.filter((one) => !plan.early.includes(one) && this.#mayGo(one)));
+    await this.#write(plan.stops);
+    if (this.#isUnknown || this.#isMistaken) return;
+    await this.#retire(plan.retire.filter((one) => this.#mayGo(one)));
     await this.#write(plan.goneAddresses.filter((one) => this.#mayGo(one) && !this.#isHolding(one.write)));
     const staying = {
       server: (key: string) => state.servers.applied?.has(key) === true,
@@ -62,22 +68,6 @@ class Application {
     };
     await this.#write(plan.goneEntries.filter((one) => this.#mayGo(one) && !isHeld(one.entry, staying)));
     await this.#write(plan.goneSets);
-  }
-
-  /**
-   * Write the rules, and before them what they depend on. Returns whether they are installed. After a write that was impossible
-   * the Services may be incomplete, all of them in a takeover from another mode: the rules then stay as they are until the next
-   * sync. The refusal of one Service's object leaves only that Service incomplete, and stops no rules (invariant 6).
-   */
-  async #changeRules(): Promise<boolean> {
-    const { plan, state } = this.#parts;
-    if (this.#isUnknown) return this.#skip(state.tables.plan(plan.setAside).steps);
-    if (plan.detach !== undefined && !(await this.#writeTables(plan.detach))) return this.#skip(plan.steps);
-    await this.#write(plan.late);
-    await this.#retire(plan.early.filter((one) => this.#mayGo(one)));
-    if (this.#isUnknown) return this.#skip(state.tables.plan(plan.setAside).steps);
-    // Planned again: a part of the rules may be written by now.
-    return this.#writeTables(state.tables.plan(plan.setAside));
   }
 
   report(): FamilyReport {

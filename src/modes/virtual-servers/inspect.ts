@@ -4,7 +4,14 @@ import { type Address, parseAddress } from '../../model/address.ts';
 import { comparison, type Unlike } from '../../reconcile/compare.ts';
 import type { FamilyInspection, Focus } from '../inspection.ts';
 import { readRules } from '../netfilter/family-rules.ts';
-import { believedRules, comparedRules, desiredRules, lastWriterOf, rulesNow } from '../netfilter/inspect.ts';
+import {
+  believedRules,
+  comparedRules,
+  desiredRules,
+  lastWriterOf,
+  rememberedInLists,
+  rulesNow,
+} from '../netfilter/inspect.ts';
 import type { ServersView } from '../view.ts';
 import {
   destinationKey,
@@ -51,9 +58,20 @@ export function serversInspection({ state, kernel }: ServersInspectionOptions): 
         yield* comparedServers(state, seen);
       })();
     },
-    remembered: (destinations, client) => rememberedBy(kernel, destinations, client),
+    async remembered(memories, client) {
+      const [destinations, lists] = [memories.filter(isDestination), memories.filter((name) => !isDestination(name))];
+      const inKernel = await rememberedBy(kernel, destinations, client);
+      return lists.length === 0
+        ? inKernel
+        : new Map([...inKernel, ...(await rememberedInLists(tables, lists, client))]);
+    },
     lastWriter: () => lastWriterOf(tables),
   };
+}
+
+/** The other memories are lists of rules, which have the names of chains. */
+function isDestination(memory: string): boolean {
+  return memory.includes(' -> ');
 }
 
 async function rememberedBy(

@@ -5,8 +5,9 @@
  * 1. sets and their entries: masquerading, drops and permissions are set before any packet can arrive;
  * 2. virtual servers with their destinations;
  * 3. the chain for packets that the node sends from Service addresses, then the addresses: now packets are for this node;
- * 4. servers that another Service takes over, once no rule of the former one leads there (`takeover.ts`);
- * 5. rules: the rules of another mode, if any, are replaced when the Service is complete, and stay if a write before was impossible;
+ * 4. rules: the rules of another mode, if any, are replaced when the Service is complete, and stay if a write before was impossible.
+ *    Those that choose endpoints themselves lose one here, before the server does;
+ * 5. entries that stop packets to a server that has served them: rules may lead some senders elsewhere now;
  * 6. removals: destinations, servers, addresses, entries, sets.
  *
  * Draining depends only on the seen state (docs/ipvs.md): a TCP destination to remove gets weight 0, and is removed when it
@@ -30,10 +31,9 @@ import { type SetId, setName } from './sets.ts';
 import { SOURCE_CHAINS } from './source-chain.ts';
 import type { ServersState } from './state.ts';
 import { stepsOf } from './steps.ts';
-import { type Takeovers, takeovers } from './takeover.ts';
-import type { PlannedRemoval, PlannedWrite, Retirement, StagedWrites } from './writes.ts';
+import type { PlannedEntry, PlannedWrite, Retirement, StagedWrites } from './writes.ts';
 
-export interface ServersPlan extends StagedWrites, Takeovers {
+export interface ServersPlan extends StagedWrites {
   readonly family: Family;
   readonly setAside: SetAside;
   /** The rules that must be installed before the first address. */
@@ -61,7 +61,8 @@ export function planServers(state: ServersState, setAside: SetAside): ServersPla
   const addresses = addressWrites(state, staying);
   const parts = {
     sets: keep(sets.come),
-    entries: keep(entries.come),
+    entries: keep(entries.come.filter((one) => !isStop(state, one))),
+    stops: keep(entries.come.filter((one) => isStop(state, one))),
     servers: keep(serverWrites(state)),
     addresses: keep(addresses.come),
     goneAddresses: remove(addresses.go),
@@ -74,7 +75,6 @@ export function planServers(state: ServersState, setAside: SetAside): ServersPla
     family,
     setAside,
     ...parts,
-    ...takeovers(state, { tables, servers: parts.servers, retire }),
     sourceTables: state.tables.plan(setAside, SOURCE_CHAINS),
     tables,
     steps,
@@ -179,7 +179,7 @@ function setWrites(state: ServersState): Writes {
 function entryWrites(
   state: ServersState,
   staying: Staying,
-): { readonly come: readonly PlannedWrite[]; readonly go: readonly PlannedRemoval[] } {
+): { readonly come: readonly PlannedEntry[]; readonly go: readonly PlannedEntry[] } {
   const { family } = state.settings;
   const { create, remove } = state.entries.delta();
   const planned = (kind: 'add-entry' | 'remove-entry', { set, entry, owner }: OwnedEntry): PlannedWrite => ({
@@ -189,11 +189,17 @@ function entryWrites(
     line: () => entry,
   });
   return {
-    come: [...create.values()].map((one) => planned('add-entry', one)),
+    come: [...create.values()].map((one) => ({ ...planned('add-entry', one), entry: one })),
     go: [...remove.values()] // Entries of a removed set are removed with it.
       .filter((one) => state.sets.desired.has(one.set) && !isHeld(one, staying))
       .map((one) => ({ ...planned('remove-entry', one), entry: one })),
   };
+}
+
+/** A new server has such entries before any packet arrives. */
+function isStop({ servers }: ServersState, { entry: { set, entry } }: PlannedEntry): boolean {
+  const stops = set === 'KUBE-IPVS-DROP' || set === 'KUBE-IPVS-OUT-DROP';
+  return stops && servers.applied?.has(serverKeyOfEntry(entry)) === true;
 }
 
 /** The label of a server, and the guard of an address, are removed after the server or address. */

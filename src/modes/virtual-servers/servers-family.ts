@@ -5,7 +5,7 @@ import { familyOf } from '../../model/address.ts';
 import type { UdpFrontend } from '../../model/udp-flows.ts';
 import type { Part } from '../cleanup.ts';
 import type { FamilyPlan, SeenFamily } from '../families.ts';
-import type { ConnectionCount, Heard, SetAside } from '../mode.ts';
+import type { ConnectionCount, Heard, Look, SetAside } from '../mode.ts';
 import { FamilyRules } from '../netfilter/family-rules.ts';
 import { RulesFamily } from '../netfilter/rules-family.ts';
 import { applyServers } from './apply.ts';
@@ -101,9 +101,12 @@ export class ServersFamily extends RulesFamily {
     return await super.stands(signal);
   }
 
-  override async connectionCounts(): Promise<readonly ConnectionCount[]> {
+  /** By the virtual servers, and by the rules of senders that do not use them. */
+  override async connectionCounts(look: Look): Promise<readonly ConnectionCount[]> {
     if (!this.isKnown) return [];
-    const found: ConnectionCount[] = [];
+    const found = (await super.connectionCounts(look)).map(
+      (one) => ({ ...one, isBesideServer: true }) as ConnectionCount,
+    );
     for (const { connections: count, bytes, ...server } of await this.#kernel.counts()) {
       const service = this.state.servers.desired.get(serverKey(server))?.owner;
       const family = familyOf(server.address);

@@ -27,7 +27,7 @@ const TYPES = {
   'KUBE-IPVS-DROP': 'hash:ip,port',
   /** Frontends that the node itself may not reach. */
   'KUBE-IPVS-OUT-DROP': 'hash:ip,port',
-  /** Frontends of policy Local: pods and the node take the detour through the cluster IP. */
+  /** Frontends of policy Local: for pods and the node rules choose among all endpoints. */
   'KUBE-IPVS-DETOUR': 'hash:ip,port',
 } as const satisfies Readonly<Record<string, SetType>>;
 export type SetId = keyof typeof TYPES;

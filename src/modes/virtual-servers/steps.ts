@@ -27,7 +27,7 @@ export function stepsOf(state: ServersState, parts: StagedWrites): Step[] {
     return made;
   };
   for (const { step } of parts.sets) draft(step, SETS).isNew = true;
-  for (const planned of parts.entries) draft(planned.step, SETS).come.push(planned);
+  for (const planned of [...parts.entries, ...parts.stops]) draft(planned.step, SETS).come.push(planned);
   for (const planned of parts.servers) {
     const server = draft(planned.step, SERVERS);
     server.come.push(planned);

@@ -11,8 +11,8 @@ export interface PlannedWrite {
   readonly line: () => string;
 }
 
-/** An entry to remove, unless the object that it labels or guards is still installed then. */
-export interface PlannedRemoval extends PlannedWrite {
+/** A write of an entry. One that labels or guards an object is not removed before that. */
+export interface PlannedEntry extends PlannedWrite {
   readonly entry: OwnedEntry;
 }
 
@@ -29,10 +29,12 @@ export interface Retirement {
 export interface StagedWrites {
   readonly sets: readonly PlannedWrite[];
   readonly entries: readonly PlannedWrite[];
+  /** Entries that stop packets to servers which have served them. */
+  readonly stops: readonly PlannedWrite[];
   readonly servers: readonly PlannedWrite[];
   readonly addresses: readonly PlannedWrite[];
   readonly retire: readonly Retirement[];
   readonly goneAddresses: readonly PlannedWrite[];
-  readonly goneEntries: readonly PlannedRemoval[];
+  readonly goneEntries: readonly PlannedEntry[];
   readonly goneSets: readonly PlannedWrite[];
 }

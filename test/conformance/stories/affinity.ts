@@ -58,6 +58,8 @@ export const affinityStories: readonly Story[] = [
         told('outside', w.node, among(['pod-2']), { port: NODE_PORT, knownTo: ['pod-2'] }),
         told('outside', w.externalIP(1), among(['pod-2']), { knownTo: ['pod-2'] }),
         told('pod-3', w.clusterIP(10), among(['other']), { knownTo: ['other'] }),
+        told('pod-3', w.externalIP(1), among(['other']), { knownTo: ['other'] }),
+        told('node', w.externalIP(1), among(['other'], 'all'), { knownTo: ['other'] }),
         // The endpoint that knows it is on another node: policy Local does not go there.
         told('outside', w.node, among(['pod-1', 'pod-2']), { port: NODE_PORT, knownTo: ['other'] }),
       ],

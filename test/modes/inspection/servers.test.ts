@@ -142,5 +142,6 @@ describe('the inspection of IPVS mode', () => {
     assert.deepEqual(await ask(key), new Map([[key, 99]]));
     assert.deepEqual(await ask('TCP 10.96.0.30:80 -> 10.244.1.14:8080'), new Map());
     assert.deepEqual(await rig.mode.inspection.remembered('IPv6', [key], '::1' as Address), new Map());
+    assert.deepEqual(await ask(key, 'KUBE-SEP-OFNOBODY'), new Map([[key, 99]]), 'a list of rules is another memory');
   });
 });

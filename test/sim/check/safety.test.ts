@@ -203,23 +203,6 @@ describe('the check of every commit', () => {
     assert.deepEqual(world.violations, []);
   });
 
-  it('lets a cleanup remove the servers of IPVS mode before the detours to them, and nobody else', async () => {
-    for (const by of ['cleanup', 'agent'] as const) {
-      const world = aWorld('ipvs');
-      await world.sync(nodeOf('a'), web({ externalTrafficPolicy: 'Local' }), pods());
-      // The agent may keep both while connections last.
-      world.versions.remove('Service', 'default/web');
-      world.check.settled();
-      world.committed('agent');
-      assert.deepEqual(world.violations, []);
-      world.ipvs.virtual.clear();
-      world.ipvs.ours.clear();
-      world.committed(by);
-      world.committed('agent');
-      assert.deepEqual(kinds(world), by === 'cleanup' ? [] : ['stray']);
-    }
-  });
-
   it('finds a changed byte of others, unless they wrote it', () => {
     const { check, views } = aWorld('nftables');
     const committed = (others: string, by: 'agent' | 'others') => check.committed({ views, by, others });

@@ -24,7 +24,7 @@ import {
 import { kept } from './kept.ts';
 import { type Become, becomeOf, fatesText, type KernelViews, viewsIn, type Walk } from './kernel-views.ts';
 import { packetsTo, type Sender, type SentPacket } from './packets.ts';
-import type { FrontendKey, FrontendVersions, Owner, Versions } from './versions.ts';
+import type { FrontendKey, FrontendVersions, Versions } from './versions.ts';
 import { Walks } from './walks.ts';
 
 export interface Violation {
@@ -42,8 +42,7 @@ export interface Commit {
   readonly families?: readonly Family[];
   /**
    * Others break what they like: their commit is no violation, and the agent need not answer for what they broke. A cleanup stops
-   * packets on purpose, in IPVS mode servers and addresses before detours; it must not send them to a stranger, nor touch what belongs
-   * to others.
+   * packets on purpose; it must not send them to a stranger, nor touch what belongs to others.
    */
   readonly by: Writer;
   /** Everything in the kernel that is not the agent's. */
@@ -58,8 +57,6 @@ export interface SafetyOptions {
 }
 
 interface Judged {
-  /** All that the frontend ever had: IPVS mode keeps servers, and detours to them, while connections last. */
-  readonly owners: FrontendVersions['owners'];
   /** One combination of each expectation. */
   readonly different: readonly Combination[];
   readonly met: Set<string>;
@@ -75,8 +72,6 @@ interface Judged {
 /** The same `id` means the same fault. */
 interface Found extends Violation {
   readonly id: string;
-  /** The packets go to a cluster IP of the Service itself, as by a detour of IPVS mode whose server is gone: to nobody. */
-  readonly isDetour?: boolean;
 }
 
 const NOTHING_REMEMBERED: ReadonlySet<string> = new Set();
@@ -123,10 +118,9 @@ export class SafetyCheck {
       const inFamily = viewsIn(views(family));
       for (const frontend of this.#versions.frontends) {
         if (frontend.at.family !== family) continue;
-        for (const { id, isDetour, ...violation } of this.#check(frontend, inFamily, by)) {
+        for (const { id, ...violation } of this.#check(frontend, inFamily, by)) {
           if (by === 'cleanup' && violation.kind === 'stopped') continue;
-          const isWanted = by === 'others' || (by === 'cleanup' && isDetour === true);
-          const isTheirs = isWanted || this.#broken.get(family)?.has(id) === true;
+          const isTheirs = by === 'others' || this.#broken.get(family)?.has(id) === true;
           if (isTheirs) broken.add(id);
           else violations.push(violation);
         }
@@ -165,7 +159,7 @@ export class SafetyCheck {
       this.packets += 1;
       const become = becomeOf(views, sent.packet, facts, this.#walk);
       texts.push(fatesText(become.fates));
-      violations.push(...this.#judge({ owners: frontend.owners, different, met, sent, become, local, ofAll, mixed }));
+      violations.push(...this.#judge({ different, met, sent, become, local, ofAll, mixed }));
     }
     const isByAgent = this.#isByAgent(frontend.key, texts.join('\n'), by);
     if (met.size > 0 && isByAgent) {
@@ -192,7 +186,7 @@ export class SafetyCheck {
   }
 
   /** Removes combinations that the kernel does not meet from `met`. */
-  #judge({ owners, different, met, sent, become, local, ofAll, mixed }: Judged): Found[] {
+  #judge({ different, met, sent, become, local, ofAll, mixed }: Judged): Found[] {
     const { name } = sent;
     const allowed = new Set<string>();
     let isWanted = mixed === undefined;
@@ -214,8 +208,7 @@ export class SafetyCheck {
     if (stray !== '') {
       const may = admitted.size === 0 ? 'nowhere' : `only to ${[...admitted].join(', ')}`;
       const text = `${name} goes to ${stray}, and may go ${may}`;
-      const isDetour = strays.every((backend) => owners.some((owner) => isClusterIP(owner?.port, backend)));
-      violations.push({ id: `${name} ${stray}`, kind: 'stray', text, isDetour });
+      violations.push({ id: `${name} ${stray}`, kind: 'stray', text });
     }
     if (isWanted && !become.isDelivered && this.#delivered.has(name)) {
       violations.push({ id: name, kind: 'stopped', text: `${name} was delivered, should be, and is: ${text}` });
@@ -224,13 +217,6 @@ export class SafetyCheck {
     else this.#delivered.delete(name);
     return violations;
   }
-}
-
-function isClusterIP(port: Owner['port'] | undefined, backend: string): boolean {
-  for (const { role, address, port: number } of port?.frontends ?? []) {
-    if (role === 'cluster-ip' && address !== undefined && endpointText(address, number) === backend) return true;
-  }
-  return false;
 }
 
 /** See `Judged.mixed`. */
