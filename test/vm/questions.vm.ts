@@ -15,11 +15,13 @@ import { until } from '../helpers/until.ts';
 const ASKER = fileURLToPath(new URL('../helpers/asker.ts', import.meta.url));
 /** Milliseconds: the machine may be emulated. */
 const PATIENCE = 300_000;
-/** Their servers fill some parts of a listing. */
-const SERVICES = 200;
+/** Few, because each has a listing of its own, and a question is given up after 25 s. */
+const SERVICES = 20;
 const CHANGES = 12;
 const ROUNDS = 16;
 const PATHS = ['/explain?from=node&to=10.96.1.7:80', '/verify', '/metrics'];
+/** What the agent says on a machine that is too slow. */
+const LATE = /no answer within \d+ s/;
 
 /** Services from 10.96.1.1 on, each with an endpoint whose last number says which change it is of. */
 function objects(change: number): object[] {
@@ -49,7 +51,8 @@ describe('questions to an agent in IPVS mode', () => {
     const told: Told[] = [];
     const inside = lab.inside('node', process.execPath, [ASKER, 'http://127.0.0.1:10249', ...PATHS]);
     const asker = node.keep(startChild({ ...inside, onLine: (line) => told.push(JSON.parse(line) as Told) }));
-    const rounds = () => told.length / PATHS.length;
+    const answered = (path: string) => told.filter((one) => one.path === path && one.status === 200).length;
+    const rounds = () => Math.min(...PATHS.map(answered));
     await until('the first answers', () => rounds() >= 1, PATIENCE);
     let changes = 0;
     while (changes < CHANGES || rounds() < ROUNDS) {
@@ -60,7 +63,7 @@ describe('questions to an agent in IPVS mode', () => {
       await until(`change ${changes}; the log:\n${agent.text()}`, isWritten, PATIENCE);
     }
     await asker.stop();
-    const refused = told.filter(({ status }) => status !== 200).map(({ path, text }) => `${path}: ${text}`);
+    const refused = told.filter(({ status, text }) => status !== 200 && !LATE.test(text)).map(({ text }) => text);
     const complaints = agent.log.slice(since).filter(({ level }) => level !== 'info' && level !== 'debug');
     const foreign = told
       .filter(({ path, status }) => path === '/verify' && status === 200)
