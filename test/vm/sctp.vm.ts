@@ -28,7 +28,7 @@ const PORT = 3868;
 const POD_PORT = 3869;
 const ASSOCIATIONS = 4;
 /** Milliseconds: the machine may be emulated, and the kernel forgets an association some seconds after its end. */
-const PATIENCE = 120_000;
+const PATIENCE = 300_000;
 
 /** A Service before these pods, each of which answers with its number. */
 function diameter(...pods: readonly number[]): object[] {
