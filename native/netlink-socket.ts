@@ -195,11 +195,30 @@ export class NetlinkProtocolError extends Error {
   readonly code = 'NETLINK_PROTOCOL';
 }
 
-/** Requests and listings over a transport. A socket has one listing at a time. */
+/** A listing whose reader has not come to its end. */
+interface Listing {
+  readonly sequence: number;
+  /** Parts that were read before the reader asked for them. */
+  readonly ahead: Part[];
+  /** Why the rest could not be read. */
+  failure: { readonly cause: unknown } | undefined;
+  hasChanged: boolean;
+  /** The kernel has nothing more of it. */
+  isDone: boolean;
+  /** Its reader wants no more of it. */
+  isLeft: boolean;
+}
+
+/**
+ * Requests and listings over a transport. The kernel carries out one listing of a socket at a time (af_netlink.c,
+ * __netlink_dump_start: EBUSY), and each answer that is read makes the next part of it. So a request that comes in the middle of a
+ * listing waits until the rest of the listing is read: its reader gets that from memory.
+ */
 export class NetlinkSocket {
   readonly #transport: Transport;
-  readonly #buffer = Buffer.alloc(PART);
+  #buffer = Buffer.alloc(PART);
   #sequence = 0;
+  #listing: Listing | undefined;
 
   constructor(transport: Transport) {
     this.#transport = transport;
@@ -224,6 +243,7 @@ export class NetlinkSocket {
     if (requests.length === 0) return [];
     const first = this.#sequence + 1;
     const last = requests.length - 1;
+    this.#endListing();
     this.#transport.send(encodeMessages(requests, first));
     this.#sequence += requests.length;
     const results: (NetlinkError | undefined)[] = new Array(requests.length).fill(undefined);
@@ -247,6 +267,7 @@ export class NetlinkSocket {
     if (requests.length === 0) return [];
     const first = this.#sequence + 2;
     const last = requests.length - 1;
+    this.#endListing();
     // The kernel acknowledges `end` only since Linux 6.10, so the last request asks for the acknowledgement.
     this.#transport.send(encodeMessages([begin, ...requests, end], first - 1, requests.length));
     this.#sequence += requests.length + 2;
@@ -267,6 +288,7 @@ export class NetlinkSocket {
 
   /** Sends a request, and reads its only answer. Throws NetlinkError when the kernel refuses. */
   ask<T>(request: Request, read: (buffer: Buffer, message: Message) => T): T {
+    this.#endListing();
     this.#transport.send(this.#encode({ ...request, flags: request.flags | NLM_F_ACK }));
     const sequence = this.#sequence;
     let answer: { readonly value: T } | undefined;
@@ -292,16 +314,20 @@ export class NetlinkSocket {
     decode: (buffer: Buffer, message: Message) => T | undefined,
   ): Generator<readonly T[], boolean> {
     const parts = this.list(request);
-    for (;;) {
-      const next = parts.next();
-      if (next.done === true) return next.value;
-      const { buffer, messages } = next.value;
-      const found: T[] = [];
-      for (const message of messages) {
-        const value = decode(buffer, message);
-        if (value !== undefined) found.push(value);
+    try {
+      for (;;) {
+        const next = parts.next();
+        if (next.done === true) return next.value;
+        const { buffer, messages } = next.value;
+        const found: T[] = [];
+        for (const message of messages) {
+          const value = decode(buffer, message);
+          if (value !== undefined) found.push(value);
+        }
+        yield found;
       }
-      yield found;
+    } finally {
+      parts.return(false);
     }
   }
 
@@ -310,23 +336,67 @@ export class NetlinkSocket {
    * missing. The kernel goes on only when the next part is read. Throws NetlinkError when it refuses.
    */
   *list(request: Request): Generator<Part, boolean> {
+    this.#endListing();
     this.#transport.send(this.#encode({ ...request, flags: request.flags | NLM_F_DUMP }));
-    const sequence = this.#sequence;
-    let changed = false;
-    for (;;) {
-      const messages = this.#receive().filter((message) => message.sequence === sequence);
+    const listing: Listing = {
+      sequence: this.#sequence,
+      ahead: [],
+      failure: undefined,
+      hasChanged: false,
+      isDone: false,
+      isLeft: false,
+    };
+    this.#listing = listing;
+    try {
+      for (;;) {
+        const part = listing.ahead.shift() ?? (listing.isDone ? undefined : this.#partOf(listing));
+        if (part === undefined) break;
+        if (part.messages.length > 0) yield part;
+      }
+    } finally {
+      listing.isLeft = true;
+      if (listing.isDone && this.#listing === listing) this.#listing = undefined;
+    }
+    if (listing.failure !== undefined) throw listing.failure.cause;
+    return listing.hasChanged;
+  }
+
+  /** Read the next part of a listing. Throws NetlinkError when the kernel refuses; then nothing more comes. */
+  #partOf(listing: Listing): Part {
+    try {
       const entries: Message[] = [];
-      let isDone = false;
-      for (const message of messages) {
-        if ((message.flags & NLM_F_DUMP_INTR) !== 0) changed = true;
+      for (const message of this.#receive()) {
+        if (message.sequence !== listing.sequence) continue;
+        if ((message.flags & NLM_F_DUMP_INTR) !== 0) listing.hasChanged = true;
         if (message.type === NLMSG_DONE || message.type === NLMSG_ERROR) {
           const error = decodeError(this.#buffer, message);
           if (error !== undefined) throw error;
-          isDone = true;
+          listing.isDone = true;
         } else entries.push(message);
       }
-      if (entries.length > 0) yield { buffer: this.#buffer, messages: entries };
-      if (isDone) return changed;
+      return { buffer: this.#buffer, messages: entries };
+    } catch (error) {
+      listing.isDone = true;
+      throw error;
+    }
+  }
+
+  /** Read the rest of a listing that is in the middle, for its reader. */
+  #endListing(): void {
+    const listing = this.#listing;
+    if (listing === undefined) return;
+    this.#listing = undefined;
+    // The reader may still look at the last part.
+    this.#buffer = Buffer.alloc(PART);
+    while (!listing.isDone) {
+      try {
+        const part = this.#partOf(listing);
+        if (listing.isLeft) continue;
+        listing.ahead.push(part);
+        this.#buffer = Buffer.alloc(PART);
+      } catch (cause) {
+        listing.failure = { cause };
+      }
     }
   }
 

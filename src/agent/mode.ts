@@ -3,7 +3,7 @@ import { version } from '../config/version.ts';
 import type { RecordedParts } from '../history/shapes.ts';
 import type { RulesProbe } from '../host/chain-probe.ts';
 import type { IptablesTools } from '../host/iptables-tools.ts';
-import { checkScheduler } from '../host/ipvs-open.ts';
+import { checkScheduler, ipvsQuestions } from '../host/ipvs-open.ts';
 import type { RulesetNotices } from '../host/ruleset-notices.ts';
 import { RulesetRecord } from '../host/ruleset-record.ts';
 import { type Address, type Cidr, cidrContains, FAMILIES, type Family, isLoopback } from '../model/address.ts';
@@ -183,8 +183,9 @@ async function createIpvs(input: ModeInput): Promise<OwnMode> {
     const options = await ipvsOptions(input, kernel);
     const families = options.families.map(({ settings }) => settings);
     const wantedSettings = ipvsKernelSettings(config.ipvs, outside.machine.kernelRelease);
+    const questions = ipvsQuestions(() => outside.kernel.openIpvs(signal));
     const members = options.families.map((member) => ({ ...member, keepsCounts: config.serviceMetrics }));
-    return await modeOnNode(ipvsMode({ ...options, families: members, wantedSettings }), families, {
+    return await modeOnNode(ipvsMode({ ...options, families: members, questions, wantedSettings }), families, {
       recorded: { mode: 'ipvs', families, node: config.ipvs, kernelSettings: [...wantedSettings] },
       notices: noticesFor(input),
       close: () => kernel.close(),

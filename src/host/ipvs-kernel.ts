@@ -100,10 +100,8 @@ export class IpvsUnusable extends Error {
   readonly code = 'IPVS_UNUSABLE';
 }
 
-/** The seam to the kernel. Reads throw when the kernel refuses or a listing never settles. */
-export interface IpvsKernel {
-  /** Writes in this order; returns the outcome of each write, undefined for success. Throws only the signal's reason. */
-  write(writes: readonly KernelWrite[], signal: AbortSignal): Promise<(KernelError | undefined)[]>;
+/** The seam to the kernel, as far as it reads. Reads throw when the kernel refuses or a listing never settles. */
+export interface IpvsReader {
   hasDevice(): Promise<boolean>;
   /** Addresses on the device of Services, and those of all other devices without loopback and link-local ones. */
   addresses(family: Family): Promise<{ readonly ours: readonly Address[]; readonly others: readonly Address[] }>;
@@ -119,5 +117,20 @@ export interface IpvsKernel {
   templates(client: Address): Promise<readonly Template[]>;
   /** Seconds. */
   timeouts(): Promise<Timeouts>;
+}
+
+/** The seam to the kernel for syncs, and for checks in their turn. */
+export interface IpvsKernel extends IpvsReader {
+  /** Writes in this order; returns the outcome of each write, undefined for success. Throws only the signal's reason. */
+  write(writes: readonly KernelWrite[], signal: AbortSignal): Promise<(KernelError | undefined)[]>;
   setTimeouts(timeouts: Timeouts): Promise<void>;
+}
+
+/**
+ * The seam to the kernel for questions, which come at any time: in the middle of a sync, and several together. Each reads over sockets
+ * of its own, so that none is between the parts of another's listing. A sync's kernel is not one of these.
+ */
+export interface IpvsQuestions {
+  /** Ask the kernel, which can be read until the promise settles. Throws IpvsUnusable, and what the question throws. */
+  ask<T>(question: (kernel: IpvsReader) => Promise<T>): Promise<T>;
 }

@@ -33,6 +33,7 @@ import { NETLINK_NETFILTER } from '../../native/nfnetlink.ts';
 import * as rtnetlink from '../../native/rtnetlink.ts';
 import { type Address, addressOctets, addressOfBytes, type Family } from '../model/address.ts';
 import { causeOf } from '../model/cause.ts';
+import { createMutex } from '../model/mutex.ts';
 import { breath, realClock, sleep } from './clock.ts';
 import { readAddresses, SERVICE_DEVICE, serviceDevice } from './devices.ts';
 import { templatesOf } from './ipvs-affinity.ts';
@@ -55,21 +56,42 @@ import { wholeListing } from './listing.ts';
 import { entryBytes, entryText } from './set-entries.ts';
 
 interface Sockets {
-  readonly route: NetlinkSocket;
-  readonly generic: NetlinkSocket;
-  readonly sets: NetlinkSocket;
+  readonly route: SocketInTurns;
+  readonly generic: SocketInTurns;
+  readonly sets: SocketInTurns;
+}
+
+/** A socket that can only be used in a turn: a listing lets other work run between its parts, and the socket has one at a time. */
+class SocketInTurns {
+  readonly #socket: NetlinkSocket;
+  readonly #turn = createMutex();
+
+  constructor(socket: NetlinkSocket) {
+    this.#socket = socket;
+  }
+
+  use<T>(work: (socket: NetlinkSocket) => Promise<T> | T): Promise<T> {
+    return this.#turn(async () => await work(this.#socket));
+  }
+
+  close(): void {
+    this.#socket.close();
+  }
 }
 
 export class NetlinkKernel implements IpvsKernel {
   readonly #sockets: Sockets;
   readonly #requests: IpvsRequests;
-  readonly #revision: (set: SetSpec) => number;
+  readonly #revisions = new SetRevisions();
 
-  private constructor(sockets: Sockets) {
-    this.#sockets = sockets;
-    this.#requests = new IpvsRequests(resolveFamily(sockets.generic, IPVS_GENL_NAME));
-    ipset.typeRevision(sockets.sets, 'hash:ip,port', 'IPv4');
-    this.#revision = revisions(sockets.sets);
+  private constructor({ route, generic, sets }: Record<keyof Sockets, NetlinkSocket>) {
+    this.#requests = new IpvsRequests(resolveFamily(generic, IPVS_GENL_NAME));
+    ipset.typeRevision(sets, 'hash:ip,port', 'IPv4');
+    this.#sockets = {
+      route: new SocketInTurns(route),
+      generic: new SocketInTurns(generic),
+      sets: new SocketInTurns(sets),
+    };
   }
 
   /** Throws SystemError or NetlinkError when the kernel lacks a part, or refuses it. */
@@ -93,7 +115,8 @@ export class NetlinkKernel implements IpvsKernel {
   }
 
   close(): void {
-    for (const socket of Object.values(this.#sockets)) (socket as NetlinkSocket).close();
+    const { route, generic, sets } = this.#sockets;
+    for (const socket of [route, generic, sets]) socket.close();
   }
 
   async write(writes: readonly KernelWrite[], signal: AbortSignal): Promise<(KernelError | undefined)[]> {
@@ -105,7 +128,7 @@ export class NetlinkKernel implements IpvsKernel {
       let end = at + 1;
       while (end < writes.length && end - at < MOST_REQUESTS && this.#socketOf(writes[end] as KernelWrite) === socket)
         end += 1;
-      const send = (some: readonly KernelWrite[]) => this.#send(socket, some);
+      const send = (some: readonly KernelWrite[]) => socket.use((own) => this.#send(own, some));
       outcomes.push(...(await untilReleased(send, writes.slice(at, end), signal)));
       at = end;
     }
@@ -113,16 +136,16 @@ export class NetlinkKernel implements IpvsKernel {
   }
 
   async hasDevice(): Promise<boolean> {
-    return (await serviceDevice(this.#sockets.route)) !== undefined;
+    return (await this.#sockets.route.use(serviceDevice)) !== undefined;
   }
 
   async addresses(family: Family): Promise<{ readonly ours: readonly Address[]; readonly others: readonly Address[] }> {
-    const { service, others } = await readAddresses(this.#sockets.route, family);
+    const { service, others } = await this.#sockets.route.use((route) => readAddresses(route, family));
     return { ours: service, others };
   }
 
   async servers(): Promise<readonly Server[]> {
-    const listed = await wholeListing(() => virtualServers(this.#sockets.generic, this.#requests));
+    const listed = await this.#listing('generic', (socket) => virtualServers(socket, this.#requests));
     return listed.map(({ protocol, address, port, scheduler, flags, timeout }) => ({
       protocol,
       address: addressOfBytes(address),
@@ -135,7 +158,7 @@ export class NetlinkKernel implements IpvsKernel {
   }
 
   async counts(): Promise<readonly ServerCounts[]> {
-    const listed = await wholeListing(() => serverCounts(this.#sockets.generic, this.#requests));
+    const listed = await this.#listing('generic', (socket) => serverCounts(socket, this.#requests));
     return listed.map(({ protocol, address, port, connections, inBytes, outBytes }) => ({
       ...{ protocol, address: addressOfBytes(address), port, connections },
       bytes: { in: inBytes, out: outBytes },
@@ -143,7 +166,9 @@ export class NetlinkKernel implements IpvsKernel {
   }
 
   async destinations(server: ServerId): Promise<readonly SeenDestination[]> {
-    const listed = await wholeListing(() => destinationsOf(this.#sockets.generic, this.#requests, serverBytes(server)));
+    const listed = await this.#listing('generic', (socket) =>
+      destinationsOf(socket, this.#requests, serverBytes(server)),
+    );
     return listed.map((entry) => ({
       address: addressOfBytes(entry.address),
       port: entry.port,
@@ -154,12 +179,12 @@ export class NetlinkKernel implements IpvsKernel {
   }
 
   async setNames(): Promise<readonly string[]> {
-    return await wholeListing(() => ipset.setNames(this.#sockets.sets));
+    return await this.#listing('sets', (socket) => ipset.setNames(socket));
   }
 
   async readSet(name: string): Promise<SeenSet | undefined> {
     try {
-      const parts = await wholeListing(() => ipset.setParts(this.#sockets.sets, name));
+      const parts = await this.#listing('sets', (socket) => ipset.setParts(socket, name));
       const type = parts.find((part) => part.type !== undefined)?.type ?? '';
       return { type, entries: parts.flatMap((part) => part.entries.map((entry) => entryText(entry, type))) };
     } catch (error) {
@@ -172,17 +197,25 @@ export class NetlinkKernel implements IpvsKernel {
     return await templatesOf(client);
   }
 
-  timeouts(): Promise<Timeouts> {
-    const { generic } = this.#sockets;
-    return Promise.resolve(generic.ask(this.#requests.getTimeouts(), decodeTimeouts));
+  async timeouts(): Promise<Timeouts> {
+    return await this.#sockets.generic.use((socket) => socket.ask(this.#requests.getTimeouts(), decodeTimeouts));
   }
 
-  setTimeouts(timeouts: Timeouts): Promise<void> {
-    const [error] = this.#sockets.generic.acknowledge([this.#requests.setTimeouts(timeouts)]);
-    return error === undefined ? Promise.resolve() : Promise.reject(error);
+  async setTimeouts(timeouts: Timeouts): Promise<void> {
+    const [error] = await this.#sockets.generic.use((socket) =>
+      socket.acknowledge([this.#requests.setTimeouts(timeouts)]),
+    );
+    if (error !== undefined) throw error;
   }
 
-  #socketOf({ kind }: KernelWrite): NetlinkSocket {
+  #listing<T>(
+    of: keyof Sockets,
+    list: (socket: NetlinkSocket) => Generator<readonly T[], boolean>,
+  ): Promise<readonly T[]> {
+    return this.#sockets[of].use((socket) => wholeListing(() => list(socket)));
+  }
+
+  #socketOf({ kind }: KernelWrite): SocketInTurns {
     if (kind.endsWith('-device') || kind.endsWith('-address')) return this.#sockets.route;
     return kind.endsWith('-set') || kind.endsWith('-entry') ? this.#sockets.sets : this.#sockets.generic;
   }
@@ -191,7 +224,7 @@ export class NetlinkKernel implements IpvsKernel {
     try {
       const needsDevice = writes.some(({ kind }) => kind === 'add-address' || kind === 'remove-address');
       const index = needsDevice ? await serviceDevice(socket) : undefined;
-      const errors = socket.acknowledge(writes.map((write) => this.#request(write, index ?? -1)));
+      const errors = socket.acknowledge(writes.map((write) => this.#request(socket, write, index ?? -1)));
       return errors.map((error, at) => (error === undefined ? undefined : kernelError(error, writes[at])));
     } catch (error) {
       // The outcome of these writes is unknown: the kernel must be read again.
@@ -199,7 +232,7 @@ export class NetlinkKernel implements IpvsKernel {
     }
   }
 
-  #request(write: KernelWrite, index: number): Request {
+  #request(socket: NetlinkSocket, write: KernelWrite, index: number): Request {
     switch (write.kind) {
       case 'add-device':
         return rtnetlink.addDummyRequest(SERVICE_DEVICE);
@@ -210,7 +243,7 @@ export class NetlinkKernel implements IpvsKernel {
       case 'remove-address':
         return rtnetlink.deleteAddressRequest(index, addressOctets(write.address));
       case 'add-set':
-        return ipset.createSetRequest(write.set, this.#revision(write.set));
+        return ipset.createSetRequest(write.set, this.#revisions.of(write.set, socket));
       case 'remove-set':
         return ipset.destroySetRequest(write.set);
       case 'add-entry':
@@ -237,15 +270,16 @@ export class NetlinkKernel implements IpvsKernel {
   }
 }
 
-/** The revision of a set's type, which the kernel is asked for once. */
-function revisions(sets: NetlinkSocket): (set: SetSpec) => number {
-  const known = new Map<string, number>();
-  return ({ type, family }) => {
+/** The revisions of the sets' types, each of which the kernel is asked for once. */
+class SetRevisions {
+  readonly #known = new Map<string, number>();
+
+  of({ type, family }: SetSpec, sets: NetlinkSocket): number {
     const key = `${type} ${family}`;
-    const revision = known.get(key) ?? ipset.typeRevision(sets, type, family);
-    known.set(key, revision);
+    const revision = this.#known.get(key) ?? ipset.typeRevision(sets, type, family);
+    this.#known.set(key, revision);
     return revision;
-  };
+  }
 }
 
 /**

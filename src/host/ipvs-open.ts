@@ -3,7 +3,14 @@ import type { Transport } from '../../native/netlink-socket.ts';
 import type { Address } from '../model/address.ts';
 import { causeOf } from '../model/cause.ts';
 import type { CommandRunner } from './commands.ts';
-import { type IpvsKernel, IpvsUnusable, type Server, type ServerId } from './ipvs-kernel.ts';
+import {
+  type IpvsKernel,
+  type IpvsQuestions,
+  type IpvsReader,
+  IpvsUnusable,
+  type Server,
+  type ServerId,
+} from './ipvs-kernel.ts';
 
 /** A server that nobody uses: TEST-NET-2 (RFC 5737). kube-proxy tries a scheduler with the same one. */
 const TRIAL: ServerId = { protocol: 'TCP', address: '198.51.100.0' as Address, port: 20_000 };
@@ -35,6 +42,20 @@ export async function openIpvsKernel(
       );
     }
   }
+}
+
+/** `open` opens the kernel's IPVS with sockets of its own. They are open for as long as the question. */
+export function ipvsQuestions(open: () => Promise<IpvsReader & { close(): void }>): IpvsQuestions {
+  return {
+    async ask(question) {
+      const kernel = await open();
+      try {
+        return await question(kernel);
+      } finally {
+        kernel.close();
+      }
+    },
+  };
 }
 
 /** Checks that the kernel has a scheduler, by a server that nobody uses. Throws IpvsUnusable when it has none of this name. */

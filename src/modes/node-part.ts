@@ -21,7 +21,8 @@ export interface NodePart {
   /** `isEmptied`: no family needs it any more. */
   plan(isEmptied: boolean): NodePlan;
   stands(): Promise<boolean>;
-  readonly inspection?: NodeInspection;
+  /** Predecessors have none. */
+  readonly inspection?: NodeInspection | undefined;
   /** Start the removal of everything: read the lists that the families share. */
   beforeRemoval(): Promise<void>;
   removal(signal: AbortSignal): Part | undefined;

@@ -87,6 +87,12 @@ function modeOf(settings: RecordedParts['settings'], kernels: ReplayKernels, now
     return nftablesMode({ families, kernel: kernels.nft, now });
   }
   const { node, kernelSettings } = settings;
-  const wantedSettings = new Map(kernelSettings);
-  return ipvsMode({ families: withTools(settings.families), kernel: kernels.ipvs, sysctls, node, wantedSettings });
+  return ipvsMode({
+    families: withTools(settings.families),
+    kernel: kernels.ipvs,
+    questions: { ask: (question) => question(kernels.ipvs) },
+    sysctls,
+    node,
+    wantedSettings: new Map(kernelSettings),
+  });
 }

@@ -212,7 +212,5 @@ function keepsPodsAddresses(port: ServicePort, address: Address, input: OracleIn
   const { localDetector } = input.mode.settings;
   if (localDetector.kind === 'none') return false;
   if (localDetector.kind === 'cidr' && !cidrContains(localDetector.cidr, address)) return false;
-  return (
-    reachesAll(port, input) && port.frontends.some(({ role, policy }) => role !== 'cluster-ip' && policy === 'Local')
-  );
+  return port.frontends.some(({ role, policy }) => role !== 'cluster-ip' && policy === 'Local');
 }

@@ -3,6 +3,7 @@
  */
 import {
   type IpvsKernel,
+  type IpvsQuestions,
   KernelError,
   type KernelWrite,
   type SeenDestination,
@@ -27,6 +28,18 @@ export interface FakeIpvsOptions {
 
 export class FakeIpvs implements IpvsKernel {
   options: FakeIpvsOptions;
+  /** Questions that are being asked, over sockets of their own. */
+  asking = 0;
+  readonly questions: IpvsQuestions = {
+    ask: async (question) => {
+      this.asking += 1;
+      try {
+        return await question(this);
+      } finally {
+        this.asking -= 1;
+      }
+    },
+  };
   readonly state: IpvsState;
   /** Addresses of the node's other devices. */
   readonly others = new Set<Address>();
@@ -93,6 +106,7 @@ export class FakeIpvs implements IpvsKernel {
   }
 
   counts(): Promise<readonly ServerCounts[]> {
+    this.options.onRead?.('counts');
     return Promise.resolve(this.counted);
   }
 
@@ -115,6 +129,7 @@ export class FakeIpvs implements IpvsKernel {
   }
 
   templates(): Promise<readonly Template[]> {
+    this.options.onRead?.('templates');
     return Promise.resolve(this.remembers);
   }
 

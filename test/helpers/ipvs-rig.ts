@@ -52,7 +52,12 @@ export function ipvsRig(options: IpvsRigOptions = {}): IpvsRig {
   };
   const mode = isPredecessor
     ? ipvsPredecessor(shared)
-    : ipvsMode({ ...shared, node: { ...DEFAULT_NODE_SETTINGS, ...node }, wantedSettings: new Map() });
+    : ipvsMode({
+        ...shared,
+        questions: kernel.questions,
+        node: { ...DEFAULT_NODE_SETTINGS, ...node },
+        wantedSettings: new Map(),
+      });
   return {
     kernel,
     iptables,

@@ -4,7 +4,7 @@ import { ipvsKernelSettings } from '../../src/agent/mode-settings.ts';
 import { type CommandRunner, realCommands } from '../../src/host/commands.ts';
 import { IptablesTools } from '../../src/host/iptables-tools.ts';
 import type { IpvsKernel } from '../../src/host/ipvs-kernel.ts';
-import { openIpvsKernel } from '../../src/host/ipvs-open.ts';
+import { ipvsQuestions, openIpvsKernel } from '../../src/host/ipvs-open.ts';
 import type { Sysctls } from '../../src/host/sysctls.ts';
 import type { Lab } from '../../src/lab/lab.ts';
 import { FAMILIES, type Family } from '../../src/model/address.ts';
@@ -56,7 +56,8 @@ export function modeIn(lab: Lab, kernel: IpvsKernel, options: IpvsInOptions = {}
   };
   if (isPredecessor) return ipvsPredecessor(shared);
   const wantedSettings = ipvsKernelSettings(nodeSettings, release());
-  return ipvsMode({ ...shared, node: nodeSettings, wantedSettings });
+  const questions = ipvsQuestions(() => kernelIn(lab, 'node'));
+  return ipvsMode({ ...shared, questions, node: nodeSettings, wantedSettings });
 }
 
 export function rigIn(lab: Lab, kernel: IpvsKernel, options: IpvsInOptions = {}): Rig {

@@ -3,7 +3,7 @@ import { spawnSync } from 'node:child_process';
 import { flushCompileCache } from 'node:module';
 import type { CommandRunner } from '../../src/host/commands.ts';
 import { IptablesTools } from '../../src/host/iptables-tools.ts';
-import { openIpvsKernel } from '../../src/host/ipvs-open.ts';
+import { ipvsQuestions, openIpvsKernel } from '../../src/host/ipvs-open.ts';
 import { servicePorts } from '../../src/model/service-port.ts';
 import { ipvsMode } from '../../src/modes/ipvs/index.ts';
 import { DEFAULT_NODE_SETTINGS, defaultIpvsSettings } from '../helpers/ipvs-settings.ts';
@@ -28,6 +28,7 @@ const mode = ipvsMode({
   ],
   node: DEFAULT_NODE_SETTINGS,
   kernel: await openIpvsKernel(commands, signal),
+  questions: ipvsQuestions(() => openIpvsKernel(commands, signal)),
   sysctls: { read: () => Promise.resolve(undefined), write: () => Promise.resolve() },
   wantedSettings: new Map(),
 });

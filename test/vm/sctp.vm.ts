@@ -1,8 +1,163 @@
 /** SCTP in IPVS mode. */
-import { describe } from 'node:test';
+import assert from 'node:assert/strict';
+import { after, afterEach, before, describe, it } from 'node:test';
+import { fileURLToPath } from 'node:url';
+import { type Child, startChild } from '../../src/host/child.ts';
+import { realCommands } from '../../src/host/commands.ts';
+import { IptablesTools } from '../../src/host/iptables-tools.ts';
+import type { IpvsKernel } from '../../src/host/ipvs-kernel.ts';
+import type { Sysctls } from '../../src/host/sysctls.ts';
+import { Lab, podAddress } from '../../src/lab/lab.ts';
+import { FAMILIES } from '../../src/model/address.ts';
+import { handover } from '../../src/modes/handover.ts';
+import { iptablesMode } from '../../src/modes/iptables/index.ts';
+import { commandsIn, sysctlsIn } from '../helpers/namespace-commands.ts';
+import { service, slice } from '../helpers/objects.ts';
+import { defaultSettings, NEVER, Rig } from '../helpers/rig.ts';
+import { until } from '../helpers/until.ts';
 import { testSctp } from '../netns/sctp-stories.ts';
-import { kernelIn, rigIn } from './ipvs-under-test.ts';
+import { kernelIn, modeIn, rigIn, settledSysctls } from './ipvs-under-test.ts';
 
 describe('SCTP, ipvs', () => {
   testSctp(async (lab) => rigIn(lab, await kernelIn(lab, 'node')));
+});
+
+const SOCKETS = fileURLToPath(new URL('../helpers/sctp-sockets.ts', import.meta.url));
+const DIAMETER = '10.96.0.38';
+const PORT = 3868;
+const POD_PORT = 3869;
+const ASSOCIATIONS = 4;
+/** Milliseconds: the machine may be emulated, and the kernel forgets an association some seconds after its end. */
+const PATIENCE = 300_000;
+
+/** A Service before these pods, each of which answers with its number. */
+function diameter(...pods: readonly number[]): object[] {
+  const ports = [{ name: '', port: POD_PORT, protocol: 'SCTP' }];
+  return [
+    service({
+      name: 'diameter',
+      spec: { clusterIP: DIAMETER, ports: [{ port: PORT, targetPort: POD_PORT, protocol: 'SCTP' }] },
+    }),
+    slice({ name: 'diameter-1', service: 'diameter', ports, endpoints: pods.map((n) => podAddress(n).v4) }),
+  ];
+}
+
+describe('established SCTP associations in IPVS mode', () => {
+  let lab: Lab;
+  let kernel: IpvsKernel;
+  let sysctls: Sysctls;
+  const running: Child[] = [];
+
+  before(async () => {
+    await realCommands.run({ file: 'modprobe', args: ['sctp'] }, NEVER);
+    lab = await Lab.create({ commands: realCommands, pods: 3, remotePods: 0, signal: NEVER });
+    for (const n of [1, 2]) {
+      const serving = program(`pod-${n}`, 'serve', podAddress(n).v4, String(POD_PORT), String(n));
+      await serving.line();
+    }
+    kernel = await kernelIn(lab, 'node');
+    sysctls = await settledSysctls(lab);
+  });
+  afterEach(async () => {
+    await modeIn(lab, kernel).cleanup(NEVER);
+  });
+  after(async () => {
+    for (const child of running) await child.stop();
+    await lab.remove();
+  });
+
+  /** A program over SCTP sockets, and its lines as they come. */
+  function program(at: string, ...args: string[]) {
+    const lines: string[] = [];
+    let taken = 0;
+    const inside = lab.inside(at, process.execPath, [SOCKETS, ...args]);
+    const onLine = (line: string) => void lines.push(line);
+    const child = startChild({ ...inside, onLine, onErrorLine: onLine });
+    running.push(child);
+    return {
+      child,
+      async line(): Promise<string> {
+        await until(`a line of ${args.join(' ')}`, () => lines.length > taken, PATIENCE);
+        taken += 1;
+        return lines[taken - 1] ?? '';
+      },
+    };
+  }
+
+  /** Associations of a client; `ask` resolves with the number of the pod that answers on each. */
+  async function associations(count: number) {
+    const client = program('pod-3', 'hold', DIAMETER, String(PORT), String(count));
+    const first = JSON.parse(await client.line()) as string[];
+    const ask = async () => {
+      client.child.send('again');
+      return JSON.parse(await client.line()) as string[];
+    };
+    return { first, ask, end: () => client.child.stop() };
+  }
+
+  async function wellSynced(rig: Rig): Promise<void> {
+    const report = await rig.sync();
+    assert.equal(report.outcome, 'complete', JSON.stringify(report.failed));
+  }
+
+  async function served(...pods: readonly number[]): Promise<Rig> {
+    const rig = rigIn(lab, kernel, { sysctls, families: ['IPv4'] }).put(...diameter(...pods));
+    await wellSynced(rig);
+    return rig;
+  }
+
+  /** The same in iptables mode, which takes over. */
+  function byRules(): Rig {
+    const rules = iptablesMode(
+      FAMILIES.map((family) => ({
+        settings: defaultSettings(family),
+        tools: new IptablesTools(commandsIn(lab, 'node'), family, 'auto'),
+        sysctls: sysctlsIn(lab, 'node'),
+      })),
+    );
+    const mode = handover(rules, modeIn(lab, kernel, { isPredecessor: true, sysctls }));
+    return new Rig({ commands: commandsIn(lab, 'node'), mode });
+  }
+
+  const destinations = async () =>
+    [...(await lab.exec('node', 'ipvsadm', '-Sn')).matchAll(/^-a --sctp-service \S+ -r (\S+):\d+ -m -w (\d+)$/gm)].map(
+      ([, address, weight]) => `${address} ${weight}`,
+    );
+
+  it('go on when their endpoint is removed, until they end; new ones begin elsewhere', async () => {
+    const rig = await served(1, 2);
+    const { first, ask, end } = await associations(ASSOCIATIONS);
+    assert.deepEqual([...first].sort(), ['1', '1', '2', '2']);
+    await wellSynced(rig.put(...diameter(2)));
+    assert.deepEqual(await ask(), first);
+    assert.deepEqual((await destinations()).sort(), [`${podAddress(1).v4} 0`, `${podAddress(2).v4} 1`]);
+    const later = await associations(2);
+    assert.deepEqual(later.first, ['2', '2']);
+    await end();
+    const isGone = async () => {
+      await wellSynced(rig);
+      return (await destinations()).length === 1;
+    };
+    await until('the removed endpoint goes after its last association', isGone, PATIENCE);
+    assert.deepEqual(await later.ask(), ['2', '2']);
+    await later.end();
+  });
+
+  it('go on when iptables mode takes over, and their server with them until they end', async () => {
+    await served(1, 2);
+    const { first, ask, end } = await associations(ASSOCIATIONS);
+    const rig = byRules().put(...diameter(1, 2));
+    await wellSynced(rig);
+    assert.match(await lab.exec('node', 'iptables-save'), /-p sctp .*--to-destination/);
+    assert.deepEqual(await ask(), first);
+    assert.deepEqual((await destinations()).sort(), [`${podAddress(1).v4} 0`, `${podAddress(2).v4} 0`]);
+    assert.equal(rig.mode.isWaiting, true);
+    await end();
+    const isGone = async () => {
+      await wellSynced(rig);
+      return !rig.mode.isWaiting;
+    };
+    await until('nothing of IPVS mode is left', isGone, PATIENCE);
+    assert.equal(await kernel.hasDevice(), false);
+  });
 });

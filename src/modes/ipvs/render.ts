@@ -66,9 +66,7 @@ export function renderPort(port: ServicePort, settings: IpvsSettings, host: Host
     if (frontend.address === undefined) addNodePort(context, frontend, host.nodePorts);
     else addFrontend(context, frontend, frontend.address, host.all);
   }
-  // Without a detour no packet keeps its source on the way to an endpoint of another node.
-  const detector = clusterIP === undefined ? ({ kind: 'none' } as const) : settings.localDetector;
-  for (const { address, port: number } of hairpinBackends(port, detector)) {
+  for (const { address, port: number } of hairpinBackends(port, settings.localDetector)) {
     addEntry(context, 'KUBE-LOOP-BACK', `${address},${port.protocol.toLowerCase()}:${number},${address}`);
   }
   if (port.healthCheckNodePort !== 0) {

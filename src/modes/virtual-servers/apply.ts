@@ -4,7 +4,7 @@ import type { Address, Family } from '../../model/address.ts';
 import type { FailedStep, StepName } from '../../reconcile/step.ts';
 import type { FamilyReport } from '../families.ts';
 import type { TablesPlan } from '../netfilter/plan.ts';
-import { destinationKey, serverKey } from './objects.ts';
+import { destinationKey, drains, serverKey } from './objects.ts';
 import { isHeld, type ServersPlan } from './plan.ts';
 import type { ServersState } from './state.ts';
 import type { PlannedWrite, Retirement } from './writes.ts';
@@ -169,7 +169,7 @@ class Application {
   async #removals({ server, step, owner, destinations, isServerGone }: Retirement): Promise<PlannedWrite[]> {
     const { state, kernel } = this.#parts;
     const key = serverKey(server);
-    if (server.protocol === 'TCP' && (destinations.length > 0 || isServerGone)) {
+    if (drains(server) && (destinations.length > 0 || isServerGone)) {
       try {
         const seen = await kernel.destinations(server);
         state.sawConnections(server, seen);
@@ -187,7 +187,7 @@ class Application {
         return [];
       }
     }
-    const isBusy = (destination: string) => server.protocol === 'TCP' && (state.connections.get(destination) ?? 0) > 0;
+    const isBusy = (destination: string) => drains(server) && (state.connections.get(destination) ?? 0) > 0;
     const planned = (write: KernelWrite): PlannedWrite => ({ write, step, owner, line: () => `${write.kind} ${key}` });
     // The kernel removes a server with all its destinations.
     if (isServerGone && ![...state.index.destinationsOf(key)].some(isBusy)) {
@@ -217,8 +217,7 @@ function nameOf(key: string, family: Family): StepName {
 
 /** The writes that set weight 0, which stops new connections. */
 function quietings({ server, step, owner, destinations, isServerGone }: Retirement): PlannedWrite[] {
-  // Only TCP connections are waited for.
-  if (server.protocol !== 'TCP') return [];
+  if (!drains(server)) return [];
   return destinations
     .filter(({ destination }) => destination.weight !== 0)
     .map(({ destination }) => ({

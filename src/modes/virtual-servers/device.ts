@@ -1,6 +1,6 @@
 /** The dummy device that makes Service addresses local to the node: its state, and the writes that create and remove it. */
 import { SERVICE_DEVICE } from '../../host/devices.ts';
-import type { IpvsKernel } from '../../host/ipvs-kernel.ts';
+import type { IpvsKernel, IpvsReader } from '../../host/ipvs-kernel.ts';
 import type { Unlike } from '../../reconcile/compare.ts';
 import { type ApplyReport, failedReport, NOTHING_TO_DO, type Step, type StepName } from '../../reconcile/step.ts';
 import type { Part } from '../cleanup.ts';
@@ -35,8 +35,8 @@ export class ServiceDevice {
   }
 
   /** The device now against the desired state. Throws when the kernel does not answer. */
-  async compare(): Promise<Iterable<Unlike | undefined>> {
-    const isThere = await this.read();
+  async compare(kernel: IpvsReader): Promise<Iterable<Unlike | undefined>> {
+    const isThere = await kernel.hasDevice();
     if (isThere === this.#isWanted) return [undefined];
     const { key: object } = DEVICE;
     const of = {

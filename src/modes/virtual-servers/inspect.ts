@@ -1,5 +1,5 @@
 /** What a family of IPVS mode has in the kernel, for questions: views, and what differs from the desired state. */
-import type { IpvsKernel } from '../../host/ipvs-kernel.ts';
+import type { IpvsQuestions, IpvsReader } from '../../host/ipvs-kernel.ts';
 import { type Address, parseAddress } from '../../model/address.ts';
 import { comparison, type Unlike } from '../../reconcile/compare.ts';
 import type { FamilyInspection, Focus } from '../inspection.ts';
@@ -30,10 +30,10 @@ import type { Seen } from './trackers.ts';
 
 export interface ServersInspectionOptions {
   readonly state: ServersState;
-  readonly kernel: IpvsKernel;
+  readonly questions: IpvsQuestions;
 }
 
-export function serversInspection({ state, kernel }: ServersInspectionOptions): FamilyInspection {
+export function serversInspection({ state, questions }: ServersInspectionOptions): FamilyInspection {
   const { tables } = state;
   const { family } = state.settings;
   return {
@@ -48,11 +48,12 @@ export function serversInspection({ state, kernel }: ServersInspectionOptions): 
     // The kernel does not tell whether another program changed a virtual server.
     isCertain: () => Promise.resolve(false),
     async read(signal, focus) {
-      return { family, rules: await rulesNow(tables, signal), servers: await readServers(kernel, state, focus) };
+      const rules = await rulesNow(tables, signal);
+      return { family, rules, servers: await questions.ask((kernel) => readServers(kernel, state, focus)) };
     },
     async compared(signal) {
       const rules = await readRules(tables, signal);
-      const { seen } = await observeServers(kernel, state, await readLists(kernel));
+      const { seen } = await questions.ask(async (kernel) => observeServers(kernel, state, await readLists(kernel)));
       return (function* () {
         yield* comparedRules(tables, rules);
         yield* comparedServers(state, seen);
@@ -60,7 +61,7 @@ export function serversInspection({ state, kernel }: ServersInspectionOptions): 
     },
     async remembered(memories, client) {
       const [destinations, lists] = [memories.filter(isDestination), memories.filter((name) => !isDestination(name))];
-      const inKernel = await rememberedBy(kernel, destinations, client);
+      const inKernel = await rememberedBy(questions, destinations, client);
       return lists.length === 0
         ? inKernel
         : new Map([...inKernel, ...(await rememberedInLists(tables, lists, client))]);
@@ -75,13 +76,13 @@ function isDestination(memory: string): boolean {
 }
 
 async function rememberedBy(
-  kernel: IpvsKernel,
+  questions: IpvsQuestions,
   destinations: readonly string[],
   client: Address,
 ): Promise<ReadonlyMap<string, number>> {
   const seconds = new Map<string, number>();
   if (destinations.length === 0) return seconds;
-  for (const { server, destination, seconds: left } of await kernel.templates(client)) {
+  for (const { server, destination, seconds: left } of await questions.ask((kernel) => kernel.templates(client))) {
     const key = destinationKey(server, destination);
     if (destinations.includes(key)) seconds.set(key, left);
   }
@@ -89,7 +90,7 @@ async function rememberedBy(
 }
 
 /** With a focus, only the destinations of that server are read, and of all servers of its Service: rules may lead from one to another. */
-async function readServers(kernel: IpvsKernel, state: ServersState, focus: Focus | undefined): Promise<ServersView> {
+async function readServers(kernel: IpvsReader, state: ServersState, focus: Focus | undefined): Promise<ServersView> {
   const isRead = focus === undefined ? () => true : isOf(state, serverKey(focus));
   const { seen } = await observeServers(kernel, state, await readLists(kernel), isRead);
   return seenServers(state, seen, isRead);

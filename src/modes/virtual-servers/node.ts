@@ -1,7 +1,6 @@
 /** The parts of IPVS mode that exist once for the node, not for each family: device, timeouts, kernel settings. */
-import type { IpvsKernel, Timeouts } from '../../host/ipvs-kernel.ts';
+import type { IpvsKernel, IpvsQuestions, Timeouts } from '../../host/ipvs-kernel.ts';
 import type { Sysctls } from '../../host/sysctls.ts';
-import type { Unlike } from '../../reconcile/compare.ts';
 import type { ApplyReport } from '../../reconcile/step.ts';
 import type { Part } from '../cleanup.ts';
 import type { NodeInspection } from '../inspection.ts';
@@ -15,6 +14,8 @@ import { IpvsTimeouts, timeoutsStep } from './timeouts.ts';
 
 export interface NodeOptions {
   readonly kernel: IpvsKernel;
+  /** A predecessor is asked nothing. */
+  readonly questions?: IpvsQuestions;
   readonly sysctls: Sysctls;
   /** undefined: the timeouts stay as they are. */
   readonly node?: IpvsNodeSettings;
@@ -29,6 +30,7 @@ export interface NodeOptions {
 
 export class IpvsNode implements NodePart {
   readonly kernel: IpvsKernel;
+  readonly #questions: IpvsQuestions | undefined;
   readonly #areEmptied: () => boolean;
   readonly #settings: KernelSettings;
   readonly #timeouts: IpvsTimeouts;
@@ -38,8 +40,9 @@ export class IpvsNode implements NodePart {
   #probed: ReadonlySet<string> = new Set();
 
   constructor(options: NodeOptions) {
-    const { kernel, sysctls, node, wantedSettings = new Map(), predecessor } = options;
+    const { kernel, questions, sysctls, node, wantedSettings = new Map(), predecessor } = options;
     this.kernel = kernel;
+    this.#questions = questions;
     this.#areEmptied = predecessor?.areEmptied ?? (() => false);
     this.#timeouts = new IpvsTimeouts(kernel, node);
     this.#device = new ServiceDevice(kernel, predecessor === undefined);
@@ -64,14 +67,16 @@ export class IpvsNode implements NodePart {
     return this.#settings.compared;
   }
 
-  get inspection(): NodeInspection {
-    const parts = [this.#device, this.#timeouts, this.#settings];
+  get inspection(): NodeInspection | undefined {
+    const questions = this.#questions;
+    if (questions === undefined) return undefined;
     return {
-      async compared() {
-        const all: Iterable<Unlike | undefined>[] = [];
-        for (const part of parts) all.push(await part.compare());
-        return all.flatMap((one) => [...one]);
-      },
+      compared: () =>
+        questions.ask(async (kernel) => [
+          ...(await this.#device.compare(kernel)),
+          ...(await this.#timeouts.compare(kernel)),
+          ...(await this.#settings.compare()),
+        ]),
     };
   }
 

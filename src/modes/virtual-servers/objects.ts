@@ -35,6 +35,15 @@ export function serverKey({ protocol, address, port }: ServerId): ServerKey {
   return `${protocol} ${endpointText(address, port)}`;
 }
 
+/**
+ * Whether the connections of a server end by themselves, so that a removal waits for them. Packets of a TCP connection or an SCTP
+ * association whose destination is gone are answered with a reset or an ABORT; the next packet of a UDP flow finds another destination.
+ * kube-proxy waits for TCP alone (its graceful_termination.go).
+ */
+export function drains({ protocol }: Pick<ServerId, 'protocol'>): boolean {
+  return protocol !== 'UDP';
+}
+
 /** `TCP 10.96.0.10:80 -> 10.244.1.11:8080` */
 export function destinationKey(server: ServerId, { address, port }: { address: Address; port: number }): string {
   return `${serverKey(server)} -> ${endpointText(address, port)}`;

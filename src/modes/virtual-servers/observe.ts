@@ -1,6 +1,6 @@
 /** Read our objects of one family: sets, servers with their destinations, addresses (invariant 7). */
 import { breath } from '../../host/clock.ts';
-import type { IpvsKernel, Server, SetSpec, SetType } from '../../host/ipvs-kernel.ts';
+import type { IpvsReader, Server, SetSpec, SetType } from '../../host/ipvs-kernel.ts';
 import { type Address, type Cidr, cidrContains, type Family, familyOf } from '../../model/address.ts';
 import {
   destinationKey,
@@ -32,7 +32,7 @@ export interface KernelLists {
   readonly setNames: ReadonlySet<string>;
 }
 
-export async function readLists(kernel: IpvsKernel): Promise<KernelLists> {
+export async function readLists(kernel: IpvsReader): Promise<KernelLists> {
   return { servers: await kernel.servers(), setNames: new Set(await kernel.setNames()) };
 }
 
@@ -46,7 +46,7 @@ export interface SeenServers {
  * by default all.
  */
 export async function observeServers(
-  kernel: IpvsKernel,
+  kernel: IpvsReader,
   state: ServersState,
   lists: KernelLists,
   only: (key: ServerKey) => boolean = () => true,
@@ -80,7 +80,7 @@ function isIn(ranges: 'all' | readonly Cidr[], address: Address): boolean {
   return ranges === 'all' || ranges.some((range) => cidrContains(range, address));
 }
 
-async function readSets(kernel: IpvsKernel, family: Family, names: ReadonlySet<string>) {
+async function readSets(kernel: IpvsReader, family: Family, names: ReadonlySet<string>) {
   const sets = new Map<SetId, SetSpec>();
   const entries = new Map<string, OwnedEntry>();
   for (const id of SET_IDS) {

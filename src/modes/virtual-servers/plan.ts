@@ -10,8 +10,8 @@
  * 5. entries that stop packets to a server that has served them: rules may lead some senders elsewhere now;
  * 6. removals: destinations, servers, addresses, entries, sets.
  *
- * Draining depends only on the seen state (docs/ipvs.md): a TCP destination to remove gets weight 0, and is removed when it
- * has no connections. Until then its server stays, with its address and its label, even if the Service is deleted.
+ * Draining depends only on the seen state (docs/ipvs.md): a destination of TCP or SCTP to remove gets weight 0, and is removed when
+ * it has no connections. Until then its server stays, with its address and its label, even if the Service is deleted.
  */
 import type { KernelWrite } from '../../host/ipvs-kernel.ts';
 import type { Address, Family } from '../../model/address.ts';
@@ -20,6 +20,7 @@ import type { SetAside } from '../mode.ts';
 import type { TablesPlan } from '../netfilter/plan.ts';
 import {
   destinationText,
+  drains,
   type OwnedAddress,
   type OwnedDestination,
   type OwnedEntry,
@@ -95,10 +96,10 @@ function serverStep(family: Family, key: string): string {
   return `${family} server ${key}`;
 }
 
-/** Whether an unwanted destination has connections to wait for. Only TCP has (as in kube-proxy: its graceful_termination.go). */
+/** Whether an unwanted destination has connections to wait for. */
 function isDraining(state: ServersState, key: string): boolean {
   const applied = state.destinations.applied?.get(key);
-  const isRetired = applied?.server.protocol === 'TCP' && applied.destination.weight === 0;
+  const isRetired = applied !== undefined && drains(applied.server) && applied.destination.weight === 0;
   return isRetired && (state.connections.get(key) ?? 0) > 0;
 }
 

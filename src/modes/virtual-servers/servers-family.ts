@@ -5,13 +5,12 @@ import { familyOf } from '../../model/address.ts';
 import type { UdpFrontend } from '../../model/udp-flows.ts';
 import type { Part } from '../cleanup.ts';
 import type { FamilyPlan, SeenFamily } from '../families.ts';
-import type { ConnectionCount, Heard, Look, SetAside } from '../mode.ts';
+import type { Heard, SetAside } from '../mode.ts';
 import { FamilyRules } from '../netfilter/family-rules.ts';
 import { RulesFamily } from '../netfilter/rules-family.ts';
 import { applyServers } from './apply.ts';
 import { cleanupServers } from './cleanup.ts';
 import type { IpvsNode } from './node.ts';
-import { serverKey } from './objects.ts';
 import { type HostAddresses, observeServers } from './observe.ts';
 import { planServers } from './plan.ts';
 import type { ServersSettings } from './settings.ts';
@@ -99,20 +98,6 @@ export class ServersFamily extends RulesFamily {
     const installed = new Set((await this.#kernel.addresses(this.family)).ours);
     if (addresses.applied?.keys().every((address) => installed.has(address)) === false) return false;
     return await super.stands(signal);
-  }
-
-  /** By the virtual servers, and by the rules of senders that do not use them. */
-  override async connectionCounts(look: Look): Promise<readonly ConnectionCount[]> {
-    if (!this.isKnown) return [];
-    const found = (await super.connectionCounts(look)).map(
-      (one) => ({ ...one, isBesideServer: true }) as ConnectionCount,
-    );
-    for (const { connections: count, bytes, ...server } of await this.#kernel.counts()) {
-      const service = this.state.servers.desired.get(serverKey(server))?.owner;
-      const family = familyOf(server.address);
-      if (service !== undefined && family === this.family) found.push({ service, family, ...server, count, bytes });
-    }
-    return found;
   }
 
   override removal(signal: AbortSignal): Part {

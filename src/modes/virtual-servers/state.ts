@@ -6,6 +6,7 @@ import type { ChainKey } from '../netfilter/names.ts';
 import type { Chain } from '../netfilter/rules.ts';
 import {
   destinationKey,
+  drains,
   entryKey,
   type OwnedAddress,
   type OwnedDestination,
@@ -100,7 +101,7 @@ export class ServersState extends ServerTrackers {
     const draining = new Map<string, Server>();
     for (const { server, destination } of this.destinations.delta().remove.values()) {
       const known = this.servers.applied?.get(serverKey(server))?.server;
-      if (server.protocol === 'TCP' && destination.weight === 0 && known !== undefined) {
+      if (drains(server) && destination.weight === 0 && known !== undefined) {
         draining.set(serverKey(server), known);
       }
     }

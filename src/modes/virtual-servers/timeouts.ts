@@ -1,5 +1,5 @@
 /** The connection timeouts of IPVS: desired, current, and the write between them. */
-import type { IpvsKernel, Timeouts } from '../../host/ipvs-kernel.ts';
+import type { IpvsKernel, IpvsReader, Timeouts } from '../../host/ipvs-kernel.ts';
 import { causeOf } from '../../model/cause.ts';
 import { sameData } from '../../model/equal.ts';
 import type { Unlike } from '../../reconcile/compare.ts';
@@ -33,11 +33,11 @@ export class IpvsTimeouts {
   }
 
   /** The timeouts now against the desired ones. */
-  async compare(): Promise<Iterable<Unlike | undefined>> {
+  async compare(kernel: IpvsReader): Promise<Iterable<Unlike | undefined>> {
     const { key: object } = TIMEOUTS;
     const text = ({ tcp, tcpFin, udp }: Timeouts) => `ipvsadm --set ${tcp} ${tcpFin} ${udp}`;
     if (this.#wanted === undefined) return [];
-    const [wanted, found] = [this.#wanted, await this.#kernel.timeouts()];
+    const [wanted, found] = [this.#wanted, await kernel.timeouts()];
     if (isRight(wanted, found)) return [undefined];
     const isPending = this.#installed !== undefined && sameData(found, this.#installed);
     const of = {

@@ -53,6 +53,25 @@ describe('the inspection of IPVS mode', () => {
     assert.ok(compared > 30, String(compared));
   });
 
+  it('never reads through the kernel of the syncs: a question comes in the middle of one', async () => {
+    const { rig, kernel } = await running();
+    const own: string[] = [];
+    let reads = 0;
+    const onRead = (what: string) => {
+      reads += 1;
+      if (kernel.asking === 0) own.push(what);
+    };
+    kernel.options = { ...kernel.options, onRead };
+    const { inspection } = rig.mode;
+    await inspection.read(NEVER);
+    await inspection.compare(NEVER);
+    await inspection.remembered('IPv4', [`TCP ${WEB}:80 -> 10.244.1.11:8080`], '10.244.1.13' as Address);
+    await rig.mode.metrics.connectionCounts({ signal: NEVER, between: (work) => work() });
+    assert.deepEqual(own, []);
+    assert.ok(reads > 10, String(reads));
+    assert.equal(kernel.asking, 0);
+  });
+
   it('reads only the destinations of the Service in the focus', async () => {
     const { rig, kernel } = await running();
     const reads: string[] = [];

@@ -21,6 +21,7 @@ function pods(...lasts: number[]): object {
     ports: [
       { name: '', port: 8080, protocol: 'TCP' },
       { name: '', port: 8080, protocol: 'UDP' },
+      { name: '', port: 8080, protocol: 'SCTP' },
     ],
     endpoints: lasts.map((last) => at(last).address),
   });
@@ -91,6 +92,27 @@ describe('a removed destination', () => {
     made.rig.put(pods(12));
     await sync(made);
     assert.deepEqual(weights(made, 'UDP 10.96.0.10:80'), { '12': 1 });
+  });
+
+  it('of SCTP drains as one of TCP: its associations would be aborted (kube-proxy deletes it at once)', async () => {
+    const made = ipvsRig({ families: ['IPv4'] });
+    const [server, key] = [{ ...SERVER, protocol: 'SCTP' } as const, 'SCTP 10.96.0.10:80'];
+    made.rig.put(web('SCTP'), pods(11, 12));
+    await sync(made);
+    made.kernel.connect(server, at(11), 3);
+    made.rig.put(pods(12));
+    await sync(made);
+    assert.deepEqual(weights(made, key), { '11': 0, '12': 1 });
+    assert.equal(made.rig.mode.isWaiting, true);
+    // The Service goes, too, while no agent runs.
+    const again = ipvsRig({ families: ['IPv4'], kernel: made.kernel, iptables: made.iptables });
+    await sync(again);
+    assert.deepEqual(weights(again, key), { '11': 0 });
+    assert.equal(again.rig.mode.isWaiting, true);
+    made.kernel.connect(server, at(11), 0);
+    await sync(again);
+    assert.deepEqual(made.kernel.dump(), []);
+    assert.equal(again.rig.mode.isWaiting, false);
   });
 
   it('keeps its connections when it comes back (kube-proxy deletes it, and they break)', async () => {

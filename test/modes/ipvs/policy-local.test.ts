@@ -178,7 +178,8 @@ describe('policy Local in IPVS mode', () => {
     const tools = new IptablesTools(iptables, 'IPv4', 'auto');
     const families = [{ settings: defaultIpvsSettings('IPv4'), tools, probe, keepsCounts: true }];
     const node = DEFAULT_NODE_SETTINGS;
-    const mode = ipvsMode({ families, kernel, sysctls: fakeSysctls(), node, wantedSettings: new Map() });
+    const { questions } = kernel;
+    const mode = ipvsMode({ families, kernel, questions, sysctls: fakeSysctls(), node, wantedSettings: new Map() });
     const rig = new Rig({ commands: iptables, mode });
     assert.equal((await rig.put(web(), pods(HERE, ELSEWHERE)).sync()).outcome, 'complete');
     kernel.counted = [

@@ -1,0 +1,95 @@
+/** A netlink socket has one listing at a time: whatever is asked in the middle of one, each reader gets the whole of its own. */
+import assert from 'node:assert/strict';
+import { describe, it } from 'node:test';
+import { ENOBUFS, ENOENT } from '../../native/errno.ts';
+import { NetlinkSocket, type Part } from '../../native/netlink-socket.ts';
+import { type Answer, type Asked, netlinkKernel } from '../helpers/netlink-kernel.ts';
+
+const LIST = { type: 100, flags: 0, body: [] };
+const OTHER = { type: 101, flags: 0, body: [] };
+const BROKEN = { type: 102, flags: 0, body: [] };
+const ASK = { type: 103, flags: 0, body: [] };
+const REFUSED = { type: 104, flags: 0, body: [] };
+
+/** Bytes that tell the entries of one listing from those of another. */
+const entry = (of: number, n: number) => Buffer.from([of, n, 0, 0]);
+const partsOf = (of: number) => [1, 2, 3, 4].map((n) => [entry(of, n * 2), entry(of, n * 2 + 1)]);
+
+function answerTo({ type, isListing }: Asked): Answer {
+  if (isListing) return { kind: 'listing', parts: partsOf(type), ...(type === BROKEN.type ? { error: ENOBUFS } : {}) };
+  return type === ASK.type ? { kind: 'value', body: entry(type, 9) } : { kind: 'outcome', error: ENOENT };
+}
+
+function opened() {
+  const kernel = netlinkKernel(answerTo);
+  return { kernel, socket: new NetlinkSocket(kernel) };
+}
+
+const entriesIn = ({ buffer, messages }: Part) => messages.map(({ start }) => [buffer[start], buffer[start + 1]]);
+const whole = (of: number) => partsOf(of).flatMap((part) => part.map(([a, b]) => [a, b]));
+
+/** The next part of each, in turn, until all are at their end. */
+function inTurns(...listings: Generator<Part, boolean>[]): unknown[][] {
+  const found: unknown[][] = listings.map(() => []);
+  const open = new Set(listings.keys());
+  while (open.size > 0) {
+    for (const i of open) {
+      const next = listings[i]?.next();
+      if (next === undefined || next.done === true) open.delete(i);
+      else found[i]?.push(...entriesIn(next.value));
+    }
+  }
+  return found;
+}
+
+describe('a listing of a netlink socket', () => {
+  it('is whole when another one of the same socket begins in the middle of it, and so is the other', () => {
+    const { kernel, socket } = opened();
+    const [first, second, third] = inTurns(socket.list(LIST), socket.list(OTHER), socket.list(LIST));
+    assert.deepEqual(first, whole(LIST.type));
+    assert.deepEqual(second, whole(OTHER.type));
+    assert.deepEqual(third, whole(LIST.type));
+    assert.equal(kernel.between, 0, 'the kernel never had two');
+  });
+
+  it('is whole when requests are sent in the middle of it, and their answers are theirs', () => {
+    const { kernel, socket } = opened();
+    const found: unknown[] = [];
+    for (const part of socket.list(LIST)) {
+      const answer = socket.ask(ASK, (buffer, { start }) => buffer[start + 1]);
+      assert.equal(answer, 9);
+      assert.deepEqual(
+        socket.acknowledge([REFUSED, REFUSED]).map((error) => error?.errno),
+        [ENOENT, ENOENT],
+      );
+      // Looked at afterwards: the answers had another buffer.
+      found.push(...entriesIn(part));
+    }
+    assert.deepEqual(found, whole(LIST.type));
+    assert.equal(kernel.between, 0);
+  });
+
+  it('that is left in the middle does not refuse the next one', () => {
+    const { kernel, socket } = opened();
+    for (const _ of socket.list(LIST)) break;
+    assert.deepEqual(inTurns(socket.list(OTHER)), [whole(OTHER.type)]);
+    const decoding = socket.decoded(LIST, () => {
+      throw new RangeError('an impossible length');
+    });
+    assert.throws(() => decoding.next(), /an impossible length/);
+    assert.deepEqual(inTurns(socket.list(OTHER)), [whole(OTHER.type)]);
+    assert.equal(kernel.between, 0);
+  });
+
+  it('throws its own failure, and not that of another', () => {
+    const { socket } = opened();
+    const broken = socket.list(BROKEN);
+    assert.equal(broken.next().done, false);
+    assert.deepEqual(inTurns(socket.list(LIST)), [whole(LIST.type)]);
+    const found: unknown[] = [];
+    assert.throws(() => {
+      for (const part of broken) found.push(...entriesIn(part));
+    }, /ENOBUFS/);
+    assert.deepEqual(found, whole(BROKEN.type).slice(2), 'what came before');
+  });
+});
