@@ -289,14 +289,14 @@ describe('ipset messages', () => {
 
   for (const family of ['IPv4', 'IPv6'] as const) {
     const [digit, word] = family === 'IPv4' ? ['02', 'inet'] : ['0a', 'inet6'];
-    const spec = { name: 'kube', type: 'hash:ip,port', family, most: 65536 } as const;
+    const spec = { name: 'kube', type: 'hash:ip,port', family, maxelem: 65536 } as const;
     golden(`ipset create kube hash:ip,port family ${word} maxelem 65536`, ipset.createSetRequest(spec, 5))`
       60000000 0206 0506 ${SEVENTH}  00 00 0000  ${KUBE}  ${IP_PORT}  0500 0400 05 000000  0500 0500 ${digit} 000000
       1400 0780  0800 1240 00000400  0800 1340 00010000`;
     golden(`ipset create … hash:ip,port family ${word}, its first question`, ipset.typeRequest(spec.type, family))`
       38000000 0d06 0500 ${SEVENTH}  ${digit} 00 0000  0500 0100 06 000000  ${IP_PORT}  0500 0500 ${digit} 000000`;
   }
-  const ports = { name: 'kube', type: 'bitmap:port', family: 'IPv4', most: 0 } as const;
+  const ports = { name: 'kube', type: 'bitmap:port', family: 'IPv4', maxelem: 0 } as const;
   golden('ipset create kube bitmap:port range 0-65535', ipset.createSetRequest(ports, 3))`
     5c000000 0206 0506 ${SEVENTH}  00 00 0000  ${KUBE}  ${BITMAP}  0500 0400 03 000000  0500 0500 00 000000
     1400 0780  0600 0440 0000 0000  0600 0540 ffff 0000`;

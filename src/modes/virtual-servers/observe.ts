@@ -12,7 +12,7 @@ import {
   serverEntry,
   serverKey,
 } from './objects.ts';
-import { SET_IDS, type SetId, setName } from './sets.ts';
+import { SET_IDS, type SetId, setName, spareName } from './sets.ts';
 import type { ServersState } from './state.ts';
 import type { Seen } from './trackers.ts';
 
@@ -73,7 +73,8 @@ export async function observeServers(
     if (servers.size % PORTION === 0) await breath();
   }
   const addresses = new Map(ours.map((address) => [address, { address, owner: undefined }]));
-  return { seen: { sets, entries, servers, destinations, connections, addresses }, host };
+  const hasSpare = lists.setNames.has(spareName(family));
+  return { seen: { sets, hasSpare, entries, servers, destinations, connections, addresses }, host };
 }
 
 function isIn(ranges: 'all' | readonly Cidr[], address: Address): boolean {
@@ -87,7 +88,7 @@ async function readSets(kernel: IpvsKernel, family: Family, names: ReadonlySet<s
     const name = setName(family, id);
     const read = names.has(name) ? await kernel.readSet(name) : undefined;
     if (read === undefined) continue;
-    sets.set(id, { name, type: read.type as SetType, family, most: 0 });
+    sets.set(id, { name, type: read.type as SetType, family, maxelem: read.maxelem ?? 0 });
     for (const entry of read.entries) entries.set(entryKey(id, entry), { set: id, entry, owner: undefined });
     await breath();
   }

@@ -79,7 +79,10 @@ export class ServersFamily extends RulesFamily {
     return {
       steps: plan.steps,
       removesAll: plan.removesAll,
-      apply: (signal) => applyServers(plan, this.state, this.#kernel, signal),
+      apply: (signal) => {
+        const { kernel, onResized } = this.#node;
+        return applyServers({ plan, state: this.state, kernel, onResized, signal });
+      },
     };
   }
 

@@ -45,7 +45,7 @@ function withForeign(): IpvsRig {
   const { kernel } = made;
   kernel.virtual.set('TCP 203.0.113.7:443', { server: FOREIGN, destinations: new Map() });
   kernel.sets.set('SOMEBODYS', {
-    spec: { name: 'SOMEBODYS', type: 'hash:ip', family: 'IPv4', most: 100 },
+    spec: { name: 'SOMEBODYS', type: 'hash:ip', family: 'IPv4', maxelem: 100 },
     entries: new Set(['203.0.113.7']),
   });
   return made;
@@ -148,7 +148,7 @@ describe('a write that fails', () => {
   it('because a set is full is reported with the set and the Service', async () => {
     const made = withForeign();
     const name = 'KUBE-CLUSTER-IP';
-    made.kernel.sets.set(name, { spec: { name, type: 'hash:ip,port', family: 'IPv4', most: 2 }, entries: new Set() });
+    made.kernel.sets.set(name, { spec: { name, type: 'hash:ip,port', family: 'IPv4', maxelem: 2 }, entries: new Set() });
     made.rig.become({ objects: objects(1) });
     const report = await made.rig.sync();
     assert.equal(report.outcome, 'partial');
@@ -161,7 +161,7 @@ describe('a write that fails', () => {
   it('because a set of the name has another type is reported, and no rule is written', async () => {
     const made = withForeign();
     const name = 'KUBE-CLUSTER-IP';
-    made.kernel.sets.set(name, { spec: { name, type: 'hash:ip', family: 'IPv4', most: 2 }, entries: new Set() });
+    made.kernel.sets.set(name, { spec: { name, type: 'hash:ip', family: 'IPv4', maxelem: 2 }, entries: new Set() });
     made.rig.become({ objects: objects(1) });
     const report = await made.rig.sync();
     assert.notEqual(report.outcome, 'complete');
@@ -252,7 +252,7 @@ describe("kube-proxy's virtual servers", () => {
     kernel.ours.add('10.96.0.99' as Address);
     const name = 'KUBE-NODE-PORT-TCP';
     kernel.sets.set(name, {
-      spec: { name, type: 'bitmap:port', family: 'IPv4', most: 0 },
+      spec: { name, type: 'bitmap:port', family: 'IPv4', maxelem: 0 },
       entries: new Set(['30099']),
     });
     await wellSynced(made);

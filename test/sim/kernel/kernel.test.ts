@@ -74,7 +74,7 @@ describe('simulated IPVS', () => {
     assert.equal(kernel.ipvs.state.destination(SERVER, ENDPOINT)?.connections, 1);
     await time.runUntil(6000);
     assert.equal(kernel.ipvs.state.destination(SERVER, ENDPOINT)?.connections, 0);
-    const set = { name: 'KUBE-X', type: 'hash:ip', family: 'IPv4', most: 8 } as const;
+    const set = { name: 'KUBE-X', type: 'hash:ip', family: 'IPv4', maxelem: 8 } as const;
     kernel.ipvs.write({ kind: 'add-set', set });
     const rules = kernel.iptables.stores.nft;
     rules.commit('IPv4', 'nat', new Map([['KUBE-A', ['-m set --match-set KUBE-X dst -j ACCEPT']]]));
