@@ -247,6 +247,7 @@ const PURE_FILES = [
     'plan',
     'server-index',
     'servers-view',
+    'set-sizes',
     'sets',
     'settings',
     'source-chain',

@@ -1,5 +1,6 @@
 /** Lines of the log about syncs. */
 import { firstOf } from '../answers/words.ts';
+import type { SetResized } from '../modes/virtual-servers/apply.ts';
 import { type FailedStep, type Plan, stepText } from '../reconcile/step.ts';
 import type { SyncReport } from '../sync/status.ts';
 import type { Log } from '../telemetry/log.ts';
@@ -44,6 +45,28 @@ function logFailed(steps: readonly FailedStep[], log: Log): void {
   log.error(
     { step: key, service: owner, count: steps.length, services: services.slice(0, MOST_NAMED + 1) },
     `${who}: ${cause} (and ${steps.length - 1} more steps failed for the same cause${ofWhom})`,
+  );
+}
+
+/**
+ * kube-proxy creates its sets again before each sync, and stops there where one has another maxelem. It can keep no more entries either,
+ * so that people must know before they go back.
+ */
+export function logResized({ set, from, to, kubeProxys }: SetResized, log: Log): void {
+  const facts = { set, from, to };
+  if (to === kubeProxys) {
+    log.info(
+      facts,
+      `the set ${set} of IPVS mode has maxelem ${to} again, as kube-proxy's: kube-proxy can take it over`,
+    );
+    return;
+  }
+  const before = from === undefined ? '' : `, and had ${from}`;
+  log.warn(
+    facts,
+    `the set ${set} of IPVS mode has maxelem ${to}${before}, because its entries need it. ` +
+      `kube-proxy takes over no set with another maxelem than ${kubeProxys}, and then writes nothing: ` +
+      'run `slicewire cleanup` on this node before kube-proxy starts there',
   );
 }
 

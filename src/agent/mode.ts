@@ -16,6 +16,7 @@ import type { Mode, ModeName } from '../modes/mode.ts';
 import type { FamilySettings } from '../modes/netfilter/settings.ts';
 import { oneOfEverything } from '../modes/nftables/check.ts';
 import { nftablesMode } from '../modes/nftables/index.ts';
+import type { OnResized } from '../modes/virtual-servers/apply.ts';
 import { closedOnFailure } from './closing.ts';
 import {
   ipvsKernelSettings,
@@ -47,6 +48,8 @@ export interface ModeInput extends OnMachine {
   readonly mayTry: boolean;
   /** Called with why there is no record of what the last agent left. */
   readonly onRecordProblem?: (text: string) => void;
+  /** Called when a set of IPVS mode became larger than kube-proxy's, or has its size again. */
+  readonly onSetResized?: OnResized;
   /** Whether nf_conntrack_tcp_be_liberal will be set before rules are written. */
   readonly willBeLiberal: boolean;
   /** Milliseconds on a monotonic clock, for plans that depend on time; the process's own by default. */
@@ -183,7 +186,7 @@ async function createIpvs(input: ModeInput): Promise<OwnMode> {
     const options = await ipvsOptions(input, kernel);
     const families = options.families.map(({ settings }) => settings);
     const wantedSettings = ipvsKernelSettings(config.ipvs, outside.machine.kernelRelease);
-    return await modeOnNode(ipvsMode({ ...options, wantedSettings }), families, {
+    return await modeOnNode(ipvsMode({ ...options, wantedSettings, onResized: input.onSetResized }), families, {
       recorded: { mode: 'ipvs', families, node: config.ipvs, kernelSettings: [...wantedSettings] },
       notices: noticesFor(input),
       close: () => kernel.close(),

@@ -54,7 +54,8 @@ class Application {
     const { plan, state } = this.#parts;
     // Rules refer to sets: if a set is missing, no rule can be written.
     if (!(await this.#write(plan.sets))) return void this.#skip(plan.steps);
-    for (const { write } of plan.sets) if (write.kind === 'add-set') this.#tell(write.set.name, undefined, write.set.maxelem);
+    for (const { write } of plan.sets)
+      if (write.kind === 'add-set') this.#tell(write.set.name, undefined, write.set.maxelem);
     for (const one of plan.resizes) await this.#resize(one);
     await this.#write(plan.entries);
     await this.#write(plan.servers);

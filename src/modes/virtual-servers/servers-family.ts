@@ -39,9 +39,9 @@ export class ServersFamily extends RulesFamily {
     return this.state.isEmptied;
   }
 
-  /** Connections of draining destinations have not ended. */
+  /** Connections of draining destinations have not ended, or a set can be smaller now that entries were removed. */
   get isWaiting(): boolean {
-    return this.state.isKnown && this.state.drainingServers().length > 0;
+    return this.state.isKnown && (this.state.drainingServers().length > 0 || this.state.isResizeDue);
   }
 
   override get rendered(): number {

@@ -34,7 +34,12 @@ export type SetId = keyof typeof TYPES;
 export const SET_IDS = Object.keys(TYPES) as SetId[];
 
 /** The sets that kube-proxy does not know, so that their size is ours to choose. */
-const OWN: ReadonlySet<SetId> = new Set(['KUBE-IPVS-SERVERS', 'KUBE-IPVS-DROP', 'KUBE-IPVS-OUT-DROP', 'KUBE-IPVS-DETOUR']);
+const OWN: ReadonlySet<SetId> = new Set([
+  'KUBE-IPVS-SERVERS',
+  'KUBE-IPVS-DROP',
+  'KUBE-IPVS-OUT-DROP',
+  'KUBE-IPVS-DETOUR',
+]);
 
 /**
  * The maxelem with which kube-proxy creates its sets (pkg/proxy/ipvs/ipset/ipset.go, setIPSetDefaults). It runs `ipset create -exist`

@@ -69,6 +69,12 @@ export class ServersState extends ServerTrackers {
     return this.servers.applied?.size === 0 && this.addresses.applied?.size === 0 && this.tables.isEmpty;
   }
 
+  /** A set should have another size, as it is. */
+  get isResizeDue(): boolean {
+    const now = (id: SetId) => this.sizes.now(id);
+    return this.sets.desired.keys().some((id) => now(id) !== undefined && now(id) !== this.sizes.wanted(id, 0));
+  }
+
   /** Desire the sets to which the rules refer. */
   desireSets(): void {
     for (const id of SET_IDS) this.sets.desire(id, setSpec(this.settings.family, id));

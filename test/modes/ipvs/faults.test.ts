@@ -147,8 +147,13 @@ describe('a write that fails', () => {
 
   it('because a set is full is reported with the set and the Service', async () => {
     const made = withForeign();
-    const name = 'KUBE-CLUSTER-IP';
-    made.kernel.sets.set(name, { spec: { name, type: 'hash:ip,port', family: 'IPv4', maxelem: 2 }, entries: new Set() });
+    const full = new KernelError('refused', 'the set is full (its maxelem)');
+    let left = 2;
+    made.kernel.options = {
+      ...made.kernel.options,
+      intercept: (write) =>
+        write.kind === 'add-entry' && write.set === 'KUBE-CLUSTER-IP' && left-- <= 0 ? full : undefined,
+    };
     made.rig.become({ objects: objects(1) });
     const report = await made.rig.sync();
     assert.equal(report.outcome, 'partial');
