@@ -134,7 +134,7 @@ describe('the sets that slicewire leaves to kube-proxy', () => {
     await ipset('add', 'KUBE-CLUSTER-IP', '10.96.0.99,tcp:80');
     await ipset('create', 'KUBE-IPVS-RESIZE', 'hash:ip', 'family', 'inet');
     await synced();
-    assert.match(await ipset('list', 'KUBE-CLUSTER-IP'), /maxelem 65536[^]*Members:\n10\.96\.0\.10,tcp:80\n$/);
+    assert.match(await ipset('list', 'KUBE-CLUSTER-IP'), /maxelem 65536[\s\S]*Members:\n10\.96\.0\.10,tcp:80\n$/);
     assert.doesNotMatch(await ipset('list', '-n'), /RESIZE/);
   });
 });

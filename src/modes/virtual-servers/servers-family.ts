@@ -23,6 +23,8 @@ export class ServersFamily extends RulesFamily {
   readonly state: ServersState;
   readonly #kernel: IpvsKernel;
   readonly #node: IpvsNode;
+  /** The servers of others at the last reading. One of them may be ours by now: a Service wants it that was not known then. */
+  #foreign: ReadonlySet<string> = new Set();
 
   constructor(settings: ServersSettings, tables: FamilyRules, node: IpvsNode) {
     super(tables);
@@ -55,8 +57,9 @@ export class ServersFamily extends RulesFamily {
   override async observe(signal: AbortSignal): Promise<SeenFamily> {
     try {
       const tables = await this.tables.observe(signal);
-      const { seen, host } = await observeServers(this.#kernel, this.state, this.#node.lists);
-      const drift = [...tables.drift, ...this.state.driftFrom(seen, this.family)];
+      const { seen, host, foreign } = await observeServers(this.#kernel, this.state, this.#node.lists);
+      const drift = [...tables.drift, ...this.state.driftFrom(without(seen, this.#foreign), this.family)];
+      this.#foreign = foreign;
       this.onHost(host);
       this.state.observe(seen);
       return { drift, udpFrontends: udpFrontendsIn(seen) };
@@ -161,6 +164,14 @@ export class PredecessorServers extends ServersFamily {
     for (const [key, chain] of sourceChain(this.family)) this.tables.desire(key, isNeeded ? chain : undefined);
     this.tables.desireJump(SOURCE_JUMP, isNeeded);
   }
+}
+
+/** What was read, but for these servers and their destinations. */
+function without(seen: Seen, keys: ReadonlySet<string>): Seen {
+  if (keys.size === 0) return seen;
+  const servers = new Map([...seen.servers].filter(([key]) => !keys.has(key)));
+  const destinations = new Map([...seen.destinations].filter(([, { server }]) => !keys.has(serverKey(server))));
+  return { ...seen, servers, destinations };
 }
 
 function udpFrontendsIn({ servers }: Seen): UdpFrontend[] {
