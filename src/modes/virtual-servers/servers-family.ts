@@ -5,7 +5,7 @@ import { familyOf } from '../../model/address.ts';
 import type { UdpFrontend } from '../../model/udp-flows.ts';
 import type { Part } from '../cleanup.ts';
 import type { FamilyPlan, SeenFamily } from '../families.ts';
-import type { ConnectionCount, Heard, SetAside } from '../mode.ts';
+import type { ConnectionCount, EnlargedSet, Heard, SetAside } from '../mode.ts';
 import { FamilyRules } from '../netfilter/family-rules.ts';
 import { RulesFamily } from '../netfilter/rules-family.ts';
 import { applyServers } from './apply.ts';
@@ -116,6 +116,10 @@ export class ServersFamily extends RulesFamily {
       if (service !== undefined && family === this.family) found.push({ service, family, ...server, count, bytes });
     }
     return found;
+  }
+
+  enlargedSets(): readonly EnlargedSet[] {
+    return this.isKnown ? this.state.enlargedSets() : [];
   }
 
   override removal(signal: AbortSignal): Part {

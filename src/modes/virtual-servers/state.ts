@@ -15,7 +15,7 @@ import {
 } from './objects.ts';
 import { ServerIndex } from './server-index.ts';
 import { SetSizes } from './set-sizes.ts';
-import { SET_IDS, type SetId, setId, setSpec, spareName } from './sets.ts';
+import { isShared, KUBE_PROXY_MAXELEM, SET_IDS, type SetId, setId, setName, setSpec, spareName } from './sets.ts';
 import type { ServersSettings } from './settings.ts';
 import { type Seen, ServerTrackers } from './trackers.ts';
 
@@ -73,6 +73,14 @@ export class ServersState extends ServerTrackers {
   get isResizeDue(): boolean {
     const now = (id: SetId) => this.sizes.now(id);
     return this.sets.desired.keys().some((id) => now(id) !== undefined && now(id) !== this.sizes.wanted(id, 0));
+  }
+
+  /** The sets that kube-proxy has too, and would not take over in their size. */
+  enlargedSets(): { readonly set: string; readonly maxelem: number }[] {
+    const { family } = this.settings;
+    const shared = this.sets.desired.keys().filter(isShared);
+    const sized = shared.map((id) => ({ set: setName(family, id), maxelem: this.sizes.now(id) ?? 0 }));
+    return [...sized.filter(({ maxelem }) => maxelem > KUBE_PROXY_MAXELEM)];
   }
 
   /** Desire the sets to which the rules refer. */

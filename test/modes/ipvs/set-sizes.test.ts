@@ -153,6 +153,7 @@ describe('the sets of a node', () => {
     await synced(made);
     assert.equal(made.kernel.sets.get(CLUSTER)?.entries.size, LIMIT + 1);
     assert.deepEqual([...told], [{ set: CLUSTER, from: LIMIT, to: 2 * LIMIT, kubeProxys: LIMIT }]);
+    assert.deepEqual(made.rig.mode.metrics.enlargedSets(), [{ set: CLUSTER, maxelem: 2 * LIMIT }]);
     made.rig.remove('Service', 'default/one');
     await synced(made);
     made.rig.put(one);
@@ -172,6 +173,7 @@ describe('the sets of a node', () => {
     assert.deepEqual([maxelem(made), made.rig.mode.isWaiting], [2 * LIMIT, true], 'entries go last');
     await synced(made);
     assert.deepEqual([maxelem(made), made.rig.mode.isWaiting], [LIMIT, false]);
+    assert.deepEqual(made.rig.mode.metrics.enlargedSets(), []);
   });
 
   it('are made large at once where the first sync needs it', async () => {
