@@ -1,4 +1,4 @@
-/** Sets of the kernel over nfnetlink (linux/netfilter/ipset/ip_set.h): create, destroy, list, and their entries. */
+/** Sets of the kernel over nfnetlink (linux/netfilter/ipset/ip_set.h): create, destroy, swap, list, and their entries. */
 import { BodyWriter } from './body-writer.ts';
 import { AF_INET, AF_INET6, AF_UNSPEC } from './libc.ts';
 import {
@@ -19,6 +19,7 @@ import { familyNumber, type NetfilterFamily, NFGENMSG, netfilterHeader, netfilte
 export const NFNL_SUBSYS_IPSET = 6;
 export const IPSET_CMD_CREATE = 2;
 export const IPSET_CMD_DESTROY = 3;
+export const IPSET_CMD_SWAP = 6;
 export const IPSET_CMD_LIST = 7;
 export const IPSET_CMD_ADD = 9;
 export const IPSET_CMD_DEL = 10;
@@ -26,6 +27,8 @@ export const IPSET_CMD_TYPE = 13;
 export const IPSET_ATTR_PROTOCOL = 1;
 export const IPSET_ATTR_SETNAME = 2;
 export const IPSET_ATTR_TYPENAME = 3;
+/** The second set of a swap: the same number as the name of a type. */
+export const IPSET_ATTR_SETNAME2 = 3;
 export const IPSET_ATTR_REVISION = 4;
 export const IPSET_ATTR_FAMILY = 5;
 export const IPSET_ATTR_FLAGS = 6;
@@ -44,12 +47,16 @@ export const IPSET_ATTR_IPADDR_IPV6 = 2;
 export const IPSET_FLAG_LIST_SETNAME = 2;
 export const IPSET_ERR_FIND_TYPE = 4098;
 export const IPSET_ERR_BUSY = 4100;
+/** The second set of a swap does not exist. */
+export const IPSET_ERR_EXIST_SETNAME2 = 4101;
+export const IPSET_ERR_TYPE_MISMATCH = 4102;
 export const IPSET_ERR_EXIST = 4103;
 export const IPSET_ERR_REFERENCED = 4108;
 /** The first error of a set type; for a hash it means that the set is full (ip_set_hash.h, IPSET_ERR_HASH_FULL). */
 export const IPSET_ERR_TYPE_SPECIFIC = 4352;
 /** The protocol version of every kernel since 2.6.39. */
 const PROTOCOL_VERSION = 6;
+/** kube-proxy's, and ipset's own default: the kernel makes more buckets as they fill. */
 const HASH_SIZE = 1024;
 
 const PROTOCOLS = { tcp: 6, udp: 17, sctp: 132 } as const;
@@ -64,7 +71,7 @@ export interface SetSpec {
   readonly type: SetType;
   readonly family: NetfilterFamily;
   /** The largest number of entries of a hash. A bitmap ignores it. */
-  readonly most: number;
+  readonly maxelem: number;
 }
 
 /** An entry. The type of the set decides which fields it has. Addresses are 4 or 16 bytes in network order. */
@@ -81,7 +88,7 @@ export interface EntryBytes {
 const writer = new BodyWriter();
 
 /** `ipset create`; `revision` is a revision of the type that the kernel has (`typeRevision`). */
-export function createSetRequest({ name, type, family, most }: SetSpec, revision: number): Request {
+export function createSetRequest({ name, type, family, maxelem }: SetSpec, revision: number): Request {
   return request(IPSET_CMD_CREATE, name, NLM_F_CREATE | NLM_F_EXCL, (body) => {
     body
       .text(IPSET_ATTR_TYPENAME, type)
@@ -93,7 +100,7 @@ export function createSetRequest({ name, type, family, most }: SetSpec, revision
         } else {
           inner
             .u32be(IPSET_ATTR_HASHSIZE | NLA_F_NET_BYTEORDER, HASH_SIZE)
-            .u32be(IPSET_ATTR_MAXELEM | NLA_F_NET_BYTEORDER, most);
+            .u32be(IPSET_ATTR_MAXELEM | NLA_F_NET_BYTEORDER, maxelem);
         }
       });
   });
@@ -102,6 +109,11 @@ export function createSetRequest({ name, type, family, most }: SetSpec, revision
 /** `ipset destroy NAME` */
 export function destroySetRequest(name: string): Request {
   return request(IPSET_CMD_DESTROY, name, 0, () => undefined);
+}
+
+/** `ipset swap NAME OTHER`: rules that name one set find the entries of the other from then on. Both must have one type and family. */
+export function swapSetsRequest(name: string, other: string): Request {
+  return request(IPSET_CMD_SWAP, name, 0, (body) => body.text(IPSET_ATTR_SETNAME2, other));
 }
 
 /** `ipset -exist add` and `ipset del`: adding an existing entry succeeds, deleting a missing one fails. */
@@ -157,11 +169,13 @@ export function* setNames(socket: NetlinkSocket): Generator<readonly string[], b
   });
 }
 
-/** A part of a set. Only the first part has the type. */
+/** A part of a set. Only the first part has the type and maxelem. */
 export interface SetPart {
   readonly type: string | undefined;
   /** undefined for a bitmap. */
   readonly family: NetfilterFamily | undefined;
+  /** undefined for a bitmap. */
+  readonly maxelem: number | undefined;
   readonly entries: readonly EntryBytes[];
 }
 
@@ -178,6 +192,9 @@ export function decodeSetPart(buffer: Buffer, { start, end }: Message): SetPart 
   const type = findAttribute(buffer, start + NFGENMSG, end, IPSET_ATTR_TYPENAME);
   const family = findAttribute(buffer, start + NFGENMSG, end, IPSET_ATTR_FAMILY, 1);
   const number = family < 0 ? AF_UNSPEC : buffer.readUInt8(family);
+  const header = findAttribute(buffer, start + NFGENMSG, end, IPSET_ATTR_DATA);
+  const maxelem =
+    header < 0 ? -1 : findAttribute(buffer, header, header + valueLength(buffer, header), IPSET_ATTR_MAXELEM, 4);
   const entries: EntryBytes[] = [];
   const list = findAttribute(buffer, start + NFGENMSG, end, IPSET_ATTR_ADT);
   if (list >= 0) {
@@ -193,6 +210,7 @@ export function decodeSetPart(buffer: Buffer, { start, end }: Message): SetPart 
   return {
     type: type < 0 ? undefined : textAt(buffer, type),
     family: number === AF_INET ? 'IPv4' : number === AF_INET6 ? 'IPv6' : undefined,
+    maxelem: maxelem < 0 ? undefined : buffer.readUInt32BE(maxelem),
     entries,
   };
 }

@@ -248,6 +248,7 @@ const PURE_FILES = [
     'plan',
     'server-index',
     'servers-view',
+    'set-sizes',
     'sets',
     'settings',
     'source-chain',

@@ -19,7 +19,7 @@ import { CannotRun } from './cannot-run.ts';
 import { closedOnFailure } from './closing.ts';
 import { tuneConntrack } from './conntrack-tuning.ts';
 import { type ObjectFeed, waitForNode, waitForServiceCidrs } from './feed.ts';
-import { logSteps, stackLogger } from './log-lines.ts';
+import { logResized, logSteps, stackLogger } from './log-lines.ts';
 import { closeProbes, createMode, type ModeInput, type ModeOnNode } from './mode.ts';
 import type { Outside } from './outside.ts';
 import type { Phase } from './start-report.ts';
@@ -178,6 +178,7 @@ async function buildMode(
     serviceCidrs: () => cache.serviceCidrs,
     mayTry: isRun,
     onRecordProblem: (text) => log.debug(text),
+    onSetResized: (resized) => logResized(resized, log),
     willBeLiberal,
     now: recorder?.modeTime,
     signal,

@@ -1,4 +1,5 @@
 /** Parts of lines of the log that several parts of the agent need. */
+import type { SetResized } from '../modes/virtual-servers/apply.ts';
 import { type Plan, stepText } from '../reconcile/step.ts';
 import type { Log } from '../telemetry/log.ts';
 
@@ -19,6 +20,28 @@ export function stackLogger(log: Log): (error: unknown) => void {
     logged.add(message);
     log.debug({ stack: error instanceof Error ? error.stack : undefined }, `error in a sync: ${message}`);
   };
+}
+
+/**
+ * kube-proxy creates its sets again before each sync, and stops there where one has another maxelem. It can keep no more entries either,
+ * so that people must know before they go back.
+ */
+export function logResized({ set, from, to, kubeProxys }: SetResized, log: Log): void {
+  const facts = { set, from, to };
+  if (to === kubeProxys) {
+    log.info(
+      facts,
+      `the set ${set} of IPVS mode has maxelem ${to} again, as kube-proxy's: kube-proxy can take it over`,
+    );
+    return;
+  }
+  const before = from === undefined ? '' : `, and had ${from}`;
+  log.warn(
+    facts,
+    `the set ${set} of IPVS mode has maxelem ${to}${before}, because its entries need it. ` +
+      `kube-proxy takes over no set with another maxelem than ${kubeProxys}, and then writes nothing: ` +
+      'run `slicewire cleanup` on this node before kube-proxy starts there',
+  );
 }
 
 /** The first changes, and the number of the others. */

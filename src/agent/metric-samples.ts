@@ -1,6 +1,6 @@
 /** The samples of metrics that are read on each scrape. */
 import type { Clock } from '../host/clock.ts';
-import type { ConnectionCount, PacketCount, RuleCount } from '../modes/mode.ts';
+import type { ConnectionCount, EnlargedSet, PacketCount, RuleCount } from '../modes/mode.ts';
 import type { RelayCounts } from '../relay/relay.ts';
 import type { HealthState } from '../serve/health-judgement.ts';
 import type { ReadName } from '../telemetry/metrics.ts';
@@ -10,6 +10,7 @@ import type { ObjectFeed } from './feed.ts';
 export interface SampleSources {
   readonly feed: () => ObjectFeed;
   readonly rules: () => readonly RuleCount[];
+  readonly enlargedSets: () => readonly EnlargedSet[];
   readonly connections: () => Promise<readonly ConnectionCount[]>;
   /** Packets that rules counted so far, by kind. */
   readonly packets: (what: PacketCount['what']) => Promise<number>;
@@ -29,6 +30,7 @@ export interface SampleSources {
 export function metricSamples({
   feed,
   rules: ruleCounts,
+  enlargedSets,
   connections,
   packets,
   clock,
@@ -73,6 +75,8 @@ export function metricSamples({
       [...relay().outcomes].map(([result, value]) => ({ labels: { result }, value })),
     slicewire_nftables_rules: () => inNftables('total'),
     slicewire_nftables_elements: () => inNftables('elements'),
+    slicewire_ipvs_enlarged_set_maxelem: () =>
+      enlargedSets().map(({ set, maxelem }) => ({ labels: { set }, value: maxelem })),
     slicewire_connections_total: async () =>
       (await connections()).map(({ service, family, address = '', protocol = '', port, count }) => ({
         labels: { service, address, protocol, port: String(port), ip_family: family },

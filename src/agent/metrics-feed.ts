@@ -129,6 +129,7 @@ export class MetricsFeed {
     const read = metricSamples({
       feed: () => this.#feed,
       rules: () => this.#agent?.mode.metrics.ruleCounts() ?? [],
+      enlargedSets: () => this.#agent?.mode.metrics.enlargedSets() ?? [],
       connections: () => this.#connections(),
       packets: (what) => this.#packetsOf(what),
       clock: realClock,

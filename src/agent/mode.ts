@@ -15,6 +15,7 @@ import type { Mode, ModeName } from '../modes/mode.ts';
 import type { FamilySettings } from '../modes/netfilter/settings.ts';
 import { oneOfEverything } from '../modes/nftables/check.ts';
 import { nftablesMode } from '../modes/nftables/index.ts';
+import type { OnResized } from '../modes/virtual-servers/apply.ts';
 import { type ChangedFact, changedFacts } from './changed-facts.ts';
 import { closedOnFailure } from './closing.ts';
 import {
@@ -47,6 +48,8 @@ export interface ModeInput extends OnMachine {
   readonly mayTry: boolean;
   /** Called with why there is no record of what the last agent left. */
   readonly onRecordProblem?: (text: string) => void;
+  /** Called when a set of IPVS mode became larger than kube-proxy's, or has its size again. */
+  readonly onSetResized?: OnResized;
   /** Whether nf_conntrack_tcp_be_liberal will be set before rules are written. */
   readonly willBeLiberal: boolean;
   /** Milliseconds on a monotonic clock, for plans that depend on time; the process's own by default. */
@@ -185,7 +188,9 @@ async function createIpvs(input: ModeInput): Promise<OwnMode> {
     const wantedSettings = ipvsKernelSettings(config.ipvs, outside.machine.kernelRelease);
     const questions = ipvsQuestions(() => outside.kernel.openIpvs(signal));
     const members = options.families.map((member) => ({ ...member, keepsCounts: config.serviceMetrics }));
-    return await modeOnNode(ipvsMode({ ...options, families: members, questions, wantedSettings }), families, {
+    const { onSetResized: onResized } = input;
+    const mode = ipvsMode({ ...options, families: members, questions, wantedSettings, onResized });
+    return await modeOnNode(mode, families, {
       recorded: { mode: 'ipvs', families, node: config.ipvs, kernelSettings: [...wantedSettings] },
       notices: noticesFor(input),
       close: () => kernel.close(),

@@ -59,6 +59,8 @@ export interface ServerCounts extends ServerId {
 /** A set as the kernel has it. */
 export interface SeenSet {
   readonly type: string;
+  /** The largest number of entries; undefined for a bitmap. */
+  readonly maxelem: number | undefined;
   /** In the form of `ipset list`: `10.96.0.10,tcp:80`. */
   readonly entries: readonly string[];
 }
@@ -69,6 +71,8 @@ export type KernelWrite =
   | { readonly kind: 'add-address' | 'remove-address'; readonly address: Address }
   | { readonly kind: 'add-set'; readonly set: SetSpec }
   | { readonly kind: 'remove-set'; readonly set: string }
+  /** Rules that name one of them find the entries of the other from then on. */
+  | { readonly kind: 'swap-set'; readonly set: string; readonly with: string }
   | { readonly kind: 'add-entry' | 'remove-entry'; readonly set: string; readonly entry: string }
   | { readonly kind: 'add-server' | 'change-server'; readonly server: Server }
   | { readonly kind: 'remove-server'; readonly server: ServerId }

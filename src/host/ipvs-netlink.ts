@@ -130,6 +130,7 @@ export class NetlinkKernel implements IpvsKernel {
         end += 1;
       const send = (some: readonly KernelWrite[]) => socket.use((own) => this.#send(own, some));
       outcomes.push(...(await untilReleased(send, writes.slice(at, end), signal)));
+      if (writes.slice(at, end).some(({ kind }) => kind === 'swap-set')) await sleep(realClock, SWAP_GRACE, signal);
       at = end;
     }
     return outcomes;
@@ -186,7 +187,8 @@ export class NetlinkKernel implements IpvsKernel {
     try {
       const parts = await this.#listing('sets', (socket) => ipset.setParts(socket, name));
       const type = parts.find((part) => part.type !== undefined)?.type ?? '';
-      return { type, entries: parts.flatMap((part) => part.entries.map((entry) => entryText(entry, type))) };
+      const maxelem = parts.find((part) => part.maxelem !== undefined)?.maxelem;
+      return { type, maxelem, entries: parts.flatMap((part) => part.entries.map((entry) => entryText(entry, type))) };
     } catch (error) {
       if (errnoOf(error) === ENOENT) return undefined;
       throw error;
@@ -246,6 +248,8 @@ export class NetlinkKernel implements IpvsKernel {
         return ipset.createSetRequest(write.set, this.#revisions.of(write.set, socket));
       case 'remove-set':
         return ipset.destroySetRequest(write.set);
+      case 'swap-set':
+        return ipset.swapSetsRequest(write.set, write.with);
       case 'add-entry':
         return ipset.entryRequest('add', write.set, entryBytes(write.entry));
       case 'remove-entry':
@@ -305,6 +309,11 @@ async function untilReleased(
   }
 }
 
+/**
+ * Milliseconds after a swap. Packets that began before it may still look into the set that was swapped out. Kernels before 6.7 free a
+ * destroyed set at once, and dereference it then (28628fa952fe, "fix race condition between swap/destroy and kernel side add/del/test").
+ */
+const SWAP_GRACE = 50;
 const SET_IN_USE = 'the set is in use';
 /** Milliseconds for which a set that is still in use is asked for again, and between two attempts. */
 const RELEASE = 3000;
@@ -315,6 +324,8 @@ const ENVIRONMENT: ReadonlySet<number> = new Set([EPERM, EINTR, EAGAIN, ENOMEM, 
 const SET_ERRORS: Readonly<Record<number, { readonly failure: Failure; readonly text: string }>> = {
   [ipset.IPSET_ERR_FIND_TYPE]: { failure: 'refused', text: 'the kernel has no such set type' },
   [ipset.IPSET_ERR_BUSY]: { failure: 'environment', text: SET_IN_USE },
+  [ipset.IPSET_ERR_EXIST_SETNAME2]: { failure: 'missing', text: 'there is no such set to swap with' },
+  [ipset.IPSET_ERR_TYPE_MISMATCH]: { failure: 'refused', text: 'the sets to swap have different types' },
   [ipset.IPSET_ERR_EXIST]: { failure: 'missing', text: 'the entry is not in the set' },
   [ipset.IPSET_ERR_REFERENCED]: { failure: 'environment', text: 'a rule refers to the set' },
   [ipset.IPSET_ERR_TYPE_SPECIFIC]: { failure: 'refused', text: 'the set is full (its maxelem)' },

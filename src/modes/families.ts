@@ -15,6 +15,7 @@ import { inspectionOf } from './inspect.ts';
 import type { FamilyInspection, ModeInspection } from './inspection.ts';
 import {
   type ConnectionCount,
+  type EnlargedSet,
   type Heard,
   type KernelProbe,
   type Look,
@@ -89,6 +90,7 @@ export interface FamilyMode {
   differs?(signal: AbortSignal): Promise<boolean | undefined>;
   /** See `ModeMetrics`. */
   ruleCounts?(): readonly RuleCount[];
+  enlargedSets?(): readonly EnlargedSet[];
   connectionCounts?(look: Look): Promise<readonly ConnectionCount[]>;
   packetCounts?(signal: AbortSignal): Promise<readonly PacketCount[]>;
   /** Predecessors have none. */
@@ -324,6 +326,7 @@ function probeOf(families: readonly FamilyMode[], node: NodePart): KernelProbe {
 function metricsOf(families: readonly FamilyMode[]): ModeMetrics {
   return {
     ruleCounts: () => families.flatMap((mode) => mode.ruleCounts?.() ?? []),
+    enlargedSets: () => families.flatMap((mode) => mode.enlargedSets?.() ?? []),
     async connectionCounts(look) {
       const counts: ConnectionCount[] = [];
       for (const mode of families) counts.push(...((await mode.connectionCounts?.(look)) ?? []));

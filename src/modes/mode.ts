@@ -63,6 +63,13 @@ export interface Look {
   readonly between: Mutex;
 }
 
+/** A set of IPVS mode that is larger than kube-proxy's, so that kube-proxy cannot take it over. */
+export interface EnlargedSet {
+  readonly set: string;
+  /** The largest number of its entries. */
+  readonly maxelem: number;
+}
+
 /** Packets that our rules counted, by purpose. Only in iptables mode; kube-proxy counts the same with nfacct. */
 export interface PacketCount {
   readonly what: 'invalid-dropped' | 'localhost-node-ports';
@@ -121,6 +128,8 @@ export interface KernelProbe {
 export interface ModeMetrics {
   /** Counts of the rules believed to be installed; none for an unknown family. */
   ruleCounts(): readonly RuleCount[];
+  /** None in other modes, or while the sets are not known. */
+  enlargedSets(): readonly EnlargedSet[];
   /** None where counting is off. A frontend may be missing where we wrote during the reading. Throws when the kernel does not answer. */
   connectionCounts(look: Look): Promise<readonly ConnectionCount[]>;
   /** None in modes without such rules, or for a rule that another program changed. Throws when the kernel does not answer. */

@@ -38,7 +38,7 @@ export function serversKernel(others: readonly Address[]): IpvsKernel {
     setNames: () => Promise.resolve([...state.sets.keys()]),
     readSet(name) {
       const set = state.sets.get(name);
-      return Promise.resolve(set && { type: set.spec.type, entries: [...set.entries] });
+      return Promise.resolve(set && { type: set.spec.type, maxelem: set.spec.maxelem, entries: [...set.entries] });
     },
     templates: () => Promise.resolve([]),
     timeouts: () => Promise.resolve(state.timeouts),
@@ -74,6 +74,9 @@ function carryOut(state: State, write: KernelWrite): void {
     case 'remove-set':
       sets.delete(write.set);
       break;
+    case 'swap-set':
+      swap(sets, write.set, write.with);
+      break;
     case 'add-entry':
       sets.get(write.set)?.entries.add(write.entry);
       break;
@@ -83,6 +86,12 @@ function carryOut(state: State, write: KernelWrite): void {
     default:
       writeServer(servers, write);
   }
+}
+
+function swap(sets: State['sets'], a: string, b: string): void {
+  const [first, second] = [sets.get(a), sets.get(b)];
+  if (first === undefined || second === undefined) return;
+  sets.set(a, second).set(b, first);
 }
 
 type ServerWrite = Extract<KernelWrite, { readonly server: unknown }>;

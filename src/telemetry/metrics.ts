@@ -66,6 +66,11 @@ export const READ = {
   slicewire_relay_connections_total: ['counter', 'Connections of the relay that ended, by how', 'result'],
   slicewire_nftables_rules: ['gauge', 'Rules in the table of slicewire', 'ip_family'],
   slicewire_nftables_elements: ['gauge', 'Elements of the maps and sets in the table of slicewire', 'ip_family'],
+  slicewire_ipvs_enlarged_set_maxelem: [
+    'gauge',
+    'Largest number of entries of a set that is larger than that of kube-proxy, which cannot take it over',
+    'set',
+  ],
   slicewire_connections_total: [
     'counter',
     'Connections to a frontend (--nftables-count-connections); starts from 0 when it is new or gets its first endpoint',
@@ -107,6 +112,8 @@ const OF_NFTABLES: readonly string[] = [
   'slicewire_nftables_elements',
   'slicewire_connections_total',
 ];
+
+const OF_IPVS: readonly string[] = ['slicewire_ipvs_enlarged_set_maxelem'];
 
 /** Metrics of the modes in which the relay serves node ports on loopback. */
 const OF_RELAY = 'slicewire_relay_';
@@ -181,6 +188,7 @@ export class Metrics {
 function addRead(registry: MetricRegistry, mode: MetricsOptions['mode'], read: MetricsOptions['read']): void {
   for (const [name, [type, help, ...labels]] of Object.entries(READ)) {
     if (mode !== 'iptables' && OF_IPTABLES.includes(name)) continue;
+    if (mode !== 'ipvs' && OF_IPVS.includes(name)) continue;
     if (mode !== 'nftables' && OF_NFTABLES.includes(name)) continue;
     if (mode === 'iptables' && name.startsWith(OF_RELAY)) continue;
     const samples = read[name as ReadName];

@@ -22,7 +22,9 @@ export interface KubeProxyOptions {
   /** Path of the binary. */
   readonly file: string;
   readonly kubeconfig: string;
-  readonly mode: 'iptables' | 'nftables';
+  readonly mode: 'iptables' | 'ipvs' | 'nftables';
+  /** The name of its Node; default: the one of the benchmarks. */
+  readonly node?: string;
   /** Go's text of a duration. kube-proxy takes 0 for its default, one second. */
   readonly minSyncPeriod?: string;
 }
@@ -105,17 +107,18 @@ export async function kubeProxyVersion(file: string): Promise<string> {
 }
 
 /** Settings of the machine's kernel are left alone: none of them is this namespace's. */
-function configOf({ kubeconfig, mode, minSyncPeriod = '1s' }: KubeProxyOptions): object {
+function configOf({ kubeconfig, mode, node = 'node-0', minSyncPeriod = '1s' }: KubeProxyOptions): object {
   return {
     apiVersion: 'kubeproxy.config.k8s.io/v1alpha1',
     kind: 'KubeProxyConfiguration',
     mode,
     clientConnection: { kubeconfig },
-    hostnameOverride: 'node-0',
+    hostnameOverride: node,
     clusterCIDR: '10.128.0.0/9',
     healthzBindAddress: '127.0.0.1:10256',
     metricsBindAddress: '127.0.0.1:10249',
-    nodePortAddresses: ['primary'],
+    // IPVS mode knows no primary addresses.
+    nodePortAddresses: mode === 'ipvs' ? [] : ['primary'],
     [mode]: { minSyncPeriod },
     oomScoreAdj: 0,
     conntrack: {

@@ -26,7 +26,7 @@ import { MOST_LINES, MOST_PACKED, MOST_UNPACKED } from '../../src/history/frames
 import * as reading from '../../src/history/reading.ts';
 import * as nftables from '../../src/host/nftables-netlink.ts';
 import { type Fault, faultText } from '../../src/model/objects.ts';
-import { MOST_ENTRIES } from '../../src/modes/virtual-servers/sets.ts';
+import { MAX_MAXELEM } from '../../src/modes/virtual-servers/sets.ts';
 import { MOST_OF_PORT, MOST_CONNECTIONS as MOST_RELAYED } from '../../src/relay/accounts.ts';
 import { MOST_TRIES } from '../../src/relay/connection.ts';
 import {
@@ -89,7 +89,7 @@ const LIMITS: readonly (readonly [string, number])[] = [
   ['bytes of a frame of a recording, unpacked', MOST_UNPACKED],
   ['lines of a frame', MOST_LINES],
   ['bytes of a history', reading.MOST],
-  ['entries of a set', MOST_ENTRIES],
+  ['entries of a set', MAX_MAXELEM],
   ['bytes of a transaction', nftables.LONGEST],
 ];
 

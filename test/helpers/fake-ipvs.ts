@@ -16,7 +16,7 @@ import {
 } from '../../src/host/ipvs-kernel.ts';
 import { type Address, type Family, familyOf } from '../../src/model/address.ts';
 import { serverKey } from '../../src/modes/virtual-servers/objects.ts';
-import { IpvsState } from './ipvs-state.ts';
+import { headerOf, IpvsState } from './ipvs-state.ts';
 
 export interface FakeIpvsOptions {
   /** Called before a write. Its result is the outcome, and the write is not carried out. */
@@ -125,7 +125,7 @@ export class FakeIpvs implements IpvsKernel {
   async readSet(name: string): Promise<SeenSet | undefined> {
     this.options.onRead?.('set');
     const set = this.sets.get(name);
-    return Promise.resolve(set === undefined ? undefined : { type: set.spec.type, entries: [...set.entries] });
+    return Promise.resolve(set && { type: set.spec.type, maxelem: headerOf(set.spec), entries: [...set.entries] });
   }
 
   templates(): Promise<readonly Template[]> {

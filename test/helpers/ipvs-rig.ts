@@ -5,6 +5,7 @@ import { IptablesTools } from '../../src/host/iptables-tools.ts';
 import { type Address, FAMILIES, type Family } from '../../src/model/address.ts';
 import { ipvsMode, ipvsPredecessor } from '../../src/modes/ipvs/index.ts';
 import type { IpvsSettings } from '../../src/modes/ipvs/settings.ts';
+import type { OnResized } from '../../src/modes/virtual-servers/apply.ts';
 import type { IpvsNodeSettings } from '../../src/modes/virtual-servers/settings.ts';
 import type { Plan } from '../../src/reconcile/step.ts';
 import { FakeIptables } from './fake-iptables.ts';
@@ -25,6 +26,7 @@ export interface IpvsRigOptions {
   readonly probe?: (family: Family) => ChainProbe;
   readonly servesExternalIPs?: boolean | undefined;
   readonly onPlan?: (plan: Plan) => void;
+  readonly onResized?: OnResized;
 }
 
 export interface IpvsRig {
@@ -49,6 +51,7 @@ export function ipvsRig(options: IpvsRigOptions = {}): IpvsRig {
     })),
     kernel,
     sysctls: fakeSysctls(),
+    onResized: options.onResized,
   };
   const mode = isPredecessor
     ? ipvsPredecessor(shared)

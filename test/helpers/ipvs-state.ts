@@ -1,6 +1,6 @@
 /**
  * The state of IPVS in the kernel. It refuses the same writes as the real one: existing and missing objects, an address without the
- * device, removal of a set that rules use, entries of a full set, a scheduler whose module is missing.
+ * device, removal of a set that rules use, entries of a full set, a swap of sets that differ in type, a scheduler whose module is missing.
  */
 import {
   type Destination,
@@ -19,6 +19,11 @@ export interface HeldDestination extends Destination {
   connections: number;
 }
 
+export interface HeldSet {
+  readonly spec: SetSpec;
+  readonly entries: Set<string>;
+}
+
 export interface HeldServer {
   server: Server;
   readonly destinations: Map<string, HeldDestination>;
@@ -28,10 +33,15 @@ type SetWrite = Extract<KernelWrite, { set: unknown }>;
 type ServerWrite = Extract<KernelWrite, { server: unknown }>;
 type DestinationWrite = Extract<KernelWrite, { destination: unknown }>;
 
+/** The maxelem in the kernel's listing: a bitmap has none. */
+export function headerOf({ type, maxelem }: SetSpec): number | undefined {
+  return type === 'bitmap:port' ? undefined : maxelem;
+}
+
 export class IpvsState {
   hasDevice = false;
   readonly addresses = new Set<Address>();
-  readonly sets = new Map<string, { readonly spec: SetSpec; readonly entries: Set<string> }>();
+  readonly sets = new Map<string, HeldSet>();
   readonly servers = new Map<string, HeldServer>();
   /** Seconds. */
   timeouts: Timeouts = { tcp: 900, tcpFin: 120, udp: 300 };
@@ -103,12 +113,20 @@ export class IpvsState {
         return this.addresses.delete(write.address) ? undefined : MISSING;
       case 'add-set':
       case 'remove-set':
+      case 'swap-set':
       case 'add-entry':
       case 'remove-entry':
         return this.#writeSet(write);
       default:
         return 'destination' in write ? this.#writeDestination(write) : this.#writeServer(write);
     }
+  }
+
+  /** `ipset create -exist`: a set of this name stays when it is the same (ip_set_core.c, ip_set_create). Returns the kernel's refusal. */
+  createIfMissing(spec: SetSpec): KernelError | undefined {
+    const found = this.sets.get(spec.name)?.spec;
+    if (found === undefined) return this.write({ kind: 'add-set', set: spec });
+    return found.type === spec.type && headerOf(found) === headerOf(spec) ? undefined : EXISTS;
   }
 
   #writeSet(write: SetWrite): KernelError | undefined {
@@ -124,11 +142,22 @@ export class IpvsState {
       this.sets.delete(write.set);
       return undefined;
     }
+    if (write.kind === 'swap-set') return this.#swap(write.set, set, write.with);
     const { spec, entries } = set;
     if (write.kind === 'remove-entry') return entries.delete(write.entry) ? undefined : MISSING;
-    const isFull = spec.type !== 'bitmap:port' && entries.size >= spec.most && !entries.has(write.entry);
+    const isFull = spec.type !== 'bitmap:port' && entries.size >= spec.maxelem && !entries.has(write.entry);
     if (isFull) return new KernelError('refused', 'the set is full (its maxelem)');
     entries.add(write.entry);
+    return undefined;
+  }
+
+  /** Rules hold a set by its place among all, and the two sets change their places and names. */
+  #swap(name: string, set: HeldSet, other: string): KernelError | undefined {
+    const found = this.sets.get(other);
+    if (found === undefined) return MISSING;
+    const [a, b] = [set.spec, found.spec];
+    if (a.type !== b.type || a.family !== b.family) return DIFFERENT_TYPES;
+    this.sets.set(name, { ...found, spec: { ...b, name } }).set(other, { ...set, spec: { ...a, name: other } });
     return undefined;
   }
 
@@ -166,4 +195,5 @@ export class IpvsState {
 
 const EXISTS = new KernelError('exists', 'EEXIST: file already exists');
 const MISSING = new KernelError('missing', 'ENOENT: no such file or directory');
+const DIFFERENT_TYPES = new KernelError('refused', 'the sets to swap have different types');
 const NO_SCHEDULER = new KernelError('refused', 'ENOENT: no such file or directory');

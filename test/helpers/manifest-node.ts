@@ -90,6 +90,12 @@ export class ManifestNode {
     );
   }
 
+  /** The same with the objects of an API server instead of the folder's. */
+  startFrom(kubeconfig: string, ...flags: string[]): AgentProcess {
+    const args = [this.#program, 'run', '--kubeconfig', kubeconfig, ...this.#settings(), ...flags];
+    return this.keep(new AgentProcess(this.#lab, args, process.execPath, this.#at));
+  }
+
   /** What Node.js is given to run a command of slicewire. */
   arguments(command: string, ...flags: string[]): string[] {
     return [this.#program, command, ...this.#own(), ...flags];
@@ -128,9 +134,13 @@ export class ManifestNode {
     return this.keep(startChild(this.#lab.inside(this.#at, 'bash', ['-c', script])));
   }
 
-  /** The size of the table of connections is the host's: a namespace cannot set it. */
   #own(): string[] {
-    return ['--manifests', this.folder, '--hostname-override', this.#at, '--conntrack-max-per-core', '0'];
+    return ['--manifests', this.folder, ...this.#settings()];
+  }
+
+  /** The size of the table of connections is the host's: a namespace cannot set it. */
+  #settings(): string[] {
+    return ['--hostname-override', this.#at, '--conntrack-max-per-core', '0'];
   }
 }
 

@@ -289,14 +289,14 @@ describe('ipset messages', () => {
 
   for (const family of ['IPv4', 'IPv6'] as const) {
     const [digit, word] = family === 'IPv4' ? ['02', 'inet'] : ['0a', 'inet6'];
-    const spec = { name: 'kube', type: 'hash:ip,port', family, most: 65536 } as const;
+    const spec = { name: 'kube', type: 'hash:ip,port', family, maxelem: 65536 } as const;
     golden(`ipset create kube hash:ip,port family ${word} maxelem 65536`, ipset.createSetRequest(spec, 5))`
       60000000 0206 0506 ${SEVENTH}  00 00 0000  ${KUBE}  ${IP_PORT}  0500 0400 05 000000  0500 0500 ${digit} 000000
       1400 0780  0800 1240 00000400  0800 1340 00010000`;
     golden(`ipset create … hash:ip,port family ${word}, its first question`, ipset.typeRequest(spec.type, family))`
       38000000 0d06 0500 ${SEVENTH}  ${digit} 00 0000  0500 0100 06 000000  ${IP_PORT}  0500 0500 ${digit} 000000`;
   }
-  const ports = { name: 'kube', type: 'bitmap:port', family: 'IPv4', most: 0 } as const;
+  const ports = { name: 'kube', type: 'bitmap:port', family: 'IPv4', maxelem: 0 } as const;
   golden('ipset create kube bitmap:port range 0-65535', ipset.createSetRequest(ports, 3))`
     5c000000 0206 0506 ${SEVENTH}  00 00 0000  ${KUBE}  ${BITMAP}  0500 0400 03 000000  0500 0500 00 000000
     1400 0780  0600 0440 0000 0000  0600 0540 ffff 0000`;
@@ -304,6 +304,8 @@ describe('ipset messages', () => {
     34000000 0d06 0500 ${SEVENTH}  02 00 0000  0500 0100 06 000000  ${BITMAP}  0500 0500 00 000000`;
   golden('ipset destroy kube', ipset.destroySetRequest('kube'))`
     28000000 0306 0500 ${SEVENTH}  00 00 0000  ${KUBE}`;
+  golden('ipset swap kube other', ipset.swapSetsRequest('kube', 'other'))`
+    34000000 0606 0500 ${SEVENTH}  00 00 0000  ${KUBE}  0a00 0300 6f7468657200 0000`;
   golden('ipset list -n', ipset.listNamesRequest(), NLM_F_DUMP)`
     24000000 0706 0103 ${SEVENTH}  00 00 0000  0500 0100 06 000000  0800 0640 00000002`;
 
@@ -330,13 +332,15 @@ describe('ipset messages', () => {
 
   const NO_FIELDS = { address: undefined, protocol: undefined, port: undefined, second: undefined, length: undefined };
 
-  it('reads the first part of a set: its type, and entries of every field', () => {
+  it('reads the first part of a set: its type and maxelem, and entries of every field', () => {
     const data = (digit: string) => `3400 0780  0c00 0180  0800 0100 0a60000a  0600 0440 0050 0000
       0c00 1480  0800 0100 c0a80000  0500 1500 ${digit} 000000  0500 0700 06 000000`;
-    const text = `c8000000 0706 0200 ${FIRST}  02 00 0000  ${KUBE}  1500 0300 686173683a69702c706f72742c6e6574 00 000000
-      0500 0500 02 000000  0500 0400 07 000000  0c00 0780  0800 1240 00000400  6c00 0880  ${data('10')}  ${data('18')}`;
+    const text = `d0000000 0706 0200 ${FIRST}  02 00 0000  ${KUBE}  1500 0300 686173683a69702c706f72742c6e6574 00 000000
+      0500 0500 02 000000  0500 0400 07 000000  
+      1400 0780  0800 1240 00000400  0800 1340 00010000  6c00 0880  ${data('10')}  ${data('18')}`;
     const entries = [16, 24].map((length) => ({ address, protocol: 'tcp', port: 80, second, length }));
-    assert.deepEqual(decoded(ipset.decodeSetPart, text), { type: 'hash:ip,port,net', family: 'IPv4', entries });
+    const header = { type: 'hash:ip,port,net', family: 'IPv4', maxelem: 65536 };
+    assert.deepEqual(decoded(ipset.decodeSetPart, text), { ...header, entries });
   });
 
   it('ipset list kube: a bitmap, then a part without the type', () => {
@@ -346,8 +350,8 @@ describe('ipset messages', () => {
       2000 0880  1c00 0780  1800 0180  1400 0200 fd000000000000000000000000000010`;
     const { socket, sent } = answering(bitmap, next, DONE);
     assert.deepEqual([...ipset.setParts(socket, 'kube')].flat(), [
-      { type: 'bitmap:port', family: undefined, entries: [{ ...NO_FIELDS, port: 30080 }] },
-      { type: undefined, family: undefined, entries: [{ ...NO_FIELDS, address: V6 }] },
+      { type: 'bitmap:port', family: undefined, maxelem: undefined, entries: [{ ...NO_FIELDS, port: 30080 }] },
+      { type: undefined, family: undefined, maxelem: undefined, entries: [{ ...NO_FIELDS, address: V6 }] },
     ]);
     assert.deepEqual(sent, [hex(`28000000 0706 0103 ${FIRST}  00 00 0000  ${KUBE}`)]);
   });

@@ -98,6 +98,11 @@ describe('metrics', () => {
       assert.ok(has(`slicewire_${name}`));
   });
 
+  it('of sets that kube-proxy cannot take over exist in IPVS mode alone', async () => {
+    for (const mode of ['iptables', 'ipvs', 'nftables'] as const)
+      assert.equal((await made(mode).text()).includes('slicewire_ipvs_enlarged_set_maxelem'), mode === 'ipvs', mode);
+  });
+
   it('of node ports on loopback exist where they are relayed, by kube-proxy’s names in its mode alone (KEP-6032)', async () => {
     const has = async (mode: MetricsOptions['mode'], part: string) =>
       (await linesOf(made(mode))).some((line) => line.startsWith('# TYPE ') && line.includes(part));

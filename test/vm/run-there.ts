@@ -47,10 +47,16 @@ export async function isIpvsHere(): Promise<boolean> {
   return asked.exitCode === 0;
 }
 
+/** Settings of tests that the machine is told as well: paths of programs that somebody gives. */
+const PASSED_ON = ['KUBE_PROXY'];
+
 export async function runThere<Result>({ args, processors, mark, onResult }: RunThere<Result>): Promise<Ran> {
   const isMachine = !(await isIpvsHere());
   const settings = processors === undefined ? [] : ['env', `SLICEWIRE_VM_CPUS=${processors}`];
-  const machine = isMachine ? [...settings, 'sh', MACHINE, 'run'] : [];
+  const given = PASSED_ON.filter((name) => process.env[name] !== undefined).map(
+    (name) => `${name}=${process.env[name]}`,
+  );
+  const machine = isMachine ? [...settings, 'sh', MACHINE, 'run', 'env', ...given] : [];
   return { ...(await follow([...machine, process.execPath, ...args], { mark, onResult })), isMachine };
 }
 

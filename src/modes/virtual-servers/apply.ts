@@ -6,16 +6,24 @@ import type { FamilyReport } from '../families.ts';
 import type { TablesPlan } from '../netfilter/plan.ts';
 import { destinationKey, drains, serverKey } from './objects.ts';
 import { isHeld, type ServersPlan } from './plan.ts';
+import { isShared, KUBE_PROXY_MAXELEM, type SetId, setId, setSpec, spareName } from './sets.ts';
 import type { ServersState } from './state.ts';
-import type { PlannedWrite, Retirement } from './writes.ts';
+import type { PlannedResize, PlannedWrite, Retirement } from './writes.ts';
 
-export async function applyServers(
-  plan: ServersPlan,
-  state: ServersState,
-  kernel: IpvsKernel,
-  signal: AbortSignal,
-): Promise<FamilyReport> {
-  const run = new Application({ plan, state, kernel, signal });
+/** A set of kube-proxy's has another maxelem than kube-proxy gives it, or has that one again. */
+export interface SetResized {
+  readonly set: string;
+  /** undefined: the set is new. */
+  readonly from: number | undefined;
+  readonly to: number;
+  /** kube-proxy's maxelem, with which alone it takes the set over. */
+  readonly kubeProxys: number;
+}
+
+export type OnResized = (resized: SetResized) => void;
+
+export async function applyServers(parts: Parts): Promise<FamilyReport> {
+  const run = new Application(parts);
   await run.carryOut();
   return run.report();
 }
@@ -24,6 +32,7 @@ interface Parts {
   readonly plan: ServersPlan;
   readonly state: ServersState;
   readonly kernel: IpvsKernel;
+  readonly onResized: OnResized;
   readonly signal: AbortSignal;
 }
 
@@ -45,6 +54,9 @@ class Application {
     const { plan, state } = this.#parts;
     // Rules refer to sets: if a set is missing, no rule can be written.
     if (!(await this.#write(plan.sets))) return void this.#skip(plan.steps);
+    for (const { write } of plan.sets)
+      if (write.kind === 'add-set') this.#tell(write.set.name, undefined, write.set.maxelem);
+    for (const one of plan.resizes) await this.#resize(one);
     await this.#write(plan.entries);
     await this.#write(plan.servers);
     // An address needs the chain, and no rule is written after such a failure.
@@ -99,6 +111,51 @@ class Application {
       }
     }
     return isWell;
+  }
+
+  /**
+   * Give a set another maxelem: a spare set takes its entries, and the two swap their names. The kernel does that at once, so that every
+   * packet finds the entries, and rules need no change. An agent that ends in between leaves the spare set, which the next one removes.
+   */
+  async #resize(planned: PlannedResize): Promise<void> {
+    const { state, plan, kernel, signal } = this.#parts;
+    const { id, from, to } = planned;
+    if (this.#isUnknown || this.#isBlocked(planned)) return;
+    const spec = setSpec(plan.family, id);
+    const spare = spareName(plan.family);
+    const write = async (...writes: readonly KernelWrite[]) => {
+      const outcomes = await kernel.write(writes, signal);
+      return outcomes.find((error, i) => error !== undefined && !isAsWanted(writes[i] as KernelWrite, error));
+    };
+    state.hasSpare = true;
+    const entries = [...entriesOf(state, id)].map((entry): KernelWrite => ({ kind: 'add-entry', set: spare, entry }));
+    const failed =
+      (await write({ kind: 'remove-set', set: spare })) ??
+      (await write({ kind: 'add-set', set: { ...spec, name: spare, maxelem: to } }, ...entries)) ??
+      (await write({ kind: 'swap-set', set: spec.name, with: spare }));
+    if (failed === undefined) {
+      state.resized(id, to);
+      this.#done.add(planned.step);
+      this.#tell(spec.name, from, to);
+    }
+    const left = await write({ kind: 'remove-set', set: spare });
+    if (left === undefined) state.hasSpare = false;
+    const error = failed ?? left;
+    // Nothing else is blocked: the set still has its former entries, and takes new ones as far as it can.
+    if (error === undefined) return;
+    if (error.failure === 'exists' || error.failure === 'missing') this.#isMistaken = true;
+    else if (error.failure === 'environment') this.#isUnknown = true;
+    const cause = `${planned.line()}: ${error.message}`;
+    const name = nameOf(planned.step, plan.family);
+    this.#failed.push({ ...name, owner: undefined, line: undefined, blame: 'environment', cause });
+  }
+
+  /** Only a set that kube-proxy has is told of. */
+  #tell(set: string, from: number | undefined, to: number): void {
+    const { plan, onResized } = this.#parts;
+    const kubeProxys = KUBE_PROXY_MAXELEM;
+    if (!isShared(setId(plan.family, set)) || (from ?? kubeProxys) === to) return;
+    onResized({ set, from, to, kubeProxys });
   }
 
   #isBlocked({ step, owner }: Pick<PlannedWrite, 'step' | 'owner'>): boolean {
@@ -209,6 +266,10 @@ class Application {
     if (write.kind !== 'remove-address') return false;
     return [...state.index.serversAt(write.address)].some((key) => !state.servers.desired.has(key));
   }
+}
+
+function* entriesOf(state: ServersState, id: SetId): Generator<string> {
+  for (const { set, entry } of state.entries.applied?.values() ?? []) if (set === id) yield entry;
 }
 
 function nameOf(key: string, family: Family): StepName {

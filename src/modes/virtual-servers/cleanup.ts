@@ -3,7 +3,7 @@ import type { IptablesTools } from '../../host/iptables-tools.ts';
 import type { IpvsKernel, KernelWrite } from '../../host/ipvs-kernel.ts';
 import { cleanupTables } from '../netfilter/cleanup.ts';
 import { type OwnedServer, serverText } from './objects.ts';
-import { setName } from './sets.ts';
+import { setName, spareName } from './sets.ts';
 import { isOursOrSource } from './source-chain.ts';
 import type { Seen } from './trackers.ts';
 
@@ -40,8 +40,7 @@ export async function cleanupServers({ tools, kernel, seen, signal }: CleanupPar
   // Rules refer to sets.
   removed.push(...(await cleanupTables(tools, isOursOrSource, signal)));
   await remove(
-    [...seen.sets.keys()].map((id) => {
-      const set = setName(family, id);
+    [...seen.sets.keys().map((id) => setName(family, id)), ...(seen.hasSpare ? [spareName(family)] : [])].map((set) => {
       return { write: { kind: 'remove-set', set }, line: `set ${set}` };
     }),
   );

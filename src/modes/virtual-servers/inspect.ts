@@ -26,7 +26,7 @@ import { observeServers, readLists } from './observe.ts';
 import { believedServers, desiredServers, ownerOf, seenServers } from './servers-view.ts';
 import { setName } from './sets.ts';
 import type { ServersState } from './state.ts';
-import type { Seen } from './trackers.ts';
+import { type Seen, sameSet } from './trackers.ts';
 
 export interface ServersInspectionOptions {
   readonly state: ServersState;
@@ -108,7 +108,7 @@ function* comparedServers(state: ServersState, seen: Seen): Generator<Unlike | u
   yield* comparison({
     tracker: state.sets,
     found: seen.sets,
-    same: (a, b) => a.type === b.type && a.family === b.family,
+    same: sameSet,
     nameOf: (id) => `set ${setName(family, id)}`,
     linesOf: ({ type }) => [type],
     ownerOf: () => undefined,

@@ -6,6 +6,7 @@ import type { Part } from '../cleanup.ts';
 import type { NodeInspection } from '../inspection.ts';
 import { KernelSettings, type SettingsPlan } from '../kernel-settings.ts';
 import type { NodePart, NodePlan } from '../node-part.ts';
+import type { OnResized } from './apply.ts';
 import { type DeviceWrite, deviceStep, ServiceDevice } from './device.ts';
 import { serverKey } from './objects.ts';
 import { type KernelLists, readLists } from './observe.ts';
@@ -21,6 +22,8 @@ export interface NodeOptions {
   readonly node?: IpvsNodeSettings;
   /** Kernel settings to write, by name. */
   readonly wantedSettings?: ReadonlyMap<string, string>;
+  /** Called when a set that kube-proxy has too became larger than kube-proxy's, or has its size again. */
+  readonly onResized?: OnResized | undefined;
   /** Set for a predecessor: the device is removed, and settings and timeouts stay. */
   readonly predecessor?: {
     /** Returns whether only the device remains. */
@@ -31,6 +34,7 @@ export interface NodeOptions {
 export class IpvsNode implements NodePart {
   readonly kernel: IpvsKernel;
   readonly #questions: IpvsQuestions | undefined;
+  readonly onResized: OnResized;
   readonly #areEmptied: () => boolean;
   readonly #settings: KernelSettings;
   readonly #timeouts: IpvsTimeouts;
@@ -43,6 +47,7 @@ export class IpvsNode implements NodePart {
     const { kernel, questions, sysctls, node, wantedSettings = new Map(), predecessor } = options;
     this.kernel = kernel;
     this.#questions = questions;
+    this.onResized = options.onResized ?? (() => undefined);
     this.#areEmptied = predecessor?.areEmptied ?? (() => false);
     this.#timeouts = new IpvsTimeouts(kernel, node);
     this.#device = new ServiceDevice(kernel, predecessor === undefined);

@@ -12,7 +12,7 @@ import {
   serverEntry,
   serverKey,
 } from './objects.ts';
-import { SET_IDS, type SetId, setName } from './sets.ts';
+import { SET_IDS, type SetId, setName, spareName } from './sets.ts';
 import type { ServersState } from './state.ts';
 import type { Seen } from './trackers.ts';
 
@@ -39,6 +39,8 @@ export async function readLists(kernel: IpvsReader): Promise<KernelLists> {
 export interface SeenServers {
   readonly seen: Seen;
   readonly host: HostAddresses;
+  /** Keys of the family's servers that belong to other programs, as far as can be told now. */
+  readonly foreign: ReadonlySet<string>;
 }
 
 /**
@@ -57,10 +59,14 @@ export async function observeServers(
   const { sets, entries } = await readSets(kernel, family, lists.setNames);
   const isOurs = ownership(state, { ours: new Set(ours), host, entries });
   const servers = new Map<string, OwnedServer>();
+  const foreign = new Set<string>();
   const destinations = new Map<string, OwnedDestination>();
   const connections = new Map<string, number>();
   for (const server of lists.servers.filter(({ address }) => familyOf(address) === family)) {
-    if (!isOurs(server)) continue;
+    if (!isOurs(server)) {
+      foreign.add(serverKey(server));
+      continue;
+    }
     servers.set(serverKey(server), { server, owner: undefined });
     if (!only(serverKey(server))) continue;
     for (const { weight, isMasqueraded, ...seen } of await kernel.destinations(server)) {
@@ -73,7 +79,8 @@ export async function observeServers(
     if (servers.size % PORTION === 0) await breath();
   }
   const addresses = new Map(ours.map((address) => [address, { address, owner: undefined }]));
-  return { seen: { sets, entries, servers, destinations, connections, addresses }, host };
+  const hasSpare = lists.setNames.has(spareName(family));
+  return { seen: { sets, hasSpare, entries, servers, destinations, connections, addresses }, host, foreign };
 }
 
 function isIn(ranges: 'all' | readonly Cidr[], address: Address): boolean {
@@ -87,12 +94,15 @@ async function readSets(kernel: IpvsReader, family: Family, names: ReadonlySet<s
     const name = setName(family, id);
     const read = names.has(name) ? await kernel.readSet(name) : undefined;
     if (read === undefined) continue;
-    sets.set(id, { name, type: read.type as SetType, family, most: 0 });
+    sets.set(id, { name, type: read.type as SetType, family, maxelem: read.maxelem ?? 0 });
     for (const entry of read.entries) entries.set(entryKey(id, entry), { set: id, entry, owner: undefined });
     await breath();
   }
   return { sets, entries };
 }
+
+/** kube-proxy's sets of external addresses. It puts an address of the node itself on no other device. */
+const EXTERNAL: readonly SetId[] = ['KUBE-EXTERNAL-IP', 'KUBE-EXTERNAL-IP-LOCAL', 'KUBE-LOAD-BALANCER'];
 
 interface Traces {
   readonly ours: ReadonlySet<Address>;
@@ -102,8 +112,8 @@ interface Traces {
 
 /**
  * Decides which virtual servers are ours: those that a Service wants, that have our label, or whose address is on our device.
- * kube-proxy has no label: its servers on the node's addresses are recognised by a node port in its sets that no Service has
- * any more. A server without a label in an excluded range is never ours.
+ * kube-proxy has no label: its servers on the node's addresses are recognised by its sets, which name a node port, or an external
+ * address that the node has itself, that no Service has any more. A server without a label in an excluded range is never ours.
  */
 function ownership(state: ServersState, { ours, host, entries }: Traces): (server: Server) => boolean {
   const { excludeCidrs } = state.settings;
@@ -112,14 +122,14 @@ function ownership(state: ServersState, { ours, host, entries }: Traces): (serve
     return entries.has(key) && !state.entries.desired.has(key);
   };
   const isNodePort = (server: Server) =>
-    host.all.has(server.address) &&
-    (server.protocol === 'SCTP'
+    server.protocol === 'SCTP'
       ? isStale('KUBE-NODE-PORT-SCTP-HASH', serverEntry(server))
-      : isStale(`KUBE-NODE-PORT-${server.protocol}`, String(server.port)));
+      : isStale(`KUBE-NODE-PORT-${server.protocol}`, String(server.port));
+  const isExternal = (server: Server) => EXTERNAL.some((set) => isStale(set, serverEntry(server)));
   return (server) => {
     if (state.servers.desired.has(serverKey(server))) return true;
     if (entries.has(entryKey('KUBE-IPVS-SERVERS', serverEntry(server)))) return true;
     if (excludeCidrs.some((range) => cidrContains(range, server.address))) return false;
-    return ours.has(server.address) || isNodePort(server);
+    return ours.has(server.address) || (host.all.has(server.address) && (isNodePort(server) || isExternal(server)));
   };
 }

@@ -2,7 +2,7 @@
  * From the difference of desired and believed state of one family to its writes, in stages. Pure.
  *
  * No packet may meet a part of a Service, so the stages are:
- * 1. sets and their entries: masquerading, drops and permissions are set before any packet can arrive;
+ * 1. sets, in the size that their entries need, and the entries: masquerading, drops and permissions are set before any packet can arrive;
  * 2. virtual servers with their destinations;
  * 3. the chain for packets that the node sends from Service addresses, then the addresses: now packets are for this node;
  * 4. rules: the rules of another mode, if any, are replaced when the Service is complete, and stay if a write before was impossible.
@@ -28,11 +28,11 @@ import {
   serverKeyOfEntry,
   serverText,
 } from './objects.ts';
-import { type SetId, setName } from './sets.ts';
+import { type SetId, setName, spareName } from './sets.ts';
 import { SOURCE_CHAINS } from './source-chain.ts';
 import type { ServersState } from './state.ts';
 import { stepsOf } from './steps.ts';
-import type { PlannedEntry, PlannedWrite, Retirement, StagedWrites } from './writes.ts';
+import type { PlannedEntry, PlannedResize, PlannedWrite, Retirement, StagedWrites } from './writes.ts';
 
 export interface ServersPlan extends StagedWrites {
   readonly family: Family;
@@ -49,7 +49,7 @@ export function planServers(state: ServersState, setAside: SetAside): ServersPla
   const { family } = state.settings;
   const isAside = ({ step, owner }: { step: string; owner: string | undefined }) =>
     setAside.has(step) || (owner !== undefined && setAside.has(owner));
-  const keep = <W extends PlannedWrite>(writes: readonly W[]) =>
+  const keep = <W extends { step: string; owner: string | undefined }>(writes: readonly W[]) =>
     setAside.size === 0 ? writes : writes.filter((one) => !isAside(one));
   // An object that was read has no owner: it may belong to a Service that is set aside.
   const remove = <W extends { step: string; owner: string | undefined }>(writes: readonly W[]) =>
@@ -57,18 +57,22 @@ export function planServers(state: ServersState, setAside: SetAside): ServersPla
   const tables = state.tables.plan(setAside);
   const retire = remove(retirements(state));
   const staying = new Staying(state, retire);
-  const sets = setWrites(state);
   const entries = entryWrites(state, staying);
+  const come = keep(entries.come);
+  const sets = setWrites(state, come);
+  const resizes = keep(sets.resizes);
+  const goneSets = remove(sets.go);
   const addresses = addressWrites(state, staying);
   const parts = {
     sets: keep(sets.come),
-    entries: keep(entries.come.filter((one) => !isStop(state, one))),
-    stops: keep(entries.come.filter((one) => isStop(state, one))),
+    resizes,
+    entries: come.filter((one) => !isStop(state, one)),
+    stops: come.filter((one) => isStop(state, one)),
     servers: keep(serverWrites(state)),
     addresses: keep(addresses.come),
     goneAddresses: remove(addresses.go),
     goneEntries: remove(entries.go),
-    goneSets: remove(sets.go),
+    goneSets: [...goneSets, ...(resizes.length === 0 ? remove(sets.left) : [])],
     retire,
   };
   const steps = [...stepsOf(state, parts), ...tables.steps];
@@ -79,7 +83,7 @@ export function planServers(state: ServersState, setAside: SetAside): ServersPla
     sourceTables: state.tables.plan(setAside, SOURCE_CHAINS),
     tables,
     steps,
-    removesAll: state.isEmptied && state.sets.applied?.size === parts.goneSets.length,
+    removesAll: state.isEmptied && state.sets.applied?.size === goneSets.length,
   };
 }
 
@@ -159,7 +163,14 @@ interface Writes {
   readonly go: readonly PlannedWrite[];
 }
 
-function setWrites(state: ServersState): Writes {
+interface SetWrites extends Writes {
+  readonly resizes: readonly PlannedResize[];
+  /** The removal of a set that an agent left behind when it ended while it resized another one. A resize begins with it. */
+  readonly left: readonly PlannedWrite[];
+}
+
+/** `entries`: those that come. */
+function setWrites(state: ServersState, entries: readonly PlannedWrite[]): SetWrites {
   const { family } = state.settings;
   const { create, update, remove } = state.sets.delta();
   const planned = (id: SetId, write: KernelWrite): PlannedWrite => ({
@@ -168,13 +179,28 @@ function setWrites(state: ServersState): Writes {
     owner: undefined,
     line: () => setName(family, id),
   });
+  const more = new Map<string, number>();
+  for (const { step } of entries) more.set(step, (more.get(step) ?? 0) + 1);
+  const sizeOf = (id: SetId) => state.sizes.wanted(id, more.get(setStep(family, id)) ?? 0);
+  const resize = (id: SetId): PlannedResize[] => {
+    const [from, to] = [state.sizes.now(id), sizeOf(id)];
+    if (from === undefined || from === to || update.has(id)) return [];
+    return [{ id, from, to, step: setStep(family, id), owner: undefined, line: () => `maxelem ${to}, was ${from}` }];
+  };
   // A set of another type cannot become ours: the kernel refuses to create it, and the report says so.
   const wanted = [...create, ...[...update].map(([id, { to }]) => [id, to] as const)];
   return {
-    come: wanted.map(([id, set]) => planned(id, { kind: 'add-set', set })),
+    come: wanted.map(([id, set]) => planned(id, { kind: 'add-set', set: { ...set, maxelem: sizeOf(id) } })),
+    resizes: [...state.sets.desired.keys()].flatMap(resize),
+    left: state.hasSpare ? [leftSpare(family)] : [],
     // Last of all: rules refer to sets, and a set lists our servers.
     go: state.isEmptied ? [...remove].map(([id, { name }]) => planned(id, { kind: 'remove-set', set: name })) : [],
   };
+}
+
+function leftSpare(family: Family): PlannedWrite {
+  const set = spareName(family);
+  return { write: { kind: 'remove-set', set }, step: `${family} set ${set}`, owner: undefined, line: () => set };
 }
 
 function entryWrites(

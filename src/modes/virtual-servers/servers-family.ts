@@ -5,12 +5,13 @@ import { familyOf } from '../../model/address.ts';
 import type { UdpFrontend } from '../../model/udp-flows.ts';
 import type { Part } from '../cleanup.ts';
 import type { FamilyPlan, SeenFamily } from '../families.ts';
-import type { Heard, SetAside } from '../mode.ts';
+import type { EnlargedSet, Heard, SetAside } from '../mode.ts';
 import { FamilyRules } from '../netfilter/family-rules.ts';
 import { RulesFamily } from '../netfilter/rules-family.ts';
 import { applyServers } from './apply.ts';
 import { cleanupServers } from './cleanup.ts';
 import type { IpvsNode } from './node.ts';
+import { serverKey } from './objects.ts';
 import { type HostAddresses, observeServers } from './observe.ts';
 import { planServers } from './plan.ts';
 import type { ServersSettings } from './settings.ts';
@@ -22,6 +23,8 @@ export class ServersFamily extends RulesFamily {
   readonly state: ServersState;
   readonly #kernel: IpvsKernel;
   readonly #node: IpvsNode;
+  /** The servers of others at the last reading. One of them may be ours by now: a Service wants it that was not known then. */
+  #foreign: ReadonlySet<string> = new Set();
 
   constructor(settings: ServersSettings, tables: FamilyRules, node: IpvsNode) {
     super(tables);
@@ -38,9 +41,9 @@ export class ServersFamily extends RulesFamily {
     return this.state.isEmptied;
   }
 
-  /** Connections of draining destinations have not ended. */
+  /** Connections of draining destinations have not ended, or a set can be smaller now that entries were removed. */
   get isWaiting(): boolean {
-    return this.state.isKnown && this.state.drainingServers().length > 0;
+    return this.state.isKnown && (this.state.drainingServers().length > 0 || this.state.isResizeDue);
   }
 
   override get rendered(): number {
@@ -54,8 +57,9 @@ export class ServersFamily extends RulesFamily {
   override async observe(signal: AbortSignal): Promise<SeenFamily> {
     try {
       const tables = await this.tables.observe(signal);
-      const { seen, host } = await observeServers(this.#kernel, this.state, this.#node.lists);
-      const drift = [...tables.drift, ...this.state.driftFrom(seen, this.family)];
+      const { seen, host, foreign } = await observeServers(this.#kernel, this.state, this.#node.lists);
+      const drift = [...tables.drift, ...this.state.driftFrom(without(seen, this.#foreign), this.family)];
+      this.#foreign = foreign;
       this.onHost(host);
       this.state.observe(seen);
       return { drift, udpFrontends: udpFrontendsIn(seen) };
@@ -78,7 +82,10 @@ export class ServersFamily extends RulesFamily {
     return {
       steps: plan.steps,
       removesAll: plan.removesAll,
-      apply: (signal) => applyServers(plan, this.state, this.#kernel, signal),
+      apply: (signal) => {
+        const { kernel, onResized } = this.#node;
+        return applyServers({ plan, state: this.state, kernel, onResized, signal });
+      },
     };
   }
 
@@ -98,6 +105,10 @@ export class ServersFamily extends RulesFamily {
     const installed = new Set((await this.#kernel.addresses(this.family)).ours);
     if (addresses.applied?.keys().every((address) => installed.has(address)) === false) return false;
     return await super.stands(signal);
+  }
+
+  enlargedSets(): readonly EnlargedSet[] {
+    return this.isKnown ? this.state.enlargedSets() : [];
   }
 
   override removal(signal: AbortSignal): Part {
@@ -146,6 +157,14 @@ export class PredecessorServers extends ServersFamily {
     for (const [key, chain] of sourceChain(this.family)) this.tables.desire(key, isNeeded ? chain : undefined);
     this.tables.desireJump(SOURCE_JUMP, isNeeded);
   }
+}
+
+/** What was read, but for these servers and their destinations. */
+function without(seen: Seen, keys: ReadonlySet<string>): Seen {
+  if (keys.size === 0) return seen;
+  const servers = new Map([...seen.servers].filter(([key]) => !keys.has(key)));
+  const destinations = new Map([...seen.destinations].filter(([, { server }]) => !keys.has(serverKey(server))));
+  return { ...seen, servers, destinations };
 }
 
 function udpFrontendsIn({ servers }: Seen): UdpFrontend[] {

@@ -1,5 +1,5 @@
 /** The virtual servers of one family: desired and believed state, their connections, and their rules. Does no I/O. */
-import type { KernelWrite, SeenDestination, Server, ServerId } from '../../host/ipvs-kernel.ts';
+import type { KernelWrite, SeenDestination, Server, ServerId, SetSpec } from '../../host/ipvs-kernel.ts';
 import type { Address } from '../../model/address.ts';
 import type { FamilyRules } from '../netfilter/family-rules.ts';
 import type { ChainKey } from '../netfilter/names.ts';
@@ -15,7 +15,8 @@ import {
   serverKey,
 } from './objects.ts';
 import { ServerIndex } from './server-index.ts';
-import { SET_IDS, type SetId, setId, setSpec } from './sets.ts';
+import { SetSizes } from './set-sizes.ts';
+import { isShared, KUBE_PROXY_MAXELEM, SET_IDS, type SetId, setId, setName, setSpec, spareName } from './sets.ts';
 import type { ServersSettings } from './settings.ts';
 import { type Seen, ServerTrackers } from './trackers.ts';
 
@@ -36,6 +37,9 @@ export class ServersState extends ServerTrackers {
   readonly settings: ServersSettings;
   readonly tables: FamilyRules;
   readonly index = new ServerIndex();
+  readonly sizes = new SetSizes();
+  /** See `Seen`; also while this agent resizes a set. */
+  hasSpare = false;
   /** Connections of destinations at the last reading. */
   readonly connections = new Map<string, number>();
   /** The keys of the desired destinations of each server. */
@@ -66,6 +70,20 @@ export class ServersState extends ServerTrackers {
     return this.servers.applied?.size === 0 && this.addresses.applied?.size === 0 && this.tables.isEmpty;
   }
 
+  /** A set should have another size, as it is. */
+  get isResizeDue(): boolean {
+    const now = (id: SetId) => this.sizes.now(id);
+    return this.sets.desired.keys().some((id) => now(id) !== undefined && now(id) !== this.sizes.wanted(id, 0));
+  }
+
+  /** The sets that kube-proxy has too, and would not take over in their size. */
+  enlargedSets(): { readonly set: string; readonly maxelem: number }[] {
+    const { family } = this.settings;
+    const shared = this.sets.desired.keys().filter(isShared);
+    const sized = shared.map((id) => ({ set: setName(family, id), maxelem: this.sizes.now(id) ?? 0 }));
+    return [...sized.filter(({ maxelem }) => maxelem > KUBE_PROXY_MAXELEM)];
+  }
+
   /** Desire the sets to which the rules refer. */
   desireSets(): void {
     for (const id of SET_IDS) this.sets.desire(id, setSpec(this.settings.family, id));
@@ -91,6 +109,8 @@ export class ServersState extends ServerTrackers {
 
   override observe(seen: Seen): void {
     super.observe(seen);
+    this.hasSpare = seen.hasSpare;
+    this.sizes.observe(seen.sets, seen.entries.values());
     this.connections.clear();
     for (const [key, count] of seen.connections) this.connections.set(key, count);
     this.index.rebuild(seen.servers, seen.destinations);
@@ -118,16 +138,21 @@ export class ServersState extends ServerTrackers {
   wrote(write: KernelWrite, owner: string | undefined): void {
     switch (write.kind) {
       case 'add-set':
-        this.sets.wrote(setId(this.settings.family, write.set.name), write.set);
+        this.#setMade(write.set);
         break;
       case 'remove-set':
-        this.#setGone(setId(this.settings.family, write.set));
+        if (write.set === spareName(this.settings.family)) this.hasSpare = false;
+        else this.#setGone(setId(this.settings.family, write.set));
+        break;
+      case 'swap-set': // Only `apply.ts` swaps, and says what came of it (`resized`).
         break;
       case 'add-entry':
       case 'remove-entry': {
         const set = setId(this.settings.family, write.set);
+        const key = entryKey(set, write.entry);
         const value = write.kind === 'add-entry' ? { set, entry: write.entry, owner } : undefined;
-        this.entries.wrote(entryKey(set, write.entry), value);
+        this.sizes.changed(set, Number(value !== undefined) - Number(this.entries.applied?.has(key) === true));
+        this.entries.wrote(key, value);
         break;
       }
       case 'add-address':
@@ -153,9 +178,21 @@ export class ServersState extends ServerTrackers {
     }
   }
 
+  /** Record that a set has another maxelem, and its entries still. */
+  resized(id: SetId, maxelem: number): void {
+    this.sizes.became(id, maxelem);
+  }
+
+  #setMade(set: SetSpec): void {
+    const id = setId(this.settings.family, set.name);
+    this.sets.wrote(id, set);
+    this.sizes.became(id, set.maxelem);
+  }
+
   /** Record the removal of a set with all its entries. */
   #setGone(id: SetId): void {
     this.sets.wrote(id, undefined);
+    this.sizes.gone(id);
     for (const [key, { set }] of [...(this.entries.applied ?? [])]) if (set === id) this.entries.wrote(key, undefined);
   }
 

@@ -2,12 +2,12 @@
 import type { Phase, Step, StepName } from '../../reconcile/step.ts';
 import { destinationText, serverKey, serverText } from './objects.ts';
 import type { ServersState } from './state.ts';
-import type { PlannedWrite, StagedWrites } from './writes.ts';
+import type { PlannedResize, PlannedWrite, StagedWrites } from './writes.ts';
 
 /** The writes to one kernel object. */
 interface StepDraft {
   readonly phase: Phase;
-  readonly come: PlannedWrite[];
+  readonly come: (PlannedWrite | PlannedResize)[];
   readonly go: (() => string)[];
   owner: string | undefined;
   isNew: boolean;
@@ -27,7 +27,8 @@ export function stepsOf(state: ServersState, parts: StagedWrites): Step[] {
     return made;
   };
   for (const { step } of parts.sets) draft(step, SETS).isNew = true;
-  for (const planned of [...parts.entries, ...parts.stops]) draft(planned.step, SETS).come.push(planned);
+  for (const planned of [...parts.resizes, ...parts.entries, ...parts.stops])
+    draft(planned.step, SETS).come.push(planned);
   for (const planned of parts.servers) {
     const server = draft(planned.step, SERVERS);
     server.come.push(planned);

@@ -15,6 +15,8 @@ import type { SetId } from './sets.ts';
 /** The result of reading one family. */
 export interface Seen {
   readonly sets: ReadonlyMap<SetId, SetSpec>;
+  /** A set was left behind by an agent that ended while it resized another one (`spareName`). */
+  readonly hasSpare: boolean;
   readonly entries: ReadonlyMap<string, OwnedEntry>;
   readonly servers: ReadonlyMap<string, OwnedServer>;
   readonly destinations: ReadonlyMap<string, OwnedDestination>;
@@ -24,7 +26,8 @@ export interface Seen {
 }
 
 export class ServerTrackers {
-  readonly sets = new Tracker<SetId, SetSpec>((a, b) => a.type === b.type && a.family === b.family);
+  /** How large a set is depends on its entries (`set-sizes.ts`). */
+  readonly sets = new Tracker<SetId, SetSpec>(sameSet);
   readonly entries = new Tracker<string, OwnedEntry>(() => true);
   readonly servers = new Tracker<string, OwnedServer>(sameServer);
   readonly destinations = new Tracker<string, OwnedDestination>(sameDestination);
@@ -64,6 +67,11 @@ export class ServerTrackers {
   forget(): void {
     for (const tracker of [this.sets, this.entries, this.servers, this.destinations, this.addresses]) tracker.forget();
   }
+}
+
+/** Whether rules can use either set as well; their sizes do not count. */
+export function sameSet(a: SetSpec, b: SetSpec): boolean {
+  return a.type === b.type && a.family === b.family;
 }
 
 /** The kernel does not store the Service of an object, so known owners are kept. */

@@ -1,6 +1,7 @@
 /** The writes of a plan. */
 import type { KernelWrite, Server } from '../../host/ipvs-kernel.ts';
 import type { OwnedDestination, OwnedEntry } from './objects.ts';
+import type { SetId } from './sets.ts';
 
 /** One write, with its step and owner. */
 export interface PlannedWrite {
@@ -25,9 +26,20 @@ export interface Retirement {
   readonly isServerGone: boolean;
 }
 
+/** A set that gets another maxelem, with its entries. */
+export interface PlannedResize {
+  readonly id: SetId;
+  readonly from: number;
+  readonly to: number;
+  readonly step: string;
+  readonly owner: undefined;
+  readonly line: () => string;
+}
+
 /** The writes of a plan of virtual servers, by stage (`plan.ts`). */
 export interface StagedWrites {
   readonly sets: readonly PlannedWrite[];
+  readonly resizes: readonly PlannedResize[];
   readonly entries: readonly PlannedWrite[];
   /** Entries that stop packets to servers which have served them. */
   readonly stops: readonly PlannedWrite[];

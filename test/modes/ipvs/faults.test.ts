@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { type Failure, KernelError, type KernelWrite, type Server } from '../../../src/host/ipvs-kernel.ts';
-import type { Address } from '../../../src/model/address.ts';
+import type { Address, Cidr } from '../../../src/model/address.ts';
 import { type IpvsRig, ipvsRig } from '../../helpers/ipvs-rig.ts';
 import { service, slice } from '../../helpers/objects.ts';
 
@@ -45,7 +45,7 @@ function withForeign(): IpvsRig {
   const { kernel } = made;
   kernel.virtual.set('TCP 203.0.113.7:443', { server: FOREIGN, destinations: new Map() });
   kernel.sets.set('SOMEBODYS', {
-    spec: { name: 'SOMEBODYS', type: 'hash:ip', family: 'IPv4', most: 100 },
+    spec: { name: 'SOMEBODYS', type: 'hash:ip', family: 'IPv4', maxelem: 100 },
     entries: new Set(['203.0.113.7']),
   });
   return made;
@@ -147,8 +147,13 @@ describe('a write that fails', () => {
 
   it('because a set is full is reported with the set and the Service', async () => {
     const made = withForeign();
-    const name = 'KUBE-CLUSTER-IP';
-    made.kernel.sets.set(name, { spec: { name, type: 'hash:ip,port', family: 'IPv4', most: 2 }, entries: new Set() });
+    const full = new KernelError('refused', 'the set is full (its maxelem)');
+    let left = 2;
+    made.kernel.options = {
+      ...made.kernel.options,
+      intercept: (write) =>
+        write.kind === 'add-entry' && write.set === 'KUBE-CLUSTER-IP' && left-- <= 0 ? full : undefined,
+    };
     made.rig.become({ objects: objects(1) });
     const report = await made.rig.sync();
     assert.equal(report.outcome, 'partial');
@@ -161,7 +166,7 @@ describe('a write that fails', () => {
   it('because a set of the name has another type is reported, and no rule is written', async () => {
     const made = withForeign();
     const name = 'KUBE-CLUSTER-IP';
-    made.kernel.sets.set(name, { spec: { name, type: 'hash:ip', family: 'IPv4', most: 2 }, entries: new Set() });
+    made.kernel.sets.set(name, { spec: { name, type: 'hash:ip', family: 'IPv4', maxelem: 2 }, entries: new Set() });
     made.rig.become({ objects: objects(1) });
     const report = await made.rig.sync();
     assert.notEqual(report.outcome, 'complete');
@@ -252,11 +257,78 @@ describe("kube-proxy's virtual servers", () => {
     kernel.ours.add('10.96.0.99' as Address);
     const name = 'KUBE-NODE-PORT-TCP';
     kernel.sets.set(name, {
-      spec: { name, type: 'bitmap:port', family: 'IPv4', most: 0 },
+      spec: { name, type: 'bitmap:port', family: 'IPv4', maxelem: 0 },
       entries: new Set(['30099']),
     });
     await wellSynced(made);
     assert.deepEqual([...kernel.virtual.keys()], ['TCP 192.168.77.2:443'], 'a server of another program stays');
+  });
+});
+
+describe('the takeover from kube-proxy', () => {
+  const NODE = '192.168.77.2';
+
+  /** A Service whose external IP or load balancer's address is one of the node, so that it is not on the device of Services. */
+  const external = (spec: Record<string, unknown>, status: Record<string, unknown> = {}) => [
+    service({ name: 'ext', spec: { clusterIP: '10.96.0.50', ports: [{ port: 8090 }], ...spec }, status }),
+    slice({ name: 'ext-1', service: 'ext', endpoints: ['10.244.1.21'] }),
+  ];
+  const balancer = { status: { loadBalancer: { ingress: [{ ip: NODE }] } }, spec: { type: 'LoadBalancer' } };
+  const cases = [
+    { what: 'an external IP', set: 'KUBE-EXTERNAL-IP', of: external({ externalIPs: [NODE] }) },
+    {
+      what: 'an external IP of policy Local',
+      set: 'KUBE-EXTERNAL-IP-LOCAL',
+      of: external({ externalIPs: [NODE], externalTrafficPolicy: 'Local' }),
+    },
+    { what: "a load balancer's address", set: 'KUBE-LOAD-BALANCER', of: external(balancer.spec, balancer.status) },
+  ];
+
+  /** As kube-proxy leaves it: no label, no canaries in IPVS mode. */
+  function left(set: string): IpvsRig {
+    const made = withForeign();
+    const { kernel } = made;
+    kernel.device = true;
+    const old = (address: string): Server => ({ ...FOREIGN, address: address as Address, port: 8090, scheduler: 'rr' });
+    const to = { address: '10.244.1.21' as Address, port: 8080, weight: 1, connections: 0 };
+    for (const server of [old('10.96.0.50'), old(NODE)]) {
+      kernel.virtual.set(`TCP ${server.address}:8090`, { server, destinations: new Map([['10.244.1.21:8080', to]]) });
+    }
+    kernel.ours.add('10.96.0.50' as Address);
+    kernel.sets.set(set, {
+      spec: { name: set, type: 'hash:ip,port', family: 'IPv4', maxelem: 65_536 },
+      entries: new Set([`${NODE},tcp:8090`]),
+    });
+    return made;
+  }
+
+  for (const { what, set, of } of cases) {
+    it(`tells no drift of ${what} that is an address of the node`, async () => {
+      const made = left(set);
+      made.rig.become({ objects: of });
+      const first = await made.rig.sync();
+      made.rig.loop.distrust();
+      const second = await made.rig.sync();
+      assert.deepEqual([first.outcome, first.drift, second.outcome, second.drift], ['complete', [], 'complete', []]);
+      assert.ok(made.kernel.virtual.has(`TCP ${NODE}:8090`));
+    });
+
+    it(`removes the server of ${what} that no Service has any more`, async () => {
+      const made = left(set);
+      made.rig.become({ objects: [] });
+      const report = await made.rig.sync();
+      assert.deepEqual([report.outcome, report.drift], ['complete', []]);
+      assert.deepEqual([...made.kernel.virtual.keys()], ['TCP 203.0.113.7:443'], 'a server of another program stays');
+    });
+  }
+
+  it('tells no drift of a server in an excluded range that a Service wants now', async () => {
+    const options = { families: ['IPv4'], settings: () => ({ excludeCidrs: ['10.96.0.48/28' as Cidr] }) } as const;
+    const { kernel, iptables } = left('KUBE-EXTERNAL-IP');
+    const made = ipvsRig({ ...options, kernel, iptables });
+    made.rig.become({ objects: external({}) });
+    const { outcome, drift } = await made.rig.sync();
+    assert.deepEqual([outcome, drift], ['complete', []]);
   });
 });
 

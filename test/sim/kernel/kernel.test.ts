@@ -74,11 +74,29 @@ describe('simulated IPVS', () => {
     assert.equal(kernel.ipvs.state.destination(SERVER, ENDPOINT)?.connections, 1);
     await time.runUntil(6000);
     assert.equal(kernel.ipvs.state.destination(SERVER, ENDPOINT)?.connections, 0);
-    const set = { name: 'KUBE-X', type: 'hash:ip', family: 'IPv4', most: 8 } as const;
+    const set = { name: 'KUBE-X', type: 'hash:ip', family: 'IPv4', maxelem: 8 } as const;
     kernel.ipvs.write({ kind: 'add-set', set });
     const rules = kernel.iptables.stores.nft;
     rules.commit('IPv4', 'nat', new Map([['KUBE-A', ['-m set --match-set KUBE-X dst -j ACCEPT']]]));
     assert.equal(kernel.ipvs.write({ kind: 'remove-set', set: 'KUBE-X' })?.failure, 'environment');
+  });
+
+  it('knows how large a set is, accepts it from kube-proxy only in the same size, and swaps sets of one type', () => {
+    const { ipvs } = scene().kernel;
+    const set = { name: 'KUBE-X', type: 'hash:ip', family: 'IPv4', maxelem: 1 } as const;
+    const large = { ...set, name: 'KUBE-Y', maxelem: 8 };
+    const ports = { ...set, name: 'KUBE-Z', type: 'bitmap:port' } as const;
+    for (const each of [set, large, ports]) assert.equal(ipvs.write({ kind: 'add-set', set: each }), undefined);
+    assert.equal(ipvs.write({ kind: 'add-entry', set: 'KUBE-X', entry: '10.0.0.1' }), undefined);
+    assert.equal(ipvs.write({ kind: 'add-entry', set: 'KUBE-X', entry: '10.0.0.2' })?.failure, 'refused');
+    assert.equal(ipvs.state.createIfMissing(set), undefined);
+    assert.equal(ipvs.state.createIfMissing({ ...set, maxelem: 8 })?.failure, 'exists');
+    assert.equal(ipvs.state.createIfMissing({ ...ports, maxelem: 8 }), undefined, 'a bitmap has no maxelem');
+    assert.equal(ipvs.write({ kind: 'swap-set', set: 'KUBE-X', with: 'KUBE-Z' })?.failure, 'refused');
+    assert.equal(ipvs.write({ kind: 'swap-set', set: 'KUBE-X', with: 'KUBE-W' })?.failure, 'missing');
+    assert.equal(ipvs.write({ kind: 'swap-set', set: 'KUBE-X', with: 'KUBE-Y' }), undefined);
+    assert.equal(ipvs.state.createIfMissing({ ...set, maxelem: 8 }), undefined);
+    assert.deepEqual([...(ipvs.state.sets.get('KUBE-Y')?.entries ?? [])], ['10.0.0.1']);
   });
 });
 

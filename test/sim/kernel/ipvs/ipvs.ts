@@ -18,7 +18,7 @@ import {
 import { type Address, type Family, familyOf } from '../../../../src/model/address.ts';
 import type { ServersView } from '../../../../src/modes/view.ts';
 import { serverKey } from '../../../../src/modes/virtual-servers/objects.ts';
-import { IpvsState } from '../../../helpers/ipvs-state.ts';
+import { headerOf, IpvsState } from '../../../helpers/ipvs-state.ts';
 import type { SimProcess } from '../../engine/process.ts';
 import type { SimTime } from '../../engine/time.ts';
 import { openFailure, socketFailure } from '../failures.ts';
@@ -163,7 +163,7 @@ class OpenedIpvs implements OpenIpvs {
   readSet(name: string): Promise<SeenSet | undefined> {
     return this.#ask(`set ${name}`, ({ sets }) => {
       const set = sets.get(name);
-      return set && { type: set.spec.type, entries: [...set.entries] };
+      return set && { type: set.spec.type, maxelem: headerOf(set.spec), entries: [...set.entries] };
     });
   }
 
