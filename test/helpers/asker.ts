@@ -13,7 +13,8 @@ export interface Told {
 
 async function ask(path: string): Promise<Told> {
   try {
-    const answer = await fetch(`${base}${path}`);
+    // The agent closes a connection that is idle for long, and on a slow machine a round may last as long.
+    const answer = await fetch(`${base}${path}`, { headers: { connection: 'close' } });
     return { path, status: answer.status, text: await answer.text() };
   } catch (error) {
     return { path, status: 0, text: String((error as Error).cause ?? error) };
