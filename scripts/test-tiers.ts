@@ -128,7 +128,7 @@ export const TIERS: readonly Tier[] = [
           'test/netns/{agent,nftables-agent,stories-*,operating,nft-lists}.test.ts',
           'test/netns/*.test.ts',
         ],
-        except: ['test/netns/chosen-stories-*.test.ts', 'test/netns/{affinity,localhost,rest,dense,scrape}.test.ts'],
+        except: ['test/netns/chosen-stories-*.test.ts', 'test/netns/{affinity,localhost,rest,dense,floods,scrape}.test.ts'],
         // They wait for the kernel, and for silence, more than they compute.
         concurrency: 4,
         needsRoot: true,
@@ -169,7 +169,7 @@ export const TIERS: readonly Tier[] = [
       {
         // They count processes, or need every processor in time.
         name: 'alone',
-        files: ['test/netns/{rest,dense}.test.ts'],
+        files: ['test/netns/{rest,dense,floods}.test.ts'],
         concurrency: 1,
         needsRoot: true,
         tools: ['iptables', 'nft', 'conntrack', 'ip', 'sysctl'],

@@ -15,7 +15,7 @@ import { type FloodReport, HEALTH_CHECK_PORT, type Process } from './floods.ts';
 
 const file = (name: string) => fileURLToPath(new URL(name, import.meta.url));
 /** Milliseconds of each flood. */
-const TIME = 2000;
+const TIME = 1000;
 /** Kilobytes that a flood may cost. Garbage that is not collected yet is a part of them. */
 const MAX_COST = 30_000;
 

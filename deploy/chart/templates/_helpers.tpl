@@ -120,7 +120,7 @@ An address to listen at, as the program reads it: "192.0.2.7", "192.0.2.7:10256"
 {{- if and .Values.fleet.enabled (or (hasPrefix "127." $host) (eq $host "::1")) -}}
 {{- fail (printf "config.healthzBindAddress is %q, where fleet.enabled needs an address that its pods can reach: leave it at 0.0.0.0" (include "slicewire.healthz" .)) -}}
 {{- end -}}
-{{- $agent := dict "config" "from its ConfigMap" "hostname-override" "to the name of the Node" "scrape-bind-address" "with monitoring.enabled" -}}
+{{- $agent := dict "config" "from its ConfigMap" "hostname-override" "to the name of the Node" "scrape-bind-address" "with monitoring.enabled" "fleet-service" "with fleet.enabled" -}}
 {{- if .Values.apiServer }}{{ $_ := set $agent "master" "from apiServer" }}{{ end -}}
 {{- include "slicewire.checkArgs" (dict "name" "extraArgs" "args" .Values.extraArgs "owned" $agent) -}}
 {{- $controller := dict "kubeconfig" "from apiServer or existingConfigMap" "bind-address" "from controller.bindAddress" "scrape-bind-address" "with monitoring.enabled" "leader-elect-resource-namespace" "to the namespace of the release, where the controller has its rights" "leader-elect-resource-name" "to the name that the controller has its rights for" -}}
