@@ -90,13 +90,18 @@ export class IpvsNode implements NodePart {
     return this.#lists;
   }
 
+  /** What was known counts until the reading ends: questions that come meanwhile are answered. */
   async observe(): Promise<void> {
-    this.#device.observe(undefined);
-    this.#lists = await readLists(this.kernel);
-    const isThere = await this.#device.read();
-    await this.#timeouts.observe();
-    await this.#settings.observe();
-    this.#device.observe(isThere);
+    try {
+      this.#lists = await readLists(this.kernel);
+      const isThere = await this.#device.read();
+      await this.#timeouts.observe();
+      await this.#settings.observe();
+      this.#device.observe(isThere);
+    } catch (error) {
+      this.#device.observe(undefined);
+      throw error;
+    }
   }
 
   plan(isEmptied: boolean): NodePlan {

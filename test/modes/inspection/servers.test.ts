@@ -72,6 +72,23 @@ describe('the inspection of IPVS mode', () => {
     assert.equal(kernel.asking, 0);
   });
 
+  it('can be asked while a sync reads the kernel again, and not after a reading that failed', async () => {
+    const { rig, kernel } = await running();
+    const { mode } = rig;
+    const during = new Set<boolean>();
+    kernel.options = { ...kernel.options, onRead: () => during.add(mode.isObserved) };
+    assert.equal((await mode.observe(NEVER)).kind, 'known');
+    assert.deepEqual([...during], [true]);
+    kernel.options = {
+      ...kernel.options,
+      onRead: (what) => {
+        if (what === 'device') throw new Error('no answer');
+      },
+    };
+    assert.equal((await mode.observe(NEVER)).kind, 'unknown');
+    assert.equal(mode.isObserved, false);
+  });
+
   it('reads only the destinations of the Service in the focus', async () => {
     const { rig, kernel } = await running();
     const reads: string[] = [];
