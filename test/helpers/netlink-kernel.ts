@@ -14,7 +14,7 @@ import {
 } from '../../native/netlink.ts';
 import type { Transport } from '../../native/netlink-socket.ts';
 
-/** What the kernel answers to a request: the bodies of its messages, for a listing part by part; or the number of an error. */
+/** The answer of the kernel to a request: the bodies of its messages, for a listing part by part; or the number of an error. */
 export type Answer =
   | { readonly kind: 'listing'; readonly parts: readonly (readonly Uint8Array[])[]; readonly error?: number }
   | { readonly kind: 'value'; readonly body: Uint8Array }

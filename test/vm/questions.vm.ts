@@ -20,7 +20,7 @@ const SERVICES = 20;
 const CHANGES = 12;
 const ROUNDS = 8;
 const PATHS = ['/explain?from=node&to=10.96.1.7:80', '/verify', '/metrics'];
-/** What the agent says on a machine that is too slow. */
+/** The refusal of a question on a machine that is too slow. */
 const LATE = /no answer within \d+ s/;
 
 /** Services from 10.96.1.1 on, each with an endpoint whose last number says which change it is of. */

@@ -90,7 +90,7 @@ export class IpvsNode implements NodePart {
     return this.#lists;
   }
 
-  /** What was known counts until the reading ends: questions that come meanwhile are answered. */
+  /** The former state counts until the reading ends: questions that come meanwhile are answered. */
   async observe(): Promise<void> {
     try {
       this.#lists = await readLists(this.kernel);
