@@ -128,7 +128,10 @@ export const TIERS: readonly Tier[] = [
           'test/netns/{agent,nftables-agent,stories-*,operating,nft-lists}.test.ts',
           'test/netns/*.test.ts',
         ],
-        except: ['test/netns/chosen-stories-*.test.ts', 'test/netns/{affinity,localhost,rest,dense,floods,scrape}.test.ts'],
+        except: [
+          'test/netns/chosen-stories-*.test.ts',
+          'test/netns/{affinity,localhost,rest,dense,floods,scrape}.test.ts',
+        ],
         // They wait for the kernel, and for silence, more than they compute.
         concurrency: 4,
         needsRoot: true,

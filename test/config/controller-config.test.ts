@@ -27,6 +27,7 @@ describe('configuration of the controllers', () => {
       mirror: { workers: 5, mostPerSubset: 1000, batchPeriod: 0 },
       listen: { address: '127.0.0.1', port: 10_261, text: '127.0.0.1:10261' },
       scrape: undefined,
+      connectionsPerClient: 16,
       log: { format: 'auto', verbosity: 0 },
     });
     assert.ok(leader);
@@ -63,6 +64,7 @@ describe('configuration of the controllers', () => {
       leaderElectResourceNamespace: 'proxies',
       bindAddress: '[::]:9000',
       scrapeBindAddress: '192.0.2.7',
+      maxConnectionsPerClient: '40',
       loggingFormat: 'json',
       v: '4',
     });
@@ -76,6 +78,7 @@ describe('configuration of the controllers', () => {
       mirror: { workers: 3, mostPerSubset: 4, batchPeriod: 60_000 },
       listen: { address: '::', port: 9000, text: '[::]:9000' },
       scrape: { address: '192.0.2.7', port: 10_261, text: '192.0.2.7:10261' },
+      connectionsPerClient: 40,
       log: { format: 'json', verbosity: 4 },
     });
     const { identity, ...lease } = leader ?? { identity: '' };

@@ -13,6 +13,7 @@ describe('configuration of the fleet', () => {
       authentication: true,
       listen: { address: '127.0.0.1', port: 10_262, text: '127.0.0.1:10262' },
       scrape: undefined,
+      connectionsPerClient: 16,
       log: { format: 'auto', verbosity: 0 },
     });
   });
@@ -21,6 +22,7 @@ describe('configuration of the fleet', () => {
     const config = fleetConfig({
       ...{ kubeconfig: '/k', master: 'https://api:6443', agentsService: 'proxy/agents', tokenFile: '/t' },
       ...{ leaveOutAfter: '0s', authentication: 'false', bindAddress: '127.0.0.1', scrapeBindAddress: '192.0.2.7' },
+      maxConnectionsPerClient: '40',
       ...{ loggingFormat: 'json', v: '4' },
     });
     assert.deepEqual(config, {
@@ -33,6 +35,7 @@ describe('configuration of the fleet', () => {
       ...{ leaveOutAfter: 0, authentication: false },
       listen: { address: '127.0.0.1', port: 10_262, text: '127.0.0.1:10262' },
       scrape: { address: '192.0.2.7', port: 10_262, text: '192.0.2.7:10262' },
+      connectionsPerClient: 40,
       log: { format: 'json', verbosity: 4 },
     });
   });

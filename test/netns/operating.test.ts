@@ -368,7 +368,7 @@ describe('an agent that operators run', () => {
     );
     await holder.stop();
     await agent.stop();
-    await inNode(process.execPath, MAIN, 'cleanup', '--iptables-backend', 'legacy');
+    await inNode(process.execPath, ...SOURCE_OPTIONS, MAIN, 'cleanup', '--iptables-backend', 'legacy');
   });
 
   it('works beside a thousand connections that say nothing, and malformed requests', async () => {

@@ -214,7 +214,7 @@ export const IPSET: UpstreamFile = {
         tests: {
           [MESSAGES]: [
             'ipset list -n, as names',
-            'reads the first part of a set: its type, and entries of every field',
+            'reads the first part of a set: its type and maxelem, and entries of every field',
           ],
         },
         not: TOOL,
