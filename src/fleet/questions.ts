@@ -27,7 +27,7 @@ const LONGEST = 600_000;
 /** Milliseconds between two looks whether the watches work again. */
 const LOOK = 50;
 /** Questions of one asker that wait at once: a Node has some hundred Pods. */
-const MOST_OF_ONE = 500;
+export const MOST_OF_ONE = 500;
 
 const DRAINED = ['pod', 'address', 'service', 'timeout'];
 const KEY = /^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?\/[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?$/;

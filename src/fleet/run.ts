@@ -27,7 +27,7 @@ import { type FleetCore, fleetCore } from './core.ts';
 import { FleetFeed } from './feed.ts';
 import { AgentLinks } from './links.ts';
 import type { Histogram } from './programming.ts';
-import { FleetQuestions } from './questions.ts';
+import { FleetQuestions, MOST_OF_ONE } from './questions.ts';
 import { fleetHandler } from './server.ts';
 
 export interface FleetOutside {
@@ -50,6 +50,8 @@ const STOPPED = 'this replica of the fleet stops: ask again, and another one ans
 /** Connections at the same time: a hook keeps one until the Pod's endpoints are drained. Half of them are for the Nodes. */
 const MAX_CONNECTIONS = 4096;
 const RESERVED_CONNECTIONS = 2048;
+/** Connections of the address of a Node: its kubelet asks once for each Pod that ends there, as far as one Node's questions may wait. */
+const CONNECTIONS_PER_NODE = MOST_OF_ONE + 12;
 
 /** A token for the fleet is made for this audience, or is one that the API server itself takes. */
 const AUDIENCES = ['slicewire-fleet', ''];
@@ -76,7 +78,7 @@ export async function runFleet(
   const isTrusted = (address: string) => isOfNode(nodes, address);
   const clients = new Clients({
     ...{ clock, perClient: () => config.connectionsPerClient, isTrusted },
-    ...{ max: MAX_CONNECTIONS, reserved: RESERVED_CONNECTIONS },
+    ...{ max: MAX_CONNECTIONS, reserved: RESERVED_CONNECTIONS, perTrustedClient: CONNECTIONS_PER_NODE },
     onTurnedAway: (address, sentence) => log.warn({ address }, sentence),
   });
   const metrics = metricsOf(core, { version, links, feed, clients });

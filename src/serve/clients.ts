@@ -11,13 +11,15 @@ import { TokenBucket } from '../model/token-bucket.ts';
 
 /** Connections that one remote address may have to each port: `--max-connections-per-client`. */
 export const CONNECTIONS_PER_CLIENT = 16;
-/** The same for a trusted address. A kubelet asks once for each Pod that ends on its Node. */
-export const CONNECTIONS_PER_TRUSTED_CLIENT = 512;
+/** The same for a trusted address, where the process has no other number. */
+export const CONNECTIONS_PER_TRUSTED_CLIENT = 64;
 /** Connections to all ports of a process, and how many of these only trusted addresses and the node's own programs get. */
 export const MAX_CONNECTIONS = 1024;
 export const RESERVED_CONNECTIONS = 256;
 /** Requests that an address may make on a port at once, and milliseconds until it may make one more. Later ones wait. */
-const REQUEST_RATE = { burst: 32, refill: 50 };
+export const REQUEST_RATE = { burst: 32, refill: 50 };
+/** The same for a trusted address, as long as it has more than CONNECTIONS_PER_CLIENT connections to the port. */
+const TRUSTED_REQUEST_RATE = { burst: 32, refill: 5 };
 /** Bytes of answers that wait to be sent to one address; beyond it, its next request waits. */
 export const MAX_UNSENT_PER_CLIENT = 1024 * 1024;
 /** Milliseconds that a connection may be idle before it makes room for another one, but a trusted one: its client may be about to ask. */
@@ -67,6 +69,8 @@ export interface ClientsOptions {
   readonly clock: Pick<Clock, 'now'>;
   /** Of `--max-connections-per-client`, asked for each connection. */
   readonly perClient?: () => number;
+  /** Connections of a trusted address to each port; default: CONNECTIONS_PER_TRUSTED_CLIENT. */
+  readonly perTrustedClient?: number;
   /** Whether the process depends on the clients at this address. Asked for each connection. */
   readonly isTrusted?: (address: string) => boolean;
   /** Connections in all; default: MAX_CONNECTIONS, of which RESERVED_CONNECTIONS are reserved. */
@@ -81,7 +85,7 @@ interface Share {
   readonly address: string;
   isTrusted: boolean;
   readonly clients: Set<Client>;
-  readonly requests: TokenBucket;
+  requests: TokenBucket;
 }
 
 export class Clients {
@@ -139,10 +143,10 @@ export class Clients {
   /** Milliseconds until the client's next request may be read; 0: now, and the request is counted. */
   delay(client: Client): number {
     const share = this.#byClient.get(client);
-    if (share === undefined || share.isTrusted) return 0;
+    if (share === undefined || (share.isTrusted && share.clients.size <= CONNECTIONS_PER_CLIENT)) return 0;
     let unsent = 0;
     for (const one of share.clients) unsent += one.unsent;
-    if (unsent > MAX_UNSENT_PER_CLIENT) return UNSENT_PAUSE;
+    if (unsent > MAX_UNSENT_PER_CLIENT && !share.isTrusted) return UNSENT_PAUSE;
     const now = this.#options.clock.now();
     return share.requests.take(now) ? 0 : Math.max(1, Math.ceil(share.requests.untilNext(now)));
   }
@@ -206,18 +210,25 @@ export class Clients {
     const key = `${address} ${ends.port}`;
     let share = this.#shares.get(key);
     if (share === undefined) {
-      const requests = new TokenBucket(REQUEST_RATE, this.#options.clock.now());
-      share = { address, isTrusted: false, clients: new Set(), requests };
+      share = { address, isTrusted: false, clients: new Set(), requests: this.#requests(false) };
       this.#shares.set(key, share);
     }
     // It may be otherwise than at an earlier connection, but all that are open count alike.
-    if (share.clients.size === 0) share.isTrusted = isOfThisNode(ends) || this.#options.isTrusted?.(address) === true;
+    const isTrusted = isOfThisNode(ends) || this.#options.isTrusted?.(address) === true;
+    if (share.clients.size === 0 && share.isTrusted !== isTrusted) {
+      share.isTrusted = isTrusted;
+      share.requests = this.#requests(isTrusted);
+    }
     return share;
   }
 
+  #requests(isTrusted: boolean): TokenBucket {
+    return new TokenBucket(isTrusted ? TRUSTED_REQUEST_RATE : REQUEST_RATE, this.#options.clock.now());
+  }
+
   #mostOf(share: Share | undefined): number {
-    const { perClient } = this.#options;
-    return share?.isTrusted === true ? CONNECTIONS_PER_TRUSTED_CLIENT : (perClient?.() ?? CONNECTIONS_PER_CLIENT);
+    const { perClient, perTrustedClient = CONNECTIONS_PER_TRUSTED_CLIENT } = this.#options;
+    return share?.isTrusted === true ? perTrustedClient : (perClient?.() ?? CONNECTIONS_PER_CLIENT);
   }
 
   /** Shares without a connection go, the oldest first, but for the newest: an address that connects anew has not got its requests back. */

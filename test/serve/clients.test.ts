@@ -141,6 +141,13 @@ describe('the limits on clients', () => {
     assert.equal(clients.delay(admit('10.244.1.10').peer), 0, 'another address');
     const kubelet = admit('127.0.0.1').peer;
     assert.ok(Array.from({ length: 1000 }, () => clients.delay(kubelet)).every((each) => each === 0));
+    for (let i = 0; i < CONNECTIONS_PER_CLIENT; i += 1) admit('127.0.0.1');
+    const delays = Array.from({ length: 100 }, () => clients.delay(kubelet));
+    assert.deepEqual(
+      [delays.filter((each) => each === 0).length, delays.at(-1)],
+      [32, 5],
+      'a program here floods the port',
+    );
   });
 
   it('let an address wait that does not read its answers', () => {
