@@ -4,7 +4,7 @@ import type { FleetProgrammed } from '../answers/fleet.ts';
 import { NoAnswer, WrongQuestion } from '../answers/problem.ts';
 import { parseDuration } from '../config/duration.ts';
 import { type Clock, sleep } from '../host/clock.ts';
-import { parseAddress } from '../model/address.ts';
+import { parseAddress, socketAddress } from '../model/address.ts';
 import type { Asked } from '../serve/http.ts';
 import { checkParameters } from '../serve/questions.ts';
 import type { FleetAnswers } from './answers.ts';
@@ -124,7 +124,7 @@ export class FleetQuestions {
   }
 
   #nodeOf({ remote }: Asked): string | undefined {
-    const address = parseAddress(remote.replace(/%.*$/, ''));
+    const address = socketAddress(remote);
     return address && this.#options.nodes.nodeOf(address);
   }
 

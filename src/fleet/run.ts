@@ -10,10 +10,10 @@ import type { Connect } from '../api/transport.ts';
 import type { FleetConfig } from '../config/fleet-config.ts';
 import { userAgent } from '../config/version.ts';
 import { type Clock, realClock, sleep } from '../host/clock.ts';
-import { parseAddress } from '../model/address.ts';
+import { socketAddress } from '../model/address.ts';
 import { LastingProblems } from '../model/lasting-problem.ts';
 import type { Fault } from '../model/objects.ts';
-import { Clients, plainAddress } from '../serve/clients.ts';
+import { Clients } from '../serve/clients.ts';
 import { gate } from '../serve/gate.ts';
 import { keepOpen, type OpenServer } from '../serve/http.ts';
 import { LiveStream } from '../serve/live.ts';
@@ -132,7 +132,7 @@ export async function runFleet(
 
 /** Whether this is the address of a Node, whose kubelet asks for the Pods that end there. */
 function isOfNode(nodes: FleetCore['nodes'], text: string): boolean {
-  const address = parseAddress(plainAddress(text));
+  const address = socketAddress(text);
   return address !== undefined && nodes.nodeOf(address) !== undefined;
 }
 

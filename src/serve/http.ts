@@ -93,12 +93,17 @@ const IDLE_TIMEOUT = 10_000;
 const SILENCE = 30_000;
 /** Connections that the kernel completes before they are taken; a flood must not make it drop those of others (listen(2), somaxconn). */
 const BACKLOG = 4096;
+/** Milliseconds after which a connection without a place ends, and such connections at most: further ones end at once. */
+const REFUSAL_PAUSE_MS = 500;
+const MAX_REFUSED = 1024;
 const BAD_REQUEST = 'HTTP/1.1 400 Bad Request\r\nconnection: close\r\n\r\n';
 export const MAX_HEAD_BYTES = 8192;
 
 export class HttpServer {
   readonly #server: Server;
   readonly #connections = new Set<Connection>();
+  /** Connections without a place, which end soon. Nothing of them is read. */
+  readonly #refused = new Map<Socket, NodeJS.Timeout>();
 
   private constructor(handler: Handler, clients: Clients) {
     this.#server = createServer(
@@ -111,13 +116,16 @@ export class HttpServer {
       },
       (request, response) => void respond(handler, clients, request, response),
     );
+    // Node.js itself would answer other expectations than 100-continue, past this server's own count (RFC 9110, section 10.1.1).
+    this.#server.on('checkExpectation', (request, response) => void respond(handler, clients, request, response));
     this.#server.setTimeout(SILENCE, (socket) => socket.destroy());
     // node:http takes any stream for a connection (Event: 'connection'): each socket is wrapped before it sees a byte.
     const takes = this.#server.listeners('connection') as unknown as ((this: Server, connection: Connection) => void)[];
     this.#server.removeAllListeners('connection');
     this.#server.on('connection', (socket: Socket) => {
-      // Refused without the wait of a connection in TIME_WAIT.
-      if (!clients.hasPlace(endsOf(socket))) return socket.resetAndDestroy();
+      // A connection that was reset before it was taken has no address any more.
+      if (socket.remoteAddress === undefined) return void socket.destroy();
+      if (!clients.hasPlace(endsOf(socket))) return this.#refuse(socket);
       const connection = new Connection(socket, clients);
       this.#connections.add(connection);
       connection.on('close', () => this.#connections.delete(connection));
@@ -148,6 +156,21 @@ export class HttpServer {
     return made;
   }
 
+  /**
+   * Ends a connection that has no place, without the wait of one in TIME_WAIT. A moment later, so that a client that tries again at once is
+   * slow: each try costs the server more than the client.
+   */
+  #refuse(socket: Socket): void {
+    if (this.#refused.size >= MAX_REFUSED) return void socket.resetAndDestroy();
+    const end = () => void socket.resetAndDestroy();
+    this.#refused.set(socket, setTimeout(end, REFUSAL_PAUSE_MS));
+    socket.on('error', () => undefined);
+    socket.on('close', () => {
+      clearTimeout(this.#refused.get(socket));
+      this.#refused.delete(socket);
+    });
+  }
+
   get port(): number {
     const address = this.#server.address();
     return typeof address === 'object' && address !== null ? address.port : 0;
@@ -162,6 +185,7 @@ export class HttpServer {
   async close(): Promise<void> {
     const closed = new Promise<void>((resolve) => this.#server.close(() => resolve()));
     for (const connection of this.#connections) connection.destroy();
+    for (const socket of this.#refused.keys()) socket.destroy();
     await closed;
   }
 

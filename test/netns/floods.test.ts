@@ -99,7 +99,7 @@ describe('a flood by a pod', () => {
       // Each process names an address once in ten minutes, whatever port it floods.
       const isFirst = SURFACES.find((one) => one.process === surface.process) === surface;
       assert.ok(warnings.length <= 1, warnings.join('\n'));
-      const sentence = `${podAddress(1).v4} has 16 connections to port ${surface.port}, the most that one address may have`;
+      const sentence = `${podAddress(1).v4} uses up its share of port ${surface.port}, or of all ports: at most 16 connections to one`;
       if (isFirst)
         assert.ok(
           warnings.some((line) => line.includes(sentence)),
