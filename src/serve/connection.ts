@@ -72,7 +72,9 @@ export class Connection extends Duplex implements Client {
 
   /** To be called once: reads the first request when the rate of its address allows. */
   begin(): void {
-    if (this.#mayBegin(() => this.begin())) this.#socket.on('data', (bytes: Buffer) => this.#take(bytes));
+    if (!this.#mayBegin(() => this.begin()) || this.destroyed) return;
+    this.#socket.on('data', (bytes: Buffer) => this.#take(bytes));
+    this.#socket.resume();
   }
 
   /** As node:http and handlers ask a socket. */

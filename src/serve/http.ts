@@ -119,6 +119,8 @@ export class HttpServer {
     // Node.js itself would answer other expectations than 100-continue, past this server's own count (RFC 9110, section 10.1.1).
     this.#server.on('checkExpectation', (request, response) => void respond(handler, clients, request, response));
     this.#server.setTimeout(SILENCE, (socket) => socket.destroy());
+    // The option of net.Server (pauseOnConnect), which node:http does not pass on: nothing is read of a connection before its turn.
+    Object.assign(this.#server, { pauseOnConnect: true });
     // node:http takes any stream for a connection (Event: 'connection'): each socket is wrapped before it sees a byte.
     const takes = this.#server.listeners('connection') as unknown as ((this: Server, connection: Connection) => void)[];
     this.#server.removeAllListeners('connection');
