@@ -93,17 +93,12 @@ const IDLE_TIMEOUT = 10_000;
 const SILENCE = 30_000;
 /** Connections that the kernel completes before they are taken; a flood must not make it drop those of others (listen(2), somaxconn). */
 const BACKLOG = 4096;
-/** Milliseconds after which a connection without a place ends, and such connections at most: further ones end at once. */
-const REFUSAL_PAUSE_MS = 500;
-const MAX_REFUSED = 1024;
 const BAD_REQUEST = 'HTTP/1.1 400 Bad Request\r\nconnection: close\r\n\r\n';
 export const MAX_HEAD_BYTES = 8192;
 
 export class HttpServer {
   readonly #server: Server;
   readonly #connections = new Set<Connection>();
-  /** Connections without a place, which end soon. Nothing of them is read. */
-  readonly #refused = new Map<Socket, NodeJS.Timeout>();
 
   private constructor(handler: Handler, clients: Clients) {
     this.#server = createServer(
@@ -127,7 +122,8 @@ export class HttpServer {
     this.#server.on('connection', (socket: Socket) => {
       // A connection that was reset before it was taken has no address any more.
       if (socket.remoteAddress === undefined) return void socket.destroy();
-      if (!clients.hasPlace(endsOf(socket))) return this.#refuse(socket);
+      // Without the wait of a connection in TIME_WAIT.
+      if (!clients.hasPlace(endsOf(socket))) return void socket.resetAndDestroy();
       const connection = new Connection(socket, clients);
       this.#connections.add(connection);
       connection.on('close', () => this.#connections.delete(connection));
@@ -158,21 +154,6 @@ export class HttpServer {
     return made;
   }
 
-  /**
-   * Ends a connection that has no place, without the wait of one in TIME_WAIT. A moment later, so that a client that tries again at once is
-   * slow: each try costs the server more than the client.
-   */
-  #refuse(socket: Socket): void {
-    if (this.#refused.size >= MAX_REFUSED) return void socket.resetAndDestroy();
-    const end = () => void socket.resetAndDestroy();
-    this.#refused.set(socket, setTimeout(end, REFUSAL_PAUSE_MS));
-    socket.on('error', () => undefined);
-    socket.on('close', () => {
-      clearTimeout(this.#refused.get(socket));
-      this.#refused.delete(socket);
-    });
-  }
-
   get port(): number {
     const address = this.#server.address();
     return typeof address === 'object' && address !== null ? address.port : 0;
@@ -187,7 +168,6 @@ export class HttpServer {
   async close(): Promise<void> {
     const closed = new Promise<void>((resolve) => this.#server.close(() => resolve()));
     for (const connection of this.#connections) connection.destroy();
-    for (const socket of this.#refused.keys()) socket.destroy();
     await closed;
   }
 
