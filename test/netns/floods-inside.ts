@@ -1,6 +1,6 @@
 /**
  * The node's side of floods.test.ts, in its namespace: an API server on its loopback, and agent, controller and fleet, which listen for
- * other machines. It measures from one line of standard input to the next, and prints what it saw as a line of JSON.
+ * other machines. For each line of standard input it measures until SIGUSR2, and prints the report as a line of JSON. It ends with `end`.
  */
 import { readFileSync } from 'node:fs';
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
@@ -91,6 +91,7 @@ try {
   await pause(2000);
   process.stdout.write('ready\n');
   for await (const line of createInterface({ input: process.stdin })) {
+    if (line === 'end') break;
     const of = line as Process;
     const child = children.get(of);
     if (child === undefined) throw new Error(`no such process: ${line}`);

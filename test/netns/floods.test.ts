@@ -60,7 +60,7 @@ describe('a flood by a pod', () => {
     );
   });
   after(async () => {
-    inside?.stop();
+    inside?.send('end');
     await inside?.ended;
     await lab?.remove();
   });
