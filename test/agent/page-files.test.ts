@@ -42,7 +42,10 @@ describe('the page of a checkout', () => {
     const read = () => readPageFile('page.html', built, () => now);
     // The file is missing, and the folder cannot be made.
     await symlink(join(folder, 'nowhere'), built);
-    const said = await read().then(assert.fail, (error: Error) => error.message);
+    const said = await read().then(
+      () => assert.fail('it was built'),
+      (error: Error) => error.message,
+    );
     await rm(built);
     now = 59_999;
     await assert.rejects(read(), { message: said });
