@@ -35,7 +35,7 @@ import { healthOf } from './questions/status-answer.ts';
 import type { Recordings } from './recording/recordings.ts';
 import { Servers } from './servers.ts';
 import { ServiceMetrics } from './service-metrics.ts';
-import { sentencesOf, verdictOf } from './verdict.ts';
+import { sentencesOf, verdictOf, writtenBy } from './verdict.ts';
 
 export interface ReportingOptions {
   readonly log: Log;
@@ -201,8 +201,7 @@ export class Reporting {
     if (report.outcome === 'complete' && this.#agent?.mode.isWaiting === false) this.others.alone();
     this.#page.happened();
     this.programmed.happened();
-    if (report.outcome !== 'failed')
-      await this.#servers.sync((service, family) => complete.includes(family) && !refused.has(service));
+    if (report.outcome !== 'failed') await this.#servers.sync(writtenBy(report, families));
   }
 
   async close(): Promise<void> {

@@ -1,7 +1,7 @@
 /** Write the plan of one family stage by stage (`plan.ts`), and record each success in the trackers (invariant 4). */
 import type { IpvsKernel, KernelError, KernelWrite } from '../../host/ipvs-kernel.ts';
 import type { Address, Family } from '../../model/address.ts';
-import type { FailedStep, StepName } from '../../reconcile/step.ts';
+import type { FailedStep, SkippedStep, Step, StepName } from '../../reconcile/step.ts';
 import type { FamilyReport } from '../families.ts';
 import type { TablesPlan } from '../netfilter/plan.ts';
 import { destinationKey, drains, serverKey } from './objects.ts';
@@ -39,7 +39,7 @@ interface Parts {
 class Application {
   readonly #parts: Parts;
   readonly #failed: FailedStep[] = [];
-  readonly #skipped: { key: string; blockedBy: string }[] = [];
+  readonly #skipped: SkippedStep[] = [];
   /** Failed steps and owners: their other writes wait, and none of their objects is removed (invariant 3). */
   readonly #blocked = new Map<string, string>();
   readonly #done = new Set<string>();
@@ -161,8 +161,13 @@ class Application {
   #isBlocked({ step, owner }: Pick<PlannedWrite, 'step' | 'owner'>): boolean {
     const by = this.#blocked.get(step) ?? (owner === undefined ? undefined : this.#blocked.get(owner));
     if (by === undefined) return false;
-    this.#skipped.push({ key: step, blockedBy: by });
+    this.#wait({ step, owner }, by);
     return true;
+  }
+
+  /** Not written, for the reason of another step. */
+  #wait({ step, owner }: Pick<PlannedWrite, 'step' | 'owner'>, blockedBy: string): void {
+    this.#skipped.push({ key: step, family: this.#parts.plan.family, owner, blockedBy });
   }
 
   #failure(planned: PlannedWrite, error: KernelError): void {
@@ -171,11 +176,11 @@ class Application {
     this.#blocked.set(step, step);
     if (owner !== undefined) this.#blocked.set(owner, step);
     // A consequence of a reported failure, such as a destination of a server that could not be created.
-    if (!isFirst && error.failure === 'missing') return;
+    if (!isFirst && error.failure === 'missing') return this.#wait(planned, step);
     const isForeignSet = planned.write.kind === 'add-set' && error.failure === 'exists';
     if ((error.failure === 'exists' || error.failure === 'missing') && !isForeignSet) {
       this.#isMistaken = true;
-      return;
+      return this.#wait(planned, step);
     }
     if (error.failure === 'environment') this.#isUnknown = true;
     const line = planned.line();
@@ -197,12 +202,12 @@ class Application {
   }
 
   /** Report steps that are left for the next sync as blocked by the first write that was impossible. Returns false: not written. */
-  #skip(steps: readonly StepName[]): false {
+  #skip(steps: readonly Step[]): false {
     const by =
       (this.#failed.find(({ blame }) => blame === 'environment') ?? this.#failed[0])?.key ?? 'an earlier stage';
-    for (const { key } of steps) {
+    for (const { key, family, owner } of steps) {
       if (!this.#done.has(key) && !this.#failed.some((step) => step.key === key)) {
-        this.#skipped.push({ key, blockedBy: by });
+        this.#skipped.push({ key, family, owner, blockedBy: by });
       }
     }
     return false;

@@ -159,7 +159,7 @@ export class PredecessorServers extends ServersFamily {
   }
 }
 
-/** What was read, but for these servers and their destinations. */
+/** The reading without these servers and their destinations. */
 function without(seen: Seen, keys: ReadonlySet<string>): Seen {
   if (keys.size === 0) return seen;
   const servers = new Map([...seen.servers].filter(([key]) => !keys.has(key)));
