@@ -11,7 +11,6 @@ import type { FleetConfig } from '../config/fleet-config.ts';
 import { userAgent } from '../config/version.ts';
 import { type Clock, realClock, sleep } from '../host/clock.ts';
 import { socketAddress } from '../model/address.ts';
-import { LastingProblems } from '../model/lasting-problem.ts';
 import type { Fault } from '../model/objects.ts';
 import { Clients } from '../serve/clients.ts';
 import { gate } from '../serve/gate.ts';
@@ -23,6 +22,7 @@ import type { OwnFacts } from '../serve/zpages.ts';
 import { FaultLog, SEE_ALL_OF_CONTROLLER } from '../telemetry/fault-log.ts';
 import { FleetMetrics } from '../telemetry/fleet-metrics.ts';
 import type { Log } from '../telemetry/log.ts';
+import { listenTrouble, TroubleLog } from '../telemetry/trouble-log.ts';
 import { type FleetCore, fleetCore } from './core.ts';
 import { FleetFeed } from './feed.ts';
 import { AgentLinks } from './links.ts';
@@ -100,16 +100,12 @@ export async function runFleet(
     unready: () => (signal.aborted ? 'the fleet stops' : withoutAgent(core, clock.now() - startedAt)),
   });
   const shared = { ...(open === undefined ? {} : { open }), clock, signal };
-  const unbound = new LastingProblems();
-  const onFailure = (text: string) => (error: Error) => {
-    const level = unbound.met(text, error.message, clock.now()) ? 'error' : 'v2';
-    log[level]({ listen: text }, `cannot listen at ${text}: ${error.message}; trying again`);
-  };
+  const unbound = new TroubleLog({ log, clock, level: 'error' });
   const { listen, scrape } = config;
   const patience = () => untilAnswered(core, questions, clock, ending);
   const following = feed.follow(over.signal);
   await Promise.all([
-    keepOpen({ ...shared, listen: { ...listen, clients }, handler, onFailure: onFailure(listen.text), patience }),
+    keepOpen({ ...shared, listen: { ...listen, clients }, handler, ...listenTrouble(unbound, listen.text), patience }),
     ...(scrape === undefined
       ? []
       : [
@@ -117,7 +113,7 @@ export async function runFleet(
             ...shared,
             listen: { ...scrape, clients },
             handler: scrapeHandler(() => metrics),
-            onFailure: onFailure(scrape.text),
+            ...listenTrouble(unbound, scrape.text),
           }),
         ]),
   ]);

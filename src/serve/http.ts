@@ -193,6 +193,8 @@ export interface KeepOpenOptions {
   readonly signal: AbortSignal;
   /** Called after each failure; may throw to give up. */
   readonly onFailure: (error: Error) => void;
+  /** Called when the port is bound. */
+  readonly onOpen?: () => void;
   /** When the signal has aborted, no connections are taken any more, and those that there are stay until this resolves. */
   readonly patience?: () => Promise<void>;
 }
@@ -208,11 +210,13 @@ export async function keepOpen({
   clock,
   signal,
   onFailure,
+  onOpen,
   patience,
 }: KeepOpenOptions): Promise<void> {
   while (!signal.aborted) {
     try {
       const server = await open(listen, handler);
+      onOpen?.();
       await aborted(signal).catch(() => undefined);
       if (patience !== undefined) {
         server.refuse?.();
