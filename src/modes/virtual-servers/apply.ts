@@ -199,17 +199,23 @@ class Application {
 
   #failure(planned: PlannedWrite, error: KernelError): void {
     const { step, owner, write } = planned;
-    if (write.kind === 'remove-set' && write.set === spareName(this.#parts.plan.family))
-      return this.#keep({ set: write.set, maxelem: undefined, cause: error.message });
+    if (write.kind === 'remove-set' && write.set === spareName(this.#parts.plan.family)) {
+      this.#keep({ set: write.set, maxelem: undefined, cause: error.message });
+      return;
+    }
     const isFirst = !this.#blocked.has(step);
     this.#blocked.set(step, step);
     if (owner !== undefined) this.#blocked.set(owner, step);
     // A consequence of a reported failure, such as a destination of a server that could not be created.
-    if (!isFirst && error.failure === 'missing') return this.#wait(planned, step);
+    if (!isFirst && error.failure === 'missing') {
+      this.#wait(planned, step);
+      return;
+    }
     const isForeignSet = write.kind === 'add-set' && error.failure === 'exists';
     if ((error.failure === 'exists' || error.failure === 'missing') && !isForeignSet) {
       this.#isMistaken = true;
-      return this.#wait(planned, step);
+      this.#wait(planned, step);
+      return;
     }
     if (error.failure === 'environment') this.#isUnknown = true;
     const line = planned.line();
