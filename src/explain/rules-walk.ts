@@ -2,6 +2,7 @@
  * Walks a packet through rules of iptables, and through virtual servers of IPVS, as the kernel does. The real kernel is asked the same
  * questions in test/netns and test/vm, so that this interpreter is checked too.
  */
+
 import type { Rule, Table } from '../modes/netfilter/rules.ts';
 import type { RulesView, ServersView } from '../modes/view.ts';
 import {
@@ -20,6 +21,7 @@ import {
   translated,
   type Verdict,
 } from './fates.ts';
+import type { AskedMemories } from './matching.ts';
 import { isLocal, isMatching, type Surroundings } from './matching.ts';
 import { Nets, Octets } from './nets.ts';
 import type { NodeFacts, Packet } from './packet.ts';
@@ -32,7 +34,7 @@ export interface RulesWalkInput {
   readonly packet: Packet;
   readonly facts: NodeFacts;
   /** Takes the names of memories that were asked, and sentences about what was not interpreted. */
-  readonly asked: Set<string>;
+  readonly asked: AskedMemories;
   readonly unknown: Set<string>;
 }
 
