@@ -1,5 +1,4 @@
 /** What an explanation is made from, beside the question. The agent, a command, or a recording fills it in. */
-
 import type { Explanation } from '../answers/explanation.ts';
 import type { Address, Cidr, Family } from '../model/address.ts';
 import type { FrontendAt } from '../model/claims.ts';

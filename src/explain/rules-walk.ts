@@ -2,7 +2,6 @@
  * Walks a packet through rules of iptables, and through virtual servers of IPVS, as the kernel does. The real kernel is asked the same
  * questions in test/netns and test/vm, so that this interpreter is checked too.
  */
-
 import type { Rule, Table } from '../modes/netfilter/rules.ts';
 import type { RulesView, ServersView } from '../modes/view.ts';
 import {

@@ -1,5 +1,4 @@
 /** A node in memory that is asked where packets go: objects in, a mode writes into a fake kernel, and the kernel is explained. */
-
 import type { Explanation } from '../../src/answers/explanation.ts';
 import { explain } from '../../src/explain/explain.ts';
 import type { ExplainFacts, FamilyFacts, FormerOwner, KnownPod } from '../../src/explain/facts.ts';
