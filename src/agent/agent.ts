@@ -12,6 +12,7 @@ import { LastingProblem } from '../model/lasting-problem.ts';
 import type { Fault } from '../model/objects.ts';
 import { ProxyModel } from '../model/proxy-model.ts';
 import type { Mode } from '../modes/mode.ts';
+import type { SetKept } from '../modes/virtual-servers/apply.ts';
 import { FlowSweeper, type SweepReport } from '../sync/flow-sweeper.ts';
 import { SyncLoop, type SyncParts } from '../sync/loop.ts';
 import type { Log } from '../telemetry/log.ts';
@@ -179,10 +180,20 @@ async function buildMode(
     mayTry: isRun,
     onRecordProblem: (text) => log.debug(text),
     onSetResized: (resized) => logResized(resized, log),
+    onSetKept: ({ set, maxelem, cause }) => log.warn({ set, maxelem, cause }, keptText({ set, maxelem, cause })),
     willBeLiberal,
     now: recorder?.modeTime,
     signal,
   });
+}
+
+/** The rules are right, and the agent stays healthy. */
+function keptText({ set, maxelem, cause }: SetKept): string {
+  const problem =
+    maxelem === undefined
+      ? `the set ${set}, with which IPVS mode gave another set its size, cannot be removed`
+      : `the set ${set} of IPVS mode cannot be made smaller and keeps maxelem ${maxelem}`;
+  return `${problem}: ${cause}; all rules are written, and it is tried again whenever the kernel's state is read`;
 }
 
 /** Throws CannotRun when no --cluster-cidr is of a family of this node: local pods could not be recognised (docs/semantics.md 5.1). */
