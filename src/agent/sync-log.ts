@@ -26,6 +26,8 @@ export const SWEEP_FAILED = 'the sweep of stale flows failed';
 export interface Circumstances {
   /** No sync was complete before: the first is logged also when there was nothing to do. */
   readonly isFirst: boolean;
+  /** It is not tried again: all that failed is told, also what was told before. */
+  readonly isLast?: boolean;
   readonly failingSince?: number | undefined;
   /** The program that changed rules of ours, in words, where it is known. */
   readonly by?: string | undefined;
@@ -164,7 +166,14 @@ export class SyncLog {
   }
 
   /** A Service that the kernel refuses makes every sync incomplete: each failure is told as a lasting problem. */
-  #failed({ outcome, applied, duration, failed }: SyncReport, { failingSince, faults }: Circumstances): boolean {
+  #failed(
+    { outcome, applied, duration, failed }: SyncReport,
+    { failingSince, faults, isLast = false }: Circumstances,
+  ): boolean {
+    if (isLast) {
+      this.#failing.clear();
+      this.#incomplete.over();
+    }
     const now = this.#clock.now();
     const failures = new Set(failed.map(idOf));
     const news = new Set([...failures].filter((id) => this.#failing.met(id, '', now)));
@@ -176,7 +185,10 @@ export class SyncLog {
     const isTold = this.#incomplete.met(outcome, now) || told.length > 0;
     const since = failingSince === undefined ? undefined : new Date(failingSince).toISOString();
     const facts = { outcome, steps: applied, milliseconds: Math.round(duration), faults, since };
-    this.#log[isTold ? 'error' : 'v2'](facts, 'sync incomplete; it will be retried');
+    this.#log[isTold ? 'error' : 'v2'](
+      facts,
+      isLast ? 'sync incomplete; it is not tried again' : 'sync incomplete; it will be retried',
+    );
     return isTold;
   }
 }

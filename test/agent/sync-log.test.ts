@@ -142,6 +142,17 @@ describe('syncs in the log', () => {
     assert.match(summary ?? '', /^info 505 syncs in 12 min: .*, 503 incomplete$/);
   });
 
+  it('that is the last has all that failed, however often it was told', () => {
+    const { log, said } = made();
+    for (const isLast of [false, false, true])
+      log.synced(report({ outcome: 'partial', failed: [refused(1)] }), { isFirst: true, isLast, faults: {} });
+    const line = 'error Service default/web-1 is set aside: IPv4 elements of default/web-1: EINVAL: invalid argument';
+    assert.deepEqual(said(), [
+      ...[line, 'error sync incomplete; it will be retried'],
+      ...[line, 'error sync incomplete; it is not tried again'],
+    ]);
+  });
+
   it('that found drift say so each time, but in a fight', () => {
     const { lines, log } = made();
     for (const isFight of [false, true, true])
