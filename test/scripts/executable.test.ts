@@ -97,7 +97,7 @@ describe('the executable', () => {
   it('replaces the executable that runs, which goes on, and leaves nothing beside it', () => {
     assert.deepEqual([former.exitCode, former.signalCode], [null, null]);
     assert.equal(readlinkSync(`/proc/${former.pid}/exe`), `${executable} (deleted)`);
-    assert.deepEqual(readdirSync(folder), ['slicewire']);
+    assert.deepEqual(readdirSync(folder), ['slicewire', 'slicewire-drained']);
   });
 
   it('is built with a word on the hashes of Node.js and of itself', async () => {
