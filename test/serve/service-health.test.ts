@@ -141,9 +141,10 @@ describe('health check ports of Services', () => {
     assert.deepEqual(ends, ['default/web 32111 127.0.0.1 true']);
   });
 
-  it('that another program holds until they are wanted no more end without having been bound', async () => {
+  it('that another program holds until they are wanted no more end without having been bound', async (test) => {
     const other = createServer();
     await new Promise<void>((resolve) => other.listen(PORT, '127.0.0.1', resolve));
+    test.after(() => void other.close());
     health.update(new Map([port({ key: 'default/web:http' })]));
     await health.sync(ALL);
     await health.sync(ALL);
@@ -152,7 +153,6 @@ describe('health check ports of Services', () => {
     await health.sync(ALL);
     await health.sync(ALL);
     assert.deepEqual(ends, ['default/web 32111 127.0.0.1 false']);
-    await new Promise((resolve) => other.close(resolve));
   });
 
   it('are many, and each sync asks once a family where to listen', async () => {
