@@ -5,7 +5,7 @@ import { causeOf } from '../model/cause.ts';
 import type { Log } from '../telemetry/log.ts';
 import { TroubleLog } from '../telemetry/trouble-log.ts';
 
-/** Who is notified, and of what: parts of lines of the log. */
+/** The supervisor and its message, as parts of lines of the log. */
 const RELOAD = 'the supervisor of the reload';
 const READY = 'the supervisor that the agent is ready';
 const WATCHDOG = 'the watchdog of the supervisor';

@@ -91,7 +91,7 @@ export class Connection extends Duplex implements Client {
   }
 
   get unsent(): number {
-    // What the socket has not sent counts as not written here, too.
+    // Bytes that the socket has not sent count as not written here, too.
     return Math.max(this.writableLength, this.#socket.writableLength);
   }
 

@@ -22,7 +22,7 @@ import { HEALTH_CHECK_PORT } from './floods.ts';
 
 const MAIN = fileURLToPath(new URL('../../src/main.ts', import.meta.url));
 const NODE = LAB.node.v4;
-/** What the program prints besides, for a failure. */
+/** Log lines of the processes, for the message of a failure. */
 const log: string[] = [];
 
 function start(...args: readonly string[]): Child {
@@ -87,7 +87,7 @@ try {
   const ports: Readonly<Record<Process, number>> = { agent: 10256, controller: 10261, fleet: 10262 };
   const answers = async (port: number) => (await probe(port).catch(() => -1)) >= 0;
   for (const port of [...Object.values(ports), HEALTH_CHECK_PORT]) await until(`port ${port}`, () => answers(port));
-  // What a start leaves is no cost of a flood.
+  // The garbage of a start is no cost of a flood.
   await pause(2000);
   process.stdout.write('ready\n');
   for await (const line of createInterface({ input: process.stdin })) {

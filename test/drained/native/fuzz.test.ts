@@ -1,4 +1,4 @@
-/** What others send to slicewire-drained, mutated, under the sanitizers of the compiler. */
+/** Answers and files of others for slicewire-drained, mutated, under the sanitizers of the compiler. */
 import assert from 'node:assert/strict';
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';

@@ -38,7 +38,7 @@ const LIMIT = 65_536;
 const FORMER = 1_048_576;
 const CLUSTER = 'KUBE-CLUSTER-IP';
 
-/** What kube-proxy does before each sync: `ipset create … maxelem 65536 -exist`. Returns the sets that it is refused. */
+/** The sets as kube-proxy asks for them before each sync: `ipset create … maxelem 65536 -exist`. Returns the sets that it is refused. */
 function refusedToKubeProxy(kernel: FakeIpvs, families: readonly Family[] = FAMILIES): string[] {
   const specs = families.flatMap((family) =>
     Object.entries(KUBE_PROXYS).map(([id, type]): SetSpec => {
