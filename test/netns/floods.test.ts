@@ -16,10 +16,13 @@ import { type FloodReport, HEALTH_CHECK_PORT, type Process } from './floods.ts';
 const file = (name: string) => fileURLToPath(new URL(name, import.meta.url));
 /** Milliseconds of each flood. */
 const TIME = 1000;
-/** Kilobytes that a flood may cost. Garbage that is not collected yet is a part of them. */
-const MAX_COST = 30_000;
+/**
+ * Kilobytes that a flood may cost. Some 20 MB is usual; garbage that is not collected yet may double it. Without limits it is hundreds of
+ * megabytes in the same second.
+ */
+const MAX_COST = 60_000;
 /** The same by a program in the node's own network, which has a larger share. */
-const MAX_COST_OF_NODE = 60_000;
+const MAX_COST_OF_NODE = 100_000;
 
 const ATTACKS = [
   ...['pipelining', 'idle', 'slow heads', 'huge heads', 'endless bodies', 'half-closed', 'one request each'],
@@ -99,12 +102,8 @@ describe('a flood by a pod', () => {
       // Each process names an address once in ten minutes, whatever port it floods.
       const isFirst = SURFACES.find((one) => one.process === surface.process) === surface;
       assert.ok(warnings.length <= 1, warnings.join('\n'));
-      const sentence = `${podAddress(1).v4} uses up its share of port ${surface.port}, or of all ports: at most 16 connections to one`;
-      if (isFirst)
-        assert.ok(
-          warnings.some((line) => line.includes(sentence)),
-          warnings.join('\n'),
-        );
+      const names = (line: string) => line.includes(podAddress(1).v4) && line.includes(`port ${surface.port}`);
+      if (isFirst) assert.ok(warnings.some(names), warnings.join('\n'));
     });
   }
 });
