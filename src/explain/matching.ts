@@ -6,18 +6,13 @@ import { isHeldBy, type Nets, type Octets } from './nets.ts';
 import type { NodeFacts, Packet } from './packet.ts';
 import { type Match, SETS } from './rule.ts';
 
-/** The memories of session affinity that were asked (`Memories`). */
-export interface AskedMemories {
-  readonly lists: Set<string>;
-  readonly destinations: Set<string>;
-}
-
-/** The surroundings of the packet on its way, at which matches look. */
+/** What matches look at beside the packet on its way. */
 export interface Surroundings {
   readonly packet: Packet;
   readonly facts: NodeFacts;
   readonly servers: ServersView | undefined;
-  readonly asked: AskedMemories;
+  /** Names of the memories that were asked. */
+  readonly asked: Set<string>;
   readonly nets: Nets;
   readonly octets: Octets;
 }
@@ -52,7 +47,7 @@ function holds(match: Match, state: State, around: Surroundings): boolean {
     case 'local destination':
       return isLocal(state.destination, around);
     case 'memory':
-      around.asked.lists.add(match.value);
+      around.asked.add(match.value);
       return facts.remembered.has(match.value);
     case 'set':
       return isInSet(match, state, around);

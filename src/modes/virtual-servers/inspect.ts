@@ -59,7 +59,8 @@ export function serversInspection({ state, questions }: ServersInspectionOptions
         yield* comparedServers(state, seen);
       })();
     },
-    async remembered({ lists, destinations }, client) {
+    async remembered(memories, client) {
+      const [destinations, lists] = [memories.filter(isDestination), memories.filter((name) => !isDestination(name))];
       const inKernel = await rememberedBy(questions, destinations, client);
       return lists.length === 0
         ? inKernel
@@ -67,6 +68,11 @@ export function serversInspection({ state, questions }: ServersInspectionOptions
     },
     lastWriter: () => lastWriterOf(tables),
   };
+}
+
+/** The other memories are lists of rules, which have the names of chains. */
+function isDestination(memory: string): boolean {
+  return memory.includes(' -> ');
 }
 
 async function rememberedBy(
