@@ -17,12 +17,6 @@ static bool read_v4(struct slice text, bool is_lenient, uint8_t *bytes) {
   return at == text.length;
 }
 
-static int hex_digit(char byte) {
-  char letter = lower(byte);
-  if (is_digit(letter)) return letter - '0';
-  return letter >= 'a' && letter <= 'f' ? letter - 'a' + 10 : -1;
-}
-
 /* Groups of up to four hexadecimal digits; the last may be dotted decimal. -1: there are others; otherwise their bytes. */
 static int read_groups(struct slice text, int most, uint8_t *bytes) {
   int length = 0;

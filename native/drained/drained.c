@@ -349,7 +349,7 @@ static struct slice request_with(const struct asking *asking, struct slice token
   return kept(&request);
 }
 
-/* What a status and a body mean. */
+/* The meaning of a status and a body. */
 static enum said meaning_of(struct asking *asking) {
   int status = response.status;
   struct json json = json_read((struct slice){response.body, response.body_length});

@@ -12,12 +12,6 @@ static const char *past_blanks(const char *at, const char *end) {
   return at;
 }
 
-static int hex_digit(char byte) {
-  if (is_digit(byte)) return byte - '0';
-  char letter = lower(byte);
-  return letter >= 'a' && letter <= 'f' ? letter - 'a' + 10 : -1;
-}
-
 /* The 16 bits of \uXXXX, which `at` points to; -1: it is none. */
 static int32_t escaped_unit(const char *at, const char *end) {
   if (end - at < 6 || at[0] != '\\' || at[1] != 'u') return -1;

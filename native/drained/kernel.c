@@ -76,7 +76,7 @@ _Noreturn void __stack_chk_fail(void) {
   __builtin_trap();
 }
 
-/* The program is at an address by chance (ASLR): pointers in its data get it added. Nobody else does it, because there is no loader. */
+/* The program is at an address by chance (ASLR): pointers in its data get it added here, because there is no loader. */
 static inline __attribute__((always_inline)) void relocate(void) {
   uintptr_t base = (uintptr_t)__ehdr_start;
   const Elf64_Rela *table = NULL;

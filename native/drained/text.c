@@ -85,6 +85,12 @@ bool is_digit(char byte) {
   return byte >= '0' && byte <= '9';
 }
 
+int hex_digit(char byte) {
+  if (is_digit(byte)) return byte - '0';
+  char letter = lower(byte);
+  return letter >= 'a' && letter <= 'f' ? letter - 'a' + 10 : -1;
+}
+
 char lower(char byte) {
   return byte >= 'A' && byte <= 'Z' ? (char)(byte + ('a' - 'A')) : byte;
 }

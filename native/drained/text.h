@@ -28,6 +28,8 @@ bool take_word(struct slice *text, struct slice *word);
 bool read_number(struct slice digits, uint64_t most, uint64_t *number);
 
 bool is_digit(char byte);
+/* -1: it is no hexadecimal digit, of either case. */
+int hex_digit(char byte);
 char lower(char byte);
 
 /* Something that takes text. */

@@ -7,11 +7,11 @@ import { createHook } from 'node:async_hooks';
 import { EventEmitter } from 'node:events';
 import { Readable, Writable } from 'node:stream';
 
-/** What the program asks of a timer: it never calls. */
+/** A timer with the methods that the program calls. It never fires. */
 const NEVER_DUE = { ref: () => NEVER_DUE, unref: () => NEVER_DUE, hasRef: () => false, refresh: () => NEVER_DUE };
 
 /**
- * What may begin in the warm-up, by Node.js's names (the documentation of `async_hooks`): work of this thread alone. A signal's handler
+ * Work that may begin in the warm-up, by Node.js's names (the documentation of `async_hooks`): that of this thread alone. A signal's handler
  * only listens, and the histogram of the event loop's delay calls nothing.
  */
 const OWN_WORK = new Set([

@@ -8,13 +8,14 @@ import { type Clock, realClock, unlessAborted } from '../host/clock.ts';
 import { type Family, familyOf } from '../model/address.ts';
 import { causeOf } from '../model/cause.ts';
 import { Flows } from '../model/flows.ts';
-import { LastingProblem } from '../model/lasting-problem.ts';
 import type { Fault } from '../model/objects.ts';
 import { ProxyModel } from '../model/proxy-model.ts';
 import type { Mode } from '../modes/mode.ts';
+import type { SetKept } from '../modes/virtual-servers/apply.ts';
 import { FlowSweeper, type SweepReport } from '../sync/flow-sweeper.ts';
 import { SyncLoop, type SyncParts } from '../sync/loop.ts';
 import type { Log } from '../telemetry/log.ts';
+import { TroubleLog } from '../telemetry/trouble-log.ts';
 import { CannotRun } from './cannot-run.ts';
 import { closedOnFailure } from './closing.ts';
 import { tuneConntrack } from './conntrack-tuning.ts';
@@ -96,7 +97,7 @@ export async function startAgent(feed: ObjectFeed, options: AgentOptions): Promi
     { nodeName: config.nodeName, zone: cache.node?.zone ?? '' },
     { servesExternalIPs: servesExternalIPs(config.featureGates) },
   );
-  const unread = new LastingProblem();
+  const unread = new TroubleLog({ log, clock: realClock, level: 'error' });
   const flows = new Flows((at) => model.frontend(at));
   const loop = new SyncLoop({
     cache,
@@ -110,8 +111,7 @@ export async function startAgent(feed: ObjectFeed, options: AgentOptions): Promi
     ...(onPorts === undefined ? {} : { onPorts }),
     onFirst: (services) => log.info({ services }, "DNS and the API server's Service are programmed; the rest follows"),
     onUnread: (cause) => {
-      const level = unread.met(cause, realClock.now()) ? 'error' : 'v2';
-      log[level](`part of the kernel cannot be read: ${cause}`);
+      unread.tell({ cause, text: `part of the kernel cannot be read: ${cause}` });
     },
     onPlan: (plan) => {
       options.recorder?.planned(plan);
@@ -179,10 +179,20 @@ async function buildMode(
     mayTry: isRun,
     onRecordProblem: (text) => log.debug(text),
     onSetResized: (resized) => logResized(resized, log),
+    onSetKept: ({ set, maxelem, cause }) => log.warn({ set, maxelem, cause }, keptText({ set, maxelem, cause })),
     willBeLiberal,
     now: recorder?.modeTime,
     signal,
   });
+}
+
+/** The rules are right, and the agent stays healthy. */
+function keptText({ set, maxelem, cause }: SetKept): string {
+  const problem =
+    maxelem === undefined
+      ? `the set ${set}, with which IPVS mode gave another set its size, cannot be removed`
+      : `the set ${set} of IPVS mode cannot be made smaller and keeps maxelem ${maxelem}`;
+  return `${problem}: ${cause}; all rules are written, and it is tried again whenever the kernel's state is read`;
 }
 
 /** Throws CannotRun when no --cluster-cidr is of a family of this node: local pods could not be recognised (docs/semantics.md 5.1). */

@@ -7,6 +7,7 @@ import type { IpvsSettings } from '../modes/ipvs/settings.ts';
 import type { LocalDetector } from '../modes/netfilter/local-traffic.ts';
 import type { FamilySettings } from '../modes/netfilter/settings.ts';
 import type { NftablesSettings } from '../modes/nftables/settings.ts';
+import { MOST_NAMED } from './log-lines.ts';
 
 export interface ChangedFact {
   readonly family: Family;
@@ -29,9 +30,6 @@ const NAMES: Readonly<Partial<Record<Setting | 'tools', string>>> = {
   serviceCidrs: 'ranges of cluster IPs',
   tools: 'tools of iptables',
 };
-
-/** Most addresses or ranges of a value in a line of the log; its facts have all. */
-const MOST_NAMED = 5;
 
 /** The settings of a family that are others now. */
 export function changedFacts(before: FamilySettings, now: FamilySettings): ChangedFact[] {

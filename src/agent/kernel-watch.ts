@@ -5,12 +5,12 @@
 import type { Config } from '../config/config.ts';
 import { type Committer, committerText } from '../host/ruleset-notices.ts';
 import { causeOf } from '../model/cause.ts';
-import { LastingProblem } from '../model/lasting-problem.ts';
 import type { Mutex } from '../model/mutex.ts';
 import type { Heard, Mode } from '../modes/mode.ts';
 import type { Health } from '../serve/health.ts';
 import { Wait } from '../sync/wait.ts';
 import type { Log } from '../telemetry/log.ts';
+import { TroubleLog } from '../telemetry/trouble-log.ts';
 import type { Agent } from './agent.ts';
 import { changedFactText } from './changed-facts.ts';
 import { Fight } from './fight.ts';
@@ -50,9 +50,9 @@ export class KernelWatch {
   readonly #wait: Wait;
   readonly #fight: Fight;
   /** Told once, not at each check. */
-  readonly #outdated = new LastingProblem();
-  readonly #unchecked = new LastingProblem();
-  readonly #unread = new LastingProblem();
+  readonly #outdated: TroubleLog;
+  readonly #unchecked: TroubleLog;
+  readonly #unread: TroubleLog;
   #hasBegun = false;
   #isNoticed = false;
   /** The time from which the next notice may be looked at. */
@@ -61,6 +61,11 @@ export class KernelWatch {
   constructor(agent: Agent, options: KernelWatchOptions) {
     this.#agent = agent;
     this.#options = options;
+    const { log } = options;
+    const { clock } = agent;
+    this.#outdated = new TroubleLog({ log, clock, level: 'info' });
+    this.#unchecked = new TroubleLog({ log, clock, level: 'warn' });
+    this.#unread = new TroubleLog({ log, clock, level: 'warn' });
     this.#wait = new Wait(agent.clock);
     this.#fight = new Fight(options.config.syncPeriod);
   }
@@ -122,16 +127,16 @@ export class KernelWatch {
   }
 
   async #survive(check: () => Promise<void>): Promise<void> {
-    const { signal, health, log } = this.#options;
+    const { signal, health } = this.#options;
     try {
       await check();
-      if (this.#unchecked.over()) log.info('it can be checked again whether the rules are still in place');
+      this.#unchecked.over({ text: 'it can be checked again whether the rules are still in place' });
     } catch (error) {
       if (signal.aborted) return;
       const cause = causeOf(error);
       health.notVerified(cause);
-      const level = this.#unchecked.met(cause, this.#agent.clock.now()) ? 'warn' : 'v2';
-      log[level]({ cause }, `cannot check whether the rules are still in place: ${cause}`);
+      const text = `cannot check whether the rules are still in place: ${cause}`;
+      this.#unchecked.tell({ cause, facts: { cause }, text });
     }
   }
 
@@ -157,17 +162,17 @@ export class KernelWatch {
 
   /** Every syncPeriod. */
   async #check(): Promise<void> {
-    const { log, health, onWaiting, onOutdated } = this.#options;
+    const { health, onWaiting, onOutdated } = this.#options;
     const { mode, onNode, clock } = this.#agent;
     if (this.#fight.at(clock.now()) === undefined) health.fights(undefined);
     if (mode.isWaiting) onWaiting();
     const changes = await onNode.changes(this.#options.signal);
     if (changes.length === 0) this.#outdated.over();
     else {
-      const text = changes.map(changedFactText).join('; ');
+      const cause = changes.map(changedFactText).join('; ');
       // Where it cannot adapt, each check finds the same.
-      const level = this.#outdated.met(text, clock.now()) ? 'info' : 'v2';
-      log[level]({ changes }, `the Node, the cluster or this machine changed, and the agent adapts to it: ${text}`);
+      const text = `the Node, the cluster or this machine changed, and the agent adapts to it: ${cause}`;
+      this.#outdated.tell({ cause, facts: { changes }, text });
       onOutdated();
     }
     await this.#checkRules(undefined);
@@ -224,7 +229,7 @@ async function probe(mode: Mode, signal: AbortSignal): Promise<Found> {
 async function mayHaveChanged(
   { mode, clock }: Agent,
   { log, signal, mutex, readings }: KernelWatchOptions,
-  unread: LastingProblem,
+  unread: TroubleLog,
 ): Promise<boolean> {
   const late = new AbortController();
   const cancel = clock.after(LONGEST_READING, () => late.abort());
@@ -237,7 +242,7 @@ async function mayHaveChanged(
       return Promise.resolve({ reading });
     });
     const isOther = await reading;
-    unread.over();
+    unread.over({ text: 'all rules can be checked again' });
     const milliseconds = Math.round(clock.now() - began);
     const found = isOther === undefined ? 'changed meanwhile' : isOther ? 'differ now' : 'are unchanged';
     log.debug({ milliseconds }, `another program wrote rules; ours ${found}`);
@@ -246,7 +251,7 @@ async function mayHaveChanged(
   } catch (error) {
     if (!late.signal.aborted) throw error;
     const text = `other programs write rules all the time, and reading them did not end within ${LONGEST_READING / 1000} s`;
-    log[unread.met(text, clock.now()) ? 'warn' : 'v2'](`cannot check all rules: ${text}`);
+    unread.tell({ cause: text, text: `cannot check all rules: ${text}` });
     return false;
   } finally {
     cancel();

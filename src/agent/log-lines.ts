@@ -3,7 +3,7 @@ import type { SetResized } from '../modes/virtual-servers/apply.ts';
 import { type Plan, stepText } from '../reconcile/step.ts';
 import type { Log } from '../telemetry/log.ts';
 
-/** Most Services, or changes by others, in a line of the log; its facts hold more. */
+/** Most Services, addresses, ranges, or changes by others, in a line of the log; its facts hold more. */
 export const MOST_NAMED = 5;
 
 /** Log each step of a plan at debug level. */

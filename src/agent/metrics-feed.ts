@@ -5,7 +5,6 @@ import { realClock } from '../host/clock.ts';
 import { FAMILIES, type Family } from '../model/address.ts';
 import { causeOf } from '../model/cause.ts';
 import { sameData } from '../model/equal.ts';
-import { LastingProblem } from '../model/lasting-problem.ts';
 import type { ServicePort, ServicePortKey } from '../model/service-port.ts';
 import type { ConnectionCount, ModeName, PacketCount } from '../modes/mode.ts';
 import type { RelayCounts } from '../relay/relay.ts';
@@ -16,6 +15,7 @@ import type { SyncReport } from '../sync/status.ts';
 import type { Log } from '../telemetry/log.ts';
 import { Metrics } from '../telemetry/metrics.ts';
 import type { TurnedAwayCount } from '../telemetry/registry.ts';
+import { TroubleLog } from '../telemetry/trouble-log.ts';
 import type { Agent } from './agent.ts';
 import type { ObjectFeed } from './feed.ts';
 import { faultCounts } from './log-lines.ts';
@@ -50,7 +50,7 @@ export class MetricsFeed {
   readonly #options: MetricsFeedOptions;
   readonly #reloads = new Map<string, number>();
   readonly #packets = new PacketTotals();
-  readonly #uncounted = new LastingProblem();
+  readonly #uncounted: TroubleLog;
   #gaps = new LocalGaps();
   #agent: Agent | undefined;
   #feed: ObjectFeed;
@@ -59,6 +59,7 @@ export class MetricsFeed {
 
   constructor({ mode, countsConnections }: Config, feed: ObjectFeed, options: MetricsFeedOptions) {
     this.#options = options;
+    this.#uncounted = new TroubleLog({ log: options.log, clock: realClock, level: 'error' });
     this.#feed = feed;
     // Until it is known which families work on this node.
     this.#shape = { mode, families: FAMILIES, countsFrontends: countsConnections };
@@ -151,13 +152,12 @@ export class MetricsFeed {
     try {
       const { mode, turns } = this.#agent;
       const counts = await mode.metrics.connectionCounts({ signal: this.#options.signal, between: turns.between });
-      this.#uncounted.over();
+      this.#uncounted.over({ text: 'connections can be counted again' });
       return counts;
     } catch (error) {
       const cause = causeOf(error);
       // Each scrape tries again.
-      const level = this.#uncounted.met(cause, realClock.now()) ? 'error' : 'v2';
-      this.#options.log[level](`connections cannot be counted: ${cause}`);
+      this.#uncounted.tell({ cause, text: `connections cannot be counted: ${cause}` });
       return [];
     }
   }

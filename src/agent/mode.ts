@@ -15,7 +15,7 @@ import type { Mode, ModeName } from '../modes/mode.ts';
 import type { FamilySettings } from '../modes/netfilter/settings.ts';
 import { oneOfEverything } from '../modes/nftables/check.ts';
 import { nftablesMode } from '../modes/nftables/index.ts';
-import type { OnResized } from '../modes/virtual-servers/apply.ts';
+import type { OnResized, OnSetKept } from '../modes/virtual-servers/apply.ts';
 import { type ChangedFact, changedFacts } from './changed-facts.ts';
 import { closedOnFailure } from './closing.ts';
 import {
@@ -50,6 +50,8 @@ export interface ModeInput extends OnMachine {
   readonly onRecordProblem?: (text: string) => void;
   /** Called when a set of IPVS mode became larger than kube-proxy's, or has its size again. */
   readonly onSetResized?: OnResized;
+  /** Called when a set of IPVS mode is too large, or left over, and could not be changed. */
+  readonly onSetKept?: OnSetKept;
   /** Whether nf_conntrack_tcp_be_liberal will be set before rules are written. */
   readonly willBeLiberal: boolean;
   /** Milliseconds on a monotonic clock, for plans that depend on time; the process's own by default. */
@@ -188,8 +190,8 @@ async function createIpvs(input: ModeInput): Promise<OwnMode> {
     const wantedSettings = ipvsKernelSettings(config.ipvs, outside.machine.kernelRelease);
     const questions = ipvsQuestions(() => outside.kernel.openIpvs(signal));
     const members = options.families.map((member) => ({ ...member, keepsCounts: config.serviceMetrics }));
-    const { onSetResized: onResized } = input;
-    const mode = ipvsMode({ ...options, families: members, questions, wantedSettings, onResized });
+    const { onSetResized: onResized, onSetKept } = input;
+    const mode = ipvsMode({ ...options, families: members, questions, wantedSettings, onResized, onSetKept });
     return await modeOnNode(mode, families, {
       recorded: { mode: 'ipvs', families, node: config.ipvs, kernelSettings: [...wantedSettings] },
       notices: noticesFor(input),

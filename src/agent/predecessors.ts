@@ -10,6 +10,7 @@ import { ipvsPredecessor as leftByIpvs } from '../modes/ipvs/index.ts';
 import type { Mode } from '../modes/mode.ts';
 import { rulesPredecessor as leftByIptables } from '../modes/netfilter/rules-family.ts';
 import { tablesPredecessor as leftByNftables, type TableId } from '../modes/nftables/predecessor.ts';
+import type { OnSetKept } from '../modes/virtual-servers/apply.ts';
 import { closedOnFailure } from './closing.ts';
 import { ipvsOptions, type OnMachine } from './mode-settings.ts';
 import type { Sign } from './other-proxies.ts';
@@ -25,6 +26,8 @@ export interface PredecessorInput extends OnMachine {
   readonly members: readonly { readonly tools: IptablesTools; readonly probe?: RulesProbe }[];
   /** Those that the mode serves: in another one only the predecessor serves. By default all. */
   readonly families?: readonly Family[];
+  /** See `ModeInput`. */
+  readonly onSetKept?: OnSetKept;
   readonly signal: AbortSignal;
 }
 
@@ -57,7 +60,7 @@ export async function ipvsPredecessor(input: PredecessorInput): Promise<Predeces
   const kernel = await input.outside.kernel.openIpvs(input.signal);
   return await closedOnFailure(kernel, async () => {
     const options = await ipvsOptions(input, kernel);
-    return { mode: leftByIpvs(options), close: () => kernel.close() };
+    return { mode: leftByIpvs({ ...options, onSetKept: input.onSetKept }), close: () => kernel.close() };
   });
 }
 

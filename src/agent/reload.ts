@@ -11,11 +11,11 @@ import { isMachineFailure } from '../host/failures.ts';
 import type { Hangups } from '../host/hangups.ts';
 import { causeOf } from '../model/cause.ts';
 import { sameData } from '../model/equal.ts';
-import { LastingProblem } from '../model/lasting-problem.ts';
 import type { Fault } from '../model/objects.ts';
 import { ManifestsUnusable } from '../source/manifests/index.ts';
 import { FaultLog } from '../telemetry/fault-log.ts';
 import type { Log } from '../telemetry/log.ts';
+import { TroubleLog } from '../telemetry/trouble-log.ts';
 import { type Agent, startAgent } from './agent.ts';
 import { CannotRun } from './cannot-run.ts';
 import { ConfigFollower } from './config-follower.ts';
@@ -79,7 +79,7 @@ export class Reloader {
   readonly #syncLog: SyncLog;
   #reporting: Reporting | undefined;
   /** Each check of the node tries again. */
-  readonly #unadapted = new LastingProblem();
+  readonly #unadapted: TroubleLog;
   /** The Node or this machine changed: the same configuration needs another generation. */
   #isOutdated = false;
   #wake: () => void = () => undefined;
@@ -87,6 +87,7 @@ export class Reloader {
   constructor(options: RunOptions) {
     const { log } = options;
     this.#options = options;
+    this.#unadapted = new TroubleLog({ log, clock: realClock, level: 'warn' });
     this.#supervisor = new SupervisorState(log);
     this.#faults = new FaultLog({ log, clock: realClock });
     this.#syncLog = new SyncLog(log, realClock);
@@ -155,7 +156,7 @@ export class Reloader {
       throw error;
     }
     this.#wake = () => undefined;
-    this.#unadapted.over();
+    this.#unadapted.over({ text: 'the agent could adapt to the change of this node' });
     if (former !== undefined) await this.#end(former, { agent, running });
     if (former?.config.oomScoreAdj !== config.oomScoreAdj) await this.#setOomScore(config);
     await this.#options.recordings.use(agent, config);
@@ -247,8 +248,7 @@ export class Reloader {
     if (signal.aborted || former === undefined || !isKnown) throw error;
     const cause = causeOf(error);
     if (config === former.config) {
-      const level = this.#unadapted.met(cause, realClock.now()) ? 'warn' : 'v2';
-      log[level](`cannot adapt to the change of this node: ${cause}; going on as before`);
+      this.#unadapted.tell({ cause, text: `cannot adapt to the change of this node: ${cause}; going on as before` });
       return;
     }
     const { lastFailure } = this.#configs;

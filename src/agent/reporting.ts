@@ -5,11 +5,11 @@ import { fileFromConfig } from '../config/config-file.ts';
 import type { Flags } from '../config/flags.ts';
 import { relayAddresses } from '../config/relay.ts';
 import { realClock } from '../host/clock.ts';
-import { type Family, familyOf, isLoopback } from '../model/address.ts';
+import { type Address, type Family, familyOf, isLoopback, socketAddress } from '../model/address.ts';
 import type { ServiceKey, Slice } from '../model/objects.ts';
 import { readyOnNode, type ServicePort, type ServicePortKey } from '../model/service-port.ts';
 import { listedEndpoints } from '../relay/node-ports.ts';
-import { Clients, plainAddress } from '../serve/clients.ts';
+import { Clients } from '../serve/clients.ts';
 import { Health } from '../serve/health.ts';
 import type { HealthSettings } from '../serve/health-record.ts';
 import { healthHandler } from '../serve/health-server.ts';
@@ -35,7 +35,7 @@ import { healthOf } from './questions/status-answer.ts';
 import type { Recordings } from './recording/recordings.ts';
 import { Servers } from './servers.ts';
 import { ServiceMetrics } from './service-metrics.ts';
-import { sentencesOf, verdictOf } from './verdict.ts';
+import { sentencesOf, verdictOf, writtenBy } from './verdict.ts';
 
 export interface ReportingOptions {
   readonly log: Log;
@@ -100,8 +100,13 @@ export class Reporting {
       suspects: () => cache().own.suspects,
       onProblem: (text) => log.error(text),
     });
-    const isTrusted = (address: string) =>
-      isEndpoint(plainAddress(address), cache().slicesOf(this.#config.serve.fleetService as ServiceKey));
+    // The node itself by another of its addresses, and the fleet.
+    const isTrusted = (text: string) => {
+      const address = socketAddress(text);
+      if (address === undefined) return false;
+      const fleet = cache().slicesOf(this.#config.serve.fleetService as ServiceKey);
+      return cache().own.view?.addresses.includes(address) === true || isEndpoint(address, fleet);
+    };
     this.#clients = new Clients({
       clock: realClock,
       perClient: () => this.#config.serve.connectionsPerClient,
@@ -196,8 +201,7 @@ export class Reporting {
     if (report.outcome === 'complete' && this.#agent?.mode.isWaiting === false) this.others.alone();
     this.#page.happened();
     this.programmed.happened();
-    if (report.outcome !== 'failed')
-      await this.#servers.sync((service, family) => complete.includes(family) && !refused.has(service));
+    if (report.outcome !== 'failed') await this.#servers.sync(writtenBy(report, families));
   }
 
   async close(): Promise<void> {
@@ -225,7 +229,7 @@ export class Reporting {
 }
 
 /** Whether a slice lists this address. */
-function isEndpoint(address: string, slices: readonly Slice[]): boolean {
+function isEndpoint(address: Address, slices: readonly Slice[]): boolean {
   return slices.some(({ endpoints }) => endpoints.some((one) => one.address === address));
 }
 

@@ -17,11 +17,12 @@ import { watchOthers } from './other-proxies.ts';
 import type { Outside } from './outside.ts';
 import { firstPeriod, Readings } from './readings.ts';
 import type { Reporting } from './reporting.ts';
-import type { SyncLog } from './sync-log.ts';
+import { SWEEP_FAILED, type SyncLog } from './sync-log.ts';
 
 /** Milliseconds that the last sweep may take. */
 const LAST_SWEEP = 3000;
 const PORTS_FAILED = 'cannot serve health check ports';
+const REPORT_FAILED = 'the report of a sync failed';
 
 export interface GenerationOptions {
   readonly config: Config;
@@ -112,11 +113,13 @@ function survivingErrors(
   const logStack = stackLogger(log);
   return async () => {
     try {
-      return await run();
+      const isComplete = await run();
+      syncLog.workedBeside(REPORT_FAILED, 'syncs are reported again');
+      return isComplete;
     } catch (error) {
       if (grace.aborted) throw error;
       logStack(error);
-      syncLog.failedBeside('the report of a sync failed', causeOf(error), 'the sync runs again');
+      syncLog.failedBeside(REPORT_FAILED, causeOf(error), 'the sync runs again');
       return false;
     }
   };
@@ -167,7 +170,7 @@ function syncer(agent: Agent, options: GenerationOptions & SyncerInput): () => P
     if (report.outcome !== 'failed') agent.sweeper.request(hurries);
     else options.asked.hurries ||= hurries;
     await settle(reporting, report, since).then(
-      () => syncLog.workedBeside(PORTS_FAILED),
+      () => syncLog.workedBeside(PORTS_FAILED, 'health check ports can be served again'),
       (error) => syncLog.failedBeside(PORTS_FAILED, causeOf(error)),
     );
     // A Service that the kernel refuses must not delay units that wait for readiness.
@@ -234,7 +237,7 @@ async function sweepOn({ sweeper, clock }: Agent, { config, log, syncLog, signal
     } catch (error) {
       if (signal.aborted) return;
       logStack(error);
-      syncLog.failedBeside('the sweep of stale flows failed', causeOf(error), 'it starts over');
+      syncLog.failedBeside(SWEEP_FAILED, causeOf(error), 'it starts over');
       sweeper.request();
       await sleep(clock, config.syncPeriod, signal).catch(() => undefined);
     }

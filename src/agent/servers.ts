@@ -3,7 +3,6 @@ import type { Config } from '../config/config.ts';
 import type { ListenAddress } from '../config/listen.ts';
 import { realClock } from '../host/clock.ts';
 import type { Address, Family } from '../model/address.ts';
-import { LastingProblems } from '../model/lasting-problem.ts';
 import type { ServiceKey } from '../model/objects.ts';
 import type { ServicePort, ServicePortKey } from '../model/service-port.ts';
 import type { RelayPort } from '../relay/node-ports.ts';
@@ -12,6 +11,7 @@ import type { RelaySockets } from '../relay/sockets.ts';
 import { type Handler, keepOpen, type OpenServer } from '../serve/http.ts';
 import { type IsWritten, type ListedEndpoints, ServiceHealth } from '../serve/service-health.ts';
 import type { Log } from '../telemetry/log.ts';
+import { TroubleLog } from '../telemetry/trouble-log.ts';
 import { CannotRun } from './cannot-run.ts';
 import type { NodeEvents } from './node-events.ts';
 
@@ -48,12 +48,13 @@ export class Servers {
   /** Node ports on loopback. */
   readonly relay: NodePortRelay;
   /** Ports that cannot be served: each sync, and each few seconds, they are tried again. */
-  readonly #problems = new LastingProblems();
+  readonly #unserved: TroubleLog;
   #fail: (error: Error) => void = () => undefined;
   #hardFail = false;
 
   constructor(options: ServersOptions) {
     this.#options = options;
+    this.#unserved = new TroubleLog({ log: options.log, clock: realClock, level: 'error' });
     this.failed = new Promise((_resolve, reject) => {
       this.#fail = reject;
     });
@@ -63,7 +64,13 @@ export class Servers {
       isHealthy: options.isHealthy,
       addresses: options.listenAddresses,
       slices: options.slices,
-      onFailure: (service, port, cause) => this.#cannotServe(service, port, cause),
+      onFailure: (service, port, cause, address) => this.#cannotServe(service, port, cause, address),
+      onEnd: (service, port, address, isBound) =>
+        this.#unserved.over({
+          of: healthCheckOf(service, port, address),
+          facts: { service, port, address },
+          ...(isBound ? { text: `Service ${service}: the health check port ${port} is served on ${address} now` } : {}),
+        }),
     });
     this.relay = new NodePortRelay({
       sockets: options.relaySockets,
@@ -123,6 +130,12 @@ export class Servers {
       clock: realClock,
       signal: AbortSignal.any([stop.signal, this.#options.signal]),
       onFailure: (error) => this.#cannotListen(name, listen, error),
+      onOpen: () =>
+        this.#unserved.over({
+          of: `${name} ${listen.text}`,
+          facts: { listen: listen.text },
+          text: `the ${name} server listens at ${listen.text} now`,
+        }),
     });
   }
 
@@ -130,19 +143,21 @@ export class Servers {
     const reason = name === 'healthz' ? 'FailedToStartProxierHealthcheck' : 'FailedToStartMetricServer';
     const note = `the ${name} server cannot listen at ${text}: ${error.message}`;
     const { log, events } = this.#options;
-    const level = this.#hardFail || this.#problems.met(note, '', realClock.now()) ? 'error' : 'v2';
-    log[level]({ listen: text }, this.#hardFail ? note : `${note}; trying again`);
+    const facts = { listen: text };
+    if (this.#hardFail) log.error(facts, note);
+    else this.#unserved.tell({ of: `${name} ${text}`, cause: error.message, facts, text: `${note}; trying again` });
     events.emitNode({ type: 'Warning', reason, action: 'StartKubeProxy', note });
     if (this.#hardFail) this.#fail(new CannotRun(`${note} (--bind-address-hard-fail)`));
   }
 
-  #cannotServe(service: ServiceKey, port: number, cause: string): void {
+  #cannotServe(service: ServiceKey, port: number, cause: string, address: Address): void {
     const note = `the health check port ${port} cannot be served: ${cause}`;
-    const { log, events } = this.#options;
-    const level = this.#problems.met(`${service} ${note}`, '', realClock.now()) ? 'error' : 'v2';
-    log[level]({ service, port }, `Service ${service}: ${note}; trying again at the next sync`);
-    events.emitUnserved(service, note);
+    const of = healthCheckOf(service, port, address);
+    const text = `Service ${service}: ${note}; trying again at the next sync`;
+    this.#unserved.tell({ of, cause, facts: { service, port, address }, text });
+    this.#options.events.emitUnserved(service, note);
   }
+
   #cannotRelay({ service, port }: RelayPort, address: Address, cause: string): void {
     const note = `the node port ${port} cannot be served on ${address}: ${cause}`;
     const { log, events } = this.#options;
@@ -150,4 +165,9 @@ export class Servers {
     log.error({ service, port, address }, `Service ${service}: ${note}; ${rest}; trying again until the port is free`);
     events.emitUnserved(service, note, 'FailedToRelayNodePort');
   }
+}
+
+/** A health check port on an address, among the troubles. */
+function healthCheckOf(service: ServiceKey, port: number, address: Address): string {
+  return `${service} ${port} ${address}`;
 }

@@ -2,19 +2,23 @@
 import { realClock } from '../host/clock.ts';
 import { keepAlive, notifyReloading, notifySupervisor } from '../host/supervisor.ts';
 import { causeOf } from '../model/cause.ts';
-import { LastingProblems } from '../model/lasting-problem.ts';
 import type { Log } from '../telemetry/log.ts';
+import { TroubleLog } from '../telemetry/trouble-log.ts';
+
+/** The supervisor and its message, as parts of lines of the log. */
+const RELOAD = 'the supervisor of the reload';
+const READY = 'the supervisor that the agent is ready';
+const WATCHDOG = 'the watchdog of the supervisor';
 
 /** A notification that fails is a warning, and no reason to stop. */
 export class SupervisorState {
-  readonly #log: Log;
-  readonly #problems = new LastingProblems();
+  readonly #troubles: TroubleLog;
   #isReady = false;
   /** `RELOADING=1` was sent; the supervisor waits for `READY=1`. */
   #isReloading = false;
 
   constructor(log: Log) {
-    this.#log = log;
+    this.#troubles = new TroubleLog({ log, clock: realClock, level: 'warn' });
   }
 
   /** The first sync is done: units that need Services may start. Later calls do nothing. */
@@ -28,7 +32,7 @@ export class SupervisorState {
   async reloadBegins(): Promise<void> {
     if (!this.#isReady) return;
     this.#isReloading = true;
-    await notifyReloading().catch((error) => this.#warn('cannot notify the supervisor of the reload', error));
+    await this.#told(RELOAD, notifyReloading());
   }
 
   async reloadEnded(): Promise<void> {
@@ -39,20 +43,30 @@ export class SupervisorState {
 
   /** Feed the watchdog until the signal aborts. */
   async keepAlive(signal: AbortSignal): Promise<void> {
-    await keepAlive(signal, (error) => this.#warn('cannot notify the watchdog of the supervisor', error));
+    await keepAlive(
+      signal,
+      (error) => this.#warn(WATCHDOG, error),
+      () => this.#notified(WATCHDOG),
+    );
   }
 
   async #notifyReady(): Promise<void> {
-    try {
-      await notifySupervisor('READY=1', 'STATUS=the rules are in place');
-    } catch (error) {
-      this.#warn('cannot notify the supervisor that the agent is ready', error);
-    }
+    await this.#told(READY, notifySupervisor('READY=1', 'STATUS=the rules are in place'));
   }
 
-  #warn(text: string, error: unknown): void {
+  async #told(whom: string, notification: Promise<void>): Promise<void> {
+    await notification.then(
+      () => this.#notified(whom),
+      (error) => this.#warn(whom, error),
+    );
+  }
+
+  #notified(whom: string): void {
+    this.#troubles.over({ of: whom, text: `could notify ${whom} again` });
+  }
+
+  #warn(whom: string, error: unknown): void {
     const cause = causeOf(error);
-    const level = this.#problems.met(text, cause, realClock.now()) ? 'warn' : 'v2';
-    this.#log[level](`${text}: ${cause}`);
+    this.#troubles.tell({ of: whom, cause, text: `cannot notify ${whom}: ${cause}` });
   }
 }

@@ -3,13 +3,14 @@
  * others are summed up in a line, with the first sync ten minutes after the last summary, and at the end: a timer of its own would wake an idle
  * machine. The log outlives generations of the agent.
  */
-import { countText, firstOf } from '../answers/words.ts';
+import { countText, firstOf, millisecondsText, timeText } from '../answers/words.ts';
 import type { Clock } from '../host/clock.ts';
 import { LastingProblem, LastingProblems } from '../model/lasting-problem.ts';
 import type { FailedStep } from '../reconcile/step.ts';
 import type { SweepReport } from '../sync/flow-sweeper.ts';
 import type { SyncReport } from '../sync/status.ts';
 import type { Log } from '../telemetry/log.ts';
+import { TroubleLog } from '../telemetry/trouble-log.ts';
 import { driftText, MOST_NAMED } from './log-lines.ts';
 
 /** Milliseconds, at least, from one summary to the next. */
@@ -19,10 +20,14 @@ const SLOW = 1000;
 const SLOW_FACTOR = 10;
 /** Syncs whose durations are kept for the median. */
 const DURATIONS_KEPT = 1000;
+/** An error of the sweep as a whole, beside tables that cannot be read. */
+export const SWEEP_FAILED = 'the sweep of stale flows failed';
 
 export interface Circumstances {
   /** No sync was complete before: the first is logged also when there was nothing to do. */
   readonly isFirst: boolean;
+  /** It is not tried again: all that failed is told, also what was told before. */
+  readonly isLast?: boolean;
   readonly failingSince?: number | undefined;
   /** The program that changed rules of ours, in words, where it is known. */
   readonly by?: string | undefined;
@@ -52,14 +57,16 @@ export class SyncLog {
   #period: Period;
   /** Steps that fail, and errors beside syncs. */
   readonly #failing = new LastingProblems();
-  readonly #beside = new LastingProblems();
+  readonly #beside: TroubleLog;
   readonly #incomplete = new LastingProblem();
   #incompleteInARow = 0;
-  readonly #sweep = new LastingProblem();
+  readonly #sweep: TroubleLog;
 
   constructor(log: Log, clock: Pick<Clock, 'now'>) {
     this.#log = log;
     this.#clock = clock;
+    this.#beside = new TroubleLog({ log, clock, level: 'error' });
+    this.#sweep = new TroubleLog({ log, clock, level: 'error' });
     this.#period = newPeriod(clock.now());
   }
 
@@ -84,11 +91,12 @@ export class SyncLog {
     const milliseconds = Math.round(duration);
     if (outcome === 'failed') {
       const follows = 'stale flows stay until they time out or a later sweep succeeds';
-      const level = this.#sweep.met(`${cause}`, this.#clock.now()) ? 'error' : 'v2';
-      this.#log[level]({ milliseconds, cause }, `cannot read the conntrack table: ${cause}; ${follows}`);
+      const text = `cannot read the conntrack table: ${cause}; ${follows}`;
+      this.#sweep.tell({ cause: `${cause}`, facts: { milliseconds, cause }, text });
       return;
     }
-    if (this.#sweep.over()) this.#log.info('the conntrack table can be read again');
+    this.#sweep.over({ text: 'the conntrack table can be read again' });
+    this.workedBeside(SWEEP_FAILED, 'stale flows can be swept again');
     for (const [kind, { seen, deleted, owners }] of kinds) {
       const facts = { seen, deleted, services: [...owners].slice(0, 20), milliseconds };
       if (deleted > 0) this.#log.v2(facts, `deleted ${deleted} stale ${STALE[kind]}`);
@@ -100,13 +108,13 @@ export class SyncLog {
 
   /** An error beside a sync or a sweep; `what` failed, and `follows` says how it goes on. Told as a lasting problem. */
   failedBeside(what: string, cause: string, follows?: string): void {
-    const level = this.#beside.met(what, cause, this.#clock.now()) ? 'error' : 'v2';
-    this.#log[level](`${what}: ${cause}${follows === undefined ? '' : `; ${follows}`}`);
+    const text = `${what}: ${cause}${follows === undefined ? '' : `; ${follows}`}`;
+    this.#beside.tell({ of: what, cause, text });
   }
 
-  /** `what` works: a later failure is told at once. */
-  workedBeside(what: string): void {
-    this.#beside.over(what);
+  /** `what` works, as `text` says: a later failure is told at once. */
+  workedBeside(what: string, text: string): void {
+    this.#beside.over({ of: what, text });
   }
 
   /** A line about the syncs since the last summary, where something has had no line yet. */
@@ -127,11 +135,11 @@ export class SyncLog {
     };
     const parts = [
       `${countText(steps, 'change')} written`,
-      ...(syncs > 0 ? [`${inSeconds(median)} in the median, ${inSeconds(slowest)} the slowest`] : []),
+      ...(syncs > 0 ? [`${millisecondsText(median)} in the median, ${millisecondsText(slowest)} the slowest`] : []),
       `${incomplete} incomplete`,
       ...(flows > 0 ? [`${countText(flows, 'stale flow')} deleted`] : []),
     ];
-    this.#log.info(facts, `${countText(syncs, 'sync')} in ${spanText(now - since)}: ${parts.join(', ')}`);
+    this.#log.info(facts, `${countText(syncs, 'sync')} in ${timeText(now - since)}: ${parts.join(', ')}`);
   }
 
   /** Returns whether the sync had a line at the default level. */
@@ -142,7 +150,8 @@ export class SyncLog {
       this.#log.info({ syncs }, `everything is written again, after ${countText(syncs, 'incomplete sync')}`);
     }
     this.#incompleteInARow = 0;
-    const median = this.#durations.median();
+    // It sorts the durations: most syncs are quick, and need none.
+    const median = duration > SLOW ? this.#durations.median() : 0;
     const isSlow = duration > Math.max(SLOW, SLOW_FACTOR * median);
     const facts = {
       outcome: 'complete',
@@ -157,7 +166,14 @@ export class SyncLog {
   }
 
   /** A Service that the kernel refuses makes every sync incomplete: each failure is told as a lasting problem. */
-  #failed({ outcome, applied, duration, failed }: SyncReport, { failingSince, faults }: Circumstances): boolean {
+  #failed(
+    { outcome, applied, duration, failed }: SyncReport,
+    { failingSince, faults, isLast = false }: Circumstances,
+  ): boolean {
+    if (isLast) {
+      this.#failing.clear();
+      this.#incomplete.over();
+    }
     const now = this.#clock.now();
     const failures = new Set(failed.map(idOf));
     const news = new Set([...failures].filter((id) => this.#failing.met(id, '', now)));
@@ -169,7 +185,10 @@ export class SyncLog {
     const isTold = this.#incomplete.met(outcome, now) || told.length > 0;
     const since = failingSince === undefined ? undefined : new Date(failingSince).toISOString();
     const facts = { outcome, steps: applied, milliseconds: Math.round(duration), faults, since };
-    this.#log[isTold ? 'error' : 'v2'](facts, 'sync incomplete; it will be retried');
+    this.#log[isTold ? 'error' : 'v2'](
+      facts,
+      isLast ? 'sync incomplete; it is not tried again' : 'sync incomplete; it will be retried',
+    );
     return isTold;
   }
 }
@@ -197,15 +216,6 @@ class Durations {
 
 function newPeriod(since: number): Period {
   return { since, syncs: 0, steps: 0, incomplete: 0, slowest: 0, flows: 0, isUntold: false };
-}
-
-function inSeconds(milliseconds: number): string {
-  return `${(milliseconds / 1000).toFixed(3)} s`;
-}
-
-function spanText(milliseconds: number): string {
-  const minutes = Math.round(milliseconds / 60_000);
-  return minutes < 2 ? `${Math.round(milliseconds / 1000)} s` : `${minutes} minutes`;
 }
 
 const STALE = { udp: 'UDP flows', opening: 'unanswered connections (TCP, SCTP)' } as const;

@@ -27,15 +27,16 @@ export async function syncOnce(
 ): Promise<boolean> {
   const faults = new FaultLog({ log, clock: realClock });
   const onFault = (fault: Fault) => void faults.log(fault);
+  const syncLog = new SyncLog(log, realClock);
   try {
     const feed = startFeed({ outside, config, log, follow: false, signal, onFault });
     const onPhase = (phase: Phase) => report?.ended(phase);
-    const syncLog = new SyncLog(log, realClock);
     const onSweep = (swept: SweepReport) => syncLog.swept(swept);
     const agent = await startAgent(feed, { outside, config, log, isRun: true, signal, onFault, onPhase, onSweep });
     return await syncUntilDone(agent, syncLog, signal, report);
   } finally {
     faults.flush();
+    syncLog.summarize();
   }
 }
 
@@ -47,7 +48,7 @@ async function syncUntilDone(
 ): Promise<boolean> {
   for (let tries = 1; ; tries++) {
     const synced = await agent.loop.sync(signal);
-    syncLog.synced(synced, { isFirst: true, faults: faultCounts(agent) });
+    syncLog.synced(synced, { isFirst: true, isLast: tries === TRIES, faults: faultCounts(agent) });
     if (synced.outcome !== 'failed') report?.ended('sync');
     if (synced.outcome === 'complete') return await sweepOnce(agent, signal);
     if (tries === TRIES) return false;

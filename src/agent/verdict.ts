@@ -10,7 +10,7 @@ import { firstLine } from '../answers/words.ts';
 import type { Family } from '../model/address.ts';
 import type { ServiceKey } from '../model/objects.ts';
 import { familyOfPort, type ServicePortKey, serviceOfPort } from '../model/service-port.ts';
-import type { FailedStep } from '../reconcile/step.ts';
+import type { FailedStep, SkippedStep } from '../reconcile/step.ts';
 import type { SyncReport } from '../sync/status.ts';
 
 /** Most Services that are named one by one. */
@@ -60,8 +60,30 @@ export function verdictOf(
   return { complete: families.filter((family) => !causes.has(family)), causes, refused };
 }
 
+/**
+ * The Services and families of which a sync certainly wrote everything that was due: only those may tell load balancers of more endpoints.
+ * A step that failed or was not tried holds back its Service, in each family: a refused Service is left alone in all. One of a shared
+ * object holds back its whole family.
+ */
+export function writtenBy(
+  { outcome, failed, skipped }: Pick<SyncReport, 'outcome' | 'failed' | 'skipped'>,
+  families: readonly Family[],
+): (service: ServiceKey, family: Family) => boolean {
+  if (outcome !== 'complete' && failed.length === 0) return () => false;
+  const owners = new Set<string>();
+  const held = new Set<Family>();
+  for (const step of [...failed, ...skipped]) {
+    if (step.owner !== undefined) owners.add(step.owner);
+    else for (const family of familiesOf(step, families)) held.add(family);
+  }
+  return (service, family) => families.includes(family) && !held.has(family) && !owners.has(service);
+}
+
 /** A step that names no family concerns all of them. */
-function familiesOf({ family: own }: FailedStep, families: readonly Family[]): readonly Family[] {
+function familiesOf(
+  { family: own }: Pick<FailedStep | SkippedStep, 'family'>,
+  families: readonly Family[],
+): readonly Family[] {
   return own === undefined ? families : families.filter((family) => family === own);
 }
 

@@ -1,4 +1,4 @@
-/** What all who ask an agent over HTTP do alike. */
+/** The query and the answer of every question over HTTP. */
 import { NoAnswer } from './problem.ts';
 
 /** Those with the value undefined are left out. */
@@ -14,7 +14,7 @@ export async function answerText(pieces: AsyncIterable<Buffer>, most: number): P
   let size = 0;
   for await (const piece of pieces) {
     size += piece.length;
-    if (size > most) throw new NoAnswer(`the answer of the agent is larger than ${most} bytes`);
+    if (size > most) throw new NoAnswer(`the answer is larger than ${most} bytes`);
     read.push(piece);
   }
   return Buffer.concat(read).toString();

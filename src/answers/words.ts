@@ -17,7 +17,12 @@ function two(number: number): string {
 
 /** `2 s`, `3 min`, `4 h 5 min`, `6 d 7 h`: the time from one moment to another. */
 export function timeBetween(from: string, to: string): string {
-  const seconds = Math.max(0, Math.round((Date.parse(to) - Date.parse(from)) / 1000));
+  return timeText(Date.parse(to) - Date.parse(from));
+}
+
+/** The same, of a time in milliseconds. */
+export function timeText(milliseconds: number): string {
+  const seconds = Math.max(0, Math.round(milliseconds / 1000));
   if (seconds < 60) return `${seconds} s`;
   const minutes = Math.floor(seconds / 60);
   if (minutes < 60) return `${minutes} min`;

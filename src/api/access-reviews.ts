@@ -42,10 +42,12 @@ const LONGEST = 10_000;
 /** Verdicts, and users, that are kept; some hundred bytes each. */
 const MOST_KEPT = 4096;
 const RATE: TokenRate = { burst: 200, refill: 20 };
-/** New questions from one address. */
-const RATE_OF_ADDRESS: TokenRate = { burst: 10, refill: 1000 };
-/** New questions with tokens that are no JSON Web Tokens, of all addresses: a flood of them is the easiest to make, and few are real. */
-const RATE_OF_OPAQUE: TokenRate = { burst: 5, refill: 1000 };
+/** New questions from one address: a small part of what all may ask. */
+const RATE_OF_ADDRESS: TokenRate = { burst: 4, refill: 5000 };
+/** The same with tokens that are no JSON Web Tokens, which are the easiest to make up, and few are real. */
+const OPAQUE_RATE_OF_ADDRESS: TokenRate = { burst: 2, refill: 10_000 };
+/** The same of all addresses: they take at most a part of the common rate. */
+const RATE_OF_OPAQUE: TokenRate = { burst: 20, refill: 100 };
 /** Addresses whose rate is kept; the one that asked longest ago is forgotten first. */
 const MAX_ADDRESSES = 4096;
 /** Milliseconds by which clocks may differ. */
@@ -72,7 +74,7 @@ export class AccessReviews implements Access {
   readonly #rate: TokenBucket;
   readonly #rateOfTrusted: TokenBucket;
   readonly #rateOfOpaque: TokenBucket;
-  readonly #rateOf = new Map<string, TokenBucket>();
+  readonly #rateOf = new Map<string, Readonly<Record<'signed' | 'opaque', TokenBucket>>>();
   /** Owners that were admitted once, the oldest first: a flood of others does not keep them out when their yes expires. */
   readonly #admitted = new Set<string>();
 
@@ -118,12 +120,16 @@ export class AccessReviews implements Access {
   #mayReview(from: string, isOpaque: boolean): boolean {
     const now = this.#options.clock.now();
     if (this.#options.isTrusted?.(from) === true) return this.#rateOfTrusted.take(now);
-    const ofAddress = this.#rateOf.get(from) ?? new TokenBucket(RATE_OF_ADDRESS, now);
+    const ofAddress = this.#rateOf.get(from) ?? {
+      signed: new TokenBucket(RATE_OF_ADDRESS, now),
+      opaque: new TokenBucket(OPAQUE_RATE_OF_ADDRESS, now),
+    };
     this.#rateOf.delete(from);
     this.#rateOf.set(from, ofAddress);
     const [oldest] = this.#rateOf.keys();
     if (this.#rateOf.size > MAX_ADDRESSES && oldest !== undefined) this.#rateOf.delete(oldest);
-    return ofAddress.take(now) && (!isOpaque || this.#rateOfOpaque.take(now)) && this.#rate.take(now);
+    if (isOpaque && !(ofAddress.opaque.take(now) && this.#rateOfOpaque.take(now))) return false;
+    return ofAddress.signed.take(now) && this.#rate.take(now);
   }
 
   async #find(token: string, owner: string, path: string): Promise<AccessVerdict> {

@@ -46,7 +46,7 @@ export class Watch<Kind extends string> {
   /** When the open watch was opened; undefined without one. */
   #openedAt: number | undefined;
   #failure: WatchFailure | undefined;
-  readonly #told = new LastingProblem();
+  readonly #told: LastingProblem;
   /** Time of the first failure in a row, for the log. */
   #since = '';
 
@@ -54,6 +54,8 @@ export class Watch<Kind extends string> {
     this.#of = of;
     this.#options = options;
     this.#heardAt = options.clock.now();
+    // Where nothing depends on the kind, once is enough.
+    this.#told = new LastingProblem(options.isOptional === true ? Number.POSITIVE_INFINITY : undefined);
   }
 
   get status(): { readonly of: Kind; readonly heardAt: number; readonly failure: WatchFailure | undefined } {
@@ -75,7 +77,7 @@ export class Watch<Kind extends string> {
   }
 
   failed(error: Error, failures: number): void {
-    const { clock, log, meanwhile, isOptional = false } = this.#options;
+    const { clock, log, meanwhile } = this.#options;
     // A watch was open until now: earlier failures are over.
     if (this.#isOpen) {
       this.#failure = undefined;
@@ -88,8 +90,8 @@ export class Watch<Kind extends string> {
     // An overloaded server, or one that lost its store, is at fault itself.
     const isServers = lack === 'unreachable' || status === 429 || status >= 500;
     this.#failure = { since, isServers, cause: error.message };
-    // Each try fails alike. Where nothing depends on the kind, once is enough.
-    const isNew = this.#told.met(error.message, isOptional ? 0 : clock.now());
+    // Each try fails alike.
+    const isNew = this.#told.met(error.message, clock.now());
     const facts = { of: this.#of, since: this.#since, failures };
     log[isNew ? 'warn' : 'v2'](
       facts,

@@ -21,7 +21,7 @@ import { realClock } from '../host/clock.ts';
 import type { Hangups } from '../host/hangups.ts';
 import { growSparingly, releaseMemory } from '../host/memory.ts';
 import { isLoopback } from '../model/address.ts';
-import { LastingProblem, LastingProblems } from '../model/lasting-problem.ts';
+import { causeOf } from '../model/cause.ts';
 import { Clients } from '../serve/clients.ts';
 import { controllerHandler } from '../serve/controller-server.ts';
 import { type Handler, keepOpen, type OpenServer } from '../serve/http.ts';
@@ -30,6 +30,7 @@ import { ControllerMetrics } from '../telemetry/controller-metrics.ts';
 import { FaultLog, SEE_ALL_OF_CONTROLLER } from '../telemetry/fault-log.ts';
 import { createLog, type Log } from '../telemetry/log.ts';
 import { RationedLines } from '../telemetry/rationed-lines.ts';
+import { listenTrouble, TroubleLog } from '../telemetry/trouble-log.ts';
 
 /** How it reaches the API server, and opens its port; the simulator has ways of its own. */
 export interface ControllerOutside {
@@ -86,22 +87,22 @@ export async function runController(
   const lines = linesOf(log);
   const events = eventSinkOf(config, { log, lines, signal, connect });
   const context = { cache, client, clock: realClock, metrics, events };
-  const busy = new LastingProblem();
-  const parts = new Parts(config, context, (milliseconds) => {
-    const text = `the API server has too many requests (429): the controllers wait ${milliseconds / 1000} s, as it asks`;
-    log[busy.met('429', realClock.now()) ? 'warn' : 'v2'](text);
+  const busy = new TroubleLog({ log, clock: realClock, level: 'warn' });
+  const parts = new Parts(config, context, {
+    onWait(milliseconds) {
+      const text = `the API server has too many requests (429): the controllers wait ${milliseconds / 1000} s, as it asks`;
+      busy.tell({ cause: '429', text });
+    },
+    onCalm: () => busy.over({ text: 'the API server takes the requests of the controllers again' }),
   });
   const component = ownFacts(flags, CONTROLLER_FLAGS);
   const isLocal = isLoopback(config.listen.address);
-  const unbound = new LastingProblems();
+  const unbound = new TroubleLog({ log, clock: realClock, level: 'error' });
   const serve = (listen: ListenAddress, handler: Handler) =>
     keepOpen({
       ...(open === undefined ? {} : { open }),
       ...{ listen: { ...listen, clients }, handler, clock: realClock, signal },
-      onFailure(error) {
-        const level = unbound.met(listen.text, error.message, realClock.now()) ? 'error' : 'v2';
-        log[level]({ listen: listen.text }, `cannot listen at ${listen.text}: ${error.message}; trying again`);
-      },
+      ...listenTrouble(unbound, listen.text),
     });
   const listening = Promise.all([
     serve(config.listen, controllerHandler({ feed, metrics, clock: realClock, component, isLocal })),
@@ -134,7 +135,8 @@ function electorOf(
   { client, log, release }: { client: ApiClient; log: Log; release: () => void },
 ): LeaderElector {
   const lease = `${settings.namespace}/${settings.name}`;
-  const unrenewed = new LastingProblem();
+  const unrenewed = new TroubleLog({ log, clock: realClock, level: 'warn' });
+  const facts = { lease };
   return new LeaderElector({
     settings,
     client,
@@ -145,9 +147,10 @@ function electorOf(
       if (identity !== settings.identity) release();
     },
     onFailure(error) {
-      const level = unrenewed.met(error.message, realClock.now()) ? 'warn' : 'v2';
-      log[level]({ lease }, `cannot acquire or renew the lease ${lease}: ${error.message}; trying again`);
+      const cause = causeOf(error);
+      unrenewed.tell({ cause, facts, text: `cannot acquire or renew the lease ${lease}: ${cause}; trying again` });
     },
+    onAnswer: () => unrenewed.over({ facts, text: `the lease ${lease} can be read and written again` }),
   });
 }
 

@@ -6,11 +6,13 @@ import { fleetConfig } from '../config/fleet-config.ts';
 import { FLEET_FLAGS } from '../config/fleet-flags.ts';
 import { runFleet } from '../fleet/run.ts';
 import type { Hangups } from '../host/hangups.ts';
+import { growSparingly } from '../host/memory.ts';
 import { createLog } from '../telemetry/log.ts';
 
 /** Resolves with the exit status when the signal aborts and the questions that wait have ended. */
 export async function fleetCommand(flags: Flags, signal: AbortSignal, hangups: Hangups): Promise<number> {
   const config = fleetConfig(flags);
+  growSparingly();
   const log = await createLog(config.log);
   hangups.listen(() => log.info('SIGHUP: nothing to reload: the fleet has no configuration file'));
   await runFleet(config, log, signal, { component: ownFacts(flags, FLEET_FLAGS), readPage: readPageFile });

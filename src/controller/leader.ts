@@ -26,6 +26,8 @@ export interface LeaderOptions {
   readonly onLeader: (identity: string) => void;
   /** An attempt to get or renew the lease failed. */
   readonly onFailure: (error: Error) => void;
+  /** An attempt did not fail: this replica has the lease, or another one holds it. */
+  readonly onAnswer?: () => void;
 }
 
 interface LeaseSpec {
@@ -104,7 +106,7 @@ export class LeaderElector {
 
   /** Get or renew the lease once. An answer after the limit is too late: another replica may hold the lease then. */
   async #try(limit: number, signal: AbortSignal): Promise<boolean> {
-    const { clock, onFailure, settings } = this.#options;
+    const { clock, onAnswer, onFailure, settings } = this.#options;
     const asked = clock.now();
     try {
       const held = await this.#within(limit, signal, (until) => this.#hold(until));
@@ -112,6 +114,7 @@ export class LeaderElector {
         this.#renewedAt = asked;
         this.#lead(settings.identity);
       }
+      onAnswer?.();
       return held;
     } catch (error) {
       if (signal.aborted) throw error;

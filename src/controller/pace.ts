@@ -17,16 +17,23 @@ export interface PaceOptions {
   readonly rate: RequestRate | undefined;
   /** The server asked to wait so many milliseconds; called once for each wait. */
   readonly onWait: (milliseconds: number) => void;
+  /** The server takes requests again, and asked for no wait for a minute; called once. */
+  readonly onCalm?: () => void;
 }
 
 /** How often a request is repeated that the server refuses so, as in client-go. */
 const MOST_REPEATS = 10;
+
+/** Milliseconds without a wait after which a taken request means that the server is no longer busy: a busy one takes some, too. */
+const CALM = 60_000;
 
 /** Makes clients that keep a rate of their own. All of them wait when the server asks one of them to. */
 export class Pace {
   readonly #options: PaceOptions;
   /** Nothing is asked before. */
   #waitsUntil = Number.NEGATIVE_INFINITY;
+  /** It asked to wait, and has not been calm since. */
+  #isBusy = false;
 
   constructor(options: PaceOptions) {
     this.#options = options;
@@ -54,7 +61,9 @@ export class Pace {
       // While it sleeps, the server may ask another request to wait longer.
       while (clock.now() < this.#waitsUntil) await sleep(clock, this.#waitsUntil - clock.now(), signal);
       try {
-        return await ask();
+        const answer = await ask();
+        if (this.#isBusy && clock.now() - this.#waitsUntil >= CALM) this.#calm();
+        return answer;
       } catch (error) {
         if (!(error instanceof ApiError) || error.status !== 429 || error.retryAfter === undefined) throw error;
         this.#wait(error.retryAfter);
@@ -63,9 +72,15 @@ export class Pace {
     }
   }
 
+  #calm(): void {
+    this.#isBusy = false;
+    this.#options.onCalm?.();
+  }
+
   #wait(milliseconds: number): void {
     const { clock, onWait } = this.#options;
     const now = clock.now();
+    this.#isBusy = true;
     if (now >= this.#waitsUntil) onWait(milliseconds);
     this.#waitsUntil = Math.max(this.#waitsUntil, now + milliseconds);
   }

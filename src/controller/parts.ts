@@ -25,9 +25,9 @@ export class Parts {
   /** By the name of its queue in metrics, as upstream has it. */
   readonly #parts: ReadonlyMap<string, Part>;
 
-  constructor(settings: PartsSettings, context: ControllerContext, onWait: PaceOptions['onWait']) {
+  constructor(settings: PartsSettings, context: ControllerContext, tells: Pick<PaceOptions, 'onWait' | 'onCalm'>) {
     const { controllers, requests, slices, endpoints, mirror } = settings;
-    const pace = new Pace({ clock: context.clock, rate: requests, onWait });
+    const pace = new Pace({ clock: context.clock, rate: requests, ...tells });
     const own = () => ({ ...context, client: pace.clientOf(context.client) });
     const all: readonly [controller: string, queue: string, () => Part][] = [
       ['endpointslice-controller', 'endpoint_slice', () => new SlicesController(own(), slices)],

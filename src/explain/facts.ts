@@ -5,7 +5,7 @@ import type { FrontendAt } from '../model/claims.ts';
 import type { Fault, ObjectKind, Protocol, Service, ServiceKey } from '../model/objects.ts';
 import type { Objects } from '../model/proxy-model.ts';
 import type { ServicePort, ServicePortKey } from '../model/service-port.ts';
-import type { LastWriter } from '../modes/inspection.ts';
+import type { LastWriter, Memories } from '../modes/inspection.ts';
 import type { LocalDetector } from '../modes/netfilter/local-traffic.ts';
 import type { FamilyView } from '../modes/view.ts';
 
@@ -86,7 +86,7 @@ export interface ExplainFacts {
    * Seconds for which session affinity still remembers the client, by the name of the memory (`ModeInspection.remembered`). Memories that
    * do not know the client are left out.
    */
-  remembered(family: Family, memories: readonly string[], client: Address): Promise<ReadonlyMap<string, number>>;
+  remembered(family: Family, memories: Memories, client: Address): Promise<ReadonlyMap<string, number>>;
   /** The Service that had a destination and has it no more; undefined when the history knows of none. */
   lastHad?(at: FrontendAt): FormerOwner | undefined | Promise<FormerOwner | undefined>;
   /** The way to an address by this node's routes; undefined when there is none. Absent where the routes are not known. */

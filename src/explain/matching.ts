@@ -6,13 +6,18 @@ import { isHeldBy, type Nets, type Octets } from './nets.ts';
 import type { NodeFacts, Packet } from './packet.ts';
 import { type Match, SETS } from './rule.ts';
 
-/** What matches look at beside the packet on its way. */
+/** The memories of session affinity that were asked (`Memories`). */
+export interface AskedMemories {
+  readonly lists: Set<string>;
+  readonly destinations: Set<string>;
+}
+
+/** The surroundings of the packet on its way, at which matches look. */
 export interface Surroundings {
   readonly packet: Packet;
   readonly facts: NodeFacts;
   readonly servers: ServersView | undefined;
-  /** Names of the memories that were asked. */
-  readonly asked: Set<string>;
+  readonly asked: AskedMemories;
   readonly nets: Nets;
   readonly octets: Octets;
 }
@@ -47,7 +52,7 @@ function holds(match: Match, state: State, around: Surroundings): boolean {
     case 'local destination':
       return isLocal(state.destination, around);
     case 'memory':
-      around.asked.add(match.value);
+      around.asked.lists.add(match.value);
       return facts.remembered.has(match.value);
     case 'set':
       return isInSet(match, state, around);

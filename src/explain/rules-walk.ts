@@ -20,6 +20,7 @@ import {
   translated,
   type Verdict,
 } from './fates.ts';
+import type { AskedMemories } from './matching.ts';
 import { isLocal, isMatching, type Surroundings } from './matching.ts';
 import { Nets, Octets } from './nets.ts';
 import type { NodeFacts, Packet } from './packet.ts';
@@ -32,7 +33,7 @@ export interface RulesWalkInput {
   readonly packet: Packet;
   readonly facts: NodeFacts;
   /** Takes the names of memories that were asked, and sentences about what was not interpreted. */
-  readonly asked: Set<string>;
+  readonly asked: AskedMemories;
   readonly unknown: Set<string>;
 }
 

@@ -14,7 +14,7 @@ export function candidates(view: ServerView, state: State, { facts, asked }: Sur
   const { server, owner } = view;
   const live = view.destinations.filter(({ weight }) => weight > 0);
   const keys = server.timeout > 0 ? live.map((one) => destinationKey(server, one)) : [];
-  for (const key of keys) asked.add(key);
+  for (const key of keys) asked.destinations.add(key);
   const known = live.filter((_, i) => facts.remembered.has(keys[i] ?? ''));
   const chosen = known.length > 0 ? known.slice(0, 1) : live;
   const all = chosen.reduce((sum, { weight }) => sum + weight, 0);

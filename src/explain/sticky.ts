@@ -27,7 +27,8 @@ export interface RememberingInput {
 export async function walkRemembering({ view, packet, localAddresses, facts }: RememberingInput): Promise<Remembering> {
   const node = (remembered: Iterable<string>): NodeFacts => ({ localAddresses, remembered: new Set(remembered) });
   const fresh = await walkInPortions({ view, packet, facts: node([]) }, () => facts.breath());
-  if (fresh.memories.length === 0) return { walked: fresh, remembered: new Map(), sticky: null };
+  const { lists, destinations } = fresh.memories;
+  if (lists.length === 0 && destinations.length === 0) return { walked: fresh, remembered: new Map(), sticky: null };
   const remembered = await facts.remembered(view.family, fresh.memories, packet.source);
   if (remembered.size === 0) return { walked: fresh, remembered, sticky: null };
   const walked = await walkInPortions({ view, packet, facts: node(remembered.keys()) }, () => facts.breath());

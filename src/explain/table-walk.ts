@@ -44,7 +44,7 @@ export interface TableWalkInput {
   readonly table: TableView;
   readonly packet: Packet;
   readonly facts: NodeFacts;
-  /** Takes the names of memories that were asked, and sentences about what was not interpreted. */
+  /** Takes the names of sets with memories that were asked, and sentences about what was not interpreted. */
   readonly asked: Set<string>;
   readonly unknown: Set<string>;
 }

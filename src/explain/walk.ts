@@ -2,9 +2,11 @@
  * Walks the first packet of a connection through what a mode has in the kernel, and tells its fates with their probabilities and the way
  * that leads to each. It interprets what the view has, not what was desired. Pure.
  */
+import type { Memories } from '../modes/inspection.ts';
 import type { FamilyView } from '../modes/view.ts';
 import type { Fate } from './fates.ts';
 import { fateOf, startOf } from './fates.ts';
+import type { AskedMemories } from './matching.ts';
 import type { NodeFacts, Packet } from './packet.ts';
 import { RulesWalk } from './rules-walk.ts';
 import { TableWalk } from './table-walk.ts';
@@ -13,10 +15,10 @@ export interface Walked {
   /** What may become of the packet; the probabilities add up to 1. */
   readonly fates: readonly Fate[];
   /**
-   * Names of all memories of session affinity that were asked on the way. A caller looks up in the kernel which of them know the client,
+   * All memories of session affinity that were asked on the way. A caller looks up in the kernel which of them know the client,
    * and walks again with those in `NodeFacts.remembered`.
    */
-  readonly memories: readonly string[];
+  readonly memories: Memories;
   /** Sentences about rules that are not interpreted, and about chains and sets that are missing. */
   readonly unknown: readonly string[];
 }
@@ -47,12 +49,12 @@ export async function walkInPortions(
 }
 
 function* portions(view: FamilyView, packet: Packet, facts: NodeFacts): Generator<undefined, Walked> {
-  const asked = new Set<string>();
+  const asked: AskedMemories = { lists: new Set(), destinations: new Set() };
   const unknown = new Set<string>();
   const { family, rules, servers, table } = view;
-  const input = { packet, facts, asked, unknown };
+  const input = { packet, facts, unknown };
   let fates: Fate[] = [fateOf(startOf(packet))];
-  if (table !== undefined) fates = yield* new TableWalk({ ...input, family, table }).fates();
-  else if (rules !== undefined) fates = yield* new RulesWalk({ ...input, rules, servers }).fates();
-  return { fates, memories: [...asked], unknown: [...unknown] };
+  if (table !== undefined) fates = yield* new TableWalk({ ...input, asked: asked.lists, family, table }).fates();
+  else if (rules !== undefined) fates = yield* new RulesWalk({ ...input, asked, rules, servers }).fates();
+  return { fates, memories: { lists: [...asked.lists], destinations: [...asked.destinations] }, unknown: [...unknown] };
 }

@@ -4,7 +4,7 @@ import type { FleetProgrammed } from '../answers/fleet.ts';
 import { NoAnswer, WrongQuestion } from '../answers/problem.ts';
 import { parseDuration } from '../config/duration.ts';
 import { type Clock, sleep } from '../host/clock.ts';
-import { parseAddress } from '../model/address.ts';
+import { parseAddress, socketAddress } from '../model/address.ts';
 import type { Asked } from '../serve/http.ts';
 import { checkParameters } from '../serve/questions.ts';
 import type { FleetAnswers } from './answers.ts';
@@ -27,7 +27,7 @@ const LONGEST = 600_000;
 /** Milliseconds between two looks whether the watches work again. */
 const LOOK = 50;
 /** Questions of one asker that wait at once: a Node has some hundred Pods. */
-const MOST_OF_ONE = 500;
+export const MOST_OF_ONE = 500;
 
 const DRAINED = ['pod', 'address', 'service', 'timeout'];
 const KEY = /^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?\/[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?$/;
@@ -124,7 +124,7 @@ export class FleetQuestions {
   }
 
   #nodeOf({ remote }: Asked): string | undefined {
-    const address = parseAddress(remote.replace(/%.*$/, ''));
+    const address = socketAddress(remote);
     return address && this.#options.nodes.nodeOf(address);
   }
 

@@ -10,10 +10,9 @@ import type { Connect } from '../api/transport.ts';
 import type { FleetConfig } from '../config/fleet-config.ts';
 import { userAgent } from '../config/version.ts';
 import { type Clock, realClock, sleep } from '../host/clock.ts';
-import { parseAddress } from '../model/address.ts';
-import { LastingProblems } from '../model/lasting-problem.ts';
+import { socketAddress } from '../model/address.ts';
 import type { Fault } from '../model/objects.ts';
-import { Clients, plainAddress } from '../serve/clients.ts';
+import { Clients } from '../serve/clients.ts';
 import { gate } from '../serve/gate.ts';
 import { keepOpen, type OpenServer } from '../serve/http.ts';
 import { LiveStream } from '../serve/live.ts';
@@ -23,11 +22,12 @@ import type { OwnFacts } from '../serve/zpages.ts';
 import { FaultLog, SEE_ALL_OF_CONTROLLER } from '../telemetry/fault-log.ts';
 import { FleetMetrics } from '../telemetry/fleet-metrics.ts';
 import type { Log } from '../telemetry/log.ts';
+import { listenTrouble, TroubleLog } from '../telemetry/trouble-log.ts';
 import { type FleetCore, fleetCore } from './core.ts';
 import { FleetFeed } from './feed.ts';
 import { AgentLinks } from './links.ts';
 import type { Histogram } from './programming.ts';
-import { FleetQuestions } from './questions.ts';
+import { FleetQuestions, MOST_OF_ONE } from './questions.ts';
 import { fleetHandler } from './server.ts';
 
 export interface FleetOutside {
@@ -50,6 +50,8 @@ const STOPPED = 'this replica of the fleet stops: ask again, and another one ans
 /** Connections at the same time: a hook keeps one until the Pod's endpoints are drained. Half of them are for the Nodes. */
 const MAX_CONNECTIONS = 4096;
 const RESERVED_CONNECTIONS = 2048;
+/** Connections of the address of a Node: its kubelet asks once for each Pod that ends there, as far as one Node's questions may wait. */
+const CONNECTIONS_PER_NODE = MOST_OF_ONE + 12;
 
 /** A token for the fleet is made for this audience, or is one that the API server itself takes. */
 const AUDIENCES = ['slicewire-fleet', ''];
@@ -76,7 +78,7 @@ export async function runFleet(
   const isTrusted = (address: string) => isOfNode(nodes, address);
   const clients = new Clients({
     ...{ clock, perClient: () => config.connectionsPerClient, isTrusted },
-    ...{ max: MAX_CONNECTIONS, reserved: RESERVED_CONNECTIONS },
+    ...{ max: MAX_CONNECTIONS, reserved: RESERVED_CONNECTIONS, perTrustedClient: CONNECTIONS_PER_NODE },
     onTurnedAway: (address, sentence) => log.warn({ address }, sentence),
   });
   const metrics = metricsOf(core, { version, links, feed, clients });
@@ -98,16 +100,12 @@ export async function runFleet(
     unready: () => (signal.aborted ? 'the fleet stops' : withoutAgent(core, clock.now() - startedAt)),
   });
   const shared = { ...(open === undefined ? {} : { open }), clock, signal };
-  const unbound = new LastingProblems();
-  const onFailure = (text: string) => (error: Error) => {
-    const level = unbound.met(text, error.message, clock.now()) ? 'error' : 'v2';
-    log[level]({ listen: text }, `cannot listen at ${text}: ${error.message}; trying again`);
-  };
+  const unbound = new TroubleLog({ log, clock, level: 'error' });
   const { listen, scrape } = config;
   const patience = () => untilAnswered(core, questions, clock, ending);
   const following = feed.follow(over.signal);
   await Promise.all([
-    keepOpen({ ...shared, listen: { ...listen, clients }, handler, onFailure: onFailure(listen.text), patience }),
+    keepOpen({ ...shared, listen: { ...listen, clients }, handler, ...listenTrouble(unbound, listen.text), patience }),
     ...(scrape === undefined
       ? []
       : [
@@ -115,7 +113,7 @@ export async function runFleet(
             ...shared,
             listen: { ...scrape, clients },
             handler: scrapeHandler(() => metrics),
-            onFailure: onFailure(scrape.text),
+            ...listenTrouble(unbound, scrape.text),
           }),
         ]),
   ]);
@@ -130,7 +128,7 @@ export async function runFleet(
 
 /** Whether this is the address of a Node, whose kubelet asks for the Pods that end there. */
 function isOfNode(nodes: FleetCore['nodes'], text: string): boolean {
-  const address = parseAddress(plainAddress(text));
+  const address = socketAddress(text);
   return address !== undefined && nodes.nodeOf(address) !== undefined;
 }
 

@@ -19,14 +19,18 @@ export async function notifyReloading(): Promise<void> {
 /**
  * Sends the watchdog's keep-alive twice in each interval (sd_watchdog_enabled(3)); does nothing without a watchdog. It proves that
  * the event loop runs. Failed syncs are reported by the health server: a restart would not repair them. A failure to send calls
- * `onFailure`, and the next keep-alive is sent all the same.
+ * `onFailure`, and the next keep-alive is sent all the same; each that was sent calls `onSent`.
  */
-export async function keepAlive(signal: AbortSignal, onFailure: (error: Error) => void): Promise<void> {
+export async function keepAlive(
+  signal: AbortSignal,
+  onFailure: (error: Error) => void,
+  onSent: () => void,
+): Promise<void> {
   const microseconds = Number(process.env.WATCHDOG_USEC);
   const isForOther = process.env.WATCHDOG_PID !== undefined && process.env.WATCHDOG_PID !== String(process.pid);
   if (!(microseconds > 0) || isForOther) return;
   while (!signal.aborted) {
-    await notifySupervisor('WATCHDOG=1').catch(onFailure);
+    await notifySupervisor('WATCHDOG=1').then(onSent, onFailure);
     await pause(microseconds / 2000, undefined, { signal }).catch(() => undefined);
   }
 }

@@ -31,6 +31,11 @@ export function parseAddress(text: string): Address | undefined {
   return (v6.isIPv4MappedAddress() ? v6.toIPv4Address().toString() : v6.toRFC5952String()) as Address;
 }
 
+/** The address of a socket as Node.js writes it: perhaps with a zone (`fe80::1%eth0`), or IPv4-mapped. */
+export function socketAddress(text: string): Address | undefined {
+  return parseAddress(text.replace(/%.*$/, ''));
+}
+
 /** Parses `address/length` and clears the host bits. Returns undefined for any other text. */
 export function parseCidr(text: string): Cidr | undefined {
   const [base, length, ...rest] = text.trim().split('/');

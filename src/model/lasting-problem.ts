@@ -1,36 +1,44 @@
 /**
- * A problem that lasts is met again at each try. It is told when it begins or has another cause, and then every ten minutes: one line for
- * each try would hide all others. Pure: the caller passes the time.
+ * A problem that lasts is met again at each try. It is told when it begins or has a cause that was not told yet, and then every ten minutes:
+ * one line for each try would hide all others. Pure: the caller passes the time.
  */
 
 /** Milliseconds after which a problem that lasts is told again. */
 export const TOLD_AGAIN = 600_000;
 
-interface Told {
-  readonly cause: string;
-  readonly at: number;
-}
+/** Causes of one problem that are remembered: two API servers, tried by turns, fail for two. */
+export const MAX_CAUSES = 8;
 
 export class LastingProblem {
-  #told: Told | undefined;
+  /** When each cause was told, the one that was told last at the end. */
+  readonly #told = new Map<string, number>();
+  readonly #period: number;
+
+  /** `period`: milliseconds after which a cause is told again; Infinity: never, until the problem is over. */
+  constructor(period = TOLD_AGAIN) {
+    this.#period = period;
+  }
 
   /** It was met. Returns whether to tell it now. `now`: milliseconds of a clock that never goes backwards. */
   met(cause: string, now: number): boolean {
-    const { cause: before, at } = this.#told ?? { cause: undefined, at: 0 };
-    if (before === cause && now - at < TOLD_AGAIN) return false;
-    this.#told = { cause, at: now };
+    const at = this.#told.get(cause);
+    if (at !== undefined && now - at < this.#period) return false;
+    this.#told.delete(cause);
+    this.#told.set(cause, now);
+    const [oldest] = this.#told.keys();
+    if (this.#told.size > MAX_CAUSES && oldest !== undefined) this.#told.delete(oldest);
     return true;
   }
 
-  /** Whether it is told again when it is met now. */
+  /** Whether it is told again when it is met now, for whatever cause. */
   isDue(now: number): boolean {
-    return this.#told === undefined || now - this.#told.at >= TOLD_AGAIN;
+    return [...this.#told.values()].every((at) => now - at >= this.#period);
   }
 
   /** It is over. Returns whether there was one. */
   over(): boolean {
-    const had = this.#told !== undefined;
-    this.#told = undefined;
+    const had = this.#told.size > 0;
+    this.#told.clear();
     return had;
   }
 }

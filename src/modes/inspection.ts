@@ -70,10 +70,18 @@ export interface ModeInspection {
   /** See `Comparison`. */
   lastWriter(): Promise<LastWriter | undefined>;
   /**
-   * Seconds for which session affinity still remembers this client, by the name of the memory: a `recent` list of iptables, a set of
-   * nftables, or `SERVER -> DESTINATION` of IPVS (`destinationKey`). Memories that do not know the client are left out.
+   * Seconds for which session affinity still remembers this client, by the name of the memory. Memories that do not know the client are
+   * left out.
    */
-  remembered(family: Family, memories: readonly string[], client: Address): Promise<ReadonlyMap<string, number>>;
+  remembered(family: Family, memories: Memories, client: Address): Promise<ReadonlyMap<string, number>>;
+}
+
+/** Memories of session affinity. */
+export interface Memories {
+  /** Names of `recent` lists of iptables, or of sets of nftables. */
+  readonly lists: readonly string[];
+  /** Destinations of IPVS (`destinationKey`). */
+  readonly destinations: readonly string[];
 }
 
 /** The inspection of one family; see `ModeInspection`. */
@@ -87,7 +95,7 @@ export interface FamilyInspection {
   read(signal: AbortSignal, focus?: Focus): Promise<FamilyView>;
   /** Read the kernel; the result compares as it is walked, one value for each object: undefined when it is as desired. */
   compared(signal: AbortSignal): Promise<Iterable<Unlike | undefined>>;
-  remembered(memories: readonly string[], client: Address): Promise<ReadonlyMap<string, number>>;
+  remembered(memories: Memories, client: Address): Promise<ReadonlyMap<string, number>>;
   /** See `Comparison`. */
   lastWriter(): Promise<LastWriter | undefined>;
 }

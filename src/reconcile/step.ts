@@ -49,12 +49,19 @@ export interface FailedStep extends StepName {
   readonly cause: string;
 }
 
+/** A step that was not tried. */
+export interface SkippedStep extends Pick<StepName, 'key' | 'family'> {
+  /** The Service that waits; undefined: of a shared object, which many wait for. */
+  readonly owner: string | undefined;
+  /** The step because of which it was not tried. */
+  readonly blockedBy: string;
+}
+
 export interface ApplyReport {
   readonly outcome: 'complete' | 'partial' | 'failed';
   readonly applied: number;
   readonly failed: readonly FailedStep[];
-  /** Steps that were not tried, each with the step that blocked it. */
-  readonly skipped: readonly { readonly key: string; readonly blockedBy: string }[];
+  readonly skipped: readonly SkippedStep[];
 }
 
 export const NOTHING_TO_DO: ApplyReport = { outcome: 'complete', applied: 0, failed: [], skipped: [] };

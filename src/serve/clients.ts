@@ -1,27 +1,32 @@
 /**
- * Limits on the clients of a process's HTTP servers. Whoever reaches a port may connect, also a pod without any right. So each remote
- * address has a share of each port, and all addresses together leave places for those that the node depends on: its own programs (the
+ * Limits on the clients of a process's HTTP servers. Every program that reaches a port may connect, also a pod without any right. So each
+ * remote address has a share of each port, and all addresses together leave places for those that the node depends on: its own programs (the
  * kubelet's probes among them) and the addresses that the owner of the servers trusts.
  *
  * Where there is no place left, the oldest idle connection makes room: it costs its client a new connection, and nothing else.
  */
 import type { Clock } from '../host/clock.ts';
-import { isLoopback, parseAddress } from '../model/address.ts';
+import { isLoopback, socketAddress } from '../model/address.ts';
 import { TokenBucket } from '../model/token-bucket.ts';
 
 /** Connections that one remote address may have to each port: `--max-connections-per-client`. */
 export const CONNECTIONS_PER_CLIENT = 16;
-/** The same for a trusted address. A kubelet asks once for each Pod that ends on its Node. */
-export const CONNECTIONS_PER_TRUSTED_CLIENT = 512;
+/** The same to all ports of the process, in units of the former: a load balancer probes many ports from one address. */
+const PORTS_PER_CLIENT = 8;
+/** Connections of a trusted address to each port, where the process has no other number. */
+export const CONNECTIONS_PER_TRUSTED_CLIENT = 64;
 /** Connections to all ports of a process, and how many of these only trusted addresses and the node's own programs get. */
 export const MAX_CONNECTIONS = 1024;
 export const RESERVED_CONNECTIONS = 256;
 /** Requests that an address may make on a port at once, and milliseconds until it may make one more. Later ones wait. */
-const REQUEST_RATE = { burst: 32, refill: 50 };
+export const REQUEST_RATE = { burst: 32, refill: 50 };
+/** The same for a trusted address, as long as it has more than CONNECTIONS_PER_CLIENT connections to the port. */
+const TRUSTED_REQUEST_RATE = { burst: 32, refill: 5 };
 /** Bytes of answers that wait to be sent to one address; beyond it, its next request waits. */
 export const MAX_UNSENT_PER_CLIENT = 1024 * 1024;
-/** Milliseconds that a connection may be idle before it makes room for another one, but a trusted one: its client may be about to ask. */
+/** Milliseconds that a connection may be idle before it makes room for another one, and the same of a trusted one: its client may be about to ask. */
 const IDLE_GRACE_MS = 1000;
+const TRUSTED_IDLE_GRACE_MS = 50;
 /** Milliseconds until such a request is looked at again. */
 const UNSENT_PAUSE = 100;
 /** Bytes of answers that wait for all clients; beyond it, the connection that has read nothing for the longest time ends. */
@@ -67,6 +72,8 @@ export interface ClientsOptions {
   readonly clock: Pick<Clock, 'now'>;
   /** Of `--max-connections-per-client`, asked for each connection. */
   readonly perClient?: () => number;
+  /** Connections of a trusted address to each port; default: CONNECTIONS_PER_TRUSTED_CLIENT. */
+  readonly perTrustedClient?: number;
   /** Whether the process depends on the clients at this address. Asked for each connection. */
   readonly isTrusted?: (address: string) => boolean;
   /** Connections in all; default: MAX_CONNECTIONS, of which RESERVED_CONNECTIONS are reserved. */
@@ -81,7 +88,7 @@ interface Share {
   readonly address: string;
   isTrusted: boolean;
   readonly clients: Set<Client>;
-  readonly requests: TokenBucket;
+  requests: TokenBucket;
 }
 
 export class Clients {
@@ -90,6 +97,8 @@ export class Clients {
   readonly #reserved: number;
   readonly #shares = new Map<string, Share>();
   readonly #byClient = new Map<Client, Share>();
+  /** Those of each address that is not trusted, on all ports, the oldest first. */
+  readonly #byAddress = new Map<string, Set<Client>>();
   #trusted = 0;
   /** By address and reason. */
   readonly #turnedAway = new Map<string, Map<TurnedAway, number>>();
@@ -122,9 +131,11 @@ export class Clients {
   /** Takes the place that there is. `release` gives it back. */
   add(client: Client): void {
     const share = this.#shareOf(client);
+    this.#shares.set(keyOf(share.address, client.port), share);
     share.clients.add(client);
     this.#byClient.set(client, share);
     if (share.isTrusted) this.#trusted += 1;
+    else this.#byAddress.set(share.address, (this.#byAddress.get(share.address) ?? new Set()).add(client));
   }
 
   release(client: Client): void {
@@ -133,16 +144,19 @@ export class Clients {
     this.#byClient.delete(client);
     share.clients.delete(client);
     if (share.isTrusted) this.#trusted -= 1;
+    const others = this.#byAddress.get(share.address);
+    others?.delete(client);
+    if (others?.size === 0) this.#byAddress.delete(share.address);
     if (share.clients.size === 0) this.#forgetShares();
   }
 
   /** Milliseconds until the client's next request may be read; 0: now, and the request is counted. */
   delay(client: Client): number {
     const share = this.#byClient.get(client);
-    if (share === undefined || share.isTrusted) return 0;
+    if (share === undefined || (share.isTrusted && share.clients.size <= CONNECTIONS_PER_CLIENT)) return 0;
     let unsent = 0;
     for (const one of share.clients) unsent += one.unsent;
-    if (unsent > MAX_UNSENT_PER_CLIENT) return UNSENT_PAUSE;
+    if (unsent > MAX_UNSENT_PER_CLIENT && !share.isTrusted) return UNSENT_PAUSE;
     const now = this.#options.clock.now();
     return share.requests.take(now) ? 0 : Math.max(1, Math.ceil(share.requests.untilNext(now)));
   }
@@ -171,15 +185,21 @@ export class Clients {
     client.cut();
   }
 
-  /** The share of the address has room, or one of its own connections makes it. */
+  /** The address has room on the port and in all, or one of its own connections makes it. */
   #hasRoom(share: Share, ends: Ends): boolean {
-    if (share.clients.size < this.#mostOf(share)) return true;
-    const idle = this.#longIdle(share.clients, share.isTrusted);
+    const most = this.#mostOf(share);
+    const onAllPorts = this.#byAddress.get(share.address) ?? new Set<Client>();
+    const isFull = share.clients.size >= most;
+    if (!isFull && onAllPorts.size < most * PORTS_PER_CLIENT) return true;
+    const idle = this.#longIdle(isFull ? share.clients : onAllPorts, share.isTrusted);
     this.#count(ends, 'share');
-    if (idle === undefined) return false;
-    this.release(idle);
-    idle.cut();
-    return true;
+    if (idle !== undefined) {
+      this.release(idle);
+      idle.cut();
+      return true;
+    }
+    // A program of the node that floods a port has the address of the kubelet: for a moment both have places.
+    return share.isTrusted && share.clients.size < Math.max(most, this.#reserved);
   }
 
   /** The process has a place, or the oldest idle connection of the same standing makes it. */
@@ -188,36 +208,51 @@ export class Clients {
     const isFull = isTrusted ? this.#byClient.size >= this.#max : strangers >= this.#max - this.#reserved;
     if (!isFull) return true;
     const others = [...this.#byClient].filter(([, share]) => isTrusted || !share.isTrusted).map(([one]) => one);
-    const idle = this.#longIdle(others, isTrusted);
-    if (idle === undefined) this.#count(ends, 'places');
-    else this.turnAway(idle, 'places');
-    return idle !== undefined;
+    const leaves = this.#longIdle(others, isTrusted) ?? this.#ofGreediest(ends);
+    if (leaves === undefined) this.#count(ends, 'places');
+    else this.turnAway(leaves, 'places');
+    return leaves !== undefined;
+  }
+
+  /** The oldest connection, an idle one if there is any, of the address that has the most, where it has clearly more than this client. */
+  #ofGreediest({ remote }: Ends): Client | undefined {
+    let most: ReadonlySet<Client> = this.#byAddress.get(socketAddress(remote) ?? remote) ?? new Set();
+    const own = most.size;
+    for (const clients of this.#byAddress.values()) if (clients.size > most.size) most = clients;
+    if (most.size < own + 2) return undefined;
+    const [oldest] = most;
+    return most.values().find(({ idleSince }) => idleSince !== undefined) ?? oldest;
   }
 
   /** The first is the oldest: sets and maps keep the order in which connections came. */
   #longIdle(clients: Iterable<Client>, isTrusted: boolean): Client | undefined {
-    const latest = this.#options.clock.now() - (isTrusted ? 0 : IDLE_GRACE_MS);
+    const latest = this.#options.clock.now() - (isTrusted ? TRUSTED_IDLE_GRACE_MS : IDLE_GRACE_MS);
     for (const client of clients) if (client.idleSince !== undefined && client.idleSince <= latest) return client;
     return undefined;
   }
 
+  /** The share that is kept from an earlier connection, or a new one: `add` keeps it. */
   #shareOf(ends: Ends): Share {
-    const address = plainAddress(ends.remote);
-    const key = `${address} ${ends.port}`;
-    let share = this.#shares.get(key);
-    if (share === undefined) {
-      const requests = new TokenBucket(REQUEST_RATE, this.#options.clock.now());
-      share = { address, isTrusted: false, clients: new Set(), requests };
-      this.#shares.set(key, share);
-    }
+    const address = socketAddress(ends.remote) ?? ends.remote;
+    const share = this.#shares.get(keyOf(address, ends.port)) ?? {
+      ...{ address, isTrusted: false, clients: new Set(), requests: this.#requests(false) },
+    };
     // It may be otherwise than at an earlier connection, but all that are open count alike.
-    if (share.clients.size === 0) share.isTrusted = isOfThisNode(ends) || this.#options.isTrusted?.(address) === true;
+    const isTrusted = isOfThisNode(ends) || this.#options.isTrusted?.(address) === true;
+    if (share.clients.size === 0 && share.isTrusted !== isTrusted) {
+      share.isTrusted = isTrusted;
+      share.requests = this.#requests(isTrusted);
+    }
     return share;
   }
 
+  #requests(isTrusted: boolean): TokenBucket {
+    return new TokenBucket(isTrusted ? TRUSTED_REQUEST_RATE : REQUEST_RATE, this.#options.clock.now());
+  }
+
   #mostOf(share: Share | undefined): number {
-    const { perClient } = this.#options;
-    return share?.isTrusted === true ? CONNECTIONS_PER_TRUSTED_CLIENT : (perClient?.() ?? CONNECTIONS_PER_CLIENT);
+    const { perClient, perTrustedClient = CONNECTIONS_PER_TRUSTED_CLIENT } = this.#options;
+    return share?.isTrusted === true ? perTrustedClient : (perClient?.() ?? CONNECTIONS_PER_CLIENT);
   }
 
   /** Shares without a connection go, the oldest first, but for the newest: an address that connects anew has not got its requests back. */
@@ -231,7 +266,7 @@ export class Clients {
   }
 
   #count({ remote, port }: Ends, reason: TurnedAway): void {
-    const given = plainAddress(remote);
+    const given = socketAddress(remote) ?? remote;
     const isNamed = this.#turnedAway.has(given) || this.#turnedAway.size < MAX_NAMED_CLIENTS;
     const address = isNamed ? given : 'others';
     const reasons = this.#turnedAway.get(address) ?? new Map<TurnedAway, number>();
@@ -249,31 +284,29 @@ export class Clients {
     const flag = '--max-connections-per-client';
     switch (reason) {
       case 'share': {
-        const most = this.#mostOf(this.#shares.get(`${address} ${port}`));
-        return `${address} has ${most} connections to port ${port}, the most that one address may have (${flag}): each new one ends the oldest that is idle, or is refused`;
+        const most = this.#mostOf(this.#shares.get(keyOf(address, port)));
+        return `${address} uses up its share of port ${port}, or of all ports: at most ${most} connections to one (${flag}), and ${PORTS_PER_CLIENT} times as many to all. Each new one ends the oldest that is idle, or is refused`;
       }
       case 'places':
         return `all ${this.#max - this.#reserved} connections that addresses without a reserved place may have are taken: idle ones end for new ones, one of ${address} to port ${port} among them`;
       case 'pipelining':
-        return `${address} sends requests to port ${port} without waiting for the answers: its connection is closed`;
+        return `${address} sent more to port ${port} than a client may before the answer to its request: its connection is closed`;
       case 'unread':
         return `${address} does not read the answers of port ${port}: its connection is closed`;
     }
   }
 }
 
-/** Without a zone, and an IPv4 address in its own form. */
-export function plainAddress(address: string): string {
-  const plain = address.replace(/%.*$/, '');
-  return parseAddress(plain) ?? plain;
+function keyOf(address: string, port: number): string {
+  return `${address} ${port}`;
 }
 
 /**
- * A program in the node's own network namespace: it connects from the address that it connects to, or by loopback. The kernel takes no
- * packet with such a source from outside (martian sources, ip-sysctl: route_localnet, rp_filter).
+ * A program in the node's own network namespace: it connects from the address that it connects to, or by loopback. No other machine can:
+ * the kernel answers such a source within the node, so that a connection from outside is never complete.
  */
 function isOfThisNode({ remote, local }: Ends): boolean {
   if (remote === local) return true;
-  const address = parseAddress(plainAddress(remote));
+  const address = socketAddress(remote);
   return address !== undefined && isLoopback(address);
 }

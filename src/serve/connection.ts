@@ -3,8 +3,9 @@
  * before the first is answered. Without it the parser takes each read of 64 KiB whole, which may be two thousand requests, and each of
  * them waits in memory until the client reads (node:http bounds neither).
  *
- * The end of a head is its empty line: the parser takes CRLF alone (RFC 9112, section 2.2; llhttp without leniencies), so it never finds
- * more requests in the bytes than there are empty lines. A body is as long as its Content-Length says, which the parser checks too.
+ * The end of a head is its empty line: the parser takes CRLF alone (RFC 9112, section 2.2; llhttp without leniencies), and it passes over
+ * empty lines before a request line, as is done here. So it finds one request for each end of a head. A body is as long as its
+ * Content-Length says, which the parser checks too.
  */
 import type { IncomingMessage } from 'node:http';
 import type { Socket } from 'node:net';
@@ -35,16 +36,21 @@ export class Connection extends Duplex implements Client {
   #phase: Phase = 'head';
   /** The present request was counted: its bytes may go to the parser. */
   #hasBegun = false;
-  /** How many bytes of an empty line the head ends with so far. */
-  #matched = 0;
+  /** How many bytes of an empty line the head ends with so far; undefined: it has no byte but those of empty lines. */
+  #matched: number | undefined;
   /** Bytes of the body that are still to come. */
   #body = 0;
   /** Bytes that came early, or that wait for the rate of requests. */
   #early: Buffer[] = [];
   #earlyBytes = 0;
   #hasEnded = false;
+  /** The parser was told the end. */
+  #isOver = false;
   #timer: NodeJS.Timeout | undefined;
+  /** The kernel took all, or some of it, at this moment. */
   #stalledSince = performance.now();
+  /** A request waits for its answer. */
+  #isAsked = false;
   #idleSince = performance.now();
 
   /** `clients` must have a place for it. */
@@ -66,7 +72,9 @@ export class Connection extends Duplex implements Client {
 
   /** To be called once: reads the first request when the rate of its address allows. */
   begin(): void {
-    if (this.#mayBegin(() => this.begin())) this.#socket.on('data', (bytes: Buffer) => this.#take(bytes));
+    if (!this.#mayBegin(() => this.begin()) || this.destroyed) return;
+    this.#socket.on('data', (bytes: Buffer) => this.#take(bytes));
+    this.#socket.resume();
   }
 
   /** As node:http and handlers ask a socket. */
@@ -79,11 +87,12 @@ export class Connection extends Duplex implements Client {
   }
 
   get idleSince(): number | undefined {
-    return this.#phase === 'head' ? this.#idleSince : undefined;
+    return this.#isAsked ? undefined : this.#idleSince;
   }
 
   get unsent(): number {
-    return this.writableLength + this.#socket.writableLength;
+    // Bytes that the socket has not sent count as not written here, too.
+    return Math.max(this.writableLength, this.#socket.writableLength);
   }
 
   get stalledSince(): number {
@@ -98,6 +107,7 @@ export class Connection extends Duplex implements Client {
 
   /** To be called with each request that the parser has found. Its body is read where its length is known and bounded. */
   begins({ headers }: IncomingMessage): BeginsWith {
+    this.#isAsked = true;
     if (headers['transfer-encoding'] !== undefined) return this.#refuse('body of unknown length');
     const length = Number(headers['content-length'] ?? 0);
     if (length > MAX_BODY_BYTES) return this.#refuse('body too long');
@@ -125,12 +135,17 @@ export class Connection extends Duplex implements Client {
 
   /** The answer is with the kernel: the next request may be read. */
   answered(): void {
-    if (this.#phase === 'refused') return;
-    this.#phase = 'head';
+    this.#isAsked = false;
     this.#idleSince = performance.now();
+    if (this.#phase === 'refused') return;
+    // The rest of a body that the answer did not wait for is no request.
+    if (this.#body > 0) {
+      this.destroySoon();
+      return;
+    }
+    this.#phase = 'head';
     this.#hasBegun = false;
-    this.#matched = 0;
-    this.#body = 0;
+    this.#matched = undefined;
     setImmediate(() => this.#pass());
   }
 
@@ -155,7 +170,12 @@ export class Connection extends Duplex implements Client {
 
   /** Hands on what may be read now. */
   #pass(): void {
-    while (this.#early.length > 0 && (this.#phase === 'head' || this.#phase === 'body') && !this.destroyed) {
+    while (
+      !this.#isOver &&
+      this.#early.length > 0 &&
+      (this.#phase === 'head' || this.#phase === 'body') &&
+      !this.destroyed
+    ) {
       if (!this.#mayBegin(() => this.#pass())) return;
       const bytes = this.#early.shift() as Buffer;
       this.#earlyBytes -= bytes.length;
@@ -168,7 +188,11 @@ export class Connection extends Duplex implements Client {
       }
       this.push(bytes.subarray(0, end));
     }
-    if (this.#hasEnded && !this.readableEnded) this.push(null);
+    // While an answer is made, the end tells that the client is gone. What came early is not read then.
+    if (this.#hasEnded && (this.#early.length === 0 || this.#phase === 'answering') && !this.#isOver) {
+      this.#isOver = true;
+      this.push(null);
+    }
   }
 
   /** Whether the next request may be read now; otherwise its bytes wait, the first request's in the kernel, until `then` is called. */
@@ -189,9 +213,11 @@ export class Connection extends Duplex implements Client {
 
   /** Where the head ends in these bytes, and the phase with it; their length where it goes on. */
   #endOfHead(bytes: Buffer): number {
-    for (let at = 0; at < bytes.length; at += 1) {
-      if (bytes[at] === EMPTY_LINE[this.#matched]) this.#matched += 1;
-      else this.#matched = bytes[at] === EMPTY_LINE[0] ? 1 : 0;
+    for (const [at, byte] of bytes.entries()) {
+      if (this.#matched === undefined && EMPTY_LINE.includes(byte)) continue;
+      const matched = this.#matched ?? 0;
+      if (byte === EMPTY_LINE[matched]) this.#matched = matched + 1;
+      else this.#matched = byte === EMPTY_LINE[0] ? 1 : 0;
       if (this.#matched < EMPTY_LINE.length) continue;
       this.#phase = 'answering';
       return at + 1;
@@ -218,6 +244,8 @@ export class Connection extends Duplex implements Client {
   }
 
   override _write(chunk: Buffer | string, encoding: BufferEncoding, done: (error?: Error | null) => void): void {
+    // The time in which nothing waited is no stall.
+    if (this.#socket.writableLength === 0) this.#stalledSince = performance.now();
     this.#socket.write(chunk, encoding, (error) => {
       this.#stalledSince = performance.now();
       done(error);

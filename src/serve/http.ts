@@ -111,13 +111,19 @@ export class HttpServer {
       },
       (request, response) => void respond(handler, clients, request, response),
     );
+    // Node.js itself would answer other expectations than 100-continue, past this server's own count (RFC 9110, section 10.1.1).
+    this.#server.on('checkExpectation', (request, response) => void respond(handler, clients, request, response));
     this.#server.setTimeout(SILENCE, (socket) => socket.destroy());
+    // The option of net.Server (pauseOnConnect), which node:http does not pass on: nothing is read of a connection before its turn.
+    Object.assign(this.#server, { pauseOnConnect: true });
     // node:http takes any stream for a connection (Event: 'connection'): each socket is wrapped before it sees a byte.
     const takes = this.#server.listeners('connection') as unknown as ((this: Server, connection: Connection) => void)[];
     this.#server.removeAllListeners('connection');
     this.#server.on('connection', (socket: Socket) => {
-      // Refused without the wait of a connection in TIME_WAIT.
-      if (!clients.hasPlace(endsOf(socket))) return socket.resetAndDestroy();
+      // A connection that was reset before it was taken has no address any more.
+      if (socket.remoteAddress === undefined) return void socket.destroy();
+      // Without the wait of a connection in TIME_WAIT.
+      if (!clients.hasPlace(endsOf(socket))) return void socket.resetAndDestroy();
       const connection = new Connection(socket, clients);
       this.#connections.add(connection);
       connection.on('close', () => this.#connections.delete(connection));
@@ -187,6 +193,8 @@ export interface KeepOpenOptions {
   readonly signal: AbortSignal;
   /** Called after each failure; may throw to give up. */
   readonly onFailure: (error: Error) => void;
+  /** Called when the port is bound. */
+  readonly onOpen?: () => void;
   /** When the signal has aborted, no connections are taken any more, and those that there are stay until this resolves. */
   readonly patience?: () => Promise<void>;
 }
@@ -202,11 +210,13 @@ export async function keepOpen({
   clock,
   signal,
   onFailure,
+  onOpen,
   patience,
 }: KeepOpenOptions): Promise<void> {
   while (!signal.aborted) {
     try {
       const server = await open(listen, handler);
+      onOpen?.();
       await aborted(signal).catch(() => undefined);
       if (patience !== undefined) {
         server.refuse?.();

@@ -7,7 +7,7 @@
  * request arrived, or `localhost`, is accepted there. No header of CORS is ever set.
  */
 import { isWrongQuestion, NoAnswer, problemOf, WrongQuestion } from '../answers/problem.ts';
-import { isLoopback, parseAddress } from '../model/address.ts';
+import { isLoopback, parseAddress, socketAddress } from '../model/address.ts';
 import { type Answer, type Asked, jsonAnswer } from './http.ts';
 
 /** Answers with an object, which is sent as JSON, or with the pieces of a file. Throws WrongQuestion and NoAnswer. */
@@ -104,7 +104,7 @@ export function refusalOf(
   }
   if (host !== undefined && isOwnHost(host, local)) return undefined;
   const given = host === undefined ? 'is missing' : `is ${JSON.stringify(host.slice(0, 100))}`;
-  return `the header Host ${given}, and must be localhost or ${plain(local)}: ask by address, not by a name`;
+  return `the header Host ${given}, and must be localhost or ${local.replace(/%.*$/, '')}: ask by address, not by a name`;
 }
 
 /** `localhost` or the literal address at which the request arrived, with any port or none. */
@@ -112,18 +112,13 @@ export function isOwnHost(host: string, local: string): boolean {
   const [, v6, name] = /^(?:\[([^\]]*)\]|([^:[\]]*))(?::\d{1,5})?$/.exec(host) ?? [];
   if (name?.toLowerCase() === 'localhost') return true;
   const address = parseAddress(v6 ?? name ?? '');
-  return address !== undefined && address === parseAddress(plain(local));
+  return address !== undefined && address === socketAddress(local);
 }
 
 /** Whether this is a loopback address, as Node.js writes addresses of sockets. */
 export function isOfLoopback(text: string): boolean {
-  const address = parseAddress(plain(text));
+  const address = socketAddress(text);
   return address !== undefined && isLoopback(address);
-}
-
-/** The address without its zone. */
-function plain(address: string): string {
-  return address.replace(/%.*$/, '');
 }
 
 /** Throws WrongQuestion for a parameter that the question does not take, or that is given twice. */

@@ -19,7 +19,9 @@ export interface ServiceHealthParts {
   readonly addresses: (family: Family) => Promise<readonly Address[]>;
   readonly slices: ListedEndpoints;
   /** A port could not be bound; the next sync tries again. */
-  readonly onFailure: (service: ServiceKey, port: number, cause: string) => void;
+  readonly onFailure: (service: ServiceKey, port: number, cause: string, address: Address) => void;
+  /** A port that could not be bound is bound now, or is not wanted any more. */
+  readonly onEnd?: (service: ServiceKey, port: number, address: Address, isBound: boolean) => void;
 }
 
 /** The endpoints that the slices have now. A sync that runs or waits has not taken all of their changes. */
@@ -65,6 +67,8 @@ export class ServiceHealth {
   readonly #unwritten = new Set<ServicePortKey>();
   /** By `address port`. */
   readonly #servers = new Map<string, Opened>();
+  /** Those that could not be bound, by `address port`. */
+  readonly #unbound = new Map<string, { readonly checked: Checked; readonly address: Address }>();
   readonly #mutex = createMutex();
   /** The addresses of the last sync. */
   #addresses: ReadonlyMap<Family, readonly Address[]> = new Map();
@@ -182,9 +186,19 @@ export class ServiceHealth {
       this.#servers.delete(key);
       await server.close();
     }
+    for (const [key, { checked }] of this.#unbound)
+      if (wanted.get(key)?.checked.service !== checked.service) this.#end(key, false);
     for (const [key, { checked, address }] of wanted) {
       if (!this.#servers.has(key)) await this.#open(key, checked, address);
     }
+  }
+
+  #end(key: string, isBound: boolean): void {
+    const ended = this.#unbound.get(key);
+    if (ended === undefined) return;
+    this.#unbound.delete(key);
+    const { service, port } = ended.checked;
+    this.#parts.onEnd?.(service, port, ended.address, isBound);
   }
 
   /** Read once for each family, not for each Service: it may list the node's addresses. */
@@ -195,13 +209,16 @@ export class ServiceHealth {
     return found;
   }
 
-  async #open(key: string, { service, family, port }: Checked, address: Address): Promise<void> {
+  async #open(key: string, checked: Checked, address: Address): Promise<void> {
+    const { service, family, port } = checked;
     try {
       const server = await this.#parts.open({ address, port, isOneFamily: true }, () => this.#answer(service, family));
       this.#servers.set(key, { service, server });
+      this.#end(key, true);
     } catch (error) {
       this.#isUnsettled = true;
-      this.#parts.onFailure(service, port, causeOf(error));
+      this.#unbound.set(key, { checked, address });
+      this.#parts.onFailure(service, port, causeOf(error), address);
     }
   }
 

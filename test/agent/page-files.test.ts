@@ -1,6 +1,6 @@
 /** The files of the live page where the agent runs from a checkout. */
 import assert from 'node:assert/strict';
-import { mkdtemp, readdir, rm, writeFile } from 'node:fs/promises';
+import { mkdtemp, readdir, rm, symlink, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, describe, it } from 'node:test';
@@ -34,5 +34,22 @@ describe('the page of a checkout', () => {
       message:
         /^the page is not built: run "node scripts\/page\.ts" in the folder of the sources.*\(.*not a directory/s,
     });
+  });
+
+  it('that could not be built is built again a minute later, and not at each request before', async () => {
+    const built = join(folder, 'leads-nowhere');
+    let now = 0;
+    const read = () => readPageFile('page.html', built, () => now);
+    // The file is missing, and the folder cannot be made.
+    await symlink(join(folder, 'nowhere'), built);
+    const said = await read().then(
+      () => assert.fail('it was built'),
+      (error: Error) => error.message,
+    );
+    await rm(built);
+    now = 59_999;
+    await assert.rejects(read(), { message: said });
+    now = 60_000;
+    assert.ok((await read()).length > 0);
   });
 });

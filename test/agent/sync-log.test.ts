@@ -1,7 +1,7 @@
 /** Syncs in the log: which have a line of their own, and the summary of the others. */
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { SyncLog } from '../../src/agent/sync-log.ts';
+import { SWEEP_FAILED, SyncLog } from '../../src/agent/sync-log.ts';
 import type { FailedStep } from '../../src/reconcile/step.ts';
 import type { SweepReport } from '../../src/sync/flow-sweeper.ts';
 import type { SyncReport } from '../../src/sync/status.ts';
@@ -59,10 +59,10 @@ describe('syncs in the log', () => {
     log.summarize();
     assert.deepEqual(said(), [
       'info synced',
-      'info 601 syncs in 10 minutes: 1,202 changes written, 0.014 s in the median, 0.019 s the slowest, 0 incomplete, 10 stale flows deleted',
-      'info 600 syncs in 10 minutes: 1,200 changes written, 0.015 s in the median, 0.019 s the slowest, 0 incomplete, 10 stale flows deleted',
-      'info 600 syncs in 10 minutes: 1,200 changes written, 0.015 s in the median, 0.019 s the slowest, 0 incomplete, 10 stale flows deleted',
-      'info 599 syncs in 10 minutes: 1,198 changes written, 0.015 s in the median, 0.019 s the slowest, 0 incomplete, 10 stale flows deleted',
+      'info 601 syncs in 10 min: 1,202 changes written, 14 ms in the median, 19 ms the slowest, 0 incomplete, 10 stale flows deleted',
+      'info 600 syncs in 10 min: 1,200 changes written, 15 ms in the median, 19 ms the slowest, 0 incomplete, 10 stale flows deleted',
+      'info 600 syncs in 10 min: 1,200 changes written, 15 ms in the median, 19 ms the slowest, 0 incomplete, 10 stale flows deleted',
+      'info 599 syncs in 10 min: 1,198 changes written, 15 ms in the median, 19 ms the slowest, 0 incomplete, 10 stale flows deleted',
     ]);
     const { syncs, steps, incomplete, seconds, median, slowest, staleFlows } = lines[1] as Line;
     assert.deepEqual([syncs, steps, incomplete, seconds, median, slowest, staleFlows], [601, 1202, 0, 600, 14, 19, 10]);
@@ -139,7 +139,18 @@ describe('syncs in the log', () => {
     failing();
     const [again, still, summary] = said().slice(8);
     assert.deepEqual([again, still], [line, incomplete], 'it lasts');
-    assert.match(summary ?? '', /^info 505 syncs in 12 minutes: .*, 503 incomplete$/);
+    assert.match(summary ?? '', /^info 505 syncs in 12 min: .*, 503 incomplete$/);
+  });
+
+  it('that is the last has all that failed, however often it was told', () => {
+    const { log, said } = made();
+    for (const isLast of [false, false, true])
+      log.synced(report({ outcome: 'partial', failed: [refused(1)] }), { isFirst: true, isLast, faults: {} });
+    const line = 'error Service default/web-1 is set aside: IPv4 elements of default/web-1: EINVAL: invalid argument';
+    assert.deepEqual(said(), [
+      ...[line, 'error sync incomplete; it will be retried'],
+      ...[line, 'error sync incomplete; it is not tried again'],
+    ]);
   });
 
   it('that found drift say so each time, but in a fight', () => {
@@ -160,12 +171,21 @@ describe('syncs in the log', () => {
       clock.advance(1000);
     }
     log.swept(swept(0));
-    log.workedBeside('the report of a sync failed');
+    log.workedBeside('the report of a sync failed', 'syncs are reported again');
+    log.workedBeside('the report of a sync failed', 'syncs are reported again');
+    log.failedBeside(SWEEP_FAILED, 'a bug');
+    log.swept(swept(0));
+    log.swept(swept(0));
+    log.failedBeside(SWEEP_FAILED, 'a bug');
     log.failedBeside('the report of a sync failed', 'a bug');
     assert.deepEqual(said(), [
       'error the report of a sync failed: a bug; the sync runs again',
       'error cannot read the conntrack table: EPERM; stale flows stay until they time out or a later sweep succeeds',
       'info the conntrack table can be read again',
+      'info syncs are reported again',
+      'error the sweep of stale flows failed: a bug',
+      'info stale flows can be swept again',
+      'error the sweep of stale flows failed: a bug',
       'error the report of a sync failed: a bug',
     ]);
   });

@@ -1,11 +1,13 @@
 /** What a sync that was not complete means for each family: who is to blame decides. */
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { sentencesOf, verdictOf } from '../../src/agent/verdict.ts';
+import { sentencesOf, verdictOf, writtenBy } from '../../src/agent/verdict.ts';
+import { KernelError } from '../../src/host/ipvs-kernel.ts';
 import { FAMILIES } from '../../src/model/address.ts';
 import type { ServicePortKey } from '../../src/model/service-port.ts';
-import type { FailedStep } from '../../src/reconcile/step.ts';
+import type { ApplyReport, FailedStep, SkippedStep } from '../../src/reconcile/step.ts';
 import { FakeIptables } from '../helpers/fake-iptables.ts';
+import { ipvsRig } from '../helpers/ipvs-rig.ts';
 import { service, slice } from '../helpers/objects.ts';
 import { Rig } from '../helpers/rig.ts';
 
@@ -109,4 +111,68 @@ describe('the verdict of a sync', () => {
       );
     });
   }
+});
+
+describe('the Services that a sync certainly wrote', () => {
+  const SERVICES = ['default/web', 'default/game'] as const;
+
+  /** `SERVICE FAMILY` of those that may count more endpoints. */
+  function written(report: Partial<ApplyReport>): string[] {
+    const isWritten = writtenBy({ outcome: 'partial', failed: [], skipped: [], ...report }, BOTH);
+    return SERVICES.flatMap((name) =>
+      BOTH.filter((family) => isWritten(name, family)).map((family) => `${name} ${family}`),
+    );
+  }
+
+  const skip = (fields: Partial<SkippedStep>): SkippedStep => {
+    return { key: 'IPv4 x', family: 'IPv4', owner: undefined, blockedBy: 'IPv4 y', ...fields };
+  };
+  const ALL = ['default/web IPv4', 'default/web IPv6', 'default/game IPv4', 'default/game IPv6'];
+  const GAME = ALL.slice(2);
+  const ONLY_IPV6 = ['default/web IPv6', 'default/game IPv6'];
+
+  it('are all after a complete sync, and none where nobody says what is missing', () => {
+    assert.deepEqual(written({ outcome: 'complete' }), ALL);
+    assert.deepEqual(written({}), []);
+    assert.deepEqual(written({ outcome: 'complete', failed: [step('environment', { key: 'sync' })] }), []);
+  });
+
+  it('are those without a step that failed or was not tried, for whatever reason', () => {
+    for (const blame of ['content', 'environment'] as const)
+      assert.deepEqual(written({ failed: [step(blame, { owner: 'default/web' })] }), GAME, blame);
+    const failed = [step('environment', { owner: 'default/other' })];
+    assert.deepEqual(written({ failed }), ALL);
+    assert.deepEqual(written({ failed, skipped: [skip({ owner: 'default/web' })] }), GAME);
+  });
+
+  it('are none of a family in which something that is shared was not written', () => {
+    assert.deepEqual(written({ failed: [step('environment')] }), ONLY_IPV6);
+    const failed = [step('environment', { owner: 'default/other' })];
+    assert.deepEqual(written({ failed, skipped: [skip({})] }), ONLY_IPV6);
+    assert.deepEqual(written({ failed, skipped: [skip({ family: undefined })] }), []);
+  });
+
+  it('of IPVS mode are those beside the one whose destination could not be written for a moment', async () => {
+    const made = ipvsRig({ families: ['IPv4'] });
+    const objects = (endpoint: number) =>
+      ['web', 'game'].flatMap((name, i) => [
+        service({ name, spec: { clusterIP: `10.96.0.1${i}`, ports: [{ port: 80 }] } }),
+        slice({ name: `${name}-1`, service: name, endpoints: ['10.244.1.1', `10.244.${i + 1}.${endpoint}`] }),
+      ]);
+    made.rig.become({ objects: objects(11) });
+    assert.equal((await made.rig.sync()).outcome, 'complete');
+    made.kernel.options = {
+      ...made.kernel.options,
+      intercept: (write) =>
+        write.kind === 'add-destination' && write.server.address === '10.96.0.10'
+          ? new KernelError('environment', 'ENOMEM: not enough memory')
+          : undefined,
+    };
+    made.rig.become({ objects: objects(12) });
+    const report = await made.rig.sync();
+    assert.equal(report.outcome, 'partial');
+    const isWritten = writtenBy(report, ['IPv4']);
+    const text = JSON.stringify([report.failed, report.skipped]);
+    assert.deepEqual([isWritten('default/web', 'IPv4'), isWritten('default/game', 'IPv4')], [false, true], text);
+  });
 });

@@ -88,9 +88,11 @@ describe('getting the lease', () => {
     a.line.isCut = true;
     a.start();
     await rig.pass(3000);
+    assert.equal(a.answers, 0);
     a.line.isCut = false;
     await rig.pass(1000);
     assert.deepEqual(a.failures, ['https://api cannot be reached']);
+    assert.equal(a.answers, 1, 'the failure is over');
     // 2 s and 0.6 times 2 s: the fake chance is a half, of at most 1.2.
     assert.deepEqual(rig.log, ['3.2 a leads']);
     await rig.stop(a);

@@ -114,6 +114,8 @@ export class Replica {
   /** The leaders that were reported, in order. */
   readonly leaders: string[] = [];
   readonly failures: string[] = [];
+  /** Attempts that did not fail, after the last one that did. */
+  answers = 0;
   readonly elector: LeaderElector;
   /** Milliseconds that it lost to standing still. */
   nowSkew: number;
@@ -137,7 +139,13 @@ export class Replica {
       clock,
       random: () => 0.5,
       onLeader: (leader) => this.leaders.push(leader),
-      onFailure: ({ message }) => this.failures.push(message),
+      onFailure: ({ message }) => {
+        this.failures.push(message);
+        this.answers = 0;
+      },
+      onAnswer: () => {
+        this.answers += 1;
+      },
     });
   }
 

@@ -13,6 +13,8 @@ const tooMany = (retryAfter?: number) => new ApiError('too many requests', 429, 
 class Bench {
   readonly clock = new FakeClock();
   readonly waits: number[] = [];
+  /** When the server was no longer busy. */
+  readonly calm: number[] = [];
   /** When each request arrived. */
   readonly asked: number[] = [];
   readonly #pace: Pace;
@@ -20,7 +22,11 @@ class Bench {
 
   constructor({ rate, errors = [] }: { rate?: RequestRate; errors?: readonly Error[] } = {}) {
     this.#errors = [...errors];
-    this.#pace = new Pace({ clock: this.clock, rate, onWait: (milliseconds) => this.waits.push(milliseconds) });
+    this.#pace = new Pace({
+      ...{ clock: this.clock, rate },
+      onWait: (milliseconds) => this.waits.push(milliseconds),
+      onCalm: () => this.calm.push(this.clock.now()),
+    });
   }
 
   client(): ApiClient {
@@ -147,4 +153,20 @@ describe('a server that asks to wait', () => {
       assert.deepEqual([bench.asked, bench.waits], [[0], []]);
     });
   }
+});
+
+describe('an API server that was busy', () => {
+  it('is calm when it takes a request a minute after the last wait, and only once', async () => {
+    const bench = new Bench({ errors: [tooMany(1000), tooMany(1000)] });
+    const client = bench.client();
+    void write(client);
+    await bench.pass(3000);
+    void write(client);
+    await bench.pass(10);
+    assert.deepEqual([bench.waits.length, bench.calm.length], [2, 0], 'a busy server takes some requests');
+    bench.clock.advance(60_000);
+    await write(client);
+    await write(client);
+    assert.deepEqual(bench.calm, [63_010]);
+  });
 });

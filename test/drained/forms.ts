@@ -24,6 +24,6 @@ export async function madeDrainedProgram(platform = platformNamed(OWN_PLATFORM))
   const folder = await mkdtemp(join(tmpdir(), 'slicewire-drained-program-'));
   folders.push(folder);
   const program = join(folder, 'slicewire-drained');
-  await makeDrainedProgram(platform, program);
+  await makeDrainedProgram(platform, program, ['-Werror']);
   return program;
 }

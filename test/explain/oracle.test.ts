@@ -163,7 +163,8 @@ class Comparison {
     const text = wanted.at(-1)?.backend ?? '';
     if (wanted.length < 2) return;
     const { localAddresses } = this.#input;
-    const asked = walk(this.#view, packet, { localAddresses, remembered: new Set() }).memories;
+    const { memories } = walk(this.#view, packet, { localAddresses, remembered: new Set() });
+    const asked = [...memories.lists, ...memories.destinations];
     const knowing = this.#ports.flatMap((port) => {
       const backend = [...port.cluster, ...port.local].find((one) => one.text === text);
       return backend === undefined ? [] : [...this.#world.memories(port, backend)];

@@ -126,7 +126,10 @@ export const SITUATIONS: readonly Situation[] = [
     name: 'affinity',
     objects: shop({ spec: STICKY, endpoints: [here(11), away(12)] }),
     questions: [[POD, 'svc/shop/web']],
-    known: { remembered: (memories) => new Map(memories.slice(0, 1).map((name) => [name, 540])) },
+    known: {
+      remembered: (memories) =>
+        new Map([...memories.lists, ...memories.destinations].slice(0, 1).map((name) => [name, 540])),
+    },
   },
   {
     name: 'hairpin',

@@ -212,7 +212,7 @@ describe('virtual servers', () => {
   it('send a client back to the destination that remembers it, unless that has no weight', () => {
     const memory = (n: number) => `TCP 10.96.0.10:80 -> 10.244.1.${n}:8080`;
     const view = viewOf(60, destination(1, 1), destination(2, 1), destination(3, 0));
-    assert.deepEqual(walk(view, PACKET, FACTS).memories, [memory(1), memory(2)]);
+    assert.deepEqual(walk(view, PACKET, FACTS).memories, { lists: [], destinations: [memory(1), memory(2)] });
     assert.deepEqual(shares(view, [memory(2)]), ['balanced 10.244.1.2:8080 1']);
     assert.equal(shares(view, [memory(3)]).length, 2);
   });

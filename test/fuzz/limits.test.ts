@@ -34,6 +34,7 @@ import {
   CONNECTIONS_PER_TRUSTED_CLIENT,
   MAX_CONNECTIONS,
   MAX_UNSENT,
+  REQUEST_RATE,
 } from '../../src/serve/clients.ts';
 import { MAX_BODY_BYTES, MAX_EARLY_BYTES } from '../../src/serve/connection.ts';
 import { MAX_HEAD_BYTES, REQUEST_TIMEOUT } from '../../src/serve/http.ts';
@@ -71,6 +72,7 @@ const LIMITS: readonly (readonly [string, number])[] = [
   ['connections of one address', CONNECTIONS_PER_CLIENT],
   ['connections of an address that is trusted', CONNECTIONS_PER_TRUSTED_CLIENT],
   ['connections to all servers', MAX_CONNECTIONS],
+  ['requests of one address', REQUEST_RATE.burst],
   ['bytes that a client sends', MAX_EARLY_BYTES],
   ['bytes of answers that wait', MAX_UNSENT],
   ['bytes of the head', MAX_HEAD_BYTES],

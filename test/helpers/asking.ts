@@ -4,6 +4,7 @@ import { explain } from '../../src/explain/explain.ts';
 import type { ExplainFacts, FamilyFacts, FormerOwner, KnownPod } from '../../src/explain/facts.ts';
 import { type Address, type Cidr, FAMILIES, type Family, familyOf, hostCidr } from '../../src/model/address.ts';
 import type { ObjectKind, ServiceKey } from '../../src/model/objects.ts';
+import type { Memories } from '../../src/modes/inspection.ts';
 import type { ModeName } from '../../src/modes/mode.ts';
 import type { LocalDetector } from '../../src/modes/netfilter/local-traffic.ts';
 import type { FamilyView } from '../../src/modes/view.ts';
@@ -26,7 +27,7 @@ export interface NodeOptions {
 /** What is known beside the kernel. */
 export interface Known {
   /** Seconds that a memory of session affinity still has for the client. */
-  readonly remembered?: (memories: readonly string[]) => ReadonlyMap<string, number>;
+  readonly remembered?: (memories: Memories) => ReadonlyMap<string, number>;
   readonly lastHad?: FormerOwner;
   readonly pods?: Readonly<Record<string, KnownPod>>;
   /** Instead of what the kernel has. */

@@ -5,7 +5,7 @@ import { IptablesTools } from '../../src/host/iptables-tools.ts';
 import { type Address, FAMILIES, type Family } from '../../src/model/address.ts';
 import { ipvsMode, ipvsPredecessor } from '../../src/modes/ipvs/index.ts';
 import type { IpvsSettings } from '../../src/modes/ipvs/settings.ts';
-import type { OnResized } from '../../src/modes/virtual-servers/apply.ts';
+import type { OnResized, OnSetKept } from '../../src/modes/virtual-servers/apply.ts';
 import type { IpvsNodeSettings } from '../../src/modes/virtual-servers/settings.ts';
 import type { Plan } from '../../src/reconcile/step.ts';
 import { FakeIptables } from './fake-iptables.ts';
@@ -27,6 +27,7 @@ export interface IpvsRigOptions {
   readonly servesExternalIPs?: boolean | undefined;
   readonly onPlan?: (plan: Plan) => void;
   readonly onResized?: OnResized;
+  readonly onSetKept?: OnSetKept;
 }
 
 export interface IpvsRig {
@@ -52,6 +53,7 @@ export function ipvsRig(options: IpvsRigOptions = {}): IpvsRig {
     kernel,
     sysctls: fakeSysctls(),
     onResized: options.onResized,
+    onSetKept: options.onSetKept,
   };
   const mode = isPredecessor
     ? ipvsPredecessor(shared)

@@ -1,7 +1,7 @@
 /** A problem that lasts is told when it begins, when its cause changes, and every ten minutes. */
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { LastingProblem, LastingProblems, TOLD_AGAIN } from '../../src/model/lasting-problem.ts';
+import { LastingProblem, LastingProblems, MAX_CAUSES, TOLD_AGAIN } from '../../src/model/lasting-problem.ts';
 
 describe('a problem that lasts', () => {
   it('is told when it begins, changes, begins again, and every ten minutes', () => {
@@ -21,6 +21,33 @@ describe('a problem that lasts', () => {
       ['b', TOLD_AGAIN + 1],
       ['b', TOLD_AGAIN + 3],
     ]);
+  });
+
+  it('whose causes alternate is told once for each of them in a period', () => {
+    const problem = new LastingProblem();
+    const told: [string, number][] = [];
+    const servers = ['ECONNREFUSED 192.0.2.1:6443', 'ECONNREFUSED 192.0.2.2:6443'];
+    for (let now = 0; now <= TOLD_AGAIN; now += 1000)
+      for (const cause of servers) if (problem.met(cause, now)) told.push([cause, now]);
+    assert.deepEqual(
+      told,
+      [0, TOLD_AGAIN].flatMap((now) => servers.map((cause) => [cause, now])),
+    );
+  });
+
+  it('forgets the cause that was told first when it has had too many', () => {
+    const problem = new LastingProblem();
+    for (let n = 0; n <= MAX_CAUSES; n++) assert.ok(problem.met(`cause ${n}`, n));
+    assert.equal(problem.met('cause 1', 20), false);
+    assert.equal(problem.met('cause 0', 20), true);
+  });
+
+  it('without a period is told once for each cause, until it is over', () => {
+    const problem = new LastingProblem(Number.POSITIVE_INFINITY);
+    const told = [0, TOLD_AGAIN, 100 * TOLD_AGAIN].map((now) => problem.met('a', now));
+    assert.deepEqual(told, [true, false, false]);
+    problem.over();
+    assert.ok(problem.met('a', 101 * TOLD_AGAIN));
   });
 
   it('of many objects is told for each of them, and objects that are gone are forgotten', () => {

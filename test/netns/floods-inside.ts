@@ -1,6 +1,6 @@
 /**
  * The node's side of floods.test.ts, in its namespace: an API server on its loopback, and agent, controller and fleet, which listen for
- * other machines. It measures from one line of standard input to the next, and prints what it saw as a line of JSON.
+ * other machines. For each line of standard input it measures until SIGUSR2, and prints the report as a line of JSON. It ends with `end`.
  */
 import { readFileSync } from 'node:fs';
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
@@ -22,7 +22,7 @@ import { HEALTH_CHECK_PORT } from './floods.ts';
 
 const MAIN = fileURLToPath(new URL('../../src/main.ts', import.meta.url));
 const NODE = LAB.node.v4;
-/** What the program prints besides, for a failure. */
+/** Log lines of the processes, for the message of a failure. */
 const log: string[] = [];
 
 function start(...args: readonly string[]): Child {
@@ -87,10 +87,11 @@ try {
   const ports: Readonly<Record<Process, number>> = { agent: 10256, controller: 10261, fleet: 10262 };
   const answers = async (port: number) => (await probe(port).catch(() => -1)) >= 0;
   for (const port of [...Object.values(ports), HEALTH_CHECK_PORT]) await until(`port ${port}`, () => answers(port));
-  // What a start leaves is no cost of a flood.
+  // The garbage of a start is no cost of a flood.
   await pause(2000);
   process.stdout.write('ready\n');
   for await (const line of createInterface({ input: process.stdin })) {
+    if (line === 'end') break;
     const of = line as Process;
     const child = children.get(of);
     if (child === undefined) throw new Error(`no such process: ${line}`);

@@ -16,8 +16,13 @@ import { type FloodReport, HEALTH_CHECK_PORT, type Process } from './floods.ts';
 const file = (name: string) => fileURLToPath(new URL(name, import.meta.url));
 /** Milliseconds of each flood. */
 const TIME = 1000;
-/** Kilobytes that a flood may cost. Garbage that is not collected yet is a part of them. */
-const MAX_COST = 120_000;
+/**
+ * Kilobytes that a flood may cost. Some 20 MB is usual; garbage that is not collected yet may double it. Without limits it is hundreds of
+ * megabytes in the same second.
+ */
+const MAX_COST = 60_000;
+/** The same by a program in the node's own network, which has a larger share. */
+const MAX_COST_OF_NODE = 100_000;
 
 const ATTACKS = [
   ...['pipelining', 'idle', 'slow heads', 'huge heads', 'endless bodies', 'half-closed', 'one request each'],
@@ -26,6 +31,9 @@ const ATTACKS = [
 interface Surface {
   readonly name: string;
   readonly process: Process;
+  /** The namespace of the client, and the address that it floods; by default the pod's, and the node's own. */
+  readonly from?: string;
+  readonly address?: string;
   readonly port: number;
   readonly path: string;
 }
@@ -34,6 +42,8 @@ const SURFACES: readonly Surface[] = [
   { name: 'health', process: 'agent', port: 10256, path: '/x' },
   { name: 'address for Prometheus', process: 'agent', port: 10249, path: '/metrics' },
   { name: 'health check node port', process: 'agent', port: HEALTH_CHECK_PORT, path: '/' },
+  // No other machine reaches it, but each program in the node's network does, such as a pod with hostNetwork.
+  { name: 'metrics on loopback', process: 'agent', port: 10249, path: '/metrics', from: 'node', address: '127.0.0.1' },
   { name: 'controller', process: 'controller', port: 10261, path: '/metrics' },
   { name: 'fleet', process: 'fleet', port: 10262, path: '/metrics' },
 ];
@@ -53,18 +63,21 @@ describe('a flood by a pod', () => {
     );
   });
   after(async () => {
-    inside?.stop();
+    inside?.send('end');
     await inside?.ended;
     await lab?.remove();
   });
 
-  async function flood({ process: of, port, path }: Surface, attack: string): Promise<FloodReport> {
+  async function flood(
+    { process: of, port, path, from = 'pod-1', address = LAB.node.v4 }: Surface,
+    attack: string,
+  ): Promise<FloodReport> {
     lines.length = 0;
     inside.send(of);
     await until('it measures', () => lines.includes('measuring'));
     await pause(100);
-    const args = [file('./flood-client.ts'), attack, LAB.node.v4, String(port), path, String(TIME)];
-    const client = lab.inside('pod-1', process.execPath, args);
+    const args = [file('./flood-client.ts'), attack, address, String(port), path, String(TIME)];
+    const client = lab.inside(from, process.execPath, args);
     const { exitCode, stderr } = await realCommands.run(client, NEVER);
     assert.equal(exitCode, 0, stderr);
     await pause(200);
@@ -84,17 +97,13 @@ describe('a flood by a pod', () => {
         t.diagnostic(cost);
         assert.deepEqual(failures, [], cost);
         assert.ok(probes > 0, cost);
-        assert.ok(most - idle < MAX_COST, cost);
+        assert.ok(most - idle < (surface.from === undefined ? MAX_COST : MAX_COST_OF_NODE), cost);
       }
       // Each process names an address once in ten minutes, whatever port it floods.
       const isFirst = SURFACES.find((one) => one.process === surface.process) === surface;
-      assert.equal(warnings.length, isFirst ? 1 : 0, warnings.join('\n'));
-      const sentence = `${podAddress(1).v4} has 16 connections to port ${surface.port}, the most that one address may have`;
-      if (isFirst)
-        assert.ok(
-          warnings.some((line) => line.includes(sentence)),
-          warnings.join('\n'),
-        );
+      assert.ok(warnings.length <= 1, warnings.join('\n'));
+      const names = (line: string) => line.includes(podAddress(1).v4) && line.includes(`port ${surface.port}`);
+      if (isFirst) assert.ok(warnings.some(names), warnings.join('\n'));
     });
   }
 });

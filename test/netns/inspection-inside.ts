@@ -79,9 +79,12 @@ async function nftables(): Promise<void> {
 
   const memory = names.sets.find((name) => name.startsWith('affinity-')) ?? assert.fail('no memory');
   await done('nft', 'add', 'element', 'ip', 'slicewire', memory, `{ ${CLIENT} timeout 100s }`);
-  const seconds = (await inspection.remembered('IPv4', [memory], CLIENT)).get(memory) ?? 0;
+  const seconds = (await inspection.remembered('IPv4', { lists: [memory], destinations: [] }, CLIENT)).get(memory) ?? 0;
   assert.ok(seconds > 90 && seconds <= 100, String(seconds));
-  assert.equal((await inspection.remembered('IPv4', [memory], '10.244.1.8' as Address)).size, 0);
+  assert.equal(
+    (await inspection.remembered('IPv4', { lists: [memory], destinations: [] }, '10.244.1.8' as Address)).size,
+    0,
+  );
   kernel.close();
 }
 
@@ -159,9 +162,12 @@ async function iptables(backend: 'nft' | 'legacy'): Promise<void> {
 
   const [, list = ''] = /--rcheck --seconds 10800 .*?--name (\S+) /.exec(saved) ?? assert.fail(saved);
   await writeFile(`/proc/net/xt_recent/${list}`, `+${CLIENT}\n`);
-  const seconds = (await inspection.remembered('IPv4', [list], CLIENT)).get(list) ?? 0;
+  const seconds = (await inspection.remembered('IPv4', { lists: [list], destinations: [] }, CLIENT)).get(list) ?? 0;
   assert.ok(seconds > 10_790 && seconds <= 10_800, String(seconds));
-  assert.equal((await inspection.remembered('IPv4', [list], '10.244.1.8' as Address)).size, 0);
+  assert.equal(
+    (await inspection.remembered('IPv4', { lists: [list], destinations: [] }, '10.244.1.8' as Address)).size,
+    0,
+  );
   for (const { probe } of members) probe.close();
   notices.close();
 }

@@ -67,8 +67,46 @@ describe('the limits on clients', () => {
     assert.equal(clients.count, CONNECTIONS_PER_CLIENT + 2);
     assert.deepEqual(clients.turnedAway, [{ address: POD, reason: 'share', count: 1 }]);
     assert.deepEqual(lines, [
-      '10.244.1.9 has 16 connections to port 10256, the most that one address may have (--max-connections-per-client): each new one ends the oldest that is idle, or is refused',
+      '10.244.1.9 uses up its share of port 10256, or of all ports: at most 16 connections to one (--max-connections-per-client), and 8 times as many to all. Each new one ends the oldest that is idle, or is refused',
     ]);
+  });
+
+  it('give an address its share of all ports, so that it cannot take the places of others by many ports', () => {
+    const { clients, admit } = start();
+    for (let port = 30_000; port < 30_064; port += 1) for (let i = 0; i < 16; i += 1) admit(POD, port);
+    assert.equal(clients.count, 128);
+    assert.ok(admit('10.244.1.10').isIn);
+  });
+
+  it('take a place from the address that has the most, where none is idle for long', () => {
+    const { clients, admit, clock } = start({ max: 20, reserved: 8 });
+    const greedy = Array.from({ length: 11 }, () => admit(POD).peer);
+    admit('10.244.1.10').peer.idleSince = undefined;
+    for (const peer of greedy) peer.idleSince = undefined;
+    const [first, second] = greedy;
+    if (second !== undefined) second.idleSince = clock.now();
+    const next = admit('10.244.1.11');
+    assert.ok(next.isIn);
+    next.peer.idleSince = undefined;
+    assert.deepEqual([first?.isCut, second?.isCut], [false, true], 'one that is not being answered');
+    const [, , , last] = [...greedy];
+    for (let i = 12; i < 14; i += 1) admit(`10.244.1.${i}`).peer.idleSince = undefined;
+    assert.deepEqual([first?.isCut, last?.isCut], [true, false], 'or the oldest');
+    assert.ok(
+      clients.turnedAway.every(({ address }) => address === POD),
+      'it is the one that is named',
+    );
+  });
+
+  it('keep nothing of addresses that were refused', () => {
+    const { clients, admit, admitAll } = start({ max: 20, reserved: 8 });
+    for (const { peer } of admitAll(12, podAddress)) peer.idleSince = undefined;
+    const before = process.memoryUsage().heapUsed;
+    for (let i = 0; i < 100_000; i += 1)
+      assert.equal(admit(`2001:db8::${(i >> 16).toString(16)}:${(i & 0xffff).toString(16)}`).isIn, false);
+    assert.equal(clients.count, 12);
+    // A share of each would take some 40 MB.
+    assert.ok(process.memoryUsage().heapUsed - before < 30_000_000);
   });
 
   it('refuse a client whose other connections are not idle for a second, because they may be about to ask', () => {
@@ -110,7 +148,7 @@ describe('the limits on clients', () => {
     assert.equal(strangers.filter(({ isIn }) => isIn).length, 100, 'each in the place of an older idle one');
     assert.equal(strangers.filter(({ peer }) => peer.isCut).length, 88);
     for (const { peer } of strangers) peer.idleSince = undefined;
-    assert.equal(admit('10.244.9.9').isIn, false, 'none of the others is idle');
+    assert.equal(admit('10.244.9.9').isIn, false, 'none of the others is idle, and each has one');
     const trusted = ['192.0.2.1', '127.0.0.1', '::1', '::ffff:127.0.0.1', '10.244.7.7'].map((one) => admit(one));
     assert.ok(trusted.every(({ isIn }) => isIn));
     assert.equal(clients.count, 17);
@@ -141,6 +179,13 @@ describe('the limits on clients', () => {
     assert.equal(clients.delay(admit('10.244.1.10').peer), 0, 'another address');
     const kubelet = admit('127.0.0.1').peer;
     assert.ok(Array.from({ length: 1000 }, () => clients.delay(kubelet)).every((each) => each === 0));
+    for (let i = 0; i < CONNECTIONS_PER_CLIENT; i += 1) admit('127.0.0.1');
+    const delays = Array.from({ length: 100 }, () => clients.delay(kubelet));
+    assert.deepEqual(
+      [delays.filter((each) => each === 0).length, delays.at(-1)],
+      [32, 5],
+      'a program here floods the port',
+    );
   });
 
   it('let an address wait that does not read its answers', () => {

@@ -5,7 +5,7 @@ import { after, before, describe, it } from 'node:test';
 import { setTimeout as pause } from 'node:timers/promises';
 import fc from 'fast-check';
 import type { Address } from '../../src/model/address.ts';
-import { Clients } from '../../src/serve/clients.ts';
+import { type Client, Clients } from '../../src/serve/clients.ts';
 import { MAX_BODY_BYTES } from '../../src/serve/connection.ts';
 import { HttpServer, textAnswer } from '../../src/serve/http.ts';
 import { FakeClock } from '../helpers/fake-clock.ts';
@@ -14,6 +14,32 @@ import { until } from '../helpers/until.ts';
 const LOOPBACK = '127.0.0.1' as Address;
 const GET = (path: string, more = '') => `GET ${path} HTTP/1.1\r\nhost: a\r\n${more}\r\n`;
 
+/** More than the kernel takes at once. */
+const LARGE = 'x'.repeat(16_000_000);
+
+class WatchedClients extends Clients {
+  readonly #all = new Set<Client>();
+
+  get idle(): number {
+    return [...this.#all].filter(({ idleSince }) => idleSince !== undefined).length;
+  }
+
+  get only(): Client {
+    const [client] = this.#all;
+    return client ?? assert.fail('there is none');
+  }
+
+  override add(client: Client): void {
+    super.add(client);
+    this.#all.add(client);
+  }
+
+  override release(client: Client): void {
+    super.release(client);
+    this.#all.delete(client);
+  }
+}
+
 describe('a connection', () => {
   let server: HttpServer;
   /** Requests that are being answered, and the most at once. */
@@ -21,7 +47,7 @@ describe('a connection', () => {
   let most = 0;
   let handled = 0;
   let hold: Promise<void> | undefined;
-  const clients = new Clients({ clock: new FakeClock() });
+  const clients = new WatchedClients({ clock: new FakeClock() });
   before(async () => {
     server = await HttpServer.open({ address: LOOPBACK, port: 0, clients }, async ({ path, body }) => {
       open += 1;
@@ -29,6 +55,7 @@ describe('a connection', () => {
       most = Math.max(most, open);
       try {
         if (path === '/body') return textAnswer(200, await body());
+        if (path === '/large') return textAnswer(200, LARGE);
         await (path === '/held' ? hold : pause(1));
         return textAnswer(200, path);
       } finally {
@@ -88,6 +115,46 @@ describe('a connection', () => {
     await until('both answers', () => patient.text().includes('\r\n\r\n/b'));
     patient.socket.destroy();
     assert.ok(clients.turnedAway.some(({ reason }) => reason === 'pipelining'));
+  });
+
+  it('counts as idle whatever empty lines come, and reads the next request after them', async () => {
+    await until('those of other tests are over', () => clients.count === 0);
+    const { socket, text } = talk(GET('/a'));
+    await until('the first answer', () => text().includes('\r\n\r\n/a'));
+    socket.write('\r\n\r\n\r\n');
+    await pause(30);
+    assert.deepEqual([clients.count, clients.idle], [1, 1]);
+    socket.write(GET('/b'));
+    await until('the second answer', () => text().includes('\r\n\r\n/b'));
+    socket.destroy();
+  });
+
+  it('answers a request with an expectation that nobody knows, and the next one', async () => {
+    const { socket, text } = talk(GET('/a', 'expect: wonders\r\n'));
+    await until('the first answer', () => text().includes('\r\n\r\n/a'));
+    socket.write(GET('/b'));
+    await until('the second answer', () => text().includes('\r\n\r\n/b'));
+    socket.destroy();
+  });
+
+  it('ends after an answer that did not wait for the body', async () => {
+    const { text, closed } = talk('GET /a HTTP/1.1\r\nhost: a\r\ncontent-length: 100\r\n\r\n');
+    await closed;
+    assert.match(text(), /^HTTP\/1.1 200 /);
+  });
+
+  it('tells since when a client reads nothing of what waits for it', async () => {
+    await until('those of other tests are over', () => clients.count === 0);
+    const { socket, text } = talk(GET('/a'));
+    await until('the first answer', () => text().includes('\r\n\r\n/a'));
+    await pause(50);
+    const began = performance.now();
+    socket.pause();
+    socket.write(GET('/large'));
+    await until('bytes wait', () => clients.only.unsent > 0);
+    assert.ok(clients.only.stalledSince >= began, 'the time before does not count');
+    assert.ok(clients.only.unsent <= LARGE.length + 1000, 'no byte counts twice');
+    socket.destroy();
   });
 
   it('notices a client that leaves while its request is answered', async () => {

@@ -115,6 +115,7 @@ describe('the HTTP server', () => {
     const clock = new FakeClock();
     const stop = new AbortController();
     const failures: string[] = [];
+    const opened: number[] = [];
     const port = server.port;
     const running = keepOpen({
       listen: { address: LOOPBACK, port },
@@ -122,8 +123,10 @@ describe('the HTTP server', () => {
       clock,
       signal: stop.signal,
       onFailure: (error) => failures.push(error.message),
+      onOpen: () => opened.push(failures.length),
     });
     await until('the port is not had', () => failures.length === 1);
+    assert.deepEqual(opened, []);
     await server.close();
     clock.advance(5000);
     let said = '';
@@ -139,6 +142,7 @@ describe('the HTTP server', () => {
     await running;
     await assert.rejects(fetch(`http://127.0.0.1:${port}/`));
     assert.match(failures.join(), /EADDRINUSE/);
+    assert.deepEqual(opened, [failures.length]);
   });
 });
 

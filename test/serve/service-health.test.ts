@@ -28,6 +28,7 @@ const NONE: IsWritten = () => false;
 
 describe('health check ports of Services', () => {
   const failures: string[] = [];
+  const ends: string[] = [];
   let asked = 0;
   let isHealthy = true;
   let health: ServiceHealth;
@@ -52,11 +53,13 @@ describe('health check ports of Services', () => {
         },
       },
       onFailure: (service, at, cause) => failures.push(`${service} ${at} ${cause}`),
+      onEnd: (service, at, address, isBound) => ends.push(`${service} ${at} ${address} ${isBound}`),
     });
   });
   afterEach(async () => {
     await health.close();
     failures.length = 0;
+    ends.length = 0;
     listed.clear();
     isHealthy = true;
   });
@@ -135,6 +138,21 @@ describe('health check ports of Services', () => {
     await new Promise((resolve) => other.close(resolve));
     await health.sync(ALL);
     assert.equal((await ask())?.status, 503);
+    assert.deepEqual(ends, ['default/web 32111 127.0.0.1 true']);
+  });
+
+  it('that another program holds until they are wanted no more end without having been bound', async (test) => {
+    const other = createServer();
+    await new Promise<void>((resolve) => other.listen(PORT, '127.0.0.1', resolve));
+    test.after(() => void other.close());
+    health.update(new Map([port({ key: 'default/web:http' })]));
+    await health.sync(ALL);
+    await health.sync(ALL);
+    assert.deepEqual([failures.length, ends.length], [2, 0]);
+    health.update(new Map([['default/web:http', undefined]]));
+    await health.sync(ALL);
+    await health.sync(ALL);
+    assert.deepEqual(ends, ['default/web 32111 127.0.0.1 false']);
   });
 
   it('are many, and each sync asks once a family where to listen', async () => {

@@ -89,11 +89,12 @@ export function ipvsPredecessor({
   families,
   kernel,
   sysctls,
+  onSetKept,
 }: Omit<IpvsOptions, 'node' | 'wantedSettings' | 'questions'>): Mode {
   const own = new OwnWrites();
   const members: PredecessorServers[] = [];
   const areEmptied = () => members.every(({ state }) => state.isEmptied && state.sets.applied?.size === 0);
-  const node = new IpvsNode({ kernel, sysctls, predecessor: { areEmptied } });
+  const node = new IpvsNode({ kernel, sysctls, onSetKept, predecessor: { areEmptied } });
   for (const { settings, ...each } of families) members.push(new PredecessorServers(settings, { ...each, own }, node));
   return familiesMode({ name: 'ipvs', readsApart: false, families: members, node });
 }

@@ -45,7 +45,7 @@ export async function applyTables(
       const failed = describeFailure(plan.family, blocks, error);
       const skipped = plan.steps
         .filter((step) => step.key !== failed.key)
-        .map((step) => ({ key: step.key, blockedBy: failed.key }));
+        .map(({ key, family, owner }) => ({ key, family, owner, blockedBy: failed.key }));
       return { outcome: 'failed', applied: 0, failed: [failed], skipped, commits };
     }
   }

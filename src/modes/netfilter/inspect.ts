@@ -36,7 +36,7 @@ export function rulesInspection(tables: FamilyRules, settings: Pick<KernelSettin
         yield* ofSettings;
       })();
     },
-    remembered: (lists, client) => rememberedInLists(tables, lists, client),
+    remembered: ({ lists }, client) => rememberedInLists(tables, lists, client),
     lastWriter: () => lastWriterOf(tables),
   };
 }

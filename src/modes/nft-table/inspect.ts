@@ -50,7 +50,7 @@ export function tableInspection({ state, kernel, layout, untouched }: TableInspe
       const foreign = [...(found?.sets.keys() ?? [])].filter((name) => layout.setNamed(name) === undefined);
       return comparedTable(state, await seenIn(found, layout, signal), { foreign, untouched, lasting: layout.lasting });
     },
-    remembered: (sets, client) => rememberedBy(kernel, state, { sets, client }),
+    remembered: ({ lists: sets }, client) => rememberedBy(kernel, state, { sets, client }),
     lastWriter: () => Promise.resolve(kernel.lastWriter()),
   };
 }

@@ -1,7 +1,7 @@
 /** Write the plan of one family stage by stage (`plan.ts`), and record each success in the trackers (invariant 4). */
 import type { IpvsKernel, KernelError, KernelWrite } from '../../host/ipvs-kernel.ts';
 import type { Address, Family } from '../../model/address.ts';
-import type { FailedStep, StepName } from '../../reconcile/step.ts';
+import type { FailedStep, SkippedStep, Step, StepName } from '../../reconcile/step.ts';
 import type { FamilyReport } from '../families.ts';
 import type { TablesPlan } from '../netfilter/plan.ts';
 import { destinationKey, drains, serverKey } from './objects.ts';
@@ -22,6 +22,16 @@ export interface SetResized {
 
 export type OnResized = (resized: SetResized) => void;
 
+/** A set is larger than it needs to be, or is left over, and could not be changed. All rules are right nevertheless. */
+export interface SetKept {
+  readonly set: string;
+  /** The maxelem that it has still; undefined: it is the spare set of a resize, which should be gone. */
+  readonly maxelem: number | undefined;
+  readonly cause: string;
+}
+
+export type OnSetKept = (kept: SetKept) => void;
+
 export async function applyServers(parts: Parts): Promise<FamilyReport> {
   const run = new Application(parts);
   await run.carryOut();
@@ -33,18 +43,22 @@ interface Parts {
   readonly state: ServersState;
   readonly kernel: IpvsKernel;
   readonly onResized: OnResized;
+  /** Called once for each cause. */
+  readonly onSetKept: OnSetKept;
   readonly signal: AbortSignal;
 }
 
 class Application {
   readonly #parts: Parts;
   readonly #failed: FailedStep[] = [];
-  readonly #skipped: { key: string; blockedBy: string }[] = [];
+  readonly #skipped: SkippedStep[] = [];
   /** Failed steps and owners: their other writes wait, and none of their objects is removed (invariant 3). */
   readonly #blocked = new Map<string, string>();
   readonly #done = new Set<string>();
   #isMistaken = false;
   #isUnknown = false;
+  /** All that is due was written, but the kernel must be read before the next plan. */
+  #isStale = false;
 
   constructor(parts: Parts) {
     this.#parts = parts;
@@ -83,7 +97,7 @@ class Application {
   }
 
   report(): FamilyReport {
-    if (this.#isUnknown || this.#isMistaken) this.#parts.state.forget();
+    if (this.#isUnknown || this.#isMistaken || this.#isStale) this.#parts.state.forget();
     const applied = this.#done.size;
     const hasFailed = this.#failed.length > 0 || this.#isMistaken;
     const outcome = !hasFailed ? 'complete' : applied > 0 ? 'partial' : 'failed';
@@ -129,25 +143,38 @@ class Application {
     };
     state.hasSpare = true;
     const entries = [...entriesOf(state, id)].map((entry): KernelWrite => ({ kind: 'add-entry', set: spare, entry }));
-    const failed =
+    const unmade =
       (await write({ kind: 'remove-set', set: spare })) ??
-      (await write({ kind: 'add-set', set: { ...spec, name: spare, maxelem: to } }, ...entries)) ??
-      (await write({ kind: 'swap-set', set: spec.name, with: spare }));
+      (await write({ kind: 'add-set', set: { ...spec, name: spare, maxelem: to } }, ...entries));
+    const failed = unmade ?? (await write({ kind: 'swap-set', set: spec.name, with: spare }));
     if (failed === undefined) {
       state.resized(id, to);
       this.#done.add(planned.step);
       this.#tell(spec.name, from, to);
     }
     const left = await write({ kind: 'remove-set', set: spare });
-    if (left === undefined) state.hasSpare = false;
-    const error = failed ?? left;
+    if (left === undefined) state.spareGone();
+    if (failed === undefined) {
+      if (left !== undefined) this.#keep({ set: spare, maxelem: undefined, cause: left.message });
+      return;
+    }
     // Nothing else is blocked: the set still has its former entries, and takes new ones as far as it can.
-    if (error === undefined) return;
-    if (error.failure === 'exists' || error.failure === 'missing') this.#isMistaken = true;
-    else if (error.failure === 'environment') this.#isUnknown = true;
-    const cause = `${planned.line()}: ${error.message}`;
+    if (failed.failure === 'exists' || failed.failure === 'missing') this.#isMistaken = true;
+    else if (to < from) {
+      if (left !== undefined) this.#keep({ set: spare, maxelem: undefined, cause: left.message });
+      // Perhaps the kernel swapped the sets: a set that is believed to be larger than it is would not grow in time.
+      if (unmade === undefined && failed.failure === 'environment') this.#isStale = true;
+      return this.#keep({ set: spec.name, maxelem: from, cause: failed.message });
+    } else if (failed.failure === 'environment') this.#isUnknown = true;
+    const cause = `${planned.line()}: ${failed.message}`;
     const name = nameOf(planned.step, plan.family);
     this.#failed.push({ ...name, owner: undefined, line: undefined, blame: 'environment', cause });
+  }
+
+  /** A set that is too large, or left over, makes no rule wrong: it is told, and tried again after the next reading. */
+  #keep(kept: SetKept): void {
+    const { state, onSetKept } = this.#parts;
+    if (state.kept(kept.set, kept.cause)) onSetKept(kept);
   }
 
   /** Only a set that kube-proxy has is told of. */
@@ -161,20 +188,33 @@ class Application {
   #isBlocked({ step, owner }: Pick<PlannedWrite, 'step' | 'owner'>): boolean {
     const by = this.#blocked.get(step) ?? (owner === undefined ? undefined : this.#blocked.get(owner));
     if (by === undefined) return false;
-    this.#skipped.push({ key: step, blockedBy: by });
+    this.#wait({ step, owner }, by);
     return true;
   }
 
+  /** Not written, for the reason of another step. */
+  #wait({ step, owner }: Pick<PlannedWrite, 'step' | 'owner'>, blockedBy: string): void {
+    this.#skipped.push({ key: step, family: this.#parts.plan.family, owner, blockedBy });
+  }
+
   #failure(planned: PlannedWrite, error: KernelError): void {
-    const { step, owner } = planned;
+    const { step, owner, write } = planned;
+    if (write.kind === 'remove-set' && write.set === spareName(this.#parts.plan.family)) {
+      this.#keep({ set: write.set, maxelem: undefined, cause: error.message });
+      return;
+    }
     const isFirst = !this.#blocked.has(step);
     this.#blocked.set(step, step);
     if (owner !== undefined) this.#blocked.set(owner, step);
     // A consequence of a reported failure, such as a destination of a server that could not be created.
-    if (!isFirst && error.failure === 'missing') return;
-    const isForeignSet = planned.write.kind === 'add-set' && error.failure === 'exists';
+    if (!isFirst && error.failure === 'missing') {
+      this.#wait(planned, step);
+      return;
+    }
+    const isForeignSet = write.kind === 'add-set' && error.failure === 'exists';
     if ((error.failure === 'exists' || error.failure === 'missing') && !isForeignSet) {
       this.#isMistaken = true;
+      this.#wait(planned, step);
       return;
     }
     if (error.failure === 'environment') this.#isUnknown = true;
@@ -197,12 +237,12 @@ class Application {
   }
 
   /** Report steps that are left for the next sync as blocked by the first write that was impossible. Returns false: not written. */
-  #skip(steps: readonly StepName[]): false {
+  #skip(steps: readonly Step[]): false {
     const by =
       (this.#failed.find(({ blame }) => blame === 'environment') ?? this.#failed[0])?.key ?? 'an earlier stage';
-    for (const { key } of steps) {
+    for (const { key, family, owner } of steps) {
       if (!this.#done.has(key) && !this.#failed.some((step) => step.key === key)) {
-        this.#skipped.push({ key, blockedBy: by });
+        this.#skipped.push({ key, family, owner, blockedBy: by });
       }
     }
     return false;

@@ -59,8 +59,7 @@ export function serversInspection({ state, questions }: ServersInspectionOptions
         yield* comparedServers(state, seen);
       })();
     },
-    async remembered(memories, client) {
-      const [destinations, lists] = [memories.filter(isDestination), memories.filter((name) => !isDestination(name))];
+    async remembered({ lists, destinations }, client) {
       const inKernel = await rememberedBy(questions, destinations, client);
       return lists.length === 0
         ? inKernel
@@ -68,11 +67,6 @@ export function serversInspection({ state, questions }: ServersInspectionOptions
     },
     lastWriter: () => lastWriterOf(tables),
   };
-}
-
-/** The other memories are lists of rules, which have the names of chains. */
-function isDestination(memory: string): boolean {
-  return memory.includes(' -> ');
 }
 
 async function rememberedBy(

@@ -6,7 +6,7 @@ import type { Part } from '../cleanup.ts';
 import type { NodeInspection } from '../inspection.ts';
 import { KernelSettings, type SettingsPlan } from '../kernel-settings.ts';
 import type { NodePart, NodePlan } from '../node-part.ts';
-import type { OnResized } from './apply.ts';
+import type { OnResized, OnSetKept } from './apply.ts';
 import { type DeviceWrite, deviceStep, ServiceDevice } from './device.ts';
 import { serverKey } from './objects.ts';
 import { type KernelLists, readLists } from './observe.ts';
@@ -24,6 +24,8 @@ export interface NodeOptions {
   readonly wantedSettings?: ReadonlyMap<string, string>;
   /** Called when a set that kube-proxy has too became larger than kube-proxy's, or has its size again. */
   readonly onResized?: OnResized | undefined;
+  /** Called when a set could not be made smaller, or the spare set not removed; once for each cause. */
+  readonly onSetKept?: OnSetKept | undefined;
   /** Set for a predecessor: the device is removed, and settings and timeouts stay. */
   readonly predecessor?: {
     /** Returns whether only the device remains. */
@@ -35,6 +37,7 @@ export class IpvsNode implements NodePart {
   readonly kernel: IpvsKernel;
   readonly #questions: IpvsQuestions | undefined;
   readonly onResized: OnResized;
+  readonly onSetKept: OnSetKept;
   readonly #areEmptied: () => boolean;
   readonly #settings: KernelSettings;
   readonly #timeouts: IpvsTimeouts;
@@ -48,6 +51,7 @@ export class IpvsNode implements NodePart {
     this.kernel = kernel;
     this.#questions = questions;
     this.onResized = options.onResized ?? (() => undefined);
+    this.onSetKept = options.onSetKept ?? (() => undefined);
     this.#areEmptied = predecessor?.areEmptied ?? (() => false);
     this.#timeouts = new IpvsTimeouts(kernel, node);
     this.#device = new ServiceDevice(kernel, predecessor === undefined);

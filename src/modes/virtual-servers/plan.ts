@@ -181,10 +181,12 @@ function setWrites(state: ServersState, entries: readonly PlannedWrite[]): SetWr
   });
   const more = new Map<string, number>();
   for (const { step } of entries) more.set(step, (more.get(step) ?? 0) + 1);
-  const sizeOf = (id: SetId) => state.sizes.wanted(id, more.get(setStep(family, id)) ?? 0);
+  const moreIn = (id: SetId) => more.get(setStep(family, id)) ?? 0;
+  const sizeOf = (id: SetId) => state.sizes.wanted(id, moreIn(id));
   const resize = (id: SetId): PlannedResize[] => {
-    const [from, to] = [state.sizes.now(id), sizeOf(id)];
-    if (from === undefined || from === to || update.has(id)) return [];
+    const due = state.resizeOf(id, moreIn(id));
+    if (due === undefined) return [];
+    const { from, to } = due;
     return [{ id, from, to, step: setStep(family, id), owner: undefined, line: () => `maxelem ${to}, was ${from}` }];
   };
   // A set of another type cannot become ours: the kernel refuses to create it, and the report says so.
@@ -192,7 +194,7 @@ function setWrites(state: ServersState, entries: readonly PlannedWrite[]): SetWr
   return {
     come: wanted.map(([id, set]) => planned(id, { kind: 'add-set', set: { ...set, maxelem: sizeOf(id) } })),
     resizes: [...state.sets.desired.keys()].flatMap(resize),
-    left: state.hasSpare ? [leftSpare(family)] : [],
+    left: state.isSpareDue ? [leftSpare(family)] : [],
     // Last of all: rules refer to sets, and a set lists our servers.
     go: state.isEmptied ? [...remove].map(([id, { name }]) => planned(id, { kind: 'remove-set', set: name })) : [],
   };

@@ -83,8 +83,8 @@ export class ServersFamily extends RulesFamily {
       steps: plan.steps,
       removesAll: plan.removesAll,
       apply: (signal) => {
-        const { kernel, onResized } = this.#node;
-        return applyServers({ plan, state: this.state, kernel, onResized, signal });
+        const { kernel, onResized, onSetKept } = this.#node;
+        return applyServers({ plan, state: this.state, kernel, onResized, onSetKept, signal });
       },
     };
   }
@@ -137,7 +137,7 @@ export class PredecessorServers extends ServersFamily {
   }
 
   override get isWaiting(): boolean {
-    return super.isWaiting || !(this.isKnown && this.state.sets.applied?.size === 0);
+    return super.isWaiting || this.state.hasSpare || !(this.isKnown && this.state.sets.applied?.size === 0);
   }
 
   override async observe(signal: AbortSignal): Promise<SeenFamily> {
@@ -159,7 +159,7 @@ export class PredecessorServers extends ServersFamily {
   }
 }
 
-/** What was read, but for these servers and their destinations. */
+/** The reading without these servers and their destinations. */
 function without(seen: Seen, keys: ReadonlySet<string>): Seen {
   if (keys.size === 0) return seen;
   const servers = new Map([...seen.servers].filter(([key]) => !keys.has(key)));

@@ -44,6 +44,10 @@ export class ServersState extends ServerTrackers {
   readonly connections = new Map<string, number>();
   /** The keys of the desired destinations of each server. */
   readonly wanted = new Map<string, readonly string[]>();
+  /** Sets that could not be made smaller, and the spare set that could not be removed: they wait for the next reading. */
+  readonly #kept = new Set<string>();
+  /** The last cause by set, which is told once. */
+  readonly #toldCauses = new Map<string, string>();
   #rendered = 0;
 
   constructor(settings: ServersSettings, tables: FamilyRules) {
@@ -72,8 +76,29 @@ export class ServersState extends ServerTrackers {
 
   /** A set should have another size, as it is. */
   get isResizeDue(): boolean {
-    const now = (id: SetId) => this.sizes.now(id);
-    return this.sets.desired.keys().some((id) => now(id) !== undefined && now(id) !== this.sizes.wanted(id, 0));
+    return this.sets.desired.keys().some((id) => this.resizeOf(id, 0) !== undefined);
+  }
+
+  /** The resize that a set needs when it takes so many entries more. One that could not be made smaller waits for the next reading. */
+  resizeOf(id: SetId, more: number): { readonly from: number; readonly to: number } | undefined {
+    const [from, to] = [this.sizes.now(id), this.sizes.wanted(id, more)];
+    if (from === undefined || from === to) return undefined;
+    // A set of another type is not ours, and stays as it is.
+    if (this.sets.delta().update.has(id)) return undefined;
+    return to < from && this.#kept.has(setName(this.settings.family, id)) ? undefined : { from, to };
+  }
+
+  /** A spare set is there, and its removal has not failed since the last reading. */
+  get isSpareDue(): boolean {
+    return this.hasSpare && !this.#kept.has(spareName(this.settings.family));
+  }
+
+  /** A set stays as it is until the next reading. Returns whether its cause is another one than before. */
+  kept(set: string, cause: string): boolean {
+    this.#kept.add(set);
+    const isNew = this.#toldCauses.get(set) !== cause;
+    this.#toldCauses.set(set, cause);
+    return isNew;
   }
 
   /** The sets that kube-proxy has too, and would not take over in their size. */
@@ -110,6 +135,7 @@ export class ServersState extends ServerTrackers {
   override observe(seen: Seen): void {
     super.observe(seen);
     this.hasSpare = seen.hasSpare;
+    this.#kept.clear();
     this.sizes.observe(seen.sets, seen.entries.values());
     this.connections.clear();
     for (const [key, count] of seen.connections) this.connections.set(key, count);
@@ -141,7 +167,7 @@ export class ServersState extends ServerTrackers {
         this.#setMade(write.set);
         break;
       case 'remove-set':
-        if (write.set === spareName(this.settings.family)) this.hasSpare = false;
+        if (write.set === spareName(this.settings.family)) this.spareGone();
         else this.#setGone(setId(this.settings.family, write.set));
         break;
       case 'swap-set': // Only `apply.ts` swaps, and says what came of it (`resized`).
@@ -178,8 +204,14 @@ export class ServersState extends ServerTrackers {
     }
   }
 
+  spareGone(): void {
+    this.hasSpare = false;
+    this.#toldCauses.delete(spareName(this.settings.family));
+  }
+
   /** Record that a set has another maxelem, and its entries still. */
   resized(id: SetId, maxelem: number): void {
+    this.#toldCauses.delete(setName(this.settings.family, id));
     this.sizes.became(id, maxelem);
   }
 

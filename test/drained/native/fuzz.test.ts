@@ -1,4 +1,4 @@
-/** What others send to slicewire-drained, mutated, under the sanitizers of the compiler. */
+/** Answers and files of others for slicewire-drained, mutated, under the sanitizers of the compiler. */
 import assert from 'node:assert/strict';
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -48,7 +48,10 @@ it(`breaks no rule of C in ${ROUNDS} rounds`, async () => {
   ];
   const checks = ['-O1', '-g', '-fsanitize=address,undefined', '-fno-sanitize-recover=all'];
   const built = await realCommands.run(
-    { file: 'gcc', args: ['-std=gnu11', ...WARNINGS, '-Wno-conversion', ...checks, '-o', program, ...sources] },
+    {
+      file: 'gcc',
+      args: ['-std=gnu11', ...WARNINGS, '-Werror', '-Wno-conversion', ...checks, '-o', program, ...sources],
+    },
     NEVER,
   );
   assert.equal(built.exitCode, 0, built.stderr);

@@ -78,7 +78,7 @@ const REPLIES: readonly (readonly [name: string, reply: string, failure: string]
   ['lines without CR', http(200, YES_TEXT).replaceAll('\r\n', '\n'), NOT_HTTP],
   ['a header in two lines', http(200, YES_TEXT, `x: y\r\n z\r\n${lengthOf(YES_TEXT)}`), NOT_HTTP],
   ['a large head', http(200, YES_TEXT, `x: ${'y'.repeat(20_000)}\r\n`), NOT_HTTP],
-  ['a large body', http(200, ' '.repeat(1 << 20) + YES_TEXT), 'the answer of the agent is larger than 1048576 bytes'],
+  ['a large body', http(200, ' '.repeat(1 << 20) + YES_TEXT), 'the answer is larger than 1048576 bytes'],
 ];
 
 /** Flags by name, which the fleet is not asked with. */

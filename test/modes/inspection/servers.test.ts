@@ -65,7 +65,11 @@ describe('the inspection of IPVS mode', () => {
     const { inspection } = rig.mode;
     await inspection.read(NEVER);
     await inspection.compare(NEVER);
-    await inspection.remembered('IPv4', [`TCP ${WEB}:80 -> 10.244.1.11:8080`], '10.244.1.13' as Address);
+    await inspection.remembered(
+      'IPv4',
+      { lists: [], destinations: [`TCP ${WEB}:80 -> 10.244.1.11:8080`] },
+      '10.244.1.13' as Address,
+    );
     await rig.mode.metrics.connectionCounts({ signal: NEVER, between: (work) => work() });
     assert.deepEqual(own, []);
     assert.ok(reads > 10, String(reads));
@@ -174,10 +178,19 @@ describe('the inspection of IPVS mode', () => {
     const destination = { address: '10.244.1.13' as Address, port: 8080 };
     kernel.remembers = [{ server, destination, seconds: 99 }];
     const key = 'TCP 10.96.0.30:80 -> 10.244.1.13:8080';
-    const ask = (...keys: string[]) => rig.mode.inspection.remembered('IPv4', keys, '10.244.1.7' as Address);
+    const ask = (key: string, ...lists: string[]) =>
+      rig.mode.inspection.remembered('IPv4', { lists, destinations: [key] }, '10.244.1.7' as Address);
     assert.deepEqual(await ask(key), new Map([[key, 99]]));
     assert.deepEqual(await ask('TCP 10.96.0.30:80 -> 10.244.1.14:8080'), new Map());
-    assert.deepEqual(await rig.mode.inspection.remembered('IPv6', [key], '::1' as Address), new Map());
+    assert.deepEqual(
+      await rig.mode.inspection.remembered('IPv6', { lists: [], destinations: [key] }, '::1' as Address),
+      new Map(),
+    );
     assert.deepEqual(await ask(key, 'KUBE-SEP-OFNOBODY'), new Map([[key, 99]]), 'a list of rules is another memory');
+    // The caller says which it is, whatever its name.
+    await assert.rejects(
+      ask('TCP 10.96.0.30:80 -> 10.244.1.14:8080', key),
+      /^RangeError: no list of clients has the name/,
+    );
   });
 });

@@ -168,7 +168,8 @@ describe('the inspection of nftables mode', () => {
     const { rig, kernel, table } = await running();
     const memory = [...table.sets.keys()].find((name) => name.startsWith('affinity-')) ?? assert.fail();
     kernel.memories.set(memory, new Map([['\x0a\xf4\x01\x07', 120.5]]));
-    const ask = (client: string) => rig.mode.inspection.remembered('IPv4', [memory, 'no such set'], client as Address);
+    const ask = (client: string) =>
+      rig.mode.inspection.remembered('IPv4', { lists: [memory, 'no such set'], destinations: [] }, client as Address);
     assert.deepEqual(await ask('10.244.1.7'), new Map([[memory, 120.5]]));
     assert.deepEqual(await ask('10.244.1.8'), new Map());
   });

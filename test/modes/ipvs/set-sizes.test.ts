@@ -6,7 +6,7 @@ import { KernelError, type KernelWrite, type SetSpec, type SetType } from '../..
 import { FAMILIES, type Family } from '../../../src/model/address.ts';
 import { handover } from '../../../src/modes/handover.ts';
 import { iptablesMode } from '../../../src/modes/iptables/index.ts';
-import type { SetResized } from '../../../src/modes/virtual-servers/apply.ts';
+import type { SetKept, SetResized } from '../../../src/modes/virtual-servers/apply.ts';
 import { SET_IDS, type SetId, setName } from '../../../src/modes/virtual-servers/sets.ts';
 import { stepText } from '../../../src/reconcile/step.ts';
 import type { FakeIpvs } from '../../helpers/fake-ipvs.ts';
@@ -38,7 +38,7 @@ const LIMIT = 65_536;
 const FORMER = 1_048_576;
 const CLUSTER = 'KUBE-CLUSTER-IP';
 
-/** What kube-proxy does before each sync: `ipset create … maxelem 65536 -exist`. Returns the sets that it is refused. */
+/** The sets as kube-proxy asks for them before each sync: `ipset create … maxelem 65536 -exist`. Returns the sets that it is refused. */
 function refusedToKubeProxy(kernel: FakeIpvs, families: readonly Family[] = FAMILIES): string[] {
   const specs = families.flatMap((family) =>
     Object.entries(KUBE_PROXYS).map(([id, type]): SetSpec => {
@@ -189,7 +189,7 @@ describe('a set that is resized', () => {
   const isOfResize = (write: KernelWrite) => JSON.stringify(write).includes('KUBE-IPVS-RESIZE');
 
   for (const failure of ['refused', 'environment', 'exists', 'missing'] as const) {
-    it(`and a write of it fails with «${failure}», at each place: no entry is missing, and the next sync ends it`, async () => {
+    it(`and a write of it fails with «${failure}», at each place: no entry is missing, and the next reading ends it`, async () => {
       let total = 0;
       for (let n = 0; n === total; n++) {
         const made = restarted(await ofFormerVersion());
@@ -209,9 +209,10 @@ describe('a set that is resized', () => {
         made.rig.become({ objects: WEB });
         const report = await made.rig.sync();
         if (total === n) break;
-        const isRepaired = failure === 'exists' || failure === 'missing';
-        if (!isRepaired) assert.notEqual(report.outcome, 'complete', `write ${n}`);
+        assert.equal(report.outcome, 'complete', `write ${n}: every rule is right`);
+        assert.equal(made.rig.mode.isWaiting, false, `write ${n}`);
         made.kernel.options = { isSetUsed: made.kernel.options.isSetUsed ?? (() => false) };
+        made.rig.loop.distrust();
         await synced(made);
         assert.deepEqual(made.kernel.dump(), before, `write ${n}`);
         assert.deepEqual(refusedToKubeProxy(made.kernel, ['IPv4']), [], `write ${n}`);
@@ -220,6 +221,76 @@ describe('a set that is resized', () => {
       assert.ok(total > 20, `${total} writes were made to fail`);
     });
   }
+
+  /** Refuses these writes, and counts them. */
+  function refusing(made: IpvsRig, isRefused: (write: KernelWrite) => boolean): { count: number } {
+    const refused = { count: 0 };
+    const { options } = made.kernel;
+    made.kernel.options = {
+      ...options,
+      intercept(write) {
+        if (!isRefused(write)) return undefined;
+        refused.count += 1;
+        return new KernelError('refused', 'ENOTSUPP: injected');
+      },
+    };
+    return refused;
+  }
+
+  it('and cannot be made smaller is told once, and tried again when the kernel is read, not at each sync', async () => {
+    const told: SetKept[] = [];
+    const made = restarted(await ofFormerVersion(), { onSetKept: (one) => told.push(one) });
+    const refused = refusing(made, (write) => write.kind === 'swap-set' && write.set === CLUSTER);
+    made.rig.become({ objects: WEB });
+    await synced(made);
+    assert.deepEqual([refused.count, maxelem(made), made.rig.mode.isWaiting], [1, FORMER, false]);
+    await synced(made);
+    assert.equal(refused.count, 1);
+    made.rig.loop.distrust();
+    await synced(made);
+    assert.equal(refused.count, 2, 'the kernel was read');
+    assert.deepEqual(told, [{ set: CLUSTER, maxelem: FORMER, cause: 'ENOTSUPP: injected' }]);
+  });
+
+  it('and leaves the spare set, which cannot be removed, makes nothing incomplete either', async () => {
+    const told: SetKept[] = [];
+    const made = restarted(await withSpare(), { onSetKept: (one) => told.push(one) });
+    const refused = refusing(made, (write) => write.kind === 'remove-set' && write.set === 'KUBE-IPVS-RESIZE');
+    made.rig.become({ objects: WEB });
+    await synced(made);
+    await synced(made);
+    assert.equal(refused.count, 1);
+    made.rig.loop.distrust();
+    await synced(made);
+    assert.equal(refused.count, 2, 'the kernel was read');
+    assert.deepEqual(told, [{ set: 'KUBE-IPVS-RESIZE', maxelem: undefined, cause: 'ENOTSUPP: injected' }]);
+  });
+
+  it('and cannot grow makes the family incomplete: entries are missing', async () => {
+    const made = ipvsRig({ families: ['IPv4'] });
+    const spec: SetSpec = { name: CLUSTER, type: 'hash:ip,port', family: 'IPv4', maxelem: 1 };
+    made.kernel.sets.set(CLUSTER, { spec, entries: new Set(['10.96.0.99,tcp:80']) });
+    const again = restarted(made);
+    refusing(again, (write) => write.kind === 'swap-set');
+    again.rig.become({ objects: WEB });
+    const { outcome, failed } = await again.rig.sync();
+    assert.equal(outcome, 'partial');
+    assert.ok(
+      failed.some(({ cause }) => cause === `maxelem ${LIMIT}, was 1: ENOTSUPP: injected`),
+      JSON.stringify(failed),
+    );
+  });
+
+  it('is none where another program has one of this name with another type: nothing waits for it', async () => {
+    const made = ipvsRig({ families: ['IPv4'] });
+    const spec: SetSpec = { name: CLUSTER, type: 'hash:ip', family: 'IPv4', maxelem: 1 };
+    made.kernel.sets.set(CLUSTER, { spec, entries: new Set() });
+    const again = restarted(made);
+    again.rig.become({ objects: WEB });
+    assert.notEqual((await again.rig.sync()).outcome, 'complete');
+    assert.equal((await again.rig.mode.observe(NEVER)).kind, 'known');
+    assert.equal(again.rig.mode.isWaiting, false);
+  });
 
   it('when the agent ends, at each place: the next one ends it, and leaves no other set', async () => {
     let total = 0;
