@@ -191,15 +191,18 @@ export class Clients {
     const onAllPorts = this.#byAddress.get(share.address) ?? new Set<Client>();
     const isFull = share.clients.size >= most;
     if (!isFull && onAllPorts.size < most * PORTS_PER_CLIENT) return true;
-    const idle = this.#longIdle(isFull ? share.clients : onAllPorts, share.isTrusted);
+    const own = isFull ? share.clients : onAllPorts;
     this.#count(ends, 'share');
-    if (idle !== undefined) {
-      this.release(idle);
-      idle.cut();
-      return true;
+    let leaves = this.#longIdle(own, share.isTrusted);
+    if (leaves === undefined && share.isTrusted) {
+      // A program of the node that floods a port has the address of the kubelet: for a moment both have places.
+      if (own.size < Math.max(most, this.#reserved)) return true;
+      leaves = own.values().find(isIdle);
     }
-    // A program of the node that floods a port has the address of the kubelet: for a moment both have places.
-    return share.isTrusted && share.clients.size < Math.max(most, this.#reserved);
+    if (leaves === undefined) return false;
+    this.release(leaves);
+    leaves.cut();
+    return true;
   }
 
   /** The process has a place, or the oldest idle connection of the same standing makes it. */
@@ -221,7 +224,7 @@ export class Clients {
     for (const clients of this.#byAddress.values()) if (clients.size > most.size) most = clients;
     if (most.size < own + 2) return undefined;
     const [oldest] = most;
-    return most.values().find(({ idleSince }) => idleSince !== undefined) ?? oldest;
+    return most.values().find(isIdle) ?? oldest;
   }
 
   /** The first is the oldest: sets and maps keep the order in which connections came. */
@@ -295,6 +298,10 @@ export class Clients {
         return `${address} does not read the answers of port ${port}: its connection is closed`;
     }
   }
+}
+
+function isIdle({ idleSince }: Client): boolean {
+  return idleSince !== undefined;
 }
 
 function keyOf(address: string, port: number): string {
