@@ -16,13 +16,10 @@ import { type FloodReport, HEALTH_CHECK_PORT, type Process } from './floods.ts';
 const file = (name: string) => fileURLToPath(new URL(name, import.meta.url));
 /** Milliseconds of each flood. */
 const TIME = 1000;
-/**
- * Kilobytes that a flood may cost. Some 20 MB is usual; garbage that is not collected yet may double it. Without limits it is hundreds of
- * megabytes in the same second.
- */
-const MAX_COST = 60_000;
+/** Kilobytes that a flood may cost. Without limits it is hundreds of megabytes in the same second. */
+const MAX_COST = 30_000;
 /** The same by a program in the node's own network, which has a larger share. */
-const MAX_COST_OF_NODE = 100_000;
+const MAX_COST_OF_NODE = 60_000;
 
 const ATTACKS = [
   ...['pipelining', 'idle', 'slow heads', 'huge heads', 'endless bodies', 'half-closed', 'one request each'],

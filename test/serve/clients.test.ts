@@ -162,6 +162,21 @@ describe('the limits on clients', () => {
     assert.match(lines.join('\n'), /all 12 connections that addresses without a reserved place may have are taken/);
   });
 
+  it('end the oldest connection of the node’s own programs, however young, before they refuse one: it may be a probe', () => {
+    const { clock, clients, admit } = start({ max: 20, reserved: 8, perTrustedClient: 4 });
+    const flood = Array.from({ length: 8 }, () => {
+      const { peer, isIn } = admit('127.0.0.1');
+      assert.ok(isIn, 'the reserved places are theirs for a moment');
+      peer.idleSince = clock.now();
+      return { peer };
+    });
+    const [oldest, second] = flood.map(({ peer }) => peer);
+    if (oldest !== undefined) oldest.idleSince = undefined;
+    assert.ok(admit('127.0.0.1').isIn);
+    assert.deepEqual([oldest?.isCut, second?.isCut], [false, true], 'the oldest is being answered');
+    assert.equal(clients.count, 8);
+  });
+
   it('let an address make many requests at once and then one in 50 ms, also over new connections', () => {
     const { clock, clients, admit } = start();
     let made = 0;
