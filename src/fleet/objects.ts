@@ -8,7 +8,7 @@ import type { Clock } from '../host/clock.ts';
 import type { Family } from '../model/address.ts';
 import type { Service, ServiceKey, SliceKey } from '../model/objects.ts';
 import type { Ending } from './claims.ts';
-import type { FleetEndpoint, FleetKind, FleetSlice, Place, Standing, Target } from './forms.ts';
+import type { FleetEndpoint, FleetKind, FleetSlice, Place, Standing, Target, Versions } from './forms.ts';
 import { Listeners } from './listeners.ts';
 import { Places } from './places.ts';
 import { SeenVersions } from './seen-versions.ts';
@@ -103,6 +103,17 @@ export class FleetObjects {
       endpoints: [...new Set(places.map(({ endpoint }) => endpoint.pod || endpoint.address))].sort(),
       takes: this.#firstReason(places),
     };
+  }
+
+  /**
+   * The versions that a kernel must have so that no older object of these Services is in it. What went before the fleet's first lists has
+   * no version but theirs: a slice that had an endpoint too, or the Service of a slice that is still there. Watchers learn the version of
+   * a list by the next change of that kind, or by a bookmark, about a minute later.
+   */
+  mustHave(services: readonly ServiceKey[]): Versions {
+    const { newest, newestWithLists } = this.versions;
+    const isGone = services.some((service) => !this.services.has(service));
+    return { services: (isGone ? newestWithLists : newest).services, slices: newestWithLists.slices };
   }
 
   /** The endpoints of a target that terminate, each with the moment since when, as far as the fleet saw it. */

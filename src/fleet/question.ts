@@ -2,7 +2,7 @@
 import type { Drained } from '../answers/drained.ts';
 import type { Need } from './agent-state.ts';
 import type { CountedNodes } from './counted-nodes.ts';
-import type { Standing, Target } from './forms.ts';
+import type { Standing, Target, Versions } from './forms.ts';
 import { hasNeeded } from './lacks.ts';
 import type { FleetNode } from './node.ts';
 import type { FleetObjects } from './objects.ts';
@@ -60,20 +60,16 @@ export class Question {
       if (known.services.length > 0) this.need = { ...this.need, services: known.services, families };
       return;
     }
-    this.need =
-      standing.services.length > 0 ? { versions: objects.versions.newest, ...known } : this.#needOfUnknown(objects);
+    const versions = objects.mustHave(standing.services);
+    this.need = standing.services.length > 0 ? { versions, ...known } : this.#needOfUnknown(objects, versions);
     this.#passed = 0;
     this.#leftOut = [];
     this.witness = undefined;
   }
 
-  /**
-   * No slice has it, and none is remembered. One may have had it before the fleet's first list, in a Service that cannot be named; that a
-   * slice is gone has no version but that of the list.
-   */
-  #needOfUnknown(objects: FleetObjects): Need {
+  /** No slice has it, and none is remembered. One may have had it before the fleet's first list, in a Service that cannot be named. */
+  #needOfUnknown(objects: FleetObjects, versions: Versions): Need {
     const { target } = this;
-    const versions = { services: objects.versions.newest.services, slices: objects.versions.newestWithLists.slices };
     if (target.kind === 'address') {
       const family = target.address.includes(':') ? 'IPv6' : 'IPv4';
       return { versions, services: [], namespace: '', families: [family] };

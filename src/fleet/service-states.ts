@@ -29,6 +29,11 @@ export class ServiceStates {
     return this.#states.get(service)?.newest;
   }
 
+  /** Whether there is the Service, and proxies serve it. */
+  has(service: ServiceKey): boolean {
+    return this.#states.get(service)?.service !== undefined;
+  }
+
   /** Families of which a Service has slices; sorted. */
   familiesOf(service: ServiceKey): readonly Family[] {
     return [...new Set(this.slicesOf(service).map(({ family }) => family))].sort();

@@ -125,6 +125,47 @@ describe('a Pod is drained', () => {
   });
 });
 
+describe('a fleet that was started again', () => {
+  /** The agents have all but the last version. */
+  const restarted = () => {
+    const rig = fleetRig({ isListed: false });
+    rig.set(endpoint('web-1', 'ending'), endpoint('web-2', 'ready'));
+    rig.programmed('n1', 'n2');
+    return rig;
+  };
+
+  it('waits for the version of its list, because another slice that had the Pod may have gone just before', async () => {
+    const rig = restarted();
+    rig.next();
+    rig.list();
+    const asked = rig.ask(pod('web-1'));
+    await rig.settle();
+    assert.ok(asked.isWaiting);
+    rig.programmed('n1', 'n2');
+    await rig.settle();
+    assert.ok(asked.answer?.drained);
+  });
+
+  it('waits for the list of Services where the Service of a slice is gone, and else not', async () => {
+    for (const isGone of [false, true]) {
+      const rig = restarted();
+      const slices = rig.version;
+      rig.objects.synced('services', String(Number(slices) + 1));
+      rig.objects.synced('slices', slices);
+      rig.nodes.synced('nodes');
+      rig.nodes.synced('agents');
+      const other = slice('shop/other-a', 'shop/other', [endpoint('web-1', 'ready')]);
+      if (isGone) rig.objects.setSlice('shop/other-a', other, slices, false);
+      const asked = rig.ask(pod('web-1'));
+      await rig.settle();
+      assert.equal(asked.isWaiting, isGone);
+      for (const name of ['n1', 'n2']) rig.event(name, { marks: [[String(Number(slices) + 1), slices, 0]] });
+      await rig.settle();
+      assert.ok(asked.answer?.drained);
+    }
+  });
+});
+
 describe('a question waits for', () => {
   it('a node that refuses the Service, whose name and reason it says', async () => {
     const rig = fleetRig();

@@ -38,6 +38,8 @@ class Kernel {
   refuses = false;
   isConnected = true;
   wasBehind = false;
+  /** The agent has not synced since it started: it has no mark. */
+  isNew = false;
 
   receive(changes: readonly Change[]): void {
     const change = changes[this.at];
@@ -125,14 +127,18 @@ class World {
       kernel.received.clear();
       for (const change of this.changes) apply(kernel.received, change);
       kernel.at = this.changes.length;
+      // What it refused is not known any more.
+      if (kernel.wasBehind) kernel.writtenAt = 0;
       kernel.wasBehind = false;
+      kernel.isNew = true;
       rig.nodes.setLink(name, { state: 'open' });
       kernel.isConnected = true;
-      rig.event(name, { marks: [['', '', 0]] });
+      this.#tell(each.node);
     }
   }
 
   #sync(index: number, kernel: Kernel): void {
+    kernel.isNew = false;
     const isNews = kernel.at > kernel.writtenAt || kernel.wasBehind;
     if (kernel.refuses && isNews) kernel.wasBehind = true;
     else {
@@ -148,7 +154,7 @@ class World {
     if (kernel === undefined) return;
     const behind = [{ service: 'shop/web', why: 'refused', age: 0 }];
     this.#rig.event(NODES[index] ?? '', {
-      marks: [['150', String(FIRST + kernel.writtenAt - 1), 0]],
+      marks: [kernel.isNew ? ['', '', 0] : ['150', String(FIRST + kernel.writtenAt - 1), 0]],
       behind: kernel.wasBehind ? { set: behind, gone: [] } : { set: [], gone: ['shop/web'] },
     });
   }
@@ -217,7 +223,23 @@ describe('in any interleaving', () => {
         for (const each of steps) await world.step(each);
         said += world.said;
       }),
-      { numRuns: 400 },
+      {
+        numRuns: 400,
+        examples: [
+          [
+            // A slice with the Pod goes just before the fleet lists, and another one says that the Pod ends.
+            [
+              { kind: 'change', slice: 'shop/web-b', states: [{ pod: 'web-1', state: 'ready' }] },
+              { kind: 'change', slice: 'shop/web-a', states: [{ pod: 'web-1', state: 'ending' }] },
+              { kind: 'all are told all' },
+              { kind: 'change', slice: 'shop/web-b', states: null },
+              { kind: 'fleet restarts' },
+              { kind: 'question', pod: 'web-1' },
+              { kind: 'time' },
+            ],
+          ],
+        ],
+      },
     );
     assert.ok(said > 300, `it was said ${said} times`);
   });
