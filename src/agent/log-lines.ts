@@ -1,4 +1,5 @@
 /** Parts of lines of the log that several parts of the agent need. */
+import { type Drift, driftText } from '../model/drift.ts';
 import type { SetResized } from '../modes/virtual-servers/apply.ts';
 import { type Plan, stepText } from '../reconcile/step.ts';
 import type { Log } from '../telemetry/log.ts';
@@ -44,10 +45,10 @@ export function logResized({ set, from, to, kubeProxys }: SetResized, log: Log):
   );
 }
 
-/** The first changes, and the number of the others. */
-export function driftText(drift: readonly string[]): string {
+/** The first changes by other programs, and the number of the others. */
+export function driftsText(drift: readonly Drift[]): string {
   const more = drift.length - MOST_NAMED;
-  return `${drift.slice(0, MOST_NAMED).join('; ')}${more > 0 ? `; and ${more} more` : ''}`;
+  return `${drift.slice(0, MOST_NAMED).map(driftText).join('; ')}${more > 0 ? `; and ${more} more` : ''}`;
 }
 
 interface HasFaults {

@@ -7,6 +7,7 @@
 import { firstOf } from '../answers/words.ts';
 import { type Clock, sleep } from '../host/clock.ts';
 import { causeOf } from '../model/cause.ts';
+import type { Drift } from '../model/drift.ts';
 import type { Mutex } from '../model/mutex.ts';
 import type { Health } from '../serve/health.ts';
 import type { Log } from '../telemetry/log.ts';
@@ -108,22 +109,22 @@ const FOLLOWS =
 const REMOVES = 'the agent removes its rules within an hour, or at its next start';
 const REPAIRS = 'until then the agent writes its own rules again each time';
 
+const SERVICE_CHAIN = /^KUBE-(?:SVC|SVL|EXT|FW|SEP|XLB)-/;
+
 /**
  * Chains in the tables of ours that only another proxy writes: slicewire in iptables mode makes the same chains of Services, but knows
  * its own, and in IPVS mode has KUBE-IPVS-OUT-FILTER in another table (docs/ipvs.md).
  */
-const FOREIGN =
-  /^(IPv[46]) (nat(?= KUBE-(?:SVC|SVL|EXT|FW|SEP|XLB)-)|filter(?= KUBE-IPVS-OUT-FILTER )) (\S+) \(slicewire did not write it/;
+function isOfKubeProxy({ kind, table, name, difference }: Drift): boolean {
+  if (kind !== 'chain' || difference.kind !== 'foreign') return false;
+  return (table === 'nat' && SERVICE_CHAIN.test(name)) || (table === 'filter' && name === 'KUBE-IPVS-OUT-FILTER');
+}
 
 /** The signs in the drift that a sync reports (`SyncReport.drift`). */
-export function signsIn(drift: readonly string[]): readonly Sign[] {
-  const signs: Sign[] = [];
-  for (const text of drift) {
-    const [, family, table, chain] = FOREIGN.exec(text) ?? [];
-    if (chain === undefined) continue;
-    signs.push({ who: 'kube-proxy', what: `it wrote the ${family} ${table} chain ${chain}`, stays: false });
-  }
-  return signs;
+export function signsIn(drift: readonly Drift[]): readonly Sign[] {
+  return drift.filter(isOfKubeProxy).map(({ family, table, name }) => {
+    return { who: 'kube-proxy', what: `it wrote the ${family} ${table} chain ${name}`, stays: false };
+  });
 }
 
 export interface WatchOthersOptions {

@@ -1,7 +1,7 @@
 /** Runs one generation of the agent: syncs after changes, checks the kernel, deletes stale flows; until the agent stops or another generation takes over. */
 import type { Config } from '../config/config.ts';
 import type { RecorderHooks } from '../history/guarded.ts';
-import { ANOTHER_WROTE, anotherWrote } from '../history/records.ts';
+import type { SyncReason, Trigger } from '../history/records.ts';
 import { aborted, type Clock, sleep } from '../host/clock.ts';
 import { WRITE_GRACE, whileWriting } from '../host/last-resort.ts';
 import { type Committer, committerText } from '../host/ruleset-notices.ts';
@@ -12,7 +12,7 @@ import type { Log } from '../telemetry/log.ts';
 import type { Agent } from './agent.ts';
 import { watchFailover } from './failover.ts';
 import { KernelWatch } from './kernel-watch.ts';
-import { driftText, faultCounts, stackLogger } from './log-lines.ts';
+import { driftsText, faultCounts, stackLogger } from './log-lines.ts';
 import { watchOthers } from './other-proxies.ts';
 import type { Outside } from './outside.ts';
 import { firstPeriod, Readings } from './readings.ts';
@@ -135,9 +135,9 @@ function syncer(agent: Agent, options: GenerationOptions & SyncerInput): () => P
     const { loss, hurries } = options.asked;
     options.asked.hurries = false;
     const by = loss?.by;
-    const trigger = triggerOf(agent, status, options);
+    const reason = reasonOf(agent, status, options);
     // Without the name of the program: each label of a metric is a series for ever.
-    reporting.metrics.current.triggered(loss === undefined || trigger === 'start' ? trigger : ANOTHER_WROTE);
+    reporting.metrics.current.triggered(reason.trigger);
     // The resync is due: read the kernel again.
     if (readings.isDue) {
       loop.distrust();
@@ -146,7 +146,7 @@ function syncer(agent: Agent, options: GenerationOptions & SyncerInput): () => P
     const [report, since] = await turns.sync(async () => {
       const began = clock.now();
       reporting.health.syncBegan();
-      if (agent.feed.tap !== undefined) recorder.syncBegan(trigger, agent.feed.tap);
+      if (agent.feed.tap !== undefined) recorder.syncBegan(reason, agent.feed.tap);
       reporting.programmed.syncBegan();
       try {
         return [await whileWriting(() => loop.sync(grace)), began] as const;
@@ -164,7 +164,7 @@ function syncer(agent: Agent, options: GenerationOptions & SyncerInput): () => P
     const circumstances = { isFirst, failingSince, faults: faultCounts(agent), by: by && committerText(by), isFight };
     syncLog.synced(report, circumstances);
     if (report.drift.length > 0 && !isFight)
-      reporting.events.emitDrift(driftText(report.drift), by && committerText(by));
+      reporting.events.emitDrift(driftsText(report.drift), by && committerText(by));
     if (report.outcome !== 'failed') watch.begin();
     // The rules are written: clients whose flows are deleted now meet the new ones.
     if (report.outcome !== 'failed') agent.sweeper.request(hurries);
@@ -212,20 +212,22 @@ interface Asked {
   hurries: boolean;
 }
 
-/** Why a sync runs, in words for people. */
-function triggerOf(
+/** Why a sync runs. */
+function reasonOf(
   { feed, mode }: Agent,
   { lastComplete, failingSince }: SyncStatus,
   { readings, asked }: { readonly readings: Readings; readonly asked: Asked },
-): string {
+): SyncReason {
   const { loss } = asked;
   asked.loss = undefined;
-  if (lastComplete === undefined && failingSince === undefined) return 'start';
-  if (loss !== undefined) return anotherWrote(loss.by && committerText(loss.by));
-  if (readings.isDue) return 'resync';
-  if (feed.cache.hasChanges) return 'changes';
-  if (failingSince !== undefined) return 'retry';
-  return mode.isWaiting ? 'removals were waiting' : 'resync';
+  const of = (trigger: Trigger): SyncReason => ({ trigger, by: '' });
+  if (lastComplete === undefined && failingSince === undefined) return of('start');
+  if (loss !== undefined)
+    return { trigger: 'another program wrote', by: loss.by === undefined ? '' : committerText(loss.by) };
+  if (readings.isDue) return of('resync');
+  if (feed.cache.hasChanges) return of('changes');
+  if (failingSince !== undefined) return of('retry');
+  return of(mode.isWaiting ? 'removals were waiting' : 'resync');
 }
 
 /** Sweep until the agent stops. After an error the sweep starts over, and finds the stale flows again. */

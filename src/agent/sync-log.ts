@@ -5,13 +5,14 @@
  */
 import { countText, firstOf, millisecondsText, timeText } from '../answers/words.ts';
 import type { Clock } from '../host/clock.ts';
+import { type Drift, driftText } from '../model/drift.ts';
 import { LastingProblem, LastingProblems } from '../model/lasting-problem.ts';
 import type { FailedStep } from '../reconcile/step.ts';
 import type { SweepReport } from '../sync/flow-sweeper.ts';
 import type { SyncReport } from '../sync/status.ts';
 import type { Log } from '../telemetry/log.ts';
 import { TroubleLog } from '../telemetry/trouble-log.ts';
-import { driftText, MOST_NAMED } from './log-lines.ts';
+import { driftsText, MOST_NAMED } from './log-lines.ts';
 
 /** Milliseconds, at least, from one summary to the next. */
 const SUMMARY_PERIOD = 600_000;
@@ -248,8 +249,8 @@ function logFailed(steps: readonly FailedStep[], log: Log, level: 'error' | 'v2'
   );
 }
 
-function logDrift(drift: readonly string[], log: Log, { by, isFight = false }: Circumstances): void {
-  const facts = { drift: drift.slice(0, 20), count: drift.length, ...(by === undefined ? {} : { by }) };
+function logDrift(drift: readonly Drift[], log: Log, { by, isFight = false }: Circumstances): void {
+  const facts = { drift: drift.slice(0, 20).map(driftText), count: drift.length, ...(by === undefined ? {} : { by }) };
   const who = by === undefined ? 'another program' : `another program (${by})`;
-  log[isFight ? 'v2' : 'warn'](facts, `${who} changed rules of ours: ${driftText(drift)}`);
+  log[isFight ? 'v2' : 'warn'](facts, `${who} changed rules of ours: ${driftsText(drift)}`);
 }

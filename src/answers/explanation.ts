@@ -33,6 +33,13 @@ export const sliceSchema = z.object({
       endpoint: z.string(),
       node: z.string(),
       used: z.boolean(),
+      use: z
+        .enum([
+          ...(['ready', 'draining', 'replaced by ready ones', 'terminating', 'not ready'] as const),
+          ...(['hinted for other nodes', 'hinted for other zones', 'node does not answer'] as const),
+          ...(['not on this node', 'duplicate', 'no such port', 'set aside'] as const),
+        ])
+        .describe('the reason in short, for programs'),
       why: z.string().describe('why it is used, or why not'),
     }),
   ),

@@ -1,5 +1,6 @@
 /** The answer of `slicewire history`. */
 import * as z from 'zod';
+import type { Drift } from '../model/drift.ts';
 import { answer, answeredBy, milliseconds, moment } from './form.ts';
 
 export const changeSchema = z.object({
@@ -20,16 +21,42 @@ export const changeSchema = z.object({
   milliseconds: milliseconds.nullable().describe('from received to in the kernel; null where no sync is named'),
 });
 
+const difference = z
+  .discriminatedUnion('kind', [
+    z.object({ kind: z.literal('changed') }),
+    z.object({ kind: z.literal('gone') }),
+    z.object({ kind: z.literal('foreign').describe('the agent did not write it') }),
+    z.object({
+      kind: z.literal('rules').describe('of a chain; both 0: their order or number is another one'),
+      gone: z.number().int(),
+      added: z.number().int(),
+    }),
+  ])
+  .describe('how it is not as the agent left it');
+
+/** One `Drift`. */
+export const driftSchema = z.object({
+  family: z.enum(['IPv4', 'IPv6', '']).describe('"" in a recording that has the text alone'),
+  kind: z
+    .enum(['chain', 'jump', 'order', 'element', 'server', 'destination', 'entry', 'address', 'text'])
+    .describe('"order": the rules of a chain are in another one; "text": a recording has the text alone, as the name'),
+  table: z.string().describe('the table of iptables, or the map or set of nftables; "" for other kinds'),
+  name: z.string().describe('the chain, or the object as the tools of the kernel print it'),
+  target: z.string().describe('the chain that a jump leads to; "" for other kinds'),
+  difference,
+}) satisfies z.ZodType<Drift>;
+
 export const syncSchema = z.object({
   number: z.number().int(),
   at: moment.describe('when it began'),
   trigger: z.string().describe('why it ran: "changes", "start", "resync", "another program wrote", "retry"'),
+  by: z.string().describe('the program that wrote before, where that is the reason; "" when it is not known'),
   outcome: z.enum(['complete', 'partial', 'failed']),
   changes: z.number().int().describe('changes of objects that it took'),
   services: z.array(z.string()).describe('the first Services that it took'),
   steps: z.number().int().describe('writes to the kernel'),
   milliseconds: z.object({ all: milliseconds, reading: milliseconds, desiring: milliseconds, writing: milliseconds }),
-  drift: z.array(z.string()).describe('kernel objects that another program had changed; the first of them'),
+  drift: z.array(driftSchema).describe('kernel objects that another program had changed; the first of them'),
   failed: z.array(z.string()).describe('what could not be written, and why; the first of them'),
 });
 

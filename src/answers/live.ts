@@ -21,7 +21,9 @@ export const liveSchema = z.object({
   startedAt: moment.nullable(),
   source: z.string(),
   health: statusSchema.shape.health,
-  sentence: z.string().describe('the health of the agent in one sentence'),
+  sentence: z
+    .string()
+    .describe('the health of the agent in one sentence, without its end: the page adds the last change'),
   objects: statusSchema.shape.objects,
   lastChange: z
     .object({ at: moment, milliseconds, object: z.string().describe('"Service shop/web", or "Node"') })
@@ -33,10 +35,8 @@ export const liveSchema = z.object({
   syncs: z.array(syncSchema).describe('of the last 15 minutes, at most 200, the latest last'),
   heard: statusSchema.shape.heard,
   faults: statusSchema.shape.faults.describe('the first 100'),
-  setAside: statusSchema.shape.setAside.describe('the first 100'),
-  drift: z
-    .array(z.object({ at: moment, what: z.string(), by: z.string().describe('the program; "" when it is not known') }))
-    .describe('changes by other programs; the last of them'),
+  refused: statusSchema.shape.refused.describe('the first 100'),
+  drift: statusSchema.shape.drift,
   revision: z.number().int().describe('grows whenever the list of Services, or the state of one, may have changed'),
 });
 

@@ -76,11 +76,8 @@ export function firstNodes(of: readonly { readonly node: string }[]): string {
 
 /** Why an agent may be behind the others: `stale for 40 s because …`; "" when it follows everything and is healthy. */
 export function behindText({ heard, health, by }: Status): string {
-  const lost = heard
-    .map(({ failure }) => /^not followed since (\S+): (.*)$/s.exec(failure))
-    .filter((of) => of !== null);
-  const [first] = lost.toSorted(([, a = ''], [, b = '']) => (a < b ? -1 : 1));
-  if (first !== undefined) return `stale for ${timeBetween(first[1] ?? '', by.at)} because ${first[2]}`;
+  const [first] = heard.flatMap(({ lost }) => lost ?? []).toSorted((a, b) => (a.since < b.since ? -1 : 1));
+  if (first !== undefined) return `stale for ${timeBetween(first.since, by.at)} because ${first.cause}`;
   if (health.healthy) return '';
   return health.reasons.length === 0 ? 'not healthy' : health.reasons.join('; ');
 }

@@ -33,7 +33,7 @@ const STATUS_TITLES = [
   'faults',
 ];
 
-function statusRow(node: string, { by, health, startedAt, objects, latency, faults, setAside }: Status): string[] {
+function statusRow(node: string, { by, health, startedAt, objects, latency, faults, refused }: Status): string[] {
   const is = health.healthy ? 'healthy' : health.ready ? 'not healthy' : 'not ready';
   return [
     node,
@@ -44,7 +44,7 @@ function statusRow(node: string, { by, health, startedAt, objects, latency, faul
     numberText(objects.services),
     numberText(objects.slices),
     latency === null ? '-' : millisecondsText(latency.p99),
-    numberText(faults.length + setAside.length),
+    numberText(faults.length + refused.length),
   ];
 }
 

@@ -1,6 +1,8 @@
 /** The answer of `/service`: all that the agent knows of one Service. */
+
 import * as z from 'zod';
 import { sliceSchema } from './explanation.ts';
+import { faultSchema } from './fault.ts';
 import { answer, answeredBy, family, protocol } from './form.ts';
 import { serviceRowSchema } from './services.ts';
 
@@ -35,7 +37,7 @@ export const serviceSchema = z.object({
     .array(z.object({ where: z.string().describe('chain, map, set or server'), lines: z.array(z.string()) }))
     .describe('what the kernel has for it, as the agent believes; the first of them'),
   rulesOmitted: z.number().int().describe('lines that are left out of `rules`'),
-  faults: z.array(z.object({ object: z.string(), text: z.string() })),
+  faults: z.array(faultSchema),
 });
 
 export type ServiceAnswer = z.infer<typeof serviceSchema>;

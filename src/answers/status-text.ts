@@ -1,5 +1,7 @@
 /** The answer of `slicewire status` as text for people. Pure. */
 
+import { driftText } from '../model/drift.ts';
+import { faultText } from '../model/objects.ts';
 import type { RecordedSync } from './history.ts';
 import { columns } from './layout.ts';
 import type { Status } from './status.ts';
@@ -46,9 +48,9 @@ function health({ by, health: { healthy, ready, live, reasons } }: Status): stri
 }
 
 function source({ source: from, heard, objects, by: { at: now } }: Status): string[] {
-  const rows = heard.map(({ of, at, failure }) => {
+  const rows = heard.map(({ of, at, lost }) => {
     const last = at === null ? 'not heard of yet' : `heard of ${timeBetween(at, now)} ago`;
-    return [of, failure === '' ? last : `${last}; ${failure}`];
+    return [of, lost === null ? last : `${last}; ${lostText(lost)}`];
   });
   const has = `${countText(objects.services, 'Service')}, ${countText(objects.slices, 'EndpointSlice')}`;
   return ['', `Source: ${from} (${has})`, ...indented(columns(rows))];
@@ -75,6 +77,16 @@ function syncs({ syncs: all, by: { at: now } }: Status): string[] {
   return ['', 'Last syncs, the latest first:', ...syncRows(all, now)];
 }
 
+/** `another program wrote: nft, pid 7` */
+export function triggerText({ trigger, by }: Pick<RecordedSync, 'trigger' | 'by'>): string {
+  return by === '' ? trigger : `${trigger}: ${by}`;
+}
+
+/** Why a kind of objects cannot be followed: `not followed since 2026-11-22T12:00:00.000Z: …` */
+export function lostText({ since, cause }: NonNullable<Status['heard'][number]['lost']>): string {
+  return `not followed since ${since}: ${cause}`;
+}
+
 /** A table of syncs. */
 export function syncRows(syncs: readonly RecordedSync[], now: string): string[] {
   const titles = [
@@ -90,32 +102,36 @@ export function syncRows(syncs: readonly RecordedSync[], now: string): string[] 
     'write',
     'Services',
   ];
-  const rows = syncs.map(({ number, at, trigger, outcome, changes, steps, milliseconds, services }) => {
+  const rows = syncs.map((sync) => {
+    const { number, at, outcome, changes, steps, milliseconds, services } = sync;
     const { all, reading, desiring, writing } = milliseconds;
     const times = [all, reading, desiring, writing].map(millisecondsText);
-    return [`${number}`, clockTime(at, now), trigger, outcome, `${changes}`, `${steps}`, ...times, services.join(' ')];
+    const why = triggerText(sync);
+    return [`${number}`, clockTime(at, now), why, outcome, `${changes}`, `${steps}`, ...times, services.join(' ')];
   });
   const details = syncs.map(({ failed, drift }) => [
     ...failed.map((text) => `      not written: ${firstLine(text)}`),
-    ...drift.map((text) => `      another program had changed ${text}`),
+    ...drift.map((one) => `      another program had changed ${driftText(one)}`),
   ]);
   const [title = '', ...lines] = indented(columns([titles, ...rows]));
   return [title, ...lines.flatMap((line, i) => [line, ...(details[i] ?? [])])];
 }
 
-function troubles({ faults, setAside, drift, by: { at: now } }: Status): string[] {
+function troubles({ faults, refused, drift, by: { at: now } }: Status): string[] {
   const lines: string[] = [];
-  if (setAside.length > 0)
-    lines.push('', `The kernel refuses ${countText(setAside.length, 'Service')}:`, ...indented(setAside));
+  if (refused.length > 0) {
+    const texts = refused.map(({ service, cause }) => (cause === '' ? service : `${service}: ${cause}`));
+    lines.push('', `The kernel refuses ${countText(refused.length, 'Service')}:`, ...indented(texts));
+  }
   if (faults.length > 0) {
     const more = faults.length - MOST_FAULTS;
     lines.push('', `${countText(faults.length, 'fault')} of objects:`);
-    lines.push(...indented(faults.slice(0, MOST_FAULTS).map(({ text }) => text)));
+    lines.push(...indented(faults.slice(0, MOST_FAULTS).map(faultText)));
     if (more > 0) lines.push(`  and ${countText(more, 'more fault')}; -o json lists them all`);
   }
   if (drift.length > 0) {
     lines.push('', 'Changed by other programs, and repaired:');
-    lines.push(...indented(columns(drift.map(({ at, what }) => [clockTime(at, now), what]))));
+    lines.push(...indented(columns(drift.map((one) => [clockTime(one.at, now), driftText(one)]))));
   }
   return lines;
 }

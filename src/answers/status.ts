@@ -1,7 +1,8 @@
 /** The answer of `slicewire status`. */
 import * as z from 'zod';
+import { faultSchema } from './fault.ts';
 import { answer, answeredBy, milliseconds, moment } from './form.ts';
-import { syncSchema } from './history.ts';
+import { driftSchema, syncSchema } from './history.ts';
 import { marksSchema } from './programmed.ts';
 
 export const statusSchema = z.object({
@@ -18,7 +19,16 @@ export const statusSchema = z.object({
     reasons: z.array(z.string()).describe('why it is not healthy, ready or live; notes otherwise'),
   }),
   heard: z
-    .array(z.object({ of: z.string(), at: moment.nullable(), failure: z.string() }))
+    .array(
+      z.object({
+        of: z.string(),
+        at: moment.nullable().describe('null: nothing was heard of it yet'),
+        lost: z
+          .object({ since: moment, cause: z.string() })
+          .nullable()
+          .describe('why it cannot be followed; null: it is followed'),
+      }),
+    )
     .describe('the last message of the source, for each kind that is followed'),
   programmed: marksSchema.nullable().optional().describe('null: nothing is known of versions, as with manifests'),
   objects: z.object({ services: z.number().int(), slices: z.number().int() }),
@@ -27,9 +37,13 @@ export const statusSchema = z.object({
     .object({ changes: z.number().int(), p50: milliseconds, p99: milliseconds, most: milliseconds, since: moment })
     .nullable()
     .describe('from a change received to the kernel, in the last hour; null when there was none'),
-  faults: z.array(z.object({ object: z.string(), text: z.string() })),
-  setAside: z.array(z.string()).describe('Services that the kernel refuses'),
-  drift: z.array(z.object({ at: moment, what: z.string() })).describe('changes by other programs; the last of them'),
+  faults: z.array(faultSchema),
+  refused: z
+    .array(z.object({ service: z.string(), cause: z.string().describe('"" when it is not known') }))
+    .describe('Services that the kernel refuses'),
+  drift: z
+    .array(driftSchema.extend({ at: moment, by: z.string().describe('the program; "" when it is not known') }))
+    .describe('changes by other programs; the last of them'),
   history: z.object({ reachesBackTo: moment, bytes: z.number().int(), folder: z.string() }).nullable(),
 });
 

@@ -77,7 +77,7 @@ function lineView(asked: AskedOnCommandLine): View {
 function lastingOf({ by: _, heard, history, ...lasting }: Status): string {
   return JSON.stringify({
     ...lasting,
-    failures: heard.map(({ of, failure }) => [of, failure]),
+    lost: heard.map(({ of, lost }) => [of, lost]),
     folder: history?.folder,
   });
 }

@@ -45,8 +45,7 @@ function ownAddressNotes({ question: { to }, subject, family, facts }: NotesInpu
 function rivals({ question: { to }, facts }: NotesInput, { port }: Subject): string[] {
   const found: string[] = [];
   for (const fault of facts.faults()) {
-    const isRival =
-      fault.object !== port.service && fault.problem.endsWith(` already belongs to Service ${port.service}`);
+    const isRival = fault.object !== port.service && fault.holder === port.service;
     const isAbout = fault.value === to.address || fault.value === String(to.port);
     if (isRival && isAbout) found.push(`${faultText(fault)}.`);
     if (found.length === MOST) break;

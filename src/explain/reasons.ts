@@ -121,9 +121,9 @@ function hintsReason(input: ReasonsInput): Reason[] {
     const { zones, why } = port.idleHints;
     return [{ object, field, value: zones, says: `The hints are not used: ${why}.` }];
   }
-  const uses = input.slices.flatMap(({ endpoints }) => endpoints.map(({ why }) => why));
-  const isForNodes = uses.some((why) => why.startsWith('its hint is for node'));
-  const isForZones = uses.some((why) => why.startsWith('its hint is for zone'));
+  const uses = input.slices.flatMap(({ endpoints }) => endpoints.map(({ use }) => use));
+  const isForNodes = uses.some((use) => use === 'hinted for other nodes');
+  const isForZones = uses.some((use) => use === 'hinted for other zones');
   if (!isForNodes && !isForZones) return [];
   const { name, zone } = facts.node;
   const [value, here] = isForNodes ? [name, `this node (${name})`] : [zone, `the zone of this node (${zone})`];
@@ -145,11 +145,9 @@ function stateReasons(input: ReasonsInput): Reason[] {
 function faultReasons(input: ReasonsInput): Reason[] {
   const { subject, facts } = input;
   const { key } = subject.service;
-  const own = facts.faultsOf('Service', key).filter(({ field }) => !field.startsWith('endpoints.hints'));
+  const own = facts.faultsOf('Service', key).filter(({ part }) => part !== 'hints');
   const slices = input.slices.flatMap(({ slice }) =>
-    facts
-      .faultsOf('EndpointSlice', slice)
-      .filter(({ kind, field }) => kind === 'EndpointSlice' && !/^endpoints\[\d+\]\.addresses/.test(field)),
+    facts.faultsOf('EndpointSlice', slice).filter(({ kind, part }) => kind === 'EndpointSlice' && part !== 'endpoint'),
   );
   const aside = slicesSetAside(subject.service, facts).map(
     (text): Reason => ({ object: `EndpointSlices of ${key}`, field: '', value: '', says: `${text}.` }),

@@ -53,8 +53,8 @@ function explainEndpoint(judged: JudgedEndpoint, slice: Slice, context: SliceCon
   const { endpoint, port, use, counts } = judged;
   if (port === undefined || use === 'no such port') return withoutPort(endpoint, slice, context.subject.spec);
   const entry = { endpoint: endpointText(endpoint.address, port), node: endpoint.nodeName };
-  if (use === 'duplicate') return { ...entry, used: false, why: duplicateOf(counts, context) };
-  return { ...entry, used: isUsed(use), why: wordsOf(use, endpoint, context) };
+  if (use === 'duplicate') return { ...entry, used: false, use, why: duplicateOf(counts, context) };
+  return { ...entry, used: isUsed(use), use, why: wordsOf(use, endpoint, context) };
 }
 
 /** Another entry of the same address and port is of more use, or comes first (docs/semantics.md 2.4). */
@@ -113,7 +113,7 @@ function withoutPort({ address, nodeName }: Endpoint, { ports }: Slice, spec: Se
     name === '' ? `${port}/${protocol}` : `${name} ${port}/${protocol}`,
   );
   const why = has.length === 0 ? 'the slice has no ports' : `the slice has ${wanted}, but ${firstOf(has)}`;
-  return { endpoint: address, node: nodeName, used: false, why };
+  return { endpoint: address, node: nodeName, used: false, use: 'no such port', why };
 }
 
 /** Endpoints that are set aside, by their faults. */
@@ -122,6 +122,7 @@ function leftOut(faults: readonly Fault[]): ListedEndpoint[] {
     endpoint: fault.value === '' ? fault.field : fault.value,
     node: '',
     used: false,
+    use: 'set aside',
     why: `set aside: ${fault.field} ${fault.problem}`,
   }));
 }

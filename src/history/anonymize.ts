@@ -65,7 +65,8 @@ class Anonymizer {
     const plans = record.plans.map(({ steps }) => ({ steps, digest: '' }));
     const lists = { without: record.without.map(service), services: record.services.map(service) };
     // Texts of the kernel may hold anything.
-    const texts = { drift: record.drift.map(() => LEFT_OUT), failed: record.failed.map(() => LEFT_OUT) };
+    const drift = record.drift.map((each) => ({ ...each, table: '', name: LEFT_OUT, target: '' }));
+    const texts = { drift, failed: record.failed.map(() => LEFT_OUT) };
     return { ...line, record: { ...record, ...lists, ...texts, plans } };
   }
 

@@ -1,7 +1,7 @@
 /** The flight recorder's part of the answer of `status`. */
 import { momentOf } from '../answers/head.ts';
 import type { Status } from '../answers/status.ts';
-import { recordedSync } from './recorded-sync.ts';
+import { driftForm, recordedSync } from './recorded-sync.ts';
 import type { Recorder } from './recorder.ts';
 
 /** Syncs that `status` lists. */
@@ -23,7 +23,7 @@ export function flightStatus(
   return {
     syncs: statistics.lastSyncs.slice(0, SYNCS).map(recordedSync),
     latency: latency === undefined ? null : { ...latency, since: momentOf(latency.since) },
-    drift: statistics.lastDrifts.map(({ at, what }) => ({ at: momentOf(at), what })),
+    drift: statistics.lastDrifts.map(driftForm),
     history: { reachesBackTo: momentOf(log.reachesBackTo), bytes, folder },
   };
 }

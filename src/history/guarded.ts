@@ -24,7 +24,7 @@ export function guarded(recorder: RecorderHooks, onFault: (error: unknown) => vo
       taps.set(tap, own);
       return tap;
     },
-    syncBegan: (trigger, tap) => safely(() => recorder.syncBegan(trigger, taps.get(tap) ?? tap)),
+    syncBegan: (reason, tap) => safely(() => recorder.syncBegan(reason, taps.get(tap) ?? tap)),
     planned: (plan) => safely(() => recorder.planned(plan)),
     syncEnded: (report) => safely(() => recorder.syncEnded(report)),
     modeTime: recorder.modeTime,

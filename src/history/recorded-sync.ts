@@ -1,14 +1,20 @@
 /** A sync in the form of answers. */
 import { momentOf } from '../answers/head.ts';
 import type { RecordedSync } from '../answers/history.ts';
-import type { SyncRecord } from './records.ts';
+import type { Status } from '../answers/status.ts';
+import type { DriftSeen, SyncRecord } from './records.ts';
 
 export function recordedSync(record: SyncRecord): RecordedSync {
-  const { number, at, trigger, outcome, changes, services, steps, milliseconds, drift, failed } = record;
+  const { number, at, trigger, by, outcome, changes, services, steps, milliseconds, drift, failed } = record;
   return {
-    ...{ number, at: momentOf(at), trigger, outcome, changes, services: [...services], steps },
+    ...{ number, at: momentOf(at), trigger, by, outcome, changes, services: [...services], steps },
     milliseconds: { ...milliseconds },
     drift: [...drift],
     failed: [...failed],
   };
+}
+
+/** `at`: milliseconds since 1970. */
+export function driftForm({ at, ...drift }: DriftSeen): Status['drift'][number] {
+  return { ...drift, at: momentOf(at) };
 }

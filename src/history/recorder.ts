@@ -12,7 +12,7 @@ import { phrasesOf } from './changes.ts';
 import { type Change, deltaOf, reversed } from './delta.ts';
 import { FlightLog } from './flight-log.ts';
 import { PendingChanges } from './pending.ts';
-import type { PlanRecord } from './records.ts';
+import type { PlanRecord, SyncReason } from './records.ts';
 import { Sinks } from './sinks.ts';
 import { SyncStatistics } from './statistics.ts';
 import type { PresentObjects } from './store.ts';
@@ -30,9 +30,8 @@ export interface Tap {
   event(event: SourceEvent, before: Service | Slice | NodeView | undefined): void;
 }
 
-interface RunningSync {
+interface RunningSync extends SyncReason {
   readonly at: number;
-  readonly trigger: string;
   readonly upTo: number;
   readonly plans: (Plan | PlanRecord)[];
   readonly times: number[];
@@ -98,11 +97,11 @@ export class Recorder {
   };
 
   /** A sync begins, which takes all changes until now. With another tap than before, the objects of its source replace the others. */
-  syncBegan(trigger: string, tap: Tap): void {
+  syncBegan({ trigger, by }: SyncReason, tap: Tap): void {
     const at = this.#clock.wall();
     this.#running = undefined;
     if (this.#source?.tap !== tap) this.#use(tap, at);
-    this.#running = { at, trigger, upTo: this.#numbers.change, plans: [], times: [] };
+    this.#running = { at, trigger, by, upTo: this.#numbers.change, plans: [], times: [] };
   }
 
   /** A plan of the sync that runs, before it is applied. */

@@ -1,18 +1,30 @@
 /** The lines of the flight recorder. Times are milliseconds since 1970; numbers of changes grow by one. */
+import type { Drift } from '../model/drift.ts';
 import type { ServiceKey } from '../model/objects.ts';
 import type { Change, Delta } from './delta.ts';
 
-/** The trigger of a sync after another program wrote. */
-export const ANOTHER_WROTE = 'another program wrote';
+/** Why a sync runs. */
+export type Trigger =
+  | 'start'
+  | 'changes'
+  | 'resync'
+  | 'retry'
+  | 'another program wrote'
+  /** IPVS mode waited for connections to end before it removed their endpoint. */
+  | 'removals were waiting';
 
-/** The same with the program, where it is known. */
-export function anotherWrote(by: string | undefined): string {
-  return by === undefined ? ANOTHER_WROTE : `${ANOTHER_WROTE}: ${by}`;
+export interface SyncReason {
+  readonly trigger: Trigger;
+  /** The program that wrote before; "" when it is not known, and for other triggers. */
+  readonly by: string;
 }
 
-/** The program that such a trigger names; "" when it names none, and for other triggers. */
-export function writerIn(trigger: string): string {
-  return trigger.startsWith(`${ANOTHER_WROTE}: `) ? trigger.slice(`${ANOTHER_WROTE}: `.length) : '';
+/** A change by another program. */
+export interface DriftSeen extends Drift {
+  /** Milliseconds since 1970. */
+  readonly at: number;
+  /** The program; "" when it is not known. */
+  readonly by: string;
 }
 
 /** The facts of a change of an object. */
@@ -60,7 +72,10 @@ export interface SyncRecord {
   readonly number: number;
   readonly at: number;
   readonly endedAt: number;
+  /** A `Trigger`; recordings of other versions may have another one. */
   readonly trigger: string;
+  /** The program that wrote before; "" when it is not known, and for other triggers. */
+  readonly by: string;
   readonly outcome: 'complete' | 'partial' | 'failed';
   /** The number of the last change that it took. */
   readonly upTo: number;
@@ -77,7 +92,7 @@ export interface SyncRecord {
   readonly steps: number;
   readonly milliseconds: SyncTimes;
   /** The first ones. */
-  readonly drift: readonly string[];
+  readonly drift: readonly Drift[];
   readonly failed: readonly string[];
   readonly plans: readonly PlanRecord[];
   /** What the mode read from its clock, in order. */

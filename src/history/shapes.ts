@@ -1,6 +1,8 @@
 /** Shapes of the values in a recording. A recording may come from anywhere: every value is checked before it counts. */
 import * as z from 'zod';
+import { driftSchema } from '../answers/history.ts';
 import { type Address, type Cidr, parseAddress, parseCidr } from '../model/address.ts';
+import type { Drift } from '../model/drift.ts';
 
 /** Namespaces, names and zones end up in rules: only what Kubernetes allows in them. */
 export const name = z.string().regex(/^[A-Za-z0-9]([-A-Za-z0-9_.]{0,251}[A-Za-z0-9])?$/);
@@ -90,6 +92,11 @@ const delta = z.discriminatedUnion('kind', [
   z.object({ kind: z.literal('Node'), key: name, delta: z.strictObject({ all: node.nullable() }) }),
 ]);
 
+/** Recordings of before 0.1.0 have the text alone. */
+function formerDrift(text: string): Drift {
+  return { family: '', kind: 'text', table: '', name: text, target: '', difference: { kind: 'changed' } };
+}
+
 const milliseconds = z.object({ all: z.number(), reading: z.number(), desiring: z.number(), writing: z.number() });
 
 const sync = z.object({
@@ -98,6 +105,8 @@ const sync = z.object({
   at: time,
   endedAt: time,
   trigger: z.string(),
+  // Recordings of before 0.1.0 have it in the trigger.
+  by: z.string().default(''),
   outcome: z.enum(['complete', 'partial', 'failed']),
   upTo: count,
   hasWritten: z.boolean(),
@@ -107,7 +116,7 @@ const sync = z.object({
   services: z.array(z.string()),
   steps: count,
   milliseconds,
-  drift: z.array(z.string()),
+  drift: z.array(z.union([driftSchema, z.string().transform(formerDrift)])),
   failed: z.array(z.string()),
   plans: z.array(z.object({ steps: count, digest: z.string() })),
   times: z.array(z.number()).describe('what the mode read from its clock'),

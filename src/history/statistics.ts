@@ -5,7 +5,7 @@ import { cutText } from '../answers/words.ts';
 import { Latencies, type Latency } from '../model/latencies.ts';
 import type { ServiceKey } from '../model/objects.ts';
 import { recordedSync } from './recorded-sync.ts';
-import { type SyncRecord, writerIn } from './records.ts';
+import type { DriftSeen, SyncRecord } from './records.ts';
 
 const LAST_SYNCS = 20;
 const LAST_DRIFTS = 50;
@@ -22,14 +22,6 @@ const CHARACTERS = 200;
 /** Bytes of a recent sync beside its texts, and of all together, at most. */
 const PLAIN = 256;
 const RECENT_BYTES = 160 * 1024;
-
-export interface Drift {
-  /** Milliseconds since 1970. */
-  readonly at: number;
-  readonly what: string;
-  /** The program that wrote; "" when it is not known. */
-  readonly by: string;
-}
 
 /** A change that came into the kernel. */
 export interface Written {
@@ -53,7 +45,7 @@ export class SyncStatistics {
   #syncs: SyncRecord[] = [];
   #recent: RecentSync[] = [];
   #recentBytes = 0;
-  #drifts: Drift[] = [];
+  #drifts: DriftSeen[] = [];
   #lastWritten: Written | undefined;
 
   /** Bytes that are held at most. */
@@ -71,7 +63,7 @@ export class SyncStatistics {
   }
 
   /** The latest last. */
-  get lastDrifts(): readonly Drift[] {
+  get lastDrifts(): readonly DriftSeen[] {
     return this.#drifts;
   }
 
@@ -87,8 +79,8 @@ export class SyncStatistics {
 
   add(record: SyncRecord): void {
     this.#syncs = [...this.#syncs.slice(1 - LAST_SYNCS), record];
-    const by = writerIn(record.trigger);
-    const drifts = record.drift.map((what) => ({ at: record.at, what, by }));
+    const { at, by } = record;
+    const drifts = record.drift.map((drift) => ({ ...drift, at, by }));
     this.#drifts = [...this.#drifts, ...drifts].slice(-LAST_DRIFTS);
     this.#keep(shortened(recordedSync(record)), record.at);
   }
@@ -127,9 +119,15 @@ export class SyncStatistics {
 function shortened(sync: RecordedSync): RecordedSync {
   const { services, drift, failed } = sync;
   const lines = (all: readonly string[]) => all.slice(0, LINES).map((line) => cutText(line, CHARACTERS));
-  return { ...sync, services: services.slice(0, NAMES), drift: lines(drift), failed: lines(failed) };
+  const first = drift.slice(0, LINES).map((each) => ({ ...each, name: cutText(each.name, CHARACTERS) }));
+  return { ...sync, services: services.slice(0, NAMES), drift: first, failed: lines(failed) };
 }
 
-function bytesOf({ services, drift, failed, trigger }: RecordedSync): number {
-  return PLAIN + [trigger, ...services, ...drift, ...failed].reduce((sum, { length }) => sum + 2 * length, 0);
+function bytesOf({ services, drift, failed, trigger, by }: RecordedSync): number {
+  const names = drift.flatMap(({ table, name, target }) => [table, name, target]);
+  return (
+    PLAIN +
+    drift.length * PLAIN +
+    [trigger, by, ...services, ...names, ...failed].reduce((sum, { length }) => sum + 2 * length, 0)
+  );
 }

@@ -42,6 +42,7 @@ type Facts = Pick<
   | 'at'
   | 'endedAt'
   | 'trigger'
+  | 'by'
   | 'upTo'
   | 'hasWritten'
   | 'without'
@@ -53,7 +54,7 @@ type Facts = Pick<
 
 export function syncRecord(report: SyncReport, facts: Facts): SyncRecord {
   const { outcome, applied, duration, reading, desiring, writing, drift, failed } = report;
-  const { number, at, endedAt, trigger, upTo, hasWritten, without, oldest, changes, services, times } = facts;
+  const { number, at, endedAt, trigger, by, upTo, hasWritten, without, oldest, changes, services, times } = facts;
   const milliseconds = {
     all: round(duration),
     reading: round(reading),
@@ -62,10 +63,10 @@ export function syncRecord(report: SyncReport, facts: Facts): SyncRecord {
   };
   return {
     type: 'sync',
-    ...{ number, at, endedAt, trigger, outcome, upTo, hasWritten, without, oldest, changes, services },
+    ...{ number, at, endedAt, trigger, by, outcome, upTo, hasWritten, without, oldest, changes, services },
     steps: applied,
     milliseconds,
-    drift: drift.slice(0, LINES).map((line) => cutText(line, CHARACTERS)),
+    drift: drift.slice(0, LINES).map((each) => ({ ...each, name: cutText(each.name, CHARACTERS) })),
     failed: failed
       .slice(0, LINES)
       .map(({ key, owner, cause }) =>

@@ -198,6 +198,7 @@ export function rivalFault(port: ServicePort, frontend: Frontend, holder: Servic
     value,
     problem: `${what} already belongs to Service ${holder}`,
     effect: 'part left out',
+    holder,
   };
 }
 

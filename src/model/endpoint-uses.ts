@@ -56,8 +56,8 @@ export function judgeSlices(port: JudgedPort): (policy: TrafficPolicy, slice: Sl
 }
 
 /** Whether a fault of a slice sets one of its endpoints aside. */
-export function isOfEndpoint({ field, effect }: Fault): boolean {
-  return /^endpoints\[\d+\]\.addresses/.test(field) && effect === 'part left out';
+export function isOfEndpoint({ part, effect }: Fault): boolean {
+  return part === 'endpoint' && effect === 'part left out';
 }
 
 export function isSliceUsed(use: SliceUse): boolean {

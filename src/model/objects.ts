@@ -105,13 +105,22 @@ export interface Fault {
    * has no effect; it is worth a note, but no mistake.
    */
   readonly effect: 'object set aside' | 'part left out' | 'default used' | 'no effect here';
+  /** An endpoint of a slice, or hints: they are counted, or explained, on their own. */
+  readonly part?: 'endpoint' | 'hints';
+  /** The Service that has the address and the port already. */
+  readonly holder?: ServiceKey;
 }
 
 /** `Service default/web: spec.ports[0].port: 70000: must be 1 to 65535 (object set aside)` */
-export function faultText(fault: Fault): string {
-  const field = fault.field === '' ? '' : ` ${fault.field}:`;
-  const value = fault.value === '' ? '' : ` ${fault.value}:`;
-  const isWholeFile = fault.kind === 'file' && fault.field === '' && fault.effect === 'object set aside';
-  const effect = isWholeFile ? 'file set aside' : fault.effect;
-  return `${fault.kind} ${fault.object}:${field}${value} ${fault.problem} (${effect})`;
+export function faultText(fault: FaultWords): string {
+  return `${fault.kind} ${fault.object}: ${problemText(fault)}`;
+}
+
+type FaultWords = Omit<Fault, 'kind' | 'uid' | 'part' | 'holder'> & { readonly kind: string };
+
+/** The same without the object. */
+export function problemText({ kind, field, value, problem, effect }: FaultWords): string {
+  const isWholeFile = kind === 'file' && field === '' && effect === 'object set aside';
+  const follows = isWholeFile ? 'file set aside' : effect;
+  return `${field === '' ? '' : `${field}: `}${value === '' ? '' : `${value}: `}${problem} (${follows})`;
 }

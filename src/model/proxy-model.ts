@@ -210,5 +210,6 @@ function hintsFault({ id, service, family, protocol }: ServicePort, { zones, why
     value: zones,
     problem: `not used for ${id} (${protocol}, ${family}): ${why}`,
     effect: 'no effect here',
+    part: 'hints',
   };
 }

@@ -3,8 +3,10 @@
  * changes to their family, merges reports, and tries again when another program wrote in between. A mode gives it a
  * `FamilyMode` for each family, and a `NodePart` if it has objects that belong to the node.
  */
+
 import type { Family } from '../model/address.ts';
 import { causeOf } from '../model/cause.ts';
+import type { Drift } from '../model/drift.ts';
 import { familyOfPort, type ServicePort, type ServicePortKey } from '../model/service-port.ts';
 import type { UdpFrontend } from '../model/udp-flows.ts';
 import type { Observed } from '../reconcile/observed.ts';
@@ -35,8 +37,8 @@ import { NO_NODE_PART, type NodePart, type NodePlan } from './node-part.ts';
 export interface SeenFamily {
   /** See `ObserveReport`. */
   readonly isAsLeft?: boolean;
-  /** Kernel objects that another program changed, as text. */
-  readonly drift: readonly string[];
+  /** Kernel objects that another program changed. */
+  readonly drift: readonly Drift[];
   readonly udpFrontends: readonly UdpFrontend[];
 }
 
@@ -274,7 +276,7 @@ async function readFamilies(
   unread: Map<FamilyMode, string>,
   signal: AbortSignal,
 ): Promise<SeenFamily> {
-  const drift: string[] = [];
+  const drift: Drift[] = [];
   const udpFrontends: UdpFrontend[] = [];
   let isAsLeft = families.length > 0;
   for (const mode of families) {

@@ -4,6 +4,7 @@
  */
 import type { Committer } from '../host/ruleset-notices.ts';
 import type { Address, Family } from '../model/address.ts';
+import type { Drift } from '../model/drift.ts';
 import type { Mutex } from '../model/mutex.ts';
 import type { Protocol, ServiceKey } from '../model/objects.ts';
 import type { ServicePort, ServicePortKey } from '../model/service-port.ts';
@@ -22,7 +23,7 @@ export interface ObserveReport {
   /** Nothing was read: an agent left everything as it is desired, and nobody has written since. */
   readonly isAsLeft?: boolean;
   /** Kernel objects of ours that another program changed: they differ from the believed state. */
-  readonly drift: readonly string[];
+  readonly drift: readonly Drift[];
   /** Why parts of the kernel could not be read. */
   readonly unread: readonly string[];
   /** UDP frontends that the installed rules translate, ours or those of an earlier proxy. */

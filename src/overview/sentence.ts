@@ -1,6 +1,6 @@
 /** The health of the agent in one sentence. Pure. */
 import type { Status } from '../answers/status.ts';
-import { countText, firstOf, millisecondsText, numberText, timeBetween } from '../answers/words.ts';
+import { countText, firstOf, numberText } from '../answers/words.ts';
 
 export interface SentenceFacts {
   readonly health: Status['health'];
@@ -14,10 +14,6 @@ export interface SentenceFacts {
   readonly suspects: readonly string[];
   /** Services with a change that is not in the kernel yet. */
   readonly waiting: number;
-  /** The last change that came into the kernel; null: there was none. */
-  readonly lastChange: { readonly at: string; readonly milliseconds: number } | null;
-  /** A moment, as those of the answer. */
-  readonly now: string;
 }
 
 /** Services that a sentence names. */
@@ -28,7 +24,7 @@ export function healthSentence(facts: SentenceFacts): string {
   const trouble = troubleText(health);
   if (trouble !== undefined) return trouble;
   if (services === 0 && facts.setAside === 0) return 'There are no Services yet';
-  return [inKernelText(facts), ...setAsideText(facts), ...suspectsText(facts), ...changeText(facts)].join('; ');
+  return [inKernelText(facts), ...setAsideText(facts), ...suspectsText(facts)].join('; ');
 }
 
 /** undefined: there is none. */
@@ -68,10 +64,4 @@ function suspectsText({ suspects }: SentenceFacts): string[] {
   const who = suspects.length === 1 ? 'Node' : 'Nodes';
   const follows = suspects.length === 1 ? 'does not answer, and its' : 'do not answer, and their';
   return [`${who} ${firstOf(suspects, NAMES)} ${follows} endpoints get no new connections`];
-}
-
-function changeText({ lastChange, now }: SentenceFacts): string[] {
-  if (lastChange === null) return [];
-  const { at, milliseconds } = lastChange;
-  return [`last change ${timeBetween(at, now)} ago, ${millisecondsText(milliseconds)} from event to kernel`];
 }

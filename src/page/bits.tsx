@@ -1,8 +1,10 @@
 /** Small parts that the views share. */
 import type { ComponentChildren } from 'preact';
 import { useId, useState } from 'preact/hooks';
+import type { FaultForm } from '../answers/fault.ts';
 import { numberText } from '../answers/words.ts';
-import { faultText, type SignKind } from './says.ts';
+import { faultText, problemText } from '../model/objects.ts';
+import type { SignKind } from './says.ts';
 
 const FORMS: Readonly<Record<SignKind, ComponentChildren>> = {
   ok: [<circle cx="8" cy="8" r="7" />, <path d="M4.8 8.2 7 10.4l4.2-4.6" />],
@@ -78,13 +80,13 @@ export function Problem({ children }: { readonly children: ComponentChildren }) 
 }
 
 /** Faults of objects, each with its object before it. */
-export function FaultList({ faults }: { readonly faults: readonly { object: string; text: string }[] }) {
+export function FaultList({ faults }: { readonly faults: readonly FaultForm[] }) {
   return (
     <ul class="list" aria-label="Faults of objects">
       {faults.map((fault) => (
-        <li key={fault.text}>
-          <Said class="strong">{fault.object}</Said>
-          <Said>{faultText(fault)}</Said>
+        <li key={faultText(fault)}>
+          <Said class="strong">{`${fault.kind} ${fault.object}`}</Said>
+          <Said>{problemText(fault)}</Said>
         </li>
       ))}
     </ul>

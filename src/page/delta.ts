@@ -13,7 +13,7 @@ export function merged(before: Live | undefined, message: LiveDelta): Live {
 }
 
 const WHOLE = [
-  ...(['by', 'sentence', 'health', 'objects', 'latency', 'syncs', 'heard', 'faults', 'setAside', 'drift'] as const),
+  ...(['by', 'sentence', 'health', 'objects', 'latency', 'syncs', 'heard', 'faults', 'refused', 'drift'] as const),
 ];
 
 function isWhole(message: LiveDelta): message is Live {

@@ -1,12 +1,15 @@
 /** The first view: is this node well, and what happened in the last 15 minutes. */
+
 import type { ComponentChildren } from 'preact';
 import type { Live } from '../answers/live.ts';
+import { lostText } from '../answers/status-text.ts';
 import { clockTime, numberText, timeBetween } from '../answers/words.ts';
+import { driftText } from '../model/drift.ts';
 import { Card, Empty, FaultList, Said, Sign, State, Table } from './bits.tsx';
 import { LatencyChart } from './chart.tsx';
 import { LOOK_BACK } from './delta.ts';
 import { linkTo } from './routes.ts';
-import { latencyText, refusedOf, sentenceText, signOfHealth } from './says.ts';
+import { latencyText, sentenceText, signOfHealth } from './says.ts';
 import { Timeline } from './timeline.tsx';
 
 const SPAN = { slot: 15, all: LOOK_BACK / 1000 } as const;
@@ -98,17 +101,17 @@ function Fact({
   );
 }
 
-function Faults({ live: { faults, setAside } }: { readonly live: Live }) {
-  const count = faults.length + setAside.length;
+function Faults({ live: { faults, refused } }: { readonly live: Live }) {
+  const count = faults.length + refused.length;
   return (
     <Card
       title="Faults"
       aside={count > 0 ? <State kind="warn">{count >= 100 ? '100 or more' : String(count)}</State> : undefined}
     >
       {count === 0 && <Empty>No object is set aside, and the kernel refuses no Service.</Empty>}
-      {setAside.length > 0 && (
+      {refused.length > 0 && (
         <ul class="list" aria-label="Services that the kernel refuses">
-          {setAside.map(refusedOf).map(({ service, cause }) => (
+          {refused.map(({ service, cause }) => (
             <li key={service}>
               <State kind="bad">refused by the kernel</State>
               <a href={linkTo({ view: 'service', name: service })}>
@@ -133,12 +136,12 @@ function Drift({ live: { drift }, at }: { readonly live: Live; readonly at: stri
       {drift.length === 0 && <Empty>No other program changed what the agent keeps in the kernel.</Empty>}
       <ul class="list">
         {drift.toReversed().map((one) => (
-          <li key={`${one.at} ${one.what}`}>
+          <li key={`${one.at} ${driftText(one)}`}>
             <span class="when">{clockTime(one.at, at)}</span>
             <span class="who">
               by <Said class="strong">{one.by === '' ? 'an unknown program' : one.by}</Said>
             </span>
-            <Said>{one.what}</Said>
+            <Said>{driftText(one)}</Said>
           </li>
         ))}
       </ul>
@@ -158,11 +161,11 @@ function Heard({ live, at }: { readonly live: Live; readonly at: string }) {
             </td>
             <td class="number">{one.at === null ? 'never' : `${timeBetween(one.at, at)} ago`}</td>
             <td class="wide">
-              {one.failure === '' ? (
+              {one.lost === null ? (
                 <State kind="ok">followed</State>
               ) : (
                 <State kind="warn">
-                  <Said>{one.failure}</Said>
+                  <Said>{lostText(one.lost)}</Said>
                 </State>
               )}
             </td>

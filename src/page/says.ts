@@ -19,9 +19,9 @@ export function signOfState(state: ServiceState): SignKind {
   return signs[state];
 }
 
-export function signOfHealth({ health, setAside }: Pick<Live, 'health' | 'setAside'>): SignKind {
+export function signOfHealth({ health, refused }: Pick<Live, 'health' | 'refused'>): SignKind {
   if (!health.live) return 'bad';
-  if (!health.ready || !health.healthy || setAside.length > 0) return 'warn';
+  if (!health.ready || !health.healthy || refused.length > 0) return 'warn';
   return 'ok';
 }
 
@@ -40,26 +40,14 @@ export function signOfVerdict(kind: Explanation['verdict']['kind']): SignKind {
   return signs[kind];
 }
 
-/** The agent's sentence, in which the time since the last change goes on. `now`: a moment by the agent's clock. */
-export function sentenceText({ sentence, lastChange }: Pick<Live, 'sentence' | 'lastChange'>, now: string): string {
-  const said = sentence.indexOf(LAST_CHANGE);
-  if (lastChange === null || said < 0) return sentence;
-  const ago = timeBetween(lastChange.at, now);
-  return `${sentence.slice(0, said)}${LAST_CHANGE}${ago} ago, ${millisecondsText(lastChange.milliseconds)} from event to kernel`;
+/** The agent's sentence, and the time since the last change, which goes on. `now`: a moment by the agent's clock. */
+export function sentenceText({ sentence, health, lastChange }: SentenceParts, now: string): string {
+  if (lastChange === null || !health.live || !health.ready || !health.healthy) return sentence;
+  const { at, milliseconds } = lastChange;
+  return `${sentence}; last change ${timeBetween(at, now)} ago, ${millisecondsText(milliseconds)} from event to kernel`;
 }
 
-const LAST_CHANGE = '; last change ';
-
-/** The text of a fault without the name of its object, which stands before it. */
-export function faultText({ object, text }: { readonly object: string; readonly text: string }): string {
-  return text.startsWith(`${object}: `) ? text.slice(object.length + 2) : text;
-}
-
-/** A Service that the kernel refuses, as `Live.setAside` names it: `shop/web: File exists`, or the name alone. */
-export function refusedOf(text: string): { readonly service: string; readonly cause: string } {
-  const [service = ''] = text.split(': ', 1);
-  return { service, cause: text.slice(service.length + 2) };
-}
+type SentenceParts = Pick<Live, 'sentence' | 'health' | 'lastChange'>;
 
 /** What the chart of latencies shows, in one sentence. */
 export function latencyText(slots: Live['latency']): string {

@@ -1,6 +1,8 @@
 /** Syncs of the last 15 minutes: a lane for each trigger, a mark for each sync, and the latest as a table. */
+
 import { useState } from 'preact/hooks';
 import type { RecordedSync } from '../answers/history.ts';
+import { triggerText } from '../answers/status-text.ts';
 import { clockTime, countText, firstOf, millisecondsText, numberText } from '../answers/words.ts';
 import { Empty, Said, State, Table } from './bits.tsx';
 import { LOOK_BACK } from './delta.ts';
@@ -56,7 +58,7 @@ function Row({ sync, now }: { readonly sync: RecordedSync; readonly now: string 
           <State kind={signOfOutcome(sync.outcome)}>{sync.outcome}</State>
         </td>
         <td>
-          <Said>{sync.trigger}</Said>
+          <Said>{triggerText(sync)}</Said>
         </td>
         <td class="number">{numberText(sync.changes)}</td>
         <td class="number">{numberText(sync.steps)}</td>
@@ -126,7 +128,7 @@ function Lanes({ syncs, now, width }: TimelineProps & { readonly width: number }
           d={MARKS[sync.outcome]}
           transform={`translate(${Math.max(left, at(Date.parse(sync.at)))} ${lanes.indexOf(sync.trigger) * LANE + LANE / 2})`}
         >
-          <title>{`${clockTime(sync.at, sync.at)}: ${sync.trigger}, ${countText(sync.changes, 'change')}, ${sync.outcome}, ${millisecondsText(sync.milliseconds.all)}`}</title>
+          <title>{`${clockTime(sync.at, sync.at)}: ${triggerText(sync)}, ${countText(sync.changes, 'change')}, ${sync.outcome}, ${millisecondsText(sync.milliseconds.all)}`}</title>
         </path>
       ))}
     </svg>

@@ -2,10 +2,12 @@
  * One sync: take the changes, update the model, let the mode plan and apply, and report (docs/architecture.md). At run time
  * the stages meet only in this file.
  */
+
 import type { Cache } from '../cache/cache.ts';
 import { breath, type Clock } from '../host/clock.ts';
 import { inPortions } from '../host/portions.ts';
 import { causeOf } from '../model/cause.ts';
+import type { Drift } from '../model/drift.ts';
 import { FaultBook } from '../model/fault-book.ts';
 import type { Flows } from '../model/flows.ts';
 import { isNeededFirst } from '../model/needed-first.ts';
@@ -86,7 +88,7 @@ export class SyncLoop {
   }
 
   /** Update the desired state, read the kernel if needed, and return the plan. Throws KernelNotRead when a part is unread. */
-  async plan(signal: AbortSignal): Promise<{ plan: Plan; drift: readonly string[] }> {
+  async plan(signal: AbortSignal): Promise<{ plan: Plan; drift: readonly Drift[] }> {
     await this.#desire(this.#take());
     const { drift } = await this.#observe(signal);
     if (!this.#parts.mode.isObserved) throw new KernelNotRead('part of the kernel could not be read; see the log');
@@ -288,7 +290,7 @@ interface Begun {
 
 /** The result of a reading. `reading`: its milliseconds, 0 if the kernel was not read. */
 interface Seen {
-  readonly drift: readonly string[];
+  readonly drift: readonly Drift[];
   readonly isBare: boolean;
   readonly isAsLeft: boolean;
   readonly reading: number;

@@ -1,4 +1,5 @@
 /** The results of syncs, for the log, health and metrics. */
+import type { Drift } from '../model/drift.ts';
 import type { ApplyReport } from '../reconcile/step.ts';
 import type { Work } from '../reconcile/work.ts';
 
@@ -6,7 +7,7 @@ export interface SyncReport extends ApplyReport {
   /** Milliseconds from the start of the sync to its end. */
   readonly duration: number;
   /** Kernel objects that another program had changed, if the kernel was read. */
-  readonly drift: readonly string[];
+  readonly drift: readonly Drift[];
   /** The kernel was not read: an agent left everything as it is desired, and nobody has written since. */
   readonly isAsLeft?: boolean;
   /** Milliseconds that reading the kernel took; 0 if it was not read. */

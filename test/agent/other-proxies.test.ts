@@ -1,4 +1,5 @@
 /** Other service proxies beside the agent: what people are told, when its rules are removed again, and what a look asks the kernel. */
+
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { OtherProxies, type Sign, signsIn } from '../../src/agent/other-proxies.ts';
@@ -6,6 +7,8 @@ import { type Outside, realOutside } from '../../src/agent/outside.ts';
 import { lookForOthers } from '../../src/agent/predecessors.ts';
 import type { RulesProbe, RulesState } from '../../src/host/chain-probe.ts';
 import { NftMissing } from '../../src/host/nftables-kernel.ts';
+import type { Family } from '../../src/model/address.ts';
+import type { Drift } from '../../src/model/drift.ts';
 import { FakeClock } from '../helpers/fake-clock.ts';
 import { NEVER } from '../helpers/rig.ts';
 
@@ -87,21 +90,23 @@ describe('another service proxy', () => {
 
   it('is known by chains that slicewire does not write', () => {
     const SIGN = { who: 'kube-proxy', stays: false };
-    const written = [
-      'IPv4 nat KUBE-SEP-5OCWPZKODR2CLL6E (slicewire did not write it)',
-      'IPv6 filter KUBE-IPVS-OUT-FILTER (slicewire did not write it)',
-    ];
+    const foreign = (family: Family, table: string, name: string): Drift => {
+      return { family, kind: 'chain', table, name, target: '', difference: { kind: 'foreign' } };
+    };
+    const chain = foreign('IPv4', 'nat', 'KUBE-SEP-5OCWPZKODR2CLL6E');
+    const written = [chain, foreign('IPv6', 'filter', 'KUBE-IPVS-OUT-FILTER')];
     assert.deepEqual(signsIn(written), [
       { ...SIGN, what: 'it wrote the IPv4 nat chain KUBE-SEP-5OCWPZKODR2CLL6E' },
       { ...SIGN, what: 'it wrote the IPv6 filter chain KUBE-IPVS-OUT-FILTER' },
     ]);
-    const others = [
-      'IPv4 nat KUBE-SEP-5OCWPZKODR2CLL6E (gone)',
-      'IPv4 nat KUBE-SERVICES (2 rules gone, 1 rule added)',
-      'IPv4 nat KUBE-DSS-1 (slicewire did not write it)',
-      'IPv4 mangle KUBE-IPVS-OUT-FILTER (slicewire did not write it)',
-      'IPv4 filter KUBE-SERVICES (slicewire did not write it)',
-      'server IPv4 10.96.0.10:80',
+    const others: readonly Drift[] = [
+      { ...chain, difference: { kind: 'gone' } },
+      { ...chain, name: 'KUBE-SERVICES', difference: { kind: 'rules', gone: 2, added: 1 } },
+      { ...chain, kind: 'jump', target: 'KUBE-SERVICES' },
+      foreign('IPv4', 'nat', 'KUBE-DSS-1'),
+      foreign('IPv4', 'mangle', 'KUBE-IPVS-OUT-FILTER'),
+      foreign('IPv4', 'filter', 'KUBE-SERVICES'),
+      { ...chain, kind: 'server', table: '', name: 'TCP 10.96.0.10:80', difference: { kind: 'changed' } },
     ];
     assert.deepEqual(signsIn(others), []);
   });

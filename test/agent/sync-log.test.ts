@@ -1,7 +1,9 @@
 /** Syncs in the log: which have a line of their own, and the summary of the others. */
+
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { SWEEP_FAILED, SyncLog } from '../../src/agent/sync-log.ts';
+import type { Drift } from '../../src/model/drift.ts';
 import type { FailedStep } from '../../src/reconcile/step.ts';
 import type { SweepReport } from '../../src/sync/flow-sweeper.ts';
 import type { SyncReport } from '../../src/sync/status.ts';
@@ -155,11 +157,15 @@ describe('syncs in the log', () => {
 
   it('that found drift say so each time, but in a fight', () => {
     const { lines, log } = made();
+    const drift: Drift = {
+      ...{ family: 'IPv4', kind: 'chain', table: 'nat', name: 'KUBE-SERVICES', target: '' },
+      difference: { kind: 'gone' },
+    };
     for (const isFight of [false, true, true])
-      log.synced(report({ drift: ['a chain is gone'] }), { isFirst: false, faults: {}, by: 'nft, pid 4', isFight });
+      log.synced(report({ drift: [drift] }), { isFirst: false, faults: {}, by: 'nft, pid 4', isFight });
     assert.deepEqual(
       lines.map(({ level, msg }) => [level, msg]),
-      [['warn', 'another program (nft, pid 4) changed rules of ours: a chain is gone']],
+      [['warn', 'another program (nft, pid 4) changed rules of ours: IPv4 nat KUBE-SERVICES (gone)']],
     );
   });
 

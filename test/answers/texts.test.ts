@@ -1,4 +1,5 @@
 /** The texts of `status` and `history`, as people read them. */
+
 import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
 import { type History, historySchema, type RecordedSync } from '../../src/answers/history.ts';
@@ -7,6 +8,7 @@ import { columns } from '../../src/answers/layout.ts';
 import { type Status, statusSchema } from '../../src/answers/status.ts';
 import { statusText } from '../../src/answers/status-text.ts';
 import { bytesText, clockTime, countText, millisecondsText, timeBetween } from '../../src/answers/words.ts';
+import type { Drift } from '../../src/model/drift.ts';
 
 const BY = {
   who: 'agent',
@@ -20,6 +22,7 @@ const SYNC: RecordedSync = {
   number: 12,
   at: '2026-11-22T12:03:00.000Z',
   trigger: 'changes',
+  by: '',
   outcome: 'complete',
   changes: 3,
   services: ['shop/web', 'shop/api'],
@@ -27,6 +30,11 @@ const SYNC: RecordedSync = {
   milliseconds: { all: 4.25, reading: 0, desiring: 0.5, writing: 3 },
   drift: [],
   failed: [],
+};
+
+const CHANGED: Drift = {
+  ...{ family: 'IPv4', kind: 'chain', table: 'nat', name: 'KUBE-SERVICES', target: '' },
+  difference: { kind: 'gone' },
 };
 
 const STATUS: Status = {
@@ -39,14 +47,14 @@ const STATUS: Status = {
   source: 'the API server of /etc/kubeconfig',
   health: { live: true, ready: true, healthy: true, reasons: [] },
   heard: [
-    { of: 'Services', at: '2026-11-22T12:03:02.567Z', failure: '' },
-    { of: 'EndpointSlices', at: null, failure: 'not followed since 2026-11-22T12:00:00.000Z: 403' },
+    { of: 'Services', at: '2026-11-22T12:03:02.567Z', lost: null },
+    { of: 'EndpointSlices', at: null, lost: { since: '2026-11-22T12:00:00.000Z', cause: '403' } },
   ],
   objects: { services: 1234, slices: 1 },
   syncs: [SYNC],
   latency: { changes: 1, p50: 3, p99: 12, most: 1500, since: '2026-11-22T11:30:00.000Z' },
   faults: [],
-  setAside: [],
+  refused: [],
   drift: [],
   history: { reachesBackTo: '2026-11-21T12:00:00.000Z', bytes: 1_572_864, folder: '' },
 };
@@ -82,7 +90,15 @@ History: reaches back to 2026-11-21 12:00:00.000 (1 d, 1.5 MiB in memory)`,
   });
 
   it('tell what is wrong with an agent', () => {
-    const fault = (i: number) => ({ object: `Service shop/s${i}`, text: `Service shop/s${i}: spec.clusterIP: x` });
+    const fault = (i: number) => {
+      const what = {
+        field: 'spec.clusterIP',
+        value: 'x',
+        problem: 'is no address',
+        effect: 'object set aside',
+      } as const;
+      return { kind: 'Service', object: `shop/s${i}`, ...what };
+    };
     const status: Status = {
       ...STATUS,
       health: { live: true, ready: false, healthy: false, reasons: ['IPv4: the kernel cannot be written: EPERM'] },
@@ -91,24 +107,24 @@ History: reaches back to 2026-11-21 12:00:00.000 (1 d, 1.5 MiB in memory)`,
           ...SYNC,
           outcome: 'failed',
           failed: ['IPv4: EPERM\n  1: *nat\n> 4: -A KU…'],
-          drift: ['nat chain KUBE-SERVICES'],
+          drift: [CHANGED],
         },
       ],
       latency: null,
-      setAside: ['shop/web: invalid\n  1: *nat\n> 4: -A KUBE-SERVICES'],
+      refused: [{ service: 'shop/web', cause: 'invalid\n  1: *nat\n> 4: -A KUBE-SERVICES' }],
       faults: Array.from({ length: 22 }, (_, i) => fault(i)),
-      drift: [{ at: '2026-11-22T12:00:00.000Z', what: 'nat chain KUBE-SERVICES' }],
+      drift: [{ ...CHANGED, at: '2026-11-22T12:00:00.000Z', by: '' }],
       history: { reachesBackTo: '2026-11-22T12:00:00.000Z', bytes: 12, folder: '/var/lib/slicewire' },
     };
     const text = statusText(status);
     for (const part of [
       'Health: not healthy, not ready\n  IPv4: the kernel cannot be written: EPERM\n',
       'Changes reached the kernel: none in the last hour\n',
-      '      not written: IPv4: EPERM\n      another program had changed nat chain KUBE-SERVICES\n',
+      '      not written: IPv4: EPERM\n      another program had changed IPv4 nat KUBE-SERVICES (gone)\n',
       '\nThe kernel refuses 1 Service:\n  shop/web: invalid\n\n',
-      '\n22 faults of objects:\n  Service shop/s0: spec.clusterIP: x\n',
+      '\n22 faults of objects:\n  Service shop/s0: spec.clusterIP: x: is no address (object set aside)\n',
       '  and 2 more faults; -o json lists them all\n',
-      '\nChanged by other programs, and repaired:\n  12:00:00.000  nat chain KUBE-SERVICES\n',
+      '\nChanged by other programs, and repaired:\n  12:00:00.000  IPv4 nat KUBE-SERVICES (gone)\n',
       'History: reaches back to 12:00:00.000 (3 min, 12 bytes in memory, and more in /var/lib/slicewire)',
     ]) {
       assert.ok(text.includes(part), `${part}\nis not in\n${text}`);

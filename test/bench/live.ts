@@ -94,10 +94,10 @@ class Node {
     const event = eventOf(slice({ name: `${name}-x7k2p`, service: name, endpoints }));
     const before = event.kind === 'slice' ? cache.slices.get(event.key) : undefined;
     cache.take(event);
-    this.#recorder.syncBegan('changes', this.#tap);
+    this.#recorder.syncBegan({ trigger: 'changes', by: '' }, this.#tap);
     this.#tap.event(event, before);
     this.page.happened();
-    this.#recorder.syncBegan('changes', this.#tap);
+    this.#recorder.syncBegan({ trigger: 'changes', by: '' }, this.#tap);
     cache.takeChanges();
     this.#recorder.syncEnded(REPORT);
     this.page.happened();

@@ -79,7 +79,7 @@ function stream({ services, endpoints }: RecorderOptions, recorder: Recorder | u
   }
   for (const of of SOURCE_KINDS) cache.take({ kind: 'synced', of });
   const tap = recorder?.tap(cache);
-  if (tap !== undefined) recorder?.syncBegan('start', tap);
+  if (tap !== undefined) recorder?.syncBegan({ trigger: 'start', by: '' }, tap);
   recorder?.syncEnded(REPORT);
   // Made before, because decoding is not what is measured.
   const events = Array.from({ length: CHANGES }, (_, i) => sliceEvent((i * 37) % services, endpoints, i + 1));
@@ -91,7 +91,7 @@ function stream({ services, endpoints }: RecorderOptions, recorder: Recorder | u
     if (cache.slices.get(event.key) !== was) tap?.event(event, was);
     if (i % A_SYNC !== A_SYNC - 1) continue;
     cache.takeChanges();
-    if (tap !== undefined) recorder?.syncBegan('changes', tap);
+    if (tap !== undefined) recorder?.syncBegan({ trigger: 'changes', by: '' }, tap);
     recorder?.syncEnded(REPORT);
   }
   const { user, system } = process.cpuUsage(before);

@@ -28,7 +28,7 @@ const STATUS: Status = {
   syncs: [],
   latency: null,
   faults: [],
-  setAside: [],
+  refused: [],
   drift: [],
   history: null,
 };
@@ -36,7 +36,9 @@ const STATUS: Status = {
 /** Faults with these texts, in the order in which they are shown. */
 const faulty = (...texts: readonly string[]): Status => ({
   ...STATUS,
-  faults: texts.map((text) => ({ object: 'Service shop/web', text })),
+  faults: texts.map((problem) => {
+    return { kind: 'Service', object: 'shop/web', field: '', value: '', problem, effect: 'object set aside' };
+  }),
 });
 
 describe('status --watch on a terminal', () => {

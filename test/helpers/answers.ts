@@ -18,12 +18,12 @@ export function statusAnswer(node: string, more: Partial<Status> = {}): Status {
     families: ['IPv4'],
     source: 'the API server of /etc/kubeconfig',
     health: { live: true, ready: true, healthy: true, reasons: [] },
-    heard: [{ of: 'EndpointSlices', at: NOW, failure: '' }],
+    heard: [{ of: 'EndpointSlices', at: NOW, lost: null }],
     objects: { services: 10_214, slices: 10_300 },
     syncs: [],
     latency: { changes: 10, p50: 3, p99: 6, most: 9, since: '2026-11-22T11:30:00.000Z' },
     faults: [],
-    setAside: [],
+    refused: [],
     drift: [],
     history: null,
     ...more,
@@ -32,8 +32,8 @@ export function statusAnswer(node: string, more: Partial<Status> = {}): Status {
 
 /** An agent that lost the API server 40 s ago. */
 export function staleStatus(node: string): Status {
-  const failure = 'not followed since 2026-11-22T12:02:24.567Z: connection refused';
-  return statusAnswer(node, { heard: [{ of: 'EndpointSlices', at: '2026-11-22T12:02:24.567Z', failure }] });
+  const lost = { since: '2026-11-22T12:02:24.567Z', cause: 'connection refused' };
+  return statusAnswer(node, { heard: [{ of: 'EndpointSlices', at: lost.since, lost }] });
 }
 
 export function verificationAnswer(node: string, differing: readonly string[] = []): Verification {

@@ -13,7 +13,7 @@ describe('a guarded recorder', () => {
     const recorder = new Recorder(new FakeClock());
     const hooks = guarded(recorder, (error) => assert.fail(String(error)));
     const tap = hooks.tap(new Cache());
-    hooks.syncBegan('start', tap);
+    hooks.syncBegan({ trigger: 'start', by: '' }, tap);
     tap.event(gone, undefined);
     assert.equal(recorder.nextNumber, 3, 'the initial lists, and one change');
   });
@@ -33,7 +33,7 @@ describe('a guarded recorder', () => {
     const tap = hooks.tap(new Cache());
     tap.event(gone, undefined);
     tap.event(gone, undefined);
-    hooks.syncBegan('changes', tap);
+    hooks.syncBegan({ trigger: 'changes', by: '' }, tap);
     assert.match(String(faults), /no memory/);
     assert.equal(faults.length, 1);
     assert.equal(hooks.modeTime(), 7, 'the mode has its clock');

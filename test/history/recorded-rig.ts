@@ -1,6 +1,7 @@
 /** A rig with a flight recorder, as the agent wires both, on a clock that the test moves. */
 
 import { Recorder, type Tap } from '../../src/history/recorder.ts';
+import type { Trigger } from '../../src/history/records.ts';
 import type { SourceEvent } from '../../src/model/events.ts';
 import { goneEvent } from '../../src/model/events.ts';
 import type { NodeView, Service, Slice } from '../../src/model/objects.ts';
@@ -69,7 +70,7 @@ export class RecordedRig {
 
   /** The report of a sync that wrote everything, without a sync. */
   pretendSync(): void {
-    this.recorder.syncBegan('changes', this.#tap);
+    this.recorder.syncBegan({ trigger: 'changes', by: '' }, this.#tap);
     this.clock.advance(10);
     const work = { services: 0, rendered: 0, compared: 0, steps: 0 };
     const times = { duration: 10, reading: 0, desiring: 1, writing: 9, triggers: [], drift: [] };
@@ -77,8 +78,12 @@ export class RecordedRig {
   }
 
   /** A sync of some milliseconds; `during` is called in the middle of it. */
-  async sync(trigger = 'changes', milliseconds = 10, during: () => void = () => undefined): Promise<SyncReport> {
-    this.recorder.syncBegan(trigger, this.#tap);
+  async sync(
+    trigger: Trigger = 'changes',
+    milliseconds = 10,
+    during: () => void = () => undefined,
+  ): Promise<SyncReport> {
+    this.recorder.syncBegan({ trigger, by: '' }, this.#tap);
     const syncing = this.rig.sync();
     this.clock.advance(milliseconds / 2);
     during();

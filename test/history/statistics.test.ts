@@ -1,8 +1,10 @@
 /** What the flight recorder keeps for the live page: bounded, and cheap to ask for. */
+
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { anotherWrote, type SyncRecord } from '../../src/history/records.ts';
+import type { SyncRecord } from '../../src/history/records.ts';
 import { MOST_RECENT, RECENT, SyncStatistics } from '../../src/history/statistics.ts';
+import type { Drift } from '../../src/model/drift.ts';
 import { Latencies } from '../../src/model/latencies.ts';
 
 const MINUTE = 60_000;
@@ -10,11 +12,24 @@ const MINUTE = 60_000;
 function sync(number: number, at: number, more: Partial<SyncRecord> = {}): SyncRecord {
   return {
     type: 'sync',
-    ...{ number, at, endedAt: at + 10, trigger: 'changes', outcome: 'complete', upTo: number, hasWritten: true },
+    ...{
+      number,
+      at,
+      endedAt: at + 10,
+      trigger: 'changes',
+      by: '',
+      outcome: 'complete',
+      upTo: number,
+      hasWritten: true,
+    },
     ...{ without: [], oldest: number + 1, changes: 1, services: ['shop/web'], steps: 1, drift: [], failed: [] },
     milliseconds: { all: 10, reading: 0, desiring: 1, writing: 9 },
     ...{ plans: [], times: [], ...more },
   };
+}
+
+function drift(name: string): Drift {
+  return { family: 'IPv4', kind: 'chain', table: 'nat', name, target: '', difference: { kind: 'gone' } };
 }
 
 describe('the syncs of the last 15 minutes', () => {
@@ -38,7 +53,7 @@ describe('the syncs of the last 15 minutes', () => {
     const statistics = new SyncStatistics();
     const services = Array.from({ length: 10 }, (_, i) => `${'n'.repeat(63)}/${i}${'s'.repeat(252)}`);
     const lines = Array.from({ length: 10 }, (_, i) => `${i}${'x'.repeat(300)}`);
-    for (let i = 0; i < 1000; i++) statistics.add(sync(i, i, { services, drift: lines, failed: lines }));
+    for (let i = 0; i < 1000; i++) statistics.add(sync(i, i, { services, drift: lines.map(drift), failed: lines }));
     assert.ok(statistics.bytes <= statistics.mostBytes, `${statistics.bytes} of ${statistics.mostBytes}`);
     const recent = statistics.recentSyncs(1000);
     assert.ok(recent.length > 20 && recent.length < MOST_RECENT, `${recent.length}`);
@@ -53,15 +68,15 @@ describe('the syncs of the last 15 minutes', () => {
 describe('drift', () => {
   it('has the program that wrote, where the sync names it', () => {
     const statistics = new SyncStatistics();
-    statistics.add(sync(1, 5, { trigger: anotherWrote('nft, pid 7'), drift: ['nat chain KUBE-SERVICES'] }));
-    statistics.add(sync(2, 6, { trigger: 'another program wrote', drift: ['jump'] }));
-    statistics.add(sync(3, 7, { trigger: 'resync', drift: ['set'] }));
+    statistics.add(sync(1, 5, { trigger: 'another program wrote', by: 'nft, pid 7', drift: [drift('KUBE-SERVICES')] }));
+    statistics.add(sync(2, 6, { trigger: 'another program wrote', drift: [drift('KUBE-NODEPORTS')] }));
+    statistics.add(sync(3, 7, { trigger: 'resync', drift: [drift('KUBE-FORWARD')] }));
     assert.deepEqual(
-      statistics.lastDrifts.map(({ what, by }) => [what, by]),
+      statistics.lastDrifts.map(({ name, by }) => [name, by]),
       [
-        ['nat chain KUBE-SERVICES', 'nft, pid 7'],
-        ['jump', ''],
-        ['set', ''],
+        ['KUBE-SERVICES', 'nft, pid 7'],
+        ['KUBE-NODEPORTS', ''],
+        ['KUBE-FORWARD', ''],
       ],
     );
   });

@@ -274,8 +274,8 @@ describe('kubectl slicewire of an agent that cannot be asked', () => {
     cluster.addNode('pieces', { kind: 'bytes', messages: Array.from(all, (byte) => Buffer.of(byte)) });
     assert.match((await cluster.run('status', '--node', 'pieces')).out, /on pieces: /);
     const faults = Array.from({ length: 40_000 }, (_, i) => ({
-      object: `Service shop/s${i}`,
-      text: `fault ${i} ${'x'.repeat(200)}`,
+      ...{ kind: 'Service', object: `shop/s${i}`, field: '', value: '' },
+      ...{ problem: `fault ${i} ${'x'.repeat(200)}`, effect: 'object set aside' as const },
     }));
     await cluster.addAgent('large', { '/status': () => statusAnswer('large', { faults }) });
     const { out } = await cluster.run('status', '--node', 'large', '-o', 'json');

@@ -1,9 +1,11 @@
 /** The probe of the rules between syncs: what it asks, and when rules are read again. */
+
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import type { ChainProbe, RulesState } from '../../src/host/chain-probe.ts';
 import { IptablesTools } from '../../src/host/iptables-tools.ts';
 import type { Family } from '../../src/model/address.ts';
+import { driftText } from '../../src/model/drift.ts';
 import { FakeIptables } from '../helpers/fake-iptables.ts';
 import { ipvsRig } from '../helpers/ipvs-rig.ts';
 import { service, slice } from '../helpers/objects.ts';
@@ -189,7 +191,7 @@ for (const mode of ['iptables', 'ipvs'] as const) {
           rig.loop.distrust();
           const { drift, outcome } = await rig.sync();
           assert.equal(outcome, 'complete');
-          return drift;
+          return drift.map(driftText);
         };
         return { kernel, rig, reads, readAgain };
       };

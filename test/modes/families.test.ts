@@ -1,8 +1,10 @@
 /** The engine for the work that each mode does family by family: attempts, failures and whose they are. */
+
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { IptablesTools } from '../../src/host/iptables-tools.ts';
 import type { NftRefusal, NftTables } from '../../src/host/nftables-kernel.ts';
+import { driftText } from '../../src/model/drift.ts';
 import { handover } from '../../src/modes/handover.ts';
 import { ipvsPredecessor } from '../../src/modes/ipvs/index.ts';
 import { tablesPredecessor } from '../../src/modes/nftables/predecessor.ts';
@@ -71,7 +73,7 @@ describe('a mode of several families', () => {
     assert.equal((await rig.put(...web(3)).sync()).outcome, 'complete');
     rig.loop.distrust();
     const { outcome, drift } = await rig.sync();
-    assert.deepEqual([outcome, drift], ['complete', ['IPv4 cluster-ips 10.96.0.1']]);
+    assert.deepEqual([outcome, drift.map(driftText)], ['complete', ['IPv4 cluster-ips 10.96.0.1']]);
   });
 });
 

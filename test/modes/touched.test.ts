@@ -1,4 +1,5 @@
 /** The kernel's notices name what other programs touched: only that is read and repaired. */
+
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import type { ChainProbe } from '../../src/host/chain-probe.ts';
@@ -6,6 +7,7 @@ import { IptablesTools } from '../../src/host/iptables-tools.ts';
 import type { NftElement, NftPart, NftTouched } from '../../src/host/nftables-kernel.ts';
 import { type Commit, tableKey } from '../../src/host/ruleset-notices.ts';
 import type { Family } from '../../src/model/address.ts';
+import { driftText } from '../../src/model/drift.ts';
 import { iptablesMode } from '../../src/modes/iptables/index.ts';
 import { FakeIptables } from '../helpers/fake-iptables.ts';
 import { FakeNft } from '../helpers/fake-nft.ts';
@@ -61,7 +63,7 @@ describe('what other programs touched, in nftables mode', () => {
     rig.loop.distrust();
     const { drift, applied } = await rig.sync();
     assert.deepEqual([drift.length, applied], [1, 1]);
-    assert.match(drift[0] ?? '', /^IPv4 services 10\.96\.0\.10 \. tcp \. 80/);
+    assert.match(drift.map(driftText).join(), /^IPv4 services 10\.96\.0\.10 \. tcp \. 80/);
     // The other family was not touched, and is read as its generation says.
     assert.ok(kernel.reads - reads <= 1, `${kernel.reads - reads} tables were read`);
     assert.ok(kernel.tables.get('IPv4')?.sets.get('services')?.elements.has(key));
@@ -126,7 +128,7 @@ describe('what other programs touched, in iptables mode', () => {
     rig.loop.distrust();
     const { drift, outcome } = await rig.sync();
     assert.equal(outcome, 'complete');
-    assert.deepEqual(drift.toSorted(), [
+    assert.deepEqual(drift.map(driftText).toSorted(), [
       'IPv4 nat KUBE-POSTROUTING (1 rule gone)',
       'IPv4 nat PREROUTING to KUBE-SERVICES (gone)',
     ]);

@@ -6,10 +6,8 @@ import { SERVICE_STATES } from '../../src/answers/services.ts';
 import { merged } from '../../src/page/delta.ts';
 import {
   destinationText,
-  faultText,
   goneText,
   latencyText,
-  refusedOf,
   sentenceText,
   signOfHealth,
   signOfState,
@@ -24,31 +22,34 @@ const LIVE: Live = {
   startedAt: AT,
   source: 'manifests',
   health: { live: true, ready: true, healthy: true, reasons: [] },
-  sentence: 'All 2 Services are in the kernel; last change 4 s ago, 6.0 ms from event to kernel',
+  sentence: 'All 2 Services are in the kernel',
   objects: { services: 2, slices: 2 },
   lastChange: { at: later(-4), milliseconds: 6, object: 'Service shop/web' },
   latency: [{ at: later(-30), changes: 3, p50: 4, p99: 9, most: 12 }],
   syncs: [],
   heard: [],
   faults: [],
-  setAside: [],
+  refused: [],
   drift: [],
   revision: 1,
 };
 
 describe('the sentence of the page', () => {
   it('goes on with the time since the last change, while the agent says nothing new', () => {
-    assert.equal(sentenceText(LIVE, AT), LIVE.sentence);
+    assert.equal(
+      sentenceText(LIVE, AT),
+      'All 2 Services are in the kernel; last change 4 s ago, 6.0 ms from event to kernel',
+    );
     assert.equal(
       sentenceText(LIVE, later(61)),
       'All 2 Services are in the kernel; last change 1 min ago, 6.0 ms from event to kernel',
     );
   });
 
-  it('stays as it is where it names no change', () => {
+  it('names no change where there was none, and where the agent is not well', () => {
     for (const live of [
       { ...LIVE, lastChange: null },
-      { ...LIVE, sentence: 'The agent hangs' },
+      { ...LIVE, sentence: 'The agent hangs', health: { ...LIVE.health, live: false } },
     ])
       assert.equal(sentenceText(live, later(61)), live.sentence);
   });
@@ -61,7 +62,7 @@ describe('the page says', () => {
 
   it('health by a sign: the worst counts', () => {
     assert.equal(signOfHealth(LIVE), 'ok');
-    assert.equal(signOfHealth({ ...LIVE, setAside: ['shop/web'] }), 'warn');
+    assert.equal(signOfHealth({ ...LIVE, refused: [{ service: 'shop/web', cause: '' }] }), 'warn');
     assert.equal(signOfHealth({ ...LIVE, health: { ...LIVE.health, ready: false } }), 'warn');
     assert.equal(signOfHealth({ ...LIVE, health: { ...LIVE.health, live: false } }), 'bad');
   });
@@ -81,19 +82,6 @@ describe('the page says', () => {
   it('that the agent is gone, and since when', () => {
     assert.equal(goneText(0, 1000), 'The agent does not answer.');
     assert.match(goneText(Date.parse(AT), Date.parse(later(40))), /last heard at \d\d:00:00, 40 s ago\./);
-  });
-
-  it('a Service that the kernel refuses apart from the reason, so that a link leads to it', () => {
-    assert.deepEqual(refusedOf('shop/web: sendmsg: File exists'), {
-      service: 'shop/web',
-      cause: 'sendmsg: File exists',
-    });
-    assert.deepEqual(refusedOf('shop/web'), { service: 'shop/web', cause: '' });
-  });
-
-  it('a fault without the name that stands before it', () => {
-    assert.equal(faultText({ object: 'Service a/b', text: 'Service a/b: spec.x: 1: wrong' }), 'spec.x: 1: wrong');
-    assert.equal(faultText({ object: 'Service a/b', text: 'it is wrong' }), 'it is wrong');
   });
 
   it('a frontend as explain takes it', () => {

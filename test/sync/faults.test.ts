@@ -1,7 +1,9 @@
 /** Failures and their limits: over iptables in memory, with the faults of the real one. */
+
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import type { Command, CommandResult } from '../../src/host/commands.ts';
+import { driftText } from '../../src/model/drift.ts';
 import { Flows } from '../../src/model/flows.ts';
 import { FakeIptables } from '../helpers/fake-iptables.ts';
 import { service, slice } from '../helpers/objects.ts';
@@ -377,7 +379,7 @@ describe('faults', () => {
     nat.get('KUBE-SERVICES')?.splice(0, 1);
     rig.loop.distrust();
     const report = await rig.sync();
-    assert.deepEqual(report.drift, ['IPv4 nat KUBE-SERVICES (1 rule gone)']);
+    assert.deepEqual(report.drift.map(driftText), ['IPv4 nat KUBE-SERVICES (1 rule gone)']);
     assert.equal(kernel.save('IPv4'), right);
   });
 });

@@ -1,8 +1,10 @@
 /** What the live page shows at a glance, from the parts of an agent that runs. */
+
+import { faultForm } from '../../answers/fault.ts';
 import { momentOf } from '../../answers/head.ts';
 import type { Live } from '../../answers/live.ts';
+import { driftForm } from '../../history/recorded-sync.ts';
 import type { FaultBook } from '../../model/fault-book.ts';
-import { faultText } from '../../model/objects.ts';
 import { healthSentence } from '../../overview/sentence.ts';
 import { answeredByOf, type PageParts, recorderOf, refusedServices } from './inquiry-parts.ts';
 import { heardOf, sourceText } from './status-answer.ts';
@@ -32,8 +34,6 @@ export function liveOf(parts: PageParts, revision: number): Live {
     setAside: books.reduce((sum, { counts }) => sum + (counts.get('object set aside') ?? 0), 0),
     suspects: cache.own.suspects,
     waiting: [...waiting].filter((key) => !refused.has(key)).length,
-    lastChange: flight.lastChange,
-    now: by.at,
   });
   return {
     ...common,
@@ -42,7 +42,7 @@ export function liveOf(parts: PageParts, revision: number): Live {
     sentence,
     heard: watches().map((watch) => heardOf(watch, wallAtZero)),
     faults: firstFaults(books),
-    setAside: [...refused].slice(0, MOST).map(([key, cause]) => (cause === '' ? key : `${key}: ${cause}`)),
+    refused: [...refused].slice(0, MOST).map(([service, cause]) => ({ service, cause })),
     ...flight,
     revision,
   };
@@ -64,7 +64,7 @@ function flightOf(parts: PageParts): Flight {
       return { at: momentOf(since), changes, p50: rounded(p50), p99: rounded(p99), most: rounded(most) };
     }),
     syncs: statistics.recentSyncs(now),
-    drift: statistics.lastDrifts.map(({ at, what, by }) => ({ at: momentOf(at), what, by })),
+    drift: statistics.lastDrifts.map(driftForm),
   };
 }
 
@@ -79,5 +79,5 @@ function objectOf(service: string): string {
 
 function firstFaults(books: readonly FaultBook[]): Live['faults'] {
   const first = books.flatMap((book) => book.first(MOST)).slice(0, MOST);
-  return first.map((fault) => ({ object: `${fault.kind} ${fault.object}`, text: faultText(fault) }));
+  return first.map(faultForm);
 }

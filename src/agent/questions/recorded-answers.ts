@@ -49,8 +49,8 @@ export class RecordedAnswers implements Answers {
       syncs: syncs.slice(-SYNCS).reverse(),
       latency: null,
       faults: [],
-      setAside: [],
-      drift: syncs.flatMap(({ at, drift }) => drift.map((what) => ({ at, what }))),
+      refused: [],
+      drift: syncs.flatMap(({ at, by, drift }) => drift.map((one) => ({ ...one, at, by }))),
       history: { reachesBackTo: momentOf(log.reachesBackTo), bytes: 0, folder: '' },
     };
   }

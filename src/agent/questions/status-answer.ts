@@ -1,11 +1,12 @@
 /** The answer of `slicewire status`, from the parts of an agent. Pure. */
+import { faultForm } from '../../answers/fault.ts';
 import type { AnsweredBy } from '../../answers/form.ts';
 import { API_VERSION, momentOf } from '../../answers/head.ts';
 import type { Status } from '../../answers/status.ts';
 import type { SourceConfig } from '../../config/config.ts';
 import type { Family } from '../../model/address.ts';
 import type { WatchStatus } from '../../model/events.ts';
-import { type Fault, faultText } from '../../model/objects.ts';
+import type { Fault } from '../../model/objects.ts';
 import type { HealthState } from '../../serve/health-judgement.ts';
 
 export interface StatusFacts {
@@ -46,16 +47,15 @@ export function statusOf(facts: StatusFacts): Status {
     heard: watches.map((watch) => heardOf(watch, wallAtZero)),
     ...(facts.programmed === undefined ? {} : { programmed: facts.programmed }),
     objects,
-    faults: faults.map((fault) => ({ object: `${fault.kind} ${fault.object}`, text: faultText(fault) })),
-    setAside: [...refused].map(([service, cause]) => (cause === '' ? service : `${service}: ${cause}`)),
+    faults: faults.map(faultForm),
+    refused: [...refused].map(([service, cause]) => ({ service, cause })),
     ...(flight ?? NO_FLIGHT),
   };
 }
 
 export function heardOf({ of, heardAt, failure }: WatchStatus, wallAtZero: number): Status['heard'][number] {
-  const cause =
-    failure === undefined ? '' : `not followed since ${momentOf(wallAtZero + failure.since)}: ${failure.cause}`;
-  return { of: WORDS[of], at: heardAt > 0 ? momentOf(wallAtZero + heardAt) : null, failure: cause };
+  const lost = failure === undefined ? null : { since: momentOf(wallAtZero + failure.since), cause: failure.cause };
+  return { of: WORDS[of], at: heardAt > 0 ? momentOf(wallAtZero + heardAt) : null, lost };
 }
 
 const WORDS: Readonly<Record<WatchStatus['of'], string>> = {

@@ -37,8 +37,8 @@ export class FaultList {
   }
 
   /** A part of the object cannot be used; the rest is programmed. */
-  leaveOut(field: string, value: unknown, problem: string): undefined {
-    this.#add(field, value, problem, 'part left out');
+  leaveOut(field: string, value: unknown, problem: string, part?: Fault['part']): undefined {
+    this.#add(field, value, problem, 'part left out', part);
     return undefined;
   }
 
@@ -68,11 +68,13 @@ export class FaultList {
     return undefined;
   }
 
-  #add(field: string, value: unknown, problem: string, effect: Fault['effect']): void {
+  #add(field: string, value: unknown, problem: string, effect: Fault['effect'], part?: Fault['part']): void {
     const { length } = this.list;
     const last = this.list.at(-1);
-    if (length < MOST_FAULTS || last === undefined) this.list.push(this.#fault(field, value, problem, effect));
-    else {
+    if (length < MOST_FAULTS || last === undefined) {
+      const fault = this.#fault(field, value, problem, effect);
+      this.list.push(part === undefined ? fault : { ...fault, part });
+    } else {
       this.#more += 1;
       const worst = EFFECTS.find((one) => one === effect || one === last.effect) ?? effect;
       const text = `${this.#more + 1} more of its fields cannot be used`;

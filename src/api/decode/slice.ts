@@ -119,10 +119,11 @@ function readEndpoint(api: ApiEndpoint, i: number, { family, faults }: EndpointC
   // Only the first address counts (KEP-752: all of them reach the same endpoint).
   const text = api.addresses?.[0];
   const address = text === undefined ? undefined : parseAddress(text);
-  if (address === undefined) return faults.leaveOut(`endpoints[${i}].addresses[0]`, text, 'must be an IP address');
+  if (address === undefined)
+    return faults.leaveOut(`endpoints[${i}].addresses[0]`, text, 'must be an IP address', 'endpoint');
   if (familyOf(address) !== family) {
     const problem = `must be an ${family} address, as addressType says`;
-    return faults.leaveOut(`endpoints[${i}].addresses[0]`, text, problem);
+    return faults.leaveOut(`endpoints[${i}].addresses[0]`, text, problem, 'endpoint');
   }
   return {
     address,

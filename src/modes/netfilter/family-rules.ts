@@ -2,6 +2,7 @@
 
 import type { ChainProbe } from '../../host/chain-probe.ts';
 import type { IptablesTools } from '../../host/iptables-tools.ts';
+import type { Drift } from '../../model/drift.ts';
 import type { ApplyReport } from '../../reconcile/step.ts';
 import { Tracker } from '../../reconcile/tracker.ts';
 import type { RuleCount, SetAside } from '../mode.ts';
@@ -10,12 +11,12 @@ import { type Jump, jumpKey } from './jumps.ts';
 import { CANARY, type ChainKey } from './names.ts';
 import { type IsOurs, observeTables, type SeenTables } from './observe.ts';
 import { misplacedJumps, type WantedJumps } from './order.ts';
-import { jumpsOf, planTables, stepKey, type TablesPlan, type TablesTrackers } from './plan.ts';
+import { planTables, type TablesPlan, type TablesTrackers } from './plan.ts';
 import { PORTION_LINES } from './portions.ts';
 import { NO_PACKETS, RuleConnections } from './rule-connections.ts';
 import { RuleTotals } from './rule-totals.ts';
 import { type Chain, sameChain, type Table } from './rules.ts';
-import { differenceOf, EntryCount, OwnWrites, Standing } from './standing.ts';
+import { chainDrift, differenceOf, EntryCount, jumpDrift, OwnWrites, Standing } from './standing.ts';
 import { touchedChains } from './touched-chains.ts';
 
 export interface TablesOptions {
@@ -93,10 +94,10 @@ export class FamilyRules {
     this.trackers.jumps.desire(jumpKey(entry), isWanted ? entry : undefined);
   }
 
-  /** Read them; returns the chains, and the drift as text. Throws when the read fails; then nothing is known. */
+  /** Read them; returns the chains, and the drift. Throws when the read fails; then nothing is known. */
   async observe(
     signal: AbortSignal,
-  ): Promise<{ readonly chains: ReadonlyMap<ChainKey, Chain>; readonly drift: string[] }> {
+  ): Promise<{ readonly chains: ReadonlyMap<ChainKey, Chain>; readonly drift: Drift[] }> {
     const { probe } = this.options;
     try {
       // Taken before the reading: a change in between is found the next time.
@@ -121,17 +122,16 @@ export class FamilyRules {
     }
   }
 
-  /** The changes of other programs, as text. */
-  #drift({ chains, jumps }: SeenTables): string[] {
+  /** The changes of other programs. */
+  #drift({ chains, jumps }: SeenTables): Drift[] {
     const { family } = this.options.tools;
     const ofChains = this.trackers.chains.driftFrom(chains).map((key) => {
-      return `${stepKey(family, key)} (${differenceOf(this.trackers.chains.applied?.get(key), chains.get(key))})`;
+      return chainDrift(family, key, differenceOf(this.trackers.chains.applied?.get(key), chains.get(key)));
     });
-    const ofJumps = this.trackers.jumps.driftFrom(jumps).map((key) => {
+    const ofJumps = this.trackers.jumps.driftFrom(jumps).flatMap((key) => {
       const seen = jumps.get(key);
-      const { table, chain, target } = seen ??
-        this.trackers.jumps.applied?.get(key) ?? { table: '', chain: '', target: '' };
-      return `${stepKey(family, `${table} ${chain}`)} to ${target} (${seen === undefined ? 'gone' : 'slicewire did not write it'})`;
+      const jump = seen ?? this.trackers.jumps.applied?.get(key);
+      return jump === undefined ? [] : [jumpDrift(family, jump, seen)];
     });
     return [...ofChains, ...ofJumps, ...orderDrift(this, jumps)];
   }
@@ -195,15 +195,17 @@ export async function readRules({ options, trackers }: FamilyRules, signal: Abor
   return await observeTables(tools, { isOurs, shared, wantedJumps: trackers.jumps.desired }, signal);
 }
 
-/** The built-in chains in which another program put jumps of ours in another order, as text. */
-function orderDrift(rules: FamilyRules, seen: SeenTables['jumps']): string[] {
+/** The built-in chains in which another program put jumps of ours in another order. */
+function orderDrift(rules: FamilyRules, seen: SeenTables['jumps']): Drift[] {
   const { trackers, options, besides } = rules;
   if (trackers.jumps.applied === undefined) return [];
-  const nameOf = ({ table, chain }: { table: Table; chain: string }) => jumpsOf(table, chain);
-  const believed = new Set(misplacedJumps(wantedJumps(rules), besides.order).map(nameOf));
-  const names = misplacedJumps(wantedJumps(rules), seen.keys()).map(nameOf);
-  const changed = names.filter((name) => !believed.has(name));
-  return changed.map((name) => `${stepKey(options.tools.family, name)} (changed)`);
+  const keyOf = ({ table, chain }: { table: Table; chain: string }) => `${table} ${chain}`;
+  const believed = new Set(misplacedJumps(wantedJumps(rules), besides.order).map(keyOf));
+  const changed = misplacedJumps(wantedJumps(rules), seen.keys()).filter((each) => !believed.has(keyOf(each)));
+  const { family } = options.tools;
+  return changed.map(({ table, chain }) => {
+    return { family, kind: 'order', table, name: chain, target: '', difference: { kind: 'changed' } };
+  });
 }
 
 /** What is wanted of the jumps, for the judgement of their order. */

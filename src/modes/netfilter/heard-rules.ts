@@ -1,12 +1,12 @@
 /** Follows the kernel's notices of what other programs do to the rules of one family, and reads only what they touched. */
+import type { Drift } from '../../model/drift.ts';
 import type { Heard } from '../mode.ts';
 import type { FamilyRules } from './family-rules.ts';
 import { type Jump, jumpKey } from './jumps.ts';
 import { BUILT_IN, type ChainKey, splitChainKey } from './names.ts';
 import { jumpsIn, readChain } from './observe.ts';
-import { stepKey } from './plan.ts';
 import type { Chain, Table } from './rules.ts';
-import { differenceOf } from './standing.ts';
+import { chainDrift, differenceOf, jumpDrift } from './standing.ts';
 
 /** Chains that are read one by one, with a process for each. Of more, ours count as gone, so that they are written anew. */
 const MOST_READ = 16;
@@ -30,8 +30,8 @@ export class HeardRules {
     return { kind: 'something', by: found.by };
   }
 
-  /** Read what was touched. Returns the changes of other programs as text; undefined where all must be read. Throws when a read fails. */
-  async observe(signal: AbortSignal): Promise<readonly string[] | undefined> {
+  /** Read what was touched. Returns the changes of other programs; undefined where all must be read. Throws when a read fails. */
+  async observe(signal: AbortSignal): Promise<readonly Drift[] | undefined> {
     const { isKnown, standing, trackers } = this.#tables;
     if (!this.#isTouched || !isKnown) return undefined;
     this.#isTouched = false;
@@ -41,7 +41,7 @@ export class HeardRules {
     const ours = found.touched.filter((key) => !builtIn.includes(key));
     // A chain that nobody wants is removed only as it is.
     if (ours.some((key) => !trackers.chains.desired.has(key))) return undefined;
-    const drift: string[] = [];
+    const drift: Drift[] = [];
     for (const key of builtIn) drift.push(...(await this.#readJumps(key, signal)));
     const areFew = found.touched.length <= MOST_READ;
     for (const key of ours) drift.push(...this.#correctChain(key, areFew ? await this.#read(key, signal) : undefined));
@@ -54,13 +54,13 @@ export class HeardRules {
     return rules && readChain(rules);
   }
 
-  #correctChain(key: ChainKey, seen: Chain | undefined): string[] {
+  #correctChain(key: ChainKey, seen: Chain | undefined): Drift[] {
     const { options, trackers } = this.#tables;
     const drift = trackers.chains.correct(new Map([[key, seen]]));
-    return [...drift].map(([, former]) => `${stepKey(options.tools.family, key)} (${differenceOf(former, seen)})`);
+    return [...drift].map(([, former]) => chainDrift(options.tools.family, key, differenceOf(former, seen)));
   }
 
-  async #readJumps(key: ChainKey, signal: AbortSignal): Promise<string[]> {
+  async #readJumps(key: ChainKey, signal: AbortSignal): Promise<Drift[]> {
     const { options, trackers } = this.#tables;
     const { table, chain } = splitChainKey(key);
     const rules = (await options.tools.rules({ table, chain }, signal)) ?? [];
@@ -70,11 +70,10 @@ export class HeardRules {
     const spec = { isOurs: options.isOurs, wantedJumps: trackers.jumps.desired };
     for (const entry of jumpsIn(table, chain, rules, spec)) seen.set(jumpKey(entry), entry);
     const drift = trackers.jumps.correct(seen);
-    return [...drift].map(([of, former]) => {
+    return [...drift].flatMap(([of, former]) => {
       const now = seen.get(of);
-      const target = (now ?? former)?.target ?? '';
-      const what = now === undefined ? 'gone' : 'slicewire did not write it';
-      return `${stepKey(options.tools.family, `${table} ${chain}`)} to ${target} (${what})`;
+      const jump = now ?? former;
+      return jump === undefined ? [] : [jumpDrift(options.tools.family, jump, now)];
     });
   }
 }

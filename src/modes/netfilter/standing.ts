@@ -4,8 +4,11 @@
  */
 import type { ChainProbe, RulesState } from '../../host/chain-probe.ts';
 import type { Commit } from '../../host/ruleset-notices.ts';
+import type { Family } from '../../model/address.ts';
+import type { Difference, Drift } from '../../model/drift.ts';
 import type { ApplyReport } from '../../reconcile/step.ts';
 import type { TablesReport } from './apply.ts';
+import type { Jump } from './jumps.ts';
 import { type ChainKey, splitChainKey } from './names.ts';
 import { TABLES } from './observe.ts';
 import type { Chain } from './rules.ts';
@@ -159,16 +162,28 @@ function entriesOf(chain: Chain | undefined): number {
   return chain === undefined ? 0 : chain.length + ENTRIES_OF_CHAIN;
 }
 
-/** The difference of two versions of a chain, in a few words. */
-export function differenceOf(believed: Chain | undefined, seen: Chain | undefined): string {
-  if (seen === undefined) return 'gone';
-  if (believed === undefined) return 'slicewire did not write it';
+/** The difference of two versions of a chain. */
+export function differenceOf(believed: Chain | undefined, seen: Chain | undefined): Difference {
+  if (seen === undefined) return { kind: 'gone' };
+  if (believed === undefined) return { kind: 'foreign' };
   const count = (of: Chain, notIn: Chain) => {
     const texts = new Set(notIn.map(({ text }) => text));
     return of.filter(({ text }) => !texts.has(text)).length;
   };
-  const [gone, more] = [count(believed, seen), count(seen, believed)];
-  const rules = (n: number) => `${n} ${n === 1 ? 'rule' : 'rules'}`;
-  const parts = [gone > 0 ? `${rules(gone)} gone` : '', more > 0 ? `${rules(more)} added` : ''].filter((part) => part);
-  return parts.length > 0 ? parts.join(', ') : 'its rules differ in order or number';
+  return { kind: 'rules', gone: count(believed, seen), added: count(seen, believed) };
+}
+
+/** A chain that another program changed. */
+export function chainDrift(family: Family, key: ChainKey, difference: Difference): Drift {
+  const { table, chain } = splitChainKey(key);
+  return { family, kind: 'chain', table, name: chain, target: '', difference };
+}
+
+/** A jump into a chain of ours that another program removed or made; `seen` undefined: it is gone. */
+export function jumpDrift(family: Family, { table, chain, target }: Jump, seen: Jump | undefined): Drift {
+  return {
+    family,
+    kind: 'jump',
+    ...{ table, name: chain, target, difference: { kind: seen === undefined ? 'gone' : 'foreign' } },
+  };
 }

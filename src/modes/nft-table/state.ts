@@ -1,14 +1,15 @@
 /** Desired and believed state of one family's table: chains, sets, and the elements of each set. Does no I/O. */
 import type { NftElement, NftSet, NftState, ReadChain } from '../../host/nftables-kernel.ts';
 import type { Family } from '../../model/address.ts';
+import type { Drift } from '../../model/drift.ts';
 import { Tracker } from '../../reconcile/tracker.ts';
 import { ElementTable } from './element-table.ts';
 import type { DesiredSink, Entry, NftChain, TableLayout } from './layout.ts';
 import type { Transaction } from './plan.ts';
 import { entryText } from './print.ts';
 
-/** Most changed elements of a set that drift names; all of them are counted. */
-const MOST_NAMED = 50;
+/** Changed elements of a set that drift names; the others are counted alone. */
+const MAX_NAMED_ELEMENTS = 50;
 
 /** The texts of rules identify them. */
 export function sameChain(a: ReadChain, b: ReadChain): boolean {
@@ -18,6 +19,17 @@ export function sameChain(a: ReadChain, b: ReadChain): boolean {
 /** The kernel sends packets into the chain, though nothing of ours leads there. */
 export function isHooked({ hook }: ReadChain): boolean {
   return hook !== undefined;
+}
+
+/** A chain of our table that another program changed. */
+export function chainDrift(family: Family, name: string): Drift {
+  return { family, kind: 'chain', table: '', name, target: '', difference: { kind: 'changed' } };
+}
+
+/** An element of a map or set that another program changed; undefined: one that is counted alone. */
+export function elementDrift(family: Family, set: NftSet, element: NftElement | undefined): Drift {
+  const name = element === undefined ? '' : entryText(set, element, family);
+  return { family, kind: 'element', table: set.name, name, target: '', difference: { kind: 'changed' } };
 }
 
 export class TableState implements DesiredSink {
@@ -77,7 +89,7 @@ export class TableState implements DesiredSink {
    * Believe what was read; undefined: the table does not exist; `as desired`: the kernel has what is desired. Returns the changes of
    * other programs: none if nothing was known.
    */
-  observe(state: NftState | undefined | 'as desired'): readonly string[] {
+  observe(state: NftState | undefined | 'as desired'): readonly Drift[] {
     if (state === 'as desired') {
       this.#hasTable = true;
       this.chains.observe(this.chains.desired);
@@ -95,17 +107,16 @@ export class TableState implements DesiredSink {
     return drift;
   }
 
-  /** The changes of other programs, as text. */
-  driftFrom(state: NftState | undefined): readonly string[] {
+  /** The changes of other programs. */
+  driftFrom(state: NftState | undefined): readonly Drift[] {
     return this.#drift(observed(state, this.#layout));
   }
 
-  #drift({ chains, elements }: ReturnType<typeof observed>): readonly string[] {
-    const ofChains = this.chains.driftFrom(chains).map((name) => `${this.family} chain ${name}`);
+  #drift({ chains, elements }: ReturnType<typeof observed>): readonly Drift[] {
+    const ofChains = this.chains.driftFrom(chains).map((name) => chainDrift(this.family, name));
     const ofElements = [...this.elements].flatMap(([set, table]) => {
       const drift = table.driftFrom(elements.get(set) ?? []);
-      const text = (element: NftElement, i: number) => (i < MOST_NAMED ? entryText(set, element, this.family) : '');
-      return drift.map((element, i) => `${this.family} ${set.name} ${text(element, i)}`);
+      return drift.map((element, i) => elementDrift(this.family, set, i < MAX_NAMED_ELEMENTS ? element : undefined));
     });
     return [...ofChains, ...ofElements];
   }

@@ -1,7 +1,9 @@
 /** One family's table: reads, plans and writes it, and keeps its state. */
+
 import type { Bytes, NftKernel, NftPart, NftSet, NftTouched } from '../../host/nftables-kernel.ts';
 import type { TableRecord } from '../../host/ruleset-record.ts';
 import type { Family } from '../../model/address.ts';
+import type { Drift } from '../../model/drift.ts';
 import type { ServiceKey } from '../../model/objects.ts';
 import type { FamilyReport } from '../families.ts';
 import type { FamilyInspection } from '../inspection.ts';
@@ -71,7 +73,7 @@ export class NftTable {
    * Read the table. Returns the changes of other programs as text; undefined if nobody wrote since the last reading, which is
    * checked first; `as left` if an agent left it as it is desired. Throws when the table cannot be read; then nothing is known.
    */
-  async observe(): Promise<readonly string[] | undefined | 'as left'> {
+  async observe(): Promise<readonly Drift[] | undefined | 'as left'> {
     try {
       if (this.state.isKnown && !this.#hasDrift && this.#kernel.isUnchanged(this.state.family)) return undefined;
       if (await this.remembered.adopt()) return 'as left';

@@ -1,6 +1,8 @@
 /** Desired and believed state of the virtual servers of one family: a tracker for each kind of object. Does no I/O. */
+
 import type { SetSpec } from '../../host/ipvs-kernel.ts';
 import type { Address, Family } from '../../model/address.ts';
+import type { Drift, DriftKind } from '../../model/drift.ts';
 import { Tracker } from '../../reconcile/tracker.ts';
 import {
   type OwnedAddress,
@@ -53,14 +55,16 @@ export class ServerTrackers {
     this.addresses.observe(withOwners(seen.addresses, this.addresses.applied));
   }
 
-  /** The changes of other programs, as text. */
-  driftFrom(seen: Seen, family: Family): string[] {
+  /** The changes of other programs. */
+  driftFrom(seen: Seen, family: Family): Drift[] {
+    const drift = (kind: DriftKind, names: readonly string[]) =>
+      names.map((name): Drift => ({ family, kind, table: '', name, target: '', difference: { kind: 'changed' } }));
     return [
-      ...this.servers.driftFrom(seen.servers).map((key) => `server ${key}`),
-      ...this.destinations.driftFrom(seen.destinations).map((key) => `destination ${key}`),
-      ...this.entries.driftFrom(seen.entries).map((key) => `entry ${key}`),
-      ...this.addresses.driftFrom(seen.addresses).map((address) => `address ${address}`),
-    ].map((what) => `${family} ${what}`);
+      ...drift('server', this.servers.driftFrom(seen.servers)),
+      ...drift('destination', this.destinations.driftFrom(seen.destinations)),
+      ...drift('entry', this.entries.driftFrom(seen.entries)),
+      ...drift('address', this.addresses.driftFrom(seen.addresses)),
+    ];
   }
 
   /** Discard the believed state, after a write whose outcome is unknown or a failed reading. */

@@ -11,7 +11,7 @@
 import { FaultList } from '../../api/decode/faults.ts';
 import type { ApiService, ApiSlice } from '../../api/decode/schema.ts';
 import { type Address, parseAddress } from '../../model/address.ts';
-import type { Service, Slice } from '../../model/objects.ts';
+import type { Fault, Service, Slice } from '../../model/objects.ts';
 import { isInRange, type PortRange, rangeText } from '../../model/port-range.ts';
 import { specialKind } from '../../model/special-address.ts';
 import { trimmed } from '../../model/trimmed.ts';
@@ -93,7 +93,7 @@ function admittedService(service: Service, { object, nodePorts }: AdmissionInput
 
 function admittedSlice(slice: Slice, api: ApiSlice, faults: FaultList): Slice {
   for (const [i, { addresses }] of (api.endpoints ?? []).entries()) {
-    leaveOut(faults, `endpoints[${i}].addresses[0]`, addresses?.[0] ?? '');
+    leaveOut(faults, `endpoints[${i}].addresses[0]`, addresses?.[0] ?? '', 'endpoint');
   }
   if (faults.list.length === 0) return slice;
   return { ...slice, endpoints: trimmed(slice.endpoints.filter(({ address }) => isUsable(address))) };
@@ -119,9 +119,9 @@ function admittedEndpoints(endpoints: EndpointsObject, faults: FaultList): Endpo
 }
 
 /** Whether the address is admitted. The decoder has reported invalid addresses already. */
-function leaveOut(faults: FaultList, field: string, text: string): boolean {
+function leaveOut(faults: FaultList, field: string, text: string, part?: Fault['part']): boolean {
   const problem = problemOf(text);
-  if (problem !== undefined) faults.leaveOut(field, text, problem);
+  if (problem !== undefined) faults.leaveOut(field, text, problem, part);
   return problem === undefined;
 }
 

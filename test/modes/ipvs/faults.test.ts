@@ -1,8 +1,10 @@
 /** Failures, and writes of other programs: the end state is right, nothing that works is removed, nothing foreign is touched. */
+
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { type Failure, KernelError, type KernelWrite, type Server } from '../../../src/host/ipvs-kernel.ts';
 import type { Address, Cidr } from '../../../src/model/address.ts';
+import { driftText } from '../../../src/model/drift.ts';
 import { type IpvsRig, ipvsRig } from '../../helpers/ipvs-rig.ts';
 import { service, slice } from '../../helpers/objects.ts';
 
@@ -376,8 +378,8 @@ describe('another program', () => {
       'entry KUBE-CLUSTER-IP',
     ]) {
       assert.ok(
-        report.drift.some((line) => line.includes(expected)),
-        `${expected} in ${report.drift.join('; ')}`,
+        report.drift.some((drift) => driftText(drift).includes(expected)),
+        `${expected} in ${report.drift.map(driftText).join('; ')}`,
       );
     }
     assert.deepEqual(made.kernel.dump(), before);

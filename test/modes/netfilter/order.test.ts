@@ -1,6 +1,8 @@
 /** The order of our jumps in the built-in chains: kept, and repaired without a touch of other rules. */
+
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
+import { driftText } from '../../../src/model/drift.ts';
 import type { Jump } from '../../../src/modes/netfilter/jumps.ts';
 import { jumpKey } from '../../../src/modes/netfilter/jumps.ts';
 import { jumpWrites, misplacedJumps, orderAfter } from '../../../src/modes/netfilter/order.ts';
@@ -34,7 +36,7 @@ async function resynced(rig: Rig): Promise<readonly string[]> {
   rig.loop.distrust();
   const { outcome, drift } = await rig.sync();
   assert.equal(outcome, 'complete');
-  return drift;
+  return drift.map(driftText);
 }
 
 describe('the order of jumps in a built-in chain', () => {
