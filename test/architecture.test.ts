@@ -92,7 +92,7 @@ const RULES: Readonly<Record<string, Rule>> = {
     types: ['src/answers/', 'src/host/'],
   },
   'src/history/': {
-    imports: [...PURE, 'src/answers/head.ts', 'src/answers/words.ts', 'src/host/clock.ts'],
+    imports: [...PURE, 'src/answers/head.ts', 'src/answers/history.ts', 'src/answers/words.ts', 'src/host/clock.ts'],
     types: ['src/answers/', 'src/sync/'],
     modules: ['node:crypto', 'node:zlib', 'zod'],
   },
@@ -107,10 +107,16 @@ const RULES: Readonly<Record<string, Rule>> = {
     ].concat('src/sync/'),
     types: ['src/host/'],
   },
-  'src/answers/': { imports: ['src/config/moments.ts'], modules: ['zod'] },
+  // The forms, and with the files of the model that have texts of structures, the text of answers.
+  'src/answers/': {
+    imports: ['src/config/moments.ts', 'src/model/drift.ts', 'src/model/objects.ts'],
+    modules: ['zod'],
+  },
   // It runs in a browser: nothing of it may need Node.js, or bring in zod.
   'src/page/': {
-    imports: ['src/answers/fleet-delta.ts', 'src/answers/live-delta.ts', 'src/answers/words.ts'],
+    imports: ['fleet-delta', 'live-delta', 'status-text', 'words']
+      .map((name) => `src/answers/${name}.ts`)
+      .concat('src/model/drift.ts', 'src/model/objects.ts'),
     types: ['src/answers/'],
     modules: ['preact', 'preact/hooks', 'uplot'],
   },

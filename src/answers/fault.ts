@@ -1,6 +1,5 @@
 /** A fault of an object, in answers. */
 import * as z from 'zod';
-import type { Fault } from '../model/objects.ts';
 
 export const faultSchema = z.object({
   kind: z.string().describe('of the object, such as "Service"; "file": a file of manifests'),
@@ -14,7 +13,3 @@ export const faultSchema = z.object({
 });
 
 export type FaultForm = z.infer<typeof faultSchema>;
-
-export function faultForm({ kind, object, field, value, problem, effect }: Fault): FaultForm {
-  return { kind, object, field, value, problem, effect };
-}

@@ -111,6 +111,11 @@ export interface Fault {
   readonly holder?: ServiceKey;
 }
 
+/** The fields of a fault that answers show. */
+export function shownFault({ kind, object, field, value, problem, effect }: Fault) {
+  return { kind, object, field, value, problem, effect };
+}
+
 /** `Service default/web: spec.ports[0].port: 70000: must be 1 to 65535 (object set aside)` */
 export function faultText(fault: FaultWords): string {
   return `${fault.kind} ${fault.object}: ${problemText(fault)}`;

@@ -1,12 +1,11 @@
 /** All that the agent knows of one Service. Pure. */
 
 import type { ExplainedSlice } from '../answers/explanation.ts';
-import { faultForm } from '../answers/fault.ts';
 import type { Frontend, ServiceAnswer } from '../answers/service.ts';
 import type { ExplainFacts } from '../explain/facts.ts';
 import { explainSlices } from '../explain/slices.ts';
 import { idOf } from '../explain/subject.ts';
-import type { Service } from '../model/objects.ts';
+import { type Service, shownFault } from '../model/objects.ts';
 import type { Frontend as ModelFrontend, ServicePort } from '../model/service-port.ts';
 import { backendsOf, type RowFacts, serviceRow } from './rows.ts';
 
@@ -37,7 +36,7 @@ export function serviceContent(service: Service, facts: ServiceFacts): ServiceCo
     frontends: [...ports.flatMap((port) => frontendsOf(service, port, facts.traffic)), ...healthChecks(ports)],
     slices: slicesOf(service, ports, facts),
     affinitySeconds: service.affinitySeconds === 0 ? null : service.affinitySeconds,
-    faults: facts.faultsOf(service.key).map(faultForm),
+    faults: facts.faultsOf(service.key).map(shownFault),
   };
 }
 

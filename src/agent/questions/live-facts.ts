@@ -1,10 +1,10 @@
 /** What the live page shows at a glance, from the parts of an agent that runs. */
 
-import { faultForm } from '../../answers/fault.ts';
 import { momentOf } from '../../answers/head.ts';
 import type { Live } from '../../answers/live.ts';
 import { driftForm } from '../../history/recorded-sync.ts';
 import type { FaultBook } from '../../model/fault-book.ts';
+import { shownFault } from '../../model/objects.ts';
 import { healthSentence } from '../../overview/sentence.ts';
 import { answeredByOf, type PageParts, recorderOf, refusedServices } from './inquiry-parts.ts';
 import { heardOf, sourceText } from './status-answer.ts';
@@ -79,5 +79,5 @@ function objectOf(service: string): string {
 
 function firstFaults(books: readonly FaultBook[]): Live['faults'] {
   const first = books.flatMap((book) => book.first(MOST)).slice(0, MOST);
-  return first.map(faultForm);
+  return first.map(shownFault);
 }

@@ -1,5 +1,4 @@
 /** Answers for the live page: the list of Services, one Service, what is exposed, and what happens. Nothing here writes to the kernel. */
-import { faultForm } from '../../answers/fault.ts';
 import { API_VERSION } from '../../answers/head.ts';
 import type { Live } from '../../answers/live.ts';
 import { WrongQuestion } from '../../answers/problem.ts';
@@ -8,7 +7,7 @@ import type { ServiceRow, Services } from '../../answers/services.ts';
 import type { Cache } from '../../cache/cache.ts';
 import { nearestService } from '../../explain/nearest.ts';
 import { inPortions } from '../../host/portions.ts';
-import type { Fault, ServiceKey } from '../../model/objects.ts';
+import { type Fault, type ServiceKey, shownFault } from '../../model/objects.ts';
 import { type RowFacts, serviceRow, setAsideRow } from '../../overview/rows.ts';
 import { answeredByOf, type PageParts, recorderOf, refusedServices } from './inquiry-parts.ts';
 import { liveOf } from './live-facts.ts';
@@ -63,7 +62,7 @@ export class Overview {
     const faults = facts.faultsOf(key);
     if (service === undefined) {
       if (!faults.some(isServiceSetAside)) throw new WrongQuestion(unknownService(key, cache));
-      const listed = faults.map(faultForm);
+      const listed = faults.map(shownFault);
       const nothing = { frontends: [], slices: [], affinitySeconds: null, rules: [], rulesOmitted: 0 };
       return { ...head, row: setAsideRow(key, faults), ...nothing, faults: listed };
     }

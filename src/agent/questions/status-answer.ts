@@ -1,12 +1,11 @@
 /** The answer of `slicewire status`, from the parts of an agent. Pure. */
-import { faultForm } from '../../answers/fault.ts';
 import type { AnsweredBy } from '../../answers/form.ts';
 import { API_VERSION, momentOf } from '../../answers/head.ts';
 import type { Status } from '../../answers/status.ts';
 import type { SourceConfig } from '../../config/config.ts';
 import type { Family } from '../../model/address.ts';
 import type { WatchStatus } from '../../model/events.ts';
-import type { Fault } from '../../model/objects.ts';
+import { type Fault, shownFault } from '../../model/objects.ts';
 import type { HealthState } from '../../serve/health-judgement.ts';
 
 export interface StatusFacts {
@@ -47,7 +46,7 @@ export function statusOf(facts: StatusFacts): Status {
     heard: watches.map((watch) => heardOf(watch, wallAtZero)),
     ...(facts.programmed === undefined ? {} : { programmed: facts.programmed }),
     objects,
-    faults: faults.map(faultForm),
+    faults: faults.map(shownFault),
     refused: [...refused].map(([service, cause]) => ({ service, cause })),
     ...(flight ?? NO_FLIGHT),
   };
