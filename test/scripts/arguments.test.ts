@@ -46,6 +46,16 @@ describe('a command of package.json', { concurrency: 2 }, () => {
     });
   }
 
+  it('names a wrong option before it installs anything', async () => {
+    const start = join(ROOT, 'scripts/start.sh');
+    const args = [start, 'no-such-command', 'scripts/texts.ts', '--no-such-option'];
+    const { exitCode, stderr } = await realCommands.run({ file: 'sh', args }, NEVER);
+    assert.deepEqual(
+      [exitCode, stderr],
+      [2, 'npm run texts: there is no option --no-such-option; "npm run texts -- --help" says what it takes\n'],
+    );
+  });
+
   it('of the simulator installs the commands that its comparison with real kernels runs', () => {
     const tools = TIERS.find(({ name }) => name === 'sim')?.parts.flatMap((part) => part.tools) ?? [];
     const folder = join(ROOT, 'test/sim/real');
