@@ -20,7 +20,10 @@ export const MAX_CONNECTIONS = 1024;
 export const RESERVED_CONNECTIONS = 256;
 /** Requests that an address may make on a port at once, and milliseconds until it may make one more. Later ones wait. */
 export const REQUEST_RATE = { burst: 32, refill: 50 };
-/** The same for a trusted address, as long as it has more than CONNECTIONS_PER_CLIENT connections to the port. */
+/**
+ * The same for a trusted address, as long as it has more than CONNECTIONS_PER_CLIENT connections to the port, and not for the first request of
+ * a connection: the kubelet's probe, which has the address of each program in the node's network, does not wait behind theirs.
+ */
 const TRUSTED_REQUEST_RATE = { burst: 32, refill: 5 };
 /** Bytes of answers that wait to be sent to one address; beyond it, its next request waits. */
 export const MAX_UNSENT_PER_CLIENT = 1024 * 1024;
@@ -51,6 +54,8 @@ export interface Ends {
 export interface Client extends Ends {
   /** Since when no request of it is being answered, on the clock of the limits; undefined: one is. */
   readonly idleSince: number | undefined;
+  /** No request of it was answered yet. */
+  readonly isNew: boolean;
   /** Bytes of its answers that the kernel has not taken, and since when it has taken none, on the clock of the limits. */
   readonly unsent: number;
   readonly stalledSince: number;
@@ -88,6 +93,8 @@ interface Share {
   readonly address: string;
   isTrusted: boolean;
   readonly clients: Set<Client>;
+  /** Those that wait for the rate of requests, the first to be served first. */
+  readonly waiting: Set<Client>;
   requests: TokenBucket;
 }
 
@@ -97,7 +104,7 @@ export class Clients {
   readonly #reserved: number;
   readonly #shares = new Map<string, Share>();
   readonly #byClient = new Map<Client, Share>();
-  /** Those of each address that is not trusted, on all ports, the oldest first. */
+  /** Those of each address on all ports, the oldest first. */
   readonly #byAddress = new Map<string, Set<Client>>();
   #trusted = 0;
   /** By address and reason. */
@@ -135,7 +142,7 @@ export class Clients {
     share.clients.add(client);
     this.#byClient.set(client, share);
     if (share.isTrusted) this.#trusted += 1;
-    else this.#byAddress.set(share.address, (this.#byAddress.get(share.address) ?? new Set()).add(client));
+    this.#byAddress.set(share.address, (this.#byAddress.get(share.address) ?? new Set()).add(client));
   }
 
   release(client: Client): void {
@@ -143,6 +150,7 @@ export class Clients {
     if (share === undefined) return;
     this.#byClient.delete(client);
     share.clients.delete(client);
+    share.waiting.delete(client);
     if (share.isTrusted) this.#trusted -= 1;
     const others = this.#byAddress.get(share.address);
     others?.delete(client);
@@ -153,12 +161,18 @@ export class Clients {
   /** Milliseconds until the client's next request may be read; 0: now, and the request is counted. */
   delay(client: Client): number {
     const share = this.#byClient.get(client);
-    if (share === undefined || (share.isTrusted && share.clients.size <= CONNECTIONS_PER_CLIENT)) return 0;
-    let unsent = 0;
-    for (const one of share.clients) unsent += one.unsent;
-    if (unsent > MAX_UNSENT_PER_CLIENT && !share.isTrusted) return UNSENT_PAUSE;
+    if (share === undefined) return 0;
+    if (share.isTrusted && (client.isNew || share.clients.size <= CONNECTIONS_PER_CLIENT)) return 0;
+    // A trusted address may have thousands of connections, and reads what it asks for.
+    if (!share.isTrusted && unsentOf(share) > MAX_UNSENT_PER_CLIENT) return UNSENT_PAUSE;
     const now = this.#options.clock.now();
-    return share.requests.take(now) ? 0 : Math.max(1, Math.ceil(share.requests.untilNext(now)));
+    share.waiting.delete(client);
+    if (share.requests.take(now)) return 0;
+    // Each waits for those before it, so that it is not asked again before its turn.
+    const { refill } = share.isTrusted ? TRUSTED_REQUEST_RATE : REQUEST_RATE;
+    const wait = share.requests.untilNext(now) + share.waiting.size * refill;
+    share.waiting.add(client);
+    return Math.max(1, Math.ceil(wait));
   }
 
   /** To be called when an answer was handed to a client, who may not read it: ends the connections that stall, where too much waits. */
@@ -192,13 +206,11 @@ export class Clients {
     const isFull = share.clients.size >= most;
     if (!isFull && onAllPorts.size < most * PORTS_PER_CLIENT) return true;
     const own = isFull ? share.clients : onAllPorts;
-    this.#count(ends, 'share');
     let leaves = this.#longIdle(own, share.isTrusted);
-    if (leaves === undefined && share.isTrusted) {
-      // A program of the node that floods a port has the address of the kubelet: for a moment both have places.
-      if (own.size < Math.max(most, this.#reserved)) return true;
-      leaves = own.values().find(isIdle);
-    }
+    // A program of the node that floods a port has the address of the kubelet: for a moment both have places.
+    if (leaves === undefined && share.isTrusted && isFull && share.clients.size < 2 * most) return true;
+    this.#count(ends, 'share');
+    if (share.isTrusted) leaves ??= own.values().find(isIdle);
     if (leaves === undefined) return false;
     this.release(leaves);
     leaves.cut();
@@ -210,18 +222,26 @@ export class Clients {
     const strangers = this.#byClient.size - this.#trusted;
     const isFull = isTrusted ? this.#byClient.size >= this.#max : strangers >= this.#max - this.#reserved;
     if (!isFull) return true;
-    const others = [...this.#byClient].filter(([, share]) => isTrusted || !share.isTrusted).map(([one]) => one);
-    const leaves = this.#longIdle(others, isTrusted) ?? this.#ofGreediest(ends);
+    const leaves = this.#longIdle(this.#rivals(isTrusted), isTrusted) ?? this.#ofGreediest(ends, isTrusted);
     if (leaves === undefined) this.#count(ends, 'places');
     else this.turnAway(leaves, 'places');
     return leaves !== undefined;
   }
 
+  /** The connections, the oldest first, that may make room for one of this standing. */
+  *#rivals(isTrusted: boolean): Iterable<Client> {
+    for (const [client, share] of this.#byClient) if (isTrusted || !share.isTrusted) yield client;
+  }
+
   /** The oldest connection, an idle one if there is any, of the address that has the most, where it has clearly more than this client. */
-  #ofGreediest({ remote }: Ends): Client | undefined {
-    let most: ReadonlySet<Client> = this.#byAddress.get(socketAddress(remote) ?? remote) ?? new Set();
+  #ofGreediest({ remote }: Ends, isTrusted: boolean): Client | undefined {
+    let most: ReadonlySet<Client> = this.#byAddress.get(addressOf(remote)) ?? new Set();
     const own = most.size;
-    for (const clients of this.#byAddress.values()) if (clients.size > most.size) most = clients;
+    for (const clients of this.#byAddress.values()) {
+      const [first] = clients;
+      const isRival = isTrusted || (first !== undefined && this.#byClient.get(first)?.isTrusted !== true);
+      if (isRival && clients.size > most.size) most = clients;
+    }
     if (most.size < own + 2) return undefined;
     const [oldest] = most;
     return most.values().find(isIdle) ?? oldest;
@@ -236,9 +256,9 @@ export class Clients {
 
   /** The share that is kept from an earlier connection, or a new one: `add` keeps it. */
   #shareOf(ends: Ends): Share {
-    const address = socketAddress(ends.remote) ?? ends.remote;
+    const address = addressOf(ends.remote);
     const share = this.#shares.get(keyOf(address, ends.port)) ?? {
-      ...{ address, isTrusted: false, clients: new Set(), requests: this.#requests(false) },
+      ...{ address, isTrusted: false, clients: new Set(), waiting: new Set(), requests: this.#requests(false) },
     };
     // It may be otherwise than at an earlier connection, but all that are open count alike.
     const isTrusted = isOfThisNode(ends) || this.#options.isTrusted?.(address) === true;
@@ -269,7 +289,7 @@ export class Clients {
   }
 
   #count({ remote, port }: Ends, reason: TurnedAway): void {
-    const given = socketAddress(remote) ?? remote;
+    const given = addressOf(remote);
     const isNamed = this.#turnedAway.has(given) || this.#turnedAway.size < MAX_NAMED_CLIENTS;
     const address = isNamed ? given : 'others';
     const reasons = this.#turnedAway.get(address) ?? new Map<TurnedAway, number>();
@@ -302,6 +322,18 @@ export class Clients {
 
 function isIdle({ idleSince }: Client): boolean {
   return idleSince !== undefined;
+}
+
+function unsentOf({ clients }: Share): number {
+  let unsent = 0;
+  for (const client of clients) unsent += client.unsent;
+  return unsent;
+}
+
+/** The address that a client counts as: a program of the node has all of 127.0.0.0/8, and one share. */
+function addressOf(remote: string): string {
+  const address = socketAddress(remote) ?? remote;
+  return address.startsWith('127.') ? '127.0.0.1' : address;
 }
 
 function keyOf(address: string, port: number): string {

@@ -14,6 +14,8 @@ import type { Client, Clients, Ends } from './clients.ts';
 
 /** Bytes that a client may send before the answer to its request; one that sends more is cut off. */
 export const MAX_EARLY_BYTES = 8192;
+/** Bytes of empty lines before a request: the parser counts none of them, and without an end they would be read for ever. */
+const MAX_EMPTY_BYTES = 16;
 /** Bytes of the body of a request. */
 export const MAX_BODY_BYTES = 4096;
 const EMPTY_LINE = Buffer.from('\r\n\r\n');
@@ -38,6 +40,8 @@ export class Connection extends Duplex implements Client {
   #hasBegun = false;
   /** How many bytes of an empty line the head ends with so far; undefined: it has no byte but those of empty lines. */
   #matched: number | undefined;
+  /** Bytes of empty lines before the present request. */
+  #empty = 0;
   /** Bytes of the body that are still to come. */
   #body = 0;
   /** Bytes that came early, or that wait for the rate of requests. */
@@ -51,6 +55,8 @@ export class Connection extends Duplex implements Client {
   #stalledSince = performance.now();
   /** A request waits for its answer. */
   #isAsked = false;
+  /** No request of it was answered. */
+  #isNew = true;
   #idleSince = performance.now();
 
   /** `clients` must have a place for it. */
@@ -88,6 +94,10 @@ export class Connection extends Duplex implements Client {
 
   get idleSince(): number | undefined {
     return this.#isAsked ? undefined : this.#idleSince;
+  }
+
+  get isNew(): boolean {
+    return this.#isNew;
   }
 
   get unsent(): number {
@@ -136,6 +146,7 @@ export class Connection extends Duplex implements Client {
   /** The answer is with the kernel: the next request may be read. */
   answered(): void {
     this.#isAsked = false;
+    this.#isNew = false;
     this.#idleSince = performance.now();
     if (this.#phase === 'refused') return;
     // The rest of a body that the answer did not wait for is no request.
@@ -146,6 +157,7 @@ export class Connection extends Duplex implements Client {
     this.#phase = 'head';
     this.#hasBegun = false;
     this.#matched = undefined;
+    this.#empty = 0;
     setImmediate(() => this.#pass());
   }
 
@@ -180,6 +192,10 @@ export class Connection extends Duplex implements Client {
       const bytes = this.#early.shift() as Buffer;
       this.#earlyBytes -= bytes.length;
       const end = this.#phase === 'head' ? this.#endOfHead(bytes) : this.#endOfBody(bytes);
+      if (this.#empty > MAX_EMPTY_BYTES) {
+        this.#clients.turnAway(this, 'pipelining');
+        return;
+      }
       if (end < bytes.length) {
         // A copy: the rest of a large read would keep all of it.
         const rest = bytes.length - end > MAX_EARLY_BYTES ? bytes.subarray(end) : Buffer.from(bytes.subarray(end));
@@ -213,8 +229,12 @@ export class Connection extends Duplex implements Client {
 
   /** Where the head ends in these bytes, and the phase with it; their length where it goes on. */
   #endOfHead(bytes: Buffer): number {
-    for (const [at, byte] of bytes.entries()) {
-      if (this.#matched === undefined && EMPTY_LINE.includes(byte)) continue;
+    for (let at = 0; at < bytes.length && this.#empty <= MAX_EMPTY_BYTES; at++) {
+      const byte = bytes[at] as number;
+      if (this.#matched === undefined && EMPTY_LINE.includes(byte)) {
+        this.#empty += 1;
+        continue;
+      }
       const matched = this.#matched ?? 0;
       if (byte === EMPTY_LINE[matched]) this.#matched = matched + 1;
       else this.#matched = byte === EMPTY_LINE[0] ? 1 : 0;

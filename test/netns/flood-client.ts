@@ -22,6 +22,7 @@ interface Attack {
 }
 
 const PIPELINE = Buffer.from(`${head}\r\n`.repeat(40_000));
+const EMPTY_LINES = Buffer.from('\r\n'.repeat(128 * 1024));
 const JUNK = Buffer.alloc(256 * 1024, 'x');
 
 const ATTACKS: Readonly<Record<string, Attack>> = {
@@ -35,6 +36,12 @@ const ATTACKS: Readonly<Record<string, Attack>> = {
     drip: (socket) => socket.write(JUNK),
   },
   'half-closed': { connections: 400, send: (socket) => socket.end(`${head}\r\n`) },
+  'empty lines': {
+    connections: 400,
+    send: (socket) => socket.write(`${head}\r\n`),
+    drip: (socket) => socket.write(EMPTY_LINES),
+    readsAnswers: true,
+  },
   'one request each': {
     connections: 400,
     send: (socket) => socket.write(`${head}connection: close\r\n\r\n`),

@@ -22,7 +22,16 @@ const MAX_COST = 30_000;
 const MAX_COST_OF_NODE = 60_000;
 
 const ATTACKS = [
-  ...['pipelining', 'idle', 'slow heads', 'huge heads', 'endless bodies', 'half-closed', 'one request each'],
+  ...[
+    'pipelining',
+    'idle',
+    'slow heads',
+    'huge heads',
+    'endless bodies',
+    'half-closed',
+    'empty lines',
+    'one request each',
+  ],
 ] as const;
 
 interface Surface {
@@ -41,6 +50,8 @@ const SURFACES: readonly Surface[] = [
   { name: 'health check node port', process: 'agent', port: HEALTH_CHECK_PORT, path: '/' },
   // No other machine reaches it, but each program in the node's network does, such as a pod with hostNetwork.
   { name: 'metrics on loopback', process: 'agent', port: 10249, path: '/metrics', from: 'node', address: '127.0.0.1' },
+  // The kubelet has the same address.
+  { name: 'health, from the node itself', process: 'agent', port: 10256, path: '/x', from: 'node' },
   { name: 'controller', process: 'controller', port: 10261, path: '/metrics' },
   { name: 'fleet', process: 'fleet', port: 10262, path: '/metrics' },
 ];

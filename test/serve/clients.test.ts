@@ -18,6 +18,7 @@ class Peer implements Client {
   readonly port: number;
   idleSince: number | undefined = Number.NEGATIVE_INFINITY;
   isCut = false;
+  isNew = false;
   unsent = 0;
   stalledSince = 0;
 
@@ -200,6 +201,48 @@ describe('the limits on clients', () => {
       [delays.filter((each) => each === 0).length, delays.at(-1)],
       [32, 5],
       'a program here floods the port',
+    );
+  });
+
+  it('let no first request of a trusted connection wait: the probe of the kubelet may be one', () => {
+    const { clients, admit, admitAll } = start();
+    for (const { peer } of admitAll(60, () => '127.0.0.1')) for (let i = 0; i < 100; i += 1) clients.delay(peer);
+    const probe = admit('127.0.0.1').peer;
+    probe.isNew = true;
+    assert.equal(clients.delay(probe), 0);
+    probe.isNew = false;
+    assert.ok(clients.delay(probe) > 0, 'its second one waits as others do');
+  });
+
+  it('let those that wait for their turn be asked again in the order in which they came', () => {
+    const { clients, admitAll } = start();
+    const peers = admitAll(4, () => POD).map(({ peer }) => peer);
+    const [first, ...others] = peers as [Peer, ...Peer[]];
+    while (clients.delay(first) === 0);
+    assert.deepEqual(
+      [first, ...others].map((peer) => clients.delay(peer)),
+      [50, 100, 150, 200],
+    );
+    for (const peer of peers) clients.release(peer);
+  });
+
+  it('have one share for all loopback addresses of a program, and a place for the node’s own address beside it', () => {
+    const { admit, admitAll } = start();
+    const held = admitAll(1500, (i) => `127.0.${i >> 8}.${(i & 255) + 1}`);
+    const busy = admitAll(1500, (i) => `127.0.${i >> 8}.${(i & 255) + 1}`);
+    for (const { peer } of busy) peer.idleSince = undefined;
+    assert.ok(held.filter(({ isIn, peer }) => isIn && !peer.isCut).length <= 128);
+    assert.ok(admit('192.0.2.1').isIn);
+  });
+
+  it('take the place of the greediest program of the node for another address of the node, also when it is busy', () => {
+    const { admit, admitAll } = start({ max: 8, reserved: 4 });
+    const busy = admitAll(8, () => '127.0.0.1');
+    for (const { peer } of busy) peer.idleSince = undefined;
+    assert.ok(admit('192.0.2.1').isIn);
+    assert.deepEqual(
+      busy.map(({ peer }) => peer.isCut),
+      [true, ...Array.from({ length: 7 }, () => false)],
     );
   });
 

@@ -129,6 +129,15 @@ describe('a connection', () => {
     socket.destroy();
   });
 
+  it('cuts off who sends empty lines without end, after an answer too', async () => {
+    for (const begin of ['', GET('/a')]) {
+      const flood = talk(begin);
+      if (begin !== '') await until('the answer', () => flood.text().includes('\r\n\r\n/a'));
+      flood.socket.write('\r\n'.repeat(20));
+      await flood.closed;
+    }
+  });
+
   it('answers a request with an expectation that nobody knows, and the next one', async () => {
     const { socket, text } = talk(GET('/a', 'expect: wonders\r\n'));
     await until('the first answer', () => text().includes('\r\n\r\n/a'));
