@@ -7,7 +7,7 @@ import { FOLLOWER_PATHS, type Follower, followerAnswer } from '../serve/follower
 import type { Gate } from '../serve/gate.ts';
 import { type Answer, type Asked, type Handler, jsonAnswer, NOT_FOUND, textAnswer } from '../serve/http.ts';
 import { FLEET_PAGE, pageAnswer, type ReadPage } from '../serve/page.ts';
-import { problemAnswer } from '../serve/questions.ts';
+import { problemAnswer, refusalOnLoopback } from '../serve/questions.ts';
 import { type Component, type OwnFacts, zpageAnswer } from '../serve/zpages.ts';
 import type { FleetQuestions } from './questions.ts';
 
@@ -30,6 +30,8 @@ export function fleetHandler(parts: FleetServerParts): Handler {
   return async (asked: Asked) => {
     const { path, method } = asked;
     if (method !== 'GET' && method !== 'HEAD') return textAnswer(405, 'method not allowed\n');
+    const refusal = path === '/metrics' ? refusalOnLoopback(asked, component.flag) : undefined;
+    if (refusal !== undefined) return problemAnswer(403, refusal);
     const own = await followerAnswer(parts, path);
     if (own !== undefined) return own;
     try {

@@ -1,7 +1,7 @@
 /** /metrics, /healthz, /livez, /readyz, /statusz and /flagz of `slicewire controller`. */
 import { FOLLOWER_PATHS, type Follower, followerAnswer } from './follower.ts';
 import { type Asked, type Handler, NOT_FOUND, textAnswer } from './http.ts';
-import { problemAnswer, refusalOf } from './questions.ts';
+import { problemAnswer, refusalOnLoopback } from './questions.ts';
 import { type Component, type OwnFacts, zpageAnswer } from './zpages.ts';
 
 export interface ControllerServerParts extends Omit<Follower, 'unready'> {
@@ -20,7 +20,7 @@ export function controllerHandler(parts: ControllerServerParts): Handler {
   return async (asked: Asked) => {
     const { path, method } = asked;
     if (method !== 'GET' && method !== 'HEAD') return textAnswer(405, 'method not allowed\n');
-    const refusal = parts.isLocal && path === '/metrics' ? refusalOf(asked, true, component.flag) : undefined;
+    const refusal = path === '/metrics' ? refusalOnLoopback(asked, component.flag) : undefined;
     if (refusal !== undefined) return problemAnswer(403, refusal);
     return (await followerAnswer(parts, path)) ?? zpageAnswer(component, asked) ?? NOT_FOUND;
   };

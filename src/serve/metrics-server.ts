@@ -2,7 +2,7 @@
 import { type Answer, type Asked, type Handler, jsonAnswer, NOT_FOUND, textAnswer } from './http.ts';
 import { AGENT_PAGE, pageAnswer, type ReadPage } from './page.ts';
 import { profilingAnswer } from './profiling.ts';
-import { LIVE, problemAnswer, type Questions, questionAnswer, refusalOf } from './questions.ts';
+import { LIVE, problemAnswer, type Questions, questionAnswer, refusalOf, refusalOnLoopback } from './questions.ts';
 import { type Component, type OwnFacts, zpageAnswer } from './zpages.ts';
 
 /** Metrics in Prometheus' form. */
@@ -62,7 +62,7 @@ const FOR_MONITORING: readonly string[] = ['/metrics', '/proxyMode', '/healthz']
 function refusalOfPath(asked: Asked, isLocal: boolean): string | undefined {
   const isForMonitoring = FOR_MONITORING.includes(asked.path);
   if (!isForMonitoring && asked.path !== '/configz' && !asked.path.startsWith('/debug/')) return undefined;
-  return isForMonitoring && !isLocal ? undefined : refusalOf(asked, isLocal);
+  return isForMonitoring && !isLocal ? refusalOnLoopback(asked) : refusalOf(asked, isLocal);
 }
 
 function componentOf({ component, questions, hasProfiling }: MetricsServerParts): Component {
@@ -77,9 +77,11 @@ function componentOf({ component, questions, hasProfiling }: MetricsServerParts)
 
 /** /metrics, and nothing else: for an address that other machines reach. */
 export function scrapeHandler(metrics: () => MetricsText): Handler {
-  return async ({ path, method }: Asked) => {
-    if (method !== 'GET' && method !== 'HEAD') return textAnswer(405, 'method not allowed\n');
-    return path === '/metrics' ? await metricsAnswer(metrics()) : NOT_FOUND;
+  return async (asked: Asked) => {
+    if (asked.method !== 'GET' && asked.method !== 'HEAD') return textAnswer(405, 'method not allowed\n');
+    if (asked.path !== '/metrics') return NOT_FOUND;
+    const refusal = refusalOnLoopback(asked, '--scrape-bind-address');
+    return refusal === undefined ? await metricsAnswer(metrics()) : problemAnswer(403, refusal);
   };
 }
 

@@ -107,6 +107,14 @@ export function refusalOf(
   return `the header Host ${given}, and must be localhost or ${local.replace(/%.*$/, '')}: ask by address, not by a name`;
 }
 
+/**
+ * The same for paths that other machines may ask for by a name, such as Prometheus for `/metrics`: only what arrives at loopback is checked,
+ * where a page in a browser could ask by DNS rebinding.
+ */
+export function refusalOnLoopback(asked: Asked, flag?: string): string | undefined {
+  return isOfLoopback(asked.local) ? refusalOf(asked, true, flag) : undefined;
+}
+
 /** `localhost` or the literal address at which the request arrived, with any port or none. */
 export function isOwnHost(host: string, local: string): boolean {
   const [, v6, name] = /^(?:\[([^\]]*)\]|([^:[\]]*))(?::\d{1,5})?$/.exec(host) ?? [];
