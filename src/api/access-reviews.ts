@@ -29,7 +29,7 @@ export interface AccessReviewsOptions {
   readonly signal: AbortSignal;
   /** New questions of those who were not admitted before; each costs one to three reviews. */
   readonly rate?: TokenRate;
-  /** Whether the clients at this address are to be expected: a rate as high as the common one is reserved for them. */
+  /** Whether the clients at this address are to be expected: a rate as high as the common one is reserved for them, a quarter of it for each. */
   readonly isTrusted?: (address: string) => boolean;
 }
 
@@ -44,11 +44,13 @@ const MOST_KEPT = 4096;
 const RATE: TokenRate = { burst: 200, refill: 20 };
 /** New questions from one address: a small part of what all may ask. */
 const RATE_OF_ADDRESS: TokenRate = { burst: 4, refill: 5000 };
-/** The same with tokens that are no JSON Web Tokens, which are the easiest to make up, and few are real. */
+/** The part of the reserved rate that one expected address may take: others have their reviews while a program there makes tokens up. */
+const TRUSTED_PART = 4;
+/** New questions from one address with tokens that are no JSON Web Tokens, which are the easiest to make up, and few are real. */
 const OPAQUE_RATE_OF_ADDRESS: TokenRate = { burst: 2, refill: 10_000 };
 /** The same of all addresses: they take at most a part of the common rate. */
 const RATE_OF_OPAQUE: TokenRate = { burst: 20, refill: 100 };
-/** Addresses whose rate is kept; the one that asked longest ago is forgotten first. */
+/** Addresses, of each kind, whose rate is kept; the one that asked longest ago is forgotten first. */
 const MAX_ADDRESSES = 4096;
 /** Milliseconds by which clocks may differ. */
 const CLOCK_SKEW_MS = 60_000;
@@ -75,6 +77,7 @@ export class AccessReviews implements Access {
   readonly #rateOfTrusted: TokenBucket;
   readonly #rateOfOpaque: TokenBucket;
   readonly #rateOf = new Map<string, Readonly<Record<'signed' | 'opaque', TokenBucket>>>();
+  readonly #rateOfTrustedAddress = new Map<string, TokenBucket>();
   /** Owners that were admitted once, the oldest first: a flood of others does not keep them out when their yes expires. */
   readonly #admitted = new Set<string>();
 
@@ -118,16 +121,17 @@ export class AccessReviews implements Access {
 
   /** Whether the API server may be asked about one more token from this address; counts it. */
   #mayReview(from: string, isOpaque: boolean): boolean {
-    const now = this.#options.clock.now();
-    if (this.#options.isTrusted?.(from) === true) return this.#rateOfTrusted.take(now);
-    const ofAddress = this.#rateOf.get(from) ?? {
+    const { clock, rate: { burst, refill } = RATE, isTrusted } = this.#options;
+    const now = clock.now();
+    if (isTrusted?.(from) === true) {
+      const part = { burst: Math.ceil(burst / TRUSTED_PART), refill: refill * TRUSTED_PART };
+      const ofTrusted = kept(this.#rateOfTrustedAddress, from, () => new TokenBucket(part, now));
+      return ofTrusted.take(now) && this.#rateOfTrusted.take(now);
+    }
+    const ofAddress = kept(this.#rateOf, from, () => ({
       signed: new TokenBucket(RATE_OF_ADDRESS, now),
       opaque: new TokenBucket(OPAQUE_RATE_OF_ADDRESS, now),
-    };
-    this.#rateOf.delete(from);
-    this.#rateOf.set(from, ofAddress);
-    const [oldest] = this.#rateOf.keys();
-    if (this.#rateOf.size > MAX_ADDRESSES && oldest !== undefined) this.#rateOf.delete(oldest);
+    }));
     if (isOpaque && !(ofAddress.opaque.take(now) && this.#rateOfOpaque.take(now))) return false;
     return ofAddress.signed.take(now) && this.#rate.take(now);
   }
@@ -229,6 +233,16 @@ function jsonIn(base64url: string): Readonly<Record<string, unknown>> | undefine
   } catch {
     return undefined;
   }
+}
+
+/** The value of an address, made when there is none; the address that asked longest ago is forgotten beyond MAX_ADDRESSES. */
+function kept<T>(byAddress: Map<string, T>, address: string, make: () => T): T {
+  const value = byAddress.get(address) ?? make();
+  byAddress.delete(address);
+  byAddress.set(address, value);
+  const [oldest] = byAddress.keys();
+  if (byAddress.size > MAX_ADDRESSES && oldest !== undefined) byAddress.delete(oldest);
+  return value;
 }
 
 function keptFor(isYes: boolean): number {

@@ -245,6 +245,15 @@ describe('access reviews', () => {
     assert.equal((await askFrom('10.244.1.7', 'good')).kind, 'allowed');
   });
 
+  test('are kept for each address that is trusted, whatever a flood from another one of them takes', async (t) => {
+    const { reviews, askFrom } = await start(t, { isTrusted: (address) => address.startsWith('10.244.1.') });
+    reviews.account(token('good'), ['kube-system', 'slicewire-fleet'], 'slicewire-agent');
+    reviews.allowed.add(`${FLEET} ${PATH}`);
+    await Promise.all(Array.from({ length: 300 }, (_, index) => askFrom('10.244.1.9', `flood-${index}`)));
+    assert.equal((await askFrom('10.244.1.9', 'good')).kind, 'undecided');
+    assert.equal((await askFrom('10.244.1.7', 'good')).kind, 'allowed');
+  });
+
   test('are not asked for where a token cannot be valid by what it says of itself', async (t) => {
     const { access, counts } = await start(t);
     const now = Date.UTC(2026, 10, 21) / 1000;
