@@ -2,7 +2,10 @@
 # The demo, on this machine; in IPVS mode on a kernel without IPVS, in a virtual machine (test/vm/machine/README.md).
 set -eu
 cd "$(dirname "$0")/.."
-sh scripts/prepare.sh iptables ip sysctl
+# For its help it needs no tool.
+case " $* " in *" --help "* | *" -h "*) tools='' ;; *) tools='iptables ip sysctl' ;; esac
+# shellcheck disable=SC2086 # each command is a word
+sh scripts/prepare.sh $tools
 case " $* " in
   *" --mode=ipvs "* | *" --mode ipvs "*)
     sh scripts/prepare.sh ipset ipvsadm

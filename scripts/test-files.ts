@@ -67,13 +67,18 @@ export async function runFiles(files: readonly string[], options: RunOptions): P
 }
 
 /**
- * One run of node:test for each file: of many files in one run, an event says where a test is declared, which may be a
+ * One run of node:test for each file, which runs the agent's code as root: its WebAssembly is not compiled anew (src/host/self.ts).
+ * A run for each: of many files in one run, an event says where a test is declared, which may be a
  * helper, and not which file runs it.
  */
 async function runFile(file: string, { root, signal }: RunOptions): Promise<FileResult> {
   const collector = new Collector(file, relative(root, file));
   const begun = performance.now();
-  for await (const { type, data } of run({ files: [file], signal: AbortSignal.any([signal]) })) {
+  for await (const { type, data } of run({
+    files: [file],
+    execArgv: ['--liftoff-only'],
+    signal: AbortSignal.any([signal]),
+  })) {
     if (type === 'test:stdout' || type === 'test:stderr') collector.output(data.message);
     else if (type === 'test:diagnostic' && !TOTAL.test(data.message)) collector.output(`${data.message}\n`);
     else if (type === 'test:pass' || type === 'test:fail') collector.ended(type === 'test:fail', data as Event);

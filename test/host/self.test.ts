@@ -39,6 +39,8 @@ describe('the program from its source', () => {
     assert.match(text('src/main.ts'), new RegExp(`^#!/usr/bin/env -S node ${options}\n`));
     const demo = text('scripts/demo.sh').match(/node \S.* src\/main\.ts/g) ?? [];
     assert.deepEqual([...new Set(demo)], [`node ${options} src/main.ts`]);
+    assert.match(text('scripts/start.sh'), new RegExp(`exec \\S+/node ${options} "\\$@"\n$`));
+    assert.match(text('scripts/test-files.ts'), /execArgv: \['--liftoff-only'\]/);
     const bare = /process\.execPath,\s*\[?\s*MAIN\b|'--disable-sigusr1'/;
     assert.deepEqual(
       sourceFiles('test', 'scripts', 'src').filter((file) => bare.test(text(file))),
