@@ -1,4 +1,5 @@
 /** Parts of lines of the log that several parts of the agent need. */
+import { causeOf } from '../model/cause.ts';
 import { type Drift, driftText } from '../model/drift.ts';
 import type { SetResized } from '../modes/virtual-servers/apply.ts';
 import { type Plan, stepText } from '../reconcile/step.ts';
@@ -43,6 +44,13 @@ export function logResized({ set, from, to, kubeProxys }: SetResized, log: Log):
       `kube-proxy takes over no set with another maxelem than ${kubeProxys}, and then writes nothing: ` +
       'run `slicewire cleanup` on this node before kube-proxy starts there',
   );
+}
+
+/** A container without CAP_SYS_RESOURCE never may lower its score: a fact of its manifest, and no news at each start. */
+export function logKeptOomScore(error: unknown, log: Log): void {
+  const { code } = error as NodeJS.ErrnoException;
+  const isForbidden = code === 'EACCES' || code === 'EPERM';
+  log[isForbidden ? 'v1' : 'info'](`oom_score_adj stays unchanged: ${causeOf(error)}`);
 }
 
 /** The first changes by other programs, and the number of the others. */

@@ -20,6 +20,7 @@ import { type Agent, startAgent } from './agent.ts';
 import { CannotRun } from './cannot-run.ts';
 import { ConfigFollower } from './config-follower.ts';
 import { type ObjectFeed, startFeed } from './feed.ts';
+import { logKeptOomScore } from './log-lines.ts';
 import { emitModeChoice, logModeChoice } from './mode-choice.ts';
 import type { Outside } from './outside.ts';
 import type { Recordings } from './recording/recordings.ts';
@@ -308,10 +309,7 @@ export class Reloader {
 
   async #setOomScore({ oomScoreAdj }: Config): Promise<void> {
     const { log, outside } = this.#options;
-    await outside.process.setOomScore(oomScoreAdj).catch((error) =>
-      // A container without CAP_SYS_RESOURCE never may lower it: a fact of its manifest, and no news at each start.
-      log[isForbidden(error) ? 'v1' : 'info'](`oom_score_adj stays unchanged: ${causeOf(error)}`),
-    );
+    await outside.process.setOomScore(oomScoreAdj).catch((error) => logKeptOomScore(error, log));
   }
 
   #onFault(fault: Fault): void {
@@ -335,9 +333,4 @@ interface StartInput extends Pick<Generation, 'agent' | 'config' | 'running'> {
 /** The settings that decide which objects the feed follows, and where. */
 function feedSettings({ source, nodeName, mode, featureGates }: Config): object {
   return { source, nodeName, hasServiceCidrs: mode === 'nftables', streams: streamsLists(featureGates) };
-}
-
-function isForbidden(error: unknown): boolean {
-  const { code } = error as NodeJS.ErrnoException;
-  return code === 'EACCES' || code === 'EPERM';
 }

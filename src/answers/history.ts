@@ -49,7 +49,9 @@ export const driftSchema = z.object({
 export const syncSchema = z.object({
   number: z.number().int(),
   at: moment.describe('when it began'),
-  trigger: z.string().describe('why it ran: "changes", "start", "resync", "another program wrote", "retry"'),
+  trigger: z
+    .string()
+    .describe('why it ran: "changes", "start", "resync", "another program wrote", "retry", "removals were waiting"'),
   by: z.string().describe('the program that wrote before, where that is the reason; "" when it is not known'),
   outcome: z.enum(['complete', 'partial', 'failed']),
   changes: z.number().int().describe('changes of objects that it took'),

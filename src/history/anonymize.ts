@@ -66,7 +66,10 @@ class Anonymizer {
     const lists = { without: record.without.map(service), services: record.services.map(service) };
     // Texts of the kernel may hold anything.
     const drift = record.drift.map((each) => ({ ...each, table: '', name: LEFT_OUT, target: '' }));
-    const texts = { drift, failed: record.failed.map(() => LEFT_OUT) };
+    // Names of the node's programs; recordings of before had them in the trigger.
+    const by = record.by === '' ? '' : LEFT_OUT;
+    const [trigger = ''] = record.trigger.split(':', 1);
+    const texts = { drift, by, trigger, failed: record.failed.map(() => LEFT_OUT) };
     return { ...line, record: { ...record, ...lists, ...texts, plans } };
   }
 

@@ -41,13 +41,14 @@ export function signOfVerdict(kind: Explanation['verdict']['kind']): SignKind {
 }
 
 /** The agent's sentence, and the time since the last change, which goes on. `now`: a moment by the agent's clock. */
-export function sentenceText({ sentence, health, lastChange }: SentenceParts, now: string): string {
-  if (lastChange === null || !health.live || !health.ready || !health.healthy) return sentence;
+export function sentenceText({ sentence, health, lastChange, objects }: SentenceParts, now: string): string {
+  const isWell = health.live && health.ready && health.healthy;
+  if (lastChange === null || !isWell || objects.services === 0) return sentence;
   const { at, milliseconds } = lastChange;
   return `${sentence}; last change ${timeBetween(at, now)} ago, ${millisecondsText(milliseconds)} from event to kernel`;
 }
 
-type SentenceParts = Pick<Live, 'sentence' | 'health' | 'lastChange'>;
+type SentenceParts = Pick<Live, 'sentence' | 'health' | 'lastChange' | 'objects'>;
 
 /** What the chart of latencies shows, in one sentence. */
 export function latencyText(slots: Live['latency']): string {

@@ -1,7 +1,7 @@
 /** Lines of the log that are not about one sync. */
 import assert from 'node:assert/strict';
 import { it } from 'node:test';
-import { logResized } from '../../src/agent/log-lines.ts';
+import { logKeptOomScore, logResized } from '../../src/agent/log-lines.ts';
 import type { SetResized } from '../../src/modes/virtual-servers/apply.ts';
 import type { Log } from '../../src/telemetry/log.ts';
 
@@ -22,4 +22,16 @@ it('a set that kube-proxy cannot take over is told with both sizes and what to d
   assert.deepEqual(said({ from: undefined, to: 131_072 }), [`warn ${set} 131072${rest}`]);
   const back = `info ${set} 65536 again, as kube-proxy's: kube-proxy can take it over`;
   assert.deepEqual(said({ from: 1_048_576, to: 65_536 }), [back]);
+});
+
+it('a score of the OOM killer that may not be lowered is told at -v 1, and any other failure always', () => {
+  const lines: string[] = [];
+  const at = (level: string) => (text: string) => void lines.push(`${level} ${text}`);
+  const log = { v1: at('v1'), info: at('info') } as unknown as Log;
+  for (const code of ['EACCES', 'EPERM', 'EROFS']) {
+    const error = Object.assign(new Error(`${code}: it cannot be written`), { code });
+    logKeptOomScore(error, log);
+  }
+  const text = (code: string) => `oom_score_adj stays unchanged: ${code}: it cannot be written`;
+  assert.deepEqual(lines, [`v1 ${text('EACCES')}`, `v1 ${text('EPERM')}`, `info ${text('EROFS')}`]);
 });

@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict';
+import { Readable } from 'node:stream';
 import { describe, it } from 'node:test';
 import { setImmediate } from 'node:timers/promises';
 import fc from 'fast-check';
@@ -146,6 +147,20 @@ describe('an anonymous recording', () => {
     const [ofReal, ofAnonymous] = [await replay(bytes()), await replay(anonymous)];
     assert.deepEqual(ofAnonymous, ofReal);
   });
+});
+
+it('an anonymous recording names no program that wrote before a sync, in the former form of the trigger neither', async () => {
+  const { bytes } = await secretRig();
+  const lines = (await Array.fromAsync(readRecording(chunksOf(bytes()), assert.fail))).map((line) => {
+    if (line.type !== 'sync') return line;
+    const named = { trigger: 'another program wrote: payroll-agent, pid 7', by: 'payroll-agent, pid 7' };
+    return { ...line, record: { ...line.record, ...named } };
+  });
+  const anonymous = await Array.fromAsync(anonymized(Readable.from(lines), SECRET));
+  const syncs = anonymous.flatMap((line) => (line.type === 'sync' ? [line.record] : []));
+  assert.ok(syncs.length > 0);
+  for (const { trigger, by } of syncs)
+    assert.deepEqual([trigger, /payroll/.test(by)], ['another program wrote', false]);
 });
 
 describe('a recording of what the recorder remembers', () => {

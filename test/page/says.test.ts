@@ -49,6 +49,7 @@ describe('the sentence of the page', () => {
   it('names no change where there was none, and where the agent is not well', () => {
     for (const live of [
       { ...LIVE, lastChange: null },
+      { ...LIVE, sentence: 'There are no Services yet', objects: { ...LIVE.objects, services: 0 } },
       { ...LIVE, sentence: 'The agent hangs', health: { ...LIVE.health, live: false } },
     ])
       assert.equal(sentenceText(live, later(61)), live.sentence);

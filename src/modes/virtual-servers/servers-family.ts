@@ -137,7 +137,7 @@ export class PredecessorServers extends ServersFamily {
   }
 
   override get isWaiting(): boolean {
-    return super.isWaiting || this.state.hasSpare || !(this.isKnown && this.state.sets.applied?.size === 0);
+    return super.isWaiting || this.state.isSpareDue || !(this.isKnown && this.state.sets.applied?.size === 0);
   }
 
   override async observe(signal: AbortSignal): Promise<SeenFamily> {
