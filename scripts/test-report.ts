@@ -43,11 +43,13 @@ export interface SummaryInput {
   readonly parts: readonly PartResult[];
   /** Reasons to fail that are no test. */
   readonly problems: readonly string[];
+  /** What somebody should look at, although nothing failed. */
+  readonly notes: readonly string[];
   readonly seconds: number;
 }
 
 /** Ends with the lines that `node --test` ends with. */
-export function summary({ title, parts, problems, seconds }: SummaryInput): string[] {
+export function summary({ title, parts, problems, notes, seconds }: SummaryInput): string[] {
   const files = parts.flatMap((part) => part.files);
   const all = totals(files);
   return [
@@ -63,6 +65,7 @@ export function summary({ title, parts, problems, seconds }: SummaryInput): stri
     ...skippedLines(files),
     ...parts.flatMap(({ part, leftOut }) => (leftOut === undefined ? [] : ['', `left out: ${part}. ${leftOut}`])),
     ...files.flatMap(({ failures }) => failures).flatMap(failureLines),
+    ...notes.flatMap((note) => ['', `⚠ ${note}`]),
     ...problems.flatMap((problem) => ['', `✖ ${problem}`]),
     '',
     `ℹ tests ${all.tests}`,

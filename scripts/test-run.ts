@@ -14,9 +14,9 @@ export interface RunInput {
   readonly now?: () => number;
 }
 
-/** A run that takes this many times its budget fails. */
+/** A run that takes this many times its budget says so. It does not fail: the same tests take twice as long on a busy machine. */
 const MOST_OF_BUDGET = 1.5;
-/** And is ended after this many: something hangs. */
+/** It is ended after this many: something hangs. */
 const END_OF_BUDGET = 3;
 
 /** Returns the exit status. */
@@ -24,6 +24,7 @@ export async function runTiers(input: RunInput): Promise<number> {
   const { tiers, root, isRoot, print, now = () => performance.now() } = input;
   const parts: PartResult[] = [];
   const problems: string[] = [];
+  const notes: string[] = [];
   const begun = now();
   for (const tier of tiers) {
     // All at once: apt reads its lists once. Others than root run what can be run with what there is.
@@ -39,13 +40,13 @@ export async function runTiers(input: RunInput): Promise<number> {
     for (const part of tier.parts) parts.push(await runPart(tier, part, { root, isRoot, print, signal }));
     const seconds = (now() - tierBegun) / 1000;
     if (seconds > tier.budget * MOST_OF_BUDGET) {
-      problems.push(
-        `${tier.name} took ${seconds.toFixed(0)} s. Its budget is ${tier.budget} s (scripts/test-tiers.ts), and the run fails at ${MOST_OF_BUDGET} times that.`,
+      notes.push(
+        `${tier.name} took ${seconds.toFixed(0)} s. Its budget is ${tier.budget} s on a machine that does nothing else (scripts/test-tiers.ts).`,
       );
     }
   }
   const title = tiers.map(({ command }) => command).join(', ');
-  for (const line of summary({ title, parts, problems, seconds: (now() - begun) / 1000 })) print(line);
+  for (const line of summary({ title, parts, problems, notes, seconds: (now() - begun) / 1000 })) print(line);
   const isGood = problems.length === 0 && parts.every(({ files }) => files.every(hasPassed));
   return isGood ? 0 : 1;
 }

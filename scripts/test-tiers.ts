@@ -22,7 +22,7 @@ export interface Tier {
   readonly name: string;
   /** The command that runs it. */
   readonly command: string;
-  /** Seconds on a machine of two cores that does nothing else. The run fails when it takes half as long again. */
+  /** Seconds on a machine of two cores that does nothing else. The run says so when it takes half as long again. */
   readonly budget: number;
   readonly parts: readonly Part[];
 }

@@ -136,14 +136,14 @@ describe('the runner', () => {
     assert.match(out, /too late/);
   });
 
-  it('fails when the budget is passed by half, and ends what hangs', async () => {
+  it('says when the budget is passed by half, and ends what hangs', async () => {
     // By a clock that goes a thousand times as fast: however busy the machine is, nothing is ended.
     const clock = 'isRoot: true, now: () => performance.now() * 1000';
     const text = `it('a', () => new Promise((resolve) => setTimeout(resolve, 1000)));`;
     const slow = await run({ slow: text }, { budget: 600 }, clock);
-    assert.equal(slow.status, 1);
+    assert.equal(slow.status, 0);
     assert.match(slow.out, /^ok .* slow\.test\.ts$/m);
-    assert.match(slow.out, /^✖ tier took \d+ s\. Its budget is 600 s /m);
+    assert.match(slow.out, /^⚠ tier took \d+ s\. Its budget is 600 s /m);
     const hanging = await run(
       { hangs: `it('a', () => new Promise((resolve) => setTimeout(resolve, 60_000)));` },
       { budget: 0.5 },
