@@ -181,13 +181,17 @@ export const QUESTIONS: readonly Question[] = [
       await scene.apply('names', ...names(on(1, is(false, true, true)), on(2)));
       const second = await packet(scene, 'pod-3', '10.96.0.53', 53, flow);
       const live = scene.slicewire('explain', CLIENT, '10.96.0.53:53/udp', '--live', '--seconds', '3');
+      // However long the command takes to start on a busy machine.
+      let isAnswered = false;
       const sending = (async () => {
-        for (let i = 0; i < 12; i++) {
+        while (!isAnswered) {
           await scene.send('pod-3', '10.96.0.53', 53, flow);
           await pause(250);
         }
       })();
-      const answer = await live;
+      const answer = await live.finally(() => {
+        isAnswered = true;
+      });
       await sending;
       await scene.applyUntilSwept('names', ...names(on(2)));
       return [first, second, answer, await packet(scene, 'pod-3', '10.96.0.53', 53, flow)];
