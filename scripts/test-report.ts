@@ -43,7 +43,7 @@ export interface SummaryInput {
   readonly parts: readonly PartResult[];
   /** Reasons to fail that are no test. */
   readonly problems: readonly string[];
-  /** What somebody should look at, although nothing failed. */
+  /** Remarks for people: nothing failed. */
   readonly notes: readonly string[];
   readonly seconds: number;
 }
