@@ -1,12 +1,12 @@
 /** The seams to commands and kernel settings, inside a network namespace of the lab. */
-
-import { type CommandRunner, realCommands } from '../../src/host/commands.ts';
+import type { CommandRunner } from '../../src/host/commands.ts';
 import type { Sysctls } from '../../src/host/sysctls.ts';
 import type { Lab } from '../../src/lab/lab.ts';
+import { shellCommands } from './shell-commands.ts';
 
 export function commandsIn(lab: Lab, name: string): CommandRunner {
   return {
-    run: (command, signal) => realCommands.run({ ...command, ...lab.inside(name, command.file, command.args) }, signal),
+    run: (command, signal) => shellCommands.run({ ...command, ...lab.inside(name, command.file, command.args) }, signal),
   };
 }
 

@@ -1,6 +1,6 @@
 /** Stories with real packets: a lab, and what its hosts answer. The caller brings the mode under test. */
 import assert from 'node:assert/strict';
-import { realCommands } from '../../src/host/commands.ts';
+import { shellCommands } from '../helpers/shell-commands.ts';
 import type { Answer } from '../../src/lab/host-protocol.ts';
 import { Lab, podAddress, remotePodAddress } from '../../src/lab/lab.ts';
 import { FAMILIES, type Family, parseCidr } from '../../src/model/address.ts';
@@ -68,7 +68,7 @@ export function realStories(mode: ModeUnderTest): RealStory[] {
 
 /** The hosts of the stories, serving. */
 export async function storyLab(): Promise<Lab> {
-  const lab = await Lab.create({ commands: realCommands, pods: 4, remotePods: 2, signal: NEVER });
+  const lab = await Lab.create({ commands: shellCommands, pods: 4, remotePods: 2, signal: NEVER });
   for (const protocol of ['TCP', 'UDP'] as const) {
     for (const host of ['pod-1', 'pod-2']) await lab.serve(host, protocol, POD_PORT);
     for (const address of Object.values(remotePodAddress(1))) await lab.serve('other', protocol, POD_PORT, address);
