@@ -1,9 +1,9 @@
 /** Connections are counted on both sides, and what fails is told apart. */
 import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
-import { realCommands } from '../../src/host/commands.ts';
 import { Lab } from '../../src/lab/lab.ts';
 import { NEVER } from '../helpers/rig.ts';
+import { shellCommands } from '../helpers/shell-commands.ts';
 import { Connector, Sink } from './connects.ts';
 import { nanoseconds } from './monotonic.ts';
 
@@ -12,7 +12,7 @@ describe('a client that connects to a sink', () => {
   let client: Connector;
   let sink: Sink;
   before(async () => {
-    lab = await Lab.create({ commands: realCommands, pods: 0, remotePods: 0, signal: NEVER });
+    lab = await Lab.create({ commands: shellCommands, pods: 0, remotePods: 0, signal: NEVER });
     sink = await Sink.start(lab);
     client = new Connector(lab, 'node');
   });

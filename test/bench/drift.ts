@@ -3,8 +3,8 @@
  * the bare tool that writes exactly what is missing, from its start to its commit. `node test/bench/drift.ts` measures it alone.
  */
 import { fileURLToPath } from 'node:url';
-import { realCommands } from '../../src/host/commands.ts';
 import { Lab } from '../../src/lab/lab.ts';
+import { shellCommands } from '../helpers/shell-commands.ts';
 import { type Aim, median, ms, quantile, size, table } from './text.ts';
 import { NEVER } from './trial.ts';
 
@@ -30,10 +30,10 @@ const INSIDE = fileURLToPath(new URL('./drift-inside.ts', import.meta.url));
 
 export async function measureDrift(options: DriftOptions): Promise<DriftResult> {
   const { mode, services, endpoints, tries } = options;
-  const lab = await Lab.create({ commands: realCommands, pods: 0, remotePods: 0, signal: NEVER });
+  const lab = await Lab.create({ commands: shellCommands, pods: 0, remotePods: 0, signal: NEVER });
   try {
     const args = [INSIDE, mode, `${services}`, `${endpoints}`, `${tries}`];
-    const { exitCode, stdout, stderr } = await realCommands.run(lab.inside('node', process.execPath, args), NEVER);
+    const { exitCode, stdout, stderr } = await shellCommands.run(lab.inside('node', process.execPath, args), NEVER);
     if (exitCode !== 0) throw new Error(stderr);
     return { ...options, ...(JSON.parse(stdout) as Pick<DriftResult, 'times' | 'floor'>) };
   } finally {

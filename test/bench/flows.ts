@@ -1,7 +1,7 @@
 /** Measures the sweep of stale UDP flows in a namespace of its own, beside what conntrack(8) takes for the same. */
 import { fileURLToPath } from 'node:url';
-import { realCommands } from '../../src/host/commands.ts';
 import { Lab } from '../../src/lab/lab.ts';
+import { shellCommands } from '../helpers/shell-commands.ts';
 import type { FlowsMeasured } from './flows-inside.ts';
 
 const INSIDE = fileURLToPath(new URL('./flows-inside.ts', import.meta.url));
@@ -15,7 +15,7 @@ export interface FlowsOptions {
 }
 
 export async function measureFlows({ flows, others, stale }: FlowsOptions): Promise<FlowsMeasured> {
-  const lab = await Lab.create({ commands: realCommands, pods: 0, remotePods: 0, signal: NEVER });
+  const lab = await Lab.create({ commands: shellCommands, pods: 0, remotePods: 0, signal: NEVER });
   try {
     // A device that swallows everything: its packets are for nobody. And a rule for which the kernel tracks connections.
     await lab.exec('node', 'ip', 'link', 'add', 'd0', 'type', 'veth', 'peer', 'name', 'd1');

@@ -5,11 +5,11 @@
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { realCommands } from '../../src/host/commands.ts';
 import type { IpvsKernel, KernelWrite } from '../../src/host/ipvs-kernel.ts';
 import { Lab } from '../../src/lab/lab.ts';
 import { commandsIn } from '../helpers/namespace-commands.ts';
 import { NEVER, type Rig } from '../helpers/rig.ts';
+import { shellCommands } from '../helpers/shell-commands.ts';
 import { kernelIn, rigIn, settledSysctls } from '../vm/ipvs-under-test.ts';
 import { type ChangeResult, measureChange } from './change.ts';
 import { type ClusterShape, ENDPOINTS, objectsOf } from './cluster.ts';
@@ -82,7 +82,7 @@ async function timed(work: () => Promise<unknown>): Promise<number> {
 }
 
 async function measure(services: number): Promise<Omit<IpvsMeasured, 'agent'>> {
-  const lab = await Lab.create({ commands: realCommands, pods: 0, remotePods: 0, signal: NEVER });
+  const lab = await Lab.create({ commands: shellCommands, pods: 0, remotePods: 0, signal: NEVER });
   const folder = await mkdtemp(join(tmpdir(), 'slicewire-bench-'));
   try {
     const meter = new Meter(await kernelIn(lab, 'node'));

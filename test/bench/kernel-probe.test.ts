@@ -1,10 +1,10 @@
 /** The probe tells of a rule when it is there, and not before. */
 import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
-import { realCommands } from '../../src/host/commands.ts';
 import { Lab } from '../../src/lab/lab.ts';
 import { commandsIn } from '../helpers/namespace-commands.ts';
 import { NEVER } from '../helpers/rig.ts';
+import { shellCommands } from '../helpers/shell-commands.ts';
 import { KernelProbe } from './kernel-probe.ts';
 import { nanoseconds } from './monotonic.ts';
 
@@ -12,7 +12,7 @@ describe('the probe of rules', () => {
   let lab: Lab;
   let probe: KernelProbe;
   before(async () => {
-    lab = await Lab.create({ commands: realCommands, pods: 0, remotePods: 0, signal: NEVER });
+    lab = await Lab.create({ commands: shellCommands, pods: 0, remotePods: 0, signal: NEVER });
     probe = await KernelProbe.start({ lab, by: 'nft' });
   });
   after(async () => {

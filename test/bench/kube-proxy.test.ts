@@ -4,9 +4,9 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, describe, it } from 'node:test';
-import { realCommands } from '../../src/host/commands.ts';
 import { Lab } from '../../src/lab/lab.ts';
 import { NEVER } from '../helpers/rig.ts';
+import { shellCommands } from '../helpers/shell-commands.ts';
 import { KubeProxy, kubeProxyVersion } from './kube-proxy.ts';
 
 /** One family is synced at once, the other a little later: only then is the proxy ready. */
@@ -25,7 +25,7 @@ describe('kube-proxy in the lab', () => {
   const folder = mkdtempSync(join(tmpdir(), 'kube-proxy-test-'));
   let lab: Lab;
   before(async () => {
-    lab = await Lab.create({ commands: realCommands, pods: 0, remotePods: 0, signal: NEVER });
+    lab = await Lab.create({ commands: shellCommands, pods: 0, remotePods: 0, signal: NEVER });
   });
   after(async () => {
     await lab?.remove();

@@ -2,9 +2,9 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { fileURLToPath } from 'node:url';
-import { realCommands } from '../../src/host/commands.ts';
 import { Lab } from '../../src/lab/lab.ts';
 import { NEVER } from '../helpers/rig.ts';
+import { shellCommands } from '../helpers/shell-commands.ts';
 import { InsideProcess } from './inside.ts';
 import type { TrafficAnswer, TrafficCommand, TrafficSinkAnswer, TrafficSinkCommand } from './traffic-protocol.ts';
 
@@ -12,7 +12,7 @@ const program = (name: string) => fileURLToPath(new URL(name, import.meta.url));
 
 describe('client and server of the traffic', () => {
   it('count connections and bytes, and refuse to count a connection that does not stand', async () => {
-    const lab = await Lab.create({ commands: realCommands, pods: 0, remotePods: 0, signal: NEVER });
+    const lab = await Lab.create({ commands: shellCommands, pods: 0, remotePods: 0, signal: NEVER });
     const ends = { lab, namespace: 'node' };
     const sink = new InsideProcess<TrafficSinkCommand, TrafficSinkAnswer, never>({
       ...{ ...ends, program: program('./traffic-sink-inside.ts'), args: ['8080'] },

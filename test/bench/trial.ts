@@ -1,11 +1,11 @@
 /** One trial of the benchmark: a node in namespaces, an API server that holds a cluster, and the executable as the agent. */
 import { existsSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
-import { realCommands } from '../../src/host/commands.ts';
 import type { IptablesVariant } from '../../src/host/iptables-tools.ts';
 import { AgentProcess } from '../../src/lab/agent-process.ts';
 import { Lab } from '../../src/lab/lab.ts';
 import { TABLES } from '../../src/modes/netfilter/observe.ts';
+import { shellCommands } from '../helpers/shell-commands.ts';
 import type { ClusterShape } from './cluster.ts';
 import { Restorer } from './restorer.ts';
 import { ServerProcess } from './server-process.ts';
@@ -46,7 +46,7 @@ export class Trial {
   static async of<T>(options: TrialOptions, work: (trial: Trial) => Promise<T>): Promise<T> {
     if (options.isSource !== true && !existsSync(EXECUTABLE))
       throw new Error('there is no executable: npm run build makes it');
-    const lab = await Lab.create({ commands: realCommands, pods: 0, remotePods: 0, signal: NEVER });
+    const lab = await Lab.create({ commands: shellCommands, pods: 0, remotePods: 0, signal: NEVER });
     try {
       const server = await ServerProcess.start(lab, options.shape);
       const trial = new Trial(lab, server, options);

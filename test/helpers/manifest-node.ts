@@ -6,11 +6,11 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { bundle } from '../../scripts/bundle.ts';
 import { type Child, startChild } from '../../src/host/child.ts';
-import { realCommands } from '../../src/host/commands.ts';
 import { SOURCE_OPTIONS } from '../../src/host/self.ts';
 import { AgentProcess } from '../../src/lab/agent-process.ts';
 import type { Lab } from '../../src/lab/lab.ts';
 import { NEVER } from './rig.ts';
+import { shellCommands } from './shell-commands.ts';
 
 const SOURCE = 'src/main.ts';
 
@@ -125,7 +125,7 @@ export class ManifestNode {
       ...flags,
     ];
     const inside = this.#lab.inside(this.#at, file, args);
-    const { exitCode, stdout, stderr } = await realCommands.run(inside, NEVER);
+    const { exitCode, stdout, stderr } = await shellCommands.run(inside, NEVER);
     return { status: exitCode, out: stdout, error: stderr };
   }
 

@@ -6,7 +6,8 @@ import { shellCommands } from './shell-commands.ts';
 
 export function commandsIn(lab: Lab, name: string): CommandRunner {
   return {
-    run: (command, signal) => shellCommands.run({ ...command, ...lab.inside(name, command.file, command.args) }, signal),
+    run: (command, signal) =>
+      shellCommands.run({ ...command, ...lab.inside(name, command.file, command.args) }, signal),
   };
 }
 

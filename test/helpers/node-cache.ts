@@ -5,9 +5,9 @@
  */
 import { fileURLToPath } from 'node:url';
 import { type Child, startChild } from '../../src/host/child.ts';
-import { realCommands } from '../../src/host/commands.ts';
 import type { Lab } from '../../src/lab/lab.ts';
 import { NEVER } from './rig.ts';
+import { shellCommands } from './shell-commands.ts';
 
 const INSIDE = fileURLToPath(new URL('../netns/dns-cache-inside.ts', import.meta.url));
 const PORT = '53';
@@ -78,7 +78,7 @@ export class NodeCache {
   /** A dummy device, or a bridge where the kernel has no dummies. DAD would keep an address of a bridge from use; a dummy has none. */
   async #addDevice(): Promise<void> {
     const add = (type: string) =>
-      realCommands.run(this.#lab.inside('node', 'ip', ['link', 'add', this.#device, 'type', type]), NEVER);
+      shellCommands.run(this.#lab.inside('node', 'ip', ['link', 'add', this.#device, 'type', type]), NEVER);
     if ((await add('dummy')).exitCode !== 0) await add('bridge');
     for (const address of this.#options.addresses) {
       const v6 = address.includes(':');
@@ -112,7 +112,7 @@ export class NodeCache {
     });
     const args = ['--noflush', '--wait', '5'];
     const command = { ...this.#lab.inside('node', `${this.#tool}-restore`, args), input: () => lines };
-    const { exitCode, stderr } = await realCommands.run(command, NEVER);
+    const { exitCode, stderr } = await shellCommands.run(command, NEVER);
     if (exitCode !== 0) throw new Error(`${this.#tool}-restore: ${stderr}`);
   }
 }

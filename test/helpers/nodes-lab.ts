@@ -5,17 +5,17 @@
 
 import { fileURLToPath } from 'node:url';
 import { startChild } from '../../src/host/child.ts';
-import { realCommands } from '../../src/host/commands.ts';
 import { Host } from '../../src/lab/host.ts';
 import { Namespaces } from '../../src/lab/namespaces.ts';
 import { NEVER } from './rig.ts';
+import { shellCommands } from './shell-commands.ts';
 
 const HOST_PROCESS = fileURLToPath(new URL('../../src/lab/host-process.ts', import.meta.url));
 const BACKLOG = fileURLToPath(new URL('../failover/backlog-inside.ts', import.meta.url));
 export const POD_PORT = 8080;
 
 export class NodesLab {
-  readonly #namespaces = new Namespaces(realCommands, NEVER);
+  readonly #namespaces = new Namespaces(shellCommands, NEVER);
   readonly #hosts = new Map<string, { stop(): Promise<void> }>();
 
   /** `nodes`: how many there are beside that of the agent; `pods`: how many each of these has. Their pods serve TCP. */

@@ -2,13 +2,13 @@
  * A cluster of two nodes on one network with a client, and Services of type LoadBalancer whose addresses somebody announces there.
  * The source that an endpoint sees tells which node the connection came through.
  */
-import { realCommands } from '../../src/host/commands.ts';
 import type { AgentProcess } from '../../src/lab/agent-process.ts';
 import { LAB, Lab, podAddress } from '../../src/lab/lab.ts';
 import { ArpPort } from './arp.ts';
 import { ManifestNode } from './manifest-node.ts';
 import { service, slice } from './objects.ts';
 import { NEVER } from './rig.ts';
+import { shellCommands } from './shell-commands.ts';
 import { NODE_PORT, POD_PORT } from './web.ts';
 
 export type NodeName = 'node' | 'other';
@@ -69,7 +69,7 @@ export class TwoNodes {
   readonly ports: Readonly<Record<NodeName | 'client', ArpPort>>;
 
   static async create({ isBundled = false } = {}): Promise<TwoNodes> {
-    const lab = await Lab.create({ commands: realCommands, pods: 2, remotePods: 0, signal: NEVER });
+    const lab = await Lab.create({ commands: shellCommands, pods: 2, remotePods: 0, signal: NEVER });
     try {
       await lab.serve('pod-1', 'TCP', POD_PORT);
       const node = isBundled ? await ManifestNode.createBundled(lab) : await ManifestNode.create(lab);

@@ -1,9 +1,9 @@
 /** A node of manifests with two Pods behind the Service `web`, made anew for each test of a suite. */
 import { after, afterEach, before, beforeEach } from 'node:test';
-import { realCommands } from '../../src/host/commands.ts';
 import { Lab } from '../../src/lab/lab.ts';
 import { ManifestNode } from './manifest-node.ts';
 import { NEVER } from './rig.ts';
+import { shellCommands } from './shell-commands.ts';
 import { POD_PORT, webObjects } from './web.ts';
 
 export interface WebNode {
@@ -17,7 +17,7 @@ export function webNode(): WebNode {
   let lab: Lab;
   let node: ManifestNode;
   before(async () => {
-    lab = await Lab.create({ commands: realCommands, pods: 3, remotePods: 0, signal: NEVER });
+    lab = await Lab.create({ commands: shellCommands, pods: 3, remotePods: 0, signal: NEVER });
     for (const n of [1, 2]) await lab.serve(`pod-${n}`, 'TCP', POD_PORT);
   });
   after(() => lab.remove());

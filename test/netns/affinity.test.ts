@@ -5,18 +5,18 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
 import { setTimeout as pause } from 'node:timers/promises';
-import { realCommands } from '../../src/host/commands.ts';
 import { Lab } from '../../src/lab/lab.ts';
 import { cluster } from '../conformance/cluster.ts';
 import { PORT, pods, UNREADY, web } from '../conformance/stories/build.ts';
 import { commandsIn, sysctlsIn } from '../helpers/namespace-commands.ts';
 import { NEVER, Rig } from '../helpers/rig.ts';
+import { shellCommands } from '../helpers/shell-commands.ts';
 
 for (const backend of ['nft', 'legacy'] as const) {
   describe(`affinity, iptables-${backend}`, () => {
     let lab: Lab;
     before(async () => {
-      lab = await Lab.create({ commands: realCommands, pods: 3, remotePods: 0, signal: NEVER });
+      lab = await Lab.create({ commands: shellCommands, pods: 3, remotePods: 0, signal: NEVER });
       for (const host of ['pod-1', 'pod-2']) await lab.serve(host, 'TCP', 8080);
     });
     after(() => lab.remove());

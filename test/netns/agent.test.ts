@@ -5,7 +5,6 @@ import { join } from 'node:path';
 import { after, afterEach, before, beforeEach, describe, it } from 'node:test';
 import { setTimeout as pause } from 'node:timers/promises';
 import { startChild } from '../../src/host/child.ts';
-import { realCommands } from '../../src/host/commands.ts';
 import type { LogLine } from '../../src/lab/agent-process.ts';
 import { LAB, Lab, podAddress } from '../../src/lab/lab.ts';
 import { generationIn } from '../helpers/generation.ts';
@@ -13,6 +12,7 @@ import { ManifestNode } from '../helpers/manifest-node.ts';
 import { service, slice } from '../helpers/objects.ts';
 import { OWN_LOCK } from '../helpers/own-lock.ts';
 import { NEVER } from '../helpers/rig.ts';
+import { shellCommands } from '../helpers/shell-commands.ts';
 import { kubeProxyRules } from './kube-proxy-rules.ts';
 import { askNode } from './node-server.ts';
 
@@ -24,7 +24,7 @@ describe('the agent on a real kernel', () => {
   let node: ManifestNode;
 
   before(async () => {
-    lab = await Lab.create({ commands: realCommands, pods: 3, remotePods: 0, signal: NEVER });
+    lab = await Lab.create({ commands: shellCommands, pods: 3, remotePods: 0, signal: NEVER });
     for (const n of [1, 2, 3]) await lab.serve(`pod-${n}`, 'TCP', PORT);
   });
   after(() => lab.remove());

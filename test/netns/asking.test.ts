@@ -2,18 +2,18 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { fileURLToPath } from 'node:url';
-import { realCommands } from '../../src/host/commands.ts';
 import { Lab } from '../../src/lab/lab.ts';
 import { NEVER } from '../helpers/rig.ts';
+import { shellCommands } from '../helpers/shell-commands.ts';
 
 const INSIDE = fileURLToPath(new URL('./asking-inside.ts', import.meta.url));
 
 describe('who may read /programmed of a real agent', () => {
   it('admits this machine, and others with the token of the fleet', async (t) => {
-    const lab = await Lab.create({ commands: realCommands, pods: 0, remotePods: 0, signal: NEVER });
+    const lab = await Lab.create({ commands: shellCommands, pods: 0, remotePods: 0, signal: NEVER });
     t.after(() => lab.remove());
     const command = lab.inside('node', process.execPath, [INSIDE, 'admits']);
-    const { exitCode, stdout, stderr } = await realCommands.run(command, NEVER);
+    const { exitCode, stdout, stderr } = await shellCommands.run(command, NEVER);
     assert.equal(exitCode, 0, `${stdout}\n${stderr}`);
   });
 });

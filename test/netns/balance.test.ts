@@ -1,12 +1,12 @@
 /** Shares of real connections (k8s#37932): among three endpoints each gets a third, within five standard deviations. */
 import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
-import { realCommands } from '../../src/host/commands.ts';
 import { Lab } from '../../src/lab/lab.ts';
 import { cluster } from '../conformance/cluster.ts';
 import { PORT, pods, web } from '../conformance/stories/build.ts';
 import { commandsIn, sysctlsIn } from '../helpers/namespace-commands.ts';
 import { NEVER, Rig } from '../helpers/rig.ts';
+import { shellCommands } from '../helpers/shell-commands.ts';
 
 const REQUESTS = 450;
 
@@ -14,7 +14,7 @@ for (const backend of ['nft', 'legacy'] as const) {
   describe(`balance, iptables-${backend}`, () => {
     let lab: Lab;
     before(async () => {
-      lab = await Lab.create({ commands: realCommands, pods: 3, remotePods: 1, signal: NEVER });
+      lab = await Lab.create({ commands: shellCommands, pods: 3, remotePods: 1, signal: NEVER });
       for (const host of ['pod-1', 'pod-2', 'other']) await lab.serve(host, 'TCP', 8080);
     });
     after(() => lab.remove());

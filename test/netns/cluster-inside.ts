@@ -6,10 +6,10 @@ import { join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
 import { userAgent } from '../../src/config/version.ts';
 import type { Child } from '../../src/host/child.ts';
-import { realCommands } from '../../src/host/commands.ts';
 import type { ApiServer } from '../helpers/api-server.ts';
 import { slice } from '../helpers/objects.ts';
 import { NEVER } from '../helpers/rig.ts';
+import { shellCommands } from '../helpers/shell-commands.ts';
 import { LONGEST, log, runStory, startAgent, web, webSlice } from './inside.ts';
 
 function start(kubeconfig: string, ...more: readonly string[]): Child {
@@ -18,7 +18,7 @@ function start(kubeconfig: string, ...more: readonly string[]): Child {
 }
 
 async function rules(): Promise<string> {
-  return (await realCommands.run({ file: 'iptables-save', args: ['-t', 'nat'] }, NEVER)).stdout;
+  return (await shellCommands.run({ file: 'iptables-save', args: ['-t', 'nat'] }, NEVER)).stdout;
 }
 
 interface Answer {
@@ -249,7 +249,7 @@ async function followsNode(server: ApiServer, kubeconfig: string): Promise<Child
   server.put(node({}, undefined, { podCIDRs: ['10.245.0.0/24'] }));
   await eventually('they changed', (text) => / ! -s 10\.245\.0\.0\/24 .*-j KUBE-MARK-MASQ/.test(text));
   const opensToNode = async () =>
-    /-s 203\.0\.113\.1\/32/.test((await realCommands.run({ file: 'iptables-save', args: [] }, NEVER)).stdout);
+    /-s 203\.0\.113\.1\/32/.test((await shellCommands.run({ file: 'iptables-save', args: [] }, NEVER)).stdout);
   assert.equal(await opensToNode(), false);
   server.put(node({}, ['192.0.2.9'], { podCIDRs: ['10.245.0.0/24'] }));
   const end = performance.now() + LONGEST;

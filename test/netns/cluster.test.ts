@@ -5,23 +5,23 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
 import { fileURLToPath } from 'node:url';
-import { realCommands } from '../../src/host/commands.ts';
 import { Lab } from '../../src/lab/lab.ts';
 import { NEVER } from '../helpers/rig.ts';
+import { shellCommands } from '../helpers/shell-commands.ts';
 
 const INSIDE = fileURLToPath(new URL('./cluster-inside.ts', import.meta.url));
 
 describe('the agent and an API server, which goes away (k8s#76338) while objects are deleted (cil#48050)', () => {
   let lab: Lab;
   before(async () => {
-    lab = await Lab.create({ commands: realCommands, pods: 0, remotePods: 0, signal: NEVER });
+    lab = await Lab.create({ commands: shellCommands, pods: 0, remotePods: 0, signal: NEVER });
   });
   after(() => lab.remove());
 
   for (const story of ['follows', 'relists', 'away', 'starts-without', 'reports', 'floods', 'follows-node', 'moves']) {
     it(story, async () => {
       const command = lab.inside('node', process.execPath, [INSIDE, story]);
-      const { exitCode, stdout, stderr } = await realCommands.run(command, NEVER);
+      const { exitCode, stdout, stderr } = await shellCommands.run(command, NEVER);
       assert.equal(exitCode, 0, `${stdout}\n${stderr}`);
     });
   }

@@ -1,10 +1,10 @@
 /** Connections are counted by the kernel, frontend by frontend, and reported when metrics are asked for. */
 import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
-import { realCommands } from '../../src/host/commands.ts';
 import { LAB, Lab } from '../../src/lab/lab.ts';
 import { ManifestNode } from '../helpers/manifest-node.ts';
 import { NEVER } from '../helpers/rig.ts';
+import { shellCommands } from '../helpers/shell-commands.ts';
 import { startTraffic } from '../helpers/traffic.ts';
 import { NODE_PORT, POD_PORT, WEB, webObjects } from '../helpers/web.ts';
 import { askNode } from './node-server.ts';
@@ -18,7 +18,7 @@ describe('counters of connections', () => {
   let lab: Lab;
   let node: ManifestNode;
   before(async () => {
-    lab = await Lab.create({ commands: realCommands, pods: 3, remotePods: 0, signal: NEVER });
+    lab = await Lab.create({ commands: shellCommands, pods: 3, remotePods: 0, signal: NEVER });
     for (const n of [1, 2]) await lab.serve(`pod-${n}`, 'TCP', POD_PORT);
     node = await ManifestNode.create(lab);
     await node.write('web', ...webObjects([1, 2], { hasOther: false }));

@@ -4,10 +4,10 @@ import { apiClient } from '../../src/api/client.ts';
 import { loadCredentials } from '../../src/api/credentials.ts';
 import { Reflector } from '../../src/api/reflector.ts';
 import { realClock } from '../../src/host/clock.ts';
-import { realCommands } from '../../src/host/commands.ts';
 import { ApiServer } from '../helpers/api-server.ts';
 import { service } from '../helpers/objects.ts';
 import { NEVER } from '../helpers/rig.ts';
+import { shellCommands } from '../helpers/shell-commands.ts';
 import { until } from '../helpers/until.ts';
 
 const LONGEST = 90_000;
@@ -49,7 +49,7 @@ async function follow(tls: true | 'http/1.1'): Promise<Followed> {
 }
 
 async function iptables(...args: readonly string[]): Promise<void> {
-  const { exitCode, stderr } = await realCommands.run({ file: 'iptables', args }, NEVER);
+  const { exitCode, stderr } = await shellCommands.run({ file: 'iptables', args }, NEVER);
   if (exitCode !== 0) throw new Error(stderr);
 }
 

@@ -2,9 +2,9 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
 import { fileURLToPath } from 'node:url';
-import { realCommands } from '../../src/host/commands.ts';
 import { Lab } from '../../src/lab/lab.ts';
 import { NEVER } from '../helpers/rig.ts';
+import { shellCommands } from '../helpers/shell-commands.ts';
 
 const INSIDE = fileURLToPath(new URL('./cut-cable-inside.ts', import.meta.url));
 
@@ -16,13 +16,13 @@ const SLACK = 15;
 describe('a cut cable to the API server', () => {
   let lab: Lab;
   before(async () => {
-    lab = await Lab.create({ commands: realCommands, pods: 0, remotePods: 0, signal: NEVER });
+    lab = await Lab.create({ commands: shellCommands, pods: 0, remotePods: 0, signal: NEVER });
   });
   after(() => lab.remove());
 
   it(`is noticed within ${NOTICED} s over HTTP/2 and over HTTP/1.1, and what was missed is read`, async (context) => {
     const command = lab.inside('node', process.execPath, [INSIDE]);
-    const { exitCode, stdout, stderr } = await realCommands.run(command, NEVER);
+    const { exitCode, stdout, stderr } = await shellCommands.run(command, NEVER);
     assert.equal(exitCode, 0, `${stdout}\n${stderr}`);
     const [two, one] = JSON.parse(stdout) as { httpVersions: string[]; seconds: number; cause: string }[];
     assert.deepEqual([two?.httpVersions, one?.httpVersions], [['2.0'], ['1.1']]);

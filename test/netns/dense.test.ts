@@ -5,7 +5,6 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
 import { setTimeout as pause } from 'node:timers/promises';
-import { realCommands } from '../../src/host/commands.ts';
 import { NftNetlink } from '../../src/host/nftables-netlink.ts';
 import { LAB, Lab, podAddress } from '../../src/lab/lab.ts';
 import { FAMILIES, type Family } from '../../src/model/address.ts';
@@ -15,6 +14,7 @@ import { FakeIptables } from '../helpers/fake-iptables.ts';
 import { transportsIn } from '../helpers/namespace-sockets.ts';
 import { service, slice } from '../helpers/objects.ts';
 import { NEVER, Rig } from '../helpers/rig.ts';
+import { shellCommands } from '../helpers/shell-commands.ts';
 import { startTraffic } from '../helpers/traffic.ts';
 
 const PODS = [1, 2, 3];
@@ -35,7 +35,7 @@ describe('endpoints of nftables mode come and go under continuous connections', 
   let lab: Lab;
   let kernel: NftNetlink;
   before(async () => {
-    lab = await Lab.create({ commands: realCommands, pods: PODS.length, remotePods: 0, signal: NEVER });
+    lab = await Lab.create({ commands: shellCommands, pods: PODS.length, remotePods: 0, signal: NEVER });
     for (const n of PODS) for (const port of POD_PORTS) await lab.serve(`pod-${n}`, 'TCP', port);
     kernel = new NftNetlink(transportsIn(lab.namespace('node')));
   });

@@ -5,7 +5,6 @@ import { setTimeout as pause } from 'node:timers/promises';
 import { openListener } from '../../native/netlink-socket.ts';
 import { NETLINK_NETFILTER } from '../../native/nfnetlink.ts';
 import { NFNLGRP_NFTABLES } from '../../native/nft/constants.ts';
-import { realCommands } from '../../src/host/commands.ts';
 import { RulesetJournal } from '../../src/host/ruleset-journal.ts';
 import { tableKey, touchedIn } from '../../src/host/ruleset-notices.ts';
 import type { AgentProcess, LogLine } from '../../src/lab/agent-process.ts';
@@ -14,6 +13,7 @@ import { generationIn } from '../helpers/generation.ts';
 import { ManifestNode } from '../helpers/manifest-node.ts';
 import { listenersIn } from '../helpers/namespace-sockets.ts';
 import { NEVER } from '../helpers/rig.ts';
+import { shellCommands } from '../helpers/shell-commands.ts';
 import { until } from '../helpers/until.ts';
 import { WEB, webObjects } from '../helpers/web.ts';
 import { askNode } from './node-server.ts';
@@ -30,7 +30,7 @@ describe('drift on a real kernel', () => {
   let node: ManifestNode;
 
   before(async () => {
-    lab = await Lab.create({ commands: realCommands, pods: 0, remotePods: 0, signal: NEVER });
+    lab = await Lab.create({ commands: shellCommands, pods: 0, remotePods: 0, signal: NEVER });
   });
   after(() => lab.remove());
 

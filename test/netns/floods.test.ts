@@ -10,6 +10,7 @@ import { type Child, startChild } from '../../src/host/child.ts';
 import { realCommands } from '../../src/host/commands.ts';
 import { LAB, Lab, podAddress } from '../../src/lab/lab.ts';
 import { NEVER } from '../helpers/rig.ts';
+import { shellCommands } from '../helpers/shell-commands.ts';
 import { until } from '../helpers/until.ts';
 import { type FloodReport, HEALTH_CHECK_PORT, type Process } from './floods.ts';
 
@@ -63,7 +64,7 @@ describe('a flood by a pod', () => {
   const errors: string[] = [];
 
   before(async () => {
-    lab = await Lab.create({ commands: realCommands, pods: 1, remotePods: 0, signal: NEVER });
+    lab = await Lab.create({ commands: shellCommands, pods: 1, remotePods: 0, signal: NEVER });
     const command = lab.inside('node', process.execPath, [file('./floods-inside.ts')]);
     inside = startChild({ ...command, onLine: (line) => lines.push(line), onErrorLine: (line) => errors.push(line) });
     await until('the node’s side is ready', () => lines.includes('ready'), 60_000).catch((error: Error) =>

@@ -17,12 +17,13 @@ import { isTestedIn } from '../conformance/suite.ts';
 import { FakeIptables } from '../helpers/fake-iptables.ts';
 import { nftSettings } from '../helpers/nft-rig.ts';
 import { defaultSettings, fakeSysctls, NEVER, Rig } from '../helpers/rig.ts';
+import { shellCommands } from '../helpers/shell-commands.ts';
 import { plain, put, synced } from '../modes/inspection/objects.ts';
 
 const CLIENT = '10.244.1.7' as Address;
 
 async function done(file: string, ...args: string[]): Promise<string> {
-  const { exitCode, stdout, stderr } = await realCommands.run({ file, args }, NEVER);
+  const { exitCode, stdout, stderr } = await shellCommands.run({ file, args }, NEVER);
   assert.equal(exitCode, 0, `${file} ${args.join(' ')}: ${stderr}`);
   return stdout;
 }

@@ -2,8 +2,8 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { fileURLToPath } from 'node:url';
-import { realCommands } from '../../src/host/commands.ts';
 import { NEVER } from '../helpers/rig.ts';
+import { shellCommands } from '../helpers/shell-commands.ts';
 
 const INSIDE = fileURLToPath(new URL('./inspection-inside.ts', import.meta.url));
 
@@ -18,7 +18,7 @@ describe('the inspection of a real kernel', () => {
   for (const [story, title] of Object.entries(STORIES)) {
     it(title, async () => {
       const args = ['--net', process.execPath, INSIDE, story];
-      const { exitCode, stderr } = await realCommands.run({ file: 'unshare', args }, NEVER);
+      const { exitCode, stderr } = await shellCommands.run({ file: 'unshare', args }, NEVER);
       assert.equal(exitCode, 0, stderr);
     });
   }

@@ -8,6 +8,7 @@ import { Lab } from '../../src/lab/lab.ts';
 import { FAMILIES, type Family } from '../../src/model/address.ts';
 import { commandsIn } from '../helpers/namespace-commands.ts';
 import { NEVER } from '../helpers/rig.ts';
+import { shellCommands } from '../helpers/shell-commands.ts';
 
 /** More lines than a pipe or a buffer of the tool takes. */
 const MANY = 3000;
@@ -15,7 +16,7 @@ const MANY = 3000;
 describe('one process of iptables-restore', () => {
   let lab: Lab;
   before(async () => {
-    lab = await Lab.create({ commands: realCommands, pods: 0, remotePods: 0, signal: NEVER });
+    lab = await Lab.create({ commands: shellCommands, pods: 0, remotePods: 0, signal: NEVER });
   });
   after(() => lab.remove());
 

@@ -3,13 +3,13 @@ import assert from 'node:assert/strict';
 import { after, afterEach, before, beforeEach, describe, it } from 'node:test';
 import { NetlinkSocket } from '../../native/netlink-socket.ts';
 import { NETLINK_ROUTE } from '../../native/rtnetlink.ts';
-import { realCommands } from '../../src/host/commands.ts';
 import { readAddresses } from '../../src/host/devices.ts';
 import { LAB, Lab } from '../../src/lab/lab.ts';
 import type { Family } from '../../src/model/address.ts';
 import { ManifestNode } from '../helpers/manifest-node.ts';
 import { transportsIn } from '../helpers/namespace-sockets.ts';
 import { NEVER } from '../helpers/rig.ts';
+import { shellCommands } from '../helpers/shell-commands.ts';
 import { NODE_PORT, POD_PORT, webObjects } from '../helpers/web.ts';
 
 const LINK = '169.254.77.1';
@@ -21,7 +21,7 @@ describe('addresses of scope link', () => {
   let node: ManifestNode;
 
   before(async () => {
-    lab = await Lab.create({ commands: realCommands, pods: 1, remotePods: 0, signal: NEVER });
+    lab = await Lab.create({ commands: shellCommands, pods: 1, remotePods: 0, signal: NEVER });
     await lab.serve('pod-1', 'TCP', POD_PORT);
     await lab.exec('node', 'ip', 'address', 'add', `${LINK}/32`, 'dev', 'eth0', 'scope', 'link');
     await lab.exec('client', 'ip', 'route', 'add', `${LINK}/32`, 'via', LAB.node.v4);

@@ -12,12 +12,12 @@ import { withDelta } from '../../src/answers/live-delta.ts';
 import { serviceSchema } from '../../src/answers/service.ts';
 import { servicesSchema } from '../../src/answers/services.ts';
 import { type Child, startChild } from '../../src/host/child.ts';
-import { realCommands } from '../../src/host/commands.ts';
 import { SOURCE_OPTIONS } from '../../src/host/self.ts';
 import { AgentProcess } from '../../src/lab/agent-process.ts';
 import { Lab, podAddress } from '../../src/lab/lab.ts';
 import { service, slice } from '../helpers/objects.ts';
 import { NEVER } from '../helpers/rig.ts';
+import { shellCommands } from '../helpers/shell-commands.ts';
 import { askNode } from './node-server.ts';
 
 const MAIN = fileURLToPath(new URL('../../src/main.ts', import.meta.url));
@@ -77,7 +77,7 @@ describe('the live page of a real agent', () => {
   let page: Page;
 
   before(async () => {
-    lab = await Lab.create({ commands: realCommands, pods: 1, remotePods: 0, signal: NEVER });
+    lab = await Lab.create({ commands: shellCommands, pods: 1, remotePods: 0, signal: NEVER });
   });
   after(() => lab.remove());
 
@@ -96,7 +96,7 @@ describe('the live page of a real agent', () => {
     await rm(folder, { recursive: true });
   });
 
-  const inNode = (command: string, ...args: string[]) => realCommands.run(lab.inside('node', command, args), NEVER);
+  const inNode = (command: string, ...args: string[]) => shellCommands.run(lab.inside('node', command, args), NEVER);
   const flags = () =>
     ['--config', join(folder, 'config'), '--manifests', join(folder, 'objects.json')].concat(
       '--hostname-override',

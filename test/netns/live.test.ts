@@ -4,13 +4,13 @@ import { after, afterEach, before, beforeEach, describe, it } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import type { Seen } from '../../src/explain/seen.ts';
 import { type Child, startChild } from '../../src/host/child.ts';
-import { realCommands } from '../../src/host/commands.ts';
 import { LAB, Lab, podAddress } from '../../src/lab/lab.ts';
 import { type Address, endpointText, FAMILIES, type Family } from '../../src/model/address.ts';
 import type { LiveInput } from '../helpers/live-process.ts';
 import { ManifestNode } from '../helpers/manifest-node.ts';
 import { service, slice } from '../helpers/objects.ts';
 import { NEVER } from '../helpers/rig.ts';
+import { shellCommands } from '../helpers/shell-commands.ts';
 
 const PROCESS = fileURLToPath(new URL('../helpers/live-process.ts', import.meta.url));
 const WEB: Readonly<Record<Family, string>> = { IPv4: '10.96.0.10', IPv6: 'fd00:96::10' };
@@ -42,7 +42,7 @@ describe('explain --live', () => {
   const children: Child[] = [];
 
   before(async () => {
-    lab = await Lab.create({ commands: realCommands, pods: 3, remotePods: 0, signal: NEVER });
+    lab = await Lab.create({ commands: shellCommands, pods: 3, remotePods: 0, signal: NEVER });
     for (const name of ['pod-1', 'pod-2', 'pod-3']) {
       await lab.serve(name, 'TCP', 8080);
       await lab.serve(name, 'UDP', 8080);

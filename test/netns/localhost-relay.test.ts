@@ -8,13 +8,13 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, afterEach, before, beforeEach, describe, it } from 'node:test';
 import { type Child, startChild } from '../../src/host/child.ts';
-import { realCommands } from '../../src/host/commands.ts';
 import type { AgentProcess } from '../../src/lab/agent-process.ts';
 import { type Addresses, LAB, Lab, podAddress, remotePodAddress } from '../../src/lab/lab.ts';
 import { listeningPorts } from '../helpers/listening.ts';
 import { ManifestNode } from '../helpers/manifest-node.ts';
 import { service, slice } from '../helpers/objects.ts';
 import { NEVER } from '../helpers/rig.ts';
+import { shellCommands } from '../helpers/shell-commands.ts';
 import { until } from '../helpers/until.ts';
 import { NODE_PORT, POD_PORT } from '../helpers/web.ts';
 import { askNode } from './node-server.ts';
@@ -108,7 +108,7 @@ describe('node ports on loopback in nftables mode', () => {
   let node: ManifestNode;
 
   before(async () => {
-    lab = await Lab.create({ commands: realCommands, pods: 3, remotePods: 1, signal: NEVER });
+    lab = await Lab.create({ commands: shellCommands, pods: 3, remotePods: 1, signal: NEVER });
     for (const name of ['pod-1', 'pod-2', 'pod-3', 'other'])
       for (const protocol of ['TCP', 'UDP'] as const) await lab.serve(name, protocol, POD_PORT);
   });
@@ -231,7 +231,7 @@ describe('node ports on loopback in nftables mode', () => {
     await node.write('registry', ...registry([there]));
     await started('localhost');
     const pulled = lab.inside('node', process.execPath, ['--input-type=module', '-e', pull('localhost')]);
-    const { stdout, stderr } = await realCommands.run(pulled, NEVER);
+    const { stdout, stderr } = await shellCommands.run(pulled, NEVER);
     assert.equal(stdout.trim(), `${24 << 20} true`, stderr);
 
     const lines: string[] = [];

@@ -1,12 +1,12 @@
 /** Node ports on 127.0.0.1 need route_localnet; its guard keeps neighbours away from what listens there (CVE-2020-8558, k8s#92315). */
 import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
-import { realCommands } from '../../src/host/commands.ts';
 import { LAB, Lab } from '../../src/lab/lab.ts';
 import { cluster } from '../conformance/cluster.ts';
 import { NODE_PORT, nodePortWeb, pods } from '../conformance/stories/build.ts';
 import { commandsIn, sysctlsIn } from '../helpers/namespace-commands.ts';
 import { NEVER, Rig } from '../helpers/rig.ts';
+import { shellCommands } from '../helpers/shell-commands.ts';
 
 /** Of a server that listens on 127.0.0.1 of the node alone. */
 const PRIVATE = 9090;
@@ -17,7 +17,7 @@ for (const backend of ['nft', 'legacy'] as const) {
     const w = cluster('IPv4');
     const tool = `iptables-${backend}`;
     before(async () => {
-      lab = await Lab.create({ commands: realCommands, pods: 1, remotePods: 0, signal: NEVER });
+      lab = await Lab.create({ commands: shellCommands, pods: 1, remotePods: 0, signal: NEVER });
       await lab.serve('pod-1', 'TCP', 8080);
       await lab.serve('node', 'TCP', PRIVATE, '127.0.0.1');
       // A neighbour that sends packets for 127.0.0.1 to the node, rather than to itself.

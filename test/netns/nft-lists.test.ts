@@ -9,7 +9,6 @@ import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, describe, it } from 'node:test';
-import { realCommands } from '../../src/host/commands.ts';
 import { NftNetlink } from '../../src/host/nftables-netlink.ts';
 import { type Lab, podAddress } from '../../src/lab/lab.ts';
 import { type Cidr, FAMILIES, type Family } from '../../src/model/address.ts';
@@ -23,6 +22,7 @@ import { FakeIptables } from '../helpers/fake-iptables.ts';
 import { transportsIn } from '../helpers/namespace-sockets.ts';
 import { service, slice } from '../helpers/objects.ts';
 import { NEVER, Rig } from '../helpers/rig.ts';
+import { shellCommands } from '../helpers/shell-commands.ts';
 import { nftablesUnderTest } from './nftables-under-test.ts';
 import { type RealStory, realStories, sendStory, storyLab } from './story-packets.ts';
 
@@ -171,7 +171,7 @@ async function write(kernel: NftNetlink, { story, family }: StoryInFamily): Prom
 }
 
 async function done(file: string, ...args: string[]): Promise<string> {
-  const { exitCode, stdout, stderr } = await realCommands.run({ file, args }, NEVER);
+  const { exitCode, stdout, stderr } = await shellCommands.run({ file, args }, NEVER);
   assert.equal(exitCode, 0, `${file} ${args.join(' ')}: ${stderr}`);
   return stdout;
 }

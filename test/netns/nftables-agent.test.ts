@@ -5,7 +5,6 @@ import { readFile } from 'node:fs/promises';
 import { after, afterEach, before, beforeEach, describe, it } from 'node:test';
 import { setTimeout as pause } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
-import { realCommands } from '../../src/host/commands.ts';
 import { RECORD_FOLDER } from '../../src/host/record-file.ts';
 import type { AgentProcess, LogLine } from '../../src/lab/agent-process.ts';
 import { LAB, Lab, podAddress } from '../../src/lab/lab.ts';
@@ -13,6 +12,7 @@ import { generationIn } from '../helpers/generation.ts';
 import { ManifestNode } from '../helpers/manifest-node.ts';
 import { service, serviceCidr, slice } from '../helpers/objects.ts';
 import { NEVER } from '../helpers/rig.ts';
+import { shellCommands } from '../helpers/shell-commands.ts';
 import { until } from '../helpers/until.ts';
 import { NODE_PORT, POD_PORT, WEB, webObjects } from '../helpers/web.ts';
 import { askNode } from './node-server.ts';
@@ -35,7 +35,7 @@ describe('the agent in nftables mode on a real kernel', () => {
   let node: ManifestNode;
 
   before(async () => {
-    lab = await Lab.create({ commands: realCommands, pods: 3, remotePods: 0, signal: NEVER });
+    lab = await Lab.create({ commands: shellCommands, pods: 3, remotePods: 0, signal: NEVER });
     for (const n of [1, 2]) await lab.serve(`pod-${n}`, 'TCP', POD_PORT);
   });
   after(() => lab.remove());
@@ -337,7 +337,7 @@ describe('the agent in nftables mode on a real kernel', () => {
   for (const story of ['ranges', 'no-ranges', 'ranges-forbidden']) {
     it(`with an API server: ${story}`, async () => {
       const command = lab.inside('node', process.execPath, [INSIDE, story]);
-      const { exitCode, stdout, stderr } = await realCommands.run(command, NEVER);
+      const { exitCode, stdout, stderr } = await shellCommands.run(command, NEVER);
       assert.equal(exitCode, 0, `${stdout}\n${stderr}`);
     });
   }

@@ -4,7 +4,6 @@
  */
 import assert from 'node:assert/strict';
 import { after, afterEach, before, describe, it } from 'node:test';
-import { realCommands } from '../../src/host/commands.ts';
 import type { AgentProcess } from '../../src/lab/agent-process.ts';
 import { Lab } from '../../src/lab/lab.ts';
 import { FAMILIES } from '../../src/model/address.ts';
@@ -13,6 +12,7 @@ import { clusterDns, DNS_POD_PORT, kubeDns, kubeDnsUpstream, LOCAL_DNS, METRICS_
 import { ManifestNode } from '../helpers/manifest-node.ts';
 import { NodeCache } from '../helpers/node-cache.ts';
 import { NEVER } from '../helpers/rig.ts';
+import { shellCommands } from '../helpers/shell-commands.ts';
 import { askNode } from './node-server.ts';
 
 /** Milliseconds: the machine may have more to do. */
@@ -39,7 +39,7 @@ for (const { mode, backend, variant } of BESIDE) {
     let caches: NodeCache[] = [];
 
     before(async () => {
-      lab = await Lab.create({ commands: realCommands, pods: 2, remotePods: 0, signal: NEVER });
+      lab = await Lab.create({ commands: shellCommands, pods: 2, remotePods: 0, signal: NEVER });
       for (const protocol of PROTOCOLS) await lab.serve('pod-1', protocol, DNS_POD_PORT);
       await lab.serve('pod-1', 'TCP', METRICS_PORT);
       node = await ManifestNode.create(lab);

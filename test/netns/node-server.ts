@@ -1,8 +1,8 @@
 /** Asks the servers of an agent from inside its node. */
 import assert from 'node:assert/strict';
-import { realCommands } from '../../src/host/commands.ts';
 import type { Lab } from '../../src/lab/lab.ts';
 import { NEVER } from '../helpers/rig.ts';
+import { shellCommands } from '../helpers/shell-commands.ts';
 
 export interface Answer {
   readonly status: number;
@@ -15,6 +15,6 @@ export async function askNode(lab: Lab, path: string, port = 10_256, init = '{}'
   const script = `const a = await fetch('http://127.0.0.1:${port}${path}', ${init});
     console.log(JSON.stringify({ status: a.status, headers: Object.fromEntries(a.headers), body: await a.text() }));`;
   const inside = lab.inside('node', process.execPath, ['--input-type=module', '-e', script]);
-  const { stdout, stderr } = await realCommands.run(inside, NEVER);
+  const { stdout, stderr } = await shellCommands.run(inside, NEVER);
   return stdout === '' ? assert.fail(stderr) : (JSON.parse(stdout) as Answer);
 }

@@ -2,7 +2,6 @@
 import assert from 'node:assert/strict';
 import { after, before, beforeEach, describe, it } from 'node:test';
 import { setTimeout as pause } from 'node:timers/promises';
-import { realCommands } from '../../src/host/commands.ts';
 import { NftNetlink } from '../../src/host/nftables-netlink.ts';
 import { LAB, Lab } from '../../src/lab/lab.ts';
 import { FAMILIES } from '../../src/model/address.ts';
@@ -12,6 +11,7 @@ import { FakeIptables } from '../helpers/fake-iptables.ts';
 import { transportsIn } from '../helpers/namespace-sockets.ts';
 import { LOCAL_VIP, olderObjects, STICKY, writeOlderTable } from '../helpers/older-table.ts';
 import { NEVER, Rig } from '../helpers/rig.ts';
+import { shellCommands } from '../helpers/shell-commands.ts';
 import { startTraffic } from '../helpers/traffic.ts';
 import { NODE_PORT, POD_PORT, WEB, webObjects } from '../helpers/web.ts';
 
@@ -33,7 +33,7 @@ describe('a table of the older form', () => {
   let lab: Lab;
   let kernel: NftNetlink;
   before(async () => {
-    lab = await Lab.create({ commands: realCommands, pods: 3, remotePods: 0, signal: NEVER });
+    lab = await Lab.create({ commands: shellCommands, pods: 3, remotePods: 0, signal: NEVER });
     for (const n of [1, 2, 3]) await lab.serve(`pod-${n}`, 'TCP', POD_PORT);
     kernel = new NftNetlink(transportsIn(lab.namespace('node')));
   });

@@ -2,7 +2,6 @@
 import assert from 'node:assert/strict';
 import { after, afterEach, before, beforeEach, describe, it } from 'node:test';
 import { startChild } from '../../src/host/child.ts';
-import { realCommands } from '../../src/host/commands.ts';
 import type { AgentProcess } from '../../src/lab/agent-process.ts';
 import { Lab, podAddress } from '../../src/lab/lab.ts';
 import { generationIn } from '../helpers/generation.ts';
@@ -10,6 +9,7 @@ import { ManifestNode, type Ran } from '../helpers/manifest-node.ts';
 import { service, slice } from '../helpers/objects.ts';
 import { OWN_LOCK } from '../helpers/own-lock.ts';
 import { NEVER } from '../helpers/rig.ts';
+import { shellCommands } from '../helpers/shell-commands.ts';
 
 const MODE = '--mode=nftables';
 const TIMEOUT = 'net.netfilter.nf_conntrack_tcp_timeout_established';
@@ -20,7 +20,7 @@ describe('one agent on a node', () => {
   let node: ManifestNode;
 
   before(async () => {
-    lab = await Lab.create({ commands: realCommands, pods: 1, remotePods: 0, signal: NEVER });
+    lab = await Lab.create({ commands: shellCommands, pods: 1, remotePods: 0, signal: NEVER });
   });
   after(() => lab.remove());
   beforeEach(async () => {

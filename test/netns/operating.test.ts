@@ -8,13 +8,13 @@ import { after, afterEach, before, beforeEach, describe, it } from 'node:test';
 import { setTimeout as pause } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { startChild } from '../../src/host/child.ts';
-import { realCommands } from '../../src/host/commands.ts';
 import { SOURCE_OPTIONS } from '../../src/host/self.ts';
 import { AgentProcess } from '../../src/lab/agent-process.ts';
 import { Lab, podAddress } from '../../src/lab/lab.ts';
 import { service, slice } from '../helpers/objects.ts';
 import { OWN_LOCK } from '../helpers/own-lock.ts';
 import { NEVER } from '../helpers/rig.ts';
+import { shellCommands } from '../helpers/shell-commands.ts';
 import { type Answer, askNode } from './node-server.ts';
 
 const MAIN = fileURLToPath(new URL('../../src/main.ts', import.meta.url));
@@ -54,7 +54,7 @@ describe('an agent that operators run', () => {
   const running: { stop(): Promise<void> }[] = [];
 
   before(async () => {
-    lab = await Lab.create({ commands: realCommands, pods: 3, remotePods: 0, signal: NEVER });
+    lab = await Lab.create({ commands: shellCommands, pods: 3, remotePods: 0, signal: NEVER });
     for (const n of [1, 2]) await lab.serve(`pod-${n}`, 'TCP', PORT);
   });
   after(() => lab.remove());
@@ -114,7 +114,7 @@ describe('an agent that operators run', () => {
     await writeFile(join(folder, 'web.json'), JSON.stringify({ apiVersion: 'v1', kind: 'List', items }));
   }
 
-  const inNode = (command: string, ...args: string[]) => realCommands.run(lab.inside('node', command, args), NEVER);
+  const inNode = (command: string, ...args: string[]) => shellCommands.run(lab.inside('node', command, args), NEVER);
   const flags = () => ['--config', file, '--manifests', join(folder, 'web.json'), '--hostname-override', 'node'];
 
   function start(...more: string[]): AgentProcess {
@@ -323,7 +323,7 @@ describe('an agent that operators run', () => {
       const holder = startChild({ file: 'flock', args: ['--no-fork', OWN_LOCK, 'sleep', '120'] });
       running.push(holder);
       const probe = { file: 'flock', args: ['--nonblock', OWN_LOCK, 'true'] };
-      while ((await realCommands.run(probe, NEVER)).exitCode === 0) await pause(50);
+      while ((await shellCommands.run(probe, NEVER)).exitCode === 0) await pause(50);
       return holder;
     };
     /** All answers until the agent says that it did not get the lock. */

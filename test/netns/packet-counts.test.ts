@@ -6,6 +6,7 @@ import { realCommands } from '../../src/host/commands.ts';
 import { LAB, Lab, podAddress } from '../../src/lab/lab.ts';
 import { ManifestNode } from '../helpers/manifest-node.ts';
 import { NEVER } from '../helpers/rig.ts';
+import { shellCommands } from '../helpers/shell-commands.ts';
 import { NODE_PORT, POD_PORT, WEB, webObjects } from '../helpers/web.ts';
 import { askNode } from './node-server.ts';
 
@@ -19,7 +20,7 @@ for (const backend of ['nft', 'legacy'] as const) {
     let lab: Lab;
     let node: ManifestNode;
     before(async () => {
-      lab = await Lab.create({ commands: realCommands, pods: 3, remotePods: 0, signal: NEVER });
+      lab = await Lab.create({ commands: shellCommands, pods: 3, remotePods: 0, signal: NEVER });
       for (const n of [1, 2]) await lab.serve(`pod-${n}`, 'TCP', POD_PORT);
       node = await ManifestNode.create(lab);
       await node.write('web', ...webObjects([1, 2], { hasOther: false }));
@@ -82,7 +83,7 @@ for (const backend of ['nft', 'legacy'] as const) {
       const flow = ['-p', 'tcp', '--orig-src', LAB.client.v4, '--orig-dst', podAddress(1).v4];
       const end = performance.now() + PATIENCE;
       for (;;) {
-        const { exitCode } = await realCommands.run(lab.inside('node', 'conntrack', ['-D', ...flow]), NEVER);
+        const { exitCode } = await shellCommands.run(lab.inside('node', 'conntrack', ['-D', ...flow]), NEVER);
         if (exitCode === 0) break;
         assert.ok(performance.now() < end, 'there is no connection');
         await pause(50);

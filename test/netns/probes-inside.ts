@@ -5,11 +5,11 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
 import { type Child, startChild } from '../../src/host/child.ts';
-import { realCommands } from '../../src/host/commands.ts';
 import type { ApiServer } from '../helpers/api-server.ts';
 import { service, slice } from '../helpers/objects.ts';
 import { OWN_LOCK } from '../helpers/own-lock.ts';
 import { NEVER } from '../helpers/rig.ts';
+import { shellCommands } from '../helpers/shell-commands.ts';
 import { withoutSctp } from '../helpers/without-sctp.ts';
 import { LONGEST, log, runStory, startAgent, web, webSlice } from './inside.ts';
 
@@ -61,7 +61,7 @@ function start(kubeconfig: string): Child {
   return startAgent('--kubeconfig', kubeconfig, ...periods, '--conntrack-max-per-core', '0');
 }
 
-const output = async (file: string, ...args: string[]) => (await realCommands.run({ file, args }, NEVER)).stdout;
+const output = async (file: string, ...args: string[]) => (await shellCommands.run({ file, args }, NEVER)).stdout;
 const rules = () => output('iptables-save');
 
 const NODE = { apiVersion: 'v1', kind: 'Node', metadata: { name: 'node' }, spec: {}, status: { addresses: [] } };

@@ -2,16 +2,16 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
 import { fileURLToPath } from 'node:url';
-import { realCommands } from '../../src/host/commands.ts';
 import { Lab } from '../../src/lab/lab.ts';
 import { NEVER } from '../helpers/rig.ts';
+import { shellCommands } from '../helpers/shell-commands.ts';
 
 const INSIDE = fileURLToPath(new URL('./probes-inside.ts', import.meta.url));
 
 describe('/livez, /readyz and /healthz of an agent', () => {
   let lab: Lab;
   before(async () => {
-    lab = await Lab.create({ commands: realCommands, pods: 0, remotePods: 0, signal: NEVER });
+    lab = await Lab.create({ commands: shellCommands, pods: 0, remotePods: 0, signal: NEVER });
   });
   after(() => lab.remove());
 
@@ -22,7 +22,7 @@ describe('/livez, /readyz and /healthz of an agent', () => {
   ] as const) {
     it(what, async () => {
       const command = lab.inside('node', process.execPath, [INSIDE, story]);
-      const { exitCode, stdout, stderr } = await realCommands.run(command, NEVER);
+      const { exitCode, stdout, stderr } = await shellCommands.run(command, NEVER);
       assert.equal(exitCode, 0, `${stdout}\n${stderr}`);
     });
   }

@@ -11,11 +11,11 @@ import {
   programmedSchema,
 } from '../../src/answers/programmed.ts';
 import type { Child } from '../../src/host/child.ts';
-import { realCommands } from '../../src/host/commands.ts';
 import { hasReached } from '../../src/model/resource-version.ts';
 import type { ApiServer } from '../helpers/api-server.ts';
 import { service, slice } from '../helpers/objects.ts';
 import { NEVER } from '../helpers/rig.ts';
+import { shellCommands } from '../helpers/shell-commands.ts';
 import { withoutSctp } from '../helpers/without-sctp.ts';
 import { LONGEST, log, runStory, startAgent, web, webSlice } from './inside.ts';
 
@@ -37,7 +37,7 @@ function start(kubeconfig: string, ...more: readonly string[]): Child {
 }
 
 async function run(file: string, ...args: readonly string[]): Promise<string> {
-  return (await realCommands.run({ file, args }, NEVER)).stdout;
+  return (await shellCommands.run({ file, args }, NEVER)).stdout;
 }
 
 async function asked(query = ''): Promise<Programmed> {

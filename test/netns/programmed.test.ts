@@ -2,23 +2,23 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
 import { fileURLToPath } from 'node:url';
-import { realCommands } from '../../src/host/commands.ts';
 import { Lab } from '../../src/lab/lab.ts';
 import { NEVER } from '../helpers/rig.ts';
+import { shellCommands } from '../helpers/shell-commands.ts';
 
 const INSIDE = fileURLToPath(new URL('./programmed-inside.ts', import.meta.url));
 
 describe('the versions in the kernel of a real agent', () => {
   let lab: Lab;
   before(async () => {
-    lab = await Lab.create({ commands: realCommands, pods: 0, remotePods: 0, signal: NEVER });
+    lab = await Lab.create({ commands: shellCommands, pods: 0, remotePods: 0, signal: NEVER });
   });
   after(() => lab.remove());
 
   for (const story of ['says', 'refuses', 'answers']) {
     it(story, async () => {
       const command = lab.inside('node', process.execPath, [INSIDE, story]);
-      const { exitCode, stdout, stderr } = await realCommands.run(command, NEVER);
+      const { exitCode, stdout, stderr } = await shellCommands.run(command, NEVER);
       assert.equal(exitCode, 0, `${stdout}\n${stderr}`);
     });
   }

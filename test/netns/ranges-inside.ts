@@ -2,12 +2,12 @@
 import assert from 'node:assert/strict';
 import { setTimeout as pause } from 'node:timers/promises';
 import type { Child } from '../../src/host/child.ts';
-import { realCommands } from '../../src/host/commands.ts';
 import type { LogLine } from '../../src/lab/agent-process.ts';
 import { LAB } from '../../src/lab/lab.ts';
 import type { ApiServer } from '../helpers/api-server.ts';
 import { nodeOf, serviceCidr } from '../helpers/objects.ts';
 import { NEVER } from '../helpers/rig.ts';
+import { shellCommands } from '../helpers/shell-commands.ts';
 import { LONGEST, log, runStory, startAgent, web, webSlice } from './inside.ts';
 
 const RANGE = '10.96.0.0/16';
@@ -20,7 +20,7 @@ function start(kubeconfig: string): Child {
 
 /** "" while there is no table. */
 async function listed(kind: 'set' | 'map', name: string): Promise<string> {
-  return (await realCommands.run({ file: 'nft', args: ['list', kind, 'ip', 'slicewire', name] }, NEVER)).stdout;
+  return (await shellCommands.run({ file: 'nft', args: ['list', kind, 'ip', 'slicewire', name] }, NEVER)).stdout;
 }
 
 async function eventually(what: string, holds: () => boolean | Promise<boolean>): Promise<void> {

@@ -1,12 +1,12 @@
 /** Source ranges that change under fire: who is in none of them is never let in, and who is in all of them never kept out (k8s#88698). */
 import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
-import { realCommands } from '../../src/host/commands.ts';
 import { Lab } from '../../src/lab/lab.ts';
 import { cluster } from '../conformance/cluster.ts';
 import { PORT, pods, vips, web } from '../conformance/stories/build.ts';
 import { commandsIn, sysctlsIn } from '../helpers/namespace-commands.ts';
 import { NEVER, Rig } from '../helpers/rig.ts';
+import { shellCommands } from '../helpers/shell-commands.ts';
 
 const CHANGES = 40;
 
@@ -14,7 +14,7 @@ for (const backend of ['nft', 'legacy'] as const) {
   describe(`source ranges, iptables-${backend}`, () => {
     let lab: Lab;
     before(async () => {
-      lab = await Lab.create({ commands: realCommands, pods: 3, remotePods: 0, signal: NEVER });
+      lab = await Lab.create({ commands: shellCommands, pods: 3, remotePods: 0, signal: NEVER });
       for (const pod of ['pod-1', 'pod-2']) await lab.serve(pod, 'TCP', 8080);
     });
     after(() => lab.remove());

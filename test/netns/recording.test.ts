@@ -6,13 +6,13 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, describe, it } from 'node:test';
 import { readRecording } from '../../src/history/reading.ts';
-import { realCommands } from '../../src/host/commands.ts';
 import type { AgentProcess } from '../../src/lab/agent-process.ts';
 import { Lab, podAddress } from '../../src/lab/lab.ts';
 import { Replay, type ReplayedSync } from '../../src/replay/replay.ts';
 import { ManifestNode } from '../helpers/manifest-node.ts';
 import { service, slice } from '../helpers/objects.ts';
 import { NEVER } from '../helpers/rig.ts';
+import { shellCommands } from '../helpers/shell-commands.ts';
 
 /** The folder to which the recordings are copied, for test/recordings. */
 const KEEP = process.env.SLICEWIRE_KEEP_RECORDINGS;
@@ -35,7 +35,7 @@ for (const mode of ['iptables', 'nftables'] as const) {
     let folder: string;
 
     before(async () => {
-      lab = await Lab.create({ commands: realCommands, pods: 3, remotePods: 0, signal: NEVER });
+      lab = await Lab.create({ commands: shellCommands, pods: 3, remotePods: 0, signal: NEVER });
       node = await ManifestNode.create(lab);
       folder = await mkdtemp(join(tmpdir(), 'slicewire-recording-'));
     });

@@ -4,11 +4,11 @@
  */
 import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
-import { realCommands } from '../../src/host/commands.ts';
 import { LAB, Lab, podAddress, remotePodAddress } from '../../src/lab/lab.ts';
 import type { ManifestNode } from '../helpers/manifest-node.ts';
 import { service, slice } from '../helpers/objects.ts';
 import { NEVER } from '../helpers/rig.ts';
+import { shellCommands } from '../helpers/shell-commands.ts';
 import { NODE_PORT, POD_PORT } from '../helpers/web.ts';
 
 export interface RemoteHairpinOptions {
@@ -52,7 +52,7 @@ export function describeRemoteHairpin({ mode, flags, createNode, patience = 60_0
     let other: ManifestNode;
 
     before(async () => {
-      lab = await Lab.create({ commands: realCommands, pods: 1, remotePods: 1, signal: NEVER });
+      lab = await Lab.create({ commands: shellCommands, pods: 1, remotePods: 1, signal: NEVER });
       await lab.serve('pod-1', 'TCP', POD_PORT);
       for (const address of Object.values(remotePodAddress(1))) await lab.serve('other', 'TCP', POD_PORT, address);
       node = await createNode(lab);

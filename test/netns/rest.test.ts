@@ -8,11 +8,11 @@ import { after, afterEach, before, beforeEach, describe, it } from 'node:test';
 import { setTimeout as pause } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { type Child, startChild } from '../../src/host/child.ts';
-import { realCommands } from '../../src/host/commands.ts';
 import { SOURCE_OPTIONS } from '../../src/host/self.ts';
 import { Lab, podAddress } from '../../src/lab/lab.ts';
 import { service, slice } from '../helpers/objects.ts';
 import { NEVER } from '../helpers/rig.ts';
+import { shellCommands } from '../helpers/shell-commands.ts';
 
 const MAIN = fileURLToPath(new URL('../../src/main.ts', import.meta.url));
 /** Milliseconds: several looks, one a second. */
@@ -32,7 +32,7 @@ describe('an agent at rest', () => {
   let log: string[];
 
   before(async () => {
-    lab = await Lab.create({ commands: realCommands, pods: 1, remotePods: 0, signal: NEVER });
+    lab = await Lab.create({ commands: shellCommands, pods: 1, remotePods: 0, signal: NEVER });
   });
   after(() => lab.remove());
 
@@ -60,7 +60,7 @@ describe('an agent at rest', () => {
     await rm(folder, { recursive: true });
   });
 
-  const inNode = (command: string, ...args: string[]) => realCommands.run(lab.inside('node', command, args), NEVER);
+  const inNode = (command: string, ...args: string[]) => shellCommands.run(lab.inside('node', command, args), NEVER);
   const started = async () => (await readFile(join(folder, 'started'), 'utf8')).split('\n').filter(Boolean);
 
   /** Tools that report each of their starts, and then are the real ones. */

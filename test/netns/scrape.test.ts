@@ -4,12 +4,12 @@ import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, describe, it } from 'node:test';
-import { realCommands } from '../../src/host/commands.ts';
 import { AgentProcess } from '../../src/lab/agent-process.ts';
 import { Lab, podAddress } from '../../src/lab/lab.ts';
 import { service, slice } from '../helpers/objects.ts';
 import { OF_UPSTREAM, promtool } from '../helpers/promtool.ts';
 import { NEVER } from '../helpers/rig.ts';
+import { shellCommands } from '../helpers/shell-commands.ts';
 import { askNode } from './node-server.ts';
 
 /** The node's own address, as its neighbours know it. */
@@ -21,7 +21,7 @@ describe('an agent with --scrape-bind-address', () => {
   let agent: AgentProcess;
 
   before(async () => {
-    lab = await Lab.create({ commands: realCommands, pods: 1, remotePods: 0, signal: NEVER });
+    lab = await Lab.create({ commands: shellCommands, pods: 1, remotePods: 0, signal: NEVER });
     folder = await mkdtemp(join(tmpdir(), 'slicewire-test-'));
     const items = [
       service({ name: 'web', spec: { clusterIP: '10.96.0.10', ports: [{ port: 80 }] } }),
@@ -44,7 +44,7 @@ describe('an agent with --scrape-bind-address', () => {
   /** From another machine: the status, and the body. */
   async function fromOutside(path: string): Promise<readonly [status: string, body: string]> {
     const args = ['-sS', '-m', '10', '-w', '\n%{http_code}', `http://${NODE}:10249${path}`];
-    const { stdout, stderr } = await realCommands.run(lab.inside('client', 'curl', args), NEVER);
+    const { stdout, stderr } = await shellCommands.run(lab.inside('client', 'curl', args), NEVER);
     const [, body = '', status = ''] = /^(.*)\n(\d+)$/s.exec(stdout) ?? assert.fail(stderr);
     return [status, body];
   }

@@ -3,12 +3,12 @@ import assert from 'node:assert/strict';
 import { after, before, it } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import { startChild } from '../../src/host/child.ts';
-import { realCommands } from '../../src/host/commands.ts';
 import { Lab } from '../../src/lab/lab.ts';
 import { FAMILIES, type Family } from '../../src/model/address.ts';
 import { cluster } from '../conformance/cluster.ts';
 import { POD_PORT, PORT, podsWith, web } from '../conformance/stories/build.ts';
 import { NEVER, type Rig } from '../helpers/rig.ts';
+import { shellCommands } from '../helpers/shell-commands.ts';
 
 const PEER = fileURLToPath(new URL('../helpers/sctp-peer.ts', import.meta.url));
 /** Associations until both endpoints were seen: one is missed by all of them once in 10^6 runs. */
@@ -19,7 +19,7 @@ export function testSctp(open: (lab: Lab) => Promise<Rig> | Rig): void {
   let lab: Lab;
   const servers: { stop(): Promise<void> }[] = [];
   before(async () => {
-    lab = await Lab.create({ commands: realCommands, pods: 3, remotePods: 0, signal: NEVER });
+    lab = await Lab.create({ commands: shellCommands, pods: 3, remotePods: 0, signal: NEVER });
     for (const family of FAMILIES) for (const n of [1, 2] as const) await serve(family, n);
   });
   after(async () => {
@@ -39,7 +39,7 @@ export function testSctp(open: (lab: Lab) => Promise<Rig> | Rig): void {
 
   async function ask(address: string): Promise<string> {
     const inside = lab.inside('pod-3', process.execPath, [PEER, 'ask', address, String(PORT)]);
-    return (await realCommands.run(inside, NEVER)).stdout.trim();
+    return (await shellCommands.run(inside, NEVER)).stdout.trim();
   }
 
   for (const family of FAMILIES) {

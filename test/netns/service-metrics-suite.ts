@@ -3,12 +3,12 @@ import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
 import { setTimeout as pause } from 'node:timers/promises';
 import { serviceSchema } from '../../src/answers/service.ts';
-import { realCommands } from '../../src/host/commands.ts';
 import type { AgentProcess } from '../../src/lab/agent-process.ts';
 import { LAB, Lab, podAddress } from '../../src/lab/lab.ts';
 import type { ManifestNode } from '../helpers/manifest-node.ts';
 import { service, slice } from '../helpers/objects.ts';
 import { NEVER } from '../helpers/rig.ts';
+import { shellCommands } from '../helpers/shell-commands.ts';
 import { NODE_PORT, POD_PORT, WEB, webObjects } from '../helpers/web.ts';
 import { askNode } from './node-server.ts';
 
@@ -40,7 +40,7 @@ export function describeServiceMetrics(options: ServiceMetricsOptions): void {
     let node: ManifestNode;
     let agent: AgentProcess;
     before(async () => {
-      lab = await Lab.create({ commands: realCommands, pods: 3, remotePods: 0, signal: NEVER });
+      lab = await Lab.create({ commands: shellCommands, pods: 3, remotePods: 0, signal: NEVER });
       for (const n of [1, 2]) await lab.serve(`pod-${n}`, 'TCP', POD_PORT);
       node = await createNode(lab);
       await node.write('web', ...webObjects([1, 2], { hasOther: false }));

@@ -7,12 +7,12 @@ import { setTimeout as pause } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { AF_UNIX, bind, close, receive, SOCK_DGRAM, socket } from '../../native/libc.ts';
 import { unixAddress } from '../../native/notify.ts';
-import { realCommands } from '../../src/host/commands.ts';
 import { AgentProcess } from '../../src/lab/agent-process.ts';
 import { Lab } from '../../src/lab/lab.ts';
 import { listeningPorts } from '../helpers/listening.ts';
 import { ManifestNode } from '../helpers/manifest-node.ts';
 import { NEVER } from '../helpers/rig.ts';
+import { shellCommands } from '../helpers/shell-commands.ts';
 import { until } from '../helpers/until.ts';
 
 const PACKAGE = fileURLToPath(new URL('../../package.json', import.meta.url));
@@ -31,7 +31,7 @@ describe('signals', () => {
   let lab: Lab;
   let node: ManifestNode;
   before(async () => {
-    lab = await Lab.create({ commands: realCommands, pods: 0, remotePods: 0, signal: NEVER });
+    lab = await Lab.create({ commands: shellCommands, pods: 0, remotePods: 0, signal: NEVER });
   });
   after(() => lab.remove());
   beforeEach(async () => {
@@ -62,7 +62,7 @@ describe('signals', () => {
     const [file, target] = [join(aside, 'config.yaml'), join(aside, 'data/config.yaml')];
     await writeFile(target, config('{syncPeriod: 1s, minSyncPeriod: 0s}'));
     await symlink(target, file);
-    node.keep({ stop: () => realCommands.run({ file: 'rm', args: ['-r', aside] }, NEVER).then(() => undefined) });
+    node.keep({ stop: () => shellCommands.run({ file: 'rm', args: ['-r', aside] }, NEVER).then(() => undefined) });
     return { file, target };
   }
 

@@ -10,11 +10,11 @@ import { addChain, addRule, addTable, deleteChain, deleteTable, flushChain } fro
 import { addElements, addSet, deleteElements, deleteSet, type Element, type SetSpec } from '../../native/nft/sets.ts';
 import { commit } from '../../native/nft/transaction.ts';
 import { decodeGeneration, generationRequest } from '../../native/nftables.ts';
-import { realCommands } from '../../src/host/commands.ts';
 import { ruleOf } from '../../src/host/nftables-decoding.ts';
 import { transportsIn } from '../helpers/namespace-sockets.ts';
 import { Random } from '../helpers/random.ts';
 import { NEVER } from '../helpers/rig.ts';
+import { shellCommands } from '../helpers/shell-commands.ts';
 import { Calls, SimProcess } from '../sim/engine/process.ts';
 import { SimTime } from '../sim/engine/time.ts';
 import { SimNftables } from '../sim/kernel/nft/sim-nftables.ts';
@@ -175,6 +175,6 @@ function contentOf(socket: NetlinkSocket): unknown {
 }
 
 async function ip(...args: string[]): Promise<void> {
-  const { exitCode, stderr } = await realCommands.run({ file: 'ip', args }, NEVER);
+  const { exitCode, stderr } = await shellCommands.run({ file: 'ip', args }, NEVER);
   assert.equal(exitCode, 0, stderr);
 }

@@ -7,12 +7,12 @@ import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { after, afterEach, before, beforeEach, describe, it } from 'node:test';
 import { fileURLToPath } from 'node:url';
-import { realCommands } from '../../src/host/commands.ts';
 import type { AgentProcess, LogLine } from '../../src/lab/agent-process.ts';
 import { LAB, Lab, podAddress } from '../../src/lab/lab.ts';
 import { ManifestNode } from '../helpers/manifest-node.ts';
 import { service, slice } from '../helpers/objects.ts';
 import { NEVER } from '../helpers/rig.ts';
+import { shellCommands } from '../helpers/shell-commands.ts';
 import { kubeProxyTable } from './kube-proxy-table.ts';
 
 const PORT = 5353;
@@ -36,7 +36,7 @@ describe('stale flows on a real kernel', () => {
   let node: ManifestNode;
 
   before(async () => {
-    lab = await Lab.create({ commands: realCommands, pods: 3, remotePods: 0, signal: NEVER });
+    lab = await Lab.create({ commands: shellCommands, pods: 3, remotePods: 0, signal: NEVER });
     for (const protocol of ['TCP', 'UDP'] as const) {
       for (const pod of ['pod-1', 'pod-2']) await lab.serve(pod, protocol, PORT);
     }

@@ -1,6 +1,5 @@
 /** Stories with real packets: a lab, and what its hosts answer. The caller brings the mode under test. */
 import assert from 'node:assert/strict';
-import { shellCommands } from '../helpers/shell-commands.ts';
 import type { Answer } from '../../src/lab/host-protocol.ts';
 import { Lab, podAddress, remotePodAddress } from '../../src/lab/lab.ts';
 import { FAMILIES, type Family, parseCidr } from '../../src/model/address.ts';
@@ -10,6 +9,7 @@ import { STORIES } from '../conformance/stories/index.ts';
 import type { Expected, PacketFate, Story, StoryCase, StoryPacket } from '../conformance/story.ts';
 import { isTestedIn, type ModeUnderTest, meantBy, seesNode, type Unserved } from '../conformance/suite.ts';
 import { NEVER, type Rig } from '../helpers/rig.ts';
+import { shellCommands } from '../helpers/shell-commands.ts';
 import { assertSameFates, viewOf } from './same-fates.ts';
 
 /** Most requests until every backend was seen: one of three is missed by all of them once in 10^17 runs. */

@@ -7,10 +7,10 @@ import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { after, afterEach, before, beforeEach, describe, it } from 'node:test';
 import { type Child, startChild } from '../../src/host/child.ts';
-import { realCommands } from '../../src/host/commands.ts';
 import { LAB, Lab, podAddress } from '../../src/lab/lab.ts';
 import { ManifestNode } from '../helpers/manifest-node.ts';
 import { NEVER } from '../helpers/rig.ts';
+import { shellCommands } from '../helpers/shell-commands.ts';
 import { startTraffic } from '../helpers/traffic.ts';
 import { until } from '../helpers/until.ts';
 import { NODE_PORT, POD_PORT, WEB, webObjects } from '../helpers/web.ts';
@@ -40,7 +40,7 @@ describe('one proxy takes over from another under continuous connections', () =>
   let node: ManifestNode;
 
   before(async () => {
-    lab = await Lab.create({ commands: realCommands, pods: 3, remotePods: 0, signal: NEVER });
+    lab = await Lab.create({ commands: shellCommands, pods: 3, remotePods: 0, signal: NEVER });
     for (const n of [1, 2]) await lab.serve(`pod-${n}`, 'TCP', POD_PORT);
     // What is not translated is refused there at once, rather than lost and sent again.
     await lab.exec('client', 'ip', 'address', 'add', `${WEB}/32`, 'dev', 'lo');

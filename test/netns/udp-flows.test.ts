@@ -4,12 +4,12 @@ import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, afterEach, before, beforeEach, describe, it } from 'node:test';
-import { realCommands } from '../../src/host/commands.ts';
 import { AgentProcess } from '../../src/lab/agent-process.ts';
 import { Lab, remotePodAddress } from '../../src/lab/lab.ts';
 import { type BackendName, cluster, type StoryCluster } from '../conformance/cluster.ts';
 import { service, slice } from '../helpers/objects.ts';
 import { NEVER } from '../helpers/rig.ts';
+import { shellCommands } from '../helpers/shell-commands.ts';
 
 const POD_PORT = 5353;
 const NODE_PORT = 30_053;
@@ -21,7 +21,7 @@ describe('UDP flows on a real kernel', () => {
   const running: AgentProcess[] = [];
 
   before(async () => {
-    lab = await Lab.create({ commands: realCommands, pods: 3, remotePods: 2, signal: NEVER });
+    lab = await Lab.create({ commands: shellCommands, pods: 3, remotePods: 2, signal: NEVER });
     for (const host of ['pod-1', 'pod-2']) await lab.serve(host, 'UDP', POD_PORT);
     for (const address of Object.values(remotePodAddress(1))) await lab.serve('other', 'UDP', POD_PORT, address);
   });

@@ -14,6 +14,7 @@ import { FakeIptables } from '../helpers/fake-iptables.ts';
 import { FakeNft } from '../helpers/fake-nft.ts';
 import { transportsIn } from '../helpers/namespace-sockets.ts';
 import { NEVER, Rig } from '../helpers/rig.ts';
+import { shellCommands } from '../helpers/shell-commands.ts';
 import type { Program } from './debian.ts';
 import { richObjects, richSettings } from './rich-cluster.ts';
 
@@ -32,7 +33,7 @@ export interface Ran {
 }
 
 export class Scene {
-  readonly #namespaces = new Namespaces(realCommands, NEVER);
+  readonly #namespaces = new Namespaces(shellCommands, NEVER);
   readonly #folder: string;
 
   private constructor(folder: string) {

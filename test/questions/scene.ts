@@ -4,13 +4,13 @@ import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { realCommands } from '../../src/host/commands.ts';
 import { SOURCE_OPTIONS } from '../../src/host/self.ts';
 import { AgentProcess } from '../../src/lab/agent-process.ts';
 import type { Answer } from '../../src/lab/host-protocol.ts';
 import { Lab } from '../../src/lab/lab.ts';
 import { nodeOf } from '../helpers/objects.ts';
 import { NEVER } from '../helpers/rig.ts';
+import { shellCommands } from '../helpers/shell-commands.ts';
 import { withoutSctp } from '../helpers/without-sctp.ts';
 
 const MAIN = fileURLToPath(new URL('../../src/main.ts', import.meta.url));
@@ -47,7 +47,7 @@ export class Scene {
 
   /** Three pods on the node, each a server, and one pod on another node. */
   static async create(): Promise<Scene> {
-    const lab = await Lab.create({ commands: realCommands, pods: PODS.length, remotePods: 1, signal: NEVER });
+    const lab = await Lab.create({ commands: shellCommands, pods: PODS.length, remotePods: 1, signal: NEVER });
     const temporary = (what: string) => mkdtemp(join(tmpdir(), `slicewire-${what}-`));
     const scene = new Scene(lab, await temporary('questions'), await temporary('tools'));
     for (const n of PODS) {
@@ -140,7 +140,7 @@ export class Scene {
   }
 
   async #said(name: string, args: readonly string[], words: readonly string[], file: string): Promise<Said> {
-    const { exitCode, stdout, stderr } = await realCommands.run(this.lab.inside('node', file, args), NEVER);
+    const { exitCode, stdout, stderr } = await shellCommands.run(this.lab.inside('node', file, args), NEVER);
     // Progress comes before the answer. The folder has another name in each run.
     const shown = (text: string) => text.replaceAll(this.folder, '/etc/slicewire/manifests');
     const text = shown(`${stderr}${stdout}`.trimEnd());

@@ -31,6 +31,7 @@ import { statusAnswer } from '../helpers/answers.ts';
 import { connectProxy } from '../helpers/connect-proxy.ts';
 import { listeningPorts } from '../helpers/listening.ts';
 import { NEVER } from '../helpers/rig.ts';
+import { shellCommands } from '../helpers/shell-commands.ts';
 
 const ROOT = fileURLToPath(new URL('../..', import.meta.url));
 /** Milliseconds: the machine may have more to do. */
@@ -283,7 +284,7 @@ describe('the executable', () => {
   });
 
   it('as an agent has the live page in it, goes on after SIGUSR1, listens for no debugger, and has none of the variables', async () => {
-    const lab = await Lab.create({ commands: realCommands, pods: 0, remotePods: 0, signal: NEVER });
+    const lab = await Lab.create({ commands: shellCommands, pods: 0, remotePods: 0, signal: NEVER });
     const manifests = join(folder, 'manifests');
     mkdirSync(manifests);
     const own = ['--manifests', manifests, '--hostname-override', 'node', '--conntrack-max-per-core', '0'];

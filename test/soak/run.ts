@@ -1,8 +1,8 @@
 /** The course of a soak: the agent's lives, what another program does, and what is seen meanwhile. */
 import { setTimeout as pause } from 'node:timers/promises';
-import { realCommands } from '../../src/host/commands.ts';
 import type { LogLine } from '../../src/lab/agent-process.ts';
 import type { Lab } from '../../src/lab/lab.ts';
+import { shellCommands } from '../helpers/shell-commands.ts';
 import { SoakAgent } from './agent.ts';
 import { CLUSTER_CIDR, NODE } from './cluster.ts';
 import { flush } from './flush.ts';
@@ -266,7 +266,7 @@ export class SoakRun {
   async #verify(by: string, flags: readonly string[]): Promise<void> {
     const [file = '', ...words] = this.agent.command;
     const command = this.#lab.inside('node', file, [...words, 'verify', '-o', 'json', ...flags]);
-    const { exitCode, stdout, stderr } = await realCommands.run(command, NEVER);
+    const { exitCode, stdout, stderr } = await shellCommands.run(command, NEVER);
     const found = verifiedOf(stdout);
     const why = found === undefined ? `exit status ${exitCode}: ${stderr.trim()}` : undefined;
     const isAtRest = !by.includes('under load');

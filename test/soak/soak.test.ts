@@ -4,12 +4,12 @@ import { existsSync, mkdtempSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { it } from 'node:test';
-import { realCommands } from '../../src/host/commands.ts';
 import { NEVER } from '../helpers/rig.ts';
+import { shellCommands } from '../helpers/shell-commands.ts';
 import { problemsOf } from './result.ts';
 import { soak } from './soak.ts';
 
-const namespaces = async () => (await realCommands.run({ file: 'ip', args: ['netns'] }, NEVER)).stdout;
+const namespaces = async () => (await shellCommands.run({ file: 'ip', args: ['netns'] }, NEVER)).stdout;
 
 it('a soak of 300 Services loses no probe', async (t) => {
   const folder = mkdtempSync(join(tmpdir(), 'slicewire-soak-'));

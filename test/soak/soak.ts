@@ -3,8 +3,8 @@
  * both modes in turn, and real packets all along. Everything that it makes is removed, whatever happens.
  */
 import { rm } from 'node:fs/promises';
-import { realCommands } from '../../src/host/commands.ts';
 import { Lab } from '../../src/lab/lab.ts';
+import { shellCommands } from '../helpers/shell-commands.ts';
 import { foundOf } from './found.ts';
 import { Judge } from './judge.ts';
 import { startParts } from './parts.ts';
@@ -16,7 +16,7 @@ export async function soak(options: SoakOptions): Promise<SoakResult> {
   const kept: { stop(): Promise<void> }[] = [];
   let lab: Lab | undefined;
   try {
-    lab = await Lab.create({ commands: realCommands, pods: 3, remotePods: 2, signal: options.signal });
+    lab = await Lab.create({ commands: shellCommands, pods: 3, remotePods: 2, signal: options.signal });
     const judge = new Judge();
     const parts = await startParts({
       ...options,

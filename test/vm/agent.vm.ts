@@ -1,11 +1,11 @@
 /** The agent as a process, in IPVS mode, on a real kernel: what an administrator sees, a restart, what cannot work. */
 import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
-import { realCommands } from '../../src/host/commands.ts';
 import type { AgentProcess } from '../../src/lab/agent-process.ts';
 import { LAB, Lab } from '../../src/lab/lab.ts';
 import { ManifestNode } from '../helpers/manifest-node.ts';
 import { NEVER } from '../helpers/rig.ts';
+import { shellCommands } from '../helpers/shell-commands.ts';
 import { NODE_PORT, WEB, webObjects } from '../helpers/web.ts';
 
 /** Milliseconds: the machine may be emulated. */
@@ -17,7 +17,7 @@ describe('the agent as a process in IPVS mode', () => {
   let node: ManifestNode;
 
   before(async () => {
-    lab = await Lab.create({ commands: realCommands, pods: 1, remotePods: 0, signal: NEVER });
+    lab = await Lab.create({ commands: shellCommands, pods: 1, remotePods: 0, signal: NEVER });
     node = await ManifestNode.createBundled(lab);
     await node.write('web', ...webObjects([1, 2]));
   });

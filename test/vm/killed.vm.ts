@@ -7,12 +7,12 @@ import { after, before, describe, it } from 'node:test';
 import { setTimeout as pause } from 'node:timers/promises';
 import { bundle } from '../../scripts/bundle.ts';
 import { startChild } from '../../src/host/child.ts';
-import { realCommands } from '../../src/host/commands.ts';
 import { Lab } from '../../src/lab/lab.ts';
 import type { Address } from '../../src/model/address.ts';
 import { servicePorts } from '../../src/model/service-port.ts';
 import { ipvsRig } from '../helpers/ipvs-rig.ts';
 import { NEVER } from '../helpers/rig.ts';
+import { shellCommands } from '../helpers/shell-commands.ts';
 import { generation } from './generations.ts';
 import { kernelIn, modeIn, settledSysctls } from './ipvs-under-test.ts';
 
@@ -40,7 +40,7 @@ describe('an agent that is killed', () => {
     folder = await mkdtemp(join(tmpdir(), 'slicewire-test-'));
     await bundle('test/vm/killed-inside.ts', program());
     for (let i = 0; i < NODES; i++) {
-      labs.push(await Lab.create({ commands: realCommands, pods: 0, remotePods: 0, signal: NEVER }));
+      labs.push(await Lab.create({ commands: shellCommands, pods: 0, remotePods: 0, signal: NEVER }));
     }
   });
   after(async () => {

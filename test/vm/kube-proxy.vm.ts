@@ -4,7 +4,6 @@
  */
 import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
-import { realCommands } from '../../src/host/commands.ts';
 import type { IpvsKernel } from '../../src/host/ipvs-kernel.ts';
 import type { Sysctls } from '../../src/host/sysctls.ts';
 import { LAB, Lab, podAddress } from '../../src/lab/lab.ts';
@@ -13,6 +12,7 @@ import { ApiServer } from '../helpers/api-server.ts';
 import { ManifestNode } from '../helpers/manifest-node.ts';
 import { service, slice } from '../helpers/objects.ts';
 import { NEVER } from '../helpers/rig.ts';
+import { shellCommands } from '../helpers/shell-commands.ts';
 import { TcpRelay } from '../helpers/tcp-relay.ts';
 import { startTraffic } from '../helpers/traffic.ts';
 import { until } from '../helpers/until.ts';
@@ -67,7 +67,7 @@ describe('the sets that slicewire leaves to kube-proxy', () => {
   let kernel: IpvsKernel & { close(): void };
   let sysctls: Sysctls;
   before(async () => {
-    lab = await Lab.create({ commands: realCommands, pods: 3, remotePods: 0, signal: NEVER });
+    lab = await Lab.create({ commands: shellCommands, pods: 3, remotePods: 0, signal: NEVER });
     for (const n of [1, 2]) await lab.serve(`pod-${n}`, 'TCP', POD_PORT);
     kernel = await kernelIn(lab, 'node');
     sysctls = await settledSysctls(lab);
@@ -167,7 +167,7 @@ describe('from kube-proxy in IPVS mode to slicewire and back', { skip: reason },
   let node: ManifestNode;
   let kubeconfig: string;
   before(async () => {
-    lab = await Lab.create({ commands: realCommands, pods: 3, remotePods: 0, signal: NEVER });
+    lab = await Lab.create({ commands: shellCommands, pods: 3, remotePods: 0, signal: NEVER });
     for (const n of [1, 2]) await lab.serve(`pod-${n}`, 'TCP', POD_PORT);
     await lab.exec('node', 'sysctl', '-qw', 'net.ipv4.ip_forward=1');
     api = await ApiServer.start();

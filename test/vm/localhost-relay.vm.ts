@@ -1,11 +1,11 @@
 /** Node ports on loopback in IPVS mode (docs/semantics.md 6.17): the relay of nftables mode, and what this mode has in the kernel stays out of its way. */
 import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
-import { realCommands } from '../../src/host/commands.ts';
 import { LAB, Lab } from '../../src/lab/lab.ts';
 import { listeningPorts } from '../helpers/listening.ts';
 import { ManifestNode } from '../helpers/manifest-node.ts';
 import { NEVER } from '../helpers/rig.ts';
+import { shellCommands } from '../helpers/shell-commands.ts';
 import { until } from '../helpers/until.ts';
 import { NODE_PORT, POD_PORT, webObjects } from '../helpers/web.ts';
 
@@ -18,7 +18,7 @@ describe('node ports on loopback in IPVS mode', () => {
   let node: ManifestNode;
 
   before(async () => {
-    lab = await Lab.create({ commands: realCommands, pods: 2, remotePods: 1, signal: NEVER });
+    lab = await Lab.create({ commands: shellCommands, pods: 2, remotePods: 1, signal: NEVER });
     for (const name of ['pod-1', 'pod-2', 'other']) await lab.serve(name, 'TCP', POD_PORT);
     node = await ManifestNode.createBundled(lab);
     await node.write('web', ...webObjects([1]));

@@ -1,7 +1,6 @@
 /** IPVS mode on a real kernel with real packets: turns, draining, what is foreign, both ways between the modes under traffic. */
 import assert from 'node:assert/strict';
 import { after, afterEach, before, describe, it } from 'node:test';
-import { realCommands } from '../../src/host/commands.ts';
 import { IptablesTools } from '../../src/host/iptables-tools.ts';
 import type { IpvsKernel } from '../../src/host/ipvs-kernel.ts';
 import type { Sysctls } from '../../src/host/sysctls.ts';
@@ -12,6 +11,7 @@ import { iptablesMode } from '../../src/modes/iptables/index.ts';
 import type { LocalDetector } from '../../src/modes/netfilter/local-traffic.ts';
 import { commandsIn, sysctlsIn } from '../helpers/namespace-commands.ts';
 import { defaultSettings, NEVER, Rig } from '../helpers/rig.ts';
+import { shellCommands } from '../helpers/shell-commands.ts';
 import { startTraffic } from '../helpers/traffic.ts';
 import { until } from '../helpers/until.ts';
 import { NODE_PORT, POD_PORT, WEB, webObjects } from '../helpers/web.ts';
@@ -34,7 +34,7 @@ describe('IPVS mode on a real kernel', () => {
   let sysctls: Sysctls;
 
   before(async () => {
-    lab = await Lab.create({ commands: realCommands, pods: 3, remotePods: 1, signal: NEVER });
+    lab = await Lab.create({ commands: shellCommands, pods: 3, remotePods: 1, signal: NEVER });
     for (const n of [1, 2]) await lab.serve(`pod-${n}`, 'TCP', POD_PORT);
     await lab.serve('other', 'TCP', POD_PORT, remotePodAddress(1).v4);
     kernel = await kernelIn(lab, 'node');

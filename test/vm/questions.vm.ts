@@ -4,12 +4,12 @@ import { after, before, describe, it } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import { verificationSchema } from '../../src/answers/verification.ts';
 import { startChild } from '../../src/host/child.ts';
-import { realCommands } from '../../src/host/commands.ts';
 import { Lab } from '../../src/lab/lab.ts';
 import type { Told } from '../helpers/asker.ts';
 import { ManifestNode } from '../helpers/manifest-node.ts';
 import { service, slice } from '../helpers/objects.ts';
 import { NEVER } from '../helpers/rig.ts';
+import { shellCommands } from '../helpers/shell-commands.ts';
 import { until } from '../helpers/until.ts';
 
 const ASKER = fileURLToPath(new URL('../helpers/asker.ts', import.meta.url));
@@ -35,7 +35,7 @@ describe('questions to an agent in IPVS mode', () => {
   let lab: Lab;
   let node: ManifestNode;
   before(async () => {
-    lab = await Lab.create({ commands: realCommands, pods: 1, remotePods: 0, signal: NEVER });
+    lab = await Lab.create({ commands: shellCommands, pods: 1, remotePods: 0, signal: NEVER });
     node = await ManifestNode.createBundled(lab);
     await node.write('web', ...objects(0));
   });

@@ -14,6 +14,7 @@ import { iptablesMode } from '../../src/modes/iptables/index.ts';
 import { commandsIn, sysctlsIn } from '../helpers/namespace-commands.ts';
 import { service, slice } from '../helpers/objects.ts';
 import { defaultSettings, NEVER, Rig } from '../helpers/rig.ts';
+import { shellCommands } from '../helpers/shell-commands.ts';
 import { until } from '../helpers/until.ts';
 import { testSctp } from '../netns/sctp-stories.ts';
 import { kernelIn, modeIn, rigIn, settledSysctls } from './ipvs-under-test.ts';
@@ -50,7 +51,7 @@ describe('established SCTP associations in IPVS mode', () => {
 
   before(async () => {
     await realCommands.run({ file: 'modprobe', args: ['sctp'] }, NEVER);
-    lab = await Lab.create({ commands: realCommands, pods: 3, remotePods: 0, signal: NEVER });
+    lab = await Lab.create({ commands: shellCommands, pods: 3, remotePods: 0, signal: NEVER });
     for (const n of [1, 2]) {
       const serving = program(`pod-${n}`, 'serve', podAddress(n).v4, String(POD_PORT), String(n));
       await serving.line();

@@ -1,11 +1,11 @@
 /** Between IPVS mode and nftables mode, the agent as a process: no request fails, and the former's objects are gone. */
 import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
-import { realCommands } from '../../src/host/commands.ts';
 import type { AgentProcess } from '../../src/lab/agent-process.ts';
 import { LAB, Lab } from '../../src/lab/lab.ts';
 import { ManifestNode } from '../helpers/manifest-node.ts';
 import { NEVER } from '../helpers/rig.ts';
+import { shellCommands } from '../helpers/shell-commands.ts';
 import { startTraffic } from '../helpers/traffic.ts';
 import { NODE_PORT, POD_PORT, WEB, webObjects } from '../helpers/web.ts';
 
@@ -24,7 +24,7 @@ describe('between IPVS mode and nftables mode', () => {
   let node: ManifestNode;
 
   before(async () => {
-    lab = await Lab.create({ commands: realCommands, pods: 3, remotePods: 0, signal: NEVER });
+    lab = await Lab.create({ commands: shellCommands, pods: 3, remotePods: 0, signal: NEVER });
     for (const n of [1, 2]) await lab.serve(`pod-${n}`, 'TCP', POD_PORT);
     node = await ManifestNode.createBundled(lab);
     await node.write('web', ...webObjects([1, 2], { hasOther: false }));

@@ -5,11 +5,11 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { type Browser, type BrowserContextOptions, chromium, type Page } from 'playwright-core';
 import { writePage } from '../../../scripts/page.ts';
-import { realCommands } from '../../../src/host/commands.ts';
 import type { AgentProcess } from '../../../src/lab/agent-process.ts';
 import { LAB, Lab } from '../../../src/lab/lab.ts';
 import { ManifestNode } from '../../helpers/manifest-node.ts';
 import { NEVER } from '../../helpers/rig.ts';
+import { shellCommands } from '../../helpers/shell-commands.ts';
 import { until } from '../../helpers/until.ts';
 
 const ORIGIN = 'http://127.0.0.1:10249';
@@ -31,7 +31,7 @@ export class BrowserScene {
 
   static async create(): Promise<BrowserScene> {
     await writePage();
-    const lab = await Lab.create({ commands: realCommands, pods: 1, remotePods: 0, signal: NEVER });
+    const lab = await Lab.create({ commands: shellCommands, pods: 1, remotePods: 0, signal: NEVER });
     const folder = await mkdtemp(join(tmpdir(), 'slicewire-browser-'));
     // Chromium is started by playwright, which knows nothing of namespaces.
     const { file, args } = lab.inside('node', 'chromium', []);

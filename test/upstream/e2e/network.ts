@@ -8,9 +8,9 @@
  * A pod has a link of its own to its node, and the node a route to its address: all that pods send each other goes through the node's
  * rules. Addresses are used inside these namespaces only.
  */
-import { realCommands } from '../../../src/host/commands.ts';
 import { Namespaces } from '../../../src/lab/namespaces.ts';
 import { NEVER } from '../../helpers/rig.ts';
+import { shellCommands } from '../../helpers/shell-commands.ts';
 
 /** An address of each family. */
 export interface Addresses {
@@ -56,7 +56,7 @@ export interface Place extends Slot {
 
 export class Network {
   readonly nodes: readonly NetworkNode[];
-  readonly #namespaces = new Namespaces(realCommands, NEVER);
+  readonly #namespaces = new Namespaces(shellCommands, NEVER);
   readonly #free = new Map<number, Slot[]>();
   #slots = 0;
   #addresses = 0;
@@ -126,7 +126,7 @@ export class Network {
   /** Commands of `ip`, in one process. */
   async #ip(name: string, lines: readonly string[]): Promise<void> {
     const args = ['-n', this.#namespaces.name(name), '-batch', '-'];
-    const { exitCode, stderr } = await realCommands.run({ file: 'ip', args, input: () => lines }, NEVER);
+    const { exitCode, stderr } = await shellCommands.run({ file: 'ip', args, input: () => lines }, NEVER);
     if (exitCode !== 0) throw new Error(`ip in ${name}: ${stderr.trim()}\n${lines.join('\n')}`);
   }
 

@@ -1,7 +1,7 @@
 /** Services and their endpoints, from test/e2e/network/service.go of Kubernetes. */
 import assert from 'node:assert/strict';
-import { realCommands } from '../../../../src/host/commands.ts';
 import { NEVER } from '../../../helpers/rig.ts';
+import { shellCommands } from '../../../helpers/shell-commands.ts';
 import { until } from '../../../helpers/until.ts';
 import { at, clusterAt, fails, type Jig, nodePortAt, replies, type Suite, textOf } from '../jig.ts';
 
@@ -223,7 +223,7 @@ export const basics: Suite = {
       await fails(client, at(addresses.v4, nodePort));
       await until(`nobody listens on ${nodePort}`, async () => {
         const inside = jig.cluster.network.inside(name, 'ss', ['-Hltn', `sport = :${nodePort}`]);
-        return (await realCommands.run(inside, NEVER)).stdout === '';
+        return (await shellCommands.run(inside, NEVER)).stdout === '';
       });
     }
     const again = await jig.service('nodeport-reuse', { type: 'NodePort', ports: [{ port: 80, nodePort }] });
