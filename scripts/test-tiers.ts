@@ -133,7 +133,7 @@ export const TIERS: readonly Tier[] = [
           'test/netns/{affinity,localhost,rest,dense,floods,scrape}.test.ts',
         ],
         // They wait for the kernel, and for silence, more than they compute.
-        concurrency: 4,
+        concurrency: 5,
         needsRoot: true,
         tools: ['iptables', 'nft', 'ipset', 'conntrack', 'ip', 'sysctl', 'openssl'],
       },

@@ -1,15 +1,20 @@
 /**
- * A client that means harm, for floods.test.ts: `node flood-client.ts ATTACK ADDRESS PORT PATH MILLISECONDS`. It opens again what the server
+ * A client that means harm, for floods.test.ts: `node flood-client.ts ATTACK ADDRESS PORT PATH MILLISECONDS [AUDIENCE]`. It opens again what the server
  * closes, a bounded number of times, and prints how many connections it made.
  */
 import { connect, type Socket } from 'node:net';
 import { setTimeout as pause } from 'node:timers/promises';
+import { madeToken } from '../helpers/api-reviews.ts';
 
-const [attack = '', host = '', portText = '', path = '/', time = ''] = process.argv.slice(2);
+const [attack = '', host = '', portText = '', path = '/', time = '', audience = ''] = process.argv.slice(2);
 const port = Number(portText);
 /** Connections that it makes in all, so that it ends whatever the server does. */
 const MAX_MADE = 20_000;
 const head = `GET ${path} HTTP/1.1\r\nhost: ${host}\r\n`;
+
+let made = 0;
+/** Looks like a token of the API server's, and is another one each time. */
+const token = () => madeToken(`made-up-${made}`, audience);
 
 interface Attack {
   /** Connections that it keeps open. */
@@ -42,6 +47,11 @@ const ATTACKS: Readonly<Record<string, Attack>> = {
     drip: (socket) => socket.write(EMPTY_LINES),
     readsAnswers: true,
   },
+  'made-up tokens': {
+    connections: 400,
+    send: (socket) => socket.write(`${head}authorization: Bearer ${token()}\r\nconnection: close\r\n\r\n`),
+    readsAnswers: true,
+  },
   'one request each': {
     connections: 400,
     send: (socket) => socket.write(`${head}connection: close\r\n\r\n`),
@@ -51,7 +61,6 @@ const ATTACKS: Readonly<Record<string, Attack>> = {
 
 const { connections, send, drip, readsAnswers = false } = ATTACKS[attack] ?? { connections: 0 };
 const open = new Set<Socket>();
-let made = 0;
 let isOver = false;
 
 function add(): void {

@@ -1,6 +1,6 @@
 /**
  * The node's side of floods.test.ts, in its namespace: an API server on its loopback, and agent, controller and fleet, which listen for
- * other machines. For each line of standard input it measures until SIGUSR2, and prints the report as a line of JSON. It ends with `end`.
+ * other machines. Each line of standard input is a Measurement, and each line of standard output its FloodReport. It ends with `end`.
  */
 import { readFileSync } from 'node:fs';
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
@@ -17,7 +17,7 @@ import { madeToken } from '../helpers/api-reviews.ts';
 import { ApiServer } from '../helpers/api-server.ts';
 import { service, slice } from '../helpers/objects.ts';
 import { until } from '../helpers/until.ts';
-import type { FloodReport, Process } from './floods.ts';
+import type { FloodReport, Measurement, Process } from './floods.ts';
 import { HEALTH_CHECK_PORT } from './floods.ts';
 
 const MAIN = fileURLToPath(new URL('../../src/main.ts', import.meta.url));
@@ -38,17 +38,50 @@ function anonymous(child: Child): number {
   return Number(/^RssAnon:\s+(\d+) kB/m.exec(readFileSync(`/proc/${child.pid}/status`, 'utf8'))?.[1]);
 }
 
-/** Milliseconds of an answer of /livez, asked as the kubelet does: from the node's own address, on a connection of its own. */
-function probe(port: number): Promise<number> {
-  const began = performance.now();
+interface Asked {
+  readonly port: number;
+  readonly path: string;
+  readonly token?: string;
+}
+
+/** Asks as the kubelet does: from the node's own address, on a connection of its own. */
+function ask({ port, path, token }: Asked): Promise<{ status: number; body: string }> {
+  const headers = token === undefined ? {} : { authorization: `Bearer ${token}` };
   return new Promise((resolve, reject) => {
-    const request = get({ host: NODE, port, path: '/livez', agent: false, timeout: 30_000 }, (answer) => {
-      answer.resume();
-      answer.on('end', () => resolve(performance.now() - began));
+    const request = get({ host: NODE, port, path, headers, agent: false, timeout: 30_000 }, (answer) => {
+      let body = '';
+      answer.setEncoding('utf8').on('data', (text: string) => (body += text));
+      answer.on('end', () => resolve({ status: answer.statusCode ?? 0, body }));
     });
     request.on('timeout', () => request.destroy(new Error('no answer within 30 s')));
     request.on('error', reject);
   });
+}
+
+/** Milliseconds of an answer of /livez. */
+async function probe(port: number): Promise<number> {
+  const began = performance.now();
+  await ask({ port, path: '/livez' });
+  return performance.now() - began;
+}
+
+const PORTS: Readonly<Record<Process, number>> = { agent: 10256, controller: 10261, fleet: 10262 };
+const METRICS: Readonly<Record<Process, number>> = { ...PORTS, agent: 10249 };
+
+/** slicewire_http_clients_turned_away_total, by `ADDRESS REASON`. */
+async function turnedAway(of: Process): Promise<Map<string, number>> {
+  const { body } = await ask({ port: METRICS[of], path: '/metrics' });
+  const samples = body.matchAll(/^slicewire_http_clients_turned_away_total\{address="(.*?)",reason="(.*?)"\} (\d+)$/gm);
+  return new Map([...samples].map(([, address, reason, count]) => [`${address} ${reason}`, Number(count)]));
+}
+
+let given = 0;
+/** A valid token that no server has seen. */
+function newToken(audience: string): string {
+  given += 1;
+  const token = madeToken(`good-${given}`, audience);
+  server.reviews.account(token, ['kube-system', 'slicewire-fleet'], audience);
+  return token;
 }
 
 const server = await ApiServer.start();
@@ -84,15 +117,15 @@ try {
   );
   children.set('controller', start('controller', '--bind-address=0.0.0.0:10261', '--leader-elect=false', ...common));
   children.set('fleet', start('fleet', '--bind-address=0.0.0.0:10262', `--token-file=${tokenFile}`, ...common));
-  const ports: Readonly<Record<Process, number>> = { agent: 10256, controller: 10261, fleet: 10262 };
+  server.reviews.allowed.add('system:serviceaccounts /programmed');
   const answers = async (port: number) => (await probe(port).catch(() => -1)) >= 0;
-  for (const port of [...Object.values(ports), HEALTH_CHECK_PORT]) await until(`port ${port}`, () => answers(port));
+  for (const port of [...Object.values(PORTS), HEALTH_CHECK_PORT]) await until(`port ${port}`, () => answers(port));
   // The garbage of a start is no cost of a flood.
   await pause(2000);
   process.stdout.write('ready\n');
   for await (const line of createInterface({ input: process.stdin })) {
     if (line === 'end') break;
-    const of = line as Process;
+    const { process: of, audience } = JSON.parse(line) as Measurement;
     const child = children.get(of);
     if (child === undefined) throw new Error(`no such process: ${line}`);
     const before = anonymous(child);
@@ -100,24 +133,36 @@ try {
     let slowest = 0;
     let probes = 0;
     const failures: string[] = [];
+    const admissions: number[] = [];
     const logged = log.length;
+    const reviewed = server.reviews.asked.length;
+    const counted = await turnedAway(of);
     let isOver = false;
     const end = new Promise<void>((resolve) => process.once('SIGUSR2', () => resolve())).then(() => (isOver = true));
     process.stdout.write('measuring\n');
     while (!isOver) {
-      await probe(ports[of]).then(
+      await probe(PORTS[of]).then(
         (time) => {
           probes += 1;
           slowest = Math.max(slowest, time);
         },
         (error: Error) => failures.push(error.message),
       );
+      if (audience !== undefined) {
+        const answer = await ask({ port: PORTS[of], path: '/programmed', token: newToken(audience) });
+        admissions.push(answer.status);
+      }
       most = Math.max(most, anonymous(child));
       await pause(25);
     }
     await end;
+    const grown = [...(await turnedAway(of))].map(([key, count]) => [key, count - (counted.get(key) ?? 0)] as const);
     const warnings = log.slice(logged).filter((each) => each.includes('"warn"') && each.includes('"address"'));
-    const report: FloodReport = { before, most, slowest, probes, failures, warnings };
+    const report: FloodReport = {
+      ...{ before, most, slowest, probes, failures, admissions, warnings },
+      reviews: server.reviews.asked.filter(({ kind }, at) => at >= reviewed && kind === 'TokenReview').length,
+      turnedAway: Object.fromEntries(grown.filter(([, count]) => count > 0)),
+    };
     process.stdout.write(`${JSON.stringify(report)}\n`);
   }
 } finally {

@@ -12,7 +12,7 @@ import { LAB, Lab, podAddress } from '../../src/lab/lab.ts';
 import { NEVER } from '../helpers/rig.ts';
 import { shellCommands } from '../helpers/shell-commands.ts';
 import { until } from '../helpers/until.ts';
-import { type FloodReport, HEALTH_CHECK_PORT, type Process } from './floods.ts';
+import { type FloodReport, HEALTH_CHECK_PORT, type Measurement, type Process } from './floods.ts';
 
 const file = (name: string) => fileURLToPath(new URL(name, import.meta.url));
 /** Milliseconds of each flood. */
@@ -23,16 +23,14 @@ const MAX_COST = 30_000;
 const MAX_COST_OF_NODE = 60_000;
 
 const ATTACKS = [
-  ...[
-    'pipelining',
-    'idle',
-    'slow heads',
-    'huge heads',
-    'endless bodies',
-    'half-closed',
-    'empty lines',
-    'one request each',
-  ],
+  'pipelining',
+  'idle',
+  'slow heads',
+  'huge heads',
+  'endless bodies',
+  'half-closed',
+  'empty lines',
+  'one request each',
 ] as const;
 
 interface Surface {
@@ -78,14 +76,14 @@ describe('a flood by a pod', () => {
   });
 
   async function flood(
-    { process: of, port, path, from = 'pod-1', address = LAB.node.v4 }: Surface,
+    { process: of, port, path, from = 'pod-1', address = LAB.node.v4, audience }: Surface & { audience?: string },
     attack: string,
   ): Promise<FloodReport> {
     lines.length = 0;
-    inside.send(of);
+    inside.send(JSON.stringify({ process: of, ...(audience === undefined ? {} : { audience }) } satisfies Measurement));
     await until('it measures', () => lines.includes('measuring'));
     await pause(100);
-    const args = [file('./flood-client.ts'), attack, address, String(port), path, String(TIME)];
+    const args = [file('./flood-client.ts'), attack, address, String(port), path, String(TIME), audience ?? ''];
     const client = lab.inside(from, process.execPath, args);
     const { exitCode, stderr } = await realCommands.run(client, NEVER);
     assert.equal(exitCode, 0, stderr);
@@ -98,21 +96,42 @@ describe('a flood by a pod', () => {
   for (const surface of SURFACES) {
     it(`costs little memory, and holds up no probe: ${surface.name}`, async (t) => {
       const warnings: string[] = [];
+      const turnedAway = new Set<string>();
       for (const attack of ATTACKS) {
         const report = await flood(surface, attack);
         const { before: idle, most, slowest, probes, failures } = report;
         warnings.push(...report.warnings);
+        for (const key of Object.keys(report.turnedAway)) turnedAway.add(key);
         const cost = `${attack}: +${((most - idle) / 1000).toFixed(1)} MB, slowest of ${probes} probes ${slowest.toFixed(0)} ms`;
         t.diagnostic(cost);
         assert.deepEqual(failures, [], cost);
         assert.ok(probes > 0, cost);
         assert.ok(most - idle < (surface.from === undefined ? MAX_COST : MAX_COST_OF_NODE), cost);
       }
+      const client = surface.from === 'node' ? (surface.address ?? LAB.node.v4) : podAddress(1).v4;
+      t.diagnostic(`turned away: ${[...turnedAway].join(', ')}`);
+      for (const reason of ['share', 'pipelining']) assert.ok(turnedAway.has(`${client} ${reason}`), reason);
       // Each process names an address once in ten minutes, whatever port it floods.
       const isFirst = SURFACES.find((one) => one.process === surface.process) === surface;
       assert.ok(warnings.length <= 1, warnings.join('\n'));
       const names = (line: string) => line.includes(podAddress(1).v4) && line.includes(`port ${surface.port}`);
       if (isFirst) assert.ok(warnings.some(names), warnings.join('\n'));
+    });
+  }
+
+  const ASKED = [
+    { name: 'health', process: 'agent', port: 10256, path: '/programmed', audience: 'slicewire-agent' },
+    { name: 'fleet', process: 'fleet', port: 10262, path: '/programmed', audience: 'slicewire-fleet' },
+  ] as const;
+
+  for (const surface of ASKED) {
+    it(`with tokens that it made up keeps no valid one out: ${surface.name}`, async (t) => {
+      const { admissions, reviews, slowest, failures } = await flood(surface, 'made-up tokens');
+      const valid = `${admissions.length} valid tokens, ${reviews} reviews, slowest probe ${slowest.toFixed(0)} ms`;
+      t.diagnostic(valid);
+      assert.deepEqual(failures, []);
+      assert.ok(admissions.length > 0);
+      assert.deepEqual(new Set(admissions), new Set([200]), valid);
     });
   }
 });

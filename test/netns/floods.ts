@@ -3,6 +3,13 @@ export type Process = 'agent' | 'controller' | 'fleet';
 
 export const HEALTH_CHECK_PORT = 32_100;
 
+/** One measurement, which ends with SIGUSR2. */
+export interface Measurement {
+  readonly process: Process;
+  /** Meanwhile the node's own address asks with a valid token of this audience, another one each time. */
+  readonly audience?: string;
+}
+
 export interface FloodReport {
   /** Kilobytes of anonymous memory before the flood, and the most during it. */
   readonly before: number;
@@ -11,6 +18,12 @@ export interface FloodReport {
   readonly slowest: number;
   readonly probes: number;
   readonly failures: readonly string[];
+  /** Statuses of the answers to valid tokens. */
+  readonly admissions: readonly number[];
+  /** Tokens that the API server was asked about. */
+  readonly reviews: number;
+  /** Growth of slicewire_http_clients_turned_away_total by `ADDRESS REASON`. */
+  readonly turnedAway: Readonly<Record<string, number>>;
   /** Lines of the log that name an address. */
   readonly warnings: readonly string[];
 }

@@ -12,8 +12,8 @@ import { NEVER } from '../helpers/rig.ts';
 
 const ROOT = fileURLToPath(new URL('../..', import.meta.url));
 const SCRIPTS: Readonly<Record<string, string>> = packageJson.scripts;
-/** Those whose arguments another program reads: slicewire, the virtual machine, the type checker and the linter. */
-const OTHERS = ['slicewire', 'demo', 'vm', 'check', 'format'];
+/** Those whose arguments another program reads: slicewire, the type checker and the linter. */
+const OTHERS = ['slicewire', 'demo', 'check', 'format'];
 const OURS = Object.keys(SCRIPTS).filter((name) => !OTHERS.includes(name));
 
 /** As npm runs a script: in the folder of package.json, with the programs of packages, and the arguments at its end. */
@@ -37,7 +37,7 @@ describe('a command of package.json', { concurrency: 2 }, () => {
     });
   }
 
-  for (const name of ['sim', 'test', 'texts', 'fuzz']) {
+  for (const name of ['sim', 'test', 'texts', 'fuzz', 'vm']) {
     it(`${name}: names a wrong option in one line`, async () => {
       const { exitCode, stdout, stderr } = await npmRun(name, '--no-such-option=1');
       const rest = `"${typed(name)} -- --help" says what it takes`;
