@@ -142,12 +142,12 @@ const RULES: Readonly<Record<string, Rule>> = {
     imports: ['src/producers/', 'src/model/', 'src/api/', 'src/host/clock.ts'],
     modules: ['node:crypto'],
   },
-  'src/cache/': { imports: ['src/model/'] },
+  'src/cache/': { imports: ['src/model/'], types: ['src/sync/'] },
   'src/model/': { modules: ['ipaddr.js'] },
   'src/reconcile/': {},
   'src/sync/': {
     imports: [...PURE, 'src/host/clock.ts', 'src/host/portions.ts'],
-    types: ['src/cache/', 'src/modes/mode.ts', 'src/host/'],
+    types: ['src/modes/mode.ts', 'src/host/'],
   },
   'src/fleet/': {
     imports: ['src/model/', 'src/answers/head.ts', 'src/answers/problem.ts', 'src/host/clock.ts'],

@@ -7,8 +7,8 @@ import {
   conntrackWrites,
   sortWrites,
 } from '../host/conntrack-settings.ts';
-import { writeSettings } from '../host/sysctls.ts';
-import { settingKey, settingStep } from '../reconcile/setting.ts';
+import { settingKey, writeSettings } from '../host/sysctls.ts';
+import { settingStep } from '../modes/kernel-settings.ts';
 import type { Step, StepName } from '../reconcile/step.ts';
 import type { Log } from '../telemetry/log.ts';
 import { type Outside, realOutside } from './outside.ts';

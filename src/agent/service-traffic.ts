@@ -2,8 +2,8 @@
  * The traffic of Services as totals that only grow. The kernel's counters start at 0 when a frontend is new, when it gets its first
  * endpoint, and when another program flushes rules; what came between the last look and that moment is lost. Pure.
  */
-import type { Family } from '../model/address.ts';
-import type { Protocol, ServiceKey, TrafficPolicy } from '../model/objects.ts';
+import type { Family, Protocol } from '../model/address.ts';
+import type { ServiceKey, TrafficPolicy } from '../model/objects.ts';
 import { type ServicePort, type ServicePortKey, serviceOfPort } from '../model/service-port.ts';
 import type { ConnectionCount } from '../modes/mode.ts';
 

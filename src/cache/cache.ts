@@ -5,16 +5,16 @@ import type { SourceEvent, SourceKind } from '../model/events.ts';
 import { SOURCE_KINDS } from '../model/events.ts';
 import { FaultBook } from '../model/fault-book.ts';
 import type { Fault, NodeView, Service, ServiceKey, Slice } from '../model/objects.ts';
-import type { Objects } from '../model/proxy-model.ts';
+import type { CachedObjects, TakenChanges } from '../sync/loop.ts';
 import { OwnNode } from './own-node.ts';
-import { type ChangeCounts, type Changes, PendingChanges } from './pending-changes.ts';
+import { type ChangeCounts, PendingChanges } from './pending-changes.ts';
 import { ServicesByName } from './services-by-name.ts';
 import { SlicesByService } from './slices-by-service.ts';
 
 /** Called with an object as it was, and its resourceVersion, "" for none. */
 export type OnChanged = (before: Service | Slice | NodeView | undefined, version: string) => void;
 
-export class Cache implements Objects {
+export class Cache implements CachedObjects {
   /** Faults of objects. */
   readonly faults = new FaultBook();
   readonly #changes = new PendingChanges();
@@ -109,7 +109,7 @@ export class Cache implements Objects {
   };
 
   /** All changes since the last call; each is returned once. */
-  takeChanges(): Changes {
+  takeChanges(): TakenChanges {
     return this.#changes.take();
   }
 

@@ -1,13 +1,6 @@
 /** What changed in the cache since the last sync took the changes, and how many events came. */
 import type { ServiceKey } from '../model/objects.ts';
-
-/** Changes since the last take. */
-export interface Changes {
-  readonly services: ReadonlySet<ServiceKey>;
-  readonly node: boolean;
-  /** Times of the changes behind the slices, as far as the slices carry them; milliseconds since 1970. */
-  readonly triggers: readonly number[];
-}
+import type { TakenChanges } from '../sync/loop.ts';
 
 /** The number of events, and the number of Services with a change that no sync has taken yet. */
 export interface ChangeCounts {
@@ -48,7 +41,7 @@ export class PendingChanges {
   }
 
   /** All changes; each is returned once. */
-  take(): Changes {
+  take(): TakenChanges {
     const services = this.#touched.services.union(this.#touched.slices);
     const changes = { services, node: this.#isNodeTouched, triggers: this.#triggers };
     this.#touched = { services: new Set(), slices: new Set() };

@@ -6,9 +6,9 @@ import { realOutside } from '../agent/outside.ts';
 import type { Config } from '../config/config.ts';
 import { realCommands } from '../host/commands.ts';
 import { openIpvsKernel } from '../host/ipvs-open.ts';
+import type { SettingWrite } from '../host/sysctls.ts';
 import { realSysctls, writeSettings } from '../host/sysctls.ts';
 import { ROUTE_LOCALNET } from '../modes/netfilter/localnet.ts';
-import type { SettingWrite } from '../reconcile/setting.ts';
 import type { Log } from '../telemetry/log.ts';
 
 export interface InitOptions {

@@ -3,7 +3,7 @@ import { conntrackSteps } from '../agent/conntrack-tuning.ts';
 import { withParts } from '../agent/read-once.ts';
 import type { Config } from '../config/config.ts';
 import { type BarredWrite, barredText } from '../host/conntrack-settings.ts';
-import { settingKey } from '../reconcile/setting.ts';
+import { settingKey } from '../host/sysctls.ts';
 import { planText, type Step } from '../reconcile/step.ts';
 import type { Log } from '../telemetry/log.ts';
 

@@ -1,6 +1,7 @@
 /** A question that was understood: who sends to where. */
+
+import type { Protocol } from '../model/address.ts';
 import { type Address, endpointText, type Family, familyOf, isLoopback } from '../model/address.ts';
-import type { Protocol } from '../model/objects.ts';
 
 export interface Sender {
   /** As it was asked. */

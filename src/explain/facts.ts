@@ -1,8 +1,8 @@
 /** What an explanation is made from, beside the question. The agent, a command, or a recording fills it in. */
 import type { Explanation } from '../answers/explanation.ts';
-import type { Address, Cidr, Family } from '../model/address.ts';
+import type { Address, Cidr, Family, Protocol } from '../model/address.ts';
 import type { FrontendAt } from '../model/claims.ts';
-import type { Fault, ObjectKind, Protocol, Service, ServiceKey } from '../model/objects.ts';
+import type { Fault, ObjectKind, Service, ServiceKey } from '../model/objects.ts';
 import type { Objects } from '../model/proxy-model.ts';
 import type { ServicePort, ServicePortKey } from '../model/service-port.ts';
 import type { LastWriter, Memories } from '../modes/inspection.ts';

@@ -1,6 +1,7 @@
 /** Reads a question: FROM and TO, as people write them. Pure. */
+
+import type { Protocol } from '../model/address.ts';
 import { type Address, endpointText, FAMILIES, type Family, familyOf, parseAddress } from '../model/address.ts';
-import type { Protocol } from '../model/objects.ts';
 import type { Question, Wanted } from './asked.ts';
 import { type ExplainFacts, protocolOf } from './facts.ts';
 import { readSender } from './sender.ts';

@@ -5,8 +5,8 @@ import { countText } from '../answers/words.ts';
 import type { TrackedConnection } from '../host/connections.ts';
 import type { RuleOf } from '../host/rule-texts.ts';
 import type { TracedPacket, TracedStep } from '../host/traced-packets.ts';
+import type { Protocol } from '../model/address.ts';
 import { type Address, endpointText } from '../model/address.ts';
-import type { Protocol } from '../model/objects.ts';
 import type { Fate } from './fates.ts';
 import { explainedSteps, isIptables, translations } from './seen-steps.ts';
 

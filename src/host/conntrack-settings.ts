@@ -1,7 +1,6 @@
 /** The kernel's settings of conntrack, which every mode writes as kube-proxy does (docs/semantics.md 8.4). */
 import { causeOf } from '../model/cause.ts';
-import { type SettingWrite, settingKey } from '../reconcile/setting.ts';
-import type { SettingFiles, Sysctls } from './sysctls.ts';
+import { type SettingFiles, type SettingWrite, type Sysctls, settingKey } from './sysctls.ts';
 
 /** How the kernel tracks connections. Times are milliseconds. 0 and false leave the kernel's value unchanged. */
 export interface ConntrackSettings {

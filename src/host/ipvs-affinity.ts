@@ -4,8 +4,8 @@
  */
 import { createReadStream } from 'node:fs';
 import { createInterface } from 'node:readline';
+import type { Protocol } from '../model/address.ts';
 import { type Address, addressOfBytes, familyOf, parseAddress } from '../model/address.ts';
-import type { Protocol } from '../model/objects.ts';
 import type { Template } from './ipvs-kernel.ts';
 
 const CONNECTIONS = '/proc/net/ip_vs_conn';

@@ -4,8 +4,7 @@
  */
 import type { SetSpec } from '../../native/ipset.ts';
 import type { Timeouts } from '../../native/ipvs.ts';
-import type { Address, Family } from '../model/address.ts';
-import type { Protocol } from '../model/objects.ts';
+import type { Address, Family, Protocol } from '../model/address.ts';
 
 export type { SetSpec, SetType } from '../../native/ipset.ts';
 export type { Timeouts } from '../../native/ipvs.ts';

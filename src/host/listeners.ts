@@ -1,9 +1,14 @@
 /** The ports that programs on this node serve, read from /proc/net (proc_pid_net(5)). */
 import { type FileHandle, open } from 'node:fs/promises';
 import { endianness } from 'node:os';
-import { addressOfBytes, parseAddress } from '../model/address.ts';
-import type { Listener } from '../model/listener.ts';
-import type { Protocol } from '../model/objects.ts';
+import { type Address, addressOfBytes, type Protocol, parseAddress } from '../model/address.ts';
+
+/** A listening socket. Its address is 0.0.0.0 or :: when it listens on all addresses. */
+export interface Listener {
+  readonly protocol: Protocol;
+  readonly address: Address;
+  readonly port: number;
+}
 
 /** net/tcp_states.h. An unconnected UDP socket has the state CLOSE, and receives from anybody. */
 const LISTEN = '0A';

@@ -5,7 +5,20 @@
 import { constants } from 'node:fs';
 import { open, readFile, stat, writeFile } from 'node:fs/promises';
 import { resolve } from 'node:path';
-import type { SettingWrite } from '../reconcile/setting.ts';
+
+/** A kernel setting to write. */
+export interface SettingWrite {
+  /** With slashes, as under /proc/sys. */
+  readonly name: string;
+  /** The current value; undefined when it is unknown. */
+  readonly from?: string | undefined;
+  readonly to: string;
+}
+
+/** `sysctl net.ipv4.ip_forward`, the name of sysctl(8); the path for a file elsewhere. */
+export function settingKey(name: string): string {
+  return name.startsWith('/') ? name : `sysctl ${name.replaceAll('/', '.')}`;
+}
 
 /** The seam to the settings. Both methods reject when the kernel denies access. */
 export interface Sysctls {

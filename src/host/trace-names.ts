@@ -1,6 +1,5 @@
 /** A question about packets, and the names of the table that traces them and of its chains. */
-import type { Address, Family } from '../model/address.ts';
-import type { Protocol } from '../model/objects.ts';
+import type { Address, Family, Protocol } from '../model/address.ts';
 
 export const TRACE_TABLE = 'slicewire-trace';
 /** Chains that begin a trace: before conntrack and before every table of others that could drop the packet unseen. */

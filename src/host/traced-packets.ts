@@ -1,7 +1,7 @@
 /** The events of a trace, put together packet by packet. Pure. */
 import type { TracedHeaders, TraceEvent } from '../../native/nft/trace.ts';
+import type { Protocol } from '../model/address.ts';
 import { type Address, addressOfBytes } from '../model/address.ts';
-import type { Protocol } from '../model/objects.ts';
 import { BEGINNINGS, ENDS, TRACE_TABLE } from './trace-names.ts';
 
 export type { TraceEvent } from '../../native/nft/trace.ts';

@@ -1,5 +1,5 @@
 /**
- * IP addresses and CIDRs in canonical text.
+ * IP addresses and CIDRs in canonical text, and the protocols above them.
  *
  * Only this file makes an `Address` or `Cidr`, so unchecked text from the API never reaches a command line or a netlink message.
  * Parsing is as lenient as kube-proxy's: it reads leading zeros in IPv4 octets as decimal.
@@ -8,6 +8,9 @@ import ipaddr from 'ipaddr.js';
 
 export type Family = 'IPv4' | 'IPv6';
 export const FAMILIES: readonly Family[] = ['IPv4', 'IPv6'];
+
+export type Protocol = 'TCP' | 'UDP' | 'SCTP';
+export const PROTOCOLS: readonly Protocol[] = ['TCP', 'UDP', 'SCTP'];
 
 /** An IP address in canonical text: dotted decimal, or RFC 5952. */
 export type Address = string & { readonly __address: true };

@@ -6,8 +6,8 @@
  * then the name. The order of arrival never matters, so building from nothing and applying changes agree (docs/architecture.md,
  * invariant 12).
  */
-import type { Address, Family } from './address.ts';
-import type { Fault, Protocol, ServiceKey } from './objects.ts';
+import type { Address, Family, Protocol } from './address.ts';
+import type { Fault, ServiceKey } from './objects.ts';
 import type { PortsOfService } from './packed/ports.ts';
 import type { Frontend, FrontendRole, ServicePort } from './service-port.ts';
 

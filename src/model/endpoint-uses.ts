@@ -1,8 +1,8 @@
 /** What becomes of each endpoint of each slice of a Service port on this node (docs/semantics.md 2.4, 3.4). Pure. */
-import type { Family } from './address.ts';
+import type { Family, Protocol } from './address.ts';
 import { endpointText } from './address.ts';
 import { mergeSlices, type PortEndpoint, portKey } from './endpoints.ts';
-import type { Endpoint, Fault, Protocol, Slice, TrafficPolicy } from './objects.ts';
+import type { Endpoint, Fault, Slice, TrafficPolicy } from './objects.ts';
 import { judge } from './selection.ts';
 import { type EndpointUse, isUsed } from './selection-reasons.ts';
 import type { Location } from './service-port.ts';

@@ -1,6 +1,8 @@
 /** Finds the endpoints of a Service's ports in its slices (docs/semantics.md 2.4). Pure. */
+
+import type { Protocol } from './address.ts';
 import { endpointText, type Family } from './address.ts';
-import type { Endpoint, Protocol, Slice } from './objects.ts';
+import type { Endpoint, Slice } from './objects.ts';
 import { isHere } from './selection-reasons.ts';
 
 /** An endpoint with the port number of the slice it came from. */

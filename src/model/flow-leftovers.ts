@@ -2,8 +2,10 @@
  * Changes of Services leave stale flows in conntrack. This keeps the removed frontends, and the Services whose change must be written
  * before a sweep. Pure: it holds state, and does no I/O.
  */
+
+import type { Protocol } from './address.ts';
 import { type Address, type Family, portBytes, socketBytes } from './address.ts';
-import type { Protocol, ServiceKey } from './objects.ts';
+import type { ServiceKey } from './objects.ts';
 import type { ServicePortKey } from './service-port.ts';
 
 /** A flow as bytes (`socketBytes`): the destination of its first packet, and the source of the answers. */

@@ -1,8 +1,6 @@
 /** Small readonly copies of the used parts of API objects. `api/decode` makes them; no other code reads API objects. */
-import type { Address, Cidr, Family } from './address.ts';
+import type { Address, Cidr, Family, Protocol } from './address.ts';
 
-export type Protocol = 'TCP' | 'UDP' | 'SCTP';
-export const PROTOCOLS: readonly Protocol[] = ['TCP', 'UDP', 'SCTP'];
 export type TrafficPolicy = 'Cluster' | 'Local';
 /** https://kubernetes.io/docs/reference/networking/virtual-ips/#traffic-distribution */
 export const TRAFFIC_DISTRIBUTIONS = ['PreferClose', 'PreferSameZone', 'PreferSameNode'] as const;

@@ -13,6 +13,8 @@
  *
  * Pure: it holds state, and does no I/O.
  */
+
+import type { Protocol } from './address.ts';
 import { addressOfText, type Family, socketText } from './address.ts';
 import type { FrontendAt } from './claims.ts';
 import {
@@ -26,7 +28,6 @@ import {
   nodePortKey,
   type Verdict,
 } from './flow-leftovers.ts';
-import type { Protocol } from './objects.ts';
 import type { ServicePort, ServicePortKey } from './service-port.ts';
 
 /** The ServicePort of a frontend; undefined when there is no such frontend. */

@@ -1,7 +1,9 @@
 /** Makes ServicePorts of a Service and its slices: one for each port and family, with its frontends and backends. Pure. */
+
+import type { Protocol } from './address.ts';
 import { type Address, type Cidr, FAMILIES, type Family, familyOf, holdsAll, socketBytes } from './address.ts';
 import { type EndpointsByPort, isOnNode, mergeSlices, type PortEndpoint, portKey } from './endpoints.ts';
-import type { Protocol, Service, ServiceKey, ServicePortSpec, Slice, TrafficPolicy } from './objects.ts';
+import type { Service, ServiceKey, ServicePortSpec, Slice, TrafficPolicy } from './objects.ts';
 import { type IdleHints, type Selection, selectEndpoints } from './selection.ts';
 
 export type FrontendRole = 'cluster-ip' | 'external-ip' | 'load-balancer' | 'node-port';

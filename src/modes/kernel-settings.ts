@@ -1,8 +1,7 @@
 /** Kernel settings that a mode needs: desired values, current values, and the writes that change them. */
-import { type Sysctls, writeSettings } from '../host/sysctls.ts';
+import { type SettingWrite, type Sysctls, settingKey, writeSettings } from '../host/sysctls.ts';
 import type { Family } from '../model/address.ts';
 import { comparison, type Unlike } from '../reconcile/compare.ts';
-import { type SettingWrite, settingKey, settingStep } from '../reconcile/setting.ts';
 import type { ApplyReport, FailedStep, Step, StepName } from '../reconcile/step.ts';
 import { Tracker } from '../reconcile/tracker.ts';
 
@@ -89,4 +88,16 @@ export class KernelSettings {
     const key = settingKey(name);
     return { key: family === undefined ? key : `${family} ${key}`, family, kind: 'setting' };
   }
+}
+
+/** The step that writes a setting. */
+export function settingStep(name: StepName, { from, to }: SettingWrite): Step {
+  return {
+    ...name,
+    action: 'update',
+    phase: 'sysctls and devices',
+    owner: undefined,
+    concerns: () => [],
+    lines: () => [...(from === undefined ? [] : [`- ${from}`]), `+ ${to}`],
+  };
 }

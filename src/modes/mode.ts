@@ -3,10 +3,10 @@
  * It writes to the kernel only by its plans and by `cleanup`.
  */
 import type { Committer } from '../host/ruleset-notices.ts';
-import type { Address, Family } from '../model/address.ts';
+import type { Address, Family, Protocol } from '../model/address.ts';
 import type { Drift } from '../model/drift.ts';
 import type { Mutex } from '../model/mutex.ts';
-import type { Protocol, ServiceKey } from '../model/objects.ts';
+import type { ServiceKey } from '../model/objects.ts';
 import type { ServicePort, ServicePortKey } from '../model/service-port.ts';
 import type { UdpFrontend } from '../model/udp-flows.ts';
 import type { Observed } from '../reconcile/observed.ts';

@@ -2,9 +2,9 @@
  * The producers read small views of Pods, Services and Nodes. They write EndpointSlices and Endpoints in the API's own shape,
  * because fields of other writers must survive an update.
  */
-import type { Address, Family } from '../model/address.ts';
+import type { Address, Family, Protocol } from '../model/address.ts';
 import type { Labels } from '../model/labels.ts';
-import type { Protocol, TrafficDistribution } from '../model/objects.ts';
+import type { TrafficDistribution } from '../model/objects.ts';
 
 /** `namespace/name`. */
 export type ObjectKey = string;

@@ -3,16 +3,16 @@
  * the stages meet only in this file.
  */
 
-import type { Cache } from '../cache/cache.ts';
 import { breath, type Clock } from '../host/clock.ts';
 import { inPortions } from '../host/portions.ts';
 import { causeOf } from '../model/cause.ts';
 import type { Drift } from '../model/drift.ts';
+import type { SourceKind } from '../model/events.ts';
 import { FaultBook } from '../model/fault-book.ts';
 import type { Flows } from '../model/flows.ts';
 import { isNeededFirst } from '../model/needed-first.ts';
-import type { Fault, ServiceKey } from '../model/objects.ts';
-import type { ProxyModel } from '../model/proxy-model.ts';
+import type { Fault, NodeView, ServiceKey } from '../model/objects.ts';
+import type { Objects, ProxyModel } from '../model/proxy-model.ts';
 import type { ServicePort, ServicePortKey } from '../model/service-port.ts';
 import type { Mode } from '../modes/mode.ts';
 import type { FailedStep, Plan } from '../reconcile/step.ts';
@@ -27,8 +27,29 @@ const PORTION = 50;
 
 const noop = () => undefined;
 
+/** Changes since they were taken last. */
+export interface TakenChanges {
+  readonly services: ReadonlySet<ServiceKey>;
+  readonly node: boolean;
+  /** Times of the changes behind the slices, as far as the slices carry them; milliseconds since 1970. */
+  readonly triggers: readonly number[];
+}
+
+/** The objects as they are now, and those of them that changed. */
+export interface CachedObjects extends Objects {
+  /** All initial lists are complete (invariant 1). */
+  readonly isSynced: boolean;
+  /** Kinds whose initial list is not complete yet. */
+  readonly waitingFor: readonly SourceKind[];
+  readonly node: NodeView | undefined;
+  /** Nodes that do not answer this one. */
+  readonly own: { readonly suspects: readonly string[] };
+  /** All changes since the last call; each is returned once. */
+  takeChanges(): TakenChanges;
+}
+
 export interface SyncParts {
-  readonly cache: Cache;
+  readonly cache: CachedObjects;
   readonly model: ProxyModel;
   /** Receives the changes of the model and the UDP frontends found in the kernel. */
   readonly flows: Flows;

@@ -2,11 +2,12 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import fc from 'fast-check';
+import type { Protocol } from '../../src/model/address.ts';
 import { type Address, socketBytes } from '../../src/model/address.ts';
 import { countUses } from '../../src/model/endpoint-uses.ts';
 import { mergeSlices } from '../../src/model/endpoints.ts';
 import { heldBack } from '../../src/model/held-back.ts';
-import type { Endpoint, Protocol, Slice } from '../../src/model/objects.ts';
+import type { Endpoint, Slice } from '../../src/model/objects.ts';
 import { judge, selectEndpoints } from '../../src/model/selection.ts';
 import { isUsed } from '../../src/model/selection-reasons.ts';
 import { servicePorts } from '../../src/model/service-port.ts';

@@ -1,9 +1,9 @@
 /** Connections without an answer that are stale (k8s#101607). */
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
+import type { Protocol } from '../../src/model/address.ts';
 import { type Address, addressBytes, socketBytes } from '../../src/model/address.ts';
 import type { Flows } from '../../src/model/flows.ts';
-import type { Protocol } from '../../src/model/objects.ts';
 import { FakeIptables } from '../helpers/fake-iptables.ts';
 import { service, slice } from '../helpers/objects.ts';
 import { Rig } from '../helpers/rig.ts';

@@ -3,8 +3,7 @@
  * names by Kubernetes' own rules, addresses and numbers by parsing.
  */
 import * as z from 'zod/mini';
-import { type Cidr, parseCidr } from '../../model/address.ts';
-import { PROTOCOLS, type Protocol } from '../../model/objects.ts';
+import { type Cidr, PROTOCOLS, type Protocol, parseCidr } from '../../model/address.ts';
 import type { FaultList } from './faults.ts';
 
 /** Names that the API server admits: labels and names of RFC 1035 and 1123. */

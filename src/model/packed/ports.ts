@@ -1,6 +1,6 @@
 /** The ServicePorts of one Service, packed, with the time of its creation. Pure. */
-import { type Address, type Cidr, endpointText, type Family } from '../address.ts';
-import { PROTOCOLS, type ServiceKey, type TrafficPolicy } from '../objects.ts';
+import { type Address, type Cidr, endpointText, type Family, PROTOCOLS } from '../address.ts';
+import type { ServiceKey, TrafficPolicy } from '../objects.ts';
 import type { IdleHints } from '../selection.ts';
 import type { Backend, FlowTargets, Frontend, FrontendRole, ServicePort } from '../service-port.ts';
 import { type Packed, Packer, Unpacker } from './bytes.ts';

@@ -1,6 +1,7 @@
 /** A Service, packed. Its key stays outside: whoever keeps the text has it as the key of a map. Pure. */
 import type { Address, Cidr } from '../address.ts';
-import { PROTOCOLS, type Service, type ServiceKey, type ServicePortSpec } from '../objects.ts';
+import { PROTOCOLS } from '../address.ts';
+import type { Service, ServiceKey, ServicePortSpec } from '../objects.ts';
 import { type Packed, Packer, Unpacker } from './bytes.ts';
 import { isUuid, packUuid, unpackUuid } from './uuid.ts';
 import { packVersion } from './version.ts';

@@ -1,5 +1,7 @@
 /** An EndpointSlice, packed. The key of its Service stays outside; names of nodes and zones have numbers (`Names`). Pure. */
-import { type Endpoint, PROTOCOLS, type ServiceKey, type Slice, type SlicePort } from '../objects.ts';
+
+import { PROTOCOLS } from '../address.ts';
+import type { Endpoint, ServiceKey, Slice, SlicePort } from '../objects.ts';
 import { type Packed, Packer, Unpacker } from './bytes.ts';
 import type { Names } from './names.ts';
 import { packVersion } from './version.ts';

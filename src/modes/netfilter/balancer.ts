@@ -3,7 +3,7 @@
  * IPVS mode for the external addresses of policy Local (docs/ipvs.md). They have kube-proxy's names, so that people and tools find them,
  * and so that a client keeps its endpoint when the mode changes. Pure.
  */
-import type { Protocol } from '../../model/objects.ts';
+import type { Protocol } from '../../model/address.ts';
 import type { Backend, ServicePort } from '../../model/service-port.ts';
 import { trimmed } from '../../model/trimmed.ts';
 import { endpointGroups, MOST_UNGROUPED } from './endpoint-groups.ts';

@@ -1,6 +1,7 @@
 /** The keys of a dispatch tree (bits of an address, then the protocol, then bits of the port), and the match of a key's prefix. */
+
+import type { Protocol } from '../../model/address.ts';
 import { type Address, addressBits, addressWidth, type Family, fromBinary } from '../../model/address.ts';
-import type { Protocol } from '../../model/objects.ts';
 import { shortHash } from './hash.ts';
 import { protocol, toPort } from './rules.ts';
 

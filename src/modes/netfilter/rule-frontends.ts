@@ -1,6 +1,7 @@
 /** The frontend of a rule that leads to the chain of a Service, in kube-proxy's form and ours. Pure. */
+
+import type { Protocol } from '../../model/address.ts';
 import { type Address, parseAddress } from '../../model/address.ts';
-import type { Protocol } from '../../model/objects.ts';
 
 export interface RuleFrontend {
   /** undefined: a node port. */

@@ -4,9 +4,9 @@
  *
  * Every value was parsed by `model/` (addresses, numbers) or checked by `api/decode/` (names).
  */
-import type { Address, Cidr } from '../../model/address.ts';
+import type { Address, Cidr, Protocol } from '../../model/address.ts';
 import { hostCidr } from '../../model/address.ts';
-import type { Protocol, ServiceKey } from '../../model/objects.ts';
+import type { ServiceKey } from '../../model/objects.ts';
 
 /** One rule without its `-A CHAIN`. */
 export interface Rule {

@@ -1,8 +1,8 @@
 /** Keys and values of elements in the kernel's form: each part fills whole words of 4 bytes. Pure. */
 
 import type { Bytes } from '../../host/nftables-kernel.ts';
+import type { Protocol } from '../../model/address.ts';
 import { type Address, addressBytes, type Cidr, cidrContains, portBytes } from '../../model/address.ts';
-import type { Protocol } from '../../model/objects.ts';
 
 const PROTOCOLS: Readonly<Record<Protocol, number>> = { TCP: 6, UDP: 17, SCTP: 132 };
 

@@ -1,7 +1,7 @@
 /** Frontends from the elements of a table. Pure. */
 import type { Bytes, NftElement, NftSet } from '../../host/nftables-kernel.ts';
+import type { Protocol } from '../../model/address.ts';
 import { type Address, addressWidth, type Family } from '../../model/address.ts';
-import type { Protocol } from '../../model/objects.ts';
 import type { UdpFrontend } from '../../model/udp-flows.ts';
 import { protocolOf } from '../nft-table/bytes.ts';
 import { addressOf } from '../nft-table/print.ts';

@@ -8,9 +8,9 @@
  */
 
 import { FaultList } from '../../api/decode/faults.ts';
+import type { Listener } from '../../host/listeners.ts';
 import { type Address, familyOf } from '../../model/address.ts';
 import type { SourceEvent } from '../../model/events.ts';
-import type { Listener } from '../../model/listener.ts';
 import type { Service, ServiceKey } from '../../model/objects.ts';
 import { trimmed } from '../../model/trimmed.ts';
 

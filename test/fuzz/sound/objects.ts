@@ -1,7 +1,9 @@
 /** Checks of decoded objects: what a source emits, and what the producers of slices read. */
+
+import { PROTOCOLS } from '../../../src/model/address.ts';
 import type { SourceEvent } from '../../../src/model/events.ts';
 import type { Fault, NodeView, Service, Slice } from '../../../src/model/objects.ts';
-import { PROTOCOLS, TRAFFIC_DISTRIBUTIONS } from '../../../src/model/objects.ts';
+import { TRAFFIC_DISTRIBUTIONS } from '../../../src/model/objects.ts';
 import type {
   EndpointsObject,
   PodView,
