@@ -14,41 +14,23 @@ const BOX = { width: 144, height: 46 } as const;
 const MARGIN = 16;
 const LAYER = 92;
 
-/** What a folder does, in a few words. A folder that is not named here has no picture. */
+/** What a wing does, in a few words. A folder that is not named here has no picture. */
 const FOLDERS: Readonly<Record<string, string>> = {
   'main.ts': 'the process',
-  cli: 'runs the commands',
-  commands: 'commands as data',
-  kubectl: 'the plugin of kubectl',
-  agent: 'puts the parts together',
-  demo: 'slicewire demo',
-  lab: 'nodes in namespaces',
-  explain: 'walks packets (pure)',
-  answers: 'forms of answers',
-  page: 'the live page',
-  overview: "the page's answers (pure)",
-  history: 'the flight recorder',
-  replay: 'recordings, run again',
-  config: 'flags, files → Config',
-  controller: 'writes slices',
+  cli: 'commands and their output',
+  agent: 'the life of the agent',
   fleet: 'how far the nodes are',
-  drained: 'slicewire drained',
-  source: 'objects → events',
-  sync: 'when, and what failed',
-  modes: 'iptables, IPVS, nftables',
-  api: 'client of the API server',
-  cache: 'objects as they are',
-  serve: 'health, HTTP servers',
-  relay: 'node ports on loopback',
-  programmed: 'versions in the kernel',
-  failover: 'Nodes that do not answer',
+  controller: 'writes slices',
+  web: 'the pages',
+  inspect: 'answers to questions',
+  config: 'flags, files → Config',
+  serve: 'HTTP servers, health',
   telemetry: 'log and metrics',
-  producers: 'Pods → slices (pure)',
-  documents: 'YAML and JSON files',
-  host: 'this machine',
+  cluster: 'objects, read and kept',
+  proxy: 'model, modes, sync',
+  kernel: 'this machine',
   native: 'netlink by bytes',
-  model: 'Services (pure)',
-  reconcile: 'steps, tracker (pure)',
+  base: 'addresses, time, text',
 };
 
 /** The names of the folders with the folders that they import, both sorted. */
@@ -62,7 +44,7 @@ export function folderGraph(): Map<string, Set<string>> {
   return new Map([...graph].sort(([a], [b]) => (a < b ? -1 : 1)).map(([name, to]) => [name, new Set([...to].sort())]));
 }
 
-/** `src/modes/netfilter/plan.ts` is in `modes`, `native/nft/objects.ts` in `native`. */
+/** `src/proxy/modes/netfilter/plan.ts` is in `proxy`, `native/nft/objects.ts` in `native`. */
 function folderOf(file: string): string {
   const [top = '', name = ''] = file.split('/');
   return top === 'src' ? name : top;

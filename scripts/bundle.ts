@@ -28,7 +28,7 @@ const SHARED = {
   logLevel: 'error',
 } as const;
 
-const THREAD: BuildOptions = { ...SHARED, entryPoints: [join(ROOT, 'src/documents/worker.ts')], format: 'cjs' };
+const THREAD: BuildOptions = { ...SHARED, entryPoints: [join(ROOT, 'src/cluster/documents/worker.ts')], format: 'cjs' };
 
 /** `entry`: relative to the repository. Throws esbuild's errors, and one when the text is not ASCII. */
 export async function bundle(entry: string, outfile: string): Promise<void> {
@@ -104,7 +104,7 @@ async function optionsOf(entry: string, outfile: string): Promise<BuildOptions> 
     alias: { [CLIENT_NODE]: CLIENT_NODE_CONFIG },
     // CommonJS packages load Node.js's own modules by `require`.
     banner: { js: "import { createRequire } from 'node:module'; const require = createRequire(import.meta.url);" },
-    // The bundle is one file, so a thread has no other file to start from (`src/documents/thread.ts`).
+    // The bundle is one file, so a thread has no other file to start from (`src/cluster/documents/thread.ts`).
     define: { DOCUMENT_THREAD: JSON.stringify(await threadText()) },
   };
 }

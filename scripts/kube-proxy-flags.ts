@@ -6,8 +6,8 @@
  */
 import { readFileSync, writeFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
-import { flagsOf } from '../src/commands/command.ts';
-import { COMMANDS } from '../src/commands/table.ts';
+import { flagsOf } from '../src/cli/commands/command.ts';
+import { COMMANDS } from '../src/cli/commands/table.ts';
 import { MODES } from '../src/config/config.ts';
 import { FIELDS } from '../src/config/fields.ts';
 import { type FlagEntry, helpOf } from '../src/config/flag-table.ts';

@@ -9,8 +9,15 @@
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { ABOUT, type CommandEntry, groupsOf, helpLines, SUBJECTS, WITHOUT_COMMAND } from '../src/commands/command.ts';
-import { COMMANDS } from '../src/commands/table.ts';
+import {
+  ABOUT,
+  type CommandEntry,
+  groupsOf,
+  helpLines,
+  SUBJECTS,
+  WITHOUT_COMMAND,
+} from '../src/cli/commands/command.ts';
+import { COMMANDS } from '../src/cli/commands/table.ts';
 import { type FlagEntry, helpOf } from '../src/config/flag-table.ts';
 import { version } from '../src/config/version.ts';
 import { epochOf } from './release/epoch.ts';

@@ -1,5 +1,5 @@
 /**
- * The live pages of agent and fleet: src/page as the files that a browser loads, each compressed. The same sources make the same bytes.
+ * The live pages of agent and fleet: src/web as the files that a browser loads, each compressed. The same sources make the same bytes.
  *
  *   node scripts/page.ts [FOLDER]      writes dist/page, from where agent and fleet that run from their sources serve the pages
  */
@@ -11,7 +11,7 @@ import { type BuildOptions, build } from 'esbuild';
 import type { PAGE_ASSETS } from './executable/program.ts';
 
 const ROOT = fileURLToPath(new URL('..', import.meta.url));
-const SOURCE = join(ROOT, 'src/page');
+const SOURCE = join(ROOT, 'src/web');
 
 /** Browsers of 2024 and later: they know `light-dark()`. */
 export const PAGE_BUNDLE = {

@@ -8,8 +8,8 @@ import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { outsideYaml, servicesYaml, sliceYaml } from '../src/demo/manifests.ts';
-import { realCommands } from '../src/host/commands.ts';
+import { outsideYaml, servicesYaml, sliceYaml } from '../src/cli/demo/manifests.ts';
+import { realCommands } from '../src/kernel/commands.ts';
 
 const ROOT = fileURLToPath(new URL('..', import.meta.url));
 /** Flags that make the output the same on each machine: its name, and no settings of its conntrack. */

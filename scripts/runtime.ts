@@ -9,7 +9,7 @@ import { mkdtemp, readFile, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { basename, join } from 'node:path';
 import { pipeline } from 'node:stream/promises';
-import { realCommands } from '../src/host/commands.ts';
+import { realCommands } from '../src/kernel/commands.ts';
 import pinned from './runtime.json' with { type: 'json' };
 
 const NEVER = new AbortController().signal;

@@ -10,9 +10,9 @@ import { join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { nodeOf, service, slice } from '../test/helpers/objects.ts';
-import { FleetScene } from '../test/page/browser/fleet-scene.ts';
-import { fleetOf } from '../test/page/browser/fleets.ts';
-import { BrowserScene, type Tab } from '../test/page/browser/scene.ts';
+import { FleetScene } from '../test/web/browser/fleet-scene.ts';
+import { fleetOf } from '../test/web/browser/fleets.ts';
+import { BrowserScene, type Tab } from '../test/web/browser/scene.ts';
 
 const FOLDER = fileURLToPath(new URL('../docs/screenshots', import.meta.url));
 /** Bytes of a picture that README or a document shows. */

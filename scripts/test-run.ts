@@ -1,5 +1,5 @@
 /** Run tiers of tests, one part after another: a line for each file as it ends, and a summary. */
-import { realCommands } from '../src/host/commands.ts';
+import { realCommands } from '../src/kernel/commands.ts';
 import { type FileResult, runFiles } from './test-files.ts';
 import { type PartResult, progress, summary } from './test-report.ts';
 import { filesOf, type Part, type Tier } from './test-tiers.ts';

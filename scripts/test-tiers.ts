@@ -36,7 +36,7 @@ export const TIERS: readonly Tier[] = [
     parts: [
       {
         name: 'check',
-        programs: [['tsc'], ['tsc', '-p', 'src/page'], ['biome', 'check']],
+        programs: [['tsc'], ['tsc', '-p', 'src/web'], ['biome', 'check']],
         concurrency: 1,
         needsRoot: false,
         tools: [],
@@ -44,12 +44,12 @@ export const TIERS: readonly Tier[] = [
       {
         name: 'unit',
         files: [
-          'test/{documents/nasty,controller/replicas,explain/oracle,model/histories,modes/iptables/between-commits}.test.ts',
-          'test/{agent,answers,api,cache,commands,config,controller,documents,drained,explain,failover,helpers,history,host}/**/*.test.ts',
-          'test/{kubectl,model,modes,native,overview,producers,programmed,reconcile,recordings,relay,release,replay,scripts,serve}/**/*.test.ts',
-          'test/{source,sync,telemetry,fuzz,fleet}/**/*.test.ts',
-          'test/page/*.test.ts',
-          'test/sim/**/*.test.ts',
+          'test/{cluster/documents/nasty,controller/replicas,inspect/explain/oracle,proxy/model/histories}.test.ts',
+          'test/proxy/modes/iptables/between-commits.test.ts',
+          'test/{base,kernel,proxy,cluster,inspect,serve,telemetry,controller,config,agent,fleet,native}/**/*.test.ts',
+          'test/cli/{commands,kubectl}/*.test.ts',
+          'test/{helpers,recordings,release,scripts,fuzz,sim}/**/*.test.ts',
+          'test/web/*.test.ts',
           'test/bench/{cluster,process-cost,rivals}.test.ts',
           'test/soak/{judge,parts}.test.ts',
           'test/deploy/*.test.ts',
@@ -60,7 +60,7 @@ export const TIERS: readonly Tier[] = [
           'test/fleet/roll-out.test.ts',
           'test/deploy/{image,promtool,release}.test.ts',
           'test/native/{abi,arm64}.test.ts',
-          'test/drained/native/*.test.ts',
+          'test/fleet/drained/native/*.test.ts',
           'test/scripts/executable.test.ts',
           'test/sim/tier/*.test.ts',
         ],
@@ -85,7 +85,7 @@ export const TIERS: readonly Tier[] = [
       {
         // Constants and layouts of the C headers, and the program in C.
         name: 'c',
-        files: ['test/native/abi.test.ts', 'test/drained/native/{fuzz,parity,program}.test.ts'],
+        files: ['test/native/abi.test.ts', 'test/fleet/drained/native/{fuzz,parity,program}.test.ts'],
         concurrency: 2,
         needsRoot: false,
         tools: ['gcc'],
@@ -93,7 +93,7 @@ export const TIERS: readonly Tier[] = [
       {
         // The program in C with the files of a container, which need a mount namespace.
         name: 'container',
-        files: ['test/drained/native/container.test.ts'],
+        files: ['test/fleet/drained/native/container.test.ts'],
         concurrency: 1,
         needsRoot: true,
         tools: ['gcc'],
@@ -156,7 +156,7 @@ export const TIERS: readonly Tier[] = [
       {
         // The live page in Chromium.
         name: 'browser',
-        files: ['test/page/browser/*.test.ts'],
+        files: ['test/web/browser/*.test.ts'],
         concurrency: 2,
         needsRoot: true,
         tools: ['iptables', 'nft', 'ip', 'sysctl', 'chromium'],
@@ -231,7 +231,7 @@ export const TIERS: readonly Tier[] = [
       {
         // Both architectures, one of them by an emulator.
         name: 'release',
-        files: ['test/deploy/release.test.ts', 'test/native/arm64.test.ts', 'test/drained/native/arm64.test.ts'],
+        files: ['test/deploy/release.test.ts', 'test/native/arm64.test.ts', 'test/fleet/drained/native/arm64.test.ts'],
         concurrency: 2,
         needsRoot: true,
         tools: ['iptables', 'image', 'release', 'fakeroot', 'arch-test', 'aarch64-linux-gnu-gcc'],

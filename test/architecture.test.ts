@@ -23,181 +23,235 @@ interface Rule {
   readonly modules?: readonly string[];
 }
 
-const PURE = ['src/model/', 'src/reconcile/'] as const;
+const PURE = ['src/proxy/model/', 'src/proxy/reconcile/'] as const;
 
 /** Files of `slicewire fleet` that listen, connect and follow the API server; the other files of the folder are pure. */
 const FLEET_PROCESS = ['agent-places', 'event-lines', 'feed', 'link', 'links', 'questions', 'run', 'server'].map(
   (name) => `src/fleet/${name}.ts`,
 );
 const FLEET_RULE: Rule = {
-  imports: ['src/answers/', 'src/api/', 'src/config/', 'src/fleet/', 'src/host/clock.ts', 'src/model/'].concat(
+  imports: ['src/inspect/wire/', 'src/cluster/api/', 'src/config/', 'src/fleet/', 'src/proxy/model/'].concat(
     'src/serve/',
     'src/telemetry/',
   ),
   modules: ['node:http', 'node:os'],
 };
 
-/** The innermost folder of a file decides. */
+/** The wings, each above those that it may import of. */
+const WINGS = [
+  ...[
+    'native/',
+    'src/base/',
+    'src/kernel/',
+    'src/proxy/',
+    'src/cluster/',
+    'src/inspect/',
+    'src/serve/',
+    'src/telemetry/',
+  ],
+  ...['src/controller/', 'src/config/', 'src/agent/', 'src/fleet/', 'src/web/', 'src/cli/', 'src/main.ts'],
+];
+const wingOf = (file: string) => WINGS.findIndex((wing) => file.startsWith(wing));
+
+/** The innermost folder of a file decides. Beside these, all may import `src/base/`, but for the page and `native/`. */
 const RULES: Readonly<Record<string, Rule>> = {
-  'src/main.ts': { imports: ['src/cli/', 'src/host/'] },
+  'src/main.ts': { imports: ['src/cli/', 'src/kernel/'] },
   'src/cli/': {
-    imports: ['src/agent/', 'src/answers/', 'src/api/', 'src/config/', 'src/controller/', 'src/demo/', 'src/documents/']
+    imports: [
+      'src/agent/',
+      'src/inspect/wire/',
+      'src/cluster/api/',
+      'src/config/',
+      'src/controller/',
+      'src/cli/demo/',
+      'src/cluster/documents/',
+    ]
       .concat(
-        'src/commands/',
-        'src/drained/',
-        'src/explain/',
+        'src/cli/commands/',
+        'src/fleet/drained/',
+        'src/inspect/explain/',
         'src/fleet/',
-        'src/history/',
-        'src/host/',
-        'src/kubectl/',
-        'src/lab/',
-        'src/replay/',
+        'src/inspect/history/',
+        'src/kernel/',
+        'src/cli/kubectl/',
+        'src/cli/lab/',
+        'src/inspect/replay/',
       )
       .concat(PURE)
-      .concat('src/modes/', 'src/serve/', 'src/source/', 'src/sync/', 'src/telemetry/'),
+      .concat('src/proxy/modes/', 'src/serve/', 'src/cluster/source/', 'src/proxy/sync/', 'src/telemetry/'),
     modules: ['commander', 'log-update', 'node:'],
   },
-  'src/kubectl/': {
-    imports: ['src/answers/', 'src/api/', 'src/config/', 'src/host/clock.ts', 'src/model/cause.ts'],
+  'src/cli/kubectl/': {
+    imports: ['src/inspect/wire/', 'src/cluster/api/', 'src/config/'],
     modules: ['commander', 'node:', 'ws', 'zod'],
   },
   'src/agent/': {
-    imports: ['src/api/', 'src/cache/', 'src/config/', 'src/documents/', 'src/history/', 'src/host/', 'src/modes/']
+    imports: [
+      'src/cluster/api/',
+      'src/cluster/cache/',
+      'src/config/',
+      'src/cluster/documents/',
+      'src/inspect/history/',
+      'src/kernel/',
+      'src/proxy/modes/',
+    ]
       .concat(PURE)
-      .concat('src/answers/', 'src/explain/', 'src/failover/', 'src/overview/', 'src/programmed/', 'src/relay/')
-      .concat('src/replay/', 'src/serve/', 'src/source/', 'src/sync/', 'src/telemetry/'),
+      .concat(
+        'src/inspect/wire/',
+        'src/inspect/explain/',
+        'src/agent/failover/',
+        'src/inspect/overview/',
+        'src/agent/programmed/',
+        'src/agent/relay/',
+      )
+      .concat('src/inspect/replay/', 'src/serve/', 'src/cluster/source/', 'src/proxy/sync/', 'src/telemetry/'),
     modules: ['node:'],
   },
-  'src/drained/': {
-    imports: ['src/answers/', 'src/config/duration.ts', 'src/config/flags.ts', 'src/host/clock.ts', 'src/model/'],
+  'src/fleet/drained/': {
+    imports: ['src/inspect/wire/', 'src/config/flags.ts', 'src/proxy/model/'],
     modules: ['node:'],
   },
-  'src/demo/': {
-    imports: ['src/agent/cannot-run.ts', 'src/documents/', 'src/host/', 'src/lab/'],
+  'src/cli/demo/': {
+    imports: ['src/agent/cannot-run.ts', 'src/cluster/documents/', 'src/kernel/', 'src/cli/lab/'],
     modules: ['node:'],
   },
-  // Types of src/modes/, and its pure files, which the test below lists.
-  'src/explain/': {
+  // Types of src/proxy/modes/, and its pure files, which the test below lists.
+  'src/inspect/explain/': {
     imports: [
       ...PURE,
-      'src/answers/words.ts',
-      'src/modes/nft-table/bytes.ts',
-      'src/modes/nft-table/print.ts',
-      'src/modes/netfilter/',
-    ].concat('src/modes/virtual-servers/objects.ts', 'src/modes/virtual-servers/sets.ts'),
-    types: ['src/modes/', 'src/host/', 'src/answers/'],
+      'src/inspect/wire/words.ts',
+      'src/proxy/modes/nft-table/bytes.ts',
+      'src/proxy/modes/nft-table/print.ts',
+      'src/proxy/modes/netfilter/',
+    ].concat('src/proxy/modes/virtual-servers/objects.ts', 'src/proxy/modes/virtual-servers/sets.ts'),
+    types: ['src/proxy/modes/', 'src/kernel/', 'src/inspect/wire/'],
   },
-  'src/overview/': {
-    imports: [...PURE, 'src/answers/words.ts', 'src/explain/', 'src/modes/'],
-    types: ['src/answers/', 'src/host/'],
+  'src/inspect/overview/': {
+    imports: [...PURE, 'src/inspect/wire/words.ts', 'src/inspect/explain/', 'src/proxy/modes/'],
+    types: ['src/inspect/wire/', 'src/kernel/'],
   },
-  'src/history/': {
-    imports: [...PURE, 'src/answers/head.ts', 'src/answers/history.ts', 'src/answers/words.ts', 'src/host/clock.ts'],
-    types: ['src/answers/', 'src/sync/'],
+  'src/inspect/history/': {
+    imports: [...PURE, 'src/inspect/wire/head.ts', 'src/inspect/wire/history.ts', 'src/inspect/wire/words.ts'],
+    types: ['src/inspect/wire/', 'src/proxy/sync/'],
     modules: ['node:crypto', 'node:zlib', 'zod'],
   },
-  'src/replay/': {
+  'src/inspect/replay/': {
     imports: [
       ...PURE,
-      'src/cache/',
-      'src/history/',
-      'src/host/clock.ts',
-      'src/host/iptables-tools.ts',
-      'src/modes/',
-    ].concat('src/sync/'),
-    types: ['src/host/'],
+      'src/cluster/cache/',
+      'src/inspect/history/',
+      'src/kernel/iptables-tools.ts',
+      'src/proxy/modes/',
+    ].concat('src/proxy/sync/'),
+    types: ['src/kernel/'],
   },
   // The forms, and with the files of the model that have texts of structures, the text of answers.
-  'src/answers/': {
-    imports: ['src/config/moments.ts', 'src/model/drift.ts', 'src/model/objects.ts'],
+  'src/inspect/wire/': {
+    imports: ['src/proxy/model/drift.ts', 'src/proxy/model/objects.ts'],
     modules: ['zod'],
   },
   // It runs in a browser: nothing of it may need Node.js, or bring in zod.
-  'src/page/': {
+  'src/web/': {
     imports: ['fleet-delta', 'live-delta', 'status-text', 'words']
-      .map((name) => `src/answers/${name}.ts`)
-      .concat('src/model/drift.ts', 'src/model/objects.ts'),
-    types: ['src/answers/'],
+      .map((name) => `src/inspect/wire/${name}.ts`)
+      .concat('src/proxy/model/drift.ts', 'src/proxy/model/objects.ts'),
+    types: ['src/inspect/wire/'],
     modules: ['preact', 'preact/hooks', 'uplot'],
   },
-  'src/lab/': { imports: ['src/host/', 'src/model/'], modules: ['node:'] },
+  'src/cli/lab/': { imports: ['src/kernel/', 'src/proxy/model/'], modules: ['node:'] },
   'src/config/': {
-    imports: ['src/documents/', 'src/model/', 'package.json'],
-    types: ['src/host/', 'src/controller/', 'src/modes/', 'src/api/'],
+    imports: ['src/cluster/documents/', 'src/proxy/model/', 'package.json'],
+    types: ['src/kernel/', 'src/controller/', 'src/proxy/modes/', 'src/cluster/api/'],
     modules: ['node:os'],
   },
-  'src/commands/': { imports: ['src/config/'] },
-  'src/source/': {
-    imports: ['src/api/', 'src/documents/', 'src/producers/', 'src/model/', 'src/host/clock.ts'],
+  'src/cli/commands/': { imports: ['src/config/'] },
+  'src/cluster/source/': {
+    imports: ['src/cluster/api/', 'src/cluster/documents/', 'src/cluster/producers/', 'src/proxy/model/'],
+    types: ['src/kernel/listeners.ts'],
     modules: ['node:'],
   },
-  'src/api/': {
-    imports: ['src/documents/', 'src/model/', 'src/host/clock.ts'],
-    types: ['src/producers/'],
+  'src/cluster/api/': {
+    imports: ['src/cluster/documents/', 'src/proxy/model/'],
+    types: ['src/cluster/producers/'],
     modules: ['node:', '@kubernetes/client-node', 'pbf', 'zod/mini'],
   },
-  'src/documents/': { modules: ['node:', 'yaml'] },
-  'src/producers/': { imports: ['src/model/'] },
+  'src/base/': { modules: ['ipaddr.js', 'node:timers/promises'] },
+  'src/cluster/documents/': { modules: ['node:', 'yaml'] },
+  'src/cluster/producers/': { imports: ['src/proxy/model/'] },
   'src/controller/': {
-    imports: ['src/producers/', 'src/model/', 'src/api/', 'src/host/clock.ts'],
+    imports: ['src/cluster/producers/', 'src/proxy/model/', 'src/cluster/api/'],
     modules: ['node:crypto'],
   },
-  'src/cache/': { imports: ['src/model/'], types: ['src/sync/'] },
-  'src/model/': { modules: ['ipaddr.js'] },
-  'src/reconcile/': {},
-  'src/sync/': {
-    imports: [...PURE, 'src/host/clock.ts', 'src/host/portions.ts'],
-    types: ['src/modes/mode.ts', 'src/host/'],
+  'src/cluster/cache/': { imports: ['src/proxy/model/'], types: ['src/proxy/sync/'] },
+  'src/proxy/model/': {},
+  'src/proxy/reconcile/': {},
+  'src/proxy/sync/': {
+    imports: [...PURE],
+    types: ['src/proxy/modes/mode.ts', 'src/kernel/'],
   },
   'src/fleet/': {
-    imports: ['src/model/', 'src/answers/head.ts', 'src/answers/problem.ts', 'src/host/clock.ts'],
-    types: ['src/answers/'],
+    imports: ['src/proxy/model/', 'src/inspect/wire/head.ts', 'src/inspect/wire/problem.ts'],
+    types: ['src/inspect/wire/'],
   },
   ...Object.fromEntries(FLEET_PROCESS.map((file) => [file, FLEET_RULE])),
-  'src/serve/': { imports: ['src/answers/problem.ts', 'src/model/', 'src/host/clock.ts'], modules: ['node:'] },
-  'src/programmed/': { imports: ['src/model/'], types: ['src/answers/', 'src/host/clock.ts'] },
-  'src/failover/': {
-    imports: ['src/model/', 'src/host/clock.ts'],
-    types: ['src/host/conntrack.ts'],
+  'src/serve/': {
+    imports: ['src/inspect/wire/problem.ts', 'src/proxy/model/'],
+    modules: ['node:'],
+  },
+  'src/agent/programmed/': { imports: ['src/proxy/model/'], types: ['src/inspect/wire/'] },
+  'src/agent/failover/': {
+    imports: ['src/proxy/model/'],
+    types: ['src/kernel/conntrack.ts'],
     modules: ['node:net'],
   },
-  'src/relay/': { imports: ['src/model/', 'src/host/clock.ts'], modules: ['node:net'] },
+  'src/agent/relay/': { imports: ['src/proxy/model/'], modules: ['node:net'] },
   'src/telemetry/': {
-    imports: ['src/model/'],
-    types: ['src/host/clock.ts'],
+    imports: ['src/proxy/model/'],
+    types: [],
     modules: ['pino', 'pino-pretty', 'prom-client', 'node:'],
   },
-  'src/host/': { imports: [...PURE, 'native/'], modules: ['node:', 'execa'] },
+  'src/kernel/': { imports: ['native/'], modules: ['node:', 'execa'] },
   'native/': { modules: ['node:'] },
   // The files of the folder itself, without the folders below it.
-  'src/modes/': { imports: [...PURE, 'src/host/'], types: ['src/modes/netfilter/rules.ts'] },
-  'src/modes/netfilter/': {
-    imports: [...PURE, 'src/modes/families.ts', 'src/modes/mode.ts', 'src/host/'],
-    types: ['src/modes/'],
+  'src/proxy/modes/': { imports: [...PURE, 'src/kernel/'], types: ['src/proxy/modes/netfilter/rules.ts'] },
+  'src/proxy/modes/netfilter/': {
+    imports: [...PURE, 'src/proxy/modes/families.ts', 'src/proxy/modes/mode.ts', 'src/kernel/'],
+    types: ['src/proxy/modes/'],
     modules: ['node:crypto'],
   },
-  'src/modes/virtual-servers/': {
+  'src/proxy/modes/virtual-servers/': {
     imports: [
       ...PURE,
-      'src/modes/families.ts',
-      'src/modes/kernel-settings.ts',
-      'src/modes/mode.ts',
-      'src/host/',
-    ].concat('src/modes/netfilter/'),
-    types: ['src/modes/'],
+      'src/proxy/modes/families.ts',
+      'src/proxy/modes/kernel-settings.ts',
+      'src/proxy/modes/mode.ts',
+      'src/kernel/',
+    ].concat('src/proxy/modes/netfilter/'),
+    types: ['src/proxy/modes/'],
   },
-  'src/modes/nft-table/': { imports: [...PURE, 'src/host/'], types: ['src/modes/'] },
-  'src/modes/iptables/': {
-    imports: [...PURE, 'src/modes/families.ts', 'src/modes/kernel-settings.ts', 'src/modes/netfilter/'],
-    types: ['src/modes/inspection.ts', 'src/modes/mode.ts', 'src/host/'],
+  'src/proxy/modes/nft-table/': { imports: [...PURE, 'src/kernel/'], types: ['src/proxy/modes/'] },
+  'src/proxy/modes/iptables/': {
+    imports: [
+      ...PURE,
+      'src/proxy/modes/families.ts',
+      'src/proxy/modes/kernel-settings.ts',
+      'src/proxy/modes/netfilter/',
+    ],
+    types: ['src/proxy/modes/inspection.ts', 'src/proxy/modes/mode.ts', 'src/kernel/'],
   },
-  'src/modes/ipvs/': {
-    imports: [...PURE, 'src/modes/families.ts', 'src/modes/netfilter/', 'src/modes/virtual-servers/'],
-    types: ['src/modes/inspection.ts', 'src/modes/mode.ts', 'src/host/'],
+  'src/proxy/modes/ipvs/': {
+    imports: [...PURE, 'src/proxy/modes/families.ts', 'src/proxy/modes/netfilter/', 'src/proxy/modes/virtual-servers/'],
+    types: ['src/proxy/modes/inspection.ts', 'src/proxy/modes/mode.ts', 'src/kernel/'],
   },
-  'src/modes/nftables/': {
-    imports: [...PURE, 'src/modes/families.ts', 'src/modes/mode.ts', 'src/modes/netfilter/', 'src/modes/nft-table/'],
-    types: ['src/modes/cleanup.ts', 'src/modes/inspection.ts', 'src/host/'],
+  'src/proxy/modes/nftables/': {
+    imports: [
+      ...PURE,
+      'src/proxy/modes/families.ts',
+      'src/proxy/modes/mode.ts',
+      'src/proxy/modes/netfilter/',
+      'src/proxy/modes/nft-table/',
+    ],
+    types: ['src/proxy/modes/cleanup.ts', 'src/proxy/modes/inspection.ts', 'src/kernel/'],
     modules: ['node:crypto'],
   },
 };
@@ -287,7 +341,8 @@ function isAllowed({ from, to, isTypeOnly }: Import): boolean {
   const folder = ruleOf(from) ?? '';
   const { imports = [], types = [], modules = [] } = RULES[folder] ?? {};
   if (FILES.includes(to) || to === 'package.json') {
-    return ruleOf(to) === folder || inside(to, ...imports) || (isTypeOnly && inside(to, ...types));
+    const isOfAll = inside(to, 'src/base/') && !inside(from, 'native/', 'src/web/');
+    return ruleOf(to) === folder || isOfAll || inside(to, ...imports) || (isTypeOnly && inside(to, ...types));
   }
   return modules.some((name) => to === name || (name === 'node:' && to.startsWith(name)));
 }
@@ -322,7 +377,7 @@ describe('imports', () => {
   it('every folder has a rule, and every rule a folder', () => {
     const folders = new Set(FILES.map((file) => (file === 'src/main.ts' ? file : `${dirname(file)}/`)));
     const without = [...folders].filter((folder) => ruleOf(folder) === undefined);
-    const modes = [...folders].filter((folder) => /^src\/modes\/./.test(folder) && RULES[folder] === undefined);
+    const modes = [...folders].filter((folder) => /^src\/proxy\/modes\/./.test(folder) && RULES[folder] === undefined);
     assert.deepEqual([...without, ...modes], []);
     assert.deepEqual(
       Object.keys(RULES).filter((name) => !FILES.some((file) => file.startsWith(name))),
@@ -339,14 +394,25 @@ describe('imports', () => {
     });
   }
 
+  it('lead from each wing to wings below it', () => {
+    assert.deepEqual(
+      IMPORTS.filter(({ from, to }) => FILES.includes(to) && wingOf(to) > wingOf(from)),
+      [],
+    );
+    assert.deepEqual(
+      FILES.filter((file) => wingOf(file) < 0),
+      [],
+    );
+  });
+
   it('make no circle, of values or types', () => {
     assert.equal(circle(IMPORTS), undefined);
-    const back = { from: 'src/model/address.ts', to: 'src/main.ts', isTypeOnly: false, isLate: false };
+    const back = { from: 'src/base/address.ts', to: 'src/main.ts', isTypeOnly: false, isLate: false };
     assert.ok(circle([...IMPORTS, back])?.includes('src/main.ts'), 'it would be found');
   });
 
   it('no mode imports another', () => {
-    const modes = ['iptables', 'ipvs', 'nftables'].map((mode) => `src/modes/${mode}/`);
+    const modes = ['iptables', 'ipvs', 'nftables'].map((mode) => `src/proxy/modes/${mode}/`);
     const bad = IMPORTS.filter(({ from, to }) =>
       modes.some((own) => inside(from, own) && !inside(to, own) && inside(to, ...modes)),
     );
@@ -355,21 +421,29 @@ describe('imports', () => {
 });
 
 describe('files of modes', () => {
-  const named = [...ACTING, ...PURE_FILES].map((name) => `src/modes/${name}.ts`);
-  const pure = new Set(PURE_FILES.map((name) => `src/modes/${name}.ts`));
+  const named = [...ACTING, ...PURE_FILES].map((name) => `src/proxy/modes/${name}.ts`);
+  const pure = new Set(PURE_FILES.map((name) => `src/proxy/modes/${name}.ts`));
 
   it('are each in one list: those that act on the kernel, or the pure ones', () => {
     assert.deepEqual(
       named.toSorted(),
-      FILES.filter((file) => inside(file, 'src/modes/')),
+      FILES.filter((file) => inside(file, 'src/proxy/modes/')),
     );
   });
 
   it('that are pure import pure ones, and types', () => {
     const bad = IMPORTS.filter(({ from, to, isTypeOnly }) => {
-      const isPure = pure.has(to) || inside(to, ...PURE) || to === 'node:crypto';
+      const isPure = pure.has(to) || inside(to, ...PURE, 'src/base/') || to === 'node:crypto';
       return pure.has(from) && !isTypeOnly && !isPure;
     });
+    assert.deepEqual(bad, []);
+  });
+
+  it('that are pure wait for nothing, as the whole model does', () => {
+    const waits = ['src/base/clock.ts', 'src/base/portions.ts'];
+    const bad = IMPORTS.filter(
+      ({ from, to, isTypeOnly }) => (pure.has(from) || inside(from, ...PURE)) && waits.includes(to) && !isTypeOnly,
+    );
     assert.deepEqual(bad, []);
   });
 
@@ -382,18 +456,17 @@ describe('files of modes', () => {
 });
 
 describe('what one folder alone may do', () => {
-  it('only host/ starts processes', () => {
-    assert.deepEqual(strays(/^(execa|node:child_process)$/, 'src/host/'), []);
+  it('only kernel/ starts processes', () => {
+    assert.deepEqual(strays(/^(execa|node:child_process)$/, 'src/kernel/'), []);
   });
 
-  it('only host/, agent/, source/, api/, cli/, demo/, drained/, lab/, documents/ and native/ read or write files', () => {
-    const names = ['host', 'agent', 'source', 'api', 'cli', 'demo', 'drained', 'lab', 'documents'];
-    const folders = names.map((name) => `src/${name}/`);
+  it('only kernel/, cluster/, agent/, cli/, fleet/drained/ and native/ read or write files', () => {
+    const folders = ['kernel', 'cluster', 'agent', 'cli', 'fleet/drained'].map((name) => `src/${name}/`);
     assert.deepEqual(strays(/^node:fs/, ...folders, 'native/'), []);
   });
 
   it('only documents/yaml.ts knows YAML', () => {
-    assert.deepEqual(strays(/^(yaml|js-yaml)$/, 'src/documents/yaml.ts'), []);
+    assert.deepEqual(strays(/^(yaml|js-yaml)$/, 'src/cluster/documents/yaml.ts'), []);
   });
 
   it('only native/libc.ts knows of the foreign-function module', () => {

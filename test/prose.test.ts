@@ -14,8 +14,8 @@ const ROOT = fileURLToPath(new URL('..', import.meta.url));
 
 /** Files that read what others wrote, with words that also stand in a text of ours. */
 const READS_OTHERS: Readonly<Record<string, string>> = {
-  'src/host/iptables-tools.ts': 'errors of iptables',
-  'src/host/recent-lists.ts': '/proc/net/xt_recent',
+  'src/kernel/iptables-tools.ts': 'errors of iptables',
+  'src/kernel/recent-lists.ts': '/proc/net/xt_recent',
 };
 
 const STRINGS =

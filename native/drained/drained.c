@@ -1,6 +1,6 @@
 /*
  * slicewire-drained: `slicewire drained` as a program that needs 0.1 MB in the place of Node.js' 35, for the preStop hooks of Pods
- * (docs/drain.md). Flags, answers, texts and exit statuses are those of src/drained/ and src/cli/drained.ts, and the same tests run both.
+ * (docs/drain.md). Flags, answers, texts and exit statuses are those of src/fleet/drained/ and src/cli/drained.ts, and the same tests run both.
  */
 #include <asm/errno.h>
 

@@ -1,6 +1,6 @@
 #include "question.h"
 
-/* Characters of a duration, as src/config/duration.ts has it. */
+/* Characters of a duration, as src/base/duration.ts has it. */
 enum { MOST_DURATION = 100 };
 #define MOST_TIMEOUT INT64_C(600000000000)
 

@@ -1,7 +1,7 @@
 /** Makes `slicewire-drained` (native/drained/): the static program of preStop hooks, which needs a C compiler and the kernel's headers alone. */
 import { globSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
-import { realCommands } from '../../src/host/commands.ts';
+import { realCommands } from '../../src/kernel/commands.ts';
 import { RuntimeRefused } from '../runtime.ts';
 import { OWN_PLATFORM, type Platform } from './platform.ts';
 

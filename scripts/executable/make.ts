@@ -2,18 +2,18 @@
 import { mkdtempSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { realCommands } from '../../src/host/commands.ts';
+import { realCommands } from '../../src/kernel/commands.ts';
 import { bundle, bundleExecutable } from '../bundle.ts';
 import { ASSETS, PAGE_ASSETS, wrapped } from './program.ts';
 
 const NEVER = new AbortController().signal;
 /**
  * Node.js must not offer these in a daemon of root: SIGUSR1 opens the debugger to every user of the machine, and
- * OPENSSL_CONF can load libraries. src/host/environment.ts has the others.
+ * OPENSSL_CONF can load libraries. src/kernel/environment.ts has the others.
  */
 const NODE_ARGV = ['--disable-sigusr1', '--openssl-config=/dev/null'];
 /**
- * V8 may hand memory back one second after the start of the process (src/host/memory.ts). It compiles no WebAssembly: nothing here needs
+ * V8 may hand memory back one second after the start of the process (src/kernel/memory.ts). It compiles no WebAssembly: nothing here needs
  * it, and V8's registry of executable memory has ended processes that ran some (nodejs/node#64500). V8 14 has no other switch for it.
  */
 const V8_ARGV = ['--gc-memory-reducer-start-delay-ms=1000', '--wasm-max-module-size=0'];

@@ -4,7 +4,7 @@ import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import lock from '../../package-lock.json' with { type: 'json' };
-import { realCommands } from '../../src/host/commands.ts';
+import { realCommands } from '../../src/kernel/commands.ts';
 import { type Runtime, RuntimeRefused } from '../runtime.ts';
 import { OWN_PLATFORM, type Platform } from './platform.ts';
 

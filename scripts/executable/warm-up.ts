@@ -6,18 +6,18 @@ import { Readable } from 'node:stream';
 import { setImmediate as turn } from 'node:timers/promises';
 import type { Outside } from '../../src/agent/outside.ts';
 import { Recordings } from '../../src/agent/recording/recordings.ts';
+import { relaySockets } from '../../src/agent/relay/sockets.ts';
 import { Reloader } from '../../src/agent/reload.ts';
-import type { Incoming, Outgoing } from '../../src/api/answer.ts';
-import type { Connect } from '../../src/api/transport.ts';
+import type { Address } from '../../src/base/address.ts';
+import { realClock } from '../../src/base/clock.ts';
+import type { Incoming, Outgoing } from '../../src/cluster/api/answer.ts';
+import type { Connect } from '../../src/cluster/api/transport.ts';
+import { documentFiles } from '../../src/cluster/documents/files.ts';
 import { configFromFlags } from '../../src/config/from-flags.ts';
-import { documentFiles } from '../../src/documents/files.ts';
-import { Recorder } from '../../src/history/recorder.ts';
-import { realClock } from '../../src/host/clock.ts';
-import { type CommandRunner, realCommands } from '../../src/host/commands.ts';
-import { Hangups } from '../../src/host/hangups.ts';
-import type { Address } from '../../src/model/address.ts';
-import { relaySockets } from '../../src/relay/sockets.ts';
-import { tableKernel } from '../../src/replay/table-kernel.ts';
+import { Recorder } from '../../src/inspect/history/recorder.ts';
+import { tableKernel } from '../../src/inspect/replay/table-kernel.ts';
+import { type CommandRunner, realCommands } from '../../src/kernel/commands.ts';
+import { Hangups } from '../../src/kernel/hangups.ts';
 import { createLog } from '../../src/telemetry/log.ts';
 
 /** The answers to lists, in protobuf, and the Node, in JSON, each by the last part of its path. */

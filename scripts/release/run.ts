@@ -1,5 +1,5 @@
 /** Commands of the release. */
-import { realCommands } from '../../src/host/commands.ts';
+import { realCommands } from '../../src/kernel/commands.ts';
 
 const NEVER = new AbortController().signal;
 

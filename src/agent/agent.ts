@@ -1,19 +1,20 @@
 /** Builds an agent from its parts, for `run` and `plan`. */
-import { firstOf } from '../answers/words.ts';
+
+import { type Family, familyOf } from '../base/address.ts';
+import { causeOf } from '../base/cause.ts';
+import { type Clock, realClock, unlessAborted } from '../base/clock.ts';
 import { AUTO, type Config } from '../config/config.ts';
 import { EXTERNAL_IPS_GATE, servesExternalIPs } from '../config/feature-gates.ts';
-import type { RecorderHooks } from '../history/guarded.ts';
-import { rulesProbe } from '../host/chain-probe.ts';
-import { type Clock, realClock, unlessAborted } from '../host/clock.ts';
-import { type Family, familyOf } from '../model/address.ts';
-import { causeOf } from '../model/cause.ts';
-import { Flows } from '../model/flows.ts';
-import type { Fault } from '../model/objects.ts';
-import { ProxyModel } from '../model/proxy-model.ts';
-import type { Mode } from '../modes/mode.ts';
-import type { SetKept } from '../modes/virtual-servers/apply.ts';
-import { FlowSweeper, type SweepReport } from '../sync/flow-sweeper.ts';
-import { SyncLoop, type SyncParts } from '../sync/loop.ts';
+import type { RecorderHooks } from '../inspect/history/guarded.ts';
+import { firstOf } from '../inspect/wire/words.ts';
+import { rulesProbe } from '../kernel/chain-probe.ts';
+import { Flows } from '../proxy/model/flows.ts';
+import type { Fault } from '../proxy/model/objects.ts';
+import { ProxyModel } from '../proxy/model/proxy-model.ts';
+import type { Mode } from '../proxy/modes/mode.ts';
+import type { SetKept } from '../proxy/modes/virtual-servers/apply.ts';
+import { FlowSweeper, type SweepReport } from '../proxy/sync/flow-sweeper.ts';
+import { SyncLoop, type SyncParts } from '../proxy/sync/loop.ts';
 import type { Log } from '../telemetry/log.ts';
 import { TroubleLog } from '../telemetry/trouble-log.ts';
 import { CannotRun } from './cannot-run.ts';

@@ -1,10 +1,11 @@
 /** Who may read `/programmed`: the gate of the health server, with the API server of the configuration as the one that checks tokens. */
-import { AccessReviews } from '../api/access-reviews.ts';
-import { apiClient, type OpenClient } from '../api/client.ts';
-import { loadCredentials } from '../api/credentials.ts';
+
+import { realClock } from '../base/clock.ts';
+import { AccessReviews } from '../cluster/api/access-reviews.ts';
+import { apiClient, type OpenClient } from '../cluster/api/client.ts';
+import { loadCredentials } from '../cluster/api/credentials.ts';
 import type { Config, SourceConfig } from '../config/config.ts';
 import { userAgent } from '../config/version.ts';
-import { realClock } from '../host/clock.ts';
 import { type Gate, gate } from '../serve/gate.ts';
 import type { Outside } from './outside.ts';
 

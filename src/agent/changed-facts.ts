@@ -1,12 +1,13 @@
 /** Facts of the Node, the cluster and this machine that rules depend on, as they were when the rules were made and as they are now. */
-import { firstOf } from '../answers/words.ts';
-import type { Family } from '../model/address.ts';
-import { sameData } from '../model/equal.ts';
-import type { IptablesSettings } from '../modes/iptables/settings.ts';
-import type { IpvsSettings } from '../modes/ipvs/settings.ts';
-import type { LocalDetector } from '../modes/netfilter/local-traffic.ts';
-import type { FamilySettings } from '../modes/netfilter/settings.ts';
-import type { NftablesSettings } from '../modes/nftables/settings.ts';
+
+import type { Family } from '../base/address.ts';
+import { sameData } from '../base/equal.ts';
+import { firstOf } from '../inspect/wire/words.ts';
+import type { IptablesSettings } from '../proxy/modes/iptables/settings.ts';
+import type { IpvsSettings } from '../proxy/modes/ipvs/settings.ts';
+import type { LocalDetector } from '../proxy/modes/netfilter/local-traffic.ts';
+import type { FamilySettings } from '../proxy/modes/netfilter/settings.ts';
+import type { NftablesSettings } from '../proxy/modes/nftables/settings.ts';
 import { MOST_NAMED } from './log-lines.ts';
 
 export interface ChangedFact {

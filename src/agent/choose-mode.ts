@@ -3,15 +3,16 @@
  * stands, it is nftables mode if the kernel can do it (KEP-5343: the default from Kubernetes 1.40 on), otherwise iptables mode. The choice
  * only asks: it leaves nothing in the kernel.
  */
-import { listText } from '../answers/words.ts';
+
+import type { Family } from '../base/address.ts';
 import type { Config } from '../config/config.ts';
-import { type RulesProbeOptions, rulesProbe } from '../host/chain-probe.ts';
-import { SERVICE_DEVICE } from '../host/devices.ts';
-import type { IptablesTools } from '../host/iptables-tools.ts';
-import { NftUnusable } from '../host/nftables-kernel.ts';
-import type { Family } from '../model/address.ts';
-import { SERVICES } from '../modes/netfilter/names.ts';
-import { oneOfEverything } from '../modes/nftables/check.ts';
+import { listText } from '../inspect/wire/words.ts';
+import { type RulesProbeOptions, rulesProbe } from '../kernel/chain-probe.ts';
+import { SERVICE_DEVICE } from '../kernel/devices.ts';
+import type { IptablesTools } from '../kernel/iptables-tools.ts';
+import { NftUnusable } from '../kernel/nftables-kernel.ts';
+import { SERVICES } from '../proxy/modes/netfilter/names.ts';
+import { oneOfEverything } from '../proxy/modes/nftables/check.ts';
 import type { ChooseMode } from './load-config.ts';
 import { nftablesSettings } from './mode-settings.ts';
 import { type Outside, realOutside } from './outside.ts';

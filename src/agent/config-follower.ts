@@ -1,10 +1,11 @@
 /** The configuration that is wanted: reads the file that --config names again when it changes, and on SIGHUP. */
+
+import { causeOf } from '../base/cause.ts';
+import { realClock, sleep } from '../base/clock.ts';
+import { sameData } from '../base/equal.ts';
+import { createMutex } from '../base/mutex.ts';
 import { AUTO, type Config } from '../config/config.ts';
 import type { Flags } from '../config/flags.ts';
-import { realClock, sleep } from '../host/clock.ts';
-import { causeOf } from '../model/cause.ts';
-import { sameData } from '../model/equal.ts';
-import { createMutex } from '../model/mutex.ts';
 import { type Log, levelOf } from '../telemetry/log.ts';
 import { modeChooser } from './choose-mode.ts';
 import { watchConfigFile } from './config-watch.ts';

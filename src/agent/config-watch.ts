@@ -1,9 +1,9 @@
 /** Follows the file that --config names. A ConfigMap changes by a symbolic link beside the file, and editors replace files: the folder is watched, and the content compared. */
 import { dirname } from 'node:path';
-import { type Clock, sleep, unlessAborted } from '../host/clock.ts';
-import { causeOf } from '../model/cause.ts';
-import { unwatchedText } from '../source/unwatched.ts';
-import type { FolderWatch } from '../source/watch-folder.ts';
+import { causeOf } from '../base/cause.ts';
+import { type Clock, sleep, unlessAborted } from '../base/clock.ts';
+import { unwatchedText } from '../cluster/source/unwatched.ts';
+import type { FolderWatch } from '../cluster/source/watch-folder.ts';
 import { type Files, realOutside } from './outside.ts';
 
 /** Milliseconds from the first event to reading: one save makes several events. */

@@ -6,10 +6,10 @@ import {
   type ConntrackWrite,
   conntrackWrites,
   sortWrites,
-} from '../host/conntrack-settings.ts';
-import { settingKey, writeSettings } from '../host/sysctls.ts';
-import { settingStep } from '../modes/kernel-settings.ts';
-import type { Step, StepName } from '../reconcile/step.ts';
+} from '../kernel/conntrack-settings.ts';
+import { settingKey, writeSettings } from '../kernel/sysctls.ts';
+import { settingStep } from '../proxy/modes/kernel-settings.ts';
+import type { Step, StepName } from '../proxy/reconcile/step.ts';
 import type { Log } from '../telemetry/log.ts';
 import { type Outside, realOutside } from './outside.ts';
 

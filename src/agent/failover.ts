@@ -1,10 +1,11 @@
 /** `--failover=confirm`: connects the watch of Nodes that do not answer with the agent, and tells people. */
+
+import { causeOf } from '../base/cause.ts';
+import { sleep } from '../base/clock.ts';
 import type { Config } from '../config/config.ts';
-import { type FailoverEvent, FailoverWatch } from '../failover/watch.ts';
-import { sleep } from '../host/clock.ts';
-import { causeOf } from '../model/cause.ts';
 import type { Log } from '../telemetry/log.ts';
 import type { Agent } from './agent.ts';
+import { type FailoverEvent, FailoverWatch } from './failover/watch.ts';
 import { stackLogger } from './log-lines.ts';
 import type { Outside } from './outside.ts';
 

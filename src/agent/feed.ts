@@ -1,24 +1,24 @@
 /** The objects as the agent is fed them: a source and the cache of its objects. A feed outlives reloads that keep the source. */
 
-import { PROTOBUF } from '../api/protobuf/envelope.ts';
-import { Cache, type OnChanged } from '../cache/cache.ts';
+import { FAMILIES } from '../base/address.ts';
+import { type Clock, realClock, sleep } from '../base/clock.ts';
+import { PROTOBUF } from '../cluster/api/protobuf/envelope.ts';
+import { Cache, type OnChanged } from '../cluster/cache/cache.ts';
+import { kubernetesSource } from '../cluster/source/kubernetes.ts';
+import { manifestsSource } from '../cluster/source/manifests/index.ts';
+import type { NodeReader } from '../cluster/source/manifests/node-guard.ts';
 import type { Config } from '../config/config.ts';
 import { streamsLists } from '../config/feature-gates.ts';
 import { userAgent } from '../config/version.ts';
-import type { RecorderHooks } from '../history/guarded.ts';
-import type { Tap } from '../history/recorder.ts';
-import { type Clock, realClock, sleep } from '../host/clock.ts';
-import type { Listener } from '../host/listeners.ts';
-import { FAMILIES } from '../model/address.ts';
-import type { Source, SourceEvent, SourceKind, SourcePod, WatchStatus } from '../model/events.ts';
-import type { Fault, NodeView, ServiceKey } from '../model/objects.ts';
-import { Tracking } from '../programmed/tracking.ts';
-import { kubernetesSource } from '../source/kubernetes.ts';
-import { manifestsSource } from '../source/manifests/index.ts';
-import type { NodeReader } from '../source/manifests/node-guard.ts';
+import type { RecorderHooks } from '../inspect/history/guarded.ts';
+import type { Tap } from '../inspect/history/recorder.ts';
+import type { Listener } from '../kernel/listeners.ts';
+import type { Source, SourceEvent, SourceKind, SourcePod, WatchStatus } from '../proxy/model/events.ts';
+import type { Fault, NodeView, ServiceKey } from '../proxy/model/objects.ts';
 import type { Log } from '../telemetry/log.ts';
 import { CannotRun } from './cannot-run.ts';
 import type { Outside } from './outside.ts';
+import { Tracking } from './programmed/tracking.ts';
 
 export interface ObjectFeedOptions {
   readonly config: Config;

@@ -2,13 +2,14 @@
  * Checks the kernel between syncs: whether the rules are still in place, and the settings still those of the Node and this machine. At
  * once after the kernel's notice of a write of another program; where it gives none, and to be sure, every syncPeriod.
  */
+
+import { causeOf } from '../base/cause.ts';
+import type { Mutex } from '../base/mutex.ts';
 import type { Config } from '../config/config.ts';
-import { type Committer, committerText } from '../host/ruleset-notices.ts';
-import { causeOf } from '../model/cause.ts';
-import type { Mutex } from '../model/mutex.ts';
-import type { Heard, Mode } from '../modes/mode.ts';
+import { type Committer, committerText } from '../kernel/ruleset-notices.ts';
+import type { Heard, Mode } from '../proxy/modes/mode.ts';
+import { Wait } from '../proxy/sync/wait.ts';
 import type { Health } from '../serve/health.ts';
-import { Wait } from '../sync/wait.ts';
 import type { Log } from '../telemetry/log.ts';
 import { TroubleLog } from '../telemetry/trouble-log.ts';
 import type { Agent } from './agent.ts';

@@ -1,8 +1,9 @@
 /** The live page's side of the agent: it notices what happens, and tells those who read. */
-import type { Live } from '../answers/live.ts';
-import { liveDelta } from '../answers/live-delta.ts';
-import { type Clock, realClock } from '../host/clock.ts';
-import { causeOf } from '../model/cause.ts';
+
+import { causeOf } from '../base/cause.ts';
+import { type Clock, realClock } from '../base/clock.ts';
+import type { Live } from '../inspect/wire/live.ts';
+import { liveDelta } from '../inspect/wire/live-delta.ts';
 import type { Answer, Asked } from '../serve/http.ts';
 import { LiveStream } from '../serve/live.ts';
 import type { Overview } from './questions/overview.ts';

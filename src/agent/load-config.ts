@@ -1,5 +1,7 @@
 /** From the command line, and the file that --config names, to a configuration and a log; with warnings about flags and fields without effect. */
-import { listText } from '../answers/words.ts';
+
+import { causeOf } from '../base/cause.ts';
+import { type OneFile, readOneFile } from '../cluster/documents/one-file.ts';
 import { AUTO, type Config } from '../config/config.ts';
 import { flagsFromFile } from '../config/config-file.ts';
 import { EFFECTIVE_GATES, type FeatureGates, idleGates } from '../config/feature-gates.ts';
@@ -7,8 +9,7 @@ import { ConfigError, camel, type Flags } from '../config/flags.ts';
 import { type ConfigOrigins, configsFromFlags } from '../config/from-flags.ts';
 import { DEPRECATED_FLAGS, IDLE_FLAGS } from '../config/kube-proxy-flags.ts';
 import { relayProblems } from '../config/relay.ts';
-import { type OneFile, readOneFile } from '../documents/one-file.ts';
-import { causeOf } from '../model/cause.ts';
+import { listText } from '../inspect/wire/words.ts';
 import { createLog, type Log } from '../telemetry/log.ts';
 import type { Files } from './outside.ts';
 

@@ -1,8 +1,8 @@
 /** Parts of lines of the log that several parts of the agent need. */
-import { causeOf } from '../model/cause.ts';
-import { type Drift, driftText } from '../model/drift.ts';
-import type { SetResized } from '../modes/virtual-servers/apply.ts';
-import { type Plan, stepText } from '../reconcile/step.ts';
+import { causeOf } from '../base/cause.ts';
+import { type Drift, driftText } from '../proxy/model/drift.ts';
+import type { SetResized } from '../proxy/modes/virtual-servers/apply.ts';
+import { type Plan, stepText } from '../proxy/reconcile/step.ts';
 import type { Log } from '../telemetry/log.ts';
 
 /** Most Services, addresses, ranges, or changes by others, in a line of the log; its facts hold more. */

@@ -1,11 +1,11 @@
 /** The samples of metrics that are read on each scrape. */
-import type { Clock } from '../host/clock.ts';
-import type { ConnectionCount, EnlargedSet, PacketCount, RuleCount } from '../modes/mode.ts';
-import type { RelayCounts } from '../relay/relay.ts';
+import type { Clock } from '../base/clock.ts';
+import type { ConnectionCount, EnlargedSet, PacketCount, RuleCount } from '../proxy/modes/mode.ts';
 import type { HealthState } from '../serve/health-judgement.ts';
 import type { ReadName } from '../telemetry/metrics.ts';
 import { type Sample, type Samples, type TurnedAwayCount, turnedAwaySamples } from '../telemetry/registry.ts';
 import type { ObjectFeed } from './feed.ts';
+import type { RelayCounts } from './relay/relay.ts';
 
 export interface SampleSources {
   readonly feed: () => ObjectFeed;

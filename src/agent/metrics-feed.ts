@@ -1,17 +1,17 @@
 /** Feeds the metrics of a running agent: results of syncs and sweeps, and the samples that are read on each scrape. */
+
+import { FAMILIES, type Family } from '../base/address.ts';
+import { causeOf } from '../base/cause.ts';
+import { realClock } from '../base/clock.ts';
+import { sameData } from '../base/equal.ts';
 import type { Config } from '../config/config.ts';
 import { version } from '../config/version.ts';
-import { realClock } from '../host/clock.ts';
-import { FAMILIES, type Family } from '../model/address.ts';
-import { causeOf } from '../model/cause.ts';
-import { sameData } from '../model/equal.ts';
-import type { ServicePort, ServicePortKey } from '../model/service-port.ts';
-import type { ConnectionCount, ModeName, PacketCount } from '../modes/mode.ts';
-import type { RelayCounts } from '../relay/relay.ts';
+import type { ServicePort, ServicePortKey } from '../proxy/model/service-port.ts';
+import type { ConnectionCount, ModeName, PacketCount } from '../proxy/modes/mode.ts';
+import type { SweepReport } from '../proxy/sync/flow-sweeper.ts';
+import type { SyncReport } from '../proxy/sync/status.ts';
 import type { HealthState } from '../serve/health-judgement.ts';
 import { LocalGaps } from '../serve/local-gaps.ts';
-import type { SweepReport } from '../sync/flow-sweeper.ts';
-import type { SyncReport } from '../sync/status.ts';
 import type { Log } from '../telemetry/log.ts';
 import { Metrics } from '../telemetry/metrics.ts';
 import type { TurnedAwayCount } from '../telemetry/registry.ts';
@@ -21,6 +21,7 @@ import type { ObjectFeed } from './feed.ts';
 import { faultCounts } from './log-lines.ts';
 import { metricSamples } from './metric-samples.ts';
 import { PacketTotals } from './packet-totals.ts';
+import type { RelayCounts } from './relay/relay.ts';
 
 export interface MetricsFeedOptions {
   readonly log: Log;

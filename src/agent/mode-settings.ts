@@ -1,9 +1,5 @@
 /** The settings of each mode and family, from the configuration, the Node and this machine. */
-import type { Config, IpvsConfig } from '../config/config.ts';
-import type { IptablesTools } from '../host/iptables-tools.ts';
-import type { IpvsKernel } from '../host/ipvs-kernel.ts';
-import { routable } from '../host/node-facts.ts';
-import type { Sysctls } from '../host/sysctls.ts';
+
 import {
   type Address,
   addressBytes,
@@ -14,14 +10,19 @@ import {
   holdsAll,
   hostCidr,
   isLoopback,
-} from '../model/address.ts';
-import type { IsNodeAddress } from '../model/flow-leftovers.ts';
-import type { NodeView } from '../model/objects.ts';
-import type { IptablesSettings } from '../modes/iptables/settings.ts';
-import type { IpvsSettings } from '../modes/ipvs/settings.ts';
-import type { LocalDetector } from '../modes/netfilter/local-traffic.ts';
-import type { FamilySettings } from '../modes/netfilter/settings.ts';
-import type { NftablesSettings } from '../modes/nftables/settings.ts';
+} from '../base/address.ts';
+import type { Config, IpvsConfig } from '../config/config.ts';
+import type { IptablesTools } from '../kernel/iptables-tools.ts';
+import type { IpvsKernel } from '../kernel/ipvs-kernel.ts';
+import { routable } from '../kernel/node-facts.ts';
+import type { Sysctls } from '../kernel/sysctls.ts';
+import type { IsNodeAddress } from '../proxy/model/flow-leftovers.ts';
+import type { NodeView } from '../proxy/model/objects.ts';
+import type { IptablesSettings } from '../proxy/modes/iptables/settings.ts';
+import type { IpvsSettings } from '../proxy/modes/ipvs/settings.ts';
+import type { LocalDetector } from '../proxy/modes/netfilter/local-traffic.ts';
+import type { FamilySettings } from '../proxy/modes/netfilter/settings.ts';
+import type { NftablesSettings } from '../proxy/modes/nftables/settings.ts';
 import type { Outside } from './outside.ts';
 
 const BE_LIBERAL = 'net/netfilter/nf_conntrack_tcp_be_liberal';

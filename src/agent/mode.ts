@@ -1,21 +1,22 @@
 /** Builds the mode that the configuration asks for, with the predecessors that it takes over from. */
+
+import { type Address, type Cidr, cidrContains, FAMILIES, type Family, isLoopback } from '../base/address.ts';
 import { version } from '../config/version.ts';
-import type { RecordedParts } from '../history/shapes.ts';
-import type { RulesProbe } from '../host/chain-probe.ts';
-import type { IptablesTools } from '../host/iptables-tools.ts';
-import { checkScheduler, ipvsQuestions } from '../host/ipvs-open.ts';
-import type { RulesetNotices } from '../host/ruleset-notices.ts';
-import { RulesetRecord } from '../host/ruleset-record.ts';
-import { type Address, type Cidr, cidrContains, FAMILIES, type Family, isLoopback } from '../model/address.ts';
-import type { IsNodeAddress } from '../model/flow-leftovers.ts';
-import { handover } from '../modes/handover.ts';
-import { iptablesMode } from '../modes/iptables/index.ts';
-import { ipvsMode } from '../modes/ipvs/index.ts';
-import type { Mode, ModeName } from '../modes/mode.ts';
-import type { FamilySettings } from '../modes/netfilter/settings.ts';
-import { oneOfEverything } from '../modes/nftables/check.ts';
-import { nftablesMode } from '../modes/nftables/index.ts';
-import type { OnResized, OnSetKept } from '../modes/virtual-servers/apply.ts';
+import type { RecordedParts } from '../inspect/history/shapes.ts';
+import type { RulesProbe } from '../kernel/chain-probe.ts';
+import type { IptablesTools } from '../kernel/iptables-tools.ts';
+import { checkScheduler, ipvsQuestions } from '../kernel/ipvs-open.ts';
+import type { RulesetNotices } from '../kernel/ruleset-notices.ts';
+import { RulesetRecord } from '../kernel/ruleset-record.ts';
+import type { IsNodeAddress } from '../proxy/model/flow-leftovers.ts';
+import { handover } from '../proxy/modes/handover.ts';
+import { iptablesMode } from '../proxy/modes/iptables/index.ts';
+import { ipvsMode } from '../proxy/modes/ipvs/index.ts';
+import type { Mode, ModeName } from '../proxy/modes/mode.ts';
+import type { FamilySettings } from '../proxy/modes/netfilter/settings.ts';
+import { oneOfEverything } from '../proxy/modes/nftables/check.ts';
+import { nftablesMode } from '../proxy/modes/nftables/index.ts';
+import type { OnResized, OnSetKept } from '../proxy/modes/virtual-servers/apply.ts';
 import { type ChangedFact, changedFacts } from './changed-facts.ts';
 import { closedOnFailure } from './closing.ts';
 import {

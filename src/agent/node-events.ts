@@ -1,9 +1,10 @@
 /** Events in the API server: about the Node, and about Services that are set aside. */
-import { type ClusterEvent, EventRecorder, type Regarding } from '../api/recorder.ts';
+
+import { realClock } from '../base/clock.ts';
+import { type ClusterEvent, EventRecorder, type Regarding } from '../cluster/api/recorder.ts';
 import type { Config } from '../config/config.ts';
 import { userAgent } from '../config/version.ts';
-import { realClock } from '../host/clock.ts';
-import { type Fault, faultText, type ServiceKey } from '../model/objects.ts';
+import { type Fault, faultText, type ServiceKey } from '../proxy/model/objects.ts';
 import type { Log } from '../telemetry/log.ts';
 import type { ObjectFeed } from './feed.ts';
 import type { Outside } from './outside.ts';

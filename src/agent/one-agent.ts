@@ -2,9 +2,12 @@
  * One agent in a network namespace: two would each take the other's rules for drift. The second one says who runs, and ends before it
  * writes anything. A process of another user that took the name is told, and stops nobody.
  */
-import { cutText } from '../answers/words.ts';
+
+import { causeOf } from '../base/cause.ts';
+import { type Clock, realClock, sleep } from '../base/clock.ts';
 import type { Config } from '../config/config.ts';
-import { Recorder } from '../history/recorder.ts';
+import { Recorder } from '../inspect/history/recorder.ts';
+import { cutText } from '../inspect/wire/words.ts';
 import {
   AGENT_NAME,
   type AskOptions,
@@ -13,10 +16,8 @@ import {
   type HolderAnswer,
   type PeerCredentials,
   takeName,
-} from '../host/agent-name.ts';
-import { type Clock, realClock, sleep } from '../host/clock.ts';
-import { causeOf } from '../model/cause.ts';
-import type { ModeName } from '../modes/mode.ts';
+} from '../kernel/agent-name.ts';
+import type { ModeName } from '../proxy/modes/mode.ts';
 import type { Log } from '../telemetry/log.ts';
 import { CannotRun } from './cannot-run.ts';
 import { Recordings } from './recording/recordings.ts';
@@ -107,7 +108,7 @@ interface Waits {
 /** Text about a holder that is no agent; undefined: try again. Rejects with CannotRun when an agent holds the name, or may. */
 async function strangerAt({ names, log, clock }: OneAgentOptions, waits: Waits): Promise<string | undefined> {
   // Loaded only here: an agent that is alone needs no schema.
-  const { HOLDER_LINE, readHolder } = await import('../answers/holder.ts');
+  const { HOLDER_LINE, readHolder } = await import('../inspect/wire/holder.ts');
   const answer = await names.ask({ patience: NOBODY, longest: HOLDER_LINE });
   const now = clock.now();
   const isNobody = answer.kind === 'no connection' || answer.kind === 'closed';

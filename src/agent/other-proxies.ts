@@ -4,11 +4,12 @@
  * every syncPeriod, in nftables mode when its table is gone. People are told once; its rules are removed again rarely, so that nothing of
  * them stays when it has ended, and two programs do not undo each other's work all the time.
  */
-import { firstOf } from '../answers/words.ts';
-import { type Clock, sleep } from '../host/clock.ts';
-import { causeOf } from '../model/cause.ts';
-import type { Drift } from '../model/drift.ts';
-import type { Mutex } from '../model/mutex.ts';
+
+import { causeOf } from '../base/cause.ts';
+import { type Clock, sleep } from '../base/clock.ts';
+import type { Mutex } from '../base/mutex.ts';
+import { firstOf } from '../inspect/wire/words.ts';
+import type { Drift } from '../proxy/model/drift.ts';
 import type { Health } from '../serve/health.ts';
 import type { Log } from '../telemetry/log.ts';
 import type { NodeEvents } from './node-events.ts';

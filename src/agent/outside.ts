@@ -3,33 +3,33 @@
  * who ask the agent. The simulator of test/sim puts a world of its own in its place. Only time and chance are asked for directly.
  */
 import { cpus, release } from 'node:os';
-import { type Connect, connect } from '../api/transport.ts';
-import { type DocumentReader, documentFiles } from '../documents/files.ts';
-import { type OneFile, readOneFile } from '../documents/one-file.ts';
-import { type Probe, tcpProbe } from '../failover/probe.ts';
-import { type OpenRules, openRules } from '../host/chain-probe.ts';
-import { realClock } from '../host/clock.ts';
-import type { CommandRunner } from '../host/commands.ts';
-import { type OpenFlowTable, openFlowTable } from '../host/conntrack.ts';
-import { hasServiceDevice } from '../host/devices.ts';
-import type { IpvsKernel } from '../host/ipvs-kernel.ts';
-import { openIpvsKernel } from '../host/ipvs-open.ts';
-import { lastingCommands } from '../host/lasting-command.ts';
-import type { Listener } from '../host/listeners.ts';
-import { readListeners } from '../host/listeners.ts';
-import { releaseMemory } from '../host/memory.ts';
-import type { NftKernel, NftTables, NftWrite, TableLabels } from '../host/nftables-kernel.ts';
-import { openNftables } from '../host/nftables-netlink.ts';
-import { hasIpvs, hasLegacyTables, interfaceAddresses, localFamilies, mayChangeNetwork } from '../host/node-facts.ts';
-import { setOomScore } from '../host/process-settings.ts';
-import { type RecordFile, rulesetRecordFile } from '../host/record-file.ts';
-import { RulesetJournal } from '../host/ruleset-journal.ts';
-import type { RulesetNotices } from '../host/ruleset-notices.ts';
-import { realSettings, type SettingFiles } from '../host/sysctls.ts';
-import type { Address, Family } from '../model/address.ts';
-import { type RelaySockets, relaySockets } from '../relay/sockets.ts';
+import type { Address, Family } from '../base/address.ts';
+import { realClock } from '../base/clock.ts';
+import { type Connect, connect } from '../cluster/api/transport.ts';
+import { type DocumentReader, documentFiles } from '../cluster/documents/files.ts';
+import { type OneFile, readOneFile } from '../cluster/documents/one-file.ts';
+import { type WatchFolder, watchFolder } from '../cluster/source/watch-folder.ts';
+import { type OpenRules, openRules } from '../kernel/chain-probe.ts';
+import type { CommandRunner } from '../kernel/commands.ts';
+import { type OpenFlowTable, openFlowTable } from '../kernel/conntrack.ts';
+import { hasServiceDevice } from '../kernel/devices.ts';
+import type { IpvsKernel } from '../kernel/ipvs-kernel.ts';
+import { openIpvsKernel } from '../kernel/ipvs-open.ts';
+import { lastingCommands } from '../kernel/lasting-command.ts';
+import type { Listener } from '../kernel/listeners.ts';
+import { readListeners } from '../kernel/listeners.ts';
+import { releaseMemory } from '../kernel/memory.ts';
+import type { NftKernel, NftTables, NftWrite, TableLabels } from '../kernel/nftables-kernel.ts';
+import { openNftables } from '../kernel/nftables-netlink.ts';
+import { hasIpvs, hasLegacyTables, interfaceAddresses, localFamilies, mayChangeNetwork } from '../kernel/node-facts.ts';
+import { setOomScore } from '../kernel/process-settings.ts';
+import { type RecordFile, rulesetRecordFile } from '../kernel/record-file.ts';
+import { RulesetJournal } from '../kernel/ruleset-journal.ts';
+import type { RulesetNotices } from '../kernel/ruleset-notices.ts';
+import { realSettings, type SettingFiles } from '../kernel/sysctls.ts';
 import { type OpenServer, openServer } from '../serve/http.ts';
-import { type WatchFolder, watchFolder } from '../source/watch-folder.ts';
+import { type Probe, tcpProbe } from './failover/probe.ts';
+import { type RelaySockets, relaySockets } from './relay/sockets.ts';
 
 /** The kernel's nftables, with the sockets that were opened for it. */
 export interface OpenNftables extends NftKernel, NftTables {
@@ -132,7 +132,7 @@ export const realOutside: Outside = {
     settings: realSettings,
     record: rulesetRecordFile(),
     // Loaded only here: it is done once.
-    removeLeftTraces: async () => await (await import('../host/trace-table.ts')).removeLeftTraces(),
+    removeLeftTraces: async () => await (await import('../kernel/trace-table.ts')).removeLeftTraces(),
   },
   files: { documents: documentFiles, readOne: readOneFile, watch: watchFolder },
   process: {

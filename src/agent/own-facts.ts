@@ -1,9 +1,10 @@
 /** What a process tells of itself at /statusz and /flagz. */
+
+import { realClock } from '../base/clock.ts';
 import type { FlagGroup } from '../config/flag-table.ts';
 import { flagValues } from '../config/flag-values.ts';
 import type { Flags } from '../config/flags.ts';
 import { version } from '../config/version.ts';
-import { realClock } from '../host/clock.ts';
 import type { OwnFacts } from '../serve/zpages.ts';
 
 /** To be called when the process starts to serve. `flags`: the command line. */

@@ -2,8 +2,8 @@
  * Packet counters of rules as totals that only grow. The kernel's counters start at 0 whenever a rule is written, such as after a change
  * of the settings or a flush by another program; packets between the last reading and that moment are lost.
  */
-import { causeOf } from '../model/cause.ts';
-import type { PacketCount } from '../modes/mode.ts';
+import { causeOf } from '../base/cause.ts';
+import type { PacketCount } from '../proxy/modes/mode.ts';
 
 export class PacketTotals {
   /** By kind and family: the kernel's counter as read last, and the total. */

@@ -3,10 +3,10 @@ import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { getRawAsset, isSea } from 'node:sea';
 import { fileURLToPath } from 'node:url';
-import { realClock } from '../host/clock.ts';
-import { realCommands } from '../host/commands.ts';
-import { SOURCE_OPTIONS } from '../host/self.ts';
-import { causeOf } from '../model/cause.ts';
+import { causeOf } from '../base/cause.ts';
+import { realClock } from '../base/clock.ts';
+import { realCommands } from '../kernel/commands.ts';
+import { SOURCE_OPTIONS } from '../kernel/self.ts';
 
 const BUILT = fileURLToPath(new URL('../../dist/page', import.meta.url));
 const BUILDER = fileURLToPath(new URL('../../scripts/page.ts', import.meta.url));

@@ -1,16 +1,17 @@
 /** Predecessors on this machine: other modes, and kube-proxy, whose state in the kernel goes once this mode serves. */
+
+import { FAMILIES, type Family } from '../base/address.ts';
 import type { Config } from '../config/config.ts';
-import type { RulesProbe } from '../host/chain-probe.ts';
-import { SERVICE_DEVICE } from '../host/devices.ts';
-import { IptablesError, type IptablesTools } from '../host/iptables-tools.ts';
-import { NftMissing, NftUnusable } from '../host/nftables-kernel.ts';
-import { TABLE } from '../host/nftables-netlink.ts';
-import { FAMILIES, type Family } from '../model/address.ts';
-import { ipvsPredecessor as leftByIpvs } from '../modes/ipvs/index.ts';
-import type { Mode } from '../modes/mode.ts';
-import { rulesPredecessor as leftByIptables } from '../modes/netfilter/rules-family.ts';
-import { tablesPredecessor as leftByNftables, type TableId } from '../modes/nftables/predecessor.ts';
-import type { OnSetKept } from '../modes/virtual-servers/apply.ts';
+import type { RulesProbe } from '../kernel/chain-probe.ts';
+import { SERVICE_DEVICE } from '../kernel/devices.ts';
+import { IptablesError, type IptablesTools } from '../kernel/iptables-tools.ts';
+import { NftMissing, NftUnusable } from '../kernel/nftables-kernel.ts';
+import { TABLE } from '../kernel/nftables-netlink.ts';
+import { ipvsPredecessor as leftByIpvs } from '../proxy/modes/ipvs/index.ts';
+import type { Mode } from '../proxy/modes/mode.ts';
+import { rulesPredecessor as leftByIptables } from '../proxy/modes/netfilter/rules-family.ts';
+import { tablesPredecessor as leftByNftables, type TableId } from '../proxy/modes/nftables/predecessor.ts';
+import type { OnSetKept } from '../proxy/modes/virtual-servers/apply.ts';
 import { closedOnFailure } from './closing.ts';
 import { ipvsOptions, type OnMachine } from './mode-settings.ts';
 import type { Sign } from './other-proxies.ts';

@@ -1,8 +1,9 @@
 /** What a sync did with the changes that it took, from its report. */
-import { firstLine } from '../answers/words.ts';
-import { refusedIn } from '../history/sync-record.ts';
-import type { SyncOutcome } from '../programmed/tracking.ts';
-import type { SyncReport } from '../sync/status.ts';
+
+import { refusedIn } from '../inspect/history/sync-record.ts';
+import { firstLine } from '../inspect/wire/words.ts';
+import type { SyncReport } from '../proxy/sync/status.ts';
+import type { SyncOutcome } from './programmed/tracking.ts';
 
 export function outcomeOf(report: SyncReport): SyncOutcome {
   const { hasWritten, without } = refusedIn(report);

@@ -1,16 +1,17 @@
 /** What the agent says of the versions that are in its kernel: `/programmed` and its stream. It outlives reloads. */
-import type { AnsweredBy } from '../answers/form.ts';
-import type { ProgrammedEvent } from '../answers/programmed.ts';
-import { type Clock, realClock } from '../host/clock.ts';
-import { causeOf } from '../model/cause.ts';
-import { changedEvent, type Said, wholeEvent } from '../programmed/events.ts';
-import type { Tracking } from '../programmed/tracking.ts';
-import { Waiters } from '../programmed/waiters.ts';
+
+import { causeOf } from '../base/cause.ts';
+import { type Clock, realClock } from '../base/clock.ts';
+import type { AnsweredBy } from '../inspect/wire/form.ts';
+import type { ProgrammedEvent } from '../inspect/wire/programmed.ts';
+import type { SyncReport } from '../proxy/sync/status.ts';
 import { PacedStreams } from '../serve/paced.ts';
 import type { Question, StreamQuestion } from '../serve/questions.ts';
-import type { SyncReport } from '../sync/status.ts';
 import type { ObjectFeed } from './feed.ts';
 import { faultCounts } from './log-lines.ts';
+import { changedEvent, type Said, wholeEvent } from './programmed/events.ts';
+import type { Tracking } from './programmed/tracking.ts';
+import { Waiters } from './programmed/waiters.ts';
 import { outcomeOf } from './programmed-outcome.ts';
 import { answeredByOf, type InquiryParts } from './questions/inquiry-parts.ts';
 import { paceIn, programmedAnswer, readProgrammedQuestion } from './questions/programmed.ts';

@@ -1,8 +1,9 @@
 /** Reads the source and the kernel once, without an agent that runs: for `plan`, and for questions. Writes nothing. */
+
+import { realClock } from '../base/clock.ts';
 import type { Config } from '../config/config.ts';
-import { realClock } from '../host/clock.ts';
-import type { Fault } from '../model/objects.ts';
-import type { Plan } from '../reconcile/step.ts';
+import type { Fault } from '../proxy/model/objects.ts';
+import type { Plan } from '../proxy/reconcile/step.ts';
 import { FaultLog } from '../telemetry/fault-log.ts';
 import type { Log } from '../telemetry/log.ts';
 import { type Agent, startAgent } from './agent.ts';

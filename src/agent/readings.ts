@@ -1,6 +1,7 @@
 /** Decides when all rules are read from the kernel: for a periodic resync, and after another program wrote. Limited to a share of the time. */
+
+import type { Clock } from '../base/clock.ts';
 import type { Config } from '../config/config.ts';
-import type { Clock } from '../host/clock.ts';
 
 /** Milliseconds between two resyncs, which compare all rules with the kernel's. */
 const RESYNC = 60 * 60 * 1000;

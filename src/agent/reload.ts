@@ -2,17 +2,18 @@
  * Reloads: one generation of the agent's parts after another. When the configuration, the Node or this machine changes, the next
  * generation is built beside the one that works, and takes over when it is ready.
  */
-import { KubeconfigUnusable } from '../api/credentials.ts';
+
+import { causeOf } from '../base/cause.ts';
+import { realClock, unlessAborted } from '../base/clock.ts';
+import { sameData } from '../base/equal.ts';
+import { KubeconfigUnusable } from '../cluster/api/credentials.ts';
+import { ManifestsUnusable } from '../cluster/source/manifests/index.ts';
 import type { Config } from '../config/config.ts';
 import { streamsLists } from '../config/feature-gates.ts';
 import { ConfigError, type Flags } from '../config/flags.ts';
-import { realClock, unlessAborted } from '../host/clock.ts';
-import { isMachineFailure } from '../host/failures.ts';
-import type { Hangups } from '../host/hangups.ts';
-import { causeOf } from '../model/cause.ts';
-import { sameData } from '../model/equal.ts';
-import type { Fault } from '../model/objects.ts';
-import { ManifestsUnusable } from '../source/manifests/index.ts';
+import { isMachineFailure } from '../kernel/failures.ts';
+import type { Hangups } from '../kernel/hangups.ts';
+import type { Fault } from '../proxy/model/objects.ts';
 import { FaultLog } from '../telemetry/fault-log.ts';
 import type { Log } from '../telemetry/log.ts';
 import { TroubleLog } from '../telemetry/trouble-log.ts';

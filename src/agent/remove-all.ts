@@ -1,6 +1,6 @@
 /** Removes the rules of slicewire and kube-proxy in every mode, and nothing else. */
 import type { Config } from '../config/config.ts';
-import { IpvsUnusable } from '../host/ipvs-kernel.ts';
+import { IpvsUnusable } from '../kernel/ipvs-kernel.ts';
 import type { Outside } from './outside.ts';
 import {
   hasIpvsTraces,

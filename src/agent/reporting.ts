@@ -1,20 +1,20 @@
 /** Reports of a running agent to others: health, metrics and events. They outlive reloads of the configuration. */
+
+import { type Address, type Family, familyOf, isLoopback, socketAddress } from '../base/address.ts';
+import { realClock } from '../base/clock.ts';
 import { AGENT_FLAGS } from '../config/agent-flags.ts';
 import type { Config } from '../config/config.ts';
 import { fileFromConfig } from '../config/config-file.ts';
 import type { Flags } from '../config/flags.ts';
 import { relayAddresses } from '../config/relay.ts';
-import { realClock } from '../host/clock.ts';
-import { type Address, type Family, familyOf, isLoopback, socketAddress } from '../model/address.ts';
-import type { ServiceKey, Slice } from '../model/objects.ts';
-import { readyOnNode, type ServicePort, type ServicePortKey } from '../model/service-port.ts';
-import { listedEndpoints } from '../relay/node-ports.ts';
+import type { ServiceKey, Slice } from '../proxy/model/objects.ts';
+import { readyOnNode, type ServicePort, type ServicePortKey } from '../proxy/model/service-port.ts';
+import type { SyncReport } from '../proxy/sync/status.ts';
 import { Clients } from '../serve/clients.ts';
 import { Health } from '../serve/health.ts';
 import type { HealthSettings } from '../serve/health-record.ts';
 import { healthHandler } from '../serve/health-server.ts';
 import { type MetricsText, metricsHandler, scrapeHandler } from '../serve/metrics-server.ts';
-import type { SyncReport } from '../sync/status.ts';
 import { type Log, levelOf } from '../telemetry/log.ts';
 import type { Agent } from './agent.ts';
 import { programmedGate } from './asking.ts';
@@ -33,6 +33,7 @@ import { Overview } from './questions/overview.ts';
 import { pageQuestions, questionsOf } from './questions/parameters.ts';
 import { healthOf } from './questions/status-answer.ts';
 import type { Recordings } from './recording/recordings.ts';
+import { listedEndpoints } from './relay/node-ports.ts';
 import { Servers } from './servers.ts';
 import { ServiceMetrics } from './service-metrics.ts';
 import { sentencesOf, verdictOf, writtenBy } from './verdict.ts';

@@ -1,13 +1,14 @@
 /** Runs one generation of the agent: syncs after changes, checks the kernel, deletes stale flows; until the agent stops or another generation takes over. */
+
+import { causeOf } from '../base/cause.ts';
+import { aborted, type Clock, sleep } from '../base/clock.ts';
 import type { Config } from '../config/config.ts';
-import type { RecorderHooks } from '../history/guarded.ts';
-import type { SyncReason, Trigger } from '../history/records.ts';
-import { aborted, type Clock, sleep } from '../host/clock.ts';
-import { WRITE_GRACE, whileWriting } from '../host/last-resort.ts';
-import { type Committer, committerText } from '../host/ruleset-notices.ts';
-import { causeOf } from '../model/cause.ts';
-import { SyncScheduler } from '../sync/scheduler.ts';
-import { type SyncReport, SyncStatus } from '../sync/status.ts';
+import type { RecorderHooks } from '../inspect/history/guarded.ts';
+import type { SyncReason, Trigger } from '../inspect/history/records.ts';
+import { WRITE_GRACE, whileWriting } from '../kernel/last-resort.ts';
+import { type Committer, committerText } from '../kernel/ruleset-notices.ts';
+import { SyncScheduler } from '../proxy/sync/scheduler.ts';
+import { type SyncReport, SyncStatus } from '../proxy/sync/status.ts';
 import type { Log } from '../telemetry/log.ts';
 import type { Agent } from './agent.ts';
 import { watchFailover } from './failover.ts';

@@ -1,19 +1,20 @@
 /** The servers of a running agent: health, metrics, the health check ports of Services, and node ports on loopback. They stay open across reloads where their addresses do. */
+
+import type { Address, Family } from '../base/address.ts';
+import { realClock } from '../base/clock.ts';
 import type { Config } from '../config/config.ts';
 import type { ListenAddress } from '../config/listen.ts';
-import { realClock } from '../host/clock.ts';
-import type { Address, Family } from '../model/address.ts';
-import type { ServiceKey } from '../model/objects.ts';
-import type { ServicePort, ServicePortKey } from '../model/service-port.ts';
-import type { RelayPort } from '../relay/node-ports.ts';
-import { NodePortRelay } from '../relay/relay.ts';
-import type { RelaySockets } from '../relay/sockets.ts';
+import type { ServiceKey } from '../proxy/model/objects.ts';
+import type { ServicePort, ServicePortKey } from '../proxy/model/service-port.ts';
 import { type Handler, keepOpen, type OpenServer } from '../serve/http.ts';
 import { type IsWritten, type ListedEndpoints, ServiceHealth } from '../serve/service-health.ts';
 import type { Log } from '../telemetry/log.ts';
 import { TroubleLog } from '../telemetry/trouble-log.ts';
 import { CannotRun } from './cannot-run.ts';
 import type { NodeEvents } from './node-events.ts';
+import type { RelayPort } from './relay/node-ports.ts';
+import { NodePortRelay } from './relay/relay.ts';
+import type { RelaySockets } from './relay/sockets.ts';
 
 /** `scrape` serves /metrics alone. */
 type ServerName = 'healthz' | 'metrics' | 'scrape';

@@ -1,9 +1,10 @@
 /** The endpoints of Services by what becomes of them on this node. A Service is counted anew only when it or one of its slices changed. */
-import type { Cache } from '../cache/cache.ts';
-import { countUses, isOfEndpoint, isSliceUsed, type SliceUse } from '../model/endpoint-uses.ts';
-import { sameData } from '../model/equal.ts';
-import type { ServiceKey, Slice, TrafficPolicy } from '../model/objects.ts';
-import type { Location } from '../model/service-port.ts';
+
+import { sameData } from '../base/equal.ts';
+import type { Cache } from '../cluster/cache/cache.ts';
+import { countUses, isOfEndpoint, isSliceUsed, type SliceUse } from '../proxy/model/endpoint-uses.ts';
+import type { ServiceKey, Slice, TrafficPolicy } from '../proxy/model/objects.ts';
+import type { Location } from '../proxy/model/service-port.ts';
 import type { PortTraffic } from './service-traffic.ts';
 
 /** Endpoints of a ServicePort with the same fate, under a policy. */

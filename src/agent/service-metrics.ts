@@ -2,15 +2,16 @@
  * The metrics of Services, where --service-metrics asks for them: connections, bytes and endpoints of each port of a Service. The kernel's
  * counters are read when somebody asks, never twice at the same time, for at most a hundredth of the time.
  */
-import type { Cache } from '../cache/cache.ts';
+
+import { causeOf } from '../base/cause.ts';
+import { breath, type Clock } from '../base/clock.ts';
+import type { Mutex } from '../base/mutex.ts';
+import type { Cache } from '../cluster/cache/cache.ts';
 import type { Config } from '../config/config.ts';
-import { breath, type Clock } from '../host/clock.ts';
-import { causeOf } from '../model/cause.ts';
-import type { Mutex } from '../model/mutex.ts';
-import type { ServiceKey } from '../model/objects.ts';
-import type { ProxyModel } from '../model/proxy-model.ts';
-import type { ServicePort, ServicePortKey } from '../model/service-port.ts';
-import type { Mode, ModeMetrics } from '../modes/mode.ts';
+import type { ServiceKey } from '../proxy/model/objects.ts';
+import type { ProxyModel } from '../proxy/model/proxy-model.ts';
+import type { ServicePort, ServicePortKey } from '../proxy/model/service-port.ts';
+import type { Mode, ModeMetrics } from '../proxy/modes/mode.ts';
 import type { Log } from '../telemetry/log.ts';
 import { labelsText, SeriesText } from '../telemetry/service-series.ts';
 import { endpointsSetAside, type PortEndpoints, ServiceEndpoints } from './service-endpoints.ts';

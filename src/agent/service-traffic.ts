@@ -2,10 +2,10 @@
  * The traffic of Services as totals that only grow. The kernel's counters start at 0 when a frontend is new, when it gets its first
  * endpoint, and when another program flushes rules; what came between the last look and that moment is lost. Pure.
  */
-import type { Family, Protocol } from '../model/address.ts';
-import type { ServiceKey, TrafficPolicy } from '../model/objects.ts';
-import { type ServicePort, type ServicePortKey, serviceOfPort } from '../model/service-port.ts';
-import type { ConnectionCount } from '../modes/mode.ts';
+import type { Family, Protocol } from '../base/address.ts';
+import type { ServiceKey, TrafficPolicy } from '../proxy/model/objects.ts';
+import { type ServicePort, type ServicePortKey, serviceOfPort } from '../proxy/model/service-port.ts';
+import type { ConnectionCount } from '../proxy/modes/mode.ts';
 
 /** A frontend, with what came to it since the agent began. */
 export interface FrontendTraffic {

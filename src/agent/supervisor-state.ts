@@ -1,7 +1,8 @@
 /** The state of the agent as its supervisor (systemd, Type=notify-reload) hears it: ready, reloading, alive. */
-import { realClock } from '../host/clock.ts';
-import { keepAlive, notifyReloading, notifySupervisor } from '../host/supervisor.ts';
-import { causeOf } from '../model/cause.ts';
+
+import { causeOf } from '../base/cause.ts';
+import { realClock } from '../base/clock.ts';
+import { keepAlive, notifyReloading, notifySupervisor } from '../kernel/supervisor.ts';
 import type { Log } from '../telemetry/log.ts';
 import { TroubleLog } from '../telemetry/trouble-log.ts';
 

@@ -3,13 +3,14 @@
  * others are summed up in a line, with the first sync ten minutes after the last summary, and at the end: a timer of its own would wake an idle
  * machine. The log outlives generations of the agent.
  */
-import { countText, firstOf, millisecondsText, timeText } from '../answers/words.ts';
-import type { Clock } from '../host/clock.ts';
-import { type Drift, driftText } from '../model/drift.ts';
-import { LastingProblem, LastingProblems } from '../model/lasting-problem.ts';
-import type { FailedStep } from '../reconcile/step.ts';
-import type { SweepReport } from '../sync/flow-sweeper.ts';
-import type { SyncReport } from '../sync/status.ts';
+
+import type { Clock } from '../base/clock.ts';
+import { LastingProblem, LastingProblems } from '../base/lasting-problem.ts';
+import { countText, firstOf, millisecondsText, timeText } from '../inspect/wire/words.ts';
+import { type Drift, driftText } from '../proxy/model/drift.ts';
+import type { FailedStep } from '../proxy/reconcile/step.ts';
+import type { SweepReport } from '../proxy/sync/flow-sweeper.ts';
+import type { SyncReport } from '../proxy/sync/status.ts';
 import type { Log } from '../telemetry/log.ts';
 import { TroubleLog } from '../telemetry/trouble-log.ts';
 import { driftsText, MOST_NAMED } from './log-lines.ts';

@@ -1,8 +1,9 @@
 /** One sync, as `run --once` does it. */
+
+import { realClock, sleep } from '../base/clock.ts';
 import type { Config } from '../config/config.ts';
-import { realClock, sleep } from '../host/clock.ts';
-import type { Fault } from '../model/objects.ts';
-import type { SweepReport } from '../sync/flow-sweeper.ts';
+import type { Fault } from '../proxy/model/objects.ts';
+import type { SweepReport } from '../proxy/sync/flow-sweeper.ts';
 import { FaultLog } from '../telemetry/fault-log.ts';
 import type { Log } from '../telemetry/log.ts';
 import { type Agent, startAgent } from './agent.ts';

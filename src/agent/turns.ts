@@ -1,5 +1,5 @@
 /** Who may write to the kernel, or compare it with the desired state, takes a turn: a sync, a check, or an answer. */
-import { createMutex } from '../model/mutex.ts';
+import { createMutex } from '../base/mutex.ts';
 
 export class Turns {
   readonly #mutex = createMutex();

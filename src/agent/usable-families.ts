@@ -2,11 +2,18 @@
  * The families that a mode can serve on this node. A tool of iptables may fail for a moment only, where memory is short or a module is
  * still to be loaded: a family is tried again while the agent runs.
  */
+
+import type { Family } from '../base/address.ts';
 import type { Config } from '../config/config.ts';
-import type { OpenRules } from '../host/chain-probe.ts';
-import { CommandNotStarted } from '../host/commands.ts';
-import { backendOfKubelet, type ChainQuery, IptablesError, IptablesTools, OF_KUBELET } from '../host/iptables-tools.ts';
-import type { Family } from '../model/address.ts';
+import type { OpenRules } from '../kernel/chain-probe.ts';
+import { CommandNotStarted } from '../kernel/commands.ts';
+import {
+  backendOfKubelet,
+  type ChainQuery,
+  IptablesError,
+  IptablesTools,
+  OF_KUBELET,
+} from '../kernel/iptables-tools.ts';
 import { CannotRun } from './cannot-run.ts';
 import type { ChangedFact } from './changed-facts.ts';
 import { type Outside, realOutside } from './outside.ts';

@@ -6,12 +6,13 @@
  * no rights, a shared rule), or when the kernel refuses every Service of the family, in more than one namespace: then the kernel lacks a
  * match or target that all of them need.
  */
-import { firstLine } from '../answers/words.ts';
-import type { Family } from '../model/address.ts';
-import type { ServiceKey } from '../model/objects.ts';
-import { familyOfPort, type ServicePortKey, serviceOfPort } from '../model/service-port.ts';
-import type { FailedStep, SkippedStep } from '../reconcile/step.ts';
-import type { SyncReport } from '../sync/status.ts';
+
+import type { Family } from '../base/address.ts';
+import { firstLine } from '../inspect/wire/words.ts';
+import type { ServiceKey } from '../proxy/model/objects.ts';
+import { familyOfPort, type ServicePortKey, serviceOfPort } from '../proxy/model/service-port.ts';
+import type { FailedStep, SkippedStep } from '../proxy/reconcile/step.ts';
+import type { SyncReport } from '../proxy/sync/status.ts';
 
 /** Most Services that are named one by one. */
 const MOST_NAMED = 20;

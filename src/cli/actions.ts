@@ -2,14 +2,14 @@
 import { writeFile } from 'node:fs/promises';
 import { modeChooser } from '../agent/choose-mode.ts';
 import { prepare } from '../agent/load-config.ts';
-import type { CommandName } from '../commands/table.ts';
 import { fileText } from '../config/config-file.ts';
 import { versionText } from '../config/version.ts';
-import { DEMO_MODES } from '../demo/scene.ts';
-import type { Hangups } from '../host/hangups.ts';
-import { endSoonAfter } from '../host/last-resort.ts';
+import type { Hangups } from '../kernel/hangups.ts';
+import { endSoonAfter } from '../kernel/last-resort.ts';
 import type { AskedOnCommandLine } from './asked.ts';
 import { cleanupCommand } from './cleanup.ts';
+import type { CommandName } from './commands/table.ts';
+import { DEMO_MODES } from './demo/scene.ts';
 import { initCommand } from './init.ts';
 import { planCommand } from './plan.ts';
 import { runCommand } from './run.ts';
@@ -50,12 +50,12 @@ export const ACTIONS: Readonly<Record<CommandName, Action>> = {
   fleet: async ({ flags, signal }, hangups) => await (await import('./fleet.ts')).fleetCommand(flags, signal, hangups),
   drained: async (asked) => await (await import('./drained.ts')).drainedCommand(asked),
   demo: async ({ flags, signal, print }) => {
-    const { demoCommand } = await import('../demo/index.ts');
+    const { demoCommand } = await import('./demo/index.ts');
     const mode = DEMO_MODES.find((one) => one === flags.mode) ?? 'iptables';
     return await demoCommand({ mode, signal, print });
   },
   'demo-host': async () => {
-    await import('../lab/host-process.ts');
+    await import('./lab/host-process.ts');
     // The process ends with its standard input.
     return await new Promise<never>(() => undefined);
   },

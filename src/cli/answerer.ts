@@ -1,8 +1,8 @@
 /** Who answers a question: the agent that runs, this command from the source and the kernel, or a recording. */
 import { loadConfig } from '../agent/load-config.ts';
-import { WrongQuestion } from '../answers/problem.ts';
 import { type Flags, textFlag } from '../config/flags.ts';
 import type { ListenAddress } from '../config/listen.ts';
+import { WrongQuestion } from '../inspect/wire/problem.ts';
 
 export type Answerer =
   | { readonly who: 'agent'; readonly listen: ListenAddress }

@@ -1,9 +1,10 @@
 /** Go's forms of flags that commander does not know: `-v=4`, `--cleanup=true`. Command lines of kube-proxy have them. */
-import { flagsOf } from '../commands/command.ts';
-import { COMMANDS } from '../commands/table.ts';
+
 import { argumentOf } from '../config/flag-table.ts';
 import { ConfigError } from '../config/flags.ts';
 import { parseBool } from '../config/readers.ts';
+import { flagsOf } from './commands/command.ts';
+import { COMMANDS } from './commands/table.ts';
 
 /** Flags without a value. */
 const ACTIONS: ReadonlySet<string> = new Set(

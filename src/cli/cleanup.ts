@@ -2,7 +2,7 @@
 import { realOutside } from '../agent/outside.ts';
 import { removeAll } from '../agent/remove-all.ts';
 import type { Config } from '../config/config.ts';
-import { CleanupIncomplete } from '../modes/mode.ts';
+import { CleanupIncomplete } from '../proxy/modes/mode.ts';
 
 export interface CleanupOptions {
   readonly config: Config;

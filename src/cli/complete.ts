@@ -1,11 +1,11 @@
 /** `slicewire completion`, and the command that its scripts call at each Tab. */
 import { askAgent } from '../agent/questions/ask-agent.ts';
-import { servicesSchema } from '../answers/services.ts';
-import { type Completion, complete, completionText } from '../commands/completion.ts';
-import { SCRIPTS, SHELLS } from '../commands/completion-scripts.ts';
 import { ConfigError } from '../config/flags.ts';
 import { parseListen } from '../config/listen.ts';
+import { servicesSchema } from '../inspect/wire/services.ts';
 import type { AskedOnCommandLine } from './asked.ts';
+import { type Completion, complete, completionText } from './commands/completion.ts';
+import { SCRIPTS, SHELLS } from './commands/completion-scripts.ts';
 
 /** Prints the script of a shell. Throws ConfigError for another shell. */
 export async function completionCommand({ words: [word = ''], print }: AskedOnCommandLine): Promise<number> {

@@ -1,11 +1,12 @@
 /** `slicewire drained`: the preStop hook of a Pod asks the fleet. */
-import type { Drained } from '../answers/drained.ts';
-import { drainedText } from '../answers/drained-text.ts';
-import { isWrongQuestion } from '../answers/problem.ts';
-import { askUntilDrained } from '../drained/ask.ts';
-import { drainQuestion } from '../drained/question.ts';
-import { sendToFleet } from '../drained/send.ts';
-import { realClock } from '../host/clock.ts';
+
+import { realClock } from '../base/clock.ts';
+import { askUntilDrained } from '../fleet/drained/ask.ts';
+import { drainQuestion } from '../fleet/drained/question.ts';
+import { sendToFleet } from '../fleet/drained/send.ts';
+import type { Drained } from '../inspect/wire/drained.ts';
+import { drainedText } from '../inspect/wire/drained-text.ts';
+import { isWrongQuestion } from '../inspect/wire/problem.ts';
 import { type AskedOnCommandLine, show } from './asked.ts';
 
 /** Resolves with the exit status: 0 drained, 1 not within the time, 2 wrong question. */

@@ -5,8 +5,8 @@ import type { Flags } from '../config/flags.ts';
 import { fleetConfig } from '../config/fleet-config.ts';
 import { FLEET_FLAGS } from '../config/fleet-flags.ts';
 import { runFleet } from '../fleet/run.ts';
-import type { Hangups } from '../host/hangups.ts';
-import { growSparingly } from '../host/memory.ts';
+import type { Hangups } from '../kernel/hangups.ts';
+import { growSparingly } from '../kernel/memory.ts';
 import { createLog } from '../telemetry/log.ts';
 
 /** Resolves with the exit status when the signal aborts and the questions that wait have ended. */

@@ -4,11 +4,11 @@ import { tuneConntrack } from '../agent/conntrack-tuning.ts';
 import { ipvsKernelSettings, readSettings } from '../agent/mode-settings.ts';
 import { realOutside } from '../agent/outside.ts';
 import type { Config } from '../config/config.ts';
-import { realCommands } from '../host/commands.ts';
-import { openIpvsKernel } from '../host/ipvs-open.ts';
-import type { SettingWrite } from '../host/sysctls.ts';
-import { realSysctls, writeSettings } from '../host/sysctls.ts';
-import { ROUTE_LOCALNET } from '../modes/netfilter/localnet.ts';
+import { realCommands } from '../kernel/commands.ts';
+import { openIpvsKernel } from '../kernel/ipvs-open.ts';
+import type { SettingWrite } from '../kernel/sysctls.ts';
+import { realSysctls, writeSettings } from '../kernel/sysctls.ts';
+import { ROUTE_LOCALNET } from '../proxy/modes/netfilter/localnet.ts';
 import type { Log } from '../telemetry/log.ts';
 
 export interface InitOptions {

@@ -2,9 +2,9 @@
 import { conntrackSteps } from '../agent/conntrack-tuning.ts';
 import { withParts } from '../agent/read-once.ts';
 import type { Config } from '../config/config.ts';
-import { type BarredWrite, barredText } from '../host/conntrack-settings.ts';
-import { settingKey } from '../host/sysctls.ts';
-import { planText, type Step } from '../reconcile/step.ts';
+import { type BarredWrite, barredText } from '../kernel/conntrack-settings.ts';
+import { settingKey } from '../kernel/sysctls.ts';
+import { planText, type Step } from '../proxy/reconcile/step.ts';
 import type { Log } from '../telemetry/log.ts';
 
 export interface PlanOptions {

@@ -1,21 +1,21 @@
 /** The command line: which command runs, and how its errors are told. */
 import { CommanderError } from 'commander';
 import { CannotRun } from '../agent/cannot-run.ts';
-import { isWrongQuestion, NoAnswer } from '../answers/problem.ts';
-import { KubeconfigUnusable } from '../api/credentials.ts';
-import { COMMANDS } from '../commands/table.ts';
+import { KubeconfigUnusable } from '../cluster/api/credentials.ts';
+import { singleFiles } from '../cluster/documents/files.ts';
+import { ManifestsUnusable } from '../cluster/source/manifests/index.ts';
 import { ConfigError } from '../config/flags.ts';
-import { singleFiles } from '../documents/files.ts';
-import type { Hangups } from '../host/hangups.ts';
-import { IptablesError } from '../host/iptables-tools.ts';
-import { IpvsUnusable } from '../host/ipvs-kernel.ts';
-import { NftUnusable } from '../host/nftables-kernel.ts';
-import { pluginArguments } from '../kubectl/plugin-name.ts';
-import { CleanupIncomplete } from '../modes/mode.ts';
-import { ManifestsUnusable } from '../source/manifests/index.ts';
-import { KernelNotRead } from '../sync/loop.ts';
+import { isWrongQuestion, NoAnswer } from '../inspect/wire/problem.ts';
+import type { Hangups } from '../kernel/hangups.ts';
+import { IptablesError } from '../kernel/iptables-tools.ts';
+import { IpvsUnusable } from '../kernel/ipvs-kernel.ts';
+import { NftUnusable } from '../kernel/nftables-kernel.ts';
+import { CleanupIncomplete } from '../proxy/modes/mode.ts';
+import { KernelNotRead } from '../proxy/sync/loop.ts';
 import { ACTIONS } from './actions.ts';
 import { goArguments } from './arguments.ts';
+import { COMMANDS } from './commands/table.ts';
+import { pluginArguments } from './kubectl/plugin-name.ts';
 import { programOf } from './tree.ts';
 
 /** Errors that print one line: their text says what to do. Others are bugs, and print a stack. */
@@ -47,7 +47,7 @@ export async function main(args: readonly string[], signal: AbortSignal, hangups
   });
   const plugin = pluginArguments(process.argv0, args);
   try {
-    if (plugin !== undefined) return await (await import('../kubectl/program.ts')).runPlugin(plugin, { signal, print });
+    if (plugin !== undefined) return await (await import('./kubectl/program.ts')).runPlugin(plugin, { signal, print });
     mustBeCommand(args);
     await program.parseAsync(goArguments(args), { from: 'user' });
     return status;

@@ -5,7 +5,7 @@ import { realOutside } from '../agent/outside.ts';
 import type { RunOptions } from '../agent/reload.ts';
 import { startReportFor } from '../agent/start-report.ts';
 import { syncOnce } from '../agent/sync-once.ts';
-import { collectSoon, growSparingly, memoryProblem, memoryRoom } from '../host/memory.ts';
+import { collectSoon, growSparingly, memoryProblem, memoryRoom } from '../kernel/memory.ts';
 
 /** Resolves with the exit status. Stopping removes no rules (invariant 10). */
 export async function runCommand({

@@ -1,10 +1,11 @@
 /** `slicewire status --watch`: asks each second until it is interrupted. */
-import { NoAnswer } from '../answers/problem.ts';
-import { fitted } from '../answers/screen.ts';
-import type { Status } from '../answers/status.ts';
-import { statusText } from '../answers/status-text.ts';
-import { clockTime, timeBetween } from '../answers/words.ts';
-import { realClock, sleep } from '../host/clock.ts';
+
+import { realClock, sleep } from '../base/clock.ts';
+import { NoAnswer } from '../inspect/wire/problem.ts';
+import { fitted } from '../inspect/wire/screen.ts';
+import type { Status } from '../inspect/wire/status.ts';
+import { statusText } from '../inspect/wire/status-text.ts';
+import { clockTime, timeBetween } from '../inspect/wire/words.ts';
 import { type AskedOnCommandLine, show } from './asked.ts';
 
 type Ask = (signal: AbortSignal) => Promise<Status>;

@@ -1,9 +1,10 @@
 /** A KubeProxyConfiguration (kubeproxy.config.k8s.io/v1alpha1) ↔ flags and configuration. */
-import { repeatedText } from '../documents/objects.ts';
-import type { Problem, Value } from '../documents/protocol.ts';
-import { yamlText } from '../documents/yaml.ts';
+
+import { parseDuration } from '../base/duration.ts';
+import { repeatedText } from '../cluster/documents/objects.ts';
+import type { Problem, Value } from '../cluster/documents/protocol.ts';
+import { yamlText } from '../cluster/documents/yaml.ts';
 import type { Config } from './config.ts';
-import { parseDuration } from './duration.ts';
 import { FIELDS, type Field, SECTIONS } from './fields.ts';
 import { ConfigError, camel, type Flags } from './flags.ts';
 

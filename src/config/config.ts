@@ -1,8 +1,9 @@
 /** The configuration of one run: made once from the flags, then frozen. Parts of it are passed on, never the whole. */
-import type { ConntrackSettings } from '../host/conntrack-settings.ts';
-import type { IptablesBackend } from '../host/iptables-tools.ts';
-import type { Address, Cidr } from '../model/address.ts';
-import type { PortRange } from '../model/port-range.ts';
+
+import type { Address, Cidr } from '../base/address.ts';
+import type { ConntrackSettings } from '../kernel/conntrack-settings.ts';
+import type { IptablesBackend } from '../kernel/iptables-tools.ts';
+import type { PortRange } from '../proxy/model/port-range.ts';
 import type { FeatureGates } from './feature-gates.ts';
 import type { ServeConfig } from './listen.ts';
 import type { LogConfig } from './log.ts';

@@ -1,12 +1,12 @@
 /** Configuration of `slicewire controller`: flags with the names that kube-controller-manager gives them. */
 import { hostname } from 'node:os';
+import type { Address } from '../base/address.ts';
+import { durationText } from '../base/duration.ts';
 import type { EndpointsSettings } from '../controller/endpoints-controller.ts';
 import type { LeaderSettings } from '../controller/leader.ts';
 import type { MirrorSettings } from '../controller/mirror-controller.ts';
 import type { RequestRate } from '../controller/pace.ts';
 import type { SlicesSettings } from '../controller/slices-controller.ts';
-import type { Address } from '../model/address.ts';
-import { durationText } from './duration.ts';
 import { ConfigError, type Flags, flagText, textFlag } from './flags.ts';
 import { type ListenAddress, parseListen, readConnectionsPerClient, readScrape } from './listen.ts';
 import { type LogConfig, readLog } from './log.ts';

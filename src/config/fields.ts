@@ -2,8 +2,9 @@
  * Every field of a KubeProxyConfiguration (kubeproxy.config.k8s.io/v1alpha1): its type, the flag with the same meaning, and the
  * value that a file has for a configuration; or why the field has no effect.
  */
+
+import { durationText } from '../base/duration.ts';
 import { AUTO, type Config } from './config.ts';
-import { durationText } from './duration.ts';
 
 export type FieldType =
   | 'string'

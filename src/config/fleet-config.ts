@@ -1,5 +1,5 @@
 /** Configuration of `slicewire fleet`. */
-import type { Address } from '../model/address.ts';
+import type { Address } from '../base/address.ts';
 import { ConfigError, type Flags, flagText, textFlag } from './flags.ts';
 import { type ListenAddress, parseListen, readConnectionsPerClient, readScrape, readServiceName } from './listen.ts';
 import { type LogConfig, readLog } from './log.ts';

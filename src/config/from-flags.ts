@@ -1,7 +1,7 @@
 /** Flags → one configuration. Defaults are those of kube-proxy (k8s.io/kubernetes, pkg/proxy/apis/config/v1alpha1/defaults.go). */
 import { hostname } from 'node:os';
-import type { ConntrackSettings } from '../host/conntrack-settings.ts';
-import { type Address, parseAddress } from '../model/address.ts';
+import { type Address, parseAddress } from '../base/address.ts';
+import type { ConntrackSettings } from '../kernel/conntrack-settings.ts';
 import { AUTO, type Config, FAILOVERS, MODES, type ModeChoice } from './config.ts';
 import { readFeatureGates } from './feature-gates.ts';
 import { FIELDS } from './fields.ts';

@@ -1,5 +1,5 @@
 /** Addresses of the health and metrics servers. */
-import { type Address, endpointText, parseAddress } from '../model/address.ts';
+import { type Address, endpointText, parseAddress } from '../base/address.ts';
 import { isOn, type Reader, readInteger } from './readers.ts';
 
 export interface ListenAddress {

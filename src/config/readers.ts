@@ -1,6 +1,6 @@
 /** Readers of flag values: each returns the value, and reports a fault when it is invalid. */
-import { type Cidr, parseCidr } from '../model/address.ts';
-import { durationText, parseDuration } from './duration.ts';
+import { type Cidr, parseCidr } from '../base/address.ts';
+import { durationText, parseDuration } from '../base/duration.ts';
 
 export interface Reader {
   /** The text of a flag; undefined when it was not given. */

@@ -1,5 +1,5 @@
 /** Where node ports are served on loopback by the relay of nftables and IPVS mode (docs/semantics.md 6.17). Pure. */
-import { type Address, type Cidr, cidrContains, isLoopback } from '../model/address.ts';
+import { type Address, type Cidr, cidrContains, isLoopback } from '../base/address.ts';
 import type { Config } from './config.ts';
 import { LOCALHOST_GATE } from './feature-gates.ts';
 

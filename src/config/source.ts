@@ -1,5 +1,5 @@
 /** Where the objects come from: a cluster, or manifests. */
-import { NODE_PORTS, type PortRange, parsePortRange, rangeText } from '../model/port-range.ts';
+import { NODE_PORTS, type PortRange, parsePortRange, rangeText } from '../proxy/model/port-range.ts';
 import { CONTENT_TYPES, type SourceConfig } from './config.ts';
 import { isOn, type Reader, readChoice } from './readers.ts';
 

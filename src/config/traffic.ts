@@ -1,5 +1,5 @@
 /** Which traffic is meant: that of local pods, and that to node ports. */
-import { familyOf } from '../model/address.ts';
+import { familyOf } from '../base/address.ts';
 import type { Config, DetectLocal, NodePortAddresses } from './config.ts';
 import { type Reader, readCidrs } from './readers.ts';
 

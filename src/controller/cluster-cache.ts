@@ -1,7 +1,7 @@
 /** The objects of the cluster as the controllers know them, packed, with indexes; listeners hear of each change. */
 
-import { sameData } from '../model/equal.ts';
-import { Membership } from '../producers/membership.ts';
+import { sameData } from '../base/equal.ts';
+import { Membership } from '../cluster/producers/membership.ts';
 import type {
   EndpointsObject,
   ObjectKey,
@@ -9,8 +9,8 @@ import type {
   SelectingService,
   SliceObject,
   ZonedNode,
-} from '../producers/objects.ts';
-import { PackedMap } from '../producers/packed-map.ts';
+} from '../cluster/producers/objects.ts';
+import { PackedMap } from '../cluster/producers/packed-map.ts';
 import { SliceShelf } from './slice-shelf.ts';
 
 /** Called after the cache took an object in; undefined: it did not exist before, or is gone. */

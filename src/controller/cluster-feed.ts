@@ -1,7 +1,8 @@
 /** Lists and watches of the controllers: informers on the agent's own reflector, which fill the cluster cache. */
 
-import type { ApiClient } from '../api/client.ts';
-import { objectKey } from '../api/decode/fields.ts';
+import type { Clock } from '../base/clock.ts';
+import type { ApiClient } from '../cluster/api/client.ts';
+import { objectKey } from '../cluster/api/decode/fields.ts';
 import {
   type Decoded,
   decodeEndpointsObject,
@@ -9,14 +10,13 @@ import {
   decodeSelectingService,
   decodeSliceObject,
   decodeZonedNode,
-} from '../api/decode/producing.ts';
-import { PAGE } from '../api/listing.ts';
-import { PODS } from '../api/protobuf/pod.ts';
-import { Reflector, type ReflectorSink } from '../api/reflector.ts';
-import { Watches, type WatchLog, watchSink } from '../api/watch.ts';
-import type { Clock } from '../host/clock.ts';
-import { FaultBook } from '../model/fault-book.ts';
-import type { Fault } from '../model/objects.ts';
+} from '../cluster/api/decode/producing.ts';
+import { PAGE } from '../cluster/api/listing.ts';
+import { PODS } from '../cluster/api/protobuf/pod.ts';
+import { Reflector, type ReflectorSink } from '../cluster/api/reflector.ts';
+import { Watches, type WatchLog, watchSink } from '../cluster/api/watch.ts';
+import { FaultBook } from '../proxy/model/fault-book.ts';
+import type { Fault } from '../proxy/model/objects.ts';
 import { CACHED_KINDS, type CachedKind, type ClusterCache } from './cluster-cache.ts';
 
 export interface ClusterFeedOptions {

@@ -1,10 +1,10 @@
 /** The parts that all controllers share. */
 
-import type { ApiClient } from '../api/client.ts';
-import type { Clock } from '../host/clock.ts';
-import type { MirrorCounts } from '../producers/mirror.ts';
-import type { Notice, ObjectKey, SelectingService } from '../producers/objects.ts';
-import type { SliceCounts } from '../producers/slices.ts';
+import type { Clock } from '../base/clock.ts';
+import type { ApiClient } from '../cluster/api/client.ts';
+import type { MirrorCounts } from '../cluster/producers/mirror.ts';
+import type { Notice, ObjectKey, SelectingService } from '../cluster/producers/objects.ts';
+import type { SliceCounts } from '../cluster/producers/slices.ts';
 import type { ClusterCache } from './cluster-cache.ts';
 import type { SyncResult } from './workers.ts';
 import type { Operation } from './writer.ts';

@@ -1,5 +1,5 @@
 /** Keys that wait for a time before they enter a queue. */
-import type { Clock } from '../host/clock.ts';
+import type { Clock } from '../base/clock.ts';
 
 interface Waiting {
   readonly at: number;

@@ -1,8 +1,8 @@
 /** Keeps the Endpoints of Services with a selector, for older readers (kube-controller-manager's endpoints-controller). */
-import { isNamespaceTerminating } from '../api/client.ts';
-import { isWrittenByController, reconcileEndpoints } from '../producers/endpoints-object.ts';
-import type { EndpointsObject, ObjectKey } from '../producers/objects.ts';
-import { TriggerTimes } from '../producers/trigger-times.ts';
+import { isNamespaceTerminating } from '../cluster/api/client.ts';
+import { isWrittenByController, reconcileEndpoints } from '../cluster/producers/endpoints-object.ts';
+import type { EndpointsObject, ObjectKey } from '../cluster/producers/objects.ts';
+import { TriggerTimes } from '../cluster/producers/trigger-times.ts';
 import type { ControllerContext } from './context.ts';
 import { Expectations } from './expectations.ts';
 import { WorkQueue } from './queue.ts';

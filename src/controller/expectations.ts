@@ -2,8 +2,9 @@
  * Writes that the cache does not show yet. A sync on a stale cache writes twice, or turns two Pods into one
  * endpoint: the cache must show at least the versions that were written, and no slice that was deleted.
  */
-import { isOlder } from '../model/resource-version.ts';
-import type { Metadata, ObjectKey } from '../producers/objects.ts';
+
+import type { Metadata, ObjectKey } from '../cluster/producers/objects.ts';
+import { isOlder } from '../proxy/model/resource-version.ts';
 
 /** A written object: a slice, or Endpoints. */
 interface Written {

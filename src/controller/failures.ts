@@ -1,5 +1,5 @@
 /** Failures of the keys of a queue in a row, and how long each retry waits (client-go's workqueue). */
-import type { Clock } from '../host/clock.ts';
+import type { Clock } from '../base/clock.ts';
 
 /** Milliseconds. */
 const FIRST_WAIT = 1000;

@@ -3,8 +3,8 @@
  * when it was not renewed for its duration by the replica's own clock: clocks of two machines are never compared.
  */
 
-import { type ApiClient, ApiError } from '../api/client.ts';
-import { aborted, type Clock, sleep } from '../host/clock.ts';
+import { aborted, type Clock, sleep } from '../base/clock.ts';
+import { type ApiClient, ApiError } from '../cluster/api/client.ts';
 
 export interface LeaderSettings {
   readonly namespace: string;

@@ -1,5 +1,5 @@
 /** The slices of one manager as a controller reads and writes them: from the cache, with the writes that it does not show yet. */
-import type { ObjectKey, SliceObject } from '../producers/objects.ts';
+import type { ObjectKey, SliceObject } from '../cluster/producers/objects.ts';
 import type { ControllerContext } from './context.ts';
 import { Expectations } from './expectations.ts';
 import type { WorkQueue } from './queue.ts';

@@ -1,8 +1,8 @@
 /** Mirrors hand-written Endpoints into slices (kube-controller-manager's endpointslice-mirroring-controller). */
 
-import { MIRROR_MANAGER } from '../model/labels.ts';
-import { isMirrored, reconcileMirror } from '../producers/mirror.ts';
-import type { ObjectKey } from '../producers/objects.ts';
+import { isMirrored, reconcileMirror } from '../cluster/producers/mirror.ts';
+import type { ObjectKey } from '../cluster/producers/objects.ts';
+import { MIRROR_MANAGER } from '../proxy/model/labels.ts';
 import type { ControllerContext } from './context.ts';
 import { ManagedSlices } from './managed-slices.ts';
 import { WorkQueue } from './queue.ts';

@@ -2,8 +2,9 @@
  * How fast a controller asks the API server: at most so many requests a second, and none while the server asks it to wait. A server
  * with priority and fairness refuses requests of a flow with too many (429, Retry-After) before they do anything, so they are repeated.
  */
-import { type ApiClient, ApiError } from '../api/client.ts';
-import { type Clock, sleep } from '../host/clock.ts';
+
+import { type Clock, sleep } from '../base/clock.ts';
+import { type ApiClient, ApiError } from '../cluster/api/client.ts';
 
 /** Requests a second, and how many may come at once. */
 export interface RequestRate {

@@ -3,7 +3,7 @@
  * a key that was added meanwhile comes again. Failed keys wait 1 s, doubling to 1,000 s for each key; all keys together are
  * retried at most 10 times a second after the first 100.
  */
-import type { Clock } from '../host/clock.ts';
+import type { Clock } from '../base/clock.ts';
 import { DelayedKeys } from './delayed-keys.ts';
 import { Failures } from './failures.ts';
 

@@ -1,7 +1,7 @@
 /** Events of the controllers in the API server, and their failures in the log. */
-import { ApiError } from '../api/client.ts';
-import type { ClusterEvent, Regarding } from '../api/recorder.ts';
-import type { ObjectKey } from '../producers/objects.ts';
+import { ApiError } from '../cluster/api/client.ts';
+import type { ClusterEvent, Regarding } from '../cluster/api/recorder.ts';
+import type { ObjectKey } from '../cluster/producers/objects.ts';
 import type { ControllerName, ControllerReports } from './context.ts';
 
 const OBJECTS = { slices: 'Service', endpoints: 'Service', mirror: 'Endpoints' } as const;

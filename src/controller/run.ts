@@ -1,5 +1,5 @@
 /** The life of one controller: it works on its keys until the signal aborts, then forgets what it expected. */
-import type { ObjectKey } from '../producers/objects.ts';
+import type { ObjectKey } from '../cluster/producers/objects.ts';
 import type { ControllerContext, ControllerName } from './context.ts';
 import { type WorkersOptions, workOff } from './workers.ts';
 

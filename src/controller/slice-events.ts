@@ -1,5 +1,5 @@
 /** Queues Services whose slices another program changed; the controller's own writes are skipped. */
-import type { ObjectKey, SliceObject } from '../producers/objects.ts';
+import type { ObjectKey, SliceObject } from '../cluster/producers/objects.ts';
 import type { Expectations } from './expectations.ts';
 import type { WorkQueue } from './queue.ts';
 import { counts, serviceOf } from './slice-shelf.ts';

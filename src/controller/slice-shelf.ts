@@ -1,10 +1,11 @@
 /** The EndpointSlices that the cluster has, packed, with an index by Service. */
-import { MANAGED_BY_LABEL, MIRROR_MANAGER, SERVICE_NAME_LABEL, SLICES_MANAGER } from '../model/labels.ts';
-import type { Packed } from '../model/packed/bytes.ts';
-import { Lists } from '../producers/few.ts';
-import type { ObjectKey, SliceObject } from '../producers/objects.ts';
-import { pack } from '../producers/packing.ts';
-import { unpack } from '../producers/unpacking.ts';
+
+import { Lists } from '../cluster/producers/few.ts';
+import type { ObjectKey, SliceObject } from '../cluster/producers/objects.ts';
+import { pack } from '../cluster/producers/packing.ts';
+import { unpack } from '../cluster/producers/unpacking.ts';
+import { MANAGED_BY_LABEL, MIRROR_MANAGER, SERVICE_NAME_LABEL, SLICES_MANAGER } from '../proxy/model/labels.ts';
+import type { Packed } from '../proxy/model/packed/bytes.ts';
 
 interface Row {
   readonly slice: Packed<SliceObject>;

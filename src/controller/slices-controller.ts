@@ -1,10 +1,10 @@
 /** Writes the EndpointSlices of Services with a selector from their Pods (kube-controller-manager's endpointslice-controller). */
-import { sameData } from '../model/equal.ts';
-import { SLICES_MANAGER } from '../model/labels.ts';
-import type { ObjectKey, ZonedNode } from '../producers/objects.ts';
-import { reconcileSlices } from '../producers/slices.ts';
-import { TopologyBook, zoneShares } from '../producers/topology.ts';
-import { TriggerTimes } from '../producers/trigger-times.ts';
+import { sameData } from '../base/equal.ts';
+import type { ObjectKey, ZonedNode } from '../cluster/producers/objects.ts';
+import { reconcileSlices } from '../cluster/producers/slices.ts';
+import { TopologyBook, zoneShares } from '../cluster/producers/topology.ts';
+import { TriggerTimes } from '../cluster/producers/trigger-times.ts';
+import { SLICES_MANAGER } from '../proxy/model/labels.ts';
 import type { ControllerContext } from './context.ts';
 import { ManagedSlices } from './managed-slices.ts';
 import { WorkQueue } from './queue.ts';

@@ -2,7 +2,7 @@
  * Workers of a queue. A failed key is retried 15 times, then left until something about it changes, or half a day is over.
  * A key that waits for the cache is never given up.
  */
-import { ApiError } from '../api/client.ts';
+import { ApiError } from '../cluster/api/client.ts';
 import type { WorkQueue } from './queue.ts';
 
 /** As in kube-controller-manager. */

@@ -3,15 +3,15 @@
  * time, then the changed ones in their order, then unwanted ones are deleted at the same time: no endpoint is ever missing.
  */
 import { hash } from 'node:crypto';
-import { type ApiClient, ApiError, isNamespaceTerminating } from '../api/client.ts';
-import { TRIGGER_ANNOTATION } from '../model/labels.ts';
+import { type ApiClient, ApiError, isNamespaceTerminating } from '../cluster/api/client.ts';
 import {
   type EndpointsObject,
   type ObjectKey,
   type SliceChanges,
   type SliceObject,
   triggerText,
-} from '../producers/objects.ts';
+} from '../cluster/producers/objects.ts';
+import { TRIGGER_ANNOTATION } from '../proxy/model/labels.ts';
 import type { Expectations } from './expectations.ts';
 import { StaleCache } from './workers.ts';
 

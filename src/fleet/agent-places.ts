@@ -1,7 +1,8 @@
 /** Where the agent of each node listens, from the EndpointSlices of the agents' headless Service. Pure. */
-import type { AgentEndpoint } from '../api/decode/fleet.ts';
-import { familyOf } from '../model/address.ts';
-import type { SliceKey } from '../model/objects.ts';
+
+import { familyOf } from '../base/address.ts';
+import type { AgentEndpoint } from '../cluster/api/decode/fleet.ts';
+import type { SliceKey } from '../proxy/model/objects.ts';
 import type { AgentPlace } from './node.ts';
 
 export class AgentPlaces {

@@ -1,8 +1,9 @@
 /** What an agent said last of itself, put together from the events of its stream. Pure. */
-import type { ProgrammedEvent } from '../answers/programmed.ts';
-import type { Family } from '../model/address.ts';
-import type { ServiceKey } from '../model/objects.ts';
-import { hasReached } from '../model/resource-version.ts';
+
+import type { Family } from '../base/address.ts';
+import type { ProgrammedEvent } from '../inspect/wire/programmed.ts';
+import type { ServiceKey } from '../proxy/model/objects.ts';
+import { hasReached } from '../proxy/model/resource-version.ts';
 import type { FleetKind, Versions } from './forms.ts';
 
 /** What must be in a node's kernel. */

@@ -1,11 +1,12 @@
 /** What the fleet answers to `/programmed` and `/live`. Pure. */
-import type { NodeBehind } from '../answers/drained.ts';
-import type { FleetLive, FleetProgrammed, FleetNode as ShownNode } from '../answers/fleet.ts';
-import { API_VERSION, momentOf } from '../answers/head.ts';
-import { NoAnswer, WrongQuestion } from '../answers/problem.ts';
-import type { Clock } from '../host/clock.ts';
-import type { Latency } from '../model/latencies.ts';
-import type { ServiceKey } from '../model/objects.ts';
+
+import type { Clock } from '../base/clock.ts';
+import type { Latency } from '../base/latencies.ts';
+import type { NodeBehind } from '../inspect/wire/drained.ts';
+import type { FleetLive, FleetProgrammed, FleetNode as ShownNode } from '../inspect/wire/fleet.ts';
+import { API_VERSION, momentOf } from '../inspect/wire/head.ts';
+import { NoAnswer, WrongQuestion } from '../inspect/wire/problem.ts';
+import type { ServiceKey } from '../proxy/model/objects.ts';
 import type { Need } from './agent-state.ts';
 import { nodeBehind } from './drain-answer.ts';
 import type { Drains } from './drains.ts';

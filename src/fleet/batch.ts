@@ -1,5 +1,5 @@
 /** Gathers items for a moment, and passes each of them on once. Pure. */
-import type { Clock } from '../host/clock.ts';
+import type { Clock } from '../base/clock.ts';
 
 export class Batch<T> {
   readonly #clock: Pick<Clock, 'after'>;

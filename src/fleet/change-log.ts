@@ -1,5 +1,5 @@
 /** The last changes of one kind, with the moments at which the fleet saw them, and how far each node is in them. Pure. */
-import type { ServiceKey } from '../model/objects.ts';
+import type { ServiceKey } from '../proxy/model/objects.ts';
 
 /** Changes that are kept; half of them are dropped when there are more. */
 const MOST = 65_536;

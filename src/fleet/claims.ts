@@ -2,7 +2,7 @@
  * Which endpoints questions of preStop hooks were answered for. A hook of all Pods of a Deployment asks with one path, so its question
  * means the terminating endpoints of a Service on the Node that it comes from, and one endpoint may not answer for two Pods. Pure.
  */
-import type { ServiceKey } from '../model/objects.ts';
+import type { ServiceKey } from '../proxy/model/objects.ts';
 
 /** An endpoint that terminates. */
 export interface Ending {

@@ -1,5 +1,5 @@
 /** Puts the fleet's parts that do no I/O together. Pure. */
-import type { Clock } from '../host/clock.ts';
+import type { Clock } from '../base/clock.ts';
 import { FleetAnswers } from './answers.ts';
 import { Drains } from './drains.ts';
 import { FleetNodes } from './nodes.ts';

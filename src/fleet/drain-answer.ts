@@ -1,6 +1,6 @@
 /** The answer to a question of `/drained`. Pure. */
-import type { Drained, NodeBehind } from '../answers/drained.ts';
-import { API_VERSION } from '../answers/head.ts';
+import type { Drained, NodeBehind } from '../inspect/wire/drained.ts';
+import { API_VERSION } from '../inspect/wire/head.ts';
 import type { Need } from './agent-state.ts';
 import type { Target } from './forms.ts';
 import { lackOf } from './lacks.ts';

@@ -2,10 +2,11 @@
  * The questions of `/drained`. An endpoint is drained when it takes no new connections by the newest objects, and every node that counts
  * has the versions in its kernel that were the newest when that became true (k8s#106476). Pure.
  */
-import type { Drained } from '../answers/drained.ts';
-import { NoAnswer } from '../answers/problem.ts';
-import type { Clock } from '../host/clock.ts';
-import type { ServiceKey } from '../model/objects.ts';
+
+import type { Clock } from '../base/clock.ts';
+import type { Drained } from '../inspect/wire/drained.ts';
+import { NoAnswer } from '../inspect/wire/problem.ts';
+import type { ServiceKey } from '../proxy/model/objects.ts';
 import { Batch } from './batch.ts';
 import { Claims } from './claims.ts';
 import { drainAnswer } from './drain-answer.ts';

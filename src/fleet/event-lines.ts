@@ -1,5 +1,5 @@
 /** The events of an agent's stream, from the pieces in which it comes. */
-import { type ProgrammedEvent, programmedEventSchema } from '../answers/programmed.ts';
+import { type ProgrammedEvent, programmedEventSchema } from '../inspect/wire/programmed.ts';
 import { MOST_NAMED, NotAnEvent } from './agent-state.ts';
 
 /** Characters of a line: the first event of an agent that is behind with a thousand Services has some hundred thousand. */

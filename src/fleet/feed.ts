@@ -2,19 +2,20 @@
  * The lists and watches of the fleet, on the agent's own reflector: Services and EndpointSlices with a proxy's selectors, Nodes, and the
  * slices of the agents' headless Service. Each event goes to the parts that answer from it.
  */
-import type { ApiClient } from '../api/client.ts';
-import { objectKey } from '../api/decode/fields.ts';
-import { decodeAgents, decodeFleetNode, decodeNamedSlice, type NamedSlice } from '../api/decode/fleet.ts';
-import { decodeService } from '../api/decode/service.ts';
-import { PAGE } from '../api/listing.ts';
-import { NAMED_SLICES } from '../api/protobuf/named-slice.ts';
-import { SERVICES } from '../api/protobuf/service.ts';
-import { Reflector, type ReflectorSink, type Resource } from '../api/reflector.ts';
-import { Watches, type WatchLog, watchSink } from '../api/watch.ts';
-import type { Clock } from '../host/clock.ts';
-import { FaultBook } from '../model/fault-book.ts';
-import { SERVED, SERVED_FIELDS, SERVICE_NAME_LABEL } from '../model/labels.ts';
-import type { Fault } from '../model/objects.ts';
+
+import type { Clock } from '../base/clock.ts';
+import type { ApiClient } from '../cluster/api/client.ts';
+import { objectKey } from '../cluster/api/decode/fields.ts';
+import { decodeAgents, decodeFleetNode, decodeNamedSlice, type NamedSlice } from '../cluster/api/decode/fleet.ts';
+import { decodeService } from '../cluster/api/decode/service.ts';
+import { PAGE } from '../cluster/api/listing.ts';
+import { NAMED_SLICES } from '../cluster/api/protobuf/named-slice.ts';
+import { SERVICES } from '../cluster/api/protobuf/service.ts';
+import { Reflector, type ReflectorSink, type Resource } from '../cluster/api/reflector.ts';
+import { Watches, type WatchLog, watchSink } from '../cluster/api/watch.ts';
+import { FaultBook } from '../proxy/model/fault-book.ts';
+import { SERVED, SERVED_FIELDS, SERVICE_NAME_LABEL } from '../proxy/model/labels.ts';
+import type { Fault } from '../proxy/model/objects.ts';
 import { AgentPlaces } from './agent-places.ts';
 import type { AgentLinks } from './links.ts';
 import type { FleetNodes } from './nodes.ts';

@@ -1,6 +1,6 @@
 /** The forms of what the fleet knows of Services and EndpointSlices, and of what is asked about them. */
-import type { Address, Family } from '../model/address.ts';
-import type { ServiceKey, SliceKey, SlicePort } from '../model/objects.ts';
+import type { Address, Family } from '../base/address.ts';
+import type { ServiceKey, SliceKey, SlicePort } from '../proxy/model/objects.ts';
 
 export interface FleetEndpoint {
   readonly address: Address;

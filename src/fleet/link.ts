@@ -6,9 +6,9 @@
  * 16 kB for each connection, which is 80 MB with 5,000 agents.
  */
 import { Agent, type ClientRequest, get, type IncomingMessage } from 'node:http';
-import type { ProgrammedEvent } from '../answers/programmed.ts';
-import type { Clock } from '../host/clock.ts';
-import { type Address, endpointText } from '../model/address.ts';
+import { type Address, endpointText } from '../base/address.ts';
+import type { Clock } from '../base/clock.ts';
+import type { ProgrammedEvent } from '../inspect/wire/programmed.ts';
 import { NotAnEvent } from './agent-state.ts';
 import { EventLines } from './event-lines.ts';
 

@@ -1,6 +1,7 @@
 /** The connections to all agents: as many as there are nodes with an agent, and none is made at the same moment as all others. */
-import type { ProgrammedEvent } from '../answers/programmed.ts';
-import type { Clock } from '../host/clock.ts';
+
+import type { Clock } from '../base/clock.ts';
+import type { ProgrammedEvent } from '../inspect/wire/programmed.ts';
 import { type AgentAddress, AgentLink } from './link.ts';
 
 /** Hears of all links, by node. */

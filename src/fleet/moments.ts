@@ -1,6 +1,7 @@
 /** Times of the clock that never goes backwards as moments of answers. Pure. */
-import { momentOf } from '../answers/head.ts';
-import type { Clock } from '../host/clock.ts';
+
+import type { Clock } from '../base/clock.ts';
+import { momentOf } from '../inspect/wire/head.ts';
 
 /** Milliseconds by which the two clocks may drift apart before moments follow. */
 const DRIFT = 1000;

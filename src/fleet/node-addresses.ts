@@ -1,5 +1,5 @@
 /** Which Node an address belongs to: by its own addresses, or by those that network plugins give it in the ranges of its Pods. Pure. */
-import { type Address, addressOctets, addressOfBytes, type Cidr } from '../model/address.ts';
+import { type Address, addressOctets, addressOfBytes, type Cidr } from '../base/address.ts';
 
 export interface AddressesOfNode {
   readonly addresses: readonly Address[];

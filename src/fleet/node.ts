@@ -1,7 +1,8 @@
 /** One node of the fleet: its Node object, the place of its agent, the connection to it, and what the agent said. Pure. */
-import type { nodeStates } from '../answers/fleet.ts';
-import type { ProgrammedEvent } from '../answers/programmed.ts';
-import type { Address, Cidr } from '../model/address.ts';
+
+import type { Address, Cidr } from '../base/address.ts';
+import type { nodeStates } from '../inspect/wire/fleet.ts';
+import type { ProgrammedEvent } from '../inspect/wire/programmed.ts';
 import { AgentState } from './agent-state.ts';
 import type { Programming, Tracked } from './programming.ts';
 import { type LeavingOut, Readiness } from './readiness.ts';

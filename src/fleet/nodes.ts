@@ -2,9 +2,10 @@
  * The nodes whose kernels count, and how far each of them is. A node counts when its agent has an endpoint, or had one since the fleet
  * started, and its Node exists: its rules stand while its agent is away. Pure.
  */
-import type { ProgrammedEvent } from '../answers/programmed.ts';
-import type { Clock } from '../host/clock.ts';
-import type { Address } from '../model/address.ts';
+
+import type { Address } from '../base/address.ts';
+import type { Clock } from '../base/clock.ts';
+import type { ProgrammedEvent } from '../inspect/wire/programmed.ts';
 import { CountedNodes } from './counted-nodes.ts';
 import type { FleetKind } from './forms.ts';
 import { Listeners } from './listeners.ts';

@@ -4,9 +4,10 @@
  *
  * A version is the resourceVersion of an object's change. Versions of one kind can be compared (KEP-5504).
  */
-import type { Clock } from '../host/clock.ts';
-import type { Family } from '../model/address.ts';
-import type { Service, ServiceKey, SliceKey } from '../model/objects.ts';
+
+import type { Family } from '../base/address.ts';
+import type { Clock } from '../base/clock.ts';
+import type { Service, ServiceKey, SliceKey } from '../proxy/model/objects.ts';
 import type { Ending } from './claims.ts';
 import type { FleetEndpoint, FleetKind, FleetSlice, Place, Standing, Target, Versions } from './forms.ts';
 import { Listeners } from './listeners.ts';

@@ -1,7 +1,8 @@
 /** Which slices have an endpoint, by Pod and by address, and which Services had it until a moment ago. Pure. */
-import type { Clock } from '../host/clock.ts';
-import type { Family } from '../model/address.ts';
-import type { ServiceKey, SliceKey } from '../model/objects.ts';
+
+import type { Family } from '../base/address.ts';
+import type { Clock } from '../base/clock.ts';
+import type { ServiceKey, SliceKey } from '../proxy/model/objects.ts';
 import type { FleetEndpoint, FleetSlice, Place } from './forms.ts';
 
 /** A Service that had an endpoint. */

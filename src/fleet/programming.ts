@@ -2,9 +2,9 @@
  * How long changes take from the moment that the fleet sees them to the moment that nodes have them in their kernels: the SLO of network
  * programming (https://github.com/kubernetes/community/blob/master/sig-scalability/slos/network_programming_latency.md). Pure.
  */
-import type { Clock } from '../host/clock.ts';
-import { belowCounter, Latencies, type Latency } from '../model/latencies.ts';
-import type { ServiceKey } from '../model/objects.ts';
+import type { Clock } from '../base/clock.ts';
+import { belowCounter, Latencies, type Latency } from '../base/latencies.ts';
+import type { ServiceKey } from '../proxy/model/objects.ts';
 import { ChangeLog, type Passed, type Reader } from './change-log.ts';
 import type { FleetKind, Versions } from './forms.ts';
 import { SlowestServices, type SlowService } from './slowest-services.ts';

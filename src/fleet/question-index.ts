@@ -1,5 +1,5 @@
 /** Questions that wait, by the Services and names that concern them, and by the node that they wait for. Pure. */
-import type { ServiceKey } from '../model/objects.ts';
+import type { ServiceKey } from '../proxy/model/objects.ts';
 import type { FleetNode } from './node.ts';
 import type { Question } from './question.ts';
 

@@ -1,5 +1,5 @@
 /** One question of `/drained` that waits: how its target stands, what nodes must have for it, and how far the look at them is. Pure. */
-import type { Drained } from '../answers/drained.ts';
+import type { Drained } from '../inspect/wire/drained.ts';
 import type { Need } from './agent-state.ts';
 import type { CountedNodes } from './counted-nodes.ts';
 import type { Standing, Target, Versions } from './forms.ts';

@@ -1,10 +1,11 @@
 /** `/drained` and `/programmed` of the fleet: reads what is asked, and waits. */
-import type { Drained } from '../answers/drained.ts';
-import type { FleetProgrammed } from '../answers/fleet.ts';
-import { NoAnswer, WrongQuestion } from '../answers/problem.ts';
-import { parseDuration } from '../config/duration.ts';
-import { type Clock, sleep } from '../host/clock.ts';
-import { parseAddress, socketAddress } from '../model/address.ts';
+
+import { parseAddress, socketAddress } from '../base/address.ts';
+import { type Clock, sleep } from '../base/clock.ts';
+import { parseDuration } from '../base/duration.ts';
+import type { Drained } from '../inspect/wire/drained.ts';
+import type { FleetProgrammed } from '../inspect/wire/fleet.ts';
+import { NoAnswer, WrongQuestion } from '../inspect/wire/problem.ts';
 import type { Asked } from '../serve/http.ts';
 import { checkParameters } from '../serve/questions.ts';
 import type { FleetAnswers } from './answers.ts';

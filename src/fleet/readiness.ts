@@ -1,5 +1,5 @@
 /** Whether a Node has been not ready for so long that nobody waits for it. Pure. */
-import type { Clock } from '../host/clock.ts';
+import type { Clock } from '../base/clock.ts';
 
 export interface LeavingOut {
   readonly clock: Clock;

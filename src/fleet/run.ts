@@ -1,17 +1,17 @@
 /** The life of `slicewire fleet`: its parts, its server, and how it ends. */
 import { hostname } from 'node:os';
-import { fleetDelta } from '../answers/fleet-delta.ts';
-import { firstOf } from '../answers/words.ts';
-import { AccessReviews } from '../api/access-reviews.ts';
-import { apiClient } from '../api/client.ts';
-import { loadCredentials } from '../api/credentials.ts';
-import { tokenIn } from '../api/token-file.ts';
-import type { Connect } from '../api/transport.ts';
+import { socketAddress } from '../base/address.ts';
+import { type Clock, realClock, sleep } from '../base/clock.ts';
+import { AccessReviews } from '../cluster/api/access-reviews.ts';
+import { apiClient } from '../cluster/api/client.ts';
+import { loadCredentials } from '../cluster/api/credentials.ts';
+import { tokenIn } from '../cluster/api/token-file.ts';
+import type { Connect } from '../cluster/api/transport.ts';
 import type { FleetConfig } from '../config/fleet-config.ts';
 import { userAgent } from '../config/version.ts';
-import { type Clock, realClock, sleep } from '../host/clock.ts';
-import { socketAddress } from '../model/address.ts';
-import type { Fault } from '../model/objects.ts';
+import { fleetDelta } from '../inspect/wire/fleet-delta.ts';
+import { firstOf } from '../inspect/wire/words.ts';
+import type { Fault } from '../proxy/model/objects.ts';
 import { Clients } from '../serve/clients.ts';
 import { gate } from '../serve/gate.ts';
 import { keepOpen, type OpenServer } from '../serve/http.ts';

@@ -1,5 +1,5 @@
 /** The newest versions that the fleet has seen. Pure. */
-import { newer } from '../model/resource-version.ts';
+import { newer } from '../proxy/model/resource-version.ts';
 import type { FleetKind, Versions } from './forms.ts';
 
 const NONE: Versions = { services: '', slices: '' };

@@ -2,7 +2,7 @@
  * The server of `slicewire fleet`: /drained, /programmed, the page with its stream, /metrics, /healthz, /livez, /readyz, /statusz and
  * /flagz. Health and metrics are answered to everybody, the rest by the gate.
  */
-import { isWrongQuestion, NoAnswer } from '../answers/problem.ts';
+import { isWrongQuestion, NoAnswer } from '../inspect/wire/problem.ts';
 import { FOLLOWER_PATHS, type Follower, followerAnswer } from '../serve/follower.ts';
 import type { Gate } from '../serve/gate.ts';
 import { type Answer, type Asked, type Handler, jsonAnswer, NOT_FOUND, textAnswer } from '../serve/http.ts';

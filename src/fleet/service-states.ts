@@ -1,10 +1,10 @@
 /** Services with their slices, and whether an endpoint of them takes new connections (KEP-1669). Pure. */
-import type { Family } from '../model/address.ts';
-import { portKey } from '../model/endpoints.ts';
-import type { Service, ServiceKey, SliceKey, SlicePort } from '../model/objects.ts';
-import { newer } from '../model/resource-version.ts';
-import { isDraining, isReady } from '../model/selection-reasons.ts';
-import { hasLocalPolicy } from '../model/service-port.ts';
+import type { Family } from '../base/address.ts';
+import { portKey } from '../proxy/model/endpoints.ts';
+import type { Service, ServiceKey, SliceKey, SlicePort } from '../proxy/model/objects.ts';
+import { newer } from '../proxy/model/resource-version.ts';
+import { isDraining, isReady } from '../proxy/model/selection-reasons.ts';
+import { hasLocalPolicy } from '../proxy/model/service-port.ts';
 import type { FleetKind, FleetSlice, Place, Versions } from './forms.ts';
 
 interface ServiceState {

@@ -1,5 +1,5 @@
 /** A node as the page of the fleet shows it. Pure. */
-import type { FleetNode as ShownNode } from '../answers/fleet.ts';
+import type { FleetNode as ShownNode } from '../inspect/wire/fleet.ts';
 import { obstacleOf, slownessOf } from './lacks.ts';
 import type { FleetNode, NodeState } from './node.ts';
 import type { Programming } from './programming.ts';

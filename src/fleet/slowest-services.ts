@@ -1,5 +1,5 @@
 /** Services whose changes took longest to the last node in the last hour. Pure. */
-import type { ServiceKey } from '../model/objects.ts';
+import type { ServiceKey } from '../proxy/model/objects.ts';
 
 export interface SlowService {
   readonly service: ServiceKey;

@@ -5,9 +5,10 @@
  *
  * Where there is no place left, the oldest idle connection makes room: it costs its client a new connection, and nothing else.
  */
-import type { Clock } from '../host/clock.ts';
-import { isLoopback, socketAddress } from '../model/address.ts';
-import { TokenBucket } from '../model/token-bucket.ts';
+
+import { isLoopback, socketAddress } from '../base/address.ts';
+import type { Clock } from '../base/clock.ts';
+import { TokenBucket } from '../base/token-bucket.ts';
 
 /** Connections that one remote address may have to each port: `--max-connections-per-client`. */
 export const CONNECTIONS_PER_CLIENT = 16;

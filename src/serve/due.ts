@@ -1,5 +1,5 @@
 /** A call that is due once: at the earliest of the moments that were asked for since the last one. */
-import type { Clock } from '../host/clock.ts';
+import type { Clock } from '../base/clock.ts';
 
 export class Due {
   readonly #clock: Pick<Clock, 'now' | 'after'>;

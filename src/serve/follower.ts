@@ -1,5 +1,5 @@
 /** /metrics, /healthz, /livez and /readyz of a program that follows the API server and writes no rules: the controller, the fleet. */
-import type { Clock } from '../host/clock.ts';
+import type { Clock } from '../base/clock.ts';
 import { type Answer, textAnswer } from './http.ts';
 import { type MetricsText, metricsAnswer } from './metrics-server.ts';
 

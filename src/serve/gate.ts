@@ -5,7 +5,7 @@
  * server's own. Everybody else sends a bearer token (RFC 6750), which the API server checks, and which must have the right to `get` the path
  * as a nonResourceURL: the rule by which Kubernetes' own components admit clients (k8s.io/apiserver, DelegatingAuthenticationOptions).
  */
-import type { Access, AccessVerdict } from '../model/access.ts';
+import type { Access, AccessVerdict } from '../proxy/model/access.ts';
 import type { Answer, Asked } from './http.ts';
 import { isOfLoopback, problemAnswer, refusalOf } from './questions.ts';
 

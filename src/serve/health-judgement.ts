@@ -1,6 +1,6 @@
 /** Judges the health of the agent: three answers from what Health recorded. Pure; health.ts says what each answer means. */
-import type { Family } from '../model/address.ts';
-import type { WatchStatus } from '../model/events.ts';
+import type { Family } from '../base/address.ts';
+import type { WatchStatus } from '../proxy/model/events.ts';
 import type { FamilyHealth, HealthRecord, HealthSettings } from './health-record.ts';
 
 export type Question = 'livez' | 'readyz' | 'healthz';

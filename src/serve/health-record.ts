@@ -1,7 +1,7 @@
 /** What health is judged by: the settings, and a record of what happened. */
-import type { Family } from '../model/address.ts';
-import type { SourceKind, WatchStatus } from '../model/events.ts';
-import type { NodeView } from '../model/objects.ts';
+import type { Family } from '../base/address.ts';
+import type { SourceKind, WatchStatus } from '../proxy/model/events.ts';
+import type { NodeView } from '../proxy/model/objects.ts';
 
 export interface HealthSettings {
   /** Milliseconds after which pending changes, refused watches and unverified rules are unhealthy: twice the syncPeriod. */

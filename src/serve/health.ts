@@ -13,7 +13,7 @@
  * an API server that is unreachable or broken: the programmed rules go on working, and load balancers that ask every node would find all
  * of them unhealthy at once. A silent watch is healthy: a quiet cluster sends no events.
  */
-import type { Family } from '../model/address.ts';
+import type { Family } from '../base/address.ts';
 import { type HealthState, judge } from './health-judgement.ts';
 import type { FamilyHealth, HealthRecord, HealthSettings } from './health-record.ts';
 

@@ -7,8 +7,8 @@ import { createServer, type IncomingMessage, type Server, type ServerResponse } 
 import type { Socket } from 'node:net';
 import { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
-import { aborted, type Clock, realClock, sleep } from '../host/clock.ts';
-import type { Address } from '../model/address.ts';
+import type { Address } from '../base/address.ts';
+import { aborted, type Clock, realClock, sleep } from '../base/clock.ts';
 import { Clients } from './clients.ts';
 import { type BeginsWith, Connection, endsOf, MAX_BODY_BYTES } from './connection.ts';
 

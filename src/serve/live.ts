@@ -4,8 +4,8 @@
  * computed and compressed once, and nothing at all while nobody reads.
  */
 import { constants, crc32, deflateRawSync } from 'node:zlib';
-import { NoAnswer } from '../answers/problem.ts';
-import type { Clock } from '../host/clock.ts';
+import type { Clock } from '../base/clock.ts';
+import { NoAnswer } from '../inspect/wire/problem.ts';
 import { Due } from './due.ts';
 import type { Answer, Asked } from './http.ts';
 

@@ -2,8 +2,8 @@
  * Counts ServicePorts with policy Local that have endpoints, but none on this node: the node drops packets for them
  * (docs/semantics.md 4.1). The metric is kubeproxy_sync_proxy_rules_no_local_endpoints_total.
  */
-import { FAMILIES, type Family } from '../model/address.ts';
-import type { ServicePort, ServicePortKey } from '../model/service-port.ts';
+import { FAMILIES, type Family } from '../base/address.ts';
+import type { ServicePort, ServicePortKey } from '../proxy/model/service-port.ts';
 
 export type GapPolicy = 'internal' | 'external';
 const GAP_POLICIES: readonly GapPolicy[] = ['internal', 'external'];

@@ -3,8 +3,9 @@
  * comment after some silence, so that a reader notices a dead connection. Readers of the same pace share their events, each computed
  * once. (https://html.spec.whatwg.org/multipage/server-sent-events.html)
  */
-import { NoAnswer } from '../answers/problem.ts';
-import type { Clock } from '../host/clock.ts';
+
+import type { Clock } from '../base/clock.ts';
+import { NoAnswer } from '../inspect/wire/problem.ts';
 import { Due } from './due.ts';
 import type { Answer, Asked } from './http.ts';
 

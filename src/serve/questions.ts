@@ -6,8 +6,9 @@
  * A page in a browser must not ask either. It can by DNS rebinding, with a name of its own in `Host`: only the address at which the
  * request arrived, or `localhost`, is accepted there. No header of CORS is ever set.
  */
-import { isWrongQuestion, NoAnswer, problemOf, WrongQuestion } from '../answers/problem.ts';
-import { isLoopback, parseAddress, socketAddress } from '../model/address.ts';
+
+import { isLoopback, parseAddress, socketAddress } from '../base/address.ts';
+import { isWrongQuestion, NoAnswer, problemOf, WrongQuestion } from '../inspect/wire/problem.ts';
 import { type Answer, type Asked, jsonAnswer } from './http.ts';
 
 /** Answers with an object, which is sent as JSON, or with the pieces of a file. Throws WrongQuestion and NoAnswer. */

@@ -3,12 +3,12 @@
  * endpoints of the Service. An endpoint counts once its rules are written, and no longer than it is ready: balancers come after the
  * rules, and leave before them.
  */
-import { type Address, FAMILIES, type Family } from '../model/address.ts';
-import { causeOf } from '../model/cause.ts';
-import { sameData } from '../model/equal.ts';
-import { createMutex } from '../model/mutex.ts';
-import type { ServiceKey } from '../model/objects.ts';
-import type { ServicePort, ServicePortKey } from '../model/service-port.ts';
+import { type Address, FAMILIES, type Family } from '../base/address.ts';
+import { causeOf } from '../base/cause.ts';
+import { sameData } from '../base/equal.ts';
+import { createMutex } from '../base/mutex.ts';
+import type { ServiceKey } from '../proxy/model/objects.ts';
+import type { ServicePort, ServicePortKey } from '../proxy/model/service-port.ts';
 import { type Answer, jsonAnswer, type OpenedServer, type OpenServer } from './http.ts';
 
 export interface ServiceHealthParts {

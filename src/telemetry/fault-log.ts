@@ -1,6 +1,6 @@
 /** Faults in the log. The first faults of a kind have a line each; of very many, the rest share a line with their number. */
-import type { Clock } from '../host/clock.ts';
-import { type Fault, faultText } from '../model/objects.ts';
+import type { Clock } from '../base/clock.ts';
+import { type Fault, faultText } from '../proxy/model/objects.ts';
 import type { Log } from './log.ts';
 import { RationedLines } from './rationed-lines.ts';
 

@@ -2,8 +2,8 @@
  * Lines of the log about many objects. The first lines of a kind are logged as they are; of very many, the rest share a line with their
  * number: one broken generator of manifests must not fill a disk, nor hide other lines.
  */
-import type { Clock } from '../host/clock.ts';
-import { TokenBucket } from '../model/token-bucket.ts';
+import type { Clock } from '../base/clock.ts';
+import { TokenBucket } from '../base/token-bucket.ts';
 import type { Log } from './log.ts';
 
 /** Lines of a kind at once; after that one more every `REFILL` milliseconds. */

@@ -2,9 +2,10 @@
  * Troubles that last, in the log: a line when one begins or has another cause, and every ten minutes; a line when it is over. The tries
  * between them have theirs at `-v 2` (docs/operations.md, "The log").
  */
-import type { Clock } from '../host/clock.ts';
-import { causeOf } from '../model/cause.ts';
-import { LastingProblems } from '../model/lasting-problem.ts';
+
+import { causeOf } from '../base/cause.ts';
+import type { Clock } from '../base/clock.ts';
+import { LastingProblems } from '../base/lasting-problem.ts';
 import type { Log } from './log.ts';
 
 export interface Trouble {

@@ -2,8 +2,8 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { changedFacts, changedFactText } from '../../src/agent/changed-facts.ts';
-import type { Address, Cidr } from '../../src/model/address.ts';
-import type { NftablesSettings } from '../../src/modes/nftables/settings.ts';
+import type { Address, Cidr } from '../../src/base/address.ts';
+import type { NftablesSettings } from '../../src/proxy/modes/nftables/settings.ts';
 
 const BEFORE: NftablesSettings = {
   family: 'IPv4',

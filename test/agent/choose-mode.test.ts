@@ -3,10 +3,10 @@ import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { modeChooser } from '../../src/agent/choose-mode.ts';
 import { type Outside, realOutside } from '../../src/agent/outside.ts';
+import { FAMILIES, type Family } from '../../src/base/address.ts';
 import { configsFromFlags } from '../../src/config/from-flags.ts';
-import { CommandNotStarted } from '../../src/host/commands.ts';
-import { NftMissing, NftUnusable } from '../../src/host/nftables-kernel.ts';
-import { FAMILIES, type Family } from '../../src/model/address.ts';
+import { CommandNotStarted } from '../../src/kernel/commands.ts';
+import { NftMissing, NftUnusable } from '../../src/kernel/nftables-kernel.ts';
 import { FakeIptables } from '../helpers/fake-iptables.ts';
 import { NEVER } from '../helpers/rig.ts';
 

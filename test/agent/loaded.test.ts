@@ -19,18 +19,23 @@ describe('an agent that nobody asks', () => {
   const loaded = loadedWith('src/main.ts');
 
   it('loads no schema of answers or recordings, no explanation and no replay', () => {
-    assert.ok(loaded.has('src/history/recorder.ts') && loaded.has('src/serve/questions.ts'), 'its parts are found');
+    assert.ok(
+      loaded.has('src/inspect/history/recorder.ts') && loaded.has('src/serve/questions.ts'),
+      'its parts are found',
+    );
     const schemas = [...loaded].filter(
-      (file) => /^src\/(answers|history)\//.test(file) && importsOf(file).some(({ to }) => to === 'zod'),
+      (file) => /^src\/inspect\/(wire|history)\//.test(file) && importsOf(file).some(({ to }) => to === 'zod'),
     );
     assert.deepEqual(schemas, []);
-    const asked = [...loaded].filter((file) => /^src\/(explain\/(?!nearest)|replay\/|lab\/)/.test(file));
+    const asked = [...loaded].filter((file) =>
+      /^src\/(inspect\/explain\/(?!nearest)|inspect\/replay\/|cli\/lab\/)/.test(file),
+    );
     assert.deepEqual(asked, []);
   });
 
   it('loads nothing of the page, of the plugin of kubectl, of a watched status, or of packages that only these need', () => {
     const unneeded =
-      /^src\/(?:page\/|kubectl\/(?!plugin-name)|demo\/(?!scene)|cli\/(?:watch|questions|complete|controller)\.ts)/;
+      /^src\/(?:web\/|cli\/(?:kubectl\/(?!plugin-name)|demo\/(?!scene)|(?:watch|questions|complete|controller)\.ts))/;
     assert.deepEqual(
       [...loaded].filter((file) => unneeded.test(file)),
       [],

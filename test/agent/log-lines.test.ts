@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { it } from 'node:test';
 import { logKeptOomScore, logResized } from '../../src/agent/log-lines.ts';
-import type { SetResized } from '../../src/modes/virtual-servers/apply.ts';
+import type { SetResized } from '../../src/proxy/modes/virtual-servers/apply.ts';
 import type { Log } from '../../src/telemetry/log.ts';
 
 function said(resized: Omit<SetResized, 'set' | 'kubeProxys'>): string[] {

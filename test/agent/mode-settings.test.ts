@@ -8,11 +8,11 @@ import {
   ipvsSettings,
   nodePortFilter,
 } from '../../src/agent/mode-settings.ts';
+import { type Address, addressBytes, type Cidr, type Family } from '../../src/base/address.ts';
 import type { Flags } from '../../src/config/flags.ts';
 import { configFromFlags } from '../../src/config/from-flags.ts';
-import { type Address, addressBytes, type Cidr, type Family } from '../../src/model/address.ts';
-import type { NodeView } from '../../src/model/objects.ts';
-import type { IptablesSettings } from '../../src/modes/iptables/settings.ts';
+import type { NodeView } from '../../src/proxy/model/objects.ts';
+import type { IptablesSettings } from '../../src/proxy/modes/iptables/settings.ts';
 import { fakeSysctls } from '../helpers/rig.ts';
 
 const INTERFACES = ['127.0.0.1', '192.168.77.2', '10.9.0.1', '::1', 'fd00:77::2', 'fd00:9::1'] as Address[];

@@ -5,10 +5,10 @@ import { describe, it } from 'node:test';
 import { OtherProxies, type Sign, signsIn } from '../../src/agent/other-proxies.ts';
 import { type Outside, realOutside } from '../../src/agent/outside.ts';
 import { lookForOthers } from '../../src/agent/predecessors.ts';
-import type { RulesProbe, RulesState } from '../../src/host/chain-probe.ts';
-import { NftMissing } from '../../src/host/nftables-kernel.ts';
-import type { Family } from '../../src/model/address.ts';
-import type { Drift } from '../../src/model/drift.ts';
+import type { Family } from '../../src/base/address.ts';
+import type { RulesProbe, RulesState } from '../../src/kernel/chain-probe.ts';
+import { NftMissing } from '../../src/kernel/nftables-kernel.ts';
+import type { Drift } from '../../src/proxy/model/drift.ts';
 import { FakeClock } from '../helpers/fake-clock.ts';
 import { NEVER } from '../helpers/rig.ts';
 

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { it } from 'node:test';
 import { PacketTotals } from '../../src/agent/packet-totals.ts';
-import type { PacketCount } from '../../src/modes/mode.ts';
+import type { PacketCount } from '../../src/proxy/modes/mode.ts';
 
 it('totals of packets grow by the counts of the kernel, over counters that restart and families that are missing', () => {
   const totals = new PacketTotals();

@@ -2,10 +2,10 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { MOST_ROWS, pageQuestions } from '../../src/agent/questions/parameters.ts';
-import { isWrongQuestion } from '../../src/answers/problem.ts';
+import { isWrongQuestion } from '../../src/inspect/wire/problem.ts';
 import { service } from '../helpers/objects.ts';
 import { NEVER } from '../helpers/rig.ts';
-import { pageNode } from '../overview/page-node.ts';
+import { pageNode } from '../inspect/overview/page-node.ts';
 
 const node = pageNode();
 for (let i = 0; i < 150; i++) {

@@ -1,22 +1,22 @@
 /** `/programmed` of an agent: its answers, wrong questions, waits, and a reload that reads another source. */
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
+import { Tracking } from '../../src/agent/programmed/tracking.ts';
+import { MOST_WAITERS } from '../../src/agent/programmed/waiters.ts';
 import { Programmed } from '../../src/agent/programmed.ts';
 import { settle } from '../../src/agent/run.ts';
-import { NoAnswer, WrongQuestion } from '../../src/answers/problem.ts';
-import { type Programmed as Answer, programmedSchema } from '../../src/answers/programmed.ts';
-import { decodeService } from '../../src/api/decode/service.ts';
-import { decodeSlice } from '../../src/api/decode/slice.ts';
-import { Cache } from '../../src/cache/cache.ts';
-import { SOURCE_KINDS, type SourceEvent } from '../../src/model/events.ts';
-import { Tracking } from '../../src/programmed/tracking.ts';
-import { MOST_WAITERS } from '../../src/programmed/waiters.ts';
-import { failedReport, NOTHING_TO_DO } from '../../src/reconcile/step.ts';
+import { decodeService } from '../../src/cluster/api/decode/service.ts';
+import { decodeSlice } from '../../src/cluster/api/decode/slice.ts';
+import { Cache } from '../../src/cluster/cache/cache.ts';
+import { NoAnswer, WrongQuestion } from '../../src/inspect/wire/problem.ts';
+import { type Programmed as Answer, programmedSchema } from '../../src/inspect/wire/programmed.ts';
+import { SOURCE_KINDS, type SourceEvent } from '../../src/proxy/model/events.ts';
+import { failedReport, NOTHING_TO_DO } from '../../src/proxy/reconcile/step.ts';
+import type { SyncReport } from '../../src/proxy/sync/status.ts';
 import { gate as gateOf } from '../../src/serve/gate.ts';
 import { healthHandler } from '../../src/serve/health-server.ts';
 import type { Asked } from '../../src/serve/http.ts';
 import type { Question } from '../../src/serve/questions.ts';
-import type { SyncReport } from '../../src/sync/status.ts';
 import { FakeClock } from '../helpers/fake-clock.ts';
 import { service, slice } from '../helpers/objects.ts';
 

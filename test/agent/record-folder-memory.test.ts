@@ -7,7 +7,7 @@ import { it } from 'node:test';
 import { setTimeout as pause } from 'node:timers/promises';
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
-import { frameBytes } from '../../src/history/frames.ts';
+import { frameBytes } from '../../src/inspect/history/frames.ts';
 import { slice } from '../helpers/objects.ts';
 import { recording, web } from './recorded-folder.ts';
 

@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, describe, it } from 'node:test';
 import { CannotRun } from '../../src/agent/cannot-run.ts';
-import { BeforeHistory } from '../../src/history/past.ts';
+import { BeforeHistory } from '../../src/inspect/history/past.ts';
 import { slice } from '../helpers/objects.ts';
 import { until } from '../helpers/until.ts';
 import { recording, web } from './recorded-folder.ts';

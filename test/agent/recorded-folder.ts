@@ -2,8 +2,8 @@
 import { Flights } from '../../src/agent/recording/flights.ts';
 import { RecordFolder } from '../../src/agent/recording/record-folder.ts';
 import { service } from '../helpers/objects.ts';
-import { RecordedRig } from '../history/recorded-rig.ts';
-import { partsOf } from '../replay/recorded-parts.ts';
+import { RecordedRig } from '../inspect/history/recorded-rig.ts';
+import { partsOf } from '../inspect/replay/recorded-parts.ts';
 
 export interface RecordedFolder {
   readonly rig: RecordedRig;

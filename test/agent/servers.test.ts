@@ -3,8 +3,8 @@ import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import type { NodeEvents } from '../../src/agent/node-events.ts';
 import { Servers, type ServersOptions } from '../../src/agent/servers.ts';
-import type { Address } from '../../src/model/address.ts';
-import type { ServicePort } from '../../src/model/service-port.ts';
+import type { Address } from '../../src/base/address.ts';
+import type { ServicePort } from '../../src/proxy/model/service-port.ts';
 import { logInto } from '../../src/telemetry/log.ts';
 
 const KEY = 'default/web:http';

@@ -3,8 +3,8 @@ import assert from 'node:assert/strict';
 import { it } from 'node:test';
 import { ServiceEndpoints } from '../../src/agent/service-endpoints.ts';
 import { ServiceTraffic } from '../../src/agent/service-traffic.ts';
-import { Cache } from '../../src/cache/cache.ts';
-import { ProxyModel } from '../../src/model/proxy-model.ts';
+import { Cache } from '../../src/cluster/cache/cache.ts';
+import { ProxyModel } from '../../src/proxy/model/proxy-model.ts';
 import { service, slice } from '../helpers/objects.ts';
 import { eventOf } from '../helpers/rig.ts';
 

@@ -2,9 +2,9 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { ServiceTraffic } from '../../src/agent/service-traffic.ts';
-import type { Address } from '../../src/model/address.ts';
-import type { Frontend, ServicePort } from '../../src/model/service-port.ts';
-import type { ConnectionCount } from '../../src/modes/mode.ts';
+import type { Address } from '../../src/base/address.ts';
+import type { Frontend, ServicePort } from '../../src/proxy/model/service-port.ts';
+import type { ConnectionCount } from '../../src/proxy/modes/mode.ts';
 
 const address = (text: string) => text as Address;
 const IP = address('10.96.0.10');

@@ -3,10 +3,10 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { SWEEP_FAILED, SyncLog } from '../../src/agent/sync-log.ts';
-import type { Drift } from '../../src/model/drift.ts';
-import type { FailedStep } from '../../src/reconcile/step.ts';
-import type { SweepReport } from '../../src/sync/flow-sweeper.ts';
-import type { SyncReport } from '../../src/sync/status.ts';
+import type { Drift } from '../../src/proxy/model/drift.ts';
+import type { FailedStep } from '../../src/proxy/reconcile/step.ts';
+import type { SweepReport } from '../../src/proxy/sync/flow-sweeper.ts';
+import type { SyncReport } from '../../src/proxy/sync/status.ts';
 import { type LogLevel, levelOf, logInto } from '../../src/telemetry/log.ts';
 import { FakeClock } from '../helpers/fake-clock.ts';
 

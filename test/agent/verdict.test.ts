@@ -2,10 +2,10 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { sentencesOf, verdictOf, writtenBy } from '../../src/agent/verdict.ts';
-import { KernelError } from '../../src/host/ipvs-kernel.ts';
-import { FAMILIES } from '../../src/model/address.ts';
-import type { ServicePortKey } from '../../src/model/service-port.ts';
-import type { ApplyReport, FailedStep, SkippedStep } from '../../src/reconcile/step.ts';
+import { FAMILIES } from '../../src/base/address.ts';
+import { KernelError } from '../../src/kernel/ipvs-kernel.ts';
+import type { ServicePortKey } from '../../src/proxy/model/service-port.ts';
+import type { ApplyReport, FailedStep, SkippedStep } from '../../src/proxy/reconcile/step.ts';
 import { FakeIptables } from '../helpers/fake-iptables.ts';
 import { ipvsRig } from '../helpers/ipvs-rig.ts';
 import { service, slice } from '../helpers/objects.ts';

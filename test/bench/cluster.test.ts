@@ -1,8 +1,8 @@
 /** The made-up clusters are what they say. */
 import assert from 'node:assert/strict';
 import test from 'node:test';
-import { decodeService } from '../../src/api/decode/service.ts';
-import { decodeSlice } from '../../src/api/decode/slice.ts';
+import { decodeService } from '../../src/cluster/api/decode/service.ts';
+import { decodeSlice } from '../../src/cluster/api/decode/slice.ts';
 import {
   type ClusterShape,
   churnStep,

@@ -5,7 +5,7 @@
  * Services 0 and 1 are `default/kubernetes` and `kube-system/kube-dns`, with three and two endpoints in every shape; the
  * others have as many as the shape says. Addresses 10.128.0.0/28 are nobody's.
  */
-import { fromBinary } from '../../src/model/address.ts';
+import { fromBinary } from '../../src/base/address.ts';
 import { managedFields } from './managed-fields.ts';
 
 export interface ClusterShape {

@@ -1,5 +1,5 @@
 /** Cold start, memory, rest and restart of one cluster in iptables mode, beside the bare restore of the same rules. */
-import type { IptablesVariant } from '../../src/host/iptables-tools.ts';
+import type { IptablesVariant } from '../../src/kernel/iptables-tools.ts';
 import { kubeProxyRules } from '../netns/kube-proxy-rules.ts';
 import { AgentStarts, type StartsResult } from './agent-starts.ts';
 import type { ClusterShape } from './cluster.ts';

@@ -1,7 +1,7 @@
 /** Connections are counted on both sides, and what fails is told apart. */
 import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
-import { Lab } from '../../src/lab/lab.ts';
+import { Lab } from '../../src/cli/lab/lab.ts';
 import { NEVER } from '../helpers/rig.ts';
 import { shellCommands } from '../helpers/shell-commands.ts';
 import { Connector, Sink } from './connects.ts';

@@ -1,6 +1,6 @@
 /** A client that connects again and again, and a sink that is all endpoints of a cluster at once. */
 import { fileURLToPath } from 'node:url';
-import { LAB, type Lab } from '../../src/lab/lab.ts';
+import { LAB, type Lab } from '../../src/cli/lab/lab.ts';
 import { TARGET_PORT } from './cluster.ts';
 import type { ConnectAnswer, ConnectCommand, SinkAnswer, SinkCommand } from './connects-protocol.ts';
 import { InsideProcess } from './inside.ts';

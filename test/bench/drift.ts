@@ -3,7 +3,7 @@
  * the bare tool that writes exactly what is missing, from its start to its commit. `node test/bench/drift.ts` measures it alone.
  */
 import { fileURLToPath } from 'node:url';
-import { Lab } from '../../src/lab/lab.ts';
+import { Lab } from '../../src/cli/lab/lab.ts';
 import { shellCommands } from '../helpers/shell-commands.ts';
 import { type Aim, median, ms, quantile, size, table } from './text.ts';
 import { NEVER } from './trial.ts';

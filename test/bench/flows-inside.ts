@@ -2,10 +2,10 @@
 import { createSocket } from 'node:dgram';
 import type { Flow } from '../../native/conntrack.ts';
 import { AF_INET, SOCK_RAW, sendTo, socket } from '../../native/libc.ts';
-import { realClock } from '../../src/host/clock.ts';
-import { realCommands } from '../../src/host/commands.ts';
-import { type FlowTable, openFlowTable } from '../../src/host/conntrack.ts';
-import { FlowSweeper } from '../../src/sync/flow-sweeper.ts';
+import { realClock } from '../../src/base/clock.ts';
+import { realCommands } from '../../src/kernel/commands.ts';
+import { type FlowTable, openFlowTable } from '../../src/kernel/conntrack.ts';
+import { FlowSweeper } from '../../src/proxy/sync/flow-sweeper.ts';
 import { FakeIptables } from '../helpers/fake-iptables.ts';
 import { service, slice } from '../helpers/objects.ts';
 import { NEVER, Rig } from '../helpers/rig.ts';

@@ -1,6 +1,6 @@
 /** Measures the sweep of stale UDP flows in a namespace of its own, beside what conntrack(8) takes for the same. */
 import { fileURLToPath } from 'node:url';
-import { Lab } from '../../src/lab/lab.ts';
+import { Lab } from '../../src/cli/lab/lab.ts';
 import { shellCommands } from '../helpers/shell-commands.ts';
 import type { FlowsMeasured } from './flows-inside.ts';
 

@@ -1,6 +1,6 @@
 /** Whether the agent answers for its health all the time: what holds its event loop keeps the answer waiting. */
 import { fileURLToPath } from 'node:url';
-import type { Lab } from '../../src/lab/lab.ts';
+import type { Lab } from '../../src/cli/lab/lab.ts';
 import { InsideProcess } from './inside.ts';
 
 const PROGRAM = fileURLToPath(new URL('./health-inside.ts', import.meta.url));

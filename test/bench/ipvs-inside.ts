@@ -5,8 +5,8 @@
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import type { IpvsKernel, KernelWrite } from '../../src/host/ipvs-kernel.ts';
-import { Lab } from '../../src/lab/lab.ts';
+import { Lab } from '../../src/cli/lab/lab.ts';
+import type { IpvsKernel, KernelWrite } from '../../src/kernel/ipvs-kernel.ts';
 import { commandsIn } from '../helpers/namespace-commands.ts';
 import { NEVER, type Rig } from '../helpers/rig.ts';
 import { shellCommands } from '../helpers/shell-commands.ts';

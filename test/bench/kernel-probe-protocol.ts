@@ -1,5 +1,5 @@
 /** What is asked of the probe inside the namespace (`kernel-probe-inside.ts`), and what it tells. */
-import type { Protocol } from '../../src/model/address.ts';
+import type { Protocol } from '../../src/base/address.ts';
 
 /** An endpoint that is waited for. */
 export interface Awaited {

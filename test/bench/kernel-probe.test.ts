@@ -1,7 +1,7 @@
 /** The probe tells of a rule when it is there, and not before. */
 import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
-import { Lab } from '../../src/lab/lab.ts';
+import { Lab } from '../../src/cli/lab/lab.ts';
 import { commandsIn } from '../helpers/namespace-commands.ts';
 import { NEVER } from '../helpers/rig.ts';
 import { shellCommands } from '../helpers/shell-commands.ts';

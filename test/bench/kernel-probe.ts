@@ -10,7 +10,7 @@
  * beside the agent's work for a few rules, a part of a cold start. For that, see when a connection stands (`connects.ts`).
  */
 import { fileURLToPath } from 'node:url';
-import type { Lab } from '../../src/lab/lab.ts';
+import type { Lab } from '../../src/cli/lab/lab.ts';
 import { InsideProcess } from './inside.ts';
 import type { Awaited, ProbeCommand, ProbeTold } from './kernel-probe-protocol.ts';
 

@@ -4,7 +4,7 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, describe, it } from 'node:test';
-import { Lab } from '../../src/lab/lab.ts';
+import { Lab } from '../../src/cli/lab/lab.ts';
 import { NEVER } from '../helpers/rig.ts';
 import { shellCommands } from '../helpers/shell-commands.ts';
 import { KubeProxy, kubeProxyVersion } from './kube-proxy.ts';

@@ -6,9 +6,9 @@ import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { type Child, startChild } from '../../src/host/child.ts';
-import { realCommands } from '../../src/host/commands.ts';
-import type { Lab } from '../../src/lab/lab.ts';
+import type { Lab } from '../../src/cli/lab/lab.ts';
+import { type Child, startChild } from '../../src/kernel/child.ts';
+import { realCommands } from '../../src/kernel/commands.ts';
 import { InsideProcess } from './inside.ts';
 import type { KubeProxyAnswer, KubeProxyCommand } from './kube-proxy-protocol.ts';
 

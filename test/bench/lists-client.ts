@@ -3,9 +3,9 @@
  * whether the lists are streams (`stream`) or come in pages (`pages`). `lists.ts` starts it.
  */
 import { monitorEventLoopDelay } from 'node:perf_hooks';
-import { Cache } from '../../src/cache/cache.ts';
-import { realClock } from '../../src/host/clock.ts';
-import { kubernetesSource } from '../../src/source/kubernetes.ts';
+import { realClock } from '../../src/base/clock.ts';
+import { Cache } from '../../src/cluster/cache/cache.ts';
+import { kubernetesSource } from '../../src/cluster/source/kubernetes.ts';
 import { residentMemory } from './process-cost.ts';
 
 const [, , kubeconfig = '', how] = process.argv;

@@ -12,7 +12,7 @@ import { request } from 'node:https';
 import { text } from 'node:stream/consumers';
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
-import { realCommands } from '../../src/host/commands.ts';
+import { realCommands } from '../../src/kernel/commands.ts';
 import { processorTime, residentMemory } from './process-cost.ts';
 
 const CLIENT = fileURLToPath(new URL('./lists-client.ts', import.meta.url));

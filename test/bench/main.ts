@@ -3,7 +3,7 @@ import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { cpus, release, totalmem } from 'node:os';
 import { fileURLToPath } from 'node:url';
 import { commandLine } from '../../scripts/arguments.ts';
-import { realCommands } from '../../src/host/commands.ts';
+import { realCommands } from '../../src/kernel/commands.ts';
 import { measureChange } from './change.ts';
 import { chart } from './chart.ts';
 import { measureChurn } from './churn.ts';

@@ -16,7 +16,7 @@ import {
   socket,
 } from '../../native/libc.ts';
 import { SO_RCVBUFFORCE } from '../../native/netlink-socket.ts';
-import { realCommands } from '../../src/host/commands.ts';
+import { realCommands } from '../../src/kernel/commands.ts';
 import { treeOf } from './process-cost.ts';
 import { waitToReceive } from './sockets.ts';
 

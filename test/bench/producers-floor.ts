@@ -1,5 +1,5 @@
 /** The floor of `producers.ts`: writes one slice at each event of a Pod, and looks at nothing. The argument is the API server's URL. */
-import { apiClient } from '../../src/api/client.ts';
+import { apiClient } from '../../src/cluster/api/client.ts';
 
 const server = process.argv[2] ?? '';
 const signal = new AbortController().signal;

@@ -3,7 +3,7 @@
  * one does. The agent is asked each second whether it is well. The second argument `http/1.1` is a server without HTTP/2.
  */
 import { fileURLToPath } from 'node:url';
-import { Lab } from '../../src/lab/lab.ts';
+import { Lab } from '../../src/cli/lab/lab.ts';
 import { shellCommands } from '../helpers/shell-commands.ts';
 
 const INSIDE = fileURLToPath(new URL('./quiet-inside.ts', import.meta.url));

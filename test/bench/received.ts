@@ -1,6 +1,6 @@
 /** What a proxy receives from the API server for each changed slice, by the kernel's count of its connections. */
 import { setTimeout as pause } from 'node:timers/promises';
-import type { Lab } from '../../src/lab/lab.ts';
+import type { Lab } from '../../src/cli/lab/lab.ts';
 import { FIRST } from './cluster.ts';
 import type { Trial } from './trial.ts';
 

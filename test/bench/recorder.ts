@@ -5,12 +5,12 @@
 import { fileURLToPath } from 'node:url';
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
-import { decodeService } from '../../src/api/decode/service.ts';
-import { decodeSlice } from '../../src/api/decode/slice.ts';
-import { Cache } from '../../src/cache/cache.ts';
-import { MEMORY, Recorder } from '../../src/history/recorder.ts';
-import { realClock } from '../../src/host/clock.ts';
-import { SOURCE_KINDS, type SourceEvent } from '../../src/model/events.ts';
+import { realClock } from '../../src/base/clock.ts';
+import { decodeService } from '../../src/cluster/api/decode/service.ts';
+import { decodeSlice } from '../../src/cluster/api/decode/slice.ts';
+import { Cache } from '../../src/cluster/cache/cache.ts';
+import { MEMORY, Recorder } from '../../src/inspect/history/recorder.ts';
+import { SOURCE_KINDS, type SourceEvent } from '../../src/proxy/model/events.ts';
 import { service, slice } from '../helpers/objects.ts';
 import { type Aim, median, ms, percent, size, table } from './text.ts';
 

@@ -1,5 +1,5 @@
 /** Runs a tool that writes rules inside a namespace, as often as asked, and tells how long it took: nothing else is in that time. */
-import { realCommands } from '../../src/host/commands.ts';
+import { realCommands } from '../../src/kernel/commands.ts';
 import { obey } from './inside.ts';
 import type { RestoreCommand } from './restorer.ts';
 

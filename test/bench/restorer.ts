@@ -1,6 +1,6 @@
 /** The bare tool, as a floor: `restorer-inside.ts` seen from its parent. */
 import { fileURLToPath } from 'node:url';
-import type { Lab } from '../../src/lab/lab.ts';
+import type { Lab } from '../../src/cli/lab/lab.ts';
 import { InsideProcess } from './inside.ts';
 
 const PROGRAM = fileURLToPath(new URL('./restorer-inside.ts', import.meta.url));

@@ -1,7 +1,7 @@
 /** The API server of the benchmark (`server.ts`), seen from its parent. */
 import { fileURLToPath } from 'node:url';
-import { realCommands } from '../../src/host/commands.ts';
-import type { Lab } from '../../src/lab/lab.ts';
+import type { Lab } from '../../src/cli/lab/lab.ts';
+import { realCommands } from '../../src/kernel/commands.ts';
 import type { RealServer } from '../helpers/real-api-server.ts';
 import type { ClusterShape } from './cluster.ts';
 import { InsideProcess } from './inside.ts';

@@ -3,7 +3,7 @@
  * bare address of its pod, with the rules of each proxy in place and with none.
  */
 import { fileURLToPath } from 'node:url';
-import { LAB } from '../../src/lab/lab.ts';
+import { LAB } from '../../src/cli/lab/lab.ts';
 import { kubeProxyRules } from '../netns/kube-proxy-rules.ts';
 import { kubeProxyTable } from '../netns/kube-proxy-table.ts';
 import { type ClusterShape, clusterIP, endpointsOf, TARGET_PORT } from './cluster.ts';

@@ -1,10 +1,10 @@
 /** One trial of the benchmark: a node in namespaces, an API server that holds a cluster, and the executable as the agent. */
 import { existsSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
-import type { IptablesVariant } from '../../src/host/iptables-tools.ts';
-import { AgentProcess } from '../../src/lab/agent-process.ts';
-import { Lab } from '../../src/lab/lab.ts';
-import { TABLES } from '../../src/modes/netfilter/observe.ts';
+import { AgentProcess } from '../../src/cli/lab/agent-process.ts';
+import { Lab } from '../../src/cli/lab/lab.ts';
+import type { IptablesVariant } from '../../src/kernel/iptables-tools.ts';
+import { TABLES } from '../../src/proxy/modes/netfilter/observe.ts';
 import { shellCommands } from '../helpers/shell-commands.ts';
 import type { ClusterShape } from './cluster.ts';
 import { Restorer } from './restorer.ts';

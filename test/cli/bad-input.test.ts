@@ -5,9 +5,9 @@ import { chmod, mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, describe, it } from 'node:test';
-import { startChild } from '../../src/host/child.ts';
-import { realCommands } from '../../src/host/commands.ts';
-import { SOURCE_OPTIONS } from '../../src/host/self.ts';
+import { startChild } from '../../src/kernel/child.ts';
+import { realCommands } from '../../src/kernel/commands.ts';
+import { SOURCE_OPTIONS } from '../../src/kernel/self.ts';
 import { NEVER } from '../helpers/rig.ts';
 
 const MAIN = new URL('../../src/main.ts', import.meta.url).pathname;

@@ -7,8 +7,8 @@ import { join } from 'node:path';
 import { after, before, describe, it } from 'node:test';
 import { promisify } from 'node:util';
 import { manPages } from '../../scripts/man-pages.ts';
+import { COMMANDS } from '../../src/cli/commands/table.ts';
 import { programOf } from '../../src/cli/tree.ts';
-import { COMMANDS } from '../../src/commands/table.ts';
 
 const run = promisify(execFile);
 const folder = mkdtempSync(join(tmpdir(), 'slicewire-man-'));

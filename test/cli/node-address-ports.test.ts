@@ -2,9 +2,9 @@
 
 import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
-import { type Child, startChild } from '../../src/host/child.ts';
-import { realCommands } from '../../src/host/commands.ts';
-import { SOURCE_OPTIONS } from '../../src/host/self.ts';
+import { type Child, startChild } from '../../src/kernel/child.ts';
+import { realCommands } from '../../src/kernel/commands.ts';
+import { SOURCE_OPTIONS } from '../../src/kernel/self.ts';
 import { service, slice } from '../helpers/objects.ts';
 import { NEVER } from '../helpers/rig.ts';
 

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
+import { parseDuration } from '../../src/base/duration.ts';
 import { fileText } from '../../src/config/config-file.ts';
-import { parseDuration } from '../../src/config/duration.ts';
 import { ConfigError, type Flags } from '../../src/config/flags.ts';
 import { configFromFlags } from '../../src/config/from-flags.ts';
 import { flagsFromText } from '../helpers/documents.ts';

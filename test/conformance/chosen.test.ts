@@ -1,7 +1,7 @@
 /** The stories that `npm test` sends real packets for (test/netns/chosen-stories.ts): few, and none of the rows without one. */
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { FAMILIES } from '../../src/model/address.ts';
+import { FAMILIES } from '../../src/base/address.ts';
 import { chosenStories } from '../netns/chosen-stories.ts';
 import { realStories } from '../netns/story-packets.ts';
 import { kernelStories, STORIES_FOR } from '../vm/kernel-stories.ts';

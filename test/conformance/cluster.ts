@@ -1,6 +1,7 @@
-/** The places of the stories: the lab's network (src/lab/lab.ts) in both families. */
-import { LAB, podAddress, remotePodAddress } from '../../src/lab/lab.ts';
-import { type Address, type Cidr, type Family, parseAddress, parseCidr } from '../../src/model/address.ts';
+/** The places of the stories: the lab's network (src/cli/lab/lab.ts) in both families. */
+
+import { type Address, type Cidr, type Family, parseAddress, parseCidr } from '../../src/base/address.ts';
+import { LAB, podAddress, remotePodAddress } from '../../src/cli/lab/lab.ts';
 
 /** Who sends the packet: a pod of this node, a pod of another node, that one of them that may be a backend, the node itself, somebody outside. */
 export type Origin = 'pod-1' | 'pod-2' | 'pod-3' | 'remote-pod' | 'other' | 'node' | 'outside';

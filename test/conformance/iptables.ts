@@ -1,8 +1,8 @@
 /** iptables mode for the conformance suite: the mode writes into a kernel in memory, and an interpreter walks what it wrote. */
 import assert from 'node:assert/strict';
-import type { Fate } from '../../src/explain/fates.ts';
-import { endpointText, type Family } from '../../src/model/address.ts';
-import { endpointChain } from '../../src/modes/netfilter/balancer.ts';
+import { endpointText, type Family } from '../../src/base/address.ts';
+import type { Fate } from '../../src/inspect/explain/fates.ts';
+import { endpointChain } from '../../src/proxy/modes/netfilter/balancer.ts';
 import { FakeIptables } from '../helpers/fake-iptables.ts';
 import { Rig } from '../helpers/rig.ts';
 import { fatesIn, viewOfSaved } from '../helpers/views.ts';

@@ -1,9 +1,9 @@
 /** IPVS mode for the conformance suite: the mode writes into kernels in memory, and an interpreter walks what it wrote. */
 import assert from 'node:assert/strict';
-import type { Fate } from '../../src/explain/fates.ts';
-import { type Address, endpointText, type Family, hostCidr } from '../../src/model/address.ts';
-import type { IpvsSettings } from '../../src/modes/ipvs/settings.ts';
-import { endpointChain } from '../../src/modes/netfilter/balancer.ts';
+import { type Address, endpointText, type Family, hostCidr } from '../../src/base/address.ts';
+import type { Fate } from '../../src/inspect/explain/fates.ts';
+import type { IpvsSettings } from '../../src/proxy/modes/ipvs/settings.ts';
+import { endpointChain } from '../../src/proxy/modes/netfilter/balancer.ts';
 import { type IpvsRig, ipvsRig } from '../helpers/ipvs-rig.ts';
 import { fatesIn, memoriesOf, serversOf, viewOfSaved } from '../helpers/views.ts';
 import type { StoryCluster } from './cluster.ts';

@@ -1,10 +1,10 @@
 /** nftables mode for the conformance suite: the mode writes into a kernel in memory, and an interpreter walks what it wrote. */
 import assert from 'node:assert/strict';
-import type { Fate } from '../../src/explain/fates.ts';
-import { endpointText, FAMILIES, type Family } from '../../src/model/address.ts';
-import { nftablesMode } from '../../src/modes/nftables/index.ts';
-import { memorySet, stickyId } from '../../src/modes/nftables/names.ts';
-import type { NftablesSettings } from '../../src/modes/nftables/settings.ts';
+import { endpointText, FAMILIES, type Family } from '../../src/base/address.ts';
+import type { Fate } from '../../src/inspect/explain/fates.ts';
+import { nftablesMode } from '../../src/proxy/modes/nftables/index.ts';
+import { memorySet, stickyId } from '../../src/proxy/modes/nftables/names.ts';
+import type { NftablesSettings } from '../../src/proxy/modes/nftables/settings.ts';
 import { FakeIptables } from '../helpers/fake-iptables.ts';
 import { FakeNft } from '../helpers/fake-nft.ts';
 import { defaultSettings, Rig } from '../helpers/rig.ts';

@@ -6,7 +6,7 @@ import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { commandLine } from '../../scripts/arguments.ts';
-import { FAMILIES } from '../../src/model/address.ts';
+import { FAMILIES } from '../../src/base/address.ts';
 import { semanticsAnchors } from '../helpers/semantics.ts';
 import { UPSTREAM_PAGE, upstreamOf, upstreamPage } from '../upstream/page.ts';
 import { REGRESSIONS, ROWS } from './coverage.ts';

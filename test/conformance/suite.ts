@@ -1,9 +1,9 @@
 /** The conformance suite: every story, in both families, told by a mode. A mode brings a factory and, where it differs, the reason. */
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import type { Fate } from '../../src/explain/fates.ts';
-import type { Packet } from '../../src/explain/packet.ts';
-import { type Address, endpointText, FAMILIES, type Family } from '../../src/model/address.ts';
+import { type Address, endpointText, FAMILIES, type Family } from '../../src/base/address.ts';
+import type { Fate } from '../../src/inspect/explain/fates.ts';
+import type { Packet } from '../../src/inspect/explain/packet.ts';
 import { type BackendName, cluster, deviceOf, type StoryCluster } from './cluster.ts';
 import { POD_PORT } from './stories/build.ts';
 import { STORIES } from './stories/index.ts';

@@ -1,13 +1,13 @@
 /** What the controller wrote and the cache does not show yet, and which changes of slices are news. */
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
+import type { Metadata, SliceObject } from '../../src/cluster/producers/objects.ts';
 import { Expectations } from '../../src/controller/expectations.ts';
 import { WorkQueue } from '../../src/controller/queue.ts';
 import { SliceEvents } from '../../src/controller/slice-events.ts';
 import { SliceShelf } from '../../src/controller/slice-shelf.ts';
-import { MANAGED_BY_LABEL, SERVICE_NAME_LABEL, SLICES_MANAGER } from '../../src/model/labels.ts';
-import { isOlder } from '../../src/model/resource-version.ts';
-import type { Metadata, SliceObject } from '../../src/producers/objects.ts';
+import { MANAGED_BY_LABEL, SERVICE_NAME_LABEL, SLICES_MANAGER } from '../../src/proxy/model/labels.ts';
+import { isOlder } from '../../src/proxy/model/resource-version.ts';
 import { FakeClock } from '../helpers/fake-clock.ts';
 
 const WEB = 'default/web';

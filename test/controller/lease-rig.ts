@@ -1,8 +1,8 @@
 /** Replicas that share a Lease, each with its own clock and its own way to the API server; time is in the test's hands. */
 import { setImmediate as breath } from 'node:timers/promises';
-import { type ApiClient, ApiError, type WriteRequest } from '../../src/api/client.ts';
+import { aborted, type Clock } from '../../src/base/clock.ts';
+import { type ApiClient, ApiError, type WriteRequest } from '../../src/cluster/api/client.ts';
 import { LeaderElector, type LeaderSettings } from '../../src/controller/leader.ts';
-import { aborted, type Clock } from '../../src/host/clock.ts';
 import { FakeClock } from '../helpers/fake-clock.ts';
 
 /** Milliseconds; every time in these tests is a multiple of it. */

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { setImmediate as breath } from 'node:timers/promises';
-import { type ApiClient, ApiError } from '../../src/api/client.ts';
+import { type ApiClient, ApiError } from '../../src/cluster/api/client.ts';
 import { Pace, type RequestRate } from '../../src/controller/pace.ts';
 import { FakeClock } from '../helpers/fake-clock.ts';
 import { NEVER } from '../helpers/rig.ts';

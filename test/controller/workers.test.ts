@@ -1,10 +1,10 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { setImmediate as breath } from 'node:timers/promises';
-import { ApiError } from '../../src/api/client.ts';
+import { aborted } from '../../src/base/clock.ts';
+import { ApiError } from '../../src/cluster/api/client.ts';
 import { WorkQueue } from '../../src/controller/queue.ts';
 import { runWorkers, StaleCache, workOff } from '../../src/controller/workers.ts';
-import { aborted } from '../../src/host/clock.ts';
 import { FakeClock } from '../helpers/fake-clock.ts';
 
 type Sync = (key: string, signal: AbortSignal) => Promise<void>;

@@ -1,11 +1,11 @@
 /** What is asked of the API server itself before something is removed, and what a refused write leaves alone. */
 import assert from 'node:assert/strict';
 import { describe, it, type TestContext } from 'node:test';
-import { type ApiClient, ApiError, apiClient } from '../../src/api/client.ts';
+import { type ApiClient, ApiError, apiClient } from '../../src/cluster/api/client.ts';
+import type { SliceObject } from '../../src/cluster/producers/objects.ts';
 import { Expectations } from '../../src/controller/expectations.ts';
 import { StaleCache } from '../../src/controller/workers.ts';
 import { mustBeGone, SliceWriter } from '../../src/controller/writer.ts';
-import type { SliceObject } from '../../src/producers/objects.ts';
 import { ApiServer } from '../helpers/api-server.ts';
 import { NEVER } from '../helpers/rig.ts';
 import { aWhile, until } from '../helpers/until.ts';

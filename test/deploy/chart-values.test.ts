@@ -8,8 +8,8 @@ import { describe, it } from 'node:test';
 import { Command } from 'commander';
 import { parse } from 'yaml';
 import { goArguments } from '../../src/cli/arguments.ts';
+import { COMMANDS } from '../../src/cli/commands/table.ts';
 import { withFlags } from '../../src/cli/tree.ts';
-import { COMMANDS } from '../../src/commands/table.ts';
 import { controllerConfig } from '../../src/config/controller-config.ts';
 import {
   agentOf,

@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { emulatorFor, OWN_PLATFORM, PLATFORMS, type Platform } from '../../scripts/executable/platform.ts';
-import { realCommands } from '../../src/host/commands.ts';
+import { realCommands } from '../../src/kernel/commands.ts';
 
 const SCRIPT = fileURLToPath(new URL('sandbox.sh', import.meta.url));
 /** Milliseconds for one command. */

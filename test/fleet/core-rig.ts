@@ -1,10 +1,11 @@
 /** The fleet's parts that do no I/O, with a clock that a test moves, and objects in few words. */
-import type { Drained } from '../../src/answers/drained.ts';
-import type { ProgrammedEvent } from '../../src/answers/programmed.ts';
+
+import type { Address, Cidr, Family } from '../../src/base/address.ts';
 import { fleetCore } from '../../src/fleet/core.ts';
 import type { FleetEndpoint, FleetSlice, Target } from '../../src/fleet/forms.ts';
 import type { NodeFacts } from '../../src/fleet/node.ts';
-import type { Address, Cidr, Family } from '../../src/model/address.ts';
+import type { Drained } from '../../src/inspect/wire/drained.ts';
+import type { ProgrammedEvent } from '../../src/inspect/wire/programmed.ts';
 import { FakeClock } from '../helpers/fake-clock.ts';
 import { serviceModel } from '../helpers/service-model.ts';
 

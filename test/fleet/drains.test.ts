@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { drainedSchema } from '../../src/answers/drained.ts';
-import { NoAnswer } from '../../src/answers/problem.ts';
-import type { Address } from '../../src/model/address.ts';
+import type { Address } from '../../src/base/address.ts';
+import { drainedSchema } from '../../src/inspect/wire/drained.ts';
+import { NoAnswer } from '../../src/inspect/wire/problem.ts';
 import { serviceModel } from '../helpers/service-model.ts';
 import { addressOf, endpoint, facts, fleetRig, LEAVE_OUT_AFTER, pod, slice, terminating } from './core-rig.ts';
 

@@ -1,8 +1,8 @@
 /** An agent's stream on a real socket, which does what a test wants. */
 import http from 'node:http';
 import type { AddressInfo } from 'node:net';
-import type { ProgrammedEvent } from '../../src/answers/programmed.ts';
-import type { Address } from '../../src/model/address.ts';
+import type { Address } from '../../src/base/address.ts';
+import type { ProgrammedEvent } from '../../src/inspect/wire/programmed.ts';
 
 export interface FakeAgentOptions {
   readonly node: string;

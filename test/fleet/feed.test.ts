@@ -1,15 +1,15 @@
 /** What the fleet reads of the API server, in protobuf and in JSON. */
 import assert from 'node:assert/strict';
 import { describe, it, type TestContext } from 'node:test';
-import { apiClient } from '../../src/api/client.ts';
-import { loadCredentials } from '../../src/api/credentials.ts';
+import { realClock } from '../../src/base/clock.ts';
+import { apiClient } from '../../src/cluster/api/client.ts';
+import { loadCredentials } from '../../src/cluster/api/credentials.ts';
 import { FleetFeed } from '../../src/fleet/feed.ts';
 import type { AgentAddress } from '../../src/fleet/link.ts';
 import { FleetNodes } from '../../src/fleet/nodes.ts';
 import { FleetObjects } from '../../src/fleet/objects.ts';
 import { Programming } from '../../src/fleet/programming.ts';
-import { realClock } from '../../src/host/clock.ts';
-import { faultText } from '../../src/model/objects.ts';
+import { faultText } from '../../src/proxy/model/objects.ts';
 import { ApiServer } from '../helpers/api-server.ts';
 import { service, slice } from '../helpers/objects.ts';
 import { until } from '../helpers/until.ts';

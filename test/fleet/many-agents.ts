@@ -1,8 +1,8 @@
 /** Many simulated agents in one process, at a simulated time: their events go through the fleet's parts as those of real ones. */
 
-import type { Drained } from '../../src/answers/drained.ts';
-import type { ProgrammedEvent } from '../../src/answers/programmed.ts';
-import type { Address } from '../../src/model/address.ts';
+import type { Address } from '../../src/base/address.ts';
+import type { Drained } from '../../src/inspect/wire/drained.ts';
+import type { ProgrammedEvent } from '../../src/inspect/wire/programmed.ts';
 import { serviceModel } from '../helpers/service-model.ts';
 import { endpoint, fleetRig, pod, slice } from './core-rig.ts';
 

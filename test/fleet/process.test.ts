@@ -5,7 +5,7 @@ import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { describe, it } from 'node:test';
 import { fileURLToPath } from 'node:url';
-import { SOURCE_OPTIONS } from '../../src/host/self.ts';
+import { SOURCE_OPTIONS } from '../../src/kernel/self.ts';
 import { until } from '../helpers/until.ts';
 import { Cluster } from './rig.ts';
 

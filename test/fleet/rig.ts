@@ -1,9 +1,9 @@
 /** A fleet that runs in this process, at a port of its own, with an API server and agents on real sockets. */
 import http from 'node:http';
-import type { Drained } from '../../src/answers/drained.ts';
 import type { Flags } from '../../src/config/flags.ts';
 import { fleetConfig } from '../../src/config/fleet-config.ts';
 import { runFleet } from '../../src/fleet/run.ts';
+import type { Drained } from '../../src/inspect/wire/drained.ts';
 import { HttpServer } from '../../src/serve/http.ts';
 import { logInto } from '../../src/telemetry/log.ts';
 import { ApiServer } from '../helpers/api-server.ts';

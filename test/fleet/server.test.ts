@@ -1,8 +1,8 @@
 /** `slicewire fleet` with an API server and agents on real sockets: what it answers, to whom, and how it ends. */
 import assert from 'node:assert/strict';
 import { afterEach, beforeEach, describe, it } from 'node:test';
-import { drainedSchema } from '../../src/answers/drained.ts';
-import { fleetLiveSchema, fleetProgrammedSchema } from '../../src/answers/fleet.ts';
+import { drainedSchema } from '../../src/inspect/wire/drained.ts';
+import { fleetLiveSchema, fleetProgrammedSchema } from '../../src/inspect/wire/fleet.ts';
 import { aWhile, until } from '../helpers/until.ts';
 import { agentsSlice, Cluster, type Fleet } from './rig.ts';
 

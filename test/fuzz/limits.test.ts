@@ -6,29 +6,30 @@ import * as askAgent from '../../src/agent/questions/ask-agent.ts';
 import { MOST_RECORDINGS } from '../../src/agent/questions/inquiries.ts';
 import { MOST_WAITING } from '../../src/agent/questions/one-at-a-time.ts';
 import { LONGEST_RECORDING } from '../../src/agent/questions/parameters.ts';
-import { LONGEST_ANSWER, LONGEST_STATUS } from '../../src/api/client.ts';
-import { LONGEST, MOST_FAULTS } from '../../src/api/decode/faults.ts';
-import { isObjectName, isPortName } from '../../src/api/decode/fields.ts';
-import { decodeService, MOST_FRONTENDS } from '../../src/api/decode/service.ts';
-import { decodeSlice, MOST_ENDPOINTS, MOST_PAIRS } from '../../src/api/decode/slice.ts';
-import { BrokenStream, LONGEST_LINE, linesOf } from '../../src/api/lines.ts';
-import { MOST_PAGES } from '../../src/api/listing.ts';
-import { LONGEST_FRAME } from '../../src/api/protobuf/frames.ts';
-import { MOST_LINKS } from '../../src/documents/bounded-file.ts';
-import * as documents from '../../src/documents/documents.ts';
-import { MOST_STUCK, PATIENCE } from '../../src/documents/files.ts';
-import { MOST_VALUES } from '../../src/documents/objects.ts';
-import * as oneFile from '../../src/documents/one-file.ts';
-import { MOST_MEMORY } from '../../src/documents/thread.ts';
-import * as yaml from '../../src/documents/yaml.ts';
-import * as verification from '../../src/explain/verification.ts';
-import { MOST_LINES, MOST_PACKED, MOST_UNPACKED } from '../../src/history/frames.ts';
-import * as reading from '../../src/history/reading.ts';
-import * as nftables from '../../src/host/nftables-netlink.ts';
-import { type Fault, faultText } from '../../src/model/objects.ts';
-import { MAX_MAXELEM } from '../../src/modes/virtual-servers/sets.ts';
-import { MOST_OF_PORT, MOST_CONNECTIONS as MOST_RELAYED } from '../../src/relay/accounts.ts';
-import { MOST_TRIES } from '../../src/relay/connection.ts';
+import { MOST_OF_PORT, MOST_CONNECTIONS as MOST_RELAYED } from '../../src/agent/relay/accounts.ts';
+import { MOST_TRIES } from '../../src/agent/relay/connection.ts';
+import { LONGEST_ANSWER, LONGEST_STATUS } from '../../src/cluster/api/client.ts';
+import { LONGEST, MOST_FAULTS } from '../../src/cluster/api/decode/faults.ts';
+import { isObjectName, isPortName } from '../../src/cluster/api/decode/fields.ts';
+import { decodeService, MOST_FRONTENDS } from '../../src/cluster/api/decode/service.ts';
+import { decodeSlice, MOST_ENDPOINTS, MOST_PAIRS } from '../../src/cluster/api/decode/slice.ts';
+import { BrokenStream, LONGEST_LINE, linesOf } from '../../src/cluster/api/lines.ts';
+import { MOST_PAGES } from '../../src/cluster/api/listing.ts';
+import { LONGEST_FRAME } from '../../src/cluster/api/protobuf/frames.ts';
+import { MOST_LINKS } from '../../src/cluster/documents/bounded-file.ts';
+import * as documents from '../../src/cluster/documents/documents.ts';
+import { MOST_STUCK, PATIENCE } from '../../src/cluster/documents/files.ts';
+import { MOST_VALUES } from '../../src/cluster/documents/objects.ts';
+import * as oneFile from '../../src/cluster/documents/one-file.ts';
+import { MOST_MEMORY } from '../../src/cluster/documents/thread.ts';
+import * as yaml from '../../src/cluster/documents/yaml.ts';
+import * as manifests from '../../src/cluster/source/manifests/manifest-files.ts';
+import * as verification from '../../src/inspect/explain/verification.ts';
+import { MOST_LINES, MOST_PACKED, MOST_UNPACKED } from '../../src/inspect/history/frames.ts';
+import * as reading from '../../src/inspect/history/reading.ts';
+import * as nftables from '../../src/kernel/nftables-netlink.ts';
+import { type Fault, faultText } from '../../src/proxy/model/objects.ts';
+import { MAX_MAXELEM } from '../../src/proxy/modes/virtual-servers/sets.ts';
 import {
   CONNECTIONS_PER_CLIENT,
   CONNECTIONS_PER_TRUSTED_CLIENT,
@@ -39,7 +40,6 @@ import {
 import { MAX_BODY_BYTES, MAX_EARLY_BYTES } from '../../src/serve/connection.ts';
 import { MAX_HEAD_BYTES, REQUEST_TIMEOUT } from '../../src/serve/http.ts';
 import { MOST_SECONDS } from '../../src/serve/profiling.ts';
-import * as manifests from '../../src/source/manifests/manifest-files.ts';
 
 /** By the beginning of the row. */
 const LIMITS: readonly (readonly [string, number])[] = [

@@ -6,16 +6,16 @@ import { addressAt, attribute, attributes, findAttribute } from '../../native/ne
 import { NFTA_EXPR_DATA, NFTA_EXPR_NAME } from '../../native/nft/constants.ts';
 import { decodeExpressions } from '../../native/nft/decoding.ts';
 import { commentAt } from '../../native/nft/listings.ts';
-import { decodeZonedNode } from '../../src/api/decode/producing.ts';
-import { parseDuration } from '../../src/config/duration.ts';
+import type { Address } from '../../src/base/address.ts';
+import { parseDuration } from '../../src/base/duration.ts';
+import { decodeZonedNode } from '../../src/cluster/api/decode/producing.ts';
 import { configFromFlags } from '../../src/config/from-flags.ts';
-import { parseRule } from '../../src/explain/rule.ts';
-import { DeltaMismatch } from '../../src/history/delta.ts';
-import { headerBytes, readFrames } from '../../src/history/frames.ts';
-import { lineSchema } from '../../src/history/shapes.ts';
-import { ObjectStore } from '../../src/history/store.ts';
-import type { Address } from '../../src/model/address.ts';
-import { SaveReader } from '../../src/modes/netfilter/restore-text.ts';
+import { parseRule } from '../../src/inspect/explain/rule.ts';
+import { DeltaMismatch } from '../../src/inspect/history/delta.ts';
+import { headerBytes, readFrames } from '../../src/inspect/history/frames.ts';
+import { lineSchema } from '../../src/inspect/history/shapes.ts';
+import { ObjectStore } from '../../src/inspect/history/store.ts';
+import { SaveReader } from '../../src/proxy/modes/netfilter/restore-text.ts';
 
 describe('answers of the kernel', () => {
   /** An attribute that says to be longer than it is, before one that is right. */

@@ -1,8 +1,8 @@
 /** A cluster for the plugin of kubectl: an API server, and agents whose metrics servers answer in this process. */
 
-import { NoAnswer, WrongQuestion } from '../../src/answers/problem.ts';
-import { runPlugin } from '../../src/kubectl/program.ts';
-import type { Address } from '../../src/model/address.ts';
+import type { Address } from '../../src/base/address.ts';
+import { runPlugin } from '../../src/cli/kubectl/program.ts';
+import { NoAnswer, WrongQuestion } from '../../src/inspect/wire/problem.ts';
 import { HttpServer } from '../../src/serve/http.ts';
 import { metricsHandler } from '../../src/serve/metrics-server.ts';
 import type { Question } from '../../src/serve/questions.ts';

@@ -1,8 +1,8 @@
 /** Answers of an agent for tests. */
-import type { Exposure } from '../../src/answers/exposure.ts';
-import type { History, RecordedChange } from '../../src/answers/history.ts';
-import type { Status } from '../../src/answers/status.ts';
-import type { Verification } from '../../src/answers/verification.ts';
+import type { Exposure } from '../../src/inspect/wire/exposure.ts';
+import type { History, RecordedChange } from '../../src/inspect/wire/history.ts';
+import type { Status } from '../../src/inspect/wire/status.ts';
+import type { Verification } from '../../src/inspect/wire/verification.ts';
 
 export const NOW = '2026-11-22T12:03:04.567Z';
 

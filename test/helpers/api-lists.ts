@@ -1,5 +1,5 @@
 /** Pages of lists and lines of watches, as a kube-apiserver makes them from its store. */
-import { INITIAL_EVENTS_END } from '../../src/model/labels.ts';
+import { INITIAL_EVENTS_END } from '../../src/proxy/model/labels.ts';
 import { CONTINUE_EXPIRED, pageToken, readPageToken, type StatusBody, type Target } from './api-answers.ts';
 import { type Selects, selects } from './api-selectors.ts';
 import type { ApiObject, ApiStore, Change, Collection, ToldObject } from './api-store.ts';

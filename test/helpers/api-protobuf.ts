@@ -1,7 +1,7 @@
 /**
  * Answers as a kube-apiserver writes them in protobuf, with all fields that such objects have: from the tables of
  * `generated.proto` (k8s.io/api core/v1 and discovery/v1, k8s.io/apimachinery meta/v1 and runtime), apart from what reads
- * them (`src/api/protobuf/`).
+ * them (`src/cluster/api/protobuf/`).
  */
 import { PbfWriter } from 'pbf';
 import type { ApiObject, ToldObject } from './api-store.ts';

@@ -1,7 +1,7 @@
 /** ARP (RFC 826) at a device of the lab: questions, answers, and gratuitous announcements (RFC 5227, 3), as MetalLB and kube-vip send them. */
 import { EAGAIN } from '../../native/errno.ts';
 import { bind, close, receive, SOCK_DGRAM, SystemError, sendTo, socket } from '../../native/libc.ts';
-import type { Lab } from '../../src/lab/lab.ts';
+import type { Lab } from '../../src/cli/lab/lab.ts';
 import { inNamespace } from './namespace-sockets.ts';
 import { aWhile, until } from './until.ts';
 

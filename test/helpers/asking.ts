@@ -1,13 +1,14 @@
 /** A node in memory that is asked where packets go: objects in, a mode writes into a fake kernel, and the kernel is explained. */
-import type { Explanation } from '../../src/answers/explanation.ts';
-import { explain } from '../../src/explain/explain.ts';
-import type { ExplainFacts, FamilyFacts, FormerOwner, KnownPod } from '../../src/explain/facts.ts';
-import { type Address, type Cidr, FAMILIES, type Family, familyOf, hostCidr } from '../../src/model/address.ts';
-import type { ObjectKind, ServiceKey } from '../../src/model/objects.ts';
-import type { Memories } from '../../src/modes/inspection.ts';
-import type { ModeName } from '../../src/modes/mode.ts';
-import type { LocalDetector } from '../../src/modes/netfilter/local-traffic.ts';
-import type { FamilyView } from '../../src/modes/view.ts';
+
+import { type Address, type Cidr, FAMILIES, type Family, familyOf, hostCidr } from '../../src/base/address.ts';
+import { explain } from '../../src/inspect/explain/explain.ts';
+import type { ExplainFacts, FamilyFacts, FormerOwner, KnownPod } from '../../src/inspect/explain/facts.ts';
+import type { Explanation } from '../../src/inspect/wire/explanation.ts';
+import type { ObjectKind, ServiceKey } from '../../src/proxy/model/objects.ts';
+import type { Memories } from '../../src/proxy/modes/inspection.ts';
+import type { ModeName } from '../../src/proxy/modes/mode.ts';
+import type { LocalDetector } from '../../src/proxy/modes/netfilter/local-traffic.ts';
+import type { FamilyView } from '../../src/proxy/modes/view.ts';
 import { FakeIptables } from './fake-iptables.ts';
 import { ipvsRig } from './ipvs-rig.ts';
 import { nftRig } from './nft-rig.ts';

@@ -1,5 +1,5 @@
 /** The DNS of a cluster with NodeLocal DNSCache: the Services kube-dns and kube-dns-upstream of both families, before pod-1. */
-import { FAMILIES } from '../../src/model/address.ts';
+import { FAMILIES } from '../../src/base/address.ts';
 import { cluster, type StoryCluster } from '../conformance/cluster.ts';
 import { service, slice } from './objects.ts';
 

@@ -1,5 +1,5 @@
 /** A clock that a test moves. */
-import type { Clock } from '../../src/host/clock.ts';
+import type { Clock } from '../../src/base/clock.ts';
 
 interface Timer {
   readonly at: number;

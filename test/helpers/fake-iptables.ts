@@ -2,9 +2,9 @@
  * iptables in memory, behind the seam to commands. It refuses the same input as the real one: a jump to a missing chain, a rule in an
  * unknown chain, the deletion of a chain that is in use or not empty, and lines that it cannot read.
  */
-import type { Command, CommandResult, CommandRunner } from '../../src/host/commands.ts';
 
-import { FAMILIES } from '../../src/model/address.ts';
+import { FAMILIES } from '../../src/base/address.ts';
+import type { Command, CommandResult, CommandRunner } from '../../src/kernel/commands.ts';
 
 type Tables = Map<string, Map<string, string[]>>;
 

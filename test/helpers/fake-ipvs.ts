@@ -1,6 +1,8 @@
 /**
  * IPVS in memory, behind the seam to the kernel.
  */
+
+import { type Address, type Family, familyOf } from '../../src/base/address.ts';
 import {
   type IpvsKernel,
   type IpvsQuestions,
@@ -13,9 +15,8 @@ import {
   type ServerId,
   type Template,
   type Timeouts,
-} from '../../src/host/ipvs-kernel.ts';
-import { type Address, type Family, familyOf } from '../../src/model/address.ts';
-import { serverKey } from '../../src/modes/virtual-servers/objects.ts';
+} from '../../src/kernel/ipvs-kernel.ts';
+import { serverKey } from '../../src/proxy/modes/virtual-servers/objects.ts';
 import { headerOf, IpvsState } from './ipvs-state.ts';
 
 export interface FakeIpvsOptions {

@@ -1,4 +1,6 @@
 /** nftables in memory: it carries out transactions as the kernel does, and refuses the same writes. */
+
+import type { Family } from '../../src/base/address.ts';
 import type {
   Bytes,
   Hook,
@@ -11,8 +13,7 @@ import type {
   NftWrite,
   NftWriter,
   Standing,
-} from '../../src/host/nftables-kernel.ts';
-import type { Family } from '../../src/model/address.ts';
+} from '../../src/kernel/nftables-kernel.ts';
 
 export interface FakeChain {
   readonly hook: Hook | undefined;

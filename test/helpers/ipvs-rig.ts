@@ -1,13 +1,13 @@
 /** IPVS mode over a kernel in memory. */
 
-import type { ChainProbe } from '../../src/host/chain-probe.ts';
-import { IptablesTools } from '../../src/host/iptables-tools.ts';
-import { type Address, FAMILIES, type Family } from '../../src/model/address.ts';
-import { ipvsMode, ipvsPredecessor } from '../../src/modes/ipvs/index.ts';
-import type { IpvsSettings } from '../../src/modes/ipvs/settings.ts';
-import type { OnResized, OnSetKept } from '../../src/modes/virtual-servers/apply.ts';
-import type { IpvsNodeSettings } from '../../src/modes/virtual-servers/settings.ts';
-import type { Plan } from '../../src/reconcile/step.ts';
+import { type Address, FAMILIES, type Family } from '../../src/base/address.ts';
+import type { ChainProbe } from '../../src/kernel/chain-probe.ts';
+import { IptablesTools } from '../../src/kernel/iptables-tools.ts';
+import { ipvsMode, ipvsPredecessor } from '../../src/proxy/modes/ipvs/index.ts';
+import type { IpvsSettings } from '../../src/proxy/modes/ipvs/settings.ts';
+import type { OnResized, OnSetKept } from '../../src/proxy/modes/virtual-servers/apply.ts';
+import type { IpvsNodeSettings } from '../../src/proxy/modes/virtual-servers/settings.ts';
+import type { Plan } from '../../src/proxy/reconcile/step.ts';
 import { FakeIptables } from './fake-iptables.ts';
 import { FakeIpvs } from './fake-ipvs.ts';
 import { DEFAULT_NODE_SETTINGS, defaultIpvsSettings } from './ipvs-settings.ts';

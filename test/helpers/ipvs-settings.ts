@@ -1,7 +1,7 @@
 /** Settings of IPVS mode where a test asks for nothing else. Imports nothing that takes time to load. */
-import type { Family } from '../../src/model/address.ts';
-import type { IpvsSettings } from '../../src/modes/ipvs/settings.ts';
-import type { IpvsNodeSettings } from '../../src/modes/virtual-servers/settings.ts';
+import type { Family } from '../../src/base/address.ts';
+import type { IpvsSettings } from '../../src/proxy/modes/ipvs/settings.ts';
+import type { IpvsNodeSettings } from '../../src/proxy/modes/virtual-servers/settings.ts';
 
 export function defaultIpvsSettings(family: Family): IpvsSettings {
   return {

@@ -2,6 +2,8 @@
  * The state of IPVS in the kernel. It refuses the same writes as the real one: existing and missing objects, an address without the
  * device, removal of a set that rules use, entries of a full set, a swap of sets that differ in type, a scheduler whose module is missing.
  */
+
+import { type Address, endpointText } from '../../src/base/address.ts';
 import {
   type Destination,
   KernelError,
@@ -10,10 +12,9 @@ import {
   type ServerId,
   type SetSpec,
   type Timeouts,
-} from '../../src/host/ipvs-kernel.ts';
-import { type Address, endpointText } from '../../src/model/address.ts';
-import type { ServersView } from '../../src/modes/view.ts';
-import { serverKey } from '../../src/modes/virtual-servers/objects.ts';
+} from '../../src/kernel/ipvs-kernel.ts';
+import type { ServersView } from '../../src/proxy/modes/view.ts';
+import { serverKey } from '../../src/proxy/modes/virtual-servers/objects.ts';
 
 export interface HeldDestination extends Destination {
   connections: number;

@@ -3,8 +3,8 @@
  * JSON. It writes a line `ready`, and at the end the answer as a line of JSON; `aborts` milliseconds after `ready` it aborts itself.
  */
 import { type LiveQuestion, look } from '../../src/agent/questions/live.ts';
-import { realCommands } from '../../src/host/commands.ts';
-import { IptablesTools, type IptablesVariant } from '../../src/host/iptables-tools.ts';
+import { realCommands } from '../../src/kernel/commands.ts';
+import { IptablesTools, type IptablesVariant } from '../../src/kernel/iptables-tools.ts';
 
 export interface LiveInput {
   readonly question: LiveQuestion;

@@ -5,10 +5,10 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { bundle } from '../../scripts/bundle.ts';
-import { type Child, startChild } from '../../src/host/child.ts';
-import { SOURCE_OPTIONS } from '../../src/host/self.ts';
-import { AgentProcess } from '../../src/lab/agent-process.ts';
-import type { Lab } from '../../src/lab/lab.ts';
+import { AgentProcess } from '../../src/cli/lab/agent-process.ts';
+import type { Lab } from '../../src/cli/lab/lab.ts';
+import { type Child, startChild } from '../../src/kernel/child.ts';
+import { SOURCE_OPTIONS } from '../../src/kernel/self.ts';
 import { NEVER } from './rig.ts';
 import { shellCommands } from './shell-commands.ts';
 

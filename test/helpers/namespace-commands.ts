@@ -1,7 +1,8 @@
 /** The seams to commands and kernel settings, inside a network namespace of the lab. */
-import type { CommandRunner } from '../../src/host/commands.ts';
-import type { Sysctls } from '../../src/host/sysctls.ts';
-import type { Lab } from '../../src/lab/lab.ts';
+
+import type { Lab } from '../../src/cli/lab/lab.ts';
+import type { CommandRunner } from '../../src/kernel/commands.ts';
+import type { Sysctls } from '../../src/kernel/sysctls.ts';
 import { shellCommands } from './shell-commands.ts';
 
 export function commandsIn(lab: Lab, name: string): CommandRunner {

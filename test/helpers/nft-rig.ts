@@ -1,11 +1,11 @@
 /** nftables mode over a kernel in memory. */
 import assert from 'node:assert/strict';
-import { FAMILIES, type Family } from '../../src/model/address.ts';
-import { numberWord } from '../../src/modes/nft-table/bytes.ts';
-import { nftablesMode } from '../../src/modes/nftables/index.ts';
-import { LOCAL, SETS } from '../../src/modes/nftables/names.ts';
-import type { NftablesSettings } from '../../src/modes/nftables/settings.ts';
-import type { Plan } from '../../src/reconcile/step.ts';
+import { FAMILIES, type Family } from '../../src/base/address.ts';
+import { numberWord } from '../../src/proxy/modes/nft-table/bytes.ts';
+import { nftablesMode } from '../../src/proxy/modes/nftables/index.ts';
+import { LOCAL, SETS } from '../../src/proxy/modes/nftables/names.ts';
+import type { NftablesSettings } from '../../src/proxy/modes/nftables/settings.ts';
+import type { Plan } from '../../src/proxy/reconcile/step.ts';
 import { FakeIptables } from './fake-iptables.ts';
 import { FakeNft } from './fake-nft.ts';
 import { defaultSettings, Rig } from './rig.ts';

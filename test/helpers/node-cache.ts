@@ -4,8 +4,8 @@
  * tracking and a closed firewall.
  */
 import { fileURLToPath } from 'node:url';
-import { type Child, startChild } from '../../src/host/child.ts';
-import type { Lab } from '../../src/lab/lab.ts';
+import type { Lab } from '../../src/cli/lab/lab.ts';
+import { type Child, startChild } from '../../src/kernel/child.ts';
 import { NEVER } from './rig.ts';
 import { shellCommands } from './shell-commands.ts';
 

@@ -4,14 +4,14 @@
  */
 
 import { fileURLToPath } from 'node:url';
-import { startChild } from '../../src/host/child.ts';
-import { Host } from '../../src/lab/host.ts';
-import { Namespaces } from '../../src/lab/namespaces.ts';
+import { Host } from '../../src/cli/lab/host.ts';
+import { Namespaces } from '../../src/cli/lab/namespaces.ts';
+import { startChild } from '../../src/kernel/child.ts';
 import { NEVER } from './rig.ts';
 import { shellCommands } from './shell-commands.ts';
 
-const HOST_PROCESS = fileURLToPath(new URL('../../src/lab/host-process.ts', import.meta.url));
-const BACKLOG = fileURLToPath(new URL('../failover/backlog-inside.ts', import.meta.url));
+const HOST_PROCESS = fileURLToPath(new URL('../../src/cli/lab/host-process.ts', import.meta.url));
+const BACKLOG = fileURLToPath(new URL('../agent/failover/backlog-inside.ts', import.meta.url));
 export const POD_PORT = 8080;
 
 export class NodesLab {

@@ -5,7 +5,7 @@
  */
 import { readFileSync } from 'node:fs';
 import { NETLINK_NETFILTER } from '../../native/nfnetlink.ts';
-import { podAddress } from '../../src/lab/lab.ts';
+import { podAddress } from '../../src/cli/lab/lab.ts';
 import { transportsIn } from './namespace-sockets.ts';
 import { service, slice } from './objects.ts';
 import { WEB, webObjects } from './web.ts';

@@ -1,7 +1,6 @@
 /** Pods, Services and Nodes as producers of slices read them; a store that takes their writes; and what a consumer makes of it. */
 import assert from 'node:assert/strict';
-import { type Address, familyOf } from '../../src/model/address.ts';
-import { SERVICE_NAME_LABEL } from '../../src/model/labels.ts';
+import { type Address, familyOf } from '../../src/base/address.ts';
 import type {
   PodView,
   SelectingService,
@@ -9,9 +8,10 @@ import type {
   SliceObject,
   TargetPort,
   ZonedNode,
-} from '../../src/producers/objects.ts';
-import { reconcileSlices, type SlicesResult } from '../../src/producers/slices.ts';
-import { TopologyBook } from '../../src/producers/topology.ts';
+} from '../../src/cluster/producers/objects.ts';
+import { reconcileSlices, type SlicesResult } from '../../src/cluster/producers/slices.ts';
+import { TopologyBook } from '../../src/cluster/producers/topology.ts';
+import { SERVICE_NAME_LABEL } from '../../src/proxy/model/labels.ts';
 
 export function portTo(target: number | string, more: Partial<TargetPort> = {}): TargetPort {
   return { name: 'http', protocol: 'TCP', target, appProtocol: undefined, ...more };

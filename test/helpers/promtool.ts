@@ -1,5 +1,5 @@
 /** Prometheus' own program for files of rules and for metrics. */
-import { type CommandResult, realCommands } from '../../src/host/commands.ts';
+import { type CommandResult, realCommands } from '../../src/kernel/commands.ts';
 import { NEVER } from './rig.ts';
 
 export async function promtool(args: readonly string[], input?: string): Promise<CommandResult> {

@@ -7,7 +7,7 @@
  */
 import { setTimeout as pause } from 'node:timers/promises';
 import { AF_INET, AF_INET6, receive, SOCK_RAW, sendTo, socket } from '../../native/libc.ts';
-import { type Address, addressBytes, familyOf } from '../../src/model/address.ts';
+import { type Address, addressBytes, familyOf } from '../../src/base/address.ts';
 
 const IPPROTO_SCTP = 132;
 const INIT = 1;

@@ -11,7 +11,7 @@ import { createInterface } from 'node:readline';
 import { setTimeout as pause } from 'node:timers/promises';
 import { EAGAIN, errnoText } from '../../native/errno.ts';
 import { AF_INET, bind, MSG_DONTWAIT, receive, SystemError, sendTo, socket } from '../../native/libc.ts';
-import { type Address, addressOctets } from '../../src/model/address.ts';
+import { type Address, addressOctets } from '../../src/base/address.ts';
 
 const IPPROTO_SCTP = 132;
 const SOCK_STREAM = 1;

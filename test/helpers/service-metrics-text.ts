@@ -1,9 +1,9 @@
 /** What an agent with --service-metrics serves beside its other metrics, with a sample of each metric and each of its labels. */
 import { ServiceMetrics } from '../../src/agent/service-metrics.ts';
-import { Cache } from '../../src/cache/cache.ts';
-import { createMutex } from '../../src/model/mutex.ts';
-import { ProxyModel } from '../../src/model/proxy-model.ts';
-import type { ConnectionCount } from '../../src/modes/mode.ts';
+import { createMutex } from '../../src/base/mutex.ts';
+import { Cache } from '../../src/cluster/cache/cache.ts';
+import { ProxyModel } from '../../src/proxy/model/proxy-model.ts';
+import type { ConnectionCount } from '../../src/proxy/modes/mode.ts';
 import { FakeClock } from './fake-clock.ts';
 import { service, slice } from './objects.ts';
 import { eventOf, NEVER } from './rig.ts';

@@ -1,6 +1,6 @@
 /** A Service as the model has it. */
-import type { Address } from '../../src/model/address.ts';
-import type { Service } from '../../src/model/objects.ts';
+import type { Address } from '../../src/base/address.ts';
+import type { Service } from '../../src/proxy/model/objects.ts';
 
 /** `key`: `namespace/name`. */
 export function serviceModel(key: string, more: Partial<Service> = {}): Service {

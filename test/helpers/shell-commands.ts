@@ -7,7 +7,7 @@ import { once } from 'node:events';
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { type CommandRunner, chunksOf, commandNotStarted } from '../../src/host/commands.ts';
+import { type CommandRunner, chunksOf, commandNotStarted } from '../../src/kernel/commands.ts';
 
 /** Statuses of a shell whose command is no program (POSIX, 2.8.2 Exit Status for Commands). */
 const NOT_EXECUTABLE = 126;

@@ -1,6 +1,6 @@
 /** Requests one after another, from several hosts at once. */
 import { setTimeout as pause } from 'node:timers/promises';
-import type { Lab } from '../../src/lab/lab.ts';
+import type { Lab } from '../../src/cli/lab/lab.ts';
 
 export interface Route {
   readonly from: string;

@@ -2,8 +2,8 @@
  * A cluster of two nodes on one network with a client, and Services of type LoadBalancer whose addresses somebody announces there.
  * The source that an endpoint sees tells which node the connection came through.
  */
-import type { AgentProcess } from '../../src/lab/agent-process.ts';
-import { LAB, Lab, podAddress } from '../../src/lab/lab.ts';
+import type { AgentProcess } from '../../src/cli/lab/agent-process.ts';
+import { LAB, Lab, podAddress } from '../../src/cli/lab/lab.ts';
 import { ArpPort } from './arp.ts';
 import { ManifestNode } from './manifest-node.ts';
 import { service, slice } from './objects.ts';

@@ -1,15 +1,15 @@
 /** Views of kernels in memory, and of what iptables-save printed, to walk packets through. */
 import assert from 'node:assert/strict';
-import type { Fate } from '../../src/explain/fates.ts';
-import type { NodeFacts, Packet } from '../../src/explain/packet.ts';
-import { walk } from '../../src/explain/walk.ts';
-import type { ServerId } from '../../src/host/ipvs-kernel.ts';
-import type { NftElement } from '../../src/host/nftables-kernel.ts';
-import type { Address, Family } from '../../src/model/address.ts';
-import { SaveReader } from '../../src/modes/netfilter/restore-text.ts';
-import { ownerInComment, type Rule } from '../../src/modes/netfilter/rules.ts';
-import type { FamilyView, RulesView, ServersView, TableView } from '../../src/modes/view.ts';
-import { destinationKey, serverKey } from '../../src/modes/virtual-servers/objects.ts';
+import type { Address, Family } from '../../src/base/address.ts';
+import type { Fate } from '../../src/inspect/explain/fates.ts';
+import type { NodeFacts, Packet } from '../../src/inspect/explain/packet.ts';
+import { walk } from '../../src/inspect/explain/walk.ts';
+import type { ServerId } from '../../src/kernel/ipvs-kernel.ts';
+import type { NftElement } from '../../src/kernel/nftables-kernel.ts';
+import { SaveReader } from '../../src/proxy/modes/netfilter/restore-text.ts';
+import { ownerInComment, type Rule } from '../../src/proxy/modes/netfilter/rules.ts';
+import type { FamilyView, RulesView, ServersView, TableView } from '../../src/proxy/modes/view.ts';
+import { destinationKey, serverKey } from '../../src/proxy/modes/virtual-servers/objects.ts';
 import type { FakeIpvs } from './fake-ipvs.ts';
 import type { FakeTable } from './fake-nft.ts';
 

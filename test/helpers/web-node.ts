@@ -1,6 +1,6 @@
 /** A node of manifests with two Pods behind the Service `web`, made anew for each test of a suite. */
 import { after, afterEach, before, beforeEach } from 'node:test';
-import { Lab } from '../../src/lab/lab.ts';
+import { Lab } from '../../src/cli/lab/lab.ts';
 import { ManifestNode } from './manifest-node.ts';
 import { NEVER } from './rig.ts';
 import { shellCommands } from './shell-commands.ts';

@@ -1,5 +1,5 @@
 /** A Service with a node port before pods of this node and one of another, for tests on a real kernel. */
-import { podAddress, remotePodAddress } from '../../src/lab/lab.ts';
+import { podAddress, remotePodAddress } from '../../src/cli/lab/lab.ts';
 import { service, slice } from './objects.ts';
 
 export const POD_PORT = 8080;

@@ -1,7 +1,7 @@
 /** What a file of manifests says, one text after another; undefined: it cannot be read. What is said of the last counts. */
 
-import type { Listener } from '../../src/host/listeners.ts';
-import type { Address } from '../../src/model/address.ts';
+import type { Address } from '../../src/base/address.ts';
+import type { Listener } from '../../src/kernel/listeners.ts';
 import type { Row } from './row.ts';
 
 /** The machine on which they are read. */

@@ -8,7 +8,7 @@ import { fileURLToPath } from 'node:url';
 import { nodePackage } from '../../scripts/executable/node-package.ts';
 import { emulatorFor, OWN_PLATFORM, platformNamed } from '../../scripts/executable/platform.ts';
 import { checkRuntime } from '../../scripts/runtime.ts';
-import { realCommands } from '../../src/host/commands.ts';
+import { realCommands } from '../../src/kernel/commands.ts';
 import { NEVER } from '../helpers/rig.ts';
 import { describeHeaders } from './headers.ts';
 

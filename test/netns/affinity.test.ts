@@ -5,7 +5,7 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
 import { setTimeout as pause } from 'node:timers/promises';
-import { Lab } from '../../src/lab/lab.ts';
+import { Lab } from '../../src/cli/lab/lab.ts';
 import { cluster } from '../conformance/cluster.ts';
 import { PORT, pods, UNREADY, web } from '../conformance/stories/build.ts';
 import { commandsIn, sysctlsIn } from '../helpers/namespace-commands.ts';

@@ -4,8 +4,8 @@
  */
 import assert from 'node:assert/strict';
 import { after, afterEach, before, describe, it } from 'node:test';
-import type { AgentProcess } from '../../src/lab/agent-process.ts';
-import { LAB } from '../../src/lab/lab.ts';
+import type { AgentProcess } from '../../src/cli/lab/agent-process.ts';
+import { LAB } from '../../src/cli/lab/lab.ts';
 import { HEALTH_CHECK_PORT, type NodeName, TwoNodes, VIPS } from '../helpers/two-nodes.ts';
 import { NODE_PORT } from '../helpers/web.ts';
 

@@ -1,7 +1,7 @@
 /** Shares of real connections (k8s#37932): among three endpoints each gets a third, within five standard deviations. */
 import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
-import { Lab } from '../../src/lab/lab.ts';
+import { Lab } from '../../src/cli/lab/lab.ts';
 import { cluster } from '../conformance/cluster.ts';
 import { PORT, pods, web } from '../conformance/stories/build.ts';
 import { commandsIn, sysctlsIn } from '../helpers/namespace-commands.ts';

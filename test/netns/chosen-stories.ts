@@ -1,5 +1,5 @@
 /** The stories that `npm test` sends real packets for: together they cover every row that stories with real packets cover. */
-import { FAMILIES } from '../../src/model/address.ts';
+import { FAMILIES } from '../../src/base/address.ts';
 import { ROWS } from '../conformance/coverage.ts';
 import type { ModeUnderTest } from '../conformance/suite.ts';
 import { type RealStory, realStories } from './story-packets.ts';

@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
 import { userAgent } from '../../src/config/version.ts';
-import type { Child } from '../../src/host/child.ts';
+import type { Child } from '../../src/kernel/child.ts';
 import type { ApiServer } from '../helpers/api-server.ts';
 import { slice } from '../helpers/objects.ts';
 import { NEVER } from '../helpers/rig.ts';

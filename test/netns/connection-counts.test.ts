@@ -1,7 +1,7 @@
 /** Connections are counted by the kernel, frontend by frontend, and reported when metrics are asked for. */
 import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
-import { LAB, Lab } from '../../src/lab/lab.ts';
+import { LAB, Lab } from '../../src/cli/lab/lab.ts';
 import { ManifestNode } from '../helpers/manifest-node.ts';
 import { NEVER } from '../helpers/rig.ts';
 import { shellCommands } from '../helpers/shell-commands.ts';

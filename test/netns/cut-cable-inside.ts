@@ -1,9 +1,9 @@
 /** Run inside a namespace by cut-cable.test.ts: follows two API servers on its loopback, drops all their packets, and prints when each connection was found dead. */
 import { setTimeout as pause } from 'node:timers/promises';
-import { apiClient } from '../../src/api/client.ts';
-import { loadCredentials } from '../../src/api/credentials.ts';
-import { Reflector } from '../../src/api/reflector.ts';
-import { realClock } from '../../src/host/clock.ts';
+import { realClock } from '../../src/base/clock.ts';
+import { apiClient } from '../../src/cluster/api/client.ts';
+import { loadCredentials } from '../../src/cluster/api/credentials.ts';
+import { Reflector } from '../../src/cluster/api/reflector.ts';
 import { ApiServer } from '../helpers/api-server.ts';
 import { service } from '../helpers/objects.ts';
 import { NEVER } from '../helpers/rig.ts';

@@ -5,10 +5,10 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
 import { setTimeout as pause } from 'node:timers/promises';
-import { NftNetlink } from '../../src/host/nftables-netlink.ts';
-import { LAB, Lab, podAddress } from '../../src/lab/lab.ts';
-import { FAMILIES, type Family } from '../../src/model/address.ts';
-import { nftablesMode } from '../../src/modes/nftables/index.ts';
+import { FAMILIES, type Family } from '../../src/base/address.ts';
+import { LAB, Lab, podAddress } from '../../src/cli/lab/lab.ts';
+import { NftNetlink } from '../../src/kernel/nftables-netlink.ts';
+import { nftablesMode } from '../../src/proxy/modes/nftables/index.ts';
 import { nftablesSettingsOf } from '../conformance/nftables.ts';
 import { FakeIptables } from '../helpers/fake-iptables.ts';
 import { transportsIn } from '../helpers/namespace-sockets.ts';

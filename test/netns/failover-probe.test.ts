@@ -4,7 +4,7 @@ import { describe, it } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import { NodesLab, POD_PORT } from '../helpers/nodes-lab.ts';
 
-const INSIDE = fileURLToPath(new URL('../failover/probe-inside.ts', import.meta.url));
+const INSIDE = fileURLToPath(new URL('../agent/failover/probe-inside.ts', import.meta.url));
 
 describe('a question to an address and port', () => {
   it('tells an answer, silence, and a refusal that proves nothing', async (t) => {

@@ -1,9 +1,9 @@
 /** --failover=confirm with real agents, packets and cables: a Node that vanishes (k8s#101101), and what must not look like one. */
 import assert from 'node:assert/strict';
 import { describe, it, type TestContext } from 'node:test';
-import type { LogLine } from '../../src/lab/agent-process.ts';
-import { isLost } from '../failover/attempts.ts';
-import { Vanishing, type VanishingOptions } from '../failover/vanishing.ts';
+import type { LogLine } from '../../src/cli/lab/agent-process.ts';
+import { isLost } from '../agent/failover/attempts.ts';
+import { Vanishing, type VanishingOptions } from '../agent/failover/vanishing.ts';
 import { until } from '../helpers/until.ts';
 
 const isSuspect = ({ msg }: LogLine) => /^Node node-\d does not answer/.test(msg);

@@ -2,9 +2,9 @@
 
 import assert from 'node:assert/strict';
 import { fileURLToPath } from 'node:url';
-import { type Child, startChild } from '../../src/host/child.ts';
-import { SOURCE_OPTIONS } from '../../src/host/self.ts';
-import type { LogLine } from '../../src/lab/agent-process.ts';
+import type { LogLine } from '../../src/cli/lab/agent-process.ts';
+import { type Child, startChild } from '../../src/kernel/child.ts';
+import { SOURCE_OPTIONS } from '../../src/kernel/self.ts';
 import { ApiServer } from '../helpers/api-server.ts';
 import { service, slice } from '../helpers/objects.ts';
 

@@ -1,15 +1,15 @@
 /** Stories of inspection.test.ts, run inside an empty network namespace: the mode writes, real tools change the kernel behind its back. */
 import assert from 'node:assert/strict';
 import { writeFile } from 'node:fs/promises';
-import { openRules, rulesProbe } from '../../src/host/chain-probe.ts';
-import { realCommands } from '../../src/host/commands.ts';
-import { IptablesTools } from '../../src/host/iptables-tools.ts';
-import { NftNetlink } from '../../src/host/nftables-netlink.ts';
-import { RulesetJournal } from '../../src/host/ruleset-journal.ts';
-import { type Address, FAMILIES } from '../../src/model/address.ts';
-import type { ModeInspection } from '../../src/modes/inspection.ts';
-import { iptablesMode } from '../../src/modes/iptables/index.ts';
-import { nftablesMode } from '../../src/modes/nftables/index.ts';
+import { type Address, FAMILIES } from '../../src/base/address.ts';
+import { openRules, rulesProbe } from '../../src/kernel/chain-probe.ts';
+import { realCommands } from '../../src/kernel/commands.ts';
+import { IptablesTools } from '../../src/kernel/iptables-tools.ts';
+import { NftNetlink } from '../../src/kernel/nftables-netlink.ts';
+import { RulesetJournal } from '../../src/kernel/ruleset-journal.ts';
+import type { ModeInspection } from '../../src/proxy/modes/inspection.ts';
+import { iptablesMode } from '../../src/proxy/modes/iptables/index.ts';
+import { nftablesMode } from '../../src/proxy/modes/nftables/index.ts';
 import { cluster } from '../conformance/cluster.ts';
 import { nftablesSettingsOf } from '../conformance/nftables.ts';
 import { STORIES } from '../conformance/stories/index.ts';
@@ -18,7 +18,7 @@ import { FakeIptables } from '../helpers/fake-iptables.ts';
 import { nftSettings } from '../helpers/nft-rig.ts';
 import { defaultSettings, fakeSysctls, NEVER, Rig } from '../helpers/rig.ts';
 import { shellCommands } from '../helpers/shell-commands.ts';
-import { plain, put, synced } from '../modes/inspection/objects.ts';
+import { plain, put, synced } from '../proxy/modes/inspection/objects.ts';
 
 const CLIENT = '10.244.1.7' as Address;
 

@@ -1,5 +1,5 @@
 /** iptables mode in the node of a lab, for stories with real packets. */
-import type { Lab } from '../../src/lab/lab.ts';
+import type { Lab } from '../../src/cli/lab/lab.ts';
 import { IPTABLES } from '../conformance/iptables.ts';
 import { commandsIn, sysctlsIn } from '../helpers/namespace-commands.ts';
 import { Rig } from '../helpers/rig.ts';

@@ -1,6 +1,6 @@
 /** Rules as kube-proxy leaves them (its pkg/proxy/iptables): a chain an endpoint, one long KUBE-SERVICES. */
-import { JUMPS } from '../../src/modes/iptables/jumps.ts';
-import { endpointChain, serviceChains } from '../../src/modes/netfilter/balancer.ts';
+import { JUMPS } from '../../src/proxy/modes/iptables/jumps.ts';
+import { endpointChain, serviceChains } from '../../src/proxy/modes/netfilter/balancer.ts';
 
 export interface ProxiedService {
   /** `namespace/name[:port]` */

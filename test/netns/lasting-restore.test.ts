@@ -1,11 +1,11 @@
 /** The real iptables-restore, one process of it for many restores, in both variants and families. */
 import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
-import { type CommandRunner, realCommands } from '../../src/host/commands.ts';
-import { IptablesError, IptablesTools, type IptablesVariant } from '../../src/host/iptables-tools.ts';
-import { startCommand } from '../../src/host/lasting-command.ts';
-import { Lab } from '../../src/lab/lab.ts';
-import { FAMILIES, type Family } from '../../src/model/address.ts';
+import { FAMILIES, type Family } from '../../src/base/address.ts';
+import { Lab } from '../../src/cli/lab/lab.ts';
+import { type CommandRunner, realCommands } from '../../src/kernel/commands.ts';
+import { IptablesError, IptablesTools, type IptablesVariant } from '../../src/kernel/iptables-tools.ts';
+import { startCommand } from '../../src/kernel/lasting-command.ts';
 import { commandsIn } from '../helpers/namespace-commands.ts';
 import { NEVER } from '../helpers/rig.ts';
 import { shellCommands } from '../helpers/shell-commands.ts';

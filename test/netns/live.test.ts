@@ -2,10 +2,10 @@
 import assert from 'node:assert/strict';
 import { after, afterEach, before, beforeEach, describe, it } from 'node:test';
 import { fileURLToPath } from 'node:url';
-import type { Seen } from '../../src/explain/seen.ts';
-import { type Child, startChild } from '../../src/host/child.ts';
-import { LAB, Lab, podAddress } from '../../src/lab/lab.ts';
-import { type Address, endpointText, FAMILIES, type Family } from '../../src/model/address.ts';
+import { type Address, endpointText, FAMILIES, type Family } from '../../src/base/address.ts';
+import { LAB, Lab, podAddress } from '../../src/cli/lab/lab.ts';
+import type { Seen } from '../../src/inspect/explain/seen.ts';
+import { type Child, startChild } from '../../src/kernel/child.ts';
 import type { LiveInput } from '../helpers/live-process.ts';
 import { ManifestNode } from '../helpers/manifest-node.ts';
 import { service, slice } from '../helpers/objects.ts';

@@ -1,7 +1,7 @@
 /** Node ports on 127.0.0.1 need route_localnet; its guard keeps neighbours away from what listens there (CVE-2020-8558, k8s#92315). */
 import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
-import { LAB, Lab } from '../../src/lab/lab.ts';
+import { LAB, Lab } from '../../src/cli/lab/lab.ts';
 import { cluster } from '../conformance/cluster.ts';
 import { NODE_PORT, nodePortWeb, pods } from '../conformance/stories/build.ts';
 import { commandsIn, sysctlsIn } from '../helpers/namespace-commands.ts';

@@ -1,10 +1,10 @@
 /** nftables mode in the node of a lab, for stories with real packets. */
 
-import { NftNetlink } from '../../src/host/nftables-netlink.ts';
-import type { Lab } from '../../src/lab/lab.ts';
-import { FAMILIES, type Family } from '../../src/model/address.ts';
-import { nftablesMode } from '../../src/modes/nftables/index.ts';
-import type { NftablesSettings } from '../../src/modes/nftables/settings.ts';
+import { FAMILIES, type Family } from '../../src/base/address.ts';
+import type { Lab } from '../../src/cli/lab/lab.ts';
+import { NftNetlink } from '../../src/kernel/nftables-netlink.ts';
+import { nftablesMode } from '../../src/proxy/modes/nftables/index.ts';
+import type { NftablesSettings } from '../../src/proxy/modes/nftables/settings.ts';
 import { NFTABLES, nftablesSettingsOf } from '../conformance/nftables.ts';
 import { FakeIptables } from '../helpers/fake-iptables.ts';
 import { transportsIn } from '../helpers/namespace-sockets.ts';

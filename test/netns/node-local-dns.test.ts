@@ -4,9 +4,9 @@
  */
 import assert from 'node:assert/strict';
 import { after, afterEach, before, describe, it } from 'node:test';
-import type { AgentProcess } from '../../src/lab/agent-process.ts';
-import { Lab } from '../../src/lab/lab.ts';
-import { FAMILIES } from '../../src/model/address.ts';
+import { FAMILIES } from '../../src/base/address.ts';
+import type { AgentProcess } from '../../src/cli/lab/agent-process.ts';
+import { Lab } from '../../src/cli/lab/lab.ts';
 import { cluster, type StoryCluster } from '../conformance/cluster.ts';
 import { clusterDns, DNS_POD_PORT, kubeDns, kubeDnsUpstream, LOCAL_DNS, METRICS_PORT } from '../helpers/cluster-dns.ts';
 import { ManifestNode } from '../helpers/manifest-node.ts';

@@ -1,6 +1,6 @@
 /** Asks the servers of an agent from inside its node. */
 import assert from 'node:assert/strict';
-import type { Lab } from '../../src/lab/lab.ts';
+import type { Lab } from '../../src/cli/lab/lab.ts';
 import { NEVER } from '../helpers/rig.ts';
 import { shellCommands } from '../helpers/shell-commands.ts';
 

@@ -1,9 +1,9 @@
 /** One agent on a node: a second one ends before it writes anything, whatever the first one does; other commands work beside it. */
 import assert from 'node:assert/strict';
 import { after, afterEach, before, beforeEach, describe, it } from 'node:test';
-import { startChild } from '../../src/host/child.ts';
-import type { AgentProcess } from '../../src/lab/agent-process.ts';
-import { Lab, podAddress } from '../../src/lab/lab.ts';
+import type { AgentProcess } from '../../src/cli/lab/agent-process.ts';
+import { Lab, podAddress } from '../../src/cli/lab/lab.ts';
+import { startChild } from '../../src/kernel/child.ts';
 import { generationIn } from '../helpers/generation.ts';
 import { ManifestNode, type Ran } from '../helpers/manifest-node.ts';
 import { service, slice } from '../helpers/objects.ts';

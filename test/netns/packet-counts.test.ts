@@ -2,8 +2,8 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
 import { setTimeout as pause } from 'node:timers/promises';
-import { realCommands } from '../../src/host/commands.ts';
-import { LAB, Lab, podAddress } from '../../src/lab/lab.ts';
+import { LAB, Lab, podAddress } from '../../src/cli/lab/lab.ts';
+import { realCommands } from '../../src/kernel/commands.ts';
 import { ManifestNode } from '../helpers/manifest-node.ts';
 import { NEVER } from '../helpers/rig.ts';
 import { shellCommands } from '../helpers/shell-commands.ts';

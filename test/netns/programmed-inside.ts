@@ -9,9 +9,9 @@ import {
   type ProgrammedEvent,
   programmedEventSchema,
   programmedSchema,
-} from '../../src/answers/programmed.ts';
-import type { Child } from '../../src/host/child.ts';
-import { hasReached } from '../../src/model/resource-version.ts';
+} from '../../src/inspect/wire/programmed.ts';
+import type { Child } from '../../src/kernel/child.ts';
+import { hasReached } from '../../src/proxy/model/resource-version.ts';
 import type { ApiServer } from '../helpers/api-server.ts';
 import { service, slice } from '../helpers/objects.ts';
 import { NEVER } from '../helpers/rig.ts';

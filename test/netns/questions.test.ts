@@ -3,11 +3,11 @@ import assert from 'node:assert/strict';
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { after, before, describe, it } from 'node:test';
-import { explanationSchema } from '../../src/answers/explanation.ts';
-import { historySchema } from '../../src/answers/history.ts';
-import { statusSchema } from '../../src/answers/status.ts';
-import { verificationSchema } from '../../src/answers/verification.ts';
-import { LAB, podAddress } from '../../src/lab/lab.ts';
+import { LAB, podAddress } from '../../src/cli/lab/lab.ts';
+import { explanationSchema } from '../../src/inspect/wire/explanation.ts';
+import { historySchema } from '../../src/inspect/wire/history.ts';
+import { statusSchema } from '../../src/inspect/wire/status.ts';
+import { verificationSchema } from '../../src/inspect/wire/verification.ts';
 import { service, slice } from '../helpers/objects.ts';
 import { Scene } from '../questions/scene.ts';
 

@@ -1,9 +1,9 @@
 /** ServiceCIDRs of an API server: one that has them, one that does not know them, one that does not let the agent see them. */
 import assert from 'node:assert/strict';
 import { setTimeout as pause } from 'node:timers/promises';
-import type { Child } from '../../src/host/child.ts';
-import type { LogLine } from '../../src/lab/agent-process.ts';
-import { LAB } from '../../src/lab/lab.ts';
+import type { LogLine } from '../../src/cli/lab/agent-process.ts';
+import { LAB } from '../../src/cli/lab/lab.ts';
+import type { Child } from '../../src/kernel/child.ts';
 import type { ApiServer } from '../helpers/api-server.ts';
 import { nodeOf, serviceCidr } from '../helpers/objects.ts';
 import { NEVER } from '../helpers/rig.ts';

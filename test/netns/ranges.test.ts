@@ -1,7 +1,7 @@
 /** Source ranges that change under fire: who is in none of them is never let in, and who is in all of them never kept out (k8s#88698). */
 import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
-import { Lab } from '../../src/lab/lab.ts';
+import { Lab } from '../../src/cli/lab/lab.ts';
 import { cluster } from '../conformance/cluster.ts';
 import { PORT, pods, vips, web } from '../conformance/stories/build.ts';
 import { commandsIn, sysctlsIn } from '../helpers/namespace-commands.ts';

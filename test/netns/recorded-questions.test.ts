@@ -4,9 +4,9 @@ import { mkdtemp, rm, stat } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, describe, it } from 'node:test';
-import { explanationSchema } from '../../src/answers/explanation.ts';
-import { historySchema } from '../../src/answers/history.ts';
-import { podAddress } from '../../src/lab/lab.ts';
+import { podAddress } from '../../src/cli/lab/lab.ts';
+import { explanationSchema } from '../../src/inspect/wire/explanation.ts';
+import { historySchema } from '../../src/inspect/wire/history.ts';
 import { service, slice } from '../helpers/objects.ts';
 import { Scene } from '../questions/scene.ts';
 

@@ -4,7 +4,7 @@
  */
 import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
-import { LAB, Lab, podAddress, remotePodAddress } from '../../src/lab/lab.ts';
+import { LAB, Lab, podAddress, remotePodAddress } from '../../src/cli/lab/lab.ts';
 import type { ManifestNode } from '../helpers/manifest-node.ts';
 import { service, slice } from '../helpers/objects.ts';
 import { NEVER } from '../helpers/rig.ts';

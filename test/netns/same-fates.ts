@@ -1,7 +1,7 @@
 /** The engine beside the kernel: it walks the packets of a story through what was read from the kernel that the real ones pass. */
 import assert from 'node:assert/strict';
-import type { Family } from '../../src/model/address.ts';
-import type { FamilyView } from '../../src/modes/view.ts';
+import type { Family } from '../../src/base/address.ts';
+import type { FamilyView } from '../../src/proxy/modes/view.ts';
 import type { StoryCluster } from '../conformance/cluster.ts';
 import type { PacketFate, StoryCase } from '../conformance/story.ts';
 import { assertFates, packetOf } from '../conformance/suite.ts';

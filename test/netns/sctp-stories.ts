@@ -2,9 +2,9 @@
 import assert from 'node:assert/strict';
 import { after, before, it } from 'node:test';
 import { fileURLToPath } from 'node:url';
-import { startChild } from '../../src/host/child.ts';
-import { Lab } from '../../src/lab/lab.ts';
-import { FAMILIES, type Family } from '../../src/model/address.ts';
+import { FAMILIES, type Family } from '../../src/base/address.ts';
+import { Lab } from '../../src/cli/lab/lab.ts';
+import { startChild } from '../../src/kernel/child.ts';
 import { cluster } from '../conformance/cluster.ts';
 import { POD_PORT, PORT, podsWith, web } from '../conformance/stories/build.ts';
 import { NEVER, type Rig } from '../helpers/rig.ts';

@@ -2,9 +2,9 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
 import { setTimeout as pause } from 'node:timers/promises';
-import { serviceSchema } from '../../src/answers/service.ts';
-import type { AgentProcess } from '../../src/lab/agent-process.ts';
-import { LAB, Lab, podAddress } from '../../src/lab/lab.ts';
+import type { AgentProcess } from '../../src/cli/lab/agent-process.ts';
+import { LAB, Lab, podAddress } from '../../src/cli/lab/lab.ts';
+import { serviceSchema } from '../../src/inspect/wire/service.ts';
 import type { ManifestNode } from '../helpers/manifest-node.ts';
 import { service, slice } from '../helpers/objects.ts';
 import { NEVER } from '../helpers/rig.ts';

@@ -10,7 +10,7 @@ import { addChain, addRule, addTable, deleteChain, deleteTable, flushChain } fro
 import { addElements, addSet, deleteElements, deleteSet, type Element, type SetSpec } from '../../native/nft/sets.ts';
 import { commit } from '../../native/nft/transaction.ts';
 import { decodeGeneration, generationRequest } from '../../native/nftables.ts';
-import { ruleOf } from '../../src/host/nftables-decoding.ts';
+import { ruleOf } from '../../src/kernel/nftables-decoding.ts';
 import { transportsIn } from '../helpers/namespace-sockets.ts';
 import { Random } from '../helpers/random.ts';
 import { NEVER } from '../helpers/rig.ts';

@@ -1,6 +1,6 @@
 /** Declares the tests of stories with real packets in namespaces, for the files that each run them in one mode. */
 import { after, before, describe, it } from 'node:test';
-import type { Lab } from '../../src/lab/lab.ts';
+import type { Lab } from '../../src/cli/lab/lab.ts';
 import { iptablesUnderTest } from './iptables-under-test.ts';
 import { nftablesUnderTest } from './nftables-under-test.ts';
 import { type Patience, type RealStory, sendStory, storyLab, type TestedMode } from './story-packets.ts';

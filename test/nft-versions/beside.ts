@@ -2,8 +2,8 @@
 import assert from 'node:assert/strict';
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { realCommands } from '../../src/host/commands.ts';
-import { podAddress } from '../../src/lab/lab.ts';
+import { podAddress } from '../../src/cli/lab/lab.ts';
+import { realCommands } from '../../src/kernel/commands.ts';
 import { NEVER } from '../helpers/rig.ts';
 import { WEB, webObjects } from '../helpers/web.ts';
 import { Scene } from '../questions/scene.ts';

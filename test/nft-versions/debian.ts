@@ -5,7 +5,7 @@
 import { globSync } from 'node:fs';
 import { mkdir, writeFile } from 'node:fs/promises';
 import { basename, join } from 'node:path';
-import { realCommands } from '../../src/host/commands.ts';
+import { realCommands } from '../../src/kernel/commands.ts';
 import { NEVER } from '../helpers/rig.ts';
 
 /** From the oldest. Backports carry packages that the next suite has, too, and need not have these. */

@@ -1,8 +1,8 @@
 /** What an `nft` does with slicewire's table: the questions of docs/nft-versions.md, in their order, because the last ones delete it. */
 import assert from 'node:assert/strict';
-import { startChild } from '../../src/host/child.ts';
-import { FAMILIES, type Family } from '../../src/model/address.ts';
-import { SETS } from '../../src/modes/nftables/names.ts';
+import { FAMILIES, type Family } from '../../src/base/address.ts';
+import { startChild } from '../../src/kernel/child.ts';
+import { SETS } from '../../src/proxy/modes/nftables/names.ts';
 import { until } from '../helpers/until.ts';
 import type { Program } from './debian.ts';
 import { type Answer, allOf, answerOf, CRASHES, type Fact, YES } from './fact.ts';

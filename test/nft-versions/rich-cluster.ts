@@ -2,8 +2,8 @@
  * A cluster that fills every map and set of nftables mode's table and needs chains of every kind, in both families. iptables mode writes it,
  * too.
  */
-import type { Family } from '../../src/model/address.ts';
-import type { LocalDetector } from '../../src/modes/netfilter/local-traffic.ts';
+import type { Family } from '../../src/base/address.ts';
+import type { LocalDetector } from '../../src/proxy/modes/netfilter/local-traffic.ts';
 import { type BackendName, cluster, type StoryCluster } from '../conformance/cluster.ts';
 import { HEALTH_PORT, POD_PORT, PORT, vips } from '../conformance/stories/build.ts';
 import type { StorySettings } from '../conformance/story.ts';

@@ -1,6 +1,6 @@
 /** Ten questions that operators of service proxies ask, each with the situation that raises it, as it is made on a real node. */
 import { setTimeout as pause } from 'node:timers/promises';
-import { podAddress, remotePodAddress } from '../../src/lab/lab.ts';
+import { podAddress, remotePodAddress } from '../../src/cli/lab/lab.ts';
 import { service, slice } from '../helpers/objects.ts';
 import { type AskedMode, type Said, type Scene, TCP_PORT, UDP_PORT } from './scene.ts';
 

@@ -4,7 +4,7 @@
  */
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { type Address, endpointText } from '../../src/model/address.ts';
+import { type Address, endpointText } from '../../src/base/address.ts';
 import { FakeIptables } from '../helpers/fake-iptables.ts';
 import { service, slice } from '../helpers/objects.ts';
 import { Rig } from '../helpers/rig.ts';

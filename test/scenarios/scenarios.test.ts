@@ -5,8 +5,8 @@
 import assert from 'node:assert/strict';
 import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { describe, it } from 'node:test';
-import { faultText } from '../../src/model/objects.ts';
-import { planText } from '../../src/reconcile/step.ts';
+import { faultText } from '../../src/proxy/model/objects.ts';
+import { planText } from '../../src/proxy/reconcile/step.ts';
 import { FakeIptables } from '../helpers/fake-iptables.ts';
 import { Random } from '../helpers/random.ts';
 import { NEVER, Rig } from '../helpers/rig.ts';

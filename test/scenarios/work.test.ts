@@ -4,8 +4,8 @@
  */
 import assert from 'node:assert/strict';
 import { before, describe, it } from 'node:test';
-import { KernelError, type KernelWrite } from '../../src/host/ipvs-kernel.ts';
-import type { Work } from '../../src/reconcile/work.ts';
+import { KernelError, type KernelWrite } from '../../src/kernel/ipvs-kernel.ts';
+import type { Work } from '../../src/proxy/reconcile/work.ts';
 import { FakeIptables } from '../helpers/fake-iptables.ts';
 import { ipvsRig } from '../helpers/ipvs-rig.ts';
 import { service, slice } from '../helpers/objects.ts';

@@ -7,7 +7,7 @@ import { fileURLToPath } from 'node:url';
 import packageJson from '../../package.json' with { type: 'json' };
 import { commandLine, helpOf } from '../../scripts/arguments.ts';
 import { TIERS } from '../../scripts/test-tiers.ts';
-import { realCommands } from '../../src/host/commands.ts';
+import { realCommands } from '../../src/kernel/commands.ts';
 import { NEVER } from '../helpers/rig.ts';
 
 const ROOT = fileURLToPath(new URL('../..', import.meta.url));

@@ -18,7 +18,7 @@ import { after, before, describe, it } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import pinned from '../../scripts/runtime.json' with { type: 'json' };
 import { checkRuntime, compareWithRelease, RuntimeRefused, sha256 } from '../../scripts/runtime.ts';
-import { realCommands } from '../../src/host/commands.ts';
+import { realCommands } from '../../src/kernel/commands.ts';
 import { NEVER } from '../helpers/rig.ts';
 
 const ROOT = fileURLToPath(new URL('../..', import.meta.url));

@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { after, before, describe, it } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import { filesOf, type Part, TIERS, type Tier } from '../../scripts/test-tiers.ts';
-import { realCommands } from '../../src/host/commands.ts';
+import { realCommands } from '../../src/kernel/commands.ts';
 import { NEVER } from '../helpers/rig.ts';
 
 const ROOT = fileURLToPath(new URL('../..', import.meta.url));

@@ -4,7 +4,7 @@ import { connect, type Socket } from 'node:net';
 import { after, before, describe, it } from 'node:test';
 import { setTimeout as pause } from 'node:timers/promises';
 import fc from 'fast-check';
-import type { Address } from '../../src/model/address.ts';
+import type { Address } from '../../src/base/address.ts';
 import { type Client, Clients } from '../../src/serve/clients.ts';
 import { MAX_BODY_BYTES } from '../../src/serve/connection.ts';
 import { HttpServer, textAnswer } from '../../src/serve/http.ts';

@@ -2,10 +2,10 @@
 import assert from 'node:assert/strict';
 import { connect } from 'node:net';
 import test, { describe, type TestContext } from 'node:test';
-import { AccessReviews } from '../../src/api/access-reviews.ts';
-import { apiClient } from '../../src/api/client.ts';
-import { loadCredentials } from '../../src/api/credentials.ts';
-import type { Address } from '../../src/model/address.ts';
+import type { Address } from '../../src/base/address.ts';
+import { AccessReviews } from '../../src/cluster/api/access-reviews.ts';
+import { apiClient } from '../../src/cluster/api/client.ts';
+import { loadCredentials } from '../../src/cluster/api/credentials.ts';
 import { type GateOptions, gate } from '../../src/serve/gate.ts';
 import { type Asked, HttpServer, NOT_FOUND, textAnswer } from '../../src/serve/http.ts';
 import { madeToken } from '../helpers/api-reviews.ts';

@@ -1,8 +1,8 @@
 /** Health tells the truth (docs/semantics.md 9.4, invariant 8), with a clock that the test moves. */
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import type { SourceKind, WatchStatus } from '../../src/model/events.ts';
-import type { NodeView } from '../../src/model/objects.ts';
+import type { SourceKind, WatchStatus } from '../../src/proxy/model/events.ts';
+import type { NodeView } from '../../src/proxy/model/objects.ts';
 import { Health } from '../../src/serve/health.ts';
 import type { HealthSettings } from '../../src/serve/health-record.ts';
 import { healthHandler } from '../../src/serve/health-server.ts';

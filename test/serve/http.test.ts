@@ -4,7 +4,7 @@ import { connect, Socket } from 'node:net';
 import { after, before, describe, it } from 'node:test';
 import { setTimeout as pause } from 'node:timers/promises';
 import { gzipSync } from 'node:zlib';
-import type { Address } from '../../src/model/address.ts';
+import type { Address } from '../../src/base/address.ts';
 import { HttpServer, keepOpen, textAnswer } from '../../src/serve/http.ts';
 import { metricsHandler, scrapeHandler } from '../../src/serve/metrics-server.ts';
 import { FakeClock } from '../helpers/fake-clock.ts';

@@ -1,7 +1,7 @@
 /** The stream of events for programs: its pace, its silence, its readers. */
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { NoAnswer } from '../../src/answers/problem.ts';
+import { NoAnswer } from '../../src/inspect/wire/problem.ts';
 import { COMMENT_AFTER, MOST_STREAMS, MOST_WAITING, PacedStreams } from '../../src/serve/paced.ts';
 import { FakeClock } from '../helpers/fake-clock.ts';
 

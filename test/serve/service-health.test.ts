@@ -2,8 +2,8 @@
 import assert from 'node:assert/strict';
 import { createServer } from 'node:net';
 import { afterEach, beforeEach, describe, it } from 'node:test';
-import type { Address, Family } from '../../src/model/address.ts';
-import type { ServicePort } from '../../src/model/service-port.ts';
+import type { Address, Family } from '../../src/base/address.ts';
+import type { ServicePort } from '../../src/proxy/model/service-port.ts';
 import { openServer } from '../../src/serve/http.ts';
 import { type IsWritten, ServiceHealth } from '../../src/serve/service-health.ts';
 

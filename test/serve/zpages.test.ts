@@ -1,7 +1,7 @@
 /** /statusz and /flagz in the form of Kubernetes 1.36 (k8s.io/apiserver, pkg/server/statusz and flagz). */
 import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
-import type { Address } from '../../src/model/address.ts';
+import type { Address } from '../../src/base/address.ts';
 import { controllerHandler } from '../../src/serve/controller-server.ts';
 import { HttpServer } from '../../src/serve/http.ts';
 import { zpageAnswer } from '../../src/serve/zpages.ts';

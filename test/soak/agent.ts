@@ -3,9 +3,9 @@
 import { appendFileSync, existsSync, readdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { SOURCE_OPTIONS } from '../../src/host/self.ts';
-import { AgentProcess, type LogLine } from '../../src/lab/agent-process.ts';
-import type { Lab } from '../../src/lab/lab.ts';
+import { AgentProcess, type LogLine } from '../../src/cli/lab/agent-process.ts';
+import type { Lab } from '../../src/cli/lab/lab.ts';
+import { SOURCE_OPTIONS } from '../../src/kernel/self.ts';
 import { residentMemory } from '../bench/process-cost.ts';
 import { CLUSTER_CIDR, NODE } from './cluster.ts';
 import type { SoakMode } from './timeline.ts';

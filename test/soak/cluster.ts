@@ -2,7 +2,7 @@
  * The cluster of a soak. Most of its Services change all the time and have endpoints that do not exist. The probes ask the
  * others: stable ones, which nothing touches, and one whose endpoints move.
  */
-import { LAB, podAddress } from '../../src/lab/lab.ts';
+import { LAB, podAddress } from '../../src/cli/lab/lab.ts';
 import type { ClusterShape } from '../bench/cluster.ts';
 import { service, slice } from '../helpers/objects.ts';
 

@@ -1,7 +1,7 @@
 /** The processes of a soak beside the agent, each inside a namespace of the lab. */
 import { fileURLToPath } from 'node:url';
-import type { Lab } from '../../src/lab/lab.ts';
-import { podAddress } from '../../src/lab/lab.ts';
+import type { Lab } from '../../src/cli/lab/lab.ts';
+import { podAddress } from '../../src/cli/lab/lab.ts';
 import { InsideProcess } from '../bench/inside.ts';
 import { clientTargets, ENDPOINT_PORT, podTargets, remoteAddresses, SERVICE_RANGES } from './cluster.ts';
 import type { ProbeAnswer, ProbeCommand, Probed, ProbeOptions } from './probe-protocol.ts';

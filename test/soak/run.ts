@@ -1,7 +1,7 @@
 /** The course of a soak: the agent's lives, what another program does, and what is seen meanwhile. */
 import { setTimeout as pause } from 'node:timers/promises';
-import type { LogLine } from '../../src/lab/agent-process.ts';
-import type { Lab } from '../../src/lab/lab.ts';
+import type { LogLine } from '../../src/cli/lab/agent-process.ts';
+import type { Lab } from '../../src/cli/lab/lab.ts';
 import { shellCommands } from '../helpers/shell-commands.ts';
 import { SoakAgent } from './agent.ts';
 import { CLUSTER_CIDR, NODE } from './cluster.ts';

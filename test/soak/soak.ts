@@ -3,7 +3,7 @@
  * both modes in turn, and real packets all along. Everything that it makes is removed, whatever happens.
  */
 import { rm } from 'node:fs/promises';
-import { Lab } from '../../src/lab/lab.ts';
+import { Lab } from '../../src/cli/lab/lab.ts';
 import { shellCommands } from '../helpers/shell-commands.ts';
 import { foundOf } from './found.ts';
 import { Judge } from './judge.ts';

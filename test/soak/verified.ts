@@ -1,5 +1,5 @@
 /** What `slicewire verify -o json` said. */
-import { verificationSchema } from '../../src/answers/verification.ts';
+import { verificationSchema } from '../../src/inspect/wire/verification.ts';
 
 export interface Verified {
   /** Kernel objects. */

@@ -1,7 +1,7 @@
 /** Faults in the log: the first of a kind have a line each, the rest share a line with their number, and later ones have lines again. */
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import type { Fault } from '../../src/model/objects.ts';
+import type { Fault } from '../../src/proxy/model/objects.ts';
 import { FaultLog, SEE_ALL_OF_AGENT } from '../../src/telemetry/fault-log.ts';
 import type { Log } from '../../src/telemetry/log.ts';
 import { FakeClock } from '../helpers/fake-clock.ts';

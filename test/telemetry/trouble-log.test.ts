@@ -1,7 +1,7 @@
 /** Troubles that last, in the log. */
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { TOLD_AGAIN } from '../../src/model/lasting-problem.ts';
+import { TOLD_AGAIN } from '../../src/base/lasting-problem.ts';
 import { logInto } from '../../src/telemetry/log.ts';
 import { listenTrouble, TroubleLog } from '../../src/telemetry/trouble-log.ts';
 import { FakeClock } from '../helpers/fake-clock.ts';

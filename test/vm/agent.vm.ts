@@ -1,8 +1,8 @@
 /** The agent as a process, in IPVS mode, on a real kernel: what an administrator sees, a restart, what cannot work. */
 import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
-import type { AgentProcess } from '../../src/lab/agent-process.ts';
-import { LAB, Lab } from '../../src/lab/lab.ts';
+import type { AgentProcess } from '../../src/cli/lab/agent-process.ts';
+import { LAB, Lab } from '../../src/cli/lab/lab.ts';
 import { ManifestNode } from '../helpers/manifest-node.ts';
 import { NEVER } from '../helpers/rig.ts';
 import { shellCommands } from '../helpers/shell-commands.ts';

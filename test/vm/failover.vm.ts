@@ -1,9 +1,9 @@
 /** --failover=confirm in IPVS mode: unanswered connections of its own NAT lead to the endpoint, and a Node that vanishes is found. */
 import assert from 'node:assert/strict';
 import { it } from 'node:test';
-import type { LogLine } from '../../src/lab/agent-process.ts';
-import { isLost } from '../failover/attempts.ts';
-import { Vanishing } from '../failover/vanishing.ts';
+import type { LogLine } from '../../src/cli/lab/agent-process.ts';
+import { isLost } from '../agent/failover/attempts.ts';
+import { Vanishing } from '../agent/failover/vanishing.ts';
 import { until } from '../helpers/until.ts';
 
 /** Milliseconds: the machine may be emulated. */

@@ -1,6 +1,6 @@
 /** Services that change from one generation to the next: some stay, some change their endpoints, some come and go. */
-import type { Address } from '../../src/model/address.ts';
-import type { Service, Slice } from '../../src/model/objects.ts';
+import type { Address } from '../../src/base/address.ts';
+import type { Service, Slice } from '../../src/proxy/model/objects.ts';
 
 const SERVICES = 40;
 

@@ -1,17 +1,17 @@
 /** IPVS mode in a namespace of the lab, on the real kernel. */
 import { release } from 'node:os';
 import { ipvsKernelSettings } from '../../src/agent/mode-settings.ts';
-import { type CommandRunner, realCommands } from '../../src/host/commands.ts';
-import { IptablesTools } from '../../src/host/iptables-tools.ts';
-import type { IpvsKernel } from '../../src/host/ipvs-kernel.ts';
-import { ipvsQuestions, openIpvsKernel } from '../../src/host/ipvs-open.ts';
-import type { Sysctls } from '../../src/host/sysctls.ts';
-import type { Lab } from '../../src/lab/lab.ts';
-import { FAMILIES, type Family } from '../../src/model/address.ts';
-import { ipvsMode, ipvsPredecessor } from '../../src/modes/ipvs/index.ts';
-import type { IpvsSettings } from '../../src/modes/ipvs/settings.ts';
-import type { Mode } from '../../src/modes/mode.ts';
-import type { IpvsNodeSettings } from '../../src/modes/virtual-servers/settings.ts';
+import { FAMILIES, type Family } from '../../src/base/address.ts';
+import type { Lab } from '../../src/cli/lab/lab.ts';
+import { type CommandRunner, realCommands } from '../../src/kernel/commands.ts';
+import { IptablesTools } from '../../src/kernel/iptables-tools.ts';
+import type { IpvsKernel } from '../../src/kernel/ipvs-kernel.ts';
+import { ipvsQuestions, openIpvsKernel } from '../../src/kernel/ipvs-open.ts';
+import type { Sysctls } from '../../src/kernel/sysctls.ts';
+import { ipvsMode, ipvsPredecessor } from '../../src/proxy/modes/ipvs/index.ts';
+import type { IpvsSettings } from '../../src/proxy/modes/ipvs/settings.ts';
+import type { Mode } from '../../src/proxy/modes/mode.ts';
+import type { IpvsNodeSettings } from '../../src/proxy/modes/virtual-servers/settings.ts';
 import { DEFAULT_NODE_SETTINGS, defaultIpvsSettings } from '../helpers/ipvs-settings.ts';
 import { commandsIn, sysctlsIn } from '../helpers/namespace-commands.ts';
 import { transportsIn } from '../helpers/namespace-sockets.ts';

@@ -1,11 +1,11 @@
 /** An agent in IPVS mode that changes all that it serves again and again, until it is killed (killed.vm.ts). Runs in the node's namespace. */
 import { spawnSync } from 'node:child_process';
 import { flushCompileCache } from 'node:module';
-import type { CommandRunner } from '../../src/host/commands.ts';
-import { IptablesTools } from '../../src/host/iptables-tools.ts';
-import { ipvsQuestions, openIpvsKernel } from '../../src/host/ipvs-open.ts';
-import { servicePorts } from '../../src/model/service-port.ts';
-import { ipvsMode } from '../../src/modes/ipvs/index.ts';
+import type { CommandRunner } from '../../src/kernel/commands.ts';
+import { IptablesTools } from '../../src/kernel/iptables-tools.ts';
+import { ipvsQuestions, openIpvsKernel } from '../../src/kernel/ipvs-open.ts';
+import { servicePorts } from '../../src/proxy/model/service-port.ts';
+import { ipvsMode } from '../../src/proxy/modes/ipvs/index.ts';
 import { DEFAULT_NODE_SETTINGS, defaultIpvsSettings } from '../helpers/ipvs-settings.ts';
 import { generation } from './generations.ts';
 

@@ -4,9 +4,9 @@
  */
 import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
-import type { IpvsKernel } from '../../src/host/ipvs-kernel.ts';
-import type { Sysctls } from '../../src/host/sysctls.ts';
-import { LAB, Lab, podAddress } from '../../src/lab/lab.ts';
+import { LAB, Lab, podAddress } from '../../src/cli/lab/lab.ts';
+import type { IpvsKernel } from '../../src/kernel/ipvs-kernel.ts';
+import type { Sysctls } from '../../src/kernel/sysctls.ts';
 import { KubeProxy, kubeProxyVersion } from '../bench/kube-proxy.ts';
 import { ApiServer } from '../helpers/api-server.ts';
 import { ManifestNode } from '../helpers/manifest-node.ts';

@@ -1,7 +1,7 @@
 /** Node ports on loopback in IPVS mode (docs/semantics.md 6.17): the relay of nftables mode, and what this mode has in the kernel stays out of its way. */
 import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
-import { LAB, Lab } from '../../src/lab/lab.ts';
+import { LAB, Lab } from '../../src/cli/lab/lab.ts';
 import { listeningPorts } from '../helpers/listening.ts';
 import { ManifestNode } from '../helpers/manifest-node.ts';
 import { NEVER } from '../helpers/rig.ts';

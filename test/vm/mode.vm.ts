@@ -1,14 +1,14 @@
 /** IPVS mode on a real kernel with real packets: turns, draining, what is foreign, both ways between the modes under traffic. */
 import assert from 'node:assert/strict';
 import { after, afterEach, before, describe, it } from 'node:test';
-import { IptablesTools } from '../../src/host/iptables-tools.ts';
-import type { IpvsKernel } from '../../src/host/ipvs-kernel.ts';
-import type { Sysctls } from '../../src/host/sysctls.ts';
-import { LAB, Lab, remotePodAddress } from '../../src/lab/lab.ts';
-import { type Cidr, FAMILIES, type Family } from '../../src/model/address.ts';
-import { handover } from '../../src/modes/handover.ts';
-import { iptablesMode } from '../../src/modes/iptables/index.ts';
-import type { LocalDetector } from '../../src/modes/netfilter/local-traffic.ts';
+import { type Cidr, FAMILIES, type Family } from '../../src/base/address.ts';
+import { LAB, Lab, remotePodAddress } from '../../src/cli/lab/lab.ts';
+import { IptablesTools } from '../../src/kernel/iptables-tools.ts';
+import type { IpvsKernel } from '../../src/kernel/ipvs-kernel.ts';
+import type { Sysctls } from '../../src/kernel/sysctls.ts';
+import { handover } from '../../src/proxy/modes/handover.ts';
+import { iptablesMode } from '../../src/proxy/modes/iptables/index.ts';
+import type { LocalDetector } from '../../src/proxy/modes/netfilter/local-traffic.ts';
 import { commandsIn, sysctlsIn } from '../helpers/namespace-commands.ts';
 import { defaultSettings, NEVER, Rig } from '../helpers/rig.ts';
 import { shellCommands } from '../helpers/shell-commands.ts';

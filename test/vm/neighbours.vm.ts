@@ -4,7 +4,7 @@
  */
 import assert from 'node:assert/strict';
 import { after, afterEach, before, describe, it } from 'node:test';
-import { LAB } from '../../src/lab/lab.ts';
+import { LAB } from '../../src/cli/lab/lab.ts';
 import { cluster } from '../conformance/cluster.ts';
 import { clusterDns, DNS_POD_PORT, kubeDns, kubeDnsUpstream, LOCAL_DNS } from '../helpers/cluster-dns.ts';
 import { NodeCache } from '../helpers/node-cache.ts';

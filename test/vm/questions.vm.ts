@@ -2,9 +2,9 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
 import { fileURLToPath } from 'node:url';
-import { verificationSchema } from '../../src/answers/verification.ts';
-import { startChild } from '../../src/host/child.ts';
-import { Lab } from '../../src/lab/lab.ts';
+import { Lab } from '../../src/cli/lab/lab.ts';
+import { verificationSchema } from '../../src/inspect/wire/verification.ts';
+import { startChild } from '../../src/kernel/child.ts';
 import type { Told } from '../helpers/asker.ts';
 import { ManifestNode } from '../helpers/manifest-node.ts';
 import { service, slice } from '../helpers/objects.ts';

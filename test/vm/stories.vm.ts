@@ -1,8 +1,8 @@
 /** The conformance stories with real packets through IPVS, both families. */
 import { after, before, describe, it } from 'node:test';
-import type { IpvsKernel } from '../../src/host/ipvs-kernel.ts';
-import type { Sysctls } from '../../src/host/sysctls.ts';
-import type { Lab } from '../../src/lab/lab.ts';
+import type { Lab } from '../../src/cli/lab/lab.ts';
+import type { IpvsKernel } from '../../src/kernel/ipvs-kernel.ts';
+import type { Sysctls } from '../../src/kernel/sysctls.ts';
 import { IPVS, ipvsSettingsOf } from '../conformance/ipvs.ts';
 import { NEVER } from '../helpers/rig.ts';
 import { EMULATED, realStories, sendStory, storyLab, type TestedMode } from '../netns/story-packets.ts';

@@ -9,8 +9,8 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, describe, it } from 'node:test';
 import { fileURLToPath } from 'node:url';
-import { realCommands } from '../../src/host/commands.ts';
-import { REMOVED_VARIABLES } from '../../src/host/environment.ts';
+import { realCommands } from '../../src/kernel/commands.ts';
+import { REMOVED_VARIABLES } from '../../src/kernel/environment.ts';
 import { NEVER } from '../helpers/rig.ts';
 import { type Mark, runUnderSystemd } from './run-there.ts';
 

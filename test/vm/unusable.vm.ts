@@ -4,8 +4,8 @@ import assert from 'node:assert/strict';
 import { rm, writeFile } from 'node:fs/promises';
 import { after, before, describe, it } from 'node:test';
 import { fileURLToPath } from 'node:url';
-import { realCommands } from '../../src/host/commands.ts';
-import { SOURCE_OPTIONS } from '../../src/host/self.ts';
+import { realCommands } from '../../src/kernel/commands.ts';
+import { SOURCE_OPTIONS } from '../../src/kernel/self.ts';
 import { NEVER } from '../helpers/rig.ts';
 
 const MAIN = fileURLToPath(new URL('../../src/main.ts', import.meta.url));

@@ -1,9 +1,10 @@
 /** Answers from the source and the kernel, without an agent that runs. */
-import { countText } from '../../answers/words.ts';
+
+import { realClock } from '../../base/clock.ts';
 import type { Config } from '../../config/config.ts';
 import { type Flags, textFlag } from '../../config/flags.ts';
-import { realClock } from '../../host/clock.ts';
-import type { Plan } from '../../reconcile/step.ts';
+import { countText } from '../../inspect/wire/words.ts';
+import type { Plan } from '../../proxy/reconcile/step.ts';
 import { modeChooser } from '../choose-mode.ts';
 import { prepare } from '../load-config.ts';
 import { withParts } from '../read-once.ts';

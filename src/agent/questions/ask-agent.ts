@@ -1,10 +1,10 @@
 /** Asks the agent of this node over HTTP. */
 import { get, type IncomingMessage } from 'node:http';
-import { answerText, queryOf } from '../../answers/over-http.ts';
-import { NoAnswer, WrongQuestion } from '../../answers/problem.ts';
-import { problemIn } from '../../answers/problem-schema.ts';
-import { type AnswerSchema, readAnswer } from '../../answers/read.ts';
 import type { ListenAddress } from '../../config/listen.ts';
+import { answerText, queryOf } from '../../inspect/wire/over-http.ts';
+import { NoAnswer, WrongQuestion } from '../../inspect/wire/problem.ts';
+import { problemIn } from '../../inspect/wire/problem-schema.ts';
+import { type AnswerSchema, readAnswer } from '../../inspect/wire/read.ts';
 
 /** Milliseconds without a byte: a question may wait for another one, and reads the kernel. */
 const PATIENCE = 120_000;

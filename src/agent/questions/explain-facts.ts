@@ -1,16 +1,17 @@
 /** What an explanation is made from: the objects, the model and the kernel of an agent, now or at an earlier moment. */
-import type { AnsweredBy } from '../../answers/form.ts';
-import type { Cache } from '../../cache/cache.ts';
-import type { ExplainedObjects, ExplainFacts, FamilyFacts, KnownPod } from '../../explain/facts.ts';
-import type { RecordedParts } from '../../history/shapes.ts';
-import { breath } from '../../host/clock.ts';
-import type { Address, Family } from '../../model/address.ts';
-import type { NodeView, ObjectKind } from '../../model/objects.ts';
-import type { ProxyModel } from '../../model/proxy-model.ts';
-import type { LastWriter } from '../../modes/inspection.ts';
-import type { Mode } from '../../modes/mode.ts';
-import type { FamilyView } from '../../modes/view.ts';
-import type { SyncLoop } from '../../sync/loop.ts';
+
+import type { Address, Family } from '../../base/address.ts';
+import { breath } from '../../base/clock.ts';
+import type { Cache } from '../../cluster/cache/cache.ts';
+import type { ExplainedObjects, ExplainFacts, FamilyFacts, KnownPod } from '../../inspect/explain/facts.ts';
+import type { RecordedParts } from '../../inspect/history/shapes.ts';
+import type { AnsweredBy } from '../../inspect/wire/form.ts';
+import type { NodeView, ObjectKind } from '../../proxy/model/objects.ts';
+import type { ProxyModel } from '../../proxy/model/proxy-model.ts';
+import type { LastWriter } from '../../proxy/modes/inspection.ts';
+import type { Mode } from '../../proxy/modes/mode.ts';
+import type { FamilyView } from '../../proxy/modes/view.ts';
+import type { SyncLoop } from '../../proxy/sync/loop.ts';
 import { packetFacts } from './packet-facts.ts';
 
 /** The parts that an explanation reads. */

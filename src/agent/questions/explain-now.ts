@@ -1,18 +1,19 @@
 /** Explains a packet's way by what stands in the kernel now: from memory where nobody else can have written, otherwise it is read. */
-import type { Explanation } from '../../answers/explanation.ts';
-import type { AnsweredBy } from '../../answers/form.ts';
-import { NoAnswer } from '../../answers/problem.ts';
-import { type AskedText, explain } from '../../explain/explain.ts';
-import type { ExplainFacts, FormerOwner, KnownPod, RelayFacts } from '../../explain/facts.ts';
-import { readQuestion } from '../../explain/question.ts';
-import { formerOwner } from '../../history/former-owner.ts';
-import type { Recorder } from '../../history/recorder.ts';
-import { routeTo } from '../../host/devices.ts';
-import { allInterfaceAddresses } from '../../host/node-facts.ts';
-import { causeOf } from '../../model/cause.ts';
-import type { FrontendAt } from '../../model/claims.ts';
-import type { ModeInspection } from '../../modes/inspection.ts';
-import type { FamilyView } from '../../modes/view.ts';
+
+import { causeOf } from '../../base/cause.ts';
+import { type AskedText, explain } from '../../inspect/explain/explain.ts';
+import type { ExplainFacts, FormerOwner, KnownPod, RelayFacts } from '../../inspect/explain/facts.ts';
+import { readQuestion } from '../../inspect/explain/question.ts';
+import { formerOwner } from '../../inspect/history/former-owner.ts';
+import type { Recorder } from '../../inspect/history/recorder.ts';
+import type { Explanation } from '../../inspect/wire/explanation.ts';
+import type { AnsweredBy } from '../../inspect/wire/form.ts';
+import { NoAnswer } from '../../inspect/wire/problem.ts';
+import { routeTo } from '../../kernel/devices.ts';
+import { allInterfaceAddresses } from '../../kernel/node-facts.ts';
+import type { FrontendAt } from '../../proxy/model/claims.ts';
+import type { ModeInspection } from '../../proxy/modes/inspection.ts';
+import type { FamilyView } from '../../proxy/modes/view.ts';
 import type { Agent } from '../agent.ts';
 import type { Turns } from '../turns.ts';
 import { type Explained, explainFacts } from './explain-facts.ts';

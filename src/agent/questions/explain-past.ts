@@ -1,17 +1,18 @@
 /** Explains a packet's way by what stood in the kernel at an earlier moment, of which the flight recorder knows. */
-import type { Explanation } from '../../answers/explanation.ts';
-import type { AnsweredBy } from '../../answers/form.ts';
+
+import { parseAddress, parseCidr } from '../../base/address.ts';
+import { breath, realClock } from '../../base/clock.ts';
 import type { FeatureGates } from '../../config/feature-gates.ts';
 import { relayAddresses } from '../../config/relay.ts';
-import { type AskedText, explain } from '../../explain/explain.ts';
-import type { ExplainedObjects, ExplainFacts, RelayFacts } from '../../explain/facts.ts';
-import type { RecordedParts } from '../../history/shapes.ts';
-import type { ObjectStore } from '../../history/store.ts';
-import { breath, realClock } from '../../host/clock.ts';
-import { parseAddress, parseCidr } from '../../model/address.ts';
-import { SOURCE_KINDS, type SourceEvent } from '../../model/events.ts';
-import type { NodeView, Service } from '../../model/objects.ts';
-import { believingKernels, type ReplayedParts, replayedParts } from '../../replay/parts.ts';
+import { type AskedText, explain } from '../../inspect/explain/explain.ts';
+import type { ExplainedObjects, ExplainFacts, RelayFacts } from '../../inspect/explain/facts.ts';
+import type { RecordedParts } from '../../inspect/history/shapes.ts';
+import type { ObjectStore } from '../../inspect/history/store.ts';
+import { believingKernels, type ReplayedParts, replayedParts } from '../../inspect/replay/parts.ts';
+import type { Explanation } from '../../inspect/wire/explanation.ts';
+import type { AnsweredBy } from '../../inspect/wire/form.ts';
+import { SOURCE_KINDS, type SourceEvent } from '../../proxy/model/events.ts';
+import type { NodeView, Service } from '../../proxy/model/objects.ts';
 import { type Explained, explainFacts } from './explain-facts.ts';
 
 export interface PastAbout extends Pick<ExplainFacts, 'routeTo'> {

@@ -1,13 +1,14 @@
 /** What this node answers from outside now, from the parts of an agent. */
-import type { Exposure } from '../../answers/exposure.ts';
-import type { AnsweredBy } from '../../answers/form.ts';
-import { API_VERSION } from '../../answers/head.ts';
-import type { RelayFacts } from '../../explain/facts.ts';
-import { allInterfaceAddresses } from '../../host/node-facts.ts';
-import { inPortions } from '../../host/portions.ts';
-import { type Cidr, type Family, familyOf } from '../../model/address.ts';
-import { ExposureList } from '../../overview/exposure.ts';
-import type { ExposureFamily } from '../../overview/exposure-problems.ts';
+
+import { type Cidr, type Family, familyOf } from '../../base/address.ts';
+import { inPortions } from '../../base/portions.ts';
+import type { RelayFacts } from '../../inspect/explain/facts.ts';
+import { ExposureList } from '../../inspect/overview/exposure.ts';
+import type { ExposureFamily } from '../../inspect/overview/exposure-problems.ts';
+import type { Exposure } from '../../inspect/wire/exposure.ts';
+import type { AnsweredBy } from '../../inspect/wire/form.ts';
+import { API_VERSION } from '../../inspect/wire/head.ts';
+import { allInterfaceAddresses } from '../../kernel/node-facts.ts';
 import type { Agent } from '../agent.ts';
 import { refusedServices } from './inquiry-parts.ts';
 import { packetFacts } from './packet-facts.ts';

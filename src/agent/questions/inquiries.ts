@@ -2,20 +2,21 @@
  * Answers questions about the proxy: `status`, `verify`, `explain`, `history`. The agent answers for itself; a command answers from the
  * source and the kernel where no agent is asked. Nothing here writes to the kernel.
  */
-import type { Explanation } from '../../answers/explanation.ts';
-import type { Exposure } from '../../answers/exposure.ts';
-import { API_VERSION } from '../../answers/head.ts';
-import type { History } from '../../answers/history.ts';
-import { NoAnswer, WrongQuestion } from '../../answers/problem.ts';
-import type { Status } from '../../answers/status.ts';
-import type { Verification } from '../../answers/verification.ts';
-import type { Cache } from '../../cache/cache.ts';
-import type { AskedText } from '../../explain/explain.ts';
-import { nearestService } from '../../explain/nearest.ts';
-import { flightStatus } from '../../history/flight-status.ts';
-import type { HistoryQuestion } from '../../history/history.ts';
-import { recordingStream, rememberedRecording } from '../../history/stream.ts';
-import { routeTo } from '../../host/devices.ts';
+
+import type { Cache } from '../../cluster/cache/cache.ts';
+import type { AskedText } from '../../inspect/explain/explain.ts';
+import { nearestService } from '../../inspect/explain/nearest.ts';
+import { flightStatus } from '../../inspect/history/flight-status.ts';
+import type { HistoryQuestion } from '../../inspect/history/history.ts';
+import { recordingStream, rememberedRecording } from '../../inspect/history/stream.ts';
+import type { Explanation } from '../../inspect/wire/explanation.ts';
+import type { Exposure } from '../../inspect/wire/exposure.ts';
+import { API_VERSION } from '../../inspect/wire/head.ts';
+import type { History } from '../../inspect/wire/history.ts';
+import { NoAnswer, WrongQuestion } from '../../inspect/wire/problem.ts';
+import type { Status } from '../../inspect/wire/status.ts';
+import type { Verification } from '../../inspect/wire/verification.ts';
+import { routeTo } from '../../kernel/devices.ts';
 import { recordingContext } from '../recording/context.ts';
 import {
   answeredByOf,
@@ -122,7 +123,7 @@ export class Inquiries implements Answers {
       // Not in the middle of a sync.
       await turns.between(() => Promise.resolve());
       const comparison = await mode.inspection.compare(signal, new Set(loop.refused.keys()));
-      const { verificationOf } = await import('../../explain/verification.ts');
+      const { verificationOf } = await import('../../inspect/explain/verification.ts');
       return verificationOf(comparison, answeredByOf(this.#parts));
     });
   }

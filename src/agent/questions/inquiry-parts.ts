@@ -1,18 +1,19 @@
 /** The parts that answers come from. */
-import type { AnsweredBy } from '../../answers/form.ts';
-import { momentOf } from '../../answers/head.ts';
-import { NoAnswer } from '../../answers/problem.ts';
-import type { Status } from '../../answers/status.ts';
+
+import type { Clock } from '../../base/clock.ts';
 import { AUTO, type Config } from '../../config/config.ts';
 import { relayAddresses } from '../../config/relay.ts';
 import { version } from '../../config/version.ts';
-import type { RelayFacts } from '../../explain/facts.ts';
-import type { Recorder } from '../../history/recorder.ts';
-import type { Clock } from '../../host/clock.ts';
-import type { ServiceKey } from '../../model/objects.ts';
-import type { ProxyModel } from '../../model/proxy-model.ts';
-import type { ModeInspection } from '../../modes/inspection.ts';
-import type { SyncLoop } from '../../sync/loop.ts';
+import type { RelayFacts } from '../../inspect/explain/facts.ts';
+import type { Recorder } from '../../inspect/history/recorder.ts';
+import type { AnsweredBy } from '../../inspect/wire/form.ts';
+import { momentOf } from '../../inspect/wire/head.ts';
+import { NoAnswer } from '../../inspect/wire/problem.ts';
+import type { Status } from '../../inspect/wire/status.ts';
+import type { ServiceKey } from '../../proxy/model/objects.ts';
+import type { ProxyModel } from '../../proxy/model/proxy-model.ts';
+import type { ModeInspection } from '../../proxy/modes/inspection.ts';
+import type { SyncLoop } from '../../proxy/sync/loop.ts';
 import type { Agent } from '../agent.ts';
 import type { ObjectFeed } from '../feed.ts';
 import type { ModeOnNode } from '../mode.ts';

@@ -1,11 +1,11 @@
 /** What the live page shows at a glance, from the parts of an agent that runs. */
 
-import { momentOf } from '../../answers/head.ts';
-import type { Live } from '../../answers/live.ts';
-import { driftForm } from '../../history/recorded-sync.ts';
-import type { FaultBook } from '../../model/fault-book.ts';
-import { shownFault } from '../../model/objects.ts';
-import { healthSentence } from '../../overview/sentence.ts';
+import { driftForm } from '../../inspect/history/recorded-sync.ts';
+import { healthSentence } from '../../inspect/overview/sentence.ts';
+import { momentOf } from '../../inspect/wire/head.ts';
+import type { Live } from '../../inspect/wire/live.ts';
+import type { FaultBook } from '../../proxy/model/fault-book.ts';
+import { shownFault } from '../../proxy/model/objects.ts';
 import { answeredByOf, type PageParts, recorderOf, refusedServices } from './inquiry-parts.ts';
 import { heardOf, sourceText } from './status-answer.ts';
 

@@ -1,14 +1,14 @@
 /** `slicewire explain --live`: looks at the real packets and connections of a question, in this network namespace. */
 
-import type { Explanation } from '../../answers/explanation.ts';
-import { type ComputedFate, fatesOf, type Seen, seenAnswer } from '../../explain/seen.ts';
-import { type Clock, realClock, sleep } from '../../host/clock.ts';
-import { type KnownConnections, readConnections, type TrackedConnection } from '../../host/connections.ts';
-import type { IptablesTools } from '../../host/iptables-tools.ts';
-import { type TraceQuestion, tracePackets } from '../../host/packet-trace.ts';
-import { readRules } from '../../host/rule-texts.ts';
-import { type Address, parseAddress } from '../../model/address.ts';
-import { causeOf } from '../../model/cause.ts';
+import { type Address, parseAddress } from '../../base/address.ts';
+import { causeOf } from '../../base/cause.ts';
+import { type Clock, realClock, sleep } from '../../base/clock.ts';
+import { type ComputedFate, fatesOf, type Seen, seenAnswer } from '../../inspect/explain/seen.ts';
+import type { Explanation } from '../../inspect/wire/explanation.ts';
+import { type KnownConnections, readConnections, type TrackedConnection } from '../../kernel/connections.ts';
+import type { IptablesTools } from '../../kernel/iptables-tools.ts';
+import { type TraceQuestion, tracePackets } from '../../kernel/packet-trace.ts';
+import { readRules } from '../../kernel/rule-texts.ts';
 
 export interface LiveOptions {
   readonly mode: Mode;

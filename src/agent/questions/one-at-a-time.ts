@@ -1,7 +1,8 @@
 /** Work that costs something runs once at a time, so that nobody loads the node by asking often. */
-import { NoAnswer } from '../../answers/problem.ts';
-import { unlessAborted } from '../../host/clock.ts';
-import { createMutex } from '../../model/mutex.ts';
+
+import { unlessAborted } from '../../base/clock.ts';
+import { createMutex } from '../../base/mutex.ts';
+import { NoAnswer } from '../../inspect/wire/problem.ts';
 
 /** Most questions of a kind that wait. */
 export const MOST_WAITING = 16;

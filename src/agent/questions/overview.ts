@@ -1,14 +1,15 @@
 /** Answers for the live page: the list of Services, one Service, what is exposed, and what happens. Nothing here writes to the kernel. */
-import { API_VERSION } from '../../answers/head.ts';
-import type { Live } from '../../answers/live.ts';
-import { WrongQuestion } from '../../answers/problem.ts';
-import type { ServiceAnswer } from '../../answers/service.ts';
-import type { ServiceRow, Services } from '../../answers/services.ts';
-import type { Cache } from '../../cache/cache.ts';
-import { nearestService } from '../../explain/nearest.ts';
-import { inPortions } from '../../host/portions.ts';
-import { type Fault, type ServiceKey, shownFault } from '../../model/objects.ts';
-import { type RowFacts, serviceRow, setAsideRow } from '../../overview/rows.ts';
+
+import { inPortions } from '../../base/portions.ts';
+import type { Cache } from '../../cluster/cache/cache.ts';
+import { nearestService } from '../../inspect/explain/nearest.ts';
+import { type RowFacts, serviceRow, setAsideRow } from '../../inspect/overview/rows.ts';
+import { API_VERSION } from '../../inspect/wire/head.ts';
+import type { Live } from '../../inspect/wire/live.ts';
+import { WrongQuestion } from '../../inspect/wire/problem.ts';
+import type { ServiceAnswer } from '../../inspect/wire/service.ts';
+import type { ServiceRow, Services } from '../../inspect/wire/services.ts';
+import { type Fault, type ServiceKey, shownFault } from '../../proxy/model/objects.ts';
 import { answeredByOf, type PageParts, recorderOf, refusedServices } from './inquiry-parts.ts';
 import { liveOf } from './live-facts.ts';
 import { ServiceSearch } from './service-search.ts';

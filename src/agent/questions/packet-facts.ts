@@ -1,8 +1,9 @@
 /** What of this machine and its configuration decides about packets, beside the rules: from the settings that a mode was made with. */
-import type { FamilyFacts } from '../../explain/facts.ts';
-import type { RecordedParts } from '../../history/shapes.ts';
-import { type Address, addressBytes, type Cidr, type Family, familyOf, isLoopback } from '../../model/address.ts';
-import type { IsNodeAddress } from '../../model/flow-leftovers.ts';
+
+import { type Address, addressBytes, type Cidr, type Family, familyOf, isLoopback } from '../../base/address.ts';
+import type { FamilyFacts } from '../../inspect/explain/facts.ts';
+import type { RecordedParts } from '../../inspect/history/shapes.ts';
+import type { IsNodeAddress } from '../../proxy/model/flow-leftovers.ts';
 import { ipvsNodePortFilter, nodePortFilter } from '../mode-settings.ts';
 
 export type PacketFacts = Omit<FamilyFacts, 'family' | 'stands' | 'desired'>;

@@ -1,7 +1,8 @@
 /** The questions of the metrics server: parameters in, answers out. */
-import { readMoment, readSince, serviceKey } from '../../answers/asked-words.ts';
-import { WrongQuestion } from '../../answers/problem.ts';
-import { parseDuration } from '../../config/duration.ts';
+
+import { parseDuration } from '../../base/duration.ts';
+import { readMoment, readSince, serviceKey } from '../../inspect/wire/asked-words.ts';
+import { WrongQuestion } from '../../inspect/wire/problem.ts';
 import type { Question } from '../../serve/questions.ts';
 import type { Inquiries } from './inquiries.ts';
 import type { Overview } from './overview.ts';

@@ -1,19 +1,20 @@
 /** `/programmed`: which versions are in the kernel, of one Service or slice as well, and the wait for one of them. */
-import { serviceKey } from '../../answers/asked-words.ts';
-import type { AnsweredBy } from '../../answers/form.ts';
-import { API_VERSION, momentOf } from '../../answers/head.ts';
-import { NoAnswer, WrongQuestion } from '../../answers/problem.ts';
-import type { Programmed } from '../../answers/programmed.ts';
-import { cutText } from '../../answers/words.ts';
-import { parseDuration } from '../../config/duration.ts';
-import type { Clock } from '../../host/clock.ts';
-import { familyOf } from '../../model/address.ts';
-import type { ServiceKey } from '../../model/objects.ts';
-import { hasReached } from '../../model/resource-version.ts';
-import type { MarkedKind } from '../../programmed/marks.ts';
-import { objectName } from '../../programmed/tracking.ts';
-import type { Waiters } from '../../programmed/waiters.ts';
+
+import { familyOf } from '../../base/address.ts';
+import type { Clock } from '../../base/clock.ts';
+import { parseDuration } from '../../base/duration.ts';
+import { serviceKey } from '../../inspect/wire/asked-words.ts';
+import type { AnsweredBy } from '../../inspect/wire/form.ts';
+import { API_VERSION, momentOf } from '../../inspect/wire/head.ts';
+import { NoAnswer, WrongQuestion } from '../../inspect/wire/problem.ts';
+import type { Programmed } from '../../inspect/wire/programmed.ts';
+import { cutText } from '../../inspect/wire/words.ts';
+import type { ServiceKey } from '../../proxy/model/objects.ts';
+import { hasReached } from '../../proxy/model/resource-version.ts';
 import type { ObjectFeed } from '../feed.ts';
+import type { MarkedKind } from '../programmed/marks.ts';
+import { objectName } from '../programmed/tracking.ts';
+import type { Waiters } from '../programmed/waiters.ts';
 
 /** The question, read. */
 export interface ProgrammedQuestion {

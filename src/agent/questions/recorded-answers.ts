@@ -1,16 +1,17 @@
 /** Answers from a recording: what stood and happened on the node that recorded it. */
-import type { Explanation } from '../../answers/explanation.ts';
-import type { Exposure } from '../../answers/exposure.ts';
-import type { AnsweredBy } from '../../answers/form.ts';
-import { API_VERSION, momentOf } from '../../answers/head.ts';
-import type { History } from '../../answers/history.ts';
-import { NoAnswer, WrongQuestion } from '../../answers/problem.ts';
-import type { Status } from '../../answers/status.ts';
-import type { Verification } from '../../answers/verification.ts';
-import { type HistoryQuestion, historyOf } from '../../history/history.ts';
-import { flightOf, type RecordedFlight } from '../../history/reading.ts';
-import type { RecordingLine, StartLine } from '../../history/shapes.ts';
-import { Replay } from '../../replay/replay.ts';
+
+import { type HistoryQuestion, historyOf } from '../../inspect/history/history.ts';
+import { flightOf, type RecordedFlight } from '../../inspect/history/reading.ts';
+import type { RecordingLine, StartLine } from '../../inspect/history/shapes.ts';
+import { Replay } from '../../inspect/replay/replay.ts';
+import type { Explanation } from '../../inspect/wire/explanation.ts';
+import type { Exposure } from '../../inspect/wire/exposure.ts';
+import type { AnsweredBy } from '../../inspect/wire/form.ts';
+import { API_VERSION, momentOf } from '../../inspect/wire/head.ts';
+import type { History } from '../../inspect/wire/history.ts';
+import { NoAnswer, WrongQuestion } from '../../inspect/wire/problem.ts';
+import type { Status } from '../../inspect/wire/status.ts';
+import type { Verification } from '../../inspect/wire/verification.ts';
 import { explainParts } from './explain-past.ts';
 import type { Answers, ExplainQuestion } from './inquiries.ts';
 

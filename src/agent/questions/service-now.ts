@@ -1,11 +1,12 @@
 /** All that the agent knows of one Service now, with what the kernel has for it. */
-import type { AnsweredBy } from '../../answers/form.ts';
-import { allInterfaceAddresses } from '../../host/node-facts.ts';
-import type { Service } from '../../model/objects.ts';
-import type { ServicePort } from '../../model/service-port.ts';
-import { firstLines, type KernelLines, kernelPlaces } from '../../overview/kernel-lines.ts';
-import type { RowFacts } from '../../overview/rows.ts';
-import { type ServiceContent, serviceContent } from '../../overview/service.ts';
+
+import { firstLines, type KernelLines, kernelPlaces } from '../../inspect/overview/kernel-lines.ts';
+import type { RowFacts } from '../../inspect/overview/rows.ts';
+import { type ServiceContent, serviceContent } from '../../inspect/overview/service.ts';
+import type { AnsweredBy } from '../../inspect/wire/form.ts';
+import { allInterfaceAddresses } from '../../kernel/node-facts.ts';
+import type { Service } from '../../proxy/model/objects.ts';
+import type { ServicePort } from '../../proxy/model/service-port.ts';
 import type { PageAgent, PageParts } from './inquiry-parts.ts';
 import { packetFacts } from './packet-facts.ts';
 

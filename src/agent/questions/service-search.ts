@@ -1,9 +1,10 @@
 /** The sorted list of Services, and those that fit a search. Kept until they may have changed; made in portions, because there may be very many. */
-import type { Cache } from '../../cache/cache.ts';
-import { breath } from '../../host/clock.ts';
-import { inPortions } from '../../host/portions.ts';
-import type { ServiceKey } from '../../model/objects.ts';
-import { fits, fitsByName, type Term, termsOf } from '../../overview/search.ts';
+
+import { breath } from '../../base/clock.ts';
+import { inPortions } from '../../base/portions.ts';
+import type { Cache } from '../../cluster/cache/cache.ts';
+import { fits, fitsByName, type Term, termsOf } from '../../inspect/overview/search.ts';
+import type { ServiceKey } from '../../proxy/model/objects.ts';
 import { OneAtATime } from './one-at-a-time.ts';
 
 /** Searches whose results are kept. */

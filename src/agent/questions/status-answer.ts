@@ -1,11 +1,12 @@
 /** The answer of `slicewire status`, from the parts of an agent. Pure. */
-import type { AnsweredBy } from '../../answers/form.ts';
-import { API_VERSION, momentOf } from '../../answers/head.ts';
-import type { Status } from '../../answers/status.ts';
+
+import type { Family } from '../../base/address.ts';
 import type { SourceConfig } from '../../config/config.ts';
-import type { Family } from '../../model/address.ts';
-import type { WatchStatus } from '../../model/events.ts';
-import { type Fault, shownFault } from '../../model/objects.ts';
+import type { AnsweredBy } from '../../inspect/wire/form.ts';
+import { API_VERSION, momentOf } from '../../inspect/wire/head.ts';
+import type { Status } from '../../inspect/wire/status.ts';
+import type { WatchStatus } from '../../proxy/model/events.ts';
+import { type Fault, shownFault } from '../../proxy/model/objects.ts';
 import type { HealthState } from '../../serve/health-judgement.ts';
 
 export interface StatusFacts {

@@ -1,11 +1,11 @@
 /** What recordings of this agent say about it. */
 import { release } from 'node:os';
+import { realClock } from '../../base/clock.ts';
 import type { Config } from '../../config/config.ts';
 import { fileFromConfig } from '../../config/config-file.ts';
 import { servesExternalIPs } from '../../config/feature-gates.ts';
 import { version } from '../../config/version.ts';
-import type { RecordingContext } from '../../history/writer.ts';
-import { realClock } from '../../host/clock.ts';
+import type { RecordingContext } from '../../inspect/history/writer.ts';
 import type { Agent } from '../agent.ts';
 
 /** The functions return the agent and the configuration in use: a reload replaces them, and recordings begin anew then. */

@@ -1,9 +1,10 @@
 /** The history of this agent: from memory, and from the folder of --record-dir for what was before. */
-import { momentOf } from '../../answers/head.ts';
-import { type HistoryContent, type HistoryQuestion, historyOf } from '../../history/history.ts';
-import { beforeHistory, type FlightData, objectsAt } from '../../history/past.ts';
-import type { Recorder } from '../../history/recorder.ts';
-import type { ObjectStore } from '../../history/store.ts';
+
+import { type HistoryContent, type HistoryQuestion, historyOf } from '../../inspect/history/history.ts';
+import { beforeHistory, type FlightData, objectsAt } from '../../inspect/history/past.ts';
+import type { Recorder } from '../../inspect/history/recorder.ts';
+import type { ObjectStore } from '../../inspect/history/store.ts';
+import { momentOf } from '../../inspect/wire/head.ts';
 import { type RecordFolder, type SegmentFile, segmentLines } from './record-folder.ts';
 
 export interface FlightsOptions {
@@ -88,7 +89,7 @@ export class Flights {
 
   async #flight(segment: SegmentFile): Promise<FlightData> {
     // Loaded only here: its schemas cost memory, and few agents are asked about the past.
-    const { flightOf } = await import('../../history/reading.ts');
+    const { flightOf } = await import('../../inspect/history/reading.ts');
     return await flightOf(segmentLines(segment, this.#options.onProblem));
   }
 }

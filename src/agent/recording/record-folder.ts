@@ -5,11 +5,11 @@
 import { constants } from 'node:fs';
 import { type FileHandle, lstat, mkdir, open, readdir, unlink } from 'node:fs/promises';
 import { join } from 'node:path';
-import type { Recorder } from '../../history/recorder.ts';
-import type { RecordingLine } from '../../history/shapes.ts';
-import { type RecordingContext, type RecordingPart, RecordingWriter } from '../../history/writer.ts';
-import type { Clock } from '../../host/clock.ts';
-import { causeOf } from '../../model/cause.ts';
+import { causeOf } from '../../base/cause.ts';
+import type { Clock } from '../../base/clock.ts';
+import type { Recorder } from '../../inspect/history/recorder.ts';
+import type { RecordingLine } from '../../inspect/history/shapes.ts';
+import { type RecordingContext, type RecordingPart, RecordingWriter } from '../../inspect/history/writer.ts';
 import type { Log } from '../../telemetry/log.ts';
 import { CannotRun } from '../cannot-run.ts';
 
@@ -273,7 +273,7 @@ export async function* segmentLines(
 ): AsyncGenerator<RecordingLine> {
   const file = await open(path, constants.O_RDONLY | constants.O_NOFOLLOW);
   try {
-    const { readRecording } = await import('../../history/reading.ts');
+    const { readRecording } = await import('../../inspect/history/reading.ts');
     yield* readRecording(file.createReadStream({ autoClose: false }), onProblem);
   } finally {
     await file.close();

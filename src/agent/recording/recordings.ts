@@ -1,10 +1,11 @@
 /** The recordings of an agent: its flight recorder, and the folder of --record-dir, which follows the configuration. */
+
+import { causeOf } from '../../base/cause.ts';
+import { realClock } from '../../base/clock.ts';
+import { sameData } from '../../base/equal.ts';
 import type { Config } from '../../config/config.ts';
-import { guarded, type RecorderHooks } from '../../history/guarded.ts';
-import type { Recorder } from '../../history/recorder.ts';
-import { realClock } from '../../host/clock.ts';
-import { causeOf } from '../../model/cause.ts';
-import { sameData } from '../../model/equal.ts';
+import { guarded, type RecorderHooks } from '../../inspect/history/guarded.ts';
+import type { Recorder } from '../../inspect/history/recorder.ts';
 import type { Log } from '../../telemetry/log.ts';
 import type { Agent } from '../agent.ts';
 import { recordingContext } from './context.ts';

@@ -1,8 +1,8 @@
 /** A replica of `slicewire fleet` as a Pod of the cluster. */
 
 import { fileURLToPath } from 'node:url';
-import { type Child, startChild } from '../../../src/host/child.ts';
-import { SOURCE_OPTIONS } from '../../../src/host/self.ts';
+import { type Child, startChild } from '../../../src/kernel/child.ts';
+import { SOURCE_OPTIONS } from '../../../src/kernel/self.ts';
 import { until } from '../../helpers/until.ts';
 import type { Cluster } from '../../upstream/e2e/cluster.ts';
 import type { Pod } from '../../upstream/e2e/kubelet.ts';

@@ -2,9 +2,9 @@
 
 import assert from 'node:assert/strict';
 import { fileURLToPath } from 'node:url';
-import { startChild } from '../../../src/host/child.ts';
-import { realClock, sleep } from '../../../src/host/clock.ts';
-import { SOURCE_OPTIONS } from '../../../src/host/self.ts';
+import { realClock, sleep } from '../../../src/base/clock.ts';
+import { startChild } from '../../../src/kernel/child.ts';
+import { SOURCE_OPTIONS } from '../../../src/kernel/self.ts';
 import { NEVER } from '../../helpers/rig.ts';
 import type { Pod } from '../../upstream/e2e/kubelet.ts';
 import type { Request } from './load.ts';

@@ -7,7 +7,7 @@ import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { get } from 'node:http';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { drainedSchema } from '../../../src/answers/drained.ts';
+import { drainedSchema } from '../../../src/inspect/wire/drained.ts';
 import { madeToken, OWN_AUDIENCE } from '../../helpers/api-reviews.ts';
 import { until } from '../../helpers/until.ts';
 import type { Service } from '../../upstream/e2e/allocation.ts';

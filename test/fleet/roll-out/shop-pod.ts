@@ -1,7 +1,7 @@
 /** A Pod of the roll-out: an HTTP server that stops as servers do at SIGTERM. It takes nothing new, and ends what it has begun. */
 import { once } from 'node:events';
 import { createServer, type Server } from 'node:http';
-import { breath } from '../../../src/host/clock.ts';
+import { breath } from '../../../src/base/clock.ts';
 import { inNamespace } from '../../helpers/namespace-sockets.ts';
 import type { Pod } from '../../upstream/e2e/kubelet.ts';
 

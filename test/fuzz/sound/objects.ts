@@ -1,16 +1,16 @@
 /** Checks of decoded objects: what a source emits, and what the producers of slices read. */
 
-import { PROTOCOLS } from '../../../src/model/address.ts';
-import type { SourceEvent } from '../../../src/model/events.ts';
-import type { Fault, NodeView, Service, Slice } from '../../../src/model/objects.ts';
-import { TRAFFIC_DISTRIBUTIONS } from '../../../src/model/objects.ts';
+import { PROTOCOLS } from '../../../src/base/address.ts';
 import type {
   EndpointsObject,
   PodView,
   SelectingService,
   SliceObject,
   ZonedNode,
-} from '../../../src/producers/objects.ts';
+} from '../../../src/cluster/producers/objects.ts';
+import type { SourceEvent } from '../../../src/proxy/model/events.ts';
+import type { Fault, NodeView, Service, Slice } from '../../../src/proxy/model/objects.ts';
+import { TRAFFIC_DISTRIBUTIONS } from '../../../src/proxy/model/objects.ts';
 import { shown, sure } from '../target.ts';
 import {
   HINT,

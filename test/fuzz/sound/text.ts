@@ -1,5 +1,5 @@
 /** Checks of texts and numbers. Each throws Unsound with the place of the value. */
-import { type Family, familyOf, parseAddress, parseCidr } from '../../../src/model/address.ts';
+import { type Family, familyOf, parseAddress, parseCidr } from '../../../src/base/address.ts';
 import { shown, sure } from '../target.ts';
 
 export function soundAddress(value: unknown, at: string, family?: Family): void {

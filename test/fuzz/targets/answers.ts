@@ -1,15 +1,15 @@
 /** Answers of an agent, as the commands read and print them. */
-import { explanationSchema } from '../../../src/answers/explanation.ts';
-import { explanationText } from '../../../src/answers/explanation-text.ts';
-import { historySchema } from '../../../src/answers/history.ts';
-import { historyText } from '../../../src/answers/history-text.ts';
-import { NoAnswer } from '../../../src/answers/problem.ts';
-import { problemIn } from '../../../src/answers/problem-schema.ts';
-import { type AnswerSchema, readAnswer } from '../../../src/answers/read.ts';
-import { statusSchema } from '../../../src/answers/status.ts';
-import { statusText } from '../../../src/answers/status-text.ts';
-import { verificationSchema } from '../../../src/answers/verification.ts';
-import { verificationText } from '../../../src/answers/verification-text.ts';
+import { explanationSchema } from '../../../src/inspect/wire/explanation.ts';
+import { explanationText } from '../../../src/inspect/wire/explanation-text.ts';
+import { historySchema } from '../../../src/inspect/wire/history.ts';
+import { historyText } from '../../../src/inspect/wire/history-text.ts';
+import { NoAnswer } from '../../../src/inspect/wire/problem.ts';
+import { problemIn } from '../../../src/inspect/wire/problem-schema.ts';
+import { type AnswerSchema, readAnswer } from '../../../src/inspect/wire/read.ts';
+import { statusSchema } from '../../../src/inspect/wire/status.ts';
+import { statusText } from '../../../src/inspect/wire/status-text.ts';
+import { verificationSchema } from '../../../src/inspect/wire/verification.ts';
+import { verificationText } from '../../../src/inspect/wire/verification-text.ts';
 import { corpusFiles } from '../corpus/read.ts';
 import { mutateJson } from '../mutate/json.ts';
 import { soundPrototypes } from '../sound/text.ts';

@@ -1,13 +1,13 @@
 /** Watches of the API server in protobuf: frames in pieces of any size, and the events in them. */
-import { objectKey } from '../../../src/api/decode/fields.ts';
-import { decodeService } from '../../../src/api/decode/service.ts';
-import { decodeSlice } from '../../../src/api/decode/slice.ts';
-import { BrokenStream } from '../../../src/api/lines.ts';
-import { StatusMessage } from '../../../src/api/protobuf/envelope.ts';
-import { framesOf } from '../../../src/api/protobuf/frames.ts';
-import { SERVICES } from '../../../src/api/protobuf/service.ts';
-import { SLICES } from '../../../src/api/protobuf/slice.ts';
-import { ProtobufUnreadable } from '../../../src/api/protobuf/wire.ts';
+import { objectKey } from '../../../src/cluster/api/decode/fields.ts';
+import { decodeService } from '../../../src/cluster/api/decode/service.ts';
+import { decodeSlice } from '../../../src/cluster/api/decode/slice.ts';
+import { BrokenStream } from '../../../src/cluster/api/lines.ts';
+import { StatusMessage } from '../../../src/cluster/api/protobuf/envelope.ts';
+import { framesOf } from '../../../src/cluster/api/protobuf/frames.ts';
+import { SERVICES } from '../../../src/cluster/api/protobuf/service.ts';
+import { SLICES } from '../../../src/cluster/api/protobuf/slice.ts';
+import { ProtobufUnreadable } from '../../../src/cluster/api/protobuf/wire.ts';
 import { statusBody } from '../../helpers/api-answers.ts';
 import { frameOf, objectBytes } from '../../helpers/api-protobuf.ts';
 import type { ApiObject } from '../../helpers/api-store.ts';

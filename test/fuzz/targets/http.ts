@@ -5,8 +5,8 @@
 import { connect } from 'node:net';
 import { gzipSync } from 'node:zlib';
 import { questionsOf } from '../../../src/agent/questions/parameters.ts';
-import { readQuestion } from '../../../src/explain/question.ts';
-import type { Address } from '../../../src/model/address.ts';
+import type { Address } from '../../../src/base/address.ts';
+import { readQuestion } from '../../../src/inspect/explain/question.ts';
 import { Health } from '../../../src/serve/health.ts';
 import { healthHandler } from '../../../src/serve/health-server.ts';
 import { type Asked, type Handler, HttpServer } from '../../../src/serve/http.ts';

@@ -1,6 +1,6 @@
 /** What the tools of iptables print: rules and counters of a chain, and why they failed. */
-import { CommandNotStarted, type CommandResult } from '../../../src/host/commands.ts';
-import { IptablesError, IptablesTools } from '../../../src/host/iptables-tools.ts';
+import { CommandNotStarted, type CommandResult } from '../../../src/kernel/commands.ts';
+import { IptablesError, IptablesTools } from '../../../src/kernel/iptables-tools.ts';
 import { mutateText } from '../mutate/text.ts';
 import { soundNumber } from '../sound/text.ts';
 import { sure, type Target } from '../target.ts';

@@ -1,7 +1,7 @@
 /** Objects of the API in JSON: every kind that the agent and the controller read. */
 
-import { objectKey } from '../../../src/api/decode/fields.ts';
-import { decodeNode } from '../../../src/api/decode/node.ts';
+import { objectKey } from '../../../src/cluster/api/decode/fields.ts';
+import { decodeNode } from '../../../src/cluster/api/decode/node.ts';
 import {
   type Decoded,
   decodeEndpointsObject,
@@ -9,10 +9,10 @@ import {
   decodeSelectingService,
   decodeSliceObject,
   decodeZonedNode,
-} from '../../../src/api/decode/producing.ts';
-import { decodeService } from '../../../src/api/decode/service.ts';
-import { decodeServiceCidr } from '../../../src/api/decode/service-cidr.ts';
-import { decodeSlice } from '../../../src/api/decode/slice.ts';
+} from '../../../src/cluster/api/decode/producing.ts';
+import { decodeService } from '../../../src/cluster/api/decode/service.ts';
+import { decodeServiceCidr } from '../../../src/cluster/api/decode/service-cidr.ts';
+import { decodeSlice } from '../../../src/cluster/api/decode/slice.ts';
 import { objectTexts } from '../corpus/read.ts';
 import { mutateJson } from '../mutate/json.ts';
 import {

@@ -1,5 +1,5 @@
 /** The kubeconfig. Its credentials are not applied: a plugin that it names would run. */
-import { credentialsOf, KubeconfigUnusable, kubeconfigIn } from '../../../src/api/credentials.ts';
+import { credentialsOf, KubeconfigUnusable, kubeconfigIn } from '../../../src/cluster/api/credentials.ts';
 import { corpusFiles } from '../corpus/read.ts';
 import { mutateText } from '../mutate/text.ts';
 import { soundPrototypes } from '../sound/text.ts';

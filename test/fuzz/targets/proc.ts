@@ -2,10 +2,10 @@
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { readListeners } from '../../../src/host/listeners.ts';
-import { jiffiesIn, sinceLastSeen } from '../../../src/host/recent-lists.ts';
-import { holderIn } from '../../../src/host/xtables-lock.ts';
-import type { Address } from '../../../src/model/address.ts';
+import type { Address } from '../../../src/base/address.ts';
+import { readListeners } from '../../../src/kernel/listeners.ts';
+import { jiffiesIn, sinceLastSeen } from '../../../src/kernel/recent-lists.ts';
+import { holderIn } from '../../../src/kernel/xtables-lock.ts';
 import { mutateText } from '../mutate/text.ts';
 import { soundAddress, soundPort } from '../sound/text.ts';
 import { sure, type Target } from '../target.ts';

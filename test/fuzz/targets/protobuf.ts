@@ -1,14 +1,14 @@
 /** Answers of the API server in protobuf. */
 
-import { objectKey } from '../../../src/api/decode/fields.ts';
-import { decodePod } from '../../../src/api/decode/producing.ts';
-import { decodeService } from '../../../src/api/decode/service.ts';
-import { decodeSlice } from '../../../src/api/decode/slice.ts';
-import { type KindReader, readStatusMessage } from '../../../src/api/protobuf/kind.ts';
-import { PODS } from '../../../src/api/protobuf/pod.ts';
-import { SERVICES } from '../../../src/api/protobuf/service.ts';
-import { SLICES } from '../../../src/api/protobuf/slice.ts';
-import { ProtobufUnreadable } from '../../../src/api/protobuf/wire.ts';
+import { objectKey } from '../../../src/cluster/api/decode/fields.ts';
+import { decodePod } from '../../../src/cluster/api/decode/producing.ts';
+import { decodeService } from '../../../src/cluster/api/decode/service.ts';
+import { decodeSlice } from '../../../src/cluster/api/decode/slice.ts';
+import { type KindReader, readStatusMessage } from '../../../src/cluster/api/protobuf/kind.ts';
+import { PODS } from '../../../src/cluster/api/protobuf/pod.ts';
+import { SERVICES } from '../../../src/cluster/api/protobuf/service.ts';
+import { SLICES } from '../../../src/cluster/api/protobuf/slice.ts';
+import { ProtobufUnreadable } from '../../../src/cluster/api/protobuf/wire.ts';
 import { listBytes } from '../../helpers/api-protobuf.ts';
 import type { ApiObject } from '../../helpers/api-store.ts';
 import { objectTexts, recordedBody } from '../corpus/read.ts';

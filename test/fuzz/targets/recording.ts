@@ -1,10 +1,10 @@
 /** Recordings, which may come from anywhere: the frames, their lines, and the history that they make. */
 import { readFileSync } from 'node:fs';
-import { DeltaMismatch } from '../../../src/history/delta.ts';
-import { frameBytes, headerBytes, RecordingUnreadable, readFrames } from '../../../src/history/frames.ts';
-import { historyOf } from '../../../src/history/history.ts';
-import { flightOf, readRecording } from '../../../src/history/reading.ts';
-import { ObjectStore } from '../../../src/history/store.ts';
+import { DeltaMismatch } from '../../../src/inspect/history/delta.ts';
+import { frameBytes, headerBytes, RecordingUnreadable, readFrames } from '../../../src/inspect/history/frames.ts';
+import { historyOf } from '../../../src/inspect/history/history.ts';
+import { flightOf, readRecording } from '../../../src/inspect/history/reading.ts';
+import { ObjectStore } from '../../../src/inspect/history/store.ts';
 import { mutateBytes } from '../mutate/bytes.ts';
 import { type Json, mutateValue } from '../mutate/json.ts';
 import type { Random } from '../random.ts';

@@ -1,8 +1,8 @@
 /** The output of iptables-save, and the rules in it. */
-import { parseRule } from '../../../src/explain/rule.ts';
-import { targetOf } from '../../../src/modes/netfilter/jumps.ts';
-import { SaveReader } from '../../../src/modes/netfilter/restore-text.ts';
-import { ownerInComment } from '../../../src/modes/netfilter/rules.ts';
+import { parseRule } from '../../../src/inspect/explain/rule.ts';
+import { targetOf } from '../../../src/proxy/modes/netfilter/jumps.ts';
+import { SaveReader } from '../../../src/proxy/modes/netfilter/restore-text.ts';
+import { ownerInComment } from '../../../src/proxy/modes/netfilter/rules.ts';
 import { corpusFiles } from '../corpus/read.ts';
 import { mutateText } from '../mutate/text.ts';
 import { soundAddress, soundCidr, soundNumber, soundPort, soundPrototypes } from '../sound/text.ts';

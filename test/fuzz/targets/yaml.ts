@@ -1,11 +1,11 @@
 /** Manifests: a text of YAML or JSON, its objects, and their admission. */
-import { readObjects } from '../../../src/documents/objects.ts';
-import type { Problem, Value } from '../../../src/documents/protocol.ts';
-import { NODE_PORTS } from '../../../src/model/port-range.ts';
-import { admitted } from '../../../src/source/manifests/admission.ts';
-import { documentFaults } from '../../../src/source/manifests/documents.ts';
-import { type Held, KINDS } from '../../../src/source/manifests/kinds.ts';
-import { Draft } from '../../../src/source/manifests/store.ts';
+import { readObjects } from '../../../src/cluster/documents/objects.ts';
+import type { Problem, Value } from '../../../src/cluster/documents/protocol.ts';
+import { admitted } from '../../../src/cluster/source/manifests/admission.ts';
+import { documentFaults } from '../../../src/cluster/source/manifests/documents.ts';
+import { type Held, KINDS } from '../../../src/cluster/source/manifests/kinds.ts';
+import { Draft } from '../../../src/cluster/source/manifests/store.ts';
+import { NODE_PORTS } from '../../../src/proxy/model/port-range.ts';
 import { corpusFiles, objectTexts } from '../corpus/read.ts';
 import { mutateJson } from '../mutate/json.ts';
 import { mutateText } from '../mutate/text.ts';

@@ -2,8 +2,8 @@
  * A simulated kube-apiserver with its etcd: objects with resourceVersions and their history, lists and watches in real bytes, writes, and
  * what goes wrong with all of them. Actors move it by its methods; faults at single requests come from the processes that ask.
  */
-import type { Outgoing } from '../../../src/api/answer.ts';
-import type { Connect } from '../../../src/api/transport.ts';
+import type { Outgoing } from '../../../src/cluster/api/answer.ts';
+import type { Connect } from '../../../src/cluster/api/transport.ts';
 import { type ApiObject, ApiStore, type Change } from '../../helpers/api-store.ts';
 import type { SimProcess } from '../engine/process.ts';
 import type { SimTime } from '../engine/time.ts';

@@ -1,7 +1,7 @@
 /** The agent's connection to the simulated API server: what `Transport` is to a real one. Each request is a numbered call. */
-import { type Incoming, type Outgoing, withinTimeout } from '../../../src/api/answer.ts';
-import type { PingTimes } from '../../../src/api/http2.ts';
-import type { Requests } from '../../../src/api/transport.ts';
+import { type Incoming, type Outgoing, withinTimeout } from '../../../src/cluster/api/answer.ts';
+import type { PingTimes } from '../../../src/cluster/api/http2.ts';
+import type { Requests } from '../../../src/cluster/api/transport.ts';
 import type { Call, SimProcess } from '../engine/process.ts';
 import { reasonPhrase, type WholeAnswer } from './answers.ts';
 import { SimBody } from './body.ts';

@@ -1,5 +1,5 @@
 /** What goes wrong with one request to the API server: the fault at a numbered call. */
-import { ANSWER_TIMEOUT, type Incoming, type Outgoing } from '../../../src/api/answer.ts';
+import { ANSWER_TIMEOUT, type Incoming, type Outgoing } from '../../../src/cluster/api/answer.ts';
 import { statusBody } from '../../helpers/api-answers.ts';
 import { eventBytes, formOf, unreadableFrame, watchType } from '../../helpers/api-forms.ts';
 import { errorEvent } from '../../helpers/api-lists.ts';

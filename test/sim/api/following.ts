@@ -1,10 +1,10 @@
 /** A process that follows kinds of a simulated API server with the real client and reflector, for tests. */
 import assert from 'node:assert/strict';
 import type { TestContext } from 'node:test';
-import { type ApiClient, apiClient } from '../../../src/api/client.ts';
-import { SERVICES as IN_PROTOBUF } from '../../../src/api/protobuf/service.ts';
-import { Reflector, type Resource } from '../../../src/api/reflector.ts';
-import { realClock } from '../../../src/host/clock.ts';
+import { realClock } from '../../../src/base/clock.ts';
+import { type ApiClient, apiClient } from '../../../src/cluster/api/client.ts';
+import { SERVICES as IN_PROTOBUF } from '../../../src/cluster/api/protobuf/service.ts';
+import { Reflector, type Resource } from '../../../src/cluster/api/reflector.ts';
 import { service } from '../../helpers/objects.ts';
 import { Random } from '../../helpers/random.ts';
 import { Calls, SimProcess } from '../engine/process.ts';

@@ -1,5 +1,5 @@
 /** All answers that the simulated API server has under way: its watches, and the bodies of its lists. */
-import { ConnectionDead } from '../../../src/api/http2.ts';
+import { ConnectionDead } from '../../../src/cluster/api/http2.ts';
 import { watchType } from '../../helpers/api-forms.ts';
 import { bookmarkEvent, changeEvent } from '../../helpers/api-lists.ts';
 import type { ApiStore, Change } from '../../helpers/api-store.ts';

@@ -1,7 +1,7 @@
 /** What controllers write to the simulated API server. */
 import assert from 'node:assert/strict';
 import test, { describe, type TestContext } from 'node:test';
-import { type ApiClient, ApiError, type WriteRequest } from '../../../src/api/client.ts';
+import { type ApiClient, ApiError, type WriteRequest } from '../../../src/cluster/api/client.ts';
 import { slice } from '../../helpers/objects.ts';
 import type { Fault } from '../engine/process.ts';
 import { ApiWorld } from './following.ts';

@@ -1,8 +1,8 @@
 /** What should become of packets to a frontend, in every combination of versions that an agent may know. Pure. */
-import { familyOf } from '../../../src/model/address.ts';
-import type { ServiceKey, Slice } from '../../../src/model/objects.ts';
-import { type Location, type ServicePort, servicePorts } from '../../../src/model/service-port.ts';
-import { expected } from '../../explain/oracle.ts';
+import { familyOf } from '../../../src/base/address.ts';
+import type { ServiceKey, Slice } from '../../../src/proxy/model/objects.ts';
+import { type Location, type ServicePort, servicePorts } from '../../../src/proxy/model/service-port.ts';
+import { expected } from '../../inspect/explain/oracle.ts';
 import { kept } from './kept.ts';
 import { fatesText } from './kernel-views.ts';
 import type { SentPacket } from './packets.ts';

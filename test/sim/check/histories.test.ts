@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import fc from 'fast-check';
-import { walk } from '../../../src/explain/walk.ts';
+import { walk } from '../../../src/inspect/explain/walk.ts';
 import { aStep, type Step } from '../../helpers/histories.ts';
 import { nodeOf } from '../../helpers/objects.ts';
 import { fatesText } from './kernel-views.ts';

@@ -1,9 +1,10 @@
 /** What becomes of a packet in a kernel that has the objects of one mode, or of two while one takes over from the other. Pure. */
-import type { Fate } from '../../../src/explain/fates.ts';
-import type { NodeFacts, Packet } from '../../../src/explain/packet.ts';
-import { walk } from '../../../src/explain/walk.ts';
-import type { Family } from '../../../src/model/address.ts';
-import type { FamilyView } from '../../../src/modes/view.ts';
+
+import type { Family } from '../../../src/base/address.ts';
+import type { Fate } from '../../../src/inspect/explain/fates.ts';
+import type { NodeFacts, Packet } from '../../../src/inspect/explain/packet.ts';
+import { walk } from '../../../src/inspect/explain/walk.ts';
+import type { FamilyView } from '../../../src/proxy/modes/view.ts';
 
 /**
  * What each mode has in the kernel, in one family. `iptables`: all chains; `ipvs`: the same chains, virtual servers, sets and addresses.

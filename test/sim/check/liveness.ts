@@ -2,10 +2,10 @@
  * What must hold at the end, when faults are over and time has passed: every frontend does as the newest objects say, only the objects of
  * the configured mode are left in the kernel, `verify` finds nothing, and health says so.
  */
-import { FAMILIES, type Family } from '../../../src/model/address.ts';
-import type { ModeName } from '../../../src/modes/mode.ts';
-import type { FamilyView } from '../../../src/modes/view.ts';
-import { expected } from '../../explain/oracle.ts';
+import { FAMILIES, type Family } from '../../../src/base/address.ts';
+import type { ModeName } from '../../../src/proxy/modes/mode.ts';
+import type { FamilyView } from '../../../src/proxy/modes/view.ts';
+import { expected } from '../../inspect/explain/oracle.ts';
 import { combinations, newest } from './expectations.ts';
 import { becomeOf, fatesText, type KernelViews, type ModeViews, viewsIn } from './kernel-views.ts';
 import { packetsTo, type Sender, type SentPacket } from './packets.ts';

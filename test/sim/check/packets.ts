@@ -1,7 +1,8 @@
 /** Packets to a frontend, of every class of sender. Pure. */
-import type { Packet } from '../../../src/explain/packet.ts';
-import { type Address, type Family, isLoopback } from '../../../src/model/address.ts';
-import type { FrontendAt } from '../../../src/model/claims.ts';
+
+import { type Address, type Family, isLoopback } from '../../../src/base/address.ts';
+import type { Packet } from '../../../src/inspect/explain/packet.ts';
+import type { FrontendAt } from '../../../src/proxy/model/claims.ts';
 
 /** Who sends. Without a device the node itself: its address is the source, or the destination where the node has that. */
 export type Sender =

@@ -1,9 +1,9 @@
 /** The check of every commit, over kernels in memory that real modes write: silent where all is well, and it finds what is broken on purpose. */
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { IptablesTools } from '../../../src/host/iptables-tools.ts';
-import type { Address } from '../../../src/model/address.ts';
-import type { ModeName } from '../../../src/modes/mode.ts';
+import type { Address } from '../../../src/base/address.ts';
+import { IptablesTools } from '../../../src/kernel/iptables-tools.ts';
+import type { ModeName } from '../../../src/proxy/modes/mode.ts';
 import { nodeOf, service, slice } from '../../helpers/objects.ts';
 import { fakeSysctls } from '../../helpers/rig.ts';
 import { breakIt, redirect } from './breaking.ts';
@@ -224,7 +224,7 @@ describe('the check of every commit', () => {
 describe('the check while one mode takes over from another', () => {
   const rules = async (world: CheckedWorld) => {
     const { iptables } = world;
-    const { iptablesMode } = await import('../../../src/modes/iptables/index.ts');
+    const { iptablesMode } = await import('../../../src/proxy/modes/iptables/index.ts');
     const { defaultSettings, Rig } = await import('../../helpers/rig.ts');
     const tools = new IptablesTools(iptables, 'IPv4', 'auto');
     const { settings } = world.versions.nodes.at(-1)?.settings('iptables', 'IPv4') ?? assert.fail();

@@ -10,8 +10,8 @@
  * What others, a cleanup or a second agent wrote is no proof either: the agent may not know of it yet, and writes what it knows.
  */
 
-import { endpointText, FAMILIES, type Family } from '../../../src/model/address.ts';
-import type { FamilyView } from '../../../src/modes/view.ts';
+import { endpointText, FAMILIES, type Family } from '../../../src/base/address.ts';
+import type { FamilyView } from '../../../src/proxy/modes/view.ts';
 import {
   BEGINNING,
   type Combination,

@@ -2,19 +2,20 @@
  * Everything that decides where packets should go, in all its versions: API objects, the Node, the machine's addresses, the configuration.
  * An agent knows Services, EndpointSlices and its Node each by a watch of its own, so each kind has versions of its own. Pure.
  */
-import { objectKey } from '../../../src/api/decode/fields.ts';
-import { decodeNode } from '../../../src/api/decode/node.ts';
-import { decodeService } from '../../../src/api/decode/service.ts';
-import { decodeServiceCidr } from '../../../src/api/decode/service-cidr.ts';
-import { decodeSlice } from '../../../src/api/decode/slice.ts';
-import { type Address, endpointText, FAMILIES, type Family } from '../../../src/model/address.ts';
-import type { FrontendAt } from '../../../src/model/claims.ts';
-import { sameData } from '../../../src/model/equal.ts';
-import type { NodeView, Service, ServiceKey, Slice, SliceKey } from '../../../src/model/objects.ts';
-import { ProxyModel } from '../../../src/model/proxy-model.ts';
-import type { Location, ServicePort } from '../../../src/model/service-port.ts';
-import type { ModeName } from '../../../src/modes/mode.ts';
-import type { ModeSettings } from '../../explain/oracle.ts';
+
+import { type Address, endpointText, FAMILIES, type Family } from '../../../src/base/address.ts';
+import { sameData } from '../../../src/base/equal.ts';
+import { objectKey } from '../../../src/cluster/api/decode/fields.ts';
+import { decodeNode } from '../../../src/cluster/api/decode/node.ts';
+import { decodeService } from '../../../src/cluster/api/decode/service.ts';
+import { decodeServiceCidr } from '../../../src/cluster/api/decode/service-cidr.ts';
+import { decodeSlice } from '../../../src/cluster/api/decode/slice.ts';
+import type { FrontendAt } from '../../../src/proxy/model/claims.ts';
+import type { NodeView, Service, ServiceKey, Slice, SliceKey } from '../../../src/proxy/model/objects.ts';
+import { ProxyModel } from '../../../src/proxy/model/proxy-model.ts';
+import type { Location, ServicePort } from '../../../src/proxy/model/service-port.ts';
+import type { ModeName } from '../../../src/proxy/modes/mode.ts';
+import type { ModeSettings } from '../../inspect/explain/oracle.ts';
 import { kept } from './kept.ts';
 import { type CheckedConfig, interfacesOf, type Place, settingsOf } from './settings.ts';
 

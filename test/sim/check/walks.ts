@@ -2,9 +2,9 @@
  * Walks that are remembered: a packet is walked again only when something that its last walk read has changed. Views may be made anew
  * for each commit; what they hold is compared.
  */
-import type { NodeFacts, Packet } from '../../../src/explain/packet.ts';
-import { type Walked, walk } from '../../../src/explain/walk.ts';
-import type { FamilyView, RulesView, ServersView, TableView } from '../../../src/modes/view.ts';
+import type { NodeFacts, Packet } from '../../../src/inspect/explain/packet.ts';
+import { type Walked, walk } from '../../../src/inspect/explain/walk.ts';
+import type { FamilyView, RulesView, ServersView, TableView } from '../../../src/proxy/modes/view.ts';
 import { kept } from './kept.ts';
 
 interface Remembered {
@@ -26,7 +26,7 @@ export class Walks {
     for (const recorder of this.#recorders.values()) recorder.begin();
   }
 
-  /** As `walk` of src/explain/walk.ts. Packets must be the same objects to be recognised. */
+  /** As `walk` of src/inspect/explain/walk.ts. Packets must be the same objects to be recognised. */
   readonly walk = (view: FamilyView, packet: Packet, facts: NodeFacts): Walked => {
     const kind = [view.family, view.table && 'table', view.rules && 'rules', view.servers && 'servers'].join(' ');
     const recorder = kept(this.#recorders, kind, () => new Recorder(view, this.#numbers));

@@ -1,8 +1,8 @@
 /** conntrack of a simulated machine: flows that clients made, until they time out or somebody deletes them. */
 import type { Flow } from '../../../native/conntrack.ts';
-import type { FlowTable, OpenFlowTable } from '../../../src/host/conntrack.ts';
-import type { Protocol } from '../../../src/model/address.ts';
-import { type Address, type Family, familyOf, socketBytes } from '../../../src/model/address.ts';
+import type { Protocol } from '../../../src/base/address.ts';
+import { type Address, type Family, familyOf, socketBytes } from '../../../src/base/address.ts';
+import type { FlowTable, OpenFlowTable } from '../../../src/kernel/conntrack.ts';
 import type { SimProcess } from '../engine/process.ts';
 import type { SimTime } from '../engine/time.ts';
 import { openFailure, socketFailure } from './failures.ts';

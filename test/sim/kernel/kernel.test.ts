@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import type { Flow } from '../../../native/conntrack.ts';
-import type { Address } from '../../../src/model/address.ts';
+import type { Address } from '../../../src/base/address.ts';
 import { Calls, type Fault, SimProcess } from '../engine/process.ts';
 import { SimTime } from '../engine/time.ts';
 import type { FlowFacts } from './conntrack.ts';

@@ -3,10 +3,10 @@
  * survives the processes, and tells of every commit: packets flow between any two.
  */
 import type { Kernel } from '../../../src/agent/outside.ts';
-import type { IptablesVariant } from '../../../src/host/iptables-tools.ts';
-import { RulesetJournal } from '../../../src/host/ruleset-journal.ts';
-import type { Family } from '../../../src/model/address.ts';
-import type { FamilyView } from '../../../src/modes/view.ts';
+import type { Family } from '../../../src/base/address.ts';
+import type { IptablesVariant } from '../../../src/kernel/iptables-tools.ts';
+import { RulesetJournal } from '../../../src/kernel/ruleset-journal.ts';
+import type { FamilyView } from '../../../src/proxy/modes/view.ts';
 import type { SimProcess } from '../engine/process.ts';
 import type { SimTime } from '../engine/time.ts';
 import { SimConntrack } from './conntrack.ts';

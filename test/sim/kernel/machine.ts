@@ -1,8 +1,8 @@
 /** Facts of a simulated machine: its families, its addresses, and the ports that its programs serve. */
 import type { Machine } from '../../../src/agent/outside.ts';
-import type { Listener } from '../../../src/host/listeners.ts';
-import { FactUnknown } from '../../../src/host/node-facts.ts';
-import { type Address, FAMILIES, type Family, familyOf, isLoopback } from '../../../src/model/address.ts';
+import { type Address, FAMILIES, type Family, familyOf, isLoopback } from '../../../src/base/address.ts';
+import type { Listener } from '../../../src/kernel/listeners.ts';
+import { FactUnknown } from '../../../src/kernel/node-facts.ts';
 import type { SimProcess } from '../engine/process.ts';
 import { NODE_ADDRESSES } from '../history/objects.ts';
 import { fileFailure, socketFailure } from './failures.ts';

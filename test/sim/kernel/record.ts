@@ -1,5 +1,5 @@
 /** The record of the ruleset of a simulated machine: a file in memory that outlives the processes. */
-import type { RecordFile } from '../../../src/host/record-file.ts';
+import type { RecordFile } from '../../../src/kernel/record-file.ts';
 import type { SimProcess } from '../engine/process.ts';
 import { fileFailure } from './failures.ts';
 

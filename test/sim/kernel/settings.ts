@@ -1,5 +1,5 @@
 /** Kernel settings of a simulated machine: some are read-only, as in a container, and any program may change one. */
-import type { SettingFiles } from '../../../src/host/sysctls.ts';
+import type { SettingFiles } from '../../../src/kernel/sysctls.ts';
 import type { SimProcess } from '../engine/process.ts';
 import { fileFailure } from './failures.ts';
 

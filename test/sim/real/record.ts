@@ -1,5 +1,5 @@
 /** What a history wrote to a simulated kernel, in its order, with what the kernel had after each write. */
-import type { KernelWrite as IpvsWrite } from '../../../src/host/ipvs-kernel.ts';
+import type { KernelWrite as IpvsWrite } from '../../../src/kernel/ipvs-kernel.ts';
 import type { RulesEdit, ToolStep } from '../kernel/iptables/iptables.ts';
 import type { Chains } from '../kernel/iptables/rule-store.ts';
 import type { SimKernel } from '../kernel/kernel.ts';

@@ -1,7 +1,8 @@
 /** Writes of iptables of a history, done by the real tools. */
-import type { CommandResult } from '../../../src/host/commands.ts';
-import type { Family } from '../../../src/model/address.ts';
-import { SaveReader } from '../../../src/modes/netfilter/restore-text.ts';
+
+import type { Family } from '../../../src/base/address.ts';
+import type { CommandResult } from '../../../src/kernel/commands.ts';
+import { SaveReader } from '../../../src/proxy/modes/netfilter/restore-text.ts';
 import type { RulesEdit, ToolStep } from '../kernel/iptables/iptables.ts';
 import { isBuiltIn } from '../kernel/iptables/rule-store.ts';
 import type { RealNode } from './node.ts';

@@ -1,7 +1,7 @@
 /** The simulated tools of iptables take and refuse as the real ones: random restores, right and wrong ones, to both. */
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { FAMILIES } from '../../../src/model/address.ts';
+import { FAMILIES } from '../../../src/base/address.ts';
 import { Random } from '../../helpers/random.ts';
 import { Calls, SimProcess } from '../engine/process.ts';
 import { SimTime } from '../engine/time.ts';

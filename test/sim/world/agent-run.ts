@@ -4,10 +4,10 @@ import type { Outside } from '../../../src/agent/outside.ts';
 import { Recordings } from '../../../src/agent/recording/recordings.ts';
 import { Reloader } from '../../../src/agent/reload.ts';
 import { syncOnce } from '../../../src/agent/sync-once.ts';
+import { realClock } from '../../../src/base/clock.ts';
 import type { Flags } from '../../../src/config/flags.ts';
-import { Recorder } from '../../../src/history/recorder.ts';
-import { realClock } from '../../../src/host/clock.ts';
-import { Hangups } from '../../../src/host/hangups.ts';
+import { Recorder } from '../../../src/inspect/history/recorder.ts';
+import { Hangups } from '../../../src/kernel/hangups.ts';
 import { type Log, logInto } from '../../../src/telemetry/log.ts';
 import type { SimProcess } from '../engine/process.ts';
 

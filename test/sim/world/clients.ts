@@ -2,8 +2,8 @@
  * Clients on a simulated node's network. The rules decide about the first packet of a flow; the others follow conntrack, whatever the
  * rules say then. Clients of UDP send until the history ends, those of TCP try until somebody answers.
  */
-import { type Address, socketBytes, socketText } from '../../../src/model/address.ts';
-import { servicePorts } from '../../../src/model/service-port.ts';
+import { type Address, socketBytes, socketText } from '../../../src/base/address.ts';
+import { servicePorts } from '../../../src/proxy/model/service-port.ts';
 import { becomeOf, viewsIn } from '../check/kernel-views.ts';
 import { packetsTo, type Sender, type SentPacket } from '../check/packets.ts';
 import type { FrontendVersions, Versions } from '../check/versions.ts';

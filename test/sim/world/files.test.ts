@@ -1,11 +1,11 @@
 /** The simulated file system, read by the real source of manifests. */
 import assert from 'node:assert/strict';
 import test, { describe, type TestContext } from 'node:test';
-import { FileUnreadable } from '../../../src/documents/one-file.ts';
-import { realClock } from '../../../src/host/clock.ts';
-import type { Source, SourceEvent } from '../../../src/model/events.ts';
-import { manifestsSource } from '../../../src/source/manifests/index.ts';
-import type { NodeReader } from '../../../src/source/manifests/node-guard.ts';
+import { realClock } from '../../../src/base/clock.ts';
+import { FileUnreadable } from '../../../src/cluster/documents/one-file.ts';
+import { manifestsSource } from '../../../src/cluster/source/manifests/index.ts';
+import type { NodeReader } from '../../../src/cluster/source/manifests/node-guard.ts';
+import type { Source, SourceEvent } from '../../../src/proxy/model/events.ts';
 import { service } from '../../helpers/objects.ts';
 import { Random } from '../../helpers/random.ts';
 import { Calls, type Fault, SimProcess } from '../engine/process.ts';

@@ -4,8 +4,8 @@
  */
 import { nextTick } from 'node:process';
 import type { Files } from '../../../src/agent/outside.ts';
-import { readOneFile } from '../../../src/documents/one-file.ts';
-import type { FolderWatch } from '../../../src/source/watch-folder.ts';
+import { readOneFile } from '../../../src/cluster/documents/one-file.ts';
+import type { FolderWatch } from '../../../src/cluster/source/watch-folder.ts';
 import type { SimProcess } from '../engine/process.ts';
 import type { SimTime, TimerOwner } from '../engine/time.ts';
 import { fileError, SimReader } from './reader.ts';

@@ -1,7 +1,8 @@
 /** What other programs do to the kernel of a simulated node. */
-import { TABLE } from '../../../src/host/nftables-netlink.ts';
-import { FAMILIES, type Family } from '../../../src/model/address.ts';
-import type { Table } from '../../../src/modes/netfilter/rules.ts';
+
+import { FAMILIES, type Family } from '../../../src/base/address.ts';
+import { TABLE } from '../../../src/kernel/nftables-netlink.ts';
+import type { Table } from '../../../src/proxy/modes/netfilter/rules.ts';
 import type { ForeignWrite } from '../history/actions.ts';
 import { addForeignChain, deleteRule, editAs, flushChain, flushTable, ourChains } from '../kernel/iptables/others.ts';
 import type { SimKernel } from '../kernel/kernel.ts';

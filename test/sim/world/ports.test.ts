@@ -1,7 +1,7 @@
 /** Ports of a simulated node. */
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import type { Address } from '../../../src/model/address.ts';
+import type { Address } from '../../../src/base/address.ts';
 import { textAnswer } from '../../../src/serve/http.ts';
 import { Calls, SimProcess } from '../engine/process.ts';
 import { SimTime } from '../engine/time.ts';

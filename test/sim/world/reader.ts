@@ -1,8 +1,8 @@
 /** Reads files of the simulated file system as `DocumentFiles` reads real ones: parsed by the real code, in this thread. */
-import { fileProblem } from '../../../src/documents/file-problem.ts';
-import type { DocumentReader, FileRead, Listed, ReadOptions, Stuck } from '../../../src/documents/files.ts';
-import { parsedText } from '../../../src/documents/parsed-text.ts';
-import type { Failure, ParsedFile, Value } from '../../../src/documents/protocol.ts';
+import { fileProblem } from '../../../src/cluster/documents/file-problem.ts';
+import type { DocumentReader, FileRead, Listed, ReadOptions, Stuck } from '../../../src/cluster/documents/files.ts';
+import { parsedText } from '../../../src/cluster/documents/parsed-text.ts';
+import type { Failure, ParsedFile, Value } from '../../../src/cluster/documents/protocol.ts';
 import type { SimProcess } from '../engine/process.ts';
 import type { TimerOwner } from '../engine/time.ts';
 

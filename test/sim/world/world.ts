@@ -1,5 +1,5 @@
 /** A simulated world: a machine with its kernel and files, an API server, and the agents that run one after another. */
-import type { Address } from '../../../src/model/address.ts';
+import type { Address } from '../../../src/base/address.ts';
 import type { Random } from '../../helpers/random.ts';
 import { SimApi } from '../api/api.ts';
 import { liveness, type ServedAnswer } from '../check/liveness.ts';

@@ -5,9 +5,9 @@
  */
 
 import { fileURLToPath } from 'node:url';
-import { type Child, startChild } from '../../../src/host/child.ts';
-import { SOURCE_OPTIONS } from '../../../src/host/self.ts';
-import { AgentProcess } from '../../../src/lab/agent-process.ts';
+import { AgentProcess } from '../../../src/cli/lab/agent-process.ts';
+import { type Child, startChild } from '../../../src/kernel/child.ts';
+import { SOURCE_OPTIONS } from '../../../src/kernel/self.ts';
 import { TcpRelay } from '../../helpers/tcp-relay.ts';
 import { type ClusterApi, TestApi } from './api.ts';
 import { Kubelet } from './kubelet.ts';

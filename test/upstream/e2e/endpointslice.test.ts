@@ -1,10 +1,10 @@
 /** Kubernetes' end-to-end tests of EndpointSlice and of the controller of Endpoints, against the real controllers of slicewire. */
 import assert from 'node:assert/strict';
 import { describe, it, type TestContext } from 'node:test';
-import type { EndpointsObject, SliceObject } from '../../../src/producers/objects.ts';
+import type { EndpointsObject, SliceObject } from '../../../src/cluster/producers/objects.ts';
+import { namedPort, podWith, serviceOf } from '../../cluster/producers/real-objects.ts';
 import { ControllerRig } from '../../controller/rig.ts';
 import { aWhile, until } from '../../helpers/until.ts';
-import { namedPort, podWith, serviceOf } from '../../producers/real-objects.ts';
 import { backendsOn } from './node-view.ts';
 
 const [POD_1, POD_2] = ['10.244.0.2', '10.244.0.3'];

@@ -1,6 +1,6 @@
 /** A TCP segment that belongs to a connection but is outside its window: connection tracking takes it as INVALID (k8s#74839). */
 import { AF_INET, close, receive, SOCK_RAW, sendTo, socket } from '../../../native/libc.ts';
-import { type Address, addressBytes } from '../../../src/model/address.ts';
+import { type Address, addressBytes } from '../../../src/base/address.ts';
 import { inNamespace } from '../../helpers/namespace-sockets.ts';
 import { until } from '../../helpers/until.ts';
 

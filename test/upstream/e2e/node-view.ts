@@ -1,9 +1,9 @@
 /** The endpoints that the agent of a node uses, of the Services and slices that an API server has. */
 import assert from 'node:assert/strict';
-import { objectKey } from '../../../src/api/decode/fields.ts';
-import { decodeService } from '../../../src/api/decode/service.ts';
-import { decodeSlice } from '../../../src/api/decode/slice.ts';
-import { type Location, servicePorts } from '../../../src/model/service-port.ts';
+import { objectKey } from '../../../src/cluster/api/decode/fields.ts';
+import { decodeService } from '../../../src/cluster/api/decode/service.ts';
+import { decodeSlice } from '../../../src/cluster/api/decode/slice.ts';
+import { type Location, servicePorts } from '../../../src/proxy/model/service-port.ts';
 import type { ControllerRig } from '../../controller/rig.ts';
 
 /** Backends of policy Cluster as `ip:port`, by the name of the port of the Service. */

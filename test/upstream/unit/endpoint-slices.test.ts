@@ -1,10 +1,10 @@
 /** Slices of a Service as one set of endpoints, as the tests of kube-proxy's cache of slices have them; rows have their names. */
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { Cache } from '../../../src/cache/cache.ts';
-import { mergeSlices } from '../../../src/model/endpoints.ts';
-import { goneEvent } from '../../../src/model/events.ts';
-import { Triggers } from '../../../src/sync/triggers.ts';
+import { Cache } from '../../../src/cluster/cache/cache.ts';
+import { mergeSlices } from '../../../src/proxy/model/endpoints.ts';
+import { goneEvent } from '../../../src/proxy/model/events.ts';
+import { Triggers } from '../../../src/proxy/sync/triggers.ts';
 import { eventOf } from '../../helpers/rig.ts';
 import { sliceOf, textsOf } from '../slice-text.ts';
 

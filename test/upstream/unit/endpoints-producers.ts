@@ -1,9 +1,9 @@
 /** The unit tests of kube-controller-manager's controller of Endpoints: what holds them. A test stands for all rows of its table. */
 import type { UpstreamCase, UpstreamFile } from '../cases.ts';
 
-const ENDPOINTS = 'test/producers/endpoints-object.test.ts';
+const ENDPOINTS = 'test/cluster/producers/endpoints-object.test.ts';
 const CONTROLLER = 'test/controller/controller.test.ts';
-const PRODUCED = 'test/producers/golden-cases.test.ts';
+const PRODUCED = 'test/cluster/producers/golden-cases.test.ts';
 
 type Held = Readonly<Record<string, readonly string[]>>;
 
@@ -40,7 +40,7 @@ export const ENDPOINTS_CONTROLLER: UpstreamFile = {
       [ENDPOINTS]: ['have one number of a port for each protocol'],
     }),
     by('TestSyncEndpointsWithPodResourceVersionUpdateOnly', {
-      'test/producers/membership.test.ts': ['without a difference concerns no Service'],
+      'test/cluster/producers/membership.test.ts': ['without a difference concerns no Service'],
     }),
     ...['TestPodUpdatesBatching', 'TestPodAddsBatching', 'TestPodDeleteBatching'].map((title) =>
       by(title, { [CONTROLLER]: [BATCH] }, { not: BATCHES }),

@@ -2,12 +2,12 @@
 import type { UpstreamCase, UpstreamFile } from '../cases.ts';
 import { notHere, rows, tested } from '../held.ts';
 
-const SCHEDULER = 'test/sync/scheduler.test.ts';
-const SOURCE = 'test/source/kubernetes.test.ts';
+const SCHEDULER = 'test/proxy/sync/scheduler.test.ts';
+const SOURCE = 'test/cluster/source/kubernetes.test.ts';
 const FAKE = 'it tests a fake of kube-proxy’s own tests';
-const DRAINING = 'test/modes/ipvs/draining.test.ts';
-const IPVS_FAULTS = 'test/modes/ipvs/faults.test.ts';
-const IPVS_DESIRE = 'test/modes/ipvs/desire.test.ts';
+const DRAINING = 'test/proxy/modes/ipvs/draining.test.ts';
+const IPVS_FAULTS = 'test/proxy/modes/ipvs/faults.test.ts';
+const IPVS_DESIRE = 'test/proxy/modes/ipvs/desire.test.ts';
 const MESSAGES = 'test/native/messages.test.ts';
 
 export const RUNNER: UpstreamFile = {
@@ -80,7 +80,7 @@ export const API: UpstreamFile = {
     ].map((title) => tested(title, 'test/netns/cluster.test.ts', 'follows')),
     tested(
       'TestInitialSync',
-      'test/sync/faults.test.ts',
+      'test/proxy/sync/faults.test.ts',
       'does not write before the lists of all sources are complete (invariant 1)',
     ),
   ],
@@ -94,10 +94,10 @@ export const RULE_NUMBERS: UpstreamFile = {
     {
       title: 'TestNumberIptablesRules',
       tests: {
-        'test/modes/netfilter/endpoint-groups.test.ts': [
+        'test/proxy/modes/netfilter/endpoint-groups.test.ts': [
           'needs few rules for a packet and few writes for a flap, at 5,000 endpoints',
         ],
-        'test/modes/iptables/desire.test.ts': [
+        'test/proxy/modes/iptables/desire.test.ts': [
           'writes a few chains for one endpoint, however many Services there are (invariant 11)',
         ],
       },
@@ -113,7 +113,7 @@ export const IPTABLES_CLEANUP: UpstreamFile = {
     {
       title: 'TestCleanupLeftovers',
       tests: {
-        'test/sync/faults.test.ts': ['cleans up every jump to its chains, with duplicates'],
+        'test/proxy/sync/faults.test.ts': ['cleans up every jump to its chains, with duplicates'],
         'test/netns/agent.test.ts': ['cleans up all that is ours and nothing else (k8s#55857)'],
       },
     },
@@ -197,7 +197,7 @@ export const IPVS_SETS: UpstreamFile = {
       title: 'TestSyncIPSetEntries',
       tests: {
         [IPVS_DESIRE]: [SETS],
-        'test/host/set-entries.test.ts': ['10.96.0.10,tcp:80 of hash:ip,port is the same after it was read back'],
+        'test/kernel/set-entries.test.ts': ['10.96.0.10,tcp:80 of hash:ip,port is the same after it was read back'],
       },
     },
   ],

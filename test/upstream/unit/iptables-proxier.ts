@@ -45,7 +45,7 @@ const NODE_PORTS: readonly UpstreamCase[] = [
 ];
 
 const TEXT = 'it tests the parser of rules that kube-proxy’s own tests use';
-const COMMITS = 'test/modes/iptables/commits.test.ts';
+const COMMITS = 'test/proxy/modes/iptables/commits.test.ts';
 
 export const IPTABLES_PROXIER: UpstreamFile = {
   path: 'pkg/proxy/iptables/proxier_test.go',
@@ -55,7 +55,9 @@ export const IPTABLES_PROXIER: UpstreamFile = {
     ),
     {
       title: 'TestTracePacket',
-      tests: { 'test/explain/walk.test.ts': ['has the rules of iptables that did something, and their Service'] },
+      tests: {
+        'test/inspect/explain/walk.test.ts': ['has the rules of iptables that did something, and their Service'],
+      },
       not: 'it tests the walk of packets in kube-proxy’s own tests; here the engine of `explain` walks, and kernels confirm it',
     },
     {
@@ -94,7 +96,7 @@ export const IPTABLES_PROXIER: UpstreamFile = {
     {
       title: 'TestComputeProbability',
       stories: ['a pod is balanced over all endpoints and keeps its address'],
-      tests: { 'test/modes/netfilter/endpoint-groups.test.ts': ['balances evenly over 700'] },
+      tests: { 'test/proxy/modes/netfilter/endpoint-groups.test.ts': ['balances evenly over 700'] },
     },
     ...SERVICE_MAPS,
     ...endpointRows('TestUpdateEndpointsMap', 'unnamed'),
@@ -115,7 +117,7 @@ export const IPTABLES_PROXIER: UpstreamFile = {
       title: 'TestSyncProxyRulesLargeClusterMode',
       tests: {
         [COMMITS]: ['are one of nat for an endpoint that is changed or added'],
-        'test/modes/iptables/desire.test.ts': [
+        'test/proxy/modes/iptables/desire.test.ts': [
           'writes a few chains for one endpoint, however many Services there are (invariant 11)',
         ],
       },
@@ -129,7 +131,7 @@ export const IPTABLES_PROXIER: UpstreamFile = {
           'are one of nat for a Service that is added, with its endpoints, and two when it is removed',
           'are another of nat, which adds no rule, where a chain is deleted',
         ],
-        'test/modes/iptables/desire.test.ts': [
+        'test/proxy/modes/iptables/desire.test.ts': [
           'ends in the same state whether built step by step or at once (invariant 12)',
         ],
         'test/netns/agent.test.ts': ['stops with its rules in place, and a restart finds nothing to do (invariant 10)'],

@@ -11,8 +11,8 @@ const NODE_PORT_LOCAL =
 const SCTP = 'a node port of SCTP, on several addresses of the node and under policy Local';
 const LB = 'an address of the load balancer';
 const SETTINGS = 'test/agent/mode-settings.test.ts';
-const FAULTS = 'test/modes/ipvs/faults.test.ts';
-const DRAINING = 'test/modes/ipvs/draining.test.ts';
+const FAULTS = 'test/proxy/modes/ipvs/faults.test.ts';
+const DRAINING = 'test/proxy/modes/ipvs/draining.test.ts';
 const STALE = [
   'are recognised on its device, and on node ports that no Service has any more',
   'keeps its servers and sets over runs and cleanup (k8s#55857), which removes our IPv6 sets too',
@@ -138,7 +138,7 @@ export const IPVS_PROXIER: UpstreamFile = {
     ...endpointRows('Test_updateEndpointsMap', 'named'),
     tested(
       'Test_syncService',
-      'test/modes/ipvs/desire.test.ts',
+      'test/proxy/modes/ipvs/desire.test.ts',
       'ends in the same state whether built step by step or at once (invariant 12), and a restart writes nothing',
     ),
     ...CLEANUP,
@@ -162,14 +162,14 @@ export const IPVS_PROXIER: UpstreamFile = {
     ),
     tested(
       'TestCreateAndLinkKubeChain',
-      'test/modes/netfilter/order.test.ts',
+      'test/proxy/modes/netfilter/order.test.ts',
       'is right after a jump was missing, wherever it stands',
     ),
     {
       title: 'TestIpIsValidForSet',
       tests: {
         [SETTINGS]: ['serve node ports on all addresses but loopback ones, or in the ranges of the list'],
-        'test/host/node-facts.test.ts': ['contain no IPv6 link-local address'],
+        'test/kernel/node-facts.test.ts': ['contain no IPv6 link-local address'],
       },
     },
     ...metricRows('Both'),

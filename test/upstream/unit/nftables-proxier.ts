@@ -8,7 +8,7 @@ const CHOSEN = 'node ports on chosen addresses only';
 const SEVERAL = 'node ports on several chosen addresses';
 const NAMES = 'it tests kube-proxy’s names of chains in nftables; slicewire’s table has names of its own';
 const CLUSTER_IPS = {
-  'test/modes/nftables/cluster-ips.test.ts': [
+  'test/proxy/modes/nftables/cluster-ips.test.ts': [
     'are distinguished from those that a Service has, and from all other addresses',
   ],
   'test/netns/nftables-agent.test.ts': [
@@ -56,17 +56,19 @@ export const NFTABLES_PROXIER: UpstreamFile = {
     {
       title: 'TestSyncProxyRulesRepeated',
       tests: {
-        'test/modes/nftables/desire.test.ts': [
+        'test/proxy/modes/nftables/desire.test.ts': [
           'ends in the same state whether built step by step or at once (invariant 12), and a restart writes nothing',
           'writes the elements of one endpoint and of its frontend, however many Services there are',
         ],
-        'test/modes/nftables/faults.test.ts': ['keeps an unused chain for a while, because packets may be in it'],
+        'test/proxy/modes/nftables/faults.test.ts': ['keeps an unused chain for a while, because packets may be in it'],
       },
     },
     {
       title: 'TestSyncProxyRulesStartup',
       tests: {
-        'test/modes/nftables/groups.test.ts': ['replaces elements of a Service even when a restart lost their owner'],
+        'test/proxy/modes/nftables/groups.test.ts': [
+          'replaces elements of a Service even when a restart lost their owner',
+        ],
         'test/netns/nftables-agent.test.ts': [
           'stops with its table in place, and a restart writes nothing (invariant 10)',
         ],
@@ -87,7 +89,7 @@ export const NFTABLES_HELPERS: UpstreamFile = {
     ),
     ...['TestTracePacketV4', 'TestTracePacketV6'].map((title) => ({
       title,
-      tests: { 'test/explain/walk.test.ts': ['has the elements of nftables that were found, and the draw'] },
+      tests: { 'test/inspect/explain/walk.test.ts': ['has the elements of nftables that were found, and the draw'] },
       not: 'it tests the walk of packets in kube-proxy’s own tests; here the engine of `explain` walks, and kernels confirm it',
     })),
   ],

@@ -6,9 +6,9 @@ const SERVICE_HEALTH = 'test/serve/service-health.test.ts';
 const HEALTH = 'test/serve/health.test.ts';
 const SETTINGS = 'test/upstream/unit/node-settings.test.ts';
 const FLOWS = 'test/upstream/unit/stale-flows.test.ts';
-const SWEEPER = 'test/sync/flow-sweeper.test.ts';
+const SWEEPER = 'test/proxy/sync/flow-sweeper.test.ts';
 const MESSAGES = 'test/native/netlink.test.ts';
-const TRACKING = 'test/host/conntrack-settings.test.ts';
+const TRACKING = 'test/kernel/conntrack-settings.test.ts';
 
 export const HEALTH_CHECKS: UpstreamFile = {
   path: 'pkg/proxy/healthcheck/healthcheck_test.go',

@@ -2,10 +2,10 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { iptablesSettings } from '../../../src/agent/mode-settings.ts';
+import { type Address, type Cidr, FAMILIES } from '../../../src/base/address.ts';
 import type { Flags } from '../../../src/config/flags.ts';
 import { configFromFlags } from '../../../src/config/from-flags.ts';
-import { type Address, type Cidr, FAMILIES } from '../../../src/model/address.ts';
-import type { IptablesSettings } from '../../../src/modes/iptables/settings.ts';
+import type { IptablesSettings } from '../../../src/proxy/modes/iptables/settings.ts';
 import { LocalGaps } from '../../../src/serve/local-gaps.ts';
 import { FakeIptables } from '../../helpers/fake-iptables.ts';
 import { service } from '../../helpers/objects.ts';

@@ -1,8 +1,8 @@
 /** The ports that are served of a Service, as kube-proxy's tests of its map of Services have them; rows have their names. */
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { FAMILIES, type Family } from '../../../src/model/address.ts';
-import type { ServicePort } from '../../../src/model/service-port.ts';
+import { FAMILIES, type Family } from '../../../src/base/address.ts';
+import type { ServicePort } from '../../../src/proxy/model/service-port.ts';
 import { FakeIptables } from '../../helpers/fake-iptables.ts';
 import { service } from '../../helpers/objects.ts';
 import { Rig } from '../../helpers/rig.ts';

@@ -1,7 +1,7 @@
 /** The unit tests of kube-controller-manager's controllers of slices: what holds them. A test stands for all rows of its table. */
 import type { UpstreamCase, UpstreamFile } from '../cases.ts';
 
-const IN = 'test/producers';
+const IN = 'test/cluster/producers';
 const SEQUENCES = `${IN}/sequences.test.ts`;
 const MIRROR = `${IN}/mirror.test.ts`;
 const TOPOLOGY = `${IN}/topology.test.ts`;
@@ -10,7 +10,7 @@ const MEMBERS = `${IN}/membership.test.ts`;
 const HINTS = `${IN}/distribution.test.ts`;
 const CONTROLLER = 'test/controller/controller.test.ts';
 const EXPECTATIONS = 'test/controller/expectations.test.ts';
-const DECODE = 'test/api/decode/producing.test.ts';
+const DECODE = 'test/cluster/api/decode/producing.test.ts';
 
 type Held = Readonly<Record<string, readonly string[]>>;
 

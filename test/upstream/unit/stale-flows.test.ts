@@ -1,8 +1,8 @@
 /** The flows that kube-proxy's TestCleanStaleEntries keeps and deletes: every destination of a Service, answered by every endpoint. */
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import type { Protocol } from '../../../src/model/address.ts';
-import { type Address, addressBytes, socketBytes } from '../../../src/model/address.ts';
+import type { Protocol } from '../../../src/base/address.ts';
+import { type Address, addressBytes, socketBytes } from '../../../src/base/address.ts';
 import { FakeIptables } from '../../helpers/fake-iptables.ts';
 import { service, slice } from '../../helpers/objects.ts';
 import { Rig } from '../../helpers/rig.ts';

@@ -1,9 +1,9 @@
 /** Subsets of Endpoints in canonical form, as Kubernetes' test of RepackSubsets has them; rows have their names. */
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { reconcileMirror } from '../../../src/producers/mirror.ts';
-import type { EndpointsAddress, EndpointsObject, EndpointsSubset } from '../../../src/producers/objects.ts';
-import { packSubsets } from '../../../src/producers/subsets.ts';
+import { reconcileMirror } from '../../../src/cluster/producers/mirror.ts';
+import type { EndpointsAddress, EndpointsObject, EndpointsSubset } from '../../../src/cluster/producers/objects.ts';
+import { packSubsets } from '../../../src/cluster/producers/subsets.ts';
 import { serviceView } from '../../helpers/producing.ts';
 import { SUBSETS, type SubsetWords } from './subsets-rows.ts';
 

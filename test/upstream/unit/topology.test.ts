@@ -1,9 +1,9 @@
 /** The endpoints of a node by policy and hints, as kube-proxy's test of CategorizeEndpoints has them; rows have their names. */
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import type { Address } from '../../../src/model/address.ts';
-import type { PortEndpoint } from '../../../src/model/endpoints.ts';
-import { selectEndpoints } from '../../../src/model/selection.ts';
+import type { Address } from '../../../src/base/address.ts';
+import type { PortEndpoint } from '../../../src/proxy/model/endpoints.ts';
+import { selectEndpoints } from '../../../src/proxy/model/selection.ts';
 import { CATEGORIES, type EndpointWords } from './topology-rows.ts';
 
 const NODE = 'node-of-the-proxy';

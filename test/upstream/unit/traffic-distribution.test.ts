@@ -1,10 +1,10 @@
 /** Hints of trafficDistribution, as the test of kube-controller-manager's ReconcileHints has them; rows have their names. */
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { decodeSelectingService } from '../../../src/api/decode/producing.ts';
-import { hintByDistribution } from '../../../src/producers/distribution.ts';
-import type { SliceEndpoint, SliceObject } from '../../../src/producers/objects.ts';
-import { type SlicesInHand, withoutHints } from '../../../src/producers/slices-in-hand.ts';
+import { decodeSelectingService } from '../../../src/cluster/api/decode/producing.ts';
+import { hintByDistribution } from '../../../src/cluster/producers/distribution.ts';
+import type { SliceEndpoint, SliceObject } from '../../../src/cluster/producers/objects.ts';
+import { type SlicesInHand, withoutHints } from '../../../src/cluster/producers/slices-in-hand.ts';
 import { HINTS, type HintWords, type Three } from './traffic-distribution-rows.ts';
 
 function endpoint(words: HintWords): SliceEndpoint {

@@ -1,8 +1,8 @@
 /** Simulated iptables: its tools answer, refuse, wait and die as the real ones. */
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { CommandNotStarted } from '../../../../src/host/commands.ts';
-import { IptablesError, IptablesTools, type IptablesVariant } from '../../../../src/host/iptables-tools.ts';
+import { CommandNotStarted } from '../../../../src/kernel/commands.ts';
+import { IptablesError, IptablesTools, type IptablesVariant } from '../../../../src/kernel/iptables-tools.ts';
 import { Calls, type Fault, SimProcess } from '../../engine/process.ts';
 import { SimTime } from '../../engine/time.ts';
 import { SimIptables } from './iptables.ts';

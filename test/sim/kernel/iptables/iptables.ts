@@ -2,15 +2,16 @@
  * iptables on a simulated node: both variants with their tools, the xtables lock, and the rules in the kernel, which other programs
  * write too. The rules survive the processes.
  */
+
+import type { Family } from '../../../../src/base/address.ts';
 import {
   type Command,
   CommandNotStarted,
   type CommandResult,
   type CommandRunner,
-} from '../../../../src/host/commands.ts';
-import type { IptablesVariant } from '../../../../src/host/iptables-tools.ts';
-import type { Family } from '../../../../src/model/address.ts';
-import type { Table } from '../../../../src/modes/netfilter/rules.ts';
+} from '../../../../src/kernel/commands.ts';
+import type { IptablesVariant } from '../../../../src/kernel/iptables-tools.ts';
+import type { Table } from '../../../../src/proxy/modes/netfilter/rules.ts';
 import type { SimProcess } from '../../engine/process.ts';
 import type { SimTime, TimerOwner } from '../../engine/time.ts';
 import { XtablesLock } from './lock.ts';

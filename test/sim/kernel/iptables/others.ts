@@ -1,8 +1,8 @@
 /** Rules of other programs beside ours: what they are, and what such programs do to ours. */
-import { FAMILIES, type Family } from '../../../../src/model/address.ts';
-import { FIREWALL } from '../../../../src/modes/netfilter/names.ts';
-import type { Table } from '../../../../src/modes/netfilter/rules.ts';
-import { isOursOrSource } from '../../../../src/modes/virtual-servers/source-chain.ts';
+import { FAMILIES, type Family } from '../../../../src/base/address.ts';
+import { FIREWALL } from '../../../../src/proxy/modes/netfilter/names.ts';
+import type { Table } from '../../../../src/proxy/modes/netfilter/rules.ts';
+import { isOursOrSource } from '../../../../src/proxy/modes/virtual-servers/source-chain.ts';
 import type { SimIptables, Writer } from './iptables.ts';
 import { targetOf } from './restore.ts';
 import { type Chains, isBuiltIn, TABLES } from './rule-store.ts';

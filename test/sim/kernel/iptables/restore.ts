@@ -1,7 +1,8 @@
 /** `iptables-restore --noflush`, line by line, as its two variants read and refuse. */
-import type { CommandResult } from '../../../../src/host/commands.ts';
-import type { Family } from '../../../../src/model/address.ts';
-import type { Table } from '../../../../src/modes/netfilter/rules.ts';
+
+import type { Family } from '../../../../src/base/address.ts';
+import type { CommandResult } from '../../../../src/kernel/commands.ts';
+import type { Table } from '../../../../src/proxy/modes/netfilter/rules.ts';
 import { type Chains, isBuiltIn, type RuleStore, TABLES } from './rule-store.ts';
 
 const TARGETS: ReadonlySet<string> = new Set([

@@ -3,9 +3,9 @@
  * same input as the real one: a jump to a missing chain, a rule in an unknown chain, the deletion of a chain that is in use or not
  * empty, a match with a missing set, and lines that it cannot read.
  */
-import type { Family } from '../../../../src/model/address.ts';
-import { ownerInComment, type Rule, type Table } from '../../../../src/modes/netfilter/rules.ts';
-import type { RulesView } from '../../../../src/modes/view.ts';
+import type { Family } from '../../../../src/base/address.ts';
+import { ownerInComment, type Rule, type Table } from '../../../../src/proxy/modes/netfilter/rules.ts';
+import type { RulesView } from '../../../../src/proxy/modes/view.ts';
 
 /** Rules by chain, without `-A CHAIN`. Never changed: a commit replaces it. */
 export type Chains = ReadonlyMap<string, readonly string[]>;

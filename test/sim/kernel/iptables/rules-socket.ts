@@ -1,9 +1,9 @@
 /** What the kernel tells of the rules of iptables without a tool: chains and generations of the nft variant, numbers of the legacy one. */
 import { ENOENT } from '../../../../native/errno.ts';
 import { SystemError } from '../../../../native/libc.ts';
-import type { OpenRules, RulesSocket, RulesWriter } from '../../../../src/host/chain-probe.ts';
-import type { Family } from '../../../../src/model/address.ts';
-import type { Table } from '../../../../src/modes/netfilter/rules.ts';
+import type { Family } from '../../../../src/base/address.ts';
+import type { OpenRules, RulesSocket, RulesWriter } from '../../../../src/kernel/chain-probe.ts';
+import type { Table } from '../../../../src/proxy/modes/netfilter/rules.ts';
 import type { SimProcess } from '../../engine/process.ts';
 import { openFailure, socketFailure } from '../failures.ts';
 import type { SimIptables } from './iptables.ts';

@@ -1,7 +1,8 @@
 /** The programs of iptables: each command is a process of its own, which reads and writes the rules that the kernel has. */
-import { type Command, CommandNotStarted, type CommandResult } from '../../../../src/host/commands.ts';
-import type { IptablesVariant } from '../../../../src/host/iptables-tools.ts';
-import type { Family } from '../../../../src/model/address.ts';
+
+import type { Family } from '../../../../src/base/address.ts';
+import { type Command, CommandNotStarted, type CommandResult } from '../../../../src/kernel/commands.ts';
+import type { IptablesVariant } from '../../../../src/kernel/iptables-tools.ts';
 import { type RuleStore, TABLES } from './rule-store.ts';
 
 /** A command of iptables, read from its name. */

@@ -4,6 +4,7 @@
  */
 import { MOST_REQUESTS } from '../../../../native/netlink-socket.ts';
 import type { OpenIpvs } from '../../../../src/agent/outside.ts';
+import { type Address, type Family, familyOf } from '../../../../src/base/address.ts';
 import {
   type Destination,
   IpvsUnusable,
@@ -14,10 +15,9 @@ import {
   type ServerId,
   type Template,
   type Timeouts,
-} from '../../../../src/host/ipvs-kernel.ts';
-import { type Address, type Family, familyOf } from '../../../../src/model/address.ts';
-import type { ServersView } from '../../../../src/modes/view.ts';
-import { serverKey } from '../../../../src/modes/virtual-servers/objects.ts';
+} from '../../../../src/kernel/ipvs-kernel.ts';
+import type { ServersView } from '../../../../src/proxy/modes/view.ts';
+import { serverKey } from '../../../../src/proxy/modes/virtual-servers/objects.ts';
 import { headerOf, IpvsState } from '../../../helpers/ipvs-state.ts';
 import type { SimProcess } from '../../engine/process.ts';
 import type { SimTime } from '../../engine/time.ts';

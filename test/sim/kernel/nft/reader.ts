@@ -2,11 +2,11 @@
 import { NetlinkSocket } from '../../../../native/netlink-socket.ts';
 import { readChains, readElements, readRules, readSets } from '../../../../native/nft/listings.ts';
 import type { TableId } from '../../../../native/nft/request.ts';
-import { elementOf, ruleOf } from '../../../../src/host/nftables-decoding.ts';
-import type { Hook, NftElement, NftState, ReadRule } from '../../../../src/host/nftables-kernel.ts';
-import { TABLE } from '../../../../src/host/nftables-netlink.ts';
-import { TRACE_TABLE } from '../../../../src/host/trace-names.ts';
-import type { Family } from '../../../../src/model/address.ts';
+import type { Family } from '../../../../src/base/address.ts';
+import { elementOf, ruleOf } from '../../../../src/kernel/nftables-decoding.ts';
+import type { Hook, NftElement, NftState, ReadRule } from '../../../../src/kernel/nftables-kernel.ts';
+import { TABLE } from '../../../../src/kernel/nftables-netlink.ts';
+import { TRACE_TABLE } from '../../../../src/kernel/trace-names.ts';
 import type { NftKernelState } from './kernel.ts';
 import { chainBody, elementsBody, ruleBody, setBody, tableBody } from './listing.ts';
 import { type Table, tableKey } from './ruleset.ts';

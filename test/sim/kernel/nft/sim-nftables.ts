@@ -3,10 +3,10 @@ import type { openTransport, Transport } from '../../../../native/netlink-socket
 import { NFT_MSG_NEWRULE, NFTA_RULE_CHAIN, NFTA_RULE_TABLE } from '../../../../native/nft/constants.ts';
 import type { TableId } from '../../../../native/nft/request.ts';
 import type { Writer } from '../../../../native/nftables.ts';
-import type { NftState } from '../../../../src/host/nftables-kernel.ts';
-import { type NftNetlink, openNftables, TABLE } from '../../../../src/host/nftables-netlink.ts';
-import type { Family } from '../../../../src/model/address.ts';
-import type { FamilyView } from '../../../../src/modes/view.ts';
+import type { Family } from '../../../../src/base/address.ts';
+import type { NftState } from '../../../../src/kernel/nftables-kernel.ts';
+import { type NftNetlink, openNftables, TABLE } from '../../../../src/kernel/nftables-netlink.ts';
+import type { FamilyView } from '../../../../src/proxy/modes/view.ts';
 import type { SimProcess } from '../../engine/process.ts';
 import { objectHeader, textAttribute } from './format.ts';
 import { type NftCommit, NftKernelState } from './kernel.ts';

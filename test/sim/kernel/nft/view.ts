@@ -1,8 +1,9 @@
 /** A table as it was read as a view, through which packets walk. */
-import type { NftElement, NftState, ReadChain } from '../../../../src/host/nftables-kernel.ts';
-import type { Family } from '../../../../src/model/address.ts';
-import { isKnownSet, setNamed } from '../../../../src/modes/nftables/names.ts';
-import type { ElementView, FamilyView, TableView } from '../../../../src/modes/view.ts';
+
+import type { Family } from '../../../../src/base/address.ts';
+import type { NftElement, NftState, ReadChain } from '../../../../src/kernel/nftables-kernel.ts';
+import { isKnownSet, setNamed } from '../../../../src/proxy/modes/nftables/names.ts';
+import type { ElementView, FamilyView, TableView } from '../../../../src/proxy/modes/view.ts';
 
 const VIEWS = new WeakMap<NftState, FamilyView>();
 

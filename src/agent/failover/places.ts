@@ -1,0 +1,174 @@
+/**
+ * Where endpoints are: the Node behind an unanswered connection, other endpoints of a Node, and the Services that have some there.
+ * All slices are read for an index of a few endpoints of each Node; that is rare, and done in portions.
+ */
+
+import { type Address, addressOfText, type Family } from '../../base/address.ts';
+import { breath, type Clock } from '../../base/clock.ts';
+import type { Flow } from '../../kernel/conntrack.ts';
+import type { ServiceKey, Slice } from '../../proxy/model/objects.ts';
+import type { FrontendLookup } from '../../proxy/model/opening-flows.ts';
+import type { Opening, Target } from './suspicion.ts';
+
+/** The objects, and the present frontends. */
+export interface PlacesInput {
+  readonly frontend: FrontendLookup;
+  readonly slicesOf: (service: ServiceKey) => readonly Slice[];
+  readonly slices: () => Iterable<Slice>;
+  readonly nodeName: string;
+  readonly clock: Clock;
+  /** At least 0, less than 1. */
+  readonly random: () => number;
+}
+
+/** An unanswered connection to an endpoint. */
+export interface SeenOpening extends Opening {
+  readonly family: Family;
+  readonly protocol: Flow['protocol'];
+  /** As in `Flow`. */
+  readonly destination: string;
+  readonly replySource: string;
+}
+
+/** A target, and the Service that has it. */
+export interface Place extends Target {
+  readonly service: ServiceKey;
+}
+
+/** Endpoints of a Node that are known, and asked; each has another address. */
+const OF_A_NODE = 3;
+/** Milliseconds for which the index counts, and until it is made anew where it knows too few endpoints of a Node. */
+const INDEX_AGE = 30_000;
+const YOUNG = 5000;
+/** Slices that are read between two breaths of the event loop. */
+const PORTION = 100;
+
+export class Places {
+  readonly #input: PlacesInput;
+  #index: ReadonlyMap<string, readonly Place[]> = new Map();
+  #indexedAt = Number.NEGATIVE_INFINITY;
+
+  constructor(input: PlacesInput) {
+    this.#input = input;
+  }
+
+  /**
+   * The endpoint of an opening, where it is a ready one on another Node. `read` keeps the Nodes of a Service's ready endpoints for further
+   * openings of the same reading: a Service is unpacked once.
+   */
+  locate(
+    { family, protocol, destination, replySource }: SeenOpening,
+    read: Map<ServiceKey, ReadonlyMap<Address, string>>,
+  ): Place | undefined {
+    const { frontend, nodeName } = this.#input;
+    const [to, by] = [socketOf(destination), socketOf(replySource)];
+    const at = { family, protocol, port: to.port };
+    const port = frontend({ ...at, address: to.address }) ?? frontend({ ...at, address: undefined });
+    if (port === undefined) return undefined;
+    const { service } = port;
+    const nodes = read.get(service) ?? this.#nodesOf(service);
+    read.set(service, nodes);
+    const node = nodes.get(by.address) ?? '';
+    return node === '' || node === nodeName ? undefined : { node, ...by, service };
+  }
+
+  /** Of its ready endpoints, by address. */
+  #nodesOf(service: ServiceKey): ReadonlyMap<Address, string> {
+    const slices = this.#input.slicesOf(service);
+    const ready = slices.flatMap(({ endpoints }) => endpoints.filter((endpoint) => endpoint.ready));
+    return new Map(ready.map(({ address, nodeName }) => [address, nodeName]));
+  }
+
+  /** Ready TCP endpoints of a Node with different addresses, at most three, of as many namespaces as possible. */
+  async ofNode(node: string): Promise<readonly Place[]> {
+    const known = await this.#known(node);
+    const age = this.#input.clock.now() - this.#indexedAt;
+    if (known.length >= OF_A_NODE || age < YOUNG) return known;
+    await this.#makeIndex();
+    return await this.#known(node);
+  }
+
+  /** One endpoint of each of some other Nodes, chosen at random. */
+  async ofOthers(isExcluded: (node: string) => boolean, most: number): Promise<readonly Place[]> {
+    if (this.#input.clock.now() - this.#indexedAt >= INDEX_AGE) await this.#makeIndex();
+    const nodes = [...this.#index.keys()].filter((node) => !isExcluded(node));
+    const chosen: Place[] = [];
+    while (chosen.length < most && nodes.length > 0) {
+      const [node = ''] = nodes.splice(Math.floor(this.#input.random() * nodes.length), 1);
+      const [place] = await this.#known(node);
+      if (place !== undefined) chosen.push(place);
+    }
+    return chosen;
+  }
+
+  /** The Services that have endpoints on a Node. */
+  async servicesOn(node: string): Promise<ReadonlySet<ServiceKey>> {
+    const services = new Set<ServiceKey>();
+    for await (const { service, endpoints } of this.#inPortions()) {
+      if (endpoints.some(({ nodeName }) => nodeName === node)) services.add(service);
+    }
+    return services;
+  }
+
+  /** Those of the index that are still ready: a pod that is gone would be silent, too. */
+  async #known(node: string): Promise<readonly Place[]> {
+    if (this.#input.clock.now() - this.#indexedAt >= INDEX_AGE) await this.#makeIndex();
+    return (this.#index.get(node) ?? []).filter((place) => this.#isReady(place));
+  }
+
+  #isReady({ node, address, service }: Place): boolean {
+    const slices = this.#input.slicesOf(service);
+    return slices.some(({ endpoints }) =>
+      endpoints.some((each) => each.ready && each.address === address && each.nodeName === node),
+    );
+  }
+
+  async #makeIndex(): Promise<void> {
+    const index = new Map<string, Place[]>();
+    for await (const { service, ports, endpoints } of this.#inPortions()) {
+      const port = ports.find(({ protocol }) => protocol === 'TCP');
+      if (port === undefined) continue;
+      for (const { address, nodeName: node, ready } of endpoints) {
+        if (!ready || node === '' || node === this.#input.nodeName) continue;
+        const places = index.get(node) ?? [];
+        const at = seatFor(places, address, service);
+        if (at === undefined) continue;
+        places[at] = { node, address, port: port.port, service };
+        index.set(node, places);
+      }
+    }
+    this.#index = index;
+    this.#indexedAt = this.#input.clock.now();
+  }
+
+  async *#inPortions(): AsyncGenerator<Slice> {
+    let read = 0;
+    for (const slice of this.#input.slices()) {
+      yield slice;
+      read += 1;
+      if (read % PORTION === 0) await breath();
+    }
+  }
+}
+
+/**
+ * Where an endpoint goes among those of its Node; undefined: nowhere. Namespaces that are missing come before more of the same one: a
+ * NetworkPolicy often shields all pods of a namespace.
+ */
+function seatFor(places: readonly Place[], address: Address, service: ServiceKey): number | undefined {
+  if (places.some((place) => place.address === address)) return undefined;
+  if (places.length < OF_A_NODE) return places.length;
+  const namespaces = places.map((place) => namespaceOf(place.service));
+  if (namespaces.includes(namespaceOf(service))) return undefined;
+  const at = namespaces.findLastIndex((namespace, i) => namespaces.indexOf(namespace) !== i);
+  return at < 0 ? undefined : at;
+}
+
+function namespaceOf(service: ServiceKey): string {
+  return service.slice(0, service.indexOf('/'));
+}
+
+function socketOf(socket: string) {
+  const address = addressOfText(socket.slice(0, -2));
+  return { address, port: socket.charCodeAt(socket.length - 2) * 256 + socket.charCodeAt(socket.length - 1) };
+}

@@ -1,0 +1,51 @@
+/** Questions that wait until something is in the kernel. They are looked at when marks move; nobody polls. */
+import type { Clock } from '../../base/clock.ts';
+
+/** Most that wait at the same time. */
+export const MOST_WAITERS = 1000;
+
+interface Waiter {
+  readonly isDone: () => boolean;
+  readonly end: () => void;
+}
+
+export class Waiters {
+  readonly #clock: Pick<Clock, 'after'>;
+  readonly #waiters = new Set<Waiter>();
+
+  constructor(clock: Pick<Clock, 'after'>) {
+    this.#clock = clock;
+  }
+
+  /** How many wait. */
+  get count(): number {
+    return this.#waiters.size;
+  }
+
+  /** Whether no more may wait. */
+  get isFull(): boolean {
+    return this.#waiters.size >= MOST_WAITERS;
+  }
+
+  /** Resolves when it is done, when the milliseconds are over, or when the signal aborts. */
+  async wait(isDone: () => boolean, milliseconds: number, signal: AbortSignal): Promise<void> {
+    if (isDone() || signal.aborted || milliseconds <= 0) return;
+    const { promise, resolve } = Promise.withResolvers<void>();
+    const waiter: Waiter = { isDone, end: resolve };
+    const cancel = this.#clock.after(milliseconds, resolve);
+    signal.addEventListener('abort', waiter.end, { once: true });
+    this.#waiters.add(waiter);
+    try {
+      await promise;
+    } finally {
+      cancel();
+      signal.removeEventListener('abort', waiter.end);
+      this.#waiters.delete(waiter);
+    }
+  }
+
+  /** Something is in the kernel that was not. */
+  check(): void {
+    for (const waiter of this.#waiters) if (waiter.isDone()) waiter.end();
+  }
+}

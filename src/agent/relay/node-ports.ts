@@ -1,0 +1,53 @@
+/** Which node ports the relay serves on loopback, and by which endpoints (docs/semantics.md 6.17). Pure. */
+import { endpointText, type Family } from '../../base/address.ts';
+import { mergeSlices, portKey } from '../../proxy/model/endpoints.ts';
+import type { ServiceKey, Slice } from '../../proxy/model/objects.ts';
+import type { Backend, ServicePort, ServicePortKey } from '../../proxy/model/service-port.ts';
+import { relayable } from '../../proxy/model/special-address.ts';
+
+/** A node port of TCP, in one family. */
+export interface RelayPort {
+  readonly key: ServicePortKey;
+  readonly service: ServiceKey;
+  /** The name of the Service's port; "" for none. */
+  readonly name: string;
+  readonly family: Family;
+  readonly port: number;
+  /** Those that get new connections. */
+  readonly endpoints: readonly Backend[];
+  /** Those, as `ip:port`, whose connections go on. */
+  readonly lasting: readonly string[];
+  /** 0: no session affinity. */
+  readonly affinitySeconds: number;
+}
+
+/**
+ * undefined: not TCP, or no node port. Policy Local means the endpoints on this node for the node's own connections, too (KEP-6032), unlike in the
+ * kernel's rules (docs/semantics.md 4.1).
+ */
+export function relayPort(port: ServicePort): RelayPort | undefined {
+  if (port.protocol !== 'TCP') return undefined;
+  const frontend = port.frontends.find(({ role }) => role === 'node-port');
+  if (frontend === undefined) return undefined;
+  const { key, id, service, family, cluster, local, alsoAnswering, affinitySeconds } = port;
+  const list = frontend.policy === 'Local' ? local : cluster;
+  return {
+    key,
+    service,
+    name: id.slice(service.length + 1),
+    family,
+    port: frontend.port,
+    endpoints: relayable(list),
+    lasting: [...cluster.map(({ text }) => text), ...local.map(({ text }) => text), ...alsoAnswering],
+    affinitySeconds,
+  };
+}
+
+/** The endpoints, as `ip:port`, that slices list for the port, whatever their conditions are. */
+export function listedEndpoints(
+  { name, family }: Pick<RelayPort, 'name' | 'family'>,
+  slices: readonly Slice[],
+): ReadonlySet<string> {
+  const found = mergeSlices(slices, family).get(portKey(name, 'TCP')) ?? [];
+  return new Set(found.map(({ endpoint, port }) => endpointText(endpoint.address, port)));
+}

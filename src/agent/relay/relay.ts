@@ -1,0 +1,205 @@
+/**
+ * Node ports of TCP on 127.0.0.1 and ::1, relayed in user space (docs/semantics.md 6.17, KEP-6032): the kernel does not route what loopback
+ * addresses send to other machines. It follows the model beside the rules in the kernel, and changes none of them.
+ */
+
+import { type Address, FAMILIES, type Family, familyOf } from '../../base/address.ts';
+import { causeOf } from '../../base/cause.ts';
+import type { Clock } from '../../base/clock.ts';
+import { createMutex } from '../../base/mutex.ts';
+import type { ServicePort, ServicePortKey } from '../../proxy/model/service-port.ts';
+import { Accounts, type Outcome } from './accounts.ts';
+import { type RelayPort, relayPort } from './node-ports.ts';
+import { ServedPort } from './served-port.ts';
+import type { RelaySockets } from './sockets.ts';
+
+export interface RelayParts {
+  readonly sockets: RelaySockets;
+  readonly clock: Clock;
+  /** At least 0, less than 1. */
+  readonly random: () => number;
+  /** The endpoints, as `ip:port`, that the Service's slices list now, whatever their conditions are. */
+  readonly listed: (port: RelayPort) => ReadonlySet<string>;
+  /** A port cannot be bound. It is told once; it is tried again at each sync, and after `retry`. */
+  readonly onFailure: (port: RelayPort, address: Address, cause: string) => void;
+  /** It could be bound after that. */
+  readonly onRecovery: (port: RelayPort, address: Address) => void;
+  /** Connections are lost: a sentence, for the log. */
+  readonly onTrouble: (sentence: string) => void;
+}
+
+export class NodePortRelay {
+  readonly #parts: RelayParts;
+  readonly #wanted = new Map<ServicePortKey, RelayPort>();
+  readonly #doubted = new Set<ServicePortKey>();
+  /** By `address port`. */
+  readonly #served = new Map<string, ServedPort>();
+  readonly #mutex = createMutex();
+  readonly #accounts: Accounts;
+  #where: { readonly addresses: readonly Address[]; readonly retry: number } = { addresses: [], retry: 0 };
+  #cancelRetry: () => void = () => undefined;
+  /** Ports must be opened or closed, have other endpoints, or could not be bound. */
+  #isUnsettled = false;
+  #isClosed = false;
+
+  constructor(parts: RelayParts) {
+    this.#parts = parts;
+    this.#accounts = new Accounts(parts);
+  }
+
+  /** Listen at these addresses, at most one of each family, from the next sync on. `retry`: milliseconds until a port that failed is tried again. */
+  listenAt(addresses: readonly Address[], retry: number): void {
+    this.#where = { addresses, retry };
+    this.#isUnsettled = true;
+  }
+
+  /** The next generation reports all ServicePorts again: those missing at the next `sync` are gone. Until then all go on. */
+  renew(): void {
+    for (const key of this.#wanted.keys()) this.#doubted.add(key);
+  }
+
+  /** Take in changes of the model. */
+  update(changes: ReadonlyMap<ServicePortKey, ServicePort | undefined>): void {
+    if (this.#isClosed || this.#where.addresses.length === 0) return;
+    for (const [key, changed] of changes) {
+      this.#doubted.delete(key);
+      const port = changed === undefined ? undefined : relayPort(changed);
+      if (port !== undefined) this.#wanted.set(key, port);
+      else if (!this.#wanted.delete(key)) continue;
+      this.#isUnsettled = true;
+    }
+  }
+
+  /** Serve the node ports as the model has them now. Call it after rules were written. */
+  async sync(): Promise<void> {
+    for (const key of this.#doubted) if (this.#wanted.delete(key)) this.#isUnsettled = true;
+    this.#doubted.clear();
+    if (this.#isUnsettled) await this.#mutex(() => this.#settle());
+    // An endpoint may leave the slices without a change of the model: one that is not ready, for example.
+    for (const served of this.#served.values()) served.abandonLost(() => this.#parts.listed(served.port));
+  }
+
+  async close(): Promise<void> {
+    this.#isClosed = true;
+    this.#wanted.clear();
+    this.#isUnsettled = true;
+    await this.sync();
+  }
+
+  /** The addresses that it serves, and the causes of failures by `address port`. */
+  get state(): RelayState {
+    const failures = new Map<string, string>();
+    for (const [at, { failure }] of this.#served) if (failure !== undefined) failures.set(at, failure);
+    return { addresses: this.#where.addresses, failures };
+  }
+
+  /** For metrics. */
+  get counts(): RelayCounts {
+    const families = this.#where.addresses.map(familyOf);
+    const served = [...this.#served.values()];
+    return {
+      outcomes: this.#accounts.outcomes,
+      families: FAMILIES.filter((family) => families.includes(family)).map((family) => {
+        const mine = served.filter(({ address }) => familyOf(address) === family);
+        const listeners = mine.filter(({ isListening }) => isListening).length;
+        return {
+          family,
+          listeners,
+          connections: connectionsOf(mine),
+          failed: this.#accounts.failures.get(family) ?? 0,
+        };
+      }),
+    };
+  }
+
+  async #settle(): Promise<void> {
+    this.#isUnsettled = false;
+    const wanted = new Map<string, RelayPort>();
+    for (const port of this.#wanted.values()) {
+      const address = this.#where.addresses.find((one) => familyOf(one) === port.family);
+      if (address !== undefined) wanted.set(`${address} ${port.port}`, port);
+    }
+    for (const [at, served] of this.#served) {
+      if (wanted.get(at)?.key === served.port.key) continue;
+      this.#served.delete(at);
+      served.close();
+    }
+    for (const [at, port] of wanted) {
+      const served = this.#served.get(at);
+      if (served !== undefined) {
+        if (served.port !== port || served.failure !== undefined) await this.#serve(served, port);
+        continue;
+      }
+      const ofAll = () => connectionsOf(this.#served.values());
+      const opened = newPort(at.slice(0, at.indexOf(' ')) as Address, port, {
+        ...this.#parts,
+        accounts: this.#accounts,
+        ofAll,
+      });
+      this.#served.set(at, opened);
+      await this.#serve(opened, port);
+    }
+    this.#cancelRetry();
+    if (this.state.failures.size === 0) return;
+    this.#isUnsettled = true;
+    // Without a change, no sync comes for an hour. It is not `sync`: what the next generation has not reported yet goes on.
+    this.#cancelRetry = this.#parts.clock.after(this.#where.retry, () => void this.#mutex(() => this.#settle()));
+  }
+
+  async #serve(served: ServedPort, port: RelayPort): Promise<void> {
+    const { failure, address } = served;
+    try {
+      await served.use(port);
+      served.failure = undefined;
+      if (failure !== undefined && served.isListening) this.#parts.onRecovery(port, address);
+    } catch (error) {
+      served.failure = causeOf(error);
+      this.#accounts.cannotListen(port);
+      if (failure !== served.failure) this.#parts.onFailure(port, address, served.failure);
+    }
+  }
+}
+
+interface PortInput extends Pick<RelayParts, 'sockets' | 'clock' | 'random'> {
+  readonly accounts: Accounts;
+  /** The connections of all ports. */
+  readonly ofAll: () => number;
+}
+
+function newPort(
+  address: Address,
+  port: RelayPort,
+  { sockets, clock, random, accounts, ofAll }: PortInput,
+): ServedPort {
+  const served = new ServedPort(address, port, {
+    sockets,
+    clock,
+    random,
+    admits: (ofPort) => accounts.admits(served.port, ofPort, ofAll()),
+    onEnd: (result, cause) => accounts.ended(served.port, result, cause),
+    onAcceptFailure: (cause) => accounts.cannotAccept(served.port, cause),
+  });
+  return served;
+}
+
+function connectionsOf(served: Iterable<ServedPort>): number {
+  let sum = 0;
+  for (const { connections } of served) sum += connections;
+  return sum;
+}
+
+export interface RelayState {
+  readonly addresses: readonly Address[];
+  readonly failures: ReadonlyMap<string, string>;
+}
+
+export interface RelayCounts {
+  readonly outcomes: ReadonlyMap<Outcome, number>;
+  /** Of the families that are served. `failed`: times that a port could not be bound. */
+  readonly families: readonly {
+    readonly family: Family;
+    readonly listeners: number;
+    readonly connections: number;
+    readonly failed: number;
+  }[];
+}

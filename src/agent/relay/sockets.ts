@@ -1,0 +1,52 @@
+/** The seam to TCP: listening on loopback, and connecting to endpoints. */
+import net, { type Socket } from 'node:net';
+import type { Address } from '../../base/address.ts';
+
+export interface SocketAddress {
+  readonly address: Address;
+  readonly port: number;
+}
+
+export interface RelayListener {
+  /** Closes the listening socket; connections stay. */
+  close(): void;
+}
+
+export interface RelaySockets {
+  /** Rejects when the port cannot be had. A connection is not read from before it is resumed; `onError`: connections cannot be taken. */
+  listen(
+    at: SocketAddress,
+    onConnection: (client: Socket) => void,
+    onError: (error: Error) => void,
+  ): Promise<RelayListener>;
+  /** A socket that connects. */
+  connect(to: SocketAddress): Socket;
+}
+
+/** Milliseconds of silence before the kernel asks whether the other end is still there (tcp(7), TCP_KEEPIDLE). */
+const KEEP_ALIVE = 60_000;
+/** Bytes that a stream holds before its source waits: bounds the memory of a connection whose reader is slow. */
+const HIGH_WATER_MARK = 16_384;
+
+const OPTIONS = {
+  allowHalfOpen: true,
+  noDelay: true,
+  keepAlive: true,
+  keepAliveInitialDelay: KEEP_ALIVE,
+  highWaterMark: HIGH_WATER_MARK,
+};
+
+/** The kernel's. */
+export const relaySockets: RelaySockets = {
+  async listen({ address, port }, onConnection, onError) {
+    const server = net.createServer({ ...OPTIONS, pauseOnConnect: true }, onConnection);
+    const { promise, resolve, reject } = Promise.withResolvers<void>();
+    server.once('error', reject);
+    server.listen({ host: address, port, ipv6Only: true }, resolve);
+    await promise;
+    server.off('error', reject);
+    server.on('error', onError);
+    return { close: () => void server.close() };
+  },
+  connect: ({ address, port }) => net.connect({ ...OPTIONS, host: address, port }),
+};

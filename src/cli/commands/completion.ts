@@ -1,0 +1,136 @@
+/** What can follow the words of a command line: commands, flags, their values, files, and names that the agent knows. */
+import { argumentOf, type FlagEntry, helpOf, needsValue } from '../../config/flag-table.ts';
+import { type CommandEntry, flagsOf } from './command.ts';
+import { SHELLS } from './completion-scripts.ts';
+import { COMMANDS } from './table.ts';
+
+export interface Candidate {
+  /** The whole word, of which a part has been typed. */
+  readonly word: string;
+  /** One line, or nothing. */
+  readonly about: string;
+}
+
+export interface Completion {
+  readonly candidates: readonly Candidate[];
+  /** The shell completes the rest of the word itself. */
+  readonly also?: 'files' | 'folders';
+  /** Names of Services can follow in the place of NAMESPACE/NAME: `before` begins the word, `typed` begins the name. */
+  readonly services?: { readonly before: string; readonly typed: string };
+}
+
+const HELP: Candidate = { word: 'help', about: 'show the help of a command' };
+const HELP_FLAG: Candidate = { word: '--help', about: 'show this help' };
+
+/** `words`: those after the name of the program, up to the cursor; the last one is being typed, and may be empty. */
+export function complete(words: readonly string[]): Completion {
+  const done = words.slice(0, -1);
+  const typed = words.at(-1) ?? '';
+  const { candidates, ...rest } = following(done, typed);
+  return { candidates: candidates.filter(({ word }) => word.startsWith(typed)), ...rest };
+}
+
+function following(done: readonly string[], typed: string): Completion {
+  const [first] = done;
+  if (first === undefined && !typed.startsWith('-')) return { candidates: [...shownCommands(), HELP] };
+  if (first === 'help') return { candidates: done.length === 1 ? shownCommands() : [] };
+  const command = commandOf(first);
+  if (command === undefined) return { candidates: [] };
+  const { given, words, open, isEnded } = read(command, first?.startsWith('-') ? done : done.slice(1));
+  if (open !== undefined) return valuesOf(open, '', typed);
+  const [, name, value] = /^--([\w-]+)=(.*)$/.exec(typed) ?? [];
+  if (!isEnded && name !== undefined) {
+    const flag = flagsOf(command).find((one) => one.name === name);
+    return flag === undefined ? { candidates: [] } : valuesOf(flag, `--${name}=`, value ?? '');
+  }
+  if (!isEnded && typed.startsWith('-')) return { candidates: flagCandidates(command, given) };
+  const ofWord = wordsOf(command, words.length, typed);
+  if (ofWord !== undefined || isEnded) return ofWord ?? { candidates: [] };
+  return { candidates: typed === '' ? flagCandidates(command, given) : [] };
+}
+
+/** The command that a line begins with; the default one where the line begins with a flag. */
+function commandOf(first: string | undefined): CommandEntry | undefined {
+  if (first === undefined || first.startsWith('-')) return COMMANDS.find(({ isDefault }) => isDefault);
+  return COMMANDS.find(({ name }) => name === first);
+}
+
+const shownCommands = (): Candidate[] =>
+  COMMANDS.filter(({ isHidden }) => !isHidden).map(({ name, summary }) => ({ word: name, about: summary }));
+
+interface ReadLine {
+  /** Names of the flags so far. */
+  readonly given: ReadonlySet<string>;
+  readonly words: readonly string[];
+  /** The flag whose value comes next. */
+  readonly open: FlagEntry | undefined;
+  /** After `--` there are words alone. */
+  readonly isEnded: boolean;
+}
+
+function read(command: CommandEntry, done: readonly string[]): ReadLine {
+  const flags = flagsOf(command);
+  const given = new Set<string>();
+  const words: string[] = [];
+  let open: FlagEntry | undefined;
+  let isEnded = false;
+  for (const word of done) {
+    const name = word.split('=', 1)[0] ?? '';
+    if (open !== undefined) open = undefined;
+    else if (word === '--') isEnded = true;
+    else if (isEnded || !word.startsWith('-') || word === '-') words.push(word);
+    else {
+      const flag = flags.find(({ usage }) => usage.split(/[ ,]+/).includes(name));
+      if (flag !== undefined) given.add(flag.name);
+      if (flag !== undefined && name === word && needsValue(flag)) open = flag;
+    }
+  }
+  return { given, words, open, isEnded };
+}
+
+function flagCandidates(command: CommandEntry, given: ReadonlySet<string>): Candidate[] {
+  const open = flagsOf(command).filter(({ name, isHidden, isJoined }) => !isHidden && (isJoined || !given.has(name)));
+  return [...open.map((flag) => ({ word: `--${flag.name}`, about: helpOf(flag) })), HELP_FLAG];
+}
+
+/** `before`: what stands before the value in the same word; `typed`: what there is of the value. */
+function valuesOf(flag: FlagEntry, before: string, typed: string): Completion {
+  const argument = argumentOf(flag);
+  const of = (values: readonly string[]) => values.map((value) => ({ word: `${before}${value}`, about: '' }));
+  if (flag.values !== undefined) return { candidates: of(flag.values) };
+  if (argument === 'bool') return { candidates: of(['true', 'false']) };
+  if (argument === 'file' || argument === 'path') return { candidates: [], also: 'files' };
+  if (argument === 'folder') return { candidates: [], also: 'folders' };
+  // Nothing fits: the shell must not offer files.
+  return { candidates: typed === '' && flag.initial !== undefined ? of([flag.initial]) : [] };
+}
+
+const SENDERS: readonly Candidate[] = [
+  { word: 'pod/', about: 'a Pod: pod/NAMESPACE/NAME' },
+  { word: 'node', about: 'this node' },
+  { word: 'outside', about: 'a client outside the cluster' },
+];
+const RECEIVERS: readonly Candidate[] = [
+  { word: 'svc/', about: 'a Service: svc/NAMESPACE/NAME[:PORT]' },
+  { word: 'nodeport:', about: 'a node port: nodeport:PORT' },
+];
+
+/** The word of a command that comes after `count` others; undefined: it takes no more. */
+function wordsOf({ name, words }: CommandEntry, count: number, typed: string): Completion | undefined {
+  const place = words[count];
+  if (place === '<FROM>') return { candidates: SENDERS };
+  if (place === '<TO>') {
+    const isService = typed.startsWith('svc/');
+    return { candidates: RECEIVERS, ...(isService && { services: { before: 'svc/', typed: typed.slice(4) } }) };
+  }
+  if (place === '[service]') return { candidates: [], services: { before: '', typed } };
+  if (place === '<file>') return { candidates: [], also: 'files' };
+  if (place === '<shell>') return { candidates: SHELLS.map((word) => ({ word, about: `completion of ${word}` })) };
+  return name === 'complete' ? { candidates: [] } : undefined;
+}
+
+/** What the scripts of the shells read: `WORD<tab>ABOUT` lines, and `:files` or `:folders`. */
+export function completionText({ candidates, also }: Completion): string {
+  const lines = candidates.map(({ word, about }) => `${word}\t${about}`);
+  return [...lines, ...(also === undefined ? [] : [`:${also}`])].join('\n');
+}

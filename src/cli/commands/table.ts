@@ -1,0 +1,254 @@
+/** The commands of slicewire. Each also has an action, in src/cli/actions.ts. */
+import { MODES } from '../../config/config.ts';
+import { type FlagEntry, type FlagGroup, option } from '../../config/flag-table.ts';
+import { type CommandEntry, SUBJECTS } from './command.ts';
+
+const [RULES, ASK, RECORDINGS, CLUSTER, SHELL] = SUBJECTS;
+
+const OUTPUT = option('-o, --output <form>', 'text or json', {
+  initial: 'text',
+  values: ['text', 'json'],
+  isStrict: true,
+});
+
+const CONFIG = option('--config <file>', 'KubeProxyConfiguration file; replaces most flags', { isEssential: true });
+
+const own = (...flags: readonly FlagEntry[]): FlagGroup => ({ title: 'Command', flags });
+const question = (...flags: readonly FlagEntry[]): FlagGroup => ({ title: 'Question', flags });
+
+const AGENT_ADDRESS = [
+  option('--metrics-bind-address <address>', 'where the agent answers', { initial: '127.0.0.1:10249' }),
+  option('--config <file>', "the agent's KubeProxyConfiguration file, which has the address"),
+] as const;
+
+const ANSWERER: FlagGroup = {
+  title: 'The agent, or a recording',
+  flags: [...AGENT_ADDRESS, option('--recording <file>', 'answer from a file of `record`')],
+};
+
+const AT =
+  'answer for an earlier moment: a time of day such as 12:03:04, a date and time such as 2026-11-22T12:03:04Z, or -5m for five minutes ago';
+
+const ASKED = `The agent of this node is asked, at its --metrics-bind-address. With --kubeconfig, --master or --manifests no agent is needed: the
+command reads objects and kernel itself, and takes the flags of the agent. With --recording it answers from a file of \`record\`.`;
+
+const FORMS = `FROM: pod/NAMESPACE/NAME, an IP address, node, or outside
+TO:   ADDRESS:PORT, svc/NAMESPACE/NAME[:PORT], or nodeport:PORT; each with /udp or /sctp if it is not TCP`;
+
+const COMPLETION = `bash: source <(slicewire completion bash), in ~/.bashrc
+zsh:  source <(slicewire completion zsh), in ~/.zshrc, after compinit
+fish: slicewire completion fish > ~/.config/fish/completions/slicewire.fish`;
+
+const TABLE = [
+  {
+    name: 'run',
+    words: [],
+    subject: RULES,
+    summary: 'run the agent: keep the rules of this node up to date (default)',
+    flags: [
+      own(
+        option('--once', 'write all rules, then exit'),
+        CONFIG,
+        option('--write-config-to <file>', 'write the resulting configuration to a file, then exit'),
+        option('--report-start', 'log how many milliseconds the phases of the start took'),
+        option('--init-only', 'write the kernel settings, which need more than NET_ADMIN, then exit'),
+        option('--cleanup', 'same as the command cleanup'),
+        option('--version', 'same as the command version'),
+      ),
+    ],
+    takes: 'agent',
+    isDefault: true,
+  },
+  {
+    name: 'plan',
+    words: [],
+    subject: RULES,
+    summary: 'show what run would change on this node; write nothing',
+    flags: [own(CONFIG, OUTPUT)],
+    takes: 'agent',
+    status: 'Exit status: 0 nothing to do, 2 something to do, 1 error.',
+  },
+  {
+    name: 'cleanup',
+    words: [],
+    subject: RULES,
+    summary: 'remove all rules of slicewire and kube-proxy from this node',
+    flags: [],
+    takes: 'agent',
+  },
+  {
+    name: 'explain',
+    words: ['<FROM>', '<TO>'],
+    subject: ASK,
+    summary: 'tell why a packet goes where it goes',
+    details: FORMS,
+    flags: [
+      question(
+        OUTPUT,
+        option('--rules', 'show the way through the kernel, step by step'),
+        option('--live', 'trace real packets of this connection, and show the way that they took'),
+        option('--seconds <n>', 'with --live: how long to wait for packets, 1 to 300', { initial: '10' }),
+        option('--at <time>', AT),
+      ),
+      ANSWERER,
+    ],
+    takes: 'agent',
+    status: 'Exit status: 0 it reaches an endpoint, 2 it does not (refused, dropped, no Service), 1 error.',
+    notes: ASKED,
+    example: 'explain 10.244.1.13 svc/shop/web',
+  },
+  {
+    name: 'verify',
+    words: [],
+    subject: ASK,
+    summary: 'compare the kernel with what is desired, and name each difference',
+    flags: [question(OUTPUT), ANSWERER],
+    takes: 'agent',
+    status: 'Exit status: 0 equal, 2 differs, 1 error.',
+    notes: ASKED,
+    example: 'verify',
+  },
+  {
+    name: 'status',
+    words: [],
+    subject: ASK,
+    summary: 'tell how the agent is: health, source, last syncs, faults',
+    flags: [question(OUTPUT, option('--watch', 'ask each second, until interrupted')), ANSWERER],
+    takes: 'agent',
+    status: 'Exit status: 0 healthy, 2 not healthy, 1 error.',
+    notes: ASKED,
+    example: 'status --watch',
+  },
+  {
+    name: 'history',
+    words: ['[service]'],
+    subject: ASK,
+    summary: 'tell what changed, when and why; of one Service (NAMESPACE/NAME), or of all',
+    flags: [
+      question(
+        OUTPUT,
+        option('--since <time>', 'only changes since then: 10m is the last ten minutes; or a time as in --at'),
+        option('--at <time>', 'what stood in the kernel at that moment, and the changes until then'),
+      ),
+      ANSWERER,
+    ],
+    takes: 'agent',
+    status: 'Exit status: 0 answered, 1 error.',
+    notes: ASKED,
+    example: 'history shop/web --since 10m',
+  },
+  {
+    name: 'exposure',
+    words: [],
+    subject: ASK,
+    summary: 'tell what this node answers from outside the cluster, to whom, and what looks wrong',
+    flags: [question(OUTPUT), ANSWERER],
+    takes: 'agent',
+    notes: ASKED,
+    status: 'Exit status: 0 answered, 1 error.',
+    example: 'exposure',
+  },
+  {
+    name: 'record',
+    words: ['<file>'],
+    subject: RECORDINGS,
+    summary: 'write objects, changes and syncs of the agent into a file that can be attached to an issue',
+    flags: [
+      own(
+        option('--anonymize', 'replace names and addresses, consistently'),
+        option('--for <duration>', 'record from now on, for so long (default: what the agent remembers)'),
+        ...AGENT_ADDRESS,
+      ),
+    ],
+    status: 'Exit status: 0 written, 1 error.',
+    example: 'record issue.recording',
+  },
+  {
+    name: 'replay',
+    words: ['<file>'],
+    subject: RECORDINGS,
+    summary: 'run a recording through the proxy again, without a kernel, and print each plan',
+    flags: [own(OUTPUT)],
+    status: 'Exit status: 0 the same plans as recorded, 2 other plans, 1 error.',
+    example: 'replay issue.recording',
+  },
+  {
+    name: 'controller',
+    words: [],
+    subject: CLUSTER,
+    summary: 'write EndpointSlices and Endpoints for an API server without kube-controller-manager',
+    flags: [],
+    takes: 'controller',
+  },
+  {
+    name: 'fleet',
+    words: [],
+    subject: CLUSTER,
+    summary:
+      'follow the agents of all nodes: tell when an endpoint is drained, how far each node is, and how long changes take',
+    flags: [],
+    takes: 'fleet',
+  },
+  {
+    name: 'drained',
+    words: [],
+    subject: CLUSTER,
+    summary: 'wait until no node sends new connections to a Pod that ends: its preStop hook',
+    flags: [
+      question(
+        OUTPUT,
+        option('--pod <name>', 'the Pod: NAMESPACE/NAME, or NAME in the namespace of this Pod (default: $POD_NAME)'),
+        option('--address <address>', 'an address of an endpoint, instead of a Pod'),
+        option('--timeout <duration>', 'how long to wait, at most 10m', { initial: '30s' }),
+        option('--fleet <url>', 'where the fleet answers', { initial: 'http://slicewire-fleet.kube-system:10262' }),
+        option('--token-file <file>', "token to show to the fleet (default: that of this Pod's ServiceAccount)"),
+      ),
+    ],
+    status: 'Exit status: 0 drained, 1 not within the time, 2 the question is wrong.',
+    notes: `A fleet that is away, or ends, is asked again until the time is over.
+docs/drain.md has the hook as YAML, and what it guarantees.`,
+    example: 'drained --pod shop/web-1 --timeout 30s',
+  },
+  {
+    name: 'demo',
+    words: [],
+    subject: SHELL,
+    summary: 'show the proxy at work without a cluster, in private network namespaces',
+    flags: [
+      own(
+        option('--mode <mode>', 'iptables, ipvs or nftables', { initial: 'iptables', values: MODES, isStrict: true }),
+      ),
+    ],
+  },
+  {
+    name: 'demo-host',
+    words: [],
+    subject: SHELL,
+    summary: 'a host of the demonstration',
+    flags: [],
+    isHidden: true,
+  },
+  {
+    name: 'completion',
+    words: ['<shell>'],
+    subject: SHELL,
+    summary: 'print the completion of a shell: bash, zsh or fish',
+    details: COMPLETION,
+    flags: [],
+    example: 'completion bash',
+  },
+  {
+    name: 'complete',
+    words: ['[words...]'],
+    subject: SHELL,
+    summary: 'tell a shell which words can follow: after --, those of the command line up to the cursor',
+    flags: [],
+    isHidden: true,
+  },
+  { name: 'version', words: [], subject: SHELL, summary: 'print the version', flags: [] },
+] as const satisfies readonly CommandEntry[];
+
+export type CommandName = (typeof TABLE)[number]['name'];
+export type NamedCommand = CommandEntry & { readonly name: CommandName };
+
+export const COMMANDS: readonly NamedCommand[] = TABLE;

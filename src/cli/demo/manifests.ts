@@ -1,0 +1,92 @@
+/** The manifests of the demo. */
+import { yamlText } from '../../cluster/documents/yaml.ts';
+import { podAddress } from '../lab/lab.ts';
+
+export const WEB = { clusterIP: '10.96.0.10', port: 80, nodePort: 30080 } as const;
+export const EMPTY = { clusterIP: '10.96.0.20', port: 80 } as const;
+/** A Service without a selector: its servers are outside the cluster. */
+export const OUTSIDE = {
+  clusterIP: '10.96.0.30',
+  port: 80,
+  serverPort: 8081,
+  servers: ['192.168.4.100', '192.168.4.254'],
+} as const;
+/** A Service with a selector: its endpoints follow from Pods. */
+export const SELECTING = { clusterIP: '10.96.0.40', port: 80 } as const;
+export const POD_PORT = 8080;
+
+/** YAML of the Service `web`, and of a Service without endpoints. */
+export function servicesYaml(): string {
+  const web = {
+    apiVersion: 'v1',
+    kind: 'Service',
+    metadata: { name: 'web' },
+    spec: {
+      type: 'NodePort',
+      clusterIP: WEB.clusterIP,
+      ports: [{ name: 'http', port: WEB.port, nodePort: WEB.nodePort, targetPort: POD_PORT }],
+    },
+  };
+  const empty = {
+    apiVersion: 'v1',
+    kind: 'Service',
+    metadata: { name: 'empty' },
+    spec: { clusterIP: EMPTY.clusterIP, ports: [{ port: EMPTY.port }] },
+  };
+  return [web, empty].map((object) => yamlText(object)).join('---\n');
+}
+
+/** YAML of the Service `outside` and the Endpoints that name its two servers. */
+export function outsideYaml(): string {
+  const service = {
+    apiVersion: 'v1',
+    kind: 'Service',
+    metadata: { name: 'outside' },
+    spec: { clusterIP: OUTSIDE.clusterIP, ports: [{ port: OUTSIDE.port, targetPort: OUTSIDE.serverPort }] },
+  };
+  const endpoints = {
+    apiVersion: 'v1',
+    kind: 'Endpoints',
+    metadata: { name: 'outside' },
+    subsets: [{ addresses: OUTSIDE.servers.map((ip) => ({ ip })), ports: [{ port: OUTSIDE.serverPort }] }],
+  };
+  return [service, endpoints].map((object) => yamlText(object)).join('---\n');
+}
+
+/** YAML of a Service with a selector. */
+export function selectingYaml(): string {
+  return yamlText({
+    apiVersion: 'v1',
+    kind: 'Service',
+    metadata: { name: 'shop' },
+    spec: {
+      clusterIP: SELECTING.clusterIP,
+      selector: { app: 'shop' },
+      ports: [{ port: SELECTING.port, targetPort: 'http' }],
+    },
+  });
+}
+
+/** YAML of Pods that it selects, by number. */
+export function podsYaml(pods: readonly number[]): string {
+  const pod = (n: number) => ({
+    apiVersion: 'v1',
+    kind: 'Pod',
+    metadata: { name: `pod-${n}`, labels: { app: 'shop' } },
+    spec: { nodeName: 'node', containers: [{ name: 'main', ports: [{ name: 'http', containerPort: POD_PORT }] }] },
+    status: { podIP: podAddress(n).v4 },
+  });
+  return pods.map((n) => yamlText(pod(n))).join('---\n');
+}
+
+/** YAML of the slice of `web` with these pods, by number. */
+export function sliceYaml(pods: readonly number[]): string {
+  return yamlText({
+    apiVersion: 'discovery.k8s.io/v1',
+    kind: 'EndpointSlice',
+    metadata: { name: 'web-1', labels: { 'kubernetes.io/service-name': 'web' } },
+    addressType: 'IPv4',
+    ports: [{ name: 'http', port: POD_PORT, protocol: 'TCP' }],
+    endpoints: pods.map((n) => ({ addresses: [podAddress(n).v4], nodeName: 'node' })),
+  });
+}

@@ -1,0 +1,324 @@
+/** Requests to the API server, with credentials of a kubeconfig, of a pod, or for `--master`. */
+
+import { STATUS_CODES } from 'node:http';
+import type { RequestOptions } from 'node:https';
+import type { Readable } from 'node:stream';
+import { breath } from '../../base/clock.ts';
+import { acceptOf, JSON_TYPE } from './accept.ts';
+import { ANSWER_TIMEOUT, type Incoming, type Outgoing } from './answer.ts';
+import { ConnectionDead, PINGS, type PingTimes } from './http2.ts';
+import { BrokenStream, linesOf } from './lines.ts';
+import { PROTOBUF } from './protobuf/envelope.ts';
+import { framesOf } from './protobuf/frames.ts';
+import type { KindReader } from './protobuf/kind.ts';
+import { ProtobufUnreadable } from './protobuf/wire.ts';
+import { fieldsOf, readStatus } from './status.ts';
+import { tlsProblem } from './tls-problem.ts';
+import { type Connect, connect as connectToServer, type Requests } from './transport.ts';
+
+/** The API server refused a request, or gave no usable answer. */
+export class ApiError extends Error {
+  readonly code = 'API';
+  /** HTTP status, or the code of a Status in a watch; 0 without an answer. */
+  readonly status: number;
+  /** Milliseconds of the server's Retry-After, at most an hour. */
+  readonly retryAfter: number | undefined;
+  /** The server did not answer, or an open connection died. */
+  readonly lack: 'unreachable' | undefined;
+  /** Machine-readable reasons of the answer: its own, and those of its causes. */
+  readonly reasons: readonly string[];
+  /** The resource that the answer is about, such as `namespaces`. */
+  readonly about: string | undefined;
+
+  constructor(
+    message: string,
+    status: number,
+    {
+      retryAfter,
+      lack,
+      reasons = [],
+      about,
+    }: Pick<Partial<ApiError>, 'retryAfter' | 'lack' | 'reasons' | 'about'> = {},
+  ) {
+    super(message);
+    this.status = status;
+    this.retryAfter = retryAfter;
+    this.lack = lack;
+    this.reasons = reasons;
+    this.about = about;
+  }
+}
+
+/** The namespace is being deleted: nothing can be created in it (k8s.io/apiserver, plugin/namespace/lifecycle). */
+export function isNamespaceTerminating(error: unknown): boolean {
+  return error instanceof ApiError && error.reasons.includes('NamespaceTerminating');
+}
+
+/** The same, or the namespace is gone. */
+export function isNamespaceLeaving(error: unknown): boolean {
+  if (isNamespaceTerminating(error)) return true;
+  return error instanceof ApiError && error.reasons.includes('NotFound') && error.about === 'namespaces';
+}
+
+/** The server answered in protobuf, and the answer cannot be decoded. A request for JSON may succeed. */
+export class UnreadableAnswer extends ApiError {}
+
+export type Query = Readonly<Record<string, string | undefined>>;
+
+export interface ApiClient {
+  /** URL of the server, for the log. */
+  readonly server: string;
+  /** An object, or with a reader for it a list: in protobuf where the server supports it, otherwise JSON. Throws ApiError. */
+  get(path: string, query: Query, signal: AbortSignal, protobuf?: KindReader): Promise<unknown>;
+  /** Create, replace or delete an object; returns the object as the server stored it. Throws ApiError. */
+  write(request: WriteRequest, signal: AbortSignal): Promise<unknown>;
+  /** The events of a watch. Ends when the server ends the watch; throws ApiError. */
+  watch(path: string, query: Query, signal: AbortSignal, options?: WatchOptions): AsyncIterable<WatchEvent>;
+}
+
+export interface WatchOptions {
+  /** Asks for protobuf; a server that has none answers in JSON. */
+  readonly protobuf?: KindReader | undefined;
+  /** Called when the answer begins. */
+  readonly onOpen?: () => void;
+}
+
+/** As it was received: any value. */
+export interface WatchEvent {
+  readonly type?: unknown;
+  readonly object?: unknown;
+}
+
+/** A client that owns its connections. */
+export interface OpenClient extends ApiClient {
+  /** Close the connections; requests under way end. */
+  close(): void;
+}
+
+export type WriteRequest =
+  | { readonly method: 'POST' | 'PUT'; readonly path: string; readonly body: object }
+  | { readonly method: 'DELETE'; readonly path: string; readonly body?: object };
+
+/** Sets headers, certificates and the proxy's agent of a request. client-node's KubeConfig does so for each request, so that a renewed token is used. */
+export interface Credentials {
+  readonly server: string;
+  apply(options: RequestOptions): Promise<void>;
+}
+
+/** Milliseconds: a Retry-After of more counts as this. Whoever sends a day must not stop agent or controller for a day. */
+const LONGEST_WAIT = 3_600_000;
+
+/** Milliseconds that a watch may last beyond its timeoutSeconds; after that something on the way holds it open. */
+const OVERDUE = 60_000;
+
+export interface ClientOptions {
+  readonly userAgent: string;
+  readonly connect?: Connect | undefined;
+  readonly pings?: PingTimes;
+  /** Milliseconds; only tests set it. */
+  readonly overdue?: number;
+}
+
+/** Connects with the first request; `close` ends the connections. */
+export function apiClient(
+  credentials: Credentials,
+  { userAgent, connect = connectToServer, pings = PINGS, overdue = OVERDUE }: ClientOptions,
+): OpenClient {
+  const { server } = credentials;
+  const transport = connect(pings);
+  const send = (asked: RequestInput) => request({ credentials, transport, userAgent }, asked);
+  return {
+    server,
+    close: () => transport.close(),
+    async write({ method, path, body }, signal) {
+      const answer = await send({ method, path, query: {}, signal, ...(body ? { body: JSON.stringify(body) } : {}) });
+      if (![200, 201, 202].includes(answer.status)) throw await statusError(answer, path);
+      return parseJson(await wholeBody(answer, path), path);
+    },
+    async get(path, query, signal, protobuf) {
+      const answer = await send({ path, query, signal, hasProtobuf: protobuf !== undefined });
+      if (answer.status !== 200) throw await statusError(answer, path);
+      const bytes = await wholeBody(answer, path);
+      // Parsing a page blocks the event loop; let waiting work run first.
+      await breath();
+      return protobuf !== undefined && isProtobuf(answer)
+        ? readWith(() => protobuf.list(bytes), path)
+        : parseJson(bytes, path);
+    },
+    async *watch(path, query, signal, { protobuf, onOpen } = {}) {
+      const answer = await send({ path, query, signal, isWatch: true, hasProtobuf: protobuf !== undefined });
+      if (answer.status !== 200) throw await statusError(answer, path);
+      onOpen?.();
+      const { body } = answer;
+      const seconds = Number(query.timeoutSeconds ?? Number.NaN);
+      const late = Number.isNaN(seconds) ? undefined : endLate(body, seconds * 1000 + overdue);
+      try {
+        if (protobuf !== undefined && isProtobuf(answer)) {
+          const frames = framesOf(readPieces<Buffer>(answer));
+          for await (const frame of frames) yield readWith(() => protobuf.event(frame), path);
+        } else {
+          body.setEncoding('utf8');
+          for await (const line of linesOf(readPieces<string>(answer))) yield parseEvent(line, path);
+        }
+      } catch (error) {
+        throw error instanceof BrokenStream ? new ApiError(`the watch of ${path} ${error.message}`, 0) : error;
+      } finally {
+        clearTimeout(late);
+        body.destroy();
+      }
+    },
+  };
+}
+
+/** The server ends a watch when its time is up. If the watch goes on, something in between has lost the server. */
+function endLate(body: Readable, milliseconds: number): NodeJS.Timeout {
+  const text = `the server did not end the watch within ${Math.round(milliseconds / 1000)} s`;
+  return setTimeout(() => body.destroy(new Error(text)), milliseconds).unref();
+}
+
+/** Bytes of an answer: the list of a large cluster without pages has some hundred million, and a string holds 536 million. */
+export const LONGEST_ANSWER = 500_000_000;
+
+async function wholeBody(answer: Incoming, path: string): Promise<Buffer> {
+  const pieces: Buffer[] = [];
+  let length = 0;
+  for await (const piece of readPieces<Buffer>(answer, ANSWER_TIMEOUT)) {
+    length += piece.length;
+    if (length > LONGEST_ANSWER) throw new ApiError(`${path}: the answer has more than ${LONGEST_ANSWER} bytes`, 0);
+    pieces.push(piece);
+  }
+  return Buffer.concat(pieces);
+}
+
+function isProtobuf({ headers }: Incoming): boolean {
+  return headers['content-type']?.split(';')[0]?.trim() === PROTOBUF;
+}
+
+interface RequestInput {
+  readonly method?: string;
+  readonly path: string;
+  readonly query: Query;
+  readonly signal: AbortSignal;
+  /** Protobuf can be read. */
+  readonly hasProtobuf?: boolean;
+  /** JSON. */
+  readonly body?: string;
+  readonly isWatch?: boolean;
+}
+
+interface Sender {
+  readonly credentials: Credentials;
+  readonly transport: Requests;
+  readonly userAgent: string;
+}
+
+/** Throws ApiError when the server does not answer, and the signal's reason when it aborted. */
+async function request(
+  { credentials, transport, userAgent }: Sender,
+  { method = 'GET', path, query, signal, hasProtobuf = false, body, isWatch = false }: RequestInput,
+): Promise<Incoming> {
+  const url = new URL(credentials.server.replace(/\/$/, '') + path);
+  for (const [name, value] of Object.entries(query)) if (value !== undefined) url.searchParams.set(name, value);
+  const auth: RequestOptions = { headers: {} };
+  await credentials.apply(auth);
+  const headers: Record<string, string | number> = {
+    accept: acceptOf({ hasProtobuf, isWatch }),
+    'user-agent': userAgent,
+  };
+  // One name in two spellings would be two fields in HTTP/2.
+  for (const [name, value] of Object.entries(auth.headers ?? {})) headers[name.toLowerCase()] = String(value);
+  if (body !== undefined) {
+    headers['content-type'] = JSON_TYPE;
+    headers['content-length'] = Buffer.byteLength(body);
+  }
+  const outgoing: Outgoing = { method, url, headers, body, auth, isWatch, signal };
+  try {
+    return await transport.request(outgoing);
+  } catch (error) {
+    if (signal.aborted) throw signal.reason;
+    throw noAnswer(url, error as Error);
+  }
+}
+
+/** The pieces of a body, as text where an encoding is set. `silence`: the most milliseconds between two of them. Throws ApiError. */
+async function* readPieces<T>({ body, isWhole }: Incoming, silence?: number): AsyncGenerator<T> {
+  const text = `no data for ${(silence ?? 0) / 1000} s`;
+  const late = silence === undefined ? undefined : setTimeout(() => body.destroy(new Error(text)), silence);
+  try {
+    for await (const piece of body) {
+      late?.refresh();
+      yield piece as T;
+    }
+    if (!isWhole()) throw new Error('the answer was cut off');
+  } catch (error) {
+    if (!(error instanceof Error) || error.name === 'AbortError') throw error;
+    const lack = error instanceof ConnectionDead ? { lack: 'unreachable' as const } : {};
+    throw new ApiError(`connection lost: ${error.message}`, 0, lack);
+  } finally {
+    clearTimeout(late);
+  }
+}
+
+function noAnswer(url: URL, error: Error): ApiError {
+  const { code, message } = error as NodeJS.ErrnoException;
+  const why = tlsProblem(error) ?? (message || code);
+  return new ApiError(`${url.origin} cannot be reached: ${why}`, 0, { lack: 'unreachable' });
+}
+
+/** Bytes of a failed answer that are read: a Status is shorter. */
+export const LONGEST_STATUS = 10_000;
+
+/** The message of the answer's Status object; without one, the HTTP status. */
+async function statusError(answer: Incoming, path: string): Promise<ApiError> {
+  const pieces: Buffer[] = [];
+  let length = 0;
+  try {
+    for await (const piece of readPieces<Buffer>(answer, ANSWER_TIMEOUT)) {
+      pieces.push(piece);
+      length += piece.length;
+      if (length > LONGEST_STATUS) break;
+    }
+  } catch {
+    // The body was cut off: the HTTP status is the message.
+  }
+  const seconds = Number(answer.headers['retry-after']);
+  const retryAfter = Number.isFinite(seconds) && seconds > 0 ? Math.min(seconds * 1000, LONGEST_WAIT) : undefined;
+  const { status } = answer;
+  const {
+    message = answer.statusText || (STATUS_CODES[status] ?? ''),
+    reasons,
+    about,
+  } = readStatus(Buffer.concat(pieces), isProtobuf(answer));
+  return new ApiError(`${path}: ${status} ${message}`, status, { retryAfter, reasons, about });
+}
+
+function readWith<T>(read: () => T, path: string): T {
+  try {
+    return read();
+  } catch (error) {
+    throw unreadable(error, path);
+  }
+}
+
+/** ProtobufUnreadable as UnreadableAnswer; any other error as it is. */
+export function unreadable(error: unknown, path: string): unknown {
+  if (!(error instanceof ProtobufUnreadable)) return error;
+  return new UnreadableAnswer(`${path}: the protobuf answer cannot be read: ${error.message}`, 0);
+}
+
+/** A line of a watch in JSON. Throws ApiError. */
+export function parseEvent(line: string, path: string): WatchEvent {
+  try {
+    return fieldsOf(JSON.parse(line));
+  } catch {
+    throw new ApiError(`the watch of ${path} sent a line that is not JSON: ${line.slice(0, 100)}`, 0);
+  }
+}
+
+function parseJson(bytes: Buffer, path: string): unknown {
+  try {
+    return JSON.parse(bytes.toString());
+  } catch (error) {
+    throw new ApiError(`${path}: the answer is not JSON: ${(error as Error).message}`, 0);
+  }
+}

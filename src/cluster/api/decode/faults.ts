@@ -1,0 +1,130 @@
+/** Collects the faults of one object while it is decoded. */
+import type * as z from 'zod/mini';
+import type { Fault, ObjectKind } from '../../../proxy/model/objects.ts';
+import { shapeProblem } from './shape-problem.ts';
+
+/** Faults of shape that are reported for one object, and faults of any kind. The last one tells how many more there are. */
+export const MOST_ISSUES = 20;
+export const MOST_FAULTS = 100;
+/** Longest value shown in a fault. */
+export const LONGEST = 80;
+
+/** Characters of a field's path, and of a problem. */
+export const LONGEST_TEXT = 600;
+
+/** The worst first. */
+const EFFECTS: readonly Fault['effect'][] = ['object set aside', 'part left out', 'default used', 'no effect here'];
+
+export class FaultList {
+  readonly list: Fault[] = [];
+  readonly #kind: ObjectKind;
+  readonly #object: string;
+  readonly #whole: unknown;
+  /** Faults that the last one of the list stands for. */
+  #more = 0;
+
+  /** `whole`: the object as received; it may be any value. */
+  constructor(kind: ObjectKind, object: string, whole?: unknown) {
+    this.#kind = kind;
+    this.#object = object;
+    this.#whole = whole;
+  }
+
+  /** The object cannot be used and is not programmed. */
+  setAside(field: string, value: unknown, problem: string): undefined {
+    this.#add(field, value, problem, 'object set aside');
+    return undefined;
+  }
+
+  /** A part of the object cannot be used; the rest is programmed. */
+  leaveOut(field: string, value: unknown, problem: string, part?: Fault['part']): undefined {
+    this.#add(field, value, problem, 'part left out', part);
+    return undefined;
+  }
+
+  /** The value cannot be used; the API's default replaces it. */
+  useDefault(field: string, value: unknown, problem: string): undefined {
+    this.#add(field, value, problem, 'default used');
+    return undefined;
+  }
+
+  /** The value is valid, and has no effect on this node. */
+  notice(field: string, value: unknown, problem: string): undefined {
+    this.#add(field, value, problem, 'no effect here');
+    return undefined;
+  }
+
+  /** The issues that a schema found. */
+  shape(issues: readonly z.core.$ZodIssue[], whole: unknown): undefined {
+    for (const issue of issues.slice(0, MOST_ISSUES)) {
+      const value = issue.path.reduce<unknown>(
+        (at, step) => (at as Record<PropertyKey, unknown> | undefined)?.[step],
+        whole,
+      );
+      this.setAside(pathText(issue.path), value, shapeProblem(issue, value));
+    }
+    if (issues.length > MOST_ISSUES)
+      this.setAside('', '', `${issues.length - MOST_ISSUES} more of its fields are invalid`);
+    return undefined;
+  }
+
+  #add(field: string, value: unknown, problem: string, effect: Fault['effect'], part?: Fault['part']): void {
+    const { length } = this.list;
+    const last = this.list.at(-1);
+    if (length < MOST_FAULTS || last === undefined) {
+      const fault = this.#fault(field, value, problem, effect);
+      this.list.push(part === undefined ? fault : { ...fault, part });
+    } else {
+      this.#more += 1;
+      const worst = EFFECTS.find((one) => one === effect || one === last.effect) ?? effect;
+      const text = `${this.#more + 1} more of its fields cannot be used`;
+      this.list[length - 1] = this.#fault('', '', text, worst);
+    }
+  }
+
+  #fault(field: string, value: unknown, problem: string, effect: Fault['effect']): Fault {
+    return {
+      kind: this.#kind,
+      object: oneLine(this.#object),
+      ...uidOf(this.#whole),
+      field: oneLine(field),
+      value: valueText(value),
+      problem: oneLine(problem),
+      effect,
+    };
+  }
+}
+
+function uidOf(whole: unknown): { readonly uid?: string } {
+  const uid = (whole as { metadata?: { uid?: unknown } } | null | undefined)?.metadata?.uid;
+  return typeof uid === 'string' && uid !== '' ? { uid } : {};
+}
+
+/** `spec.ports[0].port` */
+function pathText(path: readonly PropertyKey[]): string {
+  return path
+    .map((step) => (typeof step === 'number' ? `[${step}]` : `.${String(step)}`))
+    .join('')
+    .replace(/^\./, '');
+}
+
+function valueText(value: unknown): string {
+  if (value === undefined) return '';
+  const text = typeof value === 'string' ? value : jsonText(value);
+  return text.length > LONGEST ? `${oneLine(text.slice(0, LONGEST))}…` : oneLine(text);
+}
+
+/** Keeps a fault on one line of the log: a value must not forge another line. A problem may name a text of the object. */
+function oneLine(text: string): string {
+  const short = text.length > LONGEST_TEXT ? `${text.slice(0, LONGEST_TEXT)}...` : text;
+  return short.replace(/[^\x20-\x7e]/g, '?');
+}
+
+/** An alias in YAML can make a value that contains itself. */
+function jsonText(value: unknown): string {
+  try {
+    return JSON.stringify(value);
+  } catch {
+    return String(value);
+  }
+}

@@ -1,0 +1,252 @@
+/** A v1 Service → the `Service` that a proxy programs. */
+import { type Address, type Cidr, familyOf, parseAddress, parseCidr } from '../../../base/address.ts';
+import type { SourceEvent } from '../../../proxy/model/events.ts';
+import { isUnserved } from '../../../proxy/model/labels.ts';
+import type { Service, ServicePortSpec, TrafficPolicy } from '../../../proxy/model/objects.ts';
+import { trimmed } from '../../../proxy/model/trimmed.ts';
+import { append } from '../append.ts';
+import { ObjectMeta } from '../protobuf/metadata.ts';
+import { ServiceMessage } from '../protobuf/service.ts';
+import { FaultList } from './faults.ts';
+import {
+  isPortName,
+  isPortNumber,
+  PORT_NAME_PROBLEM,
+  PORT_PROBLEM,
+  PROTOCOL_PROBLEM,
+  parse,
+  readProtocol,
+} from './fields.ts';
+import { type ApiService, serviceSchema } from './schema.ts';
+
+/** The API server's default (ClientIPConfig). */
+const DEFAULT_AFFINITY_SECONDS = 10_800;
+
+/** A Service that a service proxy skips (headless, ExternalName, another proxy's) is decoded as gone, without a fault. */
+export function decodeService(object: unknown, key: string): Extract<SourceEvent, { readonly kind: 'service' }> {
+  const faults = new FaultList('Service', key, object);
+  const parsed = object instanceof ServiceMessage ? object : parse(serviceSchema, object, faults);
+  const service = parsed === undefined ? undefined : toService(parsed, key, faults);
+  return { kind: 'service', key, service, faults: trimmed(faults.list) };
+}
+
+function toService(api: ApiService, key: string, faults: FaultList): Service | undefined {
+  const { spec, metadata } = api;
+  if (spec.type === 'ExternalName' || isUnserved(metadata.labels)) return undefined;
+  const clusterIPs = readClusterIPs(spec, faults);
+  if (clusterIPs === undefined || clusterIPs.length === 0) return undefined;
+  const ports = (spec.ports ?? []).map((port, i) => readPort(port, i, faults));
+  if (ports.length === 0)
+    return faults.setAside('spec.ports', '', 'must list a port; without one there is nothing to serve');
+  if (faults.list.length > 0) return undefined;
+  const affinity = readAffinity(spec, faults);
+  const service: Service = {
+    key,
+    uid: metadata.uid ?? '',
+    createdAt: createdAt(metadata),
+    type: readType(spec.type, faults),
+    clusterIPs: clusterIPs.length > 1 ? trimmed(clusterIPs) : clusterIPs,
+    externalIPs: trimmed(readAddresses(spec.externalIPs ?? [], 'spec.externalIPs', faults)),
+    loadBalancerIPs: trimmed(readIngress(api, faults)),
+    sourceRanges: readSourceRanges(spec.loadBalancerSourceRanges ?? [], faults),
+    ports: uniquePorts(
+      ports.filter((port) => port !== undefined),
+      faults,
+    ),
+    internalTrafficPolicy: readPolicy(spec.internalTrafficPolicy, 'spec.internalTrafficPolicy', faults),
+    externalTrafficPolicy: readPolicy(spec.externalTrafficPolicy, 'spec.externalTrafficPolicy', faults),
+    affinitySeconds: affinity,
+    healthCheckNodePort: readHealthPort(spec.healthCheckNodePort ?? 0, faults),
+  };
+  const frontends = frontendsOf(service);
+  if (frontends <= MOST_FRONTENDS) return service.uid === '' ? withoutUid(service) : service;
+  const problem = `at all addresses of the Service, with its source ranges, make ${frontends} frontends; ${MOST_FRONTENDS} is the limit`;
+  return faults.setAside('spec.ports', `${service.ports.length} ports`, problem);
+}
+
+/** Of a manifest. */
+function withoutUid({ uid: _, ...service }: Service): Service {
+  return service;
+}
+
+/** Milliseconds since 1970; 0 for an earlier time, and for one that is none. */
+function createdAt(metadata: ApiService['metadata']): number {
+  const time = metadata instanceof ObjectMeta ? metadata.createdAt : Date.parse(metadata.creationTimestamp ?? '') || 0;
+  return Math.max(0, time);
+}
+
+/**
+ * Frontends of one Service. No API server bounds its ports and addresses, and a small object could multiply them to millions of
+ * rules on every node.
+ */
+export const MOST_FRONTENDS = 100_000;
+
+/** Each port at each address; at an address of a load balancer once for each source range. */
+function frontendsOf({ clusterIPs, externalIPs, loadBalancerIPs, sourceRanges, ports }: Service): number {
+  const ofBalancers = loadBalancerIPs.length * Math.max(1, sourceRanges?.length ?? 1);
+  return ports.length * (clusterIPs.length + externalIPs.length + ofBalancers);
+}
+
+/** One cluster IP per family; undefined for a headless Service, or one that has none yet. */
+function readClusterIPs(spec: ApiService['spec'], faults: FaultList): Address[] | undefined {
+  const listed = spec.clusterIPs ?? [];
+  const texts = listed.length > 0 ? listed : [spec.clusterIP ?? ''];
+  if (texts[0] === '' || texts[0] === 'None') return undefined;
+  let found: Address[] = [];
+  for (let i = 0; i < texts.length; i++) {
+    const text = texts[i] ?? '';
+    const address = parseAddress(text);
+    const problem = clusterIPProblem(address, i, spec.ipFamilies?.[i], found);
+    if (address !== undefined && problem === undefined) found = append(found, address);
+    else faults.setAside(listed.length > 0 ? `spec.clusterIPs[${i}]` : 'spec.clusterIP', text, problem ?? '');
+  }
+  return found;
+}
+
+/** `before`: the addresses before it. undefined: there is none. */
+function clusterIPProblem(
+  address: Address | undefined,
+  i: number,
+  family: string | undefined,
+  before: readonly Address[],
+): string | undefined {
+  if (address === undefined) return 'must be an IP address';
+  if (family !== undefined && familyOf(address) !== family)
+    return `must be an ${family} address, as spec.ipFamilies[${i}] says`;
+  const isTwice = before.length > 0 && before.some((other) => familyOf(other) === familyOf(address));
+  return isTwice ? 'must not be of the same family as the address before it' : undefined;
+}
+
+type ApiPort = NonNullable<ApiService['spec']['ports']>[number];
+
+function readPort(port: ApiPort, i: number, faults: FaultList): ServicePortSpec | undefined {
+  const name = port.name ?? '';
+  const protocol = readProtocol(port.protocol);
+  const nodePort = port.nodePort ?? 0;
+  if (!isPortName(name)) return faults.setAside(`spec.ports[${i}].name`, name, PORT_NAME_PROBLEM);
+  if (protocol === undefined) return faults.setAside(`spec.ports[${i}].protocol`, port.protocol, PROTOCOL_PROBLEM);
+  if (!isPortNumber(port.port)) return faults.setAside(`spec.ports[${i}].port`, port.port, PORT_PROBLEM);
+  if (nodePort !== 0 && !isPortNumber(nodePort))
+    return faults.setAside(`spec.ports[${i}].nodePort`, nodePort, PORT_PROBLEM);
+  return { name, protocol, port: port.port, nodePort };
+}
+
+/** Leaves out repeated ports and port names: an API server refuses them, but a manifest may have them. */
+function uniquePorts(ports: readonly ServicePortSpec[], faults: FaultList): readonly ServicePortSpec[] {
+  if (ports.length === 1) return ports;
+  const seen = new Set<string>();
+  const unique: ServicePortSpec[] = [];
+  for (const [i, spec] of ports.entries()) {
+    const { name, protocol, port, nodePort } = spec;
+    const field = `spec.ports[${i}]`;
+    const marks = [`${protocol} ${port}`, `${name}/${protocol}`];
+    const isTwice = marks.some((mark) => seen.has(mark));
+    for (const mark of marks) seen.add(mark);
+    if (isTwice) {
+      faults.leaveOut(field, `${name} ${protocol} ${port}`, 'repeats the number or the name of an earlier port');
+      continue;
+    }
+    const nodeMark = `node port ${protocol} ${nodePort}`;
+    const isTaken = nodePort !== 0 && seen.has(nodeMark);
+    if (isTaken) faults.leaveOut(`${field}.nodePort`, nodePort, 'is already the node port of an earlier port');
+    seen.add(nodeMark);
+    unique.push(isTaken ? { ...spec, nodePort: 0 } : spec);
+  }
+  return unique;
+}
+
+function readType(text: string | null | undefined, faults: FaultList): Service['type'] {
+  if (text === undefined || text === null || text === 'ClusterIP') return 'ClusterIP';
+  if (text === 'NodePort' || text === 'LoadBalancer') return text;
+  faults.useDefault(
+    'spec.type',
+    text,
+    'must be ClusterIP, NodePort, LoadBalancer or ExternalName; treated as ClusterIP',
+  );
+  return 'ClusterIP';
+}
+
+function readPolicy(text: string | null | undefined, field: string, faults: FaultList): TrafficPolicy {
+  if (text === 'Local' || text === 'Cluster') return text;
+  if (text !== undefined && text !== null && text !== '') {
+    faults.useDefault(field, text, 'must be Cluster or Local; treated as Cluster');
+  }
+  return 'Cluster';
+}
+
+function readAffinity(spec: ApiService['spec'], faults: FaultList): number {
+  const kind = spec.sessionAffinity ?? 'None';
+  if (kind !== 'None' && kind !== 'ClientIP') {
+    faults.useDefault('spec.sessionAffinity', kind, 'must be None or ClientIP; treated as None');
+  }
+  if (kind !== 'ClientIP') return 0;
+  const seconds = spec.sessionAffinityConfig?.clientIP?.timeoutSeconds;
+  const field = 'spec.sessionAffinityConfig.clientIP.timeoutSeconds';
+  if (seconds === undefined || seconds === null) {
+    faults.useDefault(
+      field,
+      undefined,
+      `is missing, and sessionAffinity ClientIP needs it; treated as ${DEFAULT_AFFINITY_SECONDS}`,
+    );
+    return DEFAULT_AFFINITY_SECONDS;
+  }
+  // The API server's limits.
+  if (Number.isInteger(seconds) && seconds >= 1 && seconds <= 86_400) return seconds;
+  faults.useDefault(field, seconds, `must be a whole number from 1 to 86400; treated as ${DEFAULT_AFFINITY_SECONDS}`);
+  return DEFAULT_AFFINITY_SECONDS;
+}
+
+const NO_ADDRESSES: readonly Address[] = [];
+
+function readAddresses(texts: readonly string[], field: string, faults: FaultList): readonly Address[] {
+  if (texts.length === 0) return NO_ADDRESSES;
+  const found = new Set<Address>();
+  for (const [i, text] of texts.entries()) {
+    const address = parseAddress(text);
+    if (address === undefined) faults.leaveOut(`${field}[${i}]`, text, 'must be an IP address');
+    else found.add(address);
+  }
+  return [...found];
+}
+
+/** Ingress addresses of ipMode VIP: traffic to others is translated before it reaches the node (KEP-1860). Host names are skipped. */
+function readIngress(api: ApiService, faults: FaultList): readonly Address[] {
+  const ingress = api.status?.loadBalancer?.ingress ?? [];
+  if (ingress.length === 0) return NO_ADDRESSES;
+  const found = new Set<Address>();
+  for (const [i, { ip, hostname, ipMode }] of ingress.entries()) {
+    const field = `status.loadBalancer.ingress[${i}]`;
+    if (ip === undefined || ip === null || ip === '') {
+      const isNamed = hostname !== undefined && hostname !== null && hostname !== '';
+      if (isNamed)
+        faults.notice(`${field}.hostname`, hostname, 'is a host name, not an address; the proxy serves addresses only');
+      continue;
+    }
+    const address = parseAddress(ip);
+    if (address === undefined) faults.leaveOut(`${field}.ip`, ip, 'must be an IP address');
+    else if ((ipMode ?? 'VIP') === 'VIP') found.add(address);
+    else if (ipMode !== 'Proxy') faults.leaveOut(`${field}.ipMode`, ipMode, 'must be VIP or Proxy');
+  }
+  return [...found];
+}
+
+/**
+ * The ranges whose clients are admitted; undefined without any: all clients are. An invalid range admits no client: when
+ * no range is valid, the addresses are closed (kube-proxy opens them).
+ */
+function readSourceRanges(texts: readonly string[], faults: FaultList): readonly Cidr[] | undefined {
+  if (texts.length === 0) return undefined;
+  const found = new Set<Cidr>();
+  for (const [i, text] of texts.entries()) {
+    const range = parseCidr(text);
+    if (range !== undefined) found.add(range);
+    else faults.leaveOut(`spec.loadBalancerSourceRanges[${i}]`, text, 'must be a CIDR; as it is, it admits no client');
+  }
+  return trimmed([...found]);
+}
+
+function readHealthPort(port: number, faults: FaultList): number {
+  if (port === 0 || isPortNumber(port)) return port;
+  faults.leaveOut('spec.healthCheckNodePort', port, PORT_PROBLEM);
+  return 0;
+}

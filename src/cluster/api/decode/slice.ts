@@ -1,0 +1,157 @@
+/** A discovery.k8s.io/v1 EndpointSlice → the `Slice` that the proxy reads. */
+import { familyOf, parseAddress } from '../../../base/address.ts';
+import type { SourceEvent } from '../../../proxy/model/events.ts';
+import { isUnserved, SERVICE_NAME_LABEL, TRIGGER_ANNOTATION } from '../../../proxy/model/labels.ts';
+import type { Endpoint, Slice, SlicePort } from '../../../proxy/model/objects.ts';
+import { trimmed } from '../../../proxy/model/trimmed.ts';
+import { append } from '../append.ts';
+import { SliceMessage } from '../protobuf/slice.ts';
+import { FaultList } from './faults.ts';
+import {
+  isPortName,
+  isPortNumber,
+  PORT_NAME_PROBLEM,
+  PORT_PROBLEM,
+  PROTOCOL_PROBLEM,
+  parse,
+  readProtocol,
+} from './fields.ts';
+import { type ApiSlice, sliceSchema } from './schema.ts';
+
+/** A slice of a headless Service, or for another proxy, is decoded as gone, without a fault; a slice of host names (FQDN) with a notice. */
+export function decodeSlice(object: unknown, key: string): Extract<SourceEvent, { readonly kind: 'slice' }> {
+  const faults = new FaultList('EndpointSlice', key, object);
+  const parsed = object instanceof SliceMessage ? object : parse(sliceSchema, object, faults);
+  const slice = parsed === undefined ? undefined : toSlice(parsed, key, faults);
+  const changed = parsed?.metadata.annotations?.[TRIGGER_ANNOTATION];
+  return { kind: 'slice', key, slice, triggeredAt: timeOf(changed), faults: trimmed(faults.list) };
+}
+
+/** Endpoints of a slice; an API server allows 1,000 (maxEndpoints in pkg/apis/discovery/validation), and manifests are not checked by one. */
+export const MOST_ENDPOINTS = 20_000;
+/** Pairs of an endpoint and a port of a slice: an API server allows 20,000 ports. */
+export const MOST_PAIRS = 1_000_000;
+
+function timeOf(text: string | undefined): number {
+  const time = text === undefined ? Number.NaN : Date.parse(text);
+  return Number.isNaN(time) ? 0 : time;
+}
+
+function toSlice(api: ApiSlice, key: string, faults: FaultList): Slice | undefined {
+  const labels = api.metadata.labels ?? {};
+  if (isUnserved(labels)) return undefined;
+  if (api.addressType === 'FQDN')
+    return faults.notice(
+      'addressType',
+      'FQDN',
+      'the endpoints are host names, not addresses; the proxy serves addresses only',
+    );
+  const service = labels[SERVICE_NAME_LABEL] ?? '';
+  if (!/^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$/.test(service)) {
+    return faults.setAside(
+      `metadata.labels[${SERVICE_NAME_LABEL}]`,
+      service,
+      'must be the name of the Service of the slice',
+    );
+  }
+  const family = api.addressType;
+  if (family !== 'IPv4' && family !== 'IPv6') {
+    return faults.setAside('addressType', family, 'must be IPv4, IPv6 or FQDN');
+  }
+  const endpoints = api.endpoints?.length ?? 0;
+  const ports = api.ports?.length ?? 0;
+  if (endpoints > MOST_ENDPOINTS)
+    return faults.setAside(
+      'endpoints',
+      `${endpoints} endpoints`,
+      `must be at most ${MOST_ENDPOINTS}; Kubernetes allows 1000`,
+    );
+  if (endpoints * ports > MOST_PAIRS)
+    return faults.setAside(
+      'ports',
+      `${ports} ports`,
+      `at ${endpoints} endpoints make ${endpoints * ports} pairs; ${MOST_PAIRS} is the limit`,
+    );
+  const namespace = key.slice(0, key.indexOf('/'));
+  return {
+    key,
+    service: `${namespace}/${service}`,
+    family,
+    ports: readPorts(api.ports ?? [], faults),
+    endpoints: readEndpoints(api.endpoints ?? [], family, faults),
+  };
+}
+
+function readPorts(ports: NonNullable<ApiSlice['ports']>, faults: FaultList): readonly SlicePort[] {
+  let found: SlicePort[] = [];
+  for (let i = 0; i < ports.length; i++) {
+    const { name, protocol: text, port } = ports[i] ?? {};
+    const protocol = readProtocol(text);
+    // A manifest may leave the name out; an API server fills in "".
+    const label = name ?? '';
+    if (!isPortName(label)) faults.leaveOut(`ports[${i}].name`, label, PORT_NAME_PROBLEM);
+    else if (protocol === undefined) faults.leaveOut(`ports[${i}].protocol`, text, PROTOCOL_PROBLEM);
+    else if (port === undefined || port === null || !isPortNumber(port)) {
+      faults.leaveOut(`ports[${i}].port`, port, PORT_PROBLEM);
+    } else found = append(found, { name: label, protocol, port });
+  }
+  return found.length > 1 ? trimmed(found) : found;
+}
+
+type ApiEndpoint = NonNullable<ApiSlice['endpoints']>[number];
+
+function readEndpoints(
+  endpoints: readonly ApiEndpoint[],
+  family: Slice['family'],
+  faults: FaultList,
+): readonly Endpoint[] {
+  const context = { family, faults };
+  const found = endpoints.map((endpoint, i) => readEndpoint(endpoint, i, context));
+  return found.every((one) => one !== undefined) ? found : found.filter((one) => one !== undefined);
+}
+
+interface EndpointContext {
+  readonly family: Slice['family'];
+  readonly faults: FaultList;
+}
+
+function readEndpoint(api: ApiEndpoint, i: number, { family, faults }: EndpointContext): Endpoint | undefined {
+  // Only the first address counts (KEP-752: all of them reach the same endpoint).
+  const text = api.addresses?.[0];
+  const address = text === undefined ? undefined : parseAddress(text);
+  if (address === undefined)
+    return faults.leaveOut(`endpoints[${i}].addresses[0]`, text, 'must be an IP address', 'endpoint');
+  if (familyOf(address) !== family) {
+    const problem = `must be an ${family} address, as addressType says`;
+    return faults.leaveOut(`endpoints[${i}].addresses[0]`, text, problem, 'endpoint');
+  }
+  return {
+    address,
+    ready: api.conditions?.ready ?? true,
+    serving: api.conditions?.serving ?? true,
+    terminating: api.conditions?.terminating ?? false,
+    nodeName: api.nodeName ?? '',
+    zoneHints: readHints(api, i, 'forZones', faults),
+    nodeHints: readHints(api, i, 'forNodes', faults),
+  };
+}
+
+/** Shared by all endpoints without hints: there are very many. */
+const NO_NAMES: readonly string[] = [];
+
+/**
+ * Valid hints: names that a Node can have as its name or as the value of its zone label. An empty one is none: kube-controller-manager
+ * 1.32 writes it for an endpoint without a zone (KEP-4444), and a Node without a zone is not in the same one.
+ */
+function readHints(api: ApiEndpoint, i: number, which: 'forZones' | 'forNodes', faults: FaultList): readonly string[] {
+  const hints = api.hints?.[which];
+  if (hints === undefined || hints === null || hints.length === 0) return NO_NAMES;
+  let found: string[] = [];
+  for (let n = 0; n < hints.length; n++) {
+    const name = hints[n]?.name ?? '';
+    if (name === '') continue;
+    if (/^[A-Za-z0-9]([-A-Za-z0-9_.]{0,251}[A-Za-z0-9])?$/.test(name)) found = append(found, name);
+    else faults.leaveOut(`endpoints[${i}].hints.${which}[${n}].name`, name, 'must be the name of a zone or node');
+  }
+  return found;
+}

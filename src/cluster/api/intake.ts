@@ -1,0 +1,126 @@
+/** What a reflector has received, and the resourceVersion that it has reached: passes on what is news. */
+
+import { isOlder } from '../../proxy/model/resource-version.ts';
+import { ApiError, type WatchEvent } from './client.ts';
+import { KnownObjects } from './known-objects.ts';
+import { endsInitialEvents, type ReceivedObject, receivedOf } from './received.ts';
+import { fieldsOf, statusOf } from './status.ts';
+
+/** Takes objects of one kind. */
+export interface IntakeSink {
+  /** `isEvent`: an event of a watch told it, not a list. */
+  set(key: string, object: unknown, isEvent: boolean): void;
+  /** `version`: of the event that told it, or of the list that has the object no more. */
+  gone(key: string, version: string, isEvent: boolean): void;
+  /** The first list is complete. Called once. */
+  synced(): void;
+  /** All changes up to this resourceVersion were passed on. */
+  reached?(version: string): void;
+  /** The server's resourceVersions went back: its store was restored. Everything is listed again, and no object counts as unchanged. */
+  restored(from: string, to: string): void;
+}
+
+const GONE = 410;
+
+export class Intake {
+  readonly #path: string;
+  readonly #sink: IntakeSink;
+  readonly #known = new KnownObjects();
+  #version = '';
+  #isSynced = false;
+
+  /** `path`: of the resource, for errors. */
+  constructor(path: string, sink: IntakeSink) {
+    this.#path = path;
+    this.#sink = sink;
+  }
+
+  /** The resourceVersion from which a watch goes on; "" before the first list, and after the server's version went back. */
+  get version(): string {
+    return this.#version;
+  }
+
+  listBegins(): void {
+    this.#known.listBegins();
+  }
+
+  /** An object of a list; one that is known is not passed on. */
+  listed(received: ReceivedObject): void {
+    const { object, key, version } = received;
+    if (!this.#known.isNews(key, version)) return;
+    this.#sink.set(key, object, false);
+    this.#known.set(key, version);
+  }
+
+  /** The list of this version is complete: what was not in it is gone. */
+  listEnds(version: string): void {
+    this.#version = version;
+    for (const key of this.#known.listEnds()) this.#sink.gone(key, version, false);
+    this.#sink.reached?.(version);
+  }
+
+  /** Tells once that there was a complete list. */
+  synced(): void {
+    if (!this.#isSynced) this.#sink.synced();
+    this.#isSynced = true;
+  }
+
+  /**
+   * An event before the end of a streaming list: their versions have no order, and a change meanwhile may be one that is not ADDED.
+   * Returns the version of the list from the bookmark that ends it. Throws ApiError.
+   */
+  initialEvent(event: WatchEvent): string | undefined {
+    const { type, received } = this.#received(event);
+    const { key, version, object } = received;
+    if (type === 'DELETED') this.#gone(key, version, false);
+    else if (type === 'ADDED' || type === 'MODIFIED') this.listed(received);
+    else if (type === 'BOOKMARK' && endsInitialEvents(object)) {
+      // What was skipped as known may be another object where the version went back: the list is read again.
+      this.#mustGoOn(version);
+      return version;
+    }
+    return undefined;
+  }
+
+  /** An event of a watch. Throws ApiError. */
+  event(event: WatchEvent): void {
+    const { type, received } = this.#received(event);
+    const { key, version, object } = received;
+    this.#mustGoOn(version);
+    if (type === 'DELETED') this.#gone(key, version, true);
+    else if (type === 'ADDED' || type === 'MODIFIED') {
+      this.#sink.set(key, object, true);
+      this.#known.set(key, version);
+    }
+    // The next watch skips only events that were processed.
+    this.#version = version;
+    this.#sink.reached?.(version);
+  }
+
+  /** The server has this version. Returns whether it is older than the last one: then an object with the same version may differ. */
+  wentBack(version: string): boolean {
+    if (!isOlder(version, this.#version)) return false;
+    this.#sink.restored(this.#version, version);
+    this.#known.distrust();
+    this.#version = '';
+    return true;
+  }
+
+  #received({ type, object }: WatchEvent): { readonly type: unknown; readonly received: ReceivedObject } {
+    if (type !== 'ERROR') return { type, received: receivedOf(object, this.#path, type === 'BOOKMARK') };
+    const { code } = fieldsOf(object);
+    throw new ApiError(statusOf(object).message ?? 'the watch failed', typeof code === 'number' ? code : 0);
+  }
+
+  #gone(key: string, version: string, isEvent: boolean): void {
+    this.#sink.gone(key, version, isEvent);
+    this.#known.delete(key);
+  }
+
+  #mustGoOn(version: string): void {
+    if (version === '') throw new ApiError(`the watch of ${this.#path} sent an event without a resourceVersion`, 0);
+    const before = this.#version;
+    if (this.wentBack(version))
+      throw new ApiError(`the API server's resourceVersion went back from ${before} to ${version}`, GONE);
+  }
+}

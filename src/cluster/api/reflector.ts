@@ -1,0 +1,306 @@
+/**
+ * List and watch of one resource, as client-go's reflector does it.
+ *
+ * Goals, and how each is met:
+ * 1. Never give up: every failure is followed by a retry, with jitter, and Retry-After is honoured.
+ * 2. Never miss a change: a watch resumes from the last resourceVersion, bookmarks advance it, and 410 in either
+ *    form (a status, or an event in the stream) leads to a new list; objects that are not in it are reported as gone.
+ * 3. Silence is no failure: a server sends nothing on a watch while nothing changes. The connection itself is probed
+ *    (`http2.ts`, `http1.ts`).
+ * 4. Block the event loop only briefly: lists come in pages (`listing.ts`), or as a stream (`streaming.ts`) where that is wanted and
+ *    the server can. Either way nothing is gone before the list is complete.
+ * 5. Notice a server whose store was restored from a backup: a resourceVersion that goes back leads to a new list, in which
+ *    no object counts as unchanged. resourceVersions compare as numbers (KEP-5504). A watch from a version that is still to come is no
+ *    error: the server says nothing until it has caught up. So a server that was away is asked for its version first.
+ */
+import { breath, type Clock, sleep } from '../../base/clock.ts';
+import { backoff } from './backoff.ts';
+import { type ApiClient, ApiError, type Query, UnreadableAnswer, unreadable } from './client.ts';
+import { Intake, type IntakeSink } from './intake.ts';
+import { type Listing, presentVersion, readPages } from './listing.ts';
+import type { KindReader } from './protobuf/kind.ts';
+import { SilenceGuard, STREAM_QUERY, Streams } from './streaming.ts';
+import { Turn } from './turn.ts';
+
+export interface Resource {
+  /** `/api/v1/services` */
+  readonly path: string;
+  readonly labelSelector?: string;
+  readonly fieldSelector?: string;
+  /** Reads lists and watches in protobuf; without it, or where the server has no protobuf, they are JSON. */
+  readonly protobuf?: KindReader;
+  /** The path in an older version of the API, for a server that has none of the newer one. */
+  readonly olderPath?: string;
+  /** Servers may lack it: one that does is asked again after an hour, not as after a failure. */
+  readonly mayLack?: boolean;
+  /** Ask for lists as streams, where the server can. */
+  readonly streams?: boolean;
+}
+
+export interface ReflectorSink extends IntakeSink {
+  /** The server sent something. */
+  heard(): void;
+  /** A watch is open; the server has sent nothing on it yet. */
+  opened(): void;
+  /** The n-th failure in a row, from 1; a retry follows. */
+  failed(error: Error, failures: number): void;
+  /** The server has no such resource, though it could: it is asked again after a long time. */
+  absent?(): void;
+  /** A request succeeded after failures. */
+  recovered(failures: number): void;
+}
+
+export interface ReflectorOptions {
+  readonly resource: Resource;
+  readonly client: ApiClient;
+  readonly clock: Clock;
+  readonly sink: ReflectorSink;
+  readonly random: () => number;
+  /** Objects a page. */
+  readonly pageSize: number;
+}
+
+/** Seconds after which the server ends a watch: client-go asks for 5 to 10 minutes. */
+const WATCH_SECONDS = 300;
+/** Milliseconds; a watch that ends sooner, without an event, counts as a failure. */
+export const SHORT_WATCH = 1000;
+/** Milliseconds until a server that lacks a resource is asked again, half of it to one and a half: it may have been upgraded. */
+const LACKING = 3_600_000;
+/** Failed watches in a row after which the list is read again. */
+const RELIST_AFTER = 5;
+
+const GONE = 410;
+
+export class Reflector {
+  readonly #options: ReflectorOptions;
+  readonly #intake: Intake;
+  readonly #paths: Paths;
+  readonly #streams: Streams;
+  #mustList = true;
+  #failures = 0;
+  /** Undefined once something could not be decoded. */
+  #protobuf: KindReader | undefined;
+  /** An expired version leads to an immediate list, but only once until a watch works again. */
+  #mayRelist = true;
+
+  constructor(options: ReflectorOptions) {
+    this.#options = options;
+    this.#protobuf = options.resource.protobuf;
+    this.#paths = new Paths(options.resource);
+    this.#intake = new Intake(options.resource.path, options.sink);
+    this.#streams = new Streams(options.resource.streams === true);
+  }
+
+  /** List and watch until the signal aborts. Never rejects for another reason. */
+  async run(signal: AbortSignal): Promise<void> {
+    // The server was away: its store may be an older one.
+    let mustCompare = false;
+    while (!signal.aborted) {
+      let isStream = false;
+      try {
+        if (mustCompare && !this.#mustList)
+          this.#mustList = this.#intake.wentBack(await presentVersion(this.#listing(signal)));
+        mustCompare = false;
+        isStream = this.#mustList && this.#streams.isNext;
+        if (this.#mustList && !isStream) await this.#list(signal);
+        await this.#watch(signal);
+      } catch (error) {
+        if (signal.aborted) return;
+        mustCompare ||= error instanceof ApiError && error.lack !== undefined;
+        if (error instanceof ApiError && error.status === 0) this.#streams.unanswered();
+        // Where the server cannot stream it, the list is read in pages at once.
+        if (isStream && this.#mustList && this.#streams.failed(error)) continue;
+        if (isLacking(error) && (await this.#lacks(signal))) continue;
+        this.#mustList ||= isExpired(error) || this.#failures + 1 >= RELIST_AFTER;
+        await this.#wait(this.#withoutProtobuf(error), signal);
+      }
+    }
+  }
+
+  /** The server has nothing at this path. Returns false where it should have. */
+  async #lacks(signal: AbortSignal): Promise<boolean> {
+    const { resource, clock, random, sink } = this.#options;
+    const hasNext = this.#paths.lacks();
+    if (!hasNext && resource.mayLack !== true) return false;
+    this.#mustList = true;
+    if (hasNext) return true;
+    this.#failures = 1;
+    sink.absent?.();
+    await sleep(clock, LACKING * (0.5 + random()), signal).catch(() => undefined);
+    return true;
+  }
+
+  async #wait(error: unknown, signal: AbortSignal): Promise<void> {
+    const { clock, random, sink } = this.#options;
+    if (isExpired(error) && this.#mayRelist) {
+      this.#mayRelist = false;
+      return;
+    }
+    this.#failures += 1;
+    const cause = error instanceof Error ? error : new Error(String(error));
+    sink.failed(cause, this.#failures);
+    const retryAfter = error instanceof ApiError ? error.retryAfter : undefined;
+    await sleep(clock, backoff(this.#failures, random(), retryAfter), signal).catch(() => undefined);
+  }
+
+  /** After an unreadable protobuf answer, ask for JSON. */
+  #withoutProtobuf(cause: unknown): unknown {
+    const error = unreadable(cause, this.#paths.present);
+    if (!(error instanceof UnreadableAnswer)) return error;
+    this.#protobuf = undefined;
+    return new ApiError(`${error.message}; requesting JSON from now on`, 0);
+  }
+
+  #succeeded(): void {
+    this.#paths.works();
+    this.#options.sink.heard();
+    if (this.#failures > 0) this.#options.sink.recovered(this.#failures);
+    this.#failures = 0;
+  }
+
+  async #list(signal: AbortSignal): Promise<void> {
+    let version: string;
+    try {
+      version = await this.#pages(String(this.#options.pageSize), signal);
+    } catch (error) {
+      if (!isExpired(error)) throw error;
+      // The continue token expired. The server offers another one, but that reads the rest at another
+      // version, and a watch from there would miss changes of the first pages: read the whole list at once instead.
+      version = await this.#pages(undefined, signal);
+    }
+    this.#listed(version);
+  }
+
+  #pages(limit: string | undefined, signal: AbortSignal): Promise<string> {
+    const intake = this.#intake;
+    intake.listBegins();
+    return readPages(this.#listing(signal), limit, {
+      version: (version) => void intake.wentBack(version),
+      object: (received) => intake.listed(received),
+    });
+  }
+
+  #listing(signal: AbortSignal): Listing {
+    const { resource, client, clock } = this.#options;
+    return {
+      client,
+      clock,
+      path: this.#paths.present,
+      selectors: selectorsOf(resource),
+      protobuf: this.#protobuf,
+      signal,
+    };
+  }
+
+  /** A list is complete. */
+  #listed(version: string): void {
+    this.#intake.listEnds(version);
+    this.#mustList = false;
+    this.#streams.listed();
+    this.#succeeded();
+    this.#intake.synced();
+  }
+
+  /** A watch. Where a list is due it begins with one. */
+  async #watch(signal: AbortSignal): Promise<void> {
+    const { client, clock, sink } = this.#options;
+    const guard = this.#mustList ? new SilenceGuard(clock, this.#paths.present) : undefined;
+    if (guard) this.#intake.listBegins();
+    const start = clock.now();
+    const turn = new Turn(clock);
+    let openedAt: number | undefined;
+    let events = 0;
+    const onOpen = () => {
+      openedAt = clock.now();
+      if (!this.#mustList) sink.opened();
+    };
+    const untilSilent = guard ? AbortSignal.any([signal, guard.signal]) : signal;
+    const options = { protobuf: this.#protobuf, onOpen };
+    turn.begin();
+    try {
+      for await (const event of client.watch(this.#paths.present, this.#watchQuery(), untilSilent, options)) {
+        if (this.#mustList) {
+          guard?.heard();
+          const version = this.#intake.initialEvent(event);
+          if (version !== undefined) {
+            this.#listed(version);
+            guard?.end();
+            sink.opened();
+          }
+        } else {
+          turn.begin();
+          this.#intake.event(event);
+          events += 1;
+          this.#mayRelist = true;
+          this.#succeeded();
+        }
+        if (!turn.isOver()) continue;
+        await breath();
+        turn.begin();
+      }
+      if (this.#mustList) throw new ApiError(`the list of ${this.#paths.present} as a stream broke off`, 0);
+    } catch (error) {
+      if (guard?.signal.aborted) throw guard.signal.reason;
+      // A watch that was open for a while and broke is a first failure: something on the way may end silent connections again and again.
+      if (!this.#mustList && openedAt !== undefined && clock.now() - openedAt >= SHORT_WATCH) this.#failures = 0;
+      throw error;
+    } finally {
+      guard?.end();
+    }
+    // The server ends every watch after a while: no error; the next watch resumes from the last version.
+    if (events === 0 && clock.now() - start < SHORT_WATCH) {
+      throw new ApiError('the server ended the watch at once', 0);
+    }
+    this.#mayRelist = true;
+    this.#succeeded();
+  }
+
+  #watchQuery(): Query {
+    return {
+      ...selectorsOf(this.#options.resource),
+      watch: '1',
+      allowWatchBookmarks: 'true',
+      ...(this.#mustList ? STREAM_QUERY : { resourceVersion: this.#intake.version }),
+      timeoutSeconds: String(Math.round(WATCH_SECONDS * (1 + this.#options.random()))),
+    };
+  }
+}
+
+/** The paths of a resource in versions of the API: which one is asked. */
+class Paths {
+  readonly #all: readonly string[];
+  /** Those at which the server had nothing since a request succeeded. */
+  readonly #without = new Set<string>();
+  present: string;
+
+  constructor({ path, olderPath = path }: Resource) {
+    this.#all = [path, olderPath];
+    this.present = path;
+  }
+
+  /** The server has nothing at the present one. Returns whether another one is left; otherwise it is the newest again. */
+  lacks(): boolean {
+    this.#without.add(this.present);
+    const next = this.#all.find((path) => !this.#without.has(path));
+    if (next === undefined) this.#without.clear();
+    this.present = next ?? this.#all[0] ?? this.present;
+    return next !== undefined;
+  }
+
+  works(): void {
+    this.#without.clear();
+  }
+}
+
+function selectorsOf({ labelSelector, fieldSelector }: Resource): Query {
+  return { labelSelector, fieldSelector };
+}
+
+function isExpired(error: unknown): boolean {
+  return error instanceof ApiError && error.status === GONE;
+}
+
+/** The server answered itself that there is no such resource: a proxy before it has other words. */
+function isLacking(error: unknown): boolean {
+  return error instanceof ApiError && error.status === 404 && error.reasons.includes('NotFound');
+}

@@ -1,0 +1,108 @@
+/**
+ * Sends requests over one connection of HTTP/2 where the server supports it, and over HTTP/1.1 where the server, or a proxy
+ * in between, does not.
+ */
+import { createHash } from 'node:crypto';
+import { unlessAborted } from '../../base/clock.ts';
+import { type Incoming, LostWhileIdle, type Outgoing } from './answer.ts';
+import { Http1 } from './http1.ts';
+import { Http1Required, type Http2Connection, openHttp2, type PingTimes } from './http2.ts';
+
+/** Milliseconds until a server that chose HTTP/1.1 is asked for HTTP/2 again. */
+const RECHECK = 600_000;
+
+interface Shared {
+  /** Identity that the connection was authenticated with. */
+  readonly key: string;
+  /** Undefined: the server has no HTTP/2. */
+  readonly connection: Promise<Http2Connection | undefined>;
+}
+
+/** Sends requests to one API server. */
+export type Requests = Pick<Transport, 'request' | 'close'>;
+
+/** Opens no connection before the first request. */
+export type Connect = (pings: PingTimes) => Requests;
+
+export const connect: Connect = (pings) => new Transport(pings);
+
+export class Transport {
+  readonly #pings: PingTimes;
+  readonly #http1 = new Http1();
+  #shared: Shared | undefined;
+  #http1Until = Number.NEGATIVE_INFINITY;
+  /** Aborts connections that are being opened. */
+  readonly #closed = new AbortController();
+
+  constructor(pings: PingTimes) {
+    this.#pings = pings;
+  }
+
+  /** Rejects with Node.js's own error. */
+  async request(outgoing: Outgoing): Promise<Incoming> {
+    try {
+      return await this.#request(outgoing);
+    } catch (error) {
+      if (!(error instanceof LostWhileIdle || error instanceof Http1Required)) throw error;
+      if (error instanceof Http1Required) this.#http1Until = performance.now() + RECHECK;
+      return await this.#request(outgoing);
+    }
+  }
+
+  /** End all requests and connections. */
+  close(): void {
+    this.#closed.abort(new Error('the client was closed'));
+    void this.#shared?.connection.then((connection) => connection?.destroy()).catch(() => undefined);
+    this.#shared = undefined;
+    this.#http1.close();
+  }
+
+  async #request(outgoing: Outgoing): Promise<Incoming> {
+    // Other requests may wait for the same connection: an aborted request leaves it to them.
+    const connection = this.#mayUseHttp2(outgoing)
+      ? await unlessAborted(this.#connection(outgoing), outgoing.signal)
+      : undefined;
+    return await (connection ?? this.#http1).request(outgoing);
+  }
+
+  /** kube-apiserver has no HTTP/2 without TLS; an agent that connects through a proxy speaks HTTP/1.1. */
+  #mayUseHttp2({ url, auth }: Outgoing): boolean {
+    return url.protocol === 'https:' && auth.agent === false && performance.now() >= this.#http1Until;
+  }
+
+  /** The open connection, or a new one; requests share one that is being opened. Undefined: the server chose HTTP/1.1. */
+  async #connection(outgoing: Outgoing): Promise<Http2Connection | undefined> {
+    const key = identityOf(outgoing);
+    const before = this.#shared;
+    if (before?.key === key) {
+      const connection = await before.connection;
+      if (connection === undefined || connection.isUsable) return connection;
+    }
+    if (this.#shared !== before) return await this.#connection(outgoing);
+    // Another certificate needs another connection; requests on the former connection go on.
+    if (before !== undefined) void before.connection.then((old) => old?.retire()).catch(() => undefined);
+    const opening: Shared = { key, connection: openHttp2(outgoing, this.#pings, this.#closed.signal) };
+    this.#shared = opening;
+    try {
+      const connection = await opening.connection;
+      if (connection === undefined) this.#http1Until = performance.now() + RECHECK;
+      if (connection === undefined && this.#shared === opening) this.#shared = undefined;
+      return connection;
+    } catch (error) {
+      if (this.#shared === opening) this.#shared = undefined;
+      throw error;
+    }
+  }
+}
+
+/** Hash of the certificates that authenticate and verify a connection; tokens belong to requests. */
+function identityOf({ url, auth }: Outgoing): string {
+  const hash = createHash('sha256').update(url.origin);
+  for (const part of [auth.ca, auth.cert, auth.key, auth.pfx, auth.passphrase, auth.servername]) {
+    for (const one of Array.isArray(part) ? part : [part]) {
+      const bytes = typeof one === 'string' || Buffer.isBuffer(one) ? one : JSON.stringify(one ?? null);
+      hash.update(`\0${bytes.length}\0`).update(bytes);
+    }
+  }
+  return hash.update(String(auth.rejectUnauthorized)).digest('base64');
+}

@@ -1,0 +1,156 @@
+/**
+ * The kubeconfig of a person, found and merged as kubectl does it: the file of --kubeconfig, the files of KUBECONFIG, or
+ * ~/.kube/config (https://kubernetes.io/docs/concepts/configuration/organize-cluster-access-kubeconfig/).
+ */
+import { access } from 'node:fs/promises';
+import { dirname, isAbsolute, join, resolve } from 'node:path';
+import { causeOf } from '../../base/cause.ts';
+import { readOneFile } from '../documents/one-file.ts';
+import type { Credentials } from './client.ts';
+import { credentialsOf, KubeconfigUnusable, kubeconfigIn } from './credentials.ts';
+import { fieldsOf } from './status.ts';
+
+/** kubectl's flags of these names. */
+export interface UserFlags {
+  readonly kubeconfig?: string | undefined;
+  readonly context?: string | undefined;
+  readonly cluster?: string | undefined;
+  readonly user?: string | undefined;
+  /** The user to impersonate. */
+  readonly as?: string | undefined;
+}
+
+type Fields = Readonly<Record<string, unknown>>;
+
+const LISTS = ['clusters', 'users', 'contexts'] as const;
+/** Fields of a cluster and of a user that name a file; a relative name begins in the folder of the kubeconfig. */
+const FILE_FIELDS = ['certificate-authority', 'client-certificate', 'client-key', 'tokenFile'];
+
+/** Throws KubeconfigUnusable. */
+export async function userCredentials(flags: UserFlags, env: NodeJS.ProcessEnv): Promise<Credentials> {
+  const paths = pathsOf(flags, env);
+  const files: Fields[] = [];
+  const read: string[] = [];
+  for (const path of paths) {
+    if (flags.kubeconfig === undefined && !(await exists(path))) continue;
+    files.push(await readAbsolute(path));
+    read.push(path);
+  }
+  if (files.length > 0) {
+    const [path = ''] = read;
+    const chosen = withFlags(merged(files), flags, read.join(':'));
+    return await credentialsOf(chosen, { kubeconfig: path, master: undefined });
+  }
+  if (env.KUBERNETES_SERVICE_HOST !== undefined)
+    return await credentialsOf(undefined, { kubeconfig: undefined, master: undefined });
+  throw new KubeconfigUnusable(
+    `no kubeconfig: ${paths.join(' and ')} ${paths.length === 1 ? 'does' : 'do'} not exist; name a file with --kubeconfig`,
+  );
+}
+
+function pathsOf({ kubeconfig }: UserFlags, { KUBECONFIG = '', HOME = '/' }: NodeJS.ProcessEnv): readonly string[] {
+  if (kubeconfig !== undefined) return [kubeconfig];
+  const named = [...new Set(KUBECONFIG.split(':').filter((path) => path !== ''))];
+  return named.length > 0 ? named : [join(HOME, '.kube/config')];
+}
+
+async function exists(path: string): Promise<boolean> {
+  return await access(path).then(
+    () => true,
+    (error: NodeJS.ErrnoException) => {
+      if (error.code === 'ENOENT') return false;
+      throw new KubeconfigUnusable(`--kubeconfig ${path}: ${causeOf(error)}`);
+    },
+  );
+}
+
+/** The object of a file, with absolute names of files. */
+async function readAbsolute(path: string): Promise<Fields> {
+  const file = await readOneFile(path).catch((error: unknown) => {
+    throw new KubeconfigUnusable(`--kubeconfig ${path}: ${causeOf(error)}`);
+  });
+  const folder = dirname(resolve(path));
+  const config = fieldsOf(kubeconfigIn(file, path));
+  return {
+    ...config,
+    clusters: entriesOf(config.clusters, (entry) => ({ ...entry, cluster: absolute(entry.cluster, folder) })),
+    users: entriesOf(config.users, (entry) => ({ ...entry, user: absoluteUser(entry.user, folder) })),
+    contexts: entriesOf(config.contexts, (entry) => entry),
+  };
+}
+
+/** A list that is none counts as empty: what is missing is named when it is needed. */
+function entriesOf(list: unknown, change: (entry: Fields) => Fields): readonly Fields[] {
+  return Array.isArray(list) ? list.map((entry) => change(fieldsOf(entry))) : [];
+}
+
+function absolute(object: unknown, folder: string): Fields {
+  const fields = fieldsOf(object);
+  const changed = FILE_FIELDS.flatMap((field) => {
+    const name = fields[field];
+    return typeof name === 'string' && name !== '' ? [[field, resolve(folder, name)] as const] : [];
+  });
+  return { ...fields, ...Object.fromEntries(changed) };
+}
+
+/** A command with a slash in it begins in the folder of the kubeconfig, too. */
+function absoluteUser(object: unknown, folder: string): Fields {
+  const user = absolute(object, folder);
+  const exec = fieldsOf(user.exec);
+  const { command } = exec;
+  if (typeof command !== 'string' || !command.includes('/') || isAbsolute(command)) return user;
+  return { ...user, exec: { ...exec, command: resolve(folder, command) } };
+}
+
+/** Of two entries of a name, and of two current contexts, the first counts. */
+function merged(files: readonly Fields[]): Fields {
+  const lists = LISTS.map((list) => {
+    const entries = files.flatMap((file) => file[list] as readonly Fields[]);
+    const first = new Map<unknown, Fields>();
+    for (const entry of entries) if (!first.has(entry.name)) first.set(entry.name, entry);
+    return [list, [...first.values()]] as const;
+  });
+  const current = files.map((file) => file['current-context']).find((name) => typeof name === 'string' && name !== '');
+  return { apiVersion: 'v1', kind: 'Config', ...Object.fromEntries(lists), 'current-context': current ?? '' };
+}
+
+/** The kubeconfig with what the flags choose. Throws KubeconfigUnusable. */
+function withFlags(config: Fields, flags: UserFlags, path: string): Fields {
+  const contexts = config.contexts as readonly Fields[];
+  const name = flags.context ?? config['current-context'];
+  const context = contexts.find((entry) => entry.name === name);
+  if (flags.context !== undefined && context === undefined)
+    throw missing('context', flags.context, { entries: contexts, path });
+  const own = fieldsOf(context?.context);
+  const chosen = { cluster: flags.cluster ?? own.cluster, user: flags.user ?? own.user };
+  for (const kind of ['cluster', 'user'] as const) {
+    const entries = config[`${kind}s`] as readonly Fields[];
+    const isThere = entries.some((entry) => entry.name === chosen[kind]);
+    if (flags[kind] !== undefined && !isThere) throw missing(kind, flags[kind], { entries, path });
+  }
+  if (flags.context === undefined && flags.cluster === undefined && flags.user === undefined && flags.as === undefined)
+    return config;
+  const others = contexts.filter((entry) => entry !== context);
+  const users = config.users as readonly Fields[];
+  return {
+    ...config,
+    'current-context': name === '' ? 'flags' : name,
+    contexts: [{ name: name === '' ? 'flags' : name, context: { ...own, ...chosen } }, ...others],
+    users: flags.as === undefined ? users : users.map((entry) => impersonating(entry, chosen.user, flags.as)),
+  };
+}
+
+function impersonating(entry: Fields, user: unknown, as: string | undefined): Fields {
+  return entry.name === user ? { ...entry, user: { ...fieldsOf(entry.user), as } } : entry;
+}
+
+interface Among {
+  readonly entries: readonly Fields[];
+  readonly path: string;
+}
+
+function missing(kind: 'context' | 'cluster' | 'user', name: string, { entries, path }: Among): KubeconfigUnusable {
+  const names = entries.map((entry) => String(entry.name));
+  const has = names.length === 0 ? `it has no ${kind}` : `it has ${names.slice(0, 20).join(', ')}`;
+  return new KubeconfigUnusable(`--${kind} ${name}: the kubeconfig ${path} has no such ${kind}; ${has}`);
+}

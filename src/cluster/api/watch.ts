@@ -1,0 +1,152 @@
+/** Whether one kind of object can be followed, and since when it cannot. */
+import type { Clock } from '../../base/clock.ts';
+import { LastingProblem } from '../../base/lasting-problem.ts';
+import type { WatchStatus } from '../../proxy/model/events.ts';
+import { ApiError } from './client.ts';
+import { type ReflectorSink, SHORT_WATCH } from './reflector.ts';
+
+/** The part of pino that is used. */
+export interface WatchLog {
+  info(facts: object, text: string): void;
+  /** A line for those who want each try. */
+  v2(facts: object, text: string): void;
+  warn(facts: object, text: string): void;
+}
+
+interface WatchOptions {
+  readonly clock: Clock;
+  readonly log: WatchLog;
+  /** What follows while the kind cannot be followed, for the log. */
+  readonly meanwhile: string;
+  /** The kind is useful but not required; some API servers lack it. The same cause is logged once. */
+  readonly isOptional?: boolean;
+}
+
+/** The callbacks of a reflector's sink that a watch status needs. */
+export function watchSink(
+  watch: Watch<string>,
+): Pick<ReflectorSink, 'heard' | 'opened' | 'failed' | 'absent' | 'recovered' | 'restored'> {
+  return {
+    heard: () => watch.heard(),
+    opened: () => watch.opened(),
+    failed: (error, failures) => watch.failed(error, failures),
+    absent: () => watch.absent(),
+    recovered: (failures) => watch.recovered(failures),
+    restored: (from, to) => watch.restored(from, to),
+  };
+}
+
+type WatchFailure = NonNullable<WatchStatus['failure']>;
+
+/** Watch status of one kind: logs failures and recoveries, and answers `status`. */
+export class Watch<Kind extends string> {
+  readonly #of: Kind;
+  readonly #options: WatchOptions;
+  #heardAt: number;
+  /** When the open watch was opened; undefined without one. */
+  #openedAt: number | undefined;
+  #failure: WatchFailure | undefined;
+  readonly #told: LastingProblem;
+  /** Time of the first failure in a row, for the log. */
+  #since = '';
+
+  constructor(of: Kind, options: WatchOptions) {
+    this.#of = of;
+    this.#options = options;
+    this.#heardAt = options.clock.now();
+    // Where nothing depends on the kind, once is enough.
+    this.#told = new LastingProblem(options.isOptional === true ? Number.POSITIVE_INFINITY : undefined);
+  }
+
+  get status(): { readonly of: Kind; readonly heardAt: number; readonly failure: WatchFailure | undefined } {
+    return { of: this.#of, heardAt: this.#heardAt, failure: this.#isOpen ? undefined : this.#failure };
+  }
+
+  /** An open watch works, even if a quiet cluster sends nothing on it: the connection is probed. */
+  get #isOpen(): boolean {
+    return this.#openedAt !== undefined && this.#options.clock.now() - this.#openedAt >= SHORT_WATCH;
+  }
+
+  heard(): void {
+    this.#heardAt = this.#options.clock.now();
+  }
+
+  opened(): void {
+    this.#openedAt = this.#options.clock.now();
+    this.heard();
+  }
+
+  failed(error: Error, failures: number): void {
+    const { clock, log, meanwhile } = this.#options;
+    // A watch was open until now: earlier failures are over.
+    if (this.#isOpen) {
+      this.#failure = undefined;
+      this.#told.over();
+    }
+    this.#openedAt = undefined;
+    const { lack, status } = error instanceof ApiError ? error : { lack: undefined, status: 0 };
+    if (this.#failure === undefined) this.#since = new Date(clock.wall()).toISOString();
+    const since = this.#failure?.since ?? clock.now();
+    // An overloaded server, or one that lost its store, is at fault itself.
+    const isServers = lack === 'unreachable' || status === 429 || status >= 500;
+    this.#failure = { since, isServers, cause: error.message };
+    // Each try fails alike.
+    const isNew = this.#told.met(error.message, clock.now());
+    const facts = { of: this.#of, since: this.#since, failures };
+    log[isNew ? 'warn' : 'v2'](
+      facts,
+      `cannot follow ${this.#of} since ${this.#since}: ${error.message}; ${meanwhile}; retrying`,
+    );
+  }
+
+  /** The API server has no such kind, and need not have. Logged once. */
+  absent(): void {
+    const { clock, log, meanwhile } = this.#options;
+    this.#openedAt = undefined;
+    const cause = `the API server has no ${this.#of}`;
+    if (this.#failure?.cause === cause) return;
+    this.#since = new Date(clock.wall()).toISOString();
+    this.#failure = { since: clock.now(), isServers: false, cause };
+    log.info({ of: this.#of }, `${cause}; ${meanwhile}; asking again in an hour, and when slicewire starts`);
+  }
+
+  restored(from: string, to: string): void {
+    const text = `the resourceVersion of ${this.#of} went back from ${from} to ${to}: the API server's store was restored; listing everything again`;
+    this.#options.log.warn({ of: this.#of, from, to }, text);
+  }
+
+  recovered(failures: number): void {
+    const facts = { of: this.#of, since: this.#since, failures };
+    this.#failure = undefined;
+    this.#told.over();
+    this.#options.log.info(facts, `following ${this.#of} again`);
+  }
+}
+
+/** The watches of several kinds, and whether their first lists are complete. */
+export class Watches<Kind extends string> {
+  readonly #watches: ReadonlyMap<Kind, Watch<Kind>>;
+  readonly #synced = new Set<Kind>();
+
+  constructor(kinds: readonly Kind[], options: WatchOptions) {
+    this.#watches = new Map(kinds.map((kind) => [kind, new Watch(kind, options)]));
+  }
+
+  /** The first lists of all kinds are complete. */
+  get isSynced(): boolean {
+    return this.#synced.size === this.#watches.size;
+  }
+
+  get statuses() {
+    return [...this.#watches.values()].map((watch) => watch.status);
+  }
+
+  of(kind: Kind): Watch<Kind> {
+    return this.#watches.get(kind) as Watch<Kind>;
+  }
+
+  /** The first list of a kind is complete. */
+  synced(kind: Kind): void {
+    this.#synced.add(kind);
+  }
+}

@@ -1,0 +1,165 @@
+/** The kubernetes source: lists and watches Services, EndpointSlices and this node's Node with kube-proxy's selectors. */
+
+import type { Clock } from '../../base/clock.ts';
+import {
+  type EventSink,
+  goneEvent,
+  SOURCE_KINDS,
+  type Source,
+  type SourceEvent,
+  type SourceKind,
+} from '../../proxy/model/events.ts';
+import { SERVED, SERVED_FIELDS } from '../../proxy/model/labels.ts';
+import { apiClient } from '../api/client.ts';
+import { type ClusterConfig, loadCredentials } from '../api/credentials.ts';
+import { objectKey } from '../api/decode/fields.ts';
+import { decodeNode } from '../api/decode/node.ts';
+import { decodeService } from '../api/decode/service.ts';
+import { decodeServiceCidr } from '../api/decode/service-cidr.ts';
+import { decodeSlice } from '../api/decode/slice.ts';
+import type { PingTimes } from '../api/http2.ts';
+import { PAGE } from '../api/listing.ts';
+import { SERVICES } from '../api/protobuf/service.ts';
+import { SLICES } from '../api/protobuf/slice.ts';
+import { Reflector, type ReflectorSink, type Resource } from '../api/reflector.ts';
+import type { Connect } from '../api/transport.ts';
+import { Watch, type WatchLog, watchSink } from '../api/watch.ts';
+import { lookUpPod } from './pod-lookup.ts';
+
+export interface KubernetesOptions extends ClusterConfig {
+  readonly nodeName: string;
+  /** Watch ServiceCIDRs as well; API servers have them from 1.33 on. One that has none is asked once an hour. */
+  readonly hasServiceCidrs: boolean;
+  /** Ask for protobuf, which costs both sides less. */
+  readonly readsProtobuf: boolean;
+  /** Ask for the lists of Services and EndpointSlices as streams (KEP-3157), where the server can. */
+  readonly streamsLists: boolean;
+  readonly clock: Clock;
+  readonly log: WatchLog;
+  /** Objects a page of a list; only tests set it. */
+  readonly pageSize?: number;
+  readonly connect?: Connect;
+  /** User-Agent of the requests. */
+  readonly userAgent: string;
+  /** Only tests set it. */
+  readonly pings?: PingTimes;
+}
+
+export function kubernetesSource(options: KubernetesOptions): Source {
+  const kinds = watched(options).map((kind) => ({
+    kind,
+    watch: new Watch(kind.of, {
+      ...options,
+      meanwhile: 'rules stay as they are',
+      isOptional: !SOURCE_KINDS.includes(kind.of),
+    }),
+  }));
+  return {
+    // Optional kinds do not affect the agent's health.
+    watches: () => kinds.filter(({ watch }) => SOURCE_KINDS.includes(watch.status.of)).map(({ watch }) => watch.status),
+    cannotFollow: (of) => kinds.some(({ watch: { status } }) => status.of === of && status.failure !== undefined),
+    pod: (key, signal) => lookUpPod(key, options, signal),
+    async run(emit, signal) {
+      const credentials = await loadCredentials(options);
+      const { userAgent, pings, connect } = options;
+      const client = apiClient(credentials, { userAgent, connect, ...(pings === undefined ? {} : { pings }) });
+      const reflectors = kinds.map(({ kind, watch }) => {
+        const { clock, pageSize = PAGE } = options;
+        const sink = eventSink(kind, emit, watch);
+        return new Reflector({ resource: kind.resource, client, clock, sink, random: Math.random, pageSize });
+      });
+      await Promise.all(reflectors.map((reflector) => reflector.run(signal))).finally(() => client.close());
+    },
+  };
+}
+
+interface WatchedKind {
+  readonly of: SourceKind;
+  readonly resource: Resource;
+  readonly decode: (object: unknown, key: string) => SourceEvent;
+}
+
+function watched({
+  nodeName,
+  hasServiceCidrs,
+  readsProtobuf,
+  streamsLists: streams,
+}: KubernetesOptions): WatchedKind[] {
+  const serviceCidrs: WatchedKind = {
+    of: 'servicecidrs',
+    // v1 since Kubernetes 1.33; 1.31 and 1.32 can have v1beta1, older ones have neither (KEP-1880).
+    resource: {
+      path: '/apis/networking.k8s.io/v1/servicecidrs',
+      olderPath: '/apis/networking.k8s.io/v1beta1/servicecidrs',
+      mayLack: true,
+    },
+    decode: decodeServiceCidr,
+  };
+  return [
+    ...(hasServiceCidrs ? [serviceCidrs] : []),
+    {
+      of: 'services',
+      resource: {
+        path: '/api/v1/services',
+        labelSelector: SERVED,
+        fieldSelector: SERVED_FIELDS,
+        ...(readsProtobuf ? { protobuf: SERVICES } : {}),
+        streams,
+      },
+      decode: decodeService,
+    },
+    {
+      of: 'slices',
+      resource: {
+        path: '/apis/discovery.k8s.io/v1/endpointslices',
+        labelSelector: SERVED,
+        ...(readsProtobuf ? { protobuf: SLICES } : {}),
+        streams,
+      },
+      decode: decodeSlice,
+    },
+    {
+      of: 'nodes',
+      resource: { path: '/api/v1/nodes', fieldSelector: `metadata.name=${nodeName}` },
+      decode: decodeNode,
+    },
+  ];
+}
+
+function eventSink(kind: WatchedKind, emit: EventSink, watch: Watch<SourceKind>): ReflectorSink {
+  return {
+    set(key, object) {
+      // The API server checks names, so an invalid one does not come from it.
+      if (kind.of !== 'nodes' && kind.of !== 'servicecidrs' && objectKey(object) !== key) return;
+      emit(withVersion(kind.decode(object, key), versionOf(object)));
+    },
+    gone: (key) => emit(goneEvent(kind.of, key)),
+    synced: () => emit({ kind: 'synced', of: kind.of }),
+    ...watchSink(watch),
+    ...versionSink(kind.of, emit, watch),
+  };
+}
+
+/** Says up to which version the changes of a kind were emitted, where somebody wants to know. */
+function versionSink(of: SourceKind, emit: EventSink, watch: Watch<SourceKind>): Partial<ReflectorSink> {
+  if (of !== 'services' && of !== 'slices') return {};
+  return {
+    reached: (resourceVersion) => emit({ kind: 'reached', of, resourceVersion }),
+    restored(from, to) {
+      watch.restored(from, to);
+      emit({ kind: 'reached', of, resourceVersion: '' });
+    },
+  };
+}
+
+function withVersion(event: SourceEvent, resourceVersion: string | undefined): SourceEvent {
+  const hasIt = event.kind === 'service' || event.kind === 'slice' || event.kind === 'node';
+  return hasIt && resourceVersion !== undefined ? { ...event, resourceVersion } : event;
+}
+
+/** Where an object of the API server has a resourceVersion, as it always should. */
+function versionOf(object: unknown): string | undefined {
+  const { metadata } = (object ?? {}) as { readonly metadata?: { readonly resourceVersion?: unknown } };
+  const version = metadata?.resourceVersion;
+  return typeof version === 'string' && version !== '' ? version : undefined;
+}

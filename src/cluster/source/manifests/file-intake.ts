@@ -1,0 +1,100 @@
+/** What one read of a file means for the objects that are held: a file that lost objects is believed at the second read. */
+import { type Clock, sleep } from '../../../base/clock.ts';
+import type { WatchStatus } from '../../../proxy/model/events.ts';
+import type { ManifestRead } from './manifest-files.ts';
+import type { ManifestStore } from './store.ts';
+
+/** Milliseconds between two tries at the start to read a file that could not be read, and the number of these tries. */
+const AGAIN = 1000;
+const TRIES = 20;
+
+export interface FileIntakeOptions {
+  /** The folder or file of `--manifests`. */
+  readonly path: string;
+  readonly clock: Clock;
+  readonly store: ManifestStore;
+  readonly warn: ((text: string) => void) | undefined;
+  /** Read the file again after a while. */
+  readonly onDoubt: (file: string) => void;
+}
+
+export class FileIntake {
+  readonly #options: FileIntakeOptions;
+  /** Files that lost objects or are gone, with the digest of their first read (undefined: gone). */
+  readonly #doubted = new Map<string, string | undefined>();
+  /** Files whose last read failed without a look at their content, with the cause: nobody knows what they define. */
+  readonly #unread = new Map<string, string>();
+  /** Since when the start waits for them. */
+  #waitsSince: number | undefined;
+
+  constructor(options: FileIntakeOptions) {
+    this.#options = options;
+  }
+
+  /** The file that the start waits for; undefined: it does not wait. `now`: milliseconds of the agent's clock. */
+  watches(now: number): readonly WatchStatus[] | undefined {
+    const [unread] = this.#unread;
+    if (this.#waitsSince === undefined || unread === undefined) return undefined;
+    const cause = `${unread[0]} cannot be read: ${unread[1]}`;
+    return [{ of: 'manifests', heardAt: now, failure: { since: this.#waitsSince, isServers: false, cause } }];
+  }
+
+  /**
+   * A file that cannot be read at the start is not an empty one (invariant 2): the kernel may have what it defines, and would lose it.
+   * Other files do not wait for ever (invariant 6): after a reboot the kernel has nothing.
+   */
+  async waitForUnread(again: (files: readonly string[]) => Promise<void>, signal: AbortSignal): Promise<void> {
+    const { path, clock, warn } = this.#options;
+    if (this.#unread.size === 0) return;
+    const names = () => [...this.#unread.keys()].join(', ');
+    const most = `${(TRIES * AGAIN) / 1000} s`;
+    warn?.(`--manifests ${path}: rules stay as they are for up to ${most}, until these files can be read: ${names()}`);
+    this.#waitsSince = clock.now();
+    for (let i = 0; i < TRIES && this.#unread.size > 0; i++) {
+      await sleep(clock, AGAIN, signal).catch(() => undefined);
+      if (signal.aborted) return;
+      await again([...this.#unread.keys()]);
+    }
+    this.#waitsSince = undefined;
+    if (this.#unread.size === 0) return;
+    warn?.(
+      `--manifests ${path}: going on without these files, whose objects are not served until they can be read: ${names()}`,
+    );
+  }
+
+  /**
+   * A file that lost objects, or is gone, may be in the middle of being saved: an editor empties it first, or moves it
+   * away. The loss counts when a second read finds the same.
+   */
+  take(file: string, read: ManifestRead): void {
+    const { store } = this.#options;
+    if (read.kind === 'same') return;
+    this.#unread.delete(file);
+    if (read.kind === 'unreadable') {
+      if (read.stamp === undefined && read.isRefused !== true) this.#unread.set(file, read.cause);
+      store.unreadable(file, read.cause);
+      return;
+    }
+    const digest = read.kind === 'gone' ? undefined : read.digest;
+    const isSure = this.#doubted.has(file) && this.#doubted.get(file) === digest;
+    this.#doubted.delete(file);
+    if (read.kind === 'gone') {
+      if (isSure) this.#gone(file);
+      else this.#doubt(file, undefined);
+    } else if (isSure && store.empties(read.draft)) store.emptied(file);
+    else if (isSure || !store.loses(read.draft, read)) store.set(read.draft, read);
+    else this.#doubt(file, digest);
+  }
+
+  /** A missing file of a folder has no objects. The file that `--manifests` names does not lose its objects when it is missing (invariant 2). */
+  #gone(file: string): void {
+    const { path, store } = this.#options;
+    if (file === path) store.unreadable(file, 'there is no such file or folder');
+    else store.remove(file);
+  }
+
+  #doubt(file: string, digest: string | undefined): void {
+    this.#doubted.set(file, digest);
+    this.#options.onDoubt(file);
+  }
+}

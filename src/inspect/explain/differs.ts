@@ -1,0 +1,99 @@
+/** Where the kernel does other than it should, as the first sentences of an answer. Pure. */
+
+import type { ServiceKey } from '../../proxy/model/objects.ts';
+import type { FamilyView } from '../../proxy/modes/view.ts';
+import { firstLine, percentText } from '../wire/words.ts';
+import type { ExplainFacts } from './facts.ts';
+import type { Fate, Step } from './fates.ts';
+import { firstOf } from './phrases.ts';
+
+/** Shares of two walks are equal within this. */
+const SAME = 1e-6;
+
+export interface DifferInput {
+  readonly stands: readonly Fate[];
+  readonly desired: readonly Fate[];
+  /** What the kernel has. */
+  readonly view: FamilyView;
+  /** The Service of the destination; undefined for none. */
+  readonly service: ServiceKey | undefined;
+  readonly facts: ExplainFacts;
+}
+
+/** Usually empty. */
+export function differences({ stands, desired, view, service, facts }: DifferInput): string[] {
+  if (isSame(stands, desired)) return [];
+  const what = `The kernel differs from the desired state: the packet is ${inWords(stands)}, and should be ${inWords(desired)}.`;
+  return [what, ...missingStep({ stands, desired, view }), why(service, facts)];
+}
+
+function isSame(a: readonly Fate[], b: readonly Fate[]): boolean {
+  if (a.length !== b.length) return false;
+  const byKey = new Map(a.map((fate) => [keyOf(fate), fate.probability]));
+  return b.every((fate) => Math.abs((byKey.get(keyOf(fate)) ?? -1) - fate.probability) < SAME);
+}
+
+function keyOf({ kind, backend, masqueraded }: Fate): string {
+  return `${kind} ${backend} ${masqueraded}`;
+}
+
+function inWords(fates: readonly Fate[]): string {
+  const balanced = fates.filter(({ kind }) => kind === 'balanced');
+  const words = fates.flatMap(({ kind, probability }) =>
+    kind === 'balanced' ? [] : [share(KINDS[kind], probability)],
+  );
+  const targets = balanced.map(({ backend, masqueraded }) => (masqueraded ? `${backend} (masqueraded)` : backend));
+  const sum = balanced.reduce((total, { probability }) => total + probability, 0);
+  const sent = targets.length === 0 ? [] : [share(`sent to ${firstOf(targets)}`, sum)];
+  return [...sent, ...words].join(', or ');
+}
+
+function share(words: string, probability: number): string {
+  return probability > 1 - SAME ? words : `${words} (${percentText(probability)})`;
+}
+
+const KINDS: Readonly<Record<Exclude<Fate['kind'], 'balanced'>, string>> = {
+  rejected: 'refused',
+  dropped: 'dropped',
+  untouched: 'left alone',
+};
+
+/** The first step of a desired way that the kernel has not: the place to look at. */
+function missingStep({ stands, desired, view }: Pick<DifferInput, 'stands' | 'desired' | 'view'>): string[] {
+  const met = new Set(stands.flatMap(({ way }) => way.map(({ chain, rule }) => `${chain} ${rule}`)));
+  const missing = desired
+    .flatMap(({ way }) => way)
+    .find((step) => !met.has(`${step.chain} ${step.rule}`) && !isThere(step, view));
+  if (missing === undefined)
+    return ['All that the packet should meet is there; another rule, order or value leads it elsewhere.'];
+  const { table, chain, rule } = missing;
+  return [`The kernel lacks this in ${table} ${chain}: ${rule}`];
+}
+
+/** A rule or an element that the packet does not meet may be there nevertheless. */
+function isThere({ table: name, chain, rule, key }: Step, { rules, table }: FamilyView): boolean {
+  if (table !== undefined) {
+    return key === undefined
+      ? table.chain(chain)?.some(({ text }) => text === rule) === true
+      : table.element(chain, key) !== undefined;
+  }
+  const isTable = name === 'nat' || name === 'filter' || name === 'mangle';
+  return isTable && rules?.chain(name, chain)?.some(({ text }) => text === rule) === true;
+}
+
+function why(service: ServiceKey | undefined, { refused, isPending, lastWriter }: ExplainFacts): string {
+  const cause = service === undefined ? undefined : refused.get(service);
+  if (cause !== undefined) return `The kernel refuses the rules of Service ${service}: ${saidBy(cause)}.`;
+  if (service !== undefined && isPending(service)) {
+    return `A change of Service ${service} is not written yet; the next sync writes it.`;
+  }
+  const repaired = 'The next sync that reads the kernel repairs it; "slicewire verify" lists all that differs.';
+  if (lastWriter === undefined || lastWriter.isUs) return `Another program changed the kernel. ${repaired}`;
+  const { name, pid } = lastWriter;
+  return `Another program changed the kernel; the last one that wrote is ${name} (process ${pid}). ${repaired}`;
+}
+
+/** What the kernel's tool said, to stand inside a sentence. */
+export function saidBy(cause: string): string {
+  return firstLine(cause).replace(/\.$/, '');
+}

@@ -1,0 +1,168 @@
+/** Near misses, and what was not looked at. Pure. */
+
+import { type Address, cidrContains, endpointText, isLoopback } from '../../base/address.ts';
+import { faultText, type Service } from '../../proxy/model/objects.ts';
+import { listText } from '../wire/words.ts';
+import type { Destination, Question } from './asked.ts';
+import type { ExplainFacts, FamilyFacts } from './facts.ts';
+import { firstOf, portNumbers } from './phrases.ts';
+import { notRelayed } from './relayed.ts';
+import type { Subject } from './subject.ts';
+
+/** Services that are looked at between two breaths. */
+const PORTION = 1000;
+/** Services that are named. */
+const MOST = 3;
+
+const LIMIT =
+  'Only the proxy was looked at: a NetworkPolicy, rules of other programs or the network may still drop the packet.';
+
+export interface NotesInput {
+  readonly question: Question;
+  /** False: this node sends, and has no route to the destination. */
+  readonly hasRoute: boolean;
+  readonly subject: Subject | undefined;
+  readonly unknown: readonly string[];
+  readonly family: FamilyFacts;
+  readonly facts: ExplainFacts;
+}
+
+export async function notesOf(input: NotesInput): Promise<string[]> {
+  const { unknown, subject } = input;
+  const near = subject === undefined ? await nearMisses(input) : rivals(input, subject);
+  return [...near, ...senderNotes(input), ...ownAddressNotes(input), ...unknown, LIMIT];
+}
+
+/** As NodeLocal DNSCache does with the cluster IP of kube-dns (docs/neighbours.md). In IPVS mode nobody answers then, the cache included. */
+function ownAddressNotes({ question: { to }, subject, family, facts }: NotesInput): string[] {
+  if (facts.by.mode === 'ipvs' || subject?.frontend.role !== 'cluster-ip') return [];
+  if (!family.localAddresses.has(to.address)) return [];
+  return [
+    `${to.address} is an address of an interface of this node, too: where rules of another program keep its packets from connection tracking (NOTRACK), as those of NodeLocal DNSCache do, a program of this node answers and not the proxy.`,
+  ];
+}
+
+/** Another Service asked for the same address and port, and did not get it. */
+function rivals({ question: { to }, facts }: NotesInput, { port }: Subject): string[] {
+  const found: string[] = [];
+  for (const fault of facts.faults()) {
+    const isRival = fault.object !== port.service && fault.holder === port.service;
+    const isAbout = fault.value === to.address || fault.value === String(to.port);
+    if (isRival && isAbout) found.push(`${faultText(fault)}.`);
+    if (found.length === MOST) break;
+  }
+  return found;
+}
+
+/** Why a destination is no Service's, though it nearly is. */
+async function nearMisses(input: NotesInput): Promise<string[]> {
+  const { question, facts } = input;
+  const { to } = question;
+  const holders: Service[] = [];
+  const byNodePort: Service[] = [];
+  const byEndpoint: Service[] = [];
+  let seen = 0;
+  for (const service of facts.objects.services()) {
+    if (holders.length < MOST && has(service, to.address)) holders.push(service);
+    if (byNodePort.length < MOST && service.ports.some(({ nodePort }) => nodePort === to.port))
+      byNodePort.push(service);
+    if (byEndpoint.length < MOST && hasEndpoint(service, to.address, facts)) byEndpoint.push(service);
+    seen += 1;
+    if (seen % PORTION === 0) await facts.breath();
+  }
+  const claims: string[] = [];
+  for (const fault of facts.faults()) {
+    if (fault.value === to.address && claims.length < MOST) claims.push(`${faultText(fault)}.`);
+  }
+  return [
+    ...holders.map((service) => portMiss(service, input)),
+    ...byNodePort.map((service) => nodePortMiss(service, input)).filter((note) => note !== undefined),
+    ...(byEndpoint.length === 0 ? [] : [endpointNote(byEndpoint, to)]),
+    ...(holders.length + byEndpoint.length === 0 ? await formerOwner(input) : []),
+    ...claims,
+  ];
+}
+
+function hasEndpoint({ key }: Service, address: Address, { objects }: ExplainFacts): boolean {
+  return objects.slicesOf(key).some(({ endpoints }) => endpoints.some((endpoint) => endpoint.address === address));
+}
+
+/** Not an address of a Service, but of one that serves it. */
+function endpointNote(services: readonly Service[], { address }: Destination): string {
+  const names = listText(services.map(({ key }) => `Service ${key}`));
+  return `${address} is the address of an endpoint of ${names}: a connection to it does not go through the proxy.`;
+}
+
+function has({ clusterIPs, externalIPs, loadBalancerIPs }: Service, address: Address): boolean {
+  return clusterIPs.includes(address) || externalIPs.includes(address) || loadBalancerIPs.includes(address);
+}
+
+function roleOf({ clusterIPs, loadBalancerIPs }: Service, address: Address): string {
+  if (clusterIPs.includes(address)) return 'the cluster IP';
+  return loadBalancerIPs.includes(address) ? "a load balancer's address" : 'an external IP';
+}
+
+/** `10.96.0.20 has port 80, not 8080` */
+function portMiss(service: Service, { question: { to } }: NotesInput): string {
+  const { address, port, protocol } = to;
+  const whose = `it is ${roleOf(service, address)} of Service ${service.key}`;
+  const others = service.ports.filter((spec) => spec.port === port).map((spec) => spec.protocol);
+  if (others.includes(protocol))
+    return `${endpointText(address, port)} is asked for by Service ${service.key}, which does not have it.`;
+  const [other] = others;
+  if (other !== undefined) {
+    const ask = `${endpointText(address, port)}/${other.toLowerCase()}`;
+    return `${address} has port ${port} for ${firstOf(others)}, not for ${protocol}; ${whose}. Did you mean ${ask}?`;
+  }
+  const target = service.ports.find((spec) => spec.nodePort === port);
+  const isNodePort = target === undefined ? '' : ` ${port} is its node port, which the node's addresses have.`;
+  return `${address} has ${portNumbers(service)}, not ${port}; ${whose}.${isNodePort}`;
+}
+
+function nodePortMiss(service: Service, { question: { to }, family, facts }: NotesInput): string | undefined {
+  const spec = service.ports.find(({ nodePort }) => nodePort === to.port);
+  if (spec === undefined || has(service, to.address)) return undefined;
+  const what = `Port ${to.port} is the node port of Service ${service.key}`;
+  if (spec.protocol !== to.protocol) return `${what} for ${spec.protocol}, not for ${to.protocol}.`;
+  if (isLoopback(to.address) && facts.by.mode !== 'iptables') return notRelayed(what, to, facts);
+  const { nodePortAddresses } = family;
+  if (nodePortAddresses.length === 0) return `${what}, and no address of this node takes node ports.`;
+  const only = nodePortAddresses.length === 1 ? ' only' : '';
+  return `${what}; on this node the node port is served on ${firstOf(nodePortAddresses)}${only}.`;
+}
+
+/** `no Service has this address; shop/web had it until 12:03:04` */
+async function formerOwner({ question: { to }, family, facts }: NotesInput): Promise<string[]> {
+  const { protocol, address, port } = to;
+  if (family.localAddresses.has(address)) return [];
+  const former = await facts.lastHad?.({ family: to.family, protocol, address, port });
+  if (former !== undefined) return [`No Service has ${address} now; ${former.service} had it until ${former.until}.`];
+  const range = family.serviceCidrs.find((cidr) => cidrContains(cidr, address));
+  return [`No Service has the address ${address}${range === undefined ? '' : `, though it is in ${range}`}.`];
+}
+
+function senderNotes({ question: { from, to }, hasRoute, subject, family }: NotesInput): string[] {
+  const notes: string[] = [];
+  if (!hasRoute) {
+    notes.push(
+      `This node has no route to ${to.address}: a program on it cannot connect, before the proxy sees any packet. Add a route, such as a default one.`,
+    );
+  }
+  if (from.isExample) {
+    const ranges = subject?.frontend.role === 'load-balancer' && subject.port.sourceRanges !== undefined;
+    const more = ranges ? '; name an address to know what the source ranges say about it' : '';
+    notes.push(`${from.address} stands for any client outside the cluster${more}.`);
+  }
+  if (from.what === 'outside' && !from.isExample && family.localDetector.kind === 'interface') {
+    const { name } = family.localDetector;
+    notes.push(
+      `${from.address} is taken for a client outside: this node recognises its Pods by the interface ${name} alone.`,
+    );
+  }
+  if (to.protocol === 'UDP' && subject !== undefined) {
+    notes.push(
+      'The answer is about a new flow: a flow that the kernel knows keeps its endpoint while that one serves.',
+    );
+  }
+  return notes;
+}

@@ -1,0 +1,210 @@
+/** A rule of iptables, read from the text that iptables-save prints. Pure. */
+import { type Address, FAMILIES, parseAddress, parseCidr } from '../../base/address.ts';
+import { SET_IDS, setName, setSpec } from '../../proxy/modes/virtual-servers/sets.ts';
+import { type Net, netOf } from './nets.ts';
+
+export type Match =
+  | { readonly of: 'source' | 'destination' | 'original destination'; readonly net: Net; readonly inverted: boolean }
+  | {
+      readonly of: 'protocol' | 'device' | 'connection state' | 'memory';
+      readonly value: string;
+      readonly inverted: boolean;
+    }
+  | { readonly of: 'port'; readonly first: number; readonly last: number; readonly inverted: boolean }
+  | { readonly of: 'mark'; readonly value: number; readonly mask: number; readonly inverted: boolean }
+  /** The address is one of this node's. */
+  | { readonly of: 'local source' | 'local destination'; readonly inverted: boolean }
+  /** `which` as in `dst,dst,src`. */
+  | { readonly of: 'set'; readonly set: string; readonly which: readonly string[]; readonly inverted: boolean };
+
+export interface ParsedRule {
+  readonly matches: readonly Match[];
+  /** Probability of the match `statistic`; 1 without one. */
+  readonly chance: number;
+  /** A chain or a target; "" for none. */
+  readonly target: string;
+  readonly isGoto: boolean;
+  /** Of MARK: clear the mask's bits, then flip those of the value (iptables-extensions(8)). */
+  readonly setMark: { readonly value: number; readonly mask: number } | undefined;
+  /** Of DNAT. */
+  readonly to: { readonly text: string; readonly address: Address; readonly port: number } | undefined;
+  /** The part of the rule that is not interpreted; undefined when all of it is. */
+  readonly unknown: string | undefined;
+}
+
+/** Sets of IPVS mode by their names, and whether their entries end with a net. */
+export const SETS: ReadonlyMap<string, boolean> = new Map(
+  SET_IDS.flatMap((id) => FAMILIES.map((family) => [setName(family, id), setSpec(family, id).type.endsWith(',net')])),
+);
+
+/** Targets with options that are interpreted. */
+const TARGETS = new Set(['ACCEPT', 'DROP', 'REJECT', 'RETURN', 'MARK', 'DNAT', 'MASQUERADE']);
+const MODULES = new Set([
+  'comment',
+  'conntrack',
+  'addrtype',
+  'mark',
+  'set',
+  'statistic',
+  'recent',
+  'tcp',
+  'udp',
+  'sctp',
+]);
+
+/** Options that say nothing about the first packet of a connection, with their number of values. */
+const IGNORED: Readonly<Record<string, number>> = {
+  '--comment': 1,
+  '--reject-with': 1,
+  '--random-fully': 0,
+  '--seconds': 1,
+  '--reap': 0,
+  '--set': 0,
+  '--mask': 1,
+  '--rsource': 0,
+};
+
+interface Draft {
+  readonly matches: Match[];
+  chance: number;
+  target: string;
+  isGoto: boolean;
+  setMark: ParsedRule['setMark'];
+  to: ParsedRule['to'];
+  /** Of the match `recent`. */
+  list: string;
+  recalls: { readonly inverted: boolean } | undefined;
+}
+
+/** Reads a rule without its `-A CHAIN`. */
+export function parseRule(text: string): ParsedRule {
+  const words = text.match(/"(?:\\.|[^"])*"|\S+/g) ?? [];
+  const draft: Draft = {
+    matches: [],
+    chance: 1,
+    target: '',
+    isGoto: false,
+    setMark: undefined,
+    to: undefined,
+    list: '',
+    recalls: undefined,
+  };
+  let unknown: string | undefined;
+  for (let i = 0; i < words.length && unknown === undefined; ) {
+    const inverted = words[i] === '!';
+    if (inverted) i += 1;
+    const option = words[i] ?? '';
+    const taken = take(draft, { option, inverted, values: words.slice(i + 1, i + 3) });
+    if (taken === undefined) unknown = [option, words[i + 1]].join(' ').trim();
+    i += 1 + (taken ?? 0);
+  }
+  const { list, recalls, ...rule } = draft;
+  if (recalls !== undefined) rule.matches.push({ of: 'memory', value: list, ...recalls });
+  return { ...rule, unknown };
+}
+
+interface Option {
+  readonly option: string;
+  readonly inverted: boolean;
+  readonly values: readonly string[];
+}
+
+/** The number of values that the option took; undefined when it is not interpreted. */
+function take(draft: Draft, { option, inverted, values }: Option): number | undefined {
+  const [value = '', second = ''] = values;
+  switch (option) {
+    case '-m':
+      return MODULES.has(value) ? 1 : undefined;
+    case '-j':
+    case '-g':
+      draft.target = value;
+      draft.isGoto = option === '-g';
+      // A target that is unknown may have options of any form.
+      return second === '' || TARGETS.has(value) ? 1 : undefined;
+    case '--set-xmark':
+      draft.setMark = numbers(value, 0xffffffff);
+      return draft.setMark && 1;
+    case '--to-destination':
+      draft.to = socketOf(value);
+      return draft.to && 1;
+    case '--mode':
+      return value === 'random' ? 1 : undefined;
+    case '--probability':
+      if (!/^[01](?:\.\d+)?$/.test(value) || Number(value) > 1) return undefined;
+      draft.chance *= inverted ? 1 - Number(value) : Number(value);
+      return 1;
+    case '--name':
+      draft.list = value;
+      return 1;
+    case '--rcheck':
+      draft.recalls = { inverted };
+      return 0;
+    default: {
+      const ignored = Object.hasOwn(IGNORED, option) ? IGNORED[option] : undefined;
+      if (ignored !== undefined) return inverted ? undefined : ignored;
+      const match = matchOf({ option, inverted, values });
+      if (match !== undefined) draft.matches.push(match);
+      return match && (match.of === 'set' ? 2 : 1);
+    }
+  }
+}
+
+function matchOf({ option, inverted, values: [value = '', second = ''] }: Option): Match | undefined {
+  switch (option) {
+    case '-s':
+      return ofNet('source', value, inverted);
+    case '-d':
+      return ofNet('destination', value, inverted);
+    case '--ctorigdst':
+      return ofNet('original destination', value, inverted);
+    case '-p':
+      return { of: 'protocol', value: value.toUpperCase(), inverted };
+    case '-i':
+      return { of: 'device', value, inverted };
+    case '--ctstate':
+      return { of: 'connection state', value, inverted };
+    case '--dport': {
+      const [first, last = first, ...rest] = value.split(':').map(portOf);
+      if (first === undefined || last === undefined || rest.length > 0) return undefined;
+      return { of: 'port', first, last, inverted };
+    }
+    case '--mark': {
+      const mark = numbers(value, 0xffffffff);
+      return mark && { of: 'mark', ...mark, inverted };
+    }
+    case '--dst-type':
+    case '--src-type':
+      if (value !== 'LOCAL') return undefined;
+      return { of: option === '--src-type' ? 'local source' : 'local destination', inverted };
+    case '--match-set':
+      // Other sets are not in a view.
+      return SETS.has(value) ? { of: 'set', set: value, which: second.split(','), inverted } : undefined;
+    default:
+      return undefined;
+  }
+}
+
+function ofNet(of: 'source' | 'destination' | 'original destination', text: string, inverted: boolean) {
+  const cidr = parseCidr(text.includes('/') ? text : `${text}/${text.includes(':') ? 128 : 32}`);
+  return cidr && { of, net: netOf(cidr), inverted };
+}
+
+/** undefined: it is no port. */
+function portOf(text: string): number | undefined {
+  return /^\d{1,5}$/.test(text) && Number(text) <= 65_535 ? Number(text) : undefined;
+}
+
+/** `0x4000/0x4000`, or `0x4000` for all bits of the mask. undefined: these are no numbers of 32 bits. */
+function numbers(text: string, all: number): { value: number; mask: number } | undefined {
+  const [, value, mask = String(all)] = /^(0x[\da-f]{1,8}|\d{1,10})(?:\/(0x[\da-f]{1,8}|\d{1,10}))?$/i.exec(text) ?? [];
+  if (value === undefined || Number(value) > 0xffffffff || Number(mask) > 0xffffffff) return undefined;
+  return { value: Number(value), mask: Number(mask) };
+}
+
+/** `10.244.1.11:8080` or `[fd00::1]:8080`; a range of addresses or ports is not interpreted. */
+function socketOf(text: string): ParsedRule['to'] {
+  const colon = text.lastIndexOf(':');
+  const address = parseAddress(text.slice(0, colon).replace(/^\[|\]$/g, ''));
+  const port = portOf(text.slice(colon + 1));
+  return address === undefined || !port ? undefined : { text, address, port };
+}

@@ -1,0 +1,267 @@
+/**
+ * Walks a packet through rules of iptables, and through virtual servers of IPVS, as the kernel does. The real kernel is asked the same
+ * questions in test/netns and test/vm, so that this interpreter is checked too.
+ */
+import type { Rule, Table } from '../../proxy/modes/netfilter/rules.ts';
+import type { RulesView, ServersView } from '../../proxy/modes/view.ts';
+import {
+  type Effect,
+  type Fate,
+  fateOf,
+  isFallen,
+  isStopped,
+  merge,
+  type Outcome,
+  type State,
+  type Step,
+  startOf,
+  stepped,
+  stopped,
+  translated,
+  type Verdict,
+} from './fates.ts';
+import type { AskedMemories } from './matching.ts';
+import { isLocal, isMatching, type Surroundings } from './matching.ts';
+import { Nets, Octets } from './nets.ts';
+import type { NodeFacts, Packet } from './packet.ts';
+import { type ParsedRule, parseRule } from './rule.ts';
+import { candidates, refusal } from './servers-walk.ts';
+
+export interface RulesWalkInput {
+  readonly rules: RulesView;
+  readonly servers: ServersView | undefined;
+  readonly packet: Packet;
+  readonly facts: NodeFacts;
+  /** Takes the names of memories that were asked, and sentences about what was not interpreted. */
+  readonly asked: AskedMemories;
+  readonly unknown: Set<string>;
+}
+
+/** A rule in its chain. */
+interface Place {
+  readonly table: Table;
+  readonly chain: string;
+  readonly line: Rule;
+  readonly rule: ParsedRule;
+  /** The Service that the rule names, or the rules that led to its chain. */
+  readonly owner: Rule['owner'];
+}
+
+interface Endings {
+  /** Go on with the next rule. */
+  readonly next: State[];
+  /** Have left the chain. */
+  readonly done: Outcome[];
+}
+
+const VERDICTS: ReadonlyMap<string, Exclude<Verdict, 'end'>> = new Map([
+  ['ACCEPT', 'accept'],
+  ['DROP', 'drop'],
+  ['REJECT', 'reject'],
+  ['RETURN', 'return'],
+]);
+
+/** Rules that were read of a view, by their text: many packets pass the same ones. */
+const PARSED = new WeakMap<RulesView, Map<string, ParsedRule>>();
+/** Far more than one packet passes; a view may live as long as the agent. */
+const MOST_PARSED = 20_000;
+
+function parsedOf(rules: RulesView): Map<string, ParsedRule> {
+  const kept = PARSED.get(rules);
+  if (kept !== undefined && kept.size < MOST_PARSED) return kept;
+  const parsed = new Map<string, ParsedRule>();
+  PARSED.set(rules, parsed);
+  return parsed;
+}
+
+export class RulesWalk {
+  readonly #rules: RulesView;
+  readonly #around: Surroundings;
+  readonly #unknown: Set<string>;
+  readonly #parsed: Map<string, ParsedRule>;
+
+  constructor({ rules, unknown, ...around }: RulesWalkInput) {
+    this.#rules = rules;
+    this.#parsed = parsedOf(rules);
+    this.#around = { ...around, nets: new Nets(), octets: new Octets() };
+    this.#unknown = unknown;
+  }
+
+  /** Yields between portions of work, which are short. */
+  *fates(): Generator<undefined, Fate[]> {
+    const { packet } = this.#around;
+    const start = startOf(packet);
+    const isSent = packet.device === undefined;
+    const mangled: Outcome[] = isSent ? this.#hook('mangle', 'OUTPUT', start) : [{ state: start, verdict: 'end' }];
+    const fates: Fate[] = [];
+    for (const outcome of mangled) {
+      // Packets that conntrack finds invalid are not translated.
+      const isTranslated = packet.state === 'NEW' && !isStopped(outcome);
+      const entered = isTranslated ? this.#hook('nat', isSent ? 'OUTPUT' : 'PREROUTING', outcome.state) : [outcome];
+      for (const one of entered) {
+        if (isStopped(one)) fates.push(stopped(one));
+        else fates.push(...(yield* this.#delivered(one.state)));
+        yield;
+      }
+    }
+    return merge(fates);
+  }
+
+  /** What becomes of a packet after it was translated, or not, on its way in. */
+  *#delivered(state: State): Generator<undefined, Fate[]> {
+    const { packet, servers } = this.#around;
+    const server = servers?.server({ protocol: packet.protocol, address: state.destination, port: state.port });
+    // IPVS begins no connection with a packet that does not begin one (ip_vs_proto_tcp.c, tcp_conn_schedule).
+    if (server !== undefined && packet.state === 'NEW' && isLocal(state.destination, this.#around)) {
+      // IPVS takes what comes in after the filter table's INPUT, what the node sends before its OUTPUT.
+      const passed = packet.device === undefined ? accepted(state) : this.#filtered('INPUT', state);
+      const fates: Fate[] = [];
+      for (const outcome of passed) {
+        const sent = isStopped(outcome) ? [] : candidates(server, outcome.state, this.#around);
+        if (isStopped(outcome)) fates.push(stopped(outcome));
+        else if (sent.length === 0) {
+          fates.push(stopped({ state: stepped(outcome.state, refusal(server)), verdict: 'reject' }));
+        }
+        for (const one of sent) {
+          fates.push(...this.#balanced(one));
+          yield;
+        }
+      }
+      return fates;
+    }
+    return this.#received(state).flatMap((outcome) => (isStopped(outcome) ? [stopped(outcome)] : this.#sent(outcome)));
+  }
+
+  /** IPVS sends the packet out as if the node did. What it gives to the node itself has arrived (ip_vs_xmit.c, ip_vs_nat_send_or_cont). */
+  #balanced(state: State): Fate[] {
+    if (this.#around.packet.device !== undefined && isLocal(state.destination, this.#around)) return [fateOf(state)];
+    return this.#filtered('OUTPUT', state).flatMap((outcome) =>
+      isStopped(outcome) ? [stopped(outcome)] : this.#masqueraded(outcome.state),
+    );
+  }
+
+  /** INPUT, FORWARD, or OUTPUT and then INPUT for what the node sends to itself. */
+  #received(state: State): Outcome[] {
+    const isHere = isLocal(state.destination, this.#around);
+    if (this.#around.packet.device !== undefined) return this.#filtered(isHere ? 'INPUT' : 'FORWARD', state);
+    const out = this.#filtered('OUTPUT', state);
+    if (!isHere) return out;
+    return out.flatMap((outcome) => (isStopped(outcome) ? [outcome] : this.#filtered('INPUT', outcome.state)));
+  }
+
+  /** What has arrived at this node is not sent on. */
+  #sent({ state }: Outcome): Fate[] {
+    const { device, state: known } = this.#around.packet;
+    const hasArrived = device !== undefined && isLocal(state.destination, this.#around);
+    return hasArrived || known === 'INVALID' ? [fateOf(state)] : this.#masqueraded(state);
+  }
+
+  #masqueraded(state: State): Fate[] {
+    return this.#hook('nat', 'POSTROUTING', state).map((last) => fateOf(last.state));
+  }
+
+  /** A built-in chain of the filter table: its policy decides over what falls through. */
+  #filtered(chain: string, state: State): Outcome[] {
+    return this.#hook('filter', chain, state).map((outcome) => {
+      if (!isFallen(outcome)) return outcome;
+      if (this.#rules.policy(chain) === 'accept') return { ...outcome, verdict: 'accept' };
+      const effect = { kind: 'drop' } as const;
+      const step: Step = { table: 'filter', chain, rule: 'policy DROP', effect, share: 1, owner: undefined };
+      return { state: stepped(outcome.state, step), verdict: 'drop' };
+    });
+  }
+
+  /** A built-in chain; one that the view does not have holds nothing of the proxy. */
+  #hook(table: Table, chain: string, state: State): Outcome[] {
+    return this.#chain(table, chain, state) ?? [{ state, verdict: 'end' }];
+  }
+
+  /**
+   * All outcomes of a chain; 'end' and 'return' mean that the caller goes on. undefined: there is no such chain. `owner`: the Service of
+   * the jump into it; rules of a Service's chain that were read do not name it.
+   */
+  #chain(table: Table, chain: string, start: State, owner?: Rule['owner']): Outcome[] | undefined {
+    const rules = this.#rules.chain(table, chain);
+    if (rules === undefined) return undefined;
+    let going: State[] = [start];
+    const done: Outcome[] = [];
+    for (const line of rules) {
+      const place: Place = { table, chain, line, rule: this.#read(line.text), owner: line.owner ?? owner };
+      const next: State[] = [];
+      for (const state of going) this.#rule(place, state, { next, done });
+      going = next;
+      if (going.length === 0) break;
+    }
+    for (const state of going) done.push({ state, verdict: 'end' });
+    return done;
+  }
+
+  #read(text: string): ParsedRule {
+    const known = this.#parsed.get(text);
+    if (known !== undefined) return known;
+    const rule = parseRule(text);
+    this.#parsed.set(text, rule);
+    return rule;
+  }
+
+  #rule(place: Place, state: State, endings: Endings): void {
+    const { matches, chance, unknown } = place.rule;
+    const isHit = matches.every((match) => isMatching(match, state, this.#around));
+    if (!isHit || unknown !== undefined) {
+      endings.next.push(state);
+      if (isHit) this.#note(place, `has \`${unknown}\`, which is not interpreted; it is taken as not matching`);
+      return;
+    }
+    if (chance < 1) endings.next.push({ ...state, probability: state.probability * (1 - chance) });
+    if (chance > 0) this.#take(place, { ...state, probability: state.probability * chance }, endings);
+  }
+
+  /** What a rule that matches does. */
+  #take(place: Place, state: State, endings: Endings): void {
+    const { target, setMark, to } = place.rule;
+    const verdict = VERDICTS.get(target);
+    const after = (effect: Effect, changed = state) => stepped(changed, stepOf(place, effect));
+    if (verdict !== undefined) endings.done.push({ state: after({ kind: verdict as 'accept' }), verdict });
+    else if (target === '') endings.next.push(state);
+    else if (target === 'MARK' && setMark !== undefined) {
+      const mark = ((state.mark & ~setMark.mask) ^ setMark.value) >>> 0;
+      endings.next.push(after({ kind: 'mark', mark }, { ...state, mark }));
+    } else if (target === 'MASQUERADE') {
+      endings.done.push({ state: after({ kind: 'masquerade' }, { ...state, masqueraded: true }), verdict: 'accept' });
+    } else if (target === 'DNAT' && to !== undefined) {
+      const sent = translated(state, to.text, to.address, to.port);
+      endings.done.push({ state: after({ kind: 'translate', to: to.text }, sent), verdict: 'accept' });
+    } else this.#enter(place, state, endings);
+  }
+
+  /** Jumps to a chain; the jump is a step only when something happened there. */
+  #enter(place: Place, state: State, { next, done }: Endings): void {
+    const { target, isGoto } = place.rule;
+    const entered = stepped(state, stepOf(place, { kind: isGoto ? 'goto' : 'jump', chain: target }));
+    const outcomes = this.#chain(place.table, target, entered, place.owner);
+    if (outcomes === undefined) {
+      const what = `leads to \`${target}\`, which is neither a chain that was read nor a target that is interpreted`;
+      this.#note(place, `${what}; it is taken as having no effect`);
+      next.push(state);
+      return;
+    }
+    for (const outcome of outcomes) {
+      const back = outcome.state.way === entered.way ? { ...outcome.state, way: state.way } : outcome.state;
+      if (!isFallen(outcome)) done.push(outcome);
+      else if (isGoto) done.push({ state: back, verdict: 'return' });
+      else next.push(back);
+    }
+  }
+
+  #note({ table, chain, line }: Place, problem: string): void {
+    this.#unknown.add(`the rule \`-A ${chain} ${line.text}\` of table ${table} ${problem}`);
+  }
+}
+
+function accepted(state: State): Outcome[] {
+  return [{ state, verdict: 'accept' }];
+}
+
+function stepOf({ table, chain, line, rule: { chance }, owner }: Place, effect: Effect): Step {
+  return { table, chain, rule: line.text, effect, share: chance, owner };
+}

@@ -1,0 +1,309 @@
+/**
+ * Walks a packet through a table of nftables mode as the kernel does, word by word. The real kernel is asked the same questions in
+ * test/netns.
+ */
+
+import { endpointText, type Family } from '../../base/address.ts';
+import type { Expression, Hook, ReadExpression } from '../../kernel/nftables-kernel.ts';
+import { numberWord } from '../../proxy/modes/nft-table/bytes.ts';
+import { addressOf } from '../../proxy/modes/nft-table/print.ts';
+import type { TableView } from '../../proxy/modes/view.ts';
+import {
+  type Effect,
+  type Fate,
+  fateOf,
+  isFallen,
+  isStopped,
+  merge,
+  type Outcome,
+  type State,
+  type Step,
+  startOf,
+  stepped,
+  stopped,
+  translated,
+} from './fates.ts';
+import { loaded } from './loaded.ts';
+import { isLocal } from './matching.ts';
+import {
+  concluded,
+  effectOf,
+  likely,
+  merged,
+  onlyNumber,
+  passedBy,
+  type Run,
+  type Verdict,
+  verdictIn,
+} from './nft-run.ts';
+import type { NodeFacts, Packet } from './packet.ts';
+import { masked, numberOf, put, take } from './registers.ts';
+import { type FoundElement, SetLookup } from './set-lookup.ts';
+
+export interface TableWalkInput {
+  readonly family: Family;
+  readonly table: TableView;
+  readonly packet: Packet;
+  readonly facts: NodeFacts;
+  /** Takes the names of sets with memories that were asked, and sentences about what was not interpreted. */
+  readonly asked: Set<string>;
+  readonly unknown: Set<string>;
+}
+
+interface Endings {
+  /** Go on with the next rule. */
+  readonly next: State[];
+  /** Have left the chain. */
+  readonly done: Outcome[];
+}
+
+export class TableWalk {
+  readonly #input: TableWalkInput;
+  readonly #name: string;
+  readonly #lookup: SetLookup;
+  readonly #hooks = new Map<string, readonly string[]>();
+
+  constructor(input: TableWalkInput) {
+    this.#input = input;
+    this.#name = `${input.family === 'IPv4' ? 'ip' : 'ip6'} slicewire`;
+    this.#lookup = new SetLookup(input);
+  }
+
+  /** Yields between portions of work, which are short. */
+  *fates(): Generator<undefined, Fate[]> {
+    const { packet } = this.#input;
+    const start = startOf(packet);
+    // Packets that conntrack finds invalid are not translated.
+    if (packet.state === 'INVALID') return merge(this.#delivered(start));
+    const entered = this.#hook('nat', packet.device === undefined ? 'output' : 'prerouting', start);
+    const fates: Fate[] = [];
+    for (const one of entered) {
+      fates.push(...(isStopped(one) ? [stopped(one)] : this.#delivered(one.state)));
+      yield;
+    }
+    return merge(fates);
+  }
+
+  #delivered(state: State): Fate[] {
+    const { packet } = this.#input;
+    const isHere = isLocal(state.destination, this.#around());
+    const isSent = packet.device === undefined;
+    const input = isHere ? (['input'] as const) : [];
+    const hooks: readonly Hook['hook'][] = isSent ? ['output', ...input] : [isHere ? 'input' : 'forward'];
+    let going: Outcome[] = [{ state, verdict: 'end' }];
+    for (const hook of hooks) {
+      going = going.flatMap((outcome) => (isStopped(outcome) ? [outcome] : this.#hook('filter', hook, outcome.state)));
+    }
+    return going.flatMap((outcome) => {
+      if (isStopped(outcome)) return [stopped(outcome)];
+      // What has arrived at this node is not sent on.
+      if (packet.state === 'INVALID' || (isHere && !isSent)) return [fateOf(outcome.state)];
+      return this.#hook('nat', 'postrouting', outcome.state).map((last) => fateOf(last.state));
+    });
+  }
+
+  #around() {
+    return { facts: this.#input.facts, servers: undefined };
+  }
+
+  #hook(type: Hook['type'], name: Hook['hook'], state: State): Outcome[] {
+    let going: Outcome[] = [{ state, verdict: 'end' }];
+    for (const chain of this.#called(type, name)) {
+      going = going.flatMap((one) => (isStopped(one) ? [one] : (this.#chain(chain, one.state) ?? [one])));
+    }
+    return going;
+  }
+
+  /** The hooks are the same for all packets of a walk. */
+  #called(type: Hook['type'], name: Hook['hook']): readonly string[] {
+    const known = this.#hooks.get(`${type} ${name}`);
+    if (known !== undefined) return known;
+    const chains = this.#input.table.hooks(type, name);
+    this.#hooks.set(`${type} ${name}`, chains);
+    return chains;
+  }
+
+  /** All outcomes of a chain; 'end' and 'return' mean that the caller goes on. undefined: there is no such chain. */
+  #chain(chain: string, start: State): Outcome[] | undefined {
+    const rules = this.#input.table.chain(chain);
+    if (rules === undefined) return undefined;
+    let going: State[] = [start];
+    const done: Outcome[] = [];
+    for (const { text, expressions } of rules) {
+      const next: State[] = [];
+      for (const state of going) {
+        const run = { chain, text, expressions, words: [], state, before: state, owner: undefined };
+        this.#run(run, 0, { next, done });
+      }
+      going = next;
+      if (going.length === 0) break;
+    }
+    for (const state of going) done.push({ state, verdict: 'end' });
+    return done;
+  }
+
+  /** A rule from an expression on. */
+  #run(run: Run, from: number, endings: Endings): void {
+    for (let i = from; i < run.expressions.length; i++) {
+      const expression = run.expressions[i];
+      if (expression === undefined) break;
+      switch (expression.do) {
+        case 'load':
+          put(run.words, expression.to, loaded(expression.what, run.state, this.#input));
+          break;
+        case 'load-part':
+          put(run.words, expression.to, loaded(expression.what, run.state, this.#input).slice(0, expression.bytes));
+          break;
+        case 'value':
+          put(run.words, expression.to, expression.value);
+          break;
+        case 'mask': {
+          const { at, mask, flip } = expression;
+          put(run.words, at, masked(take(run.words, at, mask.length), mask, flip));
+          break;
+        }
+        case 'compare': {
+          const isEqual = take(run.words, expression.from, expression.value.length) === expression.value;
+          if (isEqual === (expression.is === 'equal')) break;
+          endings.next.push(passedBy(run));
+          return;
+        }
+        case 'random':
+          this.#draw(run, i, expression, endings);
+          return;
+        default:
+          this.#act(run, i, expression, endings);
+          return;
+      }
+    }
+    endings.next.push(concluded(run));
+  }
+
+  /** Goes on once for each number, or once for the only number that the next expression lets pass. */
+  #draw(run: Run, at: number, { count, first, to }: Extract<Expression, { do: 'random' }>, endings: Endings): void {
+    const passing = onlyNumber(run.expressions[at + 1], to);
+    const next: State[] = [];
+    const numbers = passing === undefined ? [...Array(count).keys()] : [passing - first].filter((n) => n < count);
+    for (const number of numbers.filter((n) => n >= 0)) {
+      const words = [...run.words];
+      put(words, to, numberWord((first + number) >>> 0));
+      const chosen = stepped(run.state, {
+        ...this.#step(run, { kind: 'choose', number, of: count }),
+        share: 1 / count,
+      });
+      const state = likely(count === 1 ? run.state : chosen, 1 / count);
+      this.#run({ ...run, words, state, before: likely(run.before, 1 / count) }, at + 1, { next, done: endings.done });
+    }
+    const rest = passing === undefined ? 0 : 1 - numbers.length / count;
+    if (rest > 0) next.push(likely(passedBy(run), rest));
+    endings.next.push(...merged(next));
+  }
+
+  /** An expression that does something to the packet. */
+  #act(run: Run, at: number, expression: ReadExpression, endings: Endings): void {
+    const { next, done } = endings;
+    const { state, words } = run;
+    const after = (effect: Effect, changed = state) => stepped(changed, this.#step(run, effect));
+    switch (expression.do) {
+      case 'lookup':
+        this.#find(run, at, expression, endings);
+        break;
+      case 'remember':
+        this.#run({ ...run, state: after({ kind: 'remember', memory: expression.set }) }, at + 1, endings);
+        break;
+      case 'set-mark': {
+        const mark = numberOf(take(words, expression.from, 4));
+        // Cleared on the way to the masquerading that is a step itself.
+        const marked = { ...state, mark };
+        this.#run({ ...run, state: mark === 0 ? marked : after({ kind: 'mark', mark }, marked) }, at + 1, endings);
+        break;
+      }
+      case 'translate': {
+        const address = addressOf(take(words, expression.address, this.#input.family === 'IPv4' ? 4 : 16));
+        const bytes = take(words, expression.port, 2);
+        const port = bytes.charCodeAt(0) * 256 + bytes.charCodeAt(1);
+        const to = endpointText(address, port);
+        done.push({ state: after({ kind: 'translate', to }, translated(state, to, address, port)), verdict: 'accept' });
+        break;
+      }
+      case 'masquerade':
+        done.push({ state: after({ kind: 'masquerade' }, { ...state, masqueraded: true }), verdict: 'accept' });
+        break;
+      case 'reject':
+        done.push({ state: after({ kind: 'reject' }), verdict: 'reject' });
+        break;
+      case 'verdict':
+        this.#decide(run, expression.verdict, this.#step(run, effectOf(expression.verdict)), endings);
+        break;
+      case 'unknown':
+        this.#note(
+          run,
+          `has the expression \`${expression.name}\`, which is not interpreted; it is taken as not matching`,
+        );
+        next.push(passedBy(run));
+        break;
+    }
+  }
+
+  #find(run: Run, at: number, { set, from, to }: Extract<Expression, { do: 'lookup' }>, endings: Endings): void {
+    const found = this.#lookup.find(set, run.words, from);
+    if (found === undefined) {
+      endings.next.push(passedBy(run));
+      return;
+    }
+    if (found === 'no set') {
+      this.#note(run, `looks into the set \`${set}\`, which was not read; it is taken as empty`);
+      endings.next.push(passedBy(run));
+      return;
+    }
+    const { data, owner } = found;
+    if (to === 'verdict') {
+      const verdict = verdictIn(data);
+      if (verdict === undefined) {
+        this.#note(run, `finds the verdict \`${data}\`, which is not interpreted; it is taken as not matching`);
+        endings.next.push(passedBy(run));
+        return;
+      }
+      this.#decide({ ...run, owner }, verdict, this.#elementStep(set, found, effectOf(verdict)), endings);
+      return;
+    }
+    if (to !== undefined) put(run.words, to, data);
+    const value = this.#lookup.valueText(set, data);
+    const state = stepped(run.state, this.#elementStep(set, found, { kind: 'lookup', found: value }));
+    this.#run({ ...run, state, owner: owner ?? run.owner }, at + 1, endings);
+  }
+
+  #decide(run: Run, verdict: Verdict, step: Step, { next, done }: Endings): void {
+    const entered = stepped(run.state, step);
+    if (!('chain' in verdict)) {
+      done.push({ state: entered, verdict: verdict.kind });
+      return;
+    }
+    const outcomes = this.#chain(verdict.chain, entered);
+    if (outcomes === undefined) {
+      this.#note(run, `leads to the chain \`${verdict.chain}\`, which was not read; it is taken as empty`);
+      next.push(run.before);
+      return;
+    }
+    for (const outcome of outcomes) {
+      // The way in is a step only when something happened there.
+      const isIdle = outcome.state.way === entered.way;
+      const back = isIdle ? { ...outcome.state, way: run.before.way } : outcome.state;
+      if (!isFallen(outcome)) done.push(outcome);
+      else if (verdict.kind === 'goto') done.push({ state: back, verdict: 'return' });
+      else next.push(back);
+    }
+  }
+
+  #step({ chain, text, owner }: Run, effect: Effect): Step {
+    return { table: this.#name, chain, rule: text, effect, share: 1, owner };
+  }
+
+  #elementStep(set: string, { text, key, owner }: FoundElement, effect: Effect): Step {
+    return { table: this.#name, chain: set, rule: text, key, effect, share: 1, owner };
+  }
+
+  #note({ chain, text }: Run, problem: string): void {
+    this.#input.unknown.add(`the rule "${text}" of chain ${chain} in table ${this.#name} ${problem}`);
+  }
+}

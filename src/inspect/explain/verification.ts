@@ -1,0 +1,49 @@
+/** The answer of `slicewire verify` from a comparison. Pure. */
+
+import type { Comparison, Difference } from '../../proxy/modes/inspection.ts';
+import type { AnsweredBy } from '../wire/form.ts';
+import type { Verification, VerifiedDifference } from '../wire/verification.ts';
+
+/** Most differences that an answer lists. */
+export const MOST = 1000;
+
+/** Differences of another program's come first, then those that are not written yet or refused, last those that only wait. */
+const ORDER: readonly Difference['because'][] = [
+  undefined,
+  'refused by the kernel',
+  'not written yet',
+  'waits for connections to end',
+];
+
+export function verificationOf({ differences, compared, lastWriter }: Comparison, by: AnsweredBy): Verification {
+  const rank = ({ because }: Difference) => ORDER.indexOf(because);
+  const listed = [...differences].sort((a, b) => rank(a) - rank(b)).slice(0, MOST);
+  return {
+    apiVersion: 'slicewire/v1',
+    kind: 'Verification',
+    by,
+    // What waits is as it should be now.
+    equal: differences.every(({ because }) => because === 'waits for connections to end'),
+    compared,
+    differences: listed.map(answered),
+    count: differences.length,
+    lastWriter: lastWriter === undefined ? null : writerOf(lastWriter),
+  };
+}
+
+function answered({ family, object, owner, kind, wanted, found, because, isRepaired }: Difference): VerifiedDifference {
+  return {
+    family: family ?? null,
+    object,
+    service: owner ?? '',
+    kind,
+    wanted: [...wanted],
+    found: [...found],
+    because: because ?? '',
+    repaired: isRepaired,
+  };
+}
+
+function writerOf({ pid, name, isUs }: NonNullable<Comparison['lastWriter']>): Verification['lastWriter'] {
+  return { pid, name, isSlicewire: isUs };
+}

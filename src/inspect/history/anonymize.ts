@@ -1,0 +1,226 @@
+/** Replaces names and addresses in a recording, each by the same one everywhere. Plans are other ones then: their digests are left out. */
+import type { Address, Cidr } from '../../base/address.ts';
+import { parseAddress, parseCidr } from '../../base/address.ts';
+import { AnonymousAddresses } from './anonymous-addresses.ts';
+import type { PackedEndpoint, PackedService } from './delta.ts';
+import type { RecordedDelta, RecordedParts, RecordingLine } from './shapes.ts';
+
+/** Names that every cluster has, and that some rules know. */
+const KNOWN: Readonly<Record<string, readonly string[]>> = {
+  namespace: ['default', 'kube-system'],
+  service: ['kubernetes', 'kube-dns'],
+  port: ['', 'http', 'https', 'dns', 'dns-tcp', 'metrics', 'grpc'],
+};
+
+type Kind = 'namespace' | 'service' | 'slice' | 'node' | 'zone' | 'port' | 'device' | 'uid';
+
+class Names {
+  readonly #names = new Map<string, string>();
+  readonly #counts = new Map<Kind, number>();
+
+  of(kind: Kind, name: string): string {
+    if (name === '' || KNOWN[kind]?.includes(name) === true) return name;
+    const id = `${kind} ${name}`;
+    const known = this.#names.get(id);
+    if (known !== undefined) return known;
+    const count = (this.#counts.get(kind) ?? 0) + 1;
+    this.#counts.set(kind, count);
+    this.#names.set(id, `${kind}-${count}`);
+    return `${kind}-${count}`;
+  }
+
+  /** `namespace/name` */
+  key(kind: Kind, key: string): string {
+    const [namespace = '', name = ''] = key.split('/');
+    // A name belongs to its namespace, except for those that every cluster has.
+    const own = KNOWN[kind]?.includes(name) === true ? name : this.of(kind, key);
+    return `${this.of('namespace', namespace)}/${own}`;
+  }
+}
+
+/** `secret`: random bytes, which decide the new addresses. */
+export async function* anonymized(
+  lines: AsyncIterable<RecordingLine>,
+  secret: Uint8Array,
+): AsyncGenerator<RecordingLine> {
+  const anonymizer = new Anonymizer(secret);
+  for await (const line of lines) yield anonymizer.line(line);
+}
+
+class Anonymizer {
+  readonly #names = new Names();
+  readonly #addresses: AnonymousAddresses;
+
+  constructor(secret: Uint8Array) {
+    this.#addresses = new AnonymousAddresses(secret);
+  }
+
+  line(line: RecordingLine): RecordingLine {
+    const service = (key: string) => (key === '' ? '' : this.#names.key('service', key));
+    if (line.type === 'start') return { ...line, parts: this.#parts(line.parts) };
+    if (line.type === 'object') return { ...line, delta: this.#delta(line.delta) };
+    if (line.type === 'change') return { ...line, service: service(line.service), delta: this.#delta(line.delta) };
+    if (line.type === 'started') return line;
+    const { record } = line;
+    const plans = record.plans.map(({ steps }) => ({ steps, digest: '' }));
+    const lists = { without: record.without.map(service), services: record.services.map(service) };
+    // Texts of the kernel may hold anything.
+    const drift = record.drift.map((each) => ({ ...each, table: '', name: LEFT_OUT, target: '' }));
+    // Names of the node's programs; recordings of before had them in the trigger.
+    const by = record.by === '' ? '' : LEFT_OUT;
+    const [trigger = ''] = record.trigger.split(':', 1);
+    const texts = { drift, by, trigger, failed: record.failed.map(() => LEFT_OUT) };
+    return { ...line, record: { ...record, ...lists, ...texts, plans } };
+  }
+
+  #delta(delta: RecordedDelta): RecordedDelta {
+    const names = this.#names;
+    if (delta.kind === 'Service') {
+      const key = names.key('service', delta.key);
+      if ('set' in delta.delta) return { ...delta, key, delta: { set: this.#service(delta.delta.set) } };
+      const { all } = delta.delta;
+      return { ...delta, key, delta: { all: all === null ? null : { ...all, ...this.#service(all) } } };
+    }
+    if (delta.kind === 'EndpointSlice') return this.#slice(delta);
+    const { all } = delta.delta;
+    if (all === null) return { ...delta, key: names.of('node', delta.key) };
+    const node = {
+      ...all,
+      name: names.of('node', all.name),
+      zone: names.of('zone', all.zone),
+      addresses: this.#list(all.addresses),
+      podCIDRs: this.#ranges(all.podCIDRs),
+      ...(all.suspects === undefined ? {} : { suspects: all.suspects.map((name) => names.of('node', name)) }),
+    };
+    return { ...delta, key: names.of('node', delta.key), delta: { all: node } };
+  }
+
+  /** The given fields. */
+  #service(service: Partial<PackedService>): Partial<PackedService> {
+    const names = this.#names;
+    const { key, uid, clusterIPs, externalIPs, loadBalancerIPs, sourceRanges, ports, ...rest } = service;
+    return {
+      ...rest,
+      ...(key === undefined ? {} : { key: names.key('service', key) }),
+      ...(uid === undefined ? {} : { uid: uid === null ? null : names.of('uid', uid) }),
+      ...(clusterIPs === undefined ? {} : { clusterIPs: this.#list(clusterIPs) }),
+      ...(externalIPs === undefined ? {} : { externalIPs: this.#list(externalIPs) }),
+      ...(loadBalancerIPs === undefined ? {} : { loadBalancerIPs: this.#list(loadBalancerIPs) }),
+      ...(sourceRanges === undefined
+        ? {}
+        : { sourceRanges: sourceRanges === null ? null : this.#ranges(sourceRanges) }),
+      ...(ports === undefined ? {} : { ports: this.#ports(ports) }),
+    };
+  }
+
+  #slice(delta: Extract<RecordedDelta, { kind: 'EndpointSlice' }>): RecordedDelta {
+    const key = this.#names.key('slice', delta.key);
+    const inner = delta.delta;
+    const endpoints = (list: readonly PackedEndpoint[]) => list.map((endpoint) => this.#endpoint(endpoint));
+    if ('all' in inner) {
+      const { all } = inner;
+      if (all === null) return { ...delta, key };
+      const { service, ports } = all;
+      const head = { ...all, service: this.#names.key('service', service), ports: this.#ports(ports) };
+      return { ...delta, key, delta: { all: { ...head, endpoints: endpoints(all.endpoints) } } };
+    }
+    const { service, ports } = inner.set;
+    const set = {
+      ...inner.set,
+      ...(service === undefined ? {} : { service: this.#names.key('service', service) }),
+      ...(ports === undefined ? {} : { ports: this.#ports(ports) }),
+    };
+    if (inner.endpoints === undefined) return { ...delta, key, delta: { set } };
+    const between = endpoints(inner.endpoints.between);
+    return { ...delta, key, delta: { set, endpoints: { ...inner.endpoints, between } } };
+  }
+
+  #endpoint([address, conditions, node, zones, nodes]: PackedEndpoint): PackedEndpoint {
+    const names = this.#names;
+    const replaced = this.#addresses.address(address);
+    const name = node === undefined ? '' : names.of('node', node);
+    const zoneHints = (zones ?? []).map((zone) => names.of('zone', zone));
+    const nodeHints = (nodes ?? []).map((hint) => names.of('node', hint));
+    if (nodes !== undefined) return [replaced, conditions, name, zoneHints, nodeHints];
+    if (zones !== undefined) return [replaced, conditions, name, zoneHints];
+    return node === undefined ? [replaced, conditions] : [replaced, conditions, name];
+  }
+
+  #ports<P extends { readonly name: string }>(ports: readonly P[]): P[] {
+    return ports.map((port) => ({ ...port, name: this.#names.of('port', port.name) }));
+  }
+
+  #list(addresses: readonly Address[]): Address[] {
+    return addresses.map((address) => this.#addresses.address(address));
+  }
+
+  #ranges(cidrs: readonly Cidr[]): Cidr[] {
+    return cidrs.map((cidr) => this.#addresses.cidr(cidr));
+  }
+
+  #parts(parts: RecordedParts): RecordedParts {
+    return {
+      ...parts,
+      nodeName: this.#names.of('node', parts.nodeName),
+      interfaces: this.#list(parts.interfaces),
+      settings: this.#settings(parts.settings),
+      config: Object.fromEntries(Object.entries(parts.config).map(([name, value]) => [name, this.#configured(value)])),
+    };
+  }
+
+  #settings(settings: RecordedParts['settings']): RecordedParts['settings'] {
+    const ports = (addresses: 'all' | readonly Address[]) => (addresses === 'all' ? addresses : this.#list(addresses));
+    const ranges = (cidrs: 'all' | readonly Cidr[]) => (cidrs === 'all' ? cidrs : this.#ranges(cidrs));
+    const shared = (one: (typeof settings.families)[number]) => ({
+      localDetector: this.#detector(one.localDetector),
+      nodeAddresses: this.#list(one.nodeAddresses),
+    });
+    if (settings.mode === 'ipvs') {
+      const families = settings.families.map((one) => ({
+        ...one,
+        ...shared(one),
+        excludeCidrs: this.#ranges(one.excludeCidrs),
+        nodePortCidrs: ranges(one.nodePortCidrs),
+      }));
+      return { ...settings, families };
+    }
+    if (settings.mode === 'iptables') {
+      const families = settings.families.map((one) => ({
+        ...one,
+        ...shared(one),
+        nodePortAddresses: ports(one.nodePortAddresses),
+      }));
+      return { ...settings, families };
+    }
+    const families = settings.families.map((one) => ({
+      ...one,
+      ...shared(one),
+      nodePortAddresses: ports(one.nodePortAddresses),
+      serviceCidrs: one.serviceCidrs === null ? null : this.#ranges(one.serviceCidrs),
+    }));
+    return { ...settings, families };
+  }
+
+  #detector(detector: RecordedParts['settings']['families'][number]['localDetector']) {
+    if (detector.kind === 'cidr') return { kind: detector.kind, cidr: this.#addresses.cidr(detector.cidr) };
+    if (detector.kind === 'interface') return { kind: detector.kind, name: this.#names.of('device', detector.name) };
+    return detector;
+  }
+
+  /** A value of the configuration: words that the configuration itself knows stay; any other text is left out. */
+  #configured(value: unknown): unknown {
+    if (Array.isArray(value)) return value.map((one) => this.#configured(one));
+    if (typeof value === 'object' && value !== null) {
+      return Object.fromEntries(Object.entries(value).map(([name, one]) => [name, this.#configured(one)]));
+    }
+    if (typeof value !== 'string' || CONFIGURED.test(value)) return value;
+    const [address, cidr] = [parseAddress(value), parseCidr(value)];
+    if (address !== undefined) return this.#addresses.address(address);
+    return cidr === undefined ? LEFT_OUT : this.#addresses.cidr(cidr);
+  }
+}
+
+const LEFT_OUT = '(left out)';
+/** Durations, and words of a KubeProxyConfiguration. */
+const CONFIGURED =
+  /^(|[\d.]+(ns|us|ms|s|m|h)([\d.]+(ms|s|m))*|iptables|ipvs|nftables|text|json|KubeProxyConfiguration|kubeproxy\.config\.k8s\.io\/v1alpha1|ClusterCIDR|NodeCIDR|BridgeInterface|InterfaceNamePrefix|application\/[a-z.]+|rr|wrr|lc|wlc|sh|dh|sed|nq|mh)$/;

@@ -1,0 +1,115 @@
+/** Answers of the flight recorder: what changed, when it was in the kernel, and what stood at a moment. */
+
+import { breath } from '../../base/clock.ts';
+import type { ServiceKey } from '../../proxy/model/objects.ts';
+import { momentOf } from '../wire/head.ts';
+import type { History, RecordedChange } from '../wire/history.ts';
+import { serviceLines, sliceLines } from './describe.ts';
+import { type FlightData, objectsAt, timeline, type WrittenChange } from './past.ts';
+import { recordedSync } from './recorded-sync.ts';
+import type { LogRecord, SyncRecord } from './records.ts';
+import type { PresentObjects } from './store.ts';
+
+export interface HistoryQuestion {
+  /** undefined: all Services. */
+  readonly service?: ServiceKey | undefined;
+  /** Milliseconds since 1970: changes that were received before are left out. */
+  readonly since?: number | undefined;
+  /** Milliseconds since 1970: what stood then, and the changes until then. */
+  readonly at?: number | undefined;
+  /** Milliseconds since 1970: changes and syncs that came later are left out; `at` by default. */
+  readonly until?: number | undefined;
+  /** The latest changes that are listed; 200 by default. */
+  readonly most?: number | undefined;
+}
+
+/** The answer without its head. */
+export type HistoryContent = Omit<History, 'apiVersion' | 'kind' | 'by'>;
+
+export const MOST = 200;
+/** Most syncs that are listed. */
+const SYNCS = 50;
+
+/** Throws BeforeHistory when the history does not know of `at`. */
+export async function historyOf(flight: FlightData, question: HistoryQuestion): Promise<HistoryContent> {
+  const { service, at } = question;
+  const store = at === undefined ? undefined : await objectsAt(flight, at);
+  const found = await search(flight, question);
+  return {
+    service: service ?? '',
+    reachesBackTo: momentOf(flight.log.reachesBackTo),
+    ...found,
+    stood: store === undefined || service === undefined ? [] : stoodLines(store, service),
+  };
+}
+
+/** A Service and its slices as lines. */
+function stoodLines(objects: PresentObjects, key: ServiceKey): History['stood'] {
+  const service = objects.service(key);
+  const slices = objects
+    .slicesOf(key)
+    .map((slice) => ({ object: `EndpointSlice ${slice.key}`, lines: sliceLines(slice) }));
+  return [
+    { object: `Service ${key}`, lines: service === undefined ? ['it did not exist'] : serviceLines(service) },
+    ...slices,
+  ];
+}
+
+async function search(
+  flight: FlightData,
+  { service, since = 0, at = Number.POSITIVE_INFINITY, until = at, most = MOST }: HistoryQuestion,
+): Promise<Pick<HistoryContent, 'changes' | 'syncs' | 'omitted'>> {
+  let records: LogRecord[] = [];
+  let [found, omitted] = [0, 0];
+  for (const block of flight.log.blocks) {
+    const parsed: LogRecord[] = [];
+    for (const line of block.lines().toReversed()) {
+      const isSync = line.startsWith(SYNC);
+      if (!isSync && !isAbout(line, service)) continue;
+      // The others are counted without reading them.
+      const received = receivedAt(line);
+      if (!isSync && (received < since || received > until)) continue;
+      if (!isSync && found >= most) omitted += 1;
+      else {
+        if (!isSync) found += 1;
+        parsed.push(JSON.parse(line));
+      }
+    }
+    records = [...parsed.reverse(), ...records];
+    await breath();
+  }
+  const changes = timeline(records);
+  const written = new Set(changes.flatMap(({ sync }) => sync ?? []));
+  const isListed = (record: LogRecord): record is SyncRecord =>
+    record.type === 'sync' &&
+    record.at >= since &&
+    record.at <= until &&
+    (service === undefined || written.has(record));
+  const syncs = records.filter(isListed);
+  return { changes: changes.map(recordedChange), syncs: syncs.slice(-SYNCS).map(recordedSync), omitted };
+}
+
+const SYNC = '{"type":"sync"';
+
+function isAbout(line: string, service: ServiceKey | undefined): boolean {
+  return service === undefined || line.includes(`"service":${JSON.stringify(service)},`);
+}
+
+function receivedAt(line: string): number {
+  return Number(/"at":(\d+)/.exec(line)?.[1] ?? 0);
+}
+
+function recordedChange({ record, sync }: WrittenChange): RecordedChange {
+  const { number, at, service, version, what } = record;
+  const object = record.type === 'lists' ? 'the initial lists' : `${record.undo.kind} ${record.undo.key}`;
+  const head = { number, at: momentOf(at), object, service, resourceVersion: version, what: [...what] };
+  if (record.type === 'lists' && record.wasWritten === true) {
+    return { ...head, sync: null, inKernelAt: momentOf(at), milliseconds: null };
+  }
+  return {
+    ...head,
+    sync: sync?.number ?? null,
+    inKernelAt: sync === undefined ? null : momentOf(sync.endedAt),
+    milliseconds: sync === undefined ? null : Math.max(0, sync.endedAt - at),
+  };
+}

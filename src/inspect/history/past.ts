@@ -1,0 +1,180 @@
+/** The objects at an earlier moment: the present ones, with the changes undone that were not in the kernel then. */
+
+import { breath } from '../../base/clock.ts';
+import { momentOf } from '../wire/head.ts';
+import { type Delta, deltaOf, reversed } from './delta.ts';
+import type { FlightLog } from './flight-log.ts';
+import type { Marked } from './log.ts';
+import type { Recorder } from './recorder.ts';
+import type { ChangeHead, ChangeRecord, ListsRecord, LogRecord, SyncRecord } from './records.ts';
+import { ObjectStore, type PresentObjects } from './store.ts';
+
+/** The history does not know of this moment. */
+export class BeforeHistory extends Error {
+  readonly code = 'BEFORE_HISTORY';
+}
+
+/** A history, and the objects after its last change; undefined: there are none yet. The recorder has both. */
+export interface FlightData {
+  readonly log: Pick<FlightLog, 'blocks' | 'reachesBackTo'>;
+  readonly objects: PresentObjects | undefined;
+}
+
+/** A change, with the sync that wrote it; undefined while it is not in the kernel. */
+export interface WrittenChange {
+  readonly record: ChangeRecord | ListsRecord;
+  readonly sync: SyncRecord | undefined;
+}
+
+/** Lines that are read between two breaths: some 20 ms at most. */
+const BLOCKS_A_BREATH = 4;
+
+/** Changes that are undone between two breaths: some 10 ms. */
+const CHANGES_A_BREATH = 500;
+
+/** `moment`: milliseconds since 1970. Throws BeforeHistory. */
+export async function objectsAt(recorder: FlightData, moment: number): Promise<ObjectStore> {
+  return (await historySince(recorder, moment)).objects;
+}
+
+/** A change with the delta that makes it. */
+export interface RedoneChange extends ChangeHead {
+  readonly type: 'change';
+  readonly delta: Delta;
+}
+
+/** The objects that were in the kernel at a moment, and what followed. */
+export interface HistorySince {
+  readonly objects: ObjectStore;
+  /** The changes that were not in the kernel then, and the syncs that ended later, in order. */
+  readonly records: readonly (RedoneChange | SyncRecord)[];
+}
+
+/** `moment`: milliseconds since 1970. Throws BeforeHistory. */
+export async function historySince(recorder: FlightData, moment: number): Promise<HistorySince> {
+  const { objects } = recorder;
+  const { reachesBackTo, blocks } = recorder.log;
+  if (objects === undefined || moment < reachesBackTo) throw beforeHistory(reachesBackTo);
+  // The objects and the newest block are of one moment: that block grows with the next change. All else is done in portions.
+  const store = ObjectStore.copyOf(objects);
+  const isEnough = enoughFor(moment);
+  const found: (readonly LogRecord[])[] = [];
+  for (const block of blocks) {
+    const records = parse(block);
+    found.push(records);
+    if (isEnough(records)) break;
+    if (found.length % BLOCKS_A_BREATH === 0) await breath();
+  }
+  const records = found.reverse().flat();
+  const redone = await undoInPortions(store, notWrittenAt(timeline(records), moment));
+  const later = records.flatMap((record) => {
+    if (record.type === 'sync') return record.endedAt > moment ? record : [];
+    return redone.get(record.number) ?? [];
+  });
+  return { objects: store, records: later };
+}
+
+/** `flag`: the flag of the agent with which more is kept. */
+export function beforeHistory(reachesBackTo: number, flag = '--record-dir'): BeforeHistory {
+  return new BeforeHistory(`history reaches back to ${momentOf(reachesBackTo)}; ${flag} keeps more of it`);
+}
+
+/** The objects that are in the kernel now, and the changes that are not, the oldest first. */
+export function writtenState(recorder: Recorder): { readonly written: ObjectStore; readonly pending: RedoneChange[] } {
+  const { objects, oldestPending } = recorder;
+  if (objects === undefined) throw new Error('no sync has taken any objects yet');
+  const written = ObjectStore.copyOf(objects);
+  const isEnough = (records: readonly LogRecord[]) => records.some((record) => isBefore(record, oldestPending));
+  const changes = notWrittenAt(timeline(recordsBackTo(recorder, isEnough)), Number.POSITIVE_INFINITY);
+  return { written, pending: undo(written, changes) };
+}
+
+/** As `undo`, with breaths between; the changes by their numbers. */
+async function undoInPortions(
+  objects: ObjectStore,
+  changes: readonly ChangeRecord[],
+): Promise<ReadonlyMap<number, RedoneChange>> {
+  const redone = new Map<number, RedoneChange>();
+  for (let end = changes.length; end > 0; end -= CHANGES_A_BREATH) {
+    const portion = undo(objects, changes.slice(Math.max(0, end - CHANGES_A_BREATH), end));
+    for (const change of portion) redone.set(change.number, change);
+    await breath();
+  }
+  return redone;
+}
+
+/** Undoes changes in these objects; returns them in the same order, with the deltas that make them again. */
+function undo(objects: ObjectStore, changes: readonly ChangeRecord[]): RedoneChange[] {
+  const redone = changes.toReversed().map(({ number, at, service, version, undo }): RedoneChange => {
+    const delta = deltaOf(reversed(objects.apply(undo)));
+    return { type: 'change', number, at, service, version, delta };
+  });
+  return redone.reverse();
+}
+
+/** Assigns to each change the sync that wrote it: the first one that took it and was not refused its Service. */
+export function timeline(records: readonly LogRecord[]): WrittenChange[] {
+  const changes: { record: ChangeRecord | ListsRecord; sync: SyncRecord | undefined }[] = [];
+  let pending: typeof changes = [];
+  for (const record of records) {
+    if (record.type !== 'sync') {
+      const change = { record, sync: undefined };
+      changes.push(change);
+      if (record.type === 'change' || record.wasWritten !== true) pending.push(change);
+    } else if (record.hasWritten) {
+      const without = new Set(record.without);
+      const isLeft = ({ record: { number, service } }: WrittenChange) => number > record.upTo || without.has(service);
+      for (const change of pending) if (!isLeft(change)) change.sync = record;
+      pending = pending.filter(isLeft);
+    }
+  }
+  return changes;
+}
+
+/** The changes to undo, the oldest first: of an object that has one, all later ones too. */
+function notWrittenAt(changes: readonly WrittenChange[], moment: number): ChangeRecord[] {
+  const found: ChangeRecord[] = [];
+  const objects = new Set<string>();
+  for (const { record, sync } of changes) {
+    if (record.type === 'lists') continue;
+    const object = `${record.undo.kind} ${record.undo.key}`;
+    const isWritten = sync !== undefined && sync.endedAt <= moment;
+    if (isWritten && !objects.has(object)) continue;
+    objects.add(object);
+    found.push(record);
+  }
+  return found;
+}
+
+/** Whether the records of this block, and of those asked about before, which are newer, are all that the moment needs. */
+function enoughFor(moment: number): (records: readonly LogRecord[]) => boolean {
+  let oldest: number | undefined;
+  return (records) => {
+    for (const record of records.toReversed()) {
+      if (oldest !== undefined && isBefore(record, oldest)) return true;
+      const isDone = record.type === 'sync' && record.hasWritten && record.endedAt <= moment;
+      if (isDone) oldest ??= record.oldest;
+    }
+    return false;
+  };
+}
+
+/** Lists cannot be undone: nothing before them counts. */
+function isBefore(record: LogRecord, number: number): boolean {
+  return record.type === 'lists' || (record.type === 'change' && record.number < number);
+}
+
+/** The records from the newest block back to where it is enough, the oldest first. */
+function recordsBackTo(recorder: FlightData, isEnough: (records: readonly LogRecord[]) => boolean): LogRecord[] {
+  const found: (readonly LogRecord[])[] = [];
+  for (const block of recorder.log.blocks) {
+    const records = parse(block);
+    found.push(records);
+    if (isEnough(records)) break;
+  }
+  return found.reverse().flat();
+}
+
+function parse(block: Marked<object>): readonly LogRecord[] {
+  return block.lines().map((line): LogRecord => JSON.parse(line));
+}

@@ -1,0 +1,187 @@
+/**
+ * The flight recorder: the changes of objects and the syncs that wrote them, in bounded memory. Each change keeps what people read
+ * and a delta that undoes it, so the objects at an earlier moment are the present ones with the later changes undone (`past.ts`).
+ */
+
+import type { Clock } from '../../base/clock.ts';
+import type { SourceEvent } from '../../proxy/model/events.ts';
+import type { NodeView, Service, Slice } from '../../proxy/model/objects.ts';
+import type { Plan } from '../../proxy/reconcile/step.ts';
+import type { SyncReport } from '../../proxy/sync/status.ts';
+import { countText } from '../wire/words.ts';
+import { phrasesOf } from './changes.ts';
+import { type Change, deltaOf, reversed } from './delta.ts';
+import { FlightLog } from './flight-log.ts';
+import { PendingChanges } from './pending.ts';
+import type { PlanRecord, SyncReason } from './records.ts';
+import { Sinks } from './sinks.ts';
+import { SyncStatistics } from './statistics.ts';
+import type { PresentObjects } from './store.ts';
+import { isLong, planRecord, refusedIn, syncRecord } from './sync-record.ts';
+
+/** Bytes in memory: some 60,000 changes of slices of 10 endpoints, or 20,000 of 100, because they are compressed; little beside the agent's own memory. */
+export const MEMORY = 8 * 1024 * 1024;
+/** Services that the record of a sync names. */
+const SERVICES = 10;
+
+/** A source's way into the recorder. Its events before the first sync that takes them are its initial lists. */
+export interface Tap {
+  readonly objects: PresentObjects;
+  /** An event that changed an object; `before`: its value before, undefined for none. */
+  event(event: SourceEvent, before: Service | Slice | NodeView | undefined): void;
+}
+
+interface RunningSync extends SyncReason {
+  readonly at: number;
+  readonly upTo: number;
+  readonly plans: (Plan | PlanRecord)[];
+  readonly times: number[];
+}
+
+export class Recorder {
+  readonly log: FlightLog;
+  readonly statistics = new SyncStatistics();
+  readonly sinks: Sinks;
+  readonly #clock: Clock;
+  /** The changes that are not in the kernel. */
+  readonly pending = new PendingChanges();
+  readonly #numbers = { change: 0, sync: 0, taken: 0 };
+  #source: { readonly tap: Tap; isWritten: boolean } | undefined;
+  #running: RunningSync | undefined;
+
+  constructor(clock: Clock, most = MEMORY) {
+    this.#clock = clock;
+    this.log = new FlightLog(most - this.statistics.mostBytes - this.pending.mostBytes, clock.wall());
+    this.sinks = new Sinks(() => {
+      const source = this.#source;
+      if (source === undefined || this.#running !== undefined) return undefined;
+      return { objects: source.tap.objects, isWritten: source.isWritten };
+    });
+  }
+
+  /** The objects of the source in use; undefined before the first sync. */
+  get objects(): PresentObjects | undefined {
+    return this.#source?.tap.objects;
+  }
+
+  /** The number of the oldest change that is not in the kernel; one more than the last change when all are. */
+  get oldestPending(): number {
+    return this.pending.oldest(this.nextNumber);
+  }
+
+  /** The number that the next change will have. */
+  get nextNumber(): number {
+    return this.#numbers.change + 1;
+  }
+
+  /** Bytes that the recorder holds. */
+  get bytes(): number {
+    return this.log.bytes + this.statistics.bytes + this.pending.bytes;
+  }
+
+  /** For a source with these objects. */
+  tap(objects: PresentObjects): Tap {
+    const tap: Tap = {
+      objects,
+      event: (event, before) => {
+        if (this.#source?.tap === tap) this.#event(event, before);
+      },
+    };
+    return tap;
+  }
+
+  /** The mode's clock: what it reads during a sync is recorded, because its plans depend on it. */
+  readonly modeTime = (): number => {
+    const now = this.#clock.now();
+    this.#running?.times.push(now);
+    return now;
+  };
+
+  /** A sync begins, which takes all changes until now. With another tap than before, the objects of its source replace the others. */
+  syncBegan({ trigger, by }: SyncReason, tap: Tap): void {
+    const at = this.#clock.wall();
+    this.#running = undefined;
+    if (this.#source?.tap !== tap) this.#use(tap, at);
+    this.#running = { at, trigger, by, upTo: this.#numbers.change, plans: [], times: [] };
+  }
+
+  /** A plan of the sync that runs, before it is applied. */
+  planned(plan: Plan): void {
+    // The steps of a long plan are not needed any more, and hold all that they write.
+    this.#running?.plans.push(isLong(plan) ? planRecord(plan) : plan);
+  }
+
+  /** The sync that runs ended. One that was aborted has no report: the next `syncBegan` forgets it. */
+  syncEnded(report: SyncReport): void {
+    const running = this.#running;
+    if (running === undefined) return;
+    this.#running = undefined;
+    const { upTo } = running;
+    const { hasWritten, without } = refusedIn(report);
+    const services = this.pending.servicesBetween(this.#numbers.taken, upTo, SERVICES);
+    const changes = upTo - this.#numbers.taken;
+    this.#numbers.taken = upTo;
+    const [now, endedAt] = [this.#clock.now(), this.#clock.wall()];
+    if (hasWritten) {
+      if (this.#source !== undefined) this.#source.isWritten = true;
+      for (const { receivedAt, service } of this.pending.written(upTo, new Set(without))) {
+        this.statistics.wrote(endedAt, now - receivedAt, service);
+      }
+    }
+    const number = ++this.#numbers.sync;
+    const oldest = this.pending.oldest(upTo + 1);
+    const facts = { ...running, number, endedAt, hasWritten, without, oldest, changes, services };
+    const record = syncRecord(report, facts);
+    this.log.append(record);
+    this.statistics.add(record);
+    this.sinks.sync(record);
+  }
+
+  #use(tap: Tap, at: number): void {
+    this.#source = { tap, isWritten: false };
+    this.pending.clear();
+    const number = ++this.#numbers.change;
+    this.#numbers.taken = number - 1;
+    this.log.append({ type: 'lists', number, at, service: '', version: '', what: listed(tap.objects) });
+    this.sinks.restart();
+  }
+
+  #event(event: SourceEvent, before: Service | Slice | NodeView | undefined): void {
+    const change = changeOf(event, before);
+    if (change === undefined) return;
+    const number = ++this.#numbers.change;
+    const version = 'resourceVersion' in event ? (event.resourceVersion ?? '') : '';
+    const head = { number, at: this.#clock.wall(), service: serviceOf(change), version };
+    this.pending.add({ number, receivedAt: this.#clock.now(), service: head.service });
+    this.log.append({ type: 'change', ...head, what: phrasesOf(change), undo: deltaOf(reversed(change)) });
+    this.sinks.change({ ...head, change });
+  }
+}
+
+/** `10,000 Services` */
+function listed(objects: PresentObjects): string[] {
+  const lists = [countText(objects.serviceCount, 'Service'), countText(objects.slices.count, 'EndpointSlice')];
+  return objects.node === undefined ? lists : [...lists, `Node ${objects.node.name}`];
+}
+
+/** undefined: an event of another kind. */
+function changeOf(event: SourceEvent, before: Service | Slice | NodeView | undefined): Change | undefined {
+  const { kind } = event;
+  if (kind === 'service') {
+    const from = before !== undefined && 'clusterIPs' in before ? before : undefined;
+    return { kind: 'Service', key: event.key, from, to: event.service };
+  }
+  if (kind === 'slice') {
+    const from = before !== undefined && 'endpoints' in before ? before : undefined;
+    return { kind: 'EndpointSlice', key: event.key, from, to: event.slice };
+  }
+  if (kind !== 'node') return undefined;
+  const from = before !== undefined && 'podCIDRs' in before ? before : undefined;
+  return { kind: 'Node', key: event.key, from, to: event.node };
+}
+
+/** The Service that a change touches, "" for none. */
+function serviceOf(change: Change): string {
+  if (change.kind === 'Service') return change.key;
+  return change.kind === 'EndpointSlice' ? ((change.to ?? change.from)?.service ?? '') : '';
+}

@@ -1,0 +1,83 @@
+/** The record of a sync, from its report. */
+
+import { createHash } from 'node:crypto';
+import type { ServiceKey } from '../../proxy/model/objects.ts';
+import { type Plan, planText } from '../../proxy/reconcile/step.ts';
+import type { SyncReport } from '../../proxy/sync/status.ts';
+import { cutText } from '../wire/words.ts';
+import type { PlanRecord, SyncRecord } from './records.ts';
+
+/** Lines of a kind that a record holds, and characters of a line. */
+const LINES = 10;
+const CHARACTERS = 300;
+
+/** Whether the changes that a sync took are in the kernel, and the Services whose changes are not, because the kernel refused them. */
+export function refusedIn({ outcome, failed }: SyncReport): {
+  readonly hasWritten: boolean;
+  readonly without: readonly ServiceKey[];
+} {
+  if (outcome === 'complete') return { hasWritten: true, without: [] };
+  const owners = failed.flatMap(({ blame, owner }) => (blame === 'content' && owner !== undefined ? [owner] : []));
+  // A failure of the environment, or of a rule that Services share, does not say what was not written.
+  return { hasWritten: owners.length > 0 && owners.length === failed.length, without: [...new Set(owners)] };
+}
+
+/** Steps of a plan whose text is hashed. The text of a whole node's plan would take a second. */
+const HASHED = 1000;
+
+/** Its text is not hashed. */
+export function isLong({ steps }: Plan): boolean {
+  return steps.length > HASHED;
+}
+
+/** The digest of a plan's text, by which a replay is compared. */
+export function planRecord(plan: Plan): PlanRecord {
+  const hash = isLong(plan) ? '' : createHash('sha256').update(planText(plan)).digest('hex').slice(0, 32);
+  return { steps: plan.steps.length, digest: hash };
+}
+
+type Facts = Pick<
+  SyncRecord,
+  | 'number'
+  | 'at'
+  | 'endedAt'
+  | 'trigger'
+  | 'by'
+  | 'upTo'
+  | 'hasWritten'
+  | 'without'
+  | 'oldest'
+  | 'changes'
+  | 'services'
+  | 'times'
+> & { readonly plans: readonly (Plan | PlanRecord)[] };
+
+export function syncRecord(report: SyncReport, facts: Facts): SyncRecord {
+  const { outcome, applied, duration, reading, desiring, writing, drift, failed } = report;
+  const { number, at, endedAt, trigger, by, upTo, hasWritten, without, oldest, changes, services, times } = facts;
+  const milliseconds = {
+    all: round(duration),
+    reading: round(reading),
+    desiring: round(desiring),
+    writing: round(writing),
+  };
+  return {
+    type: 'sync',
+    ...{ number, at, endedAt, trigger, by, outcome, upTo, hasWritten, without, oldest, changes, services },
+    steps: applied,
+    milliseconds,
+    drift: drift.slice(0, LINES).map((each) => ({ ...each, name: cutText(each.name, CHARACTERS) })),
+    failed: failed
+      .slice(0, LINES)
+      .map(({ key, owner, cause }) =>
+        cutText(`${owner === undefined ? key : `Service ${owner}, ${key}`}: ${cause}`, CHARACTERS),
+      ),
+    plans: facts.plans.map((plan) => ('digest' in plan ? plan : planRecord(plan))),
+    times,
+  };
+}
+
+/** To a hundredth of a millisecond, upwards: what was done did not take no time. */
+function round(milliseconds: number): number {
+  return Math.ceil(milliseconds * 100) / 100;
+}

@@ -1,0 +1,104 @@
+/** A Service as a row of the list: its addresses and ports, and its state with the reason. Pure. */
+
+import type { Family } from '../../base/address.ts';
+import {
+  type Fault,
+  faultText,
+  type Service,
+  type ServiceKey,
+  type ServicePortSpec,
+} from '../../proxy/model/objects.ts';
+import type { Backend, Frontend, ServicePort } from '../../proxy/model/service-port.ts';
+import type { ServiceRow, ServiceState } from '../wire/services.ts';
+import { countText, firstLine, listText } from '../wire/words.ts';
+
+export interface RowFacts {
+  /** The ServicePorts as they are desired; none before the first sync, and in families that are not served. */
+  portsOf(service: ServiceKey): readonly ServicePort[];
+  /** Faults of the Service and of its EndpointSlices, and those between objects. */
+  faultsOf(service: ServiceKey): readonly Fault[];
+  isPending(service: ServiceKey): boolean;
+  /** Services that the kernel refuses, each with the kernel's words. */
+  readonly refused: ReadonlyMap<ServiceKey, string>;
+  /** Families that this node serves. */
+  readonly families: readonly Family[];
+}
+
+/** Addresses and ports that a row lists. */
+const ADDRESSES = 4;
+const PORTS = 8;
+
+export function serviceRow(service: Service, facts: RowFacts): ServiceRow {
+  const { key, type, clusterIPs, externalIPs, loadBalancerIPs, ports } = service;
+  const served = facts.portsOf(key);
+  return {
+    service: key,
+    type,
+    addresses: [...new Set([...clusterIPs, ...externalIPs, ...loadBalancerIPs])].slice(0, ADDRESSES),
+    ports: ports.slice(0, PORTS).map(portText),
+    endpoints: new Set(served.flatMap(usedBackends).map(({ address }) => address)).size,
+    ...stateOf(key, served, facts),
+  };
+}
+
+/** The row of a Service that is set aside as a whole. */
+export function setAsideRow(service: ServiceKey, faults: readonly Fault[]): ServiceRow {
+  const state = { state: 'fault', why: faultWhy(faults) } as const;
+  return { service, type: '', addresses: [], ports: [], endpoints: 0, ...state };
+}
+
+/** `80/TCP`, or `80:30080/TCP` with a node port. */
+export function portText({ port, nodePort, protocol }: ServicePortSpec): string {
+  return nodePort === 0 ? `${port}/${protocol}` : `${port}:${nodePort}/${protocol}`;
+}
+
+/** The endpoints that new connections from somewhere go to. */
+function usedBackends(port: ServicePort): readonly Backend[] {
+  return port.frontends.flatMap((frontend) => backendsOf(port, frontend));
+}
+
+/** The endpoints of a frontend, for traffic to which its policy applies. */
+export function backendsOf(port: ServicePort, { policy }: Pick<Frontend, 'policy'>): readonly Backend[] {
+  return policy === 'Local' ? port.local : port.cluster;
+}
+
+function stateOf(
+  key: ServiceKey,
+  ports: readonly ServicePort[],
+  facts: RowFacts,
+): { readonly state: ServiceState; readonly why: string } {
+  const refused = facts.refused.get(key);
+  if (refused !== undefined) return { state: 'refused', why: refusedWhy(refused) };
+  const faults = facts.faultsOf(key).filter(isHarm);
+  if (faults.length > 0) return { state: 'fault', why: faultWhy(faults) };
+  if (facts.isPending(key)) return { state: 'waiting', why: 'A change of it is not in the kernel yet.' };
+  if (ports.length === 0) return { state: 'not proxied', why: notProxiedWhy(facts.families) };
+  if (ports.some((port) => usedBackends(port).length > 0)) return { state: 'served', why: '' };
+  return { state: 'no endpoints', why: noEndpointsWhy(ports) };
+}
+
+function refusedWhy(cause: string): string {
+  return cause === '' ? 'The kernel refuses it.' : `The kernel refuses it: ${firstLine(cause)}`;
+}
+
+/** Something is not programmed because of it. */
+function isHarm({ effect }: Fault): boolean {
+  return effect === 'object set aside' || effect === 'part left out';
+}
+
+function faultWhy(faults: readonly Fault[]): string {
+  const [first, ...others] = faults;
+  if (first === undefined) return '';
+  const more = others.length === 0 ? '' : `; and ${countText(others.length, 'more fault')}`;
+  return `${faultText(first)}${more}`;
+}
+
+function notProxiedWhy(families: readonly Family[]): string {
+  if (families.length === 0) return 'The first sync has not begun yet.';
+  return `This node serves ${listText(families)}, and the Service has no cluster IP of ${families.length === 1 ? 'it' : 'them'}.`;
+}
+
+function noEndpointsWhy(ports: readonly ServicePort[]): string {
+  if (!ports.some(({ hasAny }) => hasAny)) return 'No endpoint is ready. New connections are refused.';
+  return 'Its policy is Local, and none of its endpoints is on this node. New connections are dropped.';
+}

@@ -1,0 +1,153 @@
+/** The answer of `slicewire status` as text for people. Pure. */
+
+import { driftText } from '../../proxy/model/drift.ts';
+import { faultText } from '../../proxy/model/objects.ts';
+import type { RecordedSync } from './history.ts';
+import { columns } from './layout.ts';
+import type { Status } from './status.ts';
+import { bytesText, clockTime, countText, firstLine, listText, millisecondsText, timeBetween } from './words.ts';
+
+/** Most faults that the text lists; the others are counted. `-o json` has all. */
+const MOST_FAULTS = 20;
+
+export function statusText(status: Status): string {
+  return [
+    ...head(status),
+    ...health(status),
+    ...source(status),
+    ...programmed(status),
+    ...latency(status),
+    ...syncs(status),
+    ...troubles(status),
+    ...reach(status),
+  ].join('\n');
+}
+
+const WHO = {
+  agent: (status: Status) => `pid ${status.pid}`,
+  command: () => 'no agent was asked',
+  recording: () => 'from a recording',
+} as const;
+
+function head(status: Status): string[] {
+  const { by, families, startedAt } = status;
+  const since = startedAt === null ? '' : `, for ${timeBetween(startedAt, by.at)}`;
+  const served = families.length === 0 ? 'no family yet' : listText(families);
+  const reason = by.modeReason === undefined ? [] : [`Mode: auto chose ${by.mode}, because ${by.modeReason}`];
+  return [
+    `slicewire ${by.version} on ${by.node}: ${by.mode} mode, ${served}, ${WHO[by.who](status)}${since}`,
+    ...reason,
+  ];
+}
+
+/** Only an agent that was asked can be live and ready. */
+function health({ by, health: { healthy, ready, live, reasons } }: Status): string[] {
+  const process = by.who === 'agent' ? [ready ? 'ready' : 'not ready', ...(live ? [] : ['not live'])] : [];
+  const is = [healthy ? 'healthy' : 'not healthy', ...process];
+  return [`Health: ${is.join(', ')}`, ...indented(reasons)];
+}
+
+function source({ source: from, heard, objects, by: { at: now } }: Status): string[] {
+  const rows = heard.map(({ of, at, lost }) => {
+    const last = at === null ? 'not heard of yet' : `heard of ${timeBetween(at, now)} ago`;
+    return [of, lost === null ? last : `${last}; ${lostText(lost)}`];
+  });
+  const has = `${countText(objects.services, 'Service')}, ${countText(objects.slices, 'EndpointSlice')}`;
+  return ['', `Source: ${from} (${has})`, ...indented(columns(rows))];
+}
+
+function programmed({ programmed: marks, by: { who } }: Status): string[] {
+  if (who !== 'agent' || marks == null || (marks.services === '' && marks.slices === '')) return [];
+  const upTo = (version: string) => (version === '' ? 'none' : version);
+  return [
+    `In the kernel: Services up to version ${upTo(marks.services)}, EndpointSlices up to version ${upTo(marks.slices)}`,
+  ];
+}
+
+function latency({ latency: seen, by }: Status): string[] {
+  if (by.who !== 'agent') return [];
+  if (seen === null) return ['Changes reached the kernel: none in the last hour'];
+  const { changes, p50, p99, most, since } = seen;
+  const times = `half within ${millisecondsText(p50)}, 99 % within ${millisecondsText(p99)}, all within ${millisecondsText(most)}`;
+  return [`Changes reached the kernel: ${times} (${countText(changes, 'change')} since ${clockTime(since, by.at)})`];
+}
+
+function syncs({ syncs: all, by: { at: now } }: Status): string[] {
+  if (all.length === 0) return [];
+  return ['', 'Last syncs, the latest first:', ...syncRows(all, now)];
+}
+
+/** `another program wrote: nft, pid 7` */
+export function triggerText({ trigger, by }: Pick<RecordedSync, 'trigger' | 'by'>): string {
+  return by === '' ? trigger : `${trigger}: ${by}`;
+}
+
+/** Why a kind of objects cannot be followed: `not followed since 2026-11-22T12:00:00.000Z: …` */
+export function lostText({ since, cause }: NonNullable<Status['heard'][number]['lost']>): string {
+  return `not followed since ${since}: ${cause}`;
+}
+
+/** A table of syncs. */
+export function syncRows(syncs: readonly RecordedSync[], now: string): string[] {
+  const titles = [
+    'sync',
+    'began',
+    'why',
+    'outcome',
+    'changes',
+    'writes',
+    'took',
+    'read',
+    'render',
+    'write',
+    'Services',
+  ];
+  const rows = syncs.map((sync) => {
+    const { number, at, outcome, changes, steps, milliseconds, services } = sync;
+    const { all, reading, desiring, writing } = milliseconds;
+    const times = [all, reading, desiring, writing].map(millisecondsText);
+    const why = triggerText(sync);
+    return [`${number}`, clockTime(at, now), why, outcome, `${changes}`, `${steps}`, ...times, services.join(' ')];
+  });
+  const details = syncs.map(({ failed, drift }) => [
+    ...failed.map((text) => `      not written: ${firstLine(text)}`),
+    ...drift.map((one) => `      another program had changed ${driftText(one)}`),
+  ]);
+  const [title = '', ...lines] = indented(columns([titles, ...rows]));
+  return [title, ...lines.flatMap((line, i) => [line, ...(details[i] ?? [])])];
+}
+
+function troubles({ faults, refused, drift, by: { at: now } }: Status): string[] {
+  const lines: string[] = [];
+  if (refused.length > 0) {
+    const texts = refused.map(({ service, cause }) => (cause === '' ? service : `${service}: ${cause}`));
+    lines.push('', `The kernel refuses ${countText(refused.length, 'Service')}:`, ...indented(texts));
+  }
+  if (faults.length > 0) {
+    const more = faults.length - MOST_FAULTS;
+    lines.push('', `${countText(faults.length, 'fault')} of objects:`);
+    lines.push(...indented(faults.slice(0, MOST_FAULTS).map(faultText)));
+    if (more > 0) lines.push(`  and ${countText(more, 'more fault')}; -o json lists them all`);
+  }
+  if (drift.length > 0) {
+    lines.push('', 'Changed by other programs, and repaired:');
+    lines.push(...indented(columns(drift.map((one) => [clockTime(one.at, now), driftText(one)]))));
+  }
+  return lines;
+}
+
+function reach({ history, by: { at: now, who } }: Status): string[] {
+  if (history === null) return [];
+  const { reachesBackTo, bytes, folder } = history;
+  if (who === 'recording') return ['', `History: reaches back to ${clockTime(reachesBackTo, now)}`];
+  const where = `${bytesText(bytes)} in memory${folder === '' ? '' : `, and more in ${folder}`}`;
+  return [
+    '',
+    `History: reaches back to ${clockTime(reachesBackTo, now)} (${timeBetween(reachesBackTo, now)}, ${where})`,
+  ];
+}
+
+/** `-o json` has the other lines. */
+function indented(texts: readonly string[]): string[] {
+  return texts.map((text) => `  ${firstLine(text)}`);
+}

@@ -1,0 +1,139 @@
+/**
+ * The kernel as IPVS mode needs it beside rules: a dummy device with addresses, sets, virtual servers and their destinations.
+ * Writes are a list, their outcomes too; `ipvs-netlink.ts` carries them out over netlink.
+ */
+import type { SetSpec } from '../../native/ipset.ts';
+import type { Timeouts } from '../../native/ipvs.ts';
+import type { Address, Family, Protocol } from '../base/address.ts';
+
+export type { SetSpec, SetType } from '../../native/ipset.ts';
+export type { Timeouts } from '../../native/ipvs.ts';
+
+/** The identity of a virtual server. */
+export interface ServerId {
+  readonly protocol: Protocol;
+  readonly address: Address;
+  readonly port: number;
+}
+
+/** A virtual server of IPVS. */
+export interface Server extends ServerId {
+  readonly scheduler: string;
+  /** IP_VS_SVC_F_…, without those that only the kernel sets. */
+  readonly flags: number;
+  /** Seconds of session affinity; 0 for none. */
+  readonly timeout: number;
+}
+
+/** An endpoint of a virtual server. */
+export interface Destination {
+  readonly address: Address;
+  readonly port: number;
+  readonly weight: number;
+}
+
+/** A destination as the kernel has it. */
+export interface SeenDestination extends Destination {
+  /** Active and inactive connections. */
+  readonly connections: number;
+  /** Packets reach it by NAT (IP_VS_CONN_F_MASQ), as all destinations of slicewire. */
+  readonly isMasqueraded: boolean;
+}
+
+/** The destination that the next connections of a client get. */
+export interface Template {
+  readonly server: ServerId;
+  readonly destination: Pick<Destination, 'address' | 'port'>;
+  /** Seconds until it is forgotten, if the client sends nothing more. */
+  readonly seconds: number;
+}
+
+/** What IPVS has counted since the server was made. */
+export interface ServerCounts extends ServerId {
+  readonly connections: number;
+  /** From clients, and to them. */
+  readonly bytes: { readonly in: number; readonly out: number };
+}
+
+/** A set as the kernel has it. */
+export interface SeenSet {
+  readonly type: string;
+  /** The largest number of entries; undefined for a bitmap. */
+  readonly maxelem: number | undefined;
+  /** In the form of `ipset list`: `10.96.0.10,tcp:80`. */
+  readonly entries: readonly string[];
+}
+
+/** A write. Entries have the form of `ipset list`. */
+export type KernelWrite =
+  | { readonly kind: 'add-device' | 'remove-device' }
+  | { readonly kind: 'add-address' | 'remove-address'; readonly address: Address }
+  | { readonly kind: 'add-set'; readonly set: SetSpec }
+  | { readonly kind: 'remove-set'; readonly set: string }
+  /** Rules that name one of them find the entries of the other from then on. */
+  | { readonly kind: 'swap-set'; readonly set: string; readonly with: string }
+  | { readonly kind: 'add-entry' | 'remove-entry'; readonly set: string; readonly entry: string }
+  | { readonly kind: 'add-server' | 'change-server'; readonly server: Server }
+  | { readonly kind: 'remove-server'; readonly server: ServerId }
+  | {
+      readonly kind: 'add-destination' | 'change-destination' | 'remove-destination';
+      readonly server: ServerId;
+      readonly destination: Destination;
+    };
+
+/**
+ * Why a write failed. `exists`: the object to create exists. `missing`: the object to change or remove does not exist, or its
+ * parent does not. `refused`: the kernel does not accept the object. `environment`: the write is impossible now.
+ */
+export type Failure = 'exists' | 'missing' | 'refused' | 'environment';
+
+/** A write failed. */
+export class KernelError extends Error {
+  readonly code = 'KERNEL';
+  readonly failure: Failure;
+
+  constructor(failure: Failure, message: string) {
+    super(message);
+    this.failure = failure;
+  }
+}
+
+/** The kernel lacks IPVS or a part that IPVS mode needs; the message has the remedy. */
+export class IpvsUnusable extends Error {
+  readonly code = 'IPVS_UNUSABLE';
+}
+
+/** The seam to the kernel, as far as it reads. Reads throw when the kernel refuses or a listing never settles. */
+export interface IpvsReader {
+  hasDevice(): Promise<boolean>;
+  /** Addresses on the device of Services, and those of all other devices without loopback and link-local ones. */
+  addresses(family: Family): Promise<{ readonly ours: readonly Address[]; readonly others: readonly Address[] }>;
+  /** Virtual servers of both families; without those by firewall mark. */
+  servers(): Promise<readonly Server[]>;
+  /** Of the servers of both families. */
+  counts(): Promise<readonly ServerCounts[]>;
+  destinations(server: ServerId): Promise<readonly SeenDestination[]>;
+  setNames(): Promise<readonly string[]>;
+  /** undefined when the set does not exist. */
+  readSet(name: string): Promise<SeenSet | undefined>;
+  /** What the kernel remembers of a client for session affinity; read anew. */
+  templates(client: Address): Promise<readonly Template[]>;
+  /** Seconds. */
+  timeouts(): Promise<Timeouts>;
+}
+
+/** The seam to the kernel for syncs, and for checks in their turn. */
+export interface IpvsKernel extends IpvsReader {
+  /** Writes in this order; returns the outcome of each write, undefined for success. Throws only the signal's reason. */
+  write(writes: readonly KernelWrite[], signal: AbortSignal): Promise<(KernelError | undefined)[]>;
+  setTimeouts(timeouts: Timeouts): Promise<void>;
+}
+
+/**
+ * The seam to the kernel for questions, which come at any time: in the middle of a sync, and several together. Each reads over sockets
+ * of its own, so that none is between the parts of another's listing. A sync's kernel is not one of these.
+ */
+export interface IpvsQuestions {
+  /** Ask the kernel, which can be read until the promise settles. Throws IpvsUnusable, and what the question throws. */
+  ask<T>(question: (kernel: IpvsReader) => Promise<T>): Promise<T>;
+}

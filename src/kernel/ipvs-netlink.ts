@@ -1,0 +1,357 @@
+/** Implements IpvsKernel over netlink (`native/`). Only IPVS mode loads it. */
+import {
+  EADDRNOTAVAIL,
+  EAGAIN,
+  EBUSY,
+  EEXIST,
+  EINTR,
+  ENOBUFS,
+  ENODEV,
+  ENOENT,
+  ENOMEM,
+  EPERM,
+  ESRCH,
+  errnoOf,
+} from '../../native/errno.ts';
+import { NETLINK_GENERIC, resolveFamily } from '../../native/generic.ts';
+import * as ipset from '../../native/ipset.ts';
+import {
+  decodeTimeouts,
+  destinationsOf,
+  IP_VS_CONN_F_MASQ,
+  IP_VS_SVC_F_HASHED,
+  IP_VS_SVC_F_PERSISTENT,
+  IPVS_GENL_NAME,
+  IpvsRequests,
+  type ServerId as ServerBytes,
+  virtualServers,
+} from '../../native/ipvs.ts';
+import { serverCounts } from '../../native/ipvs-statistics.ts';
+import type { NetlinkError, Request } from '../../native/netlink.ts';
+import { MOST_REQUESTS, NetlinkSocket, openTransport, type Transport } from '../../native/netlink-socket.ts';
+import { NETLINK_NETFILTER } from '../../native/nfnetlink.ts';
+import * as rtnetlink from '../../native/rtnetlink.ts';
+import { type Address, addressOctets, addressOfBytes, type Family } from '../base/address.ts';
+import { causeOf } from '../base/cause.ts';
+import { breath, realClock, sleep } from '../base/clock.ts';
+import { createMutex } from '../base/mutex.ts';
+import { readAddresses, SERVICE_DEVICE, serviceDevice } from './devices.ts';
+import { templatesOf } from './ipvs-affinity.ts';
+import {
+  type Destination,
+  type Failure,
+  type IpvsKernel,
+  KernelError,
+  type KernelWrite,
+  type SeenDestination,
+  type SeenSet,
+  type Server,
+  type ServerCounts,
+  type ServerId,
+  type SetSpec,
+  type Template,
+  type Timeouts,
+} from './ipvs-kernel.ts';
+import { wholeListing } from './listing.ts';
+import { entryBytes, entryText } from './set-entries.ts';
+
+interface Sockets {
+  readonly route: SocketInTurns;
+  readonly generic: SocketInTurns;
+  readonly sets: SocketInTurns;
+}
+
+/** A socket that can only be used in a turn: a listing lets other work run between its parts, and the socket has one at a time. */
+class SocketInTurns {
+  readonly #socket: NetlinkSocket;
+  readonly #turn = createMutex();
+
+  constructor(socket: NetlinkSocket) {
+    this.#socket = socket;
+  }
+
+  use<T>(work: (socket: NetlinkSocket) => Promise<T> | T): Promise<T> {
+    return this.#turn(async () => await work(this.#socket));
+  }
+
+  close(): void {
+    this.#socket.close();
+  }
+}
+
+export class NetlinkKernel implements IpvsKernel {
+  readonly #sockets: Sockets;
+  readonly #requests: IpvsRequests;
+  readonly #revisions = new SetRevisions();
+
+  private constructor({ route, generic, sets }: Record<keyof Sockets, NetlinkSocket>) {
+    this.#requests = new IpvsRequests(resolveFamily(generic, IPVS_GENL_NAME));
+    ipset.typeRevision(sets, 'hash:ip,port', 'IPv4');
+    this.#sockets = {
+      route: new SocketInTurns(route),
+      generic: new SocketInTurns(generic),
+      sets: new SocketInTurns(sets),
+    };
+  }
+
+  /** Throws SystemError or NetlinkError when the kernel lacks a part, or refuses it. */
+  static open(transport: (protocol: number) => Transport = openTransport): NetlinkKernel {
+    const opened: NetlinkSocket[] = [];
+    const open = (protocol: number) => {
+      const socket = new NetlinkSocket(transport(protocol));
+      opened.push(socket);
+      return socket;
+    };
+    try {
+      return new NetlinkKernel({
+        route: open(rtnetlink.NETLINK_ROUTE),
+        generic: open(NETLINK_GENERIC),
+        sets: open(NETLINK_NETFILTER),
+      });
+    } catch (error) {
+      for (const socket of opened) socket.close();
+      throw error;
+    }
+  }
+
+  close(): void {
+    const { route, generic, sets } = this.#sockets;
+    for (const socket of [route, generic, sets]) socket.close();
+  }
+
+  async write(writes: readonly KernelWrite[], signal: AbortSignal): Promise<(KernelError | undefined)[]> {
+    const outcomes: (KernelError | undefined)[] = [];
+    for (let at = 0; at < writes.length; ) {
+      if (at > 0) await breath();
+      signal.throwIfAborted();
+      const socket = this.#socketOf(writes[at] as KernelWrite);
+      let end = at + 1;
+      while (end < writes.length && end - at < MOST_REQUESTS && this.#socketOf(writes[end] as KernelWrite) === socket)
+        end += 1;
+      const send = (some: readonly KernelWrite[]) => socket.use((own) => this.#send(own, some));
+      outcomes.push(...(await untilReleased(send, writes.slice(at, end), signal)));
+      if (writes.slice(at, end).some(({ kind }) => kind === 'swap-set')) await sleep(realClock, SWAP_GRACE, signal);
+      at = end;
+    }
+    return outcomes;
+  }
+
+  async hasDevice(): Promise<boolean> {
+    return (await this.#sockets.route.use(serviceDevice)) !== undefined;
+  }
+
+  async addresses(family: Family): Promise<{ readonly ours: readonly Address[]; readonly others: readonly Address[] }> {
+    const { service, others } = await this.#sockets.route.use((route) => readAddresses(route, family));
+    return { ours: service, others };
+  }
+
+  async servers(): Promise<readonly Server[]> {
+    const listed = await this.#listing('generic', (socket) => virtualServers(socket, this.#requests));
+    return listed.map(({ protocol, address, port, scheduler, flags, timeout }) => ({
+      protocol,
+      address: addressOfBytes(address),
+      port,
+      scheduler,
+      flags: flags & ~IP_VS_SVC_F_HASHED,
+      // Without session affinity the kernel still has a time.
+      timeout: (flags & IP_VS_SVC_F_PERSISTENT) === 0 ? 0 : timeout,
+    }));
+  }
+
+  async counts(): Promise<readonly ServerCounts[]> {
+    const listed = await this.#listing('generic', (socket) => serverCounts(socket, this.#requests));
+    return listed.map(({ protocol, address, port, connections, inBytes, outBytes }) => ({
+      ...{ protocol, address: addressOfBytes(address), port, connections },
+      bytes: { in: inBytes, out: outBytes },
+    }));
+  }
+
+  async destinations(server: ServerId): Promise<readonly SeenDestination[]> {
+    const listed = await this.#listing('generic', (socket) =>
+      destinationsOf(socket, this.#requests, serverBytes(server)),
+    );
+    return listed.map((entry) => ({
+      address: addressOfBytes(entry.address),
+      port: entry.port,
+      weight: entry.weight,
+      connections: entry.activeConnections + entry.inactiveConnections,
+      isMasqueraded: entry.method === IP_VS_CONN_F_MASQ,
+    }));
+  }
+
+  async setNames(): Promise<readonly string[]> {
+    return await this.#listing('sets', (socket) => ipset.setNames(socket));
+  }
+
+  async readSet(name: string): Promise<SeenSet | undefined> {
+    try {
+      const parts = await this.#listing('sets', (socket) => ipset.setParts(socket, name));
+      const type = parts.find((part) => part.type !== undefined)?.type ?? '';
+      const maxelem = parts.find((part) => part.maxelem !== undefined)?.maxelem;
+      return { type, maxelem, entries: parts.flatMap((part) => part.entries.map((entry) => entryText(entry, type))) };
+    } catch (error) {
+      if (errnoOf(error) === ENOENT) return undefined;
+      throw error;
+    }
+  }
+
+  async templates(client: Address): Promise<readonly Template[]> {
+    return await templatesOf(client);
+  }
+
+  async timeouts(): Promise<Timeouts> {
+    return await this.#sockets.generic.use((socket) => socket.ask(this.#requests.getTimeouts(), decodeTimeouts));
+  }
+
+  async setTimeouts(timeouts: Timeouts): Promise<void> {
+    const [error] = await this.#sockets.generic.use((socket) =>
+      socket.acknowledge([this.#requests.setTimeouts(timeouts)]),
+    );
+    if (error !== undefined) throw error;
+  }
+
+  #listing<T>(
+    of: keyof Sockets,
+    list: (socket: NetlinkSocket) => Generator<readonly T[], boolean>,
+  ): Promise<readonly T[]> {
+    return this.#sockets[of].use((socket) => wholeListing(() => list(socket)));
+  }
+
+  #socketOf({ kind }: KernelWrite): SocketInTurns {
+    if (kind.endsWith('-device') || kind.endsWith('-address')) return this.#sockets.route;
+    return kind.endsWith('-set') || kind.endsWith('-entry') ? this.#sockets.sets : this.#sockets.generic;
+  }
+
+  async #send(socket: NetlinkSocket, writes: readonly KernelWrite[]): Promise<(KernelError | undefined)[]> {
+    try {
+      const needsDevice = writes.some(({ kind }) => kind === 'add-address' || kind === 'remove-address');
+      const index = needsDevice ? await serviceDevice(socket) : undefined;
+      const errors = socket.acknowledge(writes.map((write) => this.#request(socket, write, index ?? -1)));
+      return errors.map((error, at) => (error === undefined ? undefined : kernelError(error, writes[at])));
+    } catch (error) {
+      // The outcome of these writes is unknown: the kernel must be read again.
+      return writes.map(() => new KernelError('environment', causeOf(error)));
+    }
+  }
+
+  #request(socket: NetlinkSocket, write: KernelWrite, index: number): Request {
+    switch (write.kind) {
+      case 'add-device':
+        return rtnetlink.addDummyRequest(SERVICE_DEVICE);
+      case 'remove-device':
+        return rtnetlink.deleteLinkRequest(SERVICE_DEVICE);
+      case 'add-address':
+        return rtnetlink.addAddressRequest(index, addressOctets(write.address));
+      case 'remove-address':
+        return rtnetlink.deleteAddressRequest(index, addressOctets(write.address));
+      case 'add-set':
+        return ipset.createSetRequest(write.set, this.#revisions.of(write.set, socket));
+      case 'remove-set':
+        return ipset.destroySetRequest(write.set);
+      case 'swap-set':
+        return ipset.swapSetsRequest(write.set, write.with);
+      case 'add-entry':
+        return ipset.entryRequest('add', write.set, entryBytes(write.entry));
+      case 'remove-entry':
+        return ipset.entryRequest('delete', write.set, entryBytes(write.entry));
+      case 'add-server':
+      case 'change-server':
+        return this.#requests.server(
+          write.kind === 'add-server' ? 'new' : 'set',
+          serverBytes(write.server),
+          write.server,
+        );
+      case 'remove-server':
+        return this.#requests.deleteServer(serverBytes(write.server));
+      case 'remove-destination':
+        return this.#requests.deleteDestination(serverBytes(write.server), destinationBytes(write.destination));
+      default: {
+        const verb = write.kind === 'add-destination' ? 'new' : 'set';
+        const { server, destination } = write;
+        return this.#requests.destination(verb, serverBytes(server), destinationBytes(destination), destination.weight);
+      }
+    }
+  }
+}
+
+/** The revisions of the sets' types, each of which the kernel is asked for once. */
+class SetRevisions {
+  readonly #known = new Map<string, number>();
+
+  of({ type, family }: SetSpec, sets: NetlinkSocket): number {
+    const key = `${type} ${family}`;
+    const revision = this.#known.get(key) ?? ipset.typeRevision(sets, type, family);
+    this.#known.set(key, revision);
+    return revision;
+  }
+}
+
+/**
+ * A rule of nftables that was deleted holds its sets until a worker of the kernel has released it, some time after the commit
+ * (nf_tables_api.c, nf_tables_trans_destroy_work). So a set in use is asked for again, for a while.
+ */
+async function untilReleased(
+  send: (writes: readonly KernelWrite[]) => Promise<(KernelError | undefined)[]>,
+  writes: readonly KernelWrite[],
+  signal: AbortSignal,
+): Promise<(KernelError | undefined)[]> {
+  const outcomes = await send(writes);
+  const until = realClock.now() + RELEASE;
+  for (;;) {
+    const busy = outcomes
+      .keys()
+      .filter((at) => outcomes[at]?.message === SET_IN_USE)
+      .toArray();
+    if (busy.length === 0 || realClock.now() >= until) return outcomes;
+    await sleep(realClock, RELEASE_CHECK, signal);
+    const again = await send(busy.map((at) => writes[at] as KernelWrite));
+    for (const [i, at] of busy.entries()) outcomes[at] = again[i];
+  }
+}
+
+/**
+ * Milliseconds after a swap. Packets that began before it may still look into the set that was swapped out. Kernels before 6.7 free a
+ * destroyed set at once, and dereference it then (28628fa952fe, "fix race condition between swap/destroy and kernel side add/del/test").
+ */
+const SWAP_GRACE = 50;
+const SET_IN_USE = 'the set is in use';
+/** Milliseconds for which a set that is still in use is asked for again, and between two attempts. */
+const RELEASE = 3000;
+const RELEASE_CHECK = 20;
+/** Errors that do not depend on the request. */
+const ENVIRONMENT: ReadonlySet<number> = new Set([EPERM, EINTR, EAGAIN, ENOMEM, EBUSY, ENOBUFS]);
+/** Errors of ipset. Their numbers begin at 4096, above every errno. */
+const SET_ERRORS: Readonly<Record<number, { readonly failure: Failure; readonly text: string }>> = {
+  [ipset.IPSET_ERR_FIND_TYPE]: { failure: 'refused', text: 'the kernel has no such set type' },
+  [ipset.IPSET_ERR_BUSY]: { failure: 'environment', text: SET_IN_USE },
+  [ipset.IPSET_ERR_EXIST_SETNAME2]: { failure: 'missing', text: 'there is no such set to swap with' },
+  [ipset.IPSET_ERR_TYPE_MISMATCH]: { failure: 'refused', text: 'the sets to swap have different types' },
+  [ipset.IPSET_ERR_EXIST]: { failure: 'missing', text: 'the entry is not in the set' },
+  [ipset.IPSET_ERR_REFERENCED]: { failure: 'environment', text: 'a rule refers to the set' },
+  [ipset.IPSET_ERR_TYPE_SPECIFIC]: { failure: 'refused', text: 'the set is full (its maxelem)' },
+};
+
+function kernelError(error: NetlinkError, write: KernelWrite | undefined): KernelError {
+  const known = SET_ERRORS[error.errno];
+  if (known !== undefined) return new KernelError(known.failure, known.text);
+  const what = write?.kind ?? '';
+  return new KernelError(failureOf(error.errno, what), error.message);
+}
+
+function failureOf(errno: number, what: string): Failure {
+  if (errno === EEXIST) return 'exists';
+  // For an address to add, EADDRNOTAVAIL means that the kernel accepts no such address.
+  const isNoAddress = errno === EADDRNOTAVAIL && what !== 'add-address';
+  const isMissing = errno === ESRCH || errno === ENODEV || isNoAddress;
+  // ENOENT for a new server means that its scheduler is missing (ip_vs_ctl.c, ip_vs_add_service).
+  if (isMissing || (errno === ENOENT && what !== 'add-server')) return 'missing';
+  return ENVIRONMENT.has(errno) ? 'environment' : 'refused';
+}
+
+function serverBytes({ protocol, address, port }: ServerId): ServerBytes {
+  return { protocol, address: addressOctets(address), port };
+}
+
+function destinationBytes({ address, port }: Destination): { address: Uint8Array; port: number } {
+  return { address: addressOctets(address), port };
+}

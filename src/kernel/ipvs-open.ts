@@ -1,0 +1,72 @@
+/** Opens the kernel's IPVS, and checks that it has the scheduler of the configuration. */
+import type { Transport } from '../../native/netlink-socket.ts';
+import type { Address } from '../base/address.ts';
+import { causeOf } from '../base/cause.ts';
+import type { CommandRunner } from './commands.ts';
+import {
+  type IpvsKernel,
+  type IpvsQuestions,
+  type IpvsReader,
+  IpvsUnusable,
+  type Server,
+  type ServerId,
+} from './ipvs-kernel.ts';
+
+/** A server that nobody uses: TEST-NET-2 (RFC 5737). kube-proxy tries a scheduler with the same one. */
+const TRIAL: ServerId = { protocol: 'TCP', address: '198.51.100.0' as Address, port: 20_000 };
+
+/**
+ * Opens IPVS, and runs modprobe when the kernel does not load the module itself. Throws IpvsUnusable when the kernel has no IPVS
+ * or no sets, or denies permission. `openTransport` opens sockets, for example in another network namespace.
+ */
+export async function openIpvsKernel(
+  commands: CommandRunner,
+  signal: AbortSignal,
+  openTransport?: (protocol: number) => Transport,
+): Promise<IpvsKernel & { close(): void }> {
+  // Loaded only here: other modes need no foreign functions.
+  const { NetlinkKernel } = await import('./ipvs-netlink.ts');
+  const open = () => NetlinkKernel.open(openTransport);
+  try {
+    return open();
+  } catch {
+    const loading = await commands.run({ file: 'modprobe', args: ['ip_vs'] }, signal).catch((error: Error) => error);
+    try {
+      return open();
+    } catch (error) {
+      if (signal.aborted) throw signal.reason;
+      const output = (loading instanceof Error ? loading.message : loading.stderr).trim().replaceAll('\n', '; ');
+      const hint = output === '' ? '' : `; modprobe ip_vs: ${output}`;
+      throw new IpvsUnusable(
+        `IPVS cannot be used in this kernel: ${causeOf(error)}${hint}; load the module ip_vs, or use --mode=iptables`,
+      );
+    }
+  }
+}
+
+/** `open` opens the kernel's IPVS with sockets of its own. They are open for as long as the question. */
+export function ipvsQuestions(open: () => Promise<IpvsReader & { close(): void }>): IpvsQuestions {
+  return {
+    async ask(question) {
+      const kernel = await open();
+      try {
+        return await question(kernel);
+      } finally {
+        kernel.close();
+      }
+    },
+  };
+}
+
+/** Checks that the kernel has a scheduler, by a server that nobody uses. Throws IpvsUnusable when it has none of this name. */
+export async function checkScheduler(kernel: IpvsKernel, scheduler: string, signal: AbortSignal): Promise<void> {
+  if ((await kernel.servers()).some((server) => server.scheduler === scheduler)) return;
+  const server: Server = { ...TRIAL, scheduler, flags: 0, timeout: 0 };
+  const [error] = await kernel.write([{ kind: 'add-server', server }], signal);
+  if (error !== undefined && error.failure !== 'exists') {
+    throw new IpvsUnusable(
+      `--ipvs-scheduler=${scheduler}: the kernel refuses the scheduler: ${error.message}; load the module ip_vs_${scheduler}`,
+    );
+  }
+  if (error === undefined) await kernel.write([{ kind: 'remove-server', server }], signal);
+}

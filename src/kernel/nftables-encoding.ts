@@ -1,0 +1,140 @@
+/**
+ * nftables mode's writes as netlink requests. Pure: `nftables-netlink.ts` sends them, `nftables-decoding.ts` reads them back.
+ */
+import type { Request } from '../../native/netlink.ts';
+import * as bytecode from '../../native/nft/expressions.ts';
+import { addChain, addRule, addTable, deleteChain, deleteTable, flushChain } from '../../native/nft/objects.ts';
+import type { TableId } from '../../native/nft/request.ts';
+import { addElements, addSet, deleteElements, deleteSet, type Element } from '../../native/nft/sets.ts';
+import type { Family } from '../base/address.ts';
+import type { Bytes, Expression, Loaded, NftElement, NftSet, NftWrite } from './nftables-kernel.ts';
+import { setSpec } from './nftables-sets.ts';
+
+/** The comment of the table. */
+const COMMENT = 'Services, by slicewire';
+/** Elements in one request: the kernel takes at most 64 KiB of them. */
+const ELEMENTS = 300;
+
+/** The write that a request belongs to, and the index of the request's first element in that write. */
+export interface Origin {
+  readonly write: number;
+  readonly first: number;
+}
+
+/** Requests for these writes in their order, and the origin of each request. A write of many elements takes several requests. */
+export function encode(id: TableId, writes: readonly NftWrite[]): { requests: Request[]; of: Origin[] } {
+  const { family } = id;
+  const requests: Request[] = [];
+  const of: Origin[] = [];
+  for (const [write, what] of writes.entries()) {
+    const add = (request: Request, first = 0) => {
+      requests.push(request);
+      of.push({ write, first });
+    };
+    switch (what.kind) {
+      case 'add-table':
+        add(addTable(id, COMMENT));
+        break;
+      case 'delete-table':
+        add(deleteTable(id));
+        break;
+      case 'add-chain':
+        add(addChain(id, what.chain, what.hook));
+        break;
+      case 'flush-chain':
+        add(flushChain(id, what.chain));
+        break;
+      case 'delete-chain':
+        add(deleteChain(id, what.chain));
+        break;
+      case 'add-rule':
+        add(
+          addRule(
+            id,
+            what.chain,
+            what.rule.expressions.map((expression) => compiled(expression, family)),
+            what.rule.text,
+          ),
+        );
+        break;
+      case 'add-set':
+        add(addSet(id, setSpec(what.set, family), write + 1));
+        break;
+      case 'delete-set':
+        add(deleteSet(id, what.set));
+        break;
+      default:
+        for (let first = 0; first < what.elements.length; first += ELEMENTS) {
+          const some = what.elements.slice(first, first + ELEMENTS).map((element) => asElement(what.set, element));
+          add((what.kind === 'add-elements' ? addElements : deleteElements)(id, what.set.name, some), first);
+        }
+    }
+  }
+  return { requests, of };
+}
+
+function asElement({ data: type }: NftSet, { key, end, data, isCounted }: NftElement): Element {
+  const value = type === 'verdict' ? verdictOf(data) : data;
+  return { key, end, ...(type === undefined ? {} : { data: value }), ...(isCounted ? { packets: 0 } : {}) };
+}
+
+function verdictOf(text: string): bytecode.Verdict {
+  return text.startsWith('goto ') ? { kind: 'goto', chain: text.slice(5) } : { kind: 'drop' };
+}
+
+/** An expression as the kernel takes it. */
+function compiled(expression: Expression, family: Family): bytecode.Expression {
+  const bytes = (text: Bytes) => Buffer.from(text, 'latin1');
+  switch (expression.do) {
+    case 'load':
+      return loading(expression.what, expression.to, family);
+    case 'compare':
+      return bytecode.compare(expression.from, expression.is === 'equal' ? 'eq' : 'neq', bytes(expression.value));
+    case 'mask':
+      return bytecode.bitwise(expression.at, expression.at, bytes(expression.mask), bytes(expression.flip));
+    case 'lookup':
+      return bytecode.lookup(expression.set, expression.from, expression);
+    case 'random':
+      return bytecode.random(expression.count, expression.first, expression.to);
+    case 'value':
+      return bytecode.immediate(expression.to, bytes(expression.value));
+    case 'remember':
+      return bytecode.remember(expression.set, expression.key, expression.seconds * 1000);
+    case 'set-mark':
+      return bytecode.setMark(expression.from);
+    case 'translate':
+      return bytecode.dnat(family, expression.address, expression.port);
+    case 'masquerade':
+      return bytecode.masquerade();
+    case 'reject':
+      return bytecode.reject(family);
+    case 'verdict':
+      return bytecode.verdict(expression.verdict);
+  }
+}
+
+function loading(what: Loaded, to: number, family: Family): bytecode.Expression {
+  const isV4 = family === 'IPv4';
+  switch (what) {
+    case 'source address':
+      return isV4 ? bytecode.payload('network', 12, 4, to) : bytecode.payload('network', 8, 16, to);
+    case 'destination address':
+      return isV4 ? bytecode.payload('network', 16, 4, to) : bytecode.payload('network', 24, 16, to);
+    case 'protocol':
+      return bytecode.meta('l4proto', to);
+    case 'destination port':
+      return bytecode.payload('transport', 2, 2, to);
+    case 'mark':
+      return bytecode.meta('mark', to);
+    case 'input interface':
+      return bytecode.meta('iifname', to);
+    case 'connection state':
+      return bytecode.connection('state', to);
+    case 'connection status':
+      return bytecode.connection('status', to);
+    case 'kind of source address':
+      return bytecode.addressType('saddr', to);
+    case 'kind of destination address':
+      return bytecode.addressType('daddr', to);
+  }
+}

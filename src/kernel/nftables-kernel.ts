@@ -1,0 +1,245 @@
+/**
+ * The kernel as nftables mode needs it: one table for each family, read as a whole and written in transactions. Objects are data;
+ * `nftables-encoding.ts` makes netlink requests of them, and `nftables-netlink.ts` sends these.
+ */
+import type { Family } from '../base/address.ts';
+import type { Committer } from './ruleset-notices.ts';
+
+/** Index of a register: a rule has 16 words of 4 bytes, numbered from 0. */
+export type Word = number;
+/** Bytes as text, each byte a character of Latin-1. */
+export type Bytes = string;
+
+/** The destination of a packet when a rule matches. */
+export type Verdict = { readonly kind: 'jump' | 'goto'; readonly chain: string } | { readonly kind: 'drop' | 'return' };
+
+/** An expression of a rule. A rule ends at the first expression that does not match. An address takes one word, or four for IPv6. */
+export type Expression =
+  | { readonly do: 'load'; readonly what: Loaded; readonly to: Word }
+  | { readonly do: 'compare'; readonly from: Word; readonly is: 'equal' | 'other'; readonly value: Bytes }
+  /** `(words & mask) ^ flip` */
+  | { readonly do: 'mask'; readonly at: Word; readonly mask: Bytes; readonly flip: Bytes }
+  | {
+      readonly do: 'lookup';
+      readonly set: string;
+      readonly from: Word;
+      readonly to?: Word | 'verdict';
+    }
+  /** A random number from `first` to `first + count - 1`. */
+  | { readonly do: 'random'; readonly count: number; readonly first: number; readonly to: Word }
+  | { readonly do: 'value'; readonly to: Word; readonly value: Bytes }
+  /** Adds the word to the set, or renews it; the element expires after so many seconds. */
+  | { readonly do: 'remember'; readonly set: string; readonly key: Word; readonly seconds: number }
+  | { readonly do: 'set-mark'; readonly from: Word }
+  | { readonly do: 'translate'; readonly address: Word; readonly port: Word }
+  | { readonly do: 'masquerade' | 'reject' }
+  | { readonly do: 'verdict'; readonly verdict: Verdict };
+
+/** A field of the packet, its connection or its addresses that `load` copies into words. */
+export type Loaded =
+  | 'source address'
+  | 'destination address'
+  | 'protocol'
+  | 'destination port'
+  | 'mark'
+  | 'input interface'
+  | 'connection state'
+  | 'connection status'
+  | 'kind of source address'
+  | 'kind of destination address';
+
+export interface NftRule {
+  /** The comment of the rule in the kernel, for people. It identifies the rule when it is read back. At most 120 characters. */
+  readonly text: string;
+  readonly expressions: readonly Expression[];
+}
+
+/**
+ * An expression as it was read. `load-part`: the first bytes of a field, as the nft tool loads a prefix; a table that it saved and
+ * loaded has such. Other programs can write expressions that slicewire never does: `name` is the kernel's name of such a one.
+ */
+export type ReadExpression =
+  | Expression
+  | { readonly do: 'load-part'; readonly what: Loaded; readonly bytes: number; readonly to: Word }
+  | { readonly do: 'unknown'; readonly name: string };
+
+/** A rule as it was read. */
+export interface ReadRule {
+  /** Its comment; "" for none. */
+  readonly text: string;
+  /** Decoded when first asked for. */
+  readonly expressions: readonly ReadExpression[];
+}
+
+/** A chain of the kernel's packet path. */
+export interface Hook {
+  readonly type: 'nat' | 'filter';
+  readonly hook: 'prerouting' | 'input' | 'forward' | 'output' | 'postrouting';
+  readonly priority: number;
+}
+
+/** A part of a key or value, padded to whole words. `number` is in the machine's byte order. */
+export type Field = 'address' | 'protocol' | 'port' | 'number';
+
+export interface NftSet {
+  readonly name: string;
+  readonly key: readonly Field[];
+  /** The data of a map; undefined for a set. */
+  readonly data?: 'verdict' | readonly Field[];
+  /** Elements are ranges in the last field. */
+  readonly hasRanges?: boolean;
+  /** Packets add the elements, and these expire. */
+  readonly isMemory?: boolean;
+  /** Every element counts its matches. */
+  readonly isCounting?: boolean;
+}
+
+export interface NftElement {
+  readonly key: Bytes;
+  /** The end of a range; "" for one key. */
+  readonly end: Bytes;
+  /** The words of a map, or `goto CHAIN` or `drop` in a map of verdicts; "" in a set. Other programs can write other verdicts. */
+  readonly data: string;
+  /** It counts its matches. */
+  readonly isCounted?: true;
+}
+
+/** A write; several of them are one transaction. */
+export type NftWrite =
+  | { readonly kind: 'add-table' | 'delete-table' }
+  | { readonly kind: 'add-chain'; readonly chain: string; readonly hook?: Hook | undefined }
+  | { readonly kind: 'flush-chain' | 'delete-chain'; readonly chain: string }
+  | { readonly kind: 'add-rule'; readonly chain: string; readonly rule: NftRule }
+  | { readonly kind: 'add-set'; readonly set: NftSet }
+  | { readonly kind: 'delete-set'; readonly set: string }
+  | {
+      readonly kind: 'add-elements' | 'delete-elements';
+      readonly set: NftSet;
+      readonly elements: readonly NftElement[];
+    };
+
+/** A chain as it was read. */
+export interface ReadChain {
+  readonly hook?: Hook;
+  readonly rules: readonly ReadRule[];
+}
+
+/** slicewire's table as the kernel has it. */
+export interface NftState {
+  readonly chains: ReadonlyMap<string, ReadChain>;
+  /** Elements by set; empty for sets whose elements packets add. */
+  readonly sets: ReadonlyMap<string, readonly NftElement[]>;
+}
+
+/** Some objects of slicewire's table as the kernel has them; undefined: there is no such object. */
+export interface NftPart {
+  readonly chains: ReadonlyMap<string, ReadChain | undefined>;
+  /** By set and key. */
+  readonly elements: ReadonlyMap<string, ReadonlyMap<Bytes, NftElement | undefined>>;
+}
+
+/** Names of chains, and keys of elements by set. */
+export interface NftTouched {
+  readonly chains: ReadonlySet<string>;
+  readonly elements: ReadonlyMap<string, ReadonlySet<Bytes>>;
+  /** So much that it is not named: the table or a set of it came or went, or very many objects. */
+  readonly isWhole?: boolean;
+  /** The last program that touched one of them, or else that wrote at all. */
+  readonly by?: Committer | undefined;
+}
+
+/** A write that the kernel refused. */
+export interface NftRefusal {
+  /** Index of the write. */
+  readonly write: number;
+  /** Index of the refused element in that write, where the kernel names it. */
+  readonly element: number | undefined;
+  readonly cause: string;
+  /** `content`: the kernel refuses the write. `environment`: it cannot be written now. `use`: the object to delete is in use for a short time. */
+  readonly blame: 'content' | 'environment' | 'use';
+}
+
+/** The program that committed a transaction. */
+export interface NftWriter extends Committer {
+  /** It is this process. */
+  readonly isUs: boolean;
+}
+
+/** A table as an agent left it. */
+export interface LeftTable {
+  /** New when the table is created again. */
+  readonly handle: bigint;
+  /** The generation of the ruleset at which the table was so. */
+  readonly generation: number;
+  /** Of all that slicewire keeps in it. */
+  readonly digest: string;
+}
+
+/** Digests of tables as they were when they were last read or written. */
+export interface TableLabels {
+  /** The table as it was last read or written has this digest. The label is gone with the next reading or writing of the table. */
+  label(family: Family, digest: string): void;
+  /** The tables with a label, as of the last generation at which each is known to have been so. */
+  readonly labelled: ReadonlyMap<Family, LeftTable>;
+  /** Whether the table is as it was left: nobody has written since. Throws when the kernel does not answer. */
+  isAsLeft(family: Family, left: LeftTable): boolean;
+  /** From now on the table counts as read at the generation at which it was left, and has the label. */
+  believe(family: Family, left: LeftTable): void;
+}
+
+/** The seam to the kernel's nftables. */
+export interface NftKernel {
+  /** Bytes of the longest transaction; undefined when there is no limit. */
+  readonly room?: number | undefined;
+  /** The table of a family; undefined when there is none. Throws when it cannot be read. */
+  read(family: Family): Promise<NftState | undefined>;
+  /** As `read`, but at any time, also beside it; the answers of `isUnchanged` and `stands` are not about this reading. */
+  inspect(family: Family): Promise<NftState | undefined>;
+  /** Whether only `commit` has changed the ruleset since `read`. Throws when the kernel does not answer. */
+  isUnchanged(family: Family): boolean;
+  /** The number of matches of each element of a counting set, by key. Throws when the set cannot be read. */
+  counts(family: Family, set: string): Promise<ReadonlyMap<Bytes, number>>;
+  /** Seconds until each element of a memory expires, by key; empty when there is no such set. Throws when it cannot be read. */
+  expirations(family: Family, set: string): Promise<ReadonlyMap<Bytes, number>>;
+  /** The program that committed the last transaction of any table; undefined where the kernel does not tell. */
+  lastWriter(): NftWriter | undefined;
+  /**
+   * What other programs touched in the table since it was last read or written; undefined where that was not heard, or is too much to
+   * name. If it is nothing, the table is as it was. Throws when the kernel does not answer.
+   */
+  touched?(family: Family): Promise<NftTouched | undefined>;
+  /**
+   * Reads these objects, after which the table is as believed; undefined when another program touched others meanwhile. Throws when
+   * they cannot be read.
+   */
+  readPart?(family: Family, touched: NftTouched): Promise<NftPart | undefined>;
+  /** For the record of what the agent leaves; none in kernels of tests. */
+  readonly seen?: TableLabels;
+  /** Writes all or nothing; returns the refusals, none after success. Throws when the outcome is unknown. */
+  commit(family: Family, writes: readonly NftWrite[]): Promise<readonly NftRefusal[]>;
+  /** Whether the table is as it was last read or written. Cheap. */
+  stands(family: Family): Promise<Standing>;
+}
+
+/** `unclear`: the table is the same, but a program wrote to the ruleset since then, and the time has come to read it. */
+export type Standing = 'yes' | 'no' | 'unclear';
+
+/** Tables of any program. */
+export interface NftTables {
+  /** Throws when the kernel does not answer. */
+  hasTable(family: Family, table: string): boolean;
+  /** The keys of a set's elements; empty when the set does not exist. Throws when it cannot be read. */
+  keys(family: Family, table: string, set: string): Promise<readonly Bytes[]>;
+  /** Throws when it cannot be deleted. */
+  deleteTable(family: Family, table: string): void;
+}
+
+/** This kernel lacks a part that nftables mode needs, or denies permission. */
+export class NftUnusable extends Error {
+  readonly code: string = 'NFT_UNUSABLE';
+}
+
+/** This kernel has no nftables, and so no tables. */
+export class NftMissing extends NftUnusable {
+  override readonly code = 'NFT_MISSING';
+}

@@ -1,0 +1,199 @@
+/**
+ * The table of nftables that makes the kernel trace the packets of one question. It lives as long as its socket: the kernel removes it
+ * when the process ends, however it ends (NFT_TABLE_F_OWNER, since Linux 5.12). An older kernel keeps it until `removeLeftTraces`.
+ */
+import { readFile } from 'node:fs/promises';
+import { EAFNOSUPPORT, EEXIST, EINVAL, ENOENT, EOPNOTSUPP, EPERM, EPROTONOSUPPORT } from '../../native/errno.ts';
+import type { SystemError } from '../../native/libc.ts';
+import { NetlinkError, type Request } from '../../native/netlink.ts';
+import { NetlinkSocket, openTransport } from '../../native/netlink-socket.ts';
+import { NETLINK_NETFILTER } from '../../native/nfnetlink.ts';
+import * as bytecode from '../../native/nft/expressions.ts';
+import { type TableFacts, tableFacts } from '../../native/nft/listings.ts';
+import { addChain, addRule, createTable, deleteTable } from '../../native/nft/objects.ts';
+import { commit } from '../../native/nft/transaction.ts';
+import { addressOctets, FAMILIES, type Family } from '../base/address.ts';
+import { BEGINNINGS, ENDS, NUMBERS, TRACE_TABLE, type TraceQuestion } from './trace-names.ts';
+
+/** Behind NF_IP_PRI_CONNTRACK_DEFRAG (-400), which joins fragments, and before NF_IP_PRI_RAW (-300; linux/netfilter_ipv4.h). */
+const FIRST = -350;
+/** Behind NF_IP_PRI_CONNTRACK_HELPER (300), the last one that changes or drops packets. */
+const LAST = 1000;
+
+/** Answers of a kernel without nftables, or without a family. */
+const NO_NFTABLES: readonly number[] = [EINVAL, EPROTONOSUPPORT, EOPNOTSUPP, EAFNOSUPPORT];
+
+/** Packets are being traced already; the message says by whom. */
+export class TraceBusy extends Error {
+  readonly code = 'TRACE_BUSY';
+}
+
+/** This kernel cannot trace packets, or denies permission. */
+export class TraceUnusable extends Error {
+  readonly code = 'TRACE_UNUSABLE';
+}
+
+export interface TraceTable {
+  /** Removes the table; false when another program removed it before. Throws NetlinkError. */
+  remove(): boolean;
+  /** Closes the socket; the kernel removes a table that is still there, if it knows owners. */
+  close(): void;
+}
+
+export interface TraceTableOptions {
+  /** Packets that are traced at each hook. */
+  readonly most: number;
+  /** Opens sockets, for example in another network namespace. */
+  readonly open?: typeof openTransport;
+}
+
+/** Throws TraceBusy, TraceUnusable, SystemError. */
+export async function createTraceTable(
+  question: TraceQuestion,
+  { most, open = openTransport }: TraceTableOptions,
+): Promise<TraceTable> {
+  const socket = new NetlinkSocket(open(NETLINK_NETFILTER));
+  const id = { family: question.family, table: TRACE_TABLE };
+  const create = (isOwned: boolean) => firstError(socket, requests(question, most, isOwned));
+  try {
+    let refused = create(true);
+    // EOPNOTSUPP, before Linux 5.14 EINVAL: the kernel knows no owners.
+    const isOld = refused?.errno === EOPNOTSUPP || refused?.errno === EINVAL;
+    if (isOld) refused = create(false);
+    if (refused?.errno === EEXIST || refused?.errno === EPERM) {
+      await removeDead(socket, question.family, refused);
+      refused = create(!isOld);
+    }
+    if (refused !== undefined) throw refused;
+  } catch (error) {
+    socket.close();
+    throw error instanceof NetlinkError ? unusable(error) : error;
+  }
+  return {
+    remove() {
+      const error = firstError(socket, [deleteTable(id)]);
+      if (error !== undefined && error.errno !== ENOENT) throw error;
+      return error === undefined;
+    },
+    close: () => socket.close(),
+  };
+}
+
+/** The kernel refuses to trace. */
+export function unusable({ errno, message }: NetlinkError | SystemError): TraceUnusable {
+  if (errno !== EPERM) return new TraceUnusable(`this kernel cannot trace packets: ${message}`);
+  return new TraceUnusable(`no permission to trace packets: ${message}; run slicewire as root of the node`);
+}
+
+function firstError(socket: NetlinkSocket, all: readonly Request[]): NetlinkError | undefined {
+  return commit(socket, all).find((error) => error !== undefined);
+}
+
+/** Removes the table of a process that ended; throws TraceBusy while it lives, TraceUnusable without permission. */
+async function removeDead(socket: NetlinkSocket, family: Family, cause: NetlinkError): Promise<void> {
+  const facts = tableFacts(socket, { family, table: TRACE_TABLE });
+  if (facts === undefined) {
+    if (cause.errno === EEXIST) return;
+    throw unusable(cause);
+  }
+  if (await isAlive(facts)) throw busy(pidOf(facts));
+  const error = firstError(socket, [deleteTable({ family, table: TRACE_TABLE })]);
+  if (error !== undefined && error.errno !== ENOENT) throw error;
+}
+
+function busy(pid: number | undefined): TraceBusy {
+  const who = pid === undefined ? 'another process' : `the process ${pid}`;
+  return new TraceBusy(`${who} traces packets already: one \`slicewire explain --live\` at a time; wait until it ends`);
+}
+
+/**
+ * Removes tables that processes left behind. Tables of living processes stay. Returns what was removed, such as
+ * `table ip slicewire-trace`; nothing where the kernel has no nftables. Throws TraceUnusable, SystemError.
+ */
+export async function removeLeftTraces(open: typeof openTransport = openTransport): Promise<readonly string[]> {
+  const socket = new NetlinkSocket(open(NETLINK_NETFILTER));
+  const removed: string[] = [];
+  try {
+    for (const family of FAMILIES) {
+      const id = { family, table: TRACE_TABLE };
+      const facts = tableFacts(socket, id);
+      if (facts === undefined || (await isAlive(facts))) continue;
+      const error = firstError(socket, [deleteTable(id)]);
+      if (error === undefined) removed.push(`table ${family === 'IPv4' ? 'ip' : 'ip6'} ${TRACE_TABLE}`);
+      else if (error.errno !== ENOENT) throw error;
+    }
+  } catch (error) {
+    if (!(error instanceof NetlinkError)) throw error;
+    if (NO_NFTABLES.includes(error.errno)) return removed;
+    const cause = error.errno === EPERM ? `no permission (${error.message})` : error.message;
+    throw new TraceUnusable(`the tables ${TRACE_TABLE} cannot be removed: ${cause}; they stay, if there are any`);
+  } finally {
+    socket.close();
+  }
+  return removed;
+}
+
+/** The kernel removes an owned table with its owner. Another one names its process. */
+async function isAlive(facts: TableFacts): Promise<boolean> {
+  if (facts.isOwned) return true;
+  const pid = pidOf(facts);
+  if (pid === undefined || pid === process.pid) return false;
+  // Without a zombie, which has no command line.
+  return await readFile(`/proc/${pid}/cmdline`, 'utf8').then(
+    (text) => text !== '',
+    () => false,
+  );
+}
+
+function pidOf({ comment }: TableFacts): number | undefined {
+  const found = /process (\d{1,10})$/.exec(comment)?.[1];
+  return found === undefined ? undefined : Number(found);
+}
+
+function requests(question: TraceQuestion, most: number, isOwned: boolean): Request[] {
+  const { family, origin } = question;
+  const id = { family, table: TRACE_TABLE };
+  const trace = [...matching(question), bytecode.first(most), bytecode.immediate(0, ONE), bytecode.setTrace(0)];
+  const type = 'filter' as const;
+  return [
+    createTable(id, `Packets traced by slicewire, process ${process.pid}`, isOwned),
+    addChain(id, BEGINNINGS.prerouting, { type, hook: 'prerouting', priority: FIRST }),
+    addChain(id, BEGINNINGS.output, { type, hook: 'output', priority: FIRST }),
+    addChain(id, ENDS.input, { type, hook: 'input', priority: LAST }),
+    addChain(id, ENDS.postrouting, { type, hook: 'postrouting', priority: LAST }),
+    ...(origin === 'node' ? [] : [addRule(id, BEGINNINGS.prerouting, trace, 'trace')]),
+    ...(origin === 'network' ? [] : [addRule(id, BEGINNINGS.output, trace, 'trace')]),
+  ];
+}
+
+const ONE = Buffer.from([1]);
+
+/**
+ * Expressions that a packet of the question passes: of TCP a SYN without ACK (RFC 9293, 3.1), of SCTP an INIT (RFC 9260, 3.3.2), of UDP
+ * every packet, because a flow has no first one that its bytes would tell, and a stale flow is worth seeing.
+ */
+function matching({ family, source, destination, protocol, port }: TraceQuestion): bytecode.Expression[] {
+  const [from, to, length] = family === 'IPv4' ? [12, 16, 4] : [8, 24, 16];
+  const ports = Buffer.alloc(2);
+  ports.writeUInt16BE(port);
+  const all = [
+    ...equal(bytecode.payload('network', to, length, 0), addressOctets(destination)),
+    ...equal(bytecode.meta('l4proto', 0), Buffer.from([NUMBERS[protocol]])),
+    ...equal(bytecode.payload('transport', 2, 2, 0), ports),
+  ];
+  if (source !== undefined) all.push(...equal(bytecode.payload('network', from, length, 0), addressOctets(source)));
+  if (protocol === 'TCP') {
+    const [mask, none, syn] = [Buffer.from([0x12]), Buffer.from([0]), Buffer.from([0x02])];
+    all.push(
+      bytecode.payload('transport', 13, 1, 0),
+      bytecode.bitwise(0, 0, mask, none),
+      bytecode.compare(0, 'eq', syn),
+    );
+  }
+  if (protocol === 'SCTP') all.push(...equal(bytecode.payload('transport', 12, 1, 0), ONE));
+  return all;
+}
+
+function equal(load: bytecode.Expression, value: Uint8Array): bytecode.Expression[] {
+  return [load, bytecode.compare(0, 'eq', value)];
+}

@@ -1,0 +1,118 @@
+/**
+ * Decides which opening connections may go on: those of TCP that sent a SYN, and of SCTP that sent an INIT, without an answer.
+ *
+ * The kernel keeps such an entry while its client retries from the same port, and sends every try to the endpoint of the first one.
+ * When that endpoint has gone, the client never connects (k8s#101607). Only translated connections are judged, so those that were
+ * sent to an address of a Service and never answered:
+ *
+ * - to an existing frontend: live with an endpoint of new connections, or any other ready or serving endpoint; otherwise stale;
+ * - to a removed frontend: stale;
+ * - all others are foreign, and stay. Answered connections are never judged: they end by themselves.
+ *
+ * The model has the frontends. A second copy would cost memory for many Services, and such connections are few.
+ *
+ * Pure: it holds state, and does no I/O.
+ */
+
+import type { Protocol } from '../../base/address.ts';
+import { addressOfText, type Family, socketText } from '../../base/address.ts';
+import type { FrontendAt } from './claims.ts';
+import {
+  type FlowEnds,
+  FOREIGN,
+  FORMER,
+  frontendKey,
+  Leftovers,
+  LIVE,
+  type NodeAddresses,
+  nodePortKey,
+  type Verdict,
+} from './flow-leftovers.ts';
+import type { ServicePort, ServicePortKey } from './service-port.ts';
+
+/** The ServicePort of a frontend; undefined when there is no such frontend. */
+export type FrontendLookup = (at: FrontendAt) => ServicePort | undefined;
+
+/** Judges opening connections. */
+export class OpeningFlows {
+  readonly left = new Leftovers();
+  readonly #lookup: FrontendLookup;
+  /** Endpoints that may answer, as `ip:port`, of the ServicePorts that were judged since the last change. */
+  readonly #targets = new Map<ServicePortKey, ReadonlySet<string>>();
+
+  constructor(lookup: FrontendLookup) {
+    this.#lookup = lookup;
+  }
+
+  /** Takes changed ServicePorts, with their earlier values. The cost follows their number and size. */
+  update(
+    changes: ReadonlyMap<ServicePortKey, ServicePort | undefined>,
+    before: ReadonlyMap<ServicePortKey, ServicePort>,
+  ): void {
+    this.#targets.clear();
+    for (const was of before.values()) {
+      if (was.protocol === 'UDP') continue;
+      for (const at of keysOf(was)) this.left.markRemoved(at, was.service);
+      if (mayLeaveStale(was, changes.get(was.key))) this.left.markPending(was.service);
+    }
+    for (const port of changes.values()) {
+      if (port === undefined || port.protocol === 'UDP') continue;
+      for (const at of keysOf(port)) this.left.markPresent(at);
+    }
+  }
+
+  /** A predecessor's removed frontends whose flows are not swept yet, from its `handOver`. */
+  inherit(former: readonly string[]): void {
+    for (const at of former) this.left.markFound(at);
+  }
+
+  /** Whether a connection may go on. */
+  judge(family: Family, { protocol, destination, replySource }: FlowEnds, nodes: NodeAddresses): Verdict {
+    if (replySource === destination) return FOREIGN;
+    const addressLength = family === 'IPv4' ? 4 : 16;
+    const [address, port] = [destination.slice(0, addressLength), destination.slice(addressLength)];
+    const at = { family, protocol, port: port.charCodeAt(0) * 256 + port.charCodeAt(1) };
+    const isOfNode = nodes.now(address);
+    const standing =
+      this.#lookup({ ...at, address: addressOfText(address) }) ??
+      (isOfNode ? this.#lookup({ ...at, address: undefined }) : undefined);
+    if (standing !== undefined) {
+      return this.#targetsOf(standing).has(socketText(replySource)) ? LIVE : { kind: 'stale', owner: standing.key };
+    }
+    if (this.left.has(keyOf(protocol, destination))) return FORMER;
+    if (!isOfNode && !nodes.before(address)) return FOREIGN;
+    const wasNodePort =
+      this.left.has(keyOf(protocol, nodePortKey(family, port))) || this.#lookup({ ...at, address: undefined });
+    return wasNodePort ? FORMER : FOREIGN;
+  }
+
+  #targetsOf(port: ServicePort): ReadonlySet<string> {
+    const known = this.#targets.get(port.key);
+    if (known !== undefined) return known;
+    const targets = targetsOf(port);
+    this.#targets.set(port.key, targets);
+    return targets;
+  }
+}
+
+function targetsOf({ cluster, local, alsoAnswering }: ServicePort): Set<string> {
+  const targets = new Set(alsoAnswering);
+  for (const { text } of cluster) targets.add(text);
+  for (const { text } of local) targets.add(text);
+  return targets;
+}
+
+/** Whether an endpoint or a frontend was removed. New ones have no flows yet. */
+function mayLeaveStale(was: ServicePort, is: ServicePort | undefined): boolean {
+  if (is === undefined) return true;
+  const [frontends, targets] = [new Set(keysOf(is)), targetsOf(is)];
+  return keysOf(was).some((at) => !frontends.has(at)) || [...targetsOf(was)].some((target) => !targets.has(target));
+}
+
+function keysOf({ protocol, family, frontends }: ServicePort): readonly string[] {
+  return frontends.map(({ address, port }) => keyOf(protocol, frontendKey(family, address, port)));
+}
+
+function keyOf(protocol: Protocol, key: string): string {
+  return `${protocol} ${key}`;
+}

@@ -1,0 +1,216 @@
+/** The desired state, the same for every mode: all ServicePorts. An update returns only those that changed. */
+
+import { sameData } from '../../base/equal.ts';
+import { Claims, type FrontendAt, rivalFault, strongerTwin, twinFault } from './claims.ts';
+import type { Fault, Service, ServiceKey, Slice } from './objects.ts';
+import type { Packed } from './packed/bytes.ts';
+import { type PortsOfService, packPorts, unpackPorts } from './packed/ports.ts';
+import { PortsView } from './ports-view.ts';
+import type { IdleHints } from './selection.ts';
+import { type Frontend, type Location, type ServicePort, type ServicePortKey, servicePorts } from './service-port.ts';
+
+/** The objects that the model reads: the cache, or a plain object in a test. */
+export interface Objects {
+  service(key: ServiceKey): Service | undefined;
+  slicesOf(key: ServiceKey): readonly Slice[];
+}
+
+/** The changes of an update. A removed ServicePort has the value undefined. */
+export interface ModelChanges {
+  readonly ports: ReadonlyMap<ServicePortKey, ServicePort | undefined>;
+  /** The earlier values of changed and removed ServicePorts. */
+  readonly before: ReadonlyMap<ServicePortKey, ServicePort>;
+  /** Services whose faults may have changed, with all of their faults now. */
+  readonly faults: ReadonlyMap<ServiceKey, readonly Fault[]>;
+}
+
+export interface ProxyModelOptions {
+  /** Serve spec.externalIPs. Without it no tenant can claim an address by that field (KEP-5707, CVE-2020-8554). */
+  readonly servesExternalIPs?: boolean;
+}
+
+/** Holds all ServicePorts, those of a Service packed in one text. */
+export class ProxyModel {
+  readonly ports: ReadonlyMap<ServicePortKey, ServicePort>;
+  readonly #claims: Claims;
+  /** ServicePorts of each Service before claims are decided. */
+  readonly #asked = new Map<ServiceKey, Packed<PortsOfService>>();
+  /** ServicePorts of the Services that lost a claim, after that was decided. */
+  readonly #settled = new Map<ServiceKey, Packed<PortsOfService>>();
+  /** Faults of external IPs that are not served. */
+  readonly #leftAside = new Map<ServiceKey, Fault>();
+  readonly #servesExternalIPs: boolean;
+  #location: Location;
+  #visited = 0;
+
+  constructor(location: Location, { servesExternalIPs = true }: ProxyModelOptions = {}) {
+    this.#location = location;
+    this.#servesExternalIPs = servesExternalIPs;
+    this.#claims = new Claims((key) => unpacked(key, this.#asked.get(key)));
+    this.ports = new PortsView(this.#asked, (key) => this.portsOf(key));
+  }
+
+  /** The number of times that a Service was settled (docs/architecture.md, invariant 11). */
+  get visited(): number {
+    return this.#visited;
+  }
+
+  get location(): Location {
+    return this.#location;
+  }
+
+  /** The ServicePort of a frontend; undefined when there is no such frontend. The cost is that of one Service. */
+  frontend(at: FrontendAt): ServicePort | undefined {
+    const holder = this.#claims.holder(at);
+    this.#claims.forgetTerms();
+    const isThere = ({ address, port }: Frontend) => address === at.address && port === at.port;
+    return (holder === undefined ? [] : this.portsOf(holder)).find(
+      ({ family, protocol, frontends }) => family === at.family && protocol === at.protocol && frontends.some(isThere),
+    );
+  }
+
+  /**
+   * Updates the touched Services. The cost follows their number and size (docs/architecture.md, invariant 11). A changed location
+   * (the Node's zone) touches every Service. Changed suspects do not: the caller names the Services that have endpoints there.
+   */
+  update(touched: Iterable<ServiceKey>, objects: Objects, location: Location): ModelChanges {
+    const keys = new Set(touched);
+    const { nodeName, zone } = this.#location;
+    this.#location = location;
+    if (location.nodeName !== nodeName || location.zone !== zone) {
+      for (const key of this.#asked.keys()) keys.add(key);
+    }
+    const touchedNow = new Map<ServiceKey, Touched>();
+    const settle = new Set(keys);
+    for (const key of keys) {
+      const service = this.#served(key, objects.service(key));
+      const ports = service === undefined ? [] : servicePorts(service, objects.slicesOf(key), location);
+      const former = this.#asked.get(key);
+      const asks = { createdAt: service?.createdAt ?? 0, ports };
+      touchedNow.set(key, { was: this.#settled.get(key) ?? former, asks });
+      const packed = service === undefined ? undefined : packPorts(asks);
+      if (packed === former) continue;
+      if (packed === undefined) this.#asked.delete(key);
+      else this.#asked.set(key, packed);
+      const affected = this.#claims.replace(key, unpacked(key, former).ports, ports);
+      for (const other of affected) settle.add(other);
+    }
+    const changes = this.#settle(settle, touchedNow);
+    this.#claims.forgetTerms();
+    return changes;
+  }
+
+  /** The ServicePorts of a Service. */
+  portsOf(key: ServiceKey): readonly ServicePort[] {
+    return unpacked(key, this.#settled.get(key) ?? this.#asked.get(key)).ports;
+  }
+
+  /** The Service without the fields that this agent does not serve. */
+  #served(key: ServiceKey, service: Service | undefined): Service | undefined {
+    if (service === undefined || this.#servesExternalIPs || service.externalIPs.length === 0) {
+      this.#leftAside.delete(key);
+      return service;
+    }
+    this.#leftAside.set(key, externalIPsFault(service));
+    return { ...service, externalIPs: [] };
+  }
+
+  /** Of Services that are not touched but affected, all is as it was but their claims. */
+  #settle(keys: ReadonlySet<ServiceKey>, touched: ReadonlyMap<ServiceKey, Touched>): ModelChanges {
+    this.#visited += keys.size;
+    const changes = { ports: new Map(), before: new Map(), faults: new Map() };
+    for (const key of keys) {
+      const leftAside = this.#leftAside.get(key);
+      const faults: Fault[] = leftAside === undefined ? [] : [leftAside];
+      const asked = this.#asked.get(key);
+      const { was, asks } = touched.get(key) ?? {
+        was: this.#settled.get(key) ?? asked,
+        asks: unpacked(key, asked),
+      };
+      const { createdAt, ports } = asks;
+      const settled = ports.map((port) => {
+        const left = this.#withoutLost(port, faults);
+        if (left.idleHints !== undefined) faults.push(hintsFault(left, left.idleHints));
+        return left;
+      });
+      const isAsAsked = settled.every((port, i) => port === ports[i]);
+      const now = isAsAsked ? asked : packPorts({ createdAt, ports: settled });
+      if (isAsAsked || now === undefined) this.#settled.delete(key);
+      else this.#settled.set(key, now);
+      if (now !== was) addChanges(changes, unpacked(key, was).ports, settled);
+      changes.faults.set(key, faults);
+    }
+    return changes;
+  }
+
+  #withoutLost(port: ServicePort, faults: Fault[]): ServicePort {
+    const held = port.frontends.filter((frontend) => {
+      const holder = this.#claims.rival(port, frontend);
+      if (holder !== undefined) faults.push(rivalFault(port, frontend, holder));
+      return holder === undefined;
+    });
+    const frontends = held.filter((frontend) => {
+      const twin = strongerTwin(held, frontend);
+      if (twin !== undefined) faults.push(twinFault(port, frontend, twin));
+      return twin === undefined;
+    });
+    return frontends.length === port.frontends.length ? port : { ...port, frontends };
+  }
+}
+
+/** A touched Service: its ServicePorts as they were, and what it asks for now. */
+interface Touched {
+  readonly was: Packed<PortsOfService> | undefined;
+  readonly asks: PortsOfService;
+}
+
+const NO_PORTS: PortsOfService = { createdAt: 0, ports: [] };
+
+function unpacked(key: ServiceKey, packed: Packed<PortsOfService> | undefined): PortsOfService {
+  return packed === undefined ? NO_PORTS : unpackPorts(key, packed);
+}
+
+/** Adds what differs between the ServicePorts of a Service before and now. */
+function addChanges(
+  changes: { ports: Map<ServicePortKey, ServicePort | undefined>; before: Map<ServicePortKey, ServicePort> },
+  were: readonly ServicePort[],
+  are: readonly ServicePort[],
+): void {
+  const left = new Map(were.map((port) => [port.key, port]));
+  for (const port of are) {
+    const was = left.get(port.key);
+    left.delete(port.key);
+    if (sameData(port, was)) continue;
+    if (was !== undefined) changes.before.set(port.key, was);
+    changes.ports.set(port.key, port);
+  }
+  for (const [key, was] of left) {
+    changes.before.set(key, was);
+    changes.ports.set(key, undefined);
+  }
+}
+
+/** The object is valid, and its owner need not change it: the operator of the node disabled the field. */
+function externalIPsFault({ key, externalIPs }: Service): Fault {
+  return {
+    kind: 'Service',
+    object: key,
+    field: 'spec.externalIPs',
+    value: externalIPs.slice(0, 10).join(','),
+    problem: 'not served: the feature gate AllowServiceExternalIPs is false',
+    effect: 'no effect here',
+  };
+}
+
+/** Hints without an effect on this node; people ask about them (eks-anywhere#6770). */
+function hintsFault({ id, service, family, protocol }: ServicePort, { zones, why }: IdleHints): Fault {
+  return {
+    kind: 'Service',
+    object: service,
+    field: 'endpoints.hints.forZones',
+    value: zones,
+    problem: `not used for ${id} (${protocol}, ${family}): ${why}`,
+    effect: 'no effect here',
+    part: 'hints',
+  };
+}

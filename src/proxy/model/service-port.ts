@@ -1,0 +1,228 @@
+/** Makes ServicePorts of a Service and its slices: one for each port and family, with its frontends and backends. Pure. */
+
+import type { Protocol } from '../../base/address.ts';
+import { type Address, type Cidr, FAMILIES, type Family, familyOf, holdsAll, socketBytes } from '../../base/address.ts';
+import { type EndpointsByPort, isOnNode, mergeSlices, type PortEndpoint, portKey } from './endpoints.ts';
+import type { Service, ServiceKey, ServicePortSpec, Slice, TrafficPolicy } from './objects.ts';
+import { type IdleHints, type Selection, selectEndpoints } from './selection.ts';
+
+export type FrontendRole = 'cluster-ip' | 'external-ip' | 'load-balancer' | 'node-port';
+
+/** An `address:port` at which clients reach a ServicePort. */
+export interface Frontend {
+  readonly role: FrontendRole;
+  /** undefined for a node port, which is served on the node's addresses. */
+  readonly address: Address | undefined;
+  readonly port: number;
+  readonly policy: TrafficPolicy;
+  /** The fate of a new connection without backends: reject when no node has an endpoint, otherwise drop (docs/semantics.md 4.1). */
+  readonly empty: 'reject' | 'drop' | undefined;
+}
+
+/** An endpoint that gets new connections. */
+export interface Backend {
+  readonly address: Address;
+  readonly port: number;
+  /** `ip:port`. */
+  readonly text: string;
+  /** It runs on this node, or its node is unknown: by every frontend it can reach itself (docs/semantics.md 7.7). */
+  readonly hairpin: boolean;
+}
+
+/** `namespace/name[:port]/PROTOCOL/family`: the unit of the model's changes. */
+export type ServicePortKey = string;
+
+/** The family in a key. */
+export function familyOfPort(key: ServicePortKey): Family {
+  return key.endsWith('/IPv6') ? 'IPv6' : 'IPv4';
+}
+
+/** The Service in a key. */
+export function serviceOfPort(key: ServicePortKey): ServiceKey {
+  return /^[^/]*\/[^/:]*/.exec(key)?.[0] ?? key;
+}
+
+/** A port of a Service in one family. Its frontends share the backends. */
+export interface ServicePort {
+  readonly key: ServicePortKey;
+  /** `namespace/name[:port]`, as kube-proxy writes and hashes it. */
+  readonly id: string;
+  readonly service: ServiceKey;
+  readonly family: Family;
+  readonly protocol: Protocol;
+  readonly frontends: readonly Frontend[];
+  /** Backends of policy Cluster and of policy Local, each sorted by `ip:port`. */
+  readonly cluster: readonly Backend[];
+  readonly local: readonly Backend[];
+  readonly hasAny: boolean;
+  readonly internalPolicy: TrafficPolicy;
+  readonly externalPolicy: TrafficPolicy;
+  readonly affinitySeconds: number;
+  /** Clients of this family that may use the load balancer's addresses; undefined for everybody, empty for nobody. */
+  readonly sourceRanges: readonly Cidr[] | undefined;
+  /** 0 for none. */
+  readonly healthCheckNodePort: number;
+  /** With a health check port: addresses of the endpoints on this node that are ready (docs/semantics.md 9.5); otherwise none. */
+  readonly readyLocal: readonly Address[];
+  /** For UDP: endpoints whose flows may go on. undefined for other protocols, whose connections end by themselves. */
+  readonly flowTargets: FlowTargets | undefined;
+  /**
+   * For other protocols: endpoints, as `ip:port`, that are ready or serve but are no backends. A terminating endpoint, or one that
+   * hints exclude, may still answer an opening connection. Usually empty.
+   */
+  readonly alsoAnswering: readonly string[];
+  /** The reason why hints are not used; undefined when they are used, or when there are none. */
+  readonly idleHints: IdleHints | undefined;
+}
+
+/**
+ * Endpoints, as `socketBytes`, whose existing flows may go on: ready and serving ones. Policies and hints decide only about new
+ * flows (docs/semantics.md 8.2).
+ */
+export interface FlowTargets {
+  readonly all: readonly string[];
+  /** Those on this node. */
+  readonly local: readonly string[];
+}
+
+/** The place of the agent, on which the selection of endpoints depends. */
+export interface Location {
+  readonly nodeName: string;
+  readonly zone: string;
+  /** Nodes that do not answer this one, sorted (docs/semantics.md 3.6). */
+  readonly suspects?: readonly string[];
+}
+
+/** All ServicePorts of a Service, of both families. */
+export function servicePorts(service: Service, slices: readonly Slice[], location: Location): ServicePort[] {
+  const ports: ServicePort[] = [];
+  for (const family of FAMILIES) {
+    const clusterIP = service.clusterIPs.find((address) => familyOf(address) === family);
+    if (clusterIP === undefined) continue;
+    const endpoints = mergeSlices(slices, family);
+    for (const spec of service.ports) ports.push(servicePort({ service, spec, clusterIP, endpoints, location }));
+  }
+  return ports;
+}
+
+interface PortInput {
+  readonly service: Service;
+  readonly spec: ServicePortSpec;
+  readonly clusterIP: Address;
+  readonly endpoints: EndpointsByPort;
+  readonly location: Location;
+}
+
+function servicePort({ service, spec, clusterIP, endpoints, location }: PortInput): ServicePort {
+  const family = familyOf(clusterIP);
+  const mine = (list: readonly Address[]) => list.filter((address) => familyOf(address) === family);
+  const externalIPs = mine(service.externalIPs);
+  const loadBalancerIPs = mine(service.loadBalancerIPs);
+  const externallyAccessible = spec.nodePort !== 0 || externalIPs.length > 0 || loadBalancerIPs.length > 0;
+  const internalPolicy = service.internalTrafficPolicy;
+  const externalPolicy = honoursExternalLocal(service) ? service.externalTrafficPolicy : 'Cluster';
+  const mineOf = endpoints.get(portKey(spec.name, spec.protocol)) ?? [];
+  const selection = selectEndpoints({
+    endpoints: mineOf,
+    internalPolicy,
+    externalPolicy,
+    externallyAccessible,
+    ...location,
+  });
+  const empty = (policy: TrafficPolicy): Frontend['empty'] => {
+    if (!selection.hasAny) return 'reject';
+    return policy === 'Local' && selection.local.length === 0 ? 'drop' : undefined;
+  };
+  const internal = { policy: internalPolicy, empty: empty(internalPolicy) };
+  const external = { policy: externalPolicy, empty: empty(externalPolicy) };
+  const frontends: Frontend[] = [{ role: 'cluster-ip', address: clusterIP, port: spec.port, ...internal }];
+  for (const address of externalIPs) frontends.push({ role: 'external-ip', address, port: spec.port, ...external });
+  for (const address of loadBalancerIPs)
+    frontends.push({ role: 'load-balancer', address, port: spec.port, ...external });
+  if (spec.nodePort !== 0) {
+    frontends.push({ role: 'node-port', address: undefined, port: spec.nodePort, ...external });
+  }
+  const healthCheckNodePort = healthCheckPort(service);
+  const id = spec.name === '' ? service.key : `${service.key}:${spec.name}`;
+  const toBackend = (e: PortEndpoint) => backend(e, location.nodeName);
+  return {
+    key: `${id}/${spec.protocol}/${family}`,
+    id,
+    service: service.key,
+    family,
+    protocol: spec.protocol,
+    frontends,
+    cluster: selection.cluster.map(toBackend),
+    local: selection.local.map(toBackend),
+    hasAny: selection.hasAny,
+    internalPolicy,
+    externalPolicy,
+    affinitySeconds: service.affinitySeconds,
+    sourceRanges: rangesOf(service, family),
+    healthCheckNodePort,
+    readyLocal: healthCheckNodePort === 0 ? [] : readyLocal(mineOf, location.nodeName),
+    idleHints: selection.idleHints,
+    flowTargets: spec.protocol === 'UDP' ? flowTargets(mineOf, location.nodeName, selection) : undefined,
+    alsoAnswering: spec.protocol === 'UDP' ? [] : alsoAnswering(mineOf, selection),
+  };
+}
+
+/**
+ * A range of length 0 opens its family (docs/semantics.md 1.8). A family without ranges is closed, because the API restricts traffic
+ * to the ranges; kube-proxy opens it. If the other family is open to everybody, this one is, too.
+ */
+function rangesOf({ sourceRanges }: Service, family: Family): readonly Cidr[] | undefined {
+  if (sourceRanges === undefined) return undefined;
+  const mine = sourceRanges.filter((range) => familyOf(range) === family);
+  return mine.some(holdsAll) || (mine.length === 0 && sourceRanges.some(holdsAll)) ? undefined : mine;
+}
+
+function flowTargets(endpoints: readonly PortEndpoint[], nodeName: string, selection: Selection): FlowTargets {
+  const answering = answeringOf(endpoints, selection);
+  const bytes = (list: readonly PortEndpoint[]) => list.map((e) => socketBytes(e.endpoint.address, e.port));
+  return { all: bytes(answering), local: bytes(answering.filter((e) => isOnNode(e, nodeName))) };
+}
+
+/** Endpoints that may answer: those of a Node that does not answer do not. */
+function answeringOf(endpoints: readonly PortEndpoint[], { held }: Pick<Selection, 'held'>): PortEndpoint[] {
+  return endpoints.filter(({ endpoint }) => (endpoint.ready || endpoint.serving) && !held.has(endpoint));
+}
+
+function alsoAnswering(endpoints: readonly PortEndpoint[], selection: Selection): readonly string[] {
+  const { cluster, local } = selection;
+  const answering = answeringOf(endpoints, selection);
+  // All selected endpoints answer.
+  if (answering.length === cluster.length) return [];
+  const selected = new Set([...cluster, ...local]);
+  return answering.filter((e) => !selected.has(e)).map(({ text }) => text);
+}
+
+function backend(e: PortEndpoint, nodeName: string): Backend {
+  const { address, nodeName: at } = e.endpoint;
+  return { address, port: e.port, text: e.text, hairpin: at === '' || at === nodeName };
+}
+
+function healthCheckPort({ type, externalTrafficPolicy, healthCheckNodePort }: Service): number {
+  return type === 'LoadBalancer' && externalTrafficPolicy === 'Local' ? healthCheckNodePort : 0;
+}
+
+function readyLocal(endpoints: readonly PortEndpoint[], nodeName: string): Address[] {
+  const ready = endpoints.filter((e) => e.endpoint.ready && isOnNode(e, nodeName));
+  return [...new Set(ready.map(({ endpoint }) => endpoint.address))].sort();
+}
+
+/** The addresses of the ready endpoints on a node, as slices of one Service list them, on any port. */
+export function readyOnNode(slices: readonly Slice[], family: Family, nodeName: string): ReadonlySet<Address> {
+  return new Set([...mergeSlices(slices, family).values()].flatMap((endpoints) => readyLocal(endpoints, nodeName)));
+}
+
+/** Whether some traffic of the Service goes to endpoints of its own node alone: by its internal policy, or by the external one. */
+export function hasLocalPolicy(service: Service): boolean {
+  if (service.internalTrafficPolicy === 'Local') return true;
+  return service.externalTrafficPolicy === 'Local' && honoursExternalLocal(service);
+}
+
+/** externalTrafficPolicy applies only to Services that are external by type or by external IPs (docs/semantics.md 1.10). */
+function honoursExternalLocal(service: Service): boolean {
+  return service.type !== 'ClusterIP' || service.externalIPs.length > 0;
+}

@@ -1,0 +1,343 @@
+/**
+ * One engine for the work that every mode does for each family. It records which families could not be read and why, routes
+ * changes to their family, merges reports, and tries again when another program wrote in between. A mode gives it a
+ * `FamilyMode` for each family, and a `NodePart` if it has objects that belong to the node.
+ */
+
+import type { Family } from '../../base/address.ts';
+import { causeOf } from '../../base/cause.ts';
+import type { Drift } from '../model/drift.ts';
+import { familyOfPort, type ServicePort, type ServicePortKey } from '../model/service-port.ts';
+import type { UdpFrontend } from '../model/udp-flows.ts';
+import type { Observed } from '../reconcile/observed.ts';
+import { type ApplyReport, failedReport, mergeReports, type Plan, type Step } from '../reconcile/step.ts';
+import type { ModeWork } from '../reconcile/work.ts';
+import { cleanUp, type Part } from './cleanup.ts';
+import { inspectionOf } from './inspect.ts';
+import type { FamilyInspection, ModeInspection } from './inspection.ts';
+import {
+  type ConnectionCount,
+  type EnlargedSet,
+  type Heard,
+  type KernelProbe,
+  type Look,
+  type Mode,
+  type ModeMetrics,
+  type ModeName,
+  type ModePlan,
+  NOBODY,
+  type ObserveReport,
+  type PacketCount,
+  type RuleCount,
+  type SetAside,
+} from './mode.ts';
+import { NO_NODE_PART, type NodePart, type NodePlan } from './node-part.ts';
+
+/** The result of reading one family. */
+export interface SeenFamily {
+  /** See `ObserveReport`. */
+  readonly isAsLeft?: boolean;
+  /** Kernel objects that another program changed. */
+  readonly drift: readonly Drift[];
+  readonly udpFrontends: readonly UdpFrontend[];
+}
+
+export const NOTHING_SEEN: SeenFamily = { drift: [], udpFrontends: [] };
+
+export interface FamilyReport extends ApplyReport {
+  /** The kernel's state was not the believed one. It must be read again, and planned again. */
+  readonly isMistaken?: boolean;
+}
+
+export interface FamilyPlan extends Plan {
+  /** See `ModePlan`. */
+  readonly isPart?: boolean;
+  /** After this plan, nothing of this family needs the node's part. */
+  readonly removesAll?: boolean;
+  /** Write it. Failures are in the report; only an abort is thrown. */
+  apply(signal: AbortSignal): Promise<FamilyReport>;
+}
+
+/** ServicePorts of one family that changed; undefined: removed. */
+export type PortChanges = Iterable<readonly [ServicePortKey, ServicePort | undefined]>;
+
+/** The part of a mode for one family. */
+export interface FamilyMode {
+  readonly family: Family;
+  /** False until the kernel is read, and after a write whose outcome is unknown. */
+  readonly isKnown: boolean;
+  /** No rules of a service proxy are installed. Only meaningful when `isKnown`. */
+  readonly isEmpty: boolean;
+  /** See `Mode.isWaiting`. */
+  readonly isWaiting?: boolean;
+  /** Counts since this object was made; see `ModeWork`. */
+  readonly rendered: number;
+  readonly compared: number;
+  /** Accept changes of this family. Pure. */
+  desire(changes: PortChanges, before: ReadonlyMap<ServicePortKey, ServicePort>): void;
+  /** See `Mode.settle`. */
+  settle?(): void;
+  /** Throws when the family cannot be read; `isKnown` then says whether an older reading still counts. */
+  observe(signal: AbortSignal): Promise<SeenFamily>;
+  /** See `Mode.refresh`. */
+  refresh?(signal: AbortSignal): Promise<void>;
+  /** Pure. Only called when the family is known. */
+  plan(setAside: SetAside, mayBePart: boolean): FamilyPlan;
+  /** Discard the believed state. */
+  forget?(): void;
+  /** See `KernelProbe`. */
+  stands(signal: AbortSignal): Promise<boolean>;
+  heard?(): Promise<Heard>;
+  mayDiffer?(): Promise<boolean>;
+  differs?(signal: AbortSignal): Promise<boolean | undefined>;
+  /** See `ModeMetrics`. */
+  ruleCounts?(): readonly RuleCount[];
+  enlargedSets?(): readonly EnlargedSet[];
+  connectionCounts?(look: Look): Promise<readonly ConnectionCount[]>;
+  packetCounts?(signal: AbortSignal): Promise<readonly PacketCount[]>;
+  /** Predecessors have none. */
+  readonly inspection?: FamilyInspection;
+  /** The removal of all our objects of this family. */
+  removal(signal: AbortSignal): Part;
+}
+
+export interface FamiliesOptions {
+  readonly name: ModeName;
+  /** See `Mode.readsApart`. */
+  readonly readsApart: boolean | (() => boolean);
+  readonly families: readonly FamilyMode[];
+  readonly node?: NodePart;
+}
+
+export function familiesMode(options: FamiliesOptions): Mode {
+  return new FamiliesMode(options);
+}
+
+/** The plans of the families and of the node. The plan of an unknown family is undefined. */
+interface Parts {
+  readonly node: NodePlan;
+  readonly families: ReadonlyMap<FamilyMode, FamilyPlan | undefined>;
+  readonly steps: readonly Step[];
+}
+
+interface Written {
+  readonly report: ApplyReport;
+  /** Families whose kernel state was not as it was believed to be. */
+  readonly mistaken: readonly FamilyMode[];
+}
+
+class FamiliesMode implements Mode {
+  readonly name: ModeName;
+  readonly probe: KernelProbe;
+  readonly metrics: ModeMetrics;
+  readonly inspection: ModeInspection;
+  readonly #families: readonly FamilyMode[];
+  readonly #whole: { readonly node: NodePart; readonly readsApart: FamiliesOptions['readsApart'] };
+  /** The families whose last reading failed, with the reason. */
+  readonly #unread = new Map<FamilyMode, string>();
+  #steps = 0;
+
+  constructor({ name, readsApart, families, node = NO_NODE_PART }: FamiliesOptions) {
+    this.name = name;
+    this.#families = families;
+    this.#whole = { node, readsApart };
+    this.probe = probeOf(families, node);
+    this.metrics = metricsOf(families);
+    this.inspection = inspectionOf(families, node);
+  }
+
+  get readsApart(): boolean {
+    const { readsApart } = this.#whole;
+    return typeof readsApart === 'function' ? readsApart() : readsApart;
+  }
+
+  get isObserved(): boolean {
+    return this.#whole.node.isKnown && this.#families.every(({ isKnown }) => isKnown);
+  }
+
+  get isWaiting(): boolean {
+    return this.#whole.node.isWaiting || this.#families.some(({ isWaiting = false }) => isWaiting);
+  }
+
+  get work(): ModeWork {
+    let [rendered, compared] = [0, this.#whole.node.compared];
+    for (const family of this.#families) {
+      rendered += family.rendered;
+      compared += family.compared;
+    }
+    return { rendered, compared, steps: this.#steps };
+  }
+
+  desire(
+    changes: ReadonlyMap<ServicePortKey, ServicePort | undefined>,
+    before: ReadonlyMap<ServicePortKey, ServicePort>,
+  ): void {
+    const byFamily = Map.groupBy(changes, ([key]) => familyOfPort(key));
+    for (const mode of this.#families) mode.desire(byFamily.get(mode.family) ?? [], before);
+  }
+
+  settle(): void {
+    for (const mode of this.#families) mode.settle?.();
+  }
+
+  async observe(signal: AbortSignal): Promise<Observed<ObserveReport>> {
+    try {
+      await this.#whole.node.observe();
+    } catch (error) {
+      if (signal.aborted) throw error;
+      const cause = causeOf(error);
+      for (const mode of this.#families) {
+        mode.forget?.();
+        this.#unread.set(mode, cause);
+      }
+      return { kind: 'unknown', cause };
+    }
+    const { isAsLeft = false, drift, udpFrontends } = await readFamilies(this.#families, this.#unread, signal);
+    const unread = [...this.#unread.values()];
+    if (unread.length > 0 && unread.length === this.#families.length) {
+      return { kind: 'unknown', cause: unread.join('; ') };
+    }
+    const isBare = unread.length === 0 && this.#families.every(({ isEmpty }) => isEmpty);
+    return { kind: 'known', value: { isBare, isAsLeft, drift, unread, udpFrontends } };
+  }
+
+  async refresh(signal: AbortSignal): Promise<void> {
+    for (const mode of this.#families) if (mode.isKnown) await mode.refresh?.(signal);
+  }
+
+  plan(setAside: SetAside = NOBODY, mayBePart = false): ModePlan {
+    const parts = partsOf(this.#families, this.#whole.node, setAside, mayBePart);
+    this.#steps += parts.steps.length;
+    const isPart = parts.families.values().some((plan) => plan?.isPart === true);
+    return { steps: parts.steps, isPart, apply: (signal) => this.#apply(parts, setAside, signal) };
+  }
+
+  async cleanup(signal: AbortSignal): Promise<readonly string[]> {
+    await this.#whole.node.beforeRemoval();
+    const ofNode = this.#whole.node.removal(signal);
+    const parts = this.#families.map((mode) => mode.removal(signal));
+    return await cleanUp(ofNode === undefined ? parts : [...parts, ofNode], signal);
+  }
+
+  async #apply(parts: Parts, setAside: SetAside, signal: AbortSignal): Promise<ApplyReport> {
+    const first = await write(parts, this.#unread, signal);
+    if (first.mistaken.length === 0) return first.report;
+    // Another program wrote in between. Read the kernel again and plan the remaining work from its state now. What a family
+    // with nothing in common with the others holds is left for the next reading, which reports its drift.
+    if (this.#whole.node !== NO_NODE_PART) await this.observe(signal);
+    else await readFamilies(first.mistaken, this.#unread, signal);
+    if (this.#unread.size === this.#families.length) {
+      const causes = new Set(this.#unread.values());
+      return mergeReports([first.report, kernelFailure(`the kernel: ${[...causes].join('; ')}`)]);
+    }
+    const rest = partsOf(this.#families, this.#whole.node, setAside);
+    this.#steps += rest.steps.length;
+    const second = await write(rest, this.#unread, signal);
+    const applied = first.report.applied + second.report.applied;
+    // A failure that the kernel names says more, and who it concerns.
+    const isNamed = second.report.failed.some(({ blame }) => blame === 'environment');
+    if (second.mistaken.length === 0 || isNamed) return { ...second.report, applied };
+    const { failed } = kernelFailure('another program changes objects of slicewire while slicewire writes them');
+    return { ...second.report, outcome: 'partial', applied, failed: [...second.report.failed, ...failed] };
+  }
+}
+
+function partsOf(modes: readonly FamilyMode[], ofNode: NodePart, setAside: SetAside, mayBePart = false): Parts {
+  for (const mode of modes) mode.settle?.();
+  const families = new Map(modes.map((mode) => [mode, mode.isKnown ? mode.plan(setAside, mayBePart) : undefined]));
+  const plans = [...families.values()].filter((plan) => plan !== undefined);
+  const node = ofNode.plan(plans.every(({ removesAll = false }) => removesAll));
+  return { node, families, steps: [...node.steps, ...plans.flatMap((plan) => plan.steps)] };
+}
+
+async function write(
+  { node, families }: Parts,
+  unread: ReadonlyMap<FamilyMode, string>,
+  signal: AbortSignal,
+): Promise<Written> {
+  const { reports: before, isBlocked } = await node.before(signal);
+  const reports: ApplyReport[] = [...before];
+  const mistaken: FamilyMode[] = [];
+  if (isBlocked) return { report: mergeReports(reports), mistaken };
+  for (const [mode, plan] of families) {
+    const { family } = mode;
+    const name = { key: `${family} read`, family, kind: 'kernel' } as const;
+    const report: FamilyReport = await (plan?.apply(signal) ?? failedReport(name, unread.get(mode) ?? 'not read yet'));
+    reports.push(report);
+    if (report.isMistaken === true) mistaken.push(mode);
+  }
+  reports.push(...(await node.after(signal)));
+  return { report: mergeReports(reports), mistaken };
+}
+
+/** Read these families; `unread` takes in the cause where one cannot be read. Throws only an abort. */
+async function readFamilies(
+  families: readonly FamilyMode[],
+  unread: Map<FamilyMode, string>,
+  signal: AbortSignal,
+): Promise<SeenFamily> {
+  const drift: Drift[] = [];
+  const udpFrontends: UdpFrontend[] = [];
+  let isAsLeft = families.length > 0;
+  for (const mode of families) {
+    unread.delete(mode);
+    try {
+      const seen = await mode.observe(signal);
+      isAsLeft &&= seen.isAsLeft === true;
+      drift.push(...seen.drift);
+      udpFrontends.push(...seen.udpFrontends);
+    } catch (error) {
+      if (signal.aborted) throw error;
+      isAsLeft = false;
+      unread.set(mode, causeOf(error));
+    }
+  }
+  return { isAsLeft, drift, udpFrontends };
+}
+
+function kernelFailure(cause: string): ApplyReport {
+  return failedReport({ key: 'the kernel', family: undefined, kind: 'kernel' }, cause);
+}
+
+function probeOf(families: readonly FamilyMode[], node: NodePart): KernelProbe {
+  return {
+    async stands(signal) {
+      if (!(await node.stands())) return false;
+      for (const mode of families) if (!(await mode.stands(signal))) return false;
+      return true;
+    },
+    async heard() {
+      const answers: Heard[] = [];
+      for (const mode of families) answers.push((await mode.heard?.()) ?? { kind: 'unknown' });
+      const of = (kind: Heard['kind']) => answers.find((answer) => answer.kind === kind);
+      const nothing = answers.find(({ by }) => by !== undefined) ?? { kind: 'nothing' };
+      return of('something') ?? of('unknown') ?? nothing;
+    },
+    async mayDiffer() {
+      for (const mode of families) if ((await mode.mayDiffer?.()) === true) return true;
+      return false;
+    },
+    async differs(signal) {
+      const answers = await Promise.all(families.map((mode) => mode.differs?.(signal) ?? false));
+      if (answers.includes(true)) return true;
+      return answers.includes(undefined) ? undefined : false;
+    },
+  };
+}
+
+function metricsOf(families: readonly FamilyMode[]): ModeMetrics {
+  return {
+    ruleCounts: () => families.flatMap((mode) => mode.ruleCounts?.() ?? []),
+    enlargedSets: () => families.flatMap((mode) => mode.enlargedSets?.() ?? []),
+    async connectionCounts(look) {
+      const counts: ConnectionCount[] = [];
+      for (const mode of families) counts.push(...((await mode.connectionCounts?.(look)) ?? []));
+      return counts;
+    },
+    async packetCounts(signal) {
+      const counts: PacketCount[] = [];
+      for (const mode of families) counts.push(...((await mode.packetCounts?.(signal)) ?? []));
+      return counts;
+    },
+  };
+}

@@ -1,0 +1,156 @@
+/**
+ * One mode takes over from its predecessor on a live node. The new mode writes everything first. When that is complete, the
+ * objects of the predecessor are removed; those with open connections follow as the connections end.
+ */
+import { causeOf } from '../../base/cause.ts';
+import type { ServicePort, ServicePortKey } from '../model/service-port.ts';
+import type { Observed } from '../reconcile/observed.ts';
+import { type ApplyReport, failedReport, mergeReports } from '../reconcile/step.ts';
+import { type ModeWork, sumOfWork } from '../reconcile/work.ts';
+import type { ModeInspection } from './inspection.ts';
+import {
+  type KernelProbe,
+  type Mode,
+  type ModeMetrics,
+  type ModePlan,
+  NOBODY,
+  type ObserveReport,
+  type SetAside,
+} from './mode.ts';
+
+/** Rounds of removal in one sync: connections end, then servers are removed, then rules, then sets. */
+const MOST_ROUNDS = 4;
+
+/** `predecessor` must desire nothing. The result is waiting (`isWaiting`) until the predecessor's last object is removed. */
+export function handover(next: Mode, predecessor: Mode): Mode {
+  return new Handover(next, predecessor);
+}
+
+class Handover implements Mode {
+  readonly readsApart = false;
+  readonly #next: Mode;
+  readonly #predecessor: Mode;
+  /** Every object of the predecessor is removed, so it is not read again. */
+  #isPredecessorGone = false;
+
+  constructor(next: Mode, predecessor: Mode) {
+    this.#next = next;
+    this.#predecessor = predecessor;
+  }
+
+  get name(): Mode['name'] {
+    return this.#next.name;
+  }
+
+  get isObserved(): boolean {
+    return this.#next.isObserved;
+  }
+
+  get isWaiting(): boolean {
+    return this.#next.isWaiting || (!this.#isPredecessorGone && this.#predecessor.isWaiting);
+  }
+
+  get work(): ModeWork {
+    return sumOfWork(this.#next.work, this.#predecessor.work);
+  }
+
+  get probe(): KernelProbe {
+    return this.#next.probe;
+  }
+
+  get metrics(): ModeMetrics {
+    return this.#next.metrics;
+  }
+
+  /** The objects of the predecessor are not inspected: nobody wants them. */
+  get inspection(): ModeInspection {
+    return this.#next.inspection;
+  }
+
+  desire(
+    changes: ReadonlyMap<ServicePortKey, ServicePort | undefined>,
+    before: ReadonlyMap<ServicePortKey, ServicePort>,
+  ): void {
+    this.#next.desire(changes, before);
+  }
+
+  settle(): void {
+    this.#next.settle();
+  }
+
+  async observe(signal: AbortSignal): Promise<Observed<ObserveReport>> {
+    const seen = await this.#next.observe(signal);
+    if (seen.kind === 'unknown' || this.#isPredecessorGone) return seen;
+    const old = await this.#predecessor.observe(signal);
+    // The predecessor's rules may still serve, and were read.
+    const value = { ...seen.value, isBare: false, isAsLeft: false };
+    if (old.kind === 'unknown') return { kind: 'known', value: { ...value, unread: [...value.unread, old.cause] } };
+    const unread = [...value.unread, ...old.value.unread];
+    const udpFrontends = [...value.udpFrontends, ...old.value.udpFrontends];
+    return { kind: 'known', value: { ...value, unread, udpFrontends } };
+  }
+
+  async refresh(signal: AbortSignal): Promise<void> {
+    await this.#next.refresh(signal);
+    if (!this.#isPredecessorGone) await this.#predecessor.refresh(signal);
+  }
+
+  plan(setAside: SetAside = NOBODY): ModePlan {
+    const next = this.#next.plan(setAside);
+    // The predecessor still serves Services that the new mode could not write.
+    const mayRemove = setAside.size === 0;
+    const old =
+      mayRemove && this.#predecessor.isObserved && !this.#isPredecessorGone ? this.#predecessor.plan().steps : [];
+    return {
+      steps: [...next.steps, ...old],
+      apply: async (signal) => {
+        const report = await next.apply(signal);
+        if (report.outcome !== 'complete' || !mayRemove || this.#isPredecessorGone) return report;
+        return mergeReports([report, ...(await this.#removePredecessor(signal))]);
+      },
+    };
+  }
+
+  /** Remove the objects of the predecessor that are no longer in use, in rounds. */
+  async #removePredecessor(signal: AbortSignal): Promise<readonly ApplyReport[]> {
+    const reports: ApplyReport[] = [];
+    for (let round = 1; round <= MOST_ROUNDS; round++) {
+      const unread = await this.#readAgain(signal);
+      if (unread !== undefined) return [...reports, notRead(unread)];
+      const plan = this.#predecessor.plan();
+      if (plan.steps.length === 0 && this.#predecessor.isObserved) {
+        this.#isPredecessorGone = !this.#predecessor.isWaiting;
+        break;
+      }
+      // Also without a step: a family that could not be read is in the report, with the cause.
+      const report = await plan.apply(signal);
+      reports.push(report);
+      if (report.outcome !== 'complete') break;
+    }
+    return reports;
+  }
+
+  /** Resolves with the reason why the predecessor could not be read; undefined on success. */
+  async #readAgain(signal: AbortSignal): Promise<string | undefined> {
+    if (!this.#predecessor.isObserved) {
+      const seen = await this.#predecessor.observe(signal);
+      if (seen.kind === 'unknown') return seen.cause;
+    }
+    try {
+      await this.#predecessor.refresh(signal);
+      return undefined;
+    } catch (error) {
+      if (signal.aborted) throw error;
+      return causeOf(error);
+    }
+  }
+
+  async cleanup(signal: AbortSignal): Promise<readonly string[]> {
+    return [...(await this.#next.cleanup(signal)), ...(await this.#predecessor.cleanup(signal))];
+  }
+}
+
+function notRead(cause: string): ApplyReport {
+  const key = 'the state of the previous mode';
+  return failedReport({ key, family: undefined, kind: 'kernel' }, `${key}: ${cause}`);
+}

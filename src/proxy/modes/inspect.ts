@@ -1,0 +1,125 @@
+/** The inspection of a mode from those of its families and its node. */
+
+import type { Family } from '../../base/address.ts';
+import { inPortions } from '../../base/portions.ts';
+import { becauseOf, type Unlike } from '../reconcile/compare.ts';
+import type {
+  Comparison,
+  Difference,
+  FamilyInspection,
+  LastWriter,
+  ModeInspection,
+  NodeInspection,
+} from './inspection.ts';
+
+/** A family or the node of a mode; a predecessor's has no inspection. */
+interface Inspected<I> {
+  readonly inspection?: I | undefined;
+}
+
+/** The families in their order. Families without an inspection are left out. */
+export function inspectionOf(
+  families: readonly (Inspected<FamilyInspection> & { readonly family: Family })[],
+  node: Inspected<NodeInspection>,
+): ModeInspection {
+  // Asked each time: a family makes its inspection after it was handed over.
+  const all = () => families.flatMap(({ inspection }) => inspection ?? []);
+  return {
+    believed: () => all().flatMap((one) => one.believed() ?? []),
+    desired: () => all().map((one) => one.desired()),
+    async isCertain() {
+      for (const one of all()) if (!(await one.isCertain())) return false;
+      return true;
+    },
+    async read(signal, focus) {
+      const views = [];
+      for (const one of all()) views.push(await one.read(signal, focus));
+      return views;
+    },
+    async compare(signal, setAside = new Set()): Promise<Comparison> {
+      // Asked first: another program may write during the reading.
+      const lastWriter = await lastWriterOf(all());
+      const parts: PartComparison[] = [];
+      const of = { setAside, signal };
+      if (node.inspection !== undefined) parts.push(await compareOnce(node.inspection, { ...of, family: undefined }));
+      for (const { family, inspection } of families) {
+        if (inspection !== undefined) parts.push(await compareFamily(inspection, { ...of, family }));
+      }
+      const compared = parts.reduce((sum, part) => sum + part.compared, 0);
+      return { differences: parts.flatMap(({ differences }) => differences), compared, lastWriter };
+    },
+    lastWriter: () => lastWriterOf(all()),
+    async remembered(family, memories, client) {
+      const index = families.findIndex((mode) => mode.family === family);
+      return (await families[index]?.inspection?.remembered(memories, client)) ?? new Map();
+    },
+  };
+}
+
+interface PartComparison {
+  readonly differences: readonly Difference[];
+  readonly compared: number;
+}
+
+interface CompareOptions {
+  readonly family: Family | undefined;
+  readonly setAside: ReadonlySet<string>;
+  readonly signal: AbortSignal;
+}
+
+/**
+ * A write of ours during a reading makes objects differ that do not. After so many attempts the last one counts: what differs in the
+ * same way in all of them was changed by another program, the rest is what we were about to write. An object that we write in each
+ * attempt, such as a Service whose endpoints change all the time, differs in another way each time.
+ */
+const ATTEMPTS = 3;
+
+async function compareFamily(inspection: FamilyInspection, options: CompareOptions): Promise<PartComparison> {
+  let lasting: ReadonlySet<string> | undefined;
+  for (let attempt = 1; ; attempt++) {
+    const { writes } = inspection;
+    const part = await compareOnce(inspection, options);
+    if (part.differences.length === 0 || inspection.writes === writes) return part;
+    const objects = new Set(part.differences.map(wayOf));
+    lasting = lasting === undefined ? objects : objects.intersection(lasting);
+    if (attempt === ATTEMPTS) return { ...part, differences: part.differences.map(withCause(lasting)) };
+  }
+}
+
+function withCause(lasting: ReadonlySet<string>): (difference: Difference) => Difference {
+  return (difference) =>
+    difference.because === undefined && !lasting.has(wayOf(difference))
+      ? { ...difference, because: 'not written yet' }
+      : difference;
+}
+
+/** The object with how it differs. */
+function wayOf({ object, kind, wanted, found }: Difference): string {
+  return JSON.stringify([object, kind, wanted, found]);
+}
+
+async function compareOnce(
+  inspection: NodeInspection,
+  { family, setAside, signal }: CompareOptions,
+): Promise<PartComparison> {
+  const differences: Difference[] = [];
+  let compared = 0;
+  const take = (unlike: Unlike | undefined) => {
+    compared += 1;
+    if (unlike === undefined) return;
+    const { object, owner, kind, wanted, found, isRepaired } = unlike;
+    const because = becauseOf(unlike, family, setAside);
+    differences.push({ family, object, owner, kind, wanted, found, because, isRepaired });
+  };
+  await inPortions(await inspection.compared(signal), take, signal);
+  return { differences, compared };
+}
+
+/** The families share the ruleset, so the first one that knows it answers. */
+async function lastWriterOf(all: readonly FamilyInspection[]): Promise<LastWriter | undefined> {
+  for (const one of all) {
+    const writer = await one.lastWriter();
+    if (writer !== undefined) return writer;
+  }
+  return undefined;
+}

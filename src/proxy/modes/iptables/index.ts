@@ -1,0 +1,115 @@
+/** iptables mode: the chains of each family, written by `iptables-restore`. */
+import type { Sysctls } from '../../../kernel/sysctls.ts';
+import { mergeReports } from '../../reconcile/step.ts';
+import { type FamilyPlan, type FamilyReport, familiesMode, type PortChanges, type SeenFamily } from '../families.ts';
+
+import type { FamilyInspection } from '../inspection.ts';
+import { KernelSettings, type SettingsPlan } from '../kernel-settings.ts';
+import type { Mode, PacketCount, SetAside } from '../mode.ts';
+import type { CountedRule } from '../netfilter/counted-rules.ts';
+import { FamilyRules, type TablesOptions } from '../netfilter/family-rules.ts';
+import { rulesInspection } from '../netfilter/inspect.ts';
+import { FIREWALL_JUMPS, ROUTE_LOCALNET } from '../netfilter/localnet.ts';
+import { chainKey, FIREWALL, isOurs } from '../netfilter/names.ts';
+import { readCounts } from '../netfilter/packet-counts.ts';
+import type { TablesPlan } from '../netfilter/plan.ts';
+import { RulesFamily } from '../netfilter/rules-family.ts';
+import { OwnWrites } from '../netfilter/standing.ts';
+import { type ChainChanges, IptablesDesired } from './desire.ts';
+import { JUMPS } from './jumps.ts';
+import type { IptablesSettings } from './settings.ts';
+import { countedIn } from './static-chains.ts';
+
+/** One for each family that the node has. */
+interface IptablesFamilyOptions extends Pick<TablesOptions, 'tools' | 'probe' | 'keepsCounts'> {
+  readonly settings: IptablesSettings;
+  readonly sysctls: Sysctls;
+}
+
+export function iptablesMode(families: readonly IptablesFamilyOptions[]): Mode {
+  const own = new OwnWrites();
+  return familiesMode({
+    name: 'iptables',
+    readsApart: true,
+    families: families.map((family) => new IptablesFamily(family, own)),
+  });
+}
+
+class IptablesFamily extends RulesFamily {
+  readonly inspection: FamilyInspection;
+  readonly #desired: IptablesDesired;
+  readonly #settings: KernelSettings;
+  readonly #counted: readonly CountedRule[];
+  #rendered = 0;
+
+  constructor({ tools, probe, keepsCounts, sysctls, settings }: IptablesFamilyOptions, own: OwnWrites) {
+    const { family, localhostNodePorts } = settings;
+    super(
+      new FamilyRules({
+        tools,
+        probe,
+        own,
+        keepsCounts,
+        isOurs,
+        // The kubelet's chain: read only if we need it.
+        shared: new Set(localhostNodePorts ? [chainKey('filter', FIREWALL)] : []),
+        jumps: [...JUMPS, ...(localhostNodePorts ? FIREWALL_JUMPS : [])],
+      }),
+    );
+    this.#counted = countedIn(settings);
+    this.#desired = new IptablesDesired(settings);
+    this.#settings = new KernelSettings({
+      sysctls,
+      family,
+      wanted: new Map(localhostNodePorts ? [[ROUTE_LOCALNET, '1']] : []),
+      hint: 'to do without it, set --iptables-localhost-nodeports=false',
+    });
+    this.inspection = rulesInspection(this.tables, this.#settings);
+  }
+
+  override get rendered(): number {
+    return this.#rendered;
+  }
+
+  override get compared(): number {
+    return super.compared + this.#settings.compared;
+  }
+
+  override desire(changes: PortChanges): void {
+    this.#desireAll(this.#desired.update(changes));
+  }
+
+  settle(): void {
+    this.#desireAll(this.#desired.shared());
+  }
+
+  override async observe(signal: AbortSignal): Promise<SeenFamily> {
+    // Before the rules: if this fails, the rules stay unknown, and no plan is made for an unread family.
+    await this.#settings.observe();
+    return await super.observe(signal);
+  }
+
+  override plan(setAside: SetAside): FamilyPlan {
+    const [tables, settings] = [this.tables.plan(setAside), this.#settings.plan()];
+    return {
+      steps: [...tables.steps, ...settings.steps],
+      apply: (signal) => this.#apply(tables, settings, signal),
+    };
+  }
+
+  async packetCounts(signal: AbortSignal): Promise<readonly PacketCount[]> {
+    return await readCounts(this.#counted, this.tables.options, signal);
+  }
+
+  async #apply(tables: TablesPlan, settings: SettingsPlan, signal: AbortSignal): Promise<FamilyReport> {
+    const written = await this.tables.apply(tables, signal);
+    // route_localnet opens a door (CVE-2020-8558). Its guard must be installed first, so the setting comes last.
+    if (written.outcome !== 'complete' || settings.writes.length === 0) return written;
+    return mergeReports([written, await this.#settings.apply(settings)]);
+  }
+
+  #desireAll(chains: ChainChanges): void {
+    for (const [key, chain] of chains) this.tables.desire(key, chain);
+    this.#rendered += chains.size;
+  }
+}

@@ -1,0 +1,225 @@
+/** One ServicePort as rules: its chains and its entries in dispatch trees (docs/semantics.md 6 and 7, docs/iptables.md). Pure. */
+import { type Cidr, cidrContains } from '../../../base/address.ts';
+import type { Backend, Frontend, ServicePort } from '../../model/service-port.ts';
+import { trimmed } from '../../model/trimmed.ts';
+import { balancer, type ServiceChainKind, serviceChains } from '../netfilter/balancer.ts';
+import { addressKey, portKey, socketKey } from '../netfilter/key-space.ts';
+import { hairpinBackends, isEverybodyLocal, localMatch } from '../netfilter/local-traffic.ts';
+import { type ChainKey, chainKey, MARK_MASQ } from '../netfilter/names.ts';
+import {
+  type Chain,
+  comment,
+  from,
+  jump,
+  MASQUERADE,
+  protocol,
+  type Rule,
+  reject,
+  rule,
+  to,
+  toPort,
+} from '../netfilter/rules.ts';
+import type { TreeName } from './names.ts';
+import type { IptablesSettings } from './settings.ts';
+
+/** An entry of a dispatch tree. */
+export interface TreeEntry {
+  readonly tree: TreeName;
+  readonly key: string;
+  readonly id: string;
+  readonly rule: Rule;
+}
+
+export interface RenderedChains {
+  readonly chains: readonly (readonly [ChainKey, Chain])[];
+  readonly entries: readonly TreeEntry[];
+  /** Addresses of backends that may reach themselves: such connections are masqueraded. */
+  readonly hairpin: readonly Backend['address'][];
+}
+
+/** The context of all rules of a ServicePort. */
+interface Context {
+  readonly port: ServicePort;
+  readonly settings: IptablesSettings;
+  readonly chains: Map<ChainKey, Chain>;
+  readonly entries: TreeEntry[];
+  /** Names of the chains of the ServicePort. */
+  readonly name: (kind: ServiceChainKind) => string;
+}
+
+export function renderPort(port: ServicePort, settings: IptablesSettings): RenderedChains {
+  const context: Context = {
+    port,
+    settings,
+    chains: new Map(),
+    entries: [],
+    name: serviceChains(port.id, port.protocol),
+  };
+  const loadBalancers = port.frontends.filter((frontend) => frontend.role === 'load-balancer');
+  const ranges = loadBalancers.length > 0 && port.hasAny ? port.sourceRanges : undefined;
+  const guarded = ranges !== undefined;
+  for (const frontend of port.frontends) addFrontend(context, frontend, guarded);
+  if (guarded) addChain(context, context.name('FW'), firewallRules(context, { loadBalancers, ranges }));
+  const isEntered = (frontend: Frontend) =>
+    frontend.role === 'load-balancer' ? ranges === undefined || ranges.length > 0 : frontend.role !== 'cluster-ip';
+  if (port.hasAny && port.frontends.some(isEntered)) {
+    addChain(context, context.name('EXT'), externalRules(context));
+  }
+  if (port.cluster.length > 0)
+    addBalancer(context, context.name('SVC'), port.cluster, port.internalPolicy === 'Cluster');
+  if (port.local.length > 0) addBalancer(context, context.name('SVL'), port.local, port.internalPolicy === 'Local');
+  if (port.healthCheckNodePort !== 0) addHealthPort(context);
+  const hairpin = new Set(hairpinBackends(port, settings.localDetector).map(({ address }) => address));
+  return { chains: [...context.chains], entries: trimmed(context.entries), hairpin: trimmed([...hairpin]) };
+}
+
+/** `-s IP -d IP` of a connection that was translated: the endpoint reached itself through its Service. */
+export function hairpinEntry(address: Backend['address']): Omit<TreeEntry, 'tree'> {
+  const text = rule([from(address), to(address), '-m conntrack --ctstate DNAT', MASQUERADE]);
+  return { key: addressKey(address), id: '', rule: text };
+}
+
+function addChain(context: Context, chain: string, rules: Chain): void {
+  context.chains.set(chainKey('nat', chain), trimmed(rules));
+}
+
+function mine(context: Context, ...parts: (string | undefined)[]): Rule {
+  return rule(parts, context.port.service);
+}
+
+function note(context: Context, text: string): string {
+  return comment(`${context.port.id} ${text}`);
+}
+
+/** `-d ADDRESS -p PROTO comment -m PROTO --dport PORT` */
+function socket(context: Context, frontend: Frontend, text: string): string {
+  const destination = frontend.address === undefined ? undefined : to(frontend.address);
+  const { protocol: name } = context.port;
+  const parts = [destination, protocol(name), text, toPort(name, frontend.port)];
+  return parts.filter((part) => part !== undefined).join(' ');
+}
+
+function addFrontend(context: Context, frontend: Frontend, guarded: boolean): void {
+  if (frontend.role === 'node-port') {
+    addNodePort(context, frontend);
+    return;
+  }
+  const { address } = frontend;
+  if (address === undefined) return;
+  const { port, entries } = context;
+  const key = socketKey(address, port.protocol, frontend.port);
+  const add = (tree: TreeName, value: Rule) => {
+    entries.push({ tree, key, id: `${port.key} ${frontend.role}`, rule: value });
+  };
+  if (frontend.role === 'cluster-ip') {
+    const target = frontend.policy === 'Local' ? context.name('SVL') : context.name('SVC');
+    if (frontend.empty === undefined) {
+      add('services', mine(context, socket(context, frontend, note(context, 'cluster IP')), jump(target)));
+    } else add('rejects', refusal(context, frontend));
+    return;
+  }
+  const isVip = frontend.role === 'load-balancer';
+  if (port.hasAny) {
+    const target = isVip && guarded ? context.name('FW') : context.name('EXT');
+    const words = isVip ? 'loadbalancer IP' : 'external IP';
+    add('services', mine(context, socket(context, frontend, note(context, words)), jump(target)));
+  }
+  if (isVip && guarded) {
+    const words = note(context, `traffic not accepted by ${context.name('FW')}`);
+    add('firewall', mine(context, socket(context, frontend, words), jump('DROP')));
+  }
+  if (frontend.empty !== undefined) add('externalRejects', refusal(context, frontend));
+}
+
+function addNodePort(context: Context, frontend: Frontend): void {
+  const { port, entries } = context;
+  const key = portKey(port.protocol, frontend.port);
+  if (port.hasAny) {
+    const text = mine(context, socket(context, frontend, comment(port.id)), jump(context.name('EXT')));
+    entries.push({ tree: 'nodePorts', key, id: port.key, rule: text });
+  }
+  if (frontend.empty !== undefined) {
+    entries.push({ tree: 'nodePortRejects', key, id: port.key, rule: refusal(context, frontend) });
+  }
+}
+
+/** The rule of a frontend without usable endpoints: refused if the Service has none, dropped if only other nodes have some. */
+function refusal(context: Context, frontend: Frontend): Rule {
+  const dropped = frontend.empty === 'drop';
+  const words = note(context, dropped ? 'has no local endpoints' : 'has no endpoints');
+  return mine(context, socket(context, frontend, words), dropped ? jump('DROP') : reject(context.port.family));
+}
+
+function addHealthPort(context: Context): void {
+  const { healthCheckNodePort: number, key } = context.port;
+  const words = note(context, 'health check node port');
+  const text = mine(context, protocol('TCP'), words, toPort('TCP', number), jump('ACCEPT'));
+  context.entries.push({ tree: 'healthPorts', key: portKey('TCP', number), id: key, rule: text });
+}
+
+/** KUBE-EXT: traffic to an external address or node port. */
+function externalRules(context: Context): Rule[] {
+  const { port, settings } = context;
+  const text = (words: string) => comment(`${words} ${port.id} external destinations`);
+  const rules: Rule[] = [];
+  const usable = port.frontends.some((frontend) => frontend.role !== 'cluster-ip' && frontend.empty === undefined);
+  if (port.externalPolicy === 'Cluster') {
+    rules.push(mine(context, text('masquerade traffic for'), jump(MARK_MASQ)));
+    if (usable) rules.push(mine(context, jump(context.name('SVC'))));
+    return rules;
+  }
+  // Pods and the node itself reach all endpoints: the policy is only for traffic from outside (docs/semantics.md 4.1).
+  if (port.cluster.length > 0) {
+    const { source, device } = localMatch(settings.localDetector, true);
+    if (settings.localDetector.kind !== 'none') {
+      rules.push(mine(context, source, device, text('pod traffic for'), jump(context.name('SVC'))));
+    }
+    const fromNode = '-m addrtype --src-type LOCAL';
+    rules.push(mine(context, text('masquerade LOCAL traffic for'), fromNode, jump(MARK_MASQ)));
+    rules.push(mine(context, text('route LOCAL traffic for'), fromNode, jump(context.name('SVC'))));
+  }
+  if (usable) rules.push(mine(context, jump(context.name('SVL'))));
+  return rules;
+}
+
+/** KUBE-FW: only the source ranges pass; the filter table drops the rest. */
+function firewallRules(
+  context: Context,
+  { loadBalancers, ranges }: { loadBalancers: readonly Frontend[]; ranges: readonly Cidr[] },
+): Rule[] {
+  const { port, settings } = context;
+  const words = note(context, 'loadbalancer IP');
+  const rules = ranges.map((range) => mine(context, from(range), words, jump(context.name('EXT'))));
+  const admitsNode = ranges.some((range) => settings.nodeAddresses.some((ip) => cidrContains(range, ip)));
+  if (admitsNode) {
+    // A packet from the node to a load-balancer address of its own has that address as its source.
+    for (const { address } of loadBalancers) {
+      if (address !== undefined) rules.push(mine(context, from(address), words, jump(context.name('EXT'))));
+    }
+  }
+  rules.push(mine(context, comment(`other traffic to ${port.id} will be dropped by KUBE-PROXY-FIREWALL`)));
+  return rules;
+}
+
+/** KUBE-SVC or KUBE-SVL: masquerade if needed, then choose a backend. */
+function addBalancer(context: Context, chain: string, backends: readonly Backend[], isInternal: boolean): void {
+  const first: Rule[] = [];
+  const clusterIP = context.port.frontends.find((frontend) => frontend.role === 'cluster-ip');
+  if (isInternal && clusterIP !== undefined && clusterIP.empty === undefined) {
+    const masquerade = clusterIPMasquerade(context, clusterIP);
+    if (masquerade !== undefined) first.push(masquerade);
+  }
+  for (const [key, rules] of balancer(context.port, { chain, backends, first })) context.chains.set(key, rules);
+}
+
+/** Without masquerading, replies to cluster IP traffic that is not from a pod would bypass this node (docs/semantics.md 7.3). */
+function clusterIPMasquerade(context: Context, frontend: Frontend): Rule | undefined {
+  const { settings } = context;
+  const { source, device } = localMatch(settings.localDetector, false);
+  if (!settings.masqueradeAll && isEverybodyLocal(settings.localDetector)) return undefined;
+  const match = socket(context, frontend, note(context, 'cluster IP'));
+  if (settings.masqueradeAll) return mine(context, match, jump(MARK_MASQ));
+  if (device === undefined) return mine(context, source, match, jump(MARK_MASQ));
+  // iptables-save prints -d before -i.
+  return mine(context, match.replace(/^(-d \S+)/, `$1 ${device}`), jump(MARK_MASQ));
+}

@@ -1,0 +1,175 @@
+/**
+ * The interface of every mode: desire, observe, plan, apply, cleanup. A mode holds its desired and applied state.
+ * It writes to the kernel only by its plans and by `cleanup`.
+ */
+
+import type { Address, Family, Protocol } from '../../base/address.ts';
+import type { Mutex } from '../../base/mutex.ts';
+import type { Committer } from '../../kernel/ruleset-notices.ts';
+import type { Drift } from '../model/drift.ts';
+import type { ServiceKey } from '../model/objects.ts';
+import type { ServicePort, ServicePortKey } from '../model/service-port.ts';
+import type { UdpFrontend } from '../model/udp-flows.ts';
+import type { Observed } from '../reconcile/observed.ts';
+import type { ApplyReport, Plan } from '../reconcile/step.ts';
+import type { ModeWork } from '../reconcile/work.ts';
+import type { ModeInspection } from './inspection.ts';
+
+export type ModeName = 'iptables' | 'ipvs' | 'nftables';
+
+/** The result of reading the kernel. */
+export interface ObserveReport {
+  /** No rules of any service proxy are installed, so a write cannot break a Service that works. */
+  readonly isBare: boolean;
+  /** Nothing was read: an agent left everything as it is desired, and nobody has written since. */
+  readonly isAsLeft?: boolean;
+  /** Kernel objects of ours that another program changed: they differ from the believed state. */
+  readonly drift: readonly Drift[];
+  /** Why parts of the kernel could not be read. */
+  readonly unread: readonly string[];
+  /** UDP frontends that the installed rules translate, ours or those of an earlier proxy. */
+  readonly udpFrontends: readonly UdpFrontend[];
+}
+
+/** Number of our rules in one table: all of them, and those of the last write. */
+export interface RuleCount {
+  readonly family: Family;
+  readonly table: string;
+  readonly total: number;
+  readonly last: number;
+  /** nftables mode: elements of maps and sets. */
+  readonly elements?: number;
+}
+
+/** Connections to a frontend, from the kernel's counter. The counter starts at 0 when the frontend is new or gets its first endpoint. */
+export interface ConnectionCount {
+  readonly service: ServiceKey;
+  readonly family: Family;
+  /** undefined: a node port. In IPVS mode a node port has one count for each address of the node. */
+  readonly address: Address | undefined;
+  readonly protocol: Protocol | undefined;
+  readonly port: number;
+  readonly count: number;
+  /** From clients, and to them. Only virtual servers of IPVS count bytes. */
+  readonly bytes?: { readonly in: number; readonly out: number };
+  /** The counter of a rule, beside that of a virtual server: some senders are balanced by rules, the others by IPVS. */
+  readonly isBesideServer?: boolean;
+  /** The counter was read right before it was removed. Another count of the frontend is that of a new counter. */
+  readonly hasEnded?: boolean;
+}
+
+/** How to read counters. */
+export interface Look {
+  readonly signal: AbortSignal;
+  /** Runs a part of the reading while no sync writes. */
+  readonly between: Mutex;
+}
+
+/** A set of IPVS mode that is larger than kube-proxy's, so that kube-proxy cannot take it over. */
+export interface EnlargedSet {
+  readonly set: string;
+  /** The largest number of its entries. */
+  readonly maxelem: number;
+}
+
+/** Packets that our rules counted, by purpose. Only in iptables mode; kube-proxy counts the same with nfacct. */
+export interface PacketCount {
+  readonly what: 'invalid-dropped' | 'localhost-node-ports';
+  readonly family: Family;
+  /** Since the last write of the rule. */
+  readonly packets: number;
+}
+
+/** Owners, and keys of shared objects, that the kernel refused. A plan does not touch them. */
+export type SetAside = ReadonlySet<string>;
+export const NOBODY: SetAside = new Set();
+
+/** Some of our objects could not be removed; the others were. */
+export class CleanupIncomplete extends Error {
+  readonly code = 'CLEANUP_INCOMPLETE';
+}
+
+/** The writes to make. `apply` may be called once. */
+export interface ModePlan extends Plan {
+  /** More is pending than is planned: another plan follows this one. */
+  readonly isPart?: boolean;
+  /** Write it. Failures are in the report; only an abort is thrown. */
+  apply(signal: AbortSignal): Promise<ApplyReport>;
+}
+
+/** What the kernel told of the transactions of other programs. */
+export interface Heard {
+  /** Whether they touched objects of ours; `unknown`: only a reading finds out. */
+  readonly kind: 'nothing' | 'something' | 'unknown';
+  /** The last program that did, or else that wrote at all; undefined where it is not known, or none did. */
+  readonly by?: Committer | undefined;
+}
+
+/** Probes of the kernel between syncs. */
+export interface KernelProbe {
+  /**
+   * Whether other programs touched objects of ours since the last reading or write, by the kernel's notices. After `something` the next
+   * `observe` reads only those. Must be called between two syncs. Throws when the kernel does not answer.
+   */
+  heard(): Promise<Heard>;
+  /** Whether our objects are still installed, as far as a cheap probe can find out. */
+  stands(signal: AbortSignal): Promise<boolean>;
+  /**
+   * Whether installed objects may differ from the written ones although `stands` found them: another program wrote since the
+   * last reading, or that is unknown. Only `differs` finds out, at some cost.
+   */
+  mayDiffer(): Promise<boolean>;
+  /**
+   * Read the kernel and compare it with the written state; the believed state stays the same. It may run beside a sync, but must
+   * start between two syncs. Undefined: we wrote during the reading, so it proves nothing. Throws when the kernel cannot be read.
+   */
+  differs(signal: AbortSignal): Promise<boolean | undefined>;
+}
+
+/** Counts for the metrics. */
+export interface ModeMetrics {
+  /** Counts of the rules believed to be installed; none for an unknown family. */
+  ruleCounts(): readonly RuleCount[];
+  /** None in other modes, or while the sets are not known. */
+  enlargedSets(): readonly EnlargedSet[];
+  /** None where counting is off. A frontend may be missing where we wrote during the reading. Throws when the kernel does not answer. */
+  connectionCounts(look: Look): Promise<readonly ConnectionCount[]>;
+  /** None in modes without such rules, or for a rule that another program changed. Throws when the kernel does not answer. */
+  packetCounts(signal: AbortSignal): Promise<readonly PacketCount[]>;
+}
+
+export interface Mode {
+  readonly name: ModeName;
+  /** False until the kernel is read, and after a write whose outcome is unknown. */
+  readonly isObserved: boolean;
+  /** More work will come without any change, for example when the connections of draining endpoints end. */
+  readonly isWaiting: boolean;
+  /** A reading does not depend on the desired state: the sync loop may call `desire` during it. */
+  readonly readsApart: boolean;
+  /** Counts since the mode was made. */
+  readonly work: ModeWork;
+  readonly probe: KernelProbe;
+  readonly metrics: ModeMetrics;
+  readonly inspection: ModeInspection;
+  /**
+   * Accept changes of the model (undefined: deleted). `before` has the value that each changed or deleted ServicePort had in the last
+   * call. Pure.
+   */
+  desire(
+    changes: ReadonlyMap<ServicePortKey, ServicePort | undefined>,
+    before: ReadonlyMap<ServicePortKey, ServicePort>,
+  ): void;
+  /** Render the objects that the changes share. `plan` does it too; an earlier call blocks the event loop for less time. Pure. */
+  settle(): void;
+  /** Read the kernel. Plans leave out the parts that could not be read (invariant 2). `unknown`: no part could be read. */
+  observe(signal: AbortSignal): Promise<Observed<ObserveReport>>;
+  /** Read again the state that changes by itself, such as the connections of draining endpoints. Cheap. Throws on failure. */
+  refresh(signal: AbortSignal): Promise<void>;
+  /**
+   * The writes that are needed now, in the parts of the kernel that were read. `mayBePart`: where very much is new, these may be the
+   * first of them (`ModePlan.isPart`). Pure.
+   */
+  plan(setAside?: SetAside, mayBePart?: boolean): ModePlan;
+  /** Remove all our objects and nothing else; returns a line for each. If a part fails, it removes the rest and throws. */
+  cleanup(signal: AbortSignal): Promise<readonly string[]>;
+}

@@ -1,0 +1,121 @@
+/**
+ * The chains that choose one endpoint of a ServicePort and translate the packet to it. iptables mode has them for every ServicePort,
+ * IPVS mode for the external addresses of policy Local (docs/ipvs.md). They have kube-proxy's names, so that people and tools find them,
+ * and so that a client keeps its endpoint when the mode changes. Pure.
+ */
+import type { Protocol } from '../../../base/address.ts';
+import type { Backend, ServicePort } from '../../model/service-port.ts';
+import { trimmed } from '../../model/trimmed.ts';
+import { endpointGroups, MOST_UNGROUPED } from './endpoint-groups.ts';
+import { shortHash } from './hash.ts';
+import { type ChainKey, chainKey } from './names.ts';
+import { knownClient, rememberClient } from './recent.ts';
+import { type Chain, comment, jump, oneIn, protocol, type Rule, rule, shareOf } from './rules.ts';
+
+export type ServiceChainKind = 'SVC' | 'SVL' | 'EXT' | 'FW';
+
+/** `KUBE-SVC-…`, `KUBE-EXT-…` and so on for a Service port: their names share a hash, which is computed once. */
+export function serviceChains(id: string, protocol: Protocol): (kind: ServiceChainKind) => string {
+  const hash = shortHash(id + protocol.toLowerCase());
+  return (kind) => `KUBE-${kind}-${hash}`;
+}
+
+/** `KUBE-SEP-…` for one endpoint of a Service port. */
+export function endpointChain(id: string, protocol: Protocol, endpoint: string): string {
+  return `KUBE-SEP-${shortHash(id + protocol.toLowerCase() + endpoint)}`;
+}
+
+/** `KUBE-SEG-…` for a group of the endpoints of a balancing chain. */
+function groupChain(chain: string, group: number): string {
+  return `KUBE-SEG-${shortHash(`${chain} ${group}`)}`;
+}
+
+export interface BalancerOptions {
+  /** The name of the chain that packets enter. */
+  readonly chain: string;
+  readonly backends: readonly Backend[];
+  /** Rules before the choice. */
+  readonly first?: readonly Rule[];
+}
+
+/** The chain and those that it leads to. */
+export function balancer(
+  port: ServicePort,
+  { chain, backends, first = [] }: BalancerOptions,
+): ReadonlyMap<ChainKey, Chain> {
+  const draft: Draft = { port, chains: new Map() };
+  const rules: Rule[] = [...first];
+  const sticky = port.affinitySeconds > 0;
+  if (sticky) for (const backend of backends) rules.push(rememberedRule(draft, backend));
+  if (sticky || backends.length <= MOST_UNGROUPED) addEndpoints(draft, rules, backends);
+  else addGroups(draft, { chain, rules, backends });
+  addChain(draft, chain, rules);
+  return draft.chains;
+}
+
+interface Draft {
+  readonly port: ServicePort;
+  readonly chains: Map<ChainKey, Chain>;
+}
+
+function addChain({ chains }: Draft, chain: string, rules: Chain): void {
+  chains.set(chainKey('nat', chain), trimmed(rules));
+}
+
+function mine({ port }: Draft, ...parts: (string | undefined)[]): Rule {
+  return rule(parts, port.service);
+}
+
+/** Rules that choose one backend, each with the same probability. */
+function addEndpoints(draft: Draft, rules: Rule[], backends: readonly Backend[]): void {
+  const { protocol: name, id, affinitySeconds } = draft.port;
+  for (const [i, backend] of backends.entries()) {
+    const left = backends.length - i;
+    const chance = left > 1 ? oneIn(left) : undefined;
+    // One comment names the owner of the chain: a comment on every endpoint makes each load and change a fifth slower.
+    const words = rules.length === 0 ? comment(id) : undefined;
+    if (affinitySeconds > 0) rules.push(mine(draft, words, chance, jump(affinityChain(draft, backend))));
+    else rules.push(mine(draft, protocol(name), words, chance, dnat(backend)));
+  }
+}
+
+/** Rules that choose a group, with a probability proportional to its size, and then an endpoint in it. */
+function addGroups(
+  draft: Draft,
+  { chain, rules, backends }: { chain: string; rules: Rule[]; backends: readonly Backend[] },
+): void {
+  let left = backends.length;
+  for (const [group, members] of endpointGroups(backends)) {
+    const name = groupChain(chain, group);
+    const inGroup: Rule[] = [];
+    addEndpoints(draft, inGroup, members);
+    addChain(draft, name, inGroup);
+    const words = rules.length === 0 ? comment(draft.port.id) : undefined;
+    const chance = members.length < left ? shareOf(members.length, left) : undefined;
+    rules.push(mine(draft, words, chance, jump(name)));
+    left -= members.length;
+  }
+}
+
+function dnat(backend: Backend): string {
+  return `-j DNAT --to-destination ${backend.text}`;
+}
+
+/** The chain of one endpoint, only for ClientIP affinity: remember the client, then translate. */
+function affinityChain(draft: Draft, backend: Backend): string {
+  const { port, chains } = draft;
+  const chain = endpointChain(port.id, port.protocol, backend.text);
+  if (!chains.has(chainKey('nat', chain))) {
+    const set = rememberClient(chain, port.family);
+    addChain(draft, chain, [mine(draft, protocol(port.protocol), comment(port.id), set, dnat(backend))]);
+  }
+  return chain;
+}
+
+/** A client seen within the timeout returns to its endpoint. */
+function rememberedRule(draft: Draft, backend: Backend): Rule {
+  const { port } = draft;
+  const chain = endpointChain(port.id, port.protocol, backend.text);
+  const match = knownClient(chain, port.family, port.affinitySeconds);
+  return mine(draft, comment(port.id), match, jump(chain));
+}

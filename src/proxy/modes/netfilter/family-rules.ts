@@ -1,0 +1,226 @@
+/** The chains and jumps of one family: desired and believed state, and the writes between them. Shared by the modes. */
+
+import type { ChainProbe } from '../../../kernel/chain-probe.ts';
+import type { IptablesTools } from '../../../kernel/iptables-tools.ts';
+import type { Drift } from '../../model/drift.ts';
+import type { ApplyReport } from '../../reconcile/step.ts';
+import { Tracker } from '../../reconcile/tracker.ts';
+import type { RuleCount, SetAside } from '../mode.ts';
+import { applyTables } from './apply.ts';
+import { type Jump, jumpKey } from './jumps.ts';
+import { CANARY, type ChainKey } from './names.ts';
+import { type IsOurs, observeTables, type SeenTables } from './observe.ts';
+import { misplacedJumps, type WantedJumps } from './order.ts';
+import { planTables, type TablesPlan, type TablesTrackers } from './plan.ts';
+import { PORTION_LINES } from './portions.ts';
+import { NO_PACKETS, RuleConnections } from './rule-connections.ts';
+import { RuleTotals } from './rule-totals.ts';
+import { type Chain, sameChain, type Table } from './rules.ts';
+import { chainDrift, differenceOf, EntryCount, jumpDrift, OwnWrites, Standing } from './standing.ts';
+import { touchedChains } from './touched-chains.ts';
+
+export interface TablesOptions {
+  readonly tools: IptablesTools;
+  /** Checks the canaries instead of the tools, and whether another program wrote since the last reading. */
+  readonly probe?: ChainProbe | undefined;
+  readonly isOurs: IsOurs;
+  /** Chains to read as well: shared with others, never removed. */
+  readonly shared?: ReadonlySet<ChainKey>;
+  readonly jumps: readonly Jump[];
+  /** Shared by the families of a mode. */
+  readonly own?: OwnWrites;
+  /** Rules that are written anew keep the counters of their frontends. */
+  readonly keepsCounts?: boolean | undefined;
+}
+
+/** What is believed of the kernel beside chains and jumps. */
+interface Besides {
+  /** Policies of built-in chains; see `SeenTables`. */
+  readonly policies: ReadonlyMap<string, string>;
+  /** Keys of the jumps, in the kernel's order within each chain. */
+  readonly order: readonly string[];
+}
+
+export class FamilyRules {
+  readonly options: TablesOptions;
+  readonly standing: Standing;
+  readonly trackers = {
+    chains: new Tracker<ChainKey, Chain>(sameChain),
+    jumps: new Tracker<string, Jump>((a, b) => a.text === b.text),
+  };
+  readonly connections: RuleConnections;
+  #besides: Besides = { policies: new Map(), order: [] };
+  readonly #totals: RuleTotals;
+  /** Generation of the ruleset at the last reading. Our own writes change it too. */
+  #generation: number | undefined;
+
+  constructor(options: TablesOptions) {
+    this.options = options;
+    const { isOurs, shared = new Set(), tools } = options;
+    this.standing = new Standing(options.probe, options.own ?? new OwnWrites(), (commits) =>
+      touchedChains(commits, { family: tools.family, isOurs, shared }),
+    );
+    this.#totals = new RuleTotals(options.tools.family);
+    this.connections = new RuleConnections(options);
+    for (const entry of options.jumps) this.trackers.jumps.desire(jumpKey(entry), entry);
+  }
+
+  /** False until the kernel is read, and after a write whose outcome is unknown. */
+  get isKnown(): boolean {
+    return this.trackers.chains.applied !== undefined;
+  }
+
+  /** Whether none of our chains exists, except those shared with others. False while unknown. */
+  get isEmpty(): boolean {
+    const { shared = new Set() } = this.options;
+    const { applied } = this.trackers.chains;
+    return applied?.keys().every((key) => shared.has(key)) ?? false;
+  }
+
+  get besides(): Besides {
+    return this.#besides;
+  }
+
+  /** Number of chains and jumps compared for plans. */
+  get compared(): number {
+    return this.trackers.chains.compared + this.trackers.jumps.compared;
+  }
+
+  desire(key: ChainKey, chain: Chain | undefined): void {
+    this.trackers.chains.desire(key, chain);
+  }
+
+  desireJump(entry: Jump, isWanted: boolean): void {
+    this.trackers.jumps.desire(jumpKey(entry), isWanted ? entry : undefined);
+  }
+
+  /** Read them; returns the chains, and the drift. Throws when the read fails; then nothing is known. */
+  async observe(
+    signal: AbortSignal,
+  ): Promise<{ readonly chains: ReadonlyMap<ChainKey, Chain>; readonly drift: Drift[] }> {
+    const { probe } = this.options;
+    try {
+      // Taken before the reading: a change in between is found the next time.
+      const [generation, state] = [await probe?.generation?.(), await this.standing.read()];
+      const { applied } = this.trackers.chains;
+      const isSame = generation !== undefined && generation === this.#generation;
+      if (isSame && applied !== undefined) {
+        this.standing.isAsBelieved(state);
+        return { chains: applied, drift: [] };
+      }
+      const seen = await readRules(this, signal);
+      const drift = this.#drift(seen);
+      this.trackers.chains.observe(seen.chains);
+      this.trackers.jumps.observe(seen.jumps);
+      this.#besides = { policies: seen.policies, order: [...seen.jumps.keys()] };
+      this.#generation = generation;
+      this.standing.isAsBelieved(state);
+      return { chains: seen.chains, drift };
+    } catch (error) {
+      this.trackers.chains.forget();
+      throw error;
+    }
+  }
+
+  /** The changes of other programs. */
+  #drift({ chains, jumps }: SeenTables): Drift[] {
+    const { family } = this.options.tools;
+    const ofChains = this.trackers.chains.driftFrom(chains).map((key) => {
+      return chainDrift(family, key, differenceOf(this.trackers.chains.applied?.get(key), chains.get(key)));
+    });
+    const ofJumps = this.trackers.jumps.driftFrom(jumps).flatMap((key) => {
+      const seen = jumps.get(key);
+      const jump = seen ?? this.trackers.jumps.applied?.get(key);
+      return jump === undefined ? [] : [jumpDrift(family, jump, seen)];
+    });
+    return [...ofChains, ...ofJumps, ...orderDrift(this, jumps)];
+  }
+
+  /** Read and compare; the believed state stays the same. Undefined: we wrote during the reading. Throws when the read fails. */
+  async differs(signal: AbortSignal): Promise<boolean | undefined> {
+    const { tools } = this.options;
+    const { writes } = tools;
+    const state = await this.standing.read();
+    const seen = await readRules(this, signal);
+    // A reading during our own write proves nothing.
+    if (tools.writes !== writes || !this.isKnown) return undefined;
+    if (this.#drift(seen).length > 0) return true;
+    this.standing.isAsBelieved(state);
+    return false;
+  }
+
+  /** The writes that are needed; with `only`, just these chains and the jumps into them. Throws when nothing is known. */
+  plan(setAside: SetAside, only?: ReadonlySet<ChainKey>): TablesPlan {
+    const { family, variant } = this.options.tools;
+    // The legacy tool reads and replaces the whole table at each restore, so there is only one restore.
+    const portionLines = variant === 'legacy' ? Number.POSITIVE_INFINITY : PORTION_LINES;
+    const { chains, jumps } = this.trackers;
+    const deltas = { chains: chains.delta(), jumps: jumps.delta() };
+    const { order } = this.#besides;
+    return planTables({ family, portionLines, ...deltas, wantedJumps: wantedJumps(this), order }, setAside, only);
+  }
+
+  /** Walks all chains: a few milliseconds for ten thousand. */
+  ruleCounts(): readonly RuleCount[] {
+    return this.#totals.counts(this.trackers.chains.applied);
+  }
+
+  async apply(plan: TablesPlan, signal: AbortSignal): Promise<ApplyReport> {
+    const { trackers } = this;
+    const { tools, keepsCounts = false } = this.options;
+    const applied = trackers.chains.applied;
+    const packets = keepsCounts ? await this.connections.before(plan.chains.keys(), applied, signal) : NO_PACKETS;
+    const write = () => applyTables(plan, trackers, { tools, packets }, signal);
+    if (plan.steps.length === 0) return await write();
+    this.#totals.writing(plan.chains);
+    const report = await this.standing.during(entriesOf(plan, trackers), write);
+    if (report.outcome === 'complete') this.#besides = { ...this.#besides, order: plan.order };
+    if (report.outcome === 'complete') this.connections.wrote(plan.chains, packets);
+    return report;
+  }
+}
+
+/** Whether the canaries exist. A program that flushes all tables removes them. */
+export async function hasCanaries({ options }: FamilyRules, signal: AbortSignal): Promise<boolean> {
+  const { tools, probe = tools } = options;
+  for (const table of ['mangle', 'nat', 'filter']) {
+    if (!(await probe.hasChain({ table, chain: CANARY }, signal))) return false;
+  }
+  return true;
+}
+
+/** Read the chains and jumps of a family; the believed state stays the same. Throws when the read fails. */
+export async function readRules({ options, trackers }: FamilyRules, signal: AbortSignal): Promise<SeenTables> {
+  const { tools, isOurs, shared = new Set() } = options;
+  return await observeTables(tools, { isOurs, shared, wantedJumps: trackers.jumps.desired }, signal);
+}
+
+/** The built-in chains in which another program put jumps of ours in another order. */
+function orderDrift(rules: FamilyRules, seen: SeenTables['jumps']): Drift[] {
+  const { trackers, options, besides } = rules;
+  if (trackers.jumps.applied === undefined) return [];
+  const keyOf = ({ table, chain }: { table: Table; chain: string }) => `${table} ${chain}`;
+  const believed = new Set(misplacedJumps(wantedJumps(rules), besides.order).map(keyOf));
+  const changed = misplacedJumps(wantedJumps(rules), seen.keys()).filter((each) => !believed.has(keyOf(each)));
+  const { family } = options.tools;
+  return changed.map(({ table, chain }) => {
+    return { family, kind: 'order', table, name: chain, target: '', difference: { kind: 'changed' } };
+  });
+}
+
+/** What is wanted of the jumps, for the judgement of their order. */
+export function wantedJumps({ options, trackers }: FamilyRules): WantedJumps {
+  return { desired: trackers.jumps.desired, shared: options.shared ?? new Set() };
+}
+
+/** The number of entries that the plan adds to each table. */
+function entriesOf({ chains, jumps }: TablesPlan, trackers: TablesTrackers): ReadonlyMap<string, number> {
+  const count = new EntryCount();
+  for (const [key, chain] of chains) count.chain(key, trackers.chains.applied?.get(key), chain);
+  for (const [key, entry] of jumps) {
+    const before = trackers.jumps.applied?.get(key);
+    if (entry !== undefined && before === undefined) count.add(entry.table, 1);
+    if (entry === undefined && before !== undefined) count.add(before.table, -1);
+  }
+  return count.entries;
+}

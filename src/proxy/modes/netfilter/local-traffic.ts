@@ -1,0 +1,45 @@
+/** Traffic from pods of this node: the matches that recognise it (docs/semantics.md 5.1), and the endpoints that reach themselves by it. */
+import { type Address, type Cidr, cidrContains, holdsAll } from '../../../base/address.ts';
+import type { Backend, ServicePort } from '../../model/service-port.ts';
+
+export type LocalDetector =
+  | { readonly kind: 'none' }
+  | { readonly kind: 'cidr'; readonly cidr: Cidr }
+  | { readonly kind: 'interface'; readonly name: string };
+
+/** The match for traffic from pods of this node, or for all other traffic. */
+export function localMatch(detector: LocalDetector, local: boolean): { source?: string; device?: string } {
+  const not = local ? '' : '! ';
+  if (detector.kind === 'cidr') return holdsAll(detector.cidr) ? {} : { source: `${not}-s ${detector.cidr}` };
+  if (detector.kind === 'interface') return { device: `${not}-i ${detector.name}` };
+  return {};
+}
+
+/** No traffic is known to come from outside the pods of this node, so there is no match for it. */
+export function isEverybodyLocal(detector: LocalDetector): boolean {
+  return detector.kind === 'none' || (detector.kind === 'cidr' && holdsAll(detector.cidr));
+}
+
+/**
+ * The backends that may reach themselves by packets that nothing else masquerades (docs/semantics.md 7.7), each once.
+ * Those of this node may, by every frontend. One of another node may where its packets are taken for those of a pod of this node, and
+ * external policy Local therefore sends them to all endpoints; policy Cluster masquerades them (7.4).
+ */
+export function hairpinBackends(port: ServicePort, detector: LocalDetector): readonly Backend[] {
+  const { cluster, local, externalPolicy, frontends } = port;
+  const keepsSources = externalPolicy === 'Local' && frontends.some(({ role }) => role !== 'cluster-ip');
+  const found = new Map<string, Backend>();
+  for (const backend of [...cluster, ...local]) {
+    const { text, address, hairpin } = backend;
+    if (hairpin || (keepsSources && mayPassForLocal(detector, address))) found.set(text, backend);
+  }
+  return [...found.values()];
+}
+
+/**
+ * Whether packets of a pod of another node are recognised as those of one of this node. By an interface they are where the pods of all
+ * nodes are on one bridged network.
+ */
+function mayPassForLocal(detector: LocalDetector, address: Address): boolean {
+  return detector.kind === 'cidr' ? cidrContains(detector.cidr, address) : detector.kind === 'interface';
+}

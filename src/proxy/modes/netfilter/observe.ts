@@ -1,0 +1,83 @@
+/** Read our chains of one family, and the jumps into them (invariant 7). */
+import type { IptablesTools } from '../../../kernel/iptables-tools.ts';
+import { type Jump, jumpKey, targetOf } from './jumps.ts';
+import { BUILT_IN, type ChainKey, chainKey } from './names.ts';
+import { type SavedTable, SaveReader } from './restore-text.ts';
+import { type Chain, ownerInComment, type Rule, type Table } from './rules.ts';
+
+export interface SeenTables {
+  readonly chains: ReadonlyMap<ChainKey, Chain>;
+  /** Jumps into our chains, and the wanted jumps, wherever they lead. */
+  readonly jumps: ReadonlyMap<string, Jump>;
+  /** Policies of built-in chains other than ACCEPT, by `table CHAIN`. */
+  readonly policies: ReadonlyMap<string, string>;
+}
+
+export type IsOurs = (table: Table, chain: string) => boolean;
+
+export interface ReadSpec {
+  readonly isOurs: IsOurs;
+  /** Chains to read as well: shared with others, never removed. */
+  readonly shared: ReadonlySet<ChainKey>;
+  readonly wantedJumps: ReadonlyMap<string, Jump>;
+}
+
+/** The tables that have chains of ours. */
+export const TABLES: readonly Table[] = ['filter', 'nat', 'mangle'];
+
+/** Throws when the read fails. */
+export async function observeTables(tools: IptablesTools, spec: ReadSpec, signal: AbortSignal): Promise<SeenTables> {
+  const { tables, policies } = await saved(tools, signal);
+  const chains = new Map<ChainKey, Chain>();
+  const jumps = new Map<string, Jump>();
+  for (const table of TABLES) {
+    for (const [name, rules] of tables.get(table) ?? []) {
+      if (BUILT_IN.has(name)) for (const entry of jumpsIn(table, name, rules, spec)) jumps.set(jumpKey(entry), entry);
+      const key = chainKey(table, name);
+      if (spec.isOurs(table, name) || spec.shared.has(key)) chains.set(key, readChain(rules));
+    }
+  }
+  return { chains, jumps, policies };
+}
+
+/** All chains of all tables. Throws when the read fails, and SyntaxError when its output is not understood. */
+export async function readTables(tools: IptablesTools, signal: AbortSignal): Promise<ReadonlyMap<string, SavedTable>> {
+  return (await saved(tools, signal)).tables;
+}
+
+async function saved(tools: IptablesTools, signal: AbortSignal) {
+  const reader = new SaveReader();
+  await tools.save((line) => reader.read(line), signal);
+  return { tables: reader.end(), policies: reader.policies };
+}
+
+/** A chain of these rules, each without `-A CHAIN`. */
+export function readChain(rules: readonly string[]): Chain {
+  return rules.map((text) => new ReadRule(text));
+}
+
+/** Finds the owner only when asked: most rules are as desired, and nobody needs their owner. */
+class ReadRule implements Rule {
+  readonly text: string;
+
+  constructor(text: string) {
+    this.text = text;
+  }
+
+  get owner(): Rule['owner'] {
+    return ownerInComment(this.text);
+  }
+}
+
+/** The jumps of a built-in chain into ours, and the wanted ones. */
+export function* jumpsIn(
+  table: Table,
+  chain: string,
+  rules: readonly string[],
+  { isOurs, wantedJumps }: Pick<ReadSpec, 'isOurs' | 'wantedJumps'>,
+): Generator<Jump> {
+  for (const text of rules) {
+    const entry: Jump = { table, chain, text, target: targetOf(text) };
+    if (wantedJumps.has(jumpKey(entry)) || isOurs(table, entry.target)) yield entry;
+  }
+}

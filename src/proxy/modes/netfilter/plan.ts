@@ -1,0 +1,308 @@
+/**
+ * From the difference of desired and applied chains and jumps of one family to the input of `iptables-restore`. Pure.
+ *
+ * A restore commits table by table, and packets flow between two commits. Every packet must find the rules to its endpoints
+ * (nat) or its refusal (filter), so the tables are written in this order:
+ * 1. filter, with the added rules and still with the removed ones;
+ * 2. nat, with the deletion of the chains that its rules no longer refer to;
+ * 3. filter, without the removed rules.
+ * That is one restore, and a part without a change is left out: one endpoint more or less is one transaction of nat. A change of the
+ * filter table alone is one transaction as well. If many chains are new, restores of their own write them before (`portions.ts`).
+ */
+import type { Family } from '../../../base/address.ts';
+import { lineDiff } from '../../reconcile/lines.ts';
+import type { Phase, Step } from '../../reconcile/step.ts';
+import type { Delta, Tracker } from '../../reconcile/tracker.ts';
+import type { SetAside } from '../mode.ts';
+import { type Jump, jumpKey, targetOf } from './jumps.ts';
+import { type ChainKey, chainKey, isServiceChain, splitChainKey } from './names.ts';
+import { type JumpWrites, jumpWrites, type Misplaced, orderAfter, type WantedJumps } from './order.ts';
+import { linesOf, type NewChain, portionsOf } from './portions.ts';
+import { byNameDown, isEmptyBlock, type TableBlock } from './restore-text.ts';
+import { type Chain, type Rule, sameChain, type Table } from './rules.ts';
+
+export interface TablesPlan {
+  readonly family: Family;
+  readonly steps: readonly Step[];
+  /** Restores in order, each a list of blocks, made when they are written. undefined: let the event loop breathe. */
+  readonly restores: () => Iterable<readonly TableBlock[] | undefined>;
+  /** The chains in the kernel once all restores succeeded. */
+  readonly chains: ReadonlyMap<ChainKey, Chain | undefined>;
+  readonly jumps: ReadonlyMap<string, Jump | undefined>;
+  /** Keys of the jumps, then. */
+  readonly order: readonly string[];
+}
+
+/** A write of one chain: from the believed rules to the desired ones. */
+interface Write {
+  readonly key: ChainKey;
+  readonly from: Chain | undefined;
+  readonly to: Chain | undefined;
+}
+
+export interface TablesTrackers {
+  readonly chains: Tracker<ChainKey, Chain>;
+  readonly jumps: Tracker<string, Jump>;
+}
+
+/** The input of a plan: the differences. Objects that are right cost nothing (invariant 11). */
+export interface PendingTables {
+  readonly family: Family;
+  /** More lines of new chains than this are cut into portions. */
+  readonly portionLines: number;
+  readonly chains: Delta<ChainKey, Chain>;
+  readonly jumps: Delta<string, Jump>;
+  readonly wantedJumps: WantedJumps;
+  /** Keys of the jumps that the kernel has, in its order within each chain. */
+  readonly order: readonly string[];
+}
+
+/** `only`: create these chains and the jumps into them, and nothing else, because the rest needs them first. */
+export function planTables(
+  { family, chains, jumps: delta, portionLines, wantedJumps: wanted, order }: PendingTables,
+  setAside: SetAside,
+  only?: ReadonlySet<ChainKey>,
+): TablesPlan {
+  const isMeant = (key: ChainKey) => only?.has(key) !== false;
+  const pending = withoutSetAside(writesOf(chains), { family, setAside });
+  const writes = pending.filter(({ key, to }) => isMeant(key) && (only === undefined || to !== undefined));
+  const missing = [...delta.create.values()].filter(({ table, target }) => isMeant(`${table} ${target}`));
+  const gone = only === undefined ? [...delta.remove.values()] : [];
+  // With `only`, the rest is written next, and puts them in order.
+  const jumps = only === undefined ? jumpWrites(missing, gone, { wanted, order }) : insertions(missing);
+  return {
+    family,
+    steps: [
+      ...writes.map((write) => chainStep(family, write)),
+      ...missing.map((entry) => jumpStep(family, entry, 'create')),
+      ...gone.map((entry) => jumpStep(family, entry, 'remove')),
+      ...jumps.misplaced.map((one) => orderStep(family, one)),
+    ],
+    restores: () => restoresOf(writes, jumps, portionLines),
+    chains: new Map(writes.map(({ key, to }) => [key, to])),
+    jumps: new Map<string, Jump | undefined>([
+      ...jumps.inserted.map((entry) => [jumpKey(entry), entry] as const),
+      ...gone.map((entry) => [jumpKey(entry), undefined] as const),
+    ]),
+    order: orderAfter(order, jumps),
+  };
+}
+
+/** Jumps that are missing, wherever they come to stand. */
+function insertions(inserted: readonly Jump[]): JumpWrites & { readonly misplaced: readonly Misplaced[] } {
+  return { inserted, moved: [], gone: [], misplaced: [] };
+}
+
+function writesOf(delta: Delta<ChainKey, Chain>): Write[] {
+  const writes: Write[] = [];
+  for (const [key, to] of delta.create) writes.push({ key, from: undefined, to });
+  for (const [key, { from, to }] of delta.update) writes.push({ key, from, to });
+  for (const [key, from] of delta.remove) writes.push({ key, from, to: undefined });
+  return writes;
+}
+
+interface SetAsideInput {
+  readonly family: Family;
+  readonly setAside: SetAside;
+}
+
+/**
+ * Leave refused Services as they are in the kernel: their own chains are not touched, and shared chains keep their present
+ * lines (invariants 3 and 6). `writes` must be all pending writes: when a leaf of a tree splits or merges, a line moves from
+ * one chain to another, and its old chain changes too.
+ */
+function withoutSetAside(writes: readonly Write[], { family, setAside }: SetAsideInput): Write[] {
+  if (setAside.size === 0) return [...writes];
+  const isAside = ({ owner }: Rule) => owner !== undefined && setAside.has(owner);
+  const due = writes.filter((write) => {
+    const owner = ownerOf(write);
+    return !setAside.has(stepKey(family, write.key)) && (owner === undefined || !setAside.has(owner));
+  });
+  const standing = new Set(textsWhere(isAside, writes, 'from'));
+  const wanted = due.map((write): Write => {
+    return { ...write, to: write.to?.filter((line) => !isAside(line) || standing.has(line.text)) };
+  });
+  const placed = new Set(textsWhere(isAside, wanted, 'to'));
+  const held = heldLines(wanted, (line) => isAside(line) && !placed.has(line.text));
+  return wanted
+    .map((write): Write => ({ ...write, to: write.to && [...(held.get(write.key) ?? []), ...write.to] }))
+    .filter(({ from, to }) => from === undefined || to === undefined || !sameChain(from, to));
+}
+
+function* textsWhere(is: (line: Rule) => boolean, writes: readonly Write[], at: 'from' | 'to'): Generator<string> {
+  for (const { [at]: lines = [] } of writes) for (const line of lines) if (is(line)) yield line.text;
+}
+
+/** Present lines without a place in the desired chains, by the chain that keeps them: their own, or its parent if it is removed. */
+function heldLines(writes: readonly Write[], isHeld: (line: Rule) => boolean): ReadonlyMap<ChainKey, Chain> {
+  const gone = new Set(writes.filter(({ to }) => to === undefined).map(({ key }) => key));
+  const above = new Map<ChainKey, ChainKey>();
+  for (const { key, from = [] } of writes) {
+    const { table } = splitChainKey(key);
+    for (const { text } of from) above.set(chainKey(table, targetOf(text)), key);
+  }
+  const held = new Map<ChainKey, Chain>();
+  for (const { key, from = [] } of writes) {
+    const lines = from.filter(isHeld);
+    let keeper: ChainKey | undefined = lines.length > 0 ? key : undefined;
+    while (keeper !== undefined && gone.has(keeper)) keeper = above.get(keeper);
+    if (keeper !== undefined) held.set(keeper, [...(held.get(keeper) ?? []), ...lines]);
+  }
+  return held;
+}
+
+/** The Service of a whole chain; undefined for a shared chain. */
+function ownerOf({ key, from, to }: Write): string | undefined {
+  if (!isServiceChain(splitChainKey(key).chain)) return undefined;
+  return [...(to ?? []), ...(from ?? [])].find((line) => line.owner !== undefined)?.owner;
+}
+
+function* restoresOf(
+  writes: readonly Write[],
+  jumps: JumpWrites,
+  portionLines: number,
+): Generator<readonly TableBlock[] | undefined> {
+  const created = writes.filter((write) => write.from === undefined).map(newChainOf);
+  const isMany = created.reduce((sum, chain) => sum + linesOf(chain), 0) > portionLines;
+  if (isMany) for (const block of portionsOf(created, portionLines)) yield block && [block];
+  const last = blocksOf(isMany ? writes.filter((write) => write.from !== undefined) : writes, jumps);
+  if (last.length > 0) yield last;
+}
+
+function newChainOf({ key, to = [] }: Write): NewChain {
+  const { table, chain } = splitChainKey(key);
+  return { table, name: chain, rules: to };
+}
+
+function blocksOf(writes: readonly Write[], { inserted, moved, gone }: JumpWrites): TableBlock[] {
+  const first = newBlock('filter', inserted, moved);
+  const mangle = newBlock('mangle', inserted, [...moved, ...gone]);
+  const nat = newBlock('nat', inserted, [...moved, ...gone]);
+  const last = newBlock('filter', [], gone);
+  // By themselves, because a rule of another program may still refer to such a chain: then only its deletion is refused.
+  const natDrops = newBlock('nat', [], []);
+  for (const { key, from, to } of writes) {
+    const { table, chain: name } = splitChainKey(key);
+    if (table === 'filter') addFilter({ first, last }, { name, from, to });
+    else if (to !== undefined) (table === 'nat' ? nat : mangle).chains.push({ name, rules: to });
+    else drop(table === 'nat' ? natDrops : mangle, name);
+  }
+  const between = [mangle, nat].filter((block) => !isEmptyBlock(block));
+  const all = [...(between.length === 0 ? [together(first, last)] : [first, ...between, last]), natDrops];
+  const blocks = all.filter((block) => !isEmptyBlock(block));
+  for (const block of blocks) block.chains.sort(byNameDown);
+  return blocks;
+}
+
+/** The filter table's two parts as one, where nothing is written between them. */
+function together(first: BlockDraft, last: BlockDraft): BlockDraft {
+  const later = new Set(last.chains.map(({ name }) => name));
+  return {
+    ...last,
+    chains: [...first.chains.filter(({ name }) => !later.has(name)), ...last.chains],
+    inserts: first.inserts,
+    deletes: [...first.deletes, ...last.deletes],
+  };
+}
+
+interface BlockDraft {
+  readonly table: Table;
+  readonly chains: { name: string; rules: Chain }[];
+  readonly inserts: { chain: string; text: string }[];
+  readonly deletes: { chain: string; text: string }[];
+  readonly drops: string[];
+}
+
+function newBlock(table: Table, inserted: readonly Jump[], deleted: readonly Jump[]): BlockDraft {
+  const lines = (jumps: readonly Jump[]) =>
+    jumps.filter((entry) => entry.table === table).map(({ chain, text }) => ({ chain, text }));
+  return { table, chains: [], inserts: lines(inserted), deletes: lines(deleted), drops: [] };
+}
+
+function drop(block: BlockDraft, name: string): void {
+  block.chains.push({ name, rules: [] });
+  block.drops.push(name);
+}
+
+function addFilter(
+  { first, last }: { first: BlockDraft; last: BlockDraft },
+  { name, from, to }: { name: string; from: Chain | undefined; to: Chain | undefined },
+): void {
+  if (to === undefined) {
+    drop(last, name);
+    return;
+  }
+  const wanted = new Set(to.map((line) => line.text));
+  const had = new Set((from ?? []).map((line) => line.text));
+  const going = (from ?? []).filter((line) => !wanted.has(line.text));
+  const comes = from === undefined || to.some((line) => !had.has(line.text)) || going.length === 0;
+  if (comes) first.chains.push({ name, rules: [...to, ...going] });
+  if (going.length > 0) last.chains.push({ name, rules: to });
+}
+
+const CHAIN_PHASES: Readonly<Record<Step['action'], Phase>> = {
+  create: 'create servers, destinations, chains and rules',
+  update: 'create servers, destinations, chains and rules',
+  remove: 'remove sets, chains and addresses',
+};
+
+/** `IPv4 nat KUBE-SVC-…` */
+export function stepKey(family: Family, key: ChainKey | string): string {
+  return `${family} ${key}`;
+}
+
+function chainStep(family: Family, write: Write): Step {
+  const action = write.from === undefined ? 'create' : write.to === undefined ? 'remove' : 'update';
+  const texts = (chain: Chain | undefined) => (chain ?? []).map((line) => line.text);
+  return {
+    key: stepKey(family, write.key),
+    family,
+    kind: 'rules',
+    action,
+    phase: CHAIN_PHASES[action],
+    owner: ownerOf(write),
+    concerns: () => newcomers(write),
+    lines: () => lineDiff(texts(write.from), texts(write.to)),
+  };
+}
+
+/** Owners of added lines. */
+function newcomers({ from = [], to = [] }: Write): Set<string> {
+  const had = new Set(from.map((line) => line.text));
+  const owners = new Set<string>();
+  for (const { text, owner } of to) if (owner !== undefined && !had.has(text)) owners.add(owner);
+  return owners;
+}
+
+function jumpStep(family: Family, entry: Jump, action: 'create' | 'remove'): Step {
+  return {
+    key: stepKey(family, `${entry.table} ${entry.chain} to ${entry.target}`),
+    family,
+    kind: 'rules',
+    action,
+    phase: action === 'create' ? CHAIN_PHASES.create : 'remove rules',
+    owner: undefined,
+    concerns: () => [],
+    lines: () => [`${action === 'create' ? '+' : '-'} ${entry.text}`],
+  };
+}
+
+/** Our jumps of a built-in chain are inserted anew. */
+function orderStep(family: Family, { table, chain, wanted, found }: Misplaced): Step {
+  const texts = (jumps: readonly Jump[]) => jumps.map(({ text }) => text);
+  return {
+    key: stepKey(family, jumpsOf(table, chain)),
+    family,
+    kind: 'rules',
+    action: 'update',
+    phase: CHAIN_PHASES.update,
+    owner: undefined,
+    concerns: () => [],
+    lines: () => lineDiff(texts(found), texts(wanted)),
+  };
+}
+
+/** `filter FORWARD, order of jumps` */
+export function jumpsOf(table: Table, chain: string): string {
+  return `${table} ${chain}, order of jumps`;
+}

@@ -1,0 +1,190 @@
+/**
+ * Finds out, without reading the rules, whether they are still as last read or written: by the generation of the ruleset
+ * (nft), or by the numbers of each table (legacy). Our own writes change these too, and are recognised by the difference.
+ */
+
+import type { Family } from '../../../base/address.ts';
+import type { ChainProbe, RulesState } from '../../../kernel/chain-probe.ts';
+import type { Commit } from '../../../kernel/ruleset-notices.ts';
+import type { Difference, Drift } from '../../model/drift.ts';
+import type { ApplyReport } from '../../reconcile/step.ts';
+import type { TablesReport } from './apply.ts';
+import type { Jump } from './jumps.ts';
+import { type ChainKey, splitChainKey } from './names.ts';
+import { TABLES } from './observe.ts';
+import type { Chain } from './rules.ts';
+
+/** Entries of a chain beside its rules, in legacy tables: its head and its end (linux/netfilter/x_tables.h). */
+const ENTRIES_OF_CHAIN = 2;
+
+/** The effect of a write, in the units in which the kernel counts. */
+export interface Written {
+  /** Transactions: one for each COMMIT. */
+  readonly commits: number;
+  /** Entries added to each table; negative if entries were removed. */
+  readonly entries: ReadonlyMap<string, number>;
+}
+
+/** The last series of our own writes without another program's write in between. Families share it, as they share nft's ruleset. */
+export class OwnWrites {
+  #first = 0;
+  #last = 0;
+
+  /** Record a write of ours: it moved the generation from `from` to `to`. */
+  wrote(from: number, to: number): void {
+    if (from !== this.#last) this.#first = from;
+    this.#last = to;
+  }
+
+  /** Whether a write of ours made this generation. */
+  made(generation: number): boolean {
+    return generation > this.#first && generation <= this.#last;
+  }
+
+  /** The generation after the last of our writes that directly follow this one; the same where none does. */
+  after(generation: number): number {
+    return generation >= this.#first && generation <= this.#last ? this.#last : generation;
+  }
+
+  /** Whether no other program wrote between the two states. */
+  isSame(known: RulesState | undefined, now: RulesState): boolean {
+    if (known?.kind === 'tables' && now.kind === 'tables') {
+      return now.tables.entries().every(([table, { text }]) => known.tables.get(table)?.text === text);
+    }
+    if (known?.kind !== 'ruleset' || now.kind !== 'ruleset') return false;
+    return now.generation === this.after(known.generation);
+  }
+}
+
+/** Whether the write alone explains the difference between `before` and `after`. */
+export function isBy(written: Written, before: RulesState, after: RulesState): boolean {
+  if (before.kind === 'ruleset' && after.kind === 'ruleset') {
+    return after.generation === before.generation + written.commits;
+  }
+  if (before.kind !== 'tables' || after.kind !== 'tables') return false;
+  return after.tables.entries().every(([table, { entries }]) => {
+    const had = before.tables.get(table)?.entries;
+    return had !== undefined && entries === had + (written.entries.get(table) ?? 0);
+  });
+}
+
+/** The chains that transactions touched; undefined where that is not known. */
+export type TouchedBy = (commits: readonly Commit[]) => readonly ChainKey[] | undefined;
+
+/** What other programs wrote. */
+export interface Foreign {
+  /** The chains of ours, and built-in chains, that they touched. */
+  readonly touched: readonly ChainKey[];
+  /** The last of them; undefined for none. */
+  readonly by: Commit | undefined;
+  /** The state to which this leads. */
+  readonly state: RulesState;
+}
+
+/** The kernel's numbers at the time when the rules were known to be as believed. */
+export class Standing {
+  readonly #probe: ChainProbe | undefined;
+  readonly #own: OwnWrites;
+  readonly #touched: TouchedBy;
+  /** undefined: unknown. */
+  #stood: RulesState | undefined;
+
+  constructor(probe: ChainProbe | undefined, own: OwnWrites, touched: TouchedBy = () => undefined) {
+    this.#probe = probe;
+    this.#own = own;
+    this.#touched = touched;
+  }
+
+  /** The kernel's numbers now; undefined if it has none. */
+  async read(): Promise<RulesState | undefined> {
+    return await this.#probe?.state?.(TABLES);
+  }
+
+  /** Whether a write of ours made this generation of the ruleset. */
+  made(generation: number): boolean {
+    return this.#own.made(generation);
+  }
+
+  /** Record that the rules were as believed at these numbers. */
+  isAsBelieved(state: RulesState | undefined): void {
+    this.#stood = state;
+  }
+
+  /** Whether another program wrote since, or may have. Only a reading of the rules shows the change. */
+  async mayDiffer(): Promise<boolean> {
+    const now = await this.read();
+    return now === undefined || !this.#own.isSame(this.#stood, now);
+  }
+
+  /**
+   * What other programs wrote since, by the kernel's notices; undefined where these do not tell. If they touched none of our chains, the
+   * rules are as believed.
+   */
+  async foreign(): Promise<Foreign | undefined> {
+    const [known, state] = [this.#stood, await this.read()];
+    if (known?.kind !== 'ruleset' || state?.kind !== 'ruleset') return undefined;
+    const commits = await this.#probe?.commits?.(this.#own.after(known.generation), state.generation);
+    const touched = commits && this.#touched(commits);
+    if (commits === undefined || touched === undefined) return undefined;
+    if (touched.length === 0) this.#stood = state;
+    return { touched, by: commits.at(-1), state };
+  }
+
+  /** Write. If no other program wrote meanwhile, the rules are as believed afterwards. `entries`: entries added to each table. */
+  async during(entries: ReadonlyMap<string, number>, write: () => Promise<TablesReport>): Promise<ApplyReport> {
+    if (await this.mayDiffer()) await this.foreign();
+    const stood = this.#stood;
+    this.#stood = undefined;
+    const before = await this.read();
+    const report = await write();
+    if (report.outcome !== 'complete' || before === undefined || !this.#own.isSame(stood, before)) return report;
+    const after = await this.read();
+    if (after === undefined || !isBy({ commits: report.commits, entries }, before, after)) return report;
+    if (before.kind === 'ruleset' && after.kind === 'ruleset') this.#own.wrote(before.generation, after.generation);
+    this.#stood = after;
+    return report;
+  }
+}
+
+/** Counts the entries that writes add to the tables. */
+export class EntryCount {
+  readonly entries = new Map<string, number>();
+
+  chain(key: ChainKey, from: Chain | undefined, to: Chain | undefined): void {
+    this.add(splitChainKey(key).table, entriesOf(to) - entriesOf(from));
+  }
+
+  add(table: string, by: number): void {
+    this.entries.set(table, (this.entries.get(table) ?? 0) + by);
+  }
+}
+
+function entriesOf(chain: Chain | undefined): number {
+  return chain === undefined ? 0 : chain.length + ENTRIES_OF_CHAIN;
+}
+
+/** The difference of two versions of a chain. */
+export function differenceOf(believed: Chain | undefined, seen: Chain | undefined): Difference {
+  if (seen === undefined) return { kind: 'gone' };
+  if (believed === undefined) return { kind: 'foreign' };
+  const count = (of: Chain, notIn: Chain) => {
+    const texts = new Set(notIn.map(({ text }) => text));
+    return of.filter(({ text }) => !texts.has(text)).length;
+  };
+  return { kind: 'rules', gone: count(believed, seen), added: count(seen, believed) };
+}
+
+/** A chain that another program changed. */
+export function chainDrift(family: Family, key: ChainKey, difference: Difference): Drift {
+  const { table, chain } = splitChainKey(key);
+  return { family, kind: 'chain', table, name: chain, target: '', difference };
+}
+
+/** A jump into a chain of ours that another program removed or made; `seen` undefined: it is gone. */
+export function jumpDrift(family: Family, { table, chain, target }: Jump, seen: Jump | undefined): Drift {
+  return {
+    family,
+    kind: 'jump',
+    ...{ table, name: chain, target, difference: { kind: seen === undefined ? 'gone' : 'foreign' } },
+  };
+}

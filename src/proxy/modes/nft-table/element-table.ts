@@ -1,0 +1,281 @@
+/**
+ * The desired and the applied elements of one set, as a `Tracker` has them, but in rows: where both values of an element are the
+ * same, which is nearly always so, they are one row. An `Entry` is made when it is asked for. Pure.
+ */
+
+import type { Family } from '../../../base/address.ts';
+import type { Bytes, NftElement, NftSet } from '../../../kernel/nftables-kernel.ts';
+import type { ServiceKey } from '../../model/objects.ts';
+import type { Delta, Tracker } from '../../reconcile/tracker.ts';
+import { ElementRows, type Owned } from './element-rows.ts';
+import { ElementsView } from './elements-view.ts';
+import type { Entry } from './layout.ts';
+import { APPLIED, DESIRED, RowStates, SEEN } from './row-states.ts';
+
+export function sameEntry(a: NftElement, b: NftElement): boolean {
+  return a.data === b.data && a.end === b.end && a.isCounted === b.isCounted;
+}
+
+type ElementTracker = Tracker<Bytes, Entry>;
+
+export interface PendingElements {
+  readonly count: number;
+  /** Another number after each change but a successful write of what is desired. */
+  readonly version: number;
+  /** The kernel has no element that is not desired just so. */
+  readonly isOnlyNew: boolean;
+  /** The row of each, and its Service. */
+  readonly rows: Iterable<readonly [number, ServiceKey | undefined]>;
+}
+
+export class ElementTable
+  implements Pick<ElementTracker, 'desired' | 'applied' | 'desire' | 'wrote' | 'delta' | 'forget'>
+{
+  readonly desired: ReadonlyMap<Bytes, Entry>;
+  readonly #seen: ReadonlyMap<Bytes, Entry>;
+  readonly #rows: ElementRows;
+  readonly #states = new RowStates();
+  /** Applied values that are not the row's: the row has the desired one, or cannot hold it. */
+  readonly #others = new Map<number, Entry>();
+  /** Applied elements whose key is not like ours: another program made the set. */
+  readonly #odd = new Map<Bytes, Entry>();
+  /** Rows that may differ. */
+  readonly #pending = new Set<number>();
+  #isKnown = false;
+  readonly #counts = { compared: 0, writes: 0, version: 0 };
+
+  constructor(set: NftSet, family: Family) {
+    this.#rows = new ElementRows(set, family);
+    const [rows, states] = [this.#rows, this.#states];
+    this.desired = new ElementsView({ rows, states, bit: DESIRED, entry: (row) => rows.entry(row) });
+    const believed = { rows, states, bit: APPLIED, entry: (row: number) => this.#appliedAt(row) };
+    this.#seen = new ElementsView(believed, this.#odd);
+  }
+
+  /** The believed state of the kernel; undefined until it was read. */
+  get applied(): ReadonlyMap<Bytes, Entry> | undefined {
+    return this.#isKnown ? this.#seen : undefined;
+  }
+
+  /** See `Tracker`. */
+  get compared(): number {
+    return this.#counts.compared;
+  }
+
+  get writes(): number {
+    return this.#counts.writes;
+  }
+
+  /** Sets the desired value; undefined removes it. Throws RangeError for a value that the set cannot have. */
+  desire(key: Bytes, entry: Entry | undefined): void {
+    this.#counts.version += 1;
+    const row = this.#rows.find(key);
+    if (entry !== undefined) this.#desireAt(row, entry);
+    else if (row >= 0 && this.#states.is(row, DESIRED)) this.#undesire(row);
+  }
+
+  /** Replaces the believed state by the read one; `as desired`: the kernel has what is desired. Changes that wait keep their order. */
+  observe(read: Iterable<NftElement> | 'as desired'): void {
+    if (read === 'as desired') {
+      this.forget();
+      this.#isKnown = true;
+      this.#states.markAll(DESIRED, APPLIED, this.#rows.end);
+      this.#pending.clear();
+      return;
+    }
+    const waiting = [...this.#pending].map((row) => (this.#states.is(row, DESIRED) ? row : this.#rows.key(row)));
+    this.forget();
+    this.#isKnown = true;
+    for (const element of read) this.#believe(element.key, element);
+    const others = [...this.#pending];
+    this.#pending.clear();
+    for (const one of waiting) {
+      const row = typeof one === 'number' ? one : this.#rows.find(one);
+      if (row >= 0 && this.#differs(row)) this.#pending.add(row);
+    }
+    for (const row of others) this.#pending.add(row);
+    for (let row = 0; row < this.#rows.end; row++) if (this.#states.at(row) === DESIRED) this.#pending.add(row);
+  }
+
+  /** Elements that differ from the believed ones, as read, or as believed where there are none: another program changed them. */
+  driftFrom(read: Iterable<NftElement>): NftElement[] {
+    if (!this.#isKnown) return [];
+    const changed = new Map<number, NftElement>();
+    const added: NftElement[] = [];
+    const odd = new Map(this.#odd);
+    for (const element of read) {
+      const row = this.#rows.find(element.key);
+      const former = odd.get(element.key);
+      odd.delete(element.key);
+      if (row < 0 || !this.#states.is(row, APPLIED)) {
+        if (former === undefined || !sameEntry(former, element)) added.push(element);
+        continue;
+      }
+      this.#states.mark(row, SEEN, true);
+      if (!this.#hasApplied(row, element)) changed.set(row, element);
+    }
+    const before: NftElement[] = [];
+    for (let row = 0; row < this.#rows.end; row++) {
+      const now = changed.get(row);
+      if (now !== undefined) before.push(now);
+      else if (this.#states.is(row, APPLIED) && !this.#states.is(row, SEEN)) before.push(this.#appliedAt(row));
+      this.#states.mark(row, SEEN, false);
+    }
+    return [...before, ...odd.values(), ...added];
+  }
+
+  /** Corrects the believed values of some keys; see `Tracker`. */
+  correct(read: ReadonlyMap<Bytes, NftElement | undefined>): ReadonlyMap<Bytes, Entry | undefined> {
+    this.#mustBeKnown();
+    this.#counts.version += 1;
+    const drift = new Map<Bytes, Entry | undefined>();
+    for (const [key, value] of read) {
+      const former = this.#seen.get(key);
+      const isSame = value === undefined || former === undefined ? value === former : sameEntry(value, former);
+      if (isSame) continue;
+      drift.set(key, former);
+      this.#believe(key, value);
+    }
+    return drift;
+  }
+
+  /** Forgets the believed state. */
+  forget(): void {
+    this.#counts.version += 1;
+    this.#isKnown = false;
+    this.#others.clear();
+    this.#odd.clear();
+    for (let row = 0; row < this.#rows.end; row++) {
+      if (!this.#states.is(row, APPLIED)) continue;
+      this.#states.mark(row, APPLIED, false);
+      if (!this.#states.is(row, DESIRED)) this.#drop(row);
+    }
+  }
+
+  /** A write succeeded: the kernel has this value now; undefined when it was removed. */
+  wrote(key: Bytes, value: Entry | undefined): void {
+    this.#mustBeKnown();
+    this.#counts.writes += 1;
+    this.#believe(key, value);
+  }
+
+  /** The elements that may differ. */
+  get pending(): PendingElements {
+    return {
+      count: this.#pending.size + this.#odd.size,
+      version: this.#counts.version,
+      isOnlyNew: this.#states.only(APPLIED) + this.#others.size + this.#odd.size === 0,
+      rows: this.#pending.values().map((row) => [row, this.#rows.owner(row)] as const),
+    };
+  }
+
+  /**
+   * The writes that make the kernel match the desired state, all of them or those of some rows that `pending` named, since when the
+   * version is the same. Throws while the kernel's state is unknown.
+   */
+  delta(rows: Iterable<number> = this.#pending): Delta<Bytes, Entry> {
+    this.#mustBeKnown();
+    const create = new Map<Bytes, Entry>();
+    const update = new Map<Bytes, { from: Entry; to: Entry }>();
+    const remove = new Map<Bytes, Entry>(this.#odd);
+    this.#counts.compared += this.#odd.size;
+    for (const row of rows) {
+      this.#counts.compared += 1;
+      const entry = this.#rows.entry(row);
+      const from = this.#states.is(row, APPLIED) ? this.#appliedAt(row) : undefined;
+      if (!this.#differs(row)) this.#pending.delete(row);
+      else if (!this.#states.is(row, DESIRED)) remove.set(entry.key, from ?? entry);
+      else if (from === undefined) create.set(entry.key, entry);
+      else update.set(entry.key, { from, to: entry });
+    }
+    return { create, update, remove };
+  }
+
+  #desireAt(found: number, entry: Entry): void {
+    const rows = this.#rows;
+    if (!rows.fits(entry)) throw new RangeError(`an element of ${entry.key.length} bytes does not fit into its set`);
+    const row = found >= 0 ? found : rows.add(entry.key);
+    if (this.#states.is(row, APPLIED)) {
+      const believed = this.#appliedAt(row);
+      if (sameEntry(believed, entry)) this.#others.delete(row);
+      else this.#others.set(row, believed);
+    }
+    rows.set(row, entry);
+    this.#states.mark(row, DESIRED, true);
+    this.#pending.add(row);
+  }
+
+  #undesire(row: number): void {
+    this.#states.mark(row, DESIRED, false);
+    if (!this.#states.is(row, APPLIED)) {
+      this.#drop(row);
+      return;
+    }
+    const believed = this.#appliedAt(row);
+    if (this.#rows.fits(believed)) {
+      this.#rows.set(row, believed);
+      this.#others.delete(row);
+    }
+    this.#pending.add(row);
+  }
+
+  /** The kernel has this value; undefined: no such element. */
+  #believe(key: Bytes, value: Owned | undefined): void {
+    if (!this.#rows.isKey(key)) {
+      if (value === undefined) this.#odd.delete(key);
+      else this.#odd.set(key, entryOf(value));
+      return;
+    }
+    const known = this.#rows.find(key);
+    if (value === undefined) {
+      if (known >= 0) this.#believeGone(known);
+      return;
+    }
+    const row = known >= 0 ? known : this.#rows.add(key);
+    const isDesired = this.#states.is(row, DESIRED);
+    this.#states.mark(row, APPLIED, true);
+    if (isDesired && this.#rows.holds(row, value)) this.#others.delete(row);
+    else if (isDesired || !this.#rows.fits(value)) this.#others.set(row, entryOf(value));
+    else {
+      this.#rows.set(row, value);
+      this.#others.delete(row);
+    }
+    if (this.#differs(row)) this.#pending.add(row);
+    else this.#pending.delete(row);
+  }
+
+  #believeGone(row: number): void {
+    this.#others.delete(row);
+    this.#states.mark(row, APPLIED, false);
+    if (this.#states.is(row, DESIRED)) this.#pending.add(row);
+    else this.#drop(row);
+  }
+
+  #differs(row: number): boolean {
+    return this.#states.at(row) !== (DESIRED | APPLIED) || this.#others.has(row);
+  }
+
+  #appliedAt(row: number): Entry {
+    return this.#others.get(row) ?? this.#rows.entry(row);
+  }
+
+  #hasApplied(row: number, element: NftElement): boolean {
+    const other = this.#others.get(row);
+    return other === undefined ? this.#rows.holds(row, element) : sameEntry(other, element);
+  }
+
+  /** Neither desired nor applied. */
+  #drop(row: number): void {
+    this.#counts.version += 1;
+    this.#rows.remove(row);
+    this.#pending.delete(row);
+  }
+
+  #mustBeKnown(): void {
+    if (!this.#isKnown) throw new Error('the kernel state is not known: observe before delta');
+  }
+}
+
+function entryOf(element: Owned): Entry {
+  return { ...element, owner: element.owner };
+}

@@ -1,0 +1,36 @@
+/** The parts of a table, for the code that writes it: chains, sets, and how their elements belong together. */
+
+import type { Family } from '../../../base/address.ts';
+import type { Hook, NftElement, NftRule, NftSet } from '../../../kernel/nftables-kernel.ts';
+import type { ServiceKey } from '../../model/objects.ts';
+
+export interface NftChain {
+  readonly hook?: Hook;
+  readonly rules: readonly NftRule[];
+}
+
+/** An element with its Service; undefined: shared, or unknown. */
+export interface Entry extends NftElement {
+  readonly owner: ServiceKey | undefined;
+}
+
+/** Receives desired objects; undefined for one to remove. */
+export interface DesiredSink {
+  chain(name: string, chain: NftChain | undefined): void;
+  set(name: string, set: NftSet | undefined): void;
+  element(set: NftSet, key: string, entry: Entry | undefined): void;
+  isDesired(set: NftSet, key: string): boolean;
+}
+
+export interface TableLayout {
+  /** Every set whose elements we write. */
+  readonly sets: readonly NftSet[];
+  /** The set of a name; undefined if it is not ours. */
+  readonly setNamed: (name: string) => NftSet | undefined;
+  /** Sets whose elements stay for a moment after they are no longer desired (`IdleOptions.keep`). */
+  readonly lasting: readonly NftSet[];
+  /** Sets with shared elements that a new Service needs to serve every client: they are written before it. */
+  readonly neededFirst: readonly NftSet[];
+  /** Sets whose keys begin with a frontend, with the number of bytes after it. Elements of one frontend are written together. */
+  readonly afterFrontend: ReadonlyMap<NftSet, (family: Family) => number>;
+}

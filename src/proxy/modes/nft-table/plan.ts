@@ -1,0 +1,181 @@
+/**
+ * The writes of one family's table, as transactions: the kernel commits each as a whole, and a packet sees all or nothing of
+ * it. First the targets of elements, then the elements (all of a Service together), last the removal of unused objects. Pure.
+ */
+
+import type { Family } from '../../../base/address.ts';
+import type { NftSet, NftWrite, ReadChain } from '../../../kernel/nftables-kernel.ts';
+import type { Step } from '../../reconcile/step.ts';
+import type { Delta } from '../../reconcile/tracker.ts';
+import type { SetAside } from '../mode.ts';
+import { type ElementChange, elementGroups, type Group, type PendingGroups } from './groups.ts';
+import type { NftChain } from './layout.ts';
+
+export interface PendingTable extends PendingGroups {
+  readonly hasTable: boolean;
+  readonly chains: Delta<string, NftChain, ReadChain>;
+  readonly sets: Delta<string, NftSet>;
+  /** Most bytes of a transaction; undefined: no limit. */
+  readonly room?: number | undefined;
+}
+
+export interface Transaction {
+  readonly writes: readonly NftWrite[];
+  /** The objects in the kernel after its success. */
+  readonly chains: readonly (readonly [string, NftChain | undefined])[];
+  readonly sets: readonly (readonly [string, NftSet | undefined])[];
+  readonly elements: readonly ElementChange[];
+  /** The keys of its steps. */
+  readonly steps: readonly string[];
+  /** It deletes objects that may still be in use: before 6.2 the kernel releases a chain some time after its last element. */
+  readonly mayWait?: boolean;
+}
+
+export interface TablePlan {
+  readonly family: Family;
+  readonly steps: readonly Step[];
+  readonly transactions: readonly Transaction[];
+  /** More is pending than is planned. */
+  readonly isPart?: boolean;
+}
+
+/** Most changes of a transaction, unless one Service has more: building and committing it blocks the event loop. */
+const MOST_CHANGES = 5000;
+/** Most chains, rules and sets of a transaction: the kernel takes longer for them, and nothing leads to them yet. */
+const MOST_OBJECTS = 1000;
+/** Most bytes of an element's change (deletion, and addition of an IPv6 element with its verdict), and of an object (a long rule). */
+const BYTES_A_CHANGE = 250;
+const BYTES_AN_OBJECT = 1500;
+
+export function planTable(pending: PendingTable, setAside: SetAside): TablePlan {
+  const groups = elementGroups(pending, setAside);
+  const { room = Number.POSITIVE_INFINITY } = pending;
+  const most = (objects: number, bytes: number) => Math.max(1, Math.min(objects, Math.floor(room / bytes)));
+  const first = foundation(pending, most(MOST_OBJECTS, BYTES_AN_OBJECT));
+  const last = setAside.size === 0 ? demolition(pending) : [];
+  const built = first.length === 0 ? [] : objectSteps(pending, 'create');
+  const gone = last.length === 0 ? [] : objectSteps(pending, 'remove');
+  const keysOf = (steps: readonly Step[]) => steps.map(({ key }) => key);
+  return {
+    family: pending.family,
+    transactions: [
+      // The steps of these objects are done with the last of their transactions.
+      ...first.map((one, i) => (i === first.length - 1 ? { ...one, steps: keysOf(built) } : one)),
+      ...packed(groups, most(MOST_CHANGES, BYTES_A_CHANGE)),
+      ...last.map((one) => ({ ...one, steps: keysOf(gone) })),
+    ],
+    steps: [...built, ...gone, ...groups.map(({ step }) => step)],
+  };
+}
+
+/** A part of a transaction: writes, and the object that they complete. */
+interface Piece {
+  readonly writes: readonly NftWrite[];
+  readonly chain?: readonly [string, NftChain];
+  readonly set?: readonly [string, NftSet];
+}
+
+/**
+ * The table, the sets, and the chains with their rules, before an element leads to them. All chains are created empty before
+ * the first rule, which may jump to any of them. Adding an existing chain changes nothing, so a transaction may end anywhere.
+ */
+function foundation({ hasTable, chains, sets }: PendingTable, most: number): Transaction[] {
+  const changedSets = [...sets.update].map(([name, { to }]) => [name, to] as const);
+  const rulesOf = (chain: string, { rules }: NftChain) =>
+    rules.map((rule) => ({ kind: 'add-rule', chain, rule }) as const);
+  const pieces: Piece[] = [
+    ...(hasTable ? [] : [{ writes: [{ kind: 'add-table' } as const] }]),
+    ...[...sets.create, ...changedSets].map((set) => ({ writes: [{ kind: 'add-set', set: set[1] } as const], set })),
+    ...[...chains.create].map(([chain, { hook }]) => ({ writes: [{ kind: 'add-chain', chain, hook } as const] })),
+    ...[...chains.create].map((chain) => ({ writes: rulesOf(...chain), chain })),
+    ...[...chains.update].map(([name, { to }]) => ({
+      writes: [{ kind: 'flush-chain', chain: name } as const, ...rulesOf(name, to)],
+      chain: [name, to] as const,
+    })),
+  ];
+  return inParts(pieces, most, ({ writes }) => writes.length).map((part) => ({
+    writes: part.flatMap(({ writes }) => writes),
+    chains: part.flatMap(({ chain }) => (chain === undefined ? [] : [chain])),
+    sets: part.flatMap(({ set }) => (set === undefined ? [] : [set])),
+    elements: [],
+    steps: [],
+  }));
+}
+
+/** Chains and sets to which nothing leads any more. */
+function demolition({ chains, sets }: PendingTable): Transaction[] {
+  if (chains.remove.size + sets.remove.size === 0) return [];
+  const writes: NftWrite[] = [];
+  for (const chain of chains.remove.keys()) writes.push({ kind: 'flush-chain', chain });
+  for (const chain of chains.remove.keys()) writes.push({ kind: 'delete-chain', chain });
+  for (const set of sets.remove.keys()) writes.push({ kind: 'delete-set', set });
+  const gone = <T>(map: ReadonlyMap<string, T>) => [...map.keys()].map((name) => [name, undefined] as const);
+  return [{ writes, chains: gone(chains.remove), sets: gone(sets.remove), elements: [], steps: [], mayWait: true }];
+}
+
+function packed(groups: readonly Group[], most: number): Transaction[] {
+  return inParts(groups, most, ({ changes }) => changes.length).map(elementsTransaction);
+}
+
+/** Parts in order, each with as many items as fit into one transaction. */
+function inParts<T>(all: readonly T[], most: number, sizeOf: (one: T) => number): T[][] {
+  const parts: T[][] = [];
+  let size = Number.POSITIVE_INFINITY;
+  for (const one of all) {
+    const more = sizeOf(one);
+    if (size + more > most) {
+      parts.push([]);
+      size = 0;
+    }
+    parts.at(-1)?.push(one);
+    size += more;
+  }
+  return parts;
+}
+
+/** Deletions come before additions: a key with a new value is deleted and added. */
+function elementsTransaction(groups: readonly Group[]): Transaction {
+  const changes = groups.flatMap((group) => group.changes);
+  const bySet = Map.groupBy(changes, ({ set }) => set);
+  const writes: NftWrite[] = [];
+  for (const [set, ofSet] of bySet) {
+    const elements = ofSet.flatMap(({ from }) => (from ? [from] : []));
+    if (elements.length > 0) writes.push({ kind: 'delete-elements', set, elements });
+  }
+  for (const [set, ofSet] of bySet) {
+    const elements = ofSet.flatMap(({ to }) => (to ? [to] : []));
+    if (elements.length > 0) writes.push({ kind: 'add-elements', set, elements });
+  }
+  return { writes, chains: [], sets: [], elements: changes, steps: groups.map(({ step }) => step.key) };
+}
+
+/** The steps of the table, its sets and chains. */
+function objectSteps({ family, chains, sets, hasTable }: PendingTable, which: 'create' | 'remove'): Step[] {
+  const steps: Step[] = [];
+  const step = (what: string, action: Step['action'], lines: () => readonly string[]) => {
+    const phase = action === 'remove' ? 'remove sets, chains and addresses' : 'create addresses and sets';
+    steps.push({
+      key: `${family} ${what}`,
+      family,
+      kind: 'rules',
+      action,
+      phase,
+      owner: undefined,
+      concerns: () => [],
+      lines,
+    });
+  };
+  const rulesOf = (sign: string, { rules }: ReadChain) => rules.map(({ text }) => `${sign} ${text}`);
+  if (which === 'remove') {
+    for (const [name, chain] of chains.remove) step(`chain ${name}`, 'remove', () => rulesOf('-', chain));
+    for (const name of sets.remove.keys()) step(`set ${name}`, 'remove', () => []);
+    return steps;
+  }
+  if (!hasTable) step('table', 'create', () => []);
+  for (const name of sets.create.keys()) step(`set ${name}`, 'create', () => []);
+  for (const [name, chain] of chains.create) step(`chain ${name}`, 'create', () => rulesOf('+', chain));
+  for (const [name, { from, to }] of chains.update) {
+    step(`chain ${name}`, 'update', () => [...rulesOf('-', from), ...rulesOf('+', to)]);
+  }
+  return steps;
+}

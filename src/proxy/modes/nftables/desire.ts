@@ -1,0 +1,130 @@
+/**
+ * The desired table of one family, kept up to date by changes. Pure: it holds state, and does no I/O.
+ *
+ * Only changed ServicePorts are rendered. A chain exists as long as an element leads to it, and all Services with the same
+ * number of endpoints share it. The result does not depend on the history (invariant 12).
+ */
+
+import { addressBytes } from '../../../base/address.ts';
+import type { NftElement } from '../../../kernel/nftables-kernel.ts';
+import type { ServicePort, ServicePortKey } from '../../model/service-port.ts';
+import { countHolder } from '../../reconcile/holders.ts';
+import { numberWord, rangeOf, widest } from '../nft-table/bytes.ts';
+import type { DesiredSink, NftChain } from '../nft-table/layout.ts';
+import { balancerChain, localPolicyChain, localPolicyTargets } from './balancers.ts';
+import { skeleton } from './chains.ts';
+import {
+  type BalancerSpec,
+  balancerName,
+  localPolicyName,
+  SETS,
+  type SetName,
+  setNamed,
+  standingSets,
+} from './names.ts';
+import { type RenderedElements, renderPort } from './render.ts';
+import type { NftablesSettings } from './settings.ts';
+
+export class NftablesDesired {
+  readonly #settings: NftablesSettings;
+  readonly #sink: DesiredSink;
+  /** Shared elements that several ServicePorts hold, each with their number: most have one holder. */
+  readonly #shared = new Map<string, number>();
+  /** Chains and memories, each with its number of holders. */
+  readonly #chains = new Map<string, number>();
+  readonly #memories = new Map<string, number>();
+
+  constructor(settings: NftablesSettings, sink: DesiredSink) {
+    this.#settings = settings;
+    this.#sink = sink;
+    for (const set of standingSets(settings.countsConnections)) sink.set(set.name, set);
+    for (const [name, chain] of skeleton(settings)) sink.chain(name, chain);
+    for (const [set, element] of elementsOfNode(settings)) this.#putShared(set, element, element.key);
+  }
+
+  /**
+   * Accept changed ServicePorts of this family (undefined: deleted), with their values before. These are rendered once more, because
+   * memory for what was rendered of each would be more than for all else. Returns the number of rendered elements.
+   */
+  update(
+    ports: Iterable<readonly [ServicePortKey, ServicePort | undefined]>,
+    before: ReadonlyMap<ServicePortKey, ServicePort>,
+  ): number {
+    const added: RenderedElements[] = [];
+    const removed: RenderedElements[] = [];
+    for (const [key, port] of ports) {
+      const former = before.get(key);
+      if (former !== undefined) removed.push(renderPort(former, this.#settings));
+      if (port !== undefined) added.push(renderPort(port, this.#settings));
+    }
+    // Removals first: an element that moves from one ServicePort to another must not be deleted after it was added.
+    for (const { elements } of removed) {
+      for (const [set, entries] of elements) {
+        for (const { key: gone } of entries) this.#sink.element(SETS[set], gone, undefined);
+      }
+    }
+    let count = 0;
+    for (const rendered of added) {
+      for (const [set, entries] of rendered.elements) {
+        count += entries.length;
+        for (const entry of entries) this.#sink.element(SETS[set], entry.key, entry);
+      }
+      this.#hold(rendered, 1);
+    }
+    // Released after the new holds: an object that both versions hold is never removed.
+    for (const rendered of removed) this.#hold(rendered, -1);
+    return count;
+  }
+
+  #hold({ balancers, localPolicies, chains, memories, shared }: RenderedElements, by: 1 | -1): void {
+    for (const spec of balancers) this.#holdBalancer(spec, by);
+    for (const spec of localPolicies) {
+      this.#holdChain(localPolicyName(spec), () => localPolicyChain(spec, this.#settings), by);
+      for (const target of localPolicyTargets(spec)) if (target !== undefined) this.#holdBalancer(target, by);
+    }
+    for (const name of memories) {
+      const held = countHolder(this.#memories, name, by);
+      if (held !== undefined) this.#sink.set(name, held ? setNamed(name) : undefined);
+    }
+    for (const [name, chain] of chains) {
+      // A chain of the same name may have other rules now.
+      if (by === 1) this.#sink.chain(name, chain);
+      this.#holdChain(name, () => chain, by);
+    }
+    for (const [set, element] of shared) {
+      const [name, isHeld] = [`${set} ${element.key}`, this.#sink.isDesired(SETS[set], element.key)];
+      const holders = (this.#shared.get(name) ?? (isHeld ? 1 : 0)) + by;
+      if (holders > 1) this.#shared.set(name, holders);
+      else this.#shared.delete(name);
+      if (isHeld !== holders > 0) this.#putShared(set, holders > 0 ? element : undefined, element.key);
+    }
+  }
+
+  #putShared(set: SetName, element: NftElement | undefined, key: string): void {
+    this.#sink.element(SETS[set], key, element && { ...element, owner: undefined });
+  }
+
+  #holdBalancer(spec: BalancerSpec, by: 1 | -1): void {
+    this.#holdChain(balancerName(spec), () => balancerChain(spec, this.#settings), by);
+  }
+
+  #holdChain(name: string, make: () => NftChain, by: 1 | -1): void {
+    const held = countHolder(this.#chains, name, by);
+    if (held !== undefined) this.#sink.chain(name, held ? make() : undefined);
+  }
+}
+
+/** The elements that do not depend on Services. */
+function elementsOfNode({ nodePortAddresses, serviceCidrs }: NftablesSettings): [SetName, NftElement][] {
+  const addresses = nodePortAddresses === 'all' ? [] : nodePortAddresses.map(addressBytes);
+  const [none, all] = [numberWord(0), numberWord(255)];
+  return [
+    ...addresses.map((key): [SetName, NftElement] => ['nodePortAddresses', { key, end: '', data: '' }]),
+    ...widest(serviceCidrs ?? [])
+      .map(rangeOf)
+      .map(({ first, last }): [SetName, NftElement] => [
+        'serviceCidrs',
+        { key: none + first, end: all + last, data: '' },
+      ]),
+  ];
+}

@@ -1,0 +1,115 @@
+/** Names of the table's sets and chains. */
+import type { NftSet } from '../../../kernel/nftables-kernel.ts';
+import { shortHash } from '../netfilter/hash.ts';
+
+/** The sets and maps of the table. */
+export const SETS = {
+  /** Addresses and ports of Services → their balancing chain. */
+  services: { name: 'services', key: ['address', 'protocol', 'port'], data: 'verdict' },
+  /** The same for node ports, whose key has no address. */
+  nodePorts: { name: 'node-ports', key: ['protocol', 'port'], data: 'verdict' },
+  /** Endpoints by frontend and number. Numbers have no gaps: from 0, and from LOCAL for policy Local. */
+  endpoints: { name: 'backends', key: ['address', 'protocol', 'port', 'number'], data: ['address', 'port'] },
+  nodePortEndpoints: {
+    name: 'node-port-backends',
+    key: ['protocol', 'port', 'number'],
+    data: ['address', 'port'],
+  },
+  /** Frontends that count their connections, if configured. In sets of their own, because `nft` loads no counters of maps. */
+  serviceConnections: { name: 'service-connections', key: ['address', 'protocol', 'port'], isCounting: true },
+  nodePortConnections: { name: 'node-port-connections', key: ['protocol', 'port'], isCounting: true },
+  /** Frontends without endpoints. */
+  refusals: { name: 'refusals', key: ['address', 'protocol', 'port'], data: 'verdict' },
+  nodePortRefusals: { name: 'node-port-refusals', key: ['protocol', 'port'], data: 'verdict' },
+  /** Load balancer addresses with source ranges, and the permitted sources. */
+  guarded: { name: 'guarded', key: ['address', 'protocol', 'port'] },
+  sourceRanges: { name: 'source-ranges', key: ['address', 'protocol', 'port', 'address'], hasRanges: true },
+  /** Endpoints that may reach themselves, as source and destination. */
+  hairpin: { name: 'hairpin', key: ['address', 'address'] },
+  /** Cluster IPs, for any port. */
+  clusterIPs: { name: 'cluster-ips', key: ['address'] },
+  /** Ranges of cluster IPs (ServiceCIDR), for all protocols: the kernel takes such ranges only in concatenations. */
+  serviceCidrs: { name: 'service-cidrs', key: ['protocol', 'address'], hasRanges: true },
+  nodePortAddresses: { name: 'node-port-addresses', key: ['address'] },
+} as const satisfies Record<string, NftSet>;
+export type SetName = keyof typeof SETS;
+
+/** The sets that always exist, even if empty; counters only if connections are counted. */
+export function standingSets(countsConnections: boolean): readonly NftSet[] {
+  return Object.values<NftSet>(SETS).filter(({ isCounting }) => countsConnections || isCounting !== true);
+}
+
+/**
+ * Sets of the first form of the table. Their numbers had a type that `nft` lists but does not load. The type of a set cannot
+ * change, and a set cannot get new content in one step with all rules that use it. So the present sets have other names,
+ * and so have the chains that use them. Services move one by one, each in its transaction; then the unused objects are removed.
+ */
+const FORMER: ReadonlyMap<string, NftSet> = new Map(
+  ['endpoints', 'node-port-endpoints'].map((name) => [name, { name, key: [] }]),
+);
+
+const MEMORY = 'affinity-';
+
+/** The clients of an endpoint; `id`: of the endpoint of a Service. */
+export function memorySet(id: string): NftSet {
+  return { name: `${MEMORY}${id}`, key: ['address'], isMemory: true };
+}
+
+const BY_NAME = new Map<string, NftSet>(Object.values(SETS).map((set) => [set.name, set]));
+
+/** The set of a name: a permanent one, or a memory. */
+export function setNamed(name: string): NftSet {
+  return BY_NAME.get(name) ?? FORMER.get(name) ?? memorySet(name.slice(MEMORY.length));
+}
+
+export function isKnownSet(name: string): boolean {
+  return BY_NAME.has(name) || FORMER.has(name) || name.startsWith(MEMORY);
+}
+
+/** The id in the names of chains and memories of Services with affinity: kube-proxy's hash of Service, protocol and endpoint. */
+export function stickyId(...of: readonly string[]): string {
+  return shortHash(of.join('')).toLowerCase();
+}
+
+/** The number of the first endpoint of policy Local. */
+export const LOCAL = 0x8000_0000;
+
+export const DISPATCH = 'services';
+export const REFUSE = 'refuse';
+export const REFUSALS = 'no-endpoints';
+export const GUARD = 'source-ranges';
+export const CLUSTER_IPS = 'cluster-ips';
+
+/** The way by which a packet reached a Service: cluster IP, another address, or node port. */
+export type EntryPoint = 'cluster-ip' | 'external' | 'node-port';
+
+export interface BalancerSpec {
+  readonly entry: EntryPoint;
+  /** The endpoints of policy Local only, instead of all. */
+  readonly isLocal: boolean;
+  /** Masquerade every packet. For cluster IPs the settings decide. */
+  readonly masquerades: boolean;
+  readonly endpoints: number;
+}
+
+/** `external-of-5`, `external-pods-of-5`, `node-port-here-of-3`, `cluster-ip-of-5`, `cluster-ip-local-of-2`. */
+export function balancerName({ entry, isLocal, masquerades, endpoints }: BalancerSpec): string {
+  return `${entry}${whoOf(entry, isLocal, masquerades)}-of-${endpoints}`;
+}
+
+function whoOf(entry: EntryPoint, isLocal: boolean, masquerades: boolean): string {
+  if (entry === 'cluster-ip') return isLocal ? '-local' : '';
+  if (masquerades) return '';
+  return isLocal ? '-here' : '-pods';
+}
+
+/** An external entry under policy Local: the number of all endpoints, and of those on this node. */
+export interface LocalPolicySpec {
+  readonly entry: Exclude<EntryPoint, 'cluster-ip'>;
+  readonly all: number;
+  readonly here: number;
+}
+
+export function localPolicyName({ entry, all, here }: LocalPolicySpec): string {
+  return `${entry}-local-of-${all}-${here}`;
+}

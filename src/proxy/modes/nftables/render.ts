@@ -1,0 +1,186 @@
+/** One ServicePort as elements of the table's sets, and the chains to which they lead. Pure. */
+
+import { type Address, addressBytes, cidrContains, hostCidr } from '../../../base/address.ts';
+import type { Bytes, NftElement } from '../../../kernel/nftables-kernel.ts';
+import type { ServiceKey } from '../../model/objects.ts';
+import type { Backend, Frontend, ServicePort } from '../../model/service-port.ts';
+import { hairpinBackends } from '../netfilter/local-traffic.ts';
+import { numberWord, portKey, rangeOf, socketKey, targetValue, widest } from '../nft-table/bytes.ts';
+import type { Entry, NftChain } from '../nft-table/layout.ts';
+import {
+  type BalancerSpec,
+  balancerName,
+  type EntryPoint,
+  LOCAL,
+  type LocalPolicySpec,
+  localPolicyName,
+  REFUSE,
+  type SetName,
+} from './names.ts';
+import type { NftablesSettings } from './settings.ts';
+import { type StickyChains, stickyChains } from './sticky.ts';
+
+export interface RenderedElements {
+  readonly elements: ReadonlyMap<SetName, readonly Entry[]>;
+  readonly balancers: readonly BalancerSpec[];
+  readonly localPolicies: readonly LocalPolicySpec[];
+  /** Only for a Service with affinity: its own chains by name, and the names of its memories. */
+  readonly chains: ReadonlyMap<string, NftChain>;
+  readonly memories: readonly string[];
+  /** Elements that other ServicePorts may need too: backends that may reach themselves, cluster IPs. */
+  readonly shared: readonly (readonly [SetName, NftElement])[];
+}
+
+class Rendering {
+  readonly elements = new Map<SetName, Entry[]>();
+  readonly balancers = new Map<string, BalancerSpec>();
+  readonly localPolicies = new Map<string, LocalPolicySpec>();
+  readonly #owner: ServiceKey;
+  readonly #countsConnections: boolean;
+
+  constructor({ service }: ServicePort, { countsConnections }: NftablesSettings) {
+    this.#owner = service;
+    this.#countsConnections = countsConnections;
+  }
+
+  add(set: SetName, key: string, data = '', end = ''): void {
+    this.#put(set, { key, end, data, owner: this.#owner });
+  }
+
+  #put(set: SetName, entry: Entry): void {
+    const known = this.elements.get(set);
+    if (known === undefined) this.elements.set(set, [entry]);
+    else known.push(entry);
+  }
+
+  /** Lead traffic to an address or a node port to a chain. */
+  lead(set: 'services' | 'nodePorts', key: string, chain: string): void {
+    this.add(set, key, `goto ${chain}`);
+    if (!this.#countsConnections) return;
+    const counter = set === 'services' ? 'serviceConnections' : 'nodePortConnections';
+    this.#put(counter, { key, end: '', data: '', owner: this.#owner, isCounted: true });
+  }
+
+  /** Returns the name of the chain. */
+  balance(spec: BalancerSpec): string {
+    const name = balancerName(spec);
+    this.balancers.set(name, spec);
+    return name;
+  }
+
+  localPolicy(spec: LocalPolicySpec): string {
+    const name = localPolicyName(spec);
+    this.localPolicies.set(name, spec);
+    return name;
+  }
+}
+
+export function renderPort(port: ServicePort, settings: NftablesSettings): RenderedElements {
+  const into = new Rendering(port, settings);
+  const sticky = port.affinitySeconds > 0 ? stickyChains(port, settings) : undefined;
+  for (const frontend of port.frontends) addFrontend(into, port, frontend, sticky);
+  guard(into, port, settings);
+  return {
+    elements: into.elements,
+    balancers: [...into.balancers.values()],
+    localPolicies: [...into.localPolicies.values()],
+    chains: sticky?.chains ?? NO_CHAINS,
+    memories: sticky?.memories ?? [],
+    shared: sharedElements(port, settings),
+  };
+}
+
+function sharedElements(port: ServicePort, { localDetector }: NftablesSettings): RenderedElements['shared'] {
+  const hairpin = new Set(hairpinBackends(port, localDetector).map(({ address }) => address));
+  const clusterIPs = new Set<Address>();
+  for (const { role, address } of port.frontends) {
+    if (role === 'cluster-ip' && address !== undefined) clusterIPs.add(address);
+  }
+  const element = (key: Bytes): NftElement => ({ key, end: '', data: '' });
+  return [
+    ...[...hairpin].map(addressBytes).map((own) => ['hairpin', element(own + own)] as const),
+    ...[...clusterIPs].map(addressBytes).map((own) => ['clusterIPs', element(own)] as const),
+  ];
+}
+
+const NO_CHAINS: ReadonlyMap<string, NftChain> = new Map();
+
+function addFrontend(into: Rendering, port: ServicePort, frontend: Frontend, sticky: StickyChains | undefined): void {
+  const { role, address, empty } = frontend;
+  const isNodePort = role === 'node-port';
+  if (!isNodePort && address === undefined) return;
+  const key =
+    isNodePort || address === undefined
+      ? portKey(port.protocol, frontend.port)
+      : socketKey(address, port.protocol, frontend.port);
+  const chain = sticky === undefined ? balancerOf(into, port, frontend, key) : chainOfSticky(sticky, frontend);
+  if (chain !== undefined) into.lead(isNodePort ? 'nodePorts' : 'services', key, chain);
+  if (empty !== undefined) {
+    into.add(isNodePort ? 'nodePortRefusals' : 'refusals', key, empty === 'drop' ? 'drop' : `goto ${REFUSE}`);
+  }
+}
+
+function chainOfSticky(sticky: StickyChains, frontend: Frontend): string | undefined {
+  return frontend.role === 'cluster-ip' && frontend.empty !== undefined ? undefined : sticky.chainOf(frontend);
+}
+
+/** Adds the endpoints of a frontend, and returns its chain; undefined: it has no endpoint. */
+function balancerOf(
+  into: Rendering,
+  port: ServicePort,
+  { role, policy, empty }: Frontend,
+  key: string,
+): string | undefined {
+  const { cluster, local } = port;
+  const isLocal = policy === 'Local';
+  const set = role === 'node-port' ? 'nodePortEndpoints' : 'endpoints';
+  if (role === 'cluster-ip') {
+    if (empty !== undefined) return undefined;
+    const backends = isLocal ? local : cluster;
+    addEndpoints(into, set, key, backends, isLocal);
+    return into.balance({ entry: 'cluster-ip', isLocal, masquerades: false, endpoints: backends.length });
+  }
+  const entry: Exclude<EntryPoint, 'cluster-ip'> = role === 'node-port' ? 'node-port' : 'external';
+  addEndpoints(into, set, key, cluster, false);
+  if (isLocal) {
+    addEndpoints(into, set, key, local, true);
+    const [all, here] = [cluster.length, local.length];
+    return all + here === 0 ? undefined : into.localPolicy({ entry, all, here });
+  }
+  if (cluster.length === 0) return undefined;
+  return into.balance({ entry, isLocal: false, masquerades: true, endpoints: cluster.length });
+}
+
+/** Numbers have no gaps: from 0, and from LOCAL for policy Local. */
+function addEndpoints(
+  into: Rendering,
+  set: 'endpoints' | 'nodePortEndpoints',
+  key: string,
+  backends: readonly Backend[],
+  isLocal: boolean,
+): void {
+  for (const [i, { address, port }] of backends.entries()) {
+    into.add(set, key + numberWord((isLocal ? LOCAL : 0) + i), targetValue(address, port));
+  }
+}
+
+/** Source ranges of load balancer addresses, while the Service has an endpoint. */
+function guard(into: Rendering, port: ServicePort, settings: NftablesSettings): void {
+  const { sourceRanges: ranges } = port;
+  if (ranges === undefined || !port.hasAny) return;
+  const addresses = port.frontends
+    .filter(({ role }) => role === 'load-balancer')
+    .flatMap(({ address }) => address ?? []);
+  const admitsNode = ranges.some((range) => settings.nodeAddresses.some((ip) => cidrContains(range, ip)));
+  for (const { role, address, port: number } of port.frontends) {
+    if (role !== 'load-balancer' || address === undefined) continue;
+    const key = socketKey(address, port.protocol, number);
+    into.add('guarded', key);
+    // A packet from the node to a load-balancer address of its own has that address as its source.
+    const all = admitsNode ? [...ranges, ...addresses.map(hostCidr)] : ranges;
+    for (const range of widest(all)) {
+      const { first, last } = rangeOf(range);
+      into.add('sourceRanges', key + first, '', key + last);
+    }
+  }
+}

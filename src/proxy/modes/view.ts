@@ -1,0 +1,67 @@
+/**
+ * A view of the objects that a mode has in the kernel: as read, as believed, or as desired. `inspect/explain/` walks packets through it.
+ * A view is looked up lazily, and nothing is copied to make one.
+ */
+
+import type { Address, Family } from '../../base/address.ts';
+import type { SeenDestination, Server, ServerId } from '../../kernel/ipvs-kernel.ts';
+import type { Bytes, Hook, NftElement, NftSet, ReadRule } from '../../kernel/nftables-kernel.ts';
+import type { ServiceKey } from '../model/objects.ts';
+import type { Rule, Table } from './netfilter/rules.ts';
+
+/** What a mode has in one family. A mode without a kind of object leaves it undefined. */
+export interface FamilyView {
+  readonly family: Family;
+  /** Chains of iptables: iptables mode and IPVS mode. */
+  readonly rules?: RulesView | undefined;
+  /** Virtual servers, sets and addresses: IPVS mode. */
+  readonly servers?: ServersView | undefined;
+  /** The table of nftables mode. */
+  readonly table?: TableView | undefined;
+}
+
+/** Chains of iptables. */
+export interface RulesView {
+  /**
+   * The rules of a chain, in order, without `-A CHAIN`; undefined when there is no such chain. Of a built-in chain only the jumps into our
+   * chains, because the view is of the proxy alone.
+   */
+  chain(table: Table, name: string): readonly Rule[] | undefined;
+  /** The fate of a packet at the end of a built-in chain of the table `filter`. */
+  policy(chain: string): 'accept' | 'drop';
+}
+
+/** Virtual servers of IPVS, and the sets that its rules refer to. */
+export interface ServersView {
+  /** undefined when there is no such virtual server. Throws RangeError for one that the focus of a reading left out. */
+  server(id: ServerId): ServerView | undefined;
+  /** Entries of a set by its name, as `ipset list` prints them; empty when there is no such set. */
+  entries(set: string): ReadonlySet<string>;
+  /** Addresses on the device of Services. */
+  readonly addresses: ReadonlySet<Address>;
+}
+
+export interface ServerView {
+  readonly server: Server;
+  readonly destinations: readonly Pick<SeenDestination, 'address' | 'port' | 'weight'>[];
+  readonly owner: ServiceKey | undefined;
+}
+
+/** Our table of nftables. */
+export interface TableView {
+  /** Names of the chains that the kernel calls, by their hooks, in the order of their priorities. */
+  hooks(type: Hook['type'], hook: Hook['hook']): readonly string[];
+  /** undefined when there is no such chain. */
+  chain(name: string): readonly ReadRule[] | undefined;
+  /** undefined when there is no such set. */
+  set(name: string): NftSet | undefined;
+  /** An element by its exact key; undefined when the set has none. */
+  element(set: string, key: Bytes): ElementView | undefined;
+  /** All elements of a set, for ranges. */
+  elements(set: string): Iterable<ElementView>;
+}
+
+export interface ElementView extends NftElement {
+  /** undefined: shared by Services, or unknown. */
+  readonly owner: ServiceKey | undefined;
+}

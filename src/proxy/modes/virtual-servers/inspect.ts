@@ -1,0 +1,176 @@
+/** What a family of IPVS mode has in the kernel, for questions: views, and what differs from the desired state. */
+
+import { type Address, parseAddress } from '../../../base/address.ts';
+import type { IpvsQuestions, IpvsReader } from '../../../kernel/ipvs-kernel.ts';
+import { comparison, type Unlike } from '../../reconcile/compare.ts';
+import type { FamilyInspection, Focus } from '../inspection.ts';
+import { readRules } from '../netfilter/family-rules.ts';
+import {
+  believedRules,
+  comparedRules,
+  desiredRules,
+  lastWriterOf,
+  rememberedInLists,
+  rulesNow,
+} from '../netfilter/inspect.ts';
+import type { ServersView } from '../view.ts';
+import {
+  destinationKey,
+  destinationText,
+  sameDestination,
+  sameServer,
+  serverKey,
+  serverKeyOfEntry,
+  serverText,
+} from './objects.ts';
+import { observeServers, readLists } from './observe.ts';
+import { believedServers, desiredServers, ownerOf, seenServers } from './servers-view.ts';
+import { setName } from './sets.ts';
+import type { ServersState } from './state.ts';
+import { type Seen, sameSet } from './trackers.ts';
+
+export interface ServersInspectionOptions {
+  readonly state: ServersState;
+  readonly questions: IpvsQuestions;
+}
+
+export function serversInspection({ state, questions }: ServersInspectionOptions): FamilyInspection {
+  const { tables } = state;
+  const { family } = state.settings;
+  return {
+    get writes() {
+      return state.writes + tables.options.tools.writes;
+    },
+    believed() {
+      const [rules, servers] = [believedRules(tables), believedServers(state)];
+      return rules === undefined || servers === undefined ? undefined : { family, rules, servers };
+    },
+    desired: () => ({ family, rules: desiredRules(tables), servers: desiredServers(state) }),
+    // The kernel does not tell whether another program changed a virtual server.
+    isCertain: () => Promise.resolve(false),
+    async read(signal, focus) {
+      const rules = await rulesNow(tables, signal);
+      return { family, rules, servers: await questions.ask((kernel) => readServers(kernel, state, focus)) };
+    },
+    async compared(signal) {
+      const rules = await readRules(tables, signal);
+      const { seen } = await questions.ask(async (kernel) => observeServers(kernel, state, await readLists(kernel)));
+      return (function* () {
+        yield* comparedRules(tables, rules);
+        yield* comparedServers(state, seen);
+      })();
+    },
+    async remembered({ lists, destinations }, client) {
+      const inKernel = await rememberedBy(questions, destinations, client);
+      return lists.length === 0
+        ? inKernel
+        : new Map([...inKernel, ...(await rememberedInLists(tables, lists, client))]);
+    },
+    lastWriter: () => lastWriterOf(tables),
+  };
+}
+
+async function rememberedBy(
+  questions: IpvsQuestions,
+  destinations: readonly string[],
+  client: Address,
+): Promise<ReadonlyMap<string, number>> {
+  const seconds = new Map<string, number>();
+  if (destinations.length === 0) return seconds;
+  for (const { server, destination, seconds: left } of await questions.ask((kernel) => kernel.templates(client))) {
+    const key = destinationKey(server, destination);
+    if (destinations.includes(key)) seconds.set(key, left);
+  }
+  return seconds;
+}
+
+/** With a focus, only the destinations of that server are read, and of all servers of its Service: rules may lead from one to another. */
+async function readServers(kernel: IpvsReader, state: ServersState, focus: Focus | undefined): Promise<ServersView> {
+  const isRead = focus === undefined ? () => true : isOf(state, serverKey(focus));
+  const { seen } = await observeServers(kernel, state, await readLists(kernel), isRead);
+  return seenServers(state, seen, isRead);
+}
+
+function isOf(state: ServersState, focus: string): (server: string) => boolean {
+  const owner = ownerOf(state, focus);
+  return (server) => server === focus || (owner !== undefined && ownerOf(state, server) === owner);
+}
+
+/** One value for each set, entry, server, destination and address; undefined when it is as desired. */
+function* comparedServers(state: ServersState, seen: Seen): Generator<Unlike | undefined> {
+  const { family } = state.settings;
+  const owned = (_: unknown, wanted?: Owned, found?: Owned) => wanted?.owner ?? found?.owner;
+  yield* comparison({
+    tracker: state.sets,
+    found: seen.sets,
+    same: sameSet,
+    nameOf: (id) => `set ${setName(family, id)}`,
+    linesOf: ({ type }) => [type],
+    ownerOf: () => undefined,
+  });
+  yield* comparison({
+    tracker: state.entries,
+    found: seen.entries,
+    same: () => true,
+    nameOf: (_, { set, entry }) => `${setName(family, set)} ${entry}`,
+    linesOf: ({ entry }) => [entry],
+    ownerOf: (key, wanted, found) => owned(key, wanted, found) ?? state.entries.applied?.get(key)?.owner,
+    waits: (key) => isEntryWaiting(state, key),
+  });
+  yield* comparison({
+    tracker: state.servers,
+    found: seen.servers,
+    same: sameServer,
+    nameOf: (key) => `server ${key}`,
+    linesOf: (server) => [serverText(server)],
+    ownerOf: (key) => ownerOf(state, key),
+    waits: (key) => hasDraining(state, key),
+  });
+  yield* comparison({
+    tracker: state.destinations,
+    found: seen.destinations,
+    same: sameDestination,
+    nameOf: (key) => `destination ${key}`,
+    linesOf: (one) => [destinationText(one)],
+    ownerOf: (key, wanted, found) =>
+      owned(key, wanted, found) ??
+      state.destinations.applied?.get(key)?.owner ??
+      (found && ownerOf(state, serverKey(found.server))),
+    waits: (key) => isDraining(state, key),
+  });
+  yield* comparison({
+    tracker: state.addresses,
+    found: seen.addresses,
+    same: () => true,
+    nameOf: (address) => `address ${address}`,
+    linesOf: ({ address }) => [address],
+    ownerOf: (key, wanted, found) => owned(key, wanted, found) ?? state.addresses.applied?.get(key)?.owner,
+    waits: (address) => isAddressWaiting(state, address),
+  });
+}
+
+/** The label of a server and the entry of an address go with them. */
+function isEntryWaiting(state: ServersState, key: string): boolean {
+  const found = state.entries.applied?.get(key);
+  if (found?.set === 'KUBE-IPVS-SERVERS') return hasDraining(state, serverKeyOfEntry(found.entry));
+  const address = found?.set === 'KUBE-IPVS-IPS' ? parseAddress(found.entry) : undefined;
+  return address !== undefined && isAddressWaiting(state, address);
+}
+
+function isAddressWaiting(state: ServersState, address: Address): boolean {
+  return [...state.index.serversAt(address)].some((server) => hasDraining(state, server));
+}
+
+/** The server has draining destinations, and goes with the last of them. */
+function hasDraining(state: ServersState, server: string): boolean {
+  return [...state.index.destinationsOf(server)].some((one) => isDraining(state, one));
+}
+
+interface Owned {
+  readonly owner: string | undefined;
+}
+
+/** A destination of weight 0 that nobody wants any more gets no new connections, and goes when its last one ends. */
+function isDraining({ destinations }: ServersState, key: string): boolean {
+  return !destinations.desired.has(key) && destinations.applied?.get(key)?.destination.weight === 0;
+}

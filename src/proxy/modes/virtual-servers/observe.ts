@@ -1,0 +1,136 @@
+/** Read our objects of one family: sets, servers with their destinations, addresses (invariant 7). */
+
+import { type Address, type Cidr, cidrContains, type Family, familyOf } from '../../../base/address.ts';
+import { breath } from '../../../base/clock.ts';
+import type { IpvsReader, Server, SetSpec, SetType } from '../../../kernel/ipvs-kernel.ts';
+import {
+  destinationKey,
+  entryKey,
+  type OwnedDestination,
+  type OwnedEntry,
+  type OwnedServer,
+  type ServerKey,
+  serverEntry,
+  serverKey,
+} from './objects.ts';
+import { SET_IDS, type SetId, setName, spareName } from './sets.ts';
+import type { ServersState } from './state.ts';
+import type { Seen } from './trackers.ts';
+
+/** Addresses of the node's other devices. */
+export interface HostAddresses {
+  readonly all: ReadonlySet<Address>;
+  /** Those that serve node ports. */
+  readonly nodePorts: readonly Address[];
+}
+
+/** Servers whose destinations are read between two breaths of the event loop. */
+const PORTION = 100;
+
+/** The lists that are read once for both families. */
+export interface KernelLists {
+  readonly servers: readonly Server[];
+  readonly setNames: ReadonlySet<string>;
+}
+
+export async function readLists(kernel: IpvsReader): Promise<KernelLists> {
+  return { servers: await kernel.servers(), setNames: new Set(await kernel.setNames()) };
+}
+
+export interface SeenServers {
+  readonly seen: Seen;
+  readonly host: HostAddresses;
+  /** Keys of the family's servers that belong to other programs, as far as can be told now. */
+  readonly foreign: ReadonlySet<string>;
+}
+
+/**
+ * Throws when any part cannot be read, because a part is not the whole (invariant 2). `only`: the servers whose destinations are read;
+ * by default all.
+ */
+export async function observeServers(
+  kernel: IpvsReader,
+  state: ServersState,
+  lists: KernelLists,
+  only: (key: ServerKey) => boolean = () => true,
+): Promise<SeenServers> {
+  const { family, nodePortCidrs } = state.settings;
+  const { ours, others } = await kernel.addresses(family);
+  const host = { all: new Set(others), nodePorts: others.filter((address) => isIn(nodePortCidrs, address)) };
+  const { sets, entries } = await readSets(kernel, family, lists.setNames);
+  const isOurs = ownership(state, { ours: new Set(ours), host, entries });
+  const servers = new Map<string, OwnedServer>();
+  const foreign = new Set<string>();
+  const destinations = new Map<string, OwnedDestination>();
+  const connections = new Map<string, number>();
+  for (const server of lists.servers.filter(({ address }) => familyOf(address) === family)) {
+    if (!isOurs(server)) {
+      foreign.add(serverKey(server));
+      continue;
+    }
+    servers.set(serverKey(server), { server, owner: undefined });
+    if (!only(serverKey(server))) continue;
+    for (const { weight, isMasqueraded, ...seen } of await kernel.destinations(server)) {
+      const key = destinationKey(server, seen);
+      // The forwarding method is not ours: weight -1 forces a change.
+      const destination = { ...seen, weight: isMasqueraded ? weight : -1 };
+      destinations.set(key, { server, destination, owner: undefined });
+      if (seen.connections > 0) connections.set(key, seen.connections);
+    }
+    if (servers.size % PORTION === 0) await breath();
+  }
+  const addresses = new Map(ours.map((address) => [address, { address, owner: undefined }]));
+  const hasSpare = lists.setNames.has(spareName(family));
+  return { seen: { sets, hasSpare, entries, servers, destinations, connections, addresses }, host, foreign };
+}
+
+function isIn(ranges: 'all' | readonly Cidr[], address: Address): boolean {
+  return ranges === 'all' || ranges.some((range) => cidrContains(range, address));
+}
+
+async function readSets(kernel: IpvsReader, family: Family, names: ReadonlySet<string>) {
+  const sets = new Map<SetId, SetSpec>();
+  const entries = new Map<string, OwnedEntry>();
+  for (const id of SET_IDS) {
+    const name = setName(family, id);
+    const read = names.has(name) ? await kernel.readSet(name) : undefined;
+    if (read === undefined) continue;
+    sets.set(id, { name, type: read.type as SetType, family, maxelem: read.maxelem ?? 0 });
+    for (const entry of read.entries) entries.set(entryKey(id, entry), { set: id, entry, owner: undefined });
+    await breath();
+  }
+  return { sets, entries };
+}
+
+/** kube-proxy's sets of external addresses. It puts an address of the node itself on no other device. */
+const EXTERNAL: readonly SetId[] = ['KUBE-EXTERNAL-IP', 'KUBE-EXTERNAL-IP-LOCAL', 'KUBE-LOAD-BALANCER'];
+
+interface Traces {
+  readonly ours: ReadonlySet<Address>;
+  readonly host: HostAddresses;
+  readonly entries: ReadonlyMap<string, OwnedEntry>;
+}
+
+/**
+ * Decides which virtual servers are ours: those that a Service wants, that have our label, or whose address is on our device.
+ * kube-proxy has no label: its servers on the node's addresses are recognised by its sets, which name a node port, or an external
+ * address that the node has itself, that no Service has any more. A server without a label in an excluded range is never ours.
+ */
+function ownership(state: ServersState, { ours, host, entries }: Traces): (server: Server) => boolean {
+  const { excludeCidrs } = state.settings;
+  const isStale = (set: SetId, entry: string) => {
+    const key = entryKey(set, entry);
+    return entries.has(key) && !state.entries.desired.has(key);
+  };
+  const isNodePort = (server: Server) =>
+    server.protocol === 'SCTP'
+      ? isStale('KUBE-NODE-PORT-SCTP-HASH', serverEntry(server))
+      : isStale(`KUBE-NODE-PORT-${server.protocol}`, String(server.port));
+  const isExternal = (server: Server) => EXTERNAL.some((set) => isStale(set, serverEntry(server)));
+  return (server) => {
+    if (state.servers.desired.has(serverKey(server))) return true;
+    if (entries.has(entryKey('KUBE-IPVS-SERVERS', serverEntry(server)))) return true;
+    if (excludeCidrs.some((range) => cidrContains(range, server.address))) return false;
+    return ours.has(server.address) || (host.all.has(server.address) && (isNodePort(server) || isExternal(server)));
+  };
+}

@@ -1,0 +1,288 @@
+/**
+ * From the difference of desired and believed state of one family to its writes, in stages. Pure.
+ *
+ * No packet may meet a part of a Service, so the stages are:
+ * 1. sets, in the size that their entries need, and the entries: masquerading, drops and permissions are set before any packet can arrive;
+ * 2. virtual servers with their destinations;
+ * 3. the chain for packets that the node sends from Service addresses, then the addresses: now packets are for this node;
+ * 4. rules: the rules of another mode, if any, are replaced when the Service is complete, and stay if a write before was impossible.
+ *    Those that choose endpoints themselves lose one here, before the server does;
+ * 5. entries that stop packets to a server that has served them: rules may lead some senders elsewhere now;
+ * 6. removals: destinations, servers, addresses, entries, sets.
+ *
+ * Draining depends only on the seen state (docs/ipvs.md): a destination of TCP or SCTP to remove gets weight 0, and is removed when
+ * it has no connections. Until then its server stays, with its address and its label, even if the Service is deleted.
+ */
+
+import type { Address, Family } from '../../../base/address.ts';
+import type { KernelWrite } from '../../../kernel/ipvs-kernel.ts';
+import type { Step } from '../../reconcile/step.ts';
+import type { SetAside } from '../mode.ts';
+import type { TablesPlan } from '../netfilter/plan.ts';
+import {
+  destinationText,
+  drains,
+  type OwnedAddress,
+  type OwnedDestination,
+  type OwnedEntry,
+  serverKey,
+  serverKeyOfEntry,
+  serverText,
+} from './objects.ts';
+import { type SetId, setName, spareName } from './sets.ts';
+import { SOURCE_CHAINS } from './source-chain.ts';
+import type { ServersState } from './state.ts';
+import { stepsOf } from './steps.ts';
+import type { PlannedEntry, PlannedResize, PlannedWrite, Retirement, StagedWrites } from './writes.ts';
+
+export interface ServersPlan extends StagedWrites {
+  readonly family: Family;
+  readonly setAside: SetAside;
+  /** The rules that must be installed before the first address. */
+  readonly sourceTables: TablesPlan;
+  readonly tables: TablesPlan;
+  readonly steps: readonly Step[];
+  /** After this plan, no object of ours remains in this family. */
+  readonly removesAll: boolean;
+}
+
+export function planServers(state: ServersState, setAside: SetAside): ServersPlan {
+  const { family } = state.settings;
+  const isAside = ({ step, owner }: { step: string; owner: string | undefined }) =>
+    setAside.has(step) || (owner !== undefined && setAside.has(owner));
+  const keep = <W extends { step: string; owner: string | undefined }>(writes: readonly W[]) =>
+    setAside.size === 0 ? writes : writes.filter((one) => !isAside(one));
+  // An object that was read has no owner: it may belong to a Service that is set aside.
+  const remove = <W extends { step: string; owner: string | undefined }>(writes: readonly W[]) =>
+    setAside.size === 0 ? writes : writes.filter((one) => one.owner !== undefined && !isAside(one));
+  const tables = state.tables.plan(setAside);
+  const retire = remove(retirements(state));
+  const staying = new Staying(state, retire);
+  const entries = entryWrites(state, staying);
+  const come = keep(entries.come);
+  const sets = setWrites(state, come);
+  const resizes = keep(sets.resizes);
+  const goneSets = remove(sets.go);
+  const addresses = addressWrites(state, staying);
+  const parts = {
+    sets: keep(sets.come),
+    resizes,
+    entries: come.filter((one) => !isStop(state, one)),
+    stops: come.filter((one) => isStop(state, one)),
+    servers: keep(serverWrites(state)),
+    addresses: keep(addresses.come),
+    goneAddresses: remove(addresses.go),
+    goneEntries: remove(entries.go),
+    goneSets: [...goneSets, ...(resizes.length === 0 ? remove(sets.left) : [])],
+    retire,
+  };
+  const steps = [...stepsOf(state, parts), ...tables.steps];
+  return {
+    family,
+    setAside,
+    ...parts,
+    sourceTables: state.tables.plan(setAside, SOURCE_CHAINS),
+    tables,
+    steps,
+    removesAll: state.isEmptied && state.sets.applied?.size === goneSets.length,
+  };
+}
+
+function addressStep(family: Family): string {
+  return `${family} addresses of kube-ipvs0`;
+}
+
+function setStep(family: Family, id: SetId): string {
+  return `${family} set ${setName(family, id)}`;
+}
+
+/** `IPv4 server TCP 10.96.0.10:80` */
+function serverStep(family: Family, key: string): string {
+  return `${family} server ${key}`;
+}
+
+/** Whether an unwanted destination has connections to wait for. */
+function isDraining(state: ServersState, key: string): boolean {
+  const applied = state.destinations.applied?.get(key);
+  const isRetired = applied !== undefined && drains(applied.server) && applied.destination.weight === 0;
+  return isRetired && (state.connections.get(key) ?? 0) > 0;
+}
+
+function retirements(state: ServersState): Retirement[] {
+  const { family } = state.settings;
+  const byServer = new Map<string, OwnedDestination[]>();
+  for (const [key, one] of state.destinations.delta().remove) {
+    if (isDraining(state, key)) continue;
+    const server = serverKey(one.server);
+    const list = byServer.get(server) ?? [];
+    byServer.set(server, list);
+    list.push(one);
+  }
+  const gone = state.servers.delta().remove;
+  for (const key of gone.keys()) {
+    if (byServer.has(key)) continue;
+    if (![...state.index.destinationsOf(key)].some((destination) => isDraining(state, destination)))
+      byServer.set(key, []);
+  }
+  const retired: Retirement[] = [];
+  for (const [key, destinations] of byServer) {
+    const server = state.servers.applied?.get(key);
+    if (server === undefined) continue;
+    const step = serverStep(family, key);
+    retired.push({ server: server.server, step, owner: server.owner, destinations, isServerGone: gone.has(key) });
+  }
+  return retired;
+}
+
+/** The servers and addresses that will still exist after this plan, as far as can be known before. */
+class Staying {
+  readonly #state: ServersState;
+  readonly #gone: ReadonlySet<string>;
+
+  constructor(state: ServersState, retire: readonly Retirement[]) {
+    this.#state = state;
+    const going = retire.filter(({ isServerGone, server }) => {
+      const others = [...state.index.destinationsOf(serverKey(server))];
+      return isServerGone && !others.some((key) => isDraining(state, key));
+    });
+    this.#gone = new Set(going.map(({ server }) => serverKey(server)));
+  }
+
+  server(key: string): boolean {
+    return this.#state.servers.applied?.has(key) === true && !this.#gone.has(key);
+  }
+
+  /** Only a server to remove holds an address: a wanted one asks for the address itself, or has it on another device. */
+  address(address: Address): boolean {
+    const { desired } = this.#state.servers;
+    return [...this.#state.index.serversAt(address)].some((key) => this.server(key) && !desired.has(key));
+  }
+}
+
+interface Writes {
+  readonly come: readonly PlannedWrite[];
+  readonly go: readonly PlannedWrite[];
+}
+
+interface SetWrites extends Writes {
+  readonly resizes: readonly PlannedResize[];
+  /** The removal of a set that an agent left behind when it ended while it resized another one. A resize begins with it. */
+  readonly left: readonly PlannedWrite[];
+}
+
+/** `entries`: those that come. */
+function setWrites(state: ServersState, entries: readonly PlannedWrite[]): SetWrites {
+  const { family } = state.settings;
+  const { create, update, remove } = state.sets.delta();
+  const planned = (id: SetId, write: KernelWrite): PlannedWrite => ({
+    write,
+    step: setStep(family, id),
+    owner: undefined,
+    line: () => setName(family, id),
+  });
+  const more = new Map<string, number>();
+  for (const { step } of entries) more.set(step, (more.get(step) ?? 0) + 1);
+  const moreIn = (id: SetId) => more.get(setStep(family, id)) ?? 0;
+  const sizeOf = (id: SetId) => state.sizes.wanted(id, moreIn(id));
+  const resize = (id: SetId): PlannedResize[] => {
+    const due = state.resizeOf(id, moreIn(id));
+    if (due === undefined) return [];
+    const { from, to } = due;
+    return [{ id, from, to, step: setStep(family, id), owner: undefined, line: () => `maxelem ${to}, was ${from}` }];
+  };
+  // A set of another type cannot become ours: the kernel refuses to create it, and the report says so.
+  const wanted = [...create, ...[...update].map(([id, { to }]) => [id, to] as const)];
+  return {
+    come: wanted.map(([id, set]) => planned(id, { kind: 'add-set', set: { ...set, maxelem: sizeOf(id) } })),
+    resizes: [...state.sets.desired.keys()].flatMap(resize),
+    left: state.isSpareDue ? [leftSpare(family)] : [],
+    // Last of all: rules refer to sets, and a set lists our servers.
+    go: state.isEmptied ? [...remove].map(([id, { name }]) => planned(id, { kind: 'remove-set', set: name })) : [],
+  };
+}
+
+function leftSpare(family: Family): PlannedWrite {
+  const set = spareName(family);
+  return { write: { kind: 'remove-set', set }, step: `${family} set ${set}`, owner: undefined, line: () => set };
+}
+
+function entryWrites(
+  state: ServersState,
+  staying: Staying,
+): { readonly come: readonly PlannedEntry[]; readonly go: readonly PlannedEntry[] } {
+  const { family } = state.settings;
+  const { create, remove } = state.entries.delta();
+  const planned = (kind: 'add-entry' | 'remove-entry', { set, entry, owner }: OwnedEntry): PlannedWrite => ({
+    write: { kind, set: setName(family, set), entry },
+    step: setStep(family, set),
+    owner,
+    line: () => entry,
+  });
+  return {
+    come: [...create.values()].map((one) => ({ ...planned('add-entry', one), entry: one })),
+    go: [...remove.values()] // Entries of a removed set are removed with it.
+      .filter((one) => state.sets.desired.has(one.set) && !isHeld(one, staying))
+      .map((one) => ({ ...planned('remove-entry', one), entry: one })),
+  };
+}
+
+/** A new server has such entries before any packet arrives. */
+function isStop({ servers }: ServersState, { entry: { set, entry } }: PlannedEntry): boolean {
+  const stops = set === 'KUBE-IPVS-DROP' || set === 'KUBE-IPVS-OUT-DROP';
+  return stops && servers.applied?.has(serverKeyOfEntry(entry)) === true;
+}
+
+/** The label of a server, and the guard of an address, are removed after the server or address. */
+export function isHeld(
+  { set, entry }: OwnedEntry,
+  staying: { server(key: string): boolean; address(address: Address): boolean },
+): boolean {
+  if (set === 'KUBE-IPVS-SERVERS') return staying.server(serverKeyOfEntry(entry));
+  return set === 'KUBE-IPVS-IPS' && staying.address(entry as Address);
+}
+
+function addressWrites(state: ServersState, staying: Staying): Writes {
+  const step = addressStep(state.settings.family);
+  const { create, remove } = state.addresses.delta();
+  const planned = (kind: 'add-address' | 'remove-address', { address, owner }: OwnedAddress): PlannedWrite => ({
+    write: { kind, address },
+    step,
+    owner,
+    line: () => address,
+  });
+  return {
+    come: [...create.values()].map((one) => planned('add-address', one)),
+    go: [...remove.values()]
+      .filter(({ address }) => !staying.address(address))
+      .map((one) => planned('remove-address', one)),
+  };
+}
+
+/** Servers before their destinations. */
+function serverWrites(state: ServersState): PlannedWrite[] {
+  const { family } = state.settings;
+  const writes: PlannedWrite[] = [];
+  const servers = state.servers.delta();
+  const changed = [...servers.update].map(([key, { to }]) => ['change-server', key, to] as const);
+  const added = [...servers.create].map(([key, to]) => ['add-server', key, to] as const);
+  for (const [kind, key, to] of [...added, ...changed]) {
+    const { server, owner } = to;
+    const verb = kind === 'add-server' ? '-A' : '-E';
+    writes.push({
+      write: { kind, server },
+      step: serverStep(family, key),
+      owner,
+      line: () => `${verb} ${serverText(to)}`,
+    });
+  }
+  const { create, update } = state.destinations.delta();
+  const come = [...create.values()].map((to) => ['add-destination', to] as const);
+  const back = [...update.values()].map(({ to }) => ['change-destination', to] as const);
+  for (const [kind, to] of [...come, ...back]) {
+    const { server, destination, owner } = to;
+    const verb = kind === 'add-destination' ? '-a' : '-e';
+    const step = serverStep(family, serverKey(server));
+    writes.push({ write: { kind, server, destination }, step, owner, line: () => `${verb} ${destinationText(to)}` });
+  }
+  return writes;
+}

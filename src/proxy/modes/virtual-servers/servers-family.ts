@@ -1,0 +1,177 @@
+/** The virtual servers and rules of one family in IPVS mode. By itself it desires nothing. */
+
+import { familyOf } from '../../../base/address.ts';
+import type { IpvsKernel } from '../../../kernel/ipvs-kernel.ts';
+import type { UdpFrontend } from '../../model/udp-flows.ts';
+import type { Part } from '../cleanup.ts';
+import type { FamilyPlan, SeenFamily } from '../families.ts';
+import type { EnlargedSet, Heard, SetAside } from '../mode.ts';
+import { FamilyRules } from '../netfilter/family-rules.ts';
+import { RulesFamily } from '../netfilter/rules-family.ts';
+import { applyServers } from './apply.ts';
+import { cleanupServers } from './cleanup.ts';
+import type { IpvsNode } from './node.ts';
+import { serverKey } from './objects.ts';
+import { type HostAddresses, observeServers } from './observe.ts';
+import { planServers } from './plan.ts';
+import type { ServersSettings } from './settings.ts';
+import { isSource, SOURCE_JUMP, sourceChain } from './source-chain.ts';
+import { ServersState } from './state.ts';
+import type { Seen } from './trackers.ts';
+
+export class ServersFamily extends RulesFamily {
+  readonly state: ServersState;
+  readonly #kernel: IpvsKernel;
+  readonly #node: IpvsNode;
+  /** The servers of others at the last reading. One of them may be ours by now: a Service wants it that was not known then. */
+  #foreign: ReadonlySet<string> = new Set();
+
+  constructor(settings: ServersSettings, tables: FamilyRules, node: IpvsNode) {
+    super(tables);
+    this.#kernel = node.kernel;
+    this.#node = node;
+    this.state = new ServersState(settings, tables);
+  }
+
+  override get isKnown(): boolean {
+    return this.state.isKnown;
+  }
+
+  override get isEmpty(): boolean {
+    return this.state.isEmptied;
+  }
+
+  /** Connections of draining destinations have not ended, or a set can be smaller now that entries were removed. */
+  get isWaiting(): boolean {
+    return this.state.isKnown && (this.state.drainingServers().length > 0 || this.state.isResizeDue);
+  }
+
+  override get rendered(): number {
+    return this.state.rendered;
+  }
+
+  override get compared(): number {
+    return this.state.compared;
+  }
+
+  override async observe(signal: AbortSignal): Promise<SeenFamily> {
+    try {
+      const tables = await this.tables.observe(signal);
+      const { seen, host, foreign } = await observeServers(this.#kernel, this.state, this.#node.lists);
+      const drift = [...tables.drift, ...this.state.driftFrom(without(seen, this.#foreign), this.family)];
+      this.#foreign = foreign;
+      this.onHost(host);
+      this.state.observe(seen);
+      return { drift, udpFrontends: udpFrontendsIn(seen) };
+    } catch (error) {
+      this.state.forget();
+      throw error;
+    }
+  }
+
+  /** Read the connections of draining destinations again: they end by themselves. */
+  async refresh(signal: AbortSignal): Promise<void> {
+    for (const server of this.state.drainingServers()) {
+      signal.throwIfAborted();
+      this.state.sawConnections(server, await this.#kernel.destinations(server));
+    }
+  }
+
+  override plan(setAside: SetAside): FamilyPlan {
+    const plan = planServers(this.state, setAside);
+    return {
+      steps: plan.steps,
+      removesAll: plan.removesAll,
+      apply: (signal) => {
+        const { kernel, onResized, onSetKept } = this.#node;
+        return applyServers({ plan, state: this.state, kernel, onResized, onSetKept, signal });
+      },
+    };
+  }
+
+  forget(): void {
+    this.state.forget();
+  }
+
+  /** Servers have no notices, and are read with the rules. */
+  override async heard(): Promise<Heard> {
+    const heard = await super.heard();
+    return heard.kind === 'something' ? { ...heard, kind: 'unknown' } : heard;
+  }
+
+  override async stands(signal: AbortSignal): Promise<boolean> {
+    const { servers, addresses } = this.state;
+    if (servers.applied?.keys().every((key) => this.#node.hasServer(key)) === false) return false;
+    const installed = new Set((await this.#kernel.addresses(this.family)).ours);
+    if (addresses.applied?.keys().every((address) => installed.has(address)) === false) return false;
+    return await super.stands(signal);
+  }
+
+  enlargedSets(): readonly EnlargedSet[] {
+    return this.isKnown ? this.state.enlargedSets() : [];
+  }
+
+  override removal(signal: AbortSignal): Part {
+    const { tools } = this.tables.options;
+    return {
+      name: this.family,
+      remove: async () => {
+        const { seen } = await observeServers(this.#kernel, this.state, this.#node.lists);
+        return await cleanupServers({ tools, kernel: this.#kernel, seen, signal });
+      },
+    };
+  }
+
+  /** Called with the addresses of the node's other devices after each reading. */
+  protected onHost(_host: HostAddresses): void {}
+}
+
+/** The virtual servers of a predecessor: connections end in their own time, and the rules of the new mode are not touched. */
+export class PredecessorServers extends ServersFamily {
+  constructor(
+    settings: ServersSettings,
+    options: Pick<FamilyRules['options'], 'tools' | 'probe' | 'own'>,
+    node: IpvsNode,
+  ) {
+    super(settings, new FamilyRules({ ...options, isOurs: isSource, jumps: [] }), node);
+  }
+
+  override get isWaiting(): boolean {
+    return super.isWaiting || this.state.isSpareDue || !(this.isKnown && this.state.sets.applied?.size === 0);
+  }
+
+  override async observe(signal: AbortSignal): Promise<SeenFamily> {
+    const seen = await super.observe(signal);
+    this.#keepSource();
+    return seen;
+  }
+
+  override async refresh(signal: AbortSignal): Promise<void> {
+    this.#keepSource();
+    await super.refresh(signal);
+  }
+
+  /** While addresses of ours exist, packets that the node sends from them are masqueraded. */
+  #keepSource(): void {
+    const isNeeded = (this.state.addresses.applied?.size ?? 0) > 0;
+    for (const [key, chain] of sourceChain(this.family)) this.tables.desire(key, isNeeded ? chain : undefined);
+    this.tables.desireJump(SOURCE_JUMP, isNeeded);
+  }
+}
+
+/** The reading without these servers and their destinations. */
+function without(seen: Seen, keys: ReadonlySet<string>): Seen {
+  if (keys.size === 0) return seen;
+  const servers = new Map([...seen.servers].filter(([key]) => !keys.has(key)));
+  const destinations = new Map([...seen.destinations].filter(([, { server }]) => !keys.has(serverKey(server))));
+  return { ...seen, servers, destinations };
+}
+
+function udpFrontendsIn({ servers }: Seen): UdpFrontend[] {
+  const found: UdpFrontend[] = [];
+  for (const { server } of servers.values()) {
+    const { protocol, address, port } = server;
+    if (protocol === 'UDP') found.push({ family: familyOf(address), address, port });
+  }
+  return found;
+}

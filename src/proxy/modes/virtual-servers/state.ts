@@ -1,0 +1,256 @@
+/** The virtual servers of one family: desired and believed state, their connections, and their rules. Does no I/O. */
+
+import type { Address } from '../../../base/address.ts';
+import type { KernelWrite, SeenDestination, Server, ServerId, SetSpec } from '../../../kernel/ipvs-kernel.ts';
+import type { FamilyRules } from '../netfilter/family-rules.ts';
+import type { ChainKey } from '../netfilter/names.ts';
+import type { Chain } from '../netfilter/rules.ts';
+import {
+  destinationKey,
+  drains,
+  entryKey,
+  type OwnedAddress,
+  type OwnedDestination,
+  type OwnedEntry,
+  type OwnedServer,
+  serverKey,
+} from './objects.ts';
+import { ServerIndex } from './server-index.ts';
+import { SetSizes } from './set-sizes.ts';
+import { isShared, KUBE_PROXY_MAXELEM, SET_IDS, type SetId, setId, setName, setSpec, spareName } from './sets.ts';
+import type { ServersSettings } from './settings.ts';
+import { type Seen, ServerTrackers } from './trackers.ts';
+
+/** A virtual server with its destinations. */
+export interface WantedServer extends OwnedServer {
+  readonly destinations: readonly OwnedDestination[];
+}
+
+/** Changed desired objects; undefined for one to remove. */
+export interface DesiredChanges {
+  readonly servers: ReadonlyMap<string, WantedServer | undefined>;
+  readonly addresses: ReadonlyMap<Address, OwnedAddress | undefined>;
+  readonly entries: ReadonlyMap<string, OwnedEntry | undefined>;
+  readonly chains: ReadonlyMap<ChainKey, Chain | undefined>;
+}
+
+export class ServersState extends ServerTrackers {
+  readonly settings: ServersSettings;
+  readonly tables: FamilyRules;
+  readonly index = new ServerIndex();
+  readonly sizes = new SetSizes();
+  /** See `Seen`; also while this agent resizes a set. */
+  hasSpare = false;
+  /** Connections of destinations at the last reading. */
+  readonly connections = new Map<string, number>();
+  /** The keys of the desired destinations of each server. */
+  readonly wanted = new Map<string, readonly string[]>();
+  /** Sets that could not be made smaller, and the spare set that could not be removed: they wait for the next reading. */
+  readonly #kept = new Set<string>();
+  /** The last cause by set, which is told once. */
+  readonly #toldCauses = new Map<string, string>();
+  #rendered = 0;
+
+  constructor(settings: ServersSettings, tables: FamilyRules) {
+    super();
+    this.settings = settings;
+    this.tables = tables;
+  }
+
+  get isKnown(): boolean {
+    return this.servers.applied !== undefined && this.tables.isKnown;
+  }
+
+  /** Number of objects desired since the state was made; see `ModeWork`. */
+  get rendered(): number {
+    return this.#rendered;
+  }
+
+  override get compared(): number {
+    return super.compared + this.tables.compared;
+  }
+
+  /** Only sets of ours remain. */
+  get isEmptied(): boolean {
+    return this.servers.applied?.size === 0 && this.addresses.applied?.size === 0 && this.tables.isEmpty;
+  }
+
+  /** A set should have another size, as it is. */
+  get isResizeDue(): boolean {
+    return this.sets.desired.keys().some((id) => this.resizeOf(id, 0) !== undefined);
+  }
+
+  /** The resize that a set needs when it takes so many entries more. One that could not be made smaller waits for the next reading. */
+  resizeOf(id: SetId, more: number): { readonly from: number; readonly to: number } | undefined {
+    const [from, to] = [this.sizes.now(id), this.sizes.wanted(id, more)];
+    if (from === undefined || from === to) return undefined;
+    // A set of another type is not ours, and stays as it is.
+    if (this.sets.delta().update.has(id)) return undefined;
+    return to < from && this.#kept.has(setName(this.settings.family, id)) ? undefined : { from, to };
+  }
+
+  /** A spare set is there, and its removal has not failed since the last reading. */
+  get isSpareDue(): boolean {
+    return this.hasSpare && !this.#kept.has(spareName(this.settings.family));
+  }
+
+  /** A set stays as it is until the next reading. Returns whether its cause is another one than before. */
+  kept(set: string, cause: string): boolean {
+    this.#kept.add(set);
+    const isNew = this.#toldCauses.get(set) !== cause;
+    this.#toldCauses.set(set, cause);
+    return isNew;
+  }
+
+  /** The sets that kube-proxy has too, and would not take over in their size. */
+  enlargedSets(): { readonly set: string; readonly maxelem: number }[] {
+    const { family } = this.settings;
+    const shared = this.sets.desired.keys().filter(isShared);
+    const sized = shared.map((id) => ({ set: setName(family, id), maxelem: this.sizes.now(id) ?? 0 }));
+    return [...sized.filter(({ maxelem }) => maxelem > KUBE_PROXY_MAXELEM)];
+  }
+
+  /** Desire the sets to which the rules refer. */
+  desireSets(): void {
+    for (const id of SET_IDS) this.sets.desire(id, setSpec(this.settings.family, id));
+  }
+
+  desire({ servers, addresses, entries, chains }: DesiredChanges): void {
+    this.#rendered += servers.size + addresses.size + entries.size + chains.size;
+    for (const [key, wanted] of servers) {
+      this.servers.desire(key, wanted);
+      const now = new Map(
+        (wanted?.destinations ?? []).map((one) => [destinationKey(one.server, one.destination), one]),
+      );
+      this.#rendered += now.size;
+      for (const old of this.wanted.get(key) ?? []) if (!now.has(old)) this.destinations.desire(old, undefined);
+      for (const [name, one] of now) this.destinations.desire(name, one);
+      if (wanted === undefined) this.wanted.delete(key);
+      else this.wanted.set(key, [...now.keys()]);
+    }
+    for (const [address, wanted] of addresses) this.addresses.desire(address, wanted);
+    for (const [key, wanted] of entries) this.entries.desire(key, wanted);
+    for (const [key, chain] of chains) this.tables.desire(key, chain);
+  }
+
+  override observe(seen: Seen): void {
+    super.observe(seen);
+    this.hasSpare = seen.hasSpare;
+    this.#kept.clear();
+    this.sizes.observe(seen.sets, seen.entries.values());
+    this.connections.clear();
+    for (const [key, count] of seen.connections) this.connections.set(key, count);
+    this.index.rebuild(seen.servers, seen.destinations);
+  }
+
+  /** Servers with draining destinations. */
+  drainingServers(): Server[] {
+    const draining = new Map<string, Server>();
+    for (const { server, destination } of this.destinations.delta().remove.values()) {
+      const known = this.servers.applied?.get(serverKey(server))?.server;
+      if (drains(server) && destination.weight === 0 && known !== undefined) {
+        draining.set(serverKey(server), known);
+      }
+    }
+    return [...draining.values()];
+  }
+
+  /** Record the present connections of a server's destinations. */
+  sawConnections(server: ServerId, seen: readonly SeenDestination[]): void {
+    for (const key of this.index.destinationsOf(serverKey(server))) this.connections.delete(key);
+    for (const one of seen) this.connections.set(destinationKey(server, one), one.connections);
+  }
+
+  /** Record a successful write with its owner. */
+  wrote(write: KernelWrite, owner: string | undefined): void {
+    switch (write.kind) {
+      case 'add-set':
+        this.#setMade(write.set);
+        break;
+      case 'remove-set':
+        if (write.set === spareName(this.settings.family)) this.spareGone();
+        else this.#setGone(setId(this.settings.family, write.set));
+        break;
+      case 'swap-set': // Only `apply.ts` swaps, and says what came of it (`resized`).
+        break;
+      case 'add-entry':
+      case 'remove-entry': {
+        const set = setId(this.settings.family, write.set);
+        const key = entryKey(set, write.entry);
+        const value = write.kind === 'add-entry' ? { set, entry: write.entry, owner } : undefined;
+        this.sizes.changed(set, Number(value !== undefined) - Number(this.entries.applied?.has(key) === true));
+        this.entries.wrote(key, value);
+        break;
+      }
+      case 'add-address':
+      case 'remove-address':
+        this.addresses.wrote(
+          write.address,
+          write.kind === 'add-address' ? { address: write.address, owner } : undefined,
+        );
+        break;
+      case 'add-server':
+      case 'change-server':
+        this.index.addServer(serverKey(write.server), write.server.address);
+        this.servers.wrote(serverKey(write.server), { server: write.server, owner });
+        break;
+      case 'remove-server':
+        this.#serverGone(write.server);
+        break;
+      case 'add-destination':
+      case 'change-destination':
+      case 'remove-destination':
+        this.#wroteDestination(write.kind, { server: write.server, destination: write.destination, owner });
+        break;
+    }
+  }
+
+  spareGone(): void {
+    this.hasSpare = false;
+    this.#toldCauses.delete(spareName(this.settings.family));
+  }
+
+  /** Record that a set has another maxelem, and its entries still. */
+  resized(id: SetId, maxelem: number): void {
+    this.#toldCauses.delete(setName(this.settings.family, id));
+    this.sizes.became(id, maxelem);
+  }
+
+  #setMade(set: SetSpec): void {
+    const id = setId(this.settings.family, set.name);
+    this.sets.wrote(id, set);
+    this.sizes.became(id, set.maxelem);
+  }
+
+  /** Record the removal of a set with all its entries. */
+  #setGone(id: SetId): void {
+    this.sets.wrote(id, undefined);
+    this.sizes.gone(id);
+    for (const [key, { set }] of [...(this.entries.applied ?? [])]) if (set === id) this.entries.wrote(key, undefined);
+  }
+
+  #serverGone(server: ServerId): void {
+    const key = serverKey(server);
+    for (const destination of this.index.destinationsOf(key)) {
+      this.destinations.wrote(destination, undefined);
+      this.connections.delete(destination);
+    }
+    this.index.removeServer(key, server.address);
+    this.servers.wrote(key, undefined);
+  }
+
+  #wroteDestination(
+    kind: 'add-destination' | 'change-destination' | 'remove-destination',
+    one: OwnedDestination,
+  ): void {
+    const key = destinationKey(one.server, one.destination);
+    if (kind !== 'remove-destination') {
+      this.index.addDestination(serverKey(one.server), key);
+      this.destinations.wrote(key, one);
+      return;
+    }
+    this.index.removeDestination(serverKey(one.server), key);
+    this.connections.delete(key);
+    this.destinations.wrote(key, undefined);
+  }
+}

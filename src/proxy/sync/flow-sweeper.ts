@@ -1,0 +1,246 @@
+/**
+ * Deletes stale flows. It runs beside the syncs and never delays them (k8s#135323). Stale are UDP flows (`proxy/model/udp-flows.ts`),
+ * and connections of TCP and SCTP that are being opened towards a removed endpoint (`proxy/model/opening-flows.ts`).
+ *
+ * The connection table is read part by part, with a breath of the event loop after each, and no part is kept (k8s#129982).
+ * After a sweep the sweeper rests nine times as long as it worked, so it takes at most a tenth of a core, whatever the churn.
+ * Unanswered connections are less urgent: their sweeps take at most a hundredth, with a rest of at most 10 s. A failed sweep is
+ * repeated: the remaining work is a state, not an event (k8s#126130). When the agent stops, or the next generation of its parts
+ * takes over, the due flows are swept at once, and the rest is handed over.
+ */
+
+import type { Family } from '../../base/address.ts';
+import { causeOf } from '../../base/cause.ts';
+import { breath, type Clock } from '../../base/clock.ts';
+import type { FlowTable, OpenFlowTable } from '../../kernel/conntrack.ts';
+import type { IsNodeAddress } from '../model/flow-leftovers.ts';
+import { FLOW_KINDS, type FlowKind, type Flows, type FormerFrontends } from '../model/flows.ts';
+import { Wait } from './wait.ts';
+
+/** Milliseconds: the shortest rest between two sweeps. */
+const REST = 1000;
+/** Rest this many times as long as the sweep took. */
+const REST_FACTOR = 9;
+/** The same for unanswered connections: TCP endpoints come and go all the time, and clients that got no answer try again. */
+const OPENING_REST_FACTOR = 99;
+/** Milliseconds: the longest such rest, unless the tenth of a core needs a longer one. */
+const OPENING_REST = 10_000;
+/** Sweeps of a table that changes during the reading, after which the seen flows count as all (docs/semantics.md 8.2). */
+const MOST_CHANGED = 5;
+/** Most sweeps that may delay a stop. */
+const MOST_LAST = 3;
+
+export interface SweeperParts {
+  readonly flows: Flows;
+  readonly open: OpenFlowTable;
+  readonly clock: Clock;
+  readonly families: readonly Family[];
+  /** Called for each sweep, because a node's addresses change. */
+  readonly nodeAddresses: (family: Family) => Promise<IsNodeAddress>;
+  /** Milliseconds: the longest pause before a failed sweep is repeated. */
+  readonly retry: number;
+  readonly onSweep: (report: SweepReport) => void;
+}
+
+/** The counts of one kind of flows. */
+export interface SweepCount {
+  /** Flows that were read. */
+  readonly seen: number;
+  readonly deleted: number;
+  /** The deleted flows of each family. */
+  readonly deletedIn: ReadonlyMap<Family, number>;
+  /** ServicePorts whose flows were deleted. */
+  readonly owners: ReadonlySet<string>;
+}
+
+export interface SweepReport {
+  /** The kinds that were swept. */
+  readonly kinds: ReadonlyMap<FlowKind, SweepCount>;
+  /** Milliseconds. */
+  readonly duration: number;
+  /**
+   * `complete`: every flow was seen. `changed`: the table changed during the reading, so flows may have been missed.
+   * `stopped`: the agent stopped during the sweep.
+   */
+  readonly outcome: 'complete' | 'changed' | 'stopped' | 'failed';
+  /** The cause of a failure. */
+  readonly cause: string | undefined;
+}
+
+/** The state that one sweeper hands over to the next. */
+export interface Unswept {
+  readonly former: FormerFrontends;
+  /** Which addresses took node ports. */
+  readonly nodeAddresses: ReadonlyMap<Family, IsNodeAddress>;
+}
+
+export class FlowSweeper {
+  readonly #parts: SweeperParts;
+  readonly #wait: Wait;
+  #isAsked = false;
+  /** Unanswered connections are not swept before this time. */
+  #openingsAt = Number.NEGATIVE_INFINITY;
+  /** The next sweep has unanswered connections, too. */
+  #hurries = false;
+  /** The node addresses of the last sweep that saw every flow, with all rules written. */
+  #nodeAddresses: ReadonlyMap<Family, IsNodeAddress> = new Map();
+
+  constructor(parts: SweeperParts) {
+    this.#parts = parts;
+    this.#wait = new Wait(parts.clock);
+  }
+
+  /**
+   * Request a sweep after rules were written. It happens if the flows need it. Never waits. `hurries`: unanswered connections do not wait
+   * for the end of their longer rest, because a Node died.
+   */
+  request(hurries = false): void {
+    this.#hurries ||= hurries;
+    this.#isAsked = true;
+    this.#wait.wake();
+  }
+
+  /** Sweep on request, until the signal aborts. */
+  async start(signal: AbortSignal): Promise<void> {
+    const { flows, retry, clock } = this.#parts;
+    let failures = 0;
+    while (!signal.aborted) {
+      if (!this.#isAsked) await this.#wait.start({ time: undefined, isWakeable: true, signal });
+      this.#isAsked = false;
+      const rest = this.#hurries ? 0 : this.#openingsAt - clock.now();
+      const due = flows.due.filter((kind) => kind !== 'opening' || rest <= 0);
+      if (signal.aborted) return;
+      if (due.length === 0) {
+        if (!flows.isDirty) continue;
+        await this.#wait.start({ time: rest, isWakeable: true, signal });
+        this.#isAsked = true;
+        continue;
+      }
+      if (due.includes('opening')) this.#hurries = false;
+      const { outcome, duration } = await this.sweep(signal, due);
+      failures = outcome === 'complete' ? 0 : failures + 1;
+      if (outcome === 'changed' && failures >= MOST_CHANGED) {
+        // The seen flows count as all, unless rules were written meanwhile.
+        if (!this.#isAsked) flows.begin(due);
+        failures = 0;
+      }
+      if (failures > 0 || flows.isDirty) this.#isAsked = true;
+      if (due.includes('opening')) this.#openingsAt = clock.now() + openingRest(duration);
+      const patience = outcome === 'failed' ? Math.min(Math.max(REST, retry), REST * 2 ** (failures - 1)) : REST;
+      await this.#wait.start({ time: Math.max(patience, duration * REST_FACTOR), isWakeable: false, signal });
+    }
+  }
+
+  /** Sweep the due flows, until the signal aborts. Call it after `start` has ended and all writes are done. */
+  async finish(signal: AbortSignal): Promise<void> {
+    const { flows } = this.#parts;
+    for (let n = 1; n <= MOST_LAST && flows.isDirty && !signal.aborted; n++) {
+      if ((await this.sweep(signal, flows.due)).outcome === 'failed') return;
+    }
+  }
+
+  /** The state for the next sweeper. */
+  handOver(): Unswept {
+    return { former: this.#parts.flows.handOver(), nodeAddresses: this.#nodeAddresses };
+  }
+
+  /** Accept the state of the sweeper before this one. Its unswept flows are swept once the rules are written. */
+  inherit({ former, nodeAddresses }: Unswept): void {
+    this.#parts.flows.inherit(former);
+    this.#nodeAddresses = nodeAddresses;
+  }
+
+  /** One sweep of all families. A failure is in the report. */
+  async sweep(signal: AbortSignal, kinds: readonly FlowKind[] = FLOW_KINDS): Promise<SweepReport> {
+    const { flows, clock, onSweep } = this.#parts;
+    const counts = new Map(kinds.map((kind) => [kind, newCount()]));
+    const marks = flows.begin(kinds);
+    const start = clock.now();
+    const now = new Map<Family, IsNodeAddress>();
+    let outcome: SweepReport['outcome'];
+    let cause: string | undefined;
+    try {
+      outcome = (await this.#sweepAll({ counts, now, signal })) ? 'changed' : 'complete';
+    } catch (error) {
+      outcome = 'failed';
+      cause = causeOf(error);
+    }
+    if (signal.aborted) outcome = 'stopped';
+    if (outcome === 'complete') flows.swept(marks);
+    else flows.notSwept(marks);
+    if (outcome === 'complete' && kinds.length === FLOW_KINDS.length && !flows.isAllPending) this.#nodeAddresses = now;
+    const report = { kinds: counts, duration: clock.now() - start, outcome, cause };
+    onSweep(report);
+    return report;
+  }
+
+  /** Returns whether a flow may have been missed. */
+  async #sweepAll({ counts, now, signal }: Sweep): Promise<boolean> {
+    const { open, families, nodeAddresses } = this.#parts;
+    let hasChanged = false;
+    const table = await open();
+    try {
+      for (const family of families) {
+        now.set(family, await nodeAddresses(family));
+        for (const [kind, count] of counts) {
+          if (await this.#sweepKind({ family, kind, table, count, now, signal })) hasChanged = true;
+        }
+      }
+    } finally {
+      table.close();
+    }
+    return hasChanged;
+  }
+
+  async #sweepKind({ family, kind, table, count, now, signal }: KindSweep): Promise<boolean> {
+    const { flows } = this.#parts;
+    const nodes = { now: now.get(family) ?? nowhere, before: this.#nodeAddresses.get(family) ?? nowhere };
+    const parts = kind === 'udp' ? table.udpFlows(family) : table.openings(family);
+    while (!signal.aborted) {
+      const next = parts.next();
+      if (next.done === true) return next.value;
+      count.seen += next.value.length;
+      const stale = next.value.filter((flow) => {
+        const verdict = flows.judge(family, flow, nodes);
+        if (verdict.kind === 'stale') count.owners.add(verdict.owner ?? 'a Service that is gone');
+        return verdict.kind === 'stale';
+      });
+      const deleted = table.delete(family, stale);
+      count.deleted += deleted;
+      count.deletedIn.set(family, (count.deletedIn.get(family) ?? 0) + deleted);
+      await breath();
+    }
+    return true;
+  }
+}
+
+interface Count extends SweepCount {
+  seen: number;
+  deleted: number;
+  readonly deletedIn: Map<Family, number>;
+  readonly owners: Set<string>;
+}
+
+interface Sweep {
+  readonly counts: ReadonlyMap<FlowKind, Count>;
+  /** Filled by the sweep: which addresses take node ports. */
+  readonly now: Map<Family, IsNodeAddress>;
+  readonly signal: AbortSignal;
+}
+
+interface KindSweep extends Omit<Sweep, 'counts'> {
+  readonly family: Family;
+  readonly kind: FlowKind;
+  readonly table: FlowTable;
+  readonly count: Count;
+}
+
+function openingRest(duration: number): number {
+  return Math.max(REST, duration * REST_FACTOR, Math.min(duration * OPENING_REST_FACTOR, OPENING_REST));
+}
+
+function newCount(): Count {
+  return { seen: 0, deleted: 0, deletedIn: new Map(), owners: new Set() };
+}
+
+const nowhere: IsNodeAddress = () => false;

@@ -1,0 +1,323 @@
+/**
+ * One sync: take the changes, update the model, let the mode plan and apply, and report (docs/architecture.md). At run time
+ * the stages meet only in this file.
+ */
+
+import { causeOf } from '../../base/cause.ts';
+import { breath, type Clock } from '../../base/clock.ts';
+import { inPortions } from '../../base/portions.ts';
+import type { Drift } from '../model/drift.ts';
+import type { SourceKind } from '../model/events.ts';
+import { FaultBook } from '../model/fault-book.ts';
+import type { Flows } from '../model/flows.ts';
+import { isNeededFirst } from '../model/needed-first.ts';
+import type { Fault, NodeView, ServiceKey } from '../model/objects.ts';
+import type { Objects, ProxyModel } from '../model/proxy-model.ts';
+import type { ServicePort, ServicePortKey } from '../model/service-port.ts';
+import type { Mode } from '../modes/mode.ts';
+import type { FailedStep, Plan } from '../reconcile/step.ts';
+import { type Work, workBetween } from '../reconcile/work.ts';
+import { applyIsolating, type OnPlan, thrownReport, unreadReport } from './isolate.ts';
+import { RefusedServices } from './refused.ts';
+import type { SyncReport } from './status.ts';
+import { Triggers } from './triggers.ts';
+
+/** Services whose desired state is rendered between two breaths of the event loop. */
+const PORTION = 50;
+
+const noop = () => undefined;
+
+/** Changes since they were taken last. */
+export interface TakenChanges {
+  readonly services: ReadonlySet<ServiceKey>;
+  readonly node: boolean;
+  /** Times of the changes behind the slices, as far as the slices carry them; milliseconds since 1970. */
+  readonly triggers: readonly number[];
+}
+
+/** The objects as they are now, and those of them that changed. */
+export interface CachedObjects extends Objects {
+  /** All initial lists are complete (invariant 1). */
+  readonly isSynced: boolean;
+  /** Kinds whose initial list is not complete yet. */
+  readonly waitingFor: readonly SourceKind[];
+  readonly node: NodeView | undefined;
+  /** Nodes that do not answer this one. */
+  readonly own: { readonly suspects: readonly string[] };
+  /** All changes since the last call; each is returned once. */
+  takeChanges(): TakenChanges;
+}
+
+export interface SyncParts {
+  readonly cache: CachedObjects;
+  readonly model: ProxyModel;
+  /** Receives the changes of the model and the UDP frontends found in the kernel. */
+  readonly flows: Flows;
+  readonly mode: Mode;
+  readonly clock: Clock;
+  readonly nodeName: string;
+  /** Milliseconds after which a refused Service is tried again. */
+  readonly retry: number;
+  /** Called with each new fault that the model found, for example two Services that want one address. */
+  readonly onFault: (fault: Fault) => void;
+  /** Called with the changed ServicePorts; undefined for a deleted one. */
+  readonly onPorts?: (ports: ReadonlyMap<ServicePortKey, ServicePort | undefined>) => void;
+  /** Called with each plan before it is applied. */
+  readonly onPlan?: OnPlan;
+  /** Called with the Services that were written before all others. */
+  readonly onFirst?: (services: readonly ServiceKey[]) => void;
+  /** Called when a part of the kernel could not be read. */
+  readonly onUnread: (cause: string) => void;
+  /** Called with an unexpected error. It made the sync fail, and the report says so. */
+  readonly onThrown?: (error: unknown) => void;
+}
+
+export class SyncLoop {
+  /** Faults between objects. The cache has those within one object. */
+  readonly faults = new FaultBook();
+  readonly #parts: SyncParts;
+  readonly #refused: RefusedServices;
+  #zone = '';
+  #mustObserve = true;
+  #hasBegun = false;
+  readonly #triggers: Triggers;
+  /** Touched Services whose desired state is not rendered yet. */
+  readonly #owed = new Set<ServiceKey>();
+  /** Each takes a change once, also when another one throws: the mode counts the holders of what Services share. */
+  readonly #takers: readonly Taker[];
+
+  constructor(parts: SyncParts) {
+    this.#parts = parts;
+    const { mode, flows, onPorts } = parts;
+    this.#takers = [
+      { take: ({ ports, before }) => mode.desire(ports, before), left: noChanges() },
+      { take: ({ ports, before }) => flows.update(ports, before), left: noChanges() },
+      { take: ({ ports }) => onPorts?.(ports), left: noChanges() },
+    ];
+    this.#refused = new RefusedServices(parts.retry);
+    this.#triggers = new Triggers(parts.clock.wall());
+  }
+
+  /** The Services that the kernel refuses now, each with its failure. */
+  get refused(): ReadonlyMap<string, FailedStep> {
+    return this.#refused.services;
+  }
+
+  /** Read the kernel at the next sync, whatever the believed state. */
+  distrust(): void {
+    this.#mustObserve = true;
+  }
+
+  /** Update the desired state, read the kernel if needed, and return the plan. Throws KernelNotRead when a part is unread. */
+  async plan(signal: AbortSignal): Promise<{ plan: Plan; drift: readonly Drift[] }> {
+    await this.#desire(this.#take());
+    const { drift } = await this.#observe(signal);
+    if (!this.#parts.mode.isObserved) throw new KernelNotRead('part of the kernel could not be read; see the log');
+    return { plan: this.#parts.mode.plan(), drift };
+  }
+
+  /**
+   * One sync. Throws when a source is not synced yet (invariant 1), and when aborted. Any other error (of the kernel, a tool,
+   * or a bug) becomes the report of a failed sync: the kernel is read again at the next sync, and no touched Service is lost.
+   */
+  async sync(signal: AbortSignal): Promise<SyncReport> {
+    const { clock, onThrown } = this.#parts;
+    const start = clock.now();
+    const before = workOf(this.#parts);
+    const touched = this.#take();
+    try {
+      return await this.#syncTaken(touched, { start, before }, signal);
+    } catch (error) {
+      if (signal.aborted) throw error;
+      this.#mustObserve = true;
+      const isUnread = error instanceof KernelNotRead;
+      if (!isUnread) onThrown?.(error);
+      const duration = clock.now() - start;
+      const nothing = {
+        drift: [],
+        desiring: 0,
+        writing: 0,
+        triggers: [],
+        work: workBetween(before, workOf(this.#parts)),
+      };
+      const report = isUnread ? unreadReport(error.message) : thrownReport(error);
+      return { ...report, ...nothing, duration, reading: isUnread ? duration : 0 };
+    }
+  }
+
+  async #syncTaken(
+    touched: readonly ServiceKey[],
+    { start, before }: Beginning,
+    signal: AbortSignal,
+  ): Promise<SyncReport> {
+    const { mode, clock, onPlan = noop } = this.#parts;
+    const begun = this.#hasBegun ? undefined : await this.#begin(touched, signal);
+    const desire = clock.now();
+    await this.#desire(begun?.left ?? touched);
+    const desiring = clock.now() - desire;
+    const { drift, isAsLeft, reading } = (await begun?.reading) ?? (await this.#observe(signal));
+    this.#refused.retry(start);
+    try {
+      await mode.refresh(signal);
+    } catch (error) {
+      if (signal.aborted) throw error;
+      // Unknown state stays as it is (invariant 2).
+      this.#parts.onUnread(causeOf(error));
+    }
+    const write = clock.now();
+    const report = await applyIsolating(mode, this.#refused.services, { onPlan, signal });
+    const writing = clock.now() - write;
+    const { flows } = this.#parts;
+    // A refusal names the Services that were not written; a failure of the environment (a lock, a family) does not.
+    if (report.failed.every((step) => step.blame === 'content')) flows.written(this.#refused.services);
+    else if (report.outcome !== 'failed') flows.writtenInPart();
+    this.#refused.written(start);
+    // After a failed sync the triggers are kept: their changes reach the kernel with the next successful sync.
+    const triggers = report.outcome === 'failed' ? [] : this.#triggers.take();
+    const work = workBetween(before, workOf(this.#parts));
+    return { ...report, duration: clock.now() - start, drift, isAsLeft, reading, desiring, writing, triggers, work };
+  }
+
+  /**
+   * The first sync. If no rules are installed, DNS and the API server's own Service are written before all others, because pods
+   * cannot start without them. If rules are installed, the sync does not wait for that.
+   */
+  async #begin(touched: readonly ServiceKey[], signal: AbortSignal): Promise<Begun> {
+    const { cache, mode, onFirst, onPlan = noop } = this.#parts;
+    const installed = mode.probe.stands(signal).catch(() => false);
+    // This early reading stays valid only if it does not depend on the desired state.
+    const isEarly = mode.readsApart || !(await installed);
+    const reading = isEarly ? this.#observe(signal) : undefined;
+    // A failed reading is reported after the touched Services are in the desired state: they must not be lost.
+    const known = reading?.catch(() => undefined);
+    // The probe is not waited for either: a lock may delay it.
+    const seen = await Promise.race([known, installed.then((stands) => (stands ? undefined : known))]);
+    signal.throwIfAborted();
+    this.#hasBegun = true;
+    if (!mode.readsApart) this.#mustObserve = true;
+    const begun = { left: touched, reading: mode.readsApart ? reading : undefined };
+    if (seen?.isBare !== true) return begun;
+    const first: ServiceKey[] = [];
+    const look = (key: ServiceKey) => {
+      if (isNeededFirst(cache.service(key))) first.push(key);
+    };
+    await inPortions(touched, look, signal);
+    first.splice(PORTION);
+    if (first.length === 0 || first.length === touched.length) return begun;
+    this.#desirePortion(first);
+    const { outcome } = await applyIsolating(mode, this.#refused.services, { onPlan, signal });
+    if (outcome === 'complete') onFirst?.(first);
+    const isFirst = new Set(first);
+    return { ...begun, left: touched.filter((key) => !isFirst.has(key)) };
+  }
+
+  /** The Services touched since the last call, and those that an earlier sync took and did not process. */
+  #take(): readonly ServiceKey[] {
+    const { cache } = this.#parts;
+    if (!cache.isSynced) throw new Error(`not synced yet: ${cache.waitingFor.join(', ')}`);
+    const { services, triggers } = cache.takeChanges();
+    this.#triggers.add(triggers);
+    // After the Node is deleted, its last zone stays in use (docs/semantics.md 9.2).
+    this.#zone = cache.node?.zone ?? this.#zone;
+    for (const key of services) this.#owed.add(key);
+    return [...this.#owed];
+  }
+
+  /** Update the desired state, in portions with a breath between. It is complete before the first write (invariant 3). */
+  async #desire(touched: readonly ServiceKey[]): Promise<void> {
+    for (let i = 0; i === 0 || i < touched.length; i += PORTION) {
+      if (i > 0) await breath();
+      this.#desirePortion(touched.slice(i, i + PORTION));
+    }
+    if (touched.length > PORTION) await breath();
+    this.#parts.mode.settle();
+    if (touched.length > PORTION) await breath();
+  }
+
+  #desirePortion(portion: readonly ServiceKey[]): void {
+    const { cache, model, nodeName, onFault } = this.#parts;
+    // A changed or deleted Service is no longer the refused one.
+    for (const key of portion) this.#refused.services.delete(key);
+    const { ports, before, faults } = model.update(portion, cache, {
+      nodeName,
+      zone: this.#zone,
+      suspects: cache.own.suspects,
+    });
+    for (const { left } of this.#takers) {
+      // Of a ServicePort that is waiting already, it took no later value.
+      for (const [key, port] of before) if (!left.ports.has(key)) left.before.set(key, port);
+      for (const [key, port] of ports) left.ports.set(key, port);
+    }
+    for (const [key, found] of faults) for (const fault of this.faults.set(key, found)) onFault(fault);
+    for (const taker of this.#takers) {
+      taker.take(taker.left);
+      taker.left = noChanges();
+    }
+    for (const key of portion) this.#owed.delete(key);
+  }
+
+  /** Read the kernel if needed. Throws KernelNotRead. */
+  async #observe(signal: AbortSignal): Promise<Seen> {
+    const { mode, flows, clock } = this.#parts;
+    if (!this.#mustObserve && mode.isObserved) return { drift: [], isBare: false, isAsLeft: false, reading: 0 };
+    // Cleared before the reading: a `distrust` during it must not be lost.
+    this.#mustObserve = false;
+    const start = clock.now();
+    const seen = await mode.observe(signal);
+    if (seen.kind === 'unknown') {
+      this.#mustObserve = true;
+      throw new KernelNotRead(seen.cause);
+    }
+    for (const cause of seen.value.unread) this.#parts.onUnread(cause);
+    flows.found(seen.value.udpFrontends);
+    flows.distrust();
+    const { drift, isBare, isAsLeft = false } = seen.value;
+    return { drift, isBare, isAsLeft, reading: clock.now() - start };
+  }
+}
+
+/** Changes of the model, with the values before. */
+interface Changes {
+  readonly ports: Map<ServicePortKey, ServicePort | undefined>;
+  readonly before: Map<ServicePortKey, ServicePort>;
+}
+
+interface Taker {
+  readonly take: (changes: Changes) => void;
+  /** Changes that it did not take yet. */
+  left: Changes;
+}
+
+function noChanges(): Changes {
+  return { ports: new Map(), before: new Map() };
+}
+
+/** The work so far. */
+function workOf({ model, mode }: SyncParts): Work {
+  return { services: model.visited, ...mode.work };
+}
+
+/** The time when a sync began, and the work until then. */
+interface Beginning {
+  readonly start: number;
+  readonly before: Work;
+}
+
+/** The rest of the first sync: the remaining Services, and the reading of the kernel in progress. */
+interface Begun {
+  readonly left: readonly ServiceKey[];
+  readonly reading: Promise<Seen> | undefined;
+}
+
+/** The result of a reading. `reading`: its milliseconds, 0 if the kernel was not read. */
+interface Seen {
+  readonly drift: readonly Drift[];
+  readonly isBare: boolean;
+  readonly isAsLeft: boolean;
+  readonly reading: number;
+}
+
+/** The kernel could not be read; nothing was written (invariant 2). */
+export class KernelNotRead extends Error {
+  readonly code = 'KERNEL_NOT_READ';
+}

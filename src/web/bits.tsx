@@ -1,0 +1,138 @@
+/** Small parts that the views share. */
+import type { ComponentChildren } from 'preact';
+import { useId, useState } from 'preact/hooks';
+import type { FaultForm } from '../inspect/wire/fault.ts';
+import { numberText } from '../inspect/wire/words.ts';
+import { faultText, problemText } from '../proxy/model/objects.ts';
+import type { SignKind } from './says.ts';
+
+const FORMS: Readonly<Record<SignKind, ComponentChildren>> = {
+  ok: [<circle cx="8" cy="8" r="7" />, <path d="M4.8 8.2 7 10.4l4.2-4.6" />],
+  warn: [<path d="M8 1.6 15 14.2H1z" />, <path d="M8 6v3.6M8 11.7v.3" />],
+  bad: [<path d="M5 1h6l4 4v6l-4 4H5l-4-4V5z" />, <path d="m5.6 5.6 4.8 4.8m0-4.8-4.8 4.8" />],
+  waiting: [<circle class="dashed" cx="8" cy="8" r="6.6" />, <path class="open" d="M8 4.4V8l2.4 1.6" />],
+  none: [<circle class="open" cx="8" cy="8" r="6.4" />],
+  off: [<path class="open" d="M3 8h10" />],
+};
+
+/** Form and colour say the same; the word beside it says it for everybody. */
+export function Sign({ kind }: { readonly kind: SignKind }) {
+  return (
+    <svg class={`sign ${kind}`} viewBox="0 0 16 16" width="16" height="16" aria-hidden="true">
+      {FORMS[kind]}
+    </svg>
+  );
+}
+
+/** A sign with its word. */
+export function State({ kind, children }: { readonly kind: SignKind; readonly children: ComponentChildren }) {
+  return (
+    <span class={`state ${kind}`}>
+      <Sign kind={kind} />
+      <span>{children}</span>
+    </span>
+  );
+}
+
+/** Text of objects or programs: it stands for itself, also where it turns the direction of writing. */
+export function Said({
+  children,
+  class: name = '',
+}: {
+  readonly children: ComponentChildren;
+  readonly class?: string;
+}) {
+  return <bdi class={`said ${name}`}>{children}</bdi>;
+}
+
+interface CardProps {
+  readonly title: string;
+  readonly aside?: ComponentChildren;
+  readonly class?: string;
+  readonly children: ComponentChildren;
+}
+
+export function Card({ title, aside, class: name = '', children }: CardProps) {
+  const id = useId();
+  return (
+    <section class={`card ${name}`} aria-labelledby={id}>
+      <header>
+        <h2 id={id}>{title}</h2>
+        {aside !== undefined && <div class="aside">{aside}</div>}
+      </header>
+      {children}
+    </section>
+  );
+}
+
+export function Empty({ children }: { readonly children: ComponentChildren }) {
+  return <p class="empty">{children}</p>;
+}
+
+/** Why there is no answer, in the agent's words. */
+export function Problem({ children }: { readonly children: ComponentChildren }) {
+  return (
+    <p class="problem" role="alert">
+      <Sign kind="warn" />
+      <Said>{children}</Said>
+    </p>
+  );
+}
+
+/** Faults of objects, each with its object before it. */
+export function FaultList({ faults }: { readonly faults: readonly FaultForm[] }) {
+  return (
+    <ul class="list" aria-label="Faults of objects">
+      {faults.map((fault) => (
+        <li key={faultText(fault)}>
+          <Said class="strong">{`${fault.kind} ${fault.object}`}</Said>
+          <Said>{problemText(fault)}</Said>
+        </li>
+      ))}
+    </ul>
+  );
+}
+
+/** Entries of a long list that are shown at first, and with each press of the button. */
+const STEP = 100;
+
+/** The first entries of a list that may be very long, and a button for more of them. */
+export function useFirst<T>(list: readonly T[], step = STEP): readonly [readonly T[], ComponentChildren] {
+  const [most, setMost] = useState(step);
+  if (list.length <= most) return [list, null];
+  const button = (
+    <button type="button" class="quiet" onClick={() => setMost(most + step)}>
+      Show more of {numberText(list.length)}
+    </button>
+  );
+  return [list.slice(0, most), button];
+}
+
+/** A table that scrolls sideways in itself where it is wider than the page. */
+export function Table({
+  label,
+  heads,
+  children,
+}: {
+  readonly label: string;
+  readonly heads: readonly string[];
+  readonly children: ComponentChildren;
+}) {
+  return (
+    // biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls must be reached by keyboard
+    <section class="scroll" aria-label={label} tabIndex={0}>
+      <table>
+        <thead>
+          <tr>
+            {heads.map((head) => (
+              <th key={head} scope="col">
+                {head}
+              </th>
+            ))}
+          </tr>
+        </thead>
+        <tbody>{children}</tbody>
+      </table>
+    </section>
+  );
+}

@@ -1,0 +1,398 @@
+/** Which versions are in the kernel: what marks claim, and what they never claim. */
+import assert from 'node:assert/strict';
+import { describe, it } from 'node:test';
+import fc from 'fast-check';
+import { MOST_BEHIND, type SyncOutcome, Tracking } from '../../../src/agent/programmed/tracking.ts';
+import { FakeClock } from '../../helpers/fake-clock.ts';
+
+const WROTE: SyncOutcome = { hasWritten: true, without: new Map(), why: '' };
+const FAILED: SyncOutcome = { hasWritten: false, without: new Map(), why: 'IPv4: the lock is held' };
+const refuses = (...services: string[]): SyncOutcome => ({
+  ...WROTE,
+  without: new Map(services.map((service) => [service, 'the kernel refused it'])),
+});
+
+/** A tracking with a source whose changes wait for a sync. */
+function tracked() {
+  const clock = new FakeClock();
+  const state = { hasChanges: false, version: 0, changes: 0 };
+  const tracking = new Tracking({ now: () => clock.now(), hasChanges: () => state.hasChanges });
+  tracking.onChange(() => {
+    state.changes += 1;
+  });
+  const versions = new Map<string, string>();
+  return {
+    clock,
+    state,
+    tracking,
+    /** A slice of a Service changes. Returns its version. */
+    change(slice: string, service = 's/web'): string {
+      const version = String(++state.version);
+      state.hasChanges = true;
+      tracking.changed('slices', slice, { service, before: versions.get(slice) ?? '', isGone: false });
+      versions.set(slice, version);
+      tracking.reached('slices', version);
+      return version;
+    },
+    /** A slice goes. */
+    go(slice: string, service = 's/web'): void {
+      const version = String(++state.version);
+      state.hasChanges = true;
+      tracking.changed('slices', slice, { service, before: versions.get(slice) ?? '', isGone: true });
+      versions.delete(slice);
+      tracking.reached('slices', version);
+    },
+    /** Something changes that is nothing for the kernel. */
+    pass(of: 'services' | 'slices' = 'slices'): string {
+      const version = String(++state.version);
+      tracking.reached(of, version);
+      return version;
+    },
+    begin() {
+      state.hasChanges = false;
+      tracking.syncBegan();
+    },
+    sync(outcome = WROTE) {
+      state.hasChanges = false;
+      tracking.syncBegan();
+      tracking.syncEnded(outcome);
+    },
+    programmed: (slice: string, service = 's/web') => {
+      const received = versions.get(slice) ?? '';
+      return tracking.versionOf('slices', slice, { service, received });
+    },
+  };
+}
+
+describe('marks', () => {
+  it('are those that were received when the sync began, once it has written', () => {
+    const it = tracked();
+    const first = it.change('s/web-1');
+    assert.equal(it.tracking.marks.slices, '');
+    it.begin();
+    const later = it.change('s/web-1');
+    assert.equal(it.tracking.marks.slices, '');
+    it.tracking.syncEnded(WROTE);
+    assert.equal(it.tracking.marks.slices, first);
+    it.sync();
+    assert.equal(it.tracking.marks.slices, later);
+  });
+
+  it('move at once where there is nothing to write, and at the end of a sync to all that came meanwhile and was nothing', () => {
+    const it = tracked();
+    it.sync();
+    const at = it.pass();
+    assert.equal(it.tracking.marks.slices, at);
+    it.begin();
+    const during = it.pass('services');
+    assert.equal(it.tracking.marks.services, '');
+    it.tracking.syncEnded(WROTE);
+    assert.deepEqual(it.tracking.marks, { services: during, slices: at });
+  });
+
+  it('stand before the first sync, and as long as a write fails as a whole, which is said with its time', () => {
+    const it = tracked();
+    it.pass();
+    assert.equal(it.tracking.marks.slices, '');
+    it.change('s/web-1');
+    it.clock.advance(5);
+    it.sync(FAILED);
+    assert.deepEqual([it.tracking.marks.slices, it.tracking.lags.stuck], ['', { why: FAILED.why, since: 5 }]);
+    it.pass();
+    assert.equal(it.tracking.marks.slices, '', 'what failed is not written by silence');
+    it.clock.advance(5);
+    it.sync({ ...FAILED, why: 'another reason' });
+    assert.deepEqual(it.tracking.lags.stuck, { why: 'another reason', since: 5 });
+    it.sync();
+    assert.deepEqual([it.tracking.marks.slices, it.tracking.lags.stuck], [String(it.state.version), undefined]);
+  });
+
+  it('are not those of a sync that had no end', () => {
+    const it = tracked();
+    it.sync();
+    it.change('s/web-1');
+    it.begin();
+    it.begin();
+    it.tracking.syncEnded(FAILED);
+    it.pass();
+    assert.equal(it.tracking.marks.slices, '');
+  });
+
+  it('move past a Service that the kernel refuses, which is named until it is written', () => {
+    const it = tracked();
+    it.change('s/bad-1', 's/bad');
+    const version = it.change('s/web-1');
+    it.clock.advance(7);
+    it.sync(refuses('s/bad'));
+    assert.equal(it.tracking.marks.slices, version);
+    assert.deepEqual([...it.tracking.lags.behind], [['s/bad', { why: 'the kernel refused it', since: 7 }]]);
+    assert.equal(it.tracking.hasVersion('slices', version, '', 's/bad'), false);
+    assert.equal(it.tracking.hasVersion('slices', version, '', 's/web'), true);
+    const { behind } = it.tracking.lags;
+    it.sync(refuses('s/bad'));
+    assert.equal(it.tracking.lags.behind, behind, 'nothing changed');
+    it.sync();
+    assert.equal(it.tracking.lags.behind.size, 0);
+  });
+
+  it('stand where more Services are refused than are named', () => {
+    const it = tracked();
+    it.change('s/web-1');
+    it.sync(refuses(...Array.from({ length: MOST_BEHIND + 1 }, (_, i) => `s/bad-${i}`)));
+    assert.equal(it.tracking.marks.slices, '');
+    assert.match(it.tracking.lags.stuck?.why ?? '', /^the kernel refuses 1001 Services, such as s\/bad-0: /);
+  });
+
+  it('of a kind are taken back when its versions go back, also in the middle of a sync', () => {
+    const it = tracked();
+    it.change('s/web-1');
+    it.pass('services');
+    it.sync();
+    it.tracking.reached('slices', '');
+    assert.deepEqual(it.tracking.marks, { services: '2', slices: '' });
+    assert.equal(it.tracking.history.reachedAt('slices', '1'), undefined);
+    assert.equal(it.tracking.hasVersion('slices', '1', '1', 's/web'), false);
+    it.tracking.reached('slices', '1');
+    assert.equal(it.tracking.marks.slices, '1');
+    it.change('s/web-1');
+    it.begin();
+    it.tracking.reached('slices', '');
+    it.state.hasChanges = true;
+    it.tracking.syncEnded(WROTE);
+    assert.equal(it.tracking.marks.slices, '');
+  });
+});
+
+describe('the version of an object', () => {
+  it('is the one before a change until the change is in the kernel', () => {
+    const it = tracked();
+    const first = it.change('s/web-1');
+    assert.equal(it.programmed('s/web-1'), '');
+    it.sync();
+    assert.equal(it.programmed('s/web-1'), first);
+    const second = it.change('s/web-1');
+    assert.equal(it.programmed('s/web-1'), first);
+    it.begin();
+    const third = it.change('s/web-1');
+    assert.equal(it.programmed('s/web-1'), first);
+    it.tracking.syncEnded(WROTE);
+    assert.equal(it.programmed('s/web-1'), second);
+    it.sync(FAILED);
+    it.change('s/web-1');
+    it.sync(FAILED);
+    assert.equal(it.programmed('s/web-1'), second);
+    it.sync();
+    assert.equal(it.programmed('s/web-1'), String(it.state.version));
+    assert.ok(Number(third) < it.state.version);
+    assert.equal(it.tracking.pending.size, 0, 'nothing is remembered where nothing is pending');
+  });
+
+  it('stays, as long as the kernel refuses its Service', () => {
+    const it = tracked();
+    const first = it.change('s/bad-1', 's/bad');
+    it.sync();
+    const second = it.change('s/bad-1', 's/bad');
+    it.sync(refuses('s/bad'));
+    assert.equal(it.programmed('s/bad-1'), first);
+    assert.equal(it.tracking.hasVersion('slices', first, first, 's/bad'), true);
+    it.sync();
+    assert.equal(it.programmed('s/bad-1'), second);
+  });
+});
+
+describe('objects that come and go while nothing can be written', () => {
+  it('are forgotten, also where a sync took them and failed', () => {
+    const it = tracked();
+    it.pass();
+    it.sync();
+    for (let i = 0; i < 10; i++) {
+      it.change(`s/before-${i}`);
+      it.go(`s/before-${i}`);
+      it.change(`s/between-${i}`);
+      it.sync(FAILED);
+      it.go(`s/between-${i}`);
+      it.change(`s/during-${i}`);
+      it.begin();
+      it.change(`s/within-${i}`);
+      it.go(`s/within-${i}`);
+      it.go(`s/during-${i}`);
+      assert.ok(it.tracking.pending.get(`slices s/during-${i}`), 'the sync that runs may write it');
+      it.tracking.syncEnded(FAILED);
+      assert.equal(it.tracking.pending.size, 0);
+    }
+  });
+
+  it('are kept where the kernel has them, or where a sync wrote them meanwhile, or where they come again', () => {
+    const it = tracked();
+    const old = it.change('s/old-1');
+    it.sync();
+    it.change('s/old-1');
+    it.sync(FAILED);
+    it.go('s/old-1');
+    it.sync(FAILED);
+    assert.equal(it.programmed('s/old-1'), old);
+    const written = it.change('s/late-1');
+    it.change('s/again-1', 's/bad');
+    it.begin();
+    it.go('s/late-1');
+    it.go('s/again-1', 's/bad');
+    it.change('s/again-1', 's/bad');
+    it.tracking.syncEnded(refuses('s/bad'));
+    assert.equal(it.programmed('s/late-1'), written);
+    assert.equal(it.programmed('s/again-1', 's/bad'), '');
+    assert.ok(it.tracking.pending.get('slices s/again-1'));
+    it.sync();
+    assert.equal(it.tracking.pending.size, 0);
+  });
+});
+
+describe('a Service that the first sync could not write', () => {
+  it('has no version in the kernel, whatever comes, until it is written', () => {
+    const it = tracked();
+    it.change('s/bad-1', 's/bad');
+    it.sync(refuses('s/bad'));
+    assert.equal(it.programmed('s/bad-1', 's/bad'), '');
+    const second = it.change('s/bad-1', 's/bad');
+    it.sync(refuses('s/bad'));
+    assert.equal(it.programmed('s/bad-1', 's/bad'), '');
+    it.sync();
+    assert.equal(it.programmed('s/bad-1', 's/bad'), second);
+  });
+});
+
+/** A kernel, and agents' events in any order: what the kernel has of each slice, by version. */
+describe('in any history', () => {
+  const action = fc.oneof(
+    { weight: 5, arbitrary: fc.record({ kind: fc.constant('change' as const), slice: fc.nat({ max: 5 }) }) },
+    { weight: 2, arbitrary: fc.constant({ kind: 'pass' as const }) },
+    { weight: 3, arbitrary: fc.constant({ kind: 'begin' as const }) },
+    {
+      weight: 3,
+      arbitrary: fc.record({
+        kind: fc.constant('end' as const),
+        result: fc.constantFrom('written', 'failed', 'refused', 'none'),
+        service: fc.nat({ max: 2 }),
+      }),
+    },
+    { weight: 1, arbitrary: fc.constant({ kind: 'restore' as const }) },
+  );
+
+  it('no mark and no version claims what the kernel lacks', () => {
+    const seen = { claims: 0, behind: 0 };
+    fc.assert(
+      fc.property(fc.array(action, { maxLength: 60, size: 'max' }), (actions) => {
+        const world = new World();
+        for (const one of actions) {
+          world.act(one);
+          world.check(seen);
+        }
+      }),
+      { numRuns: 500 },
+    );
+    assert.ok(seen.claims > 1000 && seen.behind > 100, `it was tried: ${JSON.stringify(seen)}`);
+  });
+
+  interface Act {
+    readonly kind: 'change' | 'pass' | 'begin' | 'end' | 'restore';
+    readonly slice?: number;
+    readonly result?: string;
+    readonly service?: number;
+  }
+
+  /** Two slices a Service. Versions are told beside an epoch: after a restore the same number is another state. */
+  class World {
+    readonly #tracking = new Tracking({ now: () => 0, hasChanges: () => this.#touched.size > 0 });
+    /** Of each slice: all versions that it had, the newest last. */
+    readonly #had = new Map<string, number[]>();
+    readonly #kernel = new Map<string, number>();
+    readonly #touched = new Set<string>();
+    /** Services to write: those taken, and those that failed before. */
+    #owed = new Set<string>();
+    #isRunning = false;
+    /** What is written when the sync ends: the state at its beginning. */
+    #wanted = new Map<string, number>();
+    #version = 100;
+    #reached = false;
+
+    act({ kind, slice = 0, result = '', service = 0 }: Act): void {
+      if (kind === 'change') this.#change(`s/svc-${slice % 3}`, `s/svc-${slice % 3}-${slice}`);
+      else if (kind === 'pass') this.#reach(++this.#version);
+      else if (kind === 'begin' && !this.#isRunning) this.#begin();
+      else if (kind === 'end' && this.#isRunning) this.#end(result, `s/svc-${service}`);
+      else if (kind === 'restore') this.#restore();
+    }
+
+    #reach(version: number): void {
+      this.#reached = true;
+      this.#tracking.reached('slices', String(version));
+    }
+
+    #change(service: string, slice: string): void {
+      const before = this.#had.get(slice)?.at(-1);
+      const version = ++this.#version;
+      this.#had.set(slice, [...(this.#had.get(slice) ?? []), version]);
+      this.#touched.add(service);
+      this.#tracking.changed('slices', slice, { service, before: String(before ?? ''), isGone: false });
+      this.#reach(version);
+    }
+
+    #begin(): void {
+      this.#isRunning = true;
+      for (const service of this.#touched) this.#owed.add(service);
+      this.#touched.clear();
+      this.#wanted = new Map([...this.#had].map(([slice, all]) => [slice, all.at(-1) ?? 0]));
+      this.#tracking.syncBegan();
+    }
+
+    #end(result: string, refused: string): void {
+      this.#isRunning = false;
+      // Aborted: the next one begins without the end of this one.
+      if (result === 'none') return;
+      const without = result === 'refused' && this.#owed.has(refused) ? [refused] : [];
+      if (result !== 'failed') {
+        for (const service of this.#owed) {
+          if (without.includes(service)) continue;
+          for (const [slice, version] of this.#wanted)
+            if (slice.startsWith(`${service}-`)) this.#kernel.set(slice, version);
+        }
+        this.#owed = new Set(without);
+      }
+      this.#tracking.syncEnded(result === 'failed' ? FAILED : refuses(...without));
+    }
+
+    /** The numbers begin again below; every slice is passed on anew by a list, and the list ends. */
+    #restore(): void {
+      this.#tracking.reached('slices', '');
+      this.#version = Math.max(1, this.#version - 50);
+      const before = new Map([...this.#had].map(([slice, all]) => [slice, all.at(-1) ?? 0]));
+      this.#had.clear();
+      this.#kernel.clear();
+      this.#reached = false;
+      for (const [slice, version] of before) {
+        const service = slice.slice(0, 'svc-0'.length + 2);
+        this.#had.set(slice, [++this.#version]);
+        this.#touched.add(service);
+        this.#tracking.changed('slices', slice, { service, before: String(version), isGone: false });
+      }
+      this.#reach(++this.#version);
+    }
+
+    check(seen: { claims: number; behind: number }): void {
+      const mark = this.#tracking.marks.slices;
+      const { behind } = this.#tracking.lags;
+      assert.ok(mark === '' || this.#reached, 'a mark without anything received');
+      for (const [slice, all] of this.#had) {
+        const service = slice.slice(0, 'svc-0'.length + 2);
+        const inKernel = this.#kernel.get(slice) ?? 0;
+        if (behind.has(service)) seen.behind += 1;
+        else if (mark !== '') {
+          seen.claims += 1;
+          const claimed = all.findLast((version) => version <= Number(mark)) ?? 0;
+          assert.ok(inKernel >= claimed, `mark ${mark} claims ${slice} at ${claimed}; the kernel has ${inKernel}`);
+        }
+        const said = this.#tracking.versionOf('slices', slice, { service, received: String(all.at(-1) ?? '') });
+        if (said !== '') assert.ok(inKernel >= Number(said), `${slice}: ${said} is claimed, ${inKernel} is there`);
+      }
+    }
+  }
+});

@@ -1,0 +1,111 @@
+/** Ways to an API server that are not the plain one: a proxy of the kubeconfig, a certificate that nobody trusts, HTTP/1.1. */
+import assert from 'node:assert/strict';
+import { readFile, writeFile } from 'node:fs/promises';
+import { describe, it } from 'node:test';
+import { runPlugin } from '../../../src/cli/kubectl/program.ts';
+import { NoAnswer } from '../../../src/inspect/wire/problem.ts';
+import { AgentCluster } from '../../helpers/agent-cluster.ts';
+import { statusAnswer } from '../../helpers/answers.ts';
+import { connectProxy } from '../../helpers/connect-proxy.ts';
+
+interface Kubeconfig {
+  readonly clusters: readonly [{ readonly name: string; readonly cluster: object }];
+}
+
+/** The exit status, after the cluster in the kubeconfig was changed. */
+async function statusThrough(cluster: AgentCluster, more: object): Promise<number> {
+  const kubeconfig = await cluster.server.kubeconfig();
+  const config = JSON.parse(await readFile(kubeconfig, 'utf8')) as Kubeconfig;
+  const [entry] = config.clusters;
+  const changed = { ...config, clusters: [{ ...entry, cluster: { ...entry.cluster, ...more } }] };
+  await writeFile(kubeconfig, JSON.stringify(changed));
+  const signal = new AbortController().signal;
+  return await runPlugin(['status', '--kubeconfig', kubeconfig], { signal, print: () => undefined });
+}
+
+describe('kubectl slicewire finds its way', () => {
+  it('through the proxy of the kubeconfig, for the list and for the connection to the Pod', async () => {
+    const cluster = await AgentCluster.start({ tls: true, token: 'secret' });
+    const proxy = await connectProxy();
+    try {
+      await cluster.addAgent('node-1', { '/status': () => statusAnswer('node-1') });
+      assert.equal(await statusThrough(cluster, { 'proxy-url': proxy.url }), 0);
+      assert.deepEqual(proxy.targets, [new URL(cluster.server.url).host, new URL(cluster.server.url).host]);
+    } finally {
+      proxy.stop();
+      await cluster.stop();
+    }
+  });
+
+  it('to a server that has HTTP/1.1 alone', async () => {
+    const cluster = await AgentCluster.start({ tls: 'http/1.1', token: 'secret' });
+    try {
+      await cluster.addAgent('node-1', { '/status': () => statusAnswer('node-1') });
+      assert.equal(await statusThrough(cluster, {}), 0);
+    } finally {
+      await cluster.stop();
+    }
+  });
+
+  it('and refuses a server whose certificate nobody trusts, unless the kubeconfig says so', async () => {
+    const cluster = await AgentCluster.start({ tls: true });
+    try {
+      await cluster.addAgent('node-1', { '/status': () => statusAnswer('node-1') });
+      const distrusting = { 'certificate-authority-data': undefined };
+      await assert.rejects(
+        statusThrough(cluster, distrusting),
+        (error) => error instanceof NoAnswer && /its certificate is not signed by the authority/.test(error.message),
+      );
+      assert.equal(cluster.kubelets.asked.length, 0);
+      assert.equal(await statusThrough(cluster, { ...distrusting, 'insecure-skip-tls-verify': true }), 0);
+    } finally {
+      await cluster.stop();
+    }
+  });
+
+  it('and says that the program for the credentials failed', async () => {
+    const cluster = await AgentCluster.start();
+    try {
+      const kubeconfig = await cluster.server.kubeconfig();
+      const config = JSON.parse(await readFile(kubeconfig, 'utf8')) as object;
+      const exec = (command: string) => ({
+        apiVersion: 'client.authentication.k8s.io/v1',
+        interactiveMode: 'Never',
+        command,
+      });
+      const failing = async (command: string) => {
+        await writeFile(
+          kubeconfig,
+          JSON.stringify({ ...config, users: [{ name: 'test', user: { exec: exec(command) } }] }),
+        );
+        const options = { signal: new AbortController().signal, print: () => undefined };
+        await runPlugin(['status', '--kubeconfig', kubeconfig, '--context', ''], options);
+      };
+      const head = /^the credentials for http:\S+ cannot be had: /.source;
+      await assert.rejects(failing('false'), {
+        message: new RegExp(`${head}the program that the kubeconfig names .* failed`),
+      });
+      await assert.rejects(failing('not-there'), { message: new RegExp(`${head}spawn not-there ENOENT`) });
+    } finally {
+      await cluster.stop();
+    }
+  });
+
+  it('ends at once when it is interrupted', async () => {
+    const cluster = await AgentCluster.start();
+    try {
+      cluster.addNode('node-1', { kind: 'hangs' });
+      const kubeconfig = await cluster.server.kubeconfig();
+      const stop = new AbortController();
+      const running = runPlugin(['status', '--kubeconfig', kubeconfig], {
+        signal: stop.signal,
+        print: () => undefined,
+      });
+      const received = new Error('received SIGINT');
+      setTimeout(() => stop.abort(received), 300);
+      await assert.rejects(running, received);
+    } finally {
+      await cluster.stop();
+    }
+  });
+});

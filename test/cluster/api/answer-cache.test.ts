@@ -1,0 +1,51 @@
+/** Answers that are kept: for how long, and how many. */
+import assert from 'node:assert/strict';
+import test, { describe } from 'node:test';
+import { AnswerCache } from '../../../src/cluster/api/answer-cache.ts';
+import { FakeClock } from '../../helpers/fake-clock.ts';
+
+function start(most: number) {
+  const clock = new FakeClock();
+  const cache = new AnswerCache<string>({ clock, most, keeps: (answer) => (answer === 'no' ? 1000 : 60_000) });
+  const known = async (key: string) => await cache.get(key);
+  return { clock, cache, known };
+}
+
+describe('kept answers', () => {
+  test('count as long as their kind says', async () => {
+    const { clock, cache, known } = start(10);
+    await cache.ask('a', async () => 'yes');
+    await cache.ask('b', async () => 'no');
+    assert.deepEqual([await known('a'), await known('b'), await known('c')], ['yes', 'no', undefined]);
+    clock.advance(1000);
+    assert.deepEqual([await known('a'), await known('b')], ['yes', undefined]);
+    clock.advance(59_000);
+    assert.equal(await known('a'), undefined);
+  });
+
+  test('are bounded: those whose time is over go first, then the oldest', async () => {
+    const { clock, cache, known } = start(3);
+    await cache.ask('a', async () => 'yes');
+    await cache.ask('b', async () => 'no');
+    await cache.ask('c', async () => 'yes');
+    clock.advance(1000);
+    await cache.ask('d', async () => 'yes');
+    assert.deepEqual([cache.size, await known('a'), await known('b')], [3, 'yes', undefined]);
+    await cache.ask('e', async () => 'yes');
+    assert.deepEqual([cache.size, await known('a'), await known('c'), await known('e')], [3, undefined, 'yes', 'yes']);
+    // Asked anew, it is the youngest.
+    await cache.ask('c', async () => 'yes');
+    await cache.ask('f', async () => 'yes');
+    assert.deepEqual([cache.size, await known('c'), await known('d')], [3, 'yes', undefined]);
+  });
+
+  test('are waited for by all who ask before they come, and a question that fails is forgotten', async () => {
+    const { cache } = start(3);
+    const { promise, reject } = Promise.withResolvers<string>();
+    const asked = cache.ask('a', () => promise);
+    assert.equal(cache.get('a'), asked);
+    reject(new Error('gone'));
+    await assert.rejects(asked, /gone/);
+    assert.deepEqual([cache.get('a'), cache.size], [undefined, 0]);
+  });
+});

@@ -1,0 +1,180 @@
+/** A folder of manifests where the kernel, a mount or a link is in the way: the rest goes on. */
+import assert from 'node:assert/strict';
+import fs from 'node:fs';
+import { mkdir, mkdtemp, rm, symlink, writeFile } from 'node:fs/promises';
+import { syncBuiltinESMExports } from 'node:module';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { describe, it, type TestContext } from 'node:test';
+import { watchConfigFile } from '../../../src/agent/config-watch.ts';
+import { type Clock, realClock } from '../../../src/base/clock.ts';
+import { DocumentFiles } from '../../../src/cluster/documents/files.ts';
+import type { ManifestsOptions } from '../../../src/cluster/source/manifests/follower.ts';
+import { manifestsSource } from '../../../src/cluster/source/manifests/index.ts';
+import type { Source, SourceEvent } from '../../../src/proxy/model/events.ts';
+import { faultText } from '../../../src/proxy/model/objects.ts';
+import { Health } from '../../../src/serve/health.ts';
+import { deadMount, noDeadMount } from '../../helpers/dead-mount.ts';
+import { until } from '../../helpers/until.ts';
+
+/** Waits are a fiftieth. */
+const FAST: Clock = { ...realClock, after: (milliseconds, call) => realClock.after(milliseconds / 50, call) };
+
+function yaml(name: string): string {
+  return `apiVersion: v1\nkind: Service\nmetadata: {name: ${name}}\nspec: {clusterIP: 10.96.0.1, ports: [{port: 80}]}\n`;
+}
+
+class Seen {
+  readonly services = new Set<string>();
+  readonly faults = new Map<string, string>();
+  readonly warnings: string[] = [];
+  isSynced = false;
+  readonly take = (event: SourceEvent): void => {
+    if (event.kind === 'synced') this.isSynced = true;
+    else if (event.kind !== 'reached') this.faults.set(event.key, event.faults.map(faultText).join());
+    if (event.kind === 'service' && event.service !== undefined) this.services.add(event.key);
+  };
+}
+
+/** `before`: done before it is removed, which would wait for a dead mount in it for ever. */
+async function temporary(t: TestContext, before: (folder: string) => Promise<void> = async () => {}): Promise<string> {
+  const folder = await mkdtemp(join(tmpdir(), 'trouble-'));
+  t.after(async () => {
+    await before(folder);
+    await rm(folder, { recursive: true, force: true });
+  });
+  return folder;
+}
+
+async function follow(
+  t: TestContext,
+  path: string,
+  more: Partial<ManifestsOptions> = {},
+): Promise<Seen & { source: Source }> {
+  const seen = new Seen();
+  const abort = new AbortController();
+  const warn = (text: string) => seen.warnings.push(text);
+  const source = manifestsSource({ path, nodeName: 'n', clock: FAST, once: false, warn, ...more });
+  const ended = source.run(seen.take, abort.signal);
+  t.after(async () => {
+    abort.abort();
+    await ended;
+  });
+  await until('synced', () => seen.isSynced, 20_000);
+  return Object.assign(seen, { source });
+}
+
+/** The kernel refuses every watch. */
+function refuseWatches(t: TestContext, code: string): void {
+  const mock = t.mock.method(fs, 'watch', () => {
+    throw Object.assign(new Error(`${code}: refused`), { code });
+  });
+  syncBuiltinESMExports();
+  t.after(() => {
+    mock.mock.restore();
+    syncBuiltinESMExports();
+  });
+}
+
+describe('a folder that the kernel cannot watch', () => {
+  for (const [code, says] of [
+    ['EMFILE', /all inotify instances of this user are in use; raise fs\.inotify\.max_user_instances/],
+    ['ENOSPC', /all inotify watches of this user are in use; raise fs\.inotify\.max_user_watches/],
+    ['ENOENT', /ENOENT: refused/],
+  ] as const) {
+    it(`(${code}) is read now and then, and a warning is logged once`, async (t) => {
+      const folder = await temporary(t);
+      refuseWatches(t, code);
+      const seen = await follow(t, folder);
+      await writeFile(join(folder, 'a.yaml'), yaml('a'));
+      await until('the Service', () => seen.services.has('default/a'), 20_000);
+      assert.equal(seen.warnings.length, 1);
+      assert.match(seen.warnings[0] ?? '', says);
+      assert.match(seen.warnings[0] ?? '', /Until it does, changes are noticed within 10 s$/);
+    });
+  }
+
+  it('is said of the file that --config names, too', async (t) => {
+    const file = join(await temporary(t), 'config');
+    await writeFile(file, 'kind: A\n');
+    refuseWatches(t, 'EMFILE');
+    const warnings: string[] = [];
+    const abort = new AbortController();
+    let changes = 0;
+    const onChange = async () => void changes++;
+    const warn = (text: string) => warnings.push(text);
+    const watching = watchConfigFile(file, { clock: FAST, signal: abort.signal, before: undefined, onChange, warn });
+    await until('the first look', () => changes === 1, 20_000);
+    await writeFile(file, 'kind: B\n');
+    await until('the change', () => changes === 2, 20_000);
+    abort.abort();
+    await watching;
+    assert.equal(warnings.length, 1);
+    assert.match(warnings[0] ?? '', /^--config .*: the kernel does not report changes: all inotify instances/);
+  });
+});
+
+describe('a link in a folder of manifests', () => {
+  it('may lead to a file in it, and to none outside', async (t) => {
+    const parent = await temporary(t);
+    const folder = join(parent, 'manifests');
+    await mkdir(join(folder, 'data'), { recursive: true });
+    await writeFile(join(folder, 'data', 'a'), yaml('a'));
+    await writeFile(join(parent, 'b'), yaml('b'));
+    await symlink('data/a', join(folder, 'a.yaml'));
+    await symlink(join(folder, 'data', 'a'), join(folder, 'absolute.yaml'));
+    await symlink('../b', join(folder, 'b.yaml'));
+    await symlink(join(parent, 'b'), join(folder, 'c.yaml'));
+    await symlink('..', join(folder, 'up'));
+    await symlink('up/b', join(folder, 'd.yaml'));
+    await symlink('loop.yaml', join(folder, 'loop.yaml'));
+    const seen = await follow(t, folder);
+    assert.deepEqual([...seen.services], ['default/a']);
+    assert.equal(seen.faults.get(join(folder, 'absolute.yaml')), '');
+    for (const name of ['b', 'c', 'd'])
+      assert.match(
+        seen.faults.get(join(folder, `${name}.yaml`)) ?? '',
+        /cannot be read: it is a symbolic link that leads outside .*manifests; replace it with the file itself/,
+      );
+    assert.match(seen.faults.get(join(folder, 'loop.yaml')) ?? '', /more than 40 symbolic links/);
+  });
+});
+
+describe('a mount that is dead', () => {
+  it('below a folder is logged and makes the agent unhealthy, and is followed again when it answers', {
+    skip: noDeadMount ?? false,
+  }, async (t) => {
+    let away = async () => {};
+    const folder = await temporary(t, () => away());
+    await mkdir(join(folder, 'dead.yaml'));
+    await writeFile(join(folder, 'a.yaml'), yaml('a'));
+    away = await deadMount(join(folder, 'dead.yaml'));
+    const documents = new DocumentFiles({ reading: 1000, parsing: 30_000 });
+    const seen = await follow(t, folder, { documents });
+    assert.deepEqual([...seen.services], ['default/a']);
+    assert.match(seen.faults.get(join(folder, 'dead.yaml')) ?? '', /cannot be read: no answer within 1 s/);
+    await writeFile(join(folder, 'b.yaml'), yaml('b'));
+    await until('another file', () => seen.services.has('default/b'), 20_000);
+    const watches = () => seen.source.watches?.() ?? [];
+    const settings = {
+      timeout: 500,
+      families: [],
+      expected: [],
+      unserved: [],
+      waitingFor: () => [],
+      watches,
+      node: () => undefined,
+      hasNodes: false,
+    };
+    const health = new Health({ now: () => performance.now(), wall: () => Date.now() }, settings);
+    const stuck = () => health.state.reasons.healthz.filter((reason) => reason.startsWith('the manifests'));
+    assert.match(stuck().join(), /^the manifests could not be followed for \d+ s: \S+dead\.yaml does not answer/);
+    await away();
+    await until(
+      'the mount is gone',
+      () => /it is a folder/.test(seen.faults.get(join(folder, 'dead.yaml')) ?? ''),
+      20_000,
+    );
+    assert.deepEqual(stuck(), []);
+  });
+});

@@ -1,0 +1,117 @@
+/** What the kernel says about the transactions of nftables, from its bytes. */
+import assert from 'node:assert/strict';
+import { describe, it } from 'node:test';
+import { RulesetJournal } from '../../src/kernel/ruleset-journal.ts';
+import { committerText, isUntouched, tableKey, touchedIn } from '../../src/kernel/ruleset-notices.ts';
+import { elementNotice, FakeListener, generationNotice, ruleNotice, tableNotice } from '../helpers/notices.ts';
+
+const OURS = tableKey('IPv4', 'slicewire');
+
+function made(ownPort?: number) {
+  const listener = new FakeListener();
+  const journal = new RulesetJournal({
+    open: () => listener,
+    ownPort: () => ownPort,
+    rest: 0,
+    starterOf: (pid) => (pid === 4711 ? 'bash' : undefined),
+  });
+  journal.listen();
+  let calls = 0;
+  journal.onCommit(() => {
+    calls += 1;
+  });
+  return { listener, journal, calls: () => calls };
+}
+
+describe('the journal of the ruleset', () => {
+  it('says who committed, and what was touched in which table', () => {
+    const { listener, journal, calls } = made();
+    listener.tell(
+      ruleNotice('slicewire', 'services', 4711),
+      Buffer.concat([
+        elementNotice('slicewire', 'services', 'a', 4711),
+        elementNotice('slicewire', 'services', 'b', 4711),
+      ]),
+      ruleNotice('other', 'x', 4711),
+      generationNotice(8, 4711, 'nft'),
+    );
+    assert.equal(calls(), 1);
+    const [commit, ...more] = journal.between(7, 8) ?? [];
+    assert.ok(commit !== undefined && more.length === 0);
+    assert.equal(committerText(commit), 'nft, pid 4711, started by bash');
+    const touched = touchedIn([commit], OURS);
+    assert.deepEqual([...(touched?.chains ?? [])], ['services']);
+    assert.deepEqual([...(touched?.elements.get('services') ?? [])], ['a', 'b']);
+    assert.equal(touched?.isWhole, false);
+  });
+
+  it('knows nothing of a series with a gap', () => {
+    const { listener, journal } = made();
+    listener.add(generationNotice(8, 1, 'nft'), generationNotice(10, 1, 'nft'));
+    assert.equal(journal.between(7, 8)?.length, 1);
+    assert.equal(journal.between(7, 10), undefined);
+    assert.equal(journal.between(8, 9), undefined, 'it may still come');
+    listener.add(generationNotice(11, 1, 'nft'));
+    assert.equal(journal.between(9, 11)?.length, 2);
+    assert.deepEqual(journal.between(11, 11), []);
+  });
+
+  it('names a table as a whole that was deleted, or of which very much was touched', () => {
+    const { listener, journal } = made();
+    listener.add(tableNotice('slicewire', 1), generationNotice(2, 1, 'nft'));
+    for (let i = 0; i < 600; i++) listener.add(elementNotice('slicewire', 'services', `${i}`, 1));
+    listener.add(generationNotice(3, 1, 'nft'), ruleNotice('other', 'x', 1), generationNotice(4, 1, 'nft'));
+    const whole = (from: number, to: number) => touchedIn(journal.between(from, to) ?? assert.fail(), OURS)?.isWhole;
+    assert.equal(whole(1, 2), true);
+    assert.equal(whole(2, 3), true);
+    assert.equal(whole(3, 4), false);
+  });
+
+  it('does not tell of our own transactions, but knows their generations', () => {
+    const { listener, journal, calls } = made(77);
+    listener.tell(generationNotice(2, 1, 'slicewire', 77));
+    assert.equal(calls(), 0);
+    assert.deepEqual(
+      journal.between(1, 2)?.map(({ port }) => port),
+      [77],
+    );
+    listener.tell(generationNotice(3, 9, 'nft'));
+    assert.equal(calls(), 1);
+  });
+
+  it('trusts no transaction that may have lost a message: all until the buffer was empty, and the one after', () => {
+    const { listener, journal, calls } = made();
+    listener.tell(
+      'lost',
+      ruleNotice('slicewire', 'a', 1),
+      generationNotice(2, 1, 'nft'),
+      generationNotice(3, 1, 'nft'),
+    );
+    assert.equal(calls(), 1);
+    assert.equal(touchedIn(journal.between(1, 3) ?? [], OURS), undefined);
+    // The rest of a transaction whose first messages were dropped.
+    listener.tell(ruleNotice('slicewire', 'b', 1), generationNotice(4, 1, 'nft'));
+    assert.equal(touchedIn(journal.between(3, 4) ?? assert.fail(), OURS), undefined);
+    listener.tell(ruleNotice('slicewire', 'c', 1), generationNotice(5, 1, 'nft'));
+    assert.deepEqual([...(touchedIn(journal.between(4, 5) ?? [], OURS)?.chains ?? [])], ['c']);
+    listener.tell(generationNotice(6, 1, 'nft'));
+    assert.equal(isUntouched(touchedIn(journal.between(5, 6) ?? [], OURS) ?? assert.fail()), true);
+  });
+
+  it('tells of a loss although no generation was heard', () => {
+    const { listener, calls } = made();
+    listener.tell('lost');
+    assert.equal(calls(), 1);
+    listener.tell('lost');
+    assert.equal(calls(), 2);
+  });
+
+  it('remembers a bounded number of transactions, and closes its socket', () => {
+    const { listener, journal } = made();
+    for (let i = 2; i < 5002; i++) listener.add(generationNotice(i, 1, 'nft'));
+    assert.equal(journal.between(1, 5001), undefined);
+    assert.equal(journal.between(4501, 5001)?.length, 500);
+    journal.close();
+    assert.equal(listener.isClosed, true);
+  });
+});

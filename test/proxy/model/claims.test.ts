@@ -1,0 +1,67 @@
+/** The work of deciding claims follows their number, however many ports the Services have. */
+import assert from 'node:assert/strict';
+import { it } from 'node:test';
+import type { Address } from '../../../src/base/address.ts';
+import { Claims } from '../../../src/proxy/model/claims.ts';
+import type { Service } from '../../../src/proxy/model/objects.ts';
+import type { PortsOfService } from '../../../src/proxy/model/packed/ports.ts';
+import { type Location, type ServicePort, servicePorts } from '../../../src/proxy/model/service-port.ts';
+
+const PORTS = 100;
+const HERE: Location = { nodeName: 'node-1', zone: '' };
+
+/** `clusterIP`, and an external IP, with the same many ports. */
+function portsOf(key: string, clusterIP: string, externalIP: string): readonly ServicePort[] {
+  const service: Service = {
+    key,
+    createdAt: 0,
+    type: 'ClusterIP',
+    clusterIPs: [clusterIP as Address],
+    externalIPs: [externalIP as Address],
+    loadBalancerIPs: [],
+    sourceRanges: undefined,
+    ports: Array.from({ length: PORTS }, (_, i) => ({ name: `p${i}`, protocol: 'TCP', port: i + 1, nodePort: 0 })),
+    internalTrafficPolicy: 'Cluster',
+    externalTrafficPolicy: 'Cluster',
+    affinitySeconds: 0,
+    healthCheckNodePort: 0,
+  };
+  return servicePorts(service, [], HERE);
+}
+
+/** The holder of each external IP's port, and how often a Service was looked through. */
+function decided(services: Readonly<Record<string, readonly ServicePort[]>>): { held: Set<unknown>; looks: number } {
+  const asked = new Map<string, PortsOfService>();
+  let looks = 0;
+  const claims = new Claims((key) => {
+    looks += 1;
+    return asked.get(key) ?? { createdAt: 0, ports: [] };
+  });
+  const held = new Set<unknown>();
+  for (const [key, ports] of Object.entries(services)) {
+    asked.set(key, { createdAt: 0, ports });
+    claims.replace(key, [], ports);
+  }
+  for (const ports of Object.values(services)) {
+    for (const port of ports) for (const frontend of port.frontends) held.add(claims.rival(port, frontend));
+  }
+  return { held, looks };
+}
+
+it('looks through Services that share an external IP a few times, not once for each port', () => {
+  const { held, looks } = decided({
+    'a/web': portsOf('a/web', '10.0.0.1', '192.0.2.1'),
+    'b/web': portsOf('b/web', '10.0.0.2', '192.0.2.1'),
+  });
+  assert.deepEqual(held, new Set([undefined, 'a/web']));
+  assert.ok(looks < 10, `${looks} looks`);
+});
+
+it('looks through a Service whose cluster IP another one has as its external IP a few times', () => {
+  const { held, looks } = decided({
+    'a/web': portsOf('a/web', '10.0.0.1', '10.0.0.1'),
+    'b/web': portsOf('b/web', '10.0.0.2', '10.0.0.1'),
+  });
+  assert.deepEqual(held, new Set([undefined, 'a/web']));
+  assert.ok(looks < 10, `${looks} looks`);
+});

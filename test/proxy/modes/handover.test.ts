@@ -1,0 +1,125 @@
+/** From one mode to the other on a live node, in memory: the new mode is complete before the predecessor is removed. */
+import assert from 'node:assert/strict';
+import { describe, it } from 'node:test';
+import type { Address } from '../../../src/base/address.ts';
+import { IptablesTools } from '../../../src/kernel/iptables-tools.ts';
+import type { ServerId } from '../../../src/kernel/ipvs-kernel.ts';
+import { handover } from '../../../src/proxy/modes/handover.ts';
+import { iptablesMode } from '../../../src/proxy/modes/iptables/index.ts';
+import type { Mode } from '../../../src/proxy/modes/mode.ts';
+import { FakeIptables } from '../../helpers/fake-iptables.ts';
+import type { FakeIpvs } from '../../helpers/fake-ipvs.ts';
+import { ipvsRig } from '../../helpers/ipvs-rig.ts';
+import { service, slice } from '../../helpers/objects.ts';
+import { defaultSettings, fakeSysctls, Rig } from '../../helpers/rig.ts';
+
+const SERVER: ServerId = { protocol: 'TCP', address: '10.96.0.10' as Address, port: 80 };
+const OBJECTS = [
+  service({ name: 'web', spec: { clusterIP: SERVER.address, ports: [{ port: 80 }] } }),
+  slice({ name: 'web-1', service: 'web', endpoints: ['10.244.1.11', '10.244.1.12'] }),
+];
+
+interface Kernels {
+  readonly kernel: FakeIpvs;
+  readonly iptables: FakeIptables;
+}
+
+function toIptables({ kernel, iptables }: Kernels, change: (next: Mode) => void = () => undefined): Rig {
+  const predecessor = ipvsRig({ families: ['IPv4'], kernel, iptables, isPredecessor: true }).rig.mode;
+  const tools = new IptablesTools(iptables, 'IPv4', 'auto');
+  const next = iptablesMode([{ settings: defaultSettings('IPv4'), tools, sysctls: fakeSysctls() }]);
+  change(next);
+  return new Rig({ commands: iptables, mode: handover(next, predecessor) }).put(...OBJECTS);
+}
+
+async function wellSynced(rig: Rig): Promise<void> {
+  const report = await rig.sync();
+  assert.equal(report.outcome, 'complete', JSON.stringify(report.failed));
+}
+
+function hasIptablesRules({ iptables }: Kernels): boolean {
+  return iptables.save('IPv4').includes('--to-destination 10.244.1.11:8080');
+}
+
+function hasIpvsRules({ iptables }: Kernels): boolean {
+  return iptables.save('IPv4').includes('--match-set KUBE-CLUSTER-IP');
+}
+
+describe('from ipvs to iptables', () => {
+  it('installs the rules before it touches a server, and removes all of IPVS mode', async () => {
+    const made = ipvsRig({ families: ['IPv4'] });
+    await wellSynced(made.rig.put(...OBJECTS));
+    const seen: boolean[] = [];
+    made.kernel.options = { ...made.kernel.options, intercept: () => void seen.push(hasIptablesRules(made)) };
+    await wellSynced(toIptables(made));
+    assert.ok(seen.length > 0 && seen.every((had) => had), 'rules before servers');
+    assert.deepEqual(made.kernel.dump(), []);
+    assert.deepEqual([made.kernel.device, made.kernel.sets.size], [false, 0]);
+    assert.doesNotMatch(made.iptables.save('IPv4'), /IPVS|KUBE-NODE-PORT |KUBE-LOAD-BALANCER/);
+    assert.ok(hasIptablesRules(made));
+  });
+
+  it('says that the kernel was read while the predecessor is read, also where the new rules are as an agent left them', async () => {
+    const rig = toIptables(ipvsRig({ families: ['IPv4'] }), (mode) => {
+      const observe = mode.observe.bind(mode);
+      mode.observe = async (signal) => {
+        const seen = await observe(signal);
+        return seen.kind === 'known' ? { kind: 'known', value: { ...seen.value, isAsLeft: true } } : seen;
+      };
+    });
+    assert.deepEqual([(await rig.sync()).isAsLeft, (await rig.sync()).outcome], [false, 'complete']);
+  });
+
+  it('keeps open connections: server, address and source chain stay until they end', async () => {
+    const made = ipvsRig({ families: ['IPv4'] });
+    await wellSynced(made.rig.put(...OBJECTS));
+    const busy = { address: '10.244.1.11' as Address, port: 8080 };
+    made.kernel.connect(SERVER, busy, 1);
+    const rig = toIptables(made);
+    await wellSynced(rig);
+    assert.equal(rig.mode.isWaiting, true);
+    assert.deepEqual(
+      [...(made.kernel.virtual.get('TCP 10.96.0.10:80')?.destinations.values() ?? [])],
+      [{ ...busy, weight: 0, connections: 1 }],
+    );
+    assert.ok(made.kernel.ours.has(SERVER.address));
+    assert.match(made.iptables.save('IPv4'), /-A KUBE-IPVS-SOURCE .* -j MASQUERADE/);
+    made.kernel.connect(SERVER, busy, 0);
+    await wellSynced(rig);
+    assert.equal(rig.mode.isWaiting, false);
+    assert.deepEqual([made.kernel.dump(), made.kernel.device, made.kernel.sets.size], [[], false, 0]);
+    assert.doesNotMatch(made.iptables.save('IPv4'), /IPVS/);
+  });
+
+  it('touches nothing of IPVS mode while the rules cannot be written', async () => {
+    const made = ipvsRig({ families: ['IPv4'] });
+    await wellSynced(made.rig.put(...OBJECTS));
+    const before = made.kernel.dump();
+    made.iptables.options = { ...made.iptables.options, refuse: (line) => line.includes('--to-destination') };
+    const report = await toIptables(made).sync();
+    assert.notEqual(report.outcome, 'complete');
+    assert.deepEqual(made.kernel.dump(), before);
+  });
+});
+
+describe('from iptables to ipvs', () => {
+  it('writes servers, sets and addresses before the rules, and removes every chain of iptables mode', async () => {
+    const iptables = new FakeIptables();
+    await wellSynced(new Rig({ commands: iptables, families: ['IPv4'] }).put(...OBJECTS));
+    const made = ipvsRig({ families: ['IPv4'], iptables });
+    const commits: string[] = [];
+    iptables.options = {
+      ...iptables.options,
+      onCommit: () => {
+        const isComplete = made.kernel.ours.size > 0 && made.kernel.virtual.size > 0;
+        commits.push(`${hasIptablesRules(made)} ${hasIpvsRules(made)} ${isComplete}`);
+      },
+    };
+    await wellSynced(made.rig.put(...OBJECTS));
+    for (const commit of commits) {
+      const [old, rules, isComplete] = commit.split(' ');
+      assert.ok(old === 'true' || (rules === 'true' && isComplete === 'true'), `a gap: ${commits.join(', ')}`);
+    }
+    assert.doesNotMatch(iptables.save('IPv4'), /KUBE-SVC|KUBE-HAIRPIN|KUBE-EXTERNAL-SERVICES/);
+  });
+});

@@ -1,0 +1,160 @@
+/** The kernel's notices name what other programs touched: only that is read and repaired. */
+
+import assert from 'node:assert/strict';
+import { describe, it } from 'node:test';
+import type { Family } from '../../../src/base/address.ts';
+import type { ChainProbe } from '../../../src/kernel/chain-probe.ts';
+import { IptablesTools } from '../../../src/kernel/iptables-tools.ts';
+import type { NftElement, NftPart, NftTouched } from '../../../src/kernel/nftables-kernel.ts';
+import { type Commit, tableKey } from '../../../src/kernel/ruleset-notices.ts';
+import { driftText } from '../../../src/proxy/model/drift.ts';
+import { iptablesMode } from '../../../src/proxy/modes/iptables/index.ts';
+import { FakeIptables } from '../../helpers/fake-iptables.ts';
+import { FakeNft } from '../../helpers/fake-nft.ts';
+import { nftRig } from '../../helpers/nft-rig.ts';
+import { service, slice } from '../../helpers/objects.ts';
+import { defaultSettings, fakeSysctls, Rig } from '../../helpers/rig.ts';
+
+const BY = { pid: 4711, name: 'nft', startedBy: 'bash' };
+const WEB = [
+  service({ name: 'web', spec: { clusterIP: '10.96.0.10', ports: [{ port: 80 }] } }),
+  slice({ name: 'web-1', service: 'web', addressType: 'IPv4', endpoints: ['10.244.0.1'] }),
+];
+
+/** nftables in memory whose notices a test gives. */
+class TellingNft extends FakeNft {
+  told: NftTouched | undefined = { chains: new Set(), elements: new Map() };
+
+  touched(family: Family): Promise<NftTouched | undefined> {
+    return Promise.resolve(family === 'IPv4' ? this.told : { chains: new Set(), elements: new Map() });
+  }
+
+  readPart(family: Family, { chains, elements }: NftTouched): Promise<NftPart> {
+    const table = this.tables.get(family) ?? assert.fail();
+    const chainNow = (name: string) => {
+      const found = table.chains.get(name);
+      return found && { ...(found.hook === undefined ? {} : { hook: found.hook }), rules: found.rules };
+    };
+    const elementsNow = (set: string, keys: ReadonlySet<string>) =>
+      new Map<string, NftElement | undefined>([...keys].map((key) => [key, table.sets.get(set)?.elements.get(key)]));
+    return Promise.resolve({
+      chains: new Map([...chains].map((name) => [name, chainNow(name)])),
+      elements: new Map([...elements].map(([set, keys]) => [set, elementsNow(set, keys)])),
+    });
+  }
+}
+
+describe('what other programs touched, in nftables mode', () => {
+  const made = async () => {
+    const kernel = new TellingNft();
+    const { rig } = nftRig({ kernel });
+    rig.put(...WEB);
+    assert.equal((await rig.sync()).outcome, 'complete');
+    const services = kernel.tables.get('IPv4')?.sets.get('services')?.elements ?? assert.fail();
+    const [key = ''] = services.keys();
+    return { kernel, rig, services, key, reads: kernel.reads };
+  };
+
+  it('is read alone, and repaired', async () => {
+    const { kernel, rig, services, key, reads } = await made();
+    services.delete(key);
+    kernel.told = { chains: new Set(['refuse']), elements: new Map([['services', new Set([key])]]), by: BY };
+    assert.deepEqual(await rig.mode.probe.heard(), { kind: 'something', by: BY });
+    rig.loop.distrust();
+    const { drift, applied } = await rig.sync();
+    assert.deepEqual([drift.length, applied], [1, 1]);
+    assert.match(drift.map(driftText).join(), /^IPv4 services 10\.96\.0\.10 \. tcp \. 80/);
+    // The other family was not touched, and is read as its generation says.
+    assert.ok(kernel.reads - reads <= 1, `${kernel.reads - reads} tables were read`);
+    assert.ok(kernel.tables.get('IPv4')?.sets.get('services')?.elements.has(key));
+  });
+
+  it('is nothing where they wrote elsewhere, all of the table where very much or a set of ranges was touched, and unknown where a notice was lost', async () => {
+    const { kernel, rig } = await made();
+    kernel.told = { chains: new Set(), elements: new Map(), by: BY };
+    assert.deepEqual(await rig.mode.probe.heard(), { kind: 'nothing', by: BY });
+    kernel.told = { chains: new Set(), elements: new Map([['source-ranges', new Set(['x'])]]) };
+    assert.equal((await rig.mode.probe.heard()).kind, 'something');
+    kernel.told = { chains: new Set(), elements: new Map(), isWhole: true, by: BY };
+    assert.deepEqual(await rig.mode.probe.heard(), { kind: 'something', by: BY });
+    kernel.told = undefined;
+    assert.equal((await rig.mode.probe.heard()).kind, 'unknown');
+  });
+});
+
+describe('what other programs touched, in iptables mode', () => {
+  const made = async () => {
+    let generation = 7;
+    const commits: Commit[] = [];
+    const iptables = new FakeIptables({
+      onCommit: () => {
+        generation += 1;
+      },
+    });
+    const probe: ChainProbe = {
+      hasChain: () => Promise.resolve(true),
+      state: () => Promise.resolve({ kind: 'ruleset', generation }),
+      commits: (from, to) => {
+        const found = commits.filter((commit) => commit.generation > from && commit.generation <= to);
+        return Promise.resolve(found.length === to - from ? found : undefined);
+      },
+    };
+    const tools = new IptablesTools(iptables, 'IPv4', 'auto');
+    const mode = iptablesMode([{ tools, probe, sysctls: fakeSysctls(), settings: defaultSettings('IPv4') }]);
+    const rig = new Rig({ commands: iptables, mode });
+    rig.put(...WEB);
+    assert.equal((await rig.sync()).outcome, 'complete');
+    const before = iptables.save('IPv4');
+    const writes = (table: string, ...chains: string[]) => {
+      generation += 1;
+      const touched = { isWhole: false, chains: new Set(chains), elements: new Map() };
+      commits.push({ ...BY, generation, port: 1, tables: new Map([[tableKey('IPv4', table), touched]]) });
+    };
+    const saves = () => iptables.ran.filter(({ file }) => file.endsWith('-save')).length;
+    const skips = () => {
+      generation += 1;
+    };
+    return { rig, iptables, before, writes, saves, skips };
+  };
+
+  it('are chains and jumps, which are read alone and repaired', async () => {
+    const { rig, iptables, before, writes, saves } = await made();
+    const read = saves();
+    const nat = iptables.kernels.IPv4.get('nat') ?? assert.fail();
+    nat.get('KUBE-POSTROUTING')?.shift();
+    nat.get('PREROUTING')?.splice(0);
+    writes('nat', 'KUBE-POSTROUTING', 'PREROUTING');
+    assert.equal((await rig.mode.probe.heard()).kind, 'something');
+    rig.loop.distrust();
+    const { drift, outcome } = await rig.sync();
+    assert.equal(outcome, 'complete');
+    assert.deepEqual(drift.map(driftText).toSorted(), [
+      'IPv4 nat KUBE-POSTROUTING (1 rule gone)',
+      'IPv4 nat PREROUTING to KUBE-SERVICES (gone)',
+    ]);
+    assert.equal(iptables.save('IPv4'), before);
+    assert.equal(saves(), read);
+    assert.equal((await rig.mode.probe.heard()).kind, 'nothing');
+  });
+
+  it('are nothing of ours where they wrote other chains, also right before a write of ours', async () => {
+    const { rig, writes, saves } = await made();
+    const read = saves();
+    writes('nat', 'DOCKER');
+    writes('somebodys', 'PREROUTING');
+    rig.put(slice({ name: 'web-1', service: 'web', addressType: 'IPv4', endpoints: ['10.244.0.2'] }));
+    assert.equal((await rig.sync()).outcome, 'complete');
+    assert.equal(await rig.mode.probe.mayDiffer(), false);
+    assert.equal(saves(), read);
+  });
+
+  it('are unknown where a transaction was not heard, or a chain of ours that nobody wants', async () => {
+    const { rig, writes, skips } = await made();
+    writes('nat', 'KUBE-SVC-AAAAAAAAAAAAAAAA');
+    assert.equal((await rig.mode.probe.heard()).kind, 'something');
+    rig.loop.distrust();
+    await rig.sync();
+    skips();
+    assert.equal((await rig.mode.probe.heard()).kind, 'unknown');
+  });
+});
