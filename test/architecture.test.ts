@@ -207,7 +207,6 @@ const RULES: Readonly<Record<string, Rule>> = {
   'src/agent/relay/': { imports: ['src/proxy/model/'], modules: ['node:net'] },
   'src/telemetry/': {
     imports: ['src/proxy/model/'],
-    types: [],
     modules: ['pino', 'pino-pretty', 'prom-client', 'node:'],
   },
   'src/kernel/': { imports: ['native/'], modules: ['node:', 'execa'] },
