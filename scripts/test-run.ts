@@ -1,4 +1,7 @@
 /** Run tiers of tests, one part after another: a line for each file as it ends, and a summary. */
+import { chmod, mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { realCommands } from '../src/kernel/commands.ts';
 import { type FileResult, runFiles } from './test-files.ts';
 import { type PartResult, progress, summary } from './test-report.ts';
@@ -36,8 +39,14 @@ export async function runTiers(input: RunInput): Promise<number> {
       continue;
     }
     const tierBegun = now();
+    const built = tier.isBuilt === true && isRoot ? await build(root) : undefined;
+    if (typeof built === 'string') {
+      problems.push(`${tier.name} did not run: ${built}`);
+      continue;
+    }
     const signal = AbortSignal.timeout(Math.round(tier.budget * END_OF_BUDGET * 1000));
     for (const part of tier.parts) parts.push(await runPart(tier, part, { root, isRoot, print, signal }));
+    await built?.remove();
     const seconds = (now() - tierBegun) / 1000;
     if (seconds > tier.budget * MOST_OF_BUDGET) {
       notes.push(
@@ -88,6 +97,30 @@ async function prepare(root: string, tools: readonly string[]): Promise<string |
   const command = { file: 'sh', args: [`${root}/scripts/prepare.sh`, ...tools] };
   const { exitCode, stderr } = await realCommands.run(command, new AbortController().signal);
   return exitCode === 0 ? undefined : stderr.trim();
+}
+
+interface Built {
+  remove(): Promise<void>;
+}
+
+/** Build the executable that the tests start (test/helpers/slicewire.ts). Returns why it could not be built. */
+async function build(root: string): Promise<Built | string> {
+  const folder = await mkdtemp(join(tmpdir(), 'slicewire-built-'));
+  // Users without rights, whom some tests act as, start it too.
+  await chmod(folder, 0o755);
+  const output = join(folder, 'slicewire');
+  const command = { file: process.execPath, args: [join(root, 'scripts/build.ts'), `--output=${output}`] };
+  const { exitCode, stdout, stderr } = await realCommands.run(command, new AbortController().signal);
+  const remove = async () => {
+    delete process.env.SLICEWIRE_PROGRAM;
+    await rm(folder, { recursive: true });
+  };
+  if (exitCode !== 0) {
+    await remove();
+    return `the executable could not be built: ${stdout}${stderr}`;
+  }
+  process.env.SLICEWIRE_PROGRAM = output;
+  return { remove };
 }
 
 type OnFile = (file: string, seconds: number, hasFailed: boolean) => void;

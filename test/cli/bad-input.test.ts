@@ -7,10 +7,8 @@ import { join } from 'node:path';
 import { after, before, describe, it } from 'node:test';
 import { startChild } from '../../src/kernel/child.ts';
 import { realCommands } from '../../src/kernel/commands.ts';
-import { SOURCE_OPTIONS } from '../../src/kernel/self.ts';
 import { NEVER } from '../helpers/rig.ts';
-
-const MAIN = new URL('../../src/main.ts', import.meta.url).pathname;
+import { SLICEWIRE } from '../helpers/slicewire.ts';
 
 describe('bad input on the command line', () => {
   const namespace = `sw${process.pid}-cli`;
@@ -28,7 +26,7 @@ describe('bad input on the command line', () => {
     args: readonly string[],
     wrapper: readonly string[] = [],
   ): Promise<{ status: number | undefined; error: string; output: string }> {
-    const command = ['netns', 'exec', namespace, ...wrapper, process.execPath, ...SOURCE_OPTIONS, MAIN, ...args];
+    const command = ['netns', 'exec', namespace, ...wrapper, ...SLICEWIRE, ...args];
     const { exitCode, stderr, stdout } = await realCommands.run({ file: 'ip', args: command }, NEVER);
     const rules = await realCommands.run({ file: 'ip', args: ['netns', 'exec', namespace, 'iptables-save'] }, NEVER);
     assert.ok(!rules.stdout.includes('KUBE-'), 'nothing may be written');
@@ -180,7 +178,7 @@ describe('bad input on the command line', () => {
       ['plan', '--master', 'http://127.0.0.1:9'],
       ['run', '--once', '--manifests', '-'],
     ]) {
-      const command = ['netns', 'exec', namespace, process.execPath, ...SOURCE_OPTIONS, MAIN, ...args];
+      const command = ['netns', 'exec', namespace, ...SLICEWIRE, ...args];
       const { promise: begun, resolve } = Promise.withResolvers<void>();
       const child = startChild({ file: 'ip', args: command, onErrorLine: (line) => line.startsWith('{') && resolve() });
       await begun;

@@ -4,11 +4,10 @@ import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
 import { type Child, startChild } from '../../src/kernel/child.ts';
 import { realCommands } from '../../src/kernel/commands.ts';
-import { SOURCE_OPTIONS } from '../../src/kernel/self.ts';
 import { service, slice } from '../helpers/objects.ts';
 import { NEVER } from '../helpers/rig.ts';
+import { SLICEWIRE } from '../helpers/slicewire.ts';
 
-const MAIN = new URL('../../src/main.ts', import.meta.url).pathname;
 const NODE = '192.0.2.7';
 const PORT = 2222;
 
@@ -45,18 +44,7 @@ describe('with a program that listens on an address of this node', () => {
   });
 
   async function plan(...flags: string[]): Promise<{ plan: string; log: string }> {
-    const args = [
-      'netns',
-      'exec',
-      namespace,
-      process.execPath,
-      ...SOURCE_OPTIONS,
-      MAIN,
-      'plan',
-      '--manifests',
-      '-',
-      ...flags,
-    ];
+    const args = ['netns', 'exec', namespace, ...SLICEWIRE, 'plan', '--manifests', '-', ...flags];
     const { stdout, stderr } = await realCommands.run({ file: 'ip', args, input: () => [MANIFESTS] }, NEVER);
     return { plan: stdout, log: stderr };
   }

@@ -8,13 +8,12 @@ import { after, before, describe, it } from 'node:test';
 import { setTimeout as pause } from 'node:timers/promises';
 import { type Child, startChild } from '../../src/kernel/child.ts';
 import { realCommands } from '../../src/kernel/commands.ts';
-import { SOURCE_OPTIONS } from '../../src/kernel/self.ts';
 import { aliasBomb } from '../helpers/bomb.ts';
 import { deadMount, noDeadMount } from '../helpers/dead-mount.ts';
 import { NEVER } from '../helpers/rig.ts';
+import { SLICEWIRE } from '../helpers/slicewire.ts';
 import { until } from '../helpers/until.ts';
 
-const MAIN = new URL('../../src/main.ts', import.meta.url).pathname;
 const ASK = 'const r = await fetch("http://127.0.0.1:10256/livez"); process.stdout.write(String(r.status));';
 /** Milliseconds in which a process ends after its signal: five seconds, and some for a busy machine. */
 const ENDS = 9000;
@@ -56,7 +55,7 @@ describe('a file that never answers', () => {
 
   function start(...args: string[]) {
     const log: string[] = [];
-    const command = ['netns', 'exec', namespace, process.execPath, ...SOURCE_OPTIONS, MAIN, 'run', ...args];
+    const command = ['netns', 'exec', namespace, ...SLICEWIRE, 'run', ...args];
     const child = startChild({ file: 'ip', args: command, onErrorLine: (line) => log.push(line) });
     const says = (text: string) => until(text, () => log.some((line) => line.includes(text)), 40_000);
     return { child, log, says };

@@ -3,16 +3,12 @@
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { fileURLToPath } from 'node:url';
-import { bundle } from '../../scripts/bundle.ts';
 import { AgentProcess } from '../../src/cli/lab/agent-process.ts';
 import type { Lab } from '../../src/cli/lab/lab.ts';
 import { type Child, startChild } from '../../src/kernel/child.ts';
-import { SOURCE_OPTIONS } from '../../src/kernel/self.ts';
 import { NEVER } from './rig.ts';
 import { shellCommands } from './shell-commands.ts';
-
-const SOURCE = 'src/main.ts';
+import { type Program, SLICEWIRE, startAgent } from './slicewire.ts';
 
 /** What became of a command of slicewire. */
 export interface Ran {
@@ -24,35 +20,21 @@ export interface Ran {
 export class ManifestNode {
   readonly folder: string;
   readonly #lab: Lab;
-  readonly #program: string;
-  /** The folder that it was made in. */
-  readonly #bundled: string | undefined;
   readonly #at: string;
   readonly #running: { stop(): Promise<void> }[] = [];
 
   static async create(lab: Lab): Promise<ManifestNode> {
-    return new ManifestNode(lab, await temporary(), fileURLToPath(new URL(`../../${SOURCE}`, import.meta.url)));
+    return new ManifestNode(lab, await temporary());
   }
 
   /** Another host of the lab as a node of the same cluster: it has the same manifests. Its agents are stopped by itself, too. */
   beside(at: string): ManifestNode {
-    return new ManifestNode(this.#lab, this.folder, this.#program, undefined, at);
+    return new ManifestNode(this.#lab, this.folder, at);
   }
 
-  /** Its agents are one file, made once: on an emulated processor they start in a fraction of the time. */
-  static async createBundled(lab: Lab): Promise<ManifestNode> {
-    const folder = await temporary();
-    const program = join(folder, 'slicewire.mjs');
-    const node = new ManifestNode(lab, await temporary(), program, folder);
-    await bundle(SOURCE, program);
-    return node;
-  }
-
-  private constructor(lab: Lab, folder: string, program: string, bundled?: string, at = 'node') {
+  private constructor(lab: Lab, folder: string, at = 'node') {
     this.#lab = lab;
     this.folder = folder;
-    this.#program = program;
-    this.#bundled = bundled;
     this.#at = at;
   }
 
@@ -61,11 +43,10 @@ export class ManifestNode {
     for (const child of this.#running.splice(0)) await child.stop();
   }
 
-  /** Stop what runs, and remove the folders. */
+  /** Stop what runs, and remove the folder. */
   async clear(): Promise<void> {
     await this.stop();
     await rm(this.folder, { recursive: true });
-    if (this.#bundled !== undefined) await rm(this.#bundled, { recursive: true });
   }
 
   /** Stop it with the rest. */
@@ -85,25 +66,23 @@ export class ManifestNode {
 
   /** An agent that goes on. */
   start(...flags: string[]): AgentProcess {
-    return this.keep(
-      new AgentProcess(this.#lab, [...SOURCE_OPTIONS, ...this.arguments('run', ...flags)], process.execPath, this.#at),
-    );
+    return this.keep(startAgent(this.#lab, ['run', ...this.#own(), ...flags], this.#at));
   }
 
   /** The same with the objects of an API server instead of the folder's. */
   startFrom(kubeconfig: string, ...flags: string[]): AgentProcess {
-    const args = [this.#program, 'run', '--kubeconfig', kubeconfig, ...this.#settings(), ...flags];
-    return this.keep(new AgentProcess(this.#lab, args, process.execPath, this.#at));
+    const args = ['run', '--kubeconfig', kubeconfig, ...this.#settings(), ...flags];
+    return this.keep(startAgent(this.#lab, args, this.#at));
   }
 
-  /** What Node.js is given to run a command of slicewire. */
-  arguments(command: string, ...flags: string[]): string[] {
-    return [this.#program, command, ...this.#own(), ...flags];
+  /** The program and its arguments for a command of slicewire. */
+  command(command: string, ...flags: string[]): Program {
+    return [...SLICEWIRE, command, ...this.#own(), ...flags];
   }
 
   /** The same by a command that does something first: `setpriv …`, `env …`. */
   startBy([file = '', ...before]: readonly string[], ...flags: string[]): AgentProcess {
-    const args = [...before, process.execPath, ...SOURCE_OPTIONS, this.#program, 'run', ...this.#own(), ...flags];
+    const args = [...before, ...this.command('run', ...flags)];
     return this.keep(new AgentProcess(this.#lab, args, file, this.#at));
   }
 
@@ -115,15 +94,7 @@ export class ManifestNode {
   /** The same by a command that does something first. */
   async runBy(before: readonly string[], command: string, ...flags: string[]): Promise<Ran> {
     const own = command === 'cleanup' ? [] : this.#own();
-    const [file = '', ...args] = [
-      ...before,
-      process.execPath,
-      ...SOURCE_OPTIONS,
-      this.#program,
-      command,
-      ...own,
-      ...flags,
-    ];
+    const [file = '', ...args] = [...before, ...SLICEWIRE, command, ...own, ...flags];
     const inside = this.#lab.inside(this.#at, file, args);
     const { exitCode, stdout, stderr } = await shellCommands.run(inside, NEVER);
     return { status: exitCode, out: stdout, error: stderr };

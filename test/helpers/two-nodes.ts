@@ -68,11 +68,11 @@ export class TwoNodes {
   readonly nodes: Readonly<Record<NodeName, ManifestNode>>;
   readonly ports: Readonly<Record<NodeName | 'client', ArpPort>>;
 
-  static async create({ isBundled = false } = {}): Promise<TwoNodes> {
+  static async create(): Promise<TwoNodes> {
     const lab = await Lab.create({ commands: shellCommands, pods: 2, remotePods: 0, signal: NEVER });
     try {
       await lab.serve('pod-1', 'TCP', POD_PORT);
-      const node = isBundled ? await ManifestNode.createBundled(lab) : await ManifestNode.create(lab);
+      const node = await ManifestNode.create(lab);
       await node.write('announced', ...announced());
       // Tell the neighbours of a new IPv6 address, as kube-vip does (Documentation/networking/ip-sysctl.rst).
       for (const at of ['node', 'other']) await lab.exec(at, 'sysctl', '-qw', 'net.ipv6.conf.eth0.ndisc_notify=1');

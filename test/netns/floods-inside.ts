@@ -9,28 +9,22 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { setTimeout as pause } from 'node:timers/promises';
-import { fileURLToPath } from 'node:url';
 import { LAB } from '../../src/cli/lab/addresses.ts';
 import { type Child, startChild } from '../../src/kernel/child.ts';
-import { SOURCE_OPTIONS } from '../../src/kernel/self.ts';
 import { madeToken } from '../helpers/api-reviews.ts';
 import { ApiServer } from '../helpers/api-server.ts';
 import { service, slice } from '../helpers/objects.ts';
+import { slicewire } from '../helpers/slicewire.ts';
 import { until } from '../helpers/until.ts';
 import type { FloodReport, Measurement, Process } from './floods.ts';
 import { HEALTH_CHECK_PORT } from './floods.ts';
 
-const MAIN = fileURLToPath(new URL('../../src/main.ts', import.meta.url));
 const NODE = LAB.node.v4;
 /** Log lines of the processes, for the message of a failure. */
 const log: string[] = [];
 
 function start(...args: readonly string[]): Child {
-  return startChild({
-    file: process.execPath,
-    args: [...SOURCE_OPTIONS, MAIN, ...args],
-    onErrorLine: (line) => log.push(line),
-  });
+  return startChild({ ...slicewire(...args), onErrorLine: (line) => log.push(line) });
 }
 
 /** Kilobytes of memory that no file backs. */

@@ -1,14 +1,12 @@
 /** Stories that run inside the namespace of a node: an API server on its loopback, the agent beside it. */
 
 import assert from 'node:assert/strict';
-import { fileURLToPath } from 'node:url';
 import type { LogLine } from '../../src/cli/lab/agent-process.ts';
 import { type Child, startChild } from '../../src/kernel/child.ts';
-import { SOURCE_OPTIONS } from '../../src/kernel/self.ts';
 import { ApiServer } from '../helpers/api-server.ts';
 import { service, slice } from '../helpers/objects.ts';
+import { slicewire } from '../helpers/slicewire.ts';
 
-const MAIN = fileURLToPath(new URL('../../src/main.ts', import.meta.url));
 /** Milliseconds that the kernel has to follow. */
 export const LONGEST = 60_000;
 
@@ -19,8 +17,7 @@ export const log: LogLine[] = [];
 export function startAgent(...flags: readonly string[]): Child {
   const onErrorLine = (line: string) => log.push(JSON.parse(line) as LogLine);
   // With a line for each sync.
-  const args = [...SOURCE_OPTIONS, MAIN, 'run', '--hostname-override', 'node', '-v', '2', ...flags];
-  return startChild({ file: process.execPath, args, onErrorLine });
+  return startChild({ ...slicewire('run', '--hostname-override', 'node', '-v', '2', ...flags), onErrorLine });
 }
 
 export const web = (n: number) =>

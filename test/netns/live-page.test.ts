@@ -5,8 +5,7 @@ import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, afterEach, before, beforeEach, describe, it } from 'node:test';
-import { fileURLToPath } from 'node:url';
-import { AgentProcess } from '../../src/cli/lab/agent-process.ts';
+import type { AgentProcess } from '../../src/cli/lab/agent-process.ts';
 import { Lab, podAddress } from '../../src/cli/lab/lab.ts';
 import { exposureSchema } from '../../src/inspect/wire/exposure.ts';
 import { type Live, liveSchema } from '../../src/inspect/wire/live.ts';
@@ -14,13 +13,12 @@ import { withDelta } from '../../src/inspect/wire/live-delta.ts';
 import { serviceSchema } from '../../src/inspect/wire/service.ts';
 import { servicesSchema } from '../../src/inspect/wire/services.ts';
 import { type Child, startChild } from '../../src/kernel/child.ts';
-import { SOURCE_OPTIONS } from '../../src/kernel/self.ts';
 import { service, slice } from '../helpers/objects.ts';
 import { NEVER } from '../helpers/rig.ts';
 import { shellCommands } from '../helpers/shell-commands.ts';
+import { SLICEWIRE, startAgent } from '../helpers/slicewire.ts';
 import { askNode } from './node-server.ts';
 
-const MAIN = fileURLToPath(new URL('../../src/main.ts', import.meta.url));
 const PORT = 10_249;
 /** Prints each line of data, and `end`. */
 const READER = `const answer = await fetch('http://127.0.0.1:${PORT}/live');
@@ -85,14 +83,14 @@ describe('the live page of a real agent', () => {
     folder = await mkdtemp(join(tmpdir(), 'slicewire-test-'));
     await put(1);
     await configure({});
-    agent = new AgentProcess(lab, ['run', ...flags()]);
+    agent = startAgent(lab, ['run', ...flags()]);
     await agent.synced();
     page = new Page(lab);
   });
   afterEach(async () => {
     await page.close();
     await agent.stop();
-    await inNode(process.execPath, ...SOURCE_OPTIONS, MAIN, 'cleanup');
+    await inNode(...SLICEWIRE, 'cleanup');
     await rm(folder, { recursive: true });
   });
 
@@ -170,7 +168,7 @@ metricsBindAddress: "${metrics}"
     );
     assert.ok(exposed.nodePortAddresses.includes('192.168.77.2'), exposed.nodePortAddresses.join());
     for (const without of [[], ['--proxy-mode', 'nftables', ...flags().slice(2)]]) {
-      const told = await inNode(process.execPath, ...SOURCE_OPTIONS, MAIN, 'exposure', ...without);
+      const told = await inNode(...SLICEWIRE, 'exposure', ...without);
       assert.equal(told.exitCode, 0, told.stderr);
       assert.match(told.stdout, /^From outside, node answers at 1 node port\nNode ports answer at .*192\.168\.77\.2/);
     }

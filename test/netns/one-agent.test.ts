@@ -10,6 +10,7 @@ import { service, slice } from '../helpers/objects.ts';
 import { OWN_LOCK } from '../helpers/own-lock.ts';
 import { NEVER } from '../helpers/rig.ts';
 import { shellCommands } from '../helpers/shell-commands.ts';
+import { SLICEWIRE } from '../helpers/slicewire.ts';
 
 const MODE = '--mode=nftables';
 const TIMEOUT = 'net.netfilter.nf_conntrack_tcp_timeout_established';
@@ -81,9 +82,8 @@ describe('one agent on a node', () => {
       assert.ok(status !== 1 || !error.includes(ENDS), `${command} ${flags}: ${error}`);
       assert.notEqual(status, undefined);
     }
-    const [program = ''] = node.arguments('status');
-    assert.match(await lab.exec('node', process.execPath, program, 'status'), /nftables/);
-    assert.match(await lab.exec('node', process.execPath, program, 'history'), /\S/);
+    assert.match(await lab.exec('node', ...SLICEWIRE, 'status'), /nftables/);
+    assert.match(await lab.exec('node', ...SLICEWIRE, 'history'), /\S/);
     await node.run('cleanup');
     kill(first, 'SIGHUP');
     await isRefused(first.pid, says);

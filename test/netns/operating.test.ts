@@ -6,18 +6,16 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, afterEach, before, beforeEach, describe, it } from 'node:test';
 import { setTimeout as pause } from 'node:timers/promises';
-import { fileURLToPath } from 'node:url';
-import { AgentProcess } from '../../src/cli/lab/agent-process.ts';
+import type { AgentProcess } from '../../src/cli/lab/agent-process.ts';
 import { Lab, podAddress } from '../../src/cli/lab/lab.ts';
 import { startChild } from '../../src/kernel/child.ts';
-import { SOURCE_OPTIONS } from '../../src/kernel/self.ts';
 import { service, slice } from '../helpers/objects.ts';
 import { OWN_LOCK } from '../helpers/own-lock.ts';
 import { NEVER } from '../helpers/rig.ts';
 import { shellCommands } from '../helpers/shell-commands.ts';
+import { SLICEWIRE, startAgent } from '../helpers/slicewire.ts';
 import { type Answer, askNode } from './node-server.ts';
 
-const MAIN = fileURLToPath(new URL('../../src/main.ts', import.meta.url));
 const PORT = 8080;
 /** Milliseconds. */
 const LONGEST = 60_000;
@@ -67,7 +65,7 @@ describe('an agent that operators run', () => {
   });
   afterEach(async () => {
     for (const child of running.splice(0)) await child.stop();
-    await inNode(process.execPath, ...SOURCE_OPTIONS, MAIN, 'cleanup');
+    await inNode(...SLICEWIRE, 'cleanup');
     await rm(folder, { recursive: true });
   });
 
@@ -118,7 +116,7 @@ describe('an agent that operators run', () => {
   const flags = () => ['--config', file, '--manifests', join(folder, 'web.json'), '--hostname-override', 'node'];
 
   function start(...more: string[]): AgentProcess {
-    const agent = new AgentProcess(lab, ['run', ...flags(), ...more]);
+    const agent = startAgent(lab, ['run', ...flags(), ...more]);
     running.push(agent);
     return agent;
   }
@@ -224,7 +222,7 @@ describe('an agent that operators run', () => {
     assert.equal(await reached(), 'timeout');
     assert.equal((await lab.ask('pod-3', { address: '10.96.0.10', port: 80 })).outcome, 'reply');
     assert.match((await ask('/configz', 10_249)).body, /"featureGates":\{"AllowServiceExternalIPs":false\}/);
-    const plan = await inNode(process.execPath, ...SOURCE_OPTIONS, MAIN, 'plan', ...flags());
+    const plan = await inNode(...SLICEWIRE, 'plan', ...flags());
     assert.equal(plan.exitCode, 0, plan.stdout + plan.stderr);
     assert.ok(plan.stderr.includes(left), plan.stderr);
     const since = agent.log.length;
@@ -273,7 +271,7 @@ describe('an agent that operators run', () => {
     await lab.serve('node', 'TCP', 10_300, '127.0.0.1');
     const manifests = ['--manifests', join(folder, 'web.json'), '--conntrack-max-per-core', '0'];
     const there = ['--healthz-bind-address', '127.0.0.1:10300', '--bind-address-hard-fail'];
-    const failing = new AgentProcess(lab, ['run', ...manifests, ...there, '--hostname-override', 'node']);
+    const failing = startAgent(lab, ['run', ...manifests, ...there, '--hostname-override', 'node']);
     running.push(failing);
     assert.equal(await failing.ended, 1);
     assert.match(failing.text(), /the \w+ server cannot listen at 127\.0\.0\.1:10300: .*EADDRINUSE/);
@@ -306,7 +304,7 @@ describe('an agent that operators run', () => {
     await answers('well', '/healthz', ({ status }) => status === 200);
     await answers('ready', '/readyz', ({ status }) => status === 200);
     await agent.stop();
-    await inNode(process.execPath, ...SOURCE_OPTIONS, MAIN, 'cleanup', '--iptables-backend', 'legacy');
+    await inNode(...SLICEWIRE, 'cleanup', '--iptables-backend', 'legacy');
   });
 
   it('tells load balancers of an endpoint after its rules are written, and at once when it is no longer ready', async () => {
@@ -368,7 +366,7 @@ describe('an agent that operators run', () => {
     );
     await holder.stop();
     await agent.stop();
-    await inNode(process.execPath, ...SOURCE_OPTIONS, MAIN, 'cleanup', '--iptables-backend', 'legacy');
+    await inNode(...SLICEWIRE, 'cleanup', '--iptables-backend', 'legacy');
   });
 
   it('works beside a thousand connections that say nothing, and malformed requests', async () => {
@@ -397,29 +395,11 @@ describe('an agent that operators run', () => {
     ['legacy', ['net_admin', 'net_raw']],
   ] as const) {
     it(`needs ${capabilities.join(' and ')} alone with the ${backend} variant, once --init-only wrote the settings`, async () => {
-      const init = await inNode(
-        process.execPath,
-        ...SOURCE_OPTIONS,
-        MAIN,
-        'run',
-        '--init-only',
-        ...flags(),
-        '--iptables-backend',
-        backend,
-      );
+      const init = await inNode(...SLICEWIRE, 'run', '--init-only', ...flags(), '--iptables-backend', backend);
       assert.equal(init.exitCode, 0, init.stderr);
       const set = ['-all', ...capabilities.map((name) => `+${name}`)].join(',');
       const confine = ['--no-new-privs', `--bounding-set=${set}`, `--inh-caps=${set}`, `--ambient-caps=${set}`];
-      const args = [
-        ...confine,
-        process.execPath,
-        ...SOURCE_OPTIONS,
-        MAIN,
-        'run',
-        ...flags(),
-        '--iptables-backend',
-        backend,
-      ];
+      const args = [...confine, ...SLICEWIRE, 'run', ...flags(), '--iptables-backend', backend];
       const log: string[] = [];
       const inside = lab.inside('node', 'setpriv', args);
       const child = startChild({ ...inside, onErrorLine: (line) => log.push(line) });
@@ -432,18 +412,18 @@ describe('an agent that operators run', () => {
       assert.equal(BigInt(`0x${/^CapEff:\s*(\w+)/m.exec(status)?.[1]}`), wanted);
       assert.equal((await lab.ask('pod-3', { address: '10.96.0.10', port: 80 })).outcome, 'reply', log.join('\n'));
       await child.stop();
-      await inNode(process.execPath, ...SOURCE_OPTIONS, MAIN, 'cleanup', '--iptables-backend', backend);
+      await inNode(...SLICEWIRE, 'cleanup', '--iptables-backend', backend);
     });
   }
 
   it('writes in the variant of the kubelet, which a container cannot tell by the name iptables', async () => {
     await lab.exec('node', 'iptables-legacy', '-t', 'mangle', '-N', 'KUBE-IPTABLES-HINT');
     try {
-      const once = await inNode(process.execPath, ...SOURCE_OPTIONS, MAIN, 'run', '--once', ...flags());
+      const once = await inNode(...SLICEWIRE, 'run', '--once', ...flags());
       assert.equal(once.exitCode, 0, once.stderr);
       assert.match(await lab.exec('node', 'iptables-legacy-save', '-t', 'nat'), /default\/web cluster IP/);
       assert.doesNotMatch(await lab.exec('node', 'iptables-nft-save', '-t', 'nat'), /default\/web/);
-      await inNode(process.execPath, ...SOURCE_OPTIONS, MAIN, 'cleanup');
+      await inNode(...SLICEWIRE, 'cleanup');
       assert.doesNotMatch(await lab.exec('node', 'iptables-legacy-save', '-t', 'nat'), /default\/web/);
     } finally {
       await lab.exec('node', 'iptables-legacy', '-t', 'mangle', '-X', 'KUBE-IPTABLES-HINT');

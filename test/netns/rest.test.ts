@@ -6,15 +6,13 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, afterEach, before, beforeEach, describe, it } from 'node:test';
 import { setTimeout as pause } from 'node:timers/promises';
-import { fileURLToPath } from 'node:url';
 import { Lab, podAddress } from '../../src/cli/lab/lab.ts';
 import { type Child, startChild } from '../../src/kernel/child.ts';
-import { SOURCE_OPTIONS } from '../../src/kernel/self.ts';
 import { service, slice } from '../helpers/objects.ts';
 import { NEVER } from '../helpers/rig.ts';
 import { shellCommands } from '../helpers/shell-commands.ts';
+import { SLICEWIRE } from '../helpers/slicewire.ts';
 
-const MAIN = fileURLToPath(new URL('../../src/main.ts', import.meta.url));
 /** Milliseconds: several looks, one a second. */
 const REST = 4500;
 const LONGEST = 60_000;
@@ -55,8 +53,7 @@ describe('an agent at rest', () => {
   afterEach(async () => {
     await child?.stop();
     child = undefined;
-    for (const { backend } of CASES)
-      await inNode(process.execPath, ...SOURCE_OPTIONS, MAIN, 'cleanup', '--iptables-backend', backend);
+    for (const { backend } of CASES) await inNode(...SLICEWIRE, 'cleanup', '--iptables-backend', backend);
     await rm(folder, { recursive: true });
   });
 
@@ -85,7 +82,7 @@ describe('an agent at rest', () => {
     const confine = ['--no-new-privs', `--bounding-set=${set}`, `--inh-caps=${set}`, `--ambient-caps=${set}`];
     const flags = ['--manifests', folder, '--hostname-override', 'node', '--conntrack-max-per-core', '0'];
     const periods = ['--iptables-sync-period', '1s', '--iptables-min-sync-period', '0s', '--iptables-backend', backend];
-    const args = [...confine, process.execPath, ...SOURCE_OPTIONS, MAIN, 'run', '-v', '2', ...flags, ...periods];
+    const args = [...confine, ...SLICEWIRE, 'run', '-v', '2', ...flags, ...periods];
     const env = { PATH: `${folder}:${process.env.PATH ?? ''}` };
     const inside = lab.inside('node', 'setpriv', args);
     child = startChild({ ...inside, env, onErrorLine: (line) => log.push(line) });

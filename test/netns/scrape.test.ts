@@ -4,12 +4,13 @@ import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, describe, it } from 'node:test';
-import { AgentProcess } from '../../src/cli/lab/agent-process.ts';
+import type { AgentProcess } from '../../src/cli/lab/agent-process.ts';
 import { Lab, podAddress } from '../../src/cli/lab/lab.ts';
 import { service, slice } from '../helpers/objects.ts';
 import { OF_UPSTREAM, promtool } from '../helpers/promtool.ts';
 import { NEVER } from '../helpers/rig.ts';
 import { shellCommands } from '../helpers/shell-commands.ts';
+import { startAgent } from '../helpers/slicewire.ts';
 import { askNode } from './node-server.ts';
 
 /** The node's own address, as its neighbours know it. */
@@ -32,7 +33,7 @@ describe('an agent with --scrape-bind-address', () => {
     ];
     await writeFile(join(folder, 'web.json'), JSON.stringify({ apiVersion: 'v1', kind: 'List', items }));
     const flags = ['--manifests', join(folder, 'web.json'), '--hostname-override', 'node', '--mode', 'nftables'];
-    agent = new AgentProcess(lab, ['run', ...flags, '--scrape-bind-address', NODE]);
+    agent = startAgent(lab, ['run', ...flags, '--scrape-bind-address', NODE]);
     await agent.synced();
   });
   after(async () => {

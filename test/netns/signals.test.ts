@@ -13,8 +13,10 @@ import { listeningPorts } from '../helpers/listening.ts';
 import { ManifestNode } from '../helpers/manifest-node.ts';
 import { NEVER } from '../helpers/rig.ts';
 import { shellCommands } from '../helpers/shell-commands.ts';
+import { SLICEWIRE, startAgent } from '../helpers/slicewire.ts';
 import { until } from '../helpers/until.ts';
 
+const MAIN = fileURLToPath(new URL('../../src/main.ts', import.meta.url));
 const PACKAGE = fileURLToPath(new URL('../../package.json', import.meta.url));
 /** Milliseconds: the machine may have more to do. */
 const PATIENCE = { within: 60_000 };
@@ -133,7 +135,7 @@ describe('signals', () => {
 
     it('does not end the controller', async () => {
       const args = ['controller', '--master', 'http://127.0.0.1:9', '--leader-elect=false'];
-      const controller = node.keep(new AgentProcess(lab, args));
+      const controller = node.keep(startAgent(lab, args));
       await controller.logged(({ msg }) => msg === 'starting', PATIENCE);
       for (let n = 0; n < 2; n++) {
         const since = send(controller, 'SIGHUP');
@@ -144,7 +146,7 @@ describe('signals', () => {
 
     it('ends what was started for once, as any program whose terminal is gone', async () => {
       const args = ['run', '--once', '--manifests', '-'];
-      const once = node.keep(new AgentProcess(lab, args));
+      const once = node.keep(startAgent(lab, args));
       await once.logged(({ msg }) => msg === 'starting', PATIENCE);
       send(once, 'SIGHUP');
       assert.equal(await once.ended, 1);
@@ -162,8 +164,10 @@ describe('signals', () => {
       { given: options, opens: false },
       { given: [], opens: true },
     ]) {
-      const started = ['env', 'NODE_OPTIONS=', process.execPath, ...given] as const;
-      const agent = node.keep(new AgentProcess(lab, [...started.slice(1), ...node.arguments('run')], started[0]));
+      const own = node.command('run').slice(SLICEWIRE.length);
+      const agent = node.keep(
+        new AgentProcess(lab, ['NODE_OPTIONS=', process.execPath, ...given, MAIN, ...own], 'env'),
+      );
       // The second finds the rules of the first.
       await agent.logged(({ msg }) => msg.startsWith('synced'), PATIENCE);
       send(agent, 'SIGUSR1');

@@ -4,12 +4,13 @@ import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, afterEach, before, beforeEach, describe, it } from 'node:test';
-import { AgentProcess } from '../../src/cli/lab/agent-process.ts';
+import type { AgentProcess } from '../../src/cli/lab/agent-process.ts';
 import { Lab, remotePodAddress } from '../../src/cli/lab/lab.ts';
 import { type BackendName, cluster, type StoryCluster } from '../conformance/cluster.ts';
 import { service, slice } from '../helpers/objects.ts';
 import { NEVER } from '../helpers/rig.ts';
 import { shellCommands } from '../helpers/shell-commands.ts';
+import { startAgent } from '../helpers/slicewire.ts';
 
 const POD_PORT = 5353;
 const NODE_PORT = 30_053;
@@ -64,16 +65,7 @@ describe('UDP flows on a real kernel', () => {
 
   function start(): AgentProcess {
     const flags = ['--iptables-min-sync-period', '0s', '--iptables-sync-period', '1s', '--conntrack-max-per-core', '0'];
-    const agent = new AgentProcess(lab, [
-      'run',
-      '--manifests',
-      folder,
-      '--hostname-override',
-      'node',
-      '-v',
-      '4',
-      ...flags,
-    ]);
+    const agent = startAgent(lab, ['run', '--manifests', folder, '--hostname-override', 'node', '-v', '4', ...flags]);
     running.push(agent);
     return agent;
   }

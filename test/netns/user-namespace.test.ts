@@ -5,26 +5,24 @@ import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, describe, it } from 'node:test';
-import { fileURLToPath } from 'node:url';
 import { FAMILIES } from '../../src/base/address.ts';
 import { realCommands } from '../../src/kernel/commands.ts';
 import { NftNetlink } from '../../src/kernel/nftables-netlink.ts';
-import { SOURCE_OPTIONS } from '../../src/kernel/self.ts';
 import { nftablesMode } from '../../src/proxy/modes/nftables/index.ts';
 import { nftablesSettingsOf } from '../conformance/nftables.ts';
 import { FakeIptables } from '../helpers/fake-iptables.ts';
 import { transportsIn } from '../helpers/namespace-sockets.ts';
 import { service, slice } from '../helpers/objects.ts';
 import { NEVER, Rig } from '../helpers/rig.ts';
+import { SLICEWIRE } from '../helpers/slicewire.ts';
 
-const MAIN = fileURLToPath(new URL('../../src/main.ts', import.meta.url));
 /** With two endpoints each, and what they have beside: 10,000 elements. */
 const SERVICES = 2000;
 /** Bytes: what Linux gives a socket that nobody asks for more. */
 const SMALL = 106_496;
 
 /** slicewire, in a script. */
-const SLICEWIRE = `'${process.execPath}' ${SOURCE_OPTIONS.join(' ')} '${MAIN}'`;
+const QUOTED = SLICEWIRE.map((word) => `'${word}'`).join(' ');
 
 /** As the root of a namespace of users; `-n`: with a network of its own. */
 const rootOf = (flags: '-Ur' | '-Urn', script: string, ...args: string[]) => ({
@@ -71,11 +69,11 @@ describe('nftables mode in a user namespace', { skip }, () => {
   it('writes ten thousand elements as its root, takes over from kube-proxy, and cleans up', async () => {
     const script = `set -e
       nft add table ip kube-proxy
-      ${SLICEWIRE} run --once --mode=nftables --hostname-override node --conntrack-max-per-core 0 --manifests "$1" >&2
+      ${QUOTED} run --once --mode=nftables --hostname-override node --conntrack-max-per-core 0 --manifests "$1" >&2
       nft list ruleset | grep -c ' : 10\\.'
       nft list tables
       nft add table ip kube-proxy
-      ${SLICEWIRE} cleanup
+      ${QUOTED} cleanup
       nft list tables`;
     const { exitCode, stdout, stderr } = await realCommands.run(rootOf('-Urn', script, folder), NEVER);
     assert.equal(exitCode, 0, stderr);
@@ -91,12 +89,12 @@ describe('nftables mode in a user namespace', { skip }, () => {
     const needs =
       "no permission to use the kernel's nftables: EPERM: operation not permitted; slicewire needs the capability NET_ADMIN over its network namespace: " +
       'run it as root, or in the user namespace that owns the network namespace';
-    const cleanup = rootOf('-Ur', `${SLICEWIRE} cleanup`);
+    const cleanup = rootOf('-Ur', `${QUOTED} cleanup`);
     const { status, out, error } = await inside(cleanup.file, ...cleanup.args);
     assert.deepEqual([status, out], [1, '']);
     assert.ok(error.endsWith(`; ${needs}; tables named slicewire or kube-proxy stay, if there are any\n`), error);
     const flags = '--once --mode=nftables --hostname-override node --conntrack-max-per-core 0';
-    const run = rootOf('-Ur', `${SLICEWIRE} run ${flags} --manifests "$1"`, folder);
+    const run = rootOf('-Ur', `${QUOTED} run ${flags} --manifests "$1"`, folder);
     const ran = await inside(run.file, ...run.args);
     assert.equal(ran.status, 1);
     assert.ok(ran.error.endsWith(`slicewire: ${needs}\n`), ran.error);

@@ -3,17 +3,15 @@
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { fileURLToPath } from 'node:url';
 import { AgentProcess } from '../../src/cli/lab/agent-process.ts';
 import type { Answer } from '../../src/cli/lab/host-protocol.ts';
 import { Lab } from '../../src/cli/lab/lab.ts';
-import { SOURCE_OPTIONS } from '../../src/kernel/self.ts';
 import { nodeOf } from '../helpers/objects.ts';
 import { NEVER } from '../helpers/rig.ts';
 import { shellCommands } from '../helpers/shell-commands.ts';
+import { SLICEWIRE, slicewire } from '../helpers/slicewire.ts';
 import { withoutSctp } from '../helpers/without-sctp.ts';
 
-const MAIN = fileURLToPath(new URL('../../src/main.ts', import.meta.url));
 const PODS = [1, 2, 3];
 export const TCP_PORT = 8080;
 export const UDP_PORT = 5353;
@@ -78,7 +76,7 @@ export class Scene {
     const periods = [`--${mode}-min-sync-period=0s`, `--${mode}-sync-period=10m`];
     const flags = ['run', `--mode=${mode}`, ...own, '--conntrack-max-per-core', '0', ...periods, ...more];
     const env = path === undefined ? [] : [`PATH=${path}:${process.env.PATH}`];
-    const args = [...env, process.execPath, ...SOURCE_OPTIONS, MAIN, ...flags];
+    const args = [...env, ...SLICEWIRE, ...flags];
     this.#agent = new AgentProcess(this.lab, args, 'env');
     await this.#agent.logged(({ msg }) => msg.startsWith('synced'));
   }
@@ -124,7 +122,7 @@ export class Scene {
 
   /** `slicewire WORDS` on the node, as an operator types it. */
   async slicewire(...words: string[]): Promise<Said> {
-    return await this.#said('slicewire', [...SOURCE_OPTIONS, MAIN, ...words], words, process.execPath);
+    return await this.#said('slicewire', slicewire(...words).args, words, SLICEWIRE[0]);
   }
 
   /** Another command on the node. */

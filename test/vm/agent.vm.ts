@@ -18,7 +18,7 @@ describe('the agent as a process in IPVS mode', () => {
 
   before(async () => {
     lab = await Lab.create({ commands: shellCommands, pods: 1, remotePods: 0, signal: NEVER });
-    node = await ManifestNode.createBundled(lab);
+    node = await ManifestNode.create(lab);
     await node.write('web', ...webObjects([1, 2]));
   });
   after(async () => {

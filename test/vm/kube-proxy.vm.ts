@@ -173,7 +173,7 @@ describe('from kube-proxy in IPVS mode to slicewire and back', { skip: reason },
     api = await ApiServer.start();
     kubeconfig = await api.kubeconfig();
     relay = await TcpRelay.from(lab.namespace('node'), Number(new URL(api.url).port));
-    node = await ManifestNode.createBundled(lab);
+    node = await ManifestNode.create(lab);
     api.put({
       ...{ apiVersion: 'v1', kind: 'Node', metadata: { name: 'node' } },
       status: { addresses: [LAB.node.v4, LAB.node.v6].map((address) => ({ type: 'InternalIP', address })) },

@@ -20,7 +20,7 @@ describe('node ports on loopback in IPVS mode', () => {
   before(async () => {
     lab = await Lab.create({ commands: shellCommands, pods: 2, remotePods: 1, signal: NEVER });
     for (const name of ['pod-1', 'pod-2', 'other']) await lab.serve(name, 'TCP', POD_PORT);
-    node = await ManifestNode.createBundled(lab);
+    node = await ManifestNode.create(lab);
     await node.write('web', ...webObjects([1]));
   });
   after(async () => {

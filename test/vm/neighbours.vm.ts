@@ -23,7 +23,7 @@ describe('neighbours of IPVS mode', () => {
   const w = cluster('IPv4');
 
   before(async () => {
-    two = await TwoNodes.create({ isBundled: true });
+    two = await TwoNodes.create();
     await two.nodes.node.write('dns', ...clusterDns());
     for (const protocol of PROTOCOLS) await two.lab.serve('pod-1', protocol, DNS_POD_PORT);
     await two.start('node', ...MODE, STRICT);

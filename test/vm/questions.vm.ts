@@ -36,7 +36,7 @@ describe('questions to an agent in IPVS mode', () => {
   let node: ManifestNode;
   before(async () => {
     lab = await Lab.create({ commands: shellCommands, pods: 1, remotePods: 0, signal: NEVER });
-    node = await ManifestNode.createBundled(lab);
+    node = await ManifestNode.create(lab);
     await node.write('web', ...objects(0));
   });
   after(async () => {

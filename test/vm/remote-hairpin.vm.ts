@@ -5,6 +5,6 @@ import { describeRemoteHairpin } from '../netns/remote-hairpin-suite.ts';
 describeRemoteHairpin({
   mode: 'ipvs',
   flags: ['--mode=ipvs'],
-  createNode: (lab) => ManifestNode.createBundled(lab),
+  createNode: (lab) => ManifestNode.create(lab),
   patience: 300_000,
 });

@@ -47,8 +47,8 @@ export async function isIpvsHere(): Promise<boolean> {
   return asked.exitCode === 0;
 }
 
-/** Settings of tests that the machine is told as well: paths of programs that somebody gives. */
-const PASSED_ON = ['KUBE_PROXY'];
+/** Settings of tests that the machine is told as well: paths of programs. */
+const PASSED_ON = ['KUBE_PROXY', 'SLICEWIRE_PROGRAM'];
 
 export async function runThere<Result>({ args, processors, mark, onResult }: RunThere<Result>): Promise<Ran> {
   const isMachine = !(await isIpvsHere());

@@ -5,7 +5,7 @@ import { describeServiceMetrics } from '../netns/service-metrics-suite.ts';
 describeServiceMetrics({
   mode: 'ipvs',
   flags: ['--mode=ipvs'],
-  createNode: (lab) => ManifestNode.createBundled(lab),
+  createNode: (lab) => ManifestNode.create(lab),
   hasBytes: true,
   patience: 300_000,
 });

@@ -26,7 +26,7 @@ describe('between IPVS mode and nftables mode', () => {
   before(async () => {
     lab = await Lab.create({ commands: shellCommands, pods: 3, remotePods: 0, signal: NEVER });
     for (const n of [1, 2]) await lab.serve(`pod-${n}`, 'TCP', POD_PORT);
-    node = await ManifestNode.createBundled(lab);
+    node = await ManifestNode.create(lab);
     await node.write('web', ...webObjects([1, 2], { hasOther: false }));
   });
   after(async () => {

@@ -3,12 +3,10 @@
 import assert from 'node:assert/strict';
 import { rm, writeFile } from 'node:fs/promises';
 import { after, before, describe, it } from 'node:test';
-import { fileURLToPath } from 'node:url';
 import { realCommands } from '../../src/kernel/commands.ts';
-import { SOURCE_OPTIONS } from '../../src/kernel/self.ts';
 import { NEVER } from '../helpers/rig.ts';
+import { SLICEWIRE } from '../helpers/slicewire.ts';
 
-const MAIN = fileURLToPath(new URL('../../src/main.ts', import.meta.url));
 const LOCKED = '/etc/modprobe.d/slicewire-test.conf';
 const WHY =
   process.env.SLICEWIRE_VM === undefined
@@ -20,7 +18,7 @@ const run = (file: string, ...args: string[]) => realCommands.run({ file, args }
 /** slicewire gives a file up after 5 s, in which a machine that is emulated and busy may not have started the thread that reads it. */
 async function slicewire(...args: string[]) {
   for (let left = 5; ; left--) {
-    const ran = await run(process.execPath, ...SOURCE_OPTIONS, MAIN, ...args);
+    const ran = await run(...SLICEWIRE, ...args);
     if (left === 0 || !ran.stderr.includes('no answer within 5 s')) return ran;
   }
 }

@@ -3,14 +3,12 @@
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { fileURLToPath } from 'node:url';
-import { AgentProcess } from '../../../src/cli/lab/agent-process.ts';
-import { SOURCE_OPTIONS } from '../../../src/kernel/self.ts';
+import type { AgentProcess } from '../../../src/cli/lab/agent-process.ts';
 import { NodesLab, POD_PORT } from '../../helpers/nodes-lab.ts';
 import { service, slice } from '../../helpers/objects.ts';
+import { SLICEWIRE, startAgent } from '../../helpers/slicewire.ts';
 import { Attempts } from './attempts.ts';
 
-const MAIN = fileURLToPath(new URL('../../../src/main.ts', import.meta.url));
 const WEB = '10.96.0.10';
 
 export interface VanishingOptions {
@@ -46,11 +44,11 @@ export class Vanishing {
   private constructor(lab: NodesLab, folder: string, options: VanishingOptions) {
     const { mode, failover } = options;
     const own = ['--manifests', folder, '--hostname-override', 'node', '--conntrack-max-per-core', '0'];
-    const args = [...SOURCE_OPTIONS, MAIN, 'run', ...own, '--mode', mode, '--failover', failover, '-v', '4'];
+    const args = ['run', ...own, '--mode', mode, '--failover', failover, '-v', '4'];
     this.lab = lab;
     this.#folder = folder;
     this.#options = options;
-    this.agent = new AgentProcess(lab, args, process.execPath);
+    this.agent = startAgent(lab, args);
     this.client = new Attempts(lab, `${WEB}:80`);
   }
 
@@ -72,7 +70,7 @@ export class Vanishing {
 
   /** What a command of slicewire prints on the node. */
   async ask(command: string, ...args: readonly string[]): Promise<string> {
-    return await this.lab.exec('node', process.execPath, ...SOURCE_OPTIONS, MAIN, command, ...args);
+    return await this.lab.exec('node', ...SLICEWIRE, command, ...args);
   }
 
   async end(): Promise<void> {

@@ -1,13 +1,11 @@
 /** A replica of `slicewire fleet` as a Pod of the cluster. */
 
-import { fileURLToPath } from 'node:url';
 import { type Child, startChild } from '../../../src/kernel/child.ts';
-import { SOURCE_OPTIONS } from '../../../src/kernel/self.ts';
+import { SLICEWIRE } from '../../helpers/slicewire.ts';
 import { until } from '../../helpers/until.ts';
 import type { Cluster } from '../../upstream/e2e/cluster.ts';
 import type { Pod } from '../../upstream/e2e/kubelet.ts';
 
-const MAIN = fileURLToPath(new URL('../../../src/main.ts', import.meta.url));
 export const FLEET_PORT = 10_262;
 
 export class FleetReplica {
@@ -48,17 +46,7 @@ export class FleetReplica {
     const own = ['--kubeconfig', cluster.kubeconfig, `--bind-address=0.0.0.0:${FLEET_PORT}`];
     this.#child = startChild({
       file: 'ip',
-      args: [
-        'netns',
-        'exec',
-        pod.networkNamespace,
-        process.execPath,
-        ...SOURCE_OPTIONS,
-        MAIN,
-        'fleet',
-        ...own,
-        ...flags,
-      ],
+      args: ['netns', 'exec', pod.networkNamespace, ...SLICEWIRE, 'fleet', ...own, ...flags],
       onErrorLine: (line) => this.log.push(line),
     });
   }

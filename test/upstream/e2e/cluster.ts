@@ -4,10 +4,9 @@
  * for the API server, which listens on the loopback; relays lead to it.
  */
 
-import { fileURLToPath } from 'node:url';
-import { AgentProcess } from '../../../src/cli/lab/agent-process.ts';
+import type { AgentProcess } from '../../../src/cli/lab/agent-process.ts';
 import { type Child, startChild } from '../../../src/kernel/child.ts';
-import { SOURCE_OPTIONS } from '../../../src/kernel/self.ts';
+import { slicewire, startAgent } from '../../helpers/slicewire.ts';
 import { TcpRelay } from '../../helpers/tcp-relay.ts';
 import { type ClusterApi, TestApi } from './api.ts';
 import { Kubelet } from './kubelet.ts';
@@ -15,7 +14,6 @@ import { Network, type NetworkNode, OUTSIDE, POD_RANGES } from './network.ts';
 import { RealApi } from './real-api.ts';
 import { type Answer, type Ask, ask } from './traffic.ts';
 
-const MAIN = fileURLToPath(new URL('../../../src/main.ts', import.meta.url));
 export type Mode = 'iptables' | 'nftables' | 'ipvs';
 /** Milliseconds: three agents and a controller start at once. */
 const PATIENCE = 120_000;
@@ -131,8 +129,8 @@ export class Cluster {
   async #start(): Promise<void> {
     for (const node of this.nodes) await this.api.create(nodeObject(node));
     for (const { name } of this.nodes) await this.openApi(this.network.namespace(name));
-    const args = [...SOURCE_OPTIONS, MAIN, 'controller', '--kubeconfig', this.kubeconfig, '--leader-elect=false'];
-    const inside = this.network.inside('node-1', process.execPath, args);
+    const { file, args } = slicewire('controller', '--kubeconfig', this.kubeconfig, '--leader-elect=false');
+    const inside = this.network.inside('node-1', file, args);
     const onErrorLine = (line: string) => void this.controllerLog.push(line);
     this.#controller = startChild({ ...inside, onErrorLine });
     await Promise.all(this.nodes.map(({ name }) => this.#startAgent(name)));
@@ -153,7 +151,7 @@ export class Cluster {
     const lab = {
       inside: (_: string, file: string, args: readonly string[]) => this.network.inside(node, file, args),
     };
-    const agent = new AgentProcess(lab, [...SOURCE_OPTIONS, MAIN, 'run', ...flags, ...more], process.execPath);
+    const agent = startAgent(lab, ['run', ...flags, ...more]);
     this.#agents.set(node, agent);
     await agent.logged(({ msg }) => msg.startsWith('synced'), { within: PATIENCE });
   }

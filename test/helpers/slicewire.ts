@@ -1,0 +1,29 @@
+/**
+ * slicewire as tests start it: the executable that SLICEWIRE_PROGRAM names, which a tier of tests builds once (scripts/test-run.ts), or else
+ * its sources. The executable starts in half of the time.
+ */
+import { fileURLToPath } from 'node:url';
+import { AgentProcess } from '../../src/cli/lab/agent-process.ts';
+import type { Lab } from '../../src/cli/lab/lab.ts';
+import { SOURCE_OPTIONS } from '../../src/kernel/self.ts';
+
+const MAIN = fileURLToPath(new URL('../../src/main.ts', import.meta.url));
+
+/** A program, and the arguments that come before all others. */
+export type Program = readonly [file: string, ...args: string[]];
+
+export const SLICEWIRE: Program = process.env.SLICEWIRE_PROGRAM
+  ? [process.env.SLICEWIRE_PROGRAM]
+  : [process.execPath, ...SOURCE_OPTIONS, MAIN];
+
+/** The same for `startChild`. */
+export function slicewire(...args: readonly string[]): { file: string; args: string[] } {
+  const [file, ...before] = SLICEWIRE;
+  return { file, args: [...before, ...args] };
+}
+
+/** `slicewire ARGS` as a process in the namespace of the node, or in that of another host. */
+export function startAgent(lab: Pick<Lab, 'inside'>, own: readonly string[], at?: string): AgentProcess {
+  const { file, args } = slicewire(...own);
+  return new AgentProcess(lab, args, file, at);
+}
