@@ -11,7 +11,7 @@ case "${1:-}" in
     exit 0
     ;;
   *)
-    echo "npm run vm: there is no option $1; \"npm run vm -- --help\" says what it takes" >&2
+    echo "npm run vm: there is no option ${1%%=*}; \"npm run vm -- --help\" says what it takes" >&2
     exit 2
     ;;
 esac

@@ -297,11 +297,10 @@ describe('explain --live', () => {
   it('with legacy iptables it has the connections alone, and says why', async () => {
     const question = { family: 'IPv4', destination: pod(1, 'IPv4') as Address, port: 8080 } as const;
     const fates: Fates = [{ kind: 'untouched', backend: '', masqueraded: false }];
-    const running = live({ ...question, fates }, { mode: 'iptables', backend: 'legacy' });
-    await running.ready;
-    // The node follows connections only where a rule asks for it.
+    // The node follows connections only where a rule asks for it. The table has the connection for minutes: a look later sees it too.
     await lab.exec('node', 'iptables-legacy', '-t', 'nat', '-A', 'OUTPUT', '-d', '127.0.0.99', '-j', 'ACCEPT');
     await ask('client', question.destination, 8080);
+    const running = live({ ...question, fates }, { mode: 'iptables', backend: 'legacy' });
     const { sentence, packets, connections } = await running.seen;
     assert.match(
       sentence,
