@@ -119,7 +119,7 @@ const RULES: Readonly<Record<string, Rule>> = {
   'src/inspect/explain/': {
     imports: [
       ...PURE,
-      'src/inspect/wire/words.ts',
+      'src/inspect/wire/format.ts',
       'src/proxy/modes/nft-table/bytes.ts',
       'src/proxy/modes/nft-table/print.ts',
       'src/proxy/modes/netfilter/',
@@ -127,11 +127,11 @@ const RULES: Readonly<Record<string, Rule>> = {
     types: ['src/proxy/modes/', 'src/kernel/', 'src/inspect/wire/'],
   },
   'src/inspect/overview/': {
-    imports: [...PURE, 'src/inspect/wire/words.ts', 'src/inspect/explain/', 'src/proxy/modes/'],
+    imports: [...PURE, 'src/inspect/wire/format.ts', 'src/inspect/explain/', 'src/proxy/modes/'],
     types: ['src/inspect/wire/', 'src/kernel/'],
   },
   'src/inspect/history/': {
-    imports: [...PURE, 'src/inspect/wire/head.ts', 'src/inspect/wire/history.ts', 'src/inspect/wire/words.ts'],
+    imports: [...PURE, 'src/inspect/wire/envelope.ts', 'src/inspect/wire/history.ts', 'src/inspect/wire/format.ts'],
     types: ['src/inspect/wire/', 'src/proxy/sync/'],
     modules: ['node:crypto', 'node:zlib', 'zod'],
   },
@@ -152,7 +152,7 @@ const RULES: Readonly<Record<string, Rule>> = {
   },
   // It runs in a browser: nothing of it may need Node.js, or bring in zod.
   'src/web/': {
-    imports: ['fleet-delta', 'live-delta', 'status-text', 'words']
+    imports: ['fleet-delta', 'live-delta', 'status-text', 'format']
       .map((name) => `src/inspect/wire/${name}.ts`)
       .concat('src/proxy/model/drift.ts', 'src/proxy/model/objects.ts'),
     types: ['src/inspect/wire/'],
@@ -190,7 +190,7 @@ const RULES: Readonly<Record<string, Rule>> = {
     types: ['src/proxy/modes/mode.ts', 'src/kernel/'],
   },
   'src/fleet/': {
-    imports: ['src/proxy/model/', 'src/inspect/wire/head.ts', 'src/inspect/wire/problem.ts'],
+    imports: ['src/proxy/model/', 'src/inspect/wire/envelope.ts', 'src/inspect/wire/problem.ts'],
     types: ['src/inspect/wire/'],
   },
   ...Object.fromEntries(FLEET_PROCESS.map((file) => [file, FLEET_RULE])),
@@ -316,14 +316,14 @@ const PURE_FILES = [
     'trackers',
     'writes',
   ].map((name) => `virtual-servers/${name}`),
-  ...['bytes', 'canonical', 'correct', 'digest', 'groups', 'half-sip-hash', 'idle', 'layout', 'plan', 'print', 'state']
+  ...['bytes', 'canonical', 'correct', 'delayed-removal', 'digest', 'groups', 'half-sip-hash', 'layout', 'plan', 'print', 'state']
     .concat(
       'columns',
       'element-rows',
       'element-table',
       'elements-view',
       'key-rows',
-      'parts',
+      'batches',
       'row-states',
       'table-view',
     )

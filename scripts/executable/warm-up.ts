@@ -4,7 +4,7 @@
  */
 import { Readable } from 'node:stream';
 import { setImmediate as turn } from 'node:timers/promises';
-import type { Outside } from '../../src/agent/outside.ts';
+import type { Outside } from '../../src/agent/platform.ts';
 import { Recordings } from '../../src/agent/recording/recordings.ts';
 import { relaySockets } from '../../src/agent/relay/sockets.ts';
 import { Reloader } from '../../src/agent/reload.ts';

@@ -6,7 +6,7 @@ import { type Clock, realClock, unlessAborted } from '../base/clock.ts';
 import { AUTO, type Config } from '../config/config.ts';
 import { EXTERNAL_IPS_GATE, servesExternalIPs } from '../config/feature-gates.ts';
 import type { RecorderHooks } from '../inspect/history/guarded.ts';
-import { firstOf } from '../inspect/wire/words.ts';
+import { firstOf } from '../inspect/wire/format.ts';
 import { rulesProbe } from '../kernel/chain-probe.ts';
 import { Flows } from '../proxy/model/flows.ts';
 import type { Fault } from '../proxy/model/objects.ts';
@@ -18,14 +18,14 @@ import { SyncLoop, type SyncParts } from '../proxy/sync/loop.ts';
 import type { Log } from '../telemetry/log.ts';
 import { TroubleLog } from '../telemetry/trouble-log.ts';
 import { CannotRun } from './cannot-run.ts';
-import { closedOnFailure } from './closing.ts';
+import { closedOnFailure } from './close-on-error.ts';
 import { tuneConntrack } from './conntrack-tuning.ts';
 import { type ObjectFeed, waitForNode, waitForServiceCidrs } from './feed.ts';
 import { logResized, logSteps, stackLogger } from './log-lines.ts';
 import { closeProbes, createMode, type ModeInput, type ModeOnNode } from './mode.ts';
-import type { Outside } from './outside.ts';
+import type { Outside } from './platform.ts';
 import type { Phase } from './start-report.ts';
-import { Turns } from './turns.ts';
+import { Turns } from './kernel-lock.ts';
 import { repairedTools, type Unserved, unservedOf, usableFamilies } from './usable-families.ts';
 
 export interface AgentOptions {

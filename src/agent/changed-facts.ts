@@ -2,7 +2,7 @@
 
 import type { Family } from '../base/address.ts';
 import { sameData } from '../base/equal.ts';
-import { firstOf } from '../inspect/wire/words.ts';
+import { firstOf } from '../inspect/wire/format.ts';
 import type { IptablesSettings } from '../proxy/modes/iptables/settings.ts';
 import type { IpvsSettings } from '../proxy/modes/ipvs/settings.ts';
 import type { LocalDetector } from '../proxy/modes/netfilter/local-traffic.ts';

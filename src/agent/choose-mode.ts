@@ -6,7 +6,7 @@
 
 import type { Family } from '../base/address.ts';
 import type { Config } from '../config/config.ts';
-import { listText } from '../inspect/wire/words.ts';
+import { listText } from '../inspect/wire/format.ts';
 import { type RulesProbeOptions, rulesProbe } from '../kernel/chain-probe.ts';
 import { SERVICE_DEVICE } from '../kernel/devices.ts';
 import type { IptablesTools } from '../kernel/iptables-tools.ts';
@@ -15,7 +15,7 @@ import { SERVICES } from '../proxy/modes/netfilter/names.ts';
 import { oneOfEverything } from '../proxy/modes/nftables/check.ts';
 import type { ChooseMode } from './load-config.ts';
 import { nftablesSettings } from './mode-settings.ts';
-import { type Outside, realOutside } from './outside.ts';
+import { type Outside, realOutside } from './platform.ts';
 import { PROXY_TABLES, proxyTables, rulesThere } from './predecessors.ts';
 import { type BrokenTools, openTools } from './usable-families.ts';
 

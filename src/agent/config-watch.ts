@@ -4,7 +4,7 @@ import { causeOf } from '../base/cause.ts';
 import { type Clock, sleep, unlessAborted } from '../base/clock.ts';
 import { unwatchedText } from '../cluster/source/unwatched.ts';
 import type { FolderWatch } from '../cluster/source/watch-folder.ts';
-import { type Files, realOutside } from './outside.ts';
+import { type Files, realOutside } from './platform.ts';
 
 /** Milliseconds from the first event to reading: one save makes several events. */
 const SETTLE = 100;

@@ -11,7 +11,7 @@ import { settingKey, writeSettings } from '../kernel/sysctls.ts';
 import { settingStep } from '../proxy/modes/kernel-settings.ts';
 import type { Step, StepName } from '../proxy/reconcile/step.ts';
 import type { Log } from '../telemetry/log.ts';
-import { type Outside, realOutside } from './outside.ts';
+import { type Outside, realOutside } from './platform.ts';
 
 /** The writes of `tuneConntrack` as steps, and those that are impossible on this node. */
 export async function conntrackSteps(

@@ -7,7 +7,7 @@ import type { Log } from '../telemetry/log.ts';
 import type { Agent } from './agent.ts';
 import { type FailoverEvent, FailoverWatch } from './failover/watch.ts';
 import { stackLogger } from './log-lines.ts';
-import type { Outside } from './outside.ts';
+import type { Outside } from './platform.ts';
 
 /** Milliseconds until the watch starts over after an unexpected error. */
 const AGAIN = 30_000;

@@ -17,7 +17,7 @@ import type { Source, SourceEvent, SourceKind, SourcePod, WatchStatus } from '..
 import type { Fault, NodeView, ServiceKey } from '../proxy/model/objects.ts';
 import type { Log } from '../telemetry/log.ts';
 import { CannotRun } from './cannot-run.ts';
-import type { Outside } from './outside.ts';
+import type { Outside } from './platform.ts';
 import { Tracking } from './programmed/tracking.ts';
 
 export interface ObjectFeedOptions {

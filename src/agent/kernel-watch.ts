@@ -14,8 +14,8 @@ import type { Log } from '../telemetry/log.ts';
 import { TroubleLog } from '../telemetry/trouble-log.ts';
 import type { Agent } from './agent.ts';
 import { changedFactText } from './changed-facts.ts';
-import { Fight } from './fight.ts';
-import type { Readings } from './readings.ts';
+import { Fight } from './repair-backoff.ts';
+import type { Readings } from './read-budget.ts';
 
 /** Milliseconds that reading the rules may take. */
 const LONGEST_READING = 30_000;

@@ -9,9 +9,9 @@ import { ConfigError, camel, type Flags } from '../config/flags.ts';
 import { type ConfigOrigins, configsFromFlags } from '../config/from-flags.ts';
 import { DEPRECATED_FLAGS, IDLE_FLAGS } from '../config/kube-proxy-flags.ts';
 import { relayProblems } from '../config/relay.ts';
-import { listText } from '../inspect/wire/words.ts';
+import { listText } from '../inspect/wire/format.ts';
 import { createLog, type Log } from '../telemetry/log.ts';
-import type { Files } from './outside.ts';
+import type { Files } from './platform.ts';
 
 /** Chooses one of the configurations of several modes, and says why as a clause. */
 export type ChooseMode = (

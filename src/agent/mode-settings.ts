@@ -23,7 +23,7 @@ import type { IpvsSettings } from '../proxy/modes/ipvs/settings.ts';
 import type { LocalDetector } from '../proxy/modes/netfilter/local-traffic.ts';
 import type { FamilySettings } from '../proxy/modes/netfilter/settings.ts';
 import type { NftablesSettings } from '../proxy/modes/nftables/settings.ts';
-import type { Outside } from './outside.ts';
+import type { Outside } from './platform.ts';
 
 const BE_LIBERAL = 'net/netfilter/nf_conntrack_tcp_be_liberal';
 

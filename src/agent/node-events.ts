@@ -7,8 +7,8 @@ import { userAgent } from '../config/version.ts';
 import { type Fault, faultText, type ServiceKey } from '../proxy/model/objects.ts';
 import type { Log } from '../telemetry/log.ts';
 import type { ObjectFeed } from './feed.ts';
-import type { Outside } from './outside.ts';
-import type { Verdict } from './verdict.ts';
+import type { Outside } from './platform.ts';
+import type { Verdict } from './sync-outcome.ts';
 
 export interface NodeEventsOptions {
   readonly log: Log;

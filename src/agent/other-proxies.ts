@@ -8,7 +8,7 @@
 import { causeOf } from '../base/cause.ts';
 import { type Clock, sleep } from '../base/clock.ts';
 import type { Mutex } from '../base/mutex.ts';
-import { firstOf } from '../inspect/wire/words.ts';
+import { firstOf } from '../inspect/wire/format.ts';
 import type { Drift } from '../proxy/model/drift.ts';
 import type { Health } from '../serve/health.ts';
 import type { Log } from '../telemetry/log.ts';

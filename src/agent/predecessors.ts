@@ -12,10 +12,10 @@ import type { Mode } from '../proxy/modes/mode.ts';
 import { rulesPredecessor as leftByIptables } from '../proxy/modes/netfilter/rules-family.ts';
 import { tablesPredecessor as leftByNftables, type TableId } from '../proxy/modes/nftables/predecessor.ts';
 import type { OnSetKept } from '../proxy/modes/virtual-servers/apply.ts';
-import { closedOnFailure } from './closing.ts';
+import { closedOnFailure } from './close-on-error.ts';
 import { ipvsOptions, type OnMachine } from './mode-settings.ts';
 import type { Sign } from './other-proxies.ts';
-import type { Machine, OpenNftables, Outside } from './outside.ts';
+import type { Machine, OpenNftables, Outside } from './platform.ts';
 
 export interface Predecessor {
   readonly mode: Mode;

@@ -1,7 +1,7 @@
 /** What a sync did with the changes that it took, from its report. */
 
 import { refusedIn } from '../inspect/history/sync-record.ts';
-import { firstLine } from '../inspect/wire/words.ts';
+import { firstLine } from '../inspect/wire/format.ts';
 import type { SyncReport } from '../proxy/sync/status.ts';
 import type { SyncOutcome } from './programmed/tracking.ts';
 

@@ -2,10 +2,10 @@
 
 import { causeOf } from '../base/cause.ts';
 import { type Clock, realClock } from '../base/clock.ts';
-import type { AnsweredBy } from '../inspect/wire/form.ts';
+import type { AnsweredBy } from '../inspect/wire/schema-common.ts';
 import type { ProgrammedEvent } from '../inspect/wire/programmed.ts';
 import type { SyncReport } from '../proxy/sync/status.ts';
-import { PacedStreams } from '../serve/paced.ts';
+import { PacedStreams } from '../serve/event-stream.ts';
 import type { Question, StreamQuestion } from '../serve/questions.ts';
 import type { ObjectFeed } from './feed.ts';
 import { faultCounts } from './log-lines.ts';

@@ -8,7 +8,7 @@ import { FaultLog } from '../telemetry/fault-log.ts';
 import type { Log } from '../telemetry/log.ts';
 import { type Agent, startAgent } from './agent.ts';
 import { startFeed } from './feed.ts';
-import { realOutside } from './outside.ts';
+import { realOutside } from './platform.ts';
 
 export interface Read {
   readonly agent: Agent;

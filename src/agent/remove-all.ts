@@ -1,7 +1,7 @@
 /** Removes the rules of slicewire and kube-proxy in every mode, and nothing else. */
 import type { Config } from '../config/config.ts';
 import { IpvsUnusable } from '../kernel/ipvs-kernel.ts';
-import type { Outside } from './outside.ts';
+import type { Outside } from './platform.ts';
 import {
   hasIpvsTraces,
   ipvsPredecessor,

@@ -15,9 +15,9 @@ import { watchFailover } from './failover.ts';
 import { KernelWatch } from './kernel-watch.ts';
 import { driftsText, faultCounts, stackLogger } from './log-lines.ts';
 import { watchOthers } from './other-proxies.ts';
-import type { Outside } from './outside.ts';
-import { firstPeriod, Readings } from './readings.ts';
-import type { Reporting } from './reporting.ts';
+import type { Outside } from './platform.ts';
+import { firstPeriod, Readings } from './read-budget.ts';
+import type { Reporting } from './observers.ts';
 import { SWEEP_FAILED, type SyncLog } from './sync-log.ts';
 
 /** Milliseconds that the last sweep may take. */

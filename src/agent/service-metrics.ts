@@ -16,7 +16,7 @@ import type { Log } from '../telemetry/log.ts';
 import { labelsText, SeriesText } from '../telemetry/service-series.ts';
 import { endpointsSetAside, type PortEndpoints, ServiceEndpoints } from './service-endpoints.ts';
 import { type FrontendTraffic, type PortTraffic, ServiceTraffic } from './service-traffic.ts';
-import type { Turns } from './turns.ts';
+import type { Turns } from './kernel-lock.ts';
 
 /** Milliseconds between two looks at the counters, at least; and how many times as long as a look took. */
 const LOOK_PAUSE = 1000;

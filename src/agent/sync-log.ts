@@ -6,7 +6,7 @@
 
 import type { Clock } from '../base/clock.ts';
 import { LastingProblem, LastingProblems } from '../base/lasting-problem.ts';
-import { countText, firstOf, millisecondsText, timeText } from '../inspect/wire/words.ts';
+import { countText, firstOf, millisecondsText, timeText } from '../inspect/wire/format.ts';
 import { type Drift, driftText } from '../proxy/model/drift.ts';
 import type { FailedStep } from '../proxy/reconcile/step.ts';
 import type { SweepReport } from '../proxy/sync/flow-sweeper.ts';

@@ -16,7 +16,7 @@ import {
 } from '../kernel/iptables-tools.ts';
 import { CannotRun } from './cannot-run.ts';
 import type { ChangedFact } from './changed-facts.ts';
-import { type Outside, realOutside } from './outside.ts';
+import { type Outside, realOutside } from './platform.ts';
 
 export interface Usable {
   /** Families that the mode can serve. */

@@ -1,5 +1,5 @@
 /** `slicewire cleanup`: removes the rules of slicewire and kube-proxy in every mode, and nothing else. */
-import { realOutside } from '../agent/outside.ts';
+import { realOutside } from '../agent/platform.ts';
 import { removeAll } from '../agent/remove-all.ts';
 import type { Config } from '../config/config.ts';
 import { CleanupIncomplete } from '../proxy/modes/mode.ts';

@@ -1,6 +1,6 @@
 /** `slicewire controller`: writes EndpointSlices and Endpoints for an API server that has no kube-controller-manager. */
 import { hostname } from 'node:os';
-import { ownFacts } from '../agent/own-facts.ts';
+import { ownFacts } from '../agent/component-info.ts';
 import { isLoopback } from '../base/address.ts';
 import { causeOf } from '../base/cause.ts';
 import { realClock } from '../base/clock.ts';
@@ -19,7 +19,7 @@ import type { ControllerReports } from '../controller/context.ts';
 import { LeaderElector } from '../controller/leader.ts';
 import { live, Parts } from '../controller/parts.ts';
 import { controllerEvents } from '../controller/reports.ts';
-import { countText } from '../inspect/wire/words.ts';
+import { countText } from '../inspect/wire/format.ts';
 import type { Hangups } from '../kernel/hangups.ts';
 import { growSparingly, releaseMemory } from '../kernel/memory.ts';
 import { Clients } from '../serve/clients.ts';

@@ -1,5 +1,5 @@
 /** `slicewire fleet`: follows the agents of all nodes, and tells when an endpoint is drained. */
-import { ownFacts } from '../agent/own-facts.ts';
+import { ownFacts } from '../agent/component-info.ts';
 import { readPageFile } from '../agent/page-files.ts';
 import type { Flags } from '../config/flags.ts';
 import { fleetConfig } from '../config/fleet-config.ts';

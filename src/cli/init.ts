@@ -2,7 +2,7 @@
 import { release } from 'node:os';
 import { tuneConntrack } from '../agent/conntrack-tuning.ts';
 import { ipvsKernelSettings, readSettings } from '../agent/mode-settings.ts';
-import { realOutside } from '../agent/outside.ts';
+import { realOutside } from '../agent/platform.ts';
 import type { Config } from '../config/config.ts';
 import { realCommands } from '../kernel/commands.ts';
 import { openIpvsKernel } from '../kernel/ipvs-open.ts';

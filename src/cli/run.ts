@@ -1,7 +1,7 @@
 /** `slicewire run`: the agent, or one sync with --once. */
-import { logModeChoice } from '../agent/mode-choice.ts';
-import { runAlone } from '../agent/one-agent.ts';
-import { realOutside } from '../agent/outside.ts';
+import { logModeChoice } from '../agent/mode-warning.ts';
+import { runAlone } from '../agent/singleton.ts';
+import { realOutside } from '../agent/platform.ts';
 import type { RunOptions } from '../agent/reload.ts';
 import { startReportFor } from '../agent/start-report.ts';
 import { syncOnce } from '../agent/sync-once.ts';

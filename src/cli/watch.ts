@@ -2,10 +2,10 @@
 
 import { realClock, sleep } from '../base/clock.ts';
 import { NoAnswer } from '../inspect/wire/problem.ts';
-import { fitted } from '../inspect/wire/screen.ts';
+import { fitted } from '../inspect/wire/terminal-fit.ts';
 import type { Status } from '../inspect/wire/status.ts';
 import { statusText } from '../inspect/wire/status-text.ts';
-import { clockTime, timeBetween } from '../inspect/wire/words.ts';
+import { clockTime, timeBetween } from '../inspect/wire/format.ts';
 import { type AskedOnCommandLine, show } from './asked.ts';
 
 type Ask = (signal: AbortSignal) => Promise<Status>;

@@ -4,7 +4,7 @@ import type { Family } from '../base/address.ts';
 import type { ProgrammedEvent } from '../inspect/wire/programmed.ts';
 import type { ServiceKey } from '../proxy/model/objects.ts';
 import { hasReached } from '../proxy/model/resource-version.ts';
-import type { FleetKind, Versions } from './forms.ts';
+import type { FleetKind, Versions } from './types.ts';
 
 /** What must be in a node's kernel. */
 export interface Need {

@@ -4,17 +4,17 @@ import type { Clock } from '../base/clock.ts';
 import type { Latency } from '../base/latencies.ts';
 import type { NodeBehind } from '../inspect/wire/drained.ts';
 import type { FleetLive, FleetProgrammed, FleetNode as ShownNode } from '../inspect/wire/fleet.ts';
-import { API_VERSION, momentOf } from '../inspect/wire/head.ts';
+import { API_VERSION, momentOf } from '../inspect/wire/envelope.ts';
 import { NoAnswer, WrongQuestion } from '../inspect/wire/problem.ts';
 import type { ServiceKey } from '../proxy/model/objects.ts';
 import type { Need } from './agent-state.ts';
 import { nodeBehind } from './drain-answer.ts';
 import type { Drains } from './drains.ts';
-import { Moments } from './moments.ts';
+import { Moments } from './wall-clock.ts';
 import type { NodeState } from './node.ts';
 import type { FleetNodes } from './nodes.ts';
 import type { FleetObjects } from './objects.ts';
-import type { Programming } from './programming.ts';
+import type { Programming } from './programming-latency.ts';
 import { type ShownAt, shownNode, stateOf } from './shown-node.ts';
 
 /** Nodes that an answer names of each sort. */

@@ -4,7 +4,7 @@ import { FleetAnswers } from './answers.ts';
 import { Drains } from './drains.ts';
 import { FleetNodes } from './nodes.ts';
 import { FleetObjects } from './objects.ts';
-import { Programming } from './programming.ts';
+import { Programming } from './programming-latency.ts';
 
 export interface FleetCoreOptions {
   readonly clock: Clock;

@@ -1,12 +1,12 @@
 /** The answer to a question of `/drained`. Pure. */
 import type { Drained, NodeBehind } from '../inspect/wire/drained.ts';
-import { API_VERSION } from '../inspect/wire/head.ts';
+import { API_VERSION } from '../inspect/wire/envelope.ts';
 import type { Need } from './agent-state.ts';
-import type { Target } from './forms.ts';
+import type { Target } from './types.ts';
 import { lackOf } from './lacks.ts';
-import type { Moments } from './moments.ts';
+import type { Moments } from './wall-clock.ts';
 import type { FleetNode } from './node.ts';
-import type { Programming } from './programming.ts';
+import type { Programming } from './programming-latency.ts';
 import type { Question } from './question.ts';
 
 /** Nodes that an answer names of each sort. */

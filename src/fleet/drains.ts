@@ -8,14 +8,14 @@ import type { Drained } from '../inspect/wire/drained.ts';
 import { NoAnswer } from '../inspect/wire/problem.ts';
 import type { ServiceKey } from '../proxy/model/objects.ts';
 import { Batch } from './batch.ts';
-import { Claims } from './claims.ts';
+import { Claims } from './hook-assignments.ts';
 import { drainAnswer } from './drain-answer.ts';
-import type { FleetEndpoint, Target } from './forms.ts';
-import { Moments } from './moments.ts';
+import type { FleetEndpoint, Target } from './types.ts';
+import { Moments } from './wall-clock.ts';
 import type { FleetNode } from './node.ts';
 import type { FleetNodes } from './nodes.ts';
 import type { FleetObjects } from './objects.ts';
-import type { Programming } from './programming.ts';
+import type { Programming } from './programming-latency.ts';
 import { Question } from './question.ts';
 import { QuestionIndex } from './question-index.ts';
 

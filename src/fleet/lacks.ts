@@ -1,7 +1,7 @@
 /** Whether a node's kernel has what is needed, and why it has not. Pure. */
 import type { Lack, Need } from './agent-state.ts';
 import type { FleetNode } from './node.ts';
-import type { Programming } from './programming.ts';
+import type { Programming } from './programming-latency.ts';
 
 export function hasNeeded({ agent }: FleetNode, need: Need): boolean {
   return agent.hasMarks(need.versions) && agent.exception(need) === undefined;

@@ -4,7 +4,7 @@ import type { Address, Cidr } from '../base/address.ts';
 import type { nodeStates } from '../inspect/wire/fleet.ts';
 import type { ProgrammedEvent } from '../inspect/wire/programmed.ts';
 import { AgentState } from './agent-state.ts';
-import type { Programming, Tracked } from './programming.ts';
+import type { Programming, Tracked } from './programming-latency.ts';
 import { type LeavingOut, Readiness } from './readiness.ts';
 
 export type NodeState = (typeof nodeStates)[number];

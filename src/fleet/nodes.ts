@@ -6,12 +6,12 @@
 import type { Address } from '../base/address.ts';
 import type { Clock } from '../base/clock.ts';
 import type { ProgrammedEvent } from '../inspect/wire/programmed.ts';
-import { CountedNodes } from './counted-nodes.ts';
-import type { FleetKind } from './forms.ts';
+import { CountedNodes } from './tracked-nodes.ts';
+import type { FleetKind } from './types.ts';
 import { Listeners } from './listeners.ts';
 import { type AgentPlace, FleetNode, type Link, type NodeFacts } from './node.ts';
 import { NodeAddresses } from './node-addresses.ts';
-import type { Programming } from './programming.ts';
+import type { Programming } from './programming-latency.ts';
 
 export type { AgentPlace, Link, NodeFacts } from './node.ts';
 

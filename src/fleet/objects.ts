@@ -8,14 +8,14 @@
 import type { Family } from '../base/address.ts';
 import type { Clock } from '../base/clock.ts';
 import type { Service, ServiceKey, SliceKey } from '../proxy/model/objects.ts';
-import type { Ending } from './claims.ts';
-import type { FleetEndpoint, FleetKind, FleetSlice, Place, Standing, Target, Versions } from './forms.ts';
+import type { Ending } from './hook-assignments.ts';
+import type { FleetEndpoint, FleetKind, FleetSlice, Place, Standing, Target, Versions } from './types.ts';
 import { Listeners } from './listeners.ts';
-import { Places } from './places.ts';
+import { Places } from './endpoint-index.ts';
 import { SeenVersions } from './seen-versions.ts';
 import { ServiceStates } from './service-states.ts';
 
-export type { FleetEndpoint, FleetKind, FleetSlice, Standing, Target, Versions } from './forms.ts';
+export type { FleetEndpoint, FleetKind, FleetSlice, Standing, Target, Versions } from './types.ts';
 
 type Seen = (kind: FleetKind, version: string, service: ServiceKey) => void;
 

@@ -1,8 +1,8 @@
 /** One question of `/drained` that waits: how its target stands, what nodes must have for it, and how far the look at them is. Pure. */
 import type { Drained } from '../inspect/wire/drained.ts';
 import type { Need } from './agent-state.ts';
-import type { CountedNodes } from './counted-nodes.ts';
-import type { Standing, Target, Versions } from './forms.ts';
+import type { CountedNodes } from './tracked-nodes.ts';
+import type { Standing, Target, Versions } from './types.ts';
 import { hasNeeded } from './lacks.ts';
 import type { FleetNode } from './node.ts';
 import type { FleetObjects } from './objects.ts';

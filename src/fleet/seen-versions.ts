@@ -1,6 +1,6 @@
 /** The newest versions that the fleet has seen. Pure. */
 import { newer } from '../proxy/model/resource-version.ts';
-import type { FleetKind, Versions } from './forms.ts';
+import type { FleetKind, Versions } from './types.ts';
 
 const NONE: Versions = { services: '', slices: '' };
 

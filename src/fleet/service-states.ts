@@ -5,7 +5,7 @@ import type { Service, ServiceKey, SliceKey, SlicePort } from '../proxy/model/ob
 import { newer } from '../proxy/model/resource-version.ts';
 import { isDraining, isReady } from '../proxy/model/selection-reasons.ts';
 import { hasLocalPolicy } from '../proxy/model/service-port.ts';
-import type { FleetKind, FleetSlice, Place, Versions } from './forms.ts';
+import type { FleetKind, FleetSlice, Place, Versions } from './types.ts';
 
 interface ServiceState {
   service: Service | undefined;

@@ -2,7 +2,7 @@
 import type { FleetNode as ShownNode } from '../inspect/wire/fleet.ts';
 import { obstacleOf, slownessOf } from './lacks.ts';
 import type { FleetNode, NodeState } from './node.ts';
-import type { Programming } from './programming.ts';
+import type { Programming } from './programming-latency.ts';
 
 /** Milliseconds by which what is shown may be late beside the pace of the agents' events: most agents sync once a second. */
 const MOMENT = 3000;

@@ -1,5 +1,5 @@
 /** /healthz and /livez as kube-proxy answers them, /readyz in the same form, and /programmed for those who may ask. */
-import type { Gate } from './gate.ts';
+import type { Gate } from './auth.ts';
 import type { Health } from './health.ts';
 import type { HealthState, Question } from './health-judgement.ts';
 import { type Answer, type Asked, type Handler, jsonAnswer, NOT_FOUND, textAnswer } from './http.ts';

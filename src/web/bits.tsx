@@ -2,7 +2,7 @@
 import type { ComponentChildren } from 'preact';
 import { useId, useState } from 'preact/hooks';
 import type { FaultForm } from '../inspect/wire/fault.ts';
-import { numberText } from '../inspect/wire/words.ts';
+import { numberText } from '../inspect/wire/format.ts';
 import { faultText, problemText } from '../proxy/model/objects.ts';
 import type { SignKind } from './says.ts';
 

@@ -2,7 +2,7 @@
 import { useEffect, useRef } from 'preact/hooks';
 import uPlot from 'uplot';
 import type { LatencySlot } from '../inspect/wire/live.ts';
-import { clockTime, millisecondsText, numberText } from '../inspect/wire/words.ts';
+import { clockTime, millisecondsText, numberText } from '../inspect/wire/format.ts';
 import { Table } from './bits.tsx';
 import { colourOf } from './colours.ts';
 import { useWidth } from './hooks.ts';

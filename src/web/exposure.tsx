@@ -1,6 +1,6 @@
 /** What this node answers from outside the cluster, to whom, and what looks wrong. */
 import type { Exposed, Exposure } from '../inspect/wire/exposure.ts';
-import { countText } from '../inspect/wire/words.ts';
+import { countText } from '../inspect/wire/format.ts';
 import { Card, Empty, Problem, Said, State, Table, useFirst } from './bits.tsx';
 import { useAnswer } from './hooks.ts';
 import { go } from './navigation.ts';

@@ -3,7 +3,7 @@
 import type { ComponentChildren } from 'preact';
 import type { Live } from '../inspect/wire/live.ts';
 import { lostText } from '../inspect/wire/status-text.ts';
-import { clockTime, numberText, timeBetween } from '../inspect/wire/words.ts';
+import { clockTime, numberText, timeBetween } from '../inspect/wire/format.ts';
 import { driftText } from '../proxy/model/drift.ts';
 import { Card, Empty, FaultList, Said, Sign, State, Table } from './bits.tsx';
 import { LatencyChart } from './chart.tsx';

@@ -1,6 +1,6 @@
 /** The way of a packet as a drawing: the sender, the steps in the kernel, and a branch for each endpoint. */
 import type { ExplainedEndpoint, ExplainedStep, Explanation } from '../inspect/wire/explanation.ts';
-import { percentText } from '../inspect/wire/words.ts';
+import { percentText } from '../inspect/wire/format.ts';
 import { Said, Sign } from './bits.tsx';
 import { linkTo } from './routes.ts';
 import { signOfVerdict } from './says.ts';

@@ -2,7 +2,7 @@
 import type { RefObject } from 'preact';
 import { useEffect, useLayoutEffect, useRef, useState } from 'preact/hooks';
 import type { ServiceRow } from '../inspect/wire/services.ts';
-import { countText, numberText } from '../inspect/wire/words.ts';
+import { countText, numberText } from '../inspect/wire/format.ts';
 import { Empty, Problem, Said, State } from './bits.tsx';
 import { go } from './navigation.ts';
 import { linkTo } from './routes.ts';

@@ -3,7 +3,7 @@
 import { useState } from 'preact/hooks';
 import type { RecordedSync } from '../inspect/wire/history.ts';
 import { triggerText } from '../inspect/wire/status-text.ts';
-import { clockTime, countText, firstOf, millisecondsText, numberText } from '../inspect/wire/words.ts';
+import { clockTime, countText, firstOf, millisecondsText, numberText } from '../inspect/wire/format.ts';
 import { Empty, Said, State, Table } from './bits.tsx';
 import { LOOK_BACK } from './delta.ts';
 import { useWidth } from './hooks.ts';

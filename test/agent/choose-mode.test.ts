@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { modeChooser } from '../../src/agent/choose-mode.ts';
-import { type Outside, realOutside } from '../../src/agent/outside.ts';
+import { type Outside, realOutside } from '../../src/agent/platform.ts';
 import { FAMILIES, type Family } from '../../src/base/address.ts';
 import { configsFromFlags } from '../../src/config/from-flags.ts';
 import { CommandNotStarted } from '../../src/kernel/commands.ts';

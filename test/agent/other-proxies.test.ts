@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { OtherProxies, type Sign, signsIn } from '../../src/agent/other-proxies.ts';
-import { type Outside, realOutside } from '../../src/agent/outside.ts';
+import { type Outside, realOutside } from '../../src/agent/platform.ts';
 import { lookForOthers } from '../../src/agent/predecessors.ts';
 import type { Family } from '../../src/base/address.ts';
 import type { RulesProbe, RulesState } from '../../src/kernel/chain-probe.ts';

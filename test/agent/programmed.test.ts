@@ -13,7 +13,7 @@ import { type Programmed as Answer, programmedSchema } from '../../src/inspect/w
 import { SOURCE_KINDS, type SourceEvent } from '../../src/proxy/model/events.ts';
 import { failedReport, NOTHING_TO_DO } from '../../src/proxy/reconcile/step.ts';
 import type { SyncReport } from '../../src/proxy/sync/status.ts';
-import { gate as gateOf } from '../../src/serve/gate.ts';
+import { gate as gateOf } from '../../src/serve/auth.ts';
 import { healthHandler } from '../../src/serve/health-server.ts';
 import type { Asked } from '../../src/serve/http.ts';
 import type { Question } from '../../src/serve/questions.ts';

@@ -1,5 +1,5 @@
 /** A recorder whose folder of --record-dir is open, with a Service to change. */
-import { Flights } from '../../src/agent/recording/flights.ts';
+import { Flights } from '../../src/agent/recording/history-archive.ts';
 import { RecordFolder } from '../../src/agent/recording/record-folder.ts';
 import { service } from '../helpers/objects.ts';
 import { RecordedRig } from '../inspect/history/recorded-rig.ts';

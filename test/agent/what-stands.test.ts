@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { withWhatStands } from '../../src/agent/questions/explain-now.ts';
-import { Turns } from '../../src/agent/turns.ts';
+import { Turns } from '../../src/agent/kernel-lock.ts';
 
 describe('what stands in the kernel', () => {
   it('is the memory when a sync ends, not what was read while it wrote', async () => {

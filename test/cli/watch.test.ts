@@ -7,7 +7,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, afterEach, before, beforeEach, describe, it } from 'node:test';
 import { bundle } from '../../scripts/bundle.ts';
-import { API_VERSION } from '../../src/inspect/wire/head.ts';
+import { API_VERSION } from '../../src/inspect/wire/envelope.ts';
 import type { Status } from '../../src/inspect/wire/status.ts';
 import { Terminal } from '../helpers/terminal.ts';
 

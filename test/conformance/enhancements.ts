@@ -141,7 +141,7 @@ export const ENHANCEMENTS: Readonly<Record<string, Enhancement>> = {
     says: 'nftables becomes the default of kube-proxy',
     upstream: 'a warning since 1.37; the default changes in 1.40',
     here: 'the same warning; `--mode=auto` takes nftables mode where nothing stands that would have to move',
-    shown: ['test/agent/mode-choice.test.ts', 'test/netns/auto-mode.test.ts'],
+    shown: ['test/agent/mode-warning.test.ts', 'test/netns/auto-mode.test.ts'],
   },
   'KEP-5495': {
     says: 'IPVS mode is deprecated',

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { Command } from 'commander';
-import { AGENT_AUDIENCE } from '../../src/agent/asking.ts';
+import { AGENT_AUDIENCE } from '../../src/agent/fleet-auth.ts';
 import { COMMANDS } from '../../src/cli/commands/table.ts';
 import { withFlags } from '../../src/cli/tree.ts';
 import { fleetConfig } from '../../src/config/fleet-config.ts';

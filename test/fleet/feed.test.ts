@@ -8,7 +8,7 @@ import { FleetFeed } from '../../src/fleet/feed.ts';
 import type { AgentAddress } from '../../src/fleet/link.ts';
 import { FleetNodes } from '../../src/fleet/nodes.ts';
 import { FleetObjects } from '../../src/fleet/objects.ts';
-import { Programming } from '../../src/fleet/programming.ts';
+import { Programming } from '../../src/fleet/programming-latency.ts';
 import { faultText } from '../../src/proxy/model/objects.ts';
 import { ApiServer } from '../helpers/api-server.ts';
 import { service, slice } from '../helpers/objects.ts';

@@ -5,7 +5,7 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import fc from 'fast-check';
-import type { FleetEndpoint } from '../../src/fleet/forms.ts';
+import type { FleetEndpoint } from '../../src/fleet/types.ts';
 import { endpoint, facts, fleetRig, pod, type State, slice } from './core-rig.ts';
 
 const NODES = ['n1', 'n2'];

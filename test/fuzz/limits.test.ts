@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { describe, it } from 'node:test';
 import * as askAgent from '../../src/agent/questions/ask-agent.ts';
-import { MOST_RECORDINGS } from '../../src/agent/questions/inquiries.ts';
+import { MOST_RECORDINGS } from '../../src/agent/questions/queries.ts';
 import { MOST_WAITING } from '../../src/agent/questions/one-at-a-time.ts';
 import { LONGEST_RECORDING } from '../../src/agent/questions/parameters.ts';
 import { MOST_OF_PORT, MOST_CONNECTIONS as MOST_RELAYED } from '../../src/agent/relay/accounts.ts';

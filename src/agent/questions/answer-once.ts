@@ -3,12 +3,12 @@
 import { realClock } from '../../base/clock.ts';
 import type { Config } from '../../config/config.ts';
 import { type Flags, textFlag } from '../../config/flags.ts';
-import { countText } from '../../inspect/wire/words.ts';
+import { countText } from '../../inspect/wire/format.ts';
 import type { Plan } from '../../proxy/reconcile/step.ts';
 import { modeChooser } from '../choose-mode.ts';
 import { prepare } from '../load-config.ts';
 import { withParts } from '../read-once.ts';
-import { Inquiries } from './inquiries.ts';
+import { Inquiries } from './queries.ts';
 
 /** Resolves with the result of `use`. Throws as `startAgent`, and KernelNotRead. */
 export async function withInquiries<T>(

@@ -1,7 +1,7 @@
 /** Asks the agent of this node over HTTP. */
 import { get, type IncomingMessage } from 'node:http';
 import type { ListenAddress } from '../../config/listen.ts';
-import { answerText, queryOf } from '../../inspect/wire/over-http.ts';
+import { answerText, queryOf } from '../../inspect/wire/client.ts';
 import { NoAnswer, WrongQuestion } from '../../inspect/wire/problem.ts';
 import { problemIn } from '../../inspect/wire/problem-schema.ts';
 import { type AnswerSchema, readAnswer } from '../../inspect/wire/read.ts';

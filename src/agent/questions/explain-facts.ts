@@ -5,7 +5,7 @@ import { breath } from '../../base/clock.ts';
 import type { Cache } from '../../cluster/cache/cache.ts';
 import type { ExplainedObjects, ExplainFacts, FamilyFacts, KnownPod } from '../../inspect/explain/facts.ts';
 import type { RecordedParts } from '../../inspect/history/shapes.ts';
-import type { AnsweredBy } from '../../inspect/wire/form.ts';
+import type { AnsweredBy } from '../../inspect/wire/schema-common.ts';
 import type { NodeView, ObjectKind } from '../../proxy/model/objects.ts';
 import type { ProxyModel } from '../../proxy/model/proxy-model.ts';
 import type { LastWriter } from '../../proxy/modes/inspection.ts';

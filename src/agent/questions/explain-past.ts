@@ -10,7 +10,7 @@ import type { RecordedParts } from '../../inspect/history/shapes.ts';
 import type { ObjectStore } from '../../inspect/history/store.ts';
 import { believingKernels, type ReplayedParts, replayedParts } from '../../inspect/replay/parts.ts';
 import type { Explanation } from '../../inspect/wire/explanation.ts';
-import type { AnsweredBy } from '../../inspect/wire/form.ts';
+import type { AnsweredBy } from '../../inspect/wire/schema-common.ts';
 import { SOURCE_KINDS, type SourceEvent } from '../../proxy/model/events.ts';
 import type { NodeView, Service } from '../../proxy/model/objects.ts';
 import { type Explained, explainFacts } from './explain-facts.ts';

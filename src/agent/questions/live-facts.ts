@@ -2,7 +2,7 @@
 
 import { driftForm } from '../../inspect/history/recorded-sync.ts';
 import { healthSentence } from '../../inspect/overview/sentence.ts';
-import { momentOf } from '../../inspect/wire/head.ts';
+import { momentOf } from '../../inspect/wire/envelope.ts';
 import type { Live } from '../../inspect/wire/live.ts';
 import type { FaultBook } from '../../proxy/model/fault-book.ts';
 import { shownFault } from '../../proxy/model/objects.ts';

@@ -4,7 +4,7 @@ import { inPortions } from '../../base/portions.ts';
 import type { Cache } from '../../cluster/cache/cache.ts';
 import { nearestService } from '../../inspect/explain/nearest.ts';
 import { type RowFacts, serviceRow, setAsideRow } from '../../inspect/overview/rows.ts';
-import { API_VERSION } from '../../inspect/wire/head.ts';
+import { API_VERSION } from '../../inspect/wire/envelope.ts';
 import type { Live } from '../../inspect/wire/live.ts';
 import { WrongQuestion } from '../../inspect/wire/problem.ts';
 import type { ServiceAnswer } from '../../inspect/wire/service.ts';

@@ -1,10 +1,10 @@
 /** The questions of the metrics server: parameters in, answers out. */
 
 import { parseDuration } from '../../base/duration.ts';
-import { readMoment, readSince, serviceKey } from '../../inspect/wire/asked-words.ts';
+import { readMoment, readSince, serviceKey } from '../../inspect/wire/parse.ts';
 import { WrongQuestion } from '../../inspect/wire/problem.ts';
 import type { Question } from '../../serve/questions.ts';
-import type { Inquiries } from './inquiries.ts';
+import type { Inquiries } from './queries.ts';
 import type { Overview } from './overview.ts';
 
 /** Rows of a list: by default, and at most. */

@@ -6,14 +6,14 @@ import type { RecordingLine, StartLine } from '../../inspect/history/shapes.ts';
 import { Replay } from '../../inspect/replay/replay.ts';
 import type { Explanation } from '../../inspect/wire/explanation.ts';
 import type { Exposure } from '../../inspect/wire/exposure.ts';
-import type { AnsweredBy } from '../../inspect/wire/form.ts';
-import { API_VERSION, momentOf } from '../../inspect/wire/head.ts';
+import type { AnsweredBy } from '../../inspect/wire/schema-common.ts';
+import { API_VERSION, momentOf } from '../../inspect/wire/envelope.ts';
 import type { History } from '../../inspect/wire/history.ts';
 import { NoAnswer, WrongQuestion } from '../../inspect/wire/problem.ts';
 import type { Status } from '../../inspect/wire/status.ts';
 import type { Verification } from '../../inspect/wire/verification.ts';
 import { explainParts } from './explain-past.ts';
-import type { Answers, ExplainQuestion } from './inquiries.ts';
+import type { Answers, ExplainQuestion } from './queries.ts';
 
 /** Reads the lines of the recording from their beginning. */
 export type Opening = () => AsyncIterable<RecordingLine>;

@@ -3,7 +3,7 @@
 import { firstLines, type KernelLines, kernelPlaces } from '../../inspect/overview/kernel-lines.ts';
 import type { RowFacts } from '../../inspect/overview/rows.ts';
 import { type ServiceContent, serviceContent } from '../../inspect/overview/service.ts';
-import type { AnsweredBy } from '../../inspect/wire/form.ts';
+import type { AnsweredBy } from '../../inspect/wire/schema-common.ts';
 import { allInterfaceAddresses } from '../../kernel/node-facts.ts';
 import type { Service } from '../../proxy/model/objects.ts';
 import type { ServicePort } from '../../proxy/model/service-port.ts';

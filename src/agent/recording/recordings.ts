@@ -9,7 +9,7 @@ import type { Recorder } from '../../inspect/history/recorder.ts';
 import type { Log } from '../../telemetry/log.ts';
 import type { Agent } from '../agent.ts';
 import { recordingContext } from './context.ts';
-import { Flights } from './flights.ts';
+import { Flights } from './history-archive.ts';
 import { RecordFolder } from './record-folder.ts';
 
 export class Recordings {

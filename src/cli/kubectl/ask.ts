@@ -2,7 +2,7 @@
 import { type IncomingMessage, request } from 'node:http';
 import type { Duplex } from 'node:stream';
 import { causeOf } from '../../base/cause.ts';
-import { answerText, queryOf } from '../../inspect/wire/over-http.ts';
+import { answerText, queryOf } from '../../inspect/wire/client.ts';
 import { NoAnswer, WrongQuestion } from '../../inspect/wire/problem.ts';
 import { problemIn } from '../../inspect/wire/problem-schema.ts';
 import { type AnswerSchema, readAnswer } from '../../inspect/wire/read.ts';

@@ -7,7 +7,7 @@ import { type ApiClient, apiClient, type Credentials } from '../../cluster/api/c
 import { type UserFlags, userCredentials } from '../../cluster/api/user-kubeconfig.ts';
 import { type Flags, textFlag } from '../../config/flags.ts';
 import { userAgent } from '../../config/version.ts';
-import { API_VERSION, momentOf } from '../../inspect/wire/head.ts';
+import { API_VERSION, momentOf } from '../../inspect/wire/envelope.ts';
 import type { NodeOutcome, Nodes } from '../../inspect/wire/nodes.ts';
 import { behindText, firstNodes, togetherText } from '../../inspect/wire/nodes-text.ts';
 import { NoAnswer, WrongQuestion } from '../../inspect/wire/problem.ts';

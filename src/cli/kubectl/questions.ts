@@ -1,12 +1,12 @@
 /** The questions of the plugin: what is asked, how an answer is told, and the exit status that it means. */
 
 import { type Flags, textFlag } from '../../config/flags.ts';
-import { readMoment, readSince, serviceKey } from '../../inspect/wire/asked-words.ts';
+import { readMoment, readSince, serviceKey } from '../../inspect/wire/parse.ts';
 import { explanationSchema } from '../../inspect/wire/explanation.ts';
 import { explanationText } from '../../inspect/wire/explanation-text.ts';
 import { exposureSchema } from '../../inspect/wire/exposure.ts';
 import { exposureText } from '../../inspect/wire/exposure-text.ts';
-import { momentOf } from '../../inspect/wire/head.ts';
+import { momentOf } from '../../inspect/wire/envelope.ts';
 import { historySchema } from '../../inspect/wire/history.ts';
 import { historyText } from '../../inspect/wire/history-text.ts';
 import type { NodeOutcome, NodeQuestion } from '../../inspect/wire/nodes.ts';

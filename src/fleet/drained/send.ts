@@ -2,7 +2,7 @@
 import { readFile } from 'node:fs/promises';
 import { type IncomingMessage, request } from 'node:http';
 import { drainedSchema } from '../../inspect/wire/drained.ts';
-import { answerText, queryOf } from '../../inspect/wire/over-http.ts';
+import { answerText, queryOf } from '../../inspect/wire/client.ts';
 import { problemIn } from '../../inspect/wire/problem-schema.ts';
 import type { Said, Send } from './ask.ts';
 import type { DrainQuestion } from './question.ts';

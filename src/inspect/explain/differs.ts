@@ -2,7 +2,7 @@
 
 import type { ServiceKey } from '../../proxy/model/objects.ts';
 import type { FamilyView } from '../../proxy/modes/view.ts';
-import { firstLine, percentText } from '../wire/words.ts';
+import { firstLine, percentText } from '../wire/format.ts';
 import type { ExplainFacts } from './facts.ts';
 import type { Fate, Step } from './fates.ts';
 import { firstOf } from './phrases.ts';

@@ -2,7 +2,7 @@
 
 import { type Address, cidrContains, endpointText, isLoopback } from '../../base/address.ts';
 import { faultText, type Service } from '../../proxy/model/objects.ts';
-import { listText } from '../wire/words.ts';
+import { listText } from '../wire/format.ts';
 import type { Destination, Question } from './asked.ts';
 import type { ExplainFacts, FamilyFacts } from './facts.ts';
 import { firstOf, portNumbers } from './phrases.ts';

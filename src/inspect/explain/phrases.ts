@@ -1,7 +1,7 @@
 /** Phrases about Services, durations and lists of names in sentences. Pure. */
 
 import type { Service, ServicePortSpec } from '../../proxy/model/objects.ts';
-import { listText } from '../wire/words.ts';
+import { listText } from '../wire/format.ts';
 
 /** At most so many words, and the number of the others. */
 export function firstOf(words: readonly string[], most = 5): string {

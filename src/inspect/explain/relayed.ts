@@ -3,7 +3,7 @@
 import { endpointText } from '../../base/address.ts';
 import { specialKind } from '../../proxy/model/special-address.ts';
 import type { Explanation } from '../wire/explanation.ts';
-import { countText, listText } from '../wire/words.ts';
+import { countText, listText } from '../wire/format.ts';
 import type { Destination } from './asked.ts';
 import type { ExplainFacts } from './facts.ts';
 import type { Fate } from './fates.ts';

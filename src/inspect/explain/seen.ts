@@ -6,7 +6,7 @@ import type { TrackedConnection } from '../../kernel/connections.ts';
 import type { RuleOf } from '../../kernel/rule-texts.ts';
 import type { TracedPacket, TracedStep } from '../../kernel/traced-packets.ts';
 import type { Explanation } from '../wire/explanation.ts';
-import { countText } from '../wire/words.ts';
+import { countText } from '../wire/format.ts';
 import type { Fate } from './fates.ts';
 import { explainedSteps, isIptables, translations } from './seen-steps.ts';
 

@@ -2,7 +2,7 @@
 
 import type { Service, ServicePortSpec } from '../../proxy/model/objects.ts';
 import { faultText } from '../../proxy/model/objects.ts';
-import { listText } from '../wire/words.ts';
+import { listText } from '../wire/format.ts';
 import type { Wanted } from './asked.ts';
 import { type ExplainFacts, protocolOf } from './facts.ts';
 import { nearest, nearestService } from './nearest.ts';

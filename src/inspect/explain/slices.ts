@@ -12,7 +12,7 @@ import {
 } from '../../proxy/model/objects.ts';
 import { type EndpointUse, isUsed } from '../../proxy/model/selection-reasons.ts';
 import type { ExplainedSlice } from '../wire/explanation.ts';
-import { listText } from '../wire/words.ts';
+import { listText } from '../wire/format.ts';
 import type { ExplainFacts } from './facts.ts';
 import { firstOf } from './phrases.ts';
 import type { Subject } from './subject.ts';

@@ -1,7 +1,7 @@
 /** The way of a packet through the kernel, as steps of an answer. Pure. */
 
 import type { ExplainedStep } from '../wire/explanation.ts';
-import { percentText } from '../wire/words.ts';
+import { percentText } from '../wire/format.ts';
 import type { Effect, Fate, Step } from './fates.ts';
 
 export interface Ways {

@@ -2,7 +2,7 @@
 
 import { cidrContains, isLoopback } from '../../base/address.ts';
 import type { ExplainedSlice } from '../wire/explanation.ts';
-import { countText, listText } from '../wire/words.ts';
+import { countText, listText } from '../wire/format.ts';
 import { destinationText, type Question } from './asked.ts';
 import type { ExplainFacts, FamilyFacts } from './facts.ts';
 import type { Fate } from './fates.ts';

@@ -2,7 +2,7 @@
 
 import { cidrContains, isLoopback } from '../../base/address.ts';
 import type { ExplainedEndpoint, Explanation } from '../wire/explanation.ts';
-import { countText, listText, percentText } from '../wire/words.ts';
+import { countText, listText, percentText } from '../wire/format.ts';
 import { destinationText, packetWord } from './asked.ts';
 import type { Fate } from './fates.ts';
 import { type Masquerading, masquerading } from './masquerade.ts';

@@ -1,7 +1,7 @@
 /** The answer of `slicewire verify` from a comparison. Pure. */
 
 import type { Comparison, Difference } from '../../proxy/modes/inspection.ts';
-import type { AnsweredBy } from '../wire/form.ts';
+import type { AnsweredBy } from '../wire/schema-common.ts';
 import type { Verification, VerifiedDifference } from '../wire/verification.ts';
 
 /** Most differences that an answer lists. */

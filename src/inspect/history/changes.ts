@@ -3,7 +3,7 @@
 import { type Address, endpointText } from '../../base/address.ts';
 import { sameData } from '../../base/equal.ts';
 import type { Endpoint, NodeView, Service, ServicePortSpec, Slice, SlicePort } from '../../proxy/model/objects.ts';
-import { firstOf } from '../wire/words.ts';
+import { firstOf } from '../wire/format.ts';
 import { type Change, isSame } from './delta.ts';
 
 /** Most names in a phrase. */

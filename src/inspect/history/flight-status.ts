@@ -1,5 +1,5 @@
 /** The flight recorder's part of the answer of `status`. */
-import { momentOf } from '../wire/head.ts';
+import { momentOf } from '../wire/envelope.ts';
 import type { Status } from '../wire/status.ts';
 import { driftForm, recordedSync } from './recorded-sync.ts';
 import type { Recorder } from './recorder.ts';

@@ -3,7 +3,7 @@
 import type { Address } from '../../base/address.ts';
 import { breath } from '../../base/clock.ts';
 import type { ServiceKey } from '../../proxy/model/objects.ts';
-import { momentOf } from '../wire/head.ts';
+import { momentOf } from '../wire/envelope.ts';
 import type { Recorder } from './recorder.ts';
 import type { LogRecord } from './records.ts';
 

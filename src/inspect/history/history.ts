@@ -2,7 +2,7 @@
 
 import { breath } from '../../base/clock.ts';
 import type { ServiceKey } from '../../proxy/model/objects.ts';
-import { momentOf } from '../wire/head.ts';
+import { momentOf } from '../wire/envelope.ts';
 import type { History, RecordedChange } from '../wire/history.ts';
 import { serviceLines, sliceLines } from './describe.ts';
 import { type FlightData, objectsAt, timeline, type WrittenChange } from './past.ts';

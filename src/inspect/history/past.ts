@@ -1,7 +1,7 @@
 /** The objects at an earlier moment: the present ones, with the changes undone that were not in the kernel then. */
 
 import { breath } from '../../base/clock.ts';
-import { momentOf } from '../wire/head.ts';
+import { momentOf } from '../wire/envelope.ts';
 import { type Delta, deltaOf, reversed } from './delta.ts';
 import type { FlightLog } from './flight-log.ts';
 import type { Marked } from './log.ts';

@@ -1,5 +1,5 @@
 /** Reads recordings: checked lines, and the history in them. */
-import { countText } from '../wire/words.ts';
+import { countText } from '../wire/format.ts';
 import { phrasesOf } from './changes.ts';
 import { deltaOf, reversed } from './delta.ts';
 import { FlightLog } from './flight-log.ts';

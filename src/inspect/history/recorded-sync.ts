@@ -1,5 +1,5 @@
 /** A sync in the form of answers. */
-import { momentOf } from '../wire/head.ts';
+import { momentOf } from '../wire/envelope.ts';
 import type { RecordedSync } from '../wire/history.ts';
 import type { Status } from '../wire/status.ts';
 import type { DriftSeen, SyncRecord } from './records.ts';

@@ -8,7 +8,7 @@ import type { SourceEvent } from '../../proxy/model/events.ts';
 import type { NodeView, Service, Slice } from '../../proxy/model/objects.ts';
 import type { Plan } from '../../proxy/reconcile/step.ts';
 import type { SyncReport } from '../../proxy/sync/status.ts';
-import { countText } from '../wire/words.ts';
+import { countText } from '../wire/format.ts';
 import { phrasesOf } from './changes.ts';
 import { type Change, deltaOf, reversed } from './delta.ts';
 import { FlightLog } from './flight-log.ts';

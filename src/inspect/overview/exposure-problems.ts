@@ -4,7 +4,7 @@ import { type Address, type Cidr, cidrContains, type Family } from '../../base/a
 import type { Service, ServiceKey } from '../../proxy/model/objects.ts';
 import type { Frontend, ServicePort } from '../../proxy/model/service-port.ts';
 import { isPublic, specialKind } from '../../proxy/model/special-address.ts';
-import { countText, firstOf } from '../wire/words.ts';
+import { countText, firstOf } from '../wire/format.ts';
 
 /** What of this node decides in one family. */
 export interface ExposureFamily {

@@ -10,7 +10,7 @@ import {
 } from '../../proxy/model/objects.ts';
 import type { Backend, Frontend, ServicePort } from '../../proxy/model/service-port.ts';
 import type { ServiceRow, ServiceState } from '../wire/services.ts';
-import { countText, firstLine, listText } from '../wire/words.ts';
+import { countText, firstLine, listText } from '../wire/format.ts';
 
 export interface RowFacts {
   /** The ServicePorts as they are desired; none before the first sync, and in families that are not served. */

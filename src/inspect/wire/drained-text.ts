@@ -1,6 +1,6 @@
 /** The answer of `/drained` as text for people. Pure. */
 import type { Drained, NodeBehind } from './drained.ts';
-import { countText, firstLine, listText, millisecondsText } from './words.ts';
+import { countText, firstLine, listText, millisecondsText } from './format.ts';
 
 /** Nodes that the text lists; the others are counted. `-o json` has all that the fleet names. */
 const MOST_NODES = 5;

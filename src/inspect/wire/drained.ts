@@ -1,6 +1,6 @@
 /** The fleet's answer to `/drained`: whether any node still sends new connections to an endpoint. */
 import * as z from 'zod';
-import { answer, milliseconds, moment } from './form.ts';
+import { answer, milliseconds, moment } from './schema-common.ts';
 
 export const nodeBehindSchema = z.object({
   node: z.string(),

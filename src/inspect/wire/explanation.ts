@@ -1,6 +1,6 @@
 /** The answer of `slicewire explain`. */
 import * as z from 'zod';
-import { answer, answeredBy, family, moment, protocol } from './form.ts';
+import { answer, answeredBy, family, moment, protocol } from './schema-common.ts';
 
 /** A step of a packet's way through the kernel. */
 export const stepSchema = z.object({

@@ -1,6 +1,6 @@
 /** The answer of `slicewire exposure`: what this node answers from outside the cluster, and to whom. */
 import * as z from 'zod';
-import { answer, answeredBy, family } from './form.ts';
+import { answer, answeredBy, family } from './schema-common.ts';
 
 const exposedSchema = z.object({
   kind: z.enum(['node port', 'external IP', 'load balancer', 'health check port']),

@@ -4,7 +4,7 @@
  */
 import * as z from 'zod';
 import { nodeBehindSchema } from './drained.ts';
-import { answer, milliseconds, moment } from './form.ts';
+import { answer, milliseconds, moment } from './schema-common.ts';
 
 const latencySchema = z
   .object({

@@ -1,7 +1,7 @@
 /** The answer of `slicewire history` as text for people. Pure. */
 import type { History, RecordedChange } from './history.ts';
 import { syncRows } from './status-text.ts';
-import { clockTime, countText, millisecondsText } from './words.ts';
+import { clockTime, countText, millisecondsText } from './format.ts';
 
 export function historyText(history: History): string {
   const { by, service, reachesBackTo, changes, syncs, omitted, stood } = history;

@@ -1,7 +1,7 @@
 /** The answer of `slicewire history`. */
 import * as z from 'zod';
 import type { Drift } from '../../proxy/model/drift.ts';
-import { answer, answeredBy, milliseconds, moment } from './form.ts';
+import { answer, answeredBy, milliseconds, moment } from './schema-common.ts';
 
 export const changeSchema = z.object({
   number: z.number().int().describe('grows by one with each change'),

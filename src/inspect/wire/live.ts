@@ -3,7 +3,7 @@
  * later one has only the fields that changed, with `syncs` and `latency` reduced to entries that are new or changed.
  */
 import * as z from 'zod';
-import { answeredBy, milliseconds, moment } from './form.ts';
+import { answeredBy, milliseconds, moment } from './schema-common.ts';
 import { syncSchema } from './history.ts';
 import { statusSchema } from './status.ts';
 

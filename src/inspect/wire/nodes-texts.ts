@@ -7,7 +7,7 @@ import type { NodeOutcome } from './nodes.ts';
 import { type Answered, answeredOf, behindText, nodeNames, type Telling } from './nodes-text.ts';
 import type { Status } from './status.ts';
 import type { Verification } from './verification.ts';
-import { clockTime, countText, firstLine, millisecondsText, numberText, timeBetween } from './words.ts';
+import { clockTime, countText, firstLine, millisecondsText, numberText, timeBetween } from './format.ts';
 
 export const STATUS_TELLING: Telling<Status> = {
   counted: ['is healthy', 'are healthy'],

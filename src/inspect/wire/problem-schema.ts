@@ -1,6 +1,6 @@
 /** The form of a Problem: the sentence that says why a question has no answer. */
 import * as z from 'zod';
-import { answer } from './form.ts';
+import { answer } from './schema-common.ts';
 
 export const problemSchema = z.object({
   ...answer('Problem'),

@@ -1,5 +1,5 @@
 /** A question that cannot be answered: the sentence that says why. */
-import { API_VERSION } from './head.ts';
+import { API_VERSION } from './envelope.ts';
 
 /** In the form of `problemSchema`. */
 export function problemOf(message: string) {

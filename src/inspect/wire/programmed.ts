@@ -5,7 +5,7 @@
  * A mark is a resourceVersion: all changes of a kind up to it are in the kernel, but for those of the Services that `behind` names.
  */
 import * as z from 'zod';
-import { answer, answeredBy, family, milliseconds, moment } from './form.ts';
+import { answer, answeredBy, family, milliseconds, moment } from './schema-common.ts';
 
 const version = z.string().describe('a resourceVersion; "" for none');
 

@@ -1,6 +1,6 @@
 /** Reads an answer that came as text. */
 import type { ZodType } from 'zod';
-import { API_VERSION } from './head.ts';
+import { API_VERSION } from './envelope.ts';
 import { NoAnswer } from './problem.ts';
 
 /** The form of an answer, from its file here. */

@@ -1,6 +1,6 @@
 /** The answer of `slicewire replay`. */
 import * as z from 'zod';
-import { answer, moment } from './form.ts';
+import { answer, moment } from './schema-common.ts';
 
 export const replayedSyncSchema = z.object({
   number: z.number().int(),

@@ -3,7 +3,7 @@
 import * as z from 'zod';
 import { sliceSchema } from './explanation.ts';
 import { faultSchema } from './fault.ts';
-import { answer, answeredBy, family, protocol } from './form.ts';
+import { answer, answeredBy, family, protocol } from './schema-common.ts';
 import { serviceRowSchema } from './services.ts';
 
 const frontendSchema = z.object({

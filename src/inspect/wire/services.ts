@@ -1,6 +1,6 @@
 /** The answer of `/services`: a window of the sorted list of Services that fit a search. */
 import * as z from 'zod';
-import { answer, answeredBy } from './form.ts';
+import { answer, answeredBy } from './schema-common.ts';
 
 /** The state of a Service, the worst first. */
 export const SERVICE_STATES = ['refused', 'fault', 'waiting', 'no endpoints', 'served', 'not proxied'] as const;

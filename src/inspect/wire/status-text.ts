@@ -5,7 +5,7 @@ import { faultText } from '../../proxy/model/objects.ts';
 import type { RecordedSync } from './history.ts';
 import { columns } from './layout.ts';
 import type { Status } from './status.ts';
-import { bytesText, clockTime, countText, firstLine, listText, millisecondsText, timeBetween } from './words.ts';
+import { bytesText, clockTime, countText, firstLine, listText, millisecondsText, timeBetween } from './format.ts';
 
 /** Most faults that the text lists; the others are counted. `-o json` has all. */
 const MOST_FAULTS = 20;

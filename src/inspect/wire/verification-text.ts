@@ -2,7 +2,7 @@
 
 import { wrapped } from './layout.ts';
 import type { Verification, VerifiedDifference } from './verification.ts';
-import { countText, numberText } from './words.ts';
+import { countText, numberText } from './format.ts';
 
 /** Lines of one difference; `-o json` has all. */
 const MOST_LINES = 12;

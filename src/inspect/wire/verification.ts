@@ -1,6 +1,6 @@
 /** The answer of `slicewire verify`. */
 import * as z from 'zod';
-import { answer, answeredBy, family } from './form.ts';
+import { answer, answeredBy, family } from './schema-common.ts';
 
 export const differenceSchema = z.object({
   family: family.nullable(),

@@ -1,6 +1,6 @@
 /** Selects the endpoints of a Service port on this node (docs/semantics.md 3, after kube-proxy's CategorizeEndpoints). Pure. */
 import type { PortEndpoint } from './endpoints.ts';
-import { heldBack } from './held-back.ts';
+import { heldBack } from './ejected.ts';
 import type { Endpoint, TrafficPolicy } from './objects.ts';
 import {
   type EndpointUse,

@@ -3,7 +3,7 @@ import type { ComponentChildren } from 'preact';
 import { useEffect, useMemo, useState } from 'preact/hooks';
 import type { FleetLive } from '../../inspect/wire/fleet.ts';
 import { FLEET_RECENT } from '../../inspect/wire/fleet-delta.ts';
-import { countText, millisecondsText, numberText, timeBetween } from '../../inspect/wire/words.ts';
+import { countText, millisecondsText, numberText, timeBetween } from '../../inspect/wire/format.ts';
 import { Card, Empty, Said, Sign } from '../bits.tsx';
 import { LatencyChart } from '../chart.tsx';
 import { type Filter, filterOf, linkTo, shownBy, toggled } from './filter.ts';

@@ -1,7 +1,7 @@
 /** Lists of the fleet's page: nodes that are behind, one node, the slowest Services, faults and drift, modes and versions. */
 import type { ComponentChildren } from 'preact';
 import type { FleetLive, FleetNode } from '../../inspect/wire/fleet.ts';
-import { clockTime, millisecondsText, numberText, percentText } from '../../inspect/wire/words.ts';
+import { clockTime, millisecondsText, numberText, percentText } from '../../inspect/wire/format.ts';
 import { Card, Empty, Said, State, Table, useFirst } from '../bits.tsx';
 import { lagOf } from './levels.ts';
 import {

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { verificationOf } from '../../../src/inspect/explain/verification.ts';
-import type { AnsweredBy } from '../../../src/inspect/wire/form.ts';
+import type { AnsweredBy } from '../../../src/inspect/wire/schema-common.ts';
 import { verificationSchema } from '../../../src/inspect/wire/verification.ts';
 import { verificationText } from '../../../src/inspect/wire/verification-text.ts';
 import type { Difference } from '../../../src/proxy/modes/inspection.ts';

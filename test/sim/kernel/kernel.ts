@@ -2,7 +2,7 @@
  * The kernel of a simulated node: nftables, both variants of iptables, IPVS, conntrack, settings and the facts of the machine. It
  * survives the processes, and tells of every commit: packets flow between any two.
  */
-import type { Kernel } from '../../../src/agent/outside.ts';
+import type { Kernel } from '../../../src/agent/platform.ts';
 import type { Family } from '../../../src/base/address.ts';
 import type { IptablesVariant } from '../../../src/kernel/iptables-tools.ts';
 import { RulesetJournal } from '../../../src/kernel/ruleset-journal.ts';

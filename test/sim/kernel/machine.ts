@@ -1,5 +1,5 @@
 /** Facts of a simulated machine: its families, its addresses, and the ports that its programs serve. */
-import type { Machine } from '../../../src/agent/outside.ts';
+import type { Machine } from '../../../src/agent/platform.ts';
 import { type Address, FAMILIES, type Family, familyOf, isLoopback } from '../../../src/base/address.ts';
 import type { Listener } from '../../../src/kernel/listeners.ts';
 import { FactUnknown } from '../../../src/kernel/node-facts.ts';

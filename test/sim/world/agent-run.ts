@@ -1,6 +1,6 @@
 /** The real agent in a simulated process: what `slicewire run` does after its flags are read. */
 import { loadConfig } from '../../../src/agent/load-config.ts';
-import type { Outside } from '../../../src/agent/outside.ts';
+import type { Outside } from '../../../src/agent/platform.ts';
 import { Recordings } from '../../../src/agent/recording/recordings.ts';
 import { Reloader } from '../../../src/agent/reload.ts';
 import { syncOnce } from '../../../src/agent/sync-once.ts';

@@ -3,7 +3,7 @@
  * that hang, and folders that cannot be watched. Actors change it; it survives all processes.
  */
 import { nextTick } from 'node:process';
-import type { Files } from '../../../src/agent/outside.ts';
+import type { Files } from '../../../src/agent/platform.ts';
 import { readOneFile } from '../../../src/cluster/documents/one-file.ts';
 import type { FolderWatch } from '../../../src/cluster/source/watch-folder.ts';
 import type { SimProcess } from '../engine/process.ts';

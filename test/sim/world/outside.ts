@@ -1,6 +1,6 @@
 /** The world of a simulated process, in the place of the real one. */
 import assert from 'node:assert/strict';
-import type { Files, Outside } from '../../../src/agent/outside.ts';
+import type { Files, Outside } from '../../../src/agent/platform.ts';
 import type { RelaySockets } from '../../../src/agent/relay/sockets.ts';
 import type { Connect } from '../../../src/cluster/api/transport.ts';
 import type { SimProcess } from '../engine/process.ts';

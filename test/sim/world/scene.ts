@@ -1,5 +1,5 @@
 /** An agent with a few Services from a file in memory in the simulated world, for tests of the world itself. */
-import type { Files, Outside } from '../../../src/agent/outside.ts';
+import type { Files, Outside } from '../../../src/agent/platform.ts';
 import type { IptablesVariant } from '../../../src/kernel/iptables-tools.ts';
 import { service, slice } from '../../helpers/objects.ts';
 import { Random } from '../../helpers/random.ts';

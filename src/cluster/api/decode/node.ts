@@ -3,7 +3,7 @@ import { type Address, parseAddress } from '../../../base/address.ts';
 import type { SourceEvent } from '../../../proxy/model/events.ts';
 import { ZONE_LABEL } from '../../../proxy/model/labels.ts';
 import type { NodeView } from '../../../proxy/model/objects.ts';
-import { trimmed } from '../../../proxy/model/trimmed.ts';
+import { trimmed } from '../../../proxy/model/compact.ts';
 import { FaultList } from './faults.ts';
 import { parse, readCidrs } from './fields.ts';
 import { type ApiNode, nodeSchema } from './schema.ts';

@@ -7,7 +7,7 @@ import { type Address, FAMILIES, type Family, familyOf, parseAddress } from '../
 import { CONTROL_PLANE_LABELS, TOPOLOGY_ANNOTATIONS, ZONE_LABEL } from '../../../proxy/model/labels.ts';
 import type { Fault, ObjectKind } from '../../../proxy/model/objects.ts';
 import { TRAFFIC_DISTRIBUTIONS } from '../../../proxy/model/objects.ts';
-import { trimmed } from '../../../proxy/model/trimmed.ts';
+import { trimmed } from '../../../proxy/model/compact.ts';
 import type {
   ContainerPort,
   EndpointsObject,

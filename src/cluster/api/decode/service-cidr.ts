@@ -1,6 +1,6 @@
 /** Ranges that cluster IPs are taken from. */
 import type { SourceEvent } from '../../../proxy/model/events.ts';
-import { trimmed } from '../../../proxy/model/trimmed.ts';
+import { trimmed } from '../../../proxy/model/compact.ts';
 import { FaultList } from './faults.ts';
 import { parse, readCidrs } from './fields.ts';
 import { serviceCidrSchema } from './schema.ts';

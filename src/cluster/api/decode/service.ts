@@ -3,7 +3,7 @@ import { type Address, type Cidr, familyOf, parseAddress, parseCidr } from '../.
 import type { SourceEvent } from '../../../proxy/model/events.ts';
 import { isUnserved } from '../../../proxy/model/labels.ts';
 import type { Service, ServicePortSpec, TrafficPolicy } from '../../../proxy/model/objects.ts';
-import { trimmed } from '../../../proxy/model/trimmed.ts';
+import { trimmed } from '../../../proxy/model/compact.ts';
 import { append } from '../append.ts';
 import { ObjectMeta } from '../protobuf/metadata.ts';
 import { ServiceMessage } from '../protobuf/service.ts';

@@ -3,7 +3,7 @@ import { familyOf, parseAddress } from '../../../base/address.ts';
 import type { SourceEvent } from '../../../proxy/model/events.ts';
 import { isUnserved, SERVICE_NAME_LABEL, TRIGGER_ANNOTATION } from '../../../proxy/model/labels.ts';
 import type { Endpoint, Slice, SlicePort } from '../../../proxy/model/objects.ts';
-import { trimmed } from '../../../proxy/model/trimmed.ts';
+import { trimmed } from '../../../proxy/model/compact.ts';
 import { append } from '../append.ts';
 import { SliceMessage } from '../protobuf/slice.ts';
 import { FaultList } from './faults.ts';

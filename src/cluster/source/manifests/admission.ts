@@ -12,7 +12,7 @@ import { type Address, parseAddress } from '../../../base/address.ts';
 import type { Fault, Service, Slice } from '../../../proxy/model/objects.ts';
 import { isInRange, type PortRange, rangeText } from '../../../proxy/model/port-range.ts';
 import { specialKind } from '../../../proxy/model/special-address.ts';
-import { trimmed } from '../../../proxy/model/trimmed.ts';
+import { trimmed } from '../../../proxy/model/compact.ts';
 import { FaultList } from '../../api/decode/faults.ts';
 import type { ApiService, ApiSlice } from '../../api/decode/schema.ts';
 import type { EndpointsObject, PodView } from '../../producers/objects.ts';

@@ -11,7 +11,7 @@ import { type Address, familyOf } from '../../../base/address.ts';
 import type { Listener } from '../../../kernel/listeners.ts';
 import type { SourceEvent } from '../../../proxy/model/events.ts';
 import type { Service, ServiceKey } from '../../../proxy/model/objects.ts';
-import { trimmed } from '../../../proxy/model/trimmed.ts';
+import { trimmed } from '../../../proxy/model/compact.ts';
 import { FaultList } from '../../api/decode/faults.ts';
 
 /** Reads addresses and ports of this machine. */

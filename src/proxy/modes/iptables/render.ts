@@ -1,7 +1,7 @@
 /** One ServicePort as rules: its chains and its entries in dispatch trees (docs/semantics.md 6 and 7, docs/iptables.md). Pure. */
 import { type Cidr, cidrContains } from '../../../base/address.ts';
 import type { Backend, Frontend, ServicePort } from '../../model/service-port.ts';
-import { trimmed } from '../../model/trimmed.ts';
+import { trimmed } from '../../model/compact.ts';
 import { balancer, type ServiceChainKind, serviceChains } from '../netfilter/balancer.ts';
 import { addressKey, portKey, socketKey } from '../netfilter/key-space.ts';
 import { hairpinBackends, isEverybodyLocal, localMatch } from '../netfilter/local-traffic.ts';

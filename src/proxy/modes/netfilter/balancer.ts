@@ -5,7 +5,7 @@
  */
 import type { Protocol } from '../../../base/address.ts';
 import type { Backend, ServicePort } from '../../model/service-port.ts';
-import { trimmed } from '../../model/trimmed.ts';
+import { trimmed } from '../../model/compact.ts';
 import { endpointGroups, MOST_UNGROUPED } from './endpoint-groups.ts';
 import { shortHash } from './hash.ts';
 import { type ChainKey, chainKey } from './names.ts';

@@ -3,7 +3,7 @@
  * survives the processes. Its calls are those of the real one: writes to one socket go in one send.
  */
 import { MOST_REQUESTS } from '../../../../native/netlink-socket.ts';
-import type { OpenIpvs } from '../../../../src/agent/outside.ts';
+import type { OpenIpvs } from '../../../../src/agent/platform.ts';
 import { type Address, type Family, familyOf } from '../../../../src/base/address.ts';
 import {
   type Destination,

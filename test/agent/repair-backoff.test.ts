@@ -1,7 +1,7 @@
 /** Repairs of what another program changes again and again, with times that the test gives. */
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { Fight } from '../../src/agent/fight.ts';
+import { Fight } from '../../src/agent/repair-backoff.ts';
 
 const LONGEST = 30_000;
 

@@ -6,7 +6,7 @@ import type { Address } from '../../src/base/address.ts';
 import { AccessReviews } from '../../src/cluster/api/access-reviews.ts';
 import { apiClient } from '../../src/cluster/api/client.ts';
 import { loadCredentials } from '../../src/cluster/api/credentials.ts';
-import { type GateOptions, gate } from '../../src/serve/gate.ts';
+import { type GateOptions, gate } from '../../src/serve/auth.ts';
 import { type Asked, HttpServer, NOT_FOUND, textAnswer } from '../../src/serve/http.ts';
 import { madeToken } from '../helpers/api-reviews.ts';
 import { ApiServer } from '../helpers/api-server.ts';

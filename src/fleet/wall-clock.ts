@@ -1,7 +1,7 @@
 /** Times of the clock that never goes backwards as moments of answers. Pure. */
 
 import type { Clock } from '../base/clock.ts';
-import { momentOf } from '../inspect/wire/head.ts';
+import { momentOf } from '../inspect/wire/envelope.ts';
 
 /** Milliseconds by which the two clocks may drift apart before moments follow. */
 const DRIFT = 1000;

@@ -6,7 +6,7 @@ import type { Protocol } from '../../../src/base/address.ts';
 import { type Address, socketBytes } from '../../../src/base/address.ts';
 import { countUses } from '../../../src/proxy/model/endpoint-uses.ts';
 import { mergeSlices } from '../../../src/proxy/model/endpoints.ts';
-import { heldBack } from '../../../src/proxy/model/held-back.ts';
+import { heldBack } from '../../../src/proxy/model/ejected.ts';
 import type { Endpoint, Slice } from '../../../src/proxy/model/objects.ts';
 import { judge, selectEndpoints } from '../../../src/proxy/model/selection.ts';
 import { isUsed } from '../../../src/proxy/model/selection-reasons.ts';

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { type ChooseMode, loadConfig } from '../../src/agent/load-config.ts';
-import { emitModeChoice, logModeChoice } from '../../src/agent/mode-choice.ts';
+import { emitModeChoice, logModeChoice } from '../../src/agent/mode-warning.ts';
 import { type Config, MODES } from '../../src/config/config.ts';
 import { fileText } from '../../src/config/config-file.ts';
 import type { Flags } from '../../src/config/flags.ts';

@@ -11,7 +11,7 @@ import type { HistoryQuestion } from '../../inspect/history/history.ts';
 import { recordingStream, rememberedRecording } from '../../inspect/history/stream.ts';
 import type { Explanation } from '../../inspect/wire/explanation.ts';
 import type { Exposure } from '../../inspect/wire/exposure.ts';
-import { API_VERSION } from '../../inspect/wire/head.ts';
+import { API_VERSION } from '../../inspect/wire/envelope.ts';
 import type { History } from '../../inspect/wire/history.ts';
 import { NoAnswer, WrongQuestion } from '../../inspect/wire/problem.ts';
 import type { Status } from '../../inspect/wire/status.ts';

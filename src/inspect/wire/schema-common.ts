@@ -1,6 +1,6 @@
 /** The form that all answers share. A program reads `apiVersion` and `kind` first; fields are only added within a version. */
 import * as z from 'zod';
-import { API_VERSION } from './head.ts';
+import { API_VERSION } from './envelope.ts';
 
 /** A moment: RFC 3339 in UTC with milliseconds. */
 export const moment = z.iso.datetime({ precision: 3 });

@@ -6,7 +6,7 @@ import type { Clock } from '../base/clock.ts';
 import { belowCounter, Latencies, type Latency } from '../base/latencies.ts';
 import type { ServiceKey } from '../proxy/model/objects.ts';
 import { ChangeLog, type Passed, type Reader } from './change-log.ts';
-import type { FleetKind, Versions } from './forms.ts';
+import type { FleetKind, Versions } from './types.ts';
 import { SlowestServices, type SlowService } from './slowest-services.ts';
 
 /** Upper ends of the metric's buckets in seconds. */

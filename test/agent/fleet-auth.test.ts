@@ -1,8 +1,8 @@
 /** Who may read /programmed of an agent, by its configuration. */
 import assert from 'node:assert/strict';
 import test, { describe, type TestContext } from 'node:test';
-import { programmedGate } from '../../src/agent/asking.ts';
-import { realOutside } from '../../src/agent/outside.ts';
+import { programmedGate } from '../../src/agent/fleet-auth.ts';
+import { realOutside } from '../../src/agent/platform.ts';
 import { configFromFlags } from '../../src/config/from-flags.ts';
 import type { Asked } from '../../src/serve/http.ts';
 import { madeToken } from '../helpers/api-reviews.ts';

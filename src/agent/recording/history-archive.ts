@@ -4,7 +4,7 @@ import { type HistoryContent, type HistoryQuestion, historyOf } from '../../insp
 import { beforeHistory, type FlightData, objectsAt } from '../../inspect/history/past.ts';
 import type { Recorder } from '../../inspect/history/recorder.ts';
 import type { ObjectStore } from '../../inspect/history/store.ts';
-import { momentOf } from '../../inspect/wire/head.ts';
+import { momentOf } from '../../inspect/wire/envelope.ts';
 import { type RecordFolder, type SegmentFile, segmentLines } from './record-folder.ts';
 
 export interface FlightsOptions {

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { NoAnswer } from '../../src/inspect/wire/problem.ts';
-import { COMMENT_AFTER, MOST_STREAMS, MOST_WAITING, PacedStreams } from '../../src/serve/paced.ts';
+import { COMMENT_AFTER, MOST_STREAMS, MOST_WAITING, PacedStreams } from '../../src/serve/event-stream.ts';
 import { FakeClock } from '../helpers/fake-clock.ts';
 
 const NEVER = new AbortController().signal;

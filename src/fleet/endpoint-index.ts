@@ -3,7 +3,7 @@
 import type { Family } from '../base/address.ts';
 import type { Clock } from '../base/clock.ts';
 import type { ServiceKey, SliceKey } from '../proxy/model/objects.ts';
-import type { FleetEndpoint, FleetSlice, Place } from './forms.ts';
+import type { FleetEndpoint, FleetSlice, Place } from './types.ts';
 
 /** A Service that had an endpoint. */
 export interface PastPlace {

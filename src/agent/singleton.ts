@@ -7,7 +7,7 @@ import { causeOf } from '../base/cause.ts';
 import { type Clock, realClock, sleep } from '../base/clock.ts';
 import type { Config } from '../config/config.ts';
 import { Recorder } from '../inspect/history/recorder.ts';
-import { cutText } from '../inspect/wire/words.ts';
+import { cutText } from '../inspect/wire/format.ts';
 import {
   AGENT_NAME,
   type AskOptions,
@@ -108,7 +108,7 @@ interface Waits {
 /** Text about a holder that is no agent; undefined: try again. Rejects with CannotRun when an agent holds the name, or may. */
 async function strangerAt({ names, log, clock }: OneAgentOptions, waits: Waits): Promise<string | undefined> {
   // Loaded only here: an agent that is alone needs no schema.
-  const { HOLDER_LINE, readHolder } = await import('../inspect/wire/holder.ts');
+  const { HOLDER_LINE, readHolder } = await import('../inspect/wire/agent-lock.ts');
   const answer = await names.ask({ patience: NOBODY, longest: HOLDER_LINE });
   const now = clock.now();
   const isNobody = answer.kind === 'no connection' || answer.kind === 'closed';

@@ -1,7 +1,7 @@
 /** What a sync that was not complete means for each family: who is to blame decides. */
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { sentencesOf, verdictOf, writtenBy } from '../../src/agent/verdict.ts';
+import { sentencesOf, verdictOf, writtenBy } from '../../src/agent/sync-outcome.ts';
 import { FAMILIES } from '../../src/base/address.ts';
 import { KernelError } from '../../src/kernel/ipvs-kernel.ts';
 import type { ServicePortKey } from '../../src/proxy/model/service-port.ts';

@@ -1,6 +1,6 @@
 /** What the agent of a network namespace says of itself to a second one: a line of JSON on an abstract Unix socket. */
 import * as z from 'zod';
-import { moment } from './form.ts';
+import { moment } from './schema-common.ts';
 
 /** Most bytes of the line. */
 export const HOLDER_LINE = 1024;

@@ -6,8 +6,8 @@ import { apiClient, type OpenClient } from '../cluster/api/client.ts';
 import { loadCredentials } from '../cluster/api/credentials.ts';
 import type { Config, SourceConfig } from '../config/config.ts';
 import { userAgent } from '../config/version.ts';
-import { type Gate, gate } from '../serve/gate.ts';
-import type { Outside } from './outside.ts';
+import { type Gate, gate } from '../serve/auth.ts';
+import type { Outside } from './platform.ts';
 
 /** A token that the fleet sends is made for this audience, so that no agent can use it for anything else. */
 export const AGENT_AUDIENCE = 'slicewire-agent';

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import fc from 'fast-check';
-import { Programming } from '../../src/fleet/programming.ts';
+import { Programming } from '../../src/fleet/programming-latency.ts';
 import { FakeClock } from '../helpers/fake-clock.ts';
 import { endpoint, fleetRig } from './core-rig.ts';
 

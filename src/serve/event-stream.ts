@@ -6,7 +6,7 @@
 
 import type { Clock } from '../base/clock.ts';
 import { NoAnswer } from '../inspect/wire/problem.ts';
-import { Due } from './due.ts';
+import { Due } from './deadline.ts';
 import type { Answer, Asked } from './http.ts';
 
 /** Streams at the same time. */
