@@ -316,7 +316,19 @@ const PURE_FILES = [
     'trackers',
     'writes',
   ].map((name) => `virtual-servers/${name}`),
-  ...['bytes', 'canonical', 'correct', 'delayed-removal', 'digest', 'groups', 'half-sip-hash', 'layout', 'plan', 'print', 'state']
+  ...[
+    'bytes',
+    'canonical',
+    'correct',
+    'delayed-removal',
+    'digest',
+    'groups',
+    'half-sip-hash',
+    'layout',
+    'plan',
+    'print',
+    'state',
+  ]
     .concat(
       'columns',
       'element-rows',

@@ -4,7 +4,7 @@
  */
 import { Readable } from 'node:stream';
 import { setImmediate as turn } from 'node:timers/promises';
-import type { Outside } from '../../src/agent/platform.ts';
+import type { Platform } from '../../src/agent/platform.ts';
 import { Recordings } from '../../src/agent/recording/recordings.ts';
 import { relaySockets } from '../../src/agent/relay/sockets.ts';
 import { Reloader } from '../../src/agent/reload.ts';
@@ -60,7 +60,7 @@ export async function warmUp(answers: Answers, longest = LONGEST): Promise<void>
   if (!isSynced) throw new Error(`the agent of the warm-up has no complete first sync after ${longest / 1000} s`);
 }
 
-function nothingOutside(answers: Answers, onSynced: () => void): Outside {
+function nothingOutside(answers: Answers, onSynced: () => void): Platform {
   const addresses: Readonly<Record<string, readonly Address[]>> = {
     IPv4: ['127.0.0.1' as Address, '10.0.0.1' as Address],
     IPv6: ['::1' as Address],

@@ -18,14 +18,14 @@ import { SyncLoop, type SyncParts } from '../proxy/sync/loop.ts';
 import type { Log } from '../telemetry/log.ts';
 import { TroubleLog } from '../telemetry/trouble-log.ts';
 import { CannotRun } from './cannot-run.ts';
-import { closedOnFailure } from './close-on-error.ts';
+import { closeOnError } from './close-on-error.ts';
 import { tuneConntrack } from './conntrack-tuning.ts';
 import { type ObjectFeed, waitForNode, waitForServiceCidrs } from './feed.ts';
+import { KernelLock } from './kernel-lock.ts';
 import { logResized, logSteps, stackLogger } from './log-lines.ts';
 import { closeProbes, createMode, type ModeInput, type ModeOnNode } from './mode.ts';
-import type { Outside } from './platform.ts';
+import type { Platform } from './platform.ts';
 import type { Phase } from './start-report.ts';
-import { Turns } from './kernel-lock.ts';
 import { repairedTools, type Unserved, unservedOf, usableFamilies } from './usable-families.ts';
 
 export interface AgentOptions {
@@ -44,7 +44,7 @@ export interface AgentOptions {
   readonly onSweep?: (report: SweepReport) => void;
   /** A phase of the start ended. */
   readonly onPhase?: ((phase: Phase) => void) | undefined;
-  readonly outside: Outside;
+  readonly outside: Platform;
 }
 
 export interface Agent {
@@ -56,7 +56,7 @@ export interface Agent {
   readonly unserved: readonly Unserved[];
   readonly model: ProxyModel;
   /** A check of the kernel, or an answer, in the middle of a sync would see half of its writes. */
-  readonly turns: Turns;
+  readonly turns: KernelLock;
   /** Deletes stale flows after rules were written. */
   readonly sweeper: FlowSweeper;
   readonly clock: Clock;
@@ -82,7 +82,7 @@ export async function startAgent(feed: ObjectFeed, options: AgentOptions): Promi
   }));
   if (options.isRun) await removeTraces(options);
   const probes = { close: () => closeProbes({ members, notices }) };
-  const built = await closedOnFailure(probes, () => buildMode(feed, { families, members, notices }, options));
+  const built = await closeOnError(probes, () => buildMode(feed, { families, members, notices }, options));
   // Tools that work meanwhile let the next generation serve what this one does not.
   const onNode = {
     ...built,
@@ -121,7 +121,7 @@ export async function startAgent(feed: ObjectFeed, options: AgentOptions): Promi
     onThrown: stackLogger(log),
   });
   const sweeper = buildSweeper({ config, flows, onNode, onSweep, outside });
-  return { feed, loop, mode, onNode, unserved, model, turns: new Turns(), sweeper, clock: realClock };
+  return { feed, loop, mode, onNode, unserved, model, turns: new KernelLock(), sweeper, clock: realClock };
 }
 
 /** Remove the tables of traces that were killed: kernels before 5.12 keep them. A trace is no reason not to start. */
@@ -210,7 +210,7 @@ interface SweeperInput {
   readonly flows: Flows;
   readonly onNode: ModeOnNode;
   readonly onSweep: ((report: SweepReport) => void) | undefined;
-  readonly outside: Outside;
+  readonly outside: Platform;
 }
 
 function buildSweeper({ config, flows, onNode, onSweep = () => undefined, outside }: SweeperInput): FlowSweeper {

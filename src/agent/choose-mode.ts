@@ -15,7 +15,7 @@ import { SERVICES } from '../proxy/modes/netfilter/names.ts';
 import { oneOfEverything } from '../proxy/modes/nftables/check.ts';
 import type { ChooseMode } from './load-config.ts';
 import { nftablesSettings } from './mode-settings.ts';
-import { type Outside, realOutside } from './platform.ts';
+import { type Platform, realPlatform } from './platform.ts';
 import { PROXY_TABLES, proxyTables, rulesThere } from './predecessors.ts';
 import { type BrokenTools, openTools } from './usable-families.ts';
 
@@ -26,7 +26,7 @@ interface Chosen {
 }
 
 /** Its choice throws CannotRun without NET_ADMIN, FactUnknown, and the signal's reason. */
-export function modeChooser(signal: AbortSignal, outside: Outside = realOutside): ChooseMode {
+export function modeChooser(signal: AbortSignal, outside: Platform = realPlatform): ChooseMode {
   return async (ofModes) => {
     const config = ofModes.find(({ mode }) => mode === 'nftables');
     if (config === undefined) throw new Error('nftables mode is not among the modes to choose from');
@@ -42,7 +42,7 @@ interface Node {
   /** Those of other families. */
   readonly broken: readonly BrokenTools[];
   readonly signal: AbortSignal;
-  readonly outside: Outside;
+  readonly outside: Platform;
 }
 
 /** The mode whose rules stand in this network namespace; undefined: none does. */

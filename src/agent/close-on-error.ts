@@ -1,5 +1,5 @@
 /** What is opened for something that then cannot be built must not stay open. */
-export async function closedOnFailure<T>(opened: { close(): void }, build: () => Promise<T>): Promise<T> {
+export async function closeOnError<T>(opened: { close(): void }, build: () => Promise<T>): Promise<T> {
   try {
     return await build();
   } catch (error) {

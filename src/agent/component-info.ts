@@ -8,7 +8,7 @@ import { version } from '../config/version.ts';
 import type { OwnFacts } from '../serve/zpages.ts';
 
 /** To be called when the process starts to serve. `flags`: the command line. */
-export function ownFacts(flags: Flags, groups: readonly FlagGroup[]): OwnFacts {
+export function componentInfo(flags: Flags, groups: readonly FlagGroup[]): OwnFacts {
   return {
     version: version(),
     startedAt: realClock.wall(),

@@ -11,7 +11,7 @@ import { modeChooser } from './choose-mode.ts';
 import { watchConfigFile } from './config-watch.ts';
 import { type ChooseMode, ConfigUnreadable, type Loaded, loadConfig, logNotes } from './load-config.ts';
 import type { ReloadResult } from './metrics-feed.ts';
-import type { Outside } from './platform.ts';
+import type { Platform } from './platform.ts';
 import type { SupervisorState } from './supervisor-state.ts';
 
 export interface ConfigFollowerOptions {
@@ -27,7 +27,7 @@ export interface ConfigFollowerOptions {
   readonly onWanted: () => void;
   /** The file was read again, without another configuration to build. */
   readonly onResult: (result: ReloadResult) => void;
-  readonly outside: Outside;
+  readonly outside: Platform;
 }
 
 export class ConfigFollower {

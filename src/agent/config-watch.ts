@@ -4,7 +4,7 @@ import { causeOf } from '../base/cause.ts';
 import { type Clock, sleep, unlessAborted } from '../base/clock.ts';
 import { unwatchedText } from '../cluster/source/unwatched.ts';
 import type { FolderWatch } from '../cluster/source/watch-folder.ts';
-import { type Files, realOutside } from './platform.ts';
+import { type Files, realPlatform } from './platform.ts';
 
 /** Milliseconds from the first event to reading: one save makes several events. */
 const SETTLE = 100;
@@ -23,7 +23,7 @@ export interface ConfigWatch {
 
 /** Calls `onChange` after each change of the content, until the signal aborts. A missing or unreadable file is no change, but a warning. */
 export async function watchConfigFile(path: string, options: ConfigWatch): Promise<void> {
-  const { clock, signal, onChange, warn, files = realOutside.files } = options;
+  const { clock, signal, onChange, warn, files = realPlatform.files } = options;
   let { before } = options;
   // Check at once: the file may have changed since it was read, before the watch began.
   let isFirst = true;

@@ -11,12 +11,12 @@ import { settingKey, writeSettings } from '../kernel/sysctls.ts';
 import { settingStep } from '../proxy/modes/kernel-settings.ts';
 import type { Step, StepName } from '../proxy/reconcile/step.ts';
 import type { Log } from '../telemetry/log.ts';
-import { type Outside, realOutside } from './platform.ts';
+import { type Platform, realPlatform } from './platform.ts';
 
 /** The writes of `tuneConntrack` as steps, and those that are impossible on this node. */
 export async function conntrackSteps(
   config: Config,
-  outside: Outside = realOutside,
+  outside: Platform = realPlatform,
 ): Promise<{ readonly steps: readonly Step[]; readonly barred: readonly BarredWrite[] }> {
   const { possible, barred } = await sortWrites(await pending(config, outside), outside.kernel.settings);
   return { steps: possible.map((write) => settingStep(nameOf(write), write)), barred };
@@ -29,7 +29,7 @@ export async function conntrackSteps(
 export async function tuneConntrack(
   config: Config,
   log: Log,
-  { level = 'warn', outside = realOutside }: { readonly level?: 'warn' | 'error'; readonly outside?: Outside } = {},
+  { level = 'warn', outside = realPlatform }: { readonly level?: 'warn' | 'error'; readonly outside?: Platform } = {},
 ): Promise<number> {
   const { possible, barred } = await sortWrites(await pending(config, outside), outside.kernel.settings);
   const failed = await writeSettings(possible, outside.kernel.settings);
@@ -44,7 +44,7 @@ export async function tuneConntrack(
   return stays.length;
 }
 
-function pending({ conntrack }: Config, { machine, kernel }: Outside): Promise<ConntrackWrite[]> {
+function pending({ conntrack }: Config, { machine, kernel }: Platform): Promise<ConntrackWrite[]> {
   return conntrackWrites(conntrack, { cores: machine.cores, sysctls: kernel.settings });
 }
 

@@ -7,7 +7,7 @@ import type { Log } from '../telemetry/log.ts';
 import type { Agent } from './agent.ts';
 import { type FailoverEvent, FailoverWatch } from './failover/watch.ts';
 import { stackLogger } from './log-lines.ts';
-import type { Outside } from './platform.ts';
+import type { Platform } from './platform.ts';
 
 /** Milliseconds until the watch starts over after an unexpected error. */
 const AGAIN = 30_000;
@@ -16,7 +16,7 @@ export interface FailoverOptions {
   readonly config: Pick<Config, 'failover' | 'nodeName'>;
   readonly log: Log;
   readonly signal: AbortSignal;
-  readonly outside: Pick<Outside, 'kernel' | 'process'>;
+  readonly outside: Pick<Platform, 'kernel' | 'process'>;
   /** The next sync writes other endpoints for clients that wait for an answer. */
   readonly onSuspects: () => void;
 }

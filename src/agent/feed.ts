@@ -17,7 +17,7 @@ import type { Source, SourceEvent, SourceKind, SourcePod, WatchStatus } from '..
 import type { Fault, NodeView, ServiceKey } from '../proxy/model/objects.ts';
 import type { Log } from '../telemetry/log.ts';
 import { CannotRun } from './cannot-run.ts';
-import type { Outside } from './platform.ts';
+import type { Platform } from './platform.ts';
 import { Tracking } from './programmed/tracking.ts';
 
 export interface ObjectFeedOptions {
@@ -30,7 +30,7 @@ export interface ObjectFeedOptions {
   readonly recorder?: RecorderHooks | undefined;
   /** A fault of an object, when it is new. */
   readonly onFault: (fault: Fault) => void;
-  readonly outside: Outside;
+  readonly outside: Platform;
 }
 
 export interface ObjectFeed {
@@ -180,7 +180,7 @@ function buildSource({ config, log, follow, outside }: ObjectFeedOptions): Sourc
 }
 
 /** The ports of this node that Services of manifests must not take: those that programs listen on, and the agent's own. */
-function nodeReader({ serve: { healthz, metrics } }: Config, { machine }: Outside): NodeReader {
+function nodeReader({ serve: { healthz, metrics } }: Config, { machine }: Platform): NodeReader {
   const own = [healthz, metrics].flatMap((at): Listener[] =>
     at === undefined ? [] : [{ protocol: 'TCP', address: at.address, port: at.port }],
   );

@@ -7,7 +7,7 @@ import { loadCredentials } from '../cluster/api/credentials.ts';
 import type { Config, SourceConfig } from '../config/config.ts';
 import { userAgent } from '../config/version.ts';
 import { type Gate, gate } from '../serve/auth.ts';
-import type { Outside } from './platform.ts';
+import type { Platform } from './platform.ts';
 
 /** A token that the fleet sends is made for this audience, so that no agent can use it for anything else. */
 export const AGENT_AUDIENCE = 'slicewire-agent';
@@ -15,15 +15,15 @@ export const AGENT_AUDIENCE = 'slicewire-agent';
 /** Few ask an agent, and a flood of made-up tokens may reach every agent of a large cluster: the API server has all of their reviews. */
 const RATE = { burst: 20, refill: 500 } as const;
 
-export interface AskingOptions {
+export interface FleetAuthOptions {
   readonly signal: AbortSignal;
-  readonly outside: Pick<Outside, 'connect'>;
+  readonly outside: Pick<Platform, 'connect'>;
   /** Whether an address is one of the fleet, which a flood of tokens from others must not keep out. */
   readonly isTrusted?: (address: string) => boolean;
 }
 
 /** `config`: the one in force, asked at each request. Opens no connection to the API server before somebody sends a token. */
-export function programmedGate(config: () => Pick<Config, 'serve' | 'source'>, options: AskingOptions): Gate {
+export function programmedAuth(config: () => Pick<Config, 'serve' | 'source'>, options: FleetAuthOptions): Gate {
   const reviewers = new Reviewers(options);
   return gate({
     isOn: () => config().serve.programmedAuthentication,
@@ -34,13 +34,13 @@ export function programmedGate(config: () => Pick<Config, 'serve' | 'source'>, o
 
 /** Reviews by the API server of the configuration, as long as it is the same: another one knows nothing of the former one's tokens. */
 class Reviewers {
-  readonly #options: AskingOptions;
+  readonly #options: FleetAuthOptions;
   #source: string | undefined;
   #reviews: AccessReviews | undefined;
   /** Ends `#reviews`. */
   #stop = new AbortController();
 
-  constructor(options: AskingOptions) {
+  constructor(options: FleetAuthOptions) {
     this.#options = options;
   }
 

@@ -1,7 +1,7 @@
 /** Who may write to the kernel, or compare it with the desired state, takes a turn: a sync, a check, or an answer. */
 import { createMutex } from '../base/mutex.ts';
 
-export class Turns {
+export class KernelLock {
   readonly #mutex = createMutex();
   #syncs = 0;
 

@@ -14,8 +14,8 @@ import type { Log } from '../telemetry/log.ts';
 import { TroubleLog } from '../telemetry/trouble-log.ts';
 import type { Agent } from './agent.ts';
 import { changedFactText } from './changed-facts.ts';
-import { Fight } from './repair-backoff.ts';
-import type { Readings } from './read-budget.ts';
+import type { ReadBudget } from './read-budget.ts';
+import { RepairBackoff } from './repair-backoff.ts';
 
 /** Milliseconds that reading the rules may take. */
 const LONGEST_READING = 30_000;
@@ -34,7 +34,7 @@ export interface KernelWatchOptions {
   readonly health: Health;
   /** Held by a sync while it runs, and by a check. */
   readonly mutex: Mutex;
-  readonly readings: Readings;
+  readonly readings: ReadBudget;
   /** Sync again: objects of ours may be gone or changed; `by`: the program that did it, where it is known. */
   readonly onLoss: (by: Committer | undefined) => void;
   /** Sync again: removals were waiting. */
@@ -49,7 +49,7 @@ export class KernelWatch {
   readonly #agent: Agent;
   readonly #options: KernelWatchOptions;
   readonly #wait: Wait;
-  readonly #fight: Fight;
+  readonly #fight: RepairBackoff;
   /** Told once, not at each check. */
   readonly #outdated: TroubleLog;
   readonly #unchecked: TroubleLog;
@@ -68,7 +68,7 @@ export class KernelWatch {
     this.#unchecked = new TroubleLog({ log, clock, level: 'warn' });
     this.#unread = new TroubleLog({ log, clock, level: 'warn' });
     this.#wait = new Wait(agent.clock);
-    this.#fight = new Fight(options.config.syncPeriod);
+    this.#fight = new RepairBackoff(options.config.syncPeriod);
   }
 
   /** The first rules are written: from now on the kernel tells who writes. Before, it would tell of our own writes at length. */

@@ -23,7 +23,7 @@ import type { IpvsSettings } from '../proxy/modes/ipvs/settings.ts';
 import type { LocalDetector } from '../proxy/modes/netfilter/local-traffic.ts';
 import type { FamilySettings } from '../proxy/modes/netfilter/settings.ts';
 import type { NftablesSettings } from '../proxy/modes/nftables/settings.ts';
-import type { Outside } from './platform.ts';
+import type { Platform } from './platform.ts';
 
 const BE_LIBERAL = 'net/netfilter/nf_conntrack_tcp_be_liberal';
 
@@ -38,7 +38,7 @@ export interface SettingsInput {
   readonly willBeLiberal?: boolean;
 }
 
-type OnThisMachine = Omit<SettingsInput, 'sysctls' | 'interfaces'> & { readonly outside: Outside };
+type OnThisMachine = Omit<SettingsInput, 'sysctls' | 'interfaces'> & { readonly outside: Platform };
 
 /** The settings of iptables mode on this machine. */
 export async function readSettings(input: OnThisMachine): Promise<IptablesSettings> {
@@ -100,7 +100,7 @@ export interface OnMachine {
   readonly config: Config;
   /** The own Node as it is now. */
   readonly node: () => NodeView | undefined;
-  readonly outside: Outside;
+  readonly outside: Platform;
 }
 
 export async function readIpvsSettings({ config, node, outside }: OnMachine, family: Family): Promise<IpvsSettings> {

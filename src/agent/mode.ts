@@ -18,7 +18,7 @@ import { oneOfEverything } from '../proxy/modes/nftables/check.ts';
 import { nftablesMode } from '../proxy/modes/nftables/index.ts';
 import type { OnResized, OnSetKept } from '../proxy/modes/virtual-servers/apply.ts';
 import { type ChangedFact, changedFacts } from './changed-facts.ts';
-import { closedOnFailure } from './close-on-error.ts';
+import { closeOnError } from './close-on-error.ts';
 import {
   ipvsKernelSettings,
   ipvsNodePortFilter,
@@ -82,7 +82,7 @@ export interface ModeOnNode {
 /** Its `close` closes the probes too. Throws IpvsUnusable or NftUnusable when the kernel lacks what the mode needs; the probes stay open then. */
 export async function createMode(input: ModeInput): Promise<ModeOnNode> {
   const here = await MODES[input.config.mode](input);
-  const predecessors = await closedOnFailure(here, () => predecessorModes(input.config.mode, input));
+  const predecessors = await closeOnError(here, () => predecessorModes(input.config.mode, input));
   return {
     ...here,
     otherProxies: lookForOthers(input.config.mode, input),
@@ -155,7 +155,7 @@ async function createNftables({
   const settingsNow = (family: Family) =>
     nftablesSettings({ config, node: node(), serviceCidrs: serviceCidrs(), family, willBeLiberal, outside });
   const kernel = outside.kernel.openNftables();
-  return await closedOnFailure(kernel, async () => {
+  return await closeOnError(kernel, async () => {
     const settings = await Promise.all(families.map(settingsNow));
     if (mayTry) for (const one of settings) kernel.check(one.family, oneOfEverything(one));
     const options = {
@@ -184,7 +184,7 @@ async function createNftables({
 async function createIpvs(input: ModeInput): Promise<OwnMode> {
   const { config, mayTry, signal, outside } = input;
   const kernel = await outside.kernel.openIpvs(signal);
-  return await closedOnFailure(kernel, async () => {
+  return await closeOnError(kernel, async () => {
     if (mayTry) await checkScheduler(kernel, config.ipvs.scheduler, signal);
     const options = await ipvsOptions(input, kernel);
     const families = options.families.map(({ settings }) => settings);

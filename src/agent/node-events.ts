@@ -7,13 +7,13 @@ import { userAgent } from '../config/version.ts';
 import { type Fault, faultText, type ServiceKey } from '../proxy/model/objects.ts';
 import type { Log } from '../telemetry/log.ts';
 import type { ObjectFeed } from './feed.ts';
-import type { Outside } from './platform.ts';
-import type { Verdict } from './sync-outcome.ts';
+import type { Platform } from './platform.ts';
+import type { SyncOutcome } from './sync-outcome.ts';
 
 export interface NodeEventsOptions {
   readonly log: Log;
   readonly signal: AbortSignal;
-  readonly outside: Pick<Outside, 'connect'>;
+  readonly outside: Pick<Platform, 'connect'>;
 }
 
 export class NodeEvents {
@@ -70,7 +70,7 @@ export class NodeEvents {
   }
 
   /** The Services that the kernel refused in the sync that just ended. */
-  emitRefused(refused: Verdict['refused']): void {
+  emitRefused(refused: SyncOutcome['refused']): void {
     const notes = new Map<ServiceKey, string>();
     for (const [owner, { key, cause }] of refused) {
       const note = this.#refused.get(owner) ?? `is set aside, since the kernel refused ${key}: ${cause}`;

@@ -17,39 +17,39 @@ import { healthHandler } from '../serve/health-server.ts';
 import { type MetricsText, metricsHandler, scrapeHandler } from '../serve/metrics-server.ts';
 import { type Log, levelOf } from '../telemetry/log.ts';
 import type { Agent } from './agent.ts';
-import { programmedGate } from './fleet-auth.ts';
+import { componentInfo } from './component-info.ts';
 import type { ObjectFeed } from './feed.ts';
+import { programmedAuth } from './fleet-auth.ts';
 import { LivePage } from './live-page.ts';
 import { MetricsFeed } from './metrics-feed.ts';
 import { NodeEvents } from './node-events.ts';
 import { OtherProxies, signsIn } from './other-proxies.ts';
-import type { Outside } from './platform.ts';
-import { ownFacts } from './component-info.ts';
 import { readPageFile } from './page-files.ts';
+import type { Platform } from './platform.ts';
 import { Programmed, programmedParts } from './programmed.ts';
-import { Inquiries } from './questions/queries.ts';
 import type { InquiryParts } from './questions/inquiry-parts.ts';
 import { Overview } from './questions/overview.ts';
 import { pageQuestions, questionsOf } from './questions/parameters.ts';
+import { Queries } from './questions/queries.ts';
 import { healthOf } from './questions/status-answer.ts';
 import type { Recordings } from './recording/recordings.ts';
 import { listedEndpoints } from './relay/node-ports.ts';
 import { Servers } from './servers.ts';
 import { ServiceMetrics } from './service-metrics.ts';
-import { sentencesOf, verdictOf, writtenBy } from './sync-outcome.ts';
+import { sentencesOf, syncOutcomeOf, writtenBy } from './sync-outcome.ts';
 
-export interface ReportingOptions {
+export interface ObserversOptions {
   readonly log: Log;
   readonly signal: AbortSignal;
   /** Families of this node. */
   readonly expected: readonly Family[];
   readonly recordings: Recordings;
-  readonly outside: Outside;
+  readonly outside: Platform;
   /** The command line. */
   readonly flags: Flags;
 }
 
-export class Reporting {
+export class Observers {
   readonly health: Health;
   readonly events: NodeEvents;
   readonly metrics: MetricsFeed;
@@ -60,12 +60,12 @@ export class Reporting {
   /** Of all servers of the process. */
   readonly #clients: Clients;
   readonly #allMetrics: MetricsText;
-  readonly #options: ReportingOptions;
+  readonly #options: ObserversOptions;
   #config: Config;
   #agent: Agent | undefined;
   readonly #page: LivePage;
 
-  constructor(config: Config, feed: ObjectFeed, options: ReportingOptions) {
+  constructor(config: Config, feed: ObjectFeed, options: ObserversOptions) {
     const { log, signal, outside } = options;
     this.#options = options;
     this.#config = config;
@@ -127,11 +127,11 @@ export class Reporting {
           wall: () => realClock.wall(),
           onAnswer: (path, status) => this.metrics.current.answered(path, status),
           inquiries: {
-            gate: programmedGate(() => this.#config, { ...options, isTrusted }),
+            gate: programmedAuth(() => this.#config, { ...options, isTrusted }),
             byPath: this.programmed.questions,
           },
         }),
-        metrics: this.#metricsHandler(new Inquiries(parts), overview),
+        metrics: this.#metricsHandler(new Queries(parts), overview),
         scrape: scrapeHandler(() => this.#allMetrics),
       },
       isHealthy: () => this.health.state.healthy,
@@ -191,7 +191,7 @@ export class Reporting {
   /** A sync ended. `since`: when it began, on the clock that never runs backwards. */
   async synced(report: SyncReport, since: number): Promise<void> {
     const families = this.#agent?.onNode.families ?? [];
-    const { complete, causes, refused } = verdictOf(report, families, () => this.#agent?.model.ports.keys() ?? []);
+    const { complete, causes, refused } = syncOutcomeOf(report, families, () => this.#agent?.model.ports.keys() ?? []);
     this.health.synced(complete, since, causes);
     this.health.refused(sentencesOf(refused));
     if (report.reading > 0 && report.outcome !== 'failed') this.health.verified();
@@ -209,7 +209,7 @@ export class Reporting {
     await this.#servers.close();
   }
 
-  #metricsHandler(inquiries: Inquiries, overview: Overview) {
+  #metricsHandler(inquiries: Queries, overview: Overview) {
     return metricsHandler({
       mode: () => this.#config.mode,
       config: () => fileFromConfig(this.#config),
@@ -221,7 +221,7 @@ export class Reporting {
         isLocal: () => isLoopback(this.#config.serve.metrics.address),
       },
       readPage: readPageFile,
-      component: ownFacts(this.#options.flags, AGENT_FLAGS),
+      component: componentInfo(this.#options.flags, AGENT_FLAGS),
       setVerbosity: (verbosity) => {
         this.#options.log.level = levelOf(verbosity);
       },
@@ -235,7 +235,7 @@ function isEndpoint(address: Address, slices: readonly Slice[]): boolean {
 }
 
 function healthSettings(
-  { expected }: Pick<ReportingOptions, 'expected'>,
+  { expected }: Pick<ObserversOptions, 'expected'>,
   config: Config,
   feed: ObjectFeed,
   agent?: Agent,
@@ -255,7 +255,7 @@ function healthSettings(
 
 /** The metrics, and those of Services where they are on. */
 /** The metrics of the agent and of its Services as one text. */
-function allMetrics({ metrics, services }: Pick<Reporting, 'metrics' | 'services'>): MetricsText {
+function allMetrics({ metrics, services }: Pick<Observers, 'metrics' | 'services'>): MetricsText {
   return {
     get contentType() {
       return metrics.current.contentType;

@@ -99,7 +99,7 @@ export interface Process {
   releaseMemory(): void;
 }
 
-export interface Outside {
+export interface Platform {
   readonly commands: CommandRunner;
   readonly machine: Machine;
   readonly kernel: Kernel;
@@ -110,7 +110,7 @@ export interface Outside {
 }
 
 /** The real world. */
-export const realOutside: Outside = {
+export const realPlatform: Platform = {
   commands: lastingCommands,
   machine: {
     cores: cpus().length,

@@ -12,10 +12,10 @@ import type { Mode } from '../proxy/modes/mode.ts';
 import { rulesPredecessor as leftByIptables } from '../proxy/modes/netfilter/rules-family.ts';
 import { tablesPredecessor as leftByNftables, type TableId } from '../proxy/modes/nftables/predecessor.ts';
 import type { OnSetKept } from '../proxy/modes/virtual-servers/apply.ts';
-import { closedOnFailure } from './close-on-error.ts';
+import { closeOnError } from './close-on-error.ts';
 import { ipvsOptions, type OnMachine } from './mode-settings.ts';
 import type { Sign } from './other-proxies.ts';
-import type { Machine, OpenNftables, Outside } from './platform.ts';
+import type { Machine, OpenNftables, Platform } from './platform.ts';
 
 export interface Predecessor {
   readonly mode: Mode;
@@ -46,7 +46,7 @@ export async function predecessorModes(mode: Config['mode'], input: PredecessorI
   const close = () => {
     for (const one of predecessors) one.close();
   };
-  return await closedOnFailure({ close }, async () => {
+  return await closeOnError({ close }, async () => {
     if (mode === 'nftables' && (await hasRules(input))) predecessors.push(rulesPredecessor(input));
     if (mode !== 'ipvs' && (await input.outside.machine.hasServiceDevice()))
       predecessors.push(await ipvsPredecessor(input));
@@ -59,7 +59,7 @@ export async function predecessorModes(mode: Config['mode'], input: PredecessorI
 /** A proxy in IPVS mode: its servers go when their connections end. */
 export async function ipvsPredecessor(input: PredecessorInput): Promise<Predecessor> {
   const kernel = await input.outside.kernel.openIpvs(input.signal);
-  return await closedOnFailure(kernel, async () => {
+  return await closeOnError(kernel, async () => {
     const options = await ipvsOptions(input, kernel);
     return { mode: leftByIpvs({ ...options, onSetKept: input.onSetKept }), close: () => kernel.close() };
   });
@@ -73,7 +73,7 @@ export function rulesPredecessor({ members }: Pick<PredecessorInput, 'members'>)
 /** The nftables tables of these names; undefined: there are none. */
 export function tablesPredecessor(
   names: readonly string[],
-  outside: Outside,
+  outside: Platform,
   families: readonly Family[] = FAMILIES,
 ): Predecessor | undefined {
   const kernel = nftablesFor(names, outside);
@@ -89,7 +89,7 @@ export function tablesPredecessor(
 }
 
 /** undefined: a kernel without nftables has no tables of it. */
-function nftablesFor(names: readonly string[], outside: Outside): OpenNftables | undefined {
+function nftablesFor(names: readonly string[], outside: Platform): OpenNftables | undefined {
   try {
     return outside.kernel.openNftables();
   } catch (error) {
@@ -100,7 +100,7 @@ function nftablesFor(names: readonly string[], outside: Outside): OpenNftables |
 }
 
 /** The names of these proxies' tables in any of the families; none where the kernel's nftables cannot be used. */
-export function proxyTables(outside: Outside, families: readonly Family[]): ReadonlySet<string> {
+export function proxyTables(outside: Platform, families: readonly Family[]): ReadonlySet<string> {
   const names = Object.values(PROXY_TABLES);
   try {
     const kernel = nftablesFor(names, outside);
@@ -186,7 +186,7 @@ interface LookInput {
   /** As `PredecessorInput.families`. */
   readonly families?: readonly Family[];
   readonly members: readonly { readonly probe: RulesProbe }[];
-  readonly outside: Outside;
+  readonly outside: Platform;
 }
 
 function rulesLook({ members }: LookInput): (signal: AbortSignal) => Promise<Sign[]> {

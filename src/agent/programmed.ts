@@ -2,10 +2,10 @@
 
 import { causeOf } from '../base/cause.ts';
 import { type Clock, realClock } from '../base/clock.ts';
-import type { AnsweredBy } from '../inspect/wire/schema-common.ts';
 import type { ProgrammedEvent } from '../inspect/wire/programmed.ts';
+import type { AnsweredBy } from '../inspect/wire/schema-common.ts';
 import type { SyncReport } from '../proxy/sync/status.ts';
-import { PacedStreams } from '../serve/event-stream.ts';
+import { EventStreams } from '../serve/event-stream.ts';
 import type { Question, StreamQuestion } from '../serve/questions.ts';
 import type { ObjectFeed } from './feed.ts';
 import { faultCounts } from './log-lines.ts';
@@ -56,7 +56,7 @@ const MOST_REASONS = 20;
 export class Programmed {
   readonly waiters: Waiters;
   readonly #parts: ProgrammedParts;
-  readonly #streams: PacedStreams<Said>;
+  readonly #streams: EventStreams<Said>;
   readonly #startedAt: number;
   #feed: ProgrammedFeed;
   #drift = 0;
@@ -67,7 +67,7 @@ export class Programmed {
     this.#feed = feed;
     this.#startedAt = clock.now();
     this.waiters = new Waiters(clock);
-    this.#streams = new PacedStreams(
+    this.#streams = new EventStreams(
       {
         now: () => this.#said(),
         whole: (said) => wholeEvent(said, clock.now()),

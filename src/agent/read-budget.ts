@@ -13,7 +13,7 @@ export function firstPeriod({ mode, syncPeriod }: Pick<Config, 'mode' | 'syncPer
   return mode === 'ipvs' ? syncPeriod : RESYNC;
 }
 
-export class Readings {
+export class ReadBudget {
   readonly #clock: Pick<Clock, 'now'>;
   readonly #period: number;
   #begunAt: number;

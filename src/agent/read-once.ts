@@ -8,7 +8,7 @@ import { FaultLog } from '../telemetry/fault-log.ts';
 import type { Log } from '../telemetry/log.ts';
 import { type Agent, startAgent } from './agent.ts';
 import { startFeed } from './feed.ts';
-import { realOutside } from './platform.ts';
+import { realPlatform } from './platform.ts';
 
 export interface Read {
   readonly agent: Agent;
@@ -26,8 +26,8 @@ export async function withParts<T>(
   const faults = new FaultLog({ log, clock: realClock });
   try {
     const onFault = (fault: Fault) => void faults.log(fault);
-    const feed = startFeed({ outside: realOutside, config, log, follow: false, signal: until, onFault });
-    const agent = await startAgent(feed, { outside: realOutside, config, log, isRun: false, signal: until, onFault });
+    const feed = startFeed({ outside: realPlatform, config, log, follow: false, signal: until, onFault });
+    const agent = await startAgent(feed, { outside: realPlatform, config, log, isRun: false, signal: until, onFault });
     const { plan } = await agent.loop.plan(until);
     return await use({ agent, plan }, until);
   } finally {

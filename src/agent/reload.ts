@@ -23,9 +23,9 @@ import { ConfigFollower } from './config-follower.ts';
 import { type ObjectFeed, startFeed } from './feed.ts';
 import { logKeptOomScore } from './log-lines.ts';
 import { emitModeChoice, logModeChoice } from './mode-warning.ts';
-import type { Outside } from './platform.ts';
+import { Observers } from './observers.ts';
+import type { Platform } from './platform.ts';
 import type { Recordings } from './recording/recordings.ts';
-import { Reporting } from './observers.ts';
 import { runGeneration } from './run.ts';
 import type { StartReport } from './start-report.ts';
 import { SupervisorState } from './supervisor-state.ts';
@@ -44,7 +44,7 @@ export interface RunOptions {
   readonly flags: Flags;
   /** Digest of that file as `config` was read from it. */
   readonly configDigest: string | undefined;
-  readonly outside: Outside;
+  readonly outside: Platform;
   /** Takes the phases of the start. */
   readonly startReport?: StartReport | undefined;
   /** Another configuration is in force. */
@@ -79,7 +79,7 @@ export class Reloader {
   readonly #supervisor: SupervisorState;
   readonly #faults: FaultLog;
   readonly #syncLog: SyncLog;
-  #reporting: Reporting | undefined;
+  #reporting: Observers | undefined;
   /** Each check of the node tries again. */
   readonly #unadapted: TroubleLog;
   /** The Node or this machine changed: the same configuration needs another generation. */
@@ -296,11 +296,11 @@ export class Reloader {
     return { feed, config, stop };
   }
 
-  async #reportingFor(feed: ObjectFeed, config: Config): Promise<Reporting> {
+  async #reportingFor(feed: ObjectFeed, config: Config): Promise<Observers> {
     if (this.#reporting !== undefined) return this.#reporting;
     const { log, signal, recordings, outside, flags } = this.#options;
     const expected = await outside.machine.families();
-    const reporting = new Reporting(config, feed, { log, signal, recordings, outside, flags, expected });
+    const reporting = new Observers(config, feed, { log, signal, recordings, outside, flags, expected });
     this.#reporting = reporting;
     reporting.start();
     reporting.events.emitNode({ type: 'Normal', reason: 'Starting', action: 'StartKubeProxy', note: '' });
@@ -321,13 +321,13 @@ export class Reloader {
 
 interface BuildInput {
   readonly running: RunningFeed;
-  readonly reporting: Reporting;
+  readonly reporting: Observers;
   readonly former: Generation | undefined;
   readonly building: AbortSignal;
 }
 
 interface StartInput extends Pick<Generation, 'agent' | 'config' | 'running'> {
-  readonly reporting: Reporting;
+  readonly reporting: Observers;
   readonly isReload: boolean;
 }
 

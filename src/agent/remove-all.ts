@@ -1,7 +1,7 @@
 /** Removes the rules of slicewire and kube-proxy in every mode, and nothing else. */
 import type { Config } from '../config/config.ts';
 import { IpvsUnusable } from '../kernel/ipvs-kernel.ts';
-import type { Outside } from './platform.ts';
+import type { Platform } from './platform.ts';
 import {
   hasIpvsTraces,
   ipvsPredecessor,
@@ -20,7 +20,7 @@ export interface Removal {
 }
 
 /** Throws CannotRun, and the signal's reason. */
-export async function removeAll(config: Config, signal: AbortSignal, outside: Outside): Promise<Removal> {
+export async function removeAll(config: Config, signal: AbortSignal, outside: Platform): Promise<Removal> {
   const { machine, kernel } = outside;
   const { tools, broken } = await openTools(config, signal, outside);
   const input = { config, members: tools.map((tool) => ({ tools: tool })), node: () => undefined, signal, outside };

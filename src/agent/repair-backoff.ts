@@ -7,7 +7,7 @@ const AT_ONCE = 10;
 /** Milliseconds before the first repair that waits; each further one waits twice as long. */
 const FIRST_WAIT = 100;
 
-export interface FightState {
+export interface RepairBackoffState {
   /** The other program, in words; undefined: not known. */
   readonly by: string | undefined;
   /** Repairs so far. */
@@ -16,10 +16,10 @@ export interface FightState {
   readonly since: number;
 }
 
-export class Fight {
+export class RepairBackoff {
   /** Milliseconds: no repair waits longer. */
   readonly #longest: number;
-  #state: FightState | undefined;
+  #state: RepairBackoffState | undefined;
   #last = 0;
 
   constructor(longest: number) {
@@ -46,7 +46,7 @@ export class Fight {
   }
 
   /** The fight that goes on now; undefined: none. */
-  at(now: number): FightState | undefined {
+  at(now: number): RepairBackoffState | undefined {
     const state = this.#state;
     return state === undefined || state.repairs <= AT_ONCE || this.#isOver(now) ? undefined : state;
   }

@@ -14,10 +14,10 @@ import type { Agent } from './agent.ts';
 import { watchFailover } from './failover.ts';
 import { KernelWatch } from './kernel-watch.ts';
 import { driftsText, faultCounts, stackLogger } from './log-lines.ts';
+import type { Observers } from './observers.ts';
 import { watchOthers } from './other-proxies.ts';
-import type { Outside } from './platform.ts';
-import { firstPeriod, Readings } from './read-budget.ts';
-import type { Reporting } from './observers.ts';
+import type { Platform } from './platform.ts';
+import { firstPeriod, ReadBudget } from './read-budget.ts';
 import { SWEEP_FAILED, type SyncLog } from './sync-log.ts';
 
 /** Milliseconds that the last sweep may take. */
@@ -30,20 +30,20 @@ export interface GenerationOptions {
   readonly log: Log;
   readonly syncLog: SyncLog;
   readonly signal: AbortSignal;
-  readonly reporting: Reporting;
+  readonly reporting: Observers;
   readonly recorder: RecorderHooks;
   /** Called after each sync that was not a failure as a whole. */
   readonly onSynced: () => void;
   /** The settings are no longer those that the Node and this machine ask for. */
   readonly onOutdated: () => void;
-  readonly outside: Outside;
+  readonly outside: Platform;
 }
 
 /** Resolves when the signal aborts, after the sync that is running then; rejects when the source cannot go on. */
 export async function runGeneration(agent: Agent, options: GenerationOptions): Promise<void> {
   const { config, log, signal, reporting, onOutdated } = options;
   const grace = graceAfter(signal, agent.clock, WRITE_GRACE);
-  const readings = new Readings(agent.clock, config);
+  const readings = new ReadBudget(agent.clock, config);
   const asked: Asked = { loss: undefined, hurries: false };
   const scheduler = new SyncScheduler({
     clock: agent.clock,
@@ -190,7 +190,7 @@ function syncer(agent: Agent, options: GenerationOptions & SyncerInput): () => P
  * fails: for the marks the sync had no end then. `since`: as of `Reporting.synced`.
  */
 export async function settle(
-  reporting: Pick<Reporting, 'synced' | 'programmed'>,
+  reporting: Pick<Observers, 'synced' | 'programmed'>,
   report: SyncReport,
   since: number,
 ): Promise<void> {
@@ -200,7 +200,7 @@ export async function settle(
 
 interface SyncerInput {
   readonly grace: AbortSignal;
-  readonly readings: Readings;
+  readonly readings: ReadBudget;
   readonly asked: Asked;
   readonly watch: KernelWatch;
 }
@@ -217,7 +217,7 @@ interface Asked {
 function reasonOf(
   { feed, mode }: Agent,
   { lastComplete, failingSince }: SyncStatus,
-  { readings, asked }: { readonly readings: Readings; readonly asked: Asked },
+  { readings, asked }: { readonly readings: ReadBudget; readonly asked: Asked },
 ): SyncReason {
   const { loss } = asked;
   asked.loss = undefined;

@@ -14,9 +14,9 @@ import type { ServicePort, ServicePortKey } from '../proxy/model/service-port.ts
 import type { Mode, ModeMetrics } from '../proxy/modes/mode.ts';
 import type { Log } from '../telemetry/log.ts';
 import { labelsText, SeriesText } from '../telemetry/service-series.ts';
+import type { KernelLock } from './kernel-lock.ts';
 import { endpointsSetAside, type PortEndpoints, ServiceEndpoints } from './service-endpoints.ts';
 import { type FrontendTraffic, type PortTraffic, ServiceTraffic } from './service-traffic.ts';
-import type { Turns } from './kernel-lock.ts';
 
 /** Milliseconds between two looks at the counters, at least; and how many times as long as a look took. */
 const LOOK_PAUSE = 1000;
@@ -31,7 +31,7 @@ const MOST_SERIES = 100_000;
 /** The parts of an agent that are measured. */
 export interface MeasuredAgent {
   readonly mode: Pick<Mode, 'name' | 'isObserved'> & { readonly metrics: Pick<ModeMetrics, 'connectionCounts'> };
-  readonly turns: Pick<Turns, 'between'>;
+  readonly turns: Pick<KernelLock, 'between'>;
   readonly feed: { readonly cache: Cache };
   readonly model: Pick<ProxyModel, 'location'>;
 }

@@ -9,7 +9,7 @@ import type { Log } from '../telemetry/log.ts';
 import { type Agent, startAgent } from './agent.ts';
 import { startFeed } from './feed.ts';
 import { faultCounts } from './log-lines.ts';
-import { type Outside, realOutside } from './platform.ts';
+import { type Platform, realPlatform } from './platform.ts';
 import type { Phase, StartReport } from './start-report.ts';
 import { SyncLog } from './sync-log.ts';
 
@@ -23,7 +23,7 @@ export async function syncOnce(
   config: Config,
   log: Log,
   signal: AbortSignal,
-  outside: Outside = realOutside,
+  outside: Platform = realPlatform,
   report?: StartReport | undefined,
 ): Promise<boolean> {
   const faults = new FaultLog({ log, clock: realClock });

@@ -24,7 +24,7 @@ export interface RefusedService {
   readonly cause: string;
 }
 
-export interface Verdict {
+export interface SyncOutcome {
   /** Families of which everything was written, but for single Services that the kernel refuses. */
   readonly complete: readonly Family[];
   /** Why the other families are not complete. */
@@ -33,11 +33,11 @@ export interface Verdict {
 }
 
 /** `served` lists the ServicePorts of all Services. */
-export function verdictOf(
+export function syncOutcomeOf(
   { outcome, failed }: Pick<SyncReport, 'outcome' | 'failed'>,
   families: readonly Family[],
   served: () => Iterable<ServicePortKey>,
-): Verdict {
+): SyncOutcome {
   const refused = new Map<ServiceKey, RefusedService>();
   const refusedIn = new Map<Family, Set<ServiceKey>>(families.map((family) => [family, new Set()]));
   const causes = new Map<Family, string>();

@@ -16,7 +16,7 @@ import {
 } from '../kernel/iptables-tools.ts';
 import { CannotRun } from './cannot-run.ts';
 import type { ChangedFact } from './changed-facts.ts';
-import { type Outside, realOutside } from './platform.ts';
+import { type Platform, realPlatform } from './platform.ts';
 
 export interface Usable {
   /** Families that the mode can serve. */
@@ -52,7 +52,7 @@ const ALWAYS_THERE = { table: 'nat', chain: 'POSTROUTING', wait: 1 } as const;
 const OF_PROXIES: readonly ChainQuery[] = [{ table: 'nat', chain: 'KUBE-SERVICES' }];
 
 /** The families that the mode can serve, with tools that were tried. Throws CannotRun when there is none, and FactUnknown. */
-export async function usableFamilies(config: Config, signal: AbortSignal, outside: Outside): Promise<Usable> {
+export async function usableFamilies(config: Config, signal: AbortSignal, outside: Platform): Promise<Usable> {
   const { families, tools, broken } = await openTools(config, signal, outside);
   // This mode uses no iptables, but takes over from proxies that did.
   if (config.mode === 'nftables') return { families, tools, broken };
@@ -68,7 +68,7 @@ export async function usableFamilies(config: Config, signal: AbortSignal, outsid
 export async function unservedOf(
   broken: readonly BrokenTools[],
   mode: Config['mode'],
-  { kernel }: Pick<Outside, 'kernel'>,
+  { kernel }: Pick<Platform, 'kernel'>,
 ): Promise<readonly Unserved[]> {
   return await Promise.all(
     broken.map(async ({ problem, isMissing, tools: { family } }): Promise<Unserved> => {
@@ -84,7 +84,7 @@ export async function unservedOf(
 export async function openTools(
   { iptablesBackend }: Config,
   signal: AbortSignal,
-  { machine, commands, kernel }: Outside = realOutside,
+  { machine, commands, kernel }: Platform = realPlatform,
 ): Promise<Usable> {
   if (!(await machine.mayChangeNetwork())) {
     throw new CannotRun('slicewire needs the capability NET_ADMIN to read and write rules: run it as root');

@@ -1,5 +1,5 @@
 /** `slicewire cleanup`: removes the rules of slicewire and kube-proxy in every mode, and nothing else. */
-import { realOutside } from '../agent/platform.ts';
+import { realPlatform } from '../agent/platform.ts';
 import { removeAll } from '../agent/remove-all.ts';
 import type { Config } from '../config/config.ts';
 import { CleanupIncomplete } from '../proxy/modes/mode.ts';
@@ -12,7 +12,7 @@ export interface CleanupOptions {
 
 /** Resolves with the exit status 0. Throws CleanupIncomplete when something could not be removed, after the rest was. */
 export async function cleanupCommand({ config, signal, print }: CleanupOptions): Promise<number> {
-  const { removed, problems } = await removeAll(config, signal, realOutside);
+  const { removed, problems } = await removeAll(config, signal, realPlatform);
   for (const line of removed) print(`- ${line}`);
   if (problems.length > 0) throw new CleanupIncomplete(problems.join('; '));
   print(

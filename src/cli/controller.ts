@@ -1,6 +1,6 @@
 /** `slicewire controller`: writes EndpointSlices and Endpoints for an API server that has no kube-controller-manager. */
 import { hostname } from 'node:os';
-import { ownFacts } from '../agent/component-info.ts';
+import { componentInfo } from '../agent/component-info.ts';
 import { isLoopback } from '../base/address.ts';
 import { causeOf } from '../base/cause.ts';
 import { realClock } from '../base/clock.ts';
@@ -95,7 +95,7 @@ export async function runController(
     },
     onCalm: () => busy.over({ text: 'the API server takes the requests of the controllers again' }),
   });
-  const component = ownFacts(flags, CONTROLLER_FLAGS);
+  const component = componentInfo(flags, CONTROLLER_FLAGS);
   const isLocal = isLoopback(config.listen.address);
   const unbound = new TroubleLog({ log, clock: realClock, level: 'error' });
   const serve = (listen: ListenAddress, handler: Handler) =>

@@ -1,5 +1,5 @@
 /** `slicewire fleet`: follows the agents of all nodes, and tells when an endpoint is drained. */
-import { ownFacts } from '../agent/component-info.ts';
+import { componentInfo } from '../agent/component-info.ts';
 import { readPageFile } from '../agent/page-files.ts';
 import type { Flags } from '../config/flags.ts';
 import { fleetConfig } from '../config/fleet-config.ts';
@@ -15,6 +15,6 @@ export async function fleetCommand(flags: Flags, signal: AbortSignal, hangups: H
   growSparingly();
   const log = await createLog(config.log);
   hangups.listen(() => log.info('SIGHUP: nothing to reload: the fleet has no configuration file'));
-  await runFleet(config, log, signal, { component: ownFacts(flags, FLEET_FLAGS), readPage: readPageFile });
+  await runFleet(config, log, signal, { component: componentInfo(flags, FLEET_FLAGS), readPage: readPageFile });
   return 0;
 }

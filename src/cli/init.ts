@@ -2,7 +2,7 @@
 import { release } from 'node:os';
 import { tuneConntrack } from '../agent/conntrack-tuning.ts';
 import { ipvsKernelSettings, readSettings } from '../agent/mode-settings.ts';
-import { realOutside } from '../agent/platform.ts';
+import { realPlatform } from '../agent/platform.ts';
 import type { Config } from '../config/config.ts';
 import { realCommands } from '../kernel/commands.ts';
 import { openIpvsKernel } from '../kernel/ipvs-open.ts';
@@ -46,6 +46,6 @@ async function settingsOfMode(config: Config, signal: AbortSignal): Promise<Read
   }
   // nftables mode writes none.
   if (config.mode === 'nftables') return new Map();
-  const settings = await readSettings({ config, node: undefined, family: 'IPv4', outside: realOutside });
+  const settings = await readSettings({ config, node: undefined, family: 'IPv4', outside: realPlatform });
   return new Map(settings.localhostNodePorts ? [[ROUTE_LOCALNET, '1']] : []);
 }

@@ -1,8 +1,8 @@
 /** `slicewire run`: the agent, or one sync with --once. */
 import { logModeChoice } from '../agent/mode-warning.ts';
-import { runAlone } from '../agent/singleton.ts';
-import { realOutside } from '../agent/platform.ts';
+import { realPlatform } from '../agent/platform.ts';
 import type { RunOptions } from '../agent/reload.ts';
+import { runAlone } from '../agent/singleton.ts';
 import { startReportFor } from '../agent/start-report.ts';
 import { syncOnce } from '../agent/sync-once.ts';
 import { collectSoon, growSparingly, memoryProblem, memoryRoom } from '../kernel/memory.ts';
@@ -24,8 +24,8 @@ export async function runCommand({
   const own = new AbortController();
   const until = AbortSignal.any([signal, own.signal]);
   try {
-    if (config.once) return (await syncOnce(config, log, until, realOutside, startReportFor(rest.flags, log))) ? 0 : 1;
-    await runAlone({ config, log, signal: until, outside: realOutside, ...rest });
+    if (config.once) return (await syncOnce(config, log, until, realPlatform, startReportFor(rest.flags, log))) ? 0 : 1;
+    await runAlone({ config, log, signal: until, outside: realPlatform, ...rest });
     log.info('stopped; the rules stay in place');
     return 0;
   } catch (error) {

@@ -1,11 +1,11 @@
 /** `slicewire status --watch`: asks each second until it is interrupted. */
 
 import { realClock, sleep } from '../base/clock.ts';
+import { clockTime, timeBetween } from '../inspect/wire/format.ts';
 import { NoAnswer } from '../inspect/wire/problem.ts';
-import { fitted } from '../inspect/wire/terminal-fit.ts';
 import type { Status } from '../inspect/wire/status.ts';
 import { statusText } from '../inspect/wire/status-text.ts';
-import { clockTime, timeBetween } from '../inspect/wire/format.ts';
+import { fitted } from '../inspect/wire/terminal-fit.ts';
 import { type AskedOnCommandLine, show } from './asked.ts';
 
 type Ask = (signal: AbortSignal) => Promise<Status>;

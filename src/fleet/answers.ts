@@ -3,19 +3,19 @@
 import type { Clock } from '../base/clock.ts';
 import type { Latency } from '../base/latencies.ts';
 import type { NodeBehind } from '../inspect/wire/drained.ts';
-import type { FleetLive, FleetProgrammed, FleetNode as ShownNode } from '../inspect/wire/fleet.ts';
 import { API_VERSION, momentOf } from '../inspect/wire/envelope.ts';
+import type { FleetLive, FleetProgrammed, FleetNode as ShownNode } from '../inspect/wire/fleet.ts';
 import { NoAnswer, WrongQuestion } from '../inspect/wire/problem.ts';
 import type { ServiceKey } from '../proxy/model/objects.ts';
 import type { Need } from './agent-state.ts';
 import { nodeBehind } from './drain-answer.ts';
 import type { Drains } from './drains.ts';
-import { Moments } from './wall-clock.ts';
 import type { NodeState } from './node.ts';
 import type { FleetNodes } from './nodes.ts';
 import type { FleetObjects } from './objects.ts';
-import type { Programming } from './programming-latency.ts';
+import type { ProgrammingLatency } from './programming-latency.ts';
 import { type ShownAt, shownNode, stateOf } from './shown-node.ts';
+import { WallClock } from './wall-clock.ts';
 
 /** Nodes that an answer names of each sort. */
 const NAMED = 100;
@@ -25,7 +25,7 @@ export interface FleetAnswersOptions {
   readonly objects: FleetObjects;
   readonly nodes: FleetNodes;
   readonly drains: Drains;
-  readonly programming: Programming;
+  readonly programming: ProgrammingLatency;
   /** Name of this replica, the version of the program, and the API server. */
   readonly replica: string;
   readonly version: string;
@@ -34,12 +34,12 @@ export interface FleetAnswersOptions {
 
 export class FleetAnswers {
   readonly #options: FleetAnswersOptions;
-  readonly #moments: Moments;
+  readonly #moments: WallClock;
   readonly #startedAt: number;
 
   constructor(options: FleetAnswersOptions) {
     this.#options = options;
-    this.#moments = new Moments(options.clock);
+    this.#moments = new WallClock(options.clock);
     this.#startedAt = options.clock.now();
   }
 

@@ -4,7 +4,7 @@ import { FleetAnswers } from './answers.ts';
 import { Drains } from './drains.ts';
 import { FleetNodes } from './nodes.ts';
 import { FleetObjects } from './objects.ts';
-import { Programming } from './programming-latency.ts';
+import { ProgrammingLatency } from './programming-latency.ts';
 
 export interface FleetCoreOptions {
   readonly clock: Clock;
@@ -19,13 +19,13 @@ export interface FleetCore {
   readonly objects: FleetObjects;
   readonly nodes: FleetNodes;
   readonly drains: Drains;
-  readonly programming: Programming;
+  readonly programming: ProgrammingLatency;
   readonly answers: FleetAnswers;
 }
 
 /** Objects and nodes are fed by the caller; drains and answers answer. */
 export function fleetCore({ clock, leaveOutAfter, ...own }: FleetCoreOptions): FleetCore {
-  const programming = new Programming(clock);
+  const programming = new ProgrammingLatency(clock);
   const objects = new FleetObjects(clock, (kind, version, service) => programming.seen(kind, version, service));
   const nodes = new FleetNodes({ clock, programming, leaveOutAfter });
   const drains = new Drains({ clock, objects, nodes, programming });

@@ -2,12 +2,12 @@
 import type { Drained, NodeBehind } from '../inspect/wire/drained.ts';
 import { API_VERSION } from '../inspect/wire/envelope.ts';
 import type { Need } from './agent-state.ts';
-import type { Target } from './types.ts';
 import { lackOf } from './lacks.ts';
-import type { Moments } from './wall-clock.ts';
 import type { FleetNode } from './node.ts';
-import type { Programming } from './programming-latency.ts';
+import type { ProgrammingLatency } from './programming-latency.ts';
 import type { Question } from './question.ts';
+import type { Target } from './types.ts';
+import type { WallClock } from './wall-clock.ts';
 
 /** Nodes that an answer names of each sort. */
 const NAMED = 20;
@@ -16,8 +16,8 @@ const NAMED = 20;
 export function nodeBehind(
   node: FleetNode,
   need: Need,
-  programming: Pick<Programming, 'behindSince'>,
-  moments: Moments,
+  programming: Pick<ProgrammingLatency, 'behindSince'>,
+  moments: WallClock,
 ): NodeBehind | undefined {
   const lack = lackOf(node, need, programming);
   if (lack === undefined) return undefined;
@@ -28,8 +28,8 @@ export function nodeBehind(
 export interface DrainAnswerOptions {
   /** The nodes that count. */
   readonly nodes: readonly FleetNode[];
-  readonly programming: Pick<Programming, 'behindSince'>;
-  readonly moments: Moments;
+  readonly programming: Pick<ProgrammingLatency, 'behindSince'>;
+  readonly moments: WallClock;
   /** Milliseconds of the clock. */
   readonly now: number;
 }

@@ -8,16 +8,16 @@ import type { Drained } from '../inspect/wire/drained.ts';
 import { NoAnswer } from '../inspect/wire/problem.ts';
 import type { ServiceKey } from '../proxy/model/objects.ts';
 import { Batch } from './batch.ts';
-import { Claims } from './hook-assignments.ts';
 import { drainAnswer } from './drain-answer.ts';
-import type { FleetEndpoint, Target } from './types.ts';
-import { Moments } from './wall-clock.ts';
+import { HookAssignments } from './hook-assignments.ts';
 import type { FleetNode } from './node.ts';
 import type { FleetNodes } from './nodes.ts';
 import type { FleetObjects } from './objects.ts';
-import type { Programming } from './programming-latency.ts';
+import type { ProgrammingLatency } from './programming-latency.ts';
 import { Question } from './question.ts';
 import { QuestionIndex } from './question-index.ts';
+import type { FleetEndpoint, Target } from './types.ts';
+import { WallClock } from './wall-clock.ts';
 
 /** Questions that may wait. */
 const MOST = 10_000;
@@ -32,7 +32,7 @@ export interface DrainsOptions {
   readonly clock: Clock;
   readonly objects: FleetObjects;
   readonly nodes: FleetNodes;
-  readonly programming: Programming;
+  readonly programming: ProgrammingLatency;
 }
 
 export interface Patience {
@@ -46,16 +46,16 @@ export class Drains {
   /** Answers since the start: drained, or not within the time. */
   readonly answered = { yes: 0, late: 0 };
   readonly #options: DrainsOptions;
-  readonly #moments: Moments;
+  readonly #moments: WallClock;
   readonly #questions = new QuestionIndex();
-  readonly #claims = new Claims();
+  readonly #claims = new HookAssignments();
   readonly #due: Batch<Question>;
   #stopped: string | undefined;
 
   constructor(options: DrainsOptions) {
     const { clock, objects, nodes } = options;
     this.#options = options;
-    this.#moments = new Moments(clock);
+    this.#moments = new WallClock(clock);
     this.#due = new Batch(clock, GATHER, (question) => this.#check(question));
     objects.changes.add((service, added) => this.#onObjects(service, added));
     nodes.changes.add((node) => this.#onNode(node));

@@ -6,12 +6,12 @@ import type { ServiceKey, SliceKey } from '../proxy/model/objects.ts';
 import type { FleetEndpoint, FleetSlice, Place } from './types.ts';
 
 /** A Service that had an endpoint. */
-export interface PastPlace {
+export interface PastEndpoint {
   readonly service: ServiceKey;
   readonly family: Family;
 }
 
-interface Remembered extends PastPlace {
+interface Remembered extends PastEndpoint {
   readonly name: string;
   /** Milliseconds of the clock. */
   readonly at: number;
@@ -21,7 +21,7 @@ interface Remembered extends PastPlace {
 const REMEMBERED = 15 * 60_000;
 const MOST = 100_000;
 
-export class Places {
+export class EndpointIndex {
   readonly #clock: Pick<Clock, 'now'>;
   /** Slices by name: a Pod, which has a slash, or an address. */
   readonly #slices = new Map<string, SliceKey | Set<SliceKey>>();
@@ -97,7 +97,7 @@ export class Places {
   }
 
   /** Services that had it in the last quarter of an hour. */
-  past(name: string): readonly PastPlace[] {
+  past(name: string): readonly PastEndpoint[] {
     this.#forget();
     return this.#past.get(name) ?? [];
   }

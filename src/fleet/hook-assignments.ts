@@ -26,7 +26,7 @@ interface Group {
   readonly claimed: Set<string>;
 }
 
-export class Claims {
+export class HookAssignments {
   readonly #services = new Map<ServiceKey, Map<string, Group>>();
 
   /** A question waits since this moment. */

@@ -1,14 +1,18 @@
 /** Whether a node's kernel has what is needed, and why it has not. Pure. */
 import type { Lack, Need } from './agent-state.ts';
 import type { FleetNode } from './node.ts';
-import type { Programming } from './programming-latency.ts';
+import type { ProgrammingLatency } from './programming-latency.ts';
 
 export function hasNeeded({ agent }: FleetNode, need: Need): boolean {
   return agent.hasMarks(need.versions) && agent.exception(need) === undefined;
 }
 
 /** What a kernel lacks; undefined: it has all that is needed. `since`: when the fleet saw the first change that it lacks. */
-export function lackOf(node: FleetNode, need: Need, programming: Pick<Programming, 'behindSince'>): Lack | undefined {
+export function lackOf(
+  node: FleetNode,
+  need: Need,
+  programming: Pick<ProgrammingLatency, 'behindSince'>,
+): Lack | undefined {
   const { agent } = node;
   if (agent.hasMarks(need.versions)) return agent.exception(need);
   return { why: obstacleOf(node) ?? slownessOf(node), since: programming.behindSince(agent.marks) };

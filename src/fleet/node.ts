@@ -4,7 +4,7 @@ import type { Address, Cidr } from '../base/address.ts';
 import type { nodeStates } from '../inspect/wire/fleet.ts';
 import type { ProgrammedEvent } from '../inspect/wire/programmed.ts';
 import { AgentState } from './agent-state.ts';
-import type { Programming, Tracked } from './programming-latency.ts';
+import type { ProgrammingLatency, Tracked } from './programming-latency.ts';
 import { type LeavingOut, Readiness } from './readiness.ts';
 
 export type NodeState = (typeof nodeStates)[number];
@@ -91,7 +91,7 @@ export class FleetNode {
   }
 
   /** An event that arrived at `now`. */
-  take(event: ProgrammedEvent, now: number, programming: Programming): void {
+  take(event: ProgrammedEvent, now: number, programming: ProgrammingLatency): void {
     const before = this.agent.marks;
     this.agent.take(event, now, this.#isFirst);
     // While there was no stream, the marks moved unseen, unless it was the agent that was away.

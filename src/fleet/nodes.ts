@@ -6,12 +6,12 @@
 import type { Address } from '../base/address.ts';
 import type { Clock } from '../base/clock.ts';
 import type { ProgrammedEvent } from '../inspect/wire/programmed.ts';
-import { CountedNodes } from './tracked-nodes.ts';
-import type { FleetKind } from './types.ts';
 import { Listeners } from './listeners.ts';
 import { type AgentPlace, FleetNode, type Link, type NodeFacts } from './node.ts';
 import { NodeAddresses } from './node-addresses.ts';
-import type { Programming } from './programming-latency.ts';
+import type { ProgrammingLatency } from './programming-latency.ts';
+import { TrackedNodes } from './tracked-nodes.ts';
+import type { FleetKind } from './types.ts';
 
 export type { AgentPlace, Link, NodeFacts } from './node.ts';
 
@@ -24,13 +24,13 @@ const UNREADABLE: NodeFacts = { addresses: [], podCIDRs: [], isReady: true, read
 
 export interface FleetNodesOptions {
   readonly clock: Clock;
-  readonly programming: Programming;
+  readonly programming: ProgrammingLatency;
   /** Milliseconds for which a Node may be not ready before nobody waits for it. */
   readonly leaveOutAfter: number;
 }
 
 export class FleetNodes {
-  readonly counted = new CountedNodes();
+  readonly counted = new TrackedNodes();
   /** After each change of a node: the node. After the last of the first lists, and when versions went back: undefined. */
   readonly changes = new Listeners<[node: FleetNode | undefined]>();
   readonly #options: FleetNodesOptions;

@@ -8,12 +8,12 @@
 import type { Family } from '../base/address.ts';
 import type { Clock } from '../base/clock.ts';
 import type { Service, ServiceKey, SliceKey } from '../proxy/model/objects.ts';
+import { EndpointIndex } from './endpoint-index.ts';
 import type { Ending } from './hook-assignments.ts';
-import type { FleetEndpoint, FleetKind, FleetSlice, Place, Standing, Target, Versions } from './types.ts';
 import { Listeners } from './listeners.ts';
-import { Places } from './endpoint-index.ts';
 import { SeenVersions } from './seen-versions.ts';
 import { ServiceStates } from './service-states.ts';
+import type { FleetEndpoint, FleetKind, FleetSlice, Place, Standing, Target, Versions } from './types.ts';
 
 export type { FleetEndpoint, FleetKind, FleetSlice, Standing, Target, Versions } from './types.ts';
 
@@ -26,13 +26,13 @@ export class FleetObjects {
    * After each change: the Service, and the endpoints that its slices did not have. After the last of the first lists: "" and none.
    */
   readonly changes = new Listeners<[service: ServiceKey, added: readonly FleetEndpoint[]]>();
-  readonly #places: Places;
+  readonly #places: EndpointIndex;
   readonly #slices = new Map<SliceKey, FleetSlice>();
   readonly #seen: Seen;
 
   /** `seen` takes each change that a watch tells of, once both lists are complete. */
   constructor(clock: Pick<Clock, 'now'>, seen: Seen = () => undefined) {
-    this.#places = new Places(clock);
+    this.#places = new EndpointIndex(clock);
     this.#seen = seen;
   }
 

@@ -6,8 +6,8 @@ import type { Clock } from '../base/clock.ts';
 import { belowCounter, Latencies, type Latency } from '../base/latencies.ts';
 import type { ServiceKey } from '../proxy/model/objects.ts';
 import { ChangeLog, type Passed, type Reader } from './change-log.ts';
-import type { FleetKind, Versions } from './types.ts';
 import { SlowestServices, type SlowService } from './slowest-services.ts';
+import type { FleetKind, Versions } from './types.ts';
 
 /** Upper ends of the metric's buckets in seconds. */
 export const PROGRAMMING_BUCKETS = [0.05, 0.1, 0.25, 0.5, 1, 1.5, 2, 3, 5, 7.5, 10, 15, 20, 30, 60, 120, 300, 600];
@@ -25,7 +25,7 @@ export type Tracked = Readonly<Record<FleetKind, Reader>>;
 
 const KINDS: readonly FleetKind[] = ['services', 'slices'];
 
-export class Programming {
+export class ProgrammingLatency {
   readonly #clock: Pick<Clock, 'now' | 'wall'>;
   readonly #logs: Record<FleetKind, ChangeLog>;
   readonly #tracked = new Set<Tracked>();

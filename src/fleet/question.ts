@@ -1,11 +1,11 @@
 /** One question of `/drained` that waits: how its target stands, what nodes must have for it, and how far the look at them is. Pure. */
 import type { Drained } from '../inspect/wire/drained.ts';
 import type { Need } from './agent-state.ts';
-import type { CountedNodes } from './tracked-nodes.ts';
-import type { Standing, Target, Versions } from './types.ts';
 import { hasNeeded } from './lacks.ts';
 import type { FleetNode } from './node.ts';
 import type { FleetObjects } from './objects.ts';
+import type { TrackedNodes } from './tracked-nodes.ts';
+import type { Standing, Target, Versions } from './types.ts';
 
 export class Question {
   readonly target: Target;
@@ -79,7 +79,7 @@ export class Question {
   }
 
   /** Whether every node that counts has what is needed, but for those that are left out. Each node is looked at once, but for the witness. */
-  isDone(nodes: CountedNodes): boolean {
+  isDone(nodes: TrackedNodes): boolean {
     const { need } = this;
     if (need === undefined) return false;
     this.witness = nodes.firstBehind(need, this.#passed, (node) => this.#leftOut.push(node));

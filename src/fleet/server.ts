@@ -3,8 +3,8 @@
  * /flagz. Health and metrics are answered to everybody, the rest by the gate.
  */
 import { isWrongQuestion, NoAnswer } from '../inspect/wire/problem.ts';
-import { FOLLOWER_PATHS, type Follower, followerAnswer } from '../serve/follower.ts';
 import type { Gate } from '../serve/auth.ts';
+import { FOLLOWER_PATHS, type Follower, followerAnswer } from '../serve/follower.ts';
 import { type Answer, type Asked, type Handler, jsonAnswer, NOT_FOUND, textAnswer } from '../serve/http.ts';
 import { FLEET_PAGE, pageAnswer, type ReadPage } from '../serve/page.ts';
 import { problemAnswer, refusalOnLoopback } from '../serve/questions.ts';

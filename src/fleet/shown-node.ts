@@ -2,7 +2,7 @@
 import type { FleetNode as ShownNode } from '../inspect/wire/fleet.ts';
 import { obstacleOf, slownessOf } from './lacks.ts';
 import type { FleetNode, NodeState } from './node.ts';
-import type { Programming } from './programming-latency.ts';
+import type { ProgrammingLatency } from './programming-latency.ts';
 
 /** Milliseconds by which what is shown may be late beside the pace of the agents' events: most agents sync once a second. */
 const MOMENT = 3000;
@@ -18,7 +18,7 @@ export interface ShownAt {
   readonly now: number;
   /** Milliseconds between two events of an agent. */
   readonly pace: number;
-  readonly programming: Pick<Programming, 'behindSince'>;
+  readonly programming: Pick<ProgrammingLatency, 'behindSince'>;
 }
 
 /** The state of a node, since when it is behind (0: it is not), and why. */

@@ -3,7 +3,7 @@ import type { Need } from './agent-state.ts';
 import { hasNeeded } from './lacks.ts';
 import type { FleetNode } from './node.ts';
 
-export class CountedNodes {
+export class TrackedNodes {
   #nodes: FleetNode[] = [];
   #serials = 0;
 

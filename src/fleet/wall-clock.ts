@@ -6,7 +6,7 @@ import { momentOf } from '../inspect/wire/envelope.ts';
 /** Milliseconds by which the two clocks may drift apart before moments follow. */
 const DRIFT = 1000;
 
-export class Moments {
+export class WallClock {
   readonly #clock: Pick<Clock, 'now' | 'wall'>;
   #offset: number;
 

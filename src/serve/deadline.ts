@@ -1,7 +1,7 @@
 /** A call that is due once: at the earliest of the moments that were asked for since the last one. */
 import type { Clock } from '../base/clock.ts';
 
-export class Due {
+export class Deadline {
   readonly #clock: Pick<Clock, 'now' | 'after'>;
   readonly #call: () => void;
   #at = Number.POSITIVE_INFINITY;

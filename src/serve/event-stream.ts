@@ -6,7 +6,7 @@
 
 import type { Clock } from '../base/clock.ts';
 import { NoAnswer } from '../inspect/wire/problem.ts';
-import { Due } from './deadline.ts';
+import { Deadline } from './deadline.ts';
 import type { Answer, Asked } from './http.ts';
 
 /** Streams at the same time. */
@@ -16,7 +16,7 @@ export const COMMENT_AFTER = 15_000;
 /** Bytes that wait for a reader, at most, beside its first event. */
 export const MOST_WAITING = 256 * 1024;
 
-export interface PacedSource<T> {
+export interface EventStreamSource<T> {
   /** What there is to say now. The value is not changed later. */
   now(): T;
   /** All of it, for a new reader. */
@@ -34,12 +34,12 @@ const HEADERS = {
 };
 const COMMENT = Buffer.from(':\n\n');
 
-export class PacedStreams<T> {
-  readonly #source: PacedSource<T>;
+export class EventStreams<T> {
+  readonly #source: EventStreamSource<T>;
   readonly #clock: Pick<Clock, 'now' | 'after'>;
   readonly #byPace = new Map<number, Pace<T>>();
 
-  constructor(source: PacedSource<T>, clock: Pick<Clock, 'now' | 'after'>) {
+  constructor(source: EventStreamSource<T>, clock: Pick<Clock, 'now' | 'after'>) {
     this.#source = source;
     this.#clock = clock;
   }
@@ -92,20 +92,20 @@ export class PacedStreams<T> {
 class Pace<T> {
   readonly readers = new Set<Reader>();
   readonly #milliseconds: number;
-  readonly #source: PacedSource<T>;
+  readonly #source: EventStreamSource<T>;
   readonly #clock: Pick<Clock, 'now' | 'after'>;
   /** What the readers know. */
   #said: T;
   /** When the last event was sent, and when anything was. */
   #sentAt: number;
   #spokenAt: number;
-  readonly #due: Due;
+  readonly #due: Deadline;
 
-  constructor(milliseconds: number, source: PacedSource<T>, clock: Pick<Clock, 'now' | 'after'>) {
+  constructor(milliseconds: number, source: EventStreamSource<T>, clock: Pick<Clock, 'now' | 'after'>) {
     this.#milliseconds = milliseconds;
     this.#source = source;
     this.#clock = clock;
-    this.#due = new Due(clock, () => this.#send());
+    this.#due = new Deadline(clock, () => this.#send());
     this.#said = source.now();
     this.#sentAt = clock.now();
     this.#spokenAt = this.#sentAt;

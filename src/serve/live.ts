@@ -6,7 +6,7 @@
 import { constants, crc32, deflateRawSync } from 'node:zlib';
 import type { Clock } from '../base/clock.ts';
 import { NoAnswer } from '../inspect/wire/problem.ts';
-import { Due } from './deadline.ts';
+import { Deadline } from './deadline.ts';
 import type { Answer, Asked } from './http.ts';
 
 /** Readers at the same time. */
@@ -48,12 +48,12 @@ export class LiveStream<T extends object> {
   /** What the readers know. */
   #known: { readonly value: T; event: Event | undefined } | undefined;
   #sentAt = Number.NEGATIVE_INFINITY;
-  readonly #due: Due;
+  readonly #due: Deadline;
 
   constructor(source: LiveSource<T>, clock: Pick<Clock, 'now' | 'after'>) {
     this.#source = source;
     this.#clock = clock;
-    this.#due = new Due(clock, () => this.#send());
+    this.#due = new Deadline(clock, () => this.#send());
     this.#opening = this.#eventOf('retry: 1000\n\n');
   }
 

@@ -1,8 +1,8 @@
 /** The chart of latency from event to kernel, drawn by uPlot. Its figures are beside it as a table. */
 import { useEffect, useRef } from 'preact/hooks';
 import uPlot from 'uplot';
-import type { LatencySlot } from '../inspect/wire/live.ts';
 import { clockTime, millisecondsText, numberText } from '../inspect/wire/format.ts';
+import type { LatencySlot } from '../inspect/wire/live.ts';
 import { Table } from './bits.tsx';
 import { colourOf } from './colours.ts';
 import { useWidth } from './hooks.ts';

@@ -1,9 +1,9 @@
 /** The first view: is this node well, and what happened in the last 15 minutes. */
 
 import type { ComponentChildren } from 'preact';
+import { clockTime, numberText, timeBetween } from '../inspect/wire/format.ts';
 import type { Live } from '../inspect/wire/live.ts';
 import { lostText } from '../inspect/wire/status-text.ts';
-import { clockTime, numberText, timeBetween } from '../inspect/wire/format.ts';
 import { driftText } from '../proxy/model/drift.ts';
 import { Card, Empty, FaultList, Said, Sign, State, Table } from './bits.tsx';
 import { LatencyChart } from './chart.tsx';

@@ -1,8 +1,8 @@
 /** Sentences of the page that are made of more than one field. Pure. */
 import type { Explanation } from '../inspect/wire/explanation.ts';
+import { countText, millisecondsText, timeBetween } from '../inspect/wire/format.ts';
 import type { Live } from '../inspect/wire/live.ts';
 import type { ServiceState } from '../inspect/wire/services.ts';
-import { countText, millisecondsText, timeBetween } from '../inspect/wire/format.ts';
 
 /** How a sign looks. Each has a form of its own beside its colour. */
 export type SignKind = 'ok' | 'warn' | 'bad' | 'waiting' | 'none' | 'off';

@@ -1,8 +1,8 @@
 /** One Service: what it serves, every endpoint with the reason, the kernel's rules, its history. */
 import type { ExplainedSlice } from '../inspect/wire/explanation.ts';
+import { bytesText, clockTime, countText, millisecondsText, numberText } from '../inspect/wire/format.ts';
 import type { History } from '../inspect/wire/history.ts';
 import type { Frontend, ServiceAnswer } from '../inspect/wire/service.ts';
-import { bytesText, clockTime, countText, millisecondsText, numberText } from '../inspect/wire/format.ts';
 import { Card, Empty, FaultList, Problem, Said, State, Table, useFirst } from './bits.tsx';
 import { useAnswer } from './hooks.ts';
 import { linkTo, questionOf } from './routes.ts';

@@ -1,8 +1,8 @@
 /** The list of Services with its search. Of very many only those that are seen are in the document. */
 import type { RefObject } from 'preact';
 import { useEffect, useLayoutEffect, useRef, useState } from 'preact/hooks';
-import type { ServiceRow } from '../inspect/wire/services.ts';
 import { countText, numberText } from '../inspect/wire/format.ts';
+import type { ServiceRow } from '../inspect/wire/services.ts';
 import { Empty, Problem, Said, State } from './bits.tsx';
 import { go } from './navigation.ts';
 import { linkTo } from './routes.ts';

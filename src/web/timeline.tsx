@@ -1,9 +1,9 @@
 /** Syncs of the last 15 minutes: a lane for each trigger, a mark for each sync, and the latest as a table. */
 
 import { useState } from 'preact/hooks';
+import { clockTime, countText, firstOf, millisecondsText, numberText } from '../inspect/wire/format.ts';
 import type { RecordedSync } from '../inspect/wire/history.ts';
 import { triggerText } from '../inspect/wire/status-text.ts';
-import { clockTime, countText, firstOf, millisecondsText, numberText } from '../inspect/wire/format.ts';
 import { Empty, Said, State, Table } from './bits.tsx';
 import { LOOK_BACK } from './delta.ts';
 import { useWidth } from './hooks.ts';

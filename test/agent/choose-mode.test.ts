@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { modeChooser } from '../../src/agent/choose-mode.ts';
-import { type Outside, realOutside } from '../../src/agent/platform.ts';
+import { type Platform, realPlatform } from '../../src/agent/platform.ts';
 import { FAMILIES, type Family } from '../../src/base/address.ts';
 import { configsFromFlags } from '../../src/config/from-flags.ts';
 import { CommandNotStarted } from '../../src/kernel/commands.ts';
@@ -63,9 +63,9 @@ function outsideOf(node: Node) {
         open -= 1;
       },
     };
-    return kernel as unknown as ReturnType<Outside['kernel']['openNftables']>;
+    return kernel as unknown as ReturnType<Platform['kernel']['openNftables']>;
   };
-  const openRules: Outside['kernel']['openRules'] = () => {
+  const openRules: Platform['kernel']['openRules'] = () => {
     if (chains === undefined) return Promise.reject(new Error('no socket'));
     open += 1;
     return Promise.resolve({
@@ -76,11 +76,11 @@ function outsideOf(node: Node) {
     });
   };
   const fact = (is: boolean) => () => Promise.resolve(is);
-  const outside: Outside = {
-    ...realOutside,
+  const outside: Platform = {
+    ...realPlatform,
     commands: iptables,
     machine: {
-      ...realOutside.machine,
+      ...realPlatform.machine,
       mayChangeNetwork: fact(true),
       families: () => Promise.resolve(FAMILIES),
       hasLegacyTables: fact(false),
@@ -88,7 +88,7 @@ function outsideOf(node: Node) {
       hasIpvs: fact(hasIpvs),
       hasServiceDevice: fact(hasDevice),
     },
-    kernel: { ...realOutside.kernel, openNftables, openRules },
+    kernel: { ...realPlatform.kernel, openNftables, openRules },
   };
   return { outside, iptables, open: () => open };
 }

@@ -1,8 +1,8 @@
 /** Who may read /programmed of an agent, by its configuration. */
 import assert from 'node:assert/strict';
 import test, { describe, type TestContext } from 'node:test';
-import { programmedGate } from '../../src/agent/fleet-auth.ts';
-import { realOutside } from '../../src/agent/platform.ts';
+import { programmedAuth } from '../../src/agent/fleet-auth.ts';
+import { realPlatform } from '../../src/agent/platform.ts';
 import { configFromFlags } from '../../src/config/from-flags.ts';
 import type { Asked } from '../../src/serve/http.ts';
 import { madeToken } from '../helpers/api-reviews.ts';
@@ -27,7 +27,7 @@ function asking(t: TestContext, flags: Record<string, string>) {
   t.after(() => stop.abort());
   let config = configFromFlags(flags);
   const isTrusted = (address: string) => address === FLEET;
-  const gate = programmedGate(() => config, { signal: stop.signal, outside: realOutside, isTrusted });
+  const gate = programmedAuth(() => config, { signal: stop.signal, outside: realPlatform, isTrusted });
   const use = (other: Record<string, string>) => {
     config = configFromFlags(other);
   };

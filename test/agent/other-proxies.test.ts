@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { OtherProxies, type Sign, signsIn } from '../../src/agent/other-proxies.ts';
-import { type Outside, realOutside } from '../../src/agent/platform.ts';
+import { type Platform, realPlatform } from '../../src/agent/platform.ts';
 import { lookForOthers } from '../../src/agent/predecessors.ts';
 import type { Family } from '../../src/base/address.ts';
 import type { RulesProbe, RulesState } from '../../src/kernel/chain-probe.ts';
@@ -131,12 +131,12 @@ describe('a look for other service proxies', () => {
       opened.count += 1;
       if (!hasNftables) throw new NftMissing('the kernel has no nftables');
       opened.open += 1;
-      return kernel as unknown as ReturnType<Outside['kernel']['openNftables']>;
+      return kernel as unknown as ReturnType<Platform['kernel']['openNftables']>;
     };
-    const outside: Outside = {
-      ...realOutside,
-      machine: { ...realOutside.machine, hasServiceDevice: () => Promise.resolve(hasDevice) },
-      kernel: { ...realOutside.kernel, openNftables },
+    const outside: Platform = {
+      ...realPlatform,
+      machine: { ...realPlatform.machine, hasServiceDevice: () => Promise.resolve(hasDevice) },
+      kernel: { ...realPlatform.kernel, openNftables },
     };
     return { outside, opened };
   }

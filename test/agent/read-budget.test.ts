@@ -1,14 +1,14 @@
 /** How often all rules are read from the kernel, with a clock that the test moves. */
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { firstPeriod, Readings } from '../../src/agent/read-budget.ts';
+import { firstPeriod, ReadBudget } from '../../src/agent/read-budget.ts';
 
 const HOUR = 3_600_000;
 
 describe('readings of the kernel', () => {
   const made = (mode: 'iptables' | 'ipvs') => {
     const clock = { time: 0, now: () => clock.time };
-    return { clock, readings: new Readings(clock, { mode, syncPeriod: 30_000 }) };
+    return { clock, readings: new ReadBudget(clock, { mode, syncPeriod: 30_000 }) };
   };
 
   it('take a hundredth of the time at most, however often another program writes', () => {

@@ -1,5 +1,5 @@
 /** A recorder whose folder of --record-dir is open, with a Service to change. */
-import { Flights } from '../../src/agent/recording/history-archive.ts';
+import { HistoryArchive } from '../../src/agent/recording/history-archive.ts';
 import { RecordFolder } from '../../src/agent/recording/record-folder.ts';
 import { service } from '../helpers/objects.ts';
 import { RecordedRig } from '../inspect/history/recorded-rig.ts';
@@ -8,7 +8,7 @@ import { partsOf } from '../inspect/replay/recorded-parts.ts';
 export interface RecordedFolder {
   readonly rig: RecordedRig;
   readonly folder: RecordFolder;
-  readonly flights: Flights;
+  readonly flights: HistoryArchive;
   readonly logged: string[];
   /** What questions said of damaged segments. */
   readonly problems: string[];
@@ -26,7 +26,7 @@ export async function recording(path: string, size: number, most?: number): Prom
   const { recorder, clock } = rig;
   const context = { parts: () => partsOf('iptables'), isWaiting: () => false, wall: () => clock.wall() };
   const folder = await RecordFolder.open({ path, size, recorder, context, clock, log });
-  const flights = new Flights({ recorder, folder: () => folder, onProblem: (text) => problems.push(text) });
+  const flights = new HistoryArchive({ recorder, folder: () => folder, onProblem: (text) => problems.push(text) });
   return { rig, folder, flights, logged, problems };
 }
 

@@ -1,13 +1,13 @@
 /** Repairs of what another program changes again and again, with times that the test gives. */
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { Fight } from '../../src/agent/repair-backoff.ts';
+import { RepairBackoff } from '../../src/agent/repair-backoff.ts';
 
 const LONGEST = 30_000;
 
 /** Repairs as soon as each may be made, against a program that writes every so many milliseconds; the times of the repairs. */
 function repairs(
-  fight: Fight,
+  fight: RepairBackoff,
   every: number,
   until: number,
   onRepair: (isBegin: boolean) => void = () => {},
@@ -24,7 +24,7 @@ function repairs(
 
 describe('a fight with another program', () => {
   it('begins once, is told with the name, and waits longer and longer, but no longer than syncPeriod', () => {
-    const fight = new Fight(LONGEST);
+    const fight = new RepairBackoff(LONGEST);
     let begins = 0;
     const times = repairs(fight, 50, 3_600_000, (isBegin) => {
       begins += Number(isBegin);
@@ -39,7 +39,7 @@ describe('a fight with another program', () => {
   });
 
   it('is over when it was quiet for twice the last wait; the next repair is made at once', () => {
-    const fight = new Fight(LONGEST);
+    const fight = new RepairBackoff(LONGEST);
     const times = repairs(fight, 50, 600_000);
     const last = times.at(-1) ?? 0;
     assert.notEqual(fight.at(last + 2 * LONGEST), undefined);
@@ -49,7 +49,7 @@ describe('a fight with another program', () => {
   });
 
   it('is none where repairs are seldom', () => {
-    const fight = new Fight(LONGEST);
+    const fight = new RepairBackoff(LONGEST);
     repairs(fight, 10_001, 600_000, (isBegin) => assert.equal(isBegin, false));
     assert.equal(fight.at(600_000), undefined);
   });

@@ -1,7 +1,7 @@
 /** What a sync that was not complete means for each family: who is to blame decides. */
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { sentencesOf, verdictOf, writtenBy } from '../../src/agent/sync-outcome.ts';
+import { sentencesOf, syncOutcomeOf, writtenBy } from '../../src/agent/sync-outcome.ts';
 import { FAMILIES } from '../../src/base/address.ts';
 import { KernelError } from '../../src/kernel/ipvs-kernel.ts';
 import type { ServicePortKey } from '../../src/proxy/model/service-port.ts';
@@ -29,7 +29,7 @@ function step(blame: FailedStep['blame'], fields: Partial<FailedStep> = {}): Fai
   return { key, family, kind: 'rules', owner: undefined, line: undefined, blame, cause, ...fields };
 }
 
-const judge = (of: Served, ...failed: FailedStep[]) => verdictOf({ outcome: 'partial', failed }, BOTH, of);
+const judge = (of: Served, ...failed: FailedStep[]) => syncOutcomeOf({ outcome: 'partial', failed }, BOTH, of);
 
 describe('the verdict of a sync', () => {
   it('lets no family pay for a Service that the kernel refuses, and names it in one line', () => {
@@ -103,7 +103,7 @@ describe('the verdict of a sync', () => {
       const report = await rig.sync();
       assert.equal(report.outcome, 'partial');
       const of = served('default/web/TCP/IPv4', 'default/game/SCTP/IPv4');
-      const { complete, refused } = verdictOf(report, ['IPv4'], of);
+      const { complete, refused } = syncOutcomeOf(report, ['IPv4'], of);
       assert.deepEqual([complete, [...refused.keys()]], [['IPv4'], ['default/game']]);
       assert.match(
         sentencesOf(refused)[0] ?? '',

@@ -1,12 +1,12 @@
 /** What an answer takes for the kernel while syncs go on. */
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
+import { KernelLock } from '../../src/agent/kernel-lock.ts';
 import { withWhatStands } from '../../src/agent/questions/explain-now.ts';
-import { Turns } from '../../src/agent/kernel-lock.ts';
 
 describe('what stands in the kernel', () => {
   it('is the memory when a sync ends, not what was read while it wrote', async () => {
-    const turns = new Turns();
+    const turns = new KernelLock();
     let isWriting = false;
     const inspection = {
       isCertain: async () => !isWriting,
@@ -26,7 +26,7 @@ describe('what stands in the kernel', () => {
   });
 
   it('is read where another program may have written; after many syncs the memory counts again', async () => {
-    const turns = new Turns();
+    const turns = new KernelLock();
     let isCertain = false;
     let syncsLeft = 0;
     const inspection = {

@@ -2,8 +2,8 @@
 
 import type { Address, Cidr, Family } from '../../src/base/address.ts';
 import { fleetCore } from '../../src/fleet/core.ts';
-import type { FleetEndpoint, FleetSlice, Target } from '../../src/fleet/types.ts';
 import type { NodeFacts } from '../../src/fleet/node.ts';
+import type { FleetEndpoint, FleetSlice, Target } from '../../src/fleet/types.ts';
 import type { Drained } from '../../src/inspect/wire/drained.ts';
 import type { ProgrammedEvent } from '../../src/inspect/wire/programmed.ts';
 import { FakeClock } from '../helpers/fake-clock.ts';

@@ -8,7 +8,7 @@ import { FleetFeed } from '../../src/fleet/feed.ts';
 import type { AgentAddress } from '../../src/fleet/link.ts';
 import { FleetNodes } from '../../src/fleet/nodes.ts';
 import { FleetObjects } from '../../src/fleet/objects.ts';
-import { Programming } from '../../src/fleet/programming-latency.ts';
+import { ProgrammingLatency } from '../../src/fleet/programming-latency.ts';
 import { faultText } from '../../src/proxy/model/objects.ts';
 import { ApiServer } from '../helpers/api-server.ts';
 import { service, slice } from '../helpers/objects.ts';
@@ -22,7 +22,11 @@ async function started(t: TestContext, hasProtobuf: boolean) {
   });
   const seen: string[] = [];
   const objects = new FleetObjects(realClock, (kind, version, key) => void seen.push(`${kind} ${version} ${key}`));
-  const nodes = new FleetNodes({ clock: realClock, programming: new Programming(realClock), leaveOutAfter: 60_000 });
+  const nodes = new FleetNodes({
+    clock: realClock,
+    programming: new ProgrammingLatency(realClock),
+    leaveOutAfter: 60_000,
+  });
   const faults: string[] = [];
   const places = new Map<string, AgentAddress | undefined>();
   const feed = new FleetFeed({

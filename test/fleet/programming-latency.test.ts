@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import fc from 'fast-check';
-import { Programming } from '../../src/fleet/programming-latency.ts';
+import { ProgrammingLatency } from '../../src/fleet/programming-latency.ts';
 import { FakeClock } from '../helpers/fake-clock.ts';
 import { endpoint, fleetRig } from './core-rig.ts';
 
@@ -62,7 +62,7 @@ describe('the latency of programming', () => {
     fc.assert(
       fc.property(fc.array(each, { maxLength: 60 }), (steps) => {
         const clock = new FakeClock();
-        const programming = new Programming(clock);
+        const programming = new ProgrammingLatency(clock);
         const tracked = ['a', 'b', 'c'].map((name) => programming.track(name));
         const has = [0, 0, 0];
         const seen: number[] = [];
@@ -92,7 +92,7 @@ describe('the latency of programming', () => {
         assert.equal(programming.summary()?.changes ?? 0, count);
       }),
     );
-    const few = new Programming(new FakeClock(), 8);
+    const few = new ProgrammingLatency(new FakeClock(), 8);
     const [a, b] = [few.track('a'), few.track('b')];
     for (let i = 1; i <= 20; i += 1) few.seen('slices', String(i), 'shop/web');
     few.advance(a, { services: '', slices: '20' }, 0, true);

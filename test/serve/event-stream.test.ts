@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { NoAnswer } from '../../src/inspect/wire/problem.ts';
-import { COMMENT_AFTER, MOST_STREAMS, MOST_WAITING, PacedStreams } from '../../src/serve/event-stream.ts';
+import { COMMENT_AFTER, EventStreams, MOST_STREAMS, MOST_WAITING } from '../../src/serve/event-stream.ts';
 import { FakeClock } from '../helpers/fake-clock.ts';
 
 const NEVER = new AbortController().signal;
@@ -10,7 +10,7 @@ const NEVER = new AbortController().signal;
 function streams(text = (value: number): string => String(value)) {
   const clock = new FakeClock();
   const state = { value: 0, computed: 0, isBroken: false, thrown: 0 };
-  const made = new PacedStreams<number>(
+  const made = new EventStreams<number>(
     {
       now: () => state.value,
       whole: (value) => ({ whole: text(value) }),

@@ -8,20 +8,20 @@ import type { Plan } from '../../proxy/reconcile/step.ts';
 import { modeChooser } from '../choose-mode.ts';
 import { prepare } from '../load-config.ts';
 import { withParts } from '../read-once.ts';
-import { Inquiries } from './queries.ts';
+import { Queries } from './queries.ts';
 
 /** Resolves with the result of `use`. Throws as `startAgent`, and KernelNotRead. */
 export async function withInquiries<T>(
   flags: Flags,
   signal: AbortSignal,
-  use: (inquiries: Inquiries, signal: AbortSignal) => Promise<T>,
+  use: (inquiries: Queries, signal: AbortSignal) => Promise<T>,
 ): Promise<T> {
   const { config: ofFlags, log } = await prepare(flags, modeChooser(signal));
   // The answer has the faults; what else happens on the way is worth a line where somebody asks for it.
   if (flags.v === undefined) log.level = 'error';
   const config = withKubeconfig(ofFlags, flags);
   return await withParts({ config, log, signal }, async ({ agent, plan }, until) => {
-    const inquiries = new Inquiries({
+    const inquiries = new Queries({
       who: 'command',
       clock: realClock,
       startedAt: undefined,

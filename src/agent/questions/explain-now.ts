@@ -7,15 +7,15 @@ import { readQuestion } from '../../inspect/explain/question.ts';
 import { formerOwner } from '../../inspect/history/former-owner.ts';
 import type { Recorder } from '../../inspect/history/recorder.ts';
 import type { Explanation } from '../../inspect/wire/explanation.ts';
-import type { AnsweredBy } from '../../inspect/wire/schema-common.ts';
 import { NoAnswer } from '../../inspect/wire/problem.ts';
+import type { AnsweredBy } from '../../inspect/wire/schema-common.ts';
 import { routeTo } from '../../kernel/devices.ts';
 import { allInterfaceAddresses } from '../../kernel/node-facts.ts';
 import type { FrontendAt } from '../../proxy/model/claims.ts';
 import type { ModeInspection } from '../../proxy/modes/inspection.ts';
 import type { FamilyView } from '../../proxy/modes/view.ts';
 import type { Agent } from '../agent.ts';
-import type { Turns } from '../kernel-lock.ts';
+import type { KernelLock } from '../kernel-lock.ts';
 import { type Explained, explainFacts } from './explain-facts.ts';
 
 export interface ExplainAbout {
@@ -65,7 +65,7 @@ export async function withWhatStands<T extends object>(
 
 interface Standing {
   readonly mode: { readonly inspection: Pick<ModeInspection, 'isCertain' | 'believed'> };
-  readonly turns: Turns;
+  readonly turns: KernelLock;
   readonly read: () => Promise<readonly FamilyView[]>;
 }
 

@@ -4,8 +4,8 @@ import { parseDuration } from '../../base/duration.ts';
 import { readMoment, readSince, serviceKey } from '../../inspect/wire/parse.ts';
 import { WrongQuestion } from '../../inspect/wire/problem.ts';
 import type { Question } from '../../serve/questions.ts';
-import type { Inquiries } from './queries.ts';
 import type { Overview } from './overview.ts';
+import type { Queries } from './queries.ts';
 
 /** Rows of a list: by default, and at most. */
 const ROWS = 100;
@@ -51,7 +51,7 @@ function whole(query: URLSearchParams, name: string, most: number): number | und
   return number;
 }
 
-export function questionsOf(inquiries: Inquiries, now: () => number): ReadonlyMap<string, Question> {
+export function questionsOf(inquiries: Queries, now: () => number): ReadonlyMap<string, Question> {
   return new Map<string, Question>([
     ['/status', { parameters: [], answer: () => Promise.resolve(inquiries.status()) }],
     ['/exposure', { parameters: [], answer: (_, signal) => inquiries.exposure(signal) }],

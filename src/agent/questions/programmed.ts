@@ -3,12 +3,12 @@
 import { familyOf } from '../../base/address.ts';
 import type { Clock } from '../../base/clock.ts';
 import { parseDuration } from '../../base/duration.ts';
-import { serviceKey } from '../../inspect/wire/parse.ts';
-import type { AnsweredBy } from '../../inspect/wire/schema-common.ts';
 import { API_VERSION, momentOf } from '../../inspect/wire/envelope.ts';
+import { cutText } from '../../inspect/wire/format.ts';
+import { serviceKey } from '../../inspect/wire/parse.ts';
 import { NoAnswer, WrongQuestion } from '../../inspect/wire/problem.ts';
 import type { Programmed } from '../../inspect/wire/programmed.ts';
-import { cutText } from '../../inspect/wire/format.ts';
+import type { AnsweredBy } from '../../inspect/wire/schema-common.ts';
 import type { ServiceKey } from '../../proxy/model/objects.ts';
 import { hasReached } from '../../proxy/model/resource-version.ts';
 import type { ObjectFeed } from '../feed.ts';

@@ -9,9 +9,9 @@ import { nearestService } from '../../inspect/explain/nearest.ts';
 import { flightStatus } from '../../inspect/history/flight-status.ts';
 import type { HistoryQuestion } from '../../inspect/history/history.ts';
 import { recordingStream, rememberedRecording } from '../../inspect/history/stream.ts';
+import { API_VERSION } from '../../inspect/wire/envelope.ts';
 import type { Explanation } from '../../inspect/wire/explanation.ts';
 import type { Exposure } from '../../inspect/wire/exposure.ts';
-import { API_VERSION } from '../../inspect/wire/envelope.ts';
 import type { History } from '../../inspect/wire/history.ts';
 import { NoAnswer, WrongQuestion } from '../../inspect/wire/problem.ts';
 import type { Status } from '../../inspect/wire/status.ts';
@@ -46,7 +46,7 @@ export interface Answers {
 /** Most recordings at the same time: each may keep 32 MB for a slow reader. */
 export const MOST_RECORDINGS = 4;
 
-export class Inquiries implements Answers {
+export class Queries implements Answers {
   readonly #parts: InquiryParts;
   readonly #explaining = new OneAtATime('explain');
   readonly #verifying = new OneAtATime('verify');

@@ -2,8 +2,8 @@
 
 import type { Family } from '../../base/address.ts';
 import type { SourceConfig } from '../../config/config.ts';
-import type { AnsweredBy } from '../../inspect/wire/schema-common.ts';
 import { API_VERSION, momentOf } from '../../inspect/wire/envelope.ts';
+import type { AnsweredBy } from '../../inspect/wire/schema-common.ts';
 import type { Status } from '../../inspect/wire/status.ts';
 import type { WatchStatus } from '../../proxy/model/events.ts';
 import { type Fault, shownFault } from '../../proxy/model/objects.ts';

@@ -7,7 +7,7 @@ import type { ObjectStore } from '../../inspect/history/store.ts';
 import { momentOf } from '../../inspect/wire/envelope.ts';
 import { type RecordFolder, type SegmentFile, segmentLines } from './record-folder.ts';
 
-export interface FlightsOptions {
+export interface HistoryArchiveOptions {
   readonly recorder: Recorder;
   /** undefined: without --record-dir. */
   readonly folder: () => RecordFolder | undefined;
@@ -18,10 +18,10 @@ export interface FlightsOptions {
 /** Changes that are listed where the question says nothing else. */
 const MOST = 200;
 
-export class Flights {
-  readonly #options: FlightsOptions;
+export class HistoryArchive {
+  readonly #options: HistoryArchiveOptions;
 
-  constructor(options: FlightsOptions) {
+  constructor(options: HistoryArchiveOptions) {
     this.#options = options;
   }
 

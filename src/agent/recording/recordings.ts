@@ -9,7 +9,7 @@ import type { Recorder } from '../../inspect/history/recorder.ts';
 import type { Log } from '../../telemetry/log.ts';
 import type { Agent } from '../agent.ts';
 import { recordingContext } from './context.ts';
-import { Flights } from './history-archive.ts';
+import { HistoryArchive } from './history-archive.ts';
 import { RecordFolder } from './record-folder.ts';
 
 export class Recordings {
@@ -17,7 +17,7 @@ export class Recordings {
   /** The recorder for the agent, which goes on when it fails. */
   readonly hooks: RecorderHooks;
   /** Answers about the past, also from the folder. */
-  readonly flights: Flights;
+  readonly flights: HistoryArchive;
   readonly #log: Log;
   #fault: string | undefined;
   #folder: RecordFolder | undefined;
@@ -33,7 +33,7 @@ export class Recordings {
       );
     });
     const onProblem = (text: string) => log.warn(`--record-dir: ${text}`);
-    this.flights = new Flights({ recorder, folder: () => this.#folder, onProblem });
+    this.flights = new HistoryArchive({ recorder, folder: () => this.#folder, onProblem });
   }
 
   /** Why nothing is recorded any more; undefined while it is. */

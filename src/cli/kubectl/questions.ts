@@ -1,12 +1,11 @@
 /** The questions of the plugin: what is asked, how an answer is told, and the exit status that it means. */
 
 import { type Flags, textFlag } from '../../config/flags.ts';
-import { readMoment, readSince, serviceKey } from '../../inspect/wire/parse.ts';
+import { momentOf } from '../../inspect/wire/envelope.ts';
 import { explanationSchema } from '../../inspect/wire/explanation.ts';
 import { explanationText } from '../../inspect/wire/explanation-text.ts';
 import { exposureSchema } from '../../inspect/wire/exposure.ts';
 import { exposureText } from '../../inspect/wire/exposure-text.ts';
-import { momentOf } from '../../inspect/wire/envelope.ts';
 import { historySchema } from '../../inspect/wire/history.ts';
 import { historyText } from '../../inspect/wire/history-text.ts';
 import type { NodeOutcome, NodeQuestion } from '../../inspect/wire/nodes.ts';
@@ -18,6 +17,7 @@ import {
   STATUS_TELLING,
   VERIFY_TELLING,
 } from '../../inspect/wire/nodes-texts.ts';
+import { readMoment, readSince, serviceKey } from '../../inspect/wire/parse.ts';
 import { statusSchema } from '../../inspect/wire/status.ts';
 import { statusText } from '../../inspect/wire/status-text.ts';
 import { verificationSchema } from '../../inspect/wire/verification.ts';

@@ -1,8 +1,8 @@
 /** One question to the fleet over HTTP. */
 import { readFile } from 'node:fs/promises';
 import { type IncomingMessage, request } from 'node:http';
-import { drainedSchema } from '../../inspect/wire/drained.ts';
 import { answerText, queryOf } from '../../inspect/wire/client.ts';
+import { drainedSchema } from '../../inspect/wire/drained.ts';
 import { problemIn } from '../../inspect/wire/problem-schema.ts';
 import type { Said, Send } from './ask.ts';
 import type { DrainQuestion } from './question.ts';

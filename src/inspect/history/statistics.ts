@@ -2,8 +2,8 @@
 
 import { Latencies, type Latency } from '../../base/latencies.ts';
 import type { ServiceKey } from '../../proxy/model/objects.ts';
-import type { RecordedSync } from '../wire/history.ts';
 import { cutText } from '../wire/format.ts';
+import type { RecordedSync } from '../wire/history.ts';
 import { recordedSync } from './recorded-sync.ts';
 import type { DriftSeen, SyncRecord } from './records.ts';
 

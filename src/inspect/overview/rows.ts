@@ -9,8 +9,8 @@ import {
   type ServicePortSpec,
 } from '../../proxy/model/objects.ts';
 import type { Backend, Frontend, ServicePort } from '../../proxy/model/service-port.ts';
-import type { ServiceRow, ServiceState } from '../wire/services.ts';
 import { countText, firstLine, listText } from '../wire/format.ts';
+import type { ServiceRow, ServiceState } from '../wire/services.ts';
 
 export interface RowFacts {
   /** The ServicePorts as they are desired; none before the first sync, and in families that are not served. */

@@ -1,6 +1,7 @@
 /** The health of the agent in one sentence. Pure. */
-import type { Status } from '../wire/status.ts';
+
 import { countText, firstOf, numberText } from '../wire/format.ts';
+import type { Status } from '../wire/status.ts';
 
 export interface SentenceFacts {
   readonly health: Status['health'];

@@ -1,7 +1,7 @@
 /** An explanation as text for people: at most 100 columns, but for rules of the kernel. Pure. */
 import type { ExplainedEndpoint, ExplainedStep, Explanation, Reason } from './explanation.ts';
-import { columns, wrapped } from './layout.ts';
 import { countText, percentText } from './format.ts';
+import { columns, wrapped } from './layout.ts';
 
 /** Endpoints whose own steps are written out; `-o json` has all. */
 const MOST_WAYS = 6;

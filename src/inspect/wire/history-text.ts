@@ -1,7 +1,8 @@
 /** The answer of `slicewire history` as text for people. Pure. */
+
+import { clockTime, countText, millisecondsText } from './format.ts';
 import type { History, RecordedChange } from './history.ts';
 import { syncRows } from './status-text.ts';
-import { clockTime, countText, millisecondsText } from './format.ts';
 
 export function historyText(history: History): string {
   const { by, service, reachesBackTo, changes, syncs, omitted, stood } = history;

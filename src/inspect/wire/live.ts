@@ -3,8 +3,8 @@
  * later one has only the fields that changed, with `syncs` and `latency` reduced to entries that are new or changed.
  */
 import * as z from 'zod';
-import { answeredBy, milliseconds, moment } from './schema-common.ts';
 import { syncSchema } from './history.ts';
+import { answeredBy, milliseconds, moment } from './schema-common.ts';
 import { statusSchema } from './status.ts';
 
 /** Latency of the changes that came into the kernel in one slot of time. */

@@ -1,8 +1,9 @@
 /** The answers of several nodes put together, as text for people. Pure. */
+
+import { firstOf, numberText, timeBetween } from './format.ts';
 import { wrapped } from './layout.ts';
 import type { NodeOutcome } from './nodes.ts';
 import type { Status } from './status.ts';
-import { firstOf, numberText, timeBetween } from './format.ts';
 
 /** Names of nodes that a line has; the others are counted. `-o json` has all. */
 const MOST_NAMES = 5;

@@ -1,13 +1,13 @@
 /** What each question tells of all nodes. Pure. */
 import type { Explanation } from './explanation.ts';
 import type { Exposed, Exposure } from './exposure.ts';
+import { clockTime, countText, firstLine, millisecondsText, numberText, timeBetween } from './format.ts';
 import type { History, RecordedChange } from './history.ts';
 import { columns, wrapped } from './layout.ts';
 import type { NodeOutcome } from './nodes.ts';
 import { type Answered, answeredOf, behindText, nodeNames, type Telling } from './nodes-text.ts';
 import type { Status } from './status.ts';
 import type { Verification } from './verification.ts';
-import { clockTime, countText, firstLine, millisecondsText, numberText, timeBetween } from './format.ts';
 
 export const STATUS_TELLING: Telling<Status> = {
   counted: ['is healthy', 'are healthy'],

@@ -2,8 +2,8 @@
 import * as z from 'zod';
 import { explanationSchema } from './explanation.ts';
 import { exposureSchema } from './exposure.ts';
-import { answer, moment } from './schema-common.ts';
 import { historySchema } from './history.ts';
+import { answer, moment } from './schema-common.ts';
 import { statusSchema } from './status.ts';
 import { verificationSchema } from './verification.ts';
 

@@ -1,6 +1,7 @@
 /** The answer of `slicewire replay` as text for people. Pure. */
-import type { Replayed, ReplayedSyncAnswer } from './replay.ts';
+
 import { clockTime, countText } from './format.ts';
+import type { Replayed, ReplayedSyncAnswer } from './replay.ts';
 
 export function replayText(replayed: Replayed): string {
   const { mode, node, recordedBy, version, syncs } = replayed;

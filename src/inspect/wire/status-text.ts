@@ -2,10 +2,10 @@
 
 import { driftText } from '../../proxy/model/drift.ts';
 import { faultText } from '../../proxy/model/objects.ts';
+import { bytesText, clockTime, countText, firstLine, listText, millisecondsText, timeBetween } from './format.ts';
 import type { RecordedSync } from './history.ts';
 import { columns } from './layout.ts';
 import type { Status } from './status.ts';
-import { bytesText, clockTime, countText, firstLine, listText, millisecondsText, timeBetween } from './format.ts';
 
 /** Most faults that the text lists; the others are counted. `-o json` has all. */
 const MOST_FAULTS = 20;

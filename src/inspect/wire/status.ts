@@ -1,9 +1,9 @@
 /** The answer of `slicewire status`. */
 import * as z from 'zod';
 import { faultSchema } from './fault.ts';
-import { answer, answeredBy, milliseconds, moment } from './schema-common.ts';
 import { driftSchema, syncSchema } from './history.ts';
 import { marksSchema } from './programmed.ts';
+import { answer, answeredBy, milliseconds, moment } from './schema-common.ts';
 
 export const statusSchema = z.object({
   ...answer('Status'),

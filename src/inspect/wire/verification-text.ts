@@ -1,8 +1,8 @@
 /** A verification as text for people. Pure. */
 
+import { countText, numberText } from './format.ts';
 import { wrapped } from './layout.ts';
 import type { Verification, VerifiedDifference } from './verification.ts';
-import { countText, numberText } from './format.ts';
 
 /** Lines of one difference; `-o json` has all. */
 const MOST_LINES = 12;

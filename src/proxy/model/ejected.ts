@@ -9,7 +9,7 @@ const NONE: ReadonlySet<Endpoint> = new Set();
  * The endpoints of a Service port and family that are held back. `endpoints` are sorted by `ip:port`, so that every node holds the same
  * ones. At most half of the ready endpoints are held, so never the last one, and none where no other Node has a ready one.
  */
-export function heldBack(
+export function ejected(
   endpoints: readonly PortEndpoint[],
   suspects: readonly string[] | undefined,
 ): ReadonlySet<Endpoint> {

@@ -1,6 +1,7 @@
 /** Selects the endpoints of a Service port on this node (docs/semantics.md 3, after kube-proxy's CategorizeEndpoints). Pure. */
+
+import { ejected } from './ejected.ts';
 import type { PortEndpoint } from './endpoints.ts';
-import { heldBack } from './ejected.ts';
 import type { Endpoint, TrafficPolicy } from './objects.ts';
 import {
   type EndpointUse,
@@ -62,7 +63,7 @@ type Judged = Pick<SelectionInput, 'endpoints' | 'nodeName' | 'zone'> & { readon
 /** Selects the endpoints of one Service port, in the order of the input. */
 export function selectEndpoints(asked: SelectionInput): Selection {
   if (asked.endpoints.length === 0) return NOTHING;
-  const held = heldBack(asked.endpoints, asked.suspects);
+  const held = ejected(asked.endpoints, asked.suspects);
   const input = { ...asked, held };
   const usesCluster = input.internalPolicy !== 'Local' || input.externallyAccessible;
   const usesLocal =
@@ -84,7 +85,7 @@ export function judge(
   asked: Pick<SelectionInput, 'endpoints' | 'nodeName' | 'zone' | 'suspects'>,
   policy: TrafficPolicy,
 ): (endpoint: Endpoint) => EndpointUse {
-  const input = { ...asked, held: heldBack(asked.endpoints, asked.suspects) };
+  const input = { ...asked, held: ejected(asked.endpoints, asked.suspects) };
   return useOfEach(input, policy, topologyMode(input));
 }
 

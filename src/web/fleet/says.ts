@@ -1,6 +1,13 @@
 /** Sentences and lists of the fleet's page. Pure. */
 import type { FleetLive, FleetNode } from '../../inspect/wire/fleet.ts';
-import { clockTime, countText, listText, millisecondsText, numberText, timeBetween } from '../../inspect/wire/format.ts';
+import {
+  clockTime,
+  countText,
+  listText,
+  millisecondsText,
+  numberText,
+  timeBetween,
+} from '../../inspect/wire/format.ts';
 import type { SignKind } from '../says.ts';
 import { LATE, lagOf, NODE_STATES, type NodeState } from './levels.ts';
 

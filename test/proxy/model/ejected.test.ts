@@ -4,9 +4,9 @@ import { describe, it } from 'node:test';
 import fc from 'fast-check';
 import type { Protocol } from '../../../src/base/address.ts';
 import { type Address, socketBytes } from '../../../src/base/address.ts';
+import { ejected } from '../../../src/proxy/model/ejected.ts';
 import { countUses } from '../../../src/proxy/model/endpoint-uses.ts';
 import { mergeSlices } from '../../../src/proxy/model/endpoints.ts';
-import { heldBack } from '../../../src/proxy/model/ejected.ts';
 import type { Endpoint, Slice } from '../../../src/proxy/model/objects.ts';
 import { judge, selectEndpoints } from '../../../src/proxy/model/selection.ts';
 import { isUsed } from '../../../src/proxy/model/selection-reasons.ts';
@@ -53,7 +53,7 @@ describe('endpoints of Nodes that do not answer', () => {
   it('are at most half of the ready ones, never the last, and only such endpoints, for random slices', () => {
     fc.assert(
       fc.property(someEndpoints, someSuspects, (endpoints, suspects) => {
-        const held = heldBack(merged(endpoints), suspects);
+        const held = ejected(merged(endpoints), suspects);
         const ready = endpoints.filter((one) => one.ready);
         assert.ok(held.size * 2 <= ready.length, `${held.size} of ${ready.length}`);
         assert.ok(ready.length === 0 || held.size < ready.length);
@@ -80,7 +80,7 @@ describe('endpoints of Nodes that do not answer', () => {
 
   it('are the same on every node, whatever the order in the slices is', () => {
     const endpoints = [1, 2, 3, 4, 5].map((host) => endpoint(host, host <= 4 ? 'a' : 'b'));
-    const names = (of: readonly Endpoint[]) => [...heldBack(merged(of), ['a'])].map(({ address }) => address);
+    const names = (of: readonly Endpoint[]) => [...ejected(merged(of), ['a'])].map(({ address }) => address);
     assert.deepEqual(names(endpoints), ['10.244.1.1', '10.244.1.2']);
     assert.deepEqual(names(endpoints.toReversed()), names(endpoints));
   });

@@ -1,6 +1,6 @@
 /** The real agent in a simulated process: what `slicewire run` does after its flags are read. */
 import { loadConfig } from '../../../src/agent/load-config.ts';
-import type { Outside } from '../../../src/agent/platform.ts';
+import type { Platform } from '../../../src/agent/platform.ts';
 import { Recordings } from '../../../src/agent/recording/recordings.ts';
 import { Reloader } from '../../../src/agent/reload.ts';
 import { syncOnce } from '../../../src/agent/sync-once.ts';
@@ -23,7 +23,7 @@ export interface AgentRun {
 
 export interface AgentInput {
   readonly process: SimProcess;
-  readonly outside: Outside;
+  readonly outside: Platform;
   readonly flags: Flags;
   /** One sync, and the end. */
   readonly isOnce?: boolean;
@@ -65,7 +65,7 @@ export function startProgram(
 }
 
 interface RunInput {
-  readonly outside: Outside;
+  readonly outside: Platform;
   readonly flags: Flags;
   readonly log: Log;
   readonly signal: AbortSignal;

@@ -1,6 +1,6 @@
 /** The world of a simulated process, in the place of the real one. */
 import assert from 'node:assert/strict';
-import type { Files, Outside } from '../../../src/agent/platform.ts';
+import type { Files, Platform } from '../../../src/agent/platform.ts';
 import type { RelaySockets } from '../../../src/agent/relay/sockets.ts';
 import type { Connect } from '../../../src/cluster/api/transport.ts';
 import type { SimProcess } from '../engine/process.ts';
@@ -22,7 +22,7 @@ export interface World {
 }
 
 /** The world as a process sees it. Each of its calls is numbered, and may fail. */
-export function simOutside(process: SimProcess, { kernel, api, files, ports }: World): Outside {
+export function simOutside(process: SimProcess, { kernel, api, files, ports }: World): Platform {
   return {
     commands: kernel.iptables.commands(process),
     machine: kernel.machine.facts(process),

@@ -1,5 +1,5 @@
 /** An agent with a few Services from a file in memory in the simulated world, for tests of the world itself. */
-import type { Files, Outside } from '../../../src/agent/platform.ts';
+import type { Files, Platform } from '../../../src/agent/platform.ts';
 import type { IptablesVariant } from '../../../src/kernel/iptables-tools.ts';
 import { service, slice } from '../../helpers/objects.ts';
 import { Random } from '../../helpers/random.ts';
@@ -37,7 +37,7 @@ export interface Scene {
   /** The log of the agents. */
   readonly lines: readonly string[];
   /** The world as another process sees it. */
-  readonly outside: (process: SimProcess) => Outside;
+  readonly outside: (process: SimProcess) => Platform;
   /** The agent now; it is started again 100 ms after its end, as by a supervisor. */
   readonly process: () => SimProcess;
   /** The agent is killed, and starts again in another mode. */

@@ -1,9 +1,9 @@
 /** A v1 Node → the addresses, zone and pod ranges that a proxy reads. */
 import { type Address, parseAddress } from '../../../base/address.ts';
+import { compact } from '../../../proxy/model/compact.ts';
 import type { SourceEvent } from '../../../proxy/model/events.ts';
 import { ZONE_LABEL } from '../../../proxy/model/labels.ts';
 import type { NodeView } from '../../../proxy/model/objects.ts';
-import { trimmed } from '../../../proxy/model/compact.ts';
 import { FaultList } from './faults.ts';
 import { parse, readCidrs } from './fields.ts';
 import { type ApiNode, nodeSchema } from './schema.ts';
@@ -13,7 +13,7 @@ export function decodeNode(object: unknown, name: string): SourceEvent {
   const faults = new FaultList('Node', name, object);
   const parsed = parse(nodeSchema, object, faults);
   const node = parsed === undefined ? undefined : toNode(parsed, name, faults);
-  return { kind: 'node', key: name, node, faults: trimmed(faults.list) };
+  return { kind: 'node', key: name, node, faults: compact(faults.list) };
 }
 
 /** Taint of a Node that the cluster autoscaler is about to delete (KEP-3836). */

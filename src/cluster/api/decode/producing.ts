@@ -4,10 +4,10 @@
  */
 import type * as z from 'zod/mini';
 import { type Address, FAMILIES, type Family, familyOf, parseAddress } from '../../../base/address.ts';
+import { compact } from '../../../proxy/model/compact.ts';
 import { CONTROL_PLANE_LABELS, TOPOLOGY_ANNOTATIONS, ZONE_LABEL } from '../../../proxy/model/labels.ts';
 import type { Fault, ObjectKind } from '../../../proxy/model/objects.ts';
 import { TRAFFIC_DISTRIBUTIONS } from '../../../proxy/model/objects.ts';
-import { trimmed } from '../../../proxy/model/compact.ts';
 import type {
   ContainerPort,
   EndpointsObject,
@@ -62,7 +62,7 @@ function decoded<S extends z.core.$ZodType, T>(
   const faults = new FaultList(kind, key, object);
   const parsed = isRead?.(object) ? object : parse(schema, object, faults);
   const value = parsed === undefined ? undefined : convert(parsed, faults);
-  return { value, faults: trimmed(faults.list) };
+  return { value, faults: compact(faults.list) };
 }
 
 /** A Pod that a person wrote has no controller that fills in its status: without conditions it is ready, and it must have its address. */
@@ -102,7 +102,7 @@ function toPod({ metadata, spec, status }: ApiPod, { key, faults, defaults }: Po
     nodeName: spec.nodeName ?? '',
     hostname: spec.hostname ?? '',
     subdomain: spec.subdomain ?? '',
-    ports: trimmed(containerPorts(spec, faults)),
+    ports: compact(containerPorts(spec, faults)),
     ready: ready === undefined ? defaults.isHandWritten && conditions.length === 0 : ready.status === 'True',
     readySince: timeOf(ready?.lastTransitionTime),
     terminating: isSet(metadata.deletionTimestamp),
@@ -120,7 +120,7 @@ function podAddresses(status: ApiPod['status'], faults: FaultList): readonly Add
     if (address !== undefined) found.push(address);
     else faults.leaveOut(listed.length > 0 ? `status.podIPs[${i}].ip` : 'status.podIP', text, 'must be an IP address');
   }
-  return trimmed(found);
+  return compact(found);
 }
 
 /** Ports of containers, and of init containers that run beside them (KEP-753). */
@@ -164,7 +164,7 @@ function toSelecting({ metadata, spec }: ApiSelectingService, key: string, fault
     terminating: isSet(metadata.deletionTimestamp),
     selector: takesEndpoints || spec.type === 'ExternalName' ? undefined : selector,
     takesEndpoints,
-    ports: trimmed(spec.type === 'ExternalName' ? [] : targetPorts(spec.ports ?? [], faults)),
+    ports: compact(spec.type === 'ExternalName' ? [] : targetPorts(spec.ports ?? [], faults)),
     families: readFamilies(spec, faults),
     isHeadless: ['', 'None'].includes(clusterIPTexts(spec)[0] ?? ''),
     publishNotReady: spec.publishNotReadyAddresses ?? false,

@@ -1,6 +1,7 @@
 /** Ranges that cluster IPs are taken from. */
+
+import { compact } from '../../../proxy/model/compact.ts';
 import type { SourceEvent } from '../../../proxy/model/events.ts';
-import { trimmed } from '../../../proxy/model/compact.ts';
 import { FaultList } from './faults.ts';
 import { parse, readCidrs } from './fields.ts';
 import { serviceCidrSchema } from './schema.ts';
@@ -11,5 +12,5 @@ export function decodeServiceCidr(object: unknown, name: string): SourceEvent {
   const parsed = parse(serviceCidrSchema, object, faults);
   const texts = parsed?.spec?.cidrs ?? [];
   const cidrs = parsed && readCidrs(texts, 'spec.cidrs', faults);
-  return { kind: 'serviceCidr', key: name, cidrs, faults: trimmed(faults.list) };
+  return { kind: 'serviceCidr', key: name, cidrs, faults: compact(faults.list) };
 }

@@ -1,9 +1,9 @@
 /** A v1 Service → the `Service` that a proxy programs. */
 import { type Address, type Cidr, familyOf, parseAddress, parseCidr } from '../../../base/address.ts';
+import { compact } from '../../../proxy/model/compact.ts';
 import type { SourceEvent } from '../../../proxy/model/events.ts';
 import { isUnserved } from '../../../proxy/model/labels.ts';
 import type { Service, ServicePortSpec, TrafficPolicy } from '../../../proxy/model/objects.ts';
-import { trimmed } from '../../../proxy/model/compact.ts';
 import { append } from '../append.ts';
 import { ObjectMeta } from '../protobuf/metadata.ts';
 import { ServiceMessage } from '../protobuf/service.ts';
@@ -27,7 +27,7 @@ export function decodeService(object: unknown, key: string): Extract<SourceEvent
   const faults = new FaultList('Service', key, object);
   const parsed = object instanceof ServiceMessage ? object : parse(serviceSchema, object, faults);
   const service = parsed === undefined ? undefined : toService(parsed, key, faults);
-  return { kind: 'service', key, service, faults: trimmed(faults.list) };
+  return { kind: 'service', key, service, faults: compact(faults.list) };
 }
 
 function toService(api: ApiService, key: string, faults: FaultList): Service | undefined {
@@ -45,9 +45,9 @@ function toService(api: ApiService, key: string, faults: FaultList): Service | u
     uid: metadata.uid ?? '',
     createdAt: createdAt(metadata),
     type: readType(spec.type, faults),
-    clusterIPs: clusterIPs.length > 1 ? trimmed(clusterIPs) : clusterIPs,
-    externalIPs: trimmed(readAddresses(spec.externalIPs ?? [], 'spec.externalIPs', faults)),
-    loadBalancerIPs: trimmed(readIngress(api, faults)),
+    clusterIPs: clusterIPs.length > 1 ? compact(clusterIPs) : clusterIPs,
+    externalIPs: compact(readAddresses(spec.externalIPs ?? [], 'spec.externalIPs', faults)),
+    loadBalancerIPs: compact(readIngress(api, faults)),
     sourceRanges: readSourceRanges(spec.loadBalancerSourceRanges ?? [], faults),
     ports: uniquePorts(
       ports.filter((port) => port !== undefined),
@@ -242,7 +242,7 @@ function readSourceRanges(texts: readonly string[], faults: FaultList): readonly
     if (range !== undefined) found.add(range);
     else faults.leaveOut(`spec.loadBalancerSourceRanges[${i}]`, text, 'must be a CIDR; as it is, it admits no client');
   }
-  return trimmed([...found]);
+  return compact([...found]);
 }
 
 function readHealthPort(port: number, faults: FaultList): number {

@@ -1,9 +1,9 @@
 /** A discovery.k8s.io/v1 EndpointSlice → the `Slice` that the proxy reads. */
 import { familyOf, parseAddress } from '../../../base/address.ts';
+import { compact } from '../../../proxy/model/compact.ts';
 import type { SourceEvent } from '../../../proxy/model/events.ts';
 import { isUnserved, SERVICE_NAME_LABEL, TRIGGER_ANNOTATION } from '../../../proxy/model/labels.ts';
 import type { Endpoint, Slice, SlicePort } from '../../../proxy/model/objects.ts';
-import { trimmed } from '../../../proxy/model/compact.ts';
 import { append } from '../append.ts';
 import { SliceMessage } from '../protobuf/slice.ts';
 import { FaultList } from './faults.ts';
@@ -24,7 +24,7 @@ export function decodeSlice(object: unknown, key: string): Extract<SourceEvent, 
   const parsed = object instanceof SliceMessage ? object : parse(sliceSchema, object, faults);
   const slice = parsed === undefined ? undefined : toSlice(parsed, key, faults);
   const changed = parsed?.metadata.annotations?.[TRIGGER_ANNOTATION];
-  return { kind: 'slice', key, slice, triggeredAt: timeOf(changed), faults: trimmed(faults.list) };
+  return { kind: 'slice', key, slice, triggeredAt: timeOf(changed), faults: compact(faults.list) };
 }
 
 /** Endpoints of a slice; an API server allows 1,000 (maxEndpoints in pkg/apis/discovery/validation), and manifests are not checked by one. */
@@ -95,7 +95,7 @@ function readPorts(ports: NonNullable<ApiSlice['ports']>, faults: FaultList): re
       faults.leaveOut(`ports[${i}].port`, port, PORT_PROBLEM);
     } else found = append(found, { name: label, protocol, port });
   }
-  return found.length > 1 ? trimmed(found) : found;
+  return found.length > 1 ? compact(found) : found;
 }
 
 type ApiEndpoint = NonNullable<ApiSlice['endpoints']>[number];

@@ -9,10 +9,10 @@
  */
 
 import { type Address, parseAddress } from '../../../base/address.ts';
+import { compact } from '../../../proxy/model/compact.ts';
 import type { Fault, Service, Slice } from '../../../proxy/model/objects.ts';
 import { isInRange, type PortRange, rangeText } from '../../../proxy/model/port-range.ts';
 import { specialKind } from '../../../proxy/model/special-address.ts';
-import { trimmed } from '../../../proxy/model/compact.ts';
 import { FaultList } from '../../api/decode/faults.ts';
 import type { ApiService, ApiSlice } from '../../api/decode/schema.ts';
 import type { EndpointsObject, PodView } from '../../producers/objects.ts';
@@ -84,8 +84,8 @@ function admittedService(service: Service, { object, nodePorts }: AdmissionInput
   if (isOutside(healthCheckNodePort)) faults.leaveOut('spec.healthCheckNodePort', healthCheckNodePort, outside);
   return {
     ...service,
-    externalIPs: trimmed(service.externalIPs.filter(isUsable)),
-    loadBalancerIPs: trimmed(service.loadBalancerIPs.filter(isUsable)),
+    externalIPs: compact(service.externalIPs.filter(isUsable)),
+    loadBalancerIPs: compact(service.loadBalancerIPs.filter(isUsable)),
     ports: service.ports.map((port) => (isOutside(port.nodePort) ? { ...port, nodePort: 0 } : port)),
     healthCheckNodePort: isOutside(healthCheckNodePort) ? 0 : healthCheckNodePort,
   };
@@ -96,7 +96,7 @@ function admittedSlice(slice: Slice, api: ApiSlice, faults: FaultList): Slice {
     leaveOut(faults, `endpoints[${i}].addresses[0]`, addresses?.[0] ?? '', 'endpoint');
   }
   if (faults.list.length === 0) return slice;
-  return { ...slice, endpoints: trimmed(slice.endpoints.filter(({ address }) => isUsable(address))) };
+  return { ...slice, endpoints: compact(slice.endpoints.filter(({ address }) => isUsable(address))) };
 }
 
 function admittedPod(pod: PodView, object: unknown, faults: FaultList): PodView {
@@ -104,7 +104,7 @@ function admittedPod(pod: PodView, object: unknown, faults: FaultList): PodView 
   const { podIP, podIPs } = (object as { status: { podIP?: string; podIPs?: readonly { ip?: string }[] } }).status;
   if ((podIPs ?? []).length === 0) leaveOut(faults, 'status.podIP', podIP ?? '');
   for (const [i, { ip }] of (podIPs ?? []).entries()) leaveOut(faults, `status.podIPs[${i}].ip`, ip ?? '');
-  return { ...pod, addresses: trimmed(pod.addresses.filter(isUsable)) };
+  return { ...pod, addresses: compact(pod.addresses.filter(isUsable)) };
 }
 
 function admittedEndpoints(endpoints: EndpointsObject, faults: FaultList): EndpointsObject {

@@ -9,9 +9,9 @@
 
 import { type Address, familyOf } from '../../../base/address.ts';
 import type { Listener } from '../../../kernel/listeners.ts';
+import { compact } from '../../../proxy/model/compact.ts';
 import type { SourceEvent } from '../../../proxy/model/events.ts';
 import type { Service, ServiceKey } from '../../../proxy/model/objects.ts';
-import { trimmed } from '../../../proxy/model/compact.ts';
 import { FaultList } from '../../api/decode/faults.ts';
 
 /** Reads addresses and ports of this machine. */
@@ -148,7 +148,7 @@ function without(event: ServiceEvent, service: Service, refused: ReadonlyMap<Add
       if (field === 'spec.clusterIPs') faults.setAside(field, address, problem);
       else faults.leaveOut(field, address, problem);
     }
-    return trimmed(addresses.filter((address) => !refused.has(address)));
+    return compact(addresses.filter((address) => !refused.has(address)));
   };
   const clusterIPs = left(service.clusterIPs, 'spec.clusterIPs');
   const rest = {

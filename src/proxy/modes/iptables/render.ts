@@ -1,7 +1,7 @@
 /** One ServicePort as rules: its chains and its entries in dispatch trees (docs/semantics.md 6 and 7, docs/iptables.md). Pure. */
 import { type Cidr, cidrContains } from '../../../base/address.ts';
+import { compact } from '../../model/compact.ts';
 import type { Backend, Frontend, ServicePort } from '../../model/service-port.ts';
-import { trimmed } from '../../model/compact.ts';
 import { balancer, type ServiceChainKind, serviceChains } from '../netfilter/balancer.ts';
 import { addressKey, portKey, socketKey } from '../netfilter/key-space.ts';
 import { hairpinBackends, isEverybodyLocal, localMatch } from '../netfilter/local-traffic.ts';
@@ -70,7 +70,7 @@ export function renderPort(port: ServicePort, settings: IptablesSettings): Rende
   if (port.local.length > 0) addBalancer(context, context.name('SVL'), port.local, port.internalPolicy === 'Local');
   if (port.healthCheckNodePort !== 0) addHealthPort(context);
   const hairpin = new Set(hairpinBackends(port, settings.localDetector).map(({ address }) => address));
-  return { chains: [...context.chains], entries: trimmed(context.entries), hairpin: trimmed([...hairpin]) };
+  return { chains: [...context.chains], entries: compact(context.entries), hairpin: compact([...hairpin]) };
 }
 
 /** `-s IP -d IP` of a connection that was translated: the endpoint reached itself through its Service. */
@@ -80,7 +80,7 @@ export function hairpinEntry(address: Backend['address']): Omit<TreeEntry, 'tree
 }
 
 function addChain(context: Context, chain: string, rules: Chain): void {
-  context.chains.set(chainKey('nat', chain), trimmed(rules));
+  context.chains.set(chainKey('nat', chain), compact(rules));
 }
 
 function mine(context: Context, ...parts: (string | undefined)[]): Rule {

@@ -4,8 +4,8 @@
  * and so that a client keeps its endpoint when the mode changes. Pure.
  */
 import type { Protocol } from '../../../base/address.ts';
+import { compact } from '../../model/compact.ts';
 import type { Backend, ServicePort } from '../../model/service-port.ts';
-import { trimmed } from '../../model/compact.ts';
 import { endpointGroups, MOST_UNGROUPED } from './endpoint-groups.ts';
 import { shortHash } from './hash.ts';
 import { type ChainKey, chainKey } from './names.ts';
@@ -59,7 +59,7 @@ interface Draft {
 }
 
 function addChain({ chains }: Draft, chain: string, rules: Chain): void {
-  chains.set(chainKey('nat', chain), trimmed(rules));
+  chains.set(chainKey('nat', chain), compact(rules));
 }
 
 function mine({ port }: Draft, ...parts: (string | undefined)[]): Rule {

@@ -13,9 +13,9 @@ import type { TableState } from './state.ts';
 const MOST = 2500;
 
 /** Rows of elements by set. */
-export type Part = ReadonlyMap<NftSet, readonly number[]>;
+export type Batch = ReadonlyMap<NftSet, readonly number[]>;
 
-export class Parts {
+export class Batches {
   readonly #tables: readonly (readonly [NftSet, ElementTable])[];
   /** What waits in each set, by Service; undefined: not looked at. It counts as long as nothing but our writes changes the sets. */
   #waiting: ReadonlyMap<NftSet, Map<ServiceKey, number[]>> | undefined;
@@ -29,7 +29,7 @@ export class Parts {
    * All elements of some Services, which are planned without the others; undefined: all that is left is planned at once. Only where
    * all that is pending is new and has an owner: then no Service takes over a frontend of another one.
    */
-  next(setAside: SetAside): Part | undefined {
+  next(setAside: SetAside): Batch | undefined {
     const version = this.#tables.reduce((sum, [, table]) => sum + table.pending.version, 0);
     if (this.#waiting === undefined || version !== this.#version) this.#waiting = this.#look();
     this.#version = version;

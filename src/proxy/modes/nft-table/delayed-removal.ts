@@ -1,7 +1,7 @@
 /** Kernel objects to which nothing leads any more, with the time since when. Each is deleted after it was idle long enough. */
 import type { Delta } from '../../reconcile/tracker.ts';
 
-export interface IdleOptions {
+export interface DelayedRemovalOptions {
   /**
    * Milliseconds for which unused chains, sets, and hairpin elements stay, because packets may still need them. A packet goes
    * through the chains of the state in which it began. The kernel keeps two states, so a second change right after the first
@@ -22,11 +22,11 @@ export type DueOnly = <T extends R, R>(
   isInUse?: (value: R) => boolean,
 ) => Delta<string, T, R>;
 
-export class Idle {
-  readonly #options: IdleOptions;
+export class DelayedRemoval {
+  readonly #options: DelayedRemovalOptions;
   #since: ReadonlyMap<string, number> = new Map();
 
-  constructor(options: IdleOptions) {
+  constructor(options: DelayedRemovalOptions) {
     this.#options = options;
   }
 

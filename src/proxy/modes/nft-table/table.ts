@@ -9,16 +9,16 @@ import type { FamilyReport } from '../families.ts';
 import type { FamilyInspection } from '../inspection.ts';
 import type { Heard, SetAside } from '../mode.ts';
 import { applyTransactions } from './apply.ts';
+import { Batches } from './batches.ts';
 import { correctTable } from './correct.ts';
-import { Idle, type IdleOptions } from './delayed-removal.ts';
+import { DelayedRemoval, type DelayedRemovalOptions } from './delayed-removal.ts';
 import { tableInspection } from './inspect.ts';
 import type { TableLayout } from './layout.ts';
-import { Parts } from './batches.ts';
 import { planTable, type TablePlan, type Transaction } from './plan.ts';
 import { RememberedTable } from './remembered.ts';
 import { isHooked, TableState } from './state.ts';
 
-export interface TableOptions extends IdleOptions {
+export interface TableOptions extends DelayedRemovalOptions {
   readonly layout: TableLayout;
   /** Sets whose elements stay as they are. */
   readonly untouched: readonly NftSet[];
@@ -33,8 +33,8 @@ export class NftTable {
   readonly inspection: FamilyInspection;
   readonly #kernel: NftKernel;
   readonly #options: TableOptions;
-  readonly #idle: Idle;
-  readonly #parts: Parts;
+  readonly #idle: DelayedRemoval;
+  readonly #parts: Batches;
   /** Takes in what is desired. */
   readonly remembered: RememberedTable;
   #isWaiting = false;
@@ -47,8 +47,8 @@ export class NftTable {
     this.state = new TableState(family, options.layout);
     this.#kernel = kernel;
     this.#options = options;
-    this.#idle = new Idle(options);
-    this.#parts = new Parts(this.state, options.layout);
+    this.#idle = new DelayedRemoval(options);
+    this.#parts = new Batches(this.state, options.layout);
     this.remembered = new RememberedTable(this.state, options.record);
     this.inspection = tableInspection({ state: this.state, kernel, ...options });
   }
