@@ -35,7 +35,7 @@ export async function warmUp(answers: Answers, longest = LONGEST): Promise<void>
   const stop = new AbortController();
   const recordings = new Recordings(new Recorder(realClock), log);
   let isSynced = false;
-  const outside = nothingOutside(answers, () => {
+  const platform = nothingOutside(answers, () => {
     isSynced = true;
     stop.abort(new Error('the first sync is done'));
   });
@@ -50,7 +50,7 @@ export async function warmUp(answers: Answers, longest = LONGEST): Promise<void>
     recordings,
     flags,
     configDigest: undefined,
-    outside,
+    platform,
   });
   const late = setTimeout(() => stop.abort(new Error('the first sync is late')), longest);
   await agent.run().catch((error: unknown) => {

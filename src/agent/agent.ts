@@ -44,7 +44,7 @@ export interface AgentOptions {
   readonly onSweep?: (report: SweepReport) => void;
   /** A phase of the start ended. */
   readonly onPhase?: ((phase: Phase) => void) | undefined;
-  readonly outside: Platform;
+  readonly platform: Platform;
 }
 
 export interface Agent {
@@ -56,7 +56,7 @@ export interface Agent {
   readonly unserved: readonly Unserved[];
   readonly model: ProxyModel;
   /** A check of the kernel, or an answer, in the middle of a sync would see half of its writes. */
-  readonly turns: KernelLock;
+  readonly kernelLock: KernelLock;
   /** Deletes stale flows after rules were written. */
   readonly sweeper: FlowSweeper;
   readonly clock: Clock;
@@ -64,21 +64,21 @@ export interface Agent {
 
 /** Check the machine, wait for the initial lists, and build the agent. Writes nothing but conntrack settings. Throws CannotRun. */
 export async function startAgent(feed: ObjectFeed, options: AgentOptions): Promise<Agent> {
-  const { config, log, signal, onFault, onPorts, onSweep, outside } = options;
+  const { config, log, signal, onFault, onPorts, onSweep, platform } = options;
   const { cache } = feed;
   if (config.modeChoice.by === AUTO && config.modeChoice.why === undefined)
     throw new Error('the mode is not chosen yet');
-  const { families, tools, broken } = await usableFamilies(config, signal, outside);
+  const { families, tools, broken } = await usableFamilies(config, signal, platform);
   options.onPhase?.('tools');
-  const unserved = await unservedOf(broken, config.mode, outside);
+  const unserved = await unservedOf(broken, config.mode, platform);
   for (const { text } of unserved) log.warn(text);
   const lost = (options.mustHave ?? []).filter((family) => !families.includes(family));
   if (lost.length > 0) throw new CannotRun(`${lost.join(' and ')} stopped working on this node`);
   mustFit(config, families);
-  const notices = outside.kernel.openNotices?.();
+  const notices = platform.kernel.openNotices?.();
   const members = tools.map((tool) => ({
     tools: tool,
-    probe: rulesProbe({ tools: tool, notices, onProblem: (text) => log.warn(text), open: outside.kernel.openRules }),
+    probe: rulesProbe({ tools: tool, notices, onProblem: (text) => log.warn(text), open: platform.kernel.openRules }),
   }));
   if (options.isRun) await removeTraces(options);
   const probes = { close: () => closeProbes({ members, notices }) };
@@ -120,12 +120,12 @@ export async function startAgent(feed: ObjectFeed, options: AgentOptions): Promi
     },
     onThrown: stackLogger(log),
   });
-  const sweeper = buildSweeper({ config, flows, onNode, onSweep, outside });
-  return { feed, loop, mode, onNode, unserved, model, turns: new KernelLock(), sweeper, clock: realClock };
+  const sweeper = buildSweeper({ config, flows, onNode, onSweep, platform });
+  return { feed, loop, mode, onNode, unserved, model, kernelLock: new KernelLock(), sweeper, clock: realClock };
 }
 
 /** Remove the tables of traces that were killed: kernels before 5.12 keep them. A trace is no reason not to start. */
-async function removeTraces({ log, outside: { kernel } }: AgentOptions): Promise<void> {
+async function removeTraces({ log, platform: { kernel } }: AgentOptions): Promise<void> {
   try {
     for (const what of await kernel.removeLeftTraces())
       log.info(`removed the ${what}, which a killed trace of packets left`);
@@ -154,7 +154,7 @@ function warnOfExternalIPs({ cache }: ObjectFeed, { config, log }: AgentOptions)
 async function buildMode(
   feed: ObjectFeed,
   { families, members, notices }: Pick<ModeInput, 'families' | 'members' | 'notices'>,
-  { config, log, signal, isRun, recorder, onPhase, outside }: AgentOptions,
+  { config, log, signal, isRun, recorder, onPhase, platform }: AgentOptions,
 ): Promise<ModeOnNode> {
   if (config.mode !== 'nftables') {
     for (const { tools, probe } of members) tools.readAhead(() => probe.generation(), signal);
@@ -167,10 +167,10 @@ async function buildMode(
   await waitForNode(feed, { config, log, clock: realClock, signal, mayWait: isRun });
   if (config.mode === 'nftables') await waitForServiceCidrs(feed, { clock: realClock, signal });
   // Rules depend on these settings: write them first.
-  if (isRun) await tuneConntrack(config, log, { outside });
+  if (isRun) await tuneConntrack(config, log, { platform });
   const willBeLiberal = !isRun && config.conntrack.tcpBeLiberal;
   return await createMode({
-    outside,
+    platform,
     config,
     families,
     members,
@@ -210,13 +210,13 @@ interface SweeperInput {
   readonly flows: Flows;
   readonly onNode: ModeOnNode;
   readonly onSweep: ((report: SweepReport) => void) | undefined;
-  readonly outside: Platform;
+  readonly platform: Platform;
 }
 
-function buildSweeper({ config, flows, onNode, onSweep = () => undefined, outside }: SweeperInput): FlowSweeper {
+function buildSweeper({ config, flows, onNode, onSweep = () => undefined, platform }: SweeperInput): FlowSweeper {
   return new FlowSweeper({
     flows,
-    open: outside.kernel.openFlowTable,
+    open: platform.kernel.openFlowTable,
     clock: realClock,
     families: onNode.families,
     nodeAddresses: onNode.nodeAddresses,

@@ -26,11 +26,11 @@ interface Chosen {
 }
 
 /** Its choice throws CannotRun without NET_ADMIN, FactUnknown, and the signal's reason. */
-export function modeChooser(signal: AbortSignal, outside: Platform = realPlatform): ChooseMode {
+export function modeChooser(signal: AbortSignal, platform: Platform = realPlatform): ChooseMode {
   return async (ofModes) => {
     const config = ofModes.find(({ mode }) => mode === 'nftables');
     if (config === undefined) throw new Error('nftables mode is not among the modes to choose from');
-    const node = { ...(await openTools(config, signal, outside)), signal, outside };
+    const node = { ...(await openTools(config, signal, platform)), signal, platform };
     return (await standing(node)) ?? (await byKernel(config, node));
   };
 }
@@ -42,18 +42,18 @@ interface Node {
   /** Those of other families. */
   readonly broken: readonly BrokenTools[];
   readonly signal: AbortSignal;
-  readonly outside: Platform;
+  readonly platform: Platform;
 }
 
 /** The mode whose rules stand in this network namespace; undefined: none does. */
 async function standing(node: Node): Promise<Chosen | undefined> {
-  const { families, outside } = node;
-  const tables = proxyTables(outside, families);
+  const { families, platform } = node;
+  const tables = proxyTables(platform, families);
   // Only an agent in this mode leaves it: each other mode removes it.
   if (tables.has(PROXY_TABLES.ours))
     return { mode: 'nftables', why: `the nftables table ${PROXY_TABLES.ours} stands on this node` };
   const rules = await rulesOn(node);
-  const hasDevice = (await outside.machine.hasServiceDevice()) && (await outside.machine.hasIpvs());
+  const hasDevice = (await platform.machine.hasServiceDevice()) && (await platform.machine.hasIpvs());
   const hasRules = typeof rules === 'object';
   if (hasDevice && (!hasRules || (await servicesUseSets(node)))) {
     return { mode: 'ipvs', why: `the device ${SERVICE_DEVICE} of IPVS mode stands on this node` };
@@ -78,10 +78,10 @@ function rulesText(chain: string, beside: readonly string[]): string {
   return beside.length === 0 ? rules : `${rules}${both}`;
 }
 
-async function rulesOn({ tools, broken, signal, outside }: Node): ReturnType<typeof rulesThere> {
+async function rulesOn({ tools, broken, signal, platform }: Node): ReturnType<typeof rulesThere> {
   // A probe that gets no answer from the kernel asks the tool.
   const onProblem = () => undefined;
-  const { openRules: open } = outside.kernel;
+  const { openRules: open } = platform.kernel;
   const members = [
     ...tools.map((tool) => ({ tools: tool, probe: rulesProbe({ tools: tool, onProblem, open }) })),
     ...broken.map(({ tools: tool }) => ({
@@ -123,13 +123,13 @@ function nothingText(broken: readonly BrokenTools[]): string {
 }
 
 /** By the check that nftables mode makes at its start. */
-async function byKernel(config: Config, { families, broken, outside }: Node): Promise<Chosen> {
+async function byKernel(config: Config, { families, broken, platform }: Node): Promise<Chosen> {
   const nothing = nothingText(broken);
   try {
-    const kernel = outside.kernel.openNftables();
+    const kernel = platform.kernel.openNftables();
     try {
       for (const family of families) {
-        const input = { config, node: undefined, serviceCidrs: undefined, family, outside };
+        const input = { config, node: undefined, serviceCidrs: undefined, family, platform };
         kernel.check(family, oneOfEverything(await nftablesSettings(input)));
       }
     } finally {

@@ -27,7 +27,7 @@ export interface ConfigFollowerOptions {
   readonly onWanted: () => void;
   /** The file was read again, without another configuration to build. */
   readonly onResult: (result: ReloadResult) => void;
-  readonly outside: Platform;
+  readonly platform: Platform;
 }
 
 export class ConfigFollower {
@@ -87,7 +87,7 @@ export class ConfigFollower {
 
   /** Follow the file until the signal aborts; without a file, never resolves. */
   async run(): Promise<void> {
-    const { log, signal, configDigest, outside } = this.#options;
+    const { log, signal, configDigest, platform } = this.#options;
     const path = this.#path;
     if (path === undefined) return await new Promise<never>(() => undefined);
     const onChange = async () => {
@@ -100,7 +100,7 @@ export class ConfigFollower {
       before: configDigest,
       onChange,
       warn,
-      files: outside.files,
+      files: platform.files,
     });
   }
 
@@ -124,10 +124,10 @@ export class ConfigFollower {
 
   /** What was chosen once stays: the rules of that mode stand now. */
   readonly #choose: ChooseMode = async (ofModes) => {
-    const { signal, outside } = this.#options;
+    const { signal, platform } = this.#options;
     const { mode, modeChoice } = this.#wanted;
     if (modeChoice.by === AUTO && modeChoice.why !== undefined) return { mode, why: modeChoice.why };
-    return await modeChooser(signal, outside)(ofModes);
+    return await modeChooser(signal, platform)(ofModes);
   };
 
   get #path(): string | undefined {
@@ -136,10 +136,10 @@ export class ConfigFollower {
   }
 
   async #readAgain(path: string): Promise<'building' | 'refused' | 'unchanged'> {
-    const { log, flags, onWanted, onResult, outside } = this.#options;
+    const { log, flags, onWanted, onResult, platform } = this.#options;
     let loaded: Loaded;
     try {
-      loaded = await loadConfig(flags, outside.files.readOne, this.#choose);
+      loaded = await loadConfig(flags, platform.files.readOne, this.#choose);
     } catch (error) {
       // A file that cannot be read now may be the same as before.
       if (!(error instanceof ConfigUnreadable)) this.#waiting.abort();

@@ -16,9 +16,9 @@ import { type Platform, realPlatform } from './platform.ts';
 /** The writes of `tuneConntrack` as steps, and those that are impossible on this node. */
 export async function conntrackSteps(
   config: Config,
-  outside: Platform = realPlatform,
+  platform: Platform = realPlatform,
 ): Promise<{ readonly steps: readonly Step[]; readonly barred: readonly BarredWrite[] }> {
-  const { possible, barred } = await sortWrites(await pending(config, outside), outside.kernel.settings);
+  const { possible, barred } = await sortWrites(await pending(config, platform), platform.kernel.settings);
   return { steps: possible.map((write) => settingStep(nameOf(write), write)), barred };
 }
 
@@ -29,10 +29,10 @@ export async function conntrackSteps(
 export async function tuneConntrack(
   config: Config,
   log: Log,
-  { level = 'warn', outside = realPlatform }: { readonly level?: 'warn' | 'error'; readonly outside?: Platform } = {},
+  { level = 'warn', platform = realPlatform }: { readonly level?: 'warn' | 'error'; readonly platform?: Platform } = {},
 ): Promise<number> {
-  const { possible, barred } = await sortWrites(await pending(config, outside), outside.kernel.settings);
-  const failed = await writeSettings(possible, outside.kernel.settings);
+  const { possible, barred } = await sortWrites(await pending(config, platform), platform.kernel.settings);
+  const failed = await writeSettings(possible, platform.kernel.settings);
   const stays = [...barred];
   for (const write of possible) {
     const { name, from, to } = write;

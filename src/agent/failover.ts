@@ -16,7 +16,7 @@ export interface FailoverOptions {
   readonly config: Pick<Config, 'failover' | 'nodeName'>;
   readonly log: Log;
   readonly signal: AbortSignal;
-  readonly outside: Pick<Platform, 'kernel' | 'process'>;
+  readonly platform: Pick<Platform, 'kernel' | 'process'>;
   /** The next sync writes other endpoints for clients that wait for an answer. */
   readonly onSuspects: () => void;
 }
@@ -26,7 +26,7 @@ export interface FailoverOptions {
  * Never rejects before the signal aborts.
  */
 export async function watchFailover({ feed, model, clock }: Agent, options: FailoverOptions): Promise<void> {
-  const { config, log, signal, outside, onSuspects } = options;
+  const { config, log, signal, platform, onSuspects } = options;
   feed.suspect([], []);
   if (config.failover === 'none') return;
   const { cache } = feed;
@@ -35,8 +35,8 @@ export async function watchFailover({ feed, model, clock }: Agent, options: Fail
     const watch = new FailoverWatch({
       clock,
       // One step costs less than many, and the watch rests in proportion.
-      open: () => outside.kernel.openFlowTable(Number.POSITIVE_INFINITY),
-      probe: outside.process.probe,
+      open: () => platform.kernel.openFlowTable(Number.POSITIVE_INFINITY),
+      probe: platform.process.probe,
       nodeName: config.nodeName,
       frontend: (at) => model.frontend(at),
       slicesOf: (service) => cache.slicesOf(service),

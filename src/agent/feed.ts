@@ -30,7 +30,7 @@ export interface ObjectFeedOptions {
   readonly recorder?: RecorderHooks | undefined;
   /** A fault of an object, when it is new. */
   readonly onFault: (fault: Fault) => void;
-  readonly outside: Platform;
+  readonly platform: Platform;
 }
 
 export interface ObjectFeed {
@@ -162,13 +162,13 @@ class Intake {
   }
 }
 
-function buildSource({ config, log, follow, outside }: ObjectFeedOptions): Source {
+function buildSource({ config, log, follow, platform }: ObjectFeedOptions): Source {
   const { nodeName } = config;
   if (config.source.kind === 'manifests') {
     const { path, nodePorts, allowsNodeAddressPorts } = config.source;
-    const node = allowsNodeAddressPorts ? {} : { node: nodeReader(config, outside) };
+    const node = allowsNodeAddressPorts ? {} : { node: nodeReader(config, platform) };
     const warn = (text: string) => log.warn(text);
-    const { documents, watch } = outside.files;
+    const { documents, watch } = platform.files;
     const files = { documents, watchFolder: watch };
     return manifestsSource({ path, nodeName, clock: realClock, once: !follow, warn, nodePorts, ...files, ...node });
   }
@@ -176,7 +176,7 @@ function buildSource({ config, log, follow, outside }: ObjectFeedOptions): Sourc
   const readsProtobuf = config.source.contentType === PROTOBUF;
   const reads = { hasServiceCidrs, readsProtobuf, streamsLists: streamsLists(config.featureGates) };
   const about = { nodeName, ...reads, userAgent: userAgent('agent') };
-  return kubernetesSource({ ...config.source, ...about, clock: realClock, log, connect: outside.connect });
+  return kubernetesSource({ ...config.source, ...about, clock: realClock, log, connect: platform.connect });
 }
 
 /** The ports of this node that Services of manifests must not take: those that programs listen on, and the agent's own. */

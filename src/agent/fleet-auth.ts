@@ -17,7 +17,7 @@ const RATE = { burst: 20, refill: 500 } as const;
 
 export interface FleetAuthOptions {
   readonly signal: AbortSignal;
-  readonly outside: Pick<Platform, 'connect'>;
+  readonly platform: Pick<Platform, 'connect'>;
   /** Whether an address is one of the fleet, which a flood of tokens from others must not keep out. */
   readonly isTrusted?: (address: string) => boolean;
 }
@@ -76,7 +76,7 @@ class Reviewers {
   }
 
   async #connect(source: SourceConfig & { readonly kind: 'kubernetes' }, signal: AbortSignal): Promise<OpenClient> {
-    const { connect } = this.#options.outside;
+    const { connect } = this.#options.platform;
     const client = apiClient(await loadCredentials(source), { userAgent: userAgent('agent'), connect });
     if (signal.aborted) client.close();
     else signal.addEventListener('abort', () => client.close(), { once: true });

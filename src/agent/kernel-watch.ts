@@ -34,7 +34,7 @@ export interface KernelWatchOptions {
   readonly health: Health;
   /** Held by a sync while it runs, and by a check. */
   readonly mutex: Mutex;
-  readonly readings: ReadBudget;
+  readonly readBudget: ReadBudget;
   /** Sync again: objects of ours may be gone or changed; `by`: the program that did it, where it is known. */
   readonly onLoss: (by: Committer | undefined) => void;
   /** Sync again: removals were waiting. */
@@ -49,7 +49,7 @@ export class KernelWatch {
   readonly #agent: Agent;
   readonly #options: KernelWatchOptions;
   readonly #wait: Wait;
-  readonly #fight: RepairBackoff;
+  readonly #backoff: RepairBackoff;
   /** Told once, not at each check. */
   readonly #outdated: TroubleLog;
   readonly #unchecked: TroubleLog;
@@ -68,7 +68,7 @@ export class KernelWatch {
     this.#unchecked = new TroubleLog({ log, clock, level: 'warn' });
     this.#unread = new TroubleLog({ log, clock, level: 'warn' });
     this.#wait = new Wait(agent.clock);
-    this.#fight = new RepairBackoff(options.config.syncPeriod);
+    this.#backoff = new RepairBackoff(options.config.syncPeriod);
   }
 
   /** The first rules are written: from now on the kernel tells who writes. Before, it would tell of our own writes at length. */
@@ -86,7 +86,7 @@ export class KernelWatch {
     const { log, health, config } = this.#options;
     const now = this.#agent.clock.now();
     const who = by && committerText(by);
-    if (!this.#fight.repaired(now, who)) return this.#fight.at(now) === undefined;
+    if (!this.#backoff.repaired(now, who)) return this.#backoff.at(now) === undefined;
     const name = who === undefined ? 'another program' : `another program (${who})`;
     const text = `${name} changes rules of ours again and again`;
     health.fights(text);
@@ -108,7 +108,7 @@ export class KernelWatch {
     let next = clock.now() + config.syncPeriod;
     while (!signal.aborted) {
       health.checked();
-      const look = this.#isNoticed ? Math.max(this.#mayLook, this.#fight.due) : Number.POSITIVE_INFINITY;
+      const look = this.#isNoticed ? Math.max(this.#mayLook, this.#backoff.due) : Number.POSITIVE_INFINITY;
       const time = Math.min(next, look) - clock.now();
       if (time > 0) {
         await this.#wait.start({ time, isWakeable: !this.#isNoticed, signal });
@@ -143,7 +143,7 @@ export class KernelWatch {
 
   /** After a notice: find out what it was about, for a bounded share of the time. */
   async #look(): Promise<void> {
-    const { mutex, readings, onNoticed } = this.#options;
+    const { mutex, readBudget, onNoticed } = this.#options;
     const { mode, clock } = this.#agent;
     this.#isNoticed = false;
     const began = clock.now();
@@ -152,10 +152,10 @@ export class KernelWatch {
     if (kind !== 'nothing') onNoticed?.(kind === 'something' ? 'ours' : 'unknown');
     else if (by !== undefined) onNoticed?.('nothing of ours');
     if (kind === 'something') this.#lose(by);
-    else if (kind === 'unknown' && readings.mayRead) await this.#checkRules(by);
+    else if (kind === 'unknown' && readBudget.mayRead) await this.#checkRules(by);
     else if (kind === 'unknown') {
       this.#isNoticed = true;
-      this.#mayLook = readings.mayReadAt;
+      this.#mayLook = readBudget.mayReadAt;
       return;
     }
     this.spent(clock.now() - began);
@@ -165,7 +165,7 @@ export class KernelWatch {
   async #check(): Promise<void> {
     const { health, onWaiting, onOutdated } = this.#options;
     const { mode, onNode, clock } = this.#agent;
-    if (this.#fight.at(clock.now()) === undefined) health.fights(undefined);
+    if (this.#backoff.at(clock.now()) === undefined) health.fights(undefined);
     if (mode.isWaiting) onWaiting();
     const changes = await onNode.changes(this.#options.signal);
     if (changes.length === 0) this.#outdated.over();
@@ -181,7 +181,7 @@ export class KernelWatch {
 
   /** Probe the rules, read them if only that finds out, and sync where they are not as written. */
   async #checkRules(by: Committer | undefined): Promise<void> {
-    const { log, signal, health, mutex, readings } = this.#options;
+    const { log, signal, health, mutex, readBudget } = this.#options;
     const { mode } = this.#agent;
     // Before the first complete sync there is nothing to check; health reports what is pending then.
     const found = await mutex(() => probe(mode, signal));
@@ -189,13 +189,13 @@ export class KernelWatch {
     const other = by ?? (found === 'gone' || found === 'unclear' ? await lastOther(mode) : undefined);
     if (found === 'gone') {
       const who = other === undefined ? 'another program' : `another program (${committerText(other)})`;
-      if (this.#fight.at(this.#agent.clock.now()) === undefined) {
+      if (this.#backoff.at(this.#agent.clock.now()) === undefined) {
         log.warn(`${who} removed rules of ours; writing them again`);
       }
       this.#lose(other);
     } else if (
       found === 'unclear' &&
-      readings.mayRead &&
+      readBudget.mayRead &&
       (await mayHaveChanged(this.#agent, this.#options, this.#unread))
     ) {
       this.#lose(other);
@@ -204,7 +204,7 @@ export class KernelWatch {
 
   #lose(by: Committer | undefined): void {
     this.#agent.loop.distrust();
-    this.#options.readings.begun();
+    this.#options.readBudget.begun();
     this.#options.onLoss(by);
   }
 }
@@ -229,7 +229,7 @@ async function probe(mode: Mode, signal: AbortSignal): Promise<Found> {
  */
 async function mayHaveChanged(
   { mode, clock }: Agent,
-  { log, signal, mutex, readings }: KernelWatchOptions,
+  { log, signal, mutex, readBudget }: KernelWatchOptions,
   unread: TroubleLog,
 ): Promise<boolean> {
   const late = new AbortController();
@@ -256,6 +256,6 @@ async function mayHaveChanged(
     return false;
   } finally {
     cancel();
-    readings.checkTook(clock.now() - began);
+    readBudget.checkTook(clock.now() - began);
   }
 }

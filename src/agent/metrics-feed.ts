@@ -151,8 +151,8 @@ export class MetricsFeed {
   async #connections(): Promise<readonly ConnectionCount[]> {
     if (!this.#shape.countsFrontends || this.#agent?.mode.name !== 'nftables') return [];
     try {
-      const { mode, turns } = this.#agent;
-      const counts = await mode.metrics.connectionCounts({ signal: this.#options.signal, between: turns.between });
+      const { mode, kernelLock } = this.#agent;
+      const counts = await mode.metrics.connectionCounts({ signal: this.#options.signal, between: kernelLock.between });
       this.#uncounted.over({ text: 'connections can be counted again' });
       return counts;
     } catch (error) {

@@ -38,11 +38,11 @@ export interface SettingsInput {
   readonly willBeLiberal?: boolean;
 }
 
-type OnThisMachine = Omit<SettingsInput, 'sysctls' | 'interfaces'> & { readonly outside: Platform };
+type OnThisMachine = Omit<SettingsInput, 'sysctls' | 'interfaces'> & { readonly platform: Platform };
 
 /** The settings of iptables mode on this machine. */
 export async function readSettings(input: OnThisMachine): Promise<IptablesSettings> {
-  const { machine, kernel } = input.outside;
+  const { machine, kernel } = input.platform;
   const interfaces = await machine.addresses(input.family);
   return await iptablesSettings({ ...input, sysctls: kernel.settings, interfaces });
 }
@@ -58,7 +58,7 @@ export async function iptablesSettings(input: SettingsInput): Promise<IptablesSe
 export async function nftablesSettings(
   input: OnThisMachine & { readonly serviceCidrs: readonly Cidr[] | undefined },
 ): Promise<NftablesSettings> {
-  const { machine, kernel } = input.outside;
+  const { machine, kernel } = input.platform;
   const interfaces = await machine.addresses(input.family);
   const settings = await translatingSettings(
     { ...input, sysctls: kernel.settings, interfaces },
@@ -100,25 +100,25 @@ export interface OnMachine {
   readonly config: Config;
   /** The own Node as it is now. */
   readonly node: () => NodeView | undefined;
-  readonly outside: Platform;
+  readonly platform: Platform;
 }
 
-export async function readIpvsSettings({ config, node, outside }: OnMachine, family: Family): Promise<IpvsSettings> {
-  return ipvsSettings({ config, node: node(), family, interfaces: await outside.machine.addresses(family) });
+export async function readIpvsSettings({ config, node, platform }: OnMachine, family: Family): Promise<IpvsSettings> {
+  return ipvsSettings({ config, node: node(), family, interfaces: await platform.machine.addresses(family) });
 }
 
 /** The options of IPVS mode on this machine, as the mode or as a predecessor. */
 export async function ipvsOptions<M extends { readonly tools: IptablesTools }>(
-  { config, node, members, outside }: OnMachine & { readonly members: readonly M[] },
+  { config, node, members, platform }: OnMachine & { readonly members: readonly M[] },
   kernel: IpvsKernel,
 ) {
   const families = await Promise.all(
     members.map(async (member) => ({
       ...member,
-      settings: await readIpvsSettings({ config, node, outside }, member.tools.family),
+      settings: await readIpvsSettings({ config, node, platform }, member.tools.family),
     })),
   );
-  return { families, node: config.ipvs, kernel, sysctls: outside.kernel.settings };
+  return { families, node: config.ipvs, kernel, sysctls: platform.kernel.settings };
 }
 
 /** The settings that all modes share. */

@@ -105,14 +105,14 @@ const MODES: Readonly<Record<ModeName, (input: ModeInput) => Promise<OwnMode>>> 
 type OwnMode = Omit<ModeOnNode, 'otherProxies'>;
 
 async function createIptables(input: ModeInput): Promise<OwnMode> {
-  const { config, members, node, willBeLiberal, outside } = input;
-  const settingsNow = (family: Family) => readSettings({ config, node: node(), family, willBeLiberal, outside });
+  const { config, members, node, willBeLiberal, platform } = input;
+  const settingsNow = (family: Family) => readSettings({ config, node: node(), family, willBeLiberal, platform });
   const families = await Promise.all(
     members.map(async (member) => ({
       ...member,
       keepsCounts: config.serviceMetrics,
       settings: await settingsNow(member.tools.family),
-      sysctls: outside.kernel.settings,
+      sysctls: platform.kernel.settings,
     })),
   );
   return await modeOnNode(
@@ -125,7 +125,7 @@ async function createIptables(input: ModeInput): Promise<OwnMode> {
       settingsNow,
       filter: nodePortFilter,
       listen: ({ nodePortAddresses }) => Promise.resolve(nodePortAddresses),
-      addresses: outside.machine.addresses,
+      addresses: platform.machine.addresses,
     },
   );
 }
@@ -149,17 +149,17 @@ async function createNftables({
   willBeLiberal,
   mayTry,
   onRecordProblem = () => undefined,
-  outside,
+  platform,
   now = () => performance.now(),
 }: ModeInput): Promise<OwnMode> {
   const settingsNow = (family: Family) =>
-    nftablesSettings({ config, node: node(), serviceCidrs: serviceCidrs(), family, willBeLiberal, outside });
-  const kernel = outside.kernel.openNftables();
+    nftablesSettings({ config, node: node(), serviceCidrs: serviceCidrs(), family, willBeLiberal, platform });
+  const kernel = platform.kernel.openNftables();
   return await closeOnError(kernel, async () => {
     const settings = await Promise.all(families.map(settingsNow));
     if (mayTry) for (const one of settings) kernel.check(one.family, oneOfEverything(one));
     const options = {
-      file: outside.kernel.record,
+      file: platform.kernel.record,
       labels: kernel.seen,
       version: version(),
       onProblem: onRecordProblem,
@@ -176,20 +176,20 @@ async function createNftables({
       settingsNow,
       filter: nodePortFilter,
       listen: ({ nodePortAddresses }) => Promise.resolve(nodePortAddresses),
-      addresses: outside.machine.addresses,
+      addresses: platform.machine.addresses,
     });
   });
 }
 
 async function createIpvs(input: ModeInput): Promise<OwnMode> {
-  const { config, mayTry, signal, outside } = input;
-  const kernel = await outside.kernel.openIpvs(signal);
+  const { config, mayTry, signal, platform } = input;
+  const kernel = await platform.kernel.openIpvs(signal);
   return await closeOnError(kernel, async () => {
     if (mayTry) await checkScheduler(kernel, config.ipvs.scheduler, signal);
     const options = await ipvsOptions(input, kernel);
     const families = options.families.map(({ settings }) => settings);
-    const wantedSettings = ipvsKernelSettings(config.ipvs, outside.machine.kernelRelease);
-    const questions = ipvsQuestions(() => outside.kernel.openIpvs(signal));
+    const wantedSettings = ipvsKernelSettings(config.ipvs, platform.machine.kernelRelease);
+    const questions = ipvsQuestions(() => platform.kernel.openIpvs(signal));
     const members = options.families.map((member) => ({ ...member, keepsCounts: config.serviceMetrics }));
     const { onSetResized: onResized, onSetKept } = input;
     const mode = ipvsMode({ ...options, families: members, questions, wantedSettings, onResized, onSetKept });
@@ -199,10 +199,10 @@ async function createIpvs(input: ModeInput): Promise<OwnMode> {
       close: () => kernel.close(),
       settingsNow: (family) => readIpvsSettings(input, family),
       filter: ipvsNodePortFilter,
-      addresses: outside.machine.addresses,
+      addresses: platform.machine.addresses,
       async listen({ family, nodePortCidrs }) {
         if (nodePortCidrs === 'all') return 'all';
-        const interfaces = await outside.machine.addresses(family);
+        const interfaces = await platform.machine.addresses(family);
         return interfaces.filter((address) => nodePortCidrs.some((cidr) => cidrContains(cidr, address)));
       },
     });

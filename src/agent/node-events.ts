@@ -13,7 +13,7 @@ import type { SyncOutcome } from './sync-outcome.ts';
 export interface NodeEventsOptions {
   readonly log: Log;
   readonly signal: AbortSignal;
-  readonly outside: Pick<Platform, 'connect'>;
+  readonly platform: Pick<Platform, 'connect'>;
 }
 
 export class NodeEvents {
@@ -83,9 +83,9 @@ export class NodeEvents {
 
   #newRecorder({ source, nodeName }: Config): EventRecorder | undefined {
     if (source.kind === 'manifests') return undefined;
-    const { log, signal, outside } = this.#options;
+    const { log, signal, platform } = this.#options;
     return new EventRecorder({
-      connect: outside.connect,
+      connect: platform.connect,
       cluster: source,
       userAgent: userAgent('agent'),
       reporter: { controller: 'slicewire', instance: `slicewire-${nodeName}` },

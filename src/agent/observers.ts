@@ -44,7 +44,7 @@ export interface ObserversOptions {
   /** Families of this node. */
   readonly expected: readonly Family[];
   readonly recordings: Recordings;
-  readonly outside: Platform;
+  readonly platform: Platform;
   /** The command line. */
   readonly flags: Flags;
 }
@@ -66,7 +66,7 @@ export class Observers {
   readonly #page: LivePage;
 
   constructor(config: Config, feed: ObjectFeed, options: ObserversOptions) {
-    const { log, signal, outside } = options;
+    const { log, signal, platform } = options;
     this.#options = options;
     this.#config = config;
     this.health = new Health(realClock, healthSettings(options, config, feed));
@@ -117,7 +117,7 @@ export class Observers {
     const overview = new Overview(parts);
     this.#page = new LivePage(overview, (text) => log.error(text));
     this.#servers = new Servers({
-      open: (listen, handler) => outside.process.listen({ ...listen, clients: this.#clients }, handler),
+      open: (listen, handler) => platform.process.listen({ ...listen, clients: this.#clients }, handler),
       log,
       signal,
       events: this.events,
@@ -140,7 +140,7 @@ export class Observers {
         versionOf: (service) => cache().slices.versionOf(service),
         readyOf: (service, family) => readyOnNode(cache().slicesOf(service), family, this.#config.nodeName),
       },
-      relaySockets: outside.process.relay,
+      relaySockets: platform.process.relay,
       listedEndpoints: (port) => listedEndpoints(port, cache().slicesOf(port.service)),
     });
   }

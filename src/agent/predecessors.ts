@@ -48,9 +48,9 @@ export async function predecessorModes(mode: Config['mode'], input: PredecessorI
   };
   return await closeOnError({ close }, async () => {
     if (mode === 'nftables' && (await hasRules(input))) predecessors.push(rulesPredecessor(input));
-    if (mode !== 'ipvs' && (await input.outside.machine.hasServiceDevice()))
+    if (mode !== 'ipvs' && (await input.platform.machine.hasServiceDevice()))
       predecessors.push(await ipvsPredecessor(input));
-    const tables = tablesPredecessor(tablesBeside(mode), input.outside, input.families);
+    const tables = tablesPredecessor(tablesBeside(mode), input.platform, input.families);
     if (tables !== undefined) predecessors.push(tables);
     return predecessors;
   });
@@ -58,7 +58,7 @@ export async function predecessorModes(mode: Config['mode'], input: PredecessorI
 
 /** A proxy in IPVS mode: its servers go when their connections end. */
 export async function ipvsPredecessor(input: PredecessorInput): Promise<Predecessor> {
-  const kernel = await input.outside.kernel.openIpvs(input.signal);
+  const kernel = await input.platform.kernel.openIpvs(input.signal);
   return await closeOnError(kernel, async () => {
     const options = await ipvsOptions(input, kernel);
     return { mode: leftByIpvs({ ...options, onSetKept: input.onSetKept }), close: () => kernel.close() };
@@ -73,10 +73,10 @@ export function rulesPredecessor({ members }: Pick<PredecessorInput, 'members'>)
 /** The nftables tables of these names; undefined: there are none. */
 export function tablesPredecessor(
   names: readonly string[],
-  outside: Platform,
+  platform: Platform,
   families: readonly Family[] = FAMILIES,
 ): Predecessor | undefined {
-  const kernel = nftablesFor(names, outside);
+  const kernel = nftablesFor(names, platform);
   if (kernel === undefined) return undefined;
   let isLeft = false;
   try {
@@ -89,9 +89,9 @@ export function tablesPredecessor(
 }
 
 /** undefined: a kernel without nftables has no tables of it. */
-function nftablesFor(names: readonly string[], outside: Platform): OpenNftables | undefined {
+function nftablesFor(names: readonly string[], platform: Platform): OpenNftables | undefined {
   try {
-    return outside.kernel.openNftables();
+    return platform.kernel.openNftables();
   } catch (error) {
     if (error instanceof NftMissing) return undefined;
     if (!(error instanceof NftUnusable)) throw error;
@@ -100,10 +100,10 @@ function nftablesFor(names: readonly string[], outside: Platform): OpenNftables 
 }
 
 /** The names of these proxies' tables in any of the families; none where the kernel's nftables cannot be used. */
-export function proxyTables(outside: Platform, families: readonly Family[]): ReadonlySet<string> {
+export function proxyTables(platform: Platform, families: readonly Family[]): ReadonlySet<string> {
   const names = Object.values(PROXY_TABLES);
   try {
-    const kernel = nftablesFor(names, outside);
+    const kernel = nftablesFor(names, platform);
     if (kernel === undefined) return new Set();
     try {
       return new Set(tablesIn(kernel, names, families).map(({ table }) => table));
@@ -155,7 +155,7 @@ export async function rulesThere({
  * numbers of legacy tables changed.
  */
 export function lookForOthers(mode: Config['mode'], input: LookInput): (signal: AbortSignal) => Promise<Sign[]> {
-  const { machine } = input.outside;
+  const { machine } = input.platform;
   const rules = mode === 'nftables' ? rulesLook(input) : () => Promise.resolve<Sign[]>([]);
   let hasNoTables = false;
   return async (signal) => {
@@ -166,7 +166,7 @@ export function lookForOthers(mode: Config['mode'], input: LookInput): (signal: 
     // Each question would make a kernel without nftables look for the module.
     if (hasNoTables) return signs;
     const names = tablesBeside(mode);
-    const kernel = nftablesFor(names, input.outside);
+    const kernel = nftablesFor(names, input.platform);
     hasNoTables = kernel === undefined;
     if (kernel === undefined) return signs;
     try {
@@ -186,7 +186,7 @@ interface LookInput {
   /** As `PredecessorInput.families`. */
   readonly families?: readonly Family[];
   readonly members: readonly { readonly probe: RulesProbe }[];
-  readonly outside: Platform;
+  readonly platform: Platform;
 }
 
 function rulesLook({ members }: LookInput): (signal: AbortSignal) => Promise<Sign[]> {

@@ -26,8 +26,8 @@ export async function withParts<T>(
   const faults = new FaultLog({ log, clock: realClock });
   try {
     const onFault = (fault: Fault) => void faults.log(fault);
-    const feed = startFeed({ outside: realPlatform, config, log, follow: false, signal: until, onFault });
-    const agent = await startAgent(feed, { outside: realPlatform, config, log, isRun: false, signal: until, onFault });
+    const feed = startFeed({ platform: realPlatform, config, log, follow: false, signal: until, onFault });
+    const agent = await startAgent(feed, { platform: realPlatform, config, log, isRun: false, signal: until, onFault });
     const { plan } = await agent.loop.plan(until);
     return await use({ agent, plan }, until);
   } finally {

@@ -44,7 +44,7 @@ export interface RunOptions {
   readonly flags: Flags;
   /** Digest of that file as `config` was read from it. */
   readonly configDigest: string | undefined;
-  readonly outside: Platform;
+  readonly platform: Platform;
   /** Takes the phases of the start. */
   readonly startReport?: StartReport | undefined;
   /** Another configuration is in force. */
@@ -79,7 +79,7 @@ export class Reloader {
   readonly #supervisor: SupervisorState;
   readonly #faults: FaultLog;
   readonly #syncLog: SyncLog;
-  #reporting: Observers | undefined;
+  observers: Observers | undefined;
   /** Each check of the node tries again. */
   readonly #unadapted: TroubleLog;
   /** The Node or this machine changed: the same configuration needs another generation. */
@@ -97,7 +97,7 @@ export class Reloader {
       ...options,
       supervisor: this.#supervisor,
       onWanted: () => this.#wake(),
-      onResult: (result) => this.#reporting?.metrics.reloaded(result),
+      onResult: (result) => this.observers?.metrics.reloaded(result),
     });
   }
 
@@ -112,7 +112,7 @@ export class Reloader {
     } finally {
       this.#faults.flush();
       this.#syncLog.summarize();
-      await this.#reporting?.close();
+      await this.observers?.close();
       await this.#options.recordings.close();
     }
     signal.throwIfAborted();
@@ -149,10 +149,10 @@ export class Reloader {
       if (this.#configs.wanted !== config) building.abort(new Error('another configuration is wanted'));
     };
     const running = await this.#feedFor(config, former, AbortSignal.any([signal, building.signal]));
-    const reporting = await this.#reportingFor(running.feed, config);
+    const observers = await this.#observersFor(running.feed, config);
     let agent: Agent;
     try {
-      agent = await this.#build(config, { running, reporting, former, building: building.signal });
+      agent = await this.#build(config, { running, observers, former, building: building.signal });
     } catch (error) {
       if (running !== former?.running) running.stop.abort();
       throw error;
@@ -163,15 +163,15 @@ export class Reloader {
     if (former?.config.oomScoreAdj !== config.oomScoreAdj) await this.#setOomScore(config);
     await this.#options.recordings.use(agent, config);
     if (former !== undefined) logModeChoice(config, former.config, this.#options.log);
-    emitModeChoice(config, former?.config, reporting.events);
+    emitModeChoice(config, former?.config, observers.events);
     const isReload = former !== undefined && former.config !== config;
-    return this.#start({ agent, config, running, reporting, isReload });
+    return this.#start({ agent, config, running, observers, isReload });
   }
 
-  async #build(config: Config, { running, reporting, former, building }: BuildInput): Promise<Agent> {
-    const { signal, log, outside } = this.#options;
+  async #build(config: Config, { running, observers, former, building }: BuildInput): Promise<Agent> {
+    const { signal, log, platform } = this.#options;
     return await startAgent(running.feed, {
-      outside,
+      platform,
       config,
       log,
       isRun: true,
@@ -179,10 +179,10 @@ export class Reloader {
       mustHave: former?.agent.onNode.families ?? [],
       signal: AbortSignal.any([signal, running.stop.signal, building]),
       onFault: (fault) => this.#onFault(fault),
-      onPorts: reporting.onPorts,
+      onPorts: observers.onPorts,
       onSweep: (report) => {
         this.#syncLog.swept(report);
-        reporting.metrics.swept(report);
+        observers.metrics.swept(report);
       },
       onPhase: (phase) => this.#options.startReport?.ended(phase),
     });
@@ -197,25 +197,25 @@ export class Reloader {
     if (former.running !== next.running) former.running.stop.abort();
   }
 
-  #start({ agent, config, running, reporting, isReload }: StartInput): Generation {
-    const { log, signal, outside, onConfig } = this.#options;
+  #start({ agent, config, running, observers, isReload }: StartInput): Generation {
+    const { log, signal, platform, onConfig } = this.#options;
     const stop = new AbortController();
-    reporting.use(agent, config);
+    observers.use(agent, config);
     onConfig?.(config);
     if (isReload) {
       if (this.#configs.lastFailure !== undefined)
         this.#options.log.info('the changed configuration can be used now, and is in force');
-      reporting.metrics.reloaded('applied');
+      observers.metrics.reloaded('applied');
       void this.#supervisor.reloadEnded();
     }
     running.feed.cache.touchAll();
     const ended = runGeneration(agent, {
-      outside,
+      platform,
       config,
       log,
       syncLog: this.#syncLog,
       signal: AbortSignal.any([signal, stop.signal]),
-      reporting,
+      observers,
       recorder: this.#options.recordings.hooks,
       onSynced: () => {
         this.#options.startReport?.ended('sync');
@@ -238,7 +238,7 @@ export class Reloader {
       const woken = new Promise<void>((resolve) => {
         this.#wake = resolve;
       });
-      await Promise.race([woken, ended, this.#reporting?.failed ?? ended]);
+      await Promise.race([woken, ended, this.observers?.failed ?? ended]);
       signal.throwIfAborted();
     }
   }
@@ -260,21 +260,21 @@ export class Reloader {
       log.error(`the changed configuration cannot be used: ${cause}; the former one stays in force${next}`);
     }
     // The metric counts changes of the file, not tries.
-    if (lastFailure === undefined) this.#reporting?.metrics.reloaded('failed');
+    if (lastFailure === undefined) this.observers?.metrics.reloaded('failed');
     this.#configs.revert(former.config, cause, pause);
     void this.#supervisor.reloadEnded();
   }
 
   /** The former feed where the source is the same; otherwise another, once its first lists are complete. */
   async #feedFor(config: Config, former: Generation | undefined, building: AbortSignal): Promise<RunningFeed> {
-    const { log, signal, outside } = this.#options;
+    const { log, signal, platform } = this.#options;
     const old = former?.running;
     if (old !== undefined && sameData(feedSettings(old.config), feedSettings(config))) return old;
     const stop = new AbortController();
     const until = AbortSignal.any([signal, stop.signal]);
     const onFault = (fault: Fault) => this.#onFault(fault);
     const feed = startFeed({
-      outside,
+      platform,
       config,
       log,
       follow: true,
@@ -296,38 +296,38 @@ export class Reloader {
     return { feed, config, stop };
   }
 
-  async #reportingFor(feed: ObjectFeed, config: Config): Promise<Observers> {
-    if (this.#reporting !== undefined) return this.#reporting;
-    const { log, signal, recordings, outside, flags } = this.#options;
-    const expected = await outside.machine.families();
-    const reporting = new Observers(config, feed, { log, signal, recordings, outside, flags, expected });
-    this.#reporting = reporting;
-    reporting.start();
-    reporting.events.emitNode({ type: 'Normal', reason: 'Starting', action: 'StartKubeProxy', note: '' });
+  async #observersFor(feed: ObjectFeed, config: Config): Promise<Observers> {
+    if (this.observers !== undefined) return this.observers;
+    const { log, signal, recordings, platform, flags } = this.#options;
+    const expected = await platform.machine.families();
+    const observers = new Observers(config, feed, { log, signal, recordings, platform, flags, expected });
+    this.observers = observers;
+    observers.start();
+    observers.events.emitNode({ type: 'Normal', reason: 'Starting', action: 'StartKubeProxy', note: '' });
     void this.#supervisor.keepAlive(signal);
-    return reporting;
+    return observers;
   }
 
   async #setOomScore({ oomScoreAdj }: Config): Promise<void> {
-    const { log, outside } = this.#options;
-    await outside.process.setOomScore(oomScoreAdj).catch((error) => logKeptOomScore(error, log));
+    const { log, platform } = this.#options;
+    await platform.process.setOomScore(oomScoreAdj).catch((error) => logKeptOomScore(error, log));
   }
 
   #onFault(fault: Fault): void {
     // One event for each line of the log: thousands would crowd out the events of others.
-    if (this.#faults.log(fault)) this.#reporting?.events.emitFault(fault);
+    if (this.#faults.log(fault)) this.observers?.events.emitFault(fault);
   }
 }
 
 interface BuildInput {
   readonly running: RunningFeed;
-  readonly reporting: Observers;
+  readonly observers: Observers;
   readonly former: Generation | undefined;
   readonly building: AbortSignal;
 }
 
 interface StartInput extends Pick<Generation, 'agent' | 'config' | 'running'> {
-  readonly reporting: Observers;
+  readonly observers: Observers;
   readonly isReload: boolean;
 }
 

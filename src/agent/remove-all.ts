@@ -20,15 +20,15 @@ export interface Removal {
 }
 
 /** Throws CannotRun, and the signal's reason. */
-export async function removeAll(config: Config, signal: AbortSignal, outside: Platform): Promise<Removal> {
-  const { machine, kernel } = outside;
-  const { tools, broken } = await openTools(config, signal, outside);
-  const input = { config, members: tools.map((tool) => ({ tools: tool })), node: () => undefined, signal, outside };
+export async function removeAll(config: Config, signal: AbortSignal, platform: Platform): Promise<Removal> {
+  const { machine, kernel } = platform;
+  const { tools, broken } = await openTools(config, signal, platform);
+  const input = { config, members: tools.map((tool) => ({ tools: tool })), node: () => undefined, signal, platform };
   const clean = async (leaving: Predecessor | undefined) =>
     leaving === undefined ? [] : await leaving.mode.cleanup(signal).finally(() => leaving.close());
   const ofIpvs = async () => ((await hasIpvsTraces(machine)) ? await clean(await ipvsPredecessor(input)) : []);
   const ofRules = async () => await clean(rulesPredecessor(input));
-  const ofNftables = async () => await clean(tablesPredecessor(Object.values(PROXY_TABLES), outside));
+  const ofNftables = async () => await clean(tablesPredecessor(Object.values(PROXY_TABLES), platform));
   const removed: string[] = [];
   // Rules stay where their tools do not work on this node; all others go.
   const problems = broken.map(({ problem }) => problem);

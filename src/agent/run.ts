@@ -30,20 +30,20 @@ export interface GenerationOptions {
   readonly log: Log;
   readonly syncLog: SyncLog;
   readonly signal: AbortSignal;
-  readonly reporting: Observers;
+  readonly observers: Observers;
   readonly recorder: RecorderHooks;
   /** Called after each sync that was not a failure as a whole. */
   readonly onSynced: () => void;
   /** The settings are no longer those that the Node and this machine ask for. */
   readonly onOutdated: () => void;
-  readonly outside: Platform;
+  readonly platform: Platform;
 }
 
 /** Resolves when the signal aborts, after the sync that is running then; rejects when the source cannot go on. */
 export async function runGeneration(agent: Agent, options: GenerationOptions): Promise<void> {
-  const { config, log, signal, reporting, onOutdated } = options;
+  const { config, log, signal, observers, onOutdated } = options;
   const grace = graceAfter(signal, agent.clock, WRITE_GRACE);
-  const readings = new ReadBudget(agent.clock, config);
+  const readBudget = new ReadBudget(agent.clock, config);
   const asked: Asked = { loss: undefined, hurries: false };
   const scheduler = new SyncScheduler({
     clock: agent.clock,
@@ -53,22 +53,22 @@ export async function runGeneration(agent: Agent, options: GenerationOptions): P
     run: survivingErrors(() => sync(), grace.signal, options),
   });
   const request = (isUrgent = false) => {
-    reporting.queued();
+    observers.queued();
     scheduler.request(isUrgent);
   };
   const watch = new KernelWatch(agent, {
     ...options,
-    health: reporting.health,
+    health: observers.health,
     onLoss(by) {
       asked.loss = { by };
       request(true);
     },
     onWaiting: () => request(),
-    onNoticed: (what) => reporting.metrics.current.noticed(what),
-    mutex: agent.turns.between,
-    readings,
+    onNoticed: (what) => observers.metrics.current.noticed(what),
+    mutex: agent.kernelLock.between,
+    readBudget,
   });
-  const sync = syncer(agent, { ...options, grace: grace.signal, readings, asked, watch });
+  const sync = syncer(agent, { ...options, grace: grace.signal, readBudget, asked, watch });
   agent.feed.onChange(() => request());
   const failover = watchFailover(agent, {
     ...options,
@@ -80,9 +80,9 @@ export async function runGeneration(agent: Agent, options: GenerationOptions): P
   const watching = watch.run();
   const sweeping = sweepOn(agent, options);
   const others = watchOthers({
-    ...{ log, signal, clock: agent.clock, mutex: agent.turns.between, look: agent.onNode.otherProxies },
+    ...{ log, signal, clock: agent.clock, mutex: agent.kernelLock.between, look: agent.onNode.otherProxies },
     period: config.syncPeriod,
-    others: reporting.others,
+    others: observers.others,
     onRemoval: onOutdated,
   });
   const syncing = scheduler.start(signal);
@@ -128,8 +128,8 @@ function survivingErrors(
 
 /** The scheduler's run: one sync and its reports. */
 function syncer(agent: Agent, options: GenerationOptions & SyncerInput): () => Promise<boolean> {
-  const { syncLog, grace, reporting, readings, recorder, watch, onSynced, outside } = options;
-  const { clock, loop, turns } = agent;
+  const { syncLog, grace, observers, readBudget, recorder, watch, onSynced, platform } = options;
+  const { clock, loop, kernelLock } = agent;
   const status = new SyncStatus();
   let mustRelease = true;
   return async () => {
@@ -138,25 +138,25 @@ function syncer(agent: Agent, options: GenerationOptions & SyncerInput): () => P
     const by = loss?.by;
     const reason = reasonOf(agent, status, options);
     // Without the name of the program: each label of a metric is a series for ever.
-    reporting.metrics.current.triggered(reason.trigger);
+    observers.metrics.current.triggered(reason.trigger);
     // The resync is due: read the kernel again.
-    if (readings.isDue) {
+    if (readBudget.isDue) {
       loop.distrust();
-      readings.begun();
+      readBudget.begun();
     }
-    const [report, since] = await turns.sync(async () => {
+    const [report, since] = await kernelLock.sync(async () => {
       const began = clock.now();
-      reporting.health.syncBegan();
+      observers.health.syncBegan();
       if (agent.feed.tap !== undefined) recorder.syncBegan(reason, agent.feed.tap);
-      reporting.programmed.syncBegan();
+      observers.programmed.syncBegan();
       try {
         return [await whileWriting(() => loop.sync(grace)), began] as const;
       } finally {
-        reporting.health.syncEnded();
+        observers.health.syncEnded();
       }
     });
     recorder.syncEnded(report);
-    if (report.reading > 0 && report.isAsLeft !== true) readings.took(report.reading);
+    if (report.reading > 0 && report.isAsLeft !== true) readBudget.took(report.reading);
     const isFirst = status.lastComplete === undefined;
     status.record(report, clock.wall());
     const isFight = report.drift.length > 0 && !watch.repaired(by);
@@ -165,12 +165,12 @@ function syncer(agent: Agent, options: GenerationOptions & SyncerInput): () => P
     const circumstances = { isFirst, failingSince, faults: faultCounts(agent), by: by && committerText(by), isFight };
     syncLog.synced(report, circumstances);
     if (report.drift.length > 0 && !isFight)
-      reporting.events.emitDrift(driftsText(report.drift), by && committerText(by));
+      observers.events.emitDrift(driftsText(report.drift), by && committerText(by));
     if (report.outcome !== 'failed') watch.begin();
     // The rules are written: clients whose flows are deleted now meet the new ones.
     if (report.outcome !== 'failed') agent.sweeper.request(hurries);
     else options.asked.hurries ||= hurries;
-    await settle(reporting, report, since).then(
+    await settle(observers, report, since).then(
       () => syncLog.workedBeside(PORTS_FAILED, 'health check ports can be served again'),
       (error) => syncLog.failedBeside(PORTS_FAILED, causeOf(error)),
     );
@@ -179,7 +179,7 @@ function syncer(agent: Agent, options: GenerationOptions & SyncerInput): () => P
     // Last: it takes a moment, and nobody should wait for it.
     if (mustRelease && report.outcome !== 'failed') {
       mustRelease = false;
-      outside.process.releaseMemory();
+      platform.process.releaseMemory();
     }
     return report.outcome === 'complete';
   };
@@ -190,17 +190,17 @@ function syncer(agent: Agent, options: GenerationOptions & SyncerInput): () => P
  * fails: for the marks the sync had no end then. `since`: as of `Reporting.synced`.
  */
 export async function settle(
-  reporting: Pick<Observers, 'synced' | 'programmed'>,
+  observers: Pick<Observers, 'synced' | 'programmed'>,
   report: SyncReport,
   since: number,
 ): Promise<void> {
-  await reporting.synced(report, since);
-  reporting.programmed.syncEnded(report);
+  await observers.synced(report, since);
+  observers.programmed.syncEnded(report);
 }
 
 interface SyncerInput {
   readonly grace: AbortSignal;
-  readonly readings: ReadBudget;
+  readonly readBudget: ReadBudget;
   readonly asked: Asked;
   readonly watch: KernelWatch;
 }
@@ -217,7 +217,7 @@ interface Asked {
 function reasonOf(
   { feed, mode }: Agent,
   { lastComplete, failingSince }: SyncStatus,
-  { readings, asked }: { readonly readings: ReadBudget; readonly asked: Asked },
+  { readBudget, asked }: { readonly readBudget: ReadBudget; readonly asked: Asked },
 ): SyncReason {
   const { loss } = asked;
   asked.loss = undefined;
@@ -225,7 +225,7 @@ function reasonOf(
   if (lastComplete === undefined && failingSince === undefined) return of('start');
   if (loss !== undefined)
     return { trigger: 'another program wrote', by: loss.by === undefined ? '' : committerText(loss.by) };
-  if (readings.isDue) return of('resync');
+  if (readBudget.isDue) return of('resync');
   if (feed.cache.hasChanges) return of('changes');
   if (failingSince !== undefined) return of('retry');
   return of(mode.isWaiting ? 'removals were waiting' : 'resync');

@@ -31,7 +31,7 @@ const MOST_SERIES = 100_000;
 /** The parts of an agent that are measured. */
 export interface MeasuredAgent {
   readonly mode: Pick<Mode, 'name' | 'isObserved'> & { readonly metrics: Pick<ModeMetrics, 'connectionCounts'> };
-  readonly turns: Pick<KernelLock, 'between'>;
+  readonly kernelLock: Pick<KernelLock, 'between'>;
   readonly feed: { readonly cache: Cache };
   readonly model: Pick<ProxyModel, 'location'>;
 }
@@ -126,7 +126,7 @@ export class ServiceMetrics {
     let waited = 0;
     const between: Mutex = (work) => {
       const asked = clock.now();
-      return agent.turns.between(() => {
+      return agent.kernelLock.between(() => {
         waited += clock.now() - asked;
         return work();
       });

@@ -23,17 +23,17 @@ export async function syncOnce(
   config: Config,
   log: Log,
   signal: AbortSignal,
-  outside: Platform = realPlatform,
+  platform: Platform = realPlatform,
   report?: StartReport | undefined,
 ): Promise<boolean> {
   const faults = new FaultLog({ log, clock: realClock });
   const onFault = (fault: Fault) => void faults.log(fault);
   const syncLog = new SyncLog(log, realClock);
   try {
-    const feed = startFeed({ outside, config, log, follow: false, signal, onFault });
+    const feed = startFeed({ platform, config, log, follow: false, signal, onFault });
     const onPhase = (phase: Phase) => report?.ended(phase);
     const onSweep = (swept: SweepReport) => syncLog.swept(swept);
-    const agent = await startAgent(feed, { outside, config, log, isRun: true, signal, onFault, onPhase, onSweep });
+    const agent = await startAgent(feed, { platform, config, log, isRun: true, signal, onFault, onPhase, onSweep });
     return await syncUntilDone(agent, syncLog, signal, report);
   } finally {
     faults.flush();

@@ -52,8 +52,8 @@ const ALWAYS_THERE = { table: 'nat', chain: 'POSTROUTING', wait: 1 } as const;
 const OF_PROXIES: readonly ChainQuery[] = [{ table: 'nat', chain: 'KUBE-SERVICES' }];
 
 /** The families that the mode can serve, with tools that were tried. Throws CannotRun when there is none, and FactUnknown. */
-export async function usableFamilies(config: Config, signal: AbortSignal, outside: Platform): Promise<Usable> {
-  const { families, tools, broken } = await openTools(config, signal, outside);
+export async function usableFamilies(config: Config, signal: AbortSignal, platform: Platform): Promise<Usable> {
+  const { families, tools, broken } = await openTools(config, signal, platform);
   // This mode uses no iptables, but takes over from proxies that did.
   if (config.mode === 'nftables') return { families, tools, broken };
   if (tools.length > 0) return { families: tools.map(({ family }) => family), tools, broken };

@@ -46,6 +46,6 @@ async function settingsOfMode(config: Config, signal: AbortSignal): Promise<Read
   }
   // nftables mode writes none.
   if (config.mode === 'nftables') return new Map();
-  const settings = await readSettings({ config, node: undefined, family: 'IPv4', outside: realPlatform });
+  const settings = await readSettings({ config, node: undefined, family: 'IPv4', platform: realPlatform });
   return new Map(settings.localhostNodePorts ? [[ROUTE_LOCALNET, '1']] : []);
 }

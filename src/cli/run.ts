@@ -13,7 +13,7 @@ export async function runCommand({
   log,
   signal,
   ...rest
-}: Omit<RunOptions, 'recordings' | 'outside'>): Promise<number> {
+}: Omit<RunOptions, 'recordings' | 'platform'>): Promise<number> {
   growSparingly();
   collectSoon();
   const memory = memoryRoom();
@@ -25,7 +25,7 @@ export async function runCommand({
   const until = AbortSignal.any([signal, own.signal]);
   try {
     if (config.once) return (await syncOnce(config, log, until, realPlatform, startReportFor(rest.flags, log))) ? 0 : 1;
-    await runAlone({ config, log, signal: until, outside: realPlatform, ...rest });
+    await runAlone({ config, log, signal: until, platform: realPlatform, ...rest });
     log.info('stopped; the rules stay in place');
     return 0;
   } catch (error) {

@@ -76,7 +76,7 @@ function outsideOf(node: Node) {
     });
   };
   const fact = (is: boolean) => () => Promise.resolve(is);
-  const outside: Platform = {
+  const platform: Platform = {
     ...realPlatform,
     commands: iptables,
     machine: {
@@ -90,7 +90,7 @@ function outsideOf(node: Node) {
     },
     kernel: { ...realPlatform.kernel, openNftables, openRules },
   };
-  return { outside, iptables, open: () => open };
+  return { platform, iptables, open: () => open };
 }
 
 const BY_CHAINS = ['-d 10.96.0.10/32 -j KUBE-SVC-WEB'];
@@ -213,21 +213,21 @@ describe('auto', () => {
 
   for (const [title, node, mode, why] of CHOICES) {
     it(`chooses ${mode} mode where ${title}`, async () => {
-      const { outside, iptables, open } = outsideOf(node);
-      assert.deepEqual(await modeChooser(NEVER, outside)(configs), { mode, why });
+      const { platform, iptables, open } = outsideOf(node);
+      assert.deepEqual(await modeChooser(NEVER, platform)(configs), { mode, why });
       assert.equal(iptables.restores, 0, 'it writes nothing');
       assert.equal(open(), 0, 'it leaves no socket open');
     });
   }
 
   it('asks the kernel whether it can do nftables mode only where nothing stands', async () => {
-    const { outside } = outsideOf({ services: { IPv4: BY_CHAINS }, nftables: 'refuses' });
-    assert.equal((await modeChooser(NEVER, outside)(configs)).mode, 'iptables');
+    const { platform } = outsideOf({ services: { IPv4: BY_CHAINS }, nftables: 'refuses' });
+    assert.equal((await modeChooser(NEVER, platform)(configs)).mode, 'iptables');
   });
 
   it('is refused without the right to read the rules', async () => {
-    const { outside } = outsideOf({});
-    const machine = { ...outside.machine, mayChangeNetwork: () => Promise.resolve(false) };
-    await assert.rejects(modeChooser(NEVER, { ...outside, machine })(configs), { code: 'CANNOT_RUN' });
+    const { platform } = outsideOf({});
+    const machine = { ...platform.machine, mayChangeNetwork: () => Promise.resolve(false) };
+    await assert.rejects(modeChooser(NEVER, { ...platform, machine })(configs), { code: 'CANNOT_RUN' });
   });
 });

@@ -27,7 +27,7 @@ function asking(t: TestContext, flags: Record<string, string>) {
   t.after(() => stop.abort());
   let config = configFromFlags(flags);
   const isTrusted = (address: string) => address === FLEET;
-  const gate = programmedAuth(() => config, { signal: stop.signal, outside: realPlatform, isTrusted });
+  const gate = programmedAuth(() => config, { signal: stop.signal, platform: realPlatform, isTrusted });
   const use = (other: Record<string, string>) => {
     config = configFromFlags(other);
   };

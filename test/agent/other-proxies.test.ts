@@ -133,12 +133,12 @@ describe('a look for other service proxies', () => {
       opened.open += 1;
       return kernel as unknown as ReturnType<Platform['kernel']['openNftables']>;
     };
-    const outside: Platform = {
+    const platform: Platform = {
       ...realPlatform,
       machine: { ...realPlatform.machine, hasServiceDevice: () => Promise.resolve(hasDevice) },
       kernel: { ...realPlatform.kernel, openNftables },
     };
-    return { outside, opened };
+    return { platform, opened };
   }
 
   const names = (signs: readonly Sign[]) => signs.map(({ who, what, stays }) => `${who}: ${what}${stays ? '' : '!'}`);
@@ -153,16 +153,16 @@ describe('a look for other service proxies', () => {
       ['nftables', [device, theirs]],
       ['ipvs', [ours, theirs]],
     ] as const) {
-      const { outside, opened } = outsideOf(all);
-      const found = await lookForOthers(mode, { members: [], outside })(NEVER);
+      const { platform, opened } = outsideOf(all);
+      const found = await lookForOthers(mode, { members: [], platform })(NEVER);
       assert.deepEqual(names(found), expected, mode);
       assert.equal(opened.open, 0);
     }
   });
 
   it('asks a kernel without nftables once', async () => {
-    const { outside, opened } = outsideOf({ hasNftables: false });
-    const look = lookForOthers('iptables', { members: [], outside });
+    const { platform, opened } = outsideOf({ hasNftables: false });
+    const look = lookForOthers('iptables', { members: [], platform });
     for (let i = 0; i < 3; i++) assert.deepEqual(await look(NEVER), []);
     assert.equal(opened.count, 1);
   });
@@ -178,7 +178,7 @@ describe('a look for other service proxies', () => {
         return Promise.resolve(isThere && chain === 'KUBE-SERVICES');
       },
     } as unknown as RulesProbe;
-    const look = lookForOthers('nftables', { members: [{ probe }], outside: outsideOf({}).outside });
+    const look = lookForOthers('nftables', { members: [{ probe }], platform: outsideOf({}).platform });
     for (let i = 0; i < 3; i++) assert.deepEqual(await look(NEVER), []);
     assert.equal(asked, 2);
     isThere = true;

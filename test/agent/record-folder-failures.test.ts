@@ -124,7 +124,7 @@ describe('the folder of --record-dir', () => {
     third.rig.clock.advance(120_000);
     const moment = third.rig.clock.wall() - 1000;
     await third.rig.sync('start');
-    const objects = await third.flights.objectsAt(moment);
+    const objects = await third.archive.objectsAt(moment);
     assert.equal([...objects.services()].length, 500);
   });
 });

@@ -42,9 +42,9 @@ describe('the folder of --record-dir', () => {
     await second.rig.sync('start');
     second.rig.put(web(91));
     await second.rig.sync();
-    const then = await second.flights.history({ service: 'default/web', at: moment });
+    const then = await second.archive.history({ service: 'default/web', at: moment });
     assert.deepEqual(then.stood[0]?.lines.at(-1), 'port http 80/TCP');
-    const all = await second.flights.history({ service: 'default/web', since: 0 });
+    const all = await second.archive.history({ service: 'default/web', since: 0 });
     assert.deepEqual(
       all.changes.flatMap(({ what }) => what),
       ['port http: 80/TCP → 81/TCP', 'port http: 90/TCP → 91/TCP'],
@@ -53,14 +53,14 @@ describe('the folder of --record-dir', () => {
       second.problems[0] ?? '',
       /^frame \d+ of the recording is incomplete: it and all after it are dropped$/,
     );
-    await assert.rejects(second.flights.history({ at: moment - 5000 }), BeforeHistory);
+    await assert.rejects(second.archive.history({ at: moment - 5000 }), BeforeHistory);
     await second.folder.stop();
   });
 
   it('is bounded: the oldest segments are deleted, and no sync is lost between two', async () => {
     const path = join(root, 'bounded');
     const size = 100_000;
-    const { rig, folder, flights } = await recording(path, size, 900_000);
+    const { rig, folder, archive } = await recording(path, size, 900_000);
     await folder.start();
     rig.put(web(1));
     await rig.sync('start');
@@ -78,7 +78,7 @@ describe('the folder of --record-dir', () => {
     const total = files.reduce((sum, file) => sum + file.size, 0);
     assert.ok(files.length > 3, `${files.length} segments`);
     assert.ok(total <= size * 1.1, `${total} bytes`);
-    const { changes } = await flights.history({ service: 'default/web', since: 0, most: 10_000 });
+    const { changes } = await archive.history({ service: 'default/web', since: 0, most: 10_000 });
     const ports = changes.flatMap(({ what }) => /→ (\d+)/.exec(what.join())?.[1] ?? []).map(Number);
     const [first = 0] = ports;
     assert.deepEqual(

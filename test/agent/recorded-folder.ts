@@ -8,7 +8,7 @@ import { partsOf } from '../inspect/replay/recorded-parts.ts';
 export interface RecordedFolder {
   readonly rig: RecordedRig;
   readonly folder: RecordFolder;
-  readonly flights: HistoryArchive;
+  readonly archive: HistoryArchive;
   readonly logged: string[];
   /** What questions said of damaged segments. */
   readonly problems: string[];
@@ -26,8 +26,8 @@ export async function recording(path: string, size: number, most?: number): Prom
   const { recorder, clock } = rig;
   const context = { parts: () => partsOf('iptables'), isWaiting: () => false, wall: () => clock.wall() };
   const folder = await RecordFolder.open({ path, size, recorder, context, clock, log });
-  const flights = new HistoryArchive({ recorder, folder: () => folder, onProblem: (text) => problems.push(text) });
-  return { rig, folder, flights, logged, problems };
+  const archive = new HistoryArchive({ recorder, folder: () => folder, onProblem: (text) => problems.push(text) });
+  return { rig, folder, archive, logged, problems };
 }
 
 export function web(port: number, name = 'web'): object {

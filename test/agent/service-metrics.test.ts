@@ -51,7 +51,7 @@ function rig(mostSeries?: number) {
         },
       },
     },
-    turns: { between },
+    kernelLock: { between },
     ...{ feed: { cache }, model },
   });
   metrics.use(agent(), { serviceMetrics: true });

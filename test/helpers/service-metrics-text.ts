@@ -16,7 +16,7 @@ export async function serviceText(): Promise<string> {
     ...{ protocol: 'TCP', port: 80, count: 7, bytes: { in: 70, out: 700 } },
   };
   const mode = { name: 'ipvs', isObserved: true, metrics: { connectionCounts: async () => [counted] } } as const;
-  metrics.use({ mode, turns: { between: createMutex() }, feed: { cache }, model }, { serviceMetrics: true });
+  metrics.use({ mode, kernelLock: { between: createMutex() }, feed: { cache }, model }, { serviceMetrics: true });
   const ports = [{ name: 'http', port: 80 }];
   cache.take(eventOf(service({ name: 'web', spec: { clusterIP: '10.96.0.10', ports } })));
   const endpoints = ['10.244.1.1', { addresses: ['10.244.1.2'], conditions: { ready: false } }];

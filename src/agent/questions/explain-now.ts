@@ -45,19 +45,19 @@ export async function explainNow(asked: AskedText, about: ExplainAbout, signal: 
  * a sync nobody can tell.
  */
 export async function withWhatStands<T extends object>(
-  { mode, turns, read }: Standing,
+  { mode, kernelLock, read }: Standing,
   use: (stands: readonly FamilyView[], source: string) => Promise<T>,
 ): Promise<T> {
   const fromMemory = async () =>
     (await mode.inspection.isCertain()) ? await use(mode.inspection.believed(), FROM_MEMORY) : undefined;
-  let used = await turns.between(fromMemory);
+  let used = await kernelLock.between(fromMemory);
   for (let attempt = 1; used === undefined; attempt++) {
-    const { syncs } = turns;
+    const { syncs } = kernelLock;
     const stands = await read();
-    used = await turns.between(async () => {
-      const remembered = turns.syncs === syncs ? undefined : await fromMemory();
+    used = await kernelLock.between(async () => {
+      const remembered = kernelLock.syncs === syncs ? undefined : await fromMemory();
       if (remembered !== undefined) return remembered;
-      return turns.syncs !== syncs && attempt < ATTEMPTS ? undefined : await use(stands, FROM_READING);
+      return kernelLock.syncs !== syncs && attempt < ATTEMPTS ? undefined : await use(stands, FROM_READING);
     });
   }
   return used;
@@ -65,7 +65,7 @@ export async function withWhatStands<T extends object>(
 
 interface Standing {
   readonly mode: { readonly inspection: Pick<ModeInspection, 'isCertain' | 'believed'> };
-  readonly turns: KernelLock;
+  readonly kernelLock: KernelLock;
   readonly read: () => Promise<readonly FamilyView[]>;
 }
 
@@ -84,8 +84,8 @@ interface Answering extends Asking {
 
 /** What the kernel has, as far as the destination needs it. The reading begins between two syncs. */
 async function reading(asked: AskedText, about: Asking, signal: AbortSignal): Promise<readonly FamilyView[]> {
-  const { mode, turns } = about.agent;
-  const { read } = await turns.between(async () => {
+  const { mode, kernelLock } = about.agent;
+  const { read } = await kernelLock.between(async () => {
     const facts = await factsOf({ ...about, stands: mode.inspection.believed() });
     const { address, port, protocol } = readQuestion(asked.from, asked.to, facts).to;
     const read = mode.inspection.read(signal, { address, port, protocol });

@@ -36,7 +36,7 @@ export interface InquiryParts {
   /** What came to the frontends of a Service; undefined where it is not counted, or not yet. */
   readonly trafficOf?: (service: ServiceKey) => Promise<readonly FrontendTraffic[] | undefined>;
   /** undefined where nothing is recorded. */
-  readonly recordings: Pick<Recordings, 'recorder' | 'flights' | 'fault'> | undefined;
+  readonly recordings: Pick<Recordings, 'recorder' | 'archive' | 'fault'> | undefined;
 }
 
 /** What the live page reads. */

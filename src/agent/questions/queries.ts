@@ -88,7 +88,7 @@ export class Queries implements Answers {
       const agent = presentAgent(this.#parts);
       if (at !== undefined) {
         mustRecord(recordings);
-        const objects = await recordings.flights.objectsAt(at);
+        const objects = await recordings.archive.objectsAt(at);
         const recorded = recordingContext(() => agent, config).parts();
         const { explainPast } = await import('./explain-past.ts');
         // The routes of then are not known; those of now are the likeliest.
@@ -119,9 +119,9 @@ export class Queries implements Answers {
   /** Throws NoAnswer, the errors of reading the kernel, and the signal's reason. */
   verify(signal: AbortSignal): Promise<Verification> {
     return this.#verifying.run(signal, async () => {
-      const { mode, loop, turns } = presentAgent(this.#parts);
+      const { mode, loop, kernelLock } = presentAgent(this.#parts);
       // Not in the middle of a sync.
-      await turns.between(() => Promise.resolve());
+      await kernelLock.between(() => Promise.resolve());
       const comparison = await mode.inspection.compare(signal, new Set(loop.refused.keys()));
       const { verificationOf } = await import('../../inspect/explain/verification.ts');
       return verificationOf(comparison, answeredByOf(this.#parts));
@@ -133,7 +133,7 @@ export class Queries implements Answers {
     return this.#searching.run(signal, async () => {
       const { recordings } = this.#parts;
       mustRecord(recordings);
-      const content = await recordings.flights.history(question);
+      const content = await recordings.archive.history(question);
       const { service } = question;
       if (service !== undefined && content.changes.length === 0) mustBeKnown(service, this.#parts.feed().cache);
       return { apiVersion: API_VERSION, kind: 'History', by: answeredByOf(this.#parts, question.at), ...content };

@@ -17,7 +17,7 @@ export class Recordings {
   /** The recorder for the agent, which goes on when it fails. */
   readonly hooks: RecorderHooks;
   /** Answers about the past, also from the folder. */
-  readonly flights: HistoryArchive;
+  readonly archive: HistoryArchive;
   readonly #log: Log;
   #fault: string | undefined;
   #folder: RecordFolder | undefined;
@@ -33,7 +33,7 @@ export class Recordings {
       );
     });
     const onProblem = (text: string) => log.warn(`--record-dir: ${text}`);
-    this.flights = new HistoryArchive({ recorder, folder: () => this.#folder, onProblem });
+    this.archive = new HistoryArchive({ recorder, folder: () => this.#folder, onProblem });
   }
 
   /** Why nothing is recorded any more; undefined while it is. */

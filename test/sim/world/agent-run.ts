@@ -23,7 +23,7 @@ export interface AgentRun {
 
 export interface AgentInput {
   readonly process: SimProcess;
-  readonly outside: Platform;
+  readonly platform: Platform;
   readonly flags: Flags;
   /** One sync, and the end. */
   readonly isOnce?: boolean;
@@ -32,12 +32,12 @@ export interface AgentInput {
 }
 
 /** Starts the agent. */
-export function startAgent({ process, outside, flags, isOnce = false, onLine, onEnd }: AgentInput): AgentRun {
+export function startAgent({ process, platform, flags, isOnce = false, onLine, onEnd }: AgentInput): AgentRun {
   const log = logLines(onLine);
   let hangups: Hangups | undefined;
   const program = startProgram({ process, onEnd }, (signal, stop) => {
     hangups = new Hangups(() => stop('SIGHUP'));
-    return isOnce ? once({ outside, flags, log, signal }) : run({ outside, flags, log, hangups, signal });
+    return isOnce ? once({ platform, flags, log, signal }) : run({ platform, flags, log, hangups, signal });
   });
   return { ...program, hangUp: () => process.run(() => hangups?.received()) };
 }
@@ -65,30 +65,30 @@ export function startProgram(
 }
 
 interface RunInput {
-  readonly outside: Platform;
+  readonly platform: Platform;
   readonly flags: Flags;
   readonly log: Log;
   readonly signal: AbortSignal;
 }
 
-async function run({ outside, flags, log, signal, hangups }: RunInput & { readonly hangups: Hangups }): Promise<void> {
-  const { config, digest } = await loadConfig(flags, outside.files.readOne);
+async function run({ platform, flags, log, signal, hangups }: RunInput & { readonly hangups: Hangups }): Promise<void> {
+  const { config, digest } = await loadConfig(flags, platform.files.readOne);
   const own = new AbortController();
   const recordings = new Recordings(new Recorder(realClock), log);
   try {
     const until = AbortSignal.any([signal, own.signal]);
-    const options = { config, log, signal: until, hangups, recordings, flags, configDigest: digest, outside };
+    const options = { config, log, signal: until, hangups, recordings, flags, configDigest: digest, platform };
     await new Reloader(options).run();
   } finally {
     own.abort(new Error('the command ended'));
   }
 }
 
-async function once({ outside, flags, log, signal }: RunInput): Promise<void> {
-  const { config } = await loadConfig(flags, outside.files.readOne);
+async function once({ platform, flags, log, signal }: RunInput): Promise<void> {
+  const { config } = await loadConfig(flags, platform.files.readOne);
   const own = new AbortController();
   try {
-    await syncOnce({ ...config, once: true }, log, AbortSignal.any([signal, own.signal]), outside);
+    await syncOnce({ ...config, once: true }, log, AbortSignal.any([signal, own.signal]), platform);
   } finally {
     own.abort(new Error('the command ended'));
   }

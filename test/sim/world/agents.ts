@@ -167,7 +167,7 @@ export class Agents {
     if (former === undefined || former.process.isDead) return;
     former.process.onDeath(() => {
       const process = this.#process('cleanup');
-      const { outside } = this.#input(process);
+      const { platform } = this.#input(process);
       this.#isCleaning = true;
       process.onDeath(() => {
         this.#isCleaning = false;
@@ -175,7 +175,7 @@ export class Agents {
       });
       const done = () => process.kill();
       const never = new AbortController().signal;
-      void process.run(() => removeAll(this.#options.config(), never, outside)).then(done, done);
+      void process.run(() => removeAll(this.#options.config(), never, platform)).then(done, done);
     });
     former.stop();
   }
@@ -193,7 +193,7 @@ export class Agents {
     const { plan, world } = this.#options;
     return {
       process,
-      outside: simOutside(process, world),
+      platform: simOutside(process, world),
       flags: flagsOf(plan),
       onLine: (line: string) => this.#say(process, line),
     };

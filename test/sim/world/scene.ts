@@ -81,7 +81,7 @@ export function simScene({ mode: first, variant }: SceneOptions): Scene {
     own.onDeath(restart);
     startAgent({
       process: own,
-      outside: simOutside(own, { kernel, api, files, ports }),
+      platform: simOutside(own, { kernel, api, files, ports }),
       flags: {
         manifests: FILE,
         hostnameOverride: NODE,
