@@ -19,7 +19,7 @@ describe('the figures of the README', () => {
     const { kubeProxy: _, ...rivals } = results.rivals;
     const changed = { ...results, rivals: { ...rivals, measured: [] } };
     const text = withFigures(read('README.md'), changed);
-    assert.match(text, /\| nftables, 1,000, from exec to all rules \| not run \| \[not run\]/);
+    assert.match(text, /\| nftables, 10,000, start to all rules \| not run \| \[not run\]/);
     assert.match(text, /\| {2}\| kube-proxy \| slicewire \|/);
   });
 

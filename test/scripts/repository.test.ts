@@ -16,22 +16,8 @@ interface Template {
 }
 
 describe('the repository', () => {
-  it('has a README of less than 150 lines, in the order in which a new user reads', () => {
-    const readme = text('README.md');
-    assert.ok(readme.split('\n').length <= 150);
-    const headings = [...readme.matchAll(/^## (.*)$/gm)].map(([, heading]) => heading);
-    assert.deepEqual(headings, [
-      ...[
-        'Try it',
-        'Beside kube-proxy',
-        'Install',
-        'Configure',
-        'How it works',
-        'Documents',
-        'Contributing',
-        'Licence',
-      ],
-    ]);
+  it('has a README that is read in half a minute', () => {
+    assert.ok(text('README.md').split('\n').length <= 90);
   });
 
   it('has every npm script that README and CONTRIBUTING name', () => {
