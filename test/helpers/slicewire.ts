@@ -12,8 +12,11 @@ const MAIN = fileURLToPath(new URL('../../src/main.ts', import.meta.url));
 /** A program, and the arguments that come before all others. */
 export type Program = readonly [file: string, ...args: string[]];
 
+/** The executable starts itself once more where it finds these, which are for the tests' own processes. */
+const NOT_PASSED_ON = ['NODE_COMPILE_CACHE', 'NODE_OPTIONS'].flatMap((name) => ['-u', name]);
+
 export const SLICEWIRE: Program = process.env.SLICEWIRE_PROGRAM
-  ? [process.env.SLICEWIRE_PROGRAM]
+  ? ['env', ...NOT_PASSED_ON, process.env.SLICEWIRE_PROGRAM]
   : [process.execPath, ...SOURCE_OPTIONS, MAIN];
 
 /** The same for `startChild`. */

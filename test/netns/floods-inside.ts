@@ -142,7 +142,8 @@ try {
         },
         (error: Error) => failures.push(error.message),
       );
-      if (audience !== undefined) {
+      // An address may send four new tokens at once.
+      if (audience !== undefined && admissions.length < 3) {
         const answer = await ask({ port: PORTS[of], path: '/programmed', token: newToken(audience) });
         admissions.push(answer.status);
       }
