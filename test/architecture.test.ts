@@ -26,7 +26,7 @@ interface Rule {
 const PURE = ['src/proxy/model/', 'src/proxy/reconcile/'] as const;
 
 /** Files of `slicewire fleet` that listen, connect and follow the API server; the other files of the folder are pure. */
-const FLEET_PROCESS = ['agent-places', 'event-lines', 'feed', 'link', 'links', 'questions', 'run', 'server'].map(
+const FLEET_PROCESS = ['agent-places', 'feed', 'link', 'links', 'questions', 'run', 'server'].map(
   (name) => `src/fleet/${name}.ts`,
 );
 const FLEET_RULE: Rule = {
@@ -279,7 +279,6 @@ const PURE_FILES = [
     'balancer',
     'counted-rules',
     'dispatch-tree',
-    'endpoint-groups',
     'hash',
     'jumps',
     'key-space',
@@ -291,7 +290,6 @@ const PURE_FILES = [
   ]
     .concat(
       'portions',
-      'recent',
       'rule-frontends',
       'restore-text',
       'rule-totals',
@@ -302,20 +300,9 @@ const PURE_FILES = [
       'udp-frontends',
     )
     .map((name) => `netfilter/${name}`),
-  ...[
-    'objects',
-    'plan',
-    'server-index',
-    'servers-view',
-    'set-sizes',
-    'sets',
-    'settings',
-    'source-chain',
-    'state',
-    'steps',
-    'trackers',
-    'writes',
-  ].map((name) => `virtual-servers/${name}`),
+  ...['objects', 'plan', 'servers-view', 'sets', 'settings', 'source-chain', 'state', 'trackers', 'writes'].map(
+    (name) => `virtual-servers/${name}`,
+  ),
   ...[
     'bytes',
     'canonical',
@@ -329,16 +316,7 @@ const PURE_FILES = [
     'print',
     'state',
   ]
-    .concat(
-      'columns',
-      'element-rows',
-      'element-table',
-      'elements-view',
-      'key-rows',
-      'batches',
-      'row-states',
-      'table-view',
-    )
+    .concat('columns', 'element-rows', 'element-table', 'key-rows', 'batches', 'row-states', 'table-view')
     .map((name) => `nft-table/${name}`),
 ];
 

@@ -1,12 +1,14 @@
 /** Reports of a running agent to others: health, metrics and events. They outlive reloads of the configuration. */
-
 import { type Address, type Family, familyOf, isLoopback, socketAddress } from '../base/address.ts';
-import { realClock } from '../base/clock.ts';
+import { causeOf } from '../base/cause.ts';
+import { type Clock, realClock } from '../base/clock.ts';
 import { AGENT_FLAGS } from '../config/agent-flags.ts';
 import type { Config } from '../config/config.ts';
 import { fileFromConfig } from '../config/config-file.ts';
 import type { Flags } from '../config/flags.ts';
 import { relayAddresses } from '../config/relay.ts';
+import type { Live } from '../inspect/wire/live.ts';
+import { liveDelta } from '../inspect/wire/live-delta.ts';
 import type { ServiceKey, Slice } from '../proxy/model/objects.ts';
 import { readyOnNode, type ServicePort, type ServicePortKey } from '../proxy/model/service-port.ts';
 import type { SyncReport } from '../proxy/sync/status.ts';
@@ -14,13 +16,14 @@ import { Clients } from '../serve/clients.ts';
 import { Health } from '../serve/health.ts';
 import type { HealthSettings } from '../serve/health-record.ts';
 import { healthHandler } from '../serve/health-server.ts';
+import type { Answer, Asked } from '../serve/http.ts';
+import { LiveStream } from '../serve/live.ts';
 import { type MetricsText, metricsHandler, scrapeHandler } from '../serve/metrics-server.ts';
 import { type Log, levelOf } from '../telemetry/log.ts';
 import type { Agent } from './agent.ts';
 import { componentInfo } from './component-info.ts';
 import type { ObjectFeed } from './feed.ts';
 import { programmedAuth } from './fleet-auth.ts';
-import { LivePage } from './live-page.ts';
 import { MetricsFeed } from './metrics-feed.ts';
 import { NodeEvents } from './node-events.ts';
 import { OtherProxies, signsIn } from './other-proxies.ts';
@@ -262,4 +265,31 @@ function allMetrics({ metrics, services }: Pick<Observers, 'metrics' | 'services
     },
     text: async () => `${await metrics.current.text()}${await services.text()}`,
   };
+}
+
+/** The live page's side of the agent: it notices what happens, and tells those who read. */
+export class LivePage {
+  readonly #stream: LiveStream<Live>;
+  /** `liveSchema.revision` */
+  #revision = 0;
+
+  constructor(
+    overview: Pick<Overview, 'live' | 'forget'>,
+    onProblem: (text: string) => void,
+    clock: Pick<Clock, 'now' | 'after'> = realClock,
+  ) {
+    const whole = () => overview.live(this.#revision);
+    const onThrown = (error: unknown) =>
+      onProblem(`an event of the live page could not be made: ${causeOf(error)}; the pages ask again`);
+    this.#stream = new LiveStream({ whole, delta: liveDelta, onThrown, onRest: () => overview.forget() }, clock);
+  }
+
+  /** The page may show something else now. Costs next to nothing while nobody reads. */
+  readonly happened = (): void => {
+    this.#revision += 1;
+    this.#stream.touch();
+  };
+
+  /** The stream of `/live`. Throws NoAnswer where too many read. */
+  readonly open = (asked: Pick<Asked, 'encodings' | 'signal'>): Answer => this.#stream.open(asked);
 }

@@ -1,7 +1,8 @@
 /** What the agent says of the versions that are in its kernel: `/programmed` and its stream. It outlives reloads. */
-
 import { causeOf } from '../base/cause.ts';
 import { type Clock, realClock } from '../base/clock.ts';
+import { refusedIn } from '../inspect/history/sync-record.ts';
+import { firstLine } from '../inspect/wire/format.ts';
 import type { ProgrammedEvent } from '../inspect/wire/programmed.ts';
 import type { AnsweredBy } from '../inspect/wire/schema-common.ts';
 import type { SyncReport } from '../proxy/sync/status.ts';
@@ -10,9 +11,8 @@ import type { Question, StreamQuestion } from '../serve/questions.ts';
 import type { ObjectFeed } from './feed.ts';
 import { faultCounts } from './log-lines.ts';
 import { changedEvent, type Said, wholeEvent } from './programmed/events.ts';
-import type { Tracking } from './programmed/tracking.ts';
+import type { SyncOutcome, Tracking } from './programmed/tracking.ts';
 import { Waiters } from './programmed/waiters.ts';
-import { outcomeOf } from './programmed-outcome.ts';
 import { answeredByOf, type InquiryParts } from './questions/inquiry-parts.ts';
 import { paceIn, programmedAnswer, readProgrammedQuestion } from './questions/programmed.ts';
 
@@ -151,4 +151,22 @@ export class Programmed {
       counts,
     };
   }
+}
+
+/** What a sync did with the changes that it took, from its report. */
+function outcomeOf(report: SyncReport): SyncOutcome {
+  const { hasWritten, without } = refusedIn(report);
+  const refused = new Set(without);
+  const causes = new Map<string, string>();
+  if (hasWritten) {
+    for (const { owner, key, cause } of report.failed)
+      if (owner !== undefined && refused.has(owner) && !causes.has(owner))
+        causes.set(owner, `the kernel refused ${key}: ${firstLine(cause)}`);
+  }
+  return { hasWritten, without: causes, why: hasWritten ? '' : whyNot(report) };
+}
+
+function whyNot({ failed }: SyncReport): string {
+  const [first] = failed.filter(({ blame, owner }) => blame === 'environment' || owner === undefined);
+  return first === undefined ? 'not all was written' : `${first.key}: ${firstLine(first.cause)}`;
 }

@@ -1,5 +1,4 @@
 /** What explain, verify, status, history and exposure do. Each resolves with its exit status. */
-
 import { loadConfig } from '../agent/load-config.ts';
 import { withInquiries } from '../agent/questions/answer-once.ts';
 import { askAgent } from '../agent/questions/ask-agent.ts';
@@ -7,7 +6,8 @@ import { seenOf } from '../agent/questions/live.ts';
 import type { Answers } from '../agent/questions/queries.ts';
 import { openTools } from '../agent/usable-families.ts';
 import { realClock } from '../base/clock.ts';
-import { textFlag } from '../config/flags.ts';
+import { type Flags, textFlag } from '../config/flags.ts';
+import type { ListenAddress } from '../config/listen.ts';
 import { momentOf } from '../inspect/wire/envelope.ts';
 import { type Explanation, explanationSchema } from '../inspect/wire/explanation.ts';
 import { explanationText } from '../inspect/wire/explanation-text.ts';
@@ -22,7 +22,6 @@ import { type Status, statusSchema } from '../inspect/wire/status.ts';
 import { statusText } from '../inspect/wire/status-text.ts';
 import { type Verification, verificationSchema } from '../inspect/wire/verification.ts';
 import { verificationText } from '../inspect/wire/verification-text.ts';
-import { type Answerer, answererOf } from './answerer.ts';
 import { type AskedOnCommandLine, show } from './asked.ts';
 import { recordedAnswers } from './recordings.ts';
 import { watchStatus } from './watch.ts';
@@ -166,3 +165,25 @@ export async function statusCommand(asked: AskedOnCommandLine): Promise<number> 
 }
 
 export { recordCommand, replayCommand } from './recordings.ts';
+
+/** Who answers a question: the agent that runs, this command from the source and the kernel, or a recording. */
+type Answerer =
+  | { readonly who: 'agent'; readonly listen: ListenAddress }
+  | { readonly who: 'command' }
+  | { readonly who: 'recording'; readonly file: string };
+
+const SOURCES = ['manifests', 'kubeconfig', 'master'];
+
+/** Throws WrongQuestion for two of them, and ConfigError. */
+async function answererOf(flags: Flags): Promise<Answerer> {
+  const source = SOURCES.find((flag) => flags[flag] !== undefined);
+  const file = textFlag(flags, 'recording');
+  if (file !== undefined && source !== undefined) {
+    throw new WrongQuestion(
+      `--recording ${file}: cannot be combined with --${source}: both name what answers; give one of them`,
+    );
+  }
+  if (file !== undefined) return { who: 'recording', file };
+  if (source !== undefined) return { who: 'command' };
+  return { who: 'agent', listen: (await loadConfig(flags)).config.serve.metrics };
+}

@@ -1,12 +1,24 @@
 /** Flags → one configuration. Defaults are those of kube-proxy (k8s.io/kubernetes, pkg/proxy/apis/config/v1alpha1/defaults.go). */
 import { hostname } from 'node:os';
-import { type Address, parseAddress } from '../base/address.ts';
+import { type Address, familyOf, parseAddress } from '../base/address.ts';
 import type { ConntrackSettings } from '../kernel/conntrack-settings.ts';
-import { AUTO, type Config, FAILOVERS, MODES, type ModeChoice } from './config.ts';
+import { NODE_PORTS, type PortRange, parsePortRange, rangeText } from '../proxy/model/port-range.ts';
+import {
+  AUTO,
+  CONTENT_TYPES,
+  type Config,
+  type DetectLocal,
+  FAILOVERS,
+  type IpvsConfig,
+  MODES,
+  type ModeChoice,
+  type NodePortAddresses,
+  type RecordingConfig,
+  type SourceConfig,
+} from './config.ts';
 import { readFeatureGates } from './feature-gates.ts';
 import { FIELDS } from './fields.ts';
 import { ConfigError, camel, type Flags, flagText, textFlag } from './flags.ts';
-import { readIdleIpvs, readIpvs } from './ipvs.ts';
 import { readServe } from './listen.ts';
 import { readLog } from './log.ts';
 import {
@@ -15,13 +27,12 @@ import {
   MOST_INT32,
   type Reader,
   readChoice,
+  readCidrs,
   readInteger,
   readPositive,
+  readSize,
   readTimeout,
 } from './readers.ts';
-import { readRecording } from './recording.ts';
-import { readSource } from './source.ts';
-import { readDetectLocal, readNodePortAddresses } from './traffic.ts';
 
 export interface ConfigOrigins {
   /** Fields of a file, by the flag with the same meaning in camel case. */
@@ -187,4 +198,112 @@ function readBindAddress(read: Reader): Address | undefined {
   const address = parseAddress(text);
   if (address === undefined) read.fault('bind-address', 'must be an IP address');
   return address === '0.0.0.0' || address === '::' ? undefined : address;
+}
+
+/** A scheduler's name goes to the kernel unchanged: at most 15 letters and digits (linux/ip_vs.h, IP_VS_SCHEDNAME_MAXLEN). */
+const DEFAULT_SCHEDULER = 'rr';
+const SCHEDULER = /^[a-z0-9]{1,15}$/;
+
+/** In other modes the settings of IPVS are not checked, as in kube-proxy; invalid ones are replaced by the defaults. */
+function readIdleIpvs(read: Reader): IpvsConfig {
+  let isRight = true;
+  const found = readIpvs({ ...read, fault: () => (isRight = false) });
+  return isRight ? found : readIpvs({ ...read, text: () => undefined, fault: () => undefined });
+}
+
+/** Settings of IPVS mode. */
+function readIpvs(read: Reader): IpvsConfig {
+  const scheduler = read.text('ipvs-scheduler') || DEFAULT_SCHEDULER;
+  if (!SCHEDULER.test(scheduler)) read.fault('ipvs-scheduler', 'must be the name of a scheduler, such as rr or lc');
+  const timeout = (flag: string) => Math.floor(readTimeout(read, flag, '0s') / 1000);
+  return {
+    scheduler,
+    excludeCidrs: readCidrs(read, 'ipvs-exclude-cidrs'),
+    strictArp: isOn(read, 'ipvs-strict-arp', false),
+    tcpTimeout: timeout('ipvs-tcp-timeout'),
+    tcpFinTimeout: timeout('ipvs-tcpfin-timeout'),
+    udpTimeout: timeout('ipvs-udp-timeout'),
+  };
+}
+
+const MEBIBYTE = 2 ** 20;
+
+/** Where the agent keeps its history on disk. */
+function readRecording(read: Reader): RecordingConfig | undefined {
+  const folder = read.text('record-dir');
+  const size = readSize(read, 'record-size', { initial: '64Mi', least: MEBIBYTE, most: 2 ** 40 });
+  if (folder === undefined) return undefined;
+  if (folder === '') read.fault('record-dir', 'must name a folder');
+  return { folder, size };
+}
+
+/** Where the objects come from: a cluster, or manifests. */
+function readSource(read: Reader): SourceConfig {
+  const path = read.text('manifests');
+  // An empty one means «not set», as in kube-proxy.
+  const kubeconfig = read.text('kubeconfig') || undefined;
+  const master = read.text('master') || undefined;
+  const contentType = readChoice(read, 'kube-api-content-type', { initial: CONTENT_TYPES[0], choices: CONTENT_TYPES });
+  if (path !== undefined && (kubeconfig !== undefined || master !== undefined)) {
+    const other = read.name(kubeconfig !== undefined ? 'kubeconfig' : 'master');
+    read.fault('manifests', `cannot be combined with ${other}: both name a source of objects; give one of them`);
+  }
+  if (path === '') read.fault('manifests', 'must name a folder, a file, or - for standard input');
+  const nodePorts = readNodePorts(read);
+  const allowsNodeAddressPorts = isOn(read, 'allow-node-address-ports', false);
+  if (path !== undefined) return { kind: 'manifests', path, nodePorts, allowsNodeAddressPorts };
+  return { kind: 'kubernetes', kubeconfig, master, contentType };
+}
+
+function readNodePorts(read: Reader): PortRange {
+  const found = parsePortRange(read.text('service-node-port-range') || rangeText(NODE_PORTS));
+  if (found === undefined) {
+    read.fault(
+      'service-node-port-range',
+      'must be a range of ports from 1 to 65535, such as 30000-32767 or 30000+2767',
+    );
+  }
+  return found ?? NODE_PORTS;
+}
+
+/** Which traffic is meant: that of local pods, and that to node ports. */
+function readDetectLocal(read: Reader): DetectLocal {
+  const mode = read.text('detect-local-mode') ?? 'ClusterCIDR';
+  if (mode === 'NodeCIDR') return { kind: 'node-cidr' };
+  if (mode === 'BridgeInterface' || mode === 'InterfaceNamePrefix') {
+    const flag = mode === 'BridgeInterface' ? 'pod-bridge-interface' : 'pod-interface-name-prefix';
+    const name = read.text(flag) ?? '';
+    // The name goes into rules unchanged: it must be valid for the kernel (dev_valid_name), without iptables' wildcard.
+    const isName = /^[A-Za-z0-9_.-]+$/.test(name) && name.length <= (mode === 'BridgeInterface' ? 15 : 14);
+    const what =
+      mode === 'BridgeInterface'
+        ? 'must be the name of the pod bridge, at most 15 characters'
+        : 'must be the prefix of pod interface names, at most 14 characters';
+    if (!isName) read.fault(flag, `${what}, because ${read.name('detect-local-mode')} is ${mode}`);
+    return { kind: 'interface', name: mode === 'BridgeInterface' ? name : `${name}+` };
+  }
+  if (mode !== 'ClusterCIDR') {
+    read.fault('detect-local-mode', 'must be ClusterCIDR, NodeCIDR, BridgeInterface or InterfaceNamePrefix');
+  }
+  const cidrs = readCidrs(read, 'cluster-cidr');
+  const families = new Set(cidrs.map(familyOf));
+  if (families.size < cidrs.length) read.fault('cluster-cidr', 'must be one CIDR, or one IPv4 CIDR and one IPv6 CIDR');
+  return { kind: 'cluster-cidr', cidrs };
+}
+
+/** Keywords of kube-proxy 1.37; they mix with CIDRs. */
+const KEYWORDS: ReadonlyMap<string, string> = new Map([
+  ['localhost', '127.0.0.0/8,::1/128'],
+  ['all', '0.0.0.0/0,::/0'],
+]);
+
+/** By default nftables mode serves node ports on the Node's first address only, as kube-proxy does in that mode. */
+function readNodePortAddresses(read: Reader, mode: Config['mode']): NodePortAddresses {
+  if (mode === 'nftables' && !read.text('nodeport-addresses')) return { primary: 'known', cidrs: [] };
+  const words = (read.text('nodeport-addresses') ?? '').split(',').map((word) => word.trim());
+  const texts = words.filter((word) => word !== 'primary').map((word) => KEYWORDS.get(word) ?? word);
+  const flag = 'nodeport-addresses';
+  const reader: Reader = { ...read, text: () => texts.join(','), fault: (_, problem) => read.fault(flag, problem) };
+  const what = 'primary, localhost, all or a CIDR such as 10.0.0.0/8';
+  return { primary: words.includes('primary'), cidrs: readCidrs(reader, flag, what) };
 }

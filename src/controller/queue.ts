@@ -4,8 +4,6 @@
  * retried at most 10 times a second after the first 100.
  */
 import type { Clock } from '../base/clock.ts';
-import { DelayedKeys } from './delayed-keys.ts';
-import { Failures } from './failures.ts';
 
 /** Tells those who wait that a queue has no key ready or with a worker. */
 export class Drain {
@@ -128,5 +126,98 @@ export class WorkQueue {
     this.#working.delete(key);
     if (this.#again.delete(key)) this.add(key);
     if (this.#ready.size + this.#working.size === 0) this.drain.reached();
+  }
+}
+
+interface Waiting {
+  readonly at: number;
+  readonly cancel: () => void;
+}
+
+/** Keys that wait for a time before they enter a queue. */
+class DelayedKeys {
+  readonly #clock: Clock;
+  readonly #onTime: (key: string) => void;
+  readonly #waiting = new Map<string, Waiting>();
+
+  constructor(clock: Clock, onTime: (key: string) => void) {
+    this.#clock = clock;
+    this.#onTime = onTime;
+  }
+
+  get size(): number {
+    return this.#waiting.size;
+  }
+
+  /** Of several waits for one key the shortest counts. */
+  add(key: string, milliseconds: number): void {
+    const at = this.#clock.now() + milliseconds;
+    const before = this.#waiting.get(key);
+    if (before !== undefined && before.at <= at) return;
+    before?.cancel();
+    const onTime = () => {
+      this.#waiting.delete(key);
+      this.#onTime(key);
+    };
+    this.#waiting.set(key, { at, cancel: this.#clock.after(milliseconds, onTime) });
+  }
+
+  clear(): void {
+    for (const { cancel } of this.#waiting.values()) cancel();
+    this.#waiting.clear();
+  }
+}
+
+/** Milliseconds. */
+const FIRST_WAIT = 1000;
+const MOST_WAIT = 1_000_000;
+/** Retries of all keys at once, and milliseconds for each one more. */
+const BURST = 100;
+const REFILL = 100;
+
+/** Failures of the keys of a queue in a row, and how long each retry waits (client-go's workqueue). */
+class Failures {
+  readonly #clock: Clock;
+  readonly #inARow = new Map<string, number>();
+  /** When the bucket of retries is empty, the next retry waits until this time. */
+  #nextRetryAt = Number.NEGATIVE_INFINITY;
+  #retries = 0;
+
+  constructor(clock: Clock) {
+    this.#clock = clock;
+  }
+
+  /** The number of retries of all keys so far. */
+  get retries(): number {
+    return this.#retries;
+  }
+
+  /** How often work on the key failed in a row. */
+  of(key: string): number {
+    return this.#inARow.get(key) ?? 0;
+  }
+
+  /** Count a failure. Returns the milliseconds until the retry: longer after each failure in a row. */
+  add(key: string): number {
+    const failures = this.of(key);
+    this.#inARow.set(key, failures + 1);
+    this.#retries += 1;
+    return Math.max(this.#untilToken(), Math.min(MOST_WAIT, FIRST_WAIT * 2 ** Math.min(failures, 20)));
+  }
+
+  /** Work on the key succeeded, or is given up. */
+  forget(key: string): void {
+    this.#inARow.delete(key);
+  }
+
+  clear(): void {
+    this.#inARow.clear();
+  }
+
+  /** Milliseconds until the bucket admits one more retry. */
+  #untilToken(): number {
+    const now = this.#clock.now();
+    this.#nextRetryAt = Math.max(this.#nextRetryAt, now - BURST * REFILL) + REFILL;
+    return Math.max(0, this.#nextRetryAt - now);
   }
 }

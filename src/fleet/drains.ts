@@ -2,12 +2,10 @@
  * The questions of `/drained`. An endpoint is drained when it takes no new connections by the newest objects, and every node that counts
  * has the versions in its kernel that were the newest when that became true (k8s#106476). Pure.
  */
-
 import type { Clock } from '../base/clock.ts';
 import type { Drained } from '../inspect/wire/drained.ts';
 import { NoAnswer } from '../inspect/wire/problem.ts';
 import type { ServiceKey } from '../proxy/model/objects.ts';
-import { Batch } from './batch.ts';
 import { drainAnswer } from './drain-answer.ts';
 import { HookAssignments } from './hook-assignments.ts';
 import type { FleetNode } from './node.ts';
@@ -15,7 +13,6 @@ import type { FleetNodes } from './nodes.ts';
 import type { FleetObjects } from './objects.ts';
 import type { ProgrammingLatency } from './programming-latency.ts';
 import { Question } from './question.ts';
-import { QuestionIndex } from './question-index.ts';
 import type { FleetEndpoint, Target } from './types.ts';
 import { WallClock } from './wall-clock.ts';
 
@@ -194,4 +191,106 @@ export class Drains {
     }
     settle();
   }
+}
+
+/** Gathers items for a moment, and passes each of them on once. Pure. */
+class Batch<T> {
+  readonly #clock: Pick<Clock, 'after'>;
+  readonly #moment: number;
+  readonly #take: (item: T) => void;
+  readonly #items = new Set<T>();
+  #isDue = false;
+
+  /** `moment`: milliseconds. */
+  constructor(clock: Pick<Clock, 'after'>, moment: number, take: (item: T) => void) {
+    this.#clock = clock;
+    this.#moment = moment;
+    this.#take = take;
+  }
+
+  add(item: T): void {
+    this.#items.add(item);
+    if (this.#isDue) return;
+    this.#isDue = true;
+    this.#clock.after(this.#moment, () => {
+      this.#isDue = false;
+      const items = [...this.#items];
+      this.#items.clear();
+      for (const each of items) this.#take(each);
+    });
+  }
+
+  delete(item: T): void {
+    this.#items.delete(item);
+  }
+}
+
+const EMPTY: ReadonlySet<Question> = new Set();
+
+/** Questions that wait, by the Services and names that concern them, and by the node that they wait for. Pure. */
+class QuestionIndex {
+  readonly all = new Set<Question>();
+  readonly #byService = new Map<ServiceKey, Set<Question>>();
+  /** By Pod or address. */
+  readonly #byName = new Map<string, Set<Question>>();
+  readonly #byWitness = new Map<FleetNode | undefined, Set<Question>>();
+  readonly #witnesses = new Map<Question, FleetNode | undefined>();
+
+  ofService(service: ServiceKey): ReadonlySet<Question> {
+    return this.#byService.get(service) ?? EMPTY;
+  }
+
+  ofName(name: string): ReadonlySet<Question> {
+    return this.#byName.get(name) ?? EMPTY;
+  }
+
+  /** Those that wait for a node; undefined: for none that can be named. */
+  ofWitness(node: FleetNode | undefined): ReadonlySet<Question> {
+    return this.#byWitness.get(node) ?? EMPTY;
+  }
+
+  add(question: Question): void {
+    const { target } = question;
+    this.all.add(question);
+    if (target.kind === 'terminating') put(this.#byService, target.service, question);
+    else put(this.#byName, target.kind === 'pod' ? target.pod : target.address, question);
+  }
+
+  /** Its Services are others now. */
+  setServices(question: Question, before: readonly ServiceKey[], now: readonly ServiceKey[]): void {
+    const { target } = question;
+    const isOwn = (service: ServiceKey) => target.kind === 'terminating' && target.service === service;
+    for (const service of before)
+      if (!now.includes(service) && !isOwn(service)) take(this.#byService, service, question);
+    for (const service of now) put(this.#byService, service, question);
+  }
+
+  /** It waits for a node, or for something else where `node` is undefined. */
+  setWitness(question: Question, node: FleetNode | undefined): void {
+    if (this.#witnesses.has(question)) take(this.#byWitness, this.#witnesses.get(question), question);
+    this.#witnesses.set(question, node);
+    put(this.#byWitness, node, question);
+  }
+
+  remove(question: Question): void {
+    const { target, standing } = question;
+    this.all.delete(question);
+    for (const service of standing.services) take(this.#byService, service, question);
+    if (target.kind === 'terminating') take(this.#byService, target.service, question);
+    else take(this.#byName, target.kind === 'pod' ? target.pod : target.address, question);
+    if (this.#witnesses.has(question)) take(this.#byWitness, this.#witnesses.get(question), question);
+    this.#witnesses.delete(question);
+  }
+}
+
+function put<K>(map: Map<K, Set<Question>>, key: K, question: Question): void {
+  const known = map.get(key);
+  if (known === undefined) map.set(key, new Set([question]));
+  else known.add(question);
+}
+
+function take<K>(map: Map<K, Set<Question>>, key: K, question: Question): void {
+  const known = map.get(key);
+  known?.delete(question);
+  if (known?.size === 0) map.delete(key);
 }

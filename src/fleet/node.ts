@@ -1,11 +1,10 @@
 /** One node of the fleet: its Node object, the place of its agent, the connection to it, and what the agent said. Pure. */
-
 import type { Address, Cidr } from '../base/address.ts';
+import type { Clock } from '../base/clock.ts';
 import type { nodeStates } from '../inspect/wire/fleet.ts';
 import type { ProgrammedEvent } from '../inspect/wire/programmed.ts';
 import { AgentState } from './agent-state.ts';
 import type { ProgrammingLatency, Tracked } from './programming-latency.ts';
-import { type LeavingOut, Readiness } from './readiness.ts';
 
 export type NodeState = (typeof nodeStates)[number];
 
@@ -102,5 +101,42 @@ export class FleetNode {
       if (this.tracked === undefined || (services === before.services && slices === before.slices)) continue;
       programming.advance(this.tracked, { services, slices }, now - age, isMeasured);
     }
+  }
+}
+
+/** Whether a Node has been not ready for so long that nobody waits for it. Pure. */
+interface LeavingOut {
+  readonly clock: Clock;
+  /** Milliseconds for which a Node may be not ready before nobody waits for it. */
+  readonly leaveOutAfter: number;
+  readonly onLeftOut: () => void;
+}
+
+class Readiness {
+  #isLeftOut = false;
+  /** Ends the wait until it is left out; undefined: the Node is ready. */
+  #cancel: (() => void) | undefined;
+
+  get isLeftOut(): boolean {
+    return this.#isLeftOut;
+  }
+
+  /** The Node is ready, or gone. */
+  ready(): void {
+    this.#cancel?.();
+    this.#cancel = undefined;
+    this.#isLeftOut = false;
+  }
+
+  /** The Node is not ready; `since` in milliseconds since 1970, undefined: from now on. */
+  notReady(since: number | undefined, { clock, leaveOutAfter, onLeftOut }: LeavingOut): void {
+    if (this.#cancel !== undefined) return;
+    const left = leaveOutAfter - (since === undefined ? 0 : Math.max(0, clock.wall() - since));
+    const leaveOut = () => {
+      this.#isLeftOut = true;
+      onLeftOut();
+    };
+    this.#isLeftOut = left <= 0;
+    this.#cancel = left <= 0 ? () => undefined : clock.after(left, leaveOut);
   }
 }

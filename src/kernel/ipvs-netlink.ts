@@ -1,4 +1,7 @@
 /** Implements IpvsKernel over netlink (`native/`). Only IPVS mode loads it. */
+
+import { createReadStream } from 'node:fs';
+import { createInterface } from 'node:readline';
 import {
   EADDRNOTAVAIL,
   EAGAIN,
@@ -14,6 +17,7 @@ import {
   errnoOf,
 } from '../../native/errno.ts';
 import { NETLINK_GENERIC, resolveFamily } from '../../native/generic.ts';
+import type { EntryBytes } from '../../native/ipset.ts';
 import * as ipset from '../../native/ipset.ts';
 import {
   decodeTimeouts,
@@ -31,12 +35,19 @@ import type { NetlinkError, Request } from '../../native/netlink.ts';
 import { MOST_REQUESTS, NetlinkSocket, openTransport, type Transport } from '../../native/netlink-socket.ts';
 import { NETLINK_NETFILTER } from '../../native/nfnetlink.ts';
 import * as rtnetlink from '../../native/rtnetlink.ts';
-import { type Address, addressOctets, addressOfBytes, type Family } from '../base/address.ts';
+import {
+  type Address,
+  addressOctets,
+  addressOfBytes,
+  type Family,
+  familyOf,
+  type Protocol,
+  parseAddress,
+} from '../base/address.ts';
 import { causeOf } from '../base/cause.ts';
 import { breath, realClock, sleep } from '../base/clock.ts';
 import { createMutex } from '../base/mutex.ts';
 import { readAddresses, SERVICE_DEVICE, serviceDevice } from './devices.ts';
-import { templatesOf } from './ipvs-affinity.ts';
 import {
   type Destination,
   type Failure,
@@ -53,7 +64,6 @@ import {
   type Timeouts,
 } from './ipvs-kernel.ts';
 import { wholeListing } from './listing.ts';
-import { entryBytes, entryText } from './set-entries.ts';
 
 interface Sockets {
   readonly route: SocketInTurns;
@@ -354,4 +364,86 @@ function serverBytes({ protocol, address, port }: ServerId): ServerBytes {
 
 function destinationBytes({ address, port }: Destination): { address: Uint8Array; port: number } {
   return { address: addressOctets(address), port };
+}
+
+// Session affinity of IPVS: the templates in /proc/net/ip_vs_conn of this process's network namespace, connections of client port 0 that
+// choose the destination of a client's next connection (ip_vs_conn_seq_show in net/netfilter/ipvs/ip_vs_conn.c).
+
+const CONNECTIONS = '/proc/net/ip_vs_conn';
+
+/** The templates of a client. The file has every connection of IPVS and is read line by line. Throws when it cannot be read. */
+export async function templatesOf(
+  client: Address,
+  lines: AsyncIterable<string> = linesOf(CONNECTIONS),
+): Promise<Template[]> {
+  const found: Template[] = [];
+  for await (const line of lines) {
+    const template = templateIn(line, client);
+    if (template !== undefined) found.push(template);
+  }
+  return found;
+}
+
+function linesOf(path: string): AsyncIterable<string> {
+  return createInterface({ input: createReadStream(path, 'latin1') });
+}
+
+/** `TCP 0AF40107 0000 0A600014 0050 0AF4010B 1F90 NONE 10795`; undefined for any other connection. */
+function templateIn(line: string, client: Address): Template | undefined {
+  const [protocol = '', from = '', fromPort, to = '', toPort = '', at = '', atPort = '', , seconds = ''] = line
+    .trim()
+    .split(/\s+/);
+  if (fromPort !== '0000' || addressIn(from) !== client) return undefined;
+  const [server, destination] = [addressIn(to), addressIn(at)];
+  if (server === undefined || destination === undefined || !isProtocol(protocol) || !/^\d+$/.test(seconds))
+    return undefined;
+  return {
+    server: { protocol, address: server, port: Number.parseInt(toPort, 16) },
+    destination: { address: destination, port: Number.parseInt(atPort, 16) },
+    seconds: Number(seconds),
+  };
+}
+
+function isProtocol(text: string): text is Protocol {
+  return text === 'TCP' || text === 'UDP' || text === 'SCTP';
+}
+
+/** Eight hexadecimal digits for IPv4, or an IPv6 address with all its digits. */
+function addressIn(text: string): Address | undefined {
+  if (/^[0-9A-F]{8}$/.test(text)) return addressOfBytes(Buffer.from(text, 'hex'));
+  const address = parseAddress(text);
+  return address !== undefined && familyOf(address) === 'IPv6' ? address : undefined;
+}
+
+// Entries of sets: their bytes in the kernel, and the text that `ipset` prints.
+
+/** `10.96.0.10,tcp:80,10.0.0.0/8` → its bytes. The entry of a bitmap is only a port. */
+export function entryBytes(text: string): EntryBytes {
+  if (/^\d+$/.test(text)) return { port: Number(text) };
+  const [address = '', socket, second] = text.split(',');
+  const [protocol, port] = socket?.split(':') ?? [];
+  const [net, length] = second?.split('/') ?? [];
+  return {
+    address: addressOctets(address as Address),
+    ...(socket === undefined ? {} : { protocol: protocolOf(protocol ?? ''), port: Number(port) }),
+    ...(net === undefined ? {} : { second: addressOctets(net as Address) }),
+    ...(length === undefined ? {} : { length: Number(length) }),
+  };
+}
+
+function protocolOf(text: string): EntryBytes['protocol'] {
+  return /^\d+$/.test(text) ? Number(text) : (text as 'tcp');
+}
+
+/** The text of an entry in a set of this type. A protocol that no Service has is printed as its number. */
+export function entryText({ address, protocol, port, second, length }: EntryBytes, type: string): string {
+  if (address === undefined) return String(port ?? '');
+  const parts: string[] = [addressOfBytes(address)];
+  if (port !== undefined) parts.push(`${protocol ?? ''}:${port}`);
+  if (second !== undefined) {
+    // The kernel omits the prefix length of a single address.
+    const net = type.endsWith('net') ? `/${length ?? second.length * 8}` : '';
+    parts.push(addressOfBytes(second) + net);
+  }
+  return parts.join(',');
 }

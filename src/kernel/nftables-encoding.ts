@@ -1,14 +1,15 @@
 /**
  * nftables mode's writes as netlink requests. Pure: `nftables-netlink.ts` sends them, `nftables-decoding.ts` reads them back.
  */
+
 import type { Request } from '../../native/netlink.ts';
 import * as bytecode from '../../native/nft/expressions.ts';
 import { addChain, addRule, addTable, deleteChain, deleteTable, flushChain } from '../../native/nft/objects.ts';
 import type { TableId } from '../../native/nft/request.ts';
-import { addElements, addSet, deleteElements, deleteSet, type Element } from '../../native/nft/sets.ts';
+import { addElements, addSet, deleteElements, deleteSet, type Element, type SetSpec } from '../../native/nft/sets.ts';
+import { type Part, typeofMap } from '../../native/nft/typeof.ts';
 import type { Family } from '../base/address.ts';
-import type { Bytes, Expression, Loaded, NftElement, NftSet, NftWrite } from './nftables-kernel.ts';
-import { setSpec } from './nftables-sets.ts';
+import type { Bytes, Expression, Field, Loaded, NftElement, NftSet, NftWrite } from './nftables-kernel.ts';
 
 /** The comment of the table. */
 const COMMENT = 'Services, by slicewire';
@@ -137,4 +138,63 @@ function loading(what: Loaded, to: number, family: Family): bytecode.Expression 
     case 'kind of destination address':
       return bytecode.addressType('daddr', to);
   }
+}
+
+// slicewire's sets with the types that the kernel stores, and that `nft list` needs to print them.
+
+/**
+ * Numbers of nft's data types (nft's datatype.h: inet_proto, inet_service, mark), with which `nft` prints the table; six bits a
+ * field. nft 1.0.6 and later read the type of a number from user data (`partsOf`). Older ones abort when they list an integer in a
+ * concatenation (1.0.2: "Assertion `ilen > 0' failed"), but not a mark.
+ */
+const TYPES: Readonly<Record<Exclude<Field, 'address'>, number>> = { protocol: 12, port: 13, number: 19 };
+const LENGTHS: Readonly<Record<Exclude<Field, 'address'>, number>> = { protocol: 1, port: 2, number: 4 };
+
+/** A set of a family as the kernel takes it. */
+function setSpec(
+  { name, key, data, hasRanges = false, isMemory = false, isCounting = false }: NftSet,
+  family: Family,
+): SetSpec {
+  const value =
+    data === undefined
+      ? {}
+      : {
+          data:
+            data === 'verdict' ? ('verdict' as const) : { type: typeOf(data, family), length: lengthOf(data, family) },
+        };
+  return {
+    name,
+    fields: key.map((field) => fieldLength(field, family)),
+    keyType: typeOf(key, family),
+    ...value,
+    ...(key.includes('number') && Array.isArray(data)
+      ? { userData: typeofMap(partsOf(key, family), partsOf(data, family)) }
+      : {}),
+    isInterval: hasRanges,
+    isDynamic: isMemory,
+    isCounting,
+  };
+}
+
+/** The expressions that `nft` prints for the fields of a map of endpoints. */
+function partsOf(fields: readonly Field[], family: Family): Part[] {
+  return fields.map((field): Part => {
+    if (field === 'address') return { kind: 'destination address', family };
+    return { kind: field === 'number' ? 'random number' : field === 'port' ? 'destination port' : field };
+  });
+}
+
+function fieldLength(field: Field, family: Family): number {
+  return field === 'address' ? (family === 'IPv4' ? 4 : 16) : LENGTHS[field];
+}
+
+function lengthOf(fields: readonly Field[], family: Family): number {
+  return fields.reduce((sum, field) => sum + Math.ceil(fieldLength(field, family) / 4) * 4, 0);
+}
+
+function typeOf(fields: readonly Field[], family: Family): number {
+  return fields.reduce(
+    (sum, field) => (sum << 6) | (field === 'address' ? (family === 'IPv4' ? 7 : 8) : TYPES[field]),
+    0,
+  );
 }

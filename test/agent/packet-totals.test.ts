@@ -1,7 +1,7 @@
 /** Counters of rules as metrics: they only grow, whatever becomes of the rules. */
 import assert from 'node:assert/strict';
 import { it } from 'node:test';
-import { PacketTotals } from '../../src/agent/packet-totals.ts';
+import { PacketTotals } from '../../src/agent/metrics-feed.ts';
 import type { PacketCount } from '../../src/proxy/modes/mode.ts';
 
 it('totals of packets grow by the counts of the kernel, over counters that restart and families that are missing', () => {

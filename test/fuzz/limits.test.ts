@@ -39,7 +39,7 @@ import {
 } from '../../src/serve/clients.ts';
 import { MAX_BODY_BYTES, MAX_EARLY_BYTES } from '../../src/serve/connection.ts';
 import { MAX_HEAD_BYTES, REQUEST_TIMEOUT } from '../../src/serve/http.ts';
-import { MOST_SECONDS } from '../../src/serve/profiling.ts';
+import { MOST_SECONDS } from '../../src/serve/metrics-server.ts';
 
 /** By the beginning of the row. */
 const LIMITS: readonly (readonly [string, number])[] = [

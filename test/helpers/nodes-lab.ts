@@ -4,7 +4,7 @@
  */
 
 import { fileURLToPath } from 'node:url';
-import { Host } from '../../src/cli/lab/host.ts';
+import { Host } from '../../src/cli/lab/lab.ts';
 import { Namespaces } from '../../src/cli/lab/namespaces.ts';
 import { startChild } from '../../src/kernel/child.ts';
 import { NEVER } from './rig.ts';

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import type { Address } from '../../src/base/address.ts';
-import { templatesOf } from '../../src/kernel/ipvs-affinity.ts';
+import { templatesOf } from '../../src/kernel/ipvs-netlink.ts';
 import { jiffiesIn, sinceLastSeen } from '../../src/kernel/recent-lists.ts';
 
 const LIST = 'KUBE-SEP-AAAAAAAAAAAAAAAA';

@@ -1,7 +1,7 @@
 /** Entries of sets as text and as bytes. */
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { entryBytes, entryText } from '../../src/kernel/set-entries.ts';
+import { entryBytes, entryText } from '../../src/kernel/ipvs-netlink.ts';
 
 describe('entries of sets', () => {
   const cases: readonly [string, string][] = [

@@ -13,7 +13,6 @@ import { behindText, firstNodes, togetherText } from '../../inspect/wire/nodes-t
 import { NoAnswer, WrongQuestion } from '../../inspect/wire/problem.ts';
 import { type AgentPod, agentPods, placeOfPod } from './agents.ts';
 import { askNode, askNodes, type Reach } from './ask-nodes.ts';
-import { printable } from './printable.ts';
 import {
   explainQuestion,
   exposureQuestion,
@@ -224,4 +223,18 @@ function nodesAnswer<A>({ question, outcomes, summary, at }: Together<A>) {
   const nodes = Object.fromEntries(outcomes.map(({ node, isRefusal: _, ...rest }) => [node, rest]));
   const head = { apiVersion: API_VERSION, kind: 'Nodes', question: question.question } as const;
   return { ...head, at, summary, nodes } satisfies Omit<Nodes, 'nodes'> & { nodes: object };
+}
+
+// Text that a terminal shows and does not obey: answers have names and messages that others wrote. Pure.
+
+/** Each control or format character but line ends and tabs as `\u001b`, which JSON reads as the character. */
+export function printable(text: string): string {
+  return text.replace(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu, (character) =>
+    character === '\n' || character === '\t' ? character : escaped(character),
+  );
+}
+
+function escaped(character: string): string {
+  const units = Array.from({ length: character.length }, (_, i) => character.charCodeAt(i));
+  return units.map((unit) => `\\u${unit.toString(16).padStart(4, '0')}`).join('');
 }

@@ -1,10 +1,8 @@
 /** Requests to the API server, with credentials of a kubeconfig, of a pod, or for `--master`. */
-
 import { STATUS_CODES } from 'node:http';
 import type { RequestOptions } from 'node:https';
 import type { Readable } from 'node:stream';
 import { breath } from '../../base/clock.ts';
-import { acceptOf, JSON_TYPE } from './accept.ts';
 import { ANSWER_TIMEOUT, type Incoming, type Outgoing } from './answer.ts';
 import { ConnectionDead, PINGS, type PingTimes } from './http2.ts';
 import { BrokenStream, linesOf } from './lines.ts';
@@ -321,4 +319,23 @@ function parseJson(bytes: Buffer, path: string): unknown {
   } catch (error) {
     throw new ApiError(`${path}: the answer is not JSON: ${(error as Error).message}`, 0);
   }
+}
+
+// What a request asks the API server to answer in.
+
+const JSON_TYPE = 'application/json';
+
+/**
+ * Nobody reads `metadata.managedFields`, which can be half of an object: an API server with KEP-5958 (the feature gate
+ * ManagedFieldsOptOut, alpha in Kubernetes 1.38) leaves them out. Others ignore a parameter that they do not know.
+ */
+const DROP = 'drop=metadata.managedFields';
+
+/** Behind the others, for a server that takes no type with a parameter that it does not know. */
+const PLAIN_JSON = `${JSON_TYPE};q=0.5`;
+
+/** The header `Accept`. kube-apiserver takes the first type that it has. */
+function acceptOf({ hasProtobuf, isWatch }: { hasProtobuf: boolean; isWatch: boolean }): string {
+  const protobuf = `${PROTOBUF}${isWatch ? ';stream=watch' : ''};${DROP}`;
+  return [...(hasProtobuf ? [protobuf] : []), `${JSON_TYPE};${DROP}`, PLAIN_JSON].join(', ');
 }

@@ -14,7 +14,6 @@
  *    error: the server says nothing until it has caught up. So a server that was away is asked for its version first.
  */
 import { breath, type Clock, sleep } from '../../base/clock.ts';
-import { backoff } from './backoff.ts';
 import { type ApiClient, ApiError, type Query, UnreadableAnswer, unreadable } from './client.ts';
 import { Intake, type IntakeSink } from './intake.ts';
 import { type Listing, presentVersion, readPages } from './listing.ts';
@@ -303,4 +302,15 @@ function isExpired(error: unknown): boolean {
 /** The server answered itself that there is no such resource: a proxy before it has other words. */
 function isLacking(error: unknown): boolean {
   return error instanceof ApiError && error.status === 404 && error.reasons.includes('NotFound');
+}
+
+// The wait after the n-th failure in a row, as in client-go's reflector: 0.8 s doubling to 30 s, with jitter.
+
+const FIRST = 800;
+const MOST = 30_000;
+
+/** Milliseconds, at least `retryAfter` (a Retry-After of the server). `failures` counts from 1; `random` is in [0, 1). */
+export function backoff(failures: number, random: number, retryAfter = 0): number {
+  const base = Math.min(MOST, FIRST * 2 ** Math.min(failures - 1, 16));
+  return Math.max(retryAfter, base * (0.5 + random));
 }

@@ -1,14 +1,13 @@
 /** The objects as they are now, packed, and the changes that no sync has taken yet. An object is unpacked when it is asked for. */
-
 import type { Cidr } from '../../base/address.ts';
-import type { SourceEvent, SourceKind } from '../../proxy/model/events.ts';
-import { SOURCE_KINDS } from '../../proxy/model/events.ts';
+import { sameData } from '../../base/equal.ts';
+import { SOURCE_KINDS, type SourceEvent, type SourceKind } from '../../proxy/model/events.ts';
 import { FaultBook } from '../../proxy/model/fault-book.ts';
 import type { Fault, NodeView, Service, ServiceKey, Slice } from '../../proxy/model/objects.ts';
+import type { Packed } from '../../proxy/model/packed/bytes.ts';
+import { packService, unpackService } from '../../proxy/model/packed/service.ts';
+import { packedVersion, sameContent } from '../../proxy/model/packed/version.ts';
 import type { CachedObjects, TakenChanges } from '../../proxy/sync/loop.ts';
-import { OwnNode } from './own-node.ts';
-import { type ChangeCounts, PendingChanges } from './pending-changes.ts';
-import { ServicesByName } from './services-by-name.ts';
 import { SlicesByService } from './slices-by-service.ts';
 
 /** Called with an object as it was, and its resourceVersion, "" for none. */
@@ -129,4 +128,164 @@ function* withEndpointsOn(nodes: ReadonlySet<string>, slices: SlicesByService): 
   if (nodes.size === 0) return;
   for (const { service, endpoints } of slices.all())
     if (endpoints.some(({ nodeName }) => nodes.has(nodeName))) yield service;
+}
+
+const NONE: readonly string[] = [];
+
+/** The Node of the agent as its source has it, and the Nodes that do not answer it, which no source knows (docs/semantics.md 3.6). */
+class OwnNode {
+  #node: NodeView | undefined;
+  #suspects = NONE;
+  #view: NodeView | undefined;
+  #ejections = 0;
+  readonly #onTouch: (service: ServiceKey) => void;
+
+  /** `onTouch` is called for each Service that has endpoints on a Node which became a suspect, or is one no more. */
+  constructor(onTouch: (service: ServiceKey) => void) {
+    this.#onTouch = onTouch;
+  }
+
+  /** The Node with the suspects; undefined: there is none. */
+  get view(): NodeView | undefined {
+    return this.#view;
+  }
+
+  /** Sorted. In a recording, the Node brings them along. */
+  get suspects(): readonly string[] {
+    return this.#suspects.length > 0 ? this.#suspects : (this.#node?.suspects ?? NONE);
+  }
+
+  /** Times that a Node became a suspect. */
+  get ejections(): number {
+    return this.#ejections;
+  }
+
+  /** Takes the Node of the source. Returns the suspects that came or went with it; undefined: it is the same as before. */
+  set(node: NodeView | undefined): ReadonlySet<string> | undefined {
+    if (sameData(node, this.#node)) return undefined;
+    const before = this.suspects;
+    this.#node = node;
+    this.#compose();
+    return new Set(before).symmetricDifference(new Set(this.suspects));
+  }
+
+  /** Replaces the suspects, which are sorted. `services`: those with endpoints on a Node that became one, or is one no more. */
+  suspect(nodes: readonly string[], services: Iterable<ServiceKey>): void {
+    for (const key of services) this.#onTouch(key);
+    if (sameData(nodes, this.#suspects)) return;
+    this.#ejections += nodes.filter((name) => !this.#suspects.includes(name)).length;
+    this.#suspects = nodes;
+    this.#compose();
+  }
+
+  #compose(): void {
+    const suspects = this.#suspects;
+    this.#view = this.#node === undefined || suspects.length === 0 ? this.#node : { ...this.#node, suspects };
+  }
+}
+
+/** The number of events, and the number of Services with a change that no sync has taken yet. */
+interface ChangeCounts {
+  readonly total: number;
+  readonly pending: number;
+}
+
+/** What changed in the cache since the last sync took the changes, and how many events came. */
+class PendingChanges {
+  readonly #totals = { services: 0, slices: 0 };
+  /** Services with a change, by the kind of object that changed. */
+  #touched = { services: new Set<ServiceKey>(), slices: new Set<ServiceKey>() };
+  #isNodeTouched = false;
+  #triggers: number[] = [];
+
+  get isEmpty(): boolean {
+    return this.#touched.services.size === 0 && this.#touched.slices.size === 0 && !this.#isNodeTouched;
+  }
+
+  count(of: 'services' | 'slices'): void {
+    this.#totals[of] += 1;
+  }
+
+  counts(of: 'services' | 'slices'): ChangeCounts {
+    return { total: this.#totals[of], pending: this.#touched[of].size };
+  }
+
+  touch(of: 'services' | 'slices', key: ServiceKey): void {
+    this.#touched[of].add(key);
+  }
+
+  touchNode(): void {
+    this.#isNodeTouched = true;
+  }
+
+  /** `at`: milliseconds since 1970. */
+  addTrigger(at: number): void {
+    this.#triggers.push(at);
+  }
+
+  /** All changes; each is returned once. */
+  take(): TakenChanges {
+    const services = this.#touched.services.union(this.#touched.slices);
+    const changes = { services, node: this.#isNodeTouched, triggers: this.#triggers };
+    this.#touched = { services: new Set(), slices: new Set() };
+    this.#isNodeTouched = false;
+    this.#triggers = [];
+    return changes;
+  }
+}
+
+/** Services by their keys, each packed (`proxy/model/packed/`). */
+class ServicesByName {
+  readonly #services = new Map<ServiceKey, Packed<Service>>();
+  #version = 0;
+
+  /** Grows when a Service comes or goes, also one of which nothing is known but its faults. */
+  get version(): number {
+    return this.#version;
+  }
+
+  get count(): number {
+    return this.#services.size;
+  }
+
+  /** All keys, without unpacking a Service. */
+  keys(): MapIterator<ServiceKey> {
+    return this.#services.keys();
+  }
+
+  get(key: ServiceKey): Service | undefined {
+    const packed = this.#services.get(key);
+    return packed === undefined ? undefined : unpackService(key, packed);
+  }
+
+  *all(): Generator<Service> {
+    for (const [key, packed] of this.#services) yield unpackService(key, packed);
+  }
+
+  /** The resourceVersion of a Service; "": there is none, or its source has no versions. */
+  resourceVersion(key: ServiceKey): string {
+    const packed = this.#services.get(key);
+    return packed === undefined ? '' : packedVersion(packed);
+  }
+
+  /** Returns what gives the former Service and its version, where it changed. `version`: of the Service now; "" for none. */
+  set(key: ServiceKey, service: Service | undefined, version = ''): (() => FormerService) | undefined {
+    const before = this.#services.get(key);
+    if (before === undefined || service === undefined) this.#version += 1;
+    const packed = service && packService(service, version);
+    if (packed === before) return undefined;
+    if (packed === undefined) this.#services.delete(key);
+    else this.#services.set(key, packed);
+    if (packed !== undefined && before !== undefined && sameContent(packed, before)) return undefined;
+    return () =>
+      before === undefined
+        ? { service: undefined, version: '' }
+        : { service: unpackService(key, before), version: packedVersion(before) };
+  }
+}
+
+/** A Service as it was, with its resourceVersion. */
+interface FormerService {
+  readonly service: Service | undefined;
+  readonly version: string;
 }

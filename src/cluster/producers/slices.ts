@@ -11,7 +11,7 @@ import {
   SERVICE_NAME_LABEL,
   SLICES_MANAGER,
 } from '../../proxy/model/labels.ts';
-import { hintByDistribution } from './distribution.ts';
+import type { TrafficDistribution } from '../../proxy/model/objects.ts';
 import { fillSlices } from './fill.ts';
 import type {
   Notice,
@@ -25,7 +25,7 @@ import type {
 } from './objects.ts';
 import { belongsInSlices, endpointId, podEndpoint, portsKey, portsOn } from './pod-endpoint.ts';
 import { sliceOf } from './slice-object.ts';
-import { type SlicesInHand, withoutHints } from './slices-in-hand.ts';
+import { isReady, type SlicesInHand, withHints, withoutHints } from './slices-in-hand.ts';
 import type { TopologyBook } from './topology.ts';
 import { byStanding, safeWrites } from './write-order.ts';
 
@@ -248,4 +248,33 @@ const RESERVED = [SERVICE_NAME_LABEL, MANAGED_BY_LABEL, HEADLESS_LABEL];
 /** The labels of a Service without those that are reserved for slices. */
 function own(labels: Labels): Labels {
   return Object.fromEntries(Object.entries(labels).filter(([name]) => !RESERVED.includes(name)));
+}
+
+// Hints for `trafficDistribution` (KEP-4444, KEP-3015): each ready endpoint gets its own zone, and its own node for PreferSameNode.
+
+/** Adds hints to slices that change anyway, and to others whose hints are missing or wrong. */
+export function hintByDistribution(slices: SlicesInHand, distribution: TrafficDistribution): SlicesInHand {
+  const hintsOf = (endpoint: SliceEndpoint) => ownHints(endpoint, distribution === 'PreferSameNode');
+  const hinted = (slice: SliceObject) => withHints(slice, hintsOf);
+  const isRight = (slice: SliceObject) =>
+    slice.endpoints.every((endpoint) => !isReady(endpoint) || sameHints(endpoint.hints, hintsOf(endpoint)));
+  return {
+    create: slices.create.map(hinted),
+    update: [...slices.update, ...slices.unchanged.filter((slice) => !isRight(slice))].map(hinted),
+    unchanged: slices.unchanged.filter(isRight),
+  };
+}
+
+function ownHints(endpoint: SliceEndpoint, withNode: boolean): SliceEndpoint['hints'] {
+  if (!isReady(endpoint)) return undefined;
+  const { zone, nodeName } = endpoint;
+  const forZones = zone ? { forZones: [{ name: zone }] } : {};
+  const forNodes = withNode && nodeName ? { forNodes: [{ name: nodeName }] } : {};
+  return zone || (withNode && nodeName) ? { ...forZones, ...forNodes } : undefined;
+}
+
+function sameHints(a: SliceEndpoint['hints'], b: SliceEndpoint['hints']): boolean {
+  const text = (hints: SliceEndpoint['hints']) =>
+    JSON.stringify([(hints?.forZones ?? []).map(({ name }) => name), (hints?.forNodes ?? []).map(({ name }) => name)]);
+  return text(a) === text(b);
 }

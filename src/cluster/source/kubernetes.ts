@@ -1,5 +1,4 @@
 /** The kubernetes source: lists and watches Services, EndpointSlices and this node's Node with kube-proxy's selectors. */
-
 import type { Clock } from '../../base/clock.ts';
 import {
   type EventSink,
@@ -8,12 +7,14 @@ import {
   type Source,
   type SourceEvent,
   type SourceKind,
+  type SourcePod,
 } from '../../proxy/model/events.ts';
 import { SERVED, SERVED_FIELDS } from '../../proxy/model/labels.ts';
-import { apiClient } from '../api/client.ts';
+import { ApiError, apiClient } from '../api/client.ts';
 import { type ClusterConfig, loadCredentials } from '../api/credentials.ts';
 import { objectKey } from '../api/decode/fields.ts';
 import { decodeNode } from '../api/decode/node.ts';
+import { decodePod } from '../api/decode/producing.ts';
 import { decodeService } from '../api/decode/service.ts';
 import { decodeServiceCidr } from '../api/decode/service-cidr.ts';
 import { decodeSlice } from '../api/decode/slice.ts';
@@ -24,7 +25,6 @@ import { SLICES } from '../api/protobuf/slice.ts';
 import { Reflector, type ReflectorSink, type Resource } from '../api/reflector.ts';
 import type { Connect } from '../api/transport.ts';
 import { Watch, type WatchLog, watchSink } from '../api/watch.ts';
-import { lookUpPod } from './pod-lookup.ts';
 
 export interface KubernetesOptions extends ClusterConfig {
   readonly nodeName: string;
@@ -162,4 +162,26 @@ function versionOf(object: unknown): string | undefined {
   const { metadata } = (object ?? {}) as { readonly metadata?: { readonly resourceVersion?: unknown } };
   const version = metadata?.resourceVersion;
   return typeof version === 'string' && version !== '' ? version : undefined;
+}
+
+// Asks an API server for one Pod: agents do not follow Pods.
+
+/** undefined: there is no such Pod. Throws ApiError and KubeconfigUnusable. */
+export async function lookUpPod(
+  key: string,
+  cluster: ClusterConfig & { readonly userAgent: string; readonly connect?: Connect },
+  signal: AbortSignal,
+): Promise<SourcePod | undefined> {
+  const [namespace = '', name = ''] = key.split('/').map(encodeURIComponent);
+  const { userAgent, connect } = cluster;
+  const client = apiClient(await loadCredentials(cluster), { userAgent, connect });
+  try {
+    const pod = await client.get(`/api/v1/namespaces/${namespace}/pods/${name}`, {}, signal);
+    return decodePod(pod, key, { isHandWritten: false }).value;
+  } catch (error) {
+    if (error instanceof ApiError && error.status === 404) return undefined;
+    throw error;
+  } finally {
+    client.close();
+  }
 }

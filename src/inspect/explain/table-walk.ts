@@ -2,10 +2,9 @@
  * Walks a packet through a table of nftables mode as the kernel does, word by word. The real kernel is asked the same questions in
  * test/netns.
  */
-
-import { endpointText, type Family } from '../../base/address.ts';
-import type { Expression, Hook, ReadExpression } from '../../kernel/nftables-kernel.ts';
-import { numberWord } from '../../proxy/modes/nft-table/bytes.ts';
+import { addressBytes, endpointText, type Family, portBytes } from '../../base/address.ts';
+import type { Expression, Hook, Loaded, ReadExpression } from '../../kernel/nftables-kernel.ts';
+import { numberWord, protocolWord } from '../../proxy/modes/nft-table/bytes.ts';
 import { addressOf } from '../../proxy/modes/nft-table/print.ts';
 import type { TableView } from '../../proxy/modes/view.ts';
 import {
@@ -23,7 +22,6 @@ import {
   stopped,
   translated,
 } from './fates.ts';
-import { loaded } from './loaded.ts';
 import { isLocal } from './matching.ts';
 import {
   concluded,
@@ -305,5 +303,44 @@ export class TableWalk {
 
   #note({ chain, text }: Run, problem: string): void {
     this.#input.unknown.add(`the rule "${text}" of chain ${chain} in table ${this.#name} ${problem}`);
+  }
+}
+
+/** IPS_DST_NAT (linux/netfilter/nf_conntrack_common.h) */
+const STATUS_TRANSLATED = 32;
+/** Bits of the connection state in nft's form: 1 for invalid, 8 for new (nft_ct.c). */
+const STATES: Readonly<Record<Packet['state'], number>> = { INVALID: 1, NEW: 8 };
+/** RTN_LOCAL and RTN_UNICAST (linux/rtnetlink.h) */
+const KINDS = { local: 2, unicast: 1 } as const;
+
+/** Fields of a packet as words of nftables. Pure. */
+function loaded(
+  what: Loaded,
+  state: State,
+  { packet, facts }: { readonly packet: Packet; readonly facts: NodeFacts },
+): string {
+  const kindOf = (address: State['destination']) =>
+    numberWord(isLocal(address, { facts, servers: undefined }) ? KINDS.local : KINDS.unicast);
+  switch (what) {
+    case 'source address':
+      return addressBytes(packet.source);
+    case 'destination address':
+      return addressBytes(state.destination);
+    case 'protocol':
+      return protocolWord(packet.protocol);
+    case 'destination port':
+      return `${portBytes(state.port)}\0\0`;
+    case 'mark':
+      return numberWord(state.mark);
+    case 'input interface':
+      return (packet.device ?? '').padEnd(16, '\0');
+    case 'connection state':
+      return numberWord(STATES[packet.state]);
+    case 'connection status':
+      return numberWord(state.dnat === undefined ? 0 : STATUS_TRANSLATED);
+    case 'kind of source address':
+      return kindOf(packet.source);
+    case 'kind of destination address':
+      return kindOf(state.destination);
   }
 }

@@ -1,13 +1,18 @@
 /** The desired state, the same for every mode: all ServicePorts. An update returns only those that changed. */
-
 import { sameData } from '../../base/equal.ts';
 import { Claims, type FrontendAt, rivalFault, strongerTwin, twinFault } from './claims.ts';
 import type { Fault, Service, ServiceKey, Slice } from './objects.ts';
 import type { Packed } from './packed/bytes.ts';
 import { type PortsOfService, packPorts, unpackPorts } from './packed/ports.ts';
-import { PortsView } from './ports-view.ts';
 import type { IdleHints } from './selection.ts';
-import { type Frontend, type Location, type ServicePort, type ServicePortKey, servicePorts } from './service-port.ts';
+import {
+  type Frontend,
+  type Location,
+  type ServicePort,
+  type ServicePortKey,
+  serviceOfPort,
+  servicePorts,
+} from './service-port.ts';
 
 /** The objects that the model reads: the cache, or a plain object in a test. */
 export interface Objects {
@@ -213,4 +218,50 @@ function hintsFault({ id, service, family, protocol }: ServicePort, { zones, why
     effect: 'no effect here',
     part: 'hints',
   };
+}
+
+/** All ServicePorts, looked up and listed as in a map, and unpacked when they are asked for. Pure. */
+class PortsView implements ReadonlyMap<ServicePortKey, ServicePort> {
+  readonly #services: { keys(): Iterable<ServiceKey> };
+  readonly #portsOf: (service: ServiceKey) => readonly ServicePort[];
+
+  constructor(services: { keys(): Iterable<ServiceKey> }, portsOf: (service: ServiceKey) => readonly ServicePort[]) {
+    this.#services = services;
+    this.#portsOf = portsOf;
+  }
+
+  /** It counts all of them. */
+  get size(): number {
+    let size = 0;
+    for (const service of this.#services.keys()) size += this.#portsOf(service).length;
+    return size;
+  }
+
+  has(key: ServicePortKey): boolean {
+    return this.get(key) !== undefined;
+  }
+
+  get(key: ServicePortKey): ServicePort | undefined {
+    return this.#portsOf(serviceOfPort(key)).find((port) => port.key === key);
+  }
+
+  *entries(): MapIterator<[ServicePortKey, ServicePort]> {
+    for (const port of this.values()) yield [port.key, port];
+  }
+
+  *keys(): MapIterator<ServicePortKey> {
+    for (const { key } of this.values()) yield key;
+  }
+
+  *values(): MapIterator<ServicePort> {
+    for (const service of this.#services.keys()) yield* this.#portsOf(service);
+  }
+
+  [Symbol.iterator](): MapIterator<[ServicePortKey, ServicePort]> {
+    return this.entries();
+  }
+
+  forEach(call: (port: ServicePort, key: ServicePortKey, map: ReadonlyMap<ServicePortKey, ServicePort>) => void): void {
+    for (const [key, port] of this) call(port, key, this);
+  }
 }

@@ -2,7 +2,6 @@
  * One sync: take the changes, update the model, let the mode plan and apply, and report (docs/architecture.md). At run time
  * the stages meet only in this file.
  */
-
 import { causeOf } from '../../base/cause.ts';
 import { breath, type Clock } from '../../base/clock.ts';
 import { inPortions } from '../../base/portions.ts';
@@ -17,10 +16,8 @@ import type { ServicePort, ServicePortKey } from '../model/service-port.ts';
 import type { Mode } from '../modes/mode.ts';
 import type { FailedStep, Plan } from '../reconcile/step.ts';
 import { type Work, workBetween } from '../reconcile/work.ts';
-import { applyIsolating, type OnPlan, thrownReport, unreadReport } from './isolate.ts';
-import { RefusedServices } from './refused.ts';
+import { applyIsolating, type OnPlan, type Refused, thrownReport, unreadReport } from './isolate.ts';
 import type { SyncReport } from './status.ts';
-import { Triggers } from './triggers.ts';
 
 /** Services whose desired state is rendered between two breaths of the event loop. */
 const PORTION = 50;
@@ -320,4 +317,53 @@ interface Seen {
 /** The kernel could not be read; nothing was written (invariant 2). */
 export class KernelNotRead extends Error {
   readonly code = 'KERNEL_NOT_READ';
+}
+
+/** The Services that the kernel refused. All of them are tried again after a while, because the kernel may have changed. */
+class RefusedServices {
+  readonly services: Refused = new Map();
+  readonly #period: number;
+  /** Time of the first refusal, on the monotonic clock. */
+  #since: number | undefined;
+
+  /** `period`: milliseconds until the Services are tried again. */
+  constructor(period: number) {
+    this.#period = period;
+  }
+
+  /** Called at the start of a sync: forgets the Services when the period is over. */
+  retry(now: number): void {
+    if (this.#since === undefined || now - this.#since < this.#period) return;
+    this.services.clear();
+    this.#since = undefined;
+  }
+
+  /** Called after a sync that began at this time has written. */
+  written(startedAt: number): void {
+    if (this.services.size > 0) this.#since ??= startedAt;
+  }
+}
+
+/** Most times kept while writes fail: the latest are enough. */
+const MOST = 10_000;
+
+/** Times of the changes that are not in the kernel yet, for the metric of programming latency. Milliseconds since 1970. */
+export class Triggers {
+  /** Changes before the agent's start do not count: the agent did not delay them. */
+  readonly #begun: number;
+  #times: number[] = [];
+
+  constructor(begun: number) {
+    this.#begun = begun;
+  }
+
+  add(times: readonly number[]): void {
+    for (const at of times) if (at >= this.#begun) this.#times.push(at);
+    if (this.#times.length > MOST) this.#times.splice(0, this.#times.length - MOST);
+  }
+
+  /** Return all times and forget them: their changes are in the kernel now. */
+  take(): readonly number[] {
+    return this.#times.splice(0);
+  }
 }

@@ -4,7 +4,7 @@ import { getEventListeners, once } from 'node:events';
 import http from 'node:http';
 import type { AddressInfo } from 'node:net';
 import test, { describe, type TestContext } from 'node:test';
-import { backoff } from '../../../src/cluster/api/backoff.ts';
+import { backoff } from '../../../src/cluster/api/reflector.ts';
 import { ApiServer } from '../../helpers/api-server.ts';
 import { FakeClock } from '../../helpers/fake-clock.ts';
 import { service } from '../../helpers/objects.ts';

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
 import { ApiError } from '../../../src/cluster/api/client.ts';
-import { lookUpPod } from '../../../src/cluster/source/pod-lookup.ts';
+import { lookUpPod } from '../../../src/cluster/source/kubernetes.ts';
 import { ApiServer } from '../../helpers/api-server.ts';
 import { NEVER } from '../../helpers/rig.ts';
 

@@ -2,9 +2,8 @@
 import { readObjects } from '../../../src/cluster/documents/objects.ts';
 import type { Problem, Value } from '../../../src/cluster/documents/protocol.ts';
 import { admitted } from '../../../src/cluster/source/manifests/admission.ts';
-import { documentFaults } from '../../../src/cluster/source/manifests/documents.ts';
 import { type Held, KINDS } from '../../../src/cluster/source/manifests/kinds.ts';
-import { Draft } from '../../../src/cluster/source/manifests/store.ts';
+import { Draft, documentFaults } from '../../../src/cluster/source/manifests/store.ts';
 import { NODE_PORTS } from '../../../src/proxy/model/port-range.ts';
 import { corpusFiles, objectTexts } from '../corpus/read.ts';
 import { mutateJson } from '../mutate/json.ts';

@@ -2,13 +2,11 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import fc from 'fast-check';
-import type { Protocol } from '../../../src/base/address.ts';
-import { type Address, socketBytes } from '../../../src/base/address.ts';
-import { ejected } from '../../../src/proxy/model/ejected.ts';
+import { type Address, type Protocol, socketBytes } from '../../../src/base/address.ts';
 import { countUses } from '../../../src/proxy/model/endpoint-uses.ts';
 import { mergeSlices } from '../../../src/proxy/model/endpoints.ts';
 import type { Endpoint, Slice } from '../../../src/proxy/model/objects.ts';
-import { judge, selectEndpoints } from '../../../src/proxy/model/selection.ts';
+import { ejected, judge, selectEndpoints } from '../../../src/proxy/model/selection.ts';
 import { isUsed } from '../../../src/proxy/model/selection-reasons.ts';
 import { servicePorts } from '../../../src/proxy/model/service-port.ts';
 import { serviceModel } from '../../helpers/service-model.ts';

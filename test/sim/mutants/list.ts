@@ -98,7 +98,7 @@ export const MUTANTS: readonly Mutant[] = [
   {
     name: 'never-wait',
     what: 'A failed request is repeated without a pause',
-    file: 'src/cluster/api/backoff.ts',
+    file: 'src/cluster/api/reflector.ts',
     from: 'export function backoff(',
     to: 'export function backoff(...all: unknown[]): number {\n  return all.length * 0;\n}\n\nfunction unused(',
   },

@@ -4,7 +4,7 @@ import { describe, it } from 'node:test';
 import { Cache } from '../../../src/cluster/cache/cache.ts';
 import { mergeSlices } from '../../../src/proxy/model/endpoints.ts';
 import { goneEvent } from '../../../src/proxy/model/events.ts';
-import { Triggers } from '../../../src/proxy/sync/triggers.ts';
+import { Triggers } from '../../../src/proxy/sync/loop.ts';
 import { eventOf } from '../../helpers/rig.ts';
 import { sliceOf, textsOf } from '../slice-text.ts';
 

@@ -7,7 +7,6 @@ import { FaultList } from '../../api/decode/faults.ts';
 import { isObjectName, objectKey } from '../../api/decode/fields.ts';
 import type { ParsedFile, Value } from '../../documents/protocol.ts';
 import { admitted } from './admission.ts';
-import { documentFaults } from './documents.ts';
 import { goneOf, type Held, isKind, KINDS, type Kind, lastGood } from './kinds.ts';
 import type { NodeGuard } from './node-guard.ts';
 import { ManifestProducer } from './producer.ts';
@@ -235,4 +234,19 @@ function nameProblem(object: unknown): { field: string; value: unknown; problem:
   const form = 'lower-case letters, digits, - and ., with a letter or digit at both ends, at most 253 characters';
   const quotes = typeof value === 'number' || typeof value === 'boolean' ? '; write it in quotes' : '';
   return { field, value, problem: `must be a name: ${form}${quotes}` };
+}
+
+// Faults of a file's documents, as the thread that reads the file reports them.
+
+/** One fault for each broken document, by its line; `stays`: what follows, for the end of each message. */
+export function documentFaults(
+  { file, stays }: { readonly file: string; readonly stays: string },
+  { problems, problemCount }: Pick<ParsedFile, 'problems' | 'problemCount'>,
+): readonly Fault[] {
+  const faults = new FaultList('file', file);
+  for (const { reason, line, column } of problems)
+    faults.setAside(`line ${line}, column ${column}`, '', `${reason}${stays}`);
+  if (problemCount > problems.length)
+    faults.setAside('', '', `${problemCount - problems.length} more of its documents cannot be read${stays}`);
+  return faults.list;
 }

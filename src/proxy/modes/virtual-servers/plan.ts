@@ -13,10 +13,9 @@
  * Draining depends only on the seen state (docs/ipvs.md): a destination of TCP or SCTP to remove gets weight 0, and is removed when
  * it has no connections. Until then its server stays, with its address and its label, even if the Service is deleted.
  */
-
 import type { Address, Family } from '../../../base/address.ts';
 import type { KernelWrite } from '../../../kernel/ipvs-kernel.ts';
-import type { Step } from '../../reconcile/step.ts';
+import type { Phase, Step, StepName } from '../../reconcile/step.ts';
 import type { SetAside } from '../mode.ts';
 import type { TablesPlan } from '../netfilter/plan.ts';
 import {
@@ -32,7 +31,6 @@ import {
 import { type SetId, setName, spareName } from './sets.ts';
 import { SOURCE_CHAINS } from './source-chain.ts';
 import type { ServersState } from './state.ts';
-import { stepsOf } from './steps.ts';
 import type { PlannedEntry, PlannedResize, PlannedWrite, Retirement, StagedWrites } from './writes.ts';
 
 export interface ServersPlan extends StagedWrites {
@@ -285,4 +283,63 @@ function serverWrites(state: ServersState): PlannedWrite[] {
     writes.push({ write: { kind, server, destination }, step, owner, line: () => `${verb} ${destinationText(to)}` });
   }
   return writes;
+}
+
+/** The writes to one kernel object. */
+interface StepDraft {
+  readonly phase: Phase;
+  readonly come: (PlannedWrite | PlannedResize)[];
+  readonly go: (() => string)[];
+  owner: string | undefined;
+  isNew: boolean;
+  isGone: boolean;
+}
+
+const SETS: Phase = 'create addresses and sets';
+const SERVERS: Phase = 'create servers, destinations, chains and rules';
+
+/** The writes of a plan as steps: one step for each kernel object. Pure. */
+function stepsOf(state: ServersState, parts: StagedWrites): Step[] {
+  const drafts = new Map<string, StepDraft>();
+  const draft = (key: string, phase: Phase): StepDraft => {
+    const known = drafts.get(key);
+    if (known !== undefined) return known;
+    const made: StepDraft = { phase, come: [], go: [], owner: undefined, isNew: false, isGone: false };
+    drafts.set(key, made);
+    return made;
+  };
+  for (const { step } of parts.sets) draft(step, SETS).isNew = true;
+  for (const planned of [...parts.resizes, ...parts.entries, ...parts.stops])
+    draft(planned.step, SETS).come.push(planned);
+  for (const planned of parts.servers) {
+    const server = draft(planned.step, SERVERS);
+    server.come.push(planned);
+    server.owner ??= planned.owner;
+    if (planned.write.kind === 'add-server') server.isNew = true;
+  }
+  for (const planned of parts.addresses) draft(planned.step, SETS).come.push(planned);
+  for (const one of parts.retire) {
+    const server = draft(one.step, 'remove destinations and servers');
+    server.owner ??= one.owner;
+    server.isGone = one.isServerGone;
+    for (const gone of one.destinations) server.go.push(() => `-d ${destinationText(gone)}`);
+    const known = state.servers.applied?.get(serverKey(one.server));
+    if (one.isServerGone && known !== undefined) server.go.push(() => `-D ${serverText(known)}`);
+  }
+  const gone = 'remove sets, chains and addresses';
+  for (const planned of [...parts.goneAddresses, ...parts.goneEntries]) draft(planned.step, gone).go.push(planned.line);
+  for (const { step } of parts.goneSets) draft(step, gone).isGone = true;
+  const { family } = state.settings;
+  return [...drafts].map(([key, made]) => toStep({ key, family, kind: 'virtual servers' }, made));
+}
+
+function toStep(name: StepName, { phase, come, go, owner, isNew, isGone }: StepDraft): Step {
+  return {
+    ...name,
+    action: isNew ? 'create' : isGone ? 'remove' : 'update',
+    phase,
+    owner,
+    concerns: () => new Set(come.map((planned) => planned.owner).filter((who) => who !== undefined)),
+    lines: () => [...come.map(({ line }) => `+ ${line()}`), ...go.map((line) => `- ${line()}`)],
+  };
 }

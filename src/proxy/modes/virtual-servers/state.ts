@@ -1,5 +1,4 @@
 /** The virtual servers of one family: desired and believed state, their connections, and their rules. Does no I/O. */
-
 import type { Address } from '../../../base/address.ts';
 import type { KernelWrite, SeenDestination, Server, ServerId, SetSpec } from '../../../kernel/ipvs-kernel.ts';
 import type { FamilyRules } from '../netfilter/family-rules.ts';
@@ -15,9 +14,18 @@ import {
   type OwnedServer,
   serverKey,
 } from './objects.ts';
-import { ServerIndex } from './server-index.ts';
-import { SetSizes } from './set-sizes.ts';
-import { isShared, KUBE_PROXY_MAXELEM, SET_IDS, type SetId, setId, setName, setSpec, spareName } from './sets.ts';
+import {
+  isBitmap,
+  isShared,
+  KUBE_PROXY_MAXELEM,
+  maxelemOf,
+  SET_IDS,
+  type SetId,
+  setId,
+  setName,
+  setSpec,
+  spareName,
+} from './sets.ts';
 import type { ServersSettings } from './settings.ts';
 import { type Seen, ServerTrackers } from './trackers.ts';
 
@@ -252,5 +260,93 @@ export class ServersState extends ServerTrackers {
     this.index.removeDestination(serverKey(one.server), key);
     this.connections.delete(key);
     this.destinations.wrote(key, undefined);
+  }
+}
+
+/** The destinations of each virtual server in the kernel, and the servers on each address, by their keys (`objects.ts`). */
+class ServerIndex {
+  readonly #destinations = new Map<string, Set<string>>();
+  readonly #servers = new Map<Address, Set<string>>();
+
+  /** Replace the index by what was read. */
+  rebuild(servers: ReadonlyMap<string, OwnedServer>, destinations: ReadonlyMap<string, OwnedDestination>): void {
+    this.#destinations.clear();
+    this.#servers.clear();
+    for (const [key, { server }] of servers) this.addServer(key, server.address);
+    for (const [key, { server }] of destinations) this.addDestination(serverKey(server), key);
+  }
+
+  destinationsOf(server: string): Iterable<string> {
+    return this.#destinations.get(server) ?? [];
+  }
+
+  serversAt(address: Address): Iterable<string> {
+    return this.#servers.get(address) ?? [];
+  }
+
+  addServer(server: string, address: Address): void {
+    this.#servers.set(address, (this.#servers.get(address) ?? new Set()).add(server));
+  }
+
+  addDestination(server: string, destination: string): void {
+    this.#destinations.set(server, (this.#destinations.get(server) ?? new Set()).add(destination));
+  }
+
+  /** Remove a server with all its destinations. */
+  removeServer(server: string, address: Address): void {
+    this.#destinations.delete(server);
+    const at = this.#servers.get(address);
+    at?.delete(server);
+    if (at?.size === 0) this.#servers.delete(address);
+  }
+
+  removeDestination(server: string, destination: string): void {
+    this.#destinations.get(server)?.delete(destination);
+  }
+}
+
+/** How large the sets of one family are, and how large they must be: entries and maxelem of each, as believed. Does no I/O. */
+class SetSizes {
+  readonly #entries = new Map<SetId, number>();
+  readonly #maxelem = new Map<SetId, number>();
+  /** Those that this agent enlarged. */
+  readonly #enlarged = new Set<SetId>();
+
+  /** The sets were read. */
+  observe(sets: ReadonlyMap<SetId, SetSpec>, entries: Iterable<Pick<OwnedEntry, 'set'>>): void {
+    this.#entries.clear();
+    this.#maxelem.clear();
+    for (const { set } of entries) this.changed(set, 1);
+    for (const [id, { maxelem }] of sets) if (!isBitmap(id)) this.#maxelem.set(id, maxelem);
+  }
+
+  /** A set has more entries, or fewer. */
+  changed(id: SetId, more: number): void {
+    this.#entries.set(id, (this.#entries.get(id) ?? 0) + more);
+  }
+
+  /** A set was created or resized. */
+  became(id: SetId, maxelem: number): void {
+    if (isBitmap(id)) return;
+    this.#maxelem.set(id, maxelem);
+    if (maxelem > KUBE_PROXY_MAXELEM) this.#enlarged.add(id);
+    else this.#enlarged.delete(id);
+  }
+
+  gone(id: SetId): void {
+    this.#entries.delete(id);
+    this.#maxelem.delete(id);
+    this.#enlarged.delete(id);
+  }
+
+  /** Its maxelem in the kernel; undefined: it does not exist, or is a bitmap. */
+  now(id: SetId): number | undefined {
+    return this.#maxelem.get(id);
+  }
+
+  /** The maxelem that a set should have when it takes so many entries more. */
+  wanted(id: SetId, more: number): number {
+    const entries = (this.#entries.get(id) ?? 0) + more;
+    return maxelemOf(id, { entries, now: this.now(id), isEnlarged: this.#enlarged.has(id) });
   }
 }

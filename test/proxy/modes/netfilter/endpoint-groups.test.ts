@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { type Address, endpointText } from '../../../../src/base/address.ts';
-import { endpointGroups, MOST_UNGROUPED } from '../../../../src/proxy/modes/netfilter/endpoint-groups.ts';
+import { endpointGroups, MOST_UNGROUPED } from '../../../../src/proxy/modes/netfilter/balancer.ts';
 import { FakeIptables } from '../../../helpers/fake-iptables.ts';
 import { service, slice } from '../../../helpers/objects.ts';
 import { Rig } from '../../../helpers/rig.ts';
