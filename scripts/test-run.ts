@@ -39,14 +39,19 @@ export async function runTiers(input: RunInput): Promise<number> {
       continue;
     }
     const tierBegun = now();
+    // One that somebody left in the environment may be an old one.
+    delete process.env.SLICEWIRE_PROGRAM;
     const built = tier.isBuilt === true && isRoot ? await build(root) : undefined;
     if (typeof built === 'string') {
       problems.push(`${tier.name} did not run: ${built}`);
       continue;
     }
     const signal = AbortSignal.timeout(Math.round(tier.budget * END_OF_BUDGET * 1000));
-    for (const part of tier.parts) parts.push(await runPart(tier, part, { root, isRoot, print, signal }));
-    await built?.remove();
+    try {
+      for (const part of tier.parts) parts.push(await runPart(tier, part, { root, isRoot, print, signal }));
+    } finally {
+      await built?.remove();
+    }
     const seconds = (now() - tierBegun) / 1000;
     if (seconds > tier.budget * MOST_OF_BUDGET) {
       notes.push(

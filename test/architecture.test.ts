@@ -454,7 +454,7 @@ describe('what one folder alone may do', () => {
     assert.deepEqual(strays(/^node:fs/, ...folders, 'native/'), []);
   });
 
-  it('only documents/yaml.ts knows YAML', () => {
+  it('only cluster/documents/yaml.ts knows YAML', () => {
     assert.deepEqual(strays(/^(yaml|js-yaml)$/, 'src/cluster/documents/yaml.ts'), []);
   });
 

@@ -53,7 +53,7 @@ export interface Machine {
   mayChangeNetwork(): Promise<boolean>;
   families(): Promise<readonly Family[]>;
   hasLegacyTables(): Promise<boolean>;
-  /** As host/node-facts.ts. */
+  /** As kernel/node-facts.ts. */
   addresses(family: Family): Promise<readonly Address[]>;
   listeners(): Promise<readonly Listener[]>;
   /** Whether the module of IPVS is loaded. */

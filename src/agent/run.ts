@@ -187,7 +187,7 @@ function syncer(agent: Agent, options: GenerationOptions & SyncerInput): () => P
 
 /**
  * Reports a sync, and moves the marks last: node ports on loopback are in no rule, and their relay follows the sync. Rejects where that
- * fails: for the marks the sync had no end then. `since`: as of `Reporting.synced`.
+ * fails: for the marks the sync had no end then. `since`: as of `Observers.synced`.
  */
 export async function settle(
   observers: Pick<Observers, 'synced' | 'programmed'>,

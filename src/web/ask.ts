@@ -1,4 +1,4 @@
-/** Questions to the agent by HTTP. An answer has the form of its schema in answers/: page and agent are of one executable. */
+/** Questions to the agent by HTTP. An answer has the form of its schema in inspect/wire/: page and agent are of one executable. */
 
 /** The agent's own words why there is no answer, or that it cannot be reached. */
 export class Unanswered extends Error {

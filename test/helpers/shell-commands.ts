@@ -12,8 +12,8 @@ import { type CommandRunner, chunksOf, commandNotStarted } from '../../src/kerne
 /** Statuses of a shell whose command is no program (POSIX, 2.8.2 Exit Status for Commands). */
 const NOT_EXECUTABLE = 126;
 const NOT_FOUND = 127;
-/** A shell adds the number of the signal that ended a command. */
-const SIGNALLED = 128;
+/** A shell adds the number of the signal that ended a command; `ip` has a status of 255 of its own. */
+const [SIGNALLED, LAST_SIGNAL] = [128, 192];
 
 /** Of each network namespace by name, and of this one. A shell runs one command at a time; as many stay as ran at once. */
 const idle = new Map<string | undefined, Shell[]>();
@@ -35,7 +35,7 @@ export const shellCommands: CommandRunner = {
     if (result.status === NOT_FOUND) throw commandNotStarted(file, { code: 'ENOENT' });
     if (result.status === NOT_EXECUTABLE) throw commandNotStarted(file, { code: 'EACCES' });
     const { status, ...texts } = result;
-    return { exitCode: status > SIGNALLED ? undefined : status, ...texts };
+    return { exitCode: status > SIGNALLED && status <= LAST_SIGNAL ? undefined : status, ...texts };
   },
 };
 
@@ -45,16 +45,28 @@ function endAll(namespace: string): void {
   idle.delete(namespace);
 }
 
-/** A shell, and a folder for what its command reads and writes. It ends with this process. */
+/** Of all shells of this process, each with a folder in it for what its command reads and writes. */
+const folder = mkdtempSync(join(tmpdir(), 'slicewire-shells-'));
+process.once('exit', () => rmSync(folder, { recursive: true, force: true }));
+
+/** It ends with this process. */
 class Shell {
   readonly #process: ChildProcessWithoutNullStreams;
-  readonly #folder = mkdtempSync(join(tmpdir(), 'slicewire-shell-'));
+  readonly #folder = mkdtempSync(join(folder, 'shell-'));
+  /** Rejects when the shell ends by itself: its namespace may be gone. */
+  readonly #ended: Promise<never>;
+  #says = '';
 
   constructor(namespace: string | undefined) {
     const [file, ...args] = namespace === undefined ? ['sh'] : ['ip', 'netns', 'exec', namespace, 'sh'];
     this.#process = spawn(file, args, { cwd: process.cwd(), env: { ...process.env, LC_ALL: 'C' } });
     this.#process.stdout.setEncoding('utf8');
-    process.once('exit', () => rmSync(this.#folder, { recursive: true, force: true }));
+    this.#process.stderr.setEncoding('utf8').on('data', (text: string) => (this.#says += text));
+    this.#process.stdin.on('error', () => undefined);
+    this.#ended = Promise.race([once(this.#process, 'close'), once(this.#process, 'error')]).then(([cause]) => {
+      throw new Error(`a shell of the tests ended: ${[file, ...args].join(' ')}: ${cause} ${this.#says}`);
+    });
+    this.#ended.catch(() => undefined);
     this.#hold(false);
   }
 
@@ -67,7 +79,7 @@ class Shell {
     this.#process.stdin.write(
       `${words.map(quoted).join(' ')} <${from} >${quoted(at('out'))} 2>${quoted(at('err'))}; echo $?\n`,
     );
-    const [status] = (await answer) as [string];
+    const [status] = (await Promise.race([answer, this.#ended])) as [string];
     this.#hold(false);
     const read = (name: string) => readFileSync(at(name), 'utf8');
     return { status: Number(status), stdout: read('out'), stderr: read('err') };

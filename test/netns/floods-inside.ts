@@ -16,8 +16,7 @@ import { ApiServer } from '../helpers/api-server.ts';
 import { service, slice } from '../helpers/objects.ts';
 import { slicewire } from '../helpers/slicewire.ts';
 import { until } from '../helpers/until.ts';
-import type { FloodReport, Measurement, Process } from './floods.ts';
-import { HEALTH_CHECK_PORT } from './floods.ts';
+import { type FloodReport, HEALTH_CHECK_PORT, type Measurement, MOST_VALID, type Process } from './floods.ts';
 
 const NODE = LAB.node.v4;
 /** Log lines of the processes, for the message of a failure. */
@@ -142,8 +141,9 @@ try {
         },
         (error: Error) => failures.push(error.message),
       );
-      // An address may send four new tokens at once.
-      if (audience !== undefined && admissions.length < 3) {
+      // Once the flood is there. An address may send four new tokens at once.
+      const isFlooded = server.reviews.asked.length > reviewed;
+      if (audience !== undefined && isFlooded && admissions.length < MOST_VALID) {
         const answer = await ask({ port: PORTS[of], path: '/programmed', token: newToken(audience) });
         admissions.push(answer.status);
       }

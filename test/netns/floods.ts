@@ -10,6 +10,9 @@ export interface Measurement {
   readonly audience?: string;
 }
 
+/** Valid tokens that are sent while one measurement lasts. */
+export const MOST_VALID = 3;
+
 export interface FloodReport {
   /** Kilobytes of anonymous memory before the flood, and the most during it. */
   readonly before: number;

@@ -40,7 +40,7 @@ export class SimMachine {
           throw fileFailure(path, 'open', variant);
         },
       });
-    // As host/node-facts.ts.
+    // As kernel/node-facts.ts.
     const fact = <T>(path: string, effect: () => T) =>
       process.call<T>({
         what: `read ${path}`,

@@ -23,7 +23,7 @@ export class XtablesLock {
     this.#othersUntil = this.#time.now + milliseconds;
   }
 
-  /** As host/xtables-lock.ts. */
+  /** As kernel/xtables-lock.ts. */
   get holderText(): string | undefined {
     return this.isHeld ? 'iptables (process 77)' : undefined;
   }
