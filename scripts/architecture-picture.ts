@@ -14,7 +14,7 @@ const BOX = { width: 144, height: 46 } as const;
 const MARGIN = 16;
 const LAYER = 92;
 
-/** What a wing does, in a few words. A folder that is not named here has no picture. */
+/** Descriptions of the wings, in a few words. The picture cannot be drawn while one is missing. */
 const FOLDERS: Readonly<Record<string, string>> = {
   'main.ts': 'the process',
   cli: 'commands and their output',

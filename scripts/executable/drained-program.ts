@@ -3,7 +3,7 @@ import { globSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { realCommands } from '../../src/kernel/commands.ts';
 import { RuntimeRefused } from '../runtime.ts';
-import { OWN_PLATFORM, type Platform } from './platform.ts';
+import { OWN_PLATFORM, type TargetPlatform } from './platform.ts';
 
 export const DRAINED_PROGRAM = 'slicewire-drained';
 export const DRAINED_SOURCES = fileURLToPath(new URL('../../native/drained', import.meta.url));
@@ -38,13 +38,13 @@ const HARDENED_ON: Readonly<Record<string, readonly string[]>> = { 'linux-x64': 
 const REPRODUCIBLE = ['-Wl,--build-id=none'];
 
 /** The C compiler of Debian for a platform. */
-export function compilerOf({ name, compiler }: Platform): string {
+export function compilerOf({ name, compiler }: TargetPlatform): string {
   return name === OWN_PLATFORM ? 'gcc' : compiler.command;
 }
 
 /** `more`: flags of the compiler. Throws RuntimeRefused where there is no compiler, and an error with its messages where it fails. */
 export async function makeDrainedProgram(
-  platform: Platform,
+  platform: TargetPlatform,
   output: string,
   more: readonly string[] = [],
 ): Promise<void> {

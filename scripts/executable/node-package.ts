@@ -6,7 +6,7 @@ import { fileURLToPath } from 'node:url';
 import lock from '../../package-lock.json' with { type: 'json' };
 import { realCommands } from '../../src/kernel/commands.ts';
 import { type Runtime, RuntimeRefused } from '../runtime.ts';
-import { OWN_PLATFORM, type Platform } from './platform.ts';
+import { OWN_PLATFORM, type TargetPlatform } from './platform.ts';
 
 const ROOT = fileURLToPath(new URL('../..', import.meta.url));
 const NEVER = new AbortController().signal;
@@ -21,7 +21,7 @@ export interface NodePackage {
  * This machine's Node.js is the one that runs this script. Another platform's comes from node_modules; where npm left it out, because
  * it is for another machine, npm fetches it into `folder`. Throws RuntimeRefused when the package is not what package-lock.json says.
  */
-export async function nodePackage(platform: Platform, folder: string): Promise<NodePackage> {
+export async function nodePackage(platform: TargetPlatform, folder: string): Promise<NodePackage> {
   const name = `node-${platform.name}`;
   const installed = join(ROOT, 'node_modules', name);
   const root = existsSync(installed) ? installed : await fetched(name, folder);

@@ -3,7 +3,7 @@ import { existsSync } from 'node:fs';
 import { delimiter, join } from 'node:path';
 import { RuntimeRefused } from '../runtime.ts';
 
-export interface Platform {
+export interface TargetPlatform {
   /** As in the names of Node.js' releases and npm packages: linux-x64. */
   readonly name: string;
   /** As Debian, Go and images call the architecture. */
@@ -18,7 +18,7 @@ export interface Platform {
   readonly compiler: { readonly command: string; readonly packages: readonly string[] };
 }
 
-export const PLATFORMS: readonly Platform[] = [
+export const PLATFORMS: readonly TargetPlatform[] = [
   {
     name: 'linux-x64',
     architecture: 'amd64',
@@ -47,7 +47,7 @@ export const PLATFORMS: readonly Platform[] = [
 export const OWN_PLATFORM = `${process.platform}-${process.arch}`;
 
 /** Throws RuntimeRefused for a name that is none. */
-export function platformNamed(name: string): Platform {
+export function platformNamed(name: string): TargetPlatform {
   const platform = PLATFORMS.find((one) => one.name === name);
   if (platform !== undefined) return platform;
   const names = PLATFORMS.map((one) => one.name).join(' or ');
@@ -58,7 +58,7 @@ export function platformNamed(name: string): Platform {
  * The words before a command of the platform: none for this machine's own. Throws RuntimeRefused where the emulator or the libraries are
  * missing. `path`: as in PATH.
  */
-export function emulatorFor(platform: Platform, path = process.env.PATH ?? ''): readonly string[] {
+export function emulatorFor(platform: TargetPlatform, path = process.env.PATH ?? ''): readonly string[] {
   if (platform.name === OWN_PLATFORM) return [];
   const { emulator, libraries, packages } = platform;
   const file = path

@@ -1,14 +1,14 @@
 /** What an executable or an image of this repository is made of: the input of its bill of materials. */
 import lock from '../../package-lock.json' with { type: 'json' };
 import { bundledPackages } from '../bundle.ts';
-import type { Platform } from '../executable/platform.ts';
+import type { TargetPlatform } from '../executable/platform.ts';
 import runtime from '../runtime.json' with { type: 'json' };
 import { RuntimeRefused, sha256 } from '../runtime.ts';
 import { distribution, installedPackages } from './dpkg.ts';
 import type { Contents, NpmPackage } from './sbom.ts';
 
 export interface Shipped {
-  readonly platform: Platform;
+  readonly platform: TargetPlatform;
   /** Path of the executable. */
   readonly executable: string;
   /** Path of slicewire-drained. */

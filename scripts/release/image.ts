@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { DRAINED_PROGRAM } from '../executable/drained-program.ts';
-import type { Platform } from '../executable/platform.ts';
+import type { TargetPlatform } from '../executable/platform.ts';
 import { writeTar } from './archive.ts';
 import { contentsOf } from './contents.ts';
 import { stagesOf } from './dockerfile.ts';
@@ -14,7 +14,7 @@ import { sbomText } from './sbom.ts';
 const DOCKERFILE = fileURLToPath(new URL('../../deploy/Dockerfile', import.meta.url));
 
 export interface ImageSource {
-  readonly platform: Platform;
+  readonly platform: TargetPlatform;
   readonly version: string;
   readonly baseImage: string;
   readonly epoch: number;

@@ -9,7 +9,7 @@ import own from '../../package.json' with { type: 'json' };
 import { DRAINED_PROGRAM, makeDrainedProgram } from '../executable/drained-program.ts';
 import { makeExecutable } from '../executable/make.ts';
 import { nodePackage } from '../executable/node-package.ts';
-import { emulatorFor, OWN_PLATFORM, PLATFORMS, type Platform } from '../executable/platform.ts';
+import { emulatorFor, OWN_PLATFORM, PLATFORMS, type TargetPlatform } from '../executable/platform.ts';
 import { checkRuntime, sha256 } from '../runtime.ts';
 import { writeTarGz } from './archive.ts';
 import { writeBundle } from './bundle.ts';
@@ -47,7 +47,7 @@ interface Release {
 }
 
 interface Executable {
-  readonly platform: Platform;
+  readonly platform: TargetPlatform;
   readonly file: string;
   /** Path of slicewire-drained. */
   readonly drained: string;
@@ -103,7 +103,7 @@ async function checkedNotes({ isTrial }: Options): Promise<string> {
   return sectionOf(changelog, version);
 }
 
-async function executableOf(platform: Platform, { folder, print }: Release): Promise<Executable> {
+async function executableOf(platform: TargetPlatform, { folder, print }: Release): Promise<Executable> {
   const own = join(folder, platform.name);
   await mkdir(own);
   const emulator = emulatorFor(platform);

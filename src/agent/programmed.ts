@@ -11,7 +11,7 @@ import type { Question, StreamQuestion } from '../serve/questions.ts';
 import type { ObjectFeed } from './feed.ts';
 import { faultCounts } from './log-lines.ts';
 import { changedEvent, type Said, wholeEvent } from './programmed/events.ts';
-import type { SyncOutcome, Tracking } from './programmed/tracking.ts';
+import type { Tracking, WrittenChanges } from './programmed/tracking.ts';
 import { Waiters } from './programmed/waiters.ts';
 import { answeredByOf, type InquiryParts } from './questions/inquiry-parts.ts';
 import { paceIn, programmedAnswer, readProgrammedQuestion } from './questions/programmed.ts';
@@ -106,7 +106,7 @@ export class Programmed {
 
   syncEnded(report: SyncReport): void {
     if (report.drift.length > 0) this.#drift += 1;
-    this.tracking.syncEnded(outcomeOf(report));
+    this.tracking.syncEnded(writtenChangesOf(report));
   }
 
   /** The health, faults or suspects may be other than before. */
@@ -153,8 +153,8 @@ export class Programmed {
   }
 }
 
-/** What a sync did with the changes that it took, from its report. */
-function outcomeOf(report: SyncReport): SyncOutcome {
+/** The fate of the changes that a sync took, from its report. */
+function writtenChangesOf(report: SyncReport): WrittenChanges {
   const { hasWritten, without } = refusedIn(report);
   const refused = new Set(without);
   const causes = new Map<string, string>();

@@ -166,7 +166,7 @@ export async function statusCommand(asked: AskedOnCommandLine): Promise<number> 
 
 export { recordCommand, replayCommand } from './recordings.ts';
 
-/** Who answers a question: the agent that runs, this command from the source and the kernel, or a recording. */
+/** A question is answered by the agent that runs, by this command from the source and the kernel, or from a recording. */
 type Answerer =
   | { readonly who: 'agent'; readonly listen: ListenAddress }
   | { readonly who: 'command' }

@@ -46,14 +46,14 @@ export class Drains {
   readonly #moments: WallClock;
   readonly #questions = new QuestionIndex();
   readonly #claims = new HookAssignments();
-  readonly #due: Batch<Question>;
+  readonly #due: Coalescer<Question>;
   #stopped: string | undefined;
 
   constructor(options: DrainsOptions) {
     const { clock, objects, nodes } = options;
     this.#options = options;
     this.#moments = new WallClock(clock);
-    this.#due = new Batch(clock, GATHER, (question) => this.#check(question));
+    this.#due = new Coalescer(clock, GATHER, (question) => this.#check(question));
     objects.changes.add((service, added) => this.#onObjects(service, added));
     nodes.changes.add((node) => this.#onNode(node));
   }
@@ -194,7 +194,7 @@ export class Drains {
 }
 
 /** Gathers items for a moment, and passes each of them on once. Pure. */
-class Batch<T> {
+class Coalescer<T> {
   readonly #clock: Pick<Clock, 'after'>;
   readonly #moment: number;
   readonly #take: (item: T) => void;

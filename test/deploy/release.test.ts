@@ -7,7 +7,7 @@ import { after, before, describe, it } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import own from '../../package.json' with { type: 'json' };
 import { MAX_DRAINED_BYTES } from '../../scripts/executable/drained-program.ts';
-import { emulatorFor, OWN_PLATFORM, PLATFORMS, type Platform } from '../../scripts/executable/platform.ts';
+import { emulatorFor, OWN_PLATFORM, PLATFORMS, type TargetPlatform } from '../../scripts/executable/platform.ts';
 import { run } from '../../scripts/release/run.ts';
 import { BASE, Sandbox } from './sandbox.ts';
 
@@ -122,7 +122,7 @@ describe('a release', () => {
       checkImage(platform));
   }
 
-  async function checkImage({ name, architecture }: Platform): Promise<void> {
+  async function checkImage({ name, architecture }: TargetPlatform): Promise<void> {
     const file = made('first', `slicewire-${version}-image-linux-${architecture}.oci.tar`);
     const layout = path(`layout-${architecture}`);
     await mkdir(layout);

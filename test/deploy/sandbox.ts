@@ -4,7 +4,7 @@ import { chmod, chown, mkdir, mkdtemp, rename, rm, writeFile } from 'node:fs/pro
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { emulatorFor, OWN_PLATFORM, PLATFORMS, type Platform } from '../../scripts/executable/platform.ts';
+import { emulatorFor, OWN_PLATFORM, PLATFORMS, type TargetPlatform } from '../../scripts/executable/platform.ts';
 import { realCommands } from '../../src/kernel/commands.ts';
 
 const SCRIPT = fileURLToPath(new URL('sandbox.sh', import.meta.url));
@@ -24,7 +24,7 @@ export class Sandbox {
   readonly #wrapper: readonly string[];
   readonly #variables: readonly string[];
 
-  private constructor(folder: string, other: Platform) {
+  private constructor(folder: string, other: TargetPlatform) {
     this.folder = folder;
     const [emulator = ''] = emulatorFor(other);
     this.#wrapper = [emulator, `${ELF}${MACHINES[other.architecture]}\\x00`, MASK];

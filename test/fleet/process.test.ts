@@ -4,26 +4,17 @@ import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { describe, it } from 'node:test';
-import { fileURLToPath } from 'node:url';
-import { SOURCE_OPTIONS } from '../../src/kernel/self.ts';
+import { slicewire } from '../helpers/slicewire.ts';
 import { until } from '../helpers/until.ts';
 import { Cluster } from './rig.ts';
-
-const MAIN = fileURLToPath(new URL('../../src/main.ts', import.meta.url));
 
 describe('the process of the fleet', () => {
   it('ends at SIGTERM, also while a Node is not ready', async () => {
     const cluster = await Cluster.start(['n1', 'n2']);
     cluster.putNode('n2', '192.0.2.2', false, new Date().toISOString());
     const flags = ['--kubeconfig', await cluster.api.kubeconfig(), '--bind-address', '127.0.0.1:39262'];
-    const fleet = spawn(process.execPath, [
-      ...SOURCE_OPTIONS,
-      MAIN,
-      'fleet',
-      ...flags,
-      '--leave-out-after=1h',
-      '--token-file=/no/token',
-    ]);
+    const { file, args } = slicewire('fleet', ...flags, '--leave-out-after=1h', '--token-file=/no/token');
+    const fleet = spawn(file, args);
     let said = '';
     for (const stream of [fleet.stdout, fleet.stderr]) stream.on('data', (piece) => (said += String(piece)));
     try {

@@ -5,6 +5,7 @@
 import { fileURLToPath } from 'node:url';
 import { AgentProcess } from '../../src/cli/lab/agent-process.ts';
 import type { Lab } from '../../src/cli/lab/lab.ts';
+import { REMOVED_VARIABLES } from '../../src/kernel/environment.ts';
 import { SOURCE_OPTIONS } from '../../src/kernel/self.ts';
 
 const MAIN = fileURLToPath(new URL('../../src/main.ts', import.meta.url));
@@ -12,8 +13,8 @@ const MAIN = fileURLToPath(new URL('../../src/main.ts', import.meta.url));
 /** A program, and the arguments that come before all others. */
 export type Program = readonly [file: string, ...args: string[]];
 
-/** The executable starts itself once more where it finds these, which are for the tests' own processes. */
-const NOT_PASSED_ON = ['NODE_COMPILE_CACHE', 'NODE_OPTIONS'].flatMap((name) => ['-u', name]);
+/** The executable starts itself once more where it finds one of these; those of the tests are for their own processes. */
+const NOT_PASSED_ON = [...REMOVED_VARIABLES.keys()].flatMap((name) => ['-u', name]);
 
 export const SLICEWIRE: Program = process.env.SLICEWIRE_PROGRAM
   ? ['env', ...NOT_PASSED_ON, process.env.SLICEWIRE_PROGRAM]

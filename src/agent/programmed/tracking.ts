@@ -9,8 +9,8 @@ import { Lags } from './lags.ts';
 import { type MarkedKind, MarkHistory, type Marks } from './marks.ts';
 import { PendingObjects } from './pending-objects.ts';
 
-/** What a sync did with the changes that it took. */
-export interface SyncOutcome {
+/** The fate of the changes that a sync took. */
+export interface WrittenChanges {
   /** They are in the kernel, but for those of `without`. */
   readonly hasWritten: boolean;
   /** The Services that the kernel refused, each with what it said. */
@@ -111,7 +111,7 @@ export class Tracking {
     this.pending.syncBegan();
   }
 
-  syncEnded({ hasWritten, without, why }: SyncOutcome): void {
+  syncEnded({ hasWritten, without, why }: WrittenChanges): void {
     const { taken } = this.#sync;
     if (taken === undefined) return;
     const now = this.#options.now();

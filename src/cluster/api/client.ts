@@ -321,12 +321,12 @@ function parseJson(bytes: Buffer, path: string): unknown {
   }
 }
 
-// What a request asks the API server to answer in.
+// Media types of answers: the header `Accept`.
 
 const JSON_TYPE = 'application/json';
 
 /**
- * Nobody reads `metadata.managedFields`, which can be half of an object: an API server with KEP-5958 (the feature gate
+ * `metadata.managedFields` is not used here, and can be half of an object: an API server with KEP-5958 (the feature gate
  * ManagedFieldsOptOut, alpha in Kubernetes 1.38) leaves them out. Others ignore a parameter that they do not know.
  */
 const DROP = 'drop=metadata.managedFields';

@@ -190,7 +190,7 @@ interface ChangeCounts {
   readonly pending: number;
 }
 
-/** What changed in the cache since the last sync took the changes, and how many events came. */
+/** The changes of the cache since the last sync took them, and the number of events. */
 class PendingChanges {
   readonly #totals = { services: 0, slices: 0 };
   /** Services with a change, by the kind of object that changed. */

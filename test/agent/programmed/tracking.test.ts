@@ -2,12 +2,12 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import fc from 'fast-check';
-import { MOST_BEHIND, type SyncOutcome, Tracking } from '../../../src/agent/programmed/tracking.ts';
+import { MOST_BEHIND, Tracking, type WrittenChanges } from '../../../src/agent/programmed/tracking.ts';
 import { FakeClock } from '../../helpers/fake-clock.ts';
 
-const WROTE: SyncOutcome = { hasWritten: true, without: new Map(), why: '' };
-const FAILED: SyncOutcome = { hasWritten: false, without: new Map(), why: 'IPv4: the lock is held' };
-const refuses = (...services: string[]): SyncOutcome => ({
+const WROTE: WrittenChanges = { hasWritten: true, without: new Map(), why: '' };
+const FAILED: WrittenChanges = { hasWritten: false, without: new Map(), why: 'IPv4: the lock is held' };
+const refuses = (...services: string[]): WrittenChanges => ({
   ...WROTE,
   without: new Map(services.map((service) => [service, 'the kernel refused it'])),
 });

@@ -1,16 +1,13 @@
 /** Replaces the Pods of a Service under load, with a hook before each end, and counts what failed. */
 
 import assert from 'node:assert/strict';
-import { fileURLToPath } from 'node:url';
 import { realClock, sleep } from '../../../src/base/clock.ts';
 import { startChild } from '../../../src/kernel/child.ts';
-import { SOURCE_OPTIONS } from '../../../src/kernel/self.ts';
 import { NEVER } from '../../helpers/rig.ts';
+import { SLICEWIRE } from '../../helpers/slicewire.ts';
 import type { Pod } from '../../upstream/e2e/kubelet.ts';
 import type { Request } from './load.ts';
 import type { Scene } from './scene.ts';
-
-const SOURCES = [process.execPath, ...SOURCE_OPTIONS, fileURLToPath(new URL('../../../src/main.ts', import.meta.url))];
 
 /** What waits before a Pod gets SIGTERM. Resolves with the moment of a yes of the fleet; undefined: nobody said one. */
 export type Hook = (scene: Scene, pod: Pod) => Promise<number | undefined>;
@@ -48,7 +45,14 @@ export const command =
     ];
     const child = startChild({
       file: 'ip',
-      args: ['netns', 'exec', pod.networkNamespace, ...(program.length === 0 ? SOURCES : program), 'drained', ...flags],
+      args: [
+        'netns',
+        'exec',
+        pod.networkNamespace,
+        ...(program.length === 0 ? SLICEWIRE : program),
+        'drained',
+        ...flags,
+      ],
     });
     return (await child.ended) === 0 ? performance.now() : undefined;
   };
