@@ -13,11 +13,11 @@ const MAIN = fileURLToPath(new URL('../../src/main.ts', import.meta.url));
 /** A program, and the arguments that come before all others. */
 export type Program = readonly [file: string, ...args: string[]];
 
-/** The executable starts itself once more where it finds one of these; those of the tests are for their own processes. */
+/** The executable starts itself once more where it finds one of these; those of the tests are for their own processes. A test may start slicewire with an empty PATH. */
 const NOT_PASSED_ON = [...REMOVED_VARIABLES.keys()].flatMap((name) => ['-u', name]);
 
 export const SLICEWIRE: Program = process.env.SLICEWIRE_PROGRAM
-  ? ['env', ...NOT_PASSED_ON, process.env.SLICEWIRE_PROGRAM]
+  ? ['/usr/bin/env', ...NOT_PASSED_ON, process.env.SLICEWIRE_PROGRAM]
   : [process.execPath, ...SOURCE_OPTIONS, MAIN];
 
 /** The same for `startChild`. */
