@@ -1,4 +1,4 @@
-/** Long work in portions, between which the event loop runs other work. */
+/** Long work, and many short works, in portions, between which the event loop runs other work. */
 import { breath } from './clock.ts';
 
 /** Milliseconds of a portion. */
@@ -17,5 +17,25 @@ export async function inPortions<T>(values: Iterable<T>, take: (value: T) => voi
     await breath();
     signal.throwIfAborted();
     began = performance.now();
+  }
+}
+
+/**
+ * Requests from outside, as many as may come at once: those that one round of the event loop answers take a portion in all, and the others
+ * wait for the next round. Other work of the process has its turn in between.
+ */
+export class Rounds {
+  #began: number | undefined;
+
+  /** Whether the present round has time for one more. If not, ask again in `setImmediate`. */
+  hasTime(): boolean {
+    const now = performance.now();
+    if (this.#began === undefined) {
+      this.#began = now;
+      setImmediate(() => {
+        this.#began = undefined;
+      });
+    }
+    return now - this.#began < PORTION;
   }
 }

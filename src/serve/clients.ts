@@ -8,6 +8,7 @@
 
 import { isLoopback, socketAddress } from '../base/address.ts';
 import type { Clock } from '../base/clock.ts';
+import { Rounds } from '../base/portions.ts';
 import { TokenBucket } from '../base/token-bucket.ts';
 
 /** Connections that one remote address may have to each port: `--max-connections-per-client`. */
@@ -100,6 +101,8 @@ interface Share {
 }
 
 export class Clients {
+  /** Of all ports: what their requests take of the event loop. */
+  readonly rounds = new Rounds();
   readonly #options: ClientsOptions;
   readonly #max: number;
   readonly #reserved: number;

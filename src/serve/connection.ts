@@ -38,6 +38,9 @@ export class Connection extends Duplex implements Client {
   #phase: Phase = 'head';
   /** The present request was counted: its bytes may go to the parser. */
   #hasBegun = false;
+  /** The round of the event loop had time for it, or it waits for the next one. */
+  #hasTurn = false;
+  #waitsForTurn = false;
   /** How many bytes of an empty line the head ends with so far; undefined: it has no byte but those of empty lines. */
   #matched: number | undefined;
   /** Bytes of empty lines before the present request. */
@@ -156,6 +159,7 @@ export class Connection extends Duplex implements Client {
     }
     this.#phase = 'head';
     this.#hasBegun = false;
+    this.#hasTurn = false;
     this.#matched = undefined;
     this.#empty = 0;
     setImmediate(() => this.#pass());
@@ -188,7 +192,7 @@ export class Connection extends Duplex implements Client {
       (this.#phase === 'head' || this.#phase === 'body') &&
       !this.destroyed
     ) {
-      if (!this.#mayBegin(() => this.#pass())) return;
+      if (!this.#mayBegin(() => this.#pass()) || !this.#takesTurn()) return;
       const bytes = this.#early.shift() as Buffer;
       this.#earlyBytes -= bytes.length;
       const end = this.#phase === 'head' ? this.#endOfHead(bytes) : this.#endOfBody(bytes);
@@ -225,6 +229,20 @@ export class Connection extends Duplex implements Client {
     }
     this.#hasBegun = true;
     return true;
+  }
+
+  /** Whether the next request is read in this round of the event loop; otherwise its bytes wait for the next round. */
+  #takesTurn(): boolean {
+    if (this.#hasTurn || this.#phase !== 'head') return true;
+    if (this.#waitsForTurn) return false;
+    this.#hasTurn = this.#clients.rounds.hasTime();
+    if (this.#hasTurn) return true;
+    this.#waitsForTurn = true;
+    setImmediate(() => {
+      this.#waitsForTurn = false;
+      this.#pass();
+    });
+    return false;
   }
 
   /** Where the head ends in these bytes, and the phase with it; their length where it goes on. */

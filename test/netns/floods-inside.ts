@@ -2,19 +2,20 @@
  * The node's side of floods.test.ts, in its namespace: an API server on its loopback, and agent, controller and fleet, which listen for
  * other machines. Each line of standard input is a Measurement, and each line of standard output its FloodReport. It ends with `end`.
  */
-import { readFileSync } from 'node:fs';
+import { existsSync, readFileSync, rmSync } from 'node:fs';
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { get } from 'node:http';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { setTimeout as pause } from 'node:timers/promises';
+import { fileURLToPath } from 'node:url';
 import { LAB } from '../../src/cli/lab/addresses.ts';
 import { type Child, startChild } from '../../src/kernel/child.ts';
+import { SOURCE_OPTIONS } from '../../src/kernel/self.ts';
 import { madeToken } from '../helpers/api-reviews.ts';
 import { ApiServer } from '../helpers/api-server.ts';
 import { service, slice } from '../helpers/objects.ts';
-import { slicewire } from '../helpers/slicewire.ts';
 import { until } from '../helpers/until.ts';
 import { type FloodReport, HEALTH_CHECK_PORT, type Measurement, MOST_VALID, type Process } from './floods.ts';
 
@@ -22,8 +23,23 @@ const NODE = LAB.node.v4;
 /** Log lines of the processes, for the message of a failure. */
 const log: string[] = [];
 
-function start(...args: readonly string[]): Child {
-  return startChild({ ...slicewire(...args), onErrorLine: (line) => log.push(line) });
+/** Of each process: how long its event loop was held, a line each (loop-watch.ts). */
+const holdsOf = (process: Process) => join(folder, `${process}-holds`);
+const WATCH = fileURLToPath(new URL('./loop-watch.ts', import.meta.url));
+const MAIN = fileURLToPath(new URL('../../src/main.ts', import.meta.url));
+
+/** From the sources: nothing can be loaded into the executable, so that its loop cannot be watched. */
+function start(of: Process, ...args: readonly string[]): Child {
+  const own = [...SOURCE_OPTIONS, '--import', WATCH, MAIN, ...args];
+  const watched = [`LOOP_HOLDS=${holdsOf(of)}`, process.execPath, ...own];
+  return startChild({ file: '/usr/bin/env', args: watched, onErrorLine: (line) => log.push(line) });
+}
+
+/** The longest that the loop was held, in milliseconds, and from now on it counts anew. */
+function longestHold(of: Process): number {
+  const lines = existsSync(holdsOf(of)) ? readFileSync(holdsOf(of), 'utf8').trim().split('\n') : [];
+  rmSync(holdsOf(of), { force: true });
+  return Math.max(0, ...lines.map(Number));
 }
 
 /** Kilobytes of memory that no file backs. */
@@ -104,12 +120,19 @@ try {
   children.set(
     'agent',
     start(
+      'agent',
       ...['run', '--mode=nftables', '--hostname-override=node', '--conntrack-max-per-core=0', ...common],
       `--scrape-bind-address=${NODE}:10249`,
     ),
   );
-  children.set('controller', start('controller', '--bind-address=0.0.0.0:10261', '--leader-elect=false', ...common));
-  children.set('fleet', start('fleet', '--bind-address=0.0.0.0:10262', `--token-file=${tokenFile}`, ...common));
+  children.set(
+    'controller',
+    start('controller', 'controller', '--bind-address=0.0.0.0:10261', '--leader-elect=false', ...common),
+  );
+  children.set(
+    'fleet',
+    start('fleet', 'fleet', '--bind-address=0.0.0.0:10262', `--token-file=${tokenFile}`, ...common),
+  );
   server.reviews.allowed.add('system:serviceaccounts /programmed');
   const answers = async (port: number) => (await probe(port).catch(() => -1)) >= 0;
   for (const port of [...Object.values(PORTS), HEALTH_CHECK_PORT]) await until(`port ${port}`, () => answers(port));
@@ -130,6 +153,7 @@ try {
     const logged = log.length;
     const reviewed = server.reviews.asked.length;
     const counted = await turnedAway(of);
+    longestHold(of);
     let isOver = false;
     const end = new Promise<void>((resolve) => process.once('SIGUSR2', () => resolve())).then(() => (isOver = true));
     process.stdout.write('measuring\n');
@@ -151,10 +175,11 @@ try {
       await pause(25);
     }
     await end;
+    const held = longestHold(of);
     const grown = [...(await turnedAway(of))].map(([key, count]) => [key, count - (counted.get(key) ?? 0)] as const);
     const warnings = log.slice(logged).filter((each) => each.includes('"warn"') && each.includes('"address"'));
     const report: FloodReport = {
-      ...{ before, most, slowest, probes, failures, admissions, warnings },
+      ...{ before, most, held, slowest, probes, failures, admissions, warnings },
       reviews: server.reviews.asked.filter(({ kind }, at) => at >= reviewed && kind === 'TokenReview').length,
       turnedAway: Object.fromEntries(grown.filter(([, count]) => count > 0)),
     };

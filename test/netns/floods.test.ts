@@ -101,10 +101,10 @@ describe('a flood by a pod', () => {
       const turnedAway = new Set<string>();
       for (const attack of ATTACKS) {
         const report = await flood(surface, attack);
-        const { before: idle, most, slowest, probes, failures } = report;
+        const { before: idle, most, held, slowest, probes, failures } = report;
         warnings.push(...report.warnings);
         for (const key of Object.keys(report.turnedAway)) turnedAway.add(key);
-        const cost = `${attack}: +${((most - idle) / 1000).toFixed(1)} MB, slowest of ${probes} probes ${slowest.toFixed(0)} ms`;
+        const cost = `${attack}: +${((most - idle) / 1000).toFixed(1)} MB, loop held for ${held.toFixed(0)} ms, slowest of ${probes} probes ${slowest.toFixed(0)} ms`;
         t.diagnostic(cost);
         assert.deepEqual(failures, [], cost);
         assert.ok(probes > 0, cost);

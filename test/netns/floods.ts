@@ -17,6 +17,8 @@ export interface FloodReport {
   /** Kilobytes of anonymous memory before the flood, and the most during it. */
   readonly before: number;
   readonly most: number;
+  /** Milliseconds of processor that the longest round of the event loop took; 0: none took long. */
+  readonly held: number;
   /** Milliseconds of the slowest answer of /livez to the node itself. */
   readonly slowest: number;
   readonly probes: number;

@@ -1,5 +1,6 @@
 /** The HTTP server among strangers: malformed requests, slow clients, many connections. */
 import assert from 'node:assert/strict';
+import { once } from 'node:events';
 import { connect, Socket } from 'node:net';
 import { after, before, describe, it } from 'node:test';
 import { setTimeout as pause } from 'node:timers/promises';
@@ -24,6 +25,12 @@ function raw(port: number, bytes: string): Promise<string> {
   });
 }
 
+/** Takes the processor for some milliseconds, as a long text of metrics does. */
+function holdLoop(milliseconds: number): void {
+  const end = performance.now() + milliseconds;
+  while (performance.now() < end);
+}
+
 /** Hangs up before its last piece. */
 async function* brokenOff(hangUp: (() => void) | undefined): AsyncGenerator<Uint8Array> {
   yield Buffer.from('begun');
@@ -33,11 +40,16 @@ async function* brokenOff(hangUp: (() => void) | undefined): AsyncGenerator<Uint
 describe('the HTTP server', () => {
   let server: HttpServer;
   const sockets: Socket[] = [];
+  let served = 0;
   before(async () => {
     server = await HttpServer.open({ address: LOOPBACK, port: 0 }, ({ path, hangUp, mayWait }) => {
       if (path === '/late' || path === '/long') mayWait?.();
       if (path === '/long') return { ...textAnswer(200, path), isLong: true };
       if (path === '/bad') throw new Error('no answer');
+      if (path === '/slow') {
+        served += 1;
+        holdLoop(8);
+      }
       if (path === '/hang-up') return { status: 200, body: brokenOff(hangUp) };
       return textAnswer(200, path);
     });
@@ -93,6 +105,36 @@ describe('the HTTP server', () => {
     const text = await raw(server.port, 'GET / HTTP/1.1\r\nhost:');
     assert.match(text, /^(HTTP\/1.1 4|$)/);
     assert.ok(performance.now() - begun < 60_000);
+  });
+
+  it('answers many requests that come at once in several rounds of the event loop', async () => {
+    const open = await Promise.all(
+      Array.from({ length: 16 }, async () => {
+        const socket = connect(server.port, LOOPBACK);
+        sockets.push(socket);
+        socket.write('GET /a HTTP/1.1\r\nhost: a\r\n\r\n');
+        await once(socket, 'data');
+        return socket;
+      }),
+    );
+    let answers = 0;
+    const most: number[] = [];
+    for (const socket of open) {
+      socket.on('data', () => (answers += 1));
+      socket.write('GET /slow HTTP/1.1\r\nhost: a\r\n\r\n');
+    }
+    // All of them wait in the kernel when the loop goes on.
+    holdLoop(20);
+    let before = 0;
+    const round = () => {
+      most.push(served - before);
+      before = served;
+      if (answers < open.length) setImmediate(round);
+    };
+    round();
+    await until('all answers', () => answers === open.length, 60_000);
+    assert.ok(Math.max(...most) <= 4, `${most.filter(Boolean).join(', ')} answers in one round`);
+    for (const socket of sockets.splice(0)) socket.destroy();
   });
 
   it('answers beside a thousand connections that say nothing', async () => {
