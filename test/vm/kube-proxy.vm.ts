@@ -7,21 +7,17 @@ import { after, before, describe, it } from 'node:test';
 import { LAB, Lab, podAddress } from '../../src/cli/lab/lab.ts';
 import type { IpvsKernel } from '../../src/kernel/ipvs-kernel.ts';
 import type { Sysctls } from '../../src/kernel/sysctls.ts';
-import { KubeProxy, kubeProxyVersion } from '../bench/kube-proxy.ts';
-import { ApiServer } from '../helpers/api-server.ts';
-import { ManifestNode } from '../helpers/manifest-node.ts';
+import { kubeProxyVersion } from '../bench/kube-proxy.ts';
 import { service, slice } from '../helpers/objects.ts';
 import { NEVER } from '../helpers/rig.ts';
 import { shellCommands } from '../helpers/shell-commands.ts';
-import { TcpRelay } from '../helpers/tcp-relay.ts';
 import { startTraffic } from '../helpers/traffic.ts';
 import { until } from '../helpers/until.ts';
 import { NODE_PORT, POD_PORT, WEB, webObjects } from '../helpers/web.ts';
 import { kernelIn, modeIn, rigIn, settledSysctls } from './ipvs-under-test.ts';
+import { PATIENCE, RivalNode } from './rival-node.ts';
 
 const { KUBE_PROXY } = process.env;
-/** Milliseconds: the machine may be emulated, and kube-proxy starts a process for each set and entry. */
-const PATIENCE = 300_000;
 /** Between two requests of one route. */
 const PAUSE = 250;
 const ROUTES = [
@@ -140,52 +136,17 @@ describe('the sets that slicewire leaves to kube-proxy', () => {
   });
 });
 
-interface HasPorts {
-  readonly kind: string;
-  readonly spec?: { readonly ports: readonly object[]; readonly clusterIP: string };
-  readonly ports?: readonly object[];
-}
-
-/** What an API server fills in, and kube-proxy relies on. */
-function withDefaults(object: object): object {
-  const { kind, spec, ports = [] } = object as HasPorts;
-  const tcp = (each: object) => ({ protocol: 'TCP', ...each });
-  if (kind === 'EndpointSlice') return { ...object, ports: ports.map(tcp) };
-  if (spec === undefined) return object;
-  const policies = { internalTrafficPolicy: 'Cluster', externalTrafficPolicy: 'Cluster', sessionAffinity: 'None' };
-  const families = { clusterIPs: [spec.clusterIP], ipFamilies: ['IPv4'], ipFamilyPolicy: 'SingleStack' };
-  return { ...object, spec: { type: 'ClusterIP', ...policies, ...families, ...spec, ports: spec.ports.map(tcp) } };
-}
-
 const reason = KUBE_PROXY === undefined ? 'KUBE_PROXY names no kube-proxy' : false;
 
 describe('from kube-proxy in IPVS mode to slicewire and back', { skip: reason }, () => {
   const file = KUBE_PROXY ?? '';
-  let lab: Lab;
-  let api: ApiServer;
-  let relay: TcpRelay;
-  let node: ManifestNode;
-  let kubeconfig: string;
+  let node: RivalNode;
   before(async () => {
-    lab = await Lab.create({ commands: shellCommands, pods: 3, remotePods: 0, signal: NEVER });
-    for (const n of [1, 2]) await lab.serve(`pod-${n}`, 'TCP', POD_PORT);
-    await lab.exec('node', 'sysctl', '-qw', 'net.ipv4.ip_forward=1');
-    api = await ApiServer.start();
-    kubeconfig = await api.kubeconfig();
-    relay = await TcpRelay.from(lab.namespace('node'), Number(new URL(api.url).port));
-    node = await ManifestNode.create(lab);
-    api.put({
-      ...{ apiVersion: 'v1', kind: 'Node', metadata: { name: 'node' } },
-      status: { addresses: [LAB.node.v4, LAB.node.v6].map((address) => ({ type: 'InternalIP', address })) },
-    });
-    for (const object of [...webObjects([1, 2], { hasOther: false }), ...EXTERNAL]) api.put(withDefaults(object));
+    node = await RivalNode.create({ pods: 3, remotePods: 0 });
+    for (const n of [1, 2]) await node.lab.serve(`pod-${n}`, 'TCP', POD_PORT);
+    node.put(...webObjects([1, 2], { hasOther: false }), ...EXTERNAL);
   });
-  after(async () => {
-    await node?.clear();
-    await relay?.stop();
-    await api?.stop();
-    await lab?.remove();
-  });
+  after(() => node?.remove());
 
   /** Its external IP is an address of the node, so that it is not on kube-ipvs0. */
   const EXTERNAL = [
@@ -195,28 +156,25 @@ describe('from kube-proxy in IPVS mode to slicewire and back', { skip: reason },
       endpoints: [{ addresses: [podAddress(1).v4], nodeName: 'node' }],
     }),
   ];
-  const kubeProxy = () => KubeProxy.start({ lab, file, kubeconfig, mode: 'ipvs', node: 'node' }, { within: PATIENCE });
-  const ipvsadm = () => lab.exec('node', 'ipvsadm', '-Sn');
+  const ipvsadm = () => node.lab.exec('node', 'ipvsadm', '-Sn');
 
   it('no request fails, no drift is told, and kube-proxy goes on with its syncs', async (t) => {
     t.diagnostic(await kubeProxyVersion(file));
-    const first = await kubeProxy();
-    const traffic = startTraffic(lab, [...ROUTES, { from: 'client', address: LAB.node.v4, port: 8090 }], {
+    const first = await node.kubeProxy(file, 'ipvs');
+    const traffic = startTraffic(node.lab, [...ROUTES, { from: 'client', address: LAB.node.v4, port: 8090 }], {
       pause: PAUSE,
     });
     try {
       await first.stop();
-      const agent = node.startFrom(kubeconfig, '--mode=ipvs', '--cluster-cidr', LAB.clusterCidr.v4);
-      await agent.logged(({ msg }) => msg.startsWith('synced'), { within: PATIENCE });
+      const agent = await node.slicewire('ipvs');
       await agent.stop();
       const warned = agent.log.filter(({ level }) => level !== 'info').map(({ msg }) => msg);
       const untrue = warned.filter((msg) => msg.includes('another program'));
       assert.deepEqual(untrue, [], agent.text());
-      const second = await kubeProxy();
+      const second = await node.kubeProxy(file, 'ipvs');
       try {
         t.diagnostic(`kube-proxy synced ${Math.round(second.milliseconds / 1000)} s after its start`);
-        const [, smaller] = webObjects([2], { hasOther: false });
-        api.put(withDefaults(smaller as object));
+        node.put(...webObjects([2], { hasOther: false }).slice(1));
         const serving = `-t ${WEB}:80 -r ${podAddress(1).v4}:${POD_PORT} -m -w 1`;
         const isGone = async () => !(await ipvsadm()).includes(serving);
         await until('kube-proxy takes an endpoint out', isGone, PATIENCE);

@@ -1,61 +1,36 @@
 /** SCTP in IPVS mode. */
 import assert from 'node:assert/strict';
 import { after, afterEach, before, describe, it } from 'node:test';
-import { fileURLToPath } from 'node:url';
 import { FAMILIES } from '../../src/base/address.ts';
 import { Lab, podAddress } from '../../src/cli/lab/lab.ts';
-import { type Child, startChild } from '../../src/kernel/child.ts';
-import { realCommands } from '../../src/kernel/commands.ts';
 import { IptablesTools } from '../../src/kernel/iptables-tools.ts';
 import type { IpvsKernel } from '../../src/kernel/ipvs-kernel.ts';
 import type { Sysctls } from '../../src/kernel/sysctls.ts';
 import { handover } from '../../src/proxy/modes/handover.ts';
 import { iptablesMode } from '../../src/proxy/modes/iptables/index.ts';
 import { commandsIn, sysctlsIn } from '../helpers/namespace-commands.ts';
-import { service, slice } from '../helpers/objects.ts';
 import { defaultSettings, NEVER, Rig } from '../helpers/rig.ts';
 import { shellCommands } from '../helpers/shell-commands.ts';
 import { until } from '../helpers/until.ts';
 import { testSctp } from '../netns/sctp-stories.ts';
 import { kernelIn, modeIn, rigIn, settledSysctls } from './ipvs-under-test.ts';
+import { diameter, PATIENCE, SctpPeers } from './sctp-peers.ts';
 
 describe('SCTP, ipvs', () => {
   testSctp(async (lab) => rigIn(lab, await kernelIn(lab, 'node')));
 });
 
-const SOCKETS = fileURLToPath(new URL('../helpers/sctp-sockets.ts', import.meta.url));
-const DIAMETER = '10.96.0.38';
-const PORT = 3868;
-const POD_PORT = 3869;
 const ASSOCIATIONS = 4;
-/** Milliseconds: the machine may be emulated, and the kernel forgets an association some seconds after its end. */
-const PATIENCE = 300_000;
-
-/** A Service before these pods, each of which answers with its number. */
-function diameter(...pods: readonly number[]): object[] {
-  const ports = [{ name: '', port: POD_PORT, protocol: 'SCTP' }];
-  return [
-    service({
-      name: 'diameter',
-      spec: { clusterIP: DIAMETER, ports: [{ port: PORT, targetPort: POD_PORT, protocol: 'SCTP' }] },
-    }),
-    slice({ name: 'diameter-1', service: 'diameter', ports, endpoints: pods.map((n) => podAddress(n).v4) }),
-  ];
-}
 
 describe('established SCTP associations in IPVS mode', () => {
   let lab: Lab;
   let kernel: IpvsKernel;
   let sysctls: Sysctls;
-  const running: Child[] = [];
+  let peers: SctpPeers;
 
   before(async () => {
-    await realCommands.run({ file: 'modprobe', args: ['sctp'] }, NEVER);
     lab = await Lab.create({ commands: shellCommands, pods: 3, remotePods: 0, signal: NEVER });
-    for (const n of [1, 2]) {
-      const serving = program(`pod-${n}`, 'serve', podAddress(n).v4, String(POD_PORT), String(n));
-      await serving.line();
-    }
+    peers = await SctpPeers.serve(lab);
     kernel = await kernelIn(lab, 'node');
     sysctls = await settledSysctls(lab);
   });
@@ -63,38 +38,9 @@ describe('established SCTP associations in IPVS mode', () => {
     await modeIn(lab, kernel).cleanup(NEVER);
   });
   after(async () => {
-    for (const child of running) await child.stop();
+    await peers?.stop();
     await lab.remove();
   });
-
-  /** A program over SCTP sockets, and its lines as they come. */
-  function program(at: string, ...args: string[]) {
-    const lines: string[] = [];
-    let taken = 0;
-    const inside = lab.inside(at, process.execPath, [SOCKETS, ...args]);
-    const onLine = (line: string) => void lines.push(line);
-    const child = startChild({ ...inside, onLine, onErrorLine: onLine });
-    running.push(child);
-    return {
-      child,
-      async line(): Promise<string> {
-        await until(`a line of ${args.join(' ')}`, () => lines.length > taken, PATIENCE);
-        taken += 1;
-        return lines[taken - 1] ?? '';
-      },
-    };
-  }
-
-  /** Associations of a client; `ask` resolves with the number of the pod that answers on each. */
-  async function associations(count: number) {
-    const client = program('pod-3', 'hold', DIAMETER, String(PORT), String(count));
-    const first = JSON.parse(await client.line()) as string[];
-    const ask = async () => {
-      client.child.send('again');
-      return JSON.parse(await client.line()) as string[];
-    };
-    return { first, ask, end: () => client.child.stop() };
-  }
 
   async function wellSynced(rig: Rig): Promise<void> {
     const report = await rig.sync();
@@ -127,12 +73,12 @@ describe('established SCTP associations in IPVS mode', () => {
 
   it('go on when their endpoint is removed, until they end; new ones begin elsewhere', async () => {
     const rig = await served(1, 2);
-    const { first, ask, end } = await associations(ASSOCIATIONS);
+    const { first, ask, end } = await peers.associations(ASSOCIATIONS);
     assert.deepEqual([...first].sort(), ['1', '1', '2', '2']);
     await wellSynced(rig.put(...diameter(2)));
     assert.deepEqual(await ask(), first);
     assert.deepEqual((await destinations()).sort(), [`${podAddress(1).v4} 0`, `${podAddress(2).v4} 1`]);
-    const later = await associations(2);
+    const later = await peers.associations(2);
     assert.deepEqual(later.first, ['2', '2']);
     await end();
     const isGone = async () => {
@@ -146,7 +92,7 @@ describe('established SCTP associations in IPVS mode', () => {
 
   it('go on when iptables mode takes over, and their server with them until they end', async () => {
     await served(1, 2);
-    const { first, ask, end } = await associations(ASSOCIATIONS);
+    const { first, ask, end } = await peers.associations(ASSOCIATIONS);
     const rig = byRules().put(...diameter(1, 2));
     await wellSynced(rig);
     assert.match(await lab.exec('node', 'iptables-save'), /-p sctp .*--to-destination/);
