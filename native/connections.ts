@@ -22,7 +22,15 @@ import {
   IPS_SEEN_REPLY,
   NFNL_SUBSYS_CTNETLINK,
 } from './conntrack.ts';
-import { addressAt, attribute, findAttribute, type Message, nested, type Request, valueLength } from './netlink.ts';
+import {
+  addressAt,
+  attribute,
+  findAttribute,
+  type Message,
+  type NetlinkRequest,
+  nested,
+  valueLength,
+} from './netlink.ts';
 import type { NetlinkSocket } from './netlink-socket.ts';
 import { type NetfilterFamily, NFGENMSG, netfilterHeader, netfilterType } from './nfnetlink.ts';
 
@@ -66,7 +74,13 @@ export function* connections(
 }
 
 /** `conntrack -L -s SOURCE -d DESTINATION -p PROTOCOL --dport PORT`. Kernels before 5.8 list all connections of the family; the decoder compares, too. */
-export function connectionsRequest({ family, source, destination, protocol, port }: ConnectionQuestion): Request {
+export function connectionsRequest({
+  family,
+  source,
+  destination,
+  protocol,
+  port,
+}: ConnectionQuestion): NetlinkRequest {
   const isV4 = family === 'IPv4';
   const ports = Buffer.alloc(2);
   ports.writeUInt16BE(port);

@@ -4,8 +4,16 @@
  * software.
  */
 import { ENOENT } from './errno.ts';
-import { addressAt, attribute, findAttribute, type Message, nested, type Request, valueLength } from './netlink.ts';
-import { MOST_REQUESTS, NetlinkSocket, openTransport, type Transport } from './netlink-socket.ts';
+import {
+  addressAt,
+  attribute,
+  findAttribute,
+  type Message,
+  type NetlinkRequest,
+  nested,
+  valueLength,
+} from './netlink.ts';
+import { MOST_REQUESTS, NetlinkSocket, type NetlinkTransport, openTransport } from './netlink-socket.ts';
 import { NETLINK_NETFILTER, type NetfilterFamily, NFGENMSG, netfilterHeader, netfilterType } from './nfnetlink.ts';
 
 export const NFNL_SUBSYS_CTNETLINK = 1;
@@ -64,7 +72,7 @@ export interface Flow {
 
 export interface ConntrackOptions {
   readonly isFiltered?: boolean;
-  readonly open?: () => Transport;
+  readonly open?: () => NetlinkTransport;
 }
 
 export class ConntrackSocket {
@@ -135,7 +143,7 @@ export class ConntrackSocket {
 }
 
 /** Lists UDP flows; all flows of the family without `isFiltered`. */
-export function listRequest(family: FlowFamily, isFiltered: boolean): Request {
+export function listRequest(family: FlowFamily, isFiltered: boolean): NetlinkRequest {
   const flags = Buffer.alloc(4);
   flags.writeUInt32LE(FILTER_PROTOCOL);
   const filter = nested(CTA_FILTER, attribute(CTA_FILTER_ORIG_FLAGS, flags));
@@ -148,7 +156,7 @@ export function listRequest(family: FlowFamily, isFiltered: boolean): Request {
 }
 
 /** Lists translated connections without an answer, or flows of both families without an answer; all of these flows without `isFiltered`. */
-export function openingsRequest(family: FlowFamily | undefined, isFiltered: boolean): Request {
+export function openingsRequest(family: FlowFamily | undefined, isFiltered: boolean): NetlinkRequest {
   const [value, mask] = family === undefined ? [0, IPS_SEEN_REPLY] : [OPENING, OPENING_MASK];
   const filter = [attribute(CTA_STATUS, bigEndian(value)), attribute(CTA_STATUS_MASK, bigEndian(mask))];
   return {
@@ -165,7 +173,7 @@ function bigEndian(value: number): Buffer {
 }
 
 /** Deletes a flow. */
-export function deleteRequest(family: FlowFamily, { tuple, id }: Flow): Request {
+export function deleteRequest(family: FlowFamily, { tuple, id }: Flow): NetlinkRequest {
   return {
     type: netfilterType(NFNL_SUBSYS_CTNETLINK, IPCTNL_MSG_CT_DELETE),
     flags: 0,

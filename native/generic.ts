@@ -1,6 +1,6 @@
 /** Generic netlink (linux/genetlink.h): families have names, to which the kernel assigns numbers. */
 import { BodyWriter } from './body-writer.ts';
-import { findAttribute, type Request } from './netlink.ts';
+import { findAttribute, type NetlinkRequest } from './netlink.ts';
 import type { NetlinkSocket } from './netlink-socket.ts';
 
 export const NETLINK_GENERIC = 16;
@@ -19,7 +19,7 @@ export function genericHeader(command: number, version = 1): Buffer {
 }
 
 /** Asks for the number of a family. */
-export function familyRequest(name: string): Request {
+export function familyRequest(name: string): NetlinkRequest {
   const body = writer.begin(genericHeader(CTRL_CMD_GETFAMILY)).text(CTRL_ATTR_FAMILY_NAME, name).end();
   return { type: GENL_ID_CTRL, flags: 0, body: [body] };
 }

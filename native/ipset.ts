@@ -7,10 +7,10 @@ import {
   align,
   findAttribute,
   type Message,
+  type NetlinkRequest,
   NLA_F_NET_BYTEORDER,
   NLM_F_CREATE,
   NLM_F_EXCL,
-  type Request,
   valueLength,
 } from './netlink.ts';
 import type { NetlinkSocket } from './netlink-socket.ts';
@@ -66,7 +66,7 @@ type EntryProtocol = keyof typeof PROTOCOLS;
 export type SetType = 'hash:ip' | 'hash:ip,port' | 'hash:ip,port,ip' | 'hash:ip,port,net' | 'bitmap:port';
 
 /** A set to create. */
-export interface SetSpec {
+export interface IpsetSpec {
   readonly name: string;
   readonly type: SetType;
   readonly family: NetfilterFamily;
@@ -88,7 +88,7 @@ export interface EntryBytes {
 const writer = new BodyWriter();
 
 /** `ipset create`; `revision` is a revision of the type that the kernel has (`typeRevision`). */
-export function createSetRequest({ name, type, family, maxelem }: SetSpec, revision: number): Request {
+export function createSetRequest({ name, type, family, maxelem }: IpsetSpec, revision: number): NetlinkRequest {
   return request(IPSET_CMD_CREATE, name, NLM_F_CREATE | NLM_F_EXCL, (body) => {
     body
       .text(IPSET_ATTR_TYPENAME, type)
@@ -107,17 +107,17 @@ export function createSetRequest({ name, type, family, maxelem }: SetSpec, revis
 }
 
 /** `ipset destroy NAME` */
-export function destroySetRequest(name: string): Request {
+export function destroySetRequest(name: string): NetlinkRequest {
   return request(IPSET_CMD_DESTROY, name, 0, () => undefined);
 }
 
 /** `ipset swap NAME OTHER`: rules that name one set find the entries of the other from then on. Both must have one type and family. */
-export function swapSetsRequest(name: string, other: string): Request {
+export function swapSetsRequest(name: string, other: string): NetlinkRequest {
   return request(IPSET_CMD_SWAP, name, 0, (body) => body.text(IPSET_ATTR_SETNAME2, other));
 }
 
 /** `ipset -exist add` and `ipset del`: adding an existing entry succeeds, deleting a missing one fails. */
-export function entryRequest(verb: 'add' | 'delete', set: string, entry: EntryBytes): Request {
+export function entryRequest(verb: 'add' | 'delete', set: string, entry: EntryBytes): NetlinkRequest {
   const command = verb === 'add' ? IPSET_CMD_ADD : IPSET_CMD_DEL;
   // Without NLM_F_EXCL an existing entry can be added again; with it, an entry to delete must exist.
   return request(command, set, verb === 'add' ? 0 : NLM_F_EXCL, (body) =>
@@ -143,7 +143,7 @@ export function typeRevision(socket: NetlinkSocket, type: SetType, family: Netfi
 }
 
 /** Asks for the revisions of a set type. */
-export function typeRequest(type: SetType, family: NetfilterFamily): Request {
+export function typeRequest(type: SetType, family: NetfilterFamily): NetlinkRequest {
   const body = writer
     .begin(netfilterHeader(family))
     .u8(IPSET_ATTR_PROTOCOL, PROTOCOL_VERSION)
@@ -153,7 +153,7 @@ export function typeRequest(type: SetType, family: NetfilterFamily): Request {
 }
 
 /** `ipset list -n` */
-export function listNamesRequest(): Request {
+export function listNamesRequest(): NetlinkRequest {
   const body = writer
     .begin(netfilterHeader())
     .u8(IPSET_ATTR_PROTOCOL, PROTOCOL_VERSION)
@@ -228,7 +228,7 @@ function decodeEntry(buffer: Buffer, start: number, end: number): EntryBytes {
   };
 }
 
-function request(command: number, set: string, flags: number, write: (body: BodyWriter) => unknown): Request {
+function request(command: number, set: string, flags: number, write: (body: BodyWriter) => unknown): NetlinkRequest {
   writer.begin(netfilterHeader()).u8(IPSET_ATTR_PROTOCOL, PROTOCOL_VERSION).text(IPSET_ATTR_SETNAME, set);
   write(writer);
   return { type: netfilterType(NFNL_SUBSYS_IPSET, command), flags, body: [writer.end()] };

@@ -2,7 +2,7 @@
 import { BodyWriter } from './body-writer.ts';
 import { GENERIC_HEADER, genericHeader } from './generic.ts';
 import { AF_INET, AF_INET6 } from './libc.ts';
-import { findAttribute, type Message, type Request, valueLength } from './netlink.ts';
+import { findAttribute, type Message, type NetlinkRequest, valueLength } from './netlink.ts';
 import type { NetlinkSocket } from './netlink-socket.ts';
 
 export const IPVS_GENL_NAME = 'IPVS';
@@ -104,7 +104,7 @@ export class IpvsRequests {
   }
 
   /** `ipvsadm -A`, or `-E` for an existing server. */
-  server(verb: 'new' | 'set', id: ServerId, { scheduler, flags, timeout }: ServerValue): Request {
+  server(verb: 'new' | 'set', id: ServerId, { scheduler, flags, timeout }: ServerValue): NetlinkRequest {
     const command = verb === 'new' ? IPVS_CMD_NEW_SERVICE : IPVS_CMD_SET_SERVICE;
     // struct ip_vs_flags: the flags, and the mask of those to set.
     const pair = Buffer.alloc(8);
@@ -124,14 +124,14 @@ export class IpvsRequests {
   }
 
   /** `ipvsadm -D` */
-  deleteServer(id: ServerId): Request {
+  deleteServer(id: ServerId): NetlinkRequest {
     return this.#request(IPVS_CMD_DEL_SERVICE, (body) =>
       body.nest(IPVS_CMD_ATTR_SERVICE, (inner) => writeServerId(inner, id)),
     );
   }
 
   /** `ipvsadm -a … -m -w WEIGHT`, or `-e` for an existing destination. */
-  destination(verb: 'new' | 'set', server: ServerId, id: DestinationId, weight: number): Request {
+  destination(verb: 'new' | 'set', server: ServerId, id: DestinationId, weight: number): NetlinkRequest {
     const command = verb === 'new' ? IPVS_CMD_NEW_DEST : IPVS_CMD_SET_DEST;
     return this.#request(command, (body) => {
       body.nest(IPVS_CMD_ATTR_SERVICE, (inner) => writeServerId(inner, server));
@@ -146,7 +146,7 @@ export class IpvsRequests {
   }
 
   /** `ipvsadm -d` */
-  deleteDestination(server: ServerId, id: DestinationId): Request {
+  deleteDestination(server: ServerId, id: DestinationId): NetlinkRequest {
     return this.#request(IPVS_CMD_DEL_DEST, (body) => {
       body.nest(IPVS_CMD_ATTR_SERVICE, (inner) => writeServerId(inner, server));
       body.nest(IPVS_CMD_ATTR_DEST, (inner) => writeDestinationId(inner, id));
@@ -154,7 +154,7 @@ export class IpvsRequests {
   }
 
   /** `ipvsadm --set TCP TCPFIN UDP` */
-  setTimeouts({ tcp, tcpFin, udp }: Timeouts): Request {
+  setTimeouts({ tcp, tcpFin, udp }: Timeouts): NetlinkRequest {
     return this.#request(IPVS_CMD_SET_CONFIG, (body) =>
       body
         .u32(IPVS_CMD_ATTR_TIMEOUT_TCP, tcp)
@@ -163,25 +163,25 @@ export class IpvsRequests {
     );
   }
 
-  listServers(): Request {
+  listServers(): NetlinkRequest {
     return this.#request(IPVS_CMD_GET_SERVICE, () => undefined);
   }
 
-  listDestinations(server: ServerId): Request {
+  listDestinations(server: ServerId): NetlinkRequest {
     return this.#request(IPVS_CMD_GET_DEST, (body) =>
       body.nest(IPVS_CMD_ATTR_SERVICE, (inner) => writeServerId(inner, server)),
     );
   }
 
-  getTimeouts(): Request {
+  getTimeouts(): NetlinkRequest {
     return this.#request(IPVS_CMD_GET_CONFIG, () => undefined);
   }
 
-  getInfo(): Request {
+  getInfo(): NetlinkRequest {
     return this.#request(IPVS_CMD_GET_INFO, () => undefined);
   }
 
-  #request(command: number, write: (body: BodyWriter) => unknown): Request {
+  #request(command: number, write: (body: BodyWriter) => unknown): NetlinkRequest {
     writer.begin(genericHeader(command));
     write(writer);
     return { type: this.#family, flags: 0, body: [writer.end()] };

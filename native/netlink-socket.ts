@@ -29,12 +29,12 @@ import {
   encodeMessages,
   type Message,
   type NetlinkError,
+  type NetlinkRequest,
   NLM_F_ACK,
   NLM_F_DUMP,
   NLM_F_DUMP_INTR,
   NLMSG_DONE,
   NLMSG_ERROR,
-  type Request,
 } from './netlink.ts';
 
 export const SOL_NETLINK = 270;
@@ -55,7 +55,7 @@ export const MOST_REQUESTS = 400;
 const RECEIVE_BUFFER = 1024 * 1024;
 
 /** The seam to the kernel: one datagram out, one in. */
-export interface Transport {
+export interface NetlinkTransport {
   send(datagram: Uint8Array): void;
   /** Returns the length of the datagram; throws SystemError when there is none. */
   receive(into: Uint8Array): number;
@@ -67,7 +67,7 @@ export interface Transport {
 }
 
 /** A socket that gets what the kernel sends to a multicast group. */
-export interface Listener extends Transport {
+export interface MulticastSocket extends NetlinkTransport {
   /** Calls whenever something may have arrived; the result ends it. Quiet sockets cost nothing. Throws SystemError. */
   onData(call: () => void): () => void;
 }
@@ -80,7 +80,7 @@ const SEND_MARGIN = 32;
  * Opens a socket of a netlink family, such as NETLINK_NETFILTER. `longest` is the wanted length of the longest datagram in bytes;
  * `room` of the transport is the length that the system grants. Throws SystemError.
  */
-export function openTransport(protocol: number, longest?: number): Transport {
+export function openTransport(protocol: number, longest?: number): NetlinkTransport {
   const descriptor = socket(AF_NETLINK, SOCK_RAW, protocol);
   try {
     setSocketOption(descriptor, SOL_NETLINK, NETLINK_EXT_ACK, 1);
@@ -116,7 +116,7 @@ function portOf(descriptor: number): number {
  * buffer: the kernel drops what does not fit, and the next `receive` throws ENOBUFS. With `not`, the socket gets no messages about what
  * the socket of that port writes, but for those of one type. Throws SystemError.
  */
-export function openListener(protocol: number, group: number, bytes: number, not?: LeftOut): Listener {
+export function openListener(protocol: number, group: number, bytes: number, not?: LeftOut): MulticastSocket {
   const descriptor = socket(AF_NETLINK, SOCK_RAW, protocol);
   try {
     grow(descriptor, RECEIVE, bytes);
@@ -185,7 +185,7 @@ function sendBuffer(descriptor: number): number {
 }
 
 /** One part of a listing: messages in a buffer that the next part overwrites. */
-export interface Part {
+export interface ListingPart {
   readonly buffer: Buffer;
   readonly messages: readonly Message[];
 }
@@ -196,10 +196,10 @@ export class NetlinkProtocolError extends Error {
 }
 
 /** A listing whose reader has not come to its end. */
-interface Listing {
+interface OpenListing {
   readonly sequence: number;
   /** Parts that were read before the reader asked for them. */
-  readonly ahead: Part[];
+  readonly ahead: ListingPart[];
   /** Why the rest could not be read. */
   failure: { readonly cause: unknown } | undefined;
   hasChanged: boolean;
@@ -215,12 +215,12 @@ interface Listing {
  * listing waits until the rest of the listing is read: its reader gets that from memory.
  */
 export class NetlinkSocket {
-  readonly #transport: Transport;
+  readonly #transport: NetlinkTransport;
   #buffer = Buffer.alloc(PART);
   #sequence = 0;
-  #listing: Listing | undefined;
+  #listing: OpenListing | undefined;
 
-  constructor(transport: Transport) {
+  constructor(transport: NetlinkTransport) {
     this.#transport = transport;
   }
 
@@ -238,7 +238,7 @@ export class NetlinkSocket {
    * carries them out one after another. It answers each failure, and always the last request, which completes the answers.
    * Throws SystemError when they cannot be sent.
    */
-  acknowledge(requests: readonly Request[]): (NetlinkError | undefined)[] {
+  acknowledge(requests: readonly NetlinkRequest[]): (NetlinkError | undefined)[] {
     if (requests.length > MOST_REQUESTS) throw new RangeError(`${requests.length} requests at once`);
     if (requests.length === 0) return [];
     const first = this.#sequence + 1;
@@ -263,7 +263,7 @@ export class NetlinkSocket {
    * Sends requests as a batch: between `begin` and `end`, all or none are carried out. Returns the outcome of each request, in
    * their order. Throws the error of `begin`, and SystemError, with ENOBUFS when the receive buffer was too small for the errors.
    */
-  batch(begin: Request, requests: readonly Request[], end: Request): (NetlinkError | undefined)[] {
+  batch(begin: NetlinkRequest, requests: readonly NetlinkRequest[], end: NetlinkRequest): (NetlinkError | undefined)[] {
     if (requests.length === 0) return [];
     const first = this.#sequence + 2;
     const last = requests.length - 1;
@@ -287,7 +287,7 @@ export class NetlinkSocket {
   }
 
   /** Sends a request, and reads its only answer. Throws NetlinkError when the kernel refuses. */
-  ask<T>(request: Request, read: (buffer: Buffer, message: Message) => T): T {
+  ask<T>(request: NetlinkRequest, read: (buffer: Buffer, message: Message) => T): T {
     this.#endListing();
     this.#transport.send(this.#encode({ ...request, flags: request.flags | NLM_F_ACK }));
     const sequence = this.#sequence;
@@ -310,7 +310,7 @@ export class NetlinkSocket {
 
   /** A listing as values, part by part, without those for which `decode` returns undefined. Returns and throws as `list`. */
   *decoded<T>(
-    request: Request,
+    request: NetlinkRequest,
     decode: (buffer: Buffer, message: Message) => T | undefined,
   ): Generator<readonly T[], boolean> {
     const parts = this.list(request);
@@ -335,10 +335,10 @@ export class NetlinkSocket {
    * A listing: yields its messages part by part, and returns whether the table changed meanwhile, so that an entry may be
    * missing. The kernel goes on only when the next part is read. Throws NetlinkError when it refuses.
    */
-  *list(request: Request): Generator<Part, boolean> {
+  *list(request: NetlinkRequest): Generator<ListingPart, boolean> {
     this.#endListing();
     this.#transport.send(this.#encode({ ...request, flags: request.flags | NLM_F_DUMP }));
-    const listing: Listing = {
+    const listing: OpenListing = {
       sequence: this.#sequence,
       ahead: [],
       failure: undefined,
@@ -362,7 +362,7 @@ export class NetlinkSocket {
   }
 
   /** Read the next part of a listing. Throws NetlinkError when the kernel refuses; then nothing more comes. */
-  #partOf(listing: Listing): Part {
+  #partOf(listing: OpenListing): ListingPart {
     try {
       const entries: Message[] = [];
       for (const message of this.#receive()) {
@@ -400,7 +400,7 @@ export class NetlinkSocket {
     }
   }
 
-  #encode(request: Request): Buffer {
+  #encode(request: NetlinkRequest): Buffer {
     this.#sequence += 1;
     return encodeMessage(request, this.#sequence);
   }

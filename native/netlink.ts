@@ -31,7 +31,7 @@ export const HEADER_LENGTH = 16;
 export const ATTRIBUTE_HEADER = 4;
 
 /** A request. The socket adds the sequence number. */
-export interface Request {
+export interface NetlinkRequest {
   readonly type: number;
   readonly flags: number;
   /** The header of the protocol (such as struct nfgenmsg) and the attributes. */
@@ -44,7 +44,7 @@ export function align(length: number): number {
 }
 
 /** One message: header, body, padding. */
-export function encodeMessage(request: Request, sequence: number): Buffer {
+export function encodeMessage(request: NetlinkRequest, sequence: number): Buffer {
   const message = Buffer.alloc(align(lengthOf(request)));
   writeMessage(message, 0, request, sequence);
   return message;
@@ -54,7 +54,11 @@ export function encodeMessage(request: Request, sequence: number): Buffer {
  * Several messages, with sequence numbers from `first` on. The message with the index `asking`, by default the last, asks for
  * an acknowledgement.
  */
-export function encodeMessages(requests: readonly Request[], first: number, asking = requests.length - 1): Buffer {
+export function encodeMessages(
+  requests: readonly NetlinkRequest[],
+  first: number,
+  asking = requests.length - 1,
+): Buffer {
   const all = Buffer.alloc(requests.reduce((sum, request) => sum + align(lengthOf(request)), 0));
   let at = 0;
   for (const [i, request] of requests.entries()) {
@@ -64,14 +68,14 @@ export function encodeMessages(requests: readonly Request[], first: number, aski
   return all;
 }
 
-function lengthOf({ body }: Request): number {
+function lengthOf({ body }: NetlinkRequest): number {
   let length = HEADER_LENGTH;
   for (const part of body) length += part.length;
   return length;
 }
 
 /** Returns where the next message begins. */
-function writeMessage(into: Buffer, start: number, request: Request, sequence: number): number {
+function writeMessage(into: Buffer, start: number, request: NetlinkRequest, sequence: number): number {
   const length = lengthOf(request);
   into.writeUInt32LE(length, start);
   into.writeUInt16LE(request.type, start + 4);

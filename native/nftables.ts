@@ -1,8 +1,16 @@
 /** Questions to nftables (linux/netfilter/nf_tables.h): whether a chain exists, the counters of its rules, the generation of the ruleset. */
 import { BodyWriter } from './body-writer.ts';
 import { ENOENT } from './errno.ts';
-import { attributes, findAttribute, type Message, NetlinkError, type Request, textAt, valueLength } from './netlink.ts';
-import { NetlinkSocket, openTransport, type Transport } from './netlink-socket.ts';
+import {
+  attributes,
+  findAttribute,
+  type Message,
+  NetlinkError,
+  type NetlinkRequest,
+  textAt,
+  valueLength,
+} from './netlink.ts';
+import { NetlinkSocket, type NetlinkTransport, openTransport } from './netlink-socket.ts';
 import { NETLINK_NETFILTER, type NetfilterFamily, NFGENMSG, netfilterHeader, netfilterType } from './nfnetlink.ts';
 import {
   NFT_MSG_GETRULE,
@@ -40,7 +48,7 @@ export class NftablesSocket {
   readonly #socket: NetlinkSocket;
 
   /** Throws SystemError. */
-  constructor(open: () => Transport = () => openTransport(NETLINK_NETFILTER)) {
+  constructor(open: () => NetlinkTransport = () => openTransport(NETLINK_NETFILTER)) {
     this.#socket = new NetlinkSocket(open());
   }
 
@@ -79,7 +87,7 @@ export class NftablesSocket {
 }
 
 /** `nft list chain`, only its rules. Kernels that ignore the chain in this request list all rules of the table. */
-export function rulesRequest({ family, table, chain }: ChainId): Request {
+export function rulesRequest({ family, table, chain }: ChainId): NetlinkRequest {
   const body = writer.begin(netfilterHeader(family)).text(NFTA_RULE_TABLE, table).text(NFTA_RULE_CHAIN, chain);
   return { type: netfilterType(NFNL_SUBSYS_NFTABLES, NFT_MSG_GETRULE), flags: 0, body: [body.end()] };
 }
@@ -108,7 +116,7 @@ export function decodeRuleCounter(
 }
 
 /** Asks for the generation of the ruleset. */
-export function generationRequest(): Request {
+export function generationRequest(): NetlinkRequest {
   const body = writer.begin(netfilterHeader('IPv4'));
   return { type: netfilterType(NFNL_SUBSYS_NFTABLES, NFT_MSG_GETGEN), flags: 0, body: [body.end()] };
 }
@@ -139,7 +147,7 @@ export function decodeWriter(buffer: Buffer, { type, start, end }: Message): Wri
 }
 
 /** `nft list chain`, without its rules */
-export function chainRequest({ family, table, chain }: ChainId): Request {
+export function chainRequest({ family, table, chain }: ChainId): NetlinkRequest {
   const body = writer.begin(netfilterHeader(family)).text(NFTA_CHAIN_TABLE, table).text(NFTA_CHAIN_NAME, chain);
   return { type: netfilterType(NFNL_SUBSYS_NFTABLES, NFT_MSG_GETCHAIN), flags: 0, body: [body.end()] };
 }

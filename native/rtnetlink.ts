@@ -5,10 +5,10 @@ import {
   addressAt,
   findAttribute,
   type Message,
+  type NetlinkRequest,
   NLM_F_CREATE,
   NLM_F_EXCL,
   NLM_F_REPLACE,
-  type Request,
   valueLength,
 } from './netlink.ts';
 import type { NetlinkSocket } from './netlink-socket.ts';
@@ -48,7 +48,7 @@ export interface DeviceAddress {
 }
 
 /** `ip link add NAME type dummy` */
-export function addDummyRequest(name: string): Request {
+export function addDummyRequest(name: string): NetlinkRequest {
   const body = writer
     .begin(Buffer.alloc(IFINFOMSG))
     .text(IFLA_IFNAME, name)
@@ -58,7 +58,7 @@ export function addDummyRequest(name: string): Request {
 }
 
 /** `ip link delete NAME` */
-export function deleteLinkRequest(name: string): Request {
+export function deleteLinkRequest(name: string): NetlinkRequest {
   return {
     type: RTM_DELLINK,
     flags: 0,
@@ -67,7 +67,7 @@ export function deleteLinkRequest(name: string): Request {
 }
 
 /** `ip link show NAME` */
-export function getLinkRequest(name: string): Request {
+export function getLinkRequest(name: string): NetlinkRequest {
   return {
     type: RTM_GETLINK,
     flags: 0,
@@ -76,7 +76,7 @@ export function getLinkRequest(name: string): Request {
 }
 
 /** `ip address replace ADDRESS dev …`, with /32 or /128; an IPv6 address without duplicate address detection. */
-export function addAddressRequest(index: number, bytes: Uint8Array): Request {
+export function addAddressRequest(index: number, bytes: Uint8Array): NetlinkRequest {
   const header = addressHeader(index, bytes);
   const begun = writer.begin(header).bytes(IFA_LOCAL, bytes).bytes(IFA_ADDRESS, bytes);
   if (bytes.length === 16) begun.u32(IFA_FLAGS, IFA_F_NODAD);
@@ -84,7 +84,7 @@ export function addAddressRequest(index: number, bytes: Uint8Array): Request {
 }
 
 /** `ip address delete ADDRESS dev …` */
-export function deleteAddressRequest(index: number, bytes: Uint8Array): Request {
+export function deleteAddressRequest(index: number, bytes: Uint8Array): NetlinkRequest {
   const body = writer.begin(addressHeader(index, bytes)).bytes(IFA_LOCAL, bytes).end();
   return { type: RTM_DELADDR, flags: 0, body: [body] };
 }
@@ -100,7 +100,7 @@ export function findLink(socket: NetlinkSocket, name: string): { readonly index:
 }
 
 /** `ip address show` for a family. */
-export function listAddressesRequest(family: 'IPv4' | 'IPv6'): Request {
+export function listAddressesRequest(family: 'IPv4' | 'IPv6'): NetlinkRequest {
   const header = Buffer.alloc(IFADDRMSG);
   header[0] = family === 'IPv4' ? AF_INET : AF_INET6;
   return { type: RTM_GETADDR, flags: 0, body: [header] };
@@ -115,7 +115,7 @@ export function* deviceAddresses(
 }
 
 /** `ip route get ADDRESS` */
-export function getRouteRequest(destination: Uint8Array): Request {
+export function getRouteRequest(destination: Uint8Array): NetlinkRequest {
   const header = Buffer.alloc(RTMSG);
   header[0] = destination.length === 4 ? AF_INET : AF_INET6;
   header[1] = destination.length * 8;
@@ -143,7 +143,7 @@ export function findRoute(socket: NetlinkSocket, destination: Uint8Array): Route
 }
 
 /** `ip link show` of the device with this index */
-export function getLinkByIndexRequest(index: number): Request {
+export function getLinkByIndexRequest(index: number): NetlinkRequest {
   const header = Buffer.alloc(IFINFOMSG);
   header.writeInt32LE(index, 4);
   return { type: RTM_GETLINK, flags: 0, body: [header] };

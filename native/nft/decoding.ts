@@ -103,7 +103,7 @@ interface ForeignVerdict {
 }
 
 /** An expression; bytes are text of Latin-1. `unknown`: one that `expressions.ts` does not write, by the kernel's name. */
-export type Decoded =
+export type DecodedExpression =
   | { readonly is: 'payload'; readonly base: Base; readonly offset: number; readonly length: number; readonly to: Word }
   | { readonly is: 'meta'; readonly key: 'mark' | 'iifname' | 'l4proto'; readonly to: Word }
   | { readonly is: 'set-mark'; readonly from: Word }
@@ -123,8 +123,8 @@ export type Decoded =
 type Family = 'IPv4' | 'IPv6';
 
 /** The expressions of a rule, from the content of its NFTA_RULE_EXPRESSIONS. Throws RangeError when a length is impossible. */
-export function decodeExpressions(list: Buffer, family: Family): Decoded[] {
-  const found: Decoded[] = [];
+export function decodeExpressions(list: Buffer, family: Family): DecodedExpression[] {
+  const found: DecodedExpression[] = [];
   for (const [at, length] of attributes(list, 0, list.length)) {
     const name = textAt(list, at, at + length, NFTA_EXPR_NAME) ?? '';
     const data = findAttribute(list, at, at + length, NFTA_EXPR_DATA);
@@ -171,7 +171,7 @@ export function decodeVerdict(buffer: Buffer, data: number): SeenVerdict | undef
 }
 
 /** undefined: not an expression of ours. */
-type Decoder = (fields: Fields, family: Family) => Decoded | undefined;
+type Decoder = (fields: Fields, family: Family) => DecodedExpression | undefined;
 
 const DECODERS: Readonly<Record<string, Decoder>> = {
   payload(fields) {

@@ -94,7 +94,7 @@ import {
 export type Word = number;
 
 /** Writes the expression's attributes. */
-export type Expression = (body: BodyWriter) => void;
+export type ExpressionWriter = (body: BodyWriter) => void;
 
 /** The destination of a packet: another chain, the calling chain, or none. */
 export type Verdict = { readonly kind: 'jump' | 'goto'; readonly chain: string } | { readonly kind: 'return' | 'drop' };
@@ -106,7 +106,7 @@ const CODES: Readonly<Record<Verdict['kind'], number>> = {
   drop: NF_DROP,
 };
 
-function expression(name: string, write: (data: BodyWriter) => void): Expression {
+function expression(name: string, write: (data: BodyWriter) => void): ExpressionWriter {
   return (body) => body.nest(NFTA_LIST_ELEM, (one) => one.text(NFTA_EXPR_NAME, name).nest(NFTA_EXPR_DATA, write));
 }
 
@@ -124,7 +124,7 @@ export function writeVerdict(body: BodyWriter, verdict: Verdict): void {
 export type Base = 'network' | 'transport';
 
 /** `ip daddr`, `th dport`: copies bytes of the packet into words. */
-export function payload(base: Base, offset: number, length: number, to: Word): Expression {
+export function payload(base: Base, offset: number, length: number, to: Word): ExpressionWriter {
   return expression('payload', (data) =>
     data
       .u32be(NFTA_PAYLOAD_DREG, reg(to))
@@ -137,24 +137,24 @@ export function payload(base: Base, offset: number, length: number, to: Word): E
 const META = { mark: NFT_META_MARK, iifname: NFT_META_IIFNAME, l4proto: NFT_META_L4PROTO } as const;
 
 /** `meta mark`, `meta iifname`, `meta l4proto`: copies a property of the packet into words. */
-export function meta(key: keyof typeof META, to: Word): Expression {
+export function meta(key: keyof typeof META, to: Word): ExpressionWriter {
   return expression('meta', (data) => data.u32be(NFTA_META_DREG, reg(to)).u32be(NFTA_META_KEY, META[key]));
 }
 
 /** `meta mark set`: copies a word into the mark. */
-export function setMark(from: Word): Expression {
+export function setMark(from: Word): ExpressionWriter {
   return expression('meta', (data) => data.u32be(NFTA_META_KEY, META.mark).u32be(NFTA_META_SREG, reg(from)));
 }
 
 /** `meta nftrace set`: the lowest byte of a word decides whether the kernel reports the packet's way from here on. */
-export function setTrace(from: Word): Expression {
+export function setTrace(from: Word): ExpressionWriter {
   return expression('meta', (data) => data.u32be(NFTA_META_KEY, NFT_META_NFTRACE).u32be(NFTA_META_SREG, reg(from)));
 }
 
 const DAY = 24n * 60n * 60n;
 
 /** `limit rate 1/day burst COUNT packets`: the rule goes on for the first packets, and then for one a day. */
-export function first(count: number): Expression {
+export function first(count: number): ExpressionWriter {
   return expression('limit', (data) =>
     data
       .u64be(NFTA_LIMIT_RATE, 1n)
@@ -167,7 +167,7 @@ export function first(count: number): Expression {
 const OPERATORS = { eq: NFT_CMP_EQ, neq: NFT_CMP_NEQ } as const;
 
 /** The rule goes on if the words equal the value, or differ from it. */
-export function compare(from: Word, operator: keyof typeof OPERATORS, value: Uint8Array): Expression {
+export function compare(from: Word, operator: keyof typeof OPERATORS, value: Uint8Array): ExpressionWriter {
   return expression('cmp', (data) =>
     data
       .u32be(NFTA_CMP_SREG, reg(from))
@@ -177,7 +177,7 @@ export function compare(from: Word, operator: keyof typeof OPERATORS, value: Uin
 }
 
 /** `(words & mask) ^ xor` */
-export function bitwise(from: Word, to: Word, mask: Uint8Array, xor: Uint8Array): Expression {
+export function bitwise(from: Word, to: Word, mask: Uint8Array, xor: Uint8Array): ExpressionWriter {
   return expression('bitwise', (data) =>
     data
       .u32be(NFTA_BITWISE_SREG, reg(from))
@@ -189,14 +189,14 @@ export function bitwise(from: Word, to: Word, mask: Uint8Array, xor: Uint8Array)
 }
 
 /** Writes a value into words. */
-export function immediate(to: Word, value: Uint8Array): Expression {
+export function immediate(to: Word, value: Uint8Array): ExpressionWriter {
   return expression('immediate', (data) =>
     data.u32be(NFTA_IMMEDIATE_DREG, reg(to)).nest(NFTA_IMMEDIATE_DATA, (inner) => inner.bytes(NFTA_DATA_VALUE, value)),
   );
 }
 
 /** `jump`, `goto`, `return` or `drop`, as the last expression of a rule. */
-export function verdict(what: Verdict): Expression {
+export function verdict(what: Verdict): ExpressionWriter {
   return expression('immediate', (data) =>
     data.u32be(NFTA_IMMEDIATE_DREG, NFT_REG_VERDICT).nest(NFTA_IMMEDIATE_DATA, (inner) => writeVerdict(inner, what)),
   );
@@ -208,7 +208,7 @@ export interface LookupOptions {
 }
 
 /** Looks the words up in a set or map; the rule ends when there is no such element. */
-export function lookup(set: string, from: Word, { to }: LookupOptions = {}): Expression {
+export function lookup(set: string, from: Word, { to }: LookupOptions = {}): ExpressionWriter {
   return expression('lookup', (data) => {
     data.text(NFTA_LOOKUP_SET, set).u32be(NFTA_LOOKUP_SREG, reg(from));
     if (to !== undefined) data.u32be(NFTA_LOOKUP_DREG, to === 'verdict' ? NFT_REG_VERDICT : reg(to));
@@ -216,7 +216,7 @@ export function lookup(set: string, from: Word, { to }: LookupOptions = {}): Exp
 }
 
 /** `numgen random mod MODULUS offset OFFSET`: a random number in the machine's byte order. */
-export function random(modulus: number, offset: number, to: Word): Expression {
+export function random(modulus: number, offset: number, to: Word): ExpressionWriter {
   return expression('numgen', (data) =>
     data
       .u32be(NFTA_NG_DREG, reg(to))
@@ -227,7 +227,7 @@ export function random(modulus: number, offset: number, to: Word): Expression {
 }
 
 /** `dnat to` the address and port in these words. */
-export function dnat(family: 'IPv4' | 'IPv6', address: Word, port: Word): Expression {
+export function dnat(family: 'IPv4' | 'IPv6', address: Word, port: Word): ExpressionWriter {
   return expression('nat', (data) =>
     data
       .u32be(NFTA_NAT_TYPE, NFT_NAT_DNAT)
@@ -241,12 +241,12 @@ export function dnat(family: 'IPv4' | 'IPv6', address: Word, port: Word): Expres
 }
 
 /** `masquerade fully-random` */
-export function masquerade(): Expression {
+export function masquerade(): ExpressionWriter {
   return expression('masq', (data) => data.u32be(NFTA_MASQ_FLAGS, NF_NAT_RANGE_PROTO_RANDOM_FULLY));
 }
 
 /** `fib daddr type`, `fib saddr type`: writes the RTN_… of the address into a word. */
-export function addressType(of: 'saddr' | 'daddr', to: Word): Expression {
+export function addressType(of: 'saddr' | 'daddr', to: Word): ExpressionWriter {
   return expression('fib', (data) =>
     data
       .u32be(NFTA_FIB_DREG, reg(to))
@@ -256,7 +256,7 @@ export function addressType(of: 'saddr' | 'daddr', to: Word): Expression {
 }
 
 /** `reject with icmp port-unreachable`. Each family has its own code: NFT_REJECT_ICMPX_UNREACH is for tables of both families (nft_reject_ipv4.c drops). */
-export function reject(family: 'IPv4' | 'IPv6'): Expression {
+export function reject(family: 'IPv4' | 'IPv6'): ExpressionWriter {
   const code = family === 'IPv4' ? ICMP_PORT_UNREACH : ICMPV6_PORT_UNREACH;
   return expression('reject', (data) =>
     data.u32be(NFTA_REJECT_TYPE, NFT_REJECT_ICMP_UNREACH).u8(NFTA_REJECT_ICMP_CODE, code),
@@ -266,12 +266,12 @@ export function reject(family: 'IPv4' | 'IPv6'): Expression {
 const CT = { state: NFT_CT_STATE, status: NFT_CT_STATUS } as const;
 
 /** `ct state`, `ct status`: copies bits of the connection into a word. */
-export function connection(key: keyof typeof CT, to: Word): Expression {
+export function connection(key: keyof typeof CT, to: Word): ExpressionWriter {
   return expression('ct', (data) => data.u32be(NFTA_CT_DREG, reg(to)).u32be(NFTA_CT_KEY, CT[key]));
 }
 
 /** `update @set`: adds an element from words, or renews it. The element expires after `timeout` milliseconds. */
-export function remember(set: string, key: Word, timeout: number): Expression {
+export function remember(set: string, key: Word, timeout: number): ExpressionWriter {
   return expression('dynset', (data) =>
     data
       .text(NFTA_DYNSET_SET_NAME, set)

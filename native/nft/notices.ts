@@ -1,7 +1,7 @@
 /** What the kernel tells the group of nftables about each transaction (nf_tables_api.c, nft_commit_notify): the objects, then the new generation. */
 import { AF_INET, AF_INET6 } from '../libc.ts';
 import { attributes, findAttribute, type Message, textAt, valueLength } from '../netlink.ts';
-import { type LeftOut, type Listener, openListener } from '../netlink-socket.ts';
+import { type LeftOut, type MulticastSocket, openListener } from '../netlink-socket.ts';
 import { NETLINK_NETFILTER, type NetfilterFamily, NFGENMSG, netfilterType } from '../nfnetlink.ts';
 import { NFNL_SUBSYS_NFTABLES, NFT_MSG_NEWCHAIN, NFT_MSG_NEWGEN } from '../nftables.ts';
 import {
@@ -37,7 +37,7 @@ export interface ObjectNotice {
 }
 
 /** Opens a listener of this network namespace. `own`: the port whose writes it does not hear about, but for their generations. Throws SystemError. */
-export function openNotices(own?: number): Listener {
+export function openNotices(own?: number): MulticastSocket {
   const not: LeftOut | undefined =
     own === undefined ? undefined : { port: own, but: netfilterType(NFNL_SUBSYS_NFTABLES, NFT_MSG_NEWGEN) };
   return openListener(NETLINK_NETFILTER, NFNLGRP_NFTABLES, RECEIVE_BUFFER, not);

@@ -1,5 +1,5 @@
 /** Tables, chains and rules of nftables as requests (linux/netfilter/nf_tables.h). */
-import { NLM_F_CREATE, NLM_F_EXCL, type Request } from '../netlink.ts';
+import { type NetlinkRequest, NLM_F_CREATE, NLM_F_EXCL } from '../netlink.ts';
 import { NFT_MSG_NEWCHAIN, NFTA_CHAIN_NAME, NFTA_CHAIN_TABLE } from '../nftables.ts';
 import {
   NFT_MSG_DELCHAIN,
@@ -20,7 +20,7 @@ import {
   NFTA_TABLE_NAME,
   NFTA_TABLE_USERDATA,
 } from './constants.ts';
-import type { Expression } from './expressions.ts';
+import type { ExpressionWriter } from './expressions.ts';
 import { request, type TableId, UDATA_COMMENT } from './request.ts';
 
 const NLM_F_APPEND = 0x800;
@@ -28,7 +28,7 @@ const NLM_F_APPEND = 0x800;
 const LONGEST_COMMENT = 128;
 
 /** `nft add table`. The comment names the owner for people; kernels before 5.10 drop it. */
-export function addTable(id: TableId, comment: string): Request {
+export function addTable(id: TableId, comment: string): NetlinkRequest {
   return newTable(id, NLM_F_CREATE, 0, comment);
 }
 
@@ -36,11 +36,11 @@ export function addTable(id: TableId, comment: string): Request {
  * `nft create table`: refused when it exists. With `isOwned` only this socket may change the table, and the kernel removes it when the
  * socket closes (`flags owner`, since Linux 5.12).
  */
-export function createTable(id: TableId, comment: string, isOwned: boolean): Request {
+export function createTable(id: TableId, comment: string, isOwned: boolean): NetlinkRequest {
   return newTable(id, NLM_F_CREATE | NLM_F_EXCL, isOwned ? NFT_TABLE_F_OWNER : 0, comment);
 }
 
-function newTable(id: TableId, flags: number, tableFlags: number, comment: string): Request {
+function newTable(id: TableId, flags: number, tableFlags: number, comment: string): NetlinkRequest {
   return request(NFT_MSG_NEWTABLE, id, flags, (body) =>
     body
       .text(NFTA_TABLE_NAME, id.table)
@@ -57,7 +57,7 @@ function userComment(comment: string): Buffer {
 }
 
 /** `nft delete table` */
-export function deleteTable(id: TableId): Request {
+export function deleteTable(id: TableId): NetlinkRequest {
   return request(NFT_MSG_DELTABLE, id, 0, (body) => body.text(NFTA_TABLE_NAME, id.table));
 }
 
@@ -71,7 +71,7 @@ export interface BaseChain {
 }
 
 /** `nft add chain`; with `base` the kernel calls the chain at its hook. */
-export function addChain(id: TableId, name: string, base?: BaseChain): Request {
+export function addChain(id: TableId, name: string, base?: BaseChain): NetlinkRequest {
   return request(NFT_MSG_NEWCHAIN, id, NLM_F_CREATE, (body) => {
     body.text(NFTA_CHAIN_TABLE, id.table).text(NFTA_CHAIN_NAME, name);
     if (base === undefined) return;
@@ -84,17 +84,22 @@ export function addChain(id: TableId, name: string, base?: BaseChain): Request {
 }
 
 /** `nft delete chain` */
-export function deleteChain(id: TableId, name: string): Request {
+export function deleteChain(id: TableId, name: string): NetlinkRequest {
   return request(NFT_MSG_DELCHAIN, id, 0, (body) => body.text(NFTA_CHAIN_TABLE, id.table).text(NFTA_CHAIN_NAME, name));
 }
 
 /** `nft flush chain` */
-export function flushChain(id: TableId, name: string): Request {
+export function flushChain(id: TableId, name: string): NetlinkRequest {
   return request(NFT_MSG_DELRULE, id, 0, (body) => body.text(NFTA_RULE_TABLE, id.table).text(NFTA_RULE_CHAIN, name));
 }
 
 /** `nft add rule`. The comment identifies the rule when it is read back; it has at most 127 bytes. Throws RangeError when it is longer. */
-export function addRule(id: TableId, chain: string, expressions: readonly Expression[], comment: string): Request {
+export function addRule(
+  id: TableId,
+  chain: string,
+  expressions: readonly ExpressionWriter[],
+  comment: string,
+): NetlinkRequest {
   return request(NFT_MSG_NEWRULE, id, NLM_F_CREATE | NLM_F_APPEND, (body) => {
     body.text(NFTA_RULE_TABLE, id.table).text(NFTA_RULE_CHAIN, chain);
     body.nest(NFTA_RULE_EXPRESSIONS, (list) => {

@@ -1,6 +1,6 @@
 /** The parts that all requests and listings of nftables share. */
 import { BodyWriter } from '../body-writer.ts';
-import type { Request } from '../netlink.ts';
+import type { NetlinkRequest } from '../netlink.ts';
 import { type NetfilterFamily, netfilterHeader, netfilterType } from '../nfnetlink.ts';
 import { NFNL_SUBSYS_NFTABLES } from '../nftables.ts';
 
@@ -23,7 +23,7 @@ export function request(
   { family }: TableId,
   flags: number,
   write: (body: BodyWriter) => void,
-): Request {
+): NetlinkRequest {
   const body = writer.begin(netfilterHeader(family));
   write(body);
   return { type: netfilterType(NFNL_SUBSYS_NFTABLES, message), flags, body: [body.end()] };

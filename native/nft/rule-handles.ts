@@ -5,7 +5,7 @@ import {
   findAttribute,
   type Message,
   NetlinkError,
-  type Request,
+  type NetlinkRequest,
   textAt,
   valueLength,
 } from '../netlink.ts';
@@ -51,7 +51,7 @@ export function chainRules(socket: NetlinkSocket, id: ForeignChain): HandledRule
 }
 
 /** `nft -a list chain`, only its rules. Kernels that ignore the chain in this request list all rules of the table. */
-export function chainRulesRequest({ family, table, chain }: ForeignChain): Request {
+export function chainRulesRequest({ family, table, chain }: ForeignChain): NetlinkRequest {
   const asked = request(NFT_MSG_GETRULE, { family: family === 'ip6' ? 'IPv6' : 'IPv4', table }, 0, (body) =>
     body.text(NFTA_RULE_TABLE, table).text(NFTA_RULE_CHAIN, chain),
   );

@@ -5,9 +5,9 @@ import {
   attributes,
   findAttribute,
   HEADER_LENGTH,
+  type NetlinkRequest,
   NLM_F_CREATE,
   NLM_F_EXCL,
-  type Request,
   valueLength,
 } from '../netlink.ts';
 import { NFGENMSG } from '../nfnetlink.ts';
@@ -51,7 +51,7 @@ import { type Verdict, writeVerdict } from './expressions.ts';
 import { COUNTER, request, type TableId } from './request.ts';
 
 /** A set or map to create. */
-export interface SetSpec {
+export interface NftSetSpec {
   readonly name: string;
   /** Lengths in bytes of the fields of a key; each takes whole words. */
   readonly fields: readonly number[];
@@ -72,7 +72,7 @@ const words = (bytes: number) => Math.ceil(bytes / 4) * 4;
 const VERDICT_LENGTH = 16;
 
 /** `nft add set`, or `add map` with data. `number` identifies the set within the transaction. */
-export function addSet(id: TableId, spec: SetSpec, number: number): Request {
+export function addSet(id: TableId, spec: NftSetSpec, number: number): NetlinkRequest {
   const { name, fields, keyType, data, isInterval = false, isDynamic = false, isCounting = false, userData } = spec;
   const flags =
     (data ? NFT_SET_MAP : 0) |
@@ -105,7 +105,7 @@ export function addSet(id: TableId, spec: SetSpec, number: number): Request {
 }
 
 /** `nft delete set` */
-export function deleteSet(id: TableId, name: string): Request {
+export function deleteSet(id: TableId, name: string): NetlinkRequest {
   return request(NFT_MSG_DELSET, id, 0, (body) => body.text(NFTA_SET_TABLE, id.table).text(NFTA_SET_NAME, name));
 }
 
@@ -145,7 +145,7 @@ function writeElements(body: BodyWriter, elements: readonly Element[], withData:
 }
 
 /** `nft create element`: the kernel refuses an existing element. */
-export function addElements(id: TableId, set: string, elements: readonly Element[]): Request {
+export function addElements(id: TableId, set: string, elements: readonly Element[]): NetlinkRequest {
   return request(NFT_MSG_NEWSETELEM, id, NLM_F_CREATE | NLM_F_EXCL, (body) => {
     body.text(NFTA_SET_ELEM_LIST_TABLE, id.table).text(NFTA_SET_ELEM_LIST_SET, set);
     writeElements(body, elements, true);
@@ -153,7 +153,7 @@ export function addElements(id: TableId, set: string, elements: readonly Element
 }
 
 /** `nft delete element` */
-export function deleteElements(id: TableId, set: string, elements: readonly Element[]): Request {
+export function deleteElements(id: TableId, set: string, elements: readonly Element[]): NetlinkRequest {
   return request(NFT_MSG_DELSETELEM, id, 0, (body) => {
     body.text(NFTA_SET_ELEM_LIST_TABLE, id.table).text(NFTA_SET_ELEM_LIST_SET, set);
     writeElements(body, elements, false);
@@ -163,7 +163,7 @@ export function deleteElements(id: TableId, set: string, elements: readonly Elem
 const OF_ELEMENTS: readonly number[] = [NFT_MSG_NEWSETELEM, NFT_MSG_DELSETELEM];
 
 /** The index of the element at an offset in a request's message; undefined when no element is there. */
-export function elementAt({ type, body }: Request, offset: number): number | undefined {
+export function elementAt({ type, body }: NetlinkRequest, offset: number): number | undefined {
   const [bytes] = body;
   // The same number means another attribute in other messages.
   if (!Buffer.isBuffer(bytes) || !OF_ELEMENTS.includes(type & 0xff)) return undefined;

@@ -5,7 +5,7 @@
 import { EAGAIN, ENOBUFS } from '../errno.ts';
 import { AF_INET, AF_INET6, SystemError } from '../libc.ts';
 import { decodeMessages, findAttribute, type Message, textAt, valueLength } from '../netlink.ts';
-import { openListener, type Transport } from '../netlink-socket.ts';
+import { type NetlinkTransport, openListener } from '../netlink-socket.ts';
 import { NETLINK_NETFILTER, NFGENMSG, netfilterType } from '../nfnetlink.ts';
 import { NFNL_SUBSYS_NFTABLES } from '../nftables.ts';
 import {
@@ -96,11 +96,11 @@ const RECEIVE_BUFFER = 4 * 1024 * 1024;
 
 /** Gets the traces of all packets in this network namespace, also those that other programs asked for. */
 export class TraceSocket {
-  readonly #transport: Transport;
+  readonly #transport: NetlinkTransport;
   readonly #buffer = Buffer.alloc(LARGEST);
 
   /** Throws SystemError. */
-  constructor(open: () => Transport = openTraces) {
+  constructor(open: () => NetlinkTransport = openTraces) {
     this.#transport = open();
   }
 
@@ -133,7 +133,7 @@ export class TraceSocket {
 }
 
 /** A socket that gets traces. Throws SystemError. */
-export function openTraces(): Transport {
+export function openTraces(): NetlinkTransport {
   return openListener(NETLINK_NETFILTER, NFNLGRP_NFTRACE, RECEIVE_BUFFER);
 }
 

@@ -5,7 +5,7 @@
  */
 
 /** A part of a key or of data, as an expression of nft. */
-export type Part =
+export type TypeofPart =
   | { readonly kind: 'destination address'; readonly family: 'IPv4' | 'IPv6' }
   /** `meta l4proto`, `th dport`, `numgen random mod 2` */
   | { readonly kind: 'protocol' | 'destination port' | 'random number' };
@@ -26,7 +26,7 @@ const META_PROTOCOL = 16;
 const RANDOM = [1, 2, 0] as const;
 
 /** The user data of a map whose key and data are concatenations. */
-export function typeofMap(key: readonly Part[], data: readonly Part[]): Buffer {
+export function typeofMap(key: readonly TypeofPart[], data: readonly TypeofPart[]): Buffer {
   return Buffer.concat([
     // A concatenation has the byte order of its parts.
     number(SET.keyByteOrder, 0),
@@ -37,14 +37,14 @@ export function typeofMap(key: readonly Part[], data: readonly Part[]): Buffer {
   ]);
 }
 
-function concatenation(parts: readonly Part[]): Buffer {
+function concatenation(parts: readonly TypeofPart[]): Buffer {
   return expression(
     EXPRESSION.concatenation,
     parts.map((part, i) => attribute(i, partOf(part))),
   );
 }
 
-function partOf(part: Part): Buffer {
+function partOf(part: TypeofPart): Buffer {
   switch (part.kind) {
     case 'destination address': {
       const header = part.family === 'IPv4' ? 'ip' : 'ip6';

@@ -25,7 +25,7 @@ import { KernelLock } from './kernel-lock.ts';
 import { logResized, logSteps, stackLogger } from './log-lines.ts';
 import { closeProbes, createMode, type ModeInput, type ModeOnNode } from './mode.ts';
 import type { Platform } from './platform.ts';
-import type { Phase } from './start-report.ts';
+import type { StartPhase } from './start-report.ts';
 import { repairedTools, type Unserved, unservedOf, usableFamilies } from './usable-families.ts';
 
 export interface AgentOptions {
@@ -43,7 +43,7 @@ export interface AgentOptions {
   readonly onPorts?: SyncParts['onPorts'];
   readonly onSweep?: (report: SweepReport) => void;
   /** A phase of the start ended. */
-  readonly onPhase?: ((phase: Phase) => void) | undefined;
+  readonly onPhase?: ((phase: StartPhase) => void) | undefined;
   readonly platform: Platform;
 }
 

@@ -20,7 +20,7 @@ import { PROXY_TABLES, proxyTables, rulesThere } from './predecessors.ts';
 import { type BrokenTools, openTools } from './usable-families.ts';
 
 /** `why`: a clause for people. */
-interface Chosen {
+interface ModeDecision {
   readonly mode: Config['mode'];
   readonly why: string;
 }
@@ -35,7 +35,7 @@ export function modeChooser(signal: AbortSignal, platform: Platform = realPlatfo
   };
 }
 
-interface Node {
+interface InspectedNode {
   readonly families: readonly Family[];
   /** Those of iptables that work. */
   readonly tools: readonly IptablesTools[];
@@ -46,7 +46,7 @@ interface Node {
 }
 
 /** The mode whose rules stand in this network namespace; undefined: none does. */
-async function standing(node: Node): Promise<Chosen | undefined> {
+async function standing(node: InspectedNode): Promise<ModeDecision | undefined> {
   const { families, platform } = node;
   const tables = proxyTables(platform, families);
   // Only an agent in this mode leaves it: each other mode removes it.
@@ -78,7 +78,7 @@ function rulesText(chain: string, beside: readonly string[]): string {
   return beside.length === 0 ? rules : `${rules}${both}`;
 }
 
-async function rulesOn({ tools, broken, signal, platform }: Node): ReturnType<typeof rulesThere> {
+async function rulesOn({ tools, broken, signal, platform }: InspectedNode): ReturnType<typeof rulesThere> {
   // A probe that gets no answer from the kernel asks the tool.
   const onProblem = () => undefined;
   const { openRules: open } = platform.kernel;
@@ -106,7 +106,7 @@ function kernelAlone(family: Family): RulesProbeOptions['tools'] {
  * Whether the chain of Services is that of IPVS mode, whose rules ask sets. kube-proxy leaves the device when it changes to iptables mode.
  * Where no tool can read the rules, it counts as that of IPVS mode: neither mode can start there.
  */
-async function servicesUseSets({ tools, signal }: Node): Promise<boolean> {
+async function servicesUseSets({ tools, signal }: InspectedNode): Promise<boolean> {
   if (tools.length === 0) return true;
   for (const tool of tools) {
     const rules = (await tool.rules({ table: 'nat', chain: SERVICES }, signal)) ?? [];
@@ -123,7 +123,7 @@ function nothingText(broken: readonly BrokenTools[]): string {
 }
 
 /** By the check that nftables mode makes at its start. */
-async function byKernel(config: Config, { families, broken, platform }: Node): Promise<Chosen> {
+async function byKernel(config: Config, { families, broken, platform }: InspectedNode): Promise<ModeDecision> {
   const nothing = nothingText(broken);
   try {
     const kernel = platform.kernel.openNftables();

@@ -5,10 +5,10 @@ import type { FlagGroup } from '../config/flag-table.ts';
 import { flagValues } from '../config/flag-values.ts';
 import type { Flags } from '../config/flags.ts';
 import { version } from '../config/version.ts';
-import type { OwnFacts } from '../serve/zpages.ts';
+import type { ComponentInfo } from '../serve/zpages.ts';
 
 /** To be called when the process starts to serve. `flags`: the command line. */
-export function componentInfo(flags: Flags, groups: readonly FlagGroup[]): OwnFacts {
+export function componentInfo(flags: Flags, groups: readonly FlagGroup[]): ComponentInfo {
   return {
     version: version(),
     startedAt: realClock.wall(),

@@ -9,7 +9,7 @@ import type { Flags } from '../config/flags.ts';
 import { type Log, levelOf } from '../telemetry/log.ts';
 import { modeChooser } from './choose-mode.ts';
 import { watchConfigFile } from './config-watch.ts';
-import { type ChooseMode, ConfigUnreadable, type Loaded, loadConfig, logNotes } from './load-config.ts';
+import { type ChooseMode, ConfigUnreadable, type LoadedConfig, loadConfig, logNotes } from './load-config.ts';
 import type { ReloadResult } from './metrics-feed.ts';
 import type { Platform } from './platform.ts';
 import type { SupervisorState } from './supervisor-state.ts';
@@ -137,7 +137,7 @@ export class ConfigFollower {
 
   async #readAgain(path: string): Promise<'building' | 'refused' | 'unchanged'> {
     const { log, flags, onWanted, onResult, platform } = this.#options;
-    let loaded: Loaded;
+    let loaded: LoadedConfig;
     try {
       loaded = await loadConfig(flags, platform.files.readOne, this.#choose);
     } catch (error) {

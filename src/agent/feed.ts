@@ -12,7 +12,7 @@ import { streamsLists } from '../config/feature-gates.ts';
 import { userAgent } from '../config/version.ts';
 import type { RecorderHooks } from '../inspect/history/guarded.ts';
 import type { Tap } from '../inspect/history/recorder.ts';
-import type { Listener } from '../kernel/listeners.ts';
+import type { ListeningSocket } from '../kernel/listeners.ts';
 import type { Source, SourceEvent, SourceKind, SourcePod, WatchStatus } from '../proxy/model/events.ts';
 import type { Fault, NodeView, ServiceKey } from '../proxy/model/objects.ts';
 import type { Log } from '../telemetry/log.ts';
@@ -60,7 +60,7 @@ export function startFeed(options: ObjectFeedOptions): ObjectFeed {
   const cache = new Cache();
   const tap = options.recorder?.tap(cache);
   const programmed = new Tracking({ now: () => realClock.now(), hasChanges: () => cache.hasChanges });
-  const intake = new Intake({ cache, tap, programmed }, options);
+  const intake = new CacheIntake({ cache, tap, programmed }, options);
   const source = buildSource(options);
   const running = source.run(intake.emit, options.signal);
   const synced = Promise.race([intake.synced, running.then(() => intake.mustBeSynced())]);
@@ -90,7 +90,7 @@ type Before = Parameters<OnChanged>[0];
 interface Takers extends Pick<ObjectFeed, 'cache' | 'tap' | 'programmed'> {}
 
 /** Takes events into the cache, and passes on the faults of their objects. */
-class Intake {
+class CacheIntake {
   readonly synced: Promise<void>;
   readonly #cache: Cache;
   readonly #tap: Tap | undefined;
@@ -181,7 +181,7 @@ function buildSource({ config, log, follow, platform }: ObjectFeedOptions): Sour
 
 /** The ports of this node that Services of manifests must not take: those that programs listen on, and the agent's own. */
 function nodeReader({ serve: { healthz, metrics } }: Config, { machine }: Platform): NodeReader {
-  const own = [healthz, metrics].flatMap((at): Listener[] =>
+  const own = [healthz, metrics].flatMap((at): ListeningSocket[] =>
     at === undefined ? [] : [{ protocol: 'TCP', address: at.address, port: at.port }],
   );
   return {

@@ -6,7 +6,7 @@ import { apiClient, type OpenClient } from '../cluster/api/client.ts';
 import { loadCredentials } from '../cluster/api/credentials.ts';
 import type { Config, SourceConfig } from '../config/config.ts';
 import { userAgent } from '../config/version.ts';
-import { type Gate, gate } from '../serve/auth.ts';
+import { type Auth, authOf } from '../serve/auth.ts';
 import type { Platform } from './platform.ts';
 
 /** A token that the fleet sends is made for this audience, so that no agent can use it for anything else. */
@@ -23,9 +23,9 @@ export interface FleetAuthOptions {
 }
 
 /** `config`: the one in force, asked at each request. Opens no connection to the API server before somebody sends a token. */
-export function programmedAuth(config: () => Pick<Config, 'serve' | 'source'>, options: FleetAuthOptions): Gate {
+export function programmedAuth(config: () => Pick<Config, 'serve' | 'source'>, options: FleetAuthOptions): Auth {
   const reviewers = new Reviewers(options);
-  return gate({
+  return authOf({
     isOn: () => config().serve.programmedAuthentication,
     access: () => reviewers.of(config().source),
     flag: '--programmed-authentication',

@@ -215,9 +215,9 @@ async function lastOther({ inspection }: Mode): Promise<Committer | undefined> {
   return last?.isUs === false ? last : undefined;
 }
 
-type Found = 'nothing yet' | 'in place' | 'gone' | 'unclear';
+type RulesFound = 'nothing yet' | 'in place' | 'gone' | 'unclear';
 
-async function probe(mode: Mode, signal: AbortSignal): Promise<Found> {
+async function probe(mode: Mode, signal: AbortSignal): Promise<RulesFound> {
   if (!mode.isObserved) return 'nothing yet';
   if (!(await mode.probe.stands(signal))) return 'gone';
   return (await mode.probe.mayDiffer()) ? 'unclear' : 'in place';

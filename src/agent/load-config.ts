@@ -32,7 +32,7 @@ interface Note {
   readonly text: string;
 }
 
-export interface Loaded {
+export interface LoadedConfig {
   /** Digest of the file that --config names: equal for equal text. */
   readonly digest: string | undefined;
   readonly config: Config;
@@ -65,7 +65,7 @@ export async function loadConfig(
   commandLine: Flags,
   readFile: Files['readOne'] = readOneFile,
   choose?: ChooseMode,
-): Promise<Loaded> {
+): Promise<LoadedConfig> {
   const notes = flagNotes(commandLine);
   if (typeof commandLine.config !== 'string') {
     const { writeConfigTo } = commandLine;
@@ -99,7 +99,7 @@ async function inOneMode(
   flags: Flags,
   origins: ConfigOrigins,
   choose: ChooseMode | undefined,
-): Promise<Pick<Loaded, 'config' | 'others'>> {
+): Promise<Pick<LoadedConfig, 'config' | 'others'>> {
   const [first, ...others] = configsFromFlags(flags, origins);
   if (choose === undefined || first.modeChoice.by !== AUTO) return { config: first, others };
   const { mode, why } = await choose([first, ...others]);
@@ -144,7 +144,7 @@ function relayNotes(from: string, config: Config): Note[] {
   return relayProblems(config).map((problem) => ({ facts: {}, text: `${from}: ${problem}` }));
 }
 
-export function logNotes({ notes }: Loaded, log: Log): void {
+export function logNotes({ notes }: LoadedConfig, log: Log): void {
   for (const { facts, text } of notes) log.warn(facts, text);
 }
 

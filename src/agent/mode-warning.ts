@@ -9,7 +9,7 @@ const NOT_SET =
   'Set the mode (--mode, or the field mode of the file) to iptables to keep it then, or to nftables or auto to change it now';
 
 /** Log how the mode came about where no flag or field names one. `former`: the configuration before, whose choice was logged. */
-export function logModeChoice(
+export function warnOfMode(
   { mode, modeChoice }: Config,
   former: Config | undefined,
   log: Pick<Log, 'info' | 'warn'>,
@@ -20,7 +20,7 @@ export function logModeChoice(
 }
 
 /** Emit an event on the Node where the mode is not set, unless it was not set before either. Its action is that of kube-proxy's start. */
-export function emitModeChoice(
+export function emitModeWarning(
   { modeChoice }: Config,
   former: Config | undefined,
   events: Pick<NodeEvents, 'emitNode'>,

@@ -209,7 +209,7 @@ async function createIpvs(input: ModeInput): Promise<OwnMode> {
   });
 }
 
-interface OfMode<S> {
+interface ModeParts<S> {
   readonly recorded: RecordedParts['settings'];
   readonly notices?: RulesetNotices | undefined;
   readonly close: () => void;
@@ -223,7 +223,7 @@ interface OfMode<S> {
 async function modeOnNode<S extends FamilySettings>(
   mode: Mode,
   families: readonly S[],
-  { recorded, notices, close, settingsNow, filter, listen, addresses }: OfMode<S>,
+  { recorded, notices, close, settingsNow, filter, listen, addresses }: ModeParts<S>,
 ): Promise<OwnMode> {
   const settings = new Map(families.map((one) => [one.family, one]));
   const interfaces = (await Promise.all(FAMILIES.map(addresses))).flat();

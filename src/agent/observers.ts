@@ -16,7 +16,7 @@ import { Clients } from '../serve/clients.ts';
 import { Health } from '../serve/health.ts';
 import type { HealthSettings } from '../serve/health-record.ts';
 import { healthHandler } from '../serve/health-server.ts';
-import type { Answer, Asked } from '../serve/http.ts';
+import type { Answer, HttpRequest } from '../serve/http.ts';
 import { LiveStream } from '../serve/live.ts';
 import { type MetricsText, metricsHandler, scrapeHandler } from '../serve/metrics-server.ts';
 import { type Log, levelOf } from '../telemetry/log.ts';
@@ -29,8 +29,8 @@ import { NodeEvents } from './node-events.ts';
 import { OtherProxies, signsIn } from './other-proxies.ts';
 import { readPageFile } from './page-files.ts';
 import type { Platform } from './platform.ts';
-import { Programmed, programmedParts } from './programmed.ts';
-import type { InquiryParts } from './questions/inquiry-parts.ts';
+import { ProgrammedAnswers, programmedParts } from './programmed.ts';
+import type { QueryParts } from './questions/inquiry-parts.ts';
 import { Overview } from './questions/overview.ts';
 import { pageQuestions, questionsOf } from './questions/parameters.ts';
 import { Queries } from './questions/queries.ts';
@@ -58,7 +58,7 @@ export class Observers {
   readonly metrics: MetricsFeed;
   readonly services: ServiceMetrics;
   readonly others: OtherProxies;
-  readonly programmed: Programmed;
+  readonly programmed: ProgrammedAnswers;
   readonly #servers: Servers;
   /** Of all servers of the process. */
   readonly #clients: Clients;
@@ -87,7 +87,7 @@ export class Observers {
     this.services = new ServiceMetrics({ log, signal, clock: realClock });
     this.#allMetrics = allMetrics(this);
     const cache = () => (this.#agent?.feed ?? feed).cache;
-    const parts: InquiryParts = {
+    const parts: QueryParts = {
       who: 'agent',
       clock: realClock,
       startedAt: realClock.wall(),
@@ -99,7 +99,7 @@ export class Observers {
       trafficOf: (service) => this.services.trafficOf(service),
       relay: () => this.#servers.relay.state,
     };
-    this.programmed = new Programmed(feed, {
+    this.programmed = new ProgrammedAnswers(feed, {
       ...programmedParts(parts),
       suspects: () => cache().own.suspects,
       onProblem: (text) => log.error(text),
@@ -129,8 +129,8 @@ export class Observers {
           health: this.health,
           wall: () => realClock.wall(),
           onAnswer: (path, status) => this.metrics.current.answered(path, status),
-          inquiries: {
-            gate: programmedAuth(() => this.#config, { ...options, isTrusted }),
+          queries: {
+            auth: programmedAuth(() => this.#config, { ...options, isTrusted }),
             byPath: this.programmed.questions,
           },
         }),
@@ -291,5 +291,5 @@ export class LivePage {
   };
 
   /** The stream of `/live`. Throws NoAnswer where too many read. */
-  readonly open = (asked: Pick<Asked, 'encodings' | 'signal'>): Answer => this.#stream.open(asked);
+  readonly open = (asked: Pick<HttpRequest, 'encodings' | 'signal'>): Answer => this.#stream.open(asked);
 }

@@ -16,7 +16,7 @@ import { hasServiceDevice } from '../kernel/devices.ts';
 import type { IpvsKernel } from '../kernel/ipvs-kernel.ts';
 import { openIpvsKernel } from '../kernel/ipvs-open.ts';
 import { lastingCommands } from '../kernel/lasting-command.ts';
-import type { Listener } from '../kernel/listeners.ts';
+import type { ListeningSocket } from '../kernel/listeners.ts';
 import { readListeners } from '../kernel/listeners.ts';
 import { releaseMemory } from '../kernel/memory.ts';
 import type { NftKernel, NftTables, NftWrite, TableLabels } from '../kernel/nftables-kernel.ts';
@@ -55,7 +55,7 @@ export interface Machine {
   hasLegacyTables(): Promise<boolean>;
   /** As kernel/node-facts.ts. */
   addresses(family: Family): Promise<readonly Address[]>;
-  listeners(): Promise<readonly Listener[]>;
+  listeners(): Promise<readonly ListeningSocket[]>;
   /** Whether the module of IPVS is loaded. */
   hasIpvs(): Promise<boolean>;
   /** Of IPVS mode. */

@@ -7,20 +7,20 @@ import type { ProgrammedEvent } from '../inspect/wire/programmed.ts';
 import type { AnsweredBy } from '../inspect/wire/schema-common.ts';
 import type { SyncReport } from '../proxy/sync/status.ts';
 import { EventStreams } from '../serve/event-stream.ts';
-import type { Question, StreamQuestion } from '../serve/questions.ts';
+import type { Query, StreamQuery } from '../serve/questions.ts';
 import type { ObjectFeed } from './feed.ts';
 import { faultCounts } from './log-lines.ts';
-import { changedEvent, type Said, wholeEvent } from './programmed/events.ts';
+import { changedEvent, type ProgrammedSnapshot, wholeEvent } from './programmed/events.ts';
 import type { Tracking, WrittenChanges } from './programmed/tracking.ts';
 import { Waiters } from './programmed/waiters.ts';
-import { answeredByOf, type InquiryParts } from './questions/inquiry-parts.ts';
+import { answeredByOf, type QueryParts } from './questions/inquiry-parts.ts';
 import { paceIn, programmedAnswer, readProgrammedQuestion } from './questions/programmed.ts';
 
 export interface ProgrammedParts {
   readonly clock: Clock;
   readonly by: () => AnsweredBy;
   readonly health: () => { readonly healthy: boolean; readonly reasons: readonly string[] };
-  readonly unserved: () => Said['unserved'];
+  readonly unserved: () => ProgrammedSnapshot['unserved'];
   /** Faults of objects, now. */
   readonly faults: () => number;
   /** Nodes whose endpoints are kept out of new connections. */
@@ -30,7 +30,7 @@ export interface ProgrammedParts {
 }
 
 /** The facts that answers of the agent know as well. */
-export function programmedParts(parts: InquiryParts): Omit<ProgrammedParts, 'suspects' | 'onProblem'> {
+export function programmedParts(parts: QueryParts): Omit<ProgrammedParts, 'suspects' | 'onProblem'> {
   const { health, agent } = parts;
   return {
     clock: realClock,
@@ -53,10 +53,10 @@ export const LONGEST_WAIT = 300_000;
 /** Reasons of the health that an event has. */
 const MOST_REASONS = 20;
 
-export class Programmed {
+export class ProgrammedAnswers {
   readonly waiters: Waiters;
   readonly #parts: ProgrammedParts;
-  readonly #streams: EventStreams<Said>;
+  readonly #streams: EventStreams<ProgrammedSnapshot>;
   readonly #startedAt: number;
   #feed: ProgrammedFeed;
   #drift = 0;
@@ -113,8 +113,8 @@ export class Programmed {
   readonly happened = (): void => this.#streams.touch();
 
   /** What is asked of it, by path. */
-  get questions(): ReadonlyMap<string, Question | StreamQuestion> {
-    return new Map<string, Question | StreamQuestion>([
+  get questions(): ReadonlyMap<string, Query | StreamQuery> {
+    return new Map<string, Query | StreamQuery>([
       [
         '/programmed',
         {
@@ -132,7 +132,7 @@ export class Programmed {
     ]);
   }
 
-  #said(): Said {
+  #said(): ProgrammedSnapshot {
     const { by, health, unserved, faults, suspects } = this.#parts;
     const { node, mode, version } = by();
     const { history, lags } = this.tracking;

@@ -22,7 +22,7 @@ import { CannotRun } from './cannot-run.ts';
 import { ConfigFollower } from './config-follower.ts';
 import { type ObjectFeed, startFeed } from './feed.ts';
 import { logKeptOomScore } from './log-lines.ts';
-import { emitModeChoice, logModeChoice } from './mode-warning.ts';
+import { emitModeWarning, warnOfMode } from './mode-warning.ts';
 import { Observers } from './observers.ts';
 import type { Platform } from './platform.ts';
 import type { Recordings } from './recording/recordings.ts';
@@ -162,8 +162,8 @@ export class Reloader {
     if (former !== undefined) await this.#end(former, { agent, running });
     if (former?.config.oomScoreAdj !== config.oomScoreAdj) await this.#setOomScore(config);
     await this.#options.recordings.use(agent, config);
-    if (former !== undefined) logModeChoice(config, former.config, this.#options.log);
-    emitModeChoice(config, former?.config, observers.events);
+    if (former !== undefined) warnOfMode(config, former.config, this.#options.log);
+    emitModeWarning(config, former?.config, observers.events);
     const isReload = former !== undefined && former.config !== config;
     return this.#start({ agent, config, running, observers, isReload });
   }

@@ -44,7 +44,7 @@ export async function runGeneration(agent: Agent, options: GenerationOptions): P
   const { config, log, signal, observers, onOutdated } = options;
   const grace = graceAfter(signal, agent.clock, WRITE_GRACE);
   const readBudget = new ReadBudget(agent.clock, config);
-  const asked: Asked = { loss: undefined, hurries: false };
+  const asked: SyncRequests = { loss: undefined, hurries: false };
   const scheduler = new SyncScheduler({
     clock: agent.clock,
     min: config.minSyncPeriod,
@@ -201,12 +201,12 @@ export async function settle(
 interface SyncerInput {
   readonly grace: AbortSignal;
   readonly readBudget: ReadBudget;
-  readonly asked: Asked;
+  readonly asked: SyncRequests;
   readonly watch: KernelWatch;
 }
 
 /** What the check of the kernel asked for since the last sync. */
-interface Asked {
+interface SyncRequests {
   /** `by`: the program that changed the rules, where it is known. */
   loss: { readonly by: Committer | undefined } | undefined;
   /** Unanswered connections are to be swept at once after it. */
@@ -217,7 +217,7 @@ interface Asked {
 function reasonOf(
   { feed, mode }: Agent,
   { lastComplete, failingSince }: SyncStatus,
-  { readBudget, asked }: { readonly readBudget: ReadBudget; readonly asked: Asked },
+  { readBudget, asked }: { readonly readBudget: ReadBudget; readonly asked: SyncRequests },
 ): SyncReason {
   const { loss } = asked;
   asked.loss = undefined;

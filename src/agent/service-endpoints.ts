@@ -20,7 +20,7 @@ export interface EndpointCount {
 /** Of one ServicePort. */
 export type PortEndpoints = readonly EndpointCount[];
 
-interface Known {
+interface CountedEndpoints {
   /** Of its slices, and its ServicePorts. */
   readonly version: readonly unknown[];
   /** In the order of the ServicePorts. */
@@ -37,7 +37,7 @@ function reasonOf(use: SliceUse): string {
 }
 
 export class ServiceEndpoints {
-  readonly #known = new Map<ServiceKey, Known>();
+  readonly #known = new Map<ServiceKey, CountedEndpoints>();
   #location: Location = { nodeName: '', zone: '' };
   #counted = 0;
 
@@ -66,7 +66,7 @@ export class ServiceEndpoints {
     return counts;
   }
 
-  #count(ports: readonly PortTraffic[], slices: readonly Slice[]): Known['counts'] {
+  #count(ports: readonly PortTraffic[], slices: readonly Slice[]): CountedEndpoints['counts'] {
     this.#counted += 1;
     // Endpoints of a family in which the Service has no address: they are missing in each port.
     const foreign = slices.filter(({ family }) => !ports.some((port) => port.family === family));

@@ -16,10 +16,10 @@ export interface FrontendTraffic {
   readonly port: number;
   readonly connections: number;
   /** undefined where bytes are not counted. */
-  readonly bytes: Bytes | undefined;
+  readonly bytes: ByteCounts | undefined;
 }
 
-export interface Bytes {
+export interface ByteCounts {
   readonly in: number;
   readonly out: number;
 }
@@ -41,19 +41,19 @@ export interface PortTraffic {
 
 interface Counter extends FrontendTraffic {
   connections: number;
-  bytes: Bytes | undefined;
+  bytes: ByteCounts | undefined;
   /** The kernel's counters as they were read last: one, or more in IPVS mode (`counterName`). */
-  last: Map<string, Read> | undefined;
+  last: Map<string, ReadCounters> | undefined;
 }
 
-type Read = Pick<FrontendTraffic, 'connections' | 'bytes'>;
+type ReadCounters = Pick<FrontendTraffic, 'connections' | 'bytes'>;
 
-interface Row extends PortTraffic {
+interface TrafficRow extends PortTraffic {
   readonly frontends: readonly Counter[];
 }
 
 export class ServiceTraffic {
-  readonly #services = new Map<ServiceKey, Row[]>();
+  readonly #services = new Map<ServiceKey, TrafficRow[]>();
   /** ServicePorts of the former generation that the present one has not reported yet. */
   #former = new Set<ServicePortKey>();
   #isCounted = false;
@@ -135,7 +135,7 @@ export class ServiceTraffic {
   }
 }
 
-function rowOf({ key, id, service, family, protocol, frontends }: ServicePort, former: readonly Counter[]): Row {
+function rowOf({ key, id, service, family, protocol, frontends }: ServicePort, former: readonly Counter[]): TrafficRow {
   const portName = id.slice(service.length + 1);
   const clusterIP = frontends.find(({ role }) => role === 'cluster-ip') ?? frontends[0];
   return {

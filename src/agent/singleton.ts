@@ -49,7 +49,7 @@ export function nameService(name: string): NameService {
   };
 }
 
-export interface OneAgentOptions {
+export interface NameOptions {
   readonly log: Log;
   readonly clock: Clock;
   readonly signal: AbortSignal;
@@ -75,7 +75,7 @@ export async function runAlone(
 }
 
 /** Take the name of this network namespace. Rejects with CannotRun when another agent has it, with the signal's reason when it aborts. */
-export async function holdName(options: OneAgentOptions): Promise<HeldName> {
+export async function holdName(options: NameOptions): Promise<HeldName> {
   const { names, log, clock, signal } = options;
   const line = ownLine(options, clock.wall());
   const waits: Waits = { nobodySince: undefined, stoppingSince: undefined };
@@ -106,7 +106,7 @@ interface Waits {
 }
 
 /** Text about a holder that is no agent; undefined: try again. Rejects with CannotRun when an agent holds the name, or may. */
-async function strangerAt({ names, log, clock }: OneAgentOptions, waits: Waits): Promise<string | undefined> {
+async function strangerAt({ names, log, clock }: NameOptions, waits: Waits): Promise<string | undefined> {
   // Loaded only here: an agent that is alone needs no schema.
   const { HOLDER_LINE, readHolder } = await import('../inspect/wire/agent-lock.ts');
   const answer = await names.ask({ patience: NOBODY, longest: HOLDER_LINE });
@@ -169,13 +169,13 @@ function shown(line: string): string {
   return JSON.stringify(cutText(line, SHOWN));
 }
 
-function ownLine({ mode, signal }: OneAgentOptions, wall: number): () => string {
+function ownLine({ mode, signal }: NameOptions, wall: number): () => string {
   const since = new Date(wall).toISOString();
   return () => JSON.stringify({ pid: process.pid, since, mode: mode(), isStopping: signal.aborted });
 }
 
 /** Try to take the name from now on, until that succeeds or the signal aborts. */
-function takeLater({ names, clock, signal, log }: OneAgentOptions, line: () => string): HeldName {
+function takeLater({ names, clock, signal, log }: NameOptions, line: () => string): HeldName {
   const end = new AbortController();
   const until = AbortSignal.any([signal, end.signal]);
   const take = async (): Promise<HeldName | undefined> => {

@@ -12,11 +12,11 @@ export const PHASES = {
   sync: 'the first sync ended',
 } as const;
 
-export type Phase = keyof typeof PHASES;
+export type StartPhase = keyof typeof PHASES;
 
 export interface StartReport {
   /** A phase ended now. Only its first end counts, and after the last phase the report is logged. */
-  ended(phase: Phase): void;
+  ended(phase: StartPhase): void;
 }
 
 /** When the program was loaded: this file is a part of it. */
@@ -34,7 +34,7 @@ interface StartTimes {
 }
 
 export function startReport(log: Log, { loaded, now }: StartTimes): StartReport {
-  const times = new Map<Phase, number>([
+  const times = new Map<StartPhase, number>([
     ['program', Math.round(loaded)],
     ['configuration', Math.round(now())],
   ]);
@@ -48,7 +48,7 @@ export function startReport(log: Log, { loaded, now }: StartTimes): StartReport 
   };
 }
 
-function startText(times: ReadonlyMap<Phase, number>): string {
+function startText(times: ReadonlyMap<StartPhase, number>): string {
   const parts = [...times].map(([phase, time]) => `${PHASES[phase]} after ${time} ms`);
   return `the start: ${parts.join(', ')}`;
 }

@@ -10,7 +10,7 @@ import { type Agent, startAgent } from './agent.ts';
 import { startFeed } from './feed.ts';
 import { faultCounts } from './log-lines.ts';
 import { type Platform, realPlatform } from './platform.ts';
-import type { Phase, StartReport } from './start-report.ts';
+import type { StartPhase, StartReport } from './start-report.ts';
 import { SyncLog } from './sync-log.ts';
 
 /** Milliseconds between two tries. */
@@ -31,7 +31,7 @@ export async function syncOnce(
   const syncLog = new SyncLog(log, realClock);
   try {
     const feed = startFeed({ platform, config, log, follow: false, signal, onFault });
-    const onPhase = (phase: Phase) => report?.ended(phase);
+    const onPhase = (phase: StartPhase) => report?.ended(phase);
     const onSweep = (swept: SweepReport) => syncLog.swept(swept);
     const agent = await startAgent(feed, { platform, config, log, isRun: true, signal, onFault, onPhase, onSweep });
     return await syncUntilDone(agent, syncLog, signal, report);

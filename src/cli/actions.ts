@@ -15,18 +15,18 @@ import { planCommand } from './plan.ts';
 import { runCommand } from './run.ts';
 
 /** Resolves with the exit status. */
-type Action = (asked: AskedOnCommandLine, hangups: Hangups) => Promise<number>;
+type CommandAction = (asked: AskedOnCommandLine, hangups: Hangups) => Promise<number>;
 
-type Questions = typeof import('./questions.ts');
+type QuestionsModule = typeof import('./questions.ts');
 
 const question =
-  (actionOf: (questions: Questions) => (asked: AskedOnCommandLine) => Promise<number>): Action =>
+  (actionOf: (questions: QuestionsModule) => (asked: AskedOnCommandLine) => Promise<number>): CommandAction =>
   async (asked) => {
     endSoonAfter(asked.signal);
     return await actionOf(await import('./questions.ts'))(asked);
   };
 
-export const ACTIONS: Readonly<Record<CommandName, Action>> = {
+export const ACTIONS: Readonly<Record<CommandName, CommandAction>> = {
   run: runOrAct,
   plan: async ({ flags, signal, print }) => {
     const output = flags.output === 'json' ? 'json' : 'text';

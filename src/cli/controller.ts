@@ -17,7 +17,7 @@ import { ClusterCache } from '../controller/cluster-cache.ts';
 import { ClusterFeed } from '../controller/cluster-feed.ts';
 import type { ControllerReports } from '../controller/context.ts';
 import { LeaderElector } from '../controller/leader.ts';
-import { live, Parts } from '../controller/parts.ts';
+import { ControllerParts, live } from '../controller/parts.ts';
 import { controllerEvents } from '../controller/reports.ts';
 import { countText } from '../inspect/wire/format.ts';
 import type { Hangups } from '../kernel/hangups.ts';
@@ -88,7 +88,7 @@ export async function runController(
   const events = eventSinkOf(config, { log, lines, signal, connect });
   const context = { cache, client, clock: realClock, metrics, events };
   const busy = new TroubleLog({ log, clock: realClock, level: 'warn' });
-  const parts = new Parts(config, context, {
+  const parts = new ControllerParts(config, context, {
     onWait(milliseconds) {
       const text = `the API server has too many requests (429): the controllers wait ${milliseconds / 1000} s, as it asks`;
       busy.tell({ cause: '429', text });

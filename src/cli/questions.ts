@@ -27,14 +27,14 @@ import { recordedAnswers } from './recordings.ts';
 import { watchStatus } from './watch.ts';
 
 /** A question in both forms: for an agent over HTTP, and for the parts in this process. */
-interface Question<A> {
+interface AgentQuery<A> {
   readonly path: string;
   readonly parameters?: Readonly<Record<string, string | undefined>>;
   readonly schema: AnswerSchema<A>;
   answer(answers: Answers, signal: AbortSignal): Promise<A>;
 }
 
-async function ask<A>(answerer: Answerer, question: Question<A>, { flags, signal }: AskedOnCommandLine): Promise<A> {
+async function ask<A>(answerer: Answerer, question: AgentQuery<A>, { flags, signal }: AskedOnCommandLine): Promise<A> {
   const { path, parameters, schema } = question;
   if (answerer.who === 'agent')
     return await askAgent(
@@ -94,7 +94,7 @@ function momentFlag({ flags }: AskedOnCommandLine, flag: string): number | undef
   return text === undefined ? undefined : readMoment(`--${flag}`, text, realClock.wall());
 }
 
-const VERIFY: Question<Verification> = {
+const VERIFY: AgentQuery<Verification> = {
   path: '/verify',
   schema: verificationSchema,
   answer: (answers, signal) => answers.verify(signal),
@@ -134,7 +134,7 @@ export async function historyCommand(asked: AskedOnCommandLine): Promise<number>
   return 0;
 }
 
-const EXPOSURE: Question<Exposure> = {
+const EXPOSURE: AgentQuery<Exposure> = {
   path: '/exposure',
   schema: exposureSchema,
   answer: (answers, signal) => answers.exposure(signal),
@@ -145,7 +145,7 @@ export async function exposureCommand(asked: AskedOnCommandLine): Promise<number
   return 0;
 }
 
-const STATUS: Question<Status> = {
+const STATUS: AgentQuery<Status> = {
   path: '/status',
   schema: statusSchema,
   answer: async (answers) => await answers.status(),

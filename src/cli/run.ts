@@ -1,5 +1,5 @@
 /** `slicewire run`: the agent, or one sync with --once. */
-import { logModeChoice } from '../agent/mode-warning.ts';
+import { warnOfMode } from '../agent/mode-warning.ts';
 import { realPlatform } from '../agent/platform.ts';
 import type { RunOptions } from '../agent/reload.ts';
 import { runAlone } from '../agent/singleton.ts';
@@ -18,7 +18,7 @@ export async function runCommand({
   collectSoon();
   const memory = memoryRoom();
   log.info({ node: config.nodeName, mode: config.mode, source: config.source, memory }, 'starting');
-  logModeChoice(config, undefined, log);
+  warnOfMode(config, undefined, log);
   const problem = memoryProblem(memory);
   if (problem !== undefined) log.warn(problem);
   const own = new AbortController();

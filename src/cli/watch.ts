@@ -8,10 +8,10 @@ import { statusText } from '../inspect/wire/status-text.ts';
 import { fitted } from '../inspect/wire/terminal-fit.ts';
 import { type AskedOnCommandLine, show } from './asked.ts';
 
-type Ask = (signal: AbortSignal) => Promise<Status>;
+type AskStatus = (signal: AbortSignal) => Promise<Status>;
 
 /** Where the answers go. */
-interface View {
+interface WatchView {
   answered(status: Status): void;
   failed(message: string): void;
   end(): void;
@@ -22,7 +22,7 @@ const SECOND = 1000;
 const PATIENCE = 5000;
 
 /** On a terminal the text is redrawn, elsewhere each change is printed once. Resolves with the exit status. */
-export async function watchStatus(asked: AskedOnCommandLine, ask: Ask): Promise<number> {
+export async function watchStatus(asked: AskedOnCommandLine, ask: AskStatus): Promise<number> {
   const { flags, signal } = asked;
   const isScreen = process.stdout.isTTY && flags.output !== 'json';
   const view = isScreen ? await screenView() : lineView(asked);
@@ -48,7 +48,7 @@ export async function watchStatus(asked: AskedOnCommandLine, ask: Ask): Promise<
   return isHealthy ? 0 : 2;
 }
 
-async function answerInTime(ask: Ask, signal: AbortSignal): Promise<Status> {
+async function answerInTime(ask: AskStatus, signal: AbortSignal): Promise<Status> {
   const late = AbortSignal.timeout(PATIENCE);
   try {
     return await ask(AbortSignal.any([signal, late]));
@@ -58,7 +58,7 @@ async function answerInTime(ask: Ask, signal: AbortSignal): Promise<Status> {
   }
 }
 
-function lineView(asked: AskedOnCommandLine): View {
+function lineView(asked: AskedOnCommandLine): WatchView {
   let before = '';
   return {
     answered: (status) => {
@@ -84,13 +84,13 @@ function lastingOf({ by: _, heard, history, ...lasting }: Status): string {
 }
 
 /** All that the screen shows. */
-interface Shown {
+interface ScreenContents {
   readonly status?: Status;
   readonly failure?: { readonly message: string; readonly since: string };
 }
 
 /** The text of the screen. `now`: a moment of an answer. */
-function screenText({ status, failure }: Shown, now: string): string {
+function screenText({ status, failure }: ScreenContents, now: string): string {
   const last = status === undefined ? '' : statusText(status);
   if (failure === undefined) return `${last}\n\nAsked each second; Ctrl+C ends.`;
   const { message, since } = failure;
@@ -100,11 +100,11 @@ function screenText({ status, failure }: Shown, now: string): string {
 }
 
 /** Draws on the terminal of standard output, and leaves the last picture there. */
-async function screenView(): Promise<View> {
+async function screenView(): Promise<WatchView> {
   const { createLogUpdate } = await import('log-update');
   const { stdout } = process;
   const log = createLogUpdate(stdout);
-  let shown: Shown = {};
+  let shown: ScreenContents = {};
   const draw = () => {
     if (shown.status === undefined && shown.failure === undefined) return;
     const { columns, rows } = stdout;

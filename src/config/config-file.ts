@@ -5,7 +5,7 @@ import { repeatedText } from '../cluster/documents/objects.ts';
 import type { Problem, Value } from '../cluster/documents/protocol.ts';
 import { yamlText } from '../cluster/documents/yaml.ts';
 import type { Config } from './config.ts';
-import { FIELDS, type Field, SECTIONS } from './fields.ts';
+import { type ConfigField, FIELDS, SECTIONS } from './fields.ts';
 import { ConfigError, camel, type Flags } from './flags.ts';
 
 export const API_VERSION = 'kubeproxy.config.k8s.io/v1alpha1';
@@ -42,7 +42,7 @@ export interface FileFlags {
   /** The field that each flag's value came from, by the flag's name in camel case. */
   readonly origins: ReadonlyMap<string, string>;
   /** Fields that are set and have no effect, with the reason. */
-  readonly idle: readonly Field[];
+  readonly idle: readonly ConfigField[];
   /** All fields of the file. */
   readonly given: Readonly<Record<string, unknown>>;
   /** Reasons why strict decoding refuses the file; it is then decoded leniently, as in kube-proxy. */
@@ -65,7 +65,7 @@ export function flagsFromFile(content: FileContent, commandLine: Flags): FileFla
   collect(object, '', found, faults);
   const flags: Record<string, string | boolean | undefined> = {};
   const origins = new Map<string, string>();
-  const idle: Field[] = [];
+  const idle: ConfigField[] = [];
   for (const [path, value] of found) {
     const field = FIELDS.find((one) => one.path === path);
     if (field === undefined) {
@@ -159,7 +159,7 @@ function isZero(value: unknown): boolean {
   return value === '' || value === 0 || value === false || value === '0s';
 }
 
-function typeProblem({ type }: Field, value: unknown): string | undefined {
+function typeProblem({ type }: ConfigField, value: unknown): string | undefined {
   const is = (right: boolean, what: string) => (right ? undefined : `must be ${what}`);
   switch (type) {
     case 'string':

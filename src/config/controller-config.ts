@@ -10,7 +10,7 @@ import type { SlicesSettings } from '../controller/slices-controller.ts';
 import { ConfigError, type Flags, flagText, textFlag } from './flags.ts';
 import { type ListenAddress, parseListen, readConnectionsPerClient, readScrape } from './listen.ts';
 import { type LogConfig, readLog } from './log.ts';
-import { checkOrder, isOn, type Reader, readDuration, readInteger, readTimeout } from './readers.ts';
+import { checkOrder, type FlagReader, isOn, readDuration, readInteger, readTimeout } from './readers.ts';
 
 /** Names of the controllers in kube-controller-manager's --controllers. */
 export const CONTROLLERS = [
@@ -46,7 +46,7 @@ const PORT = 10_261;
 /** Throws a ConfigError that lists every fault. */
 export function controllerConfig(flags: Flags): ControllerConfig {
   const faults: string[] = [];
-  const read: Reader = {
+  const read: FlagReader = {
     text: (flag) => textFlag(flags, flag),
     fault: (flag, problem) => faults.push(`${flagText(flags, flag)}: ${problem}`),
     name: (flag) => `--${flag}`,
@@ -81,7 +81,7 @@ export function controllerConfig(flags: Flags): ControllerConfig {
 }
 
 /** `*` for all, `name` for one, `-name` for all but one, with `*` or without. */
-function readControllers(read: Reader): ReadonlySet<Controller> {
+function readControllers(read: FlagReader): ReadonlySet<Controller> {
   const words = (read.text('controllers') ?? '*')
     .split(',')
     .map((word) => word.trim())
@@ -106,7 +106,7 @@ function readControllers(read: Reader): ReadonlySet<Controller> {
 }
 
 /** A rate as kube-controller-manager has it: a number, also with a fraction; a negative one is no limit. */
-function readRequests(read: Reader): RequestRate | undefined {
+function readRequests(read: FlagReader): RequestRate | undefined {
   const text = read.text('kube-api-qps') ?? '-1';
   const perSecond = /^-?\d{1,6}(\.\d{1,3})?$/.test(text) ? Number(text) : Number.NaN;
   if (!(perSecond < 0 || perSecond > 0)) {
@@ -118,7 +118,7 @@ function readRequests(read: Reader): RequestRate | undefined {
 
 const NAME = /^[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?$/;
 
-function readLeader(read: Reader): LeaderSettings | undefined {
+function readLeader(read: FlagReader): LeaderSettings | undefined {
   const leaseDuration = readDuration(read, 'leader-elect-lease-duration', '15s');
   const renewDeadline = readDuration(read, 'leader-elect-renew-deadline', '10s');
   const retryPeriod = readDuration(read, 'leader-elect-retry-period', '2s');
@@ -152,13 +152,13 @@ function readLeader(read: Reader): LeaderSettings | undefined {
   return isOn(read, 'leader-elect', true) ? lease : undefined;
 }
 
-function readServers(read: Reader): Pick<ControllerConfig, 'listen' | 'scrape' | 'connectionsPerClient'> {
+function readServers(read: FlagReader): Pick<ControllerConfig, 'listen' | 'scrape' | 'connectionsPerClient'> {
   const listen = readListen(read);
   const scrape = readScrape(read, PORT, [{ flag: 'bind-address', listen, hasMetrics: true }]);
   return { listen, scrape, connectionsPerClient: readConnectionsPerClient(read) };
 }
 
-function readListen(read: Reader): ListenAddress {
+function readListen(read: FlagReader): ListenAddress {
   const text = read.text('bind-address') || '127.0.0.1';
   const found = parseListen(text, PORT);
   if (found === undefined)

@@ -2,7 +2,7 @@
  * `--feature-gates` of kube-proxy, which accepts the gates of all of Kubernetes, and exits on an unknown name
  * (k8s.io/component-base/featuregate, SetFromMap). slicewire does the same, so that command lines and files work unchanged.
  */
-import { parseBool, type Reader } from './readers.ts';
+import { type FlagReader, parseBool } from './readers.ts';
 
 /** Serve external IPs of Services; true by default, as in 1.36 (KEP-5707, against CVE-2020-8554). */
 export const EXTERNAL_IPS_GATE = 'AllowServiceExternalIPs';
@@ -125,7 +125,7 @@ const KNOWN: ReadonlySet<string> = new Set(
 const FLAG = 'feature-gates';
 
 /** From `A=true,B=false`, as Go's MapStringBool reads it. */
-export function readFeatureGates(read: Reader): FeatureGates {
+export function readFeatureGates(read: FlagReader): FeatureGates {
   const gates: Record<string, boolean> = {};
   for (const pair of (read.text(FLAG) ?? '').split(',')) {
     if (pair.trim() === '') continue;

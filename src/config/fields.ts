@@ -19,7 +19,7 @@ export type FieldType =
   | 'map of booleans'
   | 'any';
 
-export interface Field {
+export interface ConfigField {
   readonly path: string;
   readonly type: FieldType;
   /** Name of the flag. */
@@ -30,10 +30,10 @@ export interface Field {
   readonly idle?: string;
 }
 
-const field = (path: string, type: FieldType, flag: string, write?: (config: Config) => unknown): Field =>
+const field = (path: string, type: FieldType, flag: string, write?: (config: Config) => unknown): ConfigField =>
   write === undefined ? { path, type, flag } : { path, type, flag, write };
 
-const idle = (why: string, type: FieldType, ...paths: readonly string[]): Field[] =>
+const idle = (why: string, type: FieldType, ...paths: readonly string[]): ConfigField[] =>
   paths.map((path) => ({ path, type, idle: why }));
 
 const WINDOWS = 'it is for Windows only';
@@ -65,7 +65,7 @@ function detectLocalMode(config: Config): string {
 }
 
 /** In the order of a written file. */
-export const FIELDS: readonly Field[] = [
+export const FIELDS: readonly ConfigField[] = [
   field('mode', 'string', 'mode', ({ mode, modeChoice }) =>
     modeChoice.by === AUTO && modeChoice.why === undefined ? AUTO : mode,
   ),

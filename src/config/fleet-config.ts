@@ -3,7 +3,7 @@ import type { Address } from '../base/address.ts';
 import { ConfigError, type Flags, flagText, textFlag } from './flags.ts';
 import { type ListenAddress, parseListen, readConnectionsPerClient, readScrape, readServiceName } from './listen.ts';
 import { type LogConfig, readLog } from './log.ts';
-import { isOn, type Reader, readTimeout } from './readers.ts';
+import { type FlagReader, isOn, readTimeout } from './readers.ts';
 
 export interface FleetConfig {
   readonly kubeconfig: string | undefined;
@@ -29,7 +29,7 @@ const PORT = 10_262;
 /** Throws a ConfigError that lists every fault. */
 export function fleetConfig(flags: Flags): FleetConfig {
   const faults: string[] = [];
-  const read: Reader = {
+  const read: FlagReader = {
     text: (flag) => textFlag(flags, flag),
     fault: (flag, problem) => faults.push(`${flagText(flags, flag)}: ${problem}`),
     name: (flag) => `--${flag}`,
@@ -51,18 +51,18 @@ export function fleetConfig(flags: Flags): FleetConfig {
   return Object.freeze(config);
 }
 
-function readAgents(read: Reader): FleetConfig['agents'] {
+function readAgents(read: FlagReader): FleetConfig['agents'] {
   const [namespace, name] = readServiceName(read, 'agents-service', 'kube-system/slicewire-agents');
   return { namespace, name };
 }
 
-function readTokenFile(read: Reader): string {
+function readTokenFile(read: FlagReader): string {
   const file = read.text('token-file') ?? '/var/run/secrets/slicewire/token';
   if (file === '') read.fault('token-file', 'must name a file');
   return file;
 }
 
-function readListen(read: Reader): ListenAddress {
+function readListen(read: FlagReader): ListenAddress {
   const text = read.text('bind-address') || `127.0.0.1:${PORT}`;
   const found = parseListen(text, PORT);
   if (found === undefined)

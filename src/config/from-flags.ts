@@ -23,9 +23,9 @@ import { readServe } from './listen.ts';
 import { readLog } from './log.ts';
 import {
   checkOrder,
+  type FlagReader,
   isOn,
   MOST_INT32,
-  type Reader,
   readChoice,
   readCidrs,
   readInteger,
@@ -65,7 +65,7 @@ export function configsFromFlags(
     if (field === undefined) faults.add(`${flagText(flags, flag)}: ${problem}`);
     else faults.add(`--config: ${field}: ${value === undefined ? '' : `${value}: `}${problem}`);
   };
-  const read: Reader = { text: (flag) => textFlag(flags, flag), fault, name };
+  const read: FlagReader = { text: (flag) => textFlag(flags, flag), fault, name };
   const { modes, choice } = readMode(read);
   const once = flags.once === true;
   const [first, ...others] = modes;
@@ -89,7 +89,7 @@ interface InMode {
 }
 
 /** Some flags mean one mode alone, and some have another default in each. */
-function readInMode(read: Reader, inMode: InMode): Omit<Config, 'mode' | 'modeChoice' | 'once' | 'given'> {
+function readInMode(read: FlagReader, inMode: InMode): Omit<Config, 'mode' | 'modeChoice' | 'once' | 'given'> {
   const { mode, hasFile } = inMode;
   const bindAddress = readBindAddress(read);
   return {
@@ -125,12 +125,12 @@ function fieldOf(flag: string, flags: Flags, origins: ConfigOrigins['origins']):
 }
 
 /** The modes that the configuration allows, at least one. */
-interface Asked {
+interface ChosenModes {
   readonly modes: readonly [Config['mode'], ...Config['mode'][]];
   readonly choice: ModeChoice;
 }
 
-function readMode(read: Reader): Asked {
+function readMode(read: FlagReader): ChosenModes {
   const asked = [read.text('mode'), read.text('proxy-mode')].filter((mode) => mode !== undefined && mode !== '');
   if (asked.length === 2 && asked[0] !== asked[1])
     read.fault('proxy-mode', `contradicts --mode=${asked[0]}; give one of them`);
@@ -143,7 +143,7 @@ function readMode(read: Reader): Asked {
   return { modes: [known ?? 'iptables'], choice: { by: 'configuration' } };
 }
 
-function readNodeName(read: Reader): string {
+function readNodeName(read: FlagReader): string {
   // An empty name means «not set»; a blank one is a mistake.
   const given = read.text('hostname-override') || undefined;
   const name = (given ?? hostname()).trim().toLowerCase();
@@ -152,7 +152,10 @@ function readNodeName(read: Reader): string {
 }
 
 /** Each of the two sections of a file belongs to its own mode; IPVS mode uses the iptables section. */
-function readMasquerading(read: Reader, { mode, hasFile }: InMode): Pick<Config, 'masqueradeAll' | 'masqueradeBit'> {
+function readMasquerading(
+  read: FlagReader,
+  { mode, hasFile }: InMode,
+): Pick<Config, 'masqueradeAll' | 'masqueradeBit'> {
   const isNft = mode === 'nftables';
   const bit = isNft ? 'nftables-masquerade-bit' : 'iptables-masquerade-bit';
   const isSaid = read.text('nftables-masquerade-all') !== undefined || hasFile;
@@ -162,7 +165,7 @@ function readMasquerading(read: Reader, { mode, hasFile }: InMode): Pick<Config,
   };
 }
 
-function readPeriods(read: Reader, { mode, hasFile }: InMode): { syncPeriod: number; minSyncPeriod: number } {
+function readPeriods(read: FlagReader, { mode, hasFile }: InMode): { syncPeriod: number; minSyncPeriod: number } {
   const initial = mode === 'ipvs' ? { period: '30s', min: '0s' } : { period: '30s', min: '1s' };
   // nftables mode has no such flags in kube-proxy: it uses those of iptables mode.
   const flagOf = (name: string) => {
@@ -179,7 +182,7 @@ function readPeriods(read: Reader, { mode, hasFile }: InMode): { syncPeriod: num
   return { syncPeriod, minSyncPeriod };
 }
 
-function readConntrack(read: Reader): ConntrackSettings {
+function readConntrack(read: FlagReader): ConntrackSettings {
   const count = (flag: string, initial: number) => readInteger(read, flag, { initial, least: 0, most: MOST_INT32 });
   return {
     maxPerCore: count('conntrack-max-per-core', 32_768),
@@ -192,7 +195,7 @@ function readConntrack(read: Reader): ConntrackSettings {
   };
 }
 
-function readBindAddress(read: Reader): Address | undefined {
+function readBindAddress(read: FlagReader): Address | undefined {
   const text = read.text('bind-address');
   if (text === undefined || text === '') return undefined;
   const address = parseAddress(text);
@@ -205,14 +208,14 @@ const DEFAULT_SCHEDULER = 'rr';
 const SCHEDULER = /^[a-z0-9]{1,15}$/;
 
 /** In other modes the settings of IPVS are not checked, as in kube-proxy; invalid ones are replaced by the defaults. */
-function readIdleIpvs(read: Reader): IpvsConfig {
+function readIdleIpvs(read: FlagReader): IpvsConfig {
   let isRight = true;
   const found = readIpvs({ ...read, fault: () => (isRight = false) });
   return isRight ? found : readIpvs({ ...read, text: () => undefined, fault: () => undefined });
 }
 
 /** Settings of IPVS mode. */
-function readIpvs(read: Reader): IpvsConfig {
+function readIpvs(read: FlagReader): IpvsConfig {
   const scheduler = read.text('ipvs-scheduler') || DEFAULT_SCHEDULER;
   if (!SCHEDULER.test(scheduler)) read.fault('ipvs-scheduler', 'must be the name of a scheduler, such as rr or lc');
   const timeout = (flag: string) => Math.floor(readTimeout(read, flag, '0s') / 1000);
@@ -229,7 +232,7 @@ function readIpvs(read: Reader): IpvsConfig {
 const MEBIBYTE = 2 ** 20;
 
 /** Where the agent keeps its history on disk. */
-function readRecording(read: Reader): RecordingConfig | undefined {
+function readRecording(read: FlagReader): RecordingConfig | undefined {
   const folder = read.text('record-dir');
   const size = readSize(read, 'record-size', { initial: '64Mi', least: MEBIBYTE, most: 2 ** 40 });
   if (folder === undefined) return undefined;
@@ -238,7 +241,7 @@ function readRecording(read: Reader): RecordingConfig | undefined {
 }
 
 /** Where the objects come from: a cluster, or manifests. */
-function readSource(read: Reader): SourceConfig {
+function readSource(read: FlagReader): SourceConfig {
   const path = read.text('manifests');
   // An empty one means «not set», as in kube-proxy.
   const kubeconfig = read.text('kubeconfig') || undefined;
@@ -255,7 +258,7 @@ function readSource(read: Reader): SourceConfig {
   return { kind: 'kubernetes', kubeconfig, master, contentType };
 }
 
-function readNodePorts(read: Reader): PortRange {
+function readNodePorts(read: FlagReader): PortRange {
   const found = parsePortRange(read.text('service-node-port-range') || rangeText(NODE_PORTS));
   if (found === undefined) {
     read.fault(
@@ -267,7 +270,7 @@ function readNodePorts(read: Reader): PortRange {
 }
 
 /** Which traffic is meant: that of local pods, and that to node ports. */
-function readDetectLocal(read: Reader): DetectLocal {
+function readDetectLocal(read: FlagReader): DetectLocal {
   const mode = read.text('detect-local-mode') ?? 'ClusterCIDR';
   if (mode === 'NodeCIDR') return { kind: 'node-cidr' };
   if (mode === 'BridgeInterface' || mode === 'InterfaceNamePrefix') {
@@ -298,12 +301,12 @@ const KEYWORDS: ReadonlyMap<string, string> = new Map([
 ]);
 
 /** By default nftables mode serves node ports on the Node's first address only, as kube-proxy does in that mode. */
-function readNodePortAddresses(read: Reader, mode: Config['mode']): NodePortAddresses {
+function readNodePortAddresses(read: FlagReader, mode: Config['mode']): NodePortAddresses {
   if (mode === 'nftables' && !read.text('nodeport-addresses')) return { primary: 'known', cidrs: [] };
   const words = (read.text('nodeport-addresses') ?? '').split(',').map((word) => word.trim());
   const texts = words.filter((word) => word !== 'primary').map((word) => KEYWORDS.get(word) ?? word);
   const flag = 'nodeport-addresses';
-  const reader: Reader = { ...read, text: () => texts.join(','), fault: (_, problem) => read.fault(flag, problem) };
+  const reader: FlagReader = { ...read, text: () => texts.join(','), fault: (_, problem) => read.fault(flag, problem) };
   const what = 'primary, localhost, all or a CIDR such as 10.0.0.0/8';
   return { primary: words.includes('primary'), cidrs: readCidrs(reader, flag, what) };
 }

@@ -1,6 +1,6 @@
 /** Addresses of the health and metrics servers. */
 import { type Address, endpointText, parseAddress } from '../base/address.ts';
-import { isOn, type Reader, readInteger } from './readers.ts';
+import { type FlagReader, isOn, readInteger } from './readers.ts';
 
 export interface ListenAddress {
   readonly address: Address;
@@ -31,7 +31,7 @@ const HEALTHZ_PORT = 10_256;
 const METRICS_PORT = 10_249;
 
 /** `isIPv6`: --bind-address is IPv6, and so are the defaults. `hasFile`: a file was read, and the deprecated port flags do not count. */
-export function readServe(read: Reader, { isIPv6, hasFile }: { isIPv6: boolean; hasFile: boolean }): ServeConfig {
+export function readServe(read: FlagReader, { isIPv6, hasFile }: { isIPv6: boolean; hasFile: boolean }): ServeConfig {
   const healthz = readListen(read, { name: 'healthz', host: isIPv6 ? '::' : '0.0.0.0', port: HEALTHZ_PORT, hasFile });
   const metrics = readListen(read, {
     name: 'metrics',
@@ -60,7 +60,7 @@ export function readServe(read: Reader, { isIPv6, hasFile }: { isIPv6: boolean; 
 const SERVICE_NAME = /^([a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?)\/([a-z](?:[-a-z0-9]{0,61}[a-z0-9])?)$/;
 
 /** Namespace and name of a Service that a flag names. */
-export function readServiceName(read: Reader, flag: string, initial: string): [namespace: string, name: string] {
+export function readServiceName(read: FlagReader, flag: string, initial: string): [namespace: string, name: string] {
   const [, namespace, name] = SERVICE_NAME.exec(read.text(flag) ?? initial) ?? [];
   if (namespace !== undefined && name !== undefined) return [namespace, name];
   read.fault(flag, `must be NAMESPACE/NAME of a Service, such as ${initial}`);
@@ -68,7 +68,7 @@ export function readServiceName(read: Reader, flag: string, initial: string): [n
 }
 
 /** Of --max-connections-per-client. */
-export function readConnectionsPerClient(read: Reader): number {
+export function readConnectionsPerClient(read: FlagReader): number {
   return readInteger(read, 'max-connections-per-client', { initial: 16, least: 1, most: 512 });
 }
 
@@ -79,7 +79,7 @@ interface ListenInput {
   readonly hasFile: boolean;
 }
 
-function readListen(read: Reader, { name, host, port, hasFile }: ListenInput): ListenAddress | 'off' {
+function readListen(read: FlagReader, { name, host, port, hasFile }: ListenInput): ListenAddress | 'off' {
   const flag = `${name}-bind-address`;
   let standard = port;
   const portFlag = `${name}-port`;
@@ -109,7 +109,11 @@ export interface OtherServer {
  * --scrape-bind-address serves /metrics alone, so that the server with the questions and the configuration can stay on loopback.
  * undefined: without the flag, and where a server with /metrics listens at that address already.
  */
-export function readScrape(read: Reader, standard: number, others: readonly OtherServer[]): ListenAddress | undefined {
+export function readScrape(
+  read: FlagReader,
+  standard: number,
+  others: readonly OtherServer[],
+): ListenAddress | undefined {
   const flag = 'scrape-bind-address';
   const text = read.text(flag);
   if (text === undefined) return undefined;

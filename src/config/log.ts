@@ -1,5 +1,5 @@
 /** How the log is written; the agent and the controller read it alike. */
-import { MOST_INT32, type Reader, readChoice, readInteger } from './readers.ts';
+import { type FlagReader, MOST_INT32, readChoice, readInteger } from './readers.ts';
 
 export interface LogConfig {
   /** auto: lines for people on a terminal, JSON elsewhere. */
@@ -7,7 +7,7 @@ export interface LogConfig {
   readonly verbosity: number;
 }
 
-export function readLog(read: Reader): LogConfig {
+export function readLog(read: FlagReader): LogConfig {
   return {
     format: readChoice(read, 'logging-format', { initial: 'auto', choices: ['auto', 'json', 'text'] }),
     verbosity: readInteger(read, 'v', { initial: 0, least: 0, most: MOST_INT32 }),

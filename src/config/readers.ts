@@ -2,7 +2,7 @@
 import { type Cidr, parseCidr } from '../base/address.ts';
 import { durationText, parseDuration } from '../base/duration.ts';
 
-export interface Reader {
+export interface FlagReader {
   /** The text of a flag; undefined when it was not given. */
   text(flag: string): string | undefined;
   fault(flag: string, problem: string): void;
@@ -10,7 +10,7 @@ export interface Reader {
   name(flag: string): string;
 }
 
-export function readCidrs(read: Reader, flag: string, what = 'a CIDR such as 10.244.0.0/16'): Cidr[] {
+export function readCidrs(read: FlagReader, flag: string, what = 'a CIDR such as 10.244.0.0/16'): Cidr[] {
   const texts = (read.text(flag) ?? '').split(',').filter((text) => text.trim() !== '');
   const cidrs: Cidr[] = [];
   for (const text of texts) {
@@ -22,21 +22,21 @@ export function readCidrs(read: Reader, flag: string, what = 'a CIDR such as 10.
 }
 
 /** Milliseconds. */
-export function readDuration(read: Reader, flag: string, initial: string): number {
+export function readDuration(read: FlagReader, flag: string, initial: string): number {
   const milliseconds = parseDuration(read.text(flag) ?? initial);
   if (milliseconds === undefined) read.fault(flag, 'must be a duration such as 30s or 1m30s');
   return milliseconds ?? Number.NaN;
 }
 
 /** Milliseconds, 0 at least. */
-export function readTimeout(read: Reader, flag: string, initial: string): number {
+export function readTimeout(read: FlagReader, flag: string, initial: string): number {
   const milliseconds = readDuration(read, flag, initial);
   if (milliseconds < 0) read.fault(flag, 'must not be negative');
   return milliseconds;
 }
 
 /** Milliseconds, more than 0. */
-export function readPositive(read: Reader, flag: string, initial: string): number {
+export function readPositive(read: FlagReader, flag: string, initial: string): number {
   const milliseconds = readDuration(read, flag, initial);
   if (milliseconds <= 0) read.fault(flag, 'must be more than 0');
   return milliseconds;
@@ -54,7 +54,7 @@ interface Order {
 }
 
 /** Reports two durations in the wrong order: the fault is of the one that the user set, and names a default of the other. */
-export function checkOrder(read: Reader, { shorter, longer, mayBeEqual }: Order): void {
+export function checkOrder(read: FlagReader, { shorter, longer, mayBeEqual }: Order): void {
   const isGiven = ({ flag }: NamedDuration) => read.text(flag) !== undefined;
   const isShorterAtFault = isGiven(shorter) || !isGiven(longer);
   const [at, other] = isShorterAtFault ? [shorter, longer] : [longer, shorter];
@@ -71,7 +71,7 @@ export function checkOrder(read: Reader, { shorter, longer, mayBeEqual }: Order)
 export const MOST_INT32 = 2_147_483_647;
 
 export function readInteger(
-  read: Reader,
+  read: FlagReader,
   flag: string,
   { initial, least, most }: { readonly initial: number; readonly least: number; readonly most: number },
 ): number {
@@ -81,7 +81,7 @@ export function readInteger(
   return value;
 }
 
-export function isOn(read: Reader, flag: string, initial: boolean): boolean {
+export function isOn(read: FlagReader, flag: string, initial: boolean): boolean {
   const text = read.text(flag) ?? String(initial);
   const value = parseBool(text);
   if (value === undefined) read.fault(flag, 'must be true or false');
@@ -95,7 +95,7 @@ export function parseBool(text: string): boolean | undefined {
 }
 
 export function readChoice<C extends string>(
-  read: Reader,
+  read: FlagReader,
   flag: string,
   { initial, choices }: { readonly initial: C; readonly choices: readonly C[] },
 ): C {
@@ -117,7 +117,7 @@ const SIZE_UNITS: Readonly<Record<string, number>> = {
 
 /** Bytes, as Kubernetes writes quantities: `64Mi`. */
 export function readSize(
-  read: Reader,
+  read: FlagReader,
   flag: string,
   { initial, least, most }: { readonly initial: string; readonly least: number; readonly most: number },
 ): number {

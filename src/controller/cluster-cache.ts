@@ -14,7 +14,7 @@ import { PackedMap } from '../cluster/producers/packed-map.ts';
 import { SliceShelf } from './slice-shelf.ts';
 
 /** Called after the cache took an object in; undefined: it did not exist before, or is gone. */
-export interface Listener {
+export interface CacheListener {
   /** `touched` looks up the Services that the change of a Pod concerns. */
   onPod?(touched: () => ReadonlySet<ObjectKey>): void;
   onService?(key: ObjectKey, before: SelectingService | undefined, after: SelectingService | undefined): void;
@@ -31,7 +31,7 @@ export class ClusterCache {
   readonly nodes = new Map<string, ZonedNode>();
   readonly slices = new SliceShelf();
   readonly endpoints = new PackedMap<EndpointsObject>();
-  readonly #listeners: Listener[] = [];
+  readonly #listeners: CacheListener[] = [];
   readonly #versions = new Map<CachedKind, string>();
 
   /** The resourceVersion up to which the cache shows a kind; "" before its list. */
@@ -43,7 +43,7 @@ export class ClusterCache {
     this.#versions.set(kind, version);
   }
 
-  listen(listener: Listener): void {
+  listen(listener: CacheListener): void {
     this.#listeners.push(listener);
   }
 

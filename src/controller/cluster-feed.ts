@@ -36,7 +36,7 @@ const PATHS: Readonly<Record<CachedKind, string>> = {
 };
 
 /** Takes the objects of one kind. */
-type Intake = Pick<ReflectorSink, 'set' | 'gone'>;
+type KindIntake = Pick<ReflectorSink, 'set' | 'gone'>;
 
 export class ClusterFeed {
   readonly #options: ClusterFeedOptions;
@@ -85,7 +85,7 @@ export class ClusterFeed {
     await Promise.all(reflectors.map((reflector) => reflector.run(signal)));
   }
 
-  #intakes(): Readonly<Record<CachedKind, Intake>> {
+  #intakes(): Readonly<Record<CachedKind, KindIntake>> {
     const { cache } = this.#options;
     const pod = (object: unknown, key: string) => decodePod(object, key, { isHandWritten: false });
     return {
@@ -102,7 +102,7 @@ export class ClusterFeed {
     kind: CachedKind,
     decode: (object: unknown, key: string) => Decoded<T>,
     take: (key: string, value: T | undefined) => void,
-  ): Intake {
+  ): KindIntake {
     return {
       set: (key, object) => {
         // The API server checks names, so an invalid one does not come from it.

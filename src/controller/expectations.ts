@@ -7,7 +7,7 @@ import type { Metadata, ObjectKey } from '../cluster/producers/objects.ts';
 import { isOlder } from '../proxy/model/resource-version.ts';
 
 /** A written object: a slice, or Endpoints. */
-interface Written {
+interface WrittenObject {
   readonly metadata: Metadata;
 }
 
@@ -37,7 +37,7 @@ export class Expectations {
   }
 
   /** The API server answered a create or update with this object. `shown`: the version up to which the cache shows objects. */
-  wrote(service: ObjectKey, { metadata }: Written, shown: string): void {
+  wrote(service: ObjectKey, { metadata }: WrittenObject, shown: string): void {
     const { uid = '', resourceVersion = '' } = metadata;
     const early = this.#early.get(service);
     const isNews = (one: Metadata) => one.uid !== uid || isOlder(resourceVersion, one.resourceVersion ?? '');
@@ -51,17 +51,17 @@ export class Expectations {
   }
 
   /** A delete begins: the watch may report it before the API server answers. */
-  deleting(service: ObjectKey, { metadata }: Written): void {
+  deleting(service: ObjectKey, { metadata }: WrittenObject): void {
     this.#of(service).set(metadata.uid ?? '', { kind: 'gone' });
   }
 
   /** The delete failed, or its result is unknown. */
-  notDeleted(service: ObjectKey, { metadata }: Written): void {
+  notDeleted(service: ObjectKey, { metadata }: WrittenObject): void {
     this.#drop(service, metadata.uid ?? '');
   }
 
   /** The watch reported the slice. Returns whether another program wrote it; while writes are under way `end` tells. */
-  seen(service: ObjectKey, { metadata }: Written): boolean {
+  seen(service: ObjectKey, { metadata }: WrittenObject): boolean {
     const uid = metadata.uid ?? '';
     this.#gone.delete(`${service} ${uid}`);
     const expected = this.#expected.get(service)?.get(uid);
@@ -77,7 +77,7 @@ export class Expectations {
   }
 
   /** The watch reported that the slice is gone. Returns whether another program deleted it. */
-  seenGone(service: ObjectKey, { metadata }: Written): boolean {
+  seenGone(service: ObjectKey, { metadata }: WrittenObject): boolean {
     const uid = metadata.uid ?? '';
     const expected = this.#expected.get(service)?.get(uid);
     this.#drop(service, uid);
@@ -91,7 +91,7 @@ export class Expectations {
    * Whether the cache lacks writes of a Service's slices; `shown`: the resourceVersion up to which it shows slices.
    * A slice that is missing although `shown` covers its write was deleted by another program, or moved to another Service.
    */
-  isStale(service: ObjectKey, slices: readonly Written[], shown: string): boolean {
+  isStale(service: ObjectKey, slices: readonly WrittenObject[], shown: string): boolean {
     const expected = this.#expected.get(service);
     if (expected === undefined) return false;
     const versions = new Map(slices.map(({ metadata }) => [metadata.uid ?? '', metadata.resourceVersion ?? '']));

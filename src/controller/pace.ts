@@ -29,7 +29,7 @@ const MOST_REPEATS = 10;
 const CALM = 60_000;
 
 /** Makes clients that keep a rate of their own. All of them wait when the server asks one of them to. */
-export class Pace {
+export class ClientPace {
   readonly #options: PaceOptions;
   /** Nothing is asked before. */
   #waitsUntil = Number.NEGATIVE_INFINITY;

@@ -3,7 +3,7 @@ import type { ClusterFeed } from './cluster-feed.ts';
 import type { ControllerContext } from './context.ts';
 import { EndpointsController, type EndpointsSettings } from './endpoints-controller.ts';
 import { MirrorController, type MirrorSettings } from './mirror-controller.ts';
-import { Pace, type PaceOptions } from './pace.ts';
+import { ClientPace, type PaceOptions } from './pace.ts';
 import type { WorkQueue } from './queue.ts';
 import { SlicesController, type SlicesSettings } from './slices-controller.ts';
 
@@ -16,20 +16,20 @@ export interface PartsSettings {
 }
 
 /** What the controllers have in common. */
-interface Part {
+interface ControllerPart {
   readonly queue: WorkQueue;
   run(signal: AbortSignal): Promise<void>;
 }
 
-export class Parts {
+export class ControllerParts {
   /** By the name of its queue in metrics, as upstream has it. */
-  readonly #parts: ReadonlyMap<string, Part>;
+  readonly #parts: ReadonlyMap<string, ControllerPart>;
 
   constructor(settings: PartsSettings, context: ControllerContext, tells: Pick<PaceOptions, 'onWait' | 'onCalm'>) {
     const { controllers, requests, slices, endpoints, mirror } = settings;
-    const pace = new Pace({ clock: context.clock, rate: requests, ...tells });
+    const pace = new ClientPace({ clock: context.clock, rate: requests, ...tells });
     const own = () => ({ ...context, client: pace.clientOf(context.client) });
-    const all: readonly [controller: string, queue: string, () => Part][] = [
+    const all: readonly [controller: string, queue: string, () => ControllerPart][] = [
       ['endpointslice-controller', 'endpoint_slice', () => new SlicesController(own(), slices)],
       ['endpoints-controller', 'endpoint', () => new EndpointsController(own(), endpoints)],
       ['endpointslice-mirroring-controller', 'endpoint_slice_mirroring', () => new MirrorController(own(), mirror)],

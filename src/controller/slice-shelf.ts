@@ -7,7 +7,7 @@ import { unpack } from '../cluster/producers/unpacking.ts';
 import { MANAGED_BY_LABEL, MIRROR_MANAGER, SERVICE_NAME_LABEL, SLICES_MANAGER } from '../proxy/model/labels.ts';
 import type { Packed } from '../proxy/model/packed/bytes.ts';
 
-interface Row {
+interface ShelvedSlice {
   readonly slice: Packed<SliceObject>;
   /** The Service that it names. */
   readonly service: ObjectKey | undefined;
@@ -18,8 +18,8 @@ const MANAGERS = [SLICES_MANAGER, MIRROR_MANAGER];
 
 /** Slices by name, and by the Service that they name. What it returns is new each time. */
 export class SliceShelf {
-  readonly #rows = new Map<ObjectKey, Row>();
-  readonly #ofService = new Lists<Row>();
+  readonly #rows = new Map<ObjectKey, ShelvedSlice>();
+  readonly #ofService = new Lists<ShelvedSlice>();
 
   has(key: ObjectKey): boolean {
     return this.#rows.has(key);
@@ -51,7 +51,11 @@ export class SliceShelf {
     if (before?.service !== undefined) this.#ofService.remove(before.service, before);
     if (slice === undefined) this.#rows.delete(key);
     else {
-      const row: Row = { slice: pack(slice), service: serviceOf(slice), manager: sharedText(managerOf(slice)) };
+      const row: ShelvedSlice = {
+        slice: pack(slice),
+        service: serviceOf(slice),
+        manager: sharedText(managerOf(slice)),
+      };
       this.#rows.set(key, row);
       if (row.service !== undefined) this.#ofService.add(row.service, row);
     }

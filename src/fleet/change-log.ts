@@ -5,7 +5,7 @@ import type { ServiceKey } from '../proxy/model/objects.ts';
 const MOST = 65_536;
 
 /** Where a node is. */
-export interface Reader {
+export interface LogReader {
   readonly name: string;
   /** Changes since the beginning of the log that it has, or that are not counted for it. */
   at: number;
@@ -60,7 +60,7 @@ export class ChangeLog {
   }
 
   /** The API server's versions went back: what was seen says nothing any more. */
-  clear(readers: Iterable<Reader>): void {
+  clear(readers: Iterable<LogReader>): void {
     this.#dropped += this.#length;
     this.#length = 0;
     this.#done = this.#dropped;
@@ -69,13 +69,13 @@ export class ChangeLog {
   }
 
   /** A node counts from now on: for changes that come. */
-  enter(reader: Reader): void {
+  enter(reader: LogReader): void {
     reader.at = this.#dropped + this.#length;
     addTo(this.#waiting, this.#length, 1);
   }
 
   /** A node counts no longer. */
-  leave(reader: Reader): Passed[] {
+  leave(reader: LogReader): Passed[] {
     addTo(this.#waiting, Math.max(0, reader.at - this.#dropped), -1);
     return this.#pass();
   }
@@ -85,7 +85,7 @@ export class ChangeLog {
    * than the one before; undefined: it is not known how long. Returns the changes for which it was the last node.
    */
   advance(
-    reader: Reader,
+    reader: LogReader,
     version: number,
     programmedAt: number,
     count: ((from: number, to: number) => void) | undefined,

@@ -3,10 +3,10 @@ import type { Drained, NodeBehind } from '../inspect/wire/drained.ts';
 import { API_VERSION } from '../inspect/wire/envelope.ts';
 import type { Need } from './agent-state.ts';
 import { lackOf } from './lacks.ts';
-import type { FleetNode } from './node.ts';
+import type { TrackedNode } from './node.ts';
 import type { ProgrammingLatency } from './programming-latency.ts';
-import type { Question } from './question.ts';
-import type { Target } from './types.ts';
+import type { WaitingQuestion } from './question.ts';
+import type { DrainTarget } from './types.ts';
 import type { WallClock } from './wall-clock.ts';
 
 /** Nodes that an answer names of each sort. */
@@ -14,7 +14,7 @@ const NAMED = 20;
 
 /** What a node lacks, in the form of answers; undefined: nothing. */
 export function nodeBehind(
-  node: FleetNode,
+  node: TrackedNode,
   need: Need,
   programming: Pick<ProgrammingLatency, 'behindSince'>,
   moments: WallClock,
@@ -27,7 +27,7 @@ export function nodeBehind(
 
 export interface DrainAnswerOptions {
   /** The nodes that count. */
-  readonly nodes: readonly FleetNode[];
+  readonly nodes: readonly TrackedNode[];
   readonly programming: Pick<ProgrammingLatency, 'behindSince'>;
   readonly moments: WallClock;
   /** Milliseconds of the clock. */
@@ -35,7 +35,10 @@ export interface DrainAnswerOptions {
 }
 
 /** The target is drained where it takes no new connections and no node is a witness against it. */
-export function drainAnswer(question: Question, { nodes, programming, moments, now }: DrainAnswerOptions): Drained {
+export function drainAnswer(
+  question: WaitingQuestion,
+  { nodes, programming, moments, now }: DrainAnswerOptions,
+): Drained {
   const { target, standing, need, witness, startedAt } = question;
   const behind: NodeBehind[] = [];
   const leftOut: NodeBehind[] = [];
@@ -67,7 +70,7 @@ function behindText(count: number): string {
   return `${count === 1 ? '1 node' : `${count} nodes`} may still send new connections to it.`;
 }
 
-function textOf(target: Target): string {
+function textOf(target: DrainTarget): string {
   if (target.kind === 'pod') return `Pod ${target.pod}`;
   if (target.kind === 'address') return target.address;
   return `endpoints of Service ${target.service} on Node ${target.node}`;

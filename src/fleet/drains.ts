@@ -8,12 +8,12 @@ import { NoAnswer } from '../inspect/wire/problem.ts';
 import type { ServiceKey } from '../proxy/model/objects.ts';
 import { drainAnswer } from './drain-answer.ts';
 import { HookAssignments } from './hook-assignments.ts';
-import type { FleetNode } from './node.ts';
+import type { TrackedNode } from './node.ts';
 import type { FleetNodes } from './nodes.ts';
 import type { FleetObjects } from './objects.ts';
 import type { ProgrammingLatency } from './programming-latency.ts';
-import { Question } from './question.ts';
-import type { FleetEndpoint, Target } from './types.ts';
+import { WaitingQuestion } from './question.ts';
+import type { DrainTarget, FleetEndpoint } from './types.ts';
 import { WallClock } from './wall-clock.ts';
 
 /** Questions that may wait. */
@@ -32,7 +32,7 @@ export interface DrainsOptions {
   readonly programming: ProgrammingLatency;
 }
 
-export interface Patience {
+export interface QuestionLimits {
   /** Milliseconds. */
   readonly timeout: number;
   /** Ends the question: the promise rejects with its reason. */
@@ -46,7 +46,7 @@ export class Drains {
   readonly #moments: WallClock;
   readonly #questions = new QuestionIndex();
   readonly #claims = new HookAssignments();
-  readonly #due: Coalescer<Question>;
+  readonly #due: Coalescer<WaitingQuestion>;
   #stopped: string | undefined;
 
   constructor(options: DrainsOptions) {
@@ -68,7 +68,7 @@ export class Drains {
    * too little until then (its lists are not complete, or no node counts), where too many questions wait, and where it stops; with the
    * signal's reason when it aborts.
    */
-  ask(target: Target, { timeout, signal }: Patience): Promise<Drained> {
+  ask(target: DrainTarget, { timeout, signal }: QuestionLimits): Promise<Drained> {
     const { promise, resolve, reject } = Promise.withResolvers<Drained>();
     const most = this.waiting < MOST ? undefined : `${MOST} questions wait already, which is the most: ask again later`;
     const refusal = this.#stopped ?? most;
@@ -78,7 +78,7 @@ export class Drains {
     }
     const { clock } = this.#options;
     const onAbort = () => this.#end(question, () => reject(signal.reason));
-    const question = new Question(target, clock.now(), { resolve, reject });
+    const question = new WaitingQuestion(target, clock.now(), { resolve, reject });
     const cancel = clock.after(timeout, () => this.#late(question));
     question.release = () => {
       cancel();
@@ -127,19 +127,19 @@ export class Drains {
     }
   }
 
-  #onNode(node: FleetNode | undefined): void {
+  #onNode(node: TrackedNode | undefined): void {
     if (node === undefined) for (const question of this.#questions.all) this.#changed(question);
     else for (const question of this.#questions.ofWitness(node)) this.#due.add(question);
     for (const question of this.#questions.ofWitness(undefined)) this.#due.add(question);
   }
 
   /** At once, and not when the next questions are looked at: what is true for a moment only must not be missed. */
-  #changed(question: Question): void {
+  #changed(question: WaitingQuestion): void {
     this.#stand(question);
     if (question.need !== undefined) this.#due.add(question);
   }
 
-  #stand(question: Question): void {
+  #stand(question: WaitingQuestion): void {
     if (!this.#isComplete) return;
     const { target } = question;
     const { objects } = this.#options;
@@ -153,7 +153,7 @@ export class Drains {
     this.#questions.setServices(question, before, standing.services);
   }
 
-  #check(question: Question): void {
+  #check(question: WaitingQuestion): void {
     const { counted } = this.#options.nodes;
     if (!this.#isComplete || question.need === undefined || !this.#questions.all.has(question)) return;
     if (counted.all.length === 0 || !question.isDone(counted)) {
@@ -164,7 +164,7 @@ export class Drains {
     this.#answer(question);
   }
 
-  #late(question: Question): void {
+  #late(question: WaitingQuestion): void {
     // What came in the last moment counts.
     this.#check(question);
     if (!this.#questions.all.has(question)) return;
@@ -175,13 +175,13 @@ export class Drains {
     } else this.#end(question, () => question.reject(new NoAnswer(this.#isComplete ? NO_NODES : UNREAD)));
   }
 
-  #answer(question: Question): void {
+  #answer(question: WaitingQuestion): void {
     const { nodes, programming, clock } = this.#options;
     const options = { nodes: nodes.counted.all, programming, moments: this.#moments, now: clock.now() };
     this.#end(question, () => question.resolve(drainAnswer(question, options)));
   }
 
-  #end(question: Question, settle: () => void): void {
+  #end(question: WaitingQuestion, settle: () => void): void {
     const { target, startedAt } = question;
     question.release();
     this.#questions.remove(question);
@@ -225,31 +225,31 @@ class Coalescer<T> {
   }
 }
 
-const EMPTY: ReadonlySet<Question> = new Set();
+const EMPTY: ReadonlySet<WaitingQuestion> = new Set();
 
 /** Questions that wait, by the Services and names that concern them, and by the node that they wait for. Pure. */
 class QuestionIndex {
-  readonly all = new Set<Question>();
-  readonly #byService = new Map<ServiceKey, Set<Question>>();
+  readonly all = new Set<WaitingQuestion>();
+  readonly #byService = new Map<ServiceKey, Set<WaitingQuestion>>();
   /** By Pod or address. */
-  readonly #byName = new Map<string, Set<Question>>();
-  readonly #byWitness = new Map<FleetNode | undefined, Set<Question>>();
-  readonly #witnesses = new Map<Question, FleetNode | undefined>();
+  readonly #byName = new Map<string, Set<WaitingQuestion>>();
+  readonly #byWitness = new Map<TrackedNode | undefined, Set<WaitingQuestion>>();
+  readonly #witnesses = new Map<WaitingQuestion, TrackedNode | undefined>();
 
-  ofService(service: ServiceKey): ReadonlySet<Question> {
+  ofService(service: ServiceKey): ReadonlySet<WaitingQuestion> {
     return this.#byService.get(service) ?? EMPTY;
   }
 
-  ofName(name: string): ReadonlySet<Question> {
+  ofName(name: string): ReadonlySet<WaitingQuestion> {
     return this.#byName.get(name) ?? EMPTY;
   }
 
   /** Those that wait for a node; undefined: for none that can be named. */
-  ofWitness(node: FleetNode | undefined): ReadonlySet<Question> {
+  ofWitness(node: TrackedNode | undefined): ReadonlySet<WaitingQuestion> {
     return this.#byWitness.get(node) ?? EMPTY;
   }
 
-  add(question: Question): void {
+  add(question: WaitingQuestion): void {
     const { target } = question;
     this.all.add(question);
     if (target.kind === 'terminating') put(this.#byService, target.service, question);
@@ -257,7 +257,7 @@ class QuestionIndex {
   }
 
   /** Its Services are others now. */
-  setServices(question: Question, before: readonly ServiceKey[], now: readonly ServiceKey[]): void {
+  setServices(question: WaitingQuestion, before: readonly ServiceKey[], now: readonly ServiceKey[]): void {
     const { target } = question;
     const isOwn = (service: ServiceKey) => target.kind === 'terminating' && target.service === service;
     for (const service of before)
@@ -266,13 +266,13 @@ class QuestionIndex {
   }
 
   /** It waits for a node, or for something else where `node` is undefined. */
-  setWitness(question: Question, node: FleetNode | undefined): void {
+  setWitness(question: WaitingQuestion, node: TrackedNode | undefined): void {
     if (this.#witnesses.has(question)) take(this.#byWitness, this.#witnesses.get(question), question);
     this.#witnesses.set(question, node);
     put(this.#byWitness, node, question);
   }
 
-  remove(question: Question): void {
+  remove(question: WaitingQuestion): void {
     const { target, standing } = question;
     this.all.delete(question);
     for (const service of standing.services) take(this.#byService, service, question);
@@ -283,13 +283,13 @@ class QuestionIndex {
   }
 }
 
-function put<K>(map: Map<K, Set<Question>>, key: K, question: Question): void {
+function put<K>(map: Map<K, Set<WaitingQuestion>>, key: K, question: WaitingQuestion): void {
   const known = map.get(key);
   if (known === undefined) map.set(key, new Set([question]));
   else known.add(question);
 }
 
-function take<K>(map: Map<K, Set<Question>>, key: K, question: Question): void {
+function take<K>(map: Map<K, Set<WaitingQuestion>>, key: K, question: WaitingQuestion): void {
   const known = map.get(key);
   known?.delete(question);
   if (known?.size === 0) map.delete(key);

@@ -3,7 +3,7 @@
 import type { Family } from '../base/address.ts';
 import type { Clock } from '../base/clock.ts';
 import type { ServiceKey, SliceKey } from '../proxy/model/objects.ts';
-import type { FleetEndpoint, FleetSlice, Place } from './types.ts';
+import type { FleetEndpoint, FleetSlice, SliceEndpointRef } from './types.ts';
 
 /** A Service that had an endpoint. */
 export interface PastEndpoint {
@@ -30,7 +30,7 @@ export class EndpointIndex {
   #queue: Remembered[] = [];
   #oldest = 0;
   /** Endpoints of slices by name, of those slices that somebody asks about. */
-  readonly #named = new WeakMap<FleetSlice, Map<string, readonly Place[]>>();
+  readonly #named = new WeakMap<FleetSlice, Map<string, readonly SliceEndpointRef[]>>();
   /** Since when endpoints terminate, by Service and name, in milliseconds of the clock. */
   readonly #endings = new Map<string, number>();
   readonly #families: Record<Family, number> = { IPv4: 0, IPv6: 0 };
@@ -74,7 +74,7 @@ export class EndpointIndex {
   }
 
   /** Where it is, in the order of the slices' names. */
-  now(name: string, slices: ReadonlyMap<SliceKey, FleetSlice>): readonly Place[] {
+  now(name: string, slices: ReadonlyMap<SliceKey, FleetSlice>): readonly SliceEndpointRef[] {
     const keys = this.#slices.get(name);
     if (keys === undefined) return [];
     const placesIn = (key: SliceKey) => {
@@ -84,7 +84,7 @@ export class EndpointIndex {
     return typeof keys === 'string' ? placesIn(keys) : [...keys].sort().flatMap(placesIn);
   }
 
-  #namesOf(slice: FleetSlice): Map<string, readonly Place[]> {
+  #namesOf(slice: FleetSlice): Map<string, readonly SliceEndpointRef[]> {
     let named = this.#named.get(slice);
     if (named === undefined) {
       named = new Map();

@@ -19,7 +19,7 @@ export interface Ending {
 const EARLY = 10_000;
 
 /** Of one Service on one Node. */
-interface Group {
+interface HookGroup {
   /** When the questions that wait were asked, in milliseconds of the clock. */
   readonly waiting: number[];
   /** Endpoints that a question was answered for, or ended for. */
@@ -27,7 +27,7 @@ interface Group {
 }
 
 export class HookAssignments {
-  readonly #services = new Map<ServiceKey, Map<string, Group>>();
+  readonly #services = new Map<ServiceKey, Map<string, HookGroup>>();
 
   /** A question waits since this moment. */
   enter(service: ServiceKey, node: string, startedAt: number): void {
@@ -84,7 +84,7 @@ export class HookAssignments {
     return this.#services.size;
   }
 
-  #tidy(service: ServiceKey, node: string, group: Group): void {
+  #tidy(service: ServiceKey, node: string, group: HookGroup): void {
     if (group.waiting.length > 0 || group.claimed.size > 0) return;
     const nodes = this.#services.get(service);
     nodes?.delete(node);
@@ -93,6 +93,6 @@ export class HookAssignments {
 }
 
 /** The endpoints that may stand for a question of this moment. */
-function freeOf({ claimed }: Group, endings: readonly Ending[], startedAt: number): Ending[] {
+function freeOf({ claimed }: HookGroup, endings: readonly Ending[], startedAt: number): Ending[] {
   return endings.filter(({ endpoint, since }) => !claimed.has(endpoint) && since >= startedAt - EARLY);
 }

@@ -1,15 +1,15 @@
 /** Whether a node's kernel has what is needed, and why it has not. Pure. */
 import type { Lack, Need } from './agent-state.ts';
-import type { FleetNode } from './node.ts';
+import type { TrackedNode } from './node.ts';
 import type { ProgrammingLatency } from './programming-latency.ts';
 
-export function hasNeeded({ agent }: FleetNode, need: Need): boolean {
+export function hasNeeded({ agent }: TrackedNode, need: Need): boolean {
   return agent.hasMarks(need.versions) && agent.exception(need) === undefined;
 }
 
 /** What a kernel lacks; undefined: it has all that is needed. `since`: when the fleet saw the first change that it lacks. */
 export function lackOf(
-  node: FleetNode,
+  node: TrackedNode,
   need: Need,
   programming: Pick<ProgrammingLatency, 'behindSince'>,
 ): Lack | undefined {
@@ -19,7 +19,7 @@ export function lackOf(
 }
 
 /** Why nothing newer comes from a node; undefined: it is connected and writes. */
-export function obstacleOf({ place, link, agent }: FleetNode): string | undefined {
+export function obstacleOf({ place, link, agent }: TrackedNode): string | undefined {
   if (place === undefined) return 'its agent is gone, and the rules that it wrote still stand';
   switch (link.state) {
     case 'connecting':
@@ -34,7 +34,7 @@ export function obstacleOf({ place, link, agent }: FleetNode): string | undefine
 }
 
 /** Why a node is behind where nothing hinders it. */
-export function slownessOf({ agent }: FleetNode): string {
+export function slownessOf({ agent }: TrackedNode): string {
   const { services, slices } = agent.marks;
   if (services === '' || slices === '') return 'its agent has written nothing since it started';
   return 'its agent has not written the change yet';

@@ -9,7 +9,7 @@ import type { ProgrammingLatency, Tracked } from './programming-latency.ts';
 export type NodeState = (typeof nodeStates)[number];
 
 /** The used part of a Node object. */
-export interface NodeFacts {
+export interface NodeObject {
   readonly addresses: readonly Address[];
   readonly podCIDRs: readonly Cidr[];
   /** Its condition Ready is True. */
@@ -32,12 +32,12 @@ export type Link =
   /** It answered 404 at /programmed/live. */
   | { readonly state: 'too old' };
 
-export class FleetNode {
+export class TrackedNode {
   readonly name: string;
   readonly agent = new AgentState();
   /** Grows from one node that begins to count to the next; 0 while it does not count. */
   serial = 0;
-  facts: NodeFacts | undefined;
+  facts: NodeObject | undefined;
   place: AgentPlace | undefined;
   link: Link = { state: 'connecting' };
   /** Since when the connection is in that state, in milliseconds of the clock. */
@@ -68,7 +68,7 @@ export class FleetNode {
     return this.#readiness.isLeftOut;
   }
 
-  setFacts(facts: NodeFacts | undefined, leavingOut: LeavingOut): void {
+  setFacts(facts: NodeObject | undefined, leavingOut: LeavingOut): void {
     // The time counts from the Node's own where it was not ready already when the fleet first saw it.
     const isKnown = this.facts === undefined && facts !== undefined && facts.readySince !== 0;
     if (facts === undefined || facts.isReady) this.#readiness.ready();

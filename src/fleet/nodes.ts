@@ -6,19 +6,19 @@ import { type Address, addressOctets, addressOfBytes, type Cidr } from '../base/
 import type { Clock } from '../base/clock.ts';
 import type { ProgrammedEvent } from '../inspect/wire/programmed.ts';
 import { Listeners } from './listeners.ts';
-import { type AgentPlace, FleetNode, type Link, type NodeFacts } from './node.ts';
+import { type AgentPlace, type Link, type NodeObject, TrackedNode } from './node.ts';
 import type { ProgrammingLatency } from './programming-latency.ts';
 import { TrackedNodes } from './tracked-nodes.ts';
 import type { FleetKind } from './types.ts';
 
-export type { AgentPlace, Link, NodeFacts } from './node.ts';
+export type { AgentPlace, Link, NodeObject } from './node.ts';
 
 /** Milliseconds between two events of an agent: at least so many, and so many for each agent, so that 1,000 events a second come in all. */
 const LEAST_PACE = 100;
 const PACE_OF_AGENT = 1;
 
 /** What is known of a Node that could never be read. */
-const UNREADABLE: NodeFacts = { addresses: [], podCIDRs: [], isReady: true, readySince: 0 };
+const UNREADABLE: NodeObject = { addresses: [], podCIDRs: [], isReady: true, readySince: 0 };
 
 export interface FleetNodesOptions {
   readonly clock: Clock;
@@ -30,10 +30,10 @@ export interface FleetNodesOptions {
 export class FleetNodes {
   readonly counted = new TrackedNodes();
   /** After each change of a node: the node. After the last of the first lists, and when versions went back: undefined. */
-  readonly changes = new Listeners<[node: FleetNode | undefined]>();
+  readonly changes = new Listeners<[node: TrackedNode | undefined]>();
   readonly #options: FleetNodesOptions;
-  readonly #nodes = new Map<string, FleetNode>();
-  readonly #addresses = new NodeAddresses();
+  readonly #nodes = new Map<string, TrackedNode>();
+  readonly #addresses = new NodesByAddress();
   readonly #synced = new Set<'nodes' | 'agents'>();
   #agents = 0;
 
@@ -65,7 +65,7 @@ export class FleetNodes {
   }
 
   /** A Node object changed; undefined: it was deleted; `unreadable`: it is there, and its facts are those of before, if any. */
-  setNode(name: string, read: NodeFacts | 'unreadable' | undefined): void {
+  setNode(name: string, read: NodeObject | 'unreadable' | undefined): void {
     const { clock, leaveOutAfter } = this.#options;
     const node = this.#nodeOf(name);
     const facts = read === 'unreadable' ? (node.facts ?? UNREADABLE) : read;
@@ -111,17 +111,17 @@ export class FleetNodes {
     this.changes.tell(undefined);
   }
 
-  #nodeOf(name: string): FleetNode {
+  #nodeOf(name: string): TrackedNode {
     let node = this.#nodes.get(name);
     if (node === undefined) {
-      node = new FleetNode(name, this.#options.clock.now());
+      node = new TrackedNode(name, this.#options.clock.now());
       this.#nodes.set(name, node);
     }
     return node;
   }
 
   /** Keeps the lists by what the node is now. */
-  #changed(node: FleetNode): void {
+  #changed(node: TrackedNode): void {
     const { programming } = this.#options;
     this.counted.keep(node);
     if (node.counts && !node.isLeftOut) node.tracked ??= programming.track(node.name);
@@ -140,7 +140,7 @@ interface AddressesOfNode {
   readonly podCIDRs: readonly Cidr[];
 }
 
-class NodeAddresses {
+class NodesByAddress {
   readonly #own = new Map<Address, string>();
   /** The first two addresses of each range: those of a bridge, or of a tunnel's interface. Pods have the others. */
   readonly #inRanges = new Map<Address, string>();

@@ -12,11 +12,19 @@ import { EndpointIndex } from './endpoint-index.ts';
 import type { Ending } from './hook-assignments.ts';
 import { Listeners } from './listeners.ts';
 import { ServiceStates } from './service-states.ts';
-import type { FleetEndpoint, FleetKind, FleetSlice, Place, Standing, Target, Versions } from './types.ts';
+import type {
+  DrainTarget,
+  FleetEndpoint,
+  FleetKind,
+  FleetSlice,
+  SliceEndpointRef,
+  TargetState,
+  Versions,
+} from './types.ts';
 
-export type { FleetEndpoint, FleetKind, FleetSlice, Standing, Target, Versions } from './types.ts';
+export type { DrainTarget, FleetEndpoint, FleetKind, FleetSlice, TargetState, Versions } from './types.ts';
 
-type Seen = (kind: FleetKind, version: string, service: ServiceKey) => void;
+type OnVersion = (kind: FleetKind, version: string, service: ServiceKey) => void;
 
 export class FleetObjects {
   readonly services = new ServiceStates();
@@ -27,10 +35,10 @@ export class FleetObjects {
   readonly changes = new Listeners<[service: ServiceKey, added: readonly FleetEndpoint[]]>();
   readonly #places: EndpointIndex;
   readonly #slices = new Map<SliceKey, FleetSlice>();
-  readonly #seen: Seen;
+  readonly #seen: OnVersion;
 
   /** `seen` takes each change that a watch tells of, once both lists are complete. */
-  constructor(clock: Pick<Clock, 'now'>, seen: Seen = () => undefined) {
+  constructor(clock: Pick<Clock, 'now'>, seen: OnVersion = () => undefined) {
     this.#places = new EndpointIndex(clock);
     this.#seen = seen;
   }
@@ -86,12 +94,12 @@ export class FleetObjects {
   }
 
   /** Why new connections still go to a target, as a sentence without its end; undefined: none do. */
-  takes(target: Target): string | undefined {
+  takes(target: DrainTarget): string | undefined {
     return this.#firstReason(this.#placesOf(target));
   }
 
   /** How a target stands now. Services that had it are remembered for a quarter of an hour. */
-  standing(target: Target): Standing {
+  standing(target: DrainTarget): TargetState {
     const places = this.#placesOf(target);
     const past = target.kind === 'terminating' ? [] : this.#places.past(nameOf(target));
     const services = new Set([...places.map(({ slice }) => slice.service), ...past.map(({ service }) => service)]);
@@ -117,14 +125,14 @@ export class FleetObjects {
   }
 
   /** The endpoints of a target that terminate, each with the moment since when, as far as the fleet saw it. */
-  endings(target: Extract<Target, { kind: 'terminating' }>): Ending[] {
+  endings(target: Extract<DrainTarget, { kind: 'terminating' }>): Ending[] {
     return this.standing(target).endpoints.map((endpoint) => ({
       endpoint,
       since: this.#places.endingSince(target.service, endpoint),
     }));
   }
 
-  #placesOf(target: Target): readonly Place[] {
+  #placesOf(target: DrainTarget): readonly SliceEndpointRef[] {
     if (target.kind !== 'terminating') return this.#places.now(nameOf(target), this.#slices);
     return this.services
       .slicesOf(target.service)
@@ -135,7 +143,7 @@ export class FleetObjects {
       );
   }
 
-  #firstReason(places: readonly Place[]): string | undefined {
+  #firstReason(places: readonly SliceEndpointRef[]): string | undefined {
     for (const place of places) {
       const reason = this.services.takes(place);
       if (reason !== undefined) return reason;
@@ -149,7 +157,7 @@ export class FleetObjects {
   }
 }
 
-function nameOf(target: Exclude<Target, { kind: 'terminating' }>): string {
+function nameOf(target: Exclude<DrainTarget, { kind: 'terminating' }>): string {
   return target.kind === 'pod' ? target.pod : target.address;
 }
 

@@ -5,7 +5,7 @@
 import type { Clock } from '../base/clock.ts';
 import { belowCounter, Latencies, type Latency } from '../base/latencies.ts';
 import type { ServiceKey } from '../proxy/model/objects.ts';
-import { ChangeLog, type Passed, type Reader } from './change-log.ts';
+import { ChangeLog, type LogReader, type Passed } from './change-log.ts';
 import type { FleetKind, Versions } from './types.ts';
 
 /** Upper ends of the metric's buckets in seconds. */
@@ -20,7 +20,7 @@ export interface Histogram {
 }
 
 /** The place of a node in the changes of both kinds. */
-export type Tracked = Readonly<Record<FleetKind, Reader>>;
+export type Tracked = Readonly<Record<FleetKind, LogReader>>;
 
 const KINDS: readonly FleetKind[] = ['services', 'slices'];
 

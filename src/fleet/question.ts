@@ -2,31 +2,31 @@
 import type { Drained } from '../inspect/wire/drained.ts';
 import type { Need } from './agent-state.ts';
 import { hasNeeded } from './lacks.ts';
-import type { FleetNode } from './node.ts';
+import type { TrackedNode } from './node.ts';
 import type { FleetObjects } from './objects.ts';
 import type { TrackedNodes } from './tracked-nodes.ts';
-import type { Standing, Target, Versions } from './types.ts';
+import type { DrainTarget, TargetState, Versions } from './types.ts';
 
-export class Question {
-  readonly target: Target;
+export class WaitingQuestion {
+  readonly target: DrainTarget;
   readonly startedAt: number;
   readonly resolve: (drained: Drained) => void;
   readonly reject: (reason: unknown) => void;
   /** Ends its timer and its signal. */
   release: () => void = () => undefined;
-  standing: Standing;
+  standing: TargetState;
   /** Why it is not even asked for at the nodes; undefined where `need` is there. */
   why = '';
   /** undefined while the target takes new connections. */
   need: Need | undefined;
   /** A node that lacks what is needed; those before it have it. */
-  witness: FleetNode | undefined;
+  witness: TrackedNode | undefined;
   /** Nodes with serials up to this one have it, or were left out. */
   #passed = 0;
-  #leftOut: FleetNode[] = [];
+  #leftOut: TrackedNode[] = [];
 
   constructor(
-    target: Target,
+    target: DrainTarget,
     startedAt: number,
     { resolve, reject }: Pick<PromiseWithResolvers<Drained>, 'resolve' | 'reject'>,
   ) {
@@ -38,7 +38,7 @@ export class Question {
   }
 
   /** The objects changed. `shortage`: another reason why it is not drained. */
-  stand(objects: FleetObjects, standing: Standing, shortage: string | undefined): void {
+  stand(objects: FleetObjects, standing: TargetState, shortage: string | undefined): void {
     const before = this.standing;
     this.standing = standing;
     const why = standing.takes ?? shortage;

@@ -6,12 +6,12 @@ import { parseDuration } from '../base/duration.ts';
 import type { Drained } from '../inspect/wire/drained.ts';
 import type { FleetProgrammed } from '../inspect/wire/fleet.ts';
 import { NoAnswer, WrongQuestion } from '../inspect/wire/problem.ts';
-import type { Asked } from '../serve/http.ts';
+import type { HttpRequest } from '../serve/http.ts';
 import { checkParameters } from '../serve/questions.ts';
 import type { FleetAnswers } from './answers.ts';
 import type { Drains } from './drains.ts';
 import type { FleetNodes } from './nodes.ts';
-import type { Target } from './objects.ts';
+import type { DrainTarget } from './objects.ts';
 
 export interface FleetQuestionsOptions {
   readonly drains: Pick<Drains, 'ask'>;
@@ -59,7 +59,7 @@ export class FleetQuestions {
    * Resolves when the endpoint is drained, or the time is over. Throws WrongQuestion, and NoAnswer where the fleet does not know the newest
    * objects, too much is asked, or it stops.
    */
-  async drained(asked: Asked): Promise<Drained> {
+  async drained(asked: HttpRequest): Promise<Drained> {
     const { clock } = this.#options;
     checkParameters(asked, { parameters: DRAINED });
     const until = clock.now() + timeoutOf(asked.query);
@@ -68,7 +68,7 @@ export class FleetQuestions {
     return await this.#counted(asked, async () => await this.#wait(asked, what, until));
   }
 
-  async #wait(asked: Asked, what: Subject, until: number): Promise<Drained> {
+  async #wait(asked: HttpRequest, what: DrainSubject, until: number): Promise<Drained> {
     const { clock, drains, gap } = this.#options;
     const { signal } = asked;
     for (;;) {
@@ -81,7 +81,7 @@ export class FleetQuestions {
   }
 
   /** How far the nodes are, with one Service or all. Throws WrongQuestion and NoAnswer. */
-  programmed(asked: Asked): FleetProgrammed {
+  programmed(asked: HttpRequest): FleetProgrammed {
     checkParameters(asked, { parameters: ['service'] });
     const service = asked.query.get('service') ?? undefined;
     if (service !== undefined) mustBeKey('service', service);
@@ -93,7 +93,7 @@ export class FleetQuestions {
    * must be known for that, so it waits for their list. Where the fleet stops, every such question goes on to its refusal. Rejects with the
    * signal's reason, and with NoAnswer where the asker has too many questions.
    */
-  async isOfNode(asked: Asked): Promise<boolean> {
+  async isOfNode(asked: HttpRequest): Promise<boolean> {
     const { clock, nodes } = this.#options;
     if (asked.path !== '/drained' || !asked.query.has('service')) return false;
     const until = clock.now() + TIMEOUT;
@@ -108,7 +108,7 @@ export class FleetQuestions {
   }
 
   /** Counts a question of this asker while it waits. Throws NoAnswer where it has too many. */
-  async #counted<T>(asked: Asked, wait: () => Promise<T>): Promise<T> {
+  async #counted<T>(asked: HttpRequest, wait: () => Promise<T>): Promise<T> {
     if (this.#stopped !== undefined) throw new NoAnswer(this.#stopped);
     const asker = this.#nodeOf(asked) ?? asked.remote;
     const before = this.#waiting.get(asker) ?? 0;
@@ -124,12 +124,12 @@ export class FleetQuestions {
     }
   }
 
-  #nodeOf({ remote }: Asked): string | undefined {
+  #nodeOf({ remote }: HttpRequest): string | undefined {
     const address = socketAddress(remote);
     return address && this.#options.nodes.nodeOf(address);
   }
 
-  #onNode(service: string, asked: Asked): Target {
+  #onNode(service: string, asked: HttpRequest): DrainTarget {
     const node = this.#nodeOf(asked);
     if (node !== undefined) return { kind: 'terminating', service, node };
     const why = `the request comes from ${asked.remote}, which is no address of a Node and in no range of its pods`;
@@ -146,9 +146,11 @@ export class FleetQuestions {
   }
 }
 
-type Subject = Exclude<Target, { kind: 'terminating' }> | { readonly kind: 'service'; readonly service: string };
+type DrainSubject =
+  | Exclude<DrainTarget, { kind: 'terminating' }>
+  | { readonly kind: 'service'; readonly service: string };
 
-function subjectOf(query: URLSearchParams): Subject {
+function subjectOf(query: URLSearchParams): DrainSubject {
   const given = DRAINED.filter((name) => name !== 'timeout' && query.has(name));
   const [name, ...others] = given;
   if (name === undefined || others.length > 0) {

@@ -12,13 +12,13 @@ import { userAgent } from '../config/version.ts';
 import { fleetDelta } from '../inspect/wire/fleet-delta.ts';
 import { firstOf } from '../inspect/wire/format.ts';
 import type { Fault } from '../proxy/model/objects.ts';
-import { gate } from '../serve/auth.ts';
+import { authOf } from '../serve/auth.ts';
 import { Clients } from '../serve/clients.ts';
 import { keepOpen, type OpenServer } from '../serve/http.ts';
 import { LiveStream } from '../serve/live.ts';
 import { scrapeHandler } from '../serve/metrics-server.ts';
 import type { ReadPage } from '../serve/page.ts';
-import type { OwnFacts } from '../serve/zpages.ts';
+import type { ComponentInfo } from '../serve/zpages.ts';
 import { FaultLog, SEE_ALL_OF_CONTROLLER } from '../telemetry/fault-log.ts';
 import { FleetMetrics } from '../telemetry/fleet-metrics.ts';
 import type { Log } from '../telemetry/log.ts';
@@ -31,7 +31,7 @@ import { FleetQuestions, MOST_OF_ONE } from './questions.ts';
 import { fleetHandler } from './server.ts';
 
 export interface FleetOutside {
-  readonly component: OwnFacts;
+  readonly component: ComponentInfo;
   readonly readPage: ReadPage;
   /** How it reaches the API server, and opens its port; tests have ways of their own. */
   readonly connect?: Connect;
@@ -91,7 +91,7 @@ export async function runFleet(
   const handler = fleetHandler({
     ...{ questions, feed, metrics, readPage, clock, component },
     live: liveOf(core, clock, log),
-    gate: gate({
+    gate: authOf({
       isOn: () => config.authentication,
       access: () => reviews,
       flag: '--authentication',

@@ -3,21 +3,21 @@
  * /flagz. Health and metrics are answered to everybody, the rest by the gate.
  */
 import { isWrongQuestion, NoAnswer } from '../inspect/wire/problem.ts';
-import type { Gate } from '../serve/auth.ts';
-import { FOLLOWER_PATHS, type Follower, followerAnswer } from '../serve/follower.ts';
-import { type Answer, type Asked, type Handler, jsonAnswer, NOT_FOUND, textAnswer } from '../serve/http.ts';
+import type { Auth } from '../serve/auth.ts';
+import { FOLLOWER_PATHS, type FollowingProgram, followerAnswer } from '../serve/follower.ts';
+import { type Answer, type Handler, type HttpRequest, jsonAnswer, NOT_FOUND, textAnswer } from '../serve/http.ts';
 import { FLEET_PAGE, pageAnswer, type ReadPage } from '../serve/page.ts';
 import { problemAnswer, refusalOnLoopback } from '../serve/questions.ts';
-import { type Component, type OwnFacts, zpageAnswer } from '../serve/zpages.ts';
+import { type Component, type ComponentInfo, zpageAnswer } from '../serve/zpages.ts';
 import type { FleetQuestions } from './questions.ts';
 
-export interface FleetServerParts extends Follower {
+export interface FleetServerParts extends FollowingProgram {
   readonly questions: Pick<FleetQuestions, 'drained' | 'programmed'>;
   /** Opens the stream of the page. Throws NoAnswer. */
-  readonly live: (asked: Asked) => Answer;
-  readonly gate: Gate;
+  readonly live: (asked: HttpRequest) => Answer;
+  readonly gate: Auth;
   readonly readPage: ReadPage;
-  readonly component: OwnFacts;
+  readonly component: ComponentInfo;
 }
 
 const PATHS = ['/', '/drained', '/programmed', '/live', ...FOLLOWER_PATHS, '/statusz', '/flagz'];
@@ -27,7 +27,7 @@ export function fleetHandler(parts: FleetServerParts): Handler {
     ...{ name: 'slicewire-fleet', flag: '--bind-address', ...parts.component },
     ...{ paths: () => PATHS, isLocal: () => false },
   };
-  return async (asked: Asked) => {
+  return async (asked: HttpRequest) => {
     const { path, method } = asked;
     if (method !== 'GET' && method !== 'HEAD') return textAnswer(405, 'method not allowed\n');
     const refusal = path === '/metrics' ? refusalOnLoopback(asked, component.flag) : undefined;
@@ -45,7 +45,7 @@ export function fleetHandler(parts: FleetServerParts): Handler {
 }
 
 /** The answer to those whom the gate lets pass. */
-async function admitted(parts: FleetServerParts, component: Component, asked: Asked): Promise<Answer> {
+async function admitted(parts: FleetServerParts, component: Component, asked: HttpRequest): Promise<Answer> {
   const { questions, live, readPage } = parts;
   switch (asked.path) {
     case '/drained': {

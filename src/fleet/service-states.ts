@@ -5,9 +5,9 @@ import type { Service, ServiceKey, SliceKey, SlicePort } from '../proxy/model/ob
 import { newer } from '../proxy/model/resource-version.ts';
 import { isDraining, isReady } from '../proxy/model/selection-reasons.ts';
 import { hasLocalPolicy } from '../proxy/model/service-port.ts';
-import type { FleetKind, FleetSlice, Place, Versions } from './types.ts';
+import type { FleetKind, FleetSlice, SliceEndpointRef, Versions } from './types.ts';
 
-interface ServiceState {
+interface TrackedService {
   service: Service | undefined;
   readonly slices: Map<SliceKey, FleetSlice>;
   newest: Versions;
@@ -22,7 +22,7 @@ interface ReadyPort {
 }
 
 export class ServiceStates {
-  readonly #states = new Map<ServiceKey, ServiceState>();
+  readonly #states = new Map<ServiceKey, TrackedService>();
 
   /** The newest versions of a Service and of its slices; undefined: there is neither. */
   newestOf(service: ServiceKey): Versions | undefined {
@@ -64,7 +64,7 @@ export class ServiceStates {
   }
 
   /** Why an endpoint takes new connections, as a sentence without its end; undefined: it takes none. */
-  takes({ slice, endpoint }: Place): string | undefined {
+  takes({ slice, endpoint }: SliceEndpointRef): string | undefined {
     const state = this.#states.get(slice.service);
     if (state?.service === undefined || slice.ports.length === 0) return undefined;
     const says = (why: string) => `Service ${slice.service} still sends new connections to ${endpoint.address}: ${why}`;
@@ -85,7 +85,7 @@ export class ServiceStates {
     );
   }
 
-  #stateOf(key: ServiceKey): ServiceState {
+  #stateOf(key: ServiceKey): TrackedService {
     let state = this.#states.get(key);
     if (state === undefined) {
       state = { service: undefined, slices: new Map(), newest: { services: '', slices: '' }, ready: undefined };
@@ -94,7 +94,7 @@ export class ServiceStates {
     return state;
   }
 
-  #advance(kind: FleetKind, key: ServiceKey, state: ServiceState, version: string): void {
+  #advance(kind: FleetKind, key: ServiceKey, state: TrackedService, version: string): void {
     state.newest = { ...state.newest, [kind]: newer(state.newest[kind], version) };
     if (state.service === undefined && state.slices.size === 0) this.#states.delete(key);
   }

@@ -1,7 +1,7 @@
 /** A node as the page of the fleet shows it. Pure. */
 import type { FleetNode as ShownNode } from '../inspect/wire/fleet.ts';
 import { obstacleOf, slownessOf } from './lacks.ts';
-import type { FleetNode, NodeState } from './node.ts';
+import type { NodeState, TrackedNode } from './node.ts';
 import type { ProgrammingLatency } from './programming-latency.ts';
 
 /** Milliseconds by which what is shown may be late beside the pace of the agents' events: most agents sync once a second. */
@@ -23,7 +23,7 @@ export interface ShownAt {
 
 /** The state of a node, since when it is behind (0: it is not), and why. */
 export function stateOf(
-  node: FleetNode,
+  node: TrackedNode,
   { now, pace, programming }: ShownAt,
 ): { readonly state: NodeState; readonly lag: number; readonly why: string } {
   const since = programming.behindSince(node.agent.marks);
@@ -41,7 +41,7 @@ export function stateOf(
 }
 
 /** Why it is behind; undefined: it lacks nothing that the fleet saw before `moment`. */
-function lateOf(node: FleetNode, since: number | undefined, moment: number): Late | undefined {
+function lateOf(node: TrackedNode, since: number | undefined, moment: number): Late | undefined {
   const { agent } = node;
   if (agent.stuck !== undefined) {
     return { why: `its agent cannot write: ${agent.stuck.why}`, since: agent.stuck.since ?? moment };
@@ -62,7 +62,7 @@ function lateOf(node: FleetNode, since: number | undefined, moment: number): Lat
   return { why: slownessOf(node), since };
 }
 
-export function shownNode(node: FleetNode, at: ShownAt): ShownNode {
+export function shownNode(node: TrackedNode, at: ShownAt): ShownNode {
   const { agent } = node;
   return {
     name: node.name,

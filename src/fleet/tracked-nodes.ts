@@ -1,13 +1,13 @@
 /** The nodes whose kernels count, in the order in which they came to count. Pure. */
 import type { Need } from './agent-state.ts';
 import { hasNeeded } from './lacks.ts';
-import type { FleetNode } from './node.ts';
+import type { TrackedNode } from './node.ts';
 
 export class TrackedNodes {
-  #nodes: FleetNode[] = [];
+  #nodes: TrackedNode[] = [];
   #serials = 0;
 
-  get all(): readonly FleetNode[] {
+  get all(): readonly TrackedNode[] {
     return this.#nodes;
   }
 
@@ -17,7 +17,7 @@ export class TrackedNodes {
   }
 
   /** The node counts, or counts no more. One that comes is behind those that are there. */
-  keep(node: FleetNode): void {
+  keep(node: TrackedNode): void {
     if (node.counts && node.serial === 0) {
       this.#serials += 1;
       node.serial = this.#serials;
@@ -32,7 +32,7 @@ export class TrackedNodes {
    * The first node after a serial that must be waited for; undefined: there is none. A node that is left out is not waited for, and told
    * to `leftOut` where it lacks what is needed.
    */
-  firstBehind(need: Need, after: number, leftOut: (node: FleetNode) => void): FleetNode | undefined {
+  firstBehind(need: Need, after: number, leftOut: (node: TrackedNode) => void): TrackedNode | undefined {
     for (let i = this.#indexAfter(after); i < this.#nodes.length; i += 1) {
       const node = this.#nodes[i];
       if (node === undefined || hasNeeded(node, need)) continue;

@@ -27,13 +27,13 @@ export type FleetKind = 'services' | 'slices';
 export type Versions = Readonly<Record<FleetKind, string>>;
 
 /** Endpoints that a question is about: of a Pod, at an address, or those of a Service on a Node that terminate. */
-export type Target =
+export type DrainTarget =
   | { readonly kind: 'pod'; readonly pod: string }
   | { readonly kind: 'address'; readonly address: Address }
   | { readonly kind: 'terminating'; readonly service: ServiceKey; readonly node: string };
 
 /** How a target stands in the newest objects. */
-export interface Standing {
+export interface TargetState {
   /** Services that have it, or had it until a moment ago; sorted. */
   readonly services: readonly ServiceKey[];
   readonly families: readonly Family[];
@@ -44,7 +44,7 @@ export interface Standing {
 }
 
 /** An endpoint in a slice. */
-export interface Place {
+export interface SliceEndpointRef {
   readonly slice: FleetSlice;
   readonly endpoint: FleetEndpoint;
 }

@@ -85,7 +85,7 @@ export async function conntrackWrites(
   const max = conntrackMax(settings, cores);
   const seconds = (milliseconds: number) => Math.floor(milliseconds / 1000);
   const { tcpEstablishedTimeout, tcpCloseWaitTimeout, tcpBeLiberal, udpTimeout, udpStreamTimeout } = settings;
-  const wanted: readonly Wanted[] = [
+  const wanted: readonly DesiredSetting[] = [
     { name: MAX, value: max, flag: 'max-per-core' },
     { name: HASH_SIZE, value: Math.floor(max / DEPTH), flag: 'max-per-core', mayBeMore: true },
     {
@@ -114,7 +114,7 @@ function tracked(name: string): string {
 }
 
 /** A value of 0 leaves the kernel's value unchanged. */
-interface Wanted {
+interface DesiredSetting {
   readonly name: string;
   readonly value: number;
   /** Without `--conntrack-`. */

@@ -2,11 +2,11 @@
  * The kernel as IPVS mode needs it beside rules: a dummy device with addresses, sets, virtual servers and their destinations.
  * Writes are a list, their outcomes too; `ipvs-netlink.ts` carries them out over netlink.
  */
-import type { SetSpec } from '../../native/ipset.ts';
+import type { IpsetSpec } from '../../native/ipset.ts';
 import type { Timeouts } from '../../native/ipvs.ts';
 import type { Address, Family, Protocol } from '../base/address.ts';
 
-export type { SetSpec, SetType } from '../../native/ipset.ts';
+export type { IpsetSpec, SetType } from '../../native/ipset.ts';
 export type { Timeouts } from '../../native/ipvs.ts';
 
 /** The identity of a virtual server. */
@@ -68,7 +68,7 @@ export interface SeenSet {
 export type KernelWrite =
   | { readonly kind: 'add-device' | 'remove-device' }
   | { readonly kind: 'add-address' | 'remove-address'; readonly address: Address }
-  | { readonly kind: 'add-set'; readonly set: SetSpec }
+  | { readonly kind: 'add-set'; readonly set: IpsetSpec }
   | { readonly kind: 'remove-set'; readonly set: string }
   /** Rules that name one of them find the entries of the other from then on. */
   | { readonly kind: 'swap-set'; readonly set: string; readonly with: string }
@@ -85,14 +85,14 @@ export type KernelWrite =
  * Why a write failed. `exists`: the object to create exists. `missing`: the object to change or remove does not exist, or its
  * parent does not. `refused`: the kernel does not accept the object. `environment`: the write is impossible now.
  */
-export type Failure = 'exists' | 'missing' | 'refused' | 'environment';
+export type IpvsFailure = 'exists' | 'missing' | 'refused' | 'environment';
 
 /** A write failed. */
 export class KernelError extends Error {
   readonly code = 'KERNEL';
-  readonly failure: Failure;
+  readonly failure: IpvsFailure;
 
-  constructor(failure: Failure, message: string) {
+  constructor(failure: IpvsFailure, message: string) {
     super(message);
     this.failure = failure;
   }

@@ -31,8 +31,8 @@ import {
   virtualServers,
 } from '../../native/ipvs.ts';
 import { serverCounts } from '../../native/ipvs-statistics.ts';
-import type { NetlinkError, Request } from '../../native/netlink.ts';
-import { MOST_REQUESTS, NetlinkSocket, openTransport, type Transport } from '../../native/netlink-socket.ts';
+import type { NetlinkError, NetlinkRequest } from '../../native/netlink.ts';
+import { MOST_REQUESTS, NetlinkSocket, type NetlinkTransport, openTransport } from '../../native/netlink-socket.ts';
 import { NETLINK_NETFILTER } from '../../native/nfnetlink.ts';
 import * as rtnetlink from '../../native/rtnetlink.ts';
 import {
@@ -50,7 +50,8 @@ import { createMutex } from '../base/mutex.ts';
 import { readAddresses, SERVICE_DEVICE, serviceDevice } from './devices.ts';
 import {
   type Destination,
-  type Failure,
+  type IpsetSpec,
+  type IpvsFailure,
   type IpvsKernel,
   KernelError,
   type KernelWrite,
@@ -59,7 +60,6 @@ import {
   type Server,
   type ServerCounts,
   type ServerId,
-  type SetSpec,
   type Template,
   type Timeouts,
 } from './ipvs-kernel.ts';
@@ -105,7 +105,7 @@ export class NetlinkKernel implements IpvsKernel {
   }
 
   /** Throws SystemError or NetlinkError when the kernel lacks a part, or refuses it. */
-  static open(transport: (protocol: number) => Transport = openTransport): NetlinkKernel {
+  static open(transport: (protocol: number) => NetlinkTransport = openTransport): NetlinkKernel {
     const opened: NetlinkSocket[] = [];
     const open = (protocol: number) => {
       const socket = new NetlinkSocket(transport(protocol));
@@ -244,7 +244,7 @@ export class NetlinkKernel implements IpvsKernel {
     }
   }
 
-  #request(socket: NetlinkSocket, write: KernelWrite, index: number): Request {
+  #request(socket: NetlinkSocket, write: KernelWrite, index: number): NetlinkRequest {
     switch (write.kind) {
       case 'add-device':
         return rtnetlink.addDummyRequest(SERVICE_DEVICE);
@@ -288,7 +288,7 @@ export class NetlinkKernel implements IpvsKernel {
 class SetRevisions {
   readonly #known = new Map<string, number>();
 
-  of({ type, family }: SetSpec, sets: NetlinkSocket): number {
+  of({ type, family }: IpsetSpec, sets: NetlinkSocket): number {
     const key = `${type} ${family}`;
     const revision = this.#known.get(key) ?? ipset.typeRevision(sets, type, family);
     this.#known.set(key, revision);
@@ -331,7 +331,7 @@ const RELEASE_CHECK = 20;
 /** Errors that do not depend on the request. */
 const ENVIRONMENT: ReadonlySet<number> = new Set([EPERM, EINTR, EAGAIN, ENOMEM, EBUSY, ENOBUFS]);
 /** Errors of ipset. Their numbers begin at 4096, above every errno. */
-const SET_ERRORS: Readonly<Record<number, { readonly failure: Failure; readonly text: string }>> = {
+const SET_ERRORS: Readonly<Record<number, { readonly failure: IpvsFailure; readonly text: string }>> = {
   [ipset.IPSET_ERR_FIND_TYPE]: { failure: 'refused', text: 'the kernel has no such set type' },
   [ipset.IPSET_ERR_BUSY]: { failure: 'environment', text: SET_IN_USE },
   [ipset.IPSET_ERR_EXIST_SETNAME2]: { failure: 'missing', text: 'there is no such set to swap with' },
@@ -348,7 +348,7 @@ function kernelError(error: NetlinkError, write: KernelWrite | undefined): Kerne
   return new KernelError(failureOf(error.errno, what), error.message);
 }
 
-function failureOf(errno: number, what: string): Failure {
+function failureOf(errno: number, what: string): IpvsFailure {
   if (errno === EEXIST) return 'exists';
   // For an address to add, EADDRNOTAVAIL means that the kernel accepts no such address.
   const isNoAddress = errno === EADDRNOTAVAIL && what !== 'add-address';

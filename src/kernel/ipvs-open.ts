@@ -1,5 +1,5 @@
 /** Opens the kernel's IPVS, and checks that it has the scheduler of the configuration. */
-import type { Transport } from '../../native/netlink-socket.ts';
+import type { NetlinkTransport } from '../../native/netlink-socket.ts';
 import type { Address } from '../base/address.ts';
 import { causeOf } from '../base/cause.ts';
 import type { CommandRunner } from './commands.ts';
@@ -22,7 +22,7 @@ const TRIAL: ServerId = { protocol: 'TCP', address: '198.51.100.0' as Address, p
 export async function openIpvsKernel(
   commands: CommandRunner,
   signal: AbortSignal,
-  openTransport?: (protocol: number) => Transport,
+  openTransport?: (protocol: number) => NetlinkTransport,
 ): Promise<IpvsKernel & { close(): void }> {
   // Loaded only here: other modes need no foreign functions.
   const { NetlinkKernel } = await import('./ipvs-netlink.ts');

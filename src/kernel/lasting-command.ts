@@ -18,12 +18,12 @@ const IDLE = 10_000;
 /** Characters of output that are kept. */
 const MOST_OUTPUT = 64 * 1024;
 
-interface Asked {
+interface PendingAnswer {
   readonly answer: string;
   readonly resolve: () => void;
 }
 
-interface Streams {
+interface CommandStreams {
   readonly stdin: Writable;
   readonly stdout: Readable;
   readonly stderr: Readable;
@@ -49,11 +49,11 @@ export function startCommand(file: string, args: readonly string[], idle = IDLE)
 
 class ChildCommand implements LastingCommand {
   readonly #child: ChildProcess;
-  readonly #streams: Streams;
+  readonly #streams: CommandStreams;
   readonly #idle: number;
   readonly #ended: Promise<CommandResult>;
   #hasEnded = false;
-  #asked: Asked | undefined;
+  #asked: PendingAnswer | undefined;
   /** The begun line of the output. */
   #line = '';
   /** What it complained about since the last piece. */
@@ -62,7 +62,7 @@ class ChildCommand implements LastingCommand {
 
   constructor(
     file: string,
-    { child, streams, idle }: { readonly child: ChildProcess; readonly streams: Streams; readonly idle: number },
+    { child, streams, idle }: { readonly child: ChildProcess; readonly streams: CommandStreams; readonly idle: number },
   ) {
     this.#child = child;
     this.#streams = streams;

@@ -4,7 +4,7 @@ import { endianness } from 'node:os';
 import { type Address, addressOfBytes, type Protocol, parseAddress } from '../base/address.ts';
 
 /** A listening socket. Its address is 0.0.0.0 or :: when it listens on all addresses. */
-export interface Listener {
+export interface ListeningSocket {
   readonly protocol: Protocol;
   readonly address: Address;
   readonly port: number;
@@ -22,13 +22,16 @@ const TABLES = [
 ] as const;
 
 /** The listeners of this network namespace. `folder` has the tables. Rejects when a table cannot be read. */
-export async function readListeners(folder = '/proc/net'): Promise<Listener[]> {
-  const found: Listener[] = [];
+export async function readListeners(folder = '/proc/net'): Promise<ListeningSocket[]> {
+  const found: ListeningSocket[] = [];
   for (const table of TABLES) found.push(...(await readTable(folder, table)));
   return found;
 }
 
-async function readTable(folder: string, { name, protocol, state }: (typeof TABLES)[number]): Promise<Listener[]> {
+async function readTable(
+  folder: string,
+  { name, protocol, state }: (typeof TABLES)[number],
+): Promise<ListeningSocket[]> {
   let file: FileHandle;
   try {
     file = await open(`${folder}/${name}`);
@@ -37,7 +40,7 @@ async function readTable(folder: string, { name, protocol, state }: (typeof TABL
     if (name.endsWith('6') && (error as NodeJS.ErrnoException).code === 'ENOENT') return [];
     throw error;
   }
-  const found: Listener[] = [];
+  const found: ListeningSocket[] = [];
   try {
     let isHead = true;
     for await (const line of file.readLines({ autoClose: false })) {
@@ -55,7 +58,7 @@ async function readTable(folder: string, { name, protocol, state }: (typeof TABL
 }
 
 /** `0100007F:0016`: words of four bytes in the byte order of this machine, then the port. Port 0 means that there is none. Throws SyntaxError. */
-function listenerOf(text: string, protocol: Protocol): Listener | undefined {
+function listenerOf(text: string, protocol: Protocol): ListeningSocket | undefined {
   const [, hex, port] = /^([\dA-F]{8}|[\dA-F]{32}):([\dA-F]{4})$/i.exec(text) ?? [];
   // A port in use must not count as free.
   if (hex === undefined || port === undefined)

@@ -1,8 +1,8 @@
 /** Objects of nftables mode from what the kernel lists: the counterpart of `nftables-encoding.ts`. Pure. */
-import { type Decoded, decodeExpressions } from '../../native/nft/decoding.ts';
+import { type DecodedExpression, decodeExpressions } from '../../native/nft/decoding.ts';
 import type { ListedElement } from '../../native/nft/listings.ts';
 import type { Family } from '../base/address.ts';
-import type { Loaded, NftElement, ReadExpression, ReadRule } from './nftables-kernel.ts';
+import type { NftElement, PacketField, ReadExpression, ReadRule } from './nftables-kernel.ts';
 
 /** An element as it was read. */
 export function elementOf({ key, end, data = '', packets }: ListedElement): NftElement {
@@ -36,7 +36,7 @@ class ListedRule implements ReadRule {
   }
 }
 
-function expressionOf(decoded: Decoded, family: Family): ReadExpression {
+function expressionOf(decoded: DecodedExpression, family: Family): ReadExpression {
   switch (decoded.is) {
     case 'payload': {
       const { base, offset, length, to } = decoded;
@@ -87,14 +87,14 @@ function unknown(name: string): ReadExpression {
   return { do: 'unknown', name };
 }
 
-const META: Readonly<Record<'mark' | 'iifname' | 'l4proto', Loaded>> = {
+const META: Readonly<Record<'mark' | 'iifname' | 'l4proto', PacketField>> = {
   mark: 'mark',
   iifname: 'input interface',
   l4proto: 'protocol',
 };
 
 interface HeaderField {
-  readonly what: Loaded;
+  readonly what: PacketField;
   /** Bytes. */
   readonly length: number;
 }

@@ -2,14 +2,29 @@
  * nftables mode's writes as netlink requests. Pure: `nftables-netlink.ts` sends them, `nftables-decoding.ts` reads them back.
  */
 
-import type { Request } from '../../native/netlink.ts';
+import type { NetlinkRequest } from '../../native/netlink.ts';
 import * as bytecode from '../../native/nft/expressions.ts';
 import { addChain, addRule, addTable, deleteChain, deleteTable, flushChain } from '../../native/nft/objects.ts';
 import type { TableId } from '../../native/nft/request.ts';
-import { addElements, addSet, deleteElements, deleteSet, type Element, type SetSpec } from '../../native/nft/sets.ts';
-import { type Part, typeofMap } from '../../native/nft/typeof.ts';
+import {
+  addElements,
+  addSet,
+  deleteElements,
+  deleteSet,
+  type Element,
+  type NftSetSpec,
+} from '../../native/nft/sets.ts';
+import { type TypeofPart, typeofMap } from '../../native/nft/typeof.ts';
 import type { Family } from '../base/address.ts';
-import type { Bytes, Expression, Field, Loaded, NftElement, NftSet, NftWrite } from './nftables-kernel.ts';
+import type {
+  Expression,
+  KeyField,
+  Latin1Bytes,
+  NftElement,
+  NftSet,
+  NftWrite,
+  PacketField,
+} from './nftables-kernel.ts';
 
 /** The comment of the table. */
 const COMMENT = 'Services, by slicewire';
@@ -17,18 +32,18 @@ const COMMENT = 'Services, by slicewire';
 const ELEMENTS = 300;
 
 /** The write that a request belongs to, and the index of the request's first element in that write. */
-export interface Origin {
+export interface RequestOrigin {
   readonly write: number;
   readonly first: number;
 }
 
 /** Requests for these writes in their order, and the origin of each request. A write of many elements takes several requests. */
-export function encode(id: TableId, writes: readonly NftWrite[]): { requests: Request[]; of: Origin[] } {
+export function encode(id: TableId, writes: readonly NftWrite[]): { requests: NetlinkRequest[]; of: RequestOrigin[] } {
   const { family } = id;
-  const requests: Request[] = [];
-  const of: Origin[] = [];
+  const requests: NetlinkRequest[] = [];
+  const of: RequestOrigin[] = [];
   for (const [write, what] of writes.entries()) {
-    const add = (request: Request, first = 0) => {
+    const add = (request: NetlinkRequest, first = 0) => {
       requests.push(request);
       of.push({ write, first });
     };
@@ -84,8 +99,8 @@ function verdictOf(text: string): bytecode.Verdict {
 }
 
 /** An expression as the kernel takes it. */
-function compiled(expression: Expression, family: Family): bytecode.Expression {
-  const bytes = (text: Bytes) => Buffer.from(text, 'latin1');
+function compiled(expression: Expression, family: Family): bytecode.ExpressionWriter {
+  const bytes = (text: Latin1Bytes) => Buffer.from(text, 'latin1');
   switch (expression.do) {
     case 'load':
       return loading(expression.what, expression.to, family);
@@ -114,7 +129,7 @@ function compiled(expression: Expression, family: Family): bytecode.Expression {
   }
 }
 
-function loading(what: Loaded, to: number, family: Family): bytecode.Expression {
+function loading(what: PacketField, to: number, family: Family): bytecode.ExpressionWriter {
   const isV4 = family === 'IPv4';
   switch (what) {
     case 'source address':
@@ -147,14 +162,14 @@ function loading(what: Loaded, to: number, family: Family): bytecode.Expression 
  * field. nft 1.0.6 and later read the type of a number from user data (`partsOf`). Older ones abort when they list an integer in a
  * concatenation (1.0.2: "Assertion `ilen > 0' failed"), but not a mark.
  */
-const TYPES: Readonly<Record<Exclude<Field, 'address'>, number>> = { protocol: 12, port: 13, number: 19 };
-const LENGTHS: Readonly<Record<Exclude<Field, 'address'>, number>> = { protocol: 1, port: 2, number: 4 };
+const TYPES: Readonly<Record<Exclude<KeyField, 'address'>, number>> = { protocol: 12, port: 13, number: 19 };
+const LENGTHS: Readonly<Record<Exclude<KeyField, 'address'>, number>> = { protocol: 1, port: 2, number: 4 };
 
 /** A set of a family as the kernel takes it. */
 function setSpec(
   { name, key, data, hasRanges = false, isMemory = false, isCounting = false }: NftSet,
   family: Family,
-): SetSpec {
+): NftSetSpec {
   const value =
     data === undefined
       ? {}
@@ -177,22 +192,22 @@ function setSpec(
 }
 
 /** The expressions that `nft` prints for the fields of a map of endpoints. */
-function partsOf(fields: readonly Field[], family: Family): Part[] {
-  return fields.map((field): Part => {
+function partsOf(fields: readonly KeyField[], family: Family): TypeofPart[] {
+  return fields.map((field): TypeofPart => {
     if (field === 'address') return { kind: 'destination address', family };
     return { kind: field === 'number' ? 'random number' : field === 'port' ? 'destination port' : field };
   });
 }
 
-function fieldLength(field: Field, family: Family): number {
+function fieldLength(field: KeyField, family: Family): number {
   return field === 'address' ? (family === 'IPv4' ? 4 : 16) : LENGTHS[field];
 }
 
-function lengthOf(fields: readonly Field[], family: Family): number {
+function lengthOf(fields: readonly KeyField[], family: Family): number {
   return fields.reduce((sum, field) => sum + Math.ceil(fieldLength(field, family) / 4) * 4, 0);
 }
 
-function typeOf(fields: readonly Field[], family: Family): number {
+function typeOf(fields: readonly KeyField[], family: Family): number {
   return fields.reduce(
     (sum, field) => (sum << 6) | (field === 'address' ? (family === 'IPv4' ? 7 : 8) : TYPES[field]),
     0,

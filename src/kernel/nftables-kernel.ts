@@ -8,17 +8,17 @@ import type { Committer } from './ruleset-notices.ts';
 /** Index of a register: a rule has 16 words of 4 bytes, numbered from 0. */
 export type Word = number;
 /** Bytes as text, each byte a character of Latin-1. */
-export type Bytes = string;
+export type Latin1Bytes = string;
 
 /** The destination of a packet when a rule matches. */
 export type Verdict = { readonly kind: 'jump' | 'goto'; readonly chain: string } | { readonly kind: 'drop' | 'return' };
 
 /** An expression of a rule. A rule ends at the first expression that does not match. An address takes one word, or four for IPv6. */
 export type Expression =
-  | { readonly do: 'load'; readonly what: Loaded; readonly to: Word }
-  | { readonly do: 'compare'; readonly from: Word; readonly is: 'equal' | 'other'; readonly value: Bytes }
+  | { readonly do: 'load'; readonly what: PacketField; readonly to: Word }
+  | { readonly do: 'compare'; readonly from: Word; readonly is: 'equal' | 'other'; readonly value: Latin1Bytes }
   /** `(words & mask) ^ flip` */
-  | { readonly do: 'mask'; readonly at: Word; readonly mask: Bytes; readonly flip: Bytes }
+  | { readonly do: 'mask'; readonly at: Word; readonly mask: Latin1Bytes; readonly flip: Latin1Bytes }
   | {
       readonly do: 'lookup';
       readonly set: string;
@@ -27,7 +27,7 @@ export type Expression =
     }
   /** A random number from `first` to `first + count - 1`. */
   | { readonly do: 'random'; readonly count: number; readonly first: number; readonly to: Word }
-  | { readonly do: 'value'; readonly to: Word; readonly value: Bytes }
+  | { readonly do: 'value'; readonly to: Word; readonly value: Latin1Bytes }
   /** Adds the word to the set, or renews it; the element expires after so many seconds. */
   | { readonly do: 'remember'; readonly set: string; readonly key: Word; readonly seconds: number }
   | { readonly do: 'set-mark'; readonly from: Word }
@@ -36,7 +36,7 @@ export type Expression =
   | { readonly do: 'verdict'; readonly verdict: Verdict };
 
 /** A field of the packet, its connection or its addresses that `load` copies into words. */
-export type Loaded =
+export type PacketField =
   | 'source address'
   | 'destination address'
   | 'protocol'
@@ -60,7 +60,7 @@ export interface NftRule {
  */
 export type ReadExpression =
   | Expression
-  | { readonly do: 'load-part'; readonly what: Loaded; readonly bytes: number; readonly to: Word }
+  | { readonly do: 'load-part'; readonly what: PacketField; readonly bytes: number; readonly to: Word }
   | { readonly do: 'unknown'; readonly name: string };
 
 /** A rule as it was read. */
@@ -79,13 +79,13 @@ export interface Hook {
 }
 
 /** A part of a key or value, padded to whole words. `number` is in the machine's byte order. */
-export type Field = 'address' | 'protocol' | 'port' | 'number';
+export type KeyField = 'address' | 'protocol' | 'port' | 'number';
 
 export interface NftSet {
   readonly name: string;
-  readonly key: readonly Field[];
+  readonly key: readonly KeyField[];
   /** The data of a map; undefined for a set. */
-  readonly data?: 'verdict' | readonly Field[];
+  readonly data?: 'verdict' | readonly KeyField[];
   /** Elements are ranges in the last field. */
   readonly hasRanges?: boolean;
   /** Packets add the elements, and these expire. */
@@ -95,9 +95,9 @@ export interface NftSet {
 }
 
 export interface NftElement {
-  readonly key: Bytes;
+  readonly key: Latin1Bytes;
   /** The end of a range; "" for one key. */
-  readonly end: Bytes;
+  readonly end: Latin1Bytes;
   /** The words of a map, or `goto CHAIN` or `drop` in a map of verdicts; "" in a set. Other programs can write other verdicts. */
   readonly data: string;
   /** It counts its matches. */
@@ -135,13 +135,13 @@ export interface NftState {
 export interface NftPart {
   readonly chains: ReadonlyMap<string, ReadChain | undefined>;
   /** By set and key. */
-  readonly elements: ReadonlyMap<string, ReadonlyMap<Bytes, NftElement | undefined>>;
+  readonly elements: ReadonlyMap<string, ReadonlyMap<Latin1Bytes, NftElement | undefined>>;
 }
 
 /** Names of chains, and keys of elements by set. */
 export interface NftTouched {
   readonly chains: ReadonlySet<string>;
-  readonly elements: ReadonlyMap<string, ReadonlySet<Bytes>>;
+  readonly elements: ReadonlyMap<string, ReadonlySet<Latin1Bytes>>;
   /** So much that it is not named: the table or a set of it came or went, or very many objects. */
   readonly isWhole?: boolean;
   /** The last program that touched one of them, or else that wrote at all. */
@@ -198,9 +198,9 @@ export interface NftKernel {
   /** Whether only `commit` has changed the ruleset since `read`. Throws when the kernel does not answer. */
   isUnchanged(family: Family): boolean;
   /** The number of matches of each element of a counting set, by key. Throws when the set cannot be read. */
-  counts(family: Family, set: string): Promise<ReadonlyMap<Bytes, number>>;
+  counts(family: Family, set: string): Promise<ReadonlyMap<Latin1Bytes, number>>;
   /** Seconds until each element of a memory expires, by key; empty when there is no such set. Throws when it cannot be read. */
-  expirations(family: Family, set: string): Promise<ReadonlyMap<Bytes, number>>;
+  expirations(family: Family, set: string): Promise<ReadonlyMap<Latin1Bytes, number>>;
   /** The program that committed the last transaction of any table; undefined where the kernel does not tell. */
   lastWriter(): NftWriter | undefined;
   /**
@@ -218,18 +218,18 @@ export interface NftKernel {
   /** Writes all or nothing; returns the refusals, none after success. Throws when the outcome is unknown. */
   commit(family: Family, writes: readonly NftWrite[]): Promise<readonly NftRefusal[]>;
   /** Whether the table is as it was last read or written. Cheap. */
-  stands(family: Family): Promise<Standing>;
+  stands(family: Family): Promise<TableStanding>;
 }
 
 /** `unclear`: the table is the same, but a program wrote to the ruleset since then, and the time has come to read it. */
-export type Standing = 'yes' | 'no' | 'unclear';
+export type TableStanding = 'yes' | 'no' | 'unclear';
 
 /** Tables of any program. */
 export interface NftTables {
   /** Throws when the kernel does not answer. */
   hasTable(family: Family, table: string): boolean;
   /** The keys of a set's elements; empty when the set does not exist. Throws when it cannot be read. */
-  keys(family: Family, table: string, set: string): Promise<readonly Bytes[]>;
+  keys(family: Family, table: string, set: string): Promise<readonly Latin1Bytes[]>;
   /** Throws when it cannot be deleted. */
   deleteTable(family: Family, table: string): void;
 }

@@ -16,7 +16,7 @@ import {
   ERESTART,
   errnoOf,
 } from '../../native/errno.ts';
-import { NetlinkError, type Request } from '../../native/netlink.ts';
+import { NetlinkError, type NetlinkRequest } from '../../native/netlink.ts';
 import { NetlinkSocket, openTransport } from '../../native/netlink-socket.ts';
 import { NETLINK_NETFILTER } from '../../native/nfnetlink.ts';
 import { readElements, readSets, tableHandle } from '../../native/nft/listings.ts';
@@ -27,9 +27,9 @@ import { decodeGeneration, generationRequest } from '../../native/nftables.ts';
 import type { Family } from '../base/address.ts';
 import { causeOf } from '../base/cause.ts';
 import { breath } from '../base/clock.ts';
-import { encode, type Origin } from './nftables-encoding.ts';
+import { encode, type RequestOrigin } from './nftables-encoding.ts';
 import {
-  type Bytes,
+  type Latin1Bytes,
   type NftKernel,
   NftMissing,
   type NftPart,
@@ -40,7 +40,7 @@ import {
   NftUnusable,
   type NftWrite,
   type NftWriter,
-  type Standing,
+  type TableStanding,
 } from './nftables-kernel.ts';
 import { readPart, readTable } from './nftables-reading.ts';
 import { SeenTables } from './nftables-seen.ts';
@@ -160,8 +160,8 @@ export class NftNetlink implements NftKernel, NftTables {
     return this.seen.isUnchanged(family);
   }
 
-  async counts(family: Family, set: string): Promise<ReadonlyMap<Bytes, number>> {
-    const counts = new Map<Bytes, number>();
+  async counts(family: Family, set: string): Promise<ReadonlyMap<Latin1Bytes, number>> {
+    const counts = new Map<Latin1Bytes, number>();
     // Callers ask at any time, and a socket has one listing at a time.
     const socket = new NetlinkSocket(this.#sockets.open(NETLINK_NETFILTER, LONGEST_QUESTION));
     try {
@@ -175,8 +175,8 @@ export class NftNetlink implements NftKernel, NftTables {
     }
   }
 
-  async expirations(family: Family, set: string): Promise<ReadonlyMap<Bytes, number>> {
-    const seconds = new Map<Bytes, number>();
+  async expirations(family: Family, set: string): Promise<ReadonlyMap<Latin1Bytes, number>> {
+    const seconds = new Map<Latin1Bytes, number>();
     const socket = new NetlinkSocket(this.#sockets.open(NETLINK_NETFILTER, LONGEST_QUESTION));
     try {
       for (const part of readElements(socket, { family, table: TABLE }, set)) {
@@ -208,9 +208,9 @@ export class NftNetlink implements NftKernel, NftTables {
     return tableHandle(this.#sockets.main, { family, table }) !== undefined;
   }
 
-  async keys(family: Family, table: string, set: string): Promise<readonly Bytes[]> {
+  async keys(family: Family, table: string, set: string): Promise<readonly Latin1Bytes[]> {
     const id = { family, table };
-    const keys: Bytes[] = [];
+    const keys: Latin1Bytes[] = [];
     if (![...readSets(this.#sockets.main, id)].some(({ name }) => name === set)) return keys;
     for (const part of readElements(this.#sockets.main, id, set)) {
       for (const { key } of part) keys.push(key);
@@ -260,7 +260,7 @@ export class NftNetlink implements NftKernel, NftTables {
     }
   }
 
-  stands(family: Family): Promise<Standing> {
+  stands(family: Family): Promise<TableStanding> {
     this.notices.listen();
     return Promise.resolve(this.seen.stands(family));
   }
@@ -277,7 +277,7 @@ function askingSocket(open: typeof openTransport, main: NetlinkSocket): NetlinkS
 }
 
 /** The refusal of a transaction that is too long to send. It is about a single Service then: the mode makes other transactions fit. */
-function refusalOfLength(requests: readonly Request[], room: number | undefined): NftRefusal | undefined {
+function refusalOfLength(requests: readonly NetlinkRequest[], room: number | undefined): NftRefusal | undefined {
   const bytes = requests.reduce((sum, { body }) => sum + MESSAGE + body.reduce((all, part) => all + part.length, 0), 0);
   if (room === undefined || bytes <= room - BRACKETS) return undefined;
   const cause = `a transaction of ${bytes} bytes exceeds the socket's ${room}: raise net.core.wmem_max on the node to ${bytes}, or run slicewire as root of the node`;
@@ -295,7 +295,11 @@ function describe(what: NftWrite): string {
   return 'set' in what ? `the set ${typeof what.set === 'string' ? what.set : what.set.name}` : 'the table';
 }
 
-function refusal(error: NetlinkError, request: Request | undefined, origin: Origin | undefined): NftRefusal {
+function refusal(
+  error: NetlinkError,
+  request: NetlinkRequest | undefined,
+  origin: RequestOrigin | undefined,
+): NftRefusal {
   const at = request === undefined || error.offset === undefined ? undefined : elementAt(request, error.offset);
   const isOfTable = error.errno === ENOENT || error.errno === EEXIST;
   const isOfEnvironment = isOfTable || ENVIRONMENT.includes(error.errno);

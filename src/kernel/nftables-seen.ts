@@ -1,6 +1,6 @@
 /** What is known of slicewire's tables of nftables between two readings: by the generation of the ruleset, and by the notices of transactions. */
 import type { Family } from '../base/address.ts';
-import type { LeftTable, NftTouched, Standing, TableLabels } from './nftables-kernel.ts';
+import type { LeftTable, NftTouched, TableLabels, TableStanding } from './nftables-kernel.ts';
 import {
   type Commit,
   type Committer,
@@ -19,7 +19,7 @@ const READING_SHARE = 0.01;
 const LONGEST_REST = 120_000;
 
 /** The table when it was last read or written. */
-interface Seen {
+interface SeenTable {
   readonly handle: bigint;
   /** The generation of the ruleset then; undefined when another program wrote meanwhile. */
   readonly generation: number | undefined;
@@ -41,7 +41,7 @@ export interface SeenOptions {
 }
 
 /** What others touched until a generation. */
-interface Changes {
+interface TouchedSince {
   readonly touched: TouchedTable;
   /** The last program that touched the table, or else that wrote at all. */
   readonly by: Committer | undefined;
@@ -50,7 +50,7 @@ interface Changes {
 
 export class SeenTables implements TableLabels {
   readonly #options: SeenOptions;
-  readonly #seen = new Map<Family, Seen>();
+  readonly #seen = new Map<Family, SeenTable>();
   /** The generation that our last transaction made; undefined when another program may have written before it. */
   #own: number | undefined;
 
@@ -64,7 +64,7 @@ export class SeenTables implements TableLabels {
   }
 
   /** The table was read; `began`: when, on the clock `performance`. undefined: there is none. */
-  read(family: Family, found: Pick<Seen, 'handle' | 'generation'> | undefined, began: number): void {
+  read(family: Family, found: Pick<SeenTable, 'handle' | 'generation'> | undefined, began: number): void {
     if (found === undefined) {
       this.#seen.delete(family);
       return;
@@ -80,7 +80,7 @@ export class SeenTables implements TableLabels {
     return this.#seen.get(family)?.generation === this.#options.generation();
   }
 
-  stands(family: Family): Standing {
+  stands(family: Family): TableStanding {
     const handle = this.#options.handle(family);
     const seen = this.#seen.get(family);
     if (handle === undefined || handle !== seen?.handle) return 'no';
@@ -139,13 +139,13 @@ export class SeenTables implements TableLabels {
     this.#seen.set(family, { handle, generation, due: 0, label: digest });
   }
 
-  #isKnownAt(family: Family, generation: number, change: Pick<Seen, 'label'> = {}): void {
+  #isKnownAt(family: Family, generation: number, change: Pick<SeenTable, 'label'> = {}): void {
     const seen = this.#seen.get(family);
     if (seen !== undefined) this.#seen.set(family, { ...seen, ...change, generation });
   }
 
   /** undefined: not everything was heard. */
-  async #changes(family: Family): Promise<Changes | undefined> {
+  async #changes(family: Family): Promise<TouchedSince | undefined> {
     const { generation: generationNow, notices, port, table } = this.#options;
     const from = this.#seen.get(family)?.generation;
     if (from === undefined) return undefined;

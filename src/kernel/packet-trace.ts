@@ -1,6 +1,6 @@
 /** Traces real packets of one question through all tables of nftables and of iptables-nft, in this network namespace. */
 import { SystemError } from '../../native/libc.ts';
-import type { openTransport, Transport } from '../../native/netlink-socket.ts';
+import type { NetlinkTransport, openTransport } from '../../native/netlink-socket.ts';
 import { openTraces, TraceSocket } from '../../native/nft/trace.ts';
 import { type Clock, realClock, sleep } from '../base/clock.ts';
 import type { TraceQuestion } from './trace-names.ts';
@@ -22,7 +22,7 @@ export interface TraceOptions extends TraceQuestion {
   readonly clock?: Clock;
   /** Opens sockets, for example in another network namespace. */
   readonly open?: typeof openTransport;
-  readonly listen?: () => Transport;
+  readonly listen?: () => NetlinkTransport;
 }
 
 export interface Trace {
@@ -86,7 +86,7 @@ export async function tracePackets(options: TraceOptions): Promise<Trace> {
   }
 }
 
-function listening(open: () => Transport): TraceSocket {
+function listening(open: () => NetlinkTransport): TraceSocket {
   try {
     return new TraceSocket(open);
   } catch (error) {

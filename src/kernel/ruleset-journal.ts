@@ -6,7 +6,7 @@
 import { EACCES, EAFNOSUPPORT, EAGAIN, ENOBUFS, EPERM, EPROTONOSUPPORT, errnoOf } from '../../native/errno.ts';
 import { SystemError } from '../../native/libc.ts';
 import { decodeMessages } from '../../native/netlink.ts';
-import type { Listener } from '../../native/netlink-socket.ts';
+import type { MulticastSocket } from '../../native/netlink-socket.ts';
 import { openNotices } from '../../native/nft/notices.ts';
 import { CommitRecord, type CommitRecordOptions } from './commit-record.ts';
 import type { Commit, RulesetNotices } from './ruleset-notices.ts';
@@ -20,7 +20,7 @@ const REST = 5;
 
 export interface JournalOptions extends CommitRecordOptions {
   /** Opens the listener; the port is that of our own writes, whose objects we know. Throws SystemError. */
-  readonly open?: (own?: number) => Listener;
+  readonly open?: (own?: number) => MulticastSocket;
   /** Milliseconds between two times that messages are taken in because they arrived. */
   readonly rest?: number;
 }
@@ -30,7 +30,7 @@ export class RulesetJournal implements RulesetNotices {
   readonly #buffer = Buffer.alloc(DATAGRAM);
   readonly #record: CommitRecord;
   readonly #calls = new Set<() => void>();
-  #listener: Listener | undefined;
+  #listener: MulticastSocket | undefined;
   #stopData: (() => void) | undefined;
   #resting: NodeJS.Timeout | undefined;
   #isDeaf = false;
@@ -83,7 +83,7 @@ export class RulesetJournal implements RulesetNotices {
     this.#listener = undefined;
   }
 
-  #opened(): Listener {
+  #opened(): MulticastSocket {
     const { open = openNotices, ownPort } = this.#options;
     const listener = open(ownPort?.());
     this.#stopData = listener.onData(() => this.#wake());
@@ -109,7 +109,7 @@ export class RulesetJournal implements RulesetNotices {
     if (this.#record.others !== others) for (const call of this.#calls) call();
   }
 
-  #hear(listener: Listener): void {
+  #hear(listener: MulticastSocket): void {
     for (;;) {
       let length: number;
       try {

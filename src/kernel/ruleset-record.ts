@@ -113,12 +113,12 @@ export class RulesetRecord implements TableRecord {
 }
 
 /** Where and by which program a record was written. */
-interface Origin {
+interface RecordOrigin {
   readonly place: string;
   readonly version: string;
 }
 
-function textOf({ key, tables }: Content, { place, version }: Origin): string {
+function textOf({ key, tables }: Content, { place, version }: RecordOrigin): string {
   const entries = [...tables].map(([family, { handle, generation, digest }]) => [
     family,
     { handle: String(handle), generation, digest },
@@ -127,7 +127,7 @@ function textOf({ key, tables }: Content, { place, version }: Origin): string {
 }
 
 /** Throws when it is no record of this program at this place. */
-function contentOf(text: string, { place, version }: Origin): Content {
+function contentOf(text: string, { place, version }: RecordOrigin): Content {
   const { format, version: writer, place: where, key, tables } = objectIn(parsed(text), 'the record');
   if (format !== FORMAT) throw new Error(`its format is ${shown(format)}, and not ${FORMAT}`);
   if (writer !== version) throw new Error(`slicewire ${shown(writer)} wrote it, and this is ${version}`);

@@ -5,7 +5,7 @@
 import { readFile } from 'node:fs/promises';
 import { EAFNOSUPPORT, EEXIST, EINVAL, ENOENT, EOPNOTSUPP, EPERM, EPROTONOSUPPORT } from '../../native/errno.ts';
 import type { SystemError } from '../../native/libc.ts';
-import { NetlinkError, type Request } from '../../native/netlink.ts';
+import { NetlinkError, type NetlinkRequest } from '../../native/netlink.ts';
 import { NetlinkSocket, openTransport } from '../../native/netlink-socket.ts';
 import { NETLINK_NETFILTER } from '../../native/nfnetlink.ts';
 import * as bytecode from '../../native/nft/expressions.ts';
@@ -85,7 +85,7 @@ export function unusable({ errno, message }: NetlinkError | SystemError): TraceU
   return new TraceUnusable(`no permission to trace packets: ${message}; run slicewire as root of the node`);
 }
 
-function firstError(socket: NetlinkSocket, all: readonly Request[]): NetlinkError | undefined {
+function firstError(socket: NetlinkSocket, all: readonly NetlinkRequest[]): NetlinkError | undefined {
   return commit(socket, all).find((error) => error !== undefined);
 }
 
@@ -150,7 +150,7 @@ function pidOf({ comment }: TableFacts): number | undefined {
   return found === undefined ? undefined : Number(found);
 }
 
-function requests(question: TraceQuestion, most: number, isOwned: boolean): Request[] {
+function requests(question: TraceQuestion, most: number, isOwned: boolean): NetlinkRequest[] {
   const { family, origin } = question;
   const id = { family, table: TRACE_TABLE };
   const trace = [...matching(question), bytecode.first(most), bytecode.immediate(0, ONE), bytecode.setTrace(0)];
@@ -172,7 +172,7 @@ const ONE = Buffer.from([1]);
  * Expressions that a packet of the question passes: of TCP a SYN without ACK (RFC 9293, 3.1), of SCTP an INIT (RFC 9260, 3.3.2), of UDP
  * every packet, because a flow has no first one that its bytes would tell, and a stale flow is worth seeing.
  */
-function matching({ family, source, destination, protocol, port }: TraceQuestion): bytecode.Expression[] {
+function matching({ family, source, destination, protocol, port }: TraceQuestion): bytecode.ExpressionWriter[] {
   const [from, to, length] = family === 'IPv4' ? [12, 16, 4] : [8, 24, 16];
   const ports = Buffer.alloc(2);
   ports.writeUInt16BE(port);
@@ -194,6 +194,6 @@ function matching({ family, source, destination, protocol, port }: TraceQuestion
   return all;
 }
 
-function equal(load: bytecode.Expression, value: Uint8Array): bytecode.Expression[] {
+function equal(load: bytecode.ExpressionWriter, value: Uint8Array): bytecode.ExpressionWriter[] {
   return [load, bytecode.compare(0, 'eq', value)];
 }

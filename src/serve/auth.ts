@@ -6,10 +6,10 @@
  * as a nonResourceURL: the rule by which Kubernetes' own components admit clients (k8s.io/apiserver, DelegatingAuthenticationOptions).
  */
 import type { Access, AccessVerdict } from '../proxy/model/access.ts';
-import type { Answer, Asked } from './http.ts';
+import type { Answer, HttpRequest } from './http.ts';
 import { isOfLoopback, problemAnswer, refusalOf } from './questions.ts';
 
-export interface GateOptions {
+export interface AuthOptions {
   /** Asked at each request; false: everybody is answered. */
   readonly isOn: () => boolean;
   /** Who decides on tokens; undefined: there is no API server, and only this machine is answered. */
@@ -17,14 +17,14 @@ export interface GateOptions {
   /** The flag that `isOn` follows, for the texts: `--programmed-authentication`. */
   readonly flag: string;
   /** Requests that need no token for another reason. Rejects with the signal's reason alone. */
-  readonly needsNone?: (asked: Asked) => Promise<boolean>;
+  readonly needsNone?: (asked: HttpRequest) => Promise<boolean>;
 }
 
 /** The answer that refuses a request: 401 without a valid token, 403, or 503 where nobody can decide. undefined: it may be answered. */
-export type Gate = (asked: Asked) => Promise<Answer | undefined>;
+export type Auth = (asked: HttpRequest) => Promise<Answer | undefined>;
 
 /** Neither the gate nor its answers keep a token. */
-export function gate({ isOn, access, flag, needsNone }: GateOptions): Gate {
+export function authOf({ isOn, access, flag, needsNone }: AuthOptions): Auth {
   return async (asked) => {
     if (!isOn() || (await needsNone?.(asked)) === true) return undefined;
     const refusal = refusalOf(asked, true);
@@ -63,22 +63,22 @@ function answerOf(verdict: AccessVerdict, path: string): Answer | undefined {
   }
 }
 
-function withoutToken(asked: Asked, refusal: string): string {
+function withoutToken(asked: HttpRequest, refusal: string): string {
   const send = 'send a token of a ServiceAccount (Authorization: Bearer TOKEN)';
   return isLocal(asked) ? `${refusal}, or ${send}` : `${from(asked)} needs a token: ${send}`;
 }
 
-function withoutServer(asked: Asked, refusal: string, flag: string): string {
+function withoutServer(asked: HttpRequest, refusal: string, flag: string): string {
   if (isLocal(asked)) return refusal;
   const why = 'there is no API server that could check a token';
   return `${from(asked)} is not answered, because ${why}: ask on this machine, or set ${flag}=false to answer everybody`;
 }
 
-function isLocal({ local, remote }: Asked): boolean {
+function isLocal({ local, remote }: HttpRequest): boolean {
   return isOfLoopback(local) && isOfLoopback(remote);
 }
 
-function from({ remote }: Asked): string {
+function from({ remote }: HttpRequest): string {
   return `a request from ${remote}`;
 }
 

@@ -21,7 +21,7 @@ export const MAX_BODY_BYTES = 4096;
 const EMPTY_LINE = Buffer.from('\r\n\r\n');
 
 /** Bytes go to the parser while a head or a body is read. After a refused request none are read. */
-type Phase = 'head' | 'body' | 'answering' | 'refused';
+type ReadPhase = 'head' | 'body' | 'answering' | 'refused';
 
 export function endsOf({ remoteAddress = '', localAddress = '', localPort = 0 }: Socket): Ends {
   return { remote: remoteAddress, local: localAddress, port: localPort };
@@ -29,13 +29,13 @@ export function endsOf({ remoteAddress = '', localAddress = '', localPort = 0 }:
 
 export type BeginsWith = 'request' | 'body too long' | 'body of unknown length';
 
-export class Connection extends Duplex implements Client {
+export class HttpConnection extends Duplex implements Client {
   readonly remote: string;
   readonly local: string;
   readonly port: number;
   readonly #socket: Socket;
   readonly #clients: Clients;
-  #phase: Phase = 'head';
+  #phase: ReadPhase = 'head';
   /** The present request was counted: its bytes may go to the parser. */
   #hasBegun = false;
   /** The round of the event loop had time for it, or it waits for the next one. */

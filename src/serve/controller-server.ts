@@ -1,11 +1,11 @@
 /** /metrics, /healthz, /livez, /readyz, /statusz and /flagz of `slicewire controller`. */
-import { FOLLOWER_PATHS, type Follower, followerAnswer } from './follower.ts';
-import { type Asked, type Handler, NOT_FOUND, textAnswer } from './http.ts';
+import { FOLLOWER_PATHS, type FollowingProgram, followerAnswer } from './follower.ts';
+import { type Handler, type HttpRequest, NOT_FOUND, textAnswer } from './http.ts';
 import { problemAnswer, refusalOnLoopback } from './questions.ts';
-import { type Component, type OwnFacts, zpageAnswer } from './zpages.ts';
+import { type Component, type ComponentInfo, zpageAnswer } from './zpages.ts';
 
-export interface ControllerServerParts extends Omit<Follower, 'unready'> {
-  readonly component: OwnFacts;
+export interface ControllerServerParts extends Omit<FollowingProgram, 'unready'> {
+  readonly component: ComponentInfo;
   /** The server listens at loopback. */
   readonly isLocal: boolean;
 }
@@ -17,7 +17,7 @@ export function controllerHandler(parts: ControllerServerParts): Handler {
     ...{ name: 'slicewire-controller', flag: '--bind-address', ...parts.component },
     ...{ paths: () => PATHS, isLocal: () => parts.isLocal },
   };
-  return async (asked: Asked) => {
+  return async (asked: HttpRequest) => {
     const { path, method } = asked;
     if (method !== 'GET' && method !== 'HEAD') return textAnswer(405, 'method not allowed\n');
     const refusal = path === '/metrics' ? refusalOnLoopback(asked, component.flag) : undefined;

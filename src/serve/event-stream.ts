@@ -7,7 +7,7 @@
 import type { Clock } from '../base/clock.ts';
 import { NoAnswer } from '../inspect/wire/problem.ts';
 import { Deadline } from './deadline.ts';
-import type { Answer, Asked } from './http.ts';
+import type { Answer, HttpRequest } from './http.ts';
 
 /** Streams at the same time. */
 export const MOST_STREAMS = 16;
@@ -37,7 +37,7 @@ const COMMENT = Buffer.from(':\n\n');
 export class EventStreams<T> {
   readonly #source: EventStreamSource<T>;
   readonly #clock: Pick<Clock, 'now' | 'after'>;
-  readonly #byPace = new Map<number, Pace<T>>();
+  readonly #byPace = new Map<number, PacedReaders<T>>();
 
   constructor(source: EventStreamSource<T>, clock: Pick<Clock, 'now' | 'after'>) {
     this.#source = source;
@@ -55,22 +55,25 @@ export class EventStreams<T> {
   }
 
   /** A stream for this reader; `milliseconds`: its pace. Throws NoAnswer where too many read. */
-  open(milliseconds: number, asked: Pick<Asked, 'signal' | 'hangUp'>): Answer {
+  open(milliseconds: number, asked: Pick<HttpRequest, 'signal' | 'hangUp'>): Answer {
     this.#mustHaveRoom();
     return { status: 200, headers: HEADERS, body: this.#read(milliseconds, asked) };
   }
 
   /** It counts from its first piece: nobody asks for that of an answer to HEAD. */
-  async *#read(milliseconds: number, { signal, hangUp }: Pick<Asked, 'signal' | 'hangUp'>): AsyncGenerator<Uint8Array> {
+  async *#read(
+    milliseconds: number,
+    { signal, hangUp }: Pick<HttpRequest, 'signal' | 'hangUp'>,
+  ): AsyncGenerator<Uint8Array> {
     this.#mustHaveRoom();
     const known = this.#byPace.get(milliseconds);
-    const pace = known ?? new Pace(milliseconds, this.#source, this.#clock);
+    const pace = known ?? new PacedReaders(milliseconds, this.#source, this.#clock);
     this.#byPace.set(milliseconds, pace);
     const leave = () => {
       pace.remove(reader);
       if (pace.readers.size === 0 && this.#byPace.get(milliseconds) === pace) this.#byPace.delete(milliseconds);
     };
-    const reader = new Reader(signal, () => {
+    const reader = new StreamReader(signal, () => {
       leave();
       hangUp?.();
     });
@@ -89,8 +92,8 @@ export class EventStreams<T> {
 }
 
 /** The readers of one pace. */
-class Pace<T> {
-  readonly readers = new Set<Reader>();
+class PacedReaders<T> {
+  readonly readers = new Set<StreamReader>();
   readonly #milliseconds: number;
   readonly #source: EventStreamSource<T>;
   readonly #clock: Pick<Clock, 'now' | 'after'>;
@@ -112,14 +115,14 @@ class Pace<T> {
   }
 
   /** A new reader begins with what the others know, and goes on with them. */
-  add(reader: Reader): void {
+  add(reader: StreamReader): void {
     reader.begin(eventOf(this.#source.whole(this.#said)));
     this.readers.add(reader);
     this.#due.by(this.#spokenAt + COMMENT_AFTER);
     this.touch();
   }
 
-  remove(reader: Reader): void {
+  remove(reader: StreamReader): void {
     this.readers.delete(reader);
     if (this.readers.size === 0) this.#due.cancel();
   }
@@ -153,7 +156,7 @@ class Pace<T> {
 }
 
 /** The queue of one reader. */
-class Reader {
+class StreamReader {
   readonly #onTooSlow: () => void;
   #queue: Buffer[] = [];
   #waiting = 0;

@@ -3,15 +3,15 @@ import type { Clock } from '../base/clock.ts';
 import { type Answer, textAnswer } from './http.ts';
 import { type MetricsText, metricsAnswer } from './metrics-server.ts';
 
-export interface Follower {
-  readonly feed: { readonly isSynced: boolean; readonly watches: readonly Watch[] };
+export interface FollowingProgram {
+  readonly feed: { readonly isSynced: boolean; readonly watches: readonly WatchHealth[] };
   readonly metrics: MetricsText;
   readonly clock: Pick<Clock, 'now'>;
   /** Another reason why it should not be asked now, as a sentence. */
   readonly unready?: () => string | undefined;
 }
 
-interface Watch {
+interface WatchHealth {
   readonly of: string;
   readonly failure: { readonly since: number; readonly cause: string } | undefined;
 }
@@ -22,7 +22,7 @@ export const FOLLOWER_PATHS = ['/metrics', '/healthz', '/livez', '/readyz'] as c
 const PATIENCE = 60_000;
 
 /** The answer; undefined when the path is none of these. The method is GET or HEAD. */
-export async function followerAnswer(follower: Follower, path: string): Promise<Answer | undefined> {
+export async function followerAnswer(follower: FollowingProgram, path: string): Promise<Answer | undefined> {
   switch (path) {
     case '/metrics':
       return await metricsAnswer(follower.metrics);
@@ -39,7 +39,7 @@ export async function followerAnswer(follower: Follower, path: string): Promise<
 }
 
 /** Why this replica could not do its work now, each as a sentence. */
-function unreadiness({ feed, clock, unready }: Follower): string[] {
+function unreadiness({ feed, clock, unready }: FollowingProgram): string[] {
   if (!feed.isSynced) return ['the initial lists are not complete'];
   const reason = unready?.();
   if (reason !== undefined) return [reason];

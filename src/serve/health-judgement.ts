@@ -3,7 +3,7 @@ import type { Family } from '../base/address.ts';
 import type { WatchStatus } from '../proxy/model/events.ts';
 import type { FamilyHealth, HealthRecord, HealthSettings } from './health-record.ts';
 
-export type Question = 'livez' | 'readyz' | 'healthz';
+export type HealthCheck = 'livez' | 'readyz' | 'healthz';
 
 export interface HealthState {
   /** The answer of `healthz`, regardless of the Node. */
@@ -12,7 +12,7 @@ export interface HealthState {
   readonly families: ReadonlyMap<Family, { readonly lastUpdated: number; readonly healthy: boolean }>;
   readonly lastUpdated: number;
   /** Why the answer is no, each as a sentence; empty: the answer is yes. */
-  readonly reasons: Readonly<Record<Question, readonly string[]>>;
+  readonly reasons: Readonly<Record<HealthCheck, readonly string[]>>;
   /** Sentences that are worth knowing and make nothing unhealthy. */
   readonly notes: readonly string[];
 }
@@ -54,13 +54,13 @@ export function judge(record: HealthRecord, settings: HealthSettings, { now, wal
   };
 }
 
-interface At {
+interface JudgedAt {
   readonly record: HealthRecord;
   readonly settings: HealthSettings;
   readonly now: number;
 }
 
-function shown({ record, settings, now }: At, wall: number): HealthState['families'] {
+function shown({ record, settings, now }: JudgedAt, wall: number): HealthState['families'] {
   const families = new Map<Family, { lastUpdated: number; healthy: boolean }>();
   for (const [family, state] of record.families) {
     const healthy = (state.hasSynced || state.isLate) && age(state, now) < settings.timeout;
@@ -78,7 +78,7 @@ function age({ pendingSince }: FamilyHealth, now: number): number {
 }
 
 /** Work that has been running for so long that it will not end. */
-function hangs({ record, settings, now }: At): string[] {
+function hangs({ record, settings, now }: JudgedAt): string[] {
   const { timeout } = settings;
   const limit = Math.max(timeout, LONGEST_SYNC);
   const reasons: string[] = [];
@@ -97,7 +97,7 @@ function hangs({ record, settings, now }: At): string[] {
 }
 
 /** Why the first sync is not complete, for the families that count. */
-function untilFirstSync({ record, settings, now }: At, counts: (state: FamilyHealth) => boolean): string[] {
+function untilFirstSync({ record, settings, now }: JudgedAt, counts: (state: FamilyHealth) => boolean): string[] {
   if (record.families.size > 0) {
     return [...record.families]
       .filter(([, state]) => !state.hasSynced && counts(state))
@@ -115,14 +115,14 @@ function untilFirstSync({ record, settings, now }: At, counts: (state: FamilyHea
 }
 
 /** Families that cannot be written now. */
-function failing({ record }: At): string[] {
+function failing({ record }: JudgedAt): string[] {
   return [...record.families]
     .filter(([, { hasSynced, failure }]) => hasSynced && failure !== undefined)
     .map(([family, { failure }]) => `${family}: the kernel cannot be written${because(failure)}`);
 }
 
 /** Families whose changes have been pending for too long. */
-function stale({ record, settings, now }: At): string[] {
+function stale({ record, settings, now }: JudgedAt): string[] {
   return [...record.families]
     .filter(([, state]) => (state.hasSynced || state.isLate) && age(state, now) >= settings.timeout)
     .map(([family, state]) => {
@@ -130,14 +130,14 @@ function stale({ record, settings, now }: At): string[] {
     });
 }
 
-function unverifiedRules({ record, settings, now }: At): string[] {
+function unverifiedRules({ record, settings, now }: JudgedAt): string[] {
   const age = now - record.verifiedAt;
   if (age < settings.timeout || record.families.size === 0) return [];
   return [`the rules could not be verified for ${seconds(age)}${because(record.verifyFailure)}`];
 }
 
 /** A watch that the server refuses is a reason; a server that is away or broken itself is a note. */
-function failingWatches({ settings, now }: At): { readonly reasons: string[]; readonly notes: string[] } {
+function failingWatches({ settings, now }: JudgedAt): { readonly reasons: string[]; readonly notes: string[] } {
   const reasons: string[] = [];
   const notes: string[] = [];
   for (const { of, failure } of settings.watches()) {

@@ -1,31 +1,31 @@
 /** /healthz and /livez as kube-proxy answers them, /readyz in the same form, and /programmed for those who may ask. */
-import type { Gate } from './auth.ts';
+import type { Auth } from './auth.ts';
 import type { Health } from './health.ts';
-import type { HealthState, Question } from './health-judgement.ts';
-import { type Answer, type Asked, type Handler, jsonAnswer, NOT_FOUND, textAnswer } from './http.ts';
-import { checkedAnswer, type Question as Inquiry, type StreamQuestion } from './questions.ts';
+import type { HealthCheck, HealthState } from './health-judgement.ts';
+import { type Answer, type Handler, type HttpRequest, jsonAnswer, NOT_FOUND, textAnswer } from './http.ts';
+import { checkedAnswer, type Query as Inquiry, type StreamQuery } from './questions.ts';
 
 export interface HealthServerParts {
   readonly health: Health;
   readonly wall: () => number;
   /** Called with the question and the status of the answer. */
-  readonly onAnswer: (question: Question, status: number) => void;
+  readonly onAnswer: (question: HealthCheck, status: number) => void;
   /** More that is asked here, by path, and who may. */
-  readonly inquiries?: { readonly gate: Gate; readonly byPath: ReadonlyMap<string, Inquiry | StreamQuestion> };
+  readonly queries?: { readonly auth: Auth; readonly byPath: ReadonlyMap<string, Inquiry | StreamQuery> };
 }
 
-const QUESTIONS: ReadonlyMap<string, Question> = new Map([
+const QUESTIONS: ReadonlyMap<string, HealthCheck> = new Map([
   ['/healthz', 'healthz'],
   ['/livez', 'livez'],
   ['/readyz', 'readyz'],
 ]);
 
 /** Answers every method with the health, as kube-proxy does. */
-export function healthHandler({ health, wall, onAnswer, inquiries }: HealthServerParts): Handler {
-  return (asked: Asked): Answer | Promise<Answer> => {
+export function healthHandler({ health, wall, onAnswer, queries }: HealthServerParts): Handler {
+  return (asked: HttpRequest): Answer | Promise<Answer> => {
     const { path } = asked;
     const question = QUESTIONS.get(path);
-    if (question === undefined) return inquiries === undefined ? NOT_FOUND : inquiryAnswer(inquiries, asked);
+    if (question === undefined) return queries === undefined ? NOT_FOUND : inquiryAnswer(queries, asked);
     const { state } = health;
     const isOk = state.reasons[question].length === 0;
     const status = isOk && (question !== 'healthz' || state.nodeEligible) ? 200 : 503;
@@ -35,17 +35,17 @@ export function healthHandler({ health, wall, onAnswer, inquiries }: HealthServe
 }
 
 async function inquiryAnswer(
-  { gate, byPath }: NonNullable<HealthServerParts['inquiries']>,
-  asked: Asked,
+  { auth, byPath }: NonNullable<HealthServerParts['queries']>,
+  asked: HttpRequest,
 ): Promise<Answer> {
   const inquiry = byPath.get(asked.path);
   if (inquiry === undefined) return NOT_FOUND;
   if (asked.method !== 'GET' && asked.method !== 'HEAD') return textAnswer(405, 'method not allowed\n');
-  return (await gate(asked)) ?? (await checkedAnswer(inquiry, asked));
+  return (await auth(asked)) ?? (await checkedAnswer(inquiry, asked));
 }
 
 interface BodyInput {
-  readonly question: Question;
+  readonly question: HealthCheck;
   readonly isOk: boolean;
   readonly now: number;
 }

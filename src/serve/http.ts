@@ -10,7 +10,7 @@ import { pipeline } from 'node:stream/promises';
 import type { Address } from '../base/address.ts';
 import { aborted, type Clock, realClock, sleep } from '../base/clock.ts';
 import { Clients } from './clients.ts';
-import { type BeginsWith, Connection, endsOf, MAX_BODY_BYTES } from './connection.ts';
+import { type BeginsWith, endsOf, HttpConnection, MAX_BODY_BYTES } from './connection.ts';
 
 export interface Answer {
   readonly status: number;
@@ -21,7 +21,7 @@ export interface Answer {
   readonly isLong?: boolean;
 }
 
-export interface Asked {
+export interface HttpRequest {
   readonly method: string;
   /** Without the query. */
   readonly path: string;
@@ -51,7 +51,7 @@ export interface Asked {
   mayWait?(): void;
 }
 
-export type Handler = (asked: Asked) => Answer | Promise<Answer>;
+export type Handler = (asked: HttpRequest) => Answer | Promise<Answer>;
 
 export interface ListenOptions {
   readonly address: Address;
@@ -98,7 +98,7 @@ export const MAX_HEAD_BYTES = 8192;
 
 export class HttpServer {
   readonly #server: Server;
-  readonly #connections = new Set<Connection>();
+  readonly #connections = new Set<HttpConnection>();
 
   private constructor(handler: Handler, clients: Clients) {
     this.#server = createServer(
@@ -117,21 +117,24 @@ export class HttpServer {
     // The option of net.Server (pauseOnConnect), which node:http does not pass on: nothing is read of a connection before its turn.
     Object.assign(this.#server, { pauseOnConnect: true });
     // node:http takes any stream for a connection (Event: 'connection'): each socket is wrapped before it sees a byte.
-    const takes = this.#server.listeners('connection') as unknown as ((this: Server, connection: Connection) => void)[];
+    const takes = this.#server.listeners('connection') as unknown as ((
+      this: Server,
+      connection: HttpConnection,
+    ) => void)[];
     this.#server.removeAllListeners('connection');
     this.#server.on('connection', (socket: Socket) => {
       // A connection that was reset before it was taken has no address any more.
       if (socket.remoteAddress === undefined) return void socket.destroy();
       // Without the wait of a connection in TIME_WAIT.
       if (!clients.hasPlace(endsOf(socket))) return void socket.resetAndDestroy();
-      const connection = new Connection(socket, clients);
+      const connection = new HttpConnection(socket, clients);
       this.#connections.add(connection);
       connection.on('close', () => this.#connections.delete(connection));
       for (const take of takes) take.call(this.#server, connection);
       connection.begin();
     });
     this.#server.on('clientError', (_error, socket) => {
-      (socket as unknown as Connection).readNoMore();
+      (socket as unknown as HttpConnection).readNoMore();
       // The client may never close its side.
       if (socket.writable) socket.end(BAD_REQUEST, () => socket.destroy());
       else socket.destroy();
@@ -243,7 +246,7 @@ async function respond(
   request: IncomingMessage,
   response: ServerResponse,
 ): Promise<void> {
-  const connection = request.socket as unknown as Connection;
+  const connection = request.socket as unknown as HttpConnection;
   const gone = new AbortController();
   response.on('close', () => {
     gone.abort();
@@ -291,7 +294,7 @@ function send(
   response.end(request.method === 'HEAD' ? undefined : whole);
 }
 
-function askedOf(request: IncomingMessage, signal: AbortSignal): Asked {
+function askedOf(request: IncomingMessage, signal: AbortSignal): HttpRequest {
   const [path = '/', query = ''] = (request.url ?? '/').split('?', 2);
   return {
     method: request.method ?? 'GET',

@@ -7,7 +7,7 @@ import { constants, crc32, deflateRawSync } from 'node:zlib';
 import type { Clock } from '../base/clock.ts';
 import { NoAnswer } from '../inspect/wire/problem.ts';
 import { Deadline } from './deadline.ts';
-import type { Answer, Asked } from './http.ts';
+import type { Answer, HttpRequest } from './http.ts';
 
 /** Readers at the same time. */
 export const MOST_READERS = 100;
@@ -34,7 +34,7 @@ export interface LiveSource<T extends object> {
 }
 
 /** An event as bytes, in both encodings; it is compressed when the first reader needs it. */
-interface Event {
+interface LiveEvent {
   readonly plain: Buffer;
   readonly packed: () => Buffer;
 }
@@ -42,11 +42,11 @@ interface Event {
 export class LiveStream<T extends object> {
   readonly #source: LiveSource<T>;
   readonly #clock: Pick<Clock, 'now' | 'after'>;
-  readonly #readers = new Set<Reader>();
+  readonly #readers = new Set<LiveReader>();
   /** After 1 s a browser asks again. */
-  readonly #opening: Event;
+  readonly #opening: LiveEvent;
   /** What the readers know. */
-  #known: { readonly value: T; event: Event | undefined } | undefined;
+  #known: { readonly value: T; event: LiveEvent | undefined } | undefined;
   #sentAt = Number.NEGATIVE_INFINITY;
   readonly #due: Deadline;
 
@@ -70,7 +70,7 @@ export class LiveStream<T extends object> {
   }
 
   /** A stream for this reader. Throws NoAnswer where too many read. */
-  open({ encodings, signal }: Pick<Asked, 'encodings' | 'signal'>): Answer {
+  open({ encodings, signal }: Pick<HttpRequest, 'encodings' | 'signal'>): Answer {
     this.#mustHaveRoom();
     const isPacked = acceptsGzip(encodings);
     return {
@@ -83,7 +83,7 @@ export class LiveStream<T extends object> {
   /** It counts from its first piece: nobody asks for that of an answer to HEAD. */
   async *#read(isPacked: boolean, signal: AbortSignal): AsyncGenerator<Uint8Array> {
     this.#mustHaveRoom();
-    const reader = new Reader(isPacked, signal);
+    const reader = new LiveReader(isPacked, signal);
     try {
       const known = this.#known ?? { value: this.#source.whole(), event: undefined };
       this.#known = known;
@@ -105,7 +105,7 @@ export class LiveStream<T extends object> {
   }
 
   /** Blocks that end with a full flush refer to nothing before them, so they fit into the stream of every reader. */
-  #eventOf(text: string): Event {
+  #eventOf(text: string): LiveEvent {
     const plain = Buffer.from(text);
     const { pack = deflated } = this.#source;
     let packed: Buffer | undefined;
@@ -148,7 +148,7 @@ export class LiveStream<T extends object> {
 }
 
 /** The queue of one reader. */
-class Reader {
+class LiveReader {
   readonly #isPacked: boolean;
   readonly #queue: Buffer[] = [];
   #waiting = 0;
@@ -166,13 +166,13 @@ class Reader {
   }
 
   /** The first event does not count as waiting, whatever its size. */
-  begin(event: Event): void {
+  begin(event: LiveEvent): void {
     this.#add(event);
     this.#waiting = 0;
   }
 
   /** A reader that is too slow is ended: a browser asks again then, and begins with the whole. */
-  take(event: Event): void {
+  take(event: LiveEvent): void {
     if (this.#isOver) return;
     if (this.#waiting > MOST_WAITING) this.end();
     else this.#add(event);
@@ -193,7 +193,7 @@ class Reader {
     if (this.#isPacked) yield gzipEnd(this.#checksum, this.#length);
   }
 
-  #add(event: Event): void {
+  #add(event: LiveEvent): void {
     const { plain } = event;
     if (this.#isPacked) {
       this.#checksum = crc32(plain, this.#checksum);

@@ -1,10 +1,10 @@
 /** /metrics, /proxyMode, /configz, /statusz, /flagz, /healthz, with profiling /debug (docs/operations.md, Ports), the questions of questions.ts and the page. */
 
 import { setTimeout as pause } from 'node:timers/promises';
-import { type Answer, type Asked, type Handler, jsonAnswer, NOT_FOUND, textAnswer } from './http.ts';
+import { type Answer, type Handler, type HttpRequest, jsonAnswer, NOT_FOUND, textAnswer } from './http.ts';
 import { AGENT_PAGE, pageAnswer, type ReadPage } from './page.ts';
-import { LIVE, problemAnswer, type Questions, questionAnswer, refusalOf, refusalOnLoopback } from './questions.ts';
-import { type Component, type OwnFacts, zpageAnswer } from './zpages.ts';
+import { LIVE, problemAnswer, type Queries, questionAnswer, refusalOf, refusalOnLoopback } from './questions.ts';
+import { type Component, type ComponentInfo, zpageAnswer } from './zpages.ts';
 
 /** Metrics in Prometheus' form. */
 export interface MetricsText {
@@ -18,15 +18,15 @@ export interface MetricsServerParts {
   readonly config: () => object;
   readonly metrics: () => MetricsText;
   readonly hasProfiling: () => boolean;
-  readonly questions: Questions;
+  readonly questions: Queries;
   readonly readPage: ReadPage;
-  readonly component: OwnFacts;
+  readonly component: ComponentInfo;
   /** Set the verbosity of the log. */
   readonly setVerbosity: (verbosity: number) => void;
 }
 
 export function metricsHandler(parts: MetricsServerParts): Handler {
-  return async (asked: Asked) => {
+  return async (asked: HttpRequest) => {
     const { path, method } = asked;
     const isWrite = path === '/debug/flags/v' && method === 'PUT' && parts.hasProfiling();
     if (method !== 'GET' && method !== 'HEAD' && !isWrite) return textAnswer(405, 'method not allowed\n');
@@ -60,7 +60,7 @@ const FOR_MONITORING: readonly string[] = ['/metrics', '/proxyMode', '/healthz']
  * Why the client may not ask for a path that is no question, which has its own check. A page in a browser that reaches loopback by DNS
  * rebinding is no client of this machine.
  */
-function refusalOfPath(asked: Asked, isLocal: boolean): string | undefined {
+function refusalOfPath(asked: HttpRequest, isLocal: boolean): string | undefined {
   const isForMonitoring = FOR_MONITORING.includes(asked.path);
   if (!isForMonitoring && asked.path !== '/configz' && !asked.path.startsWith('/debug/')) return undefined;
   return isForMonitoring && !isLocal ? refusalOnLoopback(asked) : refusalOf(asked, isLocal);
@@ -78,7 +78,7 @@ function componentOf({ component, questions, hasProfiling }: MetricsServerParts)
 
 /** /metrics, and nothing else: for an address that other machines reach. */
 export function scrapeHandler(metrics: () => MetricsText): Handler {
-  return async (asked: Asked) => {
+  return async (asked: HttpRequest) => {
     if (asked.method !== 'GET' && asked.method !== 'HEAD') return textAnswer(405, 'method not allowed\n');
     if (asked.path !== '/metrics') return NOT_FOUND;
     const refusal = refusalOnLoopback(asked, '--scrape-bind-address');
@@ -102,7 +102,7 @@ export async function metricsAnswer(metrics: MetricsText): Promise<Answer> {
   return { status: 200, headers: { 'content-type': metrics.contentType }, body: await text };
 }
 
-async function setVerbosity({ setVerbosity: set }: MetricsServerParts, asked: Asked) {
+async function setVerbosity({ setVerbosity: set }: MetricsServerParts, asked: HttpRequest) {
   const text = (await asked.body()).trim();
   if (!/^\d{1,3}$/.test(text)) return textAnswer(400, `"${text}" is not a verbosity, such as 4\n`);
   set(Number(text));
@@ -117,7 +117,7 @@ export const MOST_SECONDS = 300;
 let isBusy = false;
 
 /** Profiles of the running agent, for Chrome's developer tools: only with enableProfiling, one at a time. */
-async function profilingAnswer({ path, query, signal, mayWait }: Asked): Promise<Answer> {
+async function profilingAnswer({ path, query, signal, mayWait }: HttpRequest): Promise<Answer> {
   if (path === '/debug/pprof/' || path === '/debug/pprof') return textAnswer(200, INDEX);
   if (path !== '/debug/pprof/profile' && path !== '/debug/pprof/heap') return NOT_FOUND;
   const seconds = Number(query.get('seconds') ?? SECONDS);

@@ -4,7 +4,7 @@
  */
 import { createHash } from 'node:crypto';
 import { gunzipSync } from 'node:zlib';
-import { type Answer, type Asked, textAnswer } from './http.ts';
+import { type Answer, type HttpRequest, textAnswer } from './http.ts';
 
 interface PageFile {
   readonly name: string;
@@ -52,14 +52,19 @@ const HEADERS = {
 export function pageAnswer(
   files: PageFiles,
   read: ReadPage,
-  refusalOf: (asked: Asked) => string | undefined,
-  asked: Asked,
+  refusalOf: (asked: HttpRequest) => string | undefined,
+  asked: HttpRequest,
 ): Promise<Answer> | undefined {
   const file = files.get(asked.path);
   return file === undefined ? undefined : fileAnswer(file, read, refusalOf(asked), asked);
 }
 
-async function fileAnswer(file: PageFile, read: ReadPage, refusal: string | undefined, asked: Asked): Promise<Answer> {
+async function fileAnswer(
+  file: PageFile,
+  read: ReadPage,
+  refusal: string | undefined,
+  asked: HttpRequest,
+): Promise<Answer> {
   if (refusal !== undefined) return textAnswer(403, `${refusal}\n`);
   const packed = await readOr(read, file.name);
   if (typeof packed === 'string') return textAnswer(503, `${packed}\n`);

@@ -9,45 +9,48 @@
 
 import { isLoopback, parseAddress, socketAddress } from '../base/address.ts';
 import { isWrongQuestion, NoAnswer, problemOf, WrongQuestion } from '../inspect/wire/problem.ts';
-import { type Answer, type Asked, jsonAnswer } from './http.ts';
+import { type Answer, type HttpRequest, jsonAnswer } from './http.ts';
 
 /** Answers with an object, which is sent as JSON, or with the pieces of a file. Throws WrongQuestion and NoAnswer. */
-export type Answering = (
+export type AnswerFunction = (
   parameters: URLSearchParams,
   signal: AbortSignal,
 ) => Promise<object | AsyncIterable<Uint8Array>>;
 
-export interface Question {
+export interface Query {
   /** The parameters that it takes. */
   readonly parameters: readonly string[];
-  readonly answer: Answering;
+  readonly answer: AnswerFunction;
   /** Milliseconds after which it is given up; default: before the server ends a silent connection (`http.ts`). */
   readonly longest?: number;
 }
 
 const LONGEST = 25_000;
 
-export interface Questions {
+export interface Queries {
   /** By their paths. */
-  readonly byPath: ReadonlyMap<string, Question>;
+  readonly byPath: ReadonlyMap<string, Query>;
   /** The server listens at loopback. */
   readonly isLocal: () => boolean;
   /** Opens the stream of `/live` (`live.ts`). Throws NoAnswer. */
-  readonly live?: (asked: Asked) => Answer;
+  readonly live?: (asked: HttpRequest) => Answer;
 }
 
 /** Path of the stream of events. */
 export const LIVE = '/live';
 
 /** A stream that is opened by a question. */
-export interface StreamQuestion {
+export interface StreamQuery {
   readonly parameters: readonly string[];
   /** Throws WrongQuestion and NoAnswer. */
-  readonly open: (asked: Asked) => Answer;
+  readonly open: (asked: HttpRequest) => Answer;
 }
 
 /** The answer; undefined when the path is no question. The method is GET or HEAD. */
-export async function questionAnswer({ byPath, isLocal, live }: Questions, asked: Asked): Promise<Answer | undefined> {
+export async function questionAnswer(
+  { byPath, isLocal, live }: Queries,
+  asked: HttpRequest,
+): Promise<Answer | undefined> {
   const stream = asked.path === LIVE && live !== undefined ? { parameters: [], open: live } : undefined;
   const question = byPath.get(asked.path) ?? stream;
   if (question === undefined) return undefined;
@@ -57,7 +60,7 @@ export async function questionAnswer({ byPath, isLocal, live }: Questions, asked
 }
 
 /** Answers a client that may ask. */
-export async function checkedAnswer(question: Question | StreamQuestion, asked: Asked): Promise<Answer> {
+export async function checkedAnswer(question: Query | StreamQuery, asked: HttpRequest): Promise<Answer> {
   try {
     checkParameters(asked, question);
     if ('open' in question) return question.open(asked);
@@ -73,7 +76,7 @@ export async function checkedAnswer(question: Question | StreamQuestion, asked: 
 }
 
 /** Throws NoAnswer when it takes too long: the kernel starts its list of rules again whenever they change. */
-async function inTime({ answer, longest = LONGEST }: Question, { query, signal, path }: Asked) {
+async function inTime({ answer, longest = LONGEST }: Query, { query, signal, path }: HttpRequest) {
   const late = AbortSignal.timeout(longest);
   try {
     return await answer(query, AbortSignal.any([signal, late]));
@@ -92,7 +95,7 @@ export function problemAnswer(status: number, message: string, headers: Answer['
 
 /** Why this client is not answered. `flag`: the one that has the address of this server. */
 export function refusalOf(
-  { host, local, remote, site, path }: Asked,
+  { host, local, remote, site, path }: HttpRequest,
   isLocal: boolean,
   flag = '--metrics-bind-address',
 ): string | undefined {
@@ -112,7 +115,7 @@ export function refusalOf(
  * The same for paths that other machines may ask for by a name, such as Prometheus for `/metrics`: only what arrives at loopback is checked,
  * where a page in a browser could ask by DNS rebinding.
  */
-export function refusalOnLoopback(asked: Asked, flag?: string): string | undefined {
+export function refusalOnLoopback(asked: HttpRequest, flag?: string): string | undefined {
   return isOfLoopback(asked.local) ? refusalOf(asked, true, flag) : undefined;
 }
 
@@ -131,7 +134,7 @@ export function isOfLoopback(text: string): boolean {
 }
 
 /** Throws WrongQuestion for a parameter that the question does not take, or that is given twice. */
-export function checkParameters({ query, path }: Asked, { parameters }: Pick<Question, 'parameters'>): void {
+export function checkParameters({ query, path }: HttpRequest, { parameters }: Pick<Query, 'parameters'>): void {
   const takes = parameters.length === 0 ? 'no parameter' : parameters.join(', ');
   for (const name of new Set(query.keys())) {
     if (!parameters.includes(name)) throw new WrongQuestion(`${path} has no parameter ${name}: it takes ${takes}`);

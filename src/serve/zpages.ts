@@ -3,11 +3,11 @@
  * 1.36): text for people, and a versioned object for a client that names group, version and kind in `Accept`. Kubernetes lets those
  * ask who have the right; here they are answered to those who may ask questions (questions.ts).
  */
-import { type Answer, type Asked, jsonAnswer, textAnswer } from './http.ts';
+import { type Answer, type HttpRequest, jsonAnswer, textAnswer } from './http.ts';
 import { problemAnswer, refusalOf } from './questions.ts';
 
 /** What the process knows of itself. */
-export interface OwnFacts {
+export interface ComponentInfo {
   /** Of slicewire. */
   readonly version: string;
   /** Milliseconds since 1970. */
@@ -20,7 +20,7 @@ export interface OwnFacts {
   readonly flags: ReadonlyMap<string, string>;
 }
 
-export interface Component extends OwnFacts {
+export interface Component extends ComponentInfo {
   readonly name: string;
   /** All paths of this server. */
   readonly paths: () => readonly string[];
@@ -30,9 +30,9 @@ export interface Component extends OwnFacts {
   readonly flag: string;
 }
 
-type Kind = 'Statusz' | 'Flagz';
+type ZpageKind = 'Statusz' | 'Flagz';
 
-const KINDS: ReadonlyMap<string, Kind> = new Map([
+const KINDS: ReadonlyMap<string, ZpageKind> = new Map([
   ['/statusz', 'Statusz'],
   ['/flagz', 'Flagz'],
 ]);
@@ -45,7 +45,7 @@ const WARNING =
   'Warning: This endpoint is not meant to be machine parseable, has no formatting compatibility guarantees and is for debugging purposes only.';
 
 /** undefined: another path. The method is GET or HEAD. */
-export function zpageAnswer(component: Component, asked: Asked): Answer | undefined {
+export function zpageAnswer(component: Component, asked: HttpRequest): Answer | undefined {
   const kind = KINDS.get(asked.path);
   if (kind === undefined) return undefined;
   const refusal = refusalOf(asked, component.isLocal(), component.flag);
@@ -105,7 +105,7 @@ function unixDate(date: Date): string {
 }
 
 /** What the client prefers of what there is; undefined: nothing of that. A missing header means text. */
-function negotiated(accept: string, kind: Kind): 'text' | { readonly version: string } | undefined {
+function negotiated(accept: string, kind: ZpageKind): 'text' | { readonly version: string } | undefined {
   if (accept.trim() === '') return 'text';
   const wanted = accept
     .split(',')

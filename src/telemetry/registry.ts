@@ -2,10 +2,10 @@
 import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client';
 
 /** Labels are texts; prom-client takes no others. */
-export type Labels = Readonly<Record<string, string>>;
+export type MetricLabels = Readonly<Record<string, string>>;
 
 export interface Sample {
-  readonly labels: Labels;
+  readonly labels: MetricLabels;
   readonly value: number;
 }
 

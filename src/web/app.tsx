@@ -9,18 +9,18 @@ import { Announced, Gone, Skip, Top } from './frame.tsx';
 import { useNow } from './hooks.ts';
 import { go, useRoute } from './navigation.ts';
 import { Overview } from './overview.tsx';
-import { linkTo, type Route, type View } from './routes.ts';
+import { linkTo, type PageRoute, type PageView } from './routes.ts';
 import { goneText, signOfHealth } from './says.ts';
 import { ServiceView } from './service.tsx';
 import { ServicesView } from './services.tsx';
-import { type Connection, follow, type Reading, UNCONNECTED } from './stream.ts';
+import { follow, type LiveConnection, type StreamForm, UNCONNECTED } from './stream.ts';
 import { type Themes, useTheme } from './theme.ts';
 
-type AgentConnection = Connection<Live>;
+type AgentConnection = LiveConnection<Live>;
 
-const READING: Reading<Live> = { merged, atOf: ({ by }) => by?.at };
+const READING: StreamForm<Live> = { merged, atOf: ({ by }) => by?.at };
 
-const VIEWS: readonly { readonly view: View; readonly name: string; readonly link: string }[] = [
+const VIEWS: readonly { readonly view: PageView; readonly name: string; readonly link: string }[] = [
   { view: 'overview', name: 'Overview', link: linkTo({ view: 'overview' }) },
   { view: 'services', name: 'Services', link: linkTo({ view: 'services', search: '' }) },
   { view: 'explain', name: 'Explain', link: linkTo({ view: 'explain', from: '', to: '' }) },
@@ -61,10 +61,10 @@ function Head({
   theme,
 }: {
   readonly connection: AgentConnection;
-  readonly route: Route;
+  readonly route: PageRoute;
   readonly theme: Themes;
 }) {
-  const isIn = (view: View) => view === route.view || (view === 'services' && route.view === 'service');
+  const isIn = (view: PageView) => view === route.view || (view === 'services' && route.view === 'service');
   return (
     <Top state={state} theme={theme} link={linkTo({ view: 'overview' })} who={live?.by.node}>
       <nav aria-label="Views">
@@ -91,7 +91,7 @@ function Shown({
   connection,
   theme,
 }: {
-  readonly route: Route;
+  readonly route: PageRoute;
   readonly connection: AgentConnection;
   readonly theme: Themes;
 }) {
@@ -123,7 +123,7 @@ function Ticking({ connection, theme }: { readonly connection: AgentConnection; 
   return live === undefined ? null : <Overview live={live} now={seen + clockAhead} theme={theme.seen} />;
 }
 
-function titleOf(route: Route, { live }: AgentConnection): string {
+function titleOf(route: PageRoute, { live }: AgentConnection): string {
   const view = route.view === 'service' ? route.name : (VIEWS.find((one) => one.view === route.view)?.name ?? '');
   return [view, live?.by.node, 'slicewire'].filter((part) => part !== undefined && part !== '').join(' · ');
 }

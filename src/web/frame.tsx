@@ -3,10 +3,10 @@ import type { ComponentChildren } from 'preact';
 import { useEffect, useRef, useState } from 'preact/hooks';
 import { Sign } from './bits.tsx';
 import { useNow } from './hooks.ts';
-import type { Connection } from './stream.ts';
+import type { LiveConnection } from './stream.ts';
 import type { Themes } from './theme.ts';
 
-type State = Connection<unknown>['state'];
+type State = LiveConnection<unknown>['state'];
 
 /** No link: a fragment of the address is a view of the page. */
 export function Skip() {
@@ -52,7 +52,7 @@ export function Top({ state, theme, link, who, children }: TopProps) {
 }
 
 interface GoneProps {
-  readonly connection: Pick<Connection<unknown>, 'state' | 'heardAt' | 'refusal'>;
+  readonly connection: Pick<LiveConnection<unknown>, 'state' | 'heardAt' | 'refusal'>;
   /** "agent" or "fleet" */
   readonly who: string;
   /** The version of slicewire that answers; undefined: not known yet. */

@@ -26,7 +26,7 @@ export function useWidth<E extends HTMLElement>(): [RefObject<E | null>, number]
   return [element, width];
 }
 
-export interface Answered<T> {
+export interface PolledAnswer<T> {
   readonly answer: T | undefined;
   /** Why there is none, or no newer one; undefined: nothing is wrong. */
   readonly problem: string | undefined;
@@ -34,9 +34,12 @@ export interface Answered<T> {
 }
 
 /** Asks when the path changes, and again when `revision` does. `path` undefined: nothing is asked. */
-export function useAnswer<T>(path: string | undefined, revision: string): Answered<T> {
-  const [state, setState] = useState<Answered<T> & { readonly of: string | undefined }>({ ...NOTHING, of: undefined });
-  const asking = useRef<Asking>(undefined);
+export function useAnswer<T>(path: string | undefined, revision: string): PolledAnswer<T> {
+  const [state, setState] = useState<PolledAnswer<T> & { readonly of: string | undefined }>({
+    ...NOTHING,
+    of: undefined,
+  });
+  const asking = useRef<Polling>(undefined);
   useEffect(() => {
     if (path === undefined) return;
     setState({ ...NOTHING, isLoading: true, of: path });
@@ -64,7 +67,7 @@ export function pauseAfter(took: number): number {
   return Math.min(LONGEST_PAUSE, Math.max(PAUSE, REST * took));
 }
 
-interface Asking {
+interface Polling {
   again(): void;
   stop(): void;
 }
@@ -91,7 +94,7 @@ export function whenSeen(signal: AbortSignal, tab: Tab = document): Promise<void
 function keepAsking<T>(
   path: string,
   onEnd: (change: { readonly answer?: T; readonly problem: string | undefined }) => void,
-): Asking {
+): Polling {
   const stop = new AbortController();
   let isBusy = false;
   let isWanted = false;

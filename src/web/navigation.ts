@@ -1,11 +1,11 @@
 /** The address of the page is its state: a link opens the same view with the same question. */
 import { useEffect, useState } from 'preact/hooks';
-import { linkTo, type Route, routeOf } from './routes.ts';
+import { linkTo, type PageRoute, routeOf } from './routes.ts';
 
 const CHANGED = 'slicewire:route';
 
 /** `replace`: the step back leads to the view before, not to each letter of a search. */
-export function go(route: Exclude<Route, { readonly view: 'unknown' }>, how: 'push' | 'replace' = 'push'): void {
+export function go(route: Exclude<PageRoute, { readonly view: 'unknown' }>, how: 'push' | 'replace' = 'push'): void {
   if (how === 'push') {
     location.hash = linkTo(route);
     return;
@@ -14,7 +14,7 @@ export function go(route: Exclude<Route, { readonly view: 'unknown' }>, how: 'pu
   dispatchEvent(new Event(CHANGED));
 }
 
-export function useRoute(): Route {
+export function useRoute(): PageRoute {
   const [fragment, setFragment] = useState(location.hash);
   useEffect(() => {
     const onChange = () => setFragment(location.hash);

@@ -1,6 +1,6 @@
 /** The views of the page and their links. A link carries the question, so that it can be sent to somebody. Pure. */
 
-export type Route =
+export type PageRoute =
   | { readonly view: 'overview' }
   | { readonly view: 'services'; readonly search: string }
   | { readonly view: 'service'; readonly name: string }
@@ -8,10 +8,10 @@ export type Route =
   | { readonly view: 'exposure'; readonly search: string }
   | { readonly view: 'unknown'; readonly path: string };
 
-export type View = Route['view'];
+export type PageView = PageRoute['view'];
 
 /** The fragment of the address, such as `#/service?name=shop%2Fweb`. An unknown one is a route of its own. */
-export function routeOf(fragment: string): Route {
+export function routeOf(fragment: string): PageRoute {
   const text = fragment.replace(/^#/, '');
   const [path = '', query = ''] = cut(text, '?');
   const of = new URLSearchParams(query);
@@ -33,7 +33,7 @@ export function routeOf(fragment: string): Route {
 }
 
 /** The link of a route; empty fields are left out. */
-export function linkTo(route: Exclude<Route, { readonly view: 'unknown' }>): string {
+export function linkTo(route: Exclude<PageRoute, { readonly view: 'unknown' }>): string {
   const { view, ...fields } = route;
   if (view === 'overview') return '#/';
   const given = Object.entries(fields).filter(([, value]) => value !== '');

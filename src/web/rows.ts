@@ -20,7 +20,7 @@ export interface ServiceList {
   see(rows: Rows): void;
 }
 
-interface Held {
+interface LoadedRows {
   readonly rows: readonly ServiceRow[];
   readonly revision: string;
 }
@@ -44,7 +44,7 @@ class Loader implements ServiceList {
   total: number | undefined;
   problem: string | undefined;
   readonly #onChange: () => void;
-  readonly #held = new Map<number, Held>();
+  readonly #held = new Map<number, LoadedRows>();
   readonly #stop = new AbortController();
   #seen: Rows = { first: 0, end: 0 };
   #revision = '';

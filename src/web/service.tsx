@@ -2,7 +2,7 @@
 import type { ExplainedSlice } from '../inspect/wire/explanation.ts';
 import { bytesText, clockTime, countText, millisecondsText, numberText } from '../inspect/wire/format.ts';
 import type { History } from '../inspect/wire/history.ts';
-import type { Frontend, ServiceAnswer } from '../inspect/wire/service.ts';
+import type { FrontendAnswer, ServiceAnswer } from '../inspect/wire/service.ts';
 import { Card, Empty, FaultList, Problem, Said, State, Table, useFirst } from './bits.tsx';
 import { useAnswer } from './hooks.ts';
 import { linkTo, questionOf } from './routes.ts';
@@ -71,7 +71,13 @@ function Known({ answer, revision }: { readonly answer: ServiceAnswer; readonly 
   );
 }
 
-function Frontends({ service, frontends }: { readonly service: string; readonly frontends: readonly Frontend[] }) {
+function Frontends({
+  service,
+  frontends,
+}: {
+  readonly service: string;
+  readonly frontends: readonly FrontendAnswer[];
+}) {
   const counted = frontends.some(({ connections }) => connections !== null);
   const heads = [
     'Frontend',
@@ -124,7 +130,7 @@ function Frontends({ service, frontends }: { readonly service: string; readonly 
   );
 }
 
-function connectionsText({ connections }: Frontend): string {
+function connectionsText({ connections }: FrontendAnswer): string {
   if (connections === null) return 'not counted';
   const { total, bytes } = connections;
   return bytes === null ? numberText(total) : `${numberText(total)}, ${bytesText(bytes)}`;

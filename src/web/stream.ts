@@ -4,7 +4,7 @@
  */
 import { problemIn } from './ask.ts';
 
-export interface Connection<T> {
+export interface LiveConnection<T> {
   /** The last that the server said; undefined before its first message. */
   readonly live: T | undefined;
   /** `hidden`: the tab is not seen, and the stream is closed. */
@@ -17,7 +17,7 @@ export interface Connection<T> {
   readonly clockAhead: number;
 }
 
-export const UNCONNECTED: Connection<never> = {
+export const UNCONNECTED: LiveConnection<never> = {
   live: undefined,
   state: 'connecting',
   refusal: undefined,
@@ -31,7 +31,7 @@ const SILENCE = 10_000;
 const PROBE = 4000;
 
 /** How messages are read. */
-export interface Reading<T> {
+export interface StreamForm<T> {
   /** `before` undefined: `message` is the first. Throws when that is not whole. */
   merged(before: T | undefined, message: Partial<T>): T;
   /** When the server made the message, a moment; undefined: it does not say. */
@@ -39,11 +39,14 @@ export interface Reading<T> {
 }
 
 /** Calls `onChange` with each message and each change of state, until the returned function is called. */
-export function follow<T>({ merged, atOf }: Reading<T>, onChange: (connection: Connection<T>) => void): () => void {
-  let connection: Connection<T> = UNCONNECTED;
+export function follow<T>(
+  { merged, atOf }: StreamForm<T>,
+  onChange: (connection: LiveConnection<T>) => void,
+): () => void {
+  let connection: LiveConnection<T> = UNCONNECTED;
   let source: EventSource | undefined;
   let retry: ReturnType<typeof setTimeout> | undefined;
-  const set = (change: Partial<Connection<T>>) => {
+  const set = (change: Partial<LiveConnection<T>>) => {
     connection = { ...connection, ...change };
     onChange(connection);
   };

@@ -11,7 +11,7 @@ export interface Rows {
   readonly end: number;
 }
 
-export interface Seen {
+export interface ScrollWindow {
   /** How far the list is scrolled down. */
   readonly top: number;
   /** The height of what is seen of it. */
@@ -22,7 +22,7 @@ export interface Seen {
 }
 
 /** The rows that belong into the document. */
-export function rowsIn({ top, height, rowHeight, total }: Seen): Rows {
+export function rowsIn({ top, height, rowHeight, total }: ScrollWindow): Rows {
   const first = clamp(Math.floor(top / rowHeight) - MARGIN, 0, total);
   const end = clamp(Math.ceil((top + height) / rowHeight) + MARGIN, first, total);
   return { first, end };
@@ -36,7 +36,7 @@ export function chunksOf({ first, end }: Rows): number[] {
 }
 
 /** How far to scroll so that a row is seen; as it is when it is seen already. */
-export function topFor(row: number, { top, height, rowHeight }: Seen): number {
+export function topFor(row: number, { top, height, rowHeight }: ScrollWindow): number {
   const above = row * rowHeight;
   if (above < top) return above;
   const below = above + rowHeight - height;

@@ -4,7 +4,7 @@ import test, { describe, type TestContext } from 'node:test';
 import { programmedAuth } from '../../src/agent/fleet-auth.ts';
 import { realPlatform } from '../../src/agent/platform.ts';
 import { configFromFlags } from '../../src/config/from-flags.ts';
-import type { Asked } from '../../src/serve/http.ts';
+import type { HttpRequest } from '../../src/serve/http.ts';
 import { madeToken } from '../helpers/api-reviews.ts';
 import { ApiServer } from '../helpers/api-server.ts';
 import { NEVER } from '../helpers/rig.ts';
@@ -32,7 +32,7 @@ function asking(t: TestContext, flags: Record<string, string>) {
     config = configFromFlags(other);
   };
   const status = async (authorization?: string, remote = '192.0.2.7') => {
-    const asked: Asked = {
+    const asked: HttpRequest = {
       ...{ method: 'GET', path: PATH, query: new URLSearchParams(), host: 'localhost', authorization, signal: NEVER },
       ...{ local: remote === '127.0.0.1' ? remote : '10.0.0.1', remote, body: async () => '' },
     };

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { type ChooseMode, loadConfig } from '../../src/agent/load-config.ts';
-import { emitModeChoice, logModeChoice } from '../../src/agent/mode-warning.ts';
+import { emitModeWarning, warnOfMode } from '../../src/agent/mode-warning.ts';
 import { type Config, MODES } from '../../src/config/config.ts';
 import { fileText } from '../../src/config/config-file.ts';
 import type { Flags } from '../../src/config/flags.ts';
@@ -70,8 +70,8 @@ describe('a mode that nobody names', () => {
     const [config, former] = [await configOf(flags, chooses('nftables')), formerFlags && (await configOf(formerFlags))];
     const told: string[] = [];
     const line = (level: string) => (_: object, text: string) => told.push(`${level}: ${text.split('. ')[0]}`);
-    logModeChoice(config, former, { info: line('info'), warn: line('warn') } as never);
-    emitModeChoice(config, former, {
+    warnOfMode(config, former, { info: line('info'), warn: line('warn') } as never);
+    emitModeWarning(config, former, {
       emitNode: ({ type, reason, action, note }) => told.push(`${type} ${reason} ${action}: ${note.split('. ')[0]}`),
     });
     return told;

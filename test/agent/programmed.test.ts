@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { Tracking } from '../../src/agent/programmed/tracking.ts';
 import { MOST_WAITERS } from '../../src/agent/programmed/waiters.ts';
-import { Programmed } from '../../src/agent/programmed.ts';
+import { ProgrammedAnswers } from '../../src/agent/programmed.ts';
 import { settle } from '../../src/agent/run.ts';
 import { decodeService } from '../../src/cluster/api/decode/service.ts';
 import { decodeSlice } from '../../src/cluster/api/decode/slice.ts';
@@ -13,10 +13,10 @@ import { type Programmed as Answer, programmedSchema } from '../../src/inspect/w
 import { SOURCE_KINDS, type SourceEvent } from '../../src/proxy/model/events.ts';
 import { failedReport, NOTHING_TO_DO } from '../../src/proxy/reconcile/step.ts';
 import type { SyncReport } from '../../src/proxy/sync/status.ts';
-import { gate as gateOf } from '../../src/serve/auth.ts';
+import { authOf as gateOf } from '../../src/serve/auth.ts';
 import { healthHandler } from '../../src/serve/health-server.ts';
-import type { Asked } from '../../src/serve/http.ts';
-import type { Question } from '../../src/serve/questions.ts';
+import type { HttpRequest } from '../../src/serve/http.ts';
+import type { Query } from '../../src/serve/questions.ts';
 import { FakeClock } from '../helpers/fake-clock.ts';
 import { service, slice } from '../helpers/objects.ts';
 
@@ -81,7 +81,7 @@ function feedOf(clock: FakeClock) {
 function agent() {
   const clock = new FakeClock();
   const feed = feedOf(clock);
-  const said = new Programmed(feed, {
+  const said = new ProgrammedAnswers(feed, {
     clock,
     by: () => ({
       who: 'agent',
@@ -96,7 +96,7 @@ function agent() {
     suspects: () => [],
     onProblem: (text) => assert.fail(text),
   });
-  const question = said.questions.get('/programmed') as Question;
+  const question = said.questions.get('/programmed') as Query;
   const ask = async (query = '', signal = NEVER): Promise<Answer> =>
     programmedSchema.parse(await question.answer(new URLSearchParams(query), signal));
   const sync = (one = report(), current = feed) => {
@@ -294,7 +294,7 @@ describe('/programmed', () => {
 });
 
 describe('/programmed on the health port', () => {
-  const asked = (path: string, more: Partial<Asked> = {}): Asked => ({
+  const asked = (path: string, more: Partial<HttpRequest> = {}): HttpRequest => ({
     ...{ method: 'GET', path, query: new URLSearchParams(), host: 'localhost:10256', signal: NEVER },
     ...{ local: '127.0.0.1', remote: '127.0.0.1', body: () => Promise.resolve('') },
     ...more,
@@ -303,13 +303,13 @@ describe('/programmed on the health port', () => {
   function handler() {
     const byPath = agent().said.questions;
     const health = {} as Parameters<typeof healthHandler>[0]['health'];
-    const gate = gateOf({ isOn: () => true, access: () => undefined, flag: '--programmed-authentication' });
-    return healthHandler({ health, wall: () => 0, onAnswer: () => undefined, inquiries: { gate, byPath } });
+    const auth = gateOf({ isOn: () => true, access: () => undefined, flag: '--programmed-authentication' });
+    return healthHandler({ health, wall: () => 0, onAnswer: () => undefined, queries: { auth, byPath } });
   }
 
   it('answers those who may ask, and says to others why not', async () => {
     const handle = handler();
-    const statuses = async (path: string, more?: Partial<Asked>) => (await handle(asked(path, more))).status;
+    const statuses = async (path: string, more?: Partial<HttpRequest>) => (await handle(asked(path, more))).status;
     assert.equal(await statuses('/programmed'), 200);
     assert.equal(await statuses('/programmed', { remote: '192.0.2.1', local: '192.0.2.2' }), 403);
     assert.equal(await statuses('/programmed/live', { remote: '192.0.2.1', local: '192.0.2.2' }), 403);

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { setImmediate as breath } from 'node:timers/promises';
 import { type ApiClient, ApiError } from '../../src/cluster/api/client.ts';
-import { Pace, type RequestRate } from '../../src/controller/pace.ts';
+import { ClientPace, type RequestRate } from '../../src/controller/pace.ts';
 import { FakeClock } from '../helpers/fake-clock.ts';
 import { NEVER } from '../helpers/rig.ts';
 
@@ -17,12 +17,12 @@ class Bench {
   readonly calm: number[] = [];
   /** When each request arrived. */
   readonly asked: number[] = [];
-  readonly #pace: Pace;
+  readonly #pace: ClientPace;
   readonly #errors: Error[];
 
   constructor({ rate, errors = [] }: { rate?: RequestRate; errors?: readonly Error[] } = {}) {
     this.#errors = [...errors];
-    this.#pace = new Pace({
+    this.#pace = new ClientPace({
       ...{ clock: this.clock, rate },
       onWait: (milliseconds) => this.waits.push(milliseconds),
       onCalm: () => this.calm.push(this.clock.now()),

@@ -2,8 +2,8 @@
 
 import type { Address, Cidr, Family } from '../../src/base/address.ts';
 import { fleetCore } from '../../src/fleet/core.ts';
-import type { NodeFacts } from '../../src/fleet/node.ts';
-import type { FleetEndpoint, FleetSlice, Target } from '../../src/fleet/types.ts';
+import type { NodeObject } from '../../src/fleet/node.ts';
+import type { DrainTarget, FleetEndpoint, FleetSlice } from '../../src/fleet/types.ts';
 import type { Drained } from '../../src/inspect/wire/drained.ts';
 import type { ProgrammedEvent } from '../../src/inspect/wire/programmed.ts';
 import { FakeClock } from '../helpers/fake-clock.ts';
@@ -41,10 +41,10 @@ export function slice(
   return { key, service: of, family, ports: [{ name: '', protocol: 'TCP', port: 8080 }], endpoints };
 }
 
-export const pod = (name: string): Target => ({ kind: 'pod', pod: `shop/${name}` });
-export const terminating = (node: string): Target => ({ kind: 'terminating', service: 'shop/web', node });
+export const pod = (name: string): DrainTarget => ({ kind: 'pod', pod: `shop/${name}` });
+export const terminating = (node: string): DrainTarget => ({ kind: 'terminating', service: 'shop/web', node });
 
-export function facts(more: Partial<NodeFacts> = {}): NodeFacts {
+export function facts(more: Partial<NodeObject> = {}): NodeObject {
   return { addresses: [], podCIDRs: [], isReady: true, readySince: 0, ...more };
 }
 
@@ -72,7 +72,7 @@ export function fleetRig({ nodes = ['n1', 'n2'], isListed = true } = {}) {
     programmed(...names: readonly string[]) {
       for (const name of names) core.nodes.event(name, { marks: [[String(version), String(version), 0]] });
     },
-    join(name: string, more: Partial<NodeFacts> = {}) {
+    join(name: string, more: Partial<NodeObject> = {}) {
       core.nodes.setNode(name, facts(more));
       core.nodes.setAgent(name, { address: '192.0.2.1' as Address, port: 10256 });
       core.nodes.setLink(name, { state: 'open' });
@@ -82,7 +82,7 @@ export function fleetRig({ nodes = ['n1', 'n2'], isListed = true } = {}) {
       core.nodes.synced('nodes');
       core.nodes.synced('agents');
     },
-    ask(target: Target, timeout = 30_000, signal: AbortSignal = new AbortController().signal) {
+    ask(target: DrainTarget, timeout = 30_000, signal: AbortSignal = new AbortController().signal) {
       return watched(core.drains.ask(target, { timeout, signal }));
     },
     /** Lets what was gathered be looked at, and promises settle. */

@@ -2,12 +2,17 @@
 import assert from 'node:assert/strict';
 import { it } from 'node:test';
 import { FleetQuestions, type FleetQuestionsOptions } from '../../src/fleet/questions.ts';
-import type { Asked } from '../../src/serve/http.ts';
+import type { HttpRequest } from '../../src/serve/http.ts';
 import { FakeClock } from '../helpers/fake-clock.ts';
 import { NEVER } from '../helpers/rig.ts';
 
 const asked = (remote: string) =>
-  ({ path: '/drained', query: new URLSearchParams('service=shop/web'), remote, signal: NEVER }) as unknown as Asked;
+  ({
+    path: '/drained',
+    query: new URLSearchParams('service=shop/web'),
+    remote,
+    signal: NEVER,
+  }) as unknown as HttpRequest;
 
 function questionsOf(isComplete: boolean): FleetQuestions {
   const options = {

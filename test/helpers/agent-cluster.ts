@@ -5,7 +5,7 @@ import { runPlugin } from '../../src/cli/kubectl/program.ts';
 import { NoAnswer, WrongQuestion } from '../../src/inspect/wire/problem.ts';
 import { HttpServer } from '../../src/serve/http.ts';
 import { metricsHandler } from '../../src/serve/metrics-server.ts';
-import type { Question } from '../../src/serve/questions.ts';
+import type { Query } from '../../src/serve/questions.ts';
 import { ApiServer, type ApiServerOptions } from './api-server.ts';
 import { type Behind, type FakeKubelets, serveForwards } from './fake-kubelet.ts';
 import { OWN_FACTS } from './own-facts.ts';
@@ -36,7 +36,7 @@ export class AgentCluster {
 
   /** A node with an agent that answers; returns the port of its metrics server. */
   async addAgent(node: string, answers: AgentAnswers): Promise<number> {
-    const byPath = new Map<string, Question>(
+    const byPath = new Map<string, Query>(
       Object.entries(answers).map(([path, answer]) => [
         path,
         { parameters: ['from', 'to', 'rules', 'at', 'service', 'since'], answer: async (query) => await answer(query) },

@@ -1,7 +1,7 @@
 /** Texts as the manifests source takes them in, without the thread that reads files. */
 import { readObjects } from '../../src/cluster/documents/objects.ts';
 import type { ParsedFile, Value } from '../../src/cluster/documents/protocol.ts';
-import { type Draft, documentFaults, type ManifestStore } from '../../src/cluster/source/manifests/store.ts';
+import { documentFaults, type FileDraft, type ManifestStore } from '../../src/cluster/source/manifests/store.ts';
 import { type FileFlags, flagsFromFile } from '../../src/config/config-file.ts';
 import type { Flags } from '../../src/config/flags.ts';
 import type { Fault } from '../../src/proxy/model/objects.ts';
@@ -31,7 +31,7 @@ export function flagsFromText(text: string, commandLine: Flags): FileFlags {
 }
 
 /** What a file with this text is going to say. */
-export function draftOf(store: ManifestStore, file: string, text: string): Draft {
+export function draftOf(store: ManifestStore, file: string, text: string): FileDraft {
   const draft = store.draft(file);
   draft.take(readText(text).values);
   return draft;

@@ -2,8 +2,8 @@
 
 import type { Family } from '../../src/base/address.ts';
 import type {
-  Bytes,
   Hook,
+  Latin1Bytes,
   NftElement,
   NftKernel,
   NftRefusal,
@@ -12,7 +12,7 @@ import type {
   NftState,
   NftWrite,
   NftWriter,
-  Standing,
+  TableStanding,
 } from '../../src/kernel/nftables-kernel.ts';
 
 export interface FakeChain {
@@ -62,7 +62,7 @@ export class FakeNft implements NftKernel {
   /** Another program wrote to the ruleset. */
   isTouched = false;
   /** Seconds for which memories keep each key, by set. */
-  readonly memories = new Map<string, ReadonlyMap<Bytes, number>>();
+  readonly memories = new Map<string, ReadonlyMap<Latin1Bytes, number>>();
   writer: NftWriter | undefined;
   #reads = 0;
 
@@ -80,7 +80,7 @@ export class FakeNft implements NftKernel {
     return false;
   }
 
-  counts(family: Family, set: string): Promise<ReadonlyMap<Bytes, number>> {
+  counts(family: Family, set: string): Promise<ReadonlyMap<Latin1Bytes, number>> {
     const elements = [...(this.tables.get(family)?.sets.get(set)?.elements.values() ?? [])];
     return Promise.resolve(new Map(elements.filter(({ isCounted }) => isCounted).map(({ key }) => [key, 0])));
   }
@@ -104,7 +104,7 @@ export class FakeNft implements NftKernel {
     return Promise.resolve({ chains: new Map(chains), sets: new Map(sets) });
   }
 
-  expirations(_family: Family, set: string): Promise<ReadonlyMap<Bytes, number>> {
+  expirations(_family: Family, set: string): Promise<ReadonlyMap<Latin1Bytes, number>> {
     return Promise.resolve(this.memories.get(set) ?? new Map());
   }
 
@@ -138,7 +138,7 @@ export class FakeNft implements NftKernel {
     return Promise.resolve([]);
   }
 
-  async stands(family: Family): Promise<Standing> {
+  async stands(family: Family): Promise<TableStanding> {
     this.options.onCall?.('stands');
     if (!this.tables.has(family)) return Promise.resolve('no');
     return Promise.resolve(this.isTouched ? 'unclear' : 'yes');

@@ -6,11 +6,11 @@
 import { type Address, endpointText } from '../../src/base/address.ts';
 import {
   type Destination,
+  type IpsetSpec,
   KernelError,
   type KernelWrite,
   type Server,
   type ServerId,
-  type SetSpec,
   type Timeouts,
 } from '../../src/kernel/ipvs-kernel.ts';
 import type { ServersView } from '../../src/proxy/modes/view.ts';
@@ -21,7 +21,7 @@ export interface HeldDestination extends Destination {
 }
 
 export interface HeldSet {
-  readonly spec: SetSpec;
+  readonly spec: IpsetSpec;
   readonly entries: Set<string>;
 }
 
@@ -35,7 +35,7 @@ type ServerWrite = Extract<KernelWrite, { server: unknown }>;
 type DestinationWrite = Extract<KernelWrite, { destination: unknown }>;
 
 /** The maxelem in the kernel's listing: a bitmap has none. */
-export function headerOf({ type, maxelem }: SetSpec): number | undefined {
+export function headerOf({ type, maxelem }: IpsetSpec): number | undefined {
   return type === 'bitmap:port' ? undefined : maxelem;
 }
 
@@ -124,7 +124,7 @@ export class IpvsState {
   }
 
   /** `ipset create -exist`: a set of this name stays when it is the same (ip_set_core.c, ip_set_create). Returns the kernel's refusal. */
-  createIfMissing(spec: SetSpec): KernelError | undefined {
+  createIfMissing(spec: IpsetSpec): KernelError | undefined {
     const found = this.sets.get(spec.name)?.spec;
     if (found === undefined) return this.write({ kind: 'add-set', set: spec });
     return found.type === spec.type && headerOf(found) === headerOf(spec) ? undefined : EXISTS;

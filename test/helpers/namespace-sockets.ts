@@ -1,6 +1,6 @@
 /** Sockets of another network namespace: a socket belongs to the namespace of its thread at its creation. */
 import { closeSync, openSync } from 'node:fs';
-import { type Listener, openTransport } from '../../native/netlink-socket.ts';
+import { type MulticastSocket, openTransport } from '../../native/netlink-socket.ts';
 
 /** linux/sched.h */
 const CLONE_NEWNET = 0x40000000;
@@ -16,7 +16,7 @@ export function transportsIn(namespace: string): typeof openTransport {
 }
 
 /** Opens a socket for a multicast group in a namespace. */
-export function listenersIn(namespace: string, open: () => Listener): () => Listener {
+export function listenersIn(namespace: string, open: () => MulticastSocket): () => MulticastSocket {
   return () => inNamespace(namespace, open);
 }
 

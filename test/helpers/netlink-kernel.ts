@@ -12,7 +12,7 @@ import {
   NLMSG_DONE,
   NLMSG_ERROR,
 } from '../../native/netlink.ts';
-import type { Transport } from '../../native/netlink-socket.ts';
+import type { NetlinkTransport } from '../../native/netlink-socket.ts';
 
 /** The answer of the kernel to a request: the bodies of its messages, for a listing part by part; or the number of an error. */
 export type Answer =
@@ -27,7 +27,7 @@ export interface Asked {
   readonly body: Buffer;
 }
 
-export interface NetlinkKernelSocket extends Transport {
+export interface NetlinkKernelSocket extends NetlinkTransport {
   /** Requests that came while a listing was not at its end. */
   readonly between: number;
   readonly isClosed: boolean;

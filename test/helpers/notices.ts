@@ -2,7 +2,7 @@
 import { ENOBUFS } from '../../native/errno.ts';
 import { AF_INET, SystemError } from '../../native/libc.ts';
 import { attribute, encodeMessage, nested } from '../../native/netlink.ts';
-import type { Listener } from '../../native/netlink-socket.ts';
+import type { MulticastSocket } from '../../native/netlink-socket.ts';
 import { netfilterType } from '../../native/nfnetlink.ts';
 import { NFNL_SUBSYS_NFTABLES, NFT_MSG_NEWGEN } from '../../native/nftables.ts';
 
@@ -44,7 +44,7 @@ export function elementNotice(table: string, set: string, key: string, port: num
   return notice(14, port, text(1, table), text(2, set), nested(3, nested(1, value)));
 }
 
-export class FakeListener implements Listener {
+export class FakeListener implements MulticastSocket {
   readonly #waiting: (Buffer | 'lost')[] = [];
   #calls = new Set<() => void>();
   isClosed = false;

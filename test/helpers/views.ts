@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import type { Address, Family } from '../../src/base/address.ts';
 import type { Fate } from '../../src/inspect/explain/fates.ts';
-import type { NodeFacts, Packet } from '../../src/inspect/explain/packet.ts';
+import type { NodeOfPacket, Packet } from '../../src/inspect/explain/packet.ts';
 import { walk } from '../../src/inspect/explain/walk.ts';
 import type { ServerId } from '../../src/kernel/ipvs-kernel.ts';
 import type { NftElement } from '../../src/kernel/nftables-kernel.ts';
@@ -14,7 +14,7 @@ import type { FakeIpvs } from './fake-ipvs.ts';
 import type { FakeTable } from './fake-nft.ts';
 
 /** Fates in a kernel of which every rule must be interpreted. */
-export function fatesIn(view: FamilyView, packet: Packet, facts: NodeFacts): readonly Fate[] {
+export function fatesIn(view: FamilyView, packet: Packet, facts: NodeOfPacket): readonly Fate[] {
   const { fates, unknown } = walk(view, packet, facts);
   assert.deepEqual(unknown, []);
   const sum = fates.reduce((all, { probability }) => all + probability, 0);

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { BodyWriter } from '../../native/body-writer.ts';
-import { findAttribute, type Request, valueLength } from '../../native/netlink.ts';
+import { findAttribute, type NetlinkRequest, valueLength } from '../../native/netlink.ts';
 import { NFGENMSG } from '../../native/nfnetlink.ts';
 import {
   NF_ACCEPT,
@@ -32,7 +32,7 @@ import { FakeNft } from '../helpers/fake-nft.ts';
 import { Rig } from '../helpers/rig.ts';
 
 /** The content of NFTA_RULE_EXPRESSIONS. */
-function expressionsIn({ body: [bytes] }: Request): string {
+function expressionsIn({ body: [bytes] }: NetlinkRequest): string {
   const buffer = Buffer.from(bytes ?? assert.fail());
   const list = findAttribute(buffer, NFGENMSG, buffer.length, NFTA_RULE_EXPRESSIONS);
   return buffer.toString('latin1', list, list + valueLength(buffer, list));

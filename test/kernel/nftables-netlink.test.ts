@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { SystemError } from '../../native/libc.ts';
-import type { Transport } from '../../native/netlink-socket.ts';
+import type { NetlinkTransport } from '../../native/netlink-socket.ts';
 import { NftUnusable } from '../../src/kernel/nftables-kernel.ts';
 import { openNftables } from '../../src/kernel/nftables-netlink.ts';
 
@@ -10,12 +10,12 @@ const EMFILE = 24;
 
 describe('the sockets of nftables', () => {
   it('are closed where another one cannot be opened', () => {
-    const open = new Set<Transport>();
+    const open = new Set<NetlinkTransport>();
     let count = 0;
-    const openTransport = (): Transport => {
+    const openTransport = (): NetlinkTransport => {
       count += 1;
       if (count > 1) throw new SystemError('socket', EMFILE);
-      const transport: Transport = {
+      const transport: NetlinkTransport = {
         send: () => undefined,
         receive: () => 0,
         close: () => void open.delete(transport),

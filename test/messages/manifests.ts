@@ -1,11 +1,11 @@
 /** What a file of manifests says, one text after another; undefined: it cannot be read. What is said of the last counts. */
 
 import type { Address } from '../../src/base/address.ts';
-import type { Listener } from '../../src/kernel/listeners.ts';
+import type { ListeningSocket } from '../../src/kernel/listeners.ts';
 import type { Row } from './row.ts';
 
 /** The machine on which they are read. */
-export const NODE: { readonly addresses: readonly string[]; readonly listeners: readonly Listener[] } = {
+export const NODE: { readonly addresses: readonly string[]; readonly listeners: readonly ListeningSocket[] } = {
   addresses: ['192.0.2.7'],
   listeners: [{ protocol: 'TCP', address: '0.0.0.0' as Address, port: 22 }],
 };

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { ENOBUFS, ENOENT } from '../../native/errno.ts';
-import { NetlinkSocket, type Part } from '../../native/netlink-socket.ts';
+import { type ListingPart, NetlinkSocket } from '../../native/netlink-socket.ts';
 import { type Answer, type Asked, netlinkKernel } from '../helpers/netlink-kernel.ts';
 
 const LIST = { type: 100, flags: 0, body: [] };
@@ -25,11 +25,12 @@ function opened() {
   return { kernel, socket: new NetlinkSocket(kernel) };
 }
 
-const entriesIn = ({ buffer, messages }: Part) => messages.map(({ start }) => [buffer[start], buffer[start + 1]]);
+const entriesIn = ({ buffer, messages }: ListingPart) =>
+  messages.map(({ start }) => [buffer[start], buffer[start + 1]]);
 const whole = (of: number) => partsOf(of).flatMap((part) => part.map(([a, b]) => [a, b]));
 
 /** The next part of each, in turn, until all are at their end. */
-function inTurns(...listings: Generator<Part, boolean>[]): unknown[][] {
+function inTurns(...listings: Generator<ListingPart, boolean>[]): unknown[][] {
   const found: unknown[][] = listings.map(() => []);
   const open = new Set(listings.keys());
   while (open.size > 0) {

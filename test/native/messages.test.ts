@@ -7,7 +7,7 @@ import * as ipset from '../../native/ipset.ts';
 import * as ipvs from '../../native/ipvs.ts';
 import { decodeCounts } from '../../native/ipvs-statistics.ts';
 import * as netlink from '../../native/netlink.ts';
-import { NetlinkSocket, type Transport } from '../../native/netlink-socket.ts';
+import { NetlinkSocket, type NetlinkTransport } from '../../native/netlink-socket.ts';
 import * as nftables from '../../native/nftables.ts';
 import * as rtnetlink from '../../native/rtnetlink.ts';
 import { tableQuestion } from '../../native/xtables.ts';
@@ -16,7 +16,7 @@ import { hex } from '../helpers/hex.ts';
 const { NLM_F_ACK, NLM_F_DUMP } = netlink;
 
 /** A request as the seventh of a socket: changes and questions with NLM_F_ACK, listings with NLM_F_DUMP. */
-function golden(command: string, request: netlink.Request, flags = NLM_F_ACK) {
+function golden(command: string, request: netlink.NetlinkRequest, flags = NLM_F_ACK) {
   const sent = { ...request, flags: request.flags | flags };
   return (expected: TemplateStringsArray, ...parts: readonly string[]) =>
     it(command, () => assert.deepEqual(netlink.encodeMessage(sent, 7), hex(String.raw(expected, ...parts))));
@@ -44,9 +44,9 @@ function answering(...datagrams: string[]): { socket: NetlinkSocket; sent: Uint8
   return { socket: new NetlinkSocket(transport), sent };
 }
 
-function kernelWith(...datagrams: string[]): { transport: Transport; sent: Uint8Array[] } {
+function kernelWith(...datagrams: string[]): { transport: NetlinkTransport; sent: Uint8Array[] } {
   const sent: Uint8Array[] = [];
-  const transport: Transport = {
+  const transport: NetlinkTransport = {
     send: (datagram) => {
       sent.push(datagram);
     },

@@ -3,7 +3,12 @@ import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { ConntrackSocket, deleteRequest, type Flow, listRequest, openingsRequest } from '../../native/conntrack.ts';
 import { attribute, encodeMessage, NetlinkError, NLM_F_ACK, NLM_F_DUMP, nested } from '../../native/netlink.ts';
-import { MOST_REQUESTS, NetlinkProtocolError, NetlinkSocket, type Transport } from '../../native/netlink-socket.ts';
+import {
+  MOST_REQUESTS,
+  NetlinkProtocolError,
+  NetlinkSocket,
+  type NetlinkTransport,
+} from '../../native/netlink-socket.ts';
 import { hex } from '../helpers/hex.ts';
 
 /** A flow of a client 10.0.0.1:1024 to 10.96.0.10:53, which 10.244.1.11:5353 answers. */
@@ -34,7 +39,7 @@ const error = (sequence: number, errno: number) => {
 /** Answers with these datagrams, in turn. */
 function played(
   ...datagrams: (Buffer | ((sent: readonly Uint8Array[]) => Buffer))[]
-): Transport & { sent: Uint8Array[] } {
+): NetlinkTransport & { sent: Uint8Array[] } {
   const sent: Uint8Array[] = [];
   return {
     sent,

@@ -5,7 +5,7 @@ import { type ConnectionQuestion, connections, connectionsRequest } from '../../
 import { EAGAIN, ENOBUFS, EPERM } from '../../native/errno.ts';
 import { SystemError } from '../../native/libc.ts';
 import { encodeMessage, NLM_F_DUMP } from '../../native/netlink.ts';
-import { NetlinkSocket, type Transport } from '../../native/netlink-socket.ts';
+import { NetlinkSocket, type NetlinkTransport } from '../../native/netlink-socket.ts';
 import { createTable } from '../../native/nft/objects.ts';
 import { chainRules, chainRulesRequest } from '../../native/nft/rule-handles.ts';
 import { TraceSocket } from '../../native/nft/trace.ts';
@@ -13,7 +13,7 @@ import { hex } from '../helpers/hex.ts';
 import { TRACE } from '../helpers/recorded-trace.ts';
 
 /** Answers with these datagrams and errors, in turn, and then has none. */
-function played(...answers: readonly (Buffer | number)[]): Transport {
+function played(...answers: readonly (Buffer | number)[]): NetlinkTransport {
   const left = [...answers];
   return {
     send: () => undefined,

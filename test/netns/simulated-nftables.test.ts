@@ -1,13 +1,20 @@
 /** The simulated nftables of test/sim answers as the kernel does: random transactions, right and wrong ones, to both. */
 import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
-import { NLM_F_CREATE, NLM_F_EXCL, type Request } from '../../native/netlink.ts';
+import { type NetlinkRequest, NLM_F_CREATE, NLM_F_EXCL } from '../../native/netlink.ts';
 import { NetlinkSocket } from '../../native/netlink-socket.ts';
 import { NETLINK_NETFILTER } from '../../native/nfnetlink.ts';
 import * as expressions from '../../native/nft/expressions.ts';
 import { readChains, readElements, readRules, readSets, tableHandle } from '../../native/nft/listings.ts';
 import { addChain, addRule, addTable, deleteChain, deleteTable, flushChain } from '../../native/nft/objects.ts';
-import { addElements, addSet, deleteElements, deleteSet, type Element, type SetSpec } from '../../native/nft/sets.ts';
+import {
+  addElements,
+  addSet,
+  deleteElements,
+  deleteSet,
+  type Element,
+  type NftSetSpec,
+} from '../../native/nft/sets.ts';
 import { commit } from '../../native/nft/transaction.ts';
 import { decodeGeneration, generationRequest } from '../../native/nftables.ts';
 import { ruleOf } from '../../src/kernel/nftables-decoding.ts';
@@ -23,7 +30,7 @@ const TRANSACTIONS = 700;
 const TABLES = ['one', 'two'] as const;
 const CHAINS = ['a', 'b', 'c', 'base'] as const;
 /** Sets of every kind that slicewire has. */
-const SETS: readonly SetSpec[] = [
+const SETS: readonly NftSetSpec[] = [
   { name: 'plain', fields: [4], keyType: 7 },
   { name: 'verdicts', fields: [4, 2], keyType: (7 << 6) | 13, data: 'verdict' },
   { name: 'data', fields: [4], keyType: 7, data: { type: 7, length: 4 } },
@@ -69,7 +76,7 @@ describe('the simulated nftables', () => {
 
 interface Wanted {
   readonly text: string;
-  readonly request: Request;
+  readonly request: NetlinkRequest;
 }
 
 function anyRequest(random: Random): Wanted {
@@ -98,13 +105,16 @@ function anyRequest(random: Random): Wanted {
 }
 
 /** Sometimes the object may exist, or must not. */
-function changed(random: Random, request: Request): Request {
+function changed(random: Random, request: NetlinkRequest): NetlinkRequest {
   if (!random.chance(0.3)) return request;
   return { ...request, flags: random.chance(0.5) ? NLM_F_CREATE : NLM_F_CREATE | NLM_F_EXCL };
 }
 
 /** Chains lead to `c` alone, which leads nowhere: nobody asks here what the kernel says of a circle. */
-function anyExpressions(random: Random, chain: string): { text: string; list: readonly expressions.Expression[] } {
+function anyExpressions(
+  random: Random,
+  chain: string,
+): { text: string; list: readonly expressions.ExpressionWriter[] } {
   const load = expressions.payload('network', 12, 8, 0);
   const set = random.pick(SETS);
   const to = random.pick(['c', 'c', 'base', 'none']);
@@ -120,7 +130,7 @@ function anyExpressions(random: Random, chain: string): { text: string; list: re
   }
 }
 
-function anyElement(random: Random, { name, data }: SetSpec): Element {
+function anyElement(random: Random, { name, data }: NftSetSpec): Element {
   const byte = () => String.fromCharCode(random.below(6));
   const address = (last = byte()) => `\x0a\0\0${last}`;
   if (name === 'ranges') {
@@ -145,7 +155,7 @@ interface Outcome {
   readonly moved: number;
 }
 
-function outcomeOf(socket: NetlinkSocket, requests: readonly Request[]): Outcome {
+function outcomeOf(socket: NetlinkSocket, requests: readonly NetlinkRequest[]): Outcome {
   const generation = () => socket.ask(generationRequest(), decodeGeneration) ?? 0;
   const start = generation();
   const errors = commit(socket, requests, start).map((error) => error && `${error.errno} at ${error.offset}`);

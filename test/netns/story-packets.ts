@@ -1,7 +1,7 @@
 /** Stories with real packets: a lab, and what its hosts answer. The caller brings the mode under test. */
 import assert from 'node:assert/strict';
 import { FAMILIES, type Family, parseCidr } from '../../src/base/address.ts';
-import type { Answer } from '../../src/cli/lab/host-protocol.ts';
+import type { HostAnswer } from '../../src/cli/lab/host-protocol.ts';
 import { Lab, podAddress, remotePodAddress } from '../../src/cli/lab/lab.ts';
 import { type BackendName, cluster, type Origin, type StoryCluster } from '../conformance/cluster.ts';
 import { HEALTH_PORT, NODE_PORT, POD_PORT, PORT } from '../conformance/stories/build.ts';
@@ -198,14 +198,14 @@ async function assertAnswers(
   assert.deepEqual([...missing], [], 'backends that were never asked');
 }
 
-function assertStopped(answer: Answer, kind: Exclude<Expected['kind'], 'balanced'>, what: string): void {
+function assertStopped(answer: HostAnswer, kind: Exclude<Expected['kind'], 'balanced'>, what: string): void {
   if (kind === 'accepted') assert.equal(answer.outcome === 'reply' && answer.by, 'node', `${what}: ${answer.outcome}`);
   else if (kind === 'rejected') assert.equal(answer.outcome, 'refused', what);
   else if (kind === 'dropped') assert.equal(answer.outcome, 'timeout', what);
   else assert.ok(answer.outcome === 'reply' && ['node', BEYOND].includes(answer.by), `${what}: ${answer.outcome}`);
 }
 
-type Reply = Extract<Answer, { outcome: 'reply' }>;
+type Reply = Extract<HostAnswer, { outcome: 'reply' }>;
 interface SeenInput {
   readonly w: StoryCluster;
   readonly from: Origin;

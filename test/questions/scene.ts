@@ -4,7 +4,7 @@ import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { AgentProcess } from '../../src/cli/lab/agent-process.ts';
-import type { Answer } from '../../src/cli/lab/host-protocol.ts';
+import type { HostAnswer } from '../../src/cli/lab/host-protocol.ts';
 import { Lab } from '../../src/cli/lab/lab.ts';
 import { nodeOf } from '../helpers/objects.ts';
 import { NEVER } from '../helpers/rig.ts';
@@ -132,7 +132,7 @@ export class Scene {
 
   /** A request over the network: who answered and as whom the client was seen, or the failure. */
   async send(from: string, address: string, port: number, more: { protocol?: 'UDP'; fromPort?: number } = {}) {
-    const answer: Answer = await this.lab.ask(from, { address, port, ...more });
+    const answer: HostAnswer = await this.lab.ask(from, { address, port, ...more });
     if (answer.outcome === 'reply') return `${answer.by} answers, and sees ${answer.seen}`;
     return answer.outcome === 'error' ? answer.error : answer.outcome;
   }

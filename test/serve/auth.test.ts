@@ -6,8 +6,8 @@ import type { Address } from '../../src/base/address.ts';
 import { AccessReviews } from '../../src/cluster/api/access-reviews.ts';
 import { apiClient } from '../../src/cluster/api/client.ts';
 import { loadCredentials } from '../../src/cluster/api/credentials.ts';
-import { type GateOptions, gate } from '../../src/serve/auth.ts';
-import { type Asked, HttpServer, NOT_FOUND, textAnswer } from '../../src/serve/http.ts';
+import { type AuthOptions, authOf } from '../../src/serve/auth.ts';
+import { type HttpRequest, HttpServer, NOT_FOUND, textAnswer } from '../../src/serve/http.ts';
 import { madeToken } from '../helpers/api-reviews.ts';
 import { ApiServer } from '../helpers/api-server.ts';
 import { FakeClock } from '../helpers/fake-clock.ts';
@@ -25,7 +25,7 @@ interface Given {
   readonly remote?: string | undefined;
 }
 
-async function start(t: TestContext, options: Partial<GateOptions> = {}) {
+async function start(t: TestContext, options: Partial<AuthOptions> = {}) {
   const api = await ApiServer.start();
   t.after(() => api.stop());
   const clock = new FakeClock();
@@ -35,10 +35,10 @@ async function start(t: TestContext, options: Partial<GateOptions> = {}) {
   const reviews = new AccessReviews({
     ...{ client: async () => client, audiences: ['slicewire-agent'], clock, signal: NEVER },
   });
-  const refuses = gate({ isOn: () => true, access: () => reviews, flag: FLAG, ...options });
+  const refuses = authOf({ isOn: () => true, access: () => reviews, flag: FLAG, ...options });
   let remote: string | undefined;
-  const server = await HttpServer.open({ address: '127.0.0.1' as Address, port: 0 }, async (asked: Asked) => {
-    const from: Asked = {
+  const server = await HttpServer.open({ address: '127.0.0.1' as Address, port: 0 }, async (asked: HttpRequest) => {
+    const from: HttpRequest = {
       ...asked,
       remote: remote ?? asked.remote,
       local: remote === undefined ? asked.local : '10.0.0.1',

@@ -6,7 +6,7 @@ import type { NodeView } from '../../src/proxy/model/objects.ts';
 import { Health } from '../../src/serve/health.ts';
 import type { HealthSettings } from '../../src/serve/health-record.ts';
 import { healthHandler } from '../../src/serve/health-server.ts';
-import type { Answer, Asked } from '../../src/serve/http.ts';
+import type { Answer, HttpRequest } from '../../src/serve/http.ts';
 
 const TIMEOUT = 60_000;
 const START = Date.UTC(2026, 0, 1);
@@ -55,7 +55,7 @@ class HealthUnderTest {
     const wall = () => START + this.now;
     const onAnswer = (asked: string, status: number) => this.answers.push(`${asked} ${status}`);
     const handler = healthHandler({ health: this.health, wall, onAnswer });
-    const { status, headers, body } = handler({ path } as Asked) as Answer;
+    const { status, headers, body } = handler({ path } as HttpRequest) as Answer;
     return { status, headers, body: JSON.parse(String(body)) };
   }
 }
@@ -93,7 +93,7 @@ describe('health', () => {
       onAnswer: () => assert.fail(),
     })({
       path: '/',
-    } as Asked) as Answer;
+    } as HttpRequest) as Answer;
     assert.equal(status, 404);
   });
 

@@ -4,13 +4,13 @@ import { describe, it } from 'node:test';
 import { gunzipSync, gzipSync } from 'node:zlib';
 import { PAGE_ASSETS } from '../../scripts/executable/program.ts';
 import { pageFiles } from '../../scripts/page.ts';
-import type { Asked } from '../../src/serve/http.ts';
+import type { HttpRequest } from '../../src/serve/http.ts';
 import { AGENT_PAGE, FLEET_PAGE, pageAnswer, type ReadPage } from '../../src/serve/page.ts';
 import { refusalOf } from '../../src/serve/questions.ts';
 
 const read = (name: string) => Promise.resolve(gzipSync(`the file ${name}`));
 
-function asked(path: string, more: Partial<Asked> = {}): Asked {
+function asked(path: string, more: Partial<HttpRequest> = {}): HttpRequest {
   return {
     ...{ method: 'GET', path, query: new URLSearchParams(), host: 'localhost:10249' },
     ...{ local: '127.0.0.1', remote: '127.0.0.1', signal: new AbortController().signal },
@@ -19,7 +19,7 @@ function asked(path: string, more: Partial<Asked> = {}): Asked {
   };
 }
 
-const answer = async (path: string, more: Partial<Asked> = {}, from: ReadPage = read) =>
+const answer = async (path: string, more: Partial<HttpRequest> = {}, from: ReadPage = read) =>
   await pageAnswer(AGENT_PAGE, from, (one) => refusalOf(one, true), asked(path, more));
 
 describe('the files of the page', () => {

@@ -7,10 +7,10 @@ import type { Address } from '../../src/base/address.ts';
 import { NoAnswer, WrongQuestion } from '../../src/inspect/wire/problem.ts';
 import { type Answer, HttpServer } from '../../src/serve/http.ts';
 import { metricsHandler } from '../../src/serve/metrics-server.ts';
-import { isOwnHost, type Question } from '../../src/serve/questions.ts';
+import { isOwnHost, type Query } from '../../src/serve/questions.ts';
 import { OWN_FACTS } from '../helpers/own-facts.ts';
 
-const QUESTIONS: ReadonlyMap<string, Question> = new Map<string, Question>([
+const QUESTIONS: ReadonlyMap<string, Query> = new Map<string, Query>([
   ['/status', { parameters: ['a', 'b'], answer: (of) => Promise.resolve({ a: of.get('a') }) }],
   ['/wrong', { parameters: [], answer: () => Promise.reject(new WrongQuestion('no Service shop/web')) }],
   ['/none', { parameters: [], answer: () => Promise.reject(new NoAnswer('not yet')) }],

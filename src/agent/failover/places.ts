@@ -8,7 +8,7 @@ import { breath, type Clock } from '../../base/clock.ts';
 import type { Flow } from '../../kernel/conntrack.ts';
 import type { ServiceKey, Slice } from '../../proxy/model/objects.ts';
 import type { FrontendLookup } from '../../proxy/model/opening-flows.ts';
-import type { Opening, Target } from './suspicion.ts';
+import type { ProbeTarget, UnansweredConnection } from './suspicion.ts';
 
 /** The objects, and the present frontends. */
 export interface PlacesInput {
@@ -22,7 +22,7 @@ export interface PlacesInput {
 }
 
 /** An unanswered connection to an endpoint. */
-export interface SeenOpening extends Opening {
+export interface SeenOpening extends UnansweredConnection {
   readonly family: Family;
   readonly protocol: Flow['protocol'];
   /** As in `Flow`. */
@@ -31,7 +31,7 @@ export interface SeenOpening extends Opening {
 }
 
 /** A target, and the Service that has it. */
-export interface Place extends Target {
+export interface ServiceTarget extends ProbeTarget {
   readonly service: ServiceKey;
 }
 
@@ -45,7 +45,7 @@ const PORTION = 100;
 
 export class Places {
   readonly #input: PlacesInput;
-  #index: ReadonlyMap<string, readonly Place[]> = new Map();
+  #index: ReadonlyMap<string, readonly ServiceTarget[]> = new Map();
   #indexedAt = Number.NEGATIVE_INFINITY;
 
   constructor(input: PlacesInput) {
@@ -59,7 +59,7 @@ export class Places {
   locate(
     { family, protocol, destination, replySource }: SeenOpening,
     read: Map<ServiceKey, ReadonlyMap<Address, string>>,
-  ): Place | undefined {
+  ): ServiceTarget | undefined {
     const { frontend, nodeName } = this.#input;
     const [to, by] = [socketOf(destination), socketOf(replySource)];
     const at = { family, protocol, port: to.port };
@@ -80,7 +80,7 @@ export class Places {
   }
 
   /** Ready TCP endpoints of a Node with different addresses, at most three, of as many namespaces as possible. */
-  async ofNode(node: string): Promise<readonly Place[]> {
+  async ofNode(node: string): Promise<readonly ServiceTarget[]> {
     const known = await this.#known(node);
     const age = this.#input.clock.now() - this.#indexedAt;
     if (known.length >= OF_A_NODE || age < YOUNG) return known;
@@ -89,10 +89,10 @@ export class Places {
   }
 
   /** One endpoint of each of some other Nodes, chosen at random. */
-  async ofOthers(isExcluded: (node: string) => boolean, most: number): Promise<readonly Place[]> {
+  async ofOthers(isExcluded: (node: string) => boolean, most: number): Promise<readonly ServiceTarget[]> {
     if (this.#input.clock.now() - this.#indexedAt >= INDEX_AGE) await this.#makeIndex();
     const nodes = [...this.#index.keys()].filter((node) => !isExcluded(node));
-    const chosen: Place[] = [];
+    const chosen: ServiceTarget[] = [];
     while (chosen.length < most && nodes.length > 0) {
       const [node = ''] = nodes.splice(Math.floor(this.#input.random() * nodes.length), 1);
       const [place] = await this.#known(node);
@@ -111,12 +111,12 @@ export class Places {
   }
 
   /** Those of the index that are still ready: a pod that is gone would be silent, too. */
-  async #known(node: string): Promise<readonly Place[]> {
+  async #known(node: string): Promise<readonly ServiceTarget[]> {
     if (this.#input.clock.now() - this.#indexedAt >= INDEX_AGE) await this.#makeIndex();
     return (this.#index.get(node) ?? []).filter((place) => this.#isReady(place));
   }
 
-  #isReady({ node, address, service }: Place): boolean {
+  #isReady({ node, address, service }: ServiceTarget): boolean {
     const slices = this.#input.slicesOf(service);
     return slices.some(({ endpoints }) =>
       endpoints.some((each) => each.ready && each.address === address && each.nodeName === node),
@@ -124,7 +124,7 @@ export class Places {
   }
 
   async #makeIndex(): Promise<void> {
-    const index = new Map<string, Place[]>();
+    const index = new Map<string, ServiceTarget[]>();
     for await (const { service, ports, endpoints } of this.#inPortions()) {
       const port = ports.find(({ protocol }) => protocol === 'TCP');
       if (port === undefined) continue;
@@ -155,7 +155,7 @@ export class Places {
  * Where an endpoint goes among those of its Node; undefined: nowhere. Namespaces that are missing come before more of the same one: a
  * NetworkPolicy often shields all pods of a namespace.
  */
-function seatFor(places: readonly Place[], address: Address, service: ServiceKey): number | undefined {
+function seatFor(places: readonly ServiceTarget[], address: Address, service: ServiceKey): number | undefined {
   if (places.some((place) => place.address === address)) return undefined;
   if (places.length < OF_A_NODE) return places.length;
   const namespaces = places.map((place) => namespaceOf(place.service));

@@ -7,7 +7,7 @@
 import type { Address } from '../../base/address.ts';
 
 /** A TCP port that is asked. */
-export interface Target {
+export interface ProbeTarget {
   readonly node: string;
   readonly address: Address;
   readonly port: number;
@@ -16,12 +16,12 @@ export interface Target {
 /** `answer`: something answered, also by a refusal. `unknown`: this node could not ask. */
 export type Reply = 'answer' | 'silence' | 'unknown';
 
-export interface Asked extends Target {
+export interface ProbedTarget extends ProbeTarget {
   readonly reply: Reply;
 }
 
 /** `unclear`: too few could be asked, or this node's own network may be the cause. */
-export type Verdict = 'answers' | 'silent' | 'unclear';
+export type ProbeResult = 'answers' | 'silent' | 'unclear';
 
 /** Addresses of a Node that must all be silent: one alone may be a pod that a NetworkPolicy shields. */
 export const LEAST_ADDRESSES = 2;
@@ -30,7 +30,7 @@ export const LEAST_ADDRESSES = 2;
  * What the replies of a Node's endpoints, and of endpoints of other Nodes, say about the Node. It is silent when at least two addresses of
  * it were asked, none answered, and at least half of the other Nodes that were asked answered.
  */
-export function verdictOf(own: readonly Asked[], others: readonly Asked[]): Verdict {
+export function verdictOf(own: readonly ProbedTarget[], others: readonly ProbedTarget[]): ProbeResult {
   if (own.some(({ reply }) => reply === 'answer')) return 'answers';
   const silent = new Set(own.filter(({ reply }) => reply === 'silence').map(({ address }) => address));
   for (const { address, reply } of own) if (reply === 'unknown') silent.delete(address);
@@ -40,7 +40,7 @@ export function verdictOf(own: readonly Asked[], others: readonly Asked[]): Verd
 }
 
 /** An unanswered connection, as a reading finds it. */
-export interface Opening {
+export interface UnansweredConnection {
   /** The same at each reading, and no other connection's. */
   readonly key: string;
   /** The endpoint that it goes to, as a key. */
@@ -74,7 +74,7 @@ export class Suspicion {
   }
 
   /** Takes a reading. Returns an opening for each endpoint that should be looked at: the reading before had it too. */
-  read<O extends Opening>(openings: readonly O[], now: number): readonly O[] {
+  read<O extends UnansweredConnection>(openings: readonly O[], now: number): readonly O[] {
     const present = new Set(openings.map(({ key }) => key));
     const before = this.#seen;
     this.#seen = present;
@@ -90,12 +90,12 @@ export class Suspicion {
   }
 
   /** An endpoint answered: its present openings prove nothing. */
-  endpointAnswered(endpoint: string, openings: readonly Opening[]): void {
+  endpointAnswered(endpoint: string, openings: readonly UnansweredConnection[]): void {
     for (const opening of openings) if (opening.endpoint === endpoint) this.#explained.add(opening.key);
   }
 
   /** Takes the verdict about a Node, which this endpoint led to. Returns whether the Node became a suspect. */
-  judged(node: string, endpoint: string, verdict: Verdict, now: number): boolean {
+  judged(node: string, endpoint: string, verdict: ProbeResult, now: number): boolean {
     if (verdict === 'silent') {
       const isNew = !this.#suspects.has(node);
       if (isNew) this.#suspects.set(node, now);

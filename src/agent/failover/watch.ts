@@ -12,9 +12,9 @@ import { causeOf } from '../../base/cause.ts';
 import { breath, type Clock, sleep } from '../../base/clock.ts';
 import type { Flow, FlowTable } from '../../kernel/conntrack.ts';
 import type { ServiceKey } from '../../proxy/model/objects.ts';
-import { type Place, Places, type PlacesInput, type SeenOpening } from './places.ts';
+import { Places, type PlacesInput, type SeenOpening, type ServiceTarget } from './places.ts';
 import { limited, type Probe } from './probe.ts';
-import { type Asked, LONGEST, Suspicion, type Target, verdictOf } from './suspicion.ts';
+import { LONGEST, type ProbedTarget, type ProbeTarget, Suspicion, verdictOf } from './suspicion.ts';
 
 /** Milliseconds: the shortest and the longest rest between two readings. */
 const REST = 1000;
@@ -122,8 +122,8 @@ export class FailoverWatch {
   }
 
   /** A place for each Node that should be judged, with the opening that led to it. */
-  #suspicious(): ReadonlyMap<string, [Place, string]> {
-    const found = new Map<string, [Place, string]>();
+  #suspicious(): ReadonlyMap<string, [ServiceTarget, string]> {
+    const found = new Map<string, [ServiceTarget, string]>();
     const standing = this.#suspicion.read(this.#openings, this.#parts.clock.now());
     const read = new Map<ServiceKey, ReadonlyMap<Address, string>>();
     for (const opening of standing.slice(0, MOST_ENDPOINTS)) {
@@ -135,7 +135,12 @@ export class FailoverWatch {
     return found;
   }
 
-  async #judge(node: string, [first, endpoint]: [Place, string], begin: Begin, signal: AbortSignal): Promise<void> {
+  async #judge(
+    node: string,
+    [first, endpoint]: [ServiceTarget, string],
+    begin: Begin,
+    signal: AbortSignal,
+  ): Promise<void> {
     this.#judging.add(node);
     try {
       const ofNode = (await this.#places.ofNode(node)).filter(({ address }) => address !== first.address);
@@ -190,7 +195,7 @@ export class FailoverWatch {
     if (!signal.aborted) suspect(this.#suspicion.suspects, services);
   }
 
-  async #ask(targets: readonly Target[]): Promise<readonly Asked[]> {
+  async #ask(targets: readonly ProbeTarget[]): Promise<readonly ProbedTarget[]> {
     return await Promise.all(
       targets.map(async (target) => ({ ...target, reply: await this.#probe(target, PATIENCE) })),
     );
@@ -200,7 +205,7 @@ export class FailoverWatch {
 type Begin = (task: Promise<void>) => void;
 
 /** A target, and the port beside it that nobody serves. */
-function withUnserved(target: Target): Target[] {
+function withUnserved(target: ProbeTarget): ProbeTarget[] {
   return [target, { ...target, port: UNSERVED }];
 }
 

@@ -5,7 +5,7 @@ import type { Lag } from './lags.ts';
 import type { MarkHistory, Moved } from './marks.ts';
 
 /** What there is to say at a moment. Values that are the same are equal, and maps are never changed. */
-export interface Said {
+export interface ProgrammedSnapshot {
   readonly agent: Omit<NonNullable<ProgrammedEvent['agent']>, 'up'>;
   /** On the clock of the marks. */
   readonly startedAt: number;
@@ -26,7 +26,7 @@ export const MOST_MARKS = 100;
 const LONGEST = 300;
 
 /** All of it. `now`: on the clock of the marks. */
-export function wholeEvent(said: Said, now: number): ProgrammedEvent {
+export function wholeEvent(said: ProgrammedSnapshot, now: number): ProgrammedEvent {
   const { agent, startedAt, latest, stuck, behind, unserved, health, counts } = said;
   return {
     agent: { ...agent, up: ageOf(startedAt, now) },
@@ -40,7 +40,11 @@ export function wholeEvent(said: Said, now: number): ProgrammedEvent {
 }
 
 /** What changed since an earlier moment; undefined: nothing did. */
-export function changedEvent(before: Said, said: Said, now: number): ProgrammedEvent | undefined {
+export function changedEvent(
+  before: ProgrammedSnapshot,
+  said: ProgrammedSnapshot,
+  now: number,
+): ProgrammedEvent | undefined {
   const { agent, startedAt, stuck, behind, unserved, health, counts } = said;
   const marks = marksSince(before, said, now);
   const event: ProgrammedEvent = {
@@ -56,8 +60,8 @@ export function changedEvent(before: Said, said: Said, now: number): ProgrammedE
 }
 
 function marksSince(
-  before: Said,
-  { history, latest, number }: Said,
+  before: ProgrammedSnapshot,
+  { history, latest, number }: ProgrammedSnapshot,
   now: number,
 ): NonNullable<ProgrammedEvent['marks']> {
   if (latest === before.latest) return [];
@@ -70,8 +74,8 @@ function marksSince(
 }
 
 function behindSince(
-  before: Said['behind'],
-  behind: Said['behind'],
+  before: ProgrammedSnapshot['behind'],
+  behind: ProgrammedSnapshot['behind'],
   now: number,
 ): NonNullable<ProgrammedEvent['behind']> {
   return {

@@ -20,15 +20,15 @@ export interface ChangedObject extends PendingObject {
   readonly isGone: boolean;
 }
 
-type Objects = Map<string, PendingObject>;
+type PendingByKey = Map<string, PendingObject>;
 
 export class PendingObjects {
   /** Changed since the last sync began. */
-  #fresh: Objects = new Map();
+  #fresh: PendingByKey = new Map();
   /** Changed before the sync that runs, which takes the changes. */
-  #taken: Objects = new Map();
+  #taken: PendingByKey = new Map();
   /** Changes that an earlier sync took and could not write. */
-  readonly #held: Objects = new Map();
+  readonly #held: PendingByKey = new Map();
   /** Went while a sync ran, which may write what they were. */
   readonly #gone = new Set<string>();
   #isRunning = false;
@@ -93,7 +93,7 @@ export class PendingObjects {
 
   /** The objects of a Service, each once. */
   of(service: ServiceKey): ReadonlyMap<string, PendingObject> {
-    const found: Objects = new Map();
+    const found: PendingByKey = new Map();
     for (const objects of [this.#held, this.#taken, this.#fresh]) {
       for (const [object, pending] of objects)
         if (pending.service === service && !found.has(object)) found.set(object, pending);
@@ -120,7 +120,7 @@ export class PendingObjects {
   }
 
   /** The oldest version is the one in the kernel. */
-  #hold(objects: Objects, isHeld: (pending: PendingObject) => boolean = () => true): void {
+  #hold(objects: PendingByKey, isHeld: (pending: PendingObject) => boolean = () => true): void {
     for (const [object, pending] of objects)
       if (isHeld(pending) && !this.#held.has(object)) this.#held.set(object, pending);
   }

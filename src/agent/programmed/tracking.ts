@@ -39,7 +39,7 @@ export interface KnownObject {
   readonly received: string;
 }
 
-export interface Change {
+export interface ObjectChange {
   /** The Service that the object is, or that it belongs or belonged to. */
   readonly service: ServiceKey;
   readonly before: string;
@@ -95,7 +95,7 @@ export class Tracking {
   }
 
   /** A Service or slice changed; `before`: its resourceVersion until now, "" for none. `isGone`: there is none any more. */
-  changed(of: MarkedKind, key: string, { service, before, isGone }: Change): void {
+  changed(of: MarkedKind, key: string, { service, before, isGone }: ObjectChange): void {
     if (!this.#sync.hasBegun) return;
     // Until a list is complete after versions went back, what objects had before are other numbers.
     const isKnown = this.#received[of] !== '';

@@ -45,7 +45,7 @@ export async function explainNow(asked: AskedText, about: ExplainAbout, signal: 
  * a sync nobody can tell.
  */
 export async function withWhatStands<T extends object>(
-  { mode, kernelLock, read }: Standing,
+  { mode, kernelLock, read }: ExplainedAgent,
   use: (stands: readonly FamilyView[], source: string) => Promise<T>,
 ): Promise<T> {
   const fromMemory = async () =>
@@ -63,7 +63,7 @@ export async function withWhatStands<T extends object>(
   return used;
 }
 
-interface Standing {
+interface ExplainedAgent {
   readonly mode: { readonly inspection: Pick<ModeInspection, 'isCertain' | 'believed'> };
   readonly kernelLock: KernelLock;
   readonly read: () => Promise<readonly FamilyView[]>;
@@ -73,17 +73,17 @@ const FROM_MEMORY =
   "The answer is from the agent's memory: no other program has changed the kernel's rules since it wrote or read them.";
 const FROM_READING = 'The kernel was read for this answer.';
 
-interface Asking extends ExplainAbout {
+interface AboutWithPods extends ExplainAbout {
   readonly pods: ReadonlyMap<string, KnownPod> | undefined;
 }
 
-interface Answering extends Asking {
+interface AboutWithRules extends AboutWithPods {
   /** What stands in the kernel. */
   readonly stands: readonly FamilyView[];
 }
 
 /** What the kernel has, as far as the destination needs it. The reading begins between two syncs. */
-async function reading(asked: AskedText, about: Asking, signal: AbortSignal): Promise<readonly FamilyView[]> {
+async function reading(asked: AskedText, about: AboutWithPods, signal: AbortSignal): Promise<readonly FamilyView[]> {
   const { mode, kernelLock } = about.agent;
   const { read } = await kernelLock.between(async () => {
     const facts = await factsOf({ ...about, stands: mode.inspection.believed() });
@@ -96,7 +96,7 @@ async function reading(asked: AskedText, about: Asking, signal: AbortSignal): Pr
   return await read;
 }
 
-async function factsOf({ by, agent, recorder, pods, stands, relay }: Answering): Promise<ExplainFacts> {
+async function factsOf({ by, agent, recorder, pods, stands, relay }: AboutWithRules): Promise<ExplainFacts> {
   return explainFacts({
     by,
     explained: await presentOf(agent),
@@ -109,7 +109,7 @@ async function factsOf({ by, agent, recorder, pods, stands, relay }: Answering):
   });
 }
 
-async function answered(asked: AskedText, about: Answering): Promise<Explanation> {
+async function answered(asked: AskedText, about: AboutWithRules): Promise<Explanation> {
   let missed: FrontendAt | undefined;
   let former: FormerOwner | undefined;
   const lastHad = (at: FrontendAt) => {

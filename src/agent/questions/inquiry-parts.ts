@@ -21,7 +21,7 @@ import type { Recordings } from '../recording/recordings.ts';
 import type { FrontendTraffic } from '../service-traffic.ts';
 
 /** A reload of the configuration replaces some of them. */
-export interface InquiryParts {
+export interface QueryParts {
   readonly who: AnsweredBy['who'];
   readonly clock: Pick<Clock, 'now' | 'wall'>;
   /** Milliseconds since 1970; undefined: no agent runs. */
@@ -40,7 +40,7 @@ export interface InquiryParts {
 }
 
 /** What the live page reads. */
-export interface PageParts extends Omit<InquiryParts, 'feed' | 'agent' | 'recordings'> {
+export interface PageParts extends Omit<QueryParts, 'feed' | 'agent' | 'recordings'> {
   readonly feed: () => Pick<ObjectFeed, 'cache' | 'watches'>;
   readonly agent: () => PageAgent | undefined;
   readonly recordings: Pick<Recordings, 'recorder' | 'fault'> | undefined;
@@ -59,7 +59,7 @@ export function recorderOf({ recordings }: Pick<PageParts, 'recordings'>): Recor
 }
 
 /** The agent's parts. Throws NoAnswer while they are not built yet. */
-export function presentAgent(parts: InquiryParts): Agent {
+export function presentAgent(parts: QueryParts): Agent {
   const agent = parts.agent();
   if (agent?.mode.isObserved === true) return agent;
   const waiting = parts.feed().cache.waitingFor;
@@ -69,7 +69,7 @@ export function presentAgent(parts: InquiryParts): Agent {
 }
 
 export function answeredByOf(
-  { who, config, clock }: Pick<InquiryParts, 'who' | 'config' | 'clock'>,
+  { who, config, clock }: Pick<QueryParts, 'who' | 'config' | 'clock'>,
   at = clock.wall(),
 ): AnsweredBy {
   const { mode, modeChoice, nodeName } = config();
@@ -79,7 +79,7 @@ export function answeredByOf(
 }
 
 /** The relay of node ports on loopback. */
-export function relayOf({ relay, config }: Pick<InquiryParts, 'relay' | 'config'>): RelayFacts {
+export function relayOf({ relay, config }: Pick<QueryParts, 'relay' | 'config'>): RelayFacts {
   return relay?.() ?? { addresses: relayAddresses(config()), failures: new Map() };
 }
 

@@ -48,9 +48,9 @@ export function liveOf(parts: PageParts, revision: number): Live {
   };
 }
 
-type Flight = Pick<Live, 'lastChange' | 'latency' | 'syncs' | 'drift'>;
+type HistoryOfPage = Pick<Live, 'lastChange' | 'latency' | 'syncs' | 'drift'>;
 
-function flightOf(parts: PageParts): Flight {
+function flightOf(parts: PageParts): HistoryOfPage {
   const statistics = recorderOf(parts)?.statistics;
   if (statistics === undefined) return { lastChange: null, latency: [], syncs: [], drift: [] };
   const now = parts.clock.wall();

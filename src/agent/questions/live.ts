@@ -3,7 +3,7 @@
 import { type Address, parseAddress } from '../../base/address.ts';
 import { causeOf } from '../../base/cause.ts';
 import { type Clock, realClock, sleep } from '../../base/clock.ts';
-import { type ComputedFate, fatesOf, type Seen, seenAnswer } from '../../inspect/explain/seen.ts';
+import { type ComputedFate, fatesOf, type SeenOnTheWay, seenAnswer } from '../../inspect/explain/seen.ts';
 import type { Explanation } from '../../inspect/wire/explanation.ts';
 import { type KnownConnections, readConnections, type TrackedConnection } from '../../kernel/connections.ts';
 import type { IptablesTools } from '../../kernel/iptables-tools.ts';
@@ -11,7 +11,7 @@ import { type TraceQuestion, tracePackets } from '../../kernel/packet-trace.ts';
 import { readRules } from '../../kernel/rule-texts.ts';
 
 export interface LiveOptions {
-  readonly mode: Mode;
+  readonly mode: ExplainedMode;
   /** The tools that work on this node, after their `version` was asked for. In nftables mode there may be none. */
   readonly tools: readonly Pick<IptablesTools, 'family' | 'variant' | 'rules'>[];
   readonly milliseconds: number;
@@ -21,7 +21,7 @@ export interface LiveOptions {
   readonly clock?: Clock;
 }
 
-type Mode = Explanation['by']['mode'];
+type ExplainedMode = Explanation['by']['mode'];
 
 /** Packets and connections that an answer has at most. */
 const MOST_PACKETS = 10;
@@ -31,7 +31,7 @@ const NO_RULE = { text: '', isReject: false, isNat: false } as const;
 const LOOK = 500;
 
 /** Looks at the packets that an explanation is about. Throws as `look`. */
-export async function seenOf(explanation: Explanation, options: Omit<LiveOptions, 'mode'>): Promise<Seen> {
+export async function seenOf(explanation: Explanation, options: Omit<LiveOptions, 'mode'>): Promise<SeenOnTheWay> {
   const { from, to, verdict, by } = explanation;
   const question: LiveQuestion = {
     family: to.family,
@@ -59,7 +59,7 @@ export interface LiveQuestion extends TraceQuestion {
 }
 
 /** Throws TraceBusy, TraceUnusable, NetlinkError, SystemError, and the signal's reason. */
-export async function look(question: LiveQuestion, options: LiveOptions): Promise<Seen> {
+export async function look(question: LiveQuestion, options: LiveOptions): Promise<SeenOnTheWay> {
   const { mode, tools, milliseconds, signal } = options;
   const tool = tools.find(({ family }) => family === question.family);
   const seconds = Math.round(milliseconds / 100) / 10;
@@ -82,7 +82,7 @@ export async function look(question: LiveQuestion, options: LiveOptions): Promis
 }
 
 /** The legacy variant evaluates its rules outside of nftables, and writes its own trace into the kernel's log. */
-function whyNotTraced(mode: Mode, variant: IptablesTools['variant']): string | undefined {
+function whyNotTraced(mode: ExplainedMode, variant: IptablesTools['variant']): string | undefined {
   if (mode === 'nftables' || variant === 'nft') return undefined;
   return 'the kernel traces rules of nftables alone, and this node has the legacy variant of iptables';
 }

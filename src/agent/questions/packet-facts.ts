@@ -33,7 +33,7 @@ export function packetFacts(
   };
 }
 
-interface OfMode {
+interface ModeFacts {
   readonly shared: Pick<FamilyFacts, 'masqueradeAll' | 'localDetector' | 'nodeAddresses'>;
   readonly takes: IsNodeAddress;
   readonly localhostNodePorts: boolean;
@@ -44,7 +44,7 @@ function ofMode(
   settings: RecordedParts['settings'],
   family: Family,
   interfaces: readonly Address[],
-): OfMode | undefined {
+): ModeFacts | undefined {
   const isOf = (one: { readonly family: Family }) => one.family === family;
   if (settings.mode === 'ipvs') {
     const shared = settings.families.find(isOf);

@@ -3,7 +3,7 @@
 import { parseDuration } from '../../base/duration.ts';
 import { readMoment, readSince, serviceKey } from '../../inspect/wire/parse.ts';
 import { WrongQuestion } from '../../inspect/wire/problem.ts';
-import type { Question } from '../../serve/questions.ts';
+import type { Query } from '../../serve/questions.ts';
 import type { Overview } from './overview.ts';
 import type { Queries } from './queries.ts';
 
@@ -14,8 +14,8 @@ export const MOST_ROWS = 500;
 const LONGEST_SEARCH = 400;
 
 /** The questions of the live page. */
-export function pageQuestions(overview: Overview): ReadonlyMap<string, Question> {
-  return new Map<string, Question>([
+export function pageQuestions(overview: Overview): ReadonlyMap<string, Query> {
+  return new Map<string, Query>([
     [
       '/services',
       {
@@ -51,8 +51,8 @@ function whole(query: URLSearchParams, name: string, most: number): number | und
   return number;
 }
 
-export function questionsOf(inquiries: Queries, now: () => number): ReadonlyMap<string, Question> {
-  return new Map<string, Question>([
+export function questionsOf(inquiries: Queries, now: () => number): ReadonlyMap<string, Query> {
+  return new Map<string, Query>([
     ['/status', { parameters: [], answer: () => Promise.resolve(inquiries.status()) }],
     ['/exposure', { parameters: [], answer: (_, signal) => inquiries.exposure(signal) }],
     ['/verify', { parameters: [], answer: (_, signal) => inquiries.verify(signal) }],

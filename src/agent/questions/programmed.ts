@@ -36,7 +36,7 @@ export interface ProgrammedFacts {
 }
 
 type Feed = ReturnType<ProgrammedFacts['feed']>;
-type Version = Programmed['slices'][number];
+type ProgrammedVersion = Programmed['slices'][number];
 
 const DEFAULT_PACE = 1000;
 const LEAST_PACE = 50;
@@ -163,7 +163,7 @@ function isReached(facts: ProgrammedFacts, of: Of, version: string): boolean {
   return feed.programmed.hasVersion(of.kind, version, programmedOf(feed, of), serviceOf(feed, of));
 }
 
-function versionOf(feed: Feed, of: Of, wallOf: (at: number) => string): Version {
+function versionOf(feed: Feed, of: Of, wallOf: (at: number) => string): ProgrammedVersion {
   const programmed = programmedOf(feed, of);
   const at = programmed === '' ? undefined : feed.programmed.history.reachedAt(of.kind, programmed);
   return { name: of.key, received: receivedOf(feed, of), programmed, at: at === undefined ? null : wallOf(at) };

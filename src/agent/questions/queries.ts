@@ -18,14 +18,7 @@ import type { Status } from '../../inspect/wire/status.ts';
 import type { Verification } from '../../inspect/wire/verification.ts';
 import { routeTo } from '../../kernel/devices.ts';
 import { recordingContext } from '../recording/context.ts';
-import {
-  answeredByOf,
-  type InquiryParts,
-  presentAgent,
-  recorderOf,
-  refusedServices,
-  relayOf,
-} from './inquiry-parts.ts';
+import { answeredByOf, presentAgent, type QueryParts, recorderOf, refusedServices, relayOf } from './inquiry-parts.ts';
 import { FewAtATime, OneAtATime } from './one-at-a-time.ts';
 import { sourceText, statusOf } from './status-answer.ts';
 
@@ -47,14 +40,14 @@ export interface Answers {
 export const MOST_RECORDINGS = 4;
 
 export class Queries implements Answers {
-  readonly #parts: InquiryParts;
+  readonly #parts: QueryParts;
   readonly #explaining = new OneAtATime('explain');
   readonly #verifying = new OneAtATime('verify');
   readonly #searching = new OneAtATime('history');
   readonly #exposing = new OneAtATime('exposure');
   readonly #recording = new FewAtATime('recordings', MOST_RECORDINGS);
 
-  constructor(parts: InquiryParts) {
+  constructor(parts: QueryParts) {
     this.#parts = parts;
   }
 
@@ -155,7 +148,7 @@ export class Queries implements Answers {
 }
 
 /** Throws WrongQuestion where nothing is recorded, and NoAnswer after the recorder stopped: a history with a gap would be wrong. */
-function mustRecord(recordings: InquiryParts['recordings']): asserts recordings is NonNullable<typeof recordings> {
+function mustRecord(recordings: QueryParts['recordings']): asserts recordings is NonNullable<typeof recordings> {
   if (recordings === undefined) throw new WrongQuestion(NO_HISTORY);
   const { fault } = recordings;
   if (fault !== undefined)

@@ -16,15 +16,15 @@ import { explainParts } from './explain-past.ts';
 import type { Answers, ExplainQuestion } from './queries.ts';
 
 /** Reads the lines of the recording from their beginning. */
-export type Opening = () => AsyncIterable<RecordingLine>;
+export type OpenRecording = () => AsyncIterable<RecordingLine>;
 
 /** Syncs that `status` lists. */
 const SYNCS = 10;
 
 export class RecordedAnswers implements Answers {
-  readonly #lines: Opening;
+  readonly #lines: OpenRecording;
 
-  constructor(lines: Opening) {
+  constructor(lines: OpenRecording) {
     this.#lines = lines;
   }
 

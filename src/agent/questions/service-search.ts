@@ -17,7 +17,7 @@ const RUN = 2000;
  */
 const REST = 10;
 
-interface Found {
+interface SearchResult {
   readonly names: number;
   readonly objects: number;
   /** Names alone decided. */
@@ -28,8 +28,8 @@ interface Found {
 }
 
 /** What is kept of one cache. */
-interface Kept {
-  readonly found: Map<string, Found>;
+interface CachedSearches {
+  readonly found: Map<string, SearchResult>;
   order: { readonly names: number; readonly keys: readonly ServiceKey[] } | undefined;
 }
 
@@ -38,7 +38,7 @@ export class ServiceSearch {
   readonly #now: () => number;
   readonly #turn = new OneAtATime('services');
   /** Keeps no cache alive: a reload may replace it. */
-  #kept = new WeakMap<Cache, Kept>();
+  #kept = new WeakMap<Cache, CachedSearches>();
 
   constructor(cache: () => Cache, now: () => number) {
     this.#cache = cache;
@@ -57,8 +57,8 @@ export class ServiceSearch {
     this.#kept = new WeakMap();
   }
 
-  #keptOf(cache: Cache): Kept {
-    const kept = this.#kept.get(cache) ?? { found: new Map<string, Found>(), order: undefined };
+  #keptOf(cache: Cache): CachedSearches {
+    const kept = this.#kept.get(cache) ?? { found: new Map<string, SearchResult>(), order: undefined };
     this.#kept.set(cache, kept);
     return kept;
   }

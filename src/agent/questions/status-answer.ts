@@ -26,12 +26,12 @@ export interface StatusFacts {
   /** Services that the kernel refuses, with the cause. */
   readonly refused: ReadonlyMap<string, string>;
   /** The flight recorder's part; undefined where nothing is recorded. */
-  readonly flight: Flight | undefined;
+  readonly flight: HistoryOfStatus | undefined;
 }
 
-export type Flight = Pick<Status, 'syncs' | 'latency' | 'drift' | 'history'>;
+export type HistoryOfStatus = Pick<Status, 'syncs' | 'latency' | 'drift' | 'history'>;
 
-const NO_FLIGHT: Flight = { syncs: [], latency: null, drift: [], history: null };
+const NO_FLIGHT: HistoryOfStatus = { syncs: [], latency: null, drift: [], history: null };
 
 export function statusOf(facts: StatusFacts): Status {
   const { by, startedAt, families, source, health, watches, wallAtZero, objects, faults, refused, flight } = facts;

@@ -16,7 +16,7 @@ export const MOST_OF_PORT = 1024;
 const QUIET = 60_000;
 
 /** How a connection ended. `limit`: it was reset at once, because there were too many. */
-export type Outcome = Result | 'limit';
+export type RelayOutcome = Result | 'limit';
 
 export interface AccountsParts {
   readonly clock: Pick<Clock, 'now'>;
@@ -25,7 +25,7 @@ export interface AccountsParts {
 }
 
 export class Accounts {
-  readonly outcomes = new Map<Outcome, number>();
+  readonly outcomes = new Map<RelayOutcome, number>();
   /** Times that a port could not be bound. */
   readonly failures = new Map<Family, number>();
   readonly #parts: AccountsParts;
@@ -67,7 +67,7 @@ export class Accounts {
     this.#say('accept', `the kernel gives no connection to ${nameOf(port)}: ${cause}; clients wait`);
   }
 
-  #count(outcome: Outcome): void {
+  #count(outcome: RelayOutcome): void {
     this.outcomes.set(outcome, (this.outcomes.get(outcome) ?? 0) + 1);
   }
 

@@ -15,7 +15,7 @@ export interface Choices {
   readonly affinitySeconds: number;
 }
 
-export interface Chosen {
+export interface ChosenEndpoint {
   readonly endpoint: Backend;
   /** Another one could still be tried. */
   readonly hasOthers: boolean;
@@ -36,7 +36,7 @@ export class Choice {
   }
 
   /** An endpoint for a new connection that was not tried yet; undefined when there is none. */
-  next({ endpoints, affinitySeconds }: Choices, tried: ReadonlySet<string>): Chosen | undefined {
+  next({ endpoints, affinitySeconds }: Choices, tried: ReadonlySet<string>): ChosenEndpoint | undefined {
     const { clock, random } = this.#parts;
     const left = endpoints.filter(({ text }) => !tried.has(text));
     const now = clock.now();

@@ -2,7 +2,7 @@
 import type { Socket } from 'node:net';
 import type { Clock } from '../../base/clock.ts';
 import type { Backend } from '../../proxy/model/service-port.ts';
-import type { Chosen } from './choice.ts';
+import type { ChosenEndpoint } from './choice.ts';
 
 /** Milliseconds that an endpoint may take to accept a connection while another one can be tried: first, then. */
 const PATIENCE: readonly number[] = [1000, 2000];
@@ -24,13 +24,13 @@ export interface ConnectionParts {
   readonly client: Socket;
   readonly clock: Pick<Clock, 'after'>;
   /** An endpoint that was not tried yet; undefined when there is none. */
-  readonly next: (tried: ReadonlySet<string>) => Chosen | undefined;
+  readonly next: (tried: ReadonlySet<string>) => ChosenEndpoint | undefined;
   readonly connect: (to: Backend) => Socket;
   /** Called once, when nothing of the connection is left. */
   readonly onEnd: (result: Result, cause: string) => void;
 }
 
-export class Connection {
+export class RelayedConnection {
   readonly #parts: ConnectionParts;
   readonly #tried = new Set<string>();
   #endpoint: Socket | undefined;

@@ -8,7 +8,7 @@ import { causeOf } from '../../base/cause.ts';
 import type { Clock } from '../../base/clock.ts';
 import { createMutex } from '../../base/mutex.ts';
 import type { ServicePort, ServicePortKey } from '../../proxy/model/service-port.ts';
-import { Accounts, type Outcome } from './accounts.ts';
+import { Accounts, type RelayOutcome } from './accounts.ts';
 import { type RelayPort, relayPort } from './node-ports.ts';
 import { ServedPort } from './served-port.ts';
 import type { RelaySockets } from './sockets.ts';
@@ -160,7 +160,7 @@ export class NodePortRelay {
   }
 }
 
-interface PortInput extends Pick<RelayParts, 'sockets' | 'clock' | 'random'> {
+interface RelayPortInput extends Pick<RelayParts, 'sockets' | 'clock' | 'random'> {
   readonly accounts: Accounts;
   /** The connections of all ports. */
   readonly ofAll: () => number;
@@ -169,7 +169,7 @@ interface PortInput extends Pick<RelayParts, 'sockets' | 'clock' | 'random'> {
 function newPort(
   address: Address,
   port: RelayPort,
-  { sockets, clock, random, accounts, ofAll }: PortInput,
+  { sockets, clock, random, accounts, ofAll }: RelayPortInput,
 ): ServedPort {
   const served = new ServedPort(address, port, {
     sockets,
@@ -194,7 +194,7 @@ export interface RelayState {
 }
 
 export interface RelayCounts {
-  readonly outcomes: ReadonlyMap<Outcome, number>;
+  readonly outcomes: ReadonlyMap<RelayOutcome, number>;
   /** Of the families that are served. `failed`: times that a port could not be bound. */
   readonly families: readonly {
     readonly family: Family;

@@ -3,7 +3,7 @@ import type { Socket } from 'node:net';
 import type { Address } from '../../base/address.ts';
 import type { Clock } from '../../base/clock.ts';
 import { Choice } from './choice.ts';
-import { Connection, type Result } from './connection.ts';
+import { RelayedConnection, type Result } from './connection.ts';
 import type { RelayPort } from './node-ports.ts';
 import type { RelayListener, RelaySockets } from './sockets.ts';
 
@@ -25,7 +25,7 @@ export class ServedPort {
   failure: string | undefined;
   readonly #parts: ServedPortParts;
   readonly #choice: Choice;
-  readonly #connections = new Set<Connection>();
+  readonly #connections = new Set<RelayedConnection>();
   #port: RelayPort;
   #listener: RelayListener | undefined;
 
@@ -91,7 +91,7 @@ export class ServedPort {
       client.resetAndDestroy();
       return;
     }
-    const connection = new Connection({
+    const connection = new RelayedConnection({
       client,
       clock,
       next: (tried) => this.#choice.next(this.#port, tried),

@@ -2,7 +2,7 @@
 import type { Lab } from '../lab/lab.ts';
 import type { DemoMode } from './scene.ts';
 
-interface Shown {
+interface DemoTexts {
   /** The kernel objects that the mode writes. */
   readonly written: string;
   readonly one: string;
@@ -11,7 +11,7 @@ interface Shown {
   readonly state: (lab: Lab) => Promise<string>;
 }
 
-export const SHOWN: Readonly<Record<DemoMode, Shown>> = {
+export const SHOWN: Readonly<Record<DemoMode, DemoTexts>> = {
   iptables: {
     written: 'chains, jumps and settings',
     one: 'chain',

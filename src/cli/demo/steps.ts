@@ -1,7 +1,7 @@
 /** The steps of the demo: each sends real traffic and checks the answers. */
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import type { Answer } from '../lab/host-protocol.ts';
+import type { HostAnswer } from '../lab/host-protocol.ts';
 import { LAB, type Lab } from '../lab/lab.ts';
 import { EMPTY, OUTSIDE, outsideYaml, podsYaml, SELECTING, selectingYaml, sliceYaml, WEB } from './manifests.ts';
 import { type DemoMode, type DemoStep, indent, PATIENCE, type Scene, type StepResult } from './scene.ts';
@@ -156,14 +156,14 @@ async function edited({ lab, agent, folder, mode }: Scene): Promise<StepResult> 
   return { succeeded: result.succeeded, seen: text };
 }
 
-async function askMany(lab: Lab, from: string, address: string, port: number): Promise<Answer[]> {
-  const answers: Answer[] = [];
+async function askMany(lab: Lab, from: string, address: string, port: number): Promise<HostAnswer[]> {
+  const answers: HostAnswer[] = [];
   for (let i = 0; i < REQUESTS; i++) answers.push(await lab.ask(from, { address, port }));
   return answers;
 }
 
 /** Whether every request was answered, by this many pods, in fair shares. */
-function balanced(answers: readonly Answer[], pods: number): StepResult {
+function balanced(answers: readonly HostAnswer[], pods: number): StepResult {
   const counts = new Map<string, number>();
   for (const answer of answers) counts.set(answerText(answer), (counts.get(answerText(answer)) ?? 0) + 1);
   const sorted = [...counts].sort(([a], [b]) => (a < b ? -1 : 1));
@@ -174,7 +174,7 @@ function balanced(answers: readonly Answer[], pods: number): StepResult {
   return { succeeded, seen: `${answers.length} requests: ${sorted.map(([who, n]) => `${who} ${n}`).join(', ')}` };
 }
 
-function answerText(answer: Answer): string {
+function answerText(answer: HostAnswer): string {
   if (answer.outcome === 'reply') return answer.by;
   return answer.outcome === 'error' ? answer.error : answer.outcome;
 }

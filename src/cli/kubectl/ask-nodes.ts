@@ -24,14 +24,14 @@ export interface Reach {
 }
 
 /** What is asked, in the form of `serve/questions.ts`. */
-export interface Asked<A> {
+export interface NodesRequest<A> {
   readonly path: string;
   readonly parameters: Readonly<Record<string, string | undefined>>;
   readonly schema: AnswerSchema<A>;
 }
 
 /** The answer of one agent. Throws WrongQuestion, NoAnswer that names the node, and the reason of the signal. */
-export async function askNode<A>(reach: Reach, pod: AgentPod, asked: Asked<A>): Promise<A> {
+export async function askNode<A>(reach: Reach, pod: AgentPod, asked: NodesRequest<A>): Promise<A> {
   try {
     return await answerOf(reach, pod, asked);
   } catch (error) {
@@ -44,7 +44,11 @@ export async function askNode<A>(reach: Reach, pod: AgentPod, asked: Asked<A>): 
  * What came from each of them, in their order. Throws the reason of the signal, and WrongQuestion where every agent that could be
  * asked refuses the question.
  */
-export async function askNodes<A>(reach: Reach, pods: readonly AgentPod[], asked: Asked<A>): Promise<NodeOutcome<A>[]> {
+export async function askNodes<A>(
+  reach: Reach,
+  pods: readonly AgentPod[],
+  asked: NodesRequest<A>,
+): Promise<NodeOutcome<A>[]> {
   const wrong: WrongQuestion[] = [];
   const outcomes = await eachOf(pods, async (pod): Promise<NodeOutcome<A>> => {
     const head = { node: nodeTitle(pod), pod: `${pod.namespace}/${pod.name}`, behind: '', isRefusal: false };
@@ -62,7 +66,7 @@ export async function askNodes<A>(reach: Reach, pods: readonly AgentPod[], asked
   return outcomes;
 }
 
-async function answerOf<A>(reach: Reach, pod: AgentPod, { path, parameters, schema }: Asked<A>): Promise<A> {
+async function answerOf<A>(reach: Reach, pod: AgentPod, { path, parameters, schema }: NodesRequest<A>): Promise<A> {
   if (pod.problem !== undefined) throw new NoAnswer(pod.problem);
   const late = AbortSignal.timeout(reach.timeout);
   const signal = AbortSignal.any([reach.signal, late]);

@@ -12,7 +12,7 @@ const MOST = 64 << 20;
 /** Bytes of a refusal that are read. */
 const MOST_REFUSAL = 100_000;
 
-export interface AgentQuestion {
+export interface ProxiedQuestion {
   readonly path: string;
   /** Those with the value undefined are left out. */
   readonly parameters: Readonly<Record<string, string | undefined>>;
@@ -20,7 +20,7 @@ export interface AgentQuestion {
 }
 
 /** The agent's answer; the stream is of no use afterwards. Throws WrongQuestion, NoAnswer, and the reason of the signal. */
-export async function askOver<T>(stream: Duplex, question: AgentQuestion, schema: AnswerSchema<T>): Promise<T> {
+export async function askOver<T>(stream: Duplex, question: ProxiedQuestion, schema: AnswerSchema<T>): Promise<T> {
   const { signal, path } = question;
   // Node.js reports a stream that failed as a hang-up; the stream has the cause.
   let failure: Error | undefined;
@@ -41,7 +41,7 @@ export async function askOver<T>(stream: Duplex, question: AgentQuestion, schema
   }
 }
 
-function send(stream: Duplex, { path, parameters, signal }: AgentQuestion): Promise<IncomingMessage> {
+function send(stream: Duplex, { path, parameters, signal }: ProxiedQuestion): Promise<IncomingMessage> {
   const query = queryOf(parameters);
   return new Promise((resolve, reject) => {
     // The agent answers to its own address and to localhost alone (serve/questions.ts).

@@ -86,7 +86,7 @@ async function withCluster(asked: AskedOfPlugin, use: (cluster: Cluster) => Prom
   }
 }
 
-interface Where {
+interface ServiceSelection {
   readonly namespace: string;
   readonly selector: string;
   readonly port: number;
@@ -95,7 +95,7 @@ interface Where {
 }
 
 /** Throws WrongQuestion. */
-function whereOf(flags: Flags): Where {
+function whereOf(flags: Flags): ServiceSelection {
   const port = textFlag(flags, 'port') ?? '10249';
   if (!/^\d{1,5}$/.test(port) || Number(port) < 1 || Number(port) > 65_535)
     throw new WrongQuestion(`--port ${port}: must be a number from 1 to 65535`);
@@ -153,11 +153,11 @@ function plainFailures({ server, apply }: Credentials): Credentials {
 
 const SILENT = 'the program that the kubeconfig names for the user failed, and said nothing';
 
-function noAgents({ namespace, selector }: Where): string {
+function noAgents({ namespace, selector }: ServiceSelection): string {
   return `no Pod with the label ${selector} is in the namespace ${namespace}: install slicewire, or name its Pods with --namespace and --selector`;
 }
 
-interface Ask<A> {
+interface AskNodes<A> {
   readonly question: NodesQuestion<A>;
   /** The node to ask where no flag names one. */
   readonly node?: string;
@@ -165,7 +165,7 @@ interface Ask<A> {
   readonly asksAll?: boolean;
 }
 
-async function answer<A extends object>(asked: AskedOfPlugin, cluster: Cluster, ask: Ask<A>): Promise<number> {
+async function answer<A extends object>(asked: AskedOfPlugin, cluster: Cluster, ask: AskNodes<A>): Promise<number> {
   const { flags, print } = asked;
   const { question } = ask;
   const pod = flags.allNodes === true ? undefined : chosenPod(cluster.pods, textFlag(flags, 'node') || undefined, ask);
@@ -185,7 +185,7 @@ async function answer<A extends object>(asked: AskedOfPlugin, cluster: Cluster, 
 }
 
 /** undefined: all are to be asked. Throws WrongQuestion and NoAnswer. */
-function chosenPod<A>(pods: readonly AgentPod[], flag: string | undefined, ask: Ask<A>): AgentPod | undefined {
+function chosenPod<A>(pods: readonly AgentPod[], flag: string | undefined, ask: AskNodes<A>): AgentPod | undefined {
   const name = flag ?? ask.node;
   if (name !== undefined) {
     const pod = pods.find(({ node }) => node === name);

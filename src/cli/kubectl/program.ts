@@ -9,14 +9,14 @@ export interface PluginContext {
 }
 
 type Commands = typeof import('./commands.ts');
-type Action = (commands: Commands, asked: AskedOfPlugin) => Promise<number>;
+type PluginAction = (commands: Commands, asked: AskedOfPlugin) => Promise<number>;
 
 interface PluginCommand {
   readonly usage: string;
   readonly description: string;
   readonly status: string;
   readonly options?: readonly (readonly [flags: string, description: string])[];
-  readonly action: Action;
+  readonly action: PluginAction;
 }
 
 const AT = 'answer for an earlier moment: 12:03:04, 2026-11-22T12:03:04Z, or -5m for five minutes ago';

@@ -22,11 +22,11 @@ import { statusSchema } from '../../inspect/wire/status.ts';
 import { statusText } from '../../inspect/wire/status-text.ts';
 import { verificationSchema } from '../../inspect/wire/verification.ts';
 import { verificationText } from '../../inspect/wire/verification-text.ts';
-import type { Asked } from './ask-nodes.ts';
+import type { NodesRequest } from './ask-nodes.ts';
 
 export interface NodesQuestion<A> {
   readonly question: NodeQuestion;
-  readonly asked: Asked<A>;
+  readonly asked: NodesRequest<A>;
   /** The answer of one node. */
   text(answer: A): string;
   telling(outcomes: readonly NodeOutcome<A>[]): Telling<A>;

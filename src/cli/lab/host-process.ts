@@ -5,7 +5,7 @@
 import { createSocket } from 'node:dgram';
 import { Agent, createServer, get } from 'node:http';
 import { createInterface } from 'node:readline';
-import type { Answer, Ask, HostCommand, Serve } from './host-protocol.ts';
+import type { HostAnswer, HostAsk, HostCommand, Serve } from './host-protocol.ts';
 
 const UDP_RETRY = 200;
 
@@ -18,7 +18,7 @@ createInterface({ input: process.stdin })
   .on('close', () => process.exit(0));
 
 /** Answer every request with this host's name and the client's address. */
-function serve({ port, name, protocol, address = '::' }: Serve): Promise<Answer> {
+function serve({ port, name, protocol, address = '::' }: Serve): Promise<HostAnswer> {
   const text = (peer: string | undefined) => `${name} ${peer?.replace(/^::ffff:/, '') ?? '?'}`;
   return new Promise((resolve) => {
     const ready = () => resolve({ outcome: 'serving' });
@@ -38,7 +38,7 @@ function serve({ port, name, protocol, address = '::' }: Serve): Promise<Answer>
   });
 }
 
-function ask(command: Ask): Promise<Answer> {
+function ask(command: HostAsk): Promise<HostAnswer> {
   return command.protocol === 'TCP' ? askHttp(command) : askUdp(command);
 }
 
@@ -52,7 +52,7 @@ function keptConnection(name: string): Agent {
 }
 
 /** One HTTP request, on a new connection unless one is named. Unlike http's own timeout, this one starts with the first packet. */
-function askHttp({ address, port, timeout, from, fromPort, keep }: Ask): Promise<Answer> {
+function askHttp({ address, port, timeout, from, fromPort, keep }: HostAsk): Promise<HostAnswer> {
   return new Promise((resolve) => {
     const agent = keep === undefined ? false : keptConnection(keep);
     const local = {
@@ -69,7 +69,7 @@ function askHttp({ address, port, timeout, from, fromPort, keep }: Ask): Promise
       response.on('error', (error) => end(failure(error)));
     });
     const late = setTimeout(() => end({ outcome: 'timeout' }), timeout);
-    const end = (answer: Answer) => {
+    const end = (answer: HostAnswer) => {
       clearTimeout(late);
       if (keep === undefined || answer.outcome !== 'reply') request.destroy();
       resolve(answer);
@@ -79,10 +79,10 @@ function askHttp({ address, port, timeout, from, fromPort, keep }: Ask): Promise
 }
 
 /** A datagram, repeated from one socket until an answer comes. */
-function askUdp({ address, port, timeout, from, fromPort = 0 }: Ask): Promise<Answer> {
+function askUdp({ address, port, timeout, from, fromPort = 0 }: HostAsk): Promise<HostAnswer> {
   return new Promise((resolve) => {
     const socket = createSocket(address.includes(':') ? 'udp6' : 'udp4');
-    const end = (answer: Answer) => {
+    const end = (answer: HostAnswer) => {
       clearInterval(again);
       clearTimeout(late);
       socket.close();
@@ -99,12 +99,12 @@ function askUdp({ address, port, timeout, from, fromPort = 0 }: Ask): Promise<An
   });
 }
 
-function reply(text: string): Answer {
+function reply(text: string): HostAnswer {
   const [by = '', seen = ''] = text.split(' ');
   return { outcome: 'reply', by, seen };
 }
 
-function failure(error: Error): Answer {
+function failure(error: Error): HostAnswer {
   const { code } = error as NodeJS.ErrnoException;
   if (code === 'ECONNREFUSED') return { outcome: 'refused' };
   if (code === 'ETIMEDOUT') return { outcome: 'timeout' };

@@ -8,7 +8,7 @@ export interface Serve {
   readonly address?: string | undefined;
 }
 
-export interface Ask {
+export interface HostAsk {
   readonly kind: 'ask';
   readonly protocol: 'TCP' | 'UDP';
   readonly address: string;
@@ -23,9 +23,9 @@ export interface Ask {
   readonly keep?: string | undefined;
 }
 
-export type HostCommand = Serve | Ask;
+export type HostCommand = Serve | HostAsk;
 
-export type Answer =
+export type HostAnswer =
   | { readonly outcome: 'serving' | 'refused' | 'timeout' }
   /** Answered by the host of this name, which saw the client under this address. */
   | { readonly outcome: 'reply'; readonly by: string; readonly seen: string }

@@ -11,7 +11,7 @@ import { isSea } from 'node:sea';
 import { fileURLToPath } from 'node:url';
 import { type Child, startChild } from '../../kernel/child.ts';
 import type { CommandRunner } from '../../kernel/commands.ts';
-import type { Answer, Ask, HostCommand } from './host-protocol.ts';
+import type { HostAnswer, HostAsk, HostCommand } from './host-protocol.ts';
 import { Namespaces } from './namespaces.ts';
 import { LabNetwork } from './network.ts';
 
@@ -70,7 +70,7 @@ export class Lab {
   }
 
   /** Send a request from a host. */
-  async ask(name: string, request: Partial<Ask> & Pick<Ask, 'address' | 'port'>): Promise<Answer> {
+  async ask(name: string, request: Partial<HostAsk> & Pick<HostAsk, 'address' | 'port'>): Promise<HostAnswer> {
     return await this.#command(name, { kind: 'ask', protocol: 'TCP', timeout: ASK_TIMEOUT, ...request });
   }
 
@@ -80,7 +80,7 @@ export class Lab {
     await this.#namespaces.remove();
   }
 
-  async #command(name: string, command: HostCommand): Promise<Answer> {
+  async #command(name: string, command: HostCommand): Promise<HostAnswer> {
     let host = this.#hosts.get(name);
     if (host === undefined) {
       host = new Host(this.inside(name, process.execPath, isSea() ? [HOST_COMMAND] : [HOST_PROCESS]));
@@ -93,10 +93,10 @@ export class Lab {
 /** A process inside a namespace that carries out commands, seen from the lab. */
 export class Host {
   readonly #child: Child;
-  readonly #waiting = new Map<number, (answer: Answer) => void>();
+  readonly #waiting = new Map<number, (answer: HostAnswer) => void>();
   readonly #errors: string[] = [];
   #next = 1;
-  #end: Answer | undefined;
+  #end: HostAnswer | undefined;
 
   constructor({ file, args }: { file: string; args: readonly string[] }) {
     this.#child = startChild({
@@ -106,7 +106,7 @@ export class Host {
       onErrorLine: (line) => this.#errors.push(line),
     });
     void this.#child.ended.then(() => {
-      const end: Answer = {
+      const end: HostAnswer = {
         outcome: 'error',
         error: ['the host process ended', ...this.#errors.slice(-10)].join('; '),
       };
@@ -115,7 +115,7 @@ export class Host {
     });
   }
 
-  command(command: HostCommand): Promise<Answer> {
+  command(command: HostCommand): Promise<HostAnswer> {
     if (this.#end !== undefined) return Promise.resolve(this.#end);
     const id = this.#next++;
     return new Promise((resolve) => {
@@ -129,7 +129,7 @@ export class Host {
   }
 
   #onAnswer(line: string): void {
-    const { id, answer } = JSON.parse(line) as { id: number; answer: Answer };
+    const { id, answer } = JSON.parse(line) as { id: number; answer: HostAnswer };
     this.#waiting.get(id)?.(answer);
     this.#waiting.delete(id);
   }

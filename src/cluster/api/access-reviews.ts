@@ -67,11 +67,11 @@ interface User {
   readonly extra: unknown;
 }
 
-type Known = User | Extract<AccessVerdict, { kind: 'unknown token' | 'undecided' }>;
+type ReviewedUser = User | Extract<AccessVerdict, { kind: 'unknown token' | 'undecided' }>;
 
 export class AccessReviews implements Access {
   readonly #options: AccessReviewsOptions;
-  readonly #users: AnswerCache<Known>;
+  readonly #users: AnswerCache<ReviewedUser>;
   readonly #verdicts: AnswerCache<AccessVerdict>;
   readonly #rate: TokenBucket;
   readonly #rateOfTrusted: TokenBucket;
@@ -106,7 +106,7 @@ export class AccessReviews implements Access {
   }
 
   /** Why a token cannot be valid, as a clause; undefined: only the API server can tell. */
-  #misfit(claims: Claims | undefined): string | undefined {
+  #misfit(claims: TokenClaims | undefined): string | undefined {
     const { audiences, clock } = this.#options;
     // The API server's own audience is not known here, and with it other kinds of tokens are taken, such as static ones.
     const takesOwn = audiences.includes('');
@@ -152,8 +152,8 @@ export class AccessReviews implements Access {
     if (this.#admitted.size > MOST_KEPT && oldest !== undefined) this.#admitted.delete(oldest);
   }
 
-  async #userOf(token: string): Promise<Known> {
-    let known: Known = { kind: 'unknown token', why: 'no audience is accepted' };
+  async #userOf(token: string): Promise<ReviewedUser> {
+    let known: ReviewedUser = { kind: 'unknown token', why: 'no audience is accepted' };
     for (const audience of this.#options.audiences) {
       known = await this.#reviewToken(token, audience);
       if (known.kind !== 'unknown token') return known;
@@ -161,7 +161,7 @@ export class AccessReviews implements Access {
     return known;
   }
 
-  async #reviewToken(token: string, audience: string): Promise<Known> {
+  async #reviewToken(token: string, audience: string): Promise<ReviewedUser> {
     const spec = { token, ...(audience === '' ? {} : { audiences: [audience] }) };
     const body = { apiVersion: 'authentication.k8s.io/v1', kind: 'TokenReview', spec };
     const status = await this.#review(TOKENS, body);
@@ -211,7 +211,7 @@ export class AccessReviews implements Access {
 }
 
 /** Claims of a JSON Web Token that nobody has verified. */
-interface Claims {
+interface TokenClaims {
   readonly iss?: unknown;
   readonly aud?: unknown;
   /** Seconds since 1970. */
@@ -219,7 +219,7 @@ interface Claims {
 }
 
 /** Of a signed token in the compact form (RFC 7515, section 3.1); undefined: the token has another form. */
-function claimsOf(token: string): Claims | undefined {
+function claimsOf(token: string): TokenClaims | undefined {
   const [header = '', payload = '', signature = '', ...more] = token.split('.');
   if (signature === '' || more.length > 0) return undefined;
   const [head, claims] = [jsonIn(header), jsonIn(payload)];

@@ -9,7 +9,7 @@ export interface AnswerCacheOptions<T> {
   readonly most: number;
 }
 
-interface Kept<T> {
+interface CachedAnswer<T> {
   readonly answer: Promise<T>;
   /** In the clock's milliseconds; infinite until the answer has come. */
   until: number;
@@ -17,7 +17,7 @@ interface Kept<T> {
 
 export class AnswerCache<T> {
   readonly #options: AnswerCacheOptions<T>;
-  readonly #kept = new Map<string, Kept<T>>();
+  readonly #kept = new Map<string, CachedAnswer<T>>();
 
   constructor(options: AnswerCacheOptions<T>) {
     this.#options = options;
@@ -38,7 +38,7 @@ export class AnswerCache<T> {
   ask(key: string, ask: () => Promise<T>): Promise<T> {
     const { clock, keeps } = this.#options;
     const answer = ask();
-    const kept: Kept<T> = { answer, until: Number.POSITIVE_INFINITY };
+    const kept: CachedAnswer<T> = { answer, until: Number.POSITIVE_INFINITY };
     // At the end of the order also where the key was there.
     this.#kept.delete(key);
     this.#makeRoom();

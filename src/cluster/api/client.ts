@@ -204,7 +204,7 @@ interface RequestInput {
   readonly isWatch?: boolean;
 }
 
-interface Sender {
+interface RequestSender {
   readonly credentials: Credentials;
   readonly transport: Requests;
   readonly userAgent: string;
@@ -212,7 +212,7 @@ interface Sender {
 
 /** Throws ApiError when the server does not answer, and the signal's reason when it aborted. */
 async function request(
-  { credentials, transport, userAgent }: Sender,
+  { credentials, transport, userAgent }: RequestSender,
   { method = 'GET', path, query, signal, hasProtobuf = false, body, isWatch = false }: RequestInput,
 ): Promise<Incoming> {
   const url = new URL(credentials.server.replace(/\/$/, '') + path);

@@ -124,11 +124,11 @@ export class Intake {
 }
 
 /** A resourceVersion; as a number where it is one, which takes less memory than a text. "" when it is not trusted. */
-type Version = number | string;
+type ResourceVersion = number | string;
 
 /** The objects that a reflector has passed on, by key, with the resourceVersion of each: a list passes on only what differs. */
 class KnownObjects {
-  readonly #versions = new Map<string, Version>();
+  readonly #versions = new Map<string, ResourceVersion>();
   /** Keys that the present list has not had yet. */
   #left = new Set<string>();
 
@@ -167,6 +167,6 @@ class KnownObjects {
 }
 
 /** Numbers with more digits are not exact. */
-function versionOf(text: string): Version {
+function versionOf(text: string): ResourceVersion {
   return /^[1-9]\d{0,14}$/.test(text) ? Number(text) : text;
 }

@@ -59,7 +59,7 @@ export function plainAccess(file: object, path: string): PlainAccess | undefined
   const user = users?.get(context?.user);
   if (cluster === undefined || user === undefined || needsClientNode(cluster, user)) return undefined;
   const folder = dirname(path);
-  const of = (object: Entry, field: string): FileOrData => {
+  const of = (object: KubeconfigEntry, field: string): FileOrData => {
     const name = text(object[field]);
     const file = name === undefined || isAbsolute(name) ? name : join(folder, name);
     return { file, data: text(object[`${field}-data`]) };
@@ -78,12 +78,12 @@ export function plainAccess(file: object, path: string): PlainAccess | undefined
   };
 }
 
-type Entry = Readonly<Record<string, unknown>>;
+type KubeconfigEntry = Readonly<Record<string, unknown>>;
 
 /** The entries of a list by name. undefined: the list or an entry of it is not as it should be. */
-function named(list: unknown, inner: string, needed?: string): Map<unknown, Entry> | undefined {
+function named(list: unknown, inner: string, needed?: string): Map<unknown, KubeconfigEntry> | undefined {
   if (!Array.isArray(list)) return undefined;
-  const entries = new Map<unknown, Entry>();
+  const entries = new Map<unknown, KubeconfigEntry>();
   for (const one of list) {
     const { name, [inner]: value } = fieldsOf(one);
     const entry = fieldsOf(value);
@@ -108,11 +108,11 @@ const TEXTS_OF_USER = [
 ];
 
 /** Beside what is not plain, values of another type: what they mean is up to client-node. */
-function needsClientNode(cluster: Entry, user: Entry): boolean {
+function needsClientNode(cluster: KubeconfigEntry, user: KubeconfigEntry): boolean {
   if (isSet(cluster['proxy-url']) || ['exec', 'auth-provider', 'token-file'].some((field) => isSet(user[field])))
     return true;
   if (isSet(user.username) && !isSet(user.password)) return true;
-  const isOdd = (of: Entry) => (field: string) => isSet(of[field]) && typeof of[field] !== 'string';
+  const isOdd = (of: KubeconfigEntry) => (field: string) => isSet(of[field]) && typeof of[field] !== 'string';
   return TEXTS_OF_CLUSTER.some(isOdd(cluster)) || TEXTS_OF_USER.some(isOdd(user));
 }
 

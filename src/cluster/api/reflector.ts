@@ -18,7 +18,7 @@ import { type ApiClient, ApiError, type Query, UnreadableAnswer, unreadable } fr
 import { Intake, type IntakeSink } from './intake.ts';
 import { type Listing, presentVersion, readPages } from './listing.ts';
 import type { KindReader } from './protobuf/kind.ts';
-import { SilenceGuard, STREAM_QUERY, Streams } from './streaming.ts';
+import { ListStreaming, SilenceGuard, STREAM_QUERY } from './streaming.ts';
 import { Turn } from './turn.ts';
 
 export interface Resource {
@@ -74,7 +74,7 @@ export class Reflector {
   readonly #options: ReflectorOptions;
   readonly #intake: Intake;
   readonly #paths: Paths;
-  readonly #streams: Streams;
+  readonly #streams: ListStreaming;
   #mustList = true;
   #failures = 0;
   /** Undefined once something could not be decoded. */
@@ -87,7 +87,7 @@ export class Reflector {
     this.#protobuf = options.resource.protobuf;
     this.#paths = new Paths(options.resource);
     this.#intake = new Intake(options.resource.path, options.sink);
-    this.#streams = new Streams(options.resource.streams === true);
+    this.#streams = new ListStreaming(options.resource.streams === true);
   }
 
   /** List and watch until the signal aborts. Never rejects for another reason. */

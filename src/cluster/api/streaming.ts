@@ -22,7 +22,7 @@ export const STREAM_QUERY: Query = { sendInitialEvents: 'true', resourceVersionM
 const CANNOT: readonly number[] = [400, 405, 422, 500, 501];
 
 /** Whether the next list is asked for as a stream. */
-export class Streams {
+export class ListStreaming {
   readonly #isWanted: boolean;
   #isRefused = false;
   #mustPage = false;

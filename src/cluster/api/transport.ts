@@ -11,7 +11,7 @@ import { Http1Required, type Http2Connection, openHttp2, type PingTimes } from '
 /** Milliseconds until a server that chose HTTP/1.1 is asked for HTTP/2 again. */
 const RECHECK = 600_000;
 
-interface Shared {
+interface SharedConnection {
   /** Identity that the connection was authenticated with. */
   readonly key: string;
   /** Undefined: the server has no HTTP/2. */
@@ -19,17 +19,17 @@ interface Shared {
 }
 
 /** Sends requests to one API server. */
-export type Requests = Pick<Transport, 'request' | 'close'>;
+export type Requests = Pick<ApiTransport, 'request' | 'close'>;
 
 /** Opens no connection before the first request. */
 export type Connect = (pings: PingTimes) => Requests;
 
-export const connect: Connect = (pings) => new Transport(pings);
+export const connect: Connect = (pings) => new ApiTransport(pings);
 
-export class Transport {
+export class ApiTransport {
   readonly #pings: PingTimes;
   readonly #http1 = new Http1();
-  #shared: Shared | undefined;
+  #shared: SharedConnection | undefined;
   #http1Until = Number.NEGATIVE_INFINITY;
   /** Aborts connections that are being opened. */
   readonly #closed = new AbortController();
@@ -81,7 +81,7 @@ export class Transport {
     if (this.#shared !== before) return await this.#connection(outgoing);
     // Another certificate needs another connection; requests on the former connection go on.
     if (before !== undefined) void before.connection.then((old) => old?.retire()).catch(() => undefined);
-    const opening: Shared = { key, connection: openHttp2(outgoing, this.#pings, this.#closed.signal) };
+    const opening: SharedConnection = { key, connection: openHttp2(outgoing, this.#pings, this.#closed.signal) };
     this.#shared = opening;
     try {
       const connection = await opening.connection;

@@ -20,7 +20,7 @@ export interface UserFlags {
   readonly as?: string | undefined;
 }
 
-type Fields = Readonly<Record<string, unknown>>;
+type KubeconfigFields = Readonly<Record<string, unknown>>;
 
 const LISTS = ['clusters', 'users', 'contexts'] as const;
 /** Fields of a cluster and of a user that name a file; a relative name begins in the folder of the kubeconfig. */
@@ -29,7 +29,7 @@ const FILE_FIELDS = ['certificate-authority', 'client-certificate', 'client-key'
 /** Throws KubeconfigUnusable. */
 export async function userCredentials(flags: UserFlags, env: NodeJS.ProcessEnv): Promise<Credentials> {
   const paths = pathsOf(flags, env);
-  const files: Fields[] = [];
+  const files: KubeconfigFields[] = [];
   const read: string[] = [];
   for (const path of paths) {
     if (flags.kubeconfig === undefined && !(await exists(path))) continue;
@@ -65,7 +65,7 @@ async function exists(path: string): Promise<boolean> {
 }
 
 /** The object of a file, with absolute names of files. */
-async function readAbsolute(path: string): Promise<Fields> {
+async function readAbsolute(path: string): Promise<KubeconfigFields> {
   const file = await readOneFile(path).catch((error: unknown) => {
     throw new KubeconfigUnusable(`--kubeconfig ${path}: ${causeOf(error)}`);
   });
@@ -80,11 +80,11 @@ async function readAbsolute(path: string): Promise<Fields> {
 }
 
 /** A list that is none counts as empty: what is missing is named when it is needed. */
-function entriesOf(list: unknown, change: (entry: Fields) => Fields): readonly Fields[] {
+function entriesOf(list: unknown, change: (entry: KubeconfigFields) => KubeconfigFields): readonly KubeconfigFields[] {
   return Array.isArray(list) ? list.map((entry) => change(fieldsOf(entry))) : [];
 }
 
-function absolute(object: unknown, folder: string): Fields {
+function absolute(object: unknown, folder: string): KubeconfigFields {
   const fields = fieldsOf(object);
   const changed = FILE_FIELDS.flatMap((field) => {
     const name = fields[field];
@@ -94,7 +94,7 @@ function absolute(object: unknown, folder: string): Fields {
 }
 
 /** A command with a slash in it begins in the folder of the kubeconfig, too. */
-function absoluteUser(object: unknown, folder: string): Fields {
+function absoluteUser(object: unknown, folder: string): KubeconfigFields {
   const user = absolute(object, folder);
   const exec = fieldsOf(user.exec);
   const { command } = exec;
@@ -103,10 +103,10 @@ function absoluteUser(object: unknown, folder: string): Fields {
 }
 
 /** Of two entries of a name, and of two current contexts, the first counts. */
-function merged(files: readonly Fields[]): Fields {
+function merged(files: readonly KubeconfigFields[]): KubeconfigFields {
   const lists = LISTS.map((list) => {
-    const entries = files.flatMap((file) => file[list] as readonly Fields[]);
-    const first = new Map<unknown, Fields>();
+    const entries = files.flatMap((file) => file[list] as readonly KubeconfigFields[]);
+    const first = new Map<unknown, KubeconfigFields>();
     for (const entry of entries) if (!first.has(entry.name)) first.set(entry.name, entry);
     return [list, [...first.values()]] as const;
   });
@@ -115,8 +115,8 @@ function merged(files: readonly Fields[]): Fields {
 }
 
 /** The kubeconfig with what the flags choose. Throws KubeconfigUnusable. */
-function withFlags(config: Fields, flags: UserFlags, path: string): Fields {
-  const contexts = config.contexts as readonly Fields[];
+function withFlags(config: KubeconfigFields, flags: UserFlags, path: string): KubeconfigFields {
+  const contexts = config.contexts as readonly KubeconfigFields[];
   const name = flags.context ?? config['current-context'];
   const context = contexts.find((entry) => entry.name === name);
   if (flags.context !== undefined && context === undefined)
@@ -124,14 +124,14 @@ function withFlags(config: Fields, flags: UserFlags, path: string): Fields {
   const own = fieldsOf(context?.context);
   const chosen = { cluster: flags.cluster ?? own.cluster, user: flags.user ?? own.user };
   for (const kind of ['cluster', 'user'] as const) {
-    const entries = config[`${kind}s`] as readonly Fields[];
+    const entries = config[`${kind}s`] as readonly KubeconfigFields[];
     const isThere = entries.some((entry) => entry.name === chosen[kind]);
     if (flags[kind] !== undefined && !isThere) throw missing(kind, flags[kind], { entries, path });
   }
   if (flags.context === undefined && flags.cluster === undefined && flags.user === undefined && flags.as === undefined)
     return config;
   const others = contexts.filter((entry) => entry !== context);
-  const users = config.users as readonly Fields[];
+  const users = config.users as readonly KubeconfigFields[];
   return {
     ...config,
     'current-context': name === '' ? 'flags' : name,
@@ -140,12 +140,12 @@ function withFlags(config: Fields, flags: UserFlags, path: string): Fields {
   };
 }
 
-function impersonating(entry: Fields, user: unknown, as: string | undefined): Fields {
+function impersonating(entry: KubeconfigFields, user: unknown, as: string | undefined): KubeconfigFields {
   return entry.name === user ? { ...entry, user: { ...fieldsOf(entry.user), as } } : entry;
 }
 
 interface Among {
-  readonly entries: readonly Fields[];
+  readonly entries: readonly KubeconfigFields[];
   readonly path: string;
 }
 

@@ -16,7 +16,7 @@ export type OnChanged = (before: Service | Slice | NodeView | undefined, version
 export class Cache implements CachedObjects {
   /** Faults of objects. */
   readonly faults = new FaultBook();
-  readonly #changes = new PendingChanges();
+  readonly #changes = new TouchedServices();
   /** To read; events alone change it. */
   readonly byName = new ServicesByName();
   /** To read; events alone change it. */
@@ -191,7 +191,7 @@ interface ChangeCounts {
 }
 
 /** The changes of the cache since the last sync took them, and the number of events. */
-class PendingChanges {
+class TouchedServices {
   readonly #totals = { services: 0, slices: 0 };
   /** Services with a change, by the kind of object that changed. */
   #touched = { services: new Set<ServiceKey>(), slices: new Set<ServiceKey>() };

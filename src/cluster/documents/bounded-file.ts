@@ -18,7 +18,7 @@ import {
 import { dirname, isAbsolute, join, relative, resolve } from 'node:path';
 
 /** The file is refused, although no system call failed. */
-export class Refused extends Error {}
+export class RefusedPath extends Error {}
 
 export interface FileQuery {
   readonly path: string;
@@ -54,18 +54,18 @@ export function readBounded({ path, within, stamp, most }: FileQuery): FileText 
   }
 }
 
-export type Place = { readonly kind: 'file' } | { readonly kind: 'folder'; readonly names: readonly string[] };
+export type PathKind = { readonly kind: 'file' } | { readonly kind: 'folder'; readonly names: readonly string[] };
 
 /** Whether a path is a file or a folder, with the names in the folder. */
-export function placeAt(path: string): Place {
+export function placeAt(path: string): PathKind {
   return statSync(path).isDirectory() ? { kind: 'folder', names: readdirSync(path) } : { kind: 'file' };
 }
 
 /** Stamp of a file: modification time, size and inode. Throws Refused for other than regular files, and for large ones. */
 function usable(stats: Stats, most: number): string {
   const what = kindOf(stats);
-  if (what !== undefined) throw new Refused(`it is ${what}, not a regular file`);
-  if (stats.size > most) throw new Refused(`it has ${stats.size} bytes; ${most} is the limit`);
+  if (what !== undefined) throw new RefusedPath(`it is ${what}, not a regular file`);
+  if (stats.size > most) throw new RefusedPath(`it has ${stats.size} bytes; ${most} is the limit`);
   return `${stats.mtimeMs} ${stats.size} ${stats.ino}`;
 }
 
@@ -84,7 +84,7 @@ function readAll(descriptor: number, most: number): string {
     const count = readSync(descriptor, chunk);
     if (count === 0) return Buffer.concat(chunks).toString('utf8');
     size += count;
-    if (size > most) throw new Refused(`it has more than ${most} bytes, which is the limit`);
+    if (size > most) throw new RefusedPath(`it has more than ${most} bytes, which is the limit`);
     chunks.push(chunk.subarray(0, count));
   }
 }
@@ -109,7 +109,7 @@ function insideOf(folder: string, path: string): string {
     const next = join(at, step);
     if (!lstatSync(next).isSymbolicLink()) at = next;
     else {
-      if (++links > MOST_LINKS) throw new Refused(`it is reached through more than ${MOST_LINKS} symbolic links`);
+      if (++links > MOST_LINKS) throw new RefusedPath(`it is reached through more than ${MOST_LINKS} symbolic links`);
       const target = readlinkSync(next);
       if (!isAbsolute(target)) left = [...target.split('/'), ...left];
       else {
@@ -121,7 +121,7 @@ function insideOf(folder: string, path: string): string {
   return at;
 }
 
-function stepsBelow(roots: readonly string[], target: string, fail: () => Refused): string[] {
+function stepsBelow(roots: readonly string[], target: string, fail: () => RefusedPath): string[] {
   for (const root of roots) {
     const steps = relative(root, target).split('/');
     if (steps[0] !== '..') return steps;
@@ -129,6 +129,6 @@ function stepsBelow(roots: readonly string[], target: string, fail: () => Refuse
   throw fail();
 }
 
-function outside(folder: string): Refused {
-  return new Refused(`it is a symbolic link that leads outside ${folder}; replace it with the file itself`);
+function outside(folder: string): RefusedPath {
+  return new RefusedPath(`it is a symbolic link that leads outside ${folder}; replace it with the file itself`);
 }

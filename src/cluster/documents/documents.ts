@@ -1,7 +1,7 @@
 /** A text → its documents, in YAML (several, between lines of ---) or JSON. A broken document does not affect the others. */
 import { BadDocument, parseYaml, type Repeated, type YamlValue } from './yaml.ts';
 
-export type Part =
+export type DocumentPart =
   | {
       readonly kind: 'value';
       readonly value: unknown;
@@ -17,7 +17,7 @@ export const MOST_DOCUMENTS = 100_000;
 export const DEEPEST = 100;
 
 /** Documents in the order of the text, without documents that hold only comments. Never throws. */
-export function* readParts(text: string): Generator<Part> {
+export function* readParts(text: string): Generator<DocumentPart> {
   let count = 0;
   for (const { body, firstLine } of splitDocuments(text)) {
     if (++count > MOST_DOCUMENTS) {
@@ -29,7 +29,7 @@ export function* readParts(text: string): Generator<Part> {
   }
 }
 
-function* readDocument(body: string, firstLine: number): Generator<Part> {
+function* readDocument(body: string, firstLine: number): Generator<DocumentPart> {
   const start = body.trimStart();
   if (start === '') return;
   try {
@@ -74,7 +74,7 @@ function mustBeShallow(body: string): void {
   }
 }
 
-function* readYaml(body: string, firstLine: number): Generator<Part> {
+function* readYaml(body: string, firstLine: number): Generator<DocumentPart> {
   const { value, repeated } = readList(body) ?? parseYaml(body);
   if (value === undefined) return;
   yield { kind: 'value', value, line: firstLine, repeated: repeated.map((one) => below(one, firstLine - 1)) };
@@ -153,7 +153,7 @@ function below({ key, line, column }: Repeated, lines: number): Repeated {
   return { key, line: lines + line, column };
 }
 
-function problemOf(error: unknown, firstLine: number): Part {
+function problemOf(error: unknown, firstLine: number): DocumentPart {
   if (error instanceof BadDocument)
     return { kind: 'problem', reason: error.message, line: firstLine + error.line - 1, column: error.column };
   throw error;

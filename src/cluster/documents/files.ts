@@ -1,6 +1,6 @@
 /** Reads and parses files in a thread of their own: neither the content of a file nor a mount that hangs stops the agent's event loop. */
-import type { Answer, Failure, Outcome, ParsedFile, Request, Value } from './protocol.ts';
-import { type Patience, Thread } from './thread.ts';
+import type { FileOutcome, ParsedFile, ThreadAnswer, ThreadRequest, UnreadableFile, Value } from './protocol.ts';
+import { Thread, type ThreadTimeouts } from './thread.ts';
 
 /** Most threads that may hang in system calls at a time; each holds a few megabytes. */
 export const MOST_STUCK = 4;
@@ -8,7 +8,7 @@ export const MOST_STUCK = 4;
 const IDLE = 30_000;
 /** Of single files, which change rarely: the 5 MB of a thread are worth more than the 50 ms of its start. */
 const IDLE_SINGLE = 500;
-export const PATIENCE: Patience = { reading: 5000, parsing: 30_000 };
+export const PATIENCE: ThreadTimeouts = { reading: 5000, parsing: 30_000 };
 
 /** A path that does not answer. */
 export interface Stuck {
@@ -30,24 +30,24 @@ export interface ReadOptions {
   readonly onValues: (values: readonly Value[]) => void;
 }
 
-export type FileRead = ParsedFile | Failure | { readonly kind: 'same' };
-export type Listed =
-  | Failure
+export type FileRead = ParsedFile | UnreadableFile | { readonly kind: 'same' };
+export type ListedPath =
+  | UnreadableFile
   | { readonly kind: 'file' }
   | { readonly kind: 'folder'; readonly names: readonly string[] };
 
-type Wanted = Request extends infer R ? (R extends Request ? Omit<R, 'id'> : never) : never;
+type RequestWithoutId = ThreadRequest extends infer R ? (R extends ThreadRequest ? Omit<R, 'id'> : never) : never;
 
 interface Job {
-  readonly request: Request;
+  readonly request: ThreadRequest;
   /** The path, or the name of the text, for messages. */
   readonly path: string;
   readonly onValues: (values: readonly Value[]) => void;
-  readonly settle: (outcome: Outcome) => void;
+  readonly settle: (outcome: FileOutcome) => void;
 }
 
 export class DocumentFiles {
-  readonly #patience: Patience;
+  readonly #patience: ThreadTimeouts;
   readonly #keep: number;
   /** Requests in the order in which the thread answers. */
   #jobs: Job[] = [];
@@ -60,7 +60,7 @@ export class DocumentFiles {
   #stamp: string | undefined;
 
   /** `keep`: milliseconds until an idle thread ends. */
-  constructor(patience: Patience = PATIENCE, keep = IDLE) {
+  constructor(patience: ThreadTimeouts = PATIENCE, keep = IDLE) {
     this.#patience = patience;
     this.#keep = keep;
   }
@@ -82,21 +82,25 @@ export class DocumentFiles {
   }
 
   /** Parse a text from another source; `name` is for messages. */
-  async parse(text: string, name: string, onValues: ReadOptions['onValues']): Promise<ParsedFile | Failure> {
-    return (await this.#ask({ kind: 'parse', text, mayRepeat: false }, name, onValues)) as ParsedFile | Failure;
+  async parse(text: string, name: string, onValues: ReadOptions['onValues']): Promise<ParsedFile | UnreadableFile> {
+    return (await this.#ask({ kind: 'parse', text, mayRepeat: false }, name, onValues)) as ParsedFile | UnreadableFile;
   }
 
   /** Whether a path is a file or a folder, with the names in the folder. */
-  async list(path: string): Promise<Listed> {
-    return (await this.#ask({ kind: 'list', path }, path)) as Listed;
+  async list(path: string): Promise<ListedPath> {
+    return (await this.#ask({ kind: 'list', path }, path)) as ListedPath;
   }
 
-  #ask(wanted: Wanted, path: string, onValues: ReadOptions['onValues'] = () => undefined): Promise<Outcome> {
+  #ask(
+    wanted: RequestWithoutId,
+    path: string,
+    onValues: ReadOptions['onValues'] = () => undefined,
+  ): Promise<FileOutcome> {
     const stuck = this.#stuck.get(path);
     if (stuck !== undefined) return Promise.resolve(unanswered(this.#patience));
     if (this.#stuck.size >= MOST_STUCK) return Promise.resolve(tooManyStuck(this.#stuck.keys()));
     return new Promise((settle) => {
-      const request = { ...wanted, id: ++this.#count } as Request;
+      const request = { ...wanted, id: ++this.#count } as ThreadRequest;
       this.#jobs.push({ request, path, onValues, settle });
       this.#threadNow().ask(request);
     });
@@ -135,7 +139,7 @@ export class DocumentFiles {
     return thread;
   }
 
-  #take(answer: Answer): void {
+  #take(answer: ThreadAnswer): void {
     const [job] = this.#jobs;
     if (job?.request.id !== answer.id) return;
     if (answer.kind === 'parsing') this.#stamp = answer.stamp;
@@ -157,7 +161,7 @@ export class DocumentFiles {
   }
 
   /** The first job ended the thread, or hangs in it; a new thread gets the others. */
-  #replace(outcome: Outcome): void {
+  #replace(outcome: FileOutcome): void {
     this.#thread = undefined;
     const [first, ...others] = this.#jobs;
     const stamp = this.#stamp;
@@ -183,15 +187,15 @@ function endText(cause: unknown): string {
   return `the thread that read it ended: ${message ?? 'unknown reason'}`;
 }
 
-function tooManyStuck(paths: Iterable<string>): Failure {
+function tooManyStuck(paths: Iterable<string>): UnreadableFile {
   return { kind: 'unreadable', cause: `no file is read until these answer: ${[...paths].join(', ')}` };
 }
 
-function unanswered({ reading }: Patience): Failure {
+function unanswered({ reading }: ThreadTimeouts): UnreadableFile {
   const cause = `no answer within ${reading / 1000} s; it may be on a mount whose server is gone`;
   return { kind: 'unreadable', cause, code: 'ETIMEDOUT' };
 }
 
-function slow({ parsing }: Patience): Failure {
+function slow({ parsing }: ThreadTimeouts): UnreadableFile {
   return { kind: 'unreadable', cause: `part of it takes longer than ${parsing / 1000} s to parse` };
 }

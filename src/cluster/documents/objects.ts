@@ -1,12 +1,12 @@
 /** A text → its Kubernetes objects; lists are split into their items. */
-import { type Part, readParts } from './documents.ts';
+import { type DocumentPart, readParts } from './documents.ts';
 import type { Repeated } from './yaml.ts';
 
 /** Most values in one object: an EndpointSlice of the largest size, 1,000 endpoints, has 20,000. */
 export const MOST_VALUES = 100_000;
 
 /** Objects and problems of a text. A repeated key is a problem, unless `mayRepeat`: then its last value counts, and the object lists the key. Never throws. */
-export function* readObjects(text: string, mayRepeat = false): Generator<Part> {
+export function* readObjects(text: string, mayRepeat = false): Generator<DocumentPart> {
   for (const part of readParts(text)) {
     if (part.kind === 'problem') yield part;
     else if (part.repeated[0] !== undefined && !mayRepeat) yield repeatedProblem(part.repeated[0]);
@@ -14,7 +14,7 @@ export function* readObjects(text: string, mayRepeat = false): Generator<Part> {
   }
 }
 
-function repeatedProblem({ key, line, column }: Repeated): Part {
+function repeatedProblem({ key, line, column }: Repeated): DocumentPart {
   return { kind: 'problem', reason: `not valid YAML or JSON: ${repeatedText(key)}`, line, column };
 }
 
@@ -22,7 +22,7 @@ export function repeatedText(key: string): string {
   return `the key ${JSON.stringify(key)} appears twice in one mapping`;
 }
 
-function* objectsOf(part: Part & { readonly kind: 'value' }): Generator<Part> {
+function* objectsOf(part: DocumentPart & { readonly kind: 'value' }): Generator<DocumentPart> {
   const { value: document, line } = part;
   if (Array.isArray(document) || typeof document !== 'object' || document === null) {
     yield { kind: 'problem', reason: 'a document must be a Kubernetes object', line, column: 1 };
@@ -38,7 +38,7 @@ function* objectsOf(part: Part & { readonly kind: 'value' }): Generator<Part> {
 }
 
 /** Refuses an object with so many values that walking through them would take seconds. */
-function bounded(part: Part & { readonly kind: 'value' }): Part {
+function bounded(part: DocumentPart & { readonly kind: 'value' }): DocumentPart {
   if (!holdsMore(part.value, MOST_VALUES)) return part;
   const reason = `an object holds more than ${MOST_VALUES} values`;
   return { kind: 'problem', reason, line: part.line, column: 1 };

@@ -1,5 +1,5 @@
 /** Messages between the agent and the thread that reads files. */
-import type { Part } from './documents.ts';
+import type { DocumentPart } from './documents.ts';
 
 export interface ReadRequest {
   readonly kind: 'read';
@@ -20,16 +20,16 @@ export interface ParseRequest {
   readonly mayRepeat: boolean;
 }
 
-export type Request =
+export type ThreadRequest =
   | ReadRequest
   | ParseRequest
   | { readonly kind: 'list'; readonly id: number; readonly path: string };
 
-export type Value = Extract<Part, { kind: 'value' }>;
-export type Problem = Omit<Extract<Part, { kind: 'problem' }>, 'kind'>;
+export type Value = Extract<DocumentPart, { kind: 'value' }>;
+export type Problem = Omit<Extract<DocumentPart, { kind: 'problem' }>, 'kind'>;
 
 /** A file was not read. */
-export interface Failure {
+export interface UnreadableFile {
   readonly kind: 'unreadable';
   readonly cause: string;
   /** Name of the error, such as ENOENT. */
@@ -50,15 +50,15 @@ export interface ParsedFile {
   readonly problemCount: number;
 }
 
-export type Outcome =
+export type FileOutcome =
   | ParsedFile
-  | Failure
+  | UnreadableFile
   | { readonly kind: 'same' }
   | { readonly kind: 'file' }
   | { readonly kind: 'folder'; readonly names: readonly string[] };
 
 /** The answers to one request: any number of values, in the order of the text, then one outcome. */
-export type Answer =
+export type ThreadAnswer =
   | { readonly id: number; readonly kind: 'parsing'; readonly stamp: string }
   | { readonly id: number; readonly kind: 'values'; readonly values: readonly Value[] }
-  | { readonly id: number; readonly kind: 'outcome'; readonly outcome: Outcome };
+  | { readonly id: number; readonly kind: 'outcome'; readonly outcome: FileOutcome };

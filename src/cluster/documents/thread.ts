@@ -1,6 +1,6 @@
 /** One thread that reads files, and the deadline of its first unanswered request. */
 import { Worker } from 'node:worker_threads';
-import type { Answer, Request } from './protocol.ts';
+import type { ThreadAnswer, ThreadRequest } from './protocol.ts';
 
 /** The thread's program inside the single-file executable (set by `scripts/bundle.ts`); from source it is a file of its own. */
 declare const DOCUMENT_THREAD: string | undefined;
@@ -18,7 +18,7 @@ function mostMemory(): number {
 const CHECK = 500;
 
 export interface ThreadEvents {
-  readonly onAnswer: (answer: Answer) => void;
+  readonly onAnswer: (answer: ThreadAnswer) => void;
   /** The first request was silent beyond its deadline. A thread that parses can be terminated; one that reads may hang in the kernel. */
   readonly onLate: (isParsing: boolean) => void;
   /** The thread ended; `cause`: the error, unless `end` was called. */
@@ -26,7 +26,7 @@ export interface ThreadEvents {
 }
 
 /** Milliseconds of silence until a request is late: while a file is read, and while it is parsed. */
-export interface Patience {
+export interface ThreadTimeouts {
   readonly reading: number;
   readonly parsing: number;
 }
@@ -34,13 +34,13 @@ export interface Patience {
 export class Thread {
   readonly #worker: Worker;
   readonly #events: ThreadEvents;
-  readonly #patience: Patience;
+  readonly #patience: ThreadTimeouts;
   #timer: NodeJS.Timeout | undefined;
   #checks = 0;
   #isParsing = false;
   #cause: unknown;
 
-  constructor(events: ThreadEvents, patience: Patience) {
+  constructor(events: ThreadEvents, patience: ThreadTimeouts) {
     this.#events = events;
     this.#patience = patience;
     const resourceLimits = { maxOldGenerationSizeMb: mostMemory(), maxYoungGenerationSizeMb: 16 };
@@ -48,7 +48,7 @@ export class Thread {
       typeof DOCUMENT_THREAD === 'string'
         ? new Worker(DOCUMENT_THREAD, { eval: true, resourceLimits })
         : new Worker(new URL('./worker.ts', import.meta.url), { resourceLimits });
-    this.#worker.on('message', (answer: Answer) => {
+    this.#worker.on('message', (answer: ThreadAnswer) => {
       this.#checks = 0;
       this.#isParsing = answer.kind !== 'outcome';
       events.onAnswer(answer);
@@ -62,7 +62,7 @@ export class Thread {
     });
   }
 
-  ask(request: Request): void {
+  ask(request: ThreadRequest): void {
     if (this.#timer === undefined) {
       this.#checks = 0;
       this.#isParsing = false;

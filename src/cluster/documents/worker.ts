@@ -1,33 +1,34 @@
 /** The program of the thread that reads and parses files: a malicious file, or a dead mount, blocks only this thread. */
 import { parentPort } from 'node:worker_threads';
-import { type FileText, placeAt, Refused, readBounded } from './bounded-file.ts';
+import { type FileText, placeAt, RefusedPath, readBounded } from './bounded-file.ts';
 import { fileProblem } from './file-problem.ts';
 import { parsedText } from './parsed-text.ts';
-import type { Answer, Outcome, ParseRequest, ReadRequest, Request } from './protocol.ts';
+import type { FileOutcome, ParseRequest, ReadRequest, ThreadAnswer, ThreadRequest } from './protocol.ts';
 
 const port = parentPort;
 if (port === null) throw new Error('this file must run as a worker thread');
-port.on('message', (request: Request) => {
-  const answer = (outcome: Outcome) => port.postMessage({ id: request.id, kind: 'outcome', outcome } satisfies Answer);
+port.on('message', (request: ThreadRequest) => {
+  const answer = (outcome: FileOutcome) =>
+    port.postMessage({ id: request.id, kind: 'outcome', outcome } satisfies ThreadAnswer);
   try {
     answer(outcomeOf(request));
   } catch (error) {
     const { code, message } = error as NodeJS.ErrnoException;
-    const isRefused = error instanceof Refused;
+    const isRefused = error instanceof RefusedPath;
     answer({ kind: 'unreadable', cause: isRefused ? message : fileProblem(error), code, isRefused });
   }
 });
 
-function outcomeOf(request: Request): Outcome {
+function outcomeOf(request: ThreadRequest): FileOutcome {
   if (request.kind === 'list') return placeAt(request.path);
   if (request.kind === 'parse') return parse(request, { text: request.text, stamp: '' });
   const file = readBounded(request);
   return file === undefined ? { kind: 'same' } : parse(request, file);
 }
 
-function parse({ id, mayRepeat }: ReadRequest | ParseRequest, { text, stamp }: FileText): Outcome {
-  port?.postMessage({ id, kind: 'parsing', stamp } satisfies Answer);
+function parse({ id, mayRepeat }: ReadRequest | ParseRequest, { text, stamp }: FileText): FileOutcome {
+  port?.postMessage({ id, kind: 'parsing', stamp } satisfies ThreadAnswer);
   return parsedText({ text, stamp, mayRepeat }, (values) => {
-    port?.postMessage({ id, kind: 'values', values } satisfies Answer);
+    port?.postMessage({ id, kind: 'values', values } satisfies ThreadAnswer);
   });
 }

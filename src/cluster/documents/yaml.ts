@@ -48,7 +48,7 @@ export function parseYaml(text: string): YamlValue {
   if (document === undefined) return { value: undefined, repeated: [] };
   const [problem] = [...document.errors, ...document.warnings];
   if (problem !== undefined) throw at(text, problem.pos[0], `${SYNTAX}: ${firstLine(problem.message)}`);
-  return new Reading(text).whole(document);
+  return new YamlConversion(text).whole(document);
 }
 
 /** A value as YAML, for people. */
@@ -89,7 +89,7 @@ interface Sized {
  * From the syntax tree to values. The library's own conversion does not count copies by merge keys (`<<`) towards its limit on aliases,
  * and walks through the whole document for each alias.
  */
-class Reading {
+class YamlConversion {
   readonly #text: string;
   readonly #anchors = new Map<string, Sized>();
   readonly #repeated: Repeated[] = [];

@@ -70,14 +70,17 @@ export function isWrittenByController({ metadata }: EndpointsObject): boolean {
   return labels?.[ENDPOINTS_MANAGED_BY_LABEL] === ENDPOINTS_MANAGER || annotations?.[TRIGGER_ANNOTATION] !== undefined;
 }
 
-interface Wanted {
+interface DesiredEndpoints {
   readonly subsets: readonly EndpointsSubset[];
   readonly isCut: boolean;
   readonly service: SelectingService;
 }
 
 /** Whether the Endpoints are right, in any order of subsets, ports and addresses. */
-function isRight({ metadata, subsets: before }: EndpointsObject, { subsets, isCut, service }: Wanted): boolean {
+function isRight(
+  { metadata, subsets: before }: EndpointsObject,
+  { subsets, isCut, service }: DesiredEndpoints,
+): boolean {
   return (
     (metadata.annotations?.[OVER_CAPACITY_ANNOTATION] !== undefined) === isCut &&
     sameData(metadata.labels ?? {}, labelsOf(service)) &&

@@ -12,10 +12,10 @@ import { type LabelOf, PodRows } from './pod-rows.ts';
 import { unpack } from './unpacking.ts';
 
 /** Without what its key says. */
-type Kept = Omit<SelectingService, 'key' | 'namespace' | 'name'>;
+type PackedFields = Omit<SelectingService, 'key' | 'namespace' | 'name'>;
 
-interface ServiceRow {
-  readonly kept: Packed<Kept>;
+interface PackedService {
+  readonly kept: Packed<PackedFields>;
   /** The label under which it is indexed; undefined without a selector. */
   readonly listedUnder: string | undefined;
 }
@@ -23,7 +23,7 @@ interface ServiceRow {
 /** An index of Pods and Services. What it returns is new each time. */
 export class Membership {
   readonly #pods = new PodRows();
-  readonly #services = new Map<ObjectKey, ServiceRow>();
+  readonly #services = new Map<ObjectKey, PackedService>();
   readonly #servicesByLabel = new Lists<ObjectKey>();
 
   pod(key: ObjectKey): PodView | undefined {

@@ -99,7 +99,7 @@ export function reconcileMirror(input: MirrorInput): MirrorResult {
 
 const NOTHING: MirrorCounts = { endpoints: 0, slices: 0, needed: 0, added: 0, updated: 0, removed: 0, skipped: 0 };
 
-interface Group {
+interface MirroredGroup {
   readonly family: Family;
   readonly ports: readonly SlicePortObject[];
   readonly endpoints: Map<string, SliceEndpoint>;
@@ -114,7 +114,7 @@ function* listedAddresses({ subsets }: EndpointsObject): Generator<ListedAddress
 }
 
 function wantedGroups(endpoints: EndpointsObject, most: number) {
-  const groups = new Map<string, Group>();
+  const groups = new Map<string, MirroredGroup>();
   let [invalid, tooMany] = [0, 0];
   for (const { addresses = [], notReadyAddresses = [], ports = [] } of packSubsets(listedAddresses(endpoints))) {
     const slicePorts = ports.map(({ name = '', port, protocol = 'TCP', appProtocol }) => ({
@@ -167,7 +167,7 @@ function asEndpoint(ready: boolean) {
 
 function fill(
   endpoints: EndpointsObject,
-  { family, ports, endpoints: wanted }: Group,
+  { family, ports, endpoints: wanted }: MirroredGroup,
   existing: readonly SliceObject[],
 ) {
   const [first, ...rest] = existing;

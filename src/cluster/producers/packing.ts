@@ -42,7 +42,7 @@ export function pack<T>(value: T): Packed<T> {
 
 const double = new DataView(new ArrayBuffer(8));
 
-class Packer {
+class ObjectPacker {
   readonly #bytes = new Bytes();
   readonly #texts = new Map<string, number>();
   readonly #shapes: (readonly string[])[] = [];
@@ -172,4 +172,4 @@ function sameNames(a: readonly string[], b: readonly string[]): boolean {
 }
 
 /** One value is packed at a time. */
-const packer = new Packer();
+const packer = new ObjectPacker();

@@ -9,8 +9,8 @@ import type { ObjectKey, PodView } from './objects.ts';
 import { pack } from './packing.ts';
 import { unpack } from './unpacking.ts';
 
-type Shared = Pick<PodView, 'namespace' | 'labels' | 'ports' | 'subdomain'>;
-type Own = readonly [
+type WorkloadView = Pick<PodView, 'namespace' | 'labels' | 'ports' | 'subdomain'>;
+type OwnFields = readonly [
   uid: string,
   addresses: PodView['addresses'],
   hostname: string,
@@ -22,7 +22,7 @@ type Own = readonly [
 
 /** What the Pods of a workload have in common. */
 interface Workload {
-  readonly shared: Packed<Shared>;
+  readonly shared: Packed<WorkloadView>;
   pods: Few<ObjectKey>;
 }
 
@@ -31,10 +31,10 @@ interface PodsOnNode {
   pods: Few<ObjectKey>;
 }
 
-interface Row {
+interface PodRow {
   readonly workload: Workload;
   readonly node: PodsOnNode;
-  readonly own: Packed<Own>;
+  readonly own: Packed<OwnFields>;
 }
 
 /** A label as a selector wants it. */
@@ -51,8 +51,8 @@ interface LabelIndex {
 }
 
 export class PodRows {
-  readonly #rows = new Map<ObjectKey, Row>();
-  readonly #workloads = new Map<Packed<Shared>, Workload>();
+  readonly #rows = new Map<ObjectKey, PodRow>();
+  readonly #workloads = new Map<Packed<WorkloadView>, Workload>();
   readonly #byLabel = new Map<string, LabelIndex>();
   readonly #nodes = new Map<string, PodsOnNode>();
 
@@ -73,7 +73,7 @@ export class PodRows {
     }
     workload.pods = withMember(workload.pods, key);
     const { uid, addresses, hostname, ready, readySince, terminating, finished } = pod;
-    const own = pack<Own>([uid, addresses, hostname, ready, readySince, terminating, finished]);
+    const own = pack<OwnFields>([uid, addresses, hostname, ready, readySince, terminating, finished]);
     this.#rows.set(key, { workload, node: this.#joined(pod.nodeName, key), own });
   }
 
@@ -128,7 +128,7 @@ export class PodRows {
 
   #workloadOf(pod: PodView): Workload {
     const { namespace, labels, ports, subdomain } = pod;
-    const shared = pack<Shared>({ namespace, labels, ports, subdomain });
+    const shared = pack<WorkloadView>({ namespace, labels, ports, subdomain });
     const known = this.#workloads.get(shared);
     if (known !== undefined) return known;
     const workload: Workload = { shared, pods: undefined };
@@ -166,7 +166,7 @@ function valueKey(namespace: string, value: string): string {
   return `${namespace}/${value}`;
 }
 
-function viewOf(key: ObjectKey, { node, own }: Row, { namespace, labels, ports, subdomain }: Shared): PodView {
+function viewOf(key: ObjectKey, { node, own }: PodRow, { namespace, labels, ports, subdomain }: WorkloadView): PodView {
   const [uid, addresses, hostname, ready, readySince, terminating, finished] = unpack(own);
   const name = key.slice(key.indexOf('/') + 1);
   const its = { uid, addresses, hostname, ready, readySince, terminating, finished };

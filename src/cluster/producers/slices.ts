@@ -115,13 +115,13 @@ function ofFamily(input: SlicesInput, family: Family): SlicesResult {
 }
 
 /** Endpoints with one set of ports. */
-interface Group {
+interface PortGroup {
   readonly ports: readonly SlicePortObject[];
   readonly endpoints: Map<string, SliceEndpoint>;
 }
 
 function desiredGroups({ service, pods, node }: SlicesInput, owned: readonly SliceObject[], family: Family) {
-  const groups = new Map<string, Group>();
+  const groups = new Map<string, PortGroup>();
   const onUnknownNode: PodView[] = [];
   for (const pod of pods) {
     if (!belongsInSlices(pod)) continue;
@@ -143,7 +143,7 @@ function desiredGroups({ service, pods, node }: SlicesInput, owned: readonly Sli
 }
 
 interface FillOf {
-  readonly groups: ReadonlyMap<string, Group>;
+  readonly groups: ReadonlyMap<string, PortGroup>;
   readonly owned: readonly SliceObject[];
   readonly family: Family;
 }

@@ -8,7 +8,7 @@ export interface ListedAddress {
   readonly ports: readonly EndpointsPort[];
 }
 
-interface Listed {
+interface ReadyAddress {
   readonly address: EndpointsAddress;
   readonly ready: boolean;
 }
@@ -16,7 +16,7 @@ interface Listed {
 /** The addresses of a port, by `addressKey`. */
 interface PortEntry {
   readonly port: EndpointsPort | undefined;
-  readonly listed: Map<string, Listed>;
+  readonly listed: Map<string, ReadyAddress>;
 }
 
 /**
@@ -33,7 +33,7 @@ export function packSubsets(list: Iterable<ListedAddress>): EndpointsSubset[] {
     known.set(key, first);
     for (const port of ports.length > 0 ? ports : [undefined]) {
       const id = port === undefined ? '' : portId(port);
-      const entry = byPort.get(id) ?? { port, listed: new Map<string, Listed>() };
+      const entry = byPort.get(id) ?? { port, listed: new Map<string, ReadyAddress>() };
       byPort.set(id, entry);
       if (entry.listed.get(key)?.ready !== false) entry.listed.set(key, { address: first, ready });
     }
@@ -65,14 +65,14 @@ function addressKey({ ip, targetRef }: EndpointsAddress): string {
   return `${ip} ${targetRef?.uid ?? ''}`;
 }
 
-function setId(listed: ReadonlyMap<string, Listed>): string {
+function setId(listed: ReadonlyMap<string, ReadyAddress>): string {
   return [...listed]
     .map(([key, { ready }]) => `${key} ${ready}`)
     .sort()
     .join();
 }
 
-function byAddress({ address: a }: Listed, { address: b }: Listed): number {
+function byAddress({ address: a }: ReadyAddress, { address: b }: ReadyAddress): number {
   if (a.ip !== b.ip) return a.ip < b.ip ? -1 : 1;
   return (a.targetRef?.uid ?? '') < (b.targetRef?.uid ?? '') ? -1 : 1;
 }

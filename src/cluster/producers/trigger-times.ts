@@ -2,7 +2,7 @@
 import type { ObjectKey, PodView, SelectingService } from './objects.ts';
 import { PackedMap } from './packed-map.ts';
 
-interface Seen {
+interface TriggerTimesOf {
   readonly service: number;
   /** Names of Pods, and the time of each. */
   readonly pods: readonly string[];
@@ -11,7 +11,7 @@ interface Seen {
 
 /** Remembers the times of earlier changes. */
 export class TriggerTimes {
-  readonly #seen = new PackedMap<Seen>();
+  readonly #seen = new PackedMap<TriggerTimesOf>();
 
   /**
    * The time of the earliest change since the last call for this Service: a change of a Pod's readiness, or the creation of the

@@ -25,12 +25,12 @@ import { WORDS } from './packing-words.ts';
 
 /** The value that was packed, as a new one. */
 export function unpack<T>(packed: Packed<T>): T {
-  return new Unpacker(packed).value('') as T;
+  return new ObjectUnpacker(packed).value('') as T;
 }
 
 const double = new DataView(new ArrayBuffer(8));
 
-class Unpacker {
+class ObjectUnpacker {
   readonly #bytes: Bytes;
   readonly #texts: string[] = [];
   readonly #shapes: (readonly string[])[] = [];

@@ -10,7 +10,7 @@ import { WrongQuestion } from '../../inspect/wire/problem.ts';
 import type { DrainQuestion } from './question.ts';
 
 /** What the fleet said. */
-export type Said =
+export type FleetAnswer =
   | { readonly kind: 'answer'; readonly answer: Drained }
   /** The question is wrong: asking again does not help. */
   | { readonly kind: 'wrong'; readonly why: string }
@@ -18,9 +18,9 @@ export type Said =
   | { readonly kind: 'none'; readonly why: string };
 
 /** Asks once. `wait`: milliseconds until the fleet says that it is not drained. Rejects where no answer came. */
-export type Send = (question: DrainQuestion, wait: number, signal: AbortSignal) => Promise<Said>;
+export type Send = (question: DrainQuestion, wait: number, signal: AbortSignal) => Promise<FleetAnswer>;
 
-export interface Outcome {
+export interface DrainOutcome {
   readonly drained: boolean;
   /** The last answer of the fleet, with the time since the first question; undefined: it gave none. */
   readonly answer: Drained | undefined;
@@ -40,10 +40,10 @@ const [FIRST_PAUSE, LONGEST_PAUSE] = [100, 1000];
 export async function askUntilDrained(
   question: DrainQuestion,
   { send, clock, signal }: { readonly send: Send; readonly clock: Clock; readonly signal: AbortSignal },
-): Promise<Outcome> {
+): Promise<DrainOutcome> {
   const start = clock.now();
   const waited = () => clock.now() - start;
-  let last: Pick<Outcome, 'answer' | 'failure'> = { answer: undefined, failure: 'it was not asked' };
+  let last: Pick<DrainOutcome, 'answer' | 'failure'> = { answer: undefined, failure: 'it was not asked' };
   let pause = FIRST_PAUSE;
   for (;;) {
     const left = question.timeout - waited();
@@ -66,7 +66,7 @@ async function askOnce(
   question: DrainQuestion,
   wait: number,
   { send, clock, signal }: { readonly send: Send; readonly clock: Clock; readonly signal: AbortSignal },
-): Promise<Said> {
+): Promise<FleetAnswer> {
   const late = new AbortController();
   const cancel = clock.after(wait + GRACE, () => late.abort());
   try {

@@ -4,7 +4,7 @@ import { type IncomingMessage, request } from 'node:http';
 import { answerText, queryOf } from '../../inspect/wire/client.ts';
 import { drainedSchema } from '../../inspect/wire/drained.ts';
 import { problemIn } from '../../inspect/wire/problem-schema.ts';
-import type { Said, Send } from './ask.ts';
+import type { FleetAnswer, Send } from './ask.ts';
 import type { DrainQuestion } from './question.ts';
 
 /** Bytes of an answer. */
@@ -58,7 +58,7 @@ function codeOf(error: unknown): string | undefined {
 }
 
 /** What a status and a body mean. */
-function said(status: number, text: string): Said {
+function said(status: number, text: string): FleetAnswer {
   if (status === 200 || status === 504) {
     const read = drainedSchema.safeParse(jsonOf(text));
     // A proxy in between has a status 504 of its own.

@@ -3,7 +3,7 @@
 import type { Protocol } from '../../base/address.ts';
 import { type Address, endpointText, type Family, familyOf, isLoopback } from '../../base/address.ts';
 
-export interface Sender {
+export interface PacketSender {
   /** As it was asked. */
   readonly text: string;
   readonly what: 'pod' | 'node' | 'outside';
@@ -16,7 +16,7 @@ export interface Sender {
   readonly isExample: boolean;
 }
 
-export interface Destination {
+export interface AskedDestination {
   /** As it was asked. */
   readonly text: string;
   readonly address: Address;
@@ -25,25 +25,25 @@ export interface Destination {
   readonly family: Family;
 }
 
-export interface Question {
-  readonly from: Sender;
-  readonly to: Destination;
+export interface PacketQuestion {
+  readonly from: PacketSender;
+  readonly to: AskedDestination;
 }
 
 /** A destination before its family is chosen: an address for each family that has one. */
-export interface Wanted {
+export interface WantedDestination {
   readonly addresses: readonly Address[];
   readonly port: number;
   readonly protocol: Protocol;
 }
 
 /** UDP has no connections. */
-export function packetWord({ protocol }: Pick<Destination, 'protocol'>): string {
+export function packetWord({ protocol }: Pick<AskedDestination, 'protocol'>): string {
   return protocol === 'UDP' ? 'flow' : 'connection';
 }
 
 /** `10.96.0.10:80 (TCP)` */
-export function destinationText({ address, port, protocol }: Destination): string {
+export function destinationText({ address, port, protocol }: AskedDestination): string {
   return `${endpointText(address, port)} (${protocol})`;
 }
 

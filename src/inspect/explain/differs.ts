@@ -4,7 +4,7 @@ import type { ServiceKey } from '../../proxy/model/objects.ts';
 import type { FamilyView } from '../../proxy/modes/view.ts';
 import { firstLine, percentText } from '../wire/format.ts';
 import type { ExplainFacts } from './facts.ts';
-import type { Fate, Step } from './fates.ts';
+import type { Fate, WalkStep } from './fates.ts';
 import { firstOf } from './phrases.ts';
 
 /** Shares of two walks are equal within this. */
@@ -71,7 +71,7 @@ function missingStep({ stands, desired, view }: Pick<DifferInput, 'stands' | 'de
 }
 
 /** A rule or an element that the packet does not meet may be there nevertheless. */
-function isThere({ table: name, chain, rule, key }: Step, { rules, table }: FamilyView): boolean {
+function isThere({ table: name, chain, rule, key }: WalkStep, { rules, table }: FamilyView): boolean {
   if (table !== undefined) {
     return key === undefined
       ? table.chain(chain)?.some(({ text }) => text === rule) === true

@@ -1,10 +1,10 @@
 /** Explains where a packet goes, and why: the answer of `slicewire explain`. Pure. */
 import type { ExplainedStep, Explanation } from '../wire/explanation.ts';
 import { percentText } from '../wire/format.ts';
-import type { Question } from './asked.ts';
+import type { PacketQuestion } from './asked.ts';
 import { differences } from './differs.ts';
 import type { ExplainFacts, FamilyFacts } from './facts.ts';
-import type { Effect, Fate, Step } from './fates.ts';
+import type { Effect, Fate, WalkStep } from './fates.ts';
 import { notesOf } from './notes.ts';
 import type { Packet } from './packet.ts';
 import { readQuestion } from './question.ts';
@@ -32,14 +32,17 @@ export async function explain({ from, to, rules }: AskedText, facts: ExplainFact
   return await explainQuestion(question, { facts, family, rules, hasRoute });
 }
 
-interface Context {
+interface ExplainContext {
   readonly facts: ExplainFacts;
   readonly family: FamilyFacts;
   readonly rules: boolean;
   readonly hasRoute: boolean;
 }
 
-async function explainQuestion(question: Question, { facts, family, rules, hasRoute }: Context): Promise<Explanation> {
+async function explainQuestion(
+  question: PacketQuestion,
+  { facts, family, rules, hasRoute }: ExplainContext,
+): Promise<Explanation> {
   const packet = packetOf(question);
   const { localAddresses } = family;
   const { walked, remembered, sticky } = await walkRemembering({ view: family.stands, packet, localAddresses, facts });
@@ -85,7 +88,7 @@ function withSteps(verdict: Explanation['verdict'], fates: readonly Fate[]): Pic
 }
 
 /** The first packet of a connection. */
-function packetOf({ from, to: { protocol, address, port } }: Question): Packet {
+function packetOf({ from, to: { protocol, address, port } }: PacketQuestion): Packet {
   return { protocol, source: from.address, destination: address, port, device: from.device, state: 'NEW' };
 }
 
@@ -108,18 +111,18 @@ function waysOf(fates: readonly Fate[]): Ways {
   return { shared: first.way.slice(0, length).map(explained), own };
 }
 
-function isSame(a: Step | undefined, b: Step | undefined): boolean {
+function isSame(a: WalkStep | undefined, b: WalkStep | undefined): boolean {
   if (a === b) return true;
   if (a === undefined || b === undefined) return false;
   return a.table === b.table && a.chain === b.chain && a.rule === b.rule && a.share === b.share && does(a) === does(b);
 }
 
-function explained(step: Step): ExplainedStep {
+function explained(step: WalkStep): ExplainedStep {
   const { table, chain, rule, owner } = step;
   return { table, chain, rule, does: does(step), object: owner ?? '' };
 }
 
-function does({ effect, share }: Step): string {
+function does({ effect, share }: WalkStep): string {
   const words = wordsOf(effect);
   return share < 1 && effect.kind !== 'choose' ? `${words} (${percentText(share)} of the packets)` : words;
 }

@@ -3,7 +3,7 @@
 import type { Address, Cidr, Family, Protocol } from '../../base/address.ts';
 import type { FrontendAt } from '../../proxy/model/claims.ts';
 import type { Fault, ObjectKind, Service, ServiceKey } from '../../proxy/model/objects.ts';
-import type { Objects } from '../../proxy/model/proxy-model.ts';
+import type { ModelObjects } from '../../proxy/model/proxy-model.ts';
 import type { ServicePort, ServicePortKey } from '../../proxy/model/service-port.ts';
 import type { LastWriter, Memories } from '../../proxy/modes/inspection.ts';
 import type { LocalDetector } from '../../proxy/modes/netfilter/local-traffic.ts';
@@ -11,7 +11,7 @@ import type { FamilyView } from '../../proxy/modes/view.ts';
 import type { Explanation } from '../wire/explanation.ts';
 
 /** The objects as they were at the moment of the answer. */
-export interface ExplainedObjects extends Objects {
+export interface ExplainedObjects extends ModelObjects {
   services(): Iterable<Service>;
 }
 

@@ -19,7 +19,7 @@ export type Effect =
   | { readonly kind: 'masquerade' | 'reject' | 'drop' | 'accept' | 'return' };
 
 /** A rule, an element or a destination that had an effect on the packet. */
-export interface Step {
+export interface WalkStep {
   /** `filter`, `nat` or `mangle` of iptables; `ip slicewire` or `ip6 slicewire`; `ipvs`. */
   readonly table: string;
   /** Chain, set or map; a virtual server as ipvsadm(8) writes it. */
@@ -42,17 +42,17 @@ export interface Fate {
   readonly masqueraded: boolean;
   readonly probability: number;
   /** The steps that mattered, in order; those of the likeliest way where several ways lead to the same fate. */
-  readonly way: readonly Step[];
+  readonly way: readonly WalkStep[];
 }
 
 /** Steps so far, the last one first: packets that part ways share what was before. */
 export interface Way {
-  readonly step: Step;
+  readonly step: WalkStep;
   readonly before: Way | undefined;
 }
 
 /** A packet on its way. */
-export interface State {
+export interface PacketState {
   readonly mark: number;
   /** Where it is going now. */
   readonly destination: Address;
@@ -63,41 +63,41 @@ export interface State {
   readonly way: Way | undefined;
 }
 
-export type Verdict = 'end' | 'return' | 'accept' | 'drop' | 'reject';
+export type RuleVerdict = 'end' | 'return' | 'accept' | 'drop' | 'reject';
 
-export interface Outcome {
-  readonly state: State;
-  readonly verdict: Verdict;
+export interface WalkOutcome {
+  readonly state: PacketState;
+  readonly verdict: RuleVerdict;
 }
 
-export function startOf({ destination, port }: Packet): State {
+export function startOf({ destination, port }: Packet): PacketState {
   return { mark: 0, destination, port, dnat: undefined, masqueraded: false, probability: 1, way: undefined };
 }
 
-export function stepped(state: State, step: Step): State {
+export function stepped(state: PacketState, step: WalkStep): PacketState {
   return { ...state, way: { step, before: state.way } };
 }
 
-export function translated(state: State, to: string, destination: Address, port: number): State {
+export function translated(state: PacketState, to: string, destination: Address, port: number): PacketState {
   return { ...state, destination, port, dnat: to };
 }
 
-export function isStopped({ verdict }: Outcome): boolean {
+export function isStopped({ verdict }: WalkOutcome): boolean {
   return verdict === 'drop' || verdict === 'reject';
 }
 
 /** The packet goes on after the chain. */
-export function isFallen({ verdict }: Outcome): boolean {
+export function isFallen({ verdict }: WalkOutcome): boolean {
   return verdict === 'end' || verdict === 'return';
 }
 
-export function stopped({ state, verdict }: Outcome): Fate {
+export function stopped({ state, verdict }: WalkOutcome): Fate {
   const kind = verdict === 'drop' ? 'dropped' : 'rejected';
   return { kind, backend: '', masqueraded: false, probability: state.probability, way: wayOf(state) };
 }
 
 /** Of a packet that is not stopped. */
-export function fateOf(state: State): Fate {
+export function fateOf(state: PacketState): Fate {
   const { dnat, masqueraded, probability } = state;
   if (dnat !== undefined) return { kind: 'balanced', backend: dnat, masqueraded, probability, way: wayOf(state) };
   const way = wayOf(state);
@@ -108,8 +108,8 @@ export function fateOf(state: State): Fate {
 /** Effects that alone mean nothing to a packet that goes on as it came. */
 const PASSING: ReadonlySet<Effect['kind']> = new Set(['jump', 'goto', 'return', 'lookup', 'choose']);
 
-function wayOf({ way }: State): Step[] {
-  const steps: Step[] = [];
+function wayOf({ way }: PacketState): WalkStep[] {
+  const steps: WalkStep[] = [];
   for (let at = way; at !== undefined; at = at.before) steps.push(at.step);
   return steps.reverse();
 }

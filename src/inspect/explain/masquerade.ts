@@ -2,7 +2,7 @@
 import { holdsAll, parseAddress } from '../../base/address.ts';
 import type { Backend } from '../../proxy/model/service-port.ts';
 import { hairpinBackends } from '../../proxy/modes/netfilter/local-traffic.ts';
-import type { Sender } from './asked.ts';
+import type { PacketSender } from './asked.ts';
 import type { ExplainFacts, FamilyFacts } from './facts.ts';
 import type { Fate } from './fates.ts';
 import type { Subject } from './subject.ts';
@@ -15,7 +15,7 @@ export interface Masquerading {
 
 export interface MasqueradeInput {
   readonly fate: Fate;
-  readonly from: Sender;
+  readonly from: PacketSender;
   readonly subject: Subject | undefined;
   /** The endpoint of the fate by the model. */
   readonly backend: Backend | undefined;
@@ -56,7 +56,7 @@ function isHairpin({ text }: Backend, { port }: Subject, { localDetector }: Fami
   return hairpinBackends(port, localDetector).some((backend) => backend.text === text);
 }
 
-function toClusterIP(from: Sender, { masqueradeAll, localDetector }: FamilyFacts): Masquerading {
+function toClusterIP(from: PacketSender, { masqueradeAll, localDetector }: FamilyFacts): Masquerading {
   if (masqueradeAll) return yes('--masquerade-all masquerades all connections to cluster IPs');
   if (localDetector.kind === 'none') {
     return no('this node cannot recognise its Pods, and does not masquerade connections to cluster IPs then');
@@ -71,7 +71,7 @@ function toClusterIP(from: Sender, { masqueradeAll, localDetector }: FamilyFacts
   return yes(`${who}: the answer must come back through this node`);
 }
 
-function toExternal({ frontend: { policy } }: Subject, from: Sender): Masquerading {
+function toExternal({ frontend: { policy } }: Subject, from: PacketSender): Masquerading {
   if (policy === 'Cluster') {
     return yes('externalTrafficPolicy is Cluster: the answer must come back through this node');
   }

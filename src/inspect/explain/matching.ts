@@ -1,10 +1,10 @@
 /** Whether a rule of iptables matches a packet. Pure. */
 import type { Address } from '../../base/address.ts';
 import type { ServersView } from '../../proxy/modes/view.ts';
-import type { State } from './fates.ts';
+import type { PacketState } from './fates.ts';
 import { isHeldBy, type Nets, type Octets } from './nets.ts';
-import type { NodeFacts, Packet } from './packet.ts';
-import { type Match, SETS } from './rule.ts';
+import type { NodeOfPacket, Packet } from './packet.ts';
+import { type RuleMatch, SETS } from './rule.ts';
 
 /** The memories of session affinity that were asked (`Memories`). */
 export interface AskedMemories {
@@ -15,18 +15,18 @@ export interface AskedMemories {
 /** The surroundings of the packet on its way, at which matches look. */
 export interface Surroundings {
   readonly packet: Packet;
-  readonly facts: NodeFacts;
+  readonly facts: NodeOfPacket;
   readonly servers: ServersView | undefined;
   readonly asked: AskedMemories;
   readonly nets: Nets;
   readonly octets: Octets;
 }
 
-export function isMatching(match: Match, state: State, around: Surroundings): boolean {
+export function isMatching(match: RuleMatch, state: PacketState, around: Surroundings): boolean {
   return holds(match, state, around) !== match.inverted;
 }
 
-function holds(match: Match, state: State, around: Surroundings): boolean {
+function holds(match: RuleMatch, state: PacketState, around: Surroundings): boolean {
   const { packet, facts, octets } = around;
   switch (match.of) {
     case 'source':
@@ -72,8 +72,8 @@ export function isLocal(address: Address, { facts, servers }: Pick<Surroundings,
 
 /** The entry that the packet's addresses and port make: `10.96.0.10,tcp:80,10.244.1.1` of `dst,dst,src`. */
 function isInSet(
-  { set, which: [first, second, third] }: Extract<Match, { of: 'set' }>,
-  { destination, port }: State,
+  { set, which: [first, second, third] }: Extract<RuleMatch, { of: 'set' }>,
+  { destination, port }: PacketState,
   { packet: { protocol, source }, servers, nets }: Surroundings,
 ): boolean {
   const entries = servers?.entries(set);

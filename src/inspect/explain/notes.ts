@@ -3,7 +3,7 @@
 import { type Address, cidrContains, endpointText, isLoopback } from '../../base/address.ts';
 import { faultText, type Service } from '../../proxy/model/objects.ts';
 import { listText } from '../wire/format.ts';
-import type { Destination, Question } from './asked.ts';
+import type { AskedDestination, PacketQuestion } from './asked.ts';
 import type { ExplainFacts, FamilyFacts } from './facts.ts';
 import { firstOf, portNumbers } from './phrases.ts';
 import { notRelayed } from './relayed.ts';
@@ -18,7 +18,7 @@ const LIMIT =
   'Only the proxy was looked at: a NetworkPolicy, rules of other programs or the network may still drop the packet.';
 
 export interface NotesInput {
-  readonly question: Question;
+  readonly question: PacketQuestion;
   /** False: this node sends, and has no route to the destination. */
   readonly hasRoute: boolean;
   readonly subject: Subject | undefined;
@@ -88,7 +88,7 @@ function hasEndpoint({ key }: Service, address: Address, { objects }: ExplainFac
 }
 
 /** Not an address of a Service, but of one that serves it. */
-function endpointNote(services: readonly Service[], { address }: Destination): string {
+function endpointNote(services: readonly Service[], { address }: AskedDestination): string {
   const names = listText(services.map(({ key }) => `Service ${key}`));
   return `${address} is the address of an endpoint of ${names}: a connection to it does not go through the proxy.`;
 }

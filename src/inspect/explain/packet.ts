@@ -14,7 +14,7 @@ export interface Packet {
 }
 
 /** What a node is, beside its rules. */
-export interface NodeFacts {
+export interface NodeOfPacket {
   /** Addresses of this node. Loopback addresses, and those on the device of IPVS mode, count without being listed. */
   readonly localAddresses: ReadonlySet<string>;
   /**

@@ -2,14 +2,14 @@
 
 import type { Protocol } from '../../base/address.ts';
 import { type Address, endpointText, FAMILIES, type Family, familyOf, parseAddress } from '../../base/address.ts';
-import type { Question, Wanted } from './asked.ts';
+import type { PacketQuestion, WantedDestination } from './asked.ts';
 import { type ExplainFacts, protocolOf } from './facts.ts';
 import { readSender } from './sender.ts';
 import { destinationOf } from './service-question.ts';
 import { readAddress, WrongQuestion } from './wrong-question.ts';
 
 /** Read FROM and TO. Throws WrongQuestion with a sentence for the person who asked. */
-export function readQuestion(from: string, to: string, facts: ExplainFacts): Question {
+export function readQuestion(from: string, to: string, facts: ExplainFacts): PacketQuestion {
   const wanted = readDestination(to.trim(), facts);
   const address = chosen(to, wanted, { from, facts });
   const family = familyOf(address);
@@ -26,7 +26,7 @@ function served({ families }: ExplainFacts): string {
 }
 
 /** The address in the family of FROM, where FROM has one; otherwise the first. */
-function chosen(to: string, wanted: Wanted, asked: { from: string; facts: ExplainFacts }): Address {
+function chosen(to: string, wanted: WantedDestination, asked: { from: string; facts: ExplainFacts }): Address {
   const isServed = (address: Address) => asked.facts.families.has(familyOf(address));
   // What this node does not serve is named only where there is nothing else.
   const addresses = wanted.addresses.some(isServed) ? wanted.addresses.filter(isServed) : wanted.addresses;
@@ -53,7 +53,7 @@ function familiesOfSender(from: string, { pod }: ExplainFacts): readonly Family[
 const TO_FORMS =
   'ADDRESS:PORT, [IPV6]:PORT, svc/NAMESPACE/NAME[:PORT] or nodeport:PORT, each with /udp or /sctp if it is not TCP';
 
-function readDestination(text: string, facts: ExplainFacts): Wanted {
+function readDestination(text: string, facts: ExplainFacts): WantedDestination {
   if (/^(svc|service|services)\//.test(text)) return destinationOf(text, facts);
   const { rest, protocol } = splitProtocol(text);
   if (/^nodeport:/i.test(rest)) return nodePort(rest, protocol ?? 'TCP', facts);
@@ -103,7 +103,7 @@ export function readPort(text: string, whole: string): number {
 }
 
 /** A node port at the first address of each family that takes node ports. */
-function nodePort(rest: string, protocol: Protocol, { families, relay }: ExplainFacts): Wanted {
+function nodePort(rest: string, protocol: Protocol, { families, relay }: ExplainFacts): WantedDestination {
   const port = readPort(rest.slice(rest.indexOf(':') + 1), rest);
   const addresses = [...families.values()].flatMap(({ family, nodePortAddresses }) => {
     const relayed = protocol === 'TCP' ? relay.addresses.filter((address) => familyOf(address) === family) : [];

@@ -3,7 +3,7 @@
 import { cidrContains } from '../../base/address.ts';
 import type { Fault } from '../../proxy/model/objects.ts';
 import type { ExplainedSlice, Explanation, Reason } from '../wire/explanation.ts';
-import type { Question } from './asked.ts';
+import type { PacketQuestion } from './asked.ts';
 import { saidBy } from './differs.ts';
 import type { ExplainFacts, FamilyFacts } from './facts.ts';
 import { capital, lasting } from './phrases.ts';
@@ -11,7 +11,7 @@ import { slicesSetAside } from './slices.ts';
 import { ROLES, type Subject } from './subject.ts';
 
 export interface ReasonsInput {
-  readonly question: Question;
+  readonly question: PacketQuestion;
   readonly subject: Subject;
   readonly slices: readonly ExplainedSlice[];
   readonly sticky: Explanation['verdict']['sticky'];

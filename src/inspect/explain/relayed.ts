@@ -4,20 +4,20 @@ import { endpointText } from '../../base/address.ts';
 import { specialKind } from '../../proxy/model/special-address.ts';
 import type { Explanation } from '../wire/explanation.ts';
 import { countText, listText } from '../wire/format.ts';
-import type { Destination } from './asked.ts';
+import type { AskedDestination } from './asked.ts';
 import type { ExplainFacts } from './facts.ts';
 import type { Fate } from './fates.ts';
 import { type StoppedInput, stoppedBecause } from './stopped.ts';
 import { backendsOf, type Subject } from './subject.ts';
 
-type Verdict = Explanation['verdict'];
+type PacketVerdict = Explanation['verdict'];
 
 const WHY = 'the relay of the agent connects to it from an address of this node';
 
 /** Nobody listens: the kernel answers by a reset. */
 const REFUSED: Fate = { kind: 'rejected', backend: '', masqueraded: false, probability: 1, way: [] };
 
-export function relayedVerdict(input: StoppedInput & { readonly subject: Subject }): Verdict {
+export function relayedVerdict(input: StoppedInput & { readonly subject: Subject }): PacketVerdict {
   const { subject, question, facts } = input;
   const { to } = question;
   const service = subject.port.id;
@@ -51,7 +51,7 @@ function noneBecause(input: StoppedInput & { readonly subject: Subject }): strin
 }
 
 /** Why a node port is not served at a loopback address; `what` names it and its Service. */
-export function notRelayed(what: string, to: Destination, facts: Pick<ExplainFacts, 'relay' | 'by'>): string {
+export function notRelayed(what: string, to: AskedDestination, facts: Pick<ExplainFacts, 'relay' | 'by'>): string {
   const { addresses } = facts.relay;
   if (addresses.length === 0) {
     return `${what}; in ${facts.by.mode} mode it is served on loopback only where --nodeport-addresses names a range of loopback, such as localhost.`;

@@ -3,7 +3,7 @@ import { type Address, FAMILIES, parseAddress, parseCidr } from '../../base/addr
 import { SET_IDS, setName, setSpec } from '../../proxy/modes/virtual-servers/sets.ts';
 import { type Net, netOf } from './nets.ts';
 
-export type Match =
+export type RuleMatch =
   | { readonly of: 'source' | 'destination' | 'original destination'; readonly net: Net; readonly inverted: boolean }
   | {
       readonly of: 'protocol' | 'device' | 'connection state' | 'memory';
@@ -18,7 +18,7 @@ export type Match =
   | { readonly of: 'set'; readonly set: string; readonly which: readonly string[]; readonly inverted: boolean };
 
 export interface ParsedRule {
-  readonly matches: readonly Match[];
+  readonly matches: readonly RuleMatch[];
   /** Probability of the match `statistic`; 1 without one. */
   readonly chance: number;
   /** A chain or a target; "" for none. */
@@ -64,8 +64,8 @@ const IGNORED: Readonly<Record<string, number>> = {
   '--rsource': 0,
 };
 
-interface Draft {
-  readonly matches: Match[];
+interface RuleDraft {
+  readonly matches: RuleMatch[];
   chance: number;
   target: string;
   isGoto: boolean;
@@ -79,7 +79,7 @@ interface Draft {
 /** Reads a rule without its `-A CHAIN`. */
 export function parseRule(text: string): ParsedRule {
   const words = text.match(/"(?:\\.|[^"])*"|\S+/g) ?? [];
-  const draft: Draft = {
+  const draft: RuleDraft = {
     matches: [],
     chance: 1,
     target: '',
@@ -110,7 +110,7 @@ interface Option {
 }
 
 /** The number of values that the option took; undefined when it is not interpreted. */
-function take(draft: Draft, { option, inverted, values }: Option): number | undefined {
+function take(draft: RuleDraft, { option, inverted, values }: Option): number | undefined {
   const [value = '', second = ''] = values;
   switch (option) {
     case '-m':
@@ -149,7 +149,7 @@ function take(draft: Draft, { option, inverted, values }: Option): number | unde
   }
 }
 
-function matchOf({ option, inverted, values: [value = '', second = ''] }: Option): Match | undefined {
+function matchOf({ option, inverted, values: [value = '', second = ''] }: Option): RuleMatch | undefined {
   switch (option) {
     case '-s':
       return ofNet('source', value, inverted);

@@ -14,32 +14,32 @@ import {
   isFallen,
   isStopped,
   merge,
-  type Outcome,
-  type State,
-  type Step,
+  type PacketState,
+  type RuleVerdict,
   startOf,
   stepped,
   stopped,
   translated,
-  type Verdict,
+  type WalkOutcome,
+  type WalkStep,
 } from './fates.ts';
 import { type AskedMemories, isLocal, isMatching, type Surroundings } from './matching.ts';
 import { Nets, Octets } from './nets.ts';
-import type { NodeFacts, Packet } from './packet.ts';
+import type { NodeOfPacket, Packet } from './packet.ts';
 import { type ParsedRule, parseRule } from './rule.ts';
 
 export interface RulesWalkInput {
   readonly rules: RulesView;
   readonly servers: ServersView | undefined;
   readonly packet: Packet;
-  readonly facts: NodeFacts;
+  readonly facts: NodeOfPacket;
   /** Takes the names of memories that were asked, and sentences about what was not interpreted. */
   readonly asked: AskedMemories;
   readonly unknown: Set<string>;
 }
 
 /** A rule in its chain. */
-interface Place {
+interface RulePlace {
   readonly table: Table;
   readonly chain: string;
   readonly line: Rule;
@@ -48,14 +48,14 @@ interface Place {
   readonly owner: Rule['owner'];
 }
 
-interface Endings {
+interface RuleEndings {
   /** Go on with the next rule. */
-  readonly next: State[];
+  readonly next: PacketState[];
   /** Have left the chain. */
-  readonly done: Outcome[];
+  readonly done: WalkOutcome[];
 }
 
-const VERDICTS: ReadonlyMap<string, Exclude<Verdict, 'end'>> = new Map([
+const VERDICTS: ReadonlyMap<string, Exclude<RuleVerdict, 'end'>> = new Map([
   ['ACCEPT', 'accept'],
   ['DROP', 'drop'],
   ['REJECT', 'reject'],
@@ -93,7 +93,7 @@ export class RulesWalk {
     const { packet } = this.#around;
     const start = startOf(packet);
     const isSent = packet.device === undefined;
-    const mangled: Outcome[] = isSent ? this.#hook('mangle', 'OUTPUT', start) : [{ state: start, verdict: 'end' }];
+    const mangled: WalkOutcome[] = isSent ? this.#hook('mangle', 'OUTPUT', start) : [{ state: start, verdict: 'end' }];
     const fates: Fate[] = [];
     for (const outcome of mangled) {
       // Packets that conntrack finds invalid are not translated.
@@ -109,7 +109,7 @@ export class RulesWalk {
   }
 
   /** What becomes of a packet after it was translated, or not, on its way in. */
-  *#delivered(state: State): Generator<undefined, Fate[]> {
+  *#delivered(state: PacketState): Generator<undefined, Fate[]> {
     const { packet, servers } = this.#around;
     const server = servers?.server({ protocol: packet.protocol, address: state.destination, port: state.port });
     // IPVS begins no connection with a packet that does not begin one (ip_vs_proto_tcp.c, tcp_conn_schedule).
@@ -134,7 +134,7 @@ export class RulesWalk {
   }
 
   /** IPVS sends the packet out as if the node did. What it gives to the node itself has arrived (ip_vs_xmit.c, ip_vs_nat_send_or_cont). */
-  #balanced(state: State): Fate[] {
+  #balanced(state: PacketState): Fate[] {
     if (this.#around.packet.device !== undefined && isLocal(state.destination, this.#around)) return [fateOf(state)];
     return this.#filtered('OUTPUT', state).flatMap((outcome) =>
       isStopped(outcome) ? [stopped(outcome)] : this.#masqueraded(outcome.state),
@@ -142,7 +142,7 @@ export class RulesWalk {
   }
 
   /** INPUT, FORWARD, or OUTPUT and then INPUT for what the node sends to itself. */
-  #received(state: State): Outcome[] {
+  #received(state: PacketState): WalkOutcome[] {
     const isHere = isLocal(state.destination, this.#around);
     if (this.#around.packet.device !== undefined) return this.#filtered(isHere ? 'INPUT' : 'FORWARD', state);
     const out = this.#filtered('OUTPUT', state);
@@ -151,29 +151,29 @@ export class RulesWalk {
   }
 
   /** What has arrived at this node is not sent on. */
-  #sent({ state }: Outcome): Fate[] {
+  #sent({ state }: WalkOutcome): Fate[] {
     const { device, state: known } = this.#around.packet;
     const hasArrived = device !== undefined && isLocal(state.destination, this.#around);
     return hasArrived || known === 'INVALID' ? [fateOf(state)] : this.#masqueraded(state);
   }
 
-  #masqueraded(state: State): Fate[] {
+  #masqueraded(state: PacketState): Fate[] {
     return this.#hook('nat', 'POSTROUTING', state).map((last) => fateOf(last.state));
   }
 
   /** A built-in chain of the filter table: its policy decides over what falls through. */
-  #filtered(chain: string, state: State): Outcome[] {
+  #filtered(chain: string, state: PacketState): WalkOutcome[] {
     return this.#hook('filter', chain, state).map((outcome) => {
       if (!isFallen(outcome)) return outcome;
       if (this.#rules.policy(chain) === 'accept') return { ...outcome, verdict: 'accept' };
       const effect = { kind: 'drop' } as const;
-      const step: Step = { table: 'filter', chain, rule: 'policy DROP', effect, share: 1, owner: undefined };
+      const step: WalkStep = { table: 'filter', chain, rule: 'policy DROP', effect, share: 1, owner: undefined };
       return { state: stepped(outcome.state, step), verdict: 'drop' };
     });
   }
 
   /** A built-in chain; one that the view does not have holds nothing of the proxy. */
-  #hook(table: Table, chain: string, state: State): Outcome[] {
+  #hook(table: Table, chain: string, state: PacketState): WalkOutcome[] {
     return this.#chain(table, chain, state) ?? [{ state, verdict: 'end' }];
   }
 
@@ -181,14 +181,14 @@ export class RulesWalk {
    * All outcomes of a chain; 'end' and 'return' mean that the caller goes on. undefined: there is no such chain. `owner`: the Service of
    * the jump into it; rules of a Service's chain that were read do not name it.
    */
-  #chain(table: Table, chain: string, start: State, owner?: Rule['owner']): Outcome[] | undefined {
+  #chain(table: Table, chain: string, start: PacketState, owner?: Rule['owner']): WalkOutcome[] | undefined {
     const rules = this.#rules.chain(table, chain);
     if (rules === undefined) return undefined;
-    let going: State[] = [start];
-    const done: Outcome[] = [];
+    let going: PacketState[] = [start];
+    const done: WalkOutcome[] = [];
     for (const line of rules) {
-      const place: Place = { table, chain, line, rule: this.#read(line.text), owner: line.owner ?? owner };
-      const next: State[] = [];
+      const place: RulePlace = { table, chain, line, rule: this.#read(line.text), owner: line.owner ?? owner };
+      const next: PacketState[] = [];
       for (const state of going) this.#rule(place, state, { next, done });
       going = next;
       if (going.length === 0) break;
@@ -205,7 +205,7 @@ export class RulesWalk {
     return rule;
   }
 
-  #rule(place: Place, state: State, endings: Endings): void {
+  #rule(place: RulePlace, state: PacketState, endings: RuleEndings): void {
     const { matches, chance, unknown } = place.rule;
     const isHit = matches.every((match) => isMatching(match, state, this.#around));
     if (!isHit || unknown !== undefined) {
@@ -218,7 +218,7 @@ export class RulesWalk {
   }
 
   /** What a rule that matches does. */
-  #take(place: Place, state: State, endings: Endings): void {
+  #take(place: RulePlace, state: PacketState, endings: RuleEndings): void {
     const { target, setMark, to } = place.rule;
     const verdict = VERDICTS.get(target);
     const after = (effect: Effect, changed = state) => stepped(changed, stepOf(place, effect));
@@ -236,7 +236,7 @@ export class RulesWalk {
   }
 
   /** Jumps to a chain; the jump is a step only when something happened there. */
-  #enter(place: Place, state: State, { next, done }: Endings): void {
+  #enter(place: RulePlace, state: PacketState, { next, done }: RuleEndings): void {
     const { target, isGoto } = place.rule;
     const entered = stepped(state, stepOf(place, { kind: isGoto ? 'goto' : 'jump', chain: target }));
     const outcomes = this.#chain(place.table, target, entered, place.owner);
@@ -254,16 +254,16 @@ export class RulesWalk {
     }
   }
 
-  #note({ table, chain, line }: Place, problem: string): void {
+  #note({ table, chain, line }: RulePlace, problem: string): void {
     this.#unknown.add(`the rule \`-A ${chain} ${line.text}\` of table ${table} ${problem}`);
   }
 }
 
-function accepted(state: State): Outcome[] {
+function accepted(state: PacketState): WalkOutcome[] {
   return [{ state, verdict: 'accept' }];
 }
 
-function stepOf({ table, chain, line, rule: { chance }, owner }: Place, effect: Effect): Step {
+function stepOf({ table, chain, line, rule: { chance }, owner }: RulePlace, effect: Effect): WalkStep {
   return { table, chain, rule: line.text, effect, share: chance, owner };
 }
 
@@ -274,7 +274,7 @@ function stepOf({ table, chain, line, rule: { chance }, owner }: Place, effect: 
  * connections, and one that remembers the client gets them all. Shares follow the weights; schedulers that look at connections may
  * divide otherwise for a while (Documentation/networking/ipvs-sysctl.rst, ipvsadm(8)).
  */
-function candidates(view: ServerView, state: State, { facts, asked }: Surroundings): State[] {
+function candidates(view: ServerView, state: PacketState, { facts, asked }: Surroundings): PacketState[] {
   const { server, owner } = view;
   const live = view.destinations.filter(({ weight }) => weight > 0);
   const keys = server.timeout > 0 ? live.map((one) => destinationKey(server, one)) : [];
@@ -285,7 +285,7 @@ function candidates(view: ServerView, state: State, { facts, asked }: Surroundin
   return chosen.map((destination) => {
     const share = destination.weight / all;
     const to = endpointText(destination.address, destination.port);
-    const step: Step = {
+    const step: WalkStep = {
       table: 'ipvs',
       chain: serverText({ server, owner }),
       rule: destinationText({ server, destination, owner }),
@@ -299,7 +299,7 @@ function candidates(view: ServerView, state: State, { facts, asked }: Surroundin
 }
 
 /** The step of a server without a destination that has a weight (ip_vs_core.c, ip_vs_leave). */
-function refusal({ server, owner }: ServerView): Step {
+function refusal({ server, owner }: ServerView): WalkStep {
   const rule = 'no destination with a weight';
   return { table: 'ipvs', chain: serverText({ server, owner }), rule, effect: { kind: 'reject' }, share: 1, owner };
 }

@@ -6,13 +6,13 @@ import type { TracedStep } from '../../kernel/traced-packets.ts';
 import { ownerInComment } from '../../proxy/modes/netfilter/rules.ts';
 import type { ExplainedStep } from '../wire/explanation.ts';
 
-type Event = Extract<TracedStep, { kind: 'event' }>;
-type At = Extract<TracedStep, { kind: 'packet' }>;
+type TracedEvent = Extract<TracedStep, { kind: 'event' }>;
+type TracedPacket = Extract<TracedStep, { kind: 'packet' }>;
 
 /** Tables of iptables (iptables(8)). A table of these names in another family is not of iptables. */
 const OF_IPTABLES: ReadonlySet<string> = new Set(['raw', 'mangle', 'nat', 'filter', 'security']);
 
-export function isIptables({ family, table }: Pick<Event, 'family' | 'table'>): boolean {
+export function isIptables({ family, table }: Pick<TracedEvent, 'family' | 'table'>): boolean {
   return family !== 'inet' && OF_IPTABLES.has(table);
 }
 
@@ -24,7 +24,7 @@ export function explainedSteps(steps: readonly TracedStep[], ruleOf: RuleOf): Ex
   );
 }
 
-function eventStep(event: Event, ruleOf: RuleOf, change: Change | undefined): ExplainedStep {
+function eventStep(event: TracedEvent, ruleOf: RuleOf, change: Translation | undefined): ExplainedStep {
   const { table, family, chain, verdict, type } = event;
   const { text, isReject } = ruleOf(event);
   const rule = type === 'policy' ? `policy ${verdict}` : text;
@@ -40,7 +40,7 @@ const HOOK_WORDS = {
   postrouting: 'leaves this node',
 } as const;
 
-function packetStep({ hook, packet }: At): ExplainedStep {
+function packetStep({ hook, packet }: TracedPacket): ExplainedStep {
   const { source, sourcePort, destination, port } = packet;
   const ends = `from ${endpointText(source, sourcePort)} to ${endpointText(destination, port)}`;
   const does = hook === undefined ? 'is translated' : HOOK_WORDS[hook];
@@ -48,7 +48,7 @@ function packetStep({ hook, packet }: At): ExplainedStep {
 }
 
 /** What a rule of nat did to the packet. */
-interface Change {
+interface Translation {
   readonly of: 'destination' | 'source';
   readonly does: string;
 }
@@ -57,9 +57,9 @@ interface Change {
  * The rules that translated the packet: a rule of nat right before the packet was seen changed. A packet of a connection that stood
  * before is changed without a rule.
  */
-export function translations(steps: readonly TracedStep[], ruleOf: RuleOf): ReadonlyMap<TracedStep, Change> {
-  const found = new Map<TracedStep, Change>();
-  let before: At['packet'] | undefined;
+export function translations(steps: readonly TracedStep[], ruleOf: RuleOf): ReadonlyMap<TracedStep, Translation> {
+  const found = new Map<TracedStep, Translation>();
+  let before: TracedPacket['packet'] | undefined;
   for (const [i, step] of steps.entries()) {
     if (step.kind === 'event') continue;
     const { packet } = step;
@@ -90,7 +90,7 @@ function withoutDetours(steps: readonly TracedStep[]): TracedStep[] {
   return kept.reverse();
 }
 
-function matters({ type, handle, verdict, family, table, to }: Event, next: TracedStep | undefined): boolean {
+function matters({ type, handle, verdict, family, table, to }: TracedEvent, next: TracedStep | undefined): boolean {
   if (type === 'policy') return verdict !== 'accept';
   if (handle === undefined) return false;
   if (verdict !== 'jump' && verdict !== 'goto') return true;
@@ -98,7 +98,7 @@ function matters({ type, handle, verdict, family, table, to }: Event, next: Trac
 }
 
 /** The effect of a rule or policy on the packet. */
-function whatItDoes({ verdict, to, type }: Event, isReject: boolean): string {
+function whatItDoes({ verdict, to, type }: TracedEvent, isReject: boolean): string {
   switch (verdict) {
     case 'jump':
     case 'goto':

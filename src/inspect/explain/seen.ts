@@ -10,7 +10,7 @@ import { countText } from '../wire/format.ts';
 import type { Fate } from './fates.ts';
 import { explainedSteps, isIptables, translations } from './seen-steps.ts';
 
-export type Seen = NonNullable<Explanation['seen']>;
+export type SeenOnTheWay = NonNullable<Explanation['seen']>;
 
 /** What was computed for a packet. */
 export type ComputedFate = Pick<Fate, 'kind' | 'backend' | 'masqueraded'>;
@@ -57,7 +57,7 @@ export type PacketEnd =
     })
   | { readonly kind: 'lost' };
 
-export function seenAnswer(input: SeenInput): Seen {
+export function seenAnswer(input: SeenInput): SeenOnTheWay {
   const { packets, connections, otherConnections, ruleOf } = input;
   const texts = connections.map(connectionText);
   if (otherConnections > 0) texts.push(`and ${otherConnections} more`);

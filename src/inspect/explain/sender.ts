@@ -1,6 +1,6 @@
 /** Reads FROM: who sends, from which address, and by which device. Pure. */
 import { type Address, cidrContains, type Family, familyOf, isLoopback, parseAddress } from '../../base/address.ts';
-import type { Destination, Question, Sender } from './asked.ts';
+import type { AskedDestination, PacketQuestion, PacketSender } from './asked.ts';
 import type { ExplainFacts, FamilyFacts } from './facts.ts';
 import { nearest } from './nearest.ts';
 import { readAddress, WrongQuestion } from './wrong-question.ts';
@@ -11,7 +11,7 @@ const OTHER_DEVICE = 'uplink0';
 /** Addresses for documentation (RFC 5737, RFC 3849), which no Pod and no node has. */
 const OUTSIDE: Readonly<Record<Family, Address>> = { IPv4: '192.0.2.77' as Address, IPv6: '2001:db8::77' as Address };
 
-export function readSender(text: string, to: Destination, facts: ExplainFacts): Sender {
+export function readSender(text: string, to: AskedDestination, facts: ExplainFacts): PacketSender {
   const family = facts.families.get(to.family);
   if (family === undefined) throw new WrongQuestion(`this node does not serve ${to.family}`);
   if (text === 'node') return theNode(text, to, family);
@@ -31,14 +31,14 @@ export function readSender(text: string, to: Destination, facts: ExplainFacts): 
     : outside(text, { address, isExample: false }, family);
 }
 
-function theNode(text: string, to: Destination, family: FamilyFacts, own?: Address): Sender {
+function theNode(text: string, to: AskedDestination, family: FamilyFacts, own?: Address): PacketSender {
   const address = own ?? assumedSource(to, family);
   const isLocalPod = isInRange(address, family);
   return { text, what: 'node', address, device: undefined, isLocalPod, isExample: false };
 }
 
 /** The kernel takes the destination as the source where the node has it: loopback, its own addresses, and Services in IPVS mode. */
-function assumedSource({ address }: Destination, family: FamilyFacts): Address {
+function assumedSource({ address }: AskedDestination, family: FamilyFacts): Address {
   const { localAddresses, stands, nodeAddresses } = family;
   if (isLoopback(address) || localAddresses.has(address) || stands.servers?.addresses.has(address) === true) {
     return address;
@@ -49,7 +49,7 @@ function assumedSource({ address }: Destination, family: FamilyFacts): Address {
 }
 
 /** The same question as this node's routes tell it: the source of what the node sends, and the device by which others come in. */
-export async function asRouted(question: Question, facts: ExplainFacts): Promise<Routed> {
+export async function asRouted(question: PacketQuestion, facts: ExplainFacts): Promise<Routed> {
   const { from, to } = question;
   const family = facts.families.get(to.family);
   const known = { question, hasRoute: true };
@@ -74,16 +74,16 @@ function fits(name: string, device: string): boolean {
 }
 
 export interface Routed {
-  readonly question: Question;
+  readonly question: PacketQuestion;
   /** False: this node has no route to the destination. */
   readonly hasRoute: boolean;
 }
 
-function outside(text: string, who: { address: Address; isExample: boolean }, family: FamilyFacts): Sender {
+function outside(text: string, who: { address: Address; isExample: boolean }, family: FamilyFacts): PacketSender {
   return { text, what: 'outside', ...who, device: OTHER_DEVICE, isLocalPod: isInRange(who.address, family) };
 }
 
-function aPod(text: string, to: Destination, facts: ExplainFacts): Sender {
+function aPod(text: string, to: AskedDestination, facts: ExplainFacts): PacketSender {
   const key = /^pod\/([^/]+\/[^/]+)$/.exec(text)?.[1];
   if (key === undefined) throw new WrongQuestion(`FROM ${text}: a Pod is written pod/NAMESPACE/NAME`);
   const [namespace = '', name = ''] = key.split('/');
@@ -107,7 +107,7 @@ function aPod(text: string, to: Destination, facts: ExplainFacts): Sender {
   return pod(text, { address, isHere: known.nodeName === facts.node.name }, family);
 }
 
-function pod(text: string, who: { address: Address; isHere: boolean }, family: FamilyFacts): Sender {
+function pod(text: string, who: { address: Address; isHere: boolean }, family: FamilyFacts): PacketSender {
   const { localDetector } = family;
   const device = localDetector.kind === 'interface' && who.isHere ? deviceOf(localDetector.name) : OTHER_DEVICE;
   const isLocalPod = localDetector.kind === 'interface' ? who.isHere : isInRange(who.address, family);

@@ -3,14 +3,14 @@
 import type { Service, ServicePortSpec } from '../../proxy/model/objects.ts';
 import { faultText } from '../../proxy/model/objects.ts';
 import { listText } from '../wire/format.ts';
-import type { Wanted } from './asked.ts';
+import type { WantedDestination } from './asked.ts';
 import { type ExplainFacts, protocolOf } from './facts.ts';
 import { nearest, nearestService } from './nearest.ts';
 import { capital, portName } from './phrases.ts';
 import { WrongQuestion } from './wrong-question.ts';
 
 /** The cluster IPs of a Service, and one of its ports. Throws WrongQuestion. */
-export function destinationOf(text: string, facts: ExplainFacts): Wanted {
+export function destinationOf(text: string, facts: ExplainFacts): WantedDestination {
   const parts = /^[a-z]+\/([^/:]+)\/([^/:]+)(?::([^/]*))?(?:\/(.*))?$/.exec(text);
   if (parts === null) {
     const near = nearestService(text.slice(text.indexOf('/')), keysOf(facts.objects.services()));

@@ -1,11 +1,11 @@
 /** Looks up packets in the sets and maps of a table of nftables. Pure. */
 
 import type { Family } from '../../base/address.ts';
-import type { Field, NftElement, NftSet } from '../../kernel/nftables-kernel.ts';
+import type { KeyField, NftElement, NftSet } from '../../kernel/nftables-kernel.ts';
 import type { ServiceKey } from '../../proxy/model/objects.ts';
 import { addressOf, entryText } from '../../proxy/modes/nft-table/print.ts';
 import type { TableView } from '../../proxy/modes/view.ts';
-import type { NodeFacts, Packet } from './packet.ts';
+import type { NodeOfPacket, Packet } from './packet.ts';
 import { take } from './registers.ts';
 
 export interface FoundElement {
@@ -22,14 +22,14 @@ export class SetLookup {
   readonly #family: Family;
   readonly #table: TableView;
   readonly #packet: Packet;
-  readonly #facts: NodeFacts;
+  readonly #facts: NodeOfPacket;
   readonly #asked: Set<string>;
 
   constructor(input: {
     readonly family: Family;
     readonly table: TableView;
     readonly packet: Packet;
-    readonly facts: NodeFacts;
+    readonly facts: NodeOfPacket;
     readonly asked: Set<string>;
   }) {
     this.#family = input.family;
@@ -93,7 +93,7 @@ export class SetLookup {
     return key.reduce((sum, field) => sum + this.#size(field), 0);
   }
 
-  #size(field: Field): number {
+  #size(field: KeyField): number {
     return field === 'address' && this.#family === 'IPv6' ? 16 : 4;
   }
 }

@@ -4,7 +4,7 @@ import type { Address } from '../../base/address.ts';
 import type { FamilyView } from '../../proxy/modes/view.ts';
 import type { Explanation } from '../wire/explanation.ts';
 import type { ExplainFacts } from './facts.ts';
-import type { NodeFacts, Packet } from './packet.ts';
+import type { NodeOfPacket, Packet } from './packet.ts';
 import { lasting } from './phrases.ts';
 import { type Walked, walk, walkInPortions } from './walk.ts';
 
@@ -26,7 +26,7 @@ export interface RememberingInput {
 
 /** Walk, look up the memories that were asked on the way, and walk again with those that know the client. */
 export async function walkRemembering({ view, packet, localAddresses, facts }: RememberingInput): Promise<Remembering> {
-  const node = (remembered: Iterable<string>): NodeFacts => ({ localAddresses, remembered: new Set(remembered) });
+  const node = (remembered: Iterable<string>): NodeOfPacket => ({ localAddresses, remembered: new Set(remembered) });
   const fresh = await walkInPortions({ view, packet, facts: node([]) }, () => facts.breath());
   const { lists, destinations } = fresh.memories;
   if (lists.length === 0 && destinations.length === 0) return { walked: fresh, remembered: new Map(), sticky: null };

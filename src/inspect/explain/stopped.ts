@@ -3,7 +3,7 @@
 import { cidrContains, isLoopback } from '../../base/address.ts';
 import type { ExplainedSlice } from '../wire/explanation.ts';
 import { countText, listText } from '../wire/format.ts';
-import { destinationText, type Question } from './asked.ts';
+import { destinationText, type PacketQuestion } from './asked.ts';
 import type { ExplainFacts, FamilyFacts } from './facts.ts';
 import type { Fate } from './fates.ts';
 import { firstOf } from './phrases.ts';
@@ -11,7 +11,7 @@ import { policyField } from './slices.ts';
 import { backendsOf, type Subject } from './subject.ts';
 
 export interface StoppedInput {
-  readonly question: Question;
+  readonly question: PacketQuestion;
   readonly subject: Subject | undefined;
   readonly slices: readonly ExplainedSlice[];
   readonly family: FamilyFacts;

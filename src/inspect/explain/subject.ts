@@ -2,7 +2,7 @@
 import type { Service, ServicePortSpec, TrafficPolicy } from '../../proxy/model/objects.ts';
 import type { Backend, Frontend, ServicePort } from '../../proxy/model/service-port.ts';
 import { relayable } from '../../proxy/model/special-address.ts';
-import { type Question, type Sender, takesNodePorts } from './asked.ts';
+import { type PacketQuestion, type PacketSender, takesNodePorts } from './asked.ts';
 import type { ExplainFacts, FamilyFacts } from './facts.ts';
 
 export interface Subject {
@@ -17,7 +17,7 @@ export interface Subject {
 }
 
 /** undefined: no Service has the destination. A frontend with an address comes before a node port. */
-export function subjectOf({ from, to }: Question, facts: ExplainFacts, family: FamilyFacts): Subject | undefined {
+export function subjectOf({ from, to }: PacketQuestion, facts: ExplainFacts, family: FamilyFacts): Subject | undefined {
   const { address, port, protocol } = to;
   const at = { family: to.family, protocol, address, port };
   const found = facts.model.frontend(at);
@@ -34,7 +34,7 @@ export function subjectOf({ from, to }: Question, facts: ExplainFacts, family: F
 function subject(
   port: ServicePort,
   isIt: (frontend: Frontend) => boolean,
-  from: Sender,
+  from: PacketSender,
   facts: ExplainFacts,
 ): Subject | undefined {
   const frontend = port.frontends.find(isIt);
@@ -58,7 +58,7 @@ export function idOf({ key }: Service, { name }: ServicePortSpec): string {
 
 interface Sent {
   readonly frontend: Frontend;
-  readonly from: Sender;
+  readonly from: PacketSender;
 }
 
 /** Policy Local is about traffic from outside: Pods of this node and the node itself use all endpoints (docs/semantics.md 4.1). */

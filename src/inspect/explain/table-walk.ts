@@ -3,7 +3,7 @@
  * test/netns.
  */
 import { addressBytes, endpointText, type Family, portBytes } from '../../base/address.ts';
-import type { Expression, Hook, Loaded, ReadExpression } from '../../kernel/nftables-kernel.ts';
+import type { Expression, Hook, PacketField, ReadExpression } from '../../kernel/nftables-kernel.ts';
 import { numberWord, protocolWord } from '../../proxy/modes/nft-table/bytes.ts';
 import { addressOf } from '../../proxy/modes/nft-table/print.ts';
 import type { TableView } from '../../proxy/modes/view.ts';
@@ -14,16 +14,17 @@ import {
   isFallen,
   isStopped,
   merge,
-  type Outcome,
-  type State,
-  type Step,
+  type PacketState,
   startOf,
   stepped,
   stopped,
   translated,
+  type WalkOutcome,
+  type WalkStep,
 } from './fates.ts';
 import { isLocal } from './matching.ts';
 import {
+  type ChainVerdict,
   concluded,
   effectOf,
   likely,
@@ -31,10 +32,9 @@ import {
   onlyNumber,
   passedBy,
   type Run,
-  type Verdict,
   verdictIn,
 } from './nft-run.ts';
-import type { NodeFacts, Packet } from './packet.ts';
+import type { NodeOfPacket, Packet } from './packet.ts';
 import { masked, numberOf, put, take } from './registers.ts';
 import { type FoundElement, SetLookup } from './set-lookup.ts';
 
@@ -42,17 +42,17 @@ export interface TableWalkInput {
   readonly family: Family;
   readonly table: TableView;
   readonly packet: Packet;
-  readonly facts: NodeFacts;
+  readonly facts: NodeOfPacket;
   /** Takes the names of sets with memories that were asked, and sentences about what was not interpreted. */
   readonly asked: Set<string>;
   readonly unknown: Set<string>;
 }
 
-interface Endings {
+interface RuleEndings {
   /** Go on with the next rule. */
-  readonly next: State[];
+  readonly next: PacketState[];
   /** Have left the chain. */
-  readonly done: Outcome[];
+  readonly done: WalkOutcome[];
 }
 
 export class TableWalk {
@@ -82,13 +82,13 @@ export class TableWalk {
     return merge(fates);
   }
 
-  #delivered(state: State): Fate[] {
+  #delivered(state: PacketState): Fate[] {
     const { packet } = this.#input;
     const isHere = isLocal(state.destination, this.#around());
     const isSent = packet.device === undefined;
     const input = isHere ? (['input'] as const) : [];
     const hooks: readonly Hook['hook'][] = isSent ? ['output', ...input] : [isHere ? 'input' : 'forward'];
-    let going: Outcome[] = [{ state, verdict: 'end' }];
+    let going: WalkOutcome[] = [{ state, verdict: 'end' }];
     for (const hook of hooks) {
       going = going.flatMap((outcome) => (isStopped(outcome) ? [outcome] : this.#hook('filter', hook, outcome.state)));
     }
@@ -104,8 +104,8 @@ export class TableWalk {
     return { facts: this.#input.facts, servers: undefined };
   }
 
-  #hook(type: Hook['type'], name: Hook['hook'], state: State): Outcome[] {
-    let going: Outcome[] = [{ state, verdict: 'end' }];
+  #hook(type: Hook['type'], name: Hook['hook'], state: PacketState): WalkOutcome[] {
+    let going: WalkOutcome[] = [{ state, verdict: 'end' }];
     for (const chain of this.#called(type, name)) {
       going = going.flatMap((one) => (isStopped(one) ? [one] : (this.#chain(chain, one.state) ?? [one])));
     }
@@ -122,13 +122,13 @@ export class TableWalk {
   }
 
   /** All outcomes of a chain; 'end' and 'return' mean that the caller goes on. undefined: there is no such chain. */
-  #chain(chain: string, start: State): Outcome[] | undefined {
+  #chain(chain: string, start: PacketState): WalkOutcome[] | undefined {
     const rules = this.#input.table.chain(chain);
     if (rules === undefined) return undefined;
-    let going: State[] = [start];
-    const done: Outcome[] = [];
+    let going: PacketState[] = [start];
+    const done: WalkOutcome[] = [];
     for (const { text, expressions } of rules) {
-      const next: State[] = [];
+      const next: PacketState[] = [];
       for (const state of going) {
         const run = { chain, text, expressions, words: [], state, before: state, owner: undefined };
         this.#run(run, 0, { next, done });
@@ -141,7 +141,7 @@ export class TableWalk {
   }
 
   /** A rule from an expression on. */
-  #run(run: Run, from: number, endings: Endings): void {
+  #run(run: Run, from: number, endings: RuleEndings): void {
     for (let i = from; i < run.expressions.length; i++) {
       const expression = run.expressions[i];
       if (expression === undefined) break;
@@ -178,9 +178,9 @@ export class TableWalk {
   }
 
   /** Goes on once for each number, or once for the only number that the next expression lets pass. */
-  #draw(run: Run, at: number, { count, first, to }: Extract<Expression, { do: 'random' }>, endings: Endings): void {
+  #draw(run: Run, at: number, { count, first, to }: Extract<Expression, { do: 'random' }>, endings: RuleEndings): void {
     const passing = onlyNumber(run.expressions[at + 1], to);
-    const next: State[] = [];
+    const next: PacketState[] = [];
     const numbers = passing === undefined ? [...Array(count).keys()] : [passing - first].filter((n) => n < count);
     for (const number of numbers.filter((n) => n >= 0)) {
       const words = [...run.words];
@@ -198,7 +198,7 @@ export class TableWalk {
   }
 
   /** An expression that does something to the packet. */
-  #act(run: Run, at: number, expression: ReadExpression, endings: Endings): void {
+  #act(run: Run, at: number, expression: ReadExpression, endings: RuleEndings): void {
     const { next, done } = endings;
     const { state, words } = run;
     const after = (effect: Effect, changed = state) => stepped(changed, this.#step(run, effect));
@@ -243,7 +243,7 @@ export class TableWalk {
     }
   }
 
-  #find(run: Run, at: number, { set, from, to }: Extract<Expression, { do: 'lookup' }>, endings: Endings): void {
+  #find(run: Run, at: number, { set, from, to }: Extract<Expression, { do: 'lookup' }>, endings: RuleEndings): void {
     const found = this.#lookup.find(set, run.words, from);
     if (found === undefined) {
       endings.next.push(passedBy(run));
@@ -271,7 +271,7 @@ export class TableWalk {
     this.#run({ ...run, state, owner: owner ?? run.owner }, at + 1, endings);
   }
 
-  #decide(run: Run, verdict: Verdict, step: Step, { next, done }: Endings): void {
+  #decide(run: Run, verdict: ChainVerdict, step: WalkStep, { next, done }: RuleEndings): void {
     const entered = stepped(run.state, step);
     if (!('chain' in verdict)) {
       done.push({ state: entered, verdict: verdict.kind });
@@ -293,11 +293,11 @@ export class TableWalk {
     }
   }
 
-  #step({ chain, text, owner }: Run, effect: Effect): Step {
+  #step({ chain, text, owner }: Run, effect: Effect): WalkStep {
     return { table: this.#name, chain, rule: text, effect, share: 1, owner };
   }
 
-  #elementStep(set: string, { text, key, owner }: FoundElement, effect: Effect): Step {
+  #elementStep(set: string, { text, key, owner }: FoundElement, effect: Effect): WalkStep {
     return { table: this.#name, chain: set, rule: text, key, effect, share: 1, owner };
   }
 
@@ -315,11 +315,11 @@ const KINDS = { local: 2, unicast: 1 } as const;
 
 /** Fields of a packet as words of nftables. Pure. */
 function loaded(
-  what: Loaded,
-  state: State,
-  { packet, facts }: { readonly packet: Packet; readonly facts: NodeFacts },
+  what: PacketField,
+  state: PacketState,
+  { packet, facts }: { readonly packet: Packet; readonly facts: NodeOfPacket },
 ): string {
-  const kindOf = (address: State['destination']) =>
+  const kindOf = (address: PacketState['destination']) =>
     numberWord(isLocal(address, { facts, servers: undefined }) ? KINDS.local : KINDS.unicast);
   switch (what) {
     case 'source address':

@@ -11,15 +11,15 @@ import { stickyClause } from './sticky.ts';
 import { type StoppedInput, stoppedBecause } from './stopped.ts';
 import { backendsOf } from './subject.ts';
 
-type Verdict = Explanation['verdict'];
+type PacketVerdict = Explanation['verdict'];
 
 export interface VerdictInput extends StoppedInput {
   /** By the view that stands. */
   readonly fates: readonly Fate[];
-  readonly sticky: Verdict['sticky'];
+  readonly sticky: PacketVerdict['sticky'];
 }
 
-export function verdictOf(input: VerdictInput): Verdict {
+export function verdictOf(input: VerdictInput): PacketVerdict {
   const { fates, subject, sticky } = input;
   if (subject?.isRelayed === true && fates.every(({ kind }) => kind === 'untouched'))
     return relayedVerdict({ ...input, subject });
@@ -102,7 +102,7 @@ function clauseOf({ masqueraded, why }: Masquerading): string {
   return `${masqueraded ? 'is masqueraded' : 'keeps its source address'} because ${why}`;
 }
 
-function unbalanced(input: VerdictInput): Pick<Verdict, 'kind' | 'sentence'> {
+function unbalanced(input: VerdictInput): Pick<PacketVerdict, 'kind' | 'sentence'> {
   const { question, fates, subject } = input;
   const likeliest = [...fates].sort((a, b) => b.probability - a.probability)[0];
   const packet = `The ${packetWord(question.to)}`;

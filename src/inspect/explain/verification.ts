@@ -1,6 +1,6 @@
 /** The answer of `slicewire verify` from a comparison. Pure. */
 
-import type { Comparison, Difference } from '../../proxy/modes/inspection.ts';
+import type { Comparison, ObjectDifference } from '../../proxy/modes/inspection.ts';
 import type { AnsweredBy } from '../wire/schema-common.ts';
 import type { Verification, VerifiedDifference } from '../wire/verification.ts';
 
@@ -8,7 +8,7 @@ import type { Verification, VerifiedDifference } from '../wire/verification.ts';
 export const MOST = 1000;
 
 /** Differences of another program's come first, then those that are not written yet or refused, last those that only wait. */
-const ORDER: readonly Difference['because'][] = [
+const ORDER: readonly ObjectDifference['because'][] = [
   undefined,
   'refused by the kernel',
   'not written yet',
@@ -16,7 +16,7 @@ const ORDER: readonly Difference['because'][] = [
 ];
 
 export function verificationOf({ differences, compared, lastWriter }: Comparison, by: AnsweredBy): Verification {
-  const rank = ({ because }: Difference) => ORDER.indexOf(because);
+  const rank = ({ because }: ObjectDifference) => ORDER.indexOf(because);
   const listed = [...differences].sort((a, b) => rank(a) - rank(b)).slice(0, MOST);
   return {
     apiVersion: 'slicewire/v1',
@@ -31,7 +31,16 @@ export function verificationOf({ differences, compared, lastWriter }: Comparison
   };
 }
 
-function answered({ family, object, owner, kind, wanted, found, because, isRepaired }: Difference): VerifiedDifference {
+function answered({
+  family,
+  object,
+  owner,
+  kind,
+  wanted,
+  found,
+  because,
+  isRepaired,
+}: ObjectDifference): VerifiedDifference {
   return {
     family: family ?? null,
     object,

@@ -7,7 +7,7 @@ import type { FamilyView } from '../../proxy/modes/view.ts';
 import type { Fate } from './fates.ts';
 import { fateOf, startOf } from './fates.ts';
 import type { AskedMemories } from './matching.ts';
-import type { NodeFacts, Packet } from './packet.ts';
+import type { NodeOfPacket, Packet } from './packet.ts';
 import { RulesWalk } from './rules-walk.ts';
 import { TableWalk } from './table-walk.ts';
 
@@ -24,7 +24,7 @@ export interface Walked {
 }
 
 /** A view without any rules leaves every packet alone. */
-export function walk(view: FamilyView, packet: Packet, facts: NodeFacts): Walked {
+export function walk(view: FamilyView, packet: Packet, facts: NodeOfPacket): Walked {
   const walking = portions(view, packet, facts);
   for (;;) {
     const { done, value } = walking.next();
@@ -37,7 +37,7 @@ const PORTION = 250;
 
 /** The same, with a breath between portions, so that an agent goes on with its work meanwhile. The view must not change in between. */
 export async function walkInPortions(
-  { view, packet, facts }: { readonly view: FamilyView; readonly packet: Packet; readonly facts: NodeFacts },
+  { view, packet, facts }: { readonly view: FamilyView; readonly packet: Packet; readonly facts: NodeOfPacket },
   breath: () => Promise<void>,
 ): Promise<Walked> {
   const walking = portions(view, packet, facts);
@@ -48,7 +48,7 @@ export async function walkInPortions(
   }
 }
 
-function* portions(view: FamilyView, packet: Packet, facts: NodeFacts): Generator<undefined, Walked> {
+function* portions(view: FamilyView, packet: Packet, facts: NodeOfPacket): Generator<undefined, Walked> {
   const asked: AskedMemories = { lists: new Set(), destinations: new Set() };
   const unknown = new Set<string>();
   const { family, rules, servers, table } = view;

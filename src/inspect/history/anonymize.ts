@@ -12,13 +12,13 @@ const KNOWN: Readonly<Record<string, readonly string[]>> = {
   port: ['', 'http', 'https', 'dns', 'dns-tcp', 'metrics', 'grpc'],
 };
 
-type Kind = 'namespace' | 'service' | 'slice' | 'node' | 'zone' | 'port' | 'device' | 'uid';
+type NameKind = 'namespace' | 'service' | 'slice' | 'node' | 'zone' | 'port' | 'device' | 'uid';
 
-class Names {
+class Pseudonyms {
   readonly #names = new Map<string, string>();
-  readonly #counts = new Map<Kind, number>();
+  readonly #counts = new Map<NameKind, number>();
 
-  of(kind: Kind, name: string): string {
+  of(kind: NameKind, name: string): string {
     if (name === '' || KNOWN[kind]?.includes(name) === true) return name;
     const id = `${kind} ${name}`;
     const known = this.#names.get(id);
@@ -30,7 +30,7 @@ class Names {
   }
 
   /** `namespace/name` */
-  key(kind: Kind, key: string): string {
+  key(kind: NameKind, key: string): string {
     const [namespace = '', name = ''] = key.split('/');
     // A name belongs to its namespace, except for those that every cluster has.
     const own = KNOWN[kind]?.includes(name) === true ? name : this.of(kind, key);
@@ -48,7 +48,7 @@ export async function* anonymized(
 }
 
 class Anonymizer {
-  readonly #names = new Names();
+  readonly #names = new Pseudonyms();
   readonly #addresses: AnonymousAddresses;
 
   constructor(secret: Uint8Array) {

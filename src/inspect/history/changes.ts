@@ -144,10 +144,10 @@ function fieldPhrases(was: Endpoint, now: Endpoint, name: string): string[] {
   return pairs.flatMap(([what, a, b]) => (a === b ? [] : [`${what} of ${name}: ${a || 'none'} → ${b || 'none'}`]));
 }
 
-type State = 'ready' | 'not ready' | 'terminating, serving' | 'terminating' | 'terminating, ready';
+type EndpointState = 'ready' | 'not ready' | 'terminating, serving' | 'terminating' | 'terminating, ready';
 
 /** The state of an endpoint in words (docs/semantics.md 2.3). */
-export function stateOf({ ready, serving, terminating }: Endpoint): State {
+export function stateOf({ ready, serving, terminating }: Endpoint): EndpointState {
   if (!terminating) return ready ? 'ready' : 'not ready';
   if (ready) return 'terminating, ready';
   return serving ? 'terminating, serving' : 'terminating';

@@ -57,13 +57,13 @@ export type SliceDelta =
   | { readonly set: Partial<Omit<PackedSlice, 'endpoints'>>; readonly endpoints?: EndpointsDelta };
 export type NodeDelta = { readonly all: NodeView | null };
 
-export type Delta =
+export type HistoryDelta =
   | { readonly kind: 'Service'; readonly key: ServiceKey; readonly delta: ServiceDelta }
   | { readonly kind: 'EndpointSlice'; readonly key: SliceKey; readonly delta: SliceDelta }
   | { readonly kind: 'Node'; readonly key: string; readonly delta: NodeDelta };
 
 /** The delta that leads from the first value to the second. */
-export function deltaOf(change: Change): Delta {
+export function deltaOf(change: Change): HistoryDelta {
   const { kind, key } = change;
   if (kind === 'Service') return { kind, key, delta: serviceDelta(change.from, change.to) };
   if (kind === 'EndpointSlice') return { kind, key, delta: sliceDelta(change.from, change.to) };

@@ -2,7 +2,7 @@
 
 import { breath } from '../../base/clock.ts';
 import { momentOf } from '../wire/envelope.ts';
-import { type Delta, deltaOf, reversed } from './delta.ts';
+import { deltaOf, type HistoryDelta, reversed } from './delta.ts';
 import type { FlightLog } from './flight-log.ts';
 import type { Marked } from './log.ts';
 import type { Recorder } from './recorder.ts';
@@ -40,7 +40,7 @@ export async function objectsAt(recorder: FlightData, moment: number): Promise<O
 /** A change with the delta that makes it. */
 export interface RedoneChange extends ChangeHead {
   readonly type: 'change';
-  readonly delta: Delta;
+  readonly delta: HistoryDelta;
 }
 
 /** The objects that were in the kernel at a moment, and what followed. */

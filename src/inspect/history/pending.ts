@@ -13,7 +13,7 @@ export interface PendingChange {
   readonly service: ServiceKey | '';
 }
 
-export class PendingChanges {
+export class UnwrittenChanges {
   #changes: PendingChange[] = [];
   /** The number of the oldest change that was dropped from the list and is not written; undefined: there is none. */
   #dropped: number | undefined;

@@ -12,7 +12,7 @@ import { countText } from '../wire/format.ts';
 import { phrasesOf } from './changes.ts';
 import { type Change, deltaOf, reversed } from './delta.ts';
 import { FlightLog } from './flight-log.ts';
-import { PendingChanges } from './pending.ts';
+import { UnwrittenChanges } from './pending.ts';
 import type { PlanRecord, SyncReason } from './records.ts';
 import { Sinks } from './sinks.ts';
 import { SyncStatistics } from './statistics.ts';
@@ -44,7 +44,7 @@ export class Recorder {
   readonly sinks: Sinks;
   readonly #clock: Clock;
   /** The changes that are not in the kernel. */
-  readonly pending = new PendingChanges();
+  readonly pending = new UnwrittenChanges();
   readonly #numbers = { change: 0, sync: 0, taken: 0 };
   #source: { readonly tap: Tap; isWritten: boolean } | undefined;
   #running: RunningSync | undefined;

@@ -1,7 +1,7 @@
 /** The lines of the flight recorder. Times are milliseconds since 1970; numbers of changes grow by one. */
 import type { Drift } from '../../proxy/model/drift.ts';
 import type { ServiceKey } from '../../proxy/model/objects.ts';
-import type { Change, Delta } from './delta.ts';
+import type { Change, HistoryDelta } from './delta.ts';
 
 /** Why a sync runs. */
 export type Trigger =
@@ -42,7 +42,7 @@ export interface ChangeHead {
 export interface ChangeRecord extends ChangeHead {
   readonly type: 'change';
   readonly what: readonly string[];
-  readonly undo: Delta;
+  readonly undo: HistoryDelta;
 }
 
 /** The initial lists of a source, as one change. */

@@ -3,7 +3,7 @@ import type { ChangeEntry, SyncRecord } from './records.ts';
 import type { PresentObjects } from './store.ts';
 
 /** A moment between two syncs. */
-export interface Beginning {
+export interface RecordingStart {
   readonly objects: PresentObjects;
   /** The objects are in the kernel, except for changes that wait (`writtenState`). Otherwise the next sync writes all of them. */
   readonly isWritten: boolean;
@@ -11,17 +11,17 @@ export interface Beginning {
 
 export interface Sink {
   /** From now on all changes and syncs are passed on. Called again when another source replaces all objects. */
-  begin(beginning: Beginning): void;
+  begin(beginning: RecordingStart): void;
   change(entry: ChangeEntry): void;
   sync(record: SyncRecord): void;
 }
 
 export class Sinks {
   readonly #sinks = new Map<Sink, 'waits' | 'begun'>();
-  readonly #now: () => Beginning | undefined;
+  readonly #now: () => RecordingStart | undefined;
 
   /** `now`: undefined in a sync, and before the first one. */
-  constructor(now: () => Beginning | undefined) {
+  constructor(now: () => RecordingStart | undefined) {
     this.#now = now;
   }
 

@@ -1,10 +1,10 @@
 /** All objects at one moment of the past: changes are applied to it, or undone. */
 import type { NodeView, Service, ServiceKey, Slice, SliceKey } from '../../proxy/model/objects.ts';
-import type { Objects } from '../../proxy/model/proxy-model.ts';
-import { appliedToService, appliedToSlice, type Change, type Delta } from './delta.ts';
+import type { ModelObjects } from '../../proxy/model/proxy-model.ts';
+import { appliedToService, appliedToSlice, type Change, type HistoryDelta } from './delta.ts';
 
 /** The objects as they are now: the cache. */
-export interface PresentObjects extends Objects {
+export interface PresentObjects extends ModelObjects {
   readonly node: NodeView | undefined;
   services(): Iterable<Service>;
   readonly serviceCount: number;
@@ -68,7 +68,7 @@ export class ObjectStore implements PresentObjects {
   }
 
   /** Applies a delta and returns the change. Throws DeltaMismatch when it does not fit. */
-  apply({ kind, key, delta }: Delta): Change {
+  apply({ kind, key, delta }: HistoryDelta): Change {
     if (kind === 'Service') {
       const from = this.#services.get(key);
       const to = appliedToService(key, from, delta);

@@ -1,12 +1,12 @@
 /** Writes a recording: a sink of the recorder. Each beginning has all objects, so that what is before it can be dropped. */
 import { breath } from '../../base/clock.ts';
-import { type Delta, deltaOf, packSlice } from './delta.ts';
+import { deltaOf, type HistoryDelta, packSlice } from './delta.ts';
 import { frameBytes, headerBytes } from './frames.ts';
 import { writtenState } from './past.ts';
 import type { Recorder } from './recorder.ts';
 import type { ChangeEntry, SyncRecord } from './records.ts';
 import type { ChangeLine, RecordedParts, RecordingLine, StartLine, SyncLine } from './shapes.ts';
-import type { Beginning, Sink } from './sinks.ts';
+import type { RecordingStart, Sink } from './sinks.ts';
 import { ObjectStore } from './store.ts';
 
 /** Objects in a frame of the beginning; then the event loop runs. */
@@ -44,7 +44,7 @@ export class RecordingWriter implements Sink {
     output(headerBytes(), 'header');
   }
 
-  begin({ objects, isWritten }: Beginning): void {
+  begin({ objects, isWritten }: RecordingStart): void {
     this.#lines = [];
     const { written, pending } = isWritten
       ? writtenState(this.#recorder)
@@ -105,7 +105,7 @@ export class RecordingWriter implements Sink {
 }
 
 /** The deltas that make these objects from nothing. */
-export function* deltasOf(objects: ObjectStore): Generator<Delta> {
+export function* deltasOf(objects: ObjectStore): Generator<HistoryDelta> {
   const { node } = objects;
   if (node !== undefined) yield { kind: 'Node', key: node.name, delta: { all: node } };
   for (const service of objects.services())

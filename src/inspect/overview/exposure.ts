@@ -27,14 +27,14 @@ export interface ExposureFacts extends Pick<NodeExposure, 'mode' | 'strictArp'> 
 
 export type ExposureContent = Omit<Exposure, 'apiVersion' | 'kind' | 'by'>;
 
-type Kind = Exposed['kind'];
+type ExposureKind = Exposed['kind'];
 
-const KINDS: Readonly<Record<Exclude<Frontend['role'], 'cluster-ip'>, Kind>> = {
+const KINDS: Readonly<Record<Exclude<Frontend['role'], 'cluster-ip'>, ExposureKind>> = {
   'external-ip': 'external IP',
   'load-balancer': 'load balancer',
   'node-port': 'node port',
 };
-const ORDER: readonly Kind[] = ['node port', 'external IP', 'load balancer', 'health check port'];
+const ORDER: readonly ExposureKind[] = ['node port', 'external IP', 'load balancer', 'health check port'];
 
 /** Services go in one after another, because there may be very many. */
 export class ExposureList {
@@ -53,7 +53,7 @@ export class ExposureList {
     const health = new Map(ports.filter(hasHealthCheck).map((port) => [port.family, port]));
     for (const port of health.values()) all.push(this.#healthCheck(port));
     for (const each of all) this.#exposed.push(each);
-    const has = (kind: Kind) => all.some((each) => each.kind === kind);
+    const has = (kind: ExposureKind) => all.some((each) => each.kind === kind);
     if (service?.type === 'LoadBalancer' && has('node port') && has('load balancer')) this.#spare.push(service.key);
   }
 

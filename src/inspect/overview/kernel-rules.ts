@@ -46,14 +46,14 @@ function chainsOf(port: ServicePort, view: RulesView): ReadonlySet<string> {
 }
 
 /** A packet to a frontend. */
-interface Wanted {
+interface WantedFrontend {
   readonly service: ServiceKey;
   readonly protocol: string;
   readonly address: Address | undefined;
   readonly port: number;
 }
 
-function wantedOf({ service, protocol, frontends, healthCheckNodePort }: ServicePort): Wanted[] {
+function wantedOf({ service, protocol, frontends, healthCheckNodePort }: ServicePort): WantedFrontend[] {
   const all = frontends.map(({ address, port }) => ({ service, protocol: protocol.toLowerCase(), address, port }));
   if (healthCheckNodePort === 0) return all;
   return [...all, { service, protocol: 'tcp', address: undefined, port: healthCheckNodePort }];
@@ -63,7 +63,7 @@ type Add = (table: Table, chain: string, rules: readonly Rule[]) => void;
 
 /** The rules that lead the packet to the Service: only branches that it can take are followed. */
 function addLeading(
-  wanted: Wanted,
+  wanted: WantedFrontend,
   { view, trees }: { readonly view: RulesView; readonly trees: readonly RuleTree[] },
   add: Add,
 ): void {
@@ -93,7 +93,7 @@ function target(text: string): string | undefined {
 }
 
 /** False where its destination, protocol or port is another one. */
-function mayMatch(text: string, { address, protocol, port }: Wanted): boolean {
+function mayMatch(text: string, { address, protocol, port }: WantedFrontend): boolean {
   const [, destination] = /(?:^| )-d (\S+)/.exec(text) ?? [];
   if (destination !== undefined && (address === undefined || !contains(destination, address))) return false;
   const [, name] = /(?:^| )-p (\S+)/.exec(text) ?? [];

@@ -6,7 +6,7 @@ import type { ExplainFacts } from '../explain/facts.ts';
 import { explainSlices } from '../explain/slices.ts';
 import { idOf } from '../explain/subject.ts';
 import type { ExplainedSlice } from '../wire/explanation.ts';
-import type { Frontend, ServiceAnswer } from '../wire/service.ts';
+import type { FrontendAnswer, ServiceAnswer } from '../wire/service.ts';
 import { backendsOf, type RowFacts, serviceRow } from './rows.ts';
 
 export interface ServiceFacts extends RowFacts, Pick<ExplainFacts, 'objects' | 'node'> {
@@ -40,17 +40,17 @@ export function serviceContent(service: Service, facts: ServiceFacts): ServiceCo
   };
 }
 
-const KINDS: Readonly<Record<ModelFrontend['role'], Frontend['kind']>> = {
+const KINDS: Readonly<Record<ModelFrontend['role'], FrontendAnswer['kind']>> = {
   'cluster-ip': 'cluster IP',
   'external-ip': 'external IP',
   'load-balancer': 'load balancer',
   'node-port': 'node port',
 };
 
-function frontendsOf(service: Service, port: ServicePort, traffic: ServiceFacts['traffic']): Frontend[] {
+function frontendsOf(service: Service, port: ServicePort, traffic: ServiceFacts['traffic']): FrontendAnswer[] {
   const { family, protocol } = port;
   const name = portName(service, port);
-  return port.frontends.map((frontend): Frontend => {
+  return port.frontends.map((frontend): FrontendAnswer => {
     const { role, address = '', port: number, policy } = frontend;
     return {
       port: name,
@@ -70,7 +70,7 @@ function frontendsOf(service: Service, port: ServicePort, traffic: ServiceFacts[
 function connectionsTo(
   at: Pick<FrontendCount, 'family' | 'protocol' | 'address' | 'port'>,
   traffic: ServiceFacts['traffic'],
-): Frontend['connections'] {
+): FrontendAnswer['connections'] {
   const isAt = (one: FrontendCount) =>
     one.family === at.family && one.protocol === at.protocol && one.address === at.address && one.port === at.port;
   const found = traffic?.find(isAt);
@@ -80,7 +80,7 @@ function connectionsTo(
 }
 
 /** One for each family: all ports of a Service share it. */
-function healthChecks(ports: readonly ServicePort[]): Frontend[] {
+function healthChecks(ports: readonly ServicePort[]): FrontendAnswer[] {
   const checked = new Map(
     ports.filter(({ healthCheckNodePort }) => healthCheckNodePort !== 0).map((one) => [one.family, one]),
   );

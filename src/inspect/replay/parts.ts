@@ -98,7 +98,7 @@ function modeOf(settings: RecordedParts['settings'], kernels: ReplayKernels, now
   });
 }
 
-type Chains = Map<string, string[]>;
+type SavedChains = Map<string, string[]>;
 
 const BUILT_IN: Readonly<Record<string, readonly string[]>> = {
   filter: ['INPUT', 'FORWARD', 'OUTPUT'],
@@ -114,13 +114,16 @@ function rulesKernel(): CommandRunner {
   };
 }
 
-function emptyTables(): Map<string, Chains> {
+function emptyTables(): Map<string, SavedChains> {
   const tables = Object.entries(BUILT_IN);
   return new Map(tables.map(([table, chains]) => [table, new Map(chains.map((chain) => [chain, []]))]));
 }
 
-function runCommand(families: ReadonlyMap<Family, Map<string, Chains>>, { file, args, input }: Command): CommandResult {
-  const tables = families.get(file.startsWith('ip6') ? 'IPv6' : 'IPv4') ?? new Map<string, Chains>();
+function runCommand(
+  families: ReadonlyMap<Family, Map<string, SavedChains>>,
+  { file, args, input }: Command,
+): CommandResult {
+  const tables = families.get(file.startsWith('ip6') ? 'IPv6' : 'IPv4') ?? new Map<string, SavedChains>();
   if (file.endsWith('-save')) return done(saved(tables));
   if (file.endsWith('-restore')) {
     restore(tables, input?.() ?? []);
@@ -135,7 +138,7 @@ function done(stdout: string): CommandResult {
   return { exitCode: 0, stdout, stderr: '' };
 }
 
-function saved(tables: ReadonlyMap<string, Chains>): string {
+function saved(tables: ReadonlyMap<string, SavedChains>): string {
   const lines: string[] = [];
   for (const [table, chains] of tables) {
     lines.push(`*${table}`);
@@ -148,8 +151,8 @@ function saved(tables: ReadonlyMap<string, Chains>): string {
 }
 
 /** Lines of iptables-restore, as `proxy/modes/netfilter/restore-text.ts` writes them. */
-function restore(tables: ReadonlyMap<string, Chains>, lines: Iterable<string>): void {
-  let chains: Chains = new Map();
+function restore(tables: ReadonlyMap<string, SavedChains>, lines: Iterable<string>): void {
+  let chains: SavedChains = new Map();
   for (const line of lines) {
     if (line.startsWith('*')) chains = tables.get(line.slice(1)) ?? new Map();
     else if (line.startsWith(':')) chains.set(line.slice(1, line.indexOf(' ')), []);
@@ -157,7 +160,7 @@ function restore(tables: ReadonlyMap<string, Chains>, lines: Iterable<string>): 
   }
 }
 
-function edit(chains: Chains, line: string): void {
+function edit(chains: SavedChains, line: string): void {
   const [verb, name = '', ...rest] = line.split(' ');
   const rules = chains.get(name) ?? [];
   if (verb === '-A') rules.push(rest.join(' '));

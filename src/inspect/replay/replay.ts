@@ -49,7 +49,7 @@ const WAITING = 5000;
 /** Replays one recording. Call `syncs` once. */
 export class Replay {
   readonly #options: ReplayOptions;
-  #beginning: Beginning | undefined;
+  #beginning: ReplayStart | undefined;
 
   constructor(options: ReplayOptions) {
     this.#options = options;
@@ -71,7 +71,7 @@ export class Replay {
     for await (const line of lines) {
       signal.throwIfAborted();
       if (line.type === 'start') {
-        this.#beginning = new Beginning(line, kernels(line.parts));
+        this.#beginning = new ReplayStart(line, kernels(line.parts));
         continue;
       }
       const beginning = this.#beginning;
@@ -86,7 +86,7 @@ export class Replay {
 }
 
 /** The syncs from one beginning in a recording to the next. */
-class Beginning {
+class ReplayStart {
   readonly start: StartLine;
   readonly parts: ReplayedParts;
   /** Changes that no sync has taken yet. */

@@ -3,25 +3,25 @@
 import { type Address, endpointText, familyOf } from '../../base/address.ts';
 import type {
   Destination,
+  IpsetSpec,
   IpvsKernel,
   KernelWrite,
   Server,
   ServerId,
-  SetSpec,
   Timeouts,
 } from '../../kernel/ipvs-kernel.ts';
 
-interface State {
+interface ReplayedServers {
   hasDevice: boolean;
   timeouts: Timeouts;
   readonly addresses: Set<Address>;
-  readonly sets: Map<string, { readonly spec: SetSpec; readonly entries: Set<string> }>;
+  readonly sets: Map<string, { readonly spec: IpsetSpec; readonly entries: Set<string> }>;
   readonly servers: Map<string, { server: Server; readonly destinations: Map<string, Destination> }>;
 }
 
 /** `others`: addresses of the node's other devices. */
 export function serversKernel(others: readonly Address[]): IpvsKernel {
-  const state: State = {
+  const state: ReplayedServers = {
     hasDevice: false,
     timeouts: { tcp: 900, tcpFin: 120, udp: 300 },
     addresses: new Set(),
@@ -63,7 +63,7 @@ function keyOf({ protocol, address, port }: ServerId): string {
   return `${protocol} ${endpointText(address, port)}`;
 }
 
-function carryOut(state: State, write: KernelWrite): void {
+function carryOut(state: ReplayedServers, write: KernelWrite): void {
   const { addresses, sets, servers } = state;
   switch (write.kind) {
     case 'add-device':
@@ -97,7 +97,7 @@ function carryOut(state: State, write: KernelWrite): void {
   }
 }
 
-function swap(sets: State['sets'], a: string, b: string): void {
+function swap(sets: ReplayedServers['sets'], a: string, b: string): void {
   const [first, second] = [sets.get(a), sets.get(b)];
   if (first === undefined || second === undefined) return;
   sets.set(a, second).set(b, first);
@@ -105,7 +105,7 @@ function swap(sets: State['sets'], a: string, b: string): void {
 
 type ServerWrite = Extract<KernelWrite, { readonly server: unknown }>;
 
-function writeServer(servers: State['servers'], write: ServerWrite): void {
+function writeServer(servers: ReplayedServers['servers'], write: ServerWrite): void {
   const found = servers.get(keyOf(write.server));
   switch (write.kind) {
     case 'add-server':

@@ -3,19 +3,19 @@
 import type { Family } from '../../base/address.ts';
 import type { Hook, NftElement, NftKernel, NftRule, NftWrite } from '../../kernel/nftables-kernel.ts';
 
-interface Chain {
+interface ReplayedChain {
   readonly hook?: Hook;
   readonly rules: readonly NftRule[];
 }
 
-interface Table {
-  readonly chains: Map<string, Chain>;
+interface ReplayedTable {
+  readonly chains: Map<string, ReplayedChain>;
   /** Elements of sets by key and end. */
   readonly sets: Map<string, Map<string, NftElement>>;
 }
 
 export function tableKernel(): NftKernel {
-  const tables = new Map<Family, Table>();
+  const tables = new Map<Family, ReplayedTable>();
   return {
     read: (family) => Promise.resolve(stateOf(tables.get(family))),
     inspect: (family) => Promise.resolve(stateOf(tables.get(family))),
@@ -33,16 +33,16 @@ export function tableKernel(): NftKernel {
   };
 }
 
-function stateOf(table: Table | undefined): Awaited<ReturnType<NftKernel['read']>> {
+function stateOf(table: ReplayedTable | undefined): Awaited<ReturnType<NftKernel['read']>> {
   if (table === undefined) return undefined;
   const sets = [...table.sets].map(([name, elements]) => [name, [...elements.values()]] as const);
   return { chains: new Map(table.chains), sets: new Map(sets) };
 }
 
-function carryOut(tables: Map<Family, Table>, family: Family, write: NftWrite): void {
+function carryOut(tables: Map<Family, ReplayedTable>, family: Family, write: NftWrite): void {
   const table = tables.get(family) ?? { chains: new Map(), sets: new Map() };
   const { chains, sets } = table;
-  const chainOf = (name: string): Chain => chains.get(name) ?? { rules: [] };
+  const chainOf = (name: string): ReplayedChain => chains.get(name) ?? { rules: [] };
   tables.set(family, table);
   switch (write.kind) {
     case 'add-table':

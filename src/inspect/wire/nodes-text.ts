@@ -26,12 +26,12 @@ export interface Told {
 export interface Telling<A> {
   /** "is healthy" and "are healthy". */
   readonly counted: readonly [one: string, several: string];
-  tell(outcome: Answered<A>): Told;
+  tell(outcome: AnsweredNode<A>): Told;
   /** What follows the summary, of the nodes that answered. */
-  details?(answered: readonly Answered<A>[]): readonly string[];
+  details?(answered: readonly AnsweredNode<A>[]): readonly string[];
 }
 
-export type Answered<A> = NodeOutcome<A> & { readonly answer: A };
+export type AnsweredNode<A> = NodeOutcome<A> & { readonly answer: A };
 
 /** `12 of 14 nodes are healthy; node-7: stale for 40 s because …; node-9: no answer: …` */
 export function togetherText<A>(outcomes: readonly NodeOutcome<A>[], telling: Telling<A>): TogetherText {
@@ -57,7 +57,7 @@ export function togetherText<A>(outcomes: readonly NodeOutcome<A>[], telling: Te
   };
 }
 
-export function answeredOf<A>(outcomes: readonly NodeOutcome<A>[]): Answered<A>[] {
+export function answeredOf<A>(outcomes: readonly NodeOutcome<A>[]): AnsweredNode<A>[] {
   return outcomes.flatMap((outcome) => (outcome.answer === null ? [] : [{ ...outcome, answer: outcome.answer }]));
 }
 

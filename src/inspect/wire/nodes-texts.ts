@@ -5,7 +5,7 @@ import { clockTime, countText, firstLine, millisecondsText, numberText, timeBetw
 import type { History, RecordedChange } from './history.ts';
 import { columns, wrapped } from './layout.ts';
 import type { NodeOutcome } from './nodes.ts';
-import { type Answered, answeredOf, behindText, nodeNames, type Telling } from './nodes-text.ts';
+import { type AnsweredNode, answeredOf, behindText, nodeNames, type Telling } from './nodes-text.ts';
 import type { Status } from './status.ts';
 import type { Verification } from './verification.ts';
 
@@ -107,7 +107,7 @@ export function historyTelling(outcomes: readonly NodeOutcome<History>[]): Telli
 }
 
 /** Agents receive one change at almost the same time, and a restarted one lists what is old: the greater resourceVersion is newer. */
-function newestChange(answered: readonly Answered<History>[]): RecordedChange | undefined {
+function newestChange(answered: readonly AnsweredNode<History>[]): RecordedChange | undefined {
   const all = answered.flatMap(({ answer }) => answer.changes);
   const version = ({ resourceVersion }: RecordedChange) =>
     /^\d{1,20}$/.test(resourceVersion) ? BigInt(resourceVersion) : 0n;
@@ -118,7 +118,7 @@ function newestChange(answered: readonly Answered<History>[]): RecordedChange | 
   })[0];
 }
 
-function sameChange({ answer }: Answered<History>, { object, resourceVersion, at }: RecordedChange) {
+function sameChange({ answer }: AnsweredNode<History>, { object, resourceVersion, at }: RecordedChange) {
   return answer.changes.findLast(
     (change) =>
       change.object === object &&
@@ -126,7 +126,7 @@ function sameChange({ answer }: Answered<History>, { object, resourceVersion, at
   );
 }
 
-function toldOfChange(outcome: Answered<History>, newest: RecordedChange) {
+function toldOfChange(outcome: AnsweredNode<History>, newest: RecordedChange) {
   const { answer, behind } = outcome;
   const own = sameChange(outcome, newest);
   if (own !== undefined && own.inKernelAt !== null) return { isCounted: true, says: '' };
@@ -138,7 +138,7 @@ function toldOfChange(outcome: Answered<History>, newest: RecordedChange) {
   return { isCounted: false, says: `${says}${why}` };
 }
 
-function changeRow(outcome: Answered<History>, newest: RecordedChange): string[] {
+function changeRow(outcome: AnsweredNode<History>, newest: RecordedChange): string[] {
   const own = sameChange(outcome, newest);
   if (own === undefined) return [outcome.node, '-', '-'];
   const after = own.milliseconds === null ? '-' : millisecondsText(own.milliseconds);

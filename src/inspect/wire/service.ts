@@ -41,5 +41,5 @@ export const serviceSchema = z.object({
 });
 
 export type ServiceAnswer = z.infer<typeof serviceSchema>;
-export type Frontend = z.infer<typeof frontendSchema>;
+export type FrontendAnswer = z.infer<typeof frontendSchema>;
 export type KernelPlace = ServiceAnswer['rules'][number];

@@ -16,13 +16,13 @@ export interface FlowEnds {
 }
 
 /** Whether a flow may go on. A stale flow has the ServicePort that owns its frontend; undefined for a removed frontend. */
-export type Verdict =
+export type FlowJudgement =
   | { readonly kind: 'live' | 'foreign' }
   | { readonly kind: 'stale'; readonly owner: ServicePortKey | undefined };
 
-export const LIVE: Verdict = { kind: 'live' };
-export const FOREIGN: Verdict = { kind: 'foreign' };
-export const FORMER: Verdict = { kind: 'stale', owner: undefined };
+export const LIVE: FlowJudgement = { kind: 'live' };
+export const FOREIGN: FlowJudgement = { kind: 'foreign' };
+export const FORMER: FlowJudgement = { kind: 'stale', owner: undefined };
 
 /** Whether node ports are served on an address, given as bytes. */
 export type IsNodeAddress = (address: string) => boolean;

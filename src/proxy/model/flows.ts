@@ -1,6 +1,6 @@
 /** Stale flows in conntrack, which rules no longer reach: the state that sync and sweep share, for both kinds of flows. Pure. */
 import type { Family } from '../../base/address.ts';
-import type { FlowEnds, Leftovers, NodeAddresses, Refusals, SweepMark, Verdict } from './flow-leftovers.ts';
+import type { FlowEnds, FlowJudgement, Leftovers, NodeAddresses, Refusals, SweepMark } from './flow-leftovers.ts';
 import { type FrontendLookup, OpeningFlows } from './opening-flows.ts';
 import type { ServicePort, ServicePortKey } from './service-port.ts';
 import { UdpFlows, type UdpFrontend } from './udp-flows.ts';
@@ -79,7 +79,7 @@ export class Flows {
   }
 
   /** Whether a flow may go on. */
-  judge(family: Family, flow: FlowEnds, nodes: NodeAddresses): Verdict {
+  judge(family: Family, flow: FlowEnds, nodes: NodeAddresses): FlowJudgement {
     return (flow.protocol === 'UDP' ? this.#of.udp : this.#of.opening).judge(family, flow, nodes);
   }
 

@@ -19,6 +19,7 @@ import { addressOfText, type Family, socketText } from '../../base/address.ts';
 import type { FrontendAt } from './claims.ts';
 import {
   type FlowEnds,
+  type FlowJudgement,
   FOREIGN,
   FORMER,
   frontendKey,
@@ -26,7 +27,6 @@ import {
   LIVE,
   type NodeAddresses,
   nodePortKey,
-  type Verdict,
 } from './flow-leftovers.ts';
 import type { ServicePort, ServicePortKey } from './service-port.ts';
 
@@ -67,7 +67,7 @@ export class OpeningFlows {
   }
 
   /** Whether a connection may go on. */
-  judge(family: Family, { protocol, destination, replySource }: FlowEnds, nodes: NodeAddresses): Verdict {
+  judge(family: Family, { protocol, destination, replySource }: FlowEnds, nodes: NodeAddresses): FlowJudgement {
     if (replySource === destination) return FOREIGN;
     const addressLength = family === 'IPv4' ? 4 : 16;
     const [address, port] = [destination.slice(0, addressLength), destination.slice(addressLength)];

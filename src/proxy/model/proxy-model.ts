@@ -15,7 +15,7 @@ import {
 } from './service-port.ts';
 
 /** The objects that the model reads: the cache, or a plain object in a test. */
-export interface Objects {
+export interface ModelObjects {
   service(key: ServiceKey): Service | undefined;
   slicesOf(key: ServiceKey): readonly Slice[];
 }
@@ -78,7 +78,7 @@ export class ProxyModel {
    * Updates the touched Services. The cost follows their number and size (docs/architecture.md, invariant 11). A changed location
    * (the Node's zone) touches every Service. Changed suspects do not: the caller names the Services that have endpoints there.
    */
-  update(touched: Iterable<ServiceKey>, objects: Objects, location: Location): ModelChanges {
+  update(touched: Iterable<ServiceKey>, objects: ModelObjects, location: Location): ModelChanges {
     const keys = new Set(touched);
     const { nodeName, zone } = this.#location;
     this.#location = location;

@@ -15,6 +15,7 @@
 import type { Address, Family } from '../../base/address.ts';
 import {
   type FlowEnds,
+  type FlowJudgement,
   FOREIGN,
   FORMER,
   frontendKey,
@@ -22,7 +23,6 @@ import {
   LIVE,
   type NodeAddresses,
   nodePortKey,
-  type Verdict,
 } from './flow-leftovers.ts';
 import type { ServiceKey } from './objects.ts';
 import type { ServicePort, ServicePortKey } from './service-port.ts';
@@ -34,7 +34,7 @@ export interface UdpFrontend {
   readonly port: number;
 }
 
-interface Frontend {
+interface ServedFrontend {
   readonly owner: ServicePortKey;
   readonly service: ServiceKey;
   /** Endpoints that may answer, as `socketBytes`. */
@@ -45,12 +45,12 @@ interface Frontend {
 export class UdpFlows {
   readonly left = new Leftovers();
   /** Frontends by `frontendKey`, and the keys of each ServicePort. */
-  readonly #frontends = new Map<string, Frontend>();
+  readonly #frontends = new Map<string, ServedFrontend>();
   readonly #keys = new Map<ServicePortKey, readonly string[]>();
 
   /** Takes changed ServicePorts. The cost follows their number. */
   update(changes: ReadonlyMap<ServicePortKey, ServicePort | undefined>): void {
-    const before = new Map<string, Frontend>();
+    const before = new Map<string, ServedFrontend>();
     for (const key of changes.keys()) {
       for (const at of this.#keys.get(key) ?? []) {
         const frontend = this.#frontends.get(at);
@@ -84,7 +84,7 @@ export class UdpFlows {
   }
 
   /** Whether a flow may go on. */
-  judge(family: Family, { destination, replySource }: FlowEnds, nodes: NodeAddresses): Verdict {
+  judge(family: Family, { destination, replySource }: FlowEnds, nodes: NodeAddresses): FlowJudgement {
     const addressLength = family === 'IPv4' ? 4 : 16;
     const nodePort = nodePortKey(family, destination.slice(addressLength));
     const isOn = (is: NodeAddresses['now']) => is(destination.slice(0, addressLength));
@@ -121,7 +121,7 @@ export class UdpFlows {
 }
 
 /** Whether a flow may have become stale: an endpoint was removed, or there was no frontend or no endpoint before. */
-function mayLeaveStale(before: Frontend | undefined, now: Frontend | undefined): boolean {
+function mayLeaveStale(before: ServedFrontend | undefined, now: ServedFrontend | undefined): boolean {
   if (before === undefined || now === undefined || before.targets.size === 0) return true;
   for (const target of before.targets) if (!now.targets.has(target)) return true;
   return false;

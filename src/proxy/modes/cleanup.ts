@@ -2,7 +2,7 @@
 import { causeOf } from '../../base/cause.ts';
 import { CleanupIncomplete } from './mode.ts';
 
-export interface Part {
+export interface CleanupPart {
   /** The name of the part in messages. */
   readonly name: string;
   /** Returns what was removed, in words. */
@@ -10,7 +10,7 @@ export interface Part {
 }
 
 /** Returns what was removed. A part that fails does not stop the others; at the end CleanupIncomplete names it. */
-export async function cleanUp(parts: readonly Part[], signal: AbortSignal): Promise<readonly string[]> {
+export async function cleanUp(parts: readonly CleanupPart[], signal: AbortSignal): Promise<readonly string[]> {
   const removed: string[] = [];
   const problems: string[] = [];
   for (const { name, remove } of parts) {

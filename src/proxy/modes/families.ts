@@ -12,15 +12,15 @@ import type { UdpFrontend } from '../model/udp-flows.ts';
 import type { Observed } from '../reconcile/observed.ts';
 import { type ApplyReport, failedReport, mergeReports, type Plan, type Step } from '../reconcile/step.ts';
 import type { ModeWork } from '../reconcile/work.ts';
-import { cleanUp, type Part } from './cleanup.ts';
+import { type CleanupPart, cleanUp } from './cleanup.ts';
 import { inspectionOf } from './inspect.ts';
 import type { FamilyInspection, ModeInspection } from './inspection.ts';
 import {
   type ConnectionCount,
+  type CounterReading,
   type EnlargedSet,
   type Heard,
   type KernelProbe,
-  type Look,
   type Mode,
   type ModeMetrics,
   type ModeName,
@@ -93,12 +93,12 @@ export interface FamilyMode {
   /** See `ModeMetrics`. */
   ruleCounts?(): readonly RuleCount[];
   enlargedSets?(): readonly EnlargedSet[];
-  connectionCounts?(look: Look): Promise<readonly ConnectionCount[]>;
+  connectionCounts?(look: CounterReading): Promise<readonly ConnectionCount[]>;
   packetCounts?(signal: AbortSignal): Promise<readonly PacketCount[]>;
   /** Predecessors have none. */
   readonly inspection?: FamilyInspection;
   /** The removal of all our objects of this family. */
-  removal(signal: AbortSignal): Part;
+  removal(signal: AbortSignal): CleanupPart;
 }
 
 export interface FamiliesOptions {
@@ -114,13 +114,13 @@ export function familiesMode(options: FamiliesOptions): Mode {
 }
 
 /** The plans of the families and of the node. The plan of an unknown family is undefined. */
-interface Parts {
+interface FamilyPlans {
   readonly node: NodePlan;
   readonly families: ReadonlyMap<FamilyMode, FamilyPlan | undefined>;
   readonly steps: readonly Step[];
 }
 
-interface Written {
+interface WrittenFamilies {
   readonly report: ApplyReport;
   /** Families whose kernel state was not as it was believed to be. */
   readonly mistaken: readonly FamilyMode[];
@@ -219,7 +219,7 @@ class FamiliesMode implements Mode {
     return await cleanUp(ofNode === undefined ? parts : [...parts, ofNode], signal);
   }
 
-  async #apply(parts: Parts, setAside: SetAside, signal: AbortSignal): Promise<ApplyReport> {
+  async #apply(parts: FamilyPlans, setAside: SetAside, signal: AbortSignal): Promise<ApplyReport> {
     const first = await write(parts, this.#unread, signal);
     if (first.mistaken.length === 0) return first.report;
     // Another program wrote in between. Read the kernel again and plan the remaining work from its state now. What a family
@@ -242,7 +242,7 @@ class FamiliesMode implements Mode {
   }
 }
 
-function partsOf(modes: readonly FamilyMode[], ofNode: NodePart, setAside: SetAside, mayBePart = false): Parts {
+function partsOf(modes: readonly FamilyMode[], ofNode: NodePart, setAside: SetAside, mayBePart = false): FamilyPlans {
   for (const mode of modes) mode.settle?.();
   const families = new Map(modes.map((mode) => [mode, mode.isKnown ? mode.plan(setAside, mayBePart) : undefined]));
   const plans = [...families.values()].filter((plan) => plan !== undefined);
@@ -251,10 +251,10 @@ function partsOf(modes: readonly FamilyMode[], ofNode: NodePart, setAside: SetAs
 }
 
 async function write(
-  { node, families }: Parts,
+  { node, families }: FamilyPlans,
   unread: ReadonlyMap<FamilyMode, string>,
   signal: AbortSignal,
-): Promise<Written> {
+): Promise<WrittenFamilies> {
   const { reports: before, isBlocked } = await node.before(signal);
   const reports: ApplyReport[] = [...before];
   const mistaken: FamilyMode[] = [];

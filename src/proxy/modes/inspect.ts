@@ -5,11 +5,11 @@ import { inPortions } from '../../base/portions.ts';
 import { becauseOf, type Unlike } from '../reconcile/compare.ts';
 import type {
   Comparison,
-  Difference,
   FamilyInspection,
   LastWriter,
   ModeInspection,
   NodeInspection,
+  ObjectDifference,
 } from './inspection.ts';
 
 /** A family or the node of a mode; a predecessor's has no inspection. */
@@ -57,7 +57,7 @@ export function inspectionOf(
 }
 
 interface PartComparison {
-  readonly differences: readonly Difference[];
+  readonly differences: readonly ObjectDifference[];
   readonly compared: number;
 }
 
@@ -86,7 +86,7 @@ async function compareFamily(inspection: FamilyInspection, options: CompareOptio
   }
 }
 
-function withCause(lasting: ReadonlySet<string>): (difference: Difference) => Difference {
+function withCause(lasting: ReadonlySet<string>): (difference: ObjectDifference) => ObjectDifference {
   return (difference) =>
     difference.because === undefined && !lasting.has(wayOf(difference))
       ? { ...difference, because: 'not written yet' }
@@ -94,7 +94,7 @@ function withCause(lasting: ReadonlySet<string>): (difference: Difference) => Di
 }
 
 /** The object with how it differs. */
-function wayOf({ object, kind, wanted, found }: Difference): string {
+function wayOf({ object, kind, wanted, found }: ObjectDifference): string {
   return JSON.stringify([object, kind, wanted, found]);
 }
 
@@ -102,7 +102,7 @@ async function compareOnce(
   inspection: NodeInspection,
   { family, setAside, signal }: CompareOptions,
 ): Promise<PartComparison> {
-  const differences: Difference[] = [];
+  const differences: ObjectDifference[] = [];
   let compared = 0;
   const take = (unlike: Unlike | undefined) => {
     compared += 1;

@@ -5,7 +5,7 @@ import type { Because, Unlike } from '../reconcile/compare.ts';
 import type { FamilyView } from './view.ts';
 
 /** A kernel object that is not as desired. */
-export interface Difference {
+export interface ObjectDifference {
   readonly family: Family | undefined;
   /** The kernel object in the words of the mode's steps, such as `nat chain KUBE-SVC-XPGD46QRK7WJZT7O` or `services 10.96.0.20 . tcp . 80`. */
   readonly object: string;
@@ -38,7 +38,7 @@ export interface LastWriter {
 }
 
 export interface Comparison {
-  readonly differences: readonly Difference[];
+  readonly differences: readonly ObjectDifference[];
   /** Number of kernel objects that were compared: chains, jumps, sets, elements, servers, destinations, addresses. */
   readonly compared: number;
   /** undefined where the kernel does not know: legacy iptables. */

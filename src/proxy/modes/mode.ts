@@ -59,7 +59,7 @@ export interface ConnectionCount {
 }
 
 /** How to read counters. */
-export interface Look {
+export interface CounterReading {
   readonly signal: AbortSignal;
   /** Runs a part of the reading while no sync writes. */
   readonly between: Mutex;
@@ -133,7 +133,7 @@ export interface ModeMetrics {
   /** None in other modes, or while the sets are not known. */
   enlargedSets(): readonly EnlargedSet[];
   /** None where counting is off. A frontend may be missing where we wrote during the reading. Throws when the kernel does not answer. */
-  connectionCounts(look: Look): Promise<readonly ConnectionCount[]>;
+  connectionCounts(look: CounterReading): Promise<readonly ConnectionCount[]>;
   /** None in modes without such rules, or for a rule that another program changed. Throws when the kernel does not answer. */
   packetCounts(signal: AbortSignal): Promise<readonly PacketCount[]>;
 }

@@ -1,6 +1,6 @@
 /** The part of a mode that exists once for the node. `families.ts` drives it. */
 import type { ApplyReport, Step } from '../reconcile/step.ts';
-import type { Part } from './cleanup.ts';
+import type { CleanupPart } from './cleanup.ts';
 import type { NodeInspection } from './inspection.ts';
 
 export interface NodePlan {
@@ -25,7 +25,7 @@ export interface NodePart {
   readonly inspection?: NodeInspection | undefined;
   /** Start the removal of everything: read the lists that the families share. */
   beforeRemoval(): Promise<void>;
-  removal(signal: AbortSignal): Part | undefined;
+  removal(signal: AbortSignal): CleanupPart | undefined;
 }
 
 export const NO_NODE_PART: NodePart = {

@@ -5,7 +5,7 @@
 
 import type { Address, Family } from '../../base/address.ts';
 import type { SeenDestination, Server, ServerId } from '../../kernel/ipvs-kernel.ts';
-import type { Bytes, Hook, NftElement, NftSet, ReadRule } from '../../kernel/nftables-kernel.ts';
+import type { Hook, Latin1Bytes, NftElement, NftSet, ReadRule } from '../../kernel/nftables-kernel.ts';
 import type { ServiceKey } from '../model/objects.ts';
 import type { Rule, Table } from './netfilter/rules.ts';
 
@@ -56,7 +56,7 @@ export interface TableView {
   /** undefined when there is no such set. */
   set(name: string): NftSet | undefined;
   /** An element by its exact key; undefined when the set has none. */
-  element(set: string, key: Bytes): ElementView | undefined;
+  element(set: string, key: Latin1Bytes): ElementView | undefined;
   /** All elements of a set, for ranges. */
   elements(set: string): Iterable<ElementView>;
 }

@@ -22,12 +22,12 @@ const MOST_TRIES = 64;
 export type OnPlan = (plan: Plan) => void;
 
 /** Owners, and keys of shared objects, that are set aside, each with its failure. */
-export type Refused = Map<string, FailedStep>;
+export type SetAside = Map<string, FailedStep>;
 
 interface Isolation {
   readonly mode: Mode;
   readonly signal: AbortSignal;
-  readonly refused: Refused;
+  readonly refused: SetAside;
   readonly onPlan: OnPlan;
   /** The report of the last write. */
   last: ApplyReport;
@@ -40,7 +40,7 @@ interface Isolation {
 /** Write everything pending except the owners in `refused`, and add newly refused owners to it. The mode must be observed. */
 export async function applyIsolating(
   mode: Mode,
-  refused: Refused,
+  refused: SetAside,
   { onPlan, signal }: { readonly onPlan: OnPlan; readonly signal: AbortSignal },
 ): Promise<ApplyReport> {
   const state: Isolation = { mode, signal, refused, onPlan, last: NOTHING_TO_DO, applied: 0, tries: 0, isPart: false };
@@ -110,7 +110,7 @@ function failuresOf(report: ApplyReport): FailedStep[] {
   return report.failed.filter((step) => step.blame === 'environment');
 }
 
-interface Group {
+interface OwnerGroup {
   /** All of them are set aside now. */
   readonly owners: readonly string[];
   /** A write with all of them was refused. */
@@ -120,7 +120,7 @@ interface Group {
 }
 
 /** Admit owners, together or by halves. If another failure happens meanwhile, the remaining owners wait for the retry. */
-async function admit(state: Isolation, { owners, isKnownBad, failures }: Group): Promise<void> {
+async function admit(state: Isolation, { owners, isKnownBad, failures }: OwnerGroup): Promise<void> {
   const { refused } = state;
   if (owners.length === 0 || state.tries >= MOST_TRIES) return;
   if (!isKnownBad) {

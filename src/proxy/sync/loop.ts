@@ -11,12 +11,12 @@ import { FaultBook } from '../model/fault-book.ts';
 import type { Flows } from '../model/flows.ts';
 import { isNeededFirst } from '../model/needed-first.ts';
 import type { Fault, NodeView, ServiceKey } from '../model/objects.ts';
-import type { Objects, ProxyModel } from '../model/proxy-model.ts';
+import type { ModelObjects, ProxyModel } from '../model/proxy-model.ts';
 import type { ServicePort, ServicePortKey } from '../model/service-port.ts';
 import type { Mode } from '../modes/mode.ts';
 import type { FailedStep, Plan } from '../reconcile/step.ts';
 import { type Work, workBetween } from '../reconcile/work.ts';
-import { applyIsolating, type OnPlan, type Refused, thrownReport, unreadReport } from './isolate.ts';
+import { applyIsolating, type OnPlan, type SetAside, thrownReport, unreadReport } from './isolate.ts';
 import type { SyncReport } from './status.ts';
 
 /** Services whose desired state is rendered between two breaths of the event loop. */
@@ -33,7 +33,7 @@ export interface TakenChanges {
 }
 
 /** The objects as they are now, and those of them that changed. */
-export interface CachedObjects extends Objects {
+export interface CachedObjects extends ModelObjects {
   /** All initial lists are complete (invariant 1). */
   readonly isSynced: boolean;
   /** Kinds whose initial list is not complete yet. */
@@ -144,7 +144,7 @@ export class SyncLoop {
 
   async #syncTaken(
     touched: readonly ServiceKey[],
-    { start, before }: Beginning,
+    { start, before }: SyncStart,
     signal: AbortSignal,
   ): Promise<SyncReport> {
     const { mode, clock, onPlan = noop } = this.#parts;
@@ -254,7 +254,7 @@ export class SyncLoop {
   }
 
   /** Read the kernel if needed. Throws KernelNotRead. */
-  async #observe(signal: AbortSignal): Promise<Seen> {
+  async #observe(signal: AbortSignal): Promise<Observation> {
     const { mode, flows, clock } = this.#parts;
     if (!this.#mustObserve && mode.isObserved) return { drift: [], isBare: false, isAsLeft: false, reading: 0 };
     // Cleared before the reading: a `distrust` during it must not be lost.
@@ -274,18 +274,18 @@ export class SyncLoop {
 }
 
 /** Changes of the model, with the values before. */
-interface Changes {
+interface ModelDelta {
   readonly ports: Map<ServicePortKey, ServicePort | undefined>;
   readonly before: Map<ServicePortKey, ServicePort>;
 }
 
 interface Taker {
-  readonly take: (changes: Changes) => void;
+  readonly take: (changes: ModelDelta) => void;
   /** Changes that it did not take yet. */
-  left: Changes;
+  left: ModelDelta;
 }
 
-function noChanges(): Changes {
+function noChanges(): ModelDelta {
   return { ports: new Map(), before: new Map() };
 }
 
@@ -295,7 +295,7 @@ function workOf({ model, mode }: SyncParts): Work {
 }
 
 /** The time when a sync began, and the work until then. */
-interface Beginning {
+interface SyncStart {
   readonly start: number;
   readonly before: Work;
 }
@@ -303,11 +303,11 @@ interface Beginning {
 /** The rest of the first sync: the remaining Services, and the reading of the kernel in progress. */
 interface Begun {
   readonly left: readonly ServiceKey[];
-  readonly reading: Promise<Seen> | undefined;
+  readonly reading: Promise<Observation> | undefined;
 }
 
 /** The result of a reading. `reading`: its milliseconds, 0 if the kernel was not read. */
-interface Seen {
+interface Observation {
   readonly drift: readonly Drift[];
   readonly isBare: boolean;
   readonly isAsLeft: boolean;
@@ -321,7 +321,7 @@ export class KernelNotRead extends Error {
 
 /** The Services that the kernel refused. All of them are tried again after a while, because the kernel may have changed. */
 class RefusedServices {
-  readonly services: Refused = new Map();
+  readonly services: SetAside = new Map();
   readonly #period: number;
   /** Time of the first refusal, on the monotonic clock. */
   #since: number | undefined;

@@ -4,15 +4,15 @@ import type { FleetLive } from '../../inspect/wire/fleet.ts';
 import { Empty } from '../bits.tsx';
 import { Announced, Gone, Skip, Top } from '../frame.tsx';
 import { useNow } from '../hooks.ts';
-import { type Connection, follow, type Reading, UNCONNECTED } from '../stream.ts';
+import { follow, type LiveConnection, type StreamForm, UNCONNECTED } from '../stream.ts';
 import { useTheme } from '../theme.ts';
 import { mergedFleet } from './delta.ts';
 import { FleetOverview } from './overview.tsx';
 import { fleetGoneText, signOfFleet } from './says.ts';
 
-type FleetConnection = Connection<FleetLive>;
+type FleetConnection = LiveConnection<FleetLive>;
 
-const READING: Reading<FleetLive> = { merged: mergedFleet, atOf: ({ at }) => at };
+const READING: StreamForm<FleetLive> = { merged: mergedFleet, atOf: ({ at }) => at };
 
 export function FleetApp() {
   const [connection, setConnection] = useState<FleetConnection>(UNCONNECTED);

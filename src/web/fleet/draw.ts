@@ -1,6 +1,6 @@
 /** Draws the map of the nodes on a canvas: thousands of elements would be slow. */
 import { type Grid, placeOf } from './grid.ts';
-import { LOOKS, type Look } from './levels.ts';
+import { type LevelStyle, LOOKS } from './levels.ts';
 
 /** Colours of the style sheet, as canvas takes them. */
 export interface Palette {
@@ -13,7 +13,7 @@ export interface Palette {
 
 export interface Cell {
   readonly name: string;
-  readonly look: Look;
+  readonly look: LevelStyle;
 }
 
 export interface Drawing {
@@ -50,7 +50,7 @@ export function draw(canvas: HTMLCanvasElement, drawing: Drawing): void {
 function drawLevel(
   context: CanvasRenderingContext2D,
   { grid, palette }: Drawing,
-  look: Look,
+  look: LevelStyle,
   { indexes, size }: { readonly indexes: readonly number[]; readonly size: number },
 ): void {
   const [boxes, marks] = [new Path2D(), new Path2D()];

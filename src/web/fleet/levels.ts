@@ -20,7 +20,7 @@ export type Level =
   | 'too old'
   | 'left out';
 
-export interface Look {
+export interface LevelStyle {
   readonly level: Level;
   readonly state: NodeState;
   /** In the key of the map. */
@@ -32,11 +32,18 @@ export interface Look {
   readonly mark: string;
 }
 
-const look = (level: Level, state: NodeState, name: string, colour: string, mark: string, isFilled = true): Look => ({
+const look = (
+  level: Level,
+  state: NodeState,
+  name: string,
+  colour: string,
+  mark: string,
+  isFilled = true,
+): LevelStyle => ({
   ...{ level, state, name, colour, mark, isFilled },
 });
 
-export const LOOKS: readonly Look[] = [
+export const LOOKS: readonly LevelStyle[] = [
   look('current', 'current', 'current', '--cell-current', ''),
   look('unwell', 'current', 'current, not healthy', '--cell-current', 'M5 8a3 3 0 1 0 6 0a3 3 0 1 0-6 0'),
   look('behind', 'behind', 'behind for less than 1 s', '--cell-behind', 'M4 8H12'),
@@ -51,7 +58,7 @@ export const LOOKS: readonly Look[] = [
 const BY_LEVEL = new Map(LOOKS.map((each) => [each.level, each]));
 
 /** `lag`: milliseconds, now. */
-export function lookOf(node: Pick<FleetNode, 'state' | 'healthy'>, lag: number): Look {
+export function lookOf(node: Pick<FleetNode, 'state' | 'healthy'>, lag: number): LevelStyle {
   const found = BY_LEVEL.get(levelOf(node, lag));
   if (found === undefined) throw new Error(`no look for a node that is ${node.state}`);
   return found;

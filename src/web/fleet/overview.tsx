@@ -7,7 +7,7 @@ import { countText, millisecondsText, numberText, timeBetween } from '../../insp
 import { Card, Empty, Said, Sign } from '../bits.tsx';
 import { LatencyChart } from '../chart.tsx';
 import { type Filter, filterOf, linkTo, shownBy, toggled } from './filter.ts';
-import { LOOKS, type Look, NODE_STATES } from './levels.ts';
+import { type LevelStyle, LOOKS, NODE_STATES } from './levels.ts';
 import { NodeMap } from './map.tsx';
 import { BehindList, Kinds, OneNode, Slowest, Troubles } from './parts.tsx';
 import { countsOf, programmingText, signOfFleet } from './says.ts';
@@ -166,7 +166,7 @@ function Nodes({ live: { nodes }, passed, theme, filter, setFilter }: NodesProps
 }
 
 /** A cell as the map draws it. */
-function Swatch({ look: { level, mark, isFilled } }: { readonly look: Look }) {
+function Swatch({ look: { level, mark, isFilled } }: { readonly look: LevelStyle }) {
   const box = isFilled ? { x: 0, y: 0, width: 16, height: 16 } : { x: 0.75, y: 0.75, width: 14.5, height: 14.5 };
   return (
     <svg class={`swatch ${level.replace(' ', '-')}`} viewBox="0 0 16 16" width="14" height="14" aria-hidden="true">

@@ -94,14 +94,14 @@ export function troubleText(nodes: readonly FleetNode[]): string {
   return parts.length === 0 ? 'No node reports a fault or a change by another program.' : `${listText(parts)}.`;
 }
 
-export interface Kind {
+export interface AgentKind {
   readonly mode: string;
   readonly version: string;
   readonly count: number;
 }
 
 /** The pairs of mode and version, the most frequent first. */
-export function kindsOf(nodes: readonly FleetNode[]): Kind[] {
+export function kindsOf(nodes: readonly FleetNode[]): AgentKind[] {
   const groups = Map.groupBy(nodes, ({ mode, version }) => JSON.stringify([mode, version]));
   return [...groups.values()]
     .map((group) => ({ mode: group[0]?.mode ?? '', version: group[0]?.version ?? '', count: group.length }))
@@ -109,7 +109,7 @@ export function kindsOf(nodes: readonly FleetNode[]): Kind[] {
 }
 
 /** What is mixed; "": nothing. Nodes whose mode or version is not known do not count. */
-export function mixedText(kinds: readonly Kind[]): string {
+export function mixedText(kinds: readonly AgentKind[]): string {
   const modes = new Set(kinds.map(({ mode }) => mode).filter((mode) => mode !== ''));
   const versions = new Set(kinds.map(({ version }) => version).filter((version) => version !== ''));
   const parts = [

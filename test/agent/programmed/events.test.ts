@@ -2,11 +2,11 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import fc from 'fast-check';
-import { changedEvent, MOST_MARKS, type Said, wholeEvent } from '../../../src/agent/programmed/events.ts';
+import { changedEvent, MOST_MARKS, type ProgrammedSnapshot, wholeEvent } from '../../../src/agent/programmed/events.ts';
 import { MarkHistory } from '../../../src/agent/programmed/marks.ts';
 import { type ProgrammedEvent, programmedEventSchema } from '../../../src/inspect/wire/programmed.ts';
 
-function said(history: MarkHistory, more: Partial<Said> = {}): Said {
+function said(history: MarkHistory, more: Partial<ProgrammedSnapshot> = {}): ProgrammedSnapshot {
   return {
     agent: { node: 'n1', mode: 'nftables', version: '1.0.0' },
     startedAt: 0,

@@ -6,7 +6,7 @@ import { readFileSync } from 'node:fs';
 import type { Socket } from 'node:net';
 import { Duplex } from 'node:stream';
 import { describe, it, type TestContext } from 'node:test';
-import { Connection, LINGER } from '../../../src/agent/relay/connection.ts';
+import { LINGER, RelayedConnection } from '../../../src/agent/relay/connection.ts';
 import { FakeClock } from '../../helpers/fake-clock.ts';
 import { aWhile, until } from '../../helpers/until.ts';
 import { answerAt, backend, Client, freePort, RelayRig, servicePort } from './rig.ts';
@@ -173,7 +173,7 @@ describe('a relayed connection', () => {
   async function unread() {
     const [client, endpoint] = [new SlowSocket(), new SlowSocket()];
     const ends: string[] = [];
-    const connection = new Connection({
+    const connection = new RelayedConnection({
       client: client as unknown as Socket,
       clock: new FakeClock(),
       next: () => ({ endpoint: backend(1), hasOthers: false }),

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import net, { type AddressInfo, type Server, type Socket } from 'node:net';
 import type { TestContext } from 'node:test';
-import type { Outcome } from '../../../src/agent/relay/accounts.ts';
+import type { RelayOutcome } from '../../../src/agent/relay/accounts.ts';
 import { NodePortRelay } from '../../../src/agent/relay/relay.ts';
 import { type RelaySockets, relaySockets } from '../../../src/agent/relay/sockets.ts';
 import { type Address, endpointText, type Family } from '../../../src/base/address.ts';
@@ -108,11 +108,11 @@ export class RelayRig {
     await this.relay.sync();
   }
 
-  outcomes(): Partial<Record<Outcome, number>> {
+  outcomes(): Partial<Record<RelayOutcome, number>> {
     return Object.fromEntries(this.relay.counts.outcomes);
   }
 
-  async ended(outcome: Outcome, count = 1): Promise<void> {
+  async ended(outcome: RelayOutcome, count = 1): Promise<void> {
     await until(`${count} ${outcome}`, () => (this.outcomes()[outcome] ?? 0) >= count);
   }
 

@@ -12,7 +12,7 @@ import { NodeWatch } from '../../../src/cluster/source/manifests/follower.ts';
 import { manifestsSource } from '../../../src/cluster/source/manifests/index.ts';
 import { NodeGuard } from '../../../src/cluster/source/manifests/node-guard.ts';
 import { ManifestStore, type StoreOptions } from '../../../src/cluster/source/manifests/store.ts';
-import type { Listener } from '../../../src/kernel/listeners.ts';
+import type { ListeningSocket } from '../../../src/kernel/listeners.ts';
 import type { SourceEvent } from '../../../src/proxy/model/events.ts';
 import { type Fault, faultText, type Service } from '../../../src/proxy/model/objects.ts';
 import { parsePortRange } from '../../../src/proxy/model/port-range.ts';
@@ -214,7 +214,7 @@ class Machine {
         this.asked += 1;
         return this.listeners.map((text) => {
           const [protocol, address, port] = text.split(' ');
-          return { protocol, address, port: Number(port) } as Listener;
+          return { protocol, address, port: Number(port) } as ListeningSocket;
         });
       },
     };

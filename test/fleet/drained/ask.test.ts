@@ -1,7 +1,7 @@
 /** How long `slicewire drained` asks, and what it makes of what the fleet says. */
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { askUntilDrained, type Said, type Send } from '../../../src/fleet/drained/ask.ts';
+import { askUntilDrained, type FleetAnswer, type Send } from '../../../src/fleet/drained/ask.ts';
 import type { DrainQuestion } from '../../../src/fleet/drained/question.ts';
 import { WrongQuestion } from '../../../src/inspect/wire/problem.ts';
 import { FakeClock } from '../../helpers/fake-clock.ts';
@@ -18,10 +18,10 @@ const QUESTION: DrainQuestion = {
 /** A no before its time. */
 const EARLY = { ...NO };
 
-const answer = (body: typeof YES): Said => ({ kind: 'answer', answer: body });
+const answer = (body: typeof YES): FleetAnswer => ({ kind: 'answer', answer: body });
 
 /** Asks a fleet that says these things in turn, the last one ever after; a late answer takes its whole wait. */
-async function ask(said: readonly (Said | 'late' | 'fails')[], question = QUESTION) {
+async function ask(said: readonly (FleetAnswer | 'late' | 'fails')[], question = QUESTION) {
   const clock = new FakeClock({ hurried: true });
   const waits: number[] = [];
   const send: Send = async (_, wait, signal) => {
@@ -32,7 +32,7 @@ async function ask(said: readonly (Said | 'late' | 'fails')[], question = QUESTI
       await new Promise((_resolve, reject) => signal.addEventListener('abort', () => reject(signal.reason)));
     else if (one.kind === 'answer' && one.answer === NO)
       await new Promise<void>((resolve) => clock.after(wait, resolve));
-    return one as Said;
+    return one as FleetAnswer;
   };
   const outcome = await askUntilDrained(question, { send, clock, signal: NEVER });
   return { outcome, waits, now: clock.now() };
@@ -67,7 +67,7 @@ describe('the question of slicewire drained', () => {
   });
 
   it('survives a fleet that ends in the middle, and one that refuses for a while', async () => {
-    const refused: Said = { kind: 'none', why: 'the token is not known' };
+    const refused: FleetAnswer = { kind: 'none', why: 'the token is not known' };
     const { outcome, waits } = await ask(['fails', refused, answer(EARLY), 'fails', answer(YES)]);
     assert.deepEqual([outcome.drained, outcome.failure, waits.length], [true, '', 5]);
   });

@@ -9,7 +9,7 @@ import type { Address } from '../../../src/base/address.ts';
 import { readQuestion } from '../../../src/inspect/explain/question.ts';
 import { Health } from '../../../src/serve/health.ts';
 import { healthHandler } from '../../../src/serve/health-server.ts';
-import { type Asked, type Handler, HttpServer } from '../../../src/serve/http.ts';
+import { type Handler, type HttpRequest, HttpServer } from '../../../src/serve/http.ts';
 import { metricsHandler } from '../../../src/serve/metrics-server.ts';
 import { askedNode } from '../../helpers/asking.ts';
 import { FakeClock } from '../../helpers/fake-clock.ts';
@@ -83,7 +83,7 @@ let server: Promise<HttpServer> | undefined;
 const STATUSES = [200, 400, 403, 404, 405, 406, 503];
 
 /** A request line and its header Host, as Node.js hands them to a handler. */
-function askedOf(text: string): Asked {
+function askedOf(text: string): HttpRequest {
   const [line = '', ...headers] = text.split(/\r?\n/);
   const [method = '', target = ''] = line.split(' ');
   const [path = '', query = ''] = target.split('?', 2);

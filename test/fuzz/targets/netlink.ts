@@ -8,7 +8,7 @@ import * as ipset from '../../../native/ipset.ts';
 import * as ipvs from '../../../native/ipvs.ts';
 import { SystemError } from '../../../native/libc.ts';
 import { decodeMessages, type Message, NetlinkError } from '../../../native/netlink.ts';
-import { NetlinkProtocolError, NetlinkSocket, type Transport } from '../../../native/netlink-socket.ts';
+import { NetlinkProtocolError, NetlinkSocket, type NetlinkTransport } from '../../../native/netlink-socket.ts';
 import * as listings from '../../../native/nft/listings.ts';
 import { chainRules } from '../../../native/nft/rule-handles.ts';
 import { TraceSocket } from '../../../native/nft/trace.ts';
@@ -28,7 +28,7 @@ const ACKNOWLEDGED = Buffer.from(`24000000020000010100000000000000${'00'.repeat(
 const MOST_UINT32 = 2 ** 32 - 1;
 
 /** A kernel that answers with these datagrams, and then with nothing. */
-function kernelWith(...datagrams: Buffer[]): Transport {
+function kernelWith(...datagrams: Buffer[]): NetlinkTransport {
   let next = 0;
   return {
     send: () => undefined,

@@ -2,8 +2,8 @@
 import { readObjects } from '../../../src/cluster/documents/objects.ts';
 import type { Problem, Value } from '../../../src/cluster/documents/protocol.ts';
 import { admitted } from '../../../src/cluster/source/manifests/admission.ts';
-import { type Held, KINDS } from '../../../src/cluster/source/manifests/kinds.ts';
-import { Draft, documentFaults } from '../../../src/cluster/source/manifests/store.ts';
+import { type DecodedManifest, KINDS } from '../../../src/cluster/source/manifests/kinds.ts';
+import { documentFaults, FileDraft } from '../../../src/cluster/source/manifests/store.ts';
 import { NODE_PORTS } from '../../../src/proxy/model/port-range.ts';
 import { corpusFiles, objectTexts } from '../corpus/read.ts';
 import { mutateJson } from '../mutate/json.ts';
@@ -35,7 +35,7 @@ export function partsOf(text: string, mayRepeat: boolean): { values: Value[]; pr
   return { values, problems };
 }
 
-function soundHeld({ event, input }: Held): void {
+function soundHeld({ event, input }: DecodedManifest): void {
   soundEvent(event);
   if (input?.value === undefined) return;
   if (input.kind === 'Pod') soundPod(input.value);
@@ -52,7 +52,7 @@ export const yaml: Target = {
   run(input) {
     const { values, problems } = partsOf(input.toString(), false);
     soundFaults(documentFaults({ file: 'a.yaml', stays: '' }, { problems, problemCount: problems.length }));
-    const draft = new Draft('a.yaml', (kind, key, object) =>
+    const draft = new FileDraft('a.yaml', (kind, key, object) =>
       admitted(KINDS[kind].decode(object, key), { kind, key, object, nodePorts: NODE_PORTS }),
     );
     draft.take(values);

@@ -6,8 +6,8 @@ import {
   type ComputedFate,
   connectionText,
   fatesOf,
-  type Seen,
   type SeenInput,
+  type SeenOnTheWay,
   seenAnswer,
 } from '../../../src/inspect/explain/seen.ts';
 import { explanationSchema } from '../../../src/inspect/wire/explanation.ts';
@@ -71,7 +71,7 @@ const to = (n: number, masqueraded = false): ComputedFate => ({
 });
 const stops = (kind: 'rejected' | 'dropped' | 'untouched'): ComputedFate => ({ kind, backend: '', masqueraded: false });
 
-function seen(input: Partial<SeenInput>): Seen {
+function seen(input: Partial<SeenInput>): SeenOnTheWay {
   const answer = seenAnswer({
     source: CLIENT,
     destination: SERVICE,

@@ -5,7 +5,7 @@ import { verificationOf } from '../../../src/inspect/explain/verification.ts';
 import type { AnsweredBy } from '../../../src/inspect/wire/schema-common.ts';
 import { verificationSchema } from '../../../src/inspect/wire/verification.ts';
 import { verificationText } from '../../../src/inspect/wire/verification-text.ts';
-import type { Difference } from '../../../src/proxy/modes/inspection.ts';
+import type { ObjectDifference } from '../../../src/proxy/modes/inspection.ts';
 
 const BY: AnsweredBy = {
   who: 'agent',
@@ -14,7 +14,7 @@ const BY: AnsweredBy = {
   version: '1.2.3',
   at: '2026-11-22T12:03:04.000Z',
 };
-const CHANGED: Difference = {
+const CHANGED: ObjectDifference = {
   family: 'IPv4',
   object: 'services 10.96.0.20 . tcp . 80',
   owner: 'shop/web',
@@ -27,12 +27,12 @@ const CHANGED: Difference = {
 const NFT = { pid: 4711, name: 'nft', isUs: false };
 
 /** The answer of these differences, checked by its schema. */
-function answer(differences: readonly Difference[], by = BY, lastWriter: typeof NFT | 'unknown' = NFT) {
+function answer(differences: readonly ObjectDifference[], by = BY, lastWriter: typeof NFT | 'unknown' = NFT) {
   const comparison = { differences, compared: 12_345, lastWriter: lastWriter === 'unknown' ? undefined : lastWriter };
   return verificationSchema.parse(verificationOf(comparison, by));
 }
 
-const text = (...differences: readonly Difference[]) => verificationText(answer(differences));
+const text = (...differences: readonly ObjectDifference[]) => verificationText(answer(differences));
 
 describe('the answer of verify', () => {
   it('is equal without differences', () => {
@@ -65,7 +65,7 @@ after its sync period.
   });
 
   it('lists the first thousand, counts all, and puts first what another program changed', () => {
-    const pending = Array.from({ length: 1200 }, (): Difference => ({ ...CHANGED, because: 'not written yet' }));
+    const pending = Array.from({ length: 1200 }, (): ObjectDifference => ({ ...CHANGED, because: 'not written yet' }));
     const { differences, count, equal } = answer([...pending, CHANGED]);
     assert.deepEqual([differences.length, count, equal], [1000, 1201, false]);
     assert.equal(differences[0]?.because, '');
@@ -73,7 +73,7 @@ after its sync period.
   });
 
   it('takes what waits for connections for desired', () => {
-    const waiting: Difference = { ...CHANGED, kind: 'foreign', because: 'waits for connections to end' };
+    const waiting: ObjectDifference = { ...CHANGED, kind: 'foreign', because: 'waits for connections to end' };
     assert.equal(answer([waiting]).equal, true);
     assert.match(text(waiting), /^The kernel is as desired: 12,345 objects compared, 1 of them left until/);
     assert.match(text(waiting), /of Service shop\/web is removed when its connections end\n/);
@@ -81,9 +81,15 @@ after its sync period.
   });
 
   it('says what the kernel refuses, and what slicewire does not repair', () => {
-    const refused: Difference = { ...CHANGED, because: 'refused by the kernel' };
+    const refused: ObjectDifference = { ...CHANGED, because: 'refused by the kernel' };
     assert.match(text(refused), /of Service shop\/web is refused by the kernel.*tries again.*slicewire status/s);
-    const order: Difference = { ...CHANGED, family: undefined, owner: undefined, kind: 'order', isRepaired: false };
+    const order: ObjectDifference = {
+      ...CHANGED,
+      family: undefined,
+      owner: undefined,
+      kind: 'order',
+      isRepaired: false,
+    };
     assert.match(
       text(order),
       /\nservices 10\.96\.0\.20 \. tcp \. 80 has another order\n.*does not repair a rule of nftables/s,

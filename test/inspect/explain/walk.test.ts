@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import type { Address } from '../../../src/base/address.ts';
-import type { Fate, Step } from '../../../src/inspect/explain/fates.ts';
+import type { Fate, WalkStep } from '../../../src/inspect/explain/fates.ts';
 import type { Packet } from '../../../src/inspect/explain/packet.ts';
 import { walk } from '../../../src/inspect/explain/walk.ts';
 import type { NftRule, NftSet } from '../../../src/kernel/nftables-kernel.ts';
@@ -31,7 +31,7 @@ function saved(nat: readonly string[], filter = ':FORWARD ACCEPT [0:0]'): string
 }
 
 function texts({ way }: Fate): string[] {
-  return way.map(({ table, chain, effect, share }: Step) => {
+  return way.map(({ table, chain, effect, share }: WalkStep) => {
     const chance = share === 1 ? '' : ` 1 in ${Math.round(1 / share)}`;
     const to = 'to' in effect ? ` ${effect.to}` : 'chain' in effect ? ` ${effect.chain}` : '';
     return `${table} ${chain}: ${effect.kind}${to}${chance}`;

@@ -6,7 +6,13 @@ import { decodeNode } from '../../../src/cluster/api/decode/node.ts';
 import { decodeService } from '../../../src/cluster/api/decode/service.ts';
 import { decodeSlice } from '../../../src/cluster/api/decode/slice.ts';
 import { phrasesOf } from '../../../src/inspect/history/changes.ts';
-import { type Change, type Delta, DeltaMismatch, deltaOf, reversed } from '../../../src/inspect/history/delta.ts';
+import {
+  type Change,
+  DeltaMismatch,
+  deltaOf,
+  type HistoryDelta,
+  reversed,
+} from '../../../src/inspect/history/delta.ts';
 import { ObjectStore } from '../../../src/inspect/history/store.ts';
 import type { Service, Slice } from '../../../src/proxy/model/objects.ts';
 import { aStep } from '../../helpers/histories.ts';
@@ -102,7 +108,7 @@ describe('deltas', () => {
     fc.assert(
       fc.property(fc.array(aValue, { minLength: 2, maxLength: 12 }), (events) => {
         const store = new ObjectStore();
-        const undo: Delta[] = [];
+        const undo: HistoryDelta[] = [];
         const states: unknown[] = [];
         const stateOf = () => ({
           services: [...store.services()].map(byKey).sort(),
@@ -139,7 +145,7 @@ describe('deltas', () => {
 
 const byKey = (object: { readonly key: string }) => JSON.stringify(object);
 
-function asJson(delta: Delta): Delta {
+function asJson(delta: HistoryDelta): HistoryDelta {
   return JSON.parse(JSON.stringify(delta));
 }
 

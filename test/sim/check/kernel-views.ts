@@ -2,7 +2,7 @@
 
 import type { Family } from '../../../src/base/address.ts';
 import type { Fate } from '../../../src/inspect/explain/fates.ts';
-import type { NodeFacts, Packet } from '../../../src/inspect/explain/packet.ts';
+import type { NodeOfPacket, Packet } from '../../../src/inspect/explain/packet.ts';
 import { walk } from '../../../src/inspect/explain/walk.ts';
 import type { FamilyView } from '../../../src/proxy/modes/view.ts';
 
@@ -31,14 +31,14 @@ export interface Become {
   readonly unknown: readonly string[];
 }
 
-export type Walk = (view: FamilyView, packet: Packet, facts: NodeFacts) => ReturnType<typeof walk>;
+export type Walk = (view: FamilyView, packet: Packet, facts: NodeOfPacket) => ReturnType<typeof walk>;
 
 /** The chains are walked once: those of IPVS mode are the same. */
 export function viewsIn({ nftables, iptables, ipvs }: ModeViews): FamilyView[] {
   return [nftables, ipvs ?? iptables].filter((view) => view !== undefined);
 }
 
-export function becomeOf(views: readonly FamilyView[], packet: Packet, facts: NodeFacts, how: Walk = walk): Become {
+export function becomeOf(views: readonly FamilyView[], packet: Packet, facts: NodeOfPacket, how: Walk = walk): Become {
   const walked = views.map((view) => how(view, packet, facts));
   const all = walked.map(({ fates }) => fates);
   const isFull = (fates: readonly Fate[]) => fates.length > 0 && fates.every(({ kind }) => kind === 'balanced');

@@ -2,13 +2,13 @@
  * Walks that are remembered: a packet is walked again only when something that its last walk read has changed. Views may be made anew
  * for each commit; what they hold is compared.
  */
-import type { NodeFacts, Packet } from '../../../src/inspect/explain/packet.ts';
+import type { NodeOfPacket, Packet } from '../../../src/inspect/explain/packet.ts';
 import { type Walked, walk } from '../../../src/inspect/explain/walk.ts';
 import type { FamilyView, RulesView, ServersView, TableView } from '../../../src/proxy/modes/view.ts';
 import { kept } from './kept.ts';
 
 interface Remembered {
-  readonly facts: NodeFacts;
+  readonly facts: NodeOfPacket;
   /** What was read, and what it was then. */
   readonly reads: readonly (readonly [what: string, content: number])[];
   readonly walked: Walked;
@@ -27,7 +27,7 @@ export class Walks {
   }
 
   /** As `walk` of src/inspect/explain/walk.ts. Packets must be the same objects to be recognised. */
-  readonly walk = (view: FamilyView, packet: Packet, facts: NodeFacts): Walked => {
+  readonly walk = (view: FamilyView, packet: Packet, facts: NodeOfPacket): Walked => {
     const kind = [view.family, view.table && 'table', view.rules && 'rules', view.servers && 'servers'].join(' ');
     const recorder = kept(this.#recorders, kind, () => new Recorder(view, this.#numbers));
     recorder.look(view);
@@ -38,7 +38,7 @@ export class Walks {
   };
 }
 
-function sameFacts(a: NodeFacts, b: NodeFacts): boolean {
+function sameFacts(a: NodeOfPacket, b: NodeOfPacket): boolean {
   return a.localAddresses === b.localAddresses && a.remembered === b.remembered;
 }
 
@@ -80,7 +80,7 @@ class Recorder {
     return reads.every(([what, content]) => this.#contentNow(what) === content);
   }
 
-  walk(packet: Packet, facts: NodeFacts): Walked {
+  walk(packet: Packet, facts: NodeOfPacket): Walked {
     this.#reads = new Set();
     const walked = walk(this.#view, packet, facts);
     const reads = [...this.#reads].map((what) => [what, this.#contentNow(what)] as const);

@@ -1,7 +1,7 @@
 /** Facts of a simulated machine: its families, its addresses, and the ports that its programs serve. */
 import type { Machine } from '../../../src/agent/platform.ts';
 import { type Address, FAMILIES, type Family, familyOf, isLoopback } from '../../../src/base/address.ts';
-import type { Listener } from '../../../src/kernel/listeners.ts';
+import type { ListeningSocket } from '../../../src/kernel/listeners.ts';
 import { FactUnknown } from '../../../src/kernel/node-facts.ts';
 import type { SimProcess } from '../engine/process.ts';
 import { NODE_ADDRESSES } from '../history/objects.ts';
@@ -17,7 +17,7 @@ export class SimMachine {
   readonly families = new Set<Family>(FAMILIES);
   /** Of its devices, without kube-ipvs0 and link-local ones. */
   readonly addresses = new Set<Address>(['127.0.0.1', '::1', ...NODE_ADDRESSES] as Address[]);
-  listeners: readonly Listener[] = [];
+  listeners: readonly ListeningSocket[] = [];
   hasIpvs = true;
   mayChangeNetwork = true;
   readonly #parts: MachineParts;

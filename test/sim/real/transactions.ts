@@ -1,6 +1,6 @@
 /** Transactions of a history, sent to a real kernel. */
 import { ERESTART } from '../../../native/errno.ts';
-import { HEADER_LENGTH, NetlinkError, type Request } from '../../../native/netlink.ts';
+import { HEADER_LENGTH, NetlinkError, type NetlinkRequest } from '../../../native/netlink.ts';
 import { NetlinkSocket } from '../../../native/netlink-socket.ts';
 import { netfilterType } from '../../../native/nfnetlink.ts';
 import { NFT_MSG_DELRULE, NFTA_RULE_CHAIN, NFTA_RULE_HANDLE, NFTA_RULE_TABLE } from '../../../native/nft/constants.ts';
@@ -40,7 +40,7 @@ function refusalText(error: { readonly errno: number; readonly offset?: number |
 }
 
 /** The same request; a rule that it names by its handle has another one in the real kernel. */
-function requestFor(node: RealNode, asked: Asked, { before }: TakenTransaction): Request {
+function requestFor(node: RealNode, asked: Asked, { before }: TakenTransaction): NetlinkRequest {
   const { bytes, flags, fields, family } = asked;
   const type = netfilterType(NFNL_SUBSYS_NFTABLES, asked.type);
   const body = Buffer.from(bytes.subarray(HEADER_LENGTH));

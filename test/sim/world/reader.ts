@@ -1,8 +1,8 @@
 /** Reads files of the simulated file system as `DocumentFiles` reads real ones: parsed by the real code, in this thread. */
 import { fileProblem } from '../../../src/cluster/documents/file-problem.ts';
-import type { DocumentReader, FileRead, Listed, ReadOptions, Stuck } from '../../../src/cluster/documents/files.ts';
+import type { DocumentReader, FileRead, ListedPath, ReadOptions, Stuck } from '../../../src/cluster/documents/files.ts';
 import { parsedText } from '../../../src/cluster/documents/parsed-text.ts';
-import type { Failure, ParsedFile, Value } from '../../../src/cluster/documents/protocol.ts';
+import type { ParsedFile, UnreadableFile, Value } from '../../../src/cluster/documents/protocol.ts';
 import type { SimProcess } from '../engine/process.ts';
 import type { TimerOwner } from '../engine/time.ts';
 
@@ -53,27 +53,27 @@ export class SimReader implements DocumentReader {
     return deliver(await this.#ask<FileRead>(`read ${path}`, path, effect), onValues);
   }
 
-  async parse(text: string, name: string, onValues: ReadOptions['onValues']): Promise<ParsedFile | Failure> {
+  async parse(text: string, name: string, onValues: ReadOptions['onValues']): Promise<ParsedFile | UnreadableFile> {
     const effect = () => parsed(text, '', false);
-    return deliver(await this.#ask<ParsedFile | Failure>(`parse ${name}`, name, effect), onValues);
+    return deliver(await this.#ask<ParsedFile | UnreadableFile>(`parse ${name}`, name, effect), onValues);
   }
 
-  async list(path: string): Promise<Listed> {
-    const { outcome } = await this.#ask<Listed>(`list ${path}`, path, () => {
+  async list(path: string): Promise<ListedPath> {
+    const { outcome } = await this.#ask<ListedPath>(`list ${path}`, path, () => {
       const names = this.#files.names(path);
       return { values: [], outcome: names === undefined ? { kind: 'file' } : { kind: 'folder', names } };
     });
     return outcome;
   }
 
-  async #ask<T>(what: string, path: string, effect: () => Outcome<T>): Promise<Outcome<T | Failure>> {
+  async #ask<T>(what: string, path: string, effect: () => Outcome<T>): Promise<Outcome<T | UnreadableFile>> {
     const stuck = this.stuck.map((one) => one.path);
     if (stuck.includes(path)) return unanswered();
     if (stuck.length >= MOST_STUCK) return failure(`no file is read until these answer: ${stuck.join(', ')}`);
     if (this.#files.isHanging(path)) return await this.#hang(what, path);
     const late = new AbortController();
     const cancel = this.#process.time.after(PATIENCE, () => late.abort(), NOBODY);
-    const call = this.#process.call<Outcome<T | Failure>>(
+    const call = this.#process.call<Outcome<T | UnreadableFile>>(
       {
         what,
         effect: () => unreadable(effect),
@@ -103,14 +103,14 @@ export class SimReader implements DocumentReader {
   }
 
   /** The call to the mount does not return while it hangs. */
-  async #hang(what: string, path: string): Promise<Outcome<Failure>> {
+  async #hang(what: string, path: string): Promise<Outcome<UnreadableFile>> {
     const since = this.#process.time.now;
     const wait = async () => {
       await new Promise<void>((resolve) => void this.#process.time.after(PATIENCE, resolve, NOBODY));
       if (this.#files.isHanging(path)) this.#stuck.set(path, { path, since });
       return unanswered();
     };
-    return await this.#process.call<Outcome<Failure>>({ what, effect: wait, fail: wait });
+    return await this.#process.call<Outcome<UnreadableFile>>({ what, effect: wait, fail: wait });
   }
 }
 
@@ -125,19 +125,19 @@ function deliver<T>({ values, outcome }: Outcome<T>, onValues: ReadOptions['onVa
   return outcome;
 }
 
-function failure(cause: string, code?: string): Outcome<Failure> {
+function failure(cause: string, code?: string): Outcome<UnreadableFile> {
   return { values: [], outcome: { kind: 'unreadable', cause, code } };
 }
 
-function refused(cause: string): Failure {
+function refused(cause: string): UnreadableFile {
   return { kind: 'unreadable', cause, isRefused: true };
 }
 
-function unanswered(): Outcome<Failure> {
+function unanswered(): Outcome<UnreadableFile> {
   return failure('no answer within 5 s; it may be on a mount whose server is gone', 'ETIMEDOUT');
 }
 
-function unreadable<T>(read: () => Outcome<T>): Outcome<T | Failure> {
+function unreadable<T>(read: () => Outcome<T>): Outcome<T | UnreadableFile> {
   try {
     return read();
   } catch (error) {

@@ -13,14 +13,14 @@ export interface NamedSlice {
   readonly pods: readonly string[];
 }
 
-interface Decoded<T> {
+interface DecodedForFleet<T> {
   /** undefined: no proxy serves it, or it is set aside. */
   readonly value: T | undefined;
   readonly faults: readonly Fault[];
 }
 
 /** A discovery.k8s.io/v1 EndpointSlice as a proxy reads it, by the same checks, and its Pods. */
-export function decodeNamedSlice(object: unknown, key: string): Decoded<NamedSlice> {
+export function decodeNamedSlice(object: unknown, key: string): DecodedForFleet<NamedSlice> {
   const { slice, faults } = decodeSlice(object, key);
   if (slice === undefined) return { value: undefined, faults };
   // It has been checked: it is a slice. Endpoints that were left out have no address of its family.
@@ -51,7 +51,7 @@ export interface AgentEndpoint {
 }
 
 /** A slice of the headless Service of the agents: its endpoints with a node, at the port `healthz`, or at the only one. */
-export function decodeAgents(object: unknown, key: string): Decoded<readonly AgentEndpoint[]> {
+export function decodeAgents(object: unknown, key: string): DecodedForFleet<readonly AgentEndpoint[]> {
   const faults = new FaultList('EndpointSlice', key, object);
   const api = parse(sliceSchema, object, faults);
   if (api === undefined) return { value: undefined, faults: faults.list };
@@ -85,7 +85,7 @@ export interface FleetNodeObject {
 }
 
 /** A v1 Node. */
-export function decodeFleetNode(object: unknown, name: string): Decoded<FleetNodeObject> {
+export function decodeFleetNode(object: unknown, name: string): DecodedForFleet<FleetNodeObject> {
   const faults = new FaultList('Node', name, object);
   const api = parse(fleetNodeSchema, object, faults);
   if (api === undefined) return { value: undefined, faults: faults.list };

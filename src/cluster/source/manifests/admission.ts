@@ -16,7 +16,7 @@ import { specialKind } from '../../../proxy/model/special-address.ts';
 import { FaultList } from '../../api/decode/faults.ts';
 import type { ApiService, ApiSlice } from '../../api/decode/schema.ts';
 import type { EndpointsObject, PodView } from '../../producers/objects.ts';
-import type { Held, Kind } from './kinds.ts';
+import type { DecodedManifest, ManifestKind } from './kinds.ts';
 
 const INSTEAD = 'give an address that other machines can reach';
 
@@ -27,7 +27,7 @@ export function specialProblem(address: Address): string | undefined {
 }
 
 export interface AdmissionInput {
-  readonly kind: Kind;
+  readonly kind: ManifestKind;
   readonly key: string;
   /** The object as received. */
   readonly object: unknown;
@@ -35,10 +35,10 @@ export interface AdmissionInput {
 }
 
 /** The decoded object without its refused parts. */
-export function admitted(held: Held, input: AdmissionInput): Held {
+export function admitted(held: DecodedManifest, input: AdmissionInput): DecodedManifest {
   const { event, input: made } = held;
   const faults = new FaultList(input.kind, input.key, input.object);
-  const withFaults = (now: Held): Held => {
+  const withFaults = (now: DecodedManifest): DecodedManifest => {
     if (faults.list.length === 0 || !('faults' in now.event)) return held;
     return { ...now, event: { ...now.event, faults: [...now.event.faults, ...faults.list] } };
   };

@@ -44,7 +44,7 @@ const RESCAN = 10_000;
 /** Files read at a time. */
 const AT_ONCE = 64;
 
-export class Follower {
+export class FolderFollower {
   readonly #options: ManifestsOptions;
   readonly store: ManifestStore;
   readonly #emit: EventSink;

@@ -1,19 +1,19 @@
 /** The manifests source: a folder, a file, or standard input, without a cluster. Folders and files are followed. */
 import { normalize } from 'node:path';
 import type { Source } from '../../../proxy/model/events.ts';
-import { Follower, type ManifestsOptions } from './follower.ts';
+import { FolderFollower, type ManifestsOptions } from './follower.ts';
 import { ManifestsUnusable } from './unusable.ts';
 
 export { ManifestsUnusable };
 
 export function manifestsSource(options: ManifestsOptions): Source {
   const path = options.path === '-' ? '-' : normalize(options.path).replace(/(?<=.)\/+$/, '');
-  let follower: Follower | undefined;
+  let follower: FolderFollower | undefined;
   return {
     watches: () => follower?.watches ?? [],
     pod: (key) => Promise.resolve(follower?.store.pod(key)),
     run: (emit, signal) => {
-      follower = new Follower({ ...options, path }, emit);
+      follower = new FolderFollower({ ...options, path }, emit);
       return follower.run(signal);
     },
   };

@@ -15,14 +15,14 @@ import { decodeSlice } from '../../api/decode/slice.ts';
 import type { Input } from './producer.ts';
 
 /** One decoded object: an event for the cache, and an input for the producers of slices. */
-export interface Held {
+export interface DecodedManifest {
   readonly event: SourceEvent;
   readonly input?: Input;
 }
 
 interface KindOf {
   readonly apiVersion: string;
-  readonly decode: (object: unknown, key: string) => Held;
+  readonly decode: (object: unknown, key: string) => DecodedManifest;
 }
 
 export const KINDS = {
@@ -39,14 +39,14 @@ export const KINDS = {
   Pod: { apiVersion: 'v1', decode: holdPod },
   Endpoints: { apiVersion: 'v1', decode: holdEndpoints },
 } as const satisfies Record<string, KindOf>;
-export type Kind = keyof typeof KINDS;
+export type ManifestKind = keyof typeof KINDS;
 
-export function isKind(kind: unknown): kind is Kind {
+export function isKind(kind: unknown): kind is ManifestKind {
   return typeof kind === 'string' && Object.hasOwn(KINDS, kind);
 }
 
 /** The proxy reads a Service, and so do the producers of its slices. */
-function holdService(object: unknown, key: string): Held {
+function holdService(object: unknown, key: string): DecodedManifest {
   const event = decodeService(object, key);
   const { value, faults } = decodeSelectingService(object, key);
   if (faultsOf(event).some(({ effect }) => effect === 'object set aside')) {
@@ -56,7 +56,7 @@ function holdService(object: unknown, key: string): Held {
 }
 
 /** The proxy reads this node's Node; the producers read every Node for the zones of endpoints. */
-function holdNode(object: unknown, key: string): Held {
+function holdNode(object: unknown, key: string): DecodedManifest {
   const { value, faults } = decodeZonedNode(object, key);
   return { event: withFaults(decodeNode(object, key), faults), input: { kind: 'Node', value } };
 }
@@ -73,19 +73,19 @@ function faultsOf(event: SourceEvent): readonly Fault[] {
 }
 
 /** A Pod that a person wrote counts as running unless its status says otherwise; it must have its address. */
-function holdPod(object: unknown, key: string): Held {
+function holdPod(object: unknown, key: string): DecodedManifest {
   const { value, faults } = decodePod(object, key, { isHandWritten: true });
   return { event: { kind: 'faults', key: `Pod ${key}`, faults }, input: { kind: 'Pod', value } };
 }
 
-function holdEndpoints(object: unknown, key: string): Held {
+function holdEndpoints(object: unknown, key: string): DecodedManifest {
   const { value, faults } = decodeEndpointsObject(object, key);
   const event = { kind: 'faults', key: `Endpoints ${key}`, faults } as const;
   return { event, input: { kind: 'Endpoints', value } };
 }
 
 /** The event and input for an object that is gone. */
-export function goneOf(kind: Kind, key: string): Held {
+export function goneOf(kind: ManifestKind, key: string): DecodedManifest {
   switch (kind) {
     case 'Service':
       return { event: goneEvent('services', key), input: { kind, value: undefined } };
@@ -104,7 +104,7 @@ export function goneOf(kind: Kind, key: string): Held {
  * An object that an edit broke stays as it was (invariant 3), and its faults are reported: a typo removes nothing that works. An object
  * that is skipped, such as a Service of another proxy, is not broken.
  */
-export function lastGood(now: Held, before: Held | undefined): Held {
+export function lastGood(now: DecodedManifest, before: DecodedManifest | undefined): DecodedManifest {
   if (before === undefined || holdsObject(now) || !holdsObject(before)) return now;
   const faults = faultsOf(now.event);
   const isBroken = faults.some(({ effect }) => effect === 'object set aside');
@@ -112,7 +112,7 @@ export function lastGood(now: Held, before: Held | undefined): Held {
   return { ...before, event: { ...before.event, faults } };
 }
 
-function holdsObject({ event, input }: Held): boolean {
+function holdsObject({ event, input }: DecodedManifest): boolean {
   if (event.kind === 'service') return event.service !== undefined;
   if (event.kind === 'slice') return event.slice !== undefined;
   if (event.kind === 'node') return event.node !== undefined;

@@ -2,8 +2,8 @@
 import { basename, dirname, join } from 'node:path';
 import type { WatchStatus } from '../../../proxy/model/events.ts';
 import type { DocumentReader } from '../../documents/files.ts';
-import type { Failure, ParsedFile } from '../../documents/protocol.ts';
-import type { Draft } from './store.ts';
+import type { ParsedFile, UnreadableFile } from '../../documents/protocol.ts';
+import type { FileDraft } from './store.ts';
 
 /** The files that kubectl reads from a folder. */
 const MANIFEST = /\.(ya?ml|json)$/;
@@ -13,11 +13,11 @@ export const MOST_BYTES = 64 << 20;
 export type ManifestRead =
   | { readonly kind: 'same' }
   | { readonly kind: 'gone' }
-  | Failure
-  | (ParsedFile & { readonly draft: Draft });
+  | UnreadableFile
+  | (ParsedFile & { readonly draft: FileDraft });
 
 export type ManifestList =
-  | Failure
+  | UnreadableFile
   | { readonly kind: 'files'; readonly files: readonly string[]; readonly isFolder: boolean };
 
 export class ManifestFiles {
@@ -49,7 +49,7 @@ export class ManifestFiles {
   }
 
   /** Read a file into the draft, unless it is as it was. */
-  async readIfChanged(file: string, draft: Draft): Promise<ManifestRead> {
+  async readIfChanged(file: string, draft: FileDraft): Promise<ManifestRead> {
     const read = await this.#documents.read({
       path: file,
       // Links in a folder must stay inside it; a file that is named itself may be a link to anywhere.

@@ -8,7 +8,7 @@
  */
 
 import { type Address, familyOf } from '../../../base/address.ts';
-import type { Listener } from '../../../kernel/listeners.ts';
+import type { ListeningSocket } from '../../../kernel/listeners.ts';
 import { compact } from '../../../proxy/model/compact.ts';
 import type { SourceEvent } from '../../../proxy/model/events.ts';
 import type { Service, ServiceKey } from '../../../proxy/model/objects.ts';
@@ -18,7 +18,7 @@ import { FaultList } from '../../api/decode/faults.ts';
 export interface NodeReader {
   /** Addresses of its interfaces, without those that a service proxy added. */
   addresses(): Promise<readonly Address[]>;
-  listeners(): Promise<readonly Listener[]>;
+  listeners(): Promise<readonly ListeningSocket[]>;
 }
 
 type ServiceEvent = Extract<SourceEvent, { kind: 'service' }>;
@@ -64,7 +64,7 @@ export class NodeGuard {
   }
 
   /** Events of Services that wait, and of Services whose refused frontends changed. */
-  judge(listeners: readonly Listener[]): ServiceEvent[] {
+  judge(listeners: readonly ListeningSocket[]): ServiceEvent[] {
     const events: ServiceEvent[] = [];
     for (const key of new Set([...this.#waiting, ...this.#onNode])) {
       const event = this.#judged(key, listeners);
@@ -87,7 +87,7 @@ export class NodeGuard {
   }
 
   /** The event of a Service; undefined when it is the same as before. */
-  #judged(key: ServiceKey, listeners: readonly Listener[]): ServiceEvent | undefined {
+  #judged(key: ServiceKey, listeners: readonly ListeningSocket[]): ServiceEvent | undefined {
     const event = this.#held.get(key);
     if (event === undefined) return undefined;
     const { service } = event;
@@ -106,7 +106,7 @@ export class NodeGuard {
   }
 
   /** Addresses of this node with a port in use; frontends that are free, or were, are accepted. */
-  #refusedOf(service: Service, listeners: readonly Listener[]): ReadonlyMap<Address, string> {
+  #refusedOf(service: Service, listeners: readonly ListeningSocket[]): ReadonlyMap<Address, string> {
     const before = this.#accepted.get(service.key) ?? new Set();
     const accepted = new Set<string>();
     const refused = new Map<Address, string>();
@@ -130,7 +130,7 @@ function addressesOf({ clusterIPs, externalIPs, loadBalancerIPs }: Service): rea
 }
 
 /** A socket of :: takes IPv4 as well, unless IPV6_V6ONLY is set (ipv6(7)), which other programs cannot see. */
-function takes(listener: Listener, address: Address, port: number): boolean {
+function takes(listener: ListeningSocket, address: Address, port: number): boolean {
   if (listener.port !== port) return false;
   if (listener.address === '::') return true;
   return listener.address === address || (listener.address === '0.0.0.0' && familyOf(address) === 'IPv4');

@@ -7,7 +7,7 @@ import { FaultList } from '../../api/decode/faults.ts';
 import { isObjectName, objectKey } from '../../api/decode/fields.ts';
 import type { ParsedFile, Value } from '../../documents/protocol.ts';
 import { admitted } from './admission.ts';
-import { goneOf, type Held, isKind, KINDS, type Kind, lastGood } from './kinds.ts';
+import { type DecodedManifest, goneOf, isKind, KINDS, lastGood, type ManifestKind } from './kinds.ts';
 import type { NodeGuard } from './node-guard.ts';
 import { ManifestProducer } from './producer.ts';
 
@@ -26,12 +26,12 @@ const STAYS = '; its former objects stay in force';
 /** Faults of shape that are reported for one file; the rest is counted. */
 const MOST_FAULTS = 20;
 
-type Decode = (kind: Kind, key: string, object: unknown) => Held;
+type Decode = (kind: ManifestKind, key: string, object: unknown) => DecodedManifest;
 
 /** The objects of a file while it is read, one after another: a large file does not block the event loop. */
-export class Draft {
+export class FileDraft {
   readonly file: string;
-  readonly objects = new Map<ObjectId, Held>();
+  readonly objects = new Map<ObjectId, DecodedManifest>();
   readonly #faults: FaultList;
   /** Objects of any kind. */
   count = 0;
@@ -86,7 +86,7 @@ export class ManifestStore {
   readonly #emit: EventSink;
   readonly #producer: ManifestProducer;
   /** Objects by file, decoded: the API objects themselves would take several times the memory. */
-  readonly #files = new Map<string, ReadonlyMap<ObjectId, Held>>();
+  readonly #files = new Map<string, ReadonlyMap<ObjectId, DecodedManifest>>();
   /** Files that define an object, in the order of their names: the first one counts. */
   readonly #definedIn = new Map<ObjectId, string[]>();
 
@@ -104,8 +104,8 @@ export class ManifestStore {
   }
 
   /** An empty draft of a file. */
-  draft(file: string): Draft {
-    return new Draft(file, (kind, key, object) =>
+  draft(file: string): FileDraft {
+    return new FileDraft(file, (kind, key, object) =>
       admitted(KINDS[kind].decode(object, key), { kind, key, object, nodePorts: this.#nodePorts }),
     );
   }
@@ -143,20 +143,20 @@ export class ManifestStore {
   }
 
   /** Whether the file held objects and the draft has none: the file may be in the middle of being saved. */
-  empties({ file, count }: Draft): boolean {
+  empties({ file, count }: FileDraft): boolean {
     const had = this.#files.get(file)?.size ?? 0;
     return had > 0 && count === 0;
   }
 
   /** Whether the file held objects that the draft lacks. */
-  loses({ file, objects }: Draft, { problemCount }: Pick<ParsedFile, 'problemCount'>): boolean {
+  loses({ file, objects }: FileDraft, { problemCount }: Pick<ParsedFile, 'problemCount'>): boolean {
     const before = this.#files.get(file);
     if (before === undefined || problemCount > 0) return false;
     return [...before.keys()].some((id) => !objects.has(id));
   }
 
   /** Replace the objects of a file. If a document of the file is broken, objects that the other documents do not define stay as they were. */
-  set({ file, objects, faults }: Draft, read: Pick<ParsedFile, 'problems' | 'problemCount'>): void {
+  set({ file, objects, faults }: FileDraft, read: Pick<ParsedFile, 'problems' | 'problemCount'>): void {
     const before = this.#files.get(file);
     const whole = new Map(objects);
     if (read.problemCount > 0) {
@@ -168,7 +168,7 @@ export class ManifestStore {
     this.#emit({ kind: 'faults', key: file, faults: [...documentFaults({ file, stays }, read), ...faults] });
   }
 
-  #replace(file: string, objects: ReadonlyMap<ObjectId, Held>): void {
+  #replace(file: string, objects: ReadonlyMap<ObjectId, DecodedManifest>): void {
     const before = this.#files.get(file);
     this.#files.set(file, objects);
     for (const id of before?.keys() ?? []) {
@@ -189,7 +189,7 @@ export class ManifestStore {
   /** Emit the object as the first of its files defines it. */
   #emitObject(id: ObjectId): void {
     const space = id.indexOf(' ');
-    const kind = id.slice(0, space) as Kind;
+    const kind = id.slice(0, space) as ManifestKind;
     const key = id.slice(space + 1);
     const [first, ...others] = this.#definedIn.get(id) ?? [];
     const held = first === undefined ? undefined : this.#files.get(first)?.get(id);
@@ -214,12 +214,12 @@ function fileFault(file: string, problem: string): SourceEvent {
 }
 
 /** The key of an object within its kind: Nodes and ServiceCIDRs have no namespace. */
-function nameOf(kind: Kind, key: string): string {
+function nameOf(kind: ManifestKind, key: string): string {
   return kind === 'Node' || kind === 'ServiceCIDR' ? (key.split('/')[1] ?? '') : key;
 }
 
 /** `a Service`, `an EndpointSlice`, `Endpoints` */
-function articled(kind: Kind): string {
+function articled(kind: ManifestKind): string {
   if (kind === 'Endpoints') return kind;
   return /^[AEIOU]/.test(kind) ? `an ${kind}` : `a ${kind}`;
 }

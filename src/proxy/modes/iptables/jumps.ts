@@ -8,10 +8,10 @@ const PORTALS = 'kubernetes service portals';
 const EXTERNAL_PORTALS = 'kubernetes externally-visible service portals';
 const LB_FIREWALL = 'kubernetes load balancer firewall';
 
-type Row = readonly [table: Table, chain: string, target: string, condition: string, note: string];
+type JumpRow = readonly [table: Table, chain: string, target: string, condition: string, note: string];
 
 /** In kube-proxy's order. Each jump is inserted at the top, so the last one comes first in its chain. */
-const ROWS: readonly Row[] = [
+const ROWS: readonly JumpRow[] = [
   ['filter', 'INPUT', EXTERNAL_SERVICES, NEW, EXTERNAL_PORTALS],
   ['filter', 'FORWARD', EXTERNAL_SERVICES, NEW, EXTERNAL_PORTALS],
   ['filter', 'INPUT', NODE_PORTS, '', 'kubernetes health check service ports'],

@@ -38,7 +38,7 @@ export interface RenderedChains {
 }
 
 /** The context of all rules of a ServicePort. */
-interface Context {
+interface RenderContext {
   readonly port: ServicePort;
   readonly settings: IptablesSettings;
   readonly chains: Map<ChainKey, Chain>;
@@ -48,7 +48,7 @@ interface Context {
 }
 
 export function renderPort(port: ServicePort, settings: IptablesSettings): RenderedChains {
-  const context: Context = {
+  const context: RenderContext = {
     port,
     settings,
     chains: new Map(),
@@ -79,27 +79,27 @@ export function hairpinEntry(address: Backend['address']): Omit<TreeEntry, 'tree
   return { key: addressKey(address), id: '', rule: text };
 }
 
-function addChain(context: Context, chain: string, rules: Chain): void {
+function addChain(context: RenderContext, chain: string, rules: Chain): void {
   context.chains.set(chainKey('nat', chain), compact(rules));
 }
 
-function mine(context: Context, ...parts: (string | undefined)[]): Rule {
+function mine(context: RenderContext, ...parts: (string | undefined)[]): Rule {
   return rule(parts, context.port.service);
 }
 
-function note(context: Context, text: string): string {
+function note(context: RenderContext, text: string): string {
   return comment(`${context.port.id} ${text}`);
 }
 
 /** `-d ADDRESS -p PROTO comment -m PROTO --dport PORT` */
-function socket(context: Context, frontend: Frontend, text: string): string {
+function socket(context: RenderContext, frontend: Frontend, text: string): string {
   const destination = frontend.address === undefined ? undefined : to(frontend.address);
   const { protocol: name } = context.port;
   const parts = [destination, protocol(name), text, toPort(name, frontend.port)];
   return parts.filter((part) => part !== undefined).join(' ');
 }
 
-function addFrontend(context: Context, frontend: Frontend, guarded: boolean): void {
+function addFrontend(context: RenderContext, frontend: Frontend, guarded: boolean): void {
   if (frontend.role === 'node-port') {
     addNodePort(context, frontend);
     return;
@@ -131,7 +131,7 @@ function addFrontend(context: Context, frontend: Frontend, guarded: boolean): vo
   if (frontend.empty !== undefined) add('externalRejects', refusal(context, frontend));
 }
 
-function addNodePort(context: Context, frontend: Frontend): void {
+function addNodePort(context: RenderContext, frontend: Frontend): void {
   const { port, entries } = context;
   const key = portKey(port.protocol, frontend.port);
   if (port.hasAny) {
@@ -144,13 +144,13 @@ function addNodePort(context: Context, frontend: Frontend): void {
 }
 
 /** The rule of a frontend without usable endpoints: refused if the Service has none, dropped if only other nodes have some. */
-function refusal(context: Context, frontend: Frontend): Rule {
+function refusal(context: RenderContext, frontend: Frontend): Rule {
   const dropped = frontend.empty === 'drop';
   const words = note(context, dropped ? 'has no local endpoints' : 'has no endpoints');
   return mine(context, socket(context, frontend, words), dropped ? jump('DROP') : reject(context.port.family));
 }
 
-function addHealthPort(context: Context): void {
+function addHealthPort(context: RenderContext): void {
   const { healthCheckNodePort: number, key } = context.port;
   const words = note(context, 'health check node port');
   const text = mine(context, protocol('TCP'), words, toPort('TCP', number), jump('ACCEPT'));
@@ -158,7 +158,7 @@ function addHealthPort(context: Context): void {
 }
 
 /** KUBE-EXT: traffic to an external address or node port. */
-function externalRules(context: Context): Rule[] {
+function externalRules(context: RenderContext): Rule[] {
   const { port, settings } = context;
   const text = (words: string) => comment(`${words} ${port.id} external destinations`);
   const rules: Rule[] = [];
@@ -184,7 +184,7 @@ function externalRules(context: Context): Rule[] {
 
 /** KUBE-FW: only the source ranges pass; the filter table drops the rest. */
 function firewallRules(
-  context: Context,
+  context: RenderContext,
   { loadBalancers, ranges }: { loadBalancers: readonly Frontend[]; ranges: readonly Cidr[] },
 ): Rule[] {
   const { port, settings } = context;
@@ -202,7 +202,7 @@ function firewallRules(
 }
 
 /** KUBE-SVC or KUBE-SVL: masquerade if needed, then choose a backend. */
-function addBalancer(context: Context, chain: string, backends: readonly Backend[], isInternal: boolean): void {
+function addBalancer(context: RenderContext, chain: string, backends: readonly Backend[], isInternal: boolean): void {
   const first: Rule[] = [];
   const clusterIP = context.port.frontends.find((frontend) => frontend.role === 'cluster-ip');
   if (isInternal && clusterIP !== undefined && clusterIP.empty === undefined) {
@@ -213,7 +213,7 @@ function addBalancer(context: Context, chain: string, backends: readonly Backend
 }
 
 /** Without masquerading, replies to cluster IP traffic that is not from a pod would bypass this node (docs/semantics.md 7.3). */
-function clusterIPMasquerade(context: Context, frontend: Frontend): Rule | undefined {
+function clusterIPMasquerade(context: RenderContext, frontend: Frontend): Rule | undefined {
   const { settings } = context;
   const { source, device } = localMatch(settings.localDetector, false);
   if (!settings.masqueradeAll && isEverybodyLocal(settings.localDetector)) return undefined;

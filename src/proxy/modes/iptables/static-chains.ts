@@ -76,14 +76,14 @@ export function externalFromNode(): Rule {
   return rule(['-m addrtype --src-type LOCAL', jump(EXTERNAL_SERVICES)]);
 }
 
-interface Jump {
+interface StaticJump {
   readonly words: string | undefined;
   readonly target: string;
 }
 
 function toNodePorts(
   { family, nodePortAddresses, localhostNodePorts }: IptablesSettings,
-  { words, target }: Jump,
+  { words, target }: StaticJump,
 ): Rule[] {
   if (nodePortAddresses !== 'all') return nodePortAddresses.map((address) => rule([to(address), words, target]));
   const exceptLoopback = family === 'IPv6' ? '! -d ::1/128' : '! -d 127.0.0.0/8';

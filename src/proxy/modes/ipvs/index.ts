@@ -6,7 +6,7 @@ import type { IptablesTools } from '../../../kernel/iptables-tools.ts';
 import type { IpvsQuestions } from '../../../kernel/ipvs-kernel.ts';
 import { familiesMode, type PortChanges } from '../families.ts';
 import type { FamilyInspection } from '../inspection.ts';
-import type { ConnectionCount, Look, Mode } from '../mode.ts';
+import type { ConnectionCount, CounterReading, Mode } from '../mode.ts';
 import { FamilyRules } from '../netfilter/family-rules.ts';
 import { OwnWrites } from '../netfilter/standing.ts';
 import { serversInspection } from '../virtual-servers/inspect.ts';
@@ -43,7 +43,7 @@ export function ipvsMode(options: IpvsOptions): Mode {
 }
 
 /** Shared by the families. */
-interface Shared {
+interface FamilyShared {
   readonly own: OwnWrites;
   readonly node: IpvsNode;
   readonly questions: IpvsQuestions;
@@ -54,7 +54,7 @@ class IpvsFamily extends ServersFamily {
   readonly #desired: IpvsDesired;
   readonly #questions: IpvsQuestions;
 
-  constructor({ settings, tools, probe, keepsCounts }: IpvsFamilyOptions, { own, node, questions }: Shared) {
+  constructor({ settings, tools, probe, keepsCounts }: IpvsFamilyOptions, { own, node, questions }: FamilyShared) {
     super(settings, new FamilyRules({ tools, probe, own, keepsCounts, isOurs: isOursOrSource, jumps: JUMPS }), node);
     this.#desired = new IpvsDesired(settings);
     this.state.desireSets();
@@ -67,7 +67,7 @@ class IpvsFamily extends ServersFamily {
   }
 
   /** By the virtual servers, and by the rules of senders that do not use them. Asked by scrapes, at any time. */
-  override async connectionCounts(look: Look): Promise<readonly ConnectionCount[]> {
+  override async connectionCounts(look: CounterReading): Promise<readonly ConnectionCount[]> {
     if (!this.isKnown) return [];
     const found = (await super.connectionCounts(look)).map(
       (one) => ({ ...one, isBesideServer: true }) as ConnectionCount,

@@ -12,14 +12,14 @@ import {
 import type { Table } from '../netfilter/rules.ts';
 import { SOURCE_JUMP } from '../virtual-servers/source-chain.ts';
 
-type Row = readonly [table: Table, chain: string, target: string, note: string];
+type JumpRow = readonly [table: Table, chain: string, target: string, note: string];
 
 const PORTALS = 'kubernetes service portals';
 const FIREWALL = 'kube-proxy firewall rules';
 const ACCESS = 'kubernetes ipvs access filter';
 
 /** Each jump is inserted at the top, so the last one comes first in its chain. */
-const ROWS: readonly Row[] = [
+const ROWS: readonly JumpRow[] = [
   ['nat', 'OUTPUT', SERVICES, PORTALS],
   ['nat', 'PREROUTING', SERVICES, PORTALS],
   ['nat', 'POSTROUTING', POSTROUTING, 'kubernetes postrouting rules'],
@@ -31,7 +31,7 @@ const ROWS: readonly Row[] = [
   ['mangle', 'OUTPUT', OUT_FILTER, ACCESS],
 ];
 
-const toJump = ([table, chain, target, note]: Row): Jump => jumpRule({ table, chain, target, note });
+const toJump = ([table, chain, target, note]: JumpRow): Jump => jumpRule({ table, chain, target, note });
 
 /** The jump of the source chain is written before all others (`source-chain.ts`). */
 export const JUMPS: readonly Jump[] = [SOURCE_JUMP, ...ROWS.map(toJump)];

@@ -40,7 +40,7 @@ const NO_CHAINS: ReadonlyMap<ChainKey, Chain> = new Map();
 const PERSISTENT = 0x1;
 const MH_PORT = 0x10;
 
-interface Context {
+interface RenderContext {
   readonly port: ServicePort;
   readonly settings: IpvsSettings;
   readonly servers: RenderedServer[];
@@ -53,7 +53,7 @@ interface Context {
 
 export function renderPort(port: ServicePort, settings: IpvsSettings, host: HostAddresses): RenderedServers {
   const isDetoured = port.cluster.length > 0 && port.frontends.some(isExternalLocal);
-  const context: Context = {
+  const context: RenderContext = {
     port,
     settings,
     servers: [],
@@ -83,7 +83,7 @@ function isExternalLocal({ role, policy }: Frontend): boolean {
   return role !== 'cluster-ip' && policy === 'Local';
 }
 
-function addEntry({ entries }: Context, set: SetId, entry: string): void {
+function addEntry({ entries }: RenderContext, set: SetId, entry: string): void {
   entries.push({ set, entry });
 }
 
@@ -93,7 +93,7 @@ const SETS = {
   'load-balancer': { Cluster: ['KUBE-LOAD-BALANCER'], Local: ['KUBE-LOAD-BALANCER', 'KUBE-LOAD-BALANCER-LOCAL'] },
 } as const;
 
-function addFrontend(context: Context, frontend: Frontend, address: Address, onHost: ReadonlySet<Address>): void {
+function addFrontend(context: RenderContext, frontend: Frontend, address: Address, onHost: ReadonlySet<Address>): void {
   const { role, policy } = frontend;
   const server = addServer(context, frontend, address);
   const entry = serverEntry(server);
@@ -108,7 +108,7 @@ function addFrontend(context: Context, frontend: Frontend, address: Address, onH
 }
 
 /** Source ranges of a load balancer address: all other sources are dropped, also the node if no range contains it. */
-function addRanges(context: Context, server: Server, ranges: readonly Cidr[]): void {
+function addRanges(context: RenderContext, server: Server, ranges: readonly Cidr[]): void {
   const entry = serverEntry(server);
   addEntry(context, 'KUBE-LOAD-BALANCER-FW', entry);
   for (const range of ranges) addEntry(context, 'KUBE-LOAD-BALANCER-SOURCE-CIDR', `${entry},${range}`);
@@ -127,7 +127,7 @@ const PORT_SETS = {
   },
 } as const;
 
-function addNodePort(context: Context, frontend: Frontend, addresses: readonly Address[]): void {
+function addNodePort(context: RenderContext, frontend: Frontend, addresses: readonly Address[]): void {
   const sets: readonly SetId[] = PORT_SETS[context.port.protocol][frontend.policy];
   for (const address of addresses) {
     const entry = serverEntry(addServer(context, frontend, address));
@@ -137,7 +137,7 @@ function addNodePort(context: Context, frontend: Frontend, addresses: readonly A
 }
 
 /** Adds a virtual server, with the entries that frontends of every role need. */
-function addServer(context: Context, frontend: Frontend, address: Address): Server {
+function addServer(context: RenderContext, frontend: Frontend, address: Address): Server {
   const { port, settings, balancerChain } = context;
   const sticky = port.affinitySeconds > 0;
   const server: Server = {
@@ -168,7 +168,7 @@ function addServer(context: Context, frontend: Frontend, address: Address): Serv
  * endpoint as the sender of the answers (net/netfilter/ipvs/ip_vs_nfct.c, ip_vs_update_conntrack), so conntrack translates the
  * client's later packets to the endpoint itself. Its FIN or RST passes IPVS by, where the connection stays.
  */
-function addDetour(context: Context, server: Server, chain: string): void {
+function addDetour(context: RenderContext, server: Server, chain: string): void {
   const { port, detours } = context;
   addEntry(context, 'KUBE-IPVS-DETOUR', serverEntry(server));
   const words = comment(`${port.id} pods and the node use all endpoints`);

@@ -30,11 +30,11 @@ const NEW = '-m conntrack --ctstate NEW';
 const FROM_NODE = '-m addrtype --src-type LOCAL';
 const SOCKET = 'dst,dst';
 
-type Match = (id: SetId, which: string) => string;
+type SetMatch = (id: SetId, which: string) => string;
 
 export function staticChains(settings: IpvsSettings): Map<ChainKey, Chain> {
   const { family, masqueradeBit } = settings;
-  const inSet: Match = (id, which) => `-m set --match-set ${setName(family, id)} ${which}`;
+  const inSet: SetMatch = (id, which) => `-m set --match-set ${setName(family, id)} ${which}`;
   const chains = new Map<ChainKey, Chain>();
   const add = (table: 'nat' | 'filter' | 'mangle', chain: string, ...rules: Rule[]) => {
     chains.set(chainKey(table, chain), rules);
@@ -62,7 +62,7 @@ export function staticChains(settings: IpvsSettings): Map<ChainKey, Chain> {
 }
 
 /** nat KUBE-SERVICES: which traffic is masqueraded, and which is balanced by rules (`render.ts`, addDetour). */
-function servicesRules(settings: IpvsSettings, inSet: Match): Rule[] {
+function servicesRules(settings: IpvsSettings, inSet: SetMatch): Rule[] {
   const { family, masqueradeAll, localDetector } = settings;
   const rules = [rule([family === 'IPv4' ? '-s 127.0.0.0/8' : '-s ::1/128', jump('RETURN')])];
   // A source outside the ranges is dropped on arrival (filter KUBE-SOURCE-RANGES-FIREWALL) and must not take another way.
@@ -98,13 +98,13 @@ function servicesRules(settings: IpvsSettings, inSet: Match): Rule[] {
   return rules;
 }
 
-function loadBalancerRules(inSet: Match): Rule[] {
+function loadBalancerRules(inSet: SetMatch): Rule[] {
   const words = comment('Kubernetes service load balancer ip + port with externalTrafficPolicy=local');
   return [rule([words, inSet('KUBE-LOAD-BALANCER-LOCAL', SOCKET), jump('RETURN')]), rule([jump(MARK_MASQ)])];
 }
 
 /** Node ports of policy Cluster are masqueraded. */
-function nodePortRules(inSet: Match): Rule[] {
+function nodePortRules(inSet: SetMatch): Rule[] {
   const rules: Rule[] = [];
   for (const name of ['TCP', 'UDP', 'SCTP'] as const) {
     const [suffix, which] = name === 'SCTP' ? (['-HASH', SOCKET] as const) : (['', 'dst'] as const);
@@ -119,7 +119,7 @@ function nodePortRules(inSet: Match): Rule[] {
 }
 
 /** The sources that may use a load balancer address with source ranges. */
-function rangeRules(inSet: Match): Rule[] {
+function rangeRules(inSet: SetMatch): Rule[] {
   return [
     rule([inSet('KUBE-LOAD-BALANCER-SOURCE-CIDR', 'dst,dst,src'), jump('RETURN')]),
     rule([inSet('KUBE-LOAD-BALANCER-SOURCE-IP', 'dst,dst,src'), jump('RETURN')]),
@@ -128,7 +128,7 @@ function rangeRules(inSet: Match): Rule[] {
 }
 
 /** filter INPUT, before IPVS: Services pass, and Service addresses do not reach programs of the node itself (k8s#72236). */
-function accessRules({ family, masqueradeBit }: IpvsSettings, inSet: Match): Rule[] {
+function accessRules({ family, masqueradeBit }: IpvsSettings, inSet: SetMatch): Rule[] {
   const served = inSet('KUBE-IPVS-SERVERS', SOCKET);
   return [
     rule([comment('policy Local, no endpoint here'), NEW, inSet('KUBE-IPVS-DROP', SOCKET), jump('DROP')]),

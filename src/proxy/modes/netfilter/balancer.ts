@@ -41,7 +41,7 @@ export function balancer(
   port: ServicePort,
   { chain, backends, first = [] }: BalancerOptions,
 ): ReadonlyMap<ChainKey, Chain> {
-  const draft: Draft = { port, chains: new Map() };
+  const draft: BalancerDraft = { port, chains: new Map() };
   const rules: Rule[] = [...first];
   const sticky = port.affinitySeconds > 0;
   if (sticky) for (const backend of backends) rules.push(rememberedRule(draft, backend));
@@ -51,21 +51,21 @@ export function balancer(
   return draft.chains;
 }
 
-interface Draft {
+interface BalancerDraft {
   readonly port: ServicePort;
   readonly chains: Map<ChainKey, Chain>;
 }
 
-function addChain({ chains }: Draft, chain: string, rules: Chain): void {
+function addChain({ chains }: BalancerDraft, chain: string, rules: Chain): void {
   chains.set(chainKey('nat', chain), compact(rules));
 }
 
-function mine({ port }: Draft, ...parts: (string | undefined)[]): Rule {
+function mine({ port }: BalancerDraft, ...parts: (string | undefined)[]): Rule {
   return rule(parts, port.service);
 }
 
 /** Rules that choose one backend, each with the same probability. */
-function addEndpoints(draft: Draft, rules: Rule[], backends: readonly Backend[]): void {
+function addEndpoints(draft: BalancerDraft, rules: Rule[], backends: readonly Backend[]): void {
   const { protocol: name, id, affinitySeconds } = draft.port;
   for (const [i, backend] of backends.entries()) {
     const left = backends.length - i;
@@ -79,7 +79,7 @@ function addEndpoints(draft: Draft, rules: Rule[], backends: readonly Backend[])
 
 /** Rules that choose a group, with a probability proportional to its size, and then an endpoint in it. */
 function addGroups(
-  draft: Draft,
+  draft: BalancerDraft,
   { chain, rules, backends }: { chain: string; rules: Rule[]; backends: readonly Backend[] },
 ): void {
   let left = backends.length;
@@ -100,7 +100,7 @@ function dnat(backend: Backend): string {
 }
 
 /** The chain of one endpoint, only for ClientIP affinity: remember the client, then translate. */
-function affinityChain(draft: Draft, backend: Backend): string {
+function affinityChain(draft: BalancerDraft, backend: Backend): string {
   const { port, chains } = draft;
   const chain = endpointChain(port.id, port.protocol, backend.text);
   if (!chains.has(chainKey('nat', chain))) {
@@ -111,7 +111,7 @@ function affinityChain(draft: Draft, backend: Backend): string {
 }
 
 /** A client seen within the timeout returns to its endpoint. */
-function rememberedRule(draft: Draft, backend: Backend): Rule {
+function rememberedRule(draft: BalancerDraft, backend: Backend): Rule {
   const { port } = draft;
   const chain = endpointChain(port.id, port.protocol, backend.text);
   const match = knownClient(chain, port.family, port.affinitySeconds);

@@ -34,14 +34,14 @@ export interface TreeNames {
   readonly prefix: string;
 }
 
-interface Entry {
+interface DispatchEntry {
   readonly key: string;
   readonly id: string;
   readonly rule: Rule;
 }
 
 /** The chain being rendered. */
-interface Draft {
+interface ChainDraft {
   /** Nodes whose prefixes have at least this many digits have chains of their own. */
   readonly end: number;
   readonly isRoot: boolean;
@@ -50,11 +50,11 @@ interface Draft {
 }
 
 /** A node of the radix tree: a leaf with entries, or branches by the next digit. */
-interface Node {
+interface TreeNode {
   readonly prefix: string;
   count: number;
-  entries: Map<string, Entry> | undefined;
-  branches: Map<string, Node> | undefined;
+  entries: Map<string, DispatchEntry> | undefined;
+  branches: Map<string, TreeNode> | undefined;
   /** The chain rendered for this node. */
   chain: string | undefined;
   dirty: boolean;
@@ -80,7 +80,7 @@ export function exchange<T>(before: readonly T[], after: readonly T[], sign: (on
 export class DispatchTree {
   readonly #space: KeySpace;
   readonly #names: TreeNames;
-  readonly #root: Node = newNode('');
+  readonly #root: TreeNode = newNode('');
   /** Chains of removed nodes. */
   readonly #dropped = new Set<string>();
 
@@ -96,7 +96,7 @@ export class DispatchTree {
 
   /** Add or replace the rule of an entry; `id` distinguishes entries of the same key. All keys have the same length. */
   set(key: string, id: string, value: Rule): void {
-    const entry: Entry = { key, id, rule: value };
+    const entry: DispatchEntry = { key, id, rule: value };
     const isNew = !this.#has(key, id);
     let node = this.#root;
     for (;;) {
@@ -111,7 +111,7 @@ export class DispatchTree {
 
   delete(key: string, id: string): void {
     if (!this.#has(key, id)) return;
-    const way: Node[] = [];
+    const way: TreeNode[] = [];
     let node = this.#root;
     for (;;) {
       way.push(node);
@@ -137,12 +137,12 @@ export class DispatchTree {
   }
 
   #has(key: string, id: string): boolean {
-    let node: Node | undefined = this.#root;
+    let node: TreeNode | undefined = this.#root;
     while (node?.branches !== undefined) node = node.branches.get(digitAt(node, key));
     return node?.entries?.has(entryKey(key, id)) ?? false;
   }
 
-  #splitWhereNeeded(node: Node): void {
+  #splitWhereNeeded(node: TreeNode): void {
     const entries = node.entries;
     if (entries === undefined || entries.size <= LEAF_RULES) return;
     const [first] = entries.values();
@@ -158,11 +158,11 @@ export class DispatchTree {
     for (const branch of node.branches.values()) this.#splitWhereNeeded(branch);
   }
 
-  #mergeWhereNeeded(way: readonly Node[]): void {
+  #mergeWhereNeeded(way: readonly TreeNode[]): void {
     for (const [i, node] of way.entries()) {
       if (node.branches === undefined) return;
       if (node.count <= LEAF_RULES) {
-        const entries = new Map<string, Entry>();
+        const entries = new Map<string, DispatchEntry>();
         for (const branch of node.branches.values()) this.#collect(branch, entries);
         node.entries = entries;
         node.branches = undefined;
@@ -178,23 +178,23 @@ export class DispatchTree {
   }
 
   /** Take all entries below a node, and drop the node. */
-  #collect(node: Node, into: Map<string, Entry>): void {
+  #collect(node: TreeNode, into: Map<string, DispatchEntry>): void {
     this.#dropChain(node);
     for (const [key, entry] of node.entries ?? []) into.set(key, entry);
     for (const branch of node.branches?.values() ?? []) this.#collect(branch, into);
   }
 
-  #dropChains(node: Node): void {
+  #dropChains(node: TreeNode): void {
     this.#dropChain(node);
     for (const branch of node.branches?.values() ?? []) this.#dropChains(branch);
   }
 
-  #dropChain(node: Node): void {
+  #dropChain(node: TreeNode): void {
     if (node.chain !== undefined) this.#dropped.add(node.chain);
     node.chain = undefined;
   }
 
-  #renderNode(node: Node, chain: string, out: Map<string, Chain | undefined>): void {
+  #renderNode(node: TreeNode, chain: string, out: Map<string, Chain | undefined>): void {
     const rules: Rule[] = [];
     if (node.branches === undefined) this.#addEntries(node, rules);
     else this.#renderBranches(node, { end: endOf(node), isRoot: node === this.#root, rules, out });
@@ -204,7 +204,7 @@ export class DispatchTree {
   }
 
   /** The branches of a chain: down to leaves, or to nodes at its end. */
-  #renderBranches(node: Node, draft: Draft): void {
+  #renderBranches(node: TreeNode, draft: ChainDraft): void {
     for (const digit of [...(node.branches?.keys() ?? [])].sort()) {
       const branch = this.#skipSingles(node.branches?.get(digit));
       if (branch === undefined) continue;
@@ -218,7 +218,7 @@ export class DispatchTree {
     }
   }
 
-  #renderBranch(branch: Node, { isRoot, rules, out }: Draft): void {
+  #renderBranch(branch: TreeNode, { isRoot, rules, out }: ChainDraft): void {
     if (branch.branches === undefined && branch.count <= INLINE_RULES) {
       this.#dropChain(branch);
       branch.dirty = false;
@@ -232,11 +232,11 @@ export class DispatchTree {
   }
 
   /** The first node below with more than one branch, or the leaf. The nodes skipped have no chain. */
-  #skipSingles(start: Node | undefined): Node | undefined {
+  #skipSingles(start: TreeNode | undefined): TreeNode | undefined {
     let node = start;
     while (node?.branches?.size === 1) {
       this.#dropChain(node);
-      const [only]: (Node | undefined)[] = [...node.branches.values()];
+      const [only]: (TreeNode | undefined)[] = [...node.branches.values()];
       if (only !== undefined && node.dirty) only.dirty = true;
       node.dirty = false;
       node = only;
@@ -244,30 +244,30 @@ export class DispatchTree {
     return node;
   }
 
-  #addEntries(node: Node, rules: Rule[]): void {
+  #addEntries(node: TreeNode, rules: Rule[]): void {
     const entries = [...(node.entries?.values() ?? [])].sort(byKey);
     for (const entry of entries) rules.push(entry.rule);
   }
 }
 
-function newNode(prefix: string): Node {
+function newNode(prefix: string): TreeNode {
   return { prefix, count: 0, entries: new Map(), branches: undefined, chain: undefined, dirty: true };
 }
 
 /** The end of a node's chain: past the first node at or below it that has more than one branch. */
-function endOf(node: Node): number {
-  let fork: Node | undefined = node;
+function endOf(node: TreeNode): number {
+  let fork: TreeNode | undefined = node;
   while (fork?.branches?.size === 1) [fork] = fork.branches.values();
   const { length } = (fork ?? node).prefix;
   return length - (length % STRIDE) + STRIDE;
 }
 
-function digitAt(node: Node, key: string): string {
+function digitAt(node: TreeNode, key: string): string {
   return key.charAt(node.prefix.length);
 }
 
 /** The branch of a key, created if missing. */
-function branchOf(node: Node, key: string): Node {
+function branchOf(node: TreeNode, key: string): TreeNode {
   const digit = digitAt(node, key);
   let branch = node.branches?.get(digit);
   if (branch === undefined) {
@@ -281,7 +281,7 @@ function entryKey(key: string, id: string): string {
   return `${key} ${id}`;
 }
 
-function byKey(a: Entry, b: Entry): number {
+function byKey(a: DispatchEntry, b: DispatchEntry): number {
   if (a.key !== b.key) return a.key < b.key ? -1 : 1;
   return a.id < b.id ? -1 : 1;
 }

@@ -9,14 +9,14 @@ import type { RuleCount, SetAside } from '../mode.ts';
 import { applyTables } from './apply.ts';
 import { type Jump, jumpKey } from './jumps.ts';
 import { CANARY, type ChainKey } from './names.ts';
-import { type IsOurs, observeTables, type SeenTables } from './observe.ts';
+import { type IsOurs, type ObservedTables, observeTables } from './observe.ts';
 import { misplacedJumps, type WantedJumps } from './order.ts';
 import { planTables, type TablesPlan, type TablesTrackers } from './plan.ts';
 import { PORTION_LINES } from './portions.ts';
 import { NO_PACKETS, RuleConnections } from './rule-connections.ts';
 import { RuleTotals } from './rule-totals.ts';
 import { type Chain, sameChain, type Table } from './rules.ts';
-import { chainDrift, differenceOf, EntryCount, jumpDrift, OwnWrites, Standing } from './standing.ts';
+import { chainDrift, differenceOf, EntryCount, jumpDrift, OwnWrites, RulesStanding } from './standing.ts';
 import { touchedChains } from './touched-chains.ts';
 
 export interface TablesOptions {
@@ -43,7 +43,7 @@ interface Besides {
 
 export class FamilyRules {
   readonly options: TablesOptions;
-  readonly standing: Standing;
+  readonly standing: RulesStanding;
   readonly trackers = {
     chains: new Tracker<ChainKey, Chain>(sameChain),
     jumps: new Tracker<string, Jump>((a, b) => a.text === b.text),
@@ -57,7 +57,7 @@ export class FamilyRules {
   constructor(options: TablesOptions) {
     this.options = options;
     const { isOurs, shared = new Set(), tools } = options;
-    this.standing = new Standing(options.probe, options.own ?? new OwnWrites(), (commits) =>
+    this.standing = new RulesStanding(options.probe, options.own ?? new OwnWrites(), (commits) =>
       touchedChains(commits, { family: tools.family, isOurs, shared }),
     );
     this.#totals = new RuleTotals(options.tools.family);
@@ -123,7 +123,7 @@ export class FamilyRules {
   }
 
   /** The changes of other programs. */
-  #drift({ chains, jumps }: SeenTables): Drift[] {
+  #drift({ chains, jumps }: ObservedTables): Drift[] {
     const { family } = this.options.tools;
     const ofChains = this.trackers.chains.driftFrom(chains).map((key) => {
       return chainDrift(family, key, differenceOf(this.trackers.chains.applied?.get(key), chains.get(key)));
@@ -190,13 +190,13 @@ export async function hasCanaries({ options }: FamilyRules, signal: AbortSignal)
 }
 
 /** Read the chains and jumps of a family; the believed state stays the same. Throws when the read fails. */
-export async function readRules({ options, trackers }: FamilyRules, signal: AbortSignal): Promise<SeenTables> {
+export async function readRules({ options, trackers }: FamilyRules, signal: AbortSignal): Promise<ObservedTables> {
   const { tools, isOurs, shared = new Set() } = options;
   return await observeTables(tools, { isOurs, shared, wantedJumps: trackers.jumps.desired }, signal);
 }
 
 /** The built-in chains in which another program put jumps of ours in another order. */
-function orderDrift(rules: FamilyRules, seen: SeenTables['jumps']): Drift[] {
+function orderDrift(rules: FamilyRules, seen: ObservedTables['jumps']): Drift[] {
   const { trackers, options, besides } = rules;
   if (trackers.jumps.applied === undefined) return [];
   const keyOf = ({ table, chain }: { table: Table; chain: string }) => `${table} ${chain}`;

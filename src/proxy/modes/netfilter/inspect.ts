@@ -9,7 +9,7 @@ import type { FamilyView, RulesView } from '../view.ts';
 import { type FamilyRules, readRules, wantedJumps } from './family-rules.ts';
 import type { Jump } from './jumps.ts';
 import { type ChainKey, chainKey, isServiceChain, splitChainKey } from './names.ts';
-import type { SeenTables } from './observe.ts';
+import type { ObservedTables } from './observe.ts';
 import { misplacedJumps } from './order.ts';
 import { jumpsOf } from './plan.ts';
 import { type Chain, sameChain } from './rules.ts';
@@ -89,7 +89,7 @@ export async function rulesNow(tables: FamilyRules, signal: AbortSignal): Promis
 }
 
 /** One value for each chain and jump; undefined when it is as desired. */
-export function* comparedRules(tables: FamilyRules, seen: SeenTables): Generator<Unlike | undefined> {
+export function* comparedRules(tables: FamilyRules, seen: ObservedTables): Generator<Unlike | undefined> {
   const { trackers, options } = tables;
   const { shared = new Set<ChainKey>() } = options;
   yield* comparison({
@@ -136,7 +136,7 @@ function ownerOfChain(key: ChainKey, wanted: Chain = [], found: Chain = []): str
 }
 
 /** Our jumps that are in another order than desired. A plan repairs exactly these. */
-function* misplacedJumpsOf(tables: FamilyRules, { jumps }: SeenTables): Generator<Unlike> {
+function* misplacedJumpsOf(tables: FamilyRules, { jumps }: ObservedTables): Generator<Unlike> {
   const wantedOf = wantedJumps(tables);
   const isKnown = tables.trackers.jumps.applied !== undefined;
   const believed = isKnown ? misplacedJumps(wantedOf, tables.besides.order) : [];

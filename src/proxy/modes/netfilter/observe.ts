@@ -5,7 +5,7 @@ import { BUILT_IN, type ChainKey, chainKey } from './names.ts';
 import { type SavedTable, SaveReader } from './restore-text.ts';
 import { type Chain, ownerInComment, type Rule, type Table } from './rules.ts';
 
-export interface SeenTables {
+export interface ObservedTables {
   readonly chains: ReadonlyMap<ChainKey, Chain>;
   /** Jumps into our chains, and the wanted jumps, wherever they lead. */
   readonly jumps: ReadonlyMap<string, Jump>;
@@ -26,7 +26,11 @@ export interface ReadSpec {
 export const TABLES: readonly Table[] = ['filter', 'nat', 'mangle'];
 
 /** Throws when the read fails. */
-export async function observeTables(tools: IptablesTools, spec: ReadSpec, signal: AbortSignal): Promise<SeenTables> {
+export async function observeTables(
+  tools: IptablesTools,
+  spec: ReadSpec,
+  signal: AbortSignal,
+): Promise<ObservedTables> {
   const { tables, policies } = await saved(tools, signal);
   const chains = new Map<ChainKey, Chain>();
   const jumps = new Map<string, Jump>();
@@ -53,11 +57,11 @@ async function saved(tools: IptablesTools, signal: AbortSignal) {
 
 /** A chain of these rules, each without `-A CHAIN`. */
 export function readChain(rules: readonly string[]): Chain {
-  return rules.map((text) => new ReadRule(text));
+  return rules.map((text) => new ObservedRule(text));
 }
 
 /** Finds the owner only when asked: most rules are as desired, and nobody needs their owner. */
-class ReadRule implements Rule {
+class ObservedRule implements Rule {
   readonly text: string;
 
   constructor(text: string) {

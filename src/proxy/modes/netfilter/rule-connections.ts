@@ -11,7 +11,7 @@ import { breath } from '../../../base/clock.ts';
 import type { ChainProbe } from '../../../kernel/chain-probe.ts';
 import type { IptablesTools } from '../../../kernel/iptables-tools.ts';
 import type { ServiceKey } from '../../model/objects.ts';
-import type { ConnectionCount, Look } from '../mode.ts';
+import type { ConnectionCount, CounterReading } from '../mode.ts';
 import { type ChainKey, isDispatchChain, splitChainKey } from './names.ts';
 import { frontendOfRule, type RuleFrontend } from './rule-frontends.ts';
 import { type Chain, ownerInComment, type Rule } from './rules.ts';
@@ -27,7 +27,7 @@ export type RulePackets = ReadonlyMap<string, CountedFrontend & { readonly packe
 export const NO_PACKETS: RulePackets = new Map();
 
 type Writable = Map<string, CountedFrontend & { readonly packets: number }>;
-type Chains = ReadonlyMap<ChainKey, Chain | undefined>;
+type ChainMap = ReadonlyMap<ChainKey, Chain | undefined>;
 
 /** Chains that are read before a sync may have its turn: a few milliseconds. */
 const PORTION = 16;
@@ -55,7 +55,7 @@ export class RuleConnections {
   }
 
   /** `chains`: those believed to be installed; undefined while they are not known. Throws when the counters cannot be read. */
-  async counts(chains: () => Chains | undefined, { signal, between }: Look): Promise<ConnectionCount[]> {
+  async counts(chains: () => ChainMap | undefined, { signal, between }: CounterReading): Promise<ConnectionCount[]> {
     const [problem, ended] = [this.#problem, this.#ended];
     this.#problem = undefined;
     if (problem !== undefined) throw new Error(problem);
@@ -70,7 +70,7 @@ export class RuleConnections {
   }
 
   /** Those of the rules that are there. */
-  async #standing(chains: () => Chains | undefined, { signal, between }: Look): Promise<ConnectionCount[]> {
+  async #standing(chains: () => ChainMap | undefined, { signal, between }: CounterReading): Promise<ConnectionCount[]> {
     const found: ConnectionCount[] = [];
     const keys = [...(chains()?.keys() ?? [])].filter(isCounted);
     for (let at = 0; at < keys.length; at += PORTION) {
@@ -89,7 +89,7 @@ export class RuleConnections {
    * The packets of the rules in chains that a write is about to change. When they cannot be read, the rules are written without them,
    * and the next `counts` throws the cause.
    */
-  async before(changed: Iterable<ChainKey>, applied: Chains | undefined, signal: AbortSignal): Promise<RulePackets> {
+  async before(changed: Iterable<ChainKey>, applied: ChainMap | undefined, signal: AbortSignal): Promise<RulePackets> {
     const chains = picked([...changed].filter(isCounted), applied);
     if (chains.size === 0) return NO_PACKETS;
     try {
@@ -105,7 +105,7 @@ export class RuleConnections {
   }
 
   /** These chains were written with these packets. */
-  wrote(chains: Chains, packets: RulePackets): void {
+  wrote(chains: ChainMap, packets: RulePackets): void {
     if (packets.size === 0) return;
     const stays = new Set([...chains.values()].flatMap((chain) => (chain ?? []).map((rule) => counted(rule)?.name)));
     const gone = [...packets].filter(([name, { packets: count }]) => count > 0 && !stays.has(name));
@@ -129,7 +129,7 @@ export class RuleConnections {
   }
 
   /** The reading begins between two syncs and may run beside one; it proves nothing when we wrote meanwhile. */
-  async #saved(chains: () => Chains | undefined, { signal, between }: Look): Promise<ConnectionCount[]> {
+  async #saved(chains: () => ChainMap | undefined, { signal, between }: CounterReading): Promise<ConnectionCount[]> {
     const { tools } = this.#options;
     const [present, writes] = await between(() => Promise.resolve([chains() ?? new Map(), tools.writes] as const));
     const packets = await savedPackets(tools, picked([...present.keys()].filter(isCounted), present), signal);
@@ -156,7 +156,7 @@ export class RuleConnections {
 }
 
 /** The chains of these keys that exist. */
-function picked(keys: readonly ChainKey[], chains: Chains | undefined): Map<ChainKey, Chain> {
+function picked(keys: readonly ChainKey[], chains: ChainMap | undefined): Map<ChainKey, Chain> {
   const found = new Map<ChainKey, Chain>();
   for (const key of keys) {
     const chain = chains?.get(key);

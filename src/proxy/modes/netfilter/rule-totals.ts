@@ -4,7 +4,7 @@ import type { RuleCount } from '../mode.ts';
 import { type ChainKey, splitChainKey } from './names.ts';
 import type { Chain } from './rules.ts';
 
-type Chains = Iterable<readonly [ChainKey, Chain | undefined]>;
+type ChainEntries = Iterable<readonly [ChainKey, Chain | undefined]>;
 
 export class RuleTotals {
   readonly #family: Family;
@@ -15,12 +15,12 @@ export class RuleTotals {
   }
 
   /** Record the chains of a write. */
-  writing(chains: Chains): void {
+  writing(chains: ChainEntries): void {
     this.#last = rulesByTable(chains);
   }
 
   /** The counts of the installed chains. */
-  counts(installed: Chains = []): RuleCount[] {
+  counts(installed: ChainEntries = []): RuleCount[] {
     const last = this.#last;
     return [...rulesByTable(installed)].map(([table, total]) => {
       return { family: this.#family, table, total, last: last.get(table) ?? 0 };
@@ -28,7 +28,7 @@ export class RuleTotals {
   }
 }
 
-function rulesByTable(chains: Chains): Map<string, number> {
+function rulesByTable(chains: ChainEntries): Map<string, number> {
   const counts = new Map<string, number>();
   for (const [key, chain] of chains) {
     const { table } = splitChainKey(key);

@@ -1,9 +1,9 @@
 /** The rules of one family, for modes that write through iptables. By itself it desires nothing, so all our rules are removed. */
 import type { Family } from '../../../base/address.ts';
 import type { ServicePort, ServicePortKey } from '../../model/service-port.ts';
-import type { Part } from '../cleanup.ts';
+import type { CleanupPart } from '../cleanup.ts';
 import { type FamilyMode, type FamilyPlan, familiesMode, type PortChanges, type SeenFamily } from '../families.ts';
-import type { ConnectionCount, Heard, Look, Mode, RuleCount, SetAside } from '../mode.ts';
+import type { ConnectionCount, CounterReading, Heard, Mode, RuleCount, SetAside } from '../mode.ts';
 import { cleanupTables } from './cleanup.ts';
 import { FamilyRules, hasCanaries, type TablesOptions } from './family-rules.ts';
 import { HeardRules } from './heard-rules.ts';
@@ -74,12 +74,12 @@ export class RulesFamily implements FamilyMode {
     return this.tables.ruleCounts();
   }
 
-  async connectionCounts(look: Look): Promise<readonly ConnectionCount[]> {
+  async connectionCounts(look: CounterReading): Promise<readonly ConnectionCount[]> {
     const { options, connections, trackers } = this.tables;
     return options.keepsCounts === true ? await connections.counts(() => trackers.chains.applied, look) : [];
   }
 
-  removal(signal: AbortSignal): Part {
+  removal(signal: AbortSignal): CleanupPart {
     const { tools, isOurs } = this.tables.options;
     return { name: tools.family, remove: () => cleanupTables(tools, isOurs, signal) };
   }

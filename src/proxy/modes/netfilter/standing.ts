@@ -18,7 +18,7 @@ import type { Chain } from './rules.ts';
 const ENTRIES_OF_CHAIN = 2;
 
 /** The effect of a write, in the units in which the kernel counts. */
-export interface Written {
+export interface WrittenRules {
   /** Transactions: one for each COMMIT. */
   readonly commits: number;
   /** Entries added to each table; negative if entries were removed. */
@@ -57,7 +57,7 @@ export class OwnWrites {
 }
 
 /** Whether the write alone explains the difference between `before` and `after`. */
-export function isBy(written: Written, before: RulesState, after: RulesState): boolean {
+export function isBy(written: WrittenRules, before: RulesState, after: RulesState): boolean {
   if (before.kind === 'ruleset' && after.kind === 'ruleset') {
     return after.generation === before.generation + written.commits;
   }
@@ -82,7 +82,7 @@ export interface Foreign {
 }
 
 /** The kernel's numbers at the time when the rules were known to be as believed. */
-export class Standing {
+export class RulesStanding {
   readonly #probe: ChainProbe | undefined;
   readonly #own: OwnWrites;
   readonly #touched: TouchedBy;

@@ -7,12 +7,12 @@ import type { NftKernel, NftRefusal } from '../../../kernel/nftables-kernel.ts';
 import { type FailedStep, NOTHING_TO_DO } from '../../reconcile/step.ts';
 import type { FamilyReport } from '../families.ts';
 import { ownKey, sharedKey } from './groups.ts';
-import type { Entry } from './layout.ts';
+import type { OwnedElement } from './layout.ts';
 import type { Transaction } from './plan.ts';
 import { entryText } from './print.ts';
 
 /** Where the transactions are written, and the function that records each success. */
-export interface Target {
+export interface WriteTarget {
   readonly family: Family;
   readonly kernel: NftKernel;
   readonly wrote: (transaction: Transaction) => void;
@@ -28,7 +28,7 @@ export interface TableReport extends FamilyReport {
 /** A refused transaction changes nothing, and the others go on, unless it is one that all others need. */
 export async function applyTransactions(
   transactions: readonly Transaction[],
-  target: Target,
+  target: WriteTarget,
   signal: AbortSignal,
 ): Promise<TableReport> {
   const failed: FailedStep[] = [];
@@ -69,7 +69,7 @@ function failure(family: Family, { writes }: Transaction, refusal: NftRefusal): 
     const name = what === undefined ? '' : ` ${what.kind} ${'chain' in what ? what.chain : ''}`;
     return { ...whole(family), blame, cause: `${cause}${name}` };
   }
-  const entry = (element === undefined ? undefined : what.elements[element]) as Entry | undefined;
+  const entry = (element === undefined ? undefined : what.elements[element]) as OwnedElement | undefined;
   if (entry === undefined) return { ...whole(family), blame, cause: `${cause}: ${what.kind} ${what.set.name}` };
   const line = `${what.set.name} ${entryText(what.set, entry, family)}`;
   // No Service is to blame for a change by another program.

@@ -2,7 +2,7 @@
 
 import type { Protocol } from '../../../base/address.ts';
 import { type Address, addressBytes, type Cidr, cidrContains, portBytes } from '../../../base/address.ts';
-import type { Bytes } from '../../../kernel/nftables-kernel.ts';
+import type { Latin1Bytes } from '../../../kernel/nftables-kernel.ts';
 
 const PROTOCOLS: Readonly<Record<Protocol, number>> = { TCP: 6, UDP: 17, SCTP: 132 };
 
@@ -11,38 +11,42 @@ export function protocolOf(number: number): Protocol | undefined {
   return (Object.keys(PROTOCOLS) as Protocol[]).find((protocol) => PROTOCOLS[protocol] === number);
 }
 
-export function protocolByte(protocol: Protocol): Bytes {
+export function protocolByte(protocol: Protocol): Latin1Bytes {
   return String.fromCharCode(PROTOCOLS[protocol]);
 }
 
-export function protocolWord(protocol: Protocol): Bytes {
+export function protocolWord(protocol: Protocol): Latin1Bytes {
   return `${protocolByte(protocol)}\0\0\0`;
 }
 
-export function portWord(port: number): Bytes {
+export function portWord(port: number): Latin1Bytes {
   return `${portBytes(port)}\0\0`;
 }
 
 /** In host byte order; all supported machines are little-endian. */
-export function numberWord(value: number): Bytes {
+export function numberWord(value: number): Latin1Bytes {
   return String.fromCharCode(value & 255, (value >>> 8) & 255, (value >>> 16) & 255, (value >>> 24) & 255);
 }
 
 /** The key of a frontend: address, protocol and port. */
-export function socketKey(address: Address, protocol: Protocol, port: number): Bytes {
+export function socketKey(address: Address, protocol: Protocol, port: number): Latin1Bytes {
   return addressBytes(address) + protocolWord(protocol) + portWord(port);
 }
 
-export function portKey(protocol: Protocol, port: number): Bytes {
+export function portKey(protocol: Protocol, port: number): Latin1Bytes {
   return protocolWord(protocol) + portWord(port);
 }
 
-export function targetValue(address: Address, port: number): Bytes {
+export function targetValue(address: Address, port: number): Latin1Bytes {
   return addressBytes(address) + portWord(port);
 }
 
 /** First and last address of a range, and its mask. */
-export function rangeOf(cidr: Cidr): { readonly first: Bytes; readonly last: Bytes; readonly mask: Bytes } {
+export function rangeOf(cidr: Cidr): {
+  readonly first: Latin1Bytes;
+  readonly last: Latin1Bytes;
+  readonly mask: Latin1Bytes;
+} {
   const [base = '', length = ''] = cidr.split('/');
   const first = addressBytes(base as Address);
   const mask = maskOf(first.length * 8, Number(length));
@@ -50,7 +54,7 @@ export function rangeOf(cidr: Cidr): { readonly first: Bytes; readonly last: Byt
   return { first, last: last.join(''), mask };
 }
 
-function maskOf(width: number, length: number): Bytes {
+function maskOf(width: number, length: number): Latin1Bytes {
   const byte = (i: number) => (0xff00 >> Math.max(0, Math.min(8, length - i * 8))) & 255;
   return Array.from({ length: width / 8 }, (_, i) => String.fromCharCode(byte(i))).join('');
 }

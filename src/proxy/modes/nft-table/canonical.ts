@@ -1,5 +1,5 @@
 /** One form for the expressions of a rule, whoever wrote it: a firewall that the nft tool saved and loaded does the same in another form. Pure. */
-import type { Bytes, ReadExpression } from '../../../kernel/nftables-kernel.ts';
+import type { Latin1Bytes, ReadExpression } from '../../../kernel/nftables-kernel.ts';
 
 /**
  * We load a whole address, mask it and compare it; the nft tool loads only the bytes of the prefix, and compares these without a mask
@@ -50,7 +50,7 @@ function prefixAt(expressions: readonly ReadExpression[], at: number): ReadExpre
 }
 
 /** The number of bytes that a mask keeps; undefined when it ends within a byte, or keeps none. */
-function wholeBytes(mask: Bytes): number | undefined {
+function wholeBytes(mask: Latin1Bytes): number | undefined {
   const kept = /^\xff*/.exec(mask)?.[0].length ?? 0;
   const isRest = /^\0*$/.test(mask.slice(kept));
   return isRest && kept > 0 ? kept : undefined;

@@ -1,5 +1,5 @@
 /** Columns of a table in memory: one value for each row. Pure. */
-import type { Bytes } from '../../../kernel/nftables-kernel.ts';
+import type { Latin1Bytes } from '../../../kernel/nftables-kernel.ts';
 
 const FIRST_ROWS = 8;
 const GROWTH = 1.25;
@@ -14,7 +14,7 @@ export class BytesColumn {
     this.width = width;
   }
 
-  at(row: number): Bytes {
+  at(row: number): Latin1Bytes {
     return this.#bytes.toString('latin1', row * this.width, (row + 1) * this.width);
   }
 
@@ -24,7 +24,7 @@ export class BytesColumn {
   }
 
   /** `text` must have the width of the column. */
-  set(row: number, text: Bytes): void {
+  set(row: number, text: Latin1Bytes): void {
     const end = (row + 1) * this.width;
     if (end > this.#bytes.length) {
       const bytes = Buffer.alloc(Math.max(FIRST_ROWS, Math.ceil((row + 1) * GROWTH)) * this.width);

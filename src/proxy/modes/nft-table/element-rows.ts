@@ -1,14 +1,14 @@
 /** Elements of one set as rows: the bytes of keys, ends and data in arrays, verdicts and Services as shared texts. Pure. */
 
 import { addressWidth, type Family } from '../../../base/address.ts';
-import type { Bytes, Field, NftElement, NftSet } from '../../../kernel/nftables-kernel.ts';
+import type { KeyField, Latin1Bytes, NftElement, NftSet } from '../../../kernel/nftables-kernel.ts';
 import type { ServiceKey } from '../../model/objects.ts';
 import { BitsColumn, BytesColumn, TextsColumn } from './columns.ts';
 import { KeyRows } from './key-rows.ts';
-import type { Entry } from './layout.ts';
+import type { OwnedElement } from './layout.ts';
 
 /** An element, with its Service where that is known. */
-export type Owned = NftElement & { readonly owner?: ServiceKey | undefined };
+export type RowElement = NftElement & { readonly owner?: ServiceKey | undefined };
 
 /** Bits of a row's form. */
 const COUNTED = 1;
@@ -36,7 +36,7 @@ export class ElementRows {
   }
 
   /** Whether keys of our set can be like this; another program can make a set of the same name and another type. */
-  isKey(key: Bytes): boolean {
+  isKey(key: Latin1Bytes): boolean {
     return key.length === this.#keys.width;
   }
 
@@ -47,17 +47,17 @@ export class ElementRows {
   }
 
   /** -1 for none. */
-  find(key: Bytes): number {
+  find(key: Latin1Bytes): number {
     return this.isKey(key) ? this.#keys.find(key) : -1;
   }
 
   /** A row for a new key; `set` gives it its value. */
-  add(key: Bytes): number {
+  add(key: Latin1Bytes): number {
     return this.#keys.add(key);
   }
 
   /** The value must fit. */
-  set(row: number, { end, data, owner, isCounted }: Owned): void {
+  set(row: number, { end, data, owner, isCounted }: RowElement): void {
     this.#forms.set(row, (isCounted === true ? COUNTED : 0) | (end === '' ? 0 : HAS_END));
     if (this.#verdicts === undefined) this.#data.set(row, data);
     else this.#verdicts.set(row, data);
@@ -70,7 +70,7 @@ export class ElementRows {
     this.#owners[row] = undefined;
   }
 
-  key(row: number): Bytes {
+  key(row: number): Latin1Bytes {
     return this.#keys.key(row);
   }
 
@@ -78,7 +78,7 @@ export class ElementRows {
     return this.#owners[row];
   }
 
-  entry(row: number): Entry {
+  entry(row: number): OwnedElement {
     const [end, data] = [this.#end(row), this.#dataOf(row)];
     const entry = { key: this.key(row), end, data, owner: this.#owners[row] };
     return has(this.#forms.at(row), COUNTED) ? { ...entry, isCounted: true } : entry;
@@ -91,7 +91,7 @@ export class ElementRows {
     );
   }
 
-  #end(row: number): Bytes {
+  #end(row: number): Latin1Bytes {
     return has(this.#forms.at(row), HAS_END) ? (this.#ends?.at(row) ?? '') : '';
   }
 
@@ -105,6 +105,6 @@ function has(form: number, bit: number): boolean {
 }
 
 /** Each field fills whole words of 4 bytes. */
-function bytesOf(fields: readonly Field[], family: Family): number {
+function bytesOf(fields: readonly KeyField[], family: Family): number {
   return fields.reduce((sum, field) => sum + (field === 'address' ? addressWidth(family) / 8 : 4), 0);
 }

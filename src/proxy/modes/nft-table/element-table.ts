@@ -3,20 +3,20 @@
  * same, which is nearly always so, they are one row. An `Entry` is made when it is asked for. Pure.
  */
 import type { Family } from '../../../base/address.ts';
-import type { Bytes, NftElement, NftSet } from '../../../kernel/nftables-kernel.ts';
+import type { Latin1Bytes, NftElement, NftSet } from '../../../kernel/nftables-kernel.ts';
 import type { ServiceKey } from '../../model/objects.ts';
 import type { Delta, Tracker } from '../../reconcile/tracker.ts';
-import { ElementRows, type Owned } from './element-rows.ts';
-import type { Entry } from './layout.ts';
+import { ElementRows, type RowElement } from './element-rows.ts';
+import type { OwnedElement } from './layout.ts';
 import { APPLIED, DESIRED, RowStates, SEEN } from './row-states.ts';
 
 export function sameEntry(a: NftElement, b: NftElement): boolean {
   return a.data === b.data && a.end === b.end && a.isCounted === b.isCounted;
 }
 
-type ElementTracker = Tracker<Bytes, Entry>;
+type ElementTracker = Tracker<Latin1Bytes, OwnedElement>;
 
-export interface PendingElements {
+export interface PendingTable {
   readonly count: number;
   /** Another number after each change but a successful write of what is desired. */
   readonly version: number;
@@ -29,14 +29,14 @@ export interface PendingElements {
 export class ElementTable
   implements Pick<ElementTracker, 'desired' | 'applied' | 'desire' | 'wrote' | 'delta' | 'forget'>
 {
-  readonly desired: ReadonlyMap<Bytes, Entry>;
-  readonly #seen: ReadonlyMap<Bytes, Entry>;
+  readonly desired: ReadonlyMap<Latin1Bytes, OwnedElement>;
+  readonly #seen: ReadonlyMap<Latin1Bytes, OwnedElement>;
   readonly #rows: ElementRows;
   readonly #states = new RowStates();
   /** Applied values that are not the row's: the row has the desired one, or cannot hold it. */
-  readonly #others = new Map<number, Entry>();
+  readonly #others = new Map<number, OwnedElement>();
   /** Applied elements whose key is not like ours: another program made the set. */
-  readonly #odd = new Map<Bytes, Entry>();
+  readonly #odd = new Map<Latin1Bytes, OwnedElement>();
   /** Rows that may differ. */
   readonly #pending = new Set<number>();
   #isKnown = false;
@@ -51,7 +51,7 @@ export class ElementTable
   }
 
   /** The believed state of the kernel; undefined until it was read. */
-  get applied(): ReadonlyMap<Bytes, Entry> | undefined {
+  get applied(): ReadonlyMap<Latin1Bytes, OwnedElement> | undefined {
     return this.#isKnown ? this.#seen : undefined;
   }
 
@@ -65,7 +65,7 @@ export class ElementTable
   }
 
   /** Sets the desired value; undefined removes it. Throws RangeError for a value that the set cannot have. */
-  desire(key: Bytes, entry: Entry | undefined): void {
+  desire(key: Latin1Bytes, entry: OwnedElement | undefined): void {
     this.#counts.version += 1;
     const row = this.#rows.find(key);
     if (entry !== undefined) this.#desireAt(row, entry);
@@ -123,10 +123,10 @@ export class ElementTable
   }
 
   /** Corrects the believed values of some keys; see `Tracker`. */
-  correct(read: ReadonlyMap<Bytes, NftElement | undefined>): ReadonlyMap<Bytes, Entry | undefined> {
+  correct(read: ReadonlyMap<Latin1Bytes, NftElement | undefined>): ReadonlyMap<Latin1Bytes, OwnedElement | undefined> {
     this.#mustBeKnown();
     this.#counts.version += 1;
-    const drift = new Map<Bytes, Entry | undefined>();
+    const drift = new Map<Latin1Bytes, OwnedElement | undefined>();
     for (const [key, value] of read) {
       const former = this.#seen.get(key);
       const isSame = value === undefined || former === undefined ? value === former : sameEntry(value, former);
@@ -151,14 +151,14 @@ export class ElementTable
   }
 
   /** A write succeeded: the kernel has this value now; undefined when it was removed. */
-  wrote(key: Bytes, value: Entry | undefined): void {
+  wrote(key: Latin1Bytes, value: OwnedElement | undefined): void {
     this.#mustBeKnown();
     this.#counts.writes += 1;
     this.#believe(key, value);
   }
 
   /** The elements that may differ. */
-  get pending(): PendingElements {
+  get pending(): PendingTable {
     return {
       count: this.#pending.size + this.#odd.size,
       version: this.#counts.version,
@@ -171,11 +171,11 @@ export class ElementTable
    * The writes that make the kernel match the desired state, all of them or those of some rows that `pending` named, since when the
    * version is the same. Throws while the kernel's state is unknown.
    */
-  delta(rows: Iterable<number> = this.#pending): Delta<Bytes, Entry> {
+  delta(rows: Iterable<number> = this.#pending): Delta<Latin1Bytes, OwnedElement> {
     this.#mustBeKnown();
-    const create = new Map<Bytes, Entry>();
-    const update = new Map<Bytes, { from: Entry; to: Entry }>();
-    const remove = new Map<Bytes, Entry>(this.#odd);
+    const create = new Map<Latin1Bytes, OwnedElement>();
+    const update = new Map<Latin1Bytes, { from: OwnedElement; to: OwnedElement }>();
+    const remove = new Map<Latin1Bytes, OwnedElement>(this.#odd);
     this.#counts.compared += this.#odd.size;
     for (const row of rows) {
       this.#counts.compared += 1;
@@ -189,7 +189,7 @@ export class ElementTable
     return { create, update, remove };
   }
 
-  #desireAt(found: number, entry: Entry): void {
+  #desireAt(found: number, entry: OwnedElement): void {
     const rows = this.#rows;
     if (!rows.fits(entry)) throw new RangeError(`an element of ${entry.key.length} bytes does not fit into its set`);
     const row = found >= 0 ? found : rows.add(entry.key);
@@ -218,7 +218,7 @@ export class ElementTable
   }
 
   /** The kernel has this value; undefined: no such element. */
-  #believe(key: Bytes, value: Owned | undefined): void {
+  #believe(key: Latin1Bytes, value: RowElement | undefined): void {
     if (!this.#rows.isKey(key)) {
       if (value === undefined) this.#odd.delete(key);
       else this.#odd.set(key, entryOf(value));
@@ -253,7 +253,7 @@ export class ElementTable
     return this.#states.at(row) !== (DESIRED | APPLIED) || this.#others.has(row);
   }
 
-  #appliedAt(row: number): Entry {
+  #appliedAt(row: number): OwnedElement {
     return this.#others.get(row) ?? this.#rows.entry(row);
   }
 
@@ -274,7 +274,7 @@ export class ElementTable
   }
 }
 
-function entryOf(element: Owned): Entry {
+function entryOf(element: RowElement): OwnedElement {
   return { ...element, owner: element.owner };
 }
 
@@ -284,15 +284,15 @@ interface SeenRows {
   readonly states: RowStates;
   /** The rows that count. */
   readonly bit: number;
-  readonly entry: (row: number) => Entry;
+  readonly entry: (row: number) => OwnedElement;
 }
 
-const NONE: ReadonlyMap<Bytes, Entry> = new Map();
+const NONE: ReadonlyMap<Latin1Bytes, OwnedElement> = new Map();
 
-class ElementsView implements ReadonlyMap<Bytes, Entry> {
+class ElementsView implements ReadonlyMap<Latin1Bytes, OwnedElement> {
   readonly #of: SeenRows;
   /** Elements that are in no row. */
-  readonly #more: ReadonlyMap<Bytes, Entry>;
+  readonly #more: ReadonlyMap<Latin1Bytes, OwnedElement>;
 
   constructor(of: SeenRows, more = NONE) {
     this.#of = of;
@@ -303,38 +303,38 @@ class ElementsView implements ReadonlyMap<Bytes, Entry> {
     return this.#of.states.count(this.#of.bit) + this.#more.size;
   }
 
-  has(key: Bytes): boolean {
+  has(key: Latin1Bytes): boolean {
     return this.#row(key) >= 0 || this.#more.has(key);
   }
 
-  get(key: Bytes): Entry | undefined {
+  get(key: Latin1Bytes): OwnedElement | undefined {
     const row = this.#row(key);
     return row < 0 ? this.#more.get(key) : this.#of.entry(row);
   }
 
-  *entries(): MapIterator<[Bytes, Entry]> {
+  *entries(): MapIterator<[Latin1Bytes, OwnedElement]> {
     for (const entry of this.values()) yield [entry.key, entry];
   }
 
-  *keys(): MapIterator<Bytes> {
+  *keys(): MapIterator<Latin1Bytes> {
     for (const row of this.#listed()) yield this.#of.rows.key(row);
     yield* this.#more.keys();
   }
 
-  *values(): MapIterator<Entry> {
+  *values(): MapIterator<OwnedElement> {
     for (const row of this.#listed()) yield this.#of.entry(row);
     yield* this.#more.values();
   }
 
-  [Symbol.iterator](): MapIterator<[Bytes, Entry]> {
+  [Symbol.iterator](): MapIterator<[Latin1Bytes, OwnedElement]> {
     return this.entries();
   }
 
-  forEach(call: (value: Entry, key: Bytes, map: ReadonlyMap<Bytes, Entry>) => void): void {
+  forEach(call: (value: OwnedElement, key: Latin1Bytes, map: ReadonlyMap<Latin1Bytes, OwnedElement>) => void): void {
     for (const [key, entry] of this) call(entry, key, this);
   }
 
-  #row(key: Bytes): number {
+  #row(key: Latin1Bytes): number {
     const { rows, states, bit } = this.#of;
     const row = rows.find(key);
     return row >= 0 && states.is(row, bit) ? row : -1;

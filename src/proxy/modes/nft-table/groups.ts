@@ -4,43 +4,43 @@
  */
 
 import type { Family } from '../../../base/address.ts';
-import type { Bytes, NftSet } from '../../../kernel/nftables-kernel.ts';
+import type { Latin1Bytes, NftSet } from '../../../kernel/nftables-kernel.ts';
 import type { Step } from '../../reconcile/step.ts';
 import type { Delta } from '../../reconcile/tracker.ts';
 import type { SetAside } from '../mode.ts';
-import type { Entry, TableLayout } from './layout.ts';
+import type { OwnedElement, TableLayout } from './layout.ts';
 import { entryText } from './print.ts';
 
 /** The change of one element. */
 export interface ElementChange {
-  readonly key: Bytes;
+  readonly key: Latin1Bytes;
   readonly set: NftSet;
-  readonly from: Entry | undefined;
-  readonly to: Entry | undefined;
+  readonly from: OwnedElement | undefined;
+  readonly to: OwnedElement | undefined;
 }
 
-export interface Group {
+export interface ElementGroup {
   readonly step: Step;
   readonly changes: readonly ElementChange[];
 }
 
 /** The differences of the elements of each set, by key. */
-export type PendingElements = readonly (readonly [NftSet, Delta<Bytes, Entry>])[];
+export type PendingElements = readonly (readonly [NftSet, Delta<Latin1Bytes, OwnedElement>])[];
 
 /** The table of the elements. */
-interface Where {
+interface TableOf {
   readonly family: Family;
   readonly layout: TableLayout;
 }
 
-export interface PendingGroups extends Where {
+export interface PendingGroups extends TableOf {
   readonly elements: PendingElements;
 }
 
 /** Shared elements of one group. They do not depend on each other. */
 const SHARED = 1000;
 /** The groups in the order of writing. */
-export function elementGroups({ family, layout, elements }: PendingGroups, setAside: SetAside): Group[] {
+export function elementGroups({ family, layout, elements }: PendingGroups, setAside: SetAside): ElementGroup[] {
   const first: ElementChange[] = [];
   const last: ElementChange[] = [];
   const own: ElementChange[] = [];
@@ -75,8 +75,8 @@ export function ownKey(family: Family, owner: string): string {
   return `${family} elements of ${owner}`;
 }
 
-function shared(family: Family, what: string, changes: readonly ElementChange[]): Group[] {
-  const groups: Group[] = [];
+function shared(family: Family, what: string, changes: readonly ElementChange[]): ElementGroup[] {
+  const groups: ElementGroup[] = [];
   for (let i = 0; i < changes.length; i += SHARED) {
     const key = `${family} elements, ${what}${i === 0 ? '' : `, from the ${i + 1}th on`}`;
     groups.push(groupOf(family, { key, owner: undefined }, changes.slice(i, i + SHARED)));
@@ -85,7 +85,7 @@ function shared(family: Family, what: string, changes: readonly ElementChange[])
 }
 
 /** Groups by Service and by frontend: an element that was read has no owner, and another Service may take over a frontend. */
-function together(of: Where, changes: readonly ElementChange[], setAside: SetAside): Group[] {
+function together(of: TableOf, changes: readonly ElementChange[], setAside: SetAside): ElementGroup[] {
   const { family } = of;
   const nameOf = namesOf(of, changes);
   const groups = new Map<string, { changes: ElementChange[]; owners: Set<string> }>();
@@ -106,7 +106,7 @@ function together(of: Where, changes: readonly ElementChange[], setAside: SetAsi
 }
 
 /** The name of the group of each change. */
-function namesOf(of: Where, changes: readonly ElementChange[]): (change: ElementChange) => string {
+function namesOf(of: TableOf, changes: readonly ElementChange[]): (change: ElementChange) => string {
   // If all elements are new, no Service takes over a frontend.
   if (changes.every(({ from }) => from === undefined)) return ({ to }) => to?.owner ?? '';
   const unions = new Unions();
@@ -118,7 +118,7 @@ function namesOf(of: Where, changes: readonly ElementChange[]): (change: Element
 }
 
 /** A name for the frontend at the start of a key. No Service has such a name. */
-function frontendOf({ family, layout }: Where, { set, key }: ElementChange): string {
+function frontendOf({ family, layout }: TableOf, { set, key }: ElementChange): string {
   const after = layout.afterFrontend.get(set)?.(family) ?? 0;
   return `\0${after === 0 ? key : key.slice(0, -after)}`;
 }
@@ -147,7 +147,7 @@ function groupOf(
   family: Family,
   { key, owner }: Pick<Step, 'key' | 'owner'>,
   changes: readonly ElementChange[],
-): Group {
+): ElementGroup {
   const isNew = changes.every(({ from }) => from === undefined);
   const isGone = changes.every(({ to }) => to === undefined);
   const step: Step = {

@@ -4,7 +4,7 @@ import { type Address, addressBytes } from '../../../base/address.ts';
 import { sameData } from '../../../base/equal.ts';
 import { inPortions } from '../../../base/portions.ts';
 import type {
-  Bytes,
+  Latin1Bytes,
   NftElement,
   NftKernel,
   NftSet,
@@ -17,7 +17,7 @@ import type { FamilyInspection } from '../inspection.ts';
 import type { FamilyView, TableView } from '../view.ts';
 import { canonical } from './canonical.ts';
 import { sameEntry } from './element-table.ts';
-import type { Entry, TableLayout } from './layout.ts';
+import type { OwnedElement, TableLayout } from './layout.ts';
 import { entryText, keyText, ruleText } from './print.ts';
 import { sameChain, type TableState } from './state.ts';
 import { believedTable, desiredTable, ownerOf, type SeenTable, seenTable } from './table-view.ts';
@@ -77,11 +77,11 @@ async function rememberedBy(
 /** What was read, by names and keys. A large table takes some time. */
 async function seenIn(found: NftState | undefined, layout: TableLayout, signal: AbortSignal): Promise<SeenTable> {
   const sets = new Map<string, NftSet>();
-  const elements = new Map<NftSet, ReadonlyMap<Bytes, NftElement>>();
+  const elements = new Map<NftSet, ReadonlyMap<Latin1Bytes, NftElement>>();
   for (const [name, all] of found?.sets ?? []) {
     const set = layout.setNamed(name);
     if (set === undefined) continue;
-    const byKey = new Map<Bytes, NftElement>();
+    const byKey = new Map<Latin1Bytes, NftElement>();
     await inPortions(all, (element) => byKey.set(element.key, element), signal);
     sets.set(name, set);
     elements.set(set, byKey);
@@ -126,7 +126,7 @@ function* comparedTable(
   for (const name of foreign) yield foreignSet(name);
   for (const [set, tracker] of state.elements) {
     if (untouched.includes(set)) continue;
-    yield* comparison<Bytes, Entry, NftElement>({
+    yield* comparison<Latin1Bytes, OwnedElement, NftElement>({
       tracker,
       found: seen.elements.get(set) ?? new Map(),
       same: sameEntry,

@@ -3,7 +3,7 @@
  * table of row numbers finds them (open addressing, linear probing; a removal closes its gap, so that nothing is left behind).
  * Pure.
  */
-import type { Bytes } from '../../../kernel/nftables-kernel.ts';
+import type { Latin1Bytes } from '../../../kernel/nftables-kernel.ts';
 import { BytesColumn } from './columns.ts';
 
 /** A free place in the table of row numbers. */
@@ -41,12 +41,12 @@ export class KeyRows {
   }
 
   /** The row of a key of this width; -1 for none. */
-  find(key: Bytes): number {
+  find(key: Latin1Bytes): number {
     return this.#places[this.#placeOf(key)] ?? FREE;
   }
 
   /** The row of a new key, which no row has. */
-  add(key: Bytes): number {
+  add(key: Latin1Bytes): number {
     const row = this.#free.pop() ?? this.#end++;
     this.#makeRoom();
     this.#keys.set(row, key);
@@ -54,7 +54,7 @@ export class KeyRows {
     return row;
   }
 
-  key(row: number): Bytes {
+  key(row: number): Latin1Bytes {
     return this.#keys.at(row);
   }
 
@@ -87,7 +87,7 @@ export class KeyRows {
   }
 
   /** The place of a key, or the free one where it would be. */
-  #placeOf(key: Bytes): number {
+  #placeOf(key: Latin1Bytes): number {
     const mask = this.#places.length - 1;
     let hash = SEED;
     for (let i = 0; i < this.width; i++) hash = mixed(hash, key.charCodeAt(i));
@@ -104,7 +104,7 @@ export class KeyRows {
     return spread(hash);
   }
 
-  #has(row: number, key: Bytes): boolean {
+  #has(row: number, key: Latin1Bytes): boolean {
     for (let i = 0; i < this.width; i++) if (this.#keys.byte(row, i) !== key.charCodeAt(i)) return false;
     return true;
   }

@@ -10,7 +10,7 @@ export interface NftChain {
 }
 
 /** An element with its Service; undefined: shared, or unknown. */
-export interface Entry extends NftElement {
+export interface OwnedElement extends NftElement {
   readonly owner: ServiceKey | undefined;
 }
 
@@ -18,7 +18,7 @@ export interface Entry extends NftElement {
 export interface DesiredSink {
   chain(name: string, chain: NftChain | undefined): void;
   set(name: string, set: NftSet | undefined): void;
-  element(set: NftSet, key: string, entry: Entry | undefined): void;
+  element(set: NftSet, key: string, entry: OwnedElement | undefined): void;
   isDesired(set: NftSet, key: string): boolean;
 }
 

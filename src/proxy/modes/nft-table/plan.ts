@@ -8,7 +8,7 @@ import type { NftSet, NftWrite, ReadChain } from '../../../kernel/nftables-kerne
 import type { Step } from '../../reconcile/step.ts';
 import type { Delta } from '../../reconcile/tracker.ts';
 import type { SetAside } from '../mode.ts';
-import { type ElementChange, elementGroups, type Group, type PendingGroups } from './groups.ts';
+import { type ElementChange, type ElementGroup, elementGroups, type PendingGroups } from './groups.ts';
 import type { NftChain } from './layout.ts';
 
 export interface PendingTable extends PendingGroups {
@@ -113,7 +113,7 @@ function demolition({ chains, sets }: PendingTable): Transaction[] {
   return [{ writes, chains: gone(chains.remove), sets: gone(sets.remove), elements: [], steps: [], mayWait: true }];
 }
 
-function packed(groups: readonly Group[], most: number): Transaction[] {
+function packed(groups: readonly ElementGroup[], most: number): Transaction[] {
   return inParts(groups, most, ({ changes }) => changes.length).map(elementsTransaction);
 }
 
@@ -134,7 +134,7 @@ function inParts<T>(all: readonly T[], most: number, sizeOf: (one: T) => number)
 }
 
 /** Deletions come before additions: a key with a new value is deleted and added. */
-function elementsTransaction(groups: readonly Group[]): Transaction {
+function elementsTransaction(groups: readonly ElementGroup[]): Transaction {
   const changes = groups.flatMap((group) => group.changes);
   const bySet = Map.groupBy(changes, ({ set }) => set);
   const writes: NftWrite[] = [];

@@ -1,7 +1,14 @@
 /** Elements as text, in the syntax of `nft`, and rules in words. Pure. */
 
 import { type Address, addressOfBytes, type Family } from '../../../base/address.ts';
-import type { Bytes, Field, NftElement, NftSet, ReadExpression, ReadRule } from '../../../kernel/nftables-kernel.ts';
+import type {
+  KeyField,
+  Latin1Bytes,
+  NftElement,
+  NftSet,
+  ReadExpression,
+  ReadRule,
+} from '../../../kernel/nftables-kernel.ts';
 import { protocolOf } from './bytes.ts';
 
 /** `10.96.0.10 . tcp . 80 : goto cluster-ip-of-3`, or with a counter `10.96.0.10 . tcp . 80 counter`. */
@@ -65,12 +72,12 @@ function word(index: number): string {
   return `w${index}`;
 }
 
-function hex(bytes: Bytes): string {
+function hex(bytes: Latin1Bytes): string {
   return `0x${Buffer.from(bytes, 'latin1').toString('hex')}`;
 }
 
 /** The texts of fields, which fill whole words. */
-function fieldTexts(fields: readonly Field[], bytes: Bytes, family: Family): string[] {
+function fieldTexts(fields: readonly KeyField[], bytes: Latin1Bytes, family: Family): string[] {
   let at = 0;
   return fields.map((field) => {
     const size = field === 'address' && family === 'IPv6' ? 16 : 4;
@@ -80,7 +87,7 @@ function fieldTexts(fields: readonly Field[], bytes: Bytes, family: Family): str
   });
 }
 
-function fieldText(field: Field, part: Bytes): string {
+function fieldText(field: KeyField, part: Latin1Bytes): string {
   const byte = (i: number) => part.charCodeAt(i);
   if (field === 'address') return addressOf(part);
   if (field === 'protocol') return protocolOf(byte(0))?.toLowerCase() ?? String(byte(0));
@@ -89,6 +96,6 @@ function fieldText(field: Field, part: Bytes): string {
 }
 
 /** The address from its 4 or 16 bytes. */
-export function addressOf(bytes: Bytes): Address {
+export function addressOf(bytes: Latin1Bytes): Address {
   return addressOfBytes(Buffer.from(bytes, 'latin1'));
 }

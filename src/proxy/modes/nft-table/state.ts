@@ -5,7 +5,7 @@ import type { NftElement, NftSet, NftState, ReadChain } from '../../../kernel/nf
 import type { Drift } from '../../model/drift.ts';
 import { Tracker } from '../../reconcile/tracker.ts';
 import { ElementTable } from './element-table.ts';
-import type { DesiredSink, Entry, NftChain, TableLayout } from './layout.ts';
+import type { DesiredSink, NftChain, OwnedElement, TableLayout } from './layout.ts';
 import type { Transaction } from './plan.ts';
 import { entryText } from './print.ts';
 
@@ -78,7 +78,7 @@ export class TableState implements DesiredSink {
     this.sets.desire(name, set);
   }
 
-  element(set: NftSet, key: string, entry: Entry | undefined): void {
+  element(set: NftSet, key: string, entry: OwnedElement | undefined): void {
     this.elementsOf(set).desire(key, entry);
   }
 

@@ -1,14 +1,14 @@
 /** A table of nftables as a view (`proxy/modes/view.ts`). Pure. */
-import type { Bytes, NftElement, NftSet, ReadChain } from '../../../kernel/nftables-kernel.ts';
+import type { Latin1Bytes, NftElement, NftSet, ReadChain } from '../../../kernel/nftables-kernel.ts';
 import type { ElementView, TableView } from '../view.ts';
-import type { Entry } from './layout.ts';
+import type { OwnedElement } from './layout.ts';
 import type { TableState } from './state.ts';
 
-interface Viewed {
+interface ViewedTable {
   readonly chains: ReadonlyMap<string, ReadChain>;
   readonly sets: ReadonlyMap<string, NftSet>;
-  readonly elements: (set: NftSet) => ReadonlyMap<Bytes, NftElement | Entry> | undefined;
-  readonly ownerOf: (set: NftSet, key: Bytes) => string | undefined;
+  readonly elements: (set: NftSet) => ReadonlyMap<Latin1Bytes, NftElement | OwnedElement> | undefined;
+  readonly ownerOf: (set: NftSet, key: Latin1Bytes) => string | undefined;
 }
 
 /** undefined: not read yet. */
@@ -36,7 +36,7 @@ export function desiredTable(state: TableState): TableView {
 export interface SeenTable {
   readonly chains: ReadonlyMap<string, ReadChain>;
   readonly sets: ReadonlyMap<string, NftSet>;
-  readonly elements: ReadonlyMap<NftSet, ReadonlyMap<Bytes, NftElement>>;
+  readonly elements: ReadonlyMap<NftSet, ReadonlyMap<Latin1Bytes, NftElement>>;
 }
 
 export function seenTable(state: TableState, seen: SeenTable): TableView {
@@ -48,17 +48,17 @@ export function seenTable(state: TableState, seen: SeenTable): TableView {
 }
 
 /** The kernel does not store the Service of an element. */
-export function ownerOf(state: TableState, set: NftSet, key: Bytes): string | undefined {
+export function ownerOf(state: TableState, set: NftSet, key: Latin1Bytes): string | undefined {
   const tracker = state.elements.get(set);
   return tracker?.desired.get(key)?.owner ?? tracker?.applied?.get(key)?.owner;
 }
 
-function tableView({ chains, sets, elements, ownerOf: ownerAt }: Viewed): TableView {
+function tableView({ chains, sets, elements, ownerOf: ownerAt }: ViewedTable): TableView {
   const at = (name: string) => {
     const set = sets.get(name);
     return set === undefined ? undefined : { set, found: elements(set) };
   };
-  const view = (set: NftSet, entry: NftElement | Entry): ElementView =>
+  const view = (set: NftSet, entry: NftElement | OwnedElement): ElementView =>
     'owner' in entry && entry.owner !== undefined ? entry : { ...entry, owner: ownerAt(set, entry.key) };
   return {
     hooks(type, hook) {

@@ -1,7 +1,7 @@
 /** One family's table: reads, plans and writes it, and keeps its state. */
 
 import type { Family } from '../../../base/address.ts';
-import type { Bytes, NftKernel, NftPart, NftSet, NftTouched } from '../../../kernel/nftables-kernel.ts';
+import type { Latin1Bytes, NftKernel, NftPart, NftSet, NftTouched } from '../../../kernel/nftables-kernel.ts';
 import type { TableRecord } from '../../../kernel/ruleset-record.ts';
 import type { Drift } from '../../model/drift.ts';
 import type { ServiceKey } from '../../model/objects.ts';
@@ -61,7 +61,7 @@ export class NftTable {
   /** The number of lookups of each element of a set, with its Service. Throws when they cannot be read. */
   async lookups(
     set: NftSet,
-  ): Promise<readonly { readonly key: Bytes; readonly owner: ServiceKey; readonly count: number }[]> {
+  ): Promise<readonly { readonly key: Latin1Bytes; readonly owner: ServiceKey; readonly count: number }[]> {
     const counts = await this.#kernel.counts(this.state.family, set.name);
     return [...counts].flatMap(([key, count]) => {
       const owner = this.state.elementsOf(set).desired.get(key)?.owner;

@@ -4,7 +4,7 @@
  */
 
 import { addressWidth } from '../../../base/address.ts';
-import type { Bytes, Expression, NftRule } from '../../../kernel/nftables-kernel.ts';
+import type { Expression, Latin1Bytes, NftRule } from '../../../kernel/nftables-kernel.ts';
 import { isEverybodyLocal } from '../netfilter/local-traffic.ts';
 import { numberWord } from '../nft-table/bytes.ts';
 import type { NftChain } from '../nft-table/layout.ts';
@@ -85,9 +85,9 @@ export function localPolicyTargets({ entry, all, here }: LocalPolicySpec): reado
 
 /** Bytes without the padding to words. */
 interface StickyTarget {
-  readonly address: Bytes;
-  readonly protocol: Bytes;
-  readonly port: Bytes;
+  readonly address: Latin1Bytes;
+  readonly protocol: Latin1Bytes;
+  readonly port: Latin1Bytes;
 }
 
 /** The chain of an endpoint of a Service with affinity: it remembers the client, then translates. */

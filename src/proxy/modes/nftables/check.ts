@@ -5,7 +5,7 @@ import type { NftSet, NftWrite } from '../../../kernel/nftables-kernel.ts';
 import type { Delta } from '../../reconcile/tracker.ts';
 import { NOBODY } from '../mode.ts';
 import { numberWord, portWord, protocolByte, protocolWord } from '../nft-table/bytes.ts';
-import type { Entry, NftChain } from '../nft-table/layout.ts';
+import type { NftChain, OwnedElement } from '../nft-table/layout.ts';
 import { planTable } from '../nft-table/plan.ts';
 import { balancerChain, stickyEndpoint } from './balancers.ts';
 import { skeleton } from './chains.ts';
@@ -31,8 +31,8 @@ export function oneOfEverything(settings: NftablesSettings): readonly NftWrite[]
   const sets = new Map<string, NftSet>([...standingSets(countsConnections), memory].map((set) => [set.name, set]));
   const key = target.address + protocolWord('TCP') + target.port;
   const made = <T>(create: ReadonlyMap<string, T>) => ({ create, update: NONE, remove: NONE });
-  const elements: (readonly [NftSet, Delta<string, Entry>])[] = [];
-  const element = (set: NftSet, of: Omit<Entry, 'owner'>) =>
+  const elements: (readonly [NftSet, Delta<string, OwnedElement>])[] = [];
+  const element = (set: NftSet, of: Omit<OwnedElement, 'owner'>) =>
     elements.push([set, made(new Map([[of.key, { ...of, owner: undefined }]]))]);
   element(SETS.services, { key, end: '', data: `goto ${balancer}` });
   if (countsConnections) element(SETS.serviceConnections, { key, end: '', data: '', isCounted: true });

@@ -4,7 +4,7 @@ import type { Family } from '../../../base/address.ts';
 import type { NftKernel, NftSet } from '../../../kernel/nftables-kernel.ts';
 import type { TableRecord } from '../../../kernel/ruleset-record.ts';
 import type { ServicePort, ServicePortKey } from '../../model/service-port.ts';
-import type { Part } from '../cleanup.ts';
+import type { CleanupPart } from '../cleanup.ts';
 import {
   type FamilyMode,
   type FamilyPlan,
@@ -129,7 +129,7 @@ class NftablesFamily implements FamilyMode {
     return found;
   }
 
-  removal(): Part {
+  removal(): CleanupPart {
     return { name: this.family, remove: () => this.#table.cleanup() };
   }
 }

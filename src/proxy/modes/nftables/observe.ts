@@ -2,7 +2,7 @@
 
 import type { Protocol } from '../../../base/address.ts';
 import { type Address, addressWidth, type Family } from '../../../base/address.ts';
-import type { Bytes, NftElement, NftSet } from '../../../kernel/nftables-kernel.ts';
+import type { Latin1Bytes, NftElement, NftSet } from '../../../kernel/nftables-kernel.ts';
 import type { UdpFrontend } from '../../model/udp-flows.ts';
 import { protocolOf } from '../nft-table/bytes.ts';
 import { addressOf } from '../nft-table/print.ts';
@@ -32,7 +32,7 @@ function addressLength(set: NftSet, family: Family): number {
 /** The frontend of a key in `services`, `node-ports`, or a set with the same keys. */
 export function frontendOf(
   set: NftSet,
-  key: Bytes,
+  key: Latin1Bytes,
   family: Family,
 ): { readonly address: Address | undefined; readonly protocol: Protocol | undefined; readonly port: number } {
   const width = addressLength(set, family);

@@ -5,7 +5,7 @@ import { causeOf } from '../../../base/cause.ts';
 import type { NftTables } from '../../../kernel/nftables-kernel.ts';
 import type { UdpFrontend } from '../../model/udp-flows.ts';
 import { type ApplyReport, failedReport, NOTHING_TO_DO, type Step, type StepName } from '../../reconcile/step.ts';
-import type { Part } from '../cleanup.ts';
+import type { CleanupPart } from '../cleanup.ts';
 import { type FamilyMode, type FamilyPlan, familiesMode, type SeenFamily } from '../families.ts';
 import type { Mode } from '../mode.ts';
 import { SETS } from './names.ts';
@@ -103,7 +103,7 @@ class PredecessorTable implements FamilyMode {
     return Promise.resolve(true);
   }
 
-  removal(): Part {
+  removal(): CleanupPart {
     const { family, table } = this.#id;
     const { key: name } = nameOf(this.#id);
     const remove = () => {

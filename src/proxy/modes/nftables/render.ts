@@ -1,12 +1,12 @@
 /** One ServicePort as elements of the table's sets, and the chains to which they lead. Pure. */
 
 import { type Address, addressBytes, cidrContains, hostCidr } from '../../../base/address.ts';
-import type { Bytes, NftElement } from '../../../kernel/nftables-kernel.ts';
+import type { Latin1Bytes, NftElement } from '../../../kernel/nftables-kernel.ts';
 import type { ServiceKey } from '../../model/objects.ts';
 import type { Backend, Frontend, ServicePort } from '../../model/service-port.ts';
 import { hairpinBackends } from '../netfilter/local-traffic.ts';
 import { numberWord, portKey, rangeOf, socketKey, targetValue, widest } from '../nft-table/bytes.ts';
-import type { Entry, NftChain } from '../nft-table/layout.ts';
+import type { NftChain, OwnedElement } from '../nft-table/layout.ts';
 import {
   type BalancerSpec,
   balancerName,
@@ -21,7 +21,7 @@ import type { NftablesSettings } from './settings.ts';
 import { type StickyChains, stickyChains } from './sticky.ts';
 
 export interface RenderedElements {
-  readonly elements: ReadonlyMap<SetName, readonly Entry[]>;
+  readonly elements: ReadonlyMap<SetName, readonly OwnedElement[]>;
   readonly balancers: readonly BalancerSpec[];
   readonly localPolicies: readonly LocalPolicySpec[];
   /** Only for a Service with affinity: its own chains by name, and the names of its memories. */
@@ -32,7 +32,7 @@ export interface RenderedElements {
 }
 
 class Rendering {
-  readonly elements = new Map<SetName, Entry[]>();
+  readonly elements = new Map<SetName, OwnedElement[]>();
   readonly balancers = new Map<string, BalancerSpec>();
   readonly localPolicies = new Map<string, LocalPolicySpec>();
   readonly #owner: ServiceKey;
@@ -47,7 +47,7 @@ class Rendering {
     this.#put(set, { key, end, data, owner: this.#owner });
   }
 
-  #put(set: SetName, entry: Entry): void {
+  #put(set: SetName, entry: OwnedElement): void {
     const known = this.elements.get(set);
     if (known === undefined) this.elements.set(set, [entry]);
     else known.push(entry);
@@ -96,7 +96,7 @@ function sharedElements(port: ServicePort, { localDetector }: NftablesSettings):
   for (const { role, address } of port.frontends) {
     if (role === 'cluster-ip' && address !== undefined) clusterIPs.add(address);
   }
-  const element = (key: Bytes): NftElement => ({ key, end: '', data: '' });
+  const element = (key: Latin1Bytes): NftElement => ({ key, end: '', data: '' });
   return [
     ...[...hairpin].map(addressBytes).map((own) => ['hairpin', element(own + own)] as const),
     ...[...clusterIPs].map(addressBytes).map((own) => ['clusterIPs', element(own)] as const),

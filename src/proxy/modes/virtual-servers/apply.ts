@@ -33,13 +33,13 @@ export interface SetKept {
 
 export type OnSetKept = (kept: SetKept) => void;
 
-export async function applyServers(parts: Parts): Promise<FamilyReport> {
+export async function applyServers(parts: ApplyInput): Promise<FamilyReport> {
   const run = new Application(parts);
   await run.carryOut();
   return run.report();
 }
 
-interface Parts {
+interface ApplyInput {
   readonly plan: ServersPlan;
   readonly state: ServersState;
   readonly kernel: IpvsKernel;
@@ -50,7 +50,7 @@ interface Parts {
 }
 
 class Application {
-  readonly #parts: Parts;
+  readonly #parts: ApplyInput;
   readonly #failed: FailedStep[] = [];
   readonly #skipped: SkippedStep[] = [];
   /** Failed steps and owners: their other writes wait, and none of their objects is removed (invariant 3). */
@@ -61,7 +61,7 @@ class Application {
   /** All that is due was written, but the kernel must be read before the next plan. */
   #isStale = false;
 
-  constructor(parts: Parts) {
+  constructor(parts: ApplyInput) {
     this.#parts = parts;
   }
 

@@ -5,12 +5,12 @@ import { cleanupTables } from '../netfilter/cleanup.ts';
 import { type OwnedServer, serverText } from './objects.ts';
 import { setName, spareName } from './sets.ts';
 import { isOursOrSource } from './source-chain.ts';
-import type { Seen } from './trackers.ts';
+import type { ObservedServers } from './trackers.ts';
 
 export interface CleanupParts {
   readonly tools: IptablesTools;
   readonly kernel: IpvsKernel;
-  readonly seen: Seen;
+  readonly seen: ObservedServers;
   readonly signal: AbortSignal;
 }
 

@@ -3,7 +3,7 @@ import { SERVICE_DEVICE } from '../../../kernel/devices.ts';
 import type { IpvsKernel, IpvsReader } from '../../../kernel/ipvs-kernel.ts';
 import type { Unlike } from '../../reconcile/compare.ts';
 import { type ApplyReport, failedReport, NOTHING_TO_DO, type Step, type StepName } from '../../reconcile/step.ts';
-import type { Part } from '../cleanup.ts';
+import type { CleanupPart } from '../cleanup.ts';
 
 export type DeviceWrite = 'add-device' | 'remove-device';
 
@@ -72,7 +72,7 @@ export class ServiceDevice {
     return failedReport(DEVICE, `${DEVICE.key}: ${error.message}`);
   }
 
-  removal(signal: AbortSignal): Part {
+  removal(signal: AbortSignal): CleanupPart {
     const { key: name } = DEVICE;
     return {
       name,

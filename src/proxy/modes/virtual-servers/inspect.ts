@@ -27,7 +27,7 @@ import { observeServers, readLists } from './observe.ts';
 import { believedServers, desiredServers, ownerOf, seenServers } from './servers-view.ts';
 import { setName } from './sets.ts';
 import type { ServersState } from './state.ts';
-import { type Seen, sameSet } from './trackers.ts';
+import { type ObservedServers, sameSet } from './trackers.ts';
 
 export interface ServersInspectionOptions {
   readonly state: ServersState;
@@ -97,9 +97,9 @@ function isOf(state: ServersState, focus: string): (server: string) => boolean {
 }
 
 /** One value for each set, entry, server, destination and address; undefined when it is as desired. */
-function* comparedServers(state: ServersState, seen: Seen): Generator<Unlike | undefined> {
+function* comparedServers(state: ServersState, seen: ObservedServers): Generator<Unlike | undefined> {
   const { family } = state.settings;
-  const owned = (_: unknown, wanted?: Owned, found?: Owned) => wanted?.owner ?? found?.owner;
+  const owned = (_: unknown, wanted?: HasOwner, found?: HasOwner) => wanted?.owner ?? found?.owner;
   yield* comparison({
     tracker: state.sets,
     found: seen.sets,
@@ -166,7 +166,7 @@ function hasDraining(state: ServersState, server: string): boolean {
   return [...state.index.destinationsOf(server)].some((one) => isDraining(state, one));
 }
 
-interface Owned {
+interface HasOwner {
   readonly owner: string | undefined;
 }
 

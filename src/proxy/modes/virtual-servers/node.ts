@@ -2,7 +2,7 @@
 import type { IpvsKernel, IpvsQuestions, Timeouts } from '../../../kernel/ipvs-kernel.ts';
 import type { Sysctls } from '../../../kernel/sysctls.ts';
 import type { ApplyReport } from '../../reconcile/step.ts';
-import type { Part } from '../cleanup.ts';
+import type { CleanupPart } from '../cleanup.ts';
 import type { NodeInspection } from '../inspection.ts';
 import { KernelSettings, type SettingsPlan } from '../kernel-settings.ts';
 import type { NodePart, NodePlan } from '../node-part.ts';
@@ -156,7 +156,7 @@ export class IpvsNode implements NodePart {
     this.#lists = await readLists(this.kernel);
   }
 
-  removal(signal: AbortSignal): Part {
+  removal(signal: AbortSignal): CleanupPart {
     return this.#device.removal(signal);
   }
 }

@@ -2,7 +2,7 @@
 
 import { type Address, type Cidr, cidrContains, type Family, familyOf } from '../../../base/address.ts';
 import { breath } from '../../../base/clock.ts';
-import type { IpvsReader, Server, SetSpec, SetType } from '../../../kernel/ipvs-kernel.ts';
+import type { IpsetSpec, IpvsReader, Server, SetType } from '../../../kernel/ipvs-kernel.ts';
 import {
   destinationKey,
   entryKey,
@@ -15,7 +15,7 @@ import {
 } from './objects.ts';
 import { SET_IDS, type SetId, setName, spareName } from './sets.ts';
 import type { ServersState } from './state.ts';
-import type { Seen } from './trackers.ts';
+import type { ObservedServers } from './trackers.ts';
 
 /** Addresses of the node's other devices. */
 export interface HostAddresses {
@@ -38,7 +38,7 @@ export async function readLists(kernel: IpvsReader): Promise<KernelLists> {
 }
 
 export interface SeenServers {
-  readonly seen: Seen;
+  readonly seen: ObservedServers;
   readonly host: HostAddresses;
   /** Keys of the family's servers that belong to other programs, as far as can be told now. */
   readonly foreign: ReadonlySet<string>;
@@ -89,7 +89,7 @@ function isIn(ranges: 'all' | readonly Cidr[], address: Address): boolean {
 }
 
 async function readSets(kernel: IpvsReader, family: Family, names: ReadonlySet<string>) {
-  const sets = new Map<SetId, SetSpec>();
+  const sets = new Map<SetId, IpsetSpec>();
   const entries = new Map<string, OwnedEntry>();
   for (const id of SET_IDS) {
     const name = setName(family, id);

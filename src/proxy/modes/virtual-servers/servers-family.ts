@@ -3,7 +3,7 @@
 import { familyOf } from '../../../base/address.ts';
 import type { IpvsKernel } from '../../../kernel/ipvs-kernel.ts';
 import type { UdpFrontend } from '../../model/udp-flows.ts';
-import type { Part } from '../cleanup.ts';
+import type { CleanupPart } from '../cleanup.ts';
 import type { FamilyPlan, SeenFamily } from '../families.ts';
 import type { EnlargedSet, Heard, SetAside } from '../mode.ts';
 import { FamilyRules } from '../netfilter/family-rules.ts';
@@ -17,7 +17,7 @@ import { planServers } from './plan.ts';
 import type { ServersSettings } from './settings.ts';
 import { isSource, SOURCE_JUMP, sourceChain } from './source-chain.ts';
 import { ServersState } from './state.ts';
-import type { Seen } from './trackers.ts';
+import type { ObservedServers } from './trackers.ts';
 
 export class ServersFamily extends RulesFamily {
   readonly state: ServersState;
@@ -111,7 +111,7 @@ export class ServersFamily extends RulesFamily {
     return this.isKnown ? this.state.enlargedSets() : [];
   }
 
-  override removal(signal: AbortSignal): Part {
+  override removal(signal: AbortSignal): CleanupPart {
     const { tools } = this.tables.options;
     return {
       name: this.family,
@@ -160,14 +160,14 @@ export class PredecessorServers extends ServersFamily {
 }
 
 /** The reading without these servers and their destinations. */
-function without(seen: Seen, keys: ReadonlySet<string>): Seen {
+function without(seen: ObservedServers, keys: ReadonlySet<string>): ObservedServers {
   if (keys.size === 0) return seen;
   const servers = new Map([...seen.servers].filter(([key]) => !keys.has(key)));
   const destinations = new Map([...seen.destinations].filter(([, { server }]) => !keys.has(serverKey(server))));
   return { ...seen, servers, destinations };
 }
 
-function udpFrontendsIn({ servers }: Seen): UdpFrontend[] {
+function udpFrontendsIn({ servers }: ObservedServers): UdpFrontend[] {
   const found: UdpFrontend[] = [];
   for (const { server } of servers.values()) {
     const { protocol, address, port } = server;

@@ -4,9 +4,9 @@ import type { ServersView } from '../view.ts';
 import { type OwnedAddress, type OwnedDestination, type OwnedEntry, type OwnedServer, serverKey } from './objects.ts';
 import { setName } from './sets.ts';
 import type { ServersState } from './state.ts';
-import type { Seen } from './trackers.ts';
+import type { ObservedServers } from './trackers.ts';
 
-interface Viewed {
+interface ViewedServers {
   readonly family: Family;
   readonly servers: ReadonlyMap<string, OwnedServer>;
   /** undefined: they were not read. */
@@ -45,7 +45,11 @@ export function desiredServers(state: ServersState): ServersView {
 }
 
 /** `isRead`: whether the destinations of a server were read. */
-export function seenServers(state: ServersState, seen: Seen, isRead: (server: string) => boolean): ServersView {
+export function seenServers(
+  state: ServersState,
+  seen: ObservedServers,
+  isRead: (server: string) => boolean,
+): ServersView {
   const byServer = Map.groupBy(seen.destinations.values(), ({ server }) => serverKey(server));
   return serversView({
     ...seen,
@@ -61,7 +65,7 @@ export function ownerOf({ servers }: ServersState, key: string): string | undefi
 }
 
 /** Entries and addresses are gathered when first asked for. */
-function serversView(of: Viewed): ServersView {
+function serversView(of: ViewedServers): ServersView {
   let sets: ReadonlyMap<string, ReadonlySet<string>> | undefined;
   let addresses: ReadonlySet<Address> | undefined;
   return {
@@ -90,7 +94,7 @@ function serversView(of: Viewed): ServersView {
 
 const NONE: ReadonlySet<string> = new Set();
 
-function entriesBySet({ entries, family }: Viewed): ReadonlyMap<string, ReadonlySet<string>> {
+function entriesBySet({ entries, family }: ViewedServers): ReadonlyMap<string, ReadonlySet<string>> {
   const sets = new Map<string, Set<string>>();
   for (const { set, entry } of entries.values()) {
     const name = setName(family, set);

@@ -1,7 +1,7 @@
 /** The sets of IPVS mode, with kube-proxy's names if it has one, so that people and tools find them. */
 
 import type { Family } from '../../../base/address.ts';
-import type { SetSpec, SetType } from '../../../kernel/ipvs-kernel.ts';
+import type { IpsetSpec, SetType } from '../../../kernel/ipvs-kernel.ts';
 
 /** Sets and their types; only slicewire has the last four. */
 const TYPES = {
@@ -63,7 +63,7 @@ export function setName(family: Family, id: SetId): string {
   return family === 'IPv4' ? id : id.replace(/^KUBE-/, 'KUBE-6-').slice(0, NAME_MAX);
 }
 
-export function setSpec(family: Family, id: SetId): SetSpec {
+export function setSpec(family: Family, id: SetId): IpsetSpec {
   return {
     name: setName(family, id),
     type: TYPES[id],

@@ -1,6 +1,6 @@
 /** The virtual servers of one family: desired and believed state, their connections, and their rules. Does no I/O. */
 import type { Address } from '../../../base/address.ts';
-import type { KernelWrite, SeenDestination, Server, ServerId, SetSpec } from '../../../kernel/ipvs-kernel.ts';
+import type { IpsetSpec, KernelWrite, SeenDestination, Server, ServerId } from '../../../kernel/ipvs-kernel.ts';
 import type { FamilyRules } from '../netfilter/family-rules.ts';
 import type { ChainKey } from '../netfilter/names.ts';
 import type { Chain } from '../netfilter/rules.ts';
@@ -27,7 +27,7 @@ import {
   spareName,
 } from './sets.ts';
 import type { ServersSettings } from './settings.ts';
-import { type Seen, ServerTrackers } from './trackers.ts';
+import { type ObservedServers, ServerTrackers } from './trackers.ts';
 
 /** A virtual server with its destinations. */
 export interface WantedServer extends OwnedServer {
@@ -141,7 +141,7 @@ export class ServersState extends ServerTrackers {
     for (const [key, chain] of chains) this.tables.desire(key, chain);
   }
 
-  override observe(seen: Seen): void {
+  override observe(seen: ObservedServers): void {
     super.observe(seen);
     this.hasSpare = seen.hasSpare;
     this.#kept.clear();
@@ -224,7 +224,7 @@ export class ServersState extends ServerTrackers {
     this.sizes.became(id, maxelem);
   }
 
-  #setMade(set: SetSpec): void {
+  #setMade(set: IpsetSpec): void {
     const id = setId(this.settings.family, set.name);
     this.sets.wrote(id, set);
     this.sizes.became(id, set.maxelem);
@@ -313,7 +313,7 @@ class SetSizes {
   readonly #enlarged = new Set<SetId>();
 
   /** The sets were read. */
-  observe(sets: ReadonlyMap<SetId, SetSpec>, entries: Iterable<Pick<OwnedEntry, 'set'>>): void {
+  observe(sets: ReadonlyMap<SetId, IpsetSpec>, entries: Iterable<Pick<OwnedEntry, 'set'>>): void {
     this.#entries.clear();
     this.#maxelem.clear();
     for (const { set } of entries) this.changed(set, 1);

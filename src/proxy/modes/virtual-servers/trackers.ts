@@ -1,7 +1,7 @@
 /** Desired and believed state of the virtual servers of one family: a tracker for each kind of object. Does no I/O. */
 
 import type { Address, Family } from '../../../base/address.ts';
-import type { SetSpec } from '../../../kernel/ipvs-kernel.ts';
+import type { IpsetSpec } from '../../../kernel/ipvs-kernel.ts';
 import type { Drift, DriftKind } from '../../model/drift.ts';
 import { Tracker } from '../../reconcile/tracker.ts';
 import {
@@ -15,8 +15,8 @@ import {
 import type { SetId } from './sets.ts';
 
 /** The result of reading one family. */
-export interface Seen {
-  readonly sets: ReadonlyMap<SetId, SetSpec>;
+export interface ObservedServers {
+  readonly sets: ReadonlyMap<SetId, IpsetSpec>;
   /** A set was left behind by an agent that ended while it resized another one (`spareName`). */
   readonly hasSpare: boolean;
   readonly entries: ReadonlyMap<string, OwnedEntry>;
@@ -29,7 +29,7 @@ export interface Seen {
 
 export class ServerTrackers {
   /** How large a set is depends on its entries (`set-sizes.ts`). */
-  readonly sets = new Tracker<SetId, SetSpec>(sameSet);
+  readonly sets = new Tracker<SetId, IpsetSpec>(sameSet);
   readonly entries = new Tracker<string, OwnedEntry>(() => true);
   readonly servers = new Tracker<string, OwnedServer>(sameServer);
   readonly destinations = new Tracker<string, OwnedDestination>(sameDestination);
@@ -47,7 +47,7 @@ export class ServerTrackers {
     return trackers.reduce((sum, { writes }) => sum + writes, 0);
   }
 
-  observe(seen: Seen): void {
+  observe(seen: ObservedServers): void {
     this.sets.observe(seen.sets);
     this.entries.observe(withOwners(seen.entries, this.entries.applied));
     this.servers.observe(withOwners(seen.servers, this.servers.applied));
@@ -56,7 +56,7 @@ export class ServerTrackers {
   }
 
   /** The changes of other programs. */
-  driftFrom(seen: Seen, family: Family): Drift[] {
+  driftFrom(seen: ObservedServers, family: Family): Drift[] {
     const drift = (kind: DriftKind, names: readonly string[]) =>
       names.map((name): Drift => ({ family, kind, table: '', name, target: '', difference: { kind: 'changed' } }));
     return [
@@ -74,7 +74,7 @@ export class ServerTrackers {
 }
 
 /** Whether rules can use either set as well; their sizes do not count. */
-export function sameSet(a: SetSpec, b: SetSpec): boolean {
+export function sameSet(a: IpsetSpec, b: IpsetSpec): boolean {
   return a.type === b.type && a.family === b.family;
 }
 

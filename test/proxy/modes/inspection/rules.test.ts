@@ -1,7 +1,7 @@
 /** The inspection of iptables mode: views, and a kernel that was changed behind the mode's back. */
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import type { Comparison, Difference } from '../../../../src/proxy/modes/inspection.ts';
+import type { Comparison, ObjectDifference } from '../../../../src/proxy/modes/inspection.ts';
 import { FakeIptables } from '../../../helpers/fake-iptables.ts';
 import { service, slice } from '../../../helpers/objects.ts';
 import { NEVER, Rig } from '../../../helpers/rig.ts';
@@ -20,7 +20,7 @@ async function running(): Promise<{ rig: Rig; nat: Kernel; filter: Kernel; comma
 }
 
 /** The only difference. */
-function only({ differences }: Comparison): Difference {
+function only({ differences }: Comparison): ObjectDifference {
   assert.equal(differences.length, 1, JSON.stringify(differences, undefined, 1));
   return differences[0] ?? assert.fail();
 }

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import type { Address } from '../../../../src/base/address.ts';
 import type { Server } from '../../../../src/kernel/ipvs-kernel.ts';
-import type { Comparison, Difference } from '../../../../src/proxy/modes/inspection.ts';
+import type { Comparison, ObjectDifference } from '../../../../src/proxy/modes/inspection.ts';
 import type { FamilyView } from '../../../../src/proxy/modes/view.ts';
 import type { FakeIpvs } from '../../../helpers/fake-ipvs.ts';
 import { ipvsRig } from '../../../helpers/ipvs-rig.ts';
@@ -20,7 +20,7 @@ async function running(): Promise<{ rig: Rig; kernel: FakeIpvs }> {
   return { rig, kernel };
 }
 
-function only({ differences }: Comparison): Difference {
+function only({ differences }: Comparison): ObjectDifference {
   assert.equal(differences.length, 1, JSON.stringify(differences, undefined, 1));
   return differences[0] ?? assert.fail();
 }

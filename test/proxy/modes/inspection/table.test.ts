@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import type { Address } from '../../../../src/base/address.ts';
 import type { NftElement, NftRule } from '../../../../src/kernel/nftables-kernel.ts';
-import type { Comparison, Difference } from '../../../../src/proxy/modes/inspection.ts';
+import type { Comparison, ObjectDifference } from '../../../../src/proxy/modes/inspection.ts';
 import { socketKey } from '../../../../src/proxy/modes/nft-table/bytes.ts';
 import { FakeNft, type FakeTable } from '../../../helpers/fake-nft.ts';
 import { nftRig } from '../../../helpers/nft-rig.ts';
@@ -17,7 +17,7 @@ async function running(): Promise<{ rig: Rig; kernel: FakeNft; table: FakeTable 
   return { rig, kernel, table: kernel.tables.get('IPv4') ?? assert.fail() };
 }
 
-function only({ differences }: Comparison): Difference {
+function only({ differences }: Comparison): ObjectDifference {
   assert.equal(differences.length, 1, JSON.stringify(differences, undefined, 1));
   return differences[0] ?? assert.fail();
 }

@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import type { Address, Cidr } from '../../../../src/base/address.ts';
-import { type Failure, KernelError, type KernelWrite, type Server } from '../../../../src/kernel/ipvs-kernel.ts';
+import { type IpvsFailure, KernelError, type KernelWrite, type Server } from '../../../../src/kernel/ipvs-kernel.ts';
 import { driftText } from '../../../../src/proxy/model/drift.ts';
 import { type IpvsRig, ipvsRig } from '../../../helpers/ipvs-rig.ts';
 import { service, slice } from '../../../helpers/objects.ts';
@@ -67,7 +67,7 @@ async function wanted(generation: 1 | 2): Promise<string[]> {
 }
 
 /** Another program wrote just before: it makes the failure true. Returns false if that is impossible. */
-function makeTrue(failure: Failure, write: KernelWrite, { kernel }: IpvsRig): boolean {
+function makeTrue(failure: IpvsFailure, write: KernelWrite, { kernel }: IpvsRig): boolean {
   if (failure === 'refused' || failure === 'environment') return true;
   const { kind } = write;
   if (failure === 'exists') {
@@ -82,7 +82,7 @@ function makeTrue(failure: Failure, write: KernelWrite, { kernel }: IpvsRig): bo
 }
 
 /** A rig with the first generation, whose n-th write from now on fails with `failure`. */
-async function failingAt(n: number, failure: Failure): Promise<IpvsRig & { readonly failures: KernelWrite[] }> {
+async function failingAt(n: number, failure: IpvsFailure): Promise<IpvsRig & { readonly failures: KernelWrite[] }> {
   const made = withForeign();
   made.rig.become({ objects: objects(1) });
   await wellSynced(made);

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { FAMILIES, type Family } from '../../../../src/base/address.ts';
 import { IptablesTools } from '../../../../src/kernel/iptables-tools.ts';
-import { KernelError, type KernelWrite, type SetSpec, type SetType } from '../../../../src/kernel/ipvs-kernel.ts';
+import { type IpsetSpec, KernelError, type KernelWrite, type SetType } from '../../../../src/kernel/ipvs-kernel.ts';
 import { handover } from '../../../../src/proxy/modes/handover.ts';
 import { iptablesMode } from '../../../../src/proxy/modes/iptables/index.ts';
 import type { SetKept, SetResized } from '../../../../src/proxy/modes/virtual-servers/apply.ts';
@@ -41,7 +41,7 @@ const CLUSTER = 'KUBE-CLUSTER-IP';
 /** The sets as kube-proxy asks for them before each sync: `ipset create … maxelem 65536 -exist`. Returns the sets that it is refused. */
 function refusedToKubeProxy(kernel: FakeIpvs, families: readonly Family[] = FAMILIES): string[] {
   const specs = families.flatMap((family) =>
-    Object.entries(KUBE_PROXYS).map(([id, type]): SetSpec => {
+    Object.entries(KUBE_PROXYS).map(([id, type]): IpsetSpec => {
       return { name: setName(family, id as SetId), type, family, maxelem: LIMIT };
     }),
   );
@@ -127,7 +127,7 @@ describe('the sets of a node', () => {
 
   it('that are too small grow, whoever made them', async () => {
     const made = ipvsRig({ families: ['IPv4'] });
-    const spec: SetSpec = { name: CLUSTER, type: 'hash:ip,port', family: 'IPv4', maxelem: 1 };
+    const spec: IpsetSpec = { name: CLUSTER, type: 'hash:ip,port', family: 'IPv4', maxelem: 1 };
     made.kernel.sets.set(CLUSTER, { spec, entries: new Set(['10.96.0.99,tcp:80']) });
     const steps: string[] = [];
     const again = restarted(made, { onPlan: (plan) => steps.push(...plan.steps.map(stepText)) });
@@ -268,7 +268,7 @@ describe('a set that is resized', () => {
 
   it('and cannot grow makes the family incomplete: entries are missing', async () => {
     const made = ipvsRig({ families: ['IPv4'] });
-    const spec: SetSpec = { name: CLUSTER, type: 'hash:ip,port', family: 'IPv4', maxelem: 1 };
+    const spec: IpsetSpec = { name: CLUSTER, type: 'hash:ip,port', family: 'IPv4', maxelem: 1 };
     made.kernel.sets.set(CLUSTER, { spec, entries: new Set(['10.96.0.99,tcp:80']) });
     const again = restarted(made);
     refusing(again, (write) => write.kind === 'swap-set');
@@ -283,7 +283,7 @@ describe('a set that is resized', () => {
 
   it('is none where another program has one of this name with another type: nothing waits for it', async () => {
     const made = ipvsRig({ families: ['IPv4'] });
-    const spec: SetSpec = { name: CLUSTER, type: 'hash:ip', family: 'IPv4', maxelem: 1 };
+    const spec: IpsetSpec = { name: CLUSTER, type: 'hash:ip', family: 'IPv4', maxelem: 1 };
     made.kernel.sets.set(CLUSTER, { spec, entries: new Set() });
     const again = restarted(made);
     again.rig.become({ objects: WEB });
@@ -324,7 +324,7 @@ describe('a set that is resized', () => {
   /** The node of an agent that ended right after it had made the spare set. */
   async function withSpare(): Promise<IpvsRig> {
     const made = await served(WEB);
-    const spec: SetSpec = { name: 'KUBE-IPVS-RESIZE', type: 'hash:ip', family: 'IPv4', maxelem: LIMIT };
+    const spec: IpsetSpec = { name: 'KUBE-IPVS-RESIZE', type: 'hash:ip', family: 'IPv4', maxelem: LIMIT };
     made.kernel.sets.set(spec.name, { spec, entries: new Set(['10.96.0.10']) });
     return made;
   }

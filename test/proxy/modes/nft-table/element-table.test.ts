@@ -3,7 +3,7 @@ import { describe, it } from 'node:test';
 import fc from 'fast-check';
 import type { NftElement, NftSet } from '../../../../src/kernel/nftables-kernel.ts';
 import { ElementTable, sameEntry } from '../../../../src/proxy/modes/nft-table/element-table.ts';
-import type { Entry } from '../../../../src/proxy/modes/nft-table/layout.ts';
+import type { OwnedElement } from '../../../../src/proxy/modes/nft-table/layout.ts';
 import { Tracker } from '../../../../src/proxy/reconcile/tracker.ts';
 
 const MAP: NftSet = { name: 'backends', key: ['port', 'number'], data: ['address', 'port'] };
@@ -23,8 +23,8 @@ const VALUES: ReadonlyMap<NftSet, readonly Pick<NftElement, 'data' | 'end'>[]> =
 const STRANGE = { data: 'short', end: 'longer than a key of ours' };
 
 type Step =
-  | { readonly do: 'desire' | 'wrote'; readonly key: string; readonly value: Entry | undefined }
-  | { readonly do: 'observe' | 'drift' | 'correct'; readonly found: readonly Entry[] }
+  | { readonly do: 'desire' | 'wrote'; readonly key: string; readonly value: OwnedElement | undefined }
+  | { readonly do: 'observe' | 'drift' | 'correct'; readonly found: readonly OwnedElement[] }
   | { readonly do: 'forget' | 'settle' };
 
 function steps(set: NftSet): fc.Arbitrary<readonly Step[]> {
@@ -55,11 +55,11 @@ function steps(set: NftSet): fc.Arbitrary<readonly Step[]> {
   );
 }
 
-const byKey = (found: readonly Entry[]) => new Map(found.map((one) => [one.key, one]));
+const byKey = (found: readonly OwnedElement[]) => new Map(found.map((one) => [one.key, one]));
 const sorted = (keys: Iterable<string>) => [...keys].sort();
 
 /** Both do the same; what they answer is compared. */
-function run(table: ElementTable, tracker: Tracker<string, Entry>, step: Step): void {
+function run(table: ElementTable, tracker: Tracker<string, OwnedElement>, step: Step): void {
   const isKnown = tracker.applied !== undefined;
   if (step.do === 'desire') {
     table.desire(step.key, step.value);
@@ -95,13 +95,13 @@ function settle(...both: readonly Pick<ElementTable, 'delta' | 'wrote'>[]): void
 }
 
 /** The kernel does not store the Service of an element: a table may know that of an element which a tracker has as it was read. */
-function withoutOwners(all: ReadonlyMap<string, Entry | undefined>): unknown {
+function withoutOwners(all: ReadonlyMap<string, OwnedElement | undefined>): unknown {
   return new Map(sorted(all.keys()).map((key) => [key, bare(all.get(key))]));
 }
 
-const bare = (entry: Entry | undefined) => entry && { ...entry, owner: undefined };
+const bare = (entry: OwnedElement | undefined) => entry && { ...entry, owner: undefined };
 
-function assertSame(table: ElementTable, tracker: Tracker<string, Entry>): void {
+function assertSame(table: ElementTable, tracker: Tracker<string, OwnedElement>): void {
   assert.deepEqual(new Map([...table.desired].sort()), new Map([...tracker.desired].sort()));
   assert.equal(table.desired.size, tracker.desired.size);
   assert.equal(table.applied === undefined, tracker.applied === undefined);
@@ -127,7 +127,7 @@ describe('the elements of a set in rows', () => {
       fc.assert(
         fc.property(steps(set), (all) => {
           const table = new ElementTable(set, 'IPv4');
-          const tracker = new Tracker<string, Entry>(sameEntry);
+          const tracker = new Tracker<string, OwnedElement>(sameEntry);
           for (const step of all) {
             run(table, tracker, step);
             assertSame(table, tracker);
@@ -140,7 +140,7 @@ describe('the elements of a set in rows', () => {
 
   it('keep the order of changes that wait when the kernel is read', () => {
     const table = new ElementTable(MAP, 'IPv4');
-    const entry = (key: string): Entry => ({ key, end: '', data: '12345678', owner: undefined });
+    const entry = (key: string): OwnedElement => ({ key, end: '', data: '12345678', owner: undefined });
     for (const key of ['zzzzzzzz', 'aaaabbbb', 'qwertzui']) table.desire(key, entry(key));
     table.observe([entry('aaaabbbb'), entry('\0\0\0\0\0\0\0\0')]);
     const { create, remove } = table.delta();
@@ -150,7 +150,12 @@ describe('the elements of a set in rows', () => {
   it('are found among very many, also after many were removed', () => {
     const table = new ElementTable(MAP, 'IPv6');
     const key = (i: number) => Buffer.from(Uint32Array.of(i, i * 7).buffer).toString('latin1');
-    const entry = (i: number): Entry => ({ key: key(i), end: '', data: key(i) + '\0'.repeat(12), owner: undefined });
+    const entry = (i: number): OwnedElement => ({
+      key: key(i),
+      end: '',
+      data: key(i) + '\0'.repeat(12),
+      owner: undefined,
+    });
     for (let i = 0; i < 20_000; i++) table.desire(key(i), entry(i));
     for (let i = 0; i < 20_000; i += 3) table.desire(key(i), undefined);
     for (let i = 20_000; i < 22_000; i++) table.desire(key(i), entry(i));

@@ -1,6 +1,6 @@
 /** Other programs that write nftables. Each write is a transaction of its own, as of a program that ends after it. */
 
-import type { NetlinkError, Request } from '../../../../native/netlink.ts';
+import type { NetlinkError, NetlinkRequest } from '../../../../native/netlink.ts';
 import { NetlinkSocket } from '../../../../native/netlink-socket.ts';
 import {
   NFT_MSG_DELRULE,
@@ -34,7 +34,7 @@ export class OtherPrograms {
   }
 
   /** A transaction; returns the refusals of its requests, none of success. */
-  writeAs(by: Writer, requests: readonly Request[]): readonly NetlinkError[] {
+  writeAs(by: Writer, requests: readonly NetlinkRequest[]): readonly NetlinkError[] {
     const kernel = this.#kernel;
     const socket = kernel.socket(RECEIVE_BUFFER);
     const netlink = new NetlinkSocket({
@@ -114,7 +114,7 @@ export class OtherPrograms {
     ]);
   }
 
-  #did(by: Writer, requests: readonly Request[]): boolean {
+  #did(by: Writer, requests: readonly NetlinkRequest[]): boolean {
     return this.writeAs(by, requests).length === 0;
   }
 

@@ -1,5 +1,5 @@
 /** The simulated kernel's nftables, for the agent, for other programs, and for the checks. It outlives every process. */
-import type { openTransport, Transport } from '../../../../native/netlink-socket.ts';
+import type { NetlinkTransport, openTransport } from '../../../../native/netlink-socket.ts';
 import { NFT_MSG_NEWRULE, NFTA_RULE_CHAIN, NFTA_RULE_TABLE } from '../../../../native/nft/constants.ts';
 import type { TableId } from '../../../../native/nft/request.ts';
 import type { Writer } from '../../../../native/nftables.ts';
@@ -57,7 +57,9 @@ export class SimNftables {
   }
 
   /** Opens sockets of a process, as `openTransport`. */
-  transport(process: SimProcess): (...how: Parameters<typeof openTransport>) => Transport & { readonly port: number } {
+  transport(
+    process: SimProcess,
+  ): (...how: Parameters<typeof openTransport>) => NetlinkTransport & { readonly port: number } {
     return transportsOf(this.state, process, { longestSent: this.#options.longestSent ?? Number.POSITIVE_INFINITY });
   }
 

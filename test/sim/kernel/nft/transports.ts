@@ -1,7 +1,7 @@
 /** Sockets of simulated processes to the simulated nftables. Each call is numbered, and can fail as the kernel's call does. */
 import { EAGAIN, EBUSY, EINTR, ENOBUFS, ENOMEM, EPROTONOSUPPORT, ERESTART } from '../../../../native/errno.ts';
 import { SystemError } from '../../../../native/libc.ts';
-import type { openTransport, Transport } from '../../../../native/netlink-socket.ts';
+import type { NetlinkTransport, openTransport } from '../../../../native/netlink-socket.ts';
 import { NETLINK_NETFILTER } from '../../../../native/nfnetlink.ts';
 import {
   NFT_MSG_GETRULE,
@@ -26,7 +26,7 @@ const NOTICES_BUFFER = 2 * 1024 * 1024;
 const SIGNAL = 1;
 
 /** A socket of the multicast group of nftables. */
-export interface SimListener extends Transport {
+export interface SimListener extends NetlinkTransport {
   /** Calls soon after something arrived; the result ends it. */
   onData(call: () => void): () => void;
 }
@@ -41,7 +41,7 @@ export function transportsOf(
   kernel: NftKernelState,
   process: SimProcess,
   { longestSent }: TransportOptions,
-): (...how: Parameters<typeof openTransport>) => Transport & { readonly port: number } {
+): (...how: Parameters<typeof openTransport>) => NetlinkTransport & { readonly port: number } {
   return (protocol, longest) => {
     if (protocol !== NETLINK_NETFILTER) throw new SystemError('socket', EPROTONOSUPPORT);
     const socket = opened(kernel, process, DOUBLED * RECEIVE_BUFFER);
