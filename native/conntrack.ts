@@ -13,7 +13,7 @@ import {
   nested,
   valueLength,
 } from './netlink.ts';
-import { MOST_REQUESTS, NetlinkSocket, type NetlinkTransport, openTransport } from './netlink-socket.ts';
+import { MAX_REQUESTS, NetlinkSocket, type NetlinkTransport, openTransport } from './netlink-socket.ts';
 import { NETLINK_NETFILTER, type NetfilterFamily, NFGENMSG, netfilterHeader, netfilterType } from './nfnetlink.ts';
 
 export const NFNL_SUBSYS_CTNETLINK = 1;
@@ -130,8 +130,8 @@ export class ConntrackSocket {
   /** Deletes flows; returns how many still existed. Throws NetlinkError for a refusal. */
   delete(family: FlowFamily, flows: readonly Flow[]): number {
     let deleted = 0;
-    for (let i = 0; i < flows.length; i += MOST_REQUESTS) {
-      const requests = flows.slice(i, i + MOST_REQUESTS).map((flow) => deleteRequest(family, flow));
+    for (let i = 0; i < flows.length; i += MAX_REQUESTS) {
+      const requests = flows.slice(i, i + MAX_REQUESTS).map((flow) => deleteRequest(family, flow));
       for (const error of this.#deletes.acknowledge(requests)) {
         if (error === undefined) deleted += 1;
         // The flow has ended, or another one has its tuple: the id tells them apart.

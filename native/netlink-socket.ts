@@ -51,7 +51,7 @@ const KERNEL = Buffer.from([AF_NETLINK, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]);
 /** Bytes of the receive buffer. The kernel makes the parts of a listing as large as it, up to 32 KiB (af_netlink.c, netlink_dump). */
 const PART = 32 * 1024;
 /** Requests in one send: an error for each of them must fit into the socket's receive buffer, at about 800 bytes. */
-export const MOST_REQUESTS = 400;
+export const MAX_REQUESTS = 400;
 const RECEIVE_BUFFER = 1024 * 1024;
 
 /** The seam to the kernel: one datagram out, one in. */
@@ -234,12 +234,12 @@ export class NetlinkSocket {
   }
 
   /**
-   * Sends up to MOST_REQUESTS requests together; returns the outcome of each, in their order, undefined for success. The kernel
+   * Sends up to MAX_REQUESTS requests together; returns the outcome of each, in their order, undefined for success. The kernel
    * carries them out one after another. It answers each failure, and always the last request, which completes the answers.
    * Throws SystemError when they cannot be sent.
    */
   acknowledge(requests: readonly NetlinkRequest[]): (NetlinkError | undefined)[] {
-    if (requests.length > MOST_REQUESTS) throw new RangeError(`${requests.length} requests at once`);
+    if (requests.length > MAX_REQUESTS) throw new RangeError(`${requests.length} requests at once`);
     if (requests.length === 0) return [];
     const first = this.#sequence + 1;
     const last = requests.length - 1;

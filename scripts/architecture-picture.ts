@@ -44,7 +44,7 @@ export function folderGraph(): Map<string, Set<string>> {
   return new Map([...graph].sort(([a], [b]) => (a < b ? -1 : 1)).map(([name, to]) => [name, new Set([...to].sort())]));
 }
 
-/** `src/proxy/modes/netfilter/plan.ts` is in `proxy`, `native/nft/objects.ts` in `native`. */
+/** `src/proxy/modes/netfilter/plan.ts` is in `proxy`, `native/nft/table-requests.ts` in `native`. */
 function folderOf(file: string): string {
   const [top = '', name = ''] = file.split('/');
   return top === 'src' ? name : top;

@@ -8,7 +8,7 @@ import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { parse } from 'yaml';
-import { FIELDS, type FieldType } from '../src/config/fields.ts';
+import { FIELDS, type FieldType } from '../src/config/file-fields.ts';
 
 const FOLDER = fileURLToPath(new URL('../deploy/chart', import.meta.url));
 /** Files of the chart that are copies, and of what: a chart can read no file outside its folder. */

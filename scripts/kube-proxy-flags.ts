@@ -7,9 +7,9 @@
 import { readFileSync, writeFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { flagsOf } from '../src/cli/commands/command.ts';
-import { COMMANDS } from '../src/cli/commands/table.ts';
+import { COMMANDS } from '../src/cli/commands/command-table.ts';
 import { MODES } from '../src/config/config.ts';
-import { FIELDS } from '../src/config/fields.ts';
+import { FIELDS } from '../src/config/file-fields.ts';
 import { type FlagEntry, helpOf } from '../src/config/flag-table.ts';
 import { DEPRECATED_FLAGS, IDLE_FLAGS } from '../src/config/kube-proxy-flags.ts';
 import { Metrics, type MetricsOptions } from '../src/telemetry/metrics.ts';
@@ -119,7 +119,7 @@ function runFlag(name: string): FlagEntry {
 function fieldHere(path: string): string {
   const field = FIELDS.find((one) => one.path === path);
   if (field === undefined)
-    throw new Error(`the field ${path} of kube-proxy is not known: add it to src/config/fields.ts`);
+    throw new Error(`the field ${path} of kube-proxy is not known: add it to src/config/file-fields.ts`);
   const { idle, flag = '' } = field;
   if (idle !== undefined) return `no effect: ${idle}`;
   const idleFlag = IDLE_FLAGS.find((one) => one.name === flag);

@@ -17,9 +17,9 @@ import {
   SUBJECTS,
   WITHOUT_COMMAND,
 } from '../src/cli/commands/command.ts';
-import { COMMANDS } from '../src/cli/commands/table.ts';
+import { COMMANDS } from '../src/cli/commands/command-table.ts';
 import { type FlagEntry, helpOf } from '../src/config/flag-table.ts';
-import { version } from '../src/config/version.ts';
+import { version } from '../src/config/program-version.ts';
 import { epochOf } from './release/epoch.ts';
 
 const SECTION = 8;

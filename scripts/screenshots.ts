@@ -16,7 +16,7 @@ import { BrowserScene, type Tab } from '../test/web/browser/scene.ts';
 
 const FOLDER = fileURLToPath(new URL('../docs/screenshots', import.meta.url));
 /** Bytes of a picture that README or a document shows. */
-const MOST_BYTES = 150_000;
+const MAX_BYTES = 150_000;
 
 const NAMESPACES = [
   'accounts',
@@ -140,6 +140,6 @@ async function photograph(tab: Tab, name: string): Promise<void> {
   await tab.page.screenshot({ path });
   await tab.close();
   const { size } = statSync(path);
-  if (size > MOST_BYTES) throw new Error(`${path} has ${size} bytes, and a document may show ${MOST_BYTES}`);
+  if (size > MAX_BYTES) throw new Error(`${path} has ${size} bytes, and a document may show ${MAX_BYTES}`);
   process.stdout.write(`${path} (${size} bytes)\n`);
 }

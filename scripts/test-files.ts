@@ -32,7 +32,7 @@ export interface RunOptions {
 }
 
 /** Lines of a file's output that are shown with its failures. */
-const MOST_LINES = 40;
+const MAX_LINES = 40;
 
 /** Diagnostics that only repeat what is counted here. */
 const TOTAL = /^(?:tests|suites|pass|fail|cancelled|skipped|todo|duration_ms) /;
@@ -100,7 +100,7 @@ class Collector {
 
   output(text: string): void {
     this.#output.push(text);
-    if (this.#output.length > MOST_LINES) this.#output.shift();
+    if (this.#output.length > MAX_LINES) this.#output.shift();
   }
 
   ended(hasFailed: boolean, { name, nesting, skip, details }: Event): void {

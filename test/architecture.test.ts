@@ -26,7 +26,7 @@ interface Rule {
 const PURE = ['src/proxy/model/', 'src/proxy/reconcile/'] as const;
 
 /** Files of `slicewire fleet` that listen, connect and follow the API server; the other files of the folder are pure. */
-const FLEET_PROCESS = ['agent-places', 'feed', 'link', 'links', 'questions', 'run', 'server'].map(
+const FLEET_PROCESS = ['agent-places', 'fleet-feed', 'link', 'links', 'fleet-queries', 'run', 'server'].map(
   (name) => `src/fleet/${name}.ts`,
 );
 const FLEET_RULE: Rule = {
@@ -120,10 +120,10 @@ const RULES: Readonly<Record<string, Rule>> = {
     imports: [
       ...PURE,
       'src/inspect/wire/format.ts',
-      'src/proxy/modes/nft-table/bytes.ts',
+      'src/proxy/modes/nft-table/element-bytes.ts',
       'src/proxy/modes/nft-table/print.ts',
       'src/proxy/modes/netfilter/',
-    ].concat('src/proxy/modes/virtual-servers/objects.ts', 'src/proxy/modes/virtual-servers/sets.ts'),
+    ].concat('src/proxy/modes/virtual-servers/tracked-objects.ts', 'src/proxy/modes/virtual-servers/sets.ts'),
     types: ['src/proxy/modes/', 'src/kernel/', 'src/inspect/wire/'],
   },
   'src/inspect/overview/': {
@@ -255,69 +255,43 @@ const RULES: Readonly<Record<string, Rule>> = {
   },
 };
 
+/** `namesIn('ipvs', 'desire render')`: files of a folder of modes. */
+function namesIn(folder: string, names: string): string[] {
+  return names.split(/\s+/).map((name) => `${folder}/${name}`);
+}
+
 /** Files of modes that read or write the kernel, or put such parts together. */
 const ACTING = [
   ...['families', 'handover', 'cleanup', 'inspect', 'kernel-settings', 'node-part', 'iptables/index', 'ipvs/index'],
   ...['nftables/index', 'nftables/predecessor'],
-  ...['apply', 'cleanup', 'inspect', 'observe', 'packet-counts', 'rules-family', 'standing', 'family-rules']
-    .concat('heard-rules', 'rule-connections', 'touched-chains')
-    .map((n) => `netfilter/${n}`),
-  ...['apply', 'cleanup', 'device', 'node', 'observe', 'servers-family', 'timeouts', 'inspect'].map(
-    (n) => `virtual-servers/${n}`,
+  ...namesIn(
+    'netfilter',
+    `apply cleanup family-rules heard-rules inspect observe packet-counts rule-connections rules-family
+     standing touched-chains`,
   ),
-  ...['apply', 'table', 'inspect', 'remembered'].map((name) => `nft-table/${name}`),
+  ...namesIn('virtual-servers', 'apply cleanup device inspect node-parts observe servers-family timeouts'),
+  ...namesIn('nft-table', 'apply inspect remembered table'),
 ];
 /** Files of modes that do no I/O, read no clock and log nothing: they may import each other, and types. */
 const PURE_FILES = [
-  ...['mode', 'inspection', 'view'],
-  ...['desire', 'jumps', 'names', 'render', 'settings', 'static-chains'].map((name) => `iptables/${name}`),
-  ...['desire', 'jumps', 'render', 'settings', 'static-chains'].map((name) => `ipvs/${name}`),
-  ...['balancers', 'chains', 'check', 'desire', 'layout', 'names', 'observe', 'render', 'settings', 'sticky'].map(
-    (name) => `nftables/${name}`,
+  'mode',
+  'inspection',
+  'view',
+  ...namesIn('iptables', 'desire jumps names render settings static-chains'),
+  ...namesIn('ipvs', 'desire jumps render settings static-chains'),
+  ...namesIn('nftables', 'affinity-chains balancers chains check desire names observe render set-layout settings'),
+  ...namesIn(
+    'netfilter',
+    `balancer counted-rules dispatch-tree hash jumps key-space local-traffic localnet names order plan
+     restore-portions restore-text rule-frontends rule-totals rules rules-view settings static-chains
+     udp-frontends`,
   ),
-  ...[
-    'balancer',
-    'counted-rules',
-    'dispatch-tree',
-    'hash',
-    'jumps',
-    'key-space',
-    'local-traffic',
-    'localnet',
-    'names',
-    'order',
-    'plan',
-  ]
-    .concat(
-      'portions',
-      'rule-frontends',
-      'restore-text',
-      'rule-totals',
-      'rules',
-      'rules-view',
-      'settings',
-      'static-chains',
-      'udp-frontends',
-    )
-    .map((name) => `netfilter/${name}`),
-  ...['objects', 'plan', 'servers-view', 'sets', 'settings', 'source-chain', 'state', 'trackers', 'writes'].map(
-    (name) => `virtual-servers/${name}`,
+  ...namesIn('virtual-servers', 'plan servers-view sets settings source-chain state tracked-objects trackers writes'),
+  ...namesIn(
+    'nft-table',
+    `batches canonical columns correct delayed-removal digest element-bytes element-rows element-table
+     groups half-sip-hash key-rows layout plan print row-states state table-view`,
   ),
-  ...[
-    'bytes',
-    'canonical',
-    'correct',
-    'delayed-removal',
-    'digest',
-    'groups',
-    'half-sip-hash',
-    'layout',
-    'plan',
-    'print',
-    'state',
-  ]
-    .concat('columns', 'element-rows', 'element-table', 'key-rows', 'batches', 'row-states', 'table-view')
-    .map((name) => `nft-table/${name}`),
 ];
 
 /** The folder, or file, whose rule counts for a file. */

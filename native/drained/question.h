@@ -1,4 +1,4 @@
-/* The question, from flags and from what a container knows of its Pod (src/fleet/drained/question.ts). Pure. */
+/* The question, from flags and from what a container knows of its Pod (src/fleet/drained/drain-question.ts). Pure. */
 #ifndef QUESTION_H
 #define QUESTION_H
 

@@ -4,6 +4,7 @@
  */
 import { AF_INET, AF_INET6 } from '../libc.ts';
 import { attributes, findAttribute, textAt, valueLength } from '../netlink.ts';
+import { Fields } from './attributes.ts';
 import {
   ICMP_PORT_UNREACH,
   ICMPV6_PORT_UNREACH,
@@ -93,7 +94,6 @@ import {
   NFTA_VERDICT_CODE,
 } from './constants.ts';
 import type { Base, Verdict, Word } from './expressions.ts';
-import { Fields } from './fields.ts';
 
 /** A verdict of any program's rule or element. */
 export type SeenVerdict = Verdict | ForeignVerdict;

@@ -41,8 +41,8 @@ import {
   NFTA_TABLE_USERDATA,
 } from './constants.ts';
 import { decodeVerdict, type SeenVerdict } from './decoding.ts';
-import { type BaseChain, HOOKS } from './objects.ts';
 import { COUNTER, request, type TableId, UDATA_COMMENT } from './request.ts';
+import { type BaseChain, HOOKS } from './table-requests.ts';
 
 /** The handle of a table, which is new when the table is created again; undefined when there is no such table. Throws NetlinkError. */
 export function tableHandle(socket: NetlinkSocket, id: TableId): bigint | undefined {

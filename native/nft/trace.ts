@@ -91,13 +91,13 @@ export interface TracedHeaders {
 }
 
 /** The largest message of a trace is far smaller. */
-const LARGEST = 32 * 1024;
+const MAX_MESSAGE_BYTES = 32 * 1024;
 const RECEIVE_BUFFER = 4 * 1024 * 1024;
 
 /** Gets the traces of all packets in this network namespace, also those that other programs asked for. */
 export class TraceSocket {
   readonly #transport: NetlinkTransport;
-  readonly #buffer = Buffer.alloc(LARGEST);
+  readonly #buffer = Buffer.alloc(MAX_MESSAGE_BYTES);
 
   /** Throws SystemError. */
   constructor(open: () => NetlinkTransport = openTraces) {

@@ -11,14 +11,14 @@ export interface Repository {
 }
 
 /** Longest list of changed files in a message. */
-const MOST_NAMED = 5;
+const MAX_NAMED = 5;
 
 /** Throws ReleaseRefused: the tree has changes, or the commit is not the one that is tagged with the version. */
 export function checkRepository({ version, changes, tags }: Repository): void {
   const files = changes.split('\n').filter((line) => line !== '');
   if (files.length > 0) {
-    const named = files.slice(0, MOST_NAMED).map((line) => line.slice(3));
-    const more = files.length > MOST_NAMED ? ` and ${files.length - MOST_NAMED} more` : '';
+    const named = files.slice(0, MAX_NAMED).map((line) => line.slice(3));
+    const more = files.length > MAX_NAMED ? ` and ${files.length - MAX_NAMED} more` : '';
     throw new ReleaseRefused(
       `the working tree differs from the commit: ${named.join(', ')}${more}. Commit these files, or make a trial with --trial`,
     );

@@ -17,13 +17,13 @@ import { FlowSweeper, type SweepReport } from '../proxy/sync/flow-sweeper.ts';
 import { SyncLoop, type SyncParts } from '../proxy/sync/loop.ts';
 import type { Log } from '../telemetry/log.ts';
 import { TroubleLog } from '../telemetry/trouble-log.ts';
+import { closeProbes, createMode, type ModeInput, type ModeOnNode } from './build-mode.ts';
 import { CannotRun } from './cannot-run.ts';
 import { closeOnError } from './close-on-error.ts';
 import { tuneConntrack } from './conntrack-tuning.ts';
 import { type ObjectFeed, waitForNode, waitForServiceCidrs } from './feed.ts';
 import { KernelLock } from './kernel-lock.ts';
 import { logResized, logSteps, stackLogger } from './log-lines.ts';
-import { closeProbes, createMode, type ModeInput, type ModeOnNode } from './mode.ts';
 import type { Platform } from './platform.ts';
 import type { StartPhase } from './start-report.ts';
 import { repairedTools, type Unserved, unservedOf, usableFamilies } from './usable-families.ts';
@@ -135,7 +135,7 @@ async function removeTraces({ log, platform: { kernel } }: AgentOptions): Promis
 }
 
 /** Most names in a line of the log. */
-const NAMES = 10;
+const MAX_NAMES_LOGGED = 10;
 
 /** Warn, in one line, of the Services whose external IPs the feature gate turns off. */
 function warnOfExternalIPs({ cache }: ObjectFeed, { config, log }: AgentOptions): void {
@@ -146,7 +146,7 @@ function warnOfExternalIPs({ cache }: ObjectFeed, { config, log }: AgentOptions)
   const who = keys.length === 1 ? '1 Service' : `${keys.length} Services`;
   log.warn(
     { field: 'spec.externalIPs', count: keys.length },
-    `external IPs of ${who} are not served, because the feature gate ${EXTERNAL_IPS_GATE} is false: ${firstOf(keys.sort(), NAMES)}`,
+    `external IPs of ${who} are not served, because the feature gate ${EXTERNAL_IPS_GATE} is false: ${firstOf(keys.sort(), MAX_NAMES_LOGGED)}`,
   );
 }
 

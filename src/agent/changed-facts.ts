@@ -8,7 +8,7 @@ import type { IpvsSettings } from '../proxy/modes/ipvs/settings.ts';
 import type { LocalDetector } from '../proxy/modes/netfilter/local-traffic.ts';
 import type { FamilySettings } from '../proxy/modes/netfilter/settings.ts';
 import type { NftablesSettings } from '../proxy/modes/nftables/settings.ts';
-import { MOST_NAMED } from './log-lines.ts';
+import { MAX_NAMED } from './log-lines.ts';
 
 export interface ChangedFact {
   readonly family: Family;
@@ -51,7 +51,7 @@ export function changedFactText({ family, fact, from, to }: ChangedFact): string
 function valueText(value: unknown): string {
   if (value === undefined) return 'unknown';
   if (typeof value === 'boolean') return value ? 'on' : 'off';
-  if (Array.isArray(value)) return value.length === 0 ? 'none' : firstOf(value.map(String), MOST_NAMED);
+  if (Array.isArray(value)) return value.length === 0 ? 'none' : firstOf(value.map(String), MAX_NAMED);
   if (isDetector(value)) return detectorText(value);
   return String(value);
 }

@@ -4,7 +4,7 @@ import { realClock } from '../base/clock.ts';
 import type { FlagGroup } from '../config/flag-table.ts';
 import { flagValues } from '../config/flag-values.ts';
 import type { Flags } from '../config/flags.ts';
-import { version } from '../config/version.ts';
+import { version } from '../config/program-version.ts';
 import type { ComponentInfo } from '../serve/zpages.ts';
 
 /** To be called when the process starts to serve. `flags`: the command line. */

@@ -7,7 +7,7 @@ import type { FolderWatch } from '../cluster/source/watch-folder.ts';
 import { type Files, realPlatform } from './platform.ts';
 
 /** Milliseconds from the first event to reading: one save makes several events. */
-const SETTLE = 100;
+const SETTLE_MS = 100;
 /** Milliseconds between two checks of the file, for changes without an event. */
 const CHECK = 10_000;
 
@@ -42,7 +42,7 @@ export async function watchConfigFile(path: string, options: ConfigWatch): Promi
       });
       if (!isFirst && !isReported) await Promise.race([woken, sleep(clock, CHECK, signal)]);
       isFirst = false;
-      await sleep(clock, SETTLE, signal);
+      await sleep(clock, SETTLE_MS, signal);
       isReported = false;
       const now = await unlessAborted(digestOf(path, files), signal);
       // One warning; none for an editor that is replacing the file, which makes another event.

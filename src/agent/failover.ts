@@ -5,12 +5,12 @@ import { sleep } from '../base/clock.ts';
 import type { Config } from '../config/config.ts';
 import type { Log } from '../telemetry/log.ts';
 import type { Agent } from './agent.ts';
-import { type FailoverEvent, FailoverWatch } from './failover/watch.ts';
+import { type FailoverEvent, FailoverWatch } from './failover/dead-nodes.ts';
 import { stackLogger } from './log-lines.ts';
 import type { Platform } from './platform.ts';
 
 /** Milliseconds until the watch starts over after an unexpected error. */
-const AGAIN = 30_000;
+const RESTART_MS = 30_000;
 
 export interface FailoverOptions {
   readonly config: Pick<Config, 'failover' | 'nodeName'>;
@@ -54,7 +54,7 @@ export async function watchFailover({ feed, model, clock }: Agent, options: Fail
       logStack(error);
       log.error(`the watch of Nodes that do not answer failed: ${causeOf(error)}; it starts over, without suspects`);
       forget(feed);
-      await sleep(clock, AGAIN, signal).catch(() => undefined);
+      await sleep(clock, RESTART_MS, signal).catch(() => undefined);
     }
   }
 }

@@ -5,7 +5,7 @@ import { AccessReviews } from '../cluster/api/access-reviews.ts';
 import { apiClient, type OpenClient } from '../cluster/api/client.ts';
 import { loadCredentials } from '../cluster/api/credentials.ts';
 import type { Config, SourceConfig } from '../config/config.ts';
-import { userAgent } from '../config/version.ts';
+import { userAgent } from '../config/program-version.ts';
 import { type Auth, authOf } from '../serve/auth.ts';
 import type { Platform } from './platform.ts';
 

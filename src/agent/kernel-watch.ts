@@ -18,7 +18,7 @@ import type { ReadBudget } from './read-budget.ts';
 import { RepairBackoff } from './repair-backoff.ts';
 
 /** Milliseconds that reading the rules may take. */
-const LONGEST_READING = 30_000;
+const READING_TIMEOUT_MS = 30_000;
 /** The largest share of the time for looking at what notices say: other programs may write all the time. */
 const LOOKING_SHARE = 0.1;
 
@@ -233,7 +233,7 @@ async function mayHaveChanged(
   unread: TroubleLog,
 ): Promise<boolean> {
   const late = new AbortController();
-  const cancel = clock.after(LONGEST_READING, () => late.abort());
+  const cancel = clock.after(READING_TIMEOUT_MS, () => late.abort());
   const began = clock.now();
   try {
     const { reading } = await mutex(() => {
@@ -251,7 +251,7 @@ async function mayHaveChanged(
     return isOther !== false;
   } catch (error) {
     if (!late.signal.aborted) throw error;
-    const text = `other programs write rules all the time, and reading them did not end within ${LONGEST_READING / 1000} s`;
+    const text = `other programs write rules all the time, and reading them did not end within ${READING_TIMEOUT_MS / 1000} s`;
     unread.tell({ cause: text, text: `cannot check all rules: ${text}` });
     return false;
   } finally {

@@ -8,7 +8,7 @@ import { EFFECTIVE_GATES, type FeatureGates, idleGates } from '../config/feature
 import { ConfigError, camel, type Flags } from '../config/flags.ts';
 import { type ConfigOrigins, configsFromFlags } from '../config/from-flags.ts';
 import { DEPRECATED_FLAGS, IDLE_FLAGS } from '../config/kube-proxy-flags.ts';
-import { relayProblems } from '../config/relay.ts';
+import { relayProblems } from '../config/relay-settings.ts';
 import { listText } from '../inspect/wire/format.ts';
 import { createLog, type Log } from '../telemetry/log.ts';
 import type { Files } from './platform.ts';

@@ -6,7 +6,7 @@ import { type Plan, stepText } from '../proxy/reconcile/step.ts';
 import type { Log } from '../telemetry/log.ts';
 
 /** Most Services, addresses, ranges, or changes by others, in a line of the log; its facts hold more. */
-export const MOST_NAMED = 5;
+export const MAX_NAMED = 5;
 
 /** Log each step of a plan at debug level. */
 export function logSteps({ steps }: Plan, log: Log): void {
@@ -55,8 +55,8 @@ export function logKeptOomScore(error: unknown, log: Log): void {
 
 /** The first changes by other programs, and the number of the others. */
 export function driftsText(drift: readonly Drift[]): string {
-  const more = drift.length - MOST_NAMED;
-  return `${drift.slice(0, MOST_NAMED).map(driftText).join('; ')}${more > 0 ? `; and ${more} more` : ''}`;
+  const more = drift.length - MAX_NAMED;
+  return `${drift.slice(0, MAX_NAMED).map(driftText).join('; ')}${more > 0 ? `; and ${more} more` : ''}`;
 }
 
 interface HasFaults {

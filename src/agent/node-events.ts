@@ -1,9 +1,9 @@
 /** Events in the API server: about the Node, and about Services that are set aside. */
 
 import { realClock } from '../base/clock.ts';
-import { type ClusterEvent, EventRecorder, type Regarding } from '../cluster/api/recorder.ts';
+import { type ClusterEvent, EventRecorder, type Regarding } from '../cluster/api/event-recorder.ts';
 import type { Config } from '../config/config.ts';
-import { userAgent } from '../config/version.ts';
+import { userAgent } from '../config/program-version.ts';
 import { type Fault, faultText, type ServiceKey } from '../proxy/model/objects.ts';
 import type { Log } from '../telemetry/log.ts';
 import type { ObjectFeed } from './feed.ts';

@@ -26,7 +26,7 @@ export interface Sign {
 const MINUTE = 60_000;
 /** Milliseconds until the first removal; each further one waits twice as long. */
 const FIRST_REMOVAL = 5 * MINUTE;
-const LONGEST_WAIT = 60 * MINUTE;
+const MAX_WAIT_MS = 60 * MINUTE;
 /** Milliseconds after the last sign for which health has the note. */
 const NOTE_STAYS = 60 * MINUTE;
 
@@ -83,7 +83,7 @@ export class OtherProxies {
     this.#removal ??= now + this.#wait;
     if (now < this.#removal) return false;
     this.#removal = undefined;
-    this.#wait = Math.min(2 * this.#wait, LONGEST_WAIT);
+    this.#wait = Math.min(2 * this.#wait, MAX_WAIT_MS);
     return true;
   }
 
@@ -93,18 +93,18 @@ export class OtherProxies {
     const who = [...new Set(signs.map((sign) => sign.who))];
     const what = firstOf(
       signs.map((sign) => sign.what),
-      MOST_NAMED,
+      MAX_NAMED,
     );
     const text = `${who.join(' and ')} seems to run beside this agent: ${what}. ${FOLLOWS}: ${signs.some(({ stays }) => stays) ? REMOVES : REPAIRS}`;
     health.beside(`${text} (last seen at ${new Date(clock.wall()).toISOString()})`);
     if (who.every((one) => this.#told.has(one))) return;
     this.#told = new Set([...this.#told, ...who]);
-    log.warn({ who, found: signs.slice(0, MOST_NAMED).map((sign) => sign.what) }, text);
+    log.warn({ who, found: signs.slice(0, MAX_NAMED).map((sign) => sign.what) }, text);
     events.emitNode({ type: 'Warning', reason: 'OtherServiceProxy', action: 'CheckKernel', note: text });
   }
 }
 
-const MOST_NAMED = 3;
+const MAX_NAMED = 3;
 const FOLLOWS =
   'Two proxies on a node undo the work of each other, and connections may reach endpoints that are gone. Stop the other one';
 const REMOVES = 'the agent removes its rules within an hour, or at its next start';

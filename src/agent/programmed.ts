@@ -5,16 +5,16 @@ import { refusedIn } from '../inspect/history/sync-record.ts';
 import { firstLine } from '../inspect/wire/format.ts';
 import type { ProgrammedEvent } from '../inspect/wire/programmed.ts';
 import type { AnsweredBy } from '../inspect/wire/schema-common.ts';
-import type { SyncReport } from '../proxy/sync/status.ts';
+import type { SyncReport } from '../proxy/sync/sync-results.ts';
 import { EventStreams } from '../serve/event-stream.ts';
-import type { Query, StreamQuery } from '../serve/questions.ts';
+import type { QueryRoute, StreamRoute } from '../serve/query-handler.ts';
 import type { ObjectFeed } from './feed.ts';
 import { faultCounts } from './log-lines.ts';
-import { changedEvent, type ProgrammedSnapshot, wholeEvent } from './programmed/events.ts';
+import { changedEvent, type ProgrammedSnapshot, wholeEvent } from './programmed/stream-events.ts';
 import type { Tracking, WrittenChanges } from './programmed/tracking.ts';
 import { Waiters } from './programmed/waiters.ts';
-import { answeredByOf, type QueryParts } from './questions/inquiry-parts.ts';
-import { paceIn, programmedAnswer, readProgrammedQuestion } from './questions/programmed.ts';
+import { paceIn, programmedAnswer, readProgrammedQuestion } from './questions/programmed-query.ts';
+import { answeredByOf, type QueryParts } from './questions/query-parts.ts';
 
 export interface ProgrammedParts {
   readonly clock: Clock;
@@ -49,9 +49,9 @@ export function programmedParts(parts: QueryParts): Omit<ProgrammedParts, 'suspe
 type ProgrammedFeed = Pick<ObjectFeed, 'cache' | 'programmed'>;
 
 /** Longest wait in milliseconds. */
-export const LONGEST_WAIT = 300_000;
+export const MAX_WAIT_MS = 300_000;
 /** Reasons of the health that an event has. */
-const MOST_REASONS = 20;
+const MAX_REASONS = 20;
 
 export class ProgrammedAnswers {
   readonly waiters: Waiters;
@@ -113,16 +113,16 @@ export class ProgrammedAnswers {
   readonly happened = (): void => this.#streams.touch();
 
   /** What is asked of it, by path. */
-  get questions(): ReadonlyMap<string, Query | StreamQuery> {
-    return new Map<string, Query | StreamQuery>([
+  get questions(): ReadonlyMap<string, QueryRoute | StreamRoute> {
+    return new Map<string, QueryRoute | StreamRoute>([
       [
         '/programmed',
         {
           parameters: ['service', 'slice', 'version', 'wait'],
-          longest: LONGEST_WAIT + 1000,
+          longest: MAX_WAIT_MS + 1000,
           answer: async (query, signal) => {
             const { clock, by, unserved } = this.#parts;
-            const question = readProgrammedQuestion(query, LONGEST_WAIT);
+            const question = readProgrammedQuestion(query, MAX_WAIT_MS);
             const wait = this.waiters;
             return await programmedAnswer(question, { clock, by, unserved, feed: () => this.#feed, wait }, signal);
           },
@@ -147,7 +147,7 @@ export class ProgrammedAnswers {
       stuck: lags.stuck,
       behind: lags.behind,
       unserved: unserved(),
-      health: { healthy, reasons: reasons.slice(0, MOST_REASONS) },
+      health: { healthy, reasons: reasons.slice(0, MAX_REASONS) },
       counts,
     };
   }

@@ -71,7 +71,7 @@ interface Generation {
 /** Milliseconds that another source has for its first lists; afterwards the former configuration stays in force. */
 const FIRST_LISTS = 30_000;
 /** Milliseconds, at least, from a failure of a changed configuration to the next try. */
-const PAUSE = 30_000;
+const RETRY_MS = 30_000;
 
 export class Reloader {
   readonly #options: RunOptions;
@@ -254,7 +254,7 @@ export class Reloader {
       return;
     }
     const { lastFailure } = this.#configs;
-    const pause = error instanceof ConfigError ? undefined : Math.max(config.syncPeriod, PAUSE);
+    const pause = error instanceof ConfigError ? undefined : Math.max(config.syncPeriod, RETRY_MS);
     if (cause !== lastFailure) {
       const next = pause === undefined ? '' : `, and the changed one is tried again every ${pause / 1000} s`;
       log.error(`the changed configuration cannot be used: ${cause}; the former one stays in force${next}`);

@@ -8,7 +8,7 @@ import type { SyncReason, Trigger } from '../inspect/history/records.ts';
 import { WRITE_GRACE, whileWriting } from '../kernel/last-resort.ts';
 import { type Committer, committerText } from '../kernel/ruleset-notices.ts';
 import { SyncScheduler } from '../proxy/sync/scheduler.ts';
-import { type SyncReport, SyncStatus } from '../proxy/sync/status.ts';
+import { type SyncReport, SyncStatus } from '../proxy/sync/sync-results.ts';
 import type { Log } from '../telemetry/log.ts';
 import type { Agent } from './agent.ts';
 import { watchFailover } from './failover.ts';

@@ -24,9 +24,9 @@ const LOOK_SHARE = 100;
 /** Milliseconds that an answer waits for a look: a look waits for a sync that runs, and that may take a minute. */
 const LOOK_PATIENCE = 2000;
 /** Services that are written before other work has its turn: about a millisecond. */
-const PORTION = 50;
+const SERVICES_AT_ONCE = 50;
 /** Most series: what one Prometheus takes from one target without trouble. */
-const MOST_SERIES = 100_000;
+const MAX_SERIES = 100_000;
 
 /** The parts of an agent that are measured. */
 export interface MeasuredAgent {
@@ -148,7 +148,7 @@ export class ServiceMetrics {
   }
 
   async #collect({ feed: { cache }, model }: MeasuredAgent): Promise<{ into: SeriesText; leftOut: number }> {
-    const { mostSeries = MOST_SERIES } = this.#options;
+    const { mostSeries = MAX_SERIES } = this.#options;
     const into = new SeriesText();
     this.#endpoints.prepare(model.location, (service) => this.#traffic.of(service).length > 0);
     const setAside = endpointsSetAside(cache);
@@ -157,7 +157,7 @@ export class ServiceMetrics {
     let visited = 0;
     for (const ports of this.#traffic.ports) {
       visited += 1;
-      if (visited % PORTION === 0) await breath();
+      if (visited % SERVICES_AT_ONCE === 0) await breath();
       const endpoints = this.#endpoints.of(ports, cache);
       const missing = setAside.get(ports[0]?.service ?? '') ?? 0;
       const own = [...(isCounted ? trafficSeries(ports) : []), ...endpointSeries(ports, endpoints, missing)];
@@ -172,7 +172,7 @@ export class ServiceMetrics {
     if (isOver && !this.#isOverBound) {
       this.#options.log.warn(
         { served, leftOut },
-        `the metrics of Services have ${served + leftOut} series, and ${leftOut} of them are left out: at most ${this.#options.mostSeries ?? MOST_SERIES} are served`,
+        `the metrics of Services have ${served + leftOut} series, and ${leftOut} of them are left out: at most ${this.#options.mostSeries ?? MAX_SERIES} are served`,
       );
     }
     this.#isOverBound = isOver;

@@ -25,13 +25,13 @@ import { Reloader, type RunOptions } from './reload.ts';
 import { startReportFor } from './start-report.ts';
 
 /** Milliseconds between two tries. */
-const PAUSE = 50;
+const RETRY_MS = 50;
 /** Milliseconds for which a name may have no holder that answers: a process that was killed frees it when its memory is freed. */
-const NOBODY = 1000;
+const SILENCE_TIMEOUT_MS = 1000;
 /** Milliseconds that an agent which received the signal to end may take: its alarm ends it after 12 s. */
-const STOPPING = 20_000;
+const STOP_TIMEOUT_MS = 20_000;
 /** Milliseconds after which an agent without the name tries again to take it. */
-const AGAIN = 10_000;
+const TAKE_RETRY_MS = 10_000;
 
 /** The seam to this machine. */
 export interface NameService {
@@ -93,7 +93,7 @@ export async function holdName(options: NameOptions): Promise<HeldName> {
       log.warn(stranger);
       return takeLater(options, line);
     }
-    await sleep(clock, PAUSE, signal);
+    await sleep(clock, RETRY_MS, signal);
   }
 }
 
@@ -109,11 +109,11 @@ interface Waits {
 async function strangerAt({ names, log, clock }: NameOptions, waits: Waits): Promise<string | undefined> {
   // Loaded only here: an agent that is alone needs no schema.
   const { HOLDER_LINE, readHolder } = await import('../inspect/wire/agent-lock.ts');
-  const answer = await names.ask({ patience: NOBODY, longest: HOLDER_LINE });
+  const answer = await names.ask({ patience: SILENCE_TIMEOUT_MS, longest: HOLDER_LINE });
   const now = clock.now();
   const isNobody = answer.kind === 'no connection' || answer.kind === 'closed';
   waits.nobodySince = isNobody ? (waits.nobodySince ?? now) : undefined;
-  const isPatient = isNobody && now - (waits.nobodySince ?? now) < NOBODY;
+  const isPatient = isNobody && now - (waits.nobodySince ?? now) < SILENCE_TIMEOUT_MS;
   if (answer.kind === 'no connection') {
     if (isPatient) return undefined;
     return `a process holds the name of this node's agent, the abstract Unix socket @slicewire, and takes no connections (${answer.cause}): no agent does that. ${GOES_ON}`;
@@ -125,7 +125,7 @@ async function strangerAt({ names, log, clock }: NameOptions, waits: Waits): Pro
   if (isPatient) return undefined;
   if (answer.kind !== 'line') {
     throw new CannotRun(
-      `${processText(peer)} holds the name of this node's agent, and did not answer within ${NOBODY / 1000} s: probably another slicewire agent that was stopped (SIGSTOP) or hangs. ${ENDS}`,
+      `${processText(peer)} holds the name of this node's agent, and did not answer within ${SILENCE_TIMEOUT_MS / 1000} s: probably another slicewire agent that was stopped (SIGSTOP) or hangs. ${ENDS}`,
     );
   }
   const holder = readHolder(answer.line);
@@ -139,9 +139,9 @@ async function strangerAt({ names, log, clock }: NameOptions, waits: Waits): Pro
     throw new CannotRun(`another slicewire agent runs in this network namespace: ${who}. ${ENDS}`);
   if (waits.stoppingSince === undefined) log.info(`another slicewire agent is ending (${who}): waiting for it`);
   waits.stoppingSince ??= now;
-  if (now - waits.stoppingSince < STOPPING) return undefined;
+  if (now - waits.stoppingSince < STOP_TIMEOUT_MS) return undefined;
   throw new CannotRun(
-    `another slicewire agent (${who}) received the signal to end, and still runs after ${STOPPING / 1000} s. ${ENDS}`,
+    `another slicewire agent (${who}) received the signal to end, and still runs after ${STOP_TIMEOUT_MS / 1000} s. ${ENDS}`,
   );
 }
 
@@ -162,11 +162,11 @@ function pidText(peer: PeerCredentials | undefined, own: number): string {
 }
 
 /** Characters of an answer that a message shows. */
-const SHOWN = 80;
+const MAX_SHOWN_LENGTH = 80;
 
 /** Bytes of another process: no control characters on a terminal. */
 function shown(line: string): string {
-  return JSON.stringify(cutText(line, SHOWN));
+  return JSON.stringify(cutText(line, MAX_SHOWN_LENGTH));
 }
 
 function ownLine({ mode, signal }: NameOptions, wall: number): () => string {
@@ -180,7 +180,7 @@ function takeLater({ names, clock, signal, log }: NameOptions, line: () => strin
   const until = AbortSignal.any([signal, end.signal]);
   const take = async (): Promise<HeldName | undefined> => {
     for (;;) {
-      await sleep(clock, AGAIN, until);
+      await sleep(clock, TAKE_RETRY_MS, until);
       const held = await names.take(line);
       if (held === undefined) continue;
       log.info("the name of this node's agent was free: this agent has it now");

@@ -10,10 +10,10 @@ import { countText, firstOf, millisecondsText, timeText } from '../inspect/wire/
 import { type Drift, driftText } from '../proxy/model/drift.ts';
 import type { FailedStep } from '../proxy/reconcile/step.ts';
 import type { SweepReport } from '../proxy/sync/flow-sweeper.ts';
-import type { SyncReport } from '../proxy/sync/status.ts';
+import type { SyncReport } from '../proxy/sync/sync-results.ts';
 import type { Log } from '../telemetry/log.ts';
 import { TroubleLog } from '../telemetry/trouble-log.ts';
-import { driftsText, MOST_NAMED } from './log-lines.ts';
+import { driftsText, MAX_NAMED } from './log-lines.ts';
 
 /** Milliseconds, at least, from one summary to the next. */
 const SUMMARY_PERIOD = 600_000;
@@ -243,9 +243,9 @@ function logFailed(steps: readonly FailedStep[], log: Log, level: 'error' | 'v2'
     return;
   }
   const others = services.filter((service) => service !== owner);
-  const ofWhom = others.length === 0 ? '' : `, of Services ${firstOf(others, MOST_NAMED)}`;
+  const ofWhom = others.length === 0 ? '' : `, of Services ${firstOf(others, MAX_NAMED)}`;
   log[level](
-    { step: key, service: owner, count: steps.length, services: services.slice(0, MOST_NAMED + 1) },
+    { step: key, service: owner, count: steps.length, services: services.slice(0, MAX_NAMED + 1) },
     `${who}: ${cause} (and ${steps.length - 1} more steps failed for the same cause${ofWhom})`,
   );
 }

@@ -14,9 +14,9 @@ import type { StartPhase, StartReport } from './start-report.ts';
 import { SyncLog } from './sync-log.ts';
 
 /** Milliseconds between two tries. */
-const RETRY = 1000;
+const RETRY_MS = 1000;
 /** Tries before giving up. */
-const TRIES = 5;
+const MAX_TRIES = 5;
 
 /** Sync until all rules are written and stale flows deleted; resolves with whether that succeeded. */
 export async function syncOnce(
@@ -49,12 +49,12 @@ async function syncUntilDone(
 ): Promise<boolean> {
   for (let tries = 1; ; tries++) {
     const synced = await agent.loop.sync(signal);
-    syncLog.synced(synced, { isFirst: true, isLast: tries === TRIES, faults: faultCounts(agent) });
+    syncLog.synced(synced, { isFirst: true, isLast: tries === MAX_TRIES, faults: faultCounts(agent) });
     if (synced.outcome !== 'failed') report?.ended('sync');
     if (synced.outcome === 'complete') return await sweepOnce(agent, signal);
-    if (tries === TRIES) return false;
+    if (tries === MAX_TRIES) return false;
     agent.loop.distrust();
-    await sleep(agent.clock, RETRY, signal);
+    await sleep(agent.clock, RETRY_MS, signal);
   }
 }
 
@@ -63,7 +63,7 @@ async function sweepOnce({ sweeper, clock }: Agent, signal: AbortSignal): Promis
   for (let tries = 1; ; tries++) {
     const { outcome } = await sweeper.sweep(signal);
     if (outcome === 'complete') return true;
-    if (tries === TRIES) return outcome === 'changed';
-    await sleep(clock, RETRY, signal);
+    if (tries === MAX_TRIES) return outcome === 'changed';
+    await sleep(clock, RETRY_MS, signal);
   }
 }

@@ -12,10 +12,10 @@ import { firstLine } from '../inspect/wire/format.ts';
 import type { ServiceKey } from '../proxy/model/objects.ts';
 import { familyOfPort, type ServicePortKey, serviceOfPort } from '../proxy/model/service-port.ts';
 import type { FailedStep, SkippedStep } from '../proxy/reconcile/step.ts';
-import type { SyncReport } from '../proxy/sync/status.ts';
+import type { SyncReport } from '../proxy/sync/sync-results.ts';
 
 /** Most Services that are named one by one. */
-const MOST_NAMED = 20;
+const MAX_NAMED = 20;
 
 /** A Service that the kernel refused. */
 export interface RefusedService {
@@ -90,7 +90,7 @@ function familiesOf(
 
 /** A sentence for each refused Service; of many, the first ones and the number of the others. */
 export function sentencesOf(refused: ReadonlyMap<ServiceKey, RefusedService>): string[] {
-  const named = [...refused.values()].slice(0, MOST_NAMED);
+  const named = [...refused.values()].slice(0, MAX_NAMED);
   const sentences = named.map(
     ({ owner, key, cause }) => `Service ${owner}: the kernel refused ${key}: ${firstLine(cause)}`,
   );

@@ -11,14 +11,14 @@ export interface Clock {
 }
 
 /** The longest wait of setTimeout in milliseconds, 24 days. */
-const LONGEST = 2 ** 31 - 1;
+const MAX_TIMEOUT_MS = 2 ** 31 - 1;
 
 export const realClock: Clock = {
   now: () => performance.now(),
   wall: () => Date.now(),
   after(milliseconds, call) {
     // setTimeout takes a longer wait for none; waking too early does no harm.
-    const timer = setTimeout(call, Math.min(milliseconds, LONGEST));
+    const timer = setTimeout(call, Math.min(milliseconds, MAX_TIMEOUT_MS));
     return () => clearTimeout(timer);
   },
 };

@@ -13,13 +13,13 @@ const UNITS: Readonly<Record<string, number>> = {
 };
 
 /** Milliseconds of Go's longest duration, 2⁶³ nanoseconds: 292 years. */
-const LONGEST = 2 ** 63 / 1e6;
+const MAX_DURATION_MS = 2 ** 63 / 1e6;
 /** Characters of a duration. */
-const LONGEST_TEXT = 100;
+const MAX_TEXT = 100;
 
 /** `1m30s` → 90000 milliseconds; undefined when it is no duration, or longer than 292 years. */
 export function parseDuration(text: string): number | undefined {
-  if (text.length > LONGEST_TEXT) return undefined;
+  if (text.length > MAX_TEXT) return undefined;
   if (/^[+-]?0$/.test(text)) return 0;
   const whole = /^([+-]?)((?:(?:\d+(?:\.\d*)?|\.\d+)(?:ns|us|[\u00b5\u03bc]s|ms|s|m|h))+)$/.exec(text);
   if (whole === null) return undefined;
@@ -27,7 +27,7 @@ export function parseDuration(text: string): number | undefined {
   for (const [, number, unit] of (whole[2] ?? '').matchAll(/(\d+(?:\.\d*)?|\.\d+)(ns|us|[\u00b5\u03bc]s|ms|s|m|h)/g)) {
     total += Number(number) * (UNITS[unit ?? ''] ?? Number.NaN);
   }
-  if (total > LONGEST) return undefined;
+  if (total > MAX_DURATION_MS) return undefined;
   return whole[1] === '-' ? -total : total;
 }
 

@@ -3,9 +3,9 @@
 /** Counters of a slot: each spans a fifth of a doubling, from 0.1 ms on. The last one has everything above half an hour. */
 const COUNTERS = 125;
 const PER_DOUBLING = 5;
-const LEAST = 0.1;
+const MIN_LATENCY_MS = 0.1;
 /** The upper end of each counter. */
-const ENDS = Float64Array.from({ length: COUNTERS }, (_, i) => LEAST * 2 ** (i / PER_DOUBLING));
+const ENDS = Float64Array.from({ length: COUNTERS }, (_, i) => MIN_LATENCY_MS * 2 ** (i / PER_DOUBLING));
 /** Slots of the hour that `status` shows, and their milliseconds. */
 const MINUTES = { slots: 60, length: 60_000 } as const;
 
@@ -104,8 +104,8 @@ export function belowCounter(latency: number): number {
 }
 
 function counterOf(latency: number): number {
-  if (latency <= LEAST) return 0;
-  return Math.min(COUNTERS - 1, Math.ceil(Math.log2(latency / LEAST) * PER_DOUBLING));
+  if (latency <= MIN_LATENCY_MS) return 0;
+  return Math.min(COUNTERS - 1, Math.ceil(Math.log2(latency / MIN_LATENCY_MS) * PER_DOUBLING));
 }
 
 /** The upper end of the counter that holds the value of this rank. */
@@ -115,5 +115,5 @@ function quantile(counters: Float64Array, rank: number): number {
     seen += count;
     return seen >= rank;
   });
-  return LEAST * 2 ** (counter / PER_DOUBLING);
+  return MIN_LATENCY_MS * 2 ** (counter / PER_DOUBLING);
 }

@@ -2,7 +2,7 @@
 import { breath } from './clock.ts';
 
 /** Milliseconds of a portion. */
-const PORTION = 10;
+const PORTION_MS = 10;
 /** Values between two looks at the clock. */
 const STRIDE = 32;
 
@@ -13,7 +13,7 @@ export async function inPortions<T>(values: Iterable<T>, take: (value: T) => voi
   for (const value of values) {
     take(value);
     count += 1;
-    if (count % STRIDE !== 0 || performance.now() - began < PORTION) continue;
+    if (count % STRIDE !== 0 || performance.now() - began < PORTION_MS) continue;
     await breath();
     signal.throwIfAborted();
     began = performance.now();
@@ -36,6 +36,6 @@ export class Rounds {
         this.#began = undefined;
       });
     }
-    return now - this.#began < PORTION;
+    return now - this.#began < PORTION_MS;
   }
 }

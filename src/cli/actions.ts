@@ -3,16 +3,16 @@ import { writeFile } from 'node:fs/promises';
 import { modeChooser } from '../agent/choose-mode.ts';
 import { prepare } from '../agent/load-config.ts';
 import { fileText } from '../config/config-file.ts';
-import { versionText } from '../config/version.ts';
+import { versionText } from '../config/program-version.ts';
 import type { Hangups } from '../kernel/hangups.ts';
 import { endSoonAfter } from '../kernel/last-resort.ts';
-import type { AskedOnCommandLine } from './asked.ts';
 import { cleanupCommand } from './cleanup.ts';
-import type { CommandName } from './commands/table.ts';
+import type { CommandName } from './commands/command-table.ts';
 import { DEMO_MODES } from './demo/scene.ts';
 import { initCommand } from './init.ts';
 import { planCommand } from './plan.ts';
 import { runCommand } from './run.ts';
+import type { AskedOnCommandLine } from './typed-command.ts';
 
 /** Resolves with the exit status. */
 type CommandAction = (asked: AskedOnCommandLine, hangups: Hangups) => Promise<number>;

@@ -4,7 +4,7 @@ import { argumentOf } from '../config/flag-table.ts';
 import { ConfigError } from '../config/flags.ts';
 import { parseBool } from '../config/readers.ts';
 import { flagsOf } from './commands/command.ts';
-import { COMMANDS } from './commands/table.ts';
+import { COMMANDS } from './commands/command-table.ts';
 
 /** Flags without a value. */
 const ACTIONS: ReadonlySet<string> = new Set(

@@ -3,9 +3,9 @@ import { askAgent } from '../agent/questions/ask-agent.ts';
 import { ConfigError } from '../config/flags.ts';
 import { parseListen } from '../config/listen.ts';
 import { servicesSchema } from '../inspect/wire/services.ts';
-import type { AskedOnCommandLine } from './asked.ts';
 import { type Completion, complete, completionText } from './commands/completion.ts';
 import { SCRIPTS, SHELLS } from './commands/completion-scripts.ts';
+import type { AskedOnCommandLine } from './typed-command.ts';
 
 /** Prints the script of a shell. Throws ConfigError for another shell. */
 export async function completionCommand({ words: [word = ''], print }: AskedOnCommandLine): Promise<number> {
@@ -27,9 +27,9 @@ export async function completeCommand({ words, signal, print }: AskedOnCommandLi
 }
 
 /** Milliseconds that a person waits for names. */
-const PATIENCE = 700;
+const ANSWER_TIMEOUT_MS = 700;
 /** Names that the agent answers at once. Those that begin with the typed letters are among them where they are few. */
-const MOST = 500;
+const MAX_NAMES = 500;
 const DEFAULT_PORT = 10_249;
 
 /** Names of Services from the agent of this node; none where it does not answer at once. */
@@ -42,8 +42,8 @@ async function named(
   const { before, typed } = services;
   const listen = parseListen(addressIn(words), DEFAULT_PORT);
   if (listen === undefined) return [];
-  const parameters = { search: typed, limit: String(MOST) };
-  const until = AbortSignal.any([signal, AbortSignal.timeout(PATIENCE)]);
+  const parameters = { search: typed, limit: String(MAX_NAMES) };
+  const until = AbortSignal.any([signal, AbortSignal.timeout(ANSWER_TIMEOUT_MS)]);
   try {
     const { rows } = await askAgent({ listen, path: '/services', parameters, signal: until }, servicesSchema);
     const names = rows.filter(({ service }) => service.startsWith(typed) && NAME.test(service));

@@ -1,13 +1,13 @@
 /** `slicewire drained`: the preStop hook of a Pod asks the fleet. */
 
 import { realClock } from '../base/clock.ts';
-import { askUntilDrained } from '../fleet/drained/ask.ts';
-import { drainQuestion } from '../fleet/drained/question.ts';
+import { askUntilDrained } from '../fleet/drained/ask-fleet.ts';
+import { drainQuestion } from '../fleet/drained/drain-question.ts';
 import { sendToFleet } from '../fleet/drained/send.ts';
 import type { Drained } from '../inspect/wire/drained.ts';
 import { drainedText } from '../inspect/wire/drained-text.ts';
 import { isWrongQuestion } from '../inspect/wire/problem.ts';
-import { type AskedOnCommandLine, show } from './asked.ts';
+import { type AskedOnCommandLine, show } from './typed-command.ts';
 
 /** Resolves with the exit status: 0 drained, 1 not within the time, 2 wrong question. */
 export async function drainedCommand(asked: AskedOnCommandLine): Promise<number> {

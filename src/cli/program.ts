@@ -14,7 +14,7 @@ import { CleanupIncomplete } from '../proxy/modes/mode.ts';
 import { KernelNotRead } from '../proxy/sync/loop.ts';
 import { ACTIONS } from './actions.ts';
 import { goArguments } from './arguments.ts';
-import { COMMANDS } from './commands/table.ts';
+import { COMMANDS } from './commands/command-table.ts';
 import { pluginArguments } from './kubectl/plugin-name.ts';
 import { programOf } from './tree.ts';
 
@@ -47,7 +47,7 @@ export async function main(args: readonly string[], signal: AbortSignal, hangups
   });
   const plugin = pluginArguments(process.argv0, args);
   try {
-    if (plugin !== undefined) return await (await import('./kubectl/program.ts')).runPlugin(plugin, { signal, print });
+    if (plugin !== undefined) return await (await import('./kubectl/plugin.ts')).runPlugin(plugin, { signal, print });
     mustBeCommand(args);
     await program.parseAsync(goArguments(args), { from: 'user' });
     return status;

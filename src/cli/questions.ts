@@ -2,7 +2,7 @@
 import { loadConfig } from '../agent/load-config.ts';
 import { withInquiries } from '../agent/questions/answer-once.ts';
 import { askAgent } from '../agent/questions/ask-agent.ts';
-import { seenOf } from '../agent/questions/live.ts';
+import { seenOf } from '../agent/questions/explain-live.ts';
 import type { Answers } from '../agent/questions/queries.ts';
 import { openTools } from '../agent/usable-families.ts';
 import { realClock } from '../base/clock.ts';
@@ -22,9 +22,9 @@ import { type Status, statusSchema } from '../inspect/wire/status.ts';
 import { statusText } from '../inspect/wire/status-text.ts';
 import { type Verification, verificationSchema } from '../inspect/wire/verification.ts';
 import { verificationText } from '../inspect/wire/verification-text.ts';
-import { type AskedOnCommandLine, show } from './asked.ts';
-import { recordedAnswers } from './recordings.ts';
-import { watchStatus } from './watch.ts';
+import { recordedAnswers } from './record-and-replay.ts';
+import { watchStatus } from './status-watch.ts';
+import { type AskedOnCommandLine, show } from './typed-command.ts';
 
 /** A question in both forms: for an agent over HTTP, and for the parts in this process. */
 interface AgentQuery<A> {
@@ -164,7 +164,7 @@ export async function statusCommand(asked: AskedOnCommandLine): Promise<number> 
   return status.health.healthy ? 0 : 2;
 }
 
-export { recordCommand, replayCommand } from './recordings.ts';
+export { recordCommand, replayCommand } from './record-and-replay.ts';
 
 /** A question is answered by the agent that runs, by this command from the source and the kernel, or from a recording. */
 type Answerer =

@@ -3,7 +3,7 @@ import { Command, Option } from 'commander';
 import { type FlagEntry, helpOf } from '../config/flag-table.ts';
 import type { Flags } from '../config/flags.ts';
 import { ABOUT, type CommandEntry, groupsOf, helpLines, WITHOUT_COMMAND } from './commands/command.ts';
-import { COMMANDS, type NamedCommand } from './commands/table.ts';
+import { COMMANDS, type NamedCommand } from './commands/command-table.ts';
 
 /** A command as it was typed. */
 export interface Typed {

@@ -1,11 +1,11 @@
 /** A KubeProxyConfiguration (kubeproxy.config.k8s.io/v1alpha1) ↔ flags and configuration. */
 
 import { parseDuration } from '../base/duration.ts';
-import { repeatedText } from '../cluster/documents/objects.ts';
+import { repeatedText } from '../cluster/documents/parse-objects.ts';
 import type { Problem, Value } from '../cluster/documents/protocol.ts';
 import { yamlText } from '../cluster/documents/yaml.ts';
 import type { Config } from './config.ts';
-import { type ConfigField, FIELDS, SECTIONS } from './fields.ts';
+import { type ConfigField, FIELDS, SECTIONS } from './file-fields.ts';
 import { ConfigError, camel, type Flags } from './flags.ts';
 
 export const API_VERSION = 'kubeproxy.config.k8s.io/v1alpha1';

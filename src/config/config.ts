@@ -6,7 +6,7 @@ import type { IptablesBackend } from '../kernel/iptables-tools.ts';
 import type { PortRange } from '../proxy/model/port-range.ts';
 import type { FeatureGates } from './feature-gates.ts';
 import type { ServeConfig } from './listen.ts';
-import type { LogConfig } from './log.ts';
+import type { LogConfig } from './log-settings.ts';
 
 export type SourceConfig =
   | {

@@ -9,7 +9,7 @@ import type { RequestRate } from '../controller/pace.ts';
 import type { SlicesSettings } from '../controller/slices-controller.ts';
 import { ConfigError, type Flags, flagText, textFlag } from './flags.ts';
 import { type ListenAddress, parseListen, readConnectionsPerClient, readScrape } from './listen.ts';
-import { type LogConfig, readLog } from './log.ts';
+import { type LogConfig, readLog } from './log-settings.ts';
 import { checkOrder, type FlagReader, isOn, readDuration, readInteger, readTimeout } from './readers.ts';
 
 /** Names of the controllers in kube-controller-manager's --controllers. */

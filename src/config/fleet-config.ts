@@ -2,7 +2,7 @@
 import type { Address } from '../base/address.ts';
 import { ConfigError, type Flags, flagText, textFlag } from './flags.ts';
 import { type ListenAddress, parseListen, readConnectionsPerClient, readScrape, readServiceName } from './listen.ts';
-import { type LogConfig, readLog } from './log.ts';
+import { type LogConfig, readLog } from './log-settings.ts';
 import { type FlagReader, isOn, readTimeout } from './readers.ts';
 
 export interface FleetConfig {

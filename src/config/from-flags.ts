@@ -17,15 +17,15 @@ import {
   type SourceConfig,
 } from './config.ts';
 import { readFeatureGates } from './feature-gates.ts';
-import { FIELDS } from './fields.ts';
+import { FIELDS } from './file-fields.ts';
 import { ConfigError, camel, type Flags, flagText, textFlag } from './flags.ts';
 import { readServe } from './listen.ts';
-import { readLog } from './log.ts';
+import { readLog } from './log-settings.ts';
 import {
   checkOrder,
   type FlagReader,
   isOn,
-  MOST_INT32,
+  MAX_INT32,
   readChoice,
   readCidrs,
   readInteger,
@@ -78,7 +78,7 @@ export function configsFromFlags(
       ...readInMode(read, { mode, hasFile: file !== undefined }),
     });
   const configs = [build(first), ...others.map(build)] as const;
-  readInteger(read, 'kube-api-burst', { initial: 10, least: 0, most: MOST_INT32 });
+  readInteger(read, 'kube-api-burst', { initial: 10, least: 0, most: MAX_INT32 });
   if (faults.size > 0) throw new ConfigError([...faults].join('; '));
   return configs;
 }
@@ -183,7 +183,7 @@ function readPeriods(read: FlagReader, { mode, hasFile }: InMode): { syncPeriod:
 }
 
 function readConntrack(read: FlagReader): ConntrackSettings {
-  const count = (flag: string, initial: number) => readInteger(read, flag, { initial, least: 0, most: MOST_INT32 });
+  const count = (flag: string, initial: number) => readInteger(read, flag, { initial, least: 0, most: MAX_INT32 });
   return {
     maxPerCore: count('conntrack-max-per-core', 32_768),
     min: count('conntrack-min', 131_072),

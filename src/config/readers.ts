@@ -68,7 +68,7 @@ export function checkOrder(read: FlagReader, { shorter, longer, mayBeEqual }: Or
 }
 
 /** A number that a 32-bit field of the API holds. */
-export const MOST_INT32 = 2_147_483_647;
+export const MAX_INT32 = 2_147_483_647;
 
 export function readInteger(
   read: FlagReader,

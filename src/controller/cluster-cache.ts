@@ -1,7 +1,6 @@
 /** The objects of the cluster as the controllers know them, packed, with indexes; listeners hear of each change. */
 
 import { sameData } from '../base/equal.ts';
-import { Membership } from '../cluster/producers/membership.ts';
 import type {
   EndpointsObject,
   ObjectKey,
@@ -9,7 +8,8 @@ import type {
   SelectingService,
   SliceObject,
   ZonedNode,
-} from '../cluster/producers/objects.ts';
+} from '../cluster/producers/api-objects.ts';
+import { Membership } from '../cluster/producers/membership.ts';
 import { PackedMap } from '../cluster/producers/packed-map.ts';
 import { SliceShelf } from './slice-shelf.ts';
 

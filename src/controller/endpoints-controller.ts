@@ -1,14 +1,14 @@
 /** Keeps the Endpoints of Services with a selector, for older readers (kube-controller-manager's endpoints-controller). */
 import { isNamespaceTerminating } from '../cluster/api/client.ts';
+import type { EndpointsObject, ObjectKey } from '../cluster/producers/api-objects.ts';
 import { isWrittenByController, reconcileEndpoints } from '../cluster/producers/endpoints-object.ts';
-import type { EndpointsObject, ObjectKey } from '../cluster/producers/objects.ts';
 import { TriggerTimes } from '../cluster/producers/trigger-times.ts';
-import type { ControllerContext } from './context.ts';
+import type { ControllerContext } from './controller-context.ts';
 import { Expectations } from './expectations.ts';
+import { deleteEndpoints, mustBeGone, writeEndpoints } from './object-writer.ts';
 import { WorkQueue } from './queue.ts';
 import { runQueue } from './run.ts';
 import { StaleCache } from './workers.ts';
-import { deleteEndpoints, mustBeGone, writeEndpoints } from './writer.ts';
 
 export interface EndpointsSettings {
   readonly workers: number;

@@ -3,7 +3,7 @@
  * endpoint: the cache must show at least the versions that were written, and no slice that was deleted.
  */
 
-import type { Metadata, ObjectKey } from '../cluster/producers/objects.ts';
+import type { Metadata, ObjectKey } from '../cluster/producers/api-objects.ts';
 import { isOlder } from '../proxy/model/resource-version.ts';
 
 /** A written object: a slice, or Endpoints. */
@@ -14,7 +14,7 @@ interface WrittenObject {
 type Expected = { readonly kind: 'version'; readonly version: string } | { readonly kind: 'gone' };
 
 /** Far more than the number of writes that wait for an answer. */
-const MOST_GONE = 1000;
+const MAX_GONE = 1000;
 
 export class Expectations {
   /** By Service, then by uid of the slice. */
@@ -83,7 +83,7 @@ export class Expectations {
     this.#drop(service, uid);
     this.#gone.add(`${service} ${uid}`);
     const [oldest = ''] = this.#gone;
-    if (this.#gone.size > MOST_GONE) this.#gone.delete(oldest);
+    if (this.#gone.size > MAX_GONE) this.#gone.delete(oldest);
     return expected?.kind !== 'gone';
   }
 

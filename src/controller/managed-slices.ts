@@ -1,11 +1,11 @@
 /** The slices of one manager as a controller reads and writes them: from the cache, with the writes that it does not show yet. */
-import type { ObjectKey, SliceObject } from '../cluster/producers/objects.ts';
-import type { ControllerContext } from './context.ts';
+import type { ObjectKey, SliceObject } from '../cluster/producers/api-objects.ts';
+import type { ControllerContext } from './controller-context.ts';
 import { Expectations } from './expectations.ts';
+import { type SliceWrite, SliceWriter } from './object-writer.ts';
 import type { WorkQueue } from './queue.ts';
 import { counts, serviceOf } from './slice-shelf.ts';
 import { StaleCache } from './workers.ts';
-import { type SliceWrite, SliceWriter } from './writer.ts';
 
 export interface ManagedSlicesOptions {
   readonly context: ControllerContext;
@@ -95,7 +95,7 @@ interface SliceEventsOptions {
 }
 
 /** Milliseconds that a foreign change of a slice waits for further changes, at least (kube-controller-manager). */
-const LEAST_WAIT = 1000;
+const MIN_WAIT_MS = 1000;
 
 export class SliceEvents {
   readonly #options: SliceEventsOptions;
@@ -127,6 +127,6 @@ export class SliceEvents {
 
   /** Another program changed slices of a Service. */
   queue(service: ObjectKey): void {
-    this.#options.queue.addAfter(service, Math.max(LEAST_WAIT, this.#options.batchPeriod));
+    this.#options.queue.addAfter(service, Math.max(MIN_WAIT_MS, this.#options.batchPeriod));
   }
 }

@@ -1,13 +1,13 @@
 /** Mirrors hand-written Endpoints into slices (kube-controller-manager's endpointslice-mirroring-controller). */
 
+import type { ObjectKey } from '../cluster/producers/api-objects.ts';
 import { isMirrored, reconcileMirror } from '../cluster/producers/mirror.ts';
-import type { ObjectKey } from '../cluster/producers/objects.ts';
 import { MIRROR_MANAGER } from '../proxy/model/labels.ts';
-import type { ControllerContext } from './context.ts';
+import type { ControllerContext } from './controller-context.ts';
 import { ManagedSlices } from './managed-slices.ts';
+import { mustBeGone } from './object-writer.ts';
 import { WorkQueue } from './queue.ts';
 import { runQueue } from './run.ts';
-import { mustBeGone } from './writer.ts';
 
 export interface MirrorSettings {
   readonly workers: number;

@@ -23,7 +23,7 @@ export interface PaceOptions {
 }
 
 /** How often a request is repeated that the server refuses so, as in client-go. */
-const MOST_REPEATS = 10;
+const MAX_REPEATS = 10;
 
 /** Milliseconds without a wait after which a taken request means that the server is no longer busy: a busy one takes some, too. */
 const CALM = 60_000;
@@ -68,7 +68,7 @@ export class ClientPace {
       } catch (error) {
         if (!(error instanceof ApiError) || error.status !== 429 || error.retryAfter === undefined) throw error;
         this.#wait(error.retryAfter);
-        if (repeats === MOST_REPEATS) throw error;
+        if (repeats === MAX_REPEATS) throw error;
       }
     }
   }

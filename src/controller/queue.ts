@@ -169,8 +169,8 @@ class DelayedKeys {
 }
 
 /** Milliseconds. */
-const FIRST_WAIT = 1000;
-const MOST_WAIT = 1_000_000;
+const FIRST_WAIT_MS = 1000;
+const MAX_WAIT_MS = 1_000_000;
 /** Retries of all keys at once, and milliseconds for each one more. */
 const BURST = 100;
 const REFILL = 100;
@@ -202,7 +202,7 @@ class Failures {
     const failures = this.of(key);
     this.#inARow.set(key, failures + 1);
     this.#retries += 1;
-    return Math.max(this.#untilToken(), Math.min(MOST_WAIT, FIRST_WAIT * 2 ** Math.min(failures, 20)));
+    return Math.max(this.#untilToken(), Math.min(MAX_WAIT_MS, FIRST_WAIT_MS * 2 ** Math.min(failures, 20)));
   }
 
   /** Work on the key succeeded, or is given up. */

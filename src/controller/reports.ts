@@ -1,8 +1,8 @@
 /** Events of the controllers in the API server, and their failures in the log. */
 import { ApiError } from '../cluster/api/client.ts';
-import type { ClusterEvent, Regarding } from '../cluster/api/recorder.ts';
-import type { ObjectKey } from '../cluster/producers/objects.ts';
-import type { ControllerName, ControllerReports } from './context.ts';
+import type { ClusterEvent, Regarding } from '../cluster/api/event-recorder.ts';
+import type { ObjectKey } from '../cluster/producers/api-objects.ts';
+import type { ControllerName, ControllerReports } from './controller-context.ts';
 
 const OBJECTS = { slices: 'Service', endpoints: 'Service', mirror: 'Endpoints' } as const;
 

@@ -1,6 +1,6 @@
 /** The life of one controller: it works on its keys until the signal aborts, then forgets what it expected. */
-import type { ObjectKey } from '../cluster/producers/objects.ts';
-import type { ControllerContext, ControllerName } from './context.ts';
+import type { ObjectKey } from '../cluster/producers/api-objects.ts';
+import type { ControllerContext, ControllerName } from './controller-context.ts';
 import { type WorkersOptions, workOff } from './workers.ts';
 
 export interface ControllerWork extends Omit<WorkersOptions, 'onFailure'> {

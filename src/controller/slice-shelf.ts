@@ -1,7 +1,7 @@
 /** The EndpointSlices that the cluster has, packed, with an index by Service. */
 
+import type { ObjectKey, SliceObject } from '../cluster/producers/api-objects.ts';
 import { Lists } from '../cluster/producers/few.ts';
-import type { ObjectKey, SliceObject } from '../cluster/producers/objects.ts';
 import { pack } from '../cluster/producers/packing.ts';
 import { unpack } from '../cluster/producers/unpacking.ts';
 import { MANAGED_BY_LABEL, MIRROR_MANAGER, SERVICE_NAME_LABEL, SLICES_MANAGER } from '../proxy/model/labels.ts';

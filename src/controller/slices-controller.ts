@@ -1,16 +1,16 @@
 /** Writes the EndpointSlices of Services with a selector from their Pods (kube-controller-manager's endpointslice-controller). */
 import { sameData } from '../base/equal.ts';
-import type { ObjectKey, ZonedNode } from '../cluster/producers/objects.ts';
+import type { ObjectKey, ZonedNode } from '../cluster/producers/api-objects.ts';
 import { reconcileSlices } from '../cluster/producers/slices.ts';
 import { TopologyBook, zoneShares } from '../cluster/producers/topology.ts';
 import { TriggerTimes } from '../cluster/producers/trigger-times.ts';
 import { SLICES_MANAGER } from '../proxy/model/labels.ts';
-import type { ControllerContext } from './context.ts';
+import type { ControllerContext } from './controller-context.ts';
 import { ManagedSlices } from './managed-slices.ts';
+import { mustBeGone } from './object-writer.ts';
 import { WorkQueue } from './queue.ts';
 import { runQueue } from './run.ts';
 import type { SyncResult } from './workers.ts';
-import { mustBeGone } from './writer.ts';
 
 export interface SlicesSettings {
   readonly workers: number;

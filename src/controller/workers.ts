@@ -6,7 +6,7 @@ import { ApiError } from '../cluster/api/client.ts';
 import type { WorkQueue } from './queue.ts';
 
 /** As in kube-controller-manager. */
-const MOST_RETRIES = 15;
+const MAX_RETRIES = 15;
 /** Milliseconds until a key that was given up is tried again: the resync period of kube-controller-manager's informers. */
 const RESYNC = 12 * 60 * 60 * 1000;
 
@@ -57,7 +57,7 @@ async function work({ queue, sync, onResult, onFailure }: WorkersOptions, signal
         const isStale = cause instanceof StaleCache;
         onResult?.(isStale ? 'stale' : 'error');
         // The cache catches up in the end: a key that waits for it is never given up.
-        const isLast = !isStale && queue.failures.of(key) >= MOST_RETRIES;
+        const isLast = !isStale && queue.failures.of(key) >= MAX_RETRIES;
         if (!isStale) onFailure(key, cause, isLast);
         if (isLast) {
           queue.failures.forget(key);

@@ -3,7 +3,7 @@
 import { familyOf } from '../base/address.ts';
 import type { AgentEndpoint } from '../cluster/api/decode/fleet.ts';
 import type { SliceKey } from '../proxy/model/objects.ts';
-import type { AgentPlace } from './node.ts';
+import type { AgentPlace } from './tracked-node.ts';
 
 export class AgentPlaces {
   readonly #slices = new Map<SliceKey, readonly AgentEndpoint[]>();

@@ -24,10 +24,10 @@ export interface Lack {
 }
 
 /** An agent names at most so many Services that are behind: where it names as many, there may be more. */
-const MOST_BEHIND = 1000;
+const MAX_BEHIND = 1000;
 
 /** Services that an agent may name as behind: it names at most 1,000 of itself, and a broken one must not fill the memory. */
-export const MOST_NAMED = 2000;
+export const MAX_NAMED = 2000;
 
 /** The stream is not one of an agent, or breaks its form. The message is a clause. */
 export class NotAnEvent extends Error {}
@@ -80,7 +80,7 @@ export class AgentState {
     const named = new Set(behind.set?.map(({ service }) => service));
     let size = named.size;
     if (!isFirst) for (const service of this.behind.keys()) if (!gone.has(service) && !named.has(service)) size += 1;
-    if (size > MOST_NAMED) throw new NotAnEvent(`it names more than ${MOST_NAMED} Services behind`);
+    if (size > MAX_NAMED) throw new NotAnEvent(`it names more than ${MAX_NAMED} Services behind`);
   }
 
   /** The API server's versions of a kind went back: a mark that was told before says nothing. */
@@ -104,9 +104,9 @@ export class AgentState {
       if (lack === undefined || !(namespace === undefined || isOf(service, namespace))) continue;
       return { why: `an older version of Service ${service} is in the kernel: ${lack.why}`, since: lack.since };
     }
-    if (this.behind.size < MOST_BEHIND) return undefined;
+    if (this.behind.size < MAX_BEHIND) return undefined;
     return {
-      why: `older versions of ${MOST_BEHIND} Services or more are in the kernel, not all are named`,
+      why: `older versions of ${MAX_BEHIND} Services or more are in the kernel, not all are named`,
       since: undefined,
     };
   }

@@ -10,11 +10,11 @@ import type { ServiceKey } from '../proxy/model/objects.ts';
 import type { Need } from './agent-state.ts';
 import { nodeBehind } from './drain-answer.ts';
 import type { Drains } from './drains.ts';
-import type { NodeState } from './node.ts';
+import type { FleetObjects } from './fleet-objects.ts';
 import type { FleetNodes } from './nodes.ts';
-import type { FleetObjects } from './objects.ts';
 import type { ProgrammingLatency } from './programming-latency.ts';
 import { type ShownAt, shownNode, stateOf } from './shown-node.ts';
+import type { NodeState } from './tracked-node.ts';
 import { WallClock } from './wall-clock.ts';
 
 /** Nodes that an answer names of each sort. */
@@ -34,12 +34,12 @@ export interface FleetAnswersOptions {
 
 export class FleetAnswers {
   readonly #options: FleetAnswersOptions;
-  readonly #moments: WallClock;
+  readonly #wallClock: WallClock;
   readonly #startedAt: number;
 
   constructor(options: FleetAnswersOptions) {
     this.#options = options;
-    this.#moments = new WallClock(options.clock);
+    this.#wallClock = new WallClock(options.clock);
     this.#startedAt = options.clock.now();
   }
 
@@ -54,7 +54,7 @@ export class FleetAnswers {
     const behind: NodeBehind[] = [];
     const leftOut: NodeBehind[] = [];
     for (const node of nodes.counted.all) {
-      const lack = nodeBehind(node, need, programming, this.#moments);
+      const lack = nodeBehind(node, need, programming, this.#wallClock);
       if (lack !== undefined) (node.isLeftOut ? leftOut : behind).push(lack);
     }
     return {
@@ -76,8 +76,8 @@ export class FleetAnswers {
     const shown = this.#nodes();
     return {
       ...{ replica, version, source },
-      at: this.#moments.of(now),
-      startedAt: this.#moments.of(this.#startedAt),
+      at: this.#wallClock.of(now),
+      startedAt: this.#wallClock.of(this.#startedAt),
       sentence: this.#sentence(shown),
       nodes: shown,
       gone: [],
@@ -88,7 +88,7 @@ export class FleetAnswers {
       })),
       slowest: programming
         .slowest()
-        .map(({ service, milliseconds, at, node }) => ({ service, milliseconds, at: this.#moments.of(at), node })),
+        .map(({ service, milliseconds, at, node }) => ({ service, milliseconds, at: this.#wallClock.of(at), node })),
       waiting: drains.waiting,
       drained: { ...drains.answered },
     };

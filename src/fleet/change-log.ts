@@ -2,7 +2,7 @@
 import type { ServiceKey } from '../proxy/model/objects.ts';
 
 /** Changes that are kept; half of them are dropped when there are more. */
-const MOST = 65_536;
+const MAX_CHANGES_KEPT = 65_536;
 
 /** Where a node is. */
 export interface LogReader {
@@ -36,7 +36,7 @@ export class ChangeLog {
   /** Changes that every node has. */
   #done = 0;
 
-  constructor(most = MOST) {
+  constructor(most = MAX_CHANGES_KEPT) {
     this.#versions = new Float64Array(most);
     this.#times = new Float64Array(most);
     this.#lastAt = new Float64Array(most);

@@ -3,10 +3,10 @@ import type { Drained, NodeBehind } from '../inspect/wire/drained.ts';
 import { API_VERSION } from '../inspect/wire/envelope.ts';
 import type { Need } from './agent-state.ts';
 import { lackOf } from './lacks.ts';
-import type { TrackedNode } from './node.ts';
 import type { ProgrammingLatency } from './programming-latency.ts';
-import type { WaitingQuestion } from './question.ts';
+import type { TrackedNode } from './tracked-node.ts';
 import type { DrainTarget } from './types.ts';
+import type { WaitingQuestion } from './waiting-question.ts';
 import type { WallClock } from './wall-clock.ts';
 
 /** Nodes that an answer names of each sort. */
@@ -17,19 +17,19 @@ export function nodeBehind(
   node: TrackedNode,
   need: Need,
   programming: Pick<ProgrammingLatency, 'behindSince'>,
-  moments: WallClock,
+  wallClock: WallClock,
 ): NodeBehind | undefined {
   const lack = lackOf(node, need, programming);
   if (lack === undefined) return undefined;
   const { why, since } = lack;
-  return { node: node.name, since: since === undefined ? null : moments.of(since), why };
+  return { node: node.name, since: since === undefined ? null : wallClock.of(since), why };
 }
 
 export interface DrainAnswerOptions {
   /** The nodes that count. */
   readonly nodes: readonly TrackedNode[];
   readonly programming: Pick<ProgrammingLatency, 'behindSince'>;
-  readonly moments: WallClock;
+  readonly wallClock: WallClock;
   /** Milliseconds of the clock. */
   readonly now: number;
 }
@@ -37,7 +37,7 @@ export interface DrainAnswerOptions {
 /** The target is drained where it takes no new connections and no node is a witness against it. */
 export function drainAnswer(
   question: WaitingQuestion,
-  { nodes, programming, moments, now }: DrainAnswerOptions,
+  { nodes, programming, wallClock, now }: DrainAnswerOptions,
 ): Drained {
   const { target, standing, need, witness, startedAt } = question;
   const behind: NodeBehind[] = [];
@@ -46,7 +46,7 @@ export function drainAnswer(
   for (const node of need === undefined ? [] : nodes) {
     // Without a witness each node had it when it was looked at, also where its agent was started again since.
     const isAsked = need !== undefined && (witness !== undefined || node.isLeftOut);
-    const lack = isAsked ? nodeBehind(node, need, programming, moments) : undefined;
+    const lack = isAsked ? nodeBehind(node, need, programming, wallClock) : undefined;
     if (lack === undefined) programmed += 1;
     else if (node.isLeftOut) leftOut.push(lack);
     else behind.push(lack);

@@ -7,17 +7,17 @@ import type { Drained } from '../inspect/wire/drained.ts';
 import { NoAnswer } from '../inspect/wire/problem.ts';
 import type { ServiceKey } from '../proxy/model/objects.ts';
 import { drainAnswer } from './drain-answer.ts';
+import type { FleetObjects } from './fleet-objects.ts';
 import { HookAssignments } from './hook-assignments.ts';
-import type { TrackedNode } from './node.ts';
 import type { FleetNodes } from './nodes.ts';
-import type { FleetObjects } from './objects.ts';
 import type { ProgrammingLatency } from './programming-latency.ts';
-import { WaitingQuestion } from './question.ts';
+import type { TrackedNode } from './tracked-node.ts';
 import type { DrainTarget, FleetEndpoint } from './types.ts';
+import { WaitingQuestion } from './waiting-question.ts';
 import { WallClock } from './wall-clock.ts';
 
 /** Questions that may wait. */
-const MOST = 10_000;
+const MAX_QUESTIONS = 10_000;
 /** Milliseconds for which changes are gathered. */
 const GATHER = 20;
 
@@ -43,16 +43,16 @@ export class Drains {
   /** Answers since the start: drained, or not within the time. */
   readonly answered = { yes: 0, late: 0 };
   readonly #options: DrainsOptions;
-  readonly #moments: WallClock;
+  readonly #wallClock: WallClock;
   readonly #questions = new QuestionIndex();
-  readonly #claims = new HookAssignments();
+  readonly #assignments = new HookAssignments();
   readonly #due: Coalescer<WaitingQuestion>;
   #stopped: string | undefined;
 
   constructor(options: DrainsOptions) {
     const { clock, objects, nodes } = options;
     this.#options = options;
-    this.#moments = new WallClock(clock);
+    this.#wallClock = new WallClock(clock);
     this.#due = new Coalescer(clock, GATHER, (question) => this.#check(question));
     objects.changes.add((service, added) => this.#onObjects(service, added));
     nodes.changes.add((node) => this.#onNode(node));
@@ -70,7 +70,10 @@ export class Drains {
    */
   ask(target: DrainTarget, { timeout, signal }: QuestionLimits): Promise<Drained> {
     const { promise, resolve, reject } = Promise.withResolvers<Drained>();
-    const most = this.waiting < MOST ? undefined : `${MOST} questions wait already, which is the most: ask again later`;
+    const most =
+      this.waiting < MAX_QUESTIONS
+        ? undefined
+        : `${MAX_QUESTIONS} questions wait already, which is the most: ask again later`;
     const refusal = this.#stopped ?? most;
     if (signal.aborted || refusal !== undefined) {
       reject(signal.aborted ? signal.reason : new NoAnswer(refusal));
@@ -88,7 +91,7 @@ export class Drains {
     this.#questions.add(question);
     this.#stand(question);
     if (target.kind === 'terminating') {
-      this.#claims.enter(target.service, target.node, question.startedAt);
+      this.#assignments.enter(target.service, target.node, question.startedAt);
       // One more question about the same endpoints may be one too many for them.
       for (const each of this.#questions.ofService(target.service)) this.#stand(each);
     }
@@ -108,8 +111,8 @@ export class Drains {
 
   #onObjects(service: ServiceKey, added: readonly FleetEndpoint[]): void {
     const { objects } = this.#options;
-    if (this.#claims.size > 0) {
-      this.#claims.refresh(service, (node) => objects.standing({ kind: 'terminating', service, node }).endpoints);
+    if (this.#assignments.size > 0) {
+      this.#assignments.refresh(service, (node) => objects.standing({ kind: 'terminating', service, node }).endpoints);
     }
     if (this.waiting === 0) return;
     if (service === '') {
@@ -147,7 +150,7 @@ export class Drains {
     const standing = objects.standing(target);
     const shortage =
       target.kind === 'terminating'
-        ? this.#claims.shortage(target.service, target.node, question.startedAt, objects.endings(target))
+        ? this.#assignments.shortage(target.service, target.node, question.startedAt, objects.endings(target))
         : undefined;
     question.stand(objects, standing, shortage);
     this.#questions.setServices(question, before, standing.services);
@@ -177,7 +180,7 @@ export class Drains {
 
   #answer(question: WaitingQuestion): void {
     const { nodes, programming, clock } = this.#options;
-    const options = { nodes: nodes.counted.all, programming, moments: this.#moments, now: clock.now() };
+    const options = { nodes: nodes.counted.all, programming, wallClock: this.#wallClock, now: clock.now() };
     this.#end(question, () => question.resolve(drainAnswer(question, options)));
   }
 
@@ -187,7 +190,7 @@ export class Drains {
     this.#questions.remove(question);
     this.#due.delete(question);
     if (target.kind === 'terminating') {
-      this.#claims.leave(target.service, target.node, startedAt, this.#options.objects.endings(target));
+      this.#assignments.leave(target.service, target.node, startedAt, this.#options.objects.endings(target));
     }
     settle();
   }

@@ -19,7 +19,7 @@ interface Remembered extends PastEndpoint {
 
 /** Milliseconds for which Services are remembered, longer than the longest question waits, and how many of them. */
 const REMEMBERED = 15 * 60_000;
-const MOST = 100_000;
+const MAX_ENDPOINTS_REMEMBERED = 100_000;
 
 export class EndpointIndex {
   readonly #clock: Pick<Clock, 'now'>;
@@ -136,12 +136,13 @@ export class EndpointIndex {
     const since = this.#clock.now() - REMEMBERED;
     for (; this.#oldest < this.#queue.length; this.#oldest += 1) {
       const oldest = this.#queue[this.#oldest];
-      if (oldest === undefined || (oldest.at >= since && this.#queue.length - this.#oldest < MOST)) break;
+      if (oldest === undefined || (oldest.at >= since && this.#queue.length - this.#oldest < MAX_ENDPOINTS_REMEMBERED))
+        break;
       const left = this.#past.get(oldest.name)?.filter((other) => other !== oldest) ?? [];
       if (left.length === 0) this.#past.delete(oldest.name);
       else this.#past.set(oldest.name, left);
     }
-    if (this.#oldest < MOST && this.#oldest < this.#queue.length) return;
+    if (this.#oldest < MAX_ENDPOINTS_REMEMBERED && this.#oldest < this.#queue.length) return;
     this.#queue = this.#queue.slice(this.#oldest);
     this.#oldest = 0;
   }

@@ -1,7 +1,7 @@
 /** Whether a node's kernel has what is needed, and why it has not. Pure. */
 import type { Lack, Need } from './agent-state.ts';
-import type { TrackedNode } from './node.ts';
 import type { ProgrammingLatency } from './programming-latency.ts';
+import type { TrackedNode } from './tracked-node.ts';
 
 export function hasNeeded({ agent }: TrackedNode, need: Need): boolean {
   return agent.hasMarks(need.versions) && agent.exception(need) === undefined;

@@ -9,7 +9,7 @@ import { Agent, type ClientRequest, get, type IncomingMessage } from 'node:http'
 import { type Address, endpointText } from '../base/address.ts';
 import type { Clock } from '../base/clock.ts';
 import { type ProgrammedEvent, programmedEventSchema } from '../inspect/wire/programmed.ts';
-import { MOST_NAMED, NotAnEvent } from './agent-state.ts';
+import { MAX_NAMED, NotAnEvent } from './agent-state.ts';
 
 /** Where the agent of a node listens. */
 export interface AgentAddress {
@@ -39,16 +39,16 @@ export interface LinkOptions {
 }
 
 /** Milliseconds without a byte. An agent sends a comment every 15 s. */
-export const SILENCE = 45_000;
+export const SILENCE_TIMEOUT_MS = 45_000;
 /** Milliseconds for a connection and the first byte of its answer. */
 export const ANSWER = 10_000;
 /** Milliseconds until the second try, and the longest pause between two. Somebody may wait for this node. */
-const FIRST_PAUSE = 250;
-const LONGEST_PAUSE = 5000;
+const FIRST_PAUSE_MS = 250;
+const MAX_PAUSE_MS = 5000;
 /** Milliseconds until an agent without the stream is asked again: it may have been upgraded. */
 const OLD_PAUSE = 10_000;
 /** Bytes of a refusal that are read. */
-const LONGEST_REFUSAL = 4096;
+const MAX_REFUSAL_BYTES = 4096;
 
 /** Connections are long, and never shared. */
 const CONNECTIONS = new Agent({ keepAlive: false, maxSockets: Number.POSITIVE_INFINITY });
@@ -91,7 +91,7 @@ export class AgentLink {
   check(now: number): void {
     const request = this.#request;
     if (request === undefined) return;
-    const most = this.#isOpen ? SILENCE : ANSWER;
+    const most = this.#isOpen ? SILENCE_TIMEOUT_MS : ANSWER;
     if (now - this.#heardAt < most) return;
     const what = this.#isOpen ? 'it sent nothing' : 'it did not answer';
     this.#fail(request, `${what} for ${most / 1000} s`);
@@ -103,7 +103,7 @@ export class AgentLink {
     if (request === undefined || !this.#isOpen) return;
     this.#leave(request);
     const { clock, random } = this.#options;
-    this.#cancel = clock.after(LONGEST_PAUSE * random(), () => void this.#connect());
+    this.#cancel = clock.after(MAX_PAUSE_MS * random(), () => void this.#connect());
   }
 
   async #connect(): Promise<void> {
@@ -185,7 +185,7 @@ export class AgentLink {
   #failed(why: string, isTooOld: boolean): void {
     const { clock, random, sink } = this.#options;
     this.#failures += 1;
-    const pause = isTooOld ? OLD_PAUSE : Math.min(LONGEST_PAUSE, FIRST_PAUSE * 2 ** Math.min(this.#failures - 1, 10));
+    const pause = isTooOld ? OLD_PAUSE : Math.min(MAX_PAUSE_MS, FIRST_PAUSE_MS * 2 ** Math.min(this.#failures - 1, 10));
     this.#cancel = clock.after(pause * (0.5 + random()), () => void this.#connect());
     sink.failed(why, isTooOld);
   }
@@ -204,7 +204,7 @@ function readRefusal(response: IncomingMessage, told: (why: string, isTooOld: bo
   };
   response.setEncoding('utf8');
   response.on('data', (piece: string) => {
-    if (body.length < LONGEST_REFUSAL) body += piece;
+    if (body.length < MAX_REFUSAL_BYTES) body += piece;
     else end();
   });
   response.on('end', end);
@@ -233,7 +233,7 @@ function saidIn(body: string): string {
 // The events of an agent's stream, from the pieces in which it comes.
 
 /** Characters of a line: the first event of an agent that is behind with a thousand Services has some hundred thousand. */
-export const LONGEST_LINE = 1 << 20;
+export const MAX_LINE_LENGTH = 1 << 20;
 
 /**
  * Reads server-sent events (https://html.spec.whatwg.org/multipage/server-sent-events.html) whose data is one line. Comments and the
@@ -263,7 +263,8 @@ class EventLines {
 }
 
 function mustBeShort(line: string): void {
-  if (line.length > LONGEST_LINE) throw new NotAnEvent(`it sent an event of more than ${LONGEST_LINE} characters`);
+  if (line.length > MAX_LINE_LENGTH)
+    throw new NotAnEvent(`it sent an event of more than ${MAX_LINE_LENGTH} characters`);
 }
 
 function eventOf(text: string): ProgrammedEvent {
@@ -276,8 +277,8 @@ function eventOf(text: string): ProgrammedEvent {
   const read = programmedEventSchema.safeParse(value);
   if (read.success) {
     const { set = [], gone = [] } = read.data.behind ?? {};
-    if (set.length + gone.length > MOST_NAMED)
-      throw new NotAnEvent(`it sent an event that names more than ${MOST_NAMED} Services behind`);
+    if (set.length + gone.length > MAX_NAMED)
+      throw new NotAnEvent(`it sent an event that names more than ${MAX_NAMED} Services behind`);
     return read.data;
   }
   const [first] = read.error.issues;

@@ -5,16 +5,16 @@
 import { type Address, addressOctets, addressOfBytes, type Cidr } from '../base/address.ts';
 import type { Clock } from '../base/clock.ts';
 import type { ProgrammedEvent } from '../inspect/wire/programmed.ts';
-import { Listeners } from './listeners.ts';
-import { type AgentPlace, type Link, type NodeObject, TrackedNode } from './node.ts';
+import { Listeners } from './observer-list.ts';
 import type { ProgrammingLatency } from './programming-latency.ts';
+import { type AgentPlace, type Link, type NodeObject, TrackedNode } from './tracked-node.ts';
 import { TrackedNodes } from './tracked-nodes.ts';
 import type { FleetKind } from './types.ts';
 
-export type { AgentPlace, Link, NodeObject } from './node.ts';
+export type { AgentPlace, Link, NodeObject } from './tracked-node.ts';
 
 /** Milliseconds between two events of an agent: at least so many, and so many for each agent, so that 1,000 events a second come in all. */
-const LEAST_PACE = 100;
+const MIN_PACE_MS = 100;
 const PACE_OF_AGENT = 1;
 
 /** What is known of a Node that could never be read. */
@@ -48,7 +48,7 @@ export class FleetNodes {
 
   /** Milliseconds for `pace=` of a stream. */
   get pace(): number {
-    return Math.max(LEAST_PACE, this.#agents * PACE_OF_AGENT);
+    return Math.max(MIN_PACE_MS, this.#agents * PACE_OF_AGENT);
   }
 
   /** The Node from whose address a request comes, by its own addresses and the first two of each range of its Pods; undefined: of none. */

@@ -185,7 +185,7 @@ interface SlowService {
 const MINUTE = 60_000;
 const MINUTES = 60;
 /** Services that are answered, and that are kept of each minute. */
-const MOST = 20;
+const MAX_SERVICES = 20;
 
 class SlowestServices {
   /** By minute, the slowest first. */
@@ -200,7 +200,7 @@ class SlowestServices {
       return;
     }
     const last = known.at(-1);
-    if (known.length >= MOST && last !== undefined && last.milliseconds >= slow.milliseconds) return;
+    if (known.length >= MAX_SERVICES && last !== undefined && last.milliseconds >= slow.milliseconds) return;
     const before = known.findIndex(({ service }) => service === slow.service);
     if (before !== -1) {
       if ((known[before]?.milliseconds ?? 0) >= slow.milliseconds) return;
@@ -208,7 +208,7 @@ class SlowestServices {
     }
     const place = known.findIndex(({ milliseconds }) => milliseconds < slow.milliseconds);
     known.splice(place === -1 ? known.length : place, 0, slow);
-    if (known.length > MOST) known.pop();
+    if (known.length > MAX_SERVICES) known.pop();
   }
 
   slowest(now: number): readonly SlowService[] {
@@ -218,7 +218,7 @@ class SlowestServices {
       const before = byService.get(slow.service);
       if (before === undefined || before.milliseconds < slow.milliseconds) byService.set(slow.service, slow);
     }
-    return [...byService.values()].sort((a, b) => b.milliseconds - a.milliseconds).slice(0, MOST);
+    return [...byService.values()].sort((a, b) => b.milliseconds - a.milliseconds).slice(0, MAX_SERVICES);
   }
 
   #forget(now: number): void {

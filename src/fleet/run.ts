@@ -8,14 +8,14 @@ import { loadCredentials } from '../cluster/api/credentials.ts';
 import { tokenIn } from '../cluster/api/token-file.ts';
 import type { Connect } from '../cluster/api/transport.ts';
 import type { FleetConfig } from '../config/fleet-config.ts';
-import { userAgent } from '../config/version.ts';
+import { userAgent } from '../config/program-version.ts';
 import { fleetDelta } from '../inspect/wire/fleet-delta.ts';
 import { firstOf } from '../inspect/wire/format.ts';
 import type { Fault } from '../proxy/model/objects.ts';
 import { authOf } from '../serve/auth.ts';
 import { Clients } from '../serve/clients.ts';
 import { keepOpen, type OpenServer } from '../serve/http.ts';
-import { LiveStream } from '../serve/live.ts';
+import { LiveStream } from '../serve/live-stream.ts';
 import { scrapeHandler } from '../serve/metrics-server.ts';
 import type { ReadPage } from '../serve/page.ts';
 import type { ComponentInfo } from '../serve/zpages.ts';
@@ -24,10 +24,10 @@ import { FleetMetrics } from '../telemetry/fleet-metrics.ts';
 import type { Log } from '../telemetry/log.ts';
 import { listenTrouble, TroubleLog } from '../telemetry/trouble-log.ts';
 import { type FleetCore, fleetCore } from './core.ts';
-import { FleetFeed } from './feed.ts';
+import { FleetFeed } from './fleet-feed.ts';
+import { FleetQuestions, MAX_OF_ONE } from './fleet-queries.ts';
 import { AgentLinks } from './links.ts';
 import type { Histogram } from './programming-latency.ts';
-import { FleetQuestions, MOST_OF_ONE } from './questions.ts';
 import { fleetHandler } from './server.ts';
 
 export interface FleetOutside {
@@ -51,7 +51,7 @@ const STOPPED = 'this replica of the fleet stops: ask again, and another one ans
 const MAX_CONNECTIONS = 4096;
 const RESERVED_CONNECTIONS = 2048;
 /** Connections of the address of a Node: its kubelet asks once for each Pod that ends there, as far as one Node's questions may wait. */
-const CONNECTIONS_PER_NODE = MOST_OF_ONE + 12;
+const CONNECTIONS_PER_NODE = MAX_OF_ONE + 12;
 
 /** A token for the fleet is made for this audience, or is one that the API server itself takes. */
 const AUDIENCES = ['slicewire-fleet', ''];

@@ -4,12 +4,12 @@
  */
 import { isWrongQuestion, NoAnswer } from '../inspect/wire/problem.ts';
 import type { Auth } from '../serve/auth.ts';
-import { FOLLOWER_PATHS, type FollowingProgram, followerAnswer } from '../serve/follower.ts';
+import { FOLLOWER_PATHS, type FollowingProgram, followerAnswer } from '../serve/following-program.ts';
 import { type Answer, type Handler, type HttpRequest, jsonAnswer, NOT_FOUND, textAnswer } from '../serve/http.ts';
 import { FLEET_PAGE, pageAnswer, type ReadPage } from '../serve/page.ts';
-import { problemAnswer, refusalOnLoopback } from '../serve/questions.ts';
+import { problemAnswer, refusalOnLoopback } from '../serve/query-handler.ts';
 import { type Component, type ComponentInfo, zpageAnswer } from '../serve/zpages.ts';
-import type { FleetQuestions } from './questions.ts';
+import type { FleetQuestions } from './fleet-queries.ts';
 
 export interface FleetServerParts extends FollowingProgram {
   readonly questions: Pick<FleetQuestions, 'drained' | 'programmed'>;

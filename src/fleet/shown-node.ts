@@ -1,8 +1,8 @@
 /** A node as the page of the fleet shows it. Pure. */
 import type { FleetNode as ShownNode } from '../inspect/wire/fleet.ts';
 import { obstacleOf, slownessOf } from './lacks.ts';
-import type { NodeState, TrackedNode } from './node.ts';
 import type { ProgrammingLatency } from './programming-latency.ts';
+import type { NodeState, TrackedNode } from './tracked-node.ts';
 
 /** Milliseconds by which what is shown may be late beside the pace of the agents' events: most agents sync once a second. */
 const MOMENT = 3000;

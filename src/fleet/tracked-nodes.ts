@@ -1,7 +1,7 @@
 /** The nodes whose kernels count, in the order in which they came to count. Pure. */
 import type { Need } from './agent-state.ts';
 import { hasNeeded } from './lacks.ts';
-import type { TrackedNode } from './node.ts';
+import type { TrackedNode } from './tracked-node.ts';
 
 export class TrackedNodes {
   #nodes: TrackedNode[] = [];

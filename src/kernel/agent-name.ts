@@ -11,7 +11,7 @@ export type { PeerCredentials } from '../../native/libc.ts';
 export const AGENT_NAME = '\0slicewire';
 
 /** Open connections. Each is closed with its answer, so that this many are never open unless somebody means harm. */
-const MOST_CONNECTIONS = 16;
+const MAX_CONNECTIONS = 16;
 
 export interface HeldName {
   /** Resolves when the name is free. */
@@ -26,7 +26,7 @@ export async function takeName(name: string, line: () => string): Promise<HeldNa
     socket.end(`${line()}\n`);
     socket.destroySoon();
   });
-  server.maxConnections = MOST_CONNECTIONS;
+  server.maxConnections = MAX_CONNECTIONS;
   if (!(await listens(server, name))) return undefined;
   // Errors of accept(2), such as EMFILE: the name stays held.
   server.on('error', () => undefined);

@@ -6,9 +6,9 @@ import { decodeGeneration, decodeWriter } from '../../native/nftables.ts';
 import { type Commit, generationAfter, type TouchedTable, tableKey } from './ruleset-notices.ts';
 
 /** Transactions that are remembered. */
-const MOST_COMMITS = 1000;
+const MAX_COMMITS = 1000;
 /** Objects of a table that a transaction names; of more, the whole table counts as touched. */
-const MOST_OBJECTS = 500;
+const MAX_OBJECTS = 500;
 
 interface TouchedDraft {
   isWhole: boolean;
@@ -86,7 +86,7 @@ export class CommitRecord {
     const startedBy = isOwn ? undefined : this.#starterOf(pid, name);
     if (!isOwn) this.#others += 1;
     this.#commits.push({ generation, port: message.port, pid, name, startedBy, tables });
-    if (this.#commits.length > 2 * MOST_COMMITS) this.#commits = this.#commits.slice(-MOST_COMMITS);
+    if (this.#commits.length > 2 * MAX_COMMITS) this.#commits = this.#commits.slice(-MAX_COMMITS);
     this.#touched = new Map();
     if (this.#lost === 'until the next') this.#lost = 'no';
   }
@@ -110,7 +110,7 @@ export class CommitRecord {
       for (const one of what.keys) keys.add(one);
       touched.elements.set(what.set, keys);
     } else if (what.kind === 'set' || what.isGone) touched.isWhole = true;
-    if (touched.count > MOST_OBJECTS) touched.isWhole = true;
+    if (touched.count > MAX_OBJECTS) touched.isWhole = true;
   }
 }
 

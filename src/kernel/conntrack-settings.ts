@@ -20,7 +20,7 @@ const MAX = 'net/netfilter/nf_conntrack_max';
 const LIBERAL = 'net/netfilter/nf_conntrack_tcp_be_liberal';
 const HASH_SIZE = '/sys/module/nf_conntrack/parameters/hashsize';
 /** The number of cores makes no table larger than this (Kubernetes 1.36). */
-const LARGEST = 1_048_576;
+const MAX_BY_CORES = 1_048_576;
 /** Average number of entries in a bucket of the full hash table. */
 const DEPTH = 4;
 
@@ -28,7 +28,7 @@ const DEPTH = 4;
 export function conntrackMax({ maxPerCore, min }: ConntrackSettings, cores: number): number {
   if (maxPerCore === 0) return 0;
   const scaled = maxPerCore * cores;
-  return scaled > LARGEST ? LARGEST : Math.max(scaled, min);
+  return scaled > MAX_BY_CORES ? MAX_BY_CORES : Math.max(scaled, min);
 }
 
 /** A setting to write. */

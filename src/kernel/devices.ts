@@ -2,7 +2,7 @@
 import { EACCES, EHOSTUNREACH, EINVAL, ENETUNREACH, ENODEV, errnoOf } from '../../native/errno.ts';
 import type { NetlinkSocket } from '../../native/netlink-socket.ts';
 import { type Address, addressOctets, addressOfBytes, type Family, isLoopback } from '../base/address.ts';
-import { wholeListing } from './listing.ts';
+import { wholeListing } from './whole-listing.ts';
 
 /** kube-proxy's name (pkg/proxy/ipvs/proxier.go). */
 export const SERVICE_DEVICE = 'kube-ipvs0';

@@ -5,9 +5,9 @@ import { NetlinkProtocolError } from '../../native/netlink-socket.ts';
 import { DeviceUnusable } from './devices.ts';
 import { IptablesError } from './iptables-tools.ts';
 import { IpvsUnusable, KernelError } from './ipvs-kernel.ts';
-import { ListingUnsteady } from './listing.ts';
 import { NftUnusable } from './nftables-kernel.ts';
 import { FactUnknown } from './node-facts.ts';
+import { ListingUnsteady } from './whole-listing.ts';
 
 const FAILURES = [
   ...[NetlinkError, NetlinkProtocolError, SystemError, ListingUnsteady],

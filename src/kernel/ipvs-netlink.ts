@@ -32,7 +32,7 @@ import {
 } from '../../native/ipvs.ts';
 import { serverCounts } from '../../native/ipvs-statistics.ts';
 import type { NetlinkError, NetlinkRequest } from '../../native/netlink.ts';
-import { MOST_REQUESTS, NetlinkSocket, type NetlinkTransport, openTransport } from '../../native/netlink-socket.ts';
+import { MAX_REQUESTS, NetlinkSocket, type NetlinkTransport, openTransport } from '../../native/netlink-socket.ts';
 import { NETLINK_NETFILTER } from '../../native/nfnetlink.ts';
 import * as rtnetlink from '../../native/rtnetlink.ts';
 import {
@@ -63,7 +63,7 @@ import {
   type Template,
   type Timeouts,
 } from './ipvs-kernel.ts';
-import { wholeListing } from './listing.ts';
+import { wholeListing } from './whole-listing.ts';
 
 interface Sockets {
   readonly route: SocketInTurns;
@@ -136,7 +136,7 @@ export class NetlinkKernel implements IpvsKernel {
       signal.throwIfAborted();
       const socket = this.#socketOf(writes[at] as KernelWrite);
       let end = at + 1;
-      while (end < writes.length && end - at < MOST_REQUESTS && this.#socketOf(writes[end] as KernelWrite) === socket)
+      while (end < writes.length && end - at < MAX_REQUESTS && this.#socketOf(writes[end] as KernelWrite) === socket)
         end += 1;
       const send = (some: readonly KernelWrite[]) => socket.use((own) => this.#send(own, some));
       outcomes.push(...(await untilReleased(send, writes.slice(at, end), signal)));

@@ -14,9 +14,9 @@ import {
 } from './commands.ts';
 
 /** Milliseconds without a piece after which the process ends: an agent at rest has none. */
-const IDLE = 10_000;
+const IDLE_TIMEOUT_MS = 10_000;
 /** Characters of output that are kept. */
-const MOST_OUTPUT = 64 * 1024;
+const MAX_OUTPUT_LENGTH = 64 * 1024;
 
 interface PendingAnswer {
   readonly answer: string;
@@ -36,7 +36,7 @@ export const lastingCommands: CommandRunner = {
 };
 
 /** Starts at once. Throws CommandNotStarted where no more files can be opened. It keeps this process from ending only while a piece is under way, and ends with it, because its input then ends. */
-export function startCommand(file: string, args: readonly string[], idle = IDLE): LastingCommand {
+export function startCommand(file: string, args: readonly string[], idle = IDLE_TIMEOUT_MS): LastingCommand {
   const child: ChildProcess = spawn(file, args, { stdio: 'pipe', env: { ...process.env, LC_ALL: 'C' } });
   const { stdin, stdout, stderr } = child;
   // Node.js makes no streams when the limit of open files is reached, and tells that in an event.
@@ -80,7 +80,7 @@ class ChildCommand implements LastingCommand {
     streams.stdin.on('error', () => undefined);
     streams.stdout.setEncoding('utf8').on('data', (text: string) => this.#read(text));
     streams.stderr.setEncoding('utf8').on('data', (text: string) => {
-      this.#errors = (this.#errors + text).slice(-MOST_OUTPUT);
+      this.#errors = (this.#errors + text).slice(-MAX_OUTPUT_LENGTH);
     });
     this.#rest();
   }
@@ -132,7 +132,7 @@ class ChildCommand implements LastingCommand {
 
   #read(text: string): void {
     const lines = (this.#line + text).split('\n');
-    this.#line = (lines.pop() ?? '').slice(-MOST_OUTPUT);
+    this.#line = (lines.pop() ?? '').slice(-MAX_OUTPUT_LENGTH);
     if (this.#asked !== undefined && lines.includes(this.#asked.answer)) this.#asked.resolve();
   }
 

@@ -9,8 +9,8 @@
 import { CommandNotStarted, type CommandResult, type CommandRunner, type LastingCommand } from './commands.ts';
 
 /** Restores of one process: what the tool does not free stays small. */
-const MOST_RESTORES = 500;
-const PATIENCE = 5000;
+const MAX_RESTORES = 500;
+const ANSWER_TIMEOUT_MS = 5000;
 const GREETING = '# slicewire';
 
 export interface LastingRestoreOptions {
@@ -57,7 +57,7 @@ export class LastingRestore {
 
   /** A process that prints comments; undefined where the tool does not. */
   async #ready(signal: AbortSignal): Promise<LastingCommand | undefined> {
-    if (this.#process?.hasEnded === false && this.#restores < MOST_RESTORES) return this.#process;
+    if (this.#process?.hasEnded === false && this.#restores < MAX_RESTORES) return this.#process;
     this.#process?.end();
     const { start, file, args } = this.#options;
     const process = start({ file, args });
@@ -70,7 +70,7 @@ export class LastingRestore {
 
   /** undefined: not known. */
   async #greets(process: LastingCommand, signal: AbortSignal): Promise<boolean | undefined> {
-    const tooLong = AbortSignal.timeout(this.#options.patience ?? PATIENCE);
+    const tooLong = AbortSignal.timeout(this.#options.patience ?? ANSWER_TIMEOUT_MS);
     try {
       return (
         (await process.ask(this.#counted([], GREETING), GREETING, AbortSignal.any([signal, tooLong]))) === undefined

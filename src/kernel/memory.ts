@@ -40,7 +40,7 @@ export function memoryProblem({ limit, objects }: MemoryRoom): string | undefine
 const BESIDE_OBJECTS = 128 * 2 ** 20;
 
 /** Milliseconds in which V8 ends its collections after `releaseMemory`. */
-const SETTLE = 3000;
+const SETTLE_MS = 3000;
 /** V8's own values (its flag-definitions.h) of what `releaseMemory` and `collectSoon` set. */
 const USUAL = ['--no-memory-saver-mode', '--memory-reducer-delay-ms=8000', '--bytecode-old-age=6'];
 
@@ -68,5 +68,5 @@ export function releaseMemory(): void {
   settled = setTimeout(() => {
     for (const flag of USUAL) setFlagsFromString(flag);
     returnFreed();
-  }, SETTLE).unref();
+  }, SETTLE_MS).unref();
 }

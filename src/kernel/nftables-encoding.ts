@@ -4,7 +4,6 @@
 
 import type { NetlinkRequest } from '../../native/netlink.ts';
 import * as bytecode from '../../native/nft/expressions.ts';
-import { addChain, addRule, addTable, deleteChain, deleteTable, flushChain } from '../../native/nft/objects.ts';
 import type { TableId } from '../../native/nft/request.ts';
 import {
   addElements,
@@ -14,6 +13,7 @@ import {
   type Element,
   type NftSetSpec,
 } from '../../native/nft/sets.ts';
+import { addChain, addRule, addTable, deleteChain, deleteTable, flushChain } from '../../native/nft/table-requests.ts';
 import { type TypeofPart, typeofMap } from '../../native/nft/typeof.ts';
 import type { Family } from '../base/address.ts';
 import type {

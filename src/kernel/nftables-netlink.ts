@@ -20,8 +20,8 @@ import { NetlinkError, type NetlinkRequest } from '../../native/netlink.ts';
 import { NetlinkSocket, openTransport } from '../../native/netlink-socket.ts';
 import { NETLINK_NETFILTER } from '../../native/nfnetlink.ts';
 import { readElements, readSets, tableHandle } from '../../native/nft/listings.ts';
-import { deleteChain, deleteTable } from '../../native/nft/objects.ts';
 import { elementAt } from '../../native/nft/sets.ts';
+import { deleteChain, deleteTable } from '../../native/nft/table-requests.ts';
 import { commit } from '../../native/nft/transaction.ts';
 import { decodeGeneration, generationRequest } from '../../native/nftables.ts';
 import type { Family } from '../base/address.ts';
@@ -50,14 +50,14 @@ import type { RulesetNotices } from './ruleset-notices.ts';
 /** The name of the table in each family. */
 export const TABLE = 'slicewire';
 /** Bytes of the longest transaction. */
-export const LONGEST = 64 * 1024 * 1024;
+export const MAX_TRANSACTION_BYTES = 64 * 1024 * 1024;
 /** Bytes of the longest request of a read. */
-const LONGEST_QUESTION = 4096;
+const MAX_REQUEST_BYTES = 4096;
 /** Bytes of a message's header with padding, and of the two messages around a transaction. */
 const MESSAGE = 20;
 const BRACKETS = 64;
 /** Attempts to write a transaction without a write of another program in between. After these it is written in any case. */
-const TRIES = 8;
+const MAX_TRIES = 8;
 /** Errors that do not depend on the request. */
 const ENVIRONMENT: readonly number[] = [EPERM, EINTR, EAGAIN, ENOMEM, ENOBUFS];
 /** Answers of a kernel without nftables; EINVAL is nfnetlink's for a subsystem that it does not know (nfnetlink.c). */
@@ -104,7 +104,7 @@ export class NftNetlink implements NftKernel, NftTables {
 
   /** Throws SystemError. `open` opens sockets, for example in another network namespace; `listen` opens one for notices. */
   constructor(open: typeof openTransport = openTransport, listen?: JournalOptions['open']) {
-    const transport = open(NETLINK_NETFILTER, LONGEST);
+    const transport = open(NETLINK_NETFILTER, MAX_TRANSACTION_BYTES);
     const { port } = transport;
     const main = new NetlinkSocket(transport);
     const asking = askingSocket(open, main);
@@ -148,7 +148,7 @@ export class NftNetlink implements NftKernel, NftTables {
 
   async inspect(family: Family): Promise<NftState | undefined> {
     // A socket has one listing at a time.
-    const socket = new NetlinkSocket(this.#sockets.open(NETLINK_NETFILTER, LONGEST_QUESTION));
+    const socket = new NetlinkSocket(this.#sockets.open(NETLINK_NETFILTER, MAX_REQUEST_BYTES));
     try {
       return (await readTable(socket, { family, table: TABLE }, () => generationOf(this.#sockets.asking)))?.state;
     } finally {
@@ -163,7 +163,7 @@ export class NftNetlink implements NftKernel, NftTables {
   async counts(family: Family, set: string): Promise<ReadonlyMap<Latin1Bytes, number>> {
     const counts = new Map<Latin1Bytes, number>();
     // Callers ask at any time, and a socket has one listing at a time.
-    const socket = new NetlinkSocket(this.#sockets.open(NETLINK_NETFILTER, LONGEST_QUESTION));
+    const socket = new NetlinkSocket(this.#sockets.open(NETLINK_NETFILTER, MAX_REQUEST_BYTES));
     try {
       for (const part of readElements(socket, { family, table: TABLE }, set)) {
         for (const { key, packets } of part) if (packets !== undefined) counts.set(key, packets);
@@ -177,7 +177,7 @@ export class NftNetlink implements NftKernel, NftTables {
 
   async expirations(family: Family, set: string): Promise<ReadonlyMap<Latin1Bytes, number>> {
     const seconds = new Map<Latin1Bytes, number>();
-    const socket = new NetlinkSocket(this.#sockets.open(NETLINK_NETFILTER, LONGEST_QUESTION));
+    const socket = new NetlinkSocket(this.#sockets.open(NETLINK_NETFILTER, MAX_REQUEST_BYTES));
     try {
       for (const part of readElements(socket, { family, table: TABLE }, set)) {
         for (const { key, expiration } of part) if (expiration !== undefined) seconds.set(key, expiration / 1000);
@@ -245,7 +245,7 @@ export class NftNetlink implements NftKernel, NftTables {
     const tooLong = refusalOfLength(requests, this.room);
     if (tooLong !== undefined) return [tooLong];
     for (let tries = 1; ; tries++) {
-      const before = tries > TRIES ? undefined : generationOf(this.#sockets.asking);
+      const before = tries > MAX_TRIES ? undefined : generationOf(this.#sockets.asking);
       let results: readonly (NetlinkError | undefined)[];
       try {
         results = commit(this.#sockets.main, requests, before);
@@ -269,7 +269,7 @@ export class NftNetlink implements NftKernel, NftTables {
 /** Closes the main socket when there can be no other. */
 function askingSocket(open: typeof openTransport, main: NetlinkSocket): NetlinkSocket {
   try {
-    return new NetlinkSocket(open(NETLINK_NETFILTER, LONGEST_QUESTION));
+    return new NetlinkSocket(open(NETLINK_NETFILTER, MAX_REQUEST_BYTES));
   } catch (error) {
     main.close();
     throw error;

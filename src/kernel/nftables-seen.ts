@@ -16,7 +16,7 @@ import {
 /** The largest share of the time for reading the table only to find out whether another program changed it. */
 const READING_SHARE = 0.01;
 /** Milliseconds after which the table is read in any case: a reading that took long may have waited for a busy machine. */
-const LONGEST_REST = 120_000;
+const MAX_REST_MS = 120_000;
 
 /** The table when it was last read or written. */
 interface SeenTable {
@@ -72,7 +72,7 @@ export class SeenTables implements TableLabels {
     // Nothing else of it is kept: the objects that were read are garbage soon.
     const { handle, generation } = found;
     const now = performance.now();
-    const due = now + Math.min((now - began) / READING_SHARE, LONGEST_REST);
+    const due = now + Math.min((now - began) / READING_SHARE, MAX_REST_MS);
     this.#seen.set(family, { handle, generation, due });
   }
 

@@ -32,7 +32,7 @@ export interface Trace {
 }
 
 /** Milliseconds between two looks at the socket, and for which the last packet's way is followed. */
-const LOOK = 20;
+const LOOK_PAUSE_MS = 20;
 const FOLLOW = 200;
 const DROPPED = 'The kernel had to drop parts of the trace, so packets or steps may be missing.';
 const REMOVED = 'Another program removed the table of the trace before its end, so packets may be missing.';
@@ -66,7 +66,7 @@ export async function tracePackets(options: TraceOptions): Promise<Trace> {
       onReady?.();
       let end = clock.now() + milliseconds;
       while (clock.now() < end) {
-        await sleep(clock, Math.min(LOOK, end - clock.now()), signal);
+        await sleep(clock, Math.min(LOOK_PAUSE_MS, end - clock.now()), signal);
         const wasFull = collector.isFull;
         const taken = socket.take(EVENTS);
         for (const event of taken.events) collector.add(event, clock.wall());

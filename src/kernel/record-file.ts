@@ -33,7 +33,7 @@ export interface RecordFile {
 /** Where the agent keeps such files: a folder of the kernel's memory (tmpfs). */
 export const RECORD_FOLDER = '/run/slicewire';
 /** Bytes of the longest file that is read. */
-const LONGEST = 64 * 1024;
+const MAX_FILE_BYTES = 64 * 1024;
 /** The bits of a file's mode that let others read or write, and those that let others write. */
 const OTHERS = 0o077;
 const WRITABLE = 0o022;
@@ -95,9 +95,9 @@ function textOf(path: string): string | undefined {
     const problem = whyNotOwn(path, found);
     if (problem !== undefined) throw new Error(problem);
     if ((found.mode & OTHERS) !== 0) throw new Error(`other users may use ${path} (mode ${octal(found.mode)})`);
-    const buffer = Buffer.alloc(LONGEST);
+    const buffer = Buffer.alloc(MAX_FILE_BYTES);
     const length = readSync(descriptor, buffer);
-    if (length === LONGEST) throw new Error(`${path} is longer than ${LONGEST} bytes`);
+    if (length === MAX_FILE_BYTES) throw new Error(`${path} is longer than ${MAX_FILE_BYTES} bytes`);
     return buffer.toString('utf8', 0, length);
   } finally {
     closeSync(descriptor);

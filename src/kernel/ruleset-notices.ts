@@ -64,9 +64,9 @@ export function generationAfter(generation: number): number {
 
 /** Milliseconds between two questions for a notice that is late, and how often it is asked for. */
 const LATE = 2;
-const MOST_QUESTIONS = 100;
+const MAX_QUESTIONS = 100;
 /** The same where nothing was heard at all: most likely nothing will be. */
-const MOST_WHEN_SILENT = 10;
+const MAX_WHEN_SILENT = 10;
 
 /**
  * As `between`, but waits for a notice that is late: the new generation shows before the kernel tells of its transaction, and on a busy
@@ -80,7 +80,7 @@ export async function commitsBetween(
   for (let asked = 1; ; asked++) {
     const commits = notices.between(from, to);
     const heard = notices.last?.generation;
-    const most = heard === undefined ? MOST_WHEN_SILENT : ((to - heard) | 0) > 0 ? MOST_QUESTIONS : 0;
+    const most = heard === undefined ? MAX_WHEN_SILENT : ((to - heard) | 0) > 0 ? MAX_QUESTIONS : 0;
     if (commits !== undefined || asked >= most) return commits;
     await pause(LATE);
   }

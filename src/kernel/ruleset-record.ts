@@ -171,8 +171,8 @@ function hexIn(value: unknown, what: string): string {
 
 /** What stands in the place of something else; a digest or a key does not belong into a log. */
 function shown(value: unknown): string {
-  return (JSON.stringify(value) ?? 'nothing').slice(0, SHOWN);
+  return (JSON.stringify(value) ?? 'nothing').slice(0, MAX_SHOWN_LENGTH);
 }
 
 /** Characters of a value that a message shows. */
-const SHOWN = 40;
+const MAX_SHOWN_LENGTH = 40;

@@ -10,7 +10,7 @@ import { NetlinkSocket, openTransport } from '../../native/netlink-socket.ts';
 import { NETLINK_NETFILTER } from '../../native/nfnetlink.ts';
 import * as bytecode from '../../native/nft/expressions.ts';
 import { type TableFacts, tableFacts } from '../../native/nft/listings.ts';
-import { addChain, addRule, createTable, deleteTable } from '../../native/nft/objects.ts';
+import { addChain, addRule, createTable, deleteTable } from '../../native/nft/table-requests.ts';
 import { commit } from '../../native/nft/transaction.ts';
 import { addressOctets, FAMILIES, type Family } from '../base/address.ts';
 import { BEGINNINGS, ENDS, NUMBERS, TRACE_TABLE, type TraceQuestion } from './trace-names.ts';

@@ -35,7 +35,7 @@ export interface TracedPacket {
 /** The index of the loopback device in every network namespace (net/flow.h, LOOPBACK_IFINDEX). */
 const LOOPBACK = 1;
 /** Events of one packet: rules that jump to each other could report very many. */
-const MOST_STEPS = 1000;
+const MAX_STEPS = 1000;
 
 interface Going {
   readonly at: number;
@@ -81,7 +81,7 @@ export class PacketCollector {
     const isRule = event.type === 'rule' && event.handle !== undefined;
     if (event.packet !== undefined) this.#meet(event, event.packet, isOurs && isRule ? now : undefined);
     const going = this.#byId.get(event.id);
-    if (going === undefined || going.steps.length >= MOST_STEPS) return;
+    if (going === undefined || going.steps.length >= MAX_STEPS) return;
     if (event.packet !== undefined) note(going, isOurs ? HOOKS.get(event.chain) : undefined, event.packet);
     const isEnd = event.type === 'rule' && !isRule;
     const { id: _, packet: __, ...what } = event;

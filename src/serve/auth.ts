@@ -1,13 +1,13 @@
 /**
  * Who may ask a server that others than this machine can reach (`/programmed` of the agent, all questions to the fleet).
  *
- * Programs of this machine need nothing, as at the metrics server (`questions.ts`): both ends are loopback addresses, and `Host` is the
+ * Programs of this machine need nothing, as at the metrics server (`query-handler.ts`): both ends are loopback addresses, and `Host` is the
  * server's own. Everybody else sends a bearer token (RFC 6750), which the API server checks, and which must have the right to `get` the path
  * as a nonResourceURL: the rule by which Kubernetes' own components admit clients (k8s.io/apiserver, DelegatingAuthenticationOptions).
  */
 import type { Access, AccessVerdict } from '../proxy/model/access.ts';
 import type { Answer, HttpRequest } from './http.ts';
-import { isOfLoopback, problemAnswer, refusalOf } from './questions.ts';
+import { isOfLoopback, problemAnswer, refusalOf } from './query-handler.ts';
 
 export interface AuthOptions {
   /** Asked at each request; false: everybody is answered. */

@@ -1,7 +1,7 @@
 /** /metrics, /healthz, /livez, /readyz, /statusz and /flagz of `slicewire controller`. */
-import { FOLLOWER_PATHS, type FollowingProgram, followerAnswer } from './follower.ts';
+import { FOLLOWER_PATHS, type FollowingProgram, followerAnswer } from './following-program.ts';
 import { type Handler, type HttpRequest, NOT_FOUND, textAnswer } from './http.ts';
-import { problemAnswer, refusalOnLoopback } from './questions.ts';
+import { problemAnswer, refusalOnLoopback } from './query-handler.ts';
 import { type Component, type ComponentInfo, zpageAnswer } from './zpages.ts';
 
 export interface ControllerServerParts extends Omit<FollowingProgram, 'unready'> {

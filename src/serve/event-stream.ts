@@ -10,11 +10,11 @@ import { Deadline } from './deadline.ts';
 import type { Answer, HttpRequest } from './http.ts';
 
 /** Streams at the same time. */
-export const MOST_STREAMS = 16;
+export const MAX_STREAMS = 16;
 /** Milliseconds of silence until a comment; shorter than the silence after which the server ends a connection. */
 export const COMMENT_AFTER = 15_000;
 /** Bytes that wait for a reader, at most, beside its first event. */
-export const MOST_WAITING = 256 * 1024;
+export const MAX_WAITING_BYTES = 256 * 1024;
 
 export interface EventStreamSource<T> {
   /** What there is to say now. The value is not changed later. */
@@ -86,8 +86,8 @@ export class EventStreams<T> {
   }
 
   #mustHaveRoom(): void {
-    if (this.readers < MOST_STREAMS) return;
-    throw new NoAnswer(`${MOST_STREAMS} streams are open already, which is the most: close one of them`);
+    if (this.readers < MAX_STREAMS) return;
+    throw new NoAnswer(`${MAX_STREAMS} streams are open already, which is the most: close one of them`);
   }
 }
 
@@ -180,7 +180,7 @@ class StreamReader {
    */
   take(piece: Buffer): void {
     if (this.#isOver) return;
-    if (this.#waiting > MOST_WAITING) {
+    if (this.#waiting > MAX_WAITING_BYTES) {
       this.#queue = [];
       this.end();
       this.#onTooSlow();

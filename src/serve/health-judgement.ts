@@ -18,7 +18,7 @@ export interface HealthState {
 }
 
 /** Milliseconds that no sync exceeds. A sync in which Services are refused writes up to 64 times, and each write may wait 5 s for the xtables lock. */
-const LONGEST_SYNC = 360_000;
+const SYNC_TIMEOUT_MS = 360_000;
 
 export interface HealthNow {
   /** Milliseconds that never run backwards. */
@@ -80,7 +80,7 @@ function age({ pendingSince }: FamilyHealth, now: number): number {
 /** Work that has been running for so long that it will not end. */
 function hangs({ record, settings, now }: JudgedAt): string[] {
   const { timeout } = settings;
-  const limit = Math.max(timeout, LONGEST_SYNC);
+  const limit = Math.max(timeout, SYNC_TIMEOUT_MS);
   const reasons: string[] = [];
   if (record.syncingSince !== undefined) {
     const age = now - record.syncingSince;

@@ -3,7 +3,7 @@ import type { Auth } from './auth.ts';
 import type { Health } from './health.ts';
 import type { HealthCheck, HealthState } from './health-judgement.ts';
 import { type Answer, type Handler, type HttpRequest, jsonAnswer, NOT_FOUND, textAnswer } from './http.ts';
-import { checkedAnswer, type Query as Inquiry, type StreamQuery } from './questions.ts';
+import { checkedAnswer, type QueryRoute as Inquiry, type StreamRoute } from './query-handler.ts';
 
 export interface HealthServerParts {
   readonly health: Health;
@@ -11,7 +11,7 @@ export interface HealthServerParts {
   /** Called with the question and the status of the answer. */
   readonly onAnswer: (question: HealthCheck, status: number) => void;
   /** More that is asked here, by path, and who may. */
-  readonly queries?: { readonly auth: Auth; readonly byPath: ReadonlyMap<string, Inquiry | StreamQuery> };
+  readonly queries?: { readonly auth: Auth; readonly byPath: ReadonlyMap<string, Inquiry | StreamRoute> };
 }
 
 const QUESTIONS: ReadonlyMap<string, HealthCheck> = new Map([

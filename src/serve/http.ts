@@ -1,6 +1,6 @@
 /**
  * A small HTTP server for health and metrics. It answers everybody who can reach its port, and limits what they cost: short timeouts,
- * small heads and bodies, one request of a connection at a time (`connection.ts`), and a share for each client (`clients.ts`).
+ * small heads and bodies, one request of a connection at a time (`http-connection.ts`), and a share for each client (`clients.ts`).
  * An answer is made from memory.
  */
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
@@ -10,7 +10,7 @@ import { pipeline } from 'node:stream/promises';
 import type { Address } from '../base/address.ts';
 import { aborted, type Clock, realClock, sleep } from '../base/clock.ts';
 import { Clients } from './clients.ts';
-import { type BeginsWith, endsOf, HttpConnection, MAX_BODY_BYTES } from './connection.ts';
+import { type BeginsWith, endsOf, HttpConnection, MAX_BODY_BYTES } from './http-connection.ts';
 
 export interface Answer {
   readonly status: number;
@@ -86,11 +86,11 @@ export function textAnswer(status: number, body: string): Answer {
 }
 
 /** Milliseconds for a request's headers to arrive, and all of it. */
-export const REQUEST_TIMEOUT = 5000;
+export const REQUEST_TIMEOUT_MS = 5000;
 /** Milliseconds that a connection may stay idle. */
-const IDLE_TIMEOUT = 10_000;
+const IDLE_TIMEOUT_MS = 10_000;
 /** Milliseconds without a byte in either direction, such as with a client that does not read. */
-const SILENCE = 30_000;
+const SILENCE_TIMEOUT_MS = 30_000;
 /** Connections that the kernel completes before they are taken; a flood must not make it drop those of others (listen(2), somaxconn). */
 const BACKLOG = 4096;
 const BAD_REQUEST = 'HTTP/1.1 400 Bad Request\r\nconnection: close\r\n\r\n';
@@ -103,9 +103,9 @@ export class HttpServer {
   private constructor(handler: Handler, clients: Clients) {
     this.#server = createServer(
       {
-        headersTimeout: REQUEST_TIMEOUT,
-        requestTimeout: REQUEST_TIMEOUT,
-        keepAliveTimeout: IDLE_TIMEOUT,
+        headersTimeout: REQUEST_TIMEOUT_MS,
+        requestTimeout: REQUEST_TIMEOUT_MS,
+        keepAliveTimeout: IDLE_TIMEOUT_MS,
         connectionsCheckingInterval: 1000,
         maxHeaderSize: MAX_HEAD_BYTES,
       },
@@ -113,7 +113,7 @@ export class HttpServer {
     );
     // Node.js itself would answer other expectations than 100-continue, past this server's own count (RFC 9110, section 10.1.1).
     this.#server.on('checkExpectation', (request, response) => void respond(handler, clients, request, response));
-    this.#server.setTimeout(SILENCE, (socket) => socket.destroy());
+    this.#server.setTimeout(SILENCE_TIMEOUT_MS, (socket) => socket.destroy());
     // The option of net.Server (pauseOnConnect), which node:http does not pass on: nothing is read of a connection before its turn.
     Object.assign(this.#server, { pauseOnConnect: true });
     // node:http takes any stream for a connection (Event: 'connection'): each socket is wrapped before it sees a byte.
@@ -203,7 +203,7 @@ export interface KeepOpenOptions {
 }
 
 /** Milliseconds until a port that could not be bound is tried again: kube-proxy's period. */
-const RETRY = 5000;
+const PORT_RETRY_MS = 5000;
 
 /** Open a server, retrying until its port is bound, and close it when the signal aborts. Resolves then. */
 export async function keepOpen({
@@ -229,7 +229,7 @@ export async function keepOpen({
       return;
     } catch (error) {
       onFailure(error as Error);
-      await sleep(clock, RETRY, signal).catch(() => undefined);
+      await sleep(clock, PORT_RETRY_MS, signal).catch(() => undefined);
     }
   }
 }
@@ -262,7 +262,7 @@ async function respond(
   try {
     const asked = { ...askedOf(request, gone.signal), hangUp: () => response.destroy(), mayWait };
     const answer = await handler(asked);
-    if (waits && answer.isLong !== true) connection.setTimeout(SILENCE);
+    if (waits && answer.isLong !== true) connection.setTimeout(SILENCE_TIMEOUT_MS);
     else if (answer.isLong === true) connection.setTimeout(0);
     request.resume();
     if (response.destroyed) return;

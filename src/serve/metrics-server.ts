@@ -1,9 +1,16 @@
-/** /metrics, /proxyMode, /configz, /statusz, /flagz, /healthz, with profiling /debug (docs/operations.md, Ports), the questions of questions.ts and the page. */
+/** /metrics, /proxyMode, /configz, /statusz, /flagz, /healthz, with profiling /debug (docs/operations.md, Ports), the questions of query-handler.ts and the page. */
 
 import { setTimeout as pause } from 'node:timers/promises';
 import { type Answer, type Handler, type HttpRequest, jsonAnswer, NOT_FOUND, textAnswer } from './http.ts';
 import { AGENT_PAGE, pageAnswer, type ReadPage } from './page.ts';
-import { LIVE, problemAnswer, type Queries, questionAnswer, refusalOf, refusalOnLoopback } from './questions.ts';
+import {
+  LIVE,
+  problemAnswer,
+  type QueryRoutes,
+  questionAnswer,
+  refusalOf,
+  refusalOnLoopback,
+} from './query-handler.ts';
 import { type Component, type ComponentInfo, zpageAnswer } from './zpages.ts';
 
 /** Metrics in Prometheus' form. */
@@ -18,7 +25,7 @@ export interface MetricsServerParts {
   readonly config: () => object;
   readonly metrics: () => MetricsText;
   readonly hasProfiling: () => boolean;
-  readonly questions: Queries;
+  readonly questions: QueryRoutes;
   readonly readPage: ReadPage;
   readonly component: ComponentInfo;
   /** Set the verbosity of the log. */
@@ -113,7 +120,7 @@ const INDEX = `/debug/pprof/profile?seconds=30  CPU time (.cpuprofile)
 /debug/pprof/heap?seconds=30     allocated memory (.heapprofile)
 `;
 const SECONDS = 30;
-export const MOST_SECONDS = 300;
+export const MAX_SECONDS = 300;
 let isBusy = false;
 
 /** Profiles of the running agent, for Chrome's developer tools: only with enableProfiling, one at a time. */
@@ -121,8 +128,8 @@ async function profilingAnswer({ path, query, signal, mayWait }: HttpRequest): P
   if (path === '/debug/pprof/' || path === '/debug/pprof') return textAnswer(200, INDEX);
   if (path !== '/debug/pprof/profile' && path !== '/debug/pprof/heap') return NOT_FOUND;
   const seconds = Number(query.get('seconds') ?? SECONDS);
-  if (!(seconds > 0 && seconds <= MOST_SECONDS))
-    return textAnswer(400, `seconds must be more than 0, at most ${MOST_SECONDS}\n`);
+  if (!(seconds > 0 && seconds <= MAX_SECONDS))
+    return textAnswer(400, `seconds must be more than 0, at most ${MAX_SECONDS}\n`);
   if (isBusy) return textAnswer(503, 'another profile is being taken\n');
   isBusy = true;
   mayWait?.();

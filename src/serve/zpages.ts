@@ -1,10 +1,10 @@
 /**
  * /statusz and /flagz as the components of Kubernetes have them (KEP-4827, KEP-4828; k8s.io/apiserver, pkg/server/statusz and flagz of
  * 1.36): text for people, and a versioned object for a client that names group, version and kind in `Accept`. Kubernetes lets those
- * ask who have the right; here they are answered to those who may ask questions (questions.ts).
+ * ask who have the right; here they are answered to those who may ask questions (query-handler.ts).
  */
 import { type Answer, type HttpRequest, jsonAnswer, textAnswer } from './http.ts';
-import { problemAnswer, refusalOf } from './questions.ts';
+import { problemAnswer, refusalOf } from './query-handler.ts';
 
 /** What the process knows of itself. */
 export interface ComponentInfo {

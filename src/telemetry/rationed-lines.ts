@@ -10,8 +10,8 @@ import type { Log } from './log.ts';
 const BURST = 20;
 const REFILL = 30_000;
 /** Milliseconds from the first line that was left out to the line with their number, and from one such line to the next. */
-const SETTLE = 1000;
-const AGAIN = 60_000;
+const SETTLE_MS = 1000;
+const NEXT_LINE_MS = 60_000;
 
 export interface RationedLine {
   readonly kind: string;
@@ -75,7 +75,7 @@ export class RationedLines {
     if (known !== undefined) return known;
     const now = this.#options.clock.now();
     const rate = new TokenBucket({ burst: BURST, refill: REFILL }, now);
-    const made = { rate, level, unreported: 0, countedAt: now - AGAIN, cancel: undefined };
+    const made = { rate, level, unreported: 0, countedAt: now - NEXT_LINE_MS, cancel: undefined };
     this.#buckets.set(kind, made);
     return made;
   }
@@ -83,7 +83,7 @@ export class RationedLines {
   #logCountSoon(kind: string, bucket: Bucket): void {
     if (bucket.cancel !== undefined) return;
     const { clock } = this.#options;
-    bucket.cancel = clock.after(Math.max(SETTLE, bucket.countedAt + AGAIN - clock.now()), () => {
+    bucket.cancel = clock.after(Math.max(SETTLE_MS, bucket.countedAt + NEXT_LINE_MS - clock.now()), () => {
       bucket.cancel = undefined;
       this.#logCount(kind, bucket);
     });

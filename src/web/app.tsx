@@ -2,18 +2,18 @@
 import { useEffect, useState } from 'preact/hooks';
 import type { Live } from '../inspect/wire/live.ts';
 import { Empty } from './bits.tsx';
-import { merged } from './delta.ts';
 import { ExplainView } from './explain.tsx';
 import { ExposureView } from './exposure.tsx';
 import { Announced, Gone, Skip, Top } from './frame.tsx';
 import { useNow } from './hooks.ts';
 import { go, useRoute } from './navigation.ts';
 import { Overview } from './overview.tsx';
+import { goneText, signOfHealth } from './page-text.ts';
 import { linkTo, type PageRoute, type PageView } from './routes.ts';
-import { goneText, signOfHealth } from './says.ts';
 import { ServiceView } from './service.tsx';
 import { ServicesView } from './services.tsx';
 import { follow, type LiveConnection, type StreamForm, UNCONNECTED } from './stream.ts';
+import { merged } from './take-message.ts';
 import { type Themes, useTheme } from './theme.ts';
 
 type AgentConnection = LiveConnection<Live>;

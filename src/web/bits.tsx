@@ -4,7 +4,7 @@ import { useId, useState } from 'preact/hooks';
 import type { FaultForm } from '../inspect/wire/fault.ts';
 import { numberText } from '../inspect/wire/format.ts';
 import { faultText, problemText } from '../proxy/model/objects.ts';
-import type { SignKind } from './says.ts';
+import type { SignKind } from './page-text.ts';
 
 const FORMS: Readonly<Record<SignKind, ComponentChildren>> = {
   ok: [<circle cx="8" cy="8" r="7" />, <path d="M4.8 8.2 7 10.4l4.2-4.6" />],

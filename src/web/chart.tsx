@@ -11,7 +11,7 @@ const HEIGHT = 210;
 /** Of the marks in the legend, as the series are drawn. */
 const DASHES = ['none', 'solid', 'dashed', 'dotted'] as const;
 /** Milliseconds: the least that the axis shows. */
-const LEAST = 0.1;
+const MIN_AXIS_MS = 0.1;
 /** What the axis of time shows, in seconds. */
 export interface Span {
   readonly slot: number;
@@ -113,16 +113,16 @@ function optionsOf(width: number, box: HTMLElement): uPlot.Options {
 
 /** A value that a logarithm takes; null: there is none. */
 function aboveZero(value: number | undefined): number | null {
-  return value === undefined ? null : Math.max(value, LEAST);
+  return value === undefined ? null : Math.max(value, MIN_AXIS_MS);
 }
 
 /** The powers of ten around values in milliseconds; null: there is none. */
 function powerBelow(least: number | null): number {
-  return 10 ** Math.floor(Math.log10(Math.max(least ?? 1, LEAST)));
+  return 10 ** Math.floor(Math.log10(Math.max(least ?? 1, MIN_AXIS_MS)));
 }
 
 function powerAbove(most: number | null): number {
-  return 10 ** Math.ceil(Math.log10(Math.max(most ?? 100, 10 * LEAST) * 1.05));
+  return 10 ** Math.ceil(Math.log10(Math.max(most ?? 100, 10 * MIN_AXIS_MS) * 1.05));
 }
 
 /** Of the lines of a logarithmic axis those at powers of ten. */

@@ -4,9 +4,9 @@ import type { Explanation } from '../inspect/wire/explanation.ts';
 import { Card, Empty, Problem, Said, Sign, State, Table, useFirst } from './bits.tsx';
 import { useAnswer } from './hooks.ts';
 import { go } from './navigation.ts';
+import { signOfVerdict } from './page-text.ts';
 import { Path } from './path.tsx';
 import { linkTo, questionOf } from './routes.ts';
-import { signOfVerdict } from './says.ts';
 
 const EXAMPLES = [
   { from: 'outside', to: 'nodeport:30080' },

@@ -1,7 +1,7 @@
 /** What the views share: the time, the width of an element, and answers of the agent. */
 import type { RefObject } from 'preact';
 import { useEffect, useRef, useState } from 'preact/hooks';
-import { ask, Unanswered } from './ask.ts';
+import { ask, Unanswered } from './fetch-answer.ts';
 
 /** Milliseconds since 1970, renewed each second. */
 export function useNow(): number {
@@ -55,8 +55,8 @@ export function useAnswer<T>(path: string | undefined, revision: string): Polled
 
 const NOTHING = { answer: undefined, problem: undefined, isLoading: false } as const;
 /** Milliseconds between two questions for the same, at least and at most. */
-const PAUSE = 400;
-const LONGEST_PAUSE = 10_000;
+const MIN_PAUSE_MS = 400;
+const MAX_PAUSE_MS = 10_000;
 /** A tab takes a tenth of the agent's time at most, however often something changes: a long answer holds its syncs up. */
 const REST = 10;
 /** The same after a failure that may pass. */
@@ -64,7 +64,7 @@ const LONG_PAUSE = 3000;
 
 /** Milliseconds until the next question, after an answer that took so many. */
 export function pauseAfter(took: number): number {
-  return Math.min(LONGEST_PAUSE, Math.max(PAUSE, REST * took));
+  return Math.min(MAX_PAUSE_MS, Math.max(MIN_PAUSE_MS, REST * took));
 }
 
 interface Polling {
@@ -103,7 +103,7 @@ function keepAsking<T>(
     do {
       isWanted = false;
       const began = performance.now();
-      let pause = PAUSE;
+      let pause = MIN_PAUSE_MS;
       try {
         onEnd({ answer: await ask<T>(path, stop.signal), problem: undefined });
         pause = pauseAfter(performance.now() - began);

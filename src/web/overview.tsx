@@ -7,9 +7,9 @@ import { lostText } from '../inspect/wire/status-text.ts';
 import { driftText } from '../proxy/model/drift.ts';
 import { Card, Empty, FaultList, Said, Sign, State, Table } from './bits.tsx';
 import { LatencyChart } from './chart.tsx';
-import { LOOK_BACK } from './delta.ts';
+import { latencyText, sentenceText, signOfHealth } from './page-text.ts';
 import { linkTo } from './routes.ts';
-import { latencyText, sentenceText, signOfHealth } from './says.ts';
+import { LOOK_BACK } from './take-message.ts';
 import { Timeline } from './timeline.tsx';
 
 const SPAN = { slot: 15, all: LOOK_BACK / 1000 } as const;

@@ -2,11 +2,11 @@
 import type { ExplainedEndpoint, ExplainedStep, Explanation } from '../inspect/wire/explanation.ts';
 import { percentText } from '../inspect/wire/format.ts';
 import { Said, Sign } from './bits.tsx';
+import { signOfVerdict } from './page-text.ts';
 import { linkTo } from './routes.ts';
-import { signOfVerdict } from './says.ts';
 
 /** Endpoints that are drawn; the others are counted. */
-const MOST = 40;
+const MAX_DRAWN = 40;
 
 export function Path({ answer: { from, to, steps, verdict } }: { readonly answer: Explanation }) {
   const service = verdict.service.split(':', 1)[0] ?? '';
@@ -46,7 +46,7 @@ export function Path({ answer: { from, to, steps, verdict } }: { readonly answer
       <div class="stops">
         {ends ? (
           <ul aria-label="Endpoints">
-            {verdict.endpoints.slice(0, MOST).map((one) => (
+            {verdict.endpoints.slice(0, MAX_DRAWN).map((one) => (
               <Endpoint key={one.endpoint} one={one} />
             ))}
           </ul>
@@ -55,8 +55,8 @@ export function Path({ answer: { from, to, steps, verdict } }: { readonly answer
             <Sign kind={signOfVerdict(verdict.kind)} /> {NOWHERE[verdict.kind]}
           </p>
         )}
-        {verdict.endpoints.length > MOST && (
-          <p class="muted">{verdict.endpoints.length - MOST} more endpoints not drawn.</p>
+        {verdict.endpoints.length > MAX_DRAWN && (
+          <p class="muted">{verdict.endpoints.length - MAX_DRAWN} more endpoints not drawn.</p>
         )}
         {verdict.sticky !== null && (
           <p class="muted">

@@ -5,11 +5,11 @@ import type { History } from '../inspect/wire/history.ts';
 import type { FrontendAnswer, ServiceAnswer } from '../inspect/wire/service.ts';
 import { Card, Empty, FaultList, Problem, Said, State, Table, useFirst } from './bits.tsx';
 import { useAnswer } from './hooks.ts';
+import { destinationText, signOfState } from './page-text.ts';
 import { linkTo, questionOf } from './routes.ts';
-import { destinationText, signOfState } from './says.ts';
 
 /** Changes that are asked for. */
-const MOST_CHANGES = 50;
+const MAX_CHANGES = 50;
 
 export function ServiceView({ name, revision }: { readonly name: string; readonly revision: string }) {
   const { answer, problem, isLoading } = useAnswer<ServiceAnswer>(questionOf('/service', { name }), revision);
@@ -175,7 +175,7 @@ function Endpoints({ slices }: { readonly slices: readonly ExplainedSlice[] }) {
 }
 
 function Changes({ service, revision }: { readonly service: string; readonly revision: string }) {
-  const path = questionOf('/history', { service, most: MOST_CHANGES });
+  const path = questionOf('/history', { service, most: MAX_CHANGES });
   const { answer, problem } = useAnswer<History>(path, revision);
   return (
     <Card

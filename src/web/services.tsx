@@ -5,9 +5,9 @@ import { countText, numberText } from '../inspect/wire/format.ts';
 import type { ServiceRow } from '../inspect/wire/services.ts';
 import { Empty, Problem, Said, State } from './bits.tsx';
 import { go } from './navigation.ts';
+import { signOfState } from './page-text.ts';
 import { linkTo } from './routes.ts';
-import { type ServiceList, useServices } from './rows.ts';
-import { signOfState } from './says.ts';
+import { type ServiceList, useServices } from './row-windows.ts';
 import { rowAfter, rowsIn, topFor } from './windows.ts';
 
 /** Pixels, as in page.css. */

@@ -2,7 +2,7 @@
  * Follows `/live` of the agent or the fleet, the server. A tab that nobody sees has no stream, so it costs the server nothing. Says when
  * the server is gone, and goes on trying.
  */
-import { problemIn } from './ask.ts';
+import { problemIn } from './fetch-answer.ts';
 
 export interface LiveConnection<T> {
   /** The last that the server said; undefined before its first message. */
@@ -26,8 +26,8 @@ export const UNCONNECTED: LiveConnection<never> = {
 };
 
 /** Milliseconds. */
-const RETRY = 1000;
-const SILENCE = 10_000;
+const RETRY_MS = 1000;
+const SILENCE_TIMEOUT_MS = 10_000;
 const PROBE = 4000;
 
 /** How messages are read. */
@@ -61,7 +61,7 @@ export function follow<T>(
     close();
     if (connection.state !== 'gone') set({ state: 'gone' });
     if (isRefused) void whyRefused().then((refusal) => connection.state === 'gone' && set({ refusal }));
-    retry = setTimeout(open, RETRY);
+    retry = setTimeout(open, RETRY_MS);
   };
   const open = () => {
     close();
@@ -79,7 +79,7 @@ export function follow<T>(
   };
   // A forwarded port may stay open while nobody is behind it: then nothing says that the stream is dead.
   const watch = setInterval(() => {
-    if (connection.state !== 'open' || Date.now() - connection.heardAt < SILENCE) return;
+    if (connection.state !== 'open' || Date.now() - connection.heardAt < SILENCE_TIMEOUT_MS) return;
     fetch('/healthz', { signal: AbortSignal.timeout(PROBE), cache: 'no-store' }).then(
       () => set({ heardAt: Date.now() }),
       () => connection.state === 'open' && lose(),

@@ -5,10 +5,10 @@ import { clockTime, countText, firstOf, millisecondsText, numberText } from '../
 import type { RecordedSync } from '../inspect/wire/history.ts';
 import { triggerText } from '../inspect/wire/status-text.ts';
 import { Empty, Said, State, Table } from './bits.tsx';
-import { LOOK_BACK } from './delta.ts';
 import { useWidth } from './hooks.ts';
+import { signOfOutcome, syncsText } from './page-text.ts';
 import { linkTo } from './routes.ts';
-import { signOfOutcome, syncsText } from './says.ts';
+import { LOOK_BACK } from './take-message.ts';
 
 const LANE = 30;
 const AXIS = 22;

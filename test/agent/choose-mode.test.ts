@@ -28,7 +28,7 @@ interface Node {
   readonly chains?: readonly string[];
 }
 
-function outsideOf(node: Node) {
+function platformOf(node: Node) {
   const {
     tables = [],
     services = {},
@@ -213,7 +213,7 @@ describe('auto', () => {
 
   for (const [title, node, mode, why] of CHOICES) {
     it(`chooses ${mode} mode where ${title}`, async () => {
-      const { platform, iptables, open } = outsideOf(node);
+      const { platform, iptables, open } = platformOf(node);
       assert.deepEqual(await modeChooser(NEVER, platform)(configs), { mode, why });
       assert.equal(iptables.restores, 0, 'it writes nothing');
       assert.equal(open(), 0, 'it leaves no socket open');
@@ -221,12 +221,12 @@ describe('auto', () => {
   }
 
   it('asks the kernel whether it can do nftables mode only where nothing stands', async () => {
-    const { platform } = outsideOf({ services: { IPv4: BY_CHAINS }, nftables: 'refuses' });
+    const { platform } = platformOf({ services: { IPv4: BY_CHAINS }, nftables: 'refuses' });
     assert.equal((await modeChooser(NEVER, platform)(configs)).mode, 'iptables');
   });
 
   it('is refused without the right to read the rules', async () => {
-    const { platform } = outsideOf({});
+    const { platform } = platformOf({});
     const machine = { ...platform.machine, mayChangeNetwork: () => Promise.resolve(false) };
     await assert.rejects(modeChooser(NEVER, { ...platform, machine })(configs), { code: 'CANNOT_RUN' });
   });

@@ -20,7 +20,7 @@ describe('an agent that nobody asks', () => {
 
   it('loads no schema of answers or recordings, no explanation and no replay', () => {
     assert.ok(
-      loaded.has('src/inspect/history/recorder.ts') && loaded.has('src/serve/questions.ts'),
+      loaded.has('src/inspect/history/recorder.ts') && loaded.has('src/serve/query-handler.ts'),
       'its parts are found',
     );
     const schemas = [...loaded].filter(

@@ -119,7 +119,7 @@ describe('a look for other service proxies', () => {
     readonly hasNftables?: boolean;
   }
 
-  function outsideOf({ tables = [], hasDevice = false, hasNftables = true }: World) {
+  function platformOf({ tables = [], hasDevice = false, hasNftables = true }: World) {
     const opened = { count: 0, open: 0 };
     const kernel = {
       hasTable: (family: string, table: string) => tables.includes(`${family} ${table}`),
@@ -153,7 +153,7 @@ describe('a look for other service proxies', () => {
       ['nftables', [device, theirs]],
       ['ipvs', [ours, theirs]],
     ] as const) {
-      const { platform, opened } = outsideOf(all);
+      const { platform, opened } = platformOf(all);
       const found = await lookForOthers(mode, { members: [], platform })(NEVER);
       assert.deepEqual(names(found), expected, mode);
       assert.equal(opened.open, 0);
@@ -161,7 +161,7 @@ describe('a look for other service proxies', () => {
   });
 
   it('asks a kernel without nftables once', async () => {
-    const { platform, opened } = outsideOf({ hasNftables: false });
+    const { platform, opened } = platformOf({ hasNftables: false });
     const look = lookForOthers('iptables', { members: [], platform });
     for (let i = 0; i < 3; i++) assert.deepEqual(await look(NEVER), []);
     assert.equal(opened.count, 1);
@@ -178,7 +178,7 @@ describe('a look for other service proxies', () => {
         return Promise.resolve(isThere && chain === 'KUBE-SERVICES');
       },
     } as unknown as RulesProbe;
-    const look = lookForOthers('nftables', { members: [{ probe }], platform: outsideOf({}).platform });
+    const look = lookForOthers('nftables', { members: [{ probe }], platform: platformOf({}).platform });
     for (let i = 0; i < 3; i++) assert.deepEqual(await look(NEVER), []);
     assert.equal(asked, 2);
     isThere = true;

@@ -1,7 +1,7 @@
 /** The parameters of the live page's questions: right ones, and what is said to wrong ones. */
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { MOST_ROWS, pageQuestions } from '../../src/agent/questions/parameters.ts';
+import { MAX_ROWS, pageQuestions } from '../../src/agent/questions/parameters.ts';
 import { isWrongQuestion } from '../../src/inspect/wire/problem.ts';
 import { service } from '../helpers/objects.ts';
 import { NEVER } from '../helpers/rig.ts';
@@ -39,7 +39,7 @@ describe('questions of the live page', () => {
     };
     const counts = [
       await shown(''),
-      await shown(`limit=${MOST_ROWS}`),
+      await shown(`limit=${MAX_ROWS}`),
       await shown('limit=0'),
       await shown('offset=149'),
     ];

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { Tracking } from '../../src/agent/programmed/tracking.ts';
-import { MOST_WAITERS } from '../../src/agent/programmed/waiters.ts';
+import { MAX_WAITERS } from '../../src/agent/programmed/waiters.ts';
 import { ProgrammedAnswers } from '../../src/agent/programmed.ts';
 import { settle } from '../../src/agent/run.ts';
 import { decodeService } from '../../src/cluster/api/decode/service.ts';
@@ -12,11 +12,11 @@ import { NoAnswer, WrongQuestion } from '../../src/inspect/wire/problem.ts';
 import { type Programmed as Answer, programmedSchema } from '../../src/inspect/wire/programmed.ts';
 import { SOURCE_KINDS, type SourceEvent } from '../../src/proxy/model/events.ts';
 import { failedReport, NOTHING_TO_DO } from '../../src/proxy/reconcile/step.ts';
-import type { SyncReport } from '../../src/proxy/sync/status.ts';
+import type { SyncReport } from '../../src/proxy/sync/sync-results.ts';
 import { authOf as gateOf } from '../../src/serve/auth.ts';
 import { healthHandler } from '../../src/serve/health-server.ts';
 import type { HttpRequest } from '../../src/serve/http.ts';
-import type { Query } from '../../src/serve/questions.ts';
+import type { QueryRoute } from '../../src/serve/query-handler.ts';
 import { FakeClock } from '../helpers/fake-clock.ts';
 import { service, slice } from '../helpers/objects.ts';
 
@@ -96,7 +96,7 @@ function agent() {
     suspects: () => [],
     onProblem: (text) => assert.fail(text),
   });
-  const question = said.questions.get('/programmed') as Query;
+  const question = said.questions.get('/programmed') as QueryRoute;
   const ask = async (query = '', signal = NEVER): Promise<Answer> =>
     programmedSchema.parse(await question.answer(new URLSearchParams(query), signal));
   const sync = (one = report(), current = feed) => {
@@ -255,7 +255,7 @@ describe('/programmed', () => {
   it('refuses to let more wait than a thousand', async () => {
     const { ask } = agent();
     const end = new AbortController();
-    const all = Array.from({ length: MOST_WAITERS }, () => ask('slice=s/web-1&version=1&wait=5m', end.signal));
+    const all = Array.from({ length: MAX_WAITERS }, () => ask('slice=s/web-1&version=1&wait=5m', end.signal));
     await assert.rejects(ask('slice=s/web-1&version=1&wait=1s'), NoAnswer);
     end.abort(new Error('gone'));
     for (const one of all) await assert.rejects(one, /gone/);

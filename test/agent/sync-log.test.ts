@@ -6,7 +6,7 @@ import { SWEEP_FAILED, SyncLog } from '../../src/agent/sync-log.ts';
 import type { Drift } from '../../src/proxy/model/drift.ts';
 import type { FailedStep } from '../../src/proxy/reconcile/step.ts';
 import type { SweepReport } from '../../src/proxy/sync/flow-sweeper.ts';
-import type { SyncReport } from '../../src/proxy/sync/status.ts';
+import type { SyncReport } from '../../src/proxy/sync/sync-results.ts';
 import { type LogLevel, levelOf, logInto } from '../../src/telemetry/log.ts';
 import { FakeClock } from '../helpers/fake-clock.ts';
 

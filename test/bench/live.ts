@@ -11,7 +11,7 @@ import { type Address, FAMILIES } from '../../src/base/address.ts';
 import { realClock } from '../../src/base/clock.ts';
 import { configFromFlags } from '../../src/config/from-flags.ts';
 import { Recorder, type Tap } from '../../src/inspect/history/recorder.ts';
-import type { SyncReport } from '../../src/proxy/sync/status.ts';
+import type { SyncReport } from '../../src/proxy/sync/sync-results.ts';
 import { HttpServer } from '../../src/serve/http.ts';
 import { FakeIptables } from '../helpers/fake-iptables.ts';
 import { service, slice } from '../helpers/objects.ts';

@@ -12,7 +12,7 @@ const AIMS: Readonly<Record<number, { readonly wanted: number; readonly floor: n
   8000: { wanted: 5000, floor: 2700 },
 };
 /** Megabytes, at 250,000 endpoints. */
-const MOST_MEMORY = 400;
+const MAX_MEMORY = 400;
 /** Milliseconds. */
 const CHANGE = 5;
 
@@ -47,9 +47,9 @@ export function nftablesAims({ starts, change, connections }: NftablesResult): A
     {
       what: 'nftables mode, memory at the peak',
       at: widest.map(({ shape }) => size(shape)).join(', '),
-      aim: `${MOST_MEMORY} MB`,
+      aim: `${MAX_MEMORY} MB`,
       found: widest.map(({ peak }) => `${median(peak).toFixed(0)} MB`).join(', '),
-      isReached: widest.every(({ peak }) => median(peak) < MOST_MEMORY),
+      isReached: widest.every(({ peak }) => median(peak) < MAX_MEMORY),
     },
     ...change.map((result) => ({
       ...{ what: 'nftables mode, one endpoint changed', at: size(result.shape), aim: `${CHANGE} ms` },

@@ -34,7 +34,7 @@ export const ENHANCEMENTS: Readonly<Record<string, Enhancement>> = {
     says: 'the configuration file of kube-proxy, v1alpha1',
     upstream: 'alpha; only v1alpha1 is released',
     here: 'read; [kube-proxy-flags.md](kube-proxy-flags.md) has each field',
-    shown: ['test/config/fields.test.ts'],
+    shown: ['test/config/file-fields.test.ts'],
   },
   'KEP-1669': {
     says: 'terminating endpoints serve where no others are',

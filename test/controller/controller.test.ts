@@ -1,7 +1,7 @@
 /** The controllers against an API server: ends right whatever happens between the two, and writes nothing twice. */
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import type { EndpointsObject } from '../../src/cluster/producers/objects.ts';
+import type { EndpointsObject } from '../../src/cluster/producers/api-objects.ts';
 import { aWhile, until } from '../helpers/until.ts';
 import { address, ControllerRig } from './rig.ts';
 

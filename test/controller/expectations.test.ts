@@ -1,7 +1,7 @@
 /** What the controller wrote and the cache does not show yet, and which changes of slices are news. */
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import type { Metadata, SliceObject } from '../../src/cluster/producers/objects.ts';
+import type { Metadata, SliceObject } from '../../src/cluster/producers/api-objects.ts';
 import { Expectations } from '../../src/controller/expectations.ts';
 import { SliceEvents } from '../../src/controller/managed-slices.ts';
 import { WorkQueue } from '../../src/controller/queue.ts';

@@ -1,7 +1,7 @@
 /** A controller against an API server, with what a test asks of both. */
 import type { TestContext } from 'node:test';
 import { runController } from '../../src/cli/controller.ts';
-import type { SliceObject } from '../../src/cluster/producers/objects.ts';
+import type { SliceObject } from '../../src/cluster/producers/api-objects.ts';
 import { controllerConfig } from '../../src/config/controller-config.ts';
 import { type LogLevel, logInto } from '../../src/telemetry/log.ts';
 import { ApiServer } from '../helpers/api-server.ts';

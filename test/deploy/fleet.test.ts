@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { Command } from 'commander';
 import { AGENT_AUDIENCE } from '../../src/agent/fleet-auth.ts';
-import { COMMANDS } from '../../src/cli/commands/table.ts';
+import { COMMANDS } from '../../src/cli/commands/command-table.ts';
 import { withFlags } from '../../src/cli/tree.ts';
 import { fleetConfig } from '../../src/config/fleet-config.ts';
 import { isRightBySchemas, kustomize, NO_KUBECTL, type ObjectOf } from '../helpers/deployed.ts';

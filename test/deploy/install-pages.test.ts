@@ -5,7 +5,7 @@ import { describe, it } from 'node:test';
 import { Command } from 'commander';
 import { parse, parseAllDocuments } from 'yaml';
 import { goArguments } from '../../src/cli/arguments.ts';
-import { COMMANDS } from '../../src/cli/commands/table.ts';
+import { COMMANDS } from '../../src/cli/commands/command-table.ts';
 import { withFlags } from '../../src/cli/tree.ts';
 import { configFromFlags } from '../../src/config/from-flags.ts';
 import { realCommands } from '../../src/kernel/commands.ts';

@@ -2,7 +2,7 @@
 
 import type { Address, Cidr, Family } from '../../src/base/address.ts';
 import { fleetCore } from '../../src/fleet/core.ts';
-import type { NodeObject } from '../../src/fleet/node.ts';
+import type { NodeObject } from '../../src/fleet/tracked-node.ts';
 import type { DrainTarget, FleetEndpoint, FleetSlice } from '../../src/fleet/types.ts';
 import type { Drained } from '../../src/inspect/wire/drained.ts';
 import type { ProgrammedEvent } from '../../src/inspect/wire/programmed.ts';

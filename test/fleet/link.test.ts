@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, it } from 'node:test';
 import { tokenIn } from '../../src/cluster/api/token-file.ts';
-import { ANSWER, LONGEST_LINE, SILENCE } from '../../src/fleet/link.ts';
+import { ANSWER, MAX_LINE_LENGTH, SILENCE_TIMEOUT_MS } from '../../src/fleet/link.ts';
 import { AgentLinks } from '../../src/fleet/links.ts';
 import type { ProgrammedEvent } from '../../src/inspect/wire/programmed.ts';
 import { FakeClock } from '../helpers/fake-clock.ts';
@@ -120,7 +120,7 @@ describe('the link to an agent', () => {
   it('gives up a connection on which nothing comes any more', async () => {
     const agent = await linked();
     agent.isStopped = true;
-    clock.advance(SILENCE - 2000);
+    clock.advance(SILENCE_TIMEOUT_MS - 2000);
     await aWhile(20);
     assert.equal(heard.length, 1);
     clock.advance(3000);
@@ -213,7 +213,7 @@ describe('the link to an agent', () => {
         `data: ${JSON.stringify({ ...first, behind: { set: many(2001, 0), gone: [] } })}\n\n`,
         'it sent an event that names more than 2000 Services behind',
       ],
-      [`data: "${'a'.repeat(LONGEST_LINE)}`, `it sent an event of more than ${LONGEST_LINE} characters`],
+      [`data: "${'a'.repeat(MAX_LINE_LENGTH)}`, `it sent an event of more than ${MAX_LINE_LENGTH} characters`],
     ];
     for (const [text, why] of rows) {
       heard = [];

@@ -28,9 +28,9 @@ type Said = Done | { readonly kind: 'finding'; readonly finding: Finding };
 const SILENCE = 60_000;
 const CHECK = 1000;
 /** Megabytes of the thread's heap. An input that needs so many is a finding. */
-const MOST_HEAP = 300;
+const MAX_HEAP = 300;
 /** Threads that ended without a result, in a run. */
-const MOST_ENDS = 10;
+const MAX_ENDS = 10;
 
 export interface JobResult {
   readonly inputs: number;
@@ -54,7 +54,7 @@ export async function runWatched(target: Target, { seed, inputs, most, onFinding
     onFinding(findings.at(-1) as Finding);
   };
   let next = 0;
-  for (let ends = 0; next < inputs && ends <= MOST_ENDS; ends++) {
+  for (let ends = 0; next < inputs && ends <= MAX_ENDS; ends++) {
     const left = most - (performance.now() - start);
     if (left <= 0) break;
     const known = findings.map(({ mark }) => mark);
@@ -81,7 +81,7 @@ function inThread(job: Omit<Job, 'progress'>, onFinding: (finding: Finding) => v
   return new Promise((resolve) => {
     const worker = new Worker(new URL('./worker.ts', import.meta.url), {
       workerData,
-      resourceLimits: { maxOldGenerationSizeMb: MOST_HEAP, maxYoungGenerationSizeMb: 32, stackSizeMb: 1 },
+      resourceLimits: { maxOldGenerationSizeMb: MAX_HEAP, maxYoungGenerationSizeMb: 32, stackSizeMb: 1 },
     });
     let last = -1;
     let since = performance.now();

@@ -3,29 +3,29 @@ import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { describe, it } from 'node:test';
 import * as askAgent from '../../src/agent/questions/ask-agent.ts';
-import { MOST_WAITING } from '../../src/agent/questions/one-at-a-time.ts';
-import { LONGEST_RECORDING } from '../../src/agent/questions/parameters.ts';
-import { MOST_RECORDINGS } from '../../src/agent/questions/queries.ts';
-import { MOST_OF_PORT, MOST_CONNECTIONS as MOST_RELAYED } from '../../src/agent/relay/accounts.ts';
-import { MOST_TRIES } from '../../src/agent/relay/connection.ts';
-import { LONGEST_ANSWER, LONGEST_STATUS } from '../../src/cluster/api/client.ts';
-import { LONGEST, MOST_FAULTS } from '../../src/cluster/api/decode/faults.ts';
-import { isObjectName, isPortName } from '../../src/cluster/api/decode/fields.ts';
-import { decodeService, MOST_FRONTENDS } from '../../src/cluster/api/decode/service.ts';
-import { decodeSlice, MOST_ENDPOINTS, MOST_PAIRS } from '../../src/cluster/api/decode/slice.ts';
-import { BrokenStream, LONGEST_LINE, linesOf } from '../../src/cluster/api/lines.ts';
-import { MOST_PAGES } from '../../src/cluster/api/listing.ts';
-import { LONGEST_FRAME } from '../../src/cluster/api/protobuf/frames.ts';
-import { MOST_LINKS } from '../../src/cluster/documents/bounded-file.ts';
+import { MAX_WAITING_QUESTIONS } from '../../src/agent/questions/one-at-a-time.ts';
+import { MAX_RECORDING_MS } from '../../src/agent/questions/parameters.ts';
+import { MAX_RECORDINGS } from '../../src/agent/questions/queries.ts';
+import { MAX_OF_PORT, MAX_CONNECTIONS as MAX_RELAYED } from '../../src/agent/relay/accounts.ts';
+import { MAX_TRIES } from '../../src/agent/relay/relayed-connection.ts';
+import { MAX_ANSWER_BYTES, MAX_STATUS_BYTES } from '../../src/cluster/api/client.ts';
+import { isObjectName, isPortName } from '../../src/cluster/api/decode/checks.ts';
+import { MAX_FAULTS, MAX_SHOWN_LENGTH } from '../../src/cluster/api/decode/faults.ts';
+import { decodeService, MAX_FRONTENDS } from '../../src/cluster/api/decode/service.ts';
+import { decodeSlice, MAX_ENDPOINTS, MAX_PAIRS } from '../../src/cluster/api/decode/slice.ts';
+import { MAX_PAGES } from '../../src/cluster/api/paged-list.ts';
+import { MAX_FRAME } from '../../src/cluster/api/protobuf/watch-frames.ts';
+import { BrokenStream, linesOf, MAX_LINE } from '../../src/cluster/api/watch-lines.ts';
+import { MAX_LINKS } from '../../src/cluster/documents/bounded-file.ts';
 import * as documents from '../../src/cluster/documents/documents.ts';
-import { MOST_STUCK, PATIENCE } from '../../src/cluster/documents/files.ts';
-import { MOST_VALUES } from '../../src/cluster/documents/objects.ts';
+import { MAX_STUCK, THREAD_TIMEOUTS_MS } from '../../src/cluster/documents/files.ts';
 import * as oneFile from '../../src/cluster/documents/one-file.ts';
-import { MOST_MEMORY } from '../../src/cluster/documents/thread.ts';
+import { MAX_VALUES } from '../../src/cluster/documents/parse-objects.ts';
+import { MAX_MEMORY_MB } from '../../src/cluster/documents/thread.ts';
 import * as yaml from '../../src/cluster/documents/yaml.ts';
 import * as manifests from '../../src/cluster/source/manifests/manifest-files.ts';
 import * as verification from '../../src/inspect/explain/verification.ts';
-import { MOST_LINES, MOST_PACKED, MOST_UNPACKED } from '../../src/inspect/history/frames.ts';
+import { MAX_LINES, MAX_PACKED, MAX_UNPACKED } from '../../src/inspect/history/frames.ts';
 import * as reading from '../../src/inspect/history/reading.ts';
 import * as nftables from '../../src/kernel/nftables-netlink.ts';
 import { type Fault, faultText } from '../../src/proxy/model/objects.ts';
@@ -37,38 +37,38 @@ import {
   MAX_UNSENT,
   REQUEST_RATE,
 } from '../../src/serve/clients.ts';
-import { MAX_BODY_BYTES, MAX_EARLY_BYTES } from '../../src/serve/connection.ts';
-import { MAX_HEAD_BYTES, REQUEST_TIMEOUT } from '../../src/serve/http.ts';
-import { MOST_SECONDS } from '../../src/serve/metrics-server.ts';
+import { MAX_HEAD_BYTES, REQUEST_TIMEOUT_MS } from '../../src/serve/http.ts';
+import { MAX_BODY_BYTES, MAX_EARLY_BYTES } from '../../src/serve/http-connection.ts';
+import { MAX_SECONDS } from '../../src/serve/metrics-server.ts';
 
 /** By the beginning of the row. */
 const LIMITS: readonly (readonly [string, number])[] = [
-  ['bytes of a manifest', manifests.MOST_BYTES],
-  ['bytes of a configuration', oneFile.MOST_BYTES],
-  ['documents in a file', documents.MOST_DOCUMENTS],
-  ['levels of a document', documents.DEEPEST],
-  ['levels of a document', yaml.DEEPEST],
-  ['tokens (words and signs)', yaml.MOST_TOKENS],
-  ['values in one object', MOST_VALUES],
-  ['characters that aliases', yaml.MOST_ADDED],
-  ['seconds to read a file', PATIENCE.reading / 1000],
-  ['seconds to parse', PATIENCE.parsing / 1000],
-  ['megabytes of the thread', MOST_MEMORY],
-  ['files that do not answer', MOST_STUCK],
-  ['symbolic links', MOST_LINKS],
+  ['bytes of a manifest', manifests.MAX_BYTES],
+  ['bytes of a configuration', oneFile.MAX_BYTES],
+  ['documents in a file', documents.MAX_DOCUMENTS],
+  ['levels of a document', documents.MAX_JSON_DEPTH],
+  ['levels of a document', yaml.MAX_YAML_DEPTH],
+  ['tokens (words and signs)', yaml.MAX_TOKENS],
+  ['values in one object', MAX_VALUES],
+  ['characters that aliases', yaml.MAX_ADDED],
+  ['seconds to read a file', THREAD_TIMEOUTS_MS.reading / 1000],
+  ['seconds to parse', THREAD_TIMEOUTS_MS.parsing / 1000],
+  ['megabytes of the thread', MAX_MEMORY_MB],
+  ['files that do not answer', MAX_STUCK],
+  ['symbolic links', MAX_LINKS],
   ['characters of a name', longest((text) => isObjectName(text))],
   ["characters of a port's name", longest((text) => isPortName(text))],
   ["characters of a Service's name", longest((text) => sliceOf({ service: text }).slice !== undefined)],
-  ['frontends of a Service', MOST_FRONTENDS],
-  ['endpoints of an EndpointSlice', MOST_ENDPOINTS],
-  ['pairs of an endpoint', MOST_PAIRS],
-  ['faults that are reported', MOST_FAULTS],
-  ['characters of a value', LONGEST],
-  ['characters of a line', LONGEST_LINE],
-  ['bytes of an event of a watch', LONGEST_FRAME],
-  ['bytes of an answer of the API server', LONGEST_ANSWER],
-  ['bytes of an answer that refuses', LONGEST_STATUS],
-  ['pages of a list', MOST_PAGES],
+  ['frontends of a Service', MAX_FRONTENDS],
+  ['endpoints of an EndpointSlice', MAX_ENDPOINTS],
+  ['pairs of an endpoint', MAX_PAIRS],
+  ['faults that are reported', MAX_FAULTS],
+  ['characters of a value', MAX_SHOWN_LENGTH],
+  ['characters of a line', MAX_LINE],
+  ['bytes of an event of a watch', MAX_FRAME],
+  ['bytes of an answer of the API server', MAX_ANSWER_BYTES],
+  ['bytes of an answer that refuses', MAX_STATUS_BYTES],
+  ['pages of a list', MAX_PAGES],
   ['connections of one address', CONNECTIONS_PER_CLIENT],
   ['connections of an address that is trusted', CONNECTIONS_PER_TRUSTED_CLIENT],
   ['connections to all servers', MAX_CONNECTIONS],
@@ -77,22 +77,22 @@ const LIMITS: readonly (readonly [string, number])[] = [
   ['bytes of answers that wait', MAX_UNSENT],
   ['bytes of the head', MAX_HEAD_BYTES],
   ['bytes of the body', MAX_BODY_BYTES],
-  ['seconds for a request', REQUEST_TIMEOUT / 1000],
-  ['questions of one kind', MOST_WAITING],
-  ['connections of the relay to one', MOST_OF_PORT],
-  ['connections of the relay to all', MOST_RELAYED],
-  ['endpoints that the relay', MOST_TRIES],
-  ['recordings over HTTP', MOST_RECORDINGS],
-  ['hours of a recording', LONGEST_RECORDING / 3_600_000],
-  ['seconds of a profile', MOST_SECONDS],
-  ['bytes of an answer that a command', askAgent.MOST],
-  ['differences in an answer', verification.MOST],
-  ['bytes of a frame of a recording, packed', MOST_PACKED],
-  ['bytes of a frame of a recording, unpacked', MOST_UNPACKED],
-  ['lines of a frame', MOST_LINES],
-  ['bytes of a history', reading.MOST],
+  ['seconds for a request', REQUEST_TIMEOUT_MS / 1000],
+  ['questions of one kind', MAX_WAITING_QUESTIONS],
+  ['connections of the relay to one', MAX_OF_PORT],
+  ['connections of the relay to all', MAX_RELAYED],
+  ['endpoints that the relay', MAX_TRIES],
+  ['recordings over HTTP', MAX_RECORDINGS],
+  ['hours of a recording', MAX_RECORDING_MS / 3_600_000],
+  ['seconds of a profile', MAX_SECONDS],
+  ['bytes of an answer that a command', askAgent.MAX_ANSWER_BYTES],
+  ['differences in an answer', verification.MAX_DIFFERENCES],
+  ['bytes of a frame of a recording, packed', MAX_PACKED],
+  ['bytes of a frame of a recording, unpacked', MAX_UNPACKED],
+  ['lines of a frame', MAX_LINES],
+  ['bytes of a history', reading.MAX_HISTORY_BYTES],
   ['entries of a set', MAX_MAXELEM],
-  ['bytes of a transaction', nftables.LONGEST],
+  ['bytes of a transaction', nftables.MAX_TRANSACTION_BYTES],
 ];
 
 /** The most letters that a name may have. */
@@ -161,7 +161,7 @@ describe('limits', () => {
   });
 
   it('a slice with too many endpoints, or pairs of endpoints and ports, is set aside with one fault', () => {
-    assert.deepEqual(told(sliceOf({ endpoints: MOST_ENDPOINTS + 1 }).faults), [
+    assert.deepEqual(told(sliceOf({ endpoints: MAX_ENDPOINTS + 1 }).faults), [
       'EndpointSlice shop/web-1: endpoints: 20001 endpoints: must be at most 20000; Kubernetes allows 1000 (object set aside)',
     ]);
     assert.deepEqual(told(sliceOf({ endpoints: 1001, ports: 1000 }).faults), [
@@ -173,7 +173,7 @@ describe('limits', () => {
   it('of very many faults the last one counts the others, with the worst effect', () => {
     const externalIPs = Array.from({ length: 500 }, (_, i) => `wrong ${i}`);
     const { faults } = serviceOf({ ports: [{ port: 80 }], externalIPs });
-    assert.equal(faults.length, MOST_FAULTS);
+    assert.equal(faults.length, MAX_FAULTS);
     assert.equal(told(faults).at(-1), 'Service shop/web: 401 more of its fields cannot be used (part left out)');
     const ports = Array.from({ length: 500 }, () => ({ port: 70_000 }));
     assert.equal(serviceOf({ ports, type: 'Wrong' }).service, undefined);

@@ -13,8 +13,8 @@ import { configFromFlags } from '../../src/config/from-flags.ts';
 import { parseRule } from '../../src/inspect/explain/rule.ts';
 import { DeltaMismatch } from '../../src/inspect/history/delta.ts';
 import { headerBytes, readFrames } from '../../src/inspect/history/frames.ts';
+import { ObjectStore } from '../../src/inspect/history/past-objects.ts';
 import { lineSchema } from '../../src/inspect/history/shapes.ts';
-import { ObjectStore } from '../../src/inspect/history/store.ts';
 import { SaveReader } from '../../src/proxy/modes/netfilter/restore-text.ts';
 
 describe('answers of the kernel', () => {

@@ -1,11 +1,11 @@
 /** A cluster for the plugin of kubectl: an API server, and agents whose metrics servers answer in this process. */
 
 import type { Address } from '../../src/base/address.ts';
-import { runPlugin } from '../../src/cli/kubectl/program.ts';
+import { runPlugin } from '../../src/cli/kubectl/plugin.ts';
 import { NoAnswer, WrongQuestion } from '../../src/inspect/wire/problem.ts';
 import { HttpServer } from '../../src/serve/http.ts';
 import { metricsHandler } from '../../src/serve/metrics-server.ts';
-import type { Query } from '../../src/serve/questions.ts';
+import type { QueryRoute } from '../../src/serve/query-handler.ts';
 import { ApiServer, type ApiServerOptions } from './api-server.ts';
 import { type Behind, type FakeKubelets, serveForwards } from './fake-kubelet.ts';
 import { OWN_FACTS } from './own-facts.ts';
@@ -36,7 +36,7 @@ export class AgentCluster {
 
   /** A node with an agent that answers; returns the port of its metrics server. */
   async addAgent(node: string, answers: AgentAnswers): Promise<number> {
-    const byPath = new Map<string, Query>(
+    const byPath = new Map<string, QueryRoute>(
       Object.entries(answers).map(([path, answer]) => [
         path,
         { parameters: ['from', 'to', 'rules', 'at', 'service', 'since'], answer: async (query) => await answer(query) },

@@ -1,7 +1,11 @@
 /** Texts as the manifests source takes them in, without the thread that reads files. */
-import { readObjects } from '../../src/cluster/documents/objects.ts';
+import { readObjects } from '../../src/cluster/documents/parse-objects.ts';
 import type { ParsedFile, Value } from '../../src/cluster/documents/protocol.ts';
-import { documentFaults, type FileDraft, type ManifestStore } from '../../src/cluster/source/manifests/store.ts';
+import {
+  documentFaults,
+  type FileDraft,
+  type ManifestStore,
+} from '../../src/cluster/source/manifests/manifest-store.ts';
 import { type FileFlags, flagsFromFile } from '../../src/config/config-file.ts';
 import type { Flags } from '../../src/config/flags.ts';
 import type { Fault } from '../../src/proxy/model/objects.ts';

@@ -16,7 +16,7 @@ import {
   type Template,
   type Timeouts,
 } from '../../src/kernel/ipvs-kernel.ts';
-import { serverKey } from '../../src/proxy/modes/virtual-servers/objects.ts';
+import { serverKey } from '../../src/proxy/modes/virtual-servers/tracked-objects.ts';
 import { headerOf, IpvsState } from './ipvs-state.ts';
 
 export interface FakeIpvsOptions {

@@ -14,7 +14,7 @@ import {
   type Timeouts,
 } from '../../src/kernel/ipvs-kernel.ts';
 import type { ServersView } from '../../src/proxy/modes/view.ts';
-import { serverKey } from '../../src/proxy/modes/virtual-servers/objects.ts';
+import { serverKey } from '../../src/proxy/modes/virtual-servers/tracked-objects.ts';
 
 export interface HeldDestination extends Destination {
   connections: number;

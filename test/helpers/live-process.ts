@@ -2,7 +2,7 @@
  * A process that looks at the packets of a question, in the network namespace in which it runs. The question is its only argument, as
  * JSON. It writes a line `ready`, and at the end the answer as a line of JSON; `aborts` milliseconds after `ready` it aborts itself.
  */
-import { type LiveQuestion, look } from '../../src/agent/questions/live.ts';
+import { type LiveQuestion, look } from '../../src/agent/questions/explain-live.ts';
 import { realCommands } from '../../src/kernel/commands.ts';
 import { IptablesTools, type IptablesVariant } from '../../src/kernel/iptables-tools.ts';
 

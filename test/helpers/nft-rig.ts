@@ -1,7 +1,7 @@
 /** nftables mode over a kernel in memory. */
 import assert from 'node:assert/strict';
 import { FAMILIES, type Family } from '../../src/base/address.ts';
-import { numberWord } from '../../src/proxy/modes/nft-table/bytes.ts';
+import { numberWord } from '../../src/proxy/modes/nft-table/element-bytes.ts';
 import { nftablesMode } from '../../src/proxy/modes/nftables/index.ts';
 import { LOCAL, SETS } from '../../src/proxy/modes/nftables/names.ts';
 import type { NftablesSettings } from '../../src/proxy/modes/nftables/settings.ts';

@@ -8,7 +8,7 @@ import type {
   SliceObject,
   TargetPort,
   ZonedNode,
-} from '../../src/cluster/producers/objects.ts';
+} from '../../src/cluster/producers/api-objects.ts';
 import { reconcileSlices, type SlicesResult } from '../../src/cluster/producers/slices.ts';
 import { TopologyBook } from '../../src/cluster/producers/topology.ts';
 import { SERVICE_NAME_LABEL } from '../../src/proxy/model/labels.ts';

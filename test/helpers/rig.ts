@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { FAMILIES } from '../../src/base/address.ts';
 import { realClock } from '../../src/base/clock.ts';
-import { objectKey } from '../../src/cluster/api/decode/fields.ts';
+import { objectKey } from '../../src/cluster/api/decode/checks.ts';
 import { decodeNode } from '../../src/cluster/api/decode/node.ts';
 import { decodeService } from '../../src/cluster/api/decode/service.ts';
 import { decodeSlice } from '../../src/cluster/api/decode/slice.ts';
@@ -20,7 +20,7 @@ import type { IptablesSettings } from '../../src/proxy/modes/iptables/settings.t
 import type { Mode } from '../../src/proxy/modes/mode.ts';
 import type { Plan } from '../../src/proxy/reconcile/step.ts';
 import { SyncLoop } from '../../src/proxy/sync/loop.ts';
-import type { SyncReport } from '../../src/proxy/sync/status.ts';
+import type { SyncReport } from '../../src/proxy/sync/sync-results.ts';
 import type { Step } from './histories.ts';
 import { nodeOf } from './objects.ts';
 

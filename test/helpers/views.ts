@@ -9,7 +9,7 @@ import type { NftElement } from '../../src/kernel/nftables-kernel.ts';
 import { SaveReader } from '../../src/proxy/modes/netfilter/restore-text.ts';
 import { ownerInComment, type Rule } from '../../src/proxy/modes/netfilter/rules.ts';
 import type { FamilyView, RulesView, ServersView, TableView } from '../../src/proxy/modes/view.ts';
-import { destinationKey, serverKey } from '../../src/proxy/modes/virtual-servers/objects.ts';
+import { destinationKey, serverKey } from '../../src/proxy/modes/virtual-servers/tracked-objects.ts';
 import type { FakeIpvs } from './fake-ipvs.ts';
 import type { FakeTable } from './fake-nft.ts';
 

@@ -4,7 +4,7 @@ import { describe, it } from 'node:test';
 import { ConntrackSocket, deleteRequest, type Flow, listRequest, openingsRequest } from '../../native/conntrack.ts';
 import { attribute, encodeMessage, NetlinkError, NLM_F_ACK, NLM_F_DUMP, nested } from '../../native/netlink.ts';
 import {
-  MOST_REQUESTS,
+  MAX_REQUESTS,
   NetlinkProtocolError,
   NetlinkSocket,
   type NetlinkTransport,
@@ -224,10 +224,10 @@ describe('netlink socket', () => {
     const flow: Flow = { protocol: 'UDP', destination: '', replySource: '', tuple: TUPLE, id: ID };
     const acknowledge = (first: number, count: number) =>
       Buffer.concat(Array.from({ length: count }, (_, i) => error(first + i, 0)));
-    const transport = played(acknowledge(1, MOST_REQUESTS), acknowledge(MOST_REQUESTS + 1, 3));
+    const transport = played(acknowledge(1, MAX_REQUESTS), acknowledge(MAX_REQUESTS + 1, 3));
     const socket = new ConntrackSocket({ open: () => transport });
-    const flows = Array.from({ length: MOST_REQUESTS + 3 }, () => flow);
-    assert.equal(socket.delete('IPv4', flows), MOST_REQUESTS + 3);
+    const flows = Array.from({ length: MAX_REQUESTS + 3 }, () => flow);
+    assert.equal(socket.delete('IPv4', flows), MAX_REQUESTS + 3);
     assert.equal(transport.sent.length, 2);
     const requests = flows.map((one) => deleteRequest('IPv4', one));
     assert.throws(() => new NetlinkSocket(played()).acknowledge(requests), RangeError);

@@ -1,8 +1,8 @@
 /** Which element of a request the kernel's offset means. */
 import assert from 'node:assert/strict';
 import { it } from 'node:test';
-import { addChain } from '../../native/nft/objects.ts';
 import { elementAt } from '../../native/nft/sets.ts';
+import { addChain } from '../../native/nft/table-requests.ts';
 
 const ID = { family: 'IPv4', table: 'slicewire' } as const;
 

@@ -4,7 +4,7 @@ import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
-import { userAgent } from '../../src/config/version.ts';
+import { userAgent } from '../../src/config/program-version.ts';
 import type { Child } from '../../src/kernel/child.ts';
 import type { ApiServer } from '../helpers/api-server.ts';
 import { slice } from '../helpers/objects.ts';

@@ -17,7 +17,7 @@ import { madeToken } from '../helpers/api-reviews.ts';
 import { ApiServer } from '../helpers/api-server.ts';
 import { service, slice } from '../helpers/objects.ts';
 import { until } from '../helpers/until.ts';
-import { type FloodReport, HEALTH_CHECK_PORT, type Measurement, MOST_VALID, type Process } from './floods.ts';
+import { type FloodReport, HEALTH_CHECK_PORT, MAX_VALID, type Measurement, type Process } from './floods.ts';
 
 const NODE = LAB.node.v4;
 /** Log lines of the processes, for the message of a failure. */
@@ -167,7 +167,7 @@ try {
       );
       // Once the flood is there. An address may send four new tokens at once.
       const isFlooded = server.reviews.asked.length > reviewed;
-      if (audience !== undefined && isFlooded && admissions.length < MOST_VALID) {
+      if (audience !== undefined && isFlooded && admissions.length < MAX_VALID) {
         const answer = await ask({ port: PORTS[of], path: '/programmed', token: newToken(audience) });
         admissions.push(answer.status);
       }

@@ -11,7 +11,7 @@ export interface Measurement {
 }
 
 /** Valid tokens that are sent while one measurement lasts. */
-export const MOST_VALID = 3;
+export const MAX_VALID = 3;
 
 export interface FloodReport {
   /** Kilobytes of anonymous memory before the flood, and the most during it. */

@@ -6,7 +6,6 @@ import { NetlinkSocket } from '../../native/netlink-socket.ts';
 import { NETLINK_NETFILTER } from '../../native/nfnetlink.ts';
 import * as expressions from '../../native/nft/expressions.ts';
 import { readChains, readElements, readRules, readSets, tableHandle } from '../../native/nft/listings.ts';
-import { addChain, addRule, addTable, deleteChain, deleteTable, flushChain } from '../../native/nft/objects.ts';
 import {
   addElements,
   addSet,
@@ -15,6 +14,7 @@ import {
   type Element,
   type NftSetSpec,
 } from '../../native/nft/sets.ts';
+import { addChain, addRule, addTable, deleteChain, deleteTable, flushChain } from '../../native/nft/table-requests.ts';
 import { commit } from '../../native/nft/transaction.ts';
 import { decodeGeneration, generationRequest } from '../../native/nftables.ts';
 import { ruleOf } from '../../src/kernel/nftables-decoding.ts';

@@ -13,7 +13,7 @@ import { shellCommands } from '../helpers/shell-commands.ts';
 import { assertSameFates, viewOf } from './same-fates.ts';
 
 /** Most requests until every backend was seen: one of three is missed by all of them once in 10^17 runs. */
-const MOST_REQUESTS = 100;
+const MAX_REQUESTS = 100;
 const HOST_OF: Readonly<Record<Origin, string>> = {
   'pod-1': 'pod-1',
   'pod-2': 'pod-2',
@@ -187,7 +187,7 @@ async function assertAnswers(
     return;
   }
   const missing = new Set<string>(Object.keys(expected.shares));
-  for (let i = 0; i < MOST_REQUESTS && missing.size > 0; i++) {
+  for (let i = 0; i < MAX_REQUESTS && missing.size > 0; i++) {
     const answer = await ask();
     assert.equal(answer.outcome, 'reply', `${from} to ${to}: ${JSON.stringify(answer)}`);
     if (answer.outcome !== 'reply') return;

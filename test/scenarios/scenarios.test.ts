@@ -13,7 +13,7 @@ import { NEVER, Rig } from '../helpers/rig.ts';
 import { readScenario, type ScenarioStep } from './scenario.ts';
 
 const HERE = new URL('./', import.meta.url);
-const MOST_TRIES = 200;
+const MAX_TRIES = 200;
 
 for (const file of readdirSync(HERE).filter((name) => name.endsWith('.scenario'))) {
   const name = file.replace('.scenario', '');
@@ -70,7 +70,7 @@ async function endState(steps: readonly ScenarioStep[], fails: () => boolean): P
   for (const step of steps) {
     take(rig, step);
     let tries = 0;
-    while ((await rig.sync()).outcome !== 'complete') assert.ok(++tries < MOST_TRIES, 'a sync never completes');
+    while ((await rig.sync()).outcome !== 'complete') assert.ok(++tries < MAX_TRIES, 'a sync never completes');
   }
   return kernel.save('IPv4').split('\n').sort().join('\n');
 }

@@ -9,7 +9,7 @@ import { goArguments } from '../../src/cli/arguments.ts';
 import { programOf } from '../../src/cli/tree.ts';
 import type { Config } from '../../src/config/config.ts';
 import { flagsFromFile } from '../../src/config/config-file.ts';
-import { FIELDS } from '../../src/config/fields.ts';
+import { FIELDS } from '../../src/config/file-fields.ts';
 import { camel, type Flags } from '../../src/config/flags.ts';
 import { configFromFlags } from '../../src/config/from-flags.ts';
 import { DEPRECATED_FLAGS, IDLE_FLAGS } from '../../src/config/kube-proxy-flags.ts';

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { NoAnswer } from '../../src/inspect/wire/problem.ts';
-import { COMMENT_AFTER, EventStreams, MOST_STREAMS, MOST_WAITING } from '../../src/serve/event-stream.ts';
+import { COMMENT_AFTER, EventStreams, MAX_STREAMS, MAX_WAITING_BYTES } from '../../src/serve/event-stream.ts';
 import { FakeClock } from '../helpers/fake-clock.ts';
 
 const NEVER = new AbortController().signal;
@@ -101,7 +101,7 @@ describe('a paced stream', () => {
     await next(slow);
     await next(quick);
     let value = 0;
-    for (let waiting = 0; waiting <= MOST_WAITING + 100_000; waiting += 100_000) {
+    for (let waiting = 0; waiting <= MAX_WAITING_BYTES + 100_000; waiting += 100_000) {
       set(++value);
       clock.advance(100);
       assert.ok(await next(quick));
@@ -152,7 +152,7 @@ describe('a paced stream', () => {
 
   it('is one of sixteen at most', async () => {
     const { open, made } = streams();
-    const all = Array.from({ length: MOST_STREAMS }, (_, i) => open(100 + i));
+    const all = Array.from({ length: MAX_STREAMS }, (_, i) => open(100 + i));
     for (const pieces of all) await next(pieces);
     assert.throws(() => made.open(100, { signal: NEVER }), NoAnswer);
     await all[0]?.return?.();

@@ -6,7 +6,7 @@ import { PAGE_ASSETS } from '../../scripts/executable/program.ts';
 import { pageFiles } from '../../scripts/page.ts';
 import type { HttpRequest } from '../../src/serve/http.ts';
 import { AGENT_PAGE, FLEET_PAGE, pageAnswer, type ReadPage } from '../../src/serve/page.ts';
-import { refusalOf } from '../../src/serve/questions.ts';
+import { refusalOf } from '../../src/serve/query-handler.ts';
 
 const read = (name: string) => Promise.resolve(gzipSync(`the file ${name}`));
 

@@ -57,7 +57,7 @@ describe('IPVS mode on a real kernel', () => {
     return rig;
   }
 
-  /** The same in iptables mode, taking over from IPVS mode as the agent does (agent/mode.ts). */
+  /** The same in iptables mode, taking over from IPVS mode as the agent does (agent/build-mode.ts). */
   async function servedByRules(objects: readonly object[], localDetector: LocalDetector): Promise<Rig> {
     const families = FAMILIES.map((family) => ({
       settings: { ...defaultSettings(family), localDetector },

@@ -37,7 +37,7 @@ export interface Ran extends Ended {
   readonly isMachine: boolean;
 }
 
-const MOST_LINES = 60;
+const MAX_LINES = 60;
 
 const MACHINE = here('./machine/machine.sh');
 
@@ -84,5 +84,5 @@ async function follow<Result>(
     },
     onErrorLine: (line) => said.push(line),
   });
-  return { status: await child.ended, said: said.slice(-MOST_LINES) };
+  return { status: await child.ended, said: said.slice(-MAX_LINES) };
 }

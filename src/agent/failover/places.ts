@@ -41,7 +41,7 @@ const OF_A_NODE = 3;
 const INDEX_AGE = 30_000;
 const YOUNG = 5000;
 /** Slices that are read between two breaths of the event loop. */
-const PORTION = 100;
+const SLICES_AT_ONCE = 100;
 
 export class Places {
   readonly #input: PlacesInput;
@@ -146,7 +146,7 @@ export class Places {
     for (const slice of this.#input.slices()) {
       yield slice;
       read += 1;
-      if (read % PORTION === 0) await breath();
+      if (read % SLICES_AT_ONCE === 0) await breath();
     }
   }
 }

@@ -24,7 +24,7 @@ export interface ProbedTarget extends ProbeTarget {
 export type ProbeResult = 'answers' | 'silent' | 'unclear';
 
 /** Addresses of a Node that must all be silent: one alone may be a pod that a NetworkPolicy shields. */
-export const LEAST_ADDRESSES = 2;
+export const MIN_ADDRESSES = 2;
 
 /**
  * What the replies of a Node's endpoints, and of endpoints of other Nodes, say about the Node. It is silent when at least two addresses of
@@ -36,7 +36,7 @@ export function verdictOf(own: readonly ProbedTarget[], others: readonly ProbedT
   for (const { address, reply } of own) if (reply === 'unknown') silent.delete(address);
   const answering = others.filter(({ reply }) => reply === 'answer').length;
   const isOurs = answering === 0 || answering * 2 < others.length;
-  return silent.size < LEAST_ADDRESSES || isOurs ? 'unclear' : 'silent';
+  return silent.size < MIN_ADDRESSES || isOurs ? 'unclear' : 'silent';
 }
 
 /** An unanswered connection, as a reading finds it. */
@@ -52,7 +52,7 @@ export const SHIELDED = 30_000;
 /** Milliseconds until a Node is asked again that could not be judged. */
 export const UNCLEAR = 5000;
 /** Milliseconds after which a suspect is none any more, and has to become one anew. */
-export const LONGEST = 300_000;
+export const SUSPICION_TIMEOUT_MS = 300_000;
 
 export class Suspicion {
   /** Openings of the last reading. */

@@ -17,7 +17,7 @@ export interface Moved extends Marks {
 }
 
 /** Most marks that are remembered. */
-const MOST = 4096;
+const MAX_MARKS_KEPT = 4096;
 /** Milliseconds: moves without a write, one this soon after another, are remembered as one, which came with the last of them. */
 const TOGETHER = 20;
 
@@ -30,7 +30,7 @@ export class MarkHistory {
   /** When the first of the moves was that are remembered as one, the latest. */
   #togetherSince = Number.NEGATIVE_INFINITY;
 
-  constructor(most = MOST) {
+  constructor(most = MAX_MARKS_KEPT) {
     this.#most = most;
   }
 

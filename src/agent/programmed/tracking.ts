@@ -26,7 +26,7 @@ export interface TrackingOptions {
 }
 
 /** Most Services that are named as behind. With more of them the marks stand. */
-export const MOST_BEHIND = 1000;
+export const MAX_BEHIND = 1000;
 const NONE: Marks = { services: '', slices: '' };
 
 /** The name of an object among those of both kinds. */
@@ -115,7 +115,7 @@ export class Tracking {
     const { taken } = this.#sync;
     if (taken === undefined) return;
     const now = this.#options.now();
-    const isTooMuch = without.size > MOST_BEHIND;
+    const isTooMuch = without.size > MAX_BEHIND;
     const isWritten = hasWritten && !isTooMuch;
     this.#sync = { taken: undefined, hasBegun: true, isWritten };
     if (isWritten) {

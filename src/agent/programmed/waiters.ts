@@ -2,7 +2,7 @@
 import type { Clock } from '../../base/clock.ts';
 
 /** Most that wait at the same time. */
-export const MOST_WAITERS = 1000;
+export const MAX_WAITERS = 1000;
 
 interface Waiter {
   readonly isDone: () => boolean;
@@ -24,7 +24,7 @@ export class Waiters {
 
   /** Whether no more may wait. */
   get isFull(): boolean {
-    return this.#waiters.size >= MOST_WAITERS;
+    return this.#waiters.size >= MAX_WAITERS;
   }
 
   /** Resolves when it is done, when the milliseconds are over, or when the signal aborts. */

@@ -1,15 +1,15 @@
 /** Asks the agent of this node over HTTP. */
 import { get, type IncomingMessage } from 'node:http';
 import type { ListenAddress } from '../../config/listen.ts';
-import { answerText, queryOf } from '../../inspect/wire/client.ts';
+import { answerText, queryOf } from '../../inspect/wire/http-query.ts';
 import { NoAnswer, WrongQuestion } from '../../inspect/wire/problem.ts';
 import { problemIn } from '../../inspect/wire/problem-schema.ts';
 import { type AnswerSchema, readAnswer } from '../../inspect/wire/read.ts';
 
 /** Milliseconds without a byte: a question may wait for another one, and reads the kernel. */
-const PATIENCE = 120_000;
+const SILENCE_TIMEOUT_MS = 120_000;
 /** Bytes of an answer. */
-export const MOST = 256 * 1024 * 1024;
+export const MAX_ANSWER_BYTES = 256 * 1024 * 1024;
 
 export interface AgentQuestion {
   readonly listen: ListenAddress;
@@ -23,7 +23,7 @@ export interface AgentQuestion {
 
 /** The agent's answer. Throws WrongQuestion when it refuses the question, and NoAnswer when there is no answer. */
 export async function askAgent<T>(question: AgentQuestion, schema: AnswerSchema<T>): Promise<T> {
-  return readAnswer(await answerText(await send(question), MOST), schema);
+  return readAnswer(await answerText(await send(question), MAX_ANSWER_BYTES), schema);
 }
 
 /** The pieces of a file that the agent answers with. */
@@ -42,8 +42,11 @@ async function send({
   const query = queryOf(parameters);
   const response = await new Promise<IncomingMessage>((resolve, reject) => {
     const host = reachable(listen.address);
-    const request = get({ host, port: listen.port, path: `${path}?${query}`, signal, timeout: PATIENCE }, resolve);
-    request.on('timeout', () => request.destroy(new Error(`no byte for ${PATIENCE / 1000} s`)));
+    const request = get(
+      { host, port: listen.port, path: `${path}?${query}`, signal, timeout: SILENCE_TIMEOUT_MS },
+      resolve,
+    );
+    request.on('timeout', () => request.destroy(new Error(`no byte for ${SILENCE_TIMEOUT_MS / 1000} s`)));
     request.on('error', reject);
   }).catch((error: NodeJS.ErrnoException) => {
     if (signal.aborted) throw error;

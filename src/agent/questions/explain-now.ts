@@ -3,7 +3,7 @@
 import { causeOf } from '../../base/cause.ts';
 import { type AskedText, explain } from '../../inspect/explain/explain.ts';
 import type { ExplainFacts, FormerOwner, KnownPod, RelayFacts } from '../../inspect/explain/facts.ts';
-import { readQuestion } from '../../inspect/explain/question.ts';
+import { readQuestion } from '../../inspect/explain/read-question.ts';
 import { formerOwner } from '../../inspect/history/former-owner.ts';
 import type { Recorder } from '../../inspect/history/recorder.ts';
 import type { Explanation } from '../../inspect/wire/explanation.ts';

@@ -3,12 +3,12 @@
 import { parseAddress, parseCidr } from '../../base/address.ts';
 import { breath, realClock } from '../../base/clock.ts';
 import type { FeatureGates } from '../../config/feature-gates.ts';
-import { relayAddresses } from '../../config/relay.ts';
+import { relayAddresses } from '../../config/relay-settings.ts';
 import { type AskedText, explain } from '../../inspect/explain/explain.ts';
 import type { ExplainedObjects, ExplainFacts, RelayFacts } from '../../inspect/explain/facts.ts';
+import type { ObjectStore } from '../../inspect/history/past-objects.ts';
 import type { RecordedParts } from '../../inspect/history/shapes.ts';
-import type { ObjectStore } from '../../inspect/history/store.ts';
-import { believingKernels, type ReplayedParts, replayedParts } from '../../inspect/replay/parts.ts';
+import { believingKernels, type ReplayedParts, replayedParts } from '../../inspect/replay/replayed-parts.ts';
 import type { Explanation } from '../../inspect/wire/explanation.ts';
 import type { AnsweredBy } from '../../inspect/wire/schema-common.ts';
 import { SOURCE_KINDS, type SourceEvent } from '../../proxy/model/events.ts';
@@ -24,7 +24,7 @@ export interface PastAbout extends Pick<ExplainFacts, 'routeTo'> {
 }
 
 /** Services that are looked at without a breath. */
-const PORTION = 2000;
+const SERVICES_AT_ONCE = 2000;
 
 /**
  * Throws WrongQuestion and the signal's reason. The rules of then are made again, in memory, for the Services that the
@@ -96,7 +96,7 @@ async function eventsOf(
   let seen = 0;
   for (const one of store.services()) {
     seen += 1;
-    if (seen % PORTION === 0) await breath();
+    if (seen % SERVICES_AT_ONCE === 0) await breath();
     if (!marksOf(one).some((mark) => wanted.has(mark))) continue;
     events.push({ kind: 'service', key: one.key, service: one, faults: [] });
     for (const slice of store.slicesOf(one.key)) {

@@ -10,8 +10,8 @@ import type { Exposure } from '../../inspect/wire/exposure.ts';
 import type { AnsweredBy } from '../../inspect/wire/schema-common.ts';
 import { allInterfaceAddresses } from '../../kernel/node-facts.ts';
 import type { Agent } from '../agent.ts';
-import { refusedServices } from './inquiry-parts.ts';
 import { packetFacts } from './packet-facts.ts';
+import { refusedServices } from './query-parts.ts';
 
 export interface ExposureAbout {
   readonly by: AnsweredBy;

@@ -6,13 +6,13 @@ import { momentOf } from '../../inspect/wire/envelope.ts';
 import type { Live } from '../../inspect/wire/live.ts';
 import type { FaultBook } from '../../proxy/model/fault-book.ts';
 import { shownFault } from '../../proxy/model/objects.ts';
-import { answeredByOf, type PageParts, recorderOf, refusedServices } from './inquiry-parts.ts';
+import { answeredByOf, type PageParts, recorderOf, refusedServices } from './query-parts.ts';
 import { heardOf, sourceText } from './status-answer.ts';
 
 /** Faults, and refused Services, that are listed. */
-const MOST = 100;
+const MAX_LISTED = 100;
 /** Milliseconds for which a change may wait without being worth a word: most syncs take less. */
-const PATIENCE = 1000;
+const UNREMARKABLE_WAIT_MS = 1000;
 
 /** `revision`: see `liveSchema`. */
 export function liveOf(parts: PageParts, revision: number): Live {
@@ -26,7 +26,7 @@ export function liveOf(parts: PageParts, revision: number): Live {
   const wallAtZero = clock.wall() - clock.now();
   const common = { by, health: health(), objects: { services: cache.serviceCount, slices: cache.slices.count } };
   const flight = flightOf(parts);
-  const waiting = recorder?.pending.services(clock.now() - PATIENCE) ?? new Set();
+  const waiting = recorder?.pending.services(clock.now() - UNREMARKABLE_WAIT_MS) ?? new Set();
   const sentence = healthSentence({
     health: common.health,
     services: common.objects.services,
@@ -42,7 +42,7 @@ export function liveOf(parts: PageParts, revision: number): Live {
     sentence,
     heard: watches().map((watch) => heardOf(watch, wallAtZero)),
     faults: firstFaults(books),
-    refused: [...refused].slice(0, MOST).map(([service, cause]) => ({ service, cause })),
+    refused: [...refused].slice(0, MAX_LISTED).map(([service, cause]) => ({ service, cause })),
     ...flight,
     revision,
   };
@@ -78,6 +78,6 @@ function objectOf(service: string): string {
 }
 
 function firstFaults(books: readonly FaultBook[]): Live['faults'] {
-  const first = books.flatMap((book) => book.first(MOST)).slice(0, MOST);
+  const first = books.flatMap((book) => book.first(MAX_LISTED)).slice(0, MAX_LISTED);
   return first.map(shownFault);
 }

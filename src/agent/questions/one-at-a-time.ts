@@ -5,7 +5,7 @@ import { createMutex } from '../../base/mutex.ts';
 import { NoAnswer } from '../../inspect/wire/problem.ts';
 
 /** Most questions of a kind that wait. */
-export const MOST_WAITING = 16;
+export const MAX_WAITING_QUESTIONS = 16;
 
 export class OneAtATime {
   readonly #name: string;
@@ -18,7 +18,8 @@ export class OneAtATime {
 
   /** Rejects with the signal's reason as soon as it aborts; work that has begun ends for itself. Throws NoAnswer where too many wait. */
   async run<T>(signal: AbortSignal, work: () => Promise<T>): Promise<T> {
-    if (this.#waiting > MOST_WAITING) throw new NoAnswer(`too many questions of ${this.#name} wait for their answers`);
+    if (this.#waiting > MAX_WAITING_QUESTIONS)
+      throw new NoAnswer(`too many questions of ${this.#name} wait for their answers`);
     this.#waiting += 1;
     const answer = this.#mutex(async () => {
       signal.throwIfAborted();

@@ -10,8 +10,8 @@ import { WrongQuestion } from '../../inspect/wire/problem.ts';
 import type { ServiceAnswer } from '../../inspect/wire/service.ts';
 import type { ServiceRow, Services } from '../../inspect/wire/services.ts';
 import { type Fault, type ServiceKey, shownFault } from '../../proxy/model/objects.ts';
-import { answeredByOf, type PageParts, recorderOf, refusedServices } from './inquiry-parts.ts';
 import { liveOf } from './live-facts.ts';
+import { answeredByOf, type PageParts, recorderOf, refusedServices } from './query-parts.ts';
 import { ServiceSearch } from './service-search.ts';
 
 export interface ServicesQuestion {

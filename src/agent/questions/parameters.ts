@@ -3,25 +3,25 @@
 import { parseDuration } from '../../base/duration.ts';
 import { readMoment, readSince, serviceKey } from '../../inspect/wire/parse.ts';
 import { WrongQuestion } from '../../inspect/wire/problem.ts';
-import type { Query } from '../../serve/questions.ts';
+import type { QueryRoute } from '../../serve/query-handler.ts';
 import type { Overview } from './overview.ts';
 import type { Queries } from './queries.ts';
 
 /** Rows of a list: by default, and at most. */
 const ROWS = 100;
-export const MOST_ROWS = 500;
+export const MAX_ROWS = 500;
 /** Characters of a search, at most: a name of a Service has 317. */
-const LONGEST_SEARCH = 400;
+const MAX_SEARCH_LENGTH = 400;
 
 /** The questions of the live page. */
-export function pageQuestions(overview: Overview): ReadonlyMap<string, Query> {
-  return new Map<string, Query>([
+export function pageQuestions(overview: Overview): ReadonlyMap<string, QueryRoute> {
+  return new Map<string, QueryRoute>([
     [
       '/services',
       {
         parameters: ['search', 'offset', 'limit'],
         answer: async (query, signal) => {
-          const [offset, limit] = [whole(query, 'offset', 9_999_999) ?? 0, whole(query, 'limit', MOST_ROWS) ?? ROWS];
+          const [offset, limit] = [whole(query, 'offset', 9_999_999) ?? 0, whole(query, 'limit', MAX_ROWS) ?? ROWS];
           return await overview.services({ search: searchIn(query), offset, limit }, signal);
         },
       },
@@ -38,8 +38,8 @@ export function pageQuestions(overview: Overview): ReadonlyMap<string, Query> {
 
 function searchIn(query: URLSearchParams): string {
   const text = query.get('search') ?? '';
-  if (text.length <= LONGEST_SEARCH) return text;
-  throw new WrongQuestion(`search: it has ${text.length} characters, and may have at most ${LONGEST_SEARCH}`);
+  if (text.length <= MAX_SEARCH_LENGTH) return text;
+  throw new WrongQuestion(`search: it has ${text.length} characters, and may have at most ${MAX_SEARCH_LENGTH}`);
 }
 
 /** A whole number from 0 on. */
@@ -51,8 +51,8 @@ function whole(query: URLSearchParams, name: string, most: number): number | und
   return number;
 }
 
-export function questionsOf(inquiries: Queries, now: () => number): ReadonlyMap<string, Query> {
-  return new Map<string, Query>([
+export function questionsOf(inquiries: Queries, now: () => number): ReadonlyMap<string, QueryRoute> {
+  return new Map<string, QueryRoute>([
     ['/status', { parameters: [], answer: () => Promise.resolve(inquiries.status()) }],
     ['/exposure', { parameters: [], answer: (_, signal) => inquiries.exposure(signal) }],
     ['/verify', { parameters: [], answer: (_, signal) => inquiries.verify(signal) }],
@@ -88,14 +88,14 @@ export function questionsOf(inquiries: Queries, now: () => number): ReadonlyMap<
 }
 
 /** Longest time of a recording over HTTP, in milliseconds. */
-export const LONGEST_RECORDING = 24 * 60 * 60 * 1000;
+export const MAX_RECORDING_MS = 24 * 60 * 60 * 1000;
 
 /** The signal, which also aborts after the time of `for`; undefined without such a time. */
 function until(query: URLSearchParams, signal: AbortSignal): AbortSignal | undefined {
   const text = query.get('for');
   if (text === null) return undefined;
   const time = parseDuration(text) ?? 0;
-  if (time > 0 && time <= LONGEST_RECORDING) return AbortSignal.any([signal, AbortSignal.timeout(time)]);
+  if (time > 0 && time <= MAX_RECORDING_MS) return AbortSignal.any([signal, AbortSignal.timeout(time)]);
   throw new WrongQuestion(`for: ${text}: must be a duration up to 24h, such as 30s`);
 }
 

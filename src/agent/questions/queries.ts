@@ -8,7 +8,7 @@ import type { AskedText } from '../../inspect/explain/explain.ts';
 import { nearestService } from '../../inspect/explain/nearest.ts';
 import { flightStatus } from '../../inspect/history/flight-status.ts';
 import type { HistoryQuestion } from '../../inspect/history/history.ts';
-import { recordingStream, rememberedRecording } from '../../inspect/history/stream.ts';
+import { recordingStream, rememberedRecording } from '../../inspect/history/recording-stream.ts';
 import { API_VERSION } from '../../inspect/wire/envelope.ts';
 import type { Explanation } from '../../inspect/wire/explanation.ts';
 import type { Exposure } from '../../inspect/wire/exposure.ts';
@@ -17,9 +17,9 @@ import { NoAnswer, WrongQuestion } from '../../inspect/wire/problem.ts';
 import type { Status } from '../../inspect/wire/status.ts';
 import type { Verification } from '../../inspect/wire/verification.ts';
 import { routeTo } from '../../kernel/devices.ts';
-import { recordingContext } from '../recording/context.ts';
-import { answeredByOf, presentAgent, type QueryParts, recorderOf, refusedServices, relayOf } from './inquiry-parts.ts';
+import { recordingContext } from '../recording/recording-context.ts';
 import { FewAtATime, OneAtATime } from './one-at-a-time.ts';
+import { answeredByOf, presentAgent, type QueryParts, recorderOf, refusedServices, relayOf } from './query-parts.ts';
 import { sourceText, statusOf } from './status-answer.ts';
 
 export interface ExplainQuestion extends AskedText {
@@ -37,7 +37,7 @@ export interface Answers {
 }
 
 /** Most recordings at the same time: each may keep 32 MB for a slow reader. */
-export const MOST_RECORDINGS = 4;
+export const MAX_RECORDINGS = 4;
 
 export class Queries implements Answers {
   readonly #parts: QueryParts;
@@ -45,7 +45,7 @@ export class Queries implements Answers {
   readonly #verifying = new OneAtATime('verify');
   readonly #searching = new OneAtATime('history');
   readonly #exposing = new OneAtATime('exposure');
-  readonly #recording = new FewAtATime('recordings', MOST_RECORDINGS);
+  readonly #recording = new FewAtATime('recordings', MAX_RECORDINGS);
 
   constructor(parts: QueryParts) {
     this.#parts = parts;

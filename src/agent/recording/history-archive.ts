@@ -2,8 +2,8 @@
 
 import { type HistoryContent, type HistoryQuestion, historyOf } from '../../inspect/history/history.ts';
 import { beforeHistory, type FlightData, objectsAt } from '../../inspect/history/past.ts';
+import type { ObjectStore } from '../../inspect/history/past-objects.ts';
 import type { Recorder } from '../../inspect/history/recorder.ts';
-import type { ObjectStore } from '../../inspect/history/store.ts';
 import { momentOf } from '../../inspect/wire/envelope.ts';
 import { type RecordFolder, type SegmentFile, segmentLines } from './record-folder.ts';
 
@@ -16,7 +16,7 @@ export interface HistoryArchiveOptions {
 }
 
 /** Changes that are listed where the question says nothing else. */
-const MOST = 200;
+const DEFAULT_CHANGES = 200;
 
 export class HistoryArchive {
   readonly #options: HistoryArchiveOptions;
@@ -37,7 +37,7 @@ export class HistoryArchive {
     const answers: HistoryContent[] = [];
     for (const segment of older) answers.push(await historyOf(await this.#flight(segment), changesOnly));
     answers.push(await historyOf(recorder, changesOnly));
-    const answer = merged(answers, question.most ?? MOST);
+    const answer = merged(answers, question.most ?? DEFAULT_CHANGES);
     if (question.at === undefined) return answer;
     return { ...answer, stood: (await historyOf(stood, question)).stood };
   }
@@ -46,7 +46,7 @@ export class HistoryArchive {
    * Where the memory alone cannot fill the answer: the beginning of the last segment that is older than the memory, such as that of the
    * agent before a restart. Otherwise infinity.
    */
-  async #beforeRestart({ service, at, most = MOST }: HistoryQuestion): Promise<number> {
+  async #beforeRestart({ service, at, most = DEFAULT_CHANGES }: HistoryQuestion): Promise<number> {
     const { recorder, folder } = this.#options;
     const { reachesBackTo } = recorder.log;
     if (at !== undefined) return Number.POSITIVE_INFINITY;

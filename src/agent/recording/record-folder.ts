@@ -8,8 +8,8 @@ import { join } from 'node:path';
 import { causeOf } from '../../base/cause.ts';
 import type { Clock } from '../../base/clock.ts';
 import type { Recorder } from '../../inspect/history/recorder.ts';
+import { type RecordingContext, type RecordingPart, RecordingWriter } from '../../inspect/history/recording-writer.ts';
 import type { RecordingLine } from '../../inspect/history/shapes.ts';
-import { type RecordingContext, type RecordingPart, RecordingWriter } from '../../inspect/history/writer.ts';
 import type { Log } from '../../telemetry/log.ts';
 import { CannotRun } from '../cannot-run.ts';
 
@@ -18,9 +18,9 @@ const SHARE = 8;
 /** A segment is at least this many times as large as the objects at its beginning. */
 const TIMES_OBJECTS = 2;
 /** Milliseconds after a failed write until the next try. */
-const RETRY = 60_000;
+const RETRY_MS = 60_000;
 /** Bytes that may wait for a slow disk. */
-const MOST_WAITING = 32 * 1024 * 1024;
+const MAX_WAITING_BYTES = 32 * 1024 * 1024;
 
 export interface RecordFolderOptions {
   readonly path: string;
@@ -135,7 +135,7 @@ export class RecordFolder {
     this.#segment = undefined;
     void segment?.close(recorder);
     this.#cancelRetry();
-    this.#cancelRetry = clock.after(RETRY, () => void this.start());
+    this.#cancelRetry = clock.after(RETRY_MS, () => void this.start());
   }
 }
 
@@ -199,7 +199,7 @@ class Segment {
     sizes.all += bytes.length;
     sizes.waiting += bytes.length;
     if (isOfObjects) sizes.objects += bytes.length;
-    if (sizes.waiting > MOST_WAITING) this.#fail(new Error('the disk does not keep up'));
+    if (sizes.waiting > MAX_WAITING_BYTES) this.#fail(new Error('the disk does not keep up'));
     this.#writes = this.#writes.then(() => this.#append(bytes)).then(isOfObjects ? this.#begin : undefined);
     const most = Math.max(this.#options.most, sizes.objects * TIMES_OBJECTS);
     if (part === 'whole') this.#writes = this.#writes.then(() => this.#hasObjects(most));
@@ -232,7 +232,7 @@ class Segment {
   }
 }
 
-const NAME = /^slicewire-(\d{4}-\d\d-\d\dT)(\d\d)(\d\d)(\d\d\.\d{3}Z)-\d+\.recording$/;
+const FILE_NAME = /^slicewire-(\d{4}-\d\d-\d\dT)(\d\d)(\d\d)(\d\d\.\d{3}Z)-\d+\.recording$/;
 
 /** `slicewire-2026-11-22T120304.123Z-PID.recording`: names sort by time. */
 function segmentName(at: number): string {
@@ -242,7 +242,7 @@ function segmentName(at: number): string {
 async function segmentsIn(folder: string): Promise<SegmentFile[]> {
   const files: SegmentFile[] = [];
   for (const name of (await readdir(folder)).sort()) {
-    const found = NAME.exec(name);
+    const found = FILE_NAME.exec(name);
     const path = join(folder, name);
     const stat = found === null ? undefined : await lstat(path).catch(() => undefined);
     if (found === null || stat?.isFile() !== true) continue;

@@ -8,9 +8,9 @@ import { guarded, type RecorderHooks } from '../../inspect/history/guarded.ts';
 import type { Recorder } from '../../inspect/history/recorder.ts';
 import type { Log } from '../../telemetry/log.ts';
 import type { Agent } from '../agent.ts';
-import { recordingContext } from './context.ts';
 import { HistoryArchive } from './history-archive.ts';
 import { RecordFolder } from './record-folder.ts';
+import { recordingContext } from './recording-context.ts';
 
 export class Recordings {
   readonly recorder: Recorder;

@@ -2,15 +2,15 @@
 
 import type { Family } from '../../base/address.ts';
 import type { Clock } from '../../base/clock.ts';
-import type { Result } from './connection.ts';
 import type { RelayPort } from './node-ports.ts';
+import type { Result } from './relayed-connection.ts';
 
 /**
  * Connections at a time, of all node ports and of one. Each takes two descriptors, and some 160 KiB where its client does not
  * read: all of them stay below the limits that a node gives its proxy (LimitNOFILE of the unit, memory of the DaemonSet).
  */
-export const MOST_CONNECTIONS = 2048;
-export const MOST_OF_PORT = 1024;
+export const MAX_CONNECTIONS = 2048;
+export const MAX_OF_PORT = 1024;
 
 /** Milliseconds between two lines of the log about the same trouble. */
 const QUIET = 60_000;
@@ -38,9 +38,9 @@ export class Accounts {
 
   /** Whether there may be one more connection beside those of the port, and those of all ports. */
   admits(port: RelayPort, ofPort: number, ofAll: number): boolean {
-    if (ofPort < MOST_OF_PORT && ofAll < MOST_CONNECTIONS) return true;
+    if (ofPort < MAX_OF_PORT && ofAll < MAX_CONNECTIONS) return true;
     const which =
-      ofPort < MOST_OF_PORT
+      ofPort < MAX_OF_PORT
         ? `the relay has ${ofAll} connections, the most that it takes`
         : `the relay has ${ofPort} connections of this node port, the most that it takes of one`;
     this.#count('limit');

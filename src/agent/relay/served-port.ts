@@ -3,8 +3,8 @@ import type { Socket } from 'node:net';
 import type { Address } from '../../base/address.ts';
 import type { Clock } from '../../base/clock.ts';
 import { Choice } from './choice.ts';
-import { RelayedConnection, type Result } from './connection.ts';
 import type { RelayPort } from './node-ports.ts';
+import { RelayedConnection, type Result } from './relayed-connection.ts';
 import type { RelayListener, RelaySockets } from './sockets.ts';
 
 export interface ServedPortParts {

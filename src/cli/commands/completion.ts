@@ -1,8 +1,8 @@
 /** What can follow the words of a command line: commands, flags, their values, files, and names that the agent knows. */
 import { argumentOf, type FlagEntry, helpOf, needsValue } from '../../config/flag-table.ts';
 import { type CommandEntry, flagsOf } from './command.ts';
+import { COMMANDS } from './command-table.ts';
 import { SHELLS } from './completion-scripts.ts';
-import { COMMANDS } from './table.ts';
 
 export interface Candidate {
   /** The whole word, of which a part has been typed. */

@@ -8,7 +8,7 @@ import { mayChangeNetwork } from '../../kernel/node-facts.ts';
 import { AgentProcess } from '../lab/agent-process.ts';
 import { LAB, Lab } from '../lab/lab.ts';
 import { POD_PORT, servicesYaml, sliceYaml } from './manifests.ts';
-import { type DemoMode, type DemoStep, indent, PATIENCE, type Scene } from './scene.ts';
+import { type DemoMode, type DemoStep, indent, type Scene, SYNC_TIMEOUT_MS } from './scene.ts';
 import { SHOWN } from './shown.ts';
 import { stepsOf } from './steps.ts';
 
@@ -65,7 +65,7 @@ async function prepare({ mode, folder, remove, signal, print }: PrepareOptions):
   print(`In the node: slicewire run --mode=${mode} --manifests FOLDER ${[...node, ...machine].join(' ')}`);
   const scene: Scene = { lab, folder, mode, start, agent: start(mode) };
   remove.push(() => scene.agent.stop());
-  const line = await scene.agent.synced(0, PATIENCE);
+  const line = await scene.agent.synced(0, SYNC_TIMEOUT_MS);
   const { written, where, state } = SHOWN[mode];
   print(`It wrote ${String(line.steps)} ${written} in ${String(line.milliseconds)} ms. ${where}\n`);
   print(indent(await state(lab)));

@@ -6,7 +6,7 @@ export const DEMO_MODES = ['iptables', 'ipvs', 'nftables'] as const;
 export type DemoMode = (typeof DEMO_MODES)[number];
 
 /** Milliseconds in which an agent must sync: the machine may be emulated. */
-export const PATIENCE = 60_000;
+export const SYNC_TIMEOUT_MS = 60_000;
 
 export interface Scene {
   readonly lab: Lab;

@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import type { HostAnswer } from '../lab/host-protocol.ts';
 import { LAB, type Lab } from '../lab/lab.ts';
 import { EMPTY, OUTSIDE, outsideYaml, podsYaml, SELECTING, selectingYaml, sliceYaml, WEB } from './manifests.ts';
-import { type DemoMode, type DemoStep, indent, PATIENCE, type Scene, type StepResult } from './scene.ts';
+import { type DemoMode, type DemoStep, indent, type Scene, type StepResult, SYNC_TIMEOUT_MS } from './scene.ts';
 import { ipvsState, SHOWN } from './shown.ts';
 
 const REQUESTS = 60;
@@ -49,7 +49,7 @@ async function outside({ lab, agent, folder, mode }: Scene): Promise<StepResult>
   }
   const since = agent.log.length;
   await writeFile(join(folder, 'outside.yaml'), outsideYaml());
-  await agent.synced(since, PATIENCE);
+  await agent.synced(since, SYNC_TIMEOUT_MS);
   const answers = await askMany(lab, 'pod-1', OUTSIDE.clusterIP, OUTSIDE.port);
   const by = answers.map(
     (answer) => hosts.find(({ name }) => name === answerText(answer))?.address ?? answerText(answer),
@@ -67,7 +67,7 @@ async function selected({ lab, agent, folder }: Scene): Promise<StepResult> {
   const save = async (name: string, yaml: string) => {
     const since = agent.log.length;
     await writeFile(join(folder, name), yaml);
-    await agent.synced(since, PATIENCE);
+    await agent.synced(since, SYNC_TIMEOUT_MS);
   };
   await writeFile(join(folder, 'shop-pods.yaml'), podsYaml([1, 2]));
   await save('shop.yaml', selectingYaml());
@@ -94,7 +94,7 @@ async function switched(scene: Scene): Promise<StepResult> {
   for (const mode of ['iptables', scene.mode] as const) {
     await scene.agent.stop();
     scene.agent = scene.start(mode);
-    const { steps } = await scene.agent.synced(0, PATIENCE);
+    const { steps } = await scene.agent.synced(0, SYNC_TIMEOUT_MS);
     const rules = (await lab.exec('node', 'iptables-save')).match(/-j DNAT/g)?.length ?? 0;
     seen.push(
       `--mode=${mode}: ${String(steps)} steps; ${rules} iptables rules translate addresses${await others(scene)}`,
@@ -146,7 +146,7 @@ async function edited({ lab, agent, folder, mode }: Scene): Promise<StepResult> 
   const since = agent.log.length;
   const start = performance.now();
   await writeFile(join(folder, 'web-slice.yaml'), sliceYaml([1, 2]));
-  const line = await agent.synced(since, PATIENCE);
+  const line = await agent.synced(since, SYNC_TIMEOUT_MS);
   const milliseconds = (performance.now() - start).toFixed(0);
   const answers = await askMany(lab, 'client', LAB.node.v4, WEB.nodePort);
   const result = balanced(answers, 2);

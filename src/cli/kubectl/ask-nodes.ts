@@ -7,7 +7,7 @@ import type { NodeOutcome } from '../../inspect/wire/nodes.ts';
 import { NoAnswer, WrongQuestion } from '../../inspect/wire/problem.ts';
 import type { AnswerSchema } from '../../inspect/wire/read.ts';
 import { type AgentPod, nodeTitle } from './agents.ts';
-import { askOver } from './ask.ts';
+import { askOver } from './ask-over-stream.ts';
 import { openForward } from './port-forward.ts';
 
 /** Agents that are asked at the same time. */
@@ -23,7 +23,7 @@ export interface Reach {
   readonly signal: AbortSignal;
 }
 
-/** What is asked, in the form of `serve/questions.ts`. */
+/** What is asked, in the form of `serve/query-handler.ts`. */
 export interface NodesRequest<A> {
   readonly path: string;
   readonly parameters: Readonly<Record<string, string | undefined>>;

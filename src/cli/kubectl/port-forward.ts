@@ -9,8 +9,8 @@ import { STATUS_CODES } from 'node:http';
 import type { RequestOptions } from 'node:https';
 import { Duplex } from 'node:stream';
 import type { WebSocket } from 'ws';
-import { type Credentials, LONGEST_STATUS } from '../../cluster/api/client.ts';
-import { readStatus } from '../../cluster/api/status.ts';
+import { readStatus } from '../../cluster/api/api-status.ts';
+import { type Credentials, MAX_STATUS_BYTES } from '../../cluster/api/client.ts';
 import { tlsProblem } from '../../cluster/api/tls-problem.ts';
 import { NoAnswer } from '../../inspect/wire/problem.ts';
 
@@ -19,9 +19,9 @@ const DATA = 0;
 const ERROR = 1;
 const PORT_BYTES = 2;
 /** Bytes of a message: a kubelet sends 32 KiB at most. */
-const MOST_MESSAGE = 16 << 20;
+const MAX_MESSAGE = 16 << 20;
 /** Bytes of the kubelet's error that are kept. */
-const MOST_ERROR = 4096;
+const MAX_ERROR = 4096;
 /** A close with these codes is the end of the stream (RFC 6455, section 7.4.1). */
 const NORMAL: readonly number[] = [1000, 1005];
 
@@ -50,7 +50,7 @@ export async function openForward(to: ForwardTo): Promise<Duplex> {
     ...auth,
     headers: { ...auth.headers, 'user-agent': userAgent },
     perMessageDeflate: false,
-    maxPayload: MOST_MESSAGE,
+    maxPayload: MAX_MESSAGE,
   });
   const onAbort = () => socket.terminate();
   signal.addEventListener('abort', onAbort, { once: true });
@@ -84,7 +84,7 @@ function opened(socket: WebSocket, url: URL): Promise<void> {
       };
       response.on('data', (piece: Buffer) => {
         length += piece.length;
-        if (length <= LONGEST_STATUS) pieces.push(piece);
+        if (length <= MAX_STATUS_BYTES) pieces.push(piece);
         else refuse();
       });
       response.once('close', refuse);
@@ -128,7 +128,7 @@ function streamOver(socket: WebSocket): Duplex {
     const skipped = Math.min(left[channel] ?? 0, message.length - 1);
     left[channel] = (left[channel] ?? 0) - skipped;
     const data = message.subarray(1 + skipped);
-    if (channel === ERROR) problem = (problem + data.toString()).slice(0, MOST_ERROR);
+    if (channel === ERROR) problem = (problem + data.toString()).slice(0, MAX_ERROR);
     else if (data.length > 0 && !stream.push(data)) socket.pause();
   });
   socket.on('error', (error) => (failure = error));

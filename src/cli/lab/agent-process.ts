@@ -11,7 +11,7 @@ export interface LogLine {
 }
 
 /** Milliseconds: the machine may have more to do. */
-const PATIENCE = 60_000;
+const LOG_TIMEOUT_MS = 60_000;
 
 export class AgentProcess {
   readonly log: LogLine[] = [];
@@ -39,7 +39,7 @@ export class AgentProcess {
   }
 
   /** The first matching line from `since` on; throws when none comes `within` milliseconds. */
-  async logged(fits: (line: LogLine) => boolean, { since = 0, within = PATIENCE } = {}): Promise<LogLine> {
+  async logged(fits: (line: LogLine) => boolean, { since = 0, within = LOG_TIMEOUT_MS } = {}): Promise<LogLine> {
     const late = performance.now() + within;
     for (;;) {
       const found = this.log.slice(since).find(fits);
@@ -51,7 +51,7 @@ export class AgentProcess {
   }
 
   /** The first line of a sync from `since` on; throws when none comes `within` milliseconds. */
-  async synced(since = 0, within = PATIENCE): Promise<LogLine> {
+  async synced(since = 0, within = LOG_TIMEOUT_MS): Promise<LogLine> {
     return await this.logged((line) => line.msg === 'synced', { since, within });
   }
 

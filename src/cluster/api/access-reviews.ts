@@ -13,8 +13,8 @@ import { type Clock, unlessAborted } from '../../base/clock.ts';
 import { TokenBucket, type TokenRate } from '../../base/token-bucket.ts';
 import type { Access, AccessQuestion, AccessVerdict } from '../../proxy/model/access.ts';
 import { AnswerCache } from './answer-cache.ts';
+import { fieldsOf } from './api-status.ts';
 import type { ApiClient } from './client.ts';
-import { fieldsOf } from './status.ts';
 
 export interface AccessReviewsOptions {
   /** Called at each review. A client that cannot be had makes the question undecided; the next question asks for one again. */
@@ -38,9 +38,9 @@ const KEPT = 60_000;
 /** Milliseconds for which anything else counts: a right that was just given is seen at once. */
 const KEPT_BRIEFLY = 1000;
 /** Milliseconds for one review. */
-const LONGEST = 10_000;
+const REVIEW_TIMEOUT_MS = 10_000;
 /** Verdicts, and users, that are kept; some hundred bytes each. */
-const MOST_KEPT = 4096;
+const MAX_KEPT = 4096;
 const RATE: TokenRate = { burst: 200, refill: 20 };
 /** New questions from one address: a small part of what all may ask. */
 const RATE_OF_ADDRESS: TokenRate = { burst: 4, refill: 5000 };
@@ -84,8 +84,8 @@ export class AccessReviews implements Access {
   constructor(options: AccessReviewsOptions) {
     const { clock, rate = RATE } = options;
     this.#options = options;
-    this.#users = new AnswerCache({ clock, most: MOST_KEPT, keeps: ({ kind }) => keptFor(kind === 'user') });
-    this.#verdicts = new AnswerCache({ clock, most: MOST_KEPT, keeps: ({ kind }) => keptFor(kind === 'allowed') });
+    this.#users = new AnswerCache({ clock, most: MAX_KEPT, keeps: ({ kind }) => keptFor(kind === 'user') });
+    this.#verdicts = new AnswerCache({ clock, most: MAX_KEPT, keeps: ({ kind }) => keptFor(kind === 'allowed') });
     this.#rate = new TokenBucket(rate, clock.now());
     this.#rateOfTrusted = new TokenBucket(rate, clock.now());
     this.#rateOfOpaque = new TokenBucket(RATE_OF_OPAQUE, clock.now());
@@ -149,7 +149,7 @@ export class AccessReviews implements Access {
     if (kind === 'unknown token') return;
     this.#admitted.add(owner);
     const [oldest] = this.#admitted;
-    if (this.#admitted.size > MOST_KEPT && oldest !== undefined) this.#admitted.delete(oldest);
+    if (this.#admitted.size > MAX_KEPT && oldest !== undefined) this.#admitted.delete(oldest);
   }
 
   async #userOf(token: string): Promise<ReviewedUser> {
@@ -196,7 +196,9 @@ export class AccessReviews implements Access {
   async #review(path: string, body: object): Promise<Readonly<Record<string, unknown>> | Error> {
     const { client, clock, signal } = this.#options;
     const late = new AbortController();
-    const cancel = clock.after(LONGEST, () => late.abort(new Error(`no answer within ${LONGEST / 1000} s`)));
+    const cancel = clock.after(REVIEW_TIMEOUT_MS, () =>
+      late.abort(new Error(`no answer within ${REVIEW_TIMEOUT_MS / 1000} s`)),
+    );
     try {
       const either = AbortSignal.any([signal, late.signal]);
       const opened = await unlessAborted(client(), either);

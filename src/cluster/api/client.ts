@@ -4,15 +4,15 @@ import type { RequestOptions } from 'node:https';
 import type { Readable } from 'node:stream';
 import { breath } from '../../base/clock.ts';
 import { ANSWER_TIMEOUT, type Incoming, type Outgoing } from './answer.ts';
+import { fieldsOf, readStatus } from './api-status.ts';
 import { ConnectionDead, PINGS, type PingTimes } from './http2.ts';
-import { BrokenStream, linesOf } from './lines.ts';
-import { PROTOBUF } from './protobuf/envelope.ts';
-import { framesOf } from './protobuf/frames.ts';
 import type { KindReader } from './protobuf/kind.ts';
+import { PROTOBUF } from './protobuf/object-envelope.ts';
+import { framesOf } from './protobuf/watch-frames.ts';
 import { ProtobufUnreadable } from './protobuf/wire.ts';
-import { fieldsOf, readStatus } from './status.ts';
 import { tlsProblem } from './tls-problem.ts';
 import { type Connect, connect as connectToServer, type Requests } from './transport.ts';
+import { BrokenStream, linesOf } from './watch-lines.ts';
 
 /** The API server refused a request, or gave no usable answer. */
 export class ApiError extends Error {
@@ -104,7 +104,7 @@ export interface Credentials {
 }
 
 /** Milliseconds: a Retry-After of more counts as this. Whoever sends a day must not stop agent or controller for a day. */
-const LONGEST_WAIT = 3_600_000;
+const MAX_RETRY_AFTER_MS = 3_600_000;
 
 /** Milliseconds that a watch may last beyond its timeoutSeconds; after that something on the way holds it open. */
 const OVERDUE = 60_000;
@@ -175,14 +175,14 @@ function endLate(body: Readable, milliseconds: number): NodeJS.Timeout {
 }
 
 /** Bytes of an answer: the list of a large cluster without pages has some hundred million, and a string holds 536 million. */
-export const LONGEST_ANSWER = 500_000_000;
+export const MAX_ANSWER_BYTES = 500_000_000;
 
 async function wholeBody(answer: Incoming, path: string): Promise<Buffer> {
   const pieces: Buffer[] = [];
   let length = 0;
   for await (const piece of readPieces<Buffer>(answer, ANSWER_TIMEOUT)) {
     length += piece.length;
-    if (length > LONGEST_ANSWER) throw new ApiError(`${path}: the answer has more than ${LONGEST_ANSWER} bytes`, 0);
+    if (length > MAX_ANSWER_BYTES) throw new ApiError(`${path}: the answer has more than ${MAX_ANSWER_BYTES} bytes`, 0);
     pieces.push(piece);
   }
   return Buffer.concat(pieces);
@@ -264,7 +264,7 @@ function noAnswer(url: URL, error: Error): ApiError {
 }
 
 /** Bytes of a failed answer that are read: a Status is shorter. */
-export const LONGEST_STATUS = 10_000;
+export const MAX_STATUS_BYTES = 10_000;
 
 /** The message of the answer's Status object; without one, the HTTP status. */
 async function statusError(answer: Incoming, path: string): Promise<ApiError> {
@@ -274,13 +274,13 @@ async function statusError(answer: Incoming, path: string): Promise<ApiError> {
     for await (const piece of readPieces<Buffer>(answer, ANSWER_TIMEOUT)) {
       pieces.push(piece);
       length += piece.length;
-      if (length > LONGEST_STATUS) break;
+      if (length > MAX_STATUS_BYTES) break;
     }
   } catch {
     // The body was cut off: the HTTP status is the message.
   }
   const seconds = Number(answer.headers['retry-after']);
-  const retryAfter = Number.isFinite(seconds) && seconds > 0 ? Math.min(seconds * 1000, LONGEST_WAIT) : undefined;
+  const retryAfter = Number.isFinite(seconds) && seconds > 0 ? Math.min(seconds * 1000, MAX_RETRY_AFTER_MS) : undefined;
   const { status } = answer;
   const {
     message = answer.statusText || (STATUS_CODES[status] ?? ''),

@@ -3,9 +3,9 @@ import { readFile } from 'node:fs/promises';
 import { dirname, resolve } from 'node:path';
 import { causeOf } from '../../base/cause.ts';
 import { type OneFile, readOneFile } from '../documents/one-file.ts';
+import { fieldsOf } from './api-status.ts';
 import type { Credentials } from './client.ts';
 import { applyPlain, type PlainAccess, plainAccess, podAccess } from './plain-credentials.ts';
-import { fieldsOf } from './status.ts';
 
 /** The name in deploy/base in place of the control plane's address; no host has it (RFC 2606). */
 const PLACEHOLDER = 'control-plane.example';

@@ -28,7 +28,7 @@ const STREAM_WINDOW = 4 * 2 ** 20;
 const CONNECTION_WINDOW = 16 * 2 ** 20;
 
 /** Megabytes that one connection may hold; the windows bound it in practice. */
-const MOST_BUFFERED = 256;
+const MAX_BUFFERED = 256;
 
 /** No byte arrived on a connection for too long after a PING. */
 export class ConnectionDead extends Error {}
@@ -53,7 +53,7 @@ export async function openHttp2(
     createConnection: () => socket,
     settings: { enablePush: false, initialWindowSize: STREAM_WINDOW },
     // By default Node.js rejects new streams of a session that holds more than 10 MB; pages of lists are large and arrive in parallel.
-    maxSessionMemory: MOST_BUFFERED,
+    maxSessionMemory: MAX_BUFFERED,
   });
   return new Http2Connection(session, pings);
 }

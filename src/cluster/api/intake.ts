@@ -1,8 +1,8 @@
 /** What a reflector has received, and the resourceVersion that it has reached: passes on what is news. */
 import { isOlder } from '../../proxy/model/resource-version.ts';
+import { fieldsOf, statusOf } from './api-status.ts';
 import { ApiError, type WatchEvent } from './client.ts';
 import { endsInitialEvents, type ReceivedObject, receivedOf } from './received.ts';
-import { fieldsOf, statusOf } from './status.ts';
 
 /** Takes objects of one kind. */
 export interface IntakeSink {

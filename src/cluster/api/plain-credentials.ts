@@ -7,7 +7,7 @@ import { readFile } from 'node:fs/promises';
 import type { RequestOptions } from 'node:https';
 import { isIPv6 } from 'node:net';
 import { dirname, isAbsolute, join } from 'node:path';
-import { fieldsOf } from './status.ts';
+import { fieldsOf } from './api-status.ts';
 
 /** A file, or base64 of what would be in it. The file comes first. */
 interface FileOrData {

@@ -7,7 +7,7 @@
  *    form (a status, or an event in the stream) leads to a new list; objects that are not in it are reported as gone.
  * 3. Silence is no failure: a server sends nothing on a watch while nothing changes. The connection itself is probed
  *    (`http2.ts`, `http1.ts`).
- * 4. Block the event loop only briefly: lists come in pages (`listing.ts`), or as a stream (`streaming.ts`) where that is wanted and
+ * 4. Block the event loop only briefly: lists come in pages (`paged-list.ts`), or as a stream (`streaming.ts`) where that is wanted and
  *    the server can. Either way nothing is gone before the list is complete.
  * 5. Notice a server whose store was restored from a backup: a resourceVersion that goes back leads to a new list, in which
  *    no object counts as unchanged. resourceVersions compare as numbers (KEP-5504). A watch from a version that is still to come is no
@@ -16,7 +16,7 @@
 import { breath, type Clock, sleep } from '../../base/clock.ts';
 import { type ApiClient, ApiError, type Query, UnreadableAnswer, unreadable } from './client.ts';
 import { Intake, type IntakeSink } from './intake.ts';
-import { type Listing, presentVersion, readPages } from './listing.ts';
+import { type Listing, presentVersion, readPages } from './paged-list.ts';
 import type { KindReader } from './protobuf/kind.ts';
 import { ListStreaming, SilenceGuard, STREAM_QUERY } from './streaming.ts';
 import { Turn } from './turn.ts';
@@ -306,11 +306,11 @@ function isLacking(error: unknown): boolean {
 
 // The wait after the n-th failure in a row, as in client-go's reflector: 0.8 s doubling to 30 s, with jitter.
 
-const FIRST = 800;
-const MOST = 30_000;
+const FIRST_PAUSE_MS = 800;
+const MAX_PAUSE_MS = 30_000;
 
 /** Milliseconds, at least `retryAfter` (a Retry-After of the server). `failures` counts from 1; `random` is in [0, 1). */
 export function backoff(failures: number, random: number, retryAfter = 0): number {
-  const base = Math.min(MOST, FIRST * 2 ** Math.min(failures - 1, 16));
+  const base = Math.min(MAX_PAUSE_MS, FIRST_PAUSE_MS * 2 ** Math.min(failures - 1, 16));
   return Math.max(retryAfter, base * (0.5 + random));
 }

@@ -2,8 +2,8 @@
 import type { Clock } from '../../base/clock.ts';
 
 /** Milliseconds of work, and pieces of it, in one turn. */
-const LONGEST = 8;
-const MOST = 100;
+const MAX_TURN_MS = 8;
+const MAX_TURN_PIECES = 100;
 
 export class Turn {
   readonly #clock: Clock;
@@ -26,7 +26,7 @@ export class Turn {
     this.#used += now - this.#since;
     this.#since = now;
     this.#pieces += 1;
-    if (this.#used < LONGEST && this.#pieces < MOST) return false;
+    if (this.#used < MAX_TURN_MS && this.#pieces < MAX_TURN_PIECES) return false;
     this.#used = 0;
     this.#pieces = 0;
     return true;

@@ -6,9 +6,9 @@ import { access } from 'node:fs/promises';
 import { dirname, isAbsolute, join, resolve } from 'node:path';
 import { causeOf } from '../../base/cause.ts';
 import { readOneFile } from '../documents/one-file.ts';
+import { fieldsOf } from './api-status.ts';
 import type { Credentials } from './client.ts';
 import { credentialsOf, KubeconfigUnusable, kubeconfigIn } from './credentials.ts';
-import { fieldsOf } from './status.ts';
 
 /** kubectl's flags of these names. */
 export interface UserFlags {

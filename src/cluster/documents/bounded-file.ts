@@ -36,7 +36,7 @@ export interface FileText {
 }
 
 /** Symbolic links on one way, as in the kernel (path_resolution(7)). */
-export const MOST_LINKS = 40;
+export const MAX_LINKS = 40;
 const CHUNK = 1 << 20;
 
 /** Text and stamp of a file; undefined: the stamp is the same. Throws Refused, or the error of a system call. */
@@ -109,7 +109,7 @@ function insideOf(folder: string, path: string): string {
     const next = join(at, step);
     if (!lstatSync(next).isSymbolicLink()) at = next;
     else {
-      if (++links > MOST_LINKS) throw new RefusedPath(`it is reached through more than ${MOST_LINKS} symbolic links`);
+      if (++links > MAX_LINKS) throw new RefusedPath(`it is reached through more than ${MAX_LINKS} symbolic links`);
       const target = readlinkSync(next);
       if (!isAbsolute(target)) left = [...target.split('/'), ...left];
       else {

@@ -12,16 +12,16 @@ export type DocumentPart =
   | { readonly kind: 'problem'; readonly reason: string; readonly line: number; readonly column: number };
 
 /** Most documents of one text. */
-export const MOST_DOCUMENTS = 100_000;
+export const MAX_DOCUMENTS = 100_000;
 /** Most levels of JSON: the engine's parser has no limit of its own, and code that walks through values is recursive. */
-export const DEEPEST = 100;
+export const MAX_JSON_DEPTH = 100;
 
 /** Documents in the order of the text, without documents that hold only comments. Never throws. */
 export function* readParts(text: string): Generator<DocumentPart> {
   let count = 0;
   for (const { body, firstLine } of splitDocuments(text)) {
-    if (++count > MOST_DOCUMENTS) {
-      const reason = `the file has more than ${MOST_DOCUMENTS} documents; the rest is not read`;
+    if (++count > MAX_DOCUMENTS) {
+      const reason = `the file has more than ${MAX_DOCUMENTS} documents; the rest is not read`;
       yield { kind: 'problem', reason, line: firstLine, column: 1 };
       return;
     }
@@ -68,9 +68,9 @@ function mustBeShallow(body: string): void {
     else if (isText && sign === BACKSLASH) i++;
     else if (!isText && OPENING.has(sign)) depth++;
     else if (!isText && CLOSING.has(sign)) depth--;
-    if (depth <= DEEPEST) continue;
+    if (depth <= MAX_JSON_DEPTH) continue;
     const before = body.slice(0, i).split('\n');
-    throw new BadDocument(`more than ${DEEPEST} levels deep`, before.length, (before.at(-1)?.length ?? 0) + 1);
+    throw new BadDocument(`more than ${MAX_JSON_DEPTH} levels deep`, before.length, (before.at(-1)?.length ?? 0) + 1);
   }
 }
 

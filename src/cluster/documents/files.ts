@@ -3,12 +3,12 @@ import type { FileOutcome, ParsedFile, ThreadAnswer, ThreadRequest, UnreadableFi
 import { Thread, type ThreadTimeouts } from './thread.ts';
 
 /** Most threads that may hang in system calls at a time; each holds a few megabytes. */
-export const MOST_STUCK = 4;
+export const MAX_STUCK = 4;
 /** Milliseconds until an idle thread of manifests ends: between two readings of a folder it is to stay. */
-const IDLE = 30_000;
+const FOLDER_IDLE_MS = 30_000;
 /** Of single files, which change rarely: the 5 MB of a thread are worth more than the 50 ms of its start. */
-const IDLE_SINGLE = 500;
-export const PATIENCE: ThreadTimeouts = { reading: 5000, parsing: 30_000 };
+const SINGLE_IDLE_MS = 500;
+export const THREAD_TIMEOUTS_MS: ThreadTimeouts = { reading: 5000, parsing: 30_000 };
 
 /** A path that does not answer. */
 export interface Stuck {
@@ -60,7 +60,7 @@ export class DocumentFiles {
   #stamp: string | undefined;
 
   /** `keep`: milliseconds until an idle thread ends. */
-  constructor(patience: ThreadTimeouts = PATIENCE, keep = IDLE) {
+  constructor(patience: ThreadTimeouts = THREAD_TIMEOUTS_MS, keep = FOLDER_IDLE_MS) {
     this.#patience = patience;
     this.#keep = keep;
   }
@@ -98,7 +98,7 @@ export class DocumentFiles {
   ): Promise<FileOutcome> {
     const stuck = this.#stuck.get(path);
     if (stuck !== undefined) return Promise.resolve(unanswered(this.#patience));
-    if (this.#stuck.size >= MOST_STUCK) return Promise.resolve(tooManyStuck(this.#stuck.keys()));
+    if (this.#stuck.size >= MAX_STUCK) return Promise.resolve(tooManyStuck(this.#stuck.keys()));
     return new Promise((settle) => {
       const request = { ...wanted, id: ++this.#count } as ThreadRequest;
       this.#jobs.push({ request, path, onValues, settle });
@@ -167,7 +167,7 @@ export class DocumentFiles {
     const stamp = this.#stamp;
     this.#stamp = undefined;
     first?.settle(outcome.kind === 'unreadable' ? { ...outcome, stamp } : outcome);
-    this.#jobs = this.#stuck.size < MOST_STUCK ? others : [];
+    this.#jobs = this.#stuck.size < MAX_STUCK ? others : [];
     for (const { request } of this.#jobs) this.#threadNow().ask(request);
     if (this.#jobs.length === 0) for (const { settle } of others) settle(tooManyStuck(this.#stuck.keys()));
   }
@@ -179,7 +179,7 @@ export type DocumentReader = Pick<DocumentFiles, 'read' | 'parse' | 'list' | 'st
 /** For manifests. */
 export const documentFiles = new DocumentFiles();
 /** For the configuration and the kubeconfig: a dead mount of manifests must not block them. */
-export const singleFiles = new DocumentFiles(PATIENCE, IDLE_SINGLE);
+export const singleFiles = new DocumentFiles(THREAD_TIMEOUTS_MS, SINGLE_IDLE_MS);
 
 function endText(cause: unknown): string {
   const { code, message } = (cause ?? {}) as NodeJS.ErrnoException;

@@ -3,7 +3,7 @@ import { type DocumentReader, singleFiles } from './files.ts';
 import type { Problem, Value } from './protocol.ts';
 
 /** Bytes. */
-export const MOST_BYTES = 4 << 20;
+export const MAX_BYTES = 4 << 20;
 
 export interface OneFile {
   readonly values: readonly Value[];
@@ -21,7 +21,7 @@ export class FileUnreadable extends Error {
 export async function readOneFile(path: string, files: Pick<DocumentReader, 'read'> = singleFiles): Promise<OneFile> {
   const values: Value[] = [];
   const onValues = (some: readonly Value[]) => void values.push(...some);
-  const read = await files.read({ path, most: MOST_BYTES, mayRepeat: true, onValues });
+  const read = await files.read({ path, most: MAX_BYTES, mayRepeat: true, onValues });
   if (read.kind === 'read') return { values, problems: read.problems, digest: read.digest };
   throw new FileUnreadable(read.kind === 'unreadable' ? read.cause : 'it was not read');
 }

@@ -1,12 +1,12 @@
 /** What is told of a text once it is parsed: its objects in batches, then its problems. */
 import { createHash } from 'node:crypto';
-import { readObjects } from './objects.ts';
+import { readObjects } from './parse-objects.ts';
 import type { ParsedFile, Problem, Value } from './protocol.ts';
 
 /** Values of one message: the agent's event loop is blocked only for so many at a time. */
 const BATCH = 100;
 /** Problems of one file that are reported; the others are counted. */
-const MOST_PROBLEMS = 20;
+const MAX_PROBLEMS = 20;
 
 export interface TextInput {
   readonly text: string;
@@ -29,7 +29,7 @@ export function parsedText(
   };
   for (const part of readObjects(text, mayRepeat)) {
     if (part.kind === 'problem') {
-      if (++problemCount <= MOST_PROBLEMS) problems.push(part);
+      if (++problemCount <= MAX_PROBLEMS) problems.push(part);
     } else {
       values.push(part);
       if (values.length === BATCH) sendAll();

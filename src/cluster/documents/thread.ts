@@ -6,13 +6,13 @@ import type { ThreadAnswer, ThreadRequest } from './protocol.ts';
 declare const DOCUMENT_THREAD: string | undefined;
 
 /** Megabytes that the thread may hold: about six times the text of the largest file. A file that needs more ends only the thread. */
-export const MOST_MEMORY = 640;
+export const MAX_MEMORY_MB = 640;
 /** The thread's share of the cgroup's memory limit, where that is less. */
-const MOST_SHARE = 1 / 4;
+const MAX_SHARE = 1 / 4;
 
 function mostMemory(): number {
   const limit = process.constrainedMemory();
-  return limit > 0 ? Math.min(MOST_MEMORY, Math.floor((limit * MOST_SHARE) / 2 ** 20)) : MOST_MEMORY;
+  return limit > 0 ? Math.min(MAX_MEMORY_MB, Math.floor((limit * MAX_SHARE) / 2 ** 20)) : MAX_MEMORY_MB;
 }
 /** Milliseconds between checks. The deadline counts checks, not time: after the event loop itself was blocked, unread answers may be waiting. */
 const CHECK = 500;

@@ -5,17 +5,17 @@
 import { Composer, type Document, isAlias, isMap, isScalar, isSeq, Lexer, Parser, type Scalar, stringify } from 'yaml';
 
 /** Most levels of nesting. */
-export const DEEPEST = 100;
+export const MAX_YAML_DEPTH = 100;
 /**
  * Most tokens of one document, as the lexer counts them. Each costs up to half a kilobyte while it is parsed. An API
  * object is at most 1.5 MB in etcd, which is about 700,000 tokens; an EndpointSlice with 1,000 endpoints has 100,000.
  */
-export const MOST_TOKENS = 400_000;
+export const MAX_TOKENS = 400_000;
 /** Most characters and values that aliases and merge keys may add to the text. */
-export const MOST_ADDED = 1_000_000;
+export const MAX_ADDED = 1_000_000;
 const SYNTAX = 'not valid YAML or JSON';
 /** Repeated keys that are reported. */
-const MOST_REPEATED = 20;
+const MAX_REPEATED = 20;
 
 /** A problem of a text; line and column count from 1. */
 export class BadDocument extends Error {
@@ -65,11 +65,12 @@ function compose(text: string): Document.Parsed | undefined {
   const documents: Document.Parsed[] = [];
   let tokens = 0;
   for (const token of new Lexer().lex(text)) {
-    if (++tokens > MOST_TOKENS)
-      throw at(text, parser.offset, `the document has more than ${MOST_TOKENS} tokens up to here`);
+    if (++tokens > MAX_TOKENS)
+      throw at(text, parser.offset, `the document has more than ${MAX_TOKENS} tokens up to here`);
     for (const part of parser.next(token)) documents.push(...composer.next(part));
     // The document itself and a scalar are on the stack as well.
-    if (parser.stack.length > DEEPEST + 2) throw at(text, parser.offset, `more than ${DEEPEST} levels deep`);
+    if (parser.stack.length > MAX_YAML_DEPTH + 2)
+      throw at(text, parser.offset, `more than ${MAX_YAML_DEPTH} levels deep`);
   }
   for (const part of parser.end()) documents.push(...composer.next(part));
   documents.push(...composer.end());
@@ -123,8 +124,8 @@ class YamlConversion {
 
   #add(size: number, offset: number): void {
     this.#added += size;
-    if (this.#added <= MOST_ADDED) return;
-    throw at(this.#text, offset, `aliases and merge keys up to here expand to more than ${MOST_ADDED} characters`);
+    if (this.#added <= MAX_ADDED) return;
+    throw at(this.#text, offset, `aliases and merge keys up to here expand to more than ${MAX_ADDED} characters`);
   }
 
   #list(items: readonly unknown[]): Sized {
@@ -159,7 +160,7 @@ class YamlConversion {
   }
 
   #repeats(key: string, offset: number): void {
-    if (this.#repeated.length < MOST_REPEATED) this.#repeated.push({ key, ...placeOf(this.#text, offset) });
+    if (this.#repeated.length < MAX_REPEATED) this.#repeated.push({ key, ...placeOf(this.#text, offset) });
   }
 
   #key(node: unknown): string {

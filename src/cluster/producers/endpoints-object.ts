@@ -16,7 +16,7 @@ import {
   type PodView,
   type SelectingService,
   triggerText,
-} from './objects.ts';
+} from './api-objects.ts';
 import { hasHostname, podReference, portNumber } from './pod-endpoint.ts';
 import { type ListedAddress, packSubsets, portId } from './subsets.ts';
 

@@ -4,7 +4,7 @@
 export type Few<T extends string | object> = undefined | T | readonly T[] | Set<T>;
 
 /** A longer list becomes a Set. */
-const LONGEST = 16;
+const MAX_LIST_LENGTH = 16;
 
 export function membersOf<T extends string | object>(few: Few<T>): Iterable<T> {
   if (few === undefined) return [];
@@ -23,7 +23,7 @@ export function withMember<T extends string | object>(few: Few<T>, member: T): F
   const list = isList(few) ? few : [...membersOf(few)];
   if (list.includes(member)) return few;
   if (list.length === 0) return member;
-  return list.length < LONGEST ? [...list, member] : new Set([...list, member]);
+  return list.length < MAX_LIST_LENGTH ? [...list, member] : new Set([...list, member]);
 }
 
 /** The set without a member; a Set is changed in place. undefined when nothing is left. */

@@ -4,7 +4,7 @@
  * 2. slices that change anyway are filled, the fullest first;
  * 3. the rest goes into the fullest slice with room for all of it, otherwise into new slices.
  */
-import type { SliceEndpoint, SliceObject } from './objects.ts';
+import type { SliceEndpoint, SliceObject } from './api-objects.ts';
 import { endpointId, sameEndpoint } from './pod-endpoint.ts';
 
 export interface FillInput {

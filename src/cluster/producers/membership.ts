@@ -5,8 +5,8 @@
 import { sameData } from '../../base/equal.ts';
 import type { Labels } from '../../proxy/model/labels.ts';
 import type { Packed } from '../../proxy/model/packed/bytes.ts';
+import type { ObjectKey, PodView, SelectingService } from './api-objects.ts';
 import { Lists } from './few.ts';
-import type { ObjectKey, PodView, SelectingService } from './objects.ts';
 import { pack } from './packing.ts';
 import { type LabelOf, PodRows } from './pod-rows.ts';
 import { unpack } from './unpacking.ts';

@@ -17,7 +17,7 @@ import type {
   SliceEndpoint,
   SliceObject,
   SlicePortObject,
-} from './objects.ts';
+} from './api-objects.ts';
 import { endpointId, portsKey, sameEndpoint } from './pod-endpoint.ts';
 import { type SliceContent, sliceOf } from './slice-object.ts';
 import { type ListedAddress, packSubsets } from './subsets.ts';

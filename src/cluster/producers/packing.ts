@@ -29,11 +29,11 @@ import { ipv4Bits, numberOf, timeOf } from './packing-texts.ts';
 import { WORDS } from './packing-words.ts';
 
 const BYTE_OF = new Map(WORDS.map((word, i) => [word, FIRST_WORD + i]));
-const LONGEST_WORD = Math.max(...WORDS.map(({ length }) => length));
+const MAX_WORD_LENGTH = Math.max(...WORDS.map(({ length }) => length));
 /** Of one value. */
-const MOST_SHAPES = 64;
+const MAX_SHAPES = 64;
 /** A shorter beginning is not worth its bytes. */
-const LEAST_ALIKE = 4;
+const MIN_ALIKE = 4;
 
 /** Pack a value. Throws TypeError for what is no plain data. */
 export function pack<T>(value: T): Packed<T> {
@@ -80,7 +80,7 @@ class ObjectPacker {
     const before = this.#shapes.findIndex((shape) => sameNames(shape, names));
     if (before < 0) {
       // Objects with ever other fields would be compared for long.
-      if (this.#shapes.length < MOST_SHAPES) this.#shapes.push(names);
+      if (this.#shapes.length < MAX_SHAPES) this.#shapes.push(names);
       this.#bytes.byte(OBJECT);
       this.#bytes.number(names.length);
       for (const name of names) this.#text(name, '');
@@ -105,7 +105,7 @@ class ObjectPacker {
 
   #text(text: string, field: string): void {
     if (this.#binary(text)) return;
-    const word = text.length <= LONGEST_WORD ? BYTE_OF.get(text) : undefined;
+    const word = text.length <= MAX_WORD_LENGTH ? BYTE_OF.get(text) : undefined;
     if (word !== undefined) {
       this.#bytes.byte(word);
       return;
@@ -158,7 +158,7 @@ function alikeLength(a: string, b: string): number {
   const most = Math.min(a.length, b.length);
   let length = 0;
   while (length < most && a.charCodeAt(length) === b.charCodeAt(length)) length++;
-  return length < LEAST_ALIKE ? 0 : length;
+  return length < MIN_ALIKE ? 0 : length;
 }
 
 function isHexDigit(code: number): boolean {

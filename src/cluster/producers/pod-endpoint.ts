@@ -1,6 +1,13 @@
 /** A Pod as an endpoint of a Service, with its ports. */
 import { type Family, familyOf } from '../../base/address.ts';
-import type { PodView, SelectingService, SliceEndpoint, SlicePortObject, TargetPort, ZonedNode } from './objects.ts';
+import type {
+  PodView,
+  SelectingService,
+  SliceEndpoint,
+  SlicePortObject,
+  TargetPort,
+  ZonedNode,
+} from './api-objects.ts';
 
 /** Whether the Pod has an address and has not finished. Terminating Pods stay in slices, with their conditions (KEP-1672). */
 export function belongsInSlices({ finished, addresses }: PodView): boolean {

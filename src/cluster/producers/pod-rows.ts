@@ -4,8 +4,8 @@
  */
 
 import type { Packed } from '../../proxy/model/packed/bytes.ts';
+import type { ObjectKey, PodView } from './api-objects.ts';
 import { type Few, Lists, membersOf, withMember, withoutMember } from './few.ts';
-import type { ObjectKey, PodView } from './objects.ts';
 import { pack } from './packing.ts';
 import { unpack } from './unpacking.ts';
 

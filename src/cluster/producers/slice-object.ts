@@ -1,7 +1,7 @@
 /** A new slice. The API server generates its name. */
 import type { Family } from '../../base/address.ts';
 import type { Labels } from '../../proxy/model/labels.ts';
-import type { SliceEndpoint, SliceObject, SlicePortObject } from './objects.ts';
+import type { SliceEndpoint, SliceObject, SlicePortObject } from './api-objects.ts';
 
 /** The owner of a slice; the garbage collector deletes the slice with it. */
 export interface SliceOwner {

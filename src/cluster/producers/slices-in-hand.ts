@@ -1,5 +1,5 @@
 /** The slices of a Service and family, before it is decided which are written. */
-import type { SliceEndpoint, SliceObject } from './objects.ts';
+import type { SliceEndpoint, SliceObject } from './api-objects.ts';
 
 export interface SlicesInHand {
   readonly create: readonly SliceObject[];

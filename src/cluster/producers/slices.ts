@@ -12,7 +12,6 @@ import {
   SLICES_MANAGER,
 } from '../../proxy/model/labels.ts';
 import type { TrafficDistribution } from '../../proxy/model/objects.ts';
-import { fillSlices } from './fill.ts';
 import type {
   Notice,
   PodView,
@@ -22,7 +21,8 @@ import type {
   SliceObject,
   SlicePortObject,
   ZonedNode,
-} from './objects.ts';
+} from './api-objects.ts';
+import { fillSlices } from './fill.ts';
 import { belongsInSlices, endpointId, podEndpoint, portsKey, portsOn } from './pod-endpoint.ts';
 import { sliceOf } from './slice-object.ts';
 import { isReady, type SlicesInHand, withHints, withoutHints } from './slices-in-hand.ts';

@@ -1,5 +1,5 @@
 /** The subsets of Endpoints in canonical form (k8s.io/kubernetes/pkg/api/v1/endpoints): each set of addresses once, with all its ports. */
-import type { EndpointsAddress, EndpointsPort, EndpointsSubset } from './objects.ts';
+import type { EndpointsAddress, EndpointsPort, EndpointsSubset } from './api-objects.ts';
 
 /** An address with its readiness and its ports; no ports: it counts without one. */
 export interface ListedAddress {

@@ -4,7 +4,7 @@
  */
 import type { Family } from '../../base/address.ts';
 import { sameData } from '../../base/equal.ts';
-import type { Notice, ObjectKey, SliceEndpoint, SliceObject, ZonedNode } from './objects.ts';
+import type { Notice, ObjectKey, SliceEndpoint, SliceObject, ZonedNode } from './api-objects.ts';
 import { hinted, isReady, type SlicesInHand, withoutHints } from './slices-in-hand.ts';
 
 /** The excess over its share that an endpoint may get (KEP-2433, "overload threshold"). */

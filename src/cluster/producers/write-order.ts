@@ -2,7 +2,7 @@
  * The order of writes, and the slices that are reused instead of removed. Watchers see one write after another, and a write may fail:
  * an endpoint must never disappear between two writes.
  */
-import type { SliceChanges, SliceEndpoint, SliceObject } from './objects.ts';
+import type { SliceChanges, SliceEndpoint, SliceObject } from './api-objects.ts';
 import { endpointId } from './pod-endpoint.ts';
 
 /**

@@ -12,14 +12,14 @@ import {
 import { SERVED, SERVED_FIELDS } from '../../proxy/model/labels.ts';
 import { ApiError, apiClient } from '../api/client.ts';
 import { type ClusterConfig, loadCredentials } from '../api/credentials.ts';
-import { objectKey } from '../api/decode/fields.ts';
+import { objectKey } from '../api/decode/checks.ts';
 import { decodeNode } from '../api/decode/node.ts';
 import { decodePod } from '../api/decode/producing.ts';
 import { decodeService } from '../api/decode/service.ts';
 import { decodeServiceCidr } from '../api/decode/service-cidr.ts';
 import { decodeSlice } from '../api/decode/slice.ts';
 import type { PingTimes } from '../api/http2.ts';
-import { PAGE } from '../api/listing.ts';
+import { PAGE } from '../api/paged-list.ts';
 import { SERVICES } from '../api/protobuf/service.ts';
 import { SLICES } from '../api/protobuf/slice.ts';
 import { Reflector, type ReflectorSink, type Resource } from '../api/reflector.ts';

@@ -1,14 +1,14 @@
 /** One question to the fleet over HTTP. */
 import { readFile } from 'node:fs/promises';
 import { type IncomingMessage, request } from 'node:http';
-import { answerText, queryOf } from '../../inspect/wire/client.ts';
 import { drainedSchema } from '../../inspect/wire/drained.ts';
+import { answerText, queryOf } from '../../inspect/wire/http-query.ts';
 import { problemIn } from '../../inspect/wire/problem-schema.ts';
-import type { FleetAnswer, Send } from './ask.ts';
-import type { DrainQuestion } from './question.ts';
+import type { FleetAnswer, Send } from './ask-fleet.ts';
+import type { DrainQuestion } from './drain-question.ts';
 
 /** Bytes of an answer. */
-const MOST = 1 << 20;
+const MAX_ANSWER_BYTES = 1 << 20;
 /** Milliseconds of silence until TCP asks whether the other machine is still there (tcp(7), TCP_KEEPIDLE). */
 const KEEP_ALIVE = 5000;
 const CUT_OFF = 'the connection ended within the answer';
@@ -17,7 +17,7 @@ const NOT_HTTP = 'the answer is not HTTP/1.1';
 /** On a connection of its own. Rejects where it fails, where the answer is cut off, and with the reason of the signal. */
 export const sendToFleet: Send = async (question, wait, signal) => {
   const response = await responseTo(question, wait, signal);
-  const text = await answerText(response, MOST).catch((error: unknown) => {
+  const text = await answerText(response, MAX_ANSWER_BYTES).catch((error: unknown) => {
     signal.throwIfAborted();
     throw codeOf(error) === 'ECONNRESET' ? new Error(CUT_OFF) : understood(error);
   });

@@ -1,17 +1,17 @@
 /** Explains where a packet goes, and why: the answer of `slicewire explain`. Pure. */
 import type { ExplainedStep, Explanation } from '../wire/explanation.ts';
 import { percentText } from '../wire/format.ts';
-import type { PacketQuestion } from './asked.ts';
 import { differences } from './differs.ts';
 import type { ExplainFacts, FamilyFacts } from './facts.ts';
 import type { Effect, Fate, WalkStep } from './fates.ts';
 import { notesOf } from './notes.ts';
 import type { Packet } from './packet.ts';
-import { readQuestion } from './question.ts';
+import type { PacketQuestion } from './packet-question.ts';
+import { readQuestion } from './read-question.ts';
 import { reasonsOf } from './reasons.ts';
 import { asRouted } from './sender.ts';
-import { explainSlices } from './slices.ts';
-import { walkRemembering } from './sticky.ts';
+import { walkRemembering } from './session-affinity.ts';
+import { explainSlices } from './slice-endpoints.ts';
 import { subjectOf } from './subject.ts';
 import { verdictOf } from './verdict.ts';
 import { walkInPortions } from './walk.ts';

@@ -2,9 +2,9 @@
 import { holdsAll, parseAddress } from '../../base/address.ts';
 import type { Backend } from '../../proxy/model/service-port.ts';
 import { hairpinBackends } from '../../proxy/modes/netfilter/local-traffic.ts';
-import type { PacketSender } from './asked.ts';
 import type { ExplainFacts, FamilyFacts } from './facts.ts';
 import type { Fate } from './fates.ts';
+import type { PacketSender } from './packet-question.ts';
 import type { Subject } from './subject.ts';
 
 /** `why` is a clause that follows "because". */

@@ -1,13 +1,13 @@
 /** The nearest name to one that does not exist, for the sentence about it. Pure. */
 
 /** Names with more edits than this are no typing errors of each other. */
-const MOST_EDITS = 3;
+const MAX_EDITS = 3;
 
 /**
  * The number of edits from one text to the other: a character inserted, removed or replaced, or two neighbours swapped (the optimal
  * string alignment distance). Above `most` the result is `most + 1`.
  */
-export function edits(a: string, b: string, most = MOST_EDITS): number {
+export function edits(a: string, b: string, most = MAX_EDITS): number {
   if (Math.abs(a.length - b.length) > most) return most + 1;
   // What both begin and end with needs no edit: most names of a cluster have much in common.
   const shorter = Math.min(a.length, b.length);
@@ -43,7 +43,7 @@ function editsOf(a: string, b: string, most: number): number {
 /** The candidate with the fewest edits, the first of equals; undefined when none is near. A short name has room for fewer edits. */
 export function nearest(name: string, candidates: Iterable<string>): string | undefined {
   let found: string | undefined;
-  let most = Math.min(MOST_EDITS, Math.max(1, Math.floor(name.length / 3)));
+  let most = Math.min(MAX_EDITS, Math.max(1, Math.floor(name.length / 3)));
   for (const candidate of candidates) {
     const distance = edits(name, candidate, most);
     if (distance > most) continue;

@@ -3,16 +3,16 @@
 import { type Address, cidrContains, endpointText, isLoopback } from '../../base/address.ts';
 import { faultText, type Service } from '../../proxy/model/objects.ts';
 import { listText } from '../wire/format.ts';
-import type { AskedDestination, PacketQuestion } from './asked.ts';
 import type { ExplainFacts, FamilyFacts } from './facts.ts';
+import type { AskedDestination, PacketQuestion } from './packet-question.ts';
 import { firstOf, portNumbers } from './phrases.ts';
 import { notRelayed } from './relayed.ts';
 import type { Subject } from './subject.ts';
 
 /** Services that are looked at between two breaths. */
-const PORTION = 1000;
+const SERVICES_AT_ONCE = 1000;
 /** Services that are named. */
-const MOST = 3;
+const MAX_NAMED = 3;
 
 const LIMIT =
   'Only the proxy was looked at: a NetworkPolicy, rules of other programs or the network may still drop the packet.';
@@ -49,7 +49,7 @@ function rivals({ question: { to }, facts }: NotesInput, { port }: Subject): str
     const isRival = fault.object !== port.service && fault.holder === port.service;
     const isAbout = fault.value === to.address || fault.value === String(to.port);
     if (isRival && isAbout) found.push(`${faultText(fault)}.`);
-    if (found.length === MOST) break;
+    if (found.length === MAX_NAMED) break;
   }
   return found;
 }
@@ -63,16 +63,16 @@ async function nearMisses(input: NotesInput): Promise<string[]> {
   const byEndpoint: Service[] = [];
   let seen = 0;
   for (const service of facts.objects.services()) {
-    if (holders.length < MOST && has(service, to.address)) holders.push(service);
-    if (byNodePort.length < MOST && service.ports.some(({ nodePort }) => nodePort === to.port))
+    if (holders.length < MAX_NAMED && has(service, to.address)) holders.push(service);
+    if (byNodePort.length < MAX_NAMED && service.ports.some(({ nodePort }) => nodePort === to.port))
       byNodePort.push(service);
-    if (byEndpoint.length < MOST && hasEndpoint(service, to.address, facts)) byEndpoint.push(service);
+    if (byEndpoint.length < MAX_NAMED && hasEndpoint(service, to.address, facts)) byEndpoint.push(service);
     seen += 1;
-    if (seen % PORTION === 0) await facts.breath();
+    if (seen % SERVICES_AT_ONCE === 0) await facts.breath();
   }
   const claims: string[] = [];
   for (const fault of facts.faults()) {
-    if (fault.value === to.address && claims.length < MOST) claims.push(`${faultText(fault)}.`);
+    if (fault.value === to.address && claims.length < MAX_NAMED) claims.push(`${faultText(fault)}.`);
   }
   return [
     ...holders.map((service) => portMiss(service, input)),

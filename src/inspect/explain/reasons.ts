@@ -3,11 +3,11 @@
 import { cidrContains } from '../../base/address.ts';
 import type { Fault } from '../../proxy/model/objects.ts';
 import type { ExplainedSlice, Explanation, Reason } from '../wire/explanation.ts';
-import type { PacketQuestion } from './asked.ts';
 import { saidBy } from './differs.ts';
 import type { ExplainFacts, FamilyFacts } from './facts.ts';
+import type { PacketQuestion } from './packet-question.ts';
 import { capital, lasting } from './phrases.ts';
-import { slicesSetAside } from './slices.ts';
+import { slicesSetAside } from './slice-endpoints.ts';
 import { ROLES, type Subject } from './subject.ts';
 
 export interface ReasonsInput {

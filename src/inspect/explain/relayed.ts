@@ -4,9 +4,9 @@ import { endpointText } from '../../base/address.ts';
 import { specialKind } from '../../proxy/model/special-address.ts';
 import type { Explanation } from '../wire/explanation.ts';
 import { countText, listText } from '../wire/format.ts';
-import type { AskedDestination } from './asked.ts';
 import type { ExplainFacts } from './facts.ts';
 import type { Fate } from './fates.ts';
+import type { AskedDestination } from './packet-question.ts';
 import { type StoppedInput, stoppedBecause } from './stopped.ts';
 import { backendsOf, type Subject } from './subject.ts';
 

@@ -6,7 +6,7 @@
 import { endpointText } from '../../base/address.ts';
 import type { Rule, Table } from '../../proxy/modes/netfilter/rules.ts';
 import type { RulesView, ServersView, ServerView } from '../../proxy/modes/view.ts';
-import { destinationKey, destinationText, serverText } from '../../proxy/modes/virtual-servers/objects.ts';
+import { destinationKey, destinationText, serverText } from '../../proxy/modes/virtual-servers/tracked-objects.ts';
 import {
   type Effect,
   type Fate,
@@ -65,11 +65,11 @@ const VERDICTS: ReadonlyMap<string, Exclude<RuleVerdict, 'end'>> = new Map([
 /** Rules that were read of a view, by their text: many packets pass the same ones. */
 const PARSED = new WeakMap<RulesView, Map<string, ParsedRule>>();
 /** Far more than one packet passes; a view may live as long as the agent. */
-const MOST_PARSED = 20_000;
+const MAX_PARSED = 20_000;
 
 function parsedOf(rules: RulesView): Map<string, ParsedRule> {
   const kept = PARSED.get(rules);
-  if (kept !== undefined && kept.size < MOST_PARSED) return kept;
+  if (kept !== undefined && kept.size < MAX_PARSED) return kept;
   const parsed = new Map<string, ParsedRule>();
   PARSED.set(rules, parsed);
   return parsed;

@@ -1,8 +1,8 @@
 /** Reads FROM: who sends, from which address, and by which device. Pure. */
 import { type Address, cidrContains, type Family, familyOf, isLoopback, parseAddress } from '../../base/address.ts';
-import type { AskedDestination, PacketQuestion, PacketSender } from './asked.ts';
 import type { ExplainFacts, FamilyFacts } from './facts.ts';
 import { nearest } from './nearest.ts';
+import type { AskedDestination, PacketQuestion, PacketSender } from './packet-question.ts';
 import { readAddress, WrongQuestion } from './wrong-question.ts';
 
 /** A device whose name no setting means: where packets come in from other machines. */

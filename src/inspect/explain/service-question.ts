@@ -3,9 +3,9 @@
 import type { Service, ServicePortSpec } from '../../proxy/model/objects.ts';
 import { faultText } from '../../proxy/model/objects.ts';
 import { listText } from '../wire/format.ts';
-import type { WantedDestination } from './asked.ts';
 import { type ExplainFacts, protocolOf } from './facts.ts';
 import { nearest, nearestService } from './nearest.ts';
+import type { WantedDestination } from './packet-question.ts';
 import { capital, portName } from './phrases.ts';
 import { WrongQuestion } from './wrong-question.ts';
 

@@ -3,11 +3,11 @@
 import { cidrContains, isLoopback } from '../../base/address.ts';
 import type { ExplainedSlice } from '../wire/explanation.ts';
 import { countText, listText } from '../wire/format.ts';
-import { destinationText, type PacketQuestion } from './asked.ts';
 import type { ExplainFacts, FamilyFacts } from './facts.ts';
 import type { Fate } from './fates.ts';
+import { destinationText, type PacketQuestion } from './packet-question.ts';
 import { firstOf } from './phrases.ts';
-import { policyField } from './slices.ts';
+import { policyField } from './slice-endpoints.ts';
 import { backendsOf, type Subject } from './subject.ts';
 
 export interface StoppedInput {

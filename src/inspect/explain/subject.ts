@@ -2,8 +2,8 @@
 import type { Service, ServicePortSpec, TrafficPolicy } from '../../proxy/model/objects.ts';
 import type { Backend, Frontend, ServicePort } from '../../proxy/model/service-port.ts';
 import { relayable } from '../../proxy/model/special-address.ts';
-import { type PacketQuestion, type PacketSender, takesNodePorts } from './asked.ts';
 import type { ExplainFacts, FamilyFacts } from './facts.ts';
+import { type PacketQuestion, type PacketSender, takesNodePorts } from './packet-question.ts';
 
 export interface Subject {
   readonly port: ServicePort;

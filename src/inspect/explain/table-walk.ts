@@ -4,7 +4,7 @@
  */
 import { addressBytes, endpointText, type Family, portBytes } from '../../base/address.ts';
 import type { Expression, Hook, PacketField, ReadExpression } from '../../kernel/nftables-kernel.ts';
-import { numberWord, protocolWord } from '../../proxy/modes/nft-table/bytes.ts';
+import { numberWord, protocolWord } from '../../proxy/modes/nft-table/element-bytes.ts';
 import { addressOf } from '../../proxy/modes/nft-table/print.ts';
 import type { TableView } from '../../proxy/modes/view.ts';
 import {

@@ -3,11 +3,11 @@
 import { cidrContains, isLoopback } from '../../base/address.ts';
 import type { ExplainedEndpoint, Explanation } from '../wire/explanation.ts';
 import { countText, listText, percentText } from '../wire/format.ts';
-import { destinationText, packetWord } from './asked.ts';
 import type { Fate } from './fates.ts';
 import { type Masquerading, masquerading } from './masquerade.ts';
+import { destinationText, packetWord } from './packet-question.ts';
 import { relayedVerdict } from './relayed.ts';
-import { stickyClause } from './sticky.ts';
+import { stickyClause } from './session-affinity.ts';
 import { type StoppedInput, stoppedBecause } from './stopped.ts';
 import { backendsOf } from './subject.ts';
 

@@ -5,7 +5,7 @@ import type { AnsweredBy } from '../wire/schema-common.ts';
 import type { Verification, VerifiedDifference } from '../wire/verification.ts';
 
 /** Most differences that an answer lists. */
-export const MOST = 1000;
+export const MAX_DIFFERENCES = 1000;
 
 /** Differences of another program's come first, then those that are not written yet or refused, last those that only wait. */
 const ORDER: readonly ObjectDifference['because'][] = [
@@ -17,7 +17,7 @@ const ORDER: readonly ObjectDifference['because'][] = [
 
 export function verificationOf({ differences, compared, lastWriter }: Comparison, by: AnsweredBy): Verification {
   const rank = ({ because }: ObjectDifference) => ORDER.indexOf(because);
-  const listed = [...differences].sort((a, b) => rank(a) - rank(b)).slice(0, MOST);
+  const listed = [...differences].sort((a, b) => rank(a) - rank(b)).slice(0, MAX_DIFFERENCES);
   return {
     apiVersion: 'slicewire/v1',
     kind: 'Verification',

@@ -33,7 +33,7 @@ export function walk(view: FamilyView, packet: Packet, facts: NodeOfPacket): Wal
 }
 
 /** Fates between two breaths: a Service may have thousands of endpoints. */
-const PORTION = 250;
+const FATES_AT_ONCE = 250;
 
 /** The same, with a breath between portions, so that an agent goes on with its work meanwhile. The view must not change in between. */
 export async function walkInPortions(
@@ -44,7 +44,7 @@ export async function walkInPortions(
   for (let count = 1; ; count++) {
     const { done, value } = walking.next();
     if (done === true) return value;
-    if (count % PORTION === 0) await breath();
+    if (count % FATES_AT_ONCE === 0) await breath();
   }
 }
 

@@ -1,5 +1,5 @@
 /** The lines of the flight recorder in bounded memory, and since when nothing is missing from them. */
-import { BlockLog, type Marked } from './log.ts';
+import { BlockLog, type Marked } from './bounded-log.ts';
 import type { LogRecord } from './records.ts';
 
 /** Facts of a block. */

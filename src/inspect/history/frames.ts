@@ -7,13 +7,13 @@ import { crc32, deflateRawSync, inflateRawSync } from 'node:zlib';
 export const FORMAT = 1;
 const MAGIC = 'slicewire-recording ';
 const HEAD = 8;
-const LEAST_CHUNK = 256;
-const MOST_CHUNK = 16 * 1024;
+const MIN_CHUNK = 256;
+const MAX_CHUNK = 16 * 1024;
 /** Bytes of a frame, as it is and unpacked, at most: a recording may come from anywhere. */
-export const MOST_PACKED = 16 * 1024 * 1024;
-export const MOST_UNPACKED = 64 * 1024 * 1024;
+export const MAX_PACKED = 16 * 1024 * 1024;
+export const MAX_UNPACKED = 64 * 1024 * 1024;
 /** Lines of a frame, at most; a line of a recording has at least 64 bytes. */
-export const MOST_LINES = 1_000_000;
+export const MAX_LINES = 1_000_000;
 
 /** This is not a recording, or one of another version. */
 export class RecordingUnreadable extends Error {
@@ -29,7 +29,7 @@ export function headerBytes(): Uint8Array {
  * collection: with a frame for each sync it adds up to tens of megabytes that malloc does not return.
  */
 function chunkSizeFor(length: number): number {
-  return Math.max(LEAST_CHUNK, Math.min(MOST_CHUNK, length >> 1));
+  return Math.max(MIN_CHUNK, Math.min(MAX_CHUNK, length >> 1));
 }
 
 /** A frame with these lines. */
@@ -43,7 +43,7 @@ export function frameBytes(lines: readonly string[]): Uint8Array {
 }
 
 /** Objects in a frame of a recording that is written anew. */
-const PORTION = 200;
+const OBJECTS_AT_ONCE = 200;
 
 /** The bytes of a recording with these lines. Each sync ends a frame. */
 export async function* recordingBytes(lines: AsyncIterable<{ readonly type: string }>): AsyncGenerator<Uint8Array> {
@@ -51,7 +51,7 @@ export async function* recordingBytes(lines: AsyncIterable<{ readonly type: stri
   let frame: string[] = [];
   for await (const line of lines) {
     frame.push(JSON.stringify(line));
-    if (frame.length < PORTION && line.type !== 'sync') continue;
+    if (frame.length < OBJECTS_AT_ONCE && line.type !== 'sync') continue;
     yield frameBytes(frame);
     frame = [];
   }
@@ -72,7 +72,7 @@ export async function* readFrames(
     const head = await source.take(HEAD);
     if (head.length === 0) return;
     const wanted = head.length < HEAD ? 0 : head.readUInt32LE(0);
-    const content = head.length < HEAD || wanted > MOST_PACKED ? undefined : await source.take(wanted);
+    const content = head.length < HEAD || wanted > MAX_PACKED ? undefined : await source.take(wanted);
     const lines = content?.length === wanted && crc32(content) === head.readUInt32LE(4) ? unpack(content) : undefined;
     if (lines === undefined) {
       const isTorn = head.length < HEAD || (content !== undefined && content.length < wanted);
@@ -103,10 +103,10 @@ async function readHeader(source: ByteSource): Promise<void> {
 /** undefined: it cannot be unpacked, or has more lines than a frame has: empty ones would take many times their bytes. */
 function unpack(content: Buffer): readonly string[] | undefined {
   try {
-    const lines = inflateRawSync(content, { maxOutputLength: MOST_UNPACKED })
+    const lines = inflateRawSync(content, { maxOutputLength: MAX_UNPACKED })
       .toString()
-      .split('\n', MOST_LINES + 1);
-    return lines.length > MOST_LINES ? undefined : lines.slice(0, -1);
+      .split('\n', MAX_LINES + 1);
+    return lines.length > MAX_LINES ? undefined : lines.slice(0, -1);
   } catch {
     return undefined;
   }

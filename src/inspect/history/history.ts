@@ -5,9 +5,9 @@ import { momentOf } from '../wire/envelope.ts';
 import type { History, RecordedChange } from '../wire/history.ts';
 import { endpointName, servicePortText, slicePortText, stateOf } from './changes.ts';
 import { type FlightData, objectsAt, timeline, type WrittenChange } from './past.ts';
+import type { PresentObjects } from './past-objects.ts';
 import { recordedSync } from './recorded-sync.ts';
 import type { LogRecord, SyncRecord } from './records.ts';
-import type { PresentObjects } from './store.ts';
 
 export interface HistoryQuestion {
   /** undefined: all Services. */
@@ -25,7 +25,7 @@ export interface HistoryQuestion {
 /** The answer without its head. */
 export type HistoryContent = Omit<History, 'apiVersion' | 'kind' | 'by'>;
 
-export const MOST = 200;
+export const MAX_CHANGES_ANSWERED = 200;
 /** Most syncs that are listed. */
 const SYNCS = 50;
 
@@ -56,7 +56,7 @@ function stoodLines(objects: PresentObjects, key: ServiceKey): History['stood'] 
 
 async function search(
   flight: FlightData,
-  { service, since = 0, at = Number.POSITIVE_INFINITY, until = at, most = MOST }: HistoryQuestion,
+  { service, since = 0, at = Number.POSITIVE_INFINITY, until = at, most = MAX_CHANGES_ANSWERED }: HistoryQuestion,
 ): Promise<Pick<HistoryContent, 'changes' | 'syncs' | 'omitted'>> {
   let records: LogRecord[] = [];
   let [found, omitted] = [0, 0];

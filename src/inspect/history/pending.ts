@@ -2,7 +2,7 @@
 import type { ServiceKey } from '../../proxy/model/objects.ts';
 
 /** Most changes that are kept one by one while writes fail. Their memory is counted. */
-const MOST = 5000;
+const MAX_CHANGES_KEPT = 5000;
 /** Bytes of one: an object with three fields, and its place in the list; the text of its Service is shared. */
 const BYTES = 64;
 
@@ -20,7 +20,7 @@ export class UnwrittenChanges {
 
   /** Bytes that are held at most. */
   get mostBytes(): number {
-    return MOST * BYTES;
+    return MAX_CHANGES_KEPT * BYTES;
   }
 
   /** Bytes that are held. */
@@ -30,8 +30,8 @@ export class UnwrittenChanges {
 
   add(change: PendingChange): void {
     this.#changes.push(change);
-    if (this.#changes.length <= MOST) return;
-    const [oldest] = this.#changes.splice(0, MOST / 2);
+    if (this.#changes.length <= MAX_CHANGES_KEPT) return;
+    const [oldest] = this.#changes.splice(0, MAX_CHANGES_KEPT / 2);
     this.#dropped ??= oldest?.number;
   }
 

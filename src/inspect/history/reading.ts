@@ -5,8 +5,8 @@ import { deltaOf, reversed } from './delta.ts';
 import { FlightLog } from './flight-log.ts';
 import { RecordingUnreadable, readFrames } from './frames.ts';
 import type { FlightData } from './past.ts';
+import { ObjectStore } from './past-objects.ts';
 import { lineSchema, type RecordingLine, type StartLine } from './shapes.ts';
-import { ObjectStore } from './store.ts';
 
 /**
  * The lines of a recording, in order. What is torn or damaged at its end is dropped, and `onProblem` gets a sentence about it.
@@ -45,7 +45,7 @@ export interface RecordedFlight extends FlightData {
 }
 
 /** Bytes of a history that is read from recordings. */
-export const MOST = 128 * 1024 * 1024;
+export const MAX_HISTORY_BYTES = 128 * 1024 * 1024;
 
 /**
  * The history of these lines, to answer from (`historyOf`, `objectsAt`). A beginning that is torn does not count, because some of its
@@ -62,7 +62,7 @@ export async function flightOf(lines: AsyncIterable<RecordingLine>): Promise<Rec
       begun = beginning;
       beginning = undefined;
       const { at, number, isWritten } = begun.start;
-      log ??= new FlightLog(MOST, at);
+      log ??= new FlightLog(MAX_HISTORY_BYTES, at);
       const what = [`${countText(line.objects, 'object')}, which the recording begins with`];
       log.append({ type: 'lists', number, at, service: '', version: '', what, wasWritten: isWritten });
       if (isWritten) log.begin(at);
@@ -77,7 +77,7 @@ export async function flightOf(lines: AsyncIterable<RecordingLine>): Promise<Rec
     }
   }
   return {
-    log: log ?? new FlightLog(MOST, beginning?.start.at ?? 0),
+    log: log ?? new FlightLog(MAX_HISTORY_BYTES, beginning?.start.at ?? 0),
     objects: begun?.objects,
     start: begun?.start,
   };

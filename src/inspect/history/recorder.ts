@@ -7,16 +7,16 @@ import type { Clock } from '../../base/clock.ts';
 import type { SourceEvent } from '../../proxy/model/events.ts';
 import type { NodeView, Service, Slice } from '../../proxy/model/objects.ts';
 import type { Plan } from '../../proxy/reconcile/step.ts';
-import type { SyncReport } from '../../proxy/sync/status.ts';
+import type { SyncReport } from '../../proxy/sync/sync-results.ts';
 import { countText } from '../wire/format.ts';
 import { phrasesOf } from './changes.ts';
 import { type Change, deltaOf, reversed } from './delta.ts';
 import { FlightLog } from './flight-log.ts';
+import type { PresentObjects } from './past-objects.ts';
 import { UnwrittenChanges } from './pending.ts';
 import type { PlanRecord, SyncReason } from './records.ts';
 import { Sinks } from './sinks.ts';
 import { SyncStatistics } from './statistics.ts';
-import type { PresentObjects } from './store.ts';
 import { isLong, planRecord, refusedIn, syncRecord } from './sync-record.ts';
 
 /** Bytes in memory: some 60,000 changes of slices of 10 endpoints, or 20,000 of 100, because they are compressed; little beside the agent's own memory. */

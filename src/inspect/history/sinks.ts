@@ -1,6 +1,7 @@
 /** Those who record more than fits into memory: files and streams. */
+
+import type { PresentObjects } from './past-objects.ts';
 import type { ChangeEntry, SyncRecord } from './records.ts';
-import type { PresentObjects } from './store.ts';
 
 /** A moment between two syncs. */
 export interface RecordingStart {

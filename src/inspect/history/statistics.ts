@@ -13,7 +13,7 @@ const LAST_DRIFTS = 50;
 const BYTES = 8 * 1024;
 /** What the live page shows: the syncs of so many milliseconds, so many at most, and latencies in slots. */
 export const RECENT = 15 * 60_000;
-export const MOST_RECENT = 200;
+export const MAX_RECENT = 200;
 const SLOTS = { slots: 60, length: 15_000 } as const;
 /** What is kept of a recent sync: the first names and lines, cut. */
 const NAMES = 3;
@@ -106,7 +106,7 @@ export class SyncStatistics {
     const bytes = bytesOf(sync);
     this.#recent.push({ at, sync, bytes });
     this.#recentBytes += bytes;
-    while (this.#recent.length > MOST_RECENT || this.#recentBytes > RECENT_BYTES) {
+    while (this.#recent.length > MAX_RECENT || this.#recentBytes > RECENT_BYTES) {
       this.#recentBytes -= this.#recent.shift()?.bytes ?? 0;
     }
   }

@@ -3,7 +3,7 @@
 import { createHash } from 'node:crypto';
 import type { ServiceKey } from '../../proxy/model/objects.ts';
 import { type Plan, planText } from '../../proxy/reconcile/step.ts';
-import type { SyncReport } from '../../proxy/sync/status.ts';
+import type { SyncReport } from '../../proxy/sync/sync-results.ts';
 import { cutText } from '../wire/format.ts';
 import type { PlanRecord, SyncRecord } from './records.ts';
 

@@ -15,7 +15,7 @@ import {
 import { sourcesOf } from './service.ts';
 
 /** Entries of an answer. */
-export const MOST_EXPOSED = 2000;
+export const MAX_EXPOSED = 2000;
 
 export interface ExposureFacts extends Pick<NodeExposure, 'mode' | 'strictArp'> {
   readonly families: ReadonlyMap<Family, ExposureFamily>;
@@ -64,7 +64,7 @@ export class ExposureList {
     const all = this.#exposed.map((each) => this.#withConflicts(each)).sort(byProblems);
     const isV4Address = ({ kind, family }: Exposed) =>
       family === 'IPv4' && (kind === 'external IP' || kind === 'load balancer');
-    const shown = all.slice(0, MOST_EXPOSED);
+    const shown = all.slice(0, MAX_EXPOSED);
     return {
       nodePortAddresses: [...families.values()].flatMap((each) => [
         ...each.nodePortAddresses,

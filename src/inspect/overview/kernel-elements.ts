@@ -3,7 +3,7 @@
 import type { Family } from '../../base/address.ts';
 import type { NftElement, NftSet } from '../../kernel/nftables-kernel.ts';
 import type { Frontend, ServicePort } from '../../proxy/model/service-port.ts';
-import { numberWord, portKey, rangeOf, socketKey } from '../../proxy/modes/nft-table/bytes.ts';
+import { numberWord, portKey, rangeOf, socketKey } from '../../proxy/modes/nft-table/element-bytes.ts';
 import { entryText, ruleText } from '../../proxy/modes/nft-table/print.ts';
 import { LOCAL, SETS } from '../../proxy/modes/nftables/names.ts';
 import type { TableView } from '../../proxy/modes/view.ts';
@@ -12,7 +12,7 @@ import type { KernelPlace } from '../wire/service.ts';
 const OF_ADDRESS = [SETS.services, SETS.refusals, SETS.guarded, SETS.serviceConnections] as const;
 const OF_NODE_PORT = [SETS.nodePorts, SETS.nodePortRefusals, SETS.nodePortConnections] as const;
 /** Chains that are followed. */
-const MOST_CHAINS = 100;
+const MAX_CHAINS = 100;
 
 export function elementLines(ports: readonly ServicePort[], view: TableView, family: Family): KernelPlace[] {
   const found = new Map<NftSet, NftElement[]>();
@@ -72,7 +72,7 @@ function chainLines(first: readonly string[], view: TableView): KernelPlace[] {
     for (const { expressions } of rules) {
       for (const expression of expressions) {
         if (expression.do !== 'verdict' || !('chain' in expression.verdict)) continue;
-        if (names.size < MOST_CHAINS) names.add(expression.verdict.chain);
+        if (names.size < MAX_CHAINS) names.add(expression.verdict.chain);
       }
     }
   }

@@ -5,7 +5,7 @@ import type { ServicePort } from '../../proxy/model/service-port.ts';
 import { TREES } from '../../proxy/modes/iptables/names.ts';
 import { DETOUR_TREE } from '../../proxy/modes/ipvs/render.ts';
 import type { FamilyView, ServersView } from '../../proxy/modes/view.ts';
-import { destinationText, serverKey, serverText } from '../../proxy/modes/virtual-servers/objects.ts';
+import { destinationText, serverKey, serverText } from '../../proxy/modes/virtual-servers/tracked-objects.ts';
 import type { KernelPlace, ServiceAnswer } from '../wire/service.ts';
 import { elementLines } from './kernel-elements.ts';
 import { ruleLines } from './kernel-rules.ts';
@@ -13,7 +13,7 @@ import { ruleLines } from './kernel-rules.ts';
 export type KernelLines = Pick<ServiceAnswer, 'rules' | 'rulesOmitted'>;
 
 /** Lines of an answer. */
-const MOST_LINES = 300;
+const MAX_LINES = 300;
 
 export interface KernelFacts {
   readonly view: FamilyView;
@@ -33,7 +33,7 @@ export function kernelPlaces(all: readonly ServicePort[], { view, nodePortAddres
 }
 
 /** The first lines. */
-export function firstLines(places: readonly KernelPlace[], most = MOST_LINES): KernelLines {
+export function firstLines(places: readonly KernelPlace[], most = MAX_LINES): KernelLines {
   const rules: KernelPlace[] = [];
   let left = most;
   for (const { where, lines } of places) {

@@ -3,7 +3,7 @@
 import { type Service, shownFault } from '../../proxy/model/objects.ts';
 import type { Frontend as ModelFrontend, ServicePort } from '../../proxy/model/service-port.ts';
 import type { ExplainFacts } from '../explain/facts.ts';
-import { explainSlices } from '../explain/slices.ts';
+import { explainSlices } from '../explain/slice-endpoints.ts';
 import { idOf } from '../explain/subject.ts';
 import type { ExplainedSlice } from '../wire/explanation.ts';
 import type { FrontendAnswer, ServiceAnswer } from '../wire/service.ts';

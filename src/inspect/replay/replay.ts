@@ -6,9 +6,10 @@
 import type { Clock } from '../../base/clock.ts';
 import { SOURCE_KINDS, type SourceEvent } from '../../proxy/model/events.ts';
 import { type Plan, planText } from '../../proxy/reconcile/step.ts';
-import type { SyncReport } from '../../proxy/sync/status.ts';
+import type { SyncReport } from '../../proxy/sync/sync-results.ts';
 import type { Change } from '../history/delta.ts';
 import { RecordingUnreadable } from '../history/frames.ts';
+import { ObjectStore } from '../history/past-objects.ts';
 import type {
   ChangeLine,
   RecordedDelta,
@@ -17,9 +18,8 @@ import type {
   StartLine,
   SyncLine,
 } from '../history/shapes.ts';
-import { ObjectStore } from '../history/store.ts';
 import { planRecord } from '../history/sync-record.ts';
-import { believingKernels, type ReplayedParts, type ReplayKernels, replayedParts } from './parts.ts';
+import { believingKernels, type ReplayedParts, type ReplayKernels, replayedParts } from './replayed-parts.ts';
 
 export interface ReplayedSync {
   readonly number: number;

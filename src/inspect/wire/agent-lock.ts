@@ -6,11 +6,11 @@ import { moment } from './schema-common.ts';
 export const HOLDER_LINE = 1024;
 
 /** PID_MAX_LIMIT (linux/threads.h) */
-const MOST_PID = 2 ** 22;
+const MAX_PID = 2 ** 22;
 
 const holderSchema = z.object({
   /** In the agent's own pid namespace. */
-  pid: z.number().int().min(1).max(MOST_PID),
+  pid: z.number().int().min(1).max(MAX_PID),
   since: moment,
   mode: z.enum(['iptables', 'ipvs', 'nftables']),
   /** It received the signal to end. */

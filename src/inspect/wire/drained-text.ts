@@ -3,7 +3,7 @@ import type { Drained, NodeBehind } from './drained.ts';
 import { countText, firstLine, listText, millisecondsText } from './format.ts';
 
 /** Nodes that the text lists; the others are counted. `-o json` has all that the fleet names. */
-const MOST_NODES = 5;
+const MAX_NODES = 5;
 
 export function drainedText({ drained, of, services, why, nodes, waited }: Drained): string {
   const from = services.length === 0 ? '' : `, of ${listText(services)}`;
@@ -19,7 +19,7 @@ export function drainedText({ drained, of, services, why, nodes, waited }: Drain
 }
 
 function nodeLines(title: string, nodes: readonly NodeBehind[], count: number): string[] {
-  const lines = nodes.slice(0, MOST_NODES).map(({ node, why }) => `  ${node}: ${firstLine(why)}`);
+  const lines = nodes.slice(0, MAX_NODES).map(({ node, why }) => `  ${node}: ${firstLine(why)}`);
   const more = count - lines.length;
   if (count === 0) return [];
   return [`${countText(count, 'node')} ${title}:`, ...lines, ...(more > 0 ? [`  and ${more} more`] : [])];

@@ -1,10 +1,10 @@
 /** An explanation as text for people: at most 100 columns, but for rules of the kernel. Pure. */
 import type { ExplainedEndpoint, ExplainedStep, Explanation, Reason } from './explanation.ts';
 import { countText, percentText } from './format.ts';
-import { columns, wrapped } from './layout.ts';
+import { columns, wrapped } from './text-width.ts';
 
 /** Endpoints whose own steps are written out; `-o json` has all. */
-const MOST_WAYS = 6;
+const MAX_WAYS = 6;
 
 export function explanationText(answer: Explanation): string {
   const { differs, verdict, notes } = answer;
@@ -77,12 +77,12 @@ function sliceLines({ slices }: Explanation): string[] {
 
 function wayLines({ steps, verdict: { endpoints } }: Explanation): string[] {
   const ways = endpoints.filter((each) => each.steps.length > 0);
-  const own = ways.slice(0, MOST_WAYS).flatMap(({ endpoint, share, steps: further }) => {
+  const own = ways.slice(0, MAX_WAYS).flatMap(({ endpoint, share, steps: further }) => {
     const head =
       endpoints.length === 1 ? [] : [`${steps.length === 0 ? '' : 'then '}to ${endpoint} (${percentText(share)}):`];
     return [...head, ...stepLines(further).map((line) => (endpoints.length === 1 ? line : `  ${line}`))];
   });
-  const left = ways.length - MOST_WAYS;
+  const left = ways.length - MAX_WAYS;
   const more = left > 0 ? [`and ${countText(left, 'more endpoint')} in the same way; -o json has them all`] : [];
   return [...stepLines(steps), ...own, ...more];
 }

@@ -1,7 +1,7 @@
 /** The answer of `slicewire exposure` as text for people. Pure. */
 import type { Exposed, Exposure } from './exposure.ts';
 import { countText, listText } from './format.ts';
-import { columns, wrapped } from './layout.ts';
+import { columns, wrapped } from './text-width.ts';
 
 const MORE: Readonly<Record<Exposed['kind'], string>> = {
   'node port': 'node ports',

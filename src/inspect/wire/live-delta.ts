@@ -3,7 +3,7 @@ import type { LatencySlot, Live, LiveDelta } from './live.ts';
 
 /** Milliseconds that the page looks back. */
 const RECENT = 15 * 60_000;
-const MOST_SYNCS = 200;
+const MAX_SYNCS = 200;
 
 /** The fields that differ; of syncs and latencies the entries that are new or changed. */
 export function liveDelta(before: Live, now: Live): LiveDelta {
@@ -39,7 +39,7 @@ export function withDelta(before: Live, delta: LiveDelta): Live {
   const latency = new Map([...before.latency, ...(delta.latency ?? [])].map((slot) => [slot.at, slot]));
   return {
     ...now,
-    syncs: [...syncs.values()].filter(isRecent).slice(-MOST_SYNCS),
+    syncs: [...syncs.values()].filter(isRecent).slice(-MAX_SYNCS),
     latency: [...latency.values()].filter(isRecent),
   };
 }

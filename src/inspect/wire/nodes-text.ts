@@ -1,13 +1,13 @@
 /** The answers of several nodes put together, as text for people. Pure. */
 
 import { firstOf, numberText, timeBetween } from './format.ts';
-import { wrapped } from './layout.ts';
 import type { NodeOutcome } from './nodes.ts';
 import type { Status } from './status.ts';
+import { wrapped } from './text-width.ts';
 
 /** Names of nodes that a line has; the others are counted. `-o json` has all. */
-const MOST_NAMES = 5;
-const MOST_CANDIDATES = 20;
+const MAX_NAMES = 5;
+const MAX_CANDIDATES = 20;
 
 export interface TogetherText {
   /** One sentence. */
@@ -65,14 +65,14 @@ export function answeredOf<A>(outcomes: readonly NodeOutcome<A>[]): AnsweredNode
 export function nodeNames(of: readonly { readonly node: string }[]): string {
   return firstOf(
     of.map(({ node }) => node),
-    MOST_NAMES,
+    MAX_NAMES,
   );
 }
 
 /** The same, with more names: candidates for a flag. */
 export function firstNodes(of: readonly { readonly node: string }[]): string {
   const names = of.map(({ node }) => node).filter((node) => node !== '');
-  return names.length === 0 ? 'no node' : firstOf(names, MOST_CANDIDATES);
+  return names.length === 0 ? 'no node' : firstOf(names, MAX_CANDIDATES);
 }
 
 /** Why an agent may be behind the others: `stale for 40 s because …`; "" when it follows everything and is healthy. */

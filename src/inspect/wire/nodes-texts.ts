@@ -3,10 +3,10 @@ import type { Explanation } from './explanation.ts';
 import type { Exposed, Exposure } from './exposure.ts';
 import { clockTime, countText, firstLine, millisecondsText, numberText, timeBetween } from './format.ts';
 import type { History, RecordedChange } from './history.ts';
-import { columns, wrapped } from './layout.ts';
 import type { NodeOutcome } from './nodes.ts';
 import { type AnsweredNode, answeredOf, behindText, nodeNames, type Telling } from './nodes-text.ts';
 import type { Status } from './status.ts';
+import { columns, wrapped } from './text-width.ts';
 import type { Verification } from './verification.ts';
 
 export const STATUS_TELLING: Telling<Status> = {

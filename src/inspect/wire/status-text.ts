@@ -4,11 +4,11 @@ import { driftText } from '../../proxy/model/drift.ts';
 import { faultText } from '../../proxy/model/objects.ts';
 import { bytesText, clockTime, countText, firstLine, listText, millisecondsText, timeBetween } from './format.ts';
 import type { RecordedSync } from './history.ts';
-import { columns } from './layout.ts';
 import type { Status } from './status.ts';
+import { columns } from './text-width.ts';
 
 /** Most faults that the text lists; the others are counted. `-o json` has all. */
-const MOST_FAULTS = 20;
+const MAX_FAULTS = 20;
 
 export function statusText(status: Status): string {
   return [
@@ -124,9 +124,9 @@ function troubles({ faults, refused, drift, by: { at: now } }: Status): string[]
     lines.push('', `The kernel refuses ${countText(refused.length, 'Service')}:`, ...indented(texts));
   }
   if (faults.length > 0) {
-    const more = faults.length - MOST_FAULTS;
+    const more = faults.length - MAX_FAULTS;
     lines.push('', `${countText(faults.length, 'fault')} of objects:`);
-    lines.push(...indented(faults.slice(0, MOST_FAULTS).map(faultText)));
+    lines.push(...indented(faults.slice(0, MAX_FAULTS).map(faultText)));
     if (more > 0) lines.push(`  and ${countText(more, 'more fault')}; -o json lists them all`);
   }
   if (drift.length > 0) {

@@ -1,11 +1,11 @@
 /** A verification as text for people. Pure. */
 
 import { countText, numberText } from './format.ts';
-import { wrapped } from './layout.ts';
+import { wrapped } from './text-width.ts';
 import type { Verification, VerifiedDifference } from './verification.ts';
 
 /** Lines of one difference; `-o json` has all. */
-const MOST_LINES = 12;
+const MAX_LINES = 12;
 
 export function verificationText(answer: Verification): string {
   const { differences, count, by } = answer;
@@ -49,8 +49,8 @@ function differenceLines({ family, object, service, kind, wanted, found, because
   const owner = service === '' ? '' : ` of Service ${service}`;
   const head = `${family === null ? '' : `${family} `}${object}${owner} ${REASONS.get(because) ?? KINDS[kind]}`;
   const lines = [...found.map((line) => `  - ${line}`), ...wanted.map((line) => `  + ${line}`)];
-  const left = lines.length - MOST_LINES;
-  return [head, ...lines.slice(0, MOST_LINES), ...(left > 0 ? [`  … and ${countText(left, 'more line')}`] : [])];
+  const left = lines.length - MAX_LINES;
+  return [head, ...lines.slice(0, MAX_LINES), ...(left > 0 ? [`  … and ${countText(left, 'more line')}`] : [])];
 }
 
 function writerLines({ lastWriter }: Verification): string[] {

@@ -19,7 +19,7 @@ import {
 } from './mode.ts';
 
 /** Rounds of removal in one sync: connections end, then servers are removed, then rules, then sets. */
-const MOST_ROUNDS = 4;
+const MAX_ROUNDS = 4;
 
 /** `predecessor` must desire nothing. The result is waiting (`isWaiting`) until the predecessor's last object is removed. */
 export function handover(next: Mode, predecessor: Mode): Mode {
@@ -114,7 +114,7 @@ class Handover implements Mode {
   /** Remove the objects of the predecessor that are no longer in use, in rounds. */
   async #removePredecessor(signal: AbortSignal): Promise<readonly ApplyReport[]> {
     const reports: ApplyReport[] = [];
-    for (let round = 1; round <= MOST_ROUNDS; round++) {
+    for (let round = 1; round <= MAX_ROUNDS; round++) {
       const unread = await this.#readAgain(signal);
       if (unread !== undefined) return [...reports, notRead(unread)];
       const plan = this.#predecessor.plan();

@@ -18,7 +18,7 @@ import { FLOW_KINDS, type FlowKind, type Flows, type FormerFrontends } from '../
 import { Wait } from './wait.ts';
 
 /** Milliseconds: the shortest rest between two sweeps. */
-const REST = 1000;
+const MIN_REST_MS = 1000;
 /** Rest this many times as long as the sweep took. */
 const REST_FACTOR = 9;
 /** The same for unanswered connections: TCP endpoints come and go all the time, and clients that got no answer try again. */
@@ -26,9 +26,9 @@ const OPENING_REST_FACTOR = 99;
 /** Milliseconds: the longest such rest, unless the tenth of a core needs a longer one. */
 const OPENING_REST = 10_000;
 /** Sweeps of a table that changes during the reading, after which the seen flows count as all (docs/semantics.md 8.2). */
-const MOST_CHANGED = 5;
+const MAX_CHANGED = 5;
 /** Most sweeps that may delay a stop. */
-const MOST_LAST = 3;
+const MAX_LAST = 3;
 
 export interface SweeperParts {
   readonly flows: Flows;
@@ -119,14 +119,15 @@ export class FlowSweeper {
       if (due.includes('opening')) this.#hurries = false;
       const { outcome, duration } = await this.sweep(signal, due);
       failures = outcome === 'complete' ? 0 : failures + 1;
-      if (outcome === 'changed' && failures >= MOST_CHANGED) {
+      if (outcome === 'changed' && failures >= MAX_CHANGED) {
         // The seen flows count as all, unless rules were written meanwhile.
         if (!this.#isAsked) flows.begin(due);
         failures = 0;
       }
       if (failures > 0 || flows.isDirty) this.#isAsked = true;
       if (due.includes('opening')) this.#openingsAt = clock.now() + openingRest(duration);
-      const patience = outcome === 'failed' ? Math.min(Math.max(REST, retry), REST * 2 ** (failures - 1)) : REST;
+      const patience =
+        outcome === 'failed' ? Math.min(Math.max(MIN_REST_MS, retry), MIN_REST_MS * 2 ** (failures - 1)) : MIN_REST_MS;
       await this.#wait.start({ time: Math.max(patience, duration * REST_FACTOR), isWakeable: false, signal });
     }
   }
@@ -134,7 +135,7 @@ export class FlowSweeper {
   /** Sweep the due flows, until the signal aborts. Call it after `start` has ended and all writes are done. */
   async finish(signal: AbortSignal): Promise<void> {
     const { flows } = this.#parts;
-    for (let n = 1; n <= MOST_LAST && flows.isDirty && !signal.aborted; n++) {
+    for (let n = 1; n <= MAX_LAST && flows.isDirty && !signal.aborted; n++) {
       if ((await this.sweep(signal, flows.due)).outcome === 'failed') return;
     }
   }
@@ -236,7 +237,7 @@ interface KindSweep extends Omit<Sweep, 'counts'> {
 }
 
 function openingRest(duration: number): number {
-  return Math.max(REST, duration * REST_FACTOR, Math.min(duration * OPENING_REST_FACTOR, OPENING_REST));
+  return Math.max(MIN_REST_MS, duration * REST_FACTOR, Math.min(duration * OPENING_REST_FACTOR, OPENING_REST));
 }
 
 function newCount(): Count {

@@ -14,9 +14,9 @@ import type { Mode } from '../modes/mode.ts';
 import { type ApplyReport, type FailedStep, failedReport, NOTHING_TO_DO, type Plan } from '../reconcile/step.ts';
 
 /** Refusals with a named line that are followed one by one. */
-const MOST_NAMED = 8;
+const MAX_NAMED = 8;
 /** Most writes of one sync. Owners that are not admitted by then wait for the next retry. */
-const MOST_TRIES = 64;
+const MAX_TRIES = 64;
 
 /** Called with each plan before it is applied. */
 export type OnPlan = (plan: Plan) => void;
@@ -55,7 +55,7 @@ export async function applyIsolating(
     }
     if (refusals.length === 0) return reportOf(state, report);
     const named = refusals.filter((step) => step.line !== undefined && !refused.has(whoOf(step)));
-    if (named.length === 0 || state.tries > MOST_NAMED) return await isolateByHalves(state, refusals);
+    if (named.length === 0 || state.tries > MAX_NAMED) return await isolateByHalves(state, refusals);
     for (const step of named) refused.set(whoOf(step), step);
   }
 }
@@ -122,7 +122,7 @@ interface OwnerGroup {
 /** Admit owners, together or by halves. If another failure happens meanwhile, the remaining owners wait for the retry. */
 async function admit(state: Isolation, { owners, isKnownBad, failures }: OwnerGroup): Promise<void> {
   const { refused } = state;
-  if (owners.length === 0 || state.tries >= MOST_TRIES) return;
+  if (owners.length === 0 || state.tries >= MAX_TRIES) return;
   if (!isKnownBad) {
     const before = owners.map((owner) => refused.get(owner));
     for (const owner of owners) refused.delete(owner);
@@ -134,7 +134,7 @@ async function admit(state: Isolation, { owners, isKnownBad, failures }: OwnerGr
       const step = said ?? before[i];
       if (step !== undefined) refused.set(owner, { ...step, owner });
     }
-    if (hasNewFailure) state.tries = MOST_TRIES;
+    if (hasNewFailure) state.tries = MAX_TRIES;
   }
   if (owners.length === 1) return;
   const middle = Math.ceil(owners.length / 2);

@@ -17,10 +17,10 @@ import type { Mode } from '../modes/mode.ts';
 import type { FailedStep, Plan } from '../reconcile/step.ts';
 import { type Work, workBetween } from '../reconcile/work.ts';
 import { applyIsolating, type OnPlan, type SetAside, thrownReport, unreadReport } from './isolate.ts';
-import type { SyncReport } from './status.ts';
+import type { SyncReport } from './sync-results.ts';
 
 /** Services whose desired state is rendered between two breaths of the event loop. */
-const PORTION = 50;
+const SERVICES_AT_ONCE = 50;
 
 const noop = () => undefined;
 
@@ -199,7 +199,7 @@ export class SyncLoop {
       if (isNeededFirst(cache.service(key))) first.push(key);
     };
     await inPortions(touched, look, signal);
-    first.splice(PORTION);
+    first.splice(SERVICES_AT_ONCE);
     if (first.length === 0 || first.length === touched.length) return begun;
     this.#desirePortion(first);
     const { outcome } = await applyIsolating(mode, this.#refused.services, { onPlan, signal });
@@ -222,13 +222,13 @@ export class SyncLoop {
 
   /** Update the desired state, in portions with a breath between. It is complete before the first write (invariant 3). */
   async #desire(touched: readonly ServiceKey[]): Promise<void> {
-    for (let i = 0; i === 0 || i < touched.length; i += PORTION) {
+    for (let i = 0; i === 0 || i < touched.length; i += SERVICES_AT_ONCE) {
       if (i > 0) await breath();
-      this.#desirePortion(touched.slice(i, i + PORTION));
+      this.#desirePortion(touched.slice(i, i + SERVICES_AT_ONCE));
     }
-    if (touched.length > PORTION) await breath();
+    if (touched.length > SERVICES_AT_ONCE) await breath();
     this.#parts.mode.settle();
-    if (touched.length > PORTION) await breath();
+    if (touched.length > SERVICES_AT_ONCE) await breath();
   }
 
   #desirePortion(portion: readonly ServiceKey[]): void {
@@ -345,7 +345,7 @@ class RefusedServices {
 }
 
 /** Most times kept while writes fail: the latest are enough. */
-const MOST = 10_000;
+const MAX_TIMES_KEPT = 10_000;
 
 /** Times of the changes that are not in the kernel yet, for the metric of programming latency. Milliseconds since 1970. */
 export class Triggers {
@@ -359,7 +359,7 @@ export class Triggers {
 
   add(times: readonly number[]): void {
     for (const at of times) if (at >= this.#begun) this.#times.push(at);
-    if (this.#times.length > MOST) this.#times.splice(0, this.#times.length - MOST);
+    if (this.#times.length > MAX_TIMES_KEPT) this.#times.splice(0, this.#times.length - MAX_TIMES_KEPT);
   }
 
   /** Return all times and forget them: their changes are in the kernel now. */

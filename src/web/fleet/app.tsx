@@ -6,9 +6,9 @@ import { Announced, Gone, Skip, Top } from '../frame.tsx';
 import { useNow } from '../hooks.ts';
 import { follow, type LiveConnection, type StreamForm, UNCONNECTED } from '../stream.ts';
 import { useTheme } from '../theme.ts';
-import { mergedFleet } from './delta.ts';
+import { fleetGoneText, signOfFleet } from './fleet-text.ts';
 import { FleetOverview } from './overview.tsx';
-import { fleetGoneText, signOfFleet } from './says.ts';
+import { mergedFleet } from './take-fleet-message.ts';
 
 type FleetConnection = LiveConnection<FleetLive>;
 

@@ -12,7 +12,7 @@ export interface Grid {
 }
 
 /** Nodes whose names are beside their cells. */
-const MOST_NAMED = 48;
+const MAX_NAMED = 48;
 const NAMED = { width: 200, height: 30 } as const;
 /** Of cells without names, the largest first. */
 const SIZES = [24, 20, 16, 14, 12, 10, 9] as const;
@@ -21,7 +21,7 @@ const HEIGHT = 400;
 
 /** The largest cells with which the map is not high, or the smallest. */
 export function gridFor(width: number, count: number): Grid {
-  if (count <= MOST_NAMED) {
+  if (count <= MAX_NAMED) {
     const columns = Math.max(1, Math.floor(width / NAMED.width));
     return gridOf({ columns, cellWidth: Math.floor(width / columns), cellHeight: NAMED.height, hasNames: true, count });
   }

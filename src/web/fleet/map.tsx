@@ -6,9 +6,9 @@ import { Said, State } from '../bits.tsx';
 import { colourOf } from '../colours.ts';
 import { useWidth } from '../hooks.ts';
 import { cornerOf, type Drawing, draw, type Palette, sizeOf } from './draw.ts';
+import { nodeText, signOfNode, stateText } from './fleet-text.ts';
 import { cellAfter, cellAt, type Grid, gridFor, placeOf } from './grid.ts';
 import { LOOKS, lagOf, lookOf } from './levels.ts';
-import { nodeText, signOfNode, stateText } from './says.ts';
 
 interface MapProps {
   readonly nodes: readonly FleetNode[];

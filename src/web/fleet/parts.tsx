@@ -3,7 +3,6 @@ import type { ComponentChildren } from 'preact';
 import type { FleetLive, FleetNode } from '../../inspect/wire/fleet.ts';
 import { clockTime, millisecondsText, numberText, percentText } from '../../inspect/wire/format.ts';
 import { Card, Empty, Said, State, Table, useFirst } from '../bits.tsx';
-import { lagOf } from './levels.ts';
 import {
   behindOf,
   kindsOf,
@@ -14,7 +13,8 @@ import {
   stateText,
   troubledOf,
   troubleText,
-} from './says.ts';
+} from './fleet-text.ts';
+import { lagOf } from './levels.ts';
 
 /** Rows of a list at first. */
 const FEW = 10;

@@ -2,8 +2,8 @@
 import assert from 'node:assert/strict';
 import type { TestContext } from 'node:test';
 import { setImmediate as turn } from 'node:timers/promises';
+import { type FailoverEvent, FailoverWatch } from '../../../src/agent/failover/dead-nodes.ts';
 import type { Reply } from '../../../src/agent/failover/suspicion.ts';
-import { type FailoverEvent, FailoverWatch } from '../../../src/agent/failover/watch.ts';
 import { type Address, socketBytes } from '../../../src/base/address.ts';
 import { decodeService } from '../../../src/cluster/api/decode/service.ts';
 import { decodeSlice } from '../../../src/cluster/api/decode/slice.ts';

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import fc from 'fast-check';
-import { MOST_BEHIND, Tracking, type WrittenChanges } from '../../../src/agent/programmed/tracking.ts';
+import { MAX_BEHIND, Tracking, type WrittenChanges } from '../../../src/agent/programmed/tracking.ts';
 import { FakeClock } from '../../helpers/fake-clock.ts';
 
 const WROTE: WrittenChanges = { hasWritten: true, without: new Map(), why: '' };
@@ -138,7 +138,7 @@ describe('marks', () => {
   it('stand where more Services are refused than are named', () => {
     const it = tracked();
     it.change('s/web-1');
-    it.sync(refuses(...Array.from({ length: MOST_BEHIND + 1 }, (_, i) => `s/bad-${i}`)));
+    it.sync(refuses(...Array.from({ length: MAX_BEHIND + 1 }, (_, i) => `s/bad-${i}`)));
     assert.equal(it.tracking.marks.slices, '');
     assert.match(it.tracking.lags.stuck?.why ?? '', /^the kernel refuses 1001 Services, such as s\/bad-0: /);
   });

@@ -1,7 +1,7 @@
 /** Questions that wait until something is in the kernel. */
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { MOST_WAITERS, Waiters } from '../../../src/agent/programmed/waiters.ts';
+import { MAX_WAITERS, Waiters } from '../../../src/agent/programmed/waiters.ts';
 import { FakeClock } from '../../helpers/fake-clock.ts';
 
 const NEVER = new AbortController().signal;
@@ -43,7 +43,7 @@ describe('a question that waits', () => {
   it('is one of a thousand at most', async () => {
     const asking = new AbortController();
     const waiters = new Waiters(new FakeClock());
-    const all = Array.from({ length: MOST_WAITERS }, () => waiters.wait(() => false, 1000, asking.signal));
+    const all = Array.from({ length: MAX_WAITERS }, () => waiters.wait(() => false, 1000, asking.signal));
     assert.equal(waiters.isFull, true);
     asking.abort();
     await Promise.all(all);

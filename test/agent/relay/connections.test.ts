@@ -6,7 +6,7 @@ import { readFileSync } from 'node:fs';
 import type { Socket } from 'node:net';
 import { Duplex } from 'node:stream';
 import { describe, it, type TestContext } from 'node:test';
-import { LINGER, RelayedConnection } from '../../../src/agent/relay/connection.ts';
+import { LINGER, RelayedConnection } from '../../../src/agent/relay/relayed-connection.ts';
 import { FakeClock } from '../../helpers/fake-clock.ts';
 import { aWhile, until } from '../../helpers/until.ts';
 import { answerAt, backend, Client, freePort, RelayRig, servicePort } from './rig.ts';

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import net from 'node:net';
 import { describe, it, type TestContext } from 'node:test';
-import { MOST_CONNECTIONS, MOST_OF_PORT } from '../../../src/agent/relay/accounts.ts';
+import { MAX_CONNECTIONS, MAX_OF_PORT } from '../../../src/agent/relay/accounts.ts';
 import { relayPort } from '../../../src/agent/relay/node-ports.ts';
 import type { Address } from '../../../src/base/address.ts';
 import { listeningPorts } from '../../helpers/listening.ts';
@@ -181,7 +181,7 @@ describe('too many connections on loopback', () => {
 
   it('of one node port are reset, and those of others are taken', async (test) => {
     const { rig, connects } = await flooded(test, 2);
-    for (let n = 0; n < MOST_OF_PORT; n++) assert.equal(connects(0).destroyed, false);
+    for (let n = 0; n < MAX_OF_PORT; n++) assert.equal(connects(0).destroyed, false);
     assert.ok(connects(0).destroyed);
     assert.ok(connects(0).destroyed);
     assert.equal(connects(1).destroyed, false);
@@ -212,11 +212,11 @@ describe('too many connections on loopback', () => {
   it('in all are reset, until one ends', async (test) => {
     const { rig, connects } = await flooded(test, 4);
     const first = connects(0);
-    for (let n = 1; n < MOST_CONNECTIONS; n++) assert.equal(connects(n % 4).destroyed, false);
+    for (let n = 1; n < MAX_CONNECTIONS; n++) assert.equal(connects(n % 4).destroyed, false);
     assert.ok(connects(1).destroyed);
     assert.match(rig.troubles.join(), /the relay has 2048 connections, the most that it takes$/);
     first.destroy(new Error('gone'));
-    await until('one connection ended', () => rig.open === MOST_CONNECTIONS - 1);
+    await until('one connection ended', () => rig.open === MAX_CONNECTIONS - 1);
     assert.equal(connects(1).destroyed, false);
   });
 });

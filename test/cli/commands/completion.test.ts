@@ -2,8 +2,8 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { flagsOf } from '../../../src/cli/commands/command.ts';
+import { COMMANDS } from '../../../src/cli/commands/command-table.ts';
 import { complete, completionText } from '../../../src/cli/commands/completion.ts';
-import { COMMANDS } from '../../../src/cli/commands/table.ts';
 
 /** `line`: after the name of the program, up to the cursor. */
 const after = (line: string) => complete(line.split(' '));

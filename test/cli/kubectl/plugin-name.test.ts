@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { describe, it } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
-import { printable } from '../../../src/cli/kubectl/commands.ts';
+import { printable } from '../../../src/cli/kubectl/plugin-commands.ts';
 import { pluginArguments } from '../../../src/cli/kubectl/plugin-name.ts';
 
 const MAIN = fileURLToPath(new URL('../../../src/main.ts', import.meta.url));

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { readFile, writeFile } from 'node:fs/promises';
 import { describe, it } from 'node:test';
-import { runPlugin } from '../../../src/cli/kubectl/program.ts';
+import { runPlugin } from '../../../src/cli/kubectl/plugin.ts';
 import { NoAnswer } from '../../../src/inspect/wire/problem.ts';
 import { AgentCluster } from '../../helpers/agent-cluster.ts';
 import { statusAnswer } from '../../helpers/answers.ts';

@@ -8,7 +8,7 @@ import { loadConfig } from '../../../src/agent/load-config.ts';
 import { KubeconfigUnusable, loadCredentials } from '../../../src/cluster/api/credentials.ts';
 import { DocumentFiles } from '../../../src/cluster/documents/files.ts';
 import type { Value } from '../../../src/cluster/documents/protocol.ts';
-import { ManifestStore } from '../../../src/cluster/source/manifests/store.ts';
+import { ManifestStore } from '../../../src/cluster/source/manifests/manifest-store.ts';
 import { ConfigError } from '../../../src/config/flags.ts';
 import { aliasBomb } from '../../helpers/bomb.ts';
 

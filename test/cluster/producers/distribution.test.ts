@@ -1,7 +1,7 @@
 /** Hints of trafficDistribution (KEP-4444, KEP-3015). */
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import type { SelectingService } from '../../../src/cluster/producers/objects.ts';
+import type { SelectingService } from '../../../src/cluster/producers/api-objects.ts';
 import type { TrafficDistribution } from '../../../src/proxy/model/objects.ts';
 import { podView, ServiceStory, serviceView, zonedNode } from '../../helpers/producing.ts';
 

@@ -1,13 +1,13 @@
 /** Endpoints of a Service with a selector: subsets, the limit of 1,000 addresses, and when they are written. */
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { OVER_CAPACITY_ANNOTATION, reconcileEndpoints } from '../../../src/cluster/producers/endpoints-object.ts';
 import type {
   EndpointsObject,
   EndpointsSubset,
   PodView,
   SelectingService,
-} from '../../../src/cluster/producers/objects.ts';
+} from '../../../src/cluster/producers/api-objects.ts';
+import { OVER_CAPACITY_ANNOTATION, reconcileEndpoints } from '../../../src/cluster/producers/endpoints-object.ts';
 import { HEADLESS_LABEL, TRIGGER_ANNOTATION } from '../../../src/proxy/model/labels.ts';
 import { podView, podViews, portTo, serviceView } from '../../helpers/producing.ts';
 

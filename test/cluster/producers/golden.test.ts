@@ -2,17 +2,17 @@
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { describe, it } from 'node:test';
-import { objectKey } from '../../../src/cluster/api/decode/fields.ts';
+import { objectKey } from '../../../src/cluster/api/decode/checks.ts';
 import {
   decodeEndpointsObject,
   decodePod,
   decodeSelectingService,
   decodeZonedNode,
 } from '../../../src/cluster/api/decode/producing.ts';
+import type { EndpointsObject, SliceObject, ZonedNode } from '../../../src/cluster/producers/api-objects.ts';
 import { reconcileEndpoints } from '../../../src/cluster/producers/endpoints-object.ts';
 import { Membership } from '../../../src/cluster/producers/membership.ts';
 import { isMirrored, reconcileMirror } from '../../../src/cluster/producers/mirror.ts';
-import type { EndpointsObject, SliceObject, ZonedNode } from '../../../src/cluster/producers/objects.ts';
 import { reconcileSlices } from '../../../src/cluster/producers/slices.ts';
 import { TopologyBook, zoneShares } from '../../../src/cluster/producers/topology.ts';
 import { TriggerTimes } from '../../../src/cluster/producers/trigger-times.ts';

@@ -1,6 +1,6 @@
 /** Slices and Endpoints of a cluster in a form in which those of two controllers can be compared. */
 
-import type { EndpointsObject, SliceObject } from '../../../src/cluster/producers/objects.ts';
+import type { EndpointsObject, SliceObject } from '../../../src/cluster/producers/api-objects.ts';
 import { TRIGGER_ANNOTATION } from '../../../src/proxy/model/labels.ts';
 
 /** What controllers wrote. */

@@ -5,14 +5,14 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import fc from 'fast-check';
-import { Membership } from '../../../src/cluster/producers/membership.ts';
 import type {
   ObjectKey,
   PodView,
   SelectingService,
   SliceObject,
   ZonedNode,
-} from '../../../src/cluster/producers/objects.ts';
+} from '../../../src/cluster/producers/api-objects.ts';
+import { Membership } from '../../../src/cluster/producers/membership.ts';
 import { reconcileSlices, type SlicesResult } from '../../../src/cluster/producers/slices.ts';
 import { TopologyBook, zoneShares } from '../../../src/cluster/producers/topology.ts';
 import { TRAFFIC_DISTRIBUTIONS } from '../../../src/proxy/model/objects.ts';

@@ -1,7 +1,7 @@
 /** Labels of slices: those of the Service, and those of its name, the manager and its kind. */
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import type { SelectingService } from '../../../src/cluster/producers/objects.ts';
+import type { SelectingService } from '../../../src/cluster/producers/api-objects.ts';
 import { reconcileSlices } from '../../../src/cluster/producers/slices.ts';
 import { TopologyBook } from '../../../src/cluster/producers/topology.ts';
 import { podView, serviceView } from '../../helpers/producing.ts';

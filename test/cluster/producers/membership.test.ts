@@ -1,8 +1,8 @@
 /** The Pods of Services and the Services of Pods, while labels, selectors, Pods and Services change. */
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
+import type { PodView, SelectingService } from '../../../src/cluster/producers/api-objects.ts';
 import { Membership } from '../../../src/cluster/producers/membership.ts';
-import type { PodView, SelectingService } from '../../../src/cluster/producers/objects.ts';
 import type { Labels } from '../../../src/proxy/model/labels.ts';
 import { podView, serviceView } from '../../helpers/producing.ts';
 

@@ -1,13 +1,13 @@
 /** User-written Endpoints become slices. */
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { isMirrored, type MirrorResult, reconcileMirror } from '../../../src/cluster/producers/mirror.ts';
 import type {
   EndpointsObject,
   EndpointsSubset,
   Metadata,
   SliceObject,
-} from '../../../src/cluster/producers/objects.ts';
+} from '../../../src/cluster/producers/api-objects.ts';
+import { isMirrored, type MirrorResult, reconcileMirror } from '../../../src/cluster/producers/mirror.ts';
 import {
   MANAGED_BY_LABEL,
   MIRROR_MANAGER,

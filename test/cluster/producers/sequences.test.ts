@@ -1,7 +1,7 @@
 /** Slices of a Service while it and its Pods change: the number of writes, and a consumer's view after each of them. */
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import type { PodView } from '../../../src/cluster/producers/objects.ts';
+import type { PodView } from '../../../src/cluster/producers/api-objects.ts';
 import { HEADLESS_LABEL } from '../../../src/proxy/model/labels.ts';
 import {
   podView,

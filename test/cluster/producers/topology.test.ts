@@ -1,7 +1,7 @@
 /** Hints of topology-mode Auto (KEP-2433): zones get endpoints in proportion to their CPUs, or there are no hints. */
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import type { Notice, PodView, SliceObject, ZonedNode } from '../../../src/cluster/producers/objects.ts';
+import type { Notice, PodView, SliceObject, ZonedNode } from '../../../src/cluster/producers/api-objects.ts';
 import { zoneShares } from '../../../src/cluster/producers/topology.ts';
 import { podView, ServiceStory, serviceView, zonedNode } from '../../helpers/producing.ts';
 

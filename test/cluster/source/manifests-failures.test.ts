@@ -9,7 +9,7 @@ import { describe, it, type TestContext } from 'node:test';
 import { watchConfigFile } from '../../../src/agent/config-watch.ts';
 import { type Clock, realClock } from '../../../src/base/clock.ts';
 import { DocumentFiles } from '../../../src/cluster/documents/files.ts';
-import type { ManifestsOptions } from '../../../src/cluster/source/manifests/follower.ts';
+import type { ManifestsOptions } from '../../../src/cluster/source/manifests/folder-follower.ts';
 import { manifestsSource } from '../../../src/cluster/source/manifests/index.ts';
 import type { Source, SourceEvent } from '../../../src/proxy/model/events.ts';
 import { faultText } from '../../../src/proxy/model/objects.ts';

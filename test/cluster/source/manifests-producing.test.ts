@@ -7,7 +7,7 @@ import test, { describe } from 'node:test';
 import { realClock } from '../../../src/base/clock.ts';
 import { Cache } from '../../../src/cluster/cache/cache.ts';
 import { manifestsSource } from '../../../src/cluster/source/manifests/index.ts';
-import { ManifestStore } from '../../../src/cluster/source/manifests/store.ts';
+import { ManifestStore } from '../../../src/cluster/source/manifests/manifest-store.ts';
 import type { SourceEvent } from '../../../src/proxy/model/events.ts';
 import { type Fault, faultText } from '../../../src/proxy/model/objects.ts';
 import { setText } from '../../helpers/documents.ts';

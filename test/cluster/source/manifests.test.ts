@@ -7,7 +7,7 @@ import test, { describe, type TestContext } from 'node:test';
 import { type Clock, realClock } from '../../../src/base/clock.ts';
 import { DocumentFiles } from '../../../src/cluster/documents/files.ts';
 import { ManifestsUnusable, manifestsSource } from '../../../src/cluster/source/manifests/index.ts';
-import { ManifestStore } from '../../../src/cluster/source/manifests/store.ts';
+import { ManifestStore } from '../../../src/cluster/source/manifests/manifest-store.ts';
 import type { SourceEvent } from '../../../src/proxy/model/events.ts';
 import { type Fault, faultText } from '../../../src/proxy/model/objects.ts';
 import { readDocuments, setText } from '../../helpers/documents.ts';

@@ -5,7 +5,7 @@ import type { Random } from '../random.ts';
 const EDGES = [0, 1, 2, 3, 4, 7, 8, 15, 16, 127, 128, 255, 256, 4095, 4096, 32_767, 32_768, 65_535, 65_536];
 const WIDE = [...EDGES, 0x7fffffff, 0x80000000, 0xfffffffe, 0xffffffff];
 /** Bytes of the longest input that mutations make. */
-export const LONGEST_INPUT = 256 * 1024;
+export const MAX_INPUT = 256 * 1024;
 
 type Mutation = (random: Random, bytes: Buffer, seeds: readonly Buffer[]) => Buffer;
 
@@ -67,5 +67,5 @@ export function mutateBytes(random: Random, bytes: Buffer, seeds: readonly Buffe
     if (now.length === 0) now = random.pick(seeds);
     now = random.pick(MUTATIONS)(random, now, seeds);
   }
-  return now.subarray(0, LONGEST_INPUT);
+  return now.subarray(0, MAX_INPUT);
 }

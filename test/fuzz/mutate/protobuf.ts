@@ -1,6 +1,6 @@
 /** Answers in protobuf as trees of fields, and back (protobuf.dev, «Encoding»). */
 import type { Random } from '../random.ts';
-import { LONGEST_INPUT, mutateBytes } from './bytes.ts';
+import { MAX_INPUT, mutateBytes } from './bytes.ts';
 import { mutateTree, type Node } from './tree.ts';
 
 const VARINT = 0;
@@ -63,6 +63,6 @@ export function mutateProtobuf(random: Random, seeds: readonly Buffer[]): Buffer
   const [nodes, others] = [seed, random.pick(seeds)].map((one) => fieldsIn(one.subarray(MAGIC)));
   if (nodes === undefined || random.once(10)) return mutateBytes(random, seed, seeds);
   mutateTree(random, nodes, others ?? [], seeds);
-  const whole = Buffer.concat([seed.subarray(0, MAGIC), bytesOf(nodes)]).subarray(0, LONGEST_INPUT);
+  const whole = Buffer.concat([seed.subarray(0, MAGIC), bytesOf(nodes)]).subarray(0, MAX_INPUT);
   return random.once(10) ? mutateBytes(random, whole, seeds) : whole;
 }

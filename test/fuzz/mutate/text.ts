@@ -1,6 +1,6 @@
 /** Mutations of text: lines, words and quotes, and pieces that have a meaning somewhere. */
 import type { Random } from '../random.ts';
-import { LONGEST_INPUT, mutateBytes } from './bytes.ts';
+import { MAX_INPUT, mutateBytes } from './bytes.ts';
 
 /** Texts that are odd as a name, an address, a number or a comment. */
 export const ODD_TEXTS: readonly string[] = [
@@ -180,5 +180,5 @@ export function mutateText(random: Random, seeds: readonly Buffer[]): Buffer {
   let text = seed.toString();
   for (let left = 1 + random.below(4); left > 0; left--) text = random.pick(MUTATIONS)(random, text, texts);
   const bytes = Buffer.from(text);
-  return (random.once(8) ? mutateBytes(random, bytes, seeds) : bytes).subarray(0, LONGEST_INPUT);
+  return (random.once(8) ? mutateBytes(random, bytes, seeds) : bytes).subarray(0, MAX_INPUT);
 }

@@ -7,7 +7,7 @@ import type {
   SelectingService,
   SliceObject,
   ZonedNode,
-} from '../../../src/cluster/producers/objects.ts';
+} from '../../../src/cluster/producers/api-objects.ts';
 import type { SourceEvent } from '../../../src/proxy/model/events.ts';
 import type { Fault, NodeView, Service, Slice } from '../../../src/proxy/model/objects.ts';
 import { TRAFFIC_DISTRIBUTIONS } from '../../../src/proxy/model/objects.ts';
@@ -30,7 +30,7 @@ import {
 
 const EFFECTS = ['object set aside', 'part left out', 'default used', 'no effect here'];
 /** Characters of a fault: a log and an answer have thousands of them. */
-const LONGEST_FAULT = 1000;
+const MAX_FAULT = 1000;
 
 export function soundFaults(faults: readonly Fault[]): void {
   soundList(faults, 'faults', (value, at) => {
@@ -38,7 +38,7 @@ export function soundFaults(faults: readonly Fault[]): void {
     for (const field of ['object', 'field', 'value', 'problem'] as const) {
       soundLine(fault[field], `${at}.${field}`);
       const { length } = fault[field];
-      sure(length <= LONGEST_FAULT, () => `${at}.${field} has ${length} characters`);
+      sure(length <= MAX_FAULT, () => `${at}.${field} has ${length} characters`);
     }
     soundChoice(fault.effect, `${at}.effect`, EFFECTS);
   });

@@ -18,10 +18,10 @@ import { shown, sure, type Target } from '../target.ts';
 import { partsOf } from './yaml.ts';
 
 /** Milliseconds of the longest time: 292 years, as a Go duration has. */
-const LONGEST_TIME = 9.3e15;
+const MAX_TIME = 9.3e15;
 
 function soundTimeSpan(value: unknown, at: string): void {
-  const is = typeof value === 'number' && value >= 0 && value <= LONGEST_TIME;
+  const is = typeof value === 'number' && value >= 0 && value <= MAX_TIME;
   sure(is, () => `${at}: ${String(value)} is no time in milliseconds`);
 }
 

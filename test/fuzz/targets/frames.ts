@@ -1,18 +1,18 @@
 /** Watches of the API server in protobuf: frames in pieces of any size, and the events in them. */
-import { objectKey } from '../../../src/cluster/api/decode/fields.ts';
+import { objectKey } from '../../../src/cluster/api/decode/checks.ts';
 import { decodeService } from '../../../src/cluster/api/decode/service.ts';
 import { decodeSlice } from '../../../src/cluster/api/decode/slice.ts';
-import { BrokenStream } from '../../../src/cluster/api/lines.ts';
-import { StatusMessage } from '../../../src/cluster/api/protobuf/envelope.ts';
-import { framesOf } from '../../../src/cluster/api/protobuf/frames.ts';
+import { StatusMessage } from '../../../src/cluster/api/protobuf/object-envelope.ts';
 import { SERVICES } from '../../../src/cluster/api/protobuf/service.ts';
 import { SLICES } from '../../../src/cluster/api/protobuf/slice.ts';
+import { framesOf } from '../../../src/cluster/api/protobuf/watch-frames.ts';
 import { ProtobufUnreadable } from '../../../src/cluster/api/protobuf/wire.ts';
+import { BrokenStream } from '../../../src/cluster/api/watch-lines.ts';
 import { statusBody } from '../../helpers/api-answers.ts';
 import { frameOf, objectBytes } from '../../helpers/api-protobuf.ts';
 import type { ApiObject } from '../../helpers/api-store.ts';
 import { objectTexts, recordedBody } from '../corpus/read.ts';
-import { LONGEST_INPUT, mutateBytes } from '../mutate/bytes.ts';
+import { MAX_INPUT, mutateBytes } from '../mutate/bytes.ts';
 import { mutateProtobuf } from '../mutate/protobuf.ts';
 import type { Random } from '../random.ts';
 import { soundEvent } from '../sound/objects.ts';
@@ -35,7 +35,7 @@ function mutate(random: Random, seeds: readonly Buffer[]): Buffer {
     const frame = frameOf(random.pick(TYPES), object);
     return random.once(10) ? mutateProtobuf(random, [frame]) : frame;
   });
-  const whole = Buffer.concat(frames).subarray(0, LONGEST_INPUT);
+  const whole = Buffer.concat(frames).subarray(0, MAX_INPUT);
   return random.once(6) ? mutateBytes(random, whole, seeds) : whole;
 }
 

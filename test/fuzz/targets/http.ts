@@ -6,7 +6,7 @@ import { connect } from 'node:net';
 import { gzipSync } from 'node:zlib';
 import { questionsOf } from '../../../src/agent/questions/parameters.ts';
 import type { Address } from '../../../src/base/address.ts';
-import { readQuestion } from '../../../src/inspect/explain/question.ts';
+import { readQuestion } from '../../../src/inspect/explain/read-question.ts';
 import { Health } from '../../../src/serve/health.ts';
 import { healthHandler } from '../../../src/serve/health-server.ts';
 import { type Handler, type HttpRequest, HttpServer } from '../../../src/serve/http.ts';

@@ -1,6 +1,6 @@
 /** Objects of the API in JSON: every kind that the agent and the controller read. */
 
-import { objectKey } from '../../../src/cluster/api/decode/fields.ts';
+import { objectKey } from '../../../src/cluster/api/decode/checks.ts';
 import { decodeNode } from '../../../src/cluster/api/decode/node.ts';
 import {
   type Decoded,

@@ -25,7 +25,7 @@ import { shown, sure, type Target } from '../target.ts';
 /** DONE of a listing and acknowledgement of a request, each of the first request of a socket. */
 const DONE = Buffer.from('140000000300020001000000000000000000000000', 'hex').subarray(0, 20);
 const ACKNOWLEDGED = Buffer.from(`24000000020000010100000000000000${'00'.repeat(20)}`, 'hex');
-const MOST_UINT32 = 2 ** 32 - 1;
+const MAX_UINT32 = 2 ** 32 - 1;
 
 /** A kernel that answers with these datagrams, and then with nothing. */
 function kernelWith(...datagrams: Buffer[]): NetlinkTransport {
@@ -79,7 +79,7 @@ const QUESTIONS: Readonly<Record<string, readonly Question[]>> = {
     (answer) => {
       for (const part of rtnetlink.deviceAddresses(listed(answer), 'IPv4')) {
         for (const { index, bytes } of part) {
-          soundNumber(index, 'index', 0, MOST_UINT32);
+          soundNumber(index, 'index', 0, MAX_UINT32);
           soundBytes(bytes, 'address');
         }
       }
@@ -88,7 +88,7 @@ const QUESTIONS: Readonly<Record<string, readonly Question[]>> = {
   route: [
     (answer) => {
       const { source, index } = rtnetlink.findRoute(asked(answer), Buffer.from([10, 96, 0, 10]));
-      soundNumber(index, 'index', 0, MOST_UINT32);
+      soundNumber(index, 'index', 0, MAX_UINT32);
       if (source !== undefined) soundBytes(source, 'source');
     },
   ],
@@ -100,7 +100,7 @@ const QUESTIONS: Readonly<Record<string, readonly Question[]>> = {
           soundBytes(server.address, 'server.address');
           soundPort(server.port, 'server.port', 0);
           soundText(server.scheduler, 'server.scheduler');
-          soundNumber(server.timeout, 'server.timeout', 0, MOST_UINT32);
+          soundNumber(server.timeout, 'server.timeout', 0, MAX_UINT32);
         }
       }
     },
@@ -112,7 +112,7 @@ const QUESTIONS: Readonly<Record<string, readonly Question[]>> = {
         for (const { address, port, weight } of part) {
           soundBytes(address, 'destination.address');
           soundPort(port, 'destination.port', 0);
-          soundNumber(weight, 'destination.weight', 0, MOST_UINT32);
+          soundNumber(weight, 'destination.weight', 0, MAX_UINT32);
         }
       }
     },
@@ -120,7 +120,7 @@ const QUESTIONS: Readonly<Record<string, readonly Question[]>> = {
   ipvs: [
     (answer) => {
       const { tcp, tcpFin, udp } = asked(answer).ask(REQUESTS.getTimeouts(), ipvs.decodeTimeouts);
-      for (const value of [tcp, tcpFin, udp]) soundNumber(value, 'timeout', 0, MOST_UINT32);
+      for (const value of [tcp, tcpFin, udp]) soundNumber(value, 'timeout', 0, MAX_UINT32);
     },
     (answer) => soundText(asked(answer).ask(REQUESTS.getInfo(), ipvs.decodeInfo), 'version'),
   ],
@@ -197,17 +197,12 @@ const QUESTIONS: Readonly<Record<string, readonly Question[]>> = {
   ],
   generation: [
     (answer) =>
-      soundNumber(
-        new NftablesSocket(() => kernelWith(answer, ACKNOWLEDGED)).generation(),
-        'generation',
-        0,
-        MOST_UINT32,
-      ),
+      soundNumber(new NftablesSocket(() => kernelWith(answer, ACKNOWLEDGED)).generation(), 'generation', 0, MAX_UINT32),
     (answer) => {
       const open = () => ({ ...kernelWith(answer), onData: () => () => undefined });
       const journal = new RulesetJournal({ open, starterOf: () => undefined });
       journal.listen();
-      if (journal.last !== undefined) soundNumber(journal.last.pid, 'pid', 0, MOST_UINT32);
+      if (journal.last !== undefined) soundNumber(journal.last.pid, 'pid', 0, MAX_UINT32);
       journal.close();
     },
   ],

@@ -1,6 +1,6 @@
 /** Answers of the API server in protobuf. */
 
-import { objectKey } from '../../../src/cluster/api/decode/fields.ts';
+import { objectKey } from '../../../src/cluster/api/decode/checks.ts';
 import { decodePod } from '../../../src/cluster/api/decode/producing.ts';
 import { decodeService } from '../../../src/cluster/api/decode/service.ts';
 import { decodeSlice } from '../../../src/cluster/api/decode/slice.ts';

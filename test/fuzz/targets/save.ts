@@ -8,7 +8,7 @@ import { mutateText } from '../mutate/text.ts';
 import { soundAddress, soundCidr, soundNumber, soundPort, soundPrototypes } from '../sound/text.ts';
 import { shown, sure, type Target } from '../target.ts';
 
-const MOST_UINT32 = 2 ** 32 - 1;
+const MAX_UINT32 = 2 ** 32 - 1;
 
 /** A rule that was read, or said to be not understood. */
 export function soundRule(text: string): void {
@@ -19,8 +19,8 @@ export function soundRule(text: string): void {
   if (rule.unknown !== undefined) return;
   sure(rule.chance >= 0 && rule.chance <= 1, () => `chance: ${rule.chance} of ${text}`);
   if (rule.setMark !== undefined) {
-    soundNumber(rule.setMark.value, 'setMark.value', 0, MOST_UINT32);
-    soundNumber(rule.setMark.mask, 'setMark.mask', 0, MOST_UINT32);
+    soundNumber(rule.setMark.value, 'setMark.value', 0, MAX_UINT32);
+    soundNumber(rule.setMark.mask, 'setMark.mask', 0, MAX_UINT32);
   }
   if (rule.to !== undefined) {
     soundAddress(rule.to.address, 'to.address');
@@ -31,8 +31,8 @@ export function soundRule(text: string): void {
       soundPort(match.first, 'port.first', 0);
       soundPort(match.last, 'port.last', 0);
     } else if (match.of === 'mark') {
-      soundNumber(match.value, 'mark.value', 0, MOST_UINT32);
-      soundNumber(match.mask, 'mark.mask', 0, MOST_UINT32);
+      soundNumber(match.value, 'mark.value', 0, MAX_UINT32);
+      soundNumber(match.mask, 'mark.mask', 0, MAX_UINT32);
     } else if ('net' in match) soundCidr(match.net.cidr, 'net');
   }
 }

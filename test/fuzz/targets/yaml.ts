@@ -1,9 +1,9 @@
 /** Manifests: a text of YAML or JSON, its objects, and their admission. */
-import { readObjects } from '../../../src/cluster/documents/objects.ts';
+import { readObjects } from '../../../src/cluster/documents/parse-objects.ts';
 import type { Problem, Value } from '../../../src/cluster/documents/protocol.ts';
 import { admitted } from '../../../src/cluster/source/manifests/admission.ts';
 import { type DecodedManifest, KINDS } from '../../../src/cluster/source/manifests/kinds.ts';
-import { documentFaults, FileDraft } from '../../../src/cluster/source/manifests/store.ts';
+import { documentFaults, FileDraft } from '../../../src/cluster/source/manifests/manifest-store.ts';
 import { NODE_PORTS } from '../../../src/proxy/model/port-range.ts';
 import { corpusFiles, objectTexts } from '../corpus/read.ts';
 import { mutateJson } from '../mutate/json.ts';

@@ -8,7 +8,7 @@ import { anonymized } from '../../../src/inspect/history/anonymize.ts';
 import { AnonymousAddresses } from '../../../src/inspect/history/anonymous-addresses.ts';
 import { frameBytes, headerBytes, recordingBytes } from '../../../src/inspect/history/frames.ts';
 import { readRecording } from '../../../src/inspect/history/reading.ts';
-import { rememberedRecording } from '../../../src/inspect/history/stream.ts';
+import { rememberedRecording } from '../../../src/inspect/history/recording-stream.ts';
 import { Replay } from '../../../src/inspect/replay/replay.ts';
 import { service, slice } from '../../helpers/objects.ts';
 import { NEVER } from '../../helpers/rig.ts';

@@ -13,7 +13,7 @@ import {
   type HistoryDelta,
   reversed,
 } from '../../../src/inspect/history/delta.ts';
-import { ObjectStore } from '../../../src/inspect/history/store.ts';
+import { ObjectStore } from '../../../src/inspect/history/past-objects.ts';
 import type { Service, Slice } from '../../../src/proxy/model/objects.ts';
 import { aStep } from '../../helpers/histories.ts';
 import { nodeOf, service, slice } from '../../helpers/objects.ts';

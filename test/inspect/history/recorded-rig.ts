@@ -5,7 +5,7 @@ import type { Trigger } from '../../../src/inspect/history/records.ts';
 import type { SourceEvent } from '../../../src/proxy/model/events.ts';
 import { goneEvent } from '../../../src/proxy/model/events.ts';
 import type { NodeView, Service, Slice } from '../../../src/proxy/model/objects.ts';
-import type { SyncReport } from '../../../src/proxy/sync/status.ts';
+import type { SyncReport } from '../../../src/proxy/sync/sync-results.ts';
 import { FakeClock } from '../../helpers/fake-clock.ts';
 import { FakeIptables } from '../../helpers/fake-iptables.ts';
 import { eventOf, Rig } from '../../helpers/rig.ts';

@@ -4,7 +4,7 @@ import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { Latencies } from '../../../src/base/latencies.ts';
 import type { SyncRecord } from '../../../src/inspect/history/records.ts';
-import { MOST_RECENT, RECENT, SyncStatistics } from '../../../src/inspect/history/statistics.ts';
+import { MAX_RECENT, RECENT, SyncStatistics } from '../../../src/inspect/history/statistics.ts';
 import type { Drift } from '../../../src/proxy/model/drift.ts';
 
 const MINUTE = 60_000;
@@ -37,7 +37,7 @@ describe('the syncs of the last 15 minutes', () => {
     const statistics = new SyncStatistics();
     for (let i = 0; i < 500; i++) statistics.add(sync(i, i * 1000));
     const recent = statistics.recentSyncs(500_000);
-    assert.deepEqual([recent.length, recent[0]?.number, recent.at(-1)?.number], [MOST_RECENT, 300, 499]);
+    assert.deepEqual([recent.length, recent[0]?.number, recent.at(-1)?.number], [MAX_RECENT, 300, 499]);
     const later = statistics.recentSyncs(400_000 + RECENT);
     assert.equal(later[0]?.number, 401);
     assert.deepEqual(statistics.recentSyncs(500_000 + RECENT), []);
@@ -56,7 +56,7 @@ describe('the syncs of the last 15 minutes', () => {
     for (let i = 0; i < 1000; i++) statistics.add(sync(i, i, { services, drift: lines.map(drift), failed: lines }));
     assert.ok(statistics.bytes <= statistics.mostBytes, `${statistics.bytes} of ${statistics.mostBytes}`);
     const recent = statistics.recentSyncs(1000);
-    assert.ok(recent.length > 20 && recent.length < MOST_RECENT, `${recent.length}`);
+    assert.ok(recent.length > 20 && recent.length < MAX_RECENT, `${recent.length}`);
     assert.equal(recent.at(-1)?.number, 999);
     const [first] = recent;
     assert.deepEqual([first?.services.length, first?.drift.length, first?.failed[0]?.length], [3, 3, 201]);

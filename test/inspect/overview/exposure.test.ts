@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import type { Address, Cidr, Family } from '../../../src/base/address.ts';
-import { type ExposureFacts, ExposureList, MOST_EXPOSED } from '../../../src/inspect/overview/exposure.ts';
+import { type ExposureFacts, ExposureList, MAX_EXPOSED } from '../../../src/inspect/overview/exposure.ts';
 import type { ExposureFamily } from '../../../src/inspect/overview/exposure-problems.ts';
 import { type Exposure, exposureSchema } from '../../../src/inspect/wire/exposure.ts';
 import { exposureText } from '../../../src/inspect/wire/exposure-text.ts';
@@ -270,7 +270,7 @@ describe('exposure', () => {
         spec: { clusterIP: '10.96.0.21', ports: ports.map((one) => ({ ...one, nodePort: one.nodePort + 2000 })) },
       }),
     ]);
-    assert.deepEqual([answer.exposed.length, answer.omitted], [MOST_EXPOSED, 200]);
+    assert.deepEqual([answer.exposed.length, answer.omitted], [MAX_EXPOSED, 200]);
     assert.equal(answer.exposed.filter(({ problems }) => problems.length > 0).length, 1100);
     assert.match(exposureText(answer), /\(200 more entries not listed\)/);
   });

@@ -38,7 +38,7 @@ class Faults {
 }
 
 /** Most calls of a history that are made to fail. */
-const MOST_PLACES = 60;
+const MAX_PLACES = 60;
 
 interface Subject {
   readonly rig: Rig;
@@ -202,7 +202,7 @@ describe('a kernel that fails at any call', () => {
       await settle(right);
       assert.ok(calls > 10, `${calls} calls`);
       // An even sample of many calls.
-      const step = Math.ceil(calls / MOST_PLACES);
+      const step = Math.ceil(calls / MAX_PLACES);
       for (let n = 1; n <= calls; n += step) {
         const errno = ERRNOS[n % ERRNOS.length] ?? 12;
         for (const count of IN_A_ROW) {

@@ -5,7 +5,7 @@
 
 import { type Address, endpointText, FAMILIES, type Family } from '../../../src/base/address.ts';
 import { sameData } from '../../../src/base/equal.ts';
-import { objectKey } from '../../../src/cluster/api/decode/fields.ts';
+import { objectKey } from '../../../src/cluster/api/decode/checks.ts';
 import { decodeNode } from '../../../src/cluster/api/decode/node.ts';
 import { decodeService } from '../../../src/cluster/api/decode/service.ts';
 import { decodeServiceCidr } from '../../../src/cluster/api/decode/service-cidr.ts';

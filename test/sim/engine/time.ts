@@ -16,7 +16,7 @@ const BEGINNING = Date.UTC(2026, 10, 22, 12);
 /** Turns of the event loop in which nothing may happen before time passes. */
 const QUIET_TURNS = 2;
 /** So many turns without a pause in time mean that the code under test never rests. */
-const MOST_TURNS = 50_000;
+const MAX_TURNS = 50_000;
 
 interface Timer {
   readonly id: number;
@@ -121,7 +121,7 @@ export class SimTime {
   async settle(): Promise<void> {
     let quiet = 0;
     for (let turns = 0; quiet < QUIET_TURNS; turns++) {
-      if (turns > MOST_TURNS) throw new NeverRests(`at ${this.#now} ms something goes on without an end`);
+      if (turns > MAX_TURNS) throw new NeverRests(`at ${this.#now} ms something goes on without an end`);
       const before = this.#activity;
       await new Promise<void>((resolve) => realImmediate(resolve));
       const breaths = this.#breaths;

@@ -5,7 +5,7 @@ import type { Action } from './actions.ts';
 import { NODE, nodeAction } from './objects.ts';
 
 const SERVICES = 4;
-const MOST_PODS = 5;
+const MAX_PODS = 5;
 
 interface SimPod {
   readonly name: string;
@@ -43,7 +43,7 @@ export class SimPods {
     const mine = [...this.#pods.values()].filter((pod) => pod.index === index);
     const dice = random.next();
     if (dice < 0.1) return [this.#service(index)];
-    if (dice < 0.4 && mine.length < MOST_PODS) return [this.#newPod(index)];
+    if (dice < 0.4 && mine.length < MAX_PODS) return [this.#newPod(index)];
     if (mine.length === 0) return [this.#newPod(index)];
     const pod = random.pick(mine);
     if (dice < 0.7) return [this.#put({ ...pod, isReady: !pod.isReady })];

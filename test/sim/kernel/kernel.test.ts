@@ -18,7 +18,7 @@ function scene() {
   const setFault = (fault: Fault | undefined) => {
     calls.faultAt = () => fault;
   };
-  return { time, kernel, process, calls, setFault, outside: kernel.calls(process) };
+  return { time, kernel, process, calls, setFault, processKernel: kernel.calls(process) };
 }
 
 const SERVER = { protocol: 'TCP', address: '10.96.0.10' as Address, port: 80 } as const;
@@ -26,10 +26,10 @@ const ENDPOINT = { address: '10.244.1.7' as Address, port: 8080, weight: 1 };
 
 describe('simulated IPVS', () => {
   it('writes in order, tells of each commit, and keeps its state when the process is gone', async () => {
-    const { kernel, outside, process, calls } = scene();
+    const { kernel, processKernel, process, calls } = scene();
     const commits: string[] = [];
     kernel.onCommit = ({ what }) => void commits.push(what);
-    const ipvs = await outside.openIpvs(NEVER);
+    const ipvs = await processKernel.openIpvs(NEVER);
     assert.deepEqual(process.open, ['sockets of IPVS']);
     const server = { ...SERVER, scheduler: 'rr', flags: 0, timeout: 0 };
     const outcomes = await ipvs.write(
@@ -58,8 +58,8 @@ describe('simulated IPVS', () => {
   });
 
   it('does not know the outcome of writes whose answer is lost', async () => {
-    const { kernel, outside, setFault } = scene();
-    const ipvs = await outside.openIpvs(NEVER);
+    const { kernel, processKernel, setFault } = scene();
+    const ipvs = await processKernel.openIpvs(NEVER);
     setFault({ kind: 'fails', when: 'after', variant: 0 });
     const [lost] = await ipvs.write([{ kind: 'add-device' }], NEVER);
     assert.equal(lost?.failure, 'environment');
@@ -110,8 +110,8 @@ const UDP: FlowFacts = {
 
 describe('simulated conntrack', () => {
   it('lists flows until they time out or are deleted, and tells when one may be missing', async () => {
-    const { kernel, outside, time, setFault } = scene();
-    const table = await outside.openFlowTable();
+    const { kernel, processKernel, time, setFault } = scene();
+    const table = await processKernel.openFlowTable();
     for (let port = 1; port <= 5; port++) {
       kernel.conntrack.send({ ...UDP, source: { ...UDP.source, port } }, port < 5 ? 30 : 300);
     }
@@ -136,8 +136,8 @@ describe('simulated conntrack', () => {
   });
 
   it('has openings until somebody answers', async () => {
-    const { kernel, outside } = scene();
-    const table = await outside.openFlowTable();
+    const { kernel, processKernel } = scene();
+    const table = await processKernel.openFlowTable();
     kernel.conntrack.send({ ...UDP, protocol: 'TCP', isAnswered: false }, 120);
     const [part] = [...table.openings('IPv4')];
     assert.equal(part?.length, 1);
@@ -148,15 +148,15 @@ describe('simulated conntrack', () => {
 
 describe('simulated settings and machine', () => {
   it('write what may be written', async () => {
-    const { kernel, outside } = scene();
+    const { kernel, processKernel } = scene();
     const name = 'net/netfilter/nf_conntrack_max';
-    await outside.settings.write(name, '7');
-    assert.equal(await outside.settings.read(name), '7');
+    await processKernel.settings.write(name, '7');
+    assert.equal(await processKernel.settings.read(name), '7');
     kernel.settings.readOnly.add(name);
-    assert.match((await outside.settings.whyNotWritable(name)) ?? '', /read-only/);
-    await assert.rejects(outside.settings.write(name, '8'), /EACCES/);
-    await assert.rejects(outside.settings.write('net/none', '8'), /ENOENT/);
-    assert.equal(await outside.settings.read('net/none'), undefined);
+    assert.match((await processKernel.settings.whyNotWritable(name)) ?? '', /read-only/);
+    await assert.rejects(processKernel.settings.write(name, '8'), /EACCES/);
+    await assert.rejects(processKernel.settings.write('net/none', '8'), /ENOENT/);
+    assert.equal(await processKernel.settings.read('net/none'), undefined);
   });
 
   it('has addresses that come and go', async () => {

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import * as expressions from '../../../native/nft/expressions.ts';
-import { addChain, addRule, addTable } from '../../../native/nft/objects.ts';
+import { addChain, addRule, addTable } from '../../../native/nft/table-requests.ts';
 import { SimTime } from '../engine/time.ts';
 import { planOf } from '../history/plan.ts';
 import { SimKernel } from '../kernel/kernel.ts';

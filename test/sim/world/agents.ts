@@ -9,7 +9,7 @@ import { Violation } from '../violation.ts';
 import { type AgentRun, startAgent } from './agent-run.ts';
 import { flagsOf } from './config-text.ts';
 import { startController } from './controller-run.ts';
-import { simOutside, type World } from './outside.ts';
+import { simPlatform, type World } from './platform.ts';
 
 export interface AgentsOptions {
   readonly plan: HistoryPlan;
@@ -193,7 +193,7 @@ export class Agents {
     const { plan, world } = this.#options;
     return {
       process,
-      platform: simOutside(process, world),
+      platform: simPlatform(process, world),
       flags: flagsOf(plan),
       onLine: (line: string) => this.#say(process, line),
     };

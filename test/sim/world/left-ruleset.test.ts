@@ -172,7 +172,7 @@ describe('a restart in nftables mode', () => {
       scene.process().kill();
       const done = process.run(async () => {
         const config = configFromFlags({ manifests: '/manifests', hostnameOverride: 'node', proxyMode: 'nftables' });
-        ({ removed } = await removeAll(config, new AbortController().signal, scene.outside(process)));
+        ({ removed } = await removeAll(config, new AbortController().signal, scene.platform(process)));
       });
       await time.runUntil(time.now + 50);
       await done;

@@ -4,4 +4,4 @@ import '../../../src/agent/questions/explain-now.ts';
 import '../../../src/agent/questions/explain-past.ts';
 import '../../../src/inspect/explain/verification.ts';
 import '../../../src/kernel/trace-table.ts';
-import '../../../src/serve/questions.ts';
+import '../../../src/serve/query-handler.ts';

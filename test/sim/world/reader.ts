@@ -8,7 +8,7 @@ import type { TimerOwner } from '../engine/time.ts';
 
 /** Milliseconds, and paths: as `DocumentFiles`. */
 const PATIENCE = 5000;
-const MOST_STUCK = 4;
+const MAX_STUCK = 4;
 const NOBODY: TimerOwner = { isDead: false };
 
 /** Errors of reads on a disk or a mount that has lost its server. */
@@ -69,7 +69,7 @@ export class SimReader implements DocumentReader {
   async #ask<T>(what: string, path: string, effect: () => Outcome<T>): Promise<Outcome<T | UnreadableFile>> {
     const stuck = this.stuck.map((one) => one.path);
     if (stuck.includes(path)) return unanswered();
-    if (stuck.length >= MOST_STUCK) return failure(`no file is read until these answer: ${stuck.join(', ')}`);
+    if (stuck.length >= MAX_STUCK) return failure(`no file is read until these answer: ${stuck.join(', ')}`);
     if (this.#files.isHanging(path)) return await this.#hang(what, path);
     const late = new AbortController();
     const cancel = this.#process.time.after(PATIENCE, () => late.abort(), NOBODY);

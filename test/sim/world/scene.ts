@@ -10,7 +10,7 @@ import { NODE } from '../history/objects.ts';
 import { SimKernel } from '../kernel/kernel.ts';
 import { startAgent } from './agent-run.ts';
 import { HEALTH_PORT, METRICS_PORT } from './config-text.ts';
-import { simOutside } from './outside.ts';
+import { simPlatform } from './platform.ts';
 import { type Answered, SimPorts } from './ports.ts';
 
 const FILE = '/manifests/all.yaml';
@@ -37,7 +37,7 @@ export interface Scene {
   /** The log of the agents. */
   readonly lines: readonly string[];
   /** The world as another process sees it. */
-  readonly outside: (process: SimProcess) => Platform;
+  readonly platform: (process: SimProcess) => Platform;
   /** The agent now; it is started again 100 ms after its end, as by a supervisor. */
   readonly process: () => SimProcess;
   /** The agent is killed, and starts again in another mode. */
@@ -81,7 +81,7 @@ export function simScene({ mode: first, variant }: SceneOptions): Scene {
     own.onDeath(restart);
     startAgent({
       process: own,
-      platform: simOutside(own, { kernel, api, files, ports }),
+      platform: simPlatform(own, { kernel, api, files, ports }),
       flags: {
         manifests: FILE,
         hostnameOverride: NODE,
@@ -102,7 +102,7 @@ export function simScene({ mode: first, variant }: SceneOptions): Scene {
     calls,
     ports,
     lines,
-    outside: (of) => simOutside(of, { kernel, api, files, ports }),
+    platform: (of) => simPlatform(of, { kernel, api, files, ports }),
     process: () => process,
     restartIn(next) {
       mode = next;

@@ -1,7 +1,7 @@
 /** Kubernetes' end-to-end tests of EndpointSlice and of the controller of Endpoints, against the real controllers of slicewire. */
 import assert from 'node:assert/strict';
 import { describe, it, type TestContext } from 'node:test';
-import type { EndpointsObject, SliceObject } from '../../../src/cluster/producers/objects.ts';
+import type { EndpointsObject, SliceObject } from '../../../src/cluster/producers/api-objects.ts';
 import { namedPort, podWith, serviceOf } from '../../cluster/producers/real-objects.ts';
 import { ControllerRig } from '../../controller/rig.ts';
 import { aWhile, until } from '../../helpers/until.ts';

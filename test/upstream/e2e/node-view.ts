@@ -1,6 +1,6 @@
 /** The endpoints that the agent of a node uses, of the Services and slices that an API server has. */
 import assert from 'node:assert/strict';
-import { objectKey } from '../../../src/cluster/api/decode/fields.ts';
+import { objectKey } from '../../../src/cluster/api/decode/checks.ts';
 import { decodeService } from '../../../src/cluster/api/decode/service.ts';
 import { decodeSlice } from '../../../src/cluster/api/decode/slice.ts';
 import { type Location, servicePorts } from '../../../src/proxy/model/service-port.ts';

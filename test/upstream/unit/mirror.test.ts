@@ -1,8 +1,8 @@
 /** Slices of Endpoints, as the test of kube-controller-manager's mirroring has them; rows have their names. */
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
+import type { EndpointsObject, EndpointsSubset, SliceObject } from '../../../src/cluster/producers/api-objects.ts';
 import { reconcileMirror } from '../../../src/cluster/producers/mirror.ts';
-import type { EndpointsObject, EndpointsSubset, SliceObject } from '../../../src/cluster/producers/objects.ts';
 import { SliceStore, serviceView } from '../../helpers/producing.ts';
 import { MIRRORED, type MirrorRow, type MirrorWords } from './mirror-rows.ts';
 

@@ -257,7 +257,7 @@ export const UTILS: UpstreamFile = {
     ...rows('TestAppendPortIfNeeded', PORTS, (title) =>
       tested(
         title,
-        'test/config/fields.test.ts',
+        'test/config/file-fields.test.ts',
         'of ports alone are deprecated: they fill in the port, and a file makes them idle (docs/semantics.md 10.5)',
       ),
     ),

@@ -1,8 +1,8 @@
 /** Subsets of Endpoints in canonical form, as Kubernetes' test of RepackSubsets has them; rows have their names. */
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
+import type { EndpointsAddress, EndpointsObject, EndpointsSubset } from '../../../src/cluster/producers/api-objects.ts';
 import { reconcileMirror } from '../../../src/cluster/producers/mirror.ts';
-import type { EndpointsAddress, EndpointsObject, EndpointsSubset } from '../../../src/cluster/producers/objects.ts';
 import { packSubsets } from '../../../src/cluster/producers/subsets.ts';
 import { serviceView } from '../../helpers/producing.ts';
 import { SUBSETS, type SubsetWords } from './subsets-rows.ts';

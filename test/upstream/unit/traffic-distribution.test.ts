@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { decodeSelectingService } from '../../../src/cluster/api/decode/producing.ts';
-import type { SliceEndpoint, SliceObject } from '../../../src/cluster/producers/objects.ts';
+import type { SliceEndpoint, SliceObject } from '../../../src/cluster/producers/api-objects.ts';
 import { hintByDistribution } from '../../../src/cluster/producers/slices.ts';
 import { type SlicesInHand, withoutHints } from '../../../src/cluster/producers/slices-in-hand.ts';
 import { HINTS, type HintWords, type Three } from './traffic-distribution-rows.ts';

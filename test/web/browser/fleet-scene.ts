@@ -6,9 +6,9 @@ import { realClock } from '../../../src/base/clock.ts';
 import type { FleetLive } from '../../../src/inspect/wire/fleet.ts';
 import { fleetDelta } from '../../../src/inspect/wire/fleet-delta.ts';
 import { HttpServer, NOT_FOUND, textAnswer } from '../../../src/serve/http.ts';
-import { LiveStream } from '../../../src/serve/live.ts';
+import { LiveStream } from '../../../src/serve/live-stream.ts';
 import { FLEET_PAGE, pageAnswer } from '../../../src/serve/page.ts';
-import { refusalOf } from '../../../src/serve/questions.ts';
+import { refusalOf } from '../../../src/serve/query-handler.ts';
 import { Tab } from './scene.ts';
 
 /** Milliseconds: the machine may have more to do. */

@@ -7,7 +7,7 @@ import { BrowserScene, type Tab } from './scene.ts';
 
 const SERVICES = 44_000;
 /** Rows of a window of 750 pixels, with those above and below it. */
-const MOST_ROWS = 60;
+const MAX_ROWS = 60;
 
 /** `namespace-012/service-00123`: the agent sorts them by name, which is by number. */
 function nameOf(n: number): { readonly namespace: string; readonly name: string } {
@@ -36,7 +36,7 @@ describe(`the live page, with ${SERVICES} Services`, () => {
   /** Throws when more is in the document than what is seen. */
   async function mustBeFew(tab: Tab): Promise<void> {
     const rows = await tab.count('.row');
-    assert.ok(rows > 5 && rows <= MOST_ROWS, `${rows} rows`);
+    assert.ok(rows > 5 && rows <= MAX_ROWS, `${rows} rows`);
   }
 
   const rowOf = (n: number) => `.row:has-text("${nameOf(n).name}")`;

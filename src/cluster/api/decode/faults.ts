@@ -3,13 +3,13 @@ import type * as z from 'zod/mini';
 import type { Fault, ObjectKind } from '../../../proxy/model/objects.ts';
 
 /** Faults of shape that are reported for one object, and faults of any kind. The last one tells how many more there are. */
-export const MOST_ISSUES = 20;
-export const MOST_FAULTS = 100;
+export const MAX_ISSUES = 20;
+export const MAX_FAULTS = 100;
 /** Longest value shown in a fault. */
-export const LONGEST = 80;
+export const MAX_SHOWN_LENGTH = 80;
 
 /** Characters of a field's path, and of a problem. */
-export const LONGEST_TEXT = 600;
+export const MAX_TEXT_LENGTH = 600;
 
 /** The worst first. */
 const EFFECTS: readonly Fault['effect'][] = ['object set aside', 'part left out', 'default used', 'no effect here'];
@@ -55,22 +55,22 @@ export class FaultList {
 
   /** The issues that a schema found. */
   shape(issues: readonly z.core.$ZodIssue[], whole: unknown): undefined {
-    for (const issue of issues.slice(0, MOST_ISSUES)) {
+    for (const issue of issues.slice(0, MAX_ISSUES)) {
       const value = issue.path.reduce<unknown>(
         (at, step) => (at as Record<PropertyKey, unknown> | undefined)?.[step],
         whole,
       );
       this.setAside(pathText(issue.path), value, shapeProblem(issue, value));
     }
-    if (issues.length > MOST_ISSUES)
-      this.setAside('', '', `${issues.length - MOST_ISSUES} more of its fields are invalid`);
+    if (issues.length > MAX_ISSUES)
+      this.setAside('', '', `${issues.length - MAX_ISSUES} more of its fields are invalid`);
     return undefined;
   }
 
   #add(field: string, value: unknown, problem: string, effect: Fault['effect'], part?: Fault['part']): void {
     const { length } = this.list;
     const last = this.list.at(-1);
-    if (length < MOST_FAULTS || last === undefined) {
+    if (length < MAX_FAULTS || last === undefined) {
       const fault = this.#fault(field, value, problem, effect);
       this.list.push(part === undefined ? fault : { ...fault, part });
     } else {
@@ -110,12 +110,12 @@ function pathText(path: readonly PropertyKey[]): string {
 function valueText(value: unknown): string {
   if (value === undefined) return '';
   const text = typeof value === 'string' ? value : jsonText(value);
-  return text.length > LONGEST ? `${oneLine(text.slice(0, LONGEST))}…` : oneLine(text);
+  return text.length > MAX_SHOWN_LENGTH ? `${oneLine(text.slice(0, MAX_SHOWN_LENGTH))}…` : oneLine(text);
 }
 
 /** Keeps a fault on one line of the log: a value must not forge another line. A problem may name a text of the object. */
 function oneLine(text: string): string {
-  const short = text.length > LONGEST_TEXT ? `${text.slice(0, LONGEST_TEXT)}...` : text;
+  const short = text.length > MAX_TEXT_LENGTH ? `${text.slice(0, MAX_TEXT_LENGTH)}...` : text;
   return short.replace(/[^\x20-\x7e]/g, '?');
 }
 

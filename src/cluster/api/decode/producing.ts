@@ -17,9 +17,8 @@ import type {
   SliceObject,
   TargetPort,
   ZonedNode,
-} from '../../producers/objects.ts';
+} from '../../producers/api-objects.ts';
 import { PodMessage } from '../protobuf/pod.ts';
-import { FaultList } from './faults.ts';
 import {
   isPortName,
   isPortNumber,
@@ -28,7 +27,8 @@ import {
   PROTOCOL_PROBLEM,
   parse,
   readProtocol,
-} from './fields.ts';
+} from './checks.ts';
+import { FaultList } from './faults.ts';
 import {
   type ApiPod,
   type ApiSelectingService,
@@ -252,7 +252,7 @@ function toZoned({ metadata, status }: ApiZonedNode, name: string, faults: Fault
 const EXPONENTS: Readonly<Record<string, number>> = { n: -6, u: -3, m: 0, '': 3, k: 6, M: 9 };
 
 /** More than any machine has; sums of many stay exact. */
-const MOST_MILLI_CPU = 1_000_000_000;
+const MAX_MILLI_CPU = 1_000_000_000;
 
 /** A quantity of CPUs in thousandths, rounded up; undefined when the text is none. */
 function readCpu(text: string | number): number | undefined {
@@ -260,7 +260,7 @@ function readCpu(text: string | number): number | undefined {
   if (amount === undefined) return undefined;
   // Shifted as text: 2.007 * 1000 is more than 2007.
   const milliCpu = Math.ceil(Number(`${amount}e${EXPONENTS[unit]}`));
-  return milliCpu <= MOST_MILLI_CPU ? milliCpu : undefined;
+  return milliCpu <= MAX_MILLI_CPU ? milliCpu : undefined;
 }
 
 /** An EndpointSlice with everything that other programs wrote into it, except managedFields. */

@@ -2,8 +2,8 @@
 
 import { compact } from '../../../proxy/model/compact.ts';
 import type { SourceEvent } from '../../../proxy/model/events.ts';
+import { parse, readCidrs } from './checks.ts';
 import { FaultList } from './faults.ts';
-import { parse, readCidrs } from './fields.ts';
 import { serviceCidrSchema } from './schema.ts';
 
 /** A networking.k8s.io/v1 ServiceCIDR. */

@@ -7,7 +7,6 @@ import type { Service, ServicePortSpec, TrafficPolicy } from '../../../proxy/mod
 import { append } from '../append.ts';
 import { ObjectMeta } from '../protobuf/metadata.ts';
 import { ServiceMessage } from '../protobuf/service.ts';
-import { FaultList } from './faults.ts';
 import {
   isPortName,
   isPortNumber,
@@ -16,7 +15,8 @@ import {
   PROTOCOL_PROBLEM,
   parse,
   readProtocol,
-} from './fields.ts';
+} from './checks.ts';
+import { FaultList } from './faults.ts';
 import { type ApiService, serviceSchema } from './schema.ts';
 
 /** The API server's default (ClientIPConfig). */
@@ -59,8 +59,8 @@ function toService(api: ApiService, key: string, faults: FaultList): Service | u
     healthCheckNodePort: readHealthPort(spec.healthCheckNodePort ?? 0, faults),
   };
   const frontends = frontendsOf(service);
-  if (frontends <= MOST_FRONTENDS) return service.uid === '' ? withoutUid(service) : service;
-  const problem = `at all addresses of the Service, with its source ranges, make ${frontends} frontends; ${MOST_FRONTENDS} is the limit`;
+  if (frontends <= MAX_FRONTENDS) return service.uid === '' ? withoutUid(service) : service;
+  const problem = `at all addresses of the Service, with its source ranges, make ${frontends} frontends; ${MAX_FRONTENDS} is the limit`;
   return faults.setAside('spec.ports', `${service.ports.length} ports`, problem);
 }
 
@@ -79,7 +79,7 @@ function createdAt(metadata: ApiService['metadata']): number {
  * Frontends of one Service. No API server bounds its ports and addresses, and a small object could multiply them to millions of
  * rules on every node.
  */
-export const MOST_FRONTENDS = 100_000;
+export const MAX_FRONTENDS = 100_000;
 
 /** Each port at each address; at an address of a load balancer once for each source range. */
 function frontendsOf({ clusterIPs, externalIPs, loadBalancerIPs, sourceRanges, ports }: Service): number {

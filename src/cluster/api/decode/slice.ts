@@ -6,7 +6,6 @@ import { isUnserved, SERVICE_NAME_LABEL, TRIGGER_ANNOTATION } from '../../../pro
 import type { Endpoint, Slice, SlicePort } from '../../../proxy/model/objects.ts';
 import { append } from '../append.ts';
 import { SliceMessage } from '../protobuf/slice.ts';
-import { FaultList } from './faults.ts';
 import {
   isPortName,
   isPortNumber,
@@ -15,7 +14,8 @@ import {
   PROTOCOL_PROBLEM,
   parse,
   readProtocol,
-} from './fields.ts';
+} from './checks.ts';
+import { FaultList } from './faults.ts';
 import { type ApiSlice, sliceSchema } from './schema.ts';
 
 /** A slice of a headless Service, or for another proxy, is decoded as gone, without a fault; a slice of host names (FQDN) with a notice. */
@@ -28,9 +28,9 @@ export function decodeSlice(object: unknown, key: string): Extract<SourceEvent, 
 }
 
 /** Endpoints of a slice; an API server allows 1,000 (maxEndpoints in pkg/apis/discovery/validation), and manifests are not checked by one. */
-export const MOST_ENDPOINTS = 20_000;
+export const MAX_ENDPOINTS = 20_000;
 /** Pairs of an endpoint and a port of a slice: an API server allows 20,000 ports. */
-export const MOST_PAIRS = 1_000_000;
+export const MAX_PAIRS = 1_000_000;
 
 function timeOf(text: string | undefined): number {
   const time = text === undefined ? Number.NaN : Date.parse(text);
@@ -60,17 +60,17 @@ function toSlice(api: ApiSlice, key: string, faults: FaultList): Slice | undefin
   }
   const endpoints = api.endpoints?.length ?? 0;
   const ports = api.ports?.length ?? 0;
-  if (endpoints > MOST_ENDPOINTS)
+  if (endpoints > MAX_ENDPOINTS)
     return faults.setAside(
       'endpoints',
       `${endpoints} endpoints`,
-      `must be at most ${MOST_ENDPOINTS}; Kubernetes allows 1000`,
+      `must be at most ${MAX_ENDPOINTS}; Kubernetes allows 1000`,
     );
-  if (endpoints * ports > MOST_PAIRS)
+  if (endpoints * ports > MAX_PAIRS)
     return faults.setAside(
       'ports',
       `${ports} ports`,
-      `at ${endpoints} endpoints make ${endpoints * ports} pairs; ${MOST_PAIRS} is the limit`,
+      `at ${endpoints} endpoints make ${endpoints * ports} pairs; ${MAX_PAIRS} is the limit`,
     );
   const namespace = key.slice(0, key.indexOf('/'));
   return {

@@ -1,5 +1,5 @@
 /** Lists, events of watches, and Status objects in protobuf. */
-import { type Body, readEnvelope, StatusMessage, statusField, wrongKind } from './envelope.ts';
+import { type Body, readEnvelope, StatusMessage, statusField, wrongKind } from './object-envelope.ts';
 import { asUnreadable, orUnreadable, ProtobufUnreadable, WireReader } from './wire.ts';
 
 /** Reads an object whose bytes end at `end`. */

@@ -194,9 +194,9 @@ export function isoTime(from: WireReader): string | undefined {
 // again by its bytes, so that a text that is known costs no memory.
 
 /** Bytes of a text that is kept: names of the API have at most 63, or 253. */
-const LONGEST = 253;
+const MAX_KEPT_BYTES = 253;
 /** Texts that are kept; a further one replaces one of them. */
-const MOST = 4096;
+const MAX_KEPT_TEXTS = 4096;
 
 const known: string[] = [];
 
@@ -204,12 +204,12 @@ const known: string[] = [];
 function sharedText(from: Buffer, start: number, end: number): string {
   const length = end - start;
   if (length === 0) return '';
-  if (length > LONGEST) return from.toString('utf8', start, end);
+  if (length > MAX_KEPT_BYTES) return from.toString('utf8', start, end);
   // FNV-1a; of two texts with the same place the newer one is kept.
   let hash = 0x811c9dc5;
   for (let at = start; at < end; at++) hash = Math.imul(hash ^ (from[at] ?? 0), 0x01000193);
-  const place = (hash ^ (hash >>> 15)) & (MOST - 1);
-  if (known.length === 0) known.length = MOST;
+  const place = (hash ^ (hash >>> 15)) & (MAX_KEPT_TEXTS - 1);
+  if (known.length === 0) known.length = MAX_KEPT_TEXTS;
   const there = known[place];
   if (there !== undefined && isAscii(there, from, start, length)) return there;
   const text = from.toString('utf8', start, end);

@@ -15,7 +15,7 @@ import { isInRange, type PortRange, rangeText } from '../../../proxy/model/port-
 import { specialKind } from '../../../proxy/model/special-address.ts';
 import { FaultList } from '../../api/decode/faults.ts';
 import type { ApiService, ApiSlice } from '../../api/decode/schema.ts';
-import type { EndpointsObject, PodView } from '../../producers/objects.ts';
+import type { EndpointsObject, PodView } from '../../producers/api-objects.ts';
 import type { DecodedManifest, ManifestKind } from './kinds.ts';
 
 const INSTEAD = 'give an address that other machines can reach';

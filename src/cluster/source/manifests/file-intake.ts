@@ -2,7 +2,7 @@
 import { type Clock, sleep } from '../../../base/clock.ts';
 import type { WatchStatus } from '../../../proxy/model/events.ts';
 import type { ManifestRead } from './manifest-files.ts';
-import type { ManifestStore } from './store.ts';
+import type { ManifestStore } from './manifest-store.ts';
 
 /** Milliseconds between two tries at the start to read a file that could not be read, and the number of these tries. */
 const AGAIN = 1000;

@@ -3,12 +3,12 @@ import { basename, dirname, join } from 'node:path';
 import type { WatchStatus } from '../../../proxy/model/events.ts';
 import type { DocumentReader } from '../../documents/files.ts';
 import type { ParsedFile, UnreadableFile } from '../../documents/protocol.ts';
-import type { FileDraft } from './store.ts';
+import type { FileDraft } from './manifest-store.ts';
 
 /** The files that kubectl reads from a folder. */
 const MANIFEST = /\.(ya?ml|json)$/;
 /** Bytes of one file: its text and its values must fit in memory beside each other. */
-export const MOST_BYTES = 64 << 20;
+export const MAX_BYTES = 64 << 20;
 
 export type ManifestRead =
   | { readonly kind: 'same' }
@@ -55,7 +55,7 @@ export class ManifestFiles {
       // Links in a folder must stay inside it; a file that is named itself may be a link to anywhere.
       within: file === this.#path ? undefined : this.#path,
       stamp: this.#stamps.get(file),
-      most: MOST_BYTES,
+      most: MAX_BYTES,
       onValues: draft.take,
     });
     if (read.kind === 'same') return read;

@@ -7,8 +7,6 @@ import type { SourceEvent } from '../../../proxy/model/events.ts';
 import { goneEvent } from '../../../proxy/model/events.ts';
 import type { Fault } from '../../../proxy/model/objects.ts';
 import { decodeSlice } from '../../api/decode/slice.ts';
-import { Membership } from '../../producers/membership.ts';
-import { reconcileMirror } from '../../producers/mirror.ts';
 import type {
   EndpointsObject,
   Notice,
@@ -18,7 +16,9 @@ import type {
   SliceChanges,
   SliceObject,
   ZonedNode,
-} from '../../producers/objects.ts';
+} from '../../producers/api-objects.ts';
+import { Membership } from '../../producers/membership.ts';
+import { reconcileMirror } from '../../producers/mirror.ts';
 import { reconcileSlices } from '../../producers/slices.ts';
 import { TopologyBook, zoneShares } from '../../producers/topology.ts';
 
@@ -30,8 +30,8 @@ export type Input =
   | { readonly kind: 'Endpoints'; readonly value: EndpointsObject | undefined };
 
 /** Defaults of kube-controller-manager. */
-const MOST_PER_SLICE = 100;
-const MOST_PER_SUBSET = 1000;
+const MAX_PER_SLICE = 100;
+const MAX_PER_SUBSET = 1000;
 
 export class ManifestProducer {
   readonly #emit: (event: SourceEvent) => void;
@@ -98,7 +98,7 @@ export class ManifestProducer {
       // A folder need not list the Nodes that its Pods run on.
       node: (name) => this.#nodes.get(name) ?? { name, zone: '', ready: true, milliCpu: 0, isControlPlane: false },
       topology: this.#topology,
-      mostPerSlice: MOST_PER_SLICE,
+      mostPerSlice: MAX_PER_SLICE,
     });
     this.#write(key, 'pods', changes);
     this.#explain('Service', key, notices);
@@ -109,7 +109,7 @@ export class ManifestProducer {
       endpoints: this.#endpoints.get(key),
       service: this.#members.service(key),
       existing: this.#made.mirror.get(key) ?? [],
-      mostPerSubset: MOST_PER_SUBSET,
+      mostPerSubset: MAX_PER_SUBSET,
     });
     this.#write(key, 'mirror', changes);
     this.#explain('Endpoints', key, notices);

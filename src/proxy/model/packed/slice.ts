@@ -3,7 +3,7 @@
 import { PROTOCOLS } from '../../../base/address.ts';
 import type { Endpoint, ServiceKey, Slice, SlicePort } from '../objects.ts';
 import { type Packed, Packer, Unpacker } from './bytes.ts';
-import type { Names } from './names.ts';
+import type { Names } from './name-numbers.ts';
 import { packVersion } from './version.ts';
 
 const packer = new Packer();

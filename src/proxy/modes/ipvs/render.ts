@@ -8,9 +8,9 @@ import { socketKey } from '../netfilter/key-space.ts';
 import { hairpinBackends } from '../netfilter/local-traffic.ts';
 import { type ChainKey, LOCAL_DETOUR } from '../netfilter/names.ts';
 import { type Chain, comment, jump, protocol, type Rule, rule, to, toPort } from '../netfilter/rules.ts';
-import { serverEntry } from '../virtual-servers/objects.ts';
 import type { HostAddresses } from '../virtual-servers/observe.ts';
 import type { SetId } from '../virtual-servers/sets.ts';
+import { serverEntry } from '../virtual-servers/tracked-objects.ts';
 import type { IpvsSettings } from './settings.ts';
 
 export interface RenderedServer {

@@ -45,7 +45,7 @@ export function balancer(
   const rules: Rule[] = [...first];
   const sticky = port.affinitySeconds > 0;
   if (sticky) for (const backend of backends) rules.push(rememberedRule(draft, backend));
-  if (sticky || backends.length <= MOST_UNGROUPED) addEndpoints(draft, rules, backends);
+  if (sticky || backends.length <= MAX_UNGROUPED) addEndpoints(draft, rules, backends);
   else addGroups(draft, { chain, rules, backends });
   addChain(draft, chain, rules);
   return draft.chains;
@@ -137,7 +137,7 @@ function knownClient(list: string, family: Family, seconds: number): string {
 // tries about a hundred, and a flap writes about two hundred. Pure.
 
 /** Most endpoints of a chain without groups. */
-export const MOST_UNGROUPED = 128;
+export const MAX_UNGROUPED = 128;
 /** Average number of endpoints of a group: at most this, at least half of it. */
 const GROUP = 64;
 

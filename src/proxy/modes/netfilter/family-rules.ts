@@ -12,7 +12,7 @@ import { CANARY, type ChainKey } from './names.ts';
 import { type IsOurs, type ObservedTables, observeTables } from './observe.ts';
 import { misplacedJumps, type WantedJumps } from './order.ts';
 import { planTables, type TablesPlan, type TablesTrackers } from './plan.ts';
-import { PORTION_LINES } from './portions.ts';
+import { PORTION_LINES } from './restore-portions.ts';
 import { NO_PACKETS, RuleConnections } from './rule-connections.ts';
 import { RuleTotals } from './rule-totals.ts';
 import { type Chain, sameChain, type Table } from './rules.ts';

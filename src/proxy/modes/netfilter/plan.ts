@@ -7,17 +7,17 @@
  * 2. nat, with the deletion of the chains that its rules no longer refer to;
  * 3. filter, without the removed rules.
  * That is one restore, and a part without a change is left out: one endpoint more or less is one transaction of nat. A change of the
- * filter table alone is one transaction as well. If many chains are new, restores of their own write them before (`portions.ts`).
+ * filter table alone is one transaction as well. If many chains are new, restores of their own write them before (`restore-portions.ts`).
  */
 import type { Family } from '../../../base/address.ts';
-import { lineDiff } from '../../reconcile/lines.ts';
+import { lineDiff } from '../../reconcile/line-difference.ts';
 import type { Phase, Step } from '../../reconcile/step.ts';
 import type { Delta, Tracker } from '../../reconcile/tracker.ts';
 import type { SetAside } from '../mode.ts';
 import { type Jump, jumpKey, targetOf } from './jumps.ts';
 import { type ChainKey, chainKey, isServiceChain, splitChainKey } from './names.ts';
 import { type JumpWrites, jumpWrites, type Misplaced, orderAfter, type WantedJumps } from './order.ts';
-import { linesOf, type NewChain, portionsOf } from './portions.ts';
+import { linesOf, type NewChain, portionsOf } from './restore-portions.ts';
 import { byNameDown, isEmptyBlock, type TableBlock } from './restore-text.ts';
 import { type Chain, type Rule, sameChain, type Table } from './rules.ts';
 

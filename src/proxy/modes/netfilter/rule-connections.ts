@@ -30,11 +30,11 @@ type Writable = Map<string, CountedFrontend & { readonly packets: number }>;
 type ChainMap = ReadonlyMap<ChainKey, Chain | undefined>;
 
 /** Chains that are read before a sync may have its turn: a few milliseconds. */
-const PORTION = 16;
+const CHAINS_AT_ONCE = 16;
 /** Most chains of which the legacy variant reads counters before a write: more would hold the write up for a second. */
-const MOST_SAVED = 2000;
+const MAX_SAVED = 2000;
 /** Frontends whose rules were removed, and that nobody has asked for since. */
-const MOST_ENDED = 10_000;
+const MAX_ENDED = 10_000;
 
 export interface RuleConnectionsOptions {
   readonly tools: IptablesTools;
@@ -64,7 +64,7 @@ export class RuleConnections {
       return [...ended, ...(await this.#standing(chains, { signal, between }))];
     } catch (error) {
       // They are reported by the next look that succeeds.
-      this.#ended = [...ended, ...this.#ended].slice(-MOST_ENDED);
+      this.#ended = [...ended, ...this.#ended].slice(-MAX_ENDED);
       throw error;
     }
   }
@@ -73,8 +73,8 @@ export class RuleConnections {
   async #standing(chains: () => ChainMap | undefined, { signal, between }: CounterReading): Promise<ConnectionCount[]> {
     const found: ConnectionCount[] = [];
     const keys = [...(chains()?.keys() ?? [])].filter(isCounted);
-    for (let at = 0; at < keys.length; at += PORTION) {
-      const portion = keys.slice(at, at + PORTION);
+    for (let at = 0; at < keys.length; at += CHAINS_AT_ONCE) {
+      const portion = keys.slice(at, at + CHAINS_AT_ONCE);
       const packets = await between(() => this.#probed(picked(portion, chains()), signal));
       // The legacy variant has no answer for one chain: all are read, in one process.
       if (packets === undefined) return await this.#saved(chains, { signal, between });
@@ -95,7 +95,7 @@ export class RuleConnections {
     try {
       const packets = await this.#probed(chains, signal);
       if (packets !== undefined) return packets;
-      if ((applied?.size ?? 0) > MOST_SAVED) return this.#remembered(chains);
+      if ((applied?.size ?? 0) > MAX_SAVED) return this.#remembered(chains);
       return await savedPackets(this.#options.tools, chains, signal);
     } catch (error) {
       signal.throwIfAborted();
@@ -111,7 +111,7 @@ export class RuleConnections {
     const gone = [...packets].filter(([name, { packets: count }]) => count > 0 && !stays.has(name));
     for (const [name] of gone) this.#lookedAt.delete(name);
     for (const count of this.#countsOf(new Map(gone))) this.#ended.push({ ...count, hasEnded: true });
-    this.#ended.splice(0, this.#ended.length - MOST_ENDED);
+    this.#ended.splice(0, this.#ended.length - MAX_ENDED);
   }
 
   /** undefined: the kernel has no answer for one chain. */
@@ -120,7 +120,7 @@ export class RuleConnections {
     const packets: Writable = new Map();
     let read = 0;
     for (const [key, chain] of chains) {
-      if (++read % PORTION === 0) await breath();
+      if (++read % CHAINS_AT_ONCE === 0) await breath();
       const counters = await probe?.kernelCounters?.(splitChainKey(key), signal);
       if (counters === undefined) return undefined;
       addPackets(packets, chain, counters);

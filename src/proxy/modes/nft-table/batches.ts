@@ -10,7 +10,7 @@ import type { TableLayout } from './layout.ts';
 import type { TableState } from './state.ts';
 
 /** Elements of one set that are planned at once: some 20 ms. */
-const MOST = 2500;
+const ELEMENTS_AT_ONCE = 2500;
 
 /** Rows of elements by set. */
 export type Batch = ReadonlyMap<NftSet, readonly number[]>;
@@ -39,7 +39,7 @@ export class Batches {
     const owners: ServiceKey[] = [];
     let chosen = 0;
     for (const [owner, rows] of largest) {
-      if (chosen >= MOST) break;
+      if (chosen >= ELEMENTS_AT_ONCE) break;
       if (setAside.has(owner)) continue;
       owners.push(owner);
       chosen += rows.length;
@@ -52,7 +52,7 @@ export class Batches {
   }
 
   #look(): ReadonlyMap<NftSet, Map<ServiceKey, number[]>> | undefined {
-    if (!this.#tables.some(([, { pending }]) => pending.count > MOST)) return undefined;
+    if (!this.#tables.some(([, { pending }]) => pending.count > ELEMENTS_AT_ONCE)) return undefined;
     if (!this.#tables.every(([, { pending }]) => pending.isOnlyNew)) return undefined;
     const waiting = new Map<NftSet, Map<ServiceKey, number[]>>();
     for (const [set, { pending }] of this.#tables) {

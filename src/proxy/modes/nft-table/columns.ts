@@ -66,7 +66,7 @@ export class TextsColumn {
   set(row: number, text: string): void {
     let one = this.#shared.get(text);
     if (one === undefined) {
-      if (this.#shared.size >= MOST_SHARED) this.#shared.clear();
+      if (this.#shared.size >= MAX_SHARED) this.#shared.clear();
       one = text;
       this.#shared.set(text, text);
     }
@@ -75,4 +75,4 @@ export class TextsColumn {
 }
 
 /** With more texts, the older ones are no longer looked for. */
-const MOST_SHARED = 4096;
+const MAX_SHARED = 4096;

@@ -18,7 +18,7 @@ export interface DigestedTable {
 }
 
 /** Objects that are hashed between two breaths of the event loop. */
-const PORTION = 20_000;
+const OBJECTS_AT_ONCE = 20_000;
 
 export class TableDigest {
   readonly #hash = new HalfSipHash();
@@ -72,12 +72,12 @@ export class TableDigest {
     for (const name of sets.keys()) this.set(name, 1);
     for (const [name, chain] of chains) {
       this.chain(name, chain, 1);
-      if (++count % PORTION === 0) yield;
+      if (++count % OBJECTS_AT_ONCE === 0) yield;
     }
     for (const [set, ofSet] of elements) {
       for (const element of ofSet) {
         this.element(set, element, 1);
-        if (++count % PORTION === 0) yield;
+        if (++count % OBJECTS_AT_ONCE === 0) yield;
       }
     }
   }

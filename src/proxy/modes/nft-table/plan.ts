@@ -40,9 +40,9 @@ export interface TablePlan {
 }
 
 /** Most changes of a transaction, unless one Service has more: building and committing it blocks the event loop. */
-const MOST_CHANGES = 5000;
+const MAX_CHANGES = 5000;
 /** Most chains, rules and sets of a transaction: the kernel takes longer for them, and nothing leads to them yet. */
-const MOST_OBJECTS = 1000;
+const MAX_OBJECTS = 1000;
 /** Most bytes of an element's change (deletion, and addition of an IPv6 element with its verdict), and of an object (a long rule). */
 const BYTES_A_CHANGE = 250;
 const BYTES_AN_OBJECT = 1500;
@@ -51,7 +51,7 @@ export function planTable(pending: PendingTable, setAside: SetAside): TablePlan 
   const groups = elementGroups(pending, setAside);
   const { room = Number.POSITIVE_INFINITY } = pending;
   const most = (objects: number, bytes: number) => Math.max(1, Math.min(objects, Math.floor(room / bytes)));
-  const first = foundation(pending, most(MOST_OBJECTS, BYTES_AN_OBJECT));
+  const first = foundation(pending, most(MAX_OBJECTS, BYTES_AN_OBJECT));
   const last = setAside.size === 0 ? demolition(pending) : [];
   const built = first.length === 0 ? [] : objectSteps(pending, 'create');
   const gone = last.length === 0 ? [] : objectSteps(pending, 'remove');
@@ -61,7 +61,7 @@ export function planTable(pending: PendingTable, setAside: SetAside): TablePlan 
     transactions: [
       // The steps of these objects are done with the last of their transactions.
       ...first.map((one, i) => (i === first.length - 1 ? { ...one, steps: keysOf(built) } : one)),
-      ...packed(groups, most(MOST_CHANGES, BYTES_A_CHANGE)),
+      ...packed(groups, most(MAX_CHANGES, BYTES_A_CHANGE)),
       ...last.map((one) => ({ ...one, steps: keysOf(gone) })),
     ],
     steps: [...built, ...gone, ...groups.map(({ step }) => step)],

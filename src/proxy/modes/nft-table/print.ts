@@ -9,7 +9,7 @@ import type {
   ReadExpression,
   ReadRule,
 } from '../../../kernel/nftables-kernel.ts';
-import { protocolOf } from './bytes.ts';
+import { protocolOf } from './element-bytes.ts';
 
 /** `10.96.0.10 . tcp . 80 : goto cluster-ip-of-3`, or with a counter `10.96.0.10 . tcp . 80 counter`. */
 export function entryText(set: NftSet, entry: NftElement, family: Family): string {

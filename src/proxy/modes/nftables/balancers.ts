@@ -6,7 +6,7 @@
 import { addressWidth } from '../../../base/address.ts';
 import type { Expression, Latin1Bytes, NftRule } from '../../../kernel/nftables-kernel.ts';
 import { isEverybodyLocal } from '../netfilter/local-traffic.ts';
-import { numberWord } from '../nft-table/bytes.ts';
+import { numberWord } from '../nft-table/element-bytes.ts';
 import type { NftChain } from '../nft-table/layout.ts';
 import { goTo, LOCAL_ADDRESS, load, marked, markRule, podMatch, socketAt } from './chains.ts';
 import { type BalancerSpec, balancerName, LOCAL, type LocalPolicySpec, SETS } from './names.ts';

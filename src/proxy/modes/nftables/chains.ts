@@ -8,7 +8,7 @@ import { createHash } from 'node:crypto';
 import { addressWidth } from '../../../base/address.ts';
 import type { Expression, Hook, NftRule, NftSet, Word } from '../../../kernel/nftables-kernel.ts';
 import type { LocalDetector } from '../netfilter/local-traffic.ts';
-import { numberWord, rangeOf } from '../nft-table/bytes.ts';
+import { numberWord, rangeOf } from '../nft-table/element-bytes.ts';
 import type { NftChain } from '../nft-table/layout.ts';
 import { CLUSTER_IPS, DISPATCH, GUARD, REFUSALS, REFUSE, SETS } from './names.ts';
 import type { NftablesSettings } from './settings.ts';

@@ -4,13 +4,13 @@ import { addressWidth, portBytes } from '../../../base/address.ts';
 import type { NftSet, NftWrite } from '../../../kernel/nftables-kernel.ts';
 import type { Delta } from '../../reconcile/tracker.ts';
 import { NOBODY } from '../mode.ts';
-import { numberWord, portWord, protocolByte, protocolWord } from '../nft-table/bytes.ts';
+import { numberWord, portWord, protocolByte, protocolWord } from '../nft-table/element-bytes.ts';
 import type { NftChain, OwnedElement } from '../nft-table/layout.ts';
 import { planTable } from '../nft-table/plan.ts';
 import { balancerChain, stickyEndpoint } from './balancers.ts';
 import { skeleton } from './chains.ts';
-import { LAYOUT } from './layout.ts';
 import { memorySet, SETS, standingSets } from './names.ts';
+import { LAYOUT } from './set-layout.ts';
 import type { NftablesSettings } from './settings.ts';
 
 const NONE = new Map<string, never>();

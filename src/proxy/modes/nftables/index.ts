@@ -18,9 +18,9 @@ import type { ConnectionCount, Heard, Mode, RuleCount, SetAside } from '../mode.
 import { countsOf } from '../nft-table/state.ts';
 import { NftTable } from '../nft-table/table.ts';
 import { NftablesDesired } from './desire.ts';
-import { LAYOUT } from './layout.ts';
 import { SETS } from './names.ts';
 import { frontendOf, udpFrontendsIn } from './observe.ts';
+import { LAYOUT } from './set-layout.ts';
 import type { NftablesSettings } from './settings.ts';
 
 export interface NftablesOptions {

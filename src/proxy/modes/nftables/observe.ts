@@ -4,7 +4,7 @@ import type { Protocol } from '../../../base/address.ts';
 import { type Address, addressWidth, type Family } from '../../../base/address.ts';
 import type { Latin1Bytes, NftElement, NftSet } from '../../../kernel/nftables-kernel.ts';
 import type { UdpFrontend } from '../../model/udp-flows.ts';
-import { protocolOf } from '../nft-table/bytes.ts';
+import { protocolOf } from '../nft-table/element-bytes.ts';
 import { addressOf } from '../nft-table/print.ts';
 import { SETS } from './names.ts';
 

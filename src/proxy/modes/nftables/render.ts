@@ -5,8 +5,9 @@ import type { Latin1Bytes, NftElement } from '../../../kernel/nftables-kernel.ts
 import type { ServiceKey } from '../../model/objects.ts';
 import type { Backend, Frontend, ServicePort } from '../../model/service-port.ts';
 import { hairpinBackends } from '../netfilter/local-traffic.ts';
-import { numberWord, portKey, rangeOf, socketKey, targetValue, widest } from '../nft-table/bytes.ts';
+import { numberWord, portKey, rangeOf, socketKey, targetValue, widest } from '../nft-table/element-bytes.ts';
 import type { NftChain, OwnedElement } from '../nft-table/layout.ts';
+import { type StickyChains, stickyChains } from './affinity-chains.ts';
 import {
   type BalancerSpec,
   balancerName,
@@ -18,7 +19,6 @@ import {
   type SetName,
 } from './names.ts';
 import type { NftablesSettings } from './settings.ts';
-import { type StickyChains, stickyChains } from './sticky.ts';
 
 export interface RenderedElements {
   readonly elements: ReadonlyMap<SetName, readonly OwnedElement[]>;

@@ -2,9 +2,9 @@
 import type { IptablesTools } from '../../../kernel/iptables-tools.ts';
 import type { IpvsKernel, KernelWrite } from '../../../kernel/ipvs-kernel.ts';
 import { cleanupTables } from '../netfilter/cleanup.ts';
-import { type OwnedServer, serverText } from './objects.ts';
 import { setName, spareName } from './sets.ts';
 import { isOursOrSource } from './source-chain.ts';
+import { type OwnedServer, serverText } from './tracked-objects.ts';
 import type { ObservedServers } from './trackers.ts';
 
 export interface CleanupParts {

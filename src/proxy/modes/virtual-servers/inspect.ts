@@ -14,6 +14,10 @@ import {
   rulesNow,
 } from '../netfilter/inspect.ts';
 import type { ServersView } from '../view.ts';
+import { observeServers, readLists } from './observe.ts';
+import { believedServers, desiredServers, ownerOf, seenServers } from './servers-view.ts';
+import { setName } from './sets.ts';
+import type { ServersState } from './state.ts';
 import {
   destinationKey,
   destinationText,
@@ -22,11 +26,7 @@ import {
   serverKey,
   serverKeyOfEntry,
   serverText,
-} from './objects.ts';
-import { observeServers, readLists } from './observe.ts';
-import { believedServers, desiredServers, ownerOf, seenServers } from './servers-view.ts';
-import { setName } from './sets.ts';
-import type { ServersState } from './state.ts';
+} from './tracked-objects.ts';
 import { type ObservedServers, sameSet } from './trackers.ts';
 
 export interface ServersInspectionOptions {

@@ -3,6 +3,8 @@
 import { type Address, type Cidr, cidrContains, type Family, familyOf } from '../../../base/address.ts';
 import { breath } from '../../../base/clock.ts';
 import type { IpsetSpec, IpvsReader, Server, SetType } from '../../../kernel/ipvs-kernel.ts';
+import { SET_IDS, type SetId, setName, spareName } from './sets.ts';
+import type { ServersState } from './state.ts';
 import {
   destinationKey,
   entryKey,
@@ -12,9 +14,7 @@ import {
   type ServerKey,
   serverEntry,
   serverKey,
-} from './objects.ts';
-import { SET_IDS, type SetId, setName, spareName } from './sets.ts';
-import type { ServersState } from './state.ts';
+} from './tracked-objects.ts';
 import type { ObservedServers } from './trackers.ts';
 
 /** Addresses of the node's other devices. */
@@ -25,7 +25,7 @@ export interface HostAddresses {
 }
 
 /** Servers whose destinations are read between two breaths of the event loop. */
-const PORTION = 100;
+const SERVERS_AT_ONCE = 100;
 
 /** The lists that are read once for both families. */
 export interface KernelLists {
@@ -77,7 +77,7 @@ export async function observeServers(
       destinations.set(key, { server, destination, owner: undefined });
       if (seen.connections > 0) connections.set(key, seen.connections);
     }
-    if (servers.size % PORTION === 0) await breath();
+    if (servers.size % SERVERS_AT_ONCE === 0) await breath();
   }
   const addresses = new Map(ours.map((address) => [address, { address, owner: undefined }]));
   const hasSpare = lists.setNames.has(spareName(family));

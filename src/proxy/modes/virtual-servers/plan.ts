@@ -18,6 +18,9 @@ import type { KernelWrite } from '../../../kernel/ipvs-kernel.ts';
 import type { Phase, Step, StepName } from '../../reconcile/step.ts';
 import type { SetAside } from '../mode.ts';
 import type { TablesPlan } from '../netfilter/plan.ts';
+import { type SetId, setName, spareName } from './sets.ts';
+import { SOURCE_CHAINS } from './source-chain.ts';
+import type { ServersState } from './state.ts';
 import {
   destinationText,
   drains,
@@ -27,10 +30,7 @@ import {
   serverKey,
   serverKeyOfEntry,
   serverText,
-} from './objects.ts';
-import { type SetId, setName, spareName } from './sets.ts';
-import { SOURCE_CHAINS } from './source-chain.ts';
-import type { ServersState } from './state.ts';
+} from './tracked-objects.ts';
 import type { PlannedEntry, PlannedResize, PlannedWrite, Retirement, StagedWrites } from './writes.ts';
 
 export interface ServersPlan extends StagedWrites {

@@ -10,13 +10,13 @@ import { FamilyRules } from '../netfilter/family-rules.ts';
 import { RulesFamily } from '../netfilter/rules-family.ts';
 import { applyServers } from './apply.ts';
 import { cleanupServers } from './cleanup.ts';
-import type { IpvsNode } from './node.ts';
-import { serverKey } from './objects.ts';
+import type { IpvsNode } from './node-parts.ts';
 import { type HostAddresses, observeServers } from './observe.ts';
 import { planServers } from './plan.ts';
 import type { ServersSettings } from './settings.ts';
 import { isSource, SOURCE_JUMP, sourceChain } from './source-chain.ts';
 import { ServersState } from './state.ts';
+import { serverKey } from './tracked-objects.ts';
 import type { ObservedServers } from './trackers.ts';
 
 export class ServersFamily extends RulesFamily {

@@ -1,9 +1,15 @@
 /** Virtual servers, sets and addresses as a view (`proxy/modes/view.ts`). Pure. */
 import type { Address, Family } from '../../../base/address.ts';
 import type { ServersView } from '../view.ts';
-import { type OwnedAddress, type OwnedDestination, type OwnedEntry, type OwnedServer, serverKey } from './objects.ts';
 import { setName } from './sets.ts';
 import type { ServersState } from './state.ts';
+import {
+  type OwnedAddress,
+  type OwnedDestination,
+  type OwnedEntry,
+  type OwnedServer,
+  serverKey,
+} from './tracked-objects.ts';
 import type { ObservedServers } from './trackers.ts';
 
 interface ViewedServers {

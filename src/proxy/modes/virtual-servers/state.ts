@@ -5,16 +5,6 @@ import type { FamilyRules } from '../netfilter/family-rules.ts';
 import type { ChainKey } from '../netfilter/names.ts';
 import type { Chain } from '../netfilter/rules.ts';
 import {
-  destinationKey,
-  drains,
-  entryKey,
-  type OwnedAddress,
-  type OwnedDestination,
-  type OwnedEntry,
-  type OwnedServer,
-  serverKey,
-} from './objects.ts';
-import {
   isBitmap,
   isShared,
   KUBE_PROXY_MAXELEM,
@@ -27,6 +17,16 @@ import {
   spareName,
 } from './sets.ts';
 import type { ServersSettings } from './settings.ts';
+import {
+  destinationKey,
+  drains,
+  entryKey,
+  type OwnedAddress,
+  type OwnedDestination,
+  type OwnedEntry,
+  type OwnedServer,
+  serverKey,
+} from './tracked-objects.ts';
 import { type ObservedServers, ServerTrackers } from './trackers.ts';
 
 /** A virtual server with its destinations. */
@@ -263,7 +263,7 @@ export class ServersState extends ServerTrackers {
   }
 }
 
-/** The destinations of each virtual server in the kernel, and the servers on each address, by their keys (`objects.ts`). */
+/** The destinations of each virtual server in the kernel, and the servers on each address, by their keys (`tracked-objects.ts`). */
 class ServerIndex {
   readonly #destinations = new Map<string, Set<string>>();
   readonly #servers = new Map<Address, Set<string>>();

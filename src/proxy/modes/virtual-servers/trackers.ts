@@ -4,6 +4,7 @@ import type { Address, Family } from '../../../base/address.ts';
 import type { IpsetSpec } from '../../../kernel/ipvs-kernel.ts';
 import type { Drift, DriftKind } from '../../model/drift.ts';
 import { Tracker } from '../../reconcile/tracker.ts';
+import type { SetId } from './sets.ts';
 import {
   type OwnedAddress,
   type OwnedDestination,
@@ -11,8 +12,7 @@ import {
   type OwnedServer,
   sameDestination,
   sameServer,
-} from './objects.ts';
-import type { SetId } from './sets.ts';
+} from './tracked-objects.ts';
 
 /** The result of reading one family. */
 export interface ObservedServers {

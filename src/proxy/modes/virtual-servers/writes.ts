@@ -1,7 +1,7 @@
 /** The writes of a plan. */
 import type { KernelWrite, Server } from '../../../kernel/ipvs-kernel.ts';
-import type { OwnedDestination, OwnedEntry } from './objects.ts';
 import type { SetId } from './sets.ts';
+import type { OwnedDestination, OwnedEntry } from './tracked-objects.ts';
 
 /** One write, with its step and owner. */
 export interface PlannedWrite {

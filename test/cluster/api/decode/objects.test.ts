@@ -1,7 +1,7 @@
 /** What becomes of each field of an API object, and of what is wrong in it (docs/semantics.md 1 and 2). */
 import assert from 'node:assert/strict';
 import test, { describe } from 'node:test';
-import { objectKey } from '../../../../src/cluster/api/decode/fields.ts';
+import { objectKey } from '../../../../src/cluster/api/decode/checks.ts';
 import { decodeNode } from '../../../../src/cluster/api/decode/node.ts';
 import { decodeService } from '../../../../src/cluster/api/decode/service.ts';
 import { decodeSlice } from '../../../../src/cluster/api/decode/slice.ts';

@@ -9,7 +9,7 @@ import {
   decodeSliceObject,
   decodeZonedNode,
 } from '../../../../src/cluster/api/decode/producing.ts';
-import type { PodView, SelectingService, ZonedNode } from '../../../../src/cluster/producers/objects.ts';
+import type { PodView, SelectingService, ZonedNode } from '../../../../src/cluster/producers/api-objects.ts';
 import { faultText } from '../../../../src/proxy/model/objects.ts';
 
 type Fields = Record<string, unknown>;

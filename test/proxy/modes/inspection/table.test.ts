@@ -4,7 +4,7 @@ import { describe, it } from 'node:test';
 import type { Address } from '../../../../src/base/address.ts';
 import type { NftElement, NftRule } from '../../../../src/kernel/nftables-kernel.ts';
 import type { Comparison, ObjectDifference } from '../../../../src/proxy/modes/inspection.ts';
-import { socketKey } from '../../../../src/proxy/modes/nft-table/bytes.ts';
+import { socketKey } from '../../../../src/proxy/modes/nft-table/element-bytes.ts';
 import { FakeNft, type FakeTable } from '../../../helpers/fake-nft.ts';
 import { nftRig } from '../../../helpers/nft-rig.ts';
 import { NEVER, type Rig } from '../../../helpers/rig.ts';

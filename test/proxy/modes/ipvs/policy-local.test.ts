@@ -9,8 +9,8 @@ import type { ChainProbe } from '../../../../src/kernel/chain-probe.ts';
 import { IptablesTools } from '../../../../src/kernel/iptables-tools.ts';
 import type { KernelWrite } from '../../../../src/kernel/ipvs-kernel.ts';
 import { ipvsMode } from '../../../../src/proxy/modes/ipvs/index.ts';
-import { MOST_UNGROUPED, serviceChains } from '../../../../src/proxy/modes/netfilter/balancer.ts';
-import { serverKey } from '../../../../src/proxy/modes/virtual-servers/objects.ts';
+import { MAX_UNGROUPED, serviceChains } from '../../../../src/proxy/modes/netfilter/balancer.ts';
+import { serverKey } from '../../../../src/proxy/modes/virtual-servers/tracked-objects.ts';
 import { FakeIptables } from '../../../helpers/fake-iptables.ts';
 import { FakeIpvs } from '../../../helpers/fake-ipvs.ts';
 import { type IpvsRig, ipvsRig } from '../../../helpers/ipvs-rig.ts';
@@ -94,7 +94,7 @@ describe('policy Local in IPVS mode', () => {
       leading.map((line) => /-d (\S+) .*--dport (\d+) -j (\S+)/.exec(line)?.slice(1).join(' ')).sort(),
       ['10.244.1.1/32 30080', '192.168.77.2/32 30080'].map((at) => `${at} ${CHAIN}`),
     );
-    const many = Array.from({ length: MOST_UNGROUPED + 1 }, (_, i) => `10.244.2.${i + 1}`);
+    const many = Array.from({ length: MAX_UNGROUPED + 1 }, (_, i) => `10.244.2.${i + 1}`);
     await become(made, web(), pods(...many));
     assert.ok(nat(made, CHAIN).every((line) => / -j KUBE-SEG-/.test(line)));
     assert.equal(nat(made, 'KUBE-SEG-').length, many.length);

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { type Address, endpointText } from '../../../../src/base/address.ts';
-import { endpointGroups, MOST_UNGROUPED } from '../../../../src/proxy/modes/netfilter/balancer.ts';
+import { endpointGroups, MAX_UNGROUPED } from '../../../../src/proxy/modes/netfilter/balancer.ts';
 import { FakeIptables } from '../../../helpers/fake-iptables.ts';
 import { service, slice } from '../../../helpers/objects.ts';
 import { Rig } from '../../../helpers/rig.ts';
@@ -64,7 +64,7 @@ function assertEven(balance: ReadonlyMap<string, number>, endpoints: readonly st
 }
 
 describe('a Service of many endpoints', () => {
-  for (const count of [MOST_UNGROUPED, MOST_UNGROUPED + 1, 700, 5000]) {
+  for (const count of [MAX_UNGROUPED, MAX_UNGROUPED + 1, 700, 5000]) {
     it(`balances evenly over ${count}`, async () => {
       const big = new BigService();
       await big.become(podIPs(count));
@@ -77,7 +77,7 @@ describe('a Service of many endpoints', () => {
     await big.become(podIPs(5000));
     const chains = big.kernel.kernels.IPv4.get('nat') ?? new Map<string, string[]>();
     const longest = Math.max(...[...chains.values()].map((rules) => rules.length));
-    assert.ok(longest <= 2 * MOST_UNGROUPED, `a chain of ${longest} rules`);
+    assert.ok(longest <= 2 * MAX_UNGROUPED, `a chain of ${longest} rules`);
     for (const [endpoints, change] of [
       [podIPs(4999), 'goes'],
       [podIPs(5000), 'comes'],

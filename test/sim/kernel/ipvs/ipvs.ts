@@ -2,7 +2,7 @@
  * IPVS of a simulated machine: kube-ipvs0 with its addresses, sets, virtual servers and their connections, which end by time. It
  * survives the processes. Its calls are those of the real one: writes to one socket go in one send.
  */
-import { MOST_REQUESTS } from '../../../../native/netlink-socket.ts';
+import { MAX_REQUESTS } from '../../../../native/netlink-socket.ts';
 import type { OpenIpvs } from '../../../../src/agent/platform.ts';
 import { type Address, type Family, familyOf } from '../../../../src/base/address.ts';
 import {
@@ -17,7 +17,7 @@ import {
   type Timeouts,
 } from '../../../../src/kernel/ipvs-kernel.ts';
 import type { ServersView } from '../../../../src/proxy/modes/view.ts';
-import { serverKey } from '../../../../src/proxy/modes/virtual-servers/objects.ts';
+import { serverKey } from '../../../../src/proxy/modes/virtual-servers/tracked-objects.ts';
 import { headerOf, IpvsState } from '../../../helpers/ipvs-state.ts';
 import type { SimProcess } from '../../engine/process.ts';
 import type { SimTime } from '../../engine/time.ts';
@@ -203,7 +203,7 @@ function* portions(writes: readonly KernelWrite[]): Generator<readonly KernelWri
   for (let at = 0; at < writes.length; ) {
     const socket = socketOf(writes[at]);
     let end = at + 1;
-    while (end < writes.length && end - at < MOST_REQUESTS && socketOf(writes[end]) === socket) end += 1;
+    while (end < writes.length && end - at < MAX_REQUESTS && socketOf(writes[end]) === socket) end += 1;
     yield writes.slice(at, end);
     at = end;
   }

@@ -8,6 +8,7 @@ import {
   NLM_F_REPLACE,
   valueLength,
 } from '../../../../native/netlink.ts';
+import { Fields } from '../../../../native/nft/attributes.ts';
 import {
   NFT_DATA_VERDICT,
   NFT_MSG_DELSET,
@@ -37,7 +38,6 @@ import {
   NFTA_SET_TABLE,
   NFTA_SET_USERDATA,
 } from '../../../../native/nft/constants.ts';
-import { Fields } from '../../../../native/nft/fields.ts';
 import type { Draft } from './draft.ts';
 import {
   type Asked,
@@ -62,7 +62,7 @@ const FACTS = [
   NFTA_SET_EXPR,
 ];
 /** NFT_DATA_VALUE_MAXLEN */
-const LONGEST_KEY = 64;
+const MAX_KEY = 64;
 
 export function newSet(draft: Draft, asked: Asked): void {
   const { fields, bytes, flags: how } = asked;
@@ -70,7 +70,7 @@ export function newSet(draft: Draft, asked: Asked): void {
   const name = fields.text(NFTA_SET_NAME);
   const keyLength = fields.number(NFTA_SET_KEY_LEN);
   if (name === undefined || keyLength === undefined || !fields.has(NFTA_SET_ID)) throw new Refused(EINVAL);
-  if (keyLength === 0 || keyLength > LONGEST_KEY) throw new Refused(EINVAL);
+  if (keyLength === 0 || keyLength > MAX_KEY) throw new Refused(EINVAL);
   const flags = fields.number(NFTA_SET_FLAGS) ?? 0;
   if (((flags & NFT_SET_MAP) !== 0) !== fields.has(NFTA_SET_DATA_TYPE)) throw new Refused(EINVAL);
   const raw = kept(bytes, 20, bytes.length, [...FACTS, NFTA_SET_USERDATA]);

@@ -1,6 +1,7 @@
 /** The ruleset as a transaction changes it: each request sees what those before it did (nf_tables_api.c). Nothing of it counts before the commit. */
 import { EBUSY, EEXIST, EINVAL, ENOENT, EOPNOTSUPP, EPERM } from '../../../../native/errno.ts';
 import { NLM_F_EXCL, NLM_F_REPLACE, valueLength } from '../../../../native/netlink.ts';
+import { Fields } from '../../../../native/nft/attributes.ts';
 import {
   NFT_MSG_DELCHAIN,
   NFT_MSG_DELRULE,
@@ -16,7 +17,6 @@ import {
   NFTA_TABLE_NAME,
   NFTA_TABLE_USERDATA,
 } from '../../../../native/nft/constants.ts';
-import { Fields } from '../../../../native/nft/fields.ts';
 import { NFT_MSG_NEWCHAIN, NFTA_CHAIN_NAME, NFTA_CHAIN_TABLE } from '../../../../native/nftables.ts';
 import { type Asked, kept, NLM_F_NONREC, Refused } from './format.ts';
 import { chainBody, ruleBody, setBody, tableBody } from './listing.ts';

@@ -1,8 +1,8 @@
 /** Messages of nftables as the kernel reads and writes them (linux/netlink.h, linux/netfilter/nf_tables.h). */
 import { align, attribute, attributes, HEADER_LENGTH, NLMSG_DONE, NLMSG_ERROR } from '../../../../native/netlink.ts';
 import { NFGENMSG, netfilterType } from '../../../../native/nfnetlink.ts';
+import { Fields } from '../../../../native/nft/attributes.ts';
 import { NFNL_MSG_BATCH_BEGIN } from '../../../../native/nft/constants.ts';
-import { Fields } from '../../../../native/nft/fields.ts';
 import { NFNL_SUBSYS_NFTABLES } from '../../../../native/nftables.ts';
 
 export const NLM_F_MULTI = 0x2;

@@ -12,9 +12,16 @@ import {
   NFTA_SET_ELEM_LIST_TABLE,
 } from '../../../../native/nft/constants.ts';
 import * as expressions from '../../../../native/nft/expressions.ts';
-import { addChain, addRule, addTable, deleteChain, deleteTable, flushChain } from '../../../../native/nft/objects.ts';
 import { request, type TableId } from '../../../../native/nft/request.ts';
 import { deleteElements } from '../../../../native/nft/sets.ts';
+import {
+  addChain,
+  addRule,
+  addTable,
+  deleteChain,
+  deleteTable,
+  flushChain,
+} from '../../../../native/nft/table-requests.ts';
 import { commit } from '../../../../native/nft/transaction.ts';
 import type { Writer } from '../../../../native/nftables.ts';
 import type { NftKernelState } from './kernel.ts';
@@ -22,7 +29,7 @@ import { type Table, tableKey } from './ruleset.ts';
 
 const RECEIVE_BUFFER = 2 * 1024 * 1024;
 /** Rules of the table `other-program` before it is flushed. */
-const MOST_RULES = 8;
+const MAX_RULES = 8;
 /** The table of another program, which `touch` writes. */
 export const FOREIGN = 'other-program';
 
@@ -109,7 +116,7 @@ export class OtherPrograms {
     this.#did(by, [
       addTable(id, 'of another program'),
       addChain(id, 'counting', { type: 'filter', hook: 'forward', priority: 10 }),
-      ...(rules >= MOST_RULES ? [flushChain(id, 'counting')] : []),
+      ...(rules >= MAX_RULES ? [flushChain(id, 'counting')] : []),
       addRule(id, 'counting', [expressions.verdict({ kind: 'return' })], 'touched'),
     ]);
   }

@@ -1,6 +1,7 @@
 /** Questions to the simulated nftables: one object, or a listing in several datagrams (nf_tables_api.c, nf_tables_get… and nf_tables_dump_…). */
 import { EINVAL, ENOENT, EOPNOTSUPP } from '../../../../native/errno.ts';
 import { attributes, NLM_F_DUMP_INTR, valueLength } from '../../../../native/netlink.ts';
+import { Fields } from '../../../../native/nft/attributes.ts';
 import {
   NFT_MSG_GETRULE,
   NFT_MSG_GETSET,
@@ -21,7 +22,6 @@ import {
   NFTA_SET_TABLE,
   NFTA_TABLE_NAME,
 } from '../../../../native/nft/constants.ts';
-import { Fields } from '../../../../native/nft/fields.ts';
 import { NFT_MSG_GETCHAIN, NFT_MSG_NEWCHAIN, NFTA_CHAIN_NAME, NFTA_CHAIN_TABLE } from '../../../../native/nftables.ts';
 import { type Asked, doneMessage, NLM_F_MULTI, objectMessage, Refused, u64At } from './format.ts';
 import { chainBody, elementsBody, ruleBody, setBody, tableBody } from './listing.ts';

@@ -10,9 +10,9 @@ import {
   NFTA_SET_ELEM_LIST_SET,
   NFTA_SET_ELEM_LIST_TABLE,
 } from '../../../../native/nft/constants.ts';
-import { addTable } from '../../../../native/nft/objects.ts';
 import { request } from '../../../../native/nft/request.ts';
 import { addElements, addSet } from '../../../../native/nft/sets.ts';
+import { addTable } from '../../../../native/nft/table-requests.ts';
 import { decodeGeneration, decodeWriter } from '../../../../native/nftables.ts';
 import { FAMILIES } from '../../../../src/base/address.ts';
 import { nftablesMode } from '../../../../src/proxy/modes/nftables/index.ts';

@@ -1,0 +1,132 @@
+/** One relayed connection: finds an endpoint that answers, and passes bytes and the ends of both directions on. */
+import type { Socket } from 'node:net';
+import type { Clock } from '../../base/clock.ts';
+import type { Backend } from '../../proxy/model/service-port.ts';
+import type { ChosenEndpoint } from './choice.ts';
+
+/** Milliseconds that an endpoint may take to accept a connection while another one can be tried: first, then. */
+const CONNECT_TIMEOUTS_MS: readonly number[] = [1000, 2000];
+/** The same for the last one, as in kube-proxy. It is longer than the kernel's first two repetitions of a SYN (RFC 6298). */
+const LAST_PATIENCE = 5000;
+/** Milliseconds after which a side that takes none of its last data is reset, when the other side is gone. */
+export const LINGER = 60_000;
+/** Endpoints that a connection tries. */
+export const MAX_TRIES = 3;
+
+/**
+ * How a connection ended: both directions in order; one end reset it; the endpoint, or the port, went away; no endpoint accepted it; no
+ * descriptor was left.
+ */
+export type Result = 'completed' | 'reset' | 'endpoint lost' | 'unreachable' | 'no descriptor';
+
+export interface ConnectionParts {
+  /** Paused. */
+  readonly client: Socket;
+  readonly clock: Pick<Clock, 'after'>;
+  /** An endpoint that was not tried yet; undefined when there is none. */
+  readonly next: (tried: ReadonlySet<string>) => ChosenEndpoint | undefined;
+  readonly connect: (to: Backend) => Socket;
+  /** Called once, when nothing of the connection is left. */
+  readonly onEnd: (result: Result, cause: string) => void;
+}
+
+export class RelayedConnection {
+  readonly #parts: ConnectionParts;
+  readonly #tried = new Set<string>();
+  #endpoint: Socket | undefined;
+  #cancelWait: () => void = () => undefined;
+  #result: Result | undefined;
+  #cause = '';
+  #isOver = false;
+
+  constructor(parts: ConnectionParts) {
+    this.#parts = parts;
+    parts.client.on('error', (error) => this.#abort('reset', error.message));
+    parts.client.once('close', () => this.#closed());
+  }
+
+  /** The endpoint that it goes to, as `ip:port`; undefined while none is chosen. */
+  get endpoint(): string | undefined {
+    return [...this.#tried].at(-1);
+  }
+
+  /** Connect to an endpoint. */
+  start(): void {
+    const { next, connect, clock } = this.#parts;
+    const chosen = this.#tried.size < MAX_TRIES ? next(this.#tried) : undefined;
+    if (chosen === undefined) {
+      this.#abort('unreachable', this.#cause === '' ? 'there is no endpoint' : this.#cause);
+      return;
+    }
+    const { endpoint: to, hasOthers } = chosen;
+    const patience = (hasOthers ? CONNECT_TIMEOUTS_MS[this.#tried.size] : undefined) ?? LAST_PATIENCE;
+    this.#tried.add(to.text);
+    const socket = connect(to);
+    this.#endpoint = socket;
+    const fails = (error: Error) => {
+      this.#cancelWait();
+      socket.destroy();
+      this.#failed(to, error);
+    };
+    this.#cancelWait = clock.after(patience, () => fails(new Error(`no answer within ${patience / 1000} s`)));
+    socket.once('error', fails);
+    socket.once('connect', () => {
+      this.#cancelWait();
+      socket.off('error', fails);
+      this.#join(socket);
+    });
+  }
+
+  /** End it for both sides: the endpoint or the port is gone. */
+  abandon(): void {
+    this.#abort('endpoint lost', 'the endpoint is gone');
+  }
+
+  #failed(to: Backend, error: Error): void {
+    if (this.#result !== undefined) return;
+    this.#endpoint = undefined;
+    this.#cause = `${to.text}: ${error.message}`;
+    const { code } = error as NodeJS.ErrnoException;
+    // Another endpoint would need a descriptor as well.
+    if (code === 'EMFILE' || code === 'ENFILE') this.#abort('no descriptor', `connect ${code}`);
+    else this.start();
+  }
+
+  #join(endpoint: Socket): void {
+    const { client } = this.#parts;
+    endpoint.on('error', (error) => this.#abort('reset', error.message));
+    endpoint.once('close', () => this.#closed());
+    client.pipe(endpoint);
+    endpoint.pipe(client);
+  }
+
+  #abort(result: Result, cause: string): void {
+    // Both sides are on their way out.
+    if (this.#result !== undefined) return;
+    this.#cancelWait();
+    this.#result = result;
+    this.#cause = cause;
+    for (const socket of [this.#parts.client, this.#endpoint]) if (socket !== undefined) reset(socket);
+    this.#closed();
+  }
+
+  #closed(): void {
+    const { client, onEnd } = this.#parts;
+    if (this.#isOver || !client.destroyed || this.#endpoint?.destroyed === false) return;
+    this.#isOver = true;
+    onEnd(this.#result ?? 'completed', this.#cause);
+  }
+}
+
+/** Tell the other end at once by RST. Where all data of this direction are already on their way, they and their end arrive first. */
+function reset(socket: Socket): void {
+  if (socket.destroyed) return;
+  // The kernel would refuse the reset (uv_tcp_close_reset), and the end of the data is no secret.
+  if (socket.connecting) socket.destroy();
+  else if (socket.writableEnded && !socket.writableFinished)
+    socket
+      .unref()
+      .setTimeout(LINGER, () => socket.resetAndDestroy())
+      .destroySoon();
+  else socket.resetAndDestroy();
+}

@@ -1,0 +1,240 @@
+/** What the commands of the plugin do: find the agents, ask one or all of them, and print. Each resolves with its exit status. */
+import { isIPv6 } from 'node:net';
+import { causeOf } from '../../base/cause.ts';
+import { realClock } from '../../base/clock.ts';
+import { parseDuration } from '../../base/duration.ts';
+import { type ApiClient, apiClient, type Credentials } from '../../cluster/api/client.ts';
+import { type UserFlags, userCredentials } from '../../cluster/api/user-kubeconfig.ts';
+import { type Flags, textFlag } from '../../config/flags.ts';
+import { userAgent } from '../../config/program-version.ts';
+import { API_VERSION, momentOf } from '../../inspect/wire/envelope.ts';
+import type { NodeOutcome, Nodes } from '../../inspect/wire/nodes.ts';
+import { behindText, firstNodes, togetherText } from '../../inspect/wire/nodes-text.ts';
+import { NoAnswer, WrongQuestion } from '../../inspect/wire/problem.ts';
+import { type AgentPod, agentPods, placeOfPod } from './agents.ts';
+import { askNode, askNodes, type Reach } from './ask-nodes.ts';
+import {
+  explainQuestion,
+  exposureQuestion,
+  historyQuestion,
+  type NodesQuestion,
+  STATUS,
+  statusQuestion,
+  verifyQuestion,
+} from './plugin-questions.ts';
+
+export interface AskedOfPlugin {
+  readonly words: readonly string[];
+  readonly flags: Flags;
+  readonly signal: AbortSignal;
+  readonly print: (text: string) => void;
+}
+
+/** The agents of the cluster, and the way to them. */
+interface Cluster {
+  readonly client: ApiClient;
+  readonly reach: Reach;
+  readonly pods: readonly AgentPod[];
+}
+
+export async function statusCommand(asked: AskedOfPlugin): Promise<number> {
+  return await withCluster(asked, (cluster) => answer(asked, cluster, { question: statusQuestion(), asksAll: true }));
+}
+
+export async function verifyCommand(asked: AskedOfPlugin): Promise<number> {
+  return await withCluster(asked, (cluster) => answer(asked, cluster, { question: verifyQuestion() }));
+}
+
+export async function historyCommand(asked: AskedOfPlugin): Promise<number> {
+  const question = historyQuestion(asked.words[0], asked.flags, realClock.wall());
+  return await withCluster(asked, (cluster) => answer(asked, cluster, { question }));
+}
+
+export async function exposureCommand(asked: AskedOfPlugin): Promise<number> {
+  return await withCluster(asked, (cluster) => answer(asked, cluster, { question: exposureQuestion() }));
+}
+
+/** A Pod as the sender is asked for by its address, on its node: an agent that follows an API server does not know Pods. */
+export async function explainCommand(asked: AskedOfPlugin): Promise<number> {
+  const { flags, signal } = asked;
+  const [from = '', to = ''] = asked.words;
+  const question = (sender: string) => explainQuestion({ from: sender, to }, flags, realClock.wall());
+  const pod = podIn(from);
+  // A wrong time is refused before the cluster is asked.
+  question(from);
+  return await withCluster(asked, async (cluster) => {
+    if (pod === undefined) return await answer(asked, cluster, { question: question(from) });
+    const { node, addresses } = await placeOfPod(cluster.client, pod, signal);
+    const sender = addresses.find((address) => isIPv6(address) === to.startsWith('[')) ?? addresses[0] ?? 'node';
+    return await answer(asked, cluster, { question: question(sender), node });
+  });
+}
+
+async function withCluster(asked: AskedOfPlugin, use: (cluster: Cluster) => Promise<number>): Promise<number> {
+  const { flags, signal } = asked;
+  const where = whereOf(flags);
+  const credentials = plainFailures(await userCredentials(userFlags(flags), process.env));
+  const agent = userAgent('kubectl');
+  const client = apiClient(credentials, { userAgent: agent });
+  try {
+    const pods = await agentPods(client, where, signal);
+    if (pods.length === 0) throw new NoAnswer(noAgents(where));
+    const { port, timeout } = where;
+    return await use({ client, pods, reach: { credentials, userAgent: agent, port, timeout, signal } });
+  } finally {
+    client.close();
+  }
+}
+
+interface ServiceSelection {
+  readonly namespace: string;
+  readonly selector: string;
+  readonly port: number;
+  /** Milliseconds. */
+  readonly timeout: number;
+}
+
+/** Throws WrongQuestion. */
+function whereOf(flags: Flags): ServiceSelection {
+  const port = textFlag(flags, 'port') ?? '10249';
+  if (!/^\d{1,5}$/.test(port) || Number(port) < 1 || Number(port) > 65_535)
+    throw new WrongQuestion(`--port ${port}: must be a number from 1 to 65535`);
+  const text = textFlag(flags, 'timeout') ?? '30s';
+  const timeout = parseDuration(text) ?? 0;
+  if (timeout < 1 || timeout > HOUR)
+    throw new WrongQuestion(`--timeout ${text}: must be a duration up to 1h, such as 30s`);
+  if (flags.allNodes === true && flags.node !== undefined)
+    throw new WrongQuestion(`--node ${textFlag(flags, 'node')}: cannot be combined with --all-nodes`);
+  const namespace = textFlag(flags, 'namespace') || 'kube-system';
+  if (!NAMESPACE.test(namespace))
+    throw new WrongQuestion(`--namespace ${namespace}: must be the name of a namespace, such as kube-system`);
+  const selector = textFlag(flags, 'selector') || 'k8s-app=slicewire';
+  return { namespace, selector, port: Number(port), timeout };
+}
+
+const HOUR = 60 * 60 * 1000;
+/** Names of Namespaces are DNS labels (RFC 1123), and those of Pods DNS subdomains. Others could lead to another path of the API. */
+const NAMESPACE = /^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$/;
+const POD = /^[a-z0-9]([-.a-z0-9]{0,251}[a-z0-9])?$/;
+
+/** Undefined where the sender is none. Throws WrongQuestion. */
+function podIn(from: string): { readonly namespace: string; readonly name: string } | undefined {
+  if (!from.startsWith('pod/')) return undefined;
+  const [, namespace = '', name = '', ...more] = from.split('/');
+  if (more.length === 0 && NAMESPACE.test(namespace) && POD.test(name)) return { namespace, name };
+  throw new WrongQuestion(`FROM ${from}: a Pod is written pod/NAMESPACE/NAME`);
+}
+
+/** An empty flag counts as none, as in kubectl. */
+function userFlags(flags: Flags): UserFlags {
+  const text = (flag: string) => textFlag(flags, flag) || undefined;
+  return {
+    kubeconfig: text('kubeconfig'),
+    context: text('context'),
+    cluster: text('cluster'),
+    user: text('user'),
+    as: text('as'),
+  };
+}
+
+/** A credential that cannot be had, such as from a program of the kubeconfig, is no bug. */
+function plainFailures({ server, apply }: Credentials): Credentials {
+  return {
+    server,
+    async apply(options) {
+      try {
+        await apply(options);
+      } catch (error) {
+        throw new NoAnswer(`the credentials for ${server} cannot be had: ${causeOf(error) || SILENT}`);
+      }
+    },
+  };
+}
+
+const SILENT = 'the program that the kubeconfig names for the user failed, and said nothing';
+
+function noAgents({ namespace, selector }: ServiceSelection): string {
+  return `no Pod with the label ${selector} is in the namespace ${namespace}: install slicewire, or name its Pods with --namespace and --selector`;
+}
+
+interface AskNodes<A> {
+  readonly question: NodesQuestion<A>;
+  /** The node to ask where no flag names one. */
+  readonly node?: string;
+  /** All nodes are asked where no flag names one. */
+  readonly asksAll?: boolean;
+}
+
+async function answer<A extends object>(asked: AskedOfPlugin, cluster: Cluster, ask: AskNodes<A>): Promise<number> {
+  const { flags, print } = asked;
+  const { question } = ask;
+  const pod = flags.allNodes === true ? undefined : chosenPod(cluster.pods, textFlag(flags, 'node') || undefined, ask);
+  const isJson = flags.output === 'json';
+  const show = (text: string) => print(printable(text).trimEnd());
+  if (pod !== undefined) {
+    const one = await askNode(cluster.reach, pod, question.asked);
+    show(isJson ? JSON.stringify(one, undefined, 2) : question.text(one));
+    return question.status(one);
+  }
+  const at = momentOf(realClock.wall());
+  const outcomes = await allAnswers(cluster, question);
+  const { summary, text } = togetherText(outcomes, question.telling(outcomes));
+  show(isJson ? JSON.stringify(nodesAnswer({ question, outcomes, summary, at }), undefined, 2) : text);
+  if (outcomes.some((outcome) => outcome.answer === null)) return 1;
+  return outcomes.some((outcome) => outcome.answer !== null && question.status(outcome.answer) === 2) ? 2 : 0;
+}
+
+/** undefined: all are to be asked. Throws WrongQuestion and NoAnswer. */
+function chosenPod<A>(pods: readonly AgentPod[], flag: string | undefined, ask: AskNodes<A>): AgentPod | undefined {
+  const name = flag ?? ask.node;
+  if (name !== undefined) {
+    const pod = pods.find(({ node }) => node === name);
+    if (pod !== undefined) return pod;
+    throw new NoAnswer(`no agent runs on node ${name}; agents run on ${firstNodes(pods)}`);
+  }
+  if (ask.asksAll === true) return undefined;
+  if (pods.length === 1) return pods[0];
+  throw new WrongQuestion(
+    `${ask.question.question}: name the node to ask with --node, or ask all with --all-nodes; agents run on ${firstNodes(pods)}`,
+  );
+}
+
+/** The answers; of nodes that do not agree with the others also why, as far as their status tells. */
+async function allAnswers<A>({ reach, pods }: Cluster, question: NodesQuestion<A>): Promise<NodeOutcome<A>[]> {
+  const outcomes = await askNodes(reach, pods, question.asked);
+  if (!question.asksWhy) return outcomes;
+  const { tell } = question.telling(outcomes);
+  const isOdd = ({ answer, ...rest }: NodeOutcome<A>) =>
+    answer === null ? rest.isRefusal : !tell({ ...rest, answer }).isCounted;
+  const odd = outcomes.flatMap((outcome, i) => (isOdd(outcome) ? (pods[i] ?? []) : []));
+  const statuses = await askNodes(reach, odd, STATUS);
+  const behind = new Map(statuses.map(({ node, answer }) => [node, answer === null ? '' : behindText(answer)]));
+  return outcomes.map((outcome) => ({ ...outcome, behind: behind.get(outcome.node) ?? '' }));
+}
+
+interface Together<A> {
+  readonly question: NodesQuestion<A>;
+  readonly outcomes: readonly NodeOutcome<A>[];
+  readonly summary: string;
+  readonly at: string;
+}
+
+function nodesAnswer<A>({ question, outcomes, summary, at }: Together<A>) {
+  const nodes = Object.fromEntries(outcomes.map(({ node, isRefusal: _, ...rest }) => [node, rest]));
+  const head = { apiVersion: API_VERSION, kind: 'Nodes', question: question.question } as const;
+  return { ...head, at, summary, nodes } satisfies Omit<Nodes, 'nodes'> & { nodes: object };
+}
+
+// Text that a terminal shows and does not obey: answers have names and messages that others wrote. Pure.
+
+/** Each control or format character but line ends and tabs as `\u001b`, which JSON reads as the character. */
+export function printable(text: string): string {
+  return text.replace(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu, (character) =>
+    character === '\n' || character === '\t' ? character : escaped(character),
+  );
+}
+
+function escaped(character: string): string {
+  const units = Array.from({ length: character.length }, (_, i) => character.charCodeAt(i));
+  return units.map((unit) => `\\u${unit.toString(16).padStart(4, '0')}`).join('');
+}

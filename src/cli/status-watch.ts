@@ -1,0 +1,144 @@
+/** `slicewire status --watch`: asks each second until it is interrupted. */
+
+import { realClock, sleep } from '../base/clock.ts';
+import { clockTime, timeBetween } from '../inspect/wire/format.ts';
+import { NoAnswer } from '../inspect/wire/problem.ts';
+import type { Status } from '../inspect/wire/status.ts';
+import { statusText } from '../inspect/wire/status-text.ts';
+import { fitted } from '../inspect/wire/terminal-fit.ts';
+import { type AskedOnCommandLine, show } from './typed-command.ts';
+
+type AskStatus = (signal: AbortSignal) => Promise<Status>;
+
+/** Where the answers go. */
+interface WatchView {
+  answered(status: Status): void;
+  failed(message: string): void;
+  end(): void;
+}
+
+const SECOND = 1000;
+/** Milliseconds that the agent has for an answer. It needs some milliseconds. */
+const ANSWER_TIMEOUT_MS = 5000;
+
+/** On a terminal the text is redrawn, elsewhere each change is printed once. Resolves with the exit status. */
+export async function watchStatus(asked: AskedOnCommandLine, ask: AskStatus): Promise<number> {
+  const { flags, signal } = asked;
+  const isScreen = process.stdout.isTTY && flags.output !== 'json';
+  const view = isScreen ? await screenView() : lineView(asked);
+  let isHealthy = true;
+  try {
+    while (!signal.aborted) {
+      try {
+        const status = await answerInTime(ask, signal);
+        isHealthy = status.health.healthy;
+        view.answered(status);
+      } catch (error) {
+        if (signal.aborted) break;
+        // The agent may be restarting.
+        if (!(error instanceof NoAnswer)) throw error;
+        isHealthy = false;
+        view.failed(error.message);
+      }
+      await sleep(realClock, SECOND, signal).catch(() => undefined);
+    }
+  } finally {
+    view.end();
+  }
+  return isHealthy ? 0 : 2;
+}
+
+async function answerInTime(ask: AskStatus, signal: AbortSignal): Promise<Status> {
+  const late = AbortSignal.timeout(ANSWER_TIMEOUT_MS);
+  try {
+    return await ask(AbortSignal.any([signal, late]));
+  } catch (error) {
+    if (!late.aborted || signal.aborted) throw error;
+    throw new NoAnswer(`the agent has not answered for ${ANSWER_TIMEOUT_MS / SECOND} s`);
+  }
+}
+
+function lineView(asked: AskedOnCommandLine): WatchView {
+  let before = '';
+  return {
+    answered: (status) => {
+      const now = lastingOf(status);
+      if (now !== before) show(asked, status, (of) => `${statusText(of)}\n`);
+      before = now;
+    },
+    failed: (message) => {
+      if (before !== message) asked.print(message);
+      before = message;
+    },
+    end: () => undefined,
+  };
+}
+
+/** What is not another text each second. */
+function lastingOf({ by: _, heard, history, ...lasting }: Status): string {
+  return JSON.stringify({
+    ...lasting,
+    lost: heard.map(({ of, lost }) => [of, lost]),
+    folder: history?.folder,
+  });
+}
+
+/** All that the screen shows. */
+interface ScreenContents {
+  readonly status?: Status;
+  readonly failure?: { readonly message: string; readonly since: string };
+}
+
+/** The text of the screen. `now`: a moment of an answer. */
+function screenText({ status, failure }: ScreenContents, now: string): string {
+  const last = status === undefined ? '' : statusText(status);
+  if (failure === undefined) return `${last}\n\nAsked each second; Ctrl+C ends.`;
+  const { message, since } = failure;
+  const gone = `NO ANSWER since ${clockTime(since, now)}, for ${timeBetween(since, now)}; asked again each second, Ctrl+C ends.`;
+  const old = status === undefined ? [] : ['', `The last answer, of ${clockTime(status.by.at, now)}:`, '', last];
+  return [gone, message, ...old].join('\n');
+}
+
+/** Draws on the terminal of standard output, and leaves the last picture there. */
+async function screenView(): Promise<WatchView> {
+  const { createLogUpdate } = await import('log-update');
+  const { stdout } = process;
+  const log = createLogUpdate(stdout);
+  let shown: ScreenContents = {};
+  const draw = () => {
+    if (shown.status === undefined && shown.failure === undefined) return;
+    const { columns, rows } = stdout;
+    log(fitted(screenText(shown, new Date(realClock.wall()).toISOString()), { columns, rows }));
+  };
+  const afresh = () => {
+    // The terminal has broken the lines anew: nobody knows where they are.
+    stdout.write('\x1b[H\x1b[2J');
+    log.done();
+    draw();
+  };
+  const pause = () => {
+    log.done();
+    process.kill(process.pid, 'SIGSTOP');
+  };
+  const events = [
+    [stdout, 'resize', afresh],
+    [process, 'SIGCONT', afresh],
+    [process, 'SIGTSTP', pause],
+  ] as const;
+  for (const [of, event, listener] of events) of.on(event, listener);
+  return {
+    answered: (status) => {
+      shown = { status };
+      draw();
+    },
+    failed: (message) => {
+      const since = shown.failure?.since ?? new Date(realClock.wall()).toISOString();
+      shown = { ...shown, failure: { message, since } };
+      draw();
+    },
+    end: () => {
+      for (const [of, event, listener] of events) of.off(event, listener);
+      log.done();
+    },
+  };
+}

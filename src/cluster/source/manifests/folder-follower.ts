@@ -1,0 +1,246 @@
+/** Follows the files of `--manifests`: reads all of them, then those that change, until the signal aborts. */
+import { dirname } from 'node:path';
+import { addAbortSignal } from 'node:stream';
+import { text } from 'node:stream/consumers';
+import { causeOf } from '../../../base/cause.ts';
+import { aborted, type Clock, sleep } from '../../../base/clock.ts';
+import { type EventSink, SOURCE_KINDS, type SourceEvent, type WatchStatus } from '../../../proxy/model/events.ts';
+import type { PortRange } from '../../../proxy/model/port-range.ts';
+import { FaultList } from '../../api/decode/faults.ts';
+import { type DocumentReader, documentFiles } from '../../documents/files.ts';
+import { unwatchedText } from '../unwatched.ts';
+import type { WatchFolder } from '../watch-folder.ts';
+import { FileIntake } from './file-intake.ts';
+import { FolderChanges } from './folder-changes.ts';
+import { ManifestFiles, type ManifestList } from './manifest-files.ts';
+import { ManifestStore } from './manifest-store.ts';
+import { NodeGuard, type NodeReader } from './node-guard.ts';
+import { ManifestsUnusable } from './unusable.ts';
+
+export interface ManifestsOptions {
+  /** A folder, a file, or `-` for standard input. */
+  readonly path: string;
+  readonly nodeName: string;
+  readonly clock: Clock;
+  /** Read once and do not follow changes. */
+  readonly once: boolean;
+  /** The range that node ports must be in; kube-apiserver's default where it is not given. */
+  readonly nodePorts?: PortRange;
+  /** Reads which ports of this machine are in use; without it Services may have any of its addresses and ports. */
+  readonly node?: NodeReader;
+  readonly warn?: (text: string) => void;
+  /** Reads the files; tests pass their own. */
+  readonly documents?: DocumentReader;
+  /** Watches the folder; tests pass their own. */
+  readonly watchFolder?: WatchFolder;
+}
+
+/** Milliseconds from a first change to reading: one save makes several events. */
+const SETTLE = 5;
+/** Milliseconds until the second read of a file that lost objects. */
+const DOUBT = 200;
+/** Milliseconds between reads of the whole folder, for changes that inotify does not report (a network file system, a folder that was replaced). */
+const RESCAN = 10_000;
+/** Files read at a time. */
+const AT_ONCE = 64;
+
+export class FolderFollower {
+  readonly #options: ManifestsOptions;
+  readonly store: ManifestStore;
+  readonly #emit: EventSink;
+  readonly #node: NodeWatch | undefined;
+  readonly #files: ManifestFiles;
+  readonly #changes: FolderChanges;
+  readonly #intake: FileIntake;
+  /** Events wait until all files that changed together are read: a Service that the guard judges must not come after its endpoints. */
+  #held: SourceEvent[] = [];
+
+  constructor(options: ManifestsOptions, emit: EventSink) {
+    const { path, clock, nodeName, nodePorts, node, documents = documentFiles, watchFolder, warn } = options;
+    this.#options = options;
+    this.#emit = emit;
+    const guard = node && new NodeGuard();
+    const hold: EventSink = (event) => this.#held.push(event);
+    this.#node = guard && new NodeWatch(guard, { nodeName, reader: node, emit: hold });
+    this.store = new ManifestStore(nodeName, hold, { ...(nodePorts ? { nodePorts } : {}), guard });
+    this.#files = new ManifestFiles(path, documents);
+    this.#changes = new FolderChanges({
+      clock,
+      watchFolder,
+      isWanted: (file) => this.#files.isWanted(file),
+      onChange: (file) => this.#files.invalidate(file),
+      onUnwatched: (error) => warn?.(`--manifests ${path}: ${unwatchedText(error, RESCAN)}`),
+    });
+    const onDoubt = (file: string) => void clock.after(DOUBT, () => this.#changes.add(file));
+    this.#intake = new FileIntake({ path, clock, store: this.store, warn, onDoubt });
+  }
+
+  /** A failure where a file or the folder does not answer, or where the start waits for a file; nothing otherwise. */
+  get watches(): readonly WatchStatus[] {
+    const now = this.#options.clock.now();
+    return this.#intake.watches(now) ?? this.#files.watches(now);
+  }
+
+  /** A read that hangs does not keep the agent from stopping. */
+  async run(signal: AbortSignal): Promise<void> {
+    await Promise.race([this.#run(signal), aborted(signal).catch(() => undefined)]);
+  }
+
+  async #run(signal: AbortSignal): Promise<void> {
+    const { path, once } = this.#options;
+    if (path === '-') await this.#takeInput(signal);
+    else {
+      const listed = await this.#files.list();
+      if (listed.kind !== 'unreadable' && !once) this.#watch(listed, signal);
+      const cause = await this.#rescan(listed);
+      if (cause !== undefined) throw new ManifestsUnusable(`--manifests ${path}: ${cause}`);
+      const again = (files: readonly string[]) => this.#readAll([...new Set([...this.#changes.take(), ...files])]);
+      await this.#intake.waitForUnread(again, signal);
+      if (signal.aborted) return;
+      this.#node?.mustHaveJudged();
+    }
+    for (const kind of [...SOURCE_KINDS, 'servicecidrs'] as const) this.#emit({ kind: 'synced', of: kind });
+    if (path === '-' || once) return;
+    await this.#follow(signal);
+  }
+
+  async #takeInput(signal: AbortSignal): Promise<void> {
+    const { documents = documentFiles } = this.#options;
+    const draft = this.store.draft('standard input');
+    const read = await documents.parse(await text(addAbortSignal(signal, process.stdin)), draft.file, draft.take);
+    if (read.kind === 'read') this.store.set(draft, read);
+    else this.store.unreadable(draft.file, read.cause);
+    await this.#flush();
+  }
+
+  async #follow(signal: AbortSignal): Promise<void> {
+    const { clock } = this.#options;
+    while (!signal.aborted) {
+      const isReported = await this.#changes.next(RESCAN, signal);
+      if (signal.aborted) return;
+      if (!isReported) await this.#check(signal);
+      else {
+        await sleep(clock, SETTLE, signal).catch(() => undefined);
+        await this.#readAll(this.#changes.take());
+      }
+    }
+  }
+
+  /** Read the whole folder, and watch it if the kernel had no room for a watch before, or the folder was gone. */
+  async #check(signal: AbortSignal): Promise<void> {
+    const listed = await this.#files.list();
+    if (!this.#changes.isWatching && listed.kind !== 'unreadable' && !signal.aborted) this.#watch(listed, signal);
+    await this.#rescan(listed);
+  }
+
+  #watch({ isFolder }: Extract<ManifestList, { kind: 'files' }>, signal: AbortSignal): void {
+    const { path } = this.#options;
+    this.#changes.watch(isFolder ? path : dirname(path), signal);
+  }
+
+  /** Read new and changed files, and drop those that are gone. Returns why the folder cannot be listed: such a folder does not count as empty (invariant 2). */
+  async #rescan(listed: ManifestList): Promise<string | undefined> {
+    const { path } = this.#options;
+    if (listed.kind === 'unreadable') {
+      this.store.unreadable(path, listed.cause);
+      this.#emitHeld();
+      return listed.cause;
+    }
+    this.#emit({ kind: 'faults', key: path, faults: [] });
+    const present = new Set(listed.files);
+    const gone = this.store.files.filter((file) => !present.has(file));
+    this.#node?.expire();
+    await this.#readAll([...listed.files, ...gone]);
+    return undefined;
+  }
+
+  async #readAll(files: readonly string[]): Promise<void> {
+    for (let i = 0; i < files.length; i += AT_ONCE) {
+      const batch = files.slice(i, i + AT_ONCE);
+      const read = await Promise.all(batch.map((file) => this.#files.readIfChanged(file, this.store.draft(file))));
+      for (const [j, file] of batch.entries()) this.#intake.take(file, read[j] ?? { kind: 'same' });
+    }
+    await this.#flush();
+  }
+
+  /** All files that changed together are read. */
+  async #flush(): Promise<void> {
+    await this.#node?.judge();
+    this.store.flush();
+    this.#emitHeld();
+  }
+
+  #emitHeld(): void {
+    const events = this.#held;
+    this.#held = [];
+    for (const event of events) this.#emit(event);
+  }
+}
+
+/** Reads addresses and ports of this machine for the guard: when Services changed, and with each read of the whole folder. */
+interface NodeWatchOptions {
+  readonly nodeName: string;
+  readonly reader: NodeReader;
+  readonly emit: EventSink;
+}
+
+export class NodeWatch {
+  readonly #guard: NodeGuard;
+  readonly #options: NodeWatchOptions;
+  #isDue = true;
+  #hasRead = false;
+  #hasFault = false;
+  #cause = '';
+
+  constructor(guard: NodeGuard, options: NodeWatchOptions) {
+    this.#guard = guard;
+    this.#options = options;
+  }
+
+  /** Read the machine at the next judgement, even if no Service changed. */
+  expire(): void {
+    this.#isDue = true;
+  }
+
+  /** At the end of the start no Service may wait: without it, its rules would go. Throws ManifestsUnusable. */
+  mustHaveJudged(): void {
+    if (this.#guard.isWaiting) throw unusable(this.#cause);
+  }
+
+  /** Emit the judged Services. They wait while the machine cannot be read; throws ManifestsUnusable when the first read fails. */
+  async judge(): Promise<void> {
+    if (!this.#isDue && !this.#guard.isWaiting) return;
+    const { reader, emit } = this.#options;
+    try {
+      this.#guard.setInterfaces(await reader.addresses());
+      const listeners = this.#guard.needsListeners ? await reader.listeners() : [];
+      for (const event of this.#guard.judge(listeners)) emit(event);
+    } catch (error) {
+      this.#report(causeOf(error));
+      return;
+    }
+    this.#isDue = false;
+    this.#hasRead = true;
+    if (this.#hasFault) emit({ kind: 'faults', key: 'this node', faults: [] });
+    this.#hasFault = false;
+  }
+
+  #report(cause: string): void {
+    const { nodeName, emit } = this.#options;
+    const problem = problemText(cause);
+    if (!this.#hasRead) throw unusable(cause);
+    this.#cause = cause;
+    this.#hasFault = true;
+    const faults = new FaultList('Node', nodeName);
+    faults.leaveOut('', undefined, `${problem}; changed Services wait until they can be read`);
+    emit({ kind: 'faults', key: 'this node', faults: faults.list });
+  }
+}
+
+function problemText(cause: string): string {
+  return `its addresses and the ports in use cannot be read: ${cause}`;
+}
+
+function unusable(cause: string): ManifestsUnusable {
+  return new ManifestsUnusable(`this node: ${problemText(cause)}; --allow-node-address-ports turns this check off`);
+}

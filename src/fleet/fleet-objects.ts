@@ -1,0 +1,205 @@
+/**
+ * Services and EndpointSlices as the fleet's watches give them, and whether an endpoint still takes new connections by the newest of
+ * them (KEP-1669). Pure.
+ *
+ * A version is the resourceVersion of an object's change. Versions of one kind can be compared (KEP-5504).
+ */
+import type { Family } from '../base/address.ts';
+import type { Clock } from '../base/clock.ts';
+import type { Service, ServiceKey, SliceKey } from '../proxy/model/objects.ts';
+import { newer } from '../proxy/model/resource-version.ts';
+import { EndpointIndex } from './endpoint-index.ts';
+import type { Ending } from './hook-assignments.ts';
+import { Listeners } from './observer-list.ts';
+import { ServiceStates } from './service-states.ts';
+import type {
+  DrainTarget,
+  FleetEndpoint,
+  FleetKind,
+  FleetSlice,
+  SliceEndpointRef,
+  TargetState,
+  Versions,
+} from './types.ts';
+
+export type { DrainTarget, FleetEndpoint, FleetKind, FleetSlice, TargetState, Versions } from './types.ts';
+
+type OnVersion = (kind: FleetKind, version: string, service: ServiceKey) => void;
+
+export class FleetObjects {
+  readonly services = new ServiceStates();
+  readonly versions = new SeenVersions();
+  /**
+   * After each change: the Service, and the endpoints that its slices did not have. After the last of the first lists: "" and none.
+   */
+  readonly changes = new Listeners<[service: ServiceKey, added: readonly FleetEndpoint[]]>();
+  readonly #endpoints: EndpointIndex;
+  readonly #slices = new Map<SliceKey, FleetSlice>();
+  readonly #seen: OnVersion;
+
+  /** `seen` takes each change that a watch tells of, once both lists are complete. */
+  constructor(clock: Pick<Clock, 'now'>, seen: OnVersion = () => undefined) {
+    this.#endpoints = new EndpointIndex(clock);
+    this.#seen = seen;
+  }
+
+  /** Whether the first lists of both kinds are complete. */
+  get isComplete(): boolean {
+    return this.versions.isComplete;
+  }
+
+  /** Families of which there are slices. */
+  get families(): readonly Family[] {
+    return this.#endpoints.families;
+  }
+
+  /**
+   * A Service changed. undefined: it was deleted, or no proxy serves it. `version`: of the object; of a deletion that of its event, or of
+   * the list that has the object no more. `isEvent`: a watch told it, so its moment is known.
+   */
+  setService(key: ServiceKey, service: Service | undefined, version: string, isEvent = true): void {
+    this.services.setService(key, service, version);
+    this.#advance('services', version, key, isEvent);
+    this.changes.tell(key, []);
+  }
+
+  /** The same for an EndpointSlice. */
+  setSlice(key: SliceKey, slice: FleetSlice | undefined, version: string, isEvent = true): void {
+    const before = this.#slices.get(key);
+    if (slice === undefined) this.#slices.delete(key);
+    else this.#slices.set(key, slice);
+    const added = this.#endpoints.replace(before, slice);
+    const service = slice?.service ?? before?.service ?? '';
+    const formerly = before !== undefined && before.service !== service ? before.service : undefined;
+    if (formerly !== undefined) this.services.setSlice(formerly, key, undefined, version);
+    if (service !== '') this.services.setSlice(service, key, slice, version);
+    this.#advance('slices', version, service, isEvent);
+    if (formerly !== undefined) this.changes.tell(formerly, []);
+    if (service !== '') this.changes.tell(service, added);
+  }
+
+  /** A list of a kind is complete up to this version: the first one, and the first one after `restored`. */
+  synced(kind: FleetKind, version: string): void {
+    this.versions.synced(kind, version);
+    if (this.isComplete) this.changes.tell('', []);
+  }
+
+  /**
+   * The versions of a kind went back: the API server's store was restored (KEP-5504). All objects are listed again, and nothing is
+   * complete until `synced` tells of that list.
+   */
+  restored(kind: FleetKind): void {
+    this.versions.restored(kind);
+    this.services.restored(kind);
+  }
+
+  /** Why new connections still go to a target, as a sentence without its end; undefined: none do. */
+  takes(target: DrainTarget): string | undefined {
+    return this.#firstReason(this.#endpointsOf(target));
+  }
+
+  /** How a target stands now. Services that had it are remembered for a quarter of an hour. */
+  standing(target: DrainTarget): TargetState {
+    const endpoints = this.#endpointsOf(target);
+    const past = target.kind === 'terminating' ? [] : this.#endpoints.past(nameOf(target));
+    const services = new Set([...endpoints.map(({ slice }) => slice.service), ...past.map(({ service }) => service)]);
+    if (target.kind === 'terminating') services.add(target.service);
+    const families = new Set([...endpoints.map(({ slice }) => slice.family), ...past.map(({ family }) => family)]);
+    return {
+      services: [...services].sort(),
+      families: [...families].sort(),
+      endpoints: [...new Set(endpoints.map(({ endpoint }) => endpoint.pod || endpoint.address))].sort(),
+      takes: this.#firstReason(endpoints),
+    };
+  }
+
+  /**
+   * The versions that a kernel must have so that no older object of these Services is in it. What went before the fleet's first lists has
+   * no version but theirs: a slice that had an endpoint too, or the Service of a slice that is still there. Watchers learn the version of
+   * a list by the next change of that kind, or by a bookmark, about a minute later.
+   */
+  mustHave(services: readonly ServiceKey[]): Versions {
+    const { newest, newestWithLists } = this.versions;
+    const isGone = services.some((service) => !this.services.has(service));
+    return { services: (isGone ? newestWithLists : newest).services, slices: newestWithLists.slices };
+  }
+
+  /** The endpoints of a target that terminate, each with the moment since when, as far as the fleet saw it. */
+  endings(target: Extract<DrainTarget, { kind: 'terminating' }>): Ending[] {
+    return this.standing(target).endpoints.map((endpoint) => ({
+      endpoint,
+      since: this.#endpoints.endingSince(target.service, endpoint),
+    }));
+  }
+
+  #endpointsOf(target: DrainTarget): readonly SliceEndpointRef[] {
+    if (target.kind !== 'terminating') return this.#endpoints.now(nameOf(target), this.#slices);
+    return this.services
+      .slicesOf(target.service)
+      .flatMap((slice) =>
+        slice.endpoints
+          .filter(({ terminating, nodeName }) => terminating && nodeName === target.node)
+          .map((endpoint) => ({ slice, endpoint })),
+      );
+  }
+
+  #firstReason(endpoints: readonly SliceEndpointRef[]): string | undefined {
+    for (const one of endpoints) {
+      const reason = this.services.takes(one);
+      if (reason !== undefined) return reason;
+    }
+    return undefined;
+  }
+
+  #advance(kind: FleetKind, version: string, service: ServiceKey, isEvent: boolean): void {
+    this.versions.advance(kind, version);
+    if (isEvent && this.isComplete) this.#seen(kind, version, service);
+  }
+}
+
+function nameOf(target: Exclude<DrainTarget, { kind: 'terminating' }>): string {
+  return target.kind === 'pod' ? target.pod : target.address;
+}
+
+const NONE: Versions = { services: '', slices: '' };
+
+/** The newest versions that the fleet has seen. Pure. */
+class SeenVersions {
+  readonly #synced = new Set<FleetKind>();
+  #newest = NONE;
+  #listed = NONE;
+
+  /** Whether the first lists of both kinds are complete. */
+  get isComplete(): boolean {
+    return this.#synced.size === 2;
+  }
+
+  /** Of changes of objects. Bookmarks and lists have later ones, but other watchers may not be told of these for a long time. */
+  get newest(): Versions {
+    return this.#newest;
+  }
+
+  /** The same, or the versions of the first lists where these are newer: what a list no longer had may have been there just before. */
+  get newestWithLists(): Versions {
+    return {
+      services: newer(this.#newest.services, this.#listed.services),
+      slices: newer(this.#newest.slices, this.#listed.slices),
+    };
+  }
+
+  advance(kind: FleetKind, version: string): void {
+    this.#newest = { ...this.#newest, [kind]: newer(this.#newest[kind], version) };
+  }
+
+  synced(kind: FleetKind, version: string): void {
+    this.#synced.add(kind);
+    this.#listed = { ...this.#listed, [kind]: version };
+  }
+
+  /** The versions of a kind went back. */
+  restored(kind: FleetKind): void {
+    this.#synced.delete(kind);
+    this.#newest = { ...this.#newest, [kind]: '' };
+    this.#listed = { ...this.#listed, [kind]: '' };
+  }
+}

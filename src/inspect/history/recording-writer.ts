@@ -1,0 +1,116 @@
+/** Writes a recording: a sink of the recorder. Each beginning has all objects, so that what is before it can be dropped. */
+import { breath } from '../../base/clock.ts';
+import { deltaOf, type HistoryDelta, packSlice } from './delta.ts';
+import { frameBytes, headerBytes } from './frames.ts';
+import { writtenState } from './past.ts';
+import { ObjectStore } from './past-objects.ts';
+import type { Recorder } from './recorder.ts';
+import type { ChangeEntry, SyncRecord } from './records.ts';
+import type { ChangeLine, RecordedParts, RecordingLine, StartLine, SyncLine } from './shapes.ts';
+import type { RecordingStart, Sink } from './sinks.ts';
+
+/** Objects in a frame of the beginning; then the event loop runs. */
+const OBJECTS_AT_ONCE = 200;
+/** Characters of lines after which a frame is written before the next sync ends. */
+const FRAME = 256 * 1024;
+/** `whole`: the last of the objects at a beginning. */
+export type RecordingPart = 'header' | 'objects' | 'whole' | 'frame';
+/** Takes the bytes of a recording in order. It must not throw. */
+export type Output = (bytes: Uint8Array, part: RecordingPart) => void;
+
+/** The present parts of the agent. */
+export interface RecordingContext {
+  readonly parts: () => RecordedParts;
+  /** The mode's removals are waiting. */
+  readonly isWaiting: () => boolean;
+  /** Milliseconds since 1970. */
+  readonly wall: () => number;
+}
+
+export class RecordingWriter implements Sink {
+  readonly #recorder: Recorder;
+  readonly #context: RecordingContext;
+  readonly #output: Output;
+  #lines: string[] = [];
+  #characters = 0;
+  /** The beginning that is being written; lines wait for its end. */
+  #beginning: object | undefined;
+
+  /** Added to the recorder's sinks by the caller. */
+  constructor(recorder: Recorder, context: RecordingContext, output: Output) {
+    this.#recorder = recorder;
+    this.#context = context;
+    this.#output = output;
+    output(headerBytes(), 'header');
+  }
+
+  begin({ objects, isWritten }: RecordingStart): void {
+    this.#lines = [];
+    const { written, pending } = isWritten
+      ? writtenState(this.#recorder)
+      : { written: ObjectStore.copyOf(objects), pending: [] };
+    const { parts, isWaiting, wall } = this.#context;
+    const number = (pending[0]?.number ?? this.#recorder.nextNumber) - 1;
+    const start: StartLine = { type: 'start', at: wall(), parts: parts(), isWritten, isWaiting: isWaiting(), number };
+    this.#output(frameBytes([JSON.stringify(start)]), 'objects');
+    const mine = {};
+    this.#beginning = mine;
+    for (const line of pending) this.#add(line);
+    void this.#writeObjects(written, mine);
+  }
+
+  change({ number, at, service, version, change }: ChangeEntry): void {
+    const line: ChangeLine = { type: 'change', number, at, service, version, delta: deltaOf(change) };
+    this.#add(line);
+    if (this.#characters > FRAME) this.#flush();
+  }
+
+  sync(record: SyncRecord): void {
+    const line: SyncLine = { type: 'sync', record };
+    this.#add(line);
+    this.#flush();
+  }
+
+  #add(line: RecordingLine): void {
+    const text = JSON.stringify(line);
+    this.#lines.push(text);
+    this.#characters += text.length;
+  }
+
+  #flush(): void {
+    if (this.#beginning !== undefined || this.#lines.length === 0) return;
+    this.#output(frameBytes(this.#lines), 'frame');
+    this.#lines = [];
+    this.#characters = 0;
+  }
+
+  /** In portions; lines that come meanwhile follow. */
+  async #writeObjects(objects: ObjectStore, mine: object): Promise<void> {
+    let count = 0;
+    let portion: string[] = [];
+    for (const delta of deltasOf(objects)) {
+      portion.push(JSON.stringify({ type: 'object', delta }));
+      count += 1;
+      if (portion.length < OBJECTS_AT_ONCE) continue;
+      this.#output(frameBytes(portion), 'objects');
+      portion = [];
+      await breath();
+      // Another beginning replaced this one.
+      if (this.#beginning !== mine) return;
+    }
+    this.#output(frameBytes([...portion, JSON.stringify({ type: 'started', objects: count })]), 'whole');
+    this.#beginning = undefined;
+    this.#flush();
+  }
+}
+
+/** The deltas that make these objects from nothing. */
+export function* deltasOf(objects: ObjectStore): Generator<HistoryDelta> {
+  const { node } = objects;
+  if (node !== undefined) yield { kind: 'Node', key: node.name, delta: { all: node } };
+  for (const service of objects.services())
+    yield deltaOf({ kind: 'Service', key: service.key, from: undefined, to: service });
+  for (const slice of objects.slices.all()) {
+    yield { kind: 'EndpointSlice', key: slice.key, delta: { all: packSlice(slice) } };
+  }
+}

@@ -1,0 +1,49 @@
+/** /metrics, /healthz, /livez and /readyz of a program that follows the API server and writes no rules: the controller, the fleet. */
+import type { Clock } from '../base/clock.ts';
+import { type Answer, textAnswer } from './http.ts';
+import { type MetricsText, metricsAnswer } from './metrics-server.ts';
+
+export interface FollowingProgram {
+  readonly feed: { readonly isSynced: boolean; readonly watches: readonly WatchHealth[] };
+  readonly metrics: MetricsText;
+  readonly clock: Pick<Clock, 'now'>;
+  /** Another reason why it should not be asked now, as a sentence. */
+  readonly unready?: () => string | undefined;
+}
+
+interface WatchHealth {
+  readonly of: string;
+  readonly failure: { readonly since: number; readonly cause: string } | undefined;
+}
+
+export const FOLLOWER_PATHS = ['/metrics', '/healthz', '/livez', '/readyz'] as const;
+
+/** Milliseconds after which a failing watch counts: an API server that restarts is away for less. */
+const WATCH_FAILURE_MS = 60_000;
+
+/** The answer; undefined when the path is none of these. The method is GET or HEAD. */
+export async function followerAnswer(follower: FollowingProgram, path: string): Promise<Answer | undefined> {
+  switch (path) {
+    case '/metrics':
+      return await metricsAnswer(follower.metrics);
+    case '/healthz':
+    case '/livez':
+      return textAnswer(200, 'ok');
+    case '/readyz': {
+      const reasons = unreadiness(follower);
+      return reasons.length === 0 ? textAnswer(200, 'ok') : textAnswer(503, `${reasons.join('\n')}\n`);
+    }
+    default:
+      return undefined;
+  }
+}
+
+/** Why this replica could not do its work now, each as a sentence. */
+function unreadiness({ feed, clock, unready }: FollowingProgram): string[] {
+  if (!feed.isSynced) return ['the initial lists are not complete'];
+  const reason = unready?.();
+  if (reason !== undefined) return [reason];
+  return feed.watches
+    .filter(({ failure }) => failure !== undefined && clock.now() - failure.since > WATCH_FAILURE_MS)
+    .map(({ of, failure }) => `cannot follow ${of}: ${failure?.cause}`);
+}

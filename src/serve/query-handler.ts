@@ -1,0 +1,143 @@
+/**
+ * The questions that the metrics server answers: /explain, /verify, /status, /history, /recording, and those of the live page, with
+ * the stream of its events (docs/operations.md, Questions).
+ *
+ * They tell more than metrics do, so not everybody may ask: where the server listens at loopback, both ends must be of this machine.
+ * A page in a browser must not ask either. It can by DNS rebinding, with a name of its own in `Host`: only the address at which the
+ * request arrived, or `localhost`, is accepted there. No header of CORS is ever set.
+ */
+
+import { isLoopback, parseAddress, socketAddress } from '../base/address.ts';
+import { isWrongQuestion, NoAnswer, problemOf, WrongQuestion } from '../inspect/wire/problem.ts';
+import { type Answer, type HttpRequest, jsonAnswer } from './http.ts';
+
+/** Answers with an object, which is sent as JSON, or with the pieces of a file. Throws WrongQuestion and NoAnswer. */
+export type AnswerFunction = (
+  parameters: URLSearchParams,
+  signal: AbortSignal,
+) => Promise<object | AsyncIterable<Uint8Array>>;
+
+export interface QueryRoute {
+  /** The parameters that it takes. */
+  readonly parameters: readonly string[];
+  readonly answer: AnswerFunction;
+  /** Milliseconds after which it is given up; default: before the server ends a silent connection (`http.ts`). */
+  readonly longest?: number;
+}
+
+const ANSWER_TIMEOUT_MS = 25_000;
+
+export interface QueryRoutes {
+  /** By their paths. */
+  readonly byPath: ReadonlyMap<string, QueryRoute>;
+  /** The server listens at loopback. */
+  readonly isLocal: () => boolean;
+  /** Opens the stream of `/live` (`live-stream.ts`). Throws NoAnswer. */
+  readonly live?: (asked: HttpRequest) => Answer;
+}
+
+/** Path of the stream of events. */
+export const LIVE = '/live';
+
+/** A stream that is opened by a question. */
+export interface StreamRoute {
+  readonly parameters: readonly string[];
+  /** Throws WrongQuestion and NoAnswer. */
+  readonly open: (asked: HttpRequest) => Answer;
+}
+
+/** The answer; undefined when the path is no question. The method is GET or HEAD. */
+export async function questionAnswer(
+  { byPath, isLocal, live }: QueryRoutes,
+  asked: HttpRequest,
+): Promise<Answer | undefined> {
+  const stream = asked.path === LIVE && live !== undefined ? { parameters: [], open: live } : undefined;
+  const question = byPath.get(asked.path) ?? stream;
+  if (question === undefined) return undefined;
+  const refusal = refusalOf(asked, isLocal());
+  if (refusal !== undefined) return problemAnswer(403, refusal);
+  return await checkedAnswer(question, asked);
+}
+
+/** Answers a client that may ask. */
+export async function checkedAnswer(question: QueryRoute | StreamRoute, asked: HttpRequest): Promise<Answer> {
+  try {
+    checkParameters(asked, question);
+    if ('open' in question) return question.open(asked);
+    if ((question.longest ?? ANSWER_TIMEOUT_MS) > ANSWER_TIMEOUT_MS) asked.mayWait?.();
+    const answer = await inTime(question, asked);
+    if (!(Symbol.asyncIterator in answer)) return jsonAnswer(200, `${JSON.stringify(answer)}\n`);
+    return { status: 200, headers: FILE_HEADERS, body: answer, isLong: true };
+  } catch (error) {
+    if (isWrongQuestion(error)) return problemAnswer(400, error.message);
+    if (error instanceof NoAnswer) return problemAnswer(503, error.message);
+    return problemAnswer(500, error instanceof Error ? error.message : String(error));
+  }
+}
+
+/** Throws NoAnswer when it takes too long: the kernel starts its list of rules again whenever they change. */
+async function inTime({ answer, longest = ANSWER_TIMEOUT_MS }: QueryRoute, { query, signal, path }: HttpRequest) {
+  const late = AbortSignal.timeout(longest);
+  try {
+    return await answer(query, AbortSignal.any([signal, late]));
+  } catch (error) {
+    if (!late.aborted || signal.aborted) throw error;
+    const why = 'reading the rules takes longer while they change, and on a machine that is short of CPU';
+    throw new NoAnswer(`${path}: no answer within ${longest / 1000} s; ${why}: ask again`);
+  }
+}
+
+const FILE_HEADERS = { 'content-type': 'application/octet-stream', 'x-content-type-options': 'nosniff' };
+
+export function problemAnswer(status: number, message: string, headers: Answer['headers'] = {}): Answer {
+  return jsonAnswer(status, `${JSON.stringify(problemOf(message))}\n`, headers);
+}
+
+/** Why this client is not answered. `flag`: the one that has the address of this server. */
+export function refusalOf(
+  { host, local, remote, site, path }: HttpRequest,
+  isLocal: boolean,
+  flag = '--metrics-bind-address',
+): string | undefined {
+  if (isLocal && !(isOfLoopback(local) && isOfLoopback(remote))) {
+    return `questions are answered on this machine alone: the request came from ${remote} to ${local}; ${flag} opens them to others`;
+  }
+  // A link of another site may lead to the page, but its own page may not set the agent to work, although it could not read the answer.
+  if (path !== '/' && (site === 'cross-site' || site === 'same-site')) {
+    return `a page of another site asks (Sec-Fetch-Site: ${site}): open http://localhost at this port instead`;
+  }
+  if (host !== undefined && isOwnHost(host, local)) return undefined;
+  const given = host === undefined ? 'is missing' : `is ${JSON.stringify(host.slice(0, 100))}`;
+  return `the header Host ${given}, and must be localhost or ${local.replace(/%.*$/, '')}: ask by address, not by a name`;
+}
+
+/**
+ * The same for paths that other machines may ask for by a name, such as Prometheus for `/metrics`: only what arrives at loopback is checked,
+ * where a page in a browser could ask by DNS rebinding.
+ */
+export function refusalOnLoopback(asked: HttpRequest, flag?: string): string | undefined {
+  return isOfLoopback(asked.local) ? refusalOf(asked, true, flag) : undefined;
+}
+
+/** `localhost` or the literal address at which the request arrived, with any port or none. */
+export function isOwnHost(host: string, local: string): boolean {
+  const [, v6, name] = /^(?:\[([^\]]*)\]|([^:[\]]*))(?::\d{1,5})?$/.exec(host) ?? [];
+  if (name?.toLowerCase() === 'localhost') return true;
+  const address = parseAddress(v6 ?? name ?? '');
+  return address !== undefined && address === socketAddress(local);
+}
+
+/** Whether this is a loopback address, as Node.js writes addresses of sockets. */
+export function isOfLoopback(text: string): boolean {
+  const address = socketAddress(text);
+  return address !== undefined && isLoopback(address);
+}
+
+/** Throws WrongQuestion for a parameter that the question does not take, or that is given twice. */
+export function checkParameters({ query, path }: HttpRequest, { parameters }: Pick<QueryRoute, 'parameters'>): void {
+  const takes = parameters.length === 0 ? 'no parameter' : parameters.join(', ');
+  for (const name of new Set(query.keys())) {
+    if (!parameters.includes(name)) throw new WrongQuestion(`${path} has no parameter ${name}: it takes ${takes}`);
+    if (query.getAll(name).length > 1) throw new WrongQuestion(`${path}: ${name} is given twice; give it once`);
+  }
+}

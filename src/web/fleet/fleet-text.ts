@@ -1,0 +1,136 @@
+/** Sentences and lists of the fleet's page. Pure. */
+import type { FleetLive, FleetNode } from '../../inspect/wire/fleet.ts';
+import {
+  clockTime,
+  countText,
+  listText,
+  millisecondsText,
+  numberText,
+  timeBetween,
+} from '../../inspect/wire/format.ts';
+import type { SignKind } from '../page-text.ts';
+import { LATE, lagOf, NODE_STATES, type NodeState } from './levels.ts';
+
+/** How many nodes are in each state. */
+export function countsOf(nodes: readonly FleetNode[]): ReadonlyMap<NodeState, number> {
+  const counts = new Map<NodeState, number>(NODE_STATES.map((state) => [state, 0]));
+  for (const { state } of nodes) counts.set(state, (counts.get(state) ?? 0) + 1);
+  return counts;
+}
+
+/** Nodes that are behind for a short time are normal: changes travel. `passed`: milliseconds since the message. */
+export function signOfFleet(nodes: readonly FleetNode[], passed: number): SignKind {
+  if (nodes.length === 0) return 'waiting';
+  const isWell = (node: FleetNode) =>
+    node.healthy && node.behind === 0 && (node.state === 'current' || isBrief(node, passed));
+  if (nodes.every(isWell)) return 'ok';
+  return nodes.some((node) => node.state === 'current' || isBrief(node, passed)) ? 'warn' : 'bad';
+}
+
+function isBrief(node: FleetNode, passed: number): boolean {
+  return node.state === 'behind' && lagOf(node, passed) < LATE;
+}
+
+/** Of a node or state. */
+export function signOfNode(state: NodeState, lag: number): SignKind {
+  if (state === 'behind') return lag >= LATE ? 'bad' : 'warn';
+  const signs = { current: 'ok', 'no answer': 'bad', 'no agent': 'bad', 'too old': 'none', 'left out': 'off' } as const;
+  return signs[state];
+}
+
+/** `behind for 3 s`, `no answer for 2 min`, `current` */
+export function stateText(state: NodeState, lag: number): string {
+  return lag > 0 ? `${state} for ${lagText(lag)}` : state;
+}
+
+/** `40 ms`, `3.1 s`, `2 min` */
+export function lagText(lag: number): string {
+  return lag < 60_000 ? millisecondsText(lag) : timeBetween(new Date(0).toISOString(), new Date(lag).toISOString());
+}
+
+/** Of a cell, for who does not see it. */
+export function nodeText(node: FleetNode, passed: number): string {
+  const parts = [stateText(node.state, lagOf(node, passed)), node.why, ...(node.healthy ? [] : node.reasons)];
+  return `${node.name}: ${parts.filter((part) => part !== '').join('; ')}`;
+}
+
+/** Nodes that are not current: the longest behind first. Agents that are too old, and nodes that are left out, are last. */
+export function behindOf(nodes: readonly FleetNode[], passed: number): FleetNode[] {
+  const rank = ({ state }: FleetNode) => (state === 'left out' ? 2 : state === 'too old' ? 1 : 0);
+  return nodes
+    .filter(({ state }) => state !== 'current')
+    .sort((a, b) => rank(a) - rank(b) || lagOf(b, passed) - lagOf(a, passed));
+}
+
+/** Where no node is behind. */
+export function noneBehindText(nodes: readonly FleetNode[]): string {
+  return nodes.length === 0 ? 'No node is known yet.' : 'Every node has every change in its kernel.';
+}
+
+/** Nodes with faults, drift or refused Services, or that are not healthy: the worst first. */
+export function troubledOf(nodes: readonly FleetNode[]): FleetNode[] {
+  return nodes
+    .filter(({ healthy, behind, faults, drift }) => !healthy || behind + faults + drift > 0)
+    .sort(
+      (a, b) =>
+        Number(a.healthy) - Number(b.healthy) || b.behind - a.behind || b.drift - a.drift || b.faults - a.faults,
+    );
+}
+
+/** All that is in the list of troubled nodes, in one sentence. */
+export function troubleText(nodes: readonly FleetNode[]): string {
+  const sick = nodes.filter(({ healthy }) => !healthy).length;
+  const part = (field: 'behind' | 'drift' | 'faults', words: (sum: number) => string) => {
+    const having = nodes.filter((node) => node[field] > 0);
+    const sum = having.reduce((before, node) => before + node[field], 0);
+    return sum === 0 ? [] : [`${words(sum)} on ${countText(having.length, 'node')}`];
+  };
+  const parts = [
+    ...(sick === 0 ? [] : [`${countText(sick, 'node')} not healthy`]),
+    ...part('behind', (sum) => `${countText(sum, 'Service')} refused`),
+    ...part('drift', (sum) => `${countText(sum, 'change')} by other programs`),
+    ...part('faults', (sum) => countText(sum, 'fault of objects', 'faults of objects')),
+  ];
+  return parts.length === 0 ? 'No node reports a fault or a change by another program.' : `${listText(parts)}.`;
+}
+
+export interface AgentKind {
+  readonly mode: string;
+  readonly version: string;
+  readonly count: number;
+}
+
+/** The pairs of mode and version, the most frequent first. */
+export function kindsOf(nodes: readonly FleetNode[]): AgentKind[] {
+  const groups = Map.groupBy(nodes, ({ mode, version }) => JSON.stringify([mode, version]));
+  return [...groups.values()]
+    .map((group) => ({ mode: group[0]?.mode ?? '', version: group[0]?.version ?? '', count: group.length }))
+    .sort((a, b) => b.count - a.count || (`${a.mode} ${a.version}` < `${b.mode} ${b.version}` ? -1 : 1));
+}
+
+/** What is mixed; "": nothing. Nodes whose mode or version is not known do not count. */
+export function mixedText(kinds: readonly AgentKind[]): string {
+  const modes = new Set(kinds.map(({ mode }) => mode).filter((mode) => mode !== ''));
+  const versions = new Set(kinds.map(({ version }) => version).filter((version) => version !== ''));
+  const parts = [
+    ...(modes.size > 1 ? [`${modes.size} modes`] : []),
+    ...(versions.size > 1 ? [`${versions.size} versions`] : []),
+  ];
+  return listText(parts);
+}
+
+/** The chart in one sentence. `now`: a moment by the fleet's clock. */
+export function programmingText(latency: FleetLive['latency'], now: string): string {
+  if (latency === null || latency.count === 0) return 'No change came to a node in the last hour.';
+  const { count, p50, p99, most, since } = latency;
+  const from = `since ${clockTime(since, now).slice(0, -4)}`;
+  const times = `half within ${millisecondsText(p50)}, 99 % within ${millisecondsText(p99)}, at most ${millisecondsText(most)}`;
+  return `${numberText(count)} times a change came into the kernel of a node ${from}: ${times} after the fleet saw the change.`;
+}
+
+/** Both in milliseconds since 1970, by this browser's clock. */
+export function fleetGoneText(heardAt: number, now: number): string {
+  if (heardAt === 0) return 'The fleet does not answer.';
+  const [at, to] = [new Date(heardAt).toISOString(), new Date(now).toISOString()];
+  return `The connection to the fleet is lost: it was last heard at ${clockTime(at, at).slice(0, 8)}, ${timeBetween(at, to)} ago. You see the nodes as they were then. The nodes serve their Services without it.`;
+}

@@ -1,0 +1,164 @@
+/** What is asked of the API server itself before something is removed, and what a refused write leaves alone. */
+import assert from 'node:assert/strict';
+import { describe, it, type TestContext } from 'node:test';
+import { type ApiClient, ApiError, apiClient } from '../../src/cluster/api/client.ts';
+import type { SliceObject } from '../../src/cluster/producers/api-objects.ts';
+import { Expectations } from '../../src/controller/expectations.ts';
+import { mustBeGone, SliceWriter } from '../../src/controller/object-writer.ts';
+import { StaleCache } from '../../src/controller/workers.ts';
+import { ApiServer } from '../helpers/api-server.ts';
+import { NEVER } from '../helpers/rig.ts';
+import { aWhile, until } from '../helpers/until.ts';
+import { address, ControllerRig } from './rig.ts';
+
+async function start(t: TestContext) {
+  const server = await ApiServer.start();
+  t.after(() => server.stop());
+  const credentials = {
+    server: server.url,
+    apply: (options: { agent?: unknown }) => {
+      options.agent = false;
+      return Promise.resolve();
+    },
+  };
+  return { server, client: apiClient(credentials, { userAgent: 'test' }) };
+}
+
+describe('an object that the cache does not show', () => {
+  it('is gone when the API server says so, and in no other case', async (t) => {
+    const { server, client } = await start(t);
+    await mustBeGone(client, 'services', 'default/web', NEVER);
+    server.put({ kind: 'Service', metadata: { name: 'web', namespace: 'default' }, spec: {} });
+    await assert.rejects(mustBeGone(client, 'services', 'default/web', NEVER), StaleCache);
+    server.failNext(1, 503);
+    await assert.rejects(mustBeGone(client, 'endpoints', 'default/web', NEVER), /503/);
+  });
+});
+
+describe('a refused write', () => {
+  it('of one family does not keep the other', async (t) => {
+    const rig = await ControllerRig.create(t);
+    rig.node('node-a');
+    rig.service('web', { ipFamilies: ['IPv4', 'IPv6'] });
+    rig.pod('web', 1);
+    rig.server.failNext(1, 500, {}, { kind: 'write', resource: 'endpointslices' });
+    await rig.start({ controllers: 'endpointslice-controller' });
+    await until('the other family', () => rig.slices('web').length === 1);
+    assert.deepEqual(
+      rig.slices('web').map(({ addressType }) => addressType),
+      ['IPv6'],
+    );
+    await until('the first, tried again', () => rig.ready('web').join() === address(1));
+    assert.equal(rig.slices('web').length, 2);
+  });
+});
+
+function slice(name: string): SliceObject {
+  return {
+    apiVersion: 'discovery.k8s.io/v1',
+    kind: 'EndpointSlice',
+    metadata: { name, generateName: 'web-', namespace: 'default', uid: `uid-${name}`, resourceVersion: '1' },
+    addressType: 'IPv4',
+    endpoints: [],
+    ports: [],
+  };
+}
+
+const slices = (count: number, name: string) => Array.from({ length: count }, (_, i) => slice(`${name}-${i}`));
+
+/** A server that answers each write after a moment; the n-th with an error, counted from 1. */
+class SlowServer {
+  readonly asked: string[] = [];
+  /** The most writes that it had at a time, by method. */
+  readonly most = new Map<string, number>();
+  readonly #errors: ReadonlyMap<number, ApiError>;
+  #now = 0;
+
+  constructor(errors: readonly [number, ApiError][] = []) {
+    this.#errors = new Map(errors);
+  }
+
+  async write(changes: Partial<Record<'create' | 'update' | 'remove', readonly SliceObject[]>>): Promise<void> {
+    const writer = new SliceWriter({
+      client: { write: (request) => this.#answer(request.method) } as Partial<ApiClient> as ApiClient,
+      expectations: new Expectations(),
+      shown: () => '',
+      isTaken: () => false,
+      onWrite: () => undefined,
+    });
+    const all = { create: [], update: [], remove: [], ...changes };
+    await writer.write({ service: 'default/web', changes: all, triggeredAt: 0, signal: NEVER });
+  }
+
+  async #answer(method: string): Promise<unknown> {
+    const count = this.asked.push(method);
+    this.#now += 1;
+    this.most.set(method, Math.max(this.most.get(method) ?? 0, this.#now));
+    await aWhile(5);
+    this.#now -= 1;
+    const error = this.#errors.get(count);
+    if (error !== undefined) throw error;
+    return slice(`answer-${count}`);
+  }
+}
+
+describe('the slices of a Service', () => {
+  it('are created five at a time, then changed one after another, then deleted five at a time', async () => {
+    const server = new SlowServer();
+    await server.write({ create: slices(12, 'new'), update: slices(3, 'old'), remove: slices(7, 'unwanted') });
+    const [posts, puts, deletes] = [12, 3, 7].map((count, i) => Array(count).fill(['POST', 'PUT', 'DELETE'][i]));
+    assert.deepEqual(server.asked, [posts, puts, deletes].flat());
+    assert.deepEqual(
+      [...server.most],
+      [
+        ['POST', 5],
+        ['PUT', 1],
+        ['DELETE', 5],
+      ],
+    );
+  });
+
+  it('are not written further when one is refused, and the first refusal is told', async () => {
+    const server = new SlowServer([
+      [2, new ApiError('refused', 422)],
+      [3, new ApiError('refused as well', 422)],
+    ]);
+    await assert.rejects(
+      server.write({ create: slices(12, 'new'), remove: slices(2, 'unwanted') }),
+      /^ApiError: refused$|^Error: refused$/,
+    );
+    assert.ok(server.asked.length < 12 && !server.asked.includes('DELETE'), server.asked.join());
+  });
+
+  it('are changed though none can be created in a namespace that goes away', async () => {
+    const leaving = new ApiError('forbidden', 403, { reasons: ['NamespaceTerminating'] });
+    const server = new SlowServer([[1, leaving]]);
+    await server.write({ create: slices(20, 'new'), update: slices(1, 'old') });
+    assert.ok(server.asked.filter((method) => method === 'POST').length < 20);
+    assert.equal(server.asked.at(-1), 'PUT');
+  });
+
+  it('are tried again when the cache shows more, where one to delete went or changed meanwhile', async () => {
+    const message = 'Precondition failed: UID in precondition: uid-unwanted-0, UID in object meta: ';
+    const conflict = new ApiError(message, 409, { reasons: ['Conflict'] });
+    await assert.rejects(new SlowServer([[1, conflict]]).write({ remove: slices(1, 'unwanted') }), StaleCache);
+    const exists = new ApiError('already exists', 409, { reasons: ['AlreadyExists'] });
+    await assert.rejects(new SlowServer([[1, exists]]).write({ remove: slices(1, 'unwanted') }), ApiError);
+  });
+});
+
+describe('Endpoints', () => {
+  it('that a person wrote stay, though no Service has their name; those of a Service that is gone go', async (t) => {
+    const rig = await ControllerRig.create(t);
+    rig.node('node-a');
+    rig.service('web');
+    rig.pod('web', 1);
+    const subsets = [{ addresses: [{ ip: '192.168.4.100' }], ports: [{ port: 80, protocol: 'TCP' }] }];
+    rig.server.put({ kind: 'Endpoints', metadata: { name: 'mine', namespace: 'default' }, subsets });
+    await rig.start();
+    await until('both', () => rig.server.objects('Endpoints').length === 2);
+    rig.server.delete('Service', 'default/web');
+    await until('one', () => rig.server.objects('Endpoints').length === 1);
+    assert.equal(rig.server.objects('Endpoints')[0]?.metadata.name, 'mine');
+  });
+});

@@ -1,0 +1,47 @@
+/** The world of a simulated process, in the place of the real one. */
+import assert from 'node:assert/strict';
+import type { Files, Platform } from '../../../src/agent/platform.ts';
+import type { RelaySockets } from '../../../src/agent/relay/sockets.ts';
+import type { Connect } from '../../../src/cluster/api/transport.ts';
+import type { SimProcess } from '../engine/process.ts';
+import { fileFailure } from '../kernel/failures.ts';
+import type { SimKernel } from '../kernel/kernel.ts';
+import type { SimPorts } from './ports.ts';
+
+/** No history names a range of loopback in --nodeport-addresses. */
+const NO_RELAY: RelaySockets = {
+  listen: () => Promise.reject(new Error('the simulator has no node ports on loopback')),
+  connect: () => assert.fail('the simulator has no node ports on loopback'),
+};
+
+export interface World {
+  readonly kernel: SimKernel;
+  readonly api: { connect(process: SimProcess): Connect };
+  readonly files: { of(process: SimProcess): Files };
+  readonly ports: SimPorts;
+}
+
+/** The world as a process sees it. Each of its calls is numbered, and may fail. */
+export function simPlatform(process: SimProcess, { kernel, api, files, ports }: World): Platform {
+  return {
+    commands: kernel.iptables.commands(process),
+    machine: kernel.machine.facts(process),
+    kernel: kernel.calls(process),
+    files: files.of(process),
+    process: {
+      listen: ports.listen(process),
+      relay: NO_RELAY,
+      probe: () => Promise.resolve('unknown'),
+      setOomScore: (score) =>
+        process.call({
+          what: `set the OOM score to ${score}`,
+          effect: () => undefined,
+          fail: (variant) => {
+            throw fileFailure('/proc/self/oom_score_adj', 'write', variant);
+          },
+        }),
+      releaseMemory: () => undefined,
+    },
+    connect: api.connect(process),
+  };
+}
