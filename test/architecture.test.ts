@@ -119,7 +119,9 @@ const RULES: Readonly<Record<string, Rule>> = {
   'src/inspect/explain/': {
     imports: [
       ...PURE,
+      'src/inspect/wire/envelope.ts',
       'src/inspect/wire/format.ts',
+      'src/inspect/wire/problem.ts',
       'src/proxy/modes/nft-table/element-bytes.ts',
       'src/proxy/modes/nft-table/print.ts',
       'src/proxy/modes/netfilter/',

@@ -13,11 +13,11 @@ import type { ServiceKey, Slice } from '../proxy/model/objects.ts';
 import { readyOnNode, type ServicePort, type ServicePortKey } from '../proxy/model/service-port.ts';
 import type { SyncReport } from '../proxy/sync/sync-results.ts';
 import { Clients } from '../serve/clients.ts';
+import { EventStreams, PAGE_STREAM } from '../serve/event-stream.ts';
 import { Health } from '../serve/health.ts';
 import type { HealthSettings } from '../serve/health-record.ts';
 import { healthHandler } from '../serve/health-server.ts';
 import type { Answer, HttpRequest } from '../serve/http.ts';
-import { LiveStream } from '../serve/live-stream.ts';
 import { type MetricsText, metricsHandler, scrapeHandler } from '../serve/metrics-server.ts';
 import { type Log, levelOf } from '../telemetry/log.ts';
 import type { Agent } from './agent.ts';
@@ -212,14 +212,14 @@ export class Observers {
     await this.#servers.close();
   }
 
-  #metricsHandler(inquiries: Queries, overview: Overview) {
+  #metricsHandler(queries: Queries, overview: Overview) {
     return metricsHandler({
       mode: () => this.#config.mode,
       config: () => fileFromConfig(this.#config),
       metrics: () => this.#allMetrics,
       hasProfiling: () => this.#config.serve.profiling,
       questions: {
-        byPath: new Map([...questionsOf(inquiries, () => realClock.wall()), ...pageQuestions(overview)]),
+        byPath: new Map([...questionsOf(queries, () => realClock.wall()), ...pageQuestions(overview)]),
         live: this.#page.open,
         isLocal: () => isLoopback(this.#config.serve.metrics.address),
       },
@@ -269,7 +269,7 @@ function allMetrics({ metrics, services }: Pick<Observers, 'metrics' | 'services
 
 /** The live page's side of the agent: it notices what happens, and tells those who read. */
 export class LivePage {
-  readonly #stream: LiveStream<Live>;
+  readonly #stream: EventStreams<Live>;
   /** `liveSchema.revision` */
   #revision = 0;
 
@@ -278,10 +278,12 @@ export class LivePage {
     onProblem: (text: string) => void,
     clock: Pick<Clock, 'now' | 'after'> = realClock,
   ) {
-    const whole = () => overview.live(this.#revision);
+    const now = () => overview.live(this.#revision);
+    const whole = (live: Live) => live;
     const onThrown = (error: unknown) =>
       onProblem(`an event of the live page could not be made: ${causeOf(error)}; the pages ask again`);
-    this.#stream = new LiveStream({ whole, delta: liveDelta, onThrown, onRest: () => overview.forget() }, clock);
+    const source = { now, whole, changed: liveDelta, onThrown, onRest: () => overview.forget() };
+    this.#stream = new EventStreams(PAGE_STREAM, source, clock);
   }
 
   /** The page may show something else now. Costs next to nothing while nobody reads. */
@@ -291,5 +293,5 @@ export class LivePage {
   };
 
   /** The stream of `/live`. Throws NoAnswer where too many read. */
-  readonly open = (asked: Pick<HttpRequest, 'encodings' | 'signal'>): Answer => this.#stream.open(asked);
+  readonly open = (asked: Pick<HttpRequest, 'encodings' | 'signal' | 'hangUp'>): Answer => this.#stream.open(asked);
 }

@@ -6,7 +6,7 @@ import { firstLine } from '../inspect/wire/format.ts';
 import type { ProgrammedEvent } from '../inspect/wire/programmed.ts';
 import type { AnsweredBy } from '../inspect/wire/schema-common.ts';
 import type { SyncReport } from '../proxy/sync/sync-results.ts';
-import { EventStreams } from '../serve/event-stream.ts';
+import { EventStreams, PROGRAM_STREAM } from '../serve/event-stream.ts';
 import type { QueryRoute, StreamRoute } from '../serve/query-handler.ts';
 import type { ObjectFeed } from './feed.ts';
 import { faultCounts } from './log-lines.ts';
@@ -68,6 +68,7 @@ export class ProgrammedAnswers {
     this.#startedAt = clock.now();
     this.waiters = new Waiters(clock);
     this.#streams = new EventStreams(
+      PROGRAM_STREAM,
       {
         now: () => this.#said(),
         whole: (said) => wholeEvent(said, clock.now()),
@@ -128,7 +129,7 @@ export class ProgrammedAnswers {
           },
         },
       ],
-      ['/programmed/live', { parameters: ['pace'], open: (asked) => this.#streams.open(paceIn(asked.query), asked) }],
+      ['/programmed/live', { parameters: ['pace'], open: (asked) => this.#streams.open(asked, paceIn(asked.query)) }],
     ]);
   }
 

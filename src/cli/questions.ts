@@ -1,6 +1,6 @@
 /** What explain, verify, status, history and exposure do. Each resolves with its exit status. */
 import { loadConfig } from '../agent/load-config.ts';
-import { withInquiries } from '../agent/questions/answer-once.ts';
+import { withQueries } from '../agent/questions/answer-once.ts';
 import { askAgent } from '../agent/questions/ask-agent.ts';
 import { seenOf } from '../agent/questions/explain-live.ts';
 import type { Answers } from '../agent/questions/queries.ts';
@@ -42,7 +42,7 @@ async function ask<A>(answerer: Answerer, question: AgentQuery<A>, { flags, sign
       schema,
     );
   if (answerer.who === 'recording') return await question.answer(await recordedAnswers(answerer.file), signal);
-  return await withInquiries(flags, signal, (answers, until) => question.answer(answers, until));
+  return await withQueries(flags, signal, (answers, until) => question.answer(answers, until));
 }
 
 export async function explainCommand(asked: AskedOnCommandLine): Promise<number> {

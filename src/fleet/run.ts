@@ -14,8 +14,8 @@ import { firstOf } from '../inspect/wire/format.ts';
 import type { Fault } from '../proxy/model/objects.ts';
 import { authOf } from '../serve/auth.ts';
 import { Clients } from '../serve/clients.ts';
-import { keepOpen, type OpenServer } from '../serve/http.ts';
-import { LiveStream } from '../serve/live-stream.ts';
+import { EventStreams, PAGE_STREAM } from '../serve/event-stream.ts';
+import { type HttpRequest, keepOpen, type OpenServer } from '../serve/http.ts';
 import { scrapeHandler } from '../serve/metrics-server.ts';
 import type { ReadPage } from '../serve/page.ts';
 import type { ComponentInfo } from '../serve/zpages.ts';
@@ -91,7 +91,7 @@ export async function runFleet(
   const handler = fleetHandler({
     ...{ questions, feed, metrics, readPage, clock, component },
     live: liveOf(core, clock, log),
-    gate: authOf({
+    auth: authOf({
       isOn: () => config.authentication,
       access: () => reviews,
       flag: '--authentication',
@@ -197,10 +197,12 @@ function linksOf({ nodes }: FleetCore, { tokenFile }: FleetConfig, clock: Clock)
 }
 
 function liveOf({ answers, nodes, objects }: FleetCore, clock: Clock, log: Log) {
-  const stream = new LiveStream(
+  const stream = new EventStreams(
+    PAGE_STREAM,
     {
-      whole: () => answers.live(),
-      delta: fleetDelta,
+      now: () => answers.live(),
+      whole: (live) => live,
+      changed: fleetDelta,
       onThrown: (error) =>
         log.error(`the page could not be told what changed: ${String(error)}; its streams were ended`),
     },
@@ -208,7 +210,7 @@ function liveOf({ answers, nodes, objects }: FleetCore, clock: Clock, log: Log) 
   );
   nodes.changes.add(() => stream.touch());
   objects.changes.add(() => stream.touch());
-  return stream.open.bind(stream);
+  return (asked: HttpRequest) => stream.open(asked);
 }
 
 function metricsOf(

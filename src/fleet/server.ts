@@ -1,13 +1,12 @@
 /**
  * The server of `slicewire fleet`: /drained, /programmed, the page with its stream, /metrics, /healthz, /livez, /readyz, /statusz and
- * /flagz. Health and metrics are answered to everybody, the rest by the gate.
+ * /flagz. Health and metrics are answered to everybody, the rest where `auth` lets them.
  */
-import { isWrongQuestion, NoAnswer } from '../inspect/wire/problem.ts';
 import type { Auth } from '../serve/auth.ts';
 import { FOLLOWER_PATHS, type FollowingProgram, followerAnswer } from '../serve/following-program.ts';
-import { type Answer, type Handler, type HttpRequest, jsonAnswer, NOT_FOUND, textAnswer } from '../serve/http.ts';
+import { type Answer, type Handler, type HttpRequest, jsonAnswer, NOT_FOUND } from '../serve/http.ts';
 import { FLEET_PAGE, pageAnswer, type ReadPage } from '../serve/page.ts';
-import { problemAnswer, refusalOnLoopback } from '../serve/query-handler.ts';
+import { errorAnswer } from '../serve/query-handler.ts';
 import { type Component, type ComponentInfo, zpageAnswer } from '../serve/zpages.ts';
 import type { FleetQuestions } from './fleet-queries.ts';
 
@@ -15,7 +14,7 @@ export interface FleetServerParts extends FollowingProgram {
   readonly questions: Pick<FleetQuestions, 'drained' | 'programmed'>;
   /** Opens the stream of the page. Throws NoAnswer. */
   readonly live: (asked: HttpRequest) => Answer;
-  readonly gate: Auth;
+  readonly auth: Auth;
   readonly readPage: ReadPage;
   readonly component: ComponentInfo;
 }
@@ -28,23 +27,17 @@ export function fleetHandler(parts: FleetServerParts): Handler {
     ...{ paths: () => PATHS, isLocal: () => false },
   };
   return async (asked: HttpRequest) => {
-    const { path, method } = asked;
-    if (method !== 'GET' && method !== 'HEAD') return textAnswer(405, 'method not allowed\n');
-    const refusal = path === '/metrics' ? refusalOnLoopback(asked, component.flag) : undefined;
-    if (refusal !== undefined) return problemAnswer(403, refusal);
-    const own = await followerAnswer(parts, path);
+    const own = await followerAnswer(parts, asked, component.flag);
     if (own !== undefined) return own;
     try {
-      return (await parts.gate(asked)) ?? (await admitted(parts, component, asked));
+      return (await parts.auth(asked)) ?? (await admitted(parts, component, asked));
     } catch (error) {
-      if (isWrongQuestion(error)) return problemAnswer(400, error.message);
-      if (error instanceof NoAnswer) return problemAnswer(503, error.message, { 'retry-after': '1' });
-      return problemAnswer(500, error instanceof Error ? error.message : String(error));
+      return errorAnswer(error);
     }
   };
 }
 
-/** The answer to those whom the gate lets pass. */
+/** The answer to those who may ask. */
 async function admitted(parts: FleetServerParts, component: Component, asked: HttpRequest): Promise<Answer> {
   const { questions, live, readPage } = parts;
   switch (asked.path) {
@@ -57,7 +50,7 @@ async function admitted(parts: FleetServerParts, component: Component, asked: Ht
     case '/live':
       return live(asked);
     default:
-      // The gate has decided; a name of the fleet's Service is right here.
+      // It was decided who may ask; a name of the fleet's Service is right here.
       return (
         zpageAnswer(component, { ...asked, host: 'localhost', site: undefined }) ??
         pageAnswer(FLEET_PAGE, readPage, () => undefined, asked) ??

@@ -23,7 +23,7 @@ export interface AuthOptions {
 /** The answer that refuses a request: 401 without a valid token, 403, or 503 where nobody can decide. undefined: it may be answered. */
 export type Auth = (asked: HttpRequest) => Promise<Answer | undefined>;
 
-/** Neither the gate nor its answers keep a token. */
+/** Neither the function nor its answers keep a token. */
 export function authOf({ isOn, access, flag, needsNone }: AuthOptions): Auth {
   return async (asked) => {
     if (!isOn() || (await needsNone?.(asked)) === true) return undefined;

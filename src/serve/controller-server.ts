@@ -1,7 +1,6 @@
 /** /metrics, /healthz, /livez, /readyz, /statusz and /flagz of `slicewire controller`. */
 import { FOLLOWER_PATHS, type FollowingProgram, followerAnswer } from './following-program.ts';
-import { type Handler, type HttpRequest, NOT_FOUND, textAnswer } from './http.ts';
-import { problemAnswer, refusalOnLoopback } from './query-handler.ts';
+import { type Handler, type HttpRequest, NOT_FOUND } from './http.ts';
 import { type Component, type ComponentInfo, zpageAnswer } from './zpages.ts';
 
 export interface ControllerServerParts extends Omit<FollowingProgram, 'unready'> {
@@ -17,11 +16,6 @@ export function controllerHandler(parts: ControllerServerParts): Handler {
     ...{ name: 'slicewire-controller', flag: '--bind-address', ...parts.component },
     ...{ paths: () => PATHS, isLocal: () => parts.isLocal },
   };
-  return async (asked: HttpRequest) => {
-    const { path, method } = asked;
-    if (method !== 'GET' && method !== 'HEAD') return textAnswer(405, 'method not allowed\n');
-    const refusal = path === '/metrics' ? refusalOnLoopback(asked, component.flag) : undefined;
-    if (refusal !== undefined) return problemAnswer(403, refusal);
-    return (await followerAnswer(parts, path)) ?? zpageAnswer(component, asked) ?? NOT_FOUND;
-  };
+  return async (asked: HttpRequest) =>
+    (await followerAnswer(parts, asked, component.flag)) ?? zpageAnswer(component, asked) ?? NOT_FOUND;
 }

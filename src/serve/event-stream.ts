@@ -1,45 +1,77 @@
 /**
- * A stream of server-sent events for programs: at most one event in a time that the reader chooses, none where nothing changed, and a
- * comment after some silence, so that a reader notices a dead connection. Readers of the same pace share their events, each computed
- * once. (https://html.spec.whatwg.org/multipage/server-sent-events.html)
+ * Streams of server-sent events (https://html.spec.whatwg.org/multipage/server-sent-events.html) for any number of readers, pages and
+ * programs. The first event of a reader has the whole, each later one what changed since the last one: at most one event in the time that the
+ * reader chooses, and after some silence a sign of life, so that a reader notices a dead connection.
+ *
+ * The cost does not follow the readers: those of one pace share their events, each computed and compressed once, and nothing is computed while
+ * nobody reads.
  */
-
+import { constants, crc32, deflateRawSync } from 'node:zlib';
 import type { Clock } from '../base/clock.ts';
 import { NoAnswer } from '../inspect/wire/problem.ts';
 import { Deadline } from './deadline.ts';
-import type { Answer, HttpRequest } from './http.ts';
+import { type Answer, acceptsGzip, type HttpRequest } from './http.ts';
 
-/** Streams at the same time. */
-export const MAX_STREAMS = 16;
-/** Milliseconds of silence until a comment; shorter than the silence after which the server ends a connection. */
-export const COMMENT_AFTER = 15_000;
+/** The form of a stream. Times are in milliseconds. */
+export interface StreamForm {
+  /** Readers at the same time, and their name in the refusal of one more. */
+  readonly maxReaders: number;
+  readonly readers: 'pages' | 'streams';
+  /** Between two events, at least, where the reader chooses nothing. */
+  readonly minPause: number;
+  /** From a change to its event: further changes may follow at once. */
+  readonly gather: number;
+  /** Without anything that was sent, at most; shorter than the silence after which the server ends a connection (`http.ts`). */
+  readonly maxSilence: number;
+  /** The field `event`; undefined: events have none. */
+  readonly event?: string;
+  /** Sent before the first event. */
+  readonly opening?: string;
+  /** Readers that take gzip get it. */
+  readonly isCompressed: boolean;
+  /** New readers get the same first event until something changes; otherwise it is made for each, as it has ages. */
+  readonly isWholeShared: boolean;
+}
+
+/** For the live pages. After a second a browser asks again. Most changes are in the kernel after 40 ms; the ages in an event get old. */
+export const PAGE_STREAM: StreamForm = {
+  ...{ maxReaders: 100, readers: 'pages', minPause: 250, gather: 40, maxSilence: 5000 },
+  ...{ event: 'live', opening: 'retry: 1000\n\n', isCompressed: true, isWholeShared: true },
+};
+/** For programs: no event where nothing changed, but a comment. */
+export const PROGRAM_STREAM: StreamForm = {
+  ...{ maxReaders: 16, readers: 'streams', minPause: 1000, gather: 0, maxSilence: 15_000 },
+  ...{ isCompressed: false, isWholeShared: false },
+};
+
 /** Bytes that wait for a reader, at most, beside its first event. */
 export const MAX_WAITING_BYTES = 256 * 1024;
 
-export interface EventStreamSource<T> {
-  /** What there is to say now. The value is not changed later. */
+export interface StreamSource<T> {
+  /** The present state. The value is not changed later. */
   now(): T;
   /** All of it, for a new reader. */
-  whole(said: T): object;
-  /** What changed; undefined: nothing did. */
-  changed(before: T, said: T): object | undefined;
+  whole(state: T): object;
+  /** The difference; undefined: there is none. */
+  changed(before: T, state: T): object | undefined;
+  /** Blocks of deflate that end with a full flush; zlib's by default. */
+  pack?(text: Buffer): Buffer;
+  /** Nobody reads any more. */
+  onRest?(): void;
   /** An event could not be made. Its readers are ended; they ask again. */
   onThrown(error: unknown): void;
 }
 
-const HEADERS = {
-  'content-type': 'text/event-stream; charset=utf-8',
-  'cache-control': 'no-store',
-  'x-content-type-options': 'nosniff',
-};
-const COMMENT = Buffer.from(':\n\n');
+type Asked = Pick<HttpRequest, 'signal' | 'hangUp' | 'encodings'>;
 
 export class EventStreams<T> {
-  readonly #source: EventStreamSource<T>;
+  readonly #form: StreamForm;
+  readonly #source: StreamSource<T>;
   readonly #clock: Pick<Clock, 'now' | 'after'>;
   readonly #byPace = new Map<number, PacedReaders<T>>();
 
-  constructor(source: EventStreamSource<T>, clock: Pick<Clock, 'now' | 'after'>) {
+  constructor(form: StreamForm, source: StreamSource<T>, clock: Pick<Clock, 'now' | 'after'>) {
+    this.#form = form;
     this.#source = source;
     this.#clock = clock;
   }
@@ -51,34 +83,46 @@ export class EventStreams<T> {
 
   /** Something may have changed. Costs next to nothing while nobody reads. */
   touch(): void {
-    for (const pace of this.#byPace.values()) pace.touch();
+    for (const paced of this.#byPace.values()) paced.touch();
   }
 
-  /** A stream for this reader; `milliseconds`: its pace. Throws NoAnswer where too many read. */
-  open(milliseconds: number, asked: Pick<HttpRequest, 'signal' | 'hangUp'>): Answer {
+  /** A stream for this reader; `pace`: milliseconds between two events, at least. Throws NoAnswer where too many read. */
+  open(asked: Asked, pace = this.#form.minPause): Answer {
     this.#mustHaveRoom();
-    return { status: 200, headers: HEADERS, body: this.#read(milliseconds, asked) };
+    const isPacked = this.#form.isCompressed && acceptsGzip(asked.encodings);
+    return {
+      status: 200,
+      headers: {
+        'content-type': 'text/event-stream; charset=utf-8',
+        'cache-control': 'no-store',
+        'x-content-type-options': 'nosniff',
+        ...(this.#form.isCompressed ? { vary: 'accept-encoding' } : {}),
+        ...(isPacked ? { 'content-encoding': 'gzip' } : {}),
+      },
+      body: this.#read(pace, isPacked, asked),
+    };
   }
 
   /** It counts from its first piece: nobody asks for that of an answer to HEAD. */
-  async *#read(
-    milliseconds: number,
-    { signal, hangUp }: Pick<HttpRequest, 'signal' | 'hangUp'>,
-  ): AsyncGenerator<Uint8Array> {
+  async *#read(pace: number, isPacked: boolean, { signal, hangUp }: Asked): AsyncGenerator<Uint8Array> {
     this.#mustHaveRoom();
-    const known = this.#byPace.get(milliseconds);
-    const pace = known ?? new PacedReaders(milliseconds, this.#source, this.#clock);
-    this.#byPace.set(milliseconds, pace);
+    const known = this.#byPace.get(pace);
+    const paced = known ?? new PacedReaders({ pace, form: this.#form, source: this.#source, clock: this.#clock });
+    this.#byPace.set(pace, paced);
+    let isHere = true;
     const leave = () => {
-      pace.remove(reader);
-      if (pace.readers.size === 0 && this.#byPace.get(milliseconds) === pace) this.#byPace.delete(milliseconds);
+      if (!isHere) return;
+      isHere = false;
+      paced.remove(reader);
+      if (paced.readers.size === 0 && this.#byPace.get(pace) === paced) this.#byPace.delete(pace);
+      if (this.#byPace.size === 0) this.#source.onRest?.();
     };
-    const reader = new StreamReader(signal, () => {
+    const reader = new StreamReader(isPacked, signal, () => {
       leave();
       hangUp?.();
     });
     try {
-      pace.add(reader);
+      paced.add(reader);
       yield* reader.pieces();
     } finally {
       leave();
@@ -86,40 +130,51 @@ export class EventStreams<T> {
   }
 
   #mustHaveRoom(): void {
-    if (this.readers < MAX_STREAMS) return;
-    throw new NoAnswer(`${MAX_STREAMS} streams are open already, which is the most: close one of them`);
+    const { maxReaders, readers } = this.#form;
+    if (this.readers < maxReaders) return;
+    throw new NoAnswer(`${maxReaders} ${readers} are open already, and that is the limit: close one of them`);
   }
+}
+
+interface PacedOptions<T> {
+  readonly pace: number;
+  readonly form: StreamForm;
+  readonly source: StreamSource<T>;
+  readonly clock: Pick<Clock, 'now' | 'after'>;
 }
 
 /** The readers of one pace. */
 class PacedReaders<T> {
   readonly readers = new Set<StreamReader>();
-  readonly #milliseconds: number;
-  readonly #source: EventStreamSource<T>;
-  readonly #clock: Pick<Clock, 'now' | 'after'>;
-  /** What the readers know. */
-  #said: T;
+  readonly #options: PacedOptions<T>;
+  /** The state that the readers know, and its event for a new one. */
+  #known: { readonly state: T; whole: StreamEvent | undefined };
   /** When the last event was sent, and when anything was. */
   #sentAt: number;
   #spokenAt: number;
   readonly #due: Deadline;
 
-  constructor(milliseconds: number, source: EventStreamSource<T>, clock: Pick<Clock, 'now' | 'after'>) {
-    this.#milliseconds = milliseconds;
-    this.#source = source;
-    this.#clock = clock;
+  constructor(options: PacedOptions<T>) {
+    const { source, clock } = options;
+    this.#options = options;
     this.#due = new Deadline(clock, () => this.#send());
-    this.#said = source.now();
+    this.#known = { state: source.now(), whole: undefined };
     this.#sentAt = clock.now();
     this.#spokenAt = this.#sentAt;
   }
 
   /** A new reader begins with what the others know, and goes on with them. */
   add(reader: StreamReader): void {
-    reader.begin(eventOf(this.#source.whole(this.#said)));
+    const { source, form } = this.#options;
+    const { opening = '' } = form;
+    const known = this.#known;
+    const whole = known.whole ?? this.#event(opening + this.#textOf(source.whole(known.state)));
+    if (form.isWholeShared) known.whole = whole;
+    reader.begin(whole);
     this.readers.add(reader);
-    this.#due.by(this.#spokenAt + COMMENT_AFTER);
-    this.touch();
+    this.#due.by(this.#spokenAt + form.maxSilence);
+    // There may be something newer than the others know.
+    if (this.readers.size > 1) this.touch();
   }
 
   remove(reader: StreamReader): void {
@@ -128,91 +183,156 @@ class PacedReaders<T> {
   }
 
   touch(): void {
-    if (this.readers.size > 0) this.#due.by(Math.max(this.#clock.now(), this.#sentAt + this.#milliseconds));
+    const { clock, form, pace } = this.#options;
+    if (this.readers.size > 0) this.#due.by(Math.max(clock.now() + form.gather, this.#sentAt + pace));
   }
 
-  /** Must not throw: it is called by a timer, and a stream is no reason for the agent to end. */
+  /** Must not throw: it is called by a timer, and a stream is no reason for the process to end. */
   #send(): void {
-    const now = this.#clock.now();
+    const { clock, source, form } = this.#options;
+    const now = clock.now();
     try {
-      const said = this.#source.now();
-      const event = this.#source.changed(this.#said, said);
-      this.#said = said;
-      if (event !== undefined) this.#sentAt = now;
-      if (event !== undefined) this.#pass(eventOf(event), now);
-      else if (now - this.#spokenAt >= COMMENT_AFTER) this.#pass(COMMENT, now);
+      const state = source.now();
+      const change = source.changed(this.#known.state, state);
+      if (change !== undefined) {
+        this.#known = { state, whole: undefined };
+        this.#sentAt = now;
+        this.#pass(this.#event(this.#textOf(change)), now);
+      } else if (now - this.#spokenAt >= form.maxSilence) this.#pass(this.#event(':\n\n'), now);
     } catch (error) {
       for (const reader of this.readers) reader.end();
-      this.#source.onThrown(error);
+      source.onThrown(error);
     }
     // The last reader may have been too slow.
-    if (this.readers.size > 0) this.#due.by(Math.max(this.#spokenAt + COMMENT_AFTER, now + 1));
+    if (this.readers.size > 0) this.#due.by(Math.max(this.#spokenAt + form.maxSilence, now + 1));
   }
 
-  #pass(piece: Buffer, now: number): void {
+  #pass(event: StreamEvent, now: number): void {
     this.#spokenAt = now;
-    for (const reader of this.readers) reader.take(piece);
+    for (const reader of this.readers) reader.take(event);
   }
+
+  /** JSON has no line break, so an event has one line of data. */
+  #textOf(value: object): string {
+    const { event } = this.#options.form;
+    return `${event === undefined ? '' : `event: ${event}\n`}data: ${JSON.stringify(value)}\n\n`;
+  }
+
+  /** Blocks that end with a full flush refer to nothing before them, so they fit into the stream of every reader. */
+  #event(text: string): StreamEvent {
+    const plain = Buffer.from(text);
+    const { pack = deflated } = this.#options.source;
+    let packed: Buffer | undefined;
+    return {
+      plain,
+      packed() {
+        packed ??= pack(plain);
+        return packed;
+      },
+    };
+  }
+}
+
+/** An event as bytes, in both encodings; it is compressed when the first reader needs it. */
+interface StreamEvent {
+  readonly plain: Buffer;
+  readonly packed: () => Buffer;
 }
 
 /** The queue of one reader. */
 class StreamReader {
+  readonly #isPacked: boolean;
   readonly #onTooSlow: () => void;
   #queue: Buffer[] = [];
   #waiting = 0;
   #isOver = false;
+  /** Its bytes end in the middle. */
+  #isCut = false;
   #wake: () => void = () => undefined;
+  /** Of all text so far, for the end of the gzip stream (RFC 1952). */
+  #checksum = 0;
+  #length = 0;
 
-  constructor(signal: AbortSignal, onTooSlow: () => void) {
+  constructor(isPacked: boolean, signal: AbortSignal, onTooSlow: () => void) {
+    this.#isPacked = isPacked;
     this.#onTooSlow = onTooSlow;
+    if (isPacked) this.#queue.push(GZIP_HEADER);
     if (signal.aborted) this.end();
     else signal.addEventListener('abort', () => this.end(), { once: true });
   }
 
   /** The first event does not count as waiting, whatever its size. */
-  begin(piece: Buffer): void {
-    this.#queue.push(piece);
+  begin(event: StreamEvent): void {
+    this.#queue.push(this.#bytesOf(event));
   }
 
   /**
    * A reader that is too slow is ended, and what waits for it is dropped: it would take its time for that too. It asks again then, and
    * begins with the whole.
    */
-  take(piece: Buffer): void {
+  take(event: StreamEvent): void {
     if (this.#isOver) return;
     if (this.#waiting > MAX_WAITING_BYTES) {
       this.#queue = [];
+      this.#isCut = true;
       this.end();
       this.#onTooSlow();
       return;
     }
-    this.#queue.push(piece);
-    this.#waiting += piece.length;
+    const bytes = this.#bytesOf(event);
+    this.#queue.push(bytes);
+    this.#waiting += bytes.length;
     this.#wake();
   }
 
   async *pieces(): AsyncGenerator<Uint8Array> {
-    let isFirst = true;
+    // The header of gzip and the first event, which do not count.
+    let uncounted = this.#queue.length;
     for (;;) {
       for (let next = this.#queue.shift(); next !== undefined; next = this.#queue.shift()) {
-        if (!isFirst) this.#waiting -= next.length;
-        isFirst = false;
+        if (uncounted > 0) uncounted -= 1;
+        else this.#waiting -= next.length;
         yield next;
       }
-      if (this.#isOver) return;
+      if (this.#isOver) break;
       await new Promise<void>((resolve) => {
         this.#wake = resolve;
       });
     }
+    if (this.#isPacked && !this.#isCut) yield gzipEnd(this.#checksum, this.#length);
   }
 
+  /** After what waits for it. */
   end(): void {
     this.#isOver = true;
     this.#wake();
   }
+
+  #bytesOf({ plain, packed }: StreamEvent): Buffer {
+    if (!this.#isPacked) return plain;
+    this.#checksum = crc32(plain, this.#checksum);
+    this.#length += plain.length;
+    return packed();
+  }
 }
 
-/** JSON has no line break, so an event has one line of data. */
-function eventOf(value: object): Buffer {
-  return Buffer.from(`data: ${JSON.stringify(value)}\n\n`);
+/** A header without a name, a time, or a known system (RFC 1952, 2.3.1). */
+const GZIP_HEADER = Buffer.from([0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 255]);
+/** An empty last block of fixed Huffman codes (RFC 1951, 3.2.6). */
+const LAST_BLOCK = [3, 0];
+
+function gzipEnd(checksum: number, length: number): Buffer {
+  const end = Buffer.alloc(LAST_BLOCK.length + 8);
+  end.set(LAST_BLOCK);
+  end.writeUInt32LE(checksum, LAST_BLOCK.length);
+  end.writeUInt32LE(length % 2 ** 32, LAST_BLOCK.length + 4);
+  return end;
+}
+
+/** Bytes of an event for which a small window is as good: the memory of a large one costs more time than the compression. */
+const SMALL = 4096;
+
+function deflated(text: Buffer): Buffer {
+  const memory = text.length < SMALL ? { windowBits: 12, memLevel: 4 } : {};
+  return deflateRawSync(text, { ...memory, finishFlush: constants.Z_FULL_FLUSH });
 }

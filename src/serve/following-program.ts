@@ -1,7 +1,8 @@
 /** /metrics, /healthz, /livez and /readyz of a program that follows the API server and writes no rules: the controller, the fleet. */
 import type { Clock } from '../base/clock.ts';
-import { type Answer, textAnswer } from './http.ts';
+import { type Answer, type HttpRequest, refusalOfMethod, textAnswer } from './http.ts';
 import { type MetricsText, metricsAnswer } from './metrics-server.ts';
+import { problemAnswer, refusalOnLoopback } from './query-handler.ts';
 
 export interface FollowingProgram {
   readonly feed: { readonly isSynced: boolean; readonly watches: readonly WatchHealth[] };
@@ -21,11 +22,19 @@ export const FOLLOWER_PATHS = ['/metrics', '/healthz', '/livez', '/readyz'] as c
 /** Milliseconds after which a failing watch counts: an API server that restarts is away for less. */
 const WATCH_FAILURE_MS = 60_000;
 
-/** The answer; undefined when the path is none of these. The method is GET or HEAD. */
-export async function followerAnswer(follower: FollowingProgram, path: string): Promise<Answer | undefined> {
-  switch (path) {
-    case '/metrics':
-      return await metricsAnswer(follower.metrics);
+/** The answer; undefined when the method is GET or HEAD, and the path is none of these. `flag`: the one that has the address of the server. */
+export async function followerAnswer(
+  follower: FollowingProgram,
+  asked: HttpRequest,
+  flag: string,
+): Promise<Answer | undefined> {
+  const notAllowed = refusalOfMethod(asked);
+  if (notAllowed !== undefined) return notAllowed;
+  switch (asked.path) {
+    case '/metrics': {
+      const refusal = refusalOnLoopback(asked, flag);
+      return refusal === undefined ? await metricsAnswer(follower.metrics) : problemAnswer(403, refusal);
+    }
     case '/healthz':
     case '/livez':
       return textAnswer(200, 'ok');

@@ -2,8 +2,8 @@
 import type { Auth } from './auth.ts';
 import type { Health } from './health.ts';
 import type { HealthCheck, HealthState } from './health-judgement.ts';
-import { type Answer, type Handler, type HttpRequest, jsonAnswer, NOT_FOUND, textAnswer } from './http.ts';
-import { checkedAnswer, type QueryRoute as Inquiry, type StreamRoute } from './query-handler.ts';
+import { type Answer, type Handler, type HttpRequest, jsonAnswer, NOT_FOUND, refusalOfMethod } from './http.ts';
+import { checkedAnswer, type QueryRoute, type StreamRoute } from './query-handler.ts';
 
 export interface HealthServerParts {
   readonly health: Health;
@@ -11,7 +11,7 @@ export interface HealthServerParts {
   /** Called with the question and the status of the answer. */
   readonly onAnswer: (question: HealthCheck, status: number) => void;
   /** More that is asked here, by path, and who may. */
-  readonly queries?: { readonly auth: Auth; readonly byPath: ReadonlyMap<string, Inquiry | StreamRoute> };
+  readonly queries?: { readonly auth: Auth; readonly byPath: ReadonlyMap<string, QueryRoute | StreamRoute> };
 }
 
 const QUESTIONS: ReadonlyMap<string, HealthCheck> = new Map([
@@ -25,7 +25,7 @@ export function healthHandler({ health, wall, onAnswer, queries }: HealthServerP
   return (asked: HttpRequest): Answer | Promise<Answer> => {
     const { path } = asked;
     const question = QUESTIONS.get(path);
-    if (question === undefined) return queries === undefined ? NOT_FOUND : inquiryAnswer(queries, asked);
+    if (question === undefined) return queries === undefined ? NOT_FOUND : queryAnswer(queries, asked);
     const { state } = health;
     const isOk = state.reasons[question].length === 0;
     const status = isOk && (question !== 'healthz' || state.nodeEligible) ? 200 : 503;
@@ -34,14 +34,13 @@ export function healthHandler({ health, wall, onAnswer, queries }: HealthServerP
   };
 }
 
-async function inquiryAnswer(
+async function queryAnswer(
   { auth, byPath }: NonNullable<HealthServerParts['queries']>,
   asked: HttpRequest,
 ): Promise<Answer> {
-  const inquiry = byPath.get(asked.path);
-  if (inquiry === undefined) return NOT_FOUND;
-  if (asked.method !== 'GET' && asked.method !== 'HEAD') return textAnswer(405, 'method not allowed\n');
-  return (await auth(asked)) ?? (await checkedAnswer(inquiry, asked));
+  const route = byPath.get(asked.path);
+  if (route === undefined) return NOT_FOUND;
+  return refusalOfMethod(asked) ?? (await auth(asked)) ?? (await checkedAnswer(route, asked));
 }
 
 interface BodyInput {

@@ -85,6 +85,18 @@ export function textAnswer(status: number, body: string): Answer {
   return { status, headers: TEXT_HEADERS, body };
 }
 
+const METHOD_NOT_ALLOWED = textAnswer(405, 'method not allowed\n');
+
+/** The refusal of a request that would change something; undefined: it is GET or HEAD. */
+export function refusalOfMethod({ method }: Pick<HttpRequest, 'method'>): Answer | undefined {
+  return method === 'GET' || method === 'HEAD' ? undefined : METHOD_NOT_ALLOWED;
+}
+
+/** Whether the client takes gzip (RFC 9110, section 12.5.3); a weight of 0 refuses it. */
+export function acceptsGzip(encodings = ''): boolean {
+  return encodings.split(',').some((one) => /^\s*(?:gzip|\*)\s*(?:;\s*q=(?!0(?:\.0*)?\s*$).*)?$/i.test(one));
+}
+
 /** Milliseconds for a request's headers to arrive, and all of it. */
 export const REQUEST_TIMEOUT_MS = 5000;
 /** Milliseconds that a connection may stay idle. */

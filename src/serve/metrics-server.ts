@@ -1,7 +1,15 @@
 /** /metrics, /proxyMode, /configz, /statusz, /flagz, /healthz, with profiling /debug (docs/operations.md, Ports), the questions of query-handler.ts and the page. */
 
 import { setTimeout as pause } from 'node:timers/promises';
-import { type Answer, type Handler, type HttpRequest, jsonAnswer, NOT_FOUND, textAnswer } from './http.ts';
+import {
+  type Answer,
+  type Handler,
+  type HttpRequest,
+  jsonAnswer,
+  NOT_FOUND,
+  refusalOfMethod,
+  textAnswer,
+} from './http.ts';
 import { AGENT_PAGE, pageAnswer, type ReadPage } from './page.ts';
 import {
   LIVE,
@@ -36,7 +44,8 @@ export function metricsHandler(parts: MetricsServerParts): Handler {
   return async (asked: HttpRequest) => {
     const { path, method } = asked;
     const isWrite = path === '/debug/flags/v' && method === 'PUT' && parts.hasProfiling();
-    if (method !== 'GET' && method !== 'HEAD' && !isWrite) return textAnswer(405, 'method not allowed\n');
+    const notAllowed = isWrite ? undefined : refusalOfMethod(asked);
+    if (notAllowed !== undefined) return notAllowed;
     const refusal = refusalOfPath(asked, parts.questions.isLocal());
     if (refusal !== undefined) return problemAnswer(403, refusal);
     if (isWrite) return await setVerbosity(parts, asked);
@@ -86,7 +95,8 @@ function componentOf({ component, questions, hasProfiling }: MetricsServerParts)
 /** /metrics, and nothing else: for an address that other machines reach. */
 export function scrapeHandler(metrics: () => MetricsText): Handler {
   return async (asked: HttpRequest) => {
-    if (asked.method !== 'GET' && asked.method !== 'HEAD') return textAnswer(405, 'method not allowed\n');
+    const notAllowed = refusalOfMethod(asked);
+    if (notAllowed !== undefined) return notAllowed;
     if (asked.path !== '/metrics') return NOT_FOUND;
     const refusal = refusalOnLoopback(asked, '--scrape-bind-address');
     return refusal === undefined ? await metricsAnswer(metrics()) : problemAnswer(403, refusal);

@@ -4,7 +4,7 @@
  */
 import { createHash } from 'node:crypto';
 import { gunzipSync } from 'node:zlib';
-import { type Answer, type HttpRequest, textAnswer } from './http.ts';
+import { type Answer, acceptsGzip, type HttpRequest, textAnswer } from './http.ts';
 
 interface PageFile {
   readonly name: string;
@@ -86,9 +86,4 @@ async function readOr(read: ReadPage, name: string): Promise<Uint8Array | string
   } catch (error) {
     return error instanceof Error ? error.message : String(error);
   }
-}
-
-/** RFC 9110, section 12.5.3; a weight of 0 refuses. */
-function acceptsGzip(encodings = ''): boolean {
-  return encodings.split(',').some((one) => /^\s*(?:gzip|\*)\s*(?:;\s*q=(?!0(?:\.0*)?\s*$).*)?$/i.test(one));
 }

@@ -32,7 +32,7 @@ export interface QueryRoutes {
   readonly byPath: ReadonlyMap<string, QueryRoute>;
   /** The server listens at loopback. */
   readonly isLocal: () => boolean;
-  /** Opens the stream of `/live` (`live-stream.ts`). Throws NoAnswer. */
+  /** Opens the stream of `/live` (`event-stream.ts`). Throws NoAnswer. */
   readonly live?: (asked: HttpRequest) => Answer;
 }
 
@@ -69,10 +69,16 @@ export async function checkedAnswer(question: QueryRoute | StreamRoute, asked: H
     if (!(Symbol.asyncIterator in answer)) return jsonAnswer(200, `${JSON.stringify(answer)}\n`);
     return { status: 200, headers: FILE_HEADERS, body: answer, isLong: true };
   } catch (error) {
-    if (isWrongQuestion(error)) return problemAnswer(400, error.message);
-    if (error instanceof NoAnswer) return problemAnswer(503, error.message);
-    return problemAnswer(500, error instanceof Error ? error.message : String(error));
+    return errorAnswer(error);
   }
+}
+
+/** The answer of a question that ended with this error: 400 for WrongQuestion, 503 for NoAnswer, 500 for a fault of the program. */
+export function errorAnswer(error: unknown): Answer {
+  if (isWrongQuestion(error)) return problemAnswer(400, error.message);
+  // Seconds, for clients that wait as they are told.
+  if (error instanceof NoAnswer) return problemAnswer(503, error.message, { 'retry-after': '1' });
+  return problemAnswer(500, error instanceof Error ? error.message : String(error));
 }
 
 /** Throws NoAnswer when it takes too long: the kernel starts its list of rules again whenever they change. */

@@ -7,7 +7,7 @@ import type { Address } from '../../src/base/address.ts';
 import { type AskedText, explain } from '../../src/inspect/explain/explain.ts';
 import type { ExplainFacts } from '../../src/inspect/explain/facts.ts';
 import { walk } from '../../src/inspect/explain/walk.ts';
-import { WrongQuestion } from '../../src/inspect/explain/wrong-question.ts';
+import { WrongQuestion } from '../../src/inspect/wire/problem.ts';
 import type { ModeName } from '../../src/proxy/modes/mode.ts';
 import { askedNode, MODES } from '../helpers/asking.ts';
 import { type ClusterShape, clusterIP, FIRST, serviceKey, serviceOf, sliceCount, sliceOf } from './cluster.ts';

@@ -72,7 +72,7 @@ function textOf(port: number, request: string): Promise<string> {
 /** This machine. */
 const HERE = { remote: '' };
 
-describe('the gate', () => {
+describe('authentication of requests', () => {
   test('lets programs of this machine in without a token, and asks nobody', async (t) => {
     const { api, ask } = await start(t);
     assert.match(await ask('/programmed', HERE), /^HTTP\/1.1 200 /);

@@ -2,15 +2,17 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { NoAnswer } from '../../src/inspect/wire/problem.ts';
-import { COMMENT_AFTER, EventStreams, MAX_STREAMS, MAX_WAITING_BYTES } from '../../src/serve/event-stream.ts';
+import { EventStreams, MAX_WAITING_BYTES, PROGRAM_STREAM } from '../../src/serve/event-stream.ts';
 import { FakeClock } from '../helpers/fake-clock.ts';
 
 const NEVER = new AbortController().signal;
+const { maxSilence: COMMENT_AFTER, maxReaders: MAX_STREAMS } = PROGRAM_STREAM;
 
 function streams(text = (value: number): string => String(value)) {
   const clock = new FakeClock();
   const state = { value: 0, computed: 0, isBroken: false, thrown: 0 };
   const made = new EventStreams<number>(
+    PROGRAM_STREAM,
     {
       now: () => state.value,
       whole: (value) => ({ whole: text(value) }),
@@ -26,7 +28,7 @@ function streams(text = (value: number): string => String(value)) {
     clock,
   );
   const open = (pace: number, signal = NEVER, hangUp: () => void = () => undefined) => {
-    const { body } = made.open(pace, { signal, hangUp });
+    const { body } = made.open({ signal, hangUp, encodings: undefined }, pace);
     return (body as AsyncIterable<Uint8Array>)[Symbol.asyncIterator]();
   };
   const set = (value: number) => {
@@ -154,7 +156,7 @@ describe('a paced stream', () => {
     const { open, made } = streams();
     const all = Array.from({ length: MAX_STREAMS }, (_, i) => open(100 + i));
     for (const pieces of all) await next(pieces);
-    assert.throws(() => made.open(100, { signal: NEVER }), NoAnswer);
+    assert.throws(() => made.open({ signal: NEVER }, 100), NoAnswer);
     await all[0]?.return?.();
     assert.equal(await next(open(100)), 'data: {"whole":"0"}\n\n');
   });

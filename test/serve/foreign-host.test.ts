@@ -29,7 +29,7 @@ const SERVERS: Readonly<Record<string, Handler>> = {
     ...{ component: OWN_FACTS, isLocal: false },
   }),
   'the fleet': fleetHandler({
-    ...{ ...FOLLOWER, component: OWN_FACTS, readPage, unready: () => '', gate: async () => undefined },
+    ...{ ...FOLLOWER, component: OWN_FACTS, readPage, unready: () => '', auth: async () => undefined },
     questions: { drained: () => assert.fail(), programmed: () => assert.fail() },
     live: () => assert.fail(),
   }),

@@ -11,17 +11,17 @@ import { withParts } from '../read-once.ts';
 import { Queries } from './queries.ts';
 
 /** Resolves with the result of `use`. Throws as `startAgent`, and KernelNotRead. */
-export async function withInquiries<T>(
+export async function withQueries<T>(
   flags: Flags,
   signal: AbortSignal,
-  use: (inquiries: Queries, signal: AbortSignal) => Promise<T>,
+  use: (queries: Queries, signal: AbortSignal) => Promise<T>,
 ): Promise<T> {
   const { config: ofFlags, log } = await prepare(flags, modeChooser(signal));
   // The answer has the faults; what else happens on the way is worth a line where somebody asks for it.
   if (flags.v === undefined) log.level = 'error';
   const config = withKubeconfig(ofFlags, flags);
   return await withParts({ config, log, signal }, async ({ agent, plan }, until) => {
-    const inquiries = new Queries({
+    const queries = new Queries({
       who: 'command',
       clock: realClock,
       startedAt: undefined,
@@ -31,7 +31,7 @@ export async function withInquiries<T>(
       health: () => healthByPlan(plan),
       recordings: undefined,
     });
-    return await use(inquiries, until);
+    return await use(queries, until);
   });
 }
 

@@ -51,11 +51,11 @@ function whole(query: URLSearchParams, name: string, most: number): number | und
   return number;
 }
 
-export function questionsOf(inquiries: Queries, now: () => number): ReadonlyMap<string, QueryRoute> {
+export function questionsOf(queries: Queries, now: () => number): ReadonlyMap<string, QueryRoute> {
   return new Map<string, QueryRoute>([
-    ['/status', { parameters: [], answer: () => Promise.resolve(inquiries.status()) }],
-    ['/exposure', { parameters: [], answer: (_, signal) => inquiries.exposure(signal) }],
-    ['/verify', { parameters: [], answer: (_, signal) => inquiries.verify(signal) }],
+    ['/status', { parameters: [], answer: () => Promise.resolve(queries.status()) }],
+    ['/exposure', { parameters: [], answer: (_, signal) => queries.exposure(signal) }],
+    ['/verify', { parameters: [], answer: (_, signal) => queries.verify(signal) }],
     [
       '/explain',
       {
@@ -63,7 +63,7 @@ export function questionsOf(inquiries: Queries, now: () => number): ReadonlyMap<
         answer: async (query, signal) => {
           const [from, to] = ['from', 'to'].map((name) => required(query, name));
           const rules = flag(query, 'rules');
-          return await inquiries.explain({ from: from ?? '', to: to ?? '', rules, at: momentIn(query, now()) }, signal);
+          return await queries.explain({ from: from ?? '', to: to ?? '', rules, at: momentIn(query, now()) }, signal);
         },
       },
     ],
@@ -71,7 +71,7 @@ export function questionsOf(inquiries: Queries, now: () => number): ReadonlyMap<
       '/recording',
       {
         parameters: ['for'],
-        answer: (query, signal) => Promise.resolve(inquiries.recording(until(query, signal) ?? 'remembered')),
+        answer: (query, signal) => Promise.resolve(queries.recording(until(query, signal) ?? 'remembered')),
       },
     ],
     [
@@ -80,7 +80,7 @@ export function questionsOf(inquiries: Queries, now: () => number): ReadonlyMap<
         parameters: ['service', 'since', 'at', 'most'],
         answer: async (query, signal) => {
           const [since, at, most] = [sinceIn(query, now()), momentIn(query, now()), count(query, 'most')];
-          return await inquiries.history({ service: serviceIn(query), since, at, most }, signal);
+          return await queries.history({ service: serviceIn(query), since, at, most }, signal);
         },
       },
     ],

@@ -1,6 +1,8 @@
 /** Explains where a packet goes, and why: the answer of `slicewire explain`. Pure. */
+import { API_VERSION } from '../wire/envelope.ts';
 import type { ExplainedStep, Explanation } from '../wire/explanation.ts';
 import { percentText } from '../wire/format.ts';
+import { WrongQuestion } from '../wire/problem.ts';
 import { differences } from './differs.ts';
 import type { ExplainFacts, FamilyFacts } from './facts.ts';
 import type { Effect, Fate, WalkStep } from './fates.ts';
@@ -15,7 +17,6 @@ import { explainSlices } from './slice-endpoints.ts';
 import { subjectOf } from './subject.ts';
 import { verdictOf } from './verdict.ts';
 import { walkInPortions } from './walk.ts';
-import { WrongQuestion } from './wrong-question.ts';
 
 export interface AskedText {
   readonly from: string;
@@ -61,7 +62,7 @@ async function explainQuestion(
   await facts.breath();
   const { from, to } = question;
   return {
-    apiVersion: 'slicewire/v1',
+    apiVersion: API_VERSION,
     kind: 'Explanation',
     by: facts.by,
     from: { text: from.text, what: from.what, address: from.address },

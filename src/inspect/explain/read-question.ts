@@ -2,11 +2,12 @@
 
 import type { Protocol } from '../../base/address.ts';
 import { type Address, endpointText, FAMILIES, type Family, familyOf, parseAddress } from '../../base/address.ts';
+import { WrongQuestion } from '../wire/problem.ts';
 import { type ExplainFacts, protocolOf } from './facts.ts';
 import type { PacketQuestion, WantedDestination } from './packet-question.ts';
+import { readAddress } from './question-address.ts';
 import { readSender } from './sender.ts';
 import { destinationOf } from './service-question.ts';
-import { readAddress, WrongQuestion } from './wrong-question.ts';
 
 /** Read FROM and TO. Throws WrongQuestion with a sentence for the person who asked. */
 export function readQuestion(from: string, to: string, facts: ExplainFacts): PacketQuestion {

@@ -1,9 +1,10 @@
 /** Reads FROM: who sends, from which address, and by which device. Pure. */
 import { type Address, cidrContains, type Family, familyOf, isLoopback, parseAddress } from '../../base/address.ts';
+import { WrongQuestion } from '../wire/problem.ts';
 import type { ExplainFacts, FamilyFacts } from './facts.ts';
 import { nearest } from './nearest.ts';
 import type { AskedDestination, PacketQuestion, PacketSender } from './packet-question.ts';
-import { readAddress, WrongQuestion } from './wrong-question.ts';
+import { readAddress } from './question-address.ts';
 
 /** A device whose name no setting means: where packets come in from other machines. */
 const OTHER_DEVICE = 'uplink0';

@@ -3,11 +3,11 @@
 import type { Service, ServicePortSpec } from '../../proxy/model/objects.ts';
 import { faultText } from '../../proxy/model/objects.ts';
 import { listText } from '../wire/format.ts';
+import { WrongQuestion } from '../wire/problem.ts';
 import { type ExplainFacts, protocolOf } from './facts.ts';
 import { nearest, nearestService } from './nearest.ts';
 import type { WantedDestination } from './packet-question.ts';
 import { capital, portName } from './phrases.ts';
-import { WrongQuestion } from './wrong-question.ts';
 
 /** The cluster IPs of a Service, and one of its ports. Throws WrongQuestion. */
 export function destinationOf(text: string, facts: ExplainFacts): WantedDestination {

@@ -1,6 +1,7 @@
 /** The answer of `slicewire verify` from a comparison. Pure. */
 
 import type { Comparison, ObjectDifference } from '../../proxy/modes/inspection.ts';
+import { API_VERSION } from '../wire/envelope.ts';
 import type { AnsweredBy } from '../wire/schema-common.ts';
 import type { Verification, VerifiedDifference } from '../wire/verification.ts';
 
@@ -19,7 +20,7 @@ export function verificationOf({ differences, compared, lastWriter }: Comparison
   const rank = ({ because }: ObjectDifference) => ORDER.indexOf(because);
   const listed = [...differences].sort((a, b) => rank(a) - rank(b)).slice(0, MAX_DIFFERENCES);
   return {
-    apiVersion: 'slicewire/v1',
+    apiVersion: API_VERSION,
     kind: 'Verification',
     by,
     // What waits is as it should be now.

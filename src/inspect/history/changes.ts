@@ -32,10 +32,10 @@ function ofService(from: Service | undefined, to: Service | undefined): string[]
 
 const SERVICE_FIELDS: readonly (readonly [field: string, read: (service: Service) => string])[] = [
   ['spec.type', ({ type }) => type],
-  ['spec.clusterIPs', ({ clusterIPs }) => listText(clusterIPs)],
-  ['spec.externalIPs', ({ externalIPs }) => listText(externalIPs)],
-  ['status.loadBalancer.ingress', ({ loadBalancerIPs }) => listText(loadBalancerIPs)],
-  ['spec.loadBalancerSourceRanges', ({ sourceRanges }) => listText(sourceRanges ?? [])],
+  ['spec.clusterIPs', ({ clusterIPs }) => listOrNone(clusterIPs)],
+  ['spec.externalIPs', ({ externalIPs }) => listOrNone(externalIPs)],
+  ['status.loadBalancer.ingress', ({ loadBalancerIPs }) => listOrNone(loadBalancerIPs)],
+  ['spec.loadBalancerSourceRanges', ({ sourceRanges }) => listOrNone(sourceRanges ?? [])],
   ['spec.internalTrafficPolicy', ({ internalTrafficPolicy }) => internalTrafficPolicy],
   ['spec.externalTrafficPolicy', ({ externalTrafficPolicy }) => externalTrafficPolicy],
   ['spec.sessionAffinity', ({ affinitySeconds }) => affinityText(affinitySeconds)],
@@ -50,7 +50,7 @@ function numberText(value: number): string {
   return value === 0 ? 'none' : String(value);
 }
 
-function listText(values: readonly string[]): string {
+function listOrNone(values: readonly string[]): string {
   return values.length === 0 ? 'none' : firstOf(values, 20);
 }
 

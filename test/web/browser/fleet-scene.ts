@@ -5,8 +5,8 @@ import type { Address } from '../../../src/base/address.ts';
 import { realClock } from '../../../src/base/clock.ts';
 import type { FleetLive } from '../../../src/inspect/wire/fleet.ts';
 import { fleetDelta } from '../../../src/inspect/wire/fleet-delta.ts';
+import { EventStreams, PAGE_STREAM } from '../../../src/serve/event-stream.ts';
 import { HttpServer, NOT_FOUND, textAnswer } from '../../../src/serve/http.ts';
-import { LiveStream } from '../../../src/serve/live-stream.ts';
 import { FLEET_PAGE, pageAnswer } from '../../../src/serve/page.ts';
 import { refusalOf } from '../../../src/serve/query-handler.ts';
 import { Tab } from './scene.ts';
@@ -18,7 +18,7 @@ export class FleetScene {
   readonly #browser: Browser;
   readonly #files: ReadonlyMap<string, Uint8Array>;
   #live: FleetLive;
-  #stream: LiveStream<FleetLive> | undefined;
+  #stream: EventStreams<FleetLive> | undefined;
   #server: HttpServer | undefined;
   #port = 0;
   /** Events that could not be made. */
@@ -40,8 +40,14 @@ export class FleetScene {
 
   /** Serves, at the same port each time. */
   async start(): Promise<void> {
-    const stream = new LiveStream<FleetLive>(
-      { whole: () => this.#live, delta: fleetDelta, onThrown: (error) => void this.thrown.push(error) },
+    const stream = new EventStreams<FleetLive>(
+      PAGE_STREAM,
+      {
+        now: () => this.#live,
+        whole: (live) => live,
+        changed: fleetDelta,
+        onThrown: (error) => void this.thrown.push(error),
+      },
       realClock,
     );
     const listen = { address: '127.0.0.1' as Address, port: this.#port };

@@ -1,9 +1,6 @@
-/** A question that cannot be answered, with the sentence for the person who asked. Pure. */
+/** The addresses of FROM and TO. Pure. */
 import { type Address, parseAddress } from '../../base/address.ts';
-
-export class WrongQuestion extends Error {
-  readonly code = 'WRONG_QUESTION';
-}
+import { WrongQuestion } from '../wire/problem.ts';
 
 /** An address of FROM or TO. Throws WrongQuestion. */
 export function readAddress(text: string, of: 'FROM' | 'TO'): Address {
