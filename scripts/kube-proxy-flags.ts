@@ -8,10 +8,10 @@ import { readFileSync, writeFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { flagsOf } from '../src/cli/commands/command.ts';
 import { COMMANDS } from '../src/cli/commands/command-table.ts';
-import { MODES } from '../src/config/config.ts';
 import { FIELDS } from '../src/config/file-fields.ts';
 import { type FlagEntry, helpOf } from '../src/config/flag-table.ts';
 import { DEPRECATED_FLAGS, IDLE_FLAGS } from '../src/config/kube-proxy-flags.ts';
+import { MODE_NAMES } from '../src/proxy/model/modes.ts';
 import { Metrics, type MetricsOptions } from '../src/telemetry/metrics.ts';
 
 const FACTS = fileURLToPath(new URL('../test/data/kube-proxy-1.37.json', import.meta.url));
@@ -60,7 +60,7 @@ const WINDOWS = 'not served: it is for Windows only';
 export async function ownMetrics(): Promise<ReadonlyMap<string, readonly string[]>> {
   const nothing = { get: () => () => [] };
   const read = new Proxy({}, nothing) as MetricsOptions['read'];
-  const named = MODES.map(async (mode) => {
+  const named = MODE_NAMES.map(async (mode) => {
     const text = await new Metrics({ mode, families: ['IPv4', 'IPv6'], version: '', read }).text();
     return [mode, [...text.matchAll(/^# TYPE (\S+)/gm)].map(([, name = '']) => name)] as const;
   });
@@ -137,8 +137,8 @@ function metricHere(
   if (apart !== undefined) return apart;
   const here = [...served].filter(([, names]) => names.includes(name)).map(([mode]) => mode);
   if (modes.every((mode) => here.includes(mode)))
-    return here.length === MODES.length ? 'served' : `served in ${here.join(', ')}`;
-  if (modes.every((mode) => !MODES.some((one) => one === mode))) return WINDOWS;
+    return here.length === MODE_NAMES.length ? 'served' : `served in ${here.join(', ')}`;
+  if (modes.every((mode) => !MODE_NAMES.some((one) => one === mode))) return WINDOWS;
   throw new Error(
     `the metric ${name} of kube-proxy is served in ${here.join(', ') || 'no mode'}: say why in METRICS_APART`,
   );

@@ -113,6 +113,7 @@ const RULES: Readonly<Record<string, Rule>> = {
   },
   'src/cli/demo/': {
     imports: ['src/agent/cannot-run.ts', 'src/cluster/documents/', 'src/kernel/', 'src/cli/lab/'],
+    types: ['src/proxy/model/modes.ts'],
     modules: ['node:'],
   },
   // Types of src/proxy/modes/, and its pure files, which the test below lists.
@@ -149,7 +150,7 @@ const RULES: Readonly<Record<string, Rule>> = {
   },
   // The forms, and with the files of the model that have texts of structures, the text of answers.
   'src/inspect/wire/': {
-    imports: ['src/proxy/model/drift.ts', 'src/proxy/model/objects.ts'],
+    imports: ['src/proxy/model/drift.ts', 'src/proxy/model/modes.ts', 'src/proxy/model/objects.ts'],
     modules: ['zod'],
   },
   // It runs in a browser: nothing of it may need Node.js, or bring in zod.
@@ -166,7 +167,7 @@ const RULES: Readonly<Record<string, Rule>> = {
     types: ['src/kernel/', 'src/controller/', 'src/proxy/modes/', 'src/cluster/api/'],
     modules: ['node:os'],
   },
-  'src/cli/commands/': { imports: ['src/config/'] },
+  'src/cli/commands/': { imports: ['src/config/', 'src/proxy/model/modes.ts'] },
   'src/cluster/source/': {
     imports: ['src/cluster/api/', 'src/cluster/documents/', 'src/cluster/producers/', 'src/proxy/model/'],
     types: ['src/kernel/listeners.ts'],
@@ -432,6 +433,21 @@ describe('what one folder alone may do', () => {
 
   it('only cluster/documents/yaml.ts knows YAML', () => {
     assert.deepEqual(strays(/^(yaml|js-yaml)$/, 'src/cluster/documents/yaml.ts'), []);
+  });
+
+  it('only files with code for each mode compare names of modes; the others ask proxy/model/modes.ts', () => {
+    const ofEachMode = [
+      'agent/choose-mode',
+      'agent/questions/packet-facts',
+      'cli/demo/steps',
+      'cli/init',
+      'inspect/history/anonymize',
+      'inspect/replay/replay',
+      'inspect/replay/replayed-parts',
+    ].map((name) => `src/${name}.ts`);
+    const compares = /\bmode\)? [!=]== '(?:iptables|ipvs|nftables)'|'(?:iptables|ipvs|nftables)' [!=]== \w*\.?mode\b/;
+    const found = FILES.filter((file) => compares.test(readFileSync(join(ROOT, file), 'utf8')));
+    assert.deepEqual(found.sort(), ofEachMode);
   });
 
   it('only native/libc.ts knows of the foreign-function module', () => {

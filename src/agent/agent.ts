@@ -9,6 +9,7 @@ import type { RecorderHooks } from '../inspect/history/guarded.ts';
 import { firstOf } from '../inspect/wire/format.ts';
 import { rulesProbe } from '../kernel/chain-probe.ts';
 import { Flows } from '../proxy/model/flows.ts';
+import { MODES } from '../proxy/model/modes.ts';
 import type { Fault } from '../proxy/model/objects.ts';
 import { ProxyModel } from '../proxy/model/proxy-model.ts';
 import type { Mode } from '../proxy/modes/mode.ts';
@@ -156,7 +157,8 @@ async function buildMode(
   { families, members, notices }: Pick<ModeInput, 'families' | 'members' | 'notices'>,
   { config, log, signal, isRun, recorder, onPhase, platform }: AgentOptions,
 ): Promise<ModeOnNode> {
-  if (config.mode !== 'nftables') {
+  const { rulesBy, usesServiceCidrs } = MODES[config.mode];
+  if (rulesBy === 'iptables') {
     for (const { tools, probe } of members) tools.readAhead(() => probe.generation(), signal);
   }
   await unlessAborted(feed.synced, signal);
@@ -165,7 +167,7 @@ async function buildMode(
   const facts = { services: cache.counts('services').total, slices: cache.counts('slices').total };
   log.info(facts, 'the initial lists are complete');
   await waitForNode(feed, { config, log, clock: realClock, signal, mayWait: isRun });
-  if (config.mode === 'nftables') await waitForServiceCidrs(feed, { clock: realClock, signal });
+  if (usesServiceCidrs) await waitForServiceCidrs(feed, { clock: realClock, signal });
   // Rules depend on these settings: write them first.
   if (isRun) await tuneConntrack(config, log, { platform });
   const willBeLiberal = !isRun && config.conntrack.tcpBeLiberal;

@@ -9,10 +9,11 @@ import { checkScheduler, ipvsQuestions } from '../kernel/ipvs-open.ts';
 import type { RulesetNotices } from '../kernel/ruleset-notices.ts';
 import { RulesetRecord } from '../kernel/ruleset-record.ts';
 import type { IsNodeAddress } from '../proxy/model/flow-leftovers.ts';
+import type { ModeName } from '../proxy/model/modes.ts';
 import { handover } from '../proxy/modes/handover.ts';
 import { iptablesMode } from '../proxy/modes/iptables/index.ts';
 import { ipvsMode } from '../proxy/modes/ipvs/index.ts';
-import type { Mode, ModeName } from '../proxy/modes/mode.ts';
+import type { Mode } from '../proxy/modes/mode.ts';
 import type { FamilySettings } from '../proxy/modes/netfilter/settings.ts';
 import { oneOfEverything } from '../proxy/modes/nftables/check.ts';
 import { nftablesMode } from '../proxy/modes/nftables/index.ts';
@@ -81,7 +82,7 @@ export interface ModeOnNode {
 
 /** Its `close` closes the probes too. Throws IpvsUnusable or NftUnusable when the kernel lacks what the mode needs; the probes stay open then. */
 export async function createMode(input: ModeInput): Promise<ModeOnNode> {
-  const here = await MODES[input.config.mode](input);
+  const here = await BUILDERS[input.config.mode](input);
   const predecessors = await closeOnError(here, () => predecessorModes(input.config.mode, input));
   return {
     ...here,
@@ -95,7 +96,7 @@ export async function createMode(input: ModeInput): Promise<ModeOnNode> {
   };
 }
 
-const MODES: Readonly<Record<ModeName, (input: ModeInput) => Promise<OwnMode>>> = {
+const BUILDERS: Readonly<Record<ModeName, (input: ModeInput) => Promise<OwnMode>>> = {
   iptables: createIptables,
   ipvs: createIpvs,
   nftables: createNftables,

@@ -14,6 +14,7 @@ import type { RecorderHooks } from '../inspect/history/guarded.ts';
 import type { Tap } from '../inspect/history/recorder.ts';
 import type { ListeningSocket } from '../kernel/listeners.ts';
 import type { Source, SourceEvent, SourceKind, SourcePod, WatchStatus } from '../proxy/model/events.ts';
+import { MODES } from '../proxy/model/modes.ts';
 import type { Fault, NodeView, ServiceKey } from '../proxy/model/objects.ts';
 import type { Log } from '../telemetry/log.ts';
 import { CannotRun } from './cannot-run.ts';
@@ -172,7 +173,7 @@ function buildSource({ config, log, follow, platform }: ObjectFeedOptions): Sour
     const files = { documents, watchFolder: watch };
     return manifestsSource({ path, nodeName, clock: realClock, once: !follow, warn, nodePorts, ...files, ...node });
   }
-  const hasServiceCidrs = config.mode === 'nftables';
+  const hasServiceCidrs = MODES[config.mode].usesServiceCidrs;
   const readsProtobuf = config.source.contentType === PROTOBUF;
   const reads = { hasServiceCidrs, readsProtobuf, streamsLists: streamsLists(config.featureGates) };
   const about = { nodeName, ...reads, userAgent: userAgent('agent') };

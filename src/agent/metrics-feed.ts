@@ -5,8 +5,9 @@ import { realClock } from '../base/clock.ts';
 import { sameData } from '../base/equal.ts';
 import type { Config } from '../config/config.ts';
 import { version } from '../config/program-version.ts';
+import { MODES, type ModeName } from '../proxy/model/modes.ts';
 import type { ServicePort, ServicePortKey } from '../proxy/model/service-port.ts';
-import type { ConnectionCount, ModeName, PacketCount } from '../proxy/modes/mode.ts';
+import type { ConnectionCount, PacketCount } from '../proxy/modes/mode.ts';
 import type { SweepReport } from '../proxy/sync/flow-sweeper.ts';
 import type { SyncReport } from '../proxy/sync/sync-results.ts';
 import type { HealthState } from '../serve/health-judgement.ts';
@@ -145,9 +146,9 @@ export class MetricsFeed {
     return new Metrics({ mode, families, version: version(), read });
   }
 
-  /** Frontend by frontend, in nftables mode alone. */
   async #connections(): Promise<readonly ConnectionCount[]> {
-    if (!this.#shape.countsFrontends || this.#agent?.mode.name !== 'nftables') return [];
+    if (!this.#shape.countsFrontends || this.#agent === undefined || !MODES[this.#agent.mode.name].countsFrontends)
+      return [];
     try {
       const { mode, kernelLock } = this.#agent;
       const counts = await mode.metrics.connectionCounts({ signal: this.#options.signal, between: kernelLock.between });

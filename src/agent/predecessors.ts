@@ -7,6 +7,7 @@ import { SERVICE_DEVICE } from '../kernel/devices.ts';
 import { IptablesError, type IptablesTools } from '../kernel/iptables-tools.ts';
 import { NftMissing, NftUnusable } from '../kernel/nftables-kernel.ts';
 import { TABLE } from '../kernel/nftables-netlink.ts';
+import { MODES } from '../proxy/model/modes.ts';
 import { ipvsPredecessor as leftByIpvs } from '../proxy/modes/ipvs/index.ts';
 import type { Mode } from '../proxy/modes/mode.ts';
 import { rulesPredecessor as leftByIptables } from '../proxy/modes/netfilter/rules-family.ts';
@@ -37,7 +38,7 @@ export const PROXY_TABLES = { ours: TABLE, kubeProxy: 'kube-proxy' } as const;
 
 function tablesBeside(mode: Config['mode']): readonly string[] {
   const { ours, kubeProxy } = PROXY_TABLES;
-  return mode === 'nftables' ? [kubeProxy] : [ours, kubeProxy];
+  return MODES[mode].rulesBy === 'nftables' ? [kubeProxy] : [ours, kubeProxy];
 }
 
 /** The predecessors of this mode, in the order of their removal: rules go first, because they name sets of IPVS mode. */
@@ -47,8 +48,9 @@ export async function predecessorModes(mode: Config['mode'], input: PredecessorI
     for (const one of predecessors) one.close();
   };
   return await closeOnError({ close }, async () => {
-    if (mode === 'nftables' && (await hasRules(input))) predecessors.push(rulesPredecessor(input));
-    if (mode !== 'ipvs' && (await input.platform.machine.hasServiceDevice()))
+    const { rulesBy, balancesBy } = MODES[mode];
+    if (rulesBy === 'nftables' && (await hasRules(input))) predecessors.push(rulesPredecessor(input));
+    if (balancesBy === 'rules' && (await input.platform.machine.hasServiceDevice()))
       predecessors.push(await ipvsPredecessor(input));
     const tables = tablesPredecessor(tablesBeside(mode), input.platform, input.families);
     if (tables !== undefined) predecessors.push(tables);
@@ -156,11 +158,12 @@ export async function rulesThere({
  */
 export function lookForOthers(mode: Config['mode'], input: LookInput): (signal: AbortSignal) => Promise<Sign[]> {
   const { machine } = input.platform;
-  const rules = mode === 'nftables' ? rulesLook(input) : () => Promise.resolve<Sign[]>([]);
+  const { rulesBy, balancesBy } = MODES[mode];
+  const rules = rulesBy === 'nftables' ? rulesLook(input) : () => Promise.resolve<Sign[]>([]);
   let hasNoTables = false;
   return async (signal) => {
     const signs = await rules(signal);
-    if (mode !== 'ipvs' && (await machine.hasServiceDevice())) {
+    if (balancesBy === 'rules' && (await machine.hasServiceDevice())) {
       signs.push({ who: 'kube-proxy in IPVS mode', what: `the device ${SERVICE_DEVICE} came back`, stays: true });
     }
     // Each question would make a kernel without nftables look for the module.

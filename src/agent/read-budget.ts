@@ -2,6 +2,7 @@
 
 import type { Clock } from '../base/clock.ts';
 import type { Config } from '../config/config.ts';
+import { MODES } from '../proxy/model/modes.ts';
 
 /** Milliseconds between two resyncs, which compare all rules with the kernel's. */
 const RESYNC = 60 * 60 * 1000;
@@ -10,7 +11,7 @@ const SHARE = 0.01;
 
 /** IPVS has no rule whose absence shows that all was flushed: it is read every syncPeriod, as kube-proxy does. */
 export function firstPeriod({ mode, syncPeriod }: Pick<Config, 'mode' | 'syncPeriod'>): number {
-  return mode === 'ipvs' ? syncPeriod : RESYNC;
+  return MODES[mode].hasCanary ? RESYNC : syncPeriod;
 }
 
 export class ReadBudget {

@@ -13,6 +13,7 @@ import { streamsLists } from '../config/feature-gates.ts';
 import { ConfigError, type Flags } from '../config/flags.ts';
 import { isMachineFailure } from '../kernel/failures.ts';
 import type { Hangups } from '../kernel/hangups.ts';
+import { MODES } from '../proxy/model/modes.ts';
 import type { Fault } from '../proxy/model/objects.ts';
 import { FaultLog } from '../telemetry/fault-log.ts';
 import type { Log } from '../telemetry/log.ts';
@@ -333,5 +334,5 @@ interface StartInput extends Pick<Generation, 'agent' | 'config' | 'running'> {
 
 /** The settings that decide which objects the feed follows, and where. */
 function feedSettings({ source, nodeName, mode, featureGates }: Config): object {
-  return { source, nodeName, hasServiceCidrs: mode === 'nftables', streams: streamsLists(featureGates) };
+  return { source, nodeName, hasServiceCidrs: MODES[mode].usesServiceCidrs, streams: streamsLists(featureGates) };
 }

@@ -17,7 +17,7 @@ import {
   type PeerCredentials,
   takeName,
 } from '../kernel/agent-name.ts';
-import type { ModeName } from '../proxy/modes/mode.ts';
+import type { ModeName } from '../proxy/model/modes.ts';
 import type { Log } from '../telemetry/log.ts';
 import { CannotRun } from './cannot-run.ts';
 import { Recordings } from './recording/recordings.ts';

@@ -14,6 +14,7 @@ import {
   IptablesTools,
   OF_KUBELET,
 } from '../kernel/iptables-tools.ts';
+import { MODES } from '../proxy/model/modes.ts';
 import { CannotRun } from './cannot-run.ts';
 import type { ChangedFact } from './changed-facts.ts';
 import { type Platform, realPlatform } from './platform.ts';
@@ -55,7 +56,7 @@ const OF_PROXIES: readonly ChainQuery[] = [{ table: 'nat', chain: 'KUBE-SERVICES
 export async function usableFamilies(config: Config, signal: AbortSignal, platform: Platform): Promise<Usable> {
   const { families, tools, broken } = await openTools(config, signal, platform);
   // This mode uses no iptables, but takes over from proxies that did.
-  if (config.mode === 'nftables') return { families, tools, broken };
+  if (MODES[config.mode].rulesBy === 'nftables') return { families, tools, broken };
   if (tools.length > 0) return { families: tools.map(({ family }) => family), tools, broken };
   const problems = broken.map(({ problem }) => problem).join('; ');
   throw new CannotRun(`iptables does not work on this node: ${problems}`);
@@ -72,7 +73,8 @@ export async function unservedOf(
 ): Promise<readonly Unserved[]> {
   return await Promise.all(
     broken.map(async ({ problem, isMissing, tools: { family } }): Promise<Unserved> => {
-      if (mode !== 'nftables') return { text: `one family is not served: ${problem}`, isNoted: true, family };
+      if (MODES[mode].rulesBy === 'iptables')
+        return { text: `one family is not served: ${problem}`, isNoted: true, family };
       const text = `iptables rules of a former proxy can be neither read nor removed: ${problem}`;
       const stands = await mayHoldChains(kernel.openRules, family, OF_PROXIES);
       return { text, isNoted: !isMissing, ...(stands ? { family } : {}) };

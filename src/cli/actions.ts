@@ -6,9 +6,9 @@ import { fileText } from '../config/config-file.ts';
 import { versionText } from '../config/program-version.ts';
 import type { Hangups } from '../kernel/hangups.ts';
 import { endSoonAfter } from '../kernel/last-resort.ts';
+import { MODE_NAMES } from '../proxy/model/modes.ts';
 import { cleanupCommand } from './cleanup.ts';
 import type { CommandName } from './commands/command-table.ts';
-import { DEMO_MODES } from './demo/scene.ts';
 import { initCommand } from './init.ts';
 import { planCommand } from './plan.ts';
 import { runCommand } from './run.ts';
@@ -51,7 +51,7 @@ export const ACTIONS: Readonly<Record<CommandName, CommandAction>> = {
   drained: async (asked) => await (await import('./drained.ts')).drainedCommand(asked),
   demo: async ({ flags, signal, print }) => {
     const { demoCommand } = await import('./demo/index.ts');
-    const mode = DEMO_MODES.find((one) => one === flags.mode) ?? 'iptables';
+    const mode = MODE_NAMES.find((one) => one === flags.mode) ?? 'iptables';
     return await demoCommand({ mode, signal, print });
   },
   'demo-host': async () => {

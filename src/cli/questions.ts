@@ -1,4 +1,5 @@
 /** What explain, verify, status, history and exposure do. Each resolves with its exit status. */
+
 import { loadConfig } from '../agent/load-config.ts';
 import { withQueries } from '../agent/questions/answer-once.ts';
 import { askAgent } from '../agent/questions/ask-agent.ts';
@@ -22,6 +23,7 @@ import { type Status, statusSchema } from '../inspect/wire/status.ts';
 import { statusText } from '../inspect/wire/status-text.ts';
 import { type Verification, verificationSchema } from '../inspect/wire/verification.ts';
 import { verificationText } from '../inspect/wire/verification-text.ts';
+import { MODES } from '../proxy/model/modes.ts';
 import { recordedAnswers } from './record-and-replay.ts';
 import { watchStatus } from './status-watch.ts';
 import { type AskedOnCommandLine, show } from './typed-command.ts';
@@ -71,7 +73,7 @@ export async function explainCommand(asked: AskedOnCommandLine): Promise<number>
 async function withLive(answer: Explanation, milliseconds: number, asked: AskedOnCommandLine): Promise<Explanation> {
   const { flags, signal } = asked;
   const { config } = await loadConfig(flags);
-  const { tools } = answer.by.mode === 'nftables' ? { tools: [] } : await openTools(config, signal);
+  const { tools } = MODES[answer.by.mode].rulesBy === 'nftables' ? { tools: [] } : await openTools(config, signal);
   const seconds = milliseconds / 1000;
   const onReady = () =>
     void process.stderr.write(

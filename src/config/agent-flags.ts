@@ -2,11 +2,12 @@
  * The flags of the agent, as data: kube-proxy's, by their names and meanings, and those of slicewire. `from-flags.ts` has the
  * defaults that count; the help repeats them.
  */
-import { AUTO, CONTENT_TYPES, FAILOVERS, MODES } from './config.ts';
+import { MODE_NAMES } from '../proxy/model/modes.ts';
+import { AUTO, CONTENT_TYPES, FAILOVERS } from './config.ts';
 import { type FlagGroup, hidden, option } from './flag-table.ts';
 import { IDLE_FLAGS } from './kube-proxy-flags.ts';
 
-const MODE_WORDS = [...MODES, AUTO];
+const MODE_WORDS = [...MODE_NAMES, AUTO];
 
 const MODE: FlagGroup = {
   title: 'Mode',

@@ -3,6 +3,7 @@
 import type { Address, Cidr } from '../base/address.ts';
 import type { ConntrackSettings } from '../kernel/conntrack-settings.ts';
 import type { IptablesBackend } from '../kernel/iptables-tools.ts';
+import type { ModeName } from '../proxy/model/modes.ts';
 import type { PortRange } from '../proxy/model/port-range.ts';
 import type { FeatureGates } from './feature-gates.ts';
 import type { ServeConfig } from './listen.ts';
@@ -59,8 +60,6 @@ export interface RecordingConfig {
   readonly size: number;
 }
 
-export const MODES = ['iptables', 'ipvs', 'nftables'] as const;
-
 /** `confirm`: endpoints of a Node get no new connections while the agent finds that nothing there answers. */
 export const FAILOVERS = ['none', 'confirm'] as const;
 
@@ -75,7 +74,7 @@ export type ModeChoice =
   | { readonly by: typeof AUTO; readonly why: string | undefined };
 
 export interface Config {
-  readonly mode: (typeof MODES)[number];
+  readonly mode: ModeName;
   readonly modeChoice: ModeChoice;
   readonly ipvs: IpvsConfig;
   readonly source: SourceConfig;

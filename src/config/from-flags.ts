@@ -1,7 +1,9 @@
 /** Flags → one configuration. Defaults are those of kube-proxy (k8s.io/kubernetes, pkg/proxy/apis/config/v1alpha1/defaults.go). */
+
 import { hostname } from 'node:os';
 import { type Address, familyOf, parseAddress } from '../base/address.ts';
 import type { ConntrackSettings } from '../kernel/conntrack-settings.ts';
+import { MODE_NAMES, MODES } from '../proxy/model/modes.ts';
 import { NODE_PORTS, type PortRange, parsePortRange, rangeText } from '../proxy/model/port-range.ts';
 import {
   AUTO,
@@ -10,7 +12,6 @@ import {
   type DetectLocal,
   FAILOVERS,
   type IpvsConfig,
-  MODES,
   type ModeChoice,
   type NodePortAddresses,
   type RecordingConfig,
@@ -93,7 +94,7 @@ function readInMode(read: FlagReader, inMode: InMode): Omit<Config, 'mode' | 'mo
   const { mode, hasFile } = inMode;
   const bindAddress = readBindAddress(read);
   return {
-    ipvs: mode === 'ipvs' ? readIpvs(read) : readIdleIpvs(read),
+    ipvs: MODES[mode].balancesBy === 'virtual servers' ? readIpvs(read) : readIdleIpvs(read),
     source: readSource(read),
     nodeName: readNodeName(read),
     isNodeNamed: (read.text('hostname-override') ?? '') !== '',
@@ -136,8 +137,8 @@ function readMode(read: FlagReader): ChosenModes {
     read.fault('proxy-mode', `contradicts --mode=${asked[0]}; give one of them`);
   const [mode] = asked;
   if (mode === undefined) return { modes: ['iptables'], choice: { by: 'default' } };
-  if (mode === AUTO) return { modes: MODES, choice: { by: AUTO, why: undefined } };
-  const known = MODES.find((one) => one === mode);
+  if (mode === AUTO) return { modes: MODE_NAMES, choice: { by: AUTO, why: undefined } };
+  const known = MODE_NAMES.find((one) => one === mode);
   if (known === undefined)
     read.fault(read.text('mode') === undefined ? 'proxy-mode' : 'mode', 'must be iptables, ipvs, nftables or auto');
   return { modes: [known ?? 'iptables'], choice: { by: 'configuration' } };
@@ -156,7 +157,7 @@ function readMasquerading(
   read: FlagReader,
   { mode, hasFile }: InMode,
 ): Pick<Config, 'masqueradeAll' | 'masqueradeBit'> {
-  const isNft = mode === 'nftables';
+  const isNft = MODES[mode].rulesBy === 'nftables';
   const bit = isNft ? 'nftables-masquerade-bit' : 'iptables-masquerade-bit';
   const isSaid = read.text('nftables-masquerade-all') !== undefined || hasFile;
   return {
@@ -166,15 +167,14 @@ function readMasquerading(
 }
 
 function readPeriods(read: FlagReader, { mode, hasFile }: InMode): { syncPeriod: number; minSyncPeriod: number } {
-  const initial = mode === 'ipvs' ? { period: '30s', min: '0s' } : { period: '30s', min: '1s' };
   // nftables mode has no such flags in kube-proxy: it uses those of iptables mode.
   const flagOf = (name: string) => {
     const own = `${mode}-${name}`;
-    return mode === 'nftables' && !hasFile && read.text(own) === undefined ? `iptables-${name}` : own;
+    return MODES[mode].rulesBy === 'nftables' && !hasFile && read.text(own) === undefined ? `iptables-${name}` : own;
   };
   const [period, min] = [flagOf('sync-period'), flagOf('min-sync-period')];
-  const syncPeriod = readPositive(read, period, initial.period);
-  const minSyncPeriod = readTimeout(read, min, initial.min);
+  const syncPeriod = readPositive(read, period, '30s');
+  const minSyncPeriod = readTimeout(read, min, MODES[mode].minSyncPeriod);
   if (syncPeriod > 0 && minSyncPeriod > syncPeriod) {
     const shorter = { flag: min, milliseconds: minSyncPeriod };
     checkOrder(read, { shorter, longer: { flag: period, milliseconds: syncPeriod }, mayBeEqual: true });
@@ -302,7 +302,7 @@ const KEYWORDS: ReadonlyMap<string, string> = new Map([
 
 /** By default nftables mode serves node ports on the Node's first address only, as kube-proxy does in that mode. */
 function readNodePortAddresses(read: FlagReader, mode: Config['mode']): NodePortAddresses {
-  if (mode === 'nftables' && !read.text('nodeport-addresses')) return { primary: 'known', cidrs: [] };
+  if (MODES[mode].nodePortsAt === 'primary' && !read.text('nodeport-addresses')) return { primary: 'known', cidrs: [] };
   const words = (read.text('nodeport-addresses') ?? '').split(',').map((word) => word.trim());
   const texts = words.filter((word) => word !== 'primary').map((word) => KEYWORDS.get(word) ?? word);
   const flag = 'nodeport-addresses';

@@ -1,5 +1,7 @@
 /** Where node ports are served on loopback by the relay of nftables and IPVS mode (docs/semantics.md 6.17). Pure. */
+
 import { type Address, type Cidr, cidrContains, isLoopback } from '../base/address.ts';
+import { MODES } from '../proxy/model/modes.ts';
 import type { Config } from './config.ts';
 import { LOCALHOST_GATE } from './feature-gates.ts';
 
@@ -16,7 +18,7 @@ export function relayAddresses({
   nodePortAddresses,
   featureGates,
 }: Pick<Config, 'mode' | 'featureGates'> & { readonly nodePortAddresses: Pick<Config['nodePortAddresses'], 'cidrs'> }) {
-  if (mode === 'iptables' || featureGates[LOCALHOST_GATE] === false) return [];
+  if (MODES[mode].loopbackBy === 'rules' || featureGates[LOCALHOST_GATE] === false) return [];
   const named = nodePortAddresses.cidrs.filter(isOfLoopback);
   return ADDRESSES.filter((address) => named.some((cidr) => cidrContains(cidr, address)));
 }
@@ -24,7 +26,7 @@ export function relayAddresses({
 /** Why named ranges of loopback have no effect, as the rest of a sentence about --nodeport-addresses; empty where all have one. */
 export function relayProblems({ mode, nodePortAddresses, featureGates }: Config): string[] {
   const named = nodePortAddresses.cidrs.filter(isOfLoopback);
-  if (mode === 'iptables' || named.length === 0) return [];
+  if (MODES[mode].loopbackBy === 'rules' || named.length === 0) return [];
   if (featureGates[LOCALHOST_GATE] === false) {
     return [
       `${named.join(', ')}: node ports are not served on loopback, because the feature gate ${LOCALHOST_GATE} is false`,

@@ -2,7 +2,9 @@
  * Metrics of the agent in Prometheus' form: kube-proxy's under its names, so that dashboards and alerts go on working, and those of
  * slicewire under `slicewire_`. Values that others keep are read on each scrape.
  */
+
 import type { Counter } from 'prom-client';
+import { MODE_NAMES, MODES, type ModeName } from '../proxy/model/modes.ts';
 import { MetricRegistry, type Samples, TURNED_AWAY } from './registry.ts';
 import { type DeletedFlows, SweepMetrics, type SyncFacts, SyncMetrics } from './sync-metrics.ts';
 
@@ -98,22 +100,23 @@ export const READ = {
 } as const satisfies Readonly<Record<string, readonly ['gauge' | 'counter', help: string, ...labels: string[]]>>;
 export type ReadName = keyof typeof READ;
 
-/** Metrics of iptables mode alone. */
-const OF_IPTABLES: readonly string[] = [
-  'kubeproxy_sync_proxy_rules_iptables_total',
-  'kubeproxy_sync_proxy_rules_iptables_last',
-  'kubeproxy_iptables_ct_state_invalid_dropped_packets_total',
-  'kubeproxy_iptables_localhost_nodeports_accepted_packets_total',
-];
-const OF_NFTABLES: readonly string[] = [
-  'kubeproxy_nftables_localhost_nodeport_listeners',
-  'kubeproxy_nftables_localhost_nodeport_listener_creation_failures_total',
-  'slicewire_nftables_rules',
-  'slicewire_nftables_elements',
-  'slicewire_connections_total',
-];
-
-const OF_IPVS: readonly string[] = ['slicewire_ipvs_enlarged_set_maxelem'];
+/** Metrics that one mode alone has. */
+const OF_MODE: Readonly<Record<ModeName, readonly string[]>> = {
+  iptables: [
+    'kubeproxy_sync_proxy_rules_iptables_total',
+    'kubeproxy_sync_proxy_rules_iptables_last',
+    'kubeproxy_iptables_ct_state_invalid_dropped_packets_total',
+    'kubeproxy_iptables_localhost_nodeports_accepted_packets_total',
+  ],
+  ipvs: ['slicewire_ipvs_enlarged_set_maxelem'],
+  nftables: [
+    'kubeproxy_nftables_localhost_nodeport_listeners',
+    'kubeproxy_nftables_localhost_nodeport_listener_creation_failures_total',
+    'slicewire_nftables_rules',
+    'slicewire_nftables_elements',
+    'slicewire_connections_total',
+  ],
+};
 
 /** Metrics of the modes in which the relay serves node ports on loopback. */
 const OF_RELAY = 'slicewire_relay_';
@@ -187,10 +190,8 @@ export class Metrics {
 
 function addRead(registry: MetricRegistry, mode: MetricsOptions['mode'], read: MetricsOptions['read']): void {
   for (const [name, [type, help, ...labels]] of Object.entries(READ)) {
-    if (mode !== 'iptables' && OF_IPTABLES.includes(name)) continue;
-    if (mode !== 'ipvs' && OF_IPVS.includes(name)) continue;
-    if (mode !== 'nftables' && OF_NFTABLES.includes(name)) continue;
-    if (mode === 'iptables' && name.startsWith(OF_RELAY)) continue;
+    if (MODE_NAMES.some((other) => other !== mode && OF_MODE[other].includes(name))) continue;
+    if (MODES[mode].loopbackBy === 'rules' && name.startsWith(OF_RELAY)) continue;
     const samples = read[name as ReadName];
     if (type === 'gauge') registry.readGauge(name, help, [...labels], samples);
     else registry.readCounter(name, help, [...labels], samples);

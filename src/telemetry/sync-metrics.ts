@@ -1,5 +1,7 @@
 /** Metrics of syncs and of sweeps of stale flows. */
+
 import type { Counter, Gauge, Histogram } from 'prom-client';
+import { MODES } from '../proxy/model/modes.ts';
 import type { MetricRegistry } from './registry.ts';
 
 /** kube-proxy's: 15 buckets, from 1 ms, each twice the one before. */
@@ -60,7 +62,7 @@ export class SyncMetrics {
       'Time of the last request for a sync',
       FAMILY,
     );
-    const isNft = mode === 'nftables';
+    const isNft = MODES[mode].rulesBy === 'nftables';
     const failures = isNft ? 'nftables_sync_failures' : 'iptables_restore_failures';
     this.#writeFailures = registry.counter(`${rules}_${failures}_total`, 'Failed writes of rules', FAMILY);
     const partial = `${rules}_iptables_partial_restore_failures_total`;

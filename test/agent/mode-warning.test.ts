@@ -1,11 +1,13 @@
 /** A mode that is auto, or that nobody names: what it means for the other flags, what is written into a file, and what people are told. */
+
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { type ChooseMode, loadConfig } from '../../src/agent/load-config.ts';
 import { emitModeWarning, warnOfMode } from '../../src/agent/mode-warning.ts';
-import { type Config, MODES } from '../../src/config/config.ts';
+import type { Config } from '../../src/config/config.ts';
 import { fileText } from '../../src/config/config-file.ts';
 import type { Flags } from '../../src/config/flags.ts';
+import { MODE_NAMES } from '../../src/proxy/model/modes.ts';
 
 const FLAGS = { mode: 'auto', manifests: '/m', nftablesMasqueradeBit: '5', iptablesMasqueradeBit: '3' };
 
@@ -18,7 +20,7 @@ const configOf = async (flags: Flags, choose?: ChooseMode) => (await loadConfig(
 
 describe('auto', () => {
   it('is the configuration of the mode that is chosen', async () => {
-    for (const mode of MODES) {
+    for (const mode of MODE_NAMES) {
       const config = await configOf(FLAGS, chooses(mode));
       const named = await configOf({ ...FLAGS, mode }, never);
       assert.deepEqual(config, { ...named, modeChoice: { by: 'auto', why: `${mode} stands` } });
@@ -96,7 +98,7 @@ describe('a mode that nobody names', () => {
   });
 
   it('is not told of a mode that is named', async () => {
-    for (const mode of MODES) assert.deepEqual(await lines({ manifests: '/m', mode }), []);
+    for (const mode of MODE_NAMES) assert.deepEqual(await lines({ manifests: '/m', mode }), []);
   });
 
   it('has one line of the log where auto chose', async () => {

@@ -2,13 +2,14 @@
  * What an answer of `slicewire explain` costs at many Services, in this process, over kernels in memory, from what a mode believes. The
  * answers are those of `explain`; the floor is a single walk through the rules. `node test/bench/explain.ts` measures this alone.
  */
+
 import { setImmediate } from 'node:timers/promises';
 import type { Address } from '../../src/base/address.ts';
 import { type AskedText, explain } from '../../src/inspect/explain/explain.ts';
 import type { ExplainFacts } from '../../src/inspect/explain/facts.ts';
 import { walk } from '../../src/inspect/explain/walk.ts';
 import { WrongQuestion } from '../../src/inspect/wire/problem.ts';
-import type { ModeName } from '../../src/proxy/modes/mode.ts';
+import type { ModeName } from '../../src/proxy/model/modes.ts';
 import { askedNode, MODES } from '../helpers/asking.ts';
 import { type ClusterShape, clusterIP, FIRST, serviceKey, serviceOf, sliceCount, sliceOf } from './cluster.ts';
 import { type Aim, median, most, ms, ratio, size, table } from './text.ts';

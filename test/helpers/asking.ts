@@ -4,9 +4,9 @@ import { type Address, type Cidr, FAMILIES, type Family, familyOf, hostCidr } fr
 import { explain } from '../../src/inspect/explain/explain.ts';
 import type { ExplainFacts, FamilyFacts, FormerOwner, KnownPod } from '../../src/inspect/explain/facts.ts';
 import type { Explanation } from '../../src/inspect/wire/explanation.ts';
+import type { ModeName } from '../../src/proxy/model/modes.ts';
 import type { ObjectKind, ServiceKey } from '../../src/proxy/model/objects.ts';
 import type { Memories } from '../../src/proxy/modes/inspection.ts';
-import type { ModeName } from '../../src/proxy/modes/mode.ts';
 import type { LocalDetector } from '../../src/proxy/modes/netfilter/local-traffic.ts';
 import type { FamilyView } from '../../src/proxy/modes/view.ts';
 import { FakeIptables } from './fake-iptables.ts';

@@ -9,6 +9,7 @@ import { type KnownConnections, readConnections, type TrackedConnection } from '
 import type { IptablesTools } from '../../kernel/iptables-tools.ts';
 import { type TraceQuestion, tracePackets } from '../../kernel/packet-trace.ts';
 import { readRules } from '../../kernel/rule-texts.ts';
+import { MODES } from '../../proxy/model/modes.ts';
 
 export interface LiveOptions {
   readonly mode: ExplainedMode;
@@ -83,7 +84,7 @@ export async function look(question: LiveQuestion, options: LiveOptions): Promis
 
 /** The legacy variant evaluates its rules outside of nftables, and writes its own trace into the kernel's log. */
 function whyNotTraced(mode: ExplainedMode, variant: IptablesTools['variant']): string | undefined {
-  if (mode === 'nftables' || variant === 'nft') return undefined;
+  if (MODES[mode].rulesBy === 'nftables' || variant === 'nft') return undefined;
   return 'the kernel traces rules of nftables alone, and this node has the legacy variant of iptables';
 }
 

@@ -1,6 +1,7 @@
 /** The commands of slicewire. Each also has an action, in src/cli/actions.ts. */
-import { MODES } from '../../config/config.ts';
+
 import { type FlagEntry, type FlagGroup, option } from '../../config/flag-table.ts';
+import { MODE_NAMES } from '../../proxy/model/modes.ts';
 import { type CommandEntry, SUBJECTS } from './command.ts';
 
 const [RULES, ASK, RECORDINGS, CLUSTER, SHELL] = SUBJECTS;
@@ -216,7 +217,11 @@ docs/drain.md has the hook as YAML, and what it guarantees.`,
     summary: 'show the proxy at work without a cluster, in private network namespaces',
     flags: [
       own(
-        option('--mode <mode>', 'iptables, ipvs or nftables', { initial: 'iptables', values: MODES, isStrict: true }),
+        option('--mode <mode>', 'iptables, ipvs or nftables', {
+          initial: 'iptables',
+          values: MODE_NAMES,
+          isStrict: true,
+        }),
       ),
     ],
   },

@@ -1,19 +1,21 @@
 /** `slicewire demo`: shows the proxy at work without a cluster, with real traffic in private network namespaces. */
+
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { CannotRun } from '../../agent/cannot-run.ts';
 import { realCommands } from '../../kernel/commands.ts';
 import { mayChangeNetwork } from '../../kernel/node-facts.ts';
+import type { ModeName } from '../../proxy/model/modes.ts';
 import { AgentProcess } from '../lab/agent-process.ts';
 import { LAB, Lab } from '../lab/lab.ts';
 import { POD_PORT, servicesYaml, sliceYaml } from './manifests.ts';
-import { type DemoMode, type DemoStep, indent, type Scene, SYNC_TIMEOUT_MS } from './scene.ts';
+import { type DemoStep, indent, type Scene, SYNC_TIMEOUT_MS } from './scene.ts';
 import { SHOWN } from './shown.ts';
 import { stepsOf } from './steps.ts';
 
 export interface DemoOptions {
-  readonly mode: DemoMode;
+  readonly mode: ModeName;
   readonly signal: AbortSignal;
   readonly print: (text: string) => void;
 }
@@ -60,7 +62,7 @@ async function prepare({ mode, folder, remove, signal, print }: PrepareOptions):
   // A namespace cannot set the size of the conntrack table: it belongs to the machine.
   const machine = ['--conntrack-max-per-core', '0'];
   const node = ['--hostname-override', 'node', '--cluster-cidr', '10.244.0.0/16'];
-  const start = (of: DemoMode) =>
+  const start = (of: ModeName) =>
     new AgentProcess(lab, ['run', `--mode=${of}`, '--manifests', folder, ...node, ...machine]);
   print(`In the node: slicewire run --mode=${mode} --manifests FOLDER ${[...node, ...machine].join(' ')}`);
   const scene: Scene = { lab, folder, mode, start, agent: start(mode) };

@@ -1,9 +1,7 @@
 /** The state that the steps of the demo share. */
+import type { ModeName } from '../../proxy/model/modes.ts';
 import type { AgentProcess } from '../lab/agent-process.ts';
 import type { Lab } from '../lab/lab.ts';
-
-export const DEMO_MODES = ['iptables', 'ipvs', 'nftables'] as const;
-export type DemoMode = (typeof DEMO_MODES)[number];
 
 /** Milliseconds in which an agent must sync: the machine may be emulated. */
 export const SYNC_TIMEOUT_MS = 60_000;
@@ -11,9 +9,9 @@ export const SYNC_TIMEOUT_MS = 60_000;
 export interface Scene {
   readonly lab: Lab;
   readonly folder: string;
-  readonly mode: DemoMode;
+  readonly mode: ModeName;
   /** Start an agent in a mode; the one before must have been stopped. */
-  readonly start: (mode: DemoMode) => AgentProcess;
+  readonly start: (mode: ModeName) => AgentProcess;
   /** The agent that runs now. */
   agent: AgentProcess;
 }

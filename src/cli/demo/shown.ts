@@ -1,6 +1,6 @@
 /** The state of the kernel as administrators see it, in each mode. */
+import type { ModeName } from '../../proxy/model/modes.ts';
 import type { Lab } from '../lab/lab.ts';
-import type { DemoMode } from './scene.ts';
 
 interface DemoTexts {
   /** The kernel objects that the mode writes. */
@@ -11,7 +11,7 @@ interface DemoTexts {
   readonly state: (lab: Lab) => Promise<string>;
 }
 
-export const SHOWN: Readonly<Record<DemoMode, DemoTexts>> = {
+export const SHOWN: Readonly<Record<ModeName, DemoTexts>> = {
   iptables: {
     written: 'chains, jumps and settings',
     one: 'chain',

@@ -1,10 +1,12 @@
 /** The steps of the demo: each sends real traffic and checks the answers. */
+
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import type { ModeName } from '../../proxy/model/modes.ts';
 import type { HostAnswer } from '../lab/host-protocol.ts';
 import { LAB, type Lab } from '../lab/lab.ts';
 import { EMPTY, OUTSIDE, outsideYaml, podsYaml, SELECTING, selectingYaml, sliceYaml, WEB } from './manifests.ts';
-import { type DemoMode, type DemoStep, indent, type Scene, type StepResult, SYNC_TIMEOUT_MS } from './scene.ts';
+import { type DemoStep, indent, type Scene, type StepResult, SYNC_TIMEOUT_MS } from './scene.ts';
 import { ipvsState, SHOWN } from './shown.ts';
 
 const REQUESTS = 60;
@@ -30,7 +32,7 @@ const STEPS: readonly DemoStep[] = [
   },
 ];
 
-export function stepsOf(mode: DemoMode): readonly DemoStep[] {
+export function stepsOf(mode: ModeName): readonly DemoStep[] {
   if (mode === 'iptables') return STEPS;
   const title = `the agent restarts with --mode=iptables, then with --mode=${mode}, while a client keeps connecting`;
   return [...STEPS, { title, run: switched }];

@@ -1,5 +1,7 @@
 /** Why an endpoint sees the sender's address or one of this node (docs/semantics.md 7.1 to 7.7). Pure. */
+
 import { holdsAll, parseAddress } from '../../base/address.ts';
+import { MODES } from '../../proxy/model/modes.ts';
 import type { Backend } from '../../proxy/model/service-port.ts';
 import { hairpinBackends } from '../../proxy/modes/netfilter/local-traffic.ts';
 import type { ExplainFacts, FamilyFacts } from './facts.ts';
@@ -29,7 +31,7 @@ export function masquerading(input: MasqueradeInput): Masquerading {
   const { masqueraded } = fate;
   const rule = subject === undefined ? undefined : byModel(subject, input);
   if (rule?.masqueraded === masqueraded) return rule;
-  if (mode === 'ipvs' && from.what === 'node') {
+  if (MODES[mode].balancesBy === 'virtual servers' && from.what === 'node') {
     if (masqueraded) return yes('the kernel takes the address of the Service as the source, because this node has it');
     if (subject?.list === 'Local') return no('this node sends it from an own address to an endpoint on this node');
   }

@@ -1,6 +1,7 @@
 /** Near misses, and what was not looked at. Pure. */
 
 import { type Address, cidrContains, endpointText, isLoopback } from '../../base/address.ts';
+import { MODES } from '../../proxy/model/modes.ts';
 import { faultText, type Service } from '../../proxy/model/objects.ts';
 import { listText } from '../wire/format.ts';
 import type { ExplainFacts, FamilyFacts } from './facts.ts';
@@ -35,7 +36,7 @@ export async function notesOf(input: NotesInput): Promise<string[]> {
 
 /** As NodeLocal DNSCache does with the cluster IP of kube-dns (docs/neighbours.md). In IPVS mode nobody answers then, the cache included. */
 function ownAddressNotes({ question: { to }, subject, family, facts }: NotesInput): string[] {
-  if (facts.by.mode === 'ipvs' || subject?.frontend.role !== 'cluster-ip') return [];
+  if (MODES[facts.by.mode].balancesBy === 'virtual servers' || subject?.frontend.role !== 'cluster-ip') return [];
   if (!family.localAddresses.has(to.address)) return [];
   return [
     `${to.address} is an address of an interface of this node, too: where rules of another program keep its packets from connection tracking (NOTRACK), as those of NodeLocal DNSCache do, a program of this node answers and not the proxy.`,
@@ -124,7 +125,7 @@ function nodePortMiss(service: Service, { question: { to }, family, facts }: Not
   if (spec === undefined || has(service, to.address)) return undefined;
   const what = `Port ${to.port} is the node port of Service ${service.key}`;
   if (spec.protocol !== to.protocol) return `${what} for ${spec.protocol}, not for ${to.protocol}.`;
-  if (isLoopback(to.address) && facts.by.mode !== 'iptables') return notRelayed(what, to, facts);
+  if (isLoopback(to.address) && MODES[facts.by.mode].loopbackBy === 'relay') return notRelayed(what, to, facts);
   const { nodePortAddresses } = family;
   if (nodePortAddresses.length === 0) return `${what}, and no address of this node takes node ports.`;
   const only = nodePortAddresses.length === 1 ? ' only' : '';

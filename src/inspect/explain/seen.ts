@@ -5,6 +5,7 @@ import { type Address, endpointText } from '../../base/address.ts';
 import type { TrackedConnection } from '../../kernel/connections.ts';
 import type { RuleOf } from '../../kernel/rule-texts.ts';
 import type { TracedPacket, TracedStep } from '../../kernel/traced-packets.ts';
+import { MODES } from '../../proxy/model/modes.ts';
 import type { Explanation } from '../wire/explanation.ts';
 import { countText } from '../wire/format.ts';
 import type { Fate } from './fates.ts';
@@ -117,7 +118,7 @@ function sentenceOf(input: SeenInput): string {
     return `${came}; ${who} took the computed way: ${grouped(asComputed)}.${lost}`;
   }
   // IPVS translates without a rule.
-  const isStale = mode !== 'ipvs' && others.some(({ packet }) => isOfOldConnection(packet, ruleOf));
+  const isStale = MODES[mode].balancesBy === 'rules' && others.some(({ packet }) => isOfOldConnection(packet, ruleOf));
   const stale = isStale
     ? ' Its connection is older than the rules that stand now, so that no rule was asked for its destination.'
     : '';
@@ -143,7 +144,10 @@ function otherSender(
 function isComputed(end: PacketEnd, { fates, mode }: Pick<SeenInput, 'fates' | 'mode'>): boolean {
   // IPVS refuses without a rule.
   if (end.kind === 'lost')
-    return mode === 'ipvs' && fates.some(({ kind }) => kind === 'rejected' || kind === 'dropped');
+    return (
+      MODES[mode].balancesBy === 'virtual servers' &&
+      fates.some(({ kind }) => kind === 'rejected' || kind === 'dropped')
+    );
   const { masqueraded: seen } = end;
   return fates.some(
     ({ kind, backend, masqueraded }) =>

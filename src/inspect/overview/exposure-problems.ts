@@ -1,6 +1,7 @@
 /** What looks wrong with the ports and addresses at which a node answers from outside, as sentences that say what to do. Pure. */
 
 import { type Address, type Cidr, cidrContains, type Family } from '../../base/address.ts';
+import { MODES } from '../../proxy/model/modes.ts';
 import type { Service, ServiceKey } from '../../proxy/model/objects.ts';
 import type { Frontend, ServicePort } from '../../proxy/model/service-port.ts';
 import { isPublic, specialKind } from '../../proxy/model/special-address.ts';
@@ -166,7 +167,7 @@ export function nodeProblems(node: NodeExposure): string[] {
       `${firstOf(spareNodePorts, NAMES)} ${one ? 'has' : 'have'} node ports beside addresses of a load balancer that this node serves itself. Where the load balancer sends to these addresses, nobody needs the node ports: set spec.allocateLoadBalancerNodePorts to false and remove them.`,
     );
   }
-  if (mode === 'ipvs' && node.hasV4Addresses && !node.strictArp) {
+  if (MODES[mode].balancesBy === 'virtual servers' && node.hasV4Addresses && !node.strictArp) {
     problems.push(
       'In IPVS mode the addresses of Services are on a device of this node, and the node answers ARP for them on every interface. Where another program announces these addresses, such as MetalLB, set --ipvs-strict-arp=true.',
     );

@@ -1,5 +1,7 @@
 /** What the agent of a network namespace says of itself to a second one: a line of JSON on an abstract Unix socket. */
+
 import * as z from 'zod';
+import { MODE_NAMES } from '../../proxy/model/modes.ts';
 import { moment } from './schema-common.ts';
 
 /** Most bytes of the line. */
@@ -12,7 +14,7 @@ const holderSchema = z.object({
   /** In the agent's own pid namespace. */
   pid: z.number().int().min(1).max(MAX_PID),
   since: moment,
-  mode: z.enum(['iptables', 'ipvs', 'nftables']),
+  mode: z.enum(MODE_NAMES),
   /** It received the signal to end. */
   isStopping: z.boolean(),
 });

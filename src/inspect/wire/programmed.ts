@@ -4,7 +4,9 @@
  *
  * A mark is a resourceVersion: all changes of a kind up to it are in the kernel, but for those of the Services that `behind` names.
  */
+
 import * as z from 'zod';
+import { MODE_NAMES } from '../../proxy/model/modes.ts';
 import { answer, answeredBy, family, milliseconds, moment } from './schema-common.ts';
 
 const version = z.string().describe('a resourceVersion; "" for none');
@@ -62,7 +64,7 @@ export const programmedEventSchema = z.object({
   agent: z
     .object({
       node: z.string(),
-      mode: z.enum(['iptables', 'ipvs', 'nftables']),
+      mode: z.enum(MODE_NAMES),
       version: z.string(),
       up: milliseconds.describe('since the agent started'),
     })

@@ -1,5 +1,7 @@
 /** The answer of `slicewire replay`. */
+
 import * as z from 'zod';
+import { MODE_NAMES } from '../../proxy/model/modes.ts';
 import { answer, moment } from './schema-common.ts';
 
 export const replayedSyncSchema = z.object({
@@ -14,7 +16,7 @@ export const replayedSyncSchema = z.object({
 export const replaySchema = z.object({
   ...answer('Replay'),
   file: z.string(),
-  mode: z.enum(['iptables', 'ipvs', 'nftables']),
+  mode: z.enum(MODE_NAMES),
   node: z.string(),
   recordedBy: z.string().describe('version of slicewire that recorded'),
   version: z.string().describe('version of slicewire that replayed'),

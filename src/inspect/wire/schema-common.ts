@@ -1,5 +1,7 @@
 /** The form that all answers share. A program reads `apiVersion` and `kind` first; fields are only added within a version. */
+
 import * as z from 'zod';
+import { MODE_NAMES } from '../../proxy/model/modes.ts';
 import { API_VERSION } from './envelope.ts';
 
 /** A moment: RFC 3339 in UTC with milliseconds. */
@@ -18,7 +20,7 @@ export function answer<K extends string>(kind: K) {
 export const answeredBy = z
   .object({
     who: z.enum(['agent', 'command', 'recording']),
-    mode: z.enum(['iptables', 'ipvs', 'nftables']),
+    mode: z.enum(MODE_NAMES),
     modeReason: z.string().optional().describe('where the mode is auto: why the agent chose this one'),
     node: z.string(),
     version: z.string(),

@@ -7,6 +7,7 @@
 import type { Family } from '../../base/address.ts';
 import { causeOf } from '../../base/cause.ts';
 import type { Drift } from '../model/drift.ts';
+import type { ModeName } from '../model/modes.ts';
 import { familyOfPort, type ServicePort, type ServicePortKey } from '../model/service-port.ts';
 import type { UdpFrontend } from '../model/udp-flows.ts';
 import type { Observed } from '../reconcile/observed.ts';
@@ -23,7 +24,6 @@ import {
   type KernelProbe,
   type Mode,
   type ModeMetrics,
-  type ModeName,
   type ModePlan,
   NOBODY,
   type ObserveReport,

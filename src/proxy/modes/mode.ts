@@ -7,6 +7,7 @@ import type { Address, Family, Protocol } from '../../base/address.ts';
 import type { Mutex } from '../../base/mutex.ts';
 import type { Committer } from '../../kernel/ruleset-notices.ts';
 import type { Drift } from '../model/drift.ts';
+import type { ModeName } from '../model/modes.ts';
 import type { ServiceKey } from '../model/objects.ts';
 import type { ServicePort, ServicePortKey } from '../model/service-port.ts';
 import type { UdpFrontend } from '../model/udp-flows.ts';
@@ -14,8 +15,6 @@ import type { Observed } from '../reconcile/observed.ts';
 import type { ApplyReport, Plan } from '../reconcile/step.ts';
 import type { ModeWork } from '../reconcile/work.ts';
 import type { ModeInspection } from './inspection.ts';
-
-export type ModeName = 'iptables' | 'ipvs' | 'nftables';
 
 /** The result of reading the kernel. */
 export interface ObserveReport {

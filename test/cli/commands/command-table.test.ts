@@ -1,10 +1,10 @@
 /** The tables of commands and flags: they are whole, and what they say of defaults is true. */
+
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { flagsOf, groupsOf } from '../../../src/cli/commands/command.ts';
 import { COMMANDS } from '../../../src/cli/commands/command-table.ts';
 import { AGENT_FLAGS } from '../../../src/config/agent-flags.ts';
-import { MODES } from '../../../src/config/config.ts';
 import { controllerConfig } from '../../../src/config/controller-config.ts';
 import { CONTROLLER_FLAGS } from '../../../src/config/controller-flags.ts';
 import { FIELDS } from '../../../src/config/file-fields.ts';
@@ -12,6 +12,7 @@ import { camel, type Flags } from '../../../src/config/flags.ts';
 import { fleetConfig } from '../../../src/config/fleet-config.ts';
 import { FLEET_FLAGS } from '../../../src/config/fleet-flags.ts';
 import { configFromFlags } from '../../../src/config/from-flags.ts';
+import { MODE_NAMES } from '../../../src/proxy/model/modes.ts';
 
 const AGENT = AGENT_FLAGS.flatMap(({ flags }) => flags);
 const commandOf = (name: string) => COMMANDS.find((command) => command.name === name) ?? assert.fail(name);
@@ -56,11 +57,11 @@ describe('the table of flags', () => {
   it('says defaults that are the defaults', () => {
     const defaults = AGENT.flatMap(({ name, initial }) => (initial === undefined ? [] : [[name, initial] as const]));
     assert.ok(defaults.length > 25);
-    for (const mode of MODES) {
+    for (const mode of MODE_NAMES) {
       const without = configFromFlags({ mode, manifests: '/m', recordDir: '/r' });
       for (const [name, initial] of defaults) {
         // The flags of other modes mean nothing in this one.
-        if (MODES.some((other) => other !== mode && name.startsWith(`${other}-`)) || name === 'mode') continue;
+        if (MODE_NAMES.some((other) => other !== mode && name.startsWith(`${other}-`)) || name === 'mode') continue;
         const given = configFromFlags({ mode, manifests: '/m', recordDir: '/r', [camel(name)]: initial });
         assert.deepEqual(given, without, `--${name}=${initial} in ${mode} mode`);
       }

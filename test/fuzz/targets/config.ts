@@ -1,8 +1,10 @@
 /** The configuration file: flags from it, the configuration that they make, and the file that this means. */
-import { CONTENT_TYPES, type Config, FAILOVERS, MODES } from '../../../src/config/config.ts';
+
+import { CONTENT_TYPES, type Config, FAILOVERS } from '../../../src/config/config.ts';
 import { fileText, flagsFromFile } from '../../../src/config/config-file.ts';
 import { ConfigError } from '../../../src/config/flags.ts';
 import { configFromFlags } from '../../../src/config/from-flags.ts';
+import { MODE_NAMES } from '../../../src/proxy/model/modes.ts';
 import { corpusFiles } from '../corpus/read.ts';
 import { mutateText } from '../mutate/text.ts';
 import {
@@ -26,7 +28,7 @@ function soundTimeSpan(value: unknown, at: string): void {
 }
 
 export function soundConfig(config: Config): void {
-  soundChoice(config.mode, 'mode', MODES);
+  soundChoice(config.mode, 'mode', MODE_NAMES);
   soundChoice(config.failover, 'failover', FAILOVERS);
   soundNumber(config.masqueradeBit, 'masqueradeBit', 0, 31);
   soundNumber(config.oomScoreAdj, 'oomScoreAdj', -1000, 1000);

@@ -1,9 +1,10 @@
 /** Where the kernel does other than it should, the answer begins with that. */
+
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import type { ExplainFacts } from '../../../src/inspect/explain/facts.ts';
 import { explanationText } from '../../../src/inspect/wire/explanation-text.ts';
-import type { ModeName } from '../../../src/proxy/modes/mode.ts';
+import type { ModeName } from '../../../src/proxy/model/modes.ts';
 import type { FamilyView, RulesView, TableView } from '../../../src/proxy/modes/view.ts';
 import { type AskedNode, askedNode } from '../../helpers/asking.ts';
 import { service, slice } from '../../helpers/objects.ts';

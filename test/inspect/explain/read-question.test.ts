@@ -1,9 +1,10 @@
 /** Questions as people write them, and what is understood. Wrong ones are in test/messages/questions.ts. */
+
 import assert from 'node:assert/strict';
 import { before, describe, it } from 'node:test';
 import type { Address } from '../../../src/base/address.ts';
 import { readQuestion } from '../../../src/inspect/explain/read-question.ts';
-import type { ModeName } from '../../../src/proxy/modes/mode.ts';
+import type { ModeName } from '../../../src/proxy/model/modes.ts';
 import { type AskedNode, askedNode, type Known, type NodeOptions } from '../../helpers/asking.ts';
 import { service } from '../../helpers/objects.ts';
 

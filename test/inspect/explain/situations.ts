@@ -1,9 +1,10 @@
 /** Situations that operators ask about, each with its questions. The answers are in test/data/answers; `node test/inspect/explain/situations.ts` writes them. */
+
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import type { Address } from '../../../src/base/address.ts';
 import { explanationText } from '../../../src/inspect/wire/explanation-text.ts';
-import type { ModeName } from '../../../src/proxy/modes/mode.ts';
+import type { ModeName } from '../../../src/proxy/model/modes.ts';
 import { askedNode, type Known, MODES, type NodeOptions } from '../../helpers/asking.ts';
 import { nodeOf, service, slice } from '../../helpers/objects.ts';
 

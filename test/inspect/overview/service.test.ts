@@ -1,11 +1,12 @@
 /** Services as rows, and one Service with all that is known of it. */
+
 import assert from 'node:assert/strict';
 import { describe, it, mock } from 'node:test';
 import { firstLines, kernelPlaces } from '../../../src/inspect/overview/kernel-lines.ts';
 import { WrongQuestion } from '../../../src/inspect/wire/problem.ts';
 import { serviceSchema } from '../../../src/inspect/wire/service.ts';
 import { type ServiceRow, servicesSchema } from '../../../src/inspect/wire/services.ts';
-import type { ModeName } from '../../../src/proxy/modes/mode.ts';
+import type { ModeName } from '../../../src/proxy/model/modes.ts';
 import { askedNode, MODES } from '../../helpers/asking.ts';
 import { service, slice } from '../../helpers/objects.ts';
 import { NEVER } from '../../helpers/rig.ts';

@@ -4,7 +4,7 @@ import { FAMILIES, parseAddress } from '../../../src/base/address.ts';
 import type { Recorder } from '../../../src/inspect/history/recorder.ts';
 import { RecordingWriter } from '../../../src/inspect/history/recording-writer.ts';
 import type { RecordedParts } from '../../../src/inspect/history/shapes.ts';
-import type { ModeName } from '../../../src/proxy/modes/mode.ts';
+import type { ModeName } from '../../../src/proxy/model/modes.ts';
 import { FakeIptables } from '../../helpers/fake-iptables.ts';
 import { ipvsRig, NODE_ADDRESSES } from '../../helpers/ipvs-rig.ts';
 import { DEFAULT_NODE_SETTINGS, defaultIpvsSettings } from '../../helpers/ipvs-settings.ts';

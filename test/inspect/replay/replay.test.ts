@@ -5,7 +5,7 @@ import fc from 'fast-check';
 import { historyOf } from '../../../src/inspect/history/history.ts';
 import { flightOf, readRecording } from '../../../src/inspect/history/reading.ts';
 import { Replay, type ReplayedSync } from '../../../src/inspect/replay/replay.ts';
-import type { ModeName } from '../../../src/proxy/modes/mode.ts';
+import type { ModeName } from '../../../src/proxy/model/modes.ts';
 import { type Plan, planText } from '../../../src/proxy/reconcile/step.ts';
 import { aStep, type Step } from '../../helpers/histories.ts';
 import { nodeOf } from '../../helpers/objects.ts';

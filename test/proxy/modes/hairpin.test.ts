@@ -2,10 +2,11 @@
  * Which endpoints each mode keeps something for, so that they reach themselves (docs/semantics.md 7.7): one rule, element or entry for each,
  * and nothing for those that cannot come to themselves by this node.
  */
+
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { type Address, addressBytes, type Cidr } from '../../../src/base/address.ts';
-import type { ModeName } from '../../../src/proxy/modes/mode.ts';
+import type { ModeName } from '../../../src/proxy/model/modes.ts';
 import type { LocalDetector } from '../../../src/proxy/modes/netfilter/local-traffic.ts';
 import { FakeIptables } from '../../helpers/fake-iptables.ts';
 import { ipvsRig } from '../../helpers/ipvs-rig.ts';

@@ -1,7 +1,8 @@
 /** Breaks on purpose what a mode has in a kernel in memory. IPv4 alone. */
+
 import assert from 'node:assert/strict';
 import { type Address, addressBytes } from '../../../src/base/address.ts';
-import type { ModeName } from '../../../src/proxy/modes/mode.ts';
+import type { ModeName } from '../../../src/proxy/model/modes.ts';
 import type { CheckedWorld } from './worlds.ts';
 
 /** All Services lose their endpoints. */

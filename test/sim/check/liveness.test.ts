@@ -1,7 +1,8 @@
 /** What must hold at the end: silent where it does, and each part finds what is wrong. */
+
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import type { ModeName } from '../../../src/proxy/modes/mode.ts';
+import type { ModeName } from '../../../src/proxy/model/modes.ts';
 import { nodeOf, service, slice } from '../../helpers/objects.ts';
 import { breakIt, redirect } from './breaking.ts';
 import { type AskAgent, liveness } from './liveness.ts';

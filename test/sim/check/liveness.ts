@@ -2,8 +2,9 @@
  * What must hold at the end, when faults are over and time has passed: every frontend does as the newest objects say, only the objects of
  * the configured mode are left in the kernel, `verify` finds nothing, and health says so.
  */
+
 import { FAMILIES, type Family } from '../../../src/base/address.ts';
-import type { ModeName } from '../../../src/proxy/modes/mode.ts';
+import type { ModeName } from '../../../src/proxy/model/modes.ts';
 import type { FamilyView } from '../../../src/proxy/modes/view.ts';
 import { expected } from '../../inspect/explain/oracle.ts';
 import { combinations, newest } from './expectations.ts';

@@ -1,9 +1,10 @@
 /** The check of every commit, over kernels in memory that real modes write: silent where all is well, and it finds what is broken on purpose. */
+
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import type { Address } from '../../../src/base/address.ts';
 import { IptablesTools } from '../../../src/kernel/iptables-tools.ts';
-import type { ModeName } from '../../../src/proxy/modes/mode.ts';
+import type { ModeName } from '../../../src/proxy/model/modes.ts';
 import { nodeOf, service, slice } from '../../helpers/objects.ts';
 import { fakeSysctls } from '../../helpers/rig.ts';
 import { breakIt, redirect } from './breaking.ts';

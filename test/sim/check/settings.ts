@@ -1,9 +1,10 @@
 /** The settings of each mode that the configuration, the Node and this machine's addresses ask for (docs/semantics.md 5.1, 6.9, 6.10, 9.1). Pure. */
+
 import { ipvsSettings } from '../../../src/agent/mode-settings.ts';
 import { type Address, type Cidr, cidrContains, type Family, familyOf, isLoopback } from '../../../src/base/address.ts';
 import type { Config } from '../../../src/config/config.ts';
+import type { ModeName } from '../../../src/proxy/model/modes.ts';
 import type { NodeView } from '../../../src/proxy/model/objects.ts';
-import type { ModeName } from '../../../src/proxy/modes/mode.ts';
 import type { ModeSettings } from '../../inspect/explain/oracle.ts';
 
 /** The part of the configuration that decides where packets go. */

@@ -1,7 +1,8 @@
 /** A mode over its kernel in memory, with a check of every commit. */
+
 import assert from 'node:assert/strict';
 import { type Address, type Cidr, type Family, familyOf, isLoopback } from '../../../src/base/address.ts';
-import type { ModeName } from '../../../src/proxy/modes/mode.ts';
+import type { ModeName } from '../../../src/proxy/model/modes.ts';
 import { FakeIptables } from '../../helpers/fake-iptables.ts';
 import { FakeIpvs } from '../../helpers/fake-ipvs.ts';
 import { FakeNft } from '../../helpers/fake-nft.ts';
