@@ -20,7 +20,7 @@ export type ChooseMode = (
 
 export interface Prepared {
   readonly config: Config;
-  /** As `Loaded.others`. */
+  /** As `LoadedConfig.others`. */
   readonly others: readonly Config[];
   readonly log: Log;
   /** Digest of the file that --config names. */

@@ -5,13 +5,13 @@ import type { Config } from '../config/config.ts';
 import { MODES } from '../proxy/model/modes.ts';
 
 /** Milliseconds between two resyncs, which compare all rules with the kernel's. */
-const RESYNC = 60 * 60 * 1000;
+const RESYNC_MS = 60 * 60 * 1000;
 /** Largest share of the time that goes into reading: a program that writes all the time would make the agent read all the time. */
 const SHARE = 0.01;
 
 /** IPVS has no rule whose absence shows that all was flushed: it is read every syncPeriod, as kube-proxy does. */
 export function firstPeriod({ mode, syncPeriod }: Pick<Config, 'mode' | 'syncPeriod'>): number {
-  return MODES[mode].hasCanary ? RESYNC : syncPeriod;
+  return MODES[mode].hasCanary ? RESYNC_MS : syncPeriod;
 }
 
 export class ReadBudget {

@@ -10,7 +10,7 @@ import { type Agent, startAgent } from './agent.ts';
 import { startFeed } from './feed.ts';
 import { realPlatform } from './platform.ts';
 
-export interface ReadAgent {
+export interface AgentForReading {
   readonly agent: Agent;
   /** What the agent would write now. */
   readonly plan: Plan;
@@ -19,7 +19,7 @@ export interface ReadAgent {
 /** Resolves with the result of `use`; afterwards the source is closed. */
 export async function withParts<T>(
   { config, log, signal }: { readonly config: Config; readonly log: Log; readonly signal: AbortSignal },
-  use: (read: ReadAgent, signal: AbortSignal) => Promise<T>,
+  use: (read: AgentForReading, signal: AbortSignal) => Promise<T>,
 ): Promise<T> {
   const own = new AbortController();
   const until = AbortSignal.any([signal, own.signal]);

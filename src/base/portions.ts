@@ -25,17 +25,34 @@ export async function inPortions<T>(values: Iterable<T>, take: (value: T) => voi
  * wait for the next round. Other work of the process has its turn in between.
  */
 export class Rounds {
+  /** In the order in which they came. */
+  readonly #waiting: (() => void)[] = [];
+  /** When the portion of the present round began; undefined: it has had no request. */
   #began: number | undefined;
 
-  /** Whether the present round has time for one more. If not, ask again in `setImmediate`. */
-  hasTime(): boolean {
-    const now = performance.now();
-    if (this.#began === undefined) {
-      this.#began = now;
-      setImmediate(() => {
-        this.#began = undefined;
-      });
-    }
-    return now - this.#began < PORTION_MS;
+  /** Whether the present round has time for one more. If not, `later` is called in a later round, after those that came before. */
+  enter(later: () => void): boolean {
+    if (this.#waiting.length === 0 && this.#hasTime()) return true;
+    this.#waiting.push(later);
+    return false;
+  }
+
+  #hasTime(): boolean {
+    if (this.#began === undefined) this.#begin();
+    return performance.now() - (this.#began ?? 0) < PORTION_MS;
+  }
+
+  #begin(): void {
+    this.#began = performance.now();
+    setImmediate(() => this.#next());
+  }
+
+  #next(): void {
+    this.#began = undefined;
+    if (this.#waiting.length === 0) return;
+    this.#begin();
+    // One at least, however long this takes.
+    do this.#waiting.shift()?.();
+    while (this.#waiting.length > 0 && this.#hasTime());
   }
 }

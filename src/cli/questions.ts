@@ -29,14 +29,18 @@ import { watchStatus } from './status-watch.ts';
 import { type AskedOnCommandLine, show } from './typed-command.ts';
 
 /** A question in both forms: for an agent over HTTP, and for the parts in this process. */
-interface AgentQuery<A> {
+interface AnswerableCommand<A> {
   readonly path: string;
   readonly parameters?: Readonly<Record<string, string | undefined>>;
   readonly schema: AnswerSchema<A>;
   answer(answers: Answers, signal: AbortSignal): Promise<A>;
 }
 
-async function ask<A>(answerer: Answerer, question: AgentQuery<A>, { flags, signal }: AskedOnCommandLine): Promise<A> {
+async function ask<A>(
+  answerer: Answerer,
+  question: AnswerableCommand<A>,
+  { flags, signal }: AskedOnCommandLine,
+): Promise<A> {
   const { path, parameters, schema } = question;
   if (answerer.who === 'agent')
     return await askAgent(
@@ -96,7 +100,7 @@ function momentFlag({ flags }: AskedOnCommandLine, flag: string): number | undef
   return text === undefined ? undefined : readMoment(`--${flag}`, text, realClock.wall());
 }
 
-const VERIFY: AgentQuery<Verification> = {
+const VERIFY: AnswerableCommand<Verification> = {
   path: '/verify',
   schema: verificationSchema,
   answer: (answers, signal) => answers.verify(signal),
@@ -136,7 +140,7 @@ export async function historyCommand(asked: AskedOnCommandLine): Promise<number>
   return 0;
 }
 
-const EXPOSURE: AgentQuery<Exposure> = {
+const EXPOSURE: AnswerableCommand<Exposure> = {
   path: '/exposure',
   schema: exposureSchema,
   answer: (answers, signal) => answers.exposure(signal),
@@ -147,7 +151,7 @@ export async function exposureCommand(asked: AskedOnCommandLine): Promise<number
   return 0;
 }
 
-const STATUS: AgentQuery<Status> = {
+const STATUS: AnswerableCommand<Status> = {
   path: '/status',
   schema: statusSchema,
   answer: async (answers) => await answers.status(),

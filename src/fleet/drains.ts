@@ -73,7 +73,7 @@ export class Drains {
     const most =
       this.waiting < MAX_QUESTIONS
         ? undefined
-        : `${MAX_QUESTIONS} questions wait already, which is the most: ask again later`;
+        : `${MAX_QUESTIONS} questions wait already, and that is the limit: ask again later`;
     const refusal = this.#stopped ?? most;
     if (signal.aborted || refusal !== undefined) {
       reject(signal.aborted ? signal.reason : new NoAnswer(refusal));

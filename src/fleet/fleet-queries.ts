@@ -28,7 +28,7 @@ const MAX_TIMEOUT_MS = 600_000;
 /** Milliseconds between two looks whether the watches work again. */
 const LOOK_PAUSE_MS = 50;
 /** Questions of one asker that wait at once: a Node has some hundred Pods. */
-export const MAX_OF_ONE = 500;
+export const MAX_QUESTIONS_PER_ASKER = 500;
 
 const DRAINED = ['pod', 'address', 'service', 'timeout'];
 const KEY = /^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?\/[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?$/;
@@ -112,7 +112,8 @@ export class FleetQuestions {
     if (this.#stopped !== undefined) throw new NoAnswer(this.#stopped);
     const asker = this.#nodeOf(asked) ?? asked.remote;
     const before = this.#waiting.get(asker) ?? 0;
-    if (before >= MAX_OF_ONE) throw new NoAnswer(`${MAX_OF_ONE} questions from ${asker} wait already: ask again later`);
+    if (before >= MAX_QUESTIONS_PER_ASKER)
+      throw new NoAnswer(`${MAX_QUESTIONS_PER_ASKER} questions from ${asker} wait already: ask again later`);
     this.#waiting.set(asker, before + 1);
     try {
       return await wait();

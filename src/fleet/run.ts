@@ -25,7 +25,7 @@ import type { Log } from '../telemetry/log.ts';
 import { listenTrouble, TroubleLog } from '../telemetry/trouble-log.ts';
 import { type FleetCore, fleetCore } from './core.ts';
 import { FleetFeed } from './fleet-feed.ts';
-import { FleetQuestions, MAX_OF_ONE } from './fleet-queries.ts';
+import { FleetQuestions, MAX_QUESTIONS_PER_ASKER } from './fleet-queries.ts';
 import { AgentLinks } from './links.ts';
 import type { Histogram } from './programming-latency.ts';
 import { fleetHandler } from './server.ts';
@@ -51,7 +51,7 @@ const STOPPED = 'this replica of the fleet stops: ask again, and another one ans
 const MAX_CONNECTIONS = 4096;
 const RESERVED_CONNECTIONS = 2048;
 /** Connections of the address of a Node: its kubelet asks once for each Pod that ends there, as far as one Node's questions may wait. */
-const CONNECTIONS_PER_NODE = MAX_OF_ONE + 12;
+const CONNECTIONS_PER_NODE = MAX_QUESTIONS_PER_ASKER + 12;
 
 /** A token for the fleet is made for this audience, or is one that the API server itself takes. */
 const AUDIENCES = ['slicewire-fleet', ''];

@@ -8,7 +8,7 @@ const STOP_TIMEOUT_SECONDS = 5;
 /** Milliseconds that a write to the kernel may go on after the signal to stop; systemd's unit allows 30 s. */
 export const WRITE_GRACE = 10_000;
 /** Seconds with such a write: ending it takes a little longer. */
-const MAX_WRITING = WRITE_GRACE / 1000 + 2;
+const MAX_WRITE_SECONDS = WRITE_GRACE / 1000 + 2;
 
 let isStopping = false;
 let writing = 0;
@@ -17,7 +17,7 @@ let writing = 0;
 export function endSoonAfter(signal: AbortSignal): void {
   const begin = () => {
     isStopping = true;
-    void setAlarm(writing > 0 ? MAX_WRITING : STOP_TIMEOUT_SECONDS);
+    void setAlarm(writing > 0 ? MAX_WRITE_SECONDS : STOP_TIMEOUT_SECONDS);
   };
   if (signal.aborted) begin();
   else signal.addEventListener('abort', begin, { once: true });

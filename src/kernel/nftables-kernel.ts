@@ -218,11 +218,11 @@ export interface NftKernel {
   /** Writes all or nothing; returns the refusals, none after success. Throws when the outcome is unknown. */
   commit(family: Family, writes: readonly NftWrite[]): Promise<readonly NftRefusal[]>;
   /** Whether the table is as it was last read or written. Cheap. */
-  stands(family: Family): Promise<TableStanding>;
+  stands(family: Family): Promise<TablePresence>;
 }
 
 /** `unclear`: the table is the same, but a program wrote to the ruleset since then, and the time has come to read it. */
-export type TableStanding = 'yes' | 'no' | 'unclear';
+export type TablePresence = 'yes' | 'no' | 'unclear';
 
 /** Tables of any program. */
 export interface NftTables {

@@ -40,7 +40,7 @@ import {
   NftUnusable,
   type NftWrite,
   type NftWriter,
-  type TableStanding,
+  type TablePresence,
 } from './nftables-kernel.ts';
 import { readPart, readTable } from './nftables-reading.ts';
 import { SeenTables } from './nftables-seen.ts';
@@ -260,7 +260,7 @@ export class NftNetlink implements NftKernel, NftTables {
     }
   }
 
-  stands(family: Family): Promise<TableStanding> {
+  stands(family: Family): Promise<TablePresence> {
     this.notices.listen();
     return Promise.resolve(this.seen.stands(family));
   }

@@ -1,6 +1,6 @@
 /** What is known of slicewire's tables of nftables between two readings: by the generation of the ruleset, and by the notices of transactions. */
 import type { Family } from '../base/address.ts';
-import type { LeftTable, NftTouched, TableLabels, TableStanding } from './nftables-kernel.ts';
+import type { LeftTable, NftTouched, TableLabels, TablePresence } from './nftables-kernel.ts';
 import {
   type Commit,
   type Committer,
@@ -80,7 +80,7 @@ export class SeenTables implements TableLabels {
     return this.#seen.get(family)?.generation === this.#options.generation();
   }
 
-  stands(family: Family): TableStanding {
+  stands(family: Family): TablePresence {
     const handle = this.#options.handle(family);
     const seen = this.#seen.get(family);
     if (handle === undefined || handle !== seen?.handle) return 'no';

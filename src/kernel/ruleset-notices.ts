@@ -31,7 +31,7 @@ export interface TouchedTable {
 
 export interface Commit extends Committer {
   readonly generation: number;
-  /** The number of the socket that committed it; see `Transport.port`. */
+  /** The number of the socket that committed it; see `NetlinkTransport.port`. */
   readonly port: number;
   /** By `tableKey`; undefined: messages about it were lost. */
   readonly tables: ReadonlyMap<string, TouchedTable> | undefined;

@@ -33,7 +33,7 @@ export const MAX_UNSENT_PER_CLIENT = 1024 * 1024;
 const IDLE_GRACE_MS = 1000;
 const TRUSTED_IDLE_GRACE_MS = 50;
 /** Milliseconds until such a request is looked at again. */
-const UNSENT_PAUSE = 100;
+const UNSENT_PAUSE_MS = 100;
 /** Bytes of answers that wait for all clients; beyond it, the connection that has read nothing for the longest time ends. */
 export const MAX_UNSENT = 16 * 1024 * 1024;
 /** Shares of addresses without a connection that are kept for their rate of requests, at most. */
@@ -41,7 +41,7 @@ const MAX_RESTING_SHARES = 1024;
 /** Addresses that the counter names; the others are counted together. */
 export const MAX_NAMED_CLIENTS = 64;
 /** Milliseconds between two lines of the log about the same address. */
-const LOG_PAUSE = 600_000;
+const LOG_PAUSE_MS = 600_000;
 
 /** Both ends of a connection. */
 export interface Ends {
@@ -168,7 +168,7 @@ export class Clients {
     if (share === undefined) return 0;
     if (share.isTrusted && (client.isNew || share.clients.size <= CONNECTIONS_PER_CLIENT)) return 0;
     // A trusted address may have thousands of connections, and reads what it asks for.
-    if (!share.isTrusted && unsentOf(share) > MAX_UNSENT_PER_CLIENT) return UNSENT_PAUSE;
+    if (!share.isTrusted && unsentOf(share) > MAX_UNSENT_PER_CLIENT) return UNSENT_PAUSE_MS;
     const now = this.#options.clock.now();
     share.waiting.delete(client);
     if (share.requests.take(now)) return 0;
@@ -301,7 +301,7 @@ export class Clients {
     reasons.set(reason, (reasons.get(reason) ?? 0) + 1);
     const { clock, onTurnedAway } = this.#options;
     const now = clock.now();
-    if (onTurnedAway === undefined || now - (this.#loggedAt.get(address) ?? Number.NEGATIVE_INFINITY) < LOG_PAUSE)
+    if (onTurnedAway === undefined || now - (this.#loggedAt.get(address) ?? Number.NEGATIVE_INFINITY) < LOG_PAUSE_MS)
       return;
     this.#loggedAt.set(address, now);
     onTurnedAway(given, this.#sentence(given, port, reason));

@@ -16,7 +16,7 @@ import { type Answer, acceptsGzip, type HttpRequest } from './http.ts';
 export interface StreamForm {
   /** Readers at the same time, and their name in the refusal of one more. */
   readonly maxReaders: number;
-  readonly readers: 'pages' | 'streams';
+  readonly readersWord: 'pages' | 'streams';
   /** Between two events, at least, where the reader chooses nothing. */
   readonly minPause: number;
   /** From a change to its event: further changes may follow at once. */
@@ -35,12 +35,12 @@ export interface StreamForm {
 
 /** For the live pages. After a second a browser asks again. Most changes are in the kernel after 40 ms; the ages in an event get old. */
 export const PAGE_STREAM: StreamForm = {
-  ...{ maxReaders: 100, readers: 'pages', minPause: 250, gather: 40, maxSilence: 5000 },
+  ...{ maxReaders: 100, readersWord: 'pages', minPause: 250, gather: 40, maxSilence: 5000 },
   ...{ event: 'live', opening: 'retry: 1000\n\n', isCompressed: true, isWholeShared: true },
 };
 /** For programs: no event where nothing changed, but a comment. */
 export const PROGRAM_STREAM: StreamForm = {
-  ...{ maxReaders: 16, readers: 'streams', minPause: 1000, gather: 0, maxSilence: 15_000 },
+  ...{ maxReaders: 16, readersWord: 'streams', minPause: 1000, gather: 0, maxSilence: 15_000 },
   ...{ isCompressed: false, isWholeShared: false },
 };
 
@@ -62,7 +62,7 @@ export interface StreamSource<T> {
   onThrown(error: unknown): void;
 }
 
-type Asked = Pick<HttpRequest, 'signal' | 'hangUp' | 'encodings'>;
+type StreamRequest = Pick<HttpRequest, 'signal' | 'hangUp' | 'encodings'>;
 
 export class EventStreams<T> {
   readonly #form: StreamForm;
@@ -87,7 +87,7 @@ export class EventStreams<T> {
   }
 
   /** A stream for this reader; `pace`: milliseconds between two events, at least. Throws NoAnswer where too many read. */
-  open(asked: Asked, pace = this.#form.minPause): Answer {
+  open(asked: StreamRequest, pace = this.#form.minPause): Answer {
     this.#mustHaveRoom();
     const isPacked = this.#form.isCompressed && acceptsGzip(asked.encodings);
     return {
@@ -104,11 +104,9 @@ export class EventStreams<T> {
   }
 
   /** It counts from its first piece: nobody asks for that of an answer to HEAD. */
-  async *#read(pace: number, isPacked: boolean, { signal, hangUp }: Asked): AsyncGenerator<Uint8Array> {
+  async *#read(pace: number, isPacked: boolean, { signal, hangUp }: StreamRequest): AsyncGenerator<Uint8Array> {
     this.#mustHaveRoom();
-    const known = this.#byPace.get(pace);
-    const paced = known ?? new PacedReaders({ pace, form: this.#form, source: this.#source, clock: this.#clock });
-    this.#byPace.set(pace, paced);
+    const paced = this.#pacedAt(pace);
     let isHere = true;
     const leave = () => {
       if (!isHere) return;
@@ -129,10 +127,23 @@ export class EventStreams<T> {
     }
   }
 
+  #pacedAt(pace: number): PacedReaders<T> {
+    const known = this.#byPace.get(pace);
+    if (known !== undefined) return known;
+    try {
+      const made = new PacedReaders({ pace, form: this.#form, source: this.#source, clock: this.#clock });
+      this.#byPace.set(pace, made);
+      return made;
+    } catch (error) {
+      if (this.#byPace.size === 0) this.#source.onRest?.();
+      throw error;
+    }
+  }
+
   #mustHaveRoom(): void {
-    const { maxReaders, readers } = this.#form;
+    const { maxReaders, readersWord } = this.#form;
     if (this.readers < maxReaders) return;
-    throw new NoAnswer(`${maxReaders} ${readers} are open already, and that is the limit: close one of them`);
+    throw new NoAnswer(`${maxReaders} ${readersWord} are open already, and that is the limit: close one of them`);
   }
 }
 
@@ -173,8 +184,8 @@ class PacedReaders<T> {
     reader.begin(whole);
     this.readers.add(reader);
     this.#due.by(this.#spokenAt + form.maxSilence);
-    // There may be something newer than the others know.
-    if (this.readers.size > 1) this.touch();
+    // There may be something newer than the others know, which nobody told.
+    if (!form.isWholeShared && this.readers.size > 1) this.touch();
   }
 
   remove(reader: StreamReader): void {
@@ -201,6 +212,8 @@ class PacedReaders<T> {
       } else if (now - this.#spokenAt >= form.maxSilence) this.#pass(this.#event(':\n\n'), now);
     } catch (error) {
       for (const reader of this.readers) reader.end();
+      // A client that does not read keeps its place for a while: the next try is not at once.
+      this.#spokenAt = now;
       source.onThrown(error);
     }
     // The last reader may have been too slow.

@@ -38,8 +38,7 @@ export class HttpConnection extends Duplex implements Client {
   #phase: ReadPhase = 'head';
   /** The present request was counted: its bytes may go to the parser. */
   #hasBegun = false;
-  /** The round of the event loop had time for it, or it waits for the next one. */
-  #hasTurn = false;
+  /** The end of its head waits for a round of the event loop that has time for it. */
   #waitsForTurn = false;
   /** How many bytes of an empty line the head ends with so far; undefined: it has no byte but those of empty lines. */
   #matched: number | undefined;
@@ -96,7 +95,7 @@ export class HttpConnection extends Duplex implements Client {
   }
 
   get idleSince(): number | undefined {
-    return this.#isAsked ? undefined : this.#idleSince;
+    return this.#isAsked || this.#waitsForTurn ? undefined : this.#idleSince;
   }
 
   get isNew(): boolean {
@@ -159,7 +158,6 @@ export class HttpConnection extends Duplex implements Client {
     }
     this.#phase = 'head';
     this.#hasBegun = false;
-    this.#hasTurn = false;
     this.#matched = undefined;
     this.#empty = 0;
     setImmediate(() => this.#pass());
@@ -186,16 +184,18 @@ export class HttpConnection extends Duplex implements Client {
 
   /** Hands on what may be read now. */
   #pass(): void {
+    if (this.#waitsForTurn) return;
     while (
       !this.#isOver &&
       this.#early.length > 0 &&
       (this.#phase === 'head' || this.#phase === 'body') &&
       !this.destroyed
     ) {
-      if (!this.#mayBegin(() => this.#pass()) || !this.#takesTurn()) return;
+      if (!this.#mayBegin(() => this.#pass())) return;
       const bytes = this.#early.shift() as Buffer;
       this.#earlyBytes -= bytes.length;
-      const end = this.#phase === 'head' ? this.#endOfHead(bytes) : this.#endOfBody(bytes);
+      const isHead = this.#phase === 'head';
+      const end = isHead ? this.#endOfHead(bytes) : this.#endOfBody(bytes);
       if (this.#empty > MAX_EMPTY_BYTES) {
         this.#clients.turnAway(this, 'pipelining');
         return;
@@ -205,6 +205,12 @@ export class HttpConnection extends Duplex implements Client {
         const rest = bytes.length - end > MAX_EARLY_BYTES ? bytes.subarray(end) : Buffer.from(bytes.subarray(end));
         this.#early.unshift(rest);
         this.#earlyBytes += rest.length;
+      }
+      // A head that has ended is a request, whatever its answer costs.
+      const isRequest = isHead && this.#phase !== 'head';
+      if (isRequest && !this.#clients.rounds.enter(() => this.#takeTurn(bytes.subarray(0, end)))) {
+        this.#waitsForTurn = true;
+        return;
       }
       this.push(bytes.subarray(0, end));
     }
@@ -231,18 +237,12 @@ export class HttpConnection extends Duplex implements Client {
     return true;
   }
 
-  /** Whether the next request is read in this round of the event loop; otherwise its bytes wait for the next round. */
-  #takesTurn(): boolean {
-    if (this.#hasTurn || this.#phase !== 'head') return true;
-    if (this.#waitsForTurn) return false;
-    this.#hasTurn = this.#clients.rounds.hasTime();
-    if (this.#hasTurn) return true;
-    this.#waitsForTurn = true;
-    setImmediate(() => {
-      this.#waitsForTurn = false;
-      this.#pass();
-    });
-    return false;
+  /** Hands on the end of a head that waited. */
+  #takeTurn(bytes: Buffer): void {
+    this.#waitsForTurn = false;
+    if (this.destroyed || this.#isRefused) return;
+    this.push(bytes);
+    this.#pass();
   }
 
   /** Where the head ends in these bytes, and the phase with it; their length where it goes on. */

@@ -9,7 +9,7 @@ import { MetricRegistry, type Samples, TURNED_AWAY } from './registry.ts';
 import { type DeletedFlows, SweepMetrics, type SyncFacts, SyncMetrics } from './sync-metrics.ts';
 
 export interface MetricsOptions {
-  readonly mode: 'iptables' | 'ipvs' | 'nftables';
+  readonly mode: ModeName;
   readonly families: readonly string[];
   readonly version: string;
   /** The samples that are read on each scrape, by the name of their metric. */

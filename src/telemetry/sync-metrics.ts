@@ -1,7 +1,7 @@
 /** Metrics of syncs and of sweeps of stale flows. */
 
 import type { Counter, Gauge, Histogram } from 'prom-client';
-import { MODES } from '../proxy/model/modes.ts';
+import { MODES, type ModeName } from '../proxy/model/modes.ts';
 import type { MetricRegistry } from './registry.ts';
 
 /** kube-proxy's: 15 buckets, from 1 ms, each twice the one before. */
@@ -51,7 +51,7 @@ export class SyncMetrics {
   /** None in nftables mode: there, all writes are partial. */
   readonly #partialFailures: Counter | undefined;
 
-  constructor(registry: MetricRegistry, families: readonly string[], mode: 'iptables' | 'ipvs' | 'nftables') {
+  constructor(registry: MetricRegistry, families: readonly string[], mode: ModeName) {
     this.#families = families;
     this.#durations = new SyncDurations(registry);
     this.#counts = new SyncCounts(registry);

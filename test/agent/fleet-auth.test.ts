@@ -27,7 +27,7 @@ function asking(t: TestContext, flags: Record<string, string>) {
   t.after(() => stop.abort());
   let config = configFromFlags(flags);
   const isTrusted = (address: string) => address === FLEET;
-  const gate = programmedAuth(() => config, { signal: stop.signal, platform: realPlatform, isTrusted });
+  const auth = programmedAuth(() => config, { signal: stop.signal, platform: realPlatform, isTrusted });
   const use = (other: Record<string, string>) => {
     config = configFromFlags(other);
   };
@@ -36,7 +36,7 @@ function asking(t: TestContext, flags: Record<string, string>) {
       ...{ method: 'GET', path: PATH, query: new URLSearchParams(), host: 'localhost', authorization, signal: NEVER },
       ...{ local: remote === '127.0.0.1' ? remote : '10.0.0.1', remote, body: async () => '' },
     };
-    return (await gate(asked))?.status;
+    return (await auth(asked))?.status;
   };
   return { use, status };
 }

@@ -6,7 +6,7 @@ import * as askAgent from '../../src/agent/questions/ask-agent.ts';
 import { MAX_WAITING_QUESTIONS } from '../../src/agent/questions/one-at-a-time.ts';
 import { MAX_RECORDING_MS } from '../../src/agent/questions/parameters.ts';
 import { MAX_RECORDINGS } from '../../src/agent/questions/queries.ts';
-import { MAX_OF_PORT, MAX_CONNECTIONS as MAX_RELAYED } from '../../src/agent/relay/accounts.ts';
+import { MAX_CONNECTIONS_PER_PORT, MAX_CONNECTIONS as MAX_RELAYED } from '../../src/agent/relay/accounts.ts';
 import { MAX_TRIES } from '../../src/agent/relay/relayed-connection.ts';
 import { MAX_ANSWER_BYTES, MAX_STATUS_BYTES } from '../../src/cluster/api/client.ts';
 import { isObjectName, isPortName } from '../../src/cluster/api/decode/checks.ts';
@@ -25,7 +25,7 @@ import { MAX_MEMORY_MB } from '../../src/cluster/documents/thread.ts';
 import * as yaml from '../../src/cluster/documents/yaml.ts';
 import * as manifests from '../../src/cluster/source/manifests/manifest-files.ts';
 import * as verification from '../../src/inspect/explain/verification.ts';
-import { MAX_LINES, MAX_PACKED, MAX_UNPACKED } from '../../src/inspect/history/frames.ts';
+import { MAX_FRAME_BYTES, MAX_LINES, MAX_UNPACKED } from '../../src/inspect/history/frames.ts';
 import * as reading from '../../src/inspect/history/reading.ts';
 import * as nftables from '../../src/kernel/nftables-netlink.ts';
 import { type Fault, faultText } from '../../src/proxy/model/objects.ts';
@@ -79,7 +79,7 @@ const LIMITS: readonly (readonly [string, number])[] = [
   ['bytes of the body', MAX_BODY_BYTES],
   ['seconds for a request', REQUEST_TIMEOUT_MS / 1000],
   ['questions of one kind', MAX_WAITING_QUESTIONS],
-  ['connections of the relay to one', MAX_OF_PORT],
+  ['connections of the relay to one', MAX_CONNECTIONS_PER_PORT],
   ['connections of the relay to all', MAX_RELAYED],
   ['endpoints that the relay', MAX_TRIES],
   ['recordings over HTTP', MAX_RECORDINGS],
@@ -87,7 +87,7 @@ const LIMITS: readonly (readonly [string, number])[] = [
   ['seconds of a profile', MAX_SECONDS],
   ['bytes of an answer that a command', askAgent.MAX_ANSWER_BYTES],
   ['differences in an answer', verification.MAX_DIFFERENCES],
-  ['bytes of a frame of a recording, packed', MAX_PACKED],
+  ['bytes of a frame of a recording, packed', MAX_FRAME_BYTES],
   ['bytes of a frame of a recording, unpacked', MAX_UNPACKED],
   ['lines of a frame', MAX_LINES],
   ['bytes of a history', reading.MAX_HISTORY_BYTES],

@@ -1,15 +1,18 @@
 /**
  * A client that means harm, for floods.test.ts: `node flood-client.ts ATTACK ADDRESS PORT PATH MILLISECONDS [AUDIENCE]`. It opens again what the server
- * closes, a bounded number of times, and prints how many connections it made.
+ * closes, a bounded number of times, and prints how many connections it made, and how many were open at the end and had been so for a while.
  */
 import { connect, type Socket } from 'node:net';
 import { setTimeout as pause } from 'node:timers/promises';
 import { madeToken } from '../helpers/api-reviews.ts';
+import type { FloodClientReport } from './floods.ts';
 
 const [attack = '', host = '', portText = '', path = '/', time = '', audience = ''] = process.argv.slice(2);
 const port = Number(portText);
 /** Connections that it makes in all, so that it ends whatever the server does. */
 const MAX_MADE = 20_000;
+/** Milliseconds after which a connection counts as open. */
+const KEPT_MS = 300;
 const head = `GET ${path} HTTP/1.1\r\nhost: ${host}\r\n`;
 
 let made = 0;
@@ -33,6 +36,7 @@ const JUNK = Buffer.alloc(256 * 1024, 'x');
 const ATTACKS: Readonly<Record<string, Attack>> = {
   pipelining: { connections: 400, send: (socket) => socket.write(PIPELINE) },
   idle: { connections: 4096 },
+  'forty idle': { connections: 40, readsAnswers: true },
   'slow heads': { connections: 400, send: (socket) => socket.write(head), drip: (socket) => socket.write('a') },
   'huge heads': { connections: 400, send: (socket) => socket.write(Buffer.concat([Buffer.from(`${head}a: `), JUNK])) },
   'endless bodies': {
@@ -61,6 +65,7 @@ const ATTACKS: Readonly<Record<string, Attack>> = {
 
 const { connections, send, drip, readsAnswers = false } = ATTACKS[attack] ?? { connections: 0 };
 const open = new Set<Socket>();
+const connectedAt = new Map<Socket, number>();
 let isOver = false;
 
 function add(): void {
@@ -70,11 +75,15 @@ function add(): void {
   open.add(socket);
   if (readsAnswers) socket.resume();
   else socket.pause();
-  socket.on('connect', () => send?.(socket));
+  socket.on('connect', () => {
+    connectedAt.set(socket, performance.now());
+    send?.(socket);
+  });
   socket.on('end', () => socket.destroy());
   socket.on('error', () => undefined);
   socket.on('close', () => {
     open.delete(socket);
+    connectedAt.delete(socket);
     setTimeout(add, 5);
   });
 }
@@ -87,5 +96,8 @@ while (performance.now() < until) {
     if (socket.writable && !socket.connecting && socket.writableLength < JUNK.length) drip?.(socket);
 }
 isOver = true;
-process.stdout.write(`${JSON.stringify({ made })}\n`);
+// The kernel completes a connection before the server refuses it.
+const latest = performance.now() - KEPT_MS;
+const kept = [...connectedAt].filter(([socket, at]) => open.has(socket) && at < latest);
+process.stdout.write(`${JSON.stringify({ made, open: kept.length } satisfies FloodClientReport)}\n`);
 process.exit();

@@ -10,14 +10,21 @@ import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { setTimeout as pause } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
-import { LAB } from '../../src/cli/lab/addresses.ts';
+import { LAB, podAddress } from '../../src/cli/lab/addresses.ts';
 import { type Child, startChild } from '../../src/kernel/child.ts';
 import { SOURCE_OPTIONS } from '../../src/kernel/self.ts';
 import { madeToken } from '../helpers/api-reviews.ts';
 import { ApiServer } from '../helpers/api-server.ts';
 import { service, slice } from '../helpers/objects.ts';
 import { until } from '../helpers/until.ts';
-import { type FloodReport, HEALTH_CHECK_PORT, MAX_VALID, type Measurement, type Process } from './floods.ts';
+import {
+  type FloodReport,
+  HEALTH_CHECK_PORT,
+  type Measurement,
+  type Process,
+  VALID_TOKENS,
+  validToken,
+} from './floods.ts';
 
 const NODE = LAB.node.v4;
 /** Log lines of the processes, for the message of a failure. */
@@ -50,14 +57,12 @@ function anonymous(child: Child): number {
 interface Asked {
   readonly port: number;
   readonly path: string;
-  readonly token?: string;
 }
 
 /** Asks as the kubelet does: from the node's own address, on a connection of its own. */
-function ask({ port, path, token }: Asked): Promise<{ status: number; body: string }> {
-  const headers = token === undefined ? {} : { authorization: `Bearer ${token}` };
+function ask({ port, path }: Asked): Promise<{ status: number; body: string }> {
   return new Promise((resolve, reject) => {
-    const request = get({ host: NODE, port, path, headers, agent: false, timeout: 30_000 }, (answer) => {
+    const request = get({ host: NODE, port, path, agent: false, timeout: 30_000 }, (answer) => {
       let body = '';
       answer.setEncoding('utf8').on('data', (text: string) => (body += text));
       answer.on('end', () => resolve({ status: answer.statusCode ?? 0, body }));
@@ -84,15 +89,6 @@ async function turnedAway(of: Process): Promise<Map<string, number>> {
   return new Map([...samples].map(([, address, reason, count]) => [`${address} ${reason}`, Number(count)]));
 }
 
-let given = 0;
-/** A valid token that no server has seen. */
-function newToken(audience: string): string {
-  given += 1;
-  const token = madeToken(`good-${given}`, audience);
-  server.reviews.account(token, ['kube-system', 'slicewire-fleet'], audience);
-  return token;
-}
-
 const server = await ApiServer.start();
 const folder = await mkdtemp(join(tmpdir(), 'floods-'));
 const children = new Map<Process, Child>();
@@ -100,11 +96,16 @@ try {
   const kubeconfig = await server.kubeconfig();
   const tokenFile = join(folder, 'token');
   await writeFile(tokenFile, madeToken('fleet', 'slicewire-agent'));
-  server.put({
-    kind: 'Node',
-    metadata: { name: 'node' },
-    status: { addresses: [{ type: 'InternalIP', address: NODE }] },
-  });
+  for (const [name, { v4 }] of [['node', LAB.node] as const, ['other', LAB.otherNode] as const]) {
+    server.put({ kind: 'Node', metadata: { name }, status: { addresses: [{ type: 'InternalIP', address: v4 }] } });
+  }
+  // pod-2 is a replica of the fleet, and each node has an agent.
+  const endpoint = (address: string, nodeName: string) => ({ addresses: [address], nodeName });
+  const inSystem = { namespace: 'kube-system', addressType: 'IPv4' as const };
+  const fleet = [endpoint(podAddress(2).v4, 'other')];
+  server.put(slice({ ...inSystem, name: 'fleet-a', service: 'slicewire-fleet', endpoints: fleet }));
+  const agents = [endpoint(NODE, 'node'), endpoint(LAB.otherNode.v4, 'other')];
+  server.put(slice({ ...inSystem, name: 'agents-a', service: 'slicewire', endpoints: agents }));
   server.put(
     service({
       name: 'web',
@@ -149,7 +150,9 @@ try {
     let slowest = 0;
     let probes = 0;
     const failures: string[] = [];
-    const admissions: number[] = [];
+    for (let n = 1; audience !== undefined && n <= VALID_TOKENS; n += 1) {
+      server.reviews.account(validToken(n, audience), ['kube-system', 'slicewire-fleet'], audience);
+    }
     const logged = log.length;
     const reviewed = server.reviews.asked.length;
     const counted = await turnedAway(of);
@@ -165,12 +168,6 @@ try {
         },
         (error: Error) => failures.push(error.message),
       );
-      // Once the flood is there. An address may send four new tokens at once.
-      const isFlooded = server.reviews.asked.length > reviewed;
-      if (audience !== undefined && isFlooded && admissions.length < MAX_VALID) {
-        const answer = await ask({ port: PORTS[of], path: '/programmed', token: newToken(audience) });
-        admissions.push(answer.status);
-      }
       most = Math.max(most, anonymous(child));
       await pause(25);
     }
@@ -179,7 +176,7 @@ try {
     const grown = [...(await turnedAway(of))].map(([key, count]) => [key, count - (counted.get(key) ?? 0)] as const);
     const warnings = log.slice(logged).filter((each) => each.includes('"warn"') && each.includes('"address"'));
     const report: FloodReport = {
-      ...{ before, most, held, slowest, probes, failures, admissions, warnings },
+      ...{ before, most, held, slowest, probes, failures, warnings },
       reviews: server.reviews.asked.filter(({ kind }, at) => at >= reviewed && kind === 'TokenReview').length,
       turnedAway: Object.fromEntries(grown.filter(([, count]) => count > 0)),
     };

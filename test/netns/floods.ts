@@ -1,4 +1,6 @@
 /** The forms that the two sides of floods.test.ts share. */
+import { madeToken } from '../helpers/api-reviews.ts';
+
 export type Process = 'agent' | 'controller' | 'fleet';
 
 export const HEALTH_CHECK_PORT = 32_100;
@@ -6,12 +8,22 @@ export const HEALTH_CHECK_PORT = 32_100;
 /** One measurement, which ends with SIGUSR2. */
 export interface Measurement {
   readonly process: Process;
-  /** Meanwhile the node's own address asks with a valid token of this audience, another one each time. */
+  /** Valid tokens of this audience are known from now on: `validToken(1)` to `validToken(VALID_TOKENS)`. */
   readonly audience?: string;
 }
 
-/** Valid tokens that are sent while one measurement lasts. */
-export const MAX_VALID = 3;
+export const VALID_TOKENS = 5;
+
+/** A valid token in a measurement with this audience. No server has seen it before. */
+export function validToken(n: number, audience: string): string {
+  return madeToken(`good-${n}`, audience);
+}
+
+export interface FloodClientReport {
+  readonly made: number;
+  /** Connections that were open at the end. */
+  readonly open: number;
+}
 
 export interface FloodReport {
   /** Kilobytes of anonymous memory before the flood, and the most during it. */
@@ -23,8 +35,6 @@ export interface FloodReport {
   readonly slowest: number;
   readonly probes: number;
   readonly failures: readonly string[];
-  /** Statuses of the answers to valid tokens. */
-  readonly admissions: readonly number[];
   /** Tokens that the API server was asked about. */
   readonly reviews: number;
   /** Growth of slicewire_http_clients_turned_away_total by `ADDRESS REASON`. */

@@ -6,7 +6,7 @@
 import { appendFileSync } from 'node:fs';
 
 /** Milliseconds: shorter ones are not written. */
-const SHORTEST = 5;
+const MIN_HOLD_MS = 5;
 const { LOOP_HOLDS = '' } = process.env;
 
 const taken = () => {
@@ -16,7 +16,7 @@ const taken = () => {
 let before = taken();
 setInterval(() => {
   const held = taken() - before;
-  if (held > SHORTEST) appendFileSync(LOOP_HOLDS, `${held.toFixed(1)}\n`);
+  if (held > MIN_HOLD_MS) appendFileSync(LOOP_HOLDS, `${held.toFixed(1)}\n`);
   // Without the time of the line itself.
   before = taken();
 }, 2).unref();

@@ -107,9 +107,10 @@ describe('the HTTP server', () => {
     assert.ok(performance.now() - begun < 60_000);
   });
 
-  it('answers many requests that come at once in several rounds of the event loop', async () => {
-    const open = await Promise.all(
-      Array.from({ length: 16 }, async () => {
+  /** Connections that have had an answer, so that the server knows them. */
+  function connected(count: number): Promise<Socket[]> {
+    return Promise.all(
+      Array.from({ length: count }, async () => {
         const socket = connect(server.port, LOOPBACK);
         sockets.push(socket);
         socket.write('GET /a HTTP/1.1\r\nhost: a\r\n\r\n');
@@ -117,15 +118,19 @@ describe('the HTTP server', () => {
         return socket;
       }),
     );
+  }
+
+  /** The most requests that one round of the event loop answers, where all clients send these bytes at once. */
+  async function answersOfRounds(open: readonly Socket[], bytes: string): Promise<number> {
     let answers = 0;
     const most: number[] = [];
     for (const socket of open) {
       socket.on('data', () => (answers += 1));
-      socket.write('GET /slow HTTP/1.1\r\nhost: a\r\n\r\n');
+      socket.write(bytes);
     }
     // All of them wait in the kernel when the loop goes on.
     holdLoop(20);
-    let before = 0;
+    let before = served;
     const round = () => {
       most.push(served - before);
       before = served;
@@ -133,7 +138,32 @@ describe('the HTTP server', () => {
     };
     round();
     await until('all answers', () => answers === open.length, 60_000);
-    assert.ok(Math.max(...most) <= 4, `${most.filter(Boolean).join(', ')} answers in one round`);
+    for (const socket of sockets.splice(0)) socket.destroy();
+    return Math.max(...most);
+  }
+
+  it('answers many requests that come at once in several rounds of the event loop', async () => {
+    assert.ok((await answersOfRounds(await connected(16), 'GET /slow HTTP/1.1\r\nhost: a\r\n\r\n')) <= 4);
+  });
+
+  it('answers those that have sent most of their head before in several rounds, too', async () => {
+    const open = await connected(16);
+    for (const socket of open) socket.write('GET /slow HTTP/1.1\r\nhost: a\r\n\r');
+    await pause(50);
+    assert.ok((await answersOfRounds(open, '\n')) <= 4);
+  });
+
+  const fair = 'answers a client after those that came before it, and before those that ask again and again';
+  it(fair, { timeout: 60_000 }, async () => {
+    const open = await connected(16);
+    const [last, ...greedy] = open as [Socket, ...Socket[]];
+    // Each has more requests than can be answered meanwhile, and sends the next ones at once.
+    for (const socket of greedy) socket.write('GET /slow HTTP/1.1\r\nhost: a\r\n\r\n'.repeat(100));
+    await pause(50);
+    const before = served;
+    last.write('GET /a HTTP/1.1\r\nhost: a\r\n\r\n');
+    await once(last, 'data');
+    assert.ok(served - before <= 2 * greedy.length, `${served - before} requests were answered before`);
     for (const socket of sockets.splice(0)) socket.destroy();
   });
 

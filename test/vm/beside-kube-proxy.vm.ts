@@ -19,7 +19,7 @@ const ITSELF_PORT = NODE_PORT + 1;
 const TRIES = 12;
 const ASSOCIATIONS = 4;
 /** Milliseconds that kube-proxy may need to write a change, and to look at what drains: it does so each minute. */
-const SETTLED = 75_000;
+const SETTLE_MS = 75_000;
 
 type StartProxy = (node: RivalNode, mode: 'ipvs' | 'iptables') => Promise<RivalProxy>;
 
@@ -84,7 +84,7 @@ async function seen(start: StartProxy): Promise<Seen> {
       return now.filter((by, i) => by === first[i]).length;
     };
     node.put(...diameter(2).slice(1));
-    await pause(SETTLED);
+    await pause(SETTLE_MS);
     const draining = [...(await lab.exec('node', 'ipvsadm', '-Sn')).matchAll(/^-a -t .* -w 0$/gm)].length;
     const afterRemoval = await goOn();
     await proxy.stop();

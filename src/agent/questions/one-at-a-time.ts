@@ -60,6 +60,6 @@ export class FewAtATime {
 
   #mustHaveRoom(): void {
     if (this.#running < this.#most) return;
-    throw new NoAnswer(`${this.#most} ${this.#name} run already, which is the most: end one of them, or wait`);
+    throw new NoAnswer(`${this.#most} ${this.#name} run already, and that is the limit: end one of them, or wait`);
   }
 }

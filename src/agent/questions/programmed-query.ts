@@ -89,7 +89,7 @@ export async function programmedAnswer(
   if (of !== undefined && version !== undefined && wait > 0) {
     const isDone = () => isReached(facts, of, version);
     if (!isDone() && facts.wait.isFull)
-      throw new NoAnswer(`${facts.wait.count} questions wait already, which is the most: ask again without wait=`);
+      throw new NoAnswer(`${facts.wait.count} questions wait already, and that is the limit: ask again without wait=`);
     await facts.wait.wait(isDone, wait, signal);
     signal.throwIfAborted();
   }

@@ -10,7 +10,7 @@ import type { Result } from './relayed-connection.ts';
  * read: all of them stay below the limits that a node gives its proxy (LimitNOFILE of the unit, memory of the DaemonSet).
  */
 export const MAX_CONNECTIONS = 2048;
-export const MAX_OF_PORT = 1024;
+export const MAX_CONNECTIONS_PER_PORT = 1024;
 
 /** Milliseconds between two lines of the log about the same trouble. */
 const QUIET = 60_000;
@@ -38,9 +38,9 @@ export class Accounts {
 
   /** Whether there may be one more connection beside those of the port, and those of all ports. */
   admits(port: RelayPort, ofPort: number, ofAll: number): boolean {
-    if (ofPort < MAX_OF_PORT && ofAll < MAX_CONNECTIONS) return true;
+    if (ofPort < MAX_CONNECTIONS_PER_PORT && ofAll < MAX_CONNECTIONS) return true;
     const which =
-      ofPort < MAX_OF_PORT
+      ofPort < MAX_CONNECTIONS_PER_PORT
         ? `the relay has ${ofAll} connections, the most that it takes`
         : `the relay has ${ofPort} connections of this node port, the most that it takes of one`;
     this.#count('limit');

@@ -54,7 +54,7 @@ export interface ShownGroup extends FlagGroup {
   readonly isElsewhere?: true;
 }
 
-const MAX_USED = 'The flags that matter most';
+const ESSENTIAL_FLAGS_TITLE = 'The flags that matter most';
 
 /**
  * The flags that a command takes, in the order of its help. The ten that matter most come first, before the subjects. Of the
@@ -67,7 +67,7 @@ export function groupsOf({ flags, takes, isDefault }: CommandEntry): readonly Sh
   const own = new Set(flags.flatMap((group) => group.flags.map(({ name }) => name)));
   const ofAgent = AGENT_FLAGS.map((group) => ({ ...group, flags: group.flags.filter(({ name }) => !own.has(name)) }));
   const essential = [...ofAgent, ...flags].flatMap((group) => group.flags.filter(({ isEssential }) => isEssential));
-  const most = { title: MAX_USED, flags: essential };
+  const most = { title: ESSENTIAL_FLAGS_TITLE, flags: essential };
   const others = withoutEssential(ofAgent).map((group) =>
     isDefault ? group : { ...group, isElsewhere: true as const },
   );

@@ -17,7 +17,7 @@ import {
   explainQuestion,
   exposureQuestion,
   historyQuestion,
-  type NodesQuestion,
+  type PluginQuestion,
   STATUS,
   statusQuestion,
   verifyQuestion,
@@ -158,7 +158,7 @@ function noAgents({ namespace, selector }: ServiceSelection): string {
 }
 
 interface AskNodes<A> {
-  readonly question: NodesQuestion<A>;
+  readonly question: PluginQuestion<A>;
   /** The node to ask where no flag names one. */
   readonly node?: string;
   /** All nodes are asked where no flag names one. */
@@ -200,7 +200,7 @@ function chosenPod<A>(pods: readonly AgentPod[], flag: string | undefined, ask: 
 }
 
 /** The answers; of nodes that do not agree with the others also why, as far as their status tells. */
-async function allAnswers<A>({ reach, pods }: Cluster, question: NodesQuestion<A>): Promise<NodeOutcome<A>[]> {
+async function allAnswers<A>({ reach, pods }: Cluster, question: PluginQuestion<A>): Promise<NodeOutcome<A>[]> {
   const outcomes = await askNodes(reach, pods, question.asked);
   if (!question.asksWhy) return outcomes;
   const { tell } = question.telling(outcomes);
@@ -213,7 +213,7 @@ async function allAnswers<A>({ reach, pods }: Cluster, question: NodesQuestion<A
 }
 
 interface Together<A> {
-  readonly question: NodesQuestion<A>;
+  readonly question: PluginQuestion<A>;
   readonly outcomes: readonly NodeOutcome<A>[];
   readonly summary: string;
   readonly at: string;

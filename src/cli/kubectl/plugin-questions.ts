@@ -24,7 +24,7 @@ import { verificationSchema } from '../../inspect/wire/verification.ts';
 import { verificationText } from '../../inspect/wire/verification-text.ts';
 import type { NodesRequest } from './ask-nodes.ts';
 
-export interface NodesQuestion<A> {
+export interface PluginQuestion<A> {
   readonly question: NodeQuestion;
   readonly asked: NodesRequest<A>;
   /** The answer of one node. */
@@ -110,7 +110,7 @@ export function exposureQuestion() {
 }
 
 /** Lets TypeScript find the form of the answer. */
-function questionOf<A>(question: NodesQuestion<A>): NodesQuestion<A> {
+function questionOf<A>(question: PluginQuestion<A>): PluginQuestion<A> {
   return question;
 }
 

@@ -5,7 +5,7 @@
 import { createSocket } from 'node:dgram';
 import { Agent, createServer, get } from 'node:http';
 import { createInterface } from 'node:readline';
-import type { HostAnswer, HostAsk, HostCommand, Serve } from './host-protocol.ts';
+import type { HostAnswer, HostCommand, HostRequest, Serve } from './host-protocol.ts';
 
 const UDP_RETRY = 200;
 
@@ -38,7 +38,7 @@ function serve({ port, name, protocol, address = '::' }: Serve): Promise<HostAns
   });
 }
 
-function ask(command: HostAsk): Promise<HostAnswer> {
+function ask(command: HostRequest): Promise<HostAnswer> {
   return command.protocol === 'TCP' ? askHttp(command) : askUdp(command);
 }
 
@@ -52,7 +52,7 @@ function keptConnection(name: string): Agent {
 }
 
 /** One HTTP request, on a new connection unless one is named. Unlike http's own timeout, this one starts with the first packet. */
-function askHttp({ address, port, timeout, from, fromPort, keep }: HostAsk): Promise<HostAnswer> {
+function askHttp({ address, port, timeout, from, fromPort, keep }: HostRequest): Promise<HostAnswer> {
   return new Promise((resolve) => {
     const agent = keep === undefined ? false : keptConnection(keep);
     const local = {
@@ -79,7 +79,7 @@ function askHttp({ address, port, timeout, from, fromPort, keep }: HostAsk): Pro
 }
 
 /** A datagram, repeated from one socket until an answer comes. */
-function askUdp({ address, port, timeout, from, fromPort = 0 }: HostAsk): Promise<HostAnswer> {
+function askUdp({ address, port, timeout, from, fromPort = 0 }: HostRequest): Promise<HostAnswer> {
   return new Promise((resolve) => {
     const socket = createSocket(address.includes(':') ? 'udp6' : 'udp4');
     const end = (answer: HostAnswer) => {

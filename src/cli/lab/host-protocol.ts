@@ -8,7 +8,7 @@ export interface Serve {
   readonly address?: string | undefined;
 }
 
-export interface HostAsk {
+export interface HostRequest {
   readonly kind: 'ask';
   readonly protocol: 'TCP' | 'UDP';
   readonly address: string;
@@ -23,7 +23,7 @@ export interface HostAsk {
   readonly keep?: string | undefined;
 }
 
-export type HostCommand = Serve | HostAsk;
+export type HostCommand = Serve | HostRequest;
 
 export type HostAnswer =
   | { readonly outcome: 'serving' | 'refused' | 'timeout' }

@@ -11,7 +11,7 @@ import { isSea } from 'node:sea';
 import { fileURLToPath } from 'node:url';
 import { type Child, startChild } from '../../kernel/child.ts';
 import type { CommandRunner } from '../../kernel/commands.ts';
-import type { HostAnswer, HostAsk, HostCommand } from './host-protocol.ts';
+import type { HostAnswer, HostCommand, HostRequest } from './host-protocol.ts';
 import { Namespaces } from './namespaces.ts';
 import { LabNetwork } from './network.ts';
 
@@ -70,7 +70,7 @@ export class Lab {
   }
 
   /** Send a request from a host. */
-  async ask(name: string, request: Partial<HostAsk> & Pick<HostAsk, 'address' | 'port'>): Promise<HostAnswer> {
+  async ask(name: string, request: Partial<HostRequest> & Pick<HostRequest, 'address' | 'port'>): Promise<HostAnswer> {
     return await this.#command(name, { kind: 'ask', protocol: 'TCP', timeout: ASK_TIMEOUT, ...request });
   }
 

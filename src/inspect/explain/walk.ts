@@ -16,7 +16,7 @@ export interface Walked {
   readonly fates: readonly Fate[];
   /**
    * All memories of session affinity that were asked on the way. A caller looks up in the kernel which of them know the client,
-   * and walks again with those in `NodeFacts.remembered`.
+   * and walks again with those in `NodeOfPacket.remembered`.
    */
   readonly memories: Memories;
   /** Sentences about rules that are not interpreted, and about chains and sets that are missing. */

@@ -10,7 +10,7 @@ const HEAD = 8;
 const MIN_CHUNK = 256;
 const MAX_CHUNK = 16 * 1024;
 /** Bytes of a frame, as it is and unpacked, at most: a recording may come from anywhere. */
-export const MAX_PACKED = 16 * 1024 * 1024;
+export const MAX_FRAME_BYTES = 16 * 1024 * 1024;
 export const MAX_UNPACKED = 64 * 1024 * 1024;
 /** Lines of a frame, at most; a line of a recording has at least 64 bytes. */
 export const MAX_LINES = 1_000_000;
@@ -72,7 +72,7 @@ export async function* readFrames(
     const head = await source.take(HEAD);
     if (head.length === 0) return;
     const wanted = head.length < HEAD ? 0 : head.readUInt32LE(0);
-    const content = head.length < HEAD || wanted > MAX_PACKED ? undefined : await source.take(wanted);
+    const content = head.length < HEAD || wanted > MAX_FRAME_BYTES ? undefined : await source.take(wanted);
     const lines = content?.length === wanted && crc32(content) === head.readUInt32LE(4) ? unpack(content) : undefined;
     if (lines === undefined) {
       const isTorn = head.length < HEAD || (content !== undefined && content.length < wanted);

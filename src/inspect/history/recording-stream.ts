@@ -8,7 +8,7 @@ import { deltasOf, type RecordingContext, RecordingWriter } from './recording-wr
 import type { RecordingLine, StartLine } from './shapes.ts';
 
 /** Bytes that wait for a slow reader. More of them end the stream: the agent keeps its memory bounded. */
-const MAX_WAITING = 32 * 1024 * 1024;
+const MAX_WAITING_BYTES = 32 * 1024 * 1024;
 
 /** The reader of a recording does not keep up. */
 export class ReaderTooSlow extends Error {
@@ -58,7 +58,7 @@ export async function* recordingStream(
   let wake: () => void = () => undefined;
   const writer = new RecordingWriter(recorder, context, (part) => {
     bytes += part.length;
-    if (bytes <= MAX_WAITING) waiting.push(part);
+    if (bytes <= MAX_WAITING_BYTES) waiting.push(part);
     wake();
   });
   const onAbort = () => wake();
@@ -66,7 +66,7 @@ export async function* recordingStream(
   recorder.sinks.add(writer);
   try {
     while (!signal.aborted) {
-      if (bytes > MAX_WAITING) throw new ReaderTooSlow('the recording ends here: its reader does not keep up');
+      if (bytes > MAX_WAITING_BYTES) throw new ReaderTooSlow('the recording ends here: its reader does not keep up');
       const parts = waiting;
       [waiting, bytes] = [[], 0];
       yield* parts;

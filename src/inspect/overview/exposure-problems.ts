@@ -1,7 +1,7 @@
 /** What looks wrong with the ports and addresses at which a node answers from outside, as sentences that say what to do. Pure. */
 
 import { type Address, type Cidr, cidrContains, type Family } from '../../base/address.ts';
-import { MODES } from '../../proxy/model/modes.ts';
+import { MODES, type ModeName } from '../../proxy/model/modes.ts';
 import type { Service, ServiceKey } from '../../proxy/model/objects.ts';
 import type { Frontend, ServicePort } from '../../proxy/model/service-port.ts';
 import { isPublic, specialKind } from '../../proxy/model/special-address.ts';
@@ -127,7 +127,7 @@ export interface NodePort {
 }
 
 export interface NodeExposure {
-  readonly mode: 'iptables' | 'ipvs' | 'nftables';
+  readonly mode: ModeName;
   readonly families: readonly ExposureFamily[];
   readonly nodePorts: readonly NodePort[];
   /** Services of type LoadBalancer with node ports, whose addresses this node serves itself. */

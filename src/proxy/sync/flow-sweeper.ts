@@ -28,7 +28,7 @@ const OPENING_REST = 10_000;
 /** Sweeps of a table that changes during the reading, after which the seen flows count as all (docs/semantics.md 8.2). */
 const MAX_CHANGED = 5;
 /** Most sweeps that may delay a stop. */
-const MAX_LAST = 3;
+const MAX_SWEEPS_AT_STOP = 3;
 
 export interface SweeperParts {
   readonly flows: Flows;
@@ -135,7 +135,7 @@ export class FlowSweeper {
   /** Sweep the due flows, until the signal aborts. Call it after `start` has ended and all writes are done. */
   async finish(signal: AbortSignal): Promise<void> {
     const { flows } = this.#parts;
-    for (let n = 1; n <= MAX_LAST && flows.isDirty && !signal.aborted; n++) {
+    for (let n = 1; n <= MAX_SWEEPS_AT_STOP && flows.isDirty && !signal.aborted; n++) {
       if ((await this.sweep(signal, flows.due)).outcome === 'failed') return;
     }
   }

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import net from 'node:net';
 import { describe, it, type TestContext } from 'node:test';
-import { MAX_CONNECTIONS, MAX_OF_PORT } from '../../../src/agent/relay/accounts.ts';
+import { MAX_CONNECTIONS, MAX_CONNECTIONS_PER_PORT } from '../../../src/agent/relay/accounts.ts';
 import { relayPort } from '../../../src/agent/relay/node-ports.ts';
 import type { Address } from '../../../src/base/address.ts';
 import { listeningPorts } from '../../helpers/listening.ts';
@@ -181,7 +181,7 @@ describe('too many connections on loopback', () => {
 
   it('of one node port are reset, and those of others are taken', async (test) => {
     const { rig, connects } = await flooded(test, 2);
-    for (let n = 0; n < MAX_OF_PORT; n++) assert.equal(connects(0).destroyed, false);
+    for (let n = 0; n < MAX_CONNECTIONS_PER_PORT; n++) assert.equal(connects(0).destroyed, false);
     assert.ok(connects(0).destroyed);
     assert.ok(connects(0).destroyed);
     assert.equal(connects(1).destroyed, false);

@@ -1,4 +1,4 @@
-/** The agent's connection to the simulated API server: what `Transport` is to a real one. Each request is a numbered call. */
+/** The agent's connection to the simulated API server: what `ApiTransport` is to a real one. Each request is a numbered call. */
 import { type Incoming, type Outgoing, withinTimeout } from '../../../src/cluster/api/answer.ts';
 import type { PingTimes } from '../../../src/cluster/api/http2.ts';
 import type { Requests } from '../../../src/cluster/api/transport.ts';

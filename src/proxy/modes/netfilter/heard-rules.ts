@@ -9,7 +9,7 @@ import type { Chain, Table } from './rules.ts';
 import { chainDrift, differenceOf, jumpDrift } from './standing.ts';
 
 /** Chains that are read one by one, with a process for each. Of more, ours count as gone, so that they are written anew. */
-const MAX_READ = 16;
+const MAX_CHAINS_READ = 16;
 
 export class HeardRules {
   readonly #tables: FamilyRules;
@@ -43,7 +43,7 @@ export class HeardRules {
     if (ours.some((key) => !trackers.chains.desired.has(key))) return undefined;
     const drift: Drift[] = [];
     for (const key of builtIn) drift.push(...(await this.#readJumps(key, signal)));
-    const areFew = found.touched.length <= MAX_READ;
+    const areFew = found.touched.length <= MAX_CHAINS_READ;
     for (const key of ours) drift.push(...this.#correctChain(key, areFew ? await this.#read(key, signal) : undefined));
     standing.isAsBelieved(found.state);
     return drift;

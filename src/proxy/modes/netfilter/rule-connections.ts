@@ -32,7 +32,7 @@ type ChainMap = ReadonlyMap<ChainKey, Chain | undefined>;
 /** Chains that are read before a sync may have its turn: a few milliseconds. */
 const CHAINS_AT_ONCE = 16;
 /** Most chains of which the legacy variant reads counters before a write: more would hold the write up for a second. */
-const MAX_SAVED = 2000;
+const MAX_COUNTED_CHAINS = 2000;
 /** Frontends whose rules were removed, and that nobody has asked for since. */
 const MAX_ENDED = 10_000;
 
@@ -95,7 +95,7 @@ export class RuleConnections {
     try {
       const packets = await this.#probed(chains, signal);
       if (packets !== undefined) return packets;
-      if ((applied?.size ?? 0) > MAX_SAVED) return this.#remembered(chains);
+      if ((applied?.size ?? 0) > MAX_COUNTED_CHAINS) return this.#remembered(chains);
       return await savedPackets(this.#options.tools, chains, signal);
     } catch (error) {
       signal.throwIfAborted();

@@ -139,7 +139,7 @@ function* comparedTable(
   }
 }
 
-/** An unused chain or set stays for a moment, because packets may still be on their way through it (`IdleOptions`). */
+/** An unused chain or set stays for a moment, because packets may still be on their way through it (`DelayedRemovalOptions`). */
 const isIdle = () => true;
 
 function isSameEffect(a: readonly ReadExpression[], b: readonly ReadExpression[]): boolean {

@@ -27,7 +27,7 @@ export interface TableLayout {
   readonly sets: readonly NftSet[];
   /** The set of a name; undefined if it is not ours. */
   readonly setNamed: (name: string) => NftSet | undefined;
-  /** Sets whose elements stay for a moment after they are no longer desired (`IdleOptions.keep`). */
+  /** Sets whose elements stay for a moment after they are no longer desired (`DelayedRemovalOptions.keep`). */
   readonly lasting: readonly NftSet[];
   /** Sets with shared elements that a new Service needs to serve every client: they are written before it. */
   readonly neededFirst: readonly NftSet[];

@@ -28,7 +28,7 @@ export interface NftablesOptions {
   readonly kernel: NftKernel;
   /** Milliseconds on a monotonic clock. */
   readonly now?: () => number;
-  /** Milliseconds for which an unused chain stays; see `IdleOptions`. */
+  /** Milliseconds for which an unused chain stays; see `DelayedRemovalOptions`. */
   readonly keep?: number;
   /** What agents left in the tables; without it they are read at the start. */
   readonly record?: TableRecord | undefined;

@@ -99,7 +99,7 @@ function isOf(state: ServersState, focus: string): (server: string) => boolean {
 /** One value for each set, entry, server, destination and address; undefined when it is as desired. */
 function* comparedServers(state: ServersState, seen: ObservedServers): Generator<Unlike | undefined> {
   const { family } = state.settings;
-  const owned = (_: unknown, wanted?: HasOwner, found?: HasOwner) => wanted?.owner ?? found?.owner;
+  const owned = (_: unknown, wanted?: Owned, found?: Owned) => wanted?.owner ?? found?.owner;
   yield* comparison({
     tracker: state.sets,
     found: seen.sets,
@@ -166,7 +166,7 @@ function hasDraining(state: ServersState, server: string): boolean {
   return [...state.index.destinationsOf(server)].some((one) => isDraining(state, one));
 }
 
-interface HasOwner {
+interface Owned {
   readonly owner: string | undefined;
 }
 
