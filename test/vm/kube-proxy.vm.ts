@@ -18,6 +18,8 @@ import { kernelIn, modeIn, rigIn, settledSysctls } from './ipvs-under-test.ts';
 import { PATIENCE, RivalNode } from './rival-node.ts';
 
 const { KUBE_PROXY } = process.env;
+/** Of kube-proxy; 503 when it does not get on with its syncs. */
+const HEALTHZ = 'http://127.0.0.1:10256/healthz';
 /** Between two requests of one route. */
 const PAUSE = 250;
 const ROUTES = [
@@ -178,6 +180,8 @@ describe('from kube-proxy in IPVS mode to slicewire and back', { skip: reason },
         const serving = `-t ${WEB}:80 -r ${podAddress(1).v4}:${POD_PORT} -m -w 1`;
         const isGone = async () => !(await ipvsadm()).includes(serving);
         await until('kube-proxy takes an endpoint out', isGone, PATIENCE);
+        const health = await node.lab.exec('node', 'curl', '-s', '-o', '/dev/null', '-w', '%{http_code}', HEALTHZ);
+        assert.equal(health, '200');
       } finally {
         await second.stop();
       }

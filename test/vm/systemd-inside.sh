@@ -132,6 +132,21 @@ stop() {
   rules | observe 'stop: rules'
 }
 
+# With a small limit of memory: the kernel ends the agent, systemd starts it again, and the rules stay.
+outgrow() {
+  show MemoryMax | observe 'outgrow: limit'
+  systemctl start slicewire.service
+  rules | cksum | observe 'outgrow: rules before'
+  systemctl set-property --runtime slicewire.service MemoryMax=24M
+  ended() { journalctl -u slicewire.service _PID=1 -o cat --no-pager | grep -q "result 'oom-kill'"; }
+  until_so ended
+  rules | cksum | observe 'outgrow: rules meanwhile'
+  systemctl set-property --runtime slicewire.service MemoryMax=1536M
+  until_so is ActiveState=active
+  rules | cksum | observe 'outgrow: rules'
+  systemctl stop slicewire.service
+}
+
 # With settings of connection tracking as well: they are written to the kernel, and its table is too small for them.
 start_ipvs() {
   flags --mode=ipvs
@@ -149,4 +164,5 @@ hang
 reload
 killed
 stop
+outgrow
 start_ipvs

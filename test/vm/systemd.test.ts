@@ -201,6 +201,14 @@ describe('the systemd unit', () => {
       hasRules('stop: rules');
     });
 
+    it('is started again where it outgrows its limit of memory, and its rules stay', () => {
+      equals('outgrow: limit', [`MemoryMax=${1536 * 2 ** 20}`]);
+      const before = seen.get('outgrow: rules before') ?? [];
+      assert.ok(before.length > 0);
+      equals('outgrow: rules meanwhile', before);
+      equals('outgrow: rules', before);
+    });
+
     it('takes over in IPVS mode with the same rights', () => {
       hasRules('ipvs: rules before');
       equals('ipvs: rules', []);
