@@ -92,7 +92,7 @@ function head({ machine, servers = {} }: Results): string {
 Machine: ${machine}.
 Machines are noisy: read the ratios.
 Every figure has its floor or its rival beside it, measured in the same run; several runs are given as the median, with the least and the most.
-A profile of the agent is in [profile.md](profile.md); IPVS mode has [its own page](benchmarks-ipvs.md).
+IPVS mode has [its own page](benchmarks-ipvs.md).
 
 The agent is the executable of \`npm run build\`, a process in a network namespace.
 The cluster is a made-up API server in another process: TLS, lists in pages, watches with bookmarks, objects as long as real ones.

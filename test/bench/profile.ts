@@ -1,8 +1,8 @@
 /**
  * `npm run profile`: where the time and the memory of a cold start and of churn go, by what the agent itself tells with
- * --profiling; writes docs/profile.md. The agent runs from its source, so that functions have their files.
+ * --profiling; writes dist/profile.md. The agent runs from its source, so that functions have their files.
  */
-import { writeFileSync } from 'node:fs';
+import { mkdirSync, writeFileSync } from 'node:fs';
 import { basename } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
@@ -14,10 +14,10 @@ import { Trial } from './trial.ts';
 commandLine({
   command: 'npm run profile',
   about:
-    'Measures where the time and the memory of a cold start and of churn go, by the profiles of the agent itself, and writes docs/profile.md. Needs root.',
+    'Measures where the time and the memory of a cold start and of churn go, by the profiles of the agent itself, and writes dist/profile.md. Needs root.',
 });
 
-const OUTPUT = fileURLToPath(new URL('../../docs/profile.md', import.meta.url));
+const OUTPUT = fileURLToPath(new URL('../../dist/profile.md', import.meta.url));
 const SHAPE: ClusterShape = { services: 10_000, endpoints: 5 };
 const COLD_SECONDS = 10;
 const CHURN_SECONDS = 20;
@@ -136,7 +136,7 @@ function shareTable(shares: readonly Share[], unit: string): string {
 function page({ coldCpu, coldHeap, churnCpu, churnHeap }: Profiles): string {
   return `# Profile
 
-\`npm run profile\` writes this page; do not edit it.
+
 ${SHAPE.services.toLocaleString('en')} Services of ${SHAPE.endpoints} endpoints from an API server, iptables-nft, the agent from its source
 (Node.js strips types and loads packages file by file, which the executable does not do).
 The profiles are those of \`/debug/pprof\`, which any agent with \`--profiling\` serves: open them with Chrome's developer tools.
@@ -183,5 +183,7 @@ ${shareTable(memoryByFunction(churnHeap.head), 'MB')}
 `;
 }
 
-writeFileSync(OUTPUT, page(await measure()));
+const text = page(await measure());
+mkdirSync(dirname(OUTPUT), { recursive: true });
+writeFileSync(OUTPUT, text);
 process.stdout.write(`written: ${OUTPUT}\n`);
