@@ -3,7 +3,7 @@
  * --profiling; writes dist/profile.md. The agent runs from its source, so that functions have their files.
  */
 import { mkdirSync, writeFileSync } from 'node:fs';
-import { basename } from 'node:path';
+import { basename, dirname } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { commandLine } from '../../scripts/arguments.ts';
@@ -135,7 +135,6 @@ function shareTable(shares: readonly Share[], unit: string): string {
 
 function page({ coldCpu, coldHeap, churnCpu, churnHeap }: Profiles): string {
   return `# Profile
-
 
 ${SHAPE.services.toLocaleString('en')} Services of ${SHAPE.endpoints} endpoints from an API server, iptables-nft, the agent from its source
 (Node.js strips types and loads packages file by file, which the executable does not do).
