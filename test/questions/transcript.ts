@@ -51,7 +51,10 @@ export function transcriptInDocument(): string {
   return readFileSync(FILE, 'utf8').split(`${BEGIN}\n\n`)[1] ?? '';
 }
 
-/** The text without what differs between two runs: times, durations, process ids, sizes, and how many packets came in time. */
+/**
+ * The text without what differs between two runs: times, durations, process ids, sizes, how many packets came in time, and the number of
+ * writes of a sync, which removes the chains that have been unused for a second.
+ */
 export function masked(text: string): string {
   return text
     .replace(/\d{4}-\d\d-\d\dT[\d:.]+Z/g, 'TIME')
@@ -61,7 +64,8 @@ export function masked(text: string): string {
     .replace(/\b(?:1\s+packet\s+came;\s+it|\d+\s+packets\s+came;\s+all)\s+took/g, 'N packets came; all took')
     .replace(/,\s+and\s+\d+\s+more\s+the\s+same\s+way/g, '')
     .replace(/\b\d+(\.\d+)? ?(ms|s|min|h|seconds?|minutes?)\b/g, 'DURATION')
-    .replace(/\s+/g, ' ');
+    .replace(/\s+/g, ' ')
+    .replace(/(complete \d+) \d+ (?=DURATION)/g, '$1 WRITES ');
 }
 
 if (import.meta.main) {
