@@ -19,7 +19,7 @@ const READING_SHARE = 0.01;
 const MAX_REST_MS = 120_000;
 
 /** The table when it was last read or written. */
-interface SeenTable {
+interface TableGeneration {
   readonly handle: bigint;
   /** The generation of the ruleset then; undefined when another program wrote meanwhile. */
   readonly generation: number | undefined;
@@ -50,7 +50,7 @@ interface TouchedSince {
 
 export class SeenTables implements TableLabels {
   readonly #options: SeenOptions;
-  readonly #seen = new Map<Family, SeenTable>();
+  readonly #seen = new Map<Family, TableGeneration>();
   /** The generation that our last transaction made; undefined when another program may have written before it. */
   #own: number | undefined;
 
@@ -64,7 +64,7 @@ export class SeenTables implements TableLabels {
   }
 
   /** The table was read; `began`: when, on the clock `performance`. undefined: there is none. */
-  read(family: Family, found: Pick<SeenTable, 'handle' | 'generation'> | undefined, began: number): void {
+  read(family: Family, found: Pick<TableGeneration, 'handle' | 'generation'> | undefined, began: number): void {
     if (found === undefined) {
       this.#seen.delete(family);
       return;
@@ -139,7 +139,7 @@ export class SeenTables implements TableLabels {
     this.#seen.set(family, { handle, generation, due: 0, label: digest });
   }
 
-  #isKnownAt(family: Family, generation: number, change: Pick<SeenTable, 'label'> = {}): void {
+  #isKnownAt(family: Family, generation: number, change: Pick<TableGeneration, 'label'> = {}): void {
     const seen = this.#seen.get(family);
     if (seen !== undefined) this.#seen.set(family, { ...seen, ...change, generation });
   }

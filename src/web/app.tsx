@@ -12,13 +12,13 @@ import { goneText, signOfHealth } from './page-text.ts';
 import { linkTo, type PageRoute, type PageView } from './routes.ts';
 import { ServiceView } from './service.tsx';
 import { ServicesView } from './services.tsx';
-import { follow, type LiveConnection, type StreamForm, UNCONNECTED } from './stream.ts';
+import { follow, type LiveConnection, type MessageForm, UNCONNECTED } from './stream.ts';
 import { merged } from './take-message.ts';
 import { type Themes, useTheme } from './theme.ts';
 
 type AgentConnection = LiveConnection<Live>;
 
-const READING: StreamForm<Live> = { merged, atOf: ({ by }) => by?.at };
+const READING: MessageForm<Live> = { merged, atOf: ({ by }) => by?.at };
 
 const VIEWS: readonly { readonly view: PageView; readonly name: string; readonly link: string }[] = [
   { view: 'overview', name: 'Overview', link: linkTo({ view: 'overview' }) },

@@ -31,7 +31,7 @@ const SILENCE_TIMEOUT_MS = 10_000;
 const PROBE = 4000;
 
 /** How messages are read. */
-export interface StreamForm<T> {
+export interface MessageForm<T> {
   /** `before` undefined: `message` is the first. Throws when that is not whole. */
   merged(before: T | undefined, message: Partial<T>): T;
   /** When the server made the message, a moment; undefined: it does not say. */
@@ -40,7 +40,7 @@ export interface StreamForm<T> {
 
 /** Calls `onChange` with each message and each change of state, until the returned function is called. */
 export function follow<T>(
-  { merged, atOf }: StreamForm<T>,
+  { merged, atOf }: MessageForm<T>,
   onChange: (connection: LiveConnection<T>) => void,
 ): () => void {
   let connection: LiveConnection<T> = UNCONNECTED;

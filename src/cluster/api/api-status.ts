@@ -1,7 +1,7 @@
 /** A Status: why the API server refused a request (k8s.io/apimachinery meta/v1). */
 import { readStatusMessage } from './protobuf/kind.ts';
 
-export interface Status {
+export interface ApiStatus {
   /** undefined where the answer has none. */
   readonly message: string | undefined;
   /** Machine-readable reasons: its own, and those of its causes. */
@@ -10,10 +10,10 @@ export interface Status {
   readonly about: string | undefined;
 }
 
-const NONE: Status = { message: undefined, reasons: [], about: undefined };
+const NONE: ApiStatus = { message: undefined, reasons: [], about: undefined };
 
 /** The Status of a body; one without message and reasons where the body is none: a proxy in front of the API server answered. */
-export function readStatus(body: Buffer, inProtobuf: boolean): Status {
+export function readStatus(body: Buffer, inProtobuf: boolean): ApiStatus {
   try {
     return statusOf(inProtobuf ? readStatusMessage(body) : JSON.parse(body.toString()));
   } catch {
@@ -22,7 +22,7 @@ export function readStatus(body: Buffer, inProtobuf: boolean): Status {
 }
 
 /** The Status in a value of any form. */
-export function statusOf(value: unknown): Status {
+export function statusOf(value: unknown): ApiStatus {
   const status = fieldsOf(value);
   const { causes, kind } = fieldsOf(status.details);
   const all = [status, ...(Array.isArray(causes) ? causes.map(fieldsOf) : [])];

@@ -13,7 +13,7 @@ export interface WatchLog {
   warn(facts: object, text: string): void;
 }
 
-interface ReflectorOptions {
+interface KindWatchOptions {
   readonly clock: Clock;
   readonly log: WatchLog;
   /** What follows while the kind cannot be followed, for the log. */
@@ -41,7 +41,7 @@ type WatchFailure = NonNullable<WatchStatus['failure']>;
 /** Watch status of one kind: logs failures and recoveries, and answers `status`. */
 export class Watch<Kind extends string> {
   readonly #of: Kind;
-  readonly #options: ReflectorOptions;
+  readonly #options: KindWatchOptions;
   #heardAt: number;
   /** When the open watch was opened; undefined without one. */
   #openedAt: number | undefined;
@@ -50,7 +50,7 @@ export class Watch<Kind extends string> {
   /** Time of the first failure in a row, for the log. */
   #since = '';
 
-  constructor(of: Kind, options: ReflectorOptions) {
+  constructor(of: Kind, options: KindWatchOptions) {
     this.#of = of;
     this.#options = options;
     this.#heardAt = options.clock.now();
@@ -128,7 +128,7 @@ export class Watches<Kind extends string> {
   readonly #watches: ReadonlyMap<Kind, Watch<Kind>>;
   readonly #synced = new Set<Kind>();
 
-  constructor(kinds: readonly Kind[], options: ReflectorOptions) {
+  constructor(kinds: readonly Kind[], options: KindWatchOptions) {
     this.#watches = new Map(kinds.map((kind) => [kind, new Watch(kind, options)]));
   }
 

@@ -14,7 +14,7 @@ import { unpack } from './unpacking.ts';
 /** Without what its key says. */
 type PackedFields = Omit<SelectingService, 'key' | 'namespace' | 'name'>;
 
-interface PackedService {
+interface KeptService {
   readonly kept: Packed<PackedFields>;
   /** The label under which it is indexed; undefined without a selector. */
   readonly listedUnder: string | undefined;
@@ -23,7 +23,7 @@ interface PackedService {
 /** An index of Pods and Services. What it returns is new each time. */
 export class Membership {
   readonly #pods = new PodRows();
-  readonly #services = new Map<ObjectKey, PackedService>();
+  readonly #services = new Map<ObjectKey, KeptService>();
   readonly #servicesByLabel = new Lists<ObjectKey>();
 
   pod(key: ObjectKey): PodView | undefined {

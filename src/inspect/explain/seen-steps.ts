@@ -6,13 +6,13 @@ import type { TracedStep } from '../../kernel/traced-packets.ts';
 import { ownerInComment } from '../../proxy/modes/netfilter/rules.ts';
 import type { ExplainedStep } from '../wire/explanation.ts';
 
-type TracedEvent = Extract<TracedStep, { kind: 'event' }>;
-type TracedPacket = Extract<TracedStep, { kind: 'packet' }>;
+type EventStep = Extract<TracedStep, { kind: 'event' }>;
+type PacketStep = Extract<TracedStep, { kind: 'packet' }>;
 
 /** Tables of iptables (iptables(8)). A table of these names in another family is not of iptables. */
 const OF_IPTABLES: ReadonlySet<string> = new Set(['raw', 'mangle', 'nat', 'filter', 'security']);
 
-export function isIptables({ family, table }: Pick<TracedEvent, 'family' | 'table'>): boolean {
+export function isIptables({ family, table }: Pick<EventStep, 'family' | 'table'>): boolean {
   return family !== 'inet' && OF_IPTABLES.has(table);
 }
 
@@ -24,7 +24,7 @@ export function explainedSteps(steps: readonly TracedStep[], ruleOf: RuleOf): Ex
   );
 }
 
-function eventStep(event: TracedEvent, ruleOf: RuleOf, change: Translation | undefined): ExplainedStep {
+function eventStep(event: EventStep, ruleOf: RuleOf, change: Translation | undefined): ExplainedStep {
   const { table, family, chain, verdict, type } = event;
   const { text, isReject } = ruleOf(event);
   const rule = type === 'policy' ? `policy ${verdict}` : text;
@@ -40,7 +40,7 @@ const HOOK_WORDS = {
   postrouting: 'leaves this node',
 } as const;
 
-function packetStep({ hook, packet }: TracedPacket): ExplainedStep {
+function packetStep({ hook, packet }: PacketStep): ExplainedStep {
   const { source, sourcePort, destination, port } = packet;
   const ends = `from ${endpointText(source, sourcePort)} to ${endpointText(destination, port)}`;
   const does = hook === undefined ? 'is translated' : HOOK_WORDS[hook];
@@ -59,7 +59,7 @@ interface Translation {
  */
 export function translations(steps: readonly TracedStep[], ruleOf: RuleOf): ReadonlyMap<TracedStep, Translation> {
   const found = new Map<TracedStep, Translation>();
-  let before: TracedPacket['packet'] | undefined;
+  let before: PacketStep['packet'] | undefined;
   for (const [i, step] of steps.entries()) {
     if (step.kind === 'event') continue;
     const { packet } = step;
@@ -90,7 +90,7 @@ function withoutDetours(steps: readonly TracedStep[]): TracedStep[] {
   return kept.reverse();
 }
 
-function matters({ type, handle, verdict, family, table, to }: TracedEvent, next: TracedStep | undefined): boolean {
+function matters({ type, handle, verdict, family, table, to }: EventStep, next: TracedStep | undefined): boolean {
   if (type === 'policy') return verdict !== 'accept';
   if (handle === undefined) return false;
   if (verdict !== 'jump' && verdict !== 'goto') return true;
@@ -98,7 +98,7 @@ function matters({ type, handle, verdict, family, table, to }: TracedEvent, next
 }
 
 /** The effect of a rule or policy on the packet. */
-function whatItDoes({ verdict, to, type }: TracedEvent, isReject: boolean): string {
+function whatItDoes({ verdict, to, type }: EventStep, isReject: boolean): string {
   switch (verdict) {
     case 'jump':
     case 'goto':

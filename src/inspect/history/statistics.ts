@@ -24,7 +24,7 @@ const PLAIN = 256;
 const RECENT_BYTES = 160 * 1024;
 
 /** A change that came into the kernel. */
-export interface WrittenChange {
+export interface LastWritten {
   /** Milliseconds since 1970. */
   readonly at: number;
   /** From received to the end of the sync that wrote it. */
@@ -46,7 +46,7 @@ export class SyncStatistics {
   #recent: RecentSync[] = [];
   #recentBytes = 0;
   #drifts: DriftSeen[] = [];
-  #lastWritten: WrittenChange | undefined;
+  #lastWritten: LastWritten | undefined;
 
   /** Bytes that are held at most. */
   get mostBytes(): number {
@@ -68,7 +68,7 @@ export class SyncStatistics {
   }
 
   /** undefined: no change came into the kernel yet. */
-  get lastWritten(): WrittenChange | undefined {
+  get lastWritten(): LastWritten | undefined {
     return this.#lastWritten;
   }
 

@@ -22,12 +22,12 @@ const MAX_TRIES = 64;
 export type OnPlan = (plan: Plan) => void;
 
 /** Owners, and keys of shared objects, that are set aside, each with its failure. */
-export type SetAside = Map<string, FailedStep>;
+export type RefusedOwners = Map<string, FailedStep>;
 
 interface Isolation {
   readonly mode: Mode;
   readonly signal: AbortSignal;
-  readonly refused: SetAside;
+  readonly refused: RefusedOwners;
   readonly onPlan: OnPlan;
   /** The report of the last write. */
   last: ApplyReport;
@@ -40,7 +40,7 @@ interface Isolation {
 /** Write everything pending except the owners in `refused`, and add newly refused owners to it. The mode must be observed. */
 export async function applyIsolating(
   mode: Mode,
-  refused: SetAside,
+  refused: RefusedOwners,
   { onPlan, signal }: { readonly onPlan: OnPlan; readonly signal: AbortSignal },
 ): Promise<ApplyReport> {
   const state: Isolation = { mode, signal, refused, onPlan, last: NOTHING_TO_DO, applied: 0, tries: 0, isPart: false };

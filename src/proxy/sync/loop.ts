@@ -16,7 +16,7 @@ import type { ServicePort, ServicePortKey } from '../model/service-port.ts';
 import type { Mode } from '../modes/mode.ts';
 import type { FailedStep, Plan } from '../reconcile/step.ts';
 import { type Work, workBetween } from '../reconcile/work.ts';
-import { applyIsolating, type OnPlan, type SetAside, thrownReport, unreadReport } from './isolate.ts';
+import { applyIsolating, type OnPlan, type RefusedOwners, thrownReport, unreadReport } from './isolate.ts';
 import type { SyncReport } from './sync-results.ts';
 
 /** Services whose desired state is rendered between two breaths of the event loop. */
@@ -321,7 +321,7 @@ export class KernelNotRead extends Error {
 
 /** The Services that the kernel refused. All of them are tried again after a while, because the kernel may have changed. */
 class RefusedServices {
-  readonly services: SetAside = new Map();
+  readonly services: RefusedOwners = new Map();
   readonly #period: number;
   /** Time of the first refusal, on the monotonic clock. */
   #since: number | undefined;

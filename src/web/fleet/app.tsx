@@ -4,7 +4,7 @@ import type { FleetLive } from '../../inspect/wire/fleet.ts';
 import { Empty } from '../bits.tsx';
 import { Announced, Gone, Skip, Top } from '../frame.tsx';
 import { useNow } from '../hooks.ts';
-import { follow, type LiveConnection, type StreamForm, UNCONNECTED } from '../stream.ts';
+import { follow, type LiveConnection, type MessageForm, UNCONNECTED } from '../stream.ts';
 import { useTheme } from '../theme.ts';
 import { fleetGoneText, signOfFleet } from './fleet-text.ts';
 import { FleetOverview } from './overview.tsx';
@@ -12,7 +12,7 @@ import { mergedFleet } from './take-fleet-message.ts';
 
 type FleetConnection = LiveConnection<FleetLive>;
 
-const READING: StreamForm<FleetLive> = { merged: mergedFleet, atOf: ({ at }) => at };
+const READING: MessageForm<FleetLive> = { merged: mergedFleet, atOf: ({ at }) => at };
 
 export function FleetApp() {
   const [connection, setConnection] = useState<FleetConnection>(UNCONNECTED);

@@ -16,7 +16,7 @@ export function sameEntry(a: NftElement, b: NftElement): boolean {
 
 type ElementTracker = Tracker<Latin1Bytes, OwnedElement>;
 
-export interface PendingTable {
+export interface PendingElementRows {
   readonly count: number;
   /** Another number after each change but a successful write of what is desired. */
   readonly version: number;
@@ -158,7 +158,7 @@ export class ElementTable
   }
 
   /** The elements that may differ. */
-  get pending(): PendingTable {
+  get pending(): PendingElementRows {
     return {
       count: this.#pending.size + this.#odd.size,
       version: this.#counts.version,
