@@ -1,4 +1,4 @@
-/** Who may read `/programmed`: the authentication of the health server, with the API server of the configuration as the one that checks tokens. */
+/** Authentication of `/programmed` at the health server: the API server of the configuration checks the tokens. */
 
 import { realClock } from '../base/clock.ts';
 import { AccessReviews } from '../cluster/api/access-reviews.ts';

@@ -7,7 +7,7 @@
  */
 import type { Access, AccessVerdict } from '../proxy/model/access.ts';
 import type { Answer, HttpRequest } from './http.ts';
-import { isOfLoopback, problemAnswer, refusalOf } from './query-handler.ts';
+import { isOfLoopback, problemAnswer, RETRY_AFTER, refusalOf } from './query-handler.ts';
 
 export interface AuthOptions {
   /** Asked at each request; false: everybody is answered. */
@@ -40,8 +40,6 @@ export function authOf({ isOn, access, flag, needsNone }: AuthOptions): Auth {
 /** Only this scheme is known. No realm, and no error code: a client without a token is told nothing else (RFC 6750, section 3.1). */
 const CHALLENGE = { 'www-authenticate': 'Bearer' };
 const INVALID = { 'www-authenticate': 'Bearer error="invalid_token"' };
-/** Seconds, for clients that wait as they are told. */
-const LATER = { 'retry-after': '1' };
 
 function answerOf(verdict: AccessVerdict, path: string): Answer | undefined {
   switch (verdict.kind) {
@@ -58,7 +56,7 @@ function answerOf(verdict: AccessVerdict, path: string): Answer | undefined {
       return problemAnswer(
         503,
         `the token could not be checked, so the request is not answered: ${verdict.why}`,
-        LATER,
+        RETRY_AFTER,
       );
   }
 }

@@ -56,7 +56,7 @@ export interface StreamSource<T> {
   changed(before: T, state: T): object | undefined;
   /** Blocks of deflate that end with a full flush; zlib's by default. */
   pack?(text: Buffer): Buffer;
-  /** Nobody reads any more. */
+  /** The last reader has left. */
   onRest?(): void;
   /** An event could not be made. Its readers are ended; they ask again. */
   onThrown(error: unknown): void;

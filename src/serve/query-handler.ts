@@ -73,11 +73,13 @@ export async function checkedAnswer(question: QueryRoute | StreamRoute, asked: H
   }
 }
 
+/** Seconds, for clients that wait as they are told. */
+export const RETRY_AFTER = { 'retry-after': '1' };
+
 /** The answer of a question that ended with this error: 400 for WrongQuestion, 503 for NoAnswer, 500 for a fault of the program. */
 export function errorAnswer(error: unknown): Answer {
   if (isWrongQuestion(error)) return problemAnswer(400, error.message);
-  // Seconds, for clients that wait as they are told.
-  if (error instanceof NoAnswer) return problemAnswer(503, error.message, { 'retry-after': '1' });
+  if (error instanceof NoAnswer) return problemAnswer(503, error.message, RETRY_AFTER);
   return problemAnswer(500, error instanceof Error ? error.message : String(error));
 }
 

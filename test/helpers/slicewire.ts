@@ -16,9 +16,14 @@ export type Program = readonly [file: string, ...args: string[]];
 /** The executable starts itself once more where it finds one of these; those of the tests are for their own processes. A test may start slicewire with an empty PATH. */
 const NOT_PASSED_ON = [...REMOVED_VARIABLES.keys()].flatMap((name) => ['-u', name]);
 
+/** The sources, with more options of Node.js. */
+export function fromSources(...options: readonly string[]): Program {
+  return [process.execPath, ...SOURCE_OPTIONS, ...options, MAIN];
+}
+
 export const SLICEWIRE: Program = process.env.SLICEWIRE_PROGRAM
   ? ['/usr/bin/env', ...NOT_PASSED_ON, process.env.SLICEWIRE_PROGRAM]
-  : [process.execPath, ...SOURCE_OPTIONS, MAIN];
+  : fromSources();
 
 /** The same for `startChild`. */
 export function slicewire(...args: readonly string[]): { file: string; args: string[] } {

@@ -2,6 +2,7 @@
  * The node's side of floods.test.ts, in its namespace: an API server on its loopback, and agent, controller and fleet, which listen for
  * other machines. Each line of standard input is a Measurement, and each line of standard output its FloodReport. It ends with `end`.
  */
+import assert from 'node:assert/strict';
 import { existsSync, readFileSync, rmSync } from 'node:fs';
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { get } from 'node:http';
@@ -12,10 +13,10 @@ import { setTimeout as pause } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { LAB, podAddress } from '../../src/cli/lab/addresses.ts';
 import { type Child, startChild } from '../../src/kernel/child.ts';
-import { SOURCE_OPTIONS } from '../../src/kernel/self.ts';
 import { madeToken } from '../helpers/api-reviews.ts';
 import { ApiServer } from '../helpers/api-server.ts';
 import { service, slice } from '../helpers/objects.ts';
+import { fromSources, slicewire } from '../helpers/slicewire.ts';
 import { until } from '../helpers/until.ts';
 import {
   type FloodReport,
@@ -24,22 +25,23 @@ import {
   type Process,
   VALID_TOKENS,
   validToken,
+  WATCHED,
 } from './floods.ts';
 
 const NODE = LAB.node.v4;
+const isWatched = process.argv[2] === WATCHED;
 /** Log lines of the processes, for the message of a failure. */
 const log: string[] = [];
 
 /** Of each process: how long its event loop was held, a line each (loop-watch.ts). */
 const holdsOf = (process: Process) => join(folder, `${process}-holds`);
 const WATCH = fileURLToPath(new URL('./loop-watch.ts', import.meta.url));
-const MAIN = fileURLToPath(new URL('../../src/main.ts', import.meta.url));
 
-/** From the sources: nothing can be loaded into the executable, so that its loop cannot be watched. */
+/** One whose loop is watched runs from the sources: nothing can be loaded into the executable. */
 function start(of: Process, ...args: readonly string[]): Child {
-  const own = [...SOURCE_OPTIONS, '--import', WATCH, MAIN, ...args];
-  const watched = [`LOOP_HOLDS=${holdsOf(of)}`, process.execPath, ...own];
-  return startChild({ file: '/usr/bin/env', args: watched, onErrorLine: (line) => log.push(line) });
+  const watched = [`LOOP_HOLDS=${holdsOf(of)}`, ...fromSources('--import', WATCH), ...args];
+  const command = isWatched ? { file: '/usr/bin/env', args: watched } : slicewire(...args);
+  return startChild({ ...command, onErrorLine: (line) => log.push(line) });
 }
 
 /** The longest that the loop was held, in milliseconds, and from now on it counts anew. */
@@ -139,6 +141,7 @@ try {
   for (const port of [...Object.values(PORTS), HEALTH_CHECK_PORT]) await until(`port ${port}`, () => answers(port));
   // The garbage of a start is no cost of a flood.
   await pause(2000);
+  if (isWatched) for (const of of children.keys()) assert.ok(longestHold(of) > 0, `the start of ${of} held no loop`);
   process.stdout.write('ready\n');
   for await (const line of createInterface({ input: process.stdin })) {
     if (line === 'end') break;

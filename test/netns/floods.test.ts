@@ -19,15 +19,18 @@ import {
   HEALTH_CHECK_PORT,
   type Measurement,
   type Process,
+  WATCHED,
 } from './floods.ts';
 
 const file = (name: string) => fileURLToPath(new URL(name, import.meta.url));
 /** Milliseconds of each flood. */
 const TIME = 1000;
+/** Shorter than the second after which an idle connection makes room for a new one of its address. */
+const BEFORE_IDLE = 700;
 /** Kilobytes that a flood may cost. Without limits it is hundreds of megabytes in the same second. */
 const MAX_COST = 30_000;
 /** The same by a program in the node's own network, which has a larger share. */
-const MAX_COST_OF_NODE = 100_000;
+const MAX_COST_OF_NODE = 60_000;
 
 /** Milliseconds of processor that a flood may hold the event loop for. */
 const MAX_HELD = 50;
@@ -67,7 +70,8 @@ const SURFACES: readonly Surface[] = [
   { name: 'fleet', process: 'fleet', port: 10262, path: '/metrics' },
 ];
 
-describe('a flood by a pod', () => {
+/** Declares the hooks of a suite with agent, controller and fleet; returns what floods one of them, and the lab. */
+function flooded(...watched: readonly string[]) {
   let lab: Lab;
   let inside: Child;
   const lines: string[] = [];
@@ -75,7 +79,7 @@ describe('a flood by a pod', () => {
 
   before(async () => {
     lab = await Lab.create({ commands: shellCommands, pods: 2, remotePods: 0, signal: NEVER });
-    const command = lab.inside('node', process.execPath, [file('./floods-inside.ts')]);
+    const command = lab.inside('node', process.execPath, [file('./floods-inside.ts'), ...watched]);
     inside = startChild({ ...command, onLine: (line) => lines.push(line), onErrorLine: (line) => errors.push(line) });
     await until('the node’s side is ready', () => lines.includes('ready'), 60_000).catch((error: Error) =>
       assert.fail(`${error.message}\n${errors.join('\n')}`),
@@ -109,20 +113,26 @@ describe('a flood by a pod', () => {
     return JSON.parse(lines.at(-1) ?? '') as FloodReport;
   }
 
+  return { flood, inside: (name: string, args: readonly string[]) => lab.inside(name, process.execPath, args) };
+}
+
+describe('a flood by a pod', () => {
+  const { flood, inside } = flooded();
+
   for (const surface of SURFACES) {
     it(`costs little memory, and holds up no probe: ${surface.name}`, async (t) => {
       const warnings: string[] = [];
       const turnedAway = new Set<string>();
       for (const attack of ATTACKS) {
         const report = await flood(surface, attack);
-        const { before: idle, most, held, slowest, probes, failures } = report;
+        const { before: idle, most, slowest, probes, failures } = report;
         warnings.push(...report.warnings);
         for (const key of Object.keys(report.turnedAway)) turnedAway.add(key);
-        const cost = `${attack}: +${((most - idle) / 1000).toFixed(1)} MB, loop held for ${held.toFixed(0)} ms, slowest of ${probes} probes ${slowest.toFixed(0)} ms`;
+        const cost = `${attack}: +${((most - idle) / 1000).toFixed(1)} MB, slowest of ${probes} probes ${slowest.toFixed(0)} ms`;
         t.diagnostic(cost);
         assert.deepEqual(failures, [], cost);
         assert.ok(probes > 0, cost);
-        assert.ok(held < MAX_HELD && slowest < PROBE_TIMEOUT, cost);
+        assert.ok(slowest < PROBE_TIMEOUT, cost);
         assert.ok(most - idle < (surface.from === undefined ? MAX_COST : MAX_COST_OF_NODE), cost);
       }
       const client = surface.from === 'node' ? (surface.address ?? LAB.node.v4) : podAddress(1).v4;
@@ -142,8 +152,16 @@ describe('a flood by a pod', () => {
   ]) {
     it(`${name} than a pod`, async () => {
       const openFrom = async (from: string) => {
-        const args = [file('./flood-client.ts'), 'forty idle', LAB.node.v4, String(port), '/x', String(TIME), ''];
-        const { stdout } = await realCommands.run(lab.inside(from, process.execPath, args), NEVER);
+        const args = [
+          file('./flood-client.ts'),
+          'forty idle',
+          LAB.node.v4,
+          String(port),
+          '/x',
+          String(BEFORE_IDLE),
+          '',
+        ];
+        const { stdout } = await realCommands.run(inside(from, args), NEVER);
         return (JSON.parse(stdout) as FloodClientReport).open;
       };
       assert.equal(await openFrom(trusted), 40);
@@ -164,7 +182,7 @@ describe('a flood by a pod', () => {
       let statuses = '';
       const { reviews, slowest, failures } = await flood(surface, 'made-up tokens', async () => {
         const args = [file('./hook-client.ts'), LAB.node.v4, String(port), path, audience, String(count)];
-        const { stdout, stderr } = await realCommands.run(lab.inside('pod-2', process.execPath, args), NEVER);
+        const { stdout, stderr } = await realCommands.run(inside('pod-2', args), NEVER);
         statuses = stdout || stderr;
       });
       const valid = `valid tokens: ${statuses.trim()}; ${reviews} reviews, slowest probe ${slowest.toFixed(0)} ms`;
@@ -173,6 +191,20 @@ describe('a flood by a pod', () => {
       assert.deepEqual(JSON.parse(statuses), Array(count).fill(200), valid);
       // The API server is asked of a few made-up ones, and of the valid ones.
       assert.ok(reviews > count && reviews < 40, valid);
+    });
+  }
+});
+
+describe('the event loop in a flood by a pod', () => {
+  const { flood } = flooded(WATCHED);
+
+  for (const surface of SURFACES) {
+    it(`is held for a short time alone: ${surface.name}`, async (t) => {
+      for (const attack of ATTACKS) {
+        const { held } = await flood(surface, attack);
+        t.diagnostic(`${attack}: ${held.toFixed(0)} ms of processor`);
+        assert.ok(held < MAX_HELD, `${attack}: ${held} ms`);
+      }
     });
   }
 });

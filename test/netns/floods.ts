@@ -12,6 +12,9 @@ export interface Measurement {
   readonly audience?: string;
 }
 
+/** The argument of floods-inside.ts that has the event loops watched. */
+export const WATCHED = 'watched';
+
 export const VALID_TOKENS = 5;
 
 /** A valid token in a measurement with this audience. No server has seen it before. */
@@ -29,7 +32,7 @@ export interface FloodReport {
   /** Kilobytes of anonymous memory before the flood, and the most during it. */
   readonly before: number;
   readonly most: number;
-  /** Milliseconds of processor that the longest round of the event loop took; 0: none took long. */
+  /** Milliseconds of processor that the longest round of the event loop took; 0: none took long, or it is not watched. */
   readonly held: number;
   /** Milliseconds of the slowest answer of /livez to the node itself. */
   readonly slowest: number;

@@ -22,7 +22,7 @@ interface HasPorts {
   readonly ports?: readonly object[];
 }
 
-/** What an API server fills in, and kube-proxy relies on. */
+/** The object with the fields that an API server fills in, and kube-proxy relies on. */
 function withDefaults(object: object): object {
   const { kind, spec, ports = [] } = object as HasPorts;
   const tcp = (each: object) => ({ protocol: 'TCP', ...each });

@@ -23,7 +23,7 @@ export interface Reach {
   readonly signal: AbortSignal;
 }
 
-/** What is asked, in the form of `serve/query-handler.ts`. */
+/** A question to the agents of many nodes, in the form of `serve/query-handler.ts`. */
 export interface NodesRequest<A> {
   readonly path: string;
   readonly parameters: Readonly<Record<string, string | undefined>>;
