@@ -14,8 +14,8 @@ import { fleetLiveSchema, fleetProgrammedSchema } from '../src/inspect/wire/flee
 import { historySchema } from '../src/inspect/wire/history.ts';
 import { liveSchema } from '../src/inspect/wire/live.ts';
 import { nodesSchema } from '../src/inspect/wire/nodes.ts';
-import { problemSchema } from '../src/inspect/wire/problem-schema.ts';
 import { programmedSchema } from '../src/inspect/wire/programmed.ts';
+import { problemSchema } from '../src/inspect/wire/read.ts';
 import { replaySchema } from '../src/inspect/wire/replay.ts';
 import { serviceSchema } from '../src/inspect/wire/service.ts';
 import { servicesSchema } from '../src/inspect/wire/services.ts';

@@ -18,7 +18,7 @@ import {
   WITHOUT_COMMAND,
 } from '../src/cli/commands/command.ts';
 import { COMMANDS } from '../src/cli/commands/command-table.ts';
-import { type FlagEntry, helpOf } from '../src/config/flag-table.ts';
+import { type FlagEntry, helpOf } from '../src/config/flags.ts';
 import { version } from '../src/config/program-version.ts';
 import { epochOf } from './release/epoch.ts';
 

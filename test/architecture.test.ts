@@ -26,7 +26,7 @@ interface Rule {
 const PURE = ['src/proxy/model/', 'src/proxy/reconcile/'] as const;
 
 /** Files of `slicewire fleet` that listen, connect and follow the API server; the other files of the folder are pure. */
-const FLEET_PROCESS = ['agent-places', 'fleet-feed', 'link', 'links', 'fleet-queries', 'run', 'server'].map(
+const FLEET_PROCESS = ['fleet-feed', 'link', 'links', 'fleet-queries', 'run', 'server'].map(
   (name) => `src/fleet/${name}.ts`,
 );
 const FLEET_RULE: Rule = {
@@ -269,10 +269,10 @@ const ACTING = [
   ...['nftables/index', 'nftables/predecessor'],
   ...namesIn(
     'netfilter',
-    `apply cleanup family-rules heard-rules inspect observe packet-counts rule-connections rules-family
-     standing touched-chains`,
+    `apply cleanup family-rules inspect observe rule-connections rules-family
+     standing`,
   ),
-  ...namesIn('virtual-servers', 'apply cleanup device inspect node-parts observe servers-family timeouts'),
+  ...namesIn('virtual-servers', 'apply inspect node-parts observe servers-family'),
   ...namesIn('nft-table', 'apply inspect remembered table'),
 ];
 /** Files of modes that do no I/O, read no clock and log nothing: they may import each other, and types. */
@@ -280,20 +280,19 @@ const PURE_FILES = [
   'mode',
   'inspection',
   'view',
-  ...namesIn('iptables', 'desire jumps names render settings static-chains'),
-  ...namesIn('ipvs', 'desire jumps render settings static-chains'),
-  ...namesIn('nftables', 'affinity-chains balancers chains check desire names observe render set-layout settings'),
+  ...namesIn('iptables', 'desire render settings static-chains'),
+  ...namesIn('ipvs', 'desire render settings static-chains'),
+  ...namesIn('nftables', 'balancers chains check desire names observe render settings'),
   ...namesIn(
     'netfilter',
-    `balancer counted-rules dispatch-tree hash jumps key-space local-traffic localnet names order plan
-     restore-portions restore-text rule-frontends rule-totals rules rules-view settings static-chains
-     udp-frontends`,
+    `balancer counted-rules dispatch-tree jumps key-space local-traffic names order plan
+     restore-text rule-frontends rule-totals rules rules-view settings static-chains`,
   ),
-  ...namesIn('virtual-servers', 'plan servers-view sets settings source-chain state tracked-objects trackers writes'),
+  ...namesIn('virtual-servers', 'plan servers-view sets settings source-chain state tracked-objects trackers'),
   ...namesIn(
     'nft-table',
-    `batches canonical columns correct delayed-removal digest element-bytes element-rows element-table
-     groups half-sip-hash key-rows layout plan print row-states state table-view`,
+    `batches delayed-removal digest element-bytes element-rows element-table
+     groups layout plan print state table-view`,
   ),
 ];
 
@@ -438,7 +437,7 @@ describe('what one folder alone may do', () => {
   it('only files with code for each mode compare names of modes; the others ask proxy/model/modes.ts', () => {
     const ofEachMode = [
       'agent/choose-mode',
-      'agent/questions/packet-facts',
+      'agent/questions/explain-facts',
       'cli/demo/steps',
       'cli/init',
       'inspect/history/anonymize',

@@ -15,7 +15,7 @@ import type { Connect } from '../../src/cluster/api/transport.ts';
 import { documentFiles } from '../../src/cluster/documents/files.ts';
 import { configFromFlags } from '../../src/config/from-flags.ts';
 import { Recorder } from '../../src/inspect/history/recorder.ts';
-import { tableKernel } from '../../src/inspect/replay/table-kernel.ts';
+import { tableKernel } from '../../src/inspect/replay/kernels-in-memory.ts';
 import { type CommandRunner, realCommands } from '../../src/kernel/commands.ts';
 import { Hangups } from '../../src/kernel/hangups.ts';
 import { createLog } from '../../src/telemetry/log.ts';

@@ -20,12 +20,11 @@ import type { Log } from '../telemetry/log.ts';
 import { TroubleLog } from '../telemetry/trouble-log.ts';
 import { closeProbes, createMode, type ModeInput, type ModeOnNode } from './build-mode.ts';
 import { CannotRun } from './cannot-run.ts';
-import { closeOnError } from './close-on-error.ts';
 import { tuneConntrack } from './conntrack-tuning.ts';
 import { type ObjectFeed, waitForNode, waitForServiceCidrs } from './feed.ts';
 import { KernelLock } from './kernel-lock.ts';
 import { logResized, logSteps, stackLogger } from './log-lines.ts';
-import type { Platform } from './platform.ts';
+import { closeOnError, type Platform } from './platform.ts';
 import type { StartPhase } from './start-report.ts';
 import { repairedTools, type Unserved, unservedOf, usableFamilies } from './usable-families.ts';
 

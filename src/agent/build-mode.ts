@@ -19,7 +19,6 @@ import { oneOfEverything } from '../proxy/modes/nftables/check.ts';
 import { nftablesMode } from '../proxy/modes/nftables/index.ts';
 import type { OnResized, OnSetKept } from '../proxy/modes/virtual-servers/apply.ts';
 import { type ChangedFact, changedFacts } from './changed-facts.ts';
-import { closeOnError } from './close-on-error.ts';
 import {
   ipvsKernelSettings,
   ipvsNodePortFilter,
@@ -31,7 +30,7 @@ import {
   readSettings,
 } from './mode-settings.ts';
 import type { Sign } from './other-proxies.ts';
-import type { Machine } from './platform.ts';
+import { closeOnError, type Machine } from './platform.ts';
 import { lookForOthers, predecessorModes } from './predecessors.ts';
 
 export interface ModeInput extends OnMachine {

@@ -1,7 +1,7 @@
 /** From the command line, and the file that --config names, to a configuration and a log; with warnings about flags and fields without effect. */
 
 import { causeOf } from '../base/cause.ts';
-import { type OneFile, readOneFile } from '../cluster/documents/one-file.ts';
+import { type OneFile, readOneFile } from '../cluster/documents/files.ts';
 import { AUTO, type Config } from '../config/config.ts';
 import { flagsFromFile } from '../config/config-file.ts';
 import { EFFECTIVE_GATES, type FeatureGates, idleGates } from '../config/feature-gates.ts';

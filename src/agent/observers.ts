@@ -15,7 +15,7 @@ import type { SyncReport } from '../proxy/sync/sync-results.ts';
 import { Clients } from '../serve/clients.ts';
 import { EventStreams, PAGE_STREAM } from '../serve/event-stream.ts';
 import { Health } from '../serve/health.ts';
-import type { HealthSettings } from '../serve/health-record.ts';
+import type { HealthSettings } from '../serve/health-judgement.ts';
 import { healthHandler } from '../serve/health-server.ts';
 import type { Answer, HttpRequest } from '../serve/http.ts';
 import { type MetricsText, metricsHandler, scrapeHandler } from '../serve/metrics-server.ts';

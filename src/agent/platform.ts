@@ -6,8 +6,7 @@ import { cpus, release } from 'node:os';
 import type { Address, Family } from '../base/address.ts';
 import { realClock } from '../base/clock.ts';
 import { type Connect, connect } from '../cluster/api/transport.ts';
-import { type DocumentReader, documentFiles } from '../cluster/documents/files.ts';
-import { type OneFile, readOneFile } from '../cluster/documents/one-file.ts';
+import { type DocumentReader, documentFiles, type OneFile, readOneFile } from '../cluster/documents/files.ts';
 import { type WatchFolder, watchFolder } from '../cluster/source/watch-folder.ts';
 import { type OpenRules, openRules } from '../kernel/chain-probe.ts';
 import type { CommandRunner } from '../kernel/commands.ts';
@@ -16,13 +15,11 @@ import { hasServiceDevice } from '../kernel/devices.ts';
 import type { IpvsKernel } from '../kernel/ipvs-kernel.ts';
 import { openIpvsKernel } from '../kernel/ipvs-open.ts';
 import { lastingCommands } from '../kernel/lasting-command.ts';
-import type { ListeningSocket } from '../kernel/listeners.ts';
-import { readListeners } from '../kernel/listeners.ts';
-import { releaseMemory } from '../kernel/memory.ts';
+import { type ListeningSocket, readListeners } from '../kernel/listeners.ts';
+import { releaseMemory, setOomScore } from '../kernel/memory.ts';
 import type { NftKernel, NftTables, NftWrite, TableLabels } from '../kernel/nftables-kernel.ts';
 import { openNftables } from '../kernel/nftables-netlink.ts';
 import { hasIpvs, hasLegacyTables, interfaceAddresses, localFamilies, mayChangeNetwork } from '../kernel/node-facts.ts';
-import { setOomScore } from '../kernel/process-settings.ts';
 import { type RecordFile, rulesetRecordFile } from '../kernel/record-file.ts';
 import { RulesetJournal } from '../kernel/ruleset-journal.ts';
 import type { RulesetNotices } from '../kernel/ruleset-notices.ts';
@@ -88,7 +85,7 @@ export interface Files {
 }
 
 /** This process, and its ports. */
-export interface Process {
+interface Process {
   readonly listen: OpenServer;
   /** For node ports on loopback. */
   readonly relay: RelaySockets;
@@ -144,3 +141,13 @@ export const realPlatform: Platform = {
   },
   connect,
 };
+
+/** What is opened for something that then cannot be built must not stay open. */
+export async function closeOnError<T>(opened: { close(): void }, build: () => Promise<T>): Promise<T> {
+  try {
+    return await build();
+  } catch (error) {
+    opened.close();
+    throw error;
+  }
+}

@@ -13,10 +13,9 @@ import type { Mode } from '../proxy/modes/mode.ts';
 import { rulesPredecessor as leftByIptables } from '../proxy/modes/netfilter/rules-family.ts';
 import { tablesPredecessor as leftByNftables, type TableId } from '../proxy/modes/nftables/predecessor.ts';
 import type { OnSetKept } from '../proxy/modes/virtual-servers/apply.ts';
-import { closeOnError } from './close-on-error.ts';
 import { ipvsOptions, type OnMachine } from './mode-settings.ts';
 import type { Sign } from './other-proxies.ts';
-import type { Machine, OpenNftables, Platform } from './platform.ts';
+import { closeOnError, type Machine, type OpenNftables, type Platform } from './platform.ts';
 
 export interface Predecessor {
   readonly mode: Mode;

@@ -1,7 +1,6 @@
 /** Go's forms of flags that commander does not know: `-v=4`, `--cleanup=true`. Command lines of kube-proxy have them. */
 
-import { argumentOf } from '../config/flag-table.ts';
-import { ConfigError } from '../config/flags.ts';
+import { argumentOf, ConfigError } from '../config/flags.ts';
 import { parseBool } from '../config/readers.ts';
 import { flagsOf } from './commands/command.ts';
 import { COMMANDS } from './commands/command-table.ts';

@@ -3,8 +3,7 @@ import { askAgent } from '../agent/questions/ask-agent.ts';
 import { ConfigError } from '../config/flags.ts';
 import { parseListen } from '../config/listen.ts';
 import { servicesSchema } from '../inspect/wire/services.ts';
-import { type Completion, complete, completionText } from './commands/completion.ts';
-import { SCRIPTS, SHELLS } from './commands/completion-scripts.ts';
+import { type Completion, complete, completionText, SCRIPTS, SHELLS } from './commands/completion.ts';
 import type { AskedOnCommandLine } from './typed-command.ts';
 
 /** Prints the script of a shell. Throws ConfigError for another shell. */

@@ -23,7 +23,7 @@ import { countText } from '../inspect/wire/format.ts';
 import type { Hangups } from '../kernel/hangups.ts';
 import { growSparingly, releaseMemory } from '../kernel/memory.ts';
 import { Clients } from '../serve/clients.ts';
-import { controllerHandler } from '../serve/controller-server.ts';
+import { controllerHandler } from '../serve/following-program.ts';
 import { type Handler, keepOpen, type OpenServer } from '../serve/http.ts';
 import { scrapeHandler } from '../serve/metrics-server.ts';
 import { ControllerMetrics } from '../telemetry/controller-metrics.ts';

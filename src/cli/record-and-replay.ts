@@ -8,7 +8,7 @@ import { askForFile } from '../agent/questions/ask-agent.ts';
 import { RecordedAnswers } from '../agent/questions/recorded-answers.ts';
 import { causeOf } from '../base/cause.ts';
 import { parseDuration } from '../base/duration.ts';
-import { fileProblem } from '../cluster/documents/file-problem.ts';
+import { fileProblem } from '../cluster/documents/protocol.ts';
 import { textFlag } from '../config/flags.ts';
 import { version } from '../config/program-version.ts';
 import { anonymized } from '../inspect/history/anonymize.ts';

@@ -1,5 +1,5 @@
 /** `slicewire run`: the agent, or one sync with --once. */
-import { warnOfMode } from '../agent/mode-warning.ts';
+import { warnOfMode } from '../agent/choose-mode.ts';
 import { realPlatform } from '../agent/platform.ts';
 import type { RunOptions } from '../agent/reload.ts';
 import { runAlone } from '../agent/singleton.ts';

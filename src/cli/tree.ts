@@ -1,7 +1,6 @@
 /** The table of commands as commander's commands. */
 import { Command, Option } from 'commander';
-import { type FlagEntry, helpOf } from '../config/flag-table.ts';
-import type { Flags } from '../config/flags.ts';
+import { type FlagEntry, type Flags, helpOf } from '../config/flags.ts';
 import { ABOUT, type CommandEntry, groupsOf, helpLines, WITHOUT_COMMAND } from './commands/command.ts';
 import { COMMANDS, type NamedCommand } from './commands/command-table.ts';
 

@@ -4,7 +4,7 @@
  */
 import { MODE_NAMES } from '../proxy/model/modes.ts';
 import { AUTO, CONTENT_TYPES, FAILOVERS } from './config.ts';
-import { type FlagGroup, hidden, option } from './flag-table.ts';
+import { type FlagGroup, hidden, option } from './flags.ts';
 import { IDLE_FLAGS } from './kube-proxy-flags.ts';
 
 const MODE_WORDS = [...MODE_NAMES, AUTO];

@@ -1,7 +1,7 @@
 /** The flags of `slicewire controller`, as data: those of kube-controller-manager for these three controllers. */
 import { LOGGING_FORMAT, MAX_CONNECTIONS_PER_CLIENT } from './agent-flags.ts';
 import { CONTROLLERS } from './controller-config.ts';
-import { type FlagGroup, option } from './flag-table.ts';
+import { type FlagGroup, option } from './flags.ts';
 
 export const CONTROLLER_FLAGS: readonly FlagGroup[] = [
   {

@@ -23,3 +23,53 @@ export function textFlag(flags: Flags, flag: string): string | undefined {
   const value = flags[camel(flag)];
   return value === undefined ? undefined : String(value);
 }
+
+// Flags as data: the command line, its help, the completion of shells and the manual pages are all made from them.
+
+export interface FlagEntry {
+  /** With its letter and argument: `-v, --v <level>`; `[bool]` can be left out. */
+  readonly usage: string;
+  /** Without dashes and argument. */
+  readonly name: string;
+  readonly help: string;
+  /** The value of a command line without the flag, where it is one value; otherwise `help` tells. */
+  readonly initial?: string;
+  /** The values that it can have, or the common ones. */
+  readonly values?: readonly string[];
+  /** The command line refuses other values than `values`; of other flags, src/config/ reads and checks the value. */
+  readonly isStrict?: true;
+  /** One of the ten that matter most. */
+  readonly isEssential?: true;
+  /** Accepted, but neither shown nor completed. */
+  readonly isHidden?: true;
+  /** Each occurrence adds to those before it, with a comma between them, as in Go. */
+  readonly isJoined?: true;
+}
+
+export interface FlagGroup {
+  readonly title: string;
+  readonly flags: readonly FlagEntry[];
+}
+
+/** `usage`: `--mode <mode>`. */
+export function option(usage: string, help: string, rest: Omit<FlagEntry, 'usage' | 'name' | 'help'> = {}): FlagEntry {
+  return { usage, name: /--([\w-]+)/.exec(usage)?.[1] ?? '', help, ...rest };
+}
+
+/** A flag that is accepted, and that no help shows. */
+export const hidden = (usage: string): FlagEntry => option(usage, '', { isHidden: true });
+
+/** The help of a flag, with its default. */
+export function helpOf({ help, initial }: FlagEntry): string {
+  return initial === undefined ? help : `${help} (default: ${initial})`;
+}
+
+/** What the argument of a flag names: `<file>` is `file`; undefined: the flag takes none. */
+export function argumentOf({ usage }: FlagEntry): string | undefined {
+  return /[<[]([^\]>]+)[\]>]/.exec(usage)?.[1];
+}
+
+/** The word after the flag is its value. Otherwise the flag has none, or one that can be left out. */
+export function needsValue({ usage }: FlagEntry): boolean {
+  return usage.includes('<');
+}

@@ -1,6 +1,6 @@
 /** The flags of `slicewire fleet`, by subject. */
 import { LOGGING_FORMAT, MAX_CONNECTIONS_PER_CLIENT } from './agent-flags.ts';
-import { type FlagGroup, option } from './flag-table.ts';
+import { type FlagGroup, option } from './flags.ts';
 
 export const FLEET_FLAGS: readonly FlagGroup[] = [
   {

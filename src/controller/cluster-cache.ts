@@ -10,7 +10,7 @@ import type {
   ZonedNode,
 } from '../cluster/producers/api-objects.ts';
 import { Membership } from '../cluster/producers/membership.ts';
-import { PackedMap } from '../cluster/producers/packed-map.ts';
+import { PackedMap } from '../cluster/producers/packing.ts';
 import { SliceShelf } from './slice-shelf.ts';
 
 /** Called after the cache took an object in; undefined: it did not exist before, or is gone. */

@@ -1,5 +1,4 @@
 /** The parts that all controllers share. */
-
 import type { Clock } from '../base/clock.ts';
 import type { ApiClient } from '../cluster/api/client.ts';
 import type { Notice, ObjectKey, SelectingService } from '../cluster/producers/api-objects.ts';
@@ -7,12 +6,12 @@ import type { MirrorCounts } from '../cluster/producers/mirror.ts';
 import type { SliceCounts } from '../cluster/producers/slices.ts';
 import type { ClusterCache } from './cluster-cache.ts';
 import type { Operation } from './object-writer.ts';
-import type { SyncResult } from './workers.ts';
+import { type SyncResult, type WorkersOptions, workOff } from './workers.ts';
 
 export type ControllerName = 'slices' | 'endpoints' | 'mirror';
 
 /** Receives the figures behind the metrics, which are those of kube-controller-manager. */
-export interface ControllerMetricsSink {
+interface ControllerMetricsSink {
   /** A sync of the slices of a Service ended. */
   synced(result: SyncResult): void;
   sliceChanged(of: 'slices' | 'mirror', operation: Operation): void;
@@ -47,4 +46,38 @@ export interface ControllerContext {
   readonly clock: Clock;
   readonly metrics: ControllerMetricsSink;
   readonly events: ControllerReports;
+}
+
+// The life of one controller: it works on its keys until the signal aborts, then forgets what it expected.
+
+interface ControllerWork extends Omit<WorkersOptions, 'onFailure'> {
+  readonly name: ControllerName;
+  /** Keys that are worked on first: everything that the cache has. */
+  readonly keys: Iterable<ObjectKey>;
+  /** Called beside the line of the log. */
+  readonly onFailure?: (key: ObjectKey, error: Error) => void;
+  /** Another replica may write from now on. */
+  readonly onEnd: () => void;
+}
+
+/** Work until the signal aborts. */
+export async function runQueue(
+  { events }: ControllerContext,
+  { name, keys, onFailure, onEnd, sync, ...options }: ControllerWork,
+  signal: AbortSignal,
+): Promise<void> {
+  const onEachFailure = (key: ObjectKey, error: Error, isLast: boolean) => {
+    events.failed(name, key, error, isLast);
+    onFailure?.(key, error);
+  };
+  const syncAndTell = async (key: ObjectKey, until: AbortSignal) => {
+    await sync(key, until);
+    events.worked(name, key);
+  };
+  try {
+    await workOff(keys, { ...options, sync: syncAndTell, onFailure: onEachFailure }, signal);
+  } finally {
+    events.stopped(name);
+    onEnd();
+  }
 }

@@ -3,11 +3,10 @@ import { isNamespaceTerminating } from '../cluster/api/client.ts';
 import type { EndpointsObject, ObjectKey } from '../cluster/producers/api-objects.ts';
 import { isWrittenByController, reconcileEndpoints } from '../cluster/producers/endpoints-object.ts';
 import { TriggerTimes } from '../cluster/producers/trigger-times.ts';
-import type { ControllerContext } from './controller-context.ts';
+import { type ControllerContext, runQueue } from './controller-context.ts';
 import { Expectations } from './expectations.ts';
 import { deleteEndpoints, mustBeGone, writeEndpoints } from './object-writer.ts';
 import { WorkQueue } from './queue.ts';
-import { runQueue } from './run.ts';
 import { StaleCache } from './workers.ts';
 
 export interface EndpointsSettings {

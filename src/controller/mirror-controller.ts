@@ -3,11 +3,10 @@
 import type { ObjectKey } from '../cluster/producers/api-objects.ts';
 import { isMirrored, reconcileMirror } from '../cluster/producers/mirror.ts';
 import { MIRROR_MANAGER } from '../proxy/model/labels.ts';
-import type { ControllerContext } from './controller-context.ts';
+import { type ControllerContext, runQueue } from './controller-context.ts';
 import { ManagedSlices } from './managed-slices.ts';
 import { mustBeGone } from './object-writer.ts';
 import { WorkQueue } from './queue.ts';
-import { runQueue } from './run.ts';
 
 export interface MirrorSettings {
   readonly workers: number;

@@ -2,8 +2,7 @@
 
 import type { ObjectKey, SliceObject } from '../cluster/producers/api-objects.ts';
 import { Lists } from '../cluster/producers/few.ts';
-import { pack } from '../cluster/producers/packing.ts';
-import { unpack } from '../cluster/producers/unpacking.ts';
+import { pack, unpack } from '../cluster/producers/packing.ts';
 import { MANAGED_BY_LABEL, MIRROR_MANAGER, SERVICE_NAME_LABEL, SLICES_MANAGER } from '../proxy/model/labels.ts';
 import type { Packed } from '../proxy/model/packed/bytes.ts';
 

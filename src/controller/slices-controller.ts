@@ -5,11 +5,10 @@ import { reconcileSlices } from '../cluster/producers/slices.ts';
 import { TopologyBook, zoneShares } from '../cluster/producers/topology.ts';
 import { TriggerTimes } from '../cluster/producers/trigger-times.ts';
 import { SLICES_MANAGER } from '../proxy/model/labels.ts';
-import type { ControllerContext } from './controller-context.ts';
+import { type ControllerContext, runQueue } from './controller-context.ts';
 import { ManagedSlices } from './managed-slices.ts';
 import { mustBeGone } from './object-writer.ts';
 import { WorkQueue } from './queue.ts';
-import { runQueue } from './run.ts';
 import type { SyncResult } from './workers.ts';
 
 export interface SlicesSettings {

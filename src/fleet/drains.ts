@@ -6,14 +6,13 @@ import type { Clock } from '../base/clock.ts';
 import type { Drained } from '../inspect/wire/drained.ts';
 import { NoAnswer } from '../inspect/wire/problem.ts';
 import type { ServiceKey } from '../proxy/model/objects.ts';
-import { drainAnswer } from './drain-answer.ts';
 import type { FleetObjects } from './fleet-objects.ts';
 import { HookAssignments } from './hook-assignments.ts';
 import type { FleetNodes } from './nodes.ts';
 import type { ProgrammingLatency } from './programming-latency.ts';
 import type { TrackedNode } from './tracked-node.ts';
 import type { DrainTarget, FleetEndpoint } from './types.ts';
-import { WaitingQuestion } from './waiting-question.ts';
+import { drainAnswer, WaitingQuestion } from './waiting-question.ts';
 import { WallClock } from './wall-clock.ts';
 
 /** Questions that may wait. */

@@ -3,28 +3,35 @@
  * slices of the agents' headless Service. Each event goes to the parts that answer from it.
  */
 
+import { familyOf } from '../base/address.ts';
 import type { Clock } from '../base/clock.ts';
 import type { ApiClient } from '../cluster/api/client.ts';
 import { objectKey } from '../cluster/api/decode/checks.ts';
-import { decodeAgents, decodeFleetNode, decodeNamedSlice, type NamedSlice } from '../cluster/api/decode/fleet.ts';
+import {
+  type AgentEndpoint,
+  decodeAgents,
+  decodeFleetNode,
+  decodeNamedSlice,
+  type NamedSlice,
+} from '../cluster/api/decode/fleet.ts';
 import { decodeService } from '../cluster/api/decode/service.ts';
 import { PAGE } from '../cluster/api/paged-list.ts';
-import { NAMED_SLICES } from '../cluster/api/protobuf/named-slice.ts';
 import { SERVICES } from '../cluster/api/protobuf/service.ts';
+import { NAMED_SLICES } from '../cluster/api/protobuf/slice.ts';
 import { Reflector, type ReflectorSink, type Resource } from '../cluster/api/reflector.ts';
 import { Watches, type WatchLog, watchSink } from '../cluster/api/watch.ts';
 import { FaultBook } from '../proxy/model/fault-book.ts';
 import { SERVED, SERVED_FIELDS, SERVICE_NAME_LABEL } from '../proxy/model/labels.ts';
-import type { Fault } from '../proxy/model/objects.ts';
-import { AgentPlaces } from './agent-places.ts';
+import type { Fault, SliceKey } from '../proxy/model/objects.ts';
 import type { FleetObjects, FleetSlice } from './fleet-objects.ts';
 import type { AgentLinks } from './links.ts';
 import type { FleetNodes } from './nodes.ts';
+import type { AgentPlace } from './tracked-node.ts';
 
-export const FLEET_KINDS = ['services', 'slices', 'nodes', 'agents'] as const;
-export type FleetFeedKind = (typeof FLEET_KINDS)[number];
+const FLEET_KINDS = ['services', 'slices', 'nodes', 'agents'] as const;
+type FleetFeedKind = (typeof FLEET_KINDS)[number];
 
-export interface FleetFeedOptions {
+interface FleetFeedOptions {
   readonly objects: FleetObjects;
   readonly nodes: FleetNodes;
   readonly links: Pick<AgentLinks, 'set'>;
@@ -218,4 +225,35 @@ function fleetSlice({ slice, pods }: NamedSlice): FleetSlice {
 function versionOf(object: unknown): string {
   const { metadata } = object as { readonly metadata?: { readonly resourceVersion?: string } };
   return metadata?.resourceVersion ?? '';
+}
+
+// Where the agent of each node listens, from the EndpointSlices of the agents' headless Service. Pure.
+
+class AgentPlaces {
+  readonly #slices = new Map<SliceKey, readonly AgentEndpoint[]>();
+  /** By node: the slices that have an agent of it. */
+  readonly #byNode = new Map<string, Set<SliceKey>>();
+
+  /** A slice changed. Returns the nodes whose agents it has or had. */
+  set(key: SliceKey, endpoints: readonly AgentEndpoint[]): ReadonlySet<string> {
+    const before = this.#slices.get(key) ?? [];
+    if (endpoints.length === 0) this.#slices.delete(key);
+    else this.#slices.set(key, endpoints);
+    for (const { node } of before) {
+      const slices = this.#byNode.get(node);
+      slices?.delete(key);
+      if (slices?.size === 0) this.#byNode.delete(node);
+    }
+    for (const { node } of endpoints) this.#byNode.set(node, (this.#byNode.get(node) ?? new Set()).add(key));
+    return new Set([...before, ...endpoints].map(({ node }) => node));
+  }
+
+  /** undefined: there is none. An agent that ends gives way to its successor, and IPv6 to IPv4. */
+  of(node: string): AgentPlace | undefined {
+    const all = [...(this.#byNode.get(node) ?? [])].sort().flatMap((key) => this.#slices.get(key) ?? []);
+    const rank = ({ terminating, address }: AgentEndpoint) =>
+      (terminating ? 2 : 0) + (familyOf(address) === 'IPv6' ? 1 : 0);
+    const [best] = all.filter((each) => each.node === node).sort((a, b) => rank(a) - rank(b));
+    return best === undefined ? undefined : { address: best.address, port: best.port };
+  }
 }

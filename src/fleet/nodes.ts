@@ -7,8 +7,7 @@ import type { Clock } from '../base/clock.ts';
 import type { ProgrammedEvent } from '../inspect/wire/programmed.ts';
 import { Listeners } from './observer-list.ts';
 import type { ProgrammingLatency } from './programming-latency.ts';
-import { type AgentPlace, type Link, type NodeObject, TrackedNode } from './tracked-node.ts';
-import { TrackedNodes } from './tracked-nodes.ts';
+import { type AgentPlace, type Link, type NodeObject, TrackedNode, TrackedNodes } from './tracked-node.ts';
 import type { FleetKind } from './types.ts';
 
 export type { AgentPlace, Link, NodeObject } from './tracked-node.ts';

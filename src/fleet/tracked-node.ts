@@ -3,7 +3,8 @@ import type { Address, Cidr } from '../base/address.ts';
 import type { Clock } from '../base/clock.ts';
 import type { nodeStates } from '../inspect/wire/fleet.ts';
 import type { ProgrammedEvent } from '../inspect/wire/programmed.ts';
-import { AgentState } from './agent-state.ts';
+import { AgentState, type Need } from './agent-state.ts';
+import { hasNeeded } from './lacks.ts';
 import type { ProgrammingLatency, Tracked } from './programming-latency.ts';
 
 export type NodeState = (typeof nodeStates)[number];
@@ -138,5 +139,58 @@ class Readiness {
     };
     this.#isLeftOut = left <= 0;
     this.#cancel = left <= 0 ? () => undefined : clock.after(left, leaveOut);
+  }
+}
+
+// The nodes whose kernels count, in the order in which they came to count. Pure.
+
+export class TrackedNodes {
+  #nodes: TrackedNode[] = [];
+  #serials = 0;
+
+  get all(): readonly TrackedNode[] {
+    return this.#nodes;
+  }
+
+  /** The serial of the last; 0: there is none. */
+  get last(): number {
+    return this.#nodes.at(-1)?.serial ?? 0;
+  }
+
+  /** The node counts, or counts no more. One that comes is behind those that are there. */
+  keep(node: TrackedNode): void {
+    if (node.counts && node.serial === 0) {
+      this.#serials += 1;
+      node.serial = this.#serials;
+      this.#nodes.push(node);
+    } else if (!node.counts && node.serial !== 0) {
+      node.serial = 0;
+      this.#nodes = this.#nodes.filter((each) => each !== node);
+    }
+  }
+
+  /**
+   * The first node after a serial that must be waited for; undefined: there is none. A node that is left out is not waited for, and told
+   * to `leftOut` where it lacks what is needed.
+   */
+  firstBehind(need: Need, after: number, leftOut: (node: TrackedNode) => void): TrackedNode | undefined {
+    for (let i = this.#indexAfter(after); i < this.#nodes.length; i += 1) {
+      const node = this.#nodes[i];
+      if (node === undefined || hasNeeded(node, need)) continue;
+      if (!node.isLeftOut) return node;
+      leftOut(node);
+    }
+    return undefined;
+  }
+
+  #indexAfter(serial: number): number {
+    let low = 0;
+    let high = this.#nodes.length;
+    while (low < high) {
+      const middle = (low + high) >>> 1;
+      if ((this.#nodes[middle]?.serial ?? 0) > serial) high = middle;
+      else low = middle + 1;
+    }
+    return low;
   }
 }

@@ -1,7 +1,8 @@
 /** The seam to processes: every command starts here, with arguments and standard input, never through a shell. */
+
+import { readFile, stat } from 'node:fs/promises';
 import { Readable } from 'node:stream';
 import { execa } from 'execa';
-import { lockHolder } from './xtables-lock.ts';
 
 export interface Command {
   readonly file: string;
@@ -99,4 +100,37 @@ export function* chunksOf(lines: Iterable<string>): Generator<string> {
     }
   }
   if (chunk !== '') yield chunk;
+}
+
+// Finds the process that holds the xtables lock, so that an operator need not guess (k8s#48107).
+
+/** Where the legacy variant of iptables has its lock (iptables/xshared.c). */
+const LOCK_FILE = process.env.XTABLES_LOCKFILE || '/run/xtables.lock';
+
+/** `iptables (process 123)`; undefined when /proc/locks names no holder (proc_locks(5)). */
+async function lockHolder(): Promise<string | undefined> {
+  try {
+    const { ino } = await stat(LOCK_FILE);
+    const pid = holderIn(await readFile('/proc/locks', 'utf8'), ino);
+    if (pid !== undefined) return await describe(pid);
+  } catch {
+    // The holder is a hint in an error message. Without it the message has "another program".
+  }
+  return undefined;
+}
+
+/** The process that holds a lock of the whole file with this inode; undefined when the text names none. */
+export function holderIn(locks: string, inode: number): string | undefined {
+  for (const line of locks.split('\n')) {
+    const [, kind, , , pid, file] = line.trim().split(/\s+/);
+    // The number becomes part of a path; -1 stands for a process of another namespace.
+    if (kind === 'FLOCK' && file?.endsWith(`:${inode}`) === true && pid !== undefined && /^\d{1,10}$/.test(pid))
+      return pid;
+  }
+  return undefined;
+}
+
+async function describe(pid: string): Promise<string> {
+  const name = await readFile(`/proc/${pid}/comm`, 'utf8').catch(() => 'a program');
+  return `${name.trim()} (process ${pid})`;
 }

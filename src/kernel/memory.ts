@@ -1,4 +1,6 @@
 /** Memory of this process. */
+
+import { writeFile } from 'node:fs/promises';
 import { totalmem } from 'node:os';
 import { getHeapStatistics, setFlagsFromString } from 'node:v8';
 import { returnFreed, shareArenas } from '../../native/libc.ts';
@@ -69,4 +71,11 @@ export function releaseMemory(): void {
     for (const flag of USUAL) setFlagsFromString(flag);
     returnFreed();
   }, SETTLE_MS).unref();
+}
+
+// Settings of this process.
+
+/** Sets the OOM-killer score: -1000 protects the process, 1000 makes it the first to be killed (proc_pid_oom_score_adj(5)). Rejects without permission. */
+export async function setOomScore(score: number): Promise<void> {
+  await writeFile('/proc/self/oom_score_adj', String(score));
 }

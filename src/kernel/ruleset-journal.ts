@@ -3,13 +3,15 @@
  * (nf_tables_gen_notify), so somebody must listen all the time. While somebody listens the kernel makes messages of all changes, so it
  * begins after the first writes.
  */
+
+import { readFileSync, readlinkSync } from 'node:fs';
 import { EACCES, EAFNOSUPPORT, EAGAIN, ENOBUFS, EPERM, EPROTONOSUPPORT, errnoOf } from '../../native/errno.ts';
 import { SystemError } from '../../native/libc.ts';
-import { decodeMessages } from '../../native/netlink.ts';
+import { decodeMessages, type Message } from '../../native/netlink.ts';
 import type { MulticastSocket } from '../../native/netlink-socket.ts';
-import { openNotices } from '../../native/nft/notices.ts';
-import { CommitRecord, type CommitRecordOptions } from './commit-record.ts';
-import type { Commit, RulesetNotices } from './ruleset-notices.ts';
+import { decodeNotice, type ObjectNotice, openNotices } from '../../native/nft/notices.ts';
+import { decodeGeneration, decodeWriter } from '../../native/nftables.ts';
+import { type Commit, generationAfter, type RulesetNotices, type TouchedTable, tableKey } from './ruleset-notices.ts';
 
 /** The kernel makes datagrams of a page at most (NLMSG_GOODSIZE), unless one message is longer. */
 const DATAGRAM = 64 * 1024;
@@ -128,4 +130,140 @@ export class RulesetJournal implements RulesetNotices {
       else for (const message of decodeMessages(this.#buffer, length)) this.#record.take(this.#buffer, message);
     }
   }
+}
+
+// The last transactions of nftables, put together from the kernel's messages.
+
+/** Transactions that are remembered. */
+const MAX_COMMITS = 1000;
+/** Objects of a table that a transaction names; of more, the whole table counts as touched. */
+const MAX_OBJECTS = 500;
+
+interface TouchedDraft {
+  isWhole: boolean;
+  readonly chains: Set<string>;
+  readonly elements: Map<string, Set<string>>;
+  count: number;
+}
+
+interface CommitRecordOptions {
+  /** The port of the socket that writes for this process. */
+  readonly ownPort?: () => number | undefined;
+  /** The program that started a process; undefined where it cannot be found out. */
+  readonly starterOf?: (pid: number, name: string) => string | undefined;
+}
+
+class CommitRecord {
+  readonly #options: CommitRecordOptions;
+  #commits: Commit[] = [];
+  /** What the messages since the last generation touched. */
+  #touched = new Map<string, TouchedDraft>();
+  /** Messages were lost: all that is heard until the buffer is empty, and the transaction after that, may be incomplete. */
+  #lost: 'no' | 'now' | 'until the next' = 'no';
+  #others = 0;
+
+  constructor(options: CommitRecordOptions) {
+    this.#options = options;
+  }
+
+  get last(): Commit | undefined {
+    return this.#commits.at(-1);
+  }
+
+  /** The number of transactions of others, and of losses of messages, which may have been about some. */
+  get others(): number {
+    return this.#others;
+  }
+
+  /** See `RulesetNotices`. */
+  between(from: number, to: number): readonly Commit[] | undefined {
+    if (from === to) return [];
+    const found: Commit[] = [];
+    let next = generationAfter(from);
+    const first = this.#commits.findIndex(({ generation }) => generation === next);
+    if (first < 0) return undefined;
+    for (const commit of this.#commits.slice(first)) {
+      if (commit.generation !== next) return undefined;
+      found.push(commit);
+      if (commit.generation === to) return found;
+      next = generationAfter(next);
+    }
+    return undefined;
+  }
+
+  /** Messages were dropped. What is still in the buffer is older; what comes after it may begin in the middle of a transaction. */
+  lose(): void {
+    this.#lost = 'now';
+    this.#others += 1;
+  }
+
+  /** The buffer is empty. */
+  emptied(): void {
+    if (this.#lost === 'now') this.#lost = 'until the next';
+  }
+
+  take(buffer: Buffer, message: Message): void {
+    const generation = decodeGeneration(buffer, message);
+    if (generation === undefined) {
+      const notice = decodeNotice(buffer, message);
+      if (notice !== undefined) this.#touch(notice);
+      return;
+    }
+    const { pid = 0, name = '' } = decodeWriter(buffer, message) ?? {};
+    const tables = this.#lost === 'no' ? new Map<string, TouchedTable>(this.#touched) : undefined;
+    const isOwn = message.port === this.#options.ownPort?.();
+    const startedBy = isOwn ? undefined : this.#starterOf(pid, name);
+    if (!isOwn) this.#others += 1;
+    this.#commits.push({ generation, port: message.port, pid, name, startedBy, tables });
+    if (this.#commits.length > 2 * MAX_COMMITS) this.#commits = this.#commits.slice(-MAX_COMMITS);
+    this.#touched = new Map();
+    if (this.#lost === 'until the next') this.#lost = 'no';
+  }
+
+  /** One process may commit very often. */
+  #starterOf(pid: number, name: string): string | undefined {
+    const { last } = this;
+    if (last?.pid === pid && last.name === name && last.startedBy !== undefined) return last.startedBy;
+    return (this.#options.starterOf ?? starterIn)(pid, name);
+  }
+
+  #touch({ family, table, what }: ObjectNotice): void {
+    const key = tableKey(family, table);
+    const touched = this.#touched.get(key) ?? { isWhole: false, chains: new Set(), elements: new Map(), count: 0 };
+    this.#touched.set(key, touched);
+    if (touched.isWhole) return;
+    touched.count += what.kind === 'elements' ? what.keys.length : 1;
+    if (what.kind === 'chain') touched.chains.add(what.name);
+    else if (what.kind === 'elements') {
+      const keys = touched.elements.get(what.set) ?? new Set();
+      for (const one of what.keys) keys.add(one);
+      touched.elements.set(what.set, keys);
+    } else if (what.kind === 'set' || what.isGone) touched.isWhole = true;
+    if (touched.count > MAX_OBJECTS) touched.isWhole = true;
+  }
+}
+
+/** The first namespace of processes (linux/proc_ns.h, PROC_PID_INIT_INO). */
+const FIRST_PROCESSES = 'pid:[4026531836]';
+
+/**
+ * The program that started the process, from /proc. undefined where the process has ended, and in a container with processes of its own:
+ * the kernel's number is that of the first namespace of processes.
+ */
+function starterIn(pid: number, name: string): string | undefined {
+  try {
+    if (readlinkSync('/proc/self/ns/pid') !== FIRST_PROCESSES) return undefined;
+    const stat = statOf(pid);
+    return stat?.name === name ? statOf(stat.parent)?.name : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+/** proc(5): `PID (NAME) STATE PARENT …`; the name may hold brackets. */
+function statOf(pid: number): { readonly name: string; readonly parent: number } | undefined {
+  const text = readFileSync(`/proc/${pid}/stat`, 'utf8');
+  const [open, end] = [text.indexOf('('), text.lastIndexOf(')')];
+  const parent = Number(text.slice(end + 2).split(' ')[1]);
+  return open < 0 || end < open ? undefined : { name: text.slice(open + 1, end), parent };
 }

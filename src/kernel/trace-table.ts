@@ -2,18 +2,22 @@
  * The table of nftables that makes the kernel trace the packets of one question. It lives as long as its socket: the kernel removes it
  * when the process ends, however it ends (NFT_TABLE_F_OWNER, since Linux 5.12). An older kernel keeps it until `removeLeftTraces`.
  */
+
 import { readFile } from 'node:fs/promises';
 import { EAFNOSUPPORT, EEXIST, EINVAL, ENOENT, EOPNOTSUPP, EPERM, EPROTONOSUPPORT } from '../../native/errno.ts';
-import type { SystemError } from '../../native/libc.ts';
+import { SystemError } from '../../native/libc.ts';
 import { NetlinkError, type NetlinkRequest } from '../../native/netlink.ts';
-import { NetlinkSocket, openTransport } from '../../native/netlink-socket.ts';
+import { NetlinkSocket, type NetlinkTransport, openTransport } from '../../native/netlink-socket.ts';
 import { NETLINK_NETFILTER } from '../../native/nfnetlink.ts';
 import * as bytecode from '../../native/nft/expressions.ts';
 import { type TableFacts, tableFacts } from '../../native/nft/listings.ts';
 import { addChain, addRule, createTable, deleteTable } from '../../native/nft/table-requests.ts';
+import { openTraces, TraceSocket } from '../../native/nft/trace.ts';
 import { commit } from '../../native/nft/transaction.ts';
 import { addressOctets, FAMILIES, type Family } from '../base/address.ts';
+import { type Clock, realClock, sleep } from '../base/clock.ts';
 import { BEGINNINGS, ENDS, NUMBERS, TRACE_TABLE, type TraceQuestion } from './trace-names.ts';
+import { PacketCollector, type TracedPacket } from './traced-packets.ts';
 
 /** Behind NF_IP_PRI_CONNTRACK_DEFRAG (-400), which joins fragments, and before NF_IP_PRI_RAW (-300; linux/netfilter_ipv4.h). */
 const FIRST = -350;
@@ -196,4 +200,89 @@ function matching({ family, source, destination, protocol, port }: TraceQuestion
 
 function equal(load: bytecode.ExpressionWriter, value: Uint8Array): bytecode.ExpressionWriter[] {
   return [load, bytecode.compare(0, 'eq', value)];
+}
+
+// Traces real packets of one question through all tables of nftables and of iptables-nft, in this network namespace.
+
+export interface TraceOptions extends TraceQuestion {
+  /** The longest time. The trace ends before, soon after `most` packets came. */
+  readonly milliseconds: number;
+  /** Packets that are traced. */
+  readonly most: number;
+  readonly signal: AbortSignal;
+  /** Called when the kernel traces: packets from now on are seen. */
+  readonly onReady?: () => void;
+  readonly clock?: Clock;
+  /** Opens sockets, for example in another network namespace. */
+  readonly open?: typeof openTransport;
+  readonly listen?: () => NetlinkTransport;
+}
+
+export interface Trace {
+  readonly packets: readonly TracedPacket[];
+  /** Why packets or their steps may be missing, as a sentence; undefined when the trace is whole. */
+  readonly gap: string | undefined;
+}
+
+/** Milliseconds between two looks at the socket, and for which the last packet's way is followed. */
+const LOOK_PAUSE_MS = 20;
+const FOLLOW = 200;
+const DROPPED = 'The kernel had to drop parts of the trace, so packets or steps may be missing.';
+const REMOVED = 'Another program removed the table of the trace before its end, so packets may be missing.';
+/** Events that are read without a breath. */
+const EVENTS = 2000;
+
+/**
+ * Resolves with the packets that came. The table that asks the kernel for the traces is removed in every case. Throws TraceBusy,
+ * TraceUnusable, SystemError, and the signal's reason.
+ */
+export async function tracePackets(options: TraceOptions): Promise<Trace> {
+  const {
+    family,
+    protocol,
+    milliseconds,
+    most,
+    signal,
+    onReady,
+    clock = realClock,
+    open,
+    listen = openTraces,
+  } = options;
+  signal.throwIfAborted();
+  const collector = new PacketCollector({ family: family === 'IPv4' ? 'ip' : 'ip6', protocol, most });
+  // Before the table: the kernel makes no events that nobody listens to.
+  const socket = listening(listen);
+  try {
+    const table = await createTraceTable(options, open === undefined ? { most } : { most, open });
+    let gap: string | undefined;
+    try {
+      onReady?.();
+      let end = clock.now() + milliseconds;
+      while (clock.now() < end) {
+        await sleep(clock, Math.min(LOOK_PAUSE_MS, end - clock.now()), signal);
+        const wasFull = collector.isFull;
+        const taken = socket.take(EVENTS);
+        for (const event of taken.events) collector.add(event, clock.wall());
+        if (taken.isIncomplete) gap = DROPPED;
+        if (collector.isFull && !wasFull) end = Math.min(end, clock.now() + FOLLOW);
+      }
+    } finally {
+      try {
+        if (!table.remove()) gap = REMOVED;
+      } finally {
+        table.close();
+      }
+    }
+    return { packets: collector.packets, gap };
+  } finally {
+    socket.close();
+  }
+}
+
+function listening(open: () => NetlinkTransport): TraceSocket {
+  try {
+    return new TraceSocket(open);
+  } catch (error) {
+    throw error instanceof SystemError ? unusable(error) : error;
+  }
 }

@@ -9,11 +9,10 @@
 import { constants, crc32, deflateRawSync } from 'node:zlib';
 import type { Clock } from '../base/clock.ts';
 import { NoAnswer } from '../inspect/wire/problem.ts';
-import { Deadline } from './deadline.ts';
 import { type Answer, acceptsGzip, type HttpRequest } from './http.ts';
 
 /** The form of a stream. Times are in milliseconds. */
-export interface StreamForm {
+interface StreamForm {
   /** Readers at the same time, and their name in the refusal of one more. */
   readonly maxReaders: number;
   readonly readersWord: 'pages' | 'streams';
@@ -47,7 +46,7 @@ export const PROGRAM_STREAM: StreamForm = {
 /** Bytes that wait for a reader, at most, beside its first event. */
 export const MAX_WAITING_BYTES = 256 * 1024;
 
-export interface StreamSource<T> {
+interface StreamSource<T> {
   /** The present state. The value is not changed later. */
   now(): T;
   /** All of it, for a new reader. */
@@ -348,4 +347,36 @@ const SMALL = 4096;
 function deflated(text: Buffer): Buffer {
   const memory = text.length < SMALL ? { windowBits: 12, memLevel: 4 } : {};
   return deflateRawSync(text, { ...memory, finishFlush: constants.Z_FULL_FLUSH });
+}
+
+// A call that is due once: at the earliest of the moments that were asked for since the last one.
+
+class Deadline {
+  readonly #clock: Pick<Clock, 'now' | 'after'>;
+  readonly #call: () => void;
+  #at = Number.POSITIVE_INFINITY;
+  #cancel: () => void = () => undefined;
+
+  /** `call` must not throw: a timer calls it. It may ask for the next moment. */
+  constructor(clock: Pick<Clock, 'now' | 'after'>, call: () => void) {
+    this.#clock = clock;
+    this.#call = call;
+  }
+
+  /** Not later than at this moment of the clock, in milliseconds. */
+  by(moment: number): void {
+    if (moment >= this.#at) return;
+    this.#cancel();
+    this.#at = moment;
+    this.#cancel = this.#clock.after(Math.max(0, moment - this.#clock.now()), () => {
+      this.#at = Number.POSITIVE_INFINITY;
+      this.#call();
+    });
+  }
+
+  /** Not at all. */
+  cancel(): void {
+    this.#cancel();
+    this.#at = Number.POSITIVE_INFINITY;
+  }
 }

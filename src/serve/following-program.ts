@@ -1,8 +1,9 @@
 /** /metrics, /healthz, /livez and /readyz of a program that follows the API server and writes no rules: the controller, the fleet. */
 import type { Clock } from '../base/clock.ts';
-import { type Answer, type HttpRequest, refusalOfMethod, textAnswer } from './http.ts';
+import { type Answer, type Handler, type HttpRequest, NOT_FOUND, refusalOfMethod, textAnswer } from './http.ts';
 import { type MetricsText, metricsAnswer } from './metrics-server.ts';
 import { problemAnswer, refusalOnLoopback } from './query-handler.ts';
+import { type Component, type ComponentInfo, zpageAnswer } from './zpages.ts';
 
 export interface FollowingProgram {
   readonly feed: { readonly isSynced: boolean; readonly watches: readonly WatchHealth[] };
@@ -55,4 +56,23 @@ function unreadiness({ feed, clock, unready }: FollowingProgram): string[] {
   return feed.watches
     .filter(({ failure }) => failure !== undefined && clock.now() - failure.since > WATCH_FAILURE_MS)
     .map(({ of, failure }) => `cannot follow ${of}: ${failure?.cause}`);
+}
+
+// /metrics, /healthz, /livez, /readyz, /statusz and /flagz of `slicewire controller`.
+
+interface ControllerServerParts extends Omit<FollowingProgram, 'unready'> {
+  readonly component: ComponentInfo;
+  /** The server listens at loopback. */
+  readonly isLocal: boolean;
+}
+
+const PATHS = [...FOLLOWER_PATHS, '/statusz', '/flagz'];
+
+export function controllerHandler(parts: ControllerServerParts): Handler {
+  const component: Component = {
+    ...{ name: 'slicewire-controller', flag: '--bind-address', ...parts.component },
+    ...{ paths: () => PATHS, isLocal: () => parts.isLocal },
+  };
+  return async (asked: HttpRequest) =>
+    (await followerAnswer(parts, asked, component.flag)) ?? zpageAnswer(component, asked) ?? NOT_FOUND;
 }

@@ -14,8 +14,13 @@
  * of them unhealthy at once. A silent watch is healthy: a quiet cluster sends no events.
  */
 import type { Family } from '../base/address.ts';
-import { type HealthState, judge } from './health-judgement.ts';
-import type { FamilyHealth, HealthRecord, HealthSettings } from './health-record.ts';
+import {
+  type FamilyHealth,
+  type HealthRecord,
+  type HealthSettings,
+  type HealthState,
+  judge,
+} from './health-judgement.ts';
 
 export interface HealthOptions {
   /** Milliseconds that never run backwards. */

@@ -4,8 +4,8 @@ import uPlot from 'uplot';
 import { clockTime, millisecondsText, numberText } from '../inspect/wire/format.ts';
 import type { LatencySlot } from '../inspect/wire/live.ts';
 import { Table } from './bits.tsx';
-import { colourOf } from './colours.ts';
 import { useWidth } from './hooks.ts';
+import { colourOf } from './theme.ts';
 
 const HEIGHT = 210;
 /** Of the marks in the legend, as the series are drawn. */

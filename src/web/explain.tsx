@@ -3,10 +3,9 @@ import { useEffect, useState } from 'preact/hooks';
 import type { Explanation } from '../inspect/wire/explanation.ts';
 import { Card, Empty, Problem, Said, Sign, State, Table, useFirst } from './bits.tsx';
 import { useAnswer } from './hooks.ts';
-import { go } from './navigation.ts';
 import { signOfVerdict } from './page-text.ts';
 import { Path } from './path.tsx';
-import { linkTo, questionOf } from './routes.ts';
+import { go, linkTo, questionOf } from './routes.ts';
 
 const EXAMPLES = [
   { from: 'outside', to: 'nodeport:30080' },

@@ -3,9 +3,8 @@ import type { Exposed, Exposure } from '../inspect/wire/exposure.ts';
 import { countText } from '../inspect/wire/format.ts';
 import { Card, Empty, Problem, Said, State, Table, useFirst } from './bits.tsx';
 import { useAnswer } from './hooks.ts';
-import { go } from './navigation.ts';
 import type { SignKind } from './page-text.ts';
-import { linkTo } from './routes.ts';
+import { go, linkTo } from './routes.ts';
 
 /** Rows of the table at first, and with each press of its button. */
 const STEP = 200;

@@ -1,4 +1,5 @@
 /** The views of the page and their links. A link carries the question, so that it can be sent to somebody. Pure. */
+import { useEffect, useState } from 'preact/hooks';
 
 export type PageRoute =
   | { readonly view: 'overview' }
@@ -51,4 +52,30 @@ export function questionOf(path: string, parameters: Readonly<Record<string, str
 function cut(text: string, separator: string): [string, string] {
   const at = text.indexOf(separator);
   return at < 0 ? [text, ''] : [text.slice(0, at), text.slice(at + separator.length)];
+}
+
+// The address of the page is its state: a link opens the same view with the same question.
+
+const CHANGED = 'slicewire:route';
+
+/** `replace`: the step back leads to the view before, not to each letter of a search. */
+export function go(route: Exclude<PageRoute, { readonly view: 'unknown' }>, how: 'push' | 'replace' = 'push'): void {
+  if (how === 'push') {
+    location.hash = linkTo(route);
+    return;
+  }
+  history.replaceState(null, '', linkTo(route));
+  dispatchEvent(new Event(CHANGED));
+}
+
+export function useRoute(): PageRoute {
+  const [fragment, setFragment] = useState(location.hash);
+  useEffect(() => {
+    const onChange = () => setFragment(location.hash);
+    for (const event of ['hashchange', 'popstate', CHANGED]) addEventListener(event, onChange);
+    return () => {
+      for (const event of ['hashchange', 'popstate', CHANGED]) removeEventListener(event, onChange);
+    };
+  }, []);
+  return routeOf(fragment);
 }

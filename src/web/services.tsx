@@ -4,11 +4,9 @@ import { useEffect, useLayoutEffect, useRef, useState } from 'preact/hooks';
 import { countText, numberText } from '../inspect/wire/format.ts';
 import type { ServiceRow } from '../inspect/wire/services.ts';
 import { Empty, Problem, Said, State } from './bits.tsx';
-import { go } from './navigation.ts';
 import { signOfState } from './page-text.ts';
-import { linkTo } from './routes.ts';
-import { type ServiceList, useServices } from './row-windows.ts';
-import { rowAfter, rowsIn, topFor } from './windows.ts';
+import { go, linkTo } from './routes.ts';
+import { rowAfter, rowsIn, type ServiceList, topFor, useServices } from './row-windows.ts';
 
 /** Pixels, as in page.css. */
 const ROW_HEIGHT = 46;

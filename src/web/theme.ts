@@ -2,7 +2,7 @@
 import { useEffect, useState } from 'preact/hooks';
 
 const CHOICES = ['auto', 'light', 'dark'] as const;
-export type Theme = (typeof CHOICES)[number];
+type Theme = (typeof CHOICES)[number];
 
 const KEY = 'slicewire-theme';
 const DARK = '(prefers-color-scheme: dark)';
@@ -56,4 +56,16 @@ function stored(): Theme {
   } catch {
     return 'auto';
   }
+}
+
+// Colours of the style sheet for a canvas.
+
+/** `name`: of a custom property, such as `--ok`; it is read where the element is. */
+export function colourOf(name: string, box: HTMLElement): string {
+  const probe = document.createElement('span');
+  probe.style.color = `var(${name})`;
+  box.append(probe);
+  const { color } = getComputedStyle(probe);
+  probe.remove();
+  return color;
 }

@@ -2,8 +2,8 @@
 
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
+import { emitModeWarning, warnOfMode } from '../../src/agent/choose-mode.ts';
 import { type ChooseMode, loadConfig } from '../../src/agent/load-config.ts';
-import { emitModeWarning, warnOfMode } from '../../src/agent/mode-warning.ts';
 import type { Config } from '../../src/config/config.ts';
 import { fileText } from '../../src/config/config-file.ts';
 import type { Flags } from '../../src/config/flags.ts';

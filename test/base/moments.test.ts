@@ -1,7 +1,7 @@
 /** Moments and spans as people write them. */
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { parseMoment, parseSince } from '../../src/base/moments.ts';
+import { parseMoment, parseSince } from '../../src/inspect/wire/parse.ts';
 
 const NOW = new Date(2026, 10, 22, 12, 3, 4, 500).getTime();
 const local = (...[day, hours, minutes, seconds, rest]: readonly [number, number, number, number, number]) =>

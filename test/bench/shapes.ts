@@ -3,9 +3,7 @@
  * pieces, and with parts left out. Nothing but iptables-nft-restore is measured here.
  */
 
-import { portionsOf } from '../../src/proxy/modes/netfilter/restore-portions.ts';
-import type { TableBlock } from '../../src/proxy/modes/netfilter/restore-text.ts';
-import { restoreTexts, SaveReader } from '../../src/proxy/modes/netfilter/restore-text.ts';
+import { portionsOf, restoreTexts, SaveReader, type TableBlock } from '../../src/proxy/modes/netfilter/restore-text.ts';
 import type { Table } from '../../src/proxy/modes/netfilter/rules.ts';
 import type { ClusterShape } from './cluster.ts';
 import { Trial } from './trial.ts';

@@ -9,7 +9,7 @@ import { join } from 'node:path';
 import { after, before, describe, it } from 'node:test';
 import { promisify } from 'node:util';
 import { bundle } from '../../scripts/bundle.ts';
-import { SCRIPTS, SHELLS } from '../../src/cli/commands/completion-scripts.ts';
+import { SCRIPTS, SHELLS } from '../../src/cli/commands/completion.ts';
 import { Terminal } from '../helpers/terminal.ts';
 
 const run = promisify(execFile);

@@ -1,9 +1,9 @@
 /** The flags of a command line as /flagz shows them. */
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
+import { flagValues } from '../../src/agent/component-info.ts';
 import { AGENT_FLAGS } from '../../src/config/agent-flags.ts';
 import { CONTROLLER_FLAGS } from '../../src/config/controller-flags.ts';
-import { flagValues } from '../../src/config/flag-values.ts';
 
 describe('the values of flags', () => {
   it('are those that were given, and the defaults of the others, sorted', () => {

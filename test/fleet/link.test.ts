@@ -3,7 +3,7 @@ import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, it } from 'node:test';
-import { tokenIn } from '../../src/cluster/api/token-file.ts';
+import { tokenIn } from '../../src/cluster/api/credentials.ts';
 import { ANSWER, MAX_LINE_LENGTH, SILENCE_TIMEOUT_MS } from '../../src/fleet/link.ts';
 import { AgentLinks } from '../../src/fleet/links.ts';
 import type { ProgrammedEvent } from '../../src/inspect/wire/programmed.ts';

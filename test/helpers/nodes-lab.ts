@@ -5,7 +5,7 @@
 
 import { fileURLToPath } from 'node:url';
 import { Host } from '../../src/cli/lab/lab.ts';
-import { Namespaces } from '../../src/cli/lab/namespaces.ts';
+import { Namespaces } from '../../src/cli/lab/network.ts';
 import { startChild } from '../../src/kernel/child.ts';
 import { NEVER } from './rig.ts';
 import { shellCommands } from './shell-commands.ts';

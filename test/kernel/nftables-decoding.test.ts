@@ -19,9 +19,9 @@ import {
   NFTA_VERDICT_CODE,
 } from '../../native/nft/constants.ts';
 import { FAMILIES, type Family } from '../../src/base/address.ts';
-import { elementOf, ruleOf } from '../../src/kernel/nftables-decoding.ts';
 import { encode } from '../../src/kernel/nftables-encoding.ts';
 import type { NftRule } from '../../src/kernel/nftables-kernel.ts';
+import { elementOf, ruleOf } from '../../src/kernel/nftables-reading.ts';
 import { nftablesMode } from '../../src/proxy/modes/nftables/index.ts';
 import { cluster } from '../conformance/cluster.ts';
 import { nftablesSettingsOf } from '../conformance/nftables.ts';

@@ -11,7 +11,7 @@ import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { setTimeout as pause } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
-import { LAB, podAddress } from '../../src/cli/lab/addresses.ts';
+import { LAB, podAddress } from '../../src/cli/lab/network.ts';
 import { type Child, startChild } from '../../src/kernel/child.ts';
 import { madeToken } from '../helpers/api-reviews.ts';
 import { ApiServer } from '../helpers/api-server.ts';

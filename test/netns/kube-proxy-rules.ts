@@ -1,5 +1,5 @@
 /** Rules as kube-proxy leaves them (its pkg/proxy/iptables): a chain an endpoint, one long KUBE-SERVICES. */
-import { JUMPS } from '../../src/proxy/modes/iptables/jumps.ts';
+import { JUMPS } from '../../src/proxy/modes/iptables/static-chains.ts';
 import { endpointChain, serviceChains } from '../../src/proxy/modes/netfilter/balancer.ts';
 
 export interface ProxiedService {

@@ -17,7 +17,7 @@ import {
 import { addChain, addRule, addTable, deleteChain, deleteTable, flushChain } from '../../native/nft/table-requests.ts';
 import { commit } from '../../native/nft/transaction.ts';
 import { decodeGeneration, generationRequest } from '../../native/nftables.ts';
-import { ruleOf } from '../../src/kernel/nftables-decoding.ts';
+import { ruleOf } from '../../src/kernel/nftables-reading.ts';
 import { transportsIn } from '../helpers/namespace-sockets.ts';
 import { Random } from '../helpers/random.ts';
 import { NEVER } from '../helpers/rig.ts';

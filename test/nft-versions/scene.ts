@@ -4,7 +4,7 @@ import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { type Cidr, FAMILIES, type Family } from '../../src/base/address.ts';
-import { Namespaces } from '../../src/cli/lab/namespaces.ts';
+import { Namespaces } from '../../src/cli/lab/network.ts';
 import { realCommands } from '../../src/kernel/commands.ts';
 import type { NftKernel } from '../../src/kernel/nftables-kernel.ts';
 import { NftNetlink } from '../../src/kernel/nftables-netlink.ts';

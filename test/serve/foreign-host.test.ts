@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { fleetHandler } from '../../src/fleet/server.ts';
-import { controllerHandler } from '../../src/serve/controller-server.ts';
+import { controllerHandler } from '../../src/serve/following-program.ts';
 import type { Handler } from '../../src/serve/http.ts';
 import { metricsHandler, scrapeHandler } from '../../src/serve/metrics-server.ts';
 import { FakeClock } from '../helpers/fake-clock.ts';

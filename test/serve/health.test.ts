@@ -4,7 +4,7 @@ import { describe, it } from 'node:test';
 import type { SourceKind, WatchStatus } from '../../src/proxy/model/events.ts';
 import type { NodeView } from '../../src/proxy/model/objects.ts';
 import { Health } from '../../src/serve/health.ts';
-import type { HealthSettings } from '../../src/serve/health-record.ts';
+import type { HealthSettings } from '../../src/serve/health-judgement.ts';
 import { healthHandler } from '../../src/serve/health-server.ts';
 import type { Answer, HttpRequest } from '../../src/serve/http.ts';
 

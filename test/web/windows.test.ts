@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import fc from 'fast-check';
-import { CHUNK, chunksOf, rowAfter, rowsIn, topFor } from '../../src/web/windows.ts';
+import { CHUNK, chunksOf, rowAfter, rowsIn, topFor } from '../../src/web/row-windows.ts';
 
 const SEEN = fc.record({
   top: fc.nat(3_000_000),

@@ -5,8 +5,7 @@
  */
 import type { ServiceKey } from '../../proxy/model/objects.ts';
 import { hasReached } from '../../proxy/model/resource-version.ts';
-import { Lags } from './lags.ts';
-import { type MarkedKind, MarkHistory, type Marks } from './marks.ts';
+import { Lags, type MarkedKind, MarkHistory, type Marks } from './marks.ts';
 import { PendingObjects } from './pending-objects.ts';
 
 /** The fate of the changes that a sync took. */

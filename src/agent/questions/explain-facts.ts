@@ -1,18 +1,18 @@
 /** What an explanation is made from: the objects, the model and the kernel of an agent, now or at an earlier moment. */
-
-import type { Address, Family } from '../../base/address.ts';
+import { type Address, addressBytes, type Cidr, type Family, familyOf, isLoopback } from '../../base/address.ts';
 import { breath } from '../../base/clock.ts';
 import type { Cache } from '../../cluster/cache/cache.ts';
 import type { ExplainedObjects, ExplainFacts, FamilyFacts, KnownPod } from '../../inspect/explain/facts.ts';
 import type { RecordedParts } from '../../inspect/history/shapes.ts';
 import type { AnsweredBy } from '../../inspect/wire/schema-common.ts';
+import type { IsNodeAddress } from '../../proxy/model/flow-leftovers.ts';
 import type { NodeView, ObjectKind } from '../../proxy/model/objects.ts';
 import type { ProxyModel } from '../../proxy/model/proxy-model.ts';
 import type { LastWriter } from '../../proxy/modes/inspection.ts';
 import type { Mode } from '../../proxy/modes/mode.ts';
 import type { FamilyView } from '../../proxy/modes/view.ts';
 import type { SyncLoop } from '../../proxy/sync/loop.ts';
-import { packetFacts } from './packet-facts.ts';
+import { ipvsNodePortFilter, nodePortFilter } from '../mode-settings.ts';
 
 /** The parts that an explanation reads. */
 export interface Explained {
@@ -29,7 +29,7 @@ export interface Explained {
   readonly node: NodeView | undefined;
 }
 
-export interface FactsInput extends Pick<ExplainFacts, 'lastHad' | 'isPending' | 'routeTo' | 'relay'> {
+interface FactsInput extends Pick<ExplainFacts, 'lastHad' | 'isPending' | 'routeTo' | 'relay'> {
   readonly by: AnsweredBy;
   readonly explained: Explained;
   /** What stands in the kernel. */
@@ -97,4 +97,63 @@ function familyFacts(
     }
   }
   return found;
+}
+
+// What of this machine and its configuration decides about packets, beside the rules: from the settings that a mode was made with.
+
+type PacketFacts = Omit<FamilyFacts, 'family' | 'stands' | 'desired'>;
+
+/** `interfaces`: the addresses of this machine's interfaces, of any family. undefined: the mode does not serve the family. */
+export function packetFacts(
+  settings: RecordedParts['settings'],
+  family: Family,
+  interfaces: readonly Address[],
+): PacketFacts | undefined {
+  const of = ofMode(settings, family, interfaces);
+  if (of === undefined) return undefined;
+  const { shared, takes, localhostNodePorts, serviceCidrs } = of;
+  const { masqueradeAll, localDetector, nodeAddresses } = shared;
+  const own = interfaces.filter((address) => familyOf(address) === family);
+  // The primary one first.
+  const ordered = [...nodeAddresses.filter((address) => own.includes(address)), ...own];
+  const taking = ordered.filter((address) => !isLoopback(address) && takes(addressBytes(address)));
+  return {
+    masqueradeAll,
+    localDetector,
+    nodeAddresses,
+    localAddresses: new Set(own),
+    nodePortAddresses: [...new Set(taking)],
+    localhostNodePorts,
+    serviceCidrs,
+  };
+}
+
+interface ModeFacts {
+  readonly shared: Pick<FamilyFacts, 'masqueradeAll' | 'localDetector' | 'nodeAddresses'>;
+  readonly takes: IsNodeAddress;
+  readonly localhostNodePorts: boolean;
+  readonly serviceCidrs: readonly Cidr[];
+}
+
+function ofMode(
+  settings: RecordedParts['settings'],
+  family: Family,
+  interfaces: readonly Address[],
+): ModeFacts | undefined {
+  const isOf = (one: { readonly family: Family }) => one.family === family;
+  if (settings.mode === 'ipvs') {
+    const shared = settings.families.find(isOf);
+    if (shared === undefined) return undefined;
+    return { shared, takes: ipvsNodePortFilter(shared, interfaces), localhostNodePorts: false, serviceCidrs: [] };
+  }
+  if (settings.mode === 'iptables') {
+    const shared = settings.families.find(isOf);
+    if (shared === undefined) return undefined;
+    const { localhostNodePorts } = shared;
+    return { shared, takes: nodePortFilter(shared, interfaces), localhostNodePorts, serviceCidrs: [] };
+  }
+  const shared = settings.families.find(isOf);
+  if (shared === undefined) return undefined;
+  const serviceCidrs = shared.serviceCidrs ?? [];
+  return { shared, takes: nodePortFilter(shared, interfaces), localhostNodePorts: false, serviceCidrs };
 }

@@ -7,8 +7,9 @@ import { type ComputedFate, fatesOf, type SeenOnTheWay, seenAnswer } from '../..
 import type { Explanation } from '../../inspect/wire/explanation.ts';
 import { type KnownConnections, readConnections, type TrackedConnection } from '../../kernel/connections.ts';
 import type { IptablesTools } from '../../kernel/iptables-tools.ts';
-import { type TraceQuestion, tracePackets } from '../../kernel/packet-trace.ts';
 import { readRules } from '../../kernel/rule-texts.ts';
+import type { TraceQuestion } from '../../kernel/trace-names.ts';
+import { tracePackets } from '../../kernel/trace-table.ts';
 import { MODES } from '../../proxy/model/modes.ts';
 
 export interface LiveOptions {

@@ -10,7 +10,7 @@ import type { Exposure } from '../../inspect/wire/exposure.ts';
 import type { AnsweredBy } from '../../inspect/wire/schema-common.ts';
 import { allInterfaceAddresses } from '../../kernel/node-facts.ts';
 import type { Agent } from '../agent.ts';
-import { packetFacts } from './packet-facts.ts';
+import { packetFacts } from './explain-facts.ts';
 import { refusedServices } from './query-parts.ts';
 
 export interface ExposureAbout {

@@ -7,7 +7,7 @@ import type { AnsweredBy } from '../../inspect/wire/schema-common.ts';
 import { allInterfaceAddresses } from '../../kernel/node-facts.ts';
 import type { Service } from '../../proxy/model/objects.ts';
 import type { ServicePort } from '../../proxy/model/service-port.ts';
-import { packetFacts } from './packet-facts.ts';
+import { packetFacts } from './explain-facts.ts';
 import type { PageAgent, PageParts } from './query-parts.ts';
 
 export interface ServiceAbout {

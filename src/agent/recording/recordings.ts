@@ -1,16 +1,20 @@
 /** The recordings of an agent: its flight recorder, and the folder of --record-dir, which follows the configuration. */
 
+import { release } from 'node:os';
 import { causeOf } from '../../base/cause.ts';
 import { realClock } from '../../base/clock.ts';
 import { sameData } from '../../base/equal.ts';
 import type { Config } from '../../config/config.ts';
+import { fileFromConfig } from '../../config/config-file.ts';
+import { servesExternalIPs } from '../../config/feature-gates.ts';
+import { version } from '../../config/program-version.ts';
 import { guarded, type RecorderHooks } from '../../inspect/history/guarded.ts';
 import type { Recorder } from '../../inspect/history/recorder.ts';
+import type { RecordingContext } from '../../inspect/history/recording-writer.ts';
 import type { Log } from '../../telemetry/log.ts';
 import type { Agent } from '../agent.ts';
 import { HistoryArchive } from './history-archive.ts';
 import { RecordFolder } from './record-folder.ts';
-import { recordingContext } from './recording-context.ts';
 
 export class Recordings {
   readonly recorder: Recorder;
@@ -74,4 +78,25 @@ export class Recordings {
     this.#folder = folder;
     await folder.start();
   }
+}
+
+// What recordings of this agent say about it.
+
+/** The functions return the agent and the configuration in use: a reload replaces them, and recordings begin anew then. */
+export function recordingContext(agent: () => Agent, config: () => Config): RecordingContext {
+  return {
+    parts() {
+      const now = config();
+      return {
+        version: version(),
+        kernel: release(),
+        nodeName: now.nodeName,
+        servesExternalIPs: servesExternalIPs(now.featureGates),
+        ...agent().onNode.recorded,
+        config: fileFromConfig(now),
+      };
+    },
+    isWaiting: () => agent().mode.isWaiting,
+    wall: () => realClock.wall(),
+  };
 }

@@ -1,6 +1,6 @@
 /** The commands of slicewire. Each also has an action, in src/cli/actions.ts. */
 
-import { type FlagEntry, type FlagGroup, option } from '../../config/flag-table.ts';
+import { type FlagEntry, type FlagGroup, option } from '../../config/flags.ts';
 import { MODE_NAMES } from '../../proxy/model/modes.ts';
 import { type CommandEntry, SUBJECTS } from './command.ts';
 

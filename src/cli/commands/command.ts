@@ -1,7 +1,7 @@
 /** A command of slicewire, as data: the command line, its help, the completion of shells and the manual pages are made from it. */
 import { AGENT_FLAGS } from '../../config/agent-flags.ts';
 import { CONTROLLER_FLAGS } from '../../config/controller-flags.ts';
-import type { FlagEntry, FlagGroup } from '../../config/flag-table.ts';
+import type { FlagEntry, FlagGroup } from '../../config/flags.ts';
 import { FLEET_FLAGS } from '../../config/fleet-flags.ts';
 
 /** The whole program. */

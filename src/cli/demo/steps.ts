@@ -6,8 +6,7 @@ import type { ModeName } from '../../proxy/model/modes.ts';
 import type { HostAnswer } from '../lab/host-protocol.ts';
 import { LAB, type Lab } from '../lab/lab.ts';
 import { EMPTY, OUTSIDE, outsideYaml, podsYaml, SELECTING, selectingYaml, sliceYaml, WEB } from './manifests.ts';
-import { type DemoStep, indent, type Scene, type StepResult, SYNC_TIMEOUT_MS } from './scene.ts';
-import { ipvsState, SHOWN } from './shown.ts';
+import { type DemoStep, indent, ipvsState, type Scene, SHOWN, type StepResult, SYNC_TIMEOUT_MS } from './scene.ts';
 
 const REQUESTS = 60;
 /** Each of three pods gets at least this many of 60 requests, but for a chance of one in a million. */

@@ -9,14 +9,14 @@ import { exposureText } from '../../inspect/wire/exposure-text.ts';
 import { historySchema } from '../../inspect/wire/history.ts';
 import { historyText } from '../../inspect/wire/history-text.ts';
 import type { NodeOutcome, NodeQuestion } from '../../inspect/wire/nodes.ts';
-import type { Telling } from '../../inspect/wire/nodes-text.ts';
 import {
   EXPOSURE_TELLING,
   explainTelling,
   historyTelling,
   STATUS_TELLING,
+  type Telling,
   VERIFY_TELLING,
-} from '../../inspect/wire/nodes-texts.ts';
+} from '../../inspect/wire/nodes-text.ts';
 import { readMoment, readSince, serviceKey } from '../../inspect/wire/parse.ts';
 import { statusSchema } from '../../inspect/wire/status.ts';
 import { statusText } from '../../inspect/wire/status-text.ts';

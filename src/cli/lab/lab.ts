@@ -12,10 +12,9 @@ import { fileURLToPath } from 'node:url';
 import { type Child, startChild } from '../../kernel/child.ts';
 import type { CommandRunner } from '../../kernel/commands.ts';
 import type { HostAnswer, HostCommand, HostRequest } from './host-protocol.ts';
-import { Namespaces } from './namespaces.ts';
-import { LabNetwork } from './network.ts';
+import { LabNetwork, Namespaces } from './network.ts';
 
-export { type Addresses, LAB, podAddress, remotePodAddress } from './addresses.ts';
+export { type Addresses, LAB, podAddress, remotePodAddress } from './network.ts';
 
 /** A host runs this file, which starts quickly; in the single executable, a hidden command. */
 const HOST_PROCESS = fileURLToPath(new URL('./host-process.ts', import.meta.url));

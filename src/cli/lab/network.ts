@@ -1,6 +1,83 @@
 /** Builds the network of the lab: bridges, links, addresses and routes. */
-import { type Addresses, LAB, podAddress, REMOTE_PODS, remotePodAddress } from './addresses.ts';
-import type { Namespaces } from './namespaces.ts';
+import type { CommandRunner } from '../../kernel/commands.ts';
+
+// The network namespaces of one lab, and commands inside them.
+
+export class Namespaces {
+  readonly #commands: CommandRunner;
+  readonly #signal: AbortSignal;
+  readonly #prefix = `sw${process.pid}-${Math.random().toString(36).slice(2, 6)}`;
+  readonly #names: string[] = [];
+
+  constructor(commands: CommandRunner, signal: AbortSignal) {
+    this.#commands = commands;
+    this.#signal = signal;
+  }
+
+  /** The full name of a namespace: `node`, `client`, `other`, `pod-1`… */
+  name(name: string): string {
+    return `${this.#prefix}-${name}`;
+  }
+
+  /** Command and arguments that run something inside a namespace. */
+  inside(name: string, file: string, args: readonly string[]): { file: string; args: string[] } {
+    return { file: 'ip', args: ['netns', 'exec', this.name(name), file, ...args] };
+  }
+
+  async add(name: string): Promise<void> {
+    await this.#run({ file: 'ip', args: ['netns', 'add', this.name(name)] });
+    this.#names.push(this.name(name));
+  }
+
+  /** Run a command inside a namespace; resolves with its standard output. Throws when it fails. */
+  async exec(name: string, file: string, ...args: string[]): Promise<string> {
+    return await this.#run(this.inside(name, file, args));
+  }
+
+  /** Delete all of them, also after the lab's signal aborted. */
+  async remove(): Promise<void> {
+    const never = new AbortController().signal;
+    for (const name of this.#names) {
+      await this.#commands.run({ file: 'ip', args: ['netns', 'delete', name] }, never);
+    }
+    this.#names.length = 0;
+  }
+
+  async #run(command: { file: string; args: readonly string[] }): Promise<string> {
+    const result = await this.#commands.run(command, this.#signal);
+    if (result.exitCode === 0) return result.stdout;
+    throw new Error(`${command.file} ${command.args.join(' ')}: ${result.stderr.trim()}`);
+  }
+}
+
+// The addresses of the lab, used inside its namespaces only.
+
+/** An IPv4 address or prefix, and the IPv6 one beside it. */
+export interface Addresses {
+  readonly v4: string;
+  readonly v6: string;
+}
+
+export const LAB = {
+  podCidr: { v4: '10.244.1.0/24', v6: 'fd00:244:1::/64' },
+  clusterCidr: { v4: '10.244.0.0/16', v6: 'fd00:244::/32' },
+  node: { v4: '192.168.77.2', v6: 'fd00:77::2' },
+  otherNode: { v4: '192.168.77.3', v6: 'fd00:77::3' },
+  client: { v4: '192.168.77.100', v6: 'fd00:77::100' },
+  bridge: { v4: '10.244.1.1', v6: 'fd00:244:1::1' },
+} as const;
+
+/** Address of the n-th pod of this node (from 1). */
+export function podAddress(n: number): Addresses {
+  return { v4: `10.244.1.${10 + n}`, v6: `fd00:244:1::${10 + n}` };
+}
+
+/** Address of the n-th pod of the other node. */
+export function remotePodAddress(n: number): Addresses {
+  return { v4: `10.244.2.${10 + n}`, v6: `fd00:244:2::${10 + n}` };
+}
+
+const REMOTE_PODS: Addresses = { v4: '10.244.2.0/24', v6: 'fd00:244:2::/64' };
 
 /** Prefix lengths of an IPv4 and an IPv6 address. */
 type Lengths = readonly [number, number];

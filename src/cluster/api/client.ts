@@ -8,11 +8,10 @@ import { fieldsOf, readStatus } from './api-status.ts';
 import { ConnectionDead, PINGS, type PingTimes } from './http2.ts';
 import type { KindReader } from './protobuf/kind.ts';
 import { PROTOBUF } from './protobuf/object-envelope.ts';
-import { framesOf } from './protobuf/watch-frames.ts';
 import { ProtobufUnreadable } from './protobuf/wire.ts';
 import { tlsProblem } from './tls-problem.ts';
 import { type Connect, connect as connectToServer, type Requests } from './transport.ts';
-import { BrokenStream, linesOf } from './watch-lines.ts';
+import { BrokenStream, framesOf, linesOf } from './watch-lines.ts';
 
 /** The API server refused a request, or gave no usable answer. */
 export class ApiError extends Error {

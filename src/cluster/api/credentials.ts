@@ -1,8 +1,8 @@
 /** Address and credentials of the API server. client-node, which is large, is loaded only for what `plain-credentials.ts` does not know. */
-import { readFile } from 'node:fs/promises';
+import { open, readFile } from 'node:fs/promises';
 import { dirname, resolve } from 'node:path';
 import { causeOf } from '../../base/cause.ts';
-import { type OneFile, readOneFile } from '../documents/one-file.ts';
+import { type OneFile, readOneFile } from '../documents/files.ts';
 import { fieldsOf } from './api-status.ts';
 import type { Credentials } from './client.ts';
 import { applyPlain, type PlainAccess, plainAccess, podAccess } from './plain-credentials.ts';
@@ -156,4 +156,24 @@ export function kubeconfigIn({ values, problems }: Pick<OneFile, 'values' | 'pro
     );
   if (first === undefined) throw new KubeconfigUnusable(`--kubeconfig ${path}: it is empty`);
   return first.value as object;
+}
+
+// A token in a file, such as one that a kubelet renews (projected volumes of ServiceAccounts).
+
+/** Bytes of a token that are read. */
+const MAX_TOKEN = 64 * 1024;
+
+/** The token of a file, read anew; undefined where there is no such file. Rejects with a clause. */
+export async function tokenIn(file: string): Promise<string | undefined> {
+  let text: string;
+  try {
+    await using handle = await open(file);
+    const { buffer, bytesRead } = await handle.read(Buffer.alloc(MAX_TOKEN), 0, MAX_TOKEN, 0);
+    text = buffer.toString('latin1', 0, bytesRead).trim();
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return undefined;
+    throw new Error(`the token in ${file} cannot be read: ${(error as Error).message}`);
+  }
+  if (!/^[\w.~+/-]+=*$/.test(text)) throw new Error(`the file ${file} does not contain a token`);
+  return text;
 }

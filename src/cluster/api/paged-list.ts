@@ -5,8 +5,8 @@
  */
 import { breath, type Clock } from '../../base/clock.ts';
 import { type ApiClient, ApiError, type Query } from './client.ts';
+import { type ReceivedObject, receivedOf } from './intake.ts';
 import type { KindReader } from './protobuf/kind.ts';
-import { type ReceivedObject, receivedOf } from './received.ts';
 import { Turn } from './turn.ts';
 
 /** Objects a page of a list: 250 slices are about 1 MB, parsed in a few milliseconds; two pages are under way at a time. */

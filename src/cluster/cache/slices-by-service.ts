@@ -1,8 +1,7 @@
 /** EndpointSlices, kept by name under the Service that they name, each packed (`proxy/model/packed/`). */
 import type { ServiceKey, Slice, SliceKey } from '../../proxy/model/objects.ts';
 import type { Packed } from '../../proxy/model/packed/bytes.ts';
-import { Names } from '../../proxy/model/packed/name-numbers.ts';
-import { keyOfSlice, packSlice, unpackSlice } from '../../proxy/model/packed/slice.ts';
+import { keyOfSlice, Names, packSlice, unpackSlice } from '../../proxy/model/packed/slice.ts';
 import { packedVersion, sameContent } from '../../proxy/model/packed/version.ts';
 
 /** Names of nodes that went and came until those of nodes that are gone are forgotten. */

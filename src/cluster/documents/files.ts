@@ -1,5 +1,13 @@
 /** Reads and parses files in a thread of their own: neither the content of a file nor a mount that hangs stops the agent's event loop. */
-import type { FileOutcome, ParsedFile, ThreadAnswer, ThreadRequest, UnreadableFile, Value } from './protocol.ts';
+import type {
+  FileOutcome,
+  ParsedFile,
+  Problem,
+  ThreadAnswer,
+  ThreadRequest,
+  UnreadableFile,
+  Value,
+} from './protocol.ts';
 import { Thread, type ThreadTimeouts } from './thread.ts';
 
 /** Most threads that may hang in system calls at a time; each holds a few megabytes. */
@@ -198,4 +206,30 @@ function unanswered({ reading }: ThreadTimeouts): UnreadableFile {
 
 function slow({ parsing }: ThreadTimeouts): UnreadableFile {
   return { kind: 'unreadable', cause: `part of it takes longer than ${parsing / 1000} s to parse` };
+}
+
+// Reads a single file: a configuration, a kubeconfig.
+
+/** Bytes. */
+export const MAX_BYTES = 4 << 20;
+
+export interface OneFile {
+  readonly values: readonly Value[];
+  readonly problems: readonly Problem[];
+  /** The same of the same text. */
+  readonly digest: string;
+}
+
+/** The file cannot be read. */
+export class FileUnreadable extends Error {
+  readonly code = 'FILE_UNREADABLE';
+}
+
+/** Read a file; it may be a link to anywhere. Throws FileUnreadable. */
+export async function readOneFile(path: string, files: Pick<DocumentReader, 'read'> = singleFiles): Promise<OneFile> {
+  const values: Value[] = [];
+  const onValues = (some: readonly Value[]) => void values.push(...some);
+  const read = await files.read({ path, most: MAX_BYTES, mayRepeat: true, onValues });
+  if (read.kind === 'read') return { values, problems: read.problems, digest: read.digest };
+  throw new FileUnreadable(read.kind === 'unreadable' ? read.cause : 'it was not read');
 }

@@ -1,9 +1,15 @@
 /** The program of the thread that reads and parses files: a malicious file, or a dead mount, blocks only this thread. */
 import { parentPort } from 'node:worker_threads';
 import { type FileText, placeAt, RefusedPath, readBounded } from './bounded-file.ts';
-import { fileProblem } from './file-problem.ts';
-import { parsedText } from './parsed-text.ts';
-import type { FileOutcome, ParseRequest, ReadRequest, ThreadAnswer, ThreadRequest } from './protocol.ts';
+import { parsedText } from './parse-objects.ts';
+import {
+  type FileOutcome,
+  fileProblem,
+  type ParseRequest,
+  type ReadRequest,
+  type ThreadAnswer,
+  type ThreadRequest,
+} from './protocol.ts';
 
 const port = parentPort;
 if (port === null) throw new Error('this file must run as a worker thread');

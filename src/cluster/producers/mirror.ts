@@ -18,10 +18,9 @@ import type {
   SliceObject,
   SlicePortObject,
 } from './api-objects.ts';
+import { type ListedAddress, packSubsets } from './endpoints-object.ts';
 import { endpointId, portsKey, sameEndpoint } from './pod-endpoint.ts';
-import { type SliceContent, sliceOf } from './slice-object.ts';
-import { type ListedAddress, packSubsets } from './subsets.ts';
-import { safeWrites } from './write-order.ts';
+import { type SliceContent, safeWrites, sliceOf } from './write-order.ts';
 
 const SKIP_LABEL = 'endpointslice.kubernetes.io/skip-mirror';
 /** Leader election by Endpoints, which is no longer usual. */

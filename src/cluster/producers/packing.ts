@@ -4,29 +4,104 @@
  * `proxy/model/packed` has a form of its own for each kind, without names of fields; here fields of other writers must survive.
  * The form is for this process's memory alone. Objects have their fields in the same order when they are unpacked.
  */
-import { Packer as Bytes, type Packed } from '../../proxy/model/packed/bytes.ts';
-import { isUuid, packUuid } from '../../proxy/model/packed/uuid.ts';
-import {
-  ARRAY,
-  DOUBLE,
-  FALSE,
-  FIRST_WORD,
-  INTEGER,
-  IPV4,
-  NULL,
-  NUMBER,
-  OBJECT,
-  OBJECT_AGAIN,
-  TEXT,
-  TEXT_AGAIN,
-  TEXT_ALIKE,
-  TIME,
-  TRUE,
-  UNDEFINED,
-  UUID,
-} from './packing-form.ts';
-import { ipv4Bits, numberOf, timeOf } from './packing-texts.ts';
-import { WORDS } from './packing-words.ts';
+import { isUuid, type Packed, Packer, packUuid, Unpacker, unpackUuid } from '../../proxy/model/packed/bytes.ts';
+
+/** Texts that objects have again and again, at most 224. They have no meaning outside this process: order and number may change. */
+export const WORDS: readonly string[] = [
+  '',
+  // Slices and Endpoints.
+  ...['apiVersion', 'kind', 'metadata', 'addressType', 'endpoints', 'ports', 'subsets'],
+  ...['discovery.k8s.io/v1', 'EndpointSlice', 'v1', 'Endpoints', 'Service', 'Pod', 'IPv4', 'IPv6', 'FQDN'],
+  ...['name', 'generateName', 'namespace', 'uid', 'resourceVersion', 'generation', 'creationTimestamp'],
+  ...['deletionTimestamp', 'deletionGracePeriodSeconds', 'labels', 'annotations', 'ownerReferences', 'finalizers'],
+  ...['controller', 'blockOwnerDeletion', 'addresses', 'notReadyAddresses', 'conditions', 'ready', 'serving'],
+  ...['terminating', 'hostname', 'targetRef', 'nodeName', 'zone', 'hints', 'forZones', 'forNodes', 'fieldPath'],
+  ...['deprecatedTopology', 'port', 'protocol', 'appProtocol', 'ip', 'TCP', 'UDP', 'SCTP'],
+  // Labels and annotations.
+  ...['endpointslice.kubernetes.io/managed-by', 'kubernetes.io/service-name', 'service.kubernetes.io/headless'],
+  ...['endpointslice-controller.k8s.io', 'endpointslicemirroring-controller.k8s.io'],
+  ...['endpoints.kubernetes.io/last-change-trigger-time', 'endpoints.kubernetes.io/over-capacity', 'truncated'],
+  ...['endpoints.kubernetes.io/managed-by', 'endpoint-controller', 'endpointslice.kubernetes.io/skip-mirror'],
+  ...['kubernetes.io/cluster-service', 'kubernetes.io/name', 'k8s-app', 'app', 'component', 'provider', 'tier', 'role'],
+  ...[
+    'app.kubernetes.io/name',
+    'app.kubernetes.io/instance',
+    'app.kubernetes.io/component',
+    'app.kubernetes.io/version',
+  ],
+  ...[
+    'app.kubernetes.io/part-of',
+    'app.kubernetes.io/managed-by',
+    'helm.sh/chart',
+    'Helm',
+    'heritage',
+    'release',
+    'chart',
+  ],
+  ...[
+    'pod-template-hash',
+    'controller-revision-hash',
+    'statefulset.kubernetes.io/pod-name',
+    'version',
+    'true',
+    'false',
+  ],
+  ...['apps.kubernetes.io/pod-index', 'batch.kubernetes.io/job-name', 'batch.kubernetes.io/controller-uid', 'job-name'],
+  ...['pod-template-generation', 'meta.helm.sh/release-name', 'meta.helm.sh/release-namespace', 'controller-uid'],
+  // Ports.
+  ...[
+    'http',
+    'https',
+    'metrics',
+    'grpc',
+    'dns',
+    'dns-tcp',
+    'web',
+    'webhook',
+    'tcp',
+    'health',
+    'admin',
+    'kubernetes.io/h2c',
+  ],
+  // What the producers read of Services and Pods.
+  ...['createdAt', 'selector', 'takesEndpoints', 'families', 'isHeadless', 'publishNotReady', 'wantsTopology'],
+  ...[
+    'distribution',
+    'target',
+    'PreferClose',
+    'PreferSameZone',
+    'PreferSameNode',
+    'subdomain',
+    'readySince',
+    'finished',
+  ],
+  ...['default', 'kube-system', 'kubernetes'],
+];
+
+// The form of packed data: the first byte of each value.
+
+/** A byte from `FIRST_WORD` on is a word. */
+const NULL = 0;
+const FALSE = 1;
+const TRUE = 2;
+const UNDEFINED = 3;
+const DOUBLE = 4;
+const INTEGER = 5;
+const ARRAY = 6;
+const OBJECT = 7;
+/** An object with the fields of an earlier one. */
+const OBJECT_AGAIN = 8;
+const TEXT = 9;
+/** A text that was there before. */
+const TEXT_AGAIN = 10;
+/** A text that begins as the last one of the same field. */
+const TEXT_ALIKE = 11;
+/** Texts with a form of their own (`packing-texts.ts`). */
+const NUMBER = 16;
+const IPV4 = 17;
+const TIME = 18;
+const UUID = 19;
+const FIRST_WORD = 32;
 
 const BYTE_OF = new Map(WORDS.map((word, i) => [word, FIRST_WORD + i]));
 const MAX_WORD_LENGTH = Math.max(...WORDS.map(({ length }) => length));
@@ -43,7 +118,7 @@ export function pack<T>(value: T): Packed<T> {
 const double = new DataView(new ArrayBuffer(8));
 
 class ObjectPacker {
-  readonly #bytes = new Bytes();
+  readonly #bytes = new Packer();
   readonly #texts = new Map<string, number>();
   readonly #shapes: (readonly string[])[] = [];
   /** The last text of each field. */
@@ -173,3 +248,179 @@ function sameNames(a: readonly string[], b: readonly string[]): boolean {
 
 /** One value is packed at a time. */
 const packer = new ObjectPacker();
+
+// Texts with a binary form: IPv4 addresses, times, and numbers. A text that another form would not give back is none of them.
+
+const ZERO = 0x30;
+const NINE = 0x39;
+
+/** Digits without a leading zero, such as a resourceVersion. `first`: the code of the first character. */
+function numberOf(text: string, first: number): number | undefined {
+  if (first < ZERO || first > NINE || text.length > 15 || (first === ZERO && text.length > 1)) return undefined;
+  let value = 0;
+  for (let i = 0; i < text.length; i++) {
+    const code = text.charCodeAt(i);
+    if (code < ZERO || code > NINE) return undefined;
+    value = value * 10 + code - ZERO;
+  }
+  return value;
+}
+
+/** The 32 bits of an IPv4 address. */
+function ipv4Bits(text: string, first: number): number | undefined {
+  if (first < ZERO || first > NINE || text.length > 15 || text.length < 7) return undefined;
+  let [bits, part, dots, digits] = [0, 0, 0, 0];
+  for (let i = 0; i < text.length; i++) {
+    const code = text.charCodeAt(i);
+    if (code === 0x2e) {
+      if (digits === 0 || dots === 3) return undefined;
+      bits = bits * 0x100 + part;
+      [part, digits, dots] = [0, 0, dots + 1];
+    } else {
+      const isLeadingZero = digits === 1 && part === 0;
+      if (code < ZERO || code > NINE || isLeadingZero) return undefined;
+      part = part * 10 + code - ZERO;
+      digits += 1;
+      if (part > 0xff) return undefined;
+    }
+  }
+  return dots === 3 && digits > 0 ? bits * 0x100 + part : undefined;
+}
+
+function ipv4Text(a: number, b: number, c: number, d: number): string {
+  return `${a}.${b}.${c}.${d}`;
+}
+
+/** Seconds since 1970 of an RFC 3339 time in UTC without a fraction. */
+function timeOf(text: string, first: number): number | undefined {
+  if (first < ZERO || first > NINE || text.length !== 20 || !text.endsWith('Z')) return undefined;
+  const seconds = Date.parse(text) / 1000;
+  return Number.isSafeInteger(seconds) && seconds >= 0 && timeText(seconds) === text ? seconds : undefined;
+}
+
+/** The last time that was asked for: objects have few different ones. */
+let lastTime = { seconds: 0, text: '1970-01-01T00:00:00Z' };
+
+function timeText(seconds: number): string {
+  if (seconds !== lastTime.seconds) {
+    lastTime = { seconds, text: new Date(seconds * 1000).toISOString().replace('.000Z', 'Z') };
+  }
+  return lastTime.text;
+}
+
+/** The value that was packed, as a new one. */
+export function unpack<T>(packed: Packed<T>): T {
+  return new ObjectUnpacker(packed).value('') as T;
+}
+
+class ObjectUnpacker {
+  readonly #bytes: Unpacker;
+  readonly #texts: string[] = [];
+  readonly #shapes: (readonly string[])[] = [];
+  readonly #last = new Map<string, string>();
+
+  constructor(packed: Packed<unknown>) {
+    this.#bytes = new Unpacker(packed);
+  }
+
+  value(field: string): unknown {
+    const kind = this.#bytes.byte();
+    switch (kind) {
+      case NULL:
+        return null;
+      case FALSE:
+        return false;
+      case TRUE:
+        return true;
+      case UNDEFINED:
+        return undefined;
+      case INTEGER:
+        return this.#bytes.number();
+      case DOUBLE:
+        for (let i = 0; i < 8; i++) double.setUint8(i, this.#bytes.byte());
+        return double.getFloat64(0);
+      case ARRAY:
+        return this.#list(field);
+      case OBJECT:
+        return this.#object(this.#newShape());
+      case OBJECT_AGAIN:
+        return this.#object(this.#shapes[this.#bytes.number()] ?? []);
+      default:
+        return this.#text(kind, field);
+    }
+  }
+
+  #list(field: string): unknown[] {
+    const length = this.#bytes.number();
+    const list: unknown[] = [];
+    for (let i = 0; i < length; i++) list.push(this.value(field));
+    return list;
+  }
+
+  #newShape(): readonly string[] {
+    const length = this.#bytes.number();
+    const names: string[] = [];
+    for (let i = 0; i < length; i++) names.push(this.#text(this.#bytes.byte(), ''));
+    this.#shapes.push(names);
+    return names;
+  }
+
+  #object(names: readonly string[]): object {
+    const object: Record<string, unknown> = {};
+    for (const name of names) {
+      const value = this.value(name);
+      // An assignment would change the prototype.
+      if (name === '__proto__') Object.defineProperty(object, name, { value, enumerable: true, writable: true });
+      else object[name] = value;
+    }
+    return object;
+  }
+
+  #text(kind: number, field: string): string {
+    switch (kind) {
+      case TEXT_AGAIN:
+        return this.#texts[this.#bytes.number()] ?? '';
+      case NUMBER:
+        return String(this.#bytes.number());
+      case IPV4:
+        return ipv4Text(this.#bytes.byte(), this.#bytes.byte(), this.#bytes.byte(), this.#bytes.byte());
+      case TIME:
+        return timeText(this.#bytes.number());
+      case UUID:
+        return unpackUuid(this.#bytes);
+      case TEXT:
+      case TEXT_ALIKE: {
+        const alike = kind === TEXT_ALIKE ? (this.#last.get(field) ?? '').slice(0, this.#bytes.number()) : '';
+        const text = alike + this.#bytes.text();
+        this.#texts.push(text);
+        this.#last.set(field, text);
+        return text;
+      }
+      default:
+        return WORDS[kind - FIRST_WORD] ?? '';
+    }
+  }
+}
+
+// Objects by key, each packed. What `get` returns is new each time.
+
+export class PackedMap<T> {
+  readonly #packed = new Map<string, Packed<T>>();
+
+  keys(): Iterable<string> {
+    return this.#packed.keys();
+  }
+
+  get(key: string): T | undefined {
+    const packed = this.#packed.get(key);
+    return packed === undefined ? undefined : unpack(packed);
+  }
+
+  set(key: string, value: T): void {
+    this.#packed.set(key, pack(value));
+  }
+
+  delete(key: string): void {
+    this.#packed.delete(key);
+  }
+}

@@ -5,15 +5,14 @@
 import type { Family } from '../../base/address.ts';
 import { sameData } from '../../base/equal.ts';
 import type { Notice, ObjectKey, SliceEndpoint, SliceObject, ZonedNode } from './api-objects.ts';
-import { hinted, isReady, type SlicesInHand, withoutHints } from './slices-in-hand.ts';
 
 /** The excess over its share that an endpoint may get (KEP-2433, "overload threshold"). */
 const OVERLOAD = 0.2;
 
 /** The number of endpoints for each zone. */
-export type ZoneCounts = ReadonlyMap<string, number>;
+type ZoneCounts = ReadonlyMap<string, number>;
 /** Each zone's share of the CPUs; the sum is 1. undefined when a node lacks its zone or CPUs, or there is only one zone. */
-export type ZoneShares = ReadonlyMap<string, number> | undefined;
+type ZoneShares = ReadonlyMap<string, number> | undefined;
 
 /** The zones' shares. Nodes that are not ready, and those of the control plane, do not count. */
 export function zoneShares(nodes: Iterable<ZonedNode>): ZoneShares {
@@ -245,4 +244,44 @@ function rebalance(
     return hinted(endpoint, { forZones: [{ name: zoneFor(endpoint.zone) }] });
   };
   return slices.map((slice) => ({ ...slice, endpoints: slice.endpoints.map(place) }));
+}
+
+// The slices of a Service and family, before it is decided which are written.
+
+export interface SlicesInHand {
+  readonly create: readonly SliceObject[];
+  readonly update: readonly SliceObject[];
+  readonly unchanged: readonly SliceObject[];
+}
+
+/** Whether the endpoint is ready. */
+export function isReady({ conditions }: SliceEndpoint): boolean {
+  return conditions?.ready === true;
+}
+
+/** The slice with the hints of a function for each endpoint; undefined removes them. */
+export function withHints(
+  slice: SliceObject,
+  hintsOf: (endpoint: SliceEndpoint) => SliceEndpoint['hints'],
+): SliceObject {
+  return { ...slice, endpoints: slice.endpoints.map((endpoint) => hinted(endpoint, hintsOf(endpoint))) };
+}
+
+/** The endpoint with these hints; undefined removes them. */
+function hinted(endpoint: SliceEndpoint, hints: SliceEndpoint['hints']): SliceEndpoint {
+  if (hints) return { ...endpoint, hints };
+  if (endpoint.hints === undefined) return endpoint;
+  const { hints: _, ...rest } = endpoint;
+  return rest;
+}
+
+/** Removes all hints. Unchanged slices that had hints are updated. */
+export function withoutHints({ create, update, unchanged }: SlicesInHand): SlicesInHand {
+  const hasHints = (slice: SliceObject) => slice.endpoints.some(({ hints }) => hints !== undefined && hints !== null);
+  const plain = (slice: SliceObject) => withHints(slice, () => undefined);
+  return {
+    create: create.map(plain),
+    update: [...update, ...unchanged.filter(hasHints)].map(plain),
+    unchanged: unchanged.filter((slice) => !hasHints(slice)),
+  };
 }

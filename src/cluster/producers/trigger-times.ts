@@ -1,6 +1,6 @@
 /** The time of the change for which a Service's slices are written. The end-to-end latency is measured from it (KEP-752). */
 import type { ObjectKey, PodView, SelectingService } from './api-objects.ts';
-import { PackedMap } from './packed-map.ts';
+import { PackedMap } from './packing.ts';
 
 interface TriggerTimesOf {
   readonly service: number;

@@ -2,7 +2,10 @@
  * The order of writes, and the slices that are reused instead of removed. Watchers see one write after another, and a write may fail:
  * an endpoint must never disappear between two writes.
  */
-import type { SliceChanges, SliceEndpoint, SliceObject } from './api-objects.ts';
+
+import type { Family } from '../../base/address.ts';
+import type { Labels } from '../../proxy/model/labels.ts';
+import type { SliceChanges, SliceEndpoint, SliceObject, SlicePortObject } from './api-objects.ts';
 import { endpointId } from './pod-endpoint.ts';
 
 /**
@@ -22,7 +25,7 @@ export function byStanding(
   return sorted;
 }
 
-export interface WrittenFor {
+interface WrittenFor {
   /** The slices as they are, those of the parent alone. */
   readonly before: readonly SliceObject[];
   /** The parent, a Service or Endpoints, is being deleted. */
@@ -158,4 +161,37 @@ function inSafeOrder(updates: readonly SliceObject[], before: readonly SliceObje
   };
   for (const slice of updates) visit(slice);
   return { ordered: [...ordered], circling };
+}
+
+// A new slice. The API server generates its name.
+
+/** The owner of a slice; the garbage collector deletes the slice with it. */
+interface SliceOwner {
+  readonly kind: 'Service' | 'Endpoints';
+  readonly namespace: string;
+  readonly name: string;
+  readonly uid: string;
+}
+
+export interface SliceContent {
+  readonly family: Family;
+  readonly ports: readonly SlicePortObject[];
+  readonly endpoints: readonly SliceEndpoint[];
+}
+
+/** A slice to create. */
+export function sliceOf(
+  { kind, namespace, name, uid }: SliceOwner,
+  metadata: { readonly labels: Labels; readonly annotations?: Labels },
+  { family, ports, endpoints }: SliceContent,
+): SliceObject {
+  const owner = { apiVersion: 'v1', kind, name, uid, controller: true, blockOwnerDeletion: true };
+  return {
+    apiVersion: 'discovery.k8s.io/v1',
+    kind: 'EndpointSlice',
+    metadata: { generateName: `${name}-`, namespace, ...metadata, ownerReferences: [owner] },
+    addressType: family,
+    endpoints,
+    ports,
+  };
 }

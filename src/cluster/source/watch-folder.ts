@@ -1,5 +1,6 @@
 /** Watches a folder for changes, as the kernel reports them (inotify(7)). */
 import { watch } from 'node:fs';
+import { causeOf } from '../../base/cause.ts';
 
 /**
  * Calls with the name of each file of the folder that changed; null where the kernel does not say. Throws when the kernel cannot watch it.
@@ -20,3 +21,16 @@ export const watchFolder: WatchFolder = (folder, call) => {
     close: () => watcher.close(),
   };
 };
+
+// The warning where the kernel cannot watch a file or folder (inotify(7)): cause, remedy, and what follows.
+
+const FULL: Readonly<Record<string, string>> = {
+  EMFILE: 'all inotify instances of this user are in use; raise fs.inotify.max_user_instances',
+  ENOSPC: 'all inotify watches of this user are in use; raise fs.inotify.max_user_watches',
+};
+
+/** `period`: milliseconds between reads of the files. */
+export function unwatchedText(error: unknown, period: number): string {
+  const cause = FULL[(error as NodeJS.ErrnoException).code ?? ''] ?? causeOf(error);
+  return `the kernel does not report changes: ${cause}. Until it does, changes are noticed within ${period / 1000} s`;
+}

@@ -2,8 +2,7 @@
 import { readFile } from 'node:fs/promises';
 import { type IncomingMessage, request } from 'node:http';
 import { drainedSchema } from '../../inspect/wire/drained.ts';
-import { answerText, queryOf } from '../../inspect/wire/http-query.ts';
-import { problemIn } from '../../inspect/wire/problem-schema.ts';
+import { answerText, problemIn, queryOf } from '../../inspect/wire/read.ts';
 import type { FleetAnswer, Send } from './ask-fleet.ts';
 import type { DrainQuestion } from './drain-question.ts';
 

@@ -12,10 +12,9 @@ import type { PacketQuestion } from './packet-question.ts';
 import { readQuestion } from './read-question.ts';
 import { reasonsOf } from './reasons.ts';
 import { asRouted } from './sender.ts';
-import { walkRemembering } from './session-affinity.ts';
 import { explainSlices } from './slice-endpoints.ts';
 import { subjectOf } from './subject.ts';
-import { verdictOf } from './verdict.ts';
+import { verdictOf, walkRemembering } from './verdict.ts';
 import { walkInPortions } from './walk.ts';
 
 export interface AskedText {

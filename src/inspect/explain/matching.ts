@@ -2,9 +2,8 @@
 import type { Address } from '../../base/address.ts';
 import type { ServersView } from '../../proxy/modes/view.ts';
 import type { PacketState } from './fates.ts';
-import { isHeldBy, type Nets, type Octets } from './nets.ts';
 import type { NodeOfPacket, Packet } from './packet.ts';
-import { type RuleMatch, SETS } from './rule.ts';
+import { isHeldBy, type Nets, type Octets, type RuleMatch, SETS } from './rule.ts';
 
 /** The memories of session affinity that were asked (`Memories`). */
 export interface AskedMemories {

@@ -1,7 +1,15 @@
 /** A rule of iptables, read from the text that iptables-save prints. Pure. */
-import { type Address, FAMILIES, parseAddress, parseCidr } from '../../base/address.ts';
+import {
+  type Address,
+  addressOctets,
+  addressWidth,
+  type Cidr,
+  FAMILIES,
+  familyOf,
+  parseAddress,
+  parseCidr,
+} from '../../base/address.ts';
 import { SET_IDS, setName, setSpec } from '../../proxy/modes/virtual-servers/sets.ts';
-import { type Net, netOf } from './nets.ts';
 
 export type RuleMatch =
   | { readonly of: 'source' | 'destination' | 'original destination'; readonly net: Net; readonly inverted: boolean }
@@ -207,4 +215,57 @@ function socketOf(text: string): ParsedRule['to'] {
   const address = parseAddress(text.slice(0, colon).replace(/^\[|\]$/g, ''));
   const port = portOf(text.slice(colon + 1));
   return address === undefined || !port ? undefined : { text, address, port };
+}
+
+// Whether a net holds an address, for rules that thousands of packets meet. Pure.
+
+/** A CIDR as bytes in network order. */
+interface Net {
+  readonly cidr: Cidr;
+  readonly first: Uint8Array;
+  readonly length: number;
+}
+
+function netOf(cidr: Cidr): Net {
+  const [base = '', length = ''] = cidr.split('/');
+  return { cidr, first: addressOctets(base as Address), length: Number(length) };
+}
+
+/** False when the families differ. */
+export function isHeldBy({ first, length }: Net, octets: Uint8Array): boolean {
+  if (first.length !== octets.length) return false;
+  const whole = length >> 3;
+  for (let i = 0; i < whole; i++) if (first[i] !== octets[i]) return false;
+  const rest = length & 7;
+  return rest === 0 || (((first[whole] ?? 0) ^ (octets[whole] ?? 0)) & (0xff00 >> rest) & 255) === 0;
+}
+
+/** Bytes of addresses, each made once. */
+export class Octets {
+  readonly #known = new Map<Address, Uint8Array>();
+
+  of(address: Address): Uint8Array {
+    const known = this.#known.get(address);
+    if (known !== undefined) return known;
+    const octets = addressOctets(address);
+    this.#known.set(address, octets);
+    return octets;
+  }
+}
+
+/** The nets that hold an address, the narrowest first. The kernel tests a set of nets by prefix length, too (ip_set_hash_gen.h). */
+export class Nets {
+  readonly #known = new Map<Address, readonly Cidr[]>();
+
+  of(address: Address): readonly Cidr[] {
+    const known = this.#known.get(address);
+    if (known !== undefined) return known;
+    const found: Cidr[] = [];
+    for (let length = addressWidth(familyOf(address)); length >= 0; length--) {
+      const net = parseCidr(`${address}/${length}`);
+      if (net !== undefined) found.push(net);
+    }
+    this.#known.set(address, found);
+    return found;
+  }
 }

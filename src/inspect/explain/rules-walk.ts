@@ -24,9 +24,8 @@ import {
   type WalkStep,
 } from './fates.ts';
 import { type AskedMemories, isLocal, isMatching, type Surroundings } from './matching.ts';
-import { Nets, Octets } from './nets.ts';
 import type { NodeOfPacket, Packet } from './packet.ts';
-import { type ParsedRule, parseRule } from './rule.ts';
+import { Nets, Octets, type ParsedRule, parseRule } from './rule.ts';
 
 export interface RulesWalkInput {
   readonly rules: RulesView;

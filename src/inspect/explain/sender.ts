@@ -4,7 +4,6 @@ import { WrongQuestion } from '../wire/problem.ts';
 import type { ExplainFacts, FamilyFacts } from './facts.ts';
 import { nearest } from './nearest.ts';
 import type { AskedDestination, PacketQuestion, PacketSender } from './packet-question.ts';
-import { readAddress } from './question-address.ts';
 
 /** A device whose name no setting means: where packets come in from other machines. */
 const OTHER_DEVICE = 'uplink0';
@@ -74,7 +73,7 @@ function fits(name: string, device: string): boolean {
   return name.endsWith('+') ? device.startsWith(name.slice(0, -1)) : device === name;
 }
 
-export interface Routed {
+interface Routed {
   readonly question: PacketQuestion;
   /** False: this node has no route to the destination. */
   readonly hasRoute: boolean;
@@ -127,4 +126,19 @@ function isInRange(address: Address, { localDetector }: FamilyFacts): boolean {
 /** By the range of Pods, the Node's, or an endpoint on this node. */
 function isPodAddress(address: Address, family: FamilyFacts, { node }: ExplainFacts): boolean {
   return isInRange(address, family) || node.podCIDRs.some((cidr) => cidrContains(cidr, address));
+}
+
+// The addresses of FROM and TO. Pure.
+
+/** An address of FROM or TO. Throws WrongQuestion. */
+export function readAddress(text: string, of: 'FROM' | 'TO'): Address {
+  const address = parseAddress(text);
+  if (address !== undefined) return address;
+  const forms =
+    of === 'FROM'
+      ? 'write pod/NAMESPACE/NAME, an IP address, node or outside'
+      : 'write ADDRESS:PORT, svc/NAMESPACE/NAME[:PORT] or nodeport:PORT';
+  const isName = /^[a-z0-9][-a-z0-9.]*$/i.test(text) && /[a-z]/i.test(text);
+  const why = isName ? 'is a name, and names are not looked up' : 'is not an IP address';
+  throw new WrongQuestion(`${of} ${text === '' ? '""' : text} ${why}; ${forms}`);
 }

@@ -27,16 +27,20 @@ import {
   type ChainVerdict,
   concluded,
   effectOf,
+  type FoundElement,
   likely,
+  masked,
   merged,
+  numberOf,
   onlyNumber,
   passedBy,
+  put,
   type Run,
+  SetLookup,
+  take,
   verdictIn,
 } from './nft-run.ts';
 import type { NodeOfPacket, Packet } from './packet.ts';
-import { masked, numberOf, put, take } from './registers.ts';
-import { type FoundElement, SetLookup } from './set-lookup.ts';
 
 export interface TableWalkInput {
   readonly family: Family;

@@ -1,6 +1,92 @@
 /** The lines of the flight recorder in bounded memory, and since when nothing is missing from them. */
-import { BlockLog, type Marked } from './bounded-log.ts';
+
+import { deflateRawSync, inflateRawSync } from 'node:zlib';
 import type { LogRecord } from './records.ts';
+
+// A log in memory that is bounded in bytes: lines of JSON in blocks. A full block is compressed; the oldest blocks are dropped. The
+// bytes that are counted are those that are held, because nothing but these buffers holds the lines.
+
+/** Bytes of a block: compressing one takes 1 to 2 ms, and the lines shrink to about a tenth. */
+const BLOCK = 128 * 1024;
+
+/** Facts of a block, from its writer. */
+export interface Marked<M> {
+  readonly mark: M;
+  /** Its lines, the oldest first. */
+  lines(): readonly string[];
+}
+
+interface Block<M> {
+  bytes: Uint8Array;
+  used: number;
+  isPacked: boolean;
+  readonly mark: M;
+}
+
+class BlockLog<M> {
+  readonly #most: number;
+  readonly #mark: () => M;
+  /** The bytes of the block in use: one buffer for all blocks, until each is compressed. */
+  readonly #open = new Uint8Array(BLOCK);
+  #blocks: Block<M>[] = [];
+  #held = 0;
+
+  /** `most`: bytes. `mark`: called when a block begins; its result stays with the block. */
+  constructor(most: number, mark: () => M) {
+    this.#most = most;
+    this.#mark = mark;
+  }
+
+  /** Bytes that are held. */
+  get bytes(): number {
+    return this.#held;
+  }
+
+  /** The blocks, the newest first. They stay readable when they are dropped later. */
+  blocks(): readonly Marked<M>[] {
+    return this.#blocks.map((block) => ({ mark: block.mark, lines: () => linesOf(block) })).reverse();
+  }
+
+  /** The marks of the blocks, the oldest first. */
+  get marks(): readonly M[] {
+    return this.#blocks.map(({ mark }) => mark);
+  }
+
+  /** Appends a line, which must not hold a line break. Returns the mark of its block. */
+  append(line: string): M {
+    const length = Buffer.byteLength(line) + 1;
+    let block = this.#blocks.at(-1);
+    if (block === undefined || block.isPacked || block.used + length > block.bytes.length) {
+      if (block !== undefined) this.#pack(block);
+      block = {
+        bytes: length > BLOCK ? new Uint8Array(length) : this.#open,
+        used: 0,
+        isPacked: false,
+        mark: this.#mark(),
+      };
+      this.#held += block.bytes.length;
+      this.#blocks.push(block);
+    }
+    Buffer.from(block.bytes.buffer, block.bytes.byteOffset).write(`${line}\n`, block.used);
+    block.used += length;
+    // At least the block in use stays.
+    while (this.#held > this.#most && this.#blocks.length > 1) this.#held -= this.#blocks.shift()?.bytes.length ?? 0;
+    return block.mark;
+  }
+
+  #pack(block: Block<M>): void {
+    this.#held -= block.bytes.length;
+    // A copy of its own: the result of zlib may be a view of a larger buffer.
+    block.bytes = Uint8Array.from(deflateRawSync(block.bytes.subarray(0, block.used), { level: 3 }));
+    block.isPacked = true;
+    this.#held += block.bytes.length;
+  }
+}
+
+function linesOf<M>({ bytes, used, isPacked }: Block<M>): readonly string[] {
+  const text = isPacked ? inflateRawSync(bytes).toString() : Buffer.from(bytes.subarray(0, used)).toString();
+  return text.split('\n').slice(0, -1);
+}
 
 /** Facts of a block. */
 interface Mark {

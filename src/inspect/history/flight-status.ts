@@ -1,8 +1,8 @@
 /** The flight recorder's part of the answer of `status`. */
 import { momentOf } from '../wire/envelope.ts';
 import type { Status } from '../wire/status.ts';
-import { driftForm, recordedSync } from './recorded-sync.ts';
 import type { Recorder } from './recorder.ts';
+import { driftForm, recordedSync } from './sync-record.ts';
 
 /** Syncs that `status` lists. */
 const SYNCS = 10;

@@ -6,8 +6,8 @@ import type { History, RecordedChange } from '../wire/history.ts';
 import { endpointName, servicePortText, slicePortText, stateOf } from './changes.ts';
 import { type FlightData, objectsAt, timeline, type WrittenChange } from './past.ts';
 import type { PresentObjects } from './past-objects.ts';
-import { recordedSync } from './recorded-sync.ts';
 import type { LogRecord, SyncRecord } from './records.ts';
+import { recordedSync } from './sync-record.ts';
 
 export interface HistoryQuestion {
   /** undefined: all Services. */

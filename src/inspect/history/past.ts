@@ -2,9 +2,8 @@
 
 import { breath } from '../../base/clock.ts';
 import { momentOf } from '../wire/envelope.ts';
-import type { Marked } from './bounded-log.ts';
 import { deltaOf, type HistoryDelta, reversed } from './delta.ts';
-import type { FlightLog } from './flight-log.ts';
+import type { FlightLog, Marked } from './flight-log.ts';
 import { ObjectStore, type PresentObjects } from './past-objects.ts';
 import type { Recorder } from './recorder.ts';
 import type { ChangeHead, ChangeRecord, ListsRecord, LogRecord, SyncRecord } from './records.ts';

@@ -4,8 +4,8 @@ import { Latencies, type Latency } from '../../base/latencies.ts';
 import type { ServiceKey } from '../../proxy/model/objects.ts';
 import { cutText } from '../wire/format.ts';
 import type { RecordedSync } from '../wire/history.ts';
-import { recordedSync } from './recorded-sync.ts';
 import type { DriftSeen, SyncRecord } from './records.ts';
+import { recordedSync } from './sync-record.ts';
 
 const LAST_SYNCS = 20;
 const LAST_DRIFTS = 50;

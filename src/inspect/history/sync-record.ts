@@ -1,11 +1,13 @@
 /** The record of a sync, from its report. */
-
 import { createHash } from 'node:crypto';
 import type { ServiceKey } from '../../proxy/model/objects.ts';
 import { type Plan, planText } from '../../proxy/reconcile/step.ts';
 import type { SyncReport } from '../../proxy/sync/sync-results.ts';
+import { momentOf } from '../wire/envelope.ts';
 import { cutText } from '../wire/format.ts';
-import type { PlanRecord, SyncRecord } from './records.ts';
+import type { RecordedSync } from '../wire/history.ts';
+import type { Status } from '../wire/status.ts';
+import type { DriftSeen, PlanRecord, SyncRecord } from './records.ts';
 
 /** Lines of a kind that a record holds, and characters of a line. */
 const LINES = 10;
@@ -80,4 +82,21 @@ export function syncRecord(report: SyncReport, facts: Facts): SyncRecord {
 /** To a hundredth of a millisecond, upwards: what was done did not take no time. */
 function round(milliseconds: number): number {
   return Math.ceil(milliseconds * 100) / 100;
+}
+
+// A sync in the form of answers.
+
+export function recordedSync(record: SyncRecord): RecordedSync {
+  const { number, at, trigger, by, outcome, changes, services, steps, milliseconds, drift, failed } = record;
+  return {
+    ...{ number, at: momentOf(at), trigger, by, outcome, changes, services: [...services], steps },
+    milliseconds: { ...milliseconds },
+    drift: [...drift],
+    failed: [...failed],
+  };
+}
+
+/** `at`: milliseconds since 1970. */
+export function driftForm({ at, ...drift }: DriftSeen): Status['drift'][number] {
+  return { ...drift, at: momentOf(at) };
 }

@@ -17,8 +17,7 @@ import { nftablesMode } from '../../proxy/modes/nftables/index.ts';
 import type { Plan } from '../../proxy/reconcile/step.ts';
 import { SyncLoop } from '../../proxy/sync/loop.ts';
 import type { RecordedParts } from '../history/shapes.ts';
-import { serversKernel } from './servers-kernel.ts';
-import { tableKernel } from './table-kernel.ts';
+import { serversKernel, tableKernel } from './kernels-in-memory.ts';
 
 /** The kernels that a replay writes to. */
 export interface ReplayKernels {

@@ -1,7 +1,10 @@
 /** Reads an answer that came as text. */
+
 import type { ZodType } from 'zod';
+import * as z from 'zod';
 import { API_VERSION } from './envelope.ts';
 import { NoAnswer } from './problem.ts';
+import { answer } from './schema-common.ts';
 
 /** The form of an answer, from its file here. */
 export type AnswerSchema<T> = ZodType<T>;
@@ -29,6 +32,43 @@ export function readAnswer<T>(text: string, schema: AnswerSchema<T>): T {
 function jsonOf(text: string): unknown {
   try {
     return JSON.parse(text);
+  } catch {
+    return undefined;
+  }
+}
+
+// The query and the answer of every question over HTTP.
+
+/** Those with the value undefined are left out. */
+export function queryOf(parameters: Readonly<Record<string, string | undefined>>): URLSearchParams {
+  const query = new URLSearchParams();
+  for (const [name, value] of Object.entries(parameters)) if (value !== undefined) query.set(name, value);
+  return query;
+}
+
+/** The text of an answer of at most so many bytes. Throws NoAnswer when it is larger, and the errors of the pieces. */
+export async function answerText(pieces: AsyncIterable<Buffer>, most: number): Promise<string> {
+  const read: Buffer[] = [];
+  let size = 0;
+  for await (const piece of pieces) {
+    size += piece.length;
+    if (size > most) throw new NoAnswer(`the answer is larger than ${most} bytes`);
+    read.push(piece);
+  }
+  return Buffer.concat(read).toString();
+}
+
+// The form of a Problem: the sentence that says why a question has no answer.
+
+export const problemSchema = z.object({
+  ...answer('Problem'),
+  message: z.string().describe('what is wrong with the question, or why there is no answer now'),
+});
+
+/** The message of a Problem in JSON; undefined when the text is something else. */
+export function problemIn(text: string): string | undefined {
+  try {
+    return problemSchema.parse(JSON.parse(text)).message;
   } catch {
     return undefined;
   }

@@ -10,8 +10,14 @@ import type { Drift } from '../model/drift.ts';
 import type { ModeName } from '../model/modes.ts';
 import { familyOfPort, type ServicePort, type ServicePortKey } from '../model/service-port.ts';
 import type { UdpFrontend } from '../model/udp-flows.ts';
-import type { Observed } from '../reconcile/observed.ts';
-import { type ApplyReport, failedReport, mergeReports, type Plan, type Step } from '../reconcile/step.ts';
+import {
+  type ApplyReport,
+  failedReport,
+  mergeReports,
+  type Observed,
+  type Plan,
+  type Step,
+} from '../reconcile/step.ts';
 import type { ModeWork } from '../reconcile/work.ts';
 import { type CleanupPart, cleanUp } from './cleanup.ts';
 import { inspectionOf } from './inspect.ts';

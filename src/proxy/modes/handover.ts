@@ -4,8 +4,7 @@
  */
 import { causeOf } from '../../base/cause.ts';
 import type { ServicePort, ServicePortKey } from '../model/service-port.ts';
-import type { Observed } from '../reconcile/observed.ts';
-import { type ApplyReport, failedReport, mergeReports } from '../reconcile/step.ts';
+import { type ApplyReport, failedReport, mergeReports, type Observed } from '../reconcile/step.ts';
 import { type ModeWork, sumOfWork } from '../reconcile/work.ts';
 import type { ModeInspection } from './inspection.ts';
 import {

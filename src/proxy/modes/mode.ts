@@ -11,8 +11,7 @@ import type { ModeName } from '../model/modes.ts';
 import type { ServiceKey } from '../model/objects.ts';
 import type { ServicePort, ServicePortKey } from '../model/service-port.ts';
 import type { UdpFrontend } from '../model/udp-flows.ts';
-import type { Observed } from '../reconcile/observed.ts';
-import type { ApplyReport, Plan } from '../reconcile/step.ts';
+import type { ApplyReport, Observed, Plan } from '../reconcile/step.ts';
 import type { ModeWork } from '../reconcile/work.ts';
 import type { ModeInspection } from './inspection.ts';
 

@@ -2,7 +2,7 @@
 import type { Tracker } from './tracker.ts';
 
 /** Objects of one kind. `V`: as we want them, `R`: as the kernel may have them. */
-export interface Compared<K, V extends R, R = V> {
+interface Compared<K, V extends R, R = V> {
   readonly tracker: Pick<Tracker<K, V, R>, 'desired' | 'applied'>;
   readonly found: ReadonlyMap<K, R>;
   /** Whether both are the same to the last detail. */
@@ -96,7 +96,7 @@ function isPending<K, V extends R, R>({ tracker, same }: Compared<K, V, R>, key:
 }
 
 /** The lines of `all` that are not in `other`; a line that occurs twice must be there twice. */
-export function without(all: readonly string[], other: readonly string[]): string[] {
+function without(all: readonly string[], other: readonly string[]): string[] {
   const count = new Map<string, number>();
   for (const line of other) count.set(line, (count.get(line) ?? 0) + 1);
   return all.filter((line) => {
@@ -104,4 +104,14 @@ export function without(all: readonly string[], other: readonly string[]): strin
     if (left > 0) count.set(line, left - 1);
     return left === 0;
   });
+}
+
+/** The difference of two lists of lines, for people: removed lines as `- …`, then added ones as `+ …`, each in their order. */
+export function lineDiff(from: readonly string[], to: readonly string[]): string[] {
+  const gone = new Set(from);
+  const come = new Set(to);
+  const lines: string[] = [];
+  for (const line of from) if (!come.has(line)) lines.push(`- ${line}`);
+  for (const line of to) if (!gone.has(line)) lines.push(`+ ${line}`);
+  return lines.length > 0 || from.length === to.length ? lines : ['~ the same rules in another order'];
 }

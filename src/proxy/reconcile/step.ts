@@ -1,7 +1,7 @@
 /** A plan is a list of steps in the order of application. Each step prints itself; log, `plan` and tests share that text. */
 
 /** The order of writes (invariant 5). */
-export const PHASES = [
+const PHASES = [
   'sysctls and devices',
   'create addresses and sets',
   'create servers, destinations, chains and rules',
@@ -13,7 +13,7 @@ export const PHASES = [
 export type Phase = (typeof PHASES)[number];
 
 /** The kind of kernel object that a step writes; `kernel`: no particular one, for example when the kernel could not be read. */
-export type StepKind = 'rules' | 'virtual servers' | 'device' | 'setting' | 'kernel';
+type StepKind = 'rules' | 'virtual servers' | 'device' | 'setting' | 'kernel';
 
 /** The name of a step or a failure. */
 export interface StepName {
@@ -97,3 +97,8 @@ export function mergeReports(reports: readonly ApplyReport[]): ApplyReport {
   const allFailed = bad > 0 && reports.every((report) => report.outcome === 'failed');
   return { outcome: bad === 0 ? 'complete' : allFailed ? 'failed' : 'partial', applied, failed, skipped };
 }
+
+/** A value from the kernel, or the reason why it is unknown. Unknown is not empty (docs/architecture.md, invariant 2). */
+export type Observed<T> =
+  | { readonly kind: 'known'; readonly value: T }
+  | { readonly kind: 'unknown'; readonly cause: string };

@@ -1,7 +1,7 @@
 /** Answers that are kept: for how long, and how many. */
 import assert from 'node:assert/strict';
 import test, { describe } from 'node:test';
-import { AnswerCache } from '../../../src/cluster/api/answer-cache.ts';
+import { AnswerCache } from '../../../src/cluster/api/access-reviews.ts';
 import { FakeClock } from '../../helpers/fake-clock.ts';
 
 function start(most: number) {

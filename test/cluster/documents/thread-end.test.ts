@@ -6,7 +6,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, it } from 'node:test';
 import { setTimeout as pause } from 'node:timers/promises';
-import { readOneFile } from '../../../src/cluster/documents/one-file.ts';
+import { readOneFile } from '../../../src/cluster/documents/files.ts';
 
 /** Milliseconds: well below those of a thread that reads manifests. */
 const PATIENCE = 10_000;

@@ -2,9 +2,7 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import fc from 'fast-check';
-import { pack } from '../../../src/cluster/producers/packing.ts';
-import { WORDS } from '../../../src/cluster/producers/packing-words.ts';
-import { unpack } from '../../../src/cluster/producers/unpacking.ts';
+import { pack, unpack, WORDS } from '../../../src/cluster/producers/packing.ts';
 
 function comesBack(value: unknown): void {
   const packed = pack(value);

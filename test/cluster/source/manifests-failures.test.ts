@@ -6,7 +6,7 @@ import { syncBuiltinESMExports } from 'node:module';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, it, type TestContext } from 'node:test';
-import { watchConfigFile } from '../../../src/agent/config-watch.ts';
+import { watchConfigFile } from '../../../src/agent/config-follower.ts';
 import { type Clock, realClock } from '../../../src/base/clock.ts';
 import { DocumentFiles } from '../../../src/cluster/documents/files.ts';
 import type { ManifestsOptions } from '../../../src/cluster/source/manifests/folder-follower.ts';

@@ -10,8 +10,7 @@ import {
   decodeSliceObject,
   decodeZonedNode,
 } from '../../../src/cluster/api/decode/producing.ts';
-import { decodeService } from '../../../src/cluster/api/decode/service.ts';
-import { decodeServiceCidr } from '../../../src/cluster/api/decode/service-cidr.ts';
+import { decodeService, decodeServiceCidr } from '../../../src/cluster/api/decode/service.ts';
 import { decodeSlice } from '../../../src/cluster/api/decode/slice.ts';
 import { objectTexts } from '../corpus/read.ts';
 import { mutateJson } from '../mutate/json.ts';

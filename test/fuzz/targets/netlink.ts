@@ -14,7 +14,7 @@ import { chainRules } from '../../../native/nft/rule-handles.ts';
 import { TraceSocket } from '../../../native/nft/trace.ts';
 import { NftablesSocket } from '../../../native/nftables.ts';
 import * as rtnetlink from '../../../native/rtnetlink.ts';
-import { elementOf, ruleOf } from '../../../src/kernel/nftables-decoding.ts';
+import { elementOf, ruleOf } from '../../../src/kernel/nftables-reading.ts';
 import { RulesetJournal } from '../../../src/kernel/ruleset-journal.ts';
 import { PacketCollector } from '../../../src/kernel/traced-packets.ts';
 import { mutateNetlink } from '../mutate/netlink.ts';

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import fc from 'fast-check';
-import { fitted } from '../../../src/inspect/wire/terminal-fit.ts';
+import { fitted } from '../../../src/cli/status-watch.ts';
 
 describe('a text on a terminal', () => {
   it('is broken at blanks, with the rest of a line further in', () => {

@@ -7,8 +7,7 @@ import { type Address, endpointText, FAMILIES, type Family } from '../../../src/
 import { sameData } from '../../../src/base/equal.ts';
 import { objectKey } from '../../../src/cluster/api/decode/checks.ts';
 import { decodeNode } from '../../../src/cluster/api/decode/node.ts';
-import { decodeService } from '../../../src/cluster/api/decode/service.ts';
-import { decodeServiceCidr } from '../../../src/cluster/api/decode/service-cidr.ts';
+import { decodeService, decodeServiceCidr } from '../../../src/cluster/api/decode/service.ts';
 import { decodeSlice } from '../../../src/cluster/api/decode/slice.ts';
 import type { FrontendAt } from '../../../src/proxy/model/claims.ts';
 import type { ModeName } from '../../../src/proxy/model/modes.ts';

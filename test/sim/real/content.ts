@@ -2,7 +2,7 @@
 import type { NetlinkSocket } from '../../../native/netlink-socket.ts';
 import { readChains, readElements, readRules, readSets, tableHandle } from '../../../native/nft/listings.ts';
 import type { TableId } from '../../../native/nft/request.ts';
-import { ruleOf } from '../../../src/kernel/nftables-decoding.ts';
+import { ruleOf } from '../../../src/kernel/nftables-reading.ts';
 
 /** Lines, which are equal for equal tables; undefined when there is no such table. Elements that packets add are left out. */
 export function contentOf(socket: NetlinkSocket, id: TableId): readonly string[] | undefined {

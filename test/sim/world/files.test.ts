@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import test, { describe, type TestContext } from 'node:test';
 import { realClock } from '../../../src/base/clock.ts';
-import { FileUnreadable } from '../../../src/cluster/documents/one-file.ts';
+import { FileUnreadable } from '../../../src/cluster/documents/files.ts';
 import { manifestsSource } from '../../../src/cluster/source/manifests/index.ts';
 import type { NodeReader } from '../../../src/cluster/source/manifests/node-guard.ts';
 import type { Source, SourceEvent } from '../../../src/proxy/model/events.ts';

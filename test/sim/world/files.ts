@@ -4,7 +4,7 @@
  */
 import { nextTick } from 'node:process';
 import type { Files } from '../../../src/agent/platform.ts';
-import { readOneFile } from '../../../src/cluster/documents/one-file.ts';
+import { readOneFile } from '../../../src/cluster/documents/files.ts';
 import type { FolderWatch } from '../../../src/cluster/source/watch-folder.ts';
 import type { SimProcess } from '../engine/process.ts';
 import type { SimTime, TimerOwner } from '../engine/time.ts';

@@ -1,8 +1,13 @@
 /** Reads files of the simulated file system as `DocumentFiles` reads real ones: parsed by the real code, in this thread. */
-import { fileProblem } from '../../../src/cluster/documents/file-problem.ts';
+
 import type { DocumentReader, FileRead, ListedPath, ReadOptions, Stuck } from '../../../src/cluster/documents/files.ts';
-import { parsedText } from '../../../src/cluster/documents/parsed-text.ts';
-import type { ParsedFile, UnreadableFile, Value } from '../../../src/cluster/documents/protocol.ts';
+import { parsedText } from '../../../src/cluster/documents/parse-objects.ts';
+import {
+  fileProblem,
+  type ParsedFile,
+  type UnreadableFile,
+  type Value,
+} from '../../../src/cluster/documents/protocol.ts';
 import type { SimProcess } from '../engine/process.ts';
 import type { TimerOwner } from '../engine/time.ts';
 

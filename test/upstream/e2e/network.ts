@@ -8,7 +8,7 @@
  * A pod has a link of its own to its node, and the node a route to its address: all that pods send each other goes through the node's
  * rules. Addresses are used inside these namespaces only.
  */
-import { Namespaces } from '../../../src/cli/lab/namespaces.ts';
+import { Namespaces } from '../../../src/cli/lab/network.ts';
 import { NEVER } from '../../helpers/rig.ts';
 import { shellCommands } from '../../helpers/shell-commands.ts';
 

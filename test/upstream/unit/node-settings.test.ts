@@ -6,7 +6,7 @@ import { type Address, type Cidr, FAMILIES } from '../../../src/base/address.ts'
 import type { Flags } from '../../../src/config/flags.ts';
 import { configFromFlags } from '../../../src/config/from-flags.ts';
 import type { IptablesSettings } from '../../../src/proxy/modes/iptables/settings.ts';
-import { LocalGaps } from '../../../src/serve/local-gaps.ts';
+import { LocalGaps } from '../../../src/serve/service-health.ts';
 import { FakeIptables } from '../../helpers/fake-iptables.ts';
 import { service } from '../../helpers/objects.ts';
 import { fakeSysctls, Rig } from '../../helpers/rig.ts';

@@ -2,8 +2,8 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import type { EndpointsAddress, EndpointsObject, EndpointsSubset } from '../../../src/cluster/producers/api-objects.ts';
+import { packSubsets } from '../../../src/cluster/producers/endpoints-object.ts';
 import { reconcileMirror } from '../../../src/cluster/producers/mirror.ts';
-import { packSubsets } from '../../../src/cluster/producers/subsets.ts';
 import { serviceView } from '../../helpers/producing.ts';
 import { SUBSETS, type SubsetWords } from './subsets-rows.ts';
 

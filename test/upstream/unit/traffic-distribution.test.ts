@@ -4,7 +4,7 @@ import { describe, it } from 'node:test';
 import { decodeSelectingService } from '../../../src/cluster/api/decode/producing.ts';
 import type { SliceEndpoint, SliceObject } from '../../../src/cluster/producers/api-objects.ts';
 import { hintByDistribution } from '../../../src/cluster/producers/slices.ts';
-import { type SlicesInHand, withoutHints } from '../../../src/cluster/producers/slices-in-hand.ts';
+import { type SlicesInHand, withoutHints } from '../../../src/cluster/producers/topology.ts';
 import { HINTS, type HintWords, type Three } from './traffic-distribution-rows.ts';
 
 function endpoint(words: HintWords): SliceEndpoint {

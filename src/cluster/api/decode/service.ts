@@ -5,7 +5,7 @@ import type { SourceEvent } from '../../../proxy/model/events.ts';
 import { isUnserved } from '../../../proxy/model/labels.ts';
 import type { Service, ServicePortSpec, TrafficPolicy } from '../../../proxy/model/objects.ts';
 import { append } from '../append.ts';
-import { ObjectMeta } from '../protobuf/metadata.ts';
+import { ObjectMeta } from '../protobuf/kind.ts';
 import { ServiceMessage } from '../protobuf/service.ts';
 import {
   isPortName,
@@ -14,10 +14,11 @@ import {
   PORT_PROBLEM,
   PROTOCOL_PROBLEM,
   parse,
+  readCidrs,
   readProtocol,
 } from './checks.ts';
 import { FaultList } from './faults.ts';
-import { type ApiService, serviceSchema } from './schema.ts';
+import { type ApiService, serviceCidrSchema, serviceSchema } from './schema.ts';
 
 /** The API server's default (ClientIPConfig). */
 const DEFAULT_AFFINITY_SECONDS = 10_800;
@@ -249,4 +250,15 @@ function readHealthPort(port: number, faults: FaultList): number {
   if (port === 0 || isPortNumber(port)) return port;
   faults.leaveOut('spec.healthCheckNodePort', port, PORT_PROBLEM);
   return 0;
+}
+
+// Ranges that cluster IPs are taken from.
+
+/** A networking.k8s.io/v1 ServiceCIDR. */
+export function decodeServiceCidr(object: unknown, name: string): SourceEvent {
+  const faults = new FaultList('ServiceCIDR', name, object);
+  const parsed = parse(serviceCidrSchema, object, faults);
+  const texts = parsed?.spec?.cidrs ?? [];
+  const cidrs = parsed && readCidrs(texts, 'spec.cidrs', faults);
+  return { kind: 'serviceCidr', key: name, cidrs, faults: compact(faults.list) };
 }

@@ -1,9 +1,63 @@
 /** Lists, events of watches, and Status objects in protobuf. */
+
+import {
+  HEADLESS_LABEL,
+  INITIAL_EVENTS_END,
+  PROXY_NAME_LABEL,
+  SERVICE_NAME_LABEL,
+  TRIGGER_ANNOTATION,
+} from '../../../proxy/model/labels.ts';
 import { type Body, readEnvelope, StatusMessage, statusField, wrongKind } from './object-envelope.ts';
-import { asUnreadable, orUnreadable, ProtobufUnreadable, WireReader } from './wire.ts';
+import {
+  addEntry,
+  asKey,
+  asUnreadable,
+  milliseconds,
+  orUnreadable,
+  ProtobufUnreadable,
+  seconds,
+  WireReader,
+} from './wire.ts';
+
+// ObjectMeta of k8s.io/apimachinery meta/v1, as far as it is used: `managedFields` and other labels are skipped.
+
+/** Labels and annotations that are read; all others are skipped. */
+const LABELS = [PROXY_NAME_LABEL, HEADLESS_LABEL, SERVICE_NAME_LABEL].map(asKey);
+const ANNOTATIONS = [TRIGGER_ANNOTATION, INITIAL_EVENTS_END].map(asKey);
+
+export class ObjectMeta {
+  name = '';
+  namespace = '';
+  uid = '';
+  resourceVersion = '';
+  labels: Record<string, string> | undefined = undefined;
+  annotations: Record<string, string> | undefined = undefined;
+  created: number | undefined = undefined;
+
+  /** RFC 3339, to the second. */
+  get creationTimestamp(): string | undefined {
+    const { createdAt } = this;
+    return createdAt === 0 ? undefined : new Date(createdAt).toISOString();
+  }
+
+  /** Milliseconds since 1970; 0 for a time that is none. */
+  get createdAt(): number {
+    return milliseconds(this.created);
+  }
+}
+
+export function metaField(tag: number, meta: ObjectMeta, from: WireReader): void {
+  if (tag === 1) meta.name = from.text();
+  else if (tag === 3) meta.namespace = from.common();
+  else if (tag === 5) meta.uid = from.text();
+  else if (tag === 6) meta.resourceVersion = from.text();
+  else if (tag === 8) meta.created = seconds(from);
+  else if (tag === 11) meta.labels = addEntry(meta.labels, LABELS, from);
+  else if (tag === 12) meta.annotations = addEntry(meta.annotations, ANNOTATIONS, from);
+}
 
 /** Reads an object whose bytes end at `end`. */
-export type ItemReader<T> = (from: WireReader, end: number) => T;
+type ItemReader<T> = (from: WireReader, end: number) => T;
 
 /** Reads the answers that have objects of one kind, into the shapes of their JSON. */
 export interface KindReader<T = unknown> {
@@ -14,7 +68,7 @@ export interface KindReader<T = unknown> {
 }
 
 /** A page of a list. */
-export interface ListMessage<T> {
+interface ListMessage<T> {
   readonly metadata: ListMeta;
   /** Each is decoded when it is taken; the bytes of the page are kept until then. */
   readonly items: Iterable<T>;
@@ -31,7 +85,7 @@ function listMetaField(tag: number, meta: ListMeta, from: WireReader): void {
 }
 
 /** An event of a watch (`WatchEvent` of meta/v1). */
-export class EventMessage<T> {
+class EventMessage<T> {
   type = '';
   object: T | StatusMessage | undefined = undefined;
 }

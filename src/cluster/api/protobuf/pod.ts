@@ -4,8 +4,7 @@
  */
 import { append, NOTHING } from '../append.ts';
 import type { ApiPod } from '../decode/producing-schema.ts';
-import { kindReader } from './kind.ts';
-import { metaField, ObjectMeta } from './metadata.ts';
+import { kindReader, metaField, ObjectMeta } from './kind.ts';
 import { addLabel, isoTime, type WireReader } from './wire.ts';
 
 /** With all labels: selectors may ask for any of them. */

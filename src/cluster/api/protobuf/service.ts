@@ -4,8 +4,7 @@
  */
 import { append, NOTHING } from '../append.ts';
 import type { ApiService } from '../decode/schema.ts';
-import { kindReader } from './kind.ts';
-import { metaField, ObjectMeta } from './metadata.ts';
+import { kindReader, metaField, ObjectMeta } from './kind.ts';
 import type { WireReader } from './wire.ts';
 
 class Port {

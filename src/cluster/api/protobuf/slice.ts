@@ -1,8 +1,7 @@
 /** EndpointSlices in protobuf, as far as it is used (`generated.proto` of k8s.io/api discovery/v1). */
 import { append, NOTHING } from '../append.ts';
 import type { ApiSlice } from '../decode/schema.ts';
-import { kindReader } from './kind.ts';
-import { metaField, ObjectMeta } from './metadata.ts';
+import { kindReader, metaField, ObjectMeta } from './kind.ts';
 import type { WireReader } from './wire.ts';
 
 interface Conditions {
@@ -46,14 +45,14 @@ function hintsField(tag: number, hints: Hints, from: WireReader): void {
   else if (tag === 2) hints.forNodes.push(from.into({ name: '' }, nameField));
 }
 
-export class EndpointMessage {
+class EndpointMessage {
   addresses: string[] = NOTHING;
   conditions: Conditions | undefined = undefined;
   nodeName: string | undefined = undefined;
   hints: Hints | undefined = undefined;
 }
 
-export function endpointField(tag: number, endpoint: EndpointMessage, from: WireReader): void {
+function endpointField(tag: number, endpoint: EndpointMessage, from: WireReader): void {
   if (tag === 1) endpoint.addresses = append(endpoint.addresses, from.text());
   else if (tag === 2) endpoint.conditions = readConditions(from);
   else if (tag === 6) endpoint.nodeName = from.common();
@@ -80,7 +79,7 @@ export class SliceMessage implements ApiSlice {
   ports: EndpointPort[] = NOTHING;
 }
 
-export function sliceField(tag: number, slice: SliceMessage, from: WireReader): void {
+function sliceField(tag: number, slice: SliceMessage, from: WireReader): void {
   if (tag === 1) slice.metadata = from.into(new ObjectMeta(), metaField);
   else if (tag === 2) slice.endpoints = append(slice.endpoints, from.into(new EndpointMessage(), endpointField));
   else if (tag === 3) slice.ports = append(slice.ports, from.into(new EndpointPort(), endpointPortField));
@@ -88,3 +87,36 @@ export function sliceField(tag: number, slice: SliceMessage, from: WireReader): 
 }
 
 export const SLICES = kindReader('EndpointSlice', (from, end) => from.into(new SliceMessage(), sliceField, end));
+
+// EndpointSlices in protobuf with the Pods of their endpoints, which a proxy does not need (`generated.proto` of k8s.io/api discovery/v1).
+
+/** ObjectReference of k8s.io/api core/v1. */
+class ObjectReference {
+  kind = '';
+  namespace = '';
+  name = '';
+}
+
+function referenceField(tag: number, reference: ObjectReference, from: WireReader): void {
+  if (tag === 1) reference.kind = from.common();
+  else if (tag === 2) reference.namespace = from.common();
+  else if (tag === 3) reference.name = from.text();
+}
+
+class NamedEndpoint extends EndpointMessage {
+  targetRef: ObjectReference | undefined = undefined;
+}
+
+function namedField(tag: number, endpoint: NamedEndpoint, from: WireReader): void {
+  if (tag === 4) endpoint.targetRef = from.into(new ObjectReference(), referenceField);
+  else endpointField(tag, endpoint, from);
+}
+
+function namedSliceField(tag: number, slice: SliceMessage, from: WireReader): void {
+  if (tag === 2) slice.endpoints = append(slice.endpoints, from.into(new NamedEndpoint(), namedField));
+  else sliceField(tag, slice, from);
+}
+
+export const NAMED_SLICES = kindReader('EndpointSlice', (from, end) =>
+  from.into(new SliceMessage(), namedSliceField, end),
+);

@@ -1,8 +1,7 @@
 /** The manifests source: a folder, a file, or standard input, without a cluster. Folders and files are followed. */
 import { normalize } from 'node:path';
 import type { Source } from '../../../proxy/model/events.ts';
-import { FolderFollower, type ManifestsOptions } from './folder-follower.ts';
-import { ManifestsUnusable } from './unusable.ts';
+import { FolderFollower, type ManifestsOptions, ManifestsUnusable } from './folder-follower.ts';
 
 export { ManifestsUnusable };
 

@@ -9,8 +9,7 @@ import {
   decodeSelectingService,
   decodeZonedNode,
 } from '../../api/decode/producing.ts';
-import { decodeService } from '../../api/decode/service.ts';
-import { decodeServiceCidr } from '../../api/decode/service-cidr.ts';
+import { decodeService, decodeServiceCidr } from '../../api/decode/service.ts';
 import { decodeSlice } from '../../api/decode/slice.ts';
 import type { Input } from './producer.ts';
 

@@ -2,8 +2,7 @@
 import type { Address, Cidr } from '../../../base/address.ts';
 import { PROTOCOLS } from '../../../base/address.ts';
 import type { Service, ServiceKey, ServicePortSpec } from '../objects.ts';
-import { type Packed, Packer, Unpacker } from './bytes.ts';
-import { isUuid, packUuid, unpackUuid } from './uuid.ts';
+import { isUuid, type Packed, Packer, packUuid, Unpacker, unpackUuid } from './bytes.ts';
 import { packVersion } from './version.ts';
 
 const packer = new Packer();

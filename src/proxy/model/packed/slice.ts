@@ -1,9 +1,7 @@
 /** An EndpointSlice, packed. The key of its Service stays outside; names of nodes and zones have numbers (`Names`). Pure. */
-
 import { PROTOCOLS } from '../../../base/address.ts';
 import type { Endpoint, ServiceKey, Slice, SlicePort } from '../objects.ts';
 import { type Packed, Packer, Unpacker } from './bytes.ts';
-import type { Names } from './name-numbers.ts';
 import { packVersion } from './version.ts';
 
 const packer = new Packer();
@@ -95,4 +93,31 @@ export function keyOfSlice(service: ServiceKey, packed: Packed<Slice>): string {
   from.number();
   const isOfService = (from.byte() & OTHER) === 0;
   return isOfService ? service + from.text() : from.text();
+}
+
+/** Numbers for names that very many objects repeat, such as those of nodes and zones. Pure. */
+export class Names {
+  readonly #names: string[] = [];
+  readonly #numbers = new Map<string, number>();
+
+  get size(): number {
+    return this.#names.length;
+  }
+
+  /** The number of a name; a new one for a new name. */
+  number(name: string): number {
+    const known = this.#numbers.get(name);
+    if (known !== undefined) return known;
+    const number = this.#names.length;
+    this.#names.push(name);
+    this.#numbers.set(name, number);
+    return number;
+  }
+
+  /** Throws RangeError for a number that no name has. */
+  name(number: number): string {
+    const name = this.#names[number];
+    if (name === undefined) throw new RangeError(`no name has the number ${number}`);
+    return name;
+  }
 }

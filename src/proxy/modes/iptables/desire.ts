@@ -9,13 +9,12 @@
  */
 import type { Address } from '../../../base/address.ts';
 import type { ServicePort, ServicePortKey } from '../../model/service-port.ts';
-import { countHolder } from '../../reconcile/holders.ts';
+import { countHolder } from '../../reconcile/shared.ts';
 import { DispatchTree, exchange } from '../netfilter/dispatch-tree.ts';
 import { addressSpace, PORTS } from '../netfilter/key-space.ts';
 import { type ChainKey, chainKey, EXTERNAL_SERVICES, SERVICES } from '../netfilter/names.ts';
 import type { Chain } from '../netfilter/rules.ts';
-import { TREES, type TreeName } from './names.ts';
-import { hairpinEntry, type RenderedChains, renderPort, type TreeEntry } from './render.ts';
+import { hairpinEntry, type RenderedChains, renderPort, TREES, type TreeEntry, type TreeName } from './render.ts';
 import type { IptablesSettings } from './settings.ts';
 import { externalFromNode, nodePortJumps, nodePortRejectJumps, staticChains } from './static-chains.ts';
 

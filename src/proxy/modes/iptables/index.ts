@@ -1,24 +1,24 @@
 /** iptables mode: the chains of each family, written by `iptables-restore`. */
+
+import type { ChainProbe } from '../../../kernel/chain-probe.ts';
+import type { IptablesTools } from '../../../kernel/iptables-tools.ts';
 import type { Sysctls } from '../../../kernel/sysctls.ts';
 import { mergeReports } from '../../reconcile/step.ts';
 import { type FamilyPlan, type FamilyReport, familiesMode, type PortChanges, type SeenFamily } from '../families.ts';
-
 import type { FamilyInspection } from '../inspection.ts';
 import { KernelSettings, type SettingsPlan } from '../kernel-settings.ts';
 import type { Mode, PacketCount, SetAside } from '../mode.ts';
 import type { CountedRule } from '../netfilter/counted-rules.ts';
 import { FamilyRules, type TablesOptions } from '../netfilter/family-rules.ts';
 import { rulesInspection } from '../netfilter/inspect.ts';
-import { FIREWALL_JUMPS, ROUTE_LOCALNET } from '../netfilter/localnet.ts';
+import { FIREWALL_JUMPS, ROUTE_LOCALNET } from '../netfilter/local-traffic.ts';
 import { chainKey, FIREWALL, isOurs } from '../netfilter/names.ts';
-import { readCounts } from '../netfilter/packet-counts.ts';
 import type { TablesPlan } from '../netfilter/plan.ts';
 import { RulesFamily } from '../netfilter/rules-family.ts';
 import { OwnWrites } from '../netfilter/standing.ts';
 import { type ChainChanges, IptablesDesired } from './desire.ts';
-import { JUMPS } from './jumps.ts';
 import type { IptablesSettings } from './settings.ts';
-import { countedIn } from './static-chains.ts';
+import { countedIn, JUMPS } from './static-chains.ts';
 
 /** One for each family that the node has. */
 interface IptablesFamilyOptions extends Pick<TablesOptions, 'tools' | 'probe' | 'keepsCounts'> {
@@ -112,4 +112,22 @@ class IptablesFamily extends RulesFamily {
     for (const [key, chain] of chains) this.tables.desire(key, chain);
     this.#rendered += chains.size;
   }
+}
+
+// Reads the counters of rules whose packets are reported.
+
+/** Asks the probe, or the tools where it cannot tell. Throws when neither can. */
+export async function readCounts(
+  rules: readonly CountedRule[],
+  { tools, probe }: { readonly tools: IptablesTools; readonly probe?: ChainProbe | undefined },
+  signal: AbortSignal,
+): Promise<PacketCount[]> {
+  const counts: PacketCount[] = [];
+  for (const { what, table, chain, index, of } of rules) {
+    const query = { table, chain, wait: 1 };
+    const counters = await (probe?.counters?.(query, signal) ?? tools.counters(query, signal));
+    const packets = counters.length === of ? counters[index] : undefined;
+    if (packets !== undefined) counts.push({ what, family: tools.family, packets });
+  }
+  return counts;
 }

@@ -3,9 +3,20 @@ import { type Cidr, cidrContains } from '../../../base/address.ts';
 import { compact } from '../../model/compact.ts';
 import type { Backend, Frontend, ServicePort } from '../../model/service-port.ts';
 import { balancer, type ServiceChainKind, serviceChains } from '../netfilter/balancer.ts';
+import type { TreeNames } from '../netfilter/dispatch-tree.ts';
 import { addressKey, portKey, socketKey } from '../netfilter/key-space.ts';
 import { hairpinBackends, isEverybodyLocal, localMatch } from '../netfilter/local-traffic.ts';
-import { type ChainKey, chainKey, MARK_MASQ } from '../netfilter/names.ts';
+import {
+  type ChainKey,
+  chainKey,
+  EXTERNAL_SERVICES,
+  HAIRPIN,
+  MARK_MASQ,
+  NODE_PORT_REJECTS,
+  NODE_PORTS,
+  PROXY_FIREWALL,
+  SERVICES,
+} from '../netfilter/names.ts';
 import {
   type Chain,
   comment,
@@ -16,11 +27,26 @@ import {
   type Rule,
   reject,
   rule,
+  type Table,
   to,
   toPort,
 } from '../netfilter/rules.ts';
-import type { TreeName } from './names.ts';
 import type { IptablesSettings } from './settings.ts';
+
+// Names of chains in iptables mode: kube-proxy's if it has one, so that people and tools find them (docs/iptables.md).
+
+/** The dispatch trees. The last letter of the prefix distinguishes the trees of one table. */
+export const TREES = {
+  services: { table: 'nat', root: SERVICES, prefix: 'KUBE-DSS' },
+  nodePorts: { table: 'nat', root: NODE_PORTS, prefix: 'KUBE-DSN' },
+  hairpin: { table: 'nat', root: HAIRPIN, prefix: 'KUBE-DSM' },
+  rejects: { table: 'filter', root: SERVICES, prefix: 'KUBE-DSR' },
+  externalRejects: { table: 'filter', root: EXTERNAL_SERVICES, prefix: 'KUBE-DSX' },
+  nodePortRejects: { table: 'filter', root: NODE_PORT_REJECTS, prefix: 'KUBE-DSP' },
+  healthPorts: { table: 'filter', root: NODE_PORTS, prefix: 'KUBE-DSH' },
+  firewall: { table: 'filter', root: PROXY_FIREWALL, prefix: 'KUBE-DSF' },
+} as const satisfies Readonly<Record<string, TreeNames & { table: Table }>>;
+export type TreeName = keyof typeof TREES;
 
 /** An entry of a dispatch tree. */
 export interface TreeEntry {

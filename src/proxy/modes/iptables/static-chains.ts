@@ -1,6 +1,7 @@
 /** Chains whose rules depend only on the settings (docs/semantics.md 6.11, 7.1, 8.1), and the rules after dispatch trees. Pure. */
 import { type CountedRule, countedRules } from '../netfilter/counted-rules.ts';
-import { localnetGuard } from '../netfilter/localnet.ts';
+import { type Jump, jumpRule } from '../netfilter/jumps.ts';
+import { localnetGuard } from '../netfilter/local-traffic.ts';
 import {
   CANARY,
   type ChainKey,
@@ -13,8 +14,10 @@ import {
   NODE_PORT_REJECTS,
   NODE_PORTS,
   POSTROUTING,
+  PROXY_FIREWALL,
+  SERVICES,
 } from '../netfilter/names.ts';
-import { type Chain, comment, jump, type Rule, rule, to } from '../netfilter/rules.ts';
+import { type Chain, comment, jump, type Rule, rule, type Table, to } from '../netfilter/rules.ts';
 import { forwardRules, markMatch, markRules, masqueradeMarked } from '../netfilter/static-chains.ts';
 import type { IptablesSettings } from './settings.ts';
 
@@ -90,3 +93,32 @@ function toNodePorts(
   const guard = localhostNodePorts ? undefined : exceptLoopback;
   return [rule([guard, words, '-m addrtype --dst-type LOCAL', target])];
 }
+
+// The jumps from the kernel's chains into ours: kube-proxy's (iptablesJumpChains in its pkg/proxy/iptables), so a live node keeps them.
+
+const NEW = '-m conntrack --ctstate NEW';
+const PORTALS = 'kubernetes service portals';
+const EXTERNAL_PORTALS = 'kubernetes externally-visible service portals';
+const LB_FIREWALL = 'kubernetes load balancer firewall';
+
+type JumpRow = readonly [table: Table, chain: string, target: string, condition: string, note: string];
+
+/** In kube-proxy's order. Each jump is inserted at the top, so the last one comes first in its chain. */
+const ROWS: readonly JumpRow[] = [
+  ['filter', 'INPUT', EXTERNAL_SERVICES, NEW, EXTERNAL_PORTALS],
+  ['filter', 'FORWARD', EXTERNAL_SERVICES, NEW, EXTERNAL_PORTALS],
+  ['filter', 'INPUT', NODE_PORTS, '', 'kubernetes health check service ports'],
+  ['filter', 'FORWARD', SERVICES, NEW, PORTALS],
+  ['filter', 'OUTPUT', SERVICES, NEW, PORTALS],
+  ['filter', 'FORWARD', FORWARD, '', 'kubernetes forwarding rules'],
+  ['filter', 'INPUT', PROXY_FIREWALL, NEW, LB_FIREWALL],
+  ['filter', 'OUTPUT', PROXY_FIREWALL, NEW, LB_FIREWALL],
+  ['filter', 'FORWARD', PROXY_FIREWALL, NEW, LB_FIREWALL],
+  ['nat', 'OUTPUT', SERVICES, '', PORTALS],
+  ['nat', 'PREROUTING', SERVICES, '', PORTALS],
+  ['nat', 'POSTROUTING', POSTROUTING, '', 'kubernetes postrouting rules'],
+];
+
+export const JUMPS: readonly Jump[] = ROWS.map(([table, chain, target, condition, note]) =>
+  jumpRule({ table, chain, target, condition, note }),
+);

@@ -16,8 +16,8 @@ import { PredecessorServers, ServersFamily } from '../virtual-servers/servers-fa
 import { isOursOrSource } from '../virtual-servers/source-chain.ts';
 import { serverKey } from '../virtual-servers/tracked-objects.ts';
 import { IpvsDesired } from './desire.ts';
-import { JUMPS } from './jumps.ts';
 import type { IpvsSettings } from './settings.ts';
+import { JUMPS } from './static-chains.ts';
 
 export interface IpvsFamilyOptions {
   readonly settings: IpvsSettings;

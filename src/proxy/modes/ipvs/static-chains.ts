@@ -3,6 +3,7 @@
  * whose set is empty, slicewire always writes it, and no change of a Service writes a rule. Pure.
  */
 
+import { type Jump, jumpRule } from '../netfilter/jumps.ts';
 import { isEverybodyLocal, localMatch } from '../netfilter/local-traffic.ts';
 import {
   CANARY,
@@ -20,10 +21,10 @@ import {
   SERVICES,
   SOURCE_RANGES,
 } from '../netfilter/names.ts';
-import { type Chain, comment, jump, MASQUERADE, type Rule, reject, rule } from '../netfilter/rules.ts';
+import { type Chain, comment, jump, MASQUERADE, type Rule, reject, rule, type Table } from '../netfilter/rules.ts';
 import { forwardRules, markMatch, markRules, masqueradeMarked } from '../netfilter/static-chains.ts';
 import { type SetId, setName } from '../virtual-servers/sets.ts';
-import { sourceChain } from '../virtual-servers/source-chain.ts';
+import { SOURCE_JUMP, sourceChain } from '../virtual-servers/source-chain.ts';
 import type { IpvsSettings } from './settings.ts';
 
 const NEW = '-m conntrack --ctstate NEW';
@@ -140,3 +141,29 @@ function accessRules({ family, masqueradeBit }: IpvsSettings, inSet: SetMatch): 
     rule([NEW, inSet('KUBE-IPVS-IPS', 'dst'), reject(family)]),
   ];
 }
+
+// The jumps from the kernel's built-in chains into ours (docs/ipvs.md): kube-proxy's, and two of our own.
+
+type JumpRow = readonly [table: Table, chain: string, target: string, note: string];
+
+const PORTALS = 'kubernetes service portals';
+const FIREWALL = 'kube-proxy firewall rules';
+const ACCESS = 'kubernetes ipvs access filter';
+
+/** Each jump is inserted at the top, so the last one comes first in its chain. */
+const ROWS: readonly JumpRow[] = [
+  ['nat', 'OUTPUT', SERVICES, PORTALS],
+  ['nat', 'PREROUTING', SERVICES, PORTALS],
+  ['nat', 'POSTROUTING', POSTROUTING, 'kubernetes postrouting rules'],
+  ['filter', 'FORWARD', FORWARD, 'kubernetes forwarding rules'],
+  ['filter', 'INPUT', NODE_PORT, 'kubernetes health check rules'],
+  ['filter', 'INPUT', IPVS_FILTER, ACCESS],
+  ['filter', 'INPUT', PROXY_FIREWALL, FIREWALL],
+  ['filter', 'FORWARD', PROXY_FIREWALL, FIREWALL],
+  ['mangle', 'OUTPUT', OUT_FILTER, ACCESS],
+];
+
+const toJump = ([table, chain, target, note]: JumpRow): Jump => jumpRule({ table, chain, target, note });
+
+/** The jump of the source chain is written before all others (`source-chain.ts`). */
+export const JUMPS: readonly Jump[] = [SOURCE_JUMP, ...ROWS.map(toJump)];

@@ -6,7 +6,7 @@
 import type { Family, Protocol } from '../../../base/address.ts';
 import { compact } from '../../model/compact.ts';
 import type { Backend, ServicePort } from '../../model/service-port.ts';
-import { shortHash } from './hash.ts';
+import { shortHash } from './key-space.ts';
 import { type ChainKey, chainKey } from './names.ts';
 import { type Chain, comment, jump, oneIn, protocol, type Rule, rule, shareOf } from './rules.ts';
 

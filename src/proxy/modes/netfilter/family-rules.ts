@@ -1,23 +1,24 @@
 /** The chains and jumps of one family: desired and believed state, and the writes between them. Shared by the modes. */
 
+import type { Family } from '../../../base/address.ts';
 import type { ChainProbe } from '../../../kernel/chain-probe.ts';
 import type { IptablesTools } from '../../../kernel/iptables-tools.ts';
+import { type Commit, tableKey, touchedIn } from '../../../kernel/ruleset-notices.ts';
 import type { Drift } from '../../model/drift.ts';
 import type { ApplyReport } from '../../reconcile/step.ts';
 import { Tracker } from '../../reconcile/tracker.ts';
 import type { RuleCount, SetAside } from '../mode.ts';
 import { applyTables } from './apply.ts';
 import { type Jump, jumpKey } from './jumps.ts';
-import { CANARY, type ChainKey } from './names.ts';
-import { type IsOurs, type ObservedTables, observeTables } from './observe.ts';
+import { BUILT_IN, CANARY, type ChainKey, chainKey } from './names.ts';
+import { type IsOurs, type ObservedTables, observeTables, TABLES } from './observe.ts';
 import { misplacedJumps, type WantedJumps } from './order.ts';
 import { planTables, type TablesPlan, type TablesTrackers } from './plan.ts';
-import { PORTION_LINES } from './restore-portions.ts';
+import { PORTION_LINES } from './restore-text.ts';
 import { NO_PACKETS, RuleConnections } from './rule-connections.ts';
 import { RuleTotals } from './rule-totals.ts';
 import { type Chain, sameChain, type Table } from './rules.ts';
 import { chainDrift, differenceOf, EntryCount, jumpDrift, OwnWrites, RulesStanding } from './standing.ts';
-import { touchedChains } from './touched-chains.ts';
 
 export interface TablesOptions {
   readonly tools: IptablesTools;
@@ -223,4 +224,30 @@ function entriesOf({ chains, jumps }: TablesPlan, trackers: TablesTrackers): Rea
     if (entry === undefined && before !== undefined) count.add(before.table, -1);
   }
   return count.entries;
+}
+
+// The chains of ours, and the built-in chains, that transactions of nftables touched. Pure.
+
+interface WhoseChains {
+  readonly family: Family;
+  readonly isOurs: IsOurs;
+  /** See `TablesOptions`. */
+  readonly shared: ReadonlySet<ChainKey>;
+}
+
+/** undefined: that is not known, or too much to name. */
+function touchedChains(
+  commits: readonly Commit[],
+  { family, isOurs, shared }: WhoseChains,
+): readonly ChainKey[] | undefined {
+  const keys: ChainKey[] = [];
+  for (const table of TABLES) {
+    const touched = touchedIn(commits, tableKey(family, table));
+    if (touched === undefined || touched.isWhole) return undefined;
+    for (const chain of touched.chains) {
+      const key = chainKey(table, chain);
+      if (BUILT_IN.has(chain) || isOurs(table, chain) || shared.has(key)) keys.push(key);
+    }
+  }
+  return keys;
 }

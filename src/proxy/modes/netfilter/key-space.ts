@@ -1,8 +1,14 @@
 /** The keys of a dispatch tree (bits of an address, then the protocol, then bits of the port), and the match of a key's prefix. */
 
-import type { Protocol } from '../../../base/address.ts';
-import { type Address, addressBits, addressWidth, type Family, fromBinary } from '../../../base/address.ts';
-import { shortHash } from './hash.ts';
+import { createHash } from 'node:crypto';
+import {
+  type Address,
+  addressBits,
+  addressWidth,
+  type Family,
+  fromBinary,
+  type Protocol,
+} from '../../../base/address.ts';
 import { protocol, toPort } from './rules.ts';
 
 /** A key is a string of digits: `0` and `1` for bits, one letter for a protocol. A tree node is a prefix of keys. */
@@ -70,4 +76,27 @@ function portRange(prefix: string): { name: Protocol; first: number; last: numbe
   const first = Number.parseInt(bits.padEnd(PORT_BITS, '0'), 2);
   const last = Number.parseInt(bits.padEnd(PORT_BITS, '1'), 2);
   return { name, first, last };
+}
+
+// The hash in the names of chains.
+
+const BASE32 = 'ABCDEFGHIJKLMNOPQRSTUVWXYZ234567';
+
+/** The first 16 characters of SHA-256 in base32 (RFC 4648), as kube-proxy's portProtoHash (pkg/proxy/iptables) makes them. */
+export function shortHash(text: string): string {
+  const bytes = createHash('sha256').update(text).digest();
+  let bits = 0;
+  let held = 0;
+  let out = '';
+  for (const byte of bytes) {
+    held = (held << 8) | byte;
+    bits += 8;
+    while (bits >= 5 && out.length < 16) {
+      bits -= 5;
+      out += BASE32[(held >> bits) & 31];
+    }
+    if (out.length === 16) return out;
+    held &= (1 << bits) - 1;
+  }
+  return out;
 }

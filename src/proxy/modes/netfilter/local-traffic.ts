@@ -1,6 +1,9 @@
 /** Traffic from pods of this node: the matches that recognise it (docs/semantics.md 5.1), and the endpoints that reach themselves by it. */
 import { type Address, type Cidr, cidrContains, holdsAll } from '../../../base/address.ts';
 import type { Backend, ServicePort } from '../../model/service-port.ts';
+import { type Jump, jumpRule } from './jumps.ts';
+import { FIREWALL } from './names.ts';
+import { comment, jump, type Rule, rule } from './rules.ts';
 
 export type LocalDetector =
   | { readonly kind: 'none' }
@@ -42,4 +45,21 @@ export function hairpinBackends(port: ServicePort, detector: LocalDetector): rea
  */
 function mayPassForLocal(detector: LocalDetector, address: Address): boolean {
   return detector.kind === 'cidr' ? cidrContains(detector.cidr, address) : detector.kind === 'interface';
+}
+
+// Node ports on 127.0.0.1 need the setting route_localnet. It lets neighbours on the network reach programs that listen on
+// 127.0.0.1 (CVE-2020-8558). The guard against that is exactly the kubelet's rule, in a chain shared with the kubelet.
+
+/** Allows routing of packets with a loopback address. */
+export const ROUTE_LOCALNET = 'net/ipv4/conf/all/route_localnet';
+
+/** Into the chain shared with the kubelet; kept at cleanup. */
+export const FIREWALL_JUMPS: readonly Jump[] = ['INPUT', 'OUTPUT'].map((chain) =>
+  jumpRule({ table: 'filter', chain, target: FIREWALL }),
+);
+
+export function localnetGuard(): Rule {
+  const match = '! -s 127.0.0.0/8 -d 127.0.0.0/8';
+  const state = '-m conntrack ! --ctstate RELATED,ESTABLISHED,DNAT';
+  return rule([match, comment('block incoming localnet connections'), state, jump('DROP')]);
 }

@@ -10,15 +10,14 @@
  * filter table alone is one transaction as well. If many chains are new, restores of their own write them before (`restore-portions.ts`).
  */
 import type { Family } from '../../../base/address.ts';
-import { lineDiff } from '../../reconcile/line-difference.ts';
+import { lineDiff } from '../../reconcile/compare.ts';
 import type { Phase, Step } from '../../reconcile/step.ts';
 import type { Delta, Tracker } from '../../reconcile/tracker.ts';
 import type { SetAside } from '../mode.ts';
 import { type Jump, jumpKey, targetOf } from './jumps.ts';
 import { type ChainKey, chainKey, isServiceChain, splitChainKey } from './names.ts';
 import { type JumpWrites, jumpWrites, type Misplaced, orderAfter, type WantedJumps } from './order.ts';
-import { linesOf, type NewChain, portionsOf } from './restore-portions.ts';
-import { byNameDown, isEmptyBlock, type TableBlock } from './restore-text.ts';
+import { byNameDown, isEmptyBlock, linesOf, type NewChain, portionsOf, type TableBlock } from './restore-text.ts';
 import { type Chain, type Rule, sameChain, type Table } from './rules.ts';
 
 export interface TablesPlan {

@@ -1,7 +1,8 @@
 /** The frontend of a rule that leads to the chain of a Service, in kube-proxy's form and ours. Pure. */
-
-import type { Protocol } from '../../../base/address.ts';
-import { type Address, parseAddress } from '../../../base/address.ts';
+import { type Address, type Family, type Protocol, parseAddress } from '../../../base/address.ts';
+import type { UdpFrontend } from '../../model/udp-flows.ts';
+import type { ChainKey } from './names.ts';
+import type { Chain } from './rules.ts';
 
 export interface RuleFrontend {
   /** undefined: a node port. */
@@ -21,4 +22,17 @@ export function frontendOfRule(text: string): RuleFrontend | undefined {
   const [address, protocol] = [to === undefined ? undefined : parseAddress(to), PROTOCOLS[name]];
   if (protocol === undefined || (to !== undefined && address === undefined)) return undefined;
   return { address, protocol, port: Number(port) };
+}
+
+// The UDP frontends that the read chains translate, ours or those of an earlier proxy.
+
+export function udpFrontendsIn(family: Family, chains: ReadonlyMap<ChainKey, Chain>): UdpFrontend[] {
+  const found: UdpFrontend[] = [];
+  for (const rules of chains.values()) {
+    for (const { text } of rules) {
+      const frontend = text.includes('-p udp ') ? frontendOfRule(text) : undefined;
+      if (frontend !== undefined) found.push({ family, address: frontend.address, port: frontend.port });
+    }
+  }
+  return found;
 }

@@ -1,11 +1,86 @@
 /** Elements of one set as rows: the bytes of keys, ends and data in arrays, verdicts and Services as shared texts. Pure. */
-
 import { addressWidth, type Family } from '../../../base/address.ts';
 import type { KeyField, Latin1Bytes, NftElement, NftSet } from '../../../kernel/nftables-kernel.ts';
 import type { ServiceKey } from '../../model/objects.ts';
-import { BitsColumn, BytesColumn, TextsColumn } from './columns.ts';
-import { KeyRows } from './key-rows.ts';
 import type { OwnedElement } from './layout.ts';
+
+// Columns of a table in memory: one value for each row. Pure.
+
+const FIRST_ROWS = 8;
+const GROWTH = 1.25;
+
+/** Texts of the same number of bytes. */
+class BytesColumn {
+  readonly width: number;
+  #bytes: Buffer = Buffer.alloc(0);
+
+  /** `width`: bytes of a value; 0: all values are "". */
+  constructor(width: number) {
+    this.width = width;
+  }
+
+  at(row: number): Latin1Bytes {
+    return this.#bytes.toString('latin1', row * this.width, (row + 1) * this.width);
+  }
+
+  /** The number of a byte of a row. */
+  byte(row: number, i: number): number {
+    return this.#bytes[row * this.width + i] ?? 0;
+  }
+
+  /** `text` must have the width of the column. */
+  set(row: number, text: Latin1Bytes): void {
+    const end = (row + 1) * this.width;
+    if (end > this.#bytes.length) {
+      const bytes = Buffer.alloc(Math.max(FIRST_ROWS, Math.ceil((row + 1) * GROWTH)) * this.width);
+      bytes.set(this.#bytes);
+      this.#bytes = bytes;
+    }
+    // Short texts: a loop is faster than Buffer.write.
+    for (let i = 0; i < this.width; i++) this.#bytes[row * this.width + i] = text.charCodeAt(i);
+  }
+}
+
+/** Sets of bits, 8 of each row. */
+class BitsColumn {
+  #bytes = new Uint8Array(0);
+
+  at(row: number): number {
+    return this.#bytes[row] ?? 0;
+  }
+
+  set(row: number, bits: number): void {
+    if (row >= this.#bytes.length) {
+      const bytes = new Uint8Array(Math.max(FIRST_ROWS, Math.ceil((row + 1) * GROWTH)));
+      bytes.set(this.#bytes);
+      this.#bytes = bytes;
+    }
+    this.#bytes[row] = bits;
+  }
+}
+
+/** Texts of which many are equal; equal ones are one string. */
+class TextsColumn {
+  readonly #texts: (string | undefined)[] = [];
+  readonly #shared = new Map<string, string>();
+
+  at(row: number): string {
+    return this.#texts[row] ?? '';
+  }
+
+  set(row: number, text: string): void {
+    let one = this.#shared.get(text);
+    if (one === undefined) {
+      if (this.#shared.size >= MAX_SHARED) this.#shared.clear();
+      one = text;
+      this.#shared.set(text, text);
+    }
+    this.#texts[row] = one;
+  }
+}
+
+/** With more texts, the older ones are no longer looked for. */
+const MAX_SHARED = 4096;
 
 /** An element, with its Service where that is known. */
 export type RowElement = NftElement & { readonly owner?: ServiceKey | undefined };
@@ -107,4 +182,172 @@ function has(form: number, bit: number): boolean {
 /** Each field fills whole words of 4 bytes. */
 function bytesOf(fields: readonly KeyField[], family: Family): number {
   return fields.reduce((sum, field) => sum + (field === 'address' ? addressWidth(family) / 8 : 4), 0);
+}
+
+// Numbers rows by keys of a fixed width, as a map does, in a quarter of its memory: the bytes of all keys stand in one array, and a
+// table of row numbers finds them (open addressing, linear probing; a removal closes its gap, so that nothing is left behind).
+// Pure.
+
+/** A free place in the table of row numbers. */
+const FREE = -1;
+/** The table of row numbers has at least so many places for each row. */
+const PLACES = 1.5;
+/** Keys hold addresses that tenants choose: with a number that they do not know, they cannot choose keys that collide. */
+const SEED = Math.floor(Math.random() * 2 ** 31);
+
+class KeyRows {
+  readonly #keys: BytesColumn;
+  /** Row numbers; the length is a power of 2. */
+  #places: Int32Array;
+  /** Rows that were removed, for reuse. */
+  #free: number[] = [];
+  #end = 0;
+
+  /** `width`: bytes of a key. */
+  constructor(width: number) {
+    this.#keys = new BytesColumn(width);
+    this.#places = new Int32Array(1).fill(FREE);
+  }
+
+  get size(): number {
+    return this.#end - this.#free.length;
+  }
+
+  /** Every row number is below this; the caller's columns say which of them are in use. */
+  get end(): number {
+    return this.#end;
+  }
+
+  get width(): number {
+    return this.#keys.width;
+  }
+
+  /** The row of a key of this width; -1 for none. */
+  find(key: Latin1Bytes): number {
+    return this.#places[this.#placeOf(key)] ?? FREE;
+  }
+
+  /** The row of a new key, which no row has. */
+  add(key: Latin1Bytes): number {
+    const row = this.#free.pop() ?? this.#end++;
+    this.#makeRoom();
+    this.#keys.set(row, key);
+    this.#places[this.#placeOf(key)] = row;
+    return row;
+  }
+
+  key(row: number): Latin1Bytes {
+    return this.#keys.at(row);
+  }
+
+  remove(row: number): void {
+    const mask = this.#places.length - 1;
+    let gap = this.#placeOf(this.key(row));
+    // Rows after the gap whose probing began at or before it move into it.
+    for (let at = (gap + 1) & mask; this.#places[at] !== FREE; at = (at + 1) & mask) {
+      const moved = this.#places[at] ?? FREE;
+      const home = this.#home(moved) & mask;
+      if (((at - home) & mask) < ((at - gap) & mask)) continue;
+      this.#places[gap] = moved;
+      gap = at;
+    }
+    this.#places[gap] = FREE;
+    this.#free.push(row);
+  }
+
+  #makeRoom(): void {
+    if (this.size * PLACES <= this.#places.length) return;
+    const before = this.#places;
+    this.#places = new Int32Array(before.length * 2).fill(FREE);
+    const mask = this.#places.length - 1;
+    for (const row of before) {
+      if (row === FREE) continue;
+      let at = this.#home(row) & mask;
+      while (this.#places[at] !== FREE) at = (at + 1) & mask;
+      this.#places[at] = row;
+    }
+  }
+
+  /** The place of a key, or the free one where it would be. */
+  #placeOf(key: Latin1Bytes): number {
+    const mask = this.#places.length - 1;
+    let hash = SEED;
+    for (let i = 0; i < this.width; i++) hash = mixed(hash, key.charCodeAt(i));
+    let at = spread(hash) & mask;
+    for (; ; at = (at + 1) & mask) {
+      const row = this.#places[at] ?? FREE;
+      if (row === FREE || this.#has(row, key)) return at;
+    }
+  }
+
+  #home(row: number): number {
+    let hash = SEED;
+    for (let i = 0; i < this.width; i++) hash = mixed(hash, this.#keys.byte(row, i));
+    return spread(hash);
+  }
+
+  #has(row: number, key: Latin1Bytes): boolean {
+    for (let i = 0; i < this.width; i++) if (this.#keys.byte(row, i) !== key.charCodeAt(i)) return false;
+    return true;
+  }
+}
+
+/** The hash with one byte more (the round of MurmurHash3, whose author put it into the public domain). */
+function mixed(hash: number, byte: number): number {
+  const turned = Math.imul(byte + 1, 0xcc9e2d51);
+  const both = hash ^ Math.imul((turned << 15) | (turned >>> 17), 0x1b873593);
+  return (Math.imul((both << 13) | (both >>> 19), 5) + 0xe6546b64) | 0;
+}
+
+/** All bits of the hash count in each bit of the result. */
+function spread(hash: number): number {
+  const once = Math.imul(hash ^ (hash >>> 16), 0x85ebca6b);
+  const twice = Math.imul(once ^ (once >>> 13), 0xc2b2ae35);
+  return twice ^ (twice >>> 16);
+}
+
+// A byte for each row: whether its element is desired, and whether it is applied. Pure.
+
+export const DESIRED = 1;
+export const APPLIED = 2;
+/** A mark for the time of one comparison. */
+export const SEEN = 4;
+
+const BOTH = DESIRED | APPLIED;
+
+export class RowStates {
+  readonly #bits = new BitsColumn();
+  /** The number of rows by state, without the mark. */
+  readonly #counts = [0, 0, 0, 0];
+
+  /** The number of rows with this bit: `DESIRED` or `APPLIED`. */
+  count(bit: number): number {
+    return this.only(bit) + this.only(DESIRED | APPLIED);
+  }
+
+  /** The number of rows with just these of both bits. */
+  only(bits: number): number {
+    return this.#counts[bits] ?? 0;
+  }
+
+  at(row: number): number {
+    return this.#bits.at(row);
+  }
+
+  is(row: number, bit: number): boolean {
+    return (this.at(row) & bit) !== 0;
+  }
+
+  mark(row: number, bit: number, isSet: boolean): void {
+    if (this.is(row, bit) === isSet) return;
+    const before = this.at(row);
+    this.#bits.set(row, before ^ bit);
+    this.#counts[before & BOTH] = this.only(before & BOTH) - 1;
+    this.#counts[(before ^ bit) & BOTH] = this.only((before ^ bit) & BOTH) + 1;
+  }
+
+  /** Marks the rows below `end` that have another bit. */
+  markAll(having: number, bit: number, end: number): void {
+    for (let row = 0; row < end; row++) if (this.is(row, having)) this.mark(row, bit, true);
+  }
 }

@@ -6,9 +6,8 @@ import type { Family } from '../../../base/address.ts';
 import type { Latin1Bytes, NftElement, NftSet } from '../../../kernel/nftables-kernel.ts';
 import type { ServiceKey } from '../../model/objects.ts';
 import type { Delta, Tracker } from '../../reconcile/tracker.ts';
-import { ElementRows, type RowElement } from './element-rows.ts';
+import { APPLIED, DESIRED, ElementRows, type RowElement, RowStates, SEEN } from './element-rows.ts';
 import type { OwnedElement } from './layout.ts';
-import { APPLIED, DESIRED, RowStates, SEEN } from './row-states.ts';
 
 export function sameEntry(a: NftElement, b: NftElement): boolean {
   return a.data === b.data && a.end === b.end && a.isCounted === b.isCounted;

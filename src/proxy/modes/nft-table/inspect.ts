@@ -15,12 +15,11 @@ import type {
 import { comparison, type Unlike } from '../../reconcile/compare.ts';
 import type { FamilyInspection } from '../inspection.ts';
 import type { FamilyView, TableView } from '../view.ts';
-import { canonical } from './canonical.ts';
 import { sameEntry } from './element-table.ts';
 import type { OwnedElement, TableLayout } from './layout.ts';
 import { entryText, keyText, ruleText } from './print.ts';
 import { sameChain, type TableState } from './state.ts';
-import { believedTable, desiredTable, ownerOf, type SeenTable, seenTable } from './table-view.ts';
+import { believedTable, canonical, desiredTable, ownerOf, type SeenTable, seenTable } from './table-view.ts';
 
 export interface TableInspectionOptions {
   readonly state: TableState;

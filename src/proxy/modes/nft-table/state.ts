@@ -1,7 +1,6 @@
 /** Desired and believed state of one family's table: chains, sets, and the elements of each set. Does no I/O. */
-
 import type { Family } from '../../../base/address.ts';
-import type { NftElement, NftSet, NftState, ReadChain } from '../../../kernel/nftables-kernel.ts';
+import type { NftElement, NftPart, NftSet, NftState, ReadChain } from '../../../kernel/nftables-kernel.ts';
 import type { Drift } from '../../model/drift.ts';
 import { Tracker } from '../../reconcile/tracker.ts';
 import { ElementTable } from './element-table.ts';
@@ -23,12 +22,12 @@ export function isHooked({ hook }: ReadChain): boolean {
 }
 
 /** A chain of our table that another program changed. */
-export function chainDrift(family: Family, name: string): Drift {
+function chainDrift(family: Family, name: string): Drift {
   return { family, kind: 'chain', table: '', name, target: '', difference: { kind: 'changed' } };
 }
 
 /** An element of a map or set that another program changed; undefined: one that is counted alone. */
-export function elementDrift(family: Family, set: NftSet, element: NftElement | undefined): Drift {
+function elementDrift(family: Family, set: NftSet, element: NftElement | undefined): Drift {
   const name = element === undefined ? '' : entryText(set, element, family);
   return { family, kind: 'element', table: set.name, name, target: '', difference: { kind: 'changed' } };
 }
@@ -160,4 +159,21 @@ function observed(state: NftState | undefined, layout: TableLayout) {
     elements.set(set, found);
   }
   return { chains, sets, elements };
+}
+
+// Corrects what is believed of a table by a reading of some of its objects.
+
+/** Believe what was read. Returns the changes of other programs. The state must be known. */
+export function correctTable(state: TableState, { chains, elements }: NftPart): readonly Drift[] {
+  const { family } = state;
+  const drift = [...state.chains.correct(chains).keys()].map((name) => chainDrift(family, name));
+  for (const [set, table] of state.elements) {
+    const found = elements.get(set.name);
+    if (found === undefined) continue;
+    for (const [key, former] of table.correct(found)) {
+      const entry = found.get(key) ?? former;
+      drift.push(elementDrift(family, set, entry));
+    }
+  }
+  return drift;
 }

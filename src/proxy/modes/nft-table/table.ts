@@ -10,13 +10,12 @@ import type { FamilyInspection } from '../inspection.ts';
 import type { Heard, SetAside } from '../mode.ts';
 import { applyTransactions } from './apply.ts';
 import { Batches } from './batches.ts';
-import { correctTable } from './correct.ts';
 import { DelayedRemoval, type DelayedRemovalOptions } from './delayed-removal.ts';
 import { tableInspection } from './inspect.ts';
 import type { TableLayout } from './layout.ts';
 import { planTable, type TablePlan, type Transaction } from './plan.ts';
 import { RememberedTable } from './remembered.ts';
-import { isHooked, TableState } from './state.ts';
+import { correctTable, isHooked, TableState } from './state.ts';
 
 export interface TableOptions extends DelayedRemovalOptions {
   readonly layout: TableLayout;

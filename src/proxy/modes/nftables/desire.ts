@@ -8,7 +8,7 @@
 import { addressBytes } from '../../../base/address.ts';
 import type { NftElement } from '../../../kernel/nftables-kernel.ts';
 import type { ServicePort, ServicePortKey } from '../../model/service-port.ts';
-import { countHolder } from '../../reconcile/holders.ts';
+import { countHolder } from '../../reconcile/shared.ts';
 import { numberWord, rangeOf, widest } from '../nft-table/element-bytes.ts';
 import type { DesiredSink, NftChain } from '../nft-table/layout.ts';
 import { balancerChain, localPolicyChain, localPolicyTargets } from './balancers.ts';

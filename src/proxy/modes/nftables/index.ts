@@ -17,10 +17,10 @@ import type { FamilyInspection } from '../inspection.ts';
 import type { ConnectionCount, Heard, Mode, RuleCount, SetAside } from '../mode.ts';
 import { countsOf } from '../nft-table/state.ts';
 import { NftTable } from '../nft-table/table.ts';
+import { LAYOUT } from './check.ts';
 import { NftablesDesired } from './desire.ts';
 import { SETS } from './names.ts';
 import { frontendOf, udpFrontendsIn } from './observe.ts';
-import { LAYOUT } from './set-layout.ts';
 import type { NftablesSettings } from './settings.ts';
 
 export interface NftablesOptions {

@@ -1,6 +1,6 @@
 /** Names of the table's sets and chains. */
 import type { NftSet } from '../../../kernel/nftables-kernel.ts';
-import { shortHash } from '../netfilter/hash.ts';
+import { shortHash } from '../netfilter/key-space.ts';
 
 /** The sets and maps of the table. */
 export const SETS = {

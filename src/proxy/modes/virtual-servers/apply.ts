@@ -5,11 +5,10 @@ import type { IpvsKernel, KernelError, KernelWrite } from '../../../kernel/ipvs-
 import type { FailedStep, SkippedStep, Step, StepName } from '../../reconcile/step.ts';
 import type { FamilyReport } from '../families.ts';
 import type { TablesPlan } from '../netfilter/plan.ts';
-import { isHeld, type ServersPlan } from './plan.ts';
+import { isHeld, type PlannedResize, type PlannedWrite, type Retirement, type ServersPlan } from './plan.ts';
 import { isShared, KUBE_PROXY_MAXELEM, type SetId, setId, setSpec, spareName } from './sets.ts';
 import type { ServersState } from './state.ts';
 import { destinationKey, drains, serverKey } from './tracked-objects.ts';
-import type { PlannedResize, PlannedWrite, Retirement } from './writes.ts';
 
 /** A set of kube-proxy's has another maxelem than kube-proxy gives it, or has that one again. */
 export interface SetResized {

@@ -1,16 +1,19 @@
 /** The parts of IPVS mode that exist once for the node, not for each family: device, timeouts, kernel settings. */
-import type { IpvsKernel, IpvsQuestions, Timeouts } from '../../../kernel/ipvs-kernel.ts';
+
+import { causeOf } from '../../../base/cause.ts';
+import { sameData } from '../../../base/equal.ts';
+import { SERVICE_DEVICE } from '../../../kernel/devices.ts';
+import type { IpvsKernel, IpvsQuestions, IpvsReader, Timeouts } from '../../../kernel/ipvs-kernel.ts';
 import type { Sysctls } from '../../../kernel/sysctls.ts';
-import type { ApplyReport } from '../../reconcile/step.ts';
+import type { Unlike } from '../../reconcile/compare.ts';
+import { type ApplyReport, failedReport, NOTHING_TO_DO, type Step, type StepName } from '../../reconcile/step.ts';
 import type { CleanupPart } from '../cleanup.ts';
 import type { NodeInspection } from '../inspection.ts';
 import { KernelSettings, type SettingsPlan } from '../kernel-settings.ts';
 import type { NodePart, NodePlan } from '../node-part.ts';
 import type { OnResized, OnSetKept } from './apply.ts';
-import { type DeviceWrite, deviceStep, ServiceDevice } from './device.ts';
 import { type KernelLists, readLists } from './observe.ts';
 import type { IpvsNodeSettings } from './settings.ts';
-import { IpvsTimeouts, timeoutsStep } from './timeouts.ts';
 import { serverKey } from './tracked-objects.ts';
 
 export interface NodeOptions {
@@ -159,4 +162,174 @@ export class IpvsNode implements NodePart {
   removal(signal: AbortSignal): CleanupPart {
     return this.#device.removal(signal);
   }
+}
+
+// The dummy device that makes Service addresses local to the node: its state, and the writes that create and remove it.
+
+type DeviceWrite = 'add-device' | 'remove-device';
+
+const DEVICE: StepName = { key: `device ${SERVICE_DEVICE}`, family: undefined, kind: 'device' };
+
+class ServiceDevice {
+  readonly #kernel: IpvsKernel;
+  readonly #isWanted: boolean;
+  /** undefined: unknown. */
+  #isThere: boolean | undefined;
+
+  constructor(kernel: IpvsKernel, isWanted: boolean) {
+    this.#kernel = kernel;
+    this.#isWanted = isWanted;
+  }
+
+  get isKnown(): boolean {
+    return this.#isThere !== undefined;
+  }
+
+  /** The device is not wanted, and may still exist. */
+  get isWaiting(): boolean {
+    return !this.#isWanted && this.#isThere !== false;
+  }
+
+  /** Throws when the kernel does not answer. */
+  async read(): Promise<boolean> {
+    return await this.#kernel.hasDevice();
+  }
+
+  /** The device now against the desired state. Throws when the kernel does not answer. */
+  async compare(kernel: IpvsReader): Promise<Iterable<Unlike | undefined>> {
+    const isThere = await kernel.hasDevice();
+    if (isThere === this.#isWanted) return [undefined];
+    const { key: object } = DEVICE;
+    const of = {
+      object,
+      refusedAs: object,
+      owner: undefined,
+      wanted: [],
+      found: [],
+      isWaiting: false,
+      isRepaired: true,
+    } as const;
+    return [{ ...of, kind: this.#isWanted ? 'missing' : 'foreign', isPending: isThere === this.#isThere }];
+  }
+
+  observe(isThere: boolean | undefined): void {
+    this.#isThere = isThere;
+  }
+
+  /** `isEmptied`: nothing needs the device any more. */
+  pending(isEmptied: boolean): DeviceWrite | undefined {
+    if (this.#isThere === undefined || this.#isThere === this.#isWanted) return undefined;
+    if (this.#isWanted) return 'add-device';
+    return isEmptied ? 'remove-device' : undefined;
+  }
+
+  async write(kind: DeviceWrite, signal: AbortSignal): Promise<ApplyReport> {
+    const [error] = await this.#kernel.write([{ kind }], signal);
+    if (error === undefined || error.failure === (kind === 'add-device' ? 'exists' : 'missing')) {
+      this.#isThere = kind === 'add-device';
+      return { ...NOTHING_TO_DO, applied: 1 };
+    }
+    this.#isThere = undefined;
+    return failedReport(DEVICE, `${DEVICE.key}: ${error.message}`);
+  }
+
+  removal(signal: AbortSignal): CleanupPart {
+    const { key: name } = DEVICE;
+    return {
+      name,
+      remove: async () => {
+        if (!(await this.#kernel.hasDevice())) return [];
+        const [error] = await this.#kernel.write([{ kind: 'remove-device' }], signal);
+        if (error !== undefined) throw error;
+        return [name];
+      },
+    };
+  }
+}
+
+function deviceStep(kind: DeviceWrite): Step {
+  const isNew = kind === 'add-device';
+  return {
+    ...DEVICE,
+    action: isNew ? 'create' : 'remove',
+    phase: isNew ? 'sysctls and devices' : 'remove sets, chains and addresses',
+    owner: undefined,
+    concerns: () => [],
+    lines: () => [isNew ? `+ ip link add ${SERVICE_DEVICE} type dummy` : `- ${SERVICE_DEVICE}`],
+  };
+}
+
+// The connection timeouts of IPVS: desired, current, and the write between them.
+
+const TIMEOUTS: StepName = { key: 'timeouts of IPVS', family: undefined, kind: 'setting' };
+const NO_TIMEOUTS = { tcpTimeout: 0, tcpFinTimeout: 0, udpTimeout: 0 };
+
+class IpvsTimeouts {
+  readonly #kernel: IpvsKernel;
+  /** undefined: the kernel's timeouts stay. */
+  readonly #wanted: Timeouts | undefined;
+  /** undefined: unknown, or not needed. */
+  #installed: Timeouts | undefined;
+
+  constructor(kernel: IpvsKernel, settings: IpvsNodeSettings | undefined) {
+    this.#kernel = kernel;
+    const { tcpTimeout: tcp, tcpFinTimeout: tcpFin, udpTimeout: udp } = settings ?? NO_TIMEOUTS;
+    this.#wanted = tcp + tcpFin + udp === 0 ? undefined : { tcp, tcpFin, udp };
+  }
+
+  async observe(): Promise<void> {
+    this.#installed = this.#wanted === undefined ? undefined : await this.#kernel.timeouts();
+  }
+
+  pending(): Timeouts | undefined {
+    const [wanted, now] = [this.#wanted, this.#installed];
+    if (wanted === undefined || now === undefined) return undefined;
+    return isRight(wanted, now) ? undefined : wanted;
+  }
+
+  /** The timeouts now against the desired ones. */
+  async compare(kernel: IpvsReader): Promise<Iterable<Unlike | undefined>> {
+    const { key: object } = TIMEOUTS;
+    const text = ({ tcp, tcpFin, udp }: Timeouts) => `ipvsadm --set ${tcp} ${tcpFin} ${udp}`;
+    if (this.#wanted === undefined) return [];
+    const [wanted, found] = [this.#wanted, await kernel.timeouts()];
+    if (isRight(wanted, found)) return [undefined];
+    const isPending = this.#installed !== undefined && sameData(found, this.#installed);
+    const of = {
+      object,
+      refusedAs: object,
+      owner: undefined,
+      kind: 'changed',
+      isPending,
+      isWaiting: false,
+      isRepaired: true,
+    } as const;
+    return [{ ...of, wanted: [text(wanted)], found: [text(found)] }];
+  }
+
+  async write(timeouts: Timeouts): Promise<ApplyReport> {
+    try {
+      await this.#kernel.setTimeouts(timeouts);
+      this.#installed = await this.#kernel.timeouts();
+      return { ...NOTHING_TO_DO, applied: 1 };
+    } catch (error) {
+      return failedReport(TIMEOUTS, `${TIMEOUTS.key}: ${causeOf(error)}`);
+    }
+  }
+}
+
+/** A wanted timeout of 0 stays as it is. */
+function isRight(wanted: Timeouts, now: Timeouts): boolean {
+  return (['tcp', 'tcpFin', 'udp'] as const).every((key) => wanted[key] === 0 || wanted[key] === now[key]);
+}
+
+function timeoutsStep({ tcp, tcpFin, udp }: Timeouts): Step {
+  return {
+    ...TIMEOUTS,
+    action: 'update',
+    phase: 'sysctls and devices',
+    owner: undefined,
+    concerns: () => [],
+    lines: () => [`+ ipvsadm --set ${tcp} ${tcpFin} ${udp}`],
+  };
 }

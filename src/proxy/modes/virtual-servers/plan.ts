@@ -14,7 +14,7 @@
  * it has no connections. Until then its server stays, with its address and its label, even if the Service is deleted.
  */
 import type { Address, Family } from '../../../base/address.ts';
-import type { KernelWrite } from '../../../kernel/ipvs-kernel.ts';
+import type { KernelWrite, Server } from '../../../kernel/ipvs-kernel.ts';
 import type { Phase, Step, StepName } from '../../reconcile/step.ts';
 import type { SetAside } from '../mode.ts';
 import type { TablesPlan } from '../netfilter/plan.ts';
@@ -31,7 +31,6 @@ import {
   serverKeyOfEntry,
   serverText,
 } from './tracked-objects.ts';
-import type { PlannedEntry, PlannedResize, PlannedWrite, Retirement, StagedWrites } from './writes.ts';
 
 export interface ServersPlan extends StagedWrites {
   readonly family: Family;
@@ -342,4 +341,54 @@ function toStep(name: StepName, { phase, come, go, owner, isNew, isGone }: StepD
     concerns: () => new Set(come.map((planned) => planned.owner).filter((who) => who !== undefined)),
     lines: () => [...come.map(({ line }) => `+ ${line()}`), ...go.map((line) => `- ${line()}`)],
   };
+}
+
+// The writes of a plan.
+
+/** One write, with its step and owner. */
+export interface PlannedWrite {
+  readonly write: KernelWrite;
+  /** Key of its step. */
+  readonly step: string;
+  readonly owner: string | undefined;
+  readonly line: () => string;
+}
+
+/** A write of an entry. One that labels or guards an object is not removed before that. */
+interface PlannedEntry extends PlannedWrite {
+  readonly entry: OwnedEntry;
+}
+
+/** Destinations to remove, and their server if it is no longer wanted. */
+export interface Retirement {
+  readonly server: Server;
+  readonly step: string;
+  readonly owner: string | undefined;
+  readonly destinations: readonly OwnedDestination[];
+  readonly isServerGone: boolean;
+}
+
+/** A set that gets another maxelem, with its entries. */
+export interface PlannedResize {
+  readonly id: SetId;
+  readonly from: number;
+  readonly to: number;
+  readonly step: string;
+  readonly owner: undefined;
+  readonly line: () => string;
+}
+
+/** The writes of a plan of virtual servers, by stage (`plan.ts`). */
+interface StagedWrites {
+  readonly sets: readonly PlannedWrite[];
+  readonly resizes: readonly PlannedResize[];
+  readonly entries: readonly PlannedWrite[];
+  /** Entries that stop packets to servers which have served them. */
+  readonly stops: readonly PlannedWrite[];
+  readonly servers: readonly PlannedWrite[];
+  readonly addresses: readonly PlannedWrite[];
+  readonly retire: readonly Retirement[];
+  readonly goneAddresses: readonly PlannedWrite[];
+  readonly goneEntries: readonly PlannedEntry[];
+  readonly goneSets: readonly PlannedWrite[];
 }

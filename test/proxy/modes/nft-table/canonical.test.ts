@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import type { ReadExpression } from '../../../../src/kernel/nftables-kernel.ts';
-import { canonical } from '../../../../src/proxy/modes/nft-table/canonical.ts';
+import { canonical } from '../../../../src/proxy/modes/nft-table/table-view.ts';
 
 const prefix = (mask: string, value: string, flip = '\0\0\0\0'): readonly ReadExpression[] => [
   { do: 'load', what: 'source address', to: 0 },

@@ -2,8 +2,7 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import type { NftElement, NftSet, ReadChain } from '../../../../src/kernel/nftables-kernel.ts';
-import { TableDigest } from '../../../../src/proxy/modes/nft-table/digest.ts';
-import { HalfSipHash } from '../../../../src/proxy/modes/nft-table/half-sip-hash.ts';
+import { HalfSipHash, TableDigest } from '../../../../src/proxy/modes/nft-table/digest.ts';
 
 const KEY = '0706050403020100';
 const SERVICES: NftSet = { name: 'services', key: ['address', 'protocol', 'port'], data: 'verdict' };
