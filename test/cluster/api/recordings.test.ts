@@ -14,8 +14,8 @@ import { framesOf } from '../../../src/cluster/api/protobuf/watch-frames.ts';
 import { endsInitialEvents } from '../../../src/cluster/api/received.ts';
 import type { Resource } from '../../../src/cluster/api/reflector.ts';
 import { BrokenStream } from '../../../src/cluster/api/watch-lines.ts';
-import { bytesOf, type Recording, recording, recordingsIn } from '../../helpers/recordings.ts';
-import { until } from '../../helpers/until.ts';
+import { until } from '../../helpers/base/until.ts';
+import { bytesOf, type Recording, recording, recordingsIn } from '../../helpers/cluster/api/recordings.ts';
 import { Following } from '../source/kubernetes-follow.ts';
 
 const FOLDERS = ['protobuf/', '1.36/'];
