@@ -9,7 +9,7 @@ import { mkdirSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
-import { nodeOf, service, slice } from '../test/helpers/objects.ts';
+import { nodeOf, service, slice } from '../test/helpers/cluster/objects.ts';
 import { FleetScene } from '../test/web/browser/fleet-scene.ts';
 import { fleetOf } from '../test/web/browser/fleets.ts';
 import { BrowserScene, type Tab } from '../test/web/browser/scene.ts';

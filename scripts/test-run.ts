@@ -108,7 +108,7 @@ interface Built {
   remove(): Promise<void>;
 }
 
-/** Build the executable that the tests start (test/helpers/slicewire.ts). Returns why it could not be built. */
+/** Build the executable that the tests start (test/helpers/cli/slicewire.ts). Returns why it could not be built. */
 async function build(root: string): Promise<Built | string> {
   const folder = await mkdtemp(join(tmpdir(), 'slicewire-built-'));
   // Users without rights, whom some tests act as, start it too.

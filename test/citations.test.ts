@@ -4,7 +4,7 @@ import { existsSync, readdirSync, readFileSync, statSync } from 'node:fs';
 import { dirname, join, relative, resolve } from 'node:path';
 import { describe, it } from 'node:test';
 import { fileURLToPath } from 'node:url';
-import { anchorsIn, semanticsAnchors } from './helpers/semantics.ts';
+import { anchorsIn, semanticsAnchors } from './helpers/docs/semantics.ts';
 
 const ROOT = fileURLToPath(new URL('..', import.meta.url));
 const CODE = ['src', 'native', 'test', 'scripts', 'deploy', 'systemd'].flatMap((folder) => filesIn(folder));

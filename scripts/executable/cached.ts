@@ -9,7 +9,7 @@
 import { readFileSync, writeFileSync } from 'node:fs';
 import { Script } from 'node:vm';
 import { nodeObject, serviceOf, sliceOf } from '../../test/bench/cluster.ts';
-import { listBytes } from '../../test/helpers/api-protobuf.ts';
+import { listBytes } from '../../test/helpers/cluster/api/api-protobuf.ts';
 import type { Program } from './program.ts';
 import { standingStill, standStill } from './standstill.ts';
 import type { Answers, warmUp } from './warm-up.ts';

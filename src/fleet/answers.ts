@@ -9,10 +9,9 @@ import type { ServiceKey } from '../proxy/model/objects.ts';
 import type { Need } from './agent-state.ts';
 import type { Drains } from './drains.ts';
 import type { FleetObjects } from './fleet-objects.ts';
-import { obstacleOf, slownessOf } from './lacks.ts';
 import type { FleetNodes } from './nodes.ts';
 import type { ProgrammingLatency } from './programming-latency.ts';
-import type { NodeState, TrackedNode } from './tracked-node.ts';
+import { type NodeState, obstacleOf, slownessOf, type TrackedNode } from './tracked-node.ts';
 import { nodeBehind } from './waiting-question.ts';
 import { WallClock } from './wall-clock.ts';
 

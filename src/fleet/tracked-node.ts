@@ -3,8 +3,7 @@ import type { Address, Cidr } from '../base/address.ts';
 import type { Clock } from '../base/clock.ts';
 import type { nodeStates } from '../inspect/wire/fleet.ts';
 import type { ProgrammedEvent } from '../inspect/wire/programmed.ts';
-import { AgentState, type Need } from './agent-state.ts';
-import { hasNeeded } from './lacks.ts';
+import { AgentState, type Lack, type Need } from './agent-state.ts';
 import type { ProgrammingLatency, Tracked } from './programming-latency.ts';
 
 export type NodeState = (typeof nodeStates)[number];
@@ -193,4 +192,43 @@ export class TrackedNodes {
     }
     return low;
   }
+}
+
+// Whether a node's kernel has what is needed, and why it has not. Pure.
+
+export function hasNeeded({ agent }: TrackedNode, need: Need): boolean {
+  return agent.hasMarks(need.versions) && agent.exception(need) === undefined;
+}
+
+/** What a kernel lacks; undefined: it has all that is needed. `since`: when the fleet saw the first change that it lacks. */
+export function lackOf(
+  node: TrackedNode,
+  need: Need,
+  programming: Pick<ProgrammingLatency, 'behindSince'>,
+): Lack | undefined {
+  const { agent } = node;
+  if (agent.hasMarks(need.versions)) return agent.exception(need);
+  return { why: obstacleOf(node) ?? slownessOf(node), since: programming.behindSince(agent.marks) };
+}
+
+/** Why nothing newer comes from a node; undefined: it is connected and writes. */
+export function obstacleOf({ place, link, agent }: TrackedNode): string | undefined {
+  if (place === undefined) return 'its agent is gone, and the rules that it wrote still stand';
+  switch (link.state) {
+    case 'connecting':
+      return 'the fleet has no connection to its agent yet';
+    case 'failed':
+      return `no connection to its agent: ${link.why}`;
+    case 'too old':
+      return 'its agent is too old: it has no /programmed/live';
+    case 'open':
+      return agent.stuck === undefined ? undefined : `its agent cannot write: ${agent.stuck.why}`;
+  }
+}
+
+/** Why a node is behind where nothing hinders it. */
+export function slownessOf({ agent }: TrackedNode): string {
+  const { services, slices } = agent.marks;
+  if (services === '' || slices === '') return 'its agent has written nothing since it started';
+  return 'its agent has not written the change yet';
 }

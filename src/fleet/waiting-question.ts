@@ -3,9 +3,8 @@ import type { Drained, NodeBehind } from '../inspect/wire/drained.ts';
 import { API_VERSION } from '../inspect/wire/envelope.ts';
 import type { Need } from './agent-state.ts';
 import type { FleetObjects } from './fleet-objects.ts';
-import { hasNeeded, lackOf } from './lacks.ts';
 import type { ProgrammingLatency } from './programming-latency.ts';
-import type { TrackedNode, TrackedNodes } from './tracked-node.ts';
+import { hasNeeded, lackOf, type TrackedNode, type TrackedNodes } from './tracked-node.ts';
 import type { DrainTarget, TargetState, Versions } from './types.ts';
 import type { WallClock } from './wall-clock.ts';
 

@@ -7,8 +7,8 @@ import { FAMILIES, type Family } from '../../src/base/address.ts';
 import { configsFromFlags } from '../../src/config/from-flags.ts';
 import { CommandNotStarted } from '../../src/kernel/commands.ts';
 import { NftMissing, NftUnusable } from '../../src/kernel/nftables-kernel.ts';
-import { FakeIptables } from '../helpers/fake-iptables.ts';
-import { NEVER } from '../helpers/rig.ts';
+import { FakeIptables } from '../helpers/kernel/fake-iptables.ts';
+import { NEVER } from '../helpers/proxy/rig.ts';
 
 interface Node {
   /** `IPv4 slicewire` */

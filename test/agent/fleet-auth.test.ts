@@ -5,9 +5,9 @@ import { programmedAuth } from '../../src/agent/fleet-auth.ts';
 import { realPlatform } from '../../src/agent/platform.ts';
 import { configFromFlags } from '../../src/config/from-flags.ts';
 import type { HttpRequest } from '../../src/serve/http.ts';
-import { madeToken } from '../helpers/api-reviews.ts';
-import { ApiServer } from '../helpers/api-server.ts';
-import { NEVER } from '../helpers/rig.ts';
+import { madeToken } from '../helpers/cluster/api/api-reviews.ts';
+import { ApiServer } from '../helpers/cluster/api/api-server.ts';
+import { NEVER } from '../helpers/proxy/rig.ts';
 
 const PATH = '/programmed/live';
 const GOOD = madeToken('good', 'slicewire-agent');

@@ -9,8 +9,8 @@ import type { Family } from '../../src/base/address.ts';
 import type { RulesProbe, RulesState } from '../../src/kernel/chain-probe.ts';
 import { NftMissing } from '../../src/kernel/nftables-kernel.ts';
 import type { Drift } from '../../src/proxy/model/drift.ts';
-import { FakeClock } from '../helpers/fake-clock.ts';
-import { NEVER } from '../helpers/rig.ts';
+import { FakeClock } from '../helpers/base/fake-clock.ts';
+import { NEVER } from '../helpers/proxy/rig.ts';
 
 const MINUTE = 60_000;
 const TABLE: Sign = { who: 'kube-proxy in nftables mode', what: 'its table came back', stays: true };

@@ -17,8 +17,8 @@ import { authOf as gateOf } from '../../src/serve/auth.ts';
 import { healthHandler } from '../../src/serve/health-server.ts';
 import type { HttpRequest } from '../../src/serve/http.ts';
 import type { QueryRoute } from '../../src/serve/query-handler.ts';
-import { FakeClock } from '../helpers/fake-clock.ts';
-import { service, slice } from '../helpers/objects.ts';
+import { FakeClock } from '../helpers/base/fake-clock.ts';
+import { service, slice } from '../helpers/cluster/objects.ts';
 
 const NEVER = new AbortController().signal;
 const NOTHING = { duration: 1, drift: [], reading: 0, desiring: 0, writing: 0, triggers: [] };

@@ -8,7 +8,7 @@ import { setTimeout as pause } from 'node:timers/promises';
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
 import { frameBytes } from '../../src/inspect/history/frames.ts';
-import { slice } from '../helpers/objects.ts';
+import { slice } from '../helpers/cluster/objects.ts';
 import { recording, web } from './recorded-folder.ts';
 
 setFlagsFromString('--expose-gc');

@@ -5,8 +5,8 @@ import { join } from 'node:path';
 import { after, before, describe, it } from 'node:test';
 import { CannotRun } from '../../src/agent/cannot-run.ts';
 import { BeforeHistory } from '../../src/inspect/history/past.ts';
-import { slice } from '../helpers/objects.ts';
-import { until } from '../helpers/until.ts';
+import { until } from '../helpers/base/until.ts';
+import { slice } from '../helpers/cluster/objects.ts';
 import { recording, web } from './recorded-folder.ts';
 
 let root = '';

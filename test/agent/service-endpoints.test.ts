@@ -5,8 +5,8 @@ import { ServiceEndpoints } from '../../src/agent/service-endpoints.ts';
 import { ServiceTraffic } from '../../src/agent/service-traffic.ts';
 import { Cache } from '../../src/cluster/cache/cache.ts';
 import { ProxyModel } from '../../src/proxy/model/proxy-model.ts';
-import { service, slice } from '../helpers/objects.ts';
-import { eventOf } from '../helpers/rig.ts';
+import { service, slice } from '../helpers/cluster/objects.ts';
+import { eventOf } from '../helpers/proxy/rig.ts';
 
 const HERE = { nodeName: 'node', zone: 'a' };
 const LOCAL = { clusterIP: '10.96.0.10', ports: [{ port: 80, nodePort: 30_080 }], type: 'NodePort' };

@@ -7,9 +7,9 @@ import { createMutex } from '../../src/base/mutex.ts';
 import { Cache } from '../../src/cluster/cache/cache.ts';
 import { ProxyModel } from '../../src/proxy/model/proxy-model.ts';
 import type { ConnectionCount } from '../../src/proxy/modes/mode.ts';
-import { FakeClock } from '../helpers/fake-clock.ts';
-import { service, slice } from '../helpers/objects.ts';
-import { eventOf, NEVER } from '../helpers/rig.ts';
+import { FakeClock } from '../helpers/base/fake-clock.ts';
+import { service, slice } from '../helpers/cluster/objects.ts';
+import { eventOf, NEVER } from '../helpers/proxy/rig.ts';
 
 const WEB = service({ name: 'web', spec: { clusterIP: '10.96.0.10', ports: [{ name: 'http', port: 80 }] } });
 const DNS = service({ name: 'dns', spec: { clusterIP: '10.96.0.53', ports: [{ port: 53, protocol: 'UDP' }] } });

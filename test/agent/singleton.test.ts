@@ -5,9 +5,9 @@ import { CannotRun } from '../../src/agent/cannot-run.ts';
 import { holdName, type NameService } from '../../src/agent/singleton.ts';
 import type { HeldName, HolderAnswer } from '../../src/kernel/agent-name.ts';
 import type { Log } from '../../src/telemetry/log.ts';
-import { FakeClock } from '../helpers/fake-clock.ts';
-import { NEVER } from '../helpers/rig.ts';
-import { until } from '../helpers/until.ts';
+import { FakeClock } from '../helpers/base/fake-clock.ts';
+import { until } from '../helpers/base/until.ts';
+import { NEVER } from '../helpers/proxy/rig.ts';
 
 const SINCE = '2026-11-21T10:00:00.000Z';
 const ROOT = { pid: 4711, uid: 0 };

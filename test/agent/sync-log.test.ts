@@ -8,7 +8,7 @@ import type { FailedStep } from '../../src/proxy/reconcile/step.ts';
 import type { SweepReport } from '../../src/proxy/sync/flow-sweeper.ts';
 import type { SyncReport } from '../../src/proxy/sync/sync-results.ts';
 import { type LogLevel, levelOf, logInto } from '../../src/telemetry/log.ts';
-import { FakeClock } from '../helpers/fake-clock.ts';
+import { FakeClock } from '../helpers/base/fake-clock.ts';
 
 interface Line {
   readonly level: string;

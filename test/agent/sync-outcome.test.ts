@@ -6,10 +6,10 @@ import { FAMILIES } from '../../src/base/address.ts';
 import { KernelError } from '../../src/kernel/ipvs-kernel.ts';
 import type { ServicePortKey } from '../../src/proxy/model/service-port.ts';
 import type { ApplyReport, FailedStep, SkippedStep } from '../../src/proxy/reconcile/step.ts';
-import { FakeIptables } from '../helpers/fake-iptables.ts';
-import { ipvsRig } from '../helpers/ipvs-rig.ts';
-import { service, slice } from '../helpers/objects.ts';
-import { Rig } from '../helpers/rig.ts';
+import { service, slice } from '../helpers/cluster/objects.ts';
+import { FakeIptables } from '../helpers/kernel/fake-iptables.ts';
+import { ipvsRig } from '../helpers/proxy/ipvs-rig.ts';
+import { Rig } from '../helpers/proxy/rig.ts';
 
 const BOTH = ['IPv4', 'IPv6'] as const;
 const LOCK = 'iptables-restore did not get the xtables lock: flock (process 7) holds it';

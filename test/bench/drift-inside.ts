@@ -10,7 +10,7 @@ import { openNotices } from '../../native/nft/notices.ts';
 import { realCommands } from '../../src/kernel/commands.ts';
 import { RulesetJournal } from '../../src/kernel/ruleset-journal.ts';
 import { type Commit, isUntouched, tableKey, touchedIn } from '../../src/kernel/ruleset-notices.ts';
-import { service, slice } from '../helpers/objects.ts';
+import { service, slice } from '../helpers/cluster/objects.ts';
 import { log, startAgent } from '../netns/inside.ts';
 import { NEVER } from './trial.ts';
 

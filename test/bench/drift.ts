@@ -4,7 +4,7 @@
  */
 import { fileURLToPath } from 'node:url';
 import { Lab } from '../../src/cli/lab/lab.ts';
-import { shellCommands } from '../helpers/shell-commands.ts';
+import { shellCommands } from '../helpers/kernel/shell-commands.ts';
 import { type Aim, median, ms, quantile, size, table } from './text.ts';
 import { NEVER } from './trial.ts';
 

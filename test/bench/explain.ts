@@ -10,7 +10,7 @@ import type { ExplainFacts } from '../../src/inspect/explain/facts.ts';
 import { walk } from '../../src/inspect/explain/walk.ts';
 import { WrongQuestion } from '../../src/inspect/wire/problem.ts';
 import type { ModeName } from '../../src/proxy/model/modes.ts';
-import { askedNode, MODES } from '../helpers/asking.ts';
+import { askedNode, MODES } from '../helpers/inspect/explain/asking.ts';
 import { type ClusterShape, clusterIP, FIRST, serviceKey, serviceOf, sliceCount, sliceOf } from './cluster.ts';
 import { type Aim, median, most, ms, ratio, size, table } from './text.ts';
 

@@ -6,9 +6,9 @@ import { realClock } from '../../src/base/clock.ts';
 import { realCommands } from '../../src/kernel/commands.ts';
 import { type FlowTable, openFlowTable } from '../../src/kernel/conntrack.ts';
 import { FlowSweeper } from '../../src/proxy/sync/flow-sweeper.ts';
-import { FakeIptables } from '../helpers/fake-iptables.ts';
-import { service, slice } from '../helpers/objects.ts';
-import { NEVER, Rig } from '../helpers/rig.ts';
+import { service, slice } from '../helpers/cluster/objects.ts';
+import { FakeIptables } from '../helpers/kernel/fake-iptables.ts';
+import { NEVER, Rig } from '../helpers/proxy/rig.ts';
 
 /** A protocol for experiments (RFC 3692): its flows are of no Service. */
 const OTHER_PROTOCOL = 253;

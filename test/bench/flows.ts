@@ -1,7 +1,7 @@
 /** Measures the sweep of stale UDP flows in a namespace of its own, beside what conntrack(8) takes for the same. */
 import { fileURLToPath } from 'node:url';
 import { Lab } from '../../src/cli/lab/lab.ts';
-import { shellCommands } from '../helpers/shell-commands.ts';
+import { shellCommands } from '../helpers/kernel/shell-commands.ts';
 import type { FlowsMeasured } from './flows-inside.ts';
 
 const INSIDE = fileURLToPath(new URL('./flows-inside.ts', import.meta.url));

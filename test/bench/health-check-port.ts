@@ -9,8 +9,8 @@ import { join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
 import { AgentProcess } from '../../src/cli/lab/agent-process.ts';
 import { LAB, Lab, podAddress } from '../../src/cli/lab/lab.ts';
-import { service, slice } from '../helpers/objects.ts';
-import { shellCommands } from '../helpers/shell-commands.ts';
+import { service, slice } from '../helpers/cluster/objects.ts';
+import { shellCommands } from '../helpers/kernel/shell-commands.ts';
 
 const [executable = 'dist/slicewire', rounds = '25'] = process.argv.slice(2);
 const SERVICES = 10_000;

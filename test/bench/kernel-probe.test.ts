@@ -2,9 +2,9 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
 import { Lab } from '../../src/cli/lab/lab.ts';
-import { commandsIn } from '../helpers/namespace-commands.ts';
-import { NEVER } from '../helpers/rig.ts';
-import { shellCommands } from '../helpers/shell-commands.ts';
+import { commandsIn } from '../helpers/kernel/namespace-commands.ts';
+import { shellCommands } from '../helpers/kernel/shell-commands.ts';
+import { NEVER } from '../helpers/proxy/rig.ts';
 import { KernelProbe } from './kernel-probe.ts';
 import { nanoseconds } from './monotonic.ts';
 

@@ -5,8 +5,8 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, describe, it } from 'node:test';
 import { Lab } from '../../src/cli/lab/lab.ts';
-import { NEVER } from '../helpers/rig.ts';
-import { shellCommands } from '../helpers/shell-commands.ts';
+import { shellCommands } from '../helpers/kernel/shell-commands.ts';
+import { NEVER } from '../helpers/proxy/rig.ts';
 import { KubeProxy, kubeProxyVersion } from './kube-proxy.ts';
 
 /** One family is synced at once, the other a little later: only then is the proxy ready. */

@@ -13,9 +13,9 @@ import { configFromFlags } from '../../src/config/from-flags.ts';
 import { Recorder, type Tap } from '../../src/inspect/history/recorder.ts';
 import type { SyncReport } from '../../src/proxy/sync/sync-results.ts';
 import { HttpServer } from '../../src/serve/http.ts';
-import { FakeIptables } from '../helpers/fake-iptables.ts';
-import { service, slice } from '../helpers/objects.ts';
-import { defaultSettings, eventOf, Rig } from '../helpers/rig.ts';
+import { service, slice } from '../helpers/cluster/objects.ts';
+import { FakeIptables } from '../helpers/kernel/fake-iptables.ts';
+import { defaultSettings, eventOf, Rig } from '../helpers/proxy/rig.ts';
 import { type Aim, percent, table } from './text.ts';
 
 export interface LiveResult {

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import test from 'node:test';
 import { startChild } from '../../src/kernel/child.ts';
-import { until } from '../helpers/until.ts';
+import { until } from '../helpers/base/until.ts';
 import { MemorySampler, processorTime, residentMemory, treeMemory, treeOf } from './process-cost.ts';
 import { StartCounter } from './process-starts.ts';
 

@@ -1,6 +1,6 @@
 /** Run inside a namespace by quiet.ts: an agent beside an API server in whose cluster nothing happens; prints each second's answers as one summary. */
 import { setTimeout as pause } from 'node:timers/promises';
-import { ApiServer } from '../helpers/api-server.ts';
+import { ApiServer } from '../helpers/cluster/api/api-server.ts';
 import { log, startAgent, web, webSlice } from '../netns/inside.ts';
 
 const PATHS = ['/livez', '/healthz'] as const;

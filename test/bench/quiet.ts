@@ -4,7 +4,7 @@
  */
 import { fileURLToPath } from 'node:url';
 import { Lab } from '../../src/cli/lab/lab.ts';
-import { shellCommands } from '../helpers/shell-commands.ts';
+import { shellCommands } from '../helpers/kernel/shell-commands.ts';
 
 const INSIDE = fileURLToPath(new URL('./quiet-inside.ts', import.meta.url));
 const { signal } = new AbortController();

@@ -4,8 +4,8 @@
  * `default/kubernetes` is the server's own; a change is said to be sent just before its write, which etcd has to finish first.
  */
 import { setTimeout as pause } from 'node:timers/promises';
-import type { KubeClient } from '../helpers/kube-client.ts';
-import { RealApiServer, type RealServer } from '../helpers/real-api-server.ts';
+import type { KubeClient } from '../helpers/cluster/api/kube-client.ts';
+import { RealApiServer, type RealServer } from '../helpers/cluster/api/real-api-server.ts';
 import {
   type ClusterShape,
   churnStep,

@@ -11,7 +11,7 @@ import { decodeSlice } from '../../src/cluster/api/decode/slice.ts';
 import { Cache } from '../../src/cluster/cache/cache.ts';
 import { MEMORY, Recorder } from '../../src/inspect/history/recorder.ts';
 import { SOURCE_KINDS, type SourceEvent } from '../../src/proxy/model/events.ts';
-import { service, slice } from '../helpers/objects.ts';
+import { service, slice } from '../helpers/cluster/objects.ts';
 import { type Aim, median, ms, percent, size, table } from './text.ts';
 
 export interface RecorderOptions {

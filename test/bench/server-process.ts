@@ -2,7 +2,7 @@
 import { fileURLToPath } from 'node:url';
 import type { Lab } from '../../src/cli/lab/lab.ts';
 import { realCommands } from '../../src/kernel/commands.ts';
-import type { RealServer } from '../helpers/real-api-server.ts';
+import type { RealServer } from '../helpers/cluster/api/real-api-server.ts';
 import type { ClusterShape } from './cluster.ts';
 import { InsideProcess } from './inside.ts';
 import type { Churn, ServerAnswer, ServerCommand, SliceChange } from './server-protocol.ts';

@@ -3,8 +3,8 @@
  * serves lists in pages and watches over TLS, and changes endpoints on command (`server-protocol.ts`).
  */
 import { setTimeout as pause } from 'node:timers/promises';
-import { itemBytes } from '../helpers/api-protobuf.ts';
-import { ApiServer } from '../helpers/api-server.ts';
+import { itemBytes } from '../helpers/cluster/api/api-protobuf.ts';
+import { ApiServer } from '../helpers/cluster/api/api-server.ts';
 import {
   type ClusterShape,
   churnStep,

@@ -5,7 +5,7 @@ import { AgentProcess } from '../../src/cli/lab/agent-process.ts';
 import { Lab } from '../../src/cli/lab/lab.ts';
 import type { IptablesVariant } from '../../src/kernel/iptables-tools.ts';
 import { TABLES } from '../../src/proxy/modes/netfilter/observe.ts';
-import { shellCommands } from '../helpers/shell-commands.ts';
+import { shellCommands } from '../helpers/kernel/shell-commands.ts';
 import type { ClusterShape } from './cluster.ts';
 import { Restorer } from './restorer.ts';
 import { ServerProcess } from './server-process.ts';

@@ -7,8 +7,8 @@ import { join } from 'node:path';
 import { after, before, describe, it } from 'node:test';
 import { startChild } from '../../src/kernel/child.ts';
 import { realCommands } from '../../src/kernel/commands.ts';
-import { NEVER } from '../helpers/rig.ts';
-import { SLICEWIRE } from '../helpers/slicewire.ts';
+import { SLICEWIRE } from '../helpers/cli/slicewire.ts';
+import { NEVER } from '../helpers/proxy/rig.ts';
 
 describe('bad input on the command line', () => {
   const namespace = `sw${process.pid}-cli`;

@@ -10,7 +10,7 @@ import { after, before, describe, it } from 'node:test';
 import { promisify } from 'node:util';
 import { bundle } from '../../scripts/bundle.ts';
 import { SCRIPTS, SHELLS } from '../../src/cli/commands/completion.ts';
-import { Terminal } from '../helpers/terminal.ts';
+import { Terminal } from '../helpers/cli/terminal.ts';
 
 const run = promisify(execFile);
 const folder = mkdtempSync(join(tmpdir(), 'slicewire-completion-'));

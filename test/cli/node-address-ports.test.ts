@@ -4,9 +4,9 @@ import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
 import { type Child, startChild } from '../../src/kernel/child.ts';
 import { realCommands } from '../../src/kernel/commands.ts';
-import { service, slice } from '../helpers/objects.ts';
-import { NEVER } from '../helpers/rig.ts';
-import { SLICEWIRE } from '../helpers/slicewire.ts';
+import { SLICEWIRE } from '../helpers/cli/slicewire.ts';
+import { service, slice } from '../helpers/cluster/objects.ts';
+import { NEVER } from '../helpers/proxy/rig.ts';
 
 const NODE = '192.0.2.7';
 const PORT = 2222;

@@ -9,7 +9,7 @@ import { after, afterEach, before, beforeEach, describe, it } from 'node:test';
 import { bundle } from '../../scripts/bundle.ts';
 import { API_VERSION } from '../../src/inspect/wire/envelope.ts';
 import type { Status } from '../../src/inspect/wire/status.ts';
-import { Terminal } from '../helpers/terminal.ts';
+import { Terminal } from '../helpers/cli/terminal.ts';
 
 const folder = mkdtempSync(join(tmpdir(), 'slicewire-watch-'));
 const AT = '2026-11-22T12:03:04.000Z';

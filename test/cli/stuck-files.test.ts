@@ -8,11 +8,11 @@ import { after, before, describe, it } from 'node:test';
 import { setTimeout as pause } from 'node:timers/promises';
 import { type Child, startChild } from '../../src/kernel/child.ts';
 import { realCommands } from '../../src/kernel/commands.ts';
-import { aliasBomb } from '../helpers/bomb.ts';
-import { deadMount, noDeadMount } from '../helpers/dead-mount.ts';
-import { NEVER } from '../helpers/rig.ts';
-import { SLICEWIRE } from '../helpers/slicewire.ts';
-import { until } from '../helpers/until.ts';
+import { until } from '../helpers/base/until.ts';
+import { SLICEWIRE } from '../helpers/cli/slicewire.ts';
+import { aliasBomb } from '../helpers/cluster/documents/bomb.ts';
+import { deadMount, noDeadMount } from '../helpers/cluster/source/dead-mount.ts';
+import { NEVER } from '../helpers/proxy/rig.ts';
 
 const ASK = 'const r = await fetch("http://127.0.0.1:10256/livez"); process.stdout.write(String(r.status));';
 /** Milliseconds in which a process ends after its signal: five seconds, and some for a busy machine. */

@@ -4,7 +4,7 @@ import { parseDuration } from '../../src/base/duration.ts';
 import { fileText } from '../../src/config/config-file.ts';
 import { ConfigError, type Flags } from '../../src/config/flags.ts';
 import { configFromFlags } from '../../src/config/from-flags.ts';
-import { flagsFromText } from '../helpers/documents.ts';
+import { flagsFromText } from '../helpers/cluster/documents/documents.ts';
 
 /** As kubeadm writes it (its cmd/kubeadm/app/phases/addons/proxy). */
 const KUBEADM = `apiVersion: kubeproxy.config.k8s.io/v1alpha1

@@ -8,7 +8,7 @@ import { loadConfig } from '../../src/agent/load-config.ts';
 import { API_VERSION, fileText } from '../../src/config/config-file.ts';
 import { ConfigError } from '../../src/config/flags.ts';
 import { configFromFlags } from '../../src/config/from-flags.ts';
-import { flagsFromText } from '../helpers/documents.ts';
+import { flagsFromText } from '../helpers/cluster/documents/documents.ts';
 
 const gatesOf = (featureGates: string) => configFromFlags({ featureGates }).featureGates;
 const HEAD = `apiVersion: ${API_VERSION}\nkind: KubeProxyConfiguration\n`;

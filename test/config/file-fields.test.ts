@@ -10,7 +10,7 @@ import { FIELDS } from '../../src/config/file-fields.ts';
 import { ConfigError, camel, type Flags } from '../../src/config/flags.ts';
 import { configFromFlags } from '../../src/config/from-flags.ts';
 import { IDLE_FLAGS } from '../../src/config/kube-proxy-flags.ts';
-import { flagsFromText } from '../helpers/documents.ts';
+import { flagsFromText } from '../helpers/cluster/documents/documents.ts';
 
 interface Row {
   readonly good: readonly unknown[];

@@ -4,8 +4,8 @@ import { type Address, endpointText, type Family, hostCidr } from '../../src/bas
 import type { Fate } from '../../src/inspect/explain/fates.ts';
 import type { IpvsSettings } from '../../src/proxy/modes/ipvs/settings.ts';
 import { endpointChain } from '../../src/proxy/modes/netfilter/balancer.ts';
-import { type IpvsRig, ipvsRig } from '../helpers/ipvs-rig.ts';
-import { fatesIn, memoriesOf, serversOf, viewOfSaved } from '../helpers/views.ts';
+import { fatesIn, memoriesOf, serversOf, viewOfSaved } from '../helpers/inspect/explain/views.ts';
+import { type IpvsRig, ipvsRig } from '../helpers/proxy/ipvs-rig.ts';
 import type { StoryCluster } from './cluster.ts';
 import { POD_PORT } from './stories/build.ts';
 import type { StoryCase, StoryPacket, StorySettings, StoryState } from './story.ts';

@@ -2,10 +2,10 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { type Address, endpointText } from '../../src/base/address.ts';
-import { FakeIptables } from '../helpers/fake-iptables.ts';
-import { service, slice } from '../helpers/objects.ts';
-import { Rig } from '../helpers/rig.ts';
-import { fatesIn, viewOfSaved } from '../helpers/views.ts';
+import { service, slice } from '../helpers/cluster/objects.ts';
+import { fatesIn, viewOfSaved } from '../helpers/inspect/explain/views.ts';
+import { FakeIptables } from '../helpers/kernel/fake-iptables.ts';
+import { Rig } from '../helpers/proxy/rig.ts';
 
 const SERVICES = 2500;
 const NODE = { IPv4: '192.168.77.2', IPv6: 'fd00:77::2' } as const;

@@ -7,7 +7,7 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { commandLine } from '../../scripts/arguments.ts';
 import { FAMILIES } from '../../src/base/address.ts';
-import { semanticsAnchors } from '../helpers/semantics.ts';
+import { semanticsAnchors } from '../helpers/docs/semantics.ts';
 import { UPSTREAM_PAGE, upstreamOf, upstreamPage } from '../upstream/page.ts';
 import { REGRESSIONS, ROWS } from './coverage.ts';
 import { ENHANCEMENTS } from './enhancements.ts';

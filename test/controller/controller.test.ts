@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import type { EndpointsObject } from '../../src/cluster/producers/api-objects.ts';
-import { aWhile, until } from '../helpers/until.ts';
+import { aWhile, until } from '../helpers/base/until.ts';
 import { address, ControllerRig } from './rig.ts';
 
 const many = (count: number) => Array.from({ length: count }, (_, i) => i);

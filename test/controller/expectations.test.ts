@@ -8,7 +8,7 @@ import { WorkQueue } from '../../src/controller/queue.ts';
 import { SliceShelf } from '../../src/controller/slice-shelf.ts';
 import { MANAGED_BY_LABEL, SERVICE_NAME_LABEL, SLICES_MANAGER } from '../../src/proxy/model/labels.ts';
 import { isOlder } from '../../src/proxy/model/resource-version.ts';
-import { FakeClock } from '../helpers/fake-clock.ts';
+import { FakeClock } from '../helpers/base/fake-clock.ts';
 
 const WEB = 'default/web';
 

@@ -3,7 +3,7 @@ import { setImmediate as breath } from 'node:timers/promises';
 import { aborted, type Clock } from '../../src/base/clock.ts';
 import { type ApiClient, ApiError, type WriteRequest } from '../../src/cluster/api/client.ts';
 import { LeaderElector, type LeaderSettings } from '../../src/controller/leader.ts';
-import { FakeClock } from '../helpers/fake-clock.ts';
+import { FakeClock } from '../helpers/base/fake-clock.ts';
 
 /** Milliseconds; every time in these tests is a multiple of it. */
 export const STEP = 50;

@@ -6,9 +6,9 @@ import type { SliceObject } from '../../src/cluster/producers/api-objects.ts';
 import { Expectations } from '../../src/controller/expectations.ts';
 import { mustBeGone, SliceWriter } from '../../src/controller/object-writer.ts';
 import { StaleCache } from '../../src/controller/workers.ts';
-import { ApiServer } from '../helpers/api-server.ts';
-import { NEVER } from '../helpers/rig.ts';
-import { aWhile, until } from '../helpers/until.ts';
+import { aWhile, until } from '../helpers/base/until.ts';
+import { ApiServer } from '../helpers/cluster/api/api-server.ts';
+import { NEVER } from '../helpers/proxy/rig.ts';
 import { address, ControllerRig } from './rig.ts';
 
 async function start(t: TestContext) {

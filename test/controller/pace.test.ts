@@ -4,8 +4,8 @@ import { describe, it } from 'node:test';
 import { setImmediate as breath } from 'node:timers/promises';
 import { type ApiClient, ApiError } from '../../src/cluster/api/client.ts';
 import { ClientPace, type RequestRate } from '../../src/controller/pace.ts';
-import { FakeClock } from '../helpers/fake-clock.ts';
-import { NEVER } from '../helpers/rig.ts';
+import { FakeClock } from '../helpers/base/fake-clock.ts';
+import { NEVER } from '../helpers/proxy/rig.ts';
 
 const tooMany = (retryAfter?: number) => new ApiError('too many requests', 429, { retryAfter });
 

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { setImmediate as breath } from 'node:timers/promises';
 import { WorkQueue } from '../../src/controller/queue.ts';
-import { FakeClock } from '../helpers/fake-clock.ts';
+import { FakeClock } from '../helpers/base/fake-clock.ts';
 
 const NEVER = new AbortController().signal;
 

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { describe, it, type TestContext } from 'node:test';
 import { type Child, startChild } from '../../src/kernel/child.ts';
 import { selfCommand } from '../../src/kernel/self.ts';
-import { aWhile, until } from '../helpers/until.ts';
+import { aWhile, until } from '../helpers/base/until.ts';
 import { address, ControllerRig } from './rig.ts';
 
 /** Ports of their own for health and metrics. */

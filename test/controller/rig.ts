@@ -4,7 +4,7 @@ import { runController } from '../../src/cli/controller.ts';
 import type { SliceObject } from '../../src/cluster/producers/api-objects.ts';
 import { controllerConfig } from '../../src/config/controller-config.ts';
 import { type LogLevel, logInto } from '../../src/telemetry/log.ts';
-import { ApiServer } from '../helpers/api-server.ts';
+import { ApiServer } from '../helpers/cluster/api/api-server.ts';
 
 export interface Running {
   /** Ends it as SIGTERM does. */

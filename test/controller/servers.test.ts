@@ -5,8 +5,8 @@ import { runController } from '../../src/cli/controller.ts';
 import { controllerConfig } from '../../src/config/controller-config.ts';
 import type { Answer, Handler, OpenServer } from '../../src/serve/http.ts';
 import { logInto } from '../../src/telemetry/log.ts';
-import { ApiServer } from '../helpers/api-server.ts';
-import { until } from '../helpers/until.ts';
+import { until } from '../helpers/base/until.ts';
+import { ApiServer } from '../helpers/cluster/api/api-server.ts';
 
 /** Handlers by the address that was opened. */
 async function started(t: TestContext, flags: Readonly<Record<string, string>>): Promise<ReadonlyMap<string, Handler>> {

@@ -5,7 +5,7 @@ import { aborted } from '../../src/base/clock.ts';
 import { ApiError } from '../../src/cluster/api/client.ts';
 import { WorkQueue } from '../../src/controller/queue.ts';
 import { runWorkers, StaleCache, workOff } from '../../src/controller/workers.ts';
-import { FakeClock } from '../helpers/fake-clock.ts';
+import { FakeClock } from '../helpers/base/fake-clock.ts';
 
 type Sync = (key: string, signal: AbortSignal) => Promise<void>;
 

@@ -10,8 +10,8 @@ import { controllerConfig } from '../../src/config/controller-config.ts';
 import type { Flags } from '../../src/config/flags.ts';
 import { fleetConfig } from '../../src/config/fleet-config.ts';
 import type { ListenAddress } from '../../src/config/listen.ts';
-import { agentOf, BASE, configOf, find, options, refused, rendered } from '../helpers/chart.ts';
-import { isRightBySchemas, type ObjectOf } from '../helpers/deployed.ts';
+import { agentOf, BASE, configOf, find, options, refused, rendered } from '../helpers/deploy/chart.ts';
+import { isRightBySchemas, type ObjectOf } from '../helpers/deploy/deployed.ts';
 
 interface Probed {
   readonly args: readonly string[];

@@ -24,8 +24,8 @@ import {
   set,
   settingsOf,
   workload,
-} from '../helpers/chart.ts';
-import { helm, isRightBySchemas } from '../helpers/deployed.ts';
+} from '../helpers/deploy/chart.ts';
+import { helm, isRightBySchemas } from '../helpers/deploy/deployed.ts';
 
 describe('the values of deploy/chart', () => {
   it('apiServer, mode, clusterCIDR and config reach the files that the agent reads', options, async () => {

@@ -4,8 +4,8 @@ import { readFileSync } from 'node:fs';
 import { describe, it } from 'node:test';
 import { parse } from 'yaml';
 import { chartTexts } from '../../scripts/chart.ts';
-import { BASE, HELM, inEffect, options, refused, rendered, set } from '../helpers/chart.ts';
-import { helm, isRightBySchemas, kustomize, NO_KUBECTL } from '../helpers/deployed.ts';
+import { BASE, HELM, inEffect, options, refused, rendered, set } from '../helpers/deploy/chart.ts';
+import { helm, isRightBySchemas, kustomize, NO_KUBECTL } from '../helpers/deploy/deployed.ts';
 
 const file = (path: string) => readFileSync(new URL(`../../deploy/chart/${path}`, import.meta.url), 'utf8');
 

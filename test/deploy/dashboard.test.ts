@@ -2,9 +2,9 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { z } from 'zod';
-import { fileOf } from '../helpers/monitoring.ts';
-import { askedBy } from '../helpers/promql.ts';
-import { allSeries, mustExist, type Series } from '../helpers/queries.ts';
+import { fileOf } from '../helpers/telemetry/monitoring.ts';
+import { askedBy } from '../helpers/telemetry/promql.ts';
+import { allSeries, mustExist, type Series } from '../helpers/telemetry/queries.ts';
 
 const panelForm = z.looseObject({
   id: z.number(),

@@ -6,9 +6,9 @@ import { AGENT_AUDIENCE } from '../../src/agent/fleet-auth.ts';
 import { COMMANDS } from '../../src/cli/commands/command-table.ts';
 import { withFlags } from '../../src/cli/tree.ts';
 import { fleetConfig } from '../../src/config/fleet-config.ts';
-import { isRightBySchemas, kustomize, NO_KUBECTL, type ObjectOf } from '../helpers/deployed.ts';
-import { objectsOf } from '../helpers/documents.ts';
-import { fileOf } from '../helpers/monitoring.ts';
+import { objectsOf } from '../helpers/cluster/documents/documents.ts';
+import { isRightBySchemas, kustomize, NO_KUBECTL, type ObjectOf } from '../helpers/deploy/deployed.ts';
+import { fileOf } from '../helpers/telemetry/monitoring.ts';
 
 const PORT = 10_262;
 const LABELS = { 'k8s-app': 'slicewire-fleet' };

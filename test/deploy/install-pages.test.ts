@@ -9,11 +9,11 @@ import { COMMANDS } from '../../src/cli/commands/command-table.ts';
 import { withFlags } from '../../src/cli/tree.ts';
 import { configFromFlags } from '../../src/config/from-flags.ts';
 import { realCommands } from '../../src/kernel/commands.ts';
-import { HELM, options, rendered } from '../helpers/chart.ts';
-import { kustomize, NO_KUBECTL } from '../helpers/deployed.ts';
-import { flagsFromText } from '../helpers/documents.ts';
-import { anchorsOf, blocksOf, commandsOf, languagesOf, linksOf, pageOf, wordsOf } from '../helpers/pages.ts';
-import { NEVER } from '../helpers/rig.ts';
+import { flagsFromText } from '../helpers/cluster/documents/documents.ts';
+import { HELM, options, rendered } from '../helpers/deploy/chart.ts';
+import { kustomize, NO_KUBECTL } from '../helpers/deploy/deployed.ts';
+import { anchorsOf, blocksOf, commandsOf, languagesOf, linksOf, pageOf, wordsOf } from '../helpers/docs/pages.ts';
+import { NEVER } from '../helpers/proxy/rig.ts';
 
 const ROOT = new URL('../../', import.meta.url);
 const INDEX = pageOf('docs/install.md');

@@ -19,11 +19,11 @@ import { Expectations } from '../../src/controller/expectations.ts';
 import { LeaderElector } from '../../src/controller/leader.ts';
 import { deleteEndpoints, mustBeGone, SliceWriter, writeEndpoints } from '../../src/controller/object-writer.ts';
 import { RECORD_FOLDER } from '../../src/kernel/record-file.ts';
-import { isRightBySchemas, kustomize, NO_KUBECTL, type ObjectOf } from '../helpers/deployed.ts';
-import { flagsFromText } from '../helpers/documents.ts';
-import { FakeClock } from '../helpers/fake-clock.ts';
-import { service } from '../helpers/objects.ts';
-import { NEVER } from '../helpers/rig.ts';
+import { FakeClock } from '../helpers/base/fake-clock.ts';
+import { flagsFromText } from '../helpers/cluster/documents/documents.ts';
+import { service } from '../helpers/cluster/objects.ts';
+import { isRightBySchemas, kustomize, NO_KUBECTL, type ObjectOf } from '../helpers/deploy/deployed.ts';
+import { NEVER } from '../helpers/proxy/rig.ts';
 
 interface Probe {
   readonly httpGet: { readonly path: string; readonly port: string };

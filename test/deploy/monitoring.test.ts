@@ -4,12 +4,12 @@ import { describe, it } from 'node:test';
 import { controllerConfig } from '../../src/config/controller-config.ts';
 import { camel, type Flags } from '../../src/config/flags.ts';
 import { configFromFlags } from '../../src/config/from-flags.ts';
-import { kustomize, NO_KUBECTL, type ObjectOf } from '../helpers/deployed.ts';
-import { MODES } from '../helpers/metric-texts.ts';
-import { type Alert, alertsOf, fileOf, PARTS, type Part } from '../helpers/monitoring.ts';
-import { askedBy } from '../helpers/promql.ts';
-import { allSeries, mustExist } from '../helpers/queries.ts';
-import { anchorsIn } from '../helpers/semantics.ts';
+import { kustomize, NO_KUBECTL, type ObjectOf } from '../helpers/deploy/deployed.ts';
+import { anchorsIn } from '../helpers/docs/semantics.ts';
+import { MODES } from '../helpers/telemetry/metric-texts.ts';
+import { type Alert, alertsOf, fileOf, PARTS, type Part } from '../helpers/telemetry/monitoring.ts';
+import { askedBy } from '../helpers/telemetry/promql.ts';
+import { allSeries, mustExist } from '../helpers/telemetry/queries.ts';
 
 describe('a check of queries', () => {
   it('refuses metrics and labels that do not exist, and what is no PromQL', async () => {

@@ -4,10 +4,10 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, describe, it } from 'node:test';
-import { ALERT_CASES, type AlertCase, OF_KUBE_PROMETHEUS } from '../helpers/alert-cases.ts';
-import { agentText, controllerText, MODES } from '../helpers/metric-texts.ts';
-import { alertsOf, groupsOf, PARTS } from '../helpers/monitoring.ts';
-import { OF_UPSTREAM, promtool } from '../helpers/promtool.ts';
+import { ALERT_CASES, type AlertCase, OF_KUBE_PROMETHEUS } from '../helpers/telemetry/alert-cases.ts';
+import { agentText, controllerText, MODES } from '../helpers/telemetry/metric-texts.ts';
+import { alertsOf, groupsOf, PARTS } from '../helpers/telemetry/monitoring.ts';
+import { OF_UPSTREAM, promtool } from '../helpers/telemetry/promtool.ts';
 
 let folder = '';
 before(() => {

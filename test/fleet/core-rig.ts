@@ -6,8 +6,8 @@ import type { NodeObject } from '../../src/fleet/tracked-node.ts';
 import type { DrainTarget, FleetEndpoint, FleetSlice } from '../../src/fleet/types.ts';
 import type { Drained } from '../../src/inspect/wire/drained.ts';
 import type { ProgrammedEvent } from '../../src/inspect/wire/programmed.ts';
-import { FakeClock } from '../helpers/fake-clock.ts';
-import { serviceModel } from '../helpers/service-model.ts';
+import { FakeClock } from '../helpers/base/fake-clock.ts';
+import { serviceModel } from '../helpers/proxy/model/service-model.ts';
 
 export const LEAVE_OUT_AFTER = 60_000;
 

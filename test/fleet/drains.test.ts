@@ -3,7 +3,7 @@ import { describe, it } from 'node:test';
 import type { Address } from '../../src/base/address.ts';
 import { drainedSchema } from '../../src/inspect/wire/drained.ts';
 import { NoAnswer } from '../../src/inspect/wire/problem.ts';
-import { serviceModel } from '../helpers/service-model.ts';
+import { serviceModel } from '../helpers/proxy/model/service-model.ts';
 import { addressOf, endpoint, facts, fleetRig, LEAVE_OUT_AFTER, pod, slice, terminating } from './core-rig.ts';
 
 describe('a Pod is drained', () => {

@@ -10,9 +10,9 @@ import type { AgentAddress } from '../../src/fleet/link.ts';
 import { FleetNodes } from '../../src/fleet/nodes.ts';
 import { ProgrammingLatency } from '../../src/fleet/programming-latency.ts';
 import { faultText } from '../../src/proxy/model/objects.ts';
-import { ApiServer } from '../helpers/api-server.ts';
-import { service, slice } from '../helpers/objects.ts';
-import { until } from '../helpers/until.ts';
+import { until } from '../helpers/base/until.ts';
+import { ApiServer } from '../helpers/cluster/api/api-server.ts';
+import { service, slice } from '../helpers/cluster/objects.ts';
 import { agentsSlice } from './rig.ts';
 
 async function started(t: TestContext, hasProtobuf: boolean) {

@@ -3,8 +3,8 @@ import assert from 'node:assert/strict';
 import { it } from 'node:test';
 import { FleetQuestions, type FleetQuestionsOptions } from '../../src/fleet/fleet-queries.ts';
 import type { HttpRequest } from '../../src/serve/http.ts';
-import { FakeClock } from '../helpers/fake-clock.ts';
-import { NEVER } from '../helpers/rig.ts';
+import { FakeClock } from '../helpers/base/fake-clock.ts';
+import { NEVER } from '../helpers/proxy/rig.ts';
 
 const asked = (remote: string) =>
   ({

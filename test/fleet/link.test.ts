@@ -7,8 +7,8 @@ import { tokenIn } from '../../src/cluster/api/credentials.ts';
 import { ANSWER, MAX_LINE_LENGTH, SILENCE_TIMEOUT_MS } from '../../src/fleet/link.ts';
 import { AgentLinks } from '../../src/fleet/links.ts';
 import type { ProgrammedEvent } from '../../src/inspect/wire/programmed.ts';
-import { FakeClock } from '../helpers/fake-clock.ts';
-import { aWhile, until } from '../helpers/until.ts';
+import { FakeClock } from '../helpers/base/fake-clock.ts';
+import { aWhile, until } from '../helpers/base/until.ts';
 import { FakeAgent, type FakeAgentOptions, firstEvent } from './fake-agent.ts';
 
 const clock = new FakeClock();

@@ -3,7 +3,7 @@
 import type { Address } from '../../src/base/address.ts';
 import type { Drained } from '../../src/inspect/wire/drained.ts';
 import type { ProgrammedEvent } from '../../src/inspect/wire/programmed.ts';
-import { serviceModel } from '../helpers/service-model.ts';
+import { serviceModel } from '../helpers/proxy/model/service-model.ts';
 import { endpoint, fleetRig, pod, slice } from './core-rig.ts';
 
 export interface ManyOptions {

@@ -4,8 +4,8 @@ import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { describe, it } from 'node:test';
-import { slicewire } from '../helpers/slicewire.ts';
-import { until } from '../helpers/until.ts';
+import { until } from '../helpers/base/until.ts';
+import { slicewire } from '../helpers/cli/slicewire.ts';
 import { Cluster } from './rig.ts';
 
 describe('the process of the fleet', () => {

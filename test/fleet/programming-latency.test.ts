@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import fc from 'fast-check';
 import { ProgrammingLatency } from '../../src/fleet/programming-latency.ts';
-import { FakeClock } from '../helpers/fake-clock.ts';
+import { FakeClock } from '../helpers/base/fake-clock.ts';
 import { endpoint, fleetRig } from './core-rig.ts';
 
 describe('the latency of programming', () => {

@@ -6,10 +6,10 @@ import { runFleet } from '../../src/fleet/run.ts';
 import type { Drained } from '../../src/inspect/wire/drained.ts';
 import { HttpServer } from '../../src/serve/http.ts';
 import { logInto } from '../../src/telemetry/log.ts';
-import { ApiServer } from '../helpers/api-server.ts';
-import { service, slice } from '../helpers/objects.ts';
-import { OWN_FACTS } from '../helpers/own-facts.ts';
-import { until } from '../helpers/until.ts';
+import { until } from '../helpers/base/until.ts';
+import { ApiServer } from '../helpers/cluster/api/api-server.ts';
+import { service, slice } from '../helpers/cluster/objects.ts';
+import { OWN_FACTS } from '../helpers/serve/own-facts.ts';
 import { FakeAgent, type FakeAgentOptions } from './fake-agent.ts';
 
 export interface Answered {

@@ -5,8 +5,8 @@
 import assert from 'node:assert/strict';
 import { createServer } from 'node:http';
 import { after, before, describe, it } from 'node:test';
-import { inNamespace } from '../helpers/namespace-sockets.ts';
-import { until } from '../helpers/until.ts';
+import { until } from '../helpers/base/until.ts';
+import { inNamespace } from '../helpers/kernel/namespace-sockets.ts';
 import { command, httpGet, nothing, type RollOut, rollOut } from './roll-out/roll-out.ts';
 import { Scene } from './roll-out/scene.ts';
 

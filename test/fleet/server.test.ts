@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { afterEach, beforeEach, describe, it } from 'node:test';
 import { drainedSchema } from '../../src/inspect/wire/drained.ts';
 import { fleetLiveSchema, fleetProgrammedSchema } from '../../src/inspect/wire/fleet.ts';
-import { aWhile, until } from '../helpers/until.ts';
+import { aWhile, until } from '../helpers/base/until.ts';
 import { agentsSlice, Cluster, type Fleet } from './rig.ts';
 
 let cluster: Cluster;

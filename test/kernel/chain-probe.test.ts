@@ -4,9 +4,9 @@ import { describe, it } from 'node:test';
 import { breath } from '../../src/base/clock.ts';
 import { type ChainAnswer, type OpenRules, rulesProbe } from '../../src/kernel/chain-probe.ts';
 import { IptablesTools } from '../../src/kernel/iptables-tools.ts';
-import { FakeClock } from '../helpers/fake-clock.ts';
-import { FakeIptables } from '../helpers/fake-iptables.ts';
-import { NEVER } from '../helpers/rig.ts';
+import { FakeClock } from '../helpers/base/fake-clock.ts';
+import { FakeIptables } from '../helpers/kernel/fake-iptables.ts';
+import { NEVER } from '../helpers/proxy/rig.ts';
 
 const CANARY = { table: 'nat', chain: 'KUBE-PROXY-CANARY' };
 const ADD = () => ['*nat', ':KUBE-PROXY-CANARY - [0:0]', 'COMMIT'];

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { barredText, conntrackMax, conntrackWrites, sortWrites } from '../../src/kernel/conntrack-settings.ts';
 import { realSettings, writeSettings } from '../../src/kernel/sysctls.ts';
-import { fakeSysctls } from '../helpers/rig.ts';
+import { fakeSysctls } from '../helpers/proxy/rig.ts';
 
 const DEFAULTS = {
   maxPerCore: 32_768,

@@ -21,9 +21,9 @@ import type { Address } from '../../src/base/address.ts';
 import type { IpvsReader, Server } from '../../src/kernel/ipvs-kernel.ts';
 import { NetlinkKernel } from '../../src/kernel/ipvs-netlink.ts';
 import { ipvsQuestions } from '../../src/kernel/ipvs-open.ts';
-import { hex } from '../helpers/hex.ts';
-import { type Answer, type Asked, type NetlinkKernelSocket, netlinkKernel } from '../helpers/netlink-kernel.ts';
-import { NEVER } from '../helpers/rig.ts';
+import { hex } from '../helpers/base/hex.ts';
+import { type Answer, type Asked, type NetlinkKernelSocket, netlinkKernel } from '../helpers/kernel/netlink-kernel.ts';
+import { NEVER } from '../helpers/proxy/rig.ts';
 
 const IPVS = 0x21;
 const SERVER: Server = {

@@ -6,7 +6,7 @@ import { setTimeout as pause } from 'node:timers/promises';
 import { promisify } from 'node:util';
 import { CommandNotStarted } from '../../src/kernel/commands.ts';
 import { startCommand } from '../../src/kernel/lasting-command.ts';
-import { NEVER } from '../helpers/rig.ts';
+import { NEVER } from '../helpers/proxy/rig.ts';
 
 const MODULE = new URL('../../src/kernel/lasting-command.ts', import.meta.url).href;
 

@@ -4,7 +4,7 @@ import { describe, it } from 'node:test';
 import { CommandNotStarted, type CommandResult, type CommandRunner } from '../../src/kernel/commands.ts';
 import { IptablesError, IptablesTools } from '../../src/kernel/iptables-tools.ts';
 import { LastingRestore } from '../../src/kernel/lasting-restore.ts';
-import { NEVER } from '../helpers/rig.ts';
+import { NEVER } from '../helpers/proxy/rig.ts';
 
 /** What a process does with its n-th line; undefined: it goes on. */
 type Tool = (line: string, n: number) => CommandResult | undefined;

@@ -6,7 +6,7 @@ import { describe, it } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import { realCommands } from '../../src/kernel/commands.ts';
 import { type MemoryRoom, memoryProblem } from '../../src/kernel/memory.ts';
-import { NEVER } from '../helpers/rig.ts';
+import { NEVER } from '../helpers/proxy/rig.ts';
 
 const MB = 2 ** 20;
 const MEMORY = fileURLToPath(new URL('../../src/kernel/memory.ts', import.meta.url));

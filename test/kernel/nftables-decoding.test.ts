@@ -27,9 +27,9 @@ import { cluster } from '../conformance/cluster.ts';
 import { nftablesSettingsOf } from '../conformance/nftables.ts';
 import { STORIES } from '../conformance/stories/index.ts';
 import { isTestedIn } from '../conformance/suite.ts';
-import { FakeIptables } from '../helpers/fake-iptables.ts';
-import { FakeNft } from '../helpers/fake-nft.ts';
-import { Rig } from '../helpers/rig.ts';
+import { FakeIptables } from '../helpers/kernel/fake-iptables.ts';
+import { FakeNft } from '../helpers/kernel/fake-nft.ts';
+import { Rig } from '../helpers/proxy/rig.ts';
 
 /** The content of NFTA_RULE_EXPRESSIONS. */
 function expressionsIn({ body: [bytes] }: NetlinkRequest): string {

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { RulesetJournal } from '../../src/kernel/ruleset-journal.ts';
 import { committerText, isUntouched, tableKey, touchedIn } from '../../src/kernel/ruleset-notices.ts';
-import { elementNotice, FakeListener, generationNotice, ruleNotice, tableNotice } from '../helpers/notices.ts';
+import { elementNotice, FakeListener, generationNotice, ruleNotice, tableNotice } from '../helpers/kernel/notices.ts';
 
 const OURS = tableKey('IPv4', 'slicewire');
 

@@ -8,7 +8,7 @@ import packageJson from '../../package.json' with { type: 'json' };
 import { sourceFiles } from '../../scripts/imports.ts';
 import { realCommands } from '../../src/kernel/commands.ts';
 import { SOURCE_OPTIONS, selfCommand } from '../../src/kernel/self.ts';
-import { NEVER } from '../helpers/rig.ts';
+import { NEVER } from '../helpers/proxy/rig.ts';
 
 const ROOT = fileURLToPath(new URL('../..', import.meta.url));
 const text = (file: string) => readFileSync(join(ROOT, file), 'utf8');

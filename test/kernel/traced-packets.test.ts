@@ -4,7 +4,7 @@ import { describe, it } from 'node:test';
 import { decodeMessages } from '../../native/netlink.ts';
 import { decodeTrace, type TraceEvent } from '../../native/nft/trace.ts';
 import { PacketCollector } from '../../src/kernel/traced-packets.ts';
-import { TRACE } from '../helpers/recorded-trace.ts';
+import { TRACE } from '../helpers/kernel/recorded-trace.ts';
 
 const NOW = Date.UTC(2026, 10, 22, 12);
 

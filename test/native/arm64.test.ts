@@ -9,7 +9,7 @@ import { nodePackage } from '../../scripts/executable/node-package.ts';
 import { emulatorFor, OWN_PLATFORM, platformNamed } from '../../scripts/executable/platform.ts';
 import { checkRuntime } from '../../scripts/runtime.ts';
 import { realCommands } from '../../src/kernel/commands.ts';
-import { NEVER } from '../helpers/rig.ts';
+import { NEVER } from '../helpers/proxy/rig.ts';
 import { describeHeaders } from './headers.ts';
 
 const ARM64 = platformNamed('linux-arm64');

@@ -21,7 +21,7 @@ import * as nftables from '../../native/nftables.ts';
 import * as rtnetlink from '../../native/rtnetlink.ts';
 import * as xtables from '../../native/xtables.ts';
 import { realCommands } from '../../src/kernel/commands.ts';
-import { NEVER } from '../helpers/rig.ts';
+import { NEVER } from '../helpers/proxy/rig.ts';
 
 const PROBE = fileURLToPath(new URL('../../native/abi-probe.c', import.meta.url));
 

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { ENOBUFS, ENOENT } from '../../native/errno.ts';
 import { type ListingPart, NetlinkSocket } from '../../native/netlink-socket.ts';
-import { type Answer, type Asked, netlinkKernel } from '../helpers/netlink-kernel.ts';
+import { type Answer, type Asked, netlinkKernel } from '../helpers/kernel/netlink-kernel.ts';
 
 const LIST = { type: 100, flags: 0, body: [] };
 const OTHER = { type: 101, flags: 0, body: [] };

@@ -11,7 +11,7 @@ import { NetlinkSocket, type NetlinkTransport } from '../../native/netlink-socke
 import * as nftables from '../../native/nftables.ts';
 import * as rtnetlink from '../../native/rtnetlink.ts';
 import { tableQuestion } from '../../native/xtables.ts';
-import { hex } from '../helpers/hex.ts';
+import { hex } from '../helpers/base/hex.ts';
 
 const { NLM_F_ACK, NLM_F_DUMP } = netlink;
 

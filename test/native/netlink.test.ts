@@ -9,7 +9,7 @@ import {
   NetlinkSocket,
   type NetlinkTransport,
 } from '../../native/netlink-socket.ts';
-import { hex } from '../helpers/hex.ts';
+import { hex } from '../helpers/base/hex.ts';
 
 /** A flow of a client 10.0.0.1:1024 to 10.96.0.10:53, which 10.244.1.11:5353 answers. */
 const TUPLE = hex(`

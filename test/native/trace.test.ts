@@ -9,8 +9,8 @@ import { NetlinkSocket, type NetlinkTransport } from '../../native/netlink-socke
 import { chainRules, chainRulesRequest } from '../../native/nft/rule-handles.ts';
 import { createTable } from '../../native/nft/table-requests.ts';
 import { TraceSocket } from '../../native/nft/trace.ts';
-import { hex } from '../helpers/hex.ts';
-import { TRACE } from '../helpers/recorded-trace.ts';
+import { hex } from '../helpers/base/hex.ts';
+import { TRACE } from '../helpers/kernel/recorded-trace.ts';
 
 /** Answers with these datagrams and errors, in turn, and then has none. */
 function played(...answers: readonly (Buffer | number)[]): NetlinkTransport {

@@ -8,9 +8,9 @@ import { setTimeout as pause } from 'node:timers/promises';
 import { Lab } from '../../src/cli/lab/lab.ts';
 import { cluster } from '../conformance/cluster.ts';
 import { PORT, pods, UNREADY, web } from '../conformance/stories/build.ts';
-import { commandsIn, sysctlsIn } from '../helpers/namespace-commands.ts';
-import { NEVER, Rig } from '../helpers/rig.ts';
-import { shellCommands } from '../helpers/shell-commands.ts';
+import { commandsIn, sysctlsIn } from '../helpers/kernel/namespace-commands.ts';
+import { shellCommands } from '../helpers/kernel/shell-commands.ts';
+import { NEVER, Rig } from '../helpers/proxy/rig.ts';
 
 for (const backend of ['nft', 'legacy'] as const) {
   describe(`affinity, iptables-${backend}`, () => {

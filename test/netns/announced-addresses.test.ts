@@ -6,8 +6,8 @@ import assert from 'node:assert/strict';
 import { after, afterEach, before, describe, it } from 'node:test';
 import type { AgentProcess } from '../../src/cli/lab/agent-process.ts';
 import { LAB } from '../../src/cli/lab/lab.ts';
-import { HEALTH_CHECK_PORT, type NodeName, TwoNodes, VIPS } from '../helpers/two-nodes.ts';
-import { NODE_PORT } from '../helpers/web.ts';
+import { HEALTH_CHECK_PORT, type NodeName, TwoNodes, VIPS } from '../helpers/cli/lab/two-nodes.ts';
+import { NODE_PORT } from '../helpers/cli/lab/web.ts';
 
 const NODES = ['node', 'other'] as const;
 /** Of node ports: the one node has them on its first address, the other on all. */

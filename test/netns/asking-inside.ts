@@ -3,8 +3,8 @@ import assert from 'node:assert/strict';
 import { networkInterfaces } from 'node:os';
 import { setTimeout as pause } from 'node:timers/promises';
 import type { Child } from '../../src/kernel/child.ts';
-import { madeToken } from '../helpers/api-reviews.ts';
-import type { ApiServer } from '../helpers/api-server.ts';
+import { madeToken } from '../helpers/cluster/api/api-reviews.ts';
+import type { ApiServer } from '../helpers/cluster/api/api-server.ts';
 import { LONGEST, log, runStory, startAgent, web, webSlice } from './inside.ts';
 
 /** The node's address, which other machines reach. */

@@ -4,9 +4,9 @@ import { after, before, describe, it } from 'node:test';
 import { Lab } from '../../src/cli/lab/lab.ts';
 import { cluster } from '../conformance/cluster.ts';
 import { PORT, pods, web } from '../conformance/stories/build.ts';
-import { commandsIn, sysctlsIn } from '../helpers/namespace-commands.ts';
-import { NEVER, Rig } from '../helpers/rig.ts';
-import { shellCommands } from '../helpers/shell-commands.ts';
+import { commandsIn, sysctlsIn } from '../helpers/kernel/namespace-commands.ts';
+import { shellCommands } from '../helpers/kernel/shell-commands.ts';
+import { NEVER, Rig } from '../helpers/proxy/rig.ts';
 
 const REQUESTS = 450;
 

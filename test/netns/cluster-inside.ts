@@ -6,10 +6,10 @@ import { join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
 import { userAgent } from '../../src/config/program-version.ts';
 import type { Child } from '../../src/kernel/child.ts';
-import type { ApiServer } from '../helpers/api-server.ts';
-import { slice } from '../helpers/objects.ts';
-import { NEVER } from '../helpers/rig.ts';
-import { shellCommands } from '../helpers/shell-commands.ts';
+import type { ApiServer } from '../helpers/cluster/api/api-server.ts';
+import { slice } from '../helpers/cluster/objects.ts';
+import { shellCommands } from '../helpers/kernel/shell-commands.ts';
+import { NEVER } from '../helpers/proxy/rig.ts';
 import { LONGEST, log, runStory, startAgent, web, webSlice } from './inside.ts';
 
 function start(kubeconfig: string, ...more: readonly string[]): Child {

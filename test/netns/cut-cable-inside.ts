@@ -4,11 +4,11 @@ import { realClock } from '../../src/base/clock.ts';
 import { apiClient } from '../../src/cluster/api/client.ts';
 import { loadCredentials } from '../../src/cluster/api/credentials.ts';
 import { Reflector } from '../../src/cluster/api/reflector.ts';
-import { ApiServer } from '../helpers/api-server.ts';
-import { service } from '../helpers/objects.ts';
-import { NEVER } from '../helpers/rig.ts';
-import { shellCommands } from '../helpers/shell-commands.ts';
-import { until } from '../helpers/until.ts';
+import { until } from '../helpers/base/until.ts';
+import { ApiServer } from '../helpers/cluster/api/api-server.ts';
+import { service } from '../helpers/cluster/objects.ts';
+import { shellCommands } from '../helpers/kernel/shell-commands.ts';
+import { NEVER } from '../helpers/proxy/rig.ts';
 
 const LONGEST = 90_000;
 

@@ -10,12 +10,12 @@ import { LAB, Lab, podAddress } from '../../src/cli/lab/lab.ts';
 import { NftNetlink } from '../../src/kernel/nftables-netlink.ts';
 import { nftablesMode } from '../../src/proxy/modes/nftables/index.ts';
 import { nftablesSettingsOf } from '../conformance/nftables.ts';
-import { FakeIptables } from '../helpers/fake-iptables.ts';
-import { transportsIn } from '../helpers/namespace-sockets.ts';
-import { service, slice } from '../helpers/objects.ts';
-import { NEVER, Rig } from '../helpers/rig.ts';
-import { shellCommands } from '../helpers/shell-commands.ts';
-import { startTraffic } from '../helpers/traffic.ts';
+import { startTraffic } from '../helpers/cli/lab/traffic.ts';
+import { service, slice } from '../helpers/cluster/objects.ts';
+import { FakeIptables } from '../helpers/kernel/fake-iptables.ts';
+import { transportsIn } from '../helpers/kernel/namespace-sockets.ts';
+import { shellCommands } from '../helpers/kernel/shell-commands.ts';
+import { NEVER, Rig } from '../helpers/proxy/rig.ts';
 
 const PODS = [1, 2, 3];
 const POD_PORTS = [8080, 8081, 8082, 8083];

@@ -9,13 +9,13 @@ import type { AgentProcess, LogLine } from '../../src/cli/lab/agent-process.ts';
 import { Lab } from '../../src/cli/lab/lab.ts';
 import { RulesetJournal } from '../../src/kernel/ruleset-journal.ts';
 import { tableKey, touchedIn } from '../../src/kernel/ruleset-notices.ts';
-import { generationIn } from '../helpers/generation.ts';
-import { ManifestNode } from '../helpers/manifest-node.ts';
-import { listenersIn } from '../helpers/namespace-sockets.ts';
-import { NEVER } from '../helpers/rig.ts';
-import { shellCommands } from '../helpers/shell-commands.ts';
-import { until } from '../helpers/until.ts';
-import { WEB, webObjects } from '../helpers/web.ts';
+import { until } from '../helpers/base/until.ts';
+import { ManifestNode } from '../helpers/cli/lab/manifest-node.ts';
+import { WEB, webObjects } from '../helpers/cli/lab/web.ts';
+import { generationIn } from '../helpers/kernel/generation.ts';
+import { listenersIn } from '../helpers/kernel/namespace-sockets.ts';
+import { shellCommands } from '../helpers/kernel/shell-commands.ts';
+import { NEVER } from '../helpers/proxy/rig.ts';
 import { askNode } from './node-server.ts';
 
 /** Milliseconds: the machine may have more to do. Checks of every syncPeriod come later. */

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { fileURLToPath } from 'node:url';
-import { NodesLab, POD_PORT } from '../helpers/nodes-lab.ts';
+import { NodesLab, POD_PORT } from '../helpers/cli/lab/nodes-lab.ts';
 
 const INSIDE = fileURLToPath(new URL('../agent/failover/probe-inside.ts', import.meta.url));
 

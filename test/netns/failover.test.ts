@@ -4,7 +4,7 @@ import { describe, it, type TestContext } from 'node:test';
 import type { LogLine } from '../../src/cli/lab/agent-process.ts';
 import { isLost } from '../agent/failover/attempts.ts';
 import { Vanishing, type VanishingOptions } from '../agent/failover/vanishing.ts';
-import { until } from '../helpers/until.ts';
+import { until } from '../helpers/base/until.ts';
 
 const isSuspect = ({ msg }: LogLine) => /^Node node-\d does not answer/.test(msg);
 const isBack = ({ msg }: LogLine) => /^Node node-2 answers again/.test(msg);

@@ -4,7 +4,7 @@
  */
 import { connect, type Socket } from 'node:net';
 import { setTimeout as pause } from 'node:timers/promises';
-import { madeToken } from '../helpers/api-reviews.ts';
+import { madeToken } from '../helpers/cluster/api/api-reviews.ts';
 import type { FloodClientReport } from './floods.ts';
 
 const [attack = '', host = '', portText = '', path = '/', time = '', audience = ''] = process.argv.slice(2);

@@ -13,11 +13,11 @@ import { setTimeout as pause } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { LAB, podAddress } from '../../src/cli/lab/network.ts';
 import { type Child, startChild } from '../../src/kernel/child.ts';
-import { madeToken } from '../helpers/api-reviews.ts';
-import { ApiServer } from '../helpers/api-server.ts';
-import { service, slice } from '../helpers/objects.ts';
-import { fromSources, slicewire } from '../helpers/slicewire.ts';
-import { until } from '../helpers/until.ts';
+import { until } from '../helpers/base/until.ts';
+import { fromSources, slicewire } from '../helpers/cli/slicewire.ts';
+import { madeToken } from '../helpers/cluster/api/api-reviews.ts';
+import { ApiServer } from '../helpers/cluster/api/api-server.ts';
+import { service, slice } from '../helpers/cluster/objects.ts';
 import {
   type FloodReport,
   HEALTH_CHECK_PORT,

@@ -10,9 +10,9 @@ import { LAB, Lab, podAddress } from '../../src/cli/lab/lab.ts';
 import { type Child, startChild } from '../../src/kernel/child.ts';
 import { realCommands } from '../../src/kernel/commands.ts';
 import { CONNECTIONS_PER_CLIENT } from '../../src/serve/clients.ts';
-import { NEVER } from '../helpers/rig.ts';
-import { shellCommands } from '../helpers/shell-commands.ts';
-import { until } from '../helpers/until.ts';
+import { until } from '../helpers/base/until.ts';
+import { shellCommands } from '../helpers/kernel/shell-commands.ts';
+import { NEVER } from '../helpers/proxy/rig.ts';
 import {
   type FloodClientReport,
   type FloodReport,

@@ -1,5 +1,5 @@
 /** The forms that the two sides of floods.test.ts share. */
-import { madeToken } from '../helpers/api-reviews.ts';
+import { madeToken } from '../helpers/cluster/api/api-reviews.ts';
 
 export type Process = 'agent' | 'controller' | 'fleet';
 

@@ -3,9 +3,9 @@
 import assert from 'node:assert/strict';
 import type { LogLine } from '../../src/cli/lab/agent-process.ts';
 import { type Child, startChild } from '../../src/kernel/child.ts';
-import { ApiServer } from '../helpers/api-server.ts';
-import { service, slice } from '../helpers/objects.ts';
-import { slicewire } from '../helpers/slicewire.ts';
+import { slicewire } from '../helpers/cli/slicewire.ts';
+import { ApiServer } from '../helpers/cluster/api/api-server.ts';
+import { service, slice } from '../helpers/cluster/objects.ts';
 
 /** Milliseconds that the kernel has to follow. */
 export const LONGEST = 60_000;

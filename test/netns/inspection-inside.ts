@@ -14,10 +14,10 @@ import { cluster } from '../conformance/cluster.ts';
 import { nftablesSettingsOf } from '../conformance/nftables.ts';
 import { STORIES } from '../conformance/stories/index.ts';
 import { isTestedIn } from '../conformance/suite.ts';
-import { FakeIptables } from '../helpers/fake-iptables.ts';
-import { nftSettings } from '../helpers/nft-rig.ts';
-import { defaultSettings, fakeSysctls, NEVER, Rig } from '../helpers/rig.ts';
-import { shellCommands } from '../helpers/shell-commands.ts';
+import { FakeIptables } from '../helpers/kernel/fake-iptables.ts';
+import { shellCommands } from '../helpers/kernel/shell-commands.ts';
+import { nftSettings } from '../helpers/proxy/nft-rig.ts';
+import { defaultSettings, fakeSysctls, NEVER, Rig } from '../helpers/proxy/rig.ts';
 import { plain, put, synced } from '../proxy/modes/inspection/objects.ts';
 
 const CLIENT = '10.244.1.7' as Address;

@@ -1,8 +1,8 @@
 /** iptables mode in the node of a lab, for stories with real packets. */
 import type { Lab } from '../../src/cli/lab/lab.ts';
 import { IPTABLES } from '../conformance/iptables.ts';
-import { commandsIn, sysctlsIn } from '../helpers/namespace-commands.ts';
-import { Rig } from '../helpers/rig.ts';
+import { commandsIn, sysctlsIn } from '../helpers/kernel/namespace-commands.ts';
+import { Rig } from '../helpers/proxy/rig.ts';
 import type { Patience, TestedMode } from './story-packets.ts';
 
 /** It finds in the kernel what the story before left, and replaces it. */

@@ -6,9 +6,9 @@ import { Lab } from '../../src/cli/lab/lab.ts';
 import { type CommandRunner, realCommands } from '../../src/kernel/commands.ts';
 import { IptablesError, IptablesTools, type IptablesVariant } from '../../src/kernel/iptables-tools.ts';
 import { startCommand } from '../../src/kernel/lasting-command.ts';
-import { commandsIn } from '../helpers/namespace-commands.ts';
-import { NEVER } from '../helpers/rig.ts';
-import { shellCommands } from '../helpers/shell-commands.ts';
+import { commandsIn } from '../helpers/kernel/namespace-commands.ts';
+import { shellCommands } from '../helpers/kernel/shell-commands.ts';
+import { NEVER } from '../helpers/proxy/rig.ts';
 
 /** More lines than a pipe or a buffer of the tool takes. */
 const MANY = 3000;

@@ -6,11 +6,11 @@ import { NETLINK_ROUTE } from '../../native/rtnetlink.ts';
 import type { Family } from '../../src/base/address.ts';
 import { LAB, Lab } from '../../src/cli/lab/lab.ts';
 import { readAddresses } from '../../src/kernel/devices.ts';
-import { ManifestNode } from '../helpers/manifest-node.ts';
-import { transportsIn } from '../helpers/namespace-sockets.ts';
-import { NEVER } from '../helpers/rig.ts';
-import { shellCommands } from '../helpers/shell-commands.ts';
-import { NODE_PORT, POD_PORT, webObjects } from '../helpers/web.ts';
+import { ManifestNode } from '../helpers/cli/lab/manifest-node.ts';
+import { NODE_PORT, POD_PORT, webObjects } from '../helpers/cli/lab/web.ts';
+import { transportsIn } from '../helpers/kernel/namespace-sockets.ts';
+import { shellCommands } from '../helpers/kernel/shell-commands.ts';
+import { NEVER } from '../helpers/proxy/rig.ts';
 
 const LINK = '169.254.77.1';
 /** Milliseconds: the machine may have more to do. */

@@ -13,10 +13,10 @@ import { withDelta } from '../../src/inspect/wire/live-delta.ts';
 import { serviceSchema } from '../../src/inspect/wire/service.ts';
 import { servicesSchema } from '../../src/inspect/wire/services.ts';
 import { type Child, startChild } from '../../src/kernel/child.ts';
-import { service, slice } from '../helpers/objects.ts';
-import { NEVER } from '../helpers/rig.ts';
-import { shellCommands } from '../helpers/shell-commands.ts';
-import { SLICEWIRE, startAgent } from '../helpers/slicewire.ts';
+import { SLICEWIRE, startAgent } from '../helpers/cli/slicewire.ts';
+import { service, slice } from '../helpers/cluster/objects.ts';
+import { shellCommands } from '../helpers/kernel/shell-commands.ts';
+import { NEVER } from '../helpers/proxy/rig.ts';
 import { askNode } from './node-server.ts';
 
 const PORT = 10_249;

@@ -6,13 +6,13 @@ import { type Address, endpointText, FAMILIES, type Family } from '../../src/bas
 import { LAB, Lab, podAddress } from '../../src/cli/lab/lab.ts';
 import type { SeenOnTheWay } from '../../src/inspect/explain/seen.ts';
 import { type Child, startChild } from '../../src/kernel/child.ts';
-import type { LiveInput } from '../helpers/live-process.ts';
-import { ManifestNode } from '../helpers/manifest-node.ts';
-import { service, slice } from '../helpers/objects.ts';
-import { NEVER } from '../helpers/rig.ts';
-import { shellCommands } from '../helpers/shell-commands.ts';
+import type { LiveInput } from '../helpers/agent/live-process.ts';
+import { ManifestNode } from '../helpers/cli/lab/manifest-node.ts';
+import { service, slice } from '../helpers/cluster/objects.ts';
+import { shellCommands } from '../helpers/kernel/shell-commands.ts';
+import { NEVER } from '../helpers/proxy/rig.ts';
 
-const PROCESS = fileURLToPath(new URL('../helpers/live-process.ts', import.meta.url));
+const PROCESS = fileURLToPath(new URL('../helpers/agent/live-process.ts', import.meta.url));
 const WEB: Readonly<Record<Family, string>> = { IPv4: '10.96.0.10', IPv6: 'fd00:96::10' };
 const EMPTY: Readonly<Record<Family, string>> = { IPv4: '10.96.0.11', IPv6: 'fd00:96::11' };
 const TABLE = /slicewire-trace/;

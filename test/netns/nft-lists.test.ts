@@ -18,11 +18,11 @@ import { cluster } from '../conformance/cluster.ts';
 import { NFTABLES, nftablesSettingsOf } from '../conformance/nftables.ts';
 import { STORIES } from '../conformance/stories/index.ts';
 import { isTestedIn } from '../conformance/suite.ts';
-import { FakeIptables } from '../helpers/fake-iptables.ts';
-import { transportsIn } from '../helpers/namespace-sockets.ts';
-import { service, slice } from '../helpers/objects.ts';
-import { NEVER, Rig } from '../helpers/rig.ts';
-import { shellCommands } from '../helpers/shell-commands.ts';
+import { service, slice } from '../helpers/cluster/objects.ts';
+import { FakeIptables } from '../helpers/kernel/fake-iptables.ts';
+import { transportsIn } from '../helpers/kernel/namespace-sockets.ts';
+import { shellCommands } from '../helpers/kernel/shell-commands.ts';
+import { NEVER, Rig } from '../helpers/proxy/rig.ts';
 import { nftablesUnderTest } from './nftables-under-test.ts';
 import { type RealStory, realStories, sendStory, storyLab } from './story-packets.ts';
 

@@ -6,9 +6,9 @@ import { NftNetlink } from '../../src/kernel/nftables-netlink.ts';
 import { nftablesMode } from '../../src/proxy/modes/nftables/index.ts';
 import type { NftablesSettings } from '../../src/proxy/modes/nftables/settings.ts';
 import { NFTABLES, nftablesSettingsOf } from '../conformance/nftables.ts';
-import { FakeIptables } from '../helpers/fake-iptables.ts';
-import { transportsIn } from '../helpers/namespace-sockets.ts';
-import { Rig } from '../helpers/rig.ts';
+import { FakeIptables } from '../helpers/kernel/fake-iptables.ts';
+import { transportsIn } from '../helpers/kernel/namespace-sockets.ts';
+import { Rig } from '../helpers/proxy/rig.ts';
 import type { Patience, TestedMode } from './story-packets.ts';
 
 /** Over what the story before left in the kernel. */

@@ -8,11 +8,18 @@ import { FAMILIES } from '../../src/base/address.ts';
 import type { AgentProcess } from '../../src/cli/lab/agent-process.ts';
 import { Lab } from '../../src/cli/lab/lab.ts';
 import { cluster, type StoryCluster } from '../conformance/cluster.ts';
-import { clusterDns, DNS_POD_PORT, kubeDns, kubeDnsUpstream, LOCAL_DNS, METRICS_PORT } from '../helpers/cluster-dns.ts';
-import { ManifestNode } from '../helpers/manifest-node.ts';
-import { NodeCache } from '../helpers/node-cache.ts';
-import { NEVER } from '../helpers/rig.ts';
-import { shellCommands } from '../helpers/shell-commands.ts';
+import { ManifestNode } from '../helpers/cli/lab/manifest-node.ts';
+import { NodeCache } from '../helpers/cli/lab/node-cache.ts';
+import {
+  clusterDns,
+  DNS_POD_PORT,
+  kubeDns,
+  kubeDnsUpstream,
+  LOCAL_DNS,
+  METRICS_PORT,
+} from '../helpers/cluster/cluster-dns.ts';
+import { shellCommands } from '../helpers/kernel/shell-commands.ts';
+import { NEVER } from '../helpers/proxy/rig.ts';
 import { askNode } from './node-server.ts';
 
 /** Milliseconds: the machine may have more to do. */

@@ -1,8 +1,8 @@
 /** Asks the servers of an agent from inside its node. */
 import assert from 'node:assert/strict';
 import type { Lab } from '../../src/cli/lab/lab.ts';
-import { NEVER } from '../helpers/rig.ts';
-import { shellCommands } from '../helpers/shell-commands.ts';
+import { shellCommands } from '../helpers/kernel/shell-commands.ts';
+import { NEVER } from '../helpers/proxy/rig.ts';
 
 export interface Answer {
   readonly status: number;

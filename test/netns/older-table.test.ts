@@ -7,13 +7,13 @@ import { LAB, Lab } from '../../src/cli/lab/lab.ts';
 import { NftNetlink } from '../../src/kernel/nftables-netlink.ts';
 import { nftablesMode } from '../../src/proxy/modes/nftables/index.ts';
 import { nftablesSettingsOf } from '../conformance/nftables.ts';
-import { FakeIptables } from '../helpers/fake-iptables.ts';
-import { transportsIn } from '../helpers/namespace-sockets.ts';
-import { LOCAL_VIP, olderObjects, STICKY, writeOlderTable } from '../helpers/older-table.ts';
-import { NEVER, Rig } from '../helpers/rig.ts';
-import { shellCommands } from '../helpers/shell-commands.ts';
-import { startTraffic } from '../helpers/traffic.ts';
-import { NODE_PORT, POD_PORT, WEB, webObjects } from '../helpers/web.ts';
+import { startTraffic } from '../helpers/cli/lab/traffic.ts';
+import { NODE_PORT, POD_PORT, WEB, webObjects } from '../helpers/cli/lab/web.ts';
+import { FakeIptables } from '../helpers/kernel/fake-iptables.ts';
+import { transportsIn } from '../helpers/kernel/namespace-sockets.ts';
+import { LOCAL_VIP, olderObjects, STICKY, writeOlderTable } from '../helpers/kernel/older-table.ts';
+import { shellCommands } from '../helpers/kernel/shell-commands.ts';
+import { NEVER, Rig } from '../helpers/proxy/rig.ts';
 
 /** Takeovers under connections: it is over in milliseconds. */
 const TIMES = 8;

@@ -9,11 +9,11 @@ import { setTimeout as pause } from 'node:timers/promises';
 import type { AgentProcess } from '../../src/cli/lab/agent-process.ts';
 import { Lab, podAddress } from '../../src/cli/lab/lab.ts';
 import { startChild } from '../../src/kernel/child.ts';
-import { service, slice } from '../helpers/objects.ts';
-import { OWN_LOCK } from '../helpers/own-lock.ts';
-import { NEVER } from '../helpers/rig.ts';
-import { shellCommands } from '../helpers/shell-commands.ts';
-import { SLICEWIRE, startAgent } from '../helpers/slicewire.ts';
+import { SLICEWIRE, startAgent } from '../helpers/cli/slicewire.ts';
+import { service, slice } from '../helpers/cluster/objects.ts';
+import { OWN_LOCK } from '../helpers/kernel/own-lock.ts';
+import { shellCommands } from '../helpers/kernel/shell-commands.ts';
+import { NEVER } from '../helpers/proxy/rig.ts';
 import { type Answer, askNode } from './node-server.ts';
 
 const PORT = 8080;

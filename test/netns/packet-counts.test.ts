@@ -4,10 +4,10 @@ import { after, before, describe, it } from 'node:test';
 import { setTimeout as pause } from 'node:timers/promises';
 import { LAB, Lab, podAddress } from '../../src/cli/lab/lab.ts';
 import { realCommands } from '../../src/kernel/commands.ts';
-import { ManifestNode } from '../helpers/manifest-node.ts';
-import { NEVER } from '../helpers/rig.ts';
-import { shellCommands } from '../helpers/shell-commands.ts';
-import { NODE_PORT, POD_PORT, WEB, webObjects } from '../helpers/web.ts';
+import { ManifestNode } from '../helpers/cli/lab/manifest-node.ts';
+import { NODE_PORT, POD_PORT, WEB, webObjects } from '../helpers/cli/lab/web.ts';
+import { shellCommands } from '../helpers/kernel/shell-commands.ts';
+import { NEVER } from '../helpers/proxy/rig.ts';
 import { askNode } from './node-server.ts';
 
 /** Milliseconds: the machine may have more to do, and what a process counts is cached for a while. */

@@ -5,12 +5,12 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
 import { type Child, startChild } from '../../src/kernel/child.ts';
-import type { ApiServer } from '../helpers/api-server.ts';
-import { service, slice } from '../helpers/objects.ts';
-import { OWN_LOCK } from '../helpers/own-lock.ts';
-import { NEVER } from '../helpers/rig.ts';
-import { shellCommands } from '../helpers/shell-commands.ts';
-import { withoutSctp } from '../helpers/without-sctp.ts';
+import type { ApiServer } from '../helpers/cluster/api/api-server.ts';
+import { service, slice } from '../helpers/cluster/objects.ts';
+import { OWN_LOCK } from '../helpers/kernel/own-lock.ts';
+import { shellCommands } from '../helpers/kernel/shell-commands.ts';
+import { withoutSctp } from '../helpers/kernel/without-sctp.ts';
+import { NEVER } from '../helpers/proxy/rig.ts';
 import { LONGEST, log, runStory, startAgent, web, webSlice } from './inside.ts';
 
 /** Milliseconds. */

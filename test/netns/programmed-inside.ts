@@ -12,11 +12,11 @@ import {
 } from '../../src/inspect/wire/programmed.ts';
 import type { Child } from '../../src/kernel/child.ts';
 import { hasReached } from '../../src/proxy/model/resource-version.ts';
-import type { ApiServer } from '../helpers/api-server.ts';
-import { service, slice } from '../helpers/objects.ts';
-import { NEVER } from '../helpers/rig.ts';
-import { shellCommands } from '../helpers/shell-commands.ts';
-import { withoutSctp } from '../helpers/without-sctp.ts';
+import type { ApiServer } from '../helpers/cluster/api/api-server.ts';
+import { service, slice } from '../helpers/cluster/objects.ts';
+import { shellCommands } from '../helpers/kernel/shell-commands.ts';
+import { withoutSctp } from '../helpers/kernel/without-sctp.ts';
+import { NEVER } from '../helpers/proxy/rig.ts';
 import { LONGEST, log, runStory, startAgent, web, webSlice } from './inside.ts';
 
 const AT = 'http://127.0.0.1:10256';

@@ -8,7 +8,7 @@ import { explanationSchema } from '../../src/inspect/wire/explanation.ts';
 import { historySchema } from '../../src/inspect/wire/history.ts';
 import { statusSchema } from '../../src/inspect/wire/status.ts';
 import { verificationSchema } from '../../src/inspect/wire/verification.ts';
-import { service, slice } from '../helpers/objects.ts';
+import { service, slice } from '../helpers/cluster/objects.ts';
 import { Scene } from '../questions/scene.ts';
 
 const CLIENT = podAddress(3).v4;

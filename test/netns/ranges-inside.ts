@@ -4,10 +4,10 @@ import { setTimeout as pause } from 'node:timers/promises';
 import type { LogLine } from '../../src/cli/lab/agent-process.ts';
 import { LAB } from '../../src/cli/lab/lab.ts';
 import type { Child } from '../../src/kernel/child.ts';
-import type { ApiServer } from '../helpers/api-server.ts';
-import { nodeOf, serviceCidr } from '../helpers/objects.ts';
-import { NEVER } from '../helpers/rig.ts';
-import { shellCommands } from '../helpers/shell-commands.ts';
+import type { ApiServer } from '../helpers/cluster/api/api-server.ts';
+import { nodeOf, serviceCidr } from '../helpers/cluster/objects.ts';
+import { shellCommands } from '../helpers/kernel/shell-commands.ts';
+import { NEVER } from '../helpers/proxy/rig.ts';
 import { LONGEST, log, runStory, startAgent, web, webSlice } from './inside.ts';
 
 const RANGE = '10.96.0.0/16';

@@ -7,7 +7,7 @@ import { after, before, describe, it } from 'node:test';
 import { podAddress } from '../../src/cli/lab/lab.ts';
 import { explanationSchema } from '../../src/inspect/wire/explanation.ts';
 import { historySchema } from '../../src/inspect/wire/history.ts';
-import { service, slice } from '../helpers/objects.ts';
+import { service, slice } from '../helpers/cluster/objects.ts';
 import { Scene } from '../questions/scene.ts';
 
 const CLIENT = podAddress(3).v4;

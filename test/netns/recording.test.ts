@@ -9,10 +9,10 @@ import type { AgentProcess } from '../../src/cli/lab/agent-process.ts';
 import { Lab, podAddress } from '../../src/cli/lab/lab.ts';
 import { readRecording } from '../../src/inspect/history/reading.ts';
 import { Replay, type ReplayedSync } from '../../src/inspect/replay/replay.ts';
-import { ManifestNode } from '../helpers/manifest-node.ts';
-import { service, slice } from '../helpers/objects.ts';
-import { NEVER } from '../helpers/rig.ts';
-import { shellCommands } from '../helpers/shell-commands.ts';
+import { ManifestNode } from '../helpers/cli/lab/manifest-node.ts';
+import { service, slice } from '../helpers/cluster/objects.ts';
+import { shellCommands } from '../helpers/kernel/shell-commands.ts';
+import { NEVER } from '../helpers/proxy/rig.ts';
 
 /** The folder to which the recordings are copied, for test/recordings. */
 const KEEP = process.env.SLICEWIRE_KEEP_RECORDINGS;

@@ -5,11 +5,11 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
 import { LAB, Lab, podAddress, remotePodAddress } from '../../src/cli/lab/lab.ts';
-import type { ManifestNode } from '../helpers/manifest-node.ts';
-import { service, slice } from '../helpers/objects.ts';
-import { NEVER } from '../helpers/rig.ts';
-import { shellCommands } from '../helpers/shell-commands.ts';
-import { NODE_PORT, POD_PORT } from '../helpers/web.ts';
+import type { ManifestNode } from '../helpers/cli/lab/manifest-node.ts';
+import { NODE_PORT, POD_PORT } from '../helpers/cli/lab/web.ts';
+import { service, slice } from '../helpers/cluster/objects.ts';
+import { shellCommands } from '../helpers/kernel/shell-commands.ts';
+import { NEVER } from '../helpers/proxy/rig.ts';
 
 export interface RemoteHairpinOptions {
   readonly mode: string;

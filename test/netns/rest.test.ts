@@ -8,10 +8,10 @@ import { after, afterEach, before, beforeEach, describe, it } from 'node:test';
 import { setTimeout as pause } from 'node:timers/promises';
 import { Lab, podAddress } from '../../src/cli/lab/lab.ts';
 import { type Child, startChild } from '../../src/kernel/child.ts';
-import { service, slice } from '../helpers/objects.ts';
-import { NEVER } from '../helpers/rig.ts';
-import { shellCommands } from '../helpers/shell-commands.ts';
-import { SLICEWIRE } from '../helpers/slicewire.ts';
+import { SLICEWIRE } from '../helpers/cli/slicewire.ts';
+import { service, slice } from '../helpers/cluster/objects.ts';
+import { shellCommands } from '../helpers/kernel/shell-commands.ts';
+import { NEVER } from '../helpers/proxy/rig.ts';
 
 /** Milliseconds: several looks, one a second. */
 const REST = 4500;

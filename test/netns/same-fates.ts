@@ -5,8 +5,8 @@ import type { FamilyView } from '../../src/proxy/modes/view.ts';
 import type { StoryCluster } from '../conformance/cluster.ts';
 import type { PacketFate, StoryCase } from '../conformance/story.ts';
 import { assertFates, packetOf } from '../conformance/suite.ts';
-import { NEVER, type Rig } from '../helpers/rig.ts';
-import { fatesIn } from '../helpers/views.ts';
+import { fatesIn } from '../helpers/inspect/explain/views.ts';
+import { NEVER, type Rig } from '../helpers/proxy/rig.ts';
 
 /**
  * What the mode of a rig has in the kernel, read now as the agent reads it. `verify` finds nothing there, whoever loaded it; in the

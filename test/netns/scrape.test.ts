@@ -6,11 +6,11 @@ import { join } from 'node:path';
 import { after, before, describe, it } from 'node:test';
 import type { AgentProcess } from '../../src/cli/lab/agent-process.ts';
 import { Lab, podAddress } from '../../src/cli/lab/lab.ts';
-import { service, slice } from '../helpers/objects.ts';
-import { OF_UPSTREAM, promtool } from '../helpers/promtool.ts';
-import { NEVER } from '../helpers/rig.ts';
-import { shellCommands } from '../helpers/shell-commands.ts';
-import { startAgent } from '../helpers/slicewire.ts';
+import { startAgent } from '../helpers/cli/slicewire.ts';
+import { service, slice } from '../helpers/cluster/objects.ts';
+import { shellCommands } from '../helpers/kernel/shell-commands.ts';
+import { NEVER } from '../helpers/proxy/rig.ts';
+import { OF_UPSTREAM, promtool } from '../helpers/telemetry/promtool.ts';
 import { askNode } from './node-server.ts';
 
 /** The node's own address, as its neighbours know it. */

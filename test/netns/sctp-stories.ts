@@ -7,10 +7,10 @@ import { Lab } from '../../src/cli/lab/lab.ts';
 import { startChild } from '../../src/kernel/child.ts';
 import { cluster } from '../conformance/cluster.ts';
 import { POD_PORT, PORT, podsWith, web } from '../conformance/stories/build.ts';
-import { NEVER, type Rig } from '../helpers/rig.ts';
-import { shellCommands } from '../helpers/shell-commands.ts';
+import { shellCommands } from '../helpers/kernel/shell-commands.ts';
+import { NEVER, type Rig } from '../helpers/proxy/rig.ts';
 
-const PEER = fileURLToPath(new URL('../helpers/sctp-peer.ts', import.meta.url));
+const PEER = fileURLToPath(new URL('../helpers/cli/lab/sctp-peer.ts', import.meta.url));
 /** Associations until both endpoints were seen: one is missed by all of them once in 10^6 runs. */
 const MOST = 20;
 

@@ -5,11 +5,11 @@ import { setTimeout as pause } from 'node:timers/promises';
 import type { AgentProcess } from '../../src/cli/lab/agent-process.ts';
 import { LAB, Lab, podAddress } from '../../src/cli/lab/lab.ts';
 import { serviceSchema } from '../../src/inspect/wire/service.ts';
-import type { ManifestNode } from '../helpers/manifest-node.ts';
-import { service, slice } from '../helpers/objects.ts';
-import { NEVER } from '../helpers/rig.ts';
-import { shellCommands } from '../helpers/shell-commands.ts';
-import { NODE_PORT, POD_PORT, WEB, webObjects } from '../helpers/web.ts';
+import type { ManifestNode } from '../helpers/cli/lab/manifest-node.ts';
+import { NODE_PORT, POD_PORT, WEB, webObjects } from '../helpers/cli/lab/web.ts';
+import { service, slice } from '../helpers/cluster/objects.ts';
+import { shellCommands } from '../helpers/kernel/shell-commands.ts';
+import { NEVER } from '../helpers/proxy/rig.ts';
 import { askNode } from './node-server.ts';
 
 const OTHER = '10.96.0.99';

@@ -1,5 +1,5 @@
 /** The metrics of Services in iptables and nftables mode. */
-import { ManifestNode } from '../helpers/manifest-node.ts';
+import { ManifestNode } from '../helpers/cli/lab/manifest-node.ts';
 import { describeServiceMetrics } from './service-metrics-suite.ts';
 
 const createNode = ManifestNode.create;

@@ -9,12 +9,12 @@ import { AF_UNIX, bind, close, receive, SOCK_DGRAM, socket } from '../../native/
 import { unixAddress } from '../../native/notify.ts';
 import { AgentProcess } from '../../src/cli/lab/agent-process.ts';
 import { Lab } from '../../src/cli/lab/lab.ts';
-import { listeningPorts } from '../helpers/listening.ts';
-import { ManifestNode } from '../helpers/manifest-node.ts';
-import { NEVER } from '../helpers/rig.ts';
-import { shellCommands } from '../helpers/shell-commands.ts';
-import { SLICEWIRE, startAgent } from '../helpers/slicewire.ts';
-import { until } from '../helpers/until.ts';
+import { until } from '../helpers/base/until.ts';
+import { ManifestNode } from '../helpers/cli/lab/manifest-node.ts';
+import { SLICEWIRE, startAgent } from '../helpers/cli/slicewire.ts';
+import { listeningPorts } from '../helpers/kernel/listening.ts';
+import { shellCommands } from '../helpers/kernel/shell-commands.ts';
+import { NEVER } from '../helpers/proxy/rig.ts';
 
 const MAIN = fileURLToPath(new URL('../../src/main.ts', import.meta.url));
 const PACKAGE = fileURLToPath(new URL('../../package.json', import.meta.url));

@@ -18,10 +18,10 @@ import { addChain, addRule, addTable, deleteChain, deleteTable, flushChain } fro
 import { commit } from '../../native/nft/transaction.ts';
 import { decodeGeneration, generationRequest } from '../../native/nftables.ts';
 import { ruleOf } from '../../src/kernel/nftables-reading.ts';
-import { transportsIn } from '../helpers/namespace-sockets.ts';
-import { Random } from '../helpers/random.ts';
-import { NEVER } from '../helpers/rig.ts';
-import { shellCommands } from '../helpers/shell-commands.ts';
+import { Random } from '../helpers/base/random.ts';
+import { transportsIn } from '../helpers/kernel/namespace-sockets.ts';
+import { shellCommands } from '../helpers/kernel/shell-commands.ts';
+import { NEVER } from '../helpers/proxy/rig.ts';
 import { Calls, SimProcess } from '../sim/engine/process.ts';
 import { SimTime } from '../sim/engine/time.ts';
 import { SimNftables } from '../sim/kernel/nft/sim-nftables.ts';

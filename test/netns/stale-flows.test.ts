@@ -9,10 +9,10 @@ import { after, afterEach, before, beforeEach, describe, it } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import type { AgentProcess, LogLine } from '../../src/cli/lab/agent-process.ts';
 import { LAB, Lab, podAddress } from '../../src/cli/lab/lab.ts';
-import { ManifestNode } from '../helpers/manifest-node.ts';
-import { service, slice } from '../helpers/objects.ts';
-import { NEVER } from '../helpers/rig.ts';
-import { shellCommands } from '../helpers/shell-commands.ts';
+import { ManifestNode } from '../helpers/cli/lab/manifest-node.ts';
+import { service, slice } from '../helpers/cluster/objects.ts';
+import { shellCommands } from '../helpers/kernel/shell-commands.ts';
+import { NEVER } from '../helpers/proxy/rig.ts';
 import { kubeProxyTable } from './kube-proxy-table.ts';
 
 const PORT = 5353;
@@ -28,7 +28,7 @@ const PERIODS = ['iptables', 'nftables'].flatMap((mode) => [
   `--${mode}-min-sync-period`,
   '0s',
 ]);
-const SCTP_PEER = fileURLToPath(new URL('../helpers/sctp-peer.ts', import.meta.url));
+const SCTP_PEER = fileURLToPath(new URL('../helpers/cli/lab/sctp-peer.ts', import.meta.url));
 let nextPort = 21_000;
 
 describe('stale flows on a real kernel', () => {

@@ -8,8 +8,8 @@ import { HEALTH_PORT, NODE_PORT, POD_PORT, PORT } from '../conformance/stories/b
 import { STORIES } from '../conformance/stories/index.ts';
 import type { Expected, PacketFate, Story, StoryCase, StoryPacket } from '../conformance/story.ts';
 import { isTestedIn, type ModeUnderTest, meantBy, seesNode, type Unserved } from '../conformance/suite.ts';
-import { NEVER, type Rig } from '../helpers/rig.ts';
-import { shellCommands } from '../helpers/shell-commands.ts';
+import { shellCommands } from '../helpers/kernel/shell-commands.ts';
+import { NEVER, type Rig } from '../helpers/proxy/rig.ts';
 import { assertSameFates, viewOf } from './same-fates.ts';
 
 /** Most requests until every backend was seen: one of three is missed by all of them once in 10^17 runs. */

@@ -8,12 +8,12 @@ import { join } from 'node:path';
 import { after, afterEach, before, beforeEach, describe, it } from 'node:test';
 import { LAB, Lab, podAddress } from '../../src/cli/lab/lab.ts';
 import { type Child, startChild } from '../../src/kernel/child.ts';
-import { ManifestNode } from '../helpers/manifest-node.ts';
-import { NEVER } from '../helpers/rig.ts';
-import { shellCommands } from '../helpers/shell-commands.ts';
-import { startTraffic } from '../helpers/traffic.ts';
-import { until } from '../helpers/until.ts';
-import { NODE_PORT, POD_PORT, WEB, webObjects } from '../helpers/web.ts';
+import { until } from '../helpers/base/until.ts';
+import { ManifestNode } from '../helpers/cli/lab/manifest-node.ts';
+import { startTraffic } from '../helpers/cli/lab/traffic.ts';
+import { NODE_PORT, POD_PORT, WEB, webObjects } from '../helpers/cli/lab/web.ts';
+import { shellCommands } from '../helpers/kernel/shell-commands.ts';
+import { NEVER } from '../helpers/proxy/rig.ts';
 import { kubeProxyTable } from './kube-proxy-table.ts';
 
 /** Milliseconds: the machine may have more to do. */

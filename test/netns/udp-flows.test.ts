@@ -7,10 +7,10 @@ import { after, afterEach, before, beforeEach, describe, it } from 'node:test';
 import type { AgentProcess } from '../../src/cli/lab/agent-process.ts';
 import { Lab, remotePodAddress } from '../../src/cli/lab/lab.ts';
 import { type BackendName, cluster, type StoryCluster } from '../conformance/cluster.ts';
-import { service, slice } from '../helpers/objects.ts';
-import { NEVER } from '../helpers/rig.ts';
-import { shellCommands } from '../helpers/shell-commands.ts';
-import { startAgent } from '../helpers/slicewire.ts';
+import { startAgent } from '../helpers/cli/slicewire.ts';
+import { service, slice } from '../helpers/cluster/objects.ts';
+import { shellCommands } from '../helpers/kernel/shell-commands.ts';
+import { NEVER } from '../helpers/proxy/rig.ts';
 
 const POD_PORT = 5353;
 const NODE_PORT = 30_053;

@@ -10,11 +10,11 @@ import { realCommands } from '../../src/kernel/commands.ts';
 import { NftNetlink } from '../../src/kernel/nftables-netlink.ts';
 import { nftablesMode } from '../../src/proxy/modes/nftables/index.ts';
 import { nftablesSettingsOf } from '../conformance/nftables.ts';
-import { FakeIptables } from '../helpers/fake-iptables.ts';
-import { transportsIn } from '../helpers/namespace-sockets.ts';
-import { service, slice } from '../helpers/objects.ts';
-import { NEVER, Rig } from '../helpers/rig.ts';
-import { SLICEWIRE } from '../helpers/slicewire.ts';
+import { SLICEWIRE } from '../helpers/cli/slicewire.ts';
+import { service, slice } from '../helpers/cluster/objects.ts';
+import { FakeIptables } from '../helpers/kernel/fake-iptables.ts';
+import { transportsIn } from '../helpers/kernel/namespace-sockets.ts';
+import { NEVER, Rig } from '../helpers/proxy/rig.ts';
 
 /** With two endpoints each, and what they have beside: 10,000 elements. */
 const SERVICES = 2000;

@@ -6,7 +6,7 @@ import { globSync } from 'node:fs';
 import { mkdir, writeFile } from 'node:fs/promises';
 import { basename, join } from 'node:path';
 import { realCommands } from '../../src/kernel/commands.ts';
-import { NEVER } from '../helpers/rig.ts';
+import { NEVER } from '../helpers/proxy/rig.ts';
 
 /** From the oldest. Backports carry packages that the next suite has, too, and need not have these. */
 const SUITES = ['bullseye', 'bookworm', 'bookworm-backports', 'trixie', 'trixie-backports', 'forky', 'sid'] as const;

@@ -6,7 +6,7 @@
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { after, describe, it, type TestContext } from 'node:test';
-import { webObjects } from '../helpers/web.ts';
+import { webObjects } from '../helpers/cli/lab/web.ts';
 import { Beside } from './beside.ts';
 import { upstream, type Version } from './debian.ts';
 import { YES } from './fact.ts';

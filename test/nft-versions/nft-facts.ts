@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { FAMILIES, type Family } from '../../src/base/address.ts';
 import { startChild } from '../../src/kernel/child.ts';
 import { SETS } from '../../src/proxy/modes/nftables/names.ts';
-import { until } from '../helpers/until.ts';
+import { until } from '../helpers/base/until.ts';
 import type { Program } from './debian.ts';
 import { type Answer, allOf, answerOf, CRASHES, type Fact, YES } from './fact.ts';
 import type { Place, Scene } from './scene.ts';

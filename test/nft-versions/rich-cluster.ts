@@ -7,7 +7,7 @@ import type { LocalDetector } from '../../src/proxy/modes/netfilter/local-traffi
 import { type BackendName, cluster, type StoryCluster } from '../conformance/cluster.ts';
 import { HEALTH_PORT, POD_PORT, PORT, vips } from '../conformance/stories/build.ts';
 import type { StorySettings } from '../conformance/story.ts';
-import { service, slice } from '../helpers/objects.ts';
+import { service, slice } from '../helpers/cluster/objects.ts';
 
 const PROTOCOLS = ['TCP', 'UDP', 'SCTP'] as const;
 const EVERYWHERE: readonly BackendName[] = ['pod-1', 'pod-2', 'other'];

@@ -10,11 +10,11 @@ import type { NftKernel } from '../../src/kernel/nftables-kernel.ts';
 import { NftNetlink } from '../../src/kernel/nftables-netlink.ts';
 import { nftablesMode } from '../../src/proxy/modes/nftables/index.ts';
 import { nftablesSettingsOf } from '../conformance/nftables.ts';
-import { FakeIptables } from '../helpers/fake-iptables.ts';
-import { FakeNft } from '../helpers/fake-nft.ts';
-import { transportsIn } from '../helpers/namespace-sockets.ts';
-import { NEVER, Rig } from '../helpers/rig.ts';
-import { shellCommands } from '../helpers/shell-commands.ts';
+import { FakeIptables } from '../helpers/kernel/fake-iptables.ts';
+import { FakeNft } from '../helpers/kernel/fake-nft.ts';
+import { transportsIn } from '../helpers/kernel/namespace-sockets.ts';
+import { shellCommands } from '../helpers/kernel/shell-commands.ts';
+import { NEVER, Rig } from '../helpers/proxy/rig.ts';
 import type { Program } from './debian.ts';
 import { richObjects, richSettings } from './rich-cluster.ts';
 

@@ -1,7 +1,7 @@
 /** Ten questions that operators of service proxies ask, each with the situation that raises it, as it is made on a real node. */
 import { setTimeout as pause } from 'node:timers/promises';
 import { podAddress, remotePodAddress } from '../../src/cli/lab/lab.ts';
-import { service, slice } from '../helpers/objects.ts';
+import { service, slice } from '../helpers/cluster/objects.ts';
 import { type AskedMode, type Said, type Scene, TCP_PORT, UDP_PORT } from './scene.ts';
 
 /** What happened on the node, in the order of the transcript. */

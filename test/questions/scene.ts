@@ -6,11 +6,11 @@ import { join } from 'node:path';
 import { AgentProcess } from '../../src/cli/lab/agent-process.ts';
 import type { HostAnswer } from '../../src/cli/lab/host-protocol.ts';
 import { Lab } from '../../src/cli/lab/lab.ts';
-import { nodeOf } from '../helpers/objects.ts';
-import { NEVER } from '../helpers/rig.ts';
-import { shellCommands } from '../helpers/shell-commands.ts';
-import { SLICEWIRE, slicewire } from '../helpers/slicewire.ts';
-import { withoutSctp } from '../helpers/without-sctp.ts';
+import { SLICEWIRE, slicewire } from '../helpers/cli/slicewire.ts';
+import { nodeOf } from '../helpers/cluster/objects.ts';
+import { shellCommands } from '../helpers/kernel/shell-commands.ts';
+import { withoutSctp } from '../helpers/kernel/without-sctp.ts';
+import { NEVER } from '../helpers/proxy/rig.ts';
 
 const PODS = [1, 2, 3];
 export const TCP_PORT = 8080;

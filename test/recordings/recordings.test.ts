@@ -11,10 +11,10 @@ import { Replay } from '../../src/inspect/replay/replay.ts';
 import { type ReplayedParts, type ReplayKernels, replayedParts } from '../../src/inspect/replay/replayed-parts.ts';
 import { SOURCE_KINDS } from '../../src/proxy/model/events.ts';
 import { stepText } from '../../src/proxy/reconcile/step.ts';
-import { FakeIptables } from '../helpers/fake-iptables.ts';
-import { FakeIpvs } from '../helpers/fake-ipvs.ts';
-import { FakeNft } from '../helpers/fake-nft.ts';
-import { fakeSysctls, NEVER } from '../helpers/rig.ts';
+import { FakeIptables } from '../helpers/kernel/fake-iptables.ts';
+import { FakeIpvs } from '../helpers/kernel/fake-ipvs.ts';
+import { FakeNft } from '../helpers/kernel/fake-nft.ts';
+import { fakeSysctls, NEVER } from '../helpers/proxy/rig.ts';
 
 function checkingKernels({ interfaces }: RecordedParts): ReplayKernels {
   const ipvs = new FakeIpvs();

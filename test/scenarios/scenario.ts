@@ -1,5 +1,5 @@
 /** Reads a scenario: a file of manifests over time. `== text` begins a step; `- Kind name` in it removes an object; the rest is YAML. */
-import { objectsOf } from '../helpers/documents.ts';
+import { objectsOf } from '../helpers/cluster/documents/documents.ts';
 
 export interface ScenarioStep {
   readonly title: string;

@@ -7,9 +7,9 @@ import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { describe, it } from 'node:test';
 import { faultText } from '../../src/proxy/model/objects.ts';
 import { planText } from '../../src/proxy/reconcile/step.ts';
-import { FakeIptables } from '../helpers/fake-iptables.ts';
-import { Random } from '../helpers/random.ts';
-import { NEVER, Rig } from '../helpers/rig.ts';
+import { Random } from '../helpers/base/random.ts';
+import { FakeIptables } from '../helpers/kernel/fake-iptables.ts';
+import { NEVER, Rig } from '../helpers/proxy/rig.ts';
 import { readScenario, type ScenarioStep } from './scenario.ts';
 
 const HERE = new URL('./', import.meta.url);

@@ -6,10 +6,10 @@ import assert from 'node:assert/strict';
 import { before, describe, it } from 'node:test';
 import { KernelError, type KernelWrite } from '../../src/kernel/ipvs-kernel.ts';
 import type { Work } from '../../src/proxy/reconcile/work.ts';
-import { FakeIptables } from '../helpers/fake-iptables.ts';
-import { ipvsRig } from '../helpers/ipvs-rig.ts';
-import { service, slice } from '../helpers/objects.ts';
-import { Rig } from '../helpers/rig.ts';
+import { service, slice } from '../helpers/cluster/objects.ts';
+import { FakeIptables } from '../helpers/kernel/fake-iptables.ts';
+import { ipvsRig } from '../helpers/proxy/ipvs-rig.ts';
+import { Rig } from '../helpers/proxy/rig.ts';
 
 const [FEW, MANY] = [1000, 10_000];
 const ENDPOINTS = 5;

@@ -8,7 +8,7 @@ import packageJson from '../../package.json' with { type: 'json' };
 import { commandLine, helpOf } from '../../scripts/arguments.ts';
 import { TIERS } from '../../scripts/test-tiers.ts';
 import { realCommands } from '../../src/kernel/commands.ts';
-import { NEVER } from '../helpers/rig.ts';
+import { NEVER } from '../helpers/proxy/rig.ts';
 
 const ROOT = fileURLToPath(new URL('../..', import.meta.url));
 const SCRIPTS: Readonly<Record<string, string>> = packageJson.scripts;

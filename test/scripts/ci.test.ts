@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { after, before, describe, it } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import { realCommands } from '../../src/kernel/commands.ts';
-import { NEVER } from '../helpers/rig.ts';
+import { NEVER } from '../helpers/proxy/rig.ts';
 
 const SCRIPT = fileURLToPath(new URL('../../.ci/run', import.meta.url));
 /** Stands for npm: prints where it is and what is there, and ends with STATUS when its arguments are FAILING, else with 0. */

@@ -26,12 +26,12 @@ import { AgentProcess } from '../../src/cli/lab/agent-process.ts';
 import { Lab } from '../../src/cli/lab/lab.ts';
 import { realCommands } from '../../src/kernel/commands.ts';
 import { REMOVED_VARIABLES } from '../../src/kernel/environment.ts';
-import { AgentCluster } from '../helpers/agent-cluster.ts';
-import { statusAnswer } from '../helpers/answers.ts';
-import { connectProxy } from '../helpers/connect-proxy.ts';
-import { listeningPorts } from '../helpers/listening.ts';
-import { NEVER } from '../helpers/rig.ts';
-import { shellCommands } from '../helpers/shell-commands.ts';
+import { AgentCluster } from '../helpers/cli/kubectl/agent-cluster.ts';
+import { connectProxy } from '../helpers/cluster/api/connect-proxy.ts';
+import { statusAnswer } from '../helpers/inspect/wire/answers.ts';
+import { listeningPorts } from '../helpers/kernel/listening.ts';
+import { shellCommands } from '../helpers/kernel/shell-commands.ts';
+import { NEVER } from '../helpers/proxy/rig.ts';
 
 const ROOT = fileURLToPath(new URL('../..', import.meta.url));
 /** Milliseconds: the machine may have more to do. */
@@ -132,7 +132,10 @@ describe('the executable', () => {
   });
 
   it('has the same compiled code from a machine that is very busy', async () => {
-    const [bundled, slow] = [join(folder, 'bundled'), fileURLToPath(new URL('../helpers/slowed.ts', import.meta.url))];
+    const [bundled, slow] = [
+      join(folder, 'bundled'),
+      fileURLToPath(new URL('../helpers/cli/slowed.ts', import.meta.url)),
+    ];
     mkdirSync(bundled);
     await bundleExecutable(bundled);
     const hashes: string[] = [];

@@ -19,7 +19,7 @@ import { fileURLToPath } from 'node:url';
 import pinned from '../../scripts/runtime.json' with { type: 'json' };
 import { checkRuntime, compareWithRelease, RuntimeRefused, sha256 } from '../../scripts/runtime.ts';
 import { realCommands } from '../../src/kernel/commands.ts';
-import { NEVER } from '../helpers/rig.ts';
+import { NEVER } from '../helpers/proxy/rig.ts';
 
 const ROOT = fileURLToPath(new URL('../..', import.meta.url));
 const OURS = {

@@ -7,7 +7,7 @@ import { after, before, describe, it } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import { filesOf, type Part, TIERS, type Tier } from '../../scripts/test-tiers.ts';
 import { realCommands } from '../../src/kernel/commands.ts';
-import { NEVER } from '../helpers/rig.ts';
+import { NEVER } from '../helpers/proxy/rig.ts';
 
 const ROOT = fileURLToPath(new URL('../..', import.meta.url));
 const RUNNER = new URL('../../scripts/test-run.ts', import.meta.url).href;

@@ -8,10 +8,10 @@ import { apiClient } from '../../src/cluster/api/client.ts';
 import { loadCredentials } from '../../src/cluster/api/credentials.ts';
 import { type AuthOptions, authOf } from '../../src/serve/auth.ts';
 import { type HttpRequest, HttpServer, NOT_FOUND, textAnswer } from '../../src/serve/http.ts';
-import { madeToken } from '../helpers/api-reviews.ts';
-import { ApiServer } from '../helpers/api-server.ts';
-import { FakeClock } from '../helpers/fake-clock.ts';
-import { NEVER } from '../helpers/rig.ts';
+import { FakeClock } from '../helpers/base/fake-clock.ts';
+import { madeToken } from '../helpers/cluster/api/api-reviews.ts';
+import { ApiServer } from '../helpers/cluster/api/api-server.ts';
+import { NEVER } from '../helpers/proxy/rig.ts';
 
 const GOOD = madeToken('good', 'slicewire-agent');
 const FLAG = '--programmed-authentication';

@@ -10,7 +10,7 @@ import {
   MAX_UNSENT,
   MAX_UNSENT_PER_CLIENT,
 } from '../../src/serve/clients.ts';
-import { FakeClock } from '../helpers/fake-clock.ts';
+import { FakeClock } from '../helpers/base/fake-clock.ts';
 
 class Peer implements Client {
   readonly local = '192.0.2.1';

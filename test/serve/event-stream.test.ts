@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { NoAnswer } from '../../src/inspect/wire/problem.ts';
 import { EventStreams, MAX_WAITING_BYTES, PROGRAM_STREAM } from '../../src/serve/event-stream.ts';
-import { FakeClock } from '../helpers/fake-clock.ts';
+import { FakeClock } from '../helpers/base/fake-clock.ts';
 
 const NEVER = new AbortController().signal;
 const { maxSilence: COMMENT_AFTER, maxReaders: MAX_STREAMS } = PROGRAM_STREAM;

@@ -5,8 +5,8 @@ import { fleetHandler } from '../../src/fleet/server.ts';
 import { controllerHandler } from '../../src/serve/following-program.ts';
 import type { Handler } from '../../src/serve/http.ts';
 import { metricsHandler, scrapeHandler } from '../../src/serve/metrics-server.ts';
-import { FakeClock } from '../helpers/fake-clock.ts';
-import { OWN_FACTS } from '../helpers/own-facts.ts';
+import { FakeClock } from '../helpers/base/fake-clock.ts';
+import { OWN_FACTS } from '../helpers/serve/own-facts.ts';
 
 const METRICS = { contentType: 'text/plain', text: async () => 'a 1\n' };
 const FOLLOWER = { feed: { isSynced: true, watches: [] }, metrics: METRICS, clock: new FakeClock() };

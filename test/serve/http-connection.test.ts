@@ -8,8 +8,8 @@ import type { Address } from '../../src/base/address.ts';
 import { type Client, Clients } from '../../src/serve/clients.ts';
 import { HttpServer, textAnswer } from '../../src/serve/http.ts';
 import { MAX_BODY_BYTES } from '../../src/serve/http-connection.ts';
-import { FakeClock } from '../helpers/fake-clock.ts';
-import { until } from '../helpers/until.ts';
+import { FakeClock } from '../helpers/base/fake-clock.ts';
+import { until } from '../helpers/base/until.ts';
 
 const LOOPBACK = '127.0.0.1' as Address;
 const GET = (path: string, more = '') => `GET ${path} HTTP/1.1\r\nhost: a\r\n${more}\r\n`;

@@ -8,9 +8,9 @@ import { gzipSync } from 'node:zlib';
 import type { Address } from '../../src/base/address.ts';
 import { HttpServer, keepOpen, textAnswer } from '../../src/serve/http.ts';
 import { metricsHandler, scrapeHandler } from '../../src/serve/metrics-server.ts';
-import { FakeClock } from '../helpers/fake-clock.ts';
-import { OWN_FACTS } from '../helpers/own-facts.ts';
-import { until } from '../helpers/until.ts';
+import { FakeClock } from '../helpers/base/fake-clock.ts';
+import { until } from '../helpers/base/until.ts';
+import { OWN_FACTS } from '../helpers/serve/own-facts.ts';
 
 const LOOPBACK = '127.0.0.1' as Address;
 

@@ -7,8 +7,8 @@ import type { Address } from '../../src/base/address.ts';
 import { NoAnswer } from '../../src/inspect/wire/problem.ts';
 import { EventStreams, MAX_WAITING_BYTES, PAGE_STREAM } from '../../src/serve/event-stream.ts';
 import { HttpServer } from '../../src/serve/http.ts';
-import { FakeClock } from '../helpers/fake-clock.ts';
-import { NEVER } from '../helpers/rig.ts';
+import { FakeClock } from '../helpers/base/fake-clock.ts';
+import { NEVER } from '../helpers/proxy/rig.ts';
 
 const { minPause: MIN_PAUSE_MS, maxSilence: MAX_PAUSE_MS, maxReaders: MAX_READERS } = PAGE_STREAM;
 

@@ -8,7 +8,7 @@ import { NoAnswer, WrongQuestion } from '../../src/inspect/wire/problem.ts';
 import { type Answer, HttpServer } from '../../src/serve/http.ts';
 import { metricsHandler } from '../../src/serve/metrics-server.ts';
 import { isOwnHost, type QueryRoute } from '../../src/serve/query-handler.ts';
-import { OWN_FACTS } from '../helpers/own-facts.ts';
+import { OWN_FACTS } from '../helpers/serve/own-facts.ts';
 
 const QUESTIONS: ReadonlyMap<string, QueryRoute> = new Map<string, QueryRoute>([
   ['/status', { parameters: ['a', 'b'], answer: (of) => Promise.resolve({ a: of.get('a') }) }],

@@ -5,8 +5,8 @@ import type { Address } from '../../src/base/address.ts';
 import { controllerHandler } from '../../src/serve/following-program.ts';
 import { HttpServer } from '../../src/serve/http.ts';
 import { zpageAnswer } from '../../src/serve/zpages.ts';
-import { FakeClock } from '../helpers/fake-clock.ts';
-import { OWN_FACTS } from '../helpers/own-facts.ts';
+import { FakeClock } from '../helpers/base/fake-clock.ts';
+import { OWN_FACTS } from '../helpers/serve/own-facts.ts';
 
 const LOOPBACK = '127.0.0.1' as Address;
 const WARNING =

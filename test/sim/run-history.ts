@@ -1,6 +1,6 @@
 /** Runs one history: the real agent in a simulated world, with actions and faults, judged after every commit and at the end. */
 import { createHash } from 'node:crypto';
-import { Random } from '../helpers/random.ts';
+import { Random } from '../helpers/base/random.ts';
 import { Killed } from './engine/process.ts';
 import { NeverRests } from './engine/time.ts';
 import { actionText, type Step, stepText } from './history/actions.ts';

@@ -1,6 +1,6 @@
 /** Changes without end: endpoints come and go, Services come and go. The same seed and shape give the same changes. */
 import { type ClusterShape, churnStep, FIRST, serviceKey, serviceOf, sliceOf } from '../bench/cluster.ts';
-import { Random } from '../helpers/random.ts';
+import { Random } from '../helpers/base/random.ts';
 
 /** One write to the API server. `key` is `namespace/name`. */
 export type Write =

@@ -4,7 +4,7 @@
  */
 import { LAB, podAddress } from '../../src/cli/lab/lab.ts';
 import type { ClusterShape } from '../bench/cluster.ts';
-import { service, slice } from '../helpers/objects.ts';
+import { service, slice } from '../helpers/cluster/objects.ts';
 
 /** Where endpoints listen, for TCP and UDP. */
 export const ENDPOINT_PORT = 8080;

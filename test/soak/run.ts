@@ -2,7 +2,7 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import type { LogLine } from '../../src/cli/lab/agent-process.ts';
 import type { Lab } from '../../src/cli/lab/lab.ts';
-import { shellCommands } from '../helpers/shell-commands.ts';
+import { shellCommands } from '../helpers/kernel/shell-commands.ts';
 import { SoakAgent } from './agent.ts';
 import { CLUSTER_CIDR, NODE } from './cluster.ts';
 import { flush } from './flush.ts';

@@ -4,7 +4,7 @@
  */
 import { rm } from 'node:fs/promises';
 import { Lab } from '../../src/cli/lab/lab.ts';
-import { shellCommands } from '../helpers/shell-commands.ts';
+import { shellCommands } from '../helpers/kernel/shell-commands.ts';
 import { foundOf } from './found.ts';
 import { Judge } from './judge.ts';
 import { startParts } from './parts.ts';

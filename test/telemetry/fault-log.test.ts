@@ -4,7 +4,7 @@ import { describe, it } from 'node:test';
 import type { Fault } from '../../src/proxy/model/objects.ts';
 import { FaultLog, SEE_ALL_OF_AGENT } from '../../src/telemetry/fault-log.ts';
 import type { Log } from '../../src/telemetry/log.ts';
-import { FakeClock } from '../helpers/fake-clock.ts';
+import { FakeClock } from '../helpers/base/fake-clock.ts';
 
 function fault(n: number, more: Partial<Fault> = {}): Fault {
   const own = { field: 'spec.ports[0].port', value: '0', problem: 'is wrong', effect: 'object set aside' } as const;

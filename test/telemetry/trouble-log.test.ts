@@ -4,7 +4,7 @@ import { describe, it } from 'node:test';
 import { TOLD_AGAIN } from '../../src/base/lasting-problem.ts';
 import { logInto } from '../../src/telemetry/log.ts';
 import { listenTrouble, TroubleLog } from '../../src/telemetry/trouble-log.ts';
-import { FakeClock } from '../helpers/fake-clock.ts';
+import { FakeClock } from '../helpers/base/fake-clock.ts';
 
 function made() {
   const lines: { readonly level: string; readonly msg: string }[] = [];

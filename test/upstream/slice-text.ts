@@ -1,7 +1,7 @@
 /** EndpointSlices as short texts, for tables: `10.1.1.1 10.1.1.2* 10.1.1.3~ : p11=11 p12=12`. */
 import { endpointText } from '../../src/base/address.ts';
 import type { EndpointsByPort } from '../../src/proxy/model/endpoints.ts';
-import { slice } from '../helpers/objects.ts';
+import { slice } from '../helpers/cluster/objects.ts';
 
 /** Marks behind an address: on this node, not ready, draining. */
 const CONDITIONS: Readonly<Record<string, object>> = {

@@ -7,9 +7,9 @@ import { describe, it } from 'node:test';
 import { setTimeout as pause } from 'node:timers/promises';
 import { LAB, remotePodAddress } from '../../src/cli/lab/lab.ts';
 import { kubeProxyVersion } from '../bench/kube-proxy.ts';
-import { service, slice } from '../helpers/objects.ts';
-import { until } from '../helpers/until.ts';
-import { NODE_PORT, POD_PORT, webObjects } from '../helpers/web.ts';
+import { until } from '../helpers/base/until.ts';
+import { NODE_PORT, POD_PORT, webObjects } from '../helpers/cli/lab/web.ts';
+import { service, slice } from '../helpers/cluster/objects.ts';
 import { PATIENCE, RivalNode, type RivalProxy } from './rival-node.ts';
 import { diameter, SctpPeers } from './sctp-peers.ts';
 

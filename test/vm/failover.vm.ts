@@ -4,7 +4,7 @@ import { it } from 'node:test';
 import type { LogLine } from '../../src/cli/lab/agent-process.ts';
 import { isLost } from '../agent/failover/attempts.ts';
 import { Vanishing } from '../agent/failover/vanishing.ts';
-import { until } from '../helpers/until.ts';
+import { until } from '../helpers/base/until.ts';
 
 /** Milliseconds: the machine may be emulated. */
 const PATIENCE = 120_000;

@@ -12,10 +12,10 @@ import { ipvsMode, ipvsPredecessor } from '../../src/proxy/modes/ipvs/index.ts';
 import type { IpvsSettings } from '../../src/proxy/modes/ipvs/settings.ts';
 import type { Mode } from '../../src/proxy/modes/mode.ts';
 import type { IpvsNodeSettings } from '../../src/proxy/modes/virtual-servers/settings.ts';
-import { DEFAULT_NODE_SETTINGS, defaultIpvsSettings } from '../helpers/ipvs-settings.ts';
-import { commandsIn, sysctlsIn } from '../helpers/namespace-commands.ts';
-import { transportsIn } from '../helpers/namespace-sockets.ts';
-import { NEVER, Rig } from '../helpers/rig.ts';
+import { commandsIn, sysctlsIn } from '../helpers/kernel/namespace-commands.ts';
+import { transportsIn } from '../helpers/kernel/namespace-sockets.ts';
+import { DEFAULT_NODE_SETTINGS, defaultIpvsSettings } from '../helpers/proxy/ipvs-settings.ts';
+import { NEVER, Rig } from '../helpers/proxy/rig.ts';
 
 export interface IpvsInOptions {
   readonly settings?: (family: Family) => Partial<IpvsSettings>;

@@ -6,7 +6,7 @@ import { IptablesTools } from '../../src/kernel/iptables-tools.ts';
 import { ipvsQuestions, openIpvsKernel } from '../../src/kernel/ipvs-open.ts';
 import { servicePorts } from '../../src/proxy/model/service-port.ts';
 import { ipvsMode } from '../../src/proxy/modes/ipvs/index.ts';
-import { DEFAULT_NODE_SETTINGS, defaultIpvsSettings } from '../helpers/ipvs-settings.ts';
+import { DEFAULT_NODE_SETTINGS, defaultIpvsSettings } from '../helpers/proxy/ipvs-settings.ts';
 import { generation } from './generations.ts';
 
 /** With nothing of what a process needs to start quickly. */

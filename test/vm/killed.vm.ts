@@ -10,9 +10,9 @@ import type { Address } from '../../src/base/address.ts';
 import { Lab } from '../../src/cli/lab/lab.ts';
 import { startChild } from '../../src/kernel/child.ts';
 import { servicePorts } from '../../src/proxy/model/service-port.ts';
-import { ipvsRig } from '../helpers/ipvs-rig.ts';
-import { NEVER } from '../helpers/rig.ts';
-import { shellCommands } from '../helpers/shell-commands.ts';
+import { shellCommands } from '../helpers/kernel/shell-commands.ts';
+import { ipvsRig } from '../helpers/proxy/ipvs-rig.ts';
+import { NEVER } from '../helpers/proxy/rig.ts';
 import { generation } from './generations.ts';
 import { kernelIn, modeIn, settledSysctls } from './ipvs-under-test.ts';
 

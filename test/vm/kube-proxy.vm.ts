@@ -8,12 +8,12 @@ import { LAB, Lab, podAddress } from '../../src/cli/lab/lab.ts';
 import type { IpvsKernel } from '../../src/kernel/ipvs-kernel.ts';
 import type { Sysctls } from '../../src/kernel/sysctls.ts';
 import { kubeProxyVersion } from '../bench/kube-proxy.ts';
-import { service, slice } from '../helpers/objects.ts';
-import { NEVER } from '../helpers/rig.ts';
-import { shellCommands } from '../helpers/shell-commands.ts';
-import { startTraffic } from '../helpers/traffic.ts';
-import { until } from '../helpers/until.ts';
-import { NODE_PORT, POD_PORT, WEB, webObjects } from '../helpers/web.ts';
+import { until } from '../helpers/base/until.ts';
+import { startTraffic } from '../helpers/cli/lab/traffic.ts';
+import { NODE_PORT, POD_PORT, WEB, webObjects } from '../helpers/cli/lab/web.ts';
+import { service, slice } from '../helpers/cluster/objects.ts';
+import { shellCommands } from '../helpers/kernel/shell-commands.ts';
+import { NEVER } from '../helpers/proxy/rig.ts';
 import { kernelIn, modeIn, rigIn, settledSysctls } from './ipvs-under-test.ts';
 import { PATIENCE, RivalNode } from './rival-node.ts';
 

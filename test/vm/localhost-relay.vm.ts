@@ -2,12 +2,12 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
 import { LAB, Lab } from '../../src/cli/lab/lab.ts';
-import { listeningPorts } from '../helpers/listening.ts';
-import { ManifestNode } from '../helpers/manifest-node.ts';
-import { NEVER } from '../helpers/rig.ts';
-import { shellCommands } from '../helpers/shell-commands.ts';
-import { until } from '../helpers/until.ts';
-import { NODE_PORT, POD_PORT, webObjects } from '../helpers/web.ts';
+import { until } from '../helpers/base/until.ts';
+import { ManifestNode } from '../helpers/cli/lab/manifest-node.ts';
+import { NODE_PORT, POD_PORT, webObjects } from '../helpers/cli/lab/web.ts';
+import { listeningPorts } from '../helpers/kernel/listening.ts';
+import { shellCommands } from '../helpers/kernel/shell-commands.ts';
+import { NEVER } from '../helpers/proxy/rig.ts';
 
 /** Milliseconds: the machine may be emulated. */
 const PATIENCE = 120_000;

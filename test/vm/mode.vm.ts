@@ -9,12 +9,12 @@ import type { Sysctls } from '../../src/kernel/sysctls.ts';
 import { handover } from '../../src/proxy/modes/handover.ts';
 import { iptablesMode } from '../../src/proxy/modes/iptables/index.ts';
 import type { LocalDetector } from '../../src/proxy/modes/netfilter/local-traffic.ts';
-import { commandsIn, sysctlsIn } from '../helpers/namespace-commands.ts';
-import { defaultSettings, NEVER, Rig } from '../helpers/rig.ts';
-import { shellCommands } from '../helpers/shell-commands.ts';
-import { startTraffic } from '../helpers/traffic.ts';
-import { until } from '../helpers/until.ts';
-import { NODE_PORT, POD_PORT, WEB, webObjects } from '../helpers/web.ts';
+import { until } from '../helpers/base/until.ts';
+import { startTraffic } from '../helpers/cli/lab/traffic.ts';
+import { NODE_PORT, POD_PORT, WEB, webObjects } from '../helpers/cli/lab/web.ts';
+import { commandsIn, sysctlsIn } from '../helpers/kernel/namespace-commands.ts';
+import { shellCommands } from '../helpers/kernel/shell-commands.ts';
+import { defaultSettings, NEVER, Rig } from '../helpers/proxy/rig.ts';
 import { kernelIn, modeIn, rigIn, settledSysctls } from './ipvs-under-test.ts';
 
 /** A program: six connections, one after the other, each reset after the first bytes of the answer. */

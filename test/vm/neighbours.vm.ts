@@ -6,11 +6,11 @@ import assert from 'node:assert/strict';
 import { after, afterEach, before, describe, it } from 'node:test';
 import { LAB } from '../../src/cli/lab/lab.ts';
 import { cluster } from '../conformance/cluster.ts';
-import { clusterDns, DNS_POD_PORT, kubeDns, kubeDnsUpstream, LOCAL_DNS } from '../helpers/cluster-dns.ts';
-import { NodeCache } from '../helpers/node-cache.ts';
-import { TwoNodes, VIPS } from '../helpers/two-nodes.ts';
-import { until } from '../helpers/until.ts';
-import { NODE_PORT } from '../helpers/web.ts';
+import { until } from '../helpers/base/until.ts';
+import { NodeCache } from '../helpers/cli/lab/node-cache.ts';
+import { TwoNodes, VIPS } from '../helpers/cli/lab/two-nodes.ts';
+import { NODE_PORT } from '../helpers/cli/lab/web.ts';
+import { clusterDns, DNS_POD_PORT, kubeDns, kubeDnsUpstream, LOCAL_DNS } from '../helpers/cluster/cluster-dns.ts';
 
 const MODE = ['--mode=ipvs', '--nodeport-addresses', 'primary', '--allow-node-address-ports'];
 const STRICT = '--ipvs-strict-arp';

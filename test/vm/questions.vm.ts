@@ -5,14 +5,14 @@ import { fileURLToPath } from 'node:url';
 import { Lab } from '../../src/cli/lab/lab.ts';
 import { verificationSchema } from '../../src/inspect/wire/verification.ts';
 import { startChild } from '../../src/kernel/child.ts';
-import type { Told } from '../helpers/asker.ts';
-import { ManifestNode } from '../helpers/manifest-node.ts';
-import { service, slice } from '../helpers/objects.ts';
-import { NEVER } from '../helpers/rig.ts';
-import { shellCommands } from '../helpers/shell-commands.ts';
-import { until } from '../helpers/until.ts';
+import { until } from '../helpers/base/until.ts';
+import { ManifestNode } from '../helpers/cli/lab/manifest-node.ts';
+import { service, slice } from '../helpers/cluster/objects.ts';
+import { shellCommands } from '../helpers/kernel/shell-commands.ts';
+import { NEVER } from '../helpers/proxy/rig.ts';
+import type { Told } from '../helpers/serve/asker.ts';
 
-const ASKER = fileURLToPath(new URL('../helpers/asker.ts', import.meta.url));
+const ASKER = fileURLToPath(new URL('../helpers/serve/asker.ts', import.meta.url));
 /** Milliseconds: the machine may be emulated. */
 const PATIENCE = 300_000;
 /** Few, because each has a listing of its own, and a question is given up after 25 s. */

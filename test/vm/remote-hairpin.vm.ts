@@ -1,5 +1,5 @@
 /** A pod that comes to itself by another node, in IPVS mode. */
-import { ManifestNode } from '../helpers/manifest-node.ts';
+import { ManifestNode } from '../helpers/cli/lab/manifest-node.ts';
 import { describeRemoteHairpin } from '../netns/remote-hairpin-suite.ts';
 
 describeRemoteHairpin({

@@ -1,11 +1,11 @@
 /** A node whose proxy is kube-proxy or slicewire, one after the other, with the same API server. For tests beside a real kube-proxy. */
 import { LAB, Lab } from '../../src/cli/lab/lab.ts';
 import { KubeProxy } from '../bench/kube-proxy.ts';
-import { ApiServer } from '../helpers/api-server.ts';
-import { ManifestNode } from '../helpers/manifest-node.ts';
-import { NEVER } from '../helpers/rig.ts';
-import { shellCommands } from '../helpers/shell-commands.ts';
-import { TcpRelay } from '../helpers/tcp-relay.ts';
+import { ManifestNode } from '../helpers/cli/lab/manifest-node.ts';
+import { TcpRelay } from '../helpers/cli/lab/tcp-relay.ts';
+import { ApiServer } from '../helpers/cluster/api/api-server.ts';
+import { shellCommands } from '../helpers/kernel/shell-commands.ts';
+import { NEVER } from '../helpers/proxy/rig.ts';
 
 /** Milliseconds: the machine may be emulated, and kube-proxy starts a process for each set and entry. */
 export const PATIENCE = 300_000;

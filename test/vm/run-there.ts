@@ -2,7 +2,7 @@
 import { fileURLToPath } from 'node:url';
 import { startChild } from '../../src/kernel/child.ts';
 import { realCommands } from '../../src/kernel/commands.ts';
-import { NEVER } from '../helpers/rig.ts';
+import { NEVER } from '../helpers/proxy/rig.ts';
 
 const here = (path: string) => fileURLToPath(new URL(path, import.meta.url));
 

@@ -3,11 +3,11 @@ import { fileURLToPath } from 'node:url';
 import { type Lab, podAddress } from '../../src/cli/lab/lab.ts';
 import { type Child, startChild } from '../../src/kernel/child.ts';
 import { realCommands } from '../../src/kernel/commands.ts';
-import { service, slice } from '../helpers/objects.ts';
-import { NEVER } from '../helpers/rig.ts';
-import { until } from '../helpers/until.ts';
+import { until } from '../helpers/base/until.ts';
+import { service, slice } from '../helpers/cluster/objects.ts';
+import { NEVER } from '../helpers/proxy/rig.ts';
 
-const SOCKETS = fileURLToPath(new URL('../helpers/sctp-sockets.ts', import.meta.url));
+const SOCKETS = fileURLToPath(new URL('../helpers/cli/lab/sctp-sockets.ts', import.meta.url));
 const DIAMETER = '10.96.0.38';
 const PORT = 3868;
 const POD_PORT = 3869;

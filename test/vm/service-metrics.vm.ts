@@ -1,5 +1,5 @@
 /** The metrics of Services in IPVS mode, from the statistics of its virtual servers. */
-import { ManifestNode } from '../helpers/manifest-node.ts';
+import { ManifestNode } from '../helpers/cli/lab/manifest-node.ts';
 import { describeServiceMetrics } from '../netns/service-metrics-suite.ts';
 
 describeServiceMetrics({

@@ -4,7 +4,7 @@ import type { Lab } from '../../src/cli/lab/lab.ts';
 import type { IpvsKernel } from '../../src/kernel/ipvs-kernel.ts';
 import type { Sysctls } from '../../src/kernel/sysctls.ts';
 import { IPVS, ipvsSettingsOf } from '../conformance/ipvs.ts';
-import { NEVER } from '../helpers/rig.ts';
+import { NEVER } from '../helpers/proxy/rig.ts';
 import { EMULATED, realStories, sendStory, storyLab, type TestedMode } from '../netns/story-packets.ts';
 import { kernelIn, rigIn, settledSysctls } from './ipvs-under-test.ts';
 

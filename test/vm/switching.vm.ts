@@ -3,11 +3,11 @@ import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
 import type { AgentProcess } from '../../src/cli/lab/agent-process.ts';
 import { LAB, Lab } from '../../src/cli/lab/lab.ts';
-import { ManifestNode } from '../helpers/manifest-node.ts';
-import { NEVER } from '../helpers/rig.ts';
-import { shellCommands } from '../helpers/shell-commands.ts';
-import { startTraffic } from '../helpers/traffic.ts';
-import { NODE_PORT, POD_PORT, WEB, webObjects } from '../helpers/web.ts';
+import { ManifestNode } from '../helpers/cli/lab/manifest-node.ts';
+import { startTraffic } from '../helpers/cli/lab/traffic.ts';
+import { NODE_PORT, POD_PORT, WEB, webObjects } from '../helpers/cli/lab/web.ts';
+import { shellCommands } from '../helpers/kernel/shell-commands.ts';
+import { NEVER } from '../helpers/proxy/rig.ts';
 
 /** Milliseconds: the machine may be emulated. */
 const PATIENCE = 300_000;

@@ -11,7 +11,7 @@ import { after, before, describe, it } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import { realCommands } from '../../src/kernel/commands.ts';
 import { REMOVED_VARIABLES } from '../../src/kernel/environment.ts';
-import { NEVER } from '../helpers/rig.ts';
+import { NEVER } from '../helpers/proxy/rig.ts';
 import { type Mark, runUnderSystemd } from './run-there.ts';
 
 const here = (path: string) => fileURLToPath(new URL(path, import.meta.url));

@@ -4,8 +4,8 @@ import assert from 'node:assert/strict';
 import { rm, writeFile } from 'node:fs/promises';
 import { after, before, describe, it } from 'node:test';
 import { realCommands } from '../../src/kernel/commands.ts';
-import { NEVER } from '../helpers/rig.ts';
-import { SLICEWIRE } from '../helpers/slicewire.ts';
+import { SLICEWIRE } from '../helpers/cli/slicewire.ts';
+import { NEVER } from '../helpers/proxy/rig.ts';
 
 const LOCKED = '/etc/modprobe.d/slicewire-test.conf';
 const WHY =

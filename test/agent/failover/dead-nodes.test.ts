@@ -5,7 +5,7 @@ import type { Reply } from '../../../src/agent/failover/suspicion.ts';
 import type { Address } from '../../../src/base/address.ts';
 import { decodeService } from '../../../src/cluster/api/decode/service.ts';
 import { decodeSlice } from '../../../src/cluster/api/decode/slice.ts';
-import { service, slice } from '../../helpers/objects.ts';
+import { service, slice } from '../../helpers/cluster/objects.ts';
 import { type Deployed, pod, World } from './rig.ts';
 
 /** Two pods on each of three other Nodes, and one here. */

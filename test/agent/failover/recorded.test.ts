@@ -7,8 +7,8 @@ import { historyOf } from '../../../src/inspect/history/history.ts';
 import { objectsAt } from '../../../src/inspect/history/past.ts';
 import { readRecording } from '../../../src/inspect/history/reading.ts';
 import { Replay } from '../../../src/inspect/replay/replay.ts';
-import { nodeOf, service, slice } from '../../helpers/objects.ts';
-import { NEVER } from '../../helpers/rig.ts';
+import { nodeOf, service, slice } from '../../helpers/cluster/objects.ts';
+import { NEVER } from '../../helpers/proxy/rig.ts';
 import type { RecordedRig } from '../../inspect/history/recorded-rig.ts';
 import { chunksOf, record, recordedRig } from '../../inspect/replay/recorded-parts.ts';
 

@@ -10,8 +10,8 @@ import { decodeSlice } from '../../../src/cluster/api/decode/slice.ts';
 import { Cache } from '../../../src/cluster/cache/cache.ts';
 import type { Flow, FlowTable } from '../../../src/kernel/conntrack.ts';
 import { ProxyModel } from '../../../src/proxy/model/proxy-model.ts';
-import { FakeClock } from '../../helpers/fake-clock.ts';
-import { service, slice } from '../../helpers/objects.ts';
+import { FakeClock } from '../../helpers/base/fake-clock.ts';
+import { service, slice } from '../../helpers/cluster/objects.ts';
 
 const POD_PORT = 8080;
 

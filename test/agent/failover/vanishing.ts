@@ -4,9 +4,9 @@ import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { AgentProcess } from '../../../src/cli/lab/agent-process.ts';
-import { NodesLab, POD_PORT } from '../../helpers/nodes-lab.ts';
-import { service, slice } from '../../helpers/objects.ts';
-import { SLICEWIRE, startAgent } from '../../helpers/slicewire.ts';
+import { NodesLab, POD_PORT } from '../../helpers/cli/lab/nodes-lab.ts';
+import { SLICEWIRE, startAgent } from '../../helpers/cli/slicewire.ts';
+import { service, slice } from '../../helpers/cluster/objects.ts';
 import { Attempts } from './attempts.ts';
 
 const WEB = '10.96.0.10';

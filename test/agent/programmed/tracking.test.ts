@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import fc from 'fast-check';
 import { MAX_BEHIND, Tracking, type WrittenChanges } from '../../../src/agent/programmed/tracking.ts';
-import { FakeClock } from '../../helpers/fake-clock.ts';
+import { FakeClock } from '../../helpers/base/fake-clock.ts';
 
 const WROTE: WrittenChanges = { hasWritten: true, without: new Map(), why: '' };
 const FAILED: WrittenChanges = { hasWritten: false, without: new Map(), why: 'IPv4: the lock is held' };

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { MAX_WAITERS, Waiters } from '../../../src/agent/programmed/waiters.ts';
-import { FakeClock } from '../../helpers/fake-clock.ts';
+import { FakeClock } from '../../helpers/base/fake-clock.ts';
 
 const NEVER = new AbortController().signal;
 

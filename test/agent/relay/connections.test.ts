@@ -7,8 +7,8 @@ import type { Socket } from 'node:net';
 import { Duplex } from 'node:stream';
 import { describe, it, type TestContext } from 'node:test';
 import { LINGER, RelayedConnection } from '../../../src/agent/relay/relayed-connection.ts';
-import { FakeClock } from '../../helpers/fake-clock.ts';
-import { aWhile, until } from '../../helpers/until.ts';
+import { FakeClock } from '../../helpers/base/fake-clock.ts';
+import { aWhile, until } from '../../helpers/base/until.ts';
 import { answerAt, backend, Client, freePort, RelayRig, servicePort } from './rig.ts';
 
 /** A client whose Pod's end of the connection is at hand. */

@@ -6,8 +6,8 @@ import { describe, it, type TestContext } from 'node:test';
 import { MAX_CONNECTIONS, MAX_CONNECTIONS_PER_PORT } from '../../../src/agent/relay/accounts.ts';
 import { relayPort } from '../../../src/agent/relay/node-ports.ts';
 import type { Address } from '../../../src/base/address.ts';
-import { listeningPorts } from '../../helpers/listening.ts';
-import { until } from '../../helpers/until.ts';
+import { until } from '../../helpers/base/until.ts';
+import { listeningPorts } from '../../helpers/kernel/listening.ts';
 import { answerAt, backend, Client, freePort, LOOPBACK, RETRY, RelayRig, servicePort } from './rig.ts';
 
 const isListening = (port: number) => listeningPorts(process.pid).includes(port);

@@ -8,8 +8,8 @@ import { NodePortRelay } from '../../../src/agent/relay/relay.ts';
 import { type RelaySockets, relaySockets } from '../../../src/agent/relay/sockets.ts';
 import { type Address, endpointText, type Family } from '../../../src/base/address.ts';
 import type { Backend, ServicePort } from '../../../src/proxy/model/service-port.ts';
-import { FakeClock } from '../../helpers/fake-clock.ts';
-import { until } from '../../helpers/until.ts';
+import { FakeClock } from '../../helpers/base/fake-clock.ts';
+import { until } from '../../helpers/base/until.ts';
 
 export const LOOPBACK = '127.0.0.1' as Address;
 

@@ -3,7 +3,10 @@ import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
 import { nodesSchema } from '../../../src/inspect/wire/nodes.ts';
 import { WrongQuestion } from '../../../src/inspect/wire/problem.ts';
-import { AgentCluster, agentPod } from '../../helpers/agent-cluster.ts';
+import { until } from '../../helpers/base/until.ts';
+import { AgentCluster, agentPod } from '../../helpers/cli/kubectl/agent-cluster.ts';
+import { service, slice } from '../../helpers/cluster/objects.ts';
+import { askedNode } from '../../helpers/inspect/explain/asking.ts';
 import {
   change,
   exposureAnswer,
@@ -11,10 +14,7 @@ import {
   staleStatus,
   statusAnswer,
   verificationAnswer,
-} from '../../helpers/answers.ts';
-import { askedNode } from '../../helpers/asking.ts';
-import { service, slice } from '../../helpers/objects.ts';
-import { until } from '../../helpers/until.ts';
+} from '../../helpers/inspect/wire/answers.ts';
 
 const NAMES = Array.from({ length: 14 }, (_, i) => `node-${String(i + 1).padStart(2, '0')}`);
 const FORBIDDEN =

@@ -4,10 +4,10 @@ import { after, before, describe, it } from 'node:test';
 import { explanationSchema } from '../../../src/inspect/wire/explanation.ts';
 import { NoAnswer, WrongQuestion } from '../../../src/inspect/wire/problem.ts';
 import { statusSchema } from '../../../src/inspect/wire/status.ts';
-import { AgentCluster, agentPod } from '../../helpers/agent-cluster.ts';
-import { exposureAnswer, historyAnswer, statusAnswer, verificationAnswer } from '../../helpers/answers.ts';
-import { askedNode } from '../../helpers/asking.ts';
-import { service } from '../../helpers/objects.ts';
+import { AgentCluster, agentPod } from '../../helpers/cli/kubectl/agent-cluster.ts';
+import { service } from '../../helpers/cluster/objects.ts';
+import { askedNode } from '../../helpers/inspect/explain/asking.ts';
+import { exposureAnswer, historyAnswer, statusAnswer, verificationAnswer } from '../../helpers/inspect/wire/answers.ts';
 
 /** A Pod that is no agent. */
 function workload(name: string, node: string, podIPs: readonly string[], more: object = {}): object {

@@ -4,9 +4,9 @@ import { readFile, writeFile } from 'node:fs/promises';
 import { describe, it } from 'node:test';
 import { runPlugin } from '../../../src/cli/kubectl/plugin.ts';
 import { NoAnswer } from '../../../src/inspect/wire/problem.ts';
-import { AgentCluster } from '../../helpers/agent-cluster.ts';
-import { statusAnswer } from '../../helpers/answers.ts';
-import { connectProxy } from '../../helpers/connect-proxy.ts';
+import { AgentCluster } from '../../helpers/cli/kubectl/agent-cluster.ts';
+import { connectProxy } from '../../helpers/cluster/api/connect-proxy.ts';
+import { statusAnswer } from '../../helpers/inspect/wire/answers.ts';
 
 interface Kubeconfig {
   readonly clusters: readonly [{ readonly name: string; readonly cluster: object }];

@@ -4,11 +4,11 @@ import test, { describe, type TestContext } from 'node:test';
 import { AccessReviews, type AccessReviewsOptions } from '../../../src/cluster/api/access-reviews.ts';
 import { apiClient } from '../../../src/cluster/api/client.ts';
 import { loadCredentials } from '../../../src/cluster/api/credentials.ts';
-import { madeToken } from '../../helpers/api-reviews.ts';
-import { ApiServer } from '../../helpers/api-server.ts';
-import { FakeClock } from '../../helpers/fake-clock.ts';
-import { NEVER } from '../../helpers/rig.ts';
-import { until } from '../../helpers/until.ts';
+import { FakeClock } from '../../helpers/base/fake-clock.ts';
+import { until } from '../../helpers/base/until.ts';
+import { madeToken } from '../../helpers/cluster/api/api-reviews.ts';
+import { ApiServer } from '../../helpers/cluster/api/api-server.ts';
+import { NEVER } from '../../helpers/proxy/rig.ts';
 
 const FLEET = 'system:serviceaccount:kube-system:slicewire-fleet';
 const PATH = '/programmed';

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import test, { describe } from 'node:test';
 import { AnswerCache } from '../../../src/cluster/api/access-reviews.ts';
-import { FakeClock } from '../../helpers/fake-clock.ts';
+import { FakeClock } from '../../helpers/base/fake-clock.ts';
 
 function start(most: number) {
   const clock = new FakeClock();

@@ -14,8 +14,8 @@ import {
 } from '../../../src/cluster/api/client.ts';
 import type { KindReader } from '../../../src/cluster/api/protobuf/kind.ts';
 import { ProtobufUnreadable } from '../../../src/cluster/api/protobuf/wire.ts';
-import { statusBytes } from '../../helpers/api-protobuf.ts';
-import { until } from '../../helpers/until.ts';
+import { until } from '../../helpers/base/until.ts';
+import { statusBytes } from '../../helpers/cluster/api/api-protobuf.ts';
 
 const NEVER = new AbortController().signal;
 const TEST = { userAgent: 'test' };

@@ -2,9 +2,9 @@
 import assert from 'node:assert/strict';
 import test, { describe, type TestContext } from 'node:test';
 import { type ClusterEvent, EventRecorder } from '../../../src/cluster/api/event-recorder.ts';
-import { ApiServer } from '../../helpers/api-server.ts';
-import { FakeClock } from '../../helpers/fake-clock.ts';
-import { aWhile, until } from '../../helpers/until.ts';
+import { FakeClock } from '../../helpers/base/fake-clock.ts';
+import { aWhile, until } from '../../helpers/base/until.ts';
+import { ApiServer } from '../../helpers/cluster/api/api-server.ts';
 
 const event = (note: string, name = 'web'): ClusterEvent => ({
   type: 'Warning',

@@ -11,11 +11,11 @@ import test, { describe, type TestContext } from 'node:test';
 import { ApiError, apiClient, type OpenClient } from '../../../src/cluster/api/client.ts';
 import { type ClusterConfig, loadCredentials } from '../../../src/cluster/api/credentials.ts';
 import type { PingTimes } from '../../../src/cluster/api/http2.ts';
-import { makeCertificate } from '../../helpers/api-certificate.ts';
-import { ApiServer, type ApiServerOptions } from '../../helpers/api-server.ts';
-import { service, slice } from '../../helpers/objects.ts';
-import { TcpRelay } from '../../helpers/tcp-relay.ts';
-import { aWhile, until } from '../../helpers/until.ts';
+import { aWhile, until } from '../../helpers/base/until.ts';
+import { TcpRelay } from '../../helpers/cli/lab/tcp-relay.ts';
+import { makeCertificate } from '../../helpers/cluster/api/api-certificate.ts';
+import { ApiServer, type ApiServerOptions } from '../../helpers/cluster/api/api-server.ts';
+import { service, slice } from '../../helpers/cluster/objects.ts';
 import { Following } from '../source/kubernetes-follow.ts';
 
 const NEVER = new AbortController().signal;

@@ -5,8 +5,8 @@ import { decodePod } from '../../../src/cluster/api/decode/producing.ts';
 import { PODS } from '../../../src/cluster/api/protobuf/pod.ts';
 import { ProtobufUnreadable } from '../../../src/cluster/api/protobuf/wire.ts';
 import { podOf } from '../../bench/cluster.ts';
-import { listBytes } from '../../helpers/api-protobuf.ts';
-import type { ApiObject } from '../../helpers/api-store.ts';
+import { listBytes } from '../../helpers/cluster/api/api-protobuf.ts';
+import type { ApiObject } from '../../helpers/cluster/api/api-store.ts';
 
 const HEAD = { kind: 'PodList', apiVersion: 'v1', metadata: { resourceVersion: '7' } };
 

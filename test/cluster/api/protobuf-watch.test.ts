@@ -9,12 +9,12 @@ import { SLICES } from '../../../src/cluster/api/protobuf/slice.ts';
 import { ProtobufUnreadable } from '../../../src/cluster/api/protobuf/wire.ts';
 import type { Resource } from '../../../src/cluster/api/reflector.ts';
 import { BrokenStream, framesOf } from '../../../src/cluster/api/watch-lines.ts';
-import { statusBody } from '../../helpers/api-answers.ts';
-import { unreadableFrame } from '../../helpers/api-forms.ts';
-import { eventFrame } from '../../helpers/api-protobuf.ts';
-import { ApiServer, type ApiServerOptions } from '../../helpers/api-server.ts';
-import { service, slice } from '../../helpers/objects.ts';
-import { until } from '../../helpers/until.ts';
+import { until } from '../../helpers/base/until.ts';
+import { statusBody } from '../../helpers/cluster/api/api-answers.ts';
+import { unreadableFrame } from '../../helpers/cluster/api/api-forms.ts';
+import { eventFrame } from '../../helpers/cluster/api/api-protobuf.ts';
+import { ApiServer, type ApiServerOptions } from '../../helpers/cluster/api/api-server.ts';
+import { service, slice } from '../../helpers/cluster/objects.ts';
 import { Following } from '../source/kubernetes-follow.ts';
 
 function recorded(file: string): { readonly body: string; readonly headers: Readonly<Record<string, string>> } {

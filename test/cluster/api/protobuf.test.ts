@@ -10,9 +10,9 @@ import { SERVICES } from '../../../src/cluster/api/protobuf/service.ts';
 import { SLICES } from '../../../src/cluster/api/protobuf/slice.ts';
 import { ProtobufUnreadable } from '../../../src/cluster/api/protobuf/wire.ts';
 import { objectsOf } from '../../bench/cluster.ts';
-import { listBytes, statusBytes } from '../../helpers/api-protobuf.ts';
-import type { ApiObject } from '../../helpers/api-store.ts';
-import { service, slice } from '../../helpers/objects.ts';
+import { listBytes, statusBytes } from '../../helpers/cluster/api/api-protobuf.ts';
+import type { ApiObject } from '../../helpers/cluster/api/api-store.ts';
+import { service, slice } from '../../helpers/cluster/objects.ts';
 
 const KINDS = {
   Service: { apiVersion: 'v1', reader: SERVICES, decode: decodeService },

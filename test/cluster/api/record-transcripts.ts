@@ -11,7 +11,7 @@ import { request } from 'node:https';
 import { buffer } from 'node:stream/consumers';
 import { parseArgs } from 'node:util';
 import { PROTOBUF } from '../../../src/cluster/api/protobuf/object-envelope.ts';
-import { service, slice } from '../../helpers/objects.ts';
+import { service, slice } from '../../helpers/cluster/objects.ts';
 
 const FOLDER = new URL('../../data/apiserver/1.36/', import.meta.url);
 const SPACE = '/api/v1/namespaces/recorded';

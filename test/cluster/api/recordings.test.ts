@@ -13,8 +13,8 @@ import { SERVICES } from '../../../src/cluster/api/protobuf/service.ts';
 import { SLICES } from '../../../src/cluster/api/protobuf/slice.ts';
 import type { Resource } from '../../../src/cluster/api/reflector.ts';
 import { BrokenStream, framesOf } from '../../../src/cluster/api/watch-lines.ts';
-import { bytesOf, type Recording, recording, recordingsIn } from '../../helpers/recordings.ts';
-import { until } from '../../helpers/until.ts';
+import { until } from '../../helpers/base/until.ts';
+import { bytesOf, type Recording, recording, recordingsIn } from '../../helpers/cluster/api/recordings.ts';
 import { Following } from '../source/kubernetes-follow.ts';
 
 const FOLDERS = ['protobuf/', '1.36/'];

@@ -5,10 +5,10 @@ import http from 'node:http';
 import type { AddressInfo } from 'node:net';
 import test, { describe, type TestContext } from 'node:test';
 import { backoff } from '../../../src/cluster/api/reflector.ts';
-import { ApiServer } from '../../helpers/api-server.ts';
-import { FakeClock } from '../../helpers/fake-clock.ts';
-import { service } from '../../helpers/objects.ts';
-import { aWhile, until } from '../../helpers/until.ts';
+import { FakeClock } from '../../helpers/base/fake-clock.ts';
+import { aWhile, until } from '../../helpers/base/until.ts';
+import { ApiServer } from '../../helpers/cluster/api/api-server.ts';
+import { service } from '../../helpers/cluster/objects.ts';
 import { Following, type FollowOptions } from '../source/kubernetes-follow.ts';
 
 function web(name: string, clusterIP = '10.96.0.1'): object {

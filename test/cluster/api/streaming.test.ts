@@ -5,10 +5,10 @@ import { breath } from '../../../src/base/clock.ts';
 import { SERVICES as IN_PROTOBUF } from '../../../src/cluster/api/protobuf/service.ts';
 import type { Resource } from '../../../src/cluster/api/reflector.ts';
 import { STREAM_SILENCE } from '../../../src/cluster/api/streaming.ts';
-import { ApiServer, type ApiServerOptions } from '../../helpers/api-server.ts';
-import { FakeClock } from '../../helpers/fake-clock.ts';
-import { service } from '../../helpers/objects.ts';
-import { until } from '../../helpers/until.ts';
+import { FakeClock } from '../../helpers/base/fake-clock.ts';
+import { until } from '../../helpers/base/until.ts';
+import { ApiServer, type ApiServerOptions } from '../../helpers/cluster/api/api-server.ts';
+import { service } from '../../helpers/cluster/objects.ts';
 import { Following } from '../source/kubernetes-follow.ts';
 
 const STREAMED: Resource = { path: '/api/v1/services', streams: true };

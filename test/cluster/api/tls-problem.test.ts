@@ -8,7 +8,7 @@ import { join } from 'node:path';
 import { after, before, describe, it } from 'node:test';
 import tls from 'node:tls';
 import { tlsProblem } from '../../../src/cluster/api/tls-problem.ts';
-import { makeCertificate } from '../../helpers/api-certificate.ts';
+import { makeCertificate } from '../../helpers/cluster/api/api-certificate.ts';
 
 const CA = 'compare certificate-authority of the cluster in the kubeconfig (for a pod: ca.crt of its service account)';
 

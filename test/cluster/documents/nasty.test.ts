@@ -10,7 +10,7 @@ import { DocumentFiles } from '../../../src/cluster/documents/files.ts';
 import type { Value } from '../../../src/cluster/documents/protocol.ts';
 import { ManifestStore } from '../../../src/cluster/source/manifests/manifest-store.ts';
 import { ConfigError } from '../../../src/config/flags.ts';
-import { aliasBomb } from '../../helpers/bomb.ts';
+import { aliasBomb } from '../../helpers/cluster/documents/bomb.ts';
 
 const MB = 1 << 20;
 const numbered = (count: number, line: (i: number) => string) => Array.from({ length: count }, (_, i) => line(i));

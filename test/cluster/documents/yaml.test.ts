@@ -4,7 +4,7 @@ import { describe, it } from 'node:test';
 import { parse } from 'yaml';
 import { readParts } from '../../../src/cluster/documents/documents.ts';
 import { BadDocument, parseYaml, yamlText } from '../../../src/cluster/documents/yaml.ts';
-import { readDocuments } from '../../helpers/documents.ts';
+import { readDocuments } from '../../helpers/cluster/documents/documents.ts';
 
 const TEXTS = [
   'a: 1\nb: [x, "y", {z: ~}]\nc: |\n  text\n   more\n',

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import type { SelectingService } from '../../../src/cluster/producers/api-objects.ts';
 import type { TrafficDistribution } from '../../../src/proxy/model/objects.ts';
-import { podView, ServiceStory, serviceView, zonedNode } from '../../helpers/producing.ts';
+import { podView, ServiceStory, serviceView, zonedNode } from '../../helpers/cluster/producers/producing.ts';
 
 /** The hints of Pods on a Node with a zone, on one without, of a Pod that is not ready, and of a terminating one. */
 function storyWith(more: Partial<SelectingService>): ServiceStory {

@@ -9,7 +9,7 @@ import type {
 } from '../../../src/cluster/producers/api-objects.ts';
 import { OVER_CAPACITY_ANNOTATION, reconcileEndpoints } from '../../../src/cluster/producers/endpoints-object.ts';
 import { HEADLESS_LABEL, TRIGGER_ANNOTATION } from '../../../src/proxy/model/labels.ts';
-import { podView, podViews, portTo, serviceView } from '../../helpers/producing.ts';
+import { podView, podViews, portTo, serviceView } from '../../helpers/cluster/producers/producing.ts';
 
 /** Its name, in the words of Kubernetes 1.33 and later. */
 const MANAGED = { 'endpoints.kubernetes.io/managed-by': 'endpoint-controller' };

@@ -25,7 +25,7 @@ import {
   serviceView,
   wanted,
   zonedNode,
-} from '../../helpers/producing.ts';
+} from '../../helpers/cluster/producers/producing.ts';
 
 const RUNS = 250;
 const LONGEST = 50;

@@ -4,7 +4,7 @@ import { describe, it } from 'node:test';
 import type { SelectingService } from '../../../src/cluster/producers/api-objects.ts';
 import { reconcileSlices } from '../../../src/cluster/producers/slices.ts';
 import { TopologyBook } from '../../../src/cluster/producers/topology.ts';
-import { podView, serviceView } from '../../helpers/producing.ts';
+import { podView, serviceView } from '../../helpers/cluster/producers/producing.ts';
 
 const HEADLESS = 'service.kubernetes.io/headless';
 

@@ -4,7 +4,7 @@ import { describe, it } from 'node:test';
 import type { PodView, SelectingService } from '../../../src/cluster/producers/api-objects.ts';
 import { Membership } from '../../../src/cluster/producers/membership.ts';
 import type { Labels } from '../../../src/proxy/model/labels.ts';
-import { podView, serviceView } from '../../helpers/producing.ts';
+import { podView, serviceView } from '../../helpers/cluster/producers/producing.ts';
 
 /** Services `web` (app=web), `front` (app=web, tier=front) and `back` (tier=back). */
 function members(...pods: readonly PodView[]): Membership {

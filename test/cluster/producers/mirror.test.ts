@@ -14,7 +14,7 @@ import {
   SERVICE_NAME_LABEL,
   TRIGGER_ANNOTATION,
 } from '../../../src/proxy/model/labels.ts';
-import { SliceStore, serviceView, type Writes } from '../../helpers/producing.ts';
+import { SliceStore, serviceView, type Writes } from '../../helpers/cluster/producers/producing.ts';
 
 const SERVICE = serviceView({ selector: undefined });
 const HTTP = [{ name: 'http', port: 8080, protocol: 'TCP' }];

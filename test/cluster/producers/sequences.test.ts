@@ -11,7 +11,7 @@ import {
   serviceView,
   type Writes,
   zonedNode,
-} from '../../helpers/producing.ts';
+} from '../../helpers/cluster/producers/producing.ts';
 
 const writes = (create: number, update: number, remove: number): Writes => ({ create, update, remove });
 

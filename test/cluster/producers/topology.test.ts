@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import type { Notice, PodView, SliceObject, ZonedNode } from '../../../src/cluster/producers/api-objects.ts';
 import { zoneShares } from '../../../src/cluster/producers/topology.ts';
-import { podView, ServiceStory, serviceView, zonedNode } from '../../helpers/producing.ts';
+import { podView, ServiceStory, serviceView, zonedNode } from '../../helpers/cluster/producers/producing.ts';
 
 const AUTO = serviceView({ wantsTopology: true });
 

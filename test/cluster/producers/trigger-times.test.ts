@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { TriggerTimes } from '../../../src/cluster/producers/trigger-times.ts';
-import { podView, serviceView } from '../../helpers/producing.ts';
+import { podView, serviceView } from '../../helpers/cluster/producers/producing.ts';
 
 const service = serviceView({ createdAt: 100 });
 const readySince = (n: number, at: number) => podView(n, { readySince: at });

@@ -6,10 +6,10 @@ import { apiClient } from '../../../src/cluster/api/client.ts';
 import { kubernetesSource } from '../../../src/cluster/source/kubernetes.ts';
 import { ClusterCache } from '../../../src/controller/cluster-cache.ts';
 import { ClusterFeed } from '../../../src/controller/cluster-feed.ts';
-import { ApiServer } from '../../helpers/api-server.ts';
-import { FakeClock } from '../../helpers/fake-clock.ts';
-import { nodeOf, service, slice } from '../../helpers/objects.ts';
-import { until } from '../../helpers/until.ts';
+import { FakeClock } from '../../helpers/base/fake-clock.ts';
+import { until } from '../../helpers/base/until.ts';
+import { ApiServer } from '../../helpers/cluster/api/api-server.ts';
+import { nodeOf, service, slice } from '../../helpers/cluster/objects.ts';
 
 /** Versions of the API and the minor of Kubernetes 1.x that has them first (the changelogs of kubernetes/kubernetes). */
 const SINCE: Readonly<Record<string, number>> = {

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { it } from 'node:test';
 import { FolderChanges } from '../../../src/cluster/source/manifests/folder-follower.ts';
-import { FakeClock } from '../../helpers/fake-clock.ts';
+import { FakeClock } from '../../helpers/base/fake-clock.ts';
 
 function watched(signal: AbortSignal) {
   const open: string[] = [];

@@ -2,8 +2,8 @@
 import { apiClient, type Credentials } from '../../../src/cluster/api/client.ts';
 import type { PingTimes } from '../../../src/cluster/api/http2.ts';
 import { Reflector, type Resource } from '../../../src/cluster/api/reflector.ts';
-import { FakeClock } from '../../helpers/fake-clock.ts';
-import { until } from '../../helpers/until.ts';
+import { FakeClock } from '../../helpers/base/fake-clock.ts';
+import { until } from '../../helpers/base/until.ts';
 
 export interface FollowOptions {
   readonly clock?: FakeClock;

@@ -7,8 +7,8 @@ import type { AddressInfo } from 'node:net';
 import test, { type TestContext } from 'node:test';
 import { decodeService } from '../../../src/cluster/api/decode/service.ts';
 import { decodeSlice } from '../../../src/cluster/api/decode/slice.ts';
-import { FakeClock } from '../../helpers/fake-clock.ts';
-import { until } from '../../helpers/until.ts';
+import { FakeClock } from '../../helpers/base/fake-clock.ts';
+import { until } from '../../helpers/base/until.ts';
 import { Following } from './kubernetes-follow.ts';
 
 interface Recording {

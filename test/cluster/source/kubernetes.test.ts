@@ -12,11 +12,11 @@ import { apiClient } from '../../../src/cluster/api/client.ts';
 import { KubeconfigUnusable, loadCredentials } from '../../../src/cluster/api/credentials.ts';
 import { type KubernetesOptions, kubernetesSource } from '../../../src/cluster/source/kubernetes.ts';
 import type { SourceEvent, SourceKind, WatchStatus } from '../../../src/proxy/model/events.ts';
-import { makeCertificate } from '../../helpers/api-certificate.ts';
-import { ApiServer, type ApiServerOptions } from '../../helpers/api-server.ts';
-import { FakeClock } from '../../helpers/fake-clock.ts';
-import { service, serviceCidr, slice } from '../../helpers/objects.ts';
-import { until } from '../../helpers/until.ts';
+import { FakeClock } from '../../helpers/base/fake-clock.ts';
+import { until } from '../../helpers/base/until.ts';
+import { makeCertificate } from '../../helpers/cluster/api/api-certificate.ts';
+import { ApiServer, type ApiServerOptions } from '../../helpers/cluster/api/api-server.ts';
+import { service, serviceCidr, slice } from '../../helpers/cluster/objects.ts';
 
 interface Running {
   readonly events: SourceEvent[];

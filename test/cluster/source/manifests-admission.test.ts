@@ -16,9 +16,9 @@ import type { ListeningSocket } from '../../../src/kernel/listeners.ts';
 import type { SourceEvent } from '../../../src/proxy/model/events.ts';
 import { type Fault, faultText, type Service } from '../../../src/proxy/model/objects.ts';
 import { parsePortRange } from '../../../src/proxy/model/port-range.ts';
-import { setText } from '../../helpers/documents.ts';
-import { service, slice } from '../../helpers/objects.ts';
-import { until } from '../../helpers/until.ts';
+import { until } from '../../helpers/base/until.ts';
+import { setText } from '../../helpers/cluster/documents/documents.ts';
+import { service, slice } from '../../helpers/cluster/objects.ts';
 
 class Seen {
   readonly events: SourceEvent[] = [];

@@ -14,8 +14,8 @@ import { manifestsSource } from '../../../src/cluster/source/manifests/index.ts'
 import type { Source, SourceEvent } from '../../../src/proxy/model/events.ts';
 import { faultText } from '../../../src/proxy/model/objects.ts';
 import { Health } from '../../../src/serve/health.ts';
-import { deadMount, noDeadMount } from '../../helpers/dead-mount.ts';
-import { until } from '../../helpers/until.ts';
+import { until } from '../../helpers/base/until.ts';
+import { deadMount, noDeadMount } from '../../helpers/cluster/source/dead-mount.ts';
 
 /** Waits are a fiftieth. */
 const FAST: Clock = { ...realClock, after: (milliseconds, call) => realClock.after(milliseconds / 50, call) };

@@ -10,8 +10,8 @@ import { manifestsSource } from '../../../src/cluster/source/manifests/index.ts'
 import { ManifestStore } from '../../../src/cluster/source/manifests/manifest-store.ts';
 import type { SourceEvent } from '../../../src/proxy/model/events.ts';
 import { type Fault, faultText } from '../../../src/proxy/model/objects.ts';
-import { setText } from '../../helpers/documents.ts';
-import { until } from '../../helpers/until.ts';
+import { until } from '../../helpers/base/until.ts';
+import { setText } from '../../helpers/cluster/documents/documents.ts';
 
 const SERVICE = `apiVersion: v1
 kind: Service

@@ -10,9 +10,9 @@ import { ManifestsUnusable, manifestsSource } from '../../../src/cluster/source/
 import { ManifestStore } from '../../../src/cluster/source/manifests/manifest-store.ts';
 import type { SourceEvent } from '../../../src/proxy/model/events.ts';
 import { type Fault, faultText } from '../../../src/proxy/model/objects.ts';
-import { readDocuments, setText } from '../../helpers/documents.ts';
-import { service, slice } from '../../helpers/objects.ts';
-import { until } from '../../helpers/until.ts';
+import { until } from '../../helpers/base/until.ts';
+import { readDocuments, setText } from '../../helpers/cluster/documents/documents.ts';
+import { service, slice } from '../../helpers/cluster/objects.ts';
 
 /** Kinds that are reported to be complete. */
 const KINDS = ['services', 'slices', 'nodes', 'servicecidrs'];

@@ -3,8 +3,8 @@ import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
 import { ApiError } from '../../../src/cluster/api/client.ts';
 import { lookUpPod } from '../../../src/cluster/source/kubernetes.ts';
-import { ApiServer } from '../../helpers/api-server.ts';
-import { NEVER } from '../../helpers/rig.ts';
+import { ApiServer } from '../../helpers/cluster/api/api-server.ts';
+import { NEVER } from '../../helpers/proxy/rig.ts';
 
 describe('a Pod', () => {
   let server: ApiServer;

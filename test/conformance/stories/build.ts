@@ -1,6 +1,6 @@
 /** Objects of the stories: a Service `web` on port 80 before pods that serve on 8080. */
 
-import { service, slice } from '../../helpers/objects.ts';
+import { service, slice } from '../../helpers/cluster/objects.ts';
 import type { BackendName, Origin, StoryCluster } from '../cluster.ts';
 import type { Expected, PacketFate, StoryPacket, StorySettings } from '../story.ts';
 

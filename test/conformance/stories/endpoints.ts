@@ -1,5 +1,5 @@
 /** Which endpoints count: their conditions (docs/semantics.md 3.4), and the slices that they come in (docs/semantics.md 2). */
-import { slice } from '../../helpers/objects.ts';
+import { slice } from '../../helpers/cluster/objects.ts';
 import type { BackendName, StoryCluster } from '../cluster.ts';
 import { among, DROPPED, REJECTED, type Story } from '../story.ts';
 import {

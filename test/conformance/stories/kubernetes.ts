@@ -1,5 +1,5 @@
 /** Situations of Kubernetes' own packet tests that no other story has: several Services, policies and senders at once. */
-import { service } from '../../helpers/objects.ts';
+import { service } from '../../helpers/cluster/objects.ts';
 import type { BackendName, StoryCluster } from '../cluster.ts';
 import {
   ACCEPTED,

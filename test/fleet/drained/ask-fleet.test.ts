@@ -4,8 +4,8 @@ import { describe, it } from 'node:test';
 import { askUntilDrained, type FleetAnswer, type Send } from '../../../src/fleet/drained/ask-fleet.ts';
 import type { DrainQuestion } from '../../../src/fleet/drained/drain-question.ts';
 import { WrongQuestion } from '../../../src/inspect/wire/problem.ts';
-import { FakeClock } from '../../helpers/fake-clock.ts';
-import { NEVER } from '../../helpers/rig.ts';
+import { FakeClock } from '../../helpers/base/fake-clock.ts';
+import { NEVER } from '../../helpers/proxy/rig.ts';
 import { NO, YES } from './fake-fleet.ts';
 
 const QUESTION: DrainQuestion = {

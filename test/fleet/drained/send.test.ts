@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { Socket } from 'node:net';
 import { it } from 'node:test';
 import { sendToFleet } from '../../../src/fleet/drained/send.ts';
-import { NEVER } from '../../helpers/rig.ts';
+import { NEVER } from '../../helpers/proxy/rig.ts';
 import { FakeFleet, YES } from './fake-fleet.ts';
 
 it('a question that waits for long has TCP look whether the other machine is still there', async (t) => {

@@ -1,8 +1,8 @@
 /** A replica of `slicewire fleet` as a Pod of the cluster. */
 
 import { type Child, startChild } from '../../../src/kernel/child.ts';
-import { SLICEWIRE } from '../../helpers/slicewire.ts';
-import { until } from '../../helpers/until.ts';
+import { until } from '../../helpers/base/until.ts';
+import { SLICEWIRE } from '../../helpers/cli/slicewire.ts';
 import type { Cluster } from '../../upstream/e2e/cluster.ts';
 import type { Pod } from '../../upstream/e2e/kubelet.ts';
 

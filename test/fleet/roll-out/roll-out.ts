@@ -3,8 +3,8 @@
 import assert from 'node:assert/strict';
 import { realClock, sleep } from '../../../src/base/clock.ts';
 import { startChild } from '../../../src/kernel/child.ts';
-import { NEVER } from '../../helpers/rig.ts';
-import { SLICEWIRE } from '../../helpers/slicewire.ts';
+import { SLICEWIRE } from '../../helpers/cli/slicewire.ts';
+import { NEVER } from '../../helpers/proxy/rig.ts';
 import type { Pod } from '../../upstream/e2e/kubelet.ts';
 import type { Request } from './load.ts';
 import type { Scene } from './scene.ts';

@@ -2,7 +2,7 @@
 import { once } from 'node:events';
 import { createServer, type Server } from 'node:http';
 import { breath } from '../../../src/base/clock.ts';
-import { inNamespace } from '../../helpers/namespace-sockets.ts';
+import { inNamespace } from '../../helpers/kernel/namespace-sockets.ts';
 import type { Pod } from '../../upstream/e2e/kubelet.ts';
 
 export const PORT = 8080;

@@ -5,7 +5,7 @@ import { type ApiClient, ApiError, parseEvent } from '../../../src/cluster/api/c
 import { objectKey } from '../../../src/cluster/api/decode/checks.ts';
 import { Reflector, type ReflectorSink } from '../../../src/cluster/api/reflector.ts';
 import { BrokenStream, linesOf } from '../../../src/cluster/api/watch-lines.ts';
-import { FakeClock } from '../../helpers/fake-clock.ts';
+import { FakeClock } from '../../helpers/base/fake-clock.ts';
 import { objectTexts, recordedBody } from '../corpus/read.ts';
 import { mutateBytes } from '../mutate/bytes.ts';
 import { mutateJson } from '../mutate/json.ts';

@@ -12,9 +12,9 @@ import { takesNodePorts } from '../../../src/inspect/explain/packet-question.ts'
 import type { Explanation } from '../../../src/inspect/wire/explanation.ts';
 import { explanationText } from '../../../src/inspect/wire/explanation-text.ts';
 import type { ServicePort } from '../../../src/proxy/model/service-port.ts';
-import { type AskedNode, askedNode, MODES, type NodeOptions } from '../../helpers/asking.ts';
-import { aStep } from '../../helpers/histories.ts';
-import { follow } from '../../helpers/rig.ts';
+import { aStep } from '../../helpers/cluster/histories.ts';
+import { type AskedNode, askedNode, MODES, type NodeOptions } from '../../helpers/inspect/explain/asking.ts';
+import { follow } from '../../helpers/proxy/rig.ts';
 
 const SENDERS: Readonly<Record<ServicePort['family'], readonly string[]>> = {
   IPv4: ['10.244.1.2', '10.244.1.99', 'node', 'outside', '192.168.77.9'],

@@ -4,10 +4,10 @@ import { readFileSync } from 'node:fs';
 import { describe, it } from 'node:test';
 import type { Cidr } from '../../../src/base/address.ts';
 import { explanationSchema } from '../../../src/inspect/wire/explanation.ts';
-import { askedNode, MODES } from '../../helpers/asking.ts';
-import { nftRig } from '../../helpers/nft-rig.ts';
-import { nodeOf, service, slice } from '../../helpers/objects.ts';
-import { NEVER } from '../../helpers/rig.ts';
+import { nodeOf, service, slice } from '../../helpers/cluster/objects.ts';
+import { askedNode, MODES } from '../../helpers/inspect/explain/asking.ts';
+import { nftRig } from '../../helpers/proxy/nft-rig.ts';
+import { NEVER } from '../../helpers/proxy/rig.ts';
 import { fileOf, SITUATIONS, told } from './situations.ts';
 
 describe('answers', () => {

@@ -6,8 +6,8 @@ import type { ExplainFacts } from '../../../src/inspect/explain/facts.ts';
 import { explanationText } from '../../../src/inspect/wire/explanation-text.ts';
 import type { ModeName } from '../../../src/proxy/model/modes.ts';
 import type { FamilyView, RulesView, TableView } from '../../../src/proxy/modes/view.ts';
-import { type AskedNode, askedNode } from '../../helpers/asking.ts';
-import { service, slice } from '../../helpers/objects.ts';
+import { service, slice } from '../../helpers/cluster/objects.ts';
+import { type AskedNode, askedNode } from '../../helpers/inspect/explain/asking.ts';
 
 const spec = { clusterIP: '10.96.0.10', ports: [{ port: 80 }] };
 const OBJECTS = [

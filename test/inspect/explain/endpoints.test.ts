@@ -1,8 +1,8 @@
 /** Every endpoint of every slice has its reason. */
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { askedNode } from '../../helpers/asking.ts';
-import { nodeOf, service, slice } from '../../helpers/objects.ts';
+import { nodeOf, service, slice } from '../../helpers/cluster/objects.ts';
+import { askedNode } from '../../helpers/inspect/explain/asking.ts';
 
 const PORTS = [{ name: 'http', port: 8080 }];
 const web = (spec: object = {}) =>

@@ -12,10 +12,10 @@ import { walk } from '../../../src/inspect/explain/walk.ts';
 import type { ProxyModel } from '../../../src/proxy/model/proxy-model.ts';
 import type { Backend, ServicePort } from '../../../src/proxy/model/service-port.ts';
 import type { FamilyView } from '../../../src/proxy/modes/view.ts';
-import { aStep, type Step } from '../../helpers/histories.ts';
-import { nodeOf } from '../../helpers/objects.ts';
-import { NEVER } from '../../helpers/rig.ts';
-import { fatesIn } from '../../helpers/views.ts';
+import { aStep, type Step } from '../../helpers/cluster/histories.ts';
+import { nodeOf } from '../../helpers/cluster/objects.ts';
+import { fatesIn } from '../../helpers/inspect/explain/views.ts';
+import { NEVER } from '../../helpers/proxy/rig.ts';
 import { type Expectation, expected, type OracleInput, type ServedFrontends } from './oracle.ts';
 import { aNode, NODE, type NodeValue, WORLDS, type World } from './worlds.ts';
 

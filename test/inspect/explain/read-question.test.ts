@@ -5,8 +5,8 @@ import { before, describe, it } from 'node:test';
 import type { Address } from '../../../src/base/address.ts';
 import { readQuestion } from '../../../src/inspect/explain/read-question.ts';
 import type { ModeName } from '../../../src/proxy/model/modes.ts';
-import { type AskedNode, askedNode, type Known, type NodeOptions } from '../../helpers/asking.ts';
-import { service } from '../../helpers/objects.ts';
+import { service } from '../../helpers/cluster/objects.ts';
+import { type AskedNode, askedNode, type Known, type NodeOptions } from '../../helpers/inspect/explain/asking.ts';
 
 const PODS = {
   'shop/both': { addresses: ['10.244.1.11', 'fd00:244:1::11'] as Address[], nodeName: 'node' },

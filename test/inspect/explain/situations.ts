@@ -5,8 +5,8 @@ import { fileURLToPath } from 'node:url';
 import type { Address } from '../../../src/base/address.ts';
 import { explanationText } from '../../../src/inspect/wire/explanation-text.ts';
 import type { ModeName } from '../../../src/proxy/model/modes.ts';
-import { askedNode, type Known, MODES, type NodeOptions } from '../../helpers/asking.ts';
-import { nodeOf, service, slice } from '../../helpers/objects.ts';
+import { nodeOf, service, slice } from '../../helpers/cluster/objects.ts';
+import { askedNode, type Known, MODES, type NodeOptions } from '../../helpers/inspect/explain/asking.ts';
 
 export interface Situation {
   readonly name: string;

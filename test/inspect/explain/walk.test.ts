@@ -7,11 +7,11 @@ import type { Packet } from '../../../src/inspect/explain/packet.ts';
 import { walk } from '../../../src/inspect/explain/walk.ts';
 import type { NftRule, NftSet } from '../../../src/kernel/nftables-kernel.ts';
 import type { FamilyView, ServersView, ServerView } from '../../../src/proxy/modes/view.ts';
-import { FakeIptables } from '../../helpers/fake-iptables.ts';
-import { nftRig } from '../../helpers/nft-rig.ts';
-import { service, slice } from '../../helpers/objects.ts';
-import { Rig } from '../../helpers/rig.ts';
-import { viewOfSaved, viewOfTable } from '../../helpers/views.ts';
+import { service, slice } from '../../helpers/cluster/objects.ts';
+import { viewOfSaved, viewOfTable } from '../../helpers/inspect/explain/views.ts';
+import { FakeIptables } from '../../helpers/kernel/fake-iptables.ts';
+import { nftRig } from '../../helpers/proxy/nft-rig.ts';
+import { Rig } from '../../helpers/proxy/rig.ts';
 
 const PACKET: Packet = {
   protocol: 'TCP',

@@ -5,12 +5,12 @@ import type { Address } from '../../../src/base/address.ts';
 import type { Packet } from '../../../src/inspect/explain/packet.ts';
 import { walk, walkInPortions } from '../../../src/inspect/explain/walk.ts';
 import type { FamilyView } from '../../../src/proxy/modes/view.ts';
-import { FakeIptables } from '../../helpers/fake-iptables.ts';
-import { ipvsRig } from '../../helpers/ipvs-rig.ts';
-import { nftRig } from '../../helpers/nft-rig.ts';
-import { service, slice } from '../../helpers/objects.ts';
-import { Rig } from '../../helpers/rig.ts';
-import { serversOf, viewOfSaved, viewOfTable } from '../../helpers/views.ts';
+import { service, slice } from '../../helpers/cluster/objects.ts';
+import { serversOf, viewOfSaved, viewOfTable } from '../../helpers/inspect/explain/views.ts';
+import { FakeIptables } from '../../helpers/kernel/fake-iptables.ts';
+import { ipvsRig } from '../../helpers/proxy/ipvs-rig.ts';
+import { nftRig } from '../../helpers/proxy/nft-rig.ts';
+import { Rig } from '../../helpers/proxy/rig.ts';
 
 const FEW = 30;
 const MANY = 1500;

@@ -6,13 +6,13 @@ import type { Backend, ServicePort } from '../../../src/proxy/model/service-port
 import { endpointChain } from '../../../src/proxy/modes/netfilter/balancer.ts';
 import type { LocalDetector } from '../../../src/proxy/modes/netfilter/local-traffic.ts';
 import { memorySet, stickyId } from '../../../src/proxy/modes/nftables/names.ts';
-import { FakeIptables } from '../../helpers/fake-iptables.ts';
-import { FakeIpvs } from '../../helpers/fake-ipvs.ts';
-import { ipvsRig } from '../../helpers/ipvs-rig.ts';
-import { defaultIpvsSettings } from '../../helpers/ipvs-settings.ts';
-import { nftRig, nftSettings } from '../../helpers/nft-rig.ts';
-import { defaultSettings, Rig } from '../../helpers/rig.ts';
-import { memoriesOf } from '../../helpers/views.ts';
+import { memoriesOf } from '../../helpers/inspect/explain/views.ts';
+import { FakeIptables } from '../../helpers/kernel/fake-iptables.ts';
+import { FakeIpvs } from '../../helpers/kernel/fake-ipvs.ts';
+import { ipvsRig } from '../../helpers/proxy/ipvs-rig.ts';
+import { defaultIpvsSettings } from '../../helpers/proxy/ipvs-settings.ts';
+import { nftRig, nftSettings } from '../../helpers/proxy/nft-rig.ts';
+import { defaultSettings, Rig } from '../../helpers/proxy/rig.ts';
 import type { ModeSettings } from './oracle.ts';
 
 /**

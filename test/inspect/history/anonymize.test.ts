@@ -9,8 +9,8 @@ import { frameBytes, headerBytes, recordingBytes } from '../../../src/inspect/hi
 import { readRecording } from '../../../src/inspect/history/reading.ts';
 import { rememberedRecording } from '../../../src/inspect/history/recording-writer.ts';
 import { Replay } from '../../../src/inspect/replay/replay.ts';
-import { service, slice } from '../../helpers/objects.ts';
-import { NEVER } from '../../helpers/rig.ts';
+import { service, slice } from '../../helpers/cluster/objects.ts';
+import { NEVER } from '../../helpers/proxy/rig.ts';
 import { chunksOf, partsOf, record, recordedRig } from '../replay/recorded-parts.ts';
 import type { RecordedRig } from './recorded-rig.ts';
 

@@ -15,9 +15,9 @@ import {
 } from '../../../src/inspect/history/delta.ts';
 import { ObjectStore } from '../../../src/inspect/history/past-objects.ts';
 import type { Service, Slice } from '../../../src/proxy/model/objects.ts';
-import { aStep } from '../../helpers/histories.ts';
-import { nodeOf, service, slice } from '../../helpers/objects.ts';
-import { eventOf } from '../../helpers/rig.ts';
+import { aStep } from '../../helpers/cluster/histories.ts';
+import { nodeOf, service, slice } from '../../helpers/cluster/objects.ts';
+import { eventOf } from '../../helpers/proxy/rig.ts';
 
 const KEY = 'default/web';
 

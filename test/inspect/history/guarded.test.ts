@@ -4,7 +4,7 @@ import { describe, it } from 'node:test';
 import { Cache } from '../../../src/cluster/cache/cache.ts';
 import { guarded } from '../../../src/inspect/history/guarded.ts';
 import { Recorder } from '../../../src/inspect/history/recorder.ts';
-import { FakeClock } from '../../helpers/fake-clock.ts';
+import { FakeClock } from '../../helpers/base/fake-clock.ts';
 
 const gone = { kind: 'service', key: 'shop/web', service: undefined, faults: [] } as const;
 

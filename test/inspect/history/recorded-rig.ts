@@ -6,9 +6,9 @@ import type { SourceEvent } from '../../../src/proxy/model/events.ts';
 import { goneEvent } from '../../../src/proxy/model/events.ts';
 import type { NodeView, Service, Slice } from '../../../src/proxy/model/objects.ts';
 import type { SyncReport } from '../../../src/proxy/sync/sync-results.ts';
-import { FakeClock } from '../../helpers/fake-clock.ts';
-import { FakeIptables } from '../../helpers/fake-iptables.ts';
-import { eventOf, Rig } from '../../helpers/rig.ts';
+import { FakeClock } from '../../helpers/base/fake-clock.ts';
+import { FakeIptables } from '../../helpers/kernel/fake-iptables.ts';
+import { eventOf, Rig } from '../../helpers/proxy/rig.ts';
 
 export interface RecordedRigOptions {
   /** Bytes of the recorder. */

@@ -6,9 +6,9 @@ import { BeforeHistory, objectsAt, writtenState } from '../../../src/inspect/his
 import { ObjectStore, type PresentObjects } from '../../../src/inspect/history/past-objects.ts';
 import { Recorder } from '../../../src/inspect/history/recorder.ts';
 import { historySchema } from '../../../src/inspect/wire/history.ts';
-import { FakeClock } from '../../helpers/fake-clock.ts';
-import { aStep } from '../../helpers/histories.ts';
-import { nodeOf, service, slice } from '../../helpers/objects.ts';
+import { FakeClock } from '../../helpers/base/fake-clock.ts';
+import { aStep } from '../../helpers/cluster/histories.ts';
+import { nodeOf, service, slice } from '../../helpers/cluster/objects.ts';
 import { RecordedRig } from './recorded-rig.ts';
 
 /** All objects, to compare. */

@@ -7,8 +7,8 @@ import type { ExposureFamily } from '../../../src/inspect/overview/exposure-prob
 import { type Exposure, exposureSchema } from '../../../src/inspect/wire/exposure.ts';
 import { exposureText } from '../../../src/inspect/wire/exposure-text.ts';
 import { isPublic, specialKind } from '../../../src/proxy/model/special-address.ts';
-import { askedNode } from '../../helpers/asking.ts';
-import { service, slice } from '../../helpers/objects.ts';
+import { service, slice } from '../../helpers/cluster/objects.ts';
+import { askedNode } from '../../helpers/inspect/explain/asking.ts';
 
 const V4: ExposureFamily = {
   family: 'IPv4',

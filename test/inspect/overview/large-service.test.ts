@@ -2,8 +2,8 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { firstLines, kernelPlaces } from '../../../src/inspect/overview/kernel-lines.ts';
-import { askedNode, MODES } from '../../helpers/asking.ts';
-import { service, slice } from '../../helpers/objects.ts';
+import { service, slice } from '../../helpers/cluster/objects.ts';
+import { askedNode, MODES } from '../../helpers/inspect/explain/asking.ts';
 
 const ENDPOINTS = 1000;
 const ports = [80, 81].map((port) => ({ name: `p${port}`, port, nodePort: 30_000 + port }));

@@ -4,7 +4,7 @@ import { FAMILIES } from '../../../src/base/address.ts';
 import { configFromFlags } from '../../../src/config/from-flags.ts';
 import type { Status } from '../../../src/inspect/wire/status.ts';
 import type { WatchStatus } from '../../../src/proxy/model/events.ts';
-import { defaultSettings } from '../../helpers/rig.ts';
+import { defaultSettings } from '../../helpers/proxy/rig.ts';
 import { RecordedRig, type RecordedRigOptions } from '../history/recorded-rig.ts';
 
 export interface PageNode {

@@ -9,9 +9,9 @@ import { endpointText } from '../../../src/base/address.ts';
 import { Cache } from '../../../src/cluster/cache/cache.ts';
 import { goneEvent } from '../../../src/proxy/model/events.ts';
 import type { Service, Slice } from '../../../src/proxy/model/objects.ts';
-import { aStep } from '../../helpers/histories.ts';
-import { service, slice } from '../../helpers/objects.ts';
-import { eventOf, NEVER } from '../../helpers/rig.ts';
+import { aStep } from '../../helpers/cluster/histories.ts';
+import { service, slice } from '../../helpers/cluster/objects.ts';
+import { eventOf, NEVER } from '../../helpers/proxy/rig.ts';
 
 /** What a reader of docs/operations.md expects, said another way than the program does. */
 function naive(search: string, { key, ...one }: Service, slices: readonly Slice[]): boolean {

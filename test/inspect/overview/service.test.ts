@@ -7,9 +7,9 @@ import { WrongQuestion } from '../../../src/inspect/wire/problem.ts';
 import { serviceSchema } from '../../../src/inspect/wire/service.ts';
 import { type ServiceRow, servicesSchema } from '../../../src/inspect/wire/services.ts';
 import type { ModeName } from '../../../src/proxy/model/modes.ts';
-import { askedNode, MODES } from '../../helpers/asking.ts';
-import { service, slice } from '../../helpers/objects.ts';
-import { NEVER } from '../../helpers/rig.ts';
+import { service, slice } from '../../helpers/cluster/objects.ts';
+import { askedNode, MODES } from '../../helpers/inspect/explain/asking.ts';
+import { NEVER } from '../../helpers/proxy/rig.ts';
 import { type PageNode, pageNode } from './page-node.ts';
 
 const ALL = { search: '', offset: 0, limit: 100 };

@@ -5,11 +5,11 @@ import type { Recorder } from '../../../src/inspect/history/recorder.ts';
 import { RecordingWriter } from '../../../src/inspect/history/recording-writer.ts';
 import type { RecordedParts } from '../../../src/inspect/history/shapes.ts';
 import type { ModeName } from '../../../src/proxy/model/modes.ts';
-import { FakeIptables } from '../../helpers/fake-iptables.ts';
-import { ipvsRig, NODE_ADDRESSES } from '../../helpers/ipvs-rig.ts';
-import { DEFAULT_NODE_SETTINGS, defaultIpvsSettings } from '../../helpers/ipvs-settings.ts';
-import { nftRig, nftSettings } from '../../helpers/nft-rig.ts';
-import { defaultSettings, Rig } from '../../helpers/rig.ts';
+import { FakeIptables } from '../../helpers/kernel/fake-iptables.ts';
+import { ipvsRig, NODE_ADDRESSES } from '../../helpers/proxy/ipvs-rig.ts';
+import { DEFAULT_NODE_SETTINGS, defaultIpvsSettings } from '../../helpers/proxy/ipvs-settings.ts';
+import { nftRig, nftSettings } from '../../helpers/proxy/nft-rig.ts';
+import { defaultSettings, Rig } from '../../helpers/proxy/rig.ts';
 import { RecordedRig } from '../history/recorded-rig.ts';
 
 export function partsOf(mode: ModeName): RecordedParts {

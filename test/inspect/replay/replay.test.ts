@@ -7,9 +7,9 @@ import { flightOf, readRecording } from '../../../src/inspect/history/reading.ts
 import { Replay, type ReplayedSync } from '../../../src/inspect/replay/replay.ts';
 import type { ModeName } from '../../../src/proxy/model/modes.ts';
 import { type Plan, planText } from '../../../src/proxy/reconcile/step.ts';
-import { aStep, type Step } from '../../helpers/histories.ts';
-import { nodeOf } from '../../helpers/objects.ts';
-import { NEVER } from '../../helpers/rig.ts';
+import { aStep, type Step } from '../../helpers/cluster/histories.ts';
+import { nodeOf } from '../../helpers/cluster/objects.ts';
+import { NEVER } from '../../helpers/proxy/rig.ts';
 import type { RecordedRig } from '../history/recorded-rig.ts';
 import { chunksOf, record, recordedRig } from './recorded-parts.ts';
 

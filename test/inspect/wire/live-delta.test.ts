@@ -4,8 +4,8 @@ import { describe, it } from 'node:test';
 import fc from 'fast-check';
 import { type LiveDelta, liveSchema } from '../../../src/inspect/wire/live.ts';
 import { liveDelta, withDelta } from '../../../src/inspect/wire/live-delta.ts';
-import { service, slice } from '../../helpers/objects.ts';
-import { NEVER } from '../../helpers/rig.ts';
+import { service, slice } from '../../helpers/cluster/objects.ts';
+import { NEVER } from '../../helpers/proxy/rig.ts';
 import { pageNode } from '../overview/page-node.ts';
 
 const web = (name: string) => service({ name, spec: { clusterIP: '10.96.0.10', ports: [{ port: 80 }] } });

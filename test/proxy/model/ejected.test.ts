@@ -9,7 +9,7 @@ import type { Endpoint, Slice } from '../../../src/proxy/model/objects.ts';
 import { ejected, judge, selectEndpoints } from '../../../src/proxy/model/selection.ts';
 import { isUsed } from '../../../src/proxy/model/selection-reasons.ts';
 import { servicePorts } from '../../../src/proxy/model/service-port.ts';
-import { serviceModel } from '../../helpers/service-model.ts';
+import { serviceModel } from '../../helpers/proxy/model/service-model.ts';
 
 const NODES = ['here', 'a', 'b', 'c'];
 

@@ -16,9 +16,9 @@ import type { Backend, Frontend, ServicePort, ServicePortKey } from '../../../sr
 import { IptablesDesired } from '../../../src/proxy/modes/iptables/desire.ts';
 import { type ChainKey, splitChainKey } from '../../../src/proxy/modes/netfilter/names.ts';
 import type { Chain } from '../../../src/proxy/modes/netfilter/rules.ts';
-import { aStep, type Step } from '../../helpers/histories.ts';
-import { nodeOf } from '../../helpers/objects.ts';
-import { defaultSettings, eventOf } from '../../helpers/rig.ts';
+import { aStep, type Step } from '../../helpers/cluster/histories.ts';
+import { nodeOf } from '../../helpers/cluster/objects.ts';
+import { defaultSettings, eventOf } from '../../helpers/proxy/rig.ts';
 
 const RUNS = 250;
 const LONGEST = 60;

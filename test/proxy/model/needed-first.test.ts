@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { decodeService } from '../../../src/cluster/api/decode/service.ts';
 import { isNeededFirst } from '../../../src/proxy/model/needed-first.ts';
-import { service } from '../../helpers/objects.ts';
+import { service } from '../../helpers/cluster/objects.ts';
 
 function isFirst(name: string, namespace: string, spec: object): boolean {
   const event = decodeService(

@@ -3,9 +3,9 @@ import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { type Address, addressBytes, socketBytes } from '../../../src/base/address.ts';
 import type { Flows } from '../../../src/proxy/model/flows.ts';
-import { FakeIptables } from '../../helpers/fake-iptables.ts';
-import { service, slice } from '../../helpers/objects.ts';
-import { Rig } from '../../helpers/rig.ts';
+import { service, slice } from '../../helpers/cluster/objects.ts';
+import { FakeIptables } from '../../helpers/kernel/fake-iptables.ts';
+import { Rig } from '../../helpers/proxy/rig.ts';
 
 const A = '10.244.1.11:5353';
 const B = '10.244.2.11:5353';

@@ -6,10 +6,10 @@ import type { Family } from '../../../src/base/address.ts';
 import type { ChainProbe, RulesState } from '../../../src/kernel/chain-probe.ts';
 import { IptablesTools } from '../../../src/kernel/iptables-tools.ts';
 import { driftText } from '../../../src/proxy/model/drift.ts';
-import { FakeIptables } from '../../helpers/fake-iptables.ts';
-import { ipvsRig } from '../../helpers/ipvs-rig.ts';
-import { service, slice } from '../../helpers/objects.ts';
-import { NEVER, Rig } from '../../helpers/rig.ts';
+import { service, slice } from '../../helpers/cluster/objects.ts';
+import { FakeIptables } from '../../helpers/kernel/fake-iptables.ts';
+import { ipvsRig } from '../../helpers/proxy/ipvs-rig.ts';
+import { NEVER, Rig } from '../../helpers/proxy/rig.ts';
 
 const MODES = {
   iptables: (iptables: FakeIptables, probe?: ProbeOf) =>

@@ -8,11 +8,11 @@ import { driftText } from '../../../src/proxy/model/drift.ts';
 import { handover } from '../../../src/proxy/modes/handover.ts';
 import { ipvsPredecessor } from '../../../src/proxy/modes/ipvs/index.ts';
 import { tablesPredecessor } from '../../../src/proxy/modes/nftables/predecessor.ts';
-import { ipvsRig } from '../../helpers/ipvs-rig.ts';
-import { DEFAULT_NODE_SETTINGS, defaultIpvsSettings } from '../../helpers/ipvs-settings.ts';
-import { nftRig } from '../../helpers/nft-rig.ts';
-import { service, slice } from '../../helpers/objects.ts';
-import { fakeSysctls, NEVER } from '../../helpers/rig.ts';
+import { service, slice } from '../../helpers/cluster/objects.ts';
+import { ipvsRig } from '../../helpers/proxy/ipvs-rig.ts';
+import { DEFAULT_NODE_SETTINGS, defaultIpvsSettings } from '../../helpers/proxy/ipvs-settings.ts';
+import { nftRig } from '../../helpers/proxy/nft-rig.ts';
+import { fakeSysctls, NEVER } from '../../helpers/proxy/rig.ts';
 
 const web = (endpoints: number) => [
   service({

@@ -8,11 +8,11 @@ import { describe, it } from 'node:test';
 import { type Address, addressBytes, type Cidr } from '../../../src/base/address.ts';
 import type { ModeName } from '../../../src/proxy/model/modes.ts';
 import type { LocalDetector } from '../../../src/proxy/modes/netfilter/local-traffic.ts';
-import { FakeIptables } from '../../helpers/fake-iptables.ts';
-import { ipvsRig } from '../../helpers/ipvs-rig.ts';
-import { nftRig } from '../../helpers/nft-rig.ts';
-import { service, slice } from '../../helpers/objects.ts';
-import { Rig } from '../../helpers/rig.ts';
+import { service, slice } from '../../helpers/cluster/objects.ts';
+import { FakeIptables } from '../../helpers/kernel/fake-iptables.ts';
+import { ipvsRig } from '../../helpers/proxy/ipvs-rig.ts';
+import { nftRig } from '../../helpers/proxy/nft-rig.ts';
+import { Rig } from '../../helpers/proxy/rig.ts';
 
 interface Kept {
   readonly rig: Rig;

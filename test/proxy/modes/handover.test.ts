@@ -7,11 +7,11 @@ import type { ServerId } from '../../../src/kernel/ipvs-kernel.ts';
 import { handover } from '../../../src/proxy/modes/handover.ts';
 import { iptablesMode } from '../../../src/proxy/modes/iptables/index.ts';
 import type { Mode } from '../../../src/proxy/modes/mode.ts';
-import { FakeIptables } from '../../helpers/fake-iptables.ts';
-import type { FakeIpvs } from '../../helpers/fake-ipvs.ts';
-import { ipvsRig } from '../../helpers/ipvs-rig.ts';
-import { service, slice } from '../../helpers/objects.ts';
-import { defaultSettings, fakeSysctls, Rig } from '../../helpers/rig.ts';
+import { service, slice } from '../../helpers/cluster/objects.ts';
+import { FakeIptables } from '../../helpers/kernel/fake-iptables.ts';
+import type { FakeIpvs } from '../../helpers/kernel/fake-ipvs.ts';
+import { ipvsRig } from '../../helpers/proxy/ipvs-rig.ts';
+import { defaultSettings, fakeSysctls, Rig } from '../../helpers/proxy/rig.ts';
 
 const SERVER: ServerId = { protocol: 'TCP', address: '10.96.0.10' as Address, port: 80 };
 const OBJECTS = [

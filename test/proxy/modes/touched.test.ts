@@ -9,11 +9,11 @@ import type { NftElement, NftPart, NftTouched } from '../../../src/kernel/nftabl
 import { type Commit, tableKey } from '../../../src/kernel/ruleset-notices.ts';
 import { driftText } from '../../../src/proxy/model/drift.ts';
 import { iptablesMode } from '../../../src/proxy/modes/iptables/index.ts';
-import { FakeIptables } from '../../helpers/fake-iptables.ts';
-import { FakeNft } from '../../helpers/fake-nft.ts';
-import { nftRig } from '../../helpers/nft-rig.ts';
-import { service, slice } from '../../helpers/objects.ts';
-import { defaultSettings, fakeSysctls, Rig } from '../../helpers/rig.ts';
+import { service, slice } from '../../helpers/cluster/objects.ts';
+import { FakeIptables } from '../../helpers/kernel/fake-iptables.ts';
+import { FakeNft } from '../../helpers/kernel/fake-nft.ts';
+import { nftRig } from '../../helpers/proxy/nft-rig.ts';
+import { defaultSettings, fakeSysctls, Rig } from '../../helpers/proxy/rig.ts';
 
 const BY = { pid: 4711, name: 'nft', startedBy: 'bash' };
 const WEB = [

@@ -2,9 +2,9 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { faultText } from '../../../src/proxy/model/objects.ts';
-import { FakeIptables } from '../../helpers/fake-iptables.ts';
-import { nodeOf, service, slice } from '../../helpers/objects.ts';
-import { Rig } from '../../helpers/rig.ts';
+import { nodeOf, service, slice } from '../../helpers/cluster/objects.ts';
+import { FakeIptables } from '../../helpers/kernel/fake-iptables.ts';
+import { Rig } from '../../helpers/proxy/rig.ts';
 
 interface Row {
   readonly spec?: Record<string, unknown>;

@@ -2,9 +2,9 @@
 import assert from 'node:assert/strict';
 import { it } from 'node:test';
 import { faultText } from '../../../src/proxy/model/objects.ts';
-import { FakeIptables } from '../../helpers/fake-iptables.ts';
-import { service, slice } from '../../helpers/objects.ts';
-import { Rig } from '../../helpers/rig.ts';
+import { service, slice } from '../../helpers/cluster/objects.ts';
+import { FakeIptables } from '../../helpers/kernel/fake-iptables.ts';
+import { Rig } from '../../helpers/proxy/rig.ts';
 
 const web = (externalIPs: readonly string[]) =>
   service({ name: 'web', spec: { clusterIP: '10.96.0.10', ports: [{ port: 80 }], externalIPs } });

@@ -5,9 +5,9 @@ import { describe, it } from 'node:test';
 import type { Command, CommandResult } from '../../../src/kernel/commands.ts';
 import { driftText } from '../../../src/proxy/model/drift.ts';
 import { Flows } from '../../../src/proxy/model/flows.ts';
-import { FakeIptables } from '../../helpers/fake-iptables.ts';
-import { service, slice } from '../../helpers/objects.ts';
-import { Rig } from '../../helpers/rig.ts';
+import { service, slice } from '../../helpers/cluster/objects.ts';
+import { FakeIptables } from '../../helpers/kernel/fake-iptables.ts';
+import { Rig } from '../../helpers/proxy/rig.ts';
 
 const LOCKED: CommandResult = {
   exitCode: 4,

@@ -8,11 +8,11 @@ import { NetlinkError } from '../../../native/netlink.ts';
 import { FAMILIES } from '../../../src/base/address.ts';
 import { CommandNotStarted, type CommandResult } from '../../../src/kernel/commands.ts';
 import { KernelError } from '../../../src/kernel/ipvs-kernel.ts';
-import { FakeIptables } from '../../helpers/fake-iptables.ts';
-import { ipvsRig } from '../../helpers/ipvs-rig.ts';
-import { nftRig } from '../../helpers/nft-rig.ts';
-import { service, slice } from '../../helpers/objects.ts';
-import { NEVER, Rig } from '../../helpers/rig.ts';
+import { service, slice } from '../../helpers/cluster/objects.ts';
+import { FakeIptables } from '../../helpers/kernel/fake-iptables.ts';
+import { ipvsRig } from '../../helpers/proxy/ipvs-rig.ts';
+import { nftRig } from '../../helpers/proxy/nft-rig.ts';
+import { NEVER, Rig } from '../../helpers/proxy/rig.ts';
 
 /** EPERM, EINTR, ENOMEM, ENOBUFS */
 const ERRNOS = [1, 4, 12, 105];

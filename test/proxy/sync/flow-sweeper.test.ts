@@ -6,11 +6,11 @@ import { type Address, type Family, socketBytes } from '../../../src/base/addres
 import type { FlowTable } from '../../../src/kernel/conntrack.ts';
 import type { FlowKind, Flows } from '../../../src/proxy/model/flows.ts';
 import { FlowSweeper, type SweepCount, type SweepReport } from '../../../src/proxy/sync/flow-sweeper.ts';
-import { FakeClock } from '../../helpers/fake-clock.ts';
-import { FakeIptables } from '../../helpers/fake-iptables.ts';
-import { service, slice } from '../../helpers/objects.ts';
-import { NEVER, Rig } from '../../helpers/rig.ts';
-import { aWhile, until } from '../../helpers/until.ts';
+import { FakeClock } from '../../helpers/base/fake-clock.ts';
+import { aWhile, until } from '../../helpers/base/until.ts';
+import { service, slice } from '../../helpers/cluster/objects.ts';
+import { FakeIptables } from '../../helpers/kernel/fake-iptables.ts';
+import { NEVER, Rig } from '../../helpers/proxy/rig.ts';
 
 const VIP = socketBytes('10.96.0.10' as Address, 53);
 const POD = socketBytes('10.244.1.11' as Address, 53);

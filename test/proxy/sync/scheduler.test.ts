@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { after, describe, it } from 'node:test';
 import { setImmediate as turn } from 'node:timers/promises';
 import { SyncScheduler } from '../../../src/proxy/sync/scheduler.ts';
-import { FakeClock } from '../../helpers/fake-clock.ts';
+import { FakeClock } from '../../helpers/base/fake-clock.ts';
 
 const stop = new AbortController();
 after(() => stop.abort());

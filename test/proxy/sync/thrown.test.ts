@@ -6,11 +6,11 @@ import type { Family } from '../../../src/base/address.ts';
 import type { Mode } from '../../../src/proxy/modes/mode.ts';
 import type { FailedStep } from '../../../src/proxy/reconcile/step.ts';
 import type { Log } from '../../../src/telemetry/log.ts';
-import { FakeClock } from '../../helpers/fake-clock.ts';
-import { FakeIptables } from '../../helpers/fake-iptables.ts';
-import { nftRig } from '../../helpers/nft-rig.ts';
-import { service, slice } from '../../helpers/objects.ts';
-import { Rig } from '../../helpers/rig.ts';
+import { FakeClock } from '../../helpers/base/fake-clock.ts';
+import { service, slice } from '../../helpers/cluster/objects.ts';
+import { FakeIptables } from '../../helpers/kernel/fake-iptables.ts';
+import { nftRig } from '../../helpers/proxy/nft-rig.ts';
+import { Rig } from '../../helpers/proxy/rig.ts';
 
 const WEB = [
   service({ name: 'web', spec: { clusterIP: '10.96.0.1', ports: [{ port: 80 }] } }),

@@ -1,12 +1,18 @@
 /** What the simulated API server answers, before anything goes wrong on the way: the words and bytes of a real one. */
 import { STATUS_CODES } from 'node:http';
-import { NO_STREAMING, type StatusBody, statusBody, type Target, targetOf } from '../../helpers/api-answers.ts';
-import { type Form, formOf } from '../../helpers/api-forms.ts';
-import { asksForStream, listPage, type Watched } from '../../helpers/api-lists.ts';
-import { listBytes, NotProtobuf, PROTOBUF_TYPE, statusBytes } from '../../helpers/api-protobuf.ts';
-import { SelectorInvalid, selects } from '../../helpers/api-selectors.ts';
-import { type ApiObject, type ApiStore, type Change, itemText } from '../../helpers/api-store.ts';
-import { write } from '../../helpers/api-writes.ts';
+import {
+  NO_STREAMING,
+  type StatusBody,
+  statusBody,
+  type Target,
+  targetOf,
+} from '../../helpers/cluster/api/api-answers.ts';
+import { type Form, formOf } from '../../helpers/cluster/api/api-forms.ts';
+import { asksForStream, listPage, type Watched } from '../../helpers/cluster/api/api-lists.ts';
+import { listBytes, NotProtobuf, PROTOBUF_TYPE, statusBytes } from '../../helpers/cluster/api/api-protobuf.ts';
+import { SelectorInvalid, selects } from '../../helpers/cluster/api/api-selectors.ts';
+import { type ApiObject, type ApiStore, type Change, itemText } from '../../helpers/cluster/api/api-store.ts';
+import { write } from '../../helpers/cluster/api/api-writes.ts';
 
 /** A request, as the server understands it. */
 export interface Asked {

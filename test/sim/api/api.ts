@@ -4,7 +4,7 @@
  */
 import type { Outgoing } from '../../../src/cluster/api/answer.ts';
 import type { Connect } from '../../../src/cluster/api/transport.ts';
-import { type ApiObject, ApiStore, type Change } from '../../helpers/api-store.ts';
+import { type ApiObject, ApiStore, type Change } from '../../helpers/cluster/api/api-store.ts';
 import type { SimProcess } from '../engine/process.ts';
 import type { SimTime } from '../engine/time.ts';
 import { answerTo } from './answers.ts';

@@ -1,9 +1,9 @@
 /** What goes wrong with one request to the API server: the fault at a numbered call. */
 import { ANSWER_TIMEOUT, type Incoming, type Outgoing } from '../../../src/cluster/api/answer.ts';
-import { statusBody } from '../../helpers/api-answers.ts';
-import { eventBytes, formOf, unreadableFrame, watchType } from '../../helpers/api-forms.ts';
-import { errorEvent } from '../../helpers/api-lists.ts';
-import { PROTOBUF_TYPE } from '../../helpers/api-protobuf.ts';
+import { statusBody } from '../../helpers/cluster/api/api-answers.ts';
+import { eventBytes, formOf, unreadableFrame, watchType } from '../../helpers/cluster/api/api-forms.ts';
+import { errorEvent } from '../../helpers/cluster/api/api-lists.ts';
+import { PROTOBUF_TYPE } from '../../helpers/cluster/api/api-protobuf.ts';
 import { statusAnswer, takesProtobuf, type WholeAnswer } from './answers.ts';
 import { connectionRefused, connectionReset } from './errors.ts';
 

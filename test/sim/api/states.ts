@@ -2,7 +2,7 @@
  * Every state that the objects ever had, for checks. A state has a number, which only grows: a resourceVersion is given twice after a
  * restore of etcd.
  */
-import type { ApiObject, Change } from '../../helpers/api-store.ts';
+import type { ApiObject, Change } from '../../helpers/cluster/api/api-store.ts';
 
 /** Objects by kind, then by `namespace/name`, or by name where a kind has no namespace. Nobody may change them. */
 export type Objects = ReadonlyMap<string, ReadonlyMap<string, ApiObject>>;

@@ -1,7 +1,13 @@
 /** One watch of the simulated API server: events in order, late or not at all, torn, and its end. */
-import { eventBytes, type Form } from '../../helpers/api-forms.ts';
-import { changeEvent, errorEvent, initialEvents, type ToldEvent, type Watched } from '../../helpers/api-lists.ts';
-import type { ApiStore } from '../../helpers/api-store.ts';
+import { eventBytes, type Form } from '../../helpers/cluster/api/api-forms.ts';
+import {
+  changeEvent,
+  errorEvent,
+  initialEvents,
+  type ToldEvent,
+  type Watched,
+} from '../../helpers/cluster/api/api-lists.ts';
+import type { ApiStore } from '../../helpers/cluster/api/api-store.ts';
 import type { SimTime, TimerOwner } from '../engine/time.ts';
 import type { WatchAnswer } from './answers.ts';
 import type { SimBody } from './body.ts';

@@ -1,8 +1,8 @@
 /** All answers that the simulated API server has under way: its watches, and the bodies of its lists. */
 import { ConnectionDead } from '../../../src/cluster/api/http2.ts';
-import { watchType } from '../../helpers/api-forms.ts';
-import { bookmarkEvent, changeEvent } from '../../helpers/api-lists.ts';
-import type { ApiStore, Change } from '../../helpers/api-store.ts';
+import { watchType } from '../../helpers/cluster/api/api-forms.ts';
+import { bookmarkEvent, changeEvent } from '../../helpers/cluster/api/api-lists.ts';
+import type { ApiStore, Change } from '../../helpers/cluster/api/api-store.ts';
 import type { SimTime } from '../engine/time.ts';
 import type { WatchAnswer, WholeAnswer } from './answers.ts';
 import { SimBody } from './body.ts';

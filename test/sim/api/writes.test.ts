@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import test, { describe, type TestContext } from 'node:test';
 import { type ApiClient, ApiError, type WriteRequest } from '../../../src/cluster/api/client.ts';
-import { slice } from '../../helpers/objects.ts';
+import { slice } from '../../helpers/cluster/objects.ts';
 import type { Fault } from '../engine/process.ts';
 import { ApiWorld } from './following.ts';
 

@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import type { ModeName } from '../../../src/proxy/model/modes.ts';
-import { nodeOf, service, slice } from '../../helpers/objects.ts';
+import { nodeOf, service, slice } from '../../helpers/cluster/objects.ts';
 import { breakIt, redirect } from './breaking.ts';
 import { type AskAgent, liveness } from './liveness.ts';
 import { aWorld, type CheckedWorld, config, MODES, SENDERS } from './worlds.ts';

@@ -5,8 +5,8 @@ import { describe, it } from 'node:test';
 import type { Address } from '../../../src/base/address.ts';
 import { IptablesTools } from '../../../src/kernel/iptables-tools.ts';
 import type { ModeName } from '../../../src/proxy/model/modes.ts';
-import { nodeOf, service, slice } from '../../helpers/objects.ts';
-import { fakeSysctls } from '../../helpers/rig.ts';
+import { nodeOf, service, slice } from '../../helpers/cluster/objects.ts';
+import { fakeSysctls } from '../../helpers/proxy/rig.ts';
 import { breakIt, redirect } from './breaking.ts';
 import { aWorld, type CheckedWorld, config, MODES } from './worlds.ts';
 
@@ -226,7 +226,7 @@ describe('the check while one mode takes over from another', () => {
   const rules = async (world: CheckedWorld) => {
     const { iptables } = world;
     const { iptablesMode } = await import('../../../src/proxy/modes/iptables/index.ts');
-    const { defaultSettings, Rig } = await import('../../helpers/rig.ts');
+    const { defaultSettings, Rig } = await import('../../helpers/proxy/rig.ts');
     const tools = new IptablesTools(iptables, 'IPv4', 'auto');
     const { settings } = world.versions.nodes.at(-1)?.settings('iptables', 'IPv4') ?? assert.fail();
     const mode = iptablesMode([

@@ -1,7 +1,7 @@
 /** A Service takes the cluster IP of another in one sync: no packet to the addresses of one goes to the endpoints of the other. */
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { nodeOf, service, slice } from '../../helpers/objects.ts';
+import { nodeOf, service, slice } from '../../helpers/cluster/objects.ts';
 import { aWorld, type CheckedWorld, MODES } from './worlds.ts';
 
 const [A, B] = ['10.244.1.1', '10.244.2.2'] as const;

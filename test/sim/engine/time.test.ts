@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { setImmediate as breath, setTimeout as pause } from 'node:timers/promises';
 import { realClock } from '../../../src/base/clock.ts';
-import { Random } from '../../helpers/random.ts';
+import { Random } from '../../helpers/base/random.ts';
 import { NeverRests, SimTime, type TimerOwner } from './time.ts';
 
 async function inSimulation<T>(use: (time: SimTime) => Promise<T>): Promise<T> {

@@ -1,6 +1,6 @@
 /** Which fault happens at which call: chosen from the seed and the number of the call alone, so that a history can lose steps and keep its faults. */
 
-import { Random } from '../../helpers/random.ts';
+import { Random } from '../../helpers/base/random.ts';
 import type { Fault, FaultAt } from '../engine/process.ts';
 import type { HistoryPlan, PlannedFault } from './plan.ts';
 

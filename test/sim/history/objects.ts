@@ -1,6 +1,7 @@
 /** The objects of a simulated cluster, which change at random. Endpoints of different Services never share an address: a wrong packet shows. */
-import { service, slice } from '../../helpers/objects.ts';
-import type { Random } from '../../helpers/random.ts';
+
+import type { Random } from '../../helpers/base/random.ts';
+import { service, slice } from '../../helpers/cluster/objects.ts';
 import type { Action } from './actions.ts';
 
 export const NODE = 'node';

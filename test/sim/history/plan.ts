@@ -1,5 +1,5 @@
 /** A history from a seed: how the agent is configured, what happens around it and when, and how likely faults are. */
-import { Random } from '../../helpers/random.ts';
+import { Random } from '../../helpers/base/random.ts';
 import type { Action, ForeignWrite, Settings, SimMode, Step } from './actions.ts';
 import { SimObjects, VISITING_ADDRESS } from './objects.ts';
 import { SimPods } from './pods.ts';

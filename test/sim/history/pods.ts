@@ -1,6 +1,7 @@
 /** The objects of a simulated cluster whose slices the controller makes: Services with selectors, Pods and Nodes, which change at random. */
-import { service } from '../../helpers/objects.ts';
-import type { Random } from '../../helpers/random.ts';
+
+import type { Random } from '../../helpers/base/random.ts';
+import { service } from '../../helpers/cluster/objects.ts';
 import type { Action } from './actions.ts';
 import { NODE, nodeAction } from './objects.ts';
 

@@ -3,7 +3,7 @@ import { NetlinkSocket } from '../../../native/netlink-socket.ts';
 import { NETLINK_NETFILTER } from '../../../native/nfnetlink.ts';
 import { decodeGeneration, generationRequest } from '../../../native/nftables.ts';
 import { type Command, type CommandResult, realCommands } from '../../../src/kernel/commands.ts';
-import { transportsIn } from '../../helpers/namespace-sockets.ts';
+import { transportsIn } from '../../helpers/kernel/namespace-sockets.ts';
 
 const NEVER = new AbortController().signal;
 const LONGEST = 16 * 1024 * 1024;

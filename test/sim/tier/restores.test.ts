@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { FAMILIES } from '../../../src/base/address.ts';
-import { Random } from '../../helpers/random.ts';
+import { Random } from '../../helpers/base/random.ts';
 import { Calls, SimProcess } from '../engine/process.ts';
 import { SimTime } from '../engine/time.ts';
 import { SimKernel } from '../kernel/kernel.ts';

@@ -4,7 +4,7 @@ import { describe, it } from 'node:test';
 import { removeAll } from '../../../src/agent/remove-all.ts';
 import { configFromFlags } from '../../../src/config/from-flags.ts';
 import { TABLE } from '../../../src/kernel/nftables-netlink.ts';
-import { service, slice } from '../../helpers/objects.ts';
+import { service, slice } from '../../helpers/cluster/objects.ts';
 import { SimProcess } from '../engine/process.ts';
 import { OBJECTS, type Scene, simScene } from './scene.ts';
 

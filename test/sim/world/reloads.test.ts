@@ -1,7 +1,7 @@
 /** A changed configuration that cannot be used yet: the former one stays, and the changed one is tried again. */
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { Random } from '../../helpers/random.ts';
+import { Random } from '../../helpers/base/random.ts';
 import { leftovers } from '../check/liveness.ts';
 import type { Settings, SimMode } from '../history/actions.ts';
 import { type HistoryPlan, planOf } from '../history/plan.ts';

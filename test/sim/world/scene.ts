@@ -1,8 +1,8 @@
 /** An agent with a few Services from a file in memory in the simulated world, for tests of the world itself. */
 import type { Files, Platform } from '../../../src/agent/platform.ts';
 import type { IptablesVariant } from '../../../src/kernel/iptables-tools.ts';
-import { service, slice } from '../../helpers/objects.ts';
-import { Random } from '../../helpers/random.ts';
+import { Random } from '../../helpers/base/random.ts';
+import { service, slice } from '../../helpers/cluster/objects.ts';
 import { Calls, SimProcess } from '../engine/process.ts';
 import { SimTime } from '../engine/time.ts';
 import type { SimMode } from '../history/actions.ts';

@@ -1,6 +1,6 @@
 /** A simulated world: a machine with its kernel and files, an API server, and the agents that run one after another. */
 import type { Address } from '../../../src/base/address.ts';
-import type { Random } from '../../helpers/random.ts';
+import type { Random } from '../../helpers/base/random.ts';
 import { SimApi } from '../api/api.ts';
 import { liveness, type ServedAnswer } from '../check/liveness.ts';
 import { sendersOf } from '../check/packets.ts';

@@ -2,7 +2,7 @@
  * What a kube-apiserver adds to a Service that is written: defaults, cluster IPs, node ports, and what a change of its type takes away
  * (pkg/registry/core/service in Kubernetes; KEP-1881, KEP-3668). It refuses node ports that are taken or out of range.
  */
-import type { ApiObject } from '../../helpers/api-server.ts';
+import type { ApiObject } from '../../helpers/cluster/api/api-server.ts';
 
 export type IpFamily = 'IPv4' | 'IPv6';
 export type Protocol = 'TCP' | 'UDP' | 'SCTP';

@@ -1,8 +1,8 @@
 /** The API server of the cluster: what a test writes goes here, and the controller and the agents follow it. */
-import type { ApiReviews } from '../../helpers/api-reviews.ts';
-import { ApiServer } from '../../helpers/api-server.ts';
-import type { ApiObject } from '../../helpers/api-store.ts';
-import { serviceCidr } from '../../helpers/objects.ts';
+import type { ApiReviews } from '../../helpers/cluster/api/api-reviews.ts';
+import { ApiServer } from '../../helpers/cluster/api/api-server.ts';
+import type { ApiObject } from '../../helpers/cluster/api/api-store.ts';
+import { serviceCidr } from '../../helpers/cluster/objects.ts';
 import { Allocation, type Service } from './allocation.ts';
 
 export interface ClusterApi {

@@ -6,8 +6,8 @@
 
 import type { AgentProcess } from '../../../src/cli/lab/agent-process.ts';
 import { type Child, startChild } from '../../../src/kernel/child.ts';
-import { slicewire, startAgent } from '../../helpers/slicewire.ts';
-import { TcpRelay } from '../../helpers/tcp-relay.ts';
+import { TcpRelay } from '../../helpers/cli/lab/tcp-relay.ts';
+import { slicewire, startAgent } from '../../helpers/cli/slicewire.ts';
 import { type ClusterApi, TestApi } from './api.ts';
 import { Kubelet } from './kubelet.ts';
 import { Network, type NetworkNode, OUTSIDE, POD_RANGES } from './network.ts';

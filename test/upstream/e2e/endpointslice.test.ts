@@ -4,7 +4,7 @@ import { describe, it, type TestContext } from 'node:test';
 import type { EndpointsObject, SliceObject } from '../../../src/cluster/producers/api-objects.ts';
 import { namedPort, podWith, serviceOf } from '../../cluster/producers/real-objects.ts';
 import { ControllerRig } from '../../controller/rig.ts';
-import { aWhile, until } from '../../helpers/until.ts';
+import { aWhile, until } from '../../helpers/base/until.ts';
 import { backendsOn } from './node-view.ts';
 
 const [POD_1, POD_2] = ['10.244.0.2', '10.244.0.3'];

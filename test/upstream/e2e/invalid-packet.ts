@@ -1,8 +1,8 @@
 /** A TCP segment that belongs to a connection but is outside its window: connection tracking takes it as INVALID (k8s#74839). */
 import { AF_INET, close, receive, SOCK_RAW, sendTo, socket } from '../../../native/libc.ts';
 import { type Address, addressBytes } from '../../../src/base/address.ts';
-import { inNamespace } from '../../helpers/namespace-sockets.ts';
-import { until } from '../../helpers/until.ts';
+import { until } from '../../helpers/base/until.ts';
+import { inNamespace } from '../../helpers/kernel/namespace-sockets.ts';
 
 const IPPROTO_TCP = 6;
 const PUSH_AND_ACK = 0x18;

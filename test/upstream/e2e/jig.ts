@@ -1,7 +1,7 @@
 /** What the tests of Kubernetes do with a cluster, in the words of its framework: a namespace of its own for each test, and waiting for what is expected. */
 import assert from 'node:assert/strict';
-import type { ApiObject } from '../../helpers/api-store.ts';
-import { until } from '../../helpers/until.ts';
+import { until } from '../../helpers/base/until.ts';
+import type { ApiObject } from '../../helpers/cluster/api/api-store.ts';
 import type { Protocol, Service, ServicePort, ServiceSpec } from './allocation.ts';
 import type { Cluster } from './cluster.ts';
 import type { Pod, PodInput } from './kubelet.ts';

@@ -1,5 +1,5 @@
 /** A simple kubelet: a Pod that is created gets a place in the network, a server and a status; its readiness is what the test says. */
-import type { ApiObject } from '../../helpers/api-store.ts';
+import type { ApiObject } from '../../helpers/cluster/api/api-store.ts';
 import type { Protocol } from './allocation.ts';
 import type { ClusterApi } from './api.ts';
 import type { Addresses, Network, NetworkNode, Place } from './network.ts';

@@ -9,8 +9,8 @@
  * rules. Addresses are used inside these namespaces only.
  */
 import { Namespaces } from '../../../src/cli/lab/network.ts';
-import { NEVER } from '../../helpers/rig.ts';
-import { shellCommands } from '../../helpers/shell-commands.ts';
+import { shellCommands } from '../../helpers/kernel/shell-commands.ts';
+import { NEVER } from '../../helpers/proxy/rig.ts';
 
 /** An address of each family. */
 export interface Addresses {

@@ -1,7 +1,7 @@
 /** A real kube-apiserver as the API server of the cluster. */
-import type { ApiObject } from '../../helpers/api-store.ts';
-import { COLLECTIONS } from '../../helpers/api-store.ts';
-import { RealApiServer, type RealServer } from '../../helpers/real-api-server.ts';
+import type { ApiObject } from '../../helpers/cluster/api/api-store.ts';
+import { COLLECTIONS } from '../../helpers/cluster/api/api-store.ts';
+import { RealApiServer, type RealServer } from '../../helpers/cluster/api/real-api-server.ts';
 import type { ClusterApi } from './api.ts';
 
 /** Whose status is written apart from the rest. */

@@ -5,7 +5,7 @@
 import assert from 'node:assert/strict';
 import { describe, it, type TestContext } from 'node:test';
 import { address, ControllerRig } from '../../controller/rig.ts';
-import { until } from '../../helpers/until.ts';
+import { until } from '../../helpers/base/until.ts';
 import { backendsOn } from './node-view.ts';
 
 const NAME = 'traffic-dist-test-service';

@@ -3,7 +3,7 @@ import { createSocket, type Socket as Datagrams } from 'node:dgram';
 import { once } from 'node:events';
 import { createServer, get, type Server } from 'node:http';
 import net, { type Socket } from 'node:net';
-import { inNamespace } from '../../helpers/namespace-sockets.ts';
+import { inNamespace } from '../../helpers/kernel/namespace-sockets.ts';
 
 /** What became of a request. `text`: the answer. */
 export type Answer =

@@ -4,7 +4,7 @@ import { describe, it } from 'node:test';
 import { API_VERSION } from '../../../src/config/config-file.ts';
 import { ConfigError } from '../../../src/config/flags.ts';
 import { configFromFlags } from '../../../src/config/from-flags.ts';
-import { flagsFromText } from '../../helpers/documents.ts';
+import { flagsFromText } from '../../helpers/cluster/documents/documents.ts';
 
 type Fields = Readonly<Record<string, unknown>>;
 /** Fields, and what is wrong with them: a field and a value that the message names. Nothing: they are right. */

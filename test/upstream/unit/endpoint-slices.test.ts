@@ -5,7 +5,7 @@ import { Cache } from '../../../src/cluster/cache/cache.ts';
 import { mergeSlices } from '../../../src/proxy/model/endpoints.ts';
 import { goneEvent } from '../../../src/proxy/model/events.ts';
 import { Triggers } from '../../../src/proxy/sync/loop.ts';
-import { eventOf } from '../../helpers/rig.ts';
+import { eventOf } from '../../helpers/proxy/rig.ts';
 import { sliceOf, textsOf } from '../slice-text.ts';
 
 const KEY = 'ns1/svc1';

@@ -1,9 +1,9 @@
 /** Endpoints of Services before and after their slices change, as kube-proxy's TestUpdateEndpointsMap has them; rows have its names. */
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { FakeIptables } from '../../helpers/fake-iptables.ts';
-import { service } from '../../helpers/objects.ts';
-import { Rig } from '../../helpers/rig.ts';
+import { service } from '../../helpers/cluster/objects.ts';
+import { FakeIptables } from '../../helpers/kernel/fake-iptables.ts';
+import { Rig } from '../../helpers/proxy/rig.ts';
 import { sliceOf } from '../slice-text.ts';
 
 /** Slices by `namespace/name`. */

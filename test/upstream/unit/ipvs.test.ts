@@ -1,8 +1,8 @@
 /** What kube-proxy's tests of IPVS say about the addresses on its device. */
 import assert from 'node:assert/strict';
 import { it } from 'node:test';
-import { ipvsRig } from '../../helpers/ipvs-rig.ts';
-import { service } from '../../helpers/objects.ts';
+import { service } from '../../helpers/cluster/objects.ts';
+import { ipvsRig } from '../../helpers/proxy/ipvs-rig.ts';
 
 it('an address is on the device once, while a port of its Service is there', async () => {
   const { rig, kernel } = ipvsRig({ families: ['IPv4'] });

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import type { EndpointsObject, EndpointsSubset, SliceObject } from '../../../src/cluster/producers/api-objects.ts';
 import { reconcileMirror } from '../../../src/cluster/producers/mirror.ts';
-import { SliceStore, serviceView } from '../../helpers/producing.ts';
+import { SliceStore, serviceView } from '../../helpers/cluster/producers/producing.ts';
 import { MIRRORED, type MirrorRow, type MirrorWords } from './mirror-rows.ts';
 
 const [NAMESPACE, NAME, UID] = ['test', 'test-ep', 'd8f2c1f6-5285-4b3c-b3c1-9b89f9e7ed7a'];

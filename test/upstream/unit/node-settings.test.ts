@@ -7,9 +7,9 @@ import type { Flags } from '../../../src/config/flags.ts';
 import { configFromFlags } from '../../../src/config/from-flags.ts';
 import type { IptablesSettings } from '../../../src/proxy/modes/iptables/settings.ts';
 import { LocalGaps } from '../../../src/serve/service-health.ts';
-import { FakeIptables } from '../../helpers/fake-iptables.ts';
-import { service } from '../../helpers/objects.ts';
-import { fakeSysctls, Rig } from '../../helpers/rig.ts';
+import { service } from '../../helpers/cluster/objects.ts';
+import { FakeIptables } from '../../helpers/kernel/fake-iptables.ts';
+import { fakeSysctls, Rig } from '../../helpers/proxy/rig.ts';
 import { sliceOf } from '../slice-text.ts';
 
 interface Machine {

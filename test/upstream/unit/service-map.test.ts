@@ -3,9 +3,9 @@ import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { FAMILIES, type Family } from '../../../src/base/address.ts';
 import type { ServicePort } from '../../../src/proxy/model/service-port.ts';
-import { FakeIptables } from '../../helpers/fake-iptables.ts';
-import { service } from '../../helpers/objects.ts';
-import { Rig } from '../../helpers/rig.ts';
+import { service } from '../../helpers/cluster/objects.ts';
+import { FakeIptables } from '../../helpers/kernel/fake-iptables.ts';
+import { Rig } from '../../helpers/proxy/rig.ts';
 
 const [V4, V6] = ['10.0.0.1', '2001:db8:85a3::8a2e:370:7334'];
 const [EXTERNAL_4, EXTERNAL_6] = ['8.8.8.8', '2001:db8:85a3::8a2e:370:7335'];

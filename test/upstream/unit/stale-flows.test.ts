@@ -3,9 +3,9 @@ import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import type { Protocol } from '../../../src/base/address.ts';
 import { type Address, addressBytes, socketBytes } from '../../../src/base/address.ts';
-import { FakeIptables } from '../../helpers/fake-iptables.ts';
-import { service, slice } from '../../helpers/objects.ts';
-import { Rig } from '../../helpers/rig.ts';
+import { service, slice } from '../../helpers/cluster/objects.ts';
+import { FakeIptables } from '../../helpers/kernel/fake-iptables.ts';
+import { Rig } from '../../helpers/proxy/rig.ts';
 
 const NODE = '192.168.77.2' as Address;
 const PORT = 8000;

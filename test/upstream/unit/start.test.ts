@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { ConfigError, type Flags } from '../../../src/config/flags.ts';
 import { configFromFlags } from '../../../src/config/from-flags.ts';
-import { flagsFromText } from '../../helpers/documents.ts';
+import { flagsFromText } from '../../helpers/cluster/documents/documents.ts';
 
 const HEAD = 'apiVersion: kubeproxy.config.k8s.io/v1alpha1\n';
 const FILE = `${HEAD}kind: KubeProxyConfiguration

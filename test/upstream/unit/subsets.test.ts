@@ -4,7 +4,7 @@ import { describe, it } from 'node:test';
 import type { EndpointsAddress, EndpointsObject, EndpointsSubset } from '../../../src/cluster/producers/api-objects.ts';
 import { packSubsets } from '../../../src/cluster/producers/endpoints-object.ts';
 import { reconcileMirror } from '../../../src/cluster/producers/mirror.ts';
-import { serviceView } from '../../helpers/producing.ts';
+import { serviceView } from '../../helpers/cluster/producers/producing.ts';
 import { SUBSETS, type SubsetWords } from './subsets-rows.ts';
 
 function address(words: string): EndpointsAddress {

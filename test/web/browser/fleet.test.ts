@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
 import type { FleetLive } from '../../../src/inspect/wire/fleet.ts';
-import { until } from '../../helpers/until.ts';
+import { until } from '../../helpers/base/until.ts';
 import { FleetScene } from './fleet-scene.ts';
 import { fleetNode, fleetOf } from './fleets.ts';
 import { HOSTILE } from './objects.ts';

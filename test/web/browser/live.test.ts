@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
 import { setTimeout as pause } from 'node:timers/promises';
 import type { AgentProcess } from '../../../src/cli/lab/agent-process.ts';
-import { until } from '../../helpers/until.ts';
+import { until } from '../../helpers/base/until.ts';
 import { HOSTILE, otherObjects, webService, webSlice } from './objects.ts';
 import { BrowserScene } from './scene.ts';
 

@@ -1,8 +1,8 @@
 /** The list of very many Services: only what is seen is in the document, and everything is reached. */
 import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
-import { service } from '../../helpers/objects.ts';
-import { until } from '../../helpers/until.ts';
+import { until } from '../../helpers/base/until.ts';
+import { service } from '../../helpers/cluster/objects.ts';
 import { BrowserScene, type Tab } from './scene.ts';
 
 const SERVICES = 44_000;

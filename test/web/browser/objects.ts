@@ -1,6 +1,6 @@
 /** Services for the page: one of each kind that it shows in its own way, and hostile ones. */
 import { podAddress, remotePodAddress } from '../../../src/cli/lab/lab.ts';
-import { nodeOf, service, slice } from '../../helpers/objects.ts';
+import { nodeOf, service, slice } from '../../helpers/cluster/objects.ts';
 
 /** Would run where text becomes elements: it sets the title of the page. */
 export const HOSTILE = `<img src=x onerror="document.title='hostile'">`;

@@ -7,10 +7,10 @@ import { type Browser, type BrowserContextOptions, chromium, type Page } from 'p
 import { writePage } from '../../../scripts/page.ts';
 import type { AgentProcess } from '../../../src/cli/lab/agent-process.ts';
 import { LAB, Lab } from '../../../src/cli/lab/lab.ts';
-import { ManifestNode } from '../../helpers/manifest-node.ts';
-import { NEVER } from '../../helpers/rig.ts';
-import { shellCommands } from '../../helpers/shell-commands.ts';
-import { until } from '../../helpers/until.ts';
+import { until } from '../../helpers/base/until.ts';
+import { ManifestNode } from '../../helpers/cli/lab/manifest-node.ts';
+import { shellCommands } from '../../helpers/kernel/shell-commands.ts';
+import { NEVER } from '../../helpers/proxy/rig.ts';
 
 const ORIGIN = 'http://127.0.0.1:10249';
 /** Milliseconds: the machine may have more to do. */

@@ -7,7 +7,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, describe, it } from 'node:test';
 import { realCommands } from '../../../../src/kernel/commands.ts';
-import { NEVER } from '../../../helpers/rig.ts';
+import { NEVER } from '../../../helpers/proxy/rig.ts';
 import { FakeFleet, YES } from '../fake-fleet.ts';
 import { DRAINED_COMMAND, madeDrainedProgram } from '../forms.ts';
 

@@ -8,7 +8,7 @@ import { fileURLToPath } from 'node:url';
 import { DRAINED_SOURCES, WARNINGS } from '../../../../scripts/executable/drained-program.ts';
 import { problemOf } from '../../../../src/inspect/wire/problem.ts';
 import { realCommands } from '../../../../src/kernel/commands.ts';
-import { NEVER } from '../../../helpers/rig.ts';
+import { NEVER } from '../../../helpers/proxy/rig.ts';
 import { NO, YES } from '../fake-fleet.ts';
 
 /** FUZZ_ROUNDS: more of them, by hand. */

@@ -7,7 +7,7 @@ import { drainedCommand } from '../../../../src/cli/drained.ts';
 import { camel } from '../../../../src/config/flags.ts';
 import { problemOf } from '../../../../src/inspect/wire/problem.ts';
 import { realCommands } from '../../../../src/kernel/commands.ts';
-import { NEVER } from '../../../helpers/rig.ts';
+import { NEVER } from '../../../helpers/proxy/rig.ts';
 import { COMMAND_LINES } from '../../../messages/command-lines.ts';
 import { NO, YES } from '../fake-fleet.ts';
 import { DRAINED_COMMAND, madeDrainedProgram } from '../forms.ts';

@@ -7,7 +7,7 @@ import { OWN_PLATFORM, platformNamed } from '../../../../scripts/executable/plat
 import { sha256 } from '../../../../scripts/runtime.ts';
 import { startChild } from '../../../../src/kernel/child.ts';
 import { realCommands } from '../../../../src/kernel/commands.ts';
-import { NEVER } from '../../../helpers/rig.ts';
+import { NEVER } from '../../../helpers/proxy/rig.ts';
 import { describeCommand } from '../command-stories.ts';
 import { FakeFleet, NO, YES } from '../fake-fleet.ts';
 import { madeDrainedProgram } from '../forms.ts';

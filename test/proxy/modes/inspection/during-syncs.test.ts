@@ -4,7 +4,7 @@ import { describe, it } from 'node:test';
 import { inspectionOf } from '../../../../src/proxy/modes/inspect.ts';
 import type { FamilyInspection } from '../../../../src/proxy/modes/inspection.ts';
 import type { Unlike } from '../../../../src/proxy/reconcile/compare.ts';
-import { NEVER } from '../../../helpers/rig.ts';
+import { NEVER } from '../../../helpers/proxy/rig.ts';
 
 const unlike = (object: string, ...found: string[]): Unlike => ({
   ...{ object, owner: undefined, kind: 'changed', wanted: [], found, refusedAs: object },

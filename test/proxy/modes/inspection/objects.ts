@@ -1,8 +1,8 @@
 /** A few Services that lead to objects of every kind, and the views of a mode as plain values to compare. */
 import assert from 'node:assert/strict';
 import type { FamilyView } from '../../../../src/proxy/modes/view.ts';
-import { service, slice } from '../../../helpers/objects.ts';
-import type { Rig } from '../../../helpers/rig.ts';
+import { service, slice } from '../../../helpers/cluster/objects.ts';
+import type { Rig } from '../../../helpers/proxy/rig.ts';
 
 export const WEB = '10.96.0.20';
 

@@ -2,9 +2,9 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import type { Comparison, ObjectDifference } from '../../../../src/proxy/modes/inspection.ts';
-import { FakeIptables } from '../../../helpers/fake-iptables.ts';
-import { service, slice } from '../../../helpers/objects.ts';
-import { NEVER, Rig } from '../../../helpers/rig.ts';
+import { service, slice } from '../../../helpers/cluster/objects.ts';
+import { FakeIptables } from '../../../helpers/kernel/fake-iptables.ts';
+import { NEVER, Rig } from '../../../helpers/proxy/rig.ts';
 import { plain, put, synced } from './objects.ts';
 
 type Kernel = Map<string, string[]>;

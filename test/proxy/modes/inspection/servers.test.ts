@@ -5,10 +5,10 @@ import type { Address } from '../../../../src/base/address.ts';
 import type { Server } from '../../../../src/kernel/ipvs-kernel.ts';
 import type { Comparison, ObjectDifference } from '../../../../src/proxy/modes/inspection.ts';
 import type { FamilyView } from '../../../../src/proxy/modes/view.ts';
-import type { FakeIpvs } from '../../../helpers/fake-ipvs.ts';
-import { ipvsRig } from '../../../helpers/ipvs-rig.ts';
-import { slice } from '../../../helpers/objects.ts';
-import { NEVER, type Rig } from '../../../helpers/rig.ts';
+import { slice } from '../../../helpers/cluster/objects.ts';
+import type { FakeIpvs } from '../../../helpers/kernel/fake-ipvs.ts';
+import { ipvsRig } from '../../../helpers/proxy/ipvs-rig.ts';
+import { NEVER, type Rig } from '../../../helpers/proxy/rig.ts';
 import { put, synced, WEB } from './objects.ts';
 
 const SERVER = { protocol: 'TCP', address: WEB as Address, port: 80 } as const;

@@ -5,9 +5,9 @@ import type { Address } from '../../../../src/base/address.ts';
 import type { NftElement, NftRule } from '../../../../src/kernel/nftables-kernel.ts';
 import type { Comparison, ObjectDifference } from '../../../../src/proxy/modes/inspection.ts';
 import { socketKey } from '../../../../src/proxy/modes/nft-table/element-bytes.ts';
-import { FakeNft, type FakeTable } from '../../../helpers/fake-nft.ts';
-import { nftRig } from '../../../helpers/nft-rig.ts';
-import { NEVER, type Rig } from '../../../helpers/rig.ts';
+import { FakeNft, type FakeTable } from '../../../helpers/kernel/fake-nft.ts';
+import { nftRig } from '../../../helpers/proxy/nft-rig.ts';
+import { NEVER, type Rig } from '../../../helpers/proxy/rig.ts';
 import { plain, put, synced, WEB } from './objects.ts';
 
 async function running(): Promise<{ rig: Rig; kernel: FakeNft; table: FakeTable }> {

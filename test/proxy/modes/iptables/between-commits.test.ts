@@ -9,10 +9,10 @@ import fc from 'fast-check';
 import type { Address } from '../../../../src/base/address.ts';
 import type { Fate } from '../../../../src/inspect/explain/fates.ts';
 import type { Packet } from '../../../../src/inspect/explain/packet.ts';
-import { FakeIptables } from '../../../helpers/fake-iptables.ts';
-import { aStep, type Step } from '../../../helpers/histories.ts';
-import { Rig } from '../../../helpers/rig.ts';
-import { fatesIn, viewOfSaved } from '../../../helpers/views.ts';
+import { aStep, type Step } from '../../../helpers/cluster/histories.ts';
+import { fatesIn, viewOfSaved } from '../../../helpers/inspect/explain/views.ts';
+import { FakeIptables } from '../../../helpers/kernel/fake-iptables.ts';
+import { Rig } from '../../../helpers/proxy/rig.ts';
 
 const RUNS = 150;
 const NODE = '192.168.77.2';

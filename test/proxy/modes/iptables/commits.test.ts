@@ -1,9 +1,9 @@
 /** Each commit of a table has the kernel walk all rules that packets can reach there: the transactions of a sync, counted. */
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { FakeIptables } from '../../../helpers/fake-iptables.ts';
-import { service, slice } from '../../../helpers/objects.ts';
-import { Rig } from '../../../helpers/rig.ts';
+import { service, slice } from '../../../helpers/cluster/objects.ts';
+import { FakeIptables } from '../../../helpers/kernel/fake-iptables.ts';
+import { Rig } from '../../../helpers/proxy/rig.ts';
 
 const NODE_PORT = 30_080;
 

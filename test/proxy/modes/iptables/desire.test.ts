@@ -2,10 +2,10 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import fc from 'fast-check';
-import { FakeIptables } from '../../../helpers/fake-iptables.ts';
-import { aStep } from '../../../helpers/histories.ts';
-import { service, slice } from '../../../helpers/objects.ts';
-import { follow, Rig } from '../../../helpers/rig.ts';
+import { aStep } from '../../../helpers/cluster/histories.ts';
+import { service, slice } from '../../../helpers/cluster/objects.ts';
+import { FakeIptables } from '../../../helpers/kernel/fake-iptables.ts';
+import { follow, Rig } from '../../../helpers/proxy/rig.ts';
 
 function newRig(): { rig: Rig; kernel: FakeIptables } {
   const kernel = new FakeIptables();

@@ -1,9 +1,9 @@
 /** Another program's rule refers to a chain of a Service that goes: the chain cannot be deleted, and everything else is written. */
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { FakeIptables } from '../../../helpers/fake-iptables.ts';
-import { service, slice } from '../../../helpers/objects.ts';
-import { Rig } from '../../../helpers/rig.ts';
+import { service, slice } from '../../../helpers/cluster/objects.ts';
+import { FakeIptables } from '../../../helpers/kernel/fake-iptables.ts';
+import { Rig } from '../../../helpers/proxy/rig.ts';
 
 const web = (name: string, n: number, ...endpoints: string[]) => [
   service({ name, spec: { clusterIP: `10.96.0.${n}`, ports: [{ port: 80 }] } }),

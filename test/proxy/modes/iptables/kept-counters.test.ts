@@ -9,10 +9,10 @@ import type { ChainProbe } from '../../../../src/kernel/chain-probe.ts';
 import type { Command, CommandRunner } from '../../../../src/kernel/commands.ts';
 import { IptablesTools } from '../../../../src/kernel/iptables-tools.ts';
 import { iptablesMode } from '../../../../src/proxy/modes/iptables/index.ts';
-import { FakeIptables } from '../../../helpers/fake-iptables.ts';
-import { aStep, type Step } from '../../../helpers/histories.ts';
-import { service, slice } from '../../../helpers/objects.ts';
-import { defaultSettings, fakeSysctls, Rig } from '../../../helpers/rig.ts';
+import { aStep, type Step } from '../../../helpers/cluster/histories.ts';
+import { service, slice } from '../../../helpers/cluster/objects.ts';
+import { FakeIptables } from '../../../helpers/kernel/fake-iptables.ts';
+import { defaultSettings, fakeSysctls, Rig } from '../../../helpers/proxy/rig.ts';
 
 const RUNS = 120;
 const COUNT = / -c (\d+) 0$/;

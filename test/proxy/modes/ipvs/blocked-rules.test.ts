@@ -5,10 +5,10 @@ import { FAMILIES, type Family } from '../../../../src/base/address.ts';
 import { IptablesTools } from '../../../../src/kernel/iptables-tools.ts';
 import { KernelError, type KernelWrite } from '../../../../src/kernel/ipvs-kernel.ts';
 import { iptablesMode } from '../../../../src/proxy/modes/iptables/index.ts';
-import { FakeIptables } from '../../../helpers/fake-iptables.ts';
-import { type IpvsRig, ipvsRig } from '../../../helpers/ipvs-rig.ts';
-import { service, slice } from '../../../helpers/objects.ts';
-import { defaultSettings, fakeSysctls, Rig } from '../../../helpers/rig.ts';
+import { service, slice } from '../../../helpers/cluster/objects.ts';
+import { FakeIptables } from '../../../helpers/kernel/fake-iptables.ts';
+import { type IpvsRig, ipvsRig } from '../../../helpers/proxy/ipvs-rig.ts';
+import { defaultSettings, fakeSysctls, Rig } from '../../../helpers/proxy/rig.ts';
 
 const IPS = (last: string) => [`10.96.0.${last}`, `fd00:96::${last}`];
 

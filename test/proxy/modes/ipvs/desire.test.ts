@@ -2,10 +2,10 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import fc from 'fast-check';
-import { aStep } from '../../../helpers/histories.ts';
-import { type IpvsRig, ipvsRig } from '../../../helpers/ipvs-rig.ts';
-import { service, slice } from '../../../helpers/objects.ts';
-import { follow } from '../../../helpers/rig.ts';
+import { aStep } from '../../../helpers/cluster/histories.ts';
+import { service, slice } from '../../../helpers/cluster/objects.ts';
+import { type IpvsRig, ipvsRig } from '../../../helpers/proxy/ipvs-rig.ts';
+import { follow } from '../../../helpers/proxy/rig.ts';
 
 /** The order of chains in a table has no meaning. */
 function normal({ kernel, iptables }: IpvsRig): string[] {

@@ -3,8 +3,8 @@ import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import type { Address } from '../../../../src/base/address.ts';
 import type { ServerId } from '../../../../src/kernel/ipvs-kernel.ts';
-import { type IpvsRig, ipvsRig } from '../../../helpers/ipvs-rig.ts';
-import { service, slice } from '../../../helpers/objects.ts';
+import { service, slice } from '../../../helpers/cluster/objects.ts';
+import { type IpvsRig, ipvsRig } from '../../../helpers/proxy/ipvs-rig.ts';
 
 const SERVER: ServerId = { protocol: 'TCP', address: '10.96.0.10' as Address, port: 80 };
 const at = (last: number) => ({ address: `10.244.1.${last}` as Address, port: 8080 });

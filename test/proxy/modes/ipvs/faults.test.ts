@@ -5,8 +5,8 @@ import { describe, it } from 'node:test';
 import type { Address, Cidr } from '../../../../src/base/address.ts';
 import { type IpvsFailure, KernelError, type KernelWrite, type Server } from '../../../../src/kernel/ipvs-kernel.ts';
 import { driftText } from '../../../../src/proxy/model/drift.ts';
-import { type IpvsRig, ipvsRig } from '../../../helpers/ipvs-rig.ts';
-import { service, slice } from '../../../helpers/objects.ts';
+import { service, slice } from '../../../helpers/cluster/objects.ts';
+import { type IpvsRig, ipvsRig } from '../../../helpers/proxy/ipvs-rig.ts';
 
 const FOREIGN: Server = {
   protocol: 'TCP',

@@ -11,12 +11,12 @@ import type { KernelWrite } from '../../../../src/kernel/ipvs-kernel.ts';
 import { ipvsMode } from '../../../../src/proxy/modes/ipvs/index.ts';
 import { MAX_UNGROUPED, serviceChains } from '../../../../src/proxy/modes/netfilter/balancer.ts';
 import { serverKey } from '../../../../src/proxy/modes/virtual-servers/tracked-objects.ts';
-import { FakeIptables } from '../../../helpers/fake-iptables.ts';
-import { FakeIpvs } from '../../../helpers/fake-ipvs.ts';
-import { type IpvsRig, ipvsRig } from '../../../helpers/ipvs-rig.ts';
-import { DEFAULT_NODE_SETTINGS, defaultIpvsSettings } from '../../../helpers/ipvs-settings.ts';
-import { service, slice } from '../../../helpers/objects.ts';
-import { fakeSysctls, NEVER, Rig } from '../../../helpers/rig.ts';
+import { service, slice } from '../../../helpers/cluster/objects.ts';
+import { FakeIptables } from '../../../helpers/kernel/fake-iptables.ts';
+import { FakeIpvs } from '../../../helpers/kernel/fake-ipvs.ts';
+import { type IpvsRig, ipvsRig } from '../../../helpers/proxy/ipvs-rig.ts';
+import { DEFAULT_NODE_SETTINGS, defaultIpvsSettings } from '../../../helpers/proxy/ipvs-settings.ts';
+import { fakeSysctls, NEVER, Rig } from '../../../helpers/proxy/rig.ts';
 
 const VIP = '192.0.2.10';
 const [HERE, ELSEWHERE] = ['10.244.1.11', '10.244.2.21'] as const;

@@ -9,10 +9,10 @@ import { iptablesMode } from '../../../../src/proxy/modes/iptables/index.ts';
 import type { SetKept, SetResized } from '../../../../src/proxy/modes/virtual-servers/apply.ts';
 import { SET_IDS, type SetId, setName } from '../../../../src/proxy/modes/virtual-servers/sets.ts';
 import { stepText } from '../../../../src/proxy/reconcile/step.ts';
-import type { FakeIpvs } from '../../../helpers/fake-ipvs.ts';
-import { type IpvsRig, type IpvsRigOptions, ipvsRig } from '../../../helpers/ipvs-rig.ts';
-import { service, slice } from '../../../helpers/objects.ts';
-import { defaultSettings, fakeSysctls, NEVER, Rig } from '../../../helpers/rig.ts';
+import { service, slice } from '../../../helpers/cluster/objects.ts';
+import type { FakeIpvs } from '../../../helpers/kernel/fake-ipvs.ts';
+import { type IpvsRig, type IpvsRigOptions, ipvsRig } from '../../../helpers/proxy/ipvs-rig.ts';
+import { defaultSettings, fakeSysctls, NEVER, Rig } from '../../../helpers/proxy/rig.ts';
 
 /** kube-proxy's sets and their types (pkg/proxy/ipvs/proxier.go, ipsetInfo). */
 const KUBE_PROXYS: Readonly<Record<string, SetType>> = {

@@ -3,10 +3,10 @@ import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { type Address, endpointText } from '../../../../src/base/address.ts';
 import { endpointGroups, MAX_UNGROUPED } from '../../../../src/proxy/modes/netfilter/balancer.ts';
-import { FakeIptables } from '../../../helpers/fake-iptables.ts';
-import { service, slice } from '../../../helpers/objects.ts';
-import { Rig } from '../../../helpers/rig.ts';
-import { fatesIn, viewOfSaved } from '../../../helpers/views.ts';
+import { service, slice } from '../../../helpers/cluster/objects.ts';
+import { fatesIn, viewOfSaved } from '../../../helpers/inspect/explain/views.ts';
+import { FakeIptables } from '../../../helpers/kernel/fake-iptables.ts';
+import { Rig } from '../../../helpers/proxy/rig.ts';
 
 const CLUSTER_IP = '10.96.0.10' as Address;
 const SLICE = 100;

@@ -6,9 +6,9 @@ import { driftText } from '../../../../src/proxy/model/drift.ts';
 import type { Jump } from '../../../../src/proxy/modes/netfilter/jumps.ts';
 import { jumpKey } from '../../../../src/proxy/modes/netfilter/jumps.ts';
 import { jumpWrites, misplacedJumps, orderAfter } from '../../../../src/proxy/modes/netfilter/order.ts';
-import { FakeIptables } from '../../../helpers/fake-iptables.ts';
-import { service, slice } from '../../../helpers/objects.ts';
-import { NEVER, Rig } from '../../../helpers/rig.ts';
+import { service, slice } from '../../../helpers/cluster/objects.ts';
+import { FakeIptables } from '../../../helpers/kernel/fake-iptables.ts';
+import { NEVER, Rig } from '../../../helpers/proxy/rig.ts';
 
 const OTHERS = ['-s 203.0.113.1/32 -j ACCEPT', '-s 203.0.113.2/32 -j ACCEPT'] as const;
 const KUBELET = '-j KUBE-FIREWALL';

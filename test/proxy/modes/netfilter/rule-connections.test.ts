@@ -8,7 +8,7 @@ import { IptablesTools } from '../../../../src/kernel/iptables-tools.ts';
 import type { ChainKey } from '../../../../src/proxy/modes/netfilter/names.ts';
 import { packetsOf, RuleConnections } from '../../../../src/proxy/modes/netfilter/rule-connections.ts';
 import { type Chain, rule } from '../../../../src/proxy/modes/netfilter/rules.ts';
-import { NEVER } from '../../../helpers/rig.ts';
+import { NEVER } from '../../../helpers/proxy/rig.ts';
 
 const WEB = rule(
   ['-d 10.96.0.10/32 -p tcp -m comment --comment "a/web cluster IP" -m tcp --dport 80 -j KUBE-SVC-X'],

@@ -2,9 +2,9 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import type { Address, Cidr } from '../../../../src/base/address.ts';
-import { nftRig } from '../../../helpers/nft-rig.ts';
-import { service, slice } from '../../../helpers/objects.ts';
-import { fatesIn, viewOfTable } from '../../../helpers/views.ts';
+import { service, slice } from '../../../helpers/cluster/objects.ts';
+import { fatesIn, viewOfTable } from '../../../helpers/inspect/explain/views.ts';
+import { nftRig } from '../../../helpers/proxy/nft-rig.ts';
 
 describe('unserved cluster IPs', () => {
   it('are distinguished from those that a Service has, and from all other addresses', async () => {

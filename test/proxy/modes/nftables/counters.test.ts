@@ -1,8 +1,8 @@
 /** Counters of connections: only elements of frontends have them, and turning them on writes nothing else. */
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { type NftRig, nftRig } from '../../../helpers/nft-rig.ts';
-import { service, slice } from '../../../helpers/objects.ts';
+import { service, slice } from '../../../helpers/cluster/objects.ts';
+import { type NftRig, nftRig } from '../../../helpers/proxy/nft-rig.ts';
 
 const OBJECTS = [
   service({ name: 'web', spec: { type: 'NodePort', clusterIP: '10.96.0.1', ports: [{ port: 80, nodePort: 30_080 }] } }),

@@ -3,11 +3,11 @@ import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import fc from 'fast-check';
 import { FAMILIES } from '../../../../src/base/address.ts';
-import type { FakeNft } from '../../../helpers/fake-nft.ts';
-import { aStep } from '../../../helpers/histories.ts';
-import { nftRig } from '../../../helpers/nft-rig.ts';
-import { service, slice } from '../../../helpers/objects.ts';
-import { follow } from '../../../helpers/rig.ts';
+import { aStep } from '../../../helpers/cluster/histories.ts';
+import { service, slice } from '../../../helpers/cluster/objects.ts';
+import type { FakeNft } from '../../../helpers/kernel/fake-nft.ts';
+import { nftRig } from '../../../helpers/proxy/nft-rig.ts';
+import { follow } from '../../../helpers/proxy/rig.ts';
 
 /** The whole state of the kernel, sorted. */
 function dump({ tables }: FakeNft): string[] {

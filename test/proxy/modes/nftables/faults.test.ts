@@ -4,9 +4,9 @@ import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { setTimeout } from 'node:timers/promises';
 import { driftText } from '../../../../src/proxy/model/drift.ts';
-import { nftRig } from '../../../helpers/nft-rig.ts';
-import { service, slice } from '../../../helpers/objects.ts';
-import { NEVER } from '../../../helpers/rig.ts';
+import { service, slice } from '../../../helpers/cluster/objects.ts';
+import { nftRig } from '../../../helpers/proxy/nft-rig.ts';
+import { NEVER } from '../../../helpers/proxy/rig.ts';
 
 const web = (name: string, n: number, endpoints: number) => [
   service({ name, spec: { clusterIP: `10.96.0.${n}`, ports: [{ port: 80 }] } }),

@@ -2,8 +2,8 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import type { NftWrite } from '../../../../src/kernel/nftables-kernel.ts';
-import { type NftRig, nftRig } from '../../../helpers/nft-rig.ts';
-import { service, slice } from '../../../helpers/objects.ts';
+import { service, slice } from '../../../helpers/cluster/objects.ts';
+import { type NftRig, nftRig } from '../../../helpers/proxy/nft-rig.ts';
 
 const VIP = '203.0.113.1';
 

@@ -1,9 +1,9 @@
 /** A first sync of very many Services plans and writes them in parts; what is in the kernel then is the same. */
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import type { FakeNft } from '../../../helpers/fake-nft.ts';
-import { type NftRig, type NftRigOptions, nftRig } from '../../../helpers/nft-rig.ts';
-import { service, slice } from '../../../helpers/objects.ts';
+import { service, slice } from '../../../helpers/cluster/objects.ts';
+import type { FakeNft } from '../../../helpers/kernel/fake-nft.ts';
+import { type NftRig, type NftRigOptions, nftRig } from '../../../helpers/proxy/nft-rig.ts';
 
 const SERVICES = 7500;
 

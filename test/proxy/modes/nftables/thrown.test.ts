@@ -1,8 +1,8 @@
 /** An error after the mode took changes does not make it take them twice: it counts the holders of what Services share. */
 import assert from 'node:assert/strict';
 import { it } from 'node:test';
-import { nftRig } from '../../../helpers/nft-rig.ts';
-import { service, slice } from '../../../helpers/objects.ts';
+import { service, slice } from '../../../helpers/cluster/objects.ts';
+import { nftRig } from '../../../helpers/proxy/nft-rig.ts';
 
 const web = (name: string, clusterIP: string) => service({ name, spec: { clusterIP, ports: [{ port: 80 }] } });
 const ready = (name: string, ...endpoints: string[]) => slice({ name: `${name}-1`, service: name, endpoints });

@@ -18,7 +18,7 @@ import {
 } from '../../../../src/kernel/ipvs-kernel.ts';
 import type { ServersView } from '../../../../src/proxy/modes/view.ts';
 import { serverKey } from '../../../../src/proxy/modes/virtual-servers/tracked-objects.ts';
-import { headerOf, IpvsState } from '../../../helpers/ipvs-state.ts';
+import { headerOf, IpvsState } from '../../../helpers/kernel/ipvs-state.ts';
 import type { SimProcess } from '../../engine/process.ts';
 import type { SimTime } from '../../engine/time.ts';
 import { openFailure, socketFailure } from '../failures.ts';

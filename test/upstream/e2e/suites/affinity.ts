@@ -1,6 +1,6 @@
 /** Session affinity, from test/e2e/network/service.go and loadbalancer.go of Kubernetes. */
 import { setTimeout as pause } from 'node:timers/promises';
-import { until } from '../../../helpers/until.ts';
+import { until } from '../../../helpers/base/until.ts';
 import type { ServiceSpec } from '../allocation.ts';
 import { affinity, type Client, clusterAt, type Jig, nodePortAt, type Suite, type Target, textOf } from '../jig.ts';
 

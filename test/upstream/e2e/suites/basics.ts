@@ -1,8 +1,8 @@
 /** Services and their endpoints, from test/e2e/network/service.go of Kubernetes. */
 import assert from 'node:assert/strict';
-import { NEVER } from '../../../helpers/rig.ts';
-import { shellCommands } from '../../../helpers/shell-commands.ts';
-import { until } from '../../../helpers/until.ts';
+import { until } from '../../../helpers/base/until.ts';
+import { shellCommands } from '../../../helpers/kernel/shell-commands.ts';
+import { NEVER } from '../../../helpers/proxy/rig.ts';
 import { at, clusterAt, fails, type Jig, nodePortAt, replies, type Suite, textOf } from '../jig.ts';
 
 const named = (name: string, containerPort: number) => ({ ports: [{ name, containerPort }] });

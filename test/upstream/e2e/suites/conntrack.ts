@@ -1,7 +1,7 @@
 /** Flows of connection tracking, from test/e2e/network/conntrack.go, kube_proxy.go and loadbalancer.go of Kubernetes. */
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
-import { until } from '../../../helpers/until.ts';
+import { until } from '../../../helpers/base/until.ts';
 import type { Service, ServiceSpec } from '../allocation.ts';
 import { injectOutOfWindow } from '../invalid-packet.ts';
 import { at, clusterAt, type Jig, nodePortAt, type Suite, type Target } from '../jig.ts';

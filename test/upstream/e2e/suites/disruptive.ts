@@ -1,6 +1,6 @@
 /** Tests that stop an agent or the API server, or delete rules, from test/e2e/network/service.go and networking.go of Kubernetes. */
 import assert from 'node:assert/strict';
-import { until } from '../../../helpers/until.ts';
+import { until } from '../../../helpers/base/until.ts';
 import { at, type Jig, type Suite, textOf } from '../jig.ts';
 import type { Ask } from '../traffic.ts';
 import { serveHostnames } from './basics.ts';
