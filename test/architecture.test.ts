@@ -23,7 +23,7 @@ interface Rule {
   readonly modules?: readonly string[];
 }
 
-const PURE = ['src/proxy/model/', 'src/proxy/reconcile/'] as const;
+const PURE = ['src/proxy/model/', 'src/proxy/reconcile/', 'src/proxy/ledger/'] as const;
 
 /** Files of `slicewire fleet` that listen, connect and follow the API server; the other files of the folder are pure. */
 const FLEET_PROCESS = ['fleet-feed', 'link', 'links', 'fleet-queries', 'run', 'server'].map(
@@ -188,6 +188,7 @@ const RULES: Readonly<Record<string, Rule>> = {
   'src/cluster/cache/': { imports: ['src/proxy/model/'], types: ['src/proxy/sync/'] },
   'src/proxy/model/': {},
   'src/proxy/reconcile/': {},
+  'src/proxy/ledger/': { imports: ['src/proxy/model/'], types: ['src/proxy/reconcile/'] },
   'src/proxy/sync/': {
     imports: [...PURE],
     types: ['src/proxy/modes/mode.ts', 'src/kernel/'],
@@ -201,7 +202,7 @@ const RULES: Readonly<Record<string, Rule>> = {
     imports: ['src/inspect/wire/problem.ts', 'src/proxy/model/'],
     modules: ['node:'],
   },
-  'src/agent/programmed/': { imports: ['src/proxy/model/'], types: ['src/inspect/wire/'] },
+  'src/agent/programmed/': { imports: ['src/proxy/model/', 'src/proxy/ledger/'], types: ['src/inspect/wire/'] },
   'src/agent/failover/': {
     imports: ['src/proxy/model/'],
     types: ['src/kernel/conntrack.ts'],

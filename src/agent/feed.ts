@@ -13,13 +13,13 @@ import { userAgent } from '../config/program-version.ts';
 import type { RecorderHooks } from '../inspect/history/guarded.ts';
 import type { Tap } from '../inspect/history/recorder.ts';
 import type { ListeningSocket } from '../kernel/listeners.ts';
+import { ChangeLedger, type ReceivedChange } from '../proxy/ledger/change-ledger.ts';
 import type { Source, SourceEvent, SourceKind, SourcePod, WatchStatus } from '../proxy/model/events.ts';
 import { MODES } from '../proxy/model/modes.ts';
 import type { Fault, NodeView, ServiceKey } from '../proxy/model/objects.ts';
 import type { Log } from '../telemetry/log.ts';
 import { CannotRun } from './cannot-run.ts';
 import type { Platform } from './platform.ts';
-import { Tracking } from './programmed/tracking.ts';
 
 export interface ObjectFeedOptions {
   readonly config: Config;
@@ -38,8 +38,8 @@ export interface ObjectFeed {
   readonly cache: Cache;
   /** Where the source's changes are recorded. */
   readonly tap: Tap | undefined;
-  /** Which versions of the objects are in the kernel. */
-  readonly programmed: Tracking;
+  /** The changes, and which of them are in the kernel. */
+  readonly ledger: ChangeLedger;
   /** The initial lists are complete (invariant 1); rejects when they cannot be. */
   readonly synced: Promise<void>;
   /** The own Node, or its last state when it was deleted, which stays in force (docs/semantics.md 9.2). */
@@ -59,9 +59,11 @@ export interface ObjectFeed {
 /** Start the source. */
 export function startFeed(options: ObjectFeedOptions): ObjectFeed {
   const cache = new Cache();
-  const tap = options.recorder?.tap(cache);
-  const programmed = new Tracking({ now: () => realClock.now(), hasChanges: () => cache.hasChanges });
-  const intake = new CacheIntake({ cache, tap, programmed }, options);
+  const { recorder } = options;
+  const numbers = recorder === undefined ? {} : { numbers: recorder.numbers };
+  const ledger = new ChangeLedger({ clock: realClock, hasChanges: () => cache.hasChanges, ...numbers });
+  const tap = recorder?.tap(cache, ledger);
+  const intake = new CacheIntake({ cache, tap, ledger }, options);
   const source = buildSource(options);
   const running = source.run(intake.emit, options.signal);
   const synced = Promise.race([intake.synced, running.then(() => intake.mustBeSynced())]);
@@ -74,7 +76,7 @@ export function startFeed(options: ObjectFeedOptions): ObjectFeed {
   return {
     cache,
     tap,
-    programmed,
+    ledger,
     node,
     synced,
     source: running,
@@ -88,23 +90,23 @@ export function startFeed(options: ObjectFeedOptions): ObjectFeed {
 
 type Before = Parameters<OnChanged>[0];
 
-interface Takers extends Pick<ObjectFeed, 'cache' | 'tap' | 'programmed'> {}
+interface Takers extends Pick<ObjectFeed, 'cache' | 'tap' | 'ledger'> {}
 
 /** Takes events into the cache, and passes on the faults of their objects. */
 class CacheIntake {
   readonly synced: Promise<void>;
   readonly #cache: Cache;
   readonly #tap: Tap | undefined;
-  readonly #programmed: Tracking;
+  readonly #ledger: ChangeLedger;
   readonly #onFault: (fault: Fault) => void;
   readonly #signal: AbortSignal;
   #resolve: () => void = () => undefined;
   #onChange: () => void = () => undefined;
 
-  constructor({ cache, tap, programmed }: Takers, { onFault, signal }: Pick<ObjectFeedOptions, 'onFault' | 'signal'>) {
+  constructor({ cache, tap, ledger }: Takers, { onFault, signal }: Pick<ObjectFeedOptions, 'onFault' | 'signal'>) {
     this.#cache = cache;
     this.#tap = tap;
-    this.#programmed = programmed;
+    this.#ledger = ledger;
     this.#onFault = onFault;
     this.#signal = signal;
     this.synced = new Promise((resolve) => {
@@ -116,15 +118,10 @@ class CacheIntake {
     // A stopped source may be in the middle of a page: ignore the rest of it.
     if (this.#signal.aborted) return;
     if (event.kind === 'reached') {
-      this.#programmed.reached(event.of, event.resourceVersion);
+      this.#ledger.reached(event.of, event.resourceVersion);
       return;
     }
-    // The Node's view has the suspects, which no source knows.
-    const told = () => (event.kind === 'node' ? { ...event, node: this.#cache.node } : event);
-    const faults = this.#cache.take(event, (before, version) => {
-      this.#tap?.event(told(), before);
-      this.#changed(event, before, version);
-    });
+    const faults = this.#cache.take(event, (before, version) => this.#changed(event, before, version));
     for (const fault of faults) this.#onFault(fault);
     if (event.kind === 'synced' && this.#cache.isSynced) this.#resolve();
     if (this.#cache.hasChanges) this.#onChange();
@@ -135,7 +132,7 @@ class CacheIntake {
     this.#cache.own.suspect(nodes, services);
     const { node } = this.#cache;
     if (node !== before && node !== undefined)
-      this.#tap?.event({ kind: 'node', key: node.name, node, faults: [] }, before);
+      this.#changed({ kind: 'node', key: node.name, node, faults: [] }, before, '');
     if (this.#cache.hasChanges) this.#onChange();
   };
 
@@ -145,14 +142,12 @@ class CacheIntake {
 
   /** `version`: of the object before. */
   #changed(event: SourceEvent, before: Before, version: string): void {
-    if (event.kind === 'service') {
-      const isGone = event.service === undefined;
-      this.#programmed.changed('services', event.key, { service: event.key, before: version, isGone });
-    }
-    if (event.kind !== 'slice') return;
-    const former = before !== undefined && 'service' in before ? before.service : '';
-    const service = event.slice?.service ?? former;
-    this.#programmed.changed('slices', event.key, { service, before: version, isGone: event.slice === undefined });
+    const change = changeOf(event, before, version);
+    const number = change && this.#ledger.changed(change);
+    if (number === undefined) return;
+    // The Node's view has the suspects, which no source knows.
+    const recorded = event.kind === 'node' ? { ...event, node: this.#cache.node } : event;
+    this.#tap?.event(recorded, before, number);
   }
 
   mustBeSynced(): void {
@@ -161,6 +156,22 @@ class CacheIntake {
         `the source ended before the initial lists were complete: ${this.#cache.waitingFor.join(', ')} are missing`,
       );
   }
+}
+
+/** An event for the ledger; undefined for an event of another kind. `before`: the object until now, and its version. */
+export function changeOf(event: SourceEvent, before: Before, version: string): ReceivedChange | undefined {
+  if (event.kind === 'service') {
+    const { key, service } = event;
+    return { of: 'services', key, service: key, before: version, isGone: service === undefined };
+  }
+  if (event.kind === 'slice') {
+    const { key, slice, triggeredAt } = event;
+    const former = before !== undefined && 'service' in before ? before.service : '';
+    const isGone = slice === undefined;
+    return { of: 'slices', key, service: slice?.service ?? former, before: version, isGone, triggeredAt };
+  }
+  if (event.kind !== 'node') return undefined;
+  return { of: 'node', key: event.key, service: '', before: '', isGone: event.node === undefined };
 }
 
 function buildSource({ config, log, follow, platform }: ObjectFeedOptions): Source {

@@ -5,6 +5,8 @@ import { type Clock, realClock } from '../base/clock.ts';
 import { sameData } from '../base/equal.ts';
 import type { Config } from '../config/config.ts';
 import { version } from '../config/program-version.ts';
+import type { ChangesAtEnd } from '../proxy/ledger/change-ledger.ts';
+import type { PendingChange } from '../proxy/ledger/pending-changes.ts';
 import { MODES, type ModeName } from '../proxy/model/modes.ts';
 import type { ServicePort, ServicePortKey } from '../proxy/model/service-port.ts';
 import type { ConnectionCount, EnlargedSet, PacketCount, RuleCount } from '../proxy/modes/mode.ts';
@@ -97,7 +99,7 @@ export class MetricsFeed {
   }
 
   /** `complete`: families of which all was written, but for Services that the kernel refused. */
-  synced(report: SyncReport, complete: readonly Family[]): void {
+  synced(report: SyncReport, complete: readonly Family[], changes: ChangesAtEnd | undefined): void {
     const families = this.#agent?.onNode.families ?? [];
     const now = realClock.wall();
     this.#metrics.synced(
@@ -112,7 +114,7 @@ export class MetricsFeed {
         steps: report.applied,
         work: report.work,
         drift: report.drift.length,
-        latencies: report.triggers.map((at) => Math.max(0, now - at)),
+        latencies: latenciesOf(changes?.written ?? [], now),
         outcome: report.outcome,
       },
       now / 1000,
@@ -304,4 +306,9 @@ function metricSamples({
     slicewire_ready: () => one(health().reasons.readyz.length === 0 ? 1 : 0),
     slicewire_config_reloads_total: () => [...reloads()].map(([result, value]) => ({ labels: { result }, value })),
   };
+}
+
+/** Milliseconds from the changes behind slices to now, for those that say when they were made. `now`: milliseconds since 1970. */
+function latenciesOf(written: readonly PendingChange[], now: number): number[] {
+  return written.flatMap(({ triggeredAt }) => (triggeredAt > 0 ? [Math.max(0, now - triggeredAt)] : []));
 }

@@ -9,6 +9,7 @@ import type { Flags } from '../config/flags.ts';
 import { relayAddresses } from '../config/relay-settings.ts';
 import type { Live } from '../inspect/wire/live.ts';
 import { liveDelta } from '../inspect/wire/live-delta.ts';
+import type { ChangesAtEnd } from '../proxy/ledger/change-ledger.ts';
 import type { ServiceKey, Slice } from '../proxy/model/objects.ts';
 import { readyOnNode, type ServicePort, type ServicePortKey } from '../proxy/model/service-port.ts';
 import type { SyncReport } from '../proxy/sync/sync-results.ts';
@@ -50,6 +51,14 @@ export interface ObserversOptions {
   readonly platform: Platform;
   /** The command line. */
   readonly flags: Flags;
+}
+
+/** A sync and the changes that it took; undefined where it took none of a source. */
+export interface EndedSync {
+  readonly report: SyncReport;
+  readonly changes: ChangesAtEnd | undefined;
+  /** When it began, on the clock that never runs backwards. */
+  readonly since: number;
 }
 
 export class Observers {
@@ -191,14 +200,14 @@ export class Observers {
     this.#page.happened();
   }
 
-  /** A sync ended. `since`: when it began, on the clock that never runs backwards. */
-  async synced(report: SyncReport, since: number): Promise<void> {
+  /** A sync ended, and its rules are written. Rejects where what follows a sync fails: the ports of health checks and of the relay. */
+  async synced({ report, changes, since }: EndedSync): Promise<void> {
     const families = this.#agent?.onNode.families ?? [];
     const { complete, causes, refused } = syncOutcomeOf(report, families, () => this.#agent?.model.ports.keys() ?? []);
     this.health.synced(complete, since, causes);
     this.health.refused(sentencesOf(refused));
     if (report.reading > 0 && report.outcome !== 'failed') this.health.verified();
-    this.metrics.synced(report, complete);
+    this.metrics.synced(report, complete, changes);
     if (report.outcome !== 'failed') this.services.settled();
     this.events.emitRefused(refused);
     this.others.found(signsIn(report.drift));
@@ -256,7 +265,6 @@ function healthSettings(
   };
 }
 
-/** The metrics, and those of Services where they are on. */
 /** The metrics of the agent and of its Services as one text. */
 function allMetrics({ metrics, services }: Pick<Observers, 'metrics' | 'services'>): MetricsText {
   return {

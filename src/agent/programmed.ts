@@ -1,17 +1,15 @@
 /** What the agent says of the versions that are in its kernel: `/programmed` and its stream. It outlives reloads. */
 import { causeOf } from '../base/cause.ts';
 import { type Clock, realClock } from '../base/clock.ts';
-import { refusedIn } from '../inspect/history/sync-record.ts';
-import { firstLine } from '../inspect/wire/format.ts';
 import type { ProgrammedEvent } from '../inspect/wire/programmed.ts';
 import type { AnsweredBy } from '../inspect/wire/schema-common.ts';
+import type { ChangeLedger } from '../proxy/ledger/change-ledger.ts';
 import type { SyncReport } from '../proxy/sync/sync-results.ts';
 import { EventStreams, PROGRAM_STREAM } from '../serve/event-stream.ts';
 import type { QueryRoute, StreamRoute } from '../serve/query-handler.ts';
 import type { ObjectFeed } from './feed.ts';
 import { faultCounts } from './log-lines.ts';
 import { changedEvent, type ProgrammedSnapshot, wholeEvent } from './programmed/stream-events.ts';
-import type { Tracking, WrittenChanges } from './programmed/tracking.ts';
 import { Waiters } from './programmed/waiters.ts';
 import { paceIn, programmedAnswer, readProgrammedQuestion } from './questions/programmed-query.ts';
 import { answeredByOf, type QueryParts } from './questions/query-parts.ts';
@@ -46,7 +44,7 @@ export function programmedParts(parts: QueryParts): Omit<ProgrammedParts, 'suspe
   };
 }
 
-type ProgrammedFeed = Pick<ObjectFeed, 'cache' | 'programmed'>;
+type ProgrammedFeed = Pick<ObjectFeed, 'cache' | 'ledger'>;
 
 /** Longest wait in milliseconds. */
 export const MAX_WAIT_MS = 300_000;
@@ -83,31 +81,28 @@ export class ProgrammedAnswers {
 
   /** Services of which older versions are in the kernel, and questions that wait. */
   get counts(): { readonly behind: number; readonly waiters: number } {
-    return { behind: this.tracking.lags.behind.size, waiters: this.waiters.count };
+    return { behind: this.#ledger.lags.behind.size, waiters: this.waiters.count };
   }
 
-  get tracking(): Tracking {
-    return this.#feed.programmed;
+  get #ledger(): ChangeLedger {
+    return this.#feed.ledger;
   }
 
   /** The objects of this feed from now on: another source has other versions. */
   use(feed: ProgrammedFeed): void {
-    this.tracking.onChange(() => undefined);
+    this.#ledger.onChange(() => undefined);
     this.#feed = feed;
-    this.tracking.onChange(() => {
+    this.#ledger.onChange(() => {
       this.waiters.check();
       this.#streams.touch();
     });
     this.#streams.touch();
   }
 
-  syncBegan(): void {
-    this.tracking.syncBegan();
-  }
-
-  syncEnded(report: SyncReport): void {
-    if (report.drift.length > 0) this.#drift += 1;
-    this.tracking.syncEnded(writtenChangesOf(report));
+  /** All that follows a sync is done: its marks move. */
+  synced({ drift }: Pick<SyncReport, 'drift'>): void {
+    if (drift.length > 0) this.#drift += 1;
+    this.#ledger.confirmed();
   }
 
   /** The health, faults or suspects may be other than before. */
@@ -136,7 +131,7 @@ export class ProgrammedAnswers {
   #said(): ProgrammedSnapshot {
     const { by, health, unserved, faults, suspects } = this.#parts;
     const { node, mode, version } = by();
-    const { history, lags } = this.tracking;
+    const { history, lags } = this.#ledger;
     const { healthy, reasons } = health();
     const counts: ProgrammedEvent['counts'] = { faults: faults(), drift: this.#drift, suspects: [...suspects()] };
     return {
@@ -152,22 +147,4 @@ export class ProgrammedAnswers {
       counts,
     };
   }
-}
-
-/** The fate of the changes that a sync took, from its report. */
-function writtenChangesOf(report: SyncReport): WrittenChanges {
-  const { hasWritten, without } = refusedIn(report);
-  const refused = new Set(without);
-  const causes = new Map<string, string>();
-  if (hasWritten) {
-    for (const { owner, key, cause } of report.failed)
-      if (owner !== undefined && refused.has(owner) && !causes.has(owner))
-        causes.set(owner, `the kernel refused ${key}: ${firstLine(cause)}`);
-  }
-  return { hasWritten, without: causes, why: hasWritten ? '' : whyNot(report) };
-}
-
-function whyNot({ failed }: SyncReport): string {
-  const [first] = failed.filter(({ blame, owner }) => blame === 'environment' || owner === undefined);
-  return first === undefined ? 'not all was written' : `${first.key}: ${firstLine(first.cause)}`;
 }

@@ -8,7 +8,7 @@
  */
 
 import type { Family } from '../base/address.ts';
-import { firstLine } from '../inspect/wire/format.ts';
+import { firstLine } from '../base/cause.ts';
 import type { ServiceKey } from '../proxy/model/objects.ts';
 import { familyOfPort, type ServicePortKey, serviceOfPort } from '../proxy/model/service-port.ts';
 import type { FailedStep, SkippedStep } from '../proxy/reconcile/step.ts';

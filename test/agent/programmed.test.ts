@@ -1,15 +1,17 @@
 /** `/programmed` of an agent: its answers, wrong questions, waits, and a reload that reads another source. */
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { Tracking } from '../../src/agent/programmed/tracking.ts';
+import { changeOf } from '../../src/agent/feed.ts';
+import { settle } from '../../src/agent/one-sync.ts';
 import { MAX_WAITERS } from '../../src/agent/programmed/waiters.ts';
 import { ProgrammedAnswers } from '../../src/agent/programmed.ts';
-import { settle } from '../../src/agent/run.ts';
 import { decodeService } from '../../src/cluster/api/decode/service.ts';
 import { decodeSlice } from '../../src/cluster/api/decode/slice.ts';
 import { Cache } from '../../src/cluster/cache/cache.ts';
 import { NoAnswer, WrongQuestion } from '../../src/inspect/wire/problem.ts';
 import { type Programmed as Answer, programmedSchema } from '../../src/inspect/wire/programmed.ts';
+import { ChangeLedger } from '../../src/proxy/ledger/change-ledger.ts';
+import { writtenChanges } from '../../src/proxy/ledger/written-changes.ts';
 import { SOURCE_KINDS, type SourceEvent } from '../../src/proxy/model/events.ts';
 import { failedReport, NOTHING_TO_DO } from '../../src/proxy/reconcile/step.ts';
 import type { SyncReport } from '../../src/proxy/sync/sync-results.ts';
@@ -21,7 +23,7 @@ import { FakeClock } from '../helpers/base/fake-clock.ts';
 import { service, slice } from '../helpers/cluster/objects.ts';
 
 const NEVER = new AbortController().signal;
-const NOTHING = { duration: 1, drift: [], reading: 0, desiring: 0, writing: 0, triggers: [] };
+const NOTHING = { duration: 1, drift: [], reading: 0, desiring: 0, writing: 0 };
 
 function report(more: Partial<SyncReport> = {}): SyncReport {
   return { ...NOTHING_TO_DO, ...NOTHING, work: {} as SyncReport['work'], ...more };
@@ -40,30 +42,20 @@ const REFUSED = report({
 /** A feed whose objects a test puts. */
 function feedOf(clock: FakeClock) {
   const cache = new Cache();
-  const programmed = new Tracking({ now: () => clock.now(), hasChanges: () => cache.hasChanges });
+  const ledger = new ChangeLedger({ clock, hasChanges: () => cache.hasChanges });
   for (const of of SOURCE_KINDS) cache.take({ kind: 'synced', of });
   let version = 100;
   const take = (event: SourceEvent) => {
     cache.take(event, (before, former) => {
-      if (event.kind === 'service') {
-        const isGone = event.service === undefined;
-        programmed.changed('services', event.key, { service: event.key, before: former, isGone });
-      }
-      const owner = before !== undefined && 'service' in before ? before.service : '';
-      if (event.kind !== 'slice') return;
-      const { key, slice } = event;
-      programmed.changed('slices', key, {
-        service: slice?.service ?? owner,
-        before: former,
-        isGone: slice === undefined,
-      });
+      const change = changeOf(event, before, former);
+      if (change !== undefined) ledger.changed(change);
     });
-    programmed.reached(event.kind === 'service' ? 'services' : 'slices', String(version));
+    ledger.reached(event.kind === 'service' ? 'services' : 'slices', String(version));
     return String(version);
   };
   return {
     cache,
-    programmed,
+    ledger,
     put(object: object): string {
       const resourceVersion = String(++version);
       const { kind, metadata } = object as { kind: string; metadata: { namespace: string; name: string } };
@@ -101,8 +93,9 @@ function agent() {
     programmedSchema.parse(await question.answer(new URLSearchParams(query), signal));
   const sync = (one = report(), current = feed) => {
     current.cache.takeChanges();
-    said.syncBegan();
-    said.syncEnded(one);
+    current.ledger.syncBegan();
+    current.ledger.syncEnded(writtenChanges(one));
+    said.synced(one);
   };
   return { clock, feed, said, ask, sync };
 }
@@ -236,9 +229,11 @@ describe('/programmed', () => {
     const version = feed.put(web('10.0.0.1'));
     const begin = () => {
       feed.cache.takeChanges();
-      said.syncBegan();
+      feed.ledger.syncBegan();
+      const changes = feed.ledger.syncEnded(writtenChanges(report()));
       const relay = Promise.withResolvers<void>();
-      return { relay, settled: settle({ programmed: said, synced: () => relay.promise }, report(), 0) };
+      const observers = { programmed: said, synced: () => relay.promise };
+      return { relay, settled: settle(observers, { report: report(), changes, since: 0 }) };
     };
     const broken = begin();
     broken.relay.reject(new Error('no port'));

@@ -16,7 +16,7 @@ it('a Service is counted when it or one of its slices changed, and all of them w
   const endpoints = new ServiceEndpoints();
   const put = (...objects: object[]) => {
     for (const object of objects) cache.take(eventOf(object));
-    traffic.update(model.update(cache.takeChanges().services, cache, HERE).ports);
+    traffic.update(model.update(cache.takeChanges(), cache, HERE).ports);
   };
   /** The number of Services that were counted. */
   const look = (location = HERE) => {
@@ -40,6 +40,6 @@ it('a Service is counted when it or one of its slices changed, and all of them w
     ['Cluster true ready 1', 'Local false not-on-this-node 1', 'Local true ready 0'],
   );
   cache.take({ kind: 'service', key: 'default/a', service: undefined, faults: [] });
-  traffic.update(model.update(cache.takeChanges().services, cache, HERE).ports);
+  traffic.update(model.update(cache.takeChanges(), cache, HERE).ports);
   assert.deepEqual([look(), look({ ...HERE, zone: 'b' })], [0, 2]);
 });

@@ -57,7 +57,7 @@ function rig(mostSeries?: number) {
   metrics.use(agent(), { serviceMetrics: true });
   const put = (...objects: readonly object[]) => {
     for (const object of objects) cache.take(eventOf(object));
-    const { services } = cache.takeChanges();
+    const services = cache.takeChanges();
     metrics.update(model.update(services, cache, model.location).ports);
   };
   const lines = async () => (await metrics.text()).split('\n').filter((line) => line !== '' && !line.startsWith('#'));

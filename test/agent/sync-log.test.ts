@@ -22,7 +22,7 @@ const WORK = { services: 0, rendered: 0, compared: 0, steps: 0 };
 function report(more: Partial<SyncReport> = {}): SyncReport {
   return {
     ...{ outcome: 'complete', applied: 2, failed: [], skipped: [], drift: [] },
-    ...{ duration: 10, reading: 0, desiring: 0, writing: 0, triggers: [], work: WORK },
+    ...{ duration: 10, reading: 0, desiring: 0, writing: 0, work: WORK },
     ...more,
   };
 }

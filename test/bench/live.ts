@@ -5,12 +5,15 @@
 import { spawn } from 'node:child_process';
 import { setTimeout as pause } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
+import { changeOf } from '../../src/agent/feed.ts';
 import { LivePage } from '../../src/agent/observers.ts';
 import { Overview } from '../../src/agent/questions/overview.ts';
 import { type Address, FAMILIES } from '../../src/base/address.ts';
 import { realClock } from '../../src/base/clock.ts';
 import { configFromFlags } from '../../src/config/from-flags.ts';
 import { Recorder, type Tap } from '../../src/inspect/history/recorder.ts';
+import { ChangeLedger } from '../../src/proxy/ledger/change-ledger.ts';
+import { writtenChanges } from '../../src/proxy/ledger/written-changes.ts';
 import type { SyncReport } from '../../src/proxy/sync/sync-results.ts';
 import { HttpServer } from '../../src/serve/http.ts';
 import { service, slice } from '../helpers/cluster/objects.ts';
@@ -59,6 +62,7 @@ class Node {
   readonly page: LivePage;
   readonly #recorder = new Recorder(realClock);
   readonly #rig = new Rig({ commands: new FakeIptables() });
+  readonly #ledger: ChangeLedger;
   readonly #tap: Tap;
   #turn = 0;
 
@@ -68,7 +72,9 @@ class Node {
       const clusterIP = `10.${96 + (n >> 16)}.${(n >> 8) & 255}.${n & 255}`;
       cache.take(eventOf(service({ name: `app-${n}`, spec: { clusterIP, ports: [{ port: 80 }] } })));
     }
-    this.#tap = this.#recorder.tap(cache);
+    const { numbers } = this.#recorder;
+    this.#ledger = new ChangeLedger({ clock: realClock, hasChanges: () => cache.hasChanges, numbers });
+    this.#tap = this.#recorder.tap(cache, this.#ledger);
     const config = configFromFlags({ 'hostname-override': 'node', manifests: '/m' });
     const settings = { mode: 'iptables', families: FAMILIES.map(defaultSettings) } as const;
     const onNode = { families: FAMILIES, recorded: { settings, interfaces: [] } };
@@ -77,7 +83,7 @@ class Node {
       clock: realClock,
       startedAt: realClock.wall(),
       config: () => config,
-      feed: () => ({ cache, watches: () => [] }),
+      feed: () => ({ cache, ledger: this.#ledger, watches: () => [] }),
       agent: () => ({ mode, model, loop, onNode }),
       health: () => ({ live: true, ready: true, healthy: true, reasons: [] }),
       recordings: { recorder: this.#recorder, fault: undefined },
@@ -92,20 +98,23 @@ class Node {
     const name = `app-${(turn * 37) % SERVICES}`;
     const endpoints = [`10.${128 + ((turn >> 16) & 15)}.${(turn >> 8) & 255}.${turn & 255}`];
     const event = eventOf(slice({ name: `${name}-x7k2p`, service: name, endpoints }));
-    const before = event.kind === 'slice' ? cache.slices.get(event.key) : undefined;
-    cache.take(event);
-    this.#recorder.syncBegan({ trigger: 'changes', by: '' }, this.#tap);
-    this.#tap.event(event, before);
+    cache.take(event, (before, version) => {
+      const change = changeOf(event, before, version);
+      const number = change && this.#ledger.changed(change);
+      if (number !== undefined) this.#tap.event(event, before, number);
+    });
     this.page.happened();
     this.#recorder.syncBegan({ trigger: 'changes', by: '' }, this.#tap);
+    this.#ledger.syncBegan();
     cache.takeChanges();
-    this.#recorder.syncEnded(REPORT);
+    this.#recorder.syncEnded(REPORT, this.#ledger.syncEnded(writtenChanges(REPORT)));
+    this.#ledger.confirmed();
     this.page.happened();
   }
 }
 
 const REPORT: SyncReport = {
-  ...{ outcome: 'complete', applied: 1, failed: [], skipped: [], drift: [], triggers: [] },
+  ...{ outcome: 'complete', applied: 1, failed: [], skipped: [], drift: [] },
   ...{ work: { services: 1, rendered: 1, compared: 1, steps: 1 }, duration: 5, reading: 0, desiring: 1, writing: 4 },
 };
 

@@ -5,11 +5,16 @@
 import { fileURLToPath } from 'node:url';
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
+import { changeOf } from '../../src/agent/feed.ts';
 import { realClock } from '../../src/base/clock.ts';
 import { decodeService } from '../../src/cluster/api/decode/service.ts';
 import { decodeSlice } from '../../src/cluster/api/decode/slice.ts';
 import { Cache } from '../../src/cluster/cache/cache.ts';
 import { MEMORY, Recorder } from '../../src/inspect/history/recorder.ts';
+import type { Trigger } from '../../src/inspect/history/records.ts';
+import { ChangeLedger } from '../../src/proxy/ledger/change-ledger.ts';
+import { ChangeNumbers } from '../../src/proxy/ledger/pending-changes.ts';
+import { writtenChanges } from '../../src/proxy/ledger/written-changes.ts';
 import { SOURCE_KINDS, type SourceEvent } from '../../src/proxy/model/events.ts';
 import { service, slice } from '../helpers/cluster/objects.ts';
 import { type Aim, median, ms, percent, size, table } from './text.ts';
@@ -78,21 +83,31 @@ function stream({ services, endpoints }: RecorderOptions, recorder: Recorder | u
     cache.take(sliceEvent(n, endpoints, 0));
   }
   for (const of of SOURCE_KINDS) cache.take({ kind: 'synced', of });
-  const tap = recorder?.tap(cache);
-  if (tap !== undefined) recorder?.syncBegan({ trigger: 'start', by: '' }, tap);
-  recorder?.syncEnded(REPORT);
+  // As in the agent, the ledger counts the changes whether somebody records them or not.
+  const numbers = recorder?.numbers ?? new ChangeNumbers();
+  const ledger = new ChangeLedger({ clock: realClock, hasChanges: () => cache.hasChanges, numbers });
+  const tap = recorder?.tap(cache, ledger);
+  const sync = (trigger: Trigger) => {
+    if (tap !== undefined) recorder?.syncBegan({ trigger, by: '' }, tap);
+    ledger.syncBegan();
+    const changes = ledger.syncEnded(writtenChanges(REPORT));
+    recorder?.syncEnded(REPORT, changes);
+    ledger.confirmed();
+  };
+  sync('start');
   // Made before, because decoding is not what is measured.
   const events = Array.from({ length: CHANGES }, (_, i) => sliceEvent((i * 37) % services, endpoints, i + 1));
   const before = process.cpuUsage();
   for (const [i, event] of events.entries()) {
     if (event.kind !== 'slice') continue;
-    const was = cache.slices.get(event.key);
-    cache.take(event);
-    if (cache.slices.get(event.key) !== was) tap?.event(event, was);
+    cache.take(event, (was, version) => {
+      const change = changeOf(event, was, version);
+      const number = change && ledger.changed(change);
+      if (number !== undefined) tap?.event(event, was, number);
+    });
     if (i % A_SYNC !== A_SYNC - 1) continue;
     cache.takeChanges();
-    if (tap !== undefined) recorder?.syncBegan({ trigger: 'changes', by: '' }, tap);
-    recorder?.syncEnded(REPORT);
+    sync('changes');
   }
   const { user, system } = process.cpuUsage(before);
   return (user + system) / 1000 / CHANGES;
@@ -106,7 +121,6 @@ const REPORT = {
   failed: [],
   skipped: [],
   drift: [],
-  triggers: [],
   work: WORK,
   ...TIMES,
 } as const;

@@ -1,7 +1,7 @@
 /** What the stream of an agent says (`programmedEventSchema`): all of it, or what is other than it was. Pure. */
 import type { ProgrammedEvent } from '../../inspect/wire/programmed.ts';
+import type { Lag, MarkHistory, Moved } from '../../proxy/ledger/marks.ts';
 import type { ServiceKey } from '../../proxy/model/objects.ts';
-import type { Lag, MarkHistory, Moved } from './marks.ts';
 
 /** What there is to say at a moment. Values that are the same are equal, and maps are never changed. */
 export interface ProgrammedSnapshot {

@@ -96,7 +96,7 @@ async function reading(asked: AskedText, about: AboutWithPods, signal: AbortSign
   return await read;
 }
 
-async function factsOf({ by, agent, recorder, pods, stands, relay }: AboutWithRules): Promise<ExplainFacts> {
+async function factsOf({ by, agent, pods, stands, relay }: AboutWithRules): Promise<ExplainFacts> {
   return explainFacts({
     by,
     explained: await presentOf(agent),
@@ -105,7 +105,7 @@ async function factsOf({ by, agent, recorder, pods, stands, relay }: AboutWithRu
     lastWriter: await agent.mode.inspection.lastWriter(),
     routeTo,
     relay,
-    isPending: (service) => recorder?.pending.has(service) ?? false,
+    isPending: (service) => agent.feed.ledger.changes.has(service),
   });
 }
 

@@ -94,7 +94,7 @@ function unknownService(key: ServiceKey, cache: Cache): string {
 function rowFacts(parts: PageParts): RowFacts {
   const { cache } = parts.feed();
   const agent = parts.agent();
-  const pending = recorderOf(parts)?.pending.services() ?? new Set();
+  const pending = parts.feed().ledger.changes.services();
   const setAside = slicesSetAside(cache.faults);
   return {
     portsOf: (key) => agent?.model.portsOf(key) ?? [],
@@ -136,12 +136,11 @@ function liveOf(parts: PageParts, revision: number): Live {
   const { cache, watches } = feed();
   const loop = agent()?.loop;
   const books = loop === undefined ? [cache.faults] : [cache.faults, loop.faults];
-  const recorder = recorderOf(parts);
   const refused = refusedServices(agent());
   const wallAtZero = clock.wall() - clock.now();
   const common = { by, health: health(), objects: { services: cache.serviceCount, slices: cache.slices.count } };
   const flight = flightOf(parts);
-  const waiting = recorder?.pending.services(clock.now() - UNREMARKABLE_WAIT_MS) ?? new Set();
+  const waiting = parts.feed().ledger.changes.services(clock.now() - UNREMARKABLE_WAIT_MS);
   const sentence = healthSentence({
     health: common.health,
     services: common.objects.services,

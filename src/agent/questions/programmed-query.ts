@@ -9,11 +9,11 @@ import { serviceKey } from '../../inspect/wire/parse.ts';
 import { NoAnswer, WrongQuestion } from '../../inspect/wire/problem.ts';
 import type { Programmed } from '../../inspect/wire/programmed.ts';
 import type { AnsweredBy } from '../../inspect/wire/schema-common.ts';
+import { objectName } from '../../proxy/ledger/change-ledger.ts';
+import type { MarkedKind } from '../../proxy/ledger/marks.ts';
 import type { ServiceKey } from '../../proxy/model/objects.ts';
 import { hasReached } from '../../proxy/model/resource-version.ts';
 import type { ObjectFeed } from '../feed.ts';
-import type { MarkedKind } from '../programmed/marks.ts';
-import { objectName } from '../programmed/tracking.ts';
 import type { Waiters } from '../programmed/waiters.ts';
 
 /** The question, read. */
@@ -31,7 +31,7 @@ export interface ProgrammedFacts {
   readonly by: () => AnsweredBy;
   readonly unserved: () => Programmed['unserved'];
   /** Another one after a reload that reads another source. */
-  readonly feed: () => Pick<ObjectFeed, 'cache' | 'programmed'>;
+  readonly feed: () => Pick<ObjectFeed, 'cache' | 'ledger'>;
   readonly wait: Pick<Waiters, 'wait' | 'isFull' | 'count'>;
 }
 
@@ -99,7 +99,7 @@ export async function programmedAnswer(
 function answerNow({ of, version }: ProgrammedQuestion, facts: ProgrammedFacts): Programmed {
   const { clock, by, unserved } = facts;
   const feed = facts.feed();
-  const { marks, history, lags } = feed.programmed;
+  const { marks, history, lags } = feed.ledger;
   const { stuck, behind } = lags;
   const wallOf = (at: number) => momentOf(clock.wall() - (clock.now() - at));
   const reached = of === undefined || version === undefined ? null : isReached(facts, of, version);
@@ -131,15 +131,15 @@ function receivedOf({ cache }: Feed, { kind, key }: Of): string {
 }
 
 /** Of a slice that is gone as long as the kernel may have it. */
-function serviceOf({ cache, programmed }: Feed, { kind, key }: Of): ServiceKey | undefined {
+function serviceOf({ cache, ledger }: Feed, { kind, key }: Of): ServiceKey | undefined {
   return kind === 'services'
     ? key
-    : (cache.slices.serviceOf(key) ?? programmed.pending.get(objectName(kind, key))?.service);
+    : (cache.slices.serviceOf(key) ?? ledger.pending.get(objectName(kind, key))?.service);
 }
 
 function programmedOf(feed: Feed, of: Of): string {
   const known = { service: serviceOf(feed, of), received: receivedOf(feed, of) };
-  return feed.programmed.versionOf(of.kind, of.key, known);
+  return feed.ledger.versionOf(of.kind, of.key, known);
 }
 
 /**
@@ -157,31 +157,31 @@ function unservedBy({ feed, unserved }: ProgrammedFacts, { kind, key }: Of): str
 /** Many may wait: the object is read only where no other version answers. */
 function isReached(facts: ProgrammedFacts, of: Of, version: string): boolean {
   const feed = facts.feed();
-  const { received, marks, lags } = feed.programmed;
+  const { received, marks, lags } = feed.ledger;
   if (!hasReached(received[of.kind], version) || unservedBy(facts, of) !== undefined) return false;
   if (hasReached(marks[of.kind], version) && lags.behind.size === 0) return true;
-  return feed.programmed.hasVersion(of.kind, version, programmedOf(feed, of), serviceOf(feed, of));
+  return feed.ledger.hasVersion(of.kind, version, programmedOf(feed, of), serviceOf(feed, of));
 }
 
 function versionOf(feed: Feed, of: Of, wallOf: (at: number) => string): ProgrammedVersion {
   const programmed = programmedOf(feed, of);
-  const at = programmed === '' ? undefined : feed.programmed.history.reachedAt(of.kind, programmed);
+  const at = programmed === '' ? undefined : feed.ledger.history.reachedAt(of.kind, programmed);
   return { name: of.key, received: receivedOf(feed, of), programmed, at: at === undefined ? null : wallOf(at) };
 }
 
 /** The slices of a Service, also those that are gone and still in the kernel. */
-function slicesOf({ cache, programmed }: Feed, of: ProgrammedQuestion['of']): string[] {
+function slicesOf({ cache, ledger }: Feed, of: ProgrammedQuestion['of']): string[] {
   if (of === undefined) return [];
   if (of.kind === 'slices') return [of.key];
   const start = objectName('slices', '');
-  const pending = [...programmed.pending.of(of.key).keys()].filter((object) => object.startsWith(start));
+  const pending = [...ledger.pending.of(of.key).keys()].filter((object) => object.startsWith(start));
   const known = cache.slices.of(of.key).map(({ key }) => key);
   return [...new Set([...known, ...pending.map((object) => object.slice(start.length))])].sort();
 }
 
 function whyNot(facts: ProgrammedFacts, of: Of, version: string): string {
   const feed = facts.feed();
-  const { marks, received, lags } = feed.programmed;
+  const { marks, received, lags } = feed.ledger;
   const { stuck, behind } = lags;
   const kind = of.kind === 'services' ? 'Services' : 'EndpointSlices';
   const service = serviceOf(feed, of);

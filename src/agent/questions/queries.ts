@@ -54,7 +54,7 @@ export class Queries implements Answers {
   status(): Status {
     const { clock, startedAt, config, feed, agent, health } = this.#parts;
     const recorder = recorderOf(this.#parts);
-    const { cache, watches, programmed } = feed();
+    const { cache, watches, ledger } = feed();
     const present = agent();
     return statusOf({
       by: answeredByOf(this.#parts),
@@ -64,7 +64,7 @@ export class Queries implements Answers {
       health: health(),
       watches: watches(),
       wallAtZero: clock.wall() - clock.now(),
-      ...(this.#parts.who === 'agent' ? { programmed: programmed.marks } : {}),
+      ...(this.#parts.who === 'agent' ? { programmed: ledger.marks } : {}),
       objects: { services: cache.serviceCount, slices: cache.slices.count },
       faults: [...cache.faults.all, ...(present?.loop.faults.all ?? [])],
       refused: refusedServices(present),

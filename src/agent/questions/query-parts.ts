@@ -41,7 +41,7 @@ export interface QueryParts {
 
 /** What the live page reads. */
 export interface PageParts extends Omit<QueryParts, 'feed' | 'agent' | 'recordings'> {
-  readonly feed: () => Pick<ObjectFeed, 'cache' | 'watches'>;
+  readonly feed: () => Pick<ObjectFeed, 'cache' | 'watches' | 'ledger'>;
   readonly agent: () => PageAgent | undefined;
   readonly recordings: Pick<Recordings, 'recorder' | 'fault'> | undefined;
 }

@@ -7,7 +7,7 @@ import type { Fault, NodeView, Service, ServiceKey, Slice } from '../../proxy/mo
 import type { Packed } from '../../proxy/model/packed/bytes.ts';
 import { packService, unpackService } from '../../proxy/model/packed/service.ts';
 import { packedVersion, sameContent } from '../../proxy/model/packed/version.ts';
-import type { CachedObjects, TakenChanges } from '../../proxy/sync/loop.ts';
+import type { CachedObjects } from '../../proxy/sync/loop.ts';
 import { SlicesByService } from './slices-by-service.ts';
 
 /** Called with an object as it was, and its resourceVersion, "" for none. */
@@ -88,10 +88,9 @@ export class Cache implements CachedObjects {
         }
       }
     } else if (event.kind === 'slice') {
-      const { key, slice, triggeredAt, resourceVersion } = event;
+      const { key, slice, resourceVersion } = event;
       this.#changes.count('slices');
-      if (this.slices.set(key, slice, resourceVersion, changed) && triggeredAt > 0)
-        this.#changes.addTrigger(triggeredAt);
+      this.slices.set(key, slice, resourceVersion, changed);
     } else if (event.kind === 'node') {
       const before = this.node;
       const differing = this.own.set(event.node);
@@ -107,8 +106,8 @@ export class Cache implements CachedObjects {
     return this.faults.set(`${event.kind} ${event.key}`, event.faults);
   };
 
-  /** All changes since the last call; each is returned once. */
-  takeChanges(): TakenChanges {
+  /** The Services that changed since the last call; each is returned once. */
+  takeChanges(): ReadonlySet<ServiceKey> {
     return this.#changes.take();
   }
 
@@ -196,7 +195,6 @@ class TouchedServices {
   /** Services with a change, by the kind of object that changed. */
   #touched = { services: new Set<ServiceKey>(), slices: new Set<ServiceKey>() };
   #isNodeTouched = false;
-  #triggers: number[] = [];
 
   get isEmpty(): boolean {
     return this.#touched.services.size === 0 && this.#touched.slices.size === 0 && !this.#isNodeTouched;
@@ -218,19 +216,11 @@ class TouchedServices {
     this.#isNodeTouched = true;
   }
 
-  /** `at`: milliseconds since 1970. */
-  addTrigger(at: number): void {
-    this.#triggers.push(at);
-  }
-
-  /** All changes; each is returned once. */
-  take(): TakenChanges {
+  take(): ReadonlySet<ServiceKey> {
     const services = this.#touched.services.union(this.#touched.slices);
-    const changes = { services, node: this.#isNodeTouched, triggers: this.#triggers };
     this.#touched = { services: new Set(), slices: new Set() };
     this.#isNodeTouched = false;
-    this.#triggers = [];
-    return changes;
+    return services;
   }
 }
 

@@ -1,8 +1,9 @@
 /** Where the kernel does other than it should, as the first sentences of an answer. Pure. */
 
+import { firstLine } from '../../base/cause.ts';
 import type { ServiceKey } from '../../proxy/model/objects.ts';
 import type { FamilyView } from '../../proxy/modes/view.ts';
-import { firstLine, percentText } from '../wire/format.ts';
+import { percentText } from '../wire/format.ts';
 import type { ExplainFacts } from './facts.ts';
 import type { Fate, WalkStep } from './fates.ts';
 import { firstOf } from './phrases.ts';

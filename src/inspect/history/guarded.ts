@@ -2,7 +2,7 @@
 import type { Recorder, Tap } from './recorder.ts';
 
 /** What the agent reports to its recorder. */
-export type RecorderHooks = Pick<Recorder, 'tap' | 'syncBegan' | 'planned' | 'syncEnded' | 'modeTime'>;
+export type RecorderHooks = Pick<Recorder, 'numbers' | 'tap' | 'syncBegan' | 'planned' | 'syncEnded' | 'modeTime'>;
 
 /** After its first fault nothing is recorded any more, because a history with a gap would be wrong. `onFault` is called with it. */
 export function guarded(recorder: RecorderHooks, onFault: (error: unknown) => void): RecorderHooks {
@@ -18,15 +18,16 @@ export function guarded(recorder: RecorderHooks, onFault: (error: unknown) => vo
   };
   const taps = new WeakMap<Tap, Tap>();
   return {
-    tap(objects) {
-      const own = recorder.tap(objects);
-      const tap: Tap = { objects, event: (event, before) => safely(() => own.event(event, before)) };
+    numbers: recorder.numbers,
+    tap(objects, ledger) {
+      const own = recorder.tap(objects, ledger);
+      const tap: Tap = { objects, ledger, event: (event, ...more) => safely(() => own.event(event, ...more)) };
       taps.set(tap, own);
       return tap;
     },
     syncBegan: (reason, tap) => safely(() => recorder.syncBegan(reason, taps.get(tap) ?? tap)),
     planned: (plan) => safely(() => recorder.planned(plan)),
-    syncEnded: (report) => safely(() => recorder.syncEnded(report)),
+    syncEnded: (report, changes) => safely(() => recorder.syncEnded(report, changes)),
     modeTime: recorder.modeTime,
   };
 }

@@ -4,6 +4,8 @@
  */
 
 import type { Clock } from '../../base/clock.ts';
+import type { ChangeLedger, ChangesAtEnd } from '../../proxy/ledger/change-ledger.ts';
+import { ChangeNumbers, MAX_PENDING_BYTES } from '../../proxy/ledger/pending-changes.ts';
 import type { SourceEvent } from '../../proxy/model/events.ts';
 import type { NodeView, Service, Slice } from '../../proxy/model/objects.ts';
 import type { Plan } from '../../proxy/reconcile/step.ts';
@@ -13,27 +15,23 @@ import { phrasesOf } from './changes.ts';
 import { type Change, deltaOf, reversed } from './delta.ts';
 import { FlightLog } from './flight-log.ts';
 import type { PresentObjects } from './past-objects.ts';
-import { UnwrittenChanges } from './pending.ts';
 import type { PlanRecord, SyncReason } from './records.ts';
 import { Sinks } from './sinks.ts';
 import { SyncStatistics } from './statistics.ts';
-import { isLong, planRecord, refusedIn, syncRecord } from './sync-record.ts';
+import { isLong, planRecord, syncRecord } from './sync-record.ts';
 
 /** Bytes in memory: some 60,000 changes of slices of 10 endpoints, or 20,000 of 100, because they are compressed; little beside the agent's own memory. */
 export const MEMORY = 8 * 1024 * 1024;
-/** Services that the record of a sync names. */
-const SERVICES = 10;
-
-/** A source's way into the recorder. Its events before the first sync that takes them are its initial lists. */
+/** A source's way into the recorder. */
 export interface Tap {
   readonly objects: PresentObjects;
-  /** An event that changed an object; `before`: its value before, undefined for none. */
-  event(event: SourceEvent, before: Service | Slice | NodeView | undefined): void;
+  readonly ledger: ChangeLedger;
+  /** An event that changed an object; `before`: its value before, undefined for none; `number`: as the ledger gave it. */
+  event(event: SourceEvent, before: Service | Slice | NodeView | undefined, number: number): void;
 }
 
 interface RunningSync extends SyncReason {
   readonly at: number;
-  readonly upTo: number;
   readonly plans: (Plan | PlanRecord)[];
   readonly times: number[];
 }
@@ -43,15 +41,15 @@ export class Recorder {
   readonly statistics = new SyncStatistics();
   readonly sinks: Sinks;
   readonly #clock: Clock;
-  /** The changes that are not in the kernel. */
-  readonly pending = new UnwrittenChanges();
-  readonly #numbers = { change: 0, sync: 0, taken: 0 };
+  /** For the ledgers of all sources. */
+  readonly numbers = new ChangeNumbers();
+  #syncs = 0;
   #source: { readonly tap: Tap; isWritten: boolean } | undefined;
   #running: RunningSync | undefined;
 
   constructor(clock: Clock, most = MEMORY) {
     this.#clock = clock;
-    this.log = new FlightLog(most - this.statistics.mostBytes - this.pending.mostBytes, clock.wall());
+    this.log = new FlightLog(most - this.statistics.mostBytes - MAX_PENDING_BYTES, clock.wall());
     this.sinks = new Sinks(() => {
       const source = this.#source;
       if (source === undefined || this.#running !== undefined) return undefined;
@@ -66,25 +64,26 @@ export class Recorder {
 
   /** The number of the oldest change that is not in the kernel; one more than the last change when all are. */
   get oldestPending(): number {
-    return this.pending.oldest(this.nextNumber);
+    return this.#source?.tap.ledger.changes.oldest(this.nextNumber) ?? this.nextNumber;
   }
 
   /** The number that the next change will have. */
   get nextNumber(): number {
-    return this.#numbers.change + 1;
+    return this.numbers.last + 1;
   }
 
   /** Bytes that the recorder holds. */
   get bytes(): number {
-    return this.log.bytes + this.statistics.bytes + this.pending.bytes;
+    return this.log.bytes + this.statistics.bytes + (this.#source?.tap.ledger.changes.bytes ?? 0);
   }
 
-  /** For a source with these objects. */
-  tap(objects: PresentObjects): Tap {
+  /** For a source with these objects, whose ledger takes its numbers from `numbers`. */
+  tap(objects: PresentObjects, ledger: ChangeLedger): Tap {
     const tap: Tap = {
       objects,
-      event: (event, before) => {
-        if (this.#source?.tap === tap) this.#event(event, before);
+      ledger,
+      event: (event, before, number) => {
+        if (this.#source?.tap === tap) this.#event(event, before, number);
       },
     };
     return tap;
@@ -97,12 +96,15 @@ export class Recorder {
     return now;
   };
 
-  /** A sync begins, which takes all changes until now. With another tap than before, the objects of its source replace the others. */
+  /**
+   * A sync begins, which takes all changes until now. Called before `ChangeLedger.syncBegan`. With another tap than before, the
+   * objects of its source replace the others.
+   */
   syncBegan({ trigger, by }: SyncReason, tap: Tap): void {
     const at = this.#clock.wall();
     this.#running = undefined;
     if (this.#source?.tap !== tap) this.#use(tap, at);
-    this.#running = { at, trigger, by, upTo: this.#numbers.change, plans: [], times: [] };
+    this.#running = { at, trigger, by, plans: [], times: [] };
   }
 
   /** A plan of the sync that runs, before it is applied. */
@@ -112,26 +114,17 @@ export class Recorder {
   }
 
   /** The sync that runs ended. One that was aborted has no report: the next `syncBegan` forgets it. */
-  syncEnded(report: SyncReport): void {
+  syncEnded(report: SyncReport, changes: ChangesAtEnd | undefined): void {
     const running = this.#running;
-    if (running === undefined) return;
+    if (running === undefined || changes === undefined) return;
     this.#running = undefined;
-    const { upTo } = running;
-    const { hasWritten, without } = refusedIn(report);
-    const services = this.pending.servicesBetween(this.#numbers.taken, upTo, SERVICES);
-    const changes = upTo - this.#numbers.taken;
-    this.#numbers.taken = upTo;
+    const { hasWritten, without, upTo, count, services, written, oldest } = changes;
     const [now, endedAt] = [this.#clock.now(), this.#clock.wall()];
-    if (hasWritten) {
-      if (this.#source !== undefined) this.#source.isWritten = true;
-      for (const { receivedAt, service } of this.pending.written(upTo, new Set(without))) {
-        this.statistics.wrote(endedAt, now - receivedAt, service);
-      }
-    }
-    const number = ++this.#numbers.sync;
-    const oldest = this.pending.oldest(upTo + 1);
-    const facts = { ...running, number, endedAt, hasWritten, without, oldest, changes, services };
-    const record = syncRecord(report, facts);
+    if (hasWritten && this.#source !== undefined) this.#source.isWritten = true;
+    for (const { receivedAt, service } of written) this.statistics.wrote(endedAt, now - receivedAt, service);
+    const number = ++this.#syncs;
+    const found = { upTo, hasWritten, without: [...without.keys()], oldest, changes: count, services };
+    const record = syncRecord(report, { ...running, ...found, number, endedAt });
     this.log.append(record);
     this.statistics.add(record);
     this.sinks.sync(record);
@@ -139,20 +132,16 @@ export class Recorder {
 
   #use(tap: Tap, at: number): void {
     this.#source = { tap, isWritten: false };
-    this.pending.clear();
-    const number = ++this.#numbers.change;
-    this.#numbers.taken = number - 1;
+    const number = this.numbers.next();
     this.log.append({ type: 'lists', number, at, service: '', version: '', what: listed(tap.objects) });
     this.sinks.restart();
   }
 
-  #event(event: SourceEvent, before: Service | Slice | NodeView | undefined): void {
+  #event(event: SourceEvent, before: Service | Slice | NodeView | undefined, number: number): void {
     const change = changeOf(event, before);
     if (change === undefined) return;
-    const number = ++this.#numbers.change;
     const version = 'resourceVersion' in event ? (event.resourceVersion ?? '') : '';
     const head = { number, at: this.#clock.wall(), service: serviceOf(change), version };
-    this.pending.add({ number, receivedAt: this.#clock.now(), service: head.service });
     this.log.append({ type: 'change', ...head, what: phrasesOf(change), undo: deltaOf(reversed(change)) });
     this.sinks.change({ ...head, change });
   }

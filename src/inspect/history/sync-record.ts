@@ -1,6 +1,5 @@
 /** The record of a sync, from its report. */
 import { createHash } from 'node:crypto';
-import type { ServiceKey } from '../../proxy/model/objects.ts';
 import { type Plan, planText } from '../../proxy/reconcile/step.ts';
 import type { SyncReport } from '../../proxy/sync/sync-results.ts';
 import { momentOf } from '../wire/envelope.ts';
@@ -12,17 +11,6 @@ import type { DriftSeen, PlanRecord, SyncRecord } from './records.ts';
 /** Lines of a kind that a record holds, and characters of a line. */
 const LINES = 10;
 const CHARACTERS = 300;
-
-/** Whether the changes that a sync took are in the kernel, and the Services whose changes are not, because the kernel refused them. */
-export function refusedIn({ outcome, failed }: SyncReport): {
-  readonly hasWritten: boolean;
-  readonly without: readonly ServiceKey[];
-} {
-  if (outcome === 'complete') return { hasWritten: true, without: [] };
-  const owners = failed.flatMap(({ blame, owner }) => (blame === 'content' && owner !== undefined ? [owner] : []));
-  // A failure of the environment, or of a rule that Services share, does not say what was not written.
-  return { hasWritten: owners.length > 0 && owners.length === failed.length, without: [...new Set(owners)] };
-}
 
 /** Steps of a plan whose text is hashed. The text of a whole node's plan would take a second. */
 const HASHED = 1000;

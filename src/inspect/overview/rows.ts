@@ -1,6 +1,7 @@
 /** A Service as a row of the list: its addresses and ports, and its state with the reason. Pure. */
 
 import type { Family } from '../../base/address.ts';
+import { firstLine } from '../../base/cause.ts';
 import {
   type Fault,
   faultText,
@@ -9,7 +10,7 @@ import {
   type ServicePortSpec,
 } from '../../proxy/model/objects.ts';
 import type { Backend, Frontend, ServicePort } from '../../proxy/model/service-port.ts';
-import { countText, firstLine, listText } from '../wire/format.ts';
+import { countText, listText } from '../wire/format.ts';
 import type { ServiceRow, ServiceState } from '../wire/services.ts';
 
 export interface RowFacts {

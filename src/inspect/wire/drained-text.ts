@@ -1,6 +1,7 @@
 /** The answer of `/drained` as text for people. Pure. */
+import { firstLine } from '../../base/cause.ts';
 import type { Drained, NodeBehind } from './drained.ts';
-import { countText, firstLine, listText, millisecondsText } from './format.ts';
+import { countText, listText, millisecondsText } from './format.ts';
 
 /** Nodes that the text lists; the others are counted. `-o json` has all that the fleet names. */
 const MAX_NODES = 5;

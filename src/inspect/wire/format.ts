@@ -78,9 +78,3 @@ export function cutText(text: string, most: number): string {
 export function percentText(share: number): string {
   return `${Number((share * 100).toFixed(1))} %`;
 }
-
-/** The first line of a cause. The tools of the kernel go on with the lines that were written. */
-export function firstLine(cause: string): string {
-  const [first = ''] = cause.split('\n', 1);
-  return first;
-}

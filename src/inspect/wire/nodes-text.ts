@@ -1,8 +1,9 @@
 /** The answers of several nodes put together, as text for people. Pure. */
 
+import { firstLine } from '../../base/cause.ts';
 import type { Explanation } from './explanation.ts';
 import type { Exposed, Exposure } from './exposure.ts';
-import { clockTime, countText, firstLine, firstOf, millisecondsText, numberText, timeBetween } from './format.ts';
+import { clockTime, countText, firstOf, millisecondsText, numberText, timeBetween } from './format.ts';
 import type { History, RecordedChange } from './history.ts';
 import type { NodeOutcome } from './nodes.ts';
 import type { Status } from './status.ts';

@@ -1,8 +1,9 @@
 /** The answer of `slicewire status` as text for people. Pure. */
 
+import { firstLine } from '../../base/cause.ts';
 import { driftText } from '../../proxy/model/drift.ts';
 import { faultText } from '../../proxy/model/objects.ts';
-import { bytesText, clockTime, countText, firstLine, listText, millisecondsText, timeBetween } from './format.ts';
+import { bytesText, clockTime, countText, listText, millisecondsText, timeBetween } from './format.ts';
 import type { RecordedSync } from './history.ts';
 import type { Status } from './status.ts';
 import { columns } from './text-width.ts';

@@ -24,14 +24,6 @@ const SERVICES_AT_ONCE = 50;
 
 const noop = () => undefined;
 
-/** Changes since they were taken last. */
-export interface TakenChanges {
-  readonly services: ReadonlySet<ServiceKey>;
-  readonly node: boolean;
-  /** Times of the changes behind the slices, as far as the slices carry them; milliseconds since 1970. */
-  readonly triggers: readonly number[];
-}
-
 /** The objects as they are now, and those of them that changed. */
 export interface CachedObjects extends ModelObjects {
   /** All initial lists are complete (invariant 1). */
@@ -41,8 +33,8 @@ export interface CachedObjects extends ModelObjects {
   readonly node: NodeView | undefined;
   /** Nodes that do not answer this one. */
   readonly own: { readonly suspects: readonly string[] };
-  /** All changes since the last call; each is returned once. */
-  takeChanges(): TakenChanges;
+  /** The Services that changed since the last call; each is returned once. */
+  takeChanges(): ReadonlySet<ServiceKey>;
 }
 
 export interface SyncParts {
@@ -77,7 +69,6 @@ export class SyncLoop {
   #zone = '';
   #mustObserve = true;
   #hasBegun = false;
-  readonly #triggers: Triggers;
   /** Touched Services whose desired state is not rendered yet. */
   readonly #owed = new Set<ServiceKey>();
   /** Each takes a change once, also when another one throws: the mode counts the holders of what Services share. */
@@ -92,7 +83,6 @@ export class SyncLoop {
       { take: ({ ports }) => onPorts?.(ports), left: noChanges() },
     ];
     this.#refused = new RefusedServices(parts.retry);
-    this.#triggers = new Triggers(parts.clock.wall());
   }
 
   /** The Services that the kernel refuses now, each with its failure. */
@@ -134,7 +124,6 @@ export class SyncLoop {
         drift: [],
         desiring: 0,
         writing: 0,
-        triggers: [],
         work: workBetween(before, workOf(this.#parts)),
       };
       const report = isUnread ? unreadReport(error.message) : thrownReport(error);
@@ -169,10 +158,8 @@ export class SyncLoop {
     if (report.failed.every((step) => step.blame === 'content')) flows.written(this.#refused.services);
     else if (report.outcome !== 'failed') flows.writtenInPart();
     this.#refused.written(start);
-    // After a failed sync the triggers are kept: their changes reach the kernel with the next successful sync.
-    const triggers = report.outcome === 'failed' ? [] : this.#triggers.take();
     const work = workBetween(before, workOf(this.#parts));
-    return { ...report, duration: clock.now() - start, drift, isAsLeft, reading, desiring, writing, triggers, work };
+    return { ...report, duration: clock.now() - start, drift, isAsLeft, reading, desiring, writing, work };
   }
 
   /**
@@ -212,11 +199,9 @@ export class SyncLoop {
   #take(): readonly ServiceKey[] {
     const { cache } = this.#parts;
     if (!cache.isSynced) throw new Error(`not synced yet: ${cache.waitingFor.join(', ')}`);
-    const { services, triggers } = cache.takeChanges();
-    this.#triggers.add(triggers);
     // After the Node is deleted, its last zone stays in use (docs/semantics.md 9.2).
     this.#zone = cache.node?.zone ?? this.#zone;
-    for (const key of services) this.#owed.add(key);
+    for (const key of cache.takeChanges()) this.#owed.add(key);
     return [...this.#owed];
   }
 
@@ -341,29 +326,5 @@ class RefusedServices {
   /** Called after a sync that began at this time has written. */
   written(startedAt: number): void {
     if (this.services.size > 0) this.#since ??= startedAt;
-  }
-}
-
-/** Most times kept while writes fail: the latest are enough. */
-const MAX_TIMES_KEPT = 10_000;
-
-/** Times of the changes that are not in the kernel yet, for the metric of programming latency. Milliseconds since 1970. */
-export class Triggers {
-  /** Changes before the agent's start do not count: the agent did not delay them. */
-  readonly #begun: number;
-  #times: number[] = [];
-
-  constructor(begun: number) {
-    this.#begun = begun;
-  }
-
-  add(times: readonly number[]): void {
-    for (const at of times) if (at >= this.#begun) this.#times.push(at);
-    if (this.#times.length > MAX_TIMES_KEPT) this.#times.splice(0, this.#times.length - MAX_TIMES_KEPT);
-  }
-
-  /** Return all times and forget them: their changes are in the kernel now. */
-  take(): readonly number[] {
-    return this.#times.splice(0);
   }
 }

@@ -16,8 +16,6 @@ export interface SyncReport extends ApplyReport {
   readonly desiring: number;
   /** Milliseconds that planning and writing took. */
   readonly writing: number;
-  /** Times of the changes that this sync wrote, from the annotations of slices; milliseconds since 1970. */
-  readonly triggers: readonly number[];
   /** The work of the sync: it follows the change, not the cluster (invariant 11). */
   readonly work: Work;
 }

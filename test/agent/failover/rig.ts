@@ -135,7 +135,7 @@ export class World {
 
   #sync(): void {
     const { suspects } = this.cache.own;
-    const { services } = this.cache.takeChanges();
+    const services = this.cache.takeChanges();
     this.model.update(services, this.cache, { nodeName: nodeName(1), zone: '', suspects });
   }
 

@@ -2,7 +2,6 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import fc from 'fast-check';
-import { MarkHistory } from '../../../src/agent/programmed/marks.ts';
 import {
   changedEvent,
   MAX_MARKS,
@@ -10,6 +9,7 @@ import {
   wholeEvent,
 } from '../../../src/agent/programmed/stream-events.ts';
 import { type ProgrammedEvent, programmedEventSchema } from '../../../src/inspect/wire/programmed.ts';
+import { MarkHistory } from '../../../src/proxy/ledger/marks.ts';
 
 function said(history: MarkHistory, more: Partial<ProgrammedSnapshot> = {}): ProgrammedSnapshot {
   return {

@@ -21,6 +21,6 @@ export async function serviceText(): Promise<string> {
   cache.take(eventOf(service({ name: 'web', spec: { clusterIP: '10.96.0.10', ports } })));
   const endpoints = ['10.244.1.1', { addresses: ['10.244.1.2'], conditions: { ready: false } }];
   cache.take(eventOf(slice({ name: 'web-1', service: 'web', ports, endpoints })));
-  metrics.update(model.update(cache.takeChanges().services, cache, model.location).ports);
+  metrics.update(model.update(cache.takeChanges(), cache, model.location).ports);
   return await metrics.text();
 }

@@ -4,17 +4,23 @@ import { describe, it } from 'node:test';
 import { Cache } from '../../../src/cluster/cache/cache.ts';
 import { guarded } from '../../../src/inspect/history/guarded.ts';
 import { Recorder } from '../../../src/inspect/history/recorder.ts';
+import { ChangeLedger } from '../../../src/proxy/ledger/change-ledger.ts';
+import { ChangeNumbers } from '../../../src/proxy/ledger/pending-changes.ts';
 import { FakeClock } from '../../helpers/base/fake-clock.ts';
 
+const clock = new FakeClock();
+const ledgerOf = (numbers?: ChangeNumbers) =>
+  new ChangeLedger({ clock, hasChanges: () => false, ...(numbers === undefined ? {} : { numbers }) });
 const gone = { kind: 'service', key: 'shop/web', service: undefined, faults: [] } as const;
 
 describe('a guarded recorder', () => {
   it('records through the tap that it gave out', () => {
-    const recorder = new Recorder(new FakeClock());
+    const recorder = new Recorder(clock);
     const hooks = guarded(recorder, (error) => assert.fail(String(error)));
-    const tap = hooks.tap(new Cache());
+    const tap = hooks.tap(new Cache(), ledgerOf(recorder.numbers));
     hooks.syncBegan({ trigger: 'start', by: '' }, tap);
-    tap.event(gone, undefined);
+    tap.event(gone, undefined, recorder.numbers.next());
+    assert.equal(recorder.log.blocks.flatMap((block) => block.lines()).length, 2);
     assert.equal(recorder.nextNumber, 3, 'the initial lists, and one change');
   });
 
@@ -22,7 +28,8 @@ describe('a guarded recorder', () => {
     const faults: unknown[] = [];
     const hooks = guarded(
       {
-        tap: (objects) => ({ objects, event: () => assert.fail('no memory') }),
+        numbers: new ChangeNumbers(),
+        tap: (objects, ledger) => ({ objects, ledger, event: () => assert.fail('no memory') }),
         syncBegan: () => assert.fail('it stopped'),
         planned: () => assert.fail('it stopped'),
         syncEnded: () => assert.fail('it stopped'),
@@ -30,9 +37,9 @@ describe('a guarded recorder', () => {
       },
       (error) => faults.push(error),
     );
-    const tap = hooks.tap(new Cache());
-    tap.event(gone, undefined);
-    tap.event(gone, undefined);
+    const tap = hooks.tap(new Cache(), ledgerOf());
+    tap.event(gone, undefined, 1);
+    tap.event(gone, undefined, 1);
     hooks.syncBegan({ trigger: 'changes', by: '' }, tap);
     assert.match(String(faults), /no memory/);
     assert.equal(faults.length, 1);

@@ -1,7 +1,10 @@
 /** A rig with a flight recorder, as the agent wires both, on a clock that the test moves. */
 
+import { changeOf } from '../../../src/agent/feed.ts';
 import { Recorder, type Tap } from '../../../src/inspect/history/recorder.ts';
 import type { Trigger } from '../../../src/inspect/history/records.ts';
+import { ChangeLedger } from '../../../src/proxy/ledger/change-ledger.ts';
+import { writtenChanges } from '../../../src/proxy/ledger/written-changes.ts';
 import type { SourceEvent } from '../../../src/proxy/model/events.ts';
 import { goneEvent } from '../../../src/proxy/model/events.ts';
 import type { NodeView, Service, Slice } from '../../../src/proxy/model/objects.ts';
@@ -23,6 +26,7 @@ export class RecordedRig {
   readonly iptables: FakeIptables;
   readonly rig: Rig;
   readonly recorder: Recorder;
+  readonly ledger: ChangeLedger;
   readonly #tap: Tap;
 
   constructor({ most, refuse, build }: RecordedRigOptions = {}) {
@@ -30,7 +34,13 @@ export class RecordedRig {
     const recorder = new Recorder(this.clock, most);
     this.recorder = recorder;
     this.rig = build?.(recorder) ?? new Rig({ commands: this.iptables, onPlan: (plan) => recorder.planned(plan) });
-    this.#tap = this.recorder.tap(this.rig.cache);
+    const { cache } = this.rig;
+    this.ledger = new ChangeLedger({
+      clock: this.clock,
+      hasChanges: () => cache.hasChanges,
+      numbers: recorder.numbers,
+    });
+    this.#tap = this.recorder.tap(cache, this.ledger);
   }
 
   /** Takes API objects. */
@@ -53,13 +63,29 @@ export class RecordedRig {
     const before = cache.node;
     cache.own.suspect(nodes, services);
     const { node } = cache;
-    if (node !== undefined) this.#tap.event({ kind: 'node', key: node.name, node, faults: [] }, before);
+    if (node !== undefined) this.#changed({ kind: 'node', key: node.name, node, faults: [] }, before);
   }
 
   #take(event: SourceEvent): void {
     const before = this.#objectOf(event);
     this.rig.cache.take(event);
-    if (this.#objectOf(event) !== before) this.#tap.event(event, before);
+    if (this.#objectOf(event) !== before) this.#changed(event, before);
+  }
+
+  #changed(event: SourceEvent, before: Service | Slice | NodeView | undefined): void {
+    const change = changeOf(event, before, '');
+    const number = change && this.ledger.changed(change);
+    if (number !== undefined) this.#tap.event(event, before, number);
+  }
+
+  #begin(trigger: Trigger): void {
+    this.recorder.syncBegan({ trigger, by: '' }, this.#tap);
+    this.ledger.syncBegan();
+  }
+
+  #end(report: SyncReport): void {
+    this.recorder.syncEnded(report, this.ledger.syncEnded(writtenChanges(report)));
+    this.ledger.confirmed();
   }
 
   #objectOf(event: SourceEvent): Service | Slice | NodeView | undefined {
@@ -70,11 +96,11 @@ export class RecordedRig {
 
   /** The report of a sync that wrote everything, without a sync. */
   pretendSync(): void {
-    this.recorder.syncBegan({ trigger: 'changes', by: '' }, this.#tap);
+    this.#begin('changes');
     this.clock.advance(10);
     const work = { services: 0, rendered: 0, compared: 0, steps: 0 };
-    const times = { duration: 10, reading: 0, desiring: 1, writing: 9, triggers: [], drift: [] };
-    this.recorder.syncEnded({ outcome: 'complete', applied: 1, failed: [], skipped: [], work, ...times });
+    const times = { duration: 10, reading: 0, desiring: 1, writing: 9, drift: [] };
+    this.#end({ outcome: 'complete', applied: 1, failed: [], skipped: [], work, ...times });
   }
 
   /** A sync of some milliseconds; `during` is called in the middle of it. */
@@ -83,13 +109,13 @@ export class RecordedRig {
     milliseconds = 10,
     during: () => void = () => undefined,
   ): Promise<SyncReport> {
-    this.recorder.syncBegan({ trigger, by: '' }, this.#tap);
+    this.#begin(trigger);
     const syncing = this.rig.sync();
     this.clock.advance(milliseconds / 2);
     during();
     const report = await syncing;
     this.clock.advance(milliseconds / 2);
-    this.recorder.syncEnded(report);
+    this.#end(report);
     return report;
   }
 }

@@ -17,7 +17,7 @@ export interface PageNode {
 /** A node called `node` in iptables mode. */
 export function pageNode(options: RecordedRigOptions = {}): PageNode {
   const it = new RecordedRig(options);
-  const { rig, clock, recorder } = it;
+  const { rig, clock, recorder, ledger } = it;
   const { mode, model, loop } = rig;
   const config = configFromFlags({ 'hostname-override': 'node', 'proxy-mode': 'iptables', manifests: '/tmp/m' });
   const settings = { mode: 'iptables', families: FAMILIES.map(defaultSettings) } as const;
@@ -33,7 +33,7 @@ export function pageNode(options: RecordedRigOptions = {}): PageNode {
     clock,
     startedAt,
     config: () => config,
-    feed: () => ({ cache: rig.cache, watches: (): readonly WatchStatus[] => [] }),
+    feed: () => ({ cache: rig.cache, ledger, watches: (): readonly WatchStatus[] => [] }),
     agent: () => ({ mode, model, loop, onNode }),
     health,
     recordings: { recorder, fault: undefined },

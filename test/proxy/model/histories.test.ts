@@ -43,7 +43,7 @@ class Kept {
   }
 
   update(): void {
-    const { services } = this.cache.takeChanges();
+    const services = this.cache.takeChanges();
     const location = { nodeName: 'node', zone: this.cache.node?.zone ?? '' };
     const { ports, before, faults } = this.model.update(services, this.cache, location);
     for (const [key, found] of faults) {

@@ -100,7 +100,6 @@ describe('log lines of failed steps', () => {
     reading: 0,
     desiring: 0,
     writing: 0,
-    triggers: [],
     skipped: [],
     applied: 0,
   };

@@ -1,10 +1,11 @@
 /** Slices of a Service as one set of endpoints, as the tests of kube-proxy's cache of slices have them; rows have their names. */
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
+import { changeOf } from '../../../src/agent/feed.ts';
 import { Cache } from '../../../src/cluster/cache/cache.ts';
+import { ChangeLedger } from '../../../src/proxy/ledger/change-ledger.ts';
 import { mergeSlices } from '../../../src/proxy/model/endpoints.ts';
-import { goneEvent } from '../../../src/proxy/model/events.ts';
-import { Triggers } from '../../../src/proxy/sync/loop.ts';
+import { goneEvent, type SourceEvent } from '../../../src/proxy/model/events.ts';
 import { eventOf } from '../../helpers/proxy/rig.ts';
 import { sliceOf, textsOf } from '../slice-text.ts';
 
@@ -120,7 +121,7 @@ describe('a slice that comes again', () => {
       put(cache, { 'ns1/svc1-1': before });
       cache.takeChanges();
       put(cache, { 'ns1/svc1-1': now });
-      assert.deepEqual([...cache.takeChanges().services], isChange ? [KEY] : []);
+      assert.deepEqual([...cache.takeChanges()], isChange ? [KEY] : []);
     });
   }
 });
@@ -207,10 +208,33 @@ describe('the times of the changes behind slices', () => {
     }
     return eventOf(slice);
   };
-  const taken = (...events: ReturnType<typeof timed>[]) => {
+  /** An agent that started at START, after its first sync. */
+  const started = () => {
     const cache = new Cache();
-    for (const event of events) cache.take(event);
-    return cache.takeChanges().triggers.map((at) => (at - START) / 1000);
+    const clock = { now: () => 0, wall: () => START };
+    const ledger = new ChangeLedger({ clock, hasChanges: () => cache.hasChanges });
+    const sync = (hasWritten = true) => {
+      cache.takeChanges();
+      ledger.syncBegan();
+      const ended = ledger.syncEnded({ hasWritten, without: new Map(), why: '' });
+      ledger.confirmed();
+      return (ended?.written ?? []).flatMap(({ triggeredAt: at }) => (at > 0 ? [(at - START) / 1000] : []));
+    };
+    const take = (...events: readonly SourceEvent[]) => {
+      for (const event of events) {
+        cache.take(event, (before, version) => {
+          const change = changeOf(event, before, version);
+          if (change !== undefined) ledger.changed(change);
+        });
+      }
+    };
+    sync();
+    return { take, sync };
+  };
+  const taken = (...events: readonly SourceEvent[]) => {
+    const { take, sync } = started();
+    take(...events);
+    return sync();
   };
   const [A, B] = ['ns/ep1-1', 'ns/ep2-1'];
   const [ONE, TWO] = ['10.1.1.1:p11=11', '10.1.1.1:p11=12'];
@@ -225,18 +249,20 @@ describe('the times of the changes behind slices', () => {
   it('are missing without the annotation, and of a slice that is deleted: its annotation is of an earlier change', () => {
     assert.deepEqual(taken(timed(A, ONE)), []);
     assert.deepEqual(taken(goneEvent('slices', A)), []);
-    const cache = new Cache();
-    cache.take(timed(A, ONE, 1));
-    cache.takeChanges();
-    cache.take(goneEvent('slices', A));
-    assert.deepEqual(cache.takeChanges().triggers, []);
+    const { take, sync } = started();
+    take(timed(A, ONE, 1));
+    sync();
+    take(goneEvent('slices', A));
+    assert.deepEqual(sync(), []);
   });
 
-  it('do not count from before the start, and each is taken once', () => {
-    const triggers = new Triggers(START);
-    triggers.add([START - 1000, START + 1000]);
-    triggers.add([START + 2000]);
-    assert.deepEqual(triggers.take(), [START + 1000, START + 2000]);
-    assert.deepEqual(triggers.take(), []);
+  it('do not count from before the start, and each is taken once, by the sync that wrote its change', () => {
+    assert.deepEqual(taken(timed(A, ONE, -1), timed(A, TWO, 1)), [1]);
+    const { take, sync } = started();
+    take(timed(A, ONE, 1));
+    assert.deepEqual(sync(false), [], 'it failed');
+    take(timed(A, TWO, 2));
+    assert.deepEqual(sync(), [1, 2]);
+    assert.deepEqual(sync(), []);
   });
 });

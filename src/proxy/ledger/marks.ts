@@ -3,8 +3,8 @@
  * resourceVersions of a kind are numbers that only grow (KEP-5504). Pure.
  */
 
-import type { ServiceKey } from '../../proxy/model/objects.ts';
-import { hasReached } from '../../proxy/model/resource-version.ts';
+import type { ServiceKey } from '../model/objects.ts';
+import { hasReached } from '../model/resource-version.ts';
 
 /** The kinds that have marks. */
 export type MarkedKind = 'services' | 'slices';

@@ -1,27 +1,43 @@
-/** The changes that are not in the kernel yet, for their latency and for the number of the oldest one. */
-import type { ServiceKey } from '../../proxy/model/objects.ts';
+/** The changes that are not in the kernel yet, one by one: for their latency, and for the number of the oldest one. Pure. */
+import type { ServiceKey } from '../model/objects.ts';
 
-/** Most changes that are kept one by one while writes fail. Their memory is counted. */
+/** Most changes that are kept while writes fail. Their memory is counted. */
 const MAX_CHANGES_KEPT = 5000;
-/** Bytes of one: an object with three fields, and its place in the list; the text of its Service is shared. */
-const BYTES = 64;
+/** Bytes of one: an object with four fields, and its place in the list; the text of its Service is shared. */
+const BYTES = 72;
+
+/** Bytes that the list holds at most. */
+export const MAX_PENDING_BYTES = MAX_CHANGES_KEPT * BYTES;
+
+/** Numbers changes one after another, from 1 on, over all sources of a process. */
+export class ChangeNumbers {
+  #last = 0;
+
+  /** The number of the latest change; 0 before the first. */
+  get last(): number {
+    return this.#last;
+  }
+
+  next(): number {
+    this.#last += 1;
+    return this.#last;
+  }
+}
 
 export interface PendingChange {
   readonly number: number;
   /** On the clock that never goes backwards. */
   readonly receivedAt: number;
+  /** Milliseconds since 1970 of the change behind a slice, from its annotation; 0 where there is none, and from before the agent's start. */
+  readonly triggeredAt: number;
+  /** "" for the Node. */
   readonly service: ServiceKey | '';
 }
 
-export class UnwrittenChanges {
+export class PendingChanges {
   #changes: PendingChange[] = [];
   /** The number of the oldest change that was dropped from the list and is not written; undefined: there is none. */
   #dropped: number | undefined;
-
-  /** Bytes that are held at most. */
-  get mostBytes(): number {
-    return MAX_CHANGES_KEPT * BYTES;
-  }
 
   /** Bytes that are held. */
   get bytes(): number {
@@ -64,7 +80,7 @@ export class UnwrittenChanges {
   }
 
   /** Takes out the changes up to a number, except for those of some Services, in their order. */
-  written(upTo: number, without: ReadonlySet<ServiceKey>): PendingChange[] {
+  written(upTo: number, without: ReadonlyMap<ServiceKey, unknown>): PendingChange[] {
     const written: PendingChange[] = [];
     const left: PendingChange[] = [];
     for (const change of this.#changes) {
@@ -75,10 +91,5 @@ export class UnwrittenChanges {
     this.#changes = left;
     if (without.size === 0) this.#dropped = undefined;
     return written;
-  }
-
-  clear(): void {
-    this.#changes = [];
-    this.#dropped = undefined;
   }
 }

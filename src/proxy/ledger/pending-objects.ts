@@ -2,7 +2,7 @@
  * The objects with changes that are not in the kernel, each with the resourceVersion that is there. An object costs nothing here as
  * long as the kernel has what was received of it. Pure.
  */
-import type { ServiceKey } from '../../proxy/model/objects.ts';
+import type { ServiceKey } from '../model/objects.ts';
 
 /** An object whose newest version is not in the kernel. */
 export interface PendingObject {

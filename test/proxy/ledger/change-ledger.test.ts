@@ -1,8 +1,9 @@
-/** Which versions are in the kernel: what marks claim, and what they never claim. */
+/** The ledger of changes: which versions are in the kernel: what marks claim, and what they never claim. */
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import fc from 'fast-check';
-import { MAX_BEHIND, Tracking, type WrittenChanges } from '../../../src/agent/programmed/tracking.ts';
+import { ChangeLedger, MAX_BEHIND } from '../../../src/proxy/ledger/change-ledger.ts';
+import type { WrittenChanges } from '../../../src/proxy/ledger/written-changes.ts';
 import { FakeClock } from '../../helpers/base/fake-clock.ts';
 
 const WROTE: WrittenChanges = { hasWritten: true, without: new Map(), why: '' };
@@ -12,54 +13,59 @@ const refuses = (...services: string[]): WrittenChanges => ({
   without: new Map(services.map((service) => [service, 'the kernel refused it'])),
 });
 
-/** A tracking with a source whose changes wait for a sync. */
+/** A ledger with a source whose changes wait for a sync. */
 function tracked() {
   const clock = new FakeClock();
   const state = { hasChanges: false, version: 0, changes: 0 };
-  const tracking = new Tracking({ now: () => clock.now(), hasChanges: () => state.hasChanges });
-  tracking.onChange(() => {
+  const ledger = new ChangeLedger({ clock, hasChanges: () => state.hasChanges });
+  ledger.onChange(() => {
     state.changes += 1;
   });
   const versions = new Map<string, string>();
   return {
     clock,
     state,
-    tracking,
+    ledger,
     /** A slice of a Service changes. Returns its version. */
     change(slice: string, service = 's/web'): string {
       const version = String(++state.version);
       state.hasChanges = true;
-      tracking.changed('slices', slice, { service, before: versions.get(slice) ?? '', isGone: false });
+      ledger.changed({ of: 'slices', key: slice, service, before: versions.get(slice) ?? '', isGone: false });
       versions.set(slice, version);
-      tracking.reached('slices', version);
+      ledger.reached('slices', version);
       return version;
     },
     /** A slice goes. */
     go(slice: string, service = 's/web'): void {
       const version = String(++state.version);
       state.hasChanges = true;
-      tracking.changed('slices', slice, { service, before: versions.get(slice) ?? '', isGone: true });
+      ledger.changed({ of: 'slices', key: slice, service, before: versions.get(slice) ?? '', isGone: true });
       versions.delete(slice);
-      tracking.reached('slices', version);
+      ledger.reached('slices', version);
     },
     /** Something changes that is nothing for the kernel. */
     pass(of: 'services' | 'slices' = 'slices'): string {
       const version = String(++state.version);
-      tracking.reached(of, version);
+      ledger.reached(of, version);
       return version;
     },
     begin() {
       state.hasChanges = false;
-      tracking.syncBegan();
+      ledger.syncBegan();
     },
     sync(outcome = WROTE) {
       state.hasChanges = false;
-      tracking.syncBegan();
-      tracking.syncEnded(outcome);
+      ledger.syncBegan();
+      ledger.syncEnded(outcome);
+      ledger.confirmed();
+    },
+    end(outcome: WrittenChanges) {
+      ledger.syncEnded(outcome);
+      ledger.confirmed();
     },
     programmed: (slice: string, service = 's/web') => {
       const received = versions.get(slice) ?? '';
-      return tracking.versionOf('slices', slice, { service, received });
+      return ledger.versionOf('slices', slice, { service, received });
     },
   };
 }
@@ -68,43 +74,43 @@ describe('marks', () => {
   it('are those that were received when the sync began, once it has written', () => {
     const it = tracked();
     const first = it.change('s/web-1');
-    assert.equal(it.tracking.marks.slices, '');
+    assert.equal(it.ledger.marks.slices, '');
     it.begin();
     const later = it.change('s/web-1');
-    assert.equal(it.tracking.marks.slices, '');
-    it.tracking.syncEnded(WROTE);
-    assert.equal(it.tracking.marks.slices, first);
+    assert.equal(it.ledger.marks.slices, '');
+    it.end(WROTE);
+    assert.equal(it.ledger.marks.slices, first);
     it.sync();
-    assert.equal(it.tracking.marks.slices, later);
+    assert.equal(it.ledger.marks.slices, later);
   });
 
   it('move at once where there is nothing to write, and at the end of a sync to all that came meanwhile and was nothing', () => {
     const it = tracked();
     it.sync();
     const at = it.pass();
-    assert.equal(it.tracking.marks.slices, at);
+    assert.equal(it.ledger.marks.slices, at);
     it.begin();
     const during = it.pass('services');
-    assert.equal(it.tracking.marks.services, '');
-    it.tracking.syncEnded(WROTE);
-    assert.deepEqual(it.tracking.marks, { services: during, slices: at });
+    assert.equal(it.ledger.marks.services, '');
+    it.end(WROTE);
+    assert.deepEqual(it.ledger.marks, { services: during, slices: at });
   });
 
   it('stand before the first sync, and as long as a write fails as a whole, which is said with its time', () => {
     const it = tracked();
     it.pass();
-    assert.equal(it.tracking.marks.slices, '');
+    assert.equal(it.ledger.marks.slices, '');
     it.change('s/web-1');
     it.clock.advance(5);
     it.sync(FAILED);
-    assert.deepEqual([it.tracking.marks.slices, it.tracking.lags.stuck], ['', { why: FAILED.why, since: 5 }]);
+    assert.deepEqual([it.ledger.marks.slices, it.ledger.lags.stuck], ['', { why: FAILED.why, since: 5 }]);
     it.pass();
-    assert.equal(it.tracking.marks.slices, '', 'what failed is not written by silence');
+    assert.equal(it.ledger.marks.slices, '', 'what failed is not written by silence');
     it.clock.advance(5);
     it.sync({ ...FAILED, why: 'another reason' });
-    assert.deepEqual(it.tracking.lags.stuck, { why: 'another reason', since: 5 });
+    assert.deepEqual(it.ledger.lags.stuck, { why: 'another reason', since: 5 });
     it.sync();
-    assert.deepEqual([it.tracking.marks.slices, it.tracking.lags.stuck], [String(it.state.version), undefined]);
+    assert.deepEqual([it.ledger.marks.slices, it.ledger.lags.stuck], [String(it.state.version), undefined]);
   });
 
   it('are not those of a sync that had no end', () => {
@@ -113,9 +119,9 @@ describe('marks', () => {
     it.change('s/web-1');
     it.begin();
     it.begin();
-    it.tracking.syncEnded(FAILED);
+    it.end(FAILED);
     it.pass();
-    assert.equal(it.tracking.marks.slices, '');
+    assert.equal(it.ledger.marks.slices, '');
   });
 
   it('move past a Service that the kernel refuses, which is named until it is written', () => {
@@ -124,23 +130,23 @@ describe('marks', () => {
     const version = it.change('s/web-1');
     it.clock.advance(7);
     it.sync(refuses('s/bad'));
-    assert.equal(it.tracking.marks.slices, version);
-    assert.deepEqual([...it.tracking.lags.behind], [['s/bad', { why: 'the kernel refused it', since: 7 }]]);
-    assert.equal(it.tracking.hasVersion('slices', version, '', 's/bad'), false);
-    assert.equal(it.tracking.hasVersion('slices', version, '', 's/web'), true);
-    const { behind } = it.tracking.lags;
+    assert.equal(it.ledger.marks.slices, version);
+    assert.deepEqual([...it.ledger.lags.behind], [['s/bad', { why: 'the kernel refused it', since: 7 }]]);
+    assert.equal(it.ledger.hasVersion('slices', version, '', 's/bad'), false);
+    assert.equal(it.ledger.hasVersion('slices', version, '', 's/web'), true);
+    const { behind } = it.ledger.lags;
     it.sync(refuses('s/bad'));
-    assert.equal(it.tracking.lags.behind, behind, 'nothing changed');
+    assert.equal(it.ledger.lags.behind, behind, 'nothing changed');
     it.sync();
-    assert.equal(it.tracking.lags.behind.size, 0);
+    assert.equal(it.ledger.lags.behind.size, 0);
   });
 
   it('stand where more Services are refused than are named', () => {
     const it = tracked();
     it.change('s/web-1');
     it.sync(refuses(...Array.from({ length: MAX_BEHIND + 1 }, (_, i) => `s/bad-${i}`)));
-    assert.equal(it.tracking.marks.slices, '');
-    assert.match(it.tracking.lags.stuck?.why ?? '', /^the kernel refuses 1001 Services, such as s\/bad-0: /);
+    assert.equal(it.ledger.marks.slices, '');
+    assert.match(it.ledger.lags.stuck?.why ?? '', /^the kernel refuses 1001 Services, such as s\/bad-0: /);
   });
 
   it('of a kind are taken back when its versions go back, also in the middle of a sync', () => {
@@ -148,18 +154,18 @@ describe('marks', () => {
     it.change('s/web-1');
     it.pass('services');
     it.sync();
-    it.tracking.reached('slices', '');
-    assert.deepEqual(it.tracking.marks, { services: '2', slices: '' });
-    assert.equal(it.tracking.history.reachedAt('slices', '1'), undefined);
-    assert.equal(it.tracking.hasVersion('slices', '1', '1', 's/web'), false);
-    it.tracking.reached('slices', '1');
-    assert.equal(it.tracking.marks.slices, '1');
+    it.ledger.reached('slices', '');
+    assert.deepEqual(it.ledger.marks, { services: '2', slices: '' });
+    assert.equal(it.ledger.history.reachedAt('slices', '1'), undefined);
+    assert.equal(it.ledger.hasVersion('slices', '1', '1', 's/web'), false);
+    it.ledger.reached('slices', '1');
+    assert.equal(it.ledger.marks.slices, '1');
     it.change('s/web-1');
     it.begin();
-    it.tracking.reached('slices', '');
+    it.ledger.reached('slices', '');
     it.state.hasChanges = true;
-    it.tracking.syncEnded(WROTE);
-    assert.equal(it.tracking.marks.slices, '');
+    it.end(WROTE);
+    assert.equal(it.ledger.marks.slices, '');
   });
 });
 
@@ -175,7 +181,7 @@ describe('the version of an object', () => {
     it.begin();
     const third = it.change('s/web-1');
     assert.equal(it.programmed('s/web-1'), first);
-    it.tracking.syncEnded(WROTE);
+    it.end(WROTE);
     assert.equal(it.programmed('s/web-1'), second);
     it.sync(FAILED);
     it.change('s/web-1');
@@ -184,7 +190,7 @@ describe('the version of an object', () => {
     it.sync();
     assert.equal(it.programmed('s/web-1'), String(it.state.version));
     assert.ok(Number(third) < it.state.version);
-    assert.equal(it.tracking.pending.size, 0, 'nothing is remembered where nothing is pending');
+    assert.equal(it.ledger.pending.size, 0, 'nothing is remembered where nothing is pending');
   });
 
   it('stays, as long as the kernel refuses its Service', () => {
@@ -194,7 +200,7 @@ describe('the version of an object', () => {
     const second = it.change('s/bad-1', 's/bad');
     it.sync(refuses('s/bad'));
     assert.equal(it.programmed('s/bad-1'), first);
-    assert.equal(it.tracking.hasVersion('slices', first, first, 's/bad'), true);
+    assert.equal(it.ledger.hasVersion('slices', first, first, 's/bad'), true);
     it.sync();
     assert.equal(it.programmed('s/bad-1'), second);
   });
@@ -216,9 +222,9 @@ describe('objects that come and go while nothing can be written', () => {
       it.change(`s/within-${i}`);
       it.go(`s/within-${i}`);
       it.go(`s/during-${i}`);
-      assert.ok(it.tracking.pending.get(`slices s/during-${i}`), 'the sync that runs may write it');
-      it.tracking.syncEnded(FAILED);
-      assert.equal(it.tracking.pending.size, 0);
+      assert.ok(it.ledger.pending.get(`slices s/during-${i}`), 'the sync that runs may write it');
+      it.end(FAILED);
+      assert.equal(it.ledger.pending.size, 0);
     }
   });
 
@@ -237,12 +243,12 @@ describe('objects that come and go while nothing can be written', () => {
     it.go('s/late-1');
     it.go('s/again-1', 's/bad');
     it.change('s/again-1', 's/bad');
-    it.tracking.syncEnded(refuses('s/bad'));
+    it.end(refuses('s/bad'));
     assert.equal(it.programmed('s/late-1'), written);
     assert.equal(it.programmed('s/again-1', 's/bad'), '');
-    assert.ok(it.tracking.pending.get('slices s/again-1'));
+    assert.ok(it.ledger.pending.get('slices s/again-1'));
     it.sync();
-    assert.equal(it.tracking.pending.size, 0);
+    assert.equal(it.ledger.pending.size, 0);
   });
 });
 
@@ -301,7 +307,7 @@ describe('in any history', () => {
 
   /** Two slices a Service. Versions are told beside an epoch: after a restore the same number is another state. */
   class World {
-    readonly #tracking = new Tracking({ now: () => 0, hasChanges: () => this.#touched.size > 0 });
+    readonly #ledger = new ChangeLedger({ clock: new FakeClock(), hasChanges: () => this.#touched.size > 0 });
     /** Of each slice: all versions that it had, the newest last. */
     readonly #had = new Map<string, number[]>();
     readonly #kernel = new Map<string, number>();
@@ -324,7 +330,7 @@ describe('in any history', () => {
 
     #reach(version: number): void {
       this.#reached = true;
-      this.#tracking.reached('slices', String(version));
+      this.#ledger.reached('slices', String(version));
     }
 
     #change(service: string, slice: string): void {
@@ -332,7 +338,7 @@ describe('in any history', () => {
       const version = ++this.#version;
       this.#had.set(slice, [...(this.#had.get(slice) ?? []), version]);
       this.#touched.add(service);
-      this.#tracking.changed('slices', slice, { service, before: String(before ?? ''), isGone: false });
+      this.#ledger.changed({ of: 'slices', key: slice, service, before: String(before ?? ''), isGone: false });
       this.#reach(version);
     }
 
@@ -341,7 +347,7 @@ describe('in any history', () => {
       for (const service of this.#touched) this.#owed.add(service);
       this.#touched.clear();
       this.#wanted = new Map([...this.#had].map(([slice, all]) => [slice, all.at(-1) ?? 0]));
-      this.#tracking.syncBegan();
+      this.#ledger.syncBegan();
     }
 
     #end(result: string, refused: string): void {
@@ -357,12 +363,13 @@ describe('in any history', () => {
         }
         this.#owed = new Set(without);
       }
-      this.#tracking.syncEnded(result === 'failed' ? FAILED : refuses(...without));
+      this.#ledger.syncEnded(result === 'failed' ? FAILED : refuses(...without));
+      this.#ledger.confirmed();
     }
 
     /** The numbers begin again below; every slice is passed on anew by a list, and the list ends. */
     #restore(): void {
-      this.#tracking.reached('slices', '');
+      this.#ledger.reached('slices', '');
       this.#version = Math.max(1, this.#version - 50);
       const before = new Map([...this.#had].map(([slice, all]) => [slice, all.at(-1) ?? 0]));
       this.#had.clear();
@@ -372,14 +379,14 @@ describe('in any history', () => {
         const service = slice.slice(0, 'svc-0'.length + 2);
         this.#had.set(slice, [++this.#version]);
         this.#touched.add(service);
-        this.#tracking.changed('slices', slice, { service, before: String(version), isGone: false });
+        this.#ledger.changed({ of: 'slices', key: slice, service, before: String(version), isGone: false });
       }
       this.#reach(++this.#version);
     }
 
     check(seen: { claims: number; behind: number }): void {
-      const mark = this.#tracking.marks.slices;
-      const { behind } = this.#tracking.lags;
+      const mark = this.#ledger.marks.slices;
+      const { behind } = this.#ledger.lags;
       assert.ok(mark === '' || this.#reached, 'a mark without anything received');
       for (const [slice, all] of this.#had) {
         const service = slice.slice(0, 'svc-0'.length + 2);
@@ -390,7 +397,7 @@ describe('in any history', () => {
           const claimed = all.findLast((version) => version <= Number(mark)) ?? 0;
           assert.ok(inKernel >= claimed, `mark ${mark} claims ${slice} at ${claimed}; the kernel has ${inKernel}`);
         }
-        const said = this.#tracking.versionOf('slices', slice, { service, received: String(all.at(-1) ?? '') });
+        const said = this.#ledger.versionOf('slices', slice, { service, received: String(all.at(-1) ?? '') });
         if (said !== '') assert.ok(inKernel >= Number(said), `${slice}: ${said} is claimed, ${inKernel} is there`);
       }
     }
