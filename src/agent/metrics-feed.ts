@@ -52,7 +52,7 @@ export class MetricsFeed {
   readonly #reloads = new Map<string, number>();
   readonly #packets = new PacketTotals();
   readonly #uncounted: TroubleLog;
-  #gaps = new LocalGaps();
+  readonly #gaps = new LocalGaps();
   #agent: Agent | undefined;
   #feed: ObjectFeed;
   #shape: Shape;
@@ -79,11 +79,6 @@ export class MetricsFeed {
     this.#feed = agent.feed;
     if (!sameData(shape, this.#shape)) this.#metrics = this.#newMetrics(shape);
     this.#shape = shape;
-  }
-
-  /** Forget the ServicePorts of the former generation: the next one reports all of them. */
-  renew(): void {
-    this.#gaps = new LocalGaps();
   }
 
   update(changes: ReadonlyMap<ServicePortKey, ServicePort | undefined>): void {

@@ -11,7 +11,7 @@ import type { Live } from '../inspect/wire/live.ts';
 import { liveDelta } from '../inspect/wire/live-delta.ts';
 import type { ChangesAtEnd } from '../proxy/ledger/change-ledger.ts';
 import type { ServiceKey, Slice } from '../proxy/model/objects.ts';
-import { readyOnNode, type ServicePort, type ServicePortKey } from '../proxy/model/service-port.ts';
+import { readyOnNode } from '../proxy/model/service-port.ts';
 import type { SyncReport } from '../proxy/sync/sync-results.ts';
 import { Clients } from '../serve/clients.ts';
 import { EventStreams, PAGE_STREAM } from '../serve/event-stream.ts';
@@ -25,6 +25,7 @@ import type { Agent } from './agent.ts';
 import { componentInfo } from './component-info.ts';
 import type { ObjectFeed } from './feed.ts';
 import { programmedAuth } from './fleet-auth.ts';
+import { GenerationSwitch, type PortChanges } from './generation-switch.ts';
 import { MetricsFeed } from './metrics-feed.ts';
 import { NodeEvents } from './node-events.ts';
 import { OtherProxies, signsIn } from './other-proxies.ts';
@@ -76,6 +77,7 @@ export class Observers {
   #config: Config;
   #agent: Agent | undefined;
   readonly #page: LivePage;
+  readonly #switch = new GenerationSwitch();
 
   constructor(config: Config, feed: ObjectFeed, options: ObserversOptions) {
     const { log, signal, platform } = options;
@@ -171,9 +173,8 @@ export class Observers {
   use(agent: Agent, config: Config): void {
     this.#config = config;
     this.#agent = agent;
-    this.metrics.renew();
-    this.services.renew();
-    this.#servers.renew();
+    this.#switch.begin(agent.model);
+    this.#servers.slicesReplaced();
     this.others.renew();
     this.events.use(agent.feed, config);
     this.health.tune(healthSettings(this.#options, config, agent.feed, agent));
@@ -187,7 +188,7 @@ export class Observers {
     this.#page.happened();
   }
 
-  readonly onPorts = (changes: ReadonlyMap<ServicePortKey, ServicePort | undefined>): void => {
+  readonly onPorts = (changes: PortChanges): void => {
     this.metrics.update(changes);
     this.services.update(changes);
     this.#servers.update(changes);
@@ -204,17 +205,19 @@ export class Observers {
   async synced({ report, changes, since }: EndedSync): Promise<void> {
     const families = this.#agent?.onNode.families ?? [];
     const { complete, causes, refused } = syncOutcomeOf(report, families, () => this.#agent?.model.ports.keys() ?? []);
+    const hasWritten = report.outcome !== 'failed';
     this.health.synced(complete, since, causes);
     this.health.refused(sentencesOf(refused));
-    if (report.reading > 0 && report.outcome !== 'failed') this.health.verified();
+    if (report.reading > 0 && hasWritten) this.health.verified();
     this.metrics.synced(report, complete, changes);
-    if (report.outcome !== 'failed') this.services.settled();
     this.events.emitRefused(refused);
     this.others.found(signsIn(report.drift));
     if (report.outcome === 'complete' && this.#agent?.mode.isWaiting === false) this.others.alone();
     this.#page.happened();
     this.programmed.happened();
-    if (report.outcome !== 'failed') await this.#servers.sync(writtenBy(report, families));
+    if (!hasWritten) return;
+    this.onPorts(await this.#switch.written());
+    await this.#servers.sync(writtenBy(report, families));
   }
 
   async close(): Promise<void> {

@@ -93,10 +93,9 @@ export class Servers {
     this.#listenAt('scrape', serve.scrape);
   }
 
-  /** Forget the ServicePorts of the former generation, as ServiceHealth.renew. */
-  renew(): void {
-    this.#serviceHealth.renew();
-    this.relay.renew();
+  /** `ServiceHealth.slicesReplaced` */
+  slicesReplaced(): void {
+    this.#serviceHealth.slicesReplaced();
   }
 
   update(changes: ReadonlyMap<ServicePortKey, ServicePort | undefined>): void {

@@ -71,16 +71,6 @@ export class ServiceMetrics {
     this.#nextLook = 0;
   }
 
-  /** Another generation begins: it reports all of its ServicePorts. */
-  renew(): void {
-    this.#traffic.renew();
-  }
-
-  /** All ServicePorts are reported and written. */
-  settled(): void {
-    this.#traffic.settled();
-  }
-
   update(changes: ReadonlyMap<ServicePortKey, ServicePort | undefined>): void {
     if (this.#isOn) this.#traffic.update(changes);
   }

@@ -54,8 +54,6 @@ interface TrafficRow extends PortTraffic {
 
 export class ServiceTraffic {
   readonly #services = new Map<ServiceKey, TrafficRow[]>();
-  /** ServicePorts of the former generation that the present one has not reported yet. */
-  #former = new Set<ServicePortKey>();
   #isCounted = false;
 
   /** False until the kernel's counters were read once: a total of 0 would look like a counter that begins anew. */
@@ -74,20 +72,7 @@ export class ServiceTraffic {
 
   /** Accept changed ServicePorts; undefined: removed. */
   update(changes: ReadonlyMap<ServicePortKey, ServicePort | undefined>): void {
-    for (const [key, port] of changes) {
-      this.#former.delete(key);
-      this.#put(key, port);
-    }
-  }
-
-  /** Another generation of the agent begins: it reports all of its ServicePorts, and `settled` drops the others. */
-  renew(): void {
-    this.#former = new Set([...this.#services.values()].flatMap((rows) => rows.map(({ key }) => key)));
-  }
-
-  settled(): void {
-    for (const key of this.#former) this.#put(key, undefined);
-    this.#former.clear();
+    for (const [key, port] of changes) this.#put(key, port);
   }
 
   /** The counters of the kernel have nothing to do with those that were read before. */

@@ -26,7 +26,7 @@ interface ServiceHealthParts {
 
 /** The endpoints that the slices have now. A sync that runs or waits has not taken all of their changes. */
 export interface ListedEndpoints {
-  /** The same with `===` as long as no slice of the Service changes. `renew` is called before it may be that of other slices. */
+  /** The same with `===` as long as no slice of the Service changes. `slicesReplaced` is called before it may be that of other slices. */
   versionOf(service: ServiceKey): unknown;
   /** The addresses of the Service's ready endpoints on this node. */
   readyOf(service: ServiceKey, family: Family): ReadonlySet<Address>;
@@ -62,7 +62,6 @@ export class ServiceHealth {
   /** By `service family`. */
   readonly #checked = new Map<string, Checked>();
   readonly #keys = new Map<ServicePortKey, string>();
-  readonly #doubted = new Set<ServicePortKey>();
   /** ServicePorts that changed, and are not known to be written. */
   readonly #unwritten = new Set<ServicePortKey>();
   /** By `address port`. */
@@ -81,9 +80,8 @@ export class ServiceHealth {
     this.#parts = parts;
   }
 
-  /** The next generation reports all ServicePorts again: those missing at the next `sync` are gone. Until then all servers go on. */
-  renew(): void {
-    for (const key of this.#keys.keys()) this.#doubted.add(key);
+  /** The slices come from another cache from now on: their versions have nothing to do with those before. */
+  slicesReplaced(): void {
     for (const checked of this.#checked.values()) checked.listed = undefined;
   }
 
@@ -91,7 +89,6 @@ export class ServiceHealth {
   update(changes: ReadonlyMap<ServicePortKey, ServicePort | undefined>): void {
     if (this.#isClosed) return;
     for (const [key, port] of changes) {
-      this.#doubted.delete(key);
       const written = this.#checkedOf(key)?.endpoints.get(key)?.written ?? [];
       this.#forget(key);
       if (port === undefined || port.healthCheckNodePort === 0) continue;
@@ -112,8 +109,6 @@ export class ServiceHealth {
 
   /** After a sync wrote rules: count the endpoints that they have, and open and close servers as the Services ask now. */
   async sync(isWritten: IsWritten): Promise<void> {
-    for (const key of this.#doubted) this.#forget(key);
-    this.#doubted.clear();
     for (const key of this.#unwritten) this.#count(key, isWritten);
     await this.#mutex(() => this.#sync());
   }

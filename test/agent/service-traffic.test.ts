@@ -100,7 +100,7 @@ describe('connections of Services', () => {
     assert.deepEqual([...web.ports], [], 'a Service that is not there any more');
   });
 
-  it('stay over a new generation of the agent, which need not report every port again', () => {
+  it('stay over a new generation of the agent, which reports all of its ports and those that are gone', () => {
     const other = port([{ address: address('10.96.0.11') }], {
       key: 'a/other/TCP/IPv4',
       id: 'a/other',
@@ -108,9 +108,8 @@ describe('connections of Services', () => {
     });
     const both = traffic(WEB, other);
     both.take([count({ count: 5 })]);
-    both.renew();
     both.update(new Map([[WEB.key, WEB]]));
-    both.settled();
+    both.update(new Map([[other.key, undefined]]));
     assert.deepEqual(
       [...both.ports].flat().map(({ key }) => key),
       [WEB.key],

@@ -32,7 +32,6 @@ interface RelayParts {
 export class NodePortRelay {
   readonly #parts: RelayParts;
   readonly #wanted = new Map<ServicePortKey, RelayPort>();
-  readonly #doubted = new Set<ServicePortKey>();
   /** By `address port`. */
   readonly #served = new Map<string, ServedPort>();
   readonly #mutex = createMutex();
@@ -51,19 +50,15 @@ export class NodePortRelay {
   /** Listen at these addresses, at most one of each family, from the next sync on. `retry`: milliseconds until a port that failed is tried again. */
   listenAt(addresses: readonly Address[], retry: number): void {
     this.#where = { addresses, retry };
+    // Changes are not taken in without an address.
+    if (addresses.length === 0) this.#wanted.clear();
     this.#isUnsettled = true;
-  }
-
-  /** The next generation reports all ServicePorts again: those missing at the next `sync` are gone. Until then all go on. */
-  renew(): void {
-    for (const key of this.#wanted.keys()) this.#doubted.add(key);
   }
 
   /** Take in changes of the model. */
   update(changes: ReadonlyMap<ServicePortKey, ServicePort | undefined>): void {
     if (this.#isClosed || this.#where.addresses.length === 0) return;
     for (const [key, changed] of changes) {
-      this.#doubted.delete(key);
       const port = changed === undefined ? undefined : relayPort(changed);
       if (port !== undefined) this.#wanted.set(key, port);
       else if (!this.#wanted.delete(key)) continue;
@@ -73,8 +68,6 @@ export class NodePortRelay {
 
   /** Serve the node ports as the model has them now. Call it after rules were written. */
   async sync(): Promise<void> {
-    for (const key of this.#doubted) if (this.#wanted.delete(key)) this.#isUnsettled = true;
-    this.#doubted.clear();
     if (this.#isUnsettled) await this.#mutex(() => this.#settle());
     // An endpoint may leave the slices without a change of the model: one that is not ready, for example.
     for (const served of this.#served.values()) served.abandonLost(() => this.#parts.listed(served.port));
@@ -143,7 +136,7 @@ export class NodePortRelay {
     this.#cancelRetry();
     if (this.state.failures.size === 0) return;
     this.#isUnsettled = true;
-    // Without a change, no sync comes for an hour. It is not `sync`: what the next generation has not reported yet goes on.
+    // Without a change, no sync comes for an hour.
     this.#cancelRetry = this.#parts.clock.after(this.#where.retry, () => void this.#mutex(() => this.#settle()));
   }
 
