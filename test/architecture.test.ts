@@ -386,6 +386,60 @@ describe('imports', () => {
   });
 });
 
+/** Folders without a clock or I/O of their own, beside `src/proxy/model/` and `src/proxy/reconcile/`; facts and time come in as values or calls. */
+const PURE_FOLDERS = [
+  ...PURE,
+  ...['agent/programmed', 'cluster/producers', 'inspect/explain', 'inspect/overview', 'inspect/wire'].map(
+    (name) => `src/${name}/`,
+  ),
+  'src/fleet/',
+];
+
+describe('pure folders', () => {
+  const isPure = (file: string) =>
+    inside(file, ...PURE_FOLDERS) && !inside(file, ...FLEET_PROCESS, 'src/fleet/drained/');
+  const files = FILES.filter(isPure);
+
+  it('are not empty, and stand in docs/architecture.md as pure or not at all', () => {
+    for (const folder of PURE_FOLDERS)
+      assert.ok(
+        files.some((file) => file.startsWith(folder)),
+        folder,
+      );
+  });
+
+  it('read no clock', () => {
+    const reads = (file: string) =>
+      /performance\.now|Date\.now|new Date\(\)/.test(readFileSync(join(ROOT, file), 'utf8'));
+    assert.deepEqual(files.filter(reads), []);
+    assert.deepEqual(
+      IMPORTS.filter(({ from, to, isTypeOnly }) => isPure(from) && to === 'src/base/clock.ts' && !isTypeOnly),
+      [],
+    );
+  });
+
+  it('import no module of Node.js but for hashes', () => {
+    const bad = IMPORTS.filter(({ from, to }) => isPure(from) && to.startsWith('node:') && to !== 'node:crypto');
+    assert.deepEqual(bad, []);
+  });
+});
+
+describe('docs/architecture.md', () => {
+  const text = readFileSync(join(ROOT, 'docs/architecture.md'), 'utf8');
+  /** The first column of the tables of wings, as folders. */
+  const rows = [...text.matchAll(/^\| (`src\/.*?`(?:, `[^`]+`)*) \|/gm)].flatMap(([, cell = '']) => {
+    const [first = '', ...more] = [...cell.matchAll(/`([^`]+)`/g)].map(([, name = '']) => name);
+    const beside = first.slice(0, first.slice(0, -1).lastIndexOf('/') + 1);
+    return [first, ...more.map((name) => beside + name)];
+  });
+
+  it('has a row for each folder with a rule, and a rule for each row', () => {
+    const ruled = Object.keys(RULES).filter((name) => name.endsWith('/') && name.startsWith('src/'));
+    assert.ok(ruled.length > 30, `${ruled.length} rules`);
+    assert.deepEqual(rows.toSorted(), ruled.toSorted());
+  });
+});
+
 describe('files of modes', () => {
   const named = [...ACTING, ...PURE_FILES].map((name) => `src/proxy/modes/${name}.ts`);
   const pure = new Set(PURE_FILES.map((name) => `src/proxy/modes/${name}.ts`));
