@@ -5,7 +5,7 @@ import type { ProxyModel } from '../proxy/model/proxy-model.ts';
 import type { ServicePort, ServicePortKey } from '../proxy/model/service-port.ts';
 
 type Ports = Pick<ProxyModel, 'ports'>;
-export type PortChanges = ReadonlyMap<ServicePortKey, ServicePort | undefined>;
+export type ChangedPorts = ReadonlyMap<ServicePortKey, ServicePort | undefined>;
 
 /** The few milliseconds that it takes are not worth an abort. */
 const NEVER = new AbortController().signal;
@@ -26,7 +26,7 @@ export class GenerationSwitch {
   }
 
   /** The present generation has written. Resolves with the ServicePorts that are gone since a former one; empty where nothing is. */
-  async written(): Promise<PortChanges> {
+  async written(): Promise<ChangedPorts> {
     const gone = new Map<ServicePortKey, undefined>();
     const [former, present] = [this.#former, this.#present?.ports];
     if (former.length === 0 || present === undefined) return gone;

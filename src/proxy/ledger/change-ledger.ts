@@ -65,7 +65,7 @@ export interface ChangesAtEnd extends WrittenChanges {
   readonly oldest: number;
 }
 
-interface RunningSync {
+interface TakenSync {
   /** The versions that it took, and the number of the last change. */
   readonly taken: Marks;
   readonly upTo: number;
@@ -86,7 +86,7 @@ export class ChangeLedger {
   #received: Marks = NONE;
   #marks: Marks = NONE;
   /** The sync that runs, or waits for `confirmed`. */
-  #running: RunningSync | undefined;
+  #running: TakenSync | undefined;
   /** The number of the last change that a sync took and ended with; undefined before the first sync. */
   #taken: number | undefined;
   /** All that the last sync took was written, but for refused Services. */
