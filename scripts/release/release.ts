@@ -16,6 +16,7 @@ import { writeBundle } from './bundle.ts';
 import { sectionOf, UNRELEASED } from './changelog.ts';
 import { checkBaseImage, checkChart, checkRepository } from './checks.ts';
 import { contentsOf } from './contents.ts';
+import { destinations } from './destinations.ts';
 import { documentsOf } from './documents.ts';
 import { epochOf } from './epoch.ts';
 import { writeImage } from './image.ts';
@@ -82,8 +83,11 @@ export async function makeRelease(options: Options): Promise<void> {
     await writeFile(join(files, 'RELEASE_NOTES.md'), `# slicewire ${version}\n\n${notes}\n`);
     await writeFile(join(files, 'SHA256SUMS'), await sums(files));
     await handOver(files, output);
+    const made = await readdir(output);
+    print('where each file goes:');
+    for (const line of destinations(made, version)) print(`  ${line}`);
     print(
-      `made: ${output}, with ${(await readdir(output)).length} files; its SHA256SUMS has the SHA-256 ${await sha256(join(output, 'SHA256SUMS'))}`,
+      `made: ${output}, with ${made.length} files; its SHA256SUMS has the SHA-256 ${await sha256(join(output, 'SHA256SUMS'))}`,
     );
   } finally {
     await rm(folder, { recursive: true });

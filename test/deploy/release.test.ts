@@ -27,14 +27,11 @@ describe('a release', () => {
   after(() => sandbox.remove());
   const path = (...names: string[]) => join(sandbox.folder, ...names);
 
-  /** The sources as a commit of its own, with the heading and the tag that a release needs. */
+  /** The sources as a commit of its own, with the tag that a release needs. */
   async function repository(folder: string): Promise<void> {
     const left = /^(?:\.git|dist|node_modules)$/;
     await cp(ROOT, folder, { recursive: true, filter: (from) => !left.test(relative(ROOT, from)) });
     await symlink(join(ROOT, 'node_modules'), join(folder, 'node_modules'));
-    const changelog = await readFile(join(folder, 'CHANGELOG.md'), 'utf8');
-    const heading = `## [${version}] - 2026-11-18`;
-    await writeFile(join(folder, 'CHANGELOG.md'), changelog.replace('## [Unreleased]', heading));
     const who = ['-c', 'user.name=tests', '-c', 'user.email=tests@example.org', '-c', 'init.defaultBranch=main'];
     const git = (...args: string[]) =>
       run('env', [`GIT_COMMITTER_DATE=${EPOCH} +0000`, 'git', '-C', folder, ...who, ...args]);
@@ -79,6 +76,7 @@ describe('a release', () => {
     ]);
     const names = ['RELEASE_NOTES.md', 'SHA256SUMS', ...each, `slicewire-${version}.tgz`];
     assert.deepEqual((await readdir(made('first', ''))).sort(), names.sort());
+    for (const name of names) assert.ok(stdout.includes(`\n  ${name} `), `${name} has no place: ${stdout}`);
     const checked = await run('env', ['-C', made('first', ''), 'sha256sum', '--check', '--strict', 'SHA256SUMS']);
     assert.equal(checked.trim().split('\n').length, names.length - 1);
     const notes = await readFile(made('first', 'RELEASE_NOTES.md'), 'utf8');

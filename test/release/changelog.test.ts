@@ -47,8 +47,9 @@ describe('the section of a version', () => {
     refused('## [0.1.0] - 2026-11-01\n\n## [0.0.9] - 2026-10-01\n\nText.', '0.1.0', /\[0\.1\.0\] is empty/);
   });
 
-  it('of this repository is there for the next release', () => {
+  it('of this repository is there for the version in package.json', () => {
     const text = readFileSync(fileURLToPath(new URL('../../CHANGELOG.md', import.meta.url)), 'utf8');
-    assert.match(sectionOf(text, UNRELEASED), /### Added/);
+    const { version } = JSON.parse(readFileSync(fileURLToPath(new URL('../../package.json', import.meta.url)), 'utf8'));
+    assert.match(sectionOf(text, version), /### Added/);
   });
 });

@@ -64,9 +64,11 @@ describe('the repository', () => {
     }
   });
 
-  it('has a changelog with what is not released, and the version that comes next', () => {
-    const changelog = text('CHANGELOG.md');
-    assert.match(changelog, /^## \[Unreleased\]$/m);
-    assert.ok(changelog.includes(packageJson.version));
+  it('has a changelog whose first section is that of the version', () => {
+    const [heading] = text('CHANGELOG.md').match(/^## .*$/m) ?? [];
+    assert.match(
+      heading ?? '',
+      new RegExp(`^## \\[(${packageJson.version.replaceAll('.', '\\.')}\\] - \\d{4}-\\d\\d-\\d\\d|Unreleased\\])$`),
+    );
   });
 });
