@@ -25,7 +25,7 @@ import type { Agent } from './agent.ts';
 import { componentInfo } from './component-info.ts';
 import type { ObjectFeed } from './feed.ts';
 import { programmedAuth } from './fleet-auth.ts';
-import { GenerationSwitch, type ChangedPorts } from './generation-switch.ts';
+import { type ChangedPorts, GenerationSwitch } from './generation-switch.ts';
 import { MetricsFeed } from './metrics-feed.ts';
 import { NodeEvents } from './node-events.ts';
 import { OtherProxies, signsIn } from './other-proxies.ts';

@@ -256,7 +256,7 @@ describe('the times of the changes behind slices', () => {
     assert.deepEqual(sync(), []);
   });
 
-  it('do not count from before the start, and each is taken once, by the sync that wrote its change', () => {
+  it('do not count from before the start, and each is taken once', () => {
     assert.deepEqual(taken(timed(A, ONE, -1), timed(A, TWO, 1)), [1]);
     const { take, sync } = started();
     take(timed(A, ONE, 1));
