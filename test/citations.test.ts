@@ -146,7 +146,9 @@ describe('citations', () => {
       .map(textOf)
       .join('\n');
     const manual = textOf('docs/troubleshoot.md');
-    const quoted = ['Reasons of the health answers', 'Errors and what to do'].flatMap((chapter) => quotedIn(manual, chapter));
+    const quoted = ['Reasons of the health answers', 'Errors and what to do'].flatMap((chapter) =>
+      quotedIn(manual, chapter),
+    );
     assert.deepEqual(
       quoted.filter((part) => !program.includes(part)),
       [],

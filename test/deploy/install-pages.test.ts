@@ -47,7 +47,9 @@ const documentsOf = (page: (typeof PAGES)[number]) =>
 
 describe('docs/install.md', () => {
   it('has a row for each page, and each page does what its row says', () => {
-    const rows = [...INDEX.text.matchAll(/^\| [^|]+ \| ([^|]+) \| \[[^\]]+\]\(((?:install\/[\w-]+|fleet)\.md)\) \|$/gm)];
+    const rows = [
+      ...INDEX.text.matchAll(/^\| [^|]+ \| ([^|]+) \| \[[^\]]+\]\(((?:install\/[\w-]+|fleet)\.md)\) \|$/gm),
+    ];
     assert.deepEqual(rows.map(([, , path]) => `docs/${path}`).sort(), WAYS.map(({ path }) => path).sort());
     for (const [, how = '', path] of rows) {
       const page = pageOf(`docs/${path}`);

@@ -6,7 +6,8 @@ import { type Column, Matrix, page } from './matrix.ts';
 
 commandLine({
   command: 'npm run nft-versions',
-  about: 'Asks every version of nft and iptables that Debian carries, and writes docs/reference/nft-versions.md. Needs root.',
+  about:
+    'Asks every version of nft and iptables that Debian carries, and writes docs/reference/nft-versions.md. Needs root.',
 });
 
 const PAGE = fileURLToPath(new URL('../../docs/reference/nft-versions.md', import.meta.url));

@@ -15,7 +15,8 @@ import { LOADS_OLDER, MISREADS } from './nft-facts.ts';
 
 const PAGE = readFileSync(new URL('../../docs/reference/nft-versions.md', import.meta.url), 'utf8');
 const PUBLISHED = publishedVersions(PAGE, 'nft');
-const UNPUBLISHED = 'docs/reference/nft-versions.md does not have it yet: run `npm run nft-versions` and commit the page';
+const UNPUBLISHED =
+  'docs/reference/nft-versions.md does not have it yet: run `npm run nft-versions` and commit the page';
 
 const matrix = await Matrix.open();
 after(() => matrix.close());
