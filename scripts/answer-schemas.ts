@@ -1,5 +1,5 @@
 /**
- * docs/schemas: the forms of the answers as JSON Schema, made from those that the program checks answers with.
+ * docs/reference/schemas: the forms of the answers as JSON Schema, made from those that the program checks answers with.
  *
  *   node scripts/answer-schemas.ts      writes the files; a test compares them with the source
  */
@@ -22,7 +22,7 @@ import { servicesSchema } from '../src/inspect/wire/services.ts';
 import { statusSchema } from '../src/inspect/wire/status.ts';
 import { verificationSchema } from '../src/inspect/wire/verification.ts';
 
-const FOLDER = fileURLToPath(new URL('../docs/schemas', import.meta.url));
+const FOLDER = fileURLToPath(new URL('../docs/reference/schemas', import.meta.url));
 
 const SCHEMAS = {
   explanation: explanationSchema,

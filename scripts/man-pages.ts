@@ -23,7 +23,7 @@ import { version } from '../src/config/program-version.ts';
 import { epochOf } from './release/epoch.ts';
 
 const SECTION = 8;
-const SITE = 'docs/operations.md of the sources of slicewire';
+const SITE = 'docs/README.md of the sources of slicewire';
 
 /** The text of each page by the name of its file. `date`: YYYY-MM-DD. */
 export function manPages(date: string): ReadonlyMap<string, string> {

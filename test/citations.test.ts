@@ -55,7 +55,7 @@ function leadsNowhere(link: string, file: string): boolean {
   return anchor !== undefined && target.endsWith('.md') && !anchorsIn(textOf(target)).has(anchor);
 }
 
-/** Values in the lines that docs/operations.md quotes, where the program has a variable. */
+/** Values in the lines that docs/troubleshoot.md quotes, where the program has a variable. */
 const VALUES =
   /IPv4(?=: )|the manifests(?= cannot)|30 s|control-plane\.example|sysctl net\.netfilter\.nf_conntrack_max|NODE_|[()]/g;
 
@@ -79,7 +79,7 @@ describe('citations', () => {
   });
 
   it('name documents that exist', () => {
-    const documents = /(?<![\w./-])docs\/[\w-]+\.(?:md|svg)/g;
+    const documents = /(?<![\w./-])docs\/(?:[\w-]+\/)*[\w-]+\.(?:md|svg|json)/g;
     assert.deepEqual(
       wrong([...SOURCES, ...MARKDOWN], documents, ([path]) => !existsSync(join(ROOT, path))),
       [],
@@ -141,12 +141,14 @@ describe('citations', () => {
     );
   });
 
-  it('quote log lines and reasons that the program has, in docs/operations.md', () => {
+  it('quote log lines and reasons that the program has, in docs/troubleshoot.md', () => {
     const program = SOURCES.filter((file) => file.startsWith('src') && file.endsWith('.ts'))
       .map(textOf)
       .join('\n');
-    const manual = textOf('docs/operations.md');
-    const quoted = ['Health', 'Errors and what to do'].flatMap((chapter) => quotedIn(manual, chapter));
+    const manual = textOf('docs/troubleshoot.md');
+    const quoted = ['Reasons of the health answers', 'Errors and what to do'].flatMap((chapter) =>
+      quotedIn(manual, chapter),
+    );
     assert.deepEqual(
       quoted.filter((part) => !program.includes(part)),
       [],

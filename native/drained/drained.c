@@ -1,6 +1,6 @@
 /*
  * slicewire-drained: `slicewire drained` as a program that needs 0.1 MB in the place of Node.js' 35, for the preStop hooks of Pods
- * (docs/drain.md). Flags, answers, texts and exit statuses are those of src/fleet/drained/ and src/cli/drained.ts, and the same tests run both.
+ * (docs/fleet.md). Flags, answers, texts and exit statuses are those of src/fleet/drained/ and src/cli/drained.ts, and the same tests run both.
  */
 #include <asm/errno.h>
 
@@ -34,7 +34,7 @@ static const char HELP[] =
     "  -h, --help            show this help\n"
     "\n"
     "A fleet that is away, or ends, is asked again until the time is over.\n"
-    "docs/drain.md has the hook as YAML, and what it guarantees.\n"
+    "docs/fleet.md has the hook as YAML, and what it guarantees.\n"
     "Exit status: 0 drained, 1 not within the time, 2 the question is wrong.\n";
 
 enum { STATUS_DRAINED = 0, STATUS_NOT = 1, STATUS_WRONG = 2 };

@@ -12,7 +12,7 @@ export const LOCALHOST_GATE = 'KubeProxyNFTablesLocalhostNodePorts';
 
 /**
  * Ask for lists as streams (KEP-3157): client-go's gate, true by default in kube-proxy from 1.35 on. Here it is false by default: a
- * stream costs the agent more memory than pages, and the server as much (docs/performance.md).
+ * stream costs the agent more memory than pages, and the server as much (docs/design-notes.md).
  */
 export const STREAMS_GATE = 'WatchListClient';
 

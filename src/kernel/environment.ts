@@ -2,7 +2,7 @@
  * Environment variables by which others could make Node.js write files, load code, print secrets or skip the check of
  * certificates. The executable restarts in the same process without them. Deleting them later would change nothing: Node.js
  * reads most of them at its start. The build disables what needs no restart (scripts/build.ts): NODE_OPTIONS, OPENSSL_CONF,
- * SIGUSR1. docs/operations.md lists all variables, also those that stay.
+ * SIGUSR1. docs/configure.md lists all variables, also those that stay.
  * https://nodejs.org/api/cli.html#environment-variables
  */
 import { isSea } from 'node:sea';

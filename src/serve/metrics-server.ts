@@ -1,4 +1,4 @@
-/** /metrics, /proxyMode, /configz, /statusz, /flagz, /healthz, with profiling /debug (docs/operations.md, Ports), the questions of query-handler.ts and the page. */
+/** /metrics, /proxyMode, /configz, /statusz, /flagz, /healthz, with profiling /debug (docs/reference/ports.md), the questions of query-handler.ts and the page. */
 
 import { setTimeout as pause } from 'node:timers/promises';
 import {

@@ -1,5 +1,5 @@
 /**
- * The files of the live pages: the agent's (docs/operations.md, The page) and the fleet's (docs/fleet.md). They are kept and sent
+ * The files of the live pages: the agent's (docs/observe.md, The page) and the fleet's (docs/fleet.md). They are kept and sent
  * compressed. Who may not ask questions does not get the page either: it would show nothing.
  */
 import { createHash } from 'node:crypto';

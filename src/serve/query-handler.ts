@@ -1,6 +1,6 @@
 /**
  * The questions that the metrics server answers: /explain, /verify, /status, /history, /recording, and those of the live page, with
- * the stream of its events (docs/operations.md, Questions).
+ * the stream of its events (docs/reference/ports.md).
  *
  * They tell more than metrics do, so not everybody may ask: where the server listens at loopback, both ends must be of this machine.
  * A page in a browser must not ask either. It can by DNS rebinding, with a name of its own in `Host`: only the address at which the

@@ -1,7 +1,7 @@
 /** The log: JSON lines on standard error, or lines for people if that is a terminal. */
 import { type DestinationStream, type Logger, pino } from 'pino';
 
-/** The lowest `-v` of each level below info (docs/operations.md, "The log"). */
+/** The lowest `-v` of each level below info (docs/observe.md, "The log"). */
 const VERBOSITY = { v1: 1, v2: 2, debug: 4 } as const;
 /** Between pino's info (30) and debug (20). */
 const OWN_LEVELS = { v1: 28, v2: 25 } as const;

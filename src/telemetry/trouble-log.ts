@@ -1,6 +1,6 @@
 /**
  * Troubles that last, in the log: a line when one begins or has another cause, and every ten minutes; a line when it is over. The tries
- * between them have theirs at `-v 2` (docs/operations.md, "The log").
+ * between them have theirs at `-v 2` (docs/observe.md, "The log").
  */
 
 import { causeOf } from '../base/cause.ts';

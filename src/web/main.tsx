@@ -1,4 +1,4 @@
-/** The program of the page (docs/operations.md, The page). */
+/** The program of the page (docs/observe.md, The page). */
 import { render } from 'preact';
 import { App } from './app.tsx';
 import { showStoredTheme } from './theme.ts';

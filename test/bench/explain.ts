@@ -112,7 +112,7 @@ export function explainSection(all: readonly ExplainResult[]): string {
 \`slicewire explain --rules\` in the agent's process, from its memory, ${QUESTIONS} questions of each kind.
 
 - Cluster IP: a connection of a Pod to a cluster IP.
-- Nobody: an address that no Service has; all Services are looked at for near misses.
+- No answer: an address that no Service has; all Services are looked at for near misses.
 - Wrong name: a Service that does not exist; the nearest name is looked for.
 - Floor: one walk through the rules. An answer has at least two: what stands, and what is desired.
 - Longest: the longest time that an answer held the event loop.

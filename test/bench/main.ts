@@ -166,7 +166,7 @@ async function measureEach<Options, Result>(
 async function describeMachine(): Promise<string> {
   const { stdout } = await realCommands.run({ file: 'iptables', args: ['--version'] }, NEVER);
   const memory = Math.round(totalmem() / 2 ** 30);
-  return `${cpus().length} cores, ${memory} GiB, Linux ${release()}, ${stdout.trim()}, Node.js ${process.versions.node}`;
+  return `${cpus().length} cores, ${memory} GiB, Linux ${release().replace(/-.*/, '')}, ${stdout.trim()}, Node.js ${process.versions.node}`;
 }
 
 const known = existsSync(DATA) ? (JSON.parse(readFileSync(DATA, 'utf8')) as Partial<Results>) : {};

@@ -172,7 +172,7 @@ ${shareTable(memoryByFunction(churnHeap.head), 'MB')}
 - Garbage collection was the longest step that held the event loop: one collection after the first sync gave memory back, in 0.2 s for each 100 MB.
   V8's memory reducer does it now, in small steps beside the program, and the room for young objects does not grow.
 - A third of a cold start was garbage collection, because each Service was some thirty objects that survived.
-  Objects are packed now, each one short text ([performance.md](performance.md)).
+  Objects are packed now, each one short text ([design-notes.md](../docs/design-notes.md)).
 - Planning was next: each rule was searched from its start to find the chain that it refers to. The rule's last word names it.
 - With JSON, parsing the lists and checking their schema cost about as much as rendering all rules.
   Hence protobuf, whose unused fields are skipped. Objects are decoded one by one, with a breath of the event loop after 8 ms.

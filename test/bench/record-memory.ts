@@ -1,7 +1,7 @@
 /**
  * Memory of an agent that records (--record-dir) while endpoints change all the time: a line each so many seconds, until the history is
  * full and for as long again. `node test/bench/record-memory.ts --per-second 200 --minutes 20` measures it; 20 a second fill the history in
- * about ten times as long. Nothing is asserted: docs/operations.md has the figures.
+ * about ten times as long. Nothing is asserted: docs/explain.md has the figures.
  */
 import { mkdtempSync, readdirSync, rmSync, statSync } from 'node:fs';
 import { tmpdir } from 'node:os';

@@ -94,7 +94,7 @@ export function trafficSection(traffic: TrafficResult): string {
   const largest = clusters.at(-1);
   return `## Connections a second, and a long one
 
-What packets pay for the rules, through the last of N Services of one endpoint and to the bare address of its pod.
+The price of the rules for packets, through the last of N Services of one endpoint and to the bare address of its pod.
 Processor: user and system time of client and server together.
 On a kernel without CONFIG_IRQ_TIME_ACCOUNTING this contains the kernel's work on the packets, which runs within their calls.
 It is steadier than the rate, which other programs on the machine disturb.

@@ -87,7 +87,7 @@ export const ENHANCEMENTS: Readonly<Record<string, Enhancement>> = {
   'KEP-3157': {
     says: 'streaming lists',
     upstream: 'beta; on in the server since 1.34, in kube-proxy since 1.35',
-    here: 'with the feature gate WatchListClient=true; otherwise pages, since [a stream costs more memory](performance.md)',
+    here: 'with the feature gate WatchListClient=true; otherwise pages, since [a stream costs more memory](../design-notes.md#streaming-lists)',
     shown: ['test/cluster/api/streaming.test.ts'],
   },
   'KEP-3178': {

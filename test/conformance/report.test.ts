@@ -1,4 +1,4 @@
-/** The stories cover what they must, and docs/conformance.md says what is so now. */
+/** The stories cover what they must, and docs/reference/conformance.md says what is so now. */
 import assert from 'node:assert/strict';
 import { existsSync } from 'node:fs';
 import { readFile } from 'node:fs/promises';
@@ -52,7 +52,7 @@ describe('the conformance suite', () => {
     );
   });
 
-  it('is told in docs/conformance.md as it is now (npm run conformance writes it)', async () => {
+  it('is told in docs/reference/conformance.md as it is now (npm run conformance writes it)', async () => {
     const written = (await readFile(REPORT, 'utf8')).split('\n');
     const now = (await conformanceReport()).split('\n');
     assert.deepEqual(

@@ -1,5 +1,5 @@
 /**
- * Writes docs/conformance.md (every story, in every mode, and which tests hold regressions) and docs/upstream.md.
+ * Writes docs/reference/conformance.md (every story, in every mode, and which tests hold regressions) and docs/reference/upstream.md.
  * `npm run conformance` writes both; tests keep them true.
  */
 import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
@@ -19,7 +19,7 @@ import type { Story } from './story.ts';
 import { isTestedIn, type ModeUnderTest, tellStory } from './suite.ts';
 
 export const ROOT = fileURLToPath(new URL('../..', import.meta.url));
-export const REPORT = join(ROOT, 'docs/conformance.md');
+export const REPORT = join(ROOT, 'docs/reference/conformance.md');
 const MODES: readonly ModeUnderTest[] = [IPTABLES, IPVS, NFTABLES];
 const ANCHORS = semanticsAnchors();
 /** Line of the number of stories. */
@@ -53,12 +53,12 @@ export async function conformanceReport(): Promise<string> {
     'Where the column "real" says yes, the same packets also pass a kernel, and must meet the same fate:',
     'in `test/netns` with both variants of iptables and with nftables, in `test/vm` with IPVS, and about 20 of them with nftables on an older kernel.',
     'In the same run the agent reads that kernel, and the engine of `slicewire explain` walks the same packets through what was read: it must tell the same fates.',
-    'The column "follows" has the rules of [semantics.md](semantics.md), KEPs and issues that a story holds.',
+    'The column "follows" has the rules of [semantics.md](../semantics.md), KEPs and issues that a story holds.',
     'The column "upstream" has the tests of Kubernetes that a story restates; [upstream.md](upstream.md) lists them all, case by case,',
     'with the reason for each case that nothing here holds.',
     'Where a mode differs from kube-proxy on purpose, its column says so.',
     'A packet to a port that a Service does not have meets another fate in each mode',
-    '([6.16](semantics.md#616-ports-that-the-service-does-not-have)).',
+    '([6.16](../semantics.md#616-ports-that-the-service-does-not-have)).',
     '',
   ];
   let failed = 0;
@@ -82,7 +82,7 @@ export async function conformanceReport(): Promise<string> {
 /** The number of a rule with its link; a KEP or an issue as it is. */
 function linked(id: string): string {
   const anchor = ANCHORS.get(id);
-  return anchor === undefined ? id : `[${id}](semantics.md#${anchor})`;
+  return anchor === undefined ? id : `[${id}](../semantics.md#${anchor})`;
 }
 
 function header(): string[] {
@@ -146,7 +146,7 @@ function regressionTable(): string[] {
 if (import.meta.main) {
   commandLine({
     command: 'npm run conformance',
-    about: 'Runs the stories in every mode, and writes docs/conformance.md and docs/upstream.md.',
+    about: 'Runs the stories in every mode, and writes docs/reference/conformance.md and docs/reference/upstream.md.',
   });
   writeFileSync(REPORT, await conformanceReport());
   writeFileSync(UPSTREAM_PAGE, upstreamPage());

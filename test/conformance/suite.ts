@@ -33,7 +33,7 @@ export function meantBy({ packet, expected }: PacketFate, unserved: Unserved, w:
 
 export interface ModeUnderTest {
   readonly mode: string;
-  /** Why the mode differs from a story, by the story's title. Such a story is not told, and docs/conformance.md says why. */
+  /** Why the mode differs from a story, by the story's title. Such a story is not told, and docs/reference/conformance.md says why. */
   readonly differs: Readonly<Record<string, string>>;
   readonly unserved: Unserved;
   open(family: Family, story: StoryCase): Subject;

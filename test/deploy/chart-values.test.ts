@@ -214,7 +214,7 @@ describe('the values of deploy/chart', () => {
     );
     assert.equal(asked.length, 4);
     const links = [...JSON.stringify(asked).matchAll(/"runbook_url":"([^"#]*)/g)].map(([, link]) => link);
-    assert.deepEqual([...new Set(links)], ['https://wiki.example/net/operations.md']);
+    assert.deepEqual([...new Set(links)], ['https://wiki.example/net/troubleshoot.md']);
     const { metadata, data } = all.find((one) => one.metadata.name === 'slicewire-dashboard') ?? assert.fail();
     assert.deepEqual([metadata.labels?.grafana_dashboard, metadata.labels?.folder], ['1', 'network']);
     const { 'slicewire.json': dashboard } = data as Readonly<Record<string, string>>;
@@ -284,7 +284,7 @@ describe('a bad value of deploy/chart is refused by its name', () => {
     ['fleet.clusterIP=None', /- fleet\.clusterIP: Does not match pattern/],
     ['fleet.enable=true', /- fleet: Additional property enable is not allowed/],
     ['podLabels.k8s-app=other', /- podLabels: .*k8s-app/],
-    ['monitoring.runbooks=docs/operations.md', /- monitoring\.runbooks: Does not match pattern/],
+    ['monitoring.runbooks=docs/troubleshoot.md', /- monitoring\.runbooks: Does not match pattern/],
     ['monitoring.enable=true', /- monitoring: Additional property enable is not allowed/],
     ['resources.limit.memory=1Gi', /- resources: Additional property limit is not allowed/],
   ] as const) {

@@ -1,4 +1,4 @@
-/** docs/install*: what the pages tell people to type is right as far as it can be checked without the clusters that they are about. */
+/** docs/install* and docs/fleet.md: what the pages tell people to type is right as far as it can be checked without the clusters that they are about. */
 import assert from 'node:assert/strict';
 import { existsSync, readdirSync } from 'node:fs';
 import { describe, it } from 'node:test';
@@ -17,7 +17,10 @@ import { NEVER } from '../helpers/proxy/rig.ts';
 
 const ROOT = new URL('../../', import.meta.url);
 const INDEX = pageOf('docs/install.md');
-const WAYS = readdirSync(new URL('docs/install', ROOT)).map((name) => pageOf(`docs/install/${name}`));
+const WAYS = [
+  ...readdirSync(new URL('docs/install', ROOT)).map((name) => pageOf(`docs/install/${name}`)),
+  pageOf('docs/fleet.md'),
+];
 const PAGES = [INDEX, ...WAYS, pageOf('deploy/chart/README.md')];
 const SERVER = 'https://control-plane.example:6443';
 
@@ -44,7 +47,9 @@ const documentsOf = (page: (typeof PAGES)[number]) =>
 
 describe('docs/install.md', () => {
   it('has a row for each page, and each page does what its row says', () => {
-    const rows = [...INDEX.text.matchAll(/^\| [^|]+ \| ([^|]+) \| \[[^\]]+\]\((install\/[\w-]+\.md)\) \|$/gm)];
+    const rows = [
+      ...INDEX.text.matchAll(/^\| [^|]+ \| ([^|]+) \| \[[^\]]+\]\(((?:install\/[\w-]+|fleet)\.md)\) \|$/gm),
+    ];
     assert.deepEqual(rows.map(([, , path]) => `docs/${path}`).sort(), WAYS.map(({ path }) => path).sort());
     for (const [, how = '', path] of rows) {
       const page = pageOf(`docs/${path}`);

@@ -32,7 +32,7 @@ const JOBS: Readonly<Record<Part, string>> = {
   controller: 'slicewire-controller',
   fleet: 'slicewire-fleet',
 };
-const RUNBOOK = 'https://docs.example/slicewire/operations.md#';
+const RUNBOOK = 'https://docs.example/slicewire/troubleshoot.md#';
 
 for (const part of PARTS) {
   describe(`the alerts of deploy/monitoring/${part}`, () => {
@@ -72,12 +72,12 @@ for (const part of PARTS) {
       });
     });
 
-    it('lead to a section of docs/operations.md that says what to do', () => {
-      const manual = fileOf('docs/operations.md');
+    it('lead to a section of docs/troubleshoot.md that says what to do', () => {
+      const manual = fileOf('docs/troubleshoot.md');
       const anchors = anchorsIn(manual);
       each(({ alert, annotations: { runbook_url: url } }) => {
         assert.equal(url, `${RUNBOOK}${alert.toLowerCase()}`);
-        assert.ok(anchors.has(alert.toLowerCase()), `docs/operations.md has no section ${alert}`);
+        assert.ok(anchors.has(alert.toLowerCase()), `docs/troubleshoot.md has no section ${alert}`);
         const [, section = ''] = new RegExp(`^### ${alert}\\n(.*?)^##`, 'ms').exec(manual) ?? [];
         for (const word of ['**Meaning.**', '**What follows.**', '**Look at.**', '**What to do.**'])
           assert.ok(section.includes(word), `${alert} has no ${word}`);

@@ -1,4 +1,4 @@
-/** The table «Limits» in docs/operations.md has the numbers of the program, and each limit of what is decoded has an error. */
+/** The table «Limits» in docs/reference/limits.md has the numbers of the program, and each limit of what is decoded has an error. */
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { describe, it } from 'node:test';
@@ -129,9 +129,9 @@ function serviceOf(more: object) {
 const told = (faults: readonly Fault[]) => faults.map(faultText);
 
 describe('limits', () => {
-  it('are those of the table in docs/operations.md', () => {
-    const manual = readFileSync(new URL('../../docs/operations.md', import.meta.url), 'utf8');
-    const chapter = /^## Limits\n([\s\S]*?)^## /m.exec(manual)?.[1] ?? '';
+  it('are those of the table in docs/reference/limits.md', () => {
+    const manual = readFileSync(new URL('../../docs/reference/limits.md', import.meta.url), 'utf8');
+    const chapter = /^# Limits\n([\s\S]*?)^## /m.exec(manual)?.[1] ?? '';
     const rows = [...chapter.matchAll(/^\| (.+?) \| ([\d,]+) \| /gm)].map(([, of = '', number = '']) => ({
       of,
       number,

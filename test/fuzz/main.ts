@@ -87,7 +87,7 @@ function record(rows: readonly Row[]): void {
     command: 'npm run fuzz -- --record',
     text: [
       'A finding is a crash, an input that takes more than 1 s, memory that grows by more than 200 MB, or an output outside of the declared types.',
-      'What earlier runs found is mended, and each of it has a test (`test/fuzz/mended.test.ts`, `test/fuzz/found/`).',
+      'The finds of earlier runs are mended, and each of it has a test (`test/fuzz/mended.test.ts`, `test/fuzz/found/`).',
     ],
     head: ['decoder', 'inputs', 'seconds', 'seed', 'findings'],
     rows: all,

@@ -8,7 +8,7 @@ import { NEVER } from '../helpers/proxy/rig.ts';
 
 const INSIDE = fileURLToPath(new URL('./cut-cable-inside.ts', import.meta.url));
 
-/** Seconds: the promise of docs/operations.md. */
+/** Seconds: the promise of docs/troubleshoot.md. */
 const NOTICED = 45;
 /** Seconds that a busy machine may add. */
 const SLACK = 15;

@@ -1,4 +1,4 @@
-/** `npm run nft-versions`: asks every version of nft and iptables that Debian carries, and writes docs/nft-versions.md. Needs root. */
+/** `npm run nft-versions`: asks every version of nft and iptables that Debian carries, and writes docs/reference/nft-versions.md. Needs root. */
 import { writeFile } from 'node:fs/promises';
 import { fileURLToPath } from 'node:url';
 import { commandLine } from '../../scripts/arguments.ts';
@@ -6,10 +6,11 @@ import { type Column, Matrix, page } from './matrix.ts';
 
 commandLine({
   command: 'npm run nft-versions',
-  about: 'Asks every version of nft and iptables that Debian carries, and writes docs/nft-versions.md. Needs root.',
+  about:
+    'Asks every version of nft and iptables that Debian carries, and writes docs/reference/nft-versions.md. Needs root.',
 });
 
-const PAGE = fileURLToPath(new URL('../../docs/nft-versions.md', import.meta.url));
+const PAGE = fileURLToPath(new URL('../../docs/reference/nft-versions.md', import.meta.url));
 
 const matrix = await Matrix.open();
 try {

@@ -1,5 +1,5 @@
 /**
- * Every nft and iptables that Debian carries, on slicewire's rules (k8s#135705, k8s#136786): what docs/nft-versions.md publishes is so. A
+ * Every nft and iptables that Debian carries, on slicewire's rules (k8s#135705, k8s#136786): what docs/reference/nft-versions.md publishes is so. A
  * version that cannot be downloaded is skipped with the cause. One that the page does not have is asked, and its answers are told, but they
  * decide nothing: what Debian takes in must not break the tests of a commit.
  */
@@ -13,9 +13,10 @@ import { YES } from './fact.ts';
 import { type Column, Matrix, publishedAnswers, publishedVersions, writerLine } from './matrix.ts';
 import { LOADS_OLDER, MISREADS } from './nft-facts.ts';
 
-const PAGE = readFileSync(new URL('../../docs/nft-versions.md', import.meta.url), 'utf8');
+const PAGE = readFileSync(new URL('../../docs/reference/nft-versions.md', import.meta.url), 'utf8');
 const PUBLISHED = publishedVersions(PAGE, 'nft');
-const UNPUBLISHED = 'docs/nft-versions.md does not have it yet: run `npm run nft-versions` and commit the page';
+const UNPUBLISHED =
+  'docs/reference/nft-versions.md does not have it yet: run `npm run nft-versions` and commit the page';
 
 const matrix = await Matrix.open();
 after(() => matrix.close());
@@ -36,7 +37,7 @@ const newest = nftables
   .filter((one) => isNew(one) && PUBLISHED.includes(one.version))
   .at(-1)
   ?.program('nft');
-const skip = newest === undefined && 'no nft of docs/nft-versions.md from 1.1 on could be had';
+const skip = newest === undefined && 'no nft of docs/reference/nft-versions.md from 1.1 on could be had';
 
 describe('an agent beside tables of a new nft, which older ones cannot list (k8s#136786)', { skip }, () => {
   let beside: Beside | undefined;

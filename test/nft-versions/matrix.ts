@@ -1,4 +1,4 @@
-/** The answers of every version that can be had, and the page that publishes them (docs/nft-versions.md). */
+/** The answers of every version that can be had, and the page that publishes them (docs/reference/nft-versions.md). */
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -71,7 +71,7 @@ interface PageFacts {
   readonly writer: string;
 }
 
-/** The text of docs/nft-versions.md. */
+/** The text of docs/reference/nft-versions.md. */
 export function page(nft: readonly Column[], iptables: readonly Column[], { date, writer }: PageFacts): string {
   return [
     '# Versions of nft and iptables',
@@ -106,7 +106,7 @@ export function writerLine(version: string): string {
 }
 
 const NOTES = [
-  '- nft 0.9.8 knows no random number in a concatenation, and can list the table but not load it: [nftables.md](nftables.md#saving-and-loading-a-ruleset).',
+  '- nft 0.9.8 knows no random number in a concatenation, and can list the table but not load it: [nftables.md](../nftables.md#saving-and-loading-a-ruleset).',
   '- A file that is loaded over the existing table needs `flush ruleset` or `delete table` at its beginning.',
   '  Without it the kernel would append every rule once more; nft refuses such a file, because it misreads the declaration of a map that it has read back from the kernel.',
   '  A map that nft declares itself with the same words has the same fate.',

@@ -62,7 +62,7 @@ that is not its endpoint, and that what belongs to others is unchanged.
 A failing history is made shorter before it is printed. \`npm run sim -- --every-call\` puts each fault at each call of a short history.
 As root, the writes of every 50th history are repeated by a real kernel, which must accept, refuse and list the same.
 
-What it found in the agent is mended, and each of it has a test:
+Its finds in the agent are mended, and each has a test:
 
 - After a restore of etcd the agent could resume a watch from a version that was given out again, and keep objects that never were.
 - A file of manifests that could not be read at the start counted as empty, and its Services were refused.
@@ -75,7 +75,7 @@ What it found in the agent is mended, and each of it has a test:
 - Sockets stayed open when another one could not be opened, and in nftables mode those that looked for a predecessor's rules.
 - A mode that could not serve a family removed the rules by which its predecessor served it.
 
-What it found and is not mended yet. All but the first last for a moment between two writes of one sync:
+These finds are not mended yet. All but the first last for a moment between two writes of one sync:
 
 ${[...new Set([...KNOWN_FAILURES.values(), ...KNOWN_ELSEWHERE])].map((text) => `- ${text}.`).join('\n')}`;
 

@@ -17,9 +17,9 @@ export function soakLines(result: SoakResult): string {
   return [...parts, complaints(result), failures(result)].filter((part) => part !== '').join('\n\n');
 }
 
-function head({ ranAt, machine, commit, seconds: long, tail, isEarly, services, changes }: SoakResult): string {
+function head({ ranAt, machine, seconds: long, tail, isEarly, services, changes }: SoakResult): string {
   const early = isEarly ? ' It was ended early.' : '';
-  return `Run on ${ranAt.slice(0, 10)}, commit ${commit}: ${minutes(long)} with restarts and ${minutes(tail)} without.${early}
+  return `Run on ${ranAt.slice(0, 10)}: ${minutes(long)} with restarts and ${minutes(tail)} without.${early}
 Machine: ${machine}.
 ${count(services)} Services, ${changes.perSecond.toFixed(0)} changes a second.`;
 }
@@ -83,7 +83,7 @@ function flushes(result: SoakResult): string {
     ...[repaired === undefined ? '**not repaired**' : `${count(repaired)} ms`, isNamed ? 'yes' : 'no'],
   ]);
   if (rows.length === 0) return '';
-  return `What another program did, how long after its end the agent had written it again, and whether the log says who did it.
+  return `The writes of another program, how long after the end of each the agent had repaired it, and whether the log names the program.
 
 ${table(['mode', 'command', 'repaired after', 'named'], rows)}`;
 }

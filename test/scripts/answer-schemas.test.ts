@@ -1,18 +1,18 @@
-/** docs/schemas has the forms of the answers as they are. */
+/** docs/reference/schemas has the forms of the answers as they are. */
 import assert from 'node:assert/strict';
 import { readdirSync, readFileSync } from 'node:fs';
 import { describe, it } from 'node:test';
 import { schemaTexts } from '../../scripts/answer-schemas.ts';
 
-const FOLDER = new URL('../../docs/schemas/', import.meta.url);
+const FOLDER = new URL('../../docs/reference/schemas/', import.meta.url);
 
-describe('docs/schemas', () => {
+describe('docs/reference/schemas', () => {
   it('is what scripts/answer-schemas.ts makes of the forms that answers are checked with', () => {
     const texts = schemaTexts();
     assert.deepEqual(readdirSync(FOLDER).sort(), [...texts.keys()].sort());
     for (const [name, text] of texts) {
       const isFresh = readFileSync(new URL(name, FOLDER), 'utf8') === text;
-      assert.ok(isFresh, `docs/schemas/${name} is stale: run node scripts/answer-schemas.ts`);
+      assert.ok(isFresh, `docs/reference/schemas/${name} is stale: run node scripts/answer-schemas.ts`);
     }
   });
 

@@ -52,7 +52,7 @@ const IDLE =
 
 /**
  * What `node --help` names beside the variables that are removed, and stays: what operators want, or what can do no harm.
- * docs/operations.md says the same.
+ * docs/configure.md says the same.
  */
 const OPEN = [
   ...['FORCE_COLOR', 'NO_COLOR', 'NODE_DISABLE_COLORS', 'TZ', 'UV_THREADPOOL_SIZE', 'NODE_EXTRA_CA_CERTS'],

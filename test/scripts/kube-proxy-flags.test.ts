@@ -14,7 +14,7 @@ import { camel, type Flags } from '../../src/config/flags.ts';
 import { configFromFlags } from '../../src/config/from-flags.ts';
 import { DEPRECATED_FLAGS, IDLE_FLAGS } from '../../src/config/kube-proxy-flags.ts';
 
-const PAGE = fileURLToPath(new URL('../../docs/kube-proxy-flags.md', import.meta.url));
+const PAGE = fileURLToPath(new URL('../../docs/reference/kube-proxy-flags.md', import.meta.url));
 const { flags, fields, metrics } = kubeProxyFacts();
 
 /** Defaults that are others here. */
@@ -140,7 +140,7 @@ describe('the metrics of kube-proxy 1.37', () => {
   });
 });
 
-it('docs/kube-proxy-flags.md is what scripts/kube-proxy-flags.ts makes of them', async () => {
+it('docs/reference/kube-proxy-flags.md is what scripts/kube-proxy-flags.ts makes of them', async () => {
   const isFresh = readFileSync(PAGE, 'utf8') === (await kubeProxyFlagsPage());
-  assert.ok(isFresh, 'docs/kube-proxy-flags.md is stale: run node scripts/kube-proxy-flags.ts');
+  assert.ok(isFresh, 'docs/reference/kube-proxy-flags.md is stale: run node scripts/kube-proxy-flags.ts');
 });

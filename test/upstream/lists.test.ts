@@ -1,4 +1,4 @@
-/** The lists of Kubernetes' test cases are true: what they name exists, every case says what holds it, and docs/upstream.md shows them. */
+/** The lists of Kubernetes' test cases are true: what they name exists, every case says what holds it, and docs/reference/upstream.md shows them. */
 import assert from 'node:assert/strict';
 import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -68,7 +68,7 @@ describe('the lists of upstream cases', () => {
     );
   });
 
-  it('are told in docs/upstream.md as they are now (npm run conformance writes it)', () => {
+  it('are told in docs/reference/upstream.md as they are now (npm run conformance writes it)', () => {
     assert.equal(readFileSync(UPSTREAM_PAGE, 'utf8'), upstreamPage());
   });
 });

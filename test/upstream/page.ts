@@ -1,11 +1,11 @@
-/** docs/upstream.md: the cases of Kubernetes' own tests, and what holds each of them here. */
+/** docs/reference/upstream.md: the cases of Kubernetes' own tests, and what holds each of them here. */
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import type { UpstreamCase } from './cases.ts';
 import { type Held, heldBy, UPSTREAM } from './index.ts';
 
-export const UPSTREAM_PAGE = join(fileURLToPath(new URL('../..', import.meta.url)), 'docs/upstream.md');
-/** A cell of docs/conformance.md names no more cases than these. */
+export const UPSTREAM_PAGE = join(fileURLToPath(new URL('../..', import.meta.url)), 'docs/reference/upstream.md');
+/** A cell of docs/reference/conformance.md names no more cases than these. */
 const NAMED = 6;
 const WORDS: Readonly<Record<Held, string>> = { story: 'stories', test: 'tests', partly: 'in part', not: 'not' };
 

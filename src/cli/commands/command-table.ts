@@ -207,7 +207,7 @@ const TABLE = [
     ],
     status: 'Exit status: 0 drained, 1 not within the time, 2 the question is wrong.',
     notes: `A fleet that is away, or ends, is asked again until the time is over.
-docs/drain.md has the hook as YAML, and what it guarantees.`,
+docs/fleet.md has the hook as YAML, and what it guarantees.`,
     example: 'drained --pod shop/web-1 --timeout 30s',
   },
   {

@@ -1,5 +1,5 @@
 /**
- * Measures what a Node that vanishes costs, with and without --failover=confirm, and prints a table for docs/operations.md: `node
+ * Measures what a Node that vanishes costs, with and without --failover=confirm, and prints a table for docs/configure.md: `node
  * test/agent/failover/main.ts`, as root. It takes four minutes. A client opens 50 connections a second to a Service with two pods on each of three
  * Nodes; the slices say after 40 s that the pods of the dead Node are not ready, as kube-controller-manager does by default.
  */

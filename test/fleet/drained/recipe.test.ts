@@ -1,4 +1,4 @@
-/** The hooks in docs/drain.md: the one of the small program, and the shell that asks with curl, run with a made-up curl and clock. */
+/** The hooks in docs/fleet.md: the one of the small program, and the shell that asks with curl, run with a made-up curl and clock. */
 import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
 import { chmod, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
@@ -9,10 +9,10 @@ import { parse } from 'yaml';
 
 const read = (path: string) => readFile(new URL(`../../../${path}`, import.meta.url), 'utf8');
 
-describe('the hook with a command in docs/drain.md', () => {
+describe('the hook with a command in docs/fleet.md', () => {
   it('copies the program from where the image has it, to where the hook starts it', async () => {
     const [, block] =
-      /### A command in the container\n[\s\S]*?```yaml\n([\s\S]*?)```/.exec(await read('docs/drain.md')) ?? [];
+      /### A command in the container\n[\s\S]*?```yaml\n([\s\S]*?)```/.exec(await read('docs/fleet.md')) ?? [];
     const { spec } = parse(block ?? assert.fail('no block')) as { spec: PodSpec };
     const [container = assert.fail()] = spec.containers;
     const [init = assert.fail()] = spec.initContainers;
@@ -40,12 +40,12 @@ interface Hook {
 
 /** The command of the hook: `sh -c SCRIPT`. */
 async function recipe(): Promise<readonly string[]> {
-  const page = await read('docs/drain.md');
+  const page = await read('docs/fleet.md');
   const [, block] = /### curl or wget\n\n```yaml\n([\s\S]*?)```/.exec(page) ?? [];
   return (parse(block ?? assert.fail('no block')) as Hook).lifecycle.preStop.exec.command;
 }
 
-describe('the hook with curl in docs/drain.md', () => {
+describe('the hook with curl in docs/fleet.md', () => {
   let folder = '';
 
   before(async () => {

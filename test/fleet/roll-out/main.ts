@@ -1,5 +1,5 @@
 /**
- * Measures roll-outs with each hook, and writes docs/drain.json and the figures of docs/drain.md. `node test/fleet/roll-out/main.ts dist/slicewire`
+ * Measures roll-outs with each hook, and writes docs/fleet.json and the figures of docs/fleet.md. `node test/fleet/roll-out/main.ts dist/slicewire`
  * takes this executable for the hook that is a command; without it the sources run, which start more slowly.
  */
 import { readFileSync, writeFileSync } from 'node:fs';
@@ -53,5 +53,5 @@ const measured = {
   variants: await measure(),
 };
 const rounded = (_: string, one: unknown) => (typeof one === 'number' ? Math.round(one * 1e3) / 1e3 : one);
-writeFileSync(docs('drain.json'), `${JSON.stringify(measured, rounded, 1)}\n`);
-writeFileSync(docs('drain.md'), withFigures(readFileSync(docs('drain.md'), 'utf8'), measured));
+writeFileSync(docs('fleet.json'), `${JSON.stringify(measured, rounded, 1)}\n`);
+writeFileSync(docs('fleet.md'), withFigures(readFileSync(docs('fleet.md'), 'utf8'), measured));

@@ -1,4 +1,4 @@
-/** The measured part of docs/drain.md, from docs/drain.json. `node test/fleet/roll-out/main.ts` writes both. Pure. */
+/** The measured part of docs/fleet.md, from docs/fleet.json. `node test/fleet/roll-out/main.ts` writes both. Pure. */
 import { table } from '../../bench/text.ts';
 
 export interface Measured {
@@ -32,7 +32,7 @@ const END = '<!-- end -->';
 export function withFigures(page: string, measured: Measured): string {
   const [before, rest] = page.split(BEGIN);
   const after = rest?.split(END)[1];
-  if (before === undefined || after === undefined) throw new Error(`docs/drain.md lacks ${BEGIN} or ${END}`);
+  if (before === undefined || after === undefined) throw new Error(`docs/fleet.md lacks ${BEGIN} or ${END}`);
   return `${before}${BEGIN}\n${figures(measured)}\n${END}${after}`;
 }
 
@@ -48,7 +48,7 @@ function figures({ ranAt, machine, nodes, pods, surge, rate, variants }: Measure
     `${pods} Pods on ${nodes} nodes are replaced, ${surge} at a time (\`maxSurge: ${surge}\`, \`maxUnavailable: 0\`).`,
     `Clients on every node, with the network of the node and in Pods, send up to ${rate} requests a second to the cluster IP.`,
     'The agents gather changes for a second, as they do by default (`minSyncPeriod`).',
-    'The waits of the command have the start of its processes in them, which share this machine with all the rest.',
+    'The waits of the command include the start of its process.',
     '',
     table(['before SIGTERM', 'failed requests', 'time of the roll-out', 'wait of a Pod: half within, longest'], rows),
   ].join('\n');

@@ -224,7 +224,7 @@ export class Scene {
     });
     const replicas = { selector: { app: 'slicewire-fleet' }, ports: [{ port: FLEET_PORT }] };
     this.#addresses.fleet = await this.#service('kube-system', 'slicewire-fleet', replicas);
-    // Each replica counts the requests of a Node for itself (docs/drain.md).
+    // Each replica counts the requests of a Node for itself (docs/fleet.md).
     const sticky = { ...replicas, sessionAffinity: 'ClientIP' };
     this.#addresses.hooks = await this.#service('kube-system', 'slicewire-fleet-hooks', sticky);
     await Promise.all([this.startReplica(1), this.startReplica(2)]);
