@@ -19,12 +19,13 @@ import {
   type Step,
 } from '../reconcile/step.ts';
 import type { ModeWork } from '../reconcile/work.ts';
-import { type CleanupPart, cleanUp } from './cleanup.ts';
 import { inspectionOf } from './inspect.ts';
 import type { FamilyInspection, ModeInspection } from './inspection.ts';
 import {
+  type CleanupPart,
   type ConnectionCount,
   type CounterReading,
+  cleanUp,
   type EnlargedSet,
   type Heard,
   type KernelProbe,

@@ -2,8 +2,8 @@
  * The interface of every mode: desire, observe, plan, apply, cleanup. A mode holds its desired and applied state.
  * It writes to the kernel only by its plans and by `cleanup`.
  */
-
 import type { Address, Family, Protocol } from '../../base/address.ts';
+import { causeOf } from '../../base/cause.ts';
 import type { Mutex } from '../../base/mutex.ts';
 import type { Committer } from '../../kernel/ruleset-notices.ts';
 import type { Drift } from '../model/drift.ts';
@@ -170,4 +170,29 @@ export interface Mode {
   plan(setAside?: SetAside, mayBePart?: boolean): ModePlan;
   /** Remove all our objects and nothing else; returns a line for each. If a part fails, it removes the rest and throws. */
   cleanup(signal: AbortSignal): Promise<readonly string[]>;
+}
+
+// Remove the objects of a mode, part by part.
+
+export interface CleanupPart {
+  /** The name of the part in messages. */
+  readonly name: string;
+  /** Returns what was removed, in words. */
+  readonly remove: () => Promise<readonly string[]>;
+}
+
+/** Returns what was removed. A part that fails does not stop the others; at the end CleanupIncomplete names it. */
+export async function cleanUp(parts: readonly CleanupPart[], signal: AbortSignal): Promise<readonly string[]> {
+  const removed: string[] = [];
+  const problems: string[] = [];
+  for (const { name, remove } of parts) {
+    try {
+      removed.push(...(await remove()));
+    } catch (error) {
+      if (signal.aborted) throw error;
+      problems.push(`${name}: ${causeOf(error)}`);
+    }
+  }
+  if (problems.length > 0) throw new CleanupIncomplete(`some objects could not be removed: ${problems.join('; ')}`);
+  return removed;
 }

@@ -1,7 +1,7 @@
 /** The part of a mode that exists once for the node. `families.ts` drives it. */
 import type { ApplyReport, Step } from '../reconcile/step.ts';
-import type { CleanupPart } from './cleanup.ts';
 import type { NodeInspection } from './inspection.ts';
+import type { CleanupPart } from './mode.ts';
 
 export interface NodePlan {
   readonly steps: readonly Step[];

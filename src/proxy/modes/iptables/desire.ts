@@ -15,8 +15,13 @@ import { addressSpace, PORTS } from '../netfilter/key-space.ts';
 import { type ChainKey, chainKey, EXTERNAL_SERVICES, SERVICES } from '../netfilter/names.ts';
 import type { Chain } from '../netfilter/rules.ts';
 import { hairpinEntry, type RenderedChains, renderPort, TREES, type TreeEntry, type TreeName } from './render.ts';
-import type { IptablesSettings } from './settings.ts';
-import { externalFromNode, nodePortJumps, nodePortRejectJumps, staticChains } from './static-chains.ts';
+import {
+  externalFromNode,
+  type IptablesSettings,
+  nodePortJumps,
+  nodePortRejectJumps,
+  staticChains,
+} from './static-chains.ts';
 
 /** Chains that changed; undefined for one to remove. */
 export type ChainChanges = ReadonlyMap<ChainKey, Chain | undefined>;

@@ -8,17 +8,21 @@ import { type FamilyPlan, type FamilyReport, familiesMode, type PortChanges, typ
 import type { FamilyInspection } from '../inspection.ts';
 import { KernelSettings, type SettingsPlan } from '../kernel-settings.ts';
 import type { Mode, PacketCount, SetAside } from '../mode.ts';
-import type { CountedRule } from '../netfilter/counted-rules.ts';
+import { OwnWrites } from '../netfilter/change-detection.ts';
 import { FamilyRules, type TablesOptions } from '../netfilter/family-rules.ts';
 import { rulesInspection } from '../netfilter/inspect.ts';
-import { FIREWALL_JUMPS, ROUTE_LOCALNET } from '../netfilter/local-traffic.ts';
 import { chainKey, FIREWALL, isOurs } from '../netfilter/names.ts';
 import type { TablesPlan } from '../netfilter/plan.ts';
 import { RulesFamily } from '../netfilter/rules-family.ts';
-import { OwnWrites } from '../netfilter/standing.ts';
 import { type ChainChanges, IptablesDesired } from './desire.ts';
-import type { IptablesSettings } from './settings.ts';
-import { countedIn, JUMPS } from './static-chains.ts';
+import {
+  type CountedRule,
+  countedIn,
+  FIREWALL_JUMPS,
+  type IptablesSettings,
+  JUMPS,
+  ROUTE_LOCALNET,
+} from './static-chains.ts';
 
 /** One for each family that the node has. */
 interface IptablesFamilyOptions extends Pick<TablesOptions, 'tools' | 'probe' | 'keepsCounts'> {

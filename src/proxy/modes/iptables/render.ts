@@ -31,7 +31,7 @@ import {
   to,
   toPort,
 } from '../netfilter/rules.ts';
-import type { IptablesSettings } from './settings.ts';
+import type { IptablesSettings } from './static-chains.ts';
 
 // Names of chains in iptables mode: kube-proxy's if it has one, so that people and tools find them (docs/iptables.md).
 

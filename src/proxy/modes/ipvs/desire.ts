@@ -18,8 +18,7 @@ import type { HostAddresses } from '../virtual-servers/observe.ts';
 import type { DesiredChanges, WantedServer } from '../virtual-servers/state.ts';
 import { entryKey, type OwnedAddress, type OwnedEntry, serverKey } from '../virtual-servers/tracked-objects.ts';
 import { DETOUR_TREE, type RenderedServers, renderPort } from './render.ts';
-import type { IpvsSettings } from './settings.ts';
-import { staticChains } from './static-chains.ts';
+import { type IpvsSettings, staticChains } from './static-chains.ts';
 
 const NO_HOST: HostAddresses = { all: new Set(), nodePorts: [] };
 

@@ -7,8 +7,8 @@ import type { IpvsQuestions } from '../../../kernel/ipvs-kernel.ts';
 import { familiesMode, type PortChanges } from '../families.ts';
 import type { FamilyInspection } from '../inspection.ts';
 import type { ConnectionCount, CounterReading, Mode } from '../mode.ts';
+import { OwnWrites } from '../netfilter/change-detection.ts';
 import { FamilyRules } from '../netfilter/family-rules.ts';
-import { OwnWrites } from '../netfilter/standing.ts';
 import { serversInspection } from '../virtual-servers/inspect.ts';
 import { IpvsNode, type NodeOptions } from '../virtual-servers/node-parts.ts';
 import type { HostAddresses } from '../virtual-servers/observe.ts';
@@ -16,8 +16,7 @@ import { PredecessorServers, ServersFamily } from '../virtual-servers/servers-fa
 import { isOursOrSource } from '../virtual-servers/source-chain.ts';
 import { serverKey } from '../virtual-servers/tracked-objects.ts';
 import { IpvsDesired } from './desire.ts';
-import type { IpvsSettings } from './settings.ts';
-import { JUMPS } from './static-chains.ts';
+import { type IpvsSettings, JUMPS } from './static-chains.ts';
 
 export interface IpvsFamilyOptions {
   readonly settings: IpvsSettings;

@@ -11,7 +11,7 @@ import { type Chain, comment, jump, protocol, type Rule, rule, to, toPort } from
 import type { HostAddresses } from '../virtual-servers/observe.ts';
 import type { SetId } from '../virtual-servers/sets.ts';
 import { serverEntry } from '../virtual-servers/tracked-objects.ts';
-import type { IpvsSettings } from './settings.ts';
+import type { IpvsSettings } from './static-chains.ts';
 
 export interface RenderedServer {
   readonly server: Server;

@@ -1,5 +1,4 @@
 /** The chains and jumps of one family: desired and believed state, and the writes between them. Shared by the modes. */
-
 import type { Family } from '../../../base/address.ts';
 import type { ChainProbe } from '../../../kernel/chain-probe.ts';
 import type { IptablesTools } from '../../../kernel/iptables-tools.ts';
@@ -9,16 +8,14 @@ import type { ApplyReport } from '../../reconcile/step.ts';
 import { Tracker } from '../../reconcile/tracker.ts';
 import type { RuleCount, SetAside } from '../mode.ts';
 import { applyTables } from './apply.ts';
-import { type Jump, jumpKey } from './jumps.ts';
-import { BUILT_IN, CANARY, type ChainKey, chainKey } from './names.ts';
+import { ChangeDetector, chainDrift, differenceOf, EntryCount, jumpDrift, OwnWrites } from './change-detection.ts';
+import { type Jump, jumpKey, misplacedJumps, type WantedJumps } from './jumps.ts';
+import { BUILT_IN, CANARY, type ChainKey, chainKey, splitChainKey } from './names.ts';
 import { type IsOurs, type ObservedTables, observeTables, TABLES } from './observe.ts';
-import { misplacedJumps, type WantedJumps } from './order.ts';
 import { planTables, type TablesPlan, type TablesTrackers } from './plan.ts';
 import { PORTION_LINES } from './restore-text.ts';
 import { NO_PACKETS, RuleConnections } from './rule-connections.ts';
-import { RuleTotals } from './rule-totals.ts';
 import { type Chain, sameChain, type Table } from './rules.ts';
-import { chainDrift, differenceOf, EntryCount, jumpDrift, OwnWrites, RulesStanding } from './standing.ts';
 
 export interface TablesOptions {
   readonly tools: IptablesTools;
@@ -44,24 +41,24 @@ interface Besides {
 
 export class FamilyRules {
   readonly options: TablesOptions;
-  readonly standing: RulesStanding;
+  readonly standing: ChangeDetector;
   readonly trackers = {
     chains: new Tracker<ChainKey, Chain>(sameChain),
     jumps: new Tracker<string, Jump>((a, b) => a.text === b.text),
   };
   readonly connections: RuleConnections;
   #besides: Besides = { policies: new Map(), order: [] };
-  readonly #totals: RuleTotals;
+  /** The number of rules that the last write wrote, by table; a metric of kube-proxy's. */
+  #lastWrite: ReadonlyMap<string, number> = new Map();
   /** Generation of the ruleset at the last reading. Our own writes change it too. */
   #generation: number | undefined;
 
   constructor(options: TablesOptions) {
     this.options = options;
     const { isOurs, shared = new Set(), tools } = options;
-    this.standing = new RulesStanding(options.probe, options.own ?? new OwnWrites(), (commits) =>
+    this.standing = new ChangeDetector(options.probe, options.own ?? new OwnWrites(), (commits) =>
       touchedChains(commits, { family: tools.family, isOurs, shared }),
     );
-    this.#totals = new RuleTotals(options.tools.family);
     this.connections = new RuleConnections(options);
     for (const entry of options.jumps) this.trackers.jumps.desire(jumpKey(entry), entry);
   }
@@ -163,7 +160,10 @@ export class FamilyRules {
 
   /** Walks all chains: a few milliseconds for ten thousand. */
   ruleCounts(): readonly RuleCount[] {
-    return this.#totals.counts(this.trackers.chains.applied);
+    const { family } = this.options.tools;
+    return [...rulesByTable(this.trackers.chains.applied ?? [])].map(([table, total]) => {
+      return { family, table, total, last: this.#lastWrite.get(table) ?? 0 };
+    });
   }
 
   async apply(plan: TablesPlan, signal: AbortSignal): Promise<ApplyReport> {
@@ -173,7 +173,7 @@ export class FamilyRules {
     const packets = keepsCounts ? await this.connections.before(plan.chains.keys(), applied, signal) : NO_PACKETS;
     const write = () => applyTables(plan, trackers, { tools, packets }, signal);
     if (plan.steps.length === 0) return await write();
-    this.#totals.writing(plan.chains);
+    this.#lastWrite = rulesByTable(plan.chains);
     const report = await this.standing.during(entriesOf(plan, trackers), write);
     if (report.outcome === 'complete') this.#besides = { ...this.#besides, order: plan.order };
     if (report.outcome === 'complete') this.connections.wrote(plan.chains, packets);
@@ -226,8 +226,6 @@ function entriesOf({ chains, jumps }: TablesPlan, trackers: TablesTrackers): Rea
   return count.entries;
 }
 
-// The chains of ours, and the built-in chains, that transactions of nftables touched. Pure.
-
 interface WhoseChains {
   readonly family: Family;
   readonly isOurs: IsOurs;
@@ -235,7 +233,7 @@ interface WhoseChains {
   readonly shared: ReadonlySet<ChainKey>;
 }
 
-/** undefined: that is not known, or too much to name. */
+/** Our chains and built-in chains that transactions of nftables touched; undefined when unknown or too many to name. */
 function touchedChains(
   commits: readonly Commit[],
   { family, isOurs, shared }: WhoseChains,
@@ -250,4 +248,14 @@ function touchedChains(
     }
   }
   return keys;
+}
+
+/** The number of rules in each table. */
+function rulesByTable(chains: Iterable<readonly [ChainKey, Chain | undefined]>): ReadonlyMap<string, number> {
+  const counts = new Map<string, number>();
+  for (const [key, chain] of chains) {
+    const { table } = splitChainKey(key);
+    counts.set(table, (counts.get(table) ?? 0) + (chain?.length ?? 0));
+  }
+  return counts;
 }

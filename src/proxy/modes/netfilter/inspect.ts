@@ -7,13 +7,12 @@ import type { FamilyInspection, LastWriter } from '../inspection.ts';
 import type { KernelSettings } from '../kernel-settings.ts';
 import type { FamilyView, RulesView } from '../view.ts';
 import { type FamilyRules, readRules, wantedJumps } from './family-rules.ts';
-import type { Jump } from './jumps.ts';
+import { inKernelOrder, type Jump, misplacedJumps } from './jumps.ts';
 import { type ChainKey, chainKey, isServiceChain, splitChainKey } from './names.ts';
 import type { ObservedTables } from './observe.ts';
-import { misplacedJumps } from './order.ts';
 import { jumpsOf } from './plan.ts';
 import { type Chain, sameChain } from './rules.ts';
-import { inKernelOrder, ownerOfChange, ownerOfRule, rulesView } from './rules-view.ts';
+import { ownerOfChange, ownerOfRule, rulesView } from './rules-view.ts';
 
 /** The inspection of a family whose objects are rules and the settings that these need. */
 export function rulesInspection(tables: FamilyRules, settings: Pick<KernelSettings, 'compare'>): FamilyInspection {

@@ -14,9 +14,17 @@ import { lineDiff } from '../../reconcile/compare.ts';
 import type { Phase, Step } from '../../reconcile/step.ts';
 import type { Delta, Tracker } from '../../reconcile/tracker.ts';
 import type { SetAside } from '../mode.ts';
-import { type Jump, jumpKey, targetOf } from './jumps.ts';
+import {
+  type Jump,
+  type JumpWrites,
+  jumpKey,
+  jumpWrites,
+  type Misplaced,
+  orderAfter,
+  targetOf,
+  type WantedJumps,
+} from './jumps.ts';
 import { type ChainKey, chainKey, isServiceChain, splitChainKey } from './names.ts';
-import { type JumpWrites, jumpWrites, type Misplaced, orderAfter, type WantedJumps } from './order.ts';
 import { byNameDown, isEmptyBlock, linesOf, type NewChain, portionsOf, type TableBlock } from './restore-text.ts';
 import { type Chain, type Rule, sameChain, type Table } from './rules.ts';
 

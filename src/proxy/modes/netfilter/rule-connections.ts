@@ -13,8 +13,8 @@ import type { IptablesTools } from '../../../kernel/iptables-tools.ts';
 import type { ServiceKey } from '../../model/objects.ts';
 import type { ConnectionCount, CounterReading } from '../mode.ts';
 import { type ChainKey, isDispatchChain, splitChainKey } from './names.ts';
-import { frontendOfRule, type RuleFrontend } from './rule-frontends.ts';
 import { type Chain, ownerInComment, type Rule } from './rules.ts';
+import { frontendOfRule, type RuleFrontend } from './rules-view.ts';
 
 /** The rule of a frontend. */
 interface CountedFrontend extends RuleFrontend {

@@ -1,18 +1,18 @@
 /** The rules of one family, for modes that write through iptables. By itself it desires nothing, so all our rules are removed. */
 import type { Family } from '../../../base/address.ts';
+import type { IptablesTools } from '../../../kernel/iptables-tools.ts';
 import type { Drift } from '../../model/drift.ts';
 import type { ServicePort, ServicePortKey } from '../../model/service-port.ts';
-import type { CleanupPart } from '../cleanup.ts';
 import { type FamilyMode, type FamilyPlan, familiesMode, type PortChanges, type SeenFamily } from '../families.ts';
-import type { ConnectionCount, CounterReading, Heard, Mode, RuleCount, SetAside } from '../mode.ts';
-import { cleanupTables } from './cleanup.ts';
+import type { CleanupPart, ConnectionCount, CounterReading, Heard, Mode, RuleCount, SetAside } from '../mode.ts';
+import { chainDrift, differenceOf, jumpDrift } from './change-detection.ts';
 import { FamilyRules, hasCanaries, type TablesOptions } from './family-rules.ts';
-import { type Jump, jumpKey } from './jumps.ts';
+import { type Jump, jumpKey, targetOf } from './jumps.ts';
 import { BUILT_IN, type ChainKey, isOurs, splitChainKey } from './names.ts';
-import { jumpsIn, readChain } from './observe.ts';
-import { udpFrontendsIn } from './rule-frontends.ts';
+import { type IsOurs, jumpsIn, readChain, readTables, TABLES } from './observe.ts';
+import { isEmptyBlock, restoreTexts, type SavedTable, type TableBlock } from './restore-text.ts';
 import type { Chain, Table } from './rules.ts';
-import { chainDrift, differenceOf, jumpDrift } from './standing.ts';
+import { udpFrontendsIn } from './rules-view.ts';
 
 export class RulesFamily implements FamilyMode {
   readonly tables: FamilyRules;
@@ -172,4 +172,32 @@ class HeardRules {
 
 function isIn(jump: Jump, table: Table, chain: string): boolean {
   return jump.table === table && jump.chain === chain;
+}
+
+// Remove every chain and jump of a service proxy from one family: ours in every mode, and kube-proxy's.
+
+/** Returns a line for each removed object. KUBE-FIREWALL stays: the kubelet uses it too. Throws when a read or write fails. */
+export async function cleanupTables(tools: IptablesTools, isOurs: IsOurs, signal: AbortSignal): Promise<string[]> {
+  const tables = await readTables(tools, signal);
+  const blocks = TABLES.map((table) => cleanupBlock(table, tables.get(table) ?? new Map(), isOurs)).filter(
+    (block) => !isEmptyBlock(block),
+  );
+  if (blocks.length === 0) return [];
+  await tools.restore(() => restoreTexts(blocks), signal);
+  return blocks.flatMap(({ table, deletes, drops }) => [
+    ...deletes.map(({ chain, text }) => `${tools.family} ${table} ${chain} to ${targetOf(text)}`),
+    ...drops.map((chain) => `${tools.family} ${table} ${chain}`),
+  ]);
+}
+
+/** Our chains, and every rule of a built-in chain that leads to one of them, with its duplicates. */
+function cleanupBlock(table: Table, saved: SavedTable, isOurs: IsOurs): TableBlock {
+  const names = [...saved.keys()].filter((name) => isOurs(table, name));
+  const going = new Set(names);
+  const deletes: { chain: string; text: string }[] = [];
+  for (const [chain, rules] of saved) {
+    if (!BUILT_IN.has(chain)) continue;
+    for (const text of rules) if (going.has(targetOf(text))) deletes.push({ chain, text });
+  }
+  return { table, chains: names.map((name) => ({ name, rules: [] })), inserts: [], deletes, drops: names };
 }

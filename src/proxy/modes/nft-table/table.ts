@@ -1,23 +1,32 @@
 /** One family's table: reads, plans and writes it, and keeps its state. */
-
 import type { Family } from '../../../base/address.ts';
-import type { Latin1Bytes, NftKernel, NftPart, NftSet, NftTouched } from '../../../kernel/nftables-kernel.ts';
+import { causeOf } from '../../../base/cause.ts';
+import { breath } from '../../../base/clock.ts';
+import type {
+  Latin1Bytes,
+  NftKernel,
+  NftPart,
+  NftRefusal,
+  NftSet,
+  NftTouched,
+} from '../../../kernel/nftables-kernel.ts';
 import type { TableRecord } from '../../../kernel/ruleset-record.ts';
 import type { Drift } from '../../model/drift.ts';
 import type { ServiceKey } from '../../model/objects.ts';
+import { type FailedStep, NOTHING_TO_DO } from '../../reconcile/step.ts';
 import type { FamilyReport } from '../families.ts';
 import type { FamilyInspection } from '../inspection.ts';
 import type { Heard, SetAside } from '../mode.ts';
-import { applyTransactions } from './apply.ts';
-import { Batches } from './batches.ts';
-import { DelayedRemoval, type DelayedRemovalOptions } from './delayed-removal.ts';
+import { ownKey, sharedKey } from './groups.ts';
 import { tableInspection } from './inspect.ts';
-import type { TableLayout } from './layout.ts';
+import type { OwnedElement, TableLayout } from './layout.ts';
+import { Batches, DelayedRemoval, type DelayedRemovalOptions } from './pending.ts';
 import { planTable, type TablePlan, type Transaction } from './plan.ts';
+import { entryText } from './print.ts';
 import { RememberedTable } from './remembered.ts';
 import { correctTable, isHooked, TableState } from './state.ts';
 
-export interface TableOptions extends DelayedRemovalOptions {
+interface TableOptions extends DelayedRemovalOptions {
   readonly layout: TableLayout;
   /** Sets whose elements stay as they are. */
   readonly untouched: readonly NftSet[];
@@ -172,4 +181,75 @@ export class NftTable {
 /** A range is two elements of the kernel: such a set is read as a whole. */
 function hasRanges({ elements }: Pick<NftTouched, 'elements'>, { setNamed }: TableLayout): boolean {
   return elements.keys().some((name) => setNamed(name)?.hasRanges === true);
+}
+
+// Commit the transactions of one family (`plan.ts`), and find the Service of each refusal (invariant 4).
+
+/** Where the transactions are written, and the function that records each success. */
+interface WriteTarget {
+  readonly family: Family;
+  readonly kernel: NftKernel;
+  readonly wrote: (transaction: Transaction) => void;
+}
+
+interface TableReport extends FamilyReport {
+  /** A deletion must wait. */
+  readonly isWaiting: boolean;
+  /** The table's state is unknown: a write got no answer, or the table was not as believed. */
+  readonly isLost: boolean;
+}
+
+/** A refused transaction changes nothing, and the others go on, unless it is one that all others need. */
+async function applyTransactions(
+  transactions: readonly Transaction[],
+  target: WriteTarget,
+  signal: AbortSignal,
+): Promise<TableReport> {
+  const failed: FailedStep[] = [];
+  let applied = 0;
+  let [isWaiting, isLost, isMistaken] = [false, false, false];
+  for (const [i, transaction] of transactions.entries()) {
+    if (i > 0) await breath();
+    signal.throwIfAborted();
+    try {
+      const refusals = await target.kernel.commit(target.family, transaction.writes);
+      if (refusals.length === 0) {
+        target.wrote(transaction);
+        applied += transaction.steps.length;
+      } else if (transaction.mayWait === true && refusals.every(({ blame }) => blame === 'use')) isWaiting = true;
+      else failed.push(...refusals.map((refusal) => failure(target.family, transaction, refusal)));
+      isMistaken = refusals.some(({ blame }) => blame === 'environment');
+      isLost = isMistaken;
+    } catch (error) {
+      isLost = true;
+      failed.push({ ...whole(target.family), blame: 'environment', cause: causeOf(error) });
+    }
+    if (isLost || (failed.length > 0 && transaction.elements.length === 0)) break;
+  }
+  const states = { isWaiting, isLost, isMistaken };
+  if (failed.length === 0) return { ...NOTHING_TO_DO, applied, ...states };
+  return { outcome: applied > 0 ? 'partial' : 'failed', applied, failed, skipped: [], ...states };
+}
+
+function whole(family: Family): Pick<FailedStep, 'key' | 'family' | 'kind' | 'owner' | 'line'> {
+  return { key: `${family} nftables`, family, kind: 'rules', owner: undefined, line: undefined };
+}
+
+function failure(family: Family, { writes }: Transaction, refusal: NftRefusal): FailedStep {
+  const { write, element, cause } = refusal;
+  const blame = refusal.blame === 'content' ? 'content' : 'environment';
+  const what = writes[write];
+  if (what === undefined || !('elements' in what)) {
+    const name = what === undefined ? '' : ` ${what.kind} ${'chain' in what ? what.chain : ''}`;
+    return { ...whole(family), blame, cause: `${cause}${name}` };
+  }
+  const entry = (element === undefined ? undefined : what.elements[element]) as OwnedElement | undefined;
+  if (entry === undefined) return { ...whole(family), blame, cause: `${cause}: ${what.kind} ${what.set.name}` };
+  const line = `${what.set.name} ${entryText(what.set, entry, family)}`;
+  // No Service is to blame for a change by another program.
+  if (blame === 'environment') return { ...whole(family), line, blame, cause: `${cause}: ${line}` };
+  const { owner } = entry;
+  const key =
+    owner === undefined ? sharedKey(family, { set: what.set, from: entry, to: entry }) : ownKey(family, owner);
+  return { ...whole(family), key, owner, line, blame, cause: `${cause}: ${line}` };
 }

@@ -5,13 +5,24 @@
  * map and goes to the chain for that number of endpoints. That chain chooses a number, looks up the endpoint, and translates.
  */
 import { createHash } from 'node:crypto';
-import { addressWidth } from '../../../base/address.ts';
+import { type Address, addressWidth, type Cidr } from '../../../base/address.ts';
 import type { Expression, Hook, NftRule, NftSet, Word } from '../../../kernel/nftables-kernel.ts';
-import type { LocalDetector } from '../netfilter/local-traffic.ts';
+import type { FamilySettings, LocalDetector } from '../netfilter/local-traffic.ts';
 import { numberWord, rangeOf } from '../nft-table/element-bytes.ts';
 import type { NftChain } from '../nft-table/layout.ts';
 import { CLUSTER_IPS, DISPATCH, GUARD, REFUSALS, REFUSE, SETS } from './names.ts';
-import type { NftablesSettings } from './settings.ts';
+
+/** The settings of one family on which the table depends. */
+export interface NftablesSettings extends FamilySettings {
+  /** Node ports on all addresses of the node except loopback, or on these addresses. */
+  readonly nodePortAddresses: 'all' | readonly Address[];
+  /** Drop packets that conntrack calls invalid, unless the sysctl nf_conntrack_tcp_be_liberal is set (k8s#94861). */
+  readonly dropInvalid: boolean;
+  /** Ranges of the family's cluster IPs. Packets to an address there that no Service has are dropped. undefined: unknown. */
+  readonly serviceCidrs: readonly Cidr[] | undefined;
+  /** Count the connections to each frontend. */
+  readonly countsConnections: boolean;
+}
 
 /**
  * Adds a hash of the expressions to each rule's text. A rule is recognised by its text, and a rule with the same words but

@@ -12,7 +12,7 @@ import { countHolder } from '../../reconcile/shared.ts';
 import { numberWord, rangeOf, widest } from '../nft-table/element-bytes.ts';
 import type { DesiredSink, NftChain } from '../nft-table/layout.ts';
 import { balancerChain, localPolicyChain, localPolicyTargets } from './balancers.ts';
-import { skeleton } from './chains.ts';
+import { type NftablesSettings, skeleton } from './chains.ts';
 import {
   type BalancerSpec,
   balancerName,
@@ -23,7 +23,6 @@ import {
   standingSets,
 } from './names.ts';
 import { type RenderedElements, renderPort } from './render.ts';
-import type { NftablesSettings } from './settings.ts';
 
 export class NftablesDesired {
   readonly #settings: NftablesSettings;

@@ -15,6 +15,7 @@ import {
 } from '../nft-table/element-bytes.ts';
 import type { NftChain, OwnedElement } from '../nft-table/layout.ts';
 import { localPolicyRules, stickyEndpoint, stickyEntry, stickyList } from './balancers.ts';
+import type { NftablesSettings } from './chains.ts';
 import {
   type BalancerSpec,
   balancerName,
@@ -27,7 +28,6 @@ import {
   type SetName,
   stickyId,
 } from './names.ts';
-import type { NftablesSettings } from './settings.ts';
 
 export interface RenderedElements {
   readonly elements: ReadonlyMap<SetName, readonly OwnedElement[]>;

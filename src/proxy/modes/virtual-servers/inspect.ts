@@ -21,13 +21,14 @@ import type { ServersState } from './state.ts';
 import {
   destinationKey,
   destinationText,
+  type ObservedServers,
   sameDestination,
   sameServer,
+  sameSet,
   serverKey,
   serverKeyOfEntry,
   serverText,
 } from './tracked-objects.ts';
-import { type ObservedServers, sameSet } from './trackers.ts';
 
 export interface ServersInspectionOptions {
   readonly state: ServersState;

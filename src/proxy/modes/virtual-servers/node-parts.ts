@@ -7,14 +7,20 @@ import type { IpvsKernel, IpvsQuestions, IpvsReader, Timeouts } from '../../../k
 import type { Sysctls } from '../../../kernel/sysctls.ts';
 import type { Unlike } from '../../reconcile/compare.ts';
 import { type ApplyReport, failedReport, NOTHING_TO_DO, type Step, type StepName } from '../../reconcile/step.ts';
-import type { CleanupPart } from '../cleanup.ts';
 import type { NodeInspection } from '../inspection.ts';
 import { KernelSettings, type SettingsPlan } from '../kernel-settings.ts';
+import type { CleanupPart } from '../mode.ts';
 import type { NodePart, NodePlan } from '../node-part.ts';
 import type { OnResized, OnSetKept } from './apply.ts';
 import { type KernelLists, readLists } from './observe.ts';
-import type { IpvsNodeSettings } from './settings.ts';
 import { serverKey } from './tracked-objects.ts';
+
+/** Timeouts of IPVS in seconds; 0 keeps the kernel's. */
+export interface IpvsNodeSettings {
+  readonly tcpTimeout: number;
+  readonly tcpFinTimeout: number;
+  readonly udpTimeout: number;
+}
 
 export interface NodeOptions {
   readonly kernel: IpvsKernel;

@@ -8,6 +8,7 @@ import type { ServersState } from './state.ts';
 import {
   destinationKey,
   entryKey,
+  type ObservedServers,
   type OwnedDestination,
   type OwnedEntry,
   type OwnedServer,
@@ -15,7 +16,6 @@ import {
   serverEntry,
   serverKey,
 } from './tracked-objects.ts';
-import type { ObservedServers } from './trackers.ts';
 
 /** Addresses of the node's other devices. */
 export interface HostAddresses {

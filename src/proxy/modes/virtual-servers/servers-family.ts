@@ -3,22 +3,18 @@ import { familyOf } from '../../../base/address.ts';
 import type { IptablesTools } from '../../../kernel/iptables-tools.ts';
 import type { IpvsKernel, KernelWrite } from '../../../kernel/ipvs-kernel.ts';
 import type { UdpFrontend } from '../../model/udp-flows.ts';
-import type { CleanupPart } from '../cleanup.ts';
 import type { FamilyPlan, SeenFamily } from '../families.ts';
-import type { EnlargedSet, Heard, SetAside } from '../mode.ts';
-import { cleanupTables } from '../netfilter/cleanup.ts';
+import type { CleanupPart, EnlargedSet, Heard, SetAside } from '../mode.ts';
 import { FamilyRules } from '../netfilter/family-rules.ts';
-import { RulesFamily } from '../netfilter/rules-family.ts';
+import { cleanupTables, RulesFamily } from '../netfilter/rules-family.ts';
 import { applyServers } from './apply.ts';
 import type { IpvsNode } from './node-parts.ts';
 import { type HostAddresses, observeServers } from './observe.ts';
 import { planServers } from './plan.ts';
 import { setName, spareName } from './sets.ts';
-import type { ServersSettings } from './settings.ts';
 import { isOursOrSource, isSource, SOURCE_JUMP, sourceChain } from './source-chain.ts';
-import { ServersState } from './state.ts';
-import { type OwnedServer, serverKey, serverText } from './tracked-objects.ts';
-import type { ObservedServers } from './trackers.ts';
+import { type ServersSettings, ServersState } from './state.ts';
+import { type ObservedServers, type OwnedServer, serverKey, serverText } from './tracked-objects.ts';
 
 export class ServersFamily extends RulesFamily {
   readonly state: ServersState;

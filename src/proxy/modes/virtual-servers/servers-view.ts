@@ -4,13 +4,13 @@ import type { ServersView } from '../view.ts';
 import { setName } from './sets.ts';
 import type { ServersState } from './state.ts';
 import {
+  type ObservedServers,
   type OwnedAddress,
   type OwnedDestination,
   type OwnedEntry,
   type OwnedServer,
   serverKey,
 } from './tracked-objects.ts';
-import type { ObservedServers } from './trackers.ts';
 
 interface ViewedServers {
   readonly family: Family;

@@ -1,5 +1,5 @@
 /** The virtual servers of one family: desired and believed state, their connections, and their rules. Does no I/O. */
-import type { Address } from '../../../base/address.ts';
+import type { Address, Cidr, Family } from '../../../base/address.ts';
 import type { IpsetSpec, KernelWrite, SeenDestination, Server, ServerId } from '../../../kernel/ipvs-kernel.ts';
 import type { FamilyRules } from '../netfilter/family-rules.ts';
 import type { ChainKey } from '../netfilter/names.ts';
@@ -16,18 +16,27 @@ import {
   setSpec,
   spareName,
 } from './sets.ts';
-import type { ServersSettings } from './settings.ts';
 import {
   destinationKey,
   drains,
   entryKey,
+  type ObservedServers,
   type OwnedAddress,
   type OwnedDestination,
   type OwnedEntry,
   type OwnedServer,
+  ServerTrackers,
   serverKey,
 } from './tracked-objects.ts';
-import { type ObservedServers, ServerTrackers } from './trackers.ts';
+
+/** The settings of one family on which its virtual servers depend. */
+export interface ServersSettings {
+  readonly family: Family;
+  /** Virtual servers with an address in these ranges are never removed. */
+  readonly excludeCidrs: readonly Cidr[];
+  /** Node ports on all addresses of the node's other devices, or on those in these ranges. */
+  readonly nodePortCidrs: 'all' | readonly Cidr[];
+}
 
 /** A virtual server with its destinations. */
 export interface WantedServer extends OwnedServer {

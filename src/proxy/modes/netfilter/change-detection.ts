@@ -82,7 +82,7 @@ export interface Foreign {
 }
 
 /** The kernel's numbers at the time when the rules were known to be as believed. */
-export class RulesStanding {
+export class ChangeDetector {
   readonly #probe: ChainProbe | undefined;
   readonly #own: OwnWrites;
   readonly #touched: TouchedBy;
