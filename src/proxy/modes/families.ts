@@ -32,7 +32,7 @@ import {
   type Mode,
   type ModeMetrics,
   type ModePlan,
-  NOBODY,
+  NOTHING_SET_ASIDE,
   type ObserveReport,
   type PacketCount,
   type RuleCount,
@@ -93,7 +93,7 @@ export interface FamilyMode {
   /** Discard the believed state. */
   forget?(): void;
   /** See `KernelProbe`. */
-  stands(signal: AbortSignal): Promise<boolean>;
+  isInstalled(signal: AbortSignal): Promise<boolean>;
   heard?(): Promise<Heard>;
   mayDiffer?(): Promise<boolean>;
   differs?(signal: AbortSignal): Promise<boolean | undefined>;
@@ -212,7 +212,7 @@ class FamiliesMode implements Mode {
     for (const mode of this.#families) if (mode.isKnown) await mode.refresh?.(signal);
   }
 
-  plan(setAside: SetAside = NOBODY, mayBePart = false): ModePlan {
+  plan(setAside: SetAside = NOTHING_SET_ASIDE, mayBePart = false): ModePlan {
     const parts = partsOf(this.#families, this.#whole.node, setAside, mayBePart);
     this.#steps += parts.steps.length;
     const isPart = parts.families.values().some((plan) => plan?.isPart === true);
@@ -308,9 +308,9 @@ function kernelFailure(cause: string): ApplyReport {
 
 function probeOf(families: readonly FamilyMode[], node: NodePart): KernelProbe {
   return {
-    async stands(signal) {
-      if (!(await node.stands())) return false;
-      for (const mode of families) if (!(await mode.stands(signal))) return false;
+    async isInstalled(signal) {
+      if (!(await node.isInstalled())) return false;
+      for (const mode of families) if (!(await mode.isInstalled(signal))) return false;
       return true;
     },
     async heard() {

@@ -12,7 +12,7 @@ import {
   type Mode,
   type ModeMetrics,
   type ModePlan,
-  NOBODY,
+  NOTHING_SET_ASIDE,
   type ObserveReport,
   type SetAside,
 } from './mode.ts';
@@ -94,7 +94,7 @@ class Handover implements Mode {
     if (!this.#isPredecessorGone) await this.#predecessor.refresh(signal);
   }
 
-  plan(setAside: SetAside = NOBODY): ModePlan {
+  plan(setAside: SetAside = NOTHING_SET_ASIDE): ModePlan {
     const next = this.#next.plan(setAside);
     // The predecessor still serves Services that the new mode could not write.
     const mayRemove = setAside.size === 0;

@@ -80,7 +80,7 @@ async function compareFamily(inspection: FamilyInspection, options: CompareOptio
     const { writes } = inspection;
     const part = await compareOnce(inspection, options);
     if (part.differences.length === 0 || inspection.writes === writes) return part;
-    const objects = new Set(part.differences.map(wayOf));
+    const objects = new Set(part.differences.map(signatureOf));
     lasting = lasting === undefined ? objects : objects.intersection(lasting);
     if (attempt === ATTEMPTS) return { ...part, differences: part.differences.map(withCause(lasting)) };
   }
@@ -88,13 +88,13 @@ async function compareFamily(inspection: FamilyInspection, options: CompareOptio
 
 function withCause(lasting: ReadonlySet<string>): (difference: ObjectDifference) => ObjectDifference {
   return (difference) =>
-    difference.because === undefined && !lasting.has(wayOf(difference))
+    difference.because === undefined && !lasting.has(signatureOf(difference))
       ? { ...difference, because: 'not written yet' }
       : difference;
 }
 
 /** The object with how it differs. */
-function wayOf({ object, kind, wanted, found }: ObjectDifference): string {
+function signatureOf({ object, kind, wanted, found }: ObjectDifference): string {
   return JSON.stringify([object, kind, wanted, found]);
 }
 

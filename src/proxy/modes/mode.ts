@@ -80,7 +80,7 @@ export interface PacketCount {
 
 /** Owners, and keys of shared objects, that the kernel refused. A plan does not touch them. */
 export type SetAside = ReadonlySet<string>;
-export const NOBODY: SetAside = new Set();
+export const NOTHING_SET_ASIDE: SetAside = new Set();
 
 /** Some of our objects could not be removed; the others were. */
 export class CleanupIncomplete extends Error {
@@ -111,7 +111,7 @@ export interface KernelProbe {
    */
   heard(): Promise<Heard>;
   /** Whether our objects are still installed, as far as a cheap probe can find out. */
-  stands(signal: AbortSignal): Promise<boolean>;
+  isInstalled(signal: AbortSignal): Promise<boolean>;
   /**
    * Whether installed objects may differ from the written ones although `stands` found them: another program wrote since the
    * last reading, or that is unknown. Only `differs` finds out, at some cost.

@@ -20,7 +20,7 @@ export interface NodePart {
   observe(): Promise<void>;
   /** `isEmptied`: no family needs it any more. */
   plan(isEmptied: boolean): NodePlan;
-  stands(): Promise<boolean>;
+  isInstalled(): Promise<boolean>;
   /** Predecessors have none. */
   readonly inspection?: NodeInspection | undefined;
   /** Start the removal of everything: read the lists that the families share. */
@@ -38,7 +38,7 @@ export const NO_NODE_PART: NodePart = {
     before: () => Promise.resolve({ reports: [], isBlocked: false }),
     after: () => Promise.resolve([]),
   }),
-  stands: () => Promise.resolve(true),
+  isInstalled: () => Promise.resolve(true),
   beforeRemoval: () => Promise.resolve(),
   removal: () => undefined,
 };

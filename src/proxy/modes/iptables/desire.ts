@@ -67,9 +67,9 @@ export class IptablesDesired {
       );
       const hairpin = exchange(before.hairpin, after.hairpin, String);
       for (const [chain] of before.chains) changes.set(chain, undefined);
-      for (const entry of entries.gone) this.#trees[entry.tree].delete(entry.key, entry.id);
-      for (const address of hairpin.gone) this.#countHairpin(address, -1);
-      added.push({ chains: after.chains, entries: entries.come, hairpin: hairpin.come });
+      for (const entry of entries.removed) this.#trees[entry.tree].delete(entry.key, entry.id);
+      for (const address of hairpin.removed) this.#countHairpin(address, -1);
+      added.push({ chains: after.chains, entries: entries.added, hairpin: hairpin.added });
     }
     for (const { chains, entries, hairpin } of added) {
       for (const [chain, rules] of chains) changes.set(chain, rules);

@@ -53,7 +53,7 @@ export class IpvsDesired {
   }
 
   /** Accept the addresses of the node's other devices, after they were read. */
-  hostHas(host: HostAddresses): DesiredChanges {
+  updateHost(host: HostAddresses): DesiredChanges {
     const same = (a: Iterable<Address>, b: Iterable<Address>) => [...a].sort().join() === [...b].sort().join();
     if (same(host.all, this.#host.all) && same(host.nodePorts, this.#host.nodePorts)) return this.#changes();
     this.#host = host;

@@ -80,7 +80,7 @@ class IpvsFamily extends ServersFamily {
   }
 
   protected override onHost(host: HostAddresses): void {
-    this.state.desire(this.#desired.hostHas(host));
+    this.state.desire(this.#desired.updateHost(host));
   }
 }
 

@@ -37,7 +37,7 @@ export class OwnWrites {
   }
 
   /** Whether a write of ours made this generation. */
-  made(generation: number): boolean {
+  isOwnGeneration(generation: number): boolean {
     return generation > this.#first && generation <= this.#last;
   }
 
@@ -72,7 +72,7 @@ export function isBy(written: WrittenRules, before: RulesState, after: RulesStat
 export type TouchedBy = (commits: readonly Commit[]) => readonly ChainKey[] | undefined;
 
 /** What other programs wrote. */
-export interface Foreign {
+export interface ForeignWrites {
   /** The chains of ours, and built-in chains, that they touched. */
   readonly touched: readonly ChainKey[];
   /** The last of them; undefined for none. */
@@ -87,7 +87,7 @@ export class ChangeDetector {
   readonly #own: OwnWrites;
   readonly #touched: TouchedBy;
   /** undefined: unknown. */
-  #stood: RulesState | undefined;
+  #believedAt: RulesState | undefined;
 
   constructor(probe: ChainProbe | undefined, own: OwnWrites, touched: TouchedBy = () => undefined) {
     this.#probe = probe;
@@ -101,47 +101,47 @@ export class ChangeDetector {
   }
 
   /** Whether a write of ours made this generation of the ruleset. */
-  made(generation: number): boolean {
-    return this.#own.made(generation);
+  isOwnGeneration(generation: number): boolean {
+    return this.#own.isOwnGeneration(generation);
   }
 
   /** Record that the rules were as believed at these numbers. */
-  isAsBelieved(state: RulesState | undefined): void {
-    this.#stood = state;
+  recordBelieved(state: RulesState | undefined): void {
+    this.#believedAt = state;
   }
 
   /** Whether another program wrote since, or may have. Only a reading of the rules shows the change. */
   async mayDiffer(): Promise<boolean> {
     const now = await this.read();
-    return now === undefined || !this.#own.isSame(this.#stood, now);
+    return now === undefined || !this.#own.isSame(this.#believedAt, now);
   }
 
   /**
    * What other programs wrote since, by the kernel's notices; undefined where these do not tell. If they touched none of our chains, the
    * rules are as believed.
    */
-  async foreign(): Promise<Foreign | undefined> {
-    const [known, state] = [this.#stood, await this.read()];
+  async foreignWrites(): Promise<ForeignWrites | undefined> {
+    const [known, state] = [this.#believedAt, await this.read()];
     if (known?.kind !== 'ruleset' || state?.kind !== 'ruleset') return undefined;
     const commits = await this.#probe?.commits?.(this.#own.after(known.generation), state.generation);
     const touched = commits && this.#touched(commits);
     if (commits === undefined || touched === undefined) return undefined;
-    if (touched.length === 0) this.#stood = state;
+    if (touched.length === 0) this.#believedAt = state;
     return { touched, by: commits.at(-1), state };
   }
 
   /** Write. If no other program wrote meanwhile, the rules are as believed afterwards. `entries`: entries added to each table. */
-  async during(entries: ReadonlyMap<string, number>, write: () => Promise<TablesReport>): Promise<ApplyReport> {
-    if (await this.mayDiffer()) await this.foreign();
-    const stood = this.#stood;
-    this.#stood = undefined;
+  async write(entries: ReadonlyMap<string, number>, write: () => Promise<TablesReport>): Promise<ApplyReport> {
+    if (await this.mayDiffer()) await this.foreignWrites();
+    const stood = this.#believedAt;
+    this.#believedAt = undefined;
     const before = await this.read();
     const report = await write();
     if (report.outcome !== 'complete' || before === undefined || !this.#own.isSame(stood, before)) return report;
     const after = await this.read();
     if (after === undefined || !isBy({ commits: report.commits, entries }, before, after)) return report;
     if (before.kind === 'ruleset' && after.kind === 'ruleset') this.#own.wrote(before.generation, after.generation);
-    this.#stood = after;
+    this.#believedAt = after;
     return report;
   }
 }

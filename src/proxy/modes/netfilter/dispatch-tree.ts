@@ -62,18 +62,18 @@ interface TreeNode {
 
 /** The items of only one of two lists: of the earlier (`gone`) and of the later one (`come`). */
 export interface Exchange<T> {
-  readonly gone: readonly T[];
-  readonly come: readonly T[];
+  readonly removed: readonly T[];
+  readonly added: readonly T[];
 }
 
 /** Items are the same when `sign` gives the same text. A tree is told of differences alone, because each entry that is set renders a leaf. */
 export function exchange<T>(before: readonly T[], after: readonly T[], sign: (one: T) => string): Exchange<T> {
-  if (before.length === 0) return { gone: before, come: after };
+  if (before.length === 0) return { removed: before, added: after };
   const had = new Set(before.map(sign));
   const has = new Set(after.map(sign));
   return {
-    gone: before.filter((one) => !has.has(sign(one))),
-    come: after.filter((one) => !had.has(sign(one))),
+    removed: before.filter((one) => !has.has(sign(one))),
+    added: after.filter((one) => !had.has(sign(one))),
   };
 }
 

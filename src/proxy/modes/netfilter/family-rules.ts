@@ -41,7 +41,7 @@ interface Besides {
 
 export class FamilyRules {
   readonly options: TablesOptions;
-  readonly standing: ChangeDetector;
+  readonly changeDetector: ChangeDetector;
   readonly trackers = {
     chains: new Tracker<ChainKey, Chain>(sameChain),
     jumps: new Tracker<string, Jump>((a, b) => a.text === b.text),
@@ -56,7 +56,7 @@ export class FamilyRules {
   constructor(options: TablesOptions) {
     this.options = options;
     const { isOurs, shared = new Set(), tools } = options;
-    this.standing = new ChangeDetector(options.probe, options.own ?? new OwnWrites(), (commits) =>
+    this.changeDetector = new ChangeDetector(options.probe, options.own ?? new OwnWrites(), (commits) =>
       touchedChains(commits, { family: tools.family, isOurs, shared }),
     );
     this.connections = new RuleConnections(options);
@@ -99,11 +99,11 @@ export class FamilyRules {
     const { probe } = this.options;
     try {
       // Taken before the reading: a change in between is found the next time.
-      const [generation, state] = [await probe?.generation?.(), await this.standing.read()];
+      const [generation, state] = [await probe?.generation?.(), await this.changeDetector.read()];
       const { applied } = this.trackers.chains;
       const isSame = generation !== undefined && generation === this.#generation;
       if (isSame && applied !== undefined) {
-        this.standing.isAsBelieved(state);
+        this.changeDetector.recordBelieved(state);
         return { chains: applied, drift: [] };
       }
       const seen = await readRules(this, signal);
@@ -112,7 +112,7 @@ export class FamilyRules {
       this.trackers.jumps.observe(seen.jumps);
       this.#besides = { policies: seen.policies, order: [...seen.jumps.keys()] };
       this.#generation = generation;
-      this.standing.isAsBelieved(state);
+      this.changeDetector.recordBelieved(state);
       return { chains: seen.chains, drift };
     } catch (error) {
       this.trackers.chains.forget();
@@ -138,12 +138,12 @@ export class FamilyRules {
   async differs(signal: AbortSignal): Promise<boolean | undefined> {
     const { tools } = this.options;
     const { writes } = tools;
-    const state = await this.standing.read();
+    const state = await this.changeDetector.read();
     const seen = await readRules(this, signal);
     // A reading during our own write proves nothing.
     if (tools.writes !== writes || !this.isKnown) return undefined;
     if (this.#drift(seen).length > 0) return true;
-    this.standing.isAsBelieved(state);
+    this.changeDetector.recordBelieved(state);
     return false;
   }
 
@@ -174,7 +174,7 @@ export class FamilyRules {
     const write = () => applyTables(plan, trackers, { tools, packets }, signal);
     if (plan.steps.length === 0) return await write();
     this.#lastWrite = rulesByTable(plan.chains);
-    const report = await this.standing.during(entriesOf(plan, trackers), write);
+    const report = await this.changeDetector.write(entriesOf(plan, trackers), write);
     if (report.outcome === 'complete') this.#besides = { ...this.#besides, order: plan.order };
     if (report.outcome === 'complete') this.connections.wrote(plan.chains, packets);
     return report;

@@ -27,7 +27,7 @@ export function rulesInspection(tables: FamilyRules, settings: Pick<KernelSettin
       return rules && viewOf(rules);
     },
     desired: () => viewOf(desiredRules(tables)),
-    isCertain: async () => tables.isKnown && !(await tables.standing.mayDiffer()),
+    isCertain: async () => tables.isKnown && !(await tables.changeDetector.mayDiffer()),
     read: async (signal) => viewOf(await rulesNow(tables, signal)),
     async compared(signal) {
       const [seen, ofSettings] = [await readRules(tables, signal), await settings.compare()];
@@ -61,11 +61,14 @@ export async function rememberedInLists(
 }
 
 /** Our own writes are those of `iptables-restore`, so they are recognised by the generation. Legacy tables have no last writer. */
-export async function lastWriterOf({ options: { probe }, standing }: FamilyRules): Promise<LastWriter | undefined> {
+export async function lastWriterOf({
+  options: { probe },
+  changeDetector: standing,
+}: FamilyRules): Promise<LastWriter | undefined> {
   const writer = await probe?.lastWriter?.();
   if (writer === undefined) return undefined;
   const { pid, name, generation } = writer;
-  return { pid, name, isUs: standing.made(generation) };
+  return { pid, name, isUs: standing.isOwnGeneration(generation) };
 }
 
 /** undefined: not read yet. */

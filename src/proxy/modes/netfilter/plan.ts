@@ -268,13 +268,13 @@ function chainStep(family: Family, write: Write): Step {
     action,
     phase: CHAIN_PHASES[action],
     owner: ownerOf(write),
-    concerns: () => newcomers(write),
+    concerns: () => addedOwners(write),
     lines: () => lineDiff(texts(write.from), texts(write.to)),
   };
 }
 
 /** Owners of added lines. */
-function newcomers({ from = [], to = [] }: Write): Set<string> {
+function addedOwners({ from = [], to = [] }: Write): Set<string> {
   const had = new Set(from.map((line) => line.text));
   const owners = new Set<string>();
   for (const { text, owner } of to) if (owner !== undefined && !had.has(text)) owners.add(owner);

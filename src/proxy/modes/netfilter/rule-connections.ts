@@ -46,7 +46,7 @@ export class RuleConnections {
   /** Connections to frontends whose rules were removed since the last look. */
   #ended: ConnectionCount[] = [];
   /** What the last look read of the legacy variant. */
-  #lookedAt: Writable = new Map();
+  #lastRead: Writable = new Map();
   /** Why counters could not be read before a write. */
   #problem: string | undefined;
 
@@ -61,7 +61,7 @@ export class RuleConnections {
     if (problem !== undefined) throw new Error(problem);
     this.#ended = [];
     try {
-      return [...ended, ...(await this.#standing(chains, { signal, between }))];
+      return [...ended, ...(await this.#installedCounts(chains, { signal, between }))];
     } catch (error) {
       // They are reported by the next look that succeeds.
       this.#ended = [...ended, ...this.#ended].slice(-MAX_ENDED);
@@ -70,7 +70,10 @@ export class RuleConnections {
   }
 
   /** Those of the rules that are there. */
-  async #standing(chains: () => ChainMap | undefined, { signal, between }: CounterReading): Promise<ConnectionCount[]> {
+  async #installedCounts(
+    chains: () => ChainMap | undefined,
+    { signal, between }: CounterReading,
+  ): Promise<ConnectionCount[]> {
     const found: ConnectionCount[] = [];
     const keys = [...(chains()?.keys() ?? [])].filter(isCounted);
     for (let at = 0; at < keys.length; at += CHAINS_AT_ONCE) {
@@ -109,7 +112,7 @@ export class RuleConnections {
     if (packets.size === 0) return;
     const stays = new Set([...chains.values()].flatMap((chain) => (chain ?? []).map((rule) => counted(rule)?.name)));
     const gone = [...packets].filter(([name, { packets: count }]) => count > 0 && !stays.has(name));
-    for (const [name] of gone) this.#lookedAt.delete(name);
+    for (const [name] of gone) this.#lastRead.delete(name);
     for (const count of this.#countsOf(new Map(gone))) this.#ended.push({ ...count, hasEnded: true });
     this.#ended.splice(0, this.#ended.length - MAX_ENDED);
   }
@@ -134,7 +137,7 @@ export class RuleConnections {
     const [present, writes] = await between(() => Promise.resolve([chains() ?? new Map(), tools.writes] as const));
     const packets = await savedPackets(tools, picked([...present.keys()].filter(isCounted), present), signal);
     if (tools.writes !== writes) return [];
-    this.#lookedAt = packets;
+    this.#lastRead = packets;
     return this.#countsOf(packets);
   }
 
@@ -143,7 +146,7 @@ export class RuleConnections {
     const packets: Writable = new Map();
     for (const rule of [...chains.values()].flat()) {
       const name = counted(rule)?.name;
-      const known = name === undefined ? undefined : this.#lookedAt.get(name);
+      const known = name === undefined ? undefined : this.#lastRead.get(name);
       if (name !== undefined && known !== undefined) packets.set(name, known);
     }
     return packets;

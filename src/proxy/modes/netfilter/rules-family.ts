@@ -58,7 +58,7 @@ export class RulesFamily implements FamilyMode {
     return { steps: plan.steps, apply: (signal) => this.tables.apply(plan, signal) };
   }
 
-  async stands(signal: AbortSignal): Promise<boolean> {
+  async isInstalled(signal: AbortSignal): Promise<boolean> {
     return await hasCanaries(this.tables, signal);
   }
 
@@ -67,7 +67,7 @@ export class RulesFamily implements FamilyMode {
   }
 
   async mayDiffer(): Promise<boolean> {
-    return await this.tables.standing.mayDiffer();
+    return await this.tables.changeDetector.mayDiffer();
   }
 
   async differs(signal: AbortSignal): Promise<boolean | undefined> {
@@ -113,9 +113,9 @@ class HeardRules {
 
   /** See `KernelProbe.heard`. */
   async heard(): Promise<Heard> {
-    const { isKnown, standing } = this.#tables;
+    const { isKnown, changeDetector: standing } = this.#tables;
     if (!isKnown || !(await standing.mayDiffer())) return { kind: 'nothing' };
-    const found = await standing.foreign();
+    const found = await standing.foreignWrites();
     if (found === undefined) return { kind: 'unknown' };
     if (found.touched.length === 0) return { kind: 'nothing', by: found.by };
     this.#isTouched = true;
@@ -124,10 +124,10 @@ class HeardRules {
 
   /** Read what was touched. Returns the changes of other programs; undefined where all must be read. Throws when a read fails. */
   async observe(signal: AbortSignal): Promise<readonly Drift[] | undefined> {
-    const { isKnown, standing, trackers } = this.#tables;
+    const { isKnown, changeDetector: standing, trackers } = this.#tables;
     if (!this.#isTouched || !isKnown) return undefined;
     this.#isTouched = false;
-    const found = await standing.foreign();
+    const found = await standing.foreignWrites();
     if (found === undefined) return undefined;
     const builtIn = found.touched.filter((key) => BUILT_IN.has(splitChainKey(key).chain));
     const ours = found.touched.filter((key) => !builtIn.includes(key));
@@ -137,7 +137,7 @@ class HeardRules {
     for (const key of builtIn) drift.push(...(await this.#readJumps(key, signal)));
     const areFew = found.touched.length <= MAX_CHAINS_READ;
     for (const key of ours) drift.push(...this.#correctChain(key, areFew ? await this.#read(key, signal) : undefined));
-    standing.isAsBelieved(found.state);
+    standing.recordBelieved(found.state);
     return drift;
   }
 

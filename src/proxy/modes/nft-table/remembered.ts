@@ -20,7 +20,7 @@ export class RememberedTable implements DesiredSink {
 
   #hasWaited = false;
   /** Changes of the desired state so far. */
-  #wishes = 0;
+  #desiredChanges = 0;
 
   /** Without a record it only passes on. */
   constructor(state: TableState, record: TableRecord | undefined) {
@@ -29,17 +29,17 @@ export class RememberedTable implements DesiredSink {
   }
 
   chain(...[name, chain]: Parameters<DesiredSink['chain']>): void {
-    this.#wishes += 1;
+    this.#desiredChanges += 1;
     this.#state.chain(name, chain);
   }
 
   set(...[name, set]: Parameters<DesiredSink['set']>): void {
-    this.#wishes += 1;
+    this.#desiredChanges += 1;
     this.#state.set(name, set);
   }
 
   element(...[set, key, entry]: Parameters<DesiredSink['element']>): void {
-    this.#wishes += 1;
+    this.#desiredChanges += 1;
     this.#state.element(set, key, entry);
   }
 
@@ -60,13 +60,13 @@ export class RememberedTable implements DesiredSink {
     this.#left = null;
     if (left === undefined || left === null || this.#record === undefined) return false;
     const { chains, sets, elements } = this.#state;
-    const wishes = this.#wishes;
+    const wishes = this.#desiredChanges;
     const digest = await this.#digestOf({
       chains: chains.desired,
       sets: sets.desired,
       elements: [...elements].map(([set, { desired }]) => [set, desired.values()] as const),
     });
-    if (digest.value !== left.digest || this.#wishes !== wishes) return false;
+    if (digest.value !== left.digest || this.#desiredChanges !== wishes) return false;
     // The desired state took its time: another program may have written meanwhile.
     if (this.#record.left(this.#state.family) === undefined) return false;
     this.#record.believe(this.#state.family, left);

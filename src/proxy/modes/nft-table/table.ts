@@ -41,8 +41,8 @@ export class NftTable {
   readonly inspection: FamilyInspection;
   readonly #kernel: NftKernel;
   readonly #options: TableOptions;
-  readonly #idle: DelayedRemoval;
-  readonly #parts: Batches;
+  readonly #removals: DelayedRemoval;
+  readonly #batches: Batches;
   /** Takes in what is desired. */
   readonly remembered: RememberedTable;
   #isWaiting = false;
@@ -55,15 +55,15 @@ export class NftTable {
     this.state = new TableState(family, options.layout);
     this.#kernel = kernel;
     this.#options = options;
-    this.#idle = new DelayedRemoval(options);
-    this.#parts = new Batches(this.state, options.layout);
+    this.#removals = new DelayedRemoval(options);
+    this.#batches = new Batches(this.state, options.layout);
     this.remembered = new RememberedTable(this.state, options.record);
     this.inspection = tableInspection({ state: this.state, kernel, ...options });
   }
 
   /** A deletion must wait. */
   get isWaiting(): boolean {
-    return this.#isWaiting || this.#idle.size > 0;
+    return this.#isWaiting || this.#removals.size > 0;
   }
 
   /** The number of lookups of each element of a set, with its Service. Throws when they cannot be read. */
@@ -126,8 +126,8 @@ export class NftTable {
   plan(setAside: SetAside, mayBePart: boolean): TablePlan {
     const { state } = this;
     const { layout, untouched } = this.#options;
-    const due = this.#idle.begin();
-    const part = mayBePart ? this.#parts.next(setAside) : undefined;
+    const due = this.#removals.begin();
+    const part = mayBePart ? this.#batches.next(setAside) : undefined;
     // Before the last part nothing is written that must follow the elements of all Services, such as what refuses other ports.
     const isDue = (set: NftSet) =>
       part === undefined || layout.afterFrontend.has(set) || layout.neededFirst.includes(set);
@@ -161,7 +161,7 @@ export class NftTable {
   }
 
   /** Whether the written table is installed. If another program wrote anything, the table is read to find out. */
-  async stands(): Promise<boolean> {
+  async isInstalled(): Promise<boolean> {
     if (this.remembered.mayBeAsLeft) return true;
     const answer = await this.#kernel.stands(this.state.family);
     if (answer !== 'unclear') return answer === 'yes';

@@ -2,13 +2,13 @@
 import { addressWidth, portBytes } from '../../../base/address.ts';
 import type { NftSet, NftWrite } from '../../../kernel/nftables-kernel.ts';
 import type { Delta } from '../../reconcile/tracker.ts';
-import { NOBODY } from '../mode.ts';
+import { NOTHING_SET_ASIDE } from '../mode.ts';
 import { numberWord, portWord, protocolByte, protocolWord } from '../nft-table/element-bytes.ts';
 import type { NftChain, OwnedElement } from '../nft-table/layout.ts';
 import { planTable } from '../nft-table/plan.ts';
 import { balancerChain, stickyEndpoint } from './balancers.ts';
 import { type NftablesSettings, skeleton } from './chains.ts';
-import { LAYOUT, memorySet, SETS, standingSets } from './names.ts';
+import { LAYOUT, memorySet, permanentSets, SETS } from './names.ts';
 
 const NONE = new Map<string, never>();
 
@@ -25,7 +25,7 @@ export function oneOfEverything(settings: NftablesSettings): readonly NftWrite[]
       stickyEndpoint(memory.name, 1, { address: target.address, protocol: protocolByte('TCP'), port: portBytes(1) }),
     ],
   ]);
-  const sets = new Map<string, NftSet>([...standingSets(countsConnections), memory].map((set) => [set.name, set]));
+  const sets = new Map<string, NftSet>([...permanentSets(countsConnections), memory].map((set) => [set.name, set]));
   const key = target.address + protocolWord('TCP') + target.port;
   const made = <T>(create: ReadonlyMap<string, T>) => ({ create, update: NONE, remove: NONE });
   const elements: (readonly [NftSet, Delta<string, OwnedElement>])[] = [];
@@ -44,7 +44,7 @@ export function oneOfEverything(settings: NftablesSettings): readonly NftWrite[]
       sets: made(sets),
       elements,
     },
-    NOBODY,
+    NOTHING_SET_ASIDE,
   );
   return plan.transactions.flatMap(({ writes }) => writes);
 }

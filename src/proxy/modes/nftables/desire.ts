@@ -17,10 +17,10 @@ import {
   type BalancerSpec,
   balancerName,
   localPolicyName,
+  permanentSets,
   SETS,
   type SetName,
   setNamed,
-  standingSets,
 } from './names.ts';
 import { type RenderedElements, renderPort } from './render.ts';
 
@@ -36,7 +36,7 @@ export class NftablesDesired {
   constructor(settings: NftablesSettings, sink: DesiredSink) {
     this.#settings = settings;
     this.#sink = sink;
-    for (const set of standingSets(settings.countsConnections)) sink.set(set.name, set);
+    for (const set of permanentSets(settings.countsConnections)) sink.set(set.name, set);
     for (const [name, chain] of skeleton(settings)) sink.chain(name, chain);
     for (const [set, element] of elementsOfNode(settings)) this.#putShared(set, element, element.key);
   }

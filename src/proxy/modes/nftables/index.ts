@@ -103,8 +103,8 @@ class NftablesFamily implements FamilyMode {
     return { steps: plan.steps, isPart: plan.isPart === true, apply: (signal) => this.#table.apply(plan, signal) };
   }
 
-  async stands(): Promise<boolean> {
-    return await this.#table.stands();
+  async isInstalled(): Promise<boolean> {
+    return await this.#table.isInstalled();
   }
 
   async heard(): Promise<Heard> {
@@ -223,7 +223,7 @@ class PredecessorTable implements FamilyMode {
     }
   }
 
-  stands(): Promise<boolean> {
+  isInstalled(): Promise<boolean> {
     return Promise.resolve(true);
   }
 

@@ -41,7 +41,7 @@ export const SETS = {
 export type SetName = keyof typeof SETS;
 
 /** The sets that always exist, even if empty; counters only if connections are counted. */
-export function standingSets(countsConnections: boolean): readonly NftSet[] {
+export function permanentSets(countsConnections: boolean): readonly NftSet[] {
   return Object.values<NftSet>(SETS).filter(({ isCounting }) => countsConnections || isCounting !== true);
 }
 
@@ -156,10 +156,10 @@ export interface BalancerSpec {
 
 /** `external-of-5`, `external-pods-of-5`, `node-port-here-of-3`, `cluster-ip-of-5`, `cluster-ip-local-of-2`. */
 export function balancerName({ entry, isLocal, masquerades, endpoints }: BalancerSpec): string {
-  return `${entry}${whoOf(entry, isLocal, masquerades)}-of-${endpoints}`;
+  return `${entry}${backendsWord(entry, isLocal, masquerades)}-of-${endpoints}`;
 }
 
-function whoOf(entry: EntryPoint, isLocal: boolean, masquerades: boolean): string {
+function backendsWord(entry: EntryPoint, isLocal: boolean, masquerades: boolean): string {
   if (entry === 'cluster-ip') return isLocal ? '-local' : '';
   if (masquerades) return '';
   return isLocal ? '-here' : '-pods';

@@ -69,7 +69,7 @@ class Application {
     // Rules refer to sets: if a set is missing, no rule can be written.
     if (!(await this.#write(plan.sets))) return void this.#skip(plan.steps);
     for (const { write } of plan.sets)
-      if (write.kind === 'add-set') this.#tell(write.set.name, undefined, write.set.maxelem);
+      if (write.kind === 'add-set') this.#reportResize(write.set.name, undefined, write.set.maxelem);
     for (const one of plan.resizes) await this.#resize(one);
     await this.#write(plan.entries);
     await this.#write(plan.servers);
@@ -150,21 +150,21 @@ class Application {
     if (failed === undefined) {
       state.resized(id, to);
       this.#done.add(planned.step);
-      this.#tell(spec.name, from, to);
+      this.#reportResize(spec.name, from, to);
     }
     const left = await write({ kind: 'remove-set', set: spare });
     if (left === undefined) state.spareGone();
     if (failed === undefined) {
-      if (left !== undefined) this.#keep({ set: spare, maxelem: undefined, cause: left.message });
+      if (left !== undefined) this.#reportKept({ set: spare, maxelem: undefined, cause: left.message });
       return;
     }
     // Nothing else is blocked: the set still has its former entries, and takes new ones as far as it can.
     if (failed.failure === 'exists' || failed.failure === 'missing') this.#isMistaken = true;
     else if (to < from) {
-      if (left !== undefined) this.#keep({ set: spare, maxelem: undefined, cause: left.message });
+      if (left !== undefined) this.#reportKept({ set: spare, maxelem: undefined, cause: left.message });
       // Perhaps the kernel swapped the sets: a set that is believed to be larger than it is would not grow in time.
       if (unmade === undefined && failed.failure === 'environment') this.#isStale = true;
-      return this.#keep({ set: spec.name, maxelem: from, cause: failed.message });
+      return this.#reportKept({ set: spec.name, maxelem: from, cause: failed.message });
     } else if (failed.failure === 'environment') this.#isUnknown = true;
     const cause = `${planned.line()}: ${failed.message}`;
     const name = nameOf(planned.step, plan.family);
@@ -172,13 +172,13 @@ class Application {
   }
 
   /** A set that is too large, or left over, makes no rule wrong: it is told, and tried again after the next reading. */
-  #keep(kept: SetKept): void {
+  #reportKept(kept: SetKept): void {
     const { state, onSetKept } = this.#parts;
-    if (state.kept(kept.set, kept.cause)) onSetKept(kept);
+    if (state.keepAsIs(kept.set, kept.cause)) onSetKept(kept);
   }
 
   /** Only a set that kube-proxy has is told of. */
-  #tell(set: string, from: number | undefined, to: number): void {
+  #reportResize(set: string, from: number | undefined, to: number): void {
     const { plan, onResized } = this.#parts;
     const kubeProxys = KUBE_PROXY_MAXELEM;
     if (!isShared(setId(plan.family, set)) || (from ?? kubeProxys) === to) return;
@@ -188,19 +188,19 @@ class Application {
   #isBlocked({ step, owner }: Pick<PlannedWrite, 'step' | 'owner'>): boolean {
     const by = this.#blocked.get(step) ?? (owner === undefined ? undefined : this.#blocked.get(owner));
     if (by === undefined) return false;
-    this.#wait({ step, owner }, by);
+    this.#skipOne({ step, owner }, by);
     return true;
   }
 
   /** Not written, for the reason of another step. */
-  #wait({ step, owner }: Pick<PlannedWrite, 'step' | 'owner'>, blockedBy: string): void {
+  #skipOne({ step, owner }: Pick<PlannedWrite, 'step' | 'owner'>, blockedBy: string): void {
     this.#skipped.push({ key: step, family: this.#parts.plan.family, owner, blockedBy });
   }
 
   #failure(planned: PlannedWrite, error: KernelError): void {
     const { step, owner, write } = planned;
     if (write.kind === 'remove-set' && write.set === spareName(this.#parts.plan.family)) {
-      this.#keep({ set: write.set, maxelem: undefined, cause: error.message });
+      this.#reportKept({ set: write.set, maxelem: undefined, cause: error.message });
       return;
     }
     const isFirst = !this.#blocked.has(step);
@@ -208,13 +208,13 @@ class Application {
     if (owner !== undefined) this.#blocked.set(owner, step);
     // A consequence of a reported failure, such as a destination of a server that could not be created.
     if (!isFirst && error.failure === 'missing') {
-      this.#wait(planned, step);
+      this.#skipOne(planned, step);
       return;
     }
     const isForeignSet = write.kind === 'add-set' && error.failure === 'exists';
     if ((error.failure === 'exists' || error.failure === 'missing') && !isForeignSet) {
       this.#isMistaken = true;
-      this.#wait(planned, step);
+      this.#skipOne(planned, step);
       return;
     }
     if (error.failure === 'environment') this.#isUnknown = true;
@@ -254,7 +254,7 @@ class Application {
    */
   async #retire(retirements: readonly Retirement[]): Promise<void> {
     const due = retirements.filter(({ step, owner }) => !this.#isBlocked({ step, owner }));
-    await this.#write(due.flatMap(quietings));
+    await this.#write(due.flatMap(weightZeroWrites));
     const removals: PlannedWrite[] = [];
     for (const one of due) {
       if (this.#blocked.has(one.step)) continue;
@@ -317,7 +317,7 @@ function nameOf(key: string, family: Family): StepName {
 }
 
 /** The writes that set weight 0, which stops new connections. */
-function quietings({ server, step, owner, destinations, isServerGone }: Retirement): PlannedWrite[] {
+function weightZeroWrites({ server, step, owner, destinations, isServerGone }: Retirement): PlannedWrite[] {
   if (!drains(server)) return [];
   return destinations
     .filter(({ destination }) => destination.weight !== 0)

@@ -150,7 +150,7 @@ export class IpvsNode implements NodePart {
     return reports;
   }
 
-  async stands(): Promise<boolean> {
+  async isInstalled(): Promise<boolean> {
     if (!(await this.#device.read())) return false;
     this.#probed = new Set((await this.kernel.servers()).map(serverKey));
     return true;
@@ -180,7 +180,7 @@ class ServiceDevice {
   readonly #kernel: IpvsKernel;
   readonly #isWanted: boolean;
   /** undefined: unknown. */
-  #isThere: boolean | undefined;
+  #exists: boolean | undefined;
 
   constructor(kernel: IpvsKernel, isWanted: boolean) {
     this.#kernel = kernel;
@@ -188,12 +188,12 @@ class ServiceDevice {
   }
 
   get isKnown(): boolean {
-    return this.#isThere !== undefined;
+    return this.#exists !== undefined;
   }
 
   /** The device is not wanted, and may still exist. */
   get isWaiting(): boolean {
-    return !this.#isWanted && this.#isThere !== false;
+    return !this.#isWanted && this.#exists !== false;
   }
 
   /** Throws when the kernel does not answer. */
@@ -215,16 +215,16 @@ class ServiceDevice {
       isWaiting: false,
       isRepaired: true,
     } as const;
-    return [{ ...of, kind: this.#isWanted ? 'missing' : 'foreign', isPending: isThere === this.#isThere }];
+    return [{ ...of, kind: this.#isWanted ? 'missing' : 'foreign', isPending: isThere === this.#exists }];
   }
 
   observe(isThere: boolean | undefined): void {
-    this.#isThere = isThere;
+    this.#exists = isThere;
   }
 
   /** `isEmptied`: nothing needs the device any more. */
   pending(isEmptied: boolean): DeviceWrite | undefined {
-    if (this.#isThere === undefined || this.#isThere === this.#isWanted) return undefined;
+    if (this.#exists === undefined || this.#exists === this.#isWanted) return undefined;
     if (this.#isWanted) return 'add-device';
     return isEmptied ? 'remove-device' : undefined;
   }
@@ -232,10 +232,10 @@ class ServiceDevice {
   async write(kind: DeviceWrite, signal: AbortSignal): Promise<ApplyReport> {
     const [error] = await this.#kernel.write([{ kind }], signal);
     if (error === undefined || error.failure === (kind === 'add-device' ? 'exists' : 'missing')) {
-      this.#isThere = kind === 'add-device';
+      this.#exists = kind === 'add-device';
       return { ...NOTHING_TO_DO, applied: 1 };
     }
-    this.#isThere = undefined;
+    this.#exists = undefined;
     return failedReport(DEVICE, `${DEVICE.key}: ${error.message}`);
   }
 

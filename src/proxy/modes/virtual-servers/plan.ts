@@ -59,16 +59,16 @@ export function planServers(state: ServersState, setAside: SetAside): ServersPla
   const come = keep(entries.come);
   const sets = setWrites(state, come);
   const resizes = keep(sets.resizes);
-  const goneSets = remove(sets.go);
+  const goneSets = remove(sets.removed);
   const addresses = addressWrites(state, staying);
   const parts = {
-    sets: keep(sets.come),
+    sets: keep(sets.added),
     resizes,
     entries: come.filter((one) => !isStop(state, one)),
     stops: come.filter((one) => isStop(state, one)),
     servers: keep(serverWrites(state)),
-    addresses: keep(addresses.come),
-    goneAddresses: remove(addresses.go),
+    addresses: keep(addresses.added),
+    goneAddresses: remove(addresses.removed),
     goneEntries: remove(entries.go),
     goneSets: [...goneSets, ...(resizes.length === 0 ? remove(sets.left) : [])],
     retire,
@@ -157,8 +157,8 @@ class Staying {
 }
 
 interface Writes {
-  readonly come: readonly PlannedWrite[];
-  readonly go: readonly PlannedWrite[];
+  readonly added: readonly PlannedWrite[];
+  readonly removed: readonly PlannedWrite[];
 }
 
 interface SetWrites extends Writes {
@@ -190,15 +190,15 @@ function setWrites(state: ServersState, entries: readonly PlannedWrite[]): SetWr
   // A set of another type cannot become ours: the kernel refuses to create it, and the report says so.
   const wanted = [...create, ...[...update].map(([id, { to }]) => [id, to] as const)];
   return {
-    come: wanted.map(([id, set]) => planned(id, { kind: 'add-set', set: { ...set, maxelem: sizeOf(id) } })),
+    added: wanted.map(([id, set]) => planned(id, { kind: 'add-set', set: { ...set, maxelem: sizeOf(id) } })),
     resizes: [...state.sets.desired.keys()].flatMap(resize),
-    left: state.isSpareDue ? [leftSpare(family)] : [],
+    left: state.isSpareDue ? [spareRemoval(family)] : [],
     // Last of all: rules refer to sets, and a set lists our servers.
-    go: state.isEmptied ? [...remove].map(([id, { name }]) => planned(id, { kind: 'remove-set', set: name })) : [],
+    removed: state.isEmptied ? [...remove].map(([id, { name }]) => planned(id, { kind: 'remove-set', set: name })) : [],
   };
 }
 
-function leftSpare(family: Family): PlannedWrite {
+function spareRemoval(family: Family): PlannedWrite {
   const set = spareName(family);
   return { write: { kind: 'remove-set', set }, step: `${family} set ${set}`, owner: undefined, line: () => set };
 }
@@ -248,8 +248,8 @@ function addressWrites(state: ServersState, staying: Staying): Writes {
     line: () => address,
   });
   return {
-    come: [...create.values()].map((one) => planned('add-address', one)),
-    go: [...remove.values()]
+    added: [...create.values()].map((one) => planned('add-address', one)),
+    removed: [...remove.values()]
       .filter(({ address }) => !staying.address(address))
       .map((one) => planned('remove-address', one)),
   };

@@ -96,12 +96,12 @@ export class ServersFamily extends RulesFamily {
     return heard.kind === 'something' ? { ...heard, kind: 'unknown' } : heard;
   }
 
-  override async stands(signal: AbortSignal): Promise<boolean> {
+  override async isInstalled(signal: AbortSignal): Promise<boolean> {
     const { servers, addresses } = this.state;
     if (servers.applied?.keys().every((key) => this.#node.hasServer(key)) === false) return false;
     const installed = new Set((await this.#kernel.addresses(this.family)).ours);
     if (addresses.applied?.keys().every((address) => installed.has(address)) === false) return false;
-    return await super.stands(signal);
+    return await super.isInstalled(signal);
   }
 
   enlargedSets(): readonly EnlargedSet[] {

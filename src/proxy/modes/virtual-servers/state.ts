@@ -65,7 +65,7 @@ export class ServersState extends ServerTrackers {
   /** Sets that could not be made smaller, and the spare set that could not be removed: they wait for the next reading. */
   readonly #kept = new Set<string>();
   /** The last cause by set, which is told once. */
-  readonly #toldCauses = new Map<string, string>();
+  readonly #reportedCauses = new Map<string, string>();
   #rendered = 0;
 
   constructor(settings: ServersSettings, tables: FamilyRules) {
@@ -112,10 +112,10 @@ export class ServersState extends ServerTrackers {
   }
 
   /** A set stays as it is until the next reading. Returns whether its cause is another one than before. */
-  kept(set: string, cause: string): boolean {
+  keepAsIs(set: string, cause: string): boolean {
     this.#kept.add(set);
-    const isNew = this.#toldCauses.get(set) !== cause;
-    this.#toldCauses.set(set, cause);
+    const isNew = this.#reportedCauses.get(set) !== cause;
+    this.#reportedCauses.set(set, cause);
     return isNew;
   }
 
@@ -224,12 +224,12 @@ export class ServersState extends ServerTrackers {
 
   spareGone(): void {
     this.hasSpare = false;
-    this.#toldCauses.delete(spareName(this.settings.family));
+    this.#reportedCauses.delete(spareName(this.settings.family));
   }
 
   /** Record that a set has another maxelem, and its entries still. */
   resized(id: SetId, maxelem: number): void {
-    this.#toldCauses.delete(setName(this.settings.family, id));
+    this.#reportedCauses.delete(setName(this.settings.family, id));
     this.sizes.became(id, maxelem);
   }
 
