@@ -5,7 +5,7 @@ import type { CleanupPart } from './mode.ts';
 
 export interface NodePlan {
   readonly steps: readonly Step[];
-  /** Write the part that comes before the families. `isBlocked`: the families cannot be written. */
+  /** Write the part that comes before the families. `isBlocked` means that the families cannot be written. */
   before(signal: AbortSignal): Promise<{ readonly reports: readonly ApplyReport[]; readonly isBlocked: boolean }>;
   /** Write the part that comes after the families. */
   after(signal: AbortSignal): Promise<readonly ApplyReport[]>;
@@ -18,7 +18,7 @@ export interface NodePart {
   readonly compared: number;
   /** Read it, and the lists that the families share. When it throws, nothing is known. */
   observe(): Promise<void>;
-  /** `isEmptied`: no family needs it any more. */
+  /** `isEmptied` means that no family needs it any more. */
   plan(isEmptied: boolean): NodePlan;
   isInstalled(): Promise<boolean>;
   /** Predecessors have none. */

@@ -23,7 +23,7 @@ import {
   staticChains,
 } from './static-chains.ts';
 
-/** Chains that changed; undefined for one to remove. */
+/** Chains that changed; a chain to remove is undefined. */
 export type ChainChanges = ReadonlyMap<ChainKey, Chain | undefined>;
 
 const NOTHING: RenderedChains = { chains: [], entries: [], hairpin: [] };
@@ -52,7 +52,7 @@ export class IptablesDesired {
     };
   }
 
-  /** Accept changed ServicePorts of this family (undefined: deleted). `shared` renders the chains that they share. */
+  /** Accept changed ServicePorts of this family; a deleted one is undefined. `shared` renders the chains that they share. */
   update(ports: Iterable<readonly [ServicePortKey, ServicePort | undefined]>): ChainChanges {
     const changes = new Map<ChainKey, Chain | undefined>();
     const added: RenderedChains[] = [];
@@ -79,7 +79,7 @@ export class IptablesDesired {
     return changes;
   }
 
-  /** The shared chains that changed since the last call: rendered once for many changes. */
+  /** The shared chains that changed since the last call. They are rendered once for many changes. */
   shared(): ChainChanges {
     const changes = new Map<ChainKey, Chain | undefined>();
     if (this.#isFirst) for (const [key, chain] of staticChains(this.#settings)) changes.set(key, chain);

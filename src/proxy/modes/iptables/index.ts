@@ -55,7 +55,7 @@ class IptablesFamily extends RulesFamily {
         own,
         keepsCounts,
         isOurs,
-        // The kubelet's chain: read only if we need it.
+        // The kubelet's chain is read only if we need it.
         shared: new Set(localhostNodePorts ? [chainKey('filter', FIREWALL)] : []),
         jumps: [...JUMPS, ...(localhostNodePorts ? FIREWALL_JUMPS : [])],
       }),
@@ -88,7 +88,7 @@ class IptablesFamily extends RulesFamily {
   }
 
   override async observe(signal: AbortSignal): Promise<SeenFamily> {
-    // Before the rules: if this fails, the rules stay unknown, and no plan is made for an unread family.
+    // Read before the rules: if this fails, the rules stay unknown, and no plan is made for an unread family.
     await this.#settings.observe();
     return await super.observe(signal);
   }
@@ -118,9 +118,7 @@ class IptablesFamily extends RulesFamily {
   }
 }
 
-// Reads the counters of rules whose packets are reported.
-
-/** Asks the probe, or the tools where it cannot tell. Throws when neither can. */
+/** The counters of rules whose packets are reported: from the probe, or from the tools where it has no answer. Throws when neither has one. */
 export async function readCounts(
   rules: readonly CountedRule[],
   { tools, probe }: { readonly tools: IptablesTools; readonly probe?: ChainProbe | undefined },

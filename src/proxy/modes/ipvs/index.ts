@@ -21,7 +21,7 @@ import { type IpvsSettings, JUMPS } from './static-chains.ts';
 export interface IpvsFamilyOptions {
   readonly settings: IpvsSettings;
   readonly tools: IptablesTools;
-  /** Checks the canaries instead of the tools, and whether another program wrote since the last reading. */
+  /** Checks the canaries in the place of the tools, and detects writes of other programs. */
   readonly probe?: ChainProbe | undefined;
   /** Rules that are written anew keep the counters of their frontends. */
   readonly keepsCounts?: boolean | undefined;
@@ -65,7 +65,7 @@ class IpvsFamily extends ServersFamily {
     this.state.desire(this.#desired.update(changes));
   }
 
-  /** By the virtual servers, and by the rules of senders that do not use them. Asked by scrapes, at any time. */
+  /** Counts of the virtual servers, and of the rules of senders that do not use them. Scrapes call it at any time. */
   override async connectionCounts(look: CounterReading): Promise<readonly ConnectionCount[]> {
     if (!this.isKnown) return [];
     const found = (await super.connectionCounts(look)).map(

@@ -16,7 +16,7 @@ import type { IpvsSettings } from './static-chains.ts';
 export interface RenderedServer {
   readonly server: Server;
   readonly destinations: readonly Destination[];
-  /** A server of a node port. A server of a Service's own address wins over it. */
+  /** Whether it serves a node port. A server of a Service's own address wins over it. */
   readonly isNodePort: boolean;
 }
 

@@ -1,6 +1,6 @@
 /**
- * The rules of IPVS mode (docs/ipvs.md). They refer to sets, so they do not depend on the Services: kube-proxy omits a rule
- * whose set is empty, slicewire always writes it, and no change of a Service writes a rule. Pure.
+ * The settings of IPVS mode, and its rules (docs/ipvs.md). The rules refer to sets, so they do not depend on the Services: kube-proxy
+ * omits a rule whose set is empty, slicewire always writes it, and no change of a Service writes a rule. Pure.
  */
 import { type Jump, jumpRule } from '../netfilter/jumps.ts';
 import { type FamilySettings, isEverybodyLocal, localMatch } from '../netfilter/local-traffic.ts';
@@ -38,8 +38,7 @@ import { type SetId, setName } from '../virtual-servers/sets.ts';
 import { SOURCE_JUMP, sourceChain } from '../virtual-servers/source-chain.ts';
 import type { ServersSettings } from '../virtual-servers/state.ts';
 
-// The settings of one family that IPVS mode depends on.
-
+/** The settings of one family on which IPVS mode depends. */
 export interface IpvsSettings extends FamilySettings, ServersSettings {
   /** Name of the IPVS scheduler in the kernel, for example `rr`. */
   readonly scheduler: string;

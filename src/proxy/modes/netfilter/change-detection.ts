@@ -1,6 +1,7 @@
 /**
- * Finds out, without reading the rules, whether they are still as last read or written: by the generation of the ruleset
+ * Detects, without reading the rules, whether they are still as last read or written: by the generation of the ruleset
  * (nft), or by the numbers of each table (legacy). Our own writes change these too, and are recognised by the difference.
+ * The changes of other programs become structures (`Drift`).
  */
 
 import type { Family } from '../../../base/address.ts';
@@ -41,7 +42,7 @@ export class OwnWrites {
     return generation > this.#first && generation <= this.#last;
   }
 
-  /** The generation after the last of our writes that directly follow this one; the same where none does. */
+  /** The generation after the last of our writes that directly follow this one, or this one when none does. */
   after(generation: number): number {
     return generation >= this.#first && generation <= this.#last ? this.#last : generation;
   }
@@ -68,25 +69,25 @@ export function isBy(written: WrittenRules, before: RulesState, after: RulesStat
   });
 }
 
-/** The chains that transactions touched; undefined where that is not known. */
+/** The chains that transactions touched; undefined when unknown. */
 export type TouchedBy = (commits: readonly Commit[]) => readonly ChainKey[] | undefined;
 
-/** What other programs wrote. */
+/** Writes of other programs. */
 export interface ForeignWrites {
   /** The chains of ours, and built-in chains, that they touched. */
   readonly touched: readonly ChainKey[];
-  /** The last of them; undefined for none. */
+  /** The last of these transactions. */
   readonly by: Commit | undefined;
   /** The state to which this leads. */
   readonly state: RulesState;
 }
 
-/** The kernel's numbers at the time when the rules were known to be as believed. */
+/** Compares the kernel's numbers with those of the time when the rules were known to be as believed. */
 export class ChangeDetector {
   readonly #probe: ChainProbe | undefined;
   readonly #own: OwnWrites;
   readonly #touched: TouchedBy;
-  /** undefined: unknown. */
+  /** Undefined when unknown. */
   #believedAt: RulesState | undefined;
 
   constructor(probe: ChainProbe | undefined, own: OwnWrites, touched: TouchedBy = () => undefined) {
@@ -95,7 +96,7 @@ export class ChangeDetector {
     this.#touched = touched;
   }
 
-  /** The kernel's numbers now; undefined if it has none. */
+  /** The kernel's numbers now; undefined when it has none. */
   async read(): Promise<RulesState | undefined> {
     return await this.#probe?.state?.(TABLES);
   }
@@ -110,15 +111,15 @@ export class ChangeDetector {
     this.#believedAt = state;
   }
 
-  /** Whether another program wrote since, or may have. Only a reading of the rules shows the change. */
+  /** Whether another program wrote since then, or may have. Only a reading of the rules shows the change. */
   async mayDiffer(): Promise<boolean> {
     const now = await this.read();
     return now === undefined || !this.#own.isSame(this.#believedAt, now);
   }
 
   /**
-   * What other programs wrote since, by the kernel's notices; undefined where these do not tell. If they touched none of our chains, the
-   * rules are as believed.
+   * The writes of other programs since then, by the kernel's notices; undefined where there are no notices. When they touched none of our
+   * chains, the rules are as believed.
    */
   async foreignWrites(): Promise<ForeignWrites | undefined> {
     const [known, state] = [this.#believedAt, await this.read()];
@@ -130,14 +131,14 @@ export class ChangeDetector {
     return { touched, by: commits.at(-1), state };
   }
 
-  /** Write. If no other program wrote meanwhile, the rules are as believed afterwards. `entries`: entries added to each table. */
+  /** Write. When no other program wrote meanwhile, the rules are as believed afterwards. `entries` counts those added to each table. */
   async write(entries: ReadonlyMap<string, number>, write: () => Promise<TablesReport>): Promise<ApplyReport> {
     if (await this.mayDiffer()) await this.foreignWrites();
-    const stood = this.#believedAt;
+    const believedAt = this.#believedAt;
     this.#believedAt = undefined;
     const before = await this.read();
     const report = await write();
-    if (report.outcome !== 'complete' || before === undefined || !this.#own.isSame(stood, before)) return report;
+    if (report.outcome !== 'complete' || before === undefined || !this.#own.isSame(believedAt, before)) return report;
     const after = await this.read();
     if (after === undefined || !isBy({ commits: report.commits, entries }, before, after)) return report;
     if (before.kind === 'ruleset' && after.kind === 'ruleset') this.#own.wrote(before.generation, after.generation);
@@ -180,7 +181,7 @@ export function chainDrift(family: Family, key: ChainKey, difference: Difference
   return { family, kind: 'chain', table, name: chain, target: '', difference };
 }
 
-/** A jump into a chain of ours that another program removed or made; `seen` undefined: it is gone. */
+/** A jump into a chain of ours that another program made, or removed: `seen` is undefined then. */
 export function jumpDrift(family: Family, { table, chain, target }: Jump, seen: Jump | undefined): Drift {
   return {
     family,

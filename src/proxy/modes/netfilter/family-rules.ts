@@ -19,7 +19,7 @@ import { type Chain, sameChain, type Table } from './rules.ts';
 
 export interface TablesOptions {
   readonly tools: IptablesTools;
-  /** Checks the canaries instead of the tools, and whether another program wrote since the last reading. */
+  /** Checks the canaries in the place of the tools, and detects writes of other programs. */
   readonly probe?: ChainProbe | undefined;
   readonly isOurs: IsOurs;
   /** Chains to read as well: shared with others, never removed. */
@@ -31,9 +31,9 @@ export interface TablesOptions {
   readonly keepsCounts?: boolean | undefined;
 }
 
-/** What is believed of the kernel beside chains and jumps. */
+/** Believed state of the kernel beside chains and jumps. */
 interface Besides {
-  /** Policies of built-in chains; see `SeenTables`. */
+  /** Policies of built-in chains; see `ObservedTables`. */
   readonly policies: ReadonlyMap<string, string>;
   /** Keys of the jumps, in the kernel's order within each chain. */
   readonly order: readonly string[];
@@ -92,7 +92,7 @@ export class FamilyRules {
     this.trackers.jumps.desire(jumpKey(entry), isWanted ? entry : undefined);
   }
 
-  /** Read them; returns the chains, and the drift. Throws when the read fails; then nothing is known. */
+  /** Read them; returns the chains and the drift. When the read fails it throws, and nothing is known. */
   async observe(
     signal: AbortSignal,
   ): Promise<{ readonly chains: ReadonlyMap<ChainKey, Chain>; readonly drift: Drift[] }> {
@@ -134,7 +134,7 @@ export class FamilyRules {
     return [...ofChains, ...ofJumps, ...orderDrift(this, jumps)];
   }
 
-  /** Read and compare; the believed state stays the same. Undefined: we wrote during the reading. Throws when the read fails. */
+  /** See `KernelProbe.differs`. Throws when the read fails. */
   async differs(signal: AbortSignal): Promise<boolean | undefined> {
     const { tools } = this.options;
     const { writes } = tools;
@@ -147,7 +147,7 @@ export class FamilyRules {
     return false;
   }
 
-  /** The writes that are needed; with `only`, just these chains and the jumps into them. Throws when nothing is known. */
+  /** The writes that are needed; with `only`, those of these chains and of the jumps into them. Throws when nothing is known. */
   plan(setAside: SetAside, only?: ReadonlySet<ChainKey>): TablesPlan {
     const { family, variant } = this.options.tools;
     // The legacy tool reads and replaces the whole table at each restore, so there is only one restore.
@@ -196,7 +196,7 @@ export async function readRules({ options, trackers }: FamilyRules, signal: Abor
   return await observeTables(tools, { isOurs, shared, wantedJumps: trackers.jumps.desired }, signal);
 }
 
-/** The built-in chains in which another program put jumps of ours in another order. */
+/** The built-in chains in which another program changed the order of our jumps. */
 function orderDrift(rules: FamilyRules, seen: ObservedTables['jumps']): Drift[] {
   const { trackers, options, besides } = rules;
   if (trackers.jumps.applied === undefined) return [];
@@ -209,7 +209,7 @@ function orderDrift(rules: FamilyRules, seen: ObservedTables['jumps']): Drift[] 
   });
 }
 
-/** What is wanted of the jumps, for the judgement of their order. */
+/** The desired jumps, to compare their order. */
 export function wantedJumps({ options, trackers }: FamilyRules): WantedJumps {
   return { desired: trackers.jumps.desired, shared: options.shared ?? new Set() };
 }

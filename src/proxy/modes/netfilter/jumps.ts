@@ -28,7 +28,7 @@ export function jumpKey(entry: Jump): string {
   return `${entry.table} ${entry.chain} ${entry.text}`;
 }
 
-/** The chain that a rule leads to; "" if none. Such a rule ends with its target, without options. */
+/** The chain to which a rule leads, or "". Such a rule ends with its target, without options. */
 export function targetOf(text: string): string {
   const end = text.lastIndexOf(' ');
   const flag = text.slice(Math.max(0, end - 2), end);
@@ -75,7 +75,7 @@ export function misplacedJumps({ desired, shared }: WantedJumps, order: Iterable
   return misplaced;
 }
 
-/** Writes of jumps: `moved` are deleted before `inserted`, which have them too, in one transaction of their table. */
+/** Writes of jumps in one transaction of their table: `moved` are deleted first, and are among `inserted` too. */
 export interface JumpWrites {
   /** Each one goes to the top of its chain, in this order. */
   readonly inserted: readonly Jump[];
@@ -98,7 +98,7 @@ export function jumpWrites(
   const anew = misplaced.flatMap((one) => one.wanted);
   const again = new Set(anew.map(jumpKey));
   return {
-    // Last the one that comes first.
+    // The jump that must come first is inserted last.
     inserted: [...inserted.filter((entry) => !again.has(jumpKey(entry))), ...anew.toReversed()],
     moved: anew.filter((entry) => !added.has(jumpKey(entry))),
     gone,

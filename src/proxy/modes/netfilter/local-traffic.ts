@@ -34,8 +34,8 @@ export function isEverybodyLocal(detector: LocalDetector): boolean {
 
 /**
  * The backends that may reach themselves by packets that nothing else masquerades (docs/semantics.md 7.7), each once.
- * Those of this node may, by every frontend. One of another node may where its packets are taken for those of a pod of this node, and
- * external policy Local therefore sends them to all endpoints; policy Cluster masquerades them (7.4).
+ * Backends of this node may, by every frontend. A backend of another node may where the match takes its packets for those of a pod of
+ * this node, so that external policy Local sends them to all endpoints; policy Cluster masquerades them (7.4).
  */
 export function hairpinBackends(port: ServicePort, detector: LocalDetector): readonly Backend[] {
   const { cluster, local, externalPolicy, frontends } = port;
@@ -43,15 +43,15 @@ export function hairpinBackends(port: ServicePort, detector: LocalDetector): rea
   const found = new Map<string, Backend>();
   for (const backend of [...cluster, ...local]) {
     const { text, address, hairpin } = backend;
-    if (hairpin || (keepsSources && mayPassForLocal(detector, address))) found.set(text, backend);
+    if (hairpin || (keepsSources && isTakenForLocal(detector, address))) found.set(text, backend);
   }
   return [...found.values()];
 }
 
 /**
- * Whether packets of a pod of another node are recognised as those of one of this node. By an interface they are where the pods of all
- * nodes are on one bridged network.
+ * Whether the match takes packets of a pod of another node for those of a pod of this node. A match by interface does so where the pods
+ * of all nodes are on one bridged network.
  */
-function mayPassForLocal(detector: LocalDetector, address: Address): boolean {
+function isTakenForLocal(detector: LocalDetector, address: Address): boolean {
   return detector.kind === 'cidr' ? cidrContains(detector.cidr, address) : detector.kind === 'interface';
 }

@@ -1,4 +1,4 @@
-/** The rules of one family, for modes that write through iptables. By itself it desires nothing, so all our rules are removed. */
+/** The rules of one family, for modes that write through iptables. The base class desires nothing, so all our rules are removed. */
 import type { Family } from '../../../base/address.ts';
 import type { IptablesTools } from '../../../kernel/iptables-tools.ts';
 import type { Drift } from '../../model/drift.ts';
@@ -98,9 +98,37 @@ export function rulesPredecessor(families: readonly Pick<TablesOptions, 'tools' 
   });
 }
 
-// Follows the kernel's notices of what other programs do to the rules of one family, and reads only what they touched.
+// Removal at once: every chain and jump of a service proxy, ours in every mode, and kube-proxy's.
 
-/** Chains that are read one by one, with a process for each. Of more, ours count as gone, so that they are written anew. */
+/** Returns a line for each removed object. KUBE-FIREWALL stays: the kubelet uses it too. Throws when a read or write fails. */
+export async function cleanupTables(tools: IptablesTools, isOurs: IsOurs, signal: AbortSignal): Promise<string[]> {
+  const tables = await readTables(tools, signal);
+  const blocks = TABLES.map((table) => cleanupBlock(table, tables.get(table) ?? new Map(), isOurs)).filter(
+    (block) => !isEmptyBlock(block),
+  );
+  if (blocks.length === 0) return [];
+  await tools.restore(() => restoreTexts(blocks), signal);
+  return blocks.flatMap(({ table, deletes, drops }) => [
+    ...deletes.map(({ chain, text }) => `${tools.family} ${table} ${chain} to ${targetOf(text)}`),
+    ...drops.map((chain) => `${tools.family} ${table} ${chain}`),
+  ]);
+}
+
+/** Our chains, and every rule of a built-in chain that leads to one of them, with its duplicates. */
+function cleanupBlock(table: Table, saved: SavedTable, isOurs: IsOurs): TableBlock {
+  const names = [...saved.keys()].filter((name) => isOurs(table, name));
+  const going = new Set(names);
+  const deletes: { chain: string; text: string }[] = [];
+  for (const [chain, rules] of saved) {
+    if (!BUILT_IN.has(chain)) continue;
+    for (const text of rules) if (going.has(targetOf(text))) deletes.push({ chain, text });
+  }
+  return { table, chains: names.map((name) => ({ name, rules: [] })), inserts: [], deletes, drops: names };
+}
+
+// Follows the kernel's notices of other programs' changes to the rules of one family, and reads only the chains that they touched.
+
+/** Limit of chains that are read one by one, with a process for each. If more were touched, ours count as gone and are written anew. */
 const MAX_CHAINS_READ = 16;
 
 class HeardRules {
@@ -122,7 +150,7 @@ class HeardRules {
     return { kind: 'something', by: found.by };
   }
 
-  /** Read what was touched. Returns the changes of other programs; undefined where all must be read. Throws when a read fails. */
+  /** Read the touched chains. Returns the changes of other programs, or undefined when all must be read. Throws when a read fails. */
   async observe(signal: AbortSignal): Promise<readonly Drift[] | undefined> {
     const { isKnown, changeDetector: standing, trackers } = this.#tables;
     if (!this.#isTouched || !isKnown) return undefined;
@@ -131,7 +159,7 @@ class HeardRules {
     if (found === undefined) return undefined;
     const builtIn = found.touched.filter((key) => BUILT_IN.has(splitChainKey(key).chain));
     const ours = found.touched.filter((key) => !builtIn.includes(key));
-    // A chain that nobody wants is removed only as it is.
+    // A chain that counts as gone is never removed, so one that is not desired must be read.
     if (ours.some((key) => !trackers.chains.desired.has(key))) return undefined;
     const drift: Drift[] = [];
     for (const key of builtIn) drift.push(...(await this.#readJumps(key, signal)));
@@ -172,32 +200,4 @@ class HeardRules {
 
 function isIn(jump: Jump, table: Table, chain: string): boolean {
   return jump.table === table && jump.chain === chain;
-}
-
-// Remove every chain and jump of a service proxy from one family: ours in every mode, and kube-proxy's.
-
-/** Returns a line for each removed object. KUBE-FIREWALL stays: the kubelet uses it too. Throws when a read or write fails. */
-export async function cleanupTables(tools: IptablesTools, isOurs: IsOurs, signal: AbortSignal): Promise<string[]> {
-  const tables = await readTables(tools, signal);
-  const blocks = TABLES.map((table) => cleanupBlock(table, tables.get(table) ?? new Map(), isOurs)).filter(
-    (block) => !isEmptyBlock(block),
-  );
-  if (blocks.length === 0) return [];
-  await tools.restore(() => restoreTexts(blocks), signal);
-  return blocks.flatMap(({ table, deletes, drops }) => [
-    ...deletes.map(({ chain, text }) => `${tools.family} ${table} ${chain} to ${targetOf(text)}`),
-    ...drops.map((chain) => `${tools.family} ${table} ${chain}`),
-  ]);
-}
-
-/** Our chains, and every rule of a built-in chain that leads to one of them, with its duplicates. */
-function cleanupBlock(table: Table, saved: SavedTable, isOurs: IsOurs): TableBlock {
-  const names = [...saved.keys()].filter((name) => isOurs(table, name));
-  const going = new Set(names);
-  const deletes: { chain: string; text: string }[] = [];
-  for (const [chain, rules] of saved) {
-    if (!BUILT_IN.has(chain)) continue;
-    for (const text of rules) if (going.has(targetOf(text))) deletes.push({ chain, text });
-  }
-  return { table, chains: names.map((name) => ({ name, rules: [] })), inserts: [], deletes, drops: names };
 }

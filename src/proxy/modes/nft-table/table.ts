@@ -1,4 +1,4 @@
-/** One family's table: reads, plans and writes it, and keeps its state. */
+/** One family's table: reads, plans and writes it, keeps its state, and finds the Service of each refusal (invariant 4). */
 import type { Family } from '../../../base/address.ts';
 import { causeOf } from '../../../base/cause.ts';
 import { breath } from '../../../base/clock.ts';
@@ -30,7 +30,7 @@ interface TableOptions extends DelayedRemovalOptions {
   readonly layout: TableLayout;
   /** Sets whose elements stay as they are. */
   readonly untouched: readonly NftSet[];
-  /** What agents left; without it the table is read at the start. */
+  /** Record of the table that an agent left; without it the table is read at the start. */
   readonly record?: TableRecord | undefined;
 }
 
@@ -43,7 +43,7 @@ export class NftTable {
   readonly #options: TableOptions;
   readonly #removals: DelayedRemoval;
   readonly #batches: Batches;
-  /** Takes in what is desired. */
+  /** Receives the desired objects. */
   readonly remembered: RememberedTable;
   #isWaiting = false;
   /** A probe found changes of another program. The table must be read again, even without a later write. */
@@ -78,8 +78,8 @@ export class NftTable {
   }
 
   /**
-   * Read the table. Returns the changes of other programs as text; undefined if nobody wrote since the last reading, which is
-   * checked first; `as left` if an agent left it as it is desired. Throws when the table cannot be read; then nothing is known.
+   * Read the table. Returns the changes of other programs, or undefined if no program wrote since the last reading, which is
+   * checked first, or `as left` if an agent left the table as it is desired. When it cannot be read this throws, and nothing is known.
    */
   async observe(): Promise<readonly Drift[] | undefined | 'as left'> {
     try {
@@ -97,7 +97,7 @@ export class NftTable {
     }
   }
 
-  /** What the notices of other programs' transactions say; see `KernelProbe.heard`. Throws when the kernel does not answer. */
+  /** See `KernelProbe.heard`. Throws when the kernel does not answer. */
   async heard(): Promise<Heard> {
     if (!this.state.isKnown) return { kind: 'nothing' };
     const touched = await this.#kernel.touched?.(this.state.family);
@@ -107,12 +107,12 @@ export class NftTable {
       if (!this.#hasDrift) await this.remembered.keep();
       return { kind: 'nothing', by };
     }
-    // Else the sync reads all of the table: it was touched, so that reading is not in vain.
+    // Otherwise the sync reads the whole table: it was touched, so the reading is not in vain.
     this.#isTouched = !isWhole && !hasRanges({ elements }, this.#options.layout);
     return { kind: 'something', by };
   }
 
-  /** Reads what was touched until now; undefined where all must be read. */
+  /** Reads the touched objects; undefined when all must be read. */
   async #readTouched(): Promise<NftPart | undefined> {
     const isTouched = this.#isTouched;
     this.#isTouched = false;
@@ -122,28 +122,29 @@ export class NftTable {
     return await this.#kernel.readPart?.(this.state.family, touched);
   }
 
-  /** Throws when nothing is known. `mayBePart`: of very many new elements, a part may be planned (`TablePlan.isPart`). */
+  /** Throws when nothing is known. With `mayBePart` a part of very many new elements may be planned (`TablePlan.isPart`). */
   plan(setAside: SetAside, mayBePart: boolean): TablePlan {
     const { state } = this;
     const { layout, untouched } = this.#options;
-    const due = this.#removals.begin();
+    const withoutWaiting = this.#removals.begin();
     const part = mayBePart ? this.#batches.next(setAside) : undefined;
-    // Before the last part nothing is written that must follow the elements of all Services, such as what refuses other ports.
-    const isDue = (set: NftSet) =>
+    // Sets that must follow the elements of all Services, such as the one that refuses other ports, are written with the last part.
+    const isWritten = (set: NftSet) =>
       part === undefined || layout.afterFrontend.has(set) || layout.neededFirst.includes(set);
     const elements = [...state.elements]
-      .filter(([set]) => !untouched.includes(set) && isDue(set))
+      .filter(([set]) => !untouched.includes(set) && isWritten(set))
       .map(([set, tracker]) => {
         const delta = tracker.delta(part?.get(set));
-        return [set, layout.lasting.includes(set) ? due(set.name, delta) : delta] as const;
+        return [set, layout.lasting.includes(set) ? withoutWaiting(set.name, delta) : delta] as const;
       });
-    const [chains, sets] = [due('chain', state.chains.delta(), isHooked), due('set', state.sets.delta())];
+    const chains = withoutWaiting('chain', state.chains.delta(), isHooked);
+    const sets = withoutWaiting('set', state.sets.delta());
     const { room } = this.#kernel;
     const pending = { family: state.family, layout, hasTable: state.hasTable, chains, sets, elements, room };
     return { ...planTable(pending, setAside), isPart: part !== undefined };
   }
 
-  /** Write a plan. `isMistaken`: another program changed the table since it was read. */
+  /** Write a plan. The report is `isMistaken` when another program changed the table since it was read. */
   async apply({ transactions, isPart = false }: TablePlan, signal: AbortSignal): Promise<FamilyReport> {
     const { family } = this.state;
     try {
@@ -160,7 +161,7 @@ export class NftTable {
     }
   }
 
-  /** Whether the written table is installed. If another program wrote anything, the table is read to find out. */
+  /** Whether the written table is installed. If another program wrote anything, only a reading of the table shows it. */
   async isInstalled(): Promise<boolean> {
     if (this.remembered.mayBeAsLeft) return true;
     const answer = await this.#kernel.stands(this.state.family);
@@ -178,14 +179,12 @@ export class NftTable {
   }
 }
 
-/** A range is two elements of the kernel: such a set is read as a whole. */
+/** The kernel has two elements for a range, so a set with ranges is read as a whole. */
 function hasRanges({ elements }: Pick<NftTouched, 'elements'>, { setNamed }: TableLayout): boolean {
   return elements.keys().some((name) => setNamed(name)?.hasRanges === true);
 }
 
-// Commit the transactions of one family (`plan.ts`), and find the Service of each refusal (invariant 4).
-
-/** Where the transactions are written, and the function that records each success. */
+/** Where transactions are committed, and the function that records each success. */
 interface WriteTarget {
   readonly family: Family;
   readonly kernel: NftKernel;
@@ -195,7 +194,7 @@ interface WriteTarget {
 interface TableReport extends FamilyReport {
   /** A deletion must wait. */
   readonly isWaiting: boolean;
-  /** The table's state is unknown: a write got no answer, or the table was not as believed. */
+  /** The table's state is unknown, because a write got no answer or the table was not as believed. */
   readonly isLost: boolean;
 }
 

@@ -42,7 +42,7 @@ function notOfPods(settings: NftablesSettings): NftRule[] {
 
 /** The chains for packets under external policy Local. */
 interface LocalPolicyTargets {
-  /** To all endpoints: for pods and, masqueraded, for the node itself. undefined: no endpoint. */
+  /** To all endpoints: for pods, and masqueraded for the node itself. Undefined when there is no endpoint. */
   readonly pods: string | undefined;
   readonly node: string | undefined;
   /** To the endpoints on this node. */
@@ -72,7 +72,7 @@ export function localPolicyChain(spec: LocalPolicySpec, settings: NftablesSettin
   return localPolicyRules({ pods, node, others }, settings);
 }
 
-/** The target chains of external policy Local, in this order: for pods, for the node itself, for others. */
+/** The target chains of external policy Local, in the order of `LocalPolicyTargets`. */
 export function localPolicyTargets({ entry, all, here }: LocalPolicySpec): readonly (BalancerSpec | undefined)[] {
   const any = { entry, isLocal: false, endpoints: all };
   return [
@@ -82,7 +82,7 @@ export function localPolicyTargets({ entry, all, here }: LocalPolicySpec): reado
   ];
 }
 
-/** Bytes without the padding to words. */
+/** The bytes of an endpoint, without the padding to words. */
 interface StickyTarget {
   readonly address: Latin1Bytes;
   readonly protocol: Latin1Bytes;
@@ -131,7 +131,7 @@ export function stickyList(members: readonly { readonly chain: string; readonly 
   return { rules: marked([...known, ...chosen]) };
 }
 
-/** The chain that leads to such a list, with masquerading if needed. */
+/** The chain that leads to a list, with masquerading if needed. */
 export function stickyEntry(entry: 'cluster-ip' | 'external', list: string, settings: NftablesSettings): NftChain {
   const marks = entry === 'cluster-ip' ? notOfPods(settings) : [markRule(settings, [], 'from elsewhere')];
   return { rules: marked([...marks, { text: 'choose', expressions: [goTo(list)] }]) };

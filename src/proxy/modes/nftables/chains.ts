@@ -1,5 +1,5 @@
 /**
- * The permanent chains of the table, and the rules that all chains are made of. Pure.
+ * The settings of nftables mode, the permanent chains of the table, and the rules of which all chains are made. Pure.
  *
  * The path of a packet that may begin a connection: `services` (in nat, before routing) looks up its destination in a verdict
  * map and goes to the chain for that number of endpoints. That chain chooses a number, looks up the endpoint, and translates.
@@ -14,11 +14,11 @@ import { CLUSTER_IPS, DISPATCH, GUARD, REFUSALS, REFUSE, SETS } from './names.ts
 
 /** The settings of one family on which the table depends. */
 export interface NftablesSettings extends FamilySettings {
-  /** Node ports on all addresses of the node except loopback, or on these addresses. */
+  /** `all` includes every address of the node but loopback. */
   readonly nodePortAddresses: 'all' | readonly Address[];
   /** Drop packets that conntrack calls invalid, unless the sysctl nf_conntrack_tcp_be_liberal is set (k8s#94861). */
   readonly dropInvalid: boolean;
-  /** Ranges of the family's cluster IPs. Packets to an address there that no Service has are dropped. undefined: unknown. */
+  /** Ranges of the family's cluster IPs. Packets to an address there that no Service has are dropped. Undefined when unknown. */
   readonly serviceCidrs: readonly Cidr[] | undefined;
   /** Count the connections to each frontend. */
   readonly countsConnections: boolean;
@@ -163,7 +163,7 @@ function forNew(text: string, chain: string): NftRule {
   };
 }
 
-/** Traffic to a cluster IP that is served was translated before this chain (docs/semantics.md 6.16). */
+/** Traffic to a served port of a cluster IP was translated before it meets this chain (docs/semantics.md 6.16). */
 function clusterIPRules(): NftRule[] {
   return [
     {

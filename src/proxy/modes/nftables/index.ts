@@ -29,14 +29,14 @@ interface NftablesOptions {
   readonly now?: () => number;
   /** Milliseconds for which an unused chain stays; see `DelayedRemovalOptions`. */
   readonly keep?: number;
-  /** What agents left in the tables; without it they are read at the start. */
+  /** Record of the tables that agents left; without it they are read at the start. */
   readonly record?: TableRecord | undefined;
 }
 
 export function nftablesMode({ families: settings, ...options }: NftablesOptions): Mode {
   return familiesMode({
     name: 'nftables',
-    // What an agent left is compared with the desired state.
+    // A table that an agent left is compared with the desired state, which must be complete then.
     readsApart: () => !settings.some(({ family }) => options.record?.left(family) !== undefined),
     families: settings.map((one) => new NftablesFamily(one, options)),
   });
@@ -91,7 +91,7 @@ class NftablesFamily implements FamilyMode {
 
   async observe(): Promise<SeenFamily> {
     const seen = await this.#table.observe();
-    // Unchanged: the frontends were reported after the last reading.
+    // The table is unchanged, and its frontends were reported after the last reading.
     if (seen === undefined) return NOTHING_SEEN;
     const isAsLeft = seen === 'as left';
     const installed = (set: NftSet) => this.#table.state.elementsOf(set).applied?.values() ?? [];
@@ -140,7 +140,7 @@ export interface TableId {
   readonly table: string;
 }
 
-/** The maps whose keys a table translates: addresses and ports of Services, and node ports. Both programs have the same keys. */
+/** The maps by whose keys a table translates: addresses and ports of Services, and node ports. Both programs have the same keys. */
 const MAPS: Readonly<Record<string, { readonly services: string; readonly nodePorts: string }>> = {
   slicewire: { services: SETS.services.name, nodePorts: SETS.nodePorts.name },
   'kube-proxy': { services: 'service-ips', nodePorts: 'service-nodeports' },
@@ -160,8 +160,8 @@ class PredecessorTable implements FamilyMode {
   readonly compared = 0;
   readonly #kernel: NftTables;
   readonly #id: TableId;
-  /** undefined: not read yet. */
-  #isThere: boolean | undefined;
+  /** Undefined until it was read. */
+  #exists: boolean | undefined;
 
   constructor(kernel: NftTables, id: TableId) {
     this.#kernel = kernel;
@@ -173,21 +173,21 @@ class PredecessorTable implements FamilyMode {
   }
 
   get isKnown(): boolean {
-    return this.#isThere !== undefined;
+    return this.#exists !== undefined;
   }
 
   get isEmpty(): boolean {
-    return this.#isThere === false;
+    return this.#exists === false;
   }
 
   desire(): void {}
 
   async observe(): Promise<SeenFamily> {
-    this.#isThere = undefined;
+    this.#exists = undefined;
     const { family, table } = this.#id;
-    const isThere = this.#kernel.hasTable(family, table);
-    const udpFrontends = isThere ? await this.#udpFrontends() : [];
-    this.#isThere = isThere;
+    const exists = this.#kernel.hasTable(family, table);
+    const udpFrontends = exists ? await this.#udpFrontends() : [];
+    this.#exists = exists;
     return { drift: [], udpFrontends };
   }
 
@@ -202,13 +202,13 @@ class PredecessorTable implements FamilyMode {
   }
 
   plan(): FamilyPlan {
-    if (this.#isThere !== true) return { steps: [], apply: () => Promise.resolve(NOTHING_TO_DO) };
+    if (this.#exists !== true) return { steps: [], apply: () => Promise.resolve(NOTHING_TO_DO) };
     return {
       steps: [stepOf(this.#id)],
       apply: (signal) => {
         signal.throwIfAborted();
         // The kernel is read again after the write.
-        this.#isThere = undefined;
+        this.#exists = undefined;
         return Promise.resolve(this.#remove());
       },
     };
@@ -239,7 +239,7 @@ class PredecessorTable implements FamilyMode {
   }
 }
 
-/** No rules of the mode that took over: it does not count as a failed write of those. */
+/** The kind is not `rules`: a failed removal does not count as a failed write of the mode that took over. */
 function nameOf({ family, table }: TableId): StepName {
   return { key: `${family} nftables table ${table}`, family, kind: 'kernel' };
 }

@@ -56,7 +56,7 @@ const FORMER: ReadonlyMap<string, NftSet> = new Map(
 
 const MEMORY = 'affinity-';
 
-/** The clients of an endpoint; `id`: of the endpoint of a Service. */
+/** The set of the clients of an endpoint; `id` names a Service's endpoint. */
 export function memorySet(id: string): NftSet {
   return { name: `${MEMORY}${id}`, key: ['address'], isMemory: true };
 }
@@ -109,7 +109,7 @@ export function udpFrontendsIn(
   return found;
 }
 
-/** Length in bytes of the address at the start of a key; 0 if the key has none. */
+/** Length in bytes of the address at the start of a key, or 0. */
 function addressLength(set: NftSet, family: Family): number {
   return set.key[0] === 'address' ? addressWidth(family) / 8 : 0;
 }

@@ -24,10 +24,10 @@ export interface IpvsNodeSettings {
 
 export interface NodeOptions {
   readonly kernel: IpvsKernel;
-  /** A predecessor is asked nothing. */
+  /** A predecessor answers no questions. */
   readonly questions?: IpvsQuestions;
   readonly sysctls: Sysctls;
-  /** undefined: the timeouts stay as they are. */
+  /** Undefined when the timeouts stay as they are. */
   readonly node?: IpvsNodeSettings;
   /** Kernel settings to write, by name. */
   readonly wantedSettings?: ReadonlyMap<string, string>;
@@ -103,14 +103,14 @@ export class IpvsNode implements NodePart {
     return this.#lists;
   }
 
-  /** The former state counts until the reading ends: questions that come meanwhile are answered. */
+  /** The former state counts until the reading ends, so that questions can be answered meanwhile. */
   async observe(): Promise<void> {
     try {
       this.#lists = await readLists(this.kernel);
-      const isThere = await this.#device.read();
+      const exists = await this.#device.read();
       await this.#timeouts.observe();
       await this.#settings.observe();
-      this.#device.observe(isThere);
+      this.#device.observe(exists);
     } catch (error) {
       this.#device.observe(undefined);
       throw error;
@@ -156,7 +156,7 @@ export class IpvsNode implements NodePart {
     return true;
   }
 
-  /** Whether the kernel had this server when `stands` was called last. */
+  /** Whether the kernel had this server at the last `isInstalled`. */
   hasServer(key: string): boolean {
     return this.#probed.has(key);
   }
@@ -179,7 +179,7 @@ const DEVICE: StepName = { key: `device ${SERVICE_DEVICE}`, family: undefined, k
 class ServiceDevice {
   readonly #kernel: IpvsKernel;
   readonly #isWanted: boolean;
-  /** undefined: unknown. */
+  /** Undefined when unknown. */
   #exists: boolean | undefined;
 
   constructor(kernel: IpvsKernel, isWanted: boolean) {
@@ -203,8 +203,8 @@ class ServiceDevice {
 
   /** The device now against the desired state. Throws when the kernel does not answer. */
   async compare(kernel: IpvsReader): Promise<Iterable<Unlike | undefined>> {
-    const isThere = await kernel.hasDevice();
-    if (isThere === this.#isWanted) return [undefined];
+    const exists = await kernel.hasDevice();
+    if (exists === this.#isWanted) return [undefined];
     const { key: object } = DEVICE;
     const of = {
       object,
@@ -215,14 +215,14 @@ class ServiceDevice {
       isWaiting: false,
       isRepaired: true,
     } as const;
-    return [{ ...of, kind: this.#isWanted ? 'missing' : 'foreign', isPending: isThere === this.#exists }];
+    return [{ ...of, kind: this.#isWanted ? 'missing' : 'foreign', isPending: exists === this.#exists }];
   }
 
-  observe(isThere: boolean | undefined): void {
-    this.#exists = isThere;
+  observe(exists: boolean | undefined): void {
+    this.#exists = exists;
   }
 
-  /** `isEmptied`: nothing needs the device any more. */
+  /** `isEmptied` means that no family needs the device any more. */
   pending(isEmptied: boolean): DeviceWrite | undefined {
     if (this.#exists === undefined || this.#exists === this.#isWanted) return undefined;
     if (this.#isWanted) return 'add-device';
@@ -272,9 +272,9 @@ const NO_TIMEOUTS = { tcpTimeout: 0, tcpFinTimeout: 0, udpTimeout: 0 };
 
 class IpvsTimeouts {
   readonly #kernel: IpvsKernel;
-  /** undefined: the kernel's timeouts stay. */
+  /** Undefined when the kernel's timeouts stay. */
   readonly #wanted: Timeouts | undefined;
-  /** undefined: unknown, or not needed. */
+  /** Undefined when unknown or not needed. */
   #installed: Timeouts | undefined;
 
   constructor(kernel: IpvsKernel, settings: IpvsNodeSettings | undefined) {
@@ -324,7 +324,7 @@ class IpvsTimeouts {
   }
 }
 
-/** A wanted timeout of 0 stays as it is. */
+/** Whether the timeouts need no write. A wanted timeout of 0 keeps the kernel's. */
 function isRight(wanted: Timeouts, now: Timeouts): boolean {
   return (['tcp', 'tcpFin', 'udp'] as const).every((key) => wanted[key] === 0 || wanted[key] === now[key]);
 }

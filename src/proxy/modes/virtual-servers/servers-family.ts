@@ -1,4 +1,4 @@
-/** The virtual servers and rules of one family in IPVS mode. By itself it desires nothing. */
+/** The virtual servers and rules of one family in IPVS mode. The base class desires nothing. */
 import { familyOf } from '../../../base/address.ts';
 import type { IptablesTools } from '../../../kernel/iptables-tools.ts';
 import type { IpvsKernel, KernelWrite } from '../../../kernel/ipvs-kernel.ts';
@@ -20,7 +20,7 @@ export class ServersFamily extends RulesFamily {
   readonly state: ServersState;
   readonly #kernel: IpvsKernel;
   readonly #node: IpvsNode;
-  /** The servers of others at the last reading. One of them may be ours by now: a Service wants it that was not known then. */
+  /** The servers of other programs at the last reading. One of them may be ours by now, if a new Service wants it. */
   #foreign: ReadonlySet<string> = new Set();
 
   constructor(settings: ServersSettings, tables: FamilyRules, node: IpvsNode) {
@@ -38,7 +38,7 @@ export class ServersFamily extends RulesFamily {
     return this.state.isEmptied;
   }
 
-  /** Connections of draining destinations have not ended, or a set can be smaller now that entries were removed. */
+  /** Connections of draining destinations have not ended yet, or a set should be resized now that entries were removed. */
   get isWaiting(): boolean {
     return this.state.isKnown && (this.state.drainingServers().length > 0 || this.state.isResizeDue);
   }
@@ -90,7 +90,7 @@ export class ServersFamily extends RulesFamily {
     this.state.forget();
   }
 
-  /** Servers have no notices, and are read with the rules. */
+  /** The kernel sends no notices of servers, so they are read with the rules. */
   override async heard(): Promise<Heard> {
     const heard = await super.heard();
     return heard.kind === 'something' ? { ...heard, kind: 'unknown' } : heard;
@@ -182,7 +182,7 @@ interface CleanupParts {
   readonly signal: AbortSignal;
 }
 
-/** Returns a line for each removed object. If a part fails, it removes the rest and throws. */
+/** Returns a line for each removed object. When a part fails, the rest is removed before it throws. */
 async function cleanupServers({ tools, kernel, seen, signal }: CleanupParts): Promise<string[]> {
   const { family } = tools;
   const removed: string[] = [];
@@ -205,7 +205,7 @@ async function cleanupServers({ tools, kernel, seen, signal }: CleanupParts): Pr
       line: `address ${address}`,
     })),
   );
-  // Rules refer to sets.
+  // Rules refer to sets, so sets are removed after them.
   removed.push(...(await cleanupTables(tools, isOursOrSource, signal)));
   await remove(
     [...seen.sets.keys().map((id) => setName(family, id)), ...(seen.hasSpare ? [spareName(family)] : [])].map((set) => {

@@ -15,7 +15,7 @@ import {
 interface ViewedServers {
   readonly family: Family;
   readonly servers: ReadonlyMap<string, OwnedServer>;
-  /** undefined: they were not read. */
+  /** Returns undefined when they were not read. */
   readonly destinationsOf: (server: string) => readonly OwnedDestination[] | undefined;
   readonly entries: ReadonlyMap<string, OwnedEntry>;
   readonly addresses: ReadonlyMap<Address, OwnedAddress>;
@@ -23,7 +23,7 @@ interface ViewedServers {
   readonly ownerOf: (server: string) => string | undefined;
 }
 
-/** undefined: not read yet. */
+/** Returns undefined until the servers were read. */
 export function believedServers(state: ServersState): ServersView | undefined {
   const { servers, destinations, entries, addresses } = state;
   const [known, all] = [servers.applied, destinations.applied];
@@ -50,7 +50,7 @@ export function desiredServers(state: ServersState): ServersView {
   });
 }
 
-/** `isRead`: whether the destinations of a server were read. */
+/** `isRead` returns whether the destinations of a server were read. */
 export function seenServers(
   state: ServersState,
   seen: ObservedServers,

@@ -43,7 +43,7 @@ export interface WantedServer extends OwnedServer {
   readonly destinations: readonly OwnedDestination[];
 }
 
-/** Changed desired objects; undefined for one to remove. */
+/** Changed desired objects; an object to remove is undefined. */
 export interface DesiredChanges {
   readonly servers: ReadonlyMap<string, WantedServer | undefined>;
   readonly addresses: ReadonlyMap<Address, OwnedAddress | undefined>;
@@ -56,7 +56,7 @@ export class ServersState extends ServerTrackers {
   readonly tables: FamilyRules;
   readonly index = new ServerIndex();
   readonly sizes = new SetSizes();
-  /** See `Seen`; also while this agent resizes a set. */
+  /** See `ObservedServers`; also while this agent resizes a set. */
   hasSpare = false;
   /** Connections of destinations at the last reading. */
   readonly connections = new Map<string, number>();
@@ -64,7 +64,7 @@ export class ServersState extends ServerTrackers {
   readonly wanted = new Map<string, readonly string[]>();
   /** Sets that could not be made smaller, and the spare set that could not be removed: they wait for the next reading. */
   readonly #kept = new Set<string>();
-  /** The last cause by set, which is told once. */
+  /** The last reported cause by set: each is reported once. */
   readonly #reportedCauses = new Map<string, string>();
   #rendered = 0;
 
@@ -87,12 +87,12 @@ export class ServersState extends ServerTrackers {
     return super.compared + this.tables.compared;
   }
 
-  /** Only sets of ours remain. */
+  /** Whether nothing of ours but sets remains. */
   get isEmptied(): boolean {
     return this.servers.applied?.size === 0 && this.addresses.applied?.size === 0 && this.tables.isEmpty;
   }
 
-  /** A set should have another size, as it is. */
+  /** Whether a set should have another size, with its present entries. */
   get isResizeDue(): boolean {
     return this.sets.desired.keys().some((id) => this.resizeOf(id, 0) !== undefined);
   }
@@ -106,12 +106,12 @@ export class ServersState extends ServerTrackers {
     return to < from && this.#kept.has(setName(this.settings.family, id)) ? undefined : { from, to };
   }
 
-  /** A spare set is there, and its removal has not failed since the last reading. */
+  /** Whether a spare set exists, and its removal has not failed since the last reading. */
   get isSpareDue(): boolean {
     return this.hasSpare && !this.#kept.has(spareName(this.settings.family));
   }
 
-  /** A set stays as it is until the next reading. Returns whether its cause is another one than before. */
+  /** Record that a set stays as it is until the next reading. Returns whether the cause is another one than before. */
   keepAsIs(set: string, cause: string): boolean {
     this.#kept.add(set);
     const isNew = this.#reportedCauses.get(set) !== cause;
@@ -188,7 +188,7 @@ export class ServersState extends ServerTrackers {
         if (write.set === spareName(this.settings.family)) this.spareGone();
         else this.#setGone(setId(this.settings.family, write.set));
         break;
-      case 'swap-set': // Only `apply.ts` swaps, and says what came of it (`resized`).
+      case 'swap-set': // Only `apply.ts` swaps, and records the result itself (`resized`).
         break;
       case 'add-entry':
       case 'remove-entry': {
@@ -227,7 +227,7 @@ export class ServersState extends ServerTrackers {
     this.#reportedCauses.delete(spareName(this.settings.family));
   }
 
-  /** Record that a set has another maxelem, and its entries still. */
+  /** Record that a set has another maxelem, and still has its entries. */
   resized(id: SetId, maxelem: number): void {
     this.#reportedCauses.delete(setName(this.settings.family, id));
     this.sizes.became(id, maxelem);
@@ -272,7 +272,7 @@ export class ServersState extends ServerTrackers {
   }
 }
 
-/** The destinations of each virtual server in the kernel, and the servers on each address, by their keys (`tracked-objects.ts`). */
+/** The destinations of each virtual server in the kernel, and the servers on each address, by their keys. */
 class ServerIndex {
   readonly #destinations = new Map<string, Set<string>>();
   readonly #servers = new Map<Address, Set<string>>();
@@ -314,14 +314,14 @@ class ServerIndex {
   }
 }
 
-/** How large the sets of one family are, and how large they must be: entries and maxelem of each, as believed. Does no I/O. */
+/** The sizes of one family's sets: the believed entries and maxelem of each, and the maxelem that it should have. */
 class SetSizes {
   readonly #entries = new Map<SetId, number>();
   readonly #maxelem = new Map<SetId, number>();
-  /** Those that this agent enlarged. */
+  /** The sets that this agent enlarged. */
   readonly #enlarged = new Set<SetId>();
 
-  /** The sets were read. */
+  /** Replace the believed sizes by the read ones. */
   observe(sets: ReadonlyMap<SetId, IpsetSpec>, entries: Iterable<Pick<OwnedEntry, 'set'>>): void {
     this.#entries.clear();
     this.#maxelem.clear();
@@ -329,12 +329,12 @@ class SetSizes {
     for (const [id, { maxelem }] of sets) if (!isBitmap(id)) this.#maxelem.set(id, maxelem);
   }
 
-  /** A set has more entries, or fewer. */
+  /** Record that a set has more entries, or fewer. */
   changed(id: SetId, more: number): void {
     this.#entries.set(id, (this.#entries.get(id) ?? 0) + more);
   }
 
-  /** A set was created or resized. */
+  /** Record that a set was created or resized. */
   became(id: SetId, maxelem: number): void {
     if (isBitmap(id)) return;
     this.#maxelem.set(id, maxelem);
@@ -348,7 +348,7 @@ class SetSizes {
     this.#enlarged.delete(id);
   }
 
-  /** Its maxelem in the kernel; undefined: it does not exist, or is a bitmap. */
+  /** The maxelem of a set in the kernel; undefined for one that does not exist, or a bitmap. */
   now(id: SetId): number | undefined {
     return this.#maxelem.get(id);
   }

@@ -1,4 +1,4 @@
-/** The tracked objects of one family, and their keys. */
+/** The virtual servers, sets and addresses of one family: the objects, their keys and texts, and a tracker for each kind. Does no I/O. */
 import { type Address, endpointText, type Family } from '../../../base/address.ts';
 import type { Destination, IpsetSpec, Server, ServerId } from '../../../kernel/ipvs-kernel.ts';
 import type { Drift, DriftKind } from '../../model/drift.ts';
@@ -11,7 +11,7 @@ export type ServerKey = `${ServerId['protocol']} ${string}`;
 
 export interface OwnedServer {
   readonly server: Server;
-  /** undefined for a server read from the kernel. */
+  /** Undefined for a server read from the kernel. */
   readonly owner: ServiceKey | undefined;
 }
 
@@ -89,12 +89,10 @@ export function serverKeyOfEntry(entry: string): string {
   return `${protocol.toUpperCase()} ${endpointText(address as Address, Number(port))}`;
 }
 
-// Desired and believed state of the virtual servers of one family: a tracker for each kind of object. Does no I/O.
-
 /** The result of reading one family. */
 export interface ObservedServers {
   readonly sets: ReadonlyMap<SetId, IpsetSpec>;
-  /** A set was left behind by an agent that ended while it resized another one (`spareName`). */
+  /** Whether an agent that ended while it resized a set left the spare set behind (`spareName`). */
   readonly hasSpare: boolean;
   readonly entries: ReadonlyMap<string, OwnedEntry>;
   readonly servers: ReadonlyMap<string, OwnedServer>;
@@ -104,8 +102,9 @@ export interface ObservedServers {
   readonly addresses: ReadonlyMap<Address, OwnedAddress>;
 }
 
+/** Desired and believed state: a tracker for each kind of object. */
 export class ServerTrackers {
-  /** How large a set is depends on its entries (`set-sizes.ts`). */
+  /** The size of a set depends on its entries (`SetSizes`). */
   readonly sets = new Tracker<SetId, IpsetSpec>(sameSet);
   readonly entries = new Tracker<string, OwnedEntry>(() => true);
   readonly servers = new Tracker<string, OwnedServer>(sameServer);
@@ -150,7 +149,7 @@ export class ServerTrackers {
   }
 }
 
-/** Whether rules can use either set as well; their sizes do not count. */
+/** Whether rules can use either set. The sizes do not matter. */
 export function sameSet(a: IpsetSpec, b: IpsetSpec): boolean {
   return a.type === b.type && a.family === b.family;
 }
