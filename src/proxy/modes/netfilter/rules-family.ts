@@ -16,11 +16,11 @@ import { udpFrontendsIn } from './rules-view.ts';
 
 export class RulesFamily implements FamilyMode {
   readonly tables: FamilyRules;
-  readonly #heard: HeardRules;
+  readonly #notices: NoticeFollower;
 
   constructor(tables: FamilyRules) {
     this.tables = tables;
-    this.#heard = new HeardRules(tables);
+    this.#notices = new NoticeFollower(tables);
   }
 
   get family(): Family {
@@ -46,7 +46,7 @@ export class RulesFamily implements FamilyMode {
   desire(_changes: PortChanges, _before: ReadonlyMap<ServicePortKey, ServicePort>): void {}
 
   async observe(signal: AbortSignal): Promise<SeenFamily> {
-    const part = await this.#heard.observe(signal);
+    const part = await this.#notices.observe(signal);
     // The frontends were reported after the last reading.
     if (part !== undefined) return { drift: part, udpFrontends: [] };
     const { drift, chains } = await this.tables.observe(signal);
@@ -63,7 +63,7 @@ export class RulesFamily implements FamilyMode {
   }
 
   async heard(): Promise<Heard> {
-    return await this.#heard.heard();
+    return await this.#notices.heard();
   }
 
   async mayDiffer(): Promise<boolean> {
@@ -131,7 +131,7 @@ function cleanupBlock(table: Table, saved: SavedTable, isOurs: IsOurs): TableBlo
 /** Limit of chains that are read one by one, with a process for each. If more were touched, ours count as gone and are written anew. */
 const MAX_CHAINS_READ = 16;
 
-class HeardRules {
+class NoticeFollower {
   readonly #tables: FamilyRules;
   #isTouched = false;
 

@@ -107,14 +107,14 @@ class Application {
   /** Write one stage; returns whether all of it succeeded. */
   async #write(writes: readonly PlannedWrite[]): Promise<boolean> {
     const { state, kernel, signal } = this.#parts;
-    const due = writes.filter((planned) => !this.#isBlocked(planned));
-    if (due.length === 0) return true;
+    const allowed = writes.filter((planned) => !this.#isBlocked(planned));
+    if (allowed.length === 0) return true;
     const outcomes = await kernel.write(
-      due.map(({ write }) => write),
+      allowed.map(({ write }) => write),
       signal,
     );
     let isComplete = true;
-    for (const [i, planned] of due.entries()) {
+    for (const [i, planned] of allowed.entries()) {
       const error = outcomes[i];
       if (error === undefined || isAsWanted(planned.write, error)) {
         state.wrote(planned.write, planned.owner);
@@ -253,10 +253,10 @@ class Application {
    * this order no connection starts to a destination that is being removed.
    */
   async #retire(retirements: readonly Retirement[]): Promise<void> {
-    const due = retirements.filter(({ step, owner }) => !this.#isBlocked({ step, owner }));
-    await this.#write(due.flatMap(weightZeroWrites));
+    const allowed = retirements.filter(({ step, owner }) => !this.#isBlocked({ step, owner }));
+    await this.#write(allowed.flatMap(weightZeroWrites));
     const removals: PlannedWrite[] = [];
-    for (const one of due) {
+    for (const one of allowed) {
       if (this.#blocked.has(one.step)) continue;
       removals.push(...(await this.#removals(one)));
     }

@@ -182,9 +182,9 @@ function setWrites(state: ServersState, entries: readonly PlannedWrite[]): SetWr
   const moreIn = (id: SetId) => more.get(setStep(family, id)) ?? 0;
   const sizeOf = (id: SetId) => state.sizes.wanted(id, moreIn(id));
   const resize = (id: SetId): PlannedResize[] => {
-    const due = state.resizeOf(id, moreIn(id));
-    if (due === undefined) return [];
-    const { from, to } = due;
+    const change = state.resizeOf(id, moreIn(id));
+    if (change === undefined) return [];
+    const { from, to } = change;
     return [{ id, from, to, step: setStep(family, id), owner: undefined, line: () => `maxelem ${to}, was ${from}` }];
   };
   // A set of another type cannot become ours: the kernel refuses to create it, and the report has the refusal.
@@ -192,7 +192,7 @@ function setWrites(state: ServersState, entries: readonly PlannedWrite[]): SetWr
   return {
     added: wanted.map(([id, set]) => planned(id, { kind: 'add-set', set: { ...set, maxelem: sizeOf(id) } })),
     resizes: [...state.sets.desired.keys()].flatMap(resize),
-    left: state.isSpareDue ? [spareRemoval(family)] : [],
+    left: state.isSpareRemovable ? [spareRemoval(family)] : [],
     // Sets are removed last: rules refer to them, and one of them lists our servers.
     removed: state.isEmptied ? [...remove].map(([id, { name }]) => planned(id, { kind: 'remove-set', set: name })) : [],
   };

@@ -40,7 +40,7 @@ export class ServersFamily extends RulesFamily {
 
   /** Connections of draining destinations have not ended yet, or a set should be resized now that entries were removed. */
   get isWaiting(): boolean {
-    return this.state.isKnown && (this.state.drainingServers().length > 0 || this.state.isResizeDue);
+    return this.state.isKnown && (this.state.drainingServers().length > 0 || this.state.needsResize);
   }
 
   override get rendered(): number {
@@ -134,7 +134,7 @@ export class PredecessorServers extends ServersFamily {
   }
 
   override get isWaiting(): boolean {
-    return super.isWaiting || this.state.isSpareDue || !(this.isKnown && this.state.sets.applied?.size === 0);
+    return super.isWaiting || this.state.isSpareRemovable || !(this.isKnown && this.state.sets.applied?.size === 0);
   }
 
   override async observe(signal: AbortSignal): Promise<SeenFamily> {

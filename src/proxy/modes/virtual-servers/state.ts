@@ -93,7 +93,7 @@ export class ServersState extends ServerTrackers {
   }
 
   /** Whether a set should have another size, with its present entries. */
-  get isResizeDue(): boolean {
+  get needsResize(): boolean {
     return this.sets.desired.keys().some((id) => this.resizeOf(id, 0) !== undefined);
   }
 
@@ -107,7 +107,7 @@ export class ServersState extends ServerTrackers {
   }
 
   /** Whether a spare set exists, and its removal has not failed since the last reading. */
-  get isSpareDue(): boolean {
+  get isSpareRemovable(): boolean {
     return this.hasSpare && !this.#kept.has(spareName(this.settings.family));
   }
 
