@@ -254,7 +254,7 @@ const RULES: Readonly<Record<string, Rule>> = {
       'src/proxy/modes/netfilter/',
       'src/proxy/modes/nft-table/',
     ],
-    types: ['src/proxy/modes/cleanup.ts', 'src/proxy/modes/inspection.ts', 'src/kernel/'],
+    types: ['src/proxy/modes/inspection.ts', 'src/kernel/'],
     modules: ['node:crypto'],
   },
 };
@@ -266,34 +266,30 @@ function namesIn(folder: string, names: string): string[] {
 
 /** Files of modes that read or write the kernel, or put such parts together. */
 const ACTING = [
-  ...['families', 'handover', 'cleanup', 'inspect', 'kernel-settings', 'node-part', 'iptables/index', 'ipvs/index'],
-  ...['nftables/index', 'nftables/predecessor'],
-  ...namesIn(
-    'netfilter',
-    `apply cleanup family-rules inspect observe rule-connections rules-family
-     standing`,
-  ),
+  ...['families', 'handover', 'inspect', 'kernel-settings', 'node-part', 'iptables/index', 'ipvs/index'],
+  'nftables/index',
+  ...namesIn('netfilter', `apply change-detection family-rules inspect observe rule-connections rules-family`),
   ...namesIn('virtual-servers', 'apply inspect node-parts observe servers-family'),
-  ...namesIn('nft-table', 'apply inspect remembered table'),
+  ...namesIn('nft-table', 'inspect remembered table'),
 ];
 /** Files of modes that do no I/O, read no clock and log nothing: they may import each other, and types. */
 const PURE_FILES = [
   'mode',
   'inspection',
   'view',
-  ...namesIn('iptables', 'desire render settings static-chains'),
-  ...namesIn('ipvs', 'desire render settings static-chains'),
-  ...namesIn('nftables', 'balancers chains check desire names observe render settings'),
+  ...namesIn('iptables', 'desire render static-chains'),
+  ...namesIn('ipvs', 'desire render static-chains'),
+  ...namesIn('nftables', 'balancers chains check desire names render'),
   ...namesIn(
     'netfilter',
-    `balancer counted-rules dispatch-tree jumps key-space local-traffic names order plan
-     restore-text rule-frontends rule-totals rules rules-view settings static-chains`,
+    `balancer dispatch-tree jumps key-space local-traffic names plan restore-text rules
+     rules-view`,
   ),
-  ...namesIn('virtual-servers', 'plan servers-view sets settings source-chain state tracked-objects trackers'),
+  ...namesIn('virtual-servers', 'plan servers-view sets source-chain state tracked-objects'),
   ...namesIn(
     'nft-table',
-    `batches delayed-removal digest element-bytes element-rows element-table
-     groups layout plan print state table-view`,
+    `digest element-bytes element-rows element-table groups layout pending plan print
+     state table-view`,
   ),
 ];
 

@@ -14,7 +14,7 @@ import { handover } from '../proxy/modes/handover.ts';
 import { iptablesMode } from '../proxy/modes/iptables/index.ts';
 import { ipvsMode } from '../proxy/modes/ipvs/index.ts';
 import type { Mode } from '../proxy/modes/mode.ts';
-import type { FamilySettings } from '../proxy/modes/netfilter/settings.ts';
+import type { FamilySettings } from '../proxy/modes/netfilter/local-traffic.ts';
 import { oneOfEverything } from '../proxy/modes/nftables/check.ts';
 import { nftablesMode } from '../proxy/modes/nftables/index.ts';
 import type { OnResized, OnSetKept } from '../proxy/modes/virtual-servers/apply.ts';

@@ -3,11 +3,10 @@
 import type { Family } from '../base/address.ts';
 import { sameData } from '../base/equal.ts';
 import { firstOf } from '../inspect/wire/format.ts';
-import type { IptablesSettings } from '../proxy/modes/iptables/settings.ts';
-import type { IpvsSettings } from '../proxy/modes/ipvs/settings.ts';
-import type { LocalDetector } from '../proxy/modes/netfilter/local-traffic.ts';
-import type { FamilySettings } from '../proxy/modes/netfilter/settings.ts';
-import type { NftablesSettings } from '../proxy/modes/nftables/settings.ts';
+import type { IptablesSettings } from '../proxy/modes/iptables/static-chains.ts';
+import type { IpvsSettings } from '../proxy/modes/ipvs/static-chains.ts';
+import type { FamilySettings, LocalDetector } from '../proxy/modes/netfilter/local-traffic.ts';
+import type { NftablesSettings } from '../proxy/modes/nftables/chains.ts';
 import { MAX_NAMED } from './log-lines.ts';
 
 export interface ChangedFact {

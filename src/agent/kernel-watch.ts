@@ -219,7 +219,7 @@ type RulesFound = 'nothing yet' | 'in place' | 'gone' | 'unclear';
 
 async function probe(mode: Mode, signal: AbortSignal): Promise<RulesFound> {
   if (!mode.isObserved) return 'nothing yet';
-  if (!(await mode.probe.stands(signal))) return 'gone';
+  if (!(await mode.probe.isInstalled(signal))) return 'gone';
   return (await mode.probe.mayDiffer()) ? 'unclear' : 'in place';
 }
 

@@ -18,11 +18,10 @@ import { routable } from '../kernel/node-facts.ts';
 import type { Sysctls } from '../kernel/sysctls.ts';
 import type { IsNodeAddress } from '../proxy/model/flow-leftovers.ts';
 import type { NodeView } from '../proxy/model/objects.ts';
-import type { IptablesSettings } from '../proxy/modes/iptables/settings.ts';
-import type { IpvsSettings } from '../proxy/modes/ipvs/settings.ts';
-import type { LocalDetector } from '../proxy/modes/netfilter/local-traffic.ts';
-import type { FamilySettings } from '../proxy/modes/netfilter/settings.ts';
-import type { NftablesSettings } from '../proxy/modes/nftables/settings.ts';
+import type { IptablesSettings } from '../proxy/modes/iptables/static-chains.ts';
+import type { IpvsSettings } from '../proxy/modes/ipvs/static-chains.ts';
+import type { FamilySettings, LocalDetector } from '../proxy/modes/netfilter/local-traffic.ts';
+import type { NftablesSettings } from '../proxy/modes/nftables/chains.ts';
 import type { Platform } from './platform.ts';
 
 const BE_LIBERAL = 'net/netfilter/nf_conntrack_tcp_be_liberal';

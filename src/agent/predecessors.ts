@@ -11,7 +11,7 @@ import { MODES } from '../proxy/model/modes.ts';
 import { ipvsPredecessor as leftByIpvs } from '../proxy/modes/ipvs/index.ts';
 import type { Mode } from '../proxy/modes/mode.ts';
 import { rulesPredecessor as leftByIptables } from '../proxy/modes/netfilter/rules-family.ts';
-import { tablesPredecessor as leftByNftables, type TableId } from '../proxy/modes/nftables/predecessor.ts';
+import { tablesPredecessor as leftByNftables, type TableId } from '../proxy/modes/nftables/index.ts';
 import type { OnSetKept } from '../proxy/modes/virtual-servers/apply.ts';
 import { ipvsOptions, type OnMachine } from './mode-settings.ts';
 import type { Sign } from './other-proxies.ts';

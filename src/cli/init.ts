@@ -8,7 +8,7 @@ import { realCommands } from '../kernel/commands.ts';
 import { openIpvsKernel } from '../kernel/ipvs-open.ts';
 import type { SettingWrite } from '../kernel/sysctls.ts';
 import { realSysctls, writeSettings } from '../kernel/sysctls.ts';
-import { ROUTE_LOCALNET } from '../proxy/modes/netfilter/local-traffic.ts';
+import { ROUTE_LOCALNET } from '../proxy/modes/iptables/static-chains.ts';
 import type { Log } from '../telemetry/log.ts';
 
 export interface InitOptions {

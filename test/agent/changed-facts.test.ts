@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { changedFacts, changedFactText } from '../../src/agent/changed-facts.ts';
 import type { Address, Cidr } from '../../src/base/address.ts';
-import type { NftablesSettings } from '../../src/proxy/modes/nftables/settings.ts';
+import type { NftablesSettings } from '../../src/proxy/modes/nftables/chains.ts';
 
 const BEFORE: NftablesSettings = {
   family: 'IPv4',

@@ -12,7 +12,7 @@ import { type Address, addressBytes, type Cidr, type Family } from '../../src/ba
 import type { Flags } from '../../src/config/flags.ts';
 import { configFromFlags } from '../../src/config/from-flags.ts';
 import type { NodeView } from '../../src/proxy/model/objects.ts';
-import type { IptablesSettings } from '../../src/proxy/modes/iptables/settings.ts';
+import type { IptablesSettings } from '../../src/proxy/modes/iptables/static-chains.ts';
 import { fakeSysctls } from '../helpers/proxy/rig.ts';
 
 const INTERFACES = ['127.0.0.1', '192.168.77.2', '10.9.0.1', '::1', 'fd00:77::2', 'fd00:9::1'] as Address[];

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { type Address, endpointText, type Family, hostCidr } from '../../src/base/address.ts';
 import type { Fate } from '../../src/inspect/explain/fates.ts';
-import type { IpvsSettings } from '../../src/proxy/modes/ipvs/settings.ts';
+import type { IpvsSettings } from '../../src/proxy/modes/ipvs/static-chains.ts';
 import { endpointChain } from '../../src/proxy/modes/netfilter/balancer.ts';
 import { fatesIn, memoriesOf, serversOf, viewOfSaved } from '../helpers/inspect/explain/views.ts';
 import { type IpvsRig, ipvsRig } from '../helpers/proxy/ipvs-rig.ts';

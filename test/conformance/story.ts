@@ -1,5 +1,5 @@
 /** A story: objects, a node, packets, and what must become of each. Every mode must tell all of them alike. */
-import type { IptablesSettings } from '../../src/proxy/modes/iptables/settings.ts';
+import type { IptablesSettings } from '../../src/proxy/modes/iptables/static-chains.ts';
 import type { BackendName, Origin, StoryCluster } from './cluster.ts';
 
 export interface StoryPacket {

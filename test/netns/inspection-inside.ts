@@ -126,7 +126,7 @@ async function iptables(backend: 'nft' | 'legacy'): Promise<void> {
   const rig = new Rig({ commands: realCommands, mode });
   put(rig);
   await synced(rig);
-  assert.equal(await mode.probe.stands(NEVER), true);
+  assert.equal(await mode.probe.isInstalled(NEVER), true);
   notices.listen();
   const { inspection } = mode;
   const tool = (...args: string[]) => done(`iptables-${backend}`, ...args);

@@ -3,8 +3,8 @@
 import { FAMILIES, type Family } from '../../src/base/address.ts';
 import type { Lab } from '../../src/cli/lab/lab.ts';
 import { NftNetlink } from '../../src/kernel/nftables-netlink.ts';
+import type { NftablesSettings } from '../../src/proxy/modes/nftables/chains.ts';
 import { nftablesMode } from '../../src/proxy/modes/nftables/index.ts';
-import type { NftablesSettings } from '../../src/proxy/modes/nftables/settings.ts';
 import { NFTABLES, nftablesSettingsOf } from '../conformance/nftables.ts';
 import { FakeIptables } from '../helpers/kernel/fake-iptables.ts';
 import { transportsIn } from '../helpers/kernel/namespace-sockets.ts';

@@ -9,9 +9,9 @@ import type { IpvsKernel } from '../../src/kernel/ipvs-kernel.ts';
 import { ipvsQuestions, openIpvsKernel } from '../../src/kernel/ipvs-open.ts';
 import type { Sysctls } from '../../src/kernel/sysctls.ts';
 import { ipvsMode, ipvsPredecessor } from '../../src/proxy/modes/ipvs/index.ts';
-import type { IpvsSettings } from '../../src/proxy/modes/ipvs/settings.ts';
+import type { IpvsSettings } from '../../src/proxy/modes/ipvs/static-chains.ts';
 import type { Mode } from '../../src/proxy/modes/mode.ts';
-import type { IpvsNodeSettings } from '../../src/proxy/modes/virtual-servers/settings.ts';
+import type { IpvsNodeSettings } from '../../src/proxy/modes/virtual-servers/node-parts.ts';
 import { commandsIn, sysctlsIn } from '../helpers/kernel/namespace-commands.ts';
 import { transportsIn } from '../helpers/kernel/namespace-sockets.ts';
 import { DEFAULT_NODE_SETTINGS, defaultIpvsSettings } from '../helpers/proxy/ipvs-settings.ts';
@@ -36,7 +36,7 @@ export async function settledSysctls(lab: Lab): Promise<Sysctls> {
   return { read: (name) => Promise.resolve(wanted.get(name)), write: () => Promise.reject(new Error('settled')) };
 }
 
-const PLAIN = { ...DEFAULT_NODE_SETTINGS, scheduler: 'rr', excludeCidrs: [] } as const;
+const PLAIN = { ...DEFAULT_NODE_SETTINGS, scheduler: 'rr', excludeCidrs: [], strictArp: false } as const;
 
 export async function kernelIn(lab: Lab, name: string): Promise<IpvsKernel & { close(): void }> {
   return await openIpvsKernel(realCommands, NEVER, transportsIn(lab.namespace(name)));

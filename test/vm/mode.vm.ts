@@ -147,12 +147,12 @@ describe('IPVS mode on a real kernel', () => {
     await ipvsadm('-D', '-t', `${WEB}:80`);
     await lab.exec('node', 'ip', 'address', 'delete', `${WEB}/32`, 'dev', 'kube-ipvs0');
     await lab.exec('node', 'ipset', 'flush', 'KUBE-NODE-PORT-TCP');
-    assert.equal(await rig.mode.probe.stands(NEVER), false);
+    assert.equal(await rig.mode.probe.isInstalled(NEVER), false);
     rig.loop.distrust();
     const report = await rig.sync();
     assert.deepEqual([report.outcome, report.drift.length >= 3], ['complete', true]);
     assert.equal((await ask('pod-3', WEB, 80)).outcome, 'reply');
-    assert.equal(await rig.mode.probe.stands(NEVER), true);
+    assert.equal(await rig.mode.probe.isInstalled(NEVER), true);
   });
 
   describe('policy Local, for pods and the node', () => {

@@ -19,19 +19,20 @@ import {
   type Step,
 } from '../reconcile/step.ts';
 import type { ModeWork } from '../reconcile/work.ts';
-import { type CleanupPart, cleanUp } from './cleanup.ts';
 import { inspectionOf } from './inspect.ts';
 import type { FamilyInspection, ModeInspection } from './inspection.ts';
 import {
+  type CleanupPart,
   type ConnectionCount,
   type CounterReading,
+  cleanUp,
   type EnlargedSet,
   type Heard,
   type KernelProbe,
   type Mode,
   type ModeMetrics,
   type ModePlan,
-  NOBODY,
+  NOTHING_SET_ASIDE,
   type ObserveReport,
   type PacketCount,
   type RuleCount,
@@ -64,7 +65,7 @@ export interface FamilyPlan extends Plan {
   apply(signal: AbortSignal): Promise<FamilyReport>;
 }
 
-/** ServicePorts of one family that changed; undefined: removed. */
+/** ServicePorts of one family that changed; a removed one is undefined. */
 export type PortChanges = Iterable<readonly [ServicePortKey, ServicePort | undefined]>;
 
 /** The part of a mode for one family. */
@@ -83,7 +84,7 @@ export interface FamilyMode {
   desire(changes: PortChanges, before: ReadonlyMap<ServicePortKey, ServicePort>): void;
   /** See `Mode.settle`. */
   settle?(): void;
-  /** Throws when the family cannot be read; `isKnown` then says whether an older reading still counts. */
+  /** Throws when the family cannot be read; `isKnown` is then true if an older reading still counts. */
   observe(signal: AbortSignal): Promise<SeenFamily>;
   /** See `Mode.refresh`. */
   refresh?(signal: AbortSignal): Promise<void>;
@@ -92,7 +93,7 @@ export interface FamilyMode {
   /** Discard the believed state. */
   forget?(): void;
   /** See `KernelProbe`. */
-  stands(signal: AbortSignal): Promise<boolean>;
+  isInstalled(signal: AbortSignal): Promise<boolean>;
   heard?(): Promise<Heard>;
   mayDiffer?(): Promise<boolean>;
   differs?(signal: AbortSignal): Promise<boolean | undefined>;
@@ -119,7 +120,7 @@ export function familiesMode(options: FamiliesOptions): Mode {
   return new FamiliesMode(options);
 }
 
-/** The plans of the families and of the node. The plan of an unknown family is undefined. */
+/** The plans of the families and of the node. An unknown family has none. */
 interface FamilyPlans {
   readonly node: NodePlan;
   readonly families: ReadonlyMap<FamilyMode, FamilyPlan | undefined>;
@@ -211,7 +212,7 @@ class FamiliesMode implements Mode {
     for (const mode of this.#families) if (mode.isKnown) await mode.refresh?.(signal);
   }
 
-  plan(setAside: SetAside = NOBODY, mayBePart = false): ModePlan {
+  plan(setAside: SetAside = NOTHING_SET_ASIDE, mayBePart = false): ModePlan {
     const parts = partsOf(this.#families, this.#whole.node, setAside, mayBePart);
     this.#steps += parts.steps.length;
     const isPart = parts.families.values().some((plan) => plan?.isPart === true);
@@ -228,8 +229,8 @@ class FamiliesMode implements Mode {
   async #apply(parts: FamilyPlans, setAside: SetAside, signal: AbortSignal): Promise<ApplyReport> {
     const first = await write(parts, this.#unread, signal);
     if (first.mistaken.length === 0) return first.report;
-    // Another program wrote in between. Read the kernel again and plan the remaining work from its state now. What a family
-    // with nothing in common with the others holds is left for the next reading, which reports its drift.
+    // Another program wrote in between. Read the kernel again and plan the remaining work from its state now. A family that
+    // has nothing in common with the others and was not mistaken is left for the next reading, which reports its drift.
     if (this.#whole.node !== NO_NODE_PART) await this.observe(signal);
     else await readFamilies(first.mistaken, this.#unread, signal);
     if (this.#unread.size === this.#families.length) {
@@ -240,7 +241,7 @@ class FamiliesMode implements Mode {
     this.#steps += rest.steps.length;
     const second = await write(rest, this.#unread, signal);
     const applied = first.report.applied + second.report.applied;
-    // A failure that the kernel names says more, and who it concerns.
+    // A failure that the kernel names is more precise, and names the Service.
     const isNamed = second.report.failed.some(({ blame }) => blame === 'environment');
     if (second.mistaken.length === 0 || isNamed) return { ...second.report, applied };
     const { failed } = kernelFailure('another program changes objects of slicewire while slicewire writes them');
@@ -276,7 +277,7 @@ async function write(
   return { report: mergeReports(reports), mistaken };
 }
 
-/** Read these families; `unread` takes in the cause where one cannot be read. Throws only an abort. */
+/** Read these families. The cause of a family that cannot be read goes into `unread`. Throws only an abort. */
 async function readFamilies(
   families: readonly FamilyMode[],
   unread: Map<FamilyMode, string>,
@@ -307,9 +308,9 @@ function kernelFailure(cause: string): ApplyReport {
 
 function probeOf(families: readonly FamilyMode[], node: NodePart): KernelProbe {
   return {
-    async stands(signal) {
-      if (!(await node.stands())) return false;
-      for (const mode of families) if (!(await mode.stands(signal))) return false;
+    async isInstalled(signal) {
+      if (!(await node.isInstalled())) return false;
+      for (const mode of families) if (!(await mode.isInstalled(signal))) return false;
       return true;
     },
     async heard() {

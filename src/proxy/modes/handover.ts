@@ -12,12 +12,12 @@ import {
   type Mode,
   type ModeMetrics,
   type ModePlan,
-  NOBODY,
+  NOTHING_SET_ASIDE,
   type ObserveReport,
   type SetAside,
 } from './mode.ts';
 
-/** Rounds of removal in one sync: connections end, then servers are removed, then rules, then sets. */
+/** Limit of rounds of removal in one sync: connections end, then servers are removed, then rules, then sets. */
 const MAX_ROUNDS = 4;
 
 /** `predecessor` must desire nothing. The result is waiting (`isWaiting`) until the predecessor's last object is removed. */
@@ -61,7 +61,7 @@ class Handover implements Mode {
     return this.#next.metrics;
   }
 
-  /** The objects of the predecessor are not inspected: nobody wants them. */
+  /** The objects of the predecessor are not inspected: none of them is desired. */
   get inspection(): ModeInspection {
     return this.#next.inspection;
   }
@@ -94,7 +94,7 @@ class Handover implements Mode {
     if (!this.#isPredecessorGone) await this.#predecessor.refresh(signal);
   }
 
-  plan(setAside: SetAside = NOBODY): ModePlan {
+  plan(setAside: SetAside = NOTHING_SET_ASIDE): ModePlan {
     const next = this.#next.plan(setAside);
     // The predecessor still serves Services that the new mode could not write.
     const mayRemove = setAside.size === 0;
@@ -129,7 +129,7 @@ class Handover implements Mode {
     return reports;
   }
 
-  /** Resolves with the reason why the predecessor could not be read; undefined on success. */
+  /** Resolves with the reason why the predecessor could not be read, or with undefined on success. */
   async #readAgain(signal: AbortSignal): Promise<string | undefined> {
     if (!this.#predecessor.isObserved) {
       const seen = await this.#predecessor.observe(signal);

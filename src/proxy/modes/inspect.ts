@@ -1,4 +1,4 @@
-/** The inspection of a mode from those of its families and its node. */
+/** The inspection of a mode, made from the inspections of its families and its node. */
 
 import type { Family } from '../../base/address.ts';
 import { inPortions } from '../../base/portions.ts';
@@ -12,7 +12,7 @@ import type {
   ObjectDifference,
 } from './inspection.ts';
 
-/** A family or the node of a mode; a predecessor's has no inspection. */
+/** A family or the node of a mode. A predecessor's has no inspection. */
 interface Inspected<I> {
   readonly inspection?: I | undefined;
 }
@@ -22,7 +22,7 @@ export function inspectionOf(
   families: readonly (Inspected<FamilyInspection> & { readonly family: Family })[],
   node: Inspected<NodeInspection>,
 ): ModeInspection {
-  // Asked each time: a family makes its inspection after it was handed over.
+  // Read at each call: a family makes its inspection after it was handed over.
   const all = () => families.flatMap(({ inspection }) => inspection ?? []);
   return {
     believed: () => all().flatMap((one) => one.believed() ?? []),
@@ -37,7 +37,7 @@ export function inspectionOf(
       return views;
     },
     async compare(signal, setAside = new Set()): Promise<Comparison> {
-      // Asked first: another program may write during the reading.
+      // Read first: another program may write during the reading.
       const lastWriter = await lastWriterOf(all());
       const parts: PartComparison[] = [];
       const of = { setAside, signal };
@@ -68,11 +68,11 @@ interface CompareOptions {
 }
 
 /**
- * A write of ours during a reading makes objects differ that do not. After so many attempts the last one counts: what differs in the
- * same way in all of them was changed by another program, the rest is what we were about to write. An object that we write in each
+ * A write of ours during a reading makes objects differ that do not. After so many attempts the last one counts: another program changed
+ * the objects that differ in the same way in all attempts, and we were about to write the others. An object that we write in each
  * attempt, such as a Service whose endpoints change all the time, differs in another way each time.
  */
-const ATTEMPTS = 3;
+const MAX_ATTEMPTS = 3;
 
 async function compareFamily(inspection: FamilyInspection, options: CompareOptions): Promise<PartComparison> {
   let lasting: ReadonlySet<string> | undefined;
@@ -80,21 +80,21 @@ async function compareFamily(inspection: FamilyInspection, options: CompareOptio
     const { writes } = inspection;
     const part = await compareOnce(inspection, options);
     if (part.differences.length === 0 || inspection.writes === writes) return part;
-    const objects = new Set(part.differences.map(wayOf));
+    const objects = new Set(part.differences.map(signatureOf));
     lasting = lasting === undefined ? objects : objects.intersection(lasting);
-    if (attempt === ATTEMPTS) return { ...part, differences: part.differences.map(withCause(lasting)) };
+    if (attempt === MAX_ATTEMPTS) return { ...part, differences: part.differences.map(withCause(lasting)) };
   }
 }
 
 function withCause(lasting: ReadonlySet<string>): (difference: ObjectDifference) => ObjectDifference {
   return (difference) =>
-    difference.because === undefined && !lasting.has(wayOf(difference))
+    difference.because === undefined && !lasting.has(signatureOf(difference))
       ? { ...difference, because: 'not written yet' }
       : difference;
 }
 
-/** The object with how it differs. */
-function wayOf({ object, kind, wanted, found }: ObjectDifference): string {
+/** The object and how it differs. */
+function signatureOf({ object, kind, wanted, found }: ObjectDifference): string {
   return JSON.stringify([object, kind, wanted, found]);
 }
 
@@ -104,18 +104,18 @@ async function compareOnce(
 ): Promise<PartComparison> {
   const differences: ObjectDifference[] = [];
   let compared = 0;
-  const take = (unlike: Unlike | undefined) => {
+  const add = (unlike: Unlike | undefined) => {
     compared += 1;
     if (unlike === undefined) return;
     const { object, owner, kind, wanted, found, isRepaired } = unlike;
     const because = becauseOf(unlike, family, setAside);
     differences.push({ family, object, owner, kind, wanted, found, because, isRepaired });
   };
-  await inPortions(await inspection.compared(signal), take, signal);
+  await inPortions(await inspection.compared(signal), add, signal);
   return { differences, compared };
 }
 
-/** The families share the ruleset, so the first one that knows it answers. */
+/** The families share the ruleset, so the first answer counts. */
 async function lastWriterOf(all: readonly FamilyInspection[]): Promise<LastWriter | undefined> {
   for (const one of all) {
     const writer = await one.lastWriter();

@@ -22,10 +22,10 @@ export interface ObjectDifference {
   readonly found: readonly string[];
   /**
    * Why it may differ without a fault: the change is not written yet, the kernel refuses the Service, or the removal waits until connections
-   * end. undefined: another program wrote.
+   * end. Undefined when another program wrote.
    */
   readonly because: Because | undefined;
-  /** slicewire repairs it after its next reading of the kernel. It does not see a rule of nftables that was replaced under its comment. */
+  /** Whether slicewire repairs it after its next reading of the kernel. It does not see a rule of nftables that was replaced under its comment. */
   readonly isRepaired: boolean;
 }
 
@@ -33,7 +33,7 @@ export interface ObjectDifference {
 export interface LastWriter {
   readonly pid: number;
   readonly name: string;
-  /** It is this process. */
+  /** Whether it is this process. */
   readonly isUs: boolean;
 }
 
@@ -41,7 +41,7 @@ export interface Comparison {
   readonly differences: readonly ObjectDifference[];
   /** Number of kernel objects that were compared: chains, jumps, sets, elements, servers, destinations, addresses. */
   readonly compared: number;
-  /** undefined where the kernel does not know: legacy iptables. */
+  /** Undefined where the kernel does not know it, as with legacy iptables. */
   readonly lastWriter: LastWriter | undefined;
 }
 
@@ -58,9 +58,9 @@ export interface ModeInspection {
   believed(): readonly FamilyView[];
   /** The desired state, from memory. */
   desired(): readonly FamilyView[];
-  /** Whether no other program wrote since the believed state was read or written, as far as the kernel can say at once. False when unknown. */
+  /** Whether no other program wrote since the believed state was read or written, as far as the kernel knows at once. False when unknown. */
   isCertain(): Promise<boolean>;
-  /** Read the kernel now, in portions with breaths between; the believed state stays the same. Throws when it cannot be read. */
+  /** Read the kernel now, in portions between which the event loop runs; the believed state stays the same. Throws when it cannot be read. */
   read(signal: AbortSignal, focus?: Focus): Promise<readonly FamilyView[]>;
   /**
    * Read the kernel and compare it with the desired state, in portions. `setAside`: owners and keys that the kernel refused
@@ -70,8 +70,7 @@ export interface ModeInspection {
   /** See `Comparison`. */
   lastWriter(): Promise<LastWriter | undefined>;
   /**
-   * Seconds for which session affinity still remembers this client, by the name of the memory. Memories that do not know the client are
-   * left out.
+   * Seconds for which session affinity still remembers this client, by the name of the memory. Memories without the client are left out.
    */
   remembered(family: Family, memories: Memories, client: Address): Promise<ReadonlyMap<string, number>>;
 }
@@ -88,12 +87,12 @@ export interface Memories {
 export interface FamilyInspection {
   /** Number of our writes so far. */
   readonly writes: number;
-  /** undefined: not read yet. */
+  /** Undefined until it was read. */
   believed(): FamilyView | undefined;
   desired(): FamilyView;
   isCertain(): Promise<boolean>;
   read(signal: AbortSignal, focus?: Focus): Promise<FamilyView>;
-  /** Read the kernel; the result compares as it is walked, one value for each object: undefined when it is as desired. */
+  /** Read the kernel. The result compares as it is iterated: one value for each object, undefined when it is as desired. */
   compared(signal: AbortSignal): Promise<Iterable<Unlike | undefined>>;
   remembered(memories: Memories, client: Address): Promise<ReadonlyMap<string, number>>;
   /** See `Comparison`. */

@@ -13,7 +13,7 @@ export interface SettingsPlan {
 
 export interface SettingsOptions {
   readonly sysctls: Sysctls;
-  /** undefined: they concern every family. */
+  /** Undefined when they concern every family. */
   readonly family: Family | undefined;
   readonly wanted: ReadonlyMap<string, string>;
   /** Advice for the operator when a setting cannot be written. */
@@ -69,7 +69,7 @@ export class KernelSettings {
     return { writes, steps: writes.map((write) => settingStep(this.#name(write.name), write)) };
   }
 
-  /** Write the settings. A setting is believed only after its write succeeded. */
+  /** Write the settings. Only a successful write changes the believed value (invariant 4). */
   async apply({ writes }: SettingsPlan): Promise<ApplyReport> {
     const problems = await writeSettings(writes, this.#options.sysctls);
     for (const { name, to } of writes) {

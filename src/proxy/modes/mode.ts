@@ -2,8 +2,8 @@
  * The interface of every mode: desire, observe, plan, apply, cleanup. A mode holds its desired and applied state.
  * It writes to the kernel only by its plans and by `cleanup`.
  */
-
 import type { Address, Family, Protocol } from '../../base/address.ts';
+import { causeOf } from '../../base/cause.ts';
 import type { Mutex } from '../../base/mutex.ts';
 import type { Committer } from '../../kernel/ruleset-notices.ts';
 import type { Drift } from '../model/drift.ts';
@@ -19,7 +19,7 @@ import type { ModeInspection } from './inspection.ts';
 export interface ObserveReport {
   /** No rules of any service proxy are installed, so a write cannot break a Service that works. */
   readonly isBare: boolean;
-  /** Nothing was read: an agent left everything as it is desired, and nobody has written since. */
+  /** Nothing was read: an agent left everything as it is desired, and no program has written since. */
   readonly isAsLeft?: boolean;
   /** Kernel objects of ours that another program changed: they differ from the believed state. */
   readonly drift: readonly Drift[];
@@ -43,7 +43,7 @@ export interface RuleCount {
 export interface ConnectionCount {
   readonly service: ServiceKey;
   readonly family: Family;
-  /** undefined: a node port. In IPVS mode a node port has one count for each address of the node. */
+  /** Undefined for a node port. In IPVS mode a node port has one count for each address of the node. */
   readonly address: Address | undefined;
   readonly protocol: Protocol | undefined;
   readonly port: number;
@@ -52,7 +52,7 @@ export interface ConnectionCount {
   readonly bytes?: { readonly in: number; readonly out: number };
   /** The counter of a rule, beside that of a virtual server: some senders are balanced by rules, the others by IPVS. */
   readonly isBesideServer?: boolean;
-  /** The counter was read right before it was removed. Another count of the frontend is that of a new counter. */
+  /** The counter was read right before its removal. Another count of the frontend is that of a new counter. */
   readonly hasEnded?: boolean;
 }
 
@@ -80,7 +80,7 @@ export interface PacketCount {
 
 /** Owners, and keys of shared objects, that the kernel refused. A plan does not touch them. */
 export type SetAside = ReadonlySet<string>;
-export const NOBODY: SetAside = new Set();
+export const NOTHING_SET_ASIDE: SetAside = new Set();
 
 /** Some of our objects could not be removed; the others were. */
 export class CleanupIncomplete extends Error {
@@ -95,31 +95,31 @@ export interface ModePlan extends Plan {
   apply(signal: AbortSignal): Promise<ApplyReport>;
 }
 
-/** What the kernel told of the transactions of other programs. */
+/** Transactions of other programs, as the kernel's notices name them. */
 export interface Heard {
-  /** Whether they touched objects of ours; `unknown`: only a reading finds out. */
+  /** Whether they touched objects of ours. After `unknown` only a reading finds out. */
   readonly kind: 'nothing' | 'something' | 'unknown';
-  /** The last program that did, or else that wrote at all; undefined where it is not known, or none did. */
+  /** The last program that touched objects of ours, or else the last that wrote at all. Undefined when unknown or none. */
   readonly by?: Committer | undefined;
 }
 
 /** Probes of the kernel between syncs. */
 export interface KernelProbe {
   /**
-   * Whether other programs touched objects of ours since the last reading or write, by the kernel's notices. After `something` the next
-   * `observe` reads only those. Must be called between two syncs. Throws when the kernel does not answer.
+   * Returns whether other programs touched objects of ours since the last reading or write, by the kernel's notices. After `something` the
+   * next `observe` reads only those. Must be called between two syncs. Throws when the kernel does not answer.
    */
   heard(): Promise<Heard>;
   /** Whether our objects are still installed, as far as a cheap probe can find out. */
-  stands(signal: AbortSignal): Promise<boolean>;
+  isInstalled(signal: AbortSignal): Promise<boolean>;
   /**
-   * Whether installed objects may differ from the written ones although `stands` found them: another program wrote since the
+   * Whether installed objects may differ from the written ones although `isInstalled` found them: another program wrote since the
    * last reading, or that is unknown. Only `differs` finds out, at some cost.
    */
   mayDiffer(): Promise<boolean>;
   /**
-   * Read the kernel and compare it with the written state; the believed state stays the same. It may run beside a sync, but must
-   * start between two syncs. Undefined: we wrote during the reading, so it proves nothing. Throws when the kernel cannot be read.
+   * Read the kernel and compare it with the written state; the believed state stays the same. The reading may run beside a sync, but must
+   * start between two syncs. Undefined when we wrote during the reading, so that it proves nothing. Throws when the kernel cannot be read.
    */
   differs(signal: AbortSignal): Promise<boolean | undefined>;
 }
@@ -150,8 +150,8 @@ export interface Mode {
   readonly metrics: ModeMetrics;
   readonly inspection: ModeInspection;
   /**
-   * Accept changes of the model (undefined: deleted). `before` has the value that each changed or deleted ServicePort had in the last
-   * call. Pure.
+   * Accept changes of the model; a deleted ServicePort is undefined. `before` has the value that each changed or deleted ServicePort had in
+   * the last call. Pure.
    */
   desire(
     changes: ReadonlyMap<ServicePortKey, ServicePort | undefined>,
@@ -159,15 +159,39 @@ export interface Mode {
   ): void;
   /** Render the objects that the changes share. `plan` does it too; an earlier call blocks the event loop for less time. Pure. */
   settle(): void;
-  /** Read the kernel. Plans leave out the parts that could not be read (invariant 2). `unknown`: no part could be read. */
+  /** Read the kernel. Plans leave out the parts that could not be read (invariant 2). The result is `unknown` when no part could be read. */
   observe(signal: AbortSignal): Promise<Observed<ObserveReport>>;
   /** Read again the state that changes by itself, such as the connections of draining endpoints. Cheap. Throws on failure. */
   refresh(signal: AbortSignal): Promise<void>;
   /**
-   * The writes that are needed now, in the parts of the kernel that were read. `mayBePart`: where very much is new, these may be the
-   * first of them (`ModePlan.isPart`). Pure.
+   * The writes that are needed now, in the parts of the kernel that were read. With `mayBePart` only the first of very many new objects may
+   * be planned (`ModePlan.isPart`). Pure.
    */
   plan(setAside?: SetAside, mayBePart?: boolean): ModePlan;
-  /** Remove all our objects and nothing else; returns a line for each. If a part fails, it removes the rest and throws. */
+  /** Remove all our objects and nothing else; returns a line for each. When a part fails, the rest is removed before it throws. */
   cleanup(signal: AbortSignal): Promise<readonly string[]>;
+}
+
+/** A part of the removal of a mode. */
+export interface CleanupPart {
+  /** The name of the part in messages. */
+  readonly name: string;
+  /** Returns a line for each removed object. */
+  readonly remove: () => Promise<readonly string[]>;
+}
+
+/** Returns a line for each removed object. A part that fails does not stop the others; at the end CleanupIncomplete names it. */
+export async function cleanUp(parts: readonly CleanupPart[], signal: AbortSignal): Promise<readonly string[]> {
+  const removed: string[] = [];
+  const problems: string[] = [];
+  for (const { name, remove } of parts) {
+    try {
+      removed.push(...(await remove()));
+    } catch (error) {
+      if (signal.aborted) throw error;
+      problems.push(`${name}: ${causeOf(error)}`);
+    }
+  }
+  if (problems.length > 0) throw new CleanupIncomplete(`some objects could not be removed: ${problems.join('; ')}`);
+  return removed;
 }

@@ -1,11 +1,11 @@
 /** The part of a mode that exists once for the node. `families.ts` drives it. */
 import type { ApplyReport, Step } from '../reconcile/step.ts';
-import type { CleanupPart } from './cleanup.ts';
 import type { NodeInspection } from './inspection.ts';
+import type { CleanupPart } from './mode.ts';
 
 export interface NodePlan {
   readonly steps: readonly Step[];
-  /** Write the part that comes before the families. `isBlocked`: the families cannot be written. */
+  /** Write the part that comes before the families. `isBlocked` means that the families cannot be written. */
   before(signal: AbortSignal): Promise<{ readonly reports: readonly ApplyReport[]; readonly isBlocked: boolean }>;
   /** Write the part that comes after the families. */
   after(signal: AbortSignal): Promise<readonly ApplyReport[]>;
@@ -18,9 +18,9 @@ export interface NodePart {
   readonly compared: number;
   /** Read it, and the lists that the families share. When it throws, nothing is known. */
   observe(): Promise<void>;
-  /** `isEmptied`: no family needs it any more. */
+  /** `isEmptied` means that no family needs it any more. */
   plan(isEmptied: boolean): NodePlan;
-  stands(): Promise<boolean>;
+  isInstalled(): Promise<boolean>;
   /** Predecessors have none. */
   readonly inspection?: NodeInspection | undefined;
   /** Start the removal of everything: read the lists that the families share. */
@@ -38,7 +38,7 @@ export const NO_NODE_PART: NodePart = {
     before: () => Promise.resolve({ reports: [], isBlocked: false }),
     after: () => Promise.resolve([]),
   }),
-  stands: () => Promise.resolve(true),
+  isInstalled: () => Promise.resolve(true),
   beforeRemoval: () => Promise.resolve(),
   removal: () => undefined,
 };

@@ -9,7 +9,7 @@ import type { Hook, Latin1Bytes, NftElement, NftSet, ReadRule } from '../../kern
 import type { ServiceKey } from '../model/objects.ts';
 import type { Rule, Table } from './netfilter/rules.ts';
 
-/** What a mode has in one family. A mode without a kind of object leaves it undefined. */
+/** The objects of one family. A mode without a kind of object leaves it undefined. */
 export interface FamilyView {
   readonly family: Family;
   /** Chains of iptables: iptables mode and IPVS mode. */
@@ -27,13 +27,13 @@ export interface RulesView {
    * chains, because the view is of the proxy alone.
    */
   chain(table: Table, name: string): readonly Rule[] | undefined;
-  /** The fate of a packet at the end of a built-in chain of the table `filter`. */
+  /** The policy of a built-in chain of the table `filter`, which decides at its end. */
   policy(chain: string): 'accept' | 'drop';
 }
 
 /** Virtual servers of IPVS, and the sets that its rules refer to. */
 export interface ServersView {
-  /** undefined when there is no such virtual server. Throws RangeError for one that the focus of a reading left out. */
+  /** Undefined when there is no such virtual server. Throws RangeError for one that the focus of a reading left out. */
   server(id: ServerId): ServerView | undefined;
   /** Entries of a set by its name, as `ipset list` prints them; empty when there is no such set. */
   entries(set: string): ReadonlySet<string>;
@@ -51,17 +51,17 @@ export interface ServerView {
 export interface TableView {
   /** Names of the chains that the kernel calls, by their hooks, in the order of their priorities. */
   hooks(type: Hook['type'], hook: Hook['hook']): readonly string[];
-  /** undefined when there is no such chain. */
+  /** Undefined when there is no such chain. */
   chain(name: string): readonly ReadRule[] | undefined;
-  /** undefined when there is no such set. */
+  /** Undefined when there is no such set. */
   set(name: string): NftSet | undefined;
-  /** An element by its exact key; undefined when the set has none. */
+  /** An element by its exact key. */
   element(set: string, key: Latin1Bytes): ElementView | undefined;
   /** All elements of a set, for ranges. */
   elements(set: string): Iterable<ElementView>;
 }
 
 export interface ElementView extends NftElement {
-  /** undefined: shared by Services, or unknown. */
+  /** Undefined when Services share the element, or when unknown. */
   readonly owner: ServiceKey | undefined;
 }

@@ -168,7 +168,7 @@ export class SyncLoop {
    */
   async #begin(touched: readonly ServiceKey[], signal: AbortSignal): Promise<Begun> {
     const { cache, mode, onFirst, onPlan = noop } = this.#parts;
-    const installed = mode.probe.stands(signal).catch(() => false);
+    const installed = mode.probe.isInstalled(signal).catch(() => false);
     // This early reading stays valid only if it does not depend on the desired state.
     const isEarly = mode.readsApart || !(await installed);
     const reading = isEarly ? this.#observe(signal) : undefined;

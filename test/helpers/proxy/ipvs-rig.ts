@@ -4,9 +4,9 @@ import { type Address, FAMILIES, type Family } from '../../../src/base/address.t
 import type { ChainProbe } from '../../../src/kernel/chain-probe.ts';
 import { IptablesTools } from '../../../src/kernel/iptables-tools.ts';
 import { ipvsMode, ipvsPredecessor } from '../../../src/proxy/modes/ipvs/index.ts';
-import type { IpvsSettings } from '../../../src/proxy/modes/ipvs/settings.ts';
+import type { IpvsSettings } from '../../../src/proxy/modes/ipvs/static-chains.ts';
 import type { OnResized, OnSetKept } from '../../../src/proxy/modes/virtual-servers/apply.ts';
-import type { IpvsNodeSettings } from '../../../src/proxy/modes/virtual-servers/settings.ts';
+import type { IpvsNodeSettings } from '../../../src/proxy/modes/virtual-servers/node-parts.ts';
 import type { Plan } from '../../../src/proxy/reconcile/step.ts';
 import { FakeIptables } from '../kernel/fake-iptables.ts';
 import { FakeIpvs } from '../kernel/fake-ipvs.ts';

@@ -16,7 +16,7 @@ import { Flows } from '../../../src/proxy/model/flows.ts';
 import type { Fault } from '../../../src/proxy/model/objects.ts';
 import { ProxyModel } from '../../../src/proxy/model/proxy-model.ts';
 import { iptablesMode } from '../../../src/proxy/modes/iptables/index.ts';
-import type { IptablesSettings } from '../../../src/proxy/modes/iptables/settings.ts';
+import type { IptablesSettings } from '../../../src/proxy/modes/iptables/static-chains.ts';
 import type { Mode } from '../../../src/proxy/modes/mode.ts';
 import type { Plan } from '../../../src/proxy/reconcile/step.ts';
 import { SyncLoop } from '../../../src/proxy/sync/loop.ts';

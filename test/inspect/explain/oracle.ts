@@ -8,10 +8,10 @@ import type { Fate } from '../../../src/inspect/explain/fates.ts';
 import type { Packet } from '../../../src/inspect/explain/packet.ts';
 import type { FrontendAt } from '../../../src/proxy/model/claims.ts';
 import type { Backend, Frontend, ServicePort } from '../../../src/proxy/model/service-port.ts';
-import type { IptablesSettings } from '../../../src/proxy/modes/iptables/settings.ts';
-import type { IpvsSettings } from '../../../src/proxy/modes/ipvs/settings.ts';
+import type { IptablesSettings } from '../../../src/proxy/modes/iptables/static-chains.ts';
+import type { IpvsSettings } from '../../../src/proxy/modes/ipvs/static-chains.ts';
 import { isEverybodyLocal } from '../../../src/proxy/modes/netfilter/local-traffic.ts';
-import type { NftablesSettings } from '../../../src/proxy/modes/nftables/settings.ts';
+import type { NftablesSettings } from '../../../src/proxy/modes/nftables/chains.ts';
 
 /** A mode with its settings of the packet's family. */
 export type ModeSettings =

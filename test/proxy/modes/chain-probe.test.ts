@@ -35,11 +35,11 @@ for (const [mode, rigOf] of Object.entries(MODES)) {
       assert.equal((await rig.sync()).outcome, 'complete');
       const before = iptables.ran.length;
       asked.length = 0;
-      assert.equal(await rig.mode.probe.stands(NEVER), true);
+      assert.equal(await rig.mode.probe.isInstalled(NEVER), true);
       const tables = ['mangle', 'nat', 'filter'];
       const all = ['IPv4', 'IPv6'].flatMap((family) => tables.map((table) => `${family} ${table} KUBE-PROXY-CANARY`));
       assert.deepEqual(asked, all);
-      for (gone of all) assert.equal(await rig.mode.probe.stands(NEVER), false, gone);
+      for (gone of all) assert.equal(await rig.mode.probe.isInstalled(NEVER), false, gone);
       assert.equal(iptables.ran.length, before);
     });
 
@@ -47,9 +47,9 @@ for (const [mode, rigOf] of Object.entries(MODES)) {
       const iptables = new FakeIptables();
       const rig = rigOf(iptables);
       await rig.sync();
-      assert.equal(await rig.mode.probe.stands(NEVER), true);
+      assert.equal(await rig.mode.probe.isInstalled(NEVER), true);
       iptables.kernels.IPv6.get('filter')?.delete('KUBE-PROXY-CANARY');
-      assert.equal(await rig.mode.probe.stands(NEVER), false);
+      assert.equal(await rig.mode.probe.isInstalled(NEVER), false);
     });
   });
 }
@@ -216,7 +216,7 @@ for (const mode of ['iptables', 'ipvs'] as const) {
         it(`is true when another program ${what}, until a reading reports the drift`, async () => {
           const { kernel, rig, readAgain } = await made();
           kernel.removes(count);
-          assert.equal(await rig.mode.probe.stands(NEVER), true, 'the canaries stand');
+          assert.equal(await rig.mode.probe.isInstalled(NEVER), true, 'the canaries stand');
           for (let i = 0; i < 2; i++) {
             assert.equal(await rig.mode.probe.mayDiffer(), true);
             assert.equal(await rig.mode.probe.differs(NEVER), true);

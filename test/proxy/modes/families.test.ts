@@ -7,7 +7,7 @@ import type { NftRefusal, NftTables } from '../../../src/kernel/nftables-kernel.
 import { driftText } from '../../../src/proxy/model/drift.ts';
 import { handover } from '../../../src/proxy/modes/handover.ts';
 import { ipvsPredecessor } from '../../../src/proxy/modes/ipvs/index.ts';
-import { tablesPredecessor } from '../../../src/proxy/modes/nftables/predecessor.ts';
+import { tablesPredecessor } from '../../../src/proxy/modes/nftables/index.ts';
 import { service, slice } from '../../helpers/cluster/objects.ts';
 import { ipvsRig } from '../../helpers/proxy/ipvs-rig.ts';
 import { DEFAULT_NODE_SETTINGS, defaultIpvsSettings } from '../../helpers/proxy/ipvs-settings.ts';

@@ -181,7 +181,7 @@ async function runHistory(subject: Subject, faults: Faults, errno: number): Prom
     act(subject);
     const report = await subject.rig.sync();
     if (report.outcome !== 'complete') assert.ok(report.failed.every(({ cause }) => cause !== ''));
-    await subject.rig.mode.probe.stands(NEVER).catch(() => undefined);
+    await subject.rig.mode.probe.isInstalled(NEVER).catch(() => undefined);
   }
   subject.arm(undefined, errno);
   return faults.calls;

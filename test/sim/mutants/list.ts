@@ -28,7 +28,7 @@ export const MUTANTS: readonly Mutant[] = [
   {
     name: 'believe-lost-answer',
     what: 'A transaction of nftables whose answer was lost counts as done',
-    file: 'src/proxy/modes/nft-table/apply.ts',
+    file: 'src/proxy/modes/nft-table/table.ts',
     from: '      isLost = true;\n      failed.push(',
     to: '      target.wrote(transaction);\n      if (transaction.steps.length < 0) failed.push(',
   },

@@ -5,7 +5,7 @@ import { iptablesSettings } from '../../../src/agent/mode-settings.ts';
 import { type Address, type Cidr, FAMILIES } from '../../../src/base/address.ts';
 import type { Flags } from '../../../src/config/flags.ts';
 import { configFromFlags } from '../../../src/config/from-flags.ts';
-import type { IptablesSettings } from '../../../src/proxy/modes/iptables/settings.ts';
+import type { IptablesSettings } from '../../../src/proxy/modes/iptables/static-chains.ts';
 import { LocalGaps } from '../../../src/serve/service-health.ts';
 import { service } from '../../helpers/cluster/objects.ts';
 import { FakeIptables } from '../../helpers/kernel/fake-iptables.ts';

@@ -15,10 +15,15 @@ import { addressSpace, PORTS } from '../netfilter/key-space.ts';
 import { type ChainKey, chainKey, EXTERNAL_SERVICES, SERVICES } from '../netfilter/names.ts';
 import type { Chain } from '../netfilter/rules.ts';
 import { hairpinEntry, type RenderedChains, renderPort, TREES, type TreeEntry, type TreeName } from './render.ts';
-import type { IptablesSettings } from './settings.ts';
-import { externalFromNode, nodePortJumps, nodePortRejectJumps, staticChains } from './static-chains.ts';
+import {
+  externalFromNode,
+  type IptablesSettings,
+  nodePortJumps,
+  nodePortRejectJumps,
+  staticChains,
+} from './static-chains.ts';
 
-/** Chains that changed; undefined for one to remove. */
+/** Chains that changed; a chain to remove is undefined. */
 export type ChainChanges = ReadonlyMap<ChainKey, Chain | undefined>;
 
 const NOTHING: RenderedChains = { chains: [], entries: [], hairpin: [] };
@@ -47,7 +52,7 @@ export class IptablesDesired {
     };
   }
 
-  /** Accept changed ServicePorts of this family (undefined: deleted). `shared` renders the chains that they share. */
+  /** Accept changed ServicePorts of this family; a deleted one is undefined. `shared` renders the chains that they share. */
   update(ports: Iterable<readonly [ServicePortKey, ServicePort | undefined]>): ChainChanges {
     const changes = new Map<ChainKey, Chain | undefined>();
     const added: RenderedChains[] = [];
@@ -62,9 +67,9 @@ export class IptablesDesired {
       );
       const hairpin = exchange(before.hairpin, after.hairpin, String);
       for (const [chain] of before.chains) changes.set(chain, undefined);
-      for (const entry of entries.gone) this.#trees[entry.tree].delete(entry.key, entry.id);
-      for (const address of hairpin.gone) this.#countHairpin(address, -1);
-      added.push({ chains: after.chains, entries: entries.come, hairpin: hairpin.come });
+      for (const entry of entries.removed) this.#trees[entry.tree].delete(entry.key, entry.id);
+      for (const address of hairpin.removed) this.#countHairpin(address, -1);
+      added.push({ chains: after.chains, entries: entries.added, hairpin: hairpin.added });
     }
     for (const { chains, entries, hairpin } of added) {
       for (const [chain, rules] of chains) changes.set(chain, rules);
@@ -74,7 +79,7 @@ export class IptablesDesired {
     return changes;
   }
 
-  /** The shared chains that changed since the last call: rendered once for many changes. */
+  /** The shared chains that changed since the last call. They are rendered once for many changes. */
   shared(): ChainChanges {
     const changes = new Map<ChainKey, Chain | undefined>();
     if (this.#isFirst) for (const [key, chain] of staticChains(this.#settings)) changes.set(key, chain);

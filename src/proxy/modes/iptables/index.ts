@@ -8,17 +8,21 @@ import { type FamilyPlan, type FamilyReport, familiesMode, type PortChanges, typ
 import type { FamilyInspection } from '../inspection.ts';
 import { KernelSettings, type SettingsPlan } from '../kernel-settings.ts';
 import type { Mode, PacketCount, SetAside } from '../mode.ts';
-import type { CountedRule } from '../netfilter/counted-rules.ts';
+import { OwnWrites } from '../netfilter/change-detection.ts';
 import { FamilyRules, type TablesOptions } from '../netfilter/family-rules.ts';
 import { rulesInspection } from '../netfilter/inspect.ts';
-import { FIREWALL_JUMPS, ROUTE_LOCALNET } from '../netfilter/local-traffic.ts';
 import { chainKey, FIREWALL, isOurs } from '../netfilter/names.ts';
 import type { TablesPlan } from '../netfilter/plan.ts';
 import { RulesFamily } from '../netfilter/rules-family.ts';
-import { OwnWrites } from '../netfilter/standing.ts';
 import { type ChainChanges, IptablesDesired } from './desire.ts';
-import type { IptablesSettings } from './settings.ts';
-import { countedIn, JUMPS } from './static-chains.ts';
+import {
+  type CountedRule,
+  countedIn,
+  FIREWALL_JUMPS,
+  type IptablesSettings,
+  JUMPS,
+  ROUTE_LOCALNET,
+} from './static-chains.ts';
 
 /** One for each family that the node has. */
 interface IptablesFamilyOptions extends Pick<TablesOptions, 'tools' | 'probe' | 'keepsCounts'> {
@@ -51,7 +55,7 @@ class IptablesFamily extends RulesFamily {
         own,
         keepsCounts,
         isOurs,
-        // The kubelet's chain: read only if we need it.
+        // The kubelet's chain is read only if we need it.
         shared: new Set(localhostNodePorts ? [chainKey('filter', FIREWALL)] : []),
         jumps: [...JUMPS, ...(localhostNodePorts ? FIREWALL_JUMPS : [])],
       }),
@@ -84,7 +88,7 @@ class IptablesFamily extends RulesFamily {
   }
 
   override async observe(signal: AbortSignal): Promise<SeenFamily> {
-    // Before the rules: if this fails, the rules stay unknown, and no plan is made for an unread family.
+    // Read before the rules: if this fails, the rules stay unknown, and no plan is made for an unread family.
     await this.#settings.observe();
     return await super.observe(signal);
   }
@@ -114,9 +118,7 @@ class IptablesFamily extends RulesFamily {
   }
 }
 
-// Reads the counters of rules whose packets are reported.
-
-/** Asks the probe, or the tools where it cannot tell. Throws when neither can. */
+/** The counters of rules whose packets are reported: from the probe, or from the tools where it has no answer. Throws when neither has one. */
 export async function readCounts(
   rules: readonly CountedRule[],
   { tools, probe }: { readonly tools: IptablesTools; readonly probe?: ChainProbe | undefined },

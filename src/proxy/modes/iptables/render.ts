@@ -31,11 +31,9 @@ import {
   to,
   toPort,
 } from '../netfilter/rules.ts';
-import type { IptablesSettings } from './settings.ts';
+import type { IptablesSettings } from './static-chains.ts';
 
-// Names of chains in iptables mode: kube-proxy's if it has one, so that people and tools find them (docs/iptables.md).
-
-/** The dispatch trees. The last letter of the prefix distinguishes the trees of one table. */
+/** The dispatch trees. Their roots are kube-proxy's chains where it has one. The last letter of the prefix distinguishes the trees of one table. */
 export const TREES = {
   services: { table: 'nat', root: SERVICES, prefix: 'KUBE-DSS' },
   nodePorts: { table: 'nat', root: NODE_PORTS, prefix: 'KUBE-DSN' },
@@ -169,7 +167,7 @@ function addNodePort(context: RenderContext, frontend: Frontend): void {
   }
 }
 
-/** The rule of a frontend without usable endpoints: refused if the Service has none, dropped if only other nodes have some. */
+/** The rule of a frontend without usable endpoints: it refuses if the Service has none, and drops if only other nodes have some. */
 function refusal(context: RenderContext, frontend: Frontend): Rule {
   const dropped = frontend.empty === 'drop';
   const words = note(context, dropped ? 'has no local endpoints' : 'has no endpoints');

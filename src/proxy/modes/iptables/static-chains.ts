@@ -1,7 +1,12 @@
-/** Chains whose rules depend only on the settings (docs/semantics.md 6.11, 7.1, 8.1), and the rules after dispatch trees. Pure. */
-import { type CountedRule, countedRules } from '../netfilter/counted-rules.ts';
+/**
+ * The settings of iptables mode, and all rules that depend on these alone: the chains without a tree (docs/semantics.md 6.11, 7.1, 8.1),
+ * the rules after the dispatch trees, and the jumps from the kernel's chains. Pure.
+ */
+
+import type { Address } from '../../../base/address.ts';
+import type { PacketCount } from '../mode.ts';
 import { type Jump, jumpRule } from '../netfilter/jumps.ts';
-import { localnetGuard } from '../netfilter/local-traffic.ts';
+import type { FamilySettings } from '../netfilter/local-traffic.ts';
 import {
   CANARY,
   type ChainKey,
@@ -16,28 +21,40 @@ import {
   POSTROUTING,
   PROXY_FIREWALL,
   SERVICES,
+  splitChainKey,
 } from '../netfilter/names.ts';
-import { type Chain, comment, jump, type Rule, rule, type Table, to } from '../netfilter/rules.ts';
-import { forwardRules, markMatch, markRules, masqueradeMarked } from '../netfilter/static-chains.ts';
-import type { IptablesSettings } from './settings.ts';
+import {
+  type Chain,
+  comment,
+  forwardRules,
+  jump,
+  markMatch,
+  markRules,
+  masqueradeMarked,
+  type Rule,
+  rule,
+  type Table,
+  to,
+} from '../netfilter/rules.ts';
+
+export interface IptablesSettings extends FamilySettings {
+  /** `all` includes every address of the node. */
+  readonly nodePortAddresses: 'all' | readonly Address[];
+  /** Node ports on 127.0.0.0/8. IPv4 only; needs the sysctl route_localnet and the guard in KUBE-FIREWALL. */
+  readonly localhostNodePorts: boolean;
+  /** Drop packets that conntrack calls invalid, unless the sysctl nf_conntrack_tcp_be_liberal is set (k8s#94861). */
+  readonly dropInvalid: boolean;
+}
 
 /** An invalid packet would leave the node untranslated, and the client would reset the connection (k8s#74839). */
 const DROPS_INVALID = rule(['-m conntrack --ctstate INVALID', jump('DROP')]);
 
 /**
- * Only counts: the first packet of each connection that was sent to 127.0.0.0/8 and goes to an endpoint. It comes after
+ * This rule only counts: the first packet of each connection that was sent to 127.0.0.0/8 and goes to an endpoint. It comes after
  * the rule that returns unmarked packets. kube-proxy counts with nfacct, which not every kernel has, and one additional rule
  * for each node port (k8s#125015).
  */
 const COUNTS_LOCALHOST = rule(['-m conntrack --ctstate DNAT --ctorigdst 127.0.0.0/8']);
-
-/** The rules whose packets are counted for metrics. */
-export function countedIn(settings: IptablesSettings): CountedRule[] {
-  return countedRules(staticChains(settings), [
-    ['invalid-dropped', chainKey('filter', FORWARD), DROPS_INVALID],
-    ['localhost-node-ports', chainKey('nat', POSTROUTING), COUNTS_LOCALHOST],
-  ]);
-}
 
 /** The chains without a tree. */
 export function staticChains({ masqueradeBit, ...settings }: IptablesSettings): Map<ChainKey, Chain> {
@@ -57,6 +74,47 @@ export function staticChains({ masqueradeBit, ...settings }: IptablesSettings): 
   if (settings.localhostNodePorts) add('filter', FIREWALL, localnetGuard());
   for (const table of ['mangle', 'nat', 'filter'] as const) add(table, CANARY);
   return chains;
+}
+
+/** The position of a rule whose packets are counted for metrics. */
+export interface CountedRule {
+  readonly what: PacketCount['what'];
+  readonly table: string;
+  readonly chain: string;
+  readonly index: number;
+  /** Number of rules of the chain. Another number means that another program changed the chain. */
+  readonly of: number;
+}
+
+/** The counted rules that these settings install. */
+export function countedIn(settings: IptablesSettings): CountedRule[] {
+  const chains = staticChains(settings);
+  const position = (what: PacketCount['what'], key: ChainKey, counted: Rule): CountedRule[] => {
+    const rules = chains.get(key) ?? [];
+    const index = rules.indexOf(counted);
+    return index < 0 ? [] : [{ what, ...splitChainKey(key), index, of: rules.length }];
+  };
+  return [
+    ...position('invalid-dropped', chainKey('filter', FORWARD), DROPS_INVALID),
+    ...position('localhost-node-ports', chainKey('nat', POSTROUTING), COUNTS_LOCALHOST),
+  ];
+}
+
+// Node ports on 127.0.0.1 need the setting route_localnet. It lets neighbours on the network reach programs that listen on
+// 127.0.0.1 (CVE-2020-8558). The guard against that is exactly the kubelet's rule, in a chain shared with the kubelet.
+
+/** Allows routing of packets with a loopback address. */
+export const ROUTE_LOCALNET = 'net/ipv4/conf/all/route_localnet';
+
+/** The jumps into the chain shared with the kubelet; cleanup keeps them. */
+export const FIREWALL_JUMPS: readonly Jump[] = ['INPUT', 'OUTPUT'].map((chain) =>
+  jumpRule({ table: 'filter', chain, target: FIREWALL }),
+);
+
+function localnetGuard(): Rule {
+  const match = '! -s 127.0.0.0/8 -d 127.0.0.0/8';
+  const state = '-m conntrack ! --ctstate RELATED,ESTABLISHED,DNAT';
+  return rule([match, comment('block incoming localnet connections'), state, jump('DROP')]);
 }
 
 const LAST = 'kubernetes service nodeports; NOTE: this must be the last rule in this chain';

@@ -5,7 +5,7 @@
  * 1. The cost follows the change: a ServicePort is rendered when it changed, or when the node's addresses changed and it
  *    depends on them. Objects that it no longer has are released.
  * 2. The result does not depend on the history (invariant 12): an object exists as long as one ServicePort asks for it
- *    (`shared.ts`), and of two values that of the owner that sorts first counts.
+ *    (`shared.ts`), and of two values the one counts whose owner sorts first.
  */
 import type { Address } from '../../../base/address.ts';
 import type { ServicePort, ServicePortKey } from '../../model/service-port.ts';
@@ -18,8 +18,7 @@ import type { HostAddresses } from '../virtual-servers/observe.ts';
 import type { DesiredChanges, WantedServer } from '../virtual-servers/state.ts';
 import { entryKey, type OwnedAddress, type OwnedEntry, serverKey } from '../virtual-servers/tracked-objects.ts';
 import { DETOUR_TREE, type RenderedServers, renderPort } from './render.ts';
-import type { IpvsSettings } from './settings.ts';
-import { staticChains } from './static-chains.ts';
+import { type IpvsSettings, staticChains } from './static-chains.ts';
 
 const NO_HOST: HostAddresses = { all: new Set(), nodePorts: [] };
 
@@ -33,7 +32,7 @@ export class IpvsDesired {
   readonly #addresses = new Shared<Address, OwnedAddress>();
   readonly #entries = new Shared<string, OwnedEntry>();
   readonly #detours: DispatchTree;
-  /** Chains of ServicePorts that changed since the last call; undefined for one to remove. */
+  /** Chains of ServicePorts that changed since the last call; a chain to remove is undefined. */
   #chains = new Map<ChainKey, Chain | undefined>();
   #host = NO_HOST;
   #isFirst = true;
@@ -43,7 +42,7 @@ export class IpvsDesired {
     this.#detours = new DispatchTree(addressSpace(settings.family, '-d'), DETOUR_TREE);
   }
 
-  /** Accept changed ServicePorts of this family (undefined: deleted). */
+  /** Accept changed ServicePorts of this family; a deleted one is undefined. */
   update(ports: Iterable<readonly [ServicePortKey, ServicePort | undefined]>): DesiredChanges {
     for (const [key, port] of ports) {
       this.#remove(key);
@@ -53,8 +52,8 @@ export class IpvsDesired {
     return this.#changes();
   }
 
-  /** Accept the addresses of the node's other devices, after they were read. */
-  hostHas(host: HostAddresses): DesiredChanges {
+  /** Accept the addresses of the node's other devices, which were read. */
+  updateHost(host: HostAddresses): DesiredChanges {
     const same = (a: Iterable<Address>, b: Iterable<Address>) => [...a].sort().join() === [...b].sort().join();
     if (same(host.all, this.#host.all) && same(host.nodePorts, this.#host.nodePorts)) return this.#changes();
     this.#host = host;

@@ -7,8 +7,8 @@ import type { IpvsQuestions } from '../../../kernel/ipvs-kernel.ts';
 import { familiesMode, type PortChanges } from '../families.ts';
 import type { FamilyInspection } from '../inspection.ts';
 import type { ConnectionCount, CounterReading, Mode } from '../mode.ts';
+import { OwnWrites } from '../netfilter/change-detection.ts';
 import { FamilyRules } from '../netfilter/family-rules.ts';
-import { OwnWrites } from '../netfilter/standing.ts';
 import { serversInspection } from '../virtual-servers/inspect.ts';
 import { IpvsNode, type NodeOptions } from '../virtual-servers/node-parts.ts';
 import type { HostAddresses } from '../virtual-servers/observe.ts';
@@ -16,13 +16,12 @@ import { PredecessorServers, ServersFamily } from '../virtual-servers/servers-fa
 import { isOursOrSource } from '../virtual-servers/source-chain.ts';
 import { serverKey } from '../virtual-servers/tracked-objects.ts';
 import { IpvsDesired } from './desire.ts';
-import type { IpvsSettings } from './settings.ts';
-import { JUMPS } from './static-chains.ts';
+import { type IpvsSettings, JUMPS } from './static-chains.ts';
 
 export interface IpvsFamilyOptions {
   readonly settings: IpvsSettings;
   readonly tools: IptablesTools;
-  /** Checks the canaries instead of the tools, and whether another program wrote since the last reading. */
+  /** Checks the canaries in the place of the tools, and detects writes of other programs. */
   readonly probe?: ChainProbe | undefined;
   /** Rules that are written anew keep the counters of their frontends. */
   readonly keepsCounts?: boolean | undefined;
@@ -66,7 +65,7 @@ class IpvsFamily extends ServersFamily {
     this.state.desire(this.#desired.update(changes));
   }
 
-  /** By the virtual servers, and by the rules of senders that do not use them. Asked by scrapes, at any time. */
+  /** Counts of the virtual servers, and of the rules of senders that do not use them. Scrapes call it at any time. */
   override async connectionCounts(look: CounterReading): Promise<readonly ConnectionCount[]> {
     if (!this.isKnown) return [];
     const found = (await super.connectionCounts(look)).map(
@@ -81,7 +80,7 @@ class IpvsFamily extends ServersFamily {
   }
 
   protected override onHost(host: HostAddresses): void {
-    this.state.desire(this.#desired.hostHas(host));
+    this.state.desire(this.#desired.updateHost(host));
   }
 }
 

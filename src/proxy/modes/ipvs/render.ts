@@ -11,12 +11,12 @@ import { type Chain, comment, jump, protocol, type Rule, rule, to, toPort } from
 import type { HostAddresses } from '../virtual-servers/observe.ts';
 import type { SetId } from '../virtual-servers/sets.ts';
 import { serverEntry } from '../virtual-servers/tracked-objects.ts';
-import type { IpvsSettings } from './settings.ts';
+import type { IpvsSettings } from './static-chains.ts';
 
 export interface RenderedServer {
   readonly server: Server;
   readonly destinations: readonly Destination[];
-  /** A server of a node port. A server of a Service's own address wins over it. */
+  /** Whether it serves a node port. A server of a Service's own address wins over it. */
   readonly isNodePort: boolean;
 }
 

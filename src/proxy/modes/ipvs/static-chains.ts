@@ -1,10 +1,9 @@
 /**
- * The rules of IPVS mode (docs/ipvs.md). They refer to sets, so they do not depend on the Services: kube-proxy omits a rule
- * whose set is empty, slicewire always writes it, and no change of a Service writes a rule. Pure.
+ * The settings of IPVS mode, and its rules (docs/ipvs.md). The rules refer to sets, so they do not depend on the Services: kube-proxy
+ * omits a rule whose set is empty, slicewire always writes it, and no change of a Service writes a rule. Pure.
  */
-
 import { type Jump, jumpRule } from '../netfilter/jumps.ts';
-import { isEverybodyLocal, localMatch } from '../netfilter/local-traffic.ts';
+import { type FamilySettings, isEverybodyLocal, localMatch } from '../netfilter/local-traffic.ts';
 import {
   CANARY,
   type ChainKey,
@@ -21,11 +20,29 @@ import {
   SERVICES,
   SOURCE_RANGES,
 } from '../netfilter/names.ts';
-import { type Chain, comment, jump, MASQUERADE, type Rule, reject, rule, type Table } from '../netfilter/rules.ts';
-import { forwardRules, markMatch, markRules, masqueradeMarked } from '../netfilter/static-chains.ts';
+import {
+  type Chain,
+  comment,
+  forwardRules,
+  jump,
+  MASQUERADE,
+  markMatch,
+  markRules,
+  masqueradeMarked,
+  type Rule,
+  reject,
+  rule,
+  type Table,
+} from '../netfilter/rules.ts';
 import { type SetId, setName } from '../virtual-servers/sets.ts';
 import { SOURCE_JUMP, sourceChain } from '../virtual-servers/source-chain.ts';
-import type { IpvsSettings } from './settings.ts';
+import type { ServersSettings } from '../virtual-servers/state.ts';
+
+/** The settings of one family on which IPVS mode depends. */
+export interface IpvsSettings extends FamilySettings, ServersSettings {
+  /** Name of the IPVS scheduler in the kernel, for example `rr`. */
+  readonly scheduler: string;
+}
 
 const NEW = '-m conntrack --ctstate NEW';
 const FROM_NODE = '-m addrtype --src-type LOCAL';

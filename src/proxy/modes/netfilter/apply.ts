@@ -60,7 +60,7 @@ function* countedTexts(blocks: readonly TableBlock[], packets: RulePackets): Gen
   for (const { text, table, owner } of restoreLines(blocks)) {
     const isCounted = table === 'nat' && owner !== undefined;
     const count = isCounted ? packetsOf({ text: text.replace(/^-A \S+ /, ''), owner }, packets) : 0;
-    // Bytes of first packets mean nothing.
+    // The bytes of first packets alone mean nothing.
     yield count === 0 ? text : `${text} -c ${count} 0`;
   }
 }

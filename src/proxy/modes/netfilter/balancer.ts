@@ -36,7 +36,7 @@ export interface BalancerOptions {
   readonly first?: readonly Rule[];
 }
 
-/** The chain and those that it leads to. */
+/** The chain, and the chains to which it leads. */
 export function balancer(
   port: ServicePort,
   { chain, backends, first = [] }: BalancerOptions,
@@ -122,7 +122,6 @@ function rememberedRule(draft: BalancerDraft, backend: Backend): Rule {
 
 const MASKS = { IPv4: '255.255.255.255', IPv6: 'ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff' } as const;
 
-/** Remember the client. */
 function rememberClient(list: string, family: Family): string {
   return `-m recent --set --name ${list} --mask ${MASKS[family]} --rsource`;
 }
@@ -134,11 +133,11 @@ function knownClient(list: string, family: Family, seconds: number): string {
 
 // Groups of the endpoints of one large Service, each with a chain of its own. In a flat chain a packet tries half of the rules
 // on average, and a flap of one endpoint rewrites all of them: 2,500 and 5,000 rules at 5,000 endpoints. With groups a packet
-// tries about a hundred, and a flap writes about two hundred. Pure.
+// tries about a hundred, and a flap writes about two hundred.
 
-/** Most endpoints of a chain without groups. */
+/** Limit of the endpoints of a chain without groups. */
 export const MAX_UNGROUPED = 128;
-/** Average number of endpoints of a group: at most this, at least half of it. */
+/** The average number of endpoints of a group is at most this, and at least half of it. */
 const GROUP = 64;
 
 /**

@@ -20,9 +20,9 @@
 import type { KeySpace } from './key-space.ts';
 import { type Chain, goTo, jump, type Rule, rule } from './rules.ts';
 
-/** Most entries of a leaf. */
+/** Limit of the entries of a leaf. */
 export const LEAF_RULES = 32;
-/** Most entries of a branch that is part of its parent's chain. */
+/** Limit of the entries of a branch that is part of its parent's chain. */
 const INLINE_RULES = 2;
 /** A chain branches down to the next prefix whose length is a multiple of this: 4 bits make at most 16 branches. */
 const STRIDE = 4;
@@ -60,20 +60,20 @@ interface TreeNode {
   dirty: boolean;
 }
 
-/** The items of only one of two lists: of the earlier (`gone`) and of the later one (`come`). */
+/** The items that only one of two lists has: the earlier list those `removed`, the later one those `added`. */
 export interface Exchange<T> {
-  readonly gone: readonly T[];
-  readonly come: readonly T[];
+  readonly removed: readonly T[];
+  readonly added: readonly T[];
 }
 
-/** Items are the same when `sign` gives the same text. A tree is told of differences alone, because each entry that is set renders a leaf. */
+/** Items are the same when `sign` gives the same text. A tree gets the differences alone, because each entry that is set renders a leaf. */
 export function exchange<T>(before: readonly T[], after: readonly T[], sign: (one: T) => string): Exchange<T> {
-  if (before.length === 0) return { gone: before, come: after };
+  if (before.length === 0) return { removed: before, added: after };
   const had = new Set(before.map(sign));
   const has = new Set(after.map(sign));
   return {
-    gone: before.filter((one) => !has.has(sign(one))),
-    come: after.filter((one) => !had.has(sign(one))),
+    removed: before.filter((one) => !has.has(sign(one))),
+    added: after.filter((one) => !had.has(sign(one))),
   };
 }
 
@@ -177,7 +177,7 @@ export class DispatchTree {
     }
   }
 
-  /** Take all entries below a node, and drop the node. */
+  /** Move all entries below a node into `into`, and drop the node. */
   #collect(node: TreeNode, into: Map<string, DispatchEntry>): void {
     this.#dropChain(node);
     for (const [key, entry] of node.entries ?? []) into.set(key, entry);
@@ -266,7 +266,7 @@ function digitAt(node: TreeNode, key: string): string {
   return key.charAt(node.prefix.length);
 }
 
-/** The branch of a key, created if missing. */
+/** The branch of a key; a missing one is created. */
 function branchOf(node: TreeNode, key: string): TreeNode {
   const digit = digitAt(node, key);
   let branch = node.branches?.get(digit);

@@ -1,5 +1,4 @@
 /** The chains and jumps of one family: desired and believed state, and the writes between them. Shared by the modes. */
-
 import type { Family } from '../../../base/address.ts';
 import type { ChainProbe } from '../../../kernel/chain-probe.ts';
 import type { IptablesTools } from '../../../kernel/iptables-tools.ts';
@@ -9,20 +8,18 @@ import type { ApplyReport } from '../../reconcile/step.ts';
 import { Tracker } from '../../reconcile/tracker.ts';
 import type { RuleCount, SetAside } from '../mode.ts';
 import { applyTables } from './apply.ts';
-import { type Jump, jumpKey } from './jumps.ts';
-import { BUILT_IN, CANARY, type ChainKey, chainKey } from './names.ts';
+import { ChangeDetector, chainDrift, differenceOf, EntryCount, jumpDrift, OwnWrites } from './change-detection.ts';
+import { type Jump, jumpKey, misplacedJumps, type WantedJumps } from './jumps.ts';
+import { BUILT_IN, CANARY, type ChainKey, chainKey, splitChainKey } from './names.ts';
 import { type IsOurs, type ObservedTables, observeTables, TABLES } from './observe.ts';
-import { misplacedJumps, type WantedJumps } from './order.ts';
 import { planTables, type TablesPlan, type TablesTrackers } from './plan.ts';
 import { PORTION_LINES } from './restore-text.ts';
 import { NO_PACKETS, RuleConnections } from './rule-connections.ts';
-import { RuleTotals } from './rule-totals.ts';
 import { type Chain, sameChain, type Table } from './rules.ts';
-import { chainDrift, differenceOf, EntryCount, jumpDrift, OwnWrites, RulesStanding } from './standing.ts';
 
 export interface TablesOptions {
   readonly tools: IptablesTools;
-  /** Checks the canaries instead of the tools, and whether another program wrote since the last reading. */
+  /** Checks the canaries in the place of the tools, and detects writes of other programs. */
   readonly probe?: ChainProbe | undefined;
   readonly isOurs: IsOurs;
   /** Chains to read as well: shared with others, never removed. */
@@ -34,9 +31,9 @@ export interface TablesOptions {
   readonly keepsCounts?: boolean | undefined;
 }
 
-/** What is believed of the kernel beside chains and jumps. */
+/** Believed state of the kernel beside chains and jumps. */
 interface Besides {
-  /** Policies of built-in chains; see `SeenTables`. */
+  /** Policies of built-in chains; see `ObservedTables`. */
   readonly policies: ReadonlyMap<string, string>;
   /** Keys of the jumps, in the kernel's order within each chain. */
   readonly order: readonly string[];
@@ -44,24 +41,24 @@ interface Besides {
 
 export class FamilyRules {
   readonly options: TablesOptions;
-  readonly standing: RulesStanding;
+  readonly changeDetector: ChangeDetector;
   readonly trackers = {
     chains: new Tracker<ChainKey, Chain>(sameChain),
     jumps: new Tracker<string, Jump>((a, b) => a.text === b.text),
   };
   readonly connections: RuleConnections;
   #besides: Besides = { policies: new Map(), order: [] };
-  readonly #totals: RuleTotals;
+  /** The number of rules that the last write wrote, by table; a metric of kube-proxy's. */
+  #lastWrite: ReadonlyMap<string, number> = new Map();
   /** Generation of the ruleset at the last reading. Our own writes change it too. */
   #generation: number | undefined;
 
   constructor(options: TablesOptions) {
     this.options = options;
     const { isOurs, shared = new Set(), tools } = options;
-    this.standing = new RulesStanding(options.probe, options.own ?? new OwnWrites(), (commits) =>
+    this.changeDetector = new ChangeDetector(options.probe, options.own ?? new OwnWrites(), (commits) =>
       touchedChains(commits, { family: tools.family, isOurs, shared }),
     );
-    this.#totals = new RuleTotals(options.tools.family);
     this.connections = new RuleConnections(options);
     for (const entry of options.jumps) this.trackers.jumps.desire(jumpKey(entry), entry);
   }
@@ -95,18 +92,18 @@ export class FamilyRules {
     this.trackers.jumps.desire(jumpKey(entry), isWanted ? entry : undefined);
   }
 
-  /** Read them; returns the chains, and the drift. Throws when the read fails; then nothing is known. */
+  /** Read them; returns the chains and the drift. When the read fails it throws, and nothing is known. */
   async observe(
     signal: AbortSignal,
   ): Promise<{ readonly chains: ReadonlyMap<ChainKey, Chain>; readonly drift: Drift[] }> {
     const { probe } = this.options;
     try {
       // Taken before the reading: a change in between is found the next time.
-      const [generation, state] = [await probe?.generation?.(), await this.standing.read()];
+      const [generation, state] = [await probe?.generation?.(), await this.changeDetector.read()];
       const { applied } = this.trackers.chains;
       const isSame = generation !== undefined && generation === this.#generation;
       if (isSame && applied !== undefined) {
-        this.standing.isAsBelieved(state);
+        this.changeDetector.recordBelieved(state);
         return { chains: applied, drift: [] };
       }
       const seen = await readRules(this, signal);
@@ -115,7 +112,7 @@ export class FamilyRules {
       this.trackers.jumps.observe(seen.jumps);
       this.#besides = { policies: seen.policies, order: [...seen.jumps.keys()] };
       this.#generation = generation;
-      this.standing.isAsBelieved(state);
+      this.changeDetector.recordBelieved(state);
       return { chains: seen.chains, drift };
     } catch (error) {
       this.trackers.chains.forget();
@@ -137,20 +134,20 @@ export class FamilyRules {
     return [...ofChains, ...ofJumps, ...orderDrift(this, jumps)];
   }
 
-  /** Read and compare; the believed state stays the same. Undefined: we wrote during the reading. Throws when the read fails. */
+  /** See `KernelProbe.differs`. Throws when the read fails. */
   async differs(signal: AbortSignal): Promise<boolean | undefined> {
     const { tools } = this.options;
     const { writes } = tools;
-    const state = await this.standing.read();
+    const state = await this.changeDetector.read();
     const seen = await readRules(this, signal);
     // A reading during our own write proves nothing.
     if (tools.writes !== writes || !this.isKnown) return undefined;
     if (this.#drift(seen).length > 0) return true;
-    this.standing.isAsBelieved(state);
+    this.changeDetector.recordBelieved(state);
     return false;
   }
 
-  /** The writes that are needed; with `only`, just these chains and the jumps into them. Throws when nothing is known. */
+  /** The writes that are needed; with `only`, those of these chains and of the jumps into them. Throws when nothing is known. */
   plan(setAside: SetAside, only?: ReadonlySet<ChainKey>): TablesPlan {
     const { family, variant } = this.options.tools;
     // The legacy tool reads and replaces the whole table at each restore, so there is only one restore.
@@ -163,7 +160,10 @@ export class FamilyRules {
 
   /** Walks all chains: a few milliseconds for ten thousand. */
   ruleCounts(): readonly RuleCount[] {
-    return this.#totals.counts(this.trackers.chains.applied);
+    const { family } = this.options.tools;
+    return [...rulesByTable(this.trackers.chains.applied ?? [])].map(([table, total]) => {
+      return { family, table, total, last: this.#lastWrite.get(table) ?? 0 };
+    });
   }
 
   async apply(plan: TablesPlan, signal: AbortSignal): Promise<ApplyReport> {
@@ -173,8 +173,8 @@ export class FamilyRules {
     const packets = keepsCounts ? await this.connections.before(plan.chains.keys(), applied, signal) : NO_PACKETS;
     const write = () => applyTables(plan, trackers, { tools, packets }, signal);
     if (plan.steps.length === 0) return await write();
-    this.#totals.writing(plan.chains);
-    const report = await this.standing.during(entriesOf(plan, trackers), write);
+    this.#lastWrite = rulesByTable(plan.chains);
+    const report = await this.changeDetector.write(entriesOf(plan, trackers), write);
     if (report.outcome === 'complete') this.#besides = { ...this.#besides, order: plan.order };
     if (report.outcome === 'complete') this.connections.wrote(plan.chains, packets);
     return report;
@@ -196,7 +196,7 @@ export async function readRules({ options, trackers }: FamilyRules, signal: Abor
   return await observeTables(tools, { isOurs, shared, wantedJumps: trackers.jumps.desired }, signal);
 }
 
-/** The built-in chains in which another program put jumps of ours in another order. */
+/** The built-in chains in which another program changed the order of our jumps. */
 function orderDrift(rules: FamilyRules, seen: ObservedTables['jumps']): Drift[] {
   const { trackers, options, besides } = rules;
   if (trackers.jumps.applied === undefined) return [];
@@ -209,7 +209,7 @@ function orderDrift(rules: FamilyRules, seen: ObservedTables['jumps']): Drift[] 
   });
 }
 
-/** What is wanted of the jumps, for the judgement of their order. */
+/** The desired jumps, to compare their order. */
 export function wantedJumps({ options, trackers }: FamilyRules): WantedJumps {
   return { desired: trackers.jumps.desired, shared: options.shared ?? new Set() };
 }
@@ -226,8 +226,6 @@ function entriesOf({ chains, jumps }: TablesPlan, trackers: TablesTrackers): Rea
   return count.entries;
 }
 
-// The chains of ours, and the built-in chains, that transactions of nftables touched. Pure.
-
 interface WhoseChains {
   readonly family: Family;
   readonly isOurs: IsOurs;
@@ -235,7 +233,7 @@ interface WhoseChains {
   readonly shared: ReadonlySet<ChainKey>;
 }
 
-/** undefined: that is not known, or too much to name. */
+/** Our chains and built-in chains that transactions of nftables touched; undefined when unknown or too many to name. */
 function touchedChains(
   commits: readonly Commit[],
   { family, isOurs, shared }: WhoseChains,
@@ -250,4 +248,14 @@ function touchedChains(
     }
   }
   return keys;
+}
+
+/** The number of rules in each table. */
+function rulesByTable(chains: Iterable<readonly [ChainKey, Chain | undefined]>): ReadonlyMap<string, number> {
+  const counts = new Map<string, number>();
+  for (const [key, chain] of chains) {
+    const { table } = splitChainKey(key);
+    counts.set(table, (counts.get(table) ?? 0) + (chain?.length ?? 0));
+  }
+  return counts;
 }

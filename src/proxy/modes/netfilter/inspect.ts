@@ -1,4 +1,4 @@
-/** What a family has in iptables, for questions: views, and what differs from the desired rules. */
+/** Answers to questions about the rules of one family in iptables: views, and the differences from the desired rules. */
 
 import type { Address } from '../../../base/address.ts';
 import { sinceLastSeen } from '../../../kernel/recent-lists.ts';
@@ -7,13 +7,12 @@ import type { FamilyInspection, LastWriter } from '../inspection.ts';
 import type { KernelSettings } from '../kernel-settings.ts';
 import type { FamilyView, RulesView } from '../view.ts';
 import { type FamilyRules, readRules, wantedJumps } from './family-rules.ts';
-import type { Jump } from './jumps.ts';
+import { inKernelOrder, type Jump, misplacedJumps } from './jumps.ts';
 import { type ChainKey, chainKey, isServiceChain, splitChainKey } from './names.ts';
 import type { ObservedTables } from './observe.ts';
-import { misplacedJumps } from './order.ts';
 import { jumpsOf } from './plan.ts';
 import { type Chain, sameChain } from './rules.ts';
-import { inKernelOrder, ownerOfChange, ownerOfRule, rulesView } from './rules-view.ts';
+import { ownerOfChange, ownerOfRule, rulesView } from './rules-view.ts';
 
 /** The inspection of a family whose objects are rules and the settings that these need. */
 export function rulesInspection(tables: FamilyRules, settings: Pick<KernelSettings, 'compare'>): FamilyInspection {
@@ -28,7 +27,7 @@ export function rulesInspection(tables: FamilyRules, settings: Pick<KernelSettin
       return rules && viewOf(rules);
     },
     desired: () => viewOf(desiredRules(tables)),
-    isCertain: async () => tables.isKnown && !(await tables.standing.mayDiffer()),
+    isCertain: async () => tables.isKnown && !(await tables.changeDetector.mayDiffer()),
     read: async (signal) => viewOf(await rulesNow(tables, signal)),
     async compared(signal) {
       const [seen, ofSettings] = [await readRules(tables, signal), await settings.compare()];
@@ -42,7 +41,7 @@ export function rulesInspection(tables: FamilyRules, settings: Pick<KernelSettin
   };
 }
 
-/** Seconds that are left of the time for which a rule looks into each list. */
+/** Seconds for which each list still remembers the client: the time that its rule names, without the time that has passed. */
 export async function rememberedInLists(
   { trackers }: FamilyRules,
   lists: readonly string[],
@@ -61,15 +60,18 @@ export async function rememberedInLists(
   return left;
 }
 
-/** Our own writes are those of `iptables-restore`, so they are recognised by the generation. Legacy tables have no last writer. */
-export async function lastWriterOf({ options: { probe }, standing }: FamilyRules): Promise<LastWriter | undefined> {
+/** The program that writes for us is `iptables-restore`, so the generation shows whether the write is ours. Legacy tables have no last writer. */
+export async function lastWriterOf({
+  options: { probe },
+  changeDetector: standing,
+}: FamilyRules): Promise<LastWriter | undefined> {
   const writer = await probe?.lastWriter?.();
   if (writer === undefined) return undefined;
   const { pid, name, generation } = writer;
-  return { pid, name, isUs: standing.made(generation) };
+  return { pid, name, isUs: standing.isOwnGeneration(generation) };
 }
 
-/** undefined: not read yet. */
+/** Returns undefined until the rules were read. */
 export function believedRules({ trackers, besides: { policies, order } }: FamilyRules): RulesView | undefined {
   const { chains, jumps } = { chains: trackers.chains.applied, jumps: trackers.jumps.applied };
   if (chains === undefined || jumps === undefined) return undefined;
@@ -100,7 +102,7 @@ export function* comparedRules(tables: FamilyRules, seen: ObservedTables): Gener
     refusedAs: (key) => key,
     linesOf: (chain) => chain.map(({ text }) => text),
     ownerOf: ownerOfChain,
-    // Chains of the kubelet.
+    // The kubelet has these chains too.
     mayStay: (key) => shared.has(key),
   });
   yield* comparison({
@@ -126,7 +128,7 @@ function jumpName({ table, chain, target }: Jump): string {
   return `${chainName(chainKey(table, chain))}, jump to ${target}`;
 }
 
-/** The Service whose rules differ; of a Service's own chain, that Service. */
+/** The Service of the rules that differ, or the Service that has the chain for itself. */
 function ownerOfChain(key: ChainKey, wanted: Chain = [], found: Chain = []): string | undefined {
   const isOfService = isServiceChain(splitChainKey(key).chain);
   const all = [...wanted, ...found];

@@ -15,7 +15,7 @@ import { protocol, toPort } from './rules.ts';
 export interface KeySpace {
   /** The iptables match that holds for exactly the keys with this prefix; "" for the empty prefix. */
   match(prefix: string): string;
-  /** A short name for the prefix, fit for a chain's name: at most 19 characters. */
+  /** A short name for the prefix, which fits into a chain's name: at most 19 characters. */
   label(prefix: string): string;
 }
 

@@ -1,14 +1,23 @@
-/** Traffic from pods of this node: the matches that recognise it (docs/semantics.md 5.1), and the endpoints that reach themselves by it. */
-import { type Address, type Cidr, cidrContains, holdsAll } from '../../../base/address.ts';
+/**
+ * The settings of one family that the rules of every mode depend on, and above all traffic from pods of this node: the matches that
+ * recognise it (docs/semantics.md 5.1), and the endpoints that reach themselves by it. Pure.
+ */
+import { type Address, type Cidr, cidrContains, type Family, holdsAll } from '../../../base/address.ts';
 import type { Backend, ServicePort } from '../../model/service-port.ts';
-import { type Jump, jumpRule } from './jumps.ts';
-import { FIREWALL } from './names.ts';
-import { comment, jump, type Rule, rule } from './rules.ts';
 
 export type LocalDetector =
   | { readonly kind: 'none' }
   | { readonly kind: 'cidr'; readonly cidr: Cidr }
   | { readonly kind: 'interface'; readonly name: string };
+
+export interface FamilySettings {
+  readonly family: Family;
+  readonly masqueradeBit: number;
+  readonly masqueradeAll: boolean;
+  readonly localDetector: LocalDetector;
+  /** The node's own addresses: a source range that holds one lets the node itself in (docs/semantics.md 6.14). */
+  readonly nodeAddresses: readonly Address[];
+}
 
 /** The match for traffic from pods of this node, or for all other traffic. */
 export function localMatch(detector: LocalDetector, local: boolean): { source?: string; device?: string } {
@@ -18,15 +27,15 @@ export function localMatch(detector: LocalDetector, local: boolean): { source?: 
   return {};
 }
 
-/** No traffic is known to come from outside the pods of this node, so there is no match for it. */
+/** Whether no traffic is known to come from outside the pods of this node, so that there is no match for it. */
 export function isEverybodyLocal(detector: LocalDetector): boolean {
   return detector.kind === 'none' || (detector.kind === 'cidr' && holdsAll(detector.cidr));
 }
 
 /**
  * The backends that may reach themselves by packets that nothing else masquerades (docs/semantics.md 7.7), each once.
- * Those of this node may, by every frontend. One of another node may where its packets are taken for those of a pod of this node, and
- * external policy Local therefore sends them to all endpoints; policy Cluster masquerades them (7.4).
+ * Backends of this node may, by every frontend. A backend of another node may where the match takes its packets for those of a pod of
+ * this node, so that external policy Local sends them to all endpoints; policy Cluster masquerades them (7.4).
  */
 export function hairpinBackends(port: ServicePort, detector: LocalDetector): readonly Backend[] {
   const { cluster, local, externalPolicy, frontends } = port;
@@ -34,32 +43,15 @@ export function hairpinBackends(port: ServicePort, detector: LocalDetector): rea
   const found = new Map<string, Backend>();
   for (const backend of [...cluster, ...local]) {
     const { text, address, hairpin } = backend;
-    if (hairpin || (keepsSources && mayPassForLocal(detector, address))) found.set(text, backend);
+    if (hairpin || (keepsSources && isTakenForLocal(detector, address))) found.set(text, backend);
   }
   return [...found.values()];
 }
 
 /**
- * Whether packets of a pod of another node are recognised as those of one of this node. By an interface they are where the pods of all
- * nodes are on one bridged network.
+ * Whether the match takes packets of a pod of another node for those of a pod of this node. A match by interface does so where the pods
+ * of all nodes are on one bridged network.
  */
-function mayPassForLocal(detector: LocalDetector, address: Address): boolean {
+function isTakenForLocal(detector: LocalDetector, address: Address): boolean {
   return detector.kind === 'cidr' ? cidrContains(detector.cidr, address) : detector.kind === 'interface';
-}
-
-// Node ports on 127.0.0.1 need the setting route_localnet. It lets neighbours on the network reach programs that listen on
-// 127.0.0.1 (CVE-2020-8558). The guard against that is exactly the kubelet's rule, in a chain shared with the kubelet.
-
-/** Allows routing of packets with a loopback address. */
-export const ROUTE_LOCALNET = 'net/ipv4/conf/all/route_localnet';
-
-/** Into the chain shared with the kubelet; kept at cleanup. */
-export const FIREWALL_JUMPS: readonly Jump[] = ['INPUT', 'OUTPUT'].map((chain) =>
-  jumpRule({ table: 'filter', chain, target: FIREWALL }),
-);
-
-export function localnetGuard(): Rule {
-  const match = '! -s 127.0.0.0/8 -d 127.0.0.0/8';
-  const state = '-m conntrack ! --ctstate RELATED,ESTABLISHED,DNAT';
-  return rule([match, comment('block incoming localnet connections'), state, jump('DROP')]);
 }

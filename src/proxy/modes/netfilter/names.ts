@@ -51,7 +51,7 @@ export function isServiceChain(chain: string): boolean {
   return OF_SERVICE.test(chain);
 }
 
-/** Whether rules of a chain of this name in the table nat may choose a Service: the root of a tree, a branch or a leaf. */
+/** Whether rules of such a chain in the table nat may choose a Service: the chain is the root of a tree, a branch or a leaf. */
 export function isDispatchChain(chain: string): boolean {
   return chain === SERVICES || chain === NODE_PORTS || chain === LOCAL_DETOUR || OF_TREE.test(chain);
 }

@@ -7,7 +7,7 @@ import { type Chain, ownerInComment, type Rule, type Table } from './rules.ts';
 
 export interface ObservedTables {
   readonly chains: ReadonlyMap<ChainKey, Chain>;
-  /** Jumps into our chains, and the wanted jumps, wherever they lead. */
+  /** Jumps into our chains, and the wanted jumps, whose targets may be shared with others. */
   readonly jumps: ReadonlyMap<string, Jump>;
   /** Policies of built-in chains other than ACCEPT, by `table CHAIN`. */
   readonly policies: ReadonlyMap<string, string>;
@@ -60,7 +60,7 @@ export function readChain(rules: readonly string[]): Chain {
   return rules.map((text) => new ObservedRule(text));
 }
 
-/** Finds the owner only when asked: most rules are as desired, and nobody needs their owner. */
+/** Looks for the owner only when it is read: most rules are as desired, and their owner is never needed. */
 class ObservedRule implements Rule {
   readonly text: string;
 

@@ -7,28 +7,36 @@
  * 2. nat, with the deletion of the chains that its rules no longer refer to;
  * 3. filter, without the removed rules.
  * That is one restore, and a part without a change is left out: one endpoint more or less is one transaction of nat. A change of the
- * filter table alone is one transaction as well. If many chains are new, restores of their own write them before (`restore-portions.ts`).
+ * filter table alone is one transaction as well. If many chains are new, restores of their own write them before (`restore-text.ts`).
  */
 import type { Family } from '../../../base/address.ts';
 import { lineDiff } from '../../reconcile/compare.ts';
 import type { Phase, Step } from '../../reconcile/step.ts';
 import type { Delta, Tracker } from '../../reconcile/tracker.ts';
 import type { SetAside } from '../mode.ts';
-import { type Jump, jumpKey, targetOf } from './jumps.ts';
+import {
+  type Jump,
+  type JumpWrites,
+  jumpKey,
+  jumpWrites,
+  type Misplaced,
+  orderAfter,
+  targetOf,
+  type WantedJumps,
+} from './jumps.ts';
 import { type ChainKey, chainKey, isServiceChain, splitChainKey } from './names.ts';
-import { type JumpWrites, jumpWrites, type Misplaced, orderAfter, type WantedJumps } from './order.ts';
 import { byNameDown, isEmptyBlock, linesOf, type NewChain, portionsOf, type TableBlock } from './restore-text.ts';
 import { type Chain, type Rule, sameChain, type Table } from './rules.ts';
 
 export interface TablesPlan {
   readonly family: Family;
   readonly steps: readonly Step[];
-  /** Restores in order, each a list of blocks, made when they are written. undefined: let the event loop breathe. */
+  /** Restores in order, each a list of blocks, made when they are written. At each undefined the event loop should run. */
   readonly restores: () => Iterable<readonly TableBlock[] | undefined>;
   /** The chains in the kernel once all restores succeeded. */
   readonly chains: ReadonlyMap<ChainKey, Chain | undefined>;
   readonly jumps: ReadonlyMap<string, Jump | undefined>;
-  /** Keys of the jumps, then. */
+  /** Keys of the jumps in the kernel's order, once all restores succeeded. */
   readonly order: readonly string[];
 }
 
@@ -56,16 +64,16 @@ export interface PendingTables {
   readonly order: readonly string[];
 }
 
-/** `only`: create these chains and the jumps into them, and nothing else, because the rest needs them first. */
+/** With `only`, these chains and the jumps into them are created and nothing else, because the rest needs them first. */
 export function planTables(
   { family, chains, jumps: delta, portionLines, wantedJumps: wanted, order }: PendingTables,
   setAside: SetAside,
   only?: ReadonlySet<ChainKey>,
 ): TablesPlan {
-  const isMeant = (key: ChainKey) => only?.has(key) !== false;
+  const isIncluded = (key: ChainKey) => only?.has(key) !== false;
   const pending = withoutSetAside(writesOf(chains), { family, setAside });
-  const writes = pending.filter(({ key, to }) => isMeant(key) && (only === undefined || to !== undefined));
-  const missing = [...delta.create.values()].filter(({ table, target }) => isMeant(`${table} ${target}`));
+  const writes = pending.filter(({ key, to }) => isIncluded(key) && (only === undefined || to !== undefined));
+  const missing = [...delta.create.values()].filter(({ table, target }) => isIncluded(`${table} ${target}`));
   const gone = only === undefined ? [...delta.remove.values()] : [];
   // With `only`, the rest is written next, and puts them in order.
   const jumps = only === undefined ? jumpWrites(missing, gone, { wanted, order }) : insertions(missing);
@@ -87,7 +95,7 @@ export function planTables(
   };
 }
 
-/** Jumps that are missing, wherever they come to stand. */
+/** Missing jumps, whose order does not matter yet. */
 function insertions(inserted: readonly Jump[]): JumpWrites & { readonly misplaced: readonly Misplaced[] } {
   return { inserted, moved: [], gone: [], misplaced: [] };
 }
@@ -113,13 +121,13 @@ interface SetAsideInput {
 function withoutSetAside(writes: readonly Write[], { family, setAside }: SetAsideInput): Write[] {
   if (setAside.size === 0) return [...writes];
   const isAside = ({ owner }: Rule) => owner !== undefined && setAside.has(owner);
-  const due = writes.filter((write) => {
+  const allowed = writes.filter((write) => {
     const owner = ownerOf(write);
     return !setAside.has(stepKey(family, write.key)) && (owner === undefined || !setAside.has(owner));
   });
-  const standing = new Set(textsWhere(isAside, writes, 'from'));
-  const wanted = due.map((write): Write => {
-    return { ...write, to: write.to?.filter((line) => !isAside(line) || standing.has(line.text)) };
+  const installed = new Set(textsWhere(isAside, writes, 'from'));
+  const wanted = allowed.map((write): Write => {
+    return { ...write, to: write.to?.filter((line) => !isAside(line) || installed.has(line.text)) };
   });
   const placed = new Set(textsWhere(isAside, wanted, 'to'));
   const held = heldLines(wanted, (line) => isAside(line) && !placed.has(line.text));
@@ -178,7 +186,7 @@ function blocksOf(writes: readonly Write[], { inserted, moved, gone }: JumpWrite
   const mangle = newBlock('mangle', inserted, [...moved, ...gone]);
   const nat = newBlock('nat', inserted, [...moved, ...gone]);
   const last = newBlock('filter', [], gone);
-  // By themselves, because a rule of another program may still refer to such a chain: then only its deletion is refused.
+  // A block of its own, because a rule of another program may still refer to such a chain: then only its deletion is refused.
   const natDrops = newBlock('nat', [], []);
   for (const { key, from, to } of writes) {
     const { table, chain: name } = splitChainKey(key);
@@ -260,13 +268,13 @@ function chainStep(family: Family, write: Write): Step {
     action,
     phase: CHAIN_PHASES[action],
     owner: ownerOf(write),
-    concerns: () => newcomers(write),
+    concerns: () => addedOwners(write),
     lines: () => lineDiff(texts(write.from), texts(write.to)),
   };
 }
 
 /** Owners of added lines. */
-function newcomers({ from = [], to = [] }: Write): Set<string> {
+function addedOwners({ from = [], to = [] }: Write): Set<string> {
   const had = new Set(from.map((line) => line.text));
   const owners = new Set<string>();
   for (const { text, owner } of to) if (owner !== undefined && !had.has(text)) owners.add(owner);

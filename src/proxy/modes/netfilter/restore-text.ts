@@ -1,4 +1,4 @@
-/** The text that iptables-restore reads and iptables-save prints. */
+/** The text that iptables-restore reads and iptables-save prints, and the portions of very many new chains. Pure. */
 
 import { targetOf } from './jumps.ts';
 import type { Chain, Table } from './rules.ts';
@@ -99,7 +99,7 @@ export class SaveReader {
     }
   }
 
-  /** `:FORWARD DROP [0:0]`; the policy of a chain of ours is `-`. */
+  /** Reads `:FORWARD DROP [0:0]`; the policy of a chain of ours is `-`. */
   #addChain(table: Map<string, string[]>, line: string): void {
     const [name = '', policy = ''] = line.slice(1).split(' ', 2);
     if (table.has(name)) throw new SyntaxError(`iptables-save printed a chain twice: ${line}`);
@@ -123,7 +123,7 @@ function addRule(table: Map<string, string[]>, line: string): void {
   rules.push(end < 0 ? '' : line.slice(end + 1));
 }
 
-// Cuts many new chains into restores of bounded size. Pure.
+// Cuts many new chains into restores of bounded size.
 //
 // iptables-nft is worse than linear in the chains of one restore, in time and in memory: 10,000 Services of 5 endpoints
 // take 6.7 s and 174 MB as one restore, and 2.6 s and 8 MB in portions (docs/benchmarks.md). Nothing refers to a new chain,
@@ -138,12 +138,12 @@ export interface NewChain {
   readonly rules: Chain;
 }
 
-/** Chains whose level is computed between two breaths of the event loop. */
-const CHAINS_A_BREATH = 4000;
+/** Chains whose level is computed before the event loop runs again. */
+const CHAINS_AT_ONCE = 4000;
 
 /**
  * Each chain comes after all chains that it refers to. A portion has at most `lines` lines, unless one chain has more.
- * Yields undefined to let the event loop breathe.
+ * Yields undefined where the event loop should run.
  */
 export function* portionsOf(chains: readonly NewChain[], lines = PORTION_LINES): Generator<TableBlock | undefined> {
   const levels = yield* levelsOf(chains);
@@ -201,7 +201,7 @@ function* levelsOf(chains: readonly NewChain[]): Generator<undefined, readonly n
   };
   for (const i of chains.keys()) {
     levelOf(i);
-    if (i % CHAINS_A_BREATH === CHAINS_A_BREATH - 1) yield undefined;
+    if (i % CHAINS_AT_ONCE === CHAINS_AT_ONCE - 1) yield undefined;
   }
   return levels;
 }

@@ -3,7 +3,7 @@
  * meets the nat table (net/netfilter/nf_nat_core.c, nf_nat_inet_fn), so packets of such a rule are connections.
  *
  * A restore that rewrites a chain sets the counters of all its rules to 0. So the counters are read right before, and written with the
- * rules (-c of iptables). Connections of the milliseconds between the reading and the commit are lost.
+ * rules (-c of iptables). Connections in the milliseconds between the reading and the commit are not counted.
  */
 
 import { causeOf } from '../../../base/cause.ts';
@@ -13,15 +13,15 @@ import type { IptablesTools } from '../../../kernel/iptables-tools.ts';
 import type { ServiceKey } from '../../model/objects.ts';
 import type { ConnectionCount, CounterReading } from '../mode.ts';
 import { type ChainKey, isDispatchChain, splitChainKey } from './names.ts';
-import { frontendOfRule, type RuleFrontend } from './rule-frontends.ts';
 import { type Chain, ownerInComment, type Rule } from './rules.ts';
+import { frontendOfRule, type RuleFrontend } from './rules-view.ts';
 
 /** The rule of a frontend. */
 interface CountedFrontend extends RuleFrontend {
   readonly service: ServiceKey;
 }
 
-/** What rules have counted, by the name of their frontend. */
+/** Counted packets, by the name of the frontend. */
 export type RulePackets = ReadonlyMap<string, CountedFrontend & { readonly packets: number }>;
 
 export const NO_PACKETS: RulePackets = new Map();
@@ -29,11 +29,11 @@ export const NO_PACKETS: RulePackets = new Map();
 type Writable = Map<string, CountedFrontend & { readonly packets: number }>;
 type ChainMap = ReadonlyMap<ChainKey, Chain | undefined>;
 
-/** Chains that are read before a sync may have its turn: a few milliseconds. */
+/** Chains that are read before a sync may begin: a few milliseconds. */
 const CHAINS_AT_ONCE = 16;
-/** Most chains of which the legacy variant reads counters before a write: more would hold the write up for a second. */
+/** The legacy variant reads the counters of so many chains before a write: more would delay the write by a second. */
 const MAX_COUNTED_CHAINS = 2000;
-/** Frontends whose rules were removed, and that nobody has asked for since. */
+/** Limit of frontends whose rules were removed since the last scrape. */
 const MAX_ENDED = 10_000;
 
 export interface RuleConnectionsOptions {
@@ -43,10 +43,10 @@ export interface RuleConnectionsOptions {
 
 export class RuleConnections {
   readonly #options: RuleConnectionsOptions;
-  /** Connections to frontends whose rules were removed since the last look. */
+  /** Connections to frontends whose rules were removed since the last scrape. */
   #ended: ConnectionCount[] = [];
-  /** What the last look read of the legacy variant. */
-  #lookedAt: Writable = new Map();
+  /** Counters that the last scrape read from the legacy variant. */
+  #lastRead: Writable = new Map();
   /** Why counters could not be read before a write. */
   #problem: string | undefined;
 
@@ -54,29 +54,32 @@ export class RuleConnections {
     this.#options = options;
   }
 
-  /** `chains`: those believed to be installed; undefined while they are not known. Throws when the counters cannot be read. */
+  /** `chains` returns those believed to be installed, or undefined while unknown. Throws when the counters cannot be read. */
   async counts(chains: () => ChainMap | undefined, { signal, between }: CounterReading): Promise<ConnectionCount[]> {
     const [problem, ended] = [this.#problem, this.#ended];
     this.#problem = undefined;
     if (problem !== undefined) throw new Error(problem);
     this.#ended = [];
     try {
-      return [...ended, ...(await this.#standing(chains, { signal, between }))];
+      return [...ended, ...(await this.#installedCounts(chains, { signal, between }))];
     } catch (error) {
-      // They are reported by the next look that succeeds.
+      // The next scrape that succeeds reports them.
       this.#ended = [...ended, ...this.#ended].slice(-MAX_ENDED);
       throw error;
     }
   }
 
-  /** Those of the rules that are there. */
-  async #standing(chains: () => ChainMap | undefined, { signal, between }: CounterReading): Promise<ConnectionCount[]> {
+  /** Counts of the installed rules. */
+  async #installedCounts(
+    chains: () => ChainMap | undefined,
+    { signal, between }: CounterReading,
+  ): Promise<ConnectionCount[]> {
     const found: ConnectionCount[] = [];
     const keys = [...(chains()?.keys() ?? [])].filter(isCounted);
     for (let at = 0; at < keys.length; at += CHAINS_AT_ONCE) {
       const portion = keys.slice(at, at + CHAINS_AT_ONCE);
       const packets = await between(() => this.#probed(picked(portion, chains()), signal));
-      // The legacy variant has no answer for one chain: all are read, in one process.
+      // The legacy variant cannot read one chain: one process reads all.
       if (packets === undefined) return await this.#saved(chains, { signal, between });
       found.push(...this.#countsOf(packets));
       await breath();
@@ -104,17 +107,17 @@ export class RuleConnections {
     }
   }
 
-  /** These chains were written with these packets. */
+  /** Record that these chains were written with these packets. */
   wrote(chains: ChainMap, packets: RulePackets): void {
     if (packets.size === 0) return;
     const stays = new Set([...chains.values()].flatMap((chain) => (chain ?? []).map((rule) => counted(rule)?.name)));
     const gone = [...packets].filter(([name, { packets: count }]) => count > 0 && !stays.has(name));
-    for (const [name] of gone) this.#lookedAt.delete(name);
+    for (const [name] of gone) this.#lastRead.delete(name);
     for (const count of this.#countsOf(new Map(gone))) this.#ended.push({ ...count, hasEnded: true });
     this.#ended.splice(0, this.#ended.length - MAX_ENDED);
   }
 
-  /** undefined: the kernel has no answer for one chain. */
+  /** Returns undefined when the kernel cannot read a single chain. */
   async #probed(chains: ReadonlyMap<ChainKey, Chain>, signal: AbortSignal): Promise<RulePackets | undefined> {
     const { probe } = this.#options;
     const packets: Writable = new Map();
@@ -128,22 +131,22 @@ export class RuleConnections {
     return packets;
   }
 
-  /** The reading begins between two syncs and may run beside one; it proves nothing when we wrote meanwhile. */
+  /** The reading begins between two syncs and may run beside one. When we wrote meanwhile it proves nothing, and the result is empty. */
   async #saved(chains: () => ChainMap | undefined, { signal, between }: CounterReading): Promise<ConnectionCount[]> {
     const { tools } = this.#options;
     const [present, writes] = await between(() => Promise.resolve([chains() ?? new Map(), tools.writes] as const));
     const packets = await savedPackets(tools, picked([...present.keys()].filter(isCounted), present), signal);
     if (tools.writes !== writes) return [];
-    this.#lookedAt = packets;
+    this.#lastRead = packets;
     return this.#countsOf(packets);
   }
 
-  /** What the last look read of the rules of these chains. */
+  /** Counters of these chains that the last scrape read. */
   #remembered(chains: ReadonlyMap<ChainKey, Chain>): RulePackets {
     const packets: Writable = new Map();
     for (const rule of [...chains.values()].flat()) {
       const name = counted(rule)?.name;
-      const known = name === undefined ? undefined : this.#lookedAt.get(name);
+      const known = name === undefined ? undefined : this.#lastRead.get(name);
       if (name !== undefined && known !== undefined) packets.set(name, known);
     }
     return packets;
@@ -189,7 +192,7 @@ function counted({ text, owner }: Rule): { readonly name: string; readonly front
   return { name: `${service} ${protocol} ${port} ${address}`, frontend: { ...frontend, service } };
 }
 
-/** The packets that a rule counted before; 0 where none is known. */
+/** The packets that a rule counted before; 0 when unknown. */
 export function packetsOf(rule: Rule, packets: RulePackets): number {
   return packets.get(counted(rule)?.name ?? '')?.packets ?? 0;
 }

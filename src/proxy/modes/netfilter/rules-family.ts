@@ -1,26 +1,26 @@
-/** The rules of one family, for modes that write through iptables. By itself it desires nothing, so all our rules are removed. */
+/** The rules of one family, for modes that write through iptables. The base class desires nothing, so all our rules are removed. */
 import type { Family } from '../../../base/address.ts';
+import type { IptablesTools } from '../../../kernel/iptables-tools.ts';
 import type { Drift } from '../../model/drift.ts';
 import type { ServicePort, ServicePortKey } from '../../model/service-port.ts';
-import type { CleanupPart } from '../cleanup.ts';
 import { type FamilyMode, type FamilyPlan, familiesMode, type PortChanges, type SeenFamily } from '../families.ts';
-import type { ConnectionCount, CounterReading, Heard, Mode, RuleCount, SetAside } from '../mode.ts';
-import { cleanupTables } from './cleanup.ts';
+import type { CleanupPart, ConnectionCount, CounterReading, Heard, Mode, RuleCount, SetAside } from '../mode.ts';
+import { chainDrift, differenceOf, jumpDrift } from './change-detection.ts';
 import { FamilyRules, hasCanaries, type TablesOptions } from './family-rules.ts';
-import { type Jump, jumpKey } from './jumps.ts';
+import { type Jump, jumpKey, targetOf } from './jumps.ts';
 import { BUILT_IN, type ChainKey, isOurs, splitChainKey } from './names.ts';
-import { jumpsIn, readChain } from './observe.ts';
-import { udpFrontendsIn } from './rule-frontends.ts';
+import { type IsOurs, jumpsIn, readChain, readTables, TABLES } from './observe.ts';
+import { isEmptyBlock, restoreTexts, type SavedTable, type TableBlock } from './restore-text.ts';
 import type { Chain, Table } from './rules.ts';
-import { chainDrift, differenceOf, jumpDrift } from './standing.ts';
+import { udpFrontendsIn } from './rules-view.ts';
 
 export class RulesFamily implements FamilyMode {
   readonly tables: FamilyRules;
-  readonly #heard: HeardRules;
+  readonly #notices: NoticeFollower;
 
   constructor(tables: FamilyRules) {
     this.tables = tables;
-    this.#heard = new HeardRules(tables);
+    this.#notices = new NoticeFollower(tables);
   }
 
   get family(): Family {
@@ -46,7 +46,7 @@ export class RulesFamily implements FamilyMode {
   desire(_changes: PortChanges, _before: ReadonlyMap<ServicePortKey, ServicePort>): void {}
 
   async observe(signal: AbortSignal): Promise<SeenFamily> {
-    const part = await this.#heard.observe(signal);
+    const part = await this.#notices.observe(signal);
     // The frontends were reported after the last reading.
     if (part !== undefined) return { drift: part, udpFrontends: [] };
     const { drift, chains } = await this.tables.observe(signal);
@@ -58,16 +58,16 @@ export class RulesFamily implements FamilyMode {
     return { steps: plan.steps, apply: (signal) => this.tables.apply(plan, signal) };
   }
 
-  async stands(signal: AbortSignal): Promise<boolean> {
+  async isInstalled(signal: AbortSignal): Promise<boolean> {
     return await hasCanaries(this.tables, signal);
   }
 
   async heard(): Promise<Heard> {
-    return await this.#heard.heard();
+    return await this.#notices.heard();
   }
 
   async mayDiffer(): Promise<boolean> {
-    return await this.tables.standing.mayDiffer();
+    return await this.tables.changeDetector.mayDiffer();
   }
 
   async differs(signal: AbortSignal): Promise<boolean | undefined> {
@@ -98,12 +98,40 @@ export function rulesPredecessor(families: readonly Pick<TablesOptions, 'tools' 
   });
 }
 
-// Follows the kernel's notices of what other programs do to the rules of one family, and reads only what they touched.
+// Removal at once: every chain and jump of a service proxy, ours in every mode, and kube-proxy's.
 
-/** Chains that are read one by one, with a process for each. Of more, ours count as gone, so that they are written anew. */
+/** Returns a line for each removed object. KUBE-FIREWALL stays: the kubelet uses it too. Throws when a read or write fails. */
+export async function cleanupTables(tools: IptablesTools, isOurs: IsOurs, signal: AbortSignal): Promise<string[]> {
+  const tables = await readTables(tools, signal);
+  const blocks = TABLES.map((table) => cleanupBlock(table, tables.get(table) ?? new Map(), isOurs)).filter(
+    (block) => !isEmptyBlock(block),
+  );
+  if (blocks.length === 0) return [];
+  await tools.restore(() => restoreTexts(blocks), signal);
+  return blocks.flatMap(({ table, deletes, drops }) => [
+    ...deletes.map(({ chain, text }) => `${tools.family} ${table} ${chain} to ${targetOf(text)}`),
+    ...drops.map((chain) => `${tools.family} ${table} ${chain}`),
+  ]);
+}
+
+/** Our chains, and every rule of a built-in chain that leads to one of them, with its duplicates. */
+function cleanupBlock(table: Table, saved: SavedTable, isOurs: IsOurs): TableBlock {
+  const names = [...saved.keys()].filter((name) => isOurs(table, name));
+  const going = new Set(names);
+  const deletes: { chain: string; text: string }[] = [];
+  for (const [chain, rules] of saved) {
+    if (!BUILT_IN.has(chain)) continue;
+    for (const text of rules) if (going.has(targetOf(text))) deletes.push({ chain, text });
+  }
+  return { table, chains: names.map((name) => ({ name, rules: [] })), inserts: [], deletes, drops: names };
+}
+
+// Follows the kernel's notices of other programs' changes to the rules of one family, and reads only the chains that they touched.
+
+/** Limit of chains that are read one by one, with a process for each. If more were touched, ours count as gone and are written anew. */
 const MAX_CHAINS_READ = 16;
 
-class HeardRules {
+class NoticeFollower {
   readonly #tables: FamilyRules;
   #isTouched = false;
 
@@ -113,31 +141,31 @@ class HeardRules {
 
   /** See `KernelProbe.heard`. */
   async heard(): Promise<Heard> {
-    const { isKnown, standing } = this.#tables;
+    const { isKnown, changeDetector: standing } = this.#tables;
     if (!isKnown || !(await standing.mayDiffer())) return { kind: 'nothing' };
-    const found = await standing.foreign();
+    const found = await standing.foreignWrites();
     if (found === undefined) return { kind: 'unknown' };
     if (found.touched.length === 0) return { kind: 'nothing', by: found.by };
     this.#isTouched = true;
     return { kind: 'something', by: found.by };
   }
 
-  /** Read what was touched. Returns the changes of other programs; undefined where all must be read. Throws when a read fails. */
+  /** Read the touched chains. Returns the changes of other programs, or undefined when all must be read. Throws when a read fails. */
   async observe(signal: AbortSignal): Promise<readonly Drift[] | undefined> {
-    const { isKnown, standing, trackers } = this.#tables;
+    const { isKnown, changeDetector: standing, trackers } = this.#tables;
     if (!this.#isTouched || !isKnown) return undefined;
     this.#isTouched = false;
-    const found = await standing.foreign();
+    const found = await standing.foreignWrites();
     if (found === undefined) return undefined;
     const builtIn = found.touched.filter((key) => BUILT_IN.has(splitChainKey(key).chain));
     const ours = found.touched.filter((key) => !builtIn.includes(key));
-    // A chain that nobody wants is removed only as it is.
+    // A chain that counts as gone is never removed, so one that is not desired must be read.
     if (ours.some((key) => !trackers.chains.desired.has(key))) return undefined;
     const drift: Drift[] = [];
     for (const key of builtIn) drift.push(...(await this.#readJumps(key, signal)));
     const areFew = found.touched.length <= MAX_CHAINS_READ;
     for (const key of ours) drift.push(...this.#correctChain(key, areFew ? await this.#read(key, signal) : undefined));
-    standing.isAsBelieved(found.state);
+    standing.recordBelieved(found.state);
     return drift;
   }
 

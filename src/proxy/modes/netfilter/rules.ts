@@ -1,11 +1,10 @@
 /**
- * The pieces of iptables rules, in the form that `iptables-save` prints, so that written and read rules compare as equal
+ * The pieces of iptables rules, and rules that modes share, in the form that `iptables-save` prints, so that written and read rules compare as equal
  * strings: -s -d -i -o -p first, then the matches in order, then the target.
  *
  * Every value was parsed by `proxy/model/` (addresses, numbers) or checked by `cluster/api/decode/` (names).
  */
-import type { Address, Cidr, Protocol } from '../../../base/address.ts';
-import { hostCidr } from '../../../base/address.ts';
+import { type Address, type Cidr, hostCidr, type Protocol } from '../../../base/address.ts';
 import type { ServiceKey } from '../../model/objects.ts';
 
 /** One rule without its `-A CHAIN`. */
@@ -74,7 +73,7 @@ export function reject(family: 'IPv4' | 'IPv6'): string {
 }
 
 /** `0x4000`: the mark of a bit as iptables-save prints it. */
-export function markText(bit: number): string {
+function markText(bit: number): string {
   return `0x${(2 ** bit).toString(16)}`;
 }
 
@@ -87,4 +86,35 @@ export function ownerInComment(text: string): ServiceKey | undefined {
   const words = /--comment "([^"]*)"/.exec(text)?.[1]?.split(' ') ?? [];
   const id = words.find((word) => /^[a-z0-9][-a-z0-9.]*\/[a-z0-9][-a-z0-9.]*(:|$)/.test(word));
   return id?.split(':')[0];
+}
+
+// Rules that iptables and IPVS mode share (docs/semantics.md 7.1, 8.1): the mark for masquerading, and forwarding.
+
+/** `0x4000/0x4000`: the mark of a bit, with that bit as the mask. */
+export function markMatch(bit: number): string {
+  return `${markText(bit)}/${markText(bit)}`;
+}
+
+/** KUBE-MARK-MASQ */
+export function markRules(bit: number): Rule[] {
+  return [rule([`-j MARK --set-xmark ${markMatch(bit)}`])];
+}
+
+/** The end of KUBE-POSTROUTING: marked packets are masqueraded. */
+export function masqueradeMarked(bit: number): Rule[] {
+  return [
+    rule([`-m mark ! --mark ${markMatch(bit)} -j RETURN`]),
+    // The mark is cleared, so that a packet that passes the stack again is not masqueraded twice.
+    rule([`-j MARK --set-xmark ${markText(bit)}/0x0`]),
+    rule([comment('kubernetes service traffic requiring SNAT'), MASQUERADE]),
+  ];
+}
+
+/** KUBE-FORWARD: marked packets and replies pass. */
+export function forwardRules(bit: number): Rule[] {
+  const replies = '-m conntrack --ctstate RELATED,ESTABLISHED';
+  return [
+    rule([comment('kubernetes forwarding rules'), `-m mark --mark ${markMatch(bit)}`, jump('ACCEPT')]),
+    rule([comment('kubernetes forwarding conntrack rule'), replies, jump('ACCEPT')]),
+  ];
 }

@@ -2,9 +2,9 @@
  * A digest of the objects of a table that follows their changes: the sum of a hash of each object, so that an object is added or taken
  * away in constant time and the order does not matter. Pure.
  *
- * The names in the objects come from whoever may write Services. A sum of plain hashes can be made to collide by choosing such names,
+ * The names in the objects come from everyone who may write Services. Well-chosen names could make two sums of plain hashes equal,
  * so the hash has a secret key: HalfSipHash-2-4 with 64 bits (Aumasson and Bernstein, "SipHash: a fast short-input PRF"; the kernel has
- * it in lib/siphash.c). Who does not know the key gets two different tables with one digest once in 2^64 tries, and a try is a restart.
+ * it in lib/siphash.c). Without the key, two different tables get one digest once in 2^64 tries, and a try is a restart.
  */
 import type { NftElement, NftSet, ReadChain } from '../../../kernel/nftables-kernel.ts';
 
@@ -16,7 +16,7 @@ interface DigestedTable {
   readonly elements: Iterable<readonly [NftSet, Iterable<NftElement>]>;
 }
 
-/** Objects that are hashed between two breaths of the event loop. */
+/** Objects that are hashed before the event loop runs again. */
 const OBJECTS_AT_ONCE = 20_000;
 
 export class TableDigest {
@@ -43,7 +43,7 @@ export class TableDigest {
     return [this.#high, this.#low].map((half) => (half >>> 0).toString(16).padStart(8, '0')).join('');
   }
 
-  /** `by`: 1 when the object came, -1 when it went. */
+  /** `by` is 1 when the object was added, -1 when it was removed. */
   element({ name }: NftSet, { key, end, data, isCounted }: NftElement, by: 1 | -1): void {
     let ofSet = this.#ofSets.get(name);
     if (ofSet === undefined) {
@@ -65,7 +65,7 @@ export class TableDigest {
     this.#add(this.#hash.begin().text(name).end(this.#ofNames), by);
   }
 
-  /** Adds all objects of a table. Yields now and then, for a breath of the event loop; the table must not change meanwhile. */
+  /** Adds all objects of a table. Yields where the event loop should run; the table must not change meanwhile. */
   *addAll({ chains, sets, elements }: DigestedTable): Generator<undefined, void> {
     let count = 0;
     for (const name of sets.keys()) this.set(name, 1);
@@ -92,7 +92,7 @@ export class TableDigest {
   }
 }
 
-// HalfSipHash-2-4 with 64 bits of output, as lib/siphash.c of the kernel and the authors' reference have it, over a series of texts. Pure.
+// HalfSipHash-2-4 with 64 bits of output, as lib/siphash.c of the kernel and the authors' reference have it, over a series of texts.
 
 /** 64 bits, as two signed numbers of 32. */
 interface Half {
@@ -118,7 +118,7 @@ export class HalfSipHash {
     return this;
   }
 
-  /** Mostly a string of Latin-1: a byte for each character. */
+  /** A string of Latin-1, as nearly all are, takes a byte for each character. */
   text(text: string): this {
     const { length } = text;
     const start = this.#length;
@@ -166,7 +166,7 @@ export class HalfSipHash {
     this.#bytes = longer;
   }
 
-  /** `bytes`: padded, `length` a multiple of 4. */
+  /** `bytes` are padded, and `length` is a multiple of 4. */
   #hash(k0: number, k1: number, bytes: Uint8Array, length: number): void {
     let v0 = k0 | 0;
     let v1 = k1 ^ 0xee;

@@ -6,7 +6,7 @@ import type { Latin1Bytes } from '../../../kernel/nftables-kernel.ts';
 
 const PROTOCOLS: Readonly<Record<Protocol, number>> = { TCP: 6, UDP: 17, SCTP: 132 };
 
-/** The protocol of an IANA number; undefined if a Service cannot have it. */
+/** The protocol of an IANA number; undefined for one that a Service cannot have. */
 export function protocolOf(number: number): Protocol | undefined {
   return (Object.keys(PROTOCOLS) as Protocol[]).find((protocol) => PROTOCOLS[protocol] === number);
 }

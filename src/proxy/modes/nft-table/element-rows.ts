@@ -4,7 +4,7 @@ import type { KeyField, Latin1Bytes, NftElement, NftSet } from '../../../kernel/
 import type { ServiceKey } from '../../model/objects.ts';
 import type { OwnedElement } from './layout.ts';
 
-// Columns of a table in memory: one value for each row. Pure.
+// Columns of a table in memory: one value for each row.
 
 const FIRST_ROWS = 8;
 const GROWTH = 1.25;
@@ -14,7 +14,7 @@ class BytesColumn {
   readonly width: number;
   #bytes: Buffer = Buffer.alloc(0);
 
-  /** `width`: bytes of a value; 0: all values are "". */
+  /** `width` is the number of bytes of a value; with 0 all values are "". */
   constructor(width: number) {
     this.width = width;
   }
@@ -79,13 +79,13 @@ class TextsColumn {
   }
 }
 
-/** With more texts, the older ones are no longer looked for. */
+/** Limit of the texts that are looked for: with more, the older ones are forgotten, and equal texts may be two strings. */
 const MAX_SHARED = 4096;
 
 /** An element, with its Service where that is known. */
 export type RowElement = NftElement & { readonly owner?: ServiceKey | undefined };
 
-/** Bits of a row's form. */
+/** Flags of a row. */
 const COUNTED = 1;
 const HAS_END = 2;
 
@@ -110,7 +110,7 @@ export class ElementRows {
     return this.#keys.end;
   }
 
-  /** Whether keys of our set can be like this; another program can make a set of the same name and another type. */
+  /** Whether our set can have the key. Another program can make a set of the same name and another type. */
   isKey(key: Latin1Bytes): boolean {
     return key.length === this.#keys.width;
   }
@@ -121,7 +121,7 @@ export class ElementRows {
     return isData && this.isKey(key) && (end === '' || end.length === this.#ends?.width);
   }
 
-  /** -1 for none. */
+  /** The row of a key, or -1. */
   find(key: Latin1Bytes): number {
     return this.isKey(key) ? this.#keys.find(key) : -1;
   }
@@ -184,15 +184,14 @@ function bytesOf(fields: readonly KeyField[], family: Family): number {
   return fields.reduce((sum, field) => sum + (field === 'address' ? addressWidth(family) / 8 : 4), 0);
 }
 
-// Numbers rows by keys of a fixed width, as a map does, in a quarter of its memory: the bytes of all keys stand in one array, and a
+// Numbers rows by keys of a fixed width, as a map does, in a quarter of its memory: the bytes of all keys are in one array, and a
 // table of row numbers finds them (open addressing, linear probing; a removal closes its gap, so that nothing is left behind).
-// Pure.
 
 /** A free place in the table of row numbers. */
 const FREE = -1;
-/** The table of row numbers has at least so many places for each row. */
+/** Places for each row, at least, in the table of row numbers. */
 const PLACES = 1.5;
-/** Keys hold addresses that tenants choose: with a number that they do not know, they cannot choose keys that collide. */
+/** Tenants choose the addresses in keys. They do not know this number, so they cannot choose keys that collide. */
 const SEED = Math.floor(Math.random() * 2 ** 31);
 
 class KeyRows {
@@ -203,7 +202,7 @@ class KeyRows {
   #free: number[] = [];
   #end = 0;
 
-  /** `width`: bytes of a key. */
+  /** `width` is the number of bytes of a key. */
   constructor(width: number) {
     this.#keys = new BytesColumn(width);
     this.#places = new Int32Array(1).fill(FREE);
@@ -213,7 +212,7 @@ class KeyRows {
     return this.#end - this.#free.length;
   }
 
-  /** Every row number is below this; the caller's columns say which of them are in use. */
+  /** Every row number is below this; the caller's columns mark those in use. */
   get end(): number {
     return this.#end;
   }
@@ -222,7 +221,7 @@ class KeyRows {
     return this.#keys.width;
   }
 
-  /** The row of a key of this width; -1 for none. */
+  /** The row of a key of this width, or -1. */
   find(key: Latin1Bytes): number {
     return this.#places[this.#placeOf(key)] ?? FREE;
   }
@@ -292,21 +291,21 @@ class KeyRows {
   }
 }
 
-/** The hash with one byte more (the round of MurmurHash3, whose author put it into the public domain). */
+/** The hash with another byte (the round of MurmurHash3, whose author put it into the public domain). */
 function mixed(hash: number, byte: number): number {
   const turned = Math.imul(byte + 1, 0xcc9e2d51);
   const both = hash ^ Math.imul((turned << 15) | (turned >>> 17), 0x1b873593);
   return (Math.imul((both << 13) | (both >>> 19), 5) + 0xe6546b64) | 0;
 }
 
-/** All bits of the hash count in each bit of the result. */
+/** Each bit of the result depends on all bits of the hash. */
 function spread(hash: number): number {
   const once = Math.imul(hash ^ (hash >>> 16), 0x85ebca6b);
   const twice = Math.imul(once ^ (once >>> 13), 0xc2b2ae35);
   return twice ^ (twice >>> 16);
 }
 
-// A byte for each row: whether its element is desired, and whether it is applied. Pure.
+// A byte for each row: whether its element is desired, and whether it is applied.
 
 export const DESIRED = 1;
 export const APPLIED = 2;

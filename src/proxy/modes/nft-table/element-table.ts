@@ -1,6 +1,6 @@
 /**
- * The desired and the applied elements of one set, as a `Tracker` has them, but in rows: where both values of an element are the
- * same, which is nearly always so, they are one row. An `Entry` is made when it is asked for. Pure.
+ * The desired and the applied elements of one set, as in a `Tracker`, but in rows: the two values of an element are nearly always the
+ * same, and are one row then. An `OwnedElement` is made for each answer. Pure.
  */
 import type { Family } from '../../../base/address.ts';
 import type { Latin1Bytes, NftElement, NftSet } from '../../../kernel/nftables-kernel.ts';
@@ -17,9 +17,9 @@ type ElementTracker = Tracker<Latin1Bytes, OwnedElement>;
 
 export interface PendingElementRows {
   readonly count: number;
-  /** Another number after each change but a successful write of what is desired. */
+  /** Changes with each change but a successful write of a desired element. */
   readonly version: number;
-  /** The kernel has no element that is not desired just so. */
+  /** The kernel has no element that differs from the desired one or is not desired. */
   readonly isOnlyNew: boolean;
   /** The row of each, and its Service. */
   readonly rows: Iterable<readonly [number, ServiceKey | undefined]>;
@@ -71,7 +71,7 @@ export class ElementTable
     else if (row >= 0 && this.#states.is(row, DESIRED)) this.#undesire(row);
   }
 
-  /** Replaces the believed state by the read one; `as desired`: the kernel has what is desired. Changes that wait keep their order. */
+  /** Replaces the believed state by the read one, or by the desired one. Pending changes keep their order. */
   observe(read: Iterable<NftElement> | 'as desired'): void {
     if (read === 'as desired') {
       this.forget();
@@ -94,7 +94,7 @@ export class ElementTable
     for (let row = 0; row < this.#rows.end; row++) if (this.#states.at(row) === DESIRED) this.#pending.add(row);
   }
 
-  /** Elements that differ from the believed ones, as read, or as believed where there are none: another program changed them. */
+  /** Elements that another program changed: those that differ from the believed ones as read, and those that are gone as believed. */
   driftFrom(read: Iterable<NftElement>): NftElement[] {
     if (!this.#isKnown) return [];
     const changed = new Map<number, NftElement>();
@@ -149,7 +149,7 @@ export class ElementTable
     }
   }
 
-  /** A write succeeded: the kernel has this value now; undefined when it was removed. */
+  /** Record a successful write; a removed element is undefined. */
   wrote(key: Latin1Bytes, value: OwnedElement | undefined): void {
     this.#mustBeKnown();
     this.#counts.writes += 1;
@@ -167,8 +167,8 @@ export class ElementTable
   }
 
   /**
-   * The writes that make the kernel match the desired state, all of them or those of some rows that `pending` named, since when the
-   * version is the same. Throws while the kernel's state is unknown.
+   * The writes that make the kernel match the desired state, all of them or those of some rows that `pending` named at the same version.
+   * Throws while the kernel's state is unknown.
    */
   delta(rows: Iterable<number> = this.#pending): Delta<Latin1Bytes, OwnedElement> {
     this.#mustBeKnown();
@@ -216,7 +216,7 @@ export class ElementTable
     this.#pending.add(row);
   }
 
-  /** The kernel has this value; undefined: no such element. */
+  /** Believe that the kernel has this value; undefined for no such element. */
   #believe(key: Latin1Bytes, value: RowElement | undefined): void {
     if (!this.#rows.isKey(key)) {
       if (value === undefined) this.#odd.delete(key);
@@ -261,7 +261,7 @@ export class ElementTable
     return other === undefined ? this.#rows.holds(row, element) : sameEntry(other, element);
   }
 
-  /** Neither desired nor applied. */
+  /** Remove a row that is neither desired nor applied. */
   #drop(row: number): void {
     this.#counts.version += 1;
     this.#rows.remove(row);
@@ -277,8 +277,8 @@ function entryOf(element: RowElement): OwnedElement {
   return { ...element, owner: element.owner };
 }
 
-/** The desired or the applied elements of a set, looked up and listed as in a map. An `Entry` is made for each answer. Pure. */
-interface SeenRows {
+/** The rows behind a map of the desired or the applied elements of a set. */
+interface ViewedRows {
   readonly rows: ElementRows;
   readonly states: RowStates;
   /** The rows that count. */
@@ -289,11 +289,11 @@ interface SeenRows {
 const NONE: ReadonlyMap<Latin1Bytes, OwnedElement> = new Map();
 
 class ElementsView implements ReadonlyMap<Latin1Bytes, OwnedElement> {
-  readonly #of: SeenRows;
+  readonly #of: ViewedRows;
   /** Elements that are in no row. */
   readonly #more: ReadonlyMap<Latin1Bytes, OwnedElement>;
 
-  constructor(of: SeenRows, more = NONE) {
+  constructor(of: ViewedRows, more = NONE) {
     this.#of = of;
     this.#more = more;
   }

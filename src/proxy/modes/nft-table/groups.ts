@@ -37,8 +37,9 @@ export interface PendingGroups extends TableOf {
   readonly elements: PendingElements;
 }
 
-/** Shared elements of one group. They do not depend on each other. */
-const SHARED = 1000;
+/** Limit of the shared elements of one group. They do not depend on each other. */
+const MAX_SHARED = 1000;
+
 /** The groups in the order of writing. */
 export function elementGroups({ family, layout, elements }: PendingGroups, setAside: SetAside): ElementGroup[] {
   const first: ElementChange[] = [];
@@ -64,22 +65,22 @@ function* changesIn(elements: PendingElements): Generator<ElementChange> {
   }
 }
 
-/** The name of a shared element in reports and among the refused keys. */
+/** The key of a shared element in reports and among the refused keys. */
 export function sharedKey(family: Family, { set, from, to }: Omit<ElementChange, 'key'>): string {
   const entry = to ?? from;
   return `${family} ${set.name} ${entry === undefined ? '' : entryText(set, entry, family)}`;
 }
 
-/** The name of a Service's elements in reports. */
+/** The key of a Service's elements in reports. */
 export function ownKey(family: Family, owner: string): string {
   return `${family} elements of ${owner}`;
 }
 
 function shared(family: Family, what: string, changes: readonly ElementChange[]): ElementGroup[] {
   const groups: ElementGroup[] = [];
-  for (let i = 0; i < changes.length; i += SHARED) {
+  for (let i = 0; i < changes.length; i += MAX_SHARED) {
     const key = `${family} elements, ${what}${i === 0 ? '' : `, from the ${i + 1}th on`}`;
-    groups.push(groupOf(family, { key, owner: undefined }, changes.slice(i, i + SHARED)));
+    groups.push(groupOf(family, { key, owner: undefined }, changes.slice(i, i + MAX_SHARED)));
   }
   return groups;
 }

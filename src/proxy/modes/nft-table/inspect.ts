@@ -1,4 +1,4 @@
-/** What a family has in its table of nftables, for questions: views, and what differs from the desired table. */
+/** Answers to questions about the table of one family in nftables: views, and the differences from the desired table. */
 
 import { type Address, addressBytes } from '../../../base/address.ts';
 import { sameData } from '../../../base/equal.ts';
@@ -73,7 +73,7 @@ async function rememberedBy(
   return left;
 }
 
-/** What was read, by names and keys. A large table takes some time. */
+/** The read table, by names and keys. A large table takes some time. */
 async function seenIn(found: NftState | undefined, layout: TableLayout, signal: AbortSignal): Promise<SeenTable> {
   const sets = new Map<string, NftSet>();
   const elements = new Map<NftSet, ReadonlyMap<Latin1Bytes, NftElement>>();

@@ -9,12 +9,12 @@ export interface NftChain {
   readonly rules: readonly NftRule[];
 }
 
-/** An element with its Service; undefined: shared, or unknown. */
+/** An element with its Service. It is undefined when Services share the element, or when unknown. */
 export interface OwnedElement extends NftElement {
   readonly owner: ServiceKey | undefined;
 }
 
-/** Receives desired objects; undefined for one to remove. */
+/** Receives desired objects; an object to remove is undefined. */
 export interface DesiredSink {
   chain(name: string, chain: NftChain | undefined): void;
   set(name: string, set: NftSet | undefined): void;
@@ -25,7 +25,7 @@ export interface DesiredSink {
 export interface TableLayout {
   /** Every set whose elements we write. */
   readonly sets: readonly NftSet[];
-  /** The set of a name; undefined if it is not ours. */
+  /** Returns undefined for a set that is not ours. */
   readonly setNamed: (name: string) => NftSet | undefined;
   /** Sets whose elements stay for a moment after they are no longer desired (`DelayedRemovalOptions.keep`). */
   readonly lasting: readonly NftSet[];

@@ -15,7 +15,7 @@ export interface PendingTable extends PendingGroups {
   readonly hasTable: boolean;
   readonly chains: Delta<string, NftChain, ReadChain>;
   readonly sets: Delta<string, NftSet>;
-  /** Most bytes of a transaction; undefined: no limit. */
+  /** Limit of the bytes of a transaction; undefined for none. */
   readonly room?: number | undefined;
 }
 
@@ -39,19 +39,19 @@ export interface TablePlan {
   readonly isPart?: boolean;
 }
 
-/** Most changes of a transaction, unless one Service has more: building and committing it blocks the event loop. */
+/** Limit of the changes of a transaction, unless one Service has more: building and committing it blocks the event loop. */
 const MAX_CHANGES = 5000;
-/** Most chains, rules and sets of a transaction: the kernel takes longer for them, and nothing leads to them yet. */
+/** Limit of the chains, rules and sets of a transaction. The kernel takes longer for them than for elements, and nothing leads to them yet. */
 const MAX_OBJECTS = 1000;
-/** Most bytes of an element's change (deletion, and addition of an IPv6 element with its verdict), and of an object (a long rule). */
+/** Bytes of the largest change of an element (deletion, and addition of an IPv6 element with its verdict), and of the largest object (a long rule). */
 const BYTES_A_CHANGE = 250;
 const BYTES_AN_OBJECT = 1500;
 
 export function planTable(pending: PendingTable, setAside: SetAside): TablePlan {
   const groups = elementGroups(pending, setAside);
   const { room = Number.POSITIVE_INFINITY } = pending;
-  const most = (objects: number, bytes: number) => Math.max(1, Math.min(objects, Math.floor(room / bytes)));
-  const first = foundation(pending, most(MAX_OBJECTS, BYTES_AN_OBJECT));
+  const limit = (objects: number, bytes: number) => Math.max(1, Math.min(objects, Math.floor(room / bytes)));
+  const first = foundation(pending, limit(MAX_OBJECTS, BYTES_AN_OBJECT));
   const last = setAside.size === 0 ? demolition(pending) : [];
   const built = first.length === 0 ? [] : objectSteps(pending, 'create');
   const gone = last.length === 0 ? [] : objectSteps(pending, 'remove');
@@ -59,9 +59,9 @@ export function planTable(pending: PendingTable, setAside: SetAside): TablePlan 
   return {
     family: pending.family,
     transactions: [
-      // The steps of these objects are done with the last of their transactions.
+      // The steps of these objects end with the last of their transactions.
       ...first.map((one, i) => (i === first.length - 1 ? { ...one, steps: keysOf(built) } : one)),
-      ...packed(groups, most(MAX_CHANGES, BYTES_A_CHANGE)),
+      ...packed(groups, limit(MAX_CHANGES, BYTES_A_CHANGE)),
       ...last.map((one) => ({ ...one, steps: keysOf(gone) })),
     ],
     steps: [...built, ...gone, ...groups.map(({ step }) => step)],
@@ -79,7 +79,7 @@ interface Piece {
  * The table, the sets, and the chains with their rules, before an element leads to them. All chains are created empty before
  * the first rule, which may jump to any of them. Adding an existing chain changes nothing, so a transaction may end anywhere.
  */
-function foundation({ hasTable, chains, sets }: PendingTable, most: number): Transaction[] {
+function foundation({ hasTable, chains, sets }: PendingTable, limit: number): Transaction[] {
   const changedSets = [...sets.update].map(([name, { to }]) => [name, to] as const);
   const rulesOf = (chain: string, { rules }: NftChain) =>
     rules.map((rule) => ({ kind: 'add-rule', chain, rule }) as const);
@@ -93,7 +93,7 @@ function foundation({ hasTable, chains, sets }: PendingTable, most: number): Tra
       chain: [name, to] as const,
     })),
   ];
-  return inParts(pieces, most, ({ writes }) => writes.length).map((part) => ({
+  return inParts(pieces, limit, ({ writes }) => writes.length).map((part) => ({
     writes: part.flatMap(({ writes }) => writes),
     chains: part.flatMap(({ chain }) => (chain === undefined ? [] : [chain])),
     sets: part.flatMap(({ set }) => (set === undefined ? [] : [set])),
@@ -113,17 +113,17 @@ function demolition({ chains, sets }: PendingTable): Transaction[] {
   return [{ writes, chains: gone(chains.remove), sets: gone(sets.remove), elements: [], steps: [], mayWait: true }];
 }
 
-function packed(groups: readonly ElementGroup[], most: number): Transaction[] {
-  return inParts(groups, most, ({ changes }) => changes.length).map(elementsTransaction);
+function packed(groups: readonly ElementGroup[], limit: number): Transaction[] {
+  return inParts(groups, limit, ({ changes }) => changes.length).map(elementsTransaction);
 }
 
 /** Parts in order, each with as many items as fit into one transaction. */
-function inParts<T>(all: readonly T[], most: number, sizeOf: (one: T) => number): T[][] {
+function inParts<T>(all: readonly T[], limit: number, sizeOf: (one: T) => number): T[][] {
   const parts: T[][] = [];
   let size = Number.POSITIVE_INFINITY;
   for (const one of all) {
     const more = sizeOf(one);
-    if (size + more > most) {
+    if (size + more > limit) {
       parts.push([]);
       size = 0;
     }

@@ -76,7 +76,7 @@ function hex(bytes: Latin1Bytes): string {
   return `0x${Buffer.from(bytes, 'latin1').toString('hex')}`;
 }
 
-/** The texts of fields, which fill whole words. */
+/** The texts of fields; each field fills whole words of 4 bytes. */
 function fieldTexts(fields: readonly KeyField[], bytes: Latin1Bytes, family: Family): string[] {
   let at = 0;
   return fields.map((field) => {

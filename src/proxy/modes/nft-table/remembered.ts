@@ -1,6 +1,6 @@
 /**
- * What an agent before this one left in a table: when nobody has written since, and its digest is that of the desired table, there is
- * nothing to read. After each write of this agent the digest goes on record for the next one.
+ * The record of the table that an agent before this one left: when no program has written since, and its digest is that of the desired
+ * table, there is nothing to read. After each write of this agent the digest goes on record for the next one.
  */
 import { breath } from '../../../base/clock.ts';
 import type { LeftTable } from '../../../kernel/nftables-kernel.ts';
@@ -13,33 +13,33 @@ import type { TableState } from './state.ts';
 export class RememberedTable implements DesiredSink {
   readonly #state: TableState;
   readonly #record: TableRecord | undefined;
-  /** Of the applied state; undefined: to be computed. */
+  /** The digest of the applied state; undefined until it is computed. */
   #digest: TableDigest | undefined;
-  /** undefined: not looked for yet. null: nothing was left, or it was not what is desired. */
+  /** Undefined until it is looked up. Null when nothing was left, or when it was not as desired. */
   #left: LeftTable | undefined | null;
 
   #hasWaited = false;
   /** Changes of the desired state so far. */
-  #wishes = 0;
+  #desiredChanges = 0;
 
-  /** Without a record it only passes on. */
+  /** Without a record, desired objects are only passed on. */
   constructor(state: TableState, record: TableRecord | undefined) {
     this.#state = state;
     this.#record = record;
   }
 
   chain(...[name, chain]: Parameters<DesiredSink['chain']>): void {
-    this.#wishes += 1;
+    this.#desiredChanges += 1;
     this.#state.chain(name, chain);
   }
 
   set(...[name, set]: Parameters<DesiredSink['set']>): void {
-    this.#wishes += 1;
+    this.#desiredChanges += 1;
     this.#state.set(name, set);
   }
 
   element(...[set, key, entry]: Parameters<DesiredSink['element']>): void {
-    this.#wishes += 1;
+    this.#desiredChanges += 1;
     this.#state.element(set, key, entry);
   }
 
@@ -47,27 +47,27 @@ export class RememberedTable implements DesiredSink {
     return this.#state.isDesired(set, key);
   }
 
-  /** The table is as an agent left it, which may be as it is desired. The answer stays until `adopt`, which asks again. */
+  /** Whether the table is as an agent left it, which may be as it is desired. The answer stays until `adopt`, which looks again. */
   get mayBeAsLeft(): boolean {
     if (this.#state.isKnown) return false;
     if (this.#left === undefined) this.#left = this.#record?.left(this.#state.family) ?? null;
     return this.#left !== null;
   }
 
-  /** Believe that the table is as desired, if an agent left it so. The desired state must be complete. False: it must be read. */
+  /** Believe that the table is as desired, if an agent left it so; otherwise false, and it must be read. The desired state must be complete. */
   async adopt(): Promise<boolean> {
     const left = this.mayBeAsLeft ? this.#left : undefined;
     this.#left = null;
     if (left === undefined || left === null || this.#record === undefined) return false;
     const { chains, sets, elements } = this.#state;
-    const wishes = this.#wishes;
+    const changesBefore = this.#desiredChanges;
     const digest = await this.#digestOf({
       chains: chains.desired,
       sets: sets.desired,
       elements: [...elements].map(([set, { desired }]) => [set, desired.values()] as const),
     });
-    if (digest.value !== left.digest || this.#wishes !== wishes) return false;
-    // The desired state took its time: another program may have written meanwhile.
+    if (digest.value !== left.digest || this.#desiredChanges !== changesBefore) return false;
+    // The digest of the desired state takes time, and another program may have written meanwhile.
     if (this.#record.left(this.#state.family) === undefined) return false;
     this.#record.believe(this.#state.family, left);
     this.#state.observe('as desired');
@@ -75,18 +75,18 @@ export class RememberedTable implements DesiredSink {
     return true;
   }
 
-  /** The applied state changes otherwise than by `wrote`. */
+  /** Call it when the applied state changes otherwise than by `wrote`. */
   changes(): void {
     this.#digest = undefined;
   }
 
-  /** Nothing is known of the table. */
+  /** Discard the believed state. */
   forget(): void {
     this.changes();
     this.#state.forget();
   }
 
-  /** A transaction succeeded. */
+  /** Record a successful transaction. */
   wrote(done: Transaction): void {
     this.#digestOfChanges(done);
     this.#state.wrote(done);
@@ -111,7 +111,7 @@ export class RememberedTable implements DesiredSink {
     }
   }
 
-  /** As `keep`, but after the first writes of a process the digest of all is left to the next `keep`: the first sync is waited for. */
+  /** As `keep`, but the digest after the first writes of a process is left to the next `keep`, so that the first sync ends earlier. */
   async keepSoon(): Promise<void> {
     const isFirst = this.#digest === undefined && !this.#hasWaited;
     this.#hasWaited = true;

@@ -8,7 +8,7 @@ import type { DesiredSink, NftChain, OwnedElement, TableLayout } from './layout.
 import type { Transaction } from './plan.ts';
 import { entryText } from './print.ts';
 
-/** Changed elements of a set that drift names; the others are counted alone. */
+/** Limit of the changed elements of a set that drift names; the others are only counted. */
 const MAX_NAMED_ELEMENTS = 50;
 
 /** The texts of rules identify them. */
@@ -16,7 +16,7 @@ export function sameChain(a: ReadChain, b: ReadChain): boolean {
   return a.rules.length === b.rules.length && a.rules.every(({ text }, i) => text === b.rules[i]?.text);
 }
 
-/** The kernel sends packets into the chain, though nothing of ours leads there. */
+/** Whether the kernel sends packets into the chain, though no rule of ours leads there. */
 export function isHooked({ hook }: ReadChain): boolean {
   return hook !== undefined;
 }
@@ -26,7 +26,7 @@ function chainDrift(family: Family, name: string): Drift {
   return { family, kind: 'chain', table: '', name, target: '', difference: { kind: 'changed' } };
 }
 
-/** An element of a map or set that another program changed; undefined: one that is counted alone. */
+/** An element of a map or set that another program changed; undefined for one that is only counted. */
 function elementDrift(family: Family, set: NftSet, element: NftElement | undefined): Drift {
   const name = element === undefined ? '' : entryText(set, element, family);
   return { family, kind: 'element', table: set.name, name, target: '', difference: { kind: 'changed' } };
@@ -86,8 +86,8 @@ export class TableState implements DesiredSink {
   }
 
   /**
-   * Believe what was read; undefined: the table does not exist; `as desired`: the kernel has what is desired. Returns the changes of
-   * other programs: none if nothing was known.
+   * Believe the read state, which is undefined when the table does not exist, or the desired one. Returns the changes of other programs:
+   * none if nothing was known.
    */
   observe(state: NftState | undefined | 'as desired'): readonly Drift[] {
     if (state === 'as desired') {
@@ -161,9 +161,7 @@ function observed(state: NftState | undefined, layout: TableLayout) {
   return { chains, sets, elements };
 }
 
-// Corrects what is believed of a table by a reading of some of its objects.
-
-/** Believe what was read. Returns the changes of other programs. The state must be known. */
+/** Believe a reading of some objects of the table. Returns the changes of other programs. The state must be known. */
 export function correctTable(state: TableState, { chains, elements }: NftPart): readonly Drift[] {
   const { family } = state;
   const drift = [...state.chains.correct(chains).keys()].map((name) => chainDrift(family, name));

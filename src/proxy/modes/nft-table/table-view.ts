@@ -11,7 +11,7 @@ interface ViewedTable {
   readonly ownerOf: (set: NftSet, key: Latin1Bytes) => string | undefined;
 }
 
-/** undefined: not read yet. */
+/** Returns undefined until the table was read. */
 export function believedTable(state: TableState): TableView | undefined {
   const [chains, sets] = [state.chains.applied, state.sets.applied];
   if (chains === undefined || sets === undefined) return undefined;
@@ -80,7 +80,7 @@ function tableView({ chains, sets, elements, ownerOf: ownerAt }: ViewedTable): T
   };
 }
 
-// One form for the expressions of a rule, whoever wrote it: a firewall that the nft tool saved and loaded does the same in another form. Pure.
+// One form for the expressions of a rule, whichever program wrote it: the nft tool saves and loads our rules in another form.
 
 /**
  * We load a whole address, mask it and compare it; the nft tool loads only the bytes of the prefix, and compares these without a mask

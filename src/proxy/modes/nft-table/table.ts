@@ -1,27 +1,36 @@
-/** One family's table: reads, plans and writes it, and keeps its state. */
-
+/** One family's table: reads, plans and writes it, keeps its state, and finds the Service of each refusal (invariant 4). */
 import type { Family } from '../../../base/address.ts';
-import type { Latin1Bytes, NftKernel, NftPart, NftSet, NftTouched } from '../../../kernel/nftables-kernel.ts';
+import { causeOf } from '../../../base/cause.ts';
+import { breath } from '../../../base/clock.ts';
+import type {
+  Latin1Bytes,
+  NftKernel,
+  NftPart,
+  NftRefusal,
+  NftSet,
+  NftTouched,
+} from '../../../kernel/nftables-kernel.ts';
 import type { TableRecord } from '../../../kernel/ruleset-record.ts';
 import type { Drift } from '../../model/drift.ts';
 import type { ServiceKey } from '../../model/objects.ts';
+import { type FailedStep, NOTHING_TO_DO } from '../../reconcile/step.ts';
 import type { FamilyReport } from '../families.ts';
 import type { FamilyInspection } from '../inspection.ts';
 import type { Heard, SetAside } from '../mode.ts';
-import { applyTransactions } from './apply.ts';
-import { Batches } from './batches.ts';
-import { DelayedRemoval, type DelayedRemovalOptions } from './delayed-removal.ts';
+import { ownKey, sharedKey } from './groups.ts';
 import { tableInspection } from './inspect.ts';
-import type { TableLayout } from './layout.ts';
+import type { OwnedElement, TableLayout } from './layout.ts';
+import { Batches, DelayedRemoval, type DelayedRemovalOptions } from './pending.ts';
 import { planTable, type TablePlan, type Transaction } from './plan.ts';
+import { entryText } from './print.ts';
 import { RememberedTable } from './remembered.ts';
 import { correctTable, isHooked, TableState } from './state.ts';
 
-export interface TableOptions extends DelayedRemovalOptions {
+interface TableOptions extends DelayedRemovalOptions {
   readonly layout: TableLayout;
   /** Sets whose elements stay as they are. */
   readonly untouched: readonly NftSet[];
-  /** What agents left; without it the table is read at the start. */
+  /** Record of the table that an agent left; without it the table is read at the start. */
   readonly record?: TableRecord | undefined;
 }
 
@@ -32,9 +41,9 @@ export class NftTable {
   readonly inspection: FamilyInspection;
   readonly #kernel: NftKernel;
   readonly #options: TableOptions;
-  readonly #idle: DelayedRemoval;
-  readonly #parts: Batches;
-  /** Takes in what is desired. */
+  readonly #removals: DelayedRemoval;
+  readonly #batches: Batches;
+  /** Receives the desired objects. */
   readonly remembered: RememberedTable;
   #isWaiting = false;
   /** A probe found changes of another program. The table must be read again, even without a later write. */
@@ -46,15 +55,15 @@ export class NftTable {
     this.state = new TableState(family, options.layout);
     this.#kernel = kernel;
     this.#options = options;
-    this.#idle = new DelayedRemoval(options);
-    this.#parts = new Batches(this.state, options.layout);
+    this.#removals = new DelayedRemoval(options);
+    this.#batches = new Batches(this.state, options.layout);
     this.remembered = new RememberedTable(this.state, options.record);
     this.inspection = tableInspection({ state: this.state, kernel, ...options });
   }
 
   /** A deletion must wait. */
   get isWaiting(): boolean {
-    return this.#isWaiting || this.#idle.size > 0;
+    return this.#isWaiting || this.#removals.size > 0;
   }
 
   /** The number of lookups of each element of a set, with its Service. Throws when they cannot be read. */
@@ -69,8 +78,8 @@ export class NftTable {
   }
 
   /**
-   * Read the table. Returns the changes of other programs as text; undefined if nobody wrote since the last reading, which is
-   * checked first; `as left` if an agent left it as it is desired. Throws when the table cannot be read; then nothing is known.
+   * Read the table. Returns the changes of other programs, or undefined if no program wrote since the last reading, which is
+   * checked first, or `as left` if an agent left the table as it is desired. When it cannot be read this throws, and nothing is known.
    */
   async observe(): Promise<readonly Drift[] | undefined | 'as left'> {
     try {
@@ -88,7 +97,7 @@ export class NftTable {
     }
   }
 
-  /** What the notices of other programs' transactions say; see `KernelProbe.heard`. Throws when the kernel does not answer. */
+  /** See `KernelProbe.heard`. Throws when the kernel does not answer. */
   async heard(): Promise<Heard> {
     if (!this.state.isKnown) return { kind: 'nothing' };
     const touched = await this.#kernel.touched?.(this.state.family);
@@ -98,12 +107,12 @@ export class NftTable {
       if (!this.#hasDrift) await this.remembered.keep();
       return { kind: 'nothing', by };
     }
-    // Else the sync reads all of the table: it was touched, so that reading is not in vain.
+    // Otherwise the sync reads the whole table: it was touched, so the reading is not in vain.
     this.#isTouched = !isWhole && !hasRanges({ elements }, this.#options.layout);
     return { kind: 'something', by };
   }
 
-  /** Reads what was touched until now; undefined where all must be read. */
+  /** Reads the touched objects; undefined when all must be read. */
   async #readTouched(): Promise<NftPart | undefined> {
     const isTouched = this.#isTouched;
     this.#isTouched = false;
@@ -113,28 +122,29 @@ export class NftTable {
     return await this.#kernel.readPart?.(this.state.family, touched);
   }
 
-  /** Throws when nothing is known. `mayBePart`: of very many new elements, a part may be planned (`TablePlan.isPart`). */
+  /** Throws when nothing is known. With `mayBePart` a part of very many new elements may be planned (`TablePlan.isPart`). */
   plan(setAside: SetAside, mayBePart: boolean): TablePlan {
     const { state } = this;
     const { layout, untouched } = this.#options;
-    const due = this.#idle.begin();
-    const part = mayBePart ? this.#parts.next(setAside) : undefined;
-    // Before the last part nothing is written that must follow the elements of all Services, such as what refuses other ports.
-    const isDue = (set: NftSet) =>
+    const withoutWaiting = this.#removals.begin();
+    const part = mayBePart ? this.#batches.next(setAside) : undefined;
+    // Sets that must follow the elements of all Services, such as the one that refuses other ports, are written with the last part.
+    const isWritten = (set: NftSet) =>
       part === undefined || layout.afterFrontend.has(set) || layout.neededFirst.includes(set);
     const elements = [...state.elements]
-      .filter(([set]) => !untouched.includes(set) && isDue(set))
+      .filter(([set]) => !untouched.includes(set) && isWritten(set))
       .map(([set, tracker]) => {
         const delta = tracker.delta(part?.get(set));
-        return [set, layout.lasting.includes(set) ? due(set.name, delta) : delta] as const;
+        return [set, layout.lasting.includes(set) ? withoutWaiting(set.name, delta) : delta] as const;
       });
-    const [chains, sets] = [due('chain', state.chains.delta(), isHooked), due('set', state.sets.delta())];
+    const chains = withoutWaiting('chain', state.chains.delta(), isHooked);
+    const sets = withoutWaiting('set', state.sets.delta());
     const { room } = this.#kernel;
     const pending = { family: state.family, layout, hasTable: state.hasTable, chains, sets, elements, room };
     return { ...planTable(pending, setAside), isPart: part !== undefined };
   }
 
-  /** Write a plan. `isMistaken`: another program changed the table since it was read. */
+  /** Write a plan. The report is `isMistaken` when another program changed the table since it was read. */
   async apply({ transactions, isPart = false }: TablePlan, signal: AbortSignal): Promise<FamilyReport> {
     const { family } = this.state;
     try {
@@ -151,8 +161,8 @@ export class NftTable {
     }
   }
 
-  /** Whether the written table is installed. If another program wrote anything, the table is read to find out. */
-  async stands(): Promise<boolean> {
+  /** Whether the written table is installed. If another program wrote anything, only a reading of the table shows it. */
+  async isInstalled(): Promise<boolean> {
     if (this.remembered.mayBeAsLeft) return true;
     const answer = await this.#kernel.stands(this.state.family);
     if (answer !== 'unclear') return answer === 'yes';
@@ -169,7 +179,76 @@ export class NftTable {
   }
 }
 
-/** A range is two elements of the kernel: such a set is read as a whole. */
+/** The kernel has two elements for a range, so a set with ranges is read as a whole. */
 function hasRanges({ elements }: Pick<NftTouched, 'elements'>, { setNamed }: TableLayout): boolean {
   return elements.keys().some((name) => setNamed(name)?.hasRanges === true);
+}
+
+/** Where transactions are committed, and the function that records each success. */
+interface WriteTarget {
+  readonly family: Family;
+  readonly kernel: NftKernel;
+  readonly wrote: (transaction: Transaction) => void;
+}
+
+interface TableReport extends FamilyReport {
+  /** A deletion must wait. */
+  readonly isWaiting: boolean;
+  /** The table's state is unknown, because a write got no answer or the table was not as believed. */
+  readonly isLost: boolean;
+}
+
+/** A refused transaction changes nothing, and the others go on, unless it is one that all others need. */
+async function applyTransactions(
+  transactions: readonly Transaction[],
+  target: WriteTarget,
+  signal: AbortSignal,
+): Promise<TableReport> {
+  const failed: FailedStep[] = [];
+  let applied = 0;
+  let [isWaiting, isLost, isMistaken] = [false, false, false];
+  for (const [i, transaction] of transactions.entries()) {
+    if (i > 0) await breath();
+    signal.throwIfAborted();
+    try {
+      const refusals = await target.kernel.commit(target.family, transaction.writes);
+      if (refusals.length === 0) {
+        target.wrote(transaction);
+        applied += transaction.steps.length;
+      } else if (transaction.mayWait === true && refusals.every(({ blame }) => blame === 'use')) isWaiting = true;
+      else failed.push(...refusals.map((refusal) => failure(target.family, transaction, refusal)));
+      isMistaken = refusals.some(({ blame }) => blame === 'environment');
+      isLost = isMistaken;
+    } catch (error) {
+      isLost = true;
+      failed.push({ ...whole(target.family), blame: 'environment', cause: causeOf(error) });
+    }
+    if (isLost || (failed.length > 0 && transaction.elements.length === 0)) break;
+  }
+  const states = { isWaiting, isLost, isMistaken };
+  if (failed.length === 0) return { ...NOTHING_TO_DO, applied, ...states };
+  return { outcome: applied > 0 ? 'partial' : 'failed', applied, failed, skipped: [], ...states };
+}
+
+function whole(family: Family): Pick<FailedStep, 'key' | 'family' | 'kind' | 'owner' | 'line'> {
+  return { key: `${family} nftables`, family, kind: 'rules', owner: undefined, line: undefined };
+}
+
+function failure(family: Family, { writes }: Transaction, refusal: NftRefusal): FailedStep {
+  const { write, element, cause } = refusal;
+  const blame = refusal.blame === 'content' ? 'content' : 'environment';
+  const what = writes[write];
+  if (what === undefined || !('elements' in what)) {
+    const name = what === undefined ? '' : ` ${what.kind} ${'chain' in what ? what.chain : ''}`;
+    return { ...whole(family), blame, cause: `${cause}${name}` };
+  }
+  const entry = (element === undefined ? undefined : what.elements[element]) as OwnedElement | undefined;
+  if (entry === undefined) return { ...whole(family), blame, cause: `${cause}: ${what.kind} ${what.set.name}` };
+  const line = `${what.set.name} ${entryText(what.set, entry, family)}`;
+  // No Service is to blame for a change by another program.
+  if (blame === 'environment') return { ...whole(family), line, blame, cause: `${cause}: ${line}` };
+  const { owner } = entry;
+  const key =
+    owner === undefined ? sharedKey(family, { set: what.set, from: entry, to: entry }) : ownKey(family, owner);
+  return { ...whole(family), key, owner, line, blame, cause: `${cause}: ${line}` };
 }

@@ -8,9 +8,8 @@ import type { Expression, Latin1Bytes, NftRule } from '../../../kernel/nftables-
 import { isEverybodyLocal } from '../netfilter/local-traffic.ts';
 import { numberWord } from '../nft-table/element-bytes.ts';
 import type { NftChain } from '../nft-table/layout.ts';
-import { goTo, LOCAL_ADDRESS, load, marked, markRule, podMatch, socketAt } from './chains.ts';
+import { goTo, LOCAL_ADDRESS, load, marked, markRule, type NftablesSettings, podMatch, socketAt } from './chains.ts';
 import { type BalancerSpec, balancerName, LOCAL, type LocalPolicySpec, SETS } from './names.ts';
-import type { NftablesSettings } from './settings.ts';
 
 /** The chain for a number of endpoints. */
 export function balancerChain(spec: BalancerSpec, settings: NftablesSettings): NftChain {
@@ -43,7 +42,7 @@ function notOfPods(settings: NftablesSettings): NftRule[] {
 
 /** The chains for packets under external policy Local. */
 interface LocalPolicyTargets {
-  /** To all endpoints: for pods and, masqueraded, for the node itself. undefined: no endpoint. */
+  /** To all endpoints: for pods, and masqueraded for the node itself. Undefined when there is no endpoint. */
   readonly pods: string | undefined;
   readonly node: string | undefined;
   /** To the endpoints on this node. */
@@ -73,7 +72,7 @@ export function localPolicyChain(spec: LocalPolicySpec, settings: NftablesSettin
   return localPolicyRules({ pods, node, others }, settings);
 }
 
-/** The target chains of external policy Local, in this order: for pods, for the node itself, for others. */
+/** The target chains of external policy Local, in the order of `LocalPolicyTargets`. */
 export function localPolicyTargets({ entry, all, here }: LocalPolicySpec): readonly (BalancerSpec | undefined)[] {
   const any = { entry, isLocal: false, endpoints: all };
   return [
@@ -83,7 +82,7 @@ export function localPolicyTargets({ entry, all, here }: LocalPolicySpec): reado
   ];
 }
 
-/** Bytes without the padding to words. */
+/** The bytes of an endpoint, without the padding to words. */
 interface StickyTarget {
   readonly address: Latin1Bytes;
   readonly protocol: Latin1Bytes;
@@ -132,7 +131,7 @@ export function stickyList(members: readonly { readonly chain: string; readonly 
   return { rules: marked([...known, ...chosen]) };
 }
 
-/** The chain that leads to such a list, with masquerading if needed. */
+/** The chain that leads to a list, with masquerading if needed. */
 export function stickyEntry(entry: 'cluster-ip' | 'external', list: string, settings: NftablesSettings): NftChain {
   const marks = entry === 'cluster-ip' ? notOfPods(settings) : [markRule(settings, [], 'from elsewhere')];
   return { rules: marked([...marks, { text: 'choose', expressions: [goTo(list)] }]) };

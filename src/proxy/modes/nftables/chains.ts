@@ -1,17 +1,28 @@
 /**
- * The permanent chains of the table, and the rules that all chains are made of. Pure.
+ * The settings of nftables mode, the permanent chains of the table, and the rules of which all chains are made. Pure.
  *
  * The path of a packet that may begin a connection: `services` (in nat, before routing) looks up its destination in a verdict
  * map and goes to the chain for that number of endpoints. That chain chooses a number, looks up the endpoint, and translates.
  */
 import { createHash } from 'node:crypto';
-import { addressWidth } from '../../../base/address.ts';
+import { type Address, addressWidth, type Cidr } from '../../../base/address.ts';
 import type { Expression, Hook, NftRule, NftSet, Word } from '../../../kernel/nftables-kernel.ts';
-import type { LocalDetector } from '../netfilter/local-traffic.ts';
+import type { FamilySettings, LocalDetector } from '../netfilter/local-traffic.ts';
 import { numberWord, rangeOf } from '../nft-table/element-bytes.ts';
 import type { NftChain } from '../nft-table/layout.ts';
 import { CLUSTER_IPS, DISPATCH, GUARD, REFUSALS, REFUSE, SETS } from './names.ts';
-import type { NftablesSettings } from './settings.ts';
+
+/** The settings of one family on which the table depends. */
+export interface NftablesSettings extends FamilySettings {
+  /** `all` includes every address of the node but loopback. */
+  readonly nodePortAddresses: 'all' | readonly Address[];
+  /** Drop packets that conntrack calls invalid, unless the sysctl nf_conntrack_tcp_be_liberal is set (k8s#94861). */
+  readonly dropInvalid: boolean;
+  /** Ranges of the family's cluster IPs. Packets to an address there that no Service has are dropped. Undefined when unknown. */
+  readonly serviceCidrs: readonly Cidr[] | undefined;
+  /** Count the connections to each frontend. */
+  readonly countsConnections: boolean;
+}
 
 /**
  * Adds a hash of the expressions to each rule's text. A rule is recognised by its text, and a rule with the same words but
@@ -152,7 +163,7 @@ function forNew(text: string, chain: string): NftRule {
   };
 }
 
-/** Traffic to a cluster IP that is served was translated before this chain (docs/semantics.md 6.16). */
+/** Traffic to a served port of a cluster IP was translated before it meets this chain (docs/semantics.md 6.16). */
 function clusterIPRules(): NftRule[] {
   return [
     {

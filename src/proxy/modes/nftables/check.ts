@@ -1,15 +1,14 @@
 /** The writes that a kernel must accept for nftables mode: one of each kind that the mode makes. Pure. */
-import { addressWidth, type Family, portBytes } from '../../../base/address.ts';
+import { addressWidth, portBytes } from '../../../base/address.ts';
 import type { NftSet, NftWrite } from '../../../kernel/nftables-kernel.ts';
 import type { Delta } from '../../reconcile/tracker.ts';
-import { NOBODY } from '../mode.ts';
+import { NOTHING_SET_ASIDE } from '../mode.ts';
 import { numberWord, portWord, protocolByte, protocolWord } from '../nft-table/element-bytes.ts';
-import type { NftChain, OwnedElement, TableLayout } from '../nft-table/layout.ts';
+import type { NftChain, OwnedElement } from '../nft-table/layout.ts';
 import { planTable } from '../nft-table/plan.ts';
 import { balancerChain, stickyEndpoint } from './balancers.ts';
-import { skeleton } from './chains.ts';
-import { isKnownSet, memorySet, SETS, setNamed, standingSets } from './names.ts';
-import type { NftablesSettings } from './settings.ts';
+import { type NftablesSettings, skeleton } from './chains.ts';
+import { LAYOUT, memorySet, permanentSets, SETS } from './names.ts';
 
 const NONE = new Map<string, never>();
 
@@ -26,7 +25,7 @@ export function oneOfEverything(settings: NftablesSettings): readonly NftWrite[]
       stickyEndpoint(memory.name, 1, { address: target.address, protocol: protocolByte('TCP'), port: portBytes(1) }),
     ],
   ]);
-  const sets = new Map<string, NftSet>([...standingSets(countsConnections), memory].map((set) => [set.name, set]));
+  const sets = new Map<string, NftSet>([...permanentSets(countsConnections), memory].map((set) => [set.name, set]));
   const key = target.address + protocolWord('TCP') + target.port;
   const made = <T>(create: ReadonlyMap<string, T>) => ({ create, update: NONE, remove: NONE });
   const elements: (readonly [NftSet, Delta<string, OwnedElement>])[] = [];
@@ -45,29 +44,7 @@ export function oneOfEverything(settings: NftablesSettings): readonly NftWrite[]
       sets: made(sets),
       elements,
     },
-    NOBODY,
+    NOTHING_SET_ASIDE,
   );
   return plan.transactions.flatMap(({ writes }) => writes);
 }
-
-// How the sets of the table belong together, for `nft-table/`.
-
-export const LAYOUT: TableLayout = {
-  sets: Object.values<NftSet>(SETS),
-  setNamed: (name) => (isKnownSet(name) ? setNamed(name) : undefined),
-  // Packets of an endpoint to itself are masqueraded some time after they were translated.
-  lasting: [SETS.hairpin],
-  neededFirst: [SETS.hairpin, SETS.nodePortAddresses],
-  afterFrontend: new Map<NftSet, (family: Family) => number>([
-    [SETS.services, () => 0],
-    [SETS.serviceConnections, () => 0],
-    [SETS.nodePortConnections, () => 0],
-    [SETS.refusals, () => 0],
-    [SETS.guarded, () => 0],
-    [SETS.endpoints, () => 4],
-    [SETS.sourceRanges, (family) => addressWidth(family) / 8],
-    [SETS.nodePorts, () => 0],
-    [SETS.nodePortRefusals, () => 0],
-    [SETS.nodePortEndpoints, () => 4],
-  ]),
-};

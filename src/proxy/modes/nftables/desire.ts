@@ -12,39 +12,38 @@ import { countHolder } from '../../reconcile/shared.ts';
 import { numberWord, rangeOf, widest } from '../nft-table/element-bytes.ts';
 import type { DesiredSink, NftChain } from '../nft-table/layout.ts';
 import { balancerChain, localPolicyChain, localPolicyTargets } from './balancers.ts';
-import { skeleton } from './chains.ts';
+import { type NftablesSettings, skeleton } from './chains.ts';
 import {
   type BalancerSpec,
   balancerName,
   localPolicyName,
+  permanentSets,
   SETS,
   type SetName,
   setNamed,
-  standingSets,
 } from './names.ts';
 import { type RenderedElements, renderPort } from './render.ts';
-import type { NftablesSettings } from './settings.ts';
 
 export class NftablesDesired {
   readonly #settings: NftablesSettings;
   readonly #sink: DesiredSink;
-  /** Shared elements that several ServicePorts hold, each with their number: most have one holder. */
+  /** Number of holders of each element that several ServicePorts share. Nearly all have one holder and are not listed. */
   readonly #shared = new Map<string, number>();
-  /** Chains and memories, each with its number of holders. */
+  /** Number of holders of each chain and memory. */
   readonly #chains = new Map<string, number>();
   readonly #memories = new Map<string, number>();
 
   constructor(settings: NftablesSettings, sink: DesiredSink) {
     this.#settings = settings;
     this.#sink = sink;
-    for (const set of standingSets(settings.countsConnections)) sink.set(set.name, set);
+    for (const set of permanentSets(settings.countsConnections)) sink.set(set.name, set);
     for (const [name, chain] of skeleton(settings)) sink.chain(name, chain);
     for (const [set, element] of elementsOfNode(settings)) this.#putShared(set, element, element.key);
   }
 
   /**
-   * Accept changed ServicePorts of this family (undefined: deleted), with their values before. These are rendered once more, because
-   * memory for what was rendered of each would be more than for all else. Returns the number of rendered elements.
+   * Accept changed ServicePorts of this family, with their values before; a deleted one is undefined. The values before are rendered once
+   * more, because keeping the rendered elements of each would take more memory than all else. Returns the number of rendered elements.
    */
   update(
     ports: Iterable<readonly [ServicePortKey, ServicePort | undefined]>,
@@ -71,7 +70,7 @@ export class NftablesDesired {
       }
       this.#hold(rendered, 1);
     }
-    // Released after the new holds: an object that both versions hold is never removed.
+    // The new versions hold their objects first, so that an object of both versions is never removed.
     for (const rendered of removed) this.#hold(rendered, -1);
     return count;
   }

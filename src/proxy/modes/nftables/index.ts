@@ -1,10 +1,11 @@
 /** nftables mode: one table for each family, with maps whose elements are the Services (docs/nftables.md). */
-
 import type { Family } from '../../../base/address.ts';
-import type { NftKernel, NftSet } from '../../../kernel/nftables-kernel.ts';
+import { causeOf } from '../../../base/cause.ts';
+import type { NftKernel, NftSet, NftTables } from '../../../kernel/nftables-kernel.ts';
 import type { TableRecord } from '../../../kernel/ruleset-record.ts';
 import type { ServicePort, ServicePortKey } from '../../model/service-port.ts';
-import type { CleanupPart } from '../cleanup.ts';
+import type { UdpFrontend } from '../../model/udp-flows.ts';
+import { type ApplyReport, failedReport, NOTHING_TO_DO, type Step, type StepName } from '../../reconcile/step.ts';
 import {
   type FamilyMode,
   type FamilyPlan,
@@ -14,30 +15,28 @@ import {
   type SeenFamily,
 } from '../families.ts';
 import type { FamilyInspection } from '../inspection.ts';
-import type { ConnectionCount, Heard, Mode, RuleCount, SetAside } from '../mode.ts';
+import type { CleanupPart, ConnectionCount, Heard, Mode, RuleCount, SetAside } from '../mode.ts';
 import { countsOf } from '../nft-table/state.ts';
 import { NftTable } from '../nft-table/table.ts';
-import { LAYOUT } from './check.ts';
+import type { NftablesSettings } from './chains.ts';
 import { NftablesDesired } from './desire.ts';
-import { SETS } from './names.ts';
-import { frontendOf, udpFrontendsIn } from './observe.ts';
-import type { NftablesSettings } from './settings.ts';
+import { frontendOf, LAYOUT, SETS, udpFrontendsIn } from './names.ts';
 
-export interface NftablesOptions {
+interface NftablesOptions {
   readonly families: readonly NftablesSettings[];
   readonly kernel: NftKernel;
   /** Milliseconds on a monotonic clock. */
   readonly now?: () => number;
   /** Milliseconds for which an unused chain stays; see `DelayedRemovalOptions`. */
   readonly keep?: number;
-  /** What agents left in the tables; without it they are read at the start. */
+  /** Record of the tables that agents left; without it they are read at the start. */
   readonly record?: TableRecord | undefined;
 }
 
 export function nftablesMode({ families: settings, ...options }: NftablesOptions): Mode {
   return familiesMode({
     name: 'nftables',
-    // What an agent left is compared with the desired state.
+    // A table that an agent left is compared with the desired state, which must be complete then.
     readsApart: () => !settings.some(({ family }) => options.record?.left(family) !== undefined),
     families: settings.map((one) => new NftablesFamily(one, options)),
   });
@@ -92,7 +91,7 @@ class NftablesFamily implements FamilyMode {
 
   async observe(): Promise<SeenFamily> {
     const seen = await this.#table.observe();
-    // Unchanged: the frontends were reported after the last reading.
+    // The table is unchanged, and its frontends were reported after the last reading.
     if (seen === undefined) return NOTHING_SEEN;
     const isAsLeft = seen === 'as left';
     const installed = (set: NftSet) => this.#table.state.elementsOf(set).applied?.values() ?? [];
@@ -104,8 +103,8 @@ class NftablesFamily implements FamilyMode {
     return { steps: plan.steps, isPart: plan.isPart === true, apply: (signal) => this.#table.apply(plan, signal) };
   }
 
-  async stands(): Promise<boolean> {
-    return await this.#table.stands();
+  async isInstalled(): Promise<boolean> {
+    return await this.#table.isInstalled();
   }
 
   async heard(): Promise<Heard> {
@@ -132,4 +131,126 @@ class NftablesFamily implements FamilyMode {
   removal(): CleanupPart {
     return { name: this.family, remove: () => this.#table.cleanup() };
   }
+}
+
+// A predecessor that wrote nftables: kube-proxy, or slicewire in nftables mode. Its table is removed as a whole when not needed.
+
+export interface TableId {
+  readonly family: Family;
+  readonly table: string;
+}
+
+/** The maps by whose keys a table translates: addresses and ports of Services, and node ports. Both programs have the same keys. */
+const MAPS: Readonly<Record<string, { readonly services: string; readonly nodePorts: string }>> = {
+  slicewire: { services: SETS.services.name, nodePorts: SETS.nodePorts.name },
+  'kube-proxy': { services: 'service-ips', nodePorts: 'service-nodeports' },
+};
+
+/** The predecessor mode of these tables. It desires nothing: all of them are removed. */
+export function tablesPredecessor(kernel: NftTables, tables: readonly TableId[]): Mode {
+  return familiesMode({
+    name: 'nftables',
+    readsApart: true,
+    families: tables.map((id) => new PredecessorTable(kernel, id)),
+  });
+}
+
+class PredecessorTable implements FamilyMode {
+  readonly rendered = 0;
+  readonly compared = 0;
+  readonly #kernel: NftTables;
+  readonly #id: TableId;
+  /** Undefined until it was read. */
+  #exists: boolean | undefined;
+
+  constructor(kernel: NftTables, id: TableId) {
+    this.#kernel = kernel;
+    this.#id = id;
+  }
+
+  get family(): Family {
+    return this.#id.family;
+  }
+
+  get isKnown(): boolean {
+    return this.#exists !== undefined;
+  }
+
+  get isEmpty(): boolean {
+    return this.#exists === false;
+  }
+
+  desire(): void {}
+
+  async observe(): Promise<SeenFamily> {
+    this.#exists = undefined;
+    const { family, table } = this.#id;
+    const exists = this.#kernel.hasTable(family, table);
+    const udpFrontends = exists ? await this.#udpFrontends() : [];
+    this.#exists = exists;
+    return { drift: [], udpFrontends };
+  }
+
+  /** Flows to these frontends outlive the table, and the new mode may not have such a Service any more. */
+  async #udpFrontends(): Promise<readonly UdpFrontend[]> {
+    const { family, table } = this.#id;
+    const maps = MAPS[table];
+    if (maps === undefined) return [];
+    const services = await this.#kernel.keys(family, table, maps.services);
+    const nodePorts = await this.#kernel.keys(family, table, maps.nodePorts);
+    return udpFrontendsIn(family, (set) => (set === SETS.services ? services : nodePorts).map((key) => ({ key })));
+  }
+
+  plan(): FamilyPlan {
+    if (this.#exists !== true) return { steps: [], apply: () => Promise.resolve(NOTHING_TO_DO) };
+    return {
+      steps: [stepOf(this.#id)],
+      apply: (signal) => {
+        signal.throwIfAborted();
+        // The kernel is read again after the write.
+        this.#exists = undefined;
+        return Promise.resolve(this.#remove());
+      },
+    };
+  }
+
+  #remove(): ApplyReport {
+    try {
+      this.#kernel.deleteTable(this.#id.family, this.#id.table);
+      return { ...NOTHING_TO_DO, applied: 1 };
+    } catch (error) {
+      return failedReport(nameOf(this.#id), causeOf(error));
+    }
+  }
+
+  isInstalled(): Promise<boolean> {
+    return Promise.resolve(true);
+  }
+
+  removal(): CleanupPart {
+    const { family, table } = this.#id;
+    const { key: name } = nameOf(this.#id);
+    const remove = () => {
+      if (!this.#kernel.hasTable(family, table)) return [];
+      this.#kernel.deleteTable(family, table);
+      return [name];
+    };
+    return { name, remove: () => Promise.try(remove) };
+  }
+}
+
+/** The kind is not `rules`: a failed removal does not count as a failed write of the mode that took over. */
+function nameOf({ family, table }: TableId): StepName {
+  return { key: `${family} nftables table ${table}`, family, kind: 'kernel' };
+}
+
+function stepOf(id: TableId): Step {
+  return {
+    ...nameOf(id),
+    action: 'remove',
+    phase: 'remove rules',
+    owner: undefined,
+    concerns: () => [],
+    lines: () => [],
+  };
 }

@@ -1,6 +1,12 @@
-/** Names of the table's sets and chains. */
-import type { NftSet } from '../../../kernel/nftables-kernel.ts';
+/** The sets of the table with their keys, and the names of its chains. Pure. */
+
+import { type Address, addressWidth, type Family, type Protocol } from '../../../base/address.ts';
+import type { Latin1Bytes, NftElement, NftSet } from '../../../kernel/nftables-kernel.ts';
+import type { UdpFrontend } from '../../model/udp-flows.ts';
 import { shortHash } from '../netfilter/key-space.ts';
+import { protocolOf } from '../nft-table/element-bytes.ts';
+import type { TableLayout } from '../nft-table/layout.ts';
+import { addressOf } from '../nft-table/print.ts';
 
 /** The sets and maps of the table. */
 export const SETS = {
@@ -35,7 +41,7 @@ export const SETS = {
 export type SetName = keyof typeof SETS;
 
 /** The sets that always exist, even if empty; counters only if connections are counted. */
-export function standingSets(countsConnections: boolean): readonly NftSet[] {
+export function permanentSets(countsConnections: boolean): readonly NftSet[] {
   return Object.values<NftSet>(SETS).filter(({ isCounting }) => countsConnections || isCounting !== true);
 }
 
@@ -50,7 +56,7 @@ const FORMER: ReadonlyMap<string, NftSet> = new Map(
 
 const MEMORY = 'affinity-';
 
-/** The clients of an endpoint; `id`: of the endpoint of a Service. */
+/** The set of the clients of an endpoint; `id` names a Service's endpoint. */
 export function memorySet(id: string): NftSet {
   return { name: `${MEMORY}${id}`, key: ['address'], isMemory: true };
 }
@@ -64,6 +70,62 @@ export function setNamed(name: string): NftSet {
 
 export function isKnownSet(name: string): boolean {
   return BY_NAME.has(name) || FORMER.has(name) || name.startsWith(MEMORY);
+}
+
+/** How the sets of the table belong together, for the code that writes it. */
+export const LAYOUT: TableLayout = {
+  sets: Object.values<NftSet>(SETS),
+  setNamed: (name) => (isKnownSet(name) ? setNamed(name) : undefined),
+  // Packets of an endpoint to itself are masqueraded some time after they were translated.
+  lasting: [SETS.hairpin],
+  neededFirst: [SETS.hairpin, SETS.nodePortAddresses],
+  afterFrontend: new Map<NftSet, (family: Family) => number>([
+    [SETS.services, () => 0],
+    [SETS.serviceConnections, () => 0],
+    [SETS.nodePortConnections, () => 0],
+    [SETS.refusals, () => 0],
+    [SETS.guarded, () => 0],
+    [SETS.endpoints, () => 4],
+    [SETS.sourceRanges, (family) => addressWidth(family) / 8],
+    [SETS.nodePorts, () => 0],
+    [SETS.nodePortRefusals, () => 0],
+    [SETS.nodePortEndpoints, () => 4],
+  ]),
+};
+
+/** The UDP frontends that the table translates. */
+export function udpFrontendsIn(
+  family: Family,
+  elementsOf: (set: NftSet) => Iterable<Pick<NftElement, 'key'>>,
+): UdpFrontend[] {
+  const found: UdpFrontend[] = [];
+  for (const set of [SETS.services, SETS.nodePorts]) {
+    for (const { key } of elementsOf(set)) {
+      if (protocolOf(key.charCodeAt(addressLength(set, family))) !== 'UDP') continue;
+      const { address, port } = frontendOf(set, key, family);
+      found.push({ family, address, port });
+    }
+  }
+  return found;
+}
+
+/** Length in bytes of the address at the start of a key, or 0. */
+function addressLength(set: NftSet, family: Family): number {
+  return set.key[0] === 'address' ? addressWidth(family) / 8 : 0;
+}
+
+/** The frontend of a key in `services`, `node-ports`, or a set with the same keys. */
+export function frontendOf(
+  set: NftSet,
+  key: Latin1Bytes,
+  family: Family,
+): { readonly address: Address | undefined; readonly protocol: Protocol | undefined; readonly port: number } {
+  const width = addressLength(set, family);
+  return {
+    address: width === 0 ? undefined : addressOf(key.slice(0, width)),
+    protocol: protocolOf(key.charCodeAt(width)),
+    port: key.charCodeAt(width + 4) * 256 + key.charCodeAt(width + 5),
+  };
 }
 
 /** The id in the names of chains and memories of Services with affinity: kube-proxy's hash of Service, protocol and endpoint. */
@@ -94,10 +156,10 @@ export interface BalancerSpec {
 
 /** `external-of-5`, `external-pods-of-5`, `node-port-here-of-3`, `cluster-ip-of-5`, `cluster-ip-local-of-2`. */
 export function balancerName({ entry, isLocal, masquerades, endpoints }: BalancerSpec): string {
-  return `${entry}${whoOf(entry, isLocal, masquerades)}-of-${endpoints}`;
+  return `${entry}${backendsWord(entry, isLocal, masquerades)}-of-${endpoints}`;
 }
 
-function whoOf(entry: EntryPoint, isLocal: boolean, masquerades: boolean): string {
+function backendsWord(entry: EntryPoint, isLocal: boolean, masquerades: boolean): string {
   if (entry === 'cluster-ip') return isLocal ? '-local' : '';
   if (masquerades) return '';
   return isLocal ? '-here' : '-pods';

@@ -15,6 +15,7 @@ import {
 } from '../nft-table/element-bytes.ts';
 import type { NftChain, OwnedElement } from '../nft-table/layout.ts';
 import { localPolicyRules, stickyEndpoint, stickyEntry, stickyList } from './balancers.ts';
+import type { NftablesSettings } from './chains.ts';
 import {
   type BalancerSpec,
   balancerName,
@@ -27,13 +28,12 @@ import {
   type SetName,
   stickyId,
 } from './names.ts';
-import type { NftablesSettings } from './settings.ts';
 
 export interface RenderedElements {
   readonly elements: ReadonlyMap<SetName, readonly OwnedElement[]>;
   readonly balancers: readonly BalancerSpec[];
   readonly localPolicies: readonly LocalPolicySpec[];
-  /** Only for a Service with affinity: its own chains by name, and the names of its memories. */
+  /** The own chains of a Service with affinity by name, and the names of its memories. */
   readonly chains: ReadonlyMap<string, NftChain>;
   readonly memories: readonly string[];
   /** Elements that other ServicePorts may need too: backends that may reach themselves, cluster IPs. */
@@ -133,7 +133,7 @@ function chainOfSticky(sticky: StickyChains, frontend: Frontend): string | undef
   return frontend.role === 'cluster-ip' && frontend.empty !== undefined ? undefined : sticky.chainOf(frontend);
 }
 
-/** Adds the endpoints of a frontend, and returns its chain; undefined: it has no endpoint. */
+/** Adds the endpoints of a frontend, and returns its chain; undefined when it has no endpoint. */
 function balancerOf(
   into: Rendering,
   port: ServicePort,
@@ -194,13 +194,12 @@ function guard(into: Rendering, port: ServicePort, settings: NftablesSettings): 
   }
 }
 
-// The chains of a Service with ClientIP affinity: each endpoint has one, which remembers its clients. Pure.
+// The chains of a Service with ClientIP affinity: each endpoint has one, which remembers its clients.
 
 interface StickyChains {
   readonly chains: ReadonlyMap<string, NftChain>;
-  /** Names of the memories. */
   readonly memories: readonly string[];
-  /** The chain of a frontend; undefined: it has no endpoint. */
+  /** The chain of a frontend; undefined when it has no endpoint. */
   readonly chainOf: (frontend: Frontend) => string | undefined;
 }
 

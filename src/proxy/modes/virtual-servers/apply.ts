@@ -10,10 +10,10 @@ import { isShared, KUBE_PROXY_MAXELEM, type SetId, setId, setSpec, spareName } f
 import type { ServersState } from './state.ts';
 import { destinationKey, drains, serverKey } from './tracked-objects.ts';
 
-/** A set of kube-proxy's has another maxelem than kube-proxy gives it, or has that one again. */
+/** A set that kube-proxy has too got another maxelem than kube-proxy gives it, or has kube-proxy's again. */
 export interface SetResized {
   readonly set: string;
-  /** undefined: the set is new. */
+  /** Undefined for a new set. */
   readonly from: number | undefined;
   readonly to: number;
   /** kube-proxy's maxelem, with which alone it takes the set over. */
@@ -22,10 +22,10 @@ export interface SetResized {
 
 export type OnResized = (resized: SetResized) => void;
 
-/** A set is larger than it needs to be, or is left over, and could not be changed. All rules are right nevertheless. */
+/** A set that is too large, or left over, and could not be changed. All rules are right nevertheless. */
 export interface SetKept {
   readonly set: string;
-  /** The maxelem that it has still; undefined: it is the spare set of a resize, which should be gone. */
+  /** The maxelem that it still has; undefined for the spare set of a resize, which should be gone. */
   readonly maxelem: number | undefined;
   readonly cause: string;
 }
@@ -57,7 +57,7 @@ class Application {
   readonly #done = new Set<string>();
   #isMistaken = false;
   #isUnknown = false;
-  /** All that is due was written, but the kernel must be read before the next plan. */
+  /** Everything was written, but the kernel must be read before the next plan. */
   #isStale = false;
 
   constructor(parts: ApplyInput) {
@@ -69,7 +69,7 @@ class Application {
     // Rules refer to sets: if a set is missing, no rule can be written.
     if (!(await this.#write(plan.sets))) return void this.#skip(plan.steps);
     for (const { write } of plan.sets)
-      if (write.kind === 'add-set') this.#tell(write.set.name, undefined, write.set.maxelem);
+      if (write.kind === 'add-set') this.#reportResize(write.set.name, undefined, write.set.maxelem);
     for (const one of plan.resizes) await this.#resize(one);
     await this.#write(plan.entries);
     await this.#write(plan.servers);
@@ -78,21 +78,21 @@ class Application {
     if (!(await this.#writeTables(plan.sourceTables))) return void this.#skip(plan.steps);
     await this.#write(plan.addresses);
     // The refusal of one Service's object leaves only that Service incomplete, and stops no rules (invariant 6). After a write that was
-    // impossible the Services may be incomplete, all of them on the way from another mode: the rules stay until the next sync.
-    // Planned again: a part of the rules may be written by now.
+    // impossible, Services may be incomplete, and all of them when another mode is replaced: the rules stay until the next sync.
+    // The rules are planned again, because a part of them may be written by now.
     const rules = state.tables.plan(plan.setAside);
     const hasRules = this.#isUnknown ? this.#skip(rules.steps) : await this.#writeTables(rules);
     // While rules of another mode may still be installed, nothing is removed.
     if (!hasRules || this.#isUnknown || this.#isMistaken) return;
     await this.#write(plan.stops);
     if (this.#isUnknown || this.#isMistaken) return;
-    await this.#retire(plan.retire.filter((one) => this.#mayGo(one)));
-    await this.#write(plan.goneAddresses.filter((one) => this.#mayGo(one) && !this.#isHolding(one.write)));
+    await this.#retire(plan.retire.filter((one) => this.#mayRemove(one)));
+    await this.#write(plan.goneAddresses.filter((one) => this.#mayRemove(one) && !this.#isHolding(one.write)));
     const staying = {
       server: (key: string) => state.servers.applied?.has(key) === true,
       address: (address: Address) => state.addresses.applied?.has(address) === true,
     };
-    await this.#write(plan.goneEntries.filter((one) => this.#mayGo(one) && !isHeld(one.entry, staying)));
+    await this.#write(plan.goneEntries.filter((one) => this.#mayRemove(one) && !isHeld(one.entry, staying)));
     await this.#write(plan.goneSets);
   }
 
@@ -107,24 +107,24 @@ class Application {
   /** Write one stage; returns whether all of it succeeded. */
   async #write(writes: readonly PlannedWrite[]): Promise<boolean> {
     const { state, kernel, signal } = this.#parts;
-    const due = writes.filter((planned) => !this.#isBlocked(planned));
-    if (due.length === 0) return true;
+    const allowed = writes.filter((planned) => !this.#isBlocked(planned));
+    if (allowed.length === 0) return true;
     const outcomes = await kernel.write(
-      due.map(({ write }) => write),
+      allowed.map(({ write }) => write),
       signal,
     );
-    let isWell = true;
-    for (const [i, planned] of due.entries()) {
+    let isComplete = true;
+    for (const [i, planned] of allowed.entries()) {
       const error = outcomes[i];
       if (error === undefined || isAsWanted(planned.write, error)) {
         state.wrote(planned.write, planned.owner);
         this.#done.add(planned.step);
       } else {
-        isWell = false;
+        isComplete = false;
         this.#failure(planned, error);
       }
     }
-    return isWell;
+    return isComplete;
   }
 
   /**
@@ -150,35 +150,35 @@ class Application {
     if (failed === undefined) {
       state.resized(id, to);
       this.#done.add(planned.step);
-      this.#tell(spec.name, from, to);
+      this.#reportResize(spec.name, from, to);
     }
     const left = await write({ kind: 'remove-set', set: spare });
     if (left === undefined) state.spareGone();
     if (failed === undefined) {
-      if (left !== undefined) this.#keep({ set: spare, maxelem: undefined, cause: left.message });
+      if (left !== undefined) this.#reportKept({ set: spare, maxelem: undefined, cause: left.message });
       return;
     }
-    // Nothing else is blocked: the set still has its former entries, and takes new ones as far as it can.
+    // Nothing else is blocked: the set still has its former entries, and accepts new ones up to its maxelem.
     if (failed.failure === 'exists' || failed.failure === 'missing') this.#isMistaken = true;
     else if (to < from) {
-      if (left !== undefined) this.#keep({ set: spare, maxelem: undefined, cause: left.message });
+      if (left !== undefined) this.#reportKept({ set: spare, maxelem: undefined, cause: left.message });
       // Perhaps the kernel swapped the sets: a set that is believed to be larger than it is would not grow in time.
       if (unmade === undefined && failed.failure === 'environment') this.#isStale = true;
-      return this.#keep({ set: spec.name, maxelem: from, cause: failed.message });
+      return this.#reportKept({ set: spec.name, maxelem: from, cause: failed.message });
     } else if (failed.failure === 'environment') this.#isUnknown = true;
     const cause = `${planned.line()}: ${failed.message}`;
     const name = nameOf(planned.step, plan.family);
     this.#failed.push({ ...name, owner: undefined, line: undefined, blame: 'environment', cause });
   }
 
-  /** A set that is too large, or left over, makes no rule wrong: it is told, and tried again after the next reading. */
-  #keep(kept: SetKept): void {
+  /** A set that is too large, or left over, makes no rule wrong: it is reported, and tried again after the next reading. */
+  #reportKept(kept: SetKept): void {
     const { state, onSetKept } = this.#parts;
-    if (state.kept(kept.set, kept.cause)) onSetKept(kept);
+    if (state.keepAsIs(kept.set, kept.cause)) onSetKept(kept);
   }
 
-  /** Only a set that kube-proxy has is told of. */
-  #tell(set: string, from: number | undefined, to: number): void {
+  /** Only a set that kube-proxy has too is reported. */
+  #reportResize(set: string, from: number | undefined, to: number): void {
     const { plan, onResized } = this.#parts;
     const kubeProxys = KUBE_PROXY_MAXELEM;
     if (!isShared(setId(plan.family, set)) || (from ?? kubeProxys) === to) return;
@@ -188,19 +188,19 @@ class Application {
   #isBlocked({ step, owner }: Pick<PlannedWrite, 'step' | 'owner'>): boolean {
     const by = this.#blocked.get(step) ?? (owner === undefined ? undefined : this.#blocked.get(owner));
     if (by === undefined) return false;
-    this.#wait({ step, owner }, by);
+    this.#skipOne({ step, owner }, by);
     return true;
   }
 
-  /** Not written, for the reason of another step. */
-  #wait({ step, owner }: Pick<PlannedWrite, 'step' | 'owner'>, blockedBy: string): void {
+  /** Report a step as not written because of another one. */
+  #skipOne({ step, owner }: Pick<PlannedWrite, 'step' | 'owner'>, blockedBy: string): void {
     this.#skipped.push({ key: step, family: this.#parts.plan.family, owner, blockedBy });
   }
 
   #failure(planned: PlannedWrite, error: KernelError): void {
     const { step, owner, write } = planned;
     if (write.kind === 'remove-set' && write.set === spareName(this.#parts.plan.family)) {
-      this.#keep({ set: write.set, maxelem: undefined, cause: error.message });
+      this.#reportKept({ set: write.set, maxelem: undefined, cause: error.message });
       return;
     }
     const isFirst = !this.#blocked.has(step);
@@ -208,20 +208,20 @@ class Application {
     if (owner !== undefined) this.#blocked.set(owner, step);
     // A consequence of a reported failure, such as a destination of a server that could not be created.
     if (!isFirst && error.failure === 'missing') {
-      this.#wait(planned, step);
+      this.#skipOne(planned, step);
       return;
     }
     const isForeignSet = write.kind === 'add-set' && error.failure === 'exists';
     if ((error.failure === 'exists' || error.failure === 'missing') && !isForeignSet) {
       this.#isMistaken = true;
-      this.#wait(planned, step);
+      this.#skipOne(planned, step);
       return;
     }
     if (error.failure === 'environment') this.#isUnknown = true;
     const line = planned.line();
     const blame = error.failure === 'refused' ? 'content' : 'environment';
-    const said = isForeignSet ? 'a set of this name with another type exists; remove it' : error.message;
-    this.#failed.push({ ...nameOf(step, this.#parts.plan.family), owner, line, blame, cause: `${line}: ${said}` });
+    const text = isForeignSet ? 'a set of this name with another type exists; remove it' : error.message;
+    this.#failed.push({ ...nameOf(step, this.#parts.plan.family), owner, line, blame, cause: `${line}: ${text}` });
   }
 
   /** Write rules. Returns whether they are installed. */
@@ -236,7 +236,7 @@ class Application {
     return true;
   }
 
-  /** Report steps that are left for the next sync as blocked by the first write that was impossible. Returns false: not written. */
+  /** Report steps that are left for the next sync as blocked by the first write that was impossible. Returns false, for not written. */
   #skip(steps: readonly Step[]): false {
     const by =
       (this.#failed.find(({ blame }) => blame === 'environment') ?? this.#failed[0])?.key ?? 'an earlier stage';
@@ -253,10 +253,10 @@ class Application {
    * this order no connection starts to a destination that is being removed.
    */
   async #retire(retirements: readonly Retirement[]): Promise<void> {
-    const due = retirements.filter(({ step, owner }) => !this.#isBlocked({ step, owner }));
-    await this.#write(due.flatMap(quietings));
+    const allowed = retirements.filter(({ step, owner }) => !this.#isBlocked({ step, owner }));
+    await this.#write(allowed.flatMap(weightZeroWrites));
     const removals: PlannedWrite[] = [];
-    for (const one of due) {
+    for (const one of allowed) {
       if (this.#blocked.has(one.step)) continue;
       removals.push(...(await this.#removals(one)));
     }
@@ -296,7 +296,7 @@ class Application {
   }
 
   /** After a refusal, an object without a known owner may belong to the refused Service, and stays (invariant 3). */
-  #mayGo({ owner }: { readonly owner: string | undefined }): boolean {
+  #mayRemove({ owner }: { readonly owner: string | undefined }): boolean {
     return owner !== undefined || this.#failed.length === 0;
   }
 
@@ -317,7 +317,7 @@ function nameOf(key: string, family: Family): StepName {
 }
 
 /** The writes that set weight 0, which stops new connections. */
-function quietings({ server, step, owner, destinations, isServerGone }: Retirement): PlannedWrite[] {
+function weightZeroWrites({ server, step, owner, destinations, isServerGone }: Retirement): PlannedWrite[] {
   if (!drains(server)) return [];
   return destinations
     .filter(({ destination }) => destination.weight !== 0)

@@ -1,4 +1,4 @@
-/** What a family of IPVS mode has in the kernel, for questions: views, and what differs from the desired state. */
+/** Answers to questions about one family in IPVS mode: views, and the differences from the desired state. */
 
 import { type Address, parseAddress } from '../../../base/address.ts';
 import type { IpvsQuestions, IpvsReader } from '../../../kernel/ipvs-kernel.ts';
@@ -21,13 +21,14 @@ import type { ServersState } from './state.ts';
 import {
   destinationKey,
   destinationText,
+  type ObservedServers,
   sameDestination,
   sameServer,
+  sameSet,
   serverKey,
   serverKeyOfEntry,
   serverText,
 } from './tracked-objects.ts';
-import { type ObservedServers, sameSet } from './trackers.ts';
 
 export interface ServersInspectionOptions {
   readonly state: ServersState;
@@ -46,7 +47,7 @@ export function serversInspection({ state, questions }: ServersInspectionOptions
       return rules === undefined || servers === undefined ? undefined : { family, rules, servers };
     },
     desired: () => ({ family, rules: desiredRules(tables), servers: desiredServers(state) }),
-    // The kernel does not tell whether another program changed a virtual server.
+    // The kernel gives no notice when another program changes a virtual server.
     isCertain: () => Promise.resolve(false),
     async read(signal, focus) {
       const rules = await rulesNow(tables, signal);
@@ -84,7 +85,7 @@ async function rememberedBy(
   return seconds;
 }
 
-/** With a focus, only the destinations of that server are read, and of all servers of its Service: rules may lead from one to another. */
+/** With a focus, the destinations of that server and of all servers of its Service are read: rules may lead from one to another. */
 async function readServers(kernel: IpvsReader, state: ServersState, focus: Focus | undefined): Promise<ServersView> {
   const isRead = focus === undefined ? () => true : isOf(state, serverKey(focus));
   const { seen } = await observeServers(kernel, state, await readLists(kernel), isRead);
@@ -149,7 +150,7 @@ function* comparedServers(state: ServersState, seen: ObservedServers): Generator
   });
 }
 
-/** The label of a server and the entry of an address go with them. */
+/** The label of a server is removed with the server, and the entry of an address with the address. */
 function isEntryWaiting(state: ServersState, key: string): boolean {
   const found = state.entries.applied?.get(key);
   if (found?.set === 'KUBE-IPVS-SERVERS') return hasDraining(state, serverKeyOfEntry(found.entry));
@@ -161,7 +162,7 @@ function isAddressWaiting(state: ServersState, address: Address): boolean {
   return [...state.index.serversAt(address)].some((server) => hasDraining(state, server));
 }
 
-/** The server has draining destinations, and goes with the last of them. */
+/** Whether a server has draining destinations. It is removed with the last of them. */
 function hasDraining(state: ServersState, server: string): boolean {
   return [...state.index.destinationsOf(server)].some((one) => isDraining(state, one));
 }
@@ -170,7 +171,7 @@ interface Owned {
   readonly owner: string | undefined;
 }
 
-/** A destination of weight 0 that nobody wants any more gets no new connections, and goes when its last one ends. */
+/** A destination of weight 0 that is no longer desired gets no new connections, and is removed when its last one ends. */
 function isDraining({ destinations }: ServersState, key: string): boolean {
   return !destinations.desired.has(key) && destinations.applied?.get(key)?.destination.weight === 0;
 }

@@ -7,21 +7,27 @@ import type { IpvsKernel, IpvsQuestions, IpvsReader, Timeouts } from '../../../k
 import type { Sysctls } from '../../../kernel/sysctls.ts';
 import type { Unlike } from '../../reconcile/compare.ts';
 import { type ApplyReport, failedReport, NOTHING_TO_DO, type Step, type StepName } from '../../reconcile/step.ts';
-import type { CleanupPart } from '../cleanup.ts';
 import type { NodeInspection } from '../inspection.ts';
 import { KernelSettings, type SettingsPlan } from '../kernel-settings.ts';
+import type { CleanupPart } from '../mode.ts';
 import type { NodePart, NodePlan } from '../node-part.ts';
 import type { OnResized, OnSetKept } from './apply.ts';
 import { type KernelLists, readLists } from './observe.ts';
-import type { IpvsNodeSettings } from './settings.ts';
 import { serverKey } from './tracked-objects.ts';
+
+/** Timeouts of IPVS in seconds; 0 keeps the kernel's. */
+export interface IpvsNodeSettings {
+  readonly tcpTimeout: number;
+  readonly tcpFinTimeout: number;
+  readonly udpTimeout: number;
+}
 
 export interface NodeOptions {
   readonly kernel: IpvsKernel;
-  /** A predecessor is asked nothing. */
+  /** A predecessor answers no questions. */
   readonly questions?: IpvsQuestions;
   readonly sysctls: Sysctls;
-  /** undefined: the timeouts stay as they are. */
+  /** Undefined when the timeouts stay as they are. */
   readonly node?: IpvsNodeSettings;
   /** Kernel settings to write, by name. */
   readonly wantedSettings?: ReadonlyMap<string, string>;
@@ -97,14 +103,14 @@ export class IpvsNode implements NodePart {
     return this.#lists;
   }
 
-  /** The former state counts until the reading ends: questions that come meanwhile are answered. */
+  /** The former state counts until the reading ends, so that questions can be answered meanwhile. */
   async observe(): Promise<void> {
     try {
       this.#lists = await readLists(this.kernel);
-      const isThere = await this.#device.read();
+      const exists = await this.#device.read();
       await this.#timeouts.observe();
       await this.#settings.observe();
-      this.#device.observe(isThere);
+      this.#device.observe(exists);
     } catch (error) {
       this.#device.observe(undefined);
       throw error;
@@ -144,13 +150,13 @@ export class IpvsNode implements NodePart {
     return reports;
   }
 
-  async stands(): Promise<boolean> {
+  async isInstalled(): Promise<boolean> {
     if (!(await this.#device.read())) return false;
     this.#probed = new Set((await this.kernel.servers()).map(serverKey));
     return true;
   }
 
-  /** Whether the kernel had this server when `stands` was called last. */
+  /** Whether the kernel had this server at the last `isInstalled`. */
   hasServer(key: string): boolean {
     return this.#probed.has(key);
   }
@@ -173,8 +179,8 @@ const DEVICE: StepName = { key: `device ${SERVICE_DEVICE}`, family: undefined, k
 class ServiceDevice {
   readonly #kernel: IpvsKernel;
   readonly #isWanted: boolean;
-  /** undefined: unknown. */
-  #isThere: boolean | undefined;
+  /** Undefined when unknown. */
+  #exists: boolean | undefined;
 
   constructor(kernel: IpvsKernel, isWanted: boolean) {
     this.#kernel = kernel;
@@ -182,12 +188,12 @@ class ServiceDevice {
   }
 
   get isKnown(): boolean {
-    return this.#isThere !== undefined;
+    return this.#exists !== undefined;
   }
 
   /** The device is not wanted, and may still exist. */
   get isWaiting(): boolean {
-    return !this.#isWanted && this.#isThere !== false;
+    return !this.#isWanted && this.#exists !== false;
   }
 
   /** Throws when the kernel does not answer. */
@@ -197,8 +203,8 @@ class ServiceDevice {
 
   /** The device now against the desired state. Throws when the kernel does not answer. */
   async compare(kernel: IpvsReader): Promise<Iterable<Unlike | undefined>> {
-    const isThere = await kernel.hasDevice();
-    if (isThere === this.#isWanted) return [undefined];
+    const exists = await kernel.hasDevice();
+    if (exists === this.#isWanted) return [undefined];
     const { key: object } = DEVICE;
     const of = {
       object,
@@ -209,16 +215,16 @@ class ServiceDevice {
       isWaiting: false,
       isRepaired: true,
     } as const;
-    return [{ ...of, kind: this.#isWanted ? 'missing' : 'foreign', isPending: isThere === this.#isThere }];
+    return [{ ...of, kind: this.#isWanted ? 'missing' : 'foreign', isPending: exists === this.#exists }];
   }
 
-  observe(isThere: boolean | undefined): void {
-    this.#isThere = isThere;
+  observe(exists: boolean | undefined): void {
+    this.#exists = exists;
   }
 
-  /** `isEmptied`: nothing needs the device any more. */
+  /** `isEmptied` means that no family needs the device any more. */
   pending(isEmptied: boolean): DeviceWrite | undefined {
-    if (this.#isThere === undefined || this.#isThere === this.#isWanted) return undefined;
+    if (this.#exists === undefined || this.#exists === this.#isWanted) return undefined;
     if (this.#isWanted) return 'add-device';
     return isEmptied ? 'remove-device' : undefined;
   }
@@ -226,10 +232,10 @@ class ServiceDevice {
   async write(kind: DeviceWrite, signal: AbortSignal): Promise<ApplyReport> {
     const [error] = await this.#kernel.write([{ kind }], signal);
     if (error === undefined || error.failure === (kind === 'add-device' ? 'exists' : 'missing')) {
-      this.#isThere = kind === 'add-device';
+      this.#exists = kind === 'add-device';
       return { ...NOTHING_TO_DO, applied: 1 };
     }
-    this.#isThere = undefined;
+    this.#exists = undefined;
     return failedReport(DEVICE, `${DEVICE.key}: ${error.message}`);
   }
 
@@ -266,9 +272,9 @@ const NO_TIMEOUTS = { tcpTimeout: 0, tcpFinTimeout: 0, udpTimeout: 0 };
 
 class IpvsTimeouts {
   readonly #kernel: IpvsKernel;
-  /** undefined: the kernel's timeouts stay. */
+  /** Undefined when the kernel's timeouts stay. */
   readonly #wanted: Timeouts | undefined;
-  /** undefined: unknown, or not needed. */
+  /** Undefined when unknown or not needed. */
   #installed: Timeouts | undefined;
 
   constructor(kernel: IpvsKernel, settings: IpvsNodeSettings | undefined) {
@@ -318,7 +324,7 @@ class IpvsTimeouts {
   }
 }
 
-/** A wanted timeout of 0 stays as it is. */
+/** Whether the timeouts need no write. A wanted timeout of 0 keeps the kernel's. */
 function isRight(wanted: Timeouts, now: Timeouts): boolean {
   return (['tcp', 'tcpFin', 'udp'] as const).every((key) => wanted[key] === 0 || wanted[key] === now[key]);
 }

@@ -8,6 +8,7 @@ import type { ServersState } from './state.ts';
 import {
   destinationKey,
   entryKey,
+  type ObservedServers,
   type OwnedDestination,
   type OwnedEntry,
   type OwnedServer,
@@ -15,19 +16,18 @@ import {
   serverEntry,
   serverKey,
 } from './tracked-objects.ts';
-import type { ObservedServers } from './trackers.ts';
 
 /** Addresses of the node's other devices. */
 export interface HostAddresses {
   readonly all: ReadonlySet<Address>;
-  /** Those that serve node ports. */
+  /** Addresses that serve node ports. */
   readonly nodePorts: readonly Address[];
 }
 
-/** Servers whose destinations are read between two breaths of the event loop. */
+/** Servers whose destinations are read before the event loop runs again. */
 const SERVERS_AT_ONCE = 100;
 
-/** The lists that are read once for both families. */
+/** Lists that are read once for both families. */
 export interface KernelLists {
   readonly servers: readonly Server[];
   readonly setNames: ReadonlySet<string>;
@@ -40,13 +40,13 @@ export async function readLists(kernel: IpvsReader): Promise<KernelLists> {
 export interface SeenServers {
   readonly seen: ObservedServers;
   readonly host: HostAddresses;
-  /** Keys of the family's servers that belong to other programs, as far as can be told now. */
+  /** Keys of the family's servers that belong to other programs, as far as is known now. */
   readonly foreign: ReadonlySet<string>;
 }
 
 /**
- * Throws when any part cannot be read, because a part is not the whole (invariant 2). `only`: the servers whose destinations are read;
- * by default all.
+ * Throws when any part cannot be read, because a part is not the whole (invariant 2). `only` limits the servers whose destinations are
+ * read.
  */
 export async function observeServers(
   kernel: IpvsReader,
@@ -102,7 +102,7 @@ async function readSets(kernel: IpvsReader, family: Family, names: ReadonlySet<s
   return { sets, entries };
 }
 
-/** kube-proxy's sets of external addresses. It puts an address of the node itself on no other device. */
+/** kube-proxy's sets of external addresses. An address that the node has already is not put on kube-proxy's device. */
 const EXTERNAL: readonly SetId[] = ['KUBE-EXTERNAL-IP', 'KUBE-EXTERNAL-IP-LOCAL', 'KUBE-LOAD-BALANCER'];
 
 interface Traces {

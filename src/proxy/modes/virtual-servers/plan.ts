@@ -6,7 +6,7 @@
  * 2. virtual servers with their destinations;
  * 3. the chain for packets that the node sends from Service addresses, then the addresses: now packets are for this node;
  * 4. rules: the rules of another mode, if any, are replaced when the Service is complete, and stay if a write before was impossible.
- *    Those that choose endpoints themselves lose one here, before the server does;
+ *    A removed endpoint leaves the rules that choose endpoints themselves here, before it leaves the server;
  * 5. entries that stop packets to a server that has served them: rules may lead some senders elsewhere now;
  * 6. removals: destinations, servers, addresses, entries, sets.
  *
@@ -56,20 +56,20 @@ export function planServers(state: ServersState, setAside: SetAside): ServersPla
   const retire = remove(retirements(state));
   const staying = new Staying(state, retire);
   const entries = entryWrites(state, staying);
-  const come = keep(entries.come);
-  const sets = setWrites(state, come);
+  const added = keep(entries.added);
+  const sets = setWrites(state, added);
   const resizes = keep(sets.resizes);
-  const goneSets = remove(sets.go);
+  const goneSets = remove(sets.removed);
   const addresses = addressWrites(state, staying);
   const parts = {
-    sets: keep(sets.come),
+    sets: keep(sets.added),
     resizes,
-    entries: come.filter((one) => !isStop(state, one)),
-    stops: come.filter((one) => isStop(state, one)),
+    entries: added.filter((one) => !isStop(state, one)),
+    stops: added.filter((one) => isStop(state, one)),
     servers: keep(serverWrites(state)),
-    addresses: keep(addresses.come),
-    goneAddresses: remove(addresses.go),
-    goneEntries: remove(entries.go),
+    addresses: keep(addresses.added),
+    goneAddresses: remove(addresses.removed),
+    goneEntries: remove(entries.removed),
     goneSets: [...goneSets, ...(resizes.length === 0 ? remove(sets.left) : [])],
     retire,
   };
@@ -157,8 +157,8 @@ class Staying {
 }
 
 interface Writes {
-  readonly come: readonly PlannedWrite[];
-  readonly go: readonly PlannedWrite[];
+  readonly added: readonly PlannedWrite[];
+  readonly removed: readonly PlannedWrite[];
 }
 
 interface SetWrites extends Writes {
@@ -167,7 +167,7 @@ interface SetWrites extends Writes {
   readonly left: readonly PlannedWrite[];
 }
 
-/** `entries`: those that come. */
+/** `entries` are those that will be added. */
 function setWrites(state: ServersState, entries: readonly PlannedWrite[]): SetWrites {
   const { family } = state.settings;
   const { create, update, remove } = state.sets.delta();
@@ -182,23 +182,23 @@ function setWrites(state: ServersState, entries: readonly PlannedWrite[]): SetWr
   const moreIn = (id: SetId) => more.get(setStep(family, id)) ?? 0;
   const sizeOf = (id: SetId) => state.sizes.wanted(id, moreIn(id));
   const resize = (id: SetId): PlannedResize[] => {
-    const due = state.resizeOf(id, moreIn(id));
-    if (due === undefined) return [];
-    const { from, to } = due;
+    const change = state.resizeOf(id, moreIn(id));
+    if (change === undefined) return [];
+    const { from, to } = change;
     return [{ id, from, to, step: setStep(family, id), owner: undefined, line: () => `maxelem ${to}, was ${from}` }];
   };
-  // A set of another type cannot become ours: the kernel refuses to create it, and the report says so.
+  // A set of another type cannot become ours: the kernel refuses to create it, and the report has the refusal.
   const wanted = [...create, ...[...update].map(([id, { to }]) => [id, to] as const)];
   return {
-    come: wanted.map(([id, set]) => planned(id, { kind: 'add-set', set: { ...set, maxelem: sizeOf(id) } })),
+    added: wanted.map(([id, set]) => planned(id, { kind: 'add-set', set: { ...set, maxelem: sizeOf(id) } })),
     resizes: [...state.sets.desired.keys()].flatMap(resize),
-    left: state.isSpareDue ? [leftSpare(family)] : [],
-    // Last of all: rules refer to sets, and a set lists our servers.
-    go: state.isEmptied ? [...remove].map(([id, { name }]) => planned(id, { kind: 'remove-set', set: name })) : [],
+    left: state.isSpareRemovable ? [spareRemoval(family)] : [],
+    // Sets are removed last: rules refer to them, and one of them lists our servers.
+    removed: state.isEmptied ? [...remove].map(([id, { name }]) => planned(id, { kind: 'remove-set', set: name })) : [],
   };
 }
 
-function leftSpare(family: Family): PlannedWrite {
+function spareRemoval(family: Family): PlannedWrite {
   const set = spareName(family);
   return { write: { kind: 'remove-set', set }, step: `${family} set ${set}`, owner: undefined, line: () => set };
 }
@@ -206,7 +206,7 @@ function leftSpare(family: Family): PlannedWrite {
 function entryWrites(
   state: ServersState,
   staying: Staying,
-): { readonly come: readonly PlannedEntry[]; readonly go: readonly PlannedEntry[] } {
+): { readonly added: readonly PlannedEntry[]; readonly removed: readonly PlannedEntry[] } {
   const { family } = state.settings;
   const { create, remove } = state.entries.delta();
   const planned = (kind: 'add-entry' | 'remove-entry', { set, entry, owner }: OwnedEntry): PlannedWrite => ({
@@ -216,14 +216,14 @@ function entryWrites(
     line: () => entry,
   });
   return {
-    come: [...create.values()].map((one) => ({ ...planned('add-entry', one), entry: one })),
-    go: [...remove.values()] // Entries of a removed set are removed with it.
+    added: [...create.values()].map((one) => ({ ...planned('add-entry', one), entry: one })),
+    removed: [...remove.values()] // Entries of a removed set are removed with it.
       .filter((one) => state.sets.desired.has(one.set) && !isHeld(one, staying))
       .map((one) => ({ ...planned('remove-entry', one), entry: one })),
   };
 }
 
-/** A new server has such entries before any packet arrives. */
+/** Whether an entry stops packets to a server that served them. A new server has such entries before any packet arrives. */
 function isStop({ servers }: ServersState, { entry: { set, entry } }: PlannedEntry): boolean {
   const stops = set === 'KUBE-IPVS-DROP' || set === 'KUBE-IPVS-OUT-DROP';
   return stops && servers.applied?.has(serverKeyOfEntry(entry)) === true;
@@ -248,8 +248,8 @@ function addressWrites(state: ServersState, staying: Staying): Writes {
     line: () => address,
   });
   return {
-    come: [...create.values()].map((one) => planned('add-address', one)),
-    go: [...remove.values()]
+    added: [...create.values()].map((one) => planned('add-address', one)),
+    removed: [...remove.values()]
       .filter(({ address }) => !staying.address(address))
       .map((one) => planned('remove-address', one)),
   };
@@ -273,9 +273,9 @@ function serverWrites(state: ServersState): PlannedWrite[] {
     });
   }
   const { create, update } = state.destinations.delta();
-  const come = [...create.values()].map((to) => ['add-destination', to] as const);
-  const back = [...update.values()].map(({ to }) => ['change-destination', to] as const);
-  for (const [kind, to] of [...come, ...back]) {
+  const addedDestinations = [...create.values()].map((to) => ['add-destination', to] as const);
+  const changedDestinations = [...update.values()].map(({ to }) => ['change-destination', to] as const);
+  for (const [kind, to] of [...addedDestinations, ...changedDestinations]) {
     const { server, destination, owner } = to;
     const verb = kind === 'add-destination' ? '-a' : '-e';
     const step = serverStep(family, serverKey(server));
@@ -287,8 +287,8 @@ function serverWrites(state: ServersState): PlannedWrite[] {
 /** The writes to one kernel object. */
 interface StepDraft {
   readonly phase: Phase;
-  readonly come: (PlannedWrite | PlannedResize)[];
-  readonly go: (() => string)[];
+  readonly added: (PlannedWrite | PlannedResize)[];
+  readonly removed: (() => string)[];
   owner: string | undefined;
   isNew: boolean;
   isGone: boolean;
@@ -297,49 +297,50 @@ interface StepDraft {
 const SETS: Phase = 'create addresses and sets';
 const SERVERS: Phase = 'create servers, destinations, chains and rules';
 
-/** The writes of a plan as steps: one step for each kernel object. Pure. */
+/** The writes of a plan as steps: one step for each kernel object. */
 function stepsOf(state: ServersState, parts: StagedWrites): Step[] {
   const drafts = new Map<string, StepDraft>();
   const draft = (key: string, phase: Phase): StepDraft => {
     const known = drafts.get(key);
     if (known !== undefined) return known;
-    const made: StepDraft = { phase, come: [], go: [], owner: undefined, isNew: false, isGone: false };
+    const made: StepDraft = { phase, added: [], removed: [], owner: undefined, isNew: false, isGone: false };
     drafts.set(key, made);
     return made;
   };
   for (const { step } of parts.sets) draft(step, SETS).isNew = true;
   for (const planned of [...parts.resizes, ...parts.entries, ...parts.stops])
-    draft(planned.step, SETS).come.push(planned);
+    draft(planned.step, SETS).added.push(planned);
   for (const planned of parts.servers) {
     const server = draft(planned.step, SERVERS);
-    server.come.push(planned);
+    server.added.push(planned);
     server.owner ??= planned.owner;
     if (planned.write.kind === 'add-server') server.isNew = true;
   }
-  for (const planned of parts.addresses) draft(planned.step, SETS).come.push(planned);
+  for (const planned of parts.addresses) draft(planned.step, SETS).added.push(planned);
   for (const one of parts.retire) {
     const server = draft(one.step, 'remove destinations and servers');
     server.owner ??= one.owner;
     server.isGone = one.isServerGone;
-    for (const gone of one.destinations) server.go.push(() => `-d ${destinationText(gone)}`);
+    for (const gone of one.destinations) server.removed.push(() => `-d ${destinationText(gone)}`);
     const known = state.servers.applied?.get(serverKey(one.server));
-    if (one.isServerGone && known !== undefined) server.go.push(() => `-D ${serverText(known)}`);
+    if (one.isServerGone && known !== undefined) server.removed.push(() => `-D ${serverText(known)}`);
   }
   const gone = 'remove sets, chains and addresses';
-  for (const planned of [...parts.goneAddresses, ...parts.goneEntries]) draft(planned.step, gone).go.push(planned.line);
+  for (const planned of [...parts.goneAddresses, ...parts.goneEntries])
+    draft(planned.step, gone).removed.push(planned.line);
   for (const { step } of parts.goneSets) draft(step, gone).isGone = true;
   const { family } = state.settings;
   return [...drafts].map(([key, made]) => toStep({ key, family, kind: 'virtual servers' }, made));
 }
 
-function toStep(name: StepName, { phase, come, go, owner, isNew, isGone }: StepDraft): Step {
+function toStep(name: StepName, { phase, added, removed, owner, isNew, isGone }: StepDraft): Step {
   return {
     ...name,
     action: isNew ? 'create' : isGone ? 'remove' : 'update',
     phase,
     owner,
-    concerns: () => new Set(come.map((planned) => planned.owner).filter((who) => who !== undefined)),
-    lines: () => [...come.map(({ line }) => `+ ${line()}`), ...go.map((line) => `- ${line()}`)],
+    concerns: () => new Set(added.map((planned) => planned.owner).filter((owner) => owner !== undefined)),
+    lines: () => [...added.map(({ line }) => `+ ${line()}`), ...removed.map((line) => `- ${line()}`)],
   };
 }
 
@@ -354,7 +355,7 @@ export interface PlannedWrite {
   readonly line: () => string;
 }
 
-/** A write of an entry. One that labels or guards an object is not removed before that. */
+/** A write of an entry. An entry that labels or guards an object is not removed before the object. */
 interface PlannedEntry extends PlannedWrite {
   readonly entry: OwnedEntry;
 }
@@ -378,12 +379,12 @@ export interface PlannedResize {
   readonly line: () => string;
 }
 
-/** The writes of a plan of virtual servers, by stage (`plan.ts`). */
+/** The writes by stage. */
 interface StagedWrites {
   readonly sets: readonly PlannedWrite[];
   readonly resizes: readonly PlannedResize[];
   readonly entries: readonly PlannedWrite[];
-  /** Entries that stop packets to servers which have served them. */
+  /** Entries that stop packets to servers that have served them. */
   readonly stops: readonly PlannedWrite[];
   readonly servers: readonly PlannedWrite[];
   readonly addresses: readonly PlannedWrite[];

@@ -1,30 +1,26 @@
-/** The virtual servers and rules of one family in IPVS mode. By itself it desires nothing. */
+/** The virtual servers and rules of one family in IPVS mode. The base class desires nothing. */
 import { familyOf } from '../../../base/address.ts';
 import type { IptablesTools } from '../../../kernel/iptables-tools.ts';
 import type { IpvsKernel, KernelWrite } from '../../../kernel/ipvs-kernel.ts';
 import type { UdpFrontend } from '../../model/udp-flows.ts';
-import type { CleanupPart } from '../cleanup.ts';
 import type { FamilyPlan, SeenFamily } from '../families.ts';
-import type { EnlargedSet, Heard, SetAside } from '../mode.ts';
-import { cleanupTables } from '../netfilter/cleanup.ts';
+import type { CleanupPart, EnlargedSet, Heard, SetAside } from '../mode.ts';
 import { FamilyRules } from '../netfilter/family-rules.ts';
-import { RulesFamily } from '../netfilter/rules-family.ts';
+import { cleanupTables, RulesFamily } from '../netfilter/rules-family.ts';
 import { applyServers } from './apply.ts';
 import type { IpvsNode } from './node-parts.ts';
 import { type HostAddresses, observeServers } from './observe.ts';
 import { planServers } from './plan.ts';
 import { setName, spareName } from './sets.ts';
-import type { ServersSettings } from './settings.ts';
 import { isOursOrSource, isSource, SOURCE_JUMP, sourceChain } from './source-chain.ts';
-import { ServersState } from './state.ts';
-import { type OwnedServer, serverKey, serverText } from './tracked-objects.ts';
-import type { ObservedServers } from './trackers.ts';
+import { type ServersSettings, ServersState } from './state.ts';
+import { type ObservedServers, type OwnedServer, serverKey, serverText } from './tracked-objects.ts';
 
 export class ServersFamily extends RulesFamily {
   readonly state: ServersState;
   readonly #kernel: IpvsKernel;
   readonly #node: IpvsNode;
-  /** The servers of others at the last reading. One of them may be ours by now: a Service wants it that was not known then. */
+  /** The servers of other programs at the last reading. One of them may be ours by now, if a new Service wants it. */
   #foreign: ReadonlySet<string> = new Set();
 
   constructor(settings: ServersSettings, tables: FamilyRules, node: IpvsNode) {
@@ -42,9 +38,9 @@ export class ServersFamily extends RulesFamily {
     return this.state.isEmptied;
   }
 
-  /** Connections of draining destinations have not ended, or a set can be smaller now that entries were removed. */
+  /** Connections of draining destinations have not ended yet, or a set should be resized now that entries were removed. */
   get isWaiting(): boolean {
-    return this.state.isKnown && (this.state.drainingServers().length > 0 || this.state.isResizeDue);
+    return this.state.isKnown && (this.state.drainingServers().length > 0 || this.state.needsResize);
   }
 
   override get rendered(): number {
@@ -94,18 +90,18 @@ export class ServersFamily extends RulesFamily {
     this.state.forget();
   }
 
-  /** Servers have no notices, and are read with the rules. */
+  /** The kernel sends no notices of servers, so they are read with the rules. */
   override async heard(): Promise<Heard> {
     const heard = await super.heard();
     return heard.kind === 'something' ? { ...heard, kind: 'unknown' } : heard;
   }
 
-  override async stands(signal: AbortSignal): Promise<boolean> {
+  override async isInstalled(signal: AbortSignal): Promise<boolean> {
     const { servers, addresses } = this.state;
     if (servers.applied?.keys().every((key) => this.#node.hasServer(key)) === false) return false;
     const installed = new Set((await this.#kernel.addresses(this.family)).ours);
     if (addresses.applied?.keys().every((address) => installed.has(address)) === false) return false;
-    return await super.stands(signal);
+    return await super.isInstalled(signal);
   }
 
   enlargedSets(): readonly EnlargedSet[] {
@@ -138,7 +134,7 @@ export class PredecessorServers extends ServersFamily {
   }
 
   override get isWaiting(): boolean {
-    return super.isWaiting || this.state.isSpareDue || !(this.isKnown && this.state.sets.applied?.size === 0);
+    return super.isWaiting || this.state.isSpareRemovable || !(this.isKnown && this.state.sets.applied?.size === 0);
   }
 
   override async observe(signal: AbortSignal): Promise<SeenFamily> {
@@ -186,7 +182,7 @@ interface CleanupParts {
   readonly signal: AbortSignal;
 }
 
-/** Returns a line for each removed object. If a part fails, it removes the rest and throws. */
+/** Returns a line for each removed object. When a part fails, the rest is removed before it throws. */
 async function cleanupServers({ tools, kernel, seen, signal }: CleanupParts): Promise<string[]> {
   const { family } = tools;
   const removed: string[] = [];
@@ -209,7 +205,7 @@ async function cleanupServers({ tools, kernel, seen, signal }: CleanupParts): Pr
       line: `address ${address}`,
     })),
   );
-  // Rules refer to sets.
+  // Rules refer to sets, so sets are removed after them.
   removed.push(...(await cleanupTables(tools, isOursOrSource, signal)));
   await remove(
     [...seen.sets.keys().map((id) => setName(family, id)), ...(seen.hasSpare ? [spareName(family)] : [])].map((set) => {

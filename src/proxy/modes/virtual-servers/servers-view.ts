@@ -4,18 +4,18 @@ import type { ServersView } from '../view.ts';
 import { setName } from './sets.ts';
 import type { ServersState } from './state.ts';
 import {
+  type ObservedServers,
   type OwnedAddress,
   type OwnedDestination,
   type OwnedEntry,
   type OwnedServer,
   serverKey,
 } from './tracked-objects.ts';
-import type { ObservedServers } from './trackers.ts';
 
 interface ViewedServers {
   readonly family: Family;
   readonly servers: ReadonlyMap<string, OwnedServer>;
-  /** undefined: they were not read. */
+  /** Returns undefined when they were not read. */
   readonly destinationsOf: (server: string) => readonly OwnedDestination[] | undefined;
   readonly entries: ReadonlyMap<string, OwnedEntry>;
   readonly addresses: ReadonlyMap<Address, OwnedAddress>;
@@ -23,7 +23,7 @@ interface ViewedServers {
   readonly ownerOf: (server: string) => string | undefined;
 }
 
-/** undefined: not read yet. */
+/** Returns undefined until the servers were read. */
 export function believedServers(state: ServersState): ServersView | undefined {
   const { servers, destinations, entries, addresses } = state;
   const [known, all] = [servers.applied, destinations.applied];
@@ -50,7 +50,7 @@ export function desiredServers(state: ServersState): ServersView {
   });
 }
 
-/** `isRead`: whether the destinations of a server were read. */
+/** `isRead` returns whether the destinations of a server were read. */
 export function seenServers(
   state: ServersState,
   seen: ObservedServers,

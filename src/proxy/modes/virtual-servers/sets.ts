@@ -51,8 +51,8 @@ export const KUBE_PROXY_MAXELEM = 1 << 16;
 /** The largest maxelem of ours. kube-proxy's is too small for the ports of a very large cluster; an empty set costs the same. */
 export const MAX_MAXELEM = 1 << 20;
 /**
- * A set that this agent enlarged shrinks again when so many entries are left: a number of entries that moves around the limit must not
- * copy the set at each sync.
+ * A set that this agent enlarged shrinks again when so many entries are left. This is below the limit, so that a number of entries that
+ * moves around the limit does not copy the set at each sync.
  */
 const SHRINK_BELOW = (KUBE_PROXY_MAXELEM / 8) * 7;
 /** Length of the longest set name, without its NUL (linux/netfilter/ipset/ip_set.h). */
@@ -72,18 +72,18 @@ export function setSpec(family: Family, id: SetId): IpsetSpec {
   };
 }
 
-/** The set that takes the entries of another one while that is resized. It exists only meanwhile, or when an agent ended there. */
+/** The set that gets the entries of another one while that is resized. At other times it exists only if an agent ended meanwhile. */
 export function spareName(family: Family): string {
   return family === 'IPv4' ? 'KUBE-IPVS-RESIZE' : 'KUBE-6-IPVS-RESIZE';
 }
 
-/** How large a set must be, as far as that is known. */
+/** The need of a set for room, as far as it is known. */
 export interface Demand {
-  /** Entries that it must take. */
+  /** Entries that must fit into it. */
   readonly entries: number;
-  /** Its maxelem in the kernel; undefined: it does not exist, or is a bitmap. */
+  /** Its maxelem in the kernel; undefined for a set that does not exist, or a bitmap. */
   readonly now: number | undefined;
-  /** This agent made it larger than kube-proxy's. */
+  /** Whether this agent made it larger than kube-proxy's. */
   readonly isEnlarged: boolean;
 }
 

@@ -20,7 +20,7 @@ export const SOURCE_JUMP: Jump = jumpRule({
   note: 'packets from Service addresses',
 });
 
-/** Whether a chain belongs to a service proxy of any mode, or is the source chain, which other modes do not touch. */
+/** Whether a chain belongs to a service proxy of any mode, or is the source chain, which other modes leave alone. */
 export function isOursOrSource(table: Table, chain: string): boolean {
   return isOurs(table, chain) || isSource(table, chain);
 }

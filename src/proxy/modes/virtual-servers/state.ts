@@ -1,5 +1,5 @@
 /** The virtual servers of one family: desired and believed state, their connections, and their rules. Does no I/O. */
-import type { Address } from '../../../base/address.ts';
+import type { Address, Cidr, Family } from '../../../base/address.ts';
 import type { IpsetSpec, KernelWrite, SeenDestination, Server, ServerId } from '../../../kernel/ipvs-kernel.ts';
 import type { FamilyRules } from '../netfilter/family-rules.ts';
 import type { ChainKey } from '../netfilter/names.ts';
@@ -16,25 +16,34 @@ import {
   setSpec,
   spareName,
 } from './sets.ts';
-import type { ServersSettings } from './settings.ts';
 import {
   destinationKey,
   drains,
   entryKey,
+  type ObservedServers,
   type OwnedAddress,
   type OwnedDestination,
   type OwnedEntry,
   type OwnedServer,
+  ServerTrackers,
   serverKey,
 } from './tracked-objects.ts';
-import { type ObservedServers, ServerTrackers } from './trackers.ts';
+
+/** The settings of one family on which its virtual servers depend. */
+export interface ServersSettings {
+  readonly family: Family;
+  /** Virtual servers with an address in these ranges are never removed. */
+  readonly excludeCidrs: readonly Cidr[];
+  /** Node ports on all addresses of the node's other devices, or on those in these ranges. */
+  readonly nodePortCidrs: 'all' | readonly Cidr[];
+}
 
 /** A virtual server with its destinations. */
 export interface WantedServer extends OwnedServer {
   readonly destinations: readonly OwnedDestination[];
 }
 
-/** Changed desired objects; undefined for one to remove. */
+/** Changed desired objects; an object to remove is undefined. */
 export interface DesiredChanges {
   readonly servers: ReadonlyMap<string, WantedServer | undefined>;
   readonly addresses: ReadonlyMap<Address, OwnedAddress | undefined>;
@@ -47,7 +56,7 @@ export class ServersState extends ServerTrackers {
   readonly tables: FamilyRules;
   readonly index = new ServerIndex();
   readonly sizes = new SetSizes();
-  /** See `Seen`; also while this agent resizes a set. */
+  /** See `ObservedServers`; also while this agent resizes a set. */
   hasSpare = false;
   /** Connections of destinations at the last reading. */
   readonly connections = new Map<string, number>();
@@ -55,8 +64,8 @@ export class ServersState extends ServerTrackers {
   readonly wanted = new Map<string, readonly string[]>();
   /** Sets that could not be made smaller, and the spare set that could not be removed: they wait for the next reading. */
   readonly #kept = new Set<string>();
-  /** The last cause by set, which is told once. */
-  readonly #toldCauses = new Map<string, string>();
+  /** The last reported cause by set: each is reported once. */
+  readonly #reportedCauses = new Map<string, string>();
   #rendered = 0;
 
   constructor(settings: ServersSettings, tables: FamilyRules) {
@@ -78,13 +87,13 @@ export class ServersState extends ServerTrackers {
     return super.compared + this.tables.compared;
   }
 
-  /** Only sets of ours remain. */
+  /** Whether nothing of ours but sets remains. */
   get isEmptied(): boolean {
     return this.servers.applied?.size === 0 && this.addresses.applied?.size === 0 && this.tables.isEmpty;
   }
 
-  /** A set should have another size, as it is. */
-  get isResizeDue(): boolean {
+  /** Whether a set should have another size, with its present entries. */
+  get needsResize(): boolean {
     return this.sets.desired.keys().some((id) => this.resizeOf(id, 0) !== undefined);
   }
 
@@ -97,16 +106,16 @@ export class ServersState extends ServerTrackers {
     return to < from && this.#kept.has(setName(this.settings.family, id)) ? undefined : { from, to };
   }
 
-  /** A spare set is there, and its removal has not failed since the last reading. */
-  get isSpareDue(): boolean {
+  /** Whether a spare set exists, and its removal has not failed since the last reading. */
+  get isSpareRemovable(): boolean {
     return this.hasSpare && !this.#kept.has(spareName(this.settings.family));
   }
 
-  /** A set stays as it is until the next reading. Returns whether its cause is another one than before. */
-  kept(set: string, cause: string): boolean {
+  /** Record that a set stays as it is until the next reading. Returns whether the cause is another one than before. */
+  keepAsIs(set: string, cause: string): boolean {
     this.#kept.add(set);
-    const isNew = this.#toldCauses.get(set) !== cause;
-    this.#toldCauses.set(set, cause);
+    const isNew = this.#reportedCauses.get(set) !== cause;
+    this.#reportedCauses.set(set, cause);
     return isNew;
   }
 
@@ -179,7 +188,7 @@ export class ServersState extends ServerTrackers {
         if (write.set === spareName(this.settings.family)) this.spareGone();
         else this.#setGone(setId(this.settings.family, write.set));
         break;
-      case 'swap-set': // Only `apply.ts` swaps, and says what came of it (`resized`).
+      case 'swap-set': // Only `apply.ts` swaps, and records the result itself (`resized`).
         break;
       case 'add-entry':
       case 'remove-entry': {
@@ -215,12 +224,12 @@ export class ServersState extends ServerTrackers {
 
   spareGone(): void {
     this.hasSpare = false;
-    this.#toldCauses.delete(spareName(this.settings.family));
+    this.#reportedCauses.delete(spareName(this.settings.family));
   }
 
-  /** Record that a set has another maxelem, and its entries still. */
+  /** Record that a set has another maxelem, and still has its entries. */
   resized(id: SetId, maxelem: number): void {
-    this.#toldCauses.delete(setName(this.settings.family, id));
+    this.#reportedCauses.delete(setName(this.settings.family, id));
     this.sizes.became(id, maxelem);
   }
 
@@ -263,7 +272,7 @@ export class ServersState extends ServerTrackers {
   }
 }
 
-/** The destinations of each virtual server in the kernel, and the servers on each address, by their keys (`tracked-objects.ts`). */
+/** The destinations of each virtual server in the kernel, and the servers on each address, by their keys. */
 class ServerIndex {
   readonly #destinations = new Map<string, Set<string>>();
   readonly #servers = new Map<Address, Set<string>>();
@@ -305,14 +314,14 @@ class ServerIndex {
   }
 }
 
-/** How large the sets of one family are, and how large they must be: entries and maxelem of each, as believed. Does no I/O. */
+/** The sizes of one family's sets: the believed entries and maxelem of each, and the maxelem that it should have. */
 class SetSizes {
   readonly #entries = new Map<SetId, number>();
   readonly #maxelem = new Map<SetId, number>();
-  /** Those that this agent enlarged. */
+  /** The sets that this agent enlarged. */
   readonly #enlarged = new Set<SetId>();
 
-  /** The sets were read. */
+  /** Replace the believed sizes by the read ones. */
   observe(sets: ReadonlyMap<SetId, IpsetSpec>, entries: Iterable<Pick<OwnedEntry, 'set'>>): void {
     this.#entries.clear();
     this.#maxelem.clear();
@@ -320,12 +329,12 @@ class SetSizes {
     for (const [id, { maxelem }] of sets) if (!isBitmap(id)) this.#maxelem.set(id, maxelem);
   }
 
-  /** A set has more entries, or fewer. */
+  /** Record that a set has more entries, or fewer. */
   changed(id: SetId, more: number): void {
     this.#entries.set(id, (this.#entries.get(id) ?? 0) + more);
   }
 
-  /** A set was created or resized. */
+  /** Record that a set was created or resized. */
   became(id: SetId, maxelem: number): void {
     if (isBitmap(id)) return;
     this.#maxelem.set(id, maxelem);
@@ -339,7 +348,7 @@ class SetSizes {
     this.#enlarged.delete(id);
   }
 
-  /** Its maxelem in the kernel; undefined: it does not exist, or is a bitmap. */
+  /** The maxelem of a set in the kernel; undefined for one that does not exist, or a bitmap. */
   now(id: SetId): number | undefined {
     return this.#maxelem.get(id);
   }

@@ -367,7 +367,7 @@ describe('another program', () => {
     made.kernel.virtual.get('TCP 10.96.0.10:80')?.destinations.delete('10.244.1.11:8080');
     made.kernel.ours.delete('10.96.0.30' as Address);
     made.kernel.sets.get('KUBE-CLUSTER-IP')?.entries.clear();
-    assert.equal(await made.rig.mode.probe.stands(new AbortController().signal), false);
+    assert.equal(await made.rig.mode.probe.isInstalled(new AbortController().signal), false);
     made.rig.loop.distrust();
     const report = await made.rig.sync();
     assert.equal(report.outcome, 'complete');

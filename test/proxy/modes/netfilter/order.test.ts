@@ -3,9 +3,13 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { driftText } from '../../../../src/proxy/model/drift.ts';
-import type { Jump } from '../../../../src/proxy/modes/netfilter/jumps.ts';
-import { jumpKey } from '../../../../src/proxy/modes/netfilter/jumps.ts';
-import { jumpWrites, misplacedJumps, orderAfter } from '../../../../src/proxy/modes/netfilter/order.ts';
+import {
+  type Jump,
+  jumpKey,
+  jumpWrites,
+  misplacedJumps,
+  orderAfter,
+} from '../../../../src/proxy/modes/netfilter/jumps.ts';
 import { service, slice } from '../../../helpers/cluster/objects.ts';
 import { FakeIptables } from '../../../helpers/kernel/fake-iptables.ts';
 import { NEVER, Rig } from '../../../helpers/proxy/rig.ts';

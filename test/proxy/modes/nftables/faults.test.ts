@@ -93,18 +93,18 @@ describe('nftables mode, when the kernel refuses', () => {
     rig.put(...web('web', 1, 2));
     await rig.sync();
     const { reads } = kernel;
-    assert.equal(await rig.mode.probe.stands(NEVER), true);
+    assert.equal(await rig.mode.probe.isInstalled(NEVER), true);
     assert.equal(kernel.reads, reads, 'nobody wrote, nothing is read');
     kernel.isTouched = true;
-    assert.equal(await rig.mode.probe.stands(NEVER), true);
+    assert.equal(await rig.mode.probe.isInstalled(NEVER), true);
     kernel.tables.get('IPv4')?.sets.get('services')?.elements.clear();
-    assert.equal(await rig.mode.probe.stands(NEVER), false);
+    assert.equal(await rig.mode.probe.isInstalled(NEVER), false);
     rig.loop.distrust();
     const { outcome, drift } = await rig.sync();
     assert.deepEqual(
       [outcome, drift.map(driftText)],
       ['complete', ['IPv4 services 10.96.0.1 . tcp . 80 : goto cluster-ip-of-2']],
     );
-    assert.equal(await rig.mode.probe.stands(NEVER), true);
+    assert.equal(await rig.mode.probe.isInstalled(NEVER), true);
   });
 });

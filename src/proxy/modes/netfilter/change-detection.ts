@@ -1,6 +1,7 @@
 /**
- * Finds out, without reading the rules, whether they are still as last read or written: by the generation of the ruleset
+ * Detects, without reading the rules, whether they are still as last read or written: by the generation of the ruleset
  * (nft), or by the numbers of each table (legacy). Our own writes change these too, and are recognised by the difference.
+ * The changes of other programs become structures (`Drift`).
  */
 
 import type { Family } from '../../../base/address.ts';
@@ -37,11 +38,11 @@ export class OwnWrites {
   }
 
   /** Whether a write of ours made this generation. */
-  made(generation: number): boolean {
+  isOwnGeneration(generation: number): boolean {
     return generation > this.#first && generation <= this.#last;
   }
 
-  /** The generation after the last of our writes that directly follow this one; the same where none does. */
+  /** The generation after the last of our writes that directly follow this one, or this one when none does. */
   after(generation: number): number {
     return generation >= this.#first && generation <= this.#last ? this.#last : generation;
   }
@@ -68,26 +69,26 @@ export function isBy(written: WrittenRules, before: RulesState, after: RulesStat
   });
 }
 
-/** The chains that transactions touched; undefined where that is not known. */
+/** The chains that transactions touched; undefined when unknown. */
 export type TouchedBy = (commits: readonly Commit[]) => readonly ChainKey[] | undefined;
 
-/** What other programs wrote. */
-export interface Foreign {
+/** Writes of other programs. */
+export interface ForeignWrites {
   /** The chains of ours, and built-in chains, that they touched. */
   readonly touched: readonly ChainKey[];
-  /** The last of them; undefined for none. */
+  /** The last of these transactions. */
   readonly by: Commit | undefined;
   /** The state to which this leads. */
   readonly state: RulesState;
 }
 
-/** The kernel's numbers at the time when the rules were known to be as believed. */
-export class RulesStanding {
+/** Compares the kernel's numbers with those of the time when the rules were known to be as believed. */
+export class ChangeDetector {
   readonly #probe: ChainProbe | undefined;
   readonly #own: OwnWrites;
   readonly #touched: TouchedBy;
-  /** undefined: unknown. */
-  #stood: RulesState | undefined;
+  /** Undefined when unknown. */
+  #believedAt: RulesState | undefined;
 
   constructor(probe: ChainProbe | undefined, own: OwnWrites, touched: TouchedBy = () => undefined) {
     this.#probe = probe;
@@ -95,53 +96,53 @@ export class RulesStanding {
     this.#touched = touched;
   }
 
-  /** The kernel's numbers now; undefined if it has none. */
+  /** The kernel's numbers now; undefined when it has none. */
   async read(): Promise<RulesState | undefined> {
     return await this.#probe?.state?.(TABLES);
   }
 
   /** Whether a write of ours made this generation of the ruleset. */
-  made(generation: number): boolean {
-    return this.#own.made(generation);
+  isOwnGeneration(generation: number): boolean {
+    return this.#own.isOwnGeneration(generation);
   }
 
   /** Record that the rules were as believed at these numbers. */
-  isAsBelieved(state: RulesState | undefined): void {
-    this.#stood = state;
+  recordBelieved(state: RulesState | undefined): void {
+    this.#believedAt = state;
   }
 
-  /** Whether another program wrote since, or may have. Only a reading of the rules shows the change. */
+  /** Whether another program wrote since then, or may have. Only a reading of the rules shows the change. */
   async mayDiffer(): Promise<boolean> {
     const now = await this.read();
-    return now === undefined || !this.#own.isSame(this.#stood, now);
+    return now === undefined || !this.#own.isSame(this.#believedAt, now);
   }
 
   /**
-   * What other programs wrote since, by the kernel's notices; undefined where these do not tell. If they touched none of our chains, the
-   * rules are as believed.
+   * The writes of other programs since then, by the kernel's notices; undefined where there are no notices. When they touched none of our
+   * chains, the rules are as believed.
    */
-  async foreign(): Promise<Foreign | undefined> {
-    const [known, state] = [this.#stood, await this.read()];
+  async foreignWrites(): Promise<ForeignWrites | undefined> {
+    const [known, state] = [this.#believedAt, await this.read()];
     if (known?.kind !== 'ruleset' || state?.kind !== 'ruleset') return undefined;
     const commits = await this.#probe?.commits?.(this.#own.after(known.generation), state.generation);
     const touched = commits && this.#touched(commits);
     if (commits === undefined || touched === undefined) return undefined;
-    if (touched.length === 0) this.#stood = state;
+    if (touched.length === 0) this.#believedAt = state;
     return { touched, by: commits.at(-1), state };
   }
 
-  /** Write. If no other program wrote meanwhile, the rules are as believed afterwards. `entries`: entries added to each table. */
-  async during(entries: ReadonlyMap<string, number>, write: () => Promise<TablesReport>): Promise<ApplyReport> {
-    if (await this.mayDiffer()) await this.foreign();
-    const stood = this.#stood;
-    this.#stood = undefined;
+  /** Write. When no other program wrote meanwhile, the rules are as believed afterwards. `entries` counts those added to each table. */
+  async write(entries: ReadonlyMap<string, number>, write: () => Promise<TablesReport>): Promise<ApplyReport> {
+    if (await this.mayDiffer()) await this.foreignWrites();
+    const believedAt = this.#believedAt;
+    this.#believedAt = undefined;
     const before = await this.read();
     const report = await write();
-    if (report.outcome !== 'complete' || before === undefined || !this.#own.isSame(stood, before)) return report;
+    if (report.outcome !== 'complete' || before === undefined || !this.#own.isSame(believedAt, before)) return report;
     const after = await this.read();
     if (after === undefined || !isBy({ commits: report.commits, entries }, before, after)) return report;
     if (before.kind === 'ruleset' && after.kind === 'ruleset') this.#own.wrote(before.generation, after.generation);
-    this.#stood = after;
+    this.#believedAt = after;
     return report;
   }
 }
@@ -180,7 +181,7 @@ export function chainDrift(family: Family, key: ChainKey, difference: Difference
   return { family, kind: 'chain', table, name: chain, target: '', difference };
 }
 
-/** A jump into a chain of ours that another program removed or made; `seen` undefined: it is gone. */
+/** A jump into a chain of ours that another program made, or removed: `seen` is undefined then. */
 export function jumpDrift(family: Family, { table, chain, target }: Jump, seen: Jump | undefined): Drift {
   return {
     family,
