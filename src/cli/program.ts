@@ -3,7 +3,7 @@ import { CommanderError } from 'commander';
 import { CannotRun } from '../agent/cannot-run.ts';
 import { KubeconfigUnusable } from '../cluster/api/credentials.ts';
 import { singleFiles } from '../cluster/documents/files.ts';
-import { ManifestsUnusable } from '../cluster/source/manifests/index.ts';
+import { ManifestsUnusable } from '../cluster/source/manifests/source.ts';
 import { ConfigError } from '../config/flags.ts';
 import { isWrongQuestion, NoAnswer } from '../inspect/wire/problem.ts';
 import type { Hangups } from '../kernel/hangups.ts';

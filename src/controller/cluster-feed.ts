@@ -10,9 +10,9 @@ import {
   decodeSelectingService,
   decodeSliceObject,
   decodeZonedNode,
+  PODS,
 } from '../cluster/api/decode/producing.ts';
 import { PAGE } from '../cluster/api/paged-list.ts';
-import { PODS } from '../cluster/api/protobuf/pod.ts';
 import { Reflector, type ReflectorSink } from '../cluster/api/reflector.ts';
 import { Watches, type WatchLog, watchSink } from '../cluster/api/watch.ts';
 import { FaultBook } from '../proxy/model/fault-book.ts';

@@ -14,10 +14,9 @@ import {
   decodeNamedSlice,
   type NamedSlice,
 } from '../cluster/api/decode/fleet.ts';
-import { decodeService } from '../cluster/api/decode/service.ts';
+import { decodeService, SERVICES } from '../cluster/api/decode/service.ts';
+import { NAMED_SLICES } from '../cluster/api/decode/slice.ts';
 import { PAGE } from '../cluster/api/paged-list.ts';
-import { SERVICES } from '../cluster/api/protobuf/service.ts';
-import { NAMED_SLICES } from '../cluster/api/protobuf/slice.ts';
 import { Reflector, type ReflectorSink, type Resource } from '../cluster/api/reflector.ts';
 import { Watches, type WatchLog, watchSink } from '../cluster/api/watch.ts';
 import { FaultBook } from '../proxy/model/fault-book.ts';

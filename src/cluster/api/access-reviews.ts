@@ -12,8 +12,7 @@ import { createHash } from 'node:crypto';
 import { type Clock, unlessAborted } from '../../base/clock.ts';
 import { TokenBucket, type TokenRate } from '../../base/token-bucket.ts';
 import type { Access, AccessQuestion, AccessVerdict } from '../../proxy/model/access.ts';
-import { fieldsOf } from './api-status.ts';
-import type { ApiClient } from './client.ts';
+import { type ApiClient, fieldsOf } from './client.ts';
 
 export interface AccessReviewsOptions {
   /** Called at each review. A client that cannot be had makes the question undecided; the next question asks for one again. */

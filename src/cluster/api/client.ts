@@ -4,14 +4,12 @@ import type { RequestOptions } from 'node:https';
 import type { Readable } from 'node:stream';
 import { breath } from '../../base/clock.ts';
 import { ANSWER_TIMEOUT, type Incoming, type Outgoing } from './answer.ts';
-import { fieldsOf, readStatus } from './api-status.ts';
+import { BrokenStream, framesOf, linesOf } from './framing.ts';
 import { ConnectionDead, PINGS, type PingTimes } from './http2.ts';
-import type { KindReader } from './protobuf/kind.ts';
-import { PROTOBUF } from './protobuf/object-envelope.ts';
+import { type KindReader, PROTOBUF, readStatusMessage } from './protobuf/kind.ts';
 import { ProtobufUnreadable } from './protobuf/wire.ts';
 import { tlsProblem } from './tls-problem.ts';
 import { type Connect, connect as connectToServer, type Requests } from './transport.ts';
-import { BrokenStream, framesOf, linesOf } from './watch-lines.ts';
 
 /** The API server refused a request, or gave no usable answer. */
 export class ApiError extends Error {
@@ -73,7 +71,7 @@ export interface ApiClient {
   watch(path: string, query: Query, signal: AbortSignal, options?: WatchOptions): AsyncIterable<WatchEvent>;
 }
 
-export interface WatchOptions {
+interface WatchOptions {
   /** Asks for protobuf; a server that has none answers in JSON. */
   readonly protobuf?: KindReader | undefined;
   /** Called when the answer begins. */
@@ -108,7 +106,7 @@ const MAX_RETRY_AFTER_MS = 3_600_000;
 /** Milliseconds that a watch may last beyond its timeoutSeconds; after that something on the way holds it open. */
 const OVERDUE = 60_000;
 
-export interface ClientOptions {
+interface ClientOptions {
   readonly userAgent: string;
   readonly connect?: Connect | undefined;
   readonly pings?: PingTimes;
@@ -337,4 +335,44 @@ const PLAIN_JSON = `${JSON_TYPE};q=0.5`;
 function acceptOf({ hasProtobuf, isWatch }: { hasProtobuf: boolean; isWatch: boolean }): string {
   const protobuf = `${PROTOBUF}${isWatch ? ';stream=watch' : ''};${DROP}`;
   return [...(hasProtobuf ? [protobuf] : []), `${JSON_TYPE};${DROP}`, PLAIN_JSON].join(', ');
+}
+
+// A Status: why the API server refused a request (k8s.io/apimachinery meta/v1).
+
+interface ApiStatus {
+  /** undefined where the answer has none. */
+  readonly message: string | undefined;
+  /** Machine-readable reasons: its own, and those of its causes. */
+  readonly reasons: readonly string[];
+  /** The resource that it is about, such as `namespaces`; undefined where the answer has none. */
+  readonly about: string | undefined;
+}
+
+const NONE: ApiStatus = { message: undefined, reasons: [], about: undefined };
+
+/** The Status of a body; one without message and reasons where the body is none: a proxy in front of the API server answered. */
+export function readStatus(body: Buffer, inProtobuf: boolean): ApiStatus {
+  try {
+    return statusOf(inProtobuf ? readStatusMessage(body) : JSON.parse(body.toString()));
+  } catch {
+    return NONE;
+  }
+}
+
+/** The Status in a value of any form. */
+export function statusOf(value: unknown): ApiStatus {
+  const status = fieldsOf(value);
+  const { causes, kind } = fieldsOf(status.details);
+  const all = [status, ...(Array.isArray(causes) ? causes.map(fieldsOf) : [])];
+  const { message } = status;
+  return {
+    message: typeof message === 'string' ? message : undefined,
+    reasons: all.map(({ reason }) => reason).filter((reason) => typeof reason === 'string'),
+    about: typeof kind === 'string' ? kind : undefined,
+  };
+}
+
+/** The fields of an object; none of any other value. */
+export function fieldsOf(value: unknown): Readonly<Record<string, unknown>> {
+  return typeof value === 'object' && value !== null ? { ...value } : {};
 }

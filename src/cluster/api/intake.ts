@@ -2,8 +2,7 @@
 
 import { INITIAL_EVENTS_END } from '../../proxy/model/labels.ts';
 import { isOlder } from '../../proxy/model/resource-version.ts';
-import { fieldsOf, statusOf } from './api-status.ts';
-import { ApiError, type WatchEvent } from './client.ts';
+import { ApiError, fieldsOf, statusOf, type WatchEvent } from './client.ts';
 
 // What a reflector reads of an object, whatever its kind is.
 

@@ -7,7 +7,6 @@ import { breath, type Clock } from '../../base/clock.ts';
 import { type ApiClient, ApiError, type Query } from './client.ts';
 import { type ReceivedObject, receivedOf } from './intake.ts';
 import type { KindReader } from './protobuf/kind.ts';
-import { Turn } from './turn.ts';
 
 /** Objects a page of a list: 250 slices are about 1 MB, parsed in a few milliseconds; two pages are under way at a time. */
 export const PAGE = 250;
@@ -37,7 +36,7 @@ export async function presentVersion(listing: Listing): Promise<string> {
 }
 
 /** Takes what a list has. */
-export interface ListTaker {
+interface ListTaker {
   /** The version of the list, before its objects. */
   version(version: string): void;
   object(object: ReceivedObject): void;
@@ -87,4 +86,38 @@ function asPage(answer: unknown, path: string): Page {
 /** Of JSON an array; a reader of protobuf gives objects that are decoded as they are taken. */
 function isIterable(items: unknown): items is Iterable<unknown> {
   return typeof items === 'object' && items !== null && Symbol.iterator in items;
+}
+
+// When work that takes long lets other work of the event loop have its turn.
+
+/** Milliseconds of work, and pieces of it, in one turn. */
+const MAX_TURN_MS = 8;
+const MAX_TURN_PIECES = 100;
+
+export class Turn {
+  readonly #clock: Clock;
+  #since = 0;
+  #used = 0;
+  #pieces = 0;
+
+  constructor(clock: Clock) {
+    this.#clock = clock;
+  }
+
+  /** Work begins, or goes on after a pause. */
+  begin(): void {
+    this.#since = this.#clock.now();
+  }
+
+  /** A piece of work is done. Returns whether other work should have its turn now. */
+  isOver(): boolean {
+    const now = this.#clock.now();
+    this.#used += now - this.#since;
+    this.#since = now;
+    this.#pieces += 1;
+    if (this.#used < MAX_TURN_MS && this.#pieces < MAX_TURN_PIECES) return false;
+    this.#used = 0;
+    this.#pieces = 0;
+    return true;
+  }
 }

@@ -16,10 +16,9 @@
 import { breath, type Clock, sleep } from '../../base/clock.ts';
 import { type ApiClient, ApiError, type Query, UnreadableAnswer, unreadable } from './client.ts';
 import { Intake, type IntakeSink } from './intake.ts';
-import { type Listing, presentVersion, readPages } from './paged-list.ts';
+import { type Listing, presentVersion, readPages, Turn } from './paged-list.ts';
 import type { KindReader } from './protobuf/kind.ts';
 import { ListStreaming, SilenceGuard, STREAM_QUERY } from './streaming.ts';
-import { Turn } from './turn.ts';
 
 export interface Resource {
   /** `/api/v1/services` */

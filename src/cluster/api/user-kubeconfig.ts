@@ -6,8 +6,7 @@ import { access } from 'node:fs/promises';
 import { dirname, isAbsolute, join, resolve } from 'node:path';
 import { causeOf } from '../../base/cause.ts';
 import { readOneFile } from '../documents/files.ts';
-import { fieldsOf } from './api-status.ts';
-import type { Credentials } from './client.ts';
+import { type Credentials, fieldsOf } from './client.ts';
 import { credentialsOf, KubeconfigUnusable, kubeconfigIn } from './credentials.ts';
 
 /** kubectl's flags of these names. */

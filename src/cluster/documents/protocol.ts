@@ -1,5 +1,5 @@
 /** Messages between the agent and the thread that reads files. */
-import type { DocumentPart } from './documents.ts';
+import type { ParsedFile, Value } from './documents.ts';
 
 /** The message of a failed system call on a file. */
 export function fileProblem(error: unknown): string {
@@ -33,9 +33,6 @@ export type ThreadRequest =
   | ParseRequest
   | { readonly kind: 'list'; readonly id: number; readonly path: string };
 
-export type Value = Extract<DocumentPart, { kind: 'value' }>;
-export type Problem = Omit<Extract<DocumentPart, { kind: 'problem' }>, 'kind'>;
-
 /** A file was not read. */
 export interface UnreadableFile {
   readonly kind: 'unreadable';
@@ -46,16 +43,6 @@ export interface UnreadableFile {
   readonly isRefused?: boolean;
   /** Stamp of the file, if it could be opened: while the stamp stays the same, another try is pointless. */
   readonly stamp?: string | undefined;
-}
-
-export interface ParsedFile {
-  readonly kind: 'read';
-  readonly stamp: string;
-  /** The same of the same text. */
-  readonly digest: string;
-  /** The first problems; `problemCount` is the number of all. */
-  readonly problems: readonly Problem[];
-  readonly problemCount: number;
 }
 
 export type FileOutcome =

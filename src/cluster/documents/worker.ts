@@ -1,7 +1,7 @@
 /** The program of the thread that reads and parses files: a malicious file, or a dead mount, blocks only this thread. */
 import { parentPort } from 'node:worker_threads';
 import { type FileText, placeAt, RefusedPath, readBounded } from './bounded-file.ts';
-import { parsedText } from './parse-objects.ts';
+import { parsedText } from './documents.ts';
 import {
   type FileOutcome,
   fileProblem,

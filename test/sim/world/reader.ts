@@ -1,13 +1,8 @@
 /** Reads files of the simulated file system as `DocumentFiles` reads real ones: parsed by the real code, in this thread. */
 
+import { type ParsedFile, parsedText, type Value } from '../../../src/cluster/documents/documents.ts';
 import type { DocumentReader, FileRead, ListedPath, ReadOptions, Stuck } from '../../../src/cluster/documents/files.ts';
-import { parsedText } from '../../../src/cluster/documents/parse-objects.ts';
-import {
-  fileProblem,
-  type ParsedFile,
-  type UnreadableFile,
-  type Value,
-} from '../../../src/cluster/documents/protocol.ts';
+import { fileProblem, type UnreadableFile } from '../../../src/cluster/documents/protocol.ts';
 import type { SimProcess } from '../engine/process.ts';
 import type { TimerOwner } from '../engine/time.ts';
 

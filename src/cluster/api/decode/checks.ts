@@ -2,9 +2,10 @@
  * Checks that all decoders share. Every value that later reaches a command line or a netlink message passes one of them:
  * names by Kubernetes' own rules, addresses and numbers by parsing.
  */
+
 import * as z from 'zod/mini';
 import { type Cidr, PROTOCOLS, type Protocol, parseCidr } from '../../../base/address.ts';
-import type { FaultList } from './faults.ts';
+import type { Fault, ObjectKind } from '../../../proxy/model/objects.ts';
 
 /** Names that the API server admits: labels and names of RFC 1035 and 1123. */
 const NAME = /^[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?$/;
@@ -59,4 +60,182 @@ export function readCidrs(texts: readonly string[], field: string, faults: Fault
     else cidrs.push(cidr);
   }
   return cidrs;
+}
+
+// Collects the faults of one object while it is decoded.
+
+/** Faults of shape that are reported for one object, and faults of any kind. The last one tells how many more there are. */
+const MAX_ISSUES = 20;
+export const MAX_FAULTS = 100;
+/** Longest value shown in a fault. */
+export const MAX_SHOWN_LENGTH = 80;
+
+/** Characters of a field's path, and of a problem. */
+const MAX_TEXT_LENGTH = 600;
+
+/** The worst first. */
+const EFFECTS: readonly Fault['effect'][] = ['object set aside', 'part left out', 'default used', 'no effect here'];
+
+export class FaultList {
+  readonly list: Fault[] = [];
+  readonly #kind: ObjectKind;
+  readonly #object: string;
+  readonly #whole: unknown;
+  /** Faults that the last one of the list stands for. */
+  #more = 0;
+
+  /** `whole`: the object as received; it may be any value. */
+  constructor(kind: ObjectKind, object: string, whole?: unknown) {
+    this.#kind = kind;
+    this.#object = object;
+    this.#whole = whole;
+  }
+
+  /** The object cannot be used and is not programmed. */
+  setAside(field: string, value: unknown, problem: string): undefined {
+    this.#add(field, value, problem, 'object set aside');
+    return undefined;
+  }
+
+  /** A part of the object cannot be used; the rest is programmed. */
+  leaveOut(field: string, value: unknown, problem: string, part?: Fault['part']): undefined {
+    this.#add(field, value, problem, 'part left out', part);
+    return undefined;
+  }
+
+  /** The value cannot be used; the API's default replaces it. */
+  useDefault(field: string, value: unknown, problem: string): undefined {
+    this.#add(field, value, problem, 'default used');
+    return undefined;
+  }
+
+  /** The value is valid, and has no effect on this node. */
+  notice(field: string, value: unknown, problem: string): undefined {
+    this.#add(field, value, problem, 'no effect here');
+    return undefined;
+  }
+
+  /** The issues that a schema found. */
+  shape(issues: readonly z.core.$ZodIssue[], whole: unknown): undefined {
+    for (const issue of issues.slice(0, MAX_ISSUES)) {
+      const value = issue.path.reduce<unknown>(
+        (at, step) => (at as Record<PropertyKey, unknown> | undefined)?.[step],
+        whole,
+      );
+      this.setAside(pathText(issue.path), value, shapeProblem(issue, value));
+    }
+    if (issues.length > MAX_ISSUES)
+      this.setAside('', '', `${issues.length - MAX_ISSUES} more of its fields are invalid`);
+    return undefined;
+  }
+
+  #add(field: string, value: unknown, problem: string, effect: Fault['effect'], part?: Fault['part']): void {
+    const { length } = this.list;
+    const last = this.list.at(-1);
+    if (length < MAX_FAULTS || last === undefined) {
+      const fault = this.#fault(field, value, problem, effect);
+      this.list.push(part === undefined ? fault : { ...fault, part });
+    } else {
+      this.#more += 1;
+      const worst = EFFECTS.find((one) => one === effect || one === last.effect) ?? effect;
+      const text = `${this.#more + 1} more of its fields cannot be used`;
+      this.list[length - 1] = this.#fault('', '', text, worst);
+    }
+  }
+
+  #fault(field: string, value: unknown, problem: string, effect: Fault['effect']): Fault {
+    return {
+      kind: this.#kind,
+      object: oneLine(this.#object),
+      ...uidOf(this.#whole),
+      field: oneLine(field),
+      value: valueText(value),
+      problem: oneLine(problem),
+      effect,
+    };
+  }
+}
+
+function uidOf(whole: unknown): { readonly uid?: string } {
+  const uid = (whole as { metadata?: { uid?: unknown } } | null | undefined)?.metadata?.uid;
+  return typeof uid === 'string' && uid !== '' ? { uid } : {};
+}
+
+/** `spec.ports[0].port` */
+function pathText(path: readonly PropertyKey[]): string {
+  return path
+    .map((step) => (typeof step === 'number' ? `[${step}]` : `.${String(step)}`))
+    .join('')
+    .replace(/^\./, '');
+}
+
+function valueText(value: unknown): string {
+  if (value === undefined) return '';
+  const text = typeof value === 'string' ? value : jsonText(value);
+  return text.length > MAX_SHOWN_LENGTH ? `${oneLine(text.slice(0, MAX_SHOWN_LENGTH))}…` : oneLine(text);
+}
+
+/** Keeps a fault on one line of the log: a value must not forge another line. A problem may name a text of the object. */
+function oneLine(text: string): string {
+  const short = text.length > MAX_TEXT_LENGTH ? `${text.slice(0, MAX_TEXT_LENGTH)}...` : text;
+  return short.replace(/[^\x20-\x7e]/g, '?');
+}
+
+/** An alias in YAML can make a value that contains itself. */
+function jsonText(value: unknown): string {
+  try {
+    return JSON.stringify(value);
+  } catch {
+    return String(value);
+  }
+}
+
+// Faults of an object's shape in words for users: the schema library's own words are for those who write schemas.
+
+const WANTED: Readonly<Record<string, string>> = {
+  number: 'a number',
+  int: 'a whole number',
+  string: 'a string',
+  boolean: 'true or false',
+  array: 'a list',
+  object: 'a map of fields',
+  record: 'a map of names to values',
+};
+
+/** `must be a number, not a string; write it without quotes` */
+function shapeProblem(issue: z.core.$ZodIssue, value: unknown): string {
+  if (issue.code === 'too_small' && (value === '' || (Array.isArray(value) && value.length === 0))) {
+    return 'must not be empty';
+  }
+  const wanted = wantedBy(issue);
+  if (wanted.length === 0) return `cannot be used: ${issue.message}`;
+  const words = wanted.map((type) => WANTED[type] ?? type).join(' or ');
+  if (value === undefined) return `is missing; it must be ${words}`;
+  return `must be ${words}, not ${typeText(value)}${hint(wanted, value)}`;
+}
+
+/** The types that the schema allows. */
+function wantedBy(issue: z.core.$ZodIssue): readonly string[] {
+  if (issue.code === 'invalid_type') return [issue.expected];
+  if (issue.code !== 'invalid_union') return [];
+  // Only type issues name an allowed type.
+  const types = issue.errors.map(([first]) => (first?.code === 'invalid_type' ? first.expected : undefined));
+  return types.filter((type) => type !== undefined);
+}
+
+function typeText(value: unknown): string {
+  if (value === null) return 'null';
+  if (Array.isArray(value)) return 'a list';
+  if (typeof value === 'string') return 'a string';
+  if (typeof value === 'number') return Number.isNaN(value) ? 'NaN' : 'a number';
+  return typeof value === 'boolean' ? 'true or false' : 'a map';
+}
+
+/** Advice where YAML reads another type than the author probably meant. */
+function hint(wanted: readonly string[], value: unknown): string {
+  const wants = (type: string) => wanted.includes(type);
+  if (wants('string') && (typeof value === 'number' || typeof value === 'boolean')) return '; write it in quotes';
+  if (typeof value !== 'string') return '';
+  const isMeant = (wants('number') && /^-?\d+$/.test(value)) || (wants('boolean') && /^(true|false)$/.test(value));
+  return isMeant ? '; write it without quotes' : '';
 }

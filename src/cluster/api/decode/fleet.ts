@@ -1,8 +1,7 @@
 /** What the fleet reads of objects beside what a proxy reads: Pods of endpoints, addresses of agents, conditions of Nodes. */
 import { type Address, type Cidr, familyOf, parseAddress } from '../../../base/address.ts';
 import type { Fault, Slice } from '../../../proxy/model/objects.ts';
-import { isPortNumber, parse, readCidrs } from './checks.ts';
-import { FaultList } from './faults.ts';
+import { FaultList, isPortNumber, parse, readCidrs } from './checks.ts';
 import { fleetNodeSchema, sliceSchema } from './schema.ts';
 import { decodeSlice } from './slice.ts';
 

@@ -4,8 +4,7 @@ import { compact } from '../../../proxy/model/compact.ts';
 import type { SourceEvent } from '../../../proxy/model/events.ts';
 import { ZONE_LABEL } from '../../../proxy/model/labels.ts';
 import type { NodeView } from '../../../proxy/model/objects.ts';
-import { parse, readCidrs } from './checks.ts';
-import { FaultList } from './faults.ts';
+import { FaultList, parse, readCidrs } from './checks.ts';
 import { type ApiNode, nodeSchema } from './schema.ts';
 
 /** A v1 Node. */

@@ -107,7 +107,7 @@ export class WireReader extends PbfReader {
 }
 
 /** A key of a map that is read; compared as bytes, so that no text is made of other keys. */
-export interface Key {
+interface Key {
   readonly text: string;
   readonly bytes: Buffer;
 }
@@ -225,4 +225,14 @@ function isAscii(text: string, from: Buffer, start: number, length: number): boo
     if (byte > 0x7f || byte !== text.charCodeAt(at)) return false;
   }
   return true;
+}
+
+/** Every list before something is in it: `append` makes another. */
+export const NOTHING: never[] = [];
+
+/** Add a value to a list; use the result. A list of one, as most are, has no spare room; `[]` and `push` would make room for 17. */
+export function append<T>(list: T[], value: T): T[] {
+  if (list.length === 0) return [value];
+  list.push(value);
+  return list;
 }

@@ -13,7 +13,7 @@ import { compact } from '../../../proxy/model/compact.ts';
 import type { Fault, Service, Slice } from '../../../proxy/model/objects.ts';
 import { isInRange, type PortRange, rangeText } from '../../../proxy/model/port-range.ts';
 import { specialKind } from '../../../proxy/model/special-address.ts';
-import { FaultList } from '../../api/decode/faults.ts';
+import { FaultList } from '../../api/decode/checks.ts';
 import type { ApiService, ApiSlice } from '../../api/decode/schema.ts';
 import type { EndpointsObject, PodView } from '../../producers/api-objects.ts';
 import type { DecodedManifest, ManifestKind } from './kinds.ts';

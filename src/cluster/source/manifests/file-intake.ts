@@ -3,8 +3,9 @@
 import { basename, dirname, join } from 'node:path';
 import { type Clock, sleep } from '../../../base/clock.ts';
 import type { WatchStatus } from '../../../proxy/model/events.ts';
+import type { ParsedFile } from '../../documents/documents.ts';
 import type { DocumentReader } from '../../documents/files.ts';
-import type { ParsedFile, UnreadableFile } from '../../documents/protocol.ts';
+import type { UnreadableFile } from '../../documents/protocol.ts';
 import type { FileDraft, ManifestStore } from './manifest-store.ts';
 
 /** Milliseconds between two tries at the start to read a file that could not be read, and the number of these tries. */

@@ -12,7 +12,7 @@ import type { ListeningSocket } from '../../../kernel/listeners.ts';
 import { compact } from '../../../proxy/model/compact.ts';
 import type { SourceEvent } from '../../../proxy/model/events.ts';
 import type { Service, ServiceKey } from '../../../proxy/model/objects.ts';
-import { FaultList } from '../../api/decode/faults.ts';
+import { FaultList } from '../../api/decode/checks.ts';
 
 /** Reads addresses and ports of this machine. */
 export interface NodeReader {

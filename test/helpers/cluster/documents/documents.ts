@@ -1,6 +1,5 @@
 /** Texts as the manifests source takes them in, without the thread that reads files. */
-import { readObjects } from '../../../../src/cluster/documents/parse-objects.ts';
-import type { ParsedFile, Value } from '../../../../src/cluster/documents/protocol.ts';
+import { type ParsedFile, readObjects, type Value } from '../../../../src/cluster/documents/documents.ts';
 import {
   documentFaults,
   type FileDraft,

@@ -1,14 +1,23 @@
-/** Follows the files of `--manifests`: reads all of them, then those that change, until the signal aborts. */
-import { dirname, join } from 'node:path';
+/**
+ * The manifests source: objects of a folder, a file or standard input, without a cluster. It reads all files, then those that change,
+ * until the signal aborts.
+ */
+import { dirname, normalize } from 'node:path';
 import { addAbortSignal } from 'node:stream';
 import { text } from 'node:stream/consumers';
 import { causeOf } from '../../../base/cause.ts';
 import { aborted, type Clock, sleep } from '../../../base/clock.ts';
-import { type EventSink, SOURCE_KINDS, type SourceEvent, type WatchStatus } from '../../../proxy/model/events.ts';
+import {
+  type EventSink,
+  SOURCE_KINDS,
+  type Source,
+  type SourceEvent,
+  type WatchStatus,
+} from '../../../proxy/model/events.ts';
 import type { PortRange } from '../../../proxy/model/port-range.ts';
-import { FaultList } from '../../api/decode/faults.ts';
+import { FaultList } from '../../api/decode/checks.ts';
 import { type DocumentReader, documentFiles } from '../../documents/files.ts';
-import { type FolderWatch, unwatchedText, type WatchFolder, watchFolder } from '../watch-folder.ts';
+import { FolderChanges, unwatchedText, type WatchFolder } from '../watch-folder.ts';
 import { FileIntake, ManifestFiles, type ManifestList } from './file-intake.ts';
 import { ManifestStore } from './manifest-store.ts';
 import { NodeGuard, type NodeReader } from './node-guard.ts';
@@ -36,6 +45,19 @@ export interface ManifestsOptions {
   readonly watchFolder?: WatchFolder;
 }
 
+export function manifestsSource(options: ManifestsOptions): Source {
+  const path = options.path === '-' ? '-' : normalize(options.path).replace(/(?<=.)\/+$/, '');
+  let follower: FolderFollower | undefined;
+  return {
+    watches: () => follower?.watches ?? [],
+    pod: (key) => Promise.resolve(follower?.store.pod(key)),
+    run: (emit, signal) => {
+      follower = new FolderFollower({ ...options, path }, emit);
+      return follower.run(signal);
+    },
+  };
+}
+
 /** Milliseconds from a first change to reading: one save makes several events. */
 const SETTLE = 5;
 /** Milliseconds until the second read of a file that lost objects. */
@@ -45,7 +67,7 @@ const RESCAN = 10_000;
 /** Files read at a time. */
 const AT_ONCE = 64;
 
-export class FolderFollower {
+class FolderFollower {
   readonly #options: ManifestsOptions;
   readonly store: ManifestStore;
   readonly #emit: EventSink;
@@ -244,87 +266,4 @@ function problemText(cause: string): string {
 
 function unusable(cause: string): ManifestsUnusable {
   return new ManifestsUnusable(`this node: ${problemText(cause)}; --allow-node-address-ports turns this check off`);
-}
-
-// Which files of a folder changed, as the kernel reports it (inotify(7)).
-
-interface FolderChangesOptions {
-  readonly clock: Clock;
-  readonly watchFolder?: WatchFolder | undefined;
-  readonly isWanted: (file: string) => boolean;
-  /** Called at once for each report; `next` returns later. */
-  readonly onChange: (file: string) => void;
-  /** The kernel cannot watch the folder; called for the first failure only. */
-  readonly onUnwatched: (error: unknown) => void;
-}
-
-export class FolderChanges {
-  readonly #options: FolderChangesOptions;
-  readonly #changed = new Set<string>();
-  #watcher: FolderWatch | undefined;
-  #hasFailed = false;
-  #wake: (() => void) | undefined;
-
-  constructor(options: FolderChangesOptions) {
-    this.#options = options;
-  }
-
-  get isWatching(): boolean {
-    return this.#watcher !== undefined;
-  }
-
-  /** Call it only right after the folder was listed: the call blocks the event loop, and a dead mount would hold it. */
-  watch(folder: string, signal: AbortSignal): void {
-    // Nobody would end the watch, and it would keep the process alive.
-    if (signal.aborted) return;
-    const { isWanted, watchFolder: start = watchFolder } = this.#options;
-    try {
-      const watcher = start(folder, (name) => {
-        if (name !== null && isWanted(join(folder, name))) this.add(join(folder, name));
-      });
-      this.#watcher = watcher;
-      const end = () => {
-        signal.removeEventListener('abort', end);
-        watcher.close();
-        if (this.#watcher === watcher) this.#watcher = undefined;
-      };
-      // The next rescan reports what it finds.
-      watcher.onEnd(end);
-      signal.addEventListener('abort', end, { once: true });
-    } catch (error) {
-      if (this.#hasFailed) return;
-      this.#hasFailed = true;
-      this.#options.onUnwatched(error);
-    }
-  }
-
-  add(file: string): void {
-    this.#changed.add(file);
-    this.#options.onChange(file);
-    this.#wake?.();
-  }
-
-  /** Wait for a change; false when the time is up, or the signal aborts, first. */
-  next(milliseconds: number, signal: AbortSignal): Promise<boolean> {
-    if (this.#changed.size > 0) return Promise.resolve(true);
-    return new Promise((resolve) => {
-      const done = (isReported: boolean) => {
-        cancel();
-        signal.removeEventListener('abort', onAbort);
-        this.#wake = undefined;
-        resolve(isReported);
-      };
-      const onAbort = () => done(false);
-      const cancel = this.#options.clock.after(milliseconds, () => done(false));
-      this.#wake = () => done(true);
-      signal.addEventListener('abort', onAbort, { once: true });
-    });
-  }
-
-  /** All files that changed; each is returned once. */
-  take(): string[] {
-    const files = [...this.#changed];
-    this.#changed.clear();
-    return files;
-  }
 }
