@@ -2,9 +2,8 @@
 
 import type { Clock } from '../base/clock.ts';
 import type { ApiClient } from '../cluster/api/client.ts';
-import { objectKey } from '../cluster/api/decode/checks.ts';
+import { type Decoded, objectKey } from '../cluster/api/decode/checks.ts';
 import {
-  type Decoded,
   decodeEndpointsObject,
   decodePod,
   decodeSelectingService,

@@ -7,6 +7,13 @@ import * as z from 'zod/mini';
 import { type Cidr, PROTOCOLS, type Protocol, parseCidr } from '../../../base/address.ts';
 import type { Fault, ObjectKind } from '../../../proxy/model/objects.ts';
 
+/** A decoded object with its faults. */
+export interface Decoded<T> {
+  /** undefined when the object is set aside, or no proxy serves it. */
+  readonly value: T | undefined;
+  readonly faults: readonly Fault[];
+}
+
 /** Names that the API server admits: labels and names of RFC 1035 and 1123. */
 const NAME = /^[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?$/;
 
@@ -61,8 +68,6 @@ export function readCidrs(texts: readonly string[], field: string, faults: Fault
   }
   return cidrs;
 }
-
-// Collects the faults of one object while it is decoded.
 
 /** Faults of shape that are reported for one object, and faults of any kind. The last one tells how many more there are. */
 const MAX_ISSUES = 20;

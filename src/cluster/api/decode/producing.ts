@@ -6,7 +6,7 @@ import type * as z from 'zod/mini';
 import { type Address, FAMILIES, type Family, familyOf, parseAddress } from '../../../base/address.ts';
 import { compact } from '../../../proxy/model/compact.ts';
 import { CONTROL_PLANE_LABELS, TOPOLOGY_ANNOTATIONS, ZONE_LABEL } from '../../../proxy/model/labels.ts';
-import { type Fault, type ObjectKind, TRAFFIC_DISTRIBUTIONS } from '../../../proxy/model/objects.ts';
+import { type ObjectKind, TRAFFIC_DISTRIBUTIONS } from '../../../proxy/model/objects.ts';
 import type {
   ContainerPort,
   EndpointsObject,
@@ -20,6 +20,7 @@ import type {
 import { kindReader, metaField, ObjectMeta } from '../protobuf/kind.ts';
 import { addLabel, append, isoTime, NOTHING, type WireReader } from '../protobuf/wire.ts';
 import {
+  type Decoded,
   FaultList,
   isPortName,
   isPortNumber,
@@ -39,12 +40,6 @@ import {
   sliceObjectSchema,
   zonedNodeSchema,
 } from './schema.ts';
-
-export interface Decoded<T> {
-  /** undefined: the object is set aside. */
-  readonly value: T | undefined;
-  readonly faults: readonly Fault[];
-}
 
 interface DecodeInput<S extends z.core.$ZodType> {
   readonly kind: ObjectKind;

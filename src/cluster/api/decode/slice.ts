@@ -199,14 +199,14 @@ function hintsField(tag: number, hints: Hints, from: WireReader): void {
   else if (tag === 2) hints.forNodes.push(from.into({ name: '' }, nameField));
 }
 
-class EndpointMessage {
+export class EndpointMessage {
   addresses: string[] = NOTHING;
   conditions: Conditions | undefined = undefined;
   nodeName: string | undefined = undefined;
   hints: Hints | undefined = undefined;
 }
 
-function endpointField(tag: number, endpoint: EndpointMessage, from: WireReader): void {
+export function endpointField(tag: number, endpoint: EndpointMessage, from: WireReader): void {
   if (tag === 1) endpoint.addresses = append(endpoint.addresses, from.text());
   else if (tag === 2) endpoint.conditions = readConditions(from);
   else if (tag === 6) endpoint.nodeName = from.common();
@@ -226,14 +226,14 @@ function endpointPortField(tag: number, port: EndpointPort, from: WireReader): v
 }
 
 /** An EndpointSlice from protobuf: it has the schema's shape already. */
-class SliceMessage implements ApiSlice {
+export class SliceMessage implements ApiSlice {
   metadata: ApiSlice['metadata'] = new ObjectMeta();
   addressType = '';
   endpoints: EndpointMessage[] = NOTHING;
   ports: EndpointPort[] = NOTHING;
 }
 
-function sliceField(tag: number, slice: SliceMessage, from: WireReader): void {
+export function sliceField(tag: number, slice: SliceMessage, from: WireReader): void {
   if (tag === 1) slice.metadata = from.into(new ObjectMeta(), metaField);
   else if (tag === 2) slice.endpoints = append(slice.endpoints, from.into(new EndpointMessage(), endpointField));
   else if (tag === 3) slice.ports = append(slice.ports, from.into(new EndpointPort(), endpointPortField));
@@ -241,36 +241,3 @@ function sliceField(tag: number, slice: SliceMessage, from: WireReader): void {
 }
 
 export const SLICES = kindReader('EndpointSlice', (from, end) => from.into(new SliceMessage(), sliceField, end));
-
-// EndpointSlices in protobuf with the Pods of their endpoints, which a proxy does not need (`generated.proto` of k8s.io/api discovery/v1).
-
-/** ObjectReference of k8s.io/api core/v1. */
-class ObjectReference {
-  kind = '';
-  namespace = '';
-  name = '';
-}
-
-function referenceField(tag: number, reference: ObjectReference, from: WireReader): void {
-  if (tag === 1) reference.kind = from.common();
-  else if (tag === 2) reference.namespace = from.common();
-  else if (tag === 3) reference.name = from.text();
-}
-
-class NamedEndpoint extends EndpointMessage {
-  targetRef: ObjectReference | undefined = undefined;
-}
-
-function namedField(tag: number, endpoint: NamedEndpoint, from: WireReader): void {
-  if (tag === 4) endpoint.targetRef = from.into(new ObjectReference(), referenceField);
-  else endpointField(tag, endpoint, from);
-}
-
-function namedSliceField(tag: number, slice: SliceMessage, from: WireReader): void {
-  if (tag === 2) slice.endpoints = append(slice.endpoints, from.into(new NamedEndpoint(), namedField));
-  else sliceField(tag, slice, from);
-}
-
-export const NAMED_SLICES = kindReader('EndpointSlice', (from, end) =>
-  from.into(new SliceMessage(), namedSliceField, end),
-);
