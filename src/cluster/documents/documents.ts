@@ -21,26 +21,26 @@ export type Problem = Omit<Extract<DocumentPart, { kind: 'problem' }>, 'kind'>;
 export interface ParsedFile {
   readonly kind: 'read';
   readonly stamp: string;
-  /** The same of the same text. */
+  /** SHA-256 of the text. */
   readonly digest: string;
   /** The first problems; `problemCount` is the number of all. */
   readonly problems: readonly Problem[];
   readonly problemCount: number;
 }
 
-/** Values of one message: the agent's event loop is blocked only for so many at a time. */
+/** Values of one message. Their number bounds how long the agent's event loop is blocked. */
 const BATCH = 100;
-/** Problems of one file that are reported; the others are counted. */
+/** Limit of reported problems of one file; further ones are counted. */
 const MAX_PROBLEMS = 20;
 
 interface TextInput {
   readonly text: string;
   readonly stamp: string;
-  /** Repeated keys are no problem. */
+  /** Whether keys may be repeated; then the last value counts. */
   readonly mayRepeat: boolean;
 }
 
-/** `send` gets the objects in the order of the text. Never throws. */
+/** Parses a text; `send` gets batches of its objects, in the order of the text. Never throws. */
 export function parsedText(
   { text, stamp, mayRepeat }: TextInput,
   send: (values: readonly Value[]) => void,
@@ -65,10 +65,10 @@ export function parsedText(
   return { kind: 'read', stamp, digest, problems, problemCount };
 }
 
-/** Most values in one object: an EndpointSlice of the largest size, 1,000 endpoints, has 20,000. */
+/** Limit of values in one object: an EndpointSlice of the largest size, 1,000 endpoints, has 20,000. */
 export const MAX_VALUES = 100_000;
 
-/** Objects and problems of a text. A repeated key is a problem, unless `mayRepeat`: then its last value counts, and the object lists the key. Never throws. */
+/** Objects and problems of a text. A repeated key is a problem, unless `mayRepeat`; then its last value counts, and the part lists the key. Never throws. */
 export function* readObjects(text: string, mayRepeat = false): Generator<DocumentPart> {
   for (const part of readParts(text)) {
     if (part.kind === 'problem') yield part;
@@ -107,14 +107,14 @@ function bounded(part: DocumentPart & { readonly kind: 'value' }): DocumentPart 
   return { kind: 'problem', reason, line: part.line, column: 1 };
 }
 
-function holdsMore(value: unknown, most: number): boolean {
+function holdsMore(value: unknown, limit: number): boolean {
   const left: unknown[] = [value];
   let count = 0;
   for (let one = left.pop(); one !== undefined; one = left.pop()) {
-    if (++count > most) return true;
+    if (++count > limit) return true;
     if (typeof one !== 'object' || one === null) continue;
     const inner = Object.values(one);
-    if (count + inner.length > most) return true;
+    if (count + inner.length > limit) return true;
     left.push(...inner);
   }
   return false;
@@ -126,14 +126,12 @@ function withKind(item: unknown, kind: string, list: unknown): unknown {
   return { kind, apiVersion: (list as { apiVersion?: unknown }).apiVersion, ...item };
 }
 
-// Documents of a text.
-
-/** Most documents of one text. */
+/** Limit of documents of one text. */
 export const MAX_DOCUMENTS = 100_000;
-/** Most levels of JSON: the engine's parser has no limit of its own, and code that walks through values is recursive. */
+/** Limit of levels of JSON. The engine's parser has none of its own, and code that walks through values is recursive. */
 export const MAX_JSON_DEPTH = 100;
 
-/** Documents in the order of the text, without documents that hold only comments. Never throws. */
+/** Documents in the order of the text; documents with only comments are skipped. Never throws. */
 export function* readParts(text: string): Generator<DocumentPart> {
   let count = 0;
   for (const { body, firstLine } of splitDocuments(text)) {
@@ -175,16 +173,16 @@ const BACKSLASH = 0x5c;
 const OPENING = new Set([0x5b, 0x7b]);
 const CLOSING = new Set([0x5d, 0x7d]);
 
-/** Throws BadDocument. `body` is JSON. */
+/** Throws BadDocument when the JSON has too many levels. */
 function mustBeShallow(body: string): void {
   let depth = 0;
   let isText = false;
   for (let i = 0; i < body.length; i++) {
-    const sign = body.charCodeAt(i);
-    if (sign === QUOTE) isText = !isText;
-    else if (isText && sign === BACKSLASH) i++;
-    else if (!isText && OPENING.has(sign)) depth++;
-    else if (!isText && CLOSING.has(sign)) depth--;
+    const code = body.charCodeAt(i);
+    if (code === QUOTE) isText = !isText;
+    else if (isText && code === BACKSLASH) i++;
+    else if (!isText && OPENING.has(code)) depth++;
+    else if (!isText && CLOSING.has(code)) depth--;
     if (depth <= MAX_JSON_DEPTH) continue;
     const before = body.slice(0, i).split('\n');
     throw new BadDocument(`more than ${MAX_JSON_DEPTH} levels deep`, before.length, (before.at(-1)?.length ?? 0) + 1);
@@ -204,8 +202,8 @@ interface ListText {
 }
 
 /**
- * Splits a list as `kubectl get -o yaml` writes it into its items: the syntax tree of the whole would take a gigabyte where 10,000
- * Services have 12 MB. A line that begins with `- ` at the column of the items begins an item: everything that spans several
+ * Splits a list as `kubectl get -o yaml` writes it into its items. The syntax tree of the whole list would need a gigabyte for 10,000
+ * Services, whose text has 12 MB. A line that begins with `- ` at the column of the items begins an item: everything that spans several
  * lines within an item (texts, block scalars) is indented further (YAML 1.2.2, 6.1 and 8.2.1).
  */
 function splitList(body: string): ListText | undefined {
@@ -229,7 +227,7 @@ function splitList(body: string): ListText | undefined {
   };
 }
 
-/** undefined where the text is no such list, or the items may depend on each other: an anchor in one and its alias in another. */
+/** undefined when the text is no such list, or when its items may depend on each other by an anchor and its alias. */
 function readList(body: string): YamlValue | undefined {
   const list = splitList(body);
   if (list === undefined || /[&*]\w/.test(body)) return undefined;

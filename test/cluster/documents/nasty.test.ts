@@ -79,10 +79,10 @@ describe('a text', () => {
       const draft = new ManifestStore('node-a', () => undefined).draft(path);
       const onValues = (values: readonly Value[]) => {
         const { user } = process.threadCpuUsage();
-        draft.take(values);
+        draft.add(values);
         longest = Math.max(longest, (process.threadCpuUsage().user - user) / 1000);
       };
-      const read = await documents.read({ path, most: 64 * MB, onValues });
+      const read = await documents.read({ path, maxBytes: 64 * MB, onValues });
       clearInterval(look);
       assert.ok(peak - began < 300 * MB, `${Math.round((peak - began) / MB)} MB`);
       assert.ok(longest < 1000, `the loop was held for ${longest} ms`);

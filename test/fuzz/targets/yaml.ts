@@ -54,7 +54,7 @@ export const yaml: Target = {
     const draft = new FileDraft('a.yaml', (kind, key, object) =>
       admitted(KINDS[kind].decode(object, key), { kind, key, object, nodePorts: NODE_PORTS }),
     );
-    draft.take(values);
+    draft.add(values);
     soundFaults(draft.faults);
     for (const held of draft.objects.values()) soundHeld(held);
     soundPrototypes();

@@ -42,11 +42,11 @@ export class SimReader implements DocumentReader {
     return [...this.#stuck.values()];
   }
 
-  async read({ path, stamp, most, mayRepeat = false, onValues }: ReadOptions): Promise<FileRead> {
+  async read({ path, stamp, maxBytes, mayRepeat = false, onValues }: ReadOptions): Promise<FileRead> {
     const effect = (): Outcome<FileRead> => {
       const file = this.#files.file(path);
-      if (Buffer.byteLength(file.text) > most)
-        return { values: [], outcome: refused(`it has more than ${most} bytes, which is the limit`) };
+      if (Buffer.byteLength(file.text) > maxBytes)
+        return { values: [], outcome: refused(`it has more than ${maxBytes} bytes, which is the limit`) };
       if (file.stamp === stamp) return { values: [], outcome: { kind: 'same' } };
       return parsed(file.text, file.stamp, mayRepeat);
     };

@@ -1,6 +1,6 @@
 /**
- * Checks that all decoders share. Every value that later reaches a command line or a netlink message passes one of them:
- * names by Kubernetes' own rules, addresses and numbers by parsing.
+ * Checks that all decoders share, and the faults that they report. Every value that later reaches a command line or a netlink message
+ * passes one of the checks: names by Kubernetes' own rules, addresses and numbers by parsing.
  */
 
 import * as z from 'zod/mini';
@@ -21,7 +21,7 @@ export function isObjectName(text: string): boolean {
   return NAME.test(text);
 }
 
-/** `namespace/name`, in namespace "default" where a manifest names none; undefined: one of the two is not a valid name. */
+/** `namespace/name`; the namespace is "default" where a manifest names none. undefined when one of the two is not a valid name. */
 export function objectKey(object: unknown): string | undefined {
   const { metadata } = (object ?? {}) as { metadata?: { name?: unknown; namespace?: unknown } };
   const name = metadata?.name;
@@ -30,7 +30,7 @@ export function objectKey(object: unknown): string | undefined {
   return isObjectName(name) && isObjectName(namespace) ? `${namespace}/${name}` : undefined;
 }
 
-/** Check the shape; undefined, with faults, when it differs. */
+/** Checks the shape; undefined, with faults, when it differs. */
 export function parse<S extends z.core.$ZodType>(
   schema: S,
   object: unknown,
@@ -44,7 +44,7 @@ export function isPortNumber(value: number): boolean {
   return Number.isInteger(value) && value >= 1 && value <= 65_535;
 }
 
-/** A port's name goes into comments of rules: IANA_SVC_NAME or a DNS label; "" for none. */
+/** Whether the text is an IANA_SVC_NAME, a DNS label or "": a port's name goes into comments of rules. */
 export function isPortName(name: string): boolean {
   return name === '' || /^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$/.test(name);
 }
@@ -58,7 +58,7 @@ export const PROTOCOL_PROBLEM = `must be one of ${PROTOCOLS.join(', ')}`;
 export const PORT_PROBLEM = 'must be a whole number from 1 to 65535';
 export const PORT_NAME_PROBLEM = 'must be a port name: lower-case letters, digits and -, at most 63 characters';
 
-/** The CIDRs of a list; a text that is none is left out with a fault. */
+/** The CIDRs of a list. A text that is no CIDR is left out with a fault. */
 export function readCidrs(texts: readonly string[], field: string, faults: FaultList): Cidr[] {
   const cidrs: Cidr[] = [];
   for (const [i, text] of texts.entries()) {
@@ -69,27 +69,28 @@ export function readCidrs(texts: readonly string[], field: string, faults: Fault
   return cidrs;
 }
 
-/** Faults of shape that are reported for one object, and faults of any kind. The last one tells how many more there are. */
+/** Limits of the faults of shape, and of all faults, of one object. The last fault counts the others. */
 const MAX_ISSUES = 20;
 export const MAX_FAULTS = 100;
-/** Longest value shown in a fault. */
+/** Limit of characters of a value in a fault. */
 export const MAX_SHOWN_LENGTH = 80;
 
-/** Characters of a field's path, and of a problem. */
+/** Limit of characters of a field's path, and of a problem. */
 const MAX_TEXT_LENGTH = 600;
 
 /** The worst first. */
 const EFFECTS: readonly Fault['effect'][] = ['object set aside', 'part left out', 'default used', 'no effect here'];
 
+/** Collects the faults of one object while it is decoded. */
 export class FaultList {
   readonly list: Fault[] = [];
   readonly #kind: ObjectKind;
   readonly #object: string;
   readonly #whole: unknown;
-  /** Faults that the last one of the list stands for. */
+  /** Number of further faults, which the last fault of the list counts. */
   #more = 0;
 
-  /** `whole`: the object as received; it may be any value. */
+  /** `whole`: the object as it was received, not checked. */
   constructor(kind: ObjectKind, object: string, whole?: unknown) {
     this.#kind = kind;
     this.#object = object;
@@ -108,7 +109,7 @@ export class FaultList {
     return undefined;
   }
 
-  /** The value cannot be used; the API's default replaces it. */
+  /** The value cannot be used, and the API's default replaces it. */
   useDefault(field: string, value: unknown, problem: string): undefined {
     this.#add(field, value, problem, 'default used');
     return undefined;
@@ -120,7 +121,7 @@ export class FaultList {
     return undefined;
   }
 
-  /** The issues that a schema found. */
+  /** Adds the issues of a schema. */
   shape(issues: readonly z.core.$ZodIssue[], whole: unknown): undefined {
     for (const issue of issues.slice(0, MAX_ISSUES)) {
       const value = issue.path.reduce<unknown>(
@@ -180,13 +181,13 @@ function valueText(value: unknown): string {
   return text.length > MAX_SHOWN_LENGTH ? `${oneLine(text.slice(0, MAX_SHOWN_LENGTH))}…` : oneLine(text);
 }
 
-/** Keeps a fault on one line of the log: a value must not forge another line. A problem may name a text of the object. */
+/** Keeps a fault on one line: a value must not forge another line of the log. A problem may contain a text of the object, too. */
 function oneLine(text: string): string {
   const short = text.length > MAX_TEXT_LENGTH ? `${text.slice(0, MAX_TEXT_LENGTH)}...` : text;
   return short.replace(/[^\x20-\x7e]/g, '?');
 }
 
-/** An alias in YAML can make a value that contains itself. */
+/** JSON.stringify throws for a value that contains itself, which an alias in YAML can make. */
 function jsonText(value: unknown): string {
   try {
     return JSON.stringify(value);
@@ -195,9 +196,8 @@ function jsonText(value: unknown): string {
   }
 }
 
-// Faults of an object's shape in words for users: the schema library's own words are for those who write schemas.
-
-const WANTED: Readonly<Record<string, string>> = {
+/** Types of a schema in words for users; the texts of the schema library are for authors of schemas. */
+const TYPE_TEXTS: Readonly<Record<string, string>> = {
   number: 'a number',
   int: 'a whole number',
   string: 'a string',
@@ -212,18 +212,18 @@ function shapeProblem(issue: z.core.$ZodIssue, value: unknown): string {
   if (issue.code === 'too_small' && (value === '' || (Array.isArray(value) && value.length === 0))) {
     return 'must not be empty';
   }
-  const wanted = wantedBy(issue);
-  if (wanted.length === 0) return `cannot be used: ${issue.message}`;
-  const words = wanted.map((type) => WANTED[type] ?? type).join(' or ');
+  const expected = expectedTypes(issue);
+  if (expected.length === 0) return `cannot be used: ${issue.message}`;
+  const words = expected.map((type) => TYPE_TEXTS[type] ?? type).join(' or ');
   if (value === undefined) return `is missing; it must be ${words}`;
-  return `must be ${words}, not ${typeText(value)}${hint(wanted, value)}`;
+  return `must be ${words}, not ${typeText(value)}${hint(expected, value)}`;
 }
 
 /** The types that the schema allows. */
-function wantedBy(issue: z.core.$ZodIssue): readonly string[] {
+function expectedTypes(issue: z.core.$ZodIssue): readonly string[] {
   if (issue.code === 'invalid_type') return [issue.expected];
   if (issue.code !== 'invalid_union') return [];
-  // Only type issues name an allowed type.
+  // Only issues of the code invalid_type name an allowed type.
   const types = issue.errors.map(([first]) => (first?.code === 'invalid_type' ? first.expected : undefined));
   return types.filter((type) => type !== undefined);
 }
@@ -236,11 +236,11 @@ function typeText(value: unknown): string {
   return typeof value === 'boolean' ? 'true or false' : 'a map';
 }
 
-/** Advice where YAML reads another type than the author probably meant. */
-function hint(wanted: readonly string[], value: unknown): string {
-  const wants = (type: string) => wanted.includes(type);
-  if (wants('string') && (typeof value === 'number' || typeof value === 'boolean')) return '; write it in quotes';
+/** Advice when YAML reads another type than the author probably meant. */
+function hint(expected: readonly string[], value: unknown): string {
+  const expects = (type: string) => expected.includes(type);
+  if (expects('string') && (typeof value === 'number' || typeof value === 'boolean')) return '; write it in quotes';
   if (typeof value !== 'string') return '';
-  const isMeant = (wants('number') && /^-?\d+$/.test(value)) || (wants('boolean') && /^(true|false)$/.test(value));
+  const isMeant = (expects('number') && /^-?\d+$/.test(value)) || (expects('boolean') && /^(true|false)$/.test(value));
   return isMeant ? '; write it without quotes' : '';
 }

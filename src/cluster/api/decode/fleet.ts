@@ -1,4 +1,4 @@
-/** What the fleet reads of objects beside what a proxy reads: Pods of endpoints, addresses of agents, conditions of Nodes. */
+/** EndpointSlices as `slicewire fleet` reads them: with the Pods of the endpoints, and those of the agents with their addresses. */
 import { type Address, familyOf, parseAddress } from '../../../base/address.ts';
 import type { Slice } from '../../../proxy/model/objects.ts';
 import { kindReader } from '../protobuf/kind.ts';
@@ -18,7 +18,7 @@ export interface NamedSlice {
 export function decodeNamedSlice(object: unknown, key: string): Decoded<NamedSlice> {
   const { slice, faults } = decodeSlice(object, key);
   if (slice === undefined) return { value: undefined, faults };
-  // It has been checked: it is a slice. Endpoints that were left out have no address of its family.
+  // decodeSlice has checked the shape. Endpoints that it left out have no address of the slice's family.
   const { endpoints } = object as { readonly endpoints?: readonly WithTarget[] | null };
   const kept = (endpoints ?? []).filter(({ addresses }) => {
     const address = parseAddress(addresses?.[0] ?? '');
@@ -37,7 +37,7 @@ function podOf({ targetRef }: WithTarget): string {
   return kind === 'Pod' && typeof namespace === 'string' && typeof name === 'string' ? `${namespace}/${name}` : '';
 }
 
-/** Where the pod of an agent listens. */
+/** The address at which the pod of an agent listens. */
 export interface AgentEndpoint {
   readonly node: string;
   readonly address: Address;
@@ -45,7 +45,7 @@ export interface AgentEndpoint {
   readonly terminating: boolean;
 }
 
-/** A slice of the headless Service of the agents: its endpoints with a node, at the port `healthz`, or at the only one. */
+/** A slice of the headless Service of the agents: its endpoints with a node, at the port `healthz`, or at the first port. */
 export function decodeAgents(object: unknown, key: string): Decoded<readonly AgentEndpoint[]> {
   const faults = new FaultList('EndpointSlice', key, object);
   const api = parse(sliceSchema, object, faults);
@@ -69,7 +69,8 @@ export function decodeAgents(object: unknown, key: string): Decoded<readonly Age
   return { value: found, faults: faults.list };
 }
 
-/** ObjectReference of k8s.io/api core/v1. */
+// The same in protobuf (`generated.proto` of k8s.io/api discovery/v1 and core/v1). A proxy does not need the Pods, and skips them.
+
 class ObjectReference {
   kind = '';
   namespace = '';

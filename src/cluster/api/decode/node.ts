@@ -1,4 +1,4 @@
-/** A v1 Node → the addresses, zone and pod ranges that a proxy reads. */
+/** A v1 Node → the fields that a proxy reads, and those that `slicewire fleet` reads. */
 import { type Address, type Cidr, parseAddress } from '../../../base/address.ts';
 import { compact } from '../../../proxy/model/compact.ts';
 import type { SourceEvent } from '../../../proxy/model/events.ts';
@@ -7,7 +7,6 @@ import type { NodeView } from '../../../proxy/model/objects.ts';
 import { type Decoded, FaultList, parse, readCidrs } from './checks.ts';
 import { type ApiNode, fleetNodeSchema, nodeSchema } from './schema.ts';
 
-/** A v1 Node. */
 export function decodeNode(object: unknown, name: string): SourceEvent {
   const faults = new FaultList('Node', name, object);
   const parsed = parse(nodeSchema, object, faults);
@@ -15,7 +14,7 @@ export function decodeNode(object: unknown, name: string): SourceEvent {
   return { kind: 'node', key: name, node, faults: compact(faults.list) };
 }
 
-/** Taint of a Node that the cluster autoscaler is about to delete (KEP-3836). */
+/** The cluster autoscaler taints a Node that it is about to delete (KEP-3836). */
 const DELETION_TAINT = 'ToBeDeletedByClusterAutoscaler';
 
 function toNode(api: ApiNode, name: string, faults: FaultList): NodeView {
@@ -35,17 +34,16 @@ function toNode(api: ApiNode, name: string, faults: FaultList): NodeView {
   return { name, zone: labels?.[ZONE_LABEL] ?? '', addresses, podCIDRs, isEligible };
 }
 
-/** A Node, for those who wait for its agent. */
+/** A Node whose agent the fleet waits for. */
 export interface FleetNodeObject {
   readonly addresses: readonly Address[];
   readonly podCIDRs: readonly Cidr[];
   /** Its condition Ready is True. */
   readonly isReady: boolean;
-  /** Since when it is so or not, in milliseconds since 1970; 0: not known. */
+  /** Time of the last change of `isReady`, in milliseconds since 1970; 0 when unknown. */
   readonly readySince: number;
 }
 
-/** A v1 Node. */
 export function decodeFleetNode(object: unknown, name: string): Decoded<FleetNodeObject> {
   const faults = new FaultList('Node', name, object);
   const api = parse(fleetNodeSchema, object, faults);

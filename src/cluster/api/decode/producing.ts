@@ -45,7 +45,7 @@ interface DecodeInput<S extends z.core.$ZodType> {
   readonly kind: ObjectKind;
   readonly key: string;
   readonly schema: S;
-  /** Whether the object has the schema's shape already: a reader of protobuf made it. */
+  /** Whether a reader of protobuf made the object, so that it already has the shape of the schema. */
   readonly isRead?: (object: unknown) => object is z.infer<S>;
 }
 
@@ -60,12 +60,11 @@ function decoded<S extends z.core.$ZodType, T>(
   return { value, faults: compact(faults.list) };
 }
 
-/** A Pod that a person wrote has no controller that fills in its status: without conditions it is ready, and it must have its address. */
+/** No controller fills in the status of a hand-written Pod: without conditions it is ready, and it must have its address. */
 interface PodDefaults {
   readonly isHandWritten: boolean;
 }
 
-/** A v1 Pod. */
 export function decodePod(object: unknown, key: string, defaults: PodDefaults): Decoded<PodView> {
   const isRead = (it: unknown) => it instanceof PodMessage;
   return decoded({ kind: 'Pod', key, schema: podSchema, isRead }, object, (pod, faults) =>
@@ -121,7 +120,7 @@ function podAddresses(status: ApiPod['status'], faults: FaultList): readonly Add
 /** Ports of containers, and of init containers that run beside them (KEP-753). */
 function containerPorts({ containers, initContainers }: ApiPod['spec'], faults: FaultList): ContainerPort[] {
   const found: ContainerPort[] = [];
-  const take = (container: NonNullable<typeof containers>[number], field: string) => {
+  const add = (container: NonNullable<typeof containers>[number], field: string) => {
     for (const [i, { name, protocol: text, containerPort }] of (container.ports ?? []).entries()) {
       const protocol = readProtocol(text);
       const where = `${field}.ports[${i}]`;
@@ -130,14 +129,14 @@ function containerPorts({ containers, initContainers }: ApiPod['spec'], faults: 
       else if (name) found.push({ name, protocol, port: containerPort });
     }
   };
-  for (const [i, container] of (containers ?? []).entries()) take(container, `spec.containers[${i}]`);
+  for (const [i, container] of (containers ?? []).entries()) add(container, `spec.containers[${i}]`);
   for (const [i, container] of (initContainers ?? []).entries()) {
-    if (container.restartPolicy === 'Always') take(container, `spec.initContainers[${i}]`);
+    if (container.restartPolicy === 'Always') add(container, `spec.initContainers[${i}]`);
   }
   return found;
 }
 
-/** A Service of type ExternalName is decoded without a selector: it has no endpoints but a name. */
+/** A Service of type ExternalName is decoded without a selector: it has a name in place of endpoints. */
 export function decodeSelectingService(object: unknown, key: string): Decoded<SelectingService> {
   return decoded({ kind: 'Service', key, schema: selectingServiceSchema }, object, (service, faults) =>
     toSelecting(service, key, faults),
@@ -202,7 +201,7 @@ const DIGITS_PROBLEM = 'must be a number without quotes, or a port name with a l
 
 type ApiSpec = ApiSelectingService['spec'];
 
-/** spec.ipFamilies; without it (an old API server, a manifest) the families of the cluster IPs; of a headless Service both. */
+/** spec.ipFamilies. Without it (an old API server, a manifest) the families of the cluster IPs count, and for a headless Service both. */
 function readFamilies(spec: ApiSpec, faults: FaultList): Family[] {
   const named = new Set<Family>();
   for (const [i, text] of (spec.ipFamilies ?? []).entries()) {
@@ -222,7 +221,6 @@ function clusterIPTexts({ clusterIPs, clusterIP }: ApiSpec): readonly string[] {
   return listed.length > 0 ? listed : [clusterIP ?? ''];
 }
 
-/** A v1 Node. */
 export function decodeZonedNode(object: unknown, name: string): Decoded<ZonedNode> {
   return decoded({ kind: 'Node', key: name, schema: zonedNodeSchema }, object, (node, faults) =>
     toZoned(node, name, faults),
@@ -243,13 +241,13 @@ function toZoned({ metadata, status }: ApiZonedNode, name: string, faults: Fault
   };
 }
 
-/** Suffixes of a quantity, as powers of ten that lead to thousandths. */
+/** Suffixes of a quantity, as powers of ten that convert it to thousandths. */
 const EXPONENTS: Readonly<Record<string, number>> = { n: -6, u: -3, m: 0, '': 3, k: 6, M: 9 };
 
-/** More than any machine has; sums of many stay exact. */
+/** More than any machine has, and small enough that sums of many stay exact. */
 const MAX_MILLI_CPU = 1_000_000_000;
 
-/** A quantity of CPUs in thousandths, rounded up; undefined when the text is none. */
+/** A quantity of CPUs in thousandths, rounded up; undefined for an invalid text. */
 function readCpu(text: string | number): number | undefined {
   const [, amount, unit = ''] = /^(\d+(?:\.\d*)?|\.\d+)([numkM]?)$/.exec(String(text)) ?? [];
   if (amount === undefined) return undefined;
@@ -258,7 +256,7 @@ function readCpu(text: string | number): number | undefined {
   return milliCpu <= MAX_MILLI_CPU ? milliCpu : undefined;
 }
 
-/** An EndpointSlice with everything that other programs wrote into it, except managedFields. */
+/** An EndpointSlice with all fields that other programs wrote, except managedFields. */
 export function decodeSliceObject(object: unknown, key: string): Decoded<SliceObject> {
   return decoded({ kind: 'EndpointSlice', key, schema: sliceObjectSchema }, object, ({ metadata, ...slice }) => ({
     ...slice,
@@ -317,10 +315,10 @@ function isSet(time: string | null | undefined): boolean {
   return (time ?? '') !== '';
 }
 
-// v1 Pods in protobuf, as far as the controllers use them (`generated.proto` of k8s.io/api core/v1). A Pod is large, and most of it is
-// skipped: volumes, environments, probes, statuses of containers.
+// A Pod in protobuf: the fields that the controllers use (`generated.proto` of k8s.io/api core/v1). Most of a Pod is skipped: volumes,
+// environments, probes, statuses of containers.
 
-/** With all labels: selectors may ask for any of them. */
+/** With all labels: a selector may name any of them. */
 class PodMeta extends ObjectMeta {
   deletionTimestamp: string | undefined = undefined;
 }
@@ -404,7 +402,7 @@ function statusField(tag: number, status: PodStatus, from: WireReader): void {
   else if (tag === 12) status.podIPs = append(status.podIPs, from.into(new PodIp(), podIpField));
 }
 
-/** A Pod from protobuf: it has the schema's shape already. */
+/** A Pod from protobuf already has the shape of the schema. */
 class PodMessage implements ApiPod {
   metadata: ApiPod['metadata'] = new PodMeta();
   spec = new PodSpec();

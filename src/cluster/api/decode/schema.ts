@@ -1,4 +1,4 @@
-/** Shapes of the API objects that the proxy reads: required fields, and the type of each. The decoders beside this file read the values. */
+/** Shapes of the API objects that are read: required fields, and the type of each. The decoders beside this file check the values. */
 import * as z from 'zod/mini';
 
 /** Each schema of zod takes some kilobytes, so fields of one type share one; those of zod/mini take a tenth of zod's own. */
@@ -29,7 +29,7 @@ const serviceAddresses = {
 /** Fields of a Service's port that both read. */
 const servicePort = { name: text, protocol: text, port: z.number() };
 
-/** v1 Service, as far as the proxy reads it. */
+/** v1 Service: the fields that the proxy reads. */
 export const serviceSchema = z.object({
   metadata,
   spec: z.prefault(
@@ -63,7 +63,7 @@ const hints = z.object({
   forNodes: z.nullish(z.array(z.object({ name: z.string() }))),
 });
 
-/** discovery.k8s.io/v1 EndpointSlice, as far as it is used. */
+/** discovery.k8s.io/v1 EndpointSlice: the fields that the proxy reads. */
 export const sliceSchema = z.object({
   metadata,
   addressType: z.string(),
@@ -96,7 +96,7 @@ export const sliceSchema = z.object({
 });
 export type ApiSlice = z.infer<typeof sliceSchema>;
 
-/** v1 Node, as far as it is used. */
+/** v1 Node: the fields that the proxy reads. */
 export const nodeSchema = z.object({
   metadata,
   spec: z.nullish(
@@ -109,7 +109,7 @@ export const nodeSchema = z.object({
   status: z.nullish(z.object({ addresses: z.nullish(z.array(z.object({ type: z.string(), address: z.string() }))) })),
 });
 
-/** v1 Node, as far as the fleet uses it. */
+/** v1 Node: the fields that the fleet reads. */
 export const fleetNodeSchema = z.object({
   metadata,
   spec: z.nullish(z.object({ podCIDR: z.optional(z.string()), podCIDRs: texts })),
@@ -128,7 +128,7 @@ export const serviceCidrSchema = z.object({
 
 export type ApiNode = z.infer<typeof nodeSchema>;
 
-// Shapes of the API objects that producers of slices read. Slices and Endpoints keep unknown fields: other programs wrote them.
+// Objects that the producers of slices read. Slices and Endpoints keep unknown fields, which other programs wrote.
 
 const containers = z.nullish(
   z.array(
@@ -139,7 +139,7 @@ const containers = z.nullish(
   ),
 );
 
-/** v1 Pod, as far as it is used. */
+/** v1 Pod: the fields that the producers read. */
 export const podSchema = z.object({
   metadata,
   spec: z.prefault(
@@ -163,7 +163,7 @@ export const podSchema = z.object({
 });
 export type ApiPod = z.infer<typeof podSchema>;
 
-/** v1 Service, as far as its endpoints are concerned. */
+/** v1 Service: the fields that its endpoints depend on. */
 export const selectingServiceSchema = z.object({
   metadata,
   spec: z.prefault(
@@ -187,7 +187,7 @@ export const selectingServiceSchema = z.object({
 });
 export type ApiSelectingService = z.infer<typeof selectingServiceSchema>;
 
-/** v1 Node, as far as its zone is concerned. */
+/** v1 Node: the fields that the shares of the zones depend on. */
 export const zonedNodeSchema = z.object({
   metadata,
   status: z.nullish(
@@ -258,7 +258,7 @@ export const sliceObjectSchema = z.looseObject({
   ),
 });
 
-/** The API treats `key:` without a value, as a person may write it, like an absent key. */
+/** A manifest may have `key:` without a value. The API treats it like an absent key. */
 function handWritten<S extends z.core.$ZodType>(schema: S) {
   return z.pipe(z.transform(withoutNulls), schema);
 }

@@ -1,4 +1,4 @@
-/** A v1 Service → the `Service` that a proxy programs. */
+/** A v1 Service, in JSON or protobuf → the `Service` that a proxy programs. A ServiceCIDR is read here as well. */
 import { type Address, type Cidr, familyOf, parseAddress, parseCidr } from '../../../base/address.ts';
 import { compact } from '../../../proxy/model/compact.ts';
 import type { SourceEvent } from '../../../proxy/model/events.ts';
@@ -64,24 +64,24 @@ function toService(api: ApiService, key: string, faults: FaultList): Service | u
   return faults.setAside('spec.ports', `${service.ports.length} ports`, problem);
 }
 
-/** Of a manifest. */
+/** A manifest names no uid. */
 function withoutUid({ uid: _, ...service }: Service): Service {
   return service;
 }
 
-/** Milliseconds since 1970; 0 for an earlier time, and for one that is none. */
+/** Milliseconds since 1970; 0 for an earlier or invalid time. */
 function createdAt(metadata: ApiService['metadata']): number {
   const time = metadata instanceof ObjectMeta ? metadata.createdAt : Date.parse(metadata.creationTimestamp ?? '') || 0;
   return Math.max(0, time);
 }
 
 /**
- * Frontends of one Service. No API server bounds its ports and addresses, and a small object could multiply them to millions of
- * rules on every node.
+ * Limit of frontends of one Service. No API server bounds its ports and addresses, and a small object could multiply them to millions
+ * of rules on every node.
  */
 export const MAX_FRONTENDS = 100_000;
 
-/** Each port at each address; at an address of a load balancer once for each source range. */
+/** Each port at each address is a frontend; at an address of a load balancer, once for each source range. */
 function frontendsOf({ clusterIPs, externalIPs, loadBalancerIPs, sourceRanges, ports }: Service): number {
   const ofBalancers = loadBalancerIPs.length * Math.max(1, sourceRanges?.length ?? 1);
   return ports.length * (clusterIPs.length + externalIPs.length + ofBalancers);
@@ -103,7 +103,7 @@ function readClusterIPs(spec: ApiService['spec'], faults: FaultList): Address[] 
   return found;
 }
 
-/** `before`: the addresses before it. undefined: there is none. */
+/** `before`: the addresses before this one. Returns undefined for a valid address. */
 function clusterIPProblem(
   address: Address | undefined,
   i: number,
@@ -209,7 +209,7 @@ function readAddresses(texts: readonly string[], field: string, faults: FaultLis
   return [...found];
 }
 
-/** Ingress addresses of ipMode VIP: traffic to others is translated before it reaches the node (KEP-1860). Host names are skipped. */
+/** Ingress addresses of ipMode VIP; traffic to others is translated before it reaches the node (KEP-1860). Host names are skipped. */
 function readIngress(api: ApiService, faults: FaultList): readonly Address[] {
   const ingress = api.status?.loadBalancer?.ingress ?? [];
   if (ingress.length === 0) return NO_ADDRESSES;
@@ -231,8 +231,8 @@ function readIngress(api: ApiService, faults: FaultList): readonly Address[] {
 }
 
 /**
- * The ranges whose clients are admitted; undefined without any: all clients are. An invalid range admits no client: when
- * no range is valid, the addresses are closed (kube-proxy opens them).
+ * The ranges whose clients are admitted; undefined when all clients are. An invalid range admits no client: when no range is valid,
+ * the addresses are closed (kube-proxy opens them).
  */
 function readSourceRanges(texts: readonly string[], faults: FaultList): readonly Cidr[] | undefined {
   if (texts.length === 0) return undefined;
@@ -251,9 +251,7 @@ function readHealthPort(port: number, faults: FaultList): number {
   return 0;
 }
 
-// Ranges that cluster IPs are taken from.
-
-/** A networking.k8s.io/v1 ServiceCIDR. */
+/** A networking.k8s.io/v1 ServiceCIDR: the ranges of cluster IPs. */
 export function decodeServiceCidr(object: unknown, name: string): SourceEvent {
   const faults = new FaultList('ServiceCIDR', name, object);
   const parsed = parse(serviceCidrSchema, object, faults);
@@ -262,8 +260,8 @@ export function decodeServiceCidr(object: unknown, name: string): SourceEvent {
   return { kind: 'serviceCidr', key: name, cidrs, faults: compact(faults.list) };
 }
 
-// v1 Services in protobuf, as far as it is used. The numbers are those of Kubernetes' own `generated.proto`
-// (k8s.io/api core/v1); they never change.
+// A Service in protobuf: the fields that are read. Their numbers are those of Kubernetes' own `generated.proto` (k8s.io/api core/v1),
+// and never change.
 
 class Port {
   name = '';
@@ -340,7 +338,7 @@ function statusField(tag: number, ingress: Ingress[], from: WireReader): void {
   from.into(ingress, balancerField);
 }
 
-/** A Service from protobuf: it has the schema's shape already. */
+/** A Service from protobuf already has the shape of the schema. */
 class ServiceMessage implements ApiService {
   metadata: ApiService['metadata'] = new ObjectMeta();
   spec = new ServiceSpec();

@@ -1,4 +1,4 @@
-/** A discovery.k8s.io/v1 EndpointSlice → the `Slice` that the proxy reads. */
+/** A discovery.k8s.io/v1 EndpointSlice, in JSON or protobuf → the `Slice` that the proxy reads. */
 import { familyOf, parseAddress } from '../../../base/address.ts';
 import { compact } from '../../../proxy/model/compact.ts';
 import type { SourceEvent } from '../../../proxy/model/events.ts';
@@ -27,9 +27,9 @@ export function decodeSlice(object: unknown, key: string): Extract<SourceEvent, 
   return { kind: 'slice', key, slice, triggeredAt: timeOf(changed), faults: compact(faults.list) };
 }
 
-/** Endpoints of a slice; an API server allows 1,000 (maxEndpoints in pkg/apis/discovery/validation), and manifests are not checked by one. */
+/** Limit for manifests, which no API server checks; an API server allows 1,000 (maxEndpoints in pkg/apis/discovery/validation). */
 export const MAX_ENDPOINTS = 20_000;
-/** Pairs of an endpoint and a port of a slice: an API server allows 20,000 ports. */
+/** Limit of pairs of an endpoint and a port of a slice: an API server allows 20,000 ports. */
 export const MAX_PAIRS = 1_000_000;
 
 function timeOf(text: string | undefined): number {
@@ -116,7 +116,7 @@ interface EndpointContext {
 }
 
 function readEndpoint(api: ApiEndpoint, i: number, { family, faults }: EndpointContext): Endpoint | undefined {
-  // Only the first address counts (KEP-752: all of them reach the same endpoint).
+  // All addresses reach the same endpoint (KEP-752), so the first one is enough.
   const text = api.addresses?.[0];
   const address = text === undefined ? undefined : parseAddress(text);
   if (address === undefined)
@@ -140,8 +140,8 @@ function readEndpoint(api: ApiEndpoint, i: number, { family, faults }: EndpointC
 const NO_NAMES: readonly string[] = [];
 
 /**
- * Valid hints: names that a Node can have as its name or as the value of its zone label. An empty one is none: kube-controller-manager
- * 1.32 writes it for an endpoint without a zone (KEP-4444), and a Node without a zone is not in the same one.
+ * Valid hints are names that a Node can have as its name or as the value of its zone label. An empty hint is ignored:
+ * kube-controller-manager 1.32 writes it for an endpoint without a zone (KEP-4444), and a Node without a zone is not in the same zone.
  */
 function readHints(api: ApiEndpoint, i: number, which: 'forZones' | 'forNodes', faults: FaultList): readonly string[] {
   const hints = api.hints?.[which];
@@ -156,7 +156,7 @@ function readHints(api: ApiEndpoint, i: number, which: 'forZones' | 'forNodes', 
   return found;
 }
 
-// EndpointSlices in protobuf, as far as it is used (`generated.proto` of k8s.io/api discovery/v1).
+// An EndpointSlice in protobuf: the fields that are read (`generated.proto` of k8s.io/api discovery/v1).
 
 interface Conditions {
   readonly ready: boolean | undefined;
@@ -164,13 +164,13 @@ interface Conditions {
   readonly terminating: boolean | undefined;
 }
 
-/** One of the 27 conditions that there are: very many endpoints have the same. */
+/** All 27 combinations of conditions: very many endpoints share one object. */
 const VALUES = [undefined, false, true] as const;
 const CONDITIONS: readonly Conditions[] = VALUES.flatMap((terminating) =>
   VALUES.flatMap((serving) => VALUES.map((ready) => ({ ready, serving, terminating }))),
 );
 
-/** Places in VALUES, while conditions are read. */
+/** Indexes of VALUES, while conditions are read. */
 const conditions = { ready: 0, serving: 0, terminating: 0 };
 
 function conditionsField(tag: number, it: typeof conditions, from: WireReader): void {
@@ -225,7 +225,7 @@ function endpointPortField(tag: number, port: EndpointPort, from: WireReader): v
   else if (tag === 3) port.port = from.int();
 }
 
-/** An EndpointSlice from protobuf: it has the schema's shape already. */
+/** An EndpointSlice from protobuf already has the shape of the schema. */
 export class SliceMessage implements ApiSlice {
   metadata: ApiSlice['metadata'] = new ObjectMeta();
   addressType = '';

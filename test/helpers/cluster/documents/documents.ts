@@ -36,7 +36,7 @@ export function flagsFromText(text: string, commandLine: Flags): FileFlags {
 /** What a file with this text is going to say. */
 export function draftOf(store: ManifestStore, file: string, text: string): FileDraft {
   const draft = store.draft(file);
-  draft.take(readText(text).values);
+  draft.add(readText(text).values);
   return draft;
 }
 
