@@ -39,8 +39,8 @@ const MAX_CACHED = 4096;
 const RATE: TokenRate = { burst: 200, refill: 20 };
 /** New requests from one address: a small part of the common rate. */
 const RATE_OF_ADDRESS: TokenRate = { burst: 4, refill: 5000 };
-/** One expected address gets this fraction of the reserved rate: the others have their reviews while a program there makes tokens up. */
-const TRUSTED_SHARE = 4;
+/** One expected address gets a quarter of the reserved rate: the others have their reviews while a program there makes tokens up. */
+const TRUSTED_SHARE = 1 / 4;
 /** New requests from one address with tokens that are no JSON Web Tokens: these are the easiest to make up, and few are real. */
 const OPAQUE_RATE_OF_ADDRESS: TokenRate = { burst: 2, refill: 10_000 };
 /** The same for all addresses together: a part of the common rate. */
@@ -119,7 +119,7 @@ export class AccessReviews implements Access {
     const { clock, rate: { burst, refill } = RATE, isTrusted } = this.#options;
     const now = clock.now();
     if (isTrusted?.(from) === true) {
-      const part = { burst: Math.ceil(burst / TRUSTED_SHARE), refill: refill * TRUSTED_SHARE };
+      const part = { burst: Math.ceil(burst * TRUSTED_SHARE), refill: refill / TRUSTED_SHARE };
       const ofTrusted = bucketOf(this.#rateOfTrustedAddress, from, () => new TokenBucket(part, now));
       return ofTrusted.take(now) && this.#rateOfTrusted.take(now);
     }

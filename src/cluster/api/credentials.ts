@@ -162,26 +162,6 @@ export function kubeconfigIn({ values, problems }: Pick<OneFile, 'values' | 'pro
   return first.value as object;
 }
 
-const MAX_TOKEN_BYTES = 64 * 1024;
-
-/**
- * Reads the token of a file, such as one that a kubelet renews (projected volumes of ServiceAccounts). undefined when there is no such
- * file. Rejects with a clause.
- */
-export async function tokenIn(file: string): Promise<string | undefined> {
-  let text: string;
-  try {
-    await using handle = await open(file);
-    const { buffer, bytesRead } = await handle.read(Buffer.alloc(MAX_TOKEN_BYTES), 0, MAX_TOKEN_BYTES, 0);
-    text = buffer.toString('latin1', 0, bytesRead).trim();
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return undefined;
-    throw new Error(`the token in ${file} cannot be read: ${(error as Error).message}`);
-  }
-  if (!/^[\w.~+/-]+=*$/.test(text)) throw new Error(`the file ${file} does not contain a token`);
-  return text;
-}
-
 /** The path of a file, or its content in base64. The file has precedence. */
 interface FileOrData {
   readonly file: string | undefined;
@@ -320,4 +300,24 @@ export async function applyPlain(access: PlainAccess, options: RequestOptions): 
 async function bytes(of: FileOrData | undefined): Promise<Buffer | undefined> {
   if (of?.file !== undefined) return await readFile(of.file);
   return of?.data === undefined ? undefined : Buffer.from(of.data, 'base64');
+}
+
+const MAX_TOKEN_BYTES = 64 * 1024;
+
+/**
+ * Reads the token of a file, such as one that a kubelet renews (projected volumes of ServiceAccounts). undefined when there is no such
+ * file. Rejects with a clause.
+ */
+export async function tokenIn(file: string): Promise<string | undefined> {
+  let text: string;
+  try {
+    await using handle = await open(file);
+    const { buffer, bytesRead } = await handle.read(Buffer.alloc(MAX_TOKEN_BYTES), 0, MAX_TOKEN_BYTES, 0);
+    text = buffer.toString('latin1', 0, bytesRead).trim();
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return undefined;
+    throw new Error(`the token in ${file} cannot be read: ${(error as Error).message}`);
+  }
+  if (!/^[\w.~+/-]+=*$/.test(text)) throw new Error(`the file ${file} does not contain a token`);
+  return text;
 }

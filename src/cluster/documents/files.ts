@@ -1,5 +1,4 @@
 /** Reads and parses files in a thread of their own, so that neither the content of a file nor a mount that hangs blocks the agent's event loop. */
-
 import { Worker } from 'node:worker_threads';
 import type { ParsedFile, Problem, Value } from './documents.ts';
 import type { FileOutcome, ThreadAnswer, ThreadRequest, UnreadableFile } from './protocol.ts';
@@ -79,18 +78,14 @@ export class DocumentFiles {
 
   async read({ onValues, ...options }: ReadOptions): Promise<FileRead> {
     const { path, within, stamp, maxBytes, mayRepeat = false } = options;
-    return (await this.#request(
-      { kind: 'read', path, within, stamp, maxBytes, mayRepeat },
-      path,
-      onValues,
-    )) as FileRead;
+    const input = { kind: 'read', path, within, stamp, maxBytes, mayRepeat } as const;
+    return (await this.#request(input, path, onValues)) as FileRead;
   }
 
   /** Parses a text from another source; `name` is for messages. */
   async parse(text: string, name: string, onValues: ReadOptions['onValues']): Promise<ParsedFile | UnreadableFile> {
-    return (await this.#request({ kind: 'parse', text, mayRepeat: false }, name, onValues)) as
-      | ParsedFile
-      | UnreadableFile;
+    const outcome = await this.#request({ kind: 'parse', text, mayRepeat: false }, name, onValues);
+    return outcome as ParsedFile | UnreadableFile;
   }
 
   /** Whether a path is a file or a folder, with the names in the folder. */
@@ -241,10 +236,11 @@ function memoryLimit(): number {
   const limit = process.constrainedMemory();
   return limit > 0 ? Math.min(MAX_MEMORY_MB, Math.floor((limit * MAX_MEMORY_SHARE) / 2 ** 20)) : MAX_MEMORY_MB;
 }
+
 /** Milliseconds between checks. The timeout counts checks, not time, because answers may wait unread after the event loop was blocked. */
 const CHECK_MS = 500;
 
-export interface ThreadEvents {
+interface ThreadEvents {
   readonly onAnswer: (answer: ThreadAnswer) => void;
   /** The first request has timed out. A thread that parses can be terminated; one that reads may hang in the kernel. */
   readonly onTimeout: (isParsing: boolean) => void;
@@ -258,7 +254,7 @@ export interface ThreadTimeouts {
   readonly parsing: number;
 }
 
-export /** One thread that reads files, and the timeout of its first pending request. */
+/** One thread that reads files, and the timeout of its first pending request. */
 class Thread {
   readonly #worker: Worker;
   readonly #events: ThreadEvents;
