@@ -104,7 +104,7 @@ async function optionsOf(entry: string, outfile: string): Promise<BuildOptions> 
     alias: { [CLIENT_NODE]: CLIENT_NODE_CONFIG },
     // CommonJS packages load Node.js's own modules by `require`.
     banner: { js: "import { createRequire } from 'node:module'; const require = createRequire(import.meta.url);" },
-    // The bundle is one file, so a thread has no other file to start from (`src/cluster/documents/thread.ts`).
+    // The bundle is one file, so a thread has no other file to start from (`src/cluster/documents/files.ts`).
     define: { DOCUMENT_THREAD: JSON.stringify(await threadText()) },
   };
 }

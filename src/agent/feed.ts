@@ -2,11 +2,11 @@
 
 import { FAMILIES } from '../base/address.ts';
 import { type Clock, realClock, sleep } from '../base/clock.ts';
-import { PROTOBUF } from '../cluster/api/protobuf/object-envelope.ts';
+import { PROTOBUF } from '../cluster/api/protobuf/kind.ts';
 import { Cache, type OnChanged } from '../cluster/cache/cache.ts';
 import { kubernetesSource } from '../cluster/source/kubernetes.ts';
-import { manifestsSource } from '../cluster/source/manifests/index.ts';
 import type { NodeReader } from '../cluster/source/manifests/node-guard.ts';
+import { manifestsSource } from '../cluster/source/manifests/source.ts';
 import type { Config } from '../config/config.ts';
 import { streamsLists } from '../config/feature-gates.ts';
 import { userAgent } from '../config/program-version.ts';

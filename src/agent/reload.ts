@@ -7,7 +7,7 @@ import { causeOf } from '../base/cause.ts';
 import { realClock, unlessAborted } from '../base/clock.ts';
 import { sameData } from '../base/equal.ts';
 import { KubeconfigUnusable } from '../cluster/api/credentials.ts';
-import { ManifestsUnusable } from '../cluster/source/manifests/index.ts';
+import { ManifestsUnusable } from '../cluster/source/manifests/source.ts';
 import type { Config } from '../config/config.ts';
 import { streamsLists } from '../config/feature-gates.ts';
 import { ConfigError, type Flags } from '../config/flags.ts';

@@ -3,7 +3,7 @@ import { CommanderError } from 'commander';
 import { CannotRun } from '../agent/cannot-run.ts';
 import { KubeconfigUnusable } from '../cluster/api/credentials.ts';
 import { singleFiles } from '../cluster/documents/files.ts';
-import { ManifestsUnusable } from '../cluster/source/manifests/index.ts';
+import { ManifestsUnusable } from '../cluster/source/manifests/source.ts';
 import { ConfigError } from '../config/flags.ts';
 import { isWrongQuestion, NoAnswer } from '../inspect/wire/problem.ts';
 import type { Hangups } from '../kernel/hangups.ts';
@@ -37,7 +37,7 @@ export async function main(args: readonly string[], signal: AbortSignal, hangups
   let status = 0;
   // What stands after -- is no flag of this command.
   const own = args.slice(0, args.includes('--') ? args.indexOf('--') : args.length);
-  if (own.some((arg) => /^--?(?:kube)?config(?:=|$)/.test(arg))) singleFiles.begin();
+  if (own.some((arg) => /^--?(?:kube)?config(?:=|$)/.test(arg))) singleFiles.start();
   // A reader that closed its end, as in `plan | head`, is no error; the rest of the command goes on.
   process.stdout.on('error', (error: NodeJS.ErrnoException) => {
     if (error.code !== 'EPIPE' && error.code !== 'ERR_STREAM_DESTROYED') throw error;

@@ -1,8 +1,7 @@
 /** A KubeProxyConfiguration (kubeproxy.config.k8s.io/v1alpha1) ↔ flags and configuration. */
 
 import { parseDuration } from '../base/duration.ts';
-import { repeatedText } from '../cluster/documents/parse-objects.ts';
-import type { Problem, Value } from '../cluster/documents/protocol.ts';
+import { type Problem, repeatedText, type Value } from '../cluster/documents/documents.ts';
 import { yamlText } from '../cluster/documents/yaml.ts';
 import type { Config } from './config.ts';
 import { type ConfigField, FIELDS, SECTIONS } from './file-fields.ts';

@@ -2,17 +2,16 @@
 
 import type { Clock } from '../base/clock.ts';
 import type { ApiClient } from '../cluster/api/client.ts';
-import { objectKey } from '../cluster/api/decode/checks.ts';
+import { type Decoded, objectKey } from '../cluster/api/decode/checks.ts';
 import {
-  type Decoded,
   decodeEndpointsObject,
   decodePod,
   decodeSelectingService,
   decodeSliceObject,
   decodeZonedNode,
+  PODS,
 } from '../cluster/api/decode/producing.ts';
 import { PAGE } from '../cluster/api/paged-list.ts';
-import { PODS } from '../cluster/api/protobuf/pod.ts';
 import { Reflector, type ReflectorSink } from '../cluster/api/reflector.ts';
 import { Watches, type WatchLog, watchSink } from '../cluster/api/watch.ts';
 import { FaultBook } from '../proxy/model/fault-book.ts';

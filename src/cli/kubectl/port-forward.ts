@@ -9,8 +9,7 @@ import { STATUS_CODES } from 'node:http';
 import type { RequestOptions } from 'node:https';
 import { Duplex } from 'node:stream';
 import type { WebSocket } from 'ws';
-import { readStatus } from '../../cluster/api/api-status.ts';
-import { type Credentials, MAX_STATUS_BYTES } from '../../cluster/api/client.ts';
+import { type Credentials, MAX_STATUS_BYTES, readStatus } from '../../cluster/api/client.ts';
 import { tlsProblem } from '../../cluster/api/tls-problem.ts';
 import { NoAnswer } from '../../inspect/wire/problem.ts';
 

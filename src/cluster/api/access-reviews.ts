@@ -1,63 +1,59 @@
 /**
- * Whether the API server admits who sends a token: a TokenReview (authentication.k8s.io/v1) says whose it is, and a SubjectAccessReview
- * (authorization.k8s.io/v1) whether that user may `get` a nonResourceURL. These are the only objects that are written for it, and no API
- * server stores them.
+ * Authenticates and authorizes callers through the API server. A TokenReview (authentication.k8s.io/v1) names the user of a token, and a
+ * SubjectAccessReview (authorization.k8s.io/v1) decides whether that user may `get` a nonResourceURL. No API server stores either object.
  *
- * A token is passed on and forgotten: what is kept is keyed by its SHA-256. A yes counts for a minute, anything else for a second. A flood
- * of unknown tokens costs the API server a bounded number of reviews, and does not push out those that are kept. Each address has a rate
- * of its own before the common one, so that made-up tokens of one pod do not hold up the tokens of others; and a token that cannot be
- * valid by what it says of itself costs no review.
+ * The token itself is never kept: results are cached under its SHA-256. A positive result counts for a minute, any other for a second.
+ * A flood of unknown tokens costs the API server a bounded number of reviews, and does not evict cached results. Each address has a rate
+ * of its own before the common one, so that made-up tokens of one pod do not delay the tokens of others. A token whose own claims rule it
+ * out costs no review.
  */
 import { createHash } from 'node:crypto';
 import { type Clock, unlessAborted } from '../../base/clock.ts';
 import { TokenBucket, type TokenRate } from '../../base/token-bucket.ts';
 import type { Access, AccessQuestion, AccessVerdict } from '../../proxy/model/access.ts';
-import { fieldsOf } from './api-status.ts';
-import type { ApiClient } from './client.ts';
+import { type ApiClient, fieldsOf } from './client.ts';
 
 export interface AccessReviewsOptions {
-  /** Called at each review. A client that cannot be had makes the question undecided; the next question asks for one again. */
+  /** Called at each review. Without a client the result is undecided, and the next review asks for one again. */
   readonly client: () => Promise<Pick<ApiClient, 'write'>>;
   /**
-   * A token must be made for one of these audiences; "" is the API server's own. Each of them is one review, until one says yes, because the
-   * name of the API server's own audience is not known here (TokenReviewSpec.audiences).
+   * A token must be made for one of these audiences; "" is the API server's own. Each audience is one review, until one is accepted,
+   * because the name of the API server's own audience is not known here (TokenReviewSpec.audiences).
    */
   readonly audiences: readonly string[];
   readonly clock: Clock;
-  /** Ends reviews that are under way. */
+  /** Cancels reviews that are under way. */
   readonly signal: AbortSignal;
-  /** New questions of those who were not admitted before; each costs one to three reviews. */
+  /** Limits new requests of callers that were not admitted before; each request costs one to three reviews. */
   readonly rate?: TokenRate;
-  /** Whether the clients at this address are to be expected: a rate as high as the common one is reserved for them, a quarter of it for each. */
+  /** Expected clients: a rate as high as the common one is reserved for their addresses, a quarter of it for each. */
   readonly isTrusted?: (address: string) => boolean;
 }
 
-/** Milliseconds for which a yes counts. */
-const KEPT = 60_000;
-/** Milliseconds for which anything else counts: a right that was just given is seen at once. */
-const KEPT_BRIEFLY = 1000;
-/** Milliseconds for one review. */
+const POSITIVE_TTL_MS = 60_000;
+/** Short, so that a right that was just granted takes effect at once. */
+const NEGATIVE_TTL_MS = 1000;
 const REVIEW_TIMEOUT_MS = 10_000;
-/** Verdicts, and users, that are kept; some hundred bytes each. */
-const MAX_KEPT = 4096;
+/** Limit of cached verdicts, and of cached users; some hundred bytes each. */
+const MAX_CACHED = 4096;
 const RATE: TokenRate = { burst: 200, refill: 20 };
-/** New questions from one address: a small part of what all may ask. */
+/** New requests from one address: a small part of the common rate. */
 const RATE_OF_ADDRESS: TokenRate = { burst: 4, refill: 5000 };
-/** The part of the reserved rate that one expected address may take: others have their reviews while a program there makes tokens up. */
-const TRUSTED_PART = 4;
-/** New questions from one address with tokens that are no JSON Web Tokens, which are the easiest to make up, and few are real. */
+/** One expected address gets a quarter of the reserved rate: the others have their reviews while a program there makes tokens up. */
+const TRUSTED_SHARE = 1 / 4;
+/** New requests from one address with tokens that are no JSON Web Tokens: these are the easiest to make up, and few are real. */
 const OPAQUE_RATE_OF_ADDRESS: TokenRate = { burst: 2, refill: 10_000 };
-/** The same of all addresses: they take at most a part of the common rate. */
+/** The same for all addresses together: a part of the common rate. */
 const RATE_OF_OPAQUE: TokenRate = { burst: 20, refill: 100 };
-/** Addresses, of each kind, whose rate is kept; the one that asked longest ago is forgotten first. */
+/** Limit of addresses, of each kind, with a rate; the least recently used one is dropped first. */
 const MAX_ADDRESSES = 4096;
-/** Milliseconds by which clocks may differ. */
+/** Tolerated difference between the clocks of issuer and agent. */
 const CLOCK_SKEW_MS = 60_000;
 
 const TOKENS = '/apis/authentication.k8s.io/v1/tokenreviews';
 const ACCESS = '/apis/authorization.k8s.io/v1/subjectaccessreviews';
 
-/** What a TokenReview says of a user, as a SubjectAccessReview wants to have it. */
+/** The user of a TokenReview, in the fields that a SubjectAccessReview takes. */
 interface User {
   readonly kind: 'user';
   readonly username: string;
@@ -77,37 +73,37 @@ export class AccessReviews implements Access {
   readonly #rateOfOpaque: TokenBucket;
   readonly #rateOf = new Map<string, Readonly<Record<'signed' | 'opaque', TokenBucket>>>();
   readonly #rateOfTrustedAddress = new Map<string, TokenBucket>();
-  /** Owners that were admitted once, the oldest first: a flood of others does not keep them out when their yes expires. */
+  /** Hashes of tokens that were admitted once, the oldest first: a flood of others does not keep them out when their result expires. */
   readonly #admitted = new Set<string>();
 
   constructor(options: AccessReviewsOptions) {
     const { clock, rate = RATE } = options;
     this.#options = options;
-    this.#users = new AnswerCache({ clock, most: MAX_KEPT, keeps: ({ kind }) => keptFor(kind === 'user') });
-    this.#verdicts = new AnswerCache({ clock, most: MAX_KEPT, keeps: ({ kind }) => keptFor(kind === 'allowed') });
+    this.#users = new AnswerCache({ clock, maxEntries: MAX_CACHED, ttl: ({ kind }) => ttlOf(kind === 'user') });
+    this.#verdicts = new AnswerCache({ clock, maxEntries: MAX_CACHED, ttl: ({ kind }) => ttlOf(kind === 'allowed') });
     this.#rate = new TokenBucket(rate, clock.now());
     this.#rateOfTrusted = new TokenBucket(rate, clock.now());
     this.#rateOfOpaque = new TokenBucket(RATE_OF_OPAQUE, clock.now());
   }
 
-  /** Rejects only with the signal's reason; the reviews go on for others who ask the same. */
+  /** Rejects only with the signal's reason; the reviews go on for other callers that wait for them. */
   async verdict({ token, path, from }: AccessQuestion, signal: AbortSignal): Promise<AccessVerdict> {
     const owner = createHash('sha256').update(token).digest('base64');
     const key = `${owner} ${path}`;
     const known = this.#verdicts.get(key);
     if (known !== undefined) return await unlessAborted(known, signal);
     const claims = claimsOf(token);
-    const why = this.#misfit(claims);
+    const why = this.#refusal(claims);
     if (why !== undefined) return { kind: 'unknown token', why };
     if (!this.#admitted.has(owner) && !this.#mayReview(from, claims === undefined)) return BUSY;
-    const asked = this.#verdicts.ask(key, async () => await this.#find(token, owner, path));
-    return await unlessAborted(asked, signal);
+    const verdict = this.#verdicts.load(key, async () => await this.#review(token, owner, path));
+    return await unlessAborted(verdict, signal);
   }
 
-  /** Why a token cannot be valid, as a clause; undefined: only the API server can tell. */
-  #misfit(claims: TokenClaims | undefined): string | undefined {
+  /** The reason why a token cannot be valid, as a clause; undefined when only the API server can decide. */
+  #refusal(claims: TokenClaims | undefined): string | undefined {
     const { audiences, clock } = this.#options;
-    // The API server's own audience is not known here, and with it other kinds of tokens are taken, such as static ones.
+    // The name of the API server's own audience is not known here, and for it the API server accepts other kinds of tokens, such as static ones.
     const takesOwn = audiences.includes('');
     if (claims === undefined) return takesOwn ? undefined : 'it is no JSON Web Token (RFC 7519)';
     const { exp, aud, iss } = claims;
@@ -118,16 +114,16 @@ export class AccessReviews implements Access {
     return `it is not made for the audience ${audiences.join(' or ')}`;
   }
 
-  /** Whether the API server may be asked about one more token from this address; counts it. */
+  /** Whether the rates allow one more review for this address; counts it. */
   #mayReview(from: string, isOpaque: boolean): boolean {
     const { clock, rate: { burst, refill } = RATE, isTrusted } = this.#options;
     const now = clock.now();
     if (isTrusted?.(from) === true) {
-      const part = { burst: Math.ceil(burst / TRUSTED_PART), refill: refill * TRUSTED_PART };
-      const ofTrusted = kept(this.#rateOfTrustedAddress, from, () => new TokenBucket(part, now));
+      const part = { burst: Math.ceil(burst * TRUSTED_SHARE), refill: refill / TRUSTED_SHARE };
+      const ofTrusted = bucketOf(this.#rateOfTrustedAddress, from, () => new TokenBucket(part, now));
       return ofTrusted.take(now) && this.#rateOfTrusted.take(now);
     }
-    const ofAddress = kept(this.#rateOf, from, () => ({
+    const ofAddress = bucketOf(this.#rateOf, from, () => ({
       signed: new TokenBucket(RATE_OF_ADDRESS, now),
       opaque: new TokenBucket(OPAQUE_RATE_OF_ADDRESS, now),
     }));
@@ -135,8 +131,8 @@ export class AccessReviews implements Access {
     return ofAddress.signed.take(now) && this.#rate.take(now);
   }
 
-  async #find(token: string, owner: string, path: string): Promise<AccessVerdict> {
-    const user = await (this.#users.get(owner) ?? this.#users.ask(owner, async () => await this.#userOf(token)));
+  async #review(token: string, owner: string, path: string): Promise<AccessVerdict> {
+    const user = await (this.#users.get(owner) ?? this.#users.load(owner, async () => await this.#userOf(token)));
     const verdict = user.kind === 'user' ? await this.#mayGet(user, path) : user;
     this.#remember(owner, verdict);
     return verdict;
@@ -148,7 +144,7 @@ export class AccessReviews implements Access {
     if (kind === 'unknown token') return;
     this.#admitted.add(owner);
     const [oldest] = this.#admitted;
-    if (this.#admitted.size > MAX_KEPT && oldest !== undefined) this.#admitted.delete(oldest);
+    if (this.#admitted.size > MAX_CACHED && oldest !== undefined) this.#admitted.delete(oldest);
   }
 
   async #userOf(token: string): Promise<ReviewedUser> {
@@ -163,15 +159,15 @@ export class AccessReviews implements Access {
   async #reviewToken(token: string, audience: string): Promise<ReviewedUser> {
     const spec = { token, ...(audience === '' ? {} : { audiences: [audience] }) };
     const body = { apiVersion: 'authentication.k8s.io/v1', kind: 'TokenReview', spec };
-    const status = await this.#review(TOKENS, body);
+    const status = await this.#post(TOKENS, body);
     if (status instanceof Error) {
-      // An error may repeat what was sent.
+      // An error may repeat the token.
       return undecided(status.message.replaceAll(token, '(the token)'));
     }
     const { username, uid, groups, extra } = fieldsOf(status.user);
     if (status.authenticated !== true || typeof username !== 'string' || username === '') {
-      const said = typeof status.error === 'string' ? status.error.replaceAll(token, '(the token)') : '';
-      return { kind: 'unknown token', why: said || 'the API server does not know it' };
+      const error = typeof status.error === 'string' ? status.error.replaceAll(token, '(the token)') : '';
+      return { kind: 'unknown token', why: error || 'the API server does not know it' };
     }
     // An API server that does not know audiences accepts the token for its own, and names none (TokenReviewStatus.audiences).
     const isMeant = audience === '' || (Array.isArray(status.audiences) && status.audiences.includes(audience));
@@ -183,16 +179,16 @@ export class AccessReviews implements Access {
   async #mayGet({ username, uid, groups, extra }: User, path: string): Promise<AccessVerdict> {
     const spec = { user: username, uid, groups, extra, nonResourceAttributes: { path, verb: 'get' } };
     const body = { apiVersion: 'authorization.k8s.io/v1', kind: 'SubjectAccessReview', spec };
-    const status = await this.#review(ACCESS, body);
+    const status = await this.#post(ACCESS, body);
     if (status instanceof Error) return undecided(status.message);
     if (status.allowed === true) return { kind: 'allowed', user: username };
     const { reason, evaluationError } = status;
-    const said = [reason, evaluationError].filter((text) => typeof text === 'string' && text !== '');
-    return { kind: 'forbidden', user: username, why: said.join('; ') };
+    const reasons = [reason, evaluationError].filter((text) => typeof text === 'string' && text !== '');
+    return { kind: 'forbidden', user: username, why: reasons.join('; ') };
   }
 
-  /** The field `status` of the answer, or why there is none. */
-  async #review(path: string, body: object): Promise<Readonly<Record<string, unknown>> | Error> {
+  /** Creates a review; returns its `status`, or the error. */
+  async #post(path: string, body: object): Promise<Readonly<Record<string, unknown>> | Error> {
     const { client, clock, signal } = this.#options;
     const late = new AbortController();
     const cancel = clock.after(REVIEW_TIMEOUT_MS, () =>
@@ -211,7 +207,7 @@ export class AccessReviews implements Access {
   }
 }
 
-/** Claims of a JSON Web Token that nobody has verified. */
+/** Claims of a JSON Web Token, not verified. */
 interface TokenClaims {
   readonly iss?: unknown;
   readonly aud?: unknown;
@@ -219,7 +215,7 @@ interface TokenClaims {
   readonly exp?: unknown;
 }
 
-/** Of a signed token in the compact form (RFC 7515, section 3.1); undefined: the token has another form. */
+/** The claims of a signed token in the compact form (RFC 7515, section 3.1); undefined for another form. */
 function claimsOf(token: string): TokenClaims | undefined {
   const [header = '', payload = '', signature = '', ...more] = token.split('.');
   if (signature === '' || more.length > 0) return undefined;
@@ -236,8 +232,8 @@ function jsonIn(base64url: string): Readonly<Record<string, unknown>> | undefine
   }
 }
 
-/** The value of an address, made when there is none; the address that asked longest ago is forgotten beyond MAX_ADDRESSES. */
-function kept<T>(byAddress: Map<string, T>, address: string, make: () => T): T {
+/** The entry of an address, made when there is none. Beyond MAX_ADDRESSES the least recently used address is dropped. */
+function bucketOf<T>(byAddress: Map<string, T>, address: string, make: () => T): T {
   const value = byAddress.get(address) ?? make();
   byAddress.delete(address);
   byAddress.set(address, value);
@@ -246,8 +242,8 @@ function kept<T>(byAddress: Map<string, T>, address: string, make: () => T): T {
   return value;
 }
 
-function keptFor(isYes: boolean): number {
-  return isYes ? KEPT : KEPT_BRIEFLY;
+function ttlOf(isPositive: boolean): number {
+  return isPositive ? POSITIVE_TTL_MS : NEGATIVE_TTL_MS;
 }
 
 function undecided(why: string): { readonly kind: 'undecided'; readonly why: string } {
@@ -259,14 +255,12 @@ const BUSY: AccessVerdict = {
   why: 'too many new tokens came at once: ask again in a second',
 };
 
-// Answers of somebody else, kept for a while: the same question is asked once at a time, and the number that is kept is bounded.
-
 interface AnswerCacheOptions<T> {
   readonly clock: Clock;
   /** Milliseconds for which an answer counts. */
-  readonly keeps: (answer: T) => number;
-  /** Answers and open questions at most. Beyond that the oldest is forgotten, and asked again when it is needed. */
-  readonly most: number;
+  readonly ttl: (answer: T) => number;
+  /** Beyond this number of answers and pending requests the oldest is evicted. */
+  readonly maxEntries: number;
 }
 
 interface CachedAnswer<T> {
@@ -275,6 +269,7 @@ interface CachedAnswer<T> {
   until: number;
 }
 
+/** Caches answers by key. Concurrent requests for one key share one load, and the number of entries is bounded. */
 export class AnswerCache<T> {
   readonly #options: AnswerCacheOptions<T>;
   readonly #kept = new Map<string, CachedAnswer<T>>();
@@ -283,29 +278,29 @@ export class AnswerCache<T> {
     this.#options = options;
   }
 
-  /** Answers that are kept and questions that are open, at most `most`. */
+  /** Cached answers and pending requests. */
   get size(): number {
     return this.#kept.size;
   }
 
-  /** The answer, or the one that somebody waits for already; undefined where it must be asked for. */
+  /** The cached or pending answer; undefined when it must be loaded. */
   get(key: string): Promise<T> | undefined {
     const kept = this.#kept.get(key);
     return kept !== undefined && kept.until > this.#options.clock.now() ? kept.answer : undefined;
   }
 
-  /** Asks, and keeps the answer. A question that rejects is not kept. */
-  ask(key: string, ask: () => Promise<T>): Promise<T> {
-    const { clock, keeps } = this.#options;
-    const answer = ask();
+  /** Loads the answer and caches it. A load that rejects is not cached. */
+  load(key: string, load: () => Promise<T>): Promise<T> {
+    const { clock, ttl } = this.#options;
+    const answer = load();
     const kept: CachedAnswer<T> = { answer, until: Number.POSITIVE_INFINITY };
-    // At the end of the order also where the key was there.
+    // Deleted first: an entry that is set again would keep its old place in the order of eviction.
     this.#kept.delete(key);
     this.#makeRoom();
     this.#kept.set(key, kept);
     answer.then(
       (value) => {
-        kept.until = clock.now() + keeps(value);
+        kept.until = clock.now() + ttl(value);
       },
       () => {
         if (this.#kept.get(key) === kept) this.#kept.delete(key);
@@ -315,11 +310,11 @@ export class AnswerCache<T> {
   }
 
   #makeRoom(): void {
-    if (this.#kept.size < this.#options.most) return;
+    if (this.#kept.size < this.#options.maxEntries) return;
     const now = this.#options.clock.now();
     for (const [key, { until }] of this.#kept) if (until <= now) this.#kept.delete(key);
     for (const key of this.#kept.keys()) {
-      if (this.#kept.size < this.#options.most) return;
+      if (this.#kept.size < this.#options.maxEntries) return;
       this.#kept.delete(key);
     }
   }

@@ -10,9 +10,9 @@ export interface Outgoing {
   readonly headers: Readonly<Record<string, string | number>>;
   /** JSON. */
   readonly body: string | undefined;
-  /** Certificates and tokens of the request, and how the server is verified. Its `agent`, if it has one, connects through a proxy. */
+  /** Client certificate, token, and how the server is verified. Its `agent`, if set, connects through a proxy. */
   readonly auth: RequestOptions;
-  /** The answer is a stream that lasts for minutes. */
+  /** Its answer is a stream that lasts for minutes. */
   readonly isWatch: boolean;
   readonly signal: AbortSignal;
 }
@@ -23,7 +23,7 @@ export interface Incoming {
   readonly statusText: string;
   readonly headers: IncomingHttpHeaders;
   readonly body: Readable;
-  /** Whether the body is complete; asked after it has ended. */
+  /** Whether the body is complete; known after it has ended. */
   readonly isWhole: () => boolean;
 }
 
@@ -33,7 +33,7 @@ export class LostWhileIdle extends Error {}
 /** Milliseconds until the kernel probes a quiet connection (TCP keep-alive). */
 export const KEEP_ALIVE = 20_000;
 
-/** Milliseconds for the headers of an answer, and between two pieces of an answer to a get. */
+/** Milliseconds until the headers of an answer, and between two pieces of the body of a get. */
 export const ANSWER_TIMEOUT = 30_000;
 
 /** Awaits `answer`; `onLate` ends the request when it does not settle in time. */

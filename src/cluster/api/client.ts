@@ -1,17 +1,15 @@
-/** Requests to the API server, with credentials of a kubeconfig, of a pod, or for `--master`. */
+/** Client of the API server: gets, writes and watches, in protobuf or JSON, with one form of error. */
 import { STATUS_CODES } from 'node:http';
 import type { RequestOptions } from 'node:https';
 import type { Readable } from 'node:stream';
 import { breath } from '../../base/clock.ts';
 import { ANSWER_TIMEOUT, type Incoming, type Outgoing } from './answer.ts';
-import { fieldsOf, readStatus } from './api-status.ts';
+import { BrokenStream, framesOf, linesOf } from './framing.ts';
 import { ConnectionDead, PINGS, type PingTimes } from './http2.ts';
-import type { KindReader } from './protobuf/kind.ts';
-import { PROTOBUF } from './protobuf/object-envelope.ts';
+import { type KindReader, PROTOBUF, readStatusMessage } from './protobuf/kind.ts';
 import { ProtobufUnreadable } from './protobuf/wire.ts';
 import { tlsProblem } from './tls-problem.ts';
 import { type Connect, connect as connectToServer, type Requests } from './transport.ts';
-import { BrokenStream, framesOf, linesOf } from './watch-lines.ts';
 
 /** The API server refused a request, or gave no usable answer. */
 export class ApiError extends Error {
@@ -22,9 +20,9 @@ export class ApiError extends Error {
   readonly retryAfter: number | undefined;
   /** The server did not answer, or an open connection died. */
   readonly lack: 'unreachable' | undefined;
-  /** Machine-readable reasons of the answer: its own, and those of its causes. */
+  /** Machine-readable reasons of the Status, and of its causes. */
   readonly reasons: readonly string[];
-  /** The resource that the answer is about, such as `namespaces`. */
+  /** The resource that the Status names, such as `namespaces`. */
   readonly about: string | undefined;
 
   constructor(
@@ -51,13 +49,13 @@ export function isNamespaceTerminating(error: unknown): boolean {
   return error instanceof ApiError && error.reasons.includes('NamespaceTerminating');
 }
 
-/** The same, or the namespace is gone. */
+/** The namespace is being deleted, or is gone. */
 export function isNamespaceLeaving(error: unknown): boolean {
   if (isNamespaceTerminating(error)) return true;
   return error instanceof ApiError && error.reasons.includes('NotFound') && error.about === 'namespaces';
 }
 
-/** The server answered in protobuf, and the answer cannot be decoded. A request for JSON may succeed. */
+/** The protobuf answer cannot be decoded. A request for JSON may succeed. */
 export class UnreadableAnswer extends ApiError {}
 
 export type Query = Readonly<Record<string, string | undefined>>;
@@ -65,22 +63,22 @@ export type Query = Readonly<Record<string, string | undefined>>;
 export interface ApiClient {
   /** URL of the server, for the log. */
   readonly server: string;
-  /** An object, or with a reader for it a list: in protobuf where the server supports it, otherwise JSON. Throws ApiError. */
+  /** Gets an object; with a reader for its kind a list, in protobuf where the server supports it, otherwise in JSON. Throws ApiError. */
   get(path: string, query: Query, signal: AbortSignal, protobuf?: KindReader): Promise<unknown>;
-  /** Create, replace or delete an object; returns the object as the server stored it. Throws ApiError. */
+  /** Creates, replaces or deletes an object; returns the object as the server stored it. Throws ApiError. */
   write(request: WriteRequest, signal: AbortSignal): Promise<unknown>;
   /** The events of a watch. Ends when the server ends the watch; throws ApiError. */
   watch(path: string, query: Query, signal: AbortSignal, options?: WatchOptions): AsyncIterable<WatchEvent>;
 }
 
-export interface WatchOptions {
-  /** Asks for protobuf; a server that has none answers in JSON. */
+interface WatchOptions {
+  /** Requests protobuf; a server without it answers in JSON. */
   readonly protobuf?: KindReader | undefined;
   /** Called when the answer begins. */
   readonly onOpen?: () => void;
 }
 
-/** As it was received: any value. */
+/** An event as it was received, not checked. */
 export interface WatchEvent {
   readonly type?: unknown;
   readonly object?: unknown;
@@ -88,7 +86,7 @@ export interface WatchEvent {
 
 /** A client that owns its connections. */
 export interface OpenClient extends ApiClient {
-  /** Close the connections; requests under way end. */
+  /** Closes the connections; requests under way end. */
   close(): void;
 }
 
@@ -96,34 +94,34 @@ export type WriteRequest =
   | { readonly method: 'POST' | 'PUT'; readonly path: string; readonly body: object }
   | { readonly method: 'DELETE'; readonly path: string; readonly body?: object };
 
-/** Sets headers, certificates and the proxy's agent of a request. client-node's KubeConfig does so for each request, so that a renewed token is used. */
 export interface Credentials {
   readonly server: string;
+  /** Sets headers, certificates and the proxy's agent of a request. Called for each request, so that a renewed token is used. */
   apply(options: RequestOptions): Promise<void>;
 }
 
-/** Milliseconds: a Retry-After of more counts as this. Whoever sends a day must not stop agent or controller for a day. */
+/** Limit of a Retry-After: a server that sends a day must not stop agent or controller for a day. */
 const MAX_RETRY_AFTER_MS = 3_600_000;
 
-/** Milliseconds that a watch may last beyond its timeoutSeconds; after that something on the way holds it open. */
-const OVERDUE = 60_000;
+/** Milliseconds beyond its timeoutSeconds after which a watch is closed: a proxy in between keeps it open, and has lost the server. */
+const OVERDUE_MS = 60_000;
 
-export interface ClientOptions {
+interface ClientOptions {
   readonly userAgent: string;
   readonly connect?: Connect | undefined;
   readonly pings?: PingTimes;
-  /** Milliseconds; only tests set it. */
+  /** Milliseconds that a watch may last beyond its timeoutSeconds; set by tests alone. */
   readonly overdue?: number;
 }
 
 /** Connects with the first request; `close` ends the connections. */
 export function apiClient(
   credentials: Credentials,
-  { userAgent, connect = connectToServer, pings = PINGS, overdue = OVERDUE }: ClientOptions,
+  { userAgent, connect = connectToServer, pings = PINGS, overdue = OVERDUE_MS }: ClientOptions,
 ): OpenClient {
   const { server } = credentials;
   const transport = connect(pings);
-  const send = (asked: RequestInput) => request({ credentials, transport, userAgent }, asked);
+  const send = (input: RequestInput) => request({ credentials, transport, userAgent }, input);
   return {
     server,
     close: () => transport.close(),
@@ -136,7 +134,7 @@ export function apiClient(
       const answer = await send({ path, query, signal, hasProtobuf: protobuf !== undefined });
       if (answer.status !== 200) throw await statusError(answer, path);
       const bytes = await wholeBody(answer, path);
-      // Parsing a page blocks the event loop; let waiting work run first.
+      // Parsing a page blocks the event loop, so waiting work runs first.
       await breath();
       return protobuf !== undefined && isProtobuf(answer)
         ? readWith(() => protobuf.list(bytes), path)
@@ -148,7 +146,7 @@ export function apiClient(
       onOpen?.();
       const { body } = answer;
       const seconds = Number(query.timeoutSeconds ?? Number.NaN);
-      const late = Number.isNaN(seconds) ? undefined : endLate(body, seconds * 1000 + overdue);
+      const late = Number.isNaN(seconds) ? undefined : closeAfter(body, seconds * 1000 + overdue);
       try {
         if (protobuf !== undefined && isProtobuf(answer)) {
           const frames = framesOf(readPieces<Buffer>(answer));
@@ -167,13 +165,12 @@ export function apiClient(
   };
 }
 
-/** The server ends a watch when its time is up. If the watch goes on, something in between has lost the server. */
-function endLate(body: Readable, milliseconds: number): NodeJS.Timeout {
+function closeAfter(body: Readable, milliseconds: number): NodeJS.Timeout {
   const text = `the server did not end the watch within ${Math.round(milliseconds / 1000)} s`;
   return setTimeout(() => body.destroy(new Error(text)), milliseconds).unref();
 }
 
-/** Bytes of an answer: the list of a large cluster without pages has some hundred million, and a string holds 536 million. */
+/** Limit of bytes of an answer: the list of a large cluster without pages has some hundred million, and a string holds 536 million. */
 export const MAX_ANSWER_BYTES = 500_000_000;
 
 async function wholeBody(answer: Incoming, path: string): Promise<Buffer> {
@@ -196,7 +193,6 @@ interface RequestInput {
   readonly path: string;
   readonly query: Query;
   readonly signal: AbortSignal;
-  /** Protobuf can be read. */
   readonly hasProtobuf?: boolean;
   /** JSON. */
   readonly body?: string;
@@ -209,7 +205,7 @@ interface RequestSender {
   readonly userAgent: string;
 }
 
-/** Throws ApiError when the server does not answer, and the signal's reason when it aborted. */
+/** Throws ApiError when the server does not answer, and the signal's reason after an abort. */
 async function request(
   { credentials, transport, userAgent }: RequestSender,
   { method = 'GET', path, query, signal, hasProtobuf = false, body, isWatch = false }: RequestInput,
@@ -237,7 +233,7 @@ async function request(
   }
 }
 
-/** The pieces of a body, as text where an encoding is set. `silence`: the most milliseconds between two of them. Throws ApiError. */
+/** The pieces of a body, as text where an encoding is set. `silence`: limit of milliseconds between two pieces. Throws ApiError. */
 async function* readPieces<T>({ body, isWhole }: Incoming, silence?: number): AsyncGenerator<T> {
   const text = `no data for ${(silence ?? 0) / 1000} s`;
   const late = silence === undefined ? undefined : setTimeout(() => body.destroy(new Error(text)), silence);
@@ -262,10 +258,10 @@ function noAnswer(url: URL, error: Error): ApiError {
   return new ApiError(`${url.origin} cannot be reached: ${why}`, 0, { lack: 'unreachable' });
 }
 
-/** Bytes of a failed answer that are read: a Status is shorter. */
+/** Limit of bytes that are read of a failed answer; a Status is shorter. */
 export const MAX_STATUS_BYTES = 10_000;
 
-/** The message of the answer's Status object; without one, the HTTP status. */
+/** The message is that of the answer's Status; without one it is the HTTP status. */
 async function statusError(answer: Incoming, path: string): Promise<ApiError> {
   const pieces: Buffer[] = [];
   let length = 0;
@@ -276,7 +272,7 @@ async function statusError(answer: Incoming, path: string): Promise<ApiError> {
       if (length > MAX_STATUS_BYTES) break;
     }
   } catch {
-    // The body was cut off: the HTTP status is the message.
+    // The body was cut off, so the HTTP status is the message.
   }
   const seconds = Number(answer.headers['retry-after']);
   const retryAfter = Number.isFinite(seconds) && seconds > 0 ? Math.min(seconds * 1000, MAX_RETRY_AFTER_MS) : undefined;
@@ -297,13 +293,13 @@ function readWith<T>(read: () => T, path: string): T {
   }
 }
 
-/** ProtobufUnreadable as UnreadableAnswer; any other error as it is. */
+/** Turns ProtobufUnreadable into UnreadableAnswer; returns any other error as it is. */
 export function unreadable(error: unknown, path: string): unknown {
   if (!(error instanceof ProtobufUnreadable)) return error;
   return new UnreadableAnswer(`${path}: the protobuf answer cannot be read: ${error.message}`, 0);
 }
 
-/** A line of a watch in JSON. Throws ApiError. */
+/** Parses a line of a watch in JSON. Throws ApiError. */
 export function parseEvent(line: string, path: string): WatchEvent {
   try {
     return fieldsOf(JSON.parse(line));
@@ -320,21 +316,57 @@ function parseJson(bytes: Buffer, path: string): unknown {
   }
 }
 
-// Media types of answers: the header `Accept`.
-
 const JSON_TYPE = 'application/json';
 
 /**
- * `metadata.managedFields` is not used here, and can be half of an object: an API server with KEP-5958 (the feature gate
- * ManagedFieldsOptOut, alpha in Kubernetes 1.38) leaves them out. Others ignore a parameter that they do not know.
+ * `metadata.managedFields` is not used here, and can be half of an object. An API server with KEP-5958 (feature gate
+ * ManagedFieldsOptOut, alpha in Kubernetes 1.38) leaves it out. Others ignore a parameter that they do not know.
  */
 const DROP = 'drop=metadata.managedFields';
 
-/** Behind the others, for a server that takes no type with a parameter that it does not know. */
+/** The last choice, for a server that accepts no type with an unknown parameter. */
 const PLAIN_JSON = `${JSON_TYPE};q=0.5`;
 
-/** The header `Accept`. kube-apiserver takes the first type that it has. */
+/** The header `Accept`. kube-apiserver uses the first type that it supports. */
 function acceptOf({ hasProtobuf, isWatch }: { hasProtobuf: boolean; isWatch: boolean }): string {
   const protobuf = `${PROTOBUF}${isWatch ? ';stream=watch' : ''};${DROP}`;
   return [...(hasProtobuf ? [protobuf] : []), `${JSON_TYPE};${DROP}`, PLAIN_JSON].join(', ');
+}
+
+/** A Status: the reason why the API server refused a request (k8s.io/apimachinery meta/v1). */
+interface ApiStatus {
+  readonly message: string | undefined;
+  /** Machine-readable reasons of the Status, and of its causes. */
+  readonly reasons: readonly string[];
+  /** The resource that it names, such as `namespaces`. */
+  readonly about: string | undefined;
+}
+
+const EMPTY_STATUS: ApiStatus = { message: undefined, reasons: [], about: undefined };
+
+/** The Status of a body; an empty one for any other body, which a proxy in front of the API server sends. */
+export function readStatus(body: Buffer, inProtobuf: boolean): ApiStatus {
+  try {
+    return statusOf(inProtobuf ? readStatusMessage(body) : JSON.parse(body.toString()));
+  } catch {
+    return EMPTY_STATUS;
+  }
+}
+
+/** The Status in an unchecked value. */
+export function statusOf(value: unknown): ApiStatus {
+  const status = fieldsOf(value);
+  const { causes, kind } = fieldsOf(status.details);
+  const all = [status, ...(Array.isArray(causes) ? causes.map(fieldsOf) : [])];
+  const { message } = status;
+  return {
+    message: typeof message === 'string' ? message : undefined,
+    reasons: all.map(({ reason }) => reason).filter((reason) => typeof reason === 'string'),
+    about: typeof kind === 'string' ? kind : undefined,
+  };
+}
+
+/** The fields of an object; none of any other value. */
+export function fieldsOf(value: unknown): Readonly<Record<string, unknown>> {
+  return typeof value === 'object' && value !== null ? { ...value } : {};
 }

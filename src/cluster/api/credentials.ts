@@ -1,13 +1,17 @@
-/** Address and credentials of the API server. client-node, which is large, is loaded only for what `plain-credentials.ts` does not know. */
+/**
+ * Address and credentials of the API server. Certificates, tokens and passwords of a kubeconfig, and the token of a pod, are read here.
+ * client-node loads a megabyte of code, and remains for kubeconfigs with an exec or auth-provider credential or a proxy, and for those
+ * that this file cannot read. Files are read for each request, as client-node does, so that renewed certificates and tokens are used.
+ */
 import { open, readFile } from 'node:fs/promises';
-import { dirname, resolve } from 'node:path';
+import type { RequestOptions } from 'node:https';
+import { isIPv6 } from 'node:net';
+import { dirname, isAbsolute, join, resolve } from 'node:path';
 import { causeOf } from '../../base/cause.ts';
 import { type OneFile, readOneFile } from '../documents/files.ts';
-import { fieldsOf } from './api-status.ts';
-import type { Credentials } from './client.ts';
-import { applyPlain, type PlainAccess, plainAccess, podAccess } from './plain-credentials.ts';
+import { type Credentials, fieldsOf } from './client.ts';
 
-/** The name in deploy/base in place of the control plane's address; no host has it (RFC 2606). */
+/** deploy/base has this name in place of the control plane's address; no host has it (RFC 2606). */
 const PLACEHOLDER = 'control-plane.example';
 
 /** The kubeconfig cannot be used; the program stops at its start. */
@@ -27,7 +31,7 @@ export async function loadCredentials(cluster: ClusterConfig): Promise<Credentia
   return await credentialsOf(kubeconfig === undefined ? undefined : await readKubeconfig(kubeconfig), cluster);
 }
 
-/** `file`: the object in the kubeconfig. Throws KubeconfigUnusable. */
+/** `file`: the content of the kubeconfig. Throws KubeconfigUnusable. */
 export async function credentialsOf(
   file: object | undefined,
   { kubeconfig, master }: ClusterConfig,
@@ -45,12 +49,12 @@ export async function credentialsOf(
     kubeconfig === undefined || file === undefined
       ? access.tokenFile
       : tokenFileOf(file, { kubeconfig, user: currentUser(file) });
-  // Without TLS there is nothing to verify.
+  // Without TLS no certificate is verified.
   const skipsVerify = server.startsWith('http:') || access.skipsVerify;
   return { server, apply: (options) => applyPlain({ ...access, skipsVerify, tokenFile }, options) };
 }
 
-/** undefined: client-node must read the kubeconfig. */
+/** undefined when client-node must read the kubeconfig. */
 function accessOf(file: object | undefined, { kubeconfig, master }: ClusterConfig): PlainAccess | undefined {
   if (kubeconfig === undefined) return { server: master ?? '', skipsVerify: false };
   return plainAccess(file ?? {}, kubeconfig);
@@ -64,7 +68,7 @@ function currentUser(file: object): string | undefined {
   return typeof user === 'string' ? user : undefined;
 }
 
-/** Credentials of other kinds, which client-node knows. Throws KubeconfigUnusable. */
+/** Credentials that only client-node supports. Throws KubeconfigUnusable. */
 async function throughClientNode(
   file: object,
   { kubeconfig, master }: ClusterConfig & { readonly kubeconfig: string },
@@ -82,7 +86,7 @@ async function throughClientNode(
   if (cluster === null)
     throw new KubeconfigUnusable(`--kubeconfig ${kubeconfig}: ${contextProblem(config.currentContext)}`);
   const server = serverUrl(master ?? cluster.server, kubeconfig);
-  // Without TLS there is nothing to verify; client-node needs to know that.
+  // Without TLS no certificate is verified, and client-node needs the flag for it.
   const skipTLSVerify = server.startsWith('http:') || cluster.skipTLSVerify === true;
   config.clusters = config.clusters.map((entry) =>
     entry.name === cluster.name ? { ...entry, server, skipTLSVerify } : entry,
@@ -92,7 +96,7 @@ async function throughClientNode(
     server,
     async apply(options) {
       await config.applyToHTTPSOptions(options);
-      // client-node keeps an agent with the certificate of the first request, and an agent's options override a request's.
+      // client-node keeps an agent with the certificate of the first request, and an agent's options override those of a request.
       if (cluster.proxyUrl === undefined) options.agent = false;
       if (tokenFile !== undefined) {
         const token = (await readFile(tokenFile, 'utf8')).trim();
@@ -158,17 +162,157 @@ export function kubeconfigIn({ values, problems }: Pick<OneFile, 'values' | 'pro
   return first.value as object;
 }
 
-// A token in a file, such as one that a kubelet renews (projected volumes of ServiceAccounts).
+/** The path of a file, or its content in base64. The file has precedence. */
+interface FileOrData {
+  readonly file: string | undefined;
+  readonly data: string | undefined;
+}
 
-/** Bytes of a token that are read. */
-const MAX_TOKEN = 64 * 1024;
+/** The current context of a kubeconfig, with absolute paths. */
+interface PlainAccess {
+  /** URL of the API server. */
+  readonly server: string;
+  readonly skipsVerify: boolean;
+  readonly tlsServerName?: string | undefined;
+  readonly ca?: FileOrData;
+  readonly cert?: FileOrData;
+  readonly key?: FileOrData;
+  readonly token?: string | undefined;
+  /** Overrides `token`. */
+  readonly tokenFile?: string | undefined;
+  readonly basic?: string | undefined;
+  readonly impersonates?: string | undefined;
+}
 
-/** The token of a file, read anew; undefined where there is no such file. Rejects with a clause. */
+/** Folder of the service account in a pod (https://kubernetes.io/docs/tasks/run-application/access-api-from-pod/). */
+const SERVICE_ACCOUNT = '/var/run/secrets/kubernetes.io/serviceaccount';
+/** client-node expects an API server without TLS on these ports. */
+const PORTS_WITHOUT_TLS = ['80', '8080', '8001'];
+
+export function podAccess(env: NodeJS.ProcessEnv, folder = SERVICE_ACCOUNT): PlainAccess {
+  const { KUBERNETES_SERVICE_HOST: host = '', KUBERNETES_SERVICE_PORT: port = '' } = env;
+  const scheme = PORTS_WITHOUT_TLS.includes(port) ? 'http' : 'https';
+  return {
+    server: `${scheme}://${isIPv6(host) ? `[${host}]` : host}:${port}`,
+    skipsVerify: false,
+    ca: { file: `${folder}/ca.crt`, data: undefined },
+    tokenFile: `${folder}/token`,
+  };
+}
+
+/** `file`: the content of the kubeconfig at `path`. undefined when client-node must read it. */
+export function plainAccess(file: object, path: string): PlainAccess | undefined {
+  const lists = fieldsOf(file);
+  const contexts = named(lists.contexts, 'context', 'cluster');
+  const clusters = named(lists.clusters, 'cluster', 'server');
+  const users = named(lists.users, 'user');
+  const context = contexts?.get(lists['current-context']);
+  const cluster = clusters?.get(context?.cluster);
+  const user = users?.get(context?.user);
+  if (cluster === undefined || user === undefined || needsClientNode(cluster, user)) return undefined;
+  const folder = dirname(path);
+  const of = (object: KubeconfigEntry, field: string): FileOrData => {
+    const name = text(object[field]);
+    const file = name === undefined || isAbsolute(name) ? name : join(folder, name);
+    return { file, data: text(object[`${field}-data`]) };
+  };
+  const username = text(user.username);
+  return {
+    server: String(cluster.server).replace(/\/$/, ''),
+    skipsVerify: cluster['insecure-skip-tls-verify'] === true,
+    tlsServerName: text(cluster['tls-server-name']),
+    ca: of(cluster, 'certificate-authority'),
+    cert: of(user, 'client-certificate'),
+    key: of(user, 'client-key'),
+    token: text(user.token),
+    basic: username === undefined ? undefined : `${username}:${text(user.password)}`,
+    impersonates: text(user.as),
+  };
+}
+
+type KubeconfigEntry = Readonly<Record<string, unknown>>;
+
+/** The entries of a list by name; undefined when the list or one of its entries is malformed. */
+function named(list: unknown, inner: string, needed?: string): Map<unknown, KubeconfigEntry> | undefined {
+  if (!Array.isArray(list)) return undefined;
+  const entries = new Map<unknown, KubeconfigEntry>();
+  for (const one of list) {
+    const { name, [inner]: value } = fieldsOf(one);
+    const entry = fieldsOf(value);
+    if (text(name) === undefined) return undefined;
+    if (needed !== undefined && text(entry[needed]) === undefined) return undefined;
+    // Of two entries with one name the first counts.
+    if (!entries.has(name)) entries.set(name, entry);
+  }
+  return entries;
+}
+
+const TEXTS_OF_CLUSTER = ['tls-server-name', 'certificate-authority', 'certificate-authority-data'];
+const TEXTS_OF_USER = [
+  'client-certificate',
+  'client-certificate-data',
+  'client-key',
+  'client-key-data',
+  'token',
+  'username',
+  'password',
+  'as',
+];
+
+/** Values of an unexpected type are left to client-node as well. */
+function needsClientNode(cluster: KubeconfigEntry, user: KubeconfigEntry): boolean {
+  if (isSet(cluster['proxy-url']) || ['exec', 'auth-provider', 'token-file'].some((field) => isSet(user[field])))
+    return true;
+  if (isSet(user.username) && !isSet(user.password)) return true;
+  const isMistyped = (of: KubeconfigEntry) => (field: string) => isSet(of[field]) && typeof of[field] !== 'string';
+  return TEXTS_OF_CLUSTER.some(isMistyped(cluster)) || TEXTS_OF_USER.some(isMistyped(user));
+}
+
+function isSet(value: unknown): boolean {
+  return value !== undefined && value !== null && value !== '';
+}
+
+function text(value: unknown): string | undefined {
+  return typeof value === 'string' && value !== '' ? value : undefined;
+}
+
+/** Sets the headers and certificates of a request. Rejects with the error of a file that cannot be read. */
+export async function applyPlain(access: PlainAccess, options: RequestOptions): Promise<void> {
+  const [ca, cert, key, token] = await Promise.all([
+    bytes(access.ca),
+    bytes(access.cert),
+    bytes(access.key),
+    access.tokenFile === undefined ? access.token : readFile(access.tokenFile, 'utf8').then((line) => line.trim()),
+  ]);
+  if (access.skipsVerify) options.rejectUnauthorized = false;
+  if (access.tlsServerName !== undefined) options.servername = access.tlsServerName;
+  if (ca !== undefined) options.ca = ca;
+  if (cert !== undefined) options.cert = cert;
+  if (key !== undefined) options.key = key;
+  if (access.basic !== undefined) options.auth = access.basic;
+  options.agent = false;
+  options.headers = {
+    ...(access.impersonates === undefined ? {} : { 'impersonate-user': access.impersonates }),
+    ...(token === undefined ? {} : { authorization: `Bearer ${token}` }),
+  };
+}
+
+async function bytes(of: FileOrData | undefined): Promise<Buffer | undefined> {
+  if (of?.file !== undefined) return await readFile(of.file);
+  return of?.data === undefined ? undefined : Buffer.from(of.data, 'base64');
+}
+
+const MAX_TOKEN_BYTES = 64 * 1024;
+
+/**
+ * Reads the token of a file, such as one that a kubelet renews (projected volumes of ServiceAccounts). undefined when there is no such
+ * file. Rejects with a clause.
+ */
 export async function tokenIn(file: string): Promise<string | undefined> {
   let text: string;
   try {
     await using handle = await open(file);
-    const { buffer, bytesRead } = await handle.read(Buffer.alloc(MAX_TOKEN), 0, MAX_TOKEN, 0);
+    const { buffer, bytesRead } = await handle.read(Buffer.alloc(MAX_TOKEN_BYTES), 0, MAX_TOKEN_BYTES, 0);
     text = buffer.toString('latin1', 0, bytesRead).trim();
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code === 'ENOENT') return undefined;

@@ -30,27 +30,26 @@ export interface RecorderOptions {
   readonly cluster: ClusterConfig;
   readonly connect?: Connect;
   readonly userAgent: string;
-  /** The program, and its instance. */
+  /** The program and its instance, for the fields reportingController and reportingInstance. */
   readonly reporter: { readonly controller: string; readonly instance: string };
   readonly clock: Clock;
   readonly signal: AbortSignal;
-  /** An event could not be written; called once until a write succeeds again. */
+  /** Called when an event cannot be written; then not again until a write succeeds. */
   readonly onFailure: (error: Error) => void;
 }
 
 /** Milliseconds in which the same event is not written again. */
-const SAME = 10 * 60 * 1000;
-/** Events that may be written at once; then one each `REFILL` milliseconds, as in client-go's spam filter. */
-const BURST = 25;
-const REFILL = 12_000;
+const REPEAT_AFTER_MS = 10 * 60 * 1000;
+/** A burst of events, then one each 12 s, as in client-go's spam filter. */
+const RATE = { burst: 25, refill: 12_000 };
 const MAX_WAITING_EVENTS = 100;
-/** The longest note that the API accepts. */
-const NOTE_MAX = 1024;
+/** The API's limit of characters of a note. */
+const MAX_NOTE_LENGTH = 1024;
 
 export class EventRecorder {
   readonly #options: RecorderOptions;
   readonly #waiting: ClusterEvent[] = [];
-  /** When each was written last. */
+  /** Time of the last write of each event. */
   readonly #written = new Map<string, number>();
   #client: ApiClient | undefined;
   readonly #rate: TokenBucket;
@@ -60,7 +59,7 @@ export class EventRecorder {
 
   constructor(options: RecorderOptions) {
     this.#options = options;
-    this.#rate = new TokenBucket({ burst: BURST, refill: REFILL }, options.clock.now());
+    this.#rate = new TokenBucket(RATE, options.clock.now());
   }
 
   /** Never waits, never throws. */
@@ -68,8 +67,8 @@ export class EventRecorder {
     const now = this.#options.clock.now();
     const key = `${event.regarding.kind} ${event.regarding.namespace}/${event.regarding.name} ${event.reason} ${event.note}`;
     const before = this.#written.get(key);
-    if ((before !== undefined && now - before < SAME) || this.#waiting.length >= MAX_WAITING_EVENTS) return;
-    for (const [old, at] of this.#written) if (now - at >= SAME) this.#written.delete(old);
+    if ((before !== undefined && now - before < REPEAT_AFTER_MS) || this.#waiting.length >= MAX_WAITING_EVENTS) return;
+    for (const [old, at] of this.#written) if (now - at >= REPEAT_AFTER_MS) this.#written.delete(old);
     this.#written.set(key, now);
     this.#waiting.push(event);
     if (!this.#isWriting) void this.#write();
@@ -80,14 +79,14 @@ export class EventRecorder {
     this.#isWriting = true;
     try {
       for (let event = this.#waiting.shift(); event !== undefined && !signal.aborted; event = this.#waiting.shift()) {
-        await this.#take();
+        await this.#waitForRate();
         try {
           this.#client ??= await this.#connect();
           const body = this.#object(event, clock.wall());
           await this.#client.write({ method: 'POST', path: pathOf(event), body }, signal);
           this.#hasFailed = false;
         } catch (error) {
-          // The event would go with its namespace.
+          // The event would be deleted with its namespace.
           if (isNamespaceLeaving(error)) continue;
           if (!signal.aborted && !this.#hasFailed) onFailure(error as Error);
           this.#hasFailed = true;
@@ -107,7 +106,7 @@ export class EventRecorder {
     return client;
   }
 
-  async #take(): Promise<void> {
+  async #waitForRate(): Promise<void> {
     const { clock, signal } = this.#options;
     while (!this.#rate.take(clock.now())) await sleep(clock, this.#rate.untilNext(clock.now()), signal);
   }
@@ -121,14 +120,14 @@ export class EventRecorder {
       apiVersion: 'events.k8s.io/v1',
       kind: 'Event',
       metadata: { name: `${regarding.name.slice(0, 200)}.${unique}`, namespace: namespaceOf(regarding) },
-      // The API wants microseconds.
+      // The API requires microseconds.
       eventTime: new Date(wall).toISOString().replace(/Z$/, '000Z'),
       reportingController: reporter.controller,
       reportingInstance: reporter.instance.slice(0, 128),
       type,
       reason,
       action,
-      note: note.slice(0, NOTE_MAX),
+      note: note.slice(0, MAX_NOTE_LENGTH),
       regarding: { ...rest, ...(namespace === '' ? {} : { namespace }) },
     };
   }

@@ -22,21 +22,21 @@ export interface PingTimes {
 export const PINGS: PingTimes = { every: 25_000, answer: 15_000 };
 
 /** Milliseconds until a connection without requests is closed, as in client-go. */
-const IDLE = 90_000;
-/** Bytes that the server may send ahead on one stream, and on all: a page of a list fits without an acknowledgement in between. */
+const IDLE_TIMEOUT_MS = 90_000;
+/** Bytes that the server may send ahead on one stream, and on all streams: a page of a list fits without an acknowledgement in between. */
 const STREAM_WINDOW = 4 * 2 ** 20;
 const CONNECTION_WINDOW = 16 * 2 ** 20;
 
-/** Megabytes that one connection may hold; the windows bound it in practice. */
-const MAX_BUFFERED = 256;
+/** Memory limit of a session, in megabytes; the windows keep it below that in practice. */
+const MAX_SESSION_MB = 256;
 
-/** No byte arrived on a connection for too long after a PING. */
+/** No byte was received in time after a PING. */
 export class ConnectionDead extends Error {}
 
 /** The server requires HTTP/1.1 for this request. */
 export class Http1Required extends Error {}
 
-/** Connect by TLS; undefined when the server chose HTTP/1.1 (ALPN, RFC 7301). Rejects with the error of the connection. */
+/** Connects by TLS; undefined when the server chose HTTP/1.1 (ALPN, RFC 7301). Rejects with the error of the connection. */
 export async function openHttp2(
   outgoing: Outgoing,
   pings: PingTimes,
@@ -53,7 +53,7 @@ export async function openHttp2(
     createConnection: () => socket,
     settings: { enablePush: false, initialWindowSize: STREAM_WINDOW },
     // By default Node.js rejects new streams of a session that holds more than 10 MB; pages of lists are large and arrive in parallel.
-    maxSessionMemory: MAX_BUFFERED,
+    maxSessionMemory: MAX_SESSION_MB,
   });
   return new Http2Connection(session, pings);
 }
@@ -101,9 +101,9 @@ function connectTls({ url, auth }: Outgoing, signal: AbortSignal): Promise<tls.T
 export class Http2Connection {
   readonly #session: http2.ClientHttp2Session;
   readonly #pings: PingTimes;
-  #timer: NodeJS.Timeout | undefined;
-  #idle: NodeJS.Timeout | undefined;
-  #open = 0;
+  #pingTimer: NodeJS.Timeout | undefined;
+  #idleTimer: NodeJS.Timeout | undefined;
+  #openStreams = 0;
   #isRetired = false;
 
   constructor(session: http2.ClientHttp2Session, pings: PingTimes) {
@@ -113,10 +113,10 @@ export class Http2Connection {
     session.on('error', () => undefined);
     session.once('connect', () => session.setLocalWindowSize(CONNECTION_WINDOW));
     session.once('close', () => {
-      clearTimeout(this.#timer);
-      clearTimeout(this.#idle);
+      clearTimeout(this.#pingTimer);
+      clearTimeout(this.#idleTimer);
     });
-    this.#later();
+    this.#schedulePing();
   }
 
   /** False once the server or a failure has ended it; requests need another connection then. */
@@ -127,7 +127,7 @@ export class Http2Connection {
   /** Rejects with LostWhileIdle when the server did not process the request, with Http1Required, or with Node.js's own error. */
   async request({ method, url, headers, body, auth, signal }: Outgoing): Promise<Incoming> {
     signal.throwIfAborted();
-    const asked = {
+    const fields = {
       ...headers,
       ...(auth.auth ? { authorization: `Basic ${Buffer.from(auth.auth).toString('base64')}` } : {}),
       ':method': method,
@@ -135,11 +135,11 @@ export class Http2Connection {
     };
     let stream: http2.ClientHttp2Stream;
     try {
-      stream = this.#session.request(asked, { endStream: body === undefined, signal });
+      stream = this.#session.request(fields, { endStream: body === undefined, signal });
     } catch (error) {
       throw requestFailure(error as NodeJS.ErrnoException, 0);
     }
-    this.#opened(stream);
+    this.#trackStream(stream);
     const answered = new Promise<Incoming>((resolve, reject) => {
       stream.once('response', ({ ':status': status = 0, ...rest }) =>
         resolve({ status, statusText: '', headers: rest, body: stream, isWhole: () => stream.rstCode === NO_ERROR }),
@@ -154,32 +154,32 @@ export class Http2Connection {
     return await withinTimeout(answered, (error) => stream.destroy(error));
   }
 
-  /** End the connection and all its requests. */
+  /** Ends the connection and all its requests. */
   destroy(): void {
     this.#session.destroy();
   }
 
-  /** Start no more requests; those under way go on. */
+  /** Starts no more requests; those under way go on. */
   retire(): void {
     this.#isRetired = true;
-    if (this.#open === 0) this.#session.close();
+    if (this.#openStreams === 0) this.#session.close();
   }
 
-  #opened(stream: http2.ClientHttp2Stream): void {
-    this.#open += 1;
-    clearTimeout(this.#idle);
+  #trackStream(stream: http2.ClientHttp2Stream): void {
+    this.#openStreams += 1;
+    clearTimeout(this.#idleTimer);
     stream.once('close', () => {
-      this.#open -= 1;
-      if (this.#open > 0) return;
+      this.#openStreams -= 1;
+      if (this.#openStreams > 0) return;
       if (this.#isRetired) this.#session.close();
-      this.#idle = setTimeout(() => this.#session.close(), IDLE);
-      this.#idle.unref();
+      this.#idleTimer = setTimeout(() => this.#session.close(), IDLE_TIMEOUT_MS);
+      this.#idleTimer.unref();
     });
   }
 
-  #later(): void {
-    this.#timer = setTimeout(() => this.#ping(), this.#pings.every);
-    this.#timer.unref();
+  #schedulePing(): void {
+    this.#pingTimer = setTimeout(() => this.#ping(), this.#pings.every);
+    this.#pingTimer.unref();
   }
 
   #ping(): void {
@@ -190,25 +190,25 @@ export class Http2Connection {
     const judge = () => {
       if (!isAnswered) this.#judge(this.#session.socket.bytesRead > before);
     };
-    // A blocked event loop first reads the bytes that have arrived, then judges.
-    this.#timer = setTimeout(() => setImmediate(() => setImmediate(judge)), this.#pings.answer);
-    this.#timer.unref();
+    // After the event loop was blocked, it reads the bytes that have arrived before this judges the connection.
+    this.#pingTimer = setTimeout(() => setImmediate(() => setImmediate(judge)), this.#pings.answer);
+    this.#pingTimer.unref();
     this.#session.ping((failure) => {
       if (failure !== null && !this.#isOver) return;
       isAnswered = true;
-      clearTimeout(this.#timer);
-      if (!this.#isOver) this.#later();
+      clearTimeout(this.#pingTimer);
+      if (!this.#isOver) this.#schedulePing();
     });
   }
 
-  /** The server sent GOAWAY: requests under way go on, and PING is not answered any more. TCP keep-alive notices a dead peer. */
+  /** After a GOAWAY of the server, requests under way go on, and PING is not answered any more. TCP keep-alive notices a dead peer. */
   get #isOver(): boolean {
     return this.#session.closed || this.#session.destroyed;
   }
 
   #judge(isAlive: boolean): void {
     if (this.#isOver) return;
-    if (isAlive) this.#later();
+    if (isAlive) this.#schedulePing();
     else {
       const seconds = (this.#pings.every + this.#pings.answer) / 1000;
       this.#session.destroy(new ConnectionDead(`no answer to a PING: nothing was received for ${seconds} s`));
@@ -218,7 +218,7 @@ export class Http2Connection {
 
 /** RFC 9113, section 7. */
 const { NGHTTP2_NO_ERROR: NO_ERROR, NGHTTP2_REFUSED_STREAM, NGHTTP2_HTTP_1_1_REQUIRED } = http2.constants;
-/** The session was over before anything was sent. */
+/** Codes of errors that mean that nothing was sent. */
 const UNSENT = new Set(['ERR_HTTP2_INVALID_SESSION', 'ERR_HTTP2_GOAWAY_SESSION', 'ERR_HTTP2_OUT_OF_STREAMS']);
 
 function requestFailure(error: NodeJS.ErrnoException, code: number): Error {

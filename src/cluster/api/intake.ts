@@ -1,22 +1,19 @@
-/** What a reflector has received, and the resourceVersion that it has reached: passes on what is news. */
+/** Passes on the objects of lists and watches that differ from the known ones, and keeps the resourceVersion that was reached. */
 
 import { INITIAL_EVENTS_END } from '../../proxy/model/labels.ts';
 import { isOlder } from '../../proxy/model/resource-version.ts';
-import { fieldsOf, statusOf } from './api-status.ts';
-import { ApiError, type WatchEvent } from './client.ts';
+import { ApiError, fieldsOf, statusOf, type WatchEvent } from './client.ts';
 
-// What a reflector reads of an object, whatever its kind is.
-
-/** An object as it was received. */
+/** An object as it was received, with the metadata that a reflector needs of every kind. */
 export interface ReceivedObject {
   readonly object: unknown;
   /** `namespace/name`, or the name of an object without a namespace. */
   readonly key: string;
-  /** "" for none. */
+  /** "" when the object has none. */
   readonly version: string;
 }
 
-/** `path`: of the request, for the error. Throws ApiError for what is no object of the API. The object of a bookmark has no name. */
+/** `path`: the path of the request, for the error. Throws ApiError for a value that is no object of the API. The object of a bookmark has no name. */
 export function receivedOf(object: unknown, path: string, isBookmark = false): ReceivedObject {
   const { name = '', namespace = '', resourceVersion = '' } = metadataOf(object);
   const isNamed = typeof name === 'string' && typeof namespace === 'string' && (name !== '' || isBookmark);
@@ -28,7 +25,7 @@ export function receivedOf(object: unknown, path: string, isBookmark = false): R
   return { object, key: namespace === '' ? name : `${namespace}/${name}`, version: resourceVersion };
 }
 
-/** Whether the object of a bookmark says that the initial events of a streaming list are complete (KEP-3157). */
+/** Whether the object of a bookmark marks the end of the initial events of a streaming list (KEP-3157). */
 export function endsInitialEvents(object: unknown): boolean {
   const annotations = metadataOf(object).annotations ?? {};
   return (annotations as Readonly<Record<string, unknown>>)[INITIAL_EVENTS_END] === 'true';
@@ -39,17 +36,17 @@ function metadataOf(object: unknown): Readonly<Record<string, unknown>> {
   return (metadata ?? {}) as Readonly<Record<string, unknown>>;
 }
 
-/** Takes objects of one kind. */
+/** Receives the changes of one kind. */
 export interface IntakeSink {
-  /** `isEvent`: an event of a watch told it, not a list. */
+  /** `isEvent`: the object comes from an event of a watch, not from a list. */
   set(key: string, object: unknown, isEvent: boolean): void;
-  /** `version`: of the event that told it, or of the list that has the object no more. */
+  /** `version`: the version of the event, or of the list that lacks the object. */
   gone(key: string, version: string, isEvent: boolean): void;
   /** The first list is complete. Called once. */
   synced(): void;
   /** All changes up to this resourceVersion were passed on. */
   reached?(version: string): void;
-  /** The server's resourceVersions went back: its store was restored. Everything is listed again, and no object counts as unchanged. */
+  /** The server's resourceVersion went back, because its store was restored. All objects are listed again, and none counts as unchanged. */
   restored(from: string, to: string): void;
 }
 
@@ -62,7 +59,7 @@ export class Intake {
   #version = '';
   #isSynced = false;
 
-  /** `path`: of the resource, for errors. */
+  /** `path`: the path of the resource, for errors. */
   constructor(path: string, sink: IntakeSink) {
     this.#path = path;
     this.#sink = sink;
@@ -85,22 +82,22 @@ export class Intake {
     this.#known.set(key, version);
   }
 
-  /** The list of this version is complete: what was not in it is gone. */
+  /** The list of this version is complete; objects that it lacks are gone. */
   listEnds(version: string): void {
     this.#version = version;
     for (const key of this.#known.listEnds()) this.#sink.gone(key, version, false);
     this.#sink.reached?.(version);
   }
 
-  /** Tells once that there was a complete list. */
+  /** Reports the first complete list, once. */
   synced(): void {
     if (!this.#isSynced) this.#sink.synced();
     this.#isSynced = true;
   }
 
   /**
-   * An event before the end of a streaming list: their versions have no order, and a change meanwhile may be one that is not ADDED.
-   * Returns the version of the list from the bookmark that ends it. Throws ApiError.
+   * An event before the end of a streaming list. The versions of these events have no order, and an object that changes meanwhile may
+   * come as another type than ADDED. Returns the version of the list from the bookmark that ends it. Throws ApiError.
    */
   initialEvent(event: WatchEvent): string | undefined {
     const { type, received } = this.#received(event);
@@ -108,7 +105,7 @@ export class Intake {
     if (type === 'DELETED') this.#gone(key, version, false);
     else if (type === 'ADDED' || type === 'MODIFIED') this.listed(received);
     else if (type === 'BOOKMARK' && endsInitialEvents(object)) {
-      // What was skipped as known may be another object where the version went back: the list is read again.
+      // When the version went back, an object that was skipped as known may be another one, so the list is read again.
       this.#mustGoOn(version);
       return version;
     }
@@ -130,7 +127,7 @@ export class Intake {
     this.#sink.reached?.(version);
   }
 
-  /** The server has this version. Returns whether it is older than the last one: then an object with the same version may differ. */
+  /** `version`: the version of the server. Returns whether it is older than the last one; then an object with the same version may differ. */
   wentBack(version: string): boolean {
     if (!isOlder(version, this.#version)) return false;
     this.#sink.restored(this.#version, version);
@@ -158,21 +155,20 @@ export class Intake {
   }
 }
 
-/** A resourceVersion; as a number where it is one, which takes less memory than a text. "" when it is not trusted. */
+/** A resourceVersion; a number where it is one, which needs less memory than a text. "" when it is not trusted. */
 type ResourceVersion = number | string;
 
 /** The objects that a reflector has passed on, by key, with the resourceVersion of each: a list passes on only what differs. */
 class KnownObjects {
   readonly #versions = new Map<string, ResourceVersion>();
-  /** Keys that the present list has not had yet. */
+  /** Keys that the present list has not contained so far. */
   #left = new Set<string>();
 
-  /** A list begins. */
   listBegins(): void {
     this.#left = new Set(this.#versions.keys());
   }
 
-  /** The list has this object. Returns whether it differs from the one that was passed on, or may differ. */
+  /** The list contains this object. Returns whether it differs, or may differ, from the one that was passed on. */
   isNews(key: string, version: string): boolean {
     if (this.#left.size > 0) this.#left.delete(key);
     return version === '' || this.#versions.get(key) !== versionOf(version);
@@ -187,7 +183,7 @@ class KnownObjects {
     this.#left.delete(key);
   }
 
-  /** The list is complete: the keys that it did not have, which are forgotten. */
+  /** The list is complete. Forgets the keys that it lacks, and returns them. */
   listEnds(): Iterable<string> {
     const gone = this.#left;
     this.#left = new Set();
@@ -195,13 +191,13 @@ class KnownObjects {
     return gone;
   }
 
-  /** An object with the same version may be another one. */
+  /** From now on an object with the same version counts as changed. */
   distrust(): void {
     for (const key of this.#versions.keys()) this.#versions.set(key, '');
   }
 }
 
-/** Numbers with more digits are not exact. */
+/** Numbers with more digits would not be exact. */
 function versionOf(text: string): ResourceVersion {
   return /^[1-9]\d{0,14}$/.test(text) ? Number(text) : text;
 }

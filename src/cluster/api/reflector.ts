@@ -6,20 +6,19 @@
  * 2. Never miss a change: a watch resumes from the last resourceVersion, bookmarks advance it, and 410 in either
  *    form (a status, or an event in the stream) leads to a new list; objects that are not in it are reported as gone.
  * 3. Silence is no failure: a server sends nothing on a watch while nothing changes. The connection itself is probed
- *    (`http2.ts`, `http1.ts`).
- * 4. Block the event loop only briefly: lists come in pages (`paged-list.ts`), or as a stream (`streaming.ts`) where that is wanted and
- *    the server can. Either way nothing is gone before the list is complete.
+ *    (`http2.ts`, `transport.ts`).
+ * 4. Block the event loop only briefly: lists come in pages (`paged-list.ts`), or as a stream (`streaming.ts`) where it is enabled and
+ *    the server supports it. Either way no object is reported as gone before the list is complete.
  * 5. Notice a server whose store was restored from a backup: a resourceVersion that goes back leads to a new list, in which
- *    no object counts as unchanged. resourceVersions compare as numbers (KEP-5504). A watch from a version that is still to come is no
- *    error: the server says nothing until it has caught up. So a server that was away is asked for its version first.
+ *    no object counts as unchanged. resourceVersions compare as numbers (KEP-5504). A watch from a future version is no error: the
+ *    server sends nothing until it has caught up. So the version of a server that was unreachable is read first.
  */
 import { breath, type Clock, sleep } from '../../base/clock.ts';
 import { type ApiClient, ApiError, type Query, UnreadableAnswer, unreadable } from './client.ts';
 import { Intake, type IntakeSink } from './intake.ts';
-import { type Listing, presentVersion, readPages } from './paged-list.ts';
+import { type Listing, presentVersion, readPages, Turn } from './paged-list.ts';
 import type { KindReader } from './protobuf/kind.ts';
 import { ListStreaming, SilenceGuard, STREAM_QUERY } from './streaming.ts';
-import { Turn } from './turn.ts';
 
 export interface Resource {
   /** `/api/v1/services` */
@@ -30,9 +29,9 @@ export interface Resource {
   readonly protobuf?: KindReader;
   /** The path in an older version of the API, for a server that has none of the newer one. */
   readonly olderPath?: string;
-  /** Servers may lack it: one that does is asked again after an hour, not as after a failure. */
+  /** Some servers lack it. Such a server is tried again after an hour, not as after a failure. */
   readonly mayLack?: boolean;
-  /** Ask for lists as streams, where the server can. */
+  /** Requests lists as streams, where the server supports it. */
   readonly streams?: boolean;
 }
 
@@ -43,7 +42,7 @@ export interface ReflectorSink extends IntakeSink {
   opened(): void;
   /** The n-th failure in a row, from 1; a retry follows. */
   failed(error: Error, failures: number): void;
-  /** The server has no such resource, though it could: it is asked again after a long time. */
+  /** The server lacks an optional resource; it is tried again after an hour. */
   absent?(): void;
   /** A request succeeded after failures. */
   recovered(failures: number): void;
@@ -55,15 +54,15 @@ export interface ReflectorOptions {
   readonly clock: Clock;
   readonly sink: ReflectorSink;
   readonly random: () => number;
-  /** Objects a page. */
+  /** Objects of a page. */
   readonly pageSize: number;
 }
 
-/** Seconds after which the server ends a watch: client-go asks for 5 to 10 minutes. */
+/** Seconds after which the server ends a watch, up to twice as many; client-go requests the same 5 to 10 minutes. */
 const WATCH_SECONDS = 300;
 /** Milliseconds; a watch that ends sooner, without an event, counts as a failure. */
 export const SHORT_WATCH = 1000;
-/** Milliseconds until a server that lacks a resource is asked again, half of it to one and a half: it may have been upgraded. */
+/** Milliseconds, with jitter, until a resource that the server lacks is requested again: the server may have been upgraded. */
 const LACKING = 3_600_000;
 /** Failed watches in a row after which the list is read again. */
 const RELIST_AFTER = 5;
@@ -77,7 +76,7 @@ export class Reflector {
   readonly #streams: ListStreaming;
   #mustList = true;
   #failures = 0;
-  /** Undefined once something could not be decoded. */
+  /** undefined after an answer could not be decoded. */
   #protobuf: KindReader | undefined;
   /** An expired version leads to an immediate list, but only once until a watch works again. */
   #mayRelist = true;
@@ -90,9 +89,9 @@ export class Reflector {
     this.#streams = new ListStreaming(options.resource.streams === true);
   }
 
-  /** List and watch until the signal aborts. Never rejects for another reason. */
+  /** Lists and watches until the signal aborts. Never rejects. */
   async run(signal: AbortSignal): Promise<void> {
-    // The server was away: its store may be an older one.
+    // After the server was unreachable, its store may be an older one.
     let mustCompare = false;
     while (!signal.aborted) {
       let isStream = false;
@@ -107,7 +106,7 @@ export class Reflector {
         if (signal.aborted) return;
         mustCompare ||= error instanceof ApiError && error.lack !== undefined;
         if (error instanceof ApiError && error.status === 0) this.#streams.unanswered();
-        // Where the server cannot stream it, the list is read in pages at once.
+        // A list that the server cannot stream is read in pages at once.
         if (isStream && this.#mustList && this.#streams.failed(error)) continue;
         if (isLacking(error) && (await this.#lacks(signal))) continue;
         this.#mustList ||= isExpired(error) || this.#failures + 1 >= RELIST_AFTER;
@@ -116,7 +115,7 @@ export class Reflector {
     }
   }
 
-  /** The server has nothing at this path. Returns false where it should have. */
+  /** The server has no resource at this path. Returns false when the resource is required: then it is a failure. */
   async #lacks(signal: AbortSignal): Promise<boolean> {
     const { resource, clock, random, sink } = this.#options;
     const hasNext = this.#paths.lacks();
@@ -142,7 +141,7 @@ export class Reflector {
     await sleep(clock, backoff(this.#failures, random(), retryAfter), signal).catch(() => undefined);
   }
 
-  /** After an unreadable protobuf answer, ask for JSON. */
+  /** After an unreadable protobuf answer, JSON is requested. */
   #withoutProtobuf(cause: unknown): unknown {
     const error = unreadable(cause, this.#paths.present);
     if (!(error instanceof UnreadableAnswer)) return error;
@@ -163,8 +162,8 @@ export class Reflector {
       version = await this.#pages(String(this.#options.pageSize), signal);
     } catch (error) {
       if (!isExpired(error)) throw error;
-      // The continue token expired. The server offers another one, but that reads the rest at another
-      // version, and a watch from there would miss changes of the first pages: read the whole list at once instead.
+      // The continue token expired. The server offers another one, but that reads the rest at another version, and a watch from
+      // there would miss changes of the first pages. So the whole list is read in one page.
       version = await this.#pages(undefined, signal);
     }
     this.#listed(version);
@@ -200,7 +199,7 @@ export class Reflector {
     this.#intake.synced();
   }
 
-  /** A watch. Where a list is due it begins with one. */
+  /** A watch; it begins with a list when one is needed. */
   async #watch(signal: AbortSignal): Promise<void> {
     const { client, clock, sink } = this.#options;
     const guard = this.#mustList ? new SilenceGuard(clock, this.#paths.present) : undefined;
@@ -240,13 +239,13 @@ export class Reflector {
       if (this.#mustList) throw new ApiError(`the list of ${this.#paths.present} as a stream broke off`, 0);
     } catch (error) {
       if (guard?.signal.aborted) throw guard.signal.reason;
-      // A watch that was open for a while and broke is a first failure: something on the way may end silent connections again and again.
+      // The break of a watch that was open for a while is a first failure: a proxy may end silent connections again and again.
       if (!this.#mustList && openedAt !== undefined && clock.now() - openedAt >= SHORT_WATCH) this.#failures = 0;
       throw error;
     } finally {
       guard?.end();
     }
-    // The server ends every watch after a while: no error; the next watch resumes from the last version.
+    // The server ends every watch after a while. This is no error: the next watch resumes from the last version.
     if (events === 0 && clock.now() - start < SHORT_WATCH) {
       throw new ApiError('the server ended the watch at once', 0);
     }
@@ -265,10 +264,10 @@ export class Reflector {
   }
 }
 
-/** The paths of a resource in versions of the API: which one is asked. */
+/** The paths of a resource in versions of the API, and the one in use. */
 class Paths {
   readonly #all: readonly string[];
-  /** Those at which the server had nothing since a request succeeded. */
+  /** Paths at which the server had nothing since a request succeeded. */
   readonly #without = new Set<string>();
   present: string;
 
@@ -277,7 +276,7 @@ class Paths {
     this.present = path;
   }
 
-  /** The server has nothing at the present one. Returns whether another one is left; otherwise it is the newest again. */
+  /** The server has nothing at the present path. Returns whether another path is left; otherwise the newest one is in use again. */
   lacks(): boolean {
     this.#without.add(this.present);
     const next = this.#all.find((path) => !this.#without.has(path));
@@ -299,7 +298,7 @@ function isExpired(error: unknown): boolean {
   return error instanceof ApiError && error.status === GONE;
 }
 
-/** The server answered itself that there is no such resource: a proxy before it has other words. */
+/** The API server itself has no such resource; the answer of a proxy in front of it lacks this reason. */
 function isLacking(error: unknown): boolean {
   return error instanceof ApiError && error.status === 404 && error.reasons.includes('NotFound');
 }

@@ -1,27 +1,27 @@
 /**
- * Streaming lists (KEP-3157, WatchList): a watch that begins with every object as an event of the type ADDED, then has a bookmark with
- * the annotation `k8s.io/initial-events-end` and the list's resourceVersion, and goes on as a watch. The list is the most recent one, as
- * no resourceVersion is named. Kubernetes 1.32 and 1.34 on have it by default (feature gate WatchList), where etcd reports its progress.
+ * Streaming lists (KEP-3157, WatchList). The watch begins with every object as an event of the type ADDED. A bookmark with the annotation
+ * `k8s.io/initial-events-end` and the list's resourceVersion follows, and then the watch goes on as any other. The request names no
+ * resourceVersion, so the list is the latest one. Kubernetes 1.32, and 1.34 and later, have it by default (feature gate WatchList), where
+ * etcd reports its progress.
  *
- * A server that cannot do it says so: by a status (400, 422) or by an ERROR event with the code 500. One that says nothing for 30 s
- * before the end counts as such. Then the list is read in pages, and a stream is not asked for again until an answer failed to come: the
- * connection may lead to another version of the server then. A stream that broke is no answer: the next list is read in pages, and the
- * one after it as a stream again.
+ * A server that does not support it answers with a status (400, 422) or with an ERROR event of code 500. A server that sends nothing for
+ * 30 s before the end counts as one without support. Then the list is read in pages, and no stream is requested until a request had no
+ * answer: after that the connection may lead to another version of the server. A stream that broke is no refusal: the next list is read
+ * in pages, and the one after it as a stream again.
  */
 import { type Clock, sleep } from '../../base/clock.ts';
 import { ApiError, type Query } from './client.ts';
 
-/** Milliseconds without an event after which the rest of a streaming list is not waited for. A server that does not know the parameter
- * sends its objects and no end. */
+/** Milliseconds without an event after which a streaming list is given up. A server that does not know the parameter sends no end. */
 export const STREAM_SILENCE = 30_000;
 
-/** What a watch asks for that begins with a list. */
+/** The parameters of a watch that begins with a list. */
 export const STREAM_QUERY: Query = { sendInitialEvents: 'true', resourceVersionMatch: 'NotOlderThan' };
 
-/** Statuses by which servers say that they cannot stream a list. */
-const CANNOT: readonly number[] = [400, 405, 422, 500, 501];
+/** Statuses of servers that cannot stream a list. */
+const UNSUPPORTED: readonly number[] = [400, 405, 422, 500, 501];
 
-/** Whether the next list is asked for as a stream. */
+/** Decides whether the next list is requested as a stream. */
 export class ListStreaming {
   readonly #isWanted: boolean;
   #isRefused = false;
@@ -35,10 +35,11 @@ export class ListStreaming {
     return this.#isWanted && !this.#isRefused && !this.#mustPage;
   }
 
-  /** A stream failed before its end. Returns whether the server cannot do it: no failure of the list. */
+  /** A stream failed before its end. Returns whether the server does not support streams, which is no failure of the list. */
   failed(error: unknown): boolean {
     this.#mustPage = true;
-    this.#isRefused = error instanceof StreamSilent || (error instanceof ApiError && CANNOT.includes(error.status));
+    this.#isRefused =
+      error instanceof StreamSilent || (error instanceof ApiError && UNSUPPORTED.includes(error.status));
     return this.#isRefused;
   }
 
@@ -53,21 +54,21 @@ export class ListStreaming {
   }
 }
 
-/** The server does not say that the list is complete. */
+/** The end of a streaming list did not come. */
 export class StreamSilent extends ApiError {
   constructor(path: string) {
     super(`the list of ${path} as a stream has no end: nothing came for ${STREAM_SILENCE / 1000} s`, 0);
   }
 }
 
-/** Ends a streaming list that says nothing. */
+/** Ends a streaming list on which no event arrives. */
 export class SilenceGuard {
   readonly #ended = new AbortController();
   readonly #silent = new AbortController();
   readonly #clock: Clock;
   #heardAt: number;
 
-  /** `path`: of the list, for the error. Call `end` at the end of the list or of the watch. */
+  /** `path`: the path of the list, for the error. Call `end` at the end of the list or of the watch. */
   constructor(clock: Clock, path: string) {
     this.#clock = clock;
     this.#heardAt = clock.now();

@@ -1,6 +1,6 @@
 /**
- * Why a TLS connection to the API server failed, and what to check, by the code of the error.
- * Node.js's own messages give advice about flags of `node`, such as --use-system-ca, which users of slicewire cannot set.
+ * Texts for failed TLS connections to the API server: the cause, and what to check, by the code of the error.
+ * Node.js's own messages advise flags of `node`, such as --use-system-ca, which users of slicewire cannot set.
  * Codes: https://nodejs.org/api/tls.html#x509-certificate-error-codes; of OpenSSL's alerts: RFC 8446, section 6.2.
  */
 
@@ -44,7 +44,7 @@ const PROBLEMS: Readonly<Record<string, string>> = {
   ERR_OSSL_PEM_BAD_END_LINE: 'a certificate or key in the kubeconfig is not in PEM form',
 };
 
-/** The error of a failed connection, as Node.js throws it. */
+/** As Node.js throws it. */
 interface TlsFailure {
   readonly code?: unknown;
   readonly message?: string;
@@ -53,7 +53,7 @@ interface TlsFailure {
   readonly cert?: { readonly subjectaltname?: unknown };
 }
 
-/** A sentence with the code at its end; undefined for errors that are not of TLS. */
+/** A clause with the code at its end; undefined for other errors than those of TLS. */
 export function tlsProblem(error: unknown): string | undefined {
   const { code, host, cert } = (error ?? {}) as TlsFailure;
   if (typeof code !== 'string') return undefined;
@@ -63,7 +63,7 @@ export function tlsProblem(error: unknown): string | undefined {
   return /^ERR_SSL_/.test(code) ? `the TLS handshake failed (${code})` : undefined;
 }
 
-/** The names in a certificate come from an untrusted server: they are shortened and kept on one line. */
+/** An untrusted server sent the names, so they are shortened and kept on one line. */
 function namesProblem(host: unknown, names: unknown): string {
   const listed = String(names ?? '').replace(/[^\x20-\x7e]/g, '?');
   const short = listed.length > 200 ? `${listed.slice(0, 200)}…` : listed;

@@ -10,13 +10,13 @@ import { unlessAborted } from '../../base/clock.ts';
 import { type Incoming, KEEP_ALIVE, LostWhileIdle, type Outgoing, withinTimeout } from './answer.ts';
 import { Http1Required, type Http2Connection, openHttp2, type PingTimes } from './http2.ts';
 
-/** Milliseconds until a server that chose HTTP/1.1 is asked for HTTP/2 again. */
-const RECHECK = 600_000;
+/** Milliseconds until HTTP/2 is tried again after a server chose HTTP/1.1. */
+const HTTP2_RETRY_MS = 600_000;
 
 interface SharedConnection {
   /** Identity that the connection was authenticated with. */
   readonly key: string;
-  /** Undefined: the server has no HTTP/2. */
+  /** undefined when the server has no HTTP/2. */
   readonly connection: Promise<Http2Connection | undefined>;
 }
 
@@ -46,12 +46,12 @@ class ApiTransport {
       return await this.#request(outgoing);
     } catch (error) {
       if (!(error instanceof LostWhileIdle || error instanceof Http1Required)) throw error;
-      if (error instanceof Http1Required) this.#http1Until = performance.now() + RECHECK;
+      if (error instanceof Http1Required) this.#http1Until = performance.now() + HTTP2_RETRY_MS;
       return await this.#request(outgoing);
     }
   }
 
-  /** End all requests and connections. */
+  /** Ends all requests and connections. */
   close(): void {
     this.#closed.abort(new Error('the client was closed'));
     void this.#shared?.connection.then((connection) => connection?.destroy()).catch(() => undefined);
@@ -60,7 +60,7 @@ class ApiTransport {
   }
 
   async #request(outgoing: Outgoing): Promise<Incoming> {
-    // Other requests may wait for the same connection: an aborted request leaves it to them.
+    // Other requests may wait for the same connection, so an aborted request does not end it.
     const connection = this.#mayUseHttp2(outgoing)
       ? await unlessAborted(this.#connection(outgoing), outgoing.signal)
       : undefined;
@@ -72,7 +72,7 @@ class ApiTransport {
     return url.protocol === 'https:' && auth.agent === false && performance.now() >= this.#http1Until;
   }
 
-  /** The open connection, or a new one; requests share one that is being opened. Undefined: the server chose HTTP/1.1. */
+  /** The open connection, or a new one; requests share one that is being opened. undefined when the server chose HTTP/1.1. */
   async #connection(outgoing: Outgoing): Promise<Http2Connection | undefined> {
     const key = identityOf(outgoing);
     const before = this.#shared;
@@ -87,7 +87,7 @@ class ApiTransport {
     this.#shared = opening;
     try {
       const connection = await opening.connection;
-      if (connection === undefined) this.#http1Until = performance.now() + RECHECK;
+      if (connection === undefined) this.#http1Until = performance.now() + HTTP2_RETRY_MS;
       if (connection === undefined && this.#shared === opening) this.#shared = undefined;
       return connection;
     } catch (error) {
@@ -127,7 +127,7 @@ class Http1 {
   async request({ method, url, headers, body, auth, isWatch, signal }: Outgoing): Promise<Incoming> {
     const isPlain = url.protocol === 'http:';
     const options: https.RequestOptions = { ...auth, method, headers, signal };
-    // An agent that is set connects through a proxy.
+    // An agent that is already set connects through a proxy.
     if (!isWatch && auth.agent === false) options.agent = isPlain ? this.#agents.http : this.#agents.https;
     const sent = (isPlain ? http : https).request(url, options);
     sent.on('socket', (socket) => socket.setKeepAlive(true, KEEP_ALIVE));
@@ -155,7 +155,7 @@ class Http1 {
     return await withinTimeout(answered, (error) => sent.destroy(error));
   }
 
-  /** Close idle connections. */
+  /** Closes idle connections. */
   close(): void {
     this.#agents.http.destroy();
     this.#agents.https.destroy();

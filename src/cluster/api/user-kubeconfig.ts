@@ -1,16 +1,14 @@
 /**
- * The kubeconfig of a person, found and merged as kubectl does it: the file of --kubeconfig, the files of KUBECONFIG, or
- * ~/.kube/config (https://kubernetes.io/docs/concepts/configuration/organize-cluster-access-kubeconfig/).
+ * Finds and merges the kubeconfig of a user as kubectl does: the file of --kubeconfig, the files of KUBECONFIG, or ~/.kube/config (https://kubernetes.io/docs/concepts/configuration/organize-cluster-access-kubeconfig/).
  */
 import { access } from 'node:fs/promises';
 import { dirname, isAbsolute, join, resolve } from 'node:path';
 import { causeOf } from '../../base/cause.ts';
 import { readOneFile } from '../documents/files.ts';
-import { fieldsOf } from './api-status.ts';
-import type { Credentials } from './client.ts';
+import { type Credentials, fieldsOf } from './client.ts';
 import { credentialsOf, KubeconfigUnusable, kubeconfigIn } from './credentials.ts';
 
-/** kubectl's flags of these names. */
+/** The flags of kubectl with these names. */
 export interface UserFlags {
   readonly kubeconfig?: string | undefined;
   readonly context?: string | undefined;
@@ -23,7 +21,7 @@ export interface UserFlags {
 type KubeconfigFields = Readonly<Record<string, unknown>>;
 
 const LISTS = ['clusters', 'users', 'contexts'] as const;
-/** Fields of a cluster and of a user that name a file; a relative name begins in the folder of the kubeconfig. */
+/** Fields of a cluster or user that name a file; a relative path begins in the folder of the kubeconfig. */
 const FILE_FIELDS = ['certificate-authority', 'client-certificate', 'client-key', 'tokenFile'];
 
 /** Throws KubeconfigUnusable. */
@@ -64,7 +62,7 @@ async function exists(path: string): Promise<boolean> {
   );
 }
 
-/** The object of a file, with absolute names of files. */
+/** The content of a kubeconfig, with absolute paths. */
 async function readAbsolute(path: string): Promise<KubeconfigFields> {
   const file = await readOneFile(path).catch((error: unknown) => {
     throw new KubeconfigUnusable(`--kubeconfig ${path}: ${causeOf(error)}`);
@@ -79,7 +77,7 @@ async function readAbsolute(path: string): Promise<KubeconfigFields> {
   };
 }
 
-/** A list that is none counts as empty: what is missing is named when it is needed. */
+/** A value that is no list counts as empty; a missing entry is reported when it is needed. */
 function entriesOf(list: unknown, change: (entry: KubeconfigFields) => KubeconfigFields): readonly KubeconfigFields[] {
   return Array.isArray(list) ? list.map((entry) => change(fieldsOf(entry))) : [];
 }
@@ -93,7 +91,7 @@ function absolute(object: unknown, folder: string): KubeconfigFields {
   return { ...fields, ...Object.fromEntries(changed) };
 }
 
-/** A command with a slash in it begins in the folder of the kubeconfig, too. */
+/** A relative command with a slash begins in the folder of the kubeconfig as well. */
 function absoluteUser(object: unknown, folder: string): KubeconfigFields {
   const user = absolute(object, folder);
   const exec = fieldsOf(user.exec);
@@ -102,7 +100,7 @@ function absoluteUser(object: unknown, folder: string): KubeconfigFields {
   return { ...user, exec: { ...exec, command: resolve(folder, command) } };
 }
 
-/** Of two entries of a name, and of two current contexts, the first counts. */
+/** Of two entries with one name, and of two current contexts, the first counts. */
 function merged(files: readonly KubeconfigFields[]): KubeconfigFields {
   const lists = LISTS.map((list) => {
     const entries = files.flatMap((file) => file[list] as readonly KubeconfigFields[]);
@@ -114,7 +112,7 @@ function merged(files: readonly KubeconfigFields[]): KubeconfigFields {
   return { apiVersion: 'v1', kind: 'Config', ...Object.fromEntries(lists), 'current-context': current ?? '' };
 }
 
-/** The kubeconfig with what the flags choose. Throws KubeconfigUnusable. */
+/** Applies the flags to the kubeconfig. Throws KubeconfigUnusable. */
 function withFlags(config: KubeconfigFields, flags: UserFlags, path: string): KubeconfigFields {
   const contexts = config.contexts as readonly KubeconfigFields[];
   const name = flags.context ?? config['current-context'];
@@ -144,12 +142,16 @@ function impersonating(entry: KubeconfigFields, user: unknown, as: string | unde
   return entry.name === user ? { ...entry, user: { ...fieldsOf(entry.user), as } } : entry;
 }
 
-interface Among {
+interface KubeconfigEntries {
   readonly entries: readonly KubeconfigFields[];
   readonly path: string;
 }
 
-function missing(kind: 'context' | 'cluster' | 'user', name: string, { entries, path }: Among): KubeconfigUnusable {
+function missing(
+  kind: 'context' | 'cluster' | 'user',
+  name: string,
+  { entries, path }: KubeconfigEntries,
+): KubeconfigUnusable {
   const names = entries.map((entry) => String(entry.name));
   const has = names.length === 0 ? `it has no ${kind}` : `it has ${names.slice(0, 20).join(', ')}`;
   return new KubeconfigUnusable(`--${kind} ${name}: the kubeconfig ${path} has no such ${kind}; ${has}`);

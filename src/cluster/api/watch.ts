@@ -1,14 +1,14 @@
-/** Whether one kind of object can be followed, and since when it cannot. */
+/** The status of watches: whether each kind of object can be followed, and since when it cannot. */
 import type { Clock } from '../../base/clock.ts';
 import { LastingProblem } from '../../base/lasting-problem.ts';
 import type { WatchStatus } from '../../proxy/model/events.ts';
 import { ApiError } from './client.ts';
 import { type ReflectorSink, SHORT_WATCH } from './reflector.ts';
 
-/** The part of pino that is used. */
+/** The part of pino that watches use. */
 export interface WatchLog {
   info(facts: object, text: string): void;
-  /** A line for those who want each try. */
+  /** Verbosity 2, which has a line for each attempt. */
   v2(facts: object, text: string): void;
   warn(facts: object, text: string): void;
 }
@@ -16,13 +16,13 @@ export interface WatchLog {
 interface KindWatchOptions {
   readonly clock: Clock;
   readonly log: WatchLog;
-  /** What follows while the kind cannot be followed, for the log. */
+  /** The consequence while the kind cannot be followed, for the log. */
   readonly meanwhile: string;
-  /** The kind is useful but not required; some API servers lack it. The same cause is logged once. */
+  /** Some API servers lack the kind, and the program works without it. The same cause is logged once. */
   readonly isOptional?: boolean;
 }
 
-/** The callbacks of a reflector's sink that a watch status needs. */
+/** The callbacks of a reflector's sink that the status needs. */
 export function watchSink(
   watch: Watch<string>,
 ): Pick<ReflectorSink, 'heard' | 'opened' | 'failed' | 'absent' | 'recovered' | 'restored'> {
@@ -38,15 +38,15 @@ export function watchSink(
 
 type WatchFailure = NonNullable<WatchStatus['failure']>;
 
-/** Watch status of one kind: logs failures and recoveries, and answers `status`. */
+/** The status of one kind; logs failures and recoveries. */
 export class Watch<Kind extends string> {
   readonly #of: Kind;
   readonly #options: KindWatchOptions;
   #heardAt: number;
-  /** When the open watch was opened; undefined without one. */
+  /** Time at which the present watch was opened; undefined when none is open. */
   #openedAt: number | undefined;
   #failure: WatchFailure | undefined;
-  readonly #told: LastingProblem;
+  readonly #problem: LastingProblem;
   /** Time of the first failure in a row, for the log. */
   #since = '';
 
@@ -54,15 +54,15 @@ export class Watch<Kind extends string> {
     this.#of = of;
     this.#options = options;
     this.#heardAt = options.clock.now();
-    // Where nothing depends on the kind, once is enough.
-    this.#told = new LastingProblem(options.isOptional === true ? Number.POSITIVE_INFINITY : undefined);
+    // A kind on which nothing depends is logged once.
+    this.#problem = new LastingProblem(options.isOptional === true ? Number.POSITIVE_INFINITY : undefined);
   }
 
   get status(): { readonly of: Kind; readonly heardAt: number; readonly failure: WatchFailure | undefined } {
     return { of: this.#of, heardAt: this.#heardAt, failure: this.#isOpen ? undefined : this.#failure };
   }
 
-  /** An open watch works, even if a quiet cluster sends nothing on it: the connection is probed. */
+  /** An open watch works even when a quiet cluster sends nothing on it, because the connection is probed. */
   get #isOpen(): boolean {
     return this.#openedAt !== undefined && this.#options.clock.now() - this.#openedAt >= SHORT_WATCH;
   }
@@ -78,20 +78,20 @@ export class Watch<Kind extends string> {
 
   failed(error: Error, failures: number): void {
     const { clock, log, meanwhile } = this.#options;
-    // A watch was open until now: earlier failures are over.
+    // The watch was open until now, so earlier failures are over.
     if (this.#isOpen) {
       this.#failure = undefined;
-      this.#told.over();
+      this.#problem.over();
     }
     this.#openedAt = undefined;
     const { lack, status } = error instanceof ApiError ? error : { lack: undefined, status: 0 };
     if (this.#failure === undefined) this.#since = new Date(clock.wall()).toISOString();
     const since = this.#failure?.since ?? clock.now();
-    // An overloaded server, or one that lost its store, is at fault itself.
+    // The server itself is at fault when it is overloaded or has lost its store.
     const isServers = lack === 'unreachable' || status === 429 || status >= 500;
     this.#failure = { since, isServers, cause: error.message };
-    // Each try fails alike.
-    const isNew = this.#told.met(error.message, clock.now());
+    // Further attempts usually fail with the same cause.
+    const isNew = this.#problem.met(error.message, clock.now());
     const facts = { of: this.#of, since: this.#since, failures };
     log[isNew ? 'warn' : 'v2'](
       facts,
@@ -99,7 +99,7 @@ export class Watch<Kind extends string> {
     );
   }
 
-  /** The API server has no such kind, and need not have. Logged once. */
+  /** The API server lacks the optional kind. Logged once. */
   absent(): void {
     const { clock, log, meanwhile } = this.#options;
     this.#openedAt = undefined;
@@ -118,7 +118,7 @@ export class Watch<Kind extends string> {
   recovered(failures: number): void {
     const facts = { of: this.#of, since: this.#since, failures };
     this.#failure = undefined;
-    this.#told.over();
+    this.#problem.over();
     this.#options.log.info(facts, `following ${this.#of} again`);
   }
 }

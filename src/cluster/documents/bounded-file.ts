@@ -1,6 +1,6 @@
 /**
- * Reads a file without trust in its type, size or links. All calls block this thread, which may hang in a dead mount for ever:
- * only the worker runs this code, and the agent goes on without a worker that hangs.
+ * Reads a file without trust in its type, size or links. All calls block this thread, which may hang in a dead mount for ever.
+ * So only the worker runs this code, and the agent goes on without a worker that hangs.
  */
 import {
   closeSync,
@@ -17,17 +17,16 @@ import {
 } from 'node:fs';
 import { dirname, isAbsolute, join, relative, resolve } from 'node:path';
 
-/** The file is refused, although no system call failed. */
+/** The file is refused because of its type, size or links. */
 export class RefusedPath extends Error {}
 
 export interface FileQuery {
   readonly path: string;
-  /** The folder that was named: links in it must stay inside, as those of a mounted ConfigMap do. */
+  /** Links of this folder must stay inside, as those of a mounted ConfigMap do; undefined when links may lead anywhere. */
   readonly within: string | undefined;
   /** Stamp of the last read; a file with the same stamp is not read again. */
   readonly stamp: string | undefined;
-  /** Bytes. */
-  readonly most: number;
+  readonly maxBytes: number;
 }
 
 export interface FileText {
@@ -35,20 +34,20 @@ export interface FileText {
   readonly stamp: string;
 }
 
-/** Symbolic links on one way, as in the kernel (path_resolution(7)). */
+/** Limit of symbolic links of one path, as in the kernel (path_resolution(7)). */
 export const MAX_LINKS = 40;
 const CHUNK = 1 << 20;
 
-/** Text and stamp of a file; undefined: the stamp is the same. Throws Refused, or the error of a system call. */
-export function readBounded({ path, within, stamp, most }: FileQuery): FileText | undefined {
+/** Text and stamp of a file; undefined when the stamp is the same. Throws RefusedPath, or the error of a system call. */
+export function readBounded({ path, within, stamp, maxBytes }: FileQuery): FileText | undefined {
   const real = within === undefined ? path : insideOf(within, path);
-  const now = usable(within === undefined ? statSync(real) : lstatSync(real), most);
-  if (now === stamp) return undefined;
+  const current = stampOf(within === undefined ? statSync(real) : lstatSync(real), maxBytes);
+  if (current === stamp) return undefined;
   // The path may have become a named pipe, which must not block the thread, or a terminal, which must not become the controlling one.
   const { O_RDONLY, O_NONBLOCK, O_NOCTTY, O_NOFOLLOW } = constants;
   const descriptor = openSync(real, O_RDONLY | O_NONBLOCK | O_NOCTTY | (within === undefined ? 0 : O_NOFOLLOW));
   try {
-    return { stamp: usable(fstatSync(descriptor), most), text: readAll(descriptor, most) };
+    return { stamp: stampOf(fstatSync(descriptor), maxBytes), text: readAll(descriptor, maxBytes) };
   } finally {
     closeSync(descriptor);
   }
@@ -57,41 +56,42 @@ export function readBounded({ path, within, stamp, most }: FileQuery): FileText 
 export type PathKind = { readonly kind: 'file' } | { readonly kind: 'folder'; readonly names: readonly string[] };
 
 /** Whether a path is a file or a folder, with the names in the folder. */
-export function placeAt(path: string): PathKind {
+export function listPath(path: string): PathKind {
   return statSync(path).isDirectory() ? { kind: 'folder', names: readdirSync(path) } : { kind: 'file' };
 }
 
-/** Stamp of a file: modification time, size and inode. Throws Refused for other than regular files, and for large ones. */
-function usable(stats: Stats, most: number): string {
-  const what = kindOf(stats);
-  if (what !== undefined) throw new RefusedPath(`it is ${what}, not a regular file`);
-  if (stats.size > most) throw new RefusedPath(`it has ${stats.size} bytes; ${most} is the limit`);
+/** Modification time, size and inode. Throws RefusedPath for a file that is not regular, or too large. */
+function stampOf(stats: Stats, maxBytes: number): string {
+  const kind = otherKind(stats);
+  if (kind !== undefined) throw new RefusedPath(`it is ${kind}, not a regular file`);
+  if (stats.size > maxBytes) throw new RefusedPath(`it has ${stats.size} bytes; ${maxBytes} is the limit`);
   return `${stats.mtimeMs} ${stats.size} ${stats.ino}`;
 }
 
-function kindOf(stats: Stats): string | undefined {
+/** The type of a file that is not regular. */
+function otherKind(stats: Stats): string | undefined {
   if (stats.isFile()) return undefined;
   if (stats.isDirectory()) return 'a folder';
   if (stats.isFIFO()) return 'a named pipe';
   return stats.isSocket() ? 'a socket' : 'a device';
 }
 
-/** Reads to the end: the size of a file may be reported as 0, or grow. */
-function readAll(descriptor: number, most: number): string {
+/** Reads to the end, because the reported size may be 0, or the file may grow. */
+function readAll(descriptor: number, maxBytes: number): string {
   const chunks: Buffer[] = [];
   for (let size = 0; ; ) {
     const chunk = Buffer.allocUnsafe(CHUNK);
     const count = readSync(descriptor, chunk);
     if (count === 0) return Buffer.concat(chunks).toString('utf8');
     size += count;
-    if (size > most) throw new RefusedPath(`it has more than ${most} bytes, which is the limit`);
+    if (size > maxBytes) throw new RefusedPath(`it has more than ${maxBytes} bytes, which is the limit`);
     chunks.push(chunk.subarray(0, count));
   }
 }
 
 /**
- * Resolves all links to the real path, and refuses links that lead outside the folder. It goes step by step, so that no path outside is
- * ever accessed: a link may lead to a mount that never answers, or to a device that reacts to being opened.
+ * Resolves all links to the real path, and refuses links that lead outside the folder. It resolves one step at a time, so that no path
+ * outside is ever accessed: a link may lead to a mount that never answers, or to a device that reacts to being opened.
  */
 function insideOf(folder: string, path: string): string {
   const root = realpathSync(folder);

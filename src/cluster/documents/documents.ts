@@ -1,4 +1,8 @@
-/** A text → its documents, in YAML (several, between lines of ---) or JSON. A broken document does not affect the others. */
+/**
+ * A text → its Kubernetes objects. The text has documents in YAML (several, between lines of ---) or JSON, and a list is split into its
+ * items. A broken document does not affect the others.
+ */
+import { createHash } from 'node:crypto';
 import { BadDocument, parseYaml, type Repeated, type YamlValue } from './yaml.ts';
 
 export type DocumentPart =
@@ -11,12 +15,123 @@ export type DocumentPart =
     }
   | { readonly kind: 'problem'; readonly reason: string; readonly line: number; readonly column: number };
 
-/** Most documents of one text. */
+export type Value = Extract<DocumentPart, { kind: 'value' }>;
+export type Problem = Omit<Extract<DocumentPart, { kind: 'problem' }>, 'kind'>;
+
+export interface ParsedFile {
+  readonly kind: 'read';
+  readonly stamp: string;
+  /** SHA-256 of the text. */
+  readonly digest: string;
+  /** The first problems; `problemCount` is the number of all. */
+  readonly problems: readonly Problem[];
+  readonly problemCount: number;
+}
+
+/** Values of one message. Their number bounds how long the agent's event loop is blocked. */
+const BATCH = 100;
+/** Limit of reported problems of one file; further ones are counted. */
+const MAX_PROBLEMS = 20;
+
+interface TextInput {
+  readonly text: string;
+  readonly stamp: string;
+  /** Whether keys may be repeated; then the last value counts. */
+  readonly mayRepeat: boolean;
+}
+
+/** Parses a text; `send` gets batches of its objects, in the order of the text. Never throws. */
+export function parsedText(
+  { text, stamp, mayRepeat }: TextInput,
+  send: (values: readonly Value[]) => void,
+): ParsedFile {
+  const problems: Problem[] = [];
+  let problemCount = 0;
+  let values: Value[] = [];
+  const sendAll = () => {
+    if (values.length > 0) send(values);
+    values = [];
+  };
+  for (const part of readObjects(text, mayRepeat)) {
+    if (part.kind === 'problem') {
+      if (++problemCount <= MAX_PROBLEMS) problems.push(part);
+    } else {
+      values.push(part);
+      if (values.length === BATCH) sendAll();
+    }
+  }
+  sendAll();
+  const digest = createHash('sha256').update(text).digest('base64');
+  return { kind: 'read', stamp, digest, problems, problemCount };
+}
+
+/** Limit of values in one object: an EndpointSlice of the largest size, 1,000 endpoints, has 20,000. */
+export const MAX_VALUES = 100_000;
+
+/** Objects and problems of a text. A repeated key is a problem, unless `mayRepeat`; then its last value counts, and the part lists the key. Never throws. */
+export function* readObjects(text: string, mayRepeat = false): Generator<DocumentPart> {
+  for (const part of readParts(text)) {
+    if (part.kind === 'problem') yield part;
+    else if (part.repeated[0] !== undefined && !mayRepeat) yield repeatedProblem(part.repeated[0]);
+    else if (part.value !== null) yield* objectsOf(part);
+  }
+}
+
+function repeatedProblem({ key, line, column }: Repeated): DocumentPart {
+  return { kind: 'problem', reason: `not valid YAML or JSON: ${repeatedText(key)}`, line, column };
+}
+
+export function repeatedText(key: string): string {
+  return `the key ${JSON.stringify(key)} appears twice in one mapping`;
+}
+
+function* objectsOf(part: DocumentPart & { readonly kind: 'value' }): Generator<DocumentPart> {
+  const { value: document, line } = part;
+  if (Array.isArray(document) || typeof document !== 'object' || document === null) {
+    yield { kind: 'problem', reason: 'a document must be a Kubernetes object', line, column: 1 };
+    return;
+  }
+  const { kind, items } = document as { kind?: unknown; items?: unknown };
+  if (typeof kind !== 'string' || !kind.endsWith('List') || !Array.isArray(items)) {
+    yield bounded(part);
+    return;
+  }
+  const itemKind = kind.slice(0, -'List'.length);
+  for (const item of items) yield bounded({ ...part, value: withKind(item, itemKind, document) });
+}
+
+/** Refuses an object with so many values that walking through them would take seconds. */
+function bounded(part: DocumentPart & { readonly kind: 'value' }): DocumentPart {
+  if (!holdsMore(part.value, MAX_VALUES)) return part;
+  const reason = `an object holds more than ${MAX_VALUES} values`;
+  return { kind: 'problem', reason, line: part.line, column: 1 };
+}
+
+function holdsMore(value: unknown, limit: number): boolean {
+  const left: unknown[] = [value];
+  let count = 0;
+  for (let one = left.pop(); one !== undefined; one = left.pop()) {
+    if (++count > limit) return true;
+    if (typeof one !== 'object' || one === null) continue;
+    const inner = Object.values(one);
+    if (count + inner.length > limit) return true;
+    left.push(...inner);
+  }
+  return false;
+}
+
+/** Items of a ServiceList carry no kind of their own. */
+function withKind(item: unknown, kind: string, list: unknown): unknown {
+  if (kind === '' || typeof item !== 'object' || item === null || 'kind' in item) return item;
+  return { kind, apiVersion: (list as { apiVersion?: unknown }).apiVersion, ...item };
+}
+
+/** Limit of documents of one text. */
 export const MAX_DOCUMENTS = 100_000;
-/** Most levels of JSON: the engine's parser has no limit of its own, and code that walks through values is recursive. */
+/** Limit of levels of JSON. The engine's parser has none of its own, and code that walks through values is recursive. */
 export const MAX_JSON_DEPTH = 100;
 
-/** Documents in the order of the text, without documents that hold only comments. Never throws. */
+/** Documents in the order of the text; documents with only comments are skipped. Never throws. */
 export function* readParts(text: string): Generator<DocumentPart> {
   let count = 0;
   for (const { body, firstLine } of splitDocuments(text)) {
@@ -58,16 +173,16 @@ const BACKSLASH = 0x5c;
 const OPENING = new Set([0x5b, 0x7b]);
 const CLOSING = new Set([0x5d, 0x7d]);
 
-/** Throws BadDocument. `body` is JSON. */
+/** Throws BadDocument when the JSON has too many levels. */
 function mustBeShallow(body: string): void {
   let depth = 0;
   let isText = false;
   for (let i = 0; i < body.length; i++) {
-    const sign = body.charCodeAt(i);
-    if (sign === QUOTE) isText = !isText;
-    else if (isText && sign === BACKSLASH) i++;
-    else if (!isText && OPENING.has(sign)) depth++;
-    else if (!isText && CLOSING.has(sign)) depth--;
+    const code = body.charCodeAt(i);
+    if (code === QUOTE) isText = !isText;
+    else if (isText && code === BACKSLASH) i++;
+    else if (!isText && OPENING.has(code)) depth++;
+    else if (!isText && CLOSING.has(code)) depth--;
     if (depth <= MAX_JSON_DEPTH) continue;
     const before = body.slice(0, i).split('\n');
     throw new BadDocument(`more than ${MAX_JSON_DEPTH} levels deep`, before.length, (before.at(-1)?.length ?? 0) + 1);
@@ -87,8 +202,8 @@ interface ListText {
 }
 
 /**
- * Splits a list as `kubectl get -o yaml` writes it into its items: the syntax tree of the whole would take a gigabyte where 10,000
- * Services have 12 MB. A line that begins with `- ` at the column of the items begins an item: everything that spans several
+ * Splits a list as `kubectl get -o yaml` writes it into its items. The syntax tree of the whole list would need a gigabyte for 10,000
+ * Services, whose text has 12 MB. A line that begins with `- ` at the column of the items begins an item: everything that spans several
  * lines within an item (texts, block scalars) is indented further (YAML 1.2.2, 6.1 and 8.2.1).
  */
 function splitList(body: string): ListText | undefined {
@@ -112,7 +227,7 @@ function splitList(body: string): ListText | undefined {
   };
 }
 
-/** undefined where the text is no such list, or the items may depend on each other: an anchor in one and its alias in another. */
+/** undefined when the text is no such list, or when its items may depend on each other by an anchor and its alias. */
 function readList(body: string): YamlValue | undefined {
   const list = splitList(body);
   if (list === undefined || /[&*]\w/.test(body)) return undefined;

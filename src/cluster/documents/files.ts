@@ -1,24 +1,17 @@
-/** Reads and parses files in a thread of their own: neither the content of a file nor a mount that hangs stops the agent's event loop. */
-import type {
-  FileOutcome,
-  ParsedFile,
-  Problem,
-  ThreadAnswer,
-  ThreadRequest,
-  UnreadableFile,
-  Value,
-} from './protocol.ts';
-import { Thread, type ThreadTimeouts } from './thread.ts';
+/** Reads and parses files in a thread of their own, so that neither the content of a file nor a mount that hangs blocks the agent's event loop. */
+import { Worker } from 'node:worker_threads';
+import type { ParsedFile, Problem, Value } from './documents.ts';
+import type { FileOutcome, ThreadAnswer, ThreadRequest, UnreadableFile } from './protocol.ts';
 
-/** Most threads that may hang in system calls at a time; each holds a few megabytes. */
+/** Limit of threads that hang in system calls at a time; each holds a few megabytes. */
 export const MAX_STUCK = 4;
-/** Milliseconds until an idle thread of manifests ends: between two readings of a folder it is to stay. */
+/** Milliseconds until an idle thread of manifests ends. It is kept between two reads of a folder. */
 const FOLDER_IDLE_MS = 30_000;
-/** Of single files, which change rarely: the 5 MB of a thread are worth more than the 50 ms of its start. */
+/** The same for single files, which change rarely: the 5 MB of a thread are worth more than the 50 ms of its start. */
 const SINGLE_IDLE_MS = 500;
 export const THREAD_TIMEOUTS_MS: ThreadTimeouts = { reading: 5000, parsing: 30_000 };
 
-/** A path that does not answer. */
+/** A path on which a system call hangs. */
 export interface Stuck {
   readonly path: string;
   /** Milliseconds that never run backwards (performance.now). */
@@ -27,14 +20,13 @@ export interface Stuck {
 
 export interface ReadOptions {
   readonly path: string;
-  /** The folder that was named, in which links must stay. */
+  /** Links must stay in this folder; undefined when they may lead anywhere. */
   readonly within?: string | undefined;
   /** Stamp of the last read; a file with the same stamp is not read again. */
   readonly stamp?: string | undefined;
-  /** Bytes. */
-  readonly most: number;
+  readonly maxBytes: number;
   readonly mayRepeat?: boolean;
-  /** Called with objects in the order of the file; a file that fails later may yield some before. */
+  /** Called with objects in the order of the file; a file may fail after its first objects. */
   readonly onValues: (values: readonly Value[]) => void;
 }
 
@@ -55,8 +47,8 @@ interface Job {
 }
 
 export class DocumentFiles {
-  readonly #patience: ThreadTimeouts;
-  readonly #keep: number;
+  readonly #timeouts: ThreadTimeouts;
+  readonly #idleMs: number;
   /** Requests in the order in which the thread answers. */
   #jobs: Job[] = [];
   #thread: Thread | undefined;
@@ -67,87 +59,89 @@ export class DocumentFiles {
   /** Stamp of the file that is being parsed. */
   #stamp: string | undefined;
 
-  /** `keep`: milliseconds until an idle thread ends. */
-  constructor(patience: ThreadTimeouts = THREAD_TIMEOUTS_MS, keep = FOLDER_IDLE_MS) {
-    this.#patience = patience;
-    this.#keep = keep;
+  /** `idleMs`: milliseconds until an idle thread ends. */
+  constructor(timeouts: ThreadTimeouts = THREAD_TIMEOUTS_MS, idleMs = FOLDER_IDLE_MS) {
+    this.#timeouts = timeouts;
+    this.#idleMs = idleMs;
   }
 
-  /** Paths that do not answer now. */
+  /** Paths on which a system call hangs now. */
   get stuck(): readonly Stuck[] {
     return [...this.#stuck.values()];
   }
 
-  /** Starts the thread before somebody asks: its start takes 50 ms, beside other work. */
-  begin(): void {
+  /** Starts the thread before the first request: its start takes 50 ms, in parallel with other work. */
+  start(): void {
     this.#threadNow();
-    this.#rest();
+    this.#scheduleEnd();
   }
 
   async read({ onValues, ...options }: ReadOptions): Promise<FileRead> {
-    const { path, within, stamp, most, mayRepeat = false } = options;
-    return (await this.#ask({ kind: 'read', path, within, stamp, most, mayRepeat }, path, onValues)) as FileRead;
+    const { path, within, stamp, maxBytes, mayRepeat = false } = options;
+    const input = { kind: 'read', path, within, stamp, maxBytes, mayRepeat } as const;
+    return (await this.#request(input, path, onValues)) as FileRead;
   }
 
-  /** Parse a text from another source; `name` is for messages. */
+  /** Parses a text from another source; `name` is for messages. */
   async parse(text: string, name: string, onValues: ReadOptions['onValues']): Promise<ParsedFile | UnreadableFile> {
-    return (await this.#ask({ kind: 'parse', text, mayRepeat: false }, name, onValues)) as ParsedFile | UnreadableFile;
+    const outcome = await this.#request({ kind: 'parse', text, mayRepeat: false }, name, onValues);
+    return outcome as ParsedFile | UnreadableFile;
   }
 
   /** Whether a path is a file or a folder, with the names in the folder. */
   async list(path: string): Promise<ListedPath> {
-    return (await this.#ask({ kind: 'list', path }, path)) as ListedPath;
+    return (await this.#request({ kind: 'list', path }, path)) as ListedPath;
   }
 
-  #ask(
-    wanted: RequestWithoutId,
+  #request(
+    input: RequestWithoutId,
     path: string,
     onValues: ReadOptions['onValues'] = () => undefined,
   ): Promise<FileOutcome> {
     const stuck = this.#stuck.get(path);
-    if (stuck !== undefined) return Promise.resolve(unanswered(this.#patience));
+    if (stuck !== undefined) return Promise.resolve(unanswered(this.#timeouts));
     if (this.#stuck.size >= MAX_STUCK) return Promise.resolve(tooManyStuck(this.#stuck.keys()));
     return new Promise((settle) => {
-      const request = { ...wanted, id: ++this.#count } as ThreadRequest;
+      const request = { ...input, id: ++this.#count } as ThreadRequest;
       this.#jobs.push({ request, path, onValues, settle });
-      this.#threadNow().ask(request);
+      this.#threadNow().send(request);
     });
   }
 
   #threadNow(): Thread {
     clearTimeout(this.#idle);
-    this.#thread ??= this.#begin();
+    this.#thread ??= this.#startThread();
     return this.#thread;
   }
 
-  #begin(): Thread {
+  #startThread(): Thread {
     let stuckAt: string | undefined;
     const thread: Thread = new Thread(
       {
         onAnswer: (answer) => {
-          if (thread === this.#thread) this.#take(answer);
+          if (thread === this.#thread) this.#receive(answer);
         },
-        onLate: (isParsing) => {
+        onTimeout: (isParsing) => {
           const [job] = this.#jobs;
           if (job === undefined || thread !== this.#thread) return;
           thread.end();
           if (!isParsing) {
             stuckAt = job.path;
-            this.#stuck.set(job.path, { path: job.path, since: performance.now() - this.#patience.reading });
+            this.#stuck.set(job.path, { path: job.path, since: performance.now() - this.#timeouts.reading });
           }
-          this.#replace(isParsing ? slow(this.#patience) : unanswered(this.#patience));
+          this.#replace(isParsing ? slow(this.#timeouts) : unanswered(this.#timeouts));
         },
         onEnd: (cause) => {
           if (stuckAt !== undefined) this.#stuck.delete(stuckAt);
           if (thread === this.#thread) this.#replace({ kind: 'unreadable', cause: endText(cause) });
         },
       },
-      this.#patience,
+      this.#timeouts,
     );
     return thread;
   }
 
-  #take(answer: ThreadAnswer): void {
+  #receive(answer: ThreadAnswer): void {
     const [job] = this.#jobs;
     if (job?.request.id !== answer.id) return;
     if (answer.kind === 'parsing') this.#stamp = answer.stamp;
@@ -155,20 +149,20 @@ export class DocumentFiles {
     if (answer.kind !== 'outcome') return;
     this.#jobs.shift();
     this.#stamp = undefined;
-    if (this.#jobs.length === 0) this.#rest();
+    if (this.#jobs.length === 0) this.#scheduleEnd();
     job.settle(answer.outcome);
   }
 
-  #rest(): void {
+  #scheduleEnd(): void {
     const thread = this.#thread;
-    thread?.rest();
+    thread?.unref();
     this.#idle = setTimeout(() => {
       this.#thread = undefined;
       thread?.end();
-    }, this.#keep).unref();
+    }, this.#idleMs).unref();
   }
 
-  /** The first job ended the thread, or hangs in it; a new thread gets the others. */
+  /** The first job ended the thread, or hangs in it. A new thread gets the other jobs. */
   #replace(outcome: FileOutcome): void {
     this.#thread = undefined;
     const [first, ...others] = this.#jobs;
@@ -176,17 +170,16 @@ export class DocumentFiles {
     this.#stamp = undefined;
     first?.settle(outcome.kind === 'unreadable' ? { ...outcome, stamp } : outcome);
     this.#jobs = this.#stuck.size < MAX_STUCK ? others : [];
-    for (const { request } of this.#jobs) this.#threadNow().ask(request);
+    for (const { request } of this.#jobs) this.#threadNow().send(request);
     if (this.#jobs.length === 0) for (const { settle } of others) settle(tooManyStuck(this.#stuck.keys()));
   }
 }
 
-/** Reads files and texts; see DocumentFiles. */
 export type DocumentReader = Pick<DocumentFiles, 'read' | 'parse' | 'list' | 'stuck'>;
 
-/** For manifests. */
+/** The reader of manifests. */
 export const documentFiles = new DocumentFiles();
-/** For the configuration and the kubeconfig: a dead mount of manifests must not block them. */
+/** The reader of the configuration and the kubeconfig: a dead mount of manifests must not block them. */
 export const singleFiles = new DocumentFiles(THREAD_TIMEOUTS_MS, SINGLE_IDLE_MS);
 
 function endText(cause: unknown): string {
@@ -208,28 +201,116 @@ function slow({ parsing }: ThreadTimeouts): UnreadableFile {
   return { kind: 'unreadable', cause: `part of it takes longer than ${parsing / 1000} s to parse` };
 }
 
-// Reads a single file: a configuration, a kubeconfig.
-
-/** Bytes. */
+/** Limit for a single file: a configuration or a kubeconfig. */
 export const MAX_BYTES = 4 << 20;
 
 export interface OneFile {
   readonly values: readonly Value[];
   readonly problems: readonly Problem[];
-  /** The same of the same text. */
+  /** SHA-256 of the text. */
   readonly digest: string;
 }
 
-/** The file cannot be read. */
 export class FileUnreadable extends Error {
   readonly code = 'FILE_UNREADABLE';
 }
 
-/** Read a file; it may be a link to anywhere. Throws FileUnreadable. */
+/** Reads a single file, which may be a link to anywhere. Throws FileUnreadable. */
 export async function readOneFile(path: string, files: Pick<DocumentReader, 'read'> = singleFiles): Promise<OneFile> {
   const values: Value[] = [];
   const onValues = (some: readonly Value[]) => void values.push(...some);
-  const read = await files.read({ path, most: MAX_BYTES, mayRepeat: true, onValues });
+  const read = await files.read({ path, maxBytes: MAX_BYTES, mayRepeat: true, onValues });
   if (read.kind === 'read') return { values, problems: read.problems, digest: read.digest };
   throw new FileUnreadable(read.kind === 'unreadable' ? read.cause : 'it was not read');
+}
+
+/** The thread's program inside the single-file executable (set by `scripts/bundle.ts`); from source it is a file of its own. */
+declare const DOCUMENT_THREAD: string | undefined;
+
+/** Memory limit of the thread, in megabytes: about six times the text of the largest file. A file that needs more ends only the thread. */
+export const MAX_MEMORY_MB = 640;
+/** The thread gets at most this fraction of the cgroup's memory limit. */
+const MAX_MEMORY_SHARE = 1 / 4;
+
+function memoryLimit(): number {
+  const limit = process.constrainedMemory();
+  return limit > 0 ? Math.min(MAX_MEMORY_MB, Math.floor((limit * MAX_MEMORY_SHARE) / 2 ** 20)) : MAX_MEMORY_MB;
+}
+
+/** Milliseconds between checks. The timeout counts checks, not time, because answers may wait unread after the event loop was blocked. */
+const CHECK_MS = 500;
+
+interface ThreadEvents {
+  readonly onAnswer: (answer: ThreadAnswer) => void;
+  /** The first request has timed out. A thread that parses can be terminated; one that reads may hang in the kernel. */
+  readonly onTimeout: (isParsing: boolean) => void;
+  /** The thread ended; `cause`: the error, unless `end` was called. */
+  readonly onEnd: (cause: unknown) => void;
+}
+
+/** Milliseconds without an answer until a request times out: while a file is read, and while it is parsed. */
+export interface ThreadTimeouts {
+  readonly reading: number;
+  readonly parsing: number;
+}
+
+/** One thread that reads files, and the timeout of its first pending request. */
+class Thread {
+  readonly #worker: Worker;
+  readonly #events: ThreadEvents;
+  readonly #timeouts: ThreadTimeouts;
+  #timer: NodeJS.Timeout | undefined;
+  #checks = 0;
+  #isParsing = false;
+  #cause: unknown;
+
+  constructor(events: ThreadEvents, timeouts: ThreadTimeouts) {
+    this.#events = events;
+    this.#timeouts = timeouts;
+    const resourceLimits = { maxOldGenerationSizeMb: memoryLimit(), maxYoungGenerationSizeMb: 16 };
+    this.#worker =
+      typeof DOCUMENT_THREAD === 'string'
+        ? new Worker(DOCUMENT_THREAD, { eval: true, resourceLimits })
+        : new Worker(new URL('./worker.ts', import.meta.url), { resourceLimits });
+    this.#worker.on('message', (answer: ThreadAnswer) => {
+      this.#checks = 0;
+      this.#isParsing = answer.kind !== 'outcome';
+      events.onAnswer(answer);
+    });
+    this.#worker.on('error', (error) => {
+      this.#cause = error;
+    });
+    this.#worker.on('exit', () => {
+      this.unref();
+      events.onEnd(this.#cause);
+    });
+  }
+
+  send(request: ThreadRequest): void {
+    if (this.#timer === undefined) {
+      this.#checks = 0;
+      this.#isParsing = false;
+      this.#timer = setInterval(() => this.#check(), CHECK_MS);
+      this.#worker.ref();
+    }
+    this.#worker.postMessage(request);
+  }
+
+  /** No request is pending, so the process may exit. */
+  unref(): void {
+    clearInterval(this.#timer);
+    this.#timer = undefined;
+    this.#worker.unref();
+  }
+
+  /** Terminates the thread; one that hangs in the kernel ends when its call returns. */
+  end(): void {
+    this.unref();
+    void this.#worker.terminate();
+  }
+
+  #check(): void {
+    const { reading, parsing } = this.#timeouts;
+    if (++this.#checks * CHECK_MS >= (this.#isParsing ? parsing : reading)) this.#events.onTimeout(this.#isParsing);
+  }
 }

@@ -1,5 +1,5 @@
-/** Messages between the agent and the thread that reads files. */
-import type { DocumentPart } from './documents.ts';
+/** Messages between the agent and the thread that reads files, and the outcomes of its requests. */
+import type { ParsedFile, Value } from './documents.ts';
 
 /** The message of a failed system call on a file. */
 export function fileProblem(error: unknown): string {
@@ -15,12 +15,12 @@ export interface ReadRequest {
   readonly path: string;
   readonly within: string | undefined;
   readonly stamp: string | undefined;
-  readonly most: number;
-  /** Repeated keys are no problem. */
+  readonly maxBytes: number;
+  /** Whether keys may be repeated; then the last value counts. */
   readonly mayRepeat: boolean;
 }
 
-/** Parse a text from another source. */
+/** Parses a text from another source. */
 export interface ParseRequest {
   readonly kind: 'parse';
   readonly id: number;
@@ -33,29 +33,15 @@ export type ThreadRequest =
   | ParseRequest
   | { readonly kind: 'list'; readonly id: number; readonly path: string };
 
-export type Value = Extract<DocumentPart, { kind: 'value' }>;
-export type Problem = Omit<Extract<DocumentPart, { kind: 'problem' }>, 'kind'>;
-
-/** A file was not read. */
 export interface UnreadableFile {
   readonly kind: 'unreadable';
   readonly cause: string;
   /** Name of the error, such as ENOENT. */
   readonly code?: string | undefined;
-  /** What the path leads to is not for reading, such as a named pipe. Otherwise the read itself failed, and another try may succeed. */
+  /** The path leads to a type of file that is never read, such as a named pipe. Otherwise the read itself failed, and another one may succeed. */
   readonly isRefused?: boolean;
-  /** Stamp of the file, if it could be opened: while the stamp stays the same, another try is pointless. */
+  /** Stamp of the file, if it could be opened; another read is pointless while the stamp stays the same. */
   readonly stamp?: string | undefined;
-}
-
-export interface ParsedFile {
-  readonly kind: 'read';
-  readonly stamp: string;
-  /** The same of the same text. */
-  readonly digest: string;
-  /** The first problems; `problemCount` is the number of all. */
-  readonly problems: readonly Problem[];
-  readonly problemCount: number;
 }
 
 export type FileOutcome =
@@ -65,7 +51,7 @@ export type FileOutcome =
   | { readonly kind: 'file' }
   | { readonly kind: 'folder'; readonly names: readonly string[] };
 
-/** The answers to one request: any number of values, in the order of the text, then one outcome. */
+/** A request is answered by any number of values, in the order of the text, then by one outcome. */
 export type ThreadAnswer =
   | { readonly id: number; readonly kind: 'parsing'; readonly stamp: string }
   | { readonly id: number; readonly kind: 'values'; readonly values: readonly Value[] }

@@ -1,7 +1,7 @@
-/** The program of the thread that reads and parses files: a malicious file, or a dead mount, blocks only this thread. */
+/** The program of the thread that reads and parses files. A malicious file, or a dead mount, blocks only this thread. */
 import { parentPort } from 'node:worker_threads';
-import { type FileText, placeAt, RefusedPath, readBounded } from './bounded-file.ts';
-import { parsedText } from './parse-objects.ts';
+import { type FileText, listPath, RefusedPath, readBounded } from './bounded-file.ts';
+import { parsedText } from './documents.ts';
 import {
   type FileOutcome,
   fileProblem,
@@ -14,19 +14,19 @@ import {
 const port = parentPort;
 if (port === null) throw new Error('this file must run as a worker thread');
 port.on('message', (request: ThreadRequest) => {
-  const answer = (outcome: FileOutcome) =>
+  const reply = (outcome: FileOutcome) =>
     port.postMessage({ id: request.id, kind: 'outcome', outcome } satisfies ThreadAnswer);
   try {
-    answer(outcomeOf(request));
+    reply(outcomeOf(request));
   } catch (error) {
     const { code, message } = error as NodeJS.ErrnoException;
     const isRefused = error instanceof RefusedPath;
-    answer({ kind: 'unreadable', cause: isRefused ? message : fileProblem(error), code, isRefused });
+    reply({ kind: 'unreadable', cause: isRefused ? message : fileProblem(error), code, isRefused });
   }
 });
 
 function outcomeOf(request: ThreadRequest): FileOutcome {
-  if (request.kind === 'list') return placeAt(request.path);
+  if (request.kind === 'list') return listPath(request.path);
   if (request.kind === 'parse') return parse(request, { text: request.text, stamp: '' });
   const file = readBounded(request);
   return file === undefined ? { kind: 'same' } : parse(request, file);

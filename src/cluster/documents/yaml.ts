@@ -1,20 +1,20 @@
 /**
- * One YAML document ↔ a plain value; the only file that uses the YAML library. A text of 500 bytes can expand to
+ * One YAML document ↔ a plain value; no other file uses the YAML library. A text of 500 bytes can expand to
  * gigabytes (aliases of aliases), and a text of a megabyte can take hundreds of megabytes: every cost is bounded in advance.
  */
 import { Composer, type Document, isAlias, isMap, isScalar, isSeq, Lexer, Parser, type Scalar, stringify } from 'yaml';
 
-/** Most levels of nesting. */
+/** Limit of levels of nesting. */
 export const MAX_YAML_DEPTH = 100;
 /**
- * Most tokens of one document, as the lexer counts them. Each costs up to half a kilobyte while it is parsed. An API
+ * Limit of tokens of one document, as the lexer counts them. Each costs up to half a kilobyte while it is parsed. An API
  * object is at most 1.5 MB in etcd, which is about 700,000 tokens; an EndpointSlice with 1,000 endpoints has 100,000.
  */
 export const MAX_TOKENS = 400_000;
-/** Most characters and values that aliases and merge keys may add to the text. */
+/** Limit of characters and values that aliases and merge keys may add to the text. */
 export const MAX_ADDED = 1_000_000;
 const SYNTAX = 'not valid YAML or JSON';
-/** Repeated keys that are reported. */
+/** Limit of reported repeated keys. */
 const MAX_REPEATED = 20;
 
 /** A problem of a text; line and column count from 1. */
@@ -37,7 +37,7 @@ export interface Repeated {
 }
 
 export interface YamlValue {
-  /** undefined: the text holds only comments. */
+  /** undefined when the text holds only comments. */
   readonly value: unknown;
   readonly repeated: readonly Repeated[];
 }
@@ -57,7 +57,7 @@ export function yamlText(value: unknown): string {
   return stringify(value, { lineWidth: 0, aliasDuplicateObjects: false });
 }
 
-/** The syntax tree of the text's only document; undefined: the text has none. */
+/** The syntax tree of the text's only document; undefined when the text has none. */
 function compose(text: string): Document.Parsed | undefined {
   const parser = new Parser();
   // The library's own check for repeated keys takes quadratic time.
@@ -68,7 +68,7 @@ function compose(text: string): Document.Parsed | undefined {
     if (++tokens > MAX_TOKENS)
       throw at(text, parser.offset, `the document has more than ${MAX_TOKENS} tokens up to here`);
     for (const part of parser.next(token)) documents.push(...composer.next(part));
-    // The document itself and a scalar are on the stack as well.
+    // The document itself and a scalar are on the stack, too.
     if (parser.stack.length > MAX_YAML_DEPTH + 2)
       throw at(text, parser.offset, `more than ${MAX_YAML_DEPTH} levels deep`);
   }
@@ -87,7 +87,7 @@ interface Sized {
 }
 
 /**
- * From the syntax tree to values. The library's own conversion does not count copies by merge keys (`<<`) towards its limit on aliases,
+ * Converts the syntax tree to values. The library's own conversion does not count copies by merge keys (`<<`) towards its limit on aliases,
  * and walks through the whole document for each alias.
  */
 class YamlConversion {
@@ -109,7 +109,7 @@ class YamlConversion {
     if (isAlias(node)) return this.#alias(node.source, node.range?.[0] ?? 0);
     if (!isScalar(node) && !isMap(node) && !isSeq(node)) return { value: null, size: 1 };
     const read = isScalar(node) ? scalar(node) : isSeq(node) ? this.#list(node.items) : this.#map(node.items);
-    // The anchor is set after its content: a value that contains itself would never end.
+    // The anchor is set after its content, so that no value contains itself.
     if (node.anchor !== undefined) this.#anchors.set(node.anchor, read);
     return read;
   }

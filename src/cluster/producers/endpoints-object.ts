@@ -1,4 +1,4 @@
-/** The v1 Endpoints of a Service with a selector, for readers without support for slices: packed into subsets, at most 1,000 addresses. */
+/** The v1 Endpoints of a Service with a selector, for clients without support for slices: packed into subsets, at most 1,000 addresses. */
 import { type Family, familyOf } from '../../base/address.ts';
 import { sameData } from '../../base/equal.ts';
 import {
@@ -31,7 +31,7 @@ interface EndpointsInput {
   readonly triggeredAt: number;
 }
 
-/** The Endpoints to write; undefined when the existing ones are right. Without a resourceVersion they are to be created. */
+/** The Endpoints to write; undefined when the existing ones are right. Endpoints without a resourceVersion are new. */
 export function reconcileEndpoints({
   service,
   pods,
@@ -172,7 +172,7 @@ function inOrder(subsets: readonly EndpointsSubset[]): EndpointsSubset[] {
 
 // The subsets of Endpoints in canonical form (k8s.io/kubernetes/pkg/api/v1/endpoints): each set of addresses once, with all its ports.
 
-/** An address with its readiness and its ports; no ports: it counts without one. */
+/** An address with its readiness and its ports; without ports it counts once. */
 export interface ListedAddress {
   readonly address: EndpointsAddress;
   readonly ready: boolean;
@@ -192,8 +192,8 @@ interface PortEntry {
 
 /**
  * Subsets in canonical form: each set of addresses once, with all ports that exactly these addresses have, addresses in the order of
- * their text. An address that is ready and not ready for one port counts as not ready. Of an address that stands there with
- * different fields the first one counts.
+ * their text. An address that is ready and not ready for one port counts as not ready. Of entries of one address with different fields
+ * the first counts.
  */
 export function packSubsets(list: Iterable<ListedAddress>): EndpointsSubset[] {
   const byPort = new Map<string, PortEntry>();

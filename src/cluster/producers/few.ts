@@ -1,6 +1,6 @@
 /** A set that usually has few members, without the 200 bytes that an empty Set takes. */
 
-/** One member stands for itself; some are a list, many a Set. Members are neither lists nor Sets. */
+/** A set of one is its member, a small one a list, a large one a Set. Members are neither lists nor Sets. */
 export type Few<T extends string | object> = undefined | T | readonly T[] | Set<T>;
 
 /** A longer list becomes a Set. */
@@ -17,7 +17,7 @@ export function countOf<T extends string | object>(few: Few<T>): number {
   return isList(few) ? few.length : 1;
 }
 
-/** The set with a member; a Set is changed in place. */
+/** Adds a member; a Set is changed in place. */
 export function withMember<T extends string | object>(few: Few<T>, member: T): Few<T> {
   if (few instanceof Set) return few.add(member);
   const list = isList(few) ? few : [...membersOf(few)];
@@ -26,7 +26,7 @@ export function withMember<T extends string | object>(few: Few<T>, member: T): F
   return list.length < MAX_LIST_LENGTH ? [...list, member] : new Set([...list, member]);
 }
 
-/** The set without a member; a Set is changed in place. undefined when nothing is left. */
+/** Removes a member; a Set is changed in place. Returns undefined for an empty set. */
 export function withoutMember<T extends string | object>(few: Few<T>, member: T): Few<T> {
   if (few instanceof Set) {
     few.delete(member);

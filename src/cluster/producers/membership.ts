@@ -9,7 +9,7 @@ import type { ObjectKey, PodView, SelectingService } from './api-objects.ts';
 import { type Few, Lists, membersOf, withMember, withoutMember } from './few.ts';
 import { pack, unpack } from './packing.ts';
 
-/** Without what its key says. */
+/** Without the fields that the key contains. */
 type PackedFields = Omit<SelectingService, 'key' | 'namespace' | 'name'>;
 
 interface KeptService {
@@ -18,7 +18,7 @@ interface KeptService {
   readonly listedUnder: string | undefined;
 }
 
-/** An index of Pods and Services. What it returns is new each time. */
+/** An index of Pods and Services. Each call returns new objects. */
 export class Membership {
   readonly #pods = new PodRows();
   readonly #services = new Map<ObjectKey, KeptService>();
@@ -59,7 +59,7 @@ export class Membership {
       this.#services.set(key, { kept: pack(kept), listedUnder });
       if (listedUnder !== undefined) this.#servicesByLabel.add(listedUnder, key);
     }
-    // In this order an index that both need stays.
+    // In this order an index that both selectors need is not rebuilt.
     this.#pods.index(Object.keys(service?.selector ?? {}));
     this.#pods.unindex(Object.keys(before?.selector ?? {}));
     return before;
@@ -82,7 +82,7 @@ export class Membership {
     return found;
   }
 
-  /** The Services that a change of a Pod concerns. `before` is undefined for a new Pod, `after` for a deleted one. */
+  /** The Services that a change of a Pod affects. `before` is undefined for a new Pod, `after` for a deleted one. */
   touchedBy(before: PodView | undefined, after: PodView | undefined): Set<ObjectKey> {
     const was = new Set(before && this.servicesOf(before));
     const is = new Set(after && this.servicesOf(after));
@@ -123,8 +123,8 @@ function matches(selector: Labels | undefined, labels: Labels): boolean {
   return wanted.length > 0 && wanted.every(([name, value]) => labels[name] === value);
 }
 
-// The Pods of a cluster in little memory. Pods of one workload share their labels and ports; what each has of its own is packed.
-// Labels are an index: but only labels of names that some selector has, since a Pod has many others.
+// The Pods of a cluster in little memory. Pods of one workload share their labels and ports, and each has its other fields packed.
+// Only labels that some selector names are indexed, because a Pod has many others.
 
 type WorkloadView = Pick<PodView, 'namespace' | 'labels' | 'ports' | 'subdomain'>;
 type OwnFields = readonly [
@@ -137,7 +137,7 @@ type OwnFields = readonly [
   finished: boolean,
 ];
 
-/** What the Pods of a workload have in common. */
+/** The fields that the Pods of a workload share. */
 interface Workload {
   readonly shared: Packed<WorkloadView>;
   pods: Few<ObjectKey>;
@@ -154,14 +154,14 @@ interface PodRow {
   readonly own: Packed<OwnFields>;
 }
 
-/** A label as a selector wants it. */
+/** A label of a selector, in a namespace. */
 interface LabelOf {
   readonly namespace: string;
   readonly name: string;
   readonly value: string;
 }
 
-/** Workloads by the value of a label, and how many selectors want a label of that name. */
+/** Workloads by the value of a label, and the number of selectors that name the label. */
 interface LabelIndex {
   wanted: number;
   readonly workloads: Lists<Workload>;
@@ -194,7 +194,7 @@ class PodRows {
     this.#rows.set(key, { workload, node: this.#joined(pod.nodeName, key), own });
   }
 
-  /** A selector with labels of these names is there: the Pods are found by them from now on. One pass, however many names. */
+  /** Adds a selector with labels of these names, and indexes the Pods by them. One pass indexes all new names. */
   index(names: readonly string[]): void {
     const added = new Map<string, LabelIndex>();
     for (const name of names) {
@@ -209,7 +209,7 @@ class PodRows {
     }
   }
 
-  /** A selector with labels of these names is gone. */
+  /** Removes a selector with labels of these names. */
   unindex(names: readonly string[]): void {
     for (const name of names) {
       const known = this.#byLabel.get(name);
@@ -219,17 +219,17 @@ class PodRows {
     }
   }
 
-  /** The number of workloads with a label that is an index. */
+  /** The number of workloads with an indexed label. */
   countWith({ namespace, name, value }: LabelOf): number {
     return this.#byLabel.get(name)?.workloads.count(valueKey(namespace, value)) ?? 0;
   }
 
-  /** The Pods with a label that is an index, and with labels for which `isMeant` returns true. */
-  with({ namespace, name, value }: LabelOf, isMeant: (labels: PodView['labels']) => boolean): PodView[] {
+  /** The Pods with an indexed label, and with labels for which `isMatch` returns true. */
+  with({ namespace, name, value }: LabelOf, isMatch: (labels: PodView['labels']) => boolean): PodView[] {
     const found: PodView[] = [];
     for (const { shared: packed, pods } of this.#byLabel.get(name)?.workloads.get(valueKey(namespace, value)) ?? []) {
       const shared = unpack(packed);
-      if (!isMeant(shared.labels)) continue;
+      if (!isMatch(shared.labels)) continue;
       for (const key of membersOf(pods)) {
         const row = this.#rows.get(key);
         if (row !== undefined) found.push(viewOf(key, row, shared));

@@ -112,7 +112,7 @@ function* listedAddresses({ subsets }: EndpointsObject): Generator<ListedAddress
   }
 }
 
-function wantedGroups(endpoints: EndpointsObject, most: number) {
+function wantedGroups(endpoints: EndpointsObject, limit: number) {
   const groups = new Map<string, MirroredGroup>();
   let [invalid, tooMany] = [0, 0];
   for (const { addresses = [], notReadyAddresses = [], ports = [] } of packSubsets(listedAddresses(endpoints))) {
@@ -125,14 +125,14 @@ function wantedGroups(endpoints: EndpointsObject, most: number) {
     let taken = 0;
     const all = [...addresses.map(asEndpoint(true)), ...notReadyAddresses.map(asEndpoint(false))];
     for (const found of all) {
-      if (taken >= most) tooMany += 1;
+      if (taken >= limit) tooMany += 1;
       else if (found === undefined) invalid += 1;
       else {
         const key = groupKey(slicePorts, found.family);
         const group = groups.get(key) ?? { family: found.family, ports: slicePorts, endpoints: new Map() };
         const id = endpointId(found.endpoint);
         // Subsets with the same ports share a slice, and the API server refuses a larger one.
-        if (group.endpoints.size >= most && !group.endpoints.has(id)) {
+        if (group.endpoints.size >= limit && !group.endpoints.has(id)) {
           tooMany += 1;
           continue;
         }
@@ -206,14 +206,14 @@ function withoutOwn({ [TRIGGER_ANNOTATION]: _, [LAST_APPLIED_ANNOTATION]: __, ..
   return rest;
 }
 
-function noticesOf(invalid: number, tooMany: number, most: number): Notice[] {
+function noticesOf(invalid: number, tooMany: number, limit: number): Notice[] {
   const notices: Notice[] = [];
   if (invalid > 0) {
     const note = `Skipped ${invalid} invalid IP addresses when mirroring to EndpointSlices`;
     notices.push({ type: 'Warning', reason: 'InvalidIPAddress', note });
   }
   if (tooMany > 0) {
-    const note = `A max of ${most} addresses can be mirrored to EndpointSlices per Endpoints subset. ${tooMany} addresses were skipped`;
+    const note = `A max of ${limit} addresses can be mirrored to EndpointSlices per Endpoints subset. ${tooMany} addresses were skipped`;
     notices.push({ type: 'Warning', reason: 'TooManyAddressesToMirror', note });
   }
   return notices;

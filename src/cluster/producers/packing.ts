@@ -1,12 +1,12 @@
 /**
- * Plain data (what JSON can say, and undefined) as one string of one-byte characters: a fifth of the memory that the objects take.
- * Words of the API are one byte, addresses, UUIDs, times and numbers are binary, and what an object repeats is written once.
- * `proxy/model/packed` has a form of its own for each kind, without names of fields; here fields of other writers must survive.
- * The form is for this process's memory alone. Objects have their fields in the same order when they are unpacked.
+ * Packs plain data (the values of JSON, and undefined) into one string of one-byte characters, which needs a fifth of the memory of the
+ * objects. Words of the API are one byte, addresses, UUIDs, times and numbers are binary, and a repeated text is written once.
+ * `proxy/model/packed` has a form for each kind, without names of fields; here fields of other writers must survive. The form is for
+ * this process's memory alone. Unpacked objects have their fields in the original order.
  */
 import { isUuid, type Packed, Packer, packUuid, Unpacker, unpackUuid } from '../../proxy/model/packed/bytes.ts';
 
-/** Texts that objects have again and again, at most 224. They have no meaning outside this process: order and number may change. */
+/** Frequent texts of objects, at most 224. Order and number may change, because the form never leaves this process. */
 export const WORDS: readonly string[] = [
   '',
   // Slices and Endpoints.
@@ -63,7 +63,7 @@ export const WORDS: readonly string[] = [
     'admin',
     'kubernetes.io/h2c',
   ],
-  // What the producers read of Services and Pods.
+  // Fields of the producers' views of Services and Pods.
   ...['createdAt', 'selector', 'takesEndpoints', 'families', 'isHeadless', 'publishNotReady', 'wantsTopology'],
   ...[
     'distribution',
@@ -92,11 +92,11 @@ const OBJECT = 7;
 /** An object with the fields of an earlier one. */
 const OBJECT_AGAIN = 8;
 const TEXT = 9;
-/** A text that was there before. */
+/** A text that occurred before. */
 const TEXT_AGAIN = 10;
 /** A text that begins as the last one of the same field. */
 const TEXT_ALIKE = 11;
-/** Texts with a form of their own (`packing-texts.ts`). */
+/** Texts in binary form (see `numberOf`, `ipv4Bits`, `timeOf`). */
 const NUMBER = 16;
 const IPV4 = 17;
 const TIME = 18;
@@ -105,12 +105,12 @@ const FIRST_WORD = 32;
 
 const BYTE_OF = new Map(WORDS.map((word, i) => [word, FIRST_WORD + i]));
 const MAX_WORD_LENGTH = Math.max(...WORDS.map(({ length }) => length));
-/** Of one value. */
+/** Limit of shapes in one value. */
 const MAX_SHAPES = 64;
 /** A shorter beginning is not worth its bytes. */
 const MIN_ALIKE = 4;
 
-/** Pack a value. Throws TypeError for what is no plain data. */
+/** Packs a value. Throws TypeError for a value that is no plain data. */
 export function pack<T>(value: T): Packed<T> {
   return packer.pack(value);
 }
@@ -128,7 +128,7 @@ class ObjectPacker {
     this.#shapes.length = 0;
     if (this.#texts.size > 0) this.#texts.clear();
     if (this.#last.size > 0) this.#last.clear();
-    // A value that was refused left what it began to write.
+    // A refused value leaves a partial text.
     this.#bytes.begin();
     this.value(value, '');
     return this.#bytes.end();
@@ -154,7 +154,7 @@ class ObjectPacker {
     const names = Object.keys(value);
     const before = this.#shapes.findIndex((shape) => sameNames(shape, names));
     if (before < 0) {
-      // Objects with ever other fields would be compared for long.
+      // The limit bounds the comparisons for objects that all have different fields.
       if (this.#shapes.length < MAX_SHAPES) this.#shapes.push(names);
       this.#bytes.byte(OBJECT);
       this.#bytes.number(names.length);
@@ -230,9 +230,9 @@ class ObjectPacker {
 
 /** The length of the beginning that two texts share; 0 when it is short. */
 function alikeLength(a: string, b: string): number {
-  const most = Math.min(a.length, b.length);
+  const limit = Math.min(a.length, b.length);
   let length = 0;
-  while (length < most && a.charCodeAt(length) === b.charCodeAt(length)) length++;
+  while (length < limit && a.charCodeAt(length) === b.charCodeAt(length)) length++;
   return length < MIN_ALIKE ? 0 : length;
 }
 
@@ -249,7 +249,7 @@ function sameNames(a: readonly string[], b: readonly string[]): boolean {
 /** One value is packed at a time. */
 const packer = new ObjectPacker();
 
-// Texts with a binary form: IPv4 addresses, times, and numbers. A text that another form would not give back is none of them.
+// Texts with a binary form: IPv4 addresses, times, and numbers. A text qualifies only if unpacking returns exactly the same text.
 
 const ZERO = 0x30;
 const NINE = 0x39;
@@ -298,7 +298,7 @@ function timeOf(text: string, first: number): number | undefined {
   return Number.isSafeInteger(seconds) && seconds >= 0 && timeText(seconds) === text ? seconds : undefined;
 }
 
-/** The last time that was asked for: objects have few different ones. */
+/** The last result, because objects have few different times. */
 let lastTime = { seconds: 0, text: '1970-01-01T00:00:00Z' };
 
 function timeText(seconds: number): string {
@@ -402,8 +402,7 @@ class ObjectUnpacker {
   }
 }
 
-// Objects by key, each packed. What `get` returns is new each time.
-
+/** Objects by key, each packed. `get` returns a new object each time. */
 export class PackedMap<T> {
   readonly #packed = new Map<string, Packed<T>>();
 

@@ -24,7 +24,7 @@ import type {
 } from './api-objects.ts';
 import { belongsInSlices, endpointId, podEndpoint, portsKey, portsOn, sameEndpoint } from './pod-endpoint.ts';
 import { isReady, type SlicesInHand, type TopologyBook, withHints, withoutHints } from './topology.ts';
-import { byStanding, safeWrites, sliceOf } from './write-order.ts';
+import { inExistingOrder, safeWrites, sliceOf } from './write-order.ts';
 
 interface SlicesInput {
   readonly service: SelectingService;
@@ -41,7 +41,7 @@ interface SlicesInput {
 
 export interface SlicesResult {
   readonly changes: SliceChanges;
-  /** Pods that were omitted because their Node does not exist: to be tried again. */
+  /** Pods that were omitted because their Node does not exist; the caller retries later. */
   readonly onUnknownNode: readonly PodView[];
   readonly notices: readonly Notice[];
   readonly counts: SliceCounts;
@@ -135,7 +135,7 @@ function desiredGroups({ service, pods, node }: SlicesInput, owned: readonly Sli
     const endpoint = podEndpoint(pod, { service, family, node: itsNode });
     if (endpoint !== undefined) group.endpoints.set(endpointId(endpoint), endpoint);
   }
-  for (const [key, group] of groups) groups.set(key, { ...group, endpoints: byStanding(group.endpoints, owned) });
+  for (const [key, group] of groups) groups.set(key, { ...group, endpoints: inExistingOrder(group.endpoints, owned) });
   return { groups, onUnknownNode };
 }
 
@@ -178,7 +178,7 @@ function fillGroups({ service, mostPerSlice }: SlicesInput, { groups, owned, fam
   };
 }
 
-/** A Service without endpoints has one empty slice: it shows that a controller serves the Service. */
+/** A Service without endpoints has one empty slice, which shows that a controller serves the Service. */
 function keepPlaceholder(slices: SlicesInHand, remove: readonly SliceObject[], empty: SliceObject) {
   const { create, update, unchanged } = slices;
   if (create.length + update.length + unchanged.length > 0) return { slices, remove };
@@ -356,15 +356,15 @@ function keep({ existing, refreshed }: FillInput, left: Map<string, SliceEndpoin
 }
 
 /** Moves endpoints from the front of `rest`, as many as fit. */
-function topUp(endpoints: readonly SliceEndpoint[], rest: SliceEndpoint[], most: number): SliceEndpoint[] {
-  return [...endpoints, ...rest.splice(0, Math.max(0, most - endpoints.length))];
+function topUp(endpoints: readonly SliceEndpoint[], rest: SliceEndpoint[], capacity: number): SliceEndpoint[] {
+  return [...endpoints, ...rest.splice(0, Math.max(0, capacity - endpoints.length))];
 }
 
 /** The fullest slice with room for so many more endpoints; undefined when there is none. */
-function roomiest(slices: readonly SliceObject[], more: number, most: number): SliceObject | undefined {
+function roomiest(slices: readonly SliceObject[], more: number, capacity: number): SliceObject | undefined {
   let best: SliceObject | undefined;
   for (const slice of slices) {
-    if (slice.endpoints.length + more > most) continue;
+    if (slice.endpoints.length + more > capacity) continue;
     if (best === undefined || slice.endpoints.length > best.endpoints.length) best = slice;
   }
   return best;

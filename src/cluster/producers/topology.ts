@@ -104,15 +104,15 @@ function hasOverload(counts: ZoneCounts, shares: ZoneShares): boolean {
   if (counts.size === 0) return false;
   if (shares === undefined || [...counts].some(([zone, count]) => count > 0 && !shares.has(zone))) return true;
   const total = [...counts.values()].reduce((sum, count) => sum + count, 0);
-  return [...shares].some(([zone, share]) => (counts.get(zone) ?? 0) < least(total * share) || !counts.has(zone));
+  return [...shares].some(([zone, share]) => (counts.get(zone) ?? 0) < minimum(total * share) || !counts.has(zone));
 }
 
-function least(wanted: number): number {
+function minimum(wanted: number): number {
   return Math.ceil(wanted / (1 + OVERLOAD));
 }
 
 interface Allotment {
-  readonly most: number;
+  readonly maximum: number;
   readonly wanted: number;
 }
 
@@ -150,15 +150,15 @@ function allot(ready: number, shares: ZoneShares): { byZone: Map<string, Allotme
   }
   const of = `(${ready} endpoints, ${shares.size} zones)`;
   if (shares.size > ready) return { problem: `Insufficient number of endpoints ${of}` };
-  const needed = [...shares].map(([zone, share]) => ({ zone, wanted: share * ready, least: least(share * ready) }));
-  const spare = ready - needed.reduce((sum, zone) => sum + zone.least, 0);
+  const needed = [...shares].map(([zone, share]) => ({ zone, wanted: share * ready, minimum: minimum(share * ready) }));
+  const spare = ready - needed.reduce((sum, zone) => sum + zone.minimum, 0);
   if (spare < 0) {
     const problem = 'Unable to allocate minimum required endpoints to each zone without exceeding overload threshold';
     return { problem: `${problem} ${of}` };
   }
   const allotment = (zone: (typeof needed)[number]) => ({
-    most: zone.least + spare,
-    wanted: Math.max(zone.wanted, zone.least),
+    maximum: zone.minimum + spare,
+    wanted: Math.max(zone.wanted, zone.minimum),
   });
   return { byZone: new Map(needed.map((zone) => [zone.zone, allotment(zone)])) };
 }
@@ -171,7 +171,7 @@ function keepFitting(unchanged: readonly SliceObject[], allotments: ReadonlyMap<
   for (const slice of unchanged) {
     const own = hintCounts(slice);
     const fits = (zone: string, count: number) =>
-      count + (counts.get(zone) ?? 0) <= (allotments.get(zone)?.most ?? Number.NEGATIVE_INFINITY);
+      count + (counts.get(zone) ?? 0) <= (allotments.get(zone)?.maximum ?? Number.NEGATIVE_INFINITY);
     if (own === undefined || ![...own].every(([zone, count]) => fits(zone, count))) redone.push(slice);
     else {
       kept.push(slice);
@@ -209,13 +209,13 @@ function transfers(allotments: ReadonlyMap<string, Allotment>, counts: ZoneCount
   const result: Transfers = { give: new Map(), get: new Map() };
   for (;;) {
     const [from, surplus] = greatest(over);
-    const [to, lack] = greatest(under);
+    const [to, shortage] = greatest(under);
     // One zone must be at least one endpoint off its share, and the other at least half an endpoint.
-    if ((surplus < 1 && lack < 1) || surplus < 0.5 || lack < 0.5) return result;
+    if ((surplus < 1 && shortage < 1) || surplus < 0.5 || shortage < 0.5) return result;
     result.give.set(from, (result.give.get(from) ?? 0) + 1);
     result.get.set(to, (result.get.get(to) ?? 0) + 1);
     over.set(from, surplus - 1);
-    under.set(to, lack - 1);
+    under.set(to, shortage - 1);
   }
 }
 
@@ -231,7 +231,7 @@ function rebalance(
 ): SliceObject[] {
   const zoneFor = (own: string): string => {
     const left = give.get(own) ?? 0;
-    const to = left > 0 ? [...get].find(([, lack]) => lack > 0)?.[0] : undefined;
+    const to = left > 0 ? [...get].find(([, shortage]) => shortage > 0)?.[0] : undefined;
     if (to === undefined) return own;
     give.set(own, left - 1);
     get.set(to, (get.get(to) ?? 0) - 1);
@@ -246,8 +246,7 @@ function rebalance(
   return slices.map((slice) => ({ ...slice, endpoints: slice.endpoints.map(place) }));
 }
 
-// The slices of a Service and family, before it is decided which are written.
-
+/** The slices of a Service and family, before the choice of those that are written. */
 export interface SlicesInHand {
   readonly create: readonly SliceObject[];
   readonly update: readonly SliceObject[];

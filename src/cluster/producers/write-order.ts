@@ -1,6 +1,6 @@
 /**
- * The order of writes, and the slices that are reused instead of removed. Watchers see one write after another, and a write may fail:
- * an endpoint must never disappear between two writes.
+ * The order of writes, and the slices that are reused instead of removed. Watchers see one write after another, and a write may fail,
+ * so an endpoint must never disappear between two writes.
  */
 
 import type { Family } from '../../base/address.ts';
@@ -12,7 +12,7 @@ import { endpointId } from './pod-endpoint.ts';
  * Endpoints in the order of the existing slices, then the new ones. Slices that are rewritten for another set of ports then keep the
  * endpoints of one slice together.
  */
-export function byStanding(
+export function inExistingOrder(
   endpoints: ReadonlyMap<string, SliceEndpoint>,
   slices: readonly SliceObject[],
 ): Map<string, SliceEndpoint> {
@@ -163,8 +163,6 @@ function inSafeOrder(updates: readonly SliceObject[], before: readonly SliceObje
   return { ordered: [...ordered], circling };
 }
 
-// A new slice. The API server generates its name.
-
 /** The owner of a slice; the garbage collector deletes the slice with it. */
 interface SliceOwner {
   readonly kind: 'Service' | 'Endpoints';
@@ -179,7 +177,7 @@ export interface SliceContent {
   readonly endpoints: readonly SliceEndpoint[];
 }
 
-/** A slice to create. */
+/** A slice to create; the API server generates its name. */
 export function sliceOf(
   { kind, namespace, name, uid }: SliceOwner,
   metadata: { readonly labels: Labels; readonly annotations?: Labels },

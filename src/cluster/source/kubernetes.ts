@@ -1,4 +1,4 @@
-/** The kubernetes source: lists and watches Services, EndpointSlices and this node's Node with kube-proxy's selectors. */
+/** The kubernetes source: lists and watches Services, EndpointSlices and this node's Node, with kube-proxy's selectors. */
 import type { Clock } from '../../base/clock.ts';
 import {
   type EventSink,
@@ -15,32 +15,30 @@ import { type ClusterConfig, loadCredentials } from '../api/credentials.ts';
 import { objectKey } from '../api/decode/checks.ts';
 import { decodeNode } from '../api/decode/node.ts';
 import { decodePod } from '../api/decode/producing.ts';
-import { decodeService, decodeServiceCidr } from '../api/decode/service.ts';
-import { decodeSlice } from '../api/decode/slice.ts';
+import { decodeService, decodeServiceCidr, SERVICES } from '../api/decode/service.ts';
+import { decodeSlice, SLICES } from '../api/decode/slice.ts';
 import type { PingTimes } from '../api/http2.ts';
 import { PAGE } from '../api/paged-list.ts';
-import { SERVICES } from '../api/protobuf/service.ts';
-import { SLICES } from '../api/protobuf/slice.ts';
 import { Reflector, type ReflectorSink, type Resource } from '../api/reflector.ts';
 import type { Connect } from '../api/transport.ts';
 import { Watch, type WatchLog, watchSink } from '../api/watch.ts';
 
 export interface KubernetesOptions extends ClusterConfig {
   readonly nodeName: string;
-  /** Watch ServiceCIDRs as well; API servers have them from 1.33 on. One that has none is asked once an hour. */
+  /** Watches ServiceCIDRs as well, which API servers have from 1.33 on. A server without them is tried again after an hour. */
   readonly hasServiceCidrs: boolean;
-  /** Ask for protobuf, which costs both sides less. */
+  /** Requests protobuf, which costs both sides less. */
   readonly readsProtobuf: boolean;
-  /** Ask for the lists of Services and EndpointSlices as streams (KEP-3157), where the server can. */
+  /** Requests the lists of Services and EndpointSlices as streams (KEP-3157), where the server supports it. */
   readonly streamsLists: boolean;
   readonly clock: Clock;
   readonly log: WatchLog;
-  /** Objects a page of a list; only tests set it. */
+  /** Objects of a page of a list; set by tests alone. */
   readonly pageSize?: number;
   readonly connect?: Connect;
   /** User-Agent of the requests. */
   readonly userAgent: string;
-  /** Only tests set it. */
+  /** Set by tests alone. */
   readonly pings?: PingTimes;
 }
 
@@ -54,7 +52,7 @@ export function kubernetesSource(options: KubernetesOptions): Source {
     }),
   }));
   return {
-    // Optional kinds do not affect the agent's health.
+    // The agent's health does not depend on optional kinds.
     watches: () => kinds.filter(({ watch }) => SOURCE_KINDS.includes(watch.status.of)).map(({ watch }) => watch.status),
     cannotFollow: (of) => kinds.some(({ watch: { status } }) => status.of === of && status.failure !== undefined),
     pod: (key, signal) => lookUpPod(key, options, signal),
@@ -128,7 +126,7 @@ function watched({
 function eventSink(kind: WatchedKind, emit: EventSink, watch: Watch<SourceKind>): ReflectorSink {
   return {
     set(key, object) {
-      // The API server checks names, so an invalid one does not come from it.
+      // The API server admits valid names only, so an object with another name is ignored.
       if (kind.of !== 'nodes' && kind.of !== 'servicecidrs' && objectKey(object) !== key) return;
       emit(withVersion(kind.decode(object, key), versionOf(object)));
     },
@@ -139,7 +137,7 @@ function eventSink(kind: WatchedKind, emit: EventSink, watch: Watch<SourceKind>)
   };
 }
 
-/** Says up to which version the changes of a kind were emitted, where somebody wants to know. */
+/** Emits the version that was reached, for the kinds whose consumers use it. */
 function versionSink(of: SourceKind, emit: EventSink, watch: Watch<SourceKind>): Partial<ReflectorSink> {
   if (of !== 'services' && of !== 'slices') return {};
   return {
@@ -156,16 +154,13 @@ function withVersion(event: SourceEvent, resourceVersion: string | undefined): S
   return hasIt && resourceVersion !== undefined ? { ...event, resourceVersion } : event;
 }
 
-/** Where an object of the API server has a resourceVersion, as it always should. */
 function versionOf(object: unknown): string | undefined {
   const { metadata } = (object ?? {}) as { readonly metadata?: { readonly resourceVersion?: unknown } };
   const version = metadata?.resourceVersion;
   return typeof version === 'string' && version !== '' ? version : undefined;
 }
 
-// Asks an API server for one Pod: agents do not follow Pods.
-
-/** undefined: there is no such Pod. Throws ApiError and KubeconfigUnusable. */
+/** Gets one Pod, because agents do not follow Pods. undefined when there is no such Pod. Throws ApiError and KubeconfigUnusable. */
 export async function lookUpPod(
   key: string,
   cluster: ClusterConfig & { readonly userAgent: string; readonly connect?: Connect },

@@ -6,7 +6,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
 import { KubeConfig } from '@kubernetes/client-node';
-import { applyPlain, plainAccess, podAccess } from '../../../src/cluster/api/plain-credentials.ts';
+import { applyPlain, plainAccess, podAccess } from '../../../src/cluster/api/credentials.ts';
 
 let folder = '';
 before(async () => {

@@ -1,8 +1,7 @@
 /** Pods in protobuf say the same as their JSON. */
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { decodePod } from '../../../src/cluster/api/decode/producing.ts';
-import { PODS } from '../../../src/cluster/api/protobuf/pod.ts';
+import { decodePod, PODS } from '../../../src/cluster/api/decode/producing.ts';
 import { ProtobufUnreadable } from '../../../src/cluster/api/protobuf/wire.ts';
 import { podOf } from '../../bench/cluster.ts';
 import { listBytes } from '../../helpers/cluster/api/api-protobuf.ts';

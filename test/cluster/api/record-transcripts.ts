@@ -10,7 +10,7 @@ import { readFileSync, writeFileSync } from 'node:fs';
 import { request } from 'node:https';
 import { buffer } from 'node:stream/consumers';
 import { parseArgs } from 'node:util';
-import { PROTOBUF } from '../../../src/cluster/api/protobuf/object-envelope.ts';
+import { PROTOBUF } from '../../../src/cluster/api/protobuf/kind.ts';
 import { service, slice } from '../../helpers/cluster/objects.ts';
 
 const FOLDER = new URL('../../data/apiserver/1.36/', import.meta.url);

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { describe, type TestContext, test } from 'node:test';
 import { breath } from '../../../src/base/clock.ts';
-import { SERVICES as IN_PROTOBUF } from '../../../src/cluster/api/protobuf/service.ts';
+import { SERVICES as IN_PROTOBUF } from '../../../src/cluster/api/decode/service.ts';
 import type { Resource } from '../../../src/cluster/api/reflector.ts';
 import { STREAM_SILENCE } from '../../../src/cluster/api/streaming.ts';
 import { FakeClock } from '../../helpers/base/fake-clock.ts';

@@ -6,8 +6,8 @@ import { join } from 'node:path';
 import { after, before, describe, it } from 'node:test';
 import { loadConfig } from '../../../src/agent/load-config.ts';
 import { KubeconfigUnusable, loadCredentials } from '../../../src/cluster/api/credentials.ts';
+import type { Value } from '../../../src/cluster/documents/documents.ts';
 import { DocumentFiles } from '../../../src/cluster/documents/files.ts';
-import type { Value } from '../../../src/cluster/documents/protocol.ts';
 import { ManifestStore } from '../../../src/cluster/source/manifests/manifest-store.ts';
 import { ConfigError } from '../../../src/config/flags.ts';
 import { aliasBomb } from '../../helpers/cluster/documents/bomb.ts';
@@ -79,10 +79,10 @@ describe('a text', () => {
       const draft = new ManifestStore('node-a', () => undefined).draft(path);
       const onValues = (values: readonly Value[]) => {
         const { user } = process.threadCpuUsage();
-        draft.take(values);
+        draft.add(values);
         longest = Math.max(longest, (process.threadCpuUsage().user - user) / 1000);
       };
-      const read = await documents.read({ path, most: 64 * MB, onValues });
+      const read = await documents.read({ path, maxBytes: 64 * MB, onValues });
       clearInterval(look);
       assert.ok(peak - began < 300 * MB, `${Math.round((peak - began) / MB)} MB`);
       assert.ok(longest < 1000, `the loop was held for ${longest} ms`);

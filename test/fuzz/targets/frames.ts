@@ -1,12 +1,10 @@
 /** Watches of the API server in protobuf: frames in pieces of any size, and the events in them. */
 import { objectKey } from '../../../src/cluster/api/decode/checks.ts';
-import { decodeService } from '../../../src/cluster/api/decode/service.ts';
-import { decodeSlice } from '../../../src/cluster/api/decode/slice.ts';
-import { StatusMessage } from '../../../src/cluster/api/protobuf/object-envelope.ts';
-import { SERVICES } from '../../../src/cluster/api/protobuf/service.ts';
-import { SLICES } from '../../../src/cluster/api/protobuf/slice.ts';
+import { decodeService, SERVICES } from '../../../src/cluster/api/decode/service.ts';
+import { decodeSlice, SLICES } from '../../../src/cluster/api/decode/slice.ts';
+import { BrokenStream, framesOf } from '../../../src/cluster/api/framing.ts';
+import { StatusMessage } from '../../../src/cluster/api/protobuf/kind.ts';
 import { ProtobufUnreadable } from '../../../src/cluster/api/protobuf/wire.ts';
-import { BrokenStream, framesOf } from '../../../src/cluster/api/watch-lines.ts';
 import { statusBody } from '../../helpers/cluster/api/api-answers.ts';
 import { frameOf, objectBytes } from '../../helpers/cluster/api/api-protobuf.ts';
 import type { ApiObject } from '../../helpers/cluster/api/api-store.ts';

@@ -1,9 +1,8 @@
 /** Objects of the API in JSON: every kind that the agent and the controller read. */
 
-import { objectKey } from '../../../src/cluster/api/decode/checks.ts';
+import { type Decoded, objectKey } from '../../../src/cluster/api/decode/checks.ts';
 import { decodeNode } from '../../../src/cluster/api/decode/node.ts';
 import {
-  type Decoded,
   decodeEndpointsObject,
   decodePod,
   decodeSelectingService,

@@ -1,13 +1,10 @@
 /** Answers of the API server in protobuf. */
 
 import { objectKey } from '../../../src/cluster/api/decode/checks.ts';
-import { decodePod } from '../../../src/cluster/api/decode/producing.ts';
-import { decodeService } from '../../../src/cluster/api/decode/service.ts';
-import { decodeSlice } from '../../../src/cluster/api/decode/slice.ts';
+import { decodePod, PODS } from '../../../src/cluster/api/decode/producing.ts';
+import { decodeService, SERVICES } from '../../../src/cluster/api/decode/service.ts';
+import { decodeSlice, SLICES } from '../../../src/cluster/api/decode/slice.ts';
 import { type KindReader, readStatusMessage } from '../../../src/cluster/api/protobuf/kind.ts';
-import { PODS } from '../../../src/cluster/api/protobuf/pod.ts';
-import { SERVICES } from '../../../src/cluster/api/protobuf/service.ts';
-import { SLICES } from '../../../src/cluster/api/protobuf/slice.ts';
 import { ProtobufUnreadable } from '../../../src/cluster/api/protobuf/wire.ts';
 import { listBytes } from '../../helpers/cluster/api/api-protobuf.ts';
 import type { ApiObject } from '../../helpers/cluster/api/api-store.ts';

@@ -1,10 +1,9 @@
 /** Lists and watches in JSON: the first line of an input is the answer to the list, the rest is the watch. Answers that refuse, too. */
 
-import { readStatus } from '../../../src/cluster/api/api-status.ts';
-import { type ApiClient, ApiError, parseEvent } from '../../../src/cluster/api/client.ts';
+import { type ApiClient, ApiError, parseEvent, readStatus } from '../../../src/cluster/api/client.ts';
 import { objectKey } from '../../../src/cluster/api/decode/checks.ts';
+import { BrokenStream, linesOf } from '../../../src/cluster/api/framing.ts';
 import { Reflector, type ReflectorSink } from '../../../src/cluster/api/reflector.ts';
-import { BrokenStream, linesOf } from '../../../src/cluster/api/watch-lines.ts';
 import { FakeClock } from '../../helpers/base/fake-clock.ts';
 import { objectTexts, recordedBody } from '../corpus/read.ts';
 import { mutateBytes } from '../mutate/bytes.ts';

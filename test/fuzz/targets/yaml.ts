@@ -1,6 +1,5 @@
 /** Manifests: a text of YAML or JSON, its objects, and their admission. */
-import { readObjects } from '../../../src/cluster/documents/parse-objects.ts';
-import type { Problem, Value } from '../../../src/cluster/documents/protocol.ts';
+import { type Problem, readObjects, type Value } from '../../../src/cluster/documents/documents.ts';
 import { admitted } from '../../../src/cluster/source/manifests/admission.ts';
 import { type DecodedManifest, KINDS } from '../../../src/cluster/source/manifests/kinds.ts';
 import { documentFaults, FileDraft } from '../../../src/cluster/source/manifests/manifest-store.ts';
@@ -55,7 +54,7 @@ export const yaml: Target = {
     const draft = new FileDraft('a.yaml', (kind, key, object) =>
       admitted(KINDS[kind].decode(object, key), { kind, key, object, nodePorts: NODE_PORTS }),
     );
-    draft.take(values);
+    draft.add(values);
     soundFaults(draft.faults);
     for (const held of draft.objects.values()) soundHeld(held);
     soundPrototypes();

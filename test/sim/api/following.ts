@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import type { TestContext } from 'node:test';
 import { realClock } from '../../../src/base/clock.ts';
 import { type ApiClient, apiClient } from '../../../src/cluster/api/client.ts';
-import { SERVICES as IN_PROTOBUF } from '../../../src/cluster/api/protobuf/service.ts';
+import { SERVICES as IN_PROTOBUF } from '../../../src/cluster/api/decode/service.ts';
 import { Reflector, type Resource } from '../../../src/cluster/api/reflector.ts';
 import { Random } from '../../helpers/base/random.ts';
 import { service } from '../../helpers/cluster/objects.ts';

@@ -1,13 +1,8 @@
 /** Reads files of the simulated file system as `DocumentFiles` reads real ones: parsed by the real code, in this thread. */
 
+import { type ParsedFile, parsedText, type Value } from '../../../src/cluster/documents/documents.ts';
 import type { DocumentReader, FileRead, ListedPath, ReadOptions, Stuck } from '../../../src/cluster/documents/files.ts';
-import { parsedText } from '../../../src/cluster/documents/parse-objects.ts';
-import {
-  fileProblem,
-  type ParsedFile,
-  type UnreadableFile,
-  type Value,
-} from '../../../src/cluster/documents/protocol.ts';
+import { fileProblem, type UnreadableFile } from '../../../src/cluster/documents/protocol.ts';
 import type { SimProcess } from '../engine/process.ts';
 import type { TimerOwner } from '../engine/time.ts';
 
@@ -47,11 +42,11 @@ export class SimReader implements DocumentReader {
     return [...this.#stuck.values()];
   }
 
-  async read({ path, stamp, most, mayRepeat = false, onValues }: ReadOptions): Promise<FileRead> {
+  async read({ path, stamp, maxBytes, mayRepeat = false, onValues }: ReadOptions): Promise<FileRead> {
     const effect = (): Outcome<FileRead> => {
       const file = this.#files.file(path);
-      if (Buffer.byteLength(file.text) > most)
-        return { values: [], outcome: refused(`it has more than ${most} bytes, which is the limit`) };
+      if (Buffer.byteLength(file.text) > maxBytes)
+        return { values: [], outcome: refused(`it has more than ${maxBytes} bytes, which is the limit`) };
       if (file.stamp === stamp) return { values: [], outcome: { kind: 'same' } };
       return parsed(file.text, file.stamp, mayRepeat);
     };

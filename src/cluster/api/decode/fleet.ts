@@ -1,10 +1,11 @@
-/** What the fleet reads of objects beside what a proxy reads: Pods of endpoints, addresses of agents, conditions of Nodes. */
-import { type Address, type Cidr, familyOf, parseAddress } from '../../../base/address.ts';
-import type { Fault, Slice } from '../../../proxy/model/objects.ts';
-import { isPortNumber, parse, readCidrs } from './checks.ts';
-import { FaultList } from './faults.ts';
-import { fleetNodeSchema, sliceSchema } from './schema.ts';
-import { decodeSlice } from './slice.ts';
+/** EndpointSlices as `slicewire fleet` reads them: with the Pods of the endpoints, and those of the agents with their addresses. */
+import { type Address, familyOf, parseAddress } from '../../../base/address.ts';
+import type { Slice } from '../../../proxy/model/objects.ts';
+import { kindReader } from '../protobuf/kind.ts';
+import { append, type WireReader } from '../protobuf/wire.ts';
+import { type Decoded, FaultList, isPortNumber, parse } from './checks.ts';
+import { sliceSchema } from './schema.ts';
+import { decodeSlice, EndpointMessage, endpointField, SliceMessage, sliceField } from './slice.ts';
 
 /** A slice with the Pods of its endpoints. */
 export interface NamedSlice {
@@ -13,17 +14,11 @@ export interface NamedSlice {
   readonly pods: readonly string[];
 }
 
-interface DecodedForFleet<T> {
-  /** undefined: no proxy serves it, or it is set aside. */
-  readonly value: T | undefined;
-  readonly faults: readonly Fault[];
-}
-
 /** A discovery.k8s.io/v1 EndpointSlice as a proxy reads it, by the same checks, and its Pods. */
-export function decodeNamedSlice(object: unknown, key: string): DecodedForFleet<NamedSlice> {
+export function decodeNamedSlice(object: unknown, key: string): Decoded<NamedSlice> {
   const { slice, faults } = decodeSlice(object, key);
   if (slice === undefined) return { value: undefined, faults };
-  // It has been checked: it is a slice. Endpoints that were left out have no address of its family.
+  // decodeSlice has checked the shape. Endpoints that it left out have no address of the slice's family.
   const { endpoints } = object as { readonly endpoints?: readonly WithTarget[] | null };
   const kept = (endpoints ?? []).filter(({ addresses }) => {
     const address = parseAddress(addresses?.[0] ?? '');
@@ -42,7 +37,7 @@ function podOf({ targetRef }: WithTarget): string {
   return kind === 'Pod' && typeof namespace === 'string' && typeof name === 'string' ? `${namespace}/${name}` : '';
 }
 
-/** Where the pod of an agent listens. */
+/** The address at which the pod of an agent listens. */
 export interface AgentEndpoint {
   readonly node: string;
   readonly address: Address;
@@ -50,8 +45,8 @@ export interface AgentEndpoint {
   readonly terminating: boolean;
 }
 
-/** A slice of the headless Service of the agents: its endpoints with a node, at the port `healthz`, or at the only one. */
-export function decodeAgents(object: unknown, key: string): DecodedForFleet<readonly AgentEndpoint[]> {
+/** A slice of the headless Service of the agents: its endpoints with a node, at the port `healthz`, or at the first port. */
+export function decodeAgents(object: unknown, key: string): Decoded<readonly AgentEndpoint[]> {
   const faults = new FaultList('EndpointSlice', key, object);
   const api = parse(sliceSchema, object, faults);
   if (api === undefined) return { value: undefined, faults: faults.list };
@@ -74,31 +69,34 @@ export function decodeAgents(object: unknown, key: string): DecodedForFleet<read
   return { value: found, faults: faults.list };
 }
 
-/** A Node, for those who wait for its agent. */
-export interface FleetNodeObject {
-  readonly addresses: readonly Address[];
-  readonly podCIDRs: readonly Cidr[];
-  /** Its condition Ready is True. */
-  readonly isReady: boolean;
-  /** Since when it is so or not, in milliseconds since 1970; 0: not known. */
-  readonly readySince: number;
+// The same in protobuf (`generated.proto` of k8s.io/api discovery/v1 and core/v1). A proxy does not need the Pods, and skips them.
+
+class ObjectReference {
+  kind = '';
+  namespace = '';
+  name = '';
 }
 
-/** A v1 Node. */
-export function decodeFleetNode(object: unknown, name: string): DecodedForFleet<FleetNodeObject> {
-  const faults = new FaultList('Node', name, object);
-  const api = parse(fleetNodeSchema, object, faults);
-  if (api === undefined) return { value: undefined, faults: faults.list };
-  const addresses: Address[] = [];
-  for (const [i, { type, address: text }] of (api.status?.addresses ?? []).entries()) {
-    if (type !== 'InternalIP' && type !== 'ExternalIP') continue;
-    const address = parseAddress(text);
-    if (address === undefined) faults.leaveOut(`status.addresses[${i}]`, text, 'must be an IP address');
-    else addresses.push(address);
-  }
-  const texts = api.spec?.podCIDRs ?? (api.spec?.podCIDR === undefined ? [] : [api.spec.podCIDR]);
-  const podCIDRs = readCidrs(texts, 'spec.podCIDRs', faults);
-  const ready = api.status?.conditions?.find(({ type }) => type === 'Ready');
-  const readySince = Date.parse(ready?.lastTransitionTime ?? '') || 0;
-  return { value: { addresses, podCIDRs, isReady: ready?.status === 'True', readySince }, faults: faults.list };
+function referenceField(tag: number, reference: ObjectReference, from: WireReader): void {
+  if (tag === 1) reference.kind = from.common();
+  else if (tag === 2) reference.namespace = from.common();
+  else if (tag === 3) reference.name = from.text();
 }
+
+class NamedEndpoint extends EndpointMessage {
+  targetRef: ObjectReference | undefined = undefined;
+}
+
+function namedField(tag: number, endpoint: NamedEndpoint, from: WireReader): void {
+  if (tag === 4) endpoint.targetRef = from.into(new ObjectReference(), referenceField);
+  else endpointField(tag, endpoint, from);
+}
+
+function namedSliceField(tag: number, slice: SliceMessage, from: WireReader): void {
+  if (tag === 2) slice.endpoints = append(slice.endpoints, from.into(new NamedEndpoint(), namedField));
+  else sliceField(tag, slice, from);
+}
+
+export const NAMED_SLICES = kindReader('EndpointSlice', (from, end) =>
+  from.into(new SliceMessage(), namedSliceField, end),
+);

@@ -1,14 +1,12 @@
-/** A v1 Node → the addresses, zone and pod ranges that a proxy reads. */
-import { type Address, parseAddress } from '../../../base/address.ts';
+/** A v1 Node → the fields that a proxy reads, and those that `slicewire fleet` reads. */
+import { type Address, type Cidr, parseAddress } from '../../../base/address.ts';
 import { compact } from '../../../proxy/model/compact.ts';
 import type { SourceEvent } from '../../../proxy/model/events.ts';
 import { ZONE_LABEL } from '../../../proxy/model/labels.ts';
 import type { NodeView } from '../../../proxy/model/objects.ts';
-import { parse, readCidrs } from './checks.ts';
-import { FaultList } from './faults.ts';
-import { type ApiNode, nodeSchema } from './schema.ts';
+import { type Decoded, FaultList, parse, readCidrs } from './checks.ts';
+import { type ApiNode, fleetNodeSchema, nodeSchema } from './schema.ts';
 
-/** A v1 Node. */
 export function decodeNode(object: unknown, name: string): SourceEvent {
   const faults = new FaultList('Node', name, object);
   const parsed = parse(nodeSchema, object, faults);
@@ -16,7 +14,7 @@ export function decodeNode(object: unknown, name: string): SourceEvent {
   return { kind: 'node', key: name, node, faults: compact(faults.list) };
 }
 
-/** Taint of a Node that the cluster autoscaler is about to delete (KEP-3836). */
+/** The cluster autoscaler taints a Node that it is about to delete (KEP-3836). */
 const DELETION_TAINT = 'ToBeDeletedByClusterAutoscaler';
 
 function toNode(api: ApiNode, name: string, faults: FaultList): NodeView {
@@ -29,10 +27,41 @@ function toNode(api: ApiNode, name: string, faults: FaultList): NodeView {
       else addresses.push(address);
     }
   }
-  const texts = api.spec?.podCIDRs ?? (api.spec?.podCIDR === undefined ? [] : [api.spec.podCIDR]);
-  const podCIDRs = readCidrs(texts, 'spec.podCIDRs', faults);
+  const podCIDRs = readPodCidrs(api.spec, faults);
   const { labels, deletionTimestamp } = api.metadata;
   const isBeingDeleted = (api.spec?.taints ?? []).some(({ key }) => key === DELETION_TAINT);
   const isEligible = (deletionTimestamp ?? '') === '' && !isBeingDeleted;
   return { name, zone: labels?.[ZONE_LABEL] ?? '', addresses, podCIDRs, isEligible };
+}
+
+/** A Node whose agent the fleet waits for. */
+export interface FleetNodeObject {
+  readonly addresses: readonly Address[];
+  readonly podCIDRs: readonly Cidr[];
+  /** Its condition Ready is True. */
+  readonly isReady: boolean;
+  /** Time of the last change of `isReady`, in milliseconds since 1970; 0 when unknown. */
+  readonly readySince: number;
+}
+
+export function decodeFleetNode(object: unknown, name: string): Decoded<FleetNodeObject> {
+  const faults = new FaultList('Node', name, object);
+  const api = parse(fleetNodeSchema, object, faults);
+  if (api === undefined) return { value: undefined, faults: faults.list };
+  const addresses: Address[] = [];
+  for (const [i, { type, address: text }] of (api.status?.addresses ?? []).entries()) {
+    if (type !== 'InternalIP' && type !== 'ExternalIP') continue;
+    const address = parseAddress(text);
+    if (address === undefined) faults.leaveOut(`status.addresses[${i}]`, text, 'must be an IP address');
+    else addresses.push(address);
+  }
+  const podCIDRs = readPodCidrs(api.spec, faults);
+  const ready = api.status?.conditions?.find(({ type }) => type === 'Ready');
+  const readySince = Date.parse(ready?.lastTransitionTime ?? '') || 0;
+  return { value: { addresses, podCIDRs, isReady: ready?.status === 'True', readySince }, faults: faults.list };
+}
+
+function readPodCidrs(spec: ApiNode['spec'], faults: FaultList): Cidr[] {
+  const texts = spec?.podCIDRs ?? (spec?.podCIDR === undefined ? [] : [spec.podCIDR]);
+  return readCidrs(texts, 'spec.podCIDRs', faults);
 }

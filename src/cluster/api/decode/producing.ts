@@ -6,8 +6,7 @@ import type * as z from 'zod/mini';
 import { type Address, FAMILIES, type Family, familyOf, parseAddress } from '../../../base/address.ts';
 import { compact } from '../../../proxy/model/compact.ts';
 import { CONTROL_PLANE_LABELS, TOPOLOGY_ANNOTATIONS, ZONE_LABEL } from '../../../proxy/model/labels.ts';
-import type { Fault, ObjectKind } from '../../../proxy/model/objects.ts';
-import { TRAFFIC_DISTRIBUTIONS } from '../../../proxy/model/objects.ts';
+import { type ObjectKind, TRAFFIC_DISTRIBUTIONS } from '../../../proxy/model/objects.ts';
 import type {
   ContainerPort,
   EndpointsObject,
@@ -18,8 +17,11 @@ import type {
   TargetPort,
   ZonedNode,
 } from '../../producers/api-objects.ts';
-import { PodMessage } from '../protobuf/pod.ts';
+import { kindReader, metaField, ObjectMeta } from '../protobuf/kind.ts';
+import { addLabel, append, isoTime, NOTHING, type WireReader } from '../protobuf/wire.ts';
 import {
+  type Decoded,
+  FaultList,
   isPortName,
   isPortNumber,
   PORT_NAME_PROBLEM,
@@ -28,7 +30,6 @@ import {
   parse,
   readProtocol,
 } from './checks.ts';
-import { FaultList } from './faults.ts';
 import {
   type ApiPod,
   type ApiSelectingService,
@@ -38,19 +39,13 @@ import {
   selectingServiceSchema,
   sliceObjectSchema,
   zonedNodeSchema,
-} from './producing-schema.ts';
-
-export interface Decoded<T> {
-  /** undefined: the object is set aside. */
-  readonly value: T | undefined;
-  readonly faults: readonly Fault[];
-}
+} from './schema.ts';
 
 interface DecodeInput<S extends z.core.$ZodType> {
   readonly kind: ObjectKind;
   readonly key: string;
   readonly schema: S;
-  /** Whether the object has the schema's shape already: a reader of protobuf made it. */
+  /** Whether a reader of protobuf made the object, so that it already has the shape of the schema. */
   readonly isRead?: (object: unknown) => object is z.infer<S>;
 }
 
@@ -65,12 +60,11 @@ function decoded<S extends z.core.$ZodType, T>(
   return { value, faults: compact(faults.list) };
 }
 
-/** A Pod that a person wrote has no controller that fills in its status: without conditions it is ready, and it must have its address. */
-export interface PodDefaults {
+/** No controller fills in the status of a hand-written Pod: without conditions it is ready, and it must have its address. */
+interface PodDefaults {
   readonly isHandWritten: boolean;
 }
 
-/** A v1 Pod. */
 export function decodePod(object: unknown, key: string, defaults: PodDefaults): Decoded<PodView> {
   const isRead = (it: unknown) => it instanceof PodMessage;
   return decoded({ kind: 'Pod', key, schema: podSchema, isRead }, object, (pod, faults) =>
@@ -126,7 +120,7 @@ function podAddresses(status: ApiPod['status'], faults: FaultList): readonly Add
 /** Ports of containers, and of init containers that run beside them (KEP-753). */
 function containerPorts({ containers, initContainers }: ApiPod['spec'], faults: FaultList): ContainerPort[] {
   const found: ContainerPort[] = [];
-  const take = (container: NonNullable<typeof containers>[number], field: string) => {
+  const add = (container: NonNullable<typeof containers>[number], field: string) => {
     for (const [i, { name, protocol: text, containerPort }] of (container.ports ?? []).entries()) {
       const protocol = readProtocol(text);
       const where = `${field}.ports[${i}]`;
@@ -135,14 +129,14 @@ function containerPorts({ containers, initContainers }: ApiPod['spec'], faults: 
       else if (name) found.push({ name, protocol, port: containerPort });
     }
   };
-  for (const [i, container] of (containers ?? []).entries()) take(container, `spec.containers[${i}]`);
+  for (const [i, container] of (containers ?? []).entries()) add(container, `spec.containers[${i}]`);
   for (const [i, container] of (initContainers ?? []).entries()) {
-    if (container.restartPolicy === 'Always') take(container, `spec.initContainers[${i}]`);
+    if (container.restartPolicy === 'Always') add(container, `spec.initContainers[${i}]`);
   }
   return found;
 }
 
-/** A Service of type ExternalName is decoded without a selector: it has no endpoints but a name. */
+/** A Service of type ExternalName is decoded without a selector: it has a name in place of endpoints. */
 export function decodeSelectingService(object: unknown, key: string): Decoded<SelectingService> {
   return decoded({ kind: 'Service', key, schema: selectingServiceSchema }, object, (service, faults) =>
     toSelecting(service, key, faults),
@@ -207,7 +201,7 @@ const DIGITS_PROBLEM = 'must be a number without quotes, or a port name with a l
 
 type ApiSpec = ApiSelectingService['spec'];
 
-/** spec.ipFamilies; without it (an old API server, a manifest) the families of the cluster IPs; of a headless Service both. */
+/** spec.ipFamilies. Without it (an old API server, a manifest) the families of the cluster IPs count, and for a headless Service both. */
 function readFamilies(spec: ApiSpec, faults: FaultList): Family[] {
   const named = new Set<Family>();
   for (const [i, text] of (spec.ipFamilies ?? []).entries()) {
@@ -227,7 +221,6 @@ function clusterIPTexts({ clusterIPs, clusterIP }: ApiSpec): readonly string[] {
   return listed.length > 0 ? listed : [clusterIP ?? ''];
 }
 
-/** A v1 Node. */
 export function decodeZonedNode(object: unknown, name: string): Decoded<ZonedNode> {
   return decoded({ kind: 'Node', key: name, schema: zonedNodeSchema }, object, (node, faults) =>
     toZoned(node, name, faults),
@@ -248,13 +241,13 @@ function toZoned({ metadata, status }: ApiZonedNode, name: string, faults: Fault
   };
 }
 
-/** Suffixes of a quantity, as powers of ten that lead to thousandths. */
+/** Suffixes of a quantity, as powers of ten that convert it to thousandths. */
 const EXPONENTS: Readonly<Record<string, number>> = { n: -6, u: -3, m: 0, '': 3, k: 6, M: 9 };
 
-/** More than any machine has; sums of many stay exact. */
+/** More than any machine has, and small enough that sums of many stay exact. */
 const MAX_MILLI_CPU = 1_000_000_000;
 
-/** A quantity of CPUs in thousandths, rounded up; undefined when the text is none. */
+/** A quantity of CPUs in thousandths, rounded up; undefined for an invalid text. */
 function readCpu(text: string | number): number | undefined {
   const [, amount, unit = ''] = /^(\d+(?:\.\d*)?|\.\d+)([numkM]?)$/.exec(String(text)) ?? [];
   if (amount === undefined) return undefined;
@@ -263,7 +256,7 @@ function readCpu(text: string | number): number | undefined {
   return milliCpu <= MAX_MILLI_CPU ? milliCpu : undefined;
 }
 
-/** An EndpointSlice with everything that other programs wrote into it, except managedFields. */
+/** An EndpointSlice with all fields that other programs wrote, except managedFields. */
 export function decodeSliceObject(object: unknown, key: string): Decoded<SliceObject> {
   return decoded({ kind: 'EndpointSlice', key, schema: sliceObjectSchema }, object, ({ metadata, ...slice }) => ({
     ...slice,
@@ -321,3 +314,105 @@ function timeOf(text: string | null | undefined): number {
 function isSet(time: string | null | undefined): boolean {
   return (time ?? '') !== '';
 }
+
+// A Pod in protobuf: the fields that the controllers use (`generated.proto` of k8s.io/api core/v1). Most of a Pod is skipped: volumes,
+// environments, probes, statuses of containers.
+
+/** With all labels: a selector may name any of them. */
+class PodMeta extends ObjectMeta {
+  deletionTimestamp: string | undefined = undefined;
+}
+
+function podMetaField(tag: number, meta: PodMeta, from: WireReader): void {
+  if (tag === 9) meta.deletionTimestamp = isoTime(from);
+  else if (tag === 11) meta.labels = addLabel(meta.labels, from);
+  else metaField(tag, meta, from);
+}
+
+class PortMessage {
+  name: string | undefined = undefined;
+  protocol: string | undefined = undefined;
+  containerPort = 0;
+}
+
+function containerPortField(tag: number, port: PortMessage, from: WireReader): void {
+  if (tag === 1) port.name = from.common();
+  else if (tag === 3) port.containerPort = from.int();
+  else if (tag === 4) port.protocol = from.commonOrNone();
+}
+
+class ContainerMessage {
+  restartPolicy: string | undefined = undefined;
+  ports: PortMessage[] = NOTHING;
+}
+
+function containerField(tag: number, container: ContainerMessage, from: WireReader): void {
+  if (tag === 6) container.ports = append(container.ports, from.into(new PortMessage(), containerPortField));
+  else if (tag === 24) container.restartPolicy = from.common();
+}
+
+class PodSpec {
+  nodeName: string | undefined = undefined;
+  hostname: string | undefined = undefined;
+  subdomain: string | undefined = undefined;
+  containers: ContainerMessage[] = NOTHING;
+  initContainers: ContainerMessage[] = NOTHING;
+}
+
+function specField(tag: number, spec: PodSpec, from: WireReader): void {
+  if (tag === 2) spec.containers = append(spec.containers, from.into(new ContainerMessage(), containerField));
+  else if (tag === 10) spec.nodeName = from.common();
+  else if (tag === 16) spec.hostname = from.text();
+  else if (tag === 17) spec.subdomain = from.common();
+  else if (tag === 20)
+    spec.initContainers = append(spec.initContainers, from.into(new ContainerMessage(), containerField));
+}
+
+class Condition {
+  type = '';
+  status = '';
+  lastTransitionTime: string | undefined = undefined;
+}
+
+function conditionField(tag: number, condition: Condition, from: WireReader): void {
+  if (tag === 1) condition.type = from.common();
+  else if (tag === 2) condition.status = from.common();
+  else if (tag === 4) condition.lastTransitionTime = isoTime(from);
+}
+
+class PodIp {
+  ip: string | undefined = undefined;
+}
+
+function podIpField(tag: number, address: PodIp, from: WireReader): void {
+  if (tag === 1) address.ip = from.text();
+}
+
+class PodStatus {
+  phase: string | undefined = undefined;
+  podIP: string | undefined = undefined;
+  podIPs: PodIp[] = NOTHING;
+  conditions: Condition[] = NOTHING;
+}
+
+function statusField(tag: number, status: PodStatus, from: WireReader): void {
+  if (tag === 1) status.phase = from.common();
+  else if (tag === 2) status.conditions = append(status.conditions, from.into(new Condition(), conditionField));
+  else if (tag === 6) status.podIP = from.text();
+  else if (tag === 12) status.podIPs = append(status.podIPs, from.into(new PodIp(), podIpField));
+}
+
+/** A Pod from protobuf already has the shape of the schema. */
+class PodMessage implements ApiPod {
+  metadata: ApiPod['metadata'] = new PodMeta();
+  spec = new PodSpec();
+  status: PodStatus | undefined = undefined;
+}
+
+function podField(tag: number, pod: PodMessage, from: WireReader): void {
+  if (tag === 1) pod.metadata = from.into(new PodMeta(), podMetaField);
+  else if (tag === 2) from.into(pod.spec, specField);
+  else if (tag === 3) pod.status = from.into(new PodStatus(), statusField);
+}
+
+export const PODS = kindReader('Pod', (from, end) => from.into(new PodMessage(), podField, end));

@@ -1,13 +1,13 @@
-/** Shapes of the API objects that the proxy reads: required fields, and the type of each. The decoders beside this file read the values. */
+/** Shapes of the API objects that are read: required fields, and the type of each. The decoders beside this file check the values. */
 import * as z from 'zod/mini';
 
 /** Each schema of zod takes some kilobytes, so fields of one type share one; those of zod/mini take a tenth of zod's own. */
-export const text = z.nullish(z.string());
-export const texts = z.nullish(z.array(z.string()));
-export const number = z.nullish(z.number());
-export const flag = z.nullish(z.boolean());
+const text = z.nullish(z.string());
+const texts = z.nullish(z.array(z.string()));
+const number = z.nullish(z.number());
+const flag = z.nullish(z.boolean());
 
-export const metadata = z.object({
+const metadata = z.object({
   name: z.string().check(z.minLength(1)),
   namespace: z.optional(z.string()),
   uid: z.optional(z.string()),
@@ -19,7 +19,7 @@ export const metadata = z.object({
 });
 
 /** Fields of a Service's spec that the proxy and the producers of slices both read. */
-export const serviceAddresses = {
+const serviceAddresses = {
   type: text,
   clusterIP: text,
   clusterIPs: texts,
@@ -27,9 +27,9 @@ export const serviceAddresses = {
 };
 
 /** Fields of a Service's port that both read. */
-export const servicePort = { name: text, protocol: text, port: z.number() };
+const servicePort = { name: text, protocol: text, port: z.number() };
 
-/** v1 Service, as far as the proxy reads it. */
+/** v1 Service: the fields that the proxy reads. */
 export const serviceSchema = z.object({
   metadata,
   spec: z.prefault(
@@ -63,7 +63,7 @@ const hints = z.object({
   forNodes: z.nullish(z.array(z.object({ name: z.string() }))),
 });
 
-/** discovery.k8s.io/v1 EndpointSlice, as far as it is used. */
+/** discovery.k8s.io/v1 EndpointSlice: the fields that the proxy reads. */
 export const sliceSchema = z.object({
   metadata,
   addressType: z.string(),
@@ -96,7 +96,7 @@ export const sliceSchema = z.object({
 });
 export type ApiSlice = z.infer<typeof sliceSchema>;
 
-/** v1 Node, as far as it is used. */
+/** v1 Node: the fields that the proxy reads. */
 export const nodeSchema = z.object({
   metadata,
   spec: z.nullish(
@@ -109,7 +109,7 @@ export const nodeSchema = z.object({
   status: z.nullish(z.object({ addresses: z.nullish(z.array(z.object({ type: z.string(), address: z.string() }))) })),
 });
 
-/** v1 Node, as far as the fleet uses it. */
+/** v1 Node: the fields that the fleet reads. */
 export const fleetNodeSchema = z.object({
   metadata,
   spec: z.nullish(z.object({ podCIDR: z.optional(z.string()), podCIDRs: texts })),
@@ -127,3 +127,185 @@ export const serviceCidrSchema = z.object({
 });
 
 export type ApiNode = z.infer<typeof nodeSchema>;
+
+// Objects that the producers of slices read. Slices and Endpoints keep unknown fields, which other programs wrote.
+
+const containers = z.nullish(
+  z.array(
+    z.object({
+      restartPolicy: text,
+      ports: z.nullish(z.array(z.object({ name: text, protocol: text, containerPort: z.number() }))),
+    }),
+  ),
+);
+
+/** v1 Pod: the fields that the producers read. */
+export const podSchema = z.object({
+  metadata,
+  spec: z.prefault(
+    z.object({
+      nodeName: text,
+      hostname: text,
+      subdomain: text,
+      containers,
+      initContainers: containers,
+    }),
+    {},
+  ),
+  status: z.nullish(
+    z.object({
+      phase: text,
+      podIP: text,
+      podIPs: z.nullish(z.array(z.object({ ip: text }))),
+      conditions: z.nullish(z.array(z.object({ type: z.string(), status: z.string(), lastTransitionTime: text }))),
+    }),
+  ),
+});
+export type ApiPod = z.infer<typeof podSchema>;
+
+/** v1 Service: the fields that its endpoints depend on. */
+export const selectingServiceSchema = z.object({
+  metadata,
+  spec: z.prefault(
+    z.object({
+      ...serviceAddresses,
+      selector: z.nullish(z.record(z.string(), z.string())),
+      publishNotReadyAddresses: flag,
+      trafficDistribution: text,
+      ports: z.nullish(
+        z.array(
+          z.object({
+            ...servicePort,
+            targetPort: z.nullish(z.union([z.number(), z.string()])),
+            appProtocol: text,
+          }),
+        ),
+      ),
+    }),
+    {},
+  ),
+});
+export type ApiSelectingService = z.infer<typeof selectingServiceSchema>;
+
+/** v1 Node: the fields that the shares of the zones depend on. */
+export const zonedNodeSchema = z.object({
+  metadata,
+  status: z.nullish(
+    z.object({
+      allocatable: z.nullish(z.object({ cpu: z.nullish(z.union([z.string(), z.number()])) })),
+      conditions: z.nullish(z.array(z.object({ type: z.string(), status: z.string() }))),
+    }),
+  ),
+});
+export type ApiZonedNode = z.infer<typeof zonedNodeSchema>;
+
+const writtenMetadata = z.looseObject({
+  ...metadata.shape,
+  uid: z.exactOptional(z.string()),
+  resourceVersion: z.exactOptional(z.string()),
+  managedFields: z.optional(z.unknown()),
+  ownerReferences: z.exactOptional(
+    z.nullable(z.array(z.looseObject({ apiVersion: z.string(), kind: z.string(), name: z.string(), uid: z.string() }))),
+  ),
+});
+
+const reference = z.looseObject({
+  kind: z.exactOptional(z.string()),
+  namespace: z.exactOptional(z.string()),
+  name: z.exactOptional(z.string()),
+  uid: z.exactOptional(z.string()),
+});
+const names = z.array(z.looseObject({ name: z.string() }));
+
+/** discovery.k8s.io/v1 EndpointSlice, whole. */
+export const sliceObjectSchema = z.looseObject({
+  metadata: writtenMetadata,
+  addressType: z.string(),
+  endpoints: z.exactOptional(
+    z.nullable(
+      z.array(
+        z.looseObject({
+          addresses: z.array(z.string()),
+          conditions: z.exactOptional(
+            z.looseObject({
+              ready: z.exactOptional(z.nullable(z.boolean())),
+              serving: z.exactOptional(z.nullable(z.boolean())),
+              terminating: z.exactOptional(z.nullable(z.boolean())),
+            }),
+          ),
+          hostname: z.exactOptional(z.nullable(z.string())),
+          targetRef: z.exactOptional(z.nullable(reference)),
+          nodeName: z.exactOptional(z.nullable(z.string())),
+          zone: z.exactOptional(z.nullable(z.string())),
+          hints: z.exactOptional(
+            z.nullable(z.looseObject({ forZones: z.exactOptional(names), forNodes: z.exactOptional(names) })),
+          ),
+        }),
+      ),
+    ),
+  ),
+  ports: z.exactOptional(
+    z.nullable(
+      z.array(
+        z.looseObject({
+          name: z.exactOptional(z.nullable(z.string())),
+          protocol: z.exactOptional(z.nullable(z.string())),
+          port: z.exactOptional(z.nullable(z.number())),
+          appProtocol: z.exactOptional(z.nullable(z.string())),
+        }),
+      ),
+    ),
+  ),
+});
+
+/** A manifest may have `key:` without a value. The API treats it like an absent key. */
+function handWritten<S extends z.core.$ZodType>(schema: S) {
+  return z.pipe(z.transform(withoutNulls), schema);
+}
+
+function withoutNulls(value: unknown): unknown {
+  if (typeof value !== 'object' || value === null || Array.isArray(value)) return value;
+  return Object.fromEntries(Object.entries(value).filter(([, field]) => field !== null));
+}
+
+const addresses = z.exactOptional(
+  z.array(
+    handWritten(
+      z.looseObject({
+        ip: z.string(),
+        hostname: z.exactOptional(z.string()),
+        nodeName: z.exactOptional(z.string()),
+        targetRef: z.exactOptional(handWritten(reference)),
+      }),
+    ),
+  ),
+);
+
+/** v1 Endpoints, whole. */
+export const endpointsSchema = z.looseObject({
+  metadata: writtenMetadata,
+  subsets: z.exactOptional(
+    z.nullable(
+      z.array(
+        handWritten(
+          z.looseObject({
+            addresses,
+            notReadyAddresses: addresses,
+            ports: z.exactOptional(
+              z.array(
+                handWritten(
+                  z.looseObject({
+                    name: z.exactOptional(z.string()),
+                    port: z.number(),
+                    protocol: z.exactOptional(z.string()),
+                    appProtocol: z.exactOptional(z.string()),
+                  }),
+                ),
+              ),
+            ),
+          }),
+        ),
+      ),
+    ),
+  ),
+});

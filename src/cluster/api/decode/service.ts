@@ -1,13 +1,13 @@
-/** A v1 Service → the `Service` that a proxy programs. */
+/** A v1 Service, in JSON or protobuf → the `Service` that a proxy programs. A ServiceCIDR is read here as well. */
 import { type Address, type Cidr, familyOf, parseAddress, parseCidr } from '../../../base/address.ts';
 import { compact } from '../../../proxy/model/compact.ts';
 import type { SourceEvent } from '../../../proxy/model/events.ts';
 import { isUnserved } from '../../../proxy/model/labels.ts';
 import type { Service, ServicePortSpec, TrafficPolicy } from '../../../proxy/model/objects.ts';
-import { append } from '../append.ts';
-import { ObjectMeta } from '../protobuf/kind.ts';
-import { ServiceMessage } from '../protobuf/service.ts';
+import { kindReader, metaField, ObjectMeta } from '../protobuf/kind.ts';
+import { append, NOTHING, type WireReader } from '../protobuf/wire.ts';
 import {
+  FaultList,
   isPortName,
   isPortNumber,
   PORT_NAME_PROBLEM,
@@ -17,7 +17,6 @@ import {
   readCidrs,
   readProtocol,
 } from './checks.ts';
-import { FaultList } from './faults.ts';
 import { type ApiService, serviceCidrSchema, serviceSchema } from './schema.ts';
 
 /** The API server's default (ClientIPConfig). */
@@ -65,24 +64,24 @@ function toService(api: ApiService, key: string, faults: FaultList): Service | u
   return faults.setAside('spec.ports', `${service.ports.length} ports`, problem);
 }
 
-/** Of a manifest. */
+/** A manifest names no uid. */
 function withoutUid({ uid: _, ...service }: Service): Service {
   return service;
 }
 
-/** Milliseconds since 1970; 0 for an earlier time, and for one that is none. */
+/** Milliseconds since 1970; 0 for an earlier or invalid time. */
 function createdAt(metadata: ApiService['metadata']): number {
   const time = metadata instanceof ObjectMeta ? metadata.createdAt : Date.parse(metadata.creationTimestamp ?? '') || 0;
   return Math.max(0, time);
 }
 
 /**
- * Frontends of one Service. No API server bounds its ports and addresses, and a small object could multiply them to millions of
- * rules on every node.
+ * Limit of frontends of one Service. No API server bounds its ports and addresses, and a small object could multiply them to millions
+ * of rules on every node.
  */
 export const MAX_FRONTENDS = 100_000;
 
-/** Each port at each address; at an address of a load balancer once for each source range. */
+/** Each port at each address is a frontend; at an address of a load balancer, once for each source range. */
 function frontendsOf({ clusterIPs, externalIPs, loadBalancerIPs, sourceRanges, ports }: Service): number {
   const ofBalancers = loadBalancerIPs.length * Math.max(1, sourceRanges?.length ?? 1);
   return ports.length * (clusterIPs.length + externalIPs.length + ofBalancers);
@@ -104,7 +103,7 @@ function readClusterIPs(spec: ApiService['spec'], faults: FaultList): Address[] 
   return found;
 }
 
-/** `before`: the addresses before it. undefined: there is none. */
+/** `before`: the addresses before this one. Returns undefined for a valid address. */
 function clusterIPProblem(
   address: Address | undefined,
   i: number,
@@ -210,7 +209,7 @@ function readAddresses(texts: readonly string[], field: string, faults: FaultLis
   return [...found];
 }
 
-/** Ingress addresses of ipMode VIP: traffic to others is translated before it reaches the node (KEP-1860). Host names are skipped. */
+/** Ingress addresses of ipMode VIP; traffic to others is translated before it reaches the node (KEP-1860). Host names are skipped. */
 function readIngress(api: ApiService, faults: FaultList): readonly Address[] {
   const ingress = api.status?.loadBalancer?.ingress ?? [];
   if (ingress.length === 0) return NO_ADDRESSES;
@@ -232,8 +231,8 @@ function readIngress(api: ApiService, faults: FaultList): readonly Address[] {
 }
 
 /**
- * The ranges whose clients are admitted; undefined without any: all clients are. An invalid range admits no client: when
- * no range is valid, the addresses are closed (kube-proxy opens them).
+ * The ranges whose clients are admitted; undefined when all clients are. An invalid range admits no client: when no range is valid,
+ * the addresses are closed (kube-proxy opens them).
  */
 function readSourceRanges(texts: readonly string[], faults: FaultList): readonly Cidr[] | undefined {
   if (texts.length === 0) return undefined;
@@ -252,9 +251,7 @@ function readHealthPort(port: number, faults: FaultList): number {
   return 0;
 }
 
-// Ranges that cluster IPs are taken from.
-
-/** A networking.k8s.io/v1 ServiceCIDR. */
+/** A networking.k8s.io/v1 ServiceCIDR: the ranges of cluster IPs. */
 export function decodeServiceCidr(object: unknown, name: string): SourceEvent {
   const faults = new FaultList('ServiceCIDR', name, object);
   const parsed = parse(serviceCidrSchema, object, faults);
@@ -262,3 +259,96 @@ export function decodeServiceCidr(object: unknown, name: string): SourceEvent {
   const cidrs = parsed && readCidrs(texts, 'spec.cidrs', faults);
   return { kind: 'serviceCidr', key: name, cidrs, faults: compact(faults.list) };
 }
+
+// A Service in protobuf: the fields that are read. Their numbers are those of Kubernetes' own `generated.proto` (k8s.io/api core/v1),
+// and never change.
+
+class Port {
+  name = '';
+  protocol: string | undefined = undefined;
+  port = 0;
+  nodePort = 0;
+}
+
+function portField(tag: number, port: Port, from: WireReader): void {
+  if (tag === 1) port.name = from.common();
+  else if (tag === 2) port.protocol = from.commonOrNone();
+  else if (tag === 3) port.port = from.int();
+  else if (tag === 5) port.nodePort = from.int();
+}
+
+type ClientIp = { timeoutSeconds: number | undefined };
+type AffinityConfig = { clientIP: ClientIp | undefined };
+
+function affinityField(tag: number, config: AffinityConfig, from: WireReader): void {
+  if (tag !== 1) return;
+  config.clientIP = from.into<ClientIp>({ timeoutSeconds: undefined }, (inner, clientIP) => {
+    if (inner === 1) clientIP.timeoutSeconds = from.int();
+  });
+}
+
+class ServiceSpec {
+  ports: Port[] = NOTHING;
+  clusterIP = '';
+  type: string | undefined = undefined;
+  externalIPs: string[] = NOTHING;
+  sessionAffinity: string | undefined = undefined;
+  loadBalancerSourceRanges: string[] = NOTHING;
+  externalTrafficPolicy: string | undefined = undefined;
+  healthCheckNodePort = 0;
+  sessionAffinityConfig: AffinityConfig | undefined = undefined;
+  clusterIPs: string[] = NOTHING;
+  ipFamilies: string[] = NOTHING;
+  internalTrafficPolicy: string | undefined = undefined;
+}
+
+function specField(tag: number, spec: ServiceSpec, from: WireReader): void {
+  if (tag === 1) spec.ports = append(spec.ports, from.into(new Port(), portField));
+  else if (tag === 3) spec.clusterIP = from.text();
+  else if (tag === 4) spec.type = from.commonOrNone();
+  else if (tag === 5) spec.externalIPs = append(spec.externalIPs, from.text());
+  else if (tag === 7) spec.sessionAffinity = from.commonOrNone();
+  else if (tag === 9) spec.loadBalancerSourceRanges = append(spec.loadBalancerSourceRanges, from.text());
+  else if (tag === 11) spec.externalTrafficPolicy = from.commonOrNone();
+  else if (tag === 12) spec.healthCheckNodePort = from.int();
+  else if (tag === 14) spec.sessionAffinityConfig = from.into({ clientIP: undefined }, affinityField);
+  else if (tag === 18) spec.clusterIPs = append(spec.clusterIPs, from.text());
+  else if (tag === 19) spec.ipFamilies = append(spec.ipFamilies, from.common());
+  else if (tag === 22) spec.internalTrafficPolicy = from.common();
+}
+
+class Ingress {
+  ip: string | undefined = undefined;
+  hostname: string | undefined = undefined;
+  ipMode: string | undefined = undefined;
+}
+
+function ingressField(tag: number, ingress: Ingress, from: WireReader): void {
+  if (tag === 1) ingress.ip = from.text();
+  else if (tag === 2) ingress.hostname = from.text();
+  else if (tag === 3) ingress.ipMode = from.common();
+}
+
+function balancerField(tag: number, ingress: Ingress[], from: WireReader): void {
+  if (tag === 1) ingress.push(from.into(new Ingress(), ingressField));
+}
+
+function statusField(tag: number, ingress: Ingress[], from: WireReader): void {
+  if (tag !== 1) return;
+  from.into(ingress, balancerField);
+}
+
+/** A Service from protobuf already has the shape of the schema. */
+class ServiceMessage implements ApiService {
+  metadata: ApiService['metadata'] = new ObjectMeta();
+  spec = new ServiceSpec();
+  status: { loadBalancer: { ingress: Ingress[] } } | undefined = undefined;
+}
+
+function serviceField(tag: number, service: ServiceMessage, from: WireReader): void {
+  if (tag === 1) service.metadata = from.into(new ObjectMeta(), metaField);
+  else if (tag === 2) from.into(service.spec, specField);
+  else if (tag === 3) service.status = { loadBalancer: { ingress: from.into([], statusField) } };
+}
+
+export const SERVICES = kindReader('Service', (from, end) => from.into(new ServiceMessage(), serviceField, end));

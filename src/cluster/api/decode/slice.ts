@@ -1,12 +1,13 @@
-/** A discovery.k8s.io/v1 EndpointSlice → the `Slice` that the proxy reads. */
+/** A discovery.k8s.io/v1 EndpointSlice, in JSON or protobuf → the `Slice` that the proxy reads. */
 import { familyOf, parseAddress } from '../../../base/address.ts';
 import { compact } from '../../../proxy/model/compact.ts';
 import type { SourceEvent } from '../../../proxy/model/events.ts';
 import { isUnserved, SERVICE_NAME_LABEL, TRIGGER_ANNOTATION } from '../../../proxy/model/labels.ts';
 import type { Endpoint, Slice, SlicePort } from '../../../proxy/model/objects.ts';
-import { append } from '../append.ts';
-import { SliceMessage } from '../protobuf/slice.ts';
+import { kindReader, metaField, ObjectMeta } from '../protobuf/kind.ts';
+import { append, NOTHING, type WireReader } from '../protobuf/wire.ts';
 import {
+  FaultList,
   isPortName,
   isPortNumber,
   PORT_NAME_PROBLEM,
@@ -15,7 +16,6 @@ import {
   parse,
   readProtocol,
 } from './checks.ts';
-import { FaultList } from './faults.ts';
 import { type ApiSlice, sliceSchema } from './schema.ts';
 
 /** A slice of a headless Service, or for another proxy, is decoded as gone, without a fault; a slice of host names (FQDN) with a notice. */
@@ -27,9 +27,9 @@ export function decodeSlice(object: unknown, key: string): Extract<SourceEvent, 
   return { kind: 'slice', key, slice, triggeredAt: timeOf(changed), faults: compact(faults.list) };
 }
 
-/** Endpoints of a slice; an API server allows 1,000 (maxEndpoints in pkg/apis/discovery/validation), and manifests are not checked by one. */
+/** Limit for manifests, which no API server checks; an API server allows 1,000 (maxEndpoints in pkg/apis/discovery/validation). */
 export const MAX_ENDPOINTS = 20_000;
-/** Pairs of an endpoint and a port of a slice: an API server allows 20,000 ports. */
+/** Limit of pairs of an endpoint and a port of a slice: an API server allows 20,000 ports. */
 export const MAX_PAIRS = 1_000_000;
 
 function timeOf(text: string | undefined): number {
@@ -116,7 +116,7 @@ interface EndpointContext {
 }
 
 function readEndpoint(api: ApiEndpoint, i: number, { family, faults }: EndpointContext): Endpoint | undefined {
-  // Only the first address counts (KEP-752: all of them reach the same endpoint).
+  // All addresses reach the same endpoint (KEP-752), so the first one is enough.
   const text = api.addresses?.[0];
   const address = text === undefined ? undefined : parseAddress(text);
   if (address === undefined)
@@ -140,8 +140,8 @@ function readEndpoint(api: ApiEndpoint, i: number, { family, faults }: EndpointC
 const NO_NAMES: readonly string[] = [];
 
 /**
- * Valid hints: names that a Node can have as its name or as the value of its zone label. An empty one is none: kube-controller-manager
- * 1.32 writes it for an endpoint without a zone (KEP-4444), and a Node without a zone is not in the same one.
+ * Valid hints are names that a Node can have as its name or as the value of its zone label. An empty hint is ignored:
+ * kube-controller-manager 1.32 writes it for an endpoint without a zone (KEP-4444), and a Node without a zone is not in the same zone.
  */
 function readHints(api: ApiEndpoint, i: number, which: 'forZones' | 'forNodes', faults: FaultList): readonly string[] {
   const hints = api.hints?.[which];
@@ -155,3 +155,89 @@ function readHints(api: ApiEndpoint, i: number, which: 'forZones' | 'forNodes', 
   }
   return found;
 }
+
+// An EndpointSlice in protobuf: the fields that are read (`generated.proto` of k8s.io/api discovery/v1).
+
+interface Conditions {
+  readonly ready: boolean | undefined;
+  readonly serving: boolean | undefined;
+  readonly terminating: boolean | undefined;
+}
+
+/** All 27 combinations of conditions: very many endpoints share one object. */
+const VALUES = [undefined, false, true] as const;
+const CONDITIONS: readonly Conditions[] = VALUES.flatMap((terminating) =>
+  VALUES.flatMap((serving) => VALUES.map((ready) => ({ ready, serving, terminating }))),
+);
+
+/** Indexes of VALUES, while conditions are read. */
+const conditions = { ready: 0, serving: 0, terminating: 0 };
+
+function conditionsField(tag: number, it: typeof conditions, from: WireReader): void {
+  if (tag === 1) it.ready = from.bool() ? 2 : 1;
+  else if (tag === 2) it.serving = from.bool() ? 2 : 1;
+  else if (tag === 3) it.terminating = from.bool() ? 2 : 1;
+}
+
+function readConditions(from: WireReader): Conditions | undefined {
+  conditions.ready = 0;
+  conditions.serving = 0;
+  conditions.terminating = 0;
+  const { ready, serving, terminating } = from.into(conditions, conditionsField);
+  return CONDITIONS[ready + 3 * serving + 9 * terminating];
+}
+
+type Named = { name: string };
+type Hints = { forZones: Named[]; forNodes: Named[] };
+
+function nameField(tag: number, named: Named, from: WireReader): void {
+  if (tag === 1) named.name = from.common();
+}
+
+function hintsField(tag: number, hints: Hints, from: WireReader): void {
+  if (tag === 1) hints.forZones.push(from.into({ name: '' }, nameField));
+  else if (tag === 2) hints.forNodes.push(from.into({ name: '' }, nameField));
+}
+
+export class EndpointMessage {
+  addresses: string[] = NOTHING;
+  conditions: Conditions | undefined = undefined;
+  nodeName: string | undefined = undefined;
+  hints: Hints | undefined = undefined;
+}
+
+export function endpointField(tag: number, endpoint: EndpointMessage, from: WireReader): void {
+  if (tag === 1) endpoint.addresses = append(endpoint.addresses, from.text());
+  else if (tag === 2) endpoint.conditions = readConditions(from);
+  else if (tag === 6) endpoint.nodeName = from.common();
+  else if (tag === 8) endpoint.hints = from.into({ forZones: [], forNodes: [] }, hintsField);
+}
+
+class EndpointPort {
+  name: string | undefined = undefined;
+  protocol: string | undefined = undefined;
+  port: number | undefined = undefined;
+}
+
+function endpointPortField(tag: number, port: EndpointPort, from: WireReader): void {
+  if (tag === 1) port.name = from.common();
+  else if (tag === 2) port.protocol = from.common();
+  else if (tag === 3) port.port = from.int();
+}
+
+/** An EndpointSlice from protobuf already has the shape of the schema. */
+export class SliceMessage implements ApiSlice {
+  metadata: ApiSlice['metadata'] = new ObjectMeta();
+  addressType = '';
+  endpoints: EndpointMessage[] = NOTHING;
+  ports: EndpointPort[] = NOTHING;
+}
+
+export function sliceField(tag: number, slice: SliceMessage, from: WireReader): void {
+  if (tag === 1) slice.metadata = from.into(new ObjectMeta(), metaField);
+  else if (tag === 2) slice.endpoints = append(slice.endpoints, from.into(new EndpointMessage(), endpointField));
+  else if (tag === 3) slice.ports = append(slice.ports, from.into(new EndpointPort(), endpointPortField));
+  else if (tag === 4) slice.addressType = from.common();
+}
+
+export const SLICES = kindReader('EndpointSlice', (from, end) => from.into(new SliceMessage(), sliceField, end));

@@ -1,5 +1,4 @@
-/** Lists, events of watches, and Status objects in protobuf. */
-
+/** Lists, events of watches, and Status objects in protobuf, with the envelope and the metadata that all objects have. */
 import {
   HEADLESS_LABEL,
   INITIAL_EVENTS_END,
@@ -7,7 +6,6 @@ import {
   SERVICE_NAME_LABEL,
   TRIGGER_ANNOTATION,
 } from '../../../proxy/model/labels.ts';
-import { type Body, readEnvelope, StatusMessage, statusField, wrongKind } from './object-envelope.ts';
 import {
   addEntry,
   asKey,
@@ -19,12 +17,11 @@ import {
   WireReader,
 } from './wire.ts';
 
-// ObjectMeta of k8s.io/apimachinery meta/v1, as far as it is used: `managedFields` and other labels are skipped.
-
 /** Labels and annotations that are read; all others are skipped. */
 const LABELS = [PROXY_NAME_LABEL, HEADLESS_LABEL, SERVICE_NAME_LABEL].map(asKey);
 const ANNOTATIONS = [TRIGGER_ANNOTATION, INITIAL_EVENTS_END].map(asKey);
 
+/** ObjectMeta of k8s.io/apimachinery meta/v1: the fields that are read. */
 export class ObjectMeta {
   name = '';
   namespace = '';
@@ -40,7 +37,7 @@ export class ObjectMeta {
     return createdAt === 0 ? undefined : new Date(createdAt).toISOString();
   }
 
-  /** Milliseconds since 1970; 0 for a time that is none. */
+  /** Milliseconds since 1970; 0 for an unset or invalid time. */
   get createdAt(): number {
     return milliseconds(this.created);
   }
@@ -61,7 +58,7 @@ type ItemReader<T> = (from: WireReader, end: number) => T;
 
 /** Reads the answers that have objects of one kind, into the shapes of their JSON. */
 export interface KindReader<T = unknown> {
-  /** A page of a list. Throws ProtobufUnreadable, as its items do while they are taken. */
+  /** A page of a list. Throws ProtobufUnreadable, and so does the iterator of its items. */
   list(bytes: Buffer): ListMessage<T>;
   /** An event of a watch, without the length before it. Throws ProtobufUnreadable. */
   event(frame: Buffer): EventMessage<T>;
@@ -70,7 +67,7 @@ export interface KindReader<T = unknown> {
 /** A page of a list. */
 interface ListMessage<T> {
   readonly metadata: ListMeta;
-  /** Each is decoded when it is taken; the bytes of the page are kept until then. */
+  /** Each item is decoded when the iterator reaches it; the bytes of the page are kept until then. */
   readonly items: Iterable<T>;
 }
 
@@ -90,7 +87,7 @@ class EventMessage<T> {
   object: T | StatusMessage | undefined = undefined;
 }
 
-/** `kind`: of one object, such as `Service`. */
+/** `kind`: the kind of one object, such as `Service`. */
 export function kindReader<T>(kind: string, item: ItemReader<T>): KindReader<T> {
   return {
     list: (bytes) => orUnreadable(() => readList(new WireReader(bytes), kind, item)),
@@ -100,7 +97,7 @@ export function kindReader<T>(kind: string, item: ItemReader<T>): KindReader<T> 
 
 function readList<T>(from: WireReader, kind: string, item: ItemReader<T>): ListMessage<T> {
   const metadata = new ListMeta();
-  /** Where each item begins and ends. */
+  /** Start and end of each item, in pairs. */
   const places: number[] = [];
   const body: Body = (_, end) => {
     from.into(
@@ -151,7 +148,7 @@ function readEvent<T>(from: WireReader, kind: string, item: ItemReader<T>): Even
   return event;
 }
 
-/** An object of the kind; in place of one, an event of the type ERROR has a Status. */
+/** Reads an object of the kind, or the Status that an event of the type ERROR has in its place. */
 function readObject<T>(from: WireReader, kind: string, event: EventMessage<T>, item: ItemReader<T>): void {
   readEnvelope(from, from.end(), (found) => {
     if (found === kind)
@@ -165,7 +162,7 @@ function readObject<T>(from: WireReader, kind: string, event: EventMessage<T>, i
   });
 }
 
-/** Decode the Status of an answer that refuses. Throws ProtobufUnreadable. */
+/** Decodes the Status of a failed request. Throws ProtobufUnreadable. */
 export function readStatusMessage(bytes: Buffer): StatusMessage {
   const status = new StatusMessage();
   const from = new WireReader(bytes);
@@ -176,4 +173,67 @@ export function readStatusMessage(bytes: Buffer): StatusMessage {
     }),
   );
   return status;
+}
+
+// The envelope around every object, and a Status (`generated.proto` of k8s.io/apimachinery pkg/runtime and meta/v1).
+
+export const PROTOBUF = 'application/vnd.kubernetes.protobuf';
+
+/** Every object begins with these bytes. */
+const MAGIC = Buffer.from('k8s\0');
+
+/** Reads the fields of an object into itself. */
+type Body = (from: WireReader, end: number) => void;
+
+/** Reads an object (`Unknown` of pkg/runtime) up to `end`; `bodyOf` returns the reader for its kind. Throws ProtobufUnreadable. */
+function readEnvelope(from: WireReader, end: number, bodyOf: (kind: string) => Body): void {
+  if (!from.startsWith(MAGIC, end)) throw new ProtobufUnreadable('it does not begin with the magic bytes');
+  const envelope = { kind: '', hasBody: false };
+  from.into(
+    envelope,
+    (tag, it) => {
+      if (tag === 1) it.kind = from.into({ name: '' }, kindField).name;
+      else if (tag === 2) {
+        bodyOf(it.kind)(from, from.end());
+        it.hasBody = true;
+      }
+    },
+    end,
+  );
+  if (!envelope.hasBody) throw new ProtobufUnreadable('it has no object');
+}
+
+function kindField(tag: number, kind: { name: string }, from: WireReader): void {
+  if (tag === 2) kind.name = from.common();
+}
+
+function wrongKind(found: string, wanted: string): ProtobufUnreadable {
+  return new ProtobufUnreadable(`it is ${found || 'of no kind'}, not ${wanted}`);
+}
+
+/** The API server's answer to a failed request, and the object of an event of the type ERROR. */
+export class StatusMessage {
+  message: string | undefined = undefined;
+  reason: string | undefined = undefined;
+  code: number | undefined = undefined;
+  readonly details: { kind: string | undefined; readonly causes: { reason: string | undefined }[] } = {
+    kind: undefined,
+    causes: [],
+  };
+}
+
+function statusField(tag: number, status: StatusMessage, from: WireReader): void {
+  if (tag === 3) status.message = from.text() || undefined;
+  else if (tag === 4) status.reason = from.text() || undefined;
+  else if (tag === 5) from.into(status.details, detailsField);
+  else if (tag === 6) status.code = from.int();
+}
+
+function detailsField(tag: number, details: StatusMessage['details'], from: WireReader): void {
+  if (tag === 3) details.kind = from.text() || undefined;
+  if (tag !== 4) return;
+  const cause = from.into<{ reason: string | undefined }>({ reason: undefined }, (inner, it) => {
+    if (inner === 1) it.reason = from.text() || undefined;
+  });
+  details.causes.push(cause);
 }

@@ -1,13 +1,13 @@
 /**
- * Protobuf on the wire, as far as the answers of an API server need it: numbers, and fields with a length (protobuf.dev,
- * «Encoding»). A field that nobody reads is skipped by its length.
+ * Protobuf on the wire: the types that the answers of an API server have, which are numbers, and fields with a length (protobuf.dev,
+ * «Encoding»). Unread fields are skipped by their length.
  */
 import { PbfReader } from 'pbf';
 
 /** The answer is not of its content type, or is cut off. */
 export class ProtobufUnreadable extends Error {}
 
-/** The library's errors are plain ones: a number that does not end, an unknown wire type. Others stay as they are. */
+/** Wraps the library's errors, which are plain ones: a number that does not end, an unknown wire type. Others stay as they are. */
 export function asUnreadable(error: unknown): unknown {
   const isPlain = error instanceof Error && error.constructor === Error;
   return isPlain ? new ProtobufUnreadable(error.message) : error;
@@ -37,7 +37,7 @@ export class WireReader extends PbfReader {
     if (this.type !== type) throw new ProtobufUnreadable('a field has the wrong wire type');
   }
 
-  /** The end of the next value. */
+  /** Reads the length of the next value; returns its end. */
   end(): number {
     this.#mustBe(WITH_LENGTH);
     const end = this.readVarint() + this.pos;
@@ -60,12 +60,12 @@ export class WireReader extends PbfReader {
     return text;
   }
 
-  /** The same; undefined for an empty text, which JSON leaves out. */
+  /** The next text, shared; undefined for an empty text, which JSON leaves out. */
   commonOrNone(): string | undefined {
     return this.common() || undefined;
   }
 
-  /** The key that the next text equals; undefined when it equals none. No string is made for other texts. */
+  /** The key that equals the next text; undefined for another text, for which no string is made. */
   oneOf(keys: readonly Key[]): string | undefined {
     const end = this.end();
     const start = this.pos;
@@ -75,7 +75,7 @@ export class WireReader extends PbfReader {
     return undefined;
   }
 
-  /** Whether the next bytes, up to `end`, begin with these; goes on behind them if so. */
+  /** Whether the next bytes, up to `end`, begin with these; if so, they are read. */
   startsWith(beginning: Buffer, end: number): boolean {
     const until = this.pos + beginning.length;
     if (until > end || this.#bytes.compare(beginning, 0, beginning.length, this.pos, until) !== 0) return false;
@@ -92,7 +92,7 @@ export class WireReader extends PbfReader {
     return this.int() !== 0;
   }
 
-  /** Read a message into an object, field by field; unread fields are skipped. */
+  /** Reads a message into an object, field by field; unread fields are skipped. */
   into<T>(object: T, field: (tag: number, object: T, from: WireReader) => void, end = this.end()): T {
     while (this.pos < end) {
       const tag = this.nextField(end);
@@ -106,8 +106,8 @@ export class WireReader extends PbfReader {
   }
 }
 
-/** A key of a map that is read; compared as bytes, so that no text is made of other keys. */
-export interface Key {
+/** A key of a map, compared as bytes, so that no string is made for other keys. */
+interface Key {
   readonly text: string;
   readonly bytes: Buffer;
 }
@@ -116,7 +116,7 @@ export function asKey(text: string): Key {
   return { text, bytes: Buffer.from(text) };
 }
 
-/** An entry of a map, while it is read. One is enough: nothing is read within it. */
+/** An entry of a map, while it is read. Entries do not nest, so one is enough. */
 const entry = { keys: [] as readonly Key[], key: undefined as string | undefined, value: '', hasKey: false };
 
 function entryField(tag: number, it: typeof entry, from: WireReader): void {
@@ -129,7 +129,7 @@ function entryField(tag: number, it: typeof entry, from: WireReader): void {
   }
 }
 
-/** Add an entry of a map if its key is one of these. Returns the map; the first entry creates it. */
+/** Adds an entry of a map if its key is one of these. Returns the map; the first entry creates it. */
 export function addEntry(
   map: Record<string, string> | undefined,
   keys: readonly Key[],
@@ -153,7 +153,7 @@ function labelField(tag: number, it: typeof label, from: WireReader): void {
   else if (tag === 2) it.value = from.common();
 }
 
-/** Add an entry of a map, whatever its key is. Returns the map; the first entry creates it. */
+/** Adds an entry of a map with any key. Returns the map; the first entry creates it. */
 export function addLabel(map: Record<string, string> | undefined, from: WireReader): Record<string, string> {
   label.key = '';
   label.value = '';
@@ -175,49 +175,59 @@ export function seconds(from: WireReader): number | undefined {
   return from.into(time, timeField).seconds;
 }
 
-/** Milliseconds since 1970 of the last time that a Date can be. */
-const LAST = 8.64e15;
+/** The latest time of a Date (ECMA-262, «Time Values and Time Range»). */
+const MAX_TIME_MS = 8.64e15;
 
-/** Milliseconds since 1970 of a time in seconds; 0 for a time that is unset or none. */
+/** Milliseconds since 1970 of a time in seconds; 0 for an unset or invalid time. */
 export function milliseconds(value: number | undefined): number {
   const time = (value ?? 0) * 1000;
-  return Math.abs(time) <= LAST ? time : 0;
+  return Math.abs(time) <= MAX_TIME_MS ? time : 0;
 }
 
-/** RFC 3339; undefined for a time that is unset or none. */
+/** RFC 3339; undefined for an unset or invalid time. */
 export function isoTime(from: WireReader): string | undefined {
   const time = milliseconds(seconds(from));
   return time === 0 ? undefined : new Date(time).toISOString();
 }
 
-// Texts that repeat: the names of nodes, namespaces, zones and ports are in very many objects. Each is made a string once, and found
-// again by its bytes, so that a text that is known costs no memory.
+/** The empty list of all messages; `append` makes another one. */
+export const NOTHING: never[] = [];
 
-/** Bytes of a text that is kept: names of the API have at most 63, or 253. */
-const MAX_KEPT_BYTES = 253;
-/** Texts that are kept; a further one replaces one of them. */
-const MAX_KEPT_TEXTS = 4096;
+/** Adds a value to a list; use the result. A list of one, the usual case, has no spare room; `[]` with `push` would reserve 17 slots. */
+export function append<T>(list: T[], value: T): T[] {
+  if (list.length === 0) return [value];
+  list.push(value);
+  return list;
+}
 
-const known: string[] = [];
+// Shared texts. The names of nodes, namespaces, zones and ports are in very many objects. Each becomes a string once, and is found again
+// by its bytes, so that a repeated text costs no memory.
 
-/** The text of some bytes of UTF-8, as one string for equal texts as long as it is kept. */
+/** Limit of bytes of a shared text: names of the API have at most 63, or 253. */
+const MAX_SHARED_BYTES = 253;
+/** Size of the table of shared texts; a further text replaces one of them. */
+const SHARED_TEXTS = 4096;
+
+const shared: string[] = [];
+
+/** The text of some bytes of UTF-8; equal texts are one string as long as it is in the table. */
 function sharedText(from: Buffer, start: number, end: number): string {
   const length = end - start;
   if (length === 0) return '';
-  if (length > MAX_KEPT_BYTES) return from.toString('utf8', start, end);
-  // FNV-1a; of two texts with the same place the newer one is kept.
+  if (length > MAX_SHARED_BYTES) return from.toString('utf8', start, end);
+  // The hash is FNV-1a. Of two texts with the same slot the newer one is kept.
   let hash = 0x811c9dc5;
   for (let at = start; at < end; at++) hash = Math.imul(hash ^ (from[at] ?? 0), 0x01000193);
-  const place = (hash ^ (hash >>> 15)) & (MAX_KEPT_TEXTS - 1);
-  if (known.length === 0) known.length = MAX_KEPT_TEXTS;
-  const there = known[place];
-  if (there !== undefined && isAscii(there, from, start, length)) return there;
+  const slot = (hash ^ (hash >>> 15)) & (SHARED_TEXTS - 1);
+  if (shared.length === 0) shared.length = SHARED_TEXTS;
+  const found = shared[slot];
+  if (found !== undefined && isAscii(found, from, start, length)) return found;
   const text = from.toString('utf8', start, end);
-  known[place] = text;
+  shared[slot] = text;
   return text;
 }
 
-/** Whether the bytes are the text, in ASCII; another text is made anew each time. */
+/** Whether the bytes are this text, in ASCII. A text with other characters becomes a new string each time. */
 function isAscii(text: string, from: Buffer, start: number, length: number): boolean {
   if (text.length !== length) return false;
   for (let at = 0; at < length; at++) {

@@ -1,6 +1,6 @@
 /**
- * Admission of manifests, which no API server checks: refuses addresses that mean another machine on
- * every node, or no machine, and node ports outside the range. Pure.
+ * Admission of manifests, which no API server checks: refuses addresses that mean another machine on every node, or no machine, and
+ * node ports outside the range. Pure.
  *
  * Kubernetes refuses such an address in Endpoints, EndpointSlices and spec.externalIPs (ValidateNonSpecialIP in
  * pkg/apis/core/validation: unspecified, loopback, link-local), and takes cluster IPs and node ports from its own ranges.
@@ -13,14 +13,14 @@ import { compact } from '../../../proxy/model/compact.ts';
 import type { Fault, Service, Slice } from '../../../proxy/model/objects.ts';
 import { isInRange, type PortRange, rangeText } from '../../../proxy/model/port-range.ts';
 import { specialKind } from '../../../proxy/model/special-address.ts';
-import { FaultList } from '../../api/decode/faults.ts';
+import { FaultList } from '../../api/decode/checks.ts';
 import type { ApiService, ApiSlice } from '../../api/decode/schema.ts';
 import type { EndpointsObject, PodView } from '../../producers/api-objects.ts';
 import type { DecodedManifest, ManifestKind } from './kinds.ts';
 
 const INSTEAD = 'give an address that other machines can reach';
 
-/** Why the address can be neither a frontend nor an endpoint; undefined when it can. */
+/** The problem of an address that can be neither a frontend nor an endpoint; undefined for any other address. */
 export function specialProblem(address: Address): string | undefined {
   const kind = specialKind(address);
   return kind === undefined ? undefined : `must not be ${kind}; ${INSTEAD}`;
@@ -29,17 +29,17 @@ export function specialProblem(address: Address): string | undefined {
 export interface AdmissionInput {
   readonly kind: ManifestKind;
   readonly key: string;
-  /** The object as received. */
+  /** The object as it was received. */
   readonly object: unknown;
   readonly nodePorts: PortRange;
 }
 
 /** The decoded object without its refused parts. */
-export function admitted(held: DecodedManifest, input: AdmissionInput): DecodedManifest {
-  const { event, input: made } = held;
+export function admitted(decoded: DecodedManifest, input: AdmissionInput): DecodedManifest {
+  const { event, input: made } = decoded;
   const faults = new FaultList(input.kind, input.key, input.object);
   const withFaults = (now: DecodedManifest): DecodedManifest => {
-    if (faults.list.length === 0 || !('faults' in now.event)) return held;
+    if (faults.list.length === 0 || !('faults' in now.event)) return decoded;
     return { ...now, event: { ...now.event, faults: [...now.event.faults, ...faults.list] } };
   };
   // The object was decoded, so it has the shape of its kind.
@@ -60,7 +60,7 @@ export function admitted(held: DecodedManifest, input: AdmissionInput): DecodedM
   if (made?.kind === 'Endpoints' && made.value !== undefined) {
     return withFaults({ event, input: { kind: 'Endpoints', value: admittedEndpoints(made.value, faults) } });
   }
-  return held;
+  return decoded;
 }
 
 function admittedService(service: Service, { object, nodePorts }: AdmissionInput, faults: FaultList) {

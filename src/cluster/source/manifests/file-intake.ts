@@ -1,15 +1,16 @@
-/** What one read of a file means for the objects that are held: a file that lost objects is believed at the second read. */
+/** Reads the files of `--manifests`, and applies each read to the store. A file that lost objects is applied after a second, equal read. */
 
 import { basename, dirname, join } from 'node:path';
 import { type Clock, sleep } from '../../../base/clock.ts';
 import type { WatchStatus } from '../../../proxy/model/events.ts';
+import type { ParsedFile } from '../../documents/documents.ts';
 import type { DocumentReader } from '../../documents/files.ts';
-import type { ParsedFile, UnreadableFile } from '../../documents/protocol.ts';
+import type { UnreadableFile } from '../../documents/protocol.ts';
 import type { FileDraft, ManifestStore } from './manifest-store.ts';
 
-/** Milliseconds between two tries at the start to read a file that could not be read, and the number of these tries. */
-const AGAIN = 1000;
-const TRIES = 20;
+/** Milliseconds between two attempts to read an unreadable file at the start, and the number of attempts. */
+const RETRY_MS = 1000;
+const MAX_ATTEMPTS = 20;
 
 export interface FileIntakeOptions {
   /** The folder or file of `--manifests`. */
@@ -17,24 +18,24 @@ export interface FileIntakeOptions {
   readonly clock: Clock;
   readonly store: ManifestStore;
   readonly warn: ((text: string) => void) | undefined;
-  /** Read the file again after a while. */
+  /** Schedules another read of the file. */
   readonly onDoubt: (file: string) => void;
 }
 
 export class FileIntake {
   readonly #options: FileIntakeOptions;
-  /** Files that lost objects or are gone, with the digest of their first read (undefined: gone). */
+  /** Files that lost objects or are gone, with the digest of their first read; undefined for a file that is gone. */
   readonly #doubted = new Map<string, string | undefined>();
-  /** Files whose last read failed without a look at their content, with the cause: nobody knows what they define. */
+  /** Files whose content has never been read since the last failure, with its cause: their objects are unknown. */
   readonly #unread = new Map<string, string>();
-  /** Since when the start waits for them. */
+  /** Time since which the start waits for unread files. */
   #waitsSince: number | undefined;
 
   constructor(options: FileIntakeOptions) {
     this.#options = options;
   }
 
-  /** The file that the start waits for; undefined: it does not wait. `now`: milliseconds of the agent's clock. */
+  /** A failure while the start waits for a file; undefined when it does not wait. `now`: milliseconds of the agent's clock. */
   watches(now: number): readonly WatchStatus[] | undefined {
     const [unread] = this.#unread;
     if (this.#waitsSince === undefined || unread === undefined) return undefined;
@@ -43,18 +44,20 @@ export class FileIntake {
   }
 
   /**
-   * A file that cannot be read at the start is not an empty one (invariant 2): the kernel may have what it defines, and would lose it.
-   * Other files do not wait for ever (invariant 6): after a reboot the kernel has nothing.
+   * A file that cannot be read at the start does not count as empty (invariant 2): the kernel may have its objects, and would lose them.
+   * Other files do not wait for ever (invariant 6), because the kernel is empty after a reboot.
    */
   async waitForUnread(again: (files: readonly string[]) => Promise<void>, signal: AbortSignal): Promise<void> {
     const { path, clock, warn } = this.#options;
     if (this.#unread.size === 0) return;
     const names = () => [...this.#unread.keys()].join(', ');
-    const most = `${(TRIES * AGAIN) / 1000} s`;
-    warn?.(`--manifests ${path}: rules stay as they are for up to ${most}, until these files can be read: ${names()}`);
+    const longest = `${(MAX_ATTEMPTS * RETRY_MS) / 1000} s`;
+    warn?.(
+      `--manifests ${path}: rules stay as they are for up to ${longest}, until these files can be read: ${names()}`,
+    );
     this.#waitsSince = clock.now();
-    for (let i = 0; i < TRIES && this.#unread.size > 0; i++) {
-      await sleep(clock, AGAIN, signal).catch(() => undefined);
+    for (let i = 0; i < MAX_ATTEMPTS && this.#unread.size > 0; i++) {
+      await sleep(clock, RETRY_MS, signal).catch(() => undefined);
       if (signal.aborted) return;
       await again([...this.#unread.keys()]);
     }
@@ -69,7 +72,7 @@ export class FileIntake {
    * A file that lost objects, or is gone, may be in the middle of being saved: an editor empties it first, or moves it
    * away. The loss counts when a second read finds the same.
    */
-  take(file: string, read: ManifestRead): void {
+  apply(file: string, read: ManifestRead): void {
     const { store } = this.#options;
     if (read.kind === 'same') return;
     this.#unread.delete(file);
@@ -79,13 +82,13 @@ export class FileIntake {
       return;
     }
     const digest = read.kind === 'gone' ? undefined : read.digest;
-    const isSure = this.#doubted.has(file) && this.#doubted.get(file) === digest;
+    const isConfirmed = this.#doubted.has(file) && this.#doubted.get(file) === digest;
     this.#doubted.delete(file);
     if (read.kind === 'gone') {
-      if (isSure) this.#gone(file);
+      if (isConfirmed) this.#gone(file);
       else this.#doubt(file, undefined);
-    } else if (isSure && store.empties(read.draft)) store.emptied(file);
-    else if (isSure || !store.loses(read.draft, read)) store.set(read.draft, read);
+    } else if (isConfirmed && store.empties(read.draft)) store.emptied(file);
+    else if (isConfirmed || !store.loses(read.draft, read)) store.set(read.draft, read);
     else this.#doubt(file, digest);
   }
 
@@ -102,11 +105,9 @@ export class FileIntake {
   }
 }
 
-// The files of `--manifests`: which there are, and what those say that changed since they were read.
-
-/** The files that kubectl reads from a folder. */
+/** The names of files that kubectl reads from a folder. */
 const MANIFEST = /\.(ya?ml|json)$/;
-/** Bytes of one file: its text and its values must fit in memory beside each other. */
+/** Limit of bytes of one file: its text and its values must fit in memory together. */
 export const MAX_BYTES = 64 << 20;
 
 export type ManifestRead =
@@ -119,10 +120,11 @@ export type ManifestList =
   | UnreadableFile
   | { readonly kind: 'files'; readonly files: readonly string[]; readonly isFolder: boolean };
 
+/** Lists the files of `--manifests`, and reads those that changed. */
 export class ManifestFiles {
   readonly #path: string;
   readonly #documents: DocumentReader;
-  /** Modification time and size of each file when it was read. */
+  /** Stamp of each file when it was read. */
   readonly #stamps = new Map<string, string>();
 
   constructor(path: string, documents: DocumentReader) {
@@ -134,7 +136,7 @@ export class ManifestFiles {
     return file === this.#path || (MANIFEST.test(basename(file)) && dirname(file) === this.#path);
   }
 
-  /** Read the file again, even if its stamp stays the same: two writes within one tick of the clock leave the same stamp. */
+  /** The next read ignores the stamp, because two writes within one tick of the clock leave the same stamp. */
   invalidate(file: string): void {
     this.#stamps.delete(file);
   }
@@ -147,15 +149,15 @@ export class ManifestFiles {
     return { kind: 'files', files: files.sort(), isFolder: true };
   }
 
-  /** Read a file into the draft, unless it is as it was. */
+  /** Reads a file into the draft, unless its stamp is the same. */
   async readIfChanged(file: string, draft: FileDraft): Promise<ManifestRead> {
     const read = await this.#documents.read({
       path: file,
-      // Links in a folder must stay inside it; a file that is named itself may be a link to anywhere.
+      // Links in a folder must stay inside it; a file that the flag itself names may be a link to anywhere.
       within: file === this.#path ? undefined : this.#path,
       stamp: this.#stamps.get(file),
-      most: MAX_BYTES,
-      onValues: draft.take,
+      maxBytes: MAX_BYTES,
+      onValues: draft.add,
     });
     if (read.kind === 'same') return read;
     if (read.stamp === undefined) this.#stamps.delete(file);

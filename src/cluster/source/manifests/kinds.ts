@@ -1,4 +1,4 @@
-/** The kinds of objects that manifests may hold, and how each is decoded. */
+/** The kinds of objects in manifests, and the decoder of each. */
 
 import { goneEvent, type SourceEvent } from '../../../proxy/model/events.ts';
 import type { Fault } from '../../../proxy/model/objects.ts';
@@ -25,18 +25,18 @@ interface KindOf {
 }
 
 export const KINDS = {
-  Service: { apiVersion: 'v1', decode: holdService },
+  Service: { apiVersion: 'v1', decode: decodeServiceManifest },
   EndpointSlice: {
     apiVersion: 'discovery.k8s.io/v1',
     decode: (object, key) => ({ event: decodeSlice(object, key) }),
   },
-  Node: { apiVersion: 'v1', decode: holdNode },
+  Node: { apiVersion: 'v1', decode: decodeNodeManifest },
   ServiceCIDR: {
     apiVersion: 'networking.k8s.io/v1',
     decode: (object, key) => ({ event: decodeServiceCidr(object, key) }),
   },
-  Pod: { apiVersion: 'v1', decode: holdPod },
-  Endpoints: { apiVersion: 'v1', decode: holdEndpoints },
+  Pod: { apiVersion: 'v1', decode: decodePodManifest },
+  Endpoints: { apiVersion: 'v1', decode: decodeEndpointsManifest },
 } as const satisfies Record<string, KindOf>;
 export type ManifestKind = keyof typeof KINDS;
 
@@ -45,7 +45,7 @@ export function isKind(kind: unknown): kind is ManifestKind {
 }
 
 /** The proxy reads a Service, and so do the producers of its slices. */
-function holdService(object: unknown, key: string): DecodedManifest {
+function decodeServiceManifest(object: unknown, key: string): DecodedManifest {
   const event = decodeService(object, key);
   const { value, faults } = decodeSelectingService(object, key);
   if (faultsOf(event).some(({ effect }) => effect === 'object set aside')) {
@@ -55,12 +55,12 @@ function holdService(object: unknown, key: string): DecodedManifest {
 }
 
 /** The proxy reads this node's Node; the producers read every Node for the zones of endpoints. */
-function holdNode(object: unknown, key: string): DecodedManifest {
+function decodeNodeManifest(object: unknown, key: string): DecodedManifest {
   const { value, faults } = decodeZonedNode(object, key);
   return { event: withFaults(decodeNode(object, key), faults), input: { kind: 'Node', value } };
 }
 
-/** A field that both read is reported once. */
+/** Adds the faults of fields that have none so far: a field that proxy and producers read is reported once. */
 function withFaults(event: SourceEvent, more: readonly Fault[]): SourceEvent {
   if (!('faults' in event)) return event;
   const fresh = more.filter(({ field }) => !event.faults.some((known) => known.field === field));
@@ -71,13 +71,13 @@ function faultsOf(event: SourceEvent): readonly Fault[] {
   return 'faults' in event ? event.faults : [];
 }
 
-/** A Pod that a person wrote counts as running unless its status says otherwise; it must have its address. */
-function holdPod(object: unknown, key: string): DecodedManifest {
+/** A hand-written Pod counts as running unless its status differs; it must have its address. */
+function decodePodManifest(object: unknown, key: string): DecodedManifest {
   const { value, faults } = decodePod(object, key, { isHandWritten: true });
   return { event: { kind: 'faults', key: `Pod ${key}`, faults }, input: { kind: 'Pod', value } };
 }
 
-function holdEndpoints(object: unknown, key: string): DecodedManifest {
+function decodeEndpointsManifest(object: unknown, key: string): DecodedManifest {
   const { value, faults } = decodeEndpointsObject(object, key);
   const event = { kind: 'faults', key: `Endpoints ${key}`, faults } as const;
   return { event, input: { kind: 'Endpoints', value } };
@@ -100,8 +100,8 @@ export function goneOf(kind: ManifestKind, key: string): DecodedManifest {
 }
 
 /**
- * An object that an edit broke stays as it was (invariant 3), and its faults are reported: a typo removes nothing that works. An object
- * that is skipped, such as a Service of another proxy, is not broken.
+ * An object that an edit broke stays as it was (invariant 3), and its faults are reported, so that a typo removes nothing that works.
+ * An object that is skipped, such as a Service of another proxy, is not broken.
  */
 export function lastGood(now: DecodedManifest, before: DecodedManifest | undefined): DecodedManifest {
   if (before === undefined || holdsObject(now) || !holdsObject(before)) return now;

@@ -1,11 +1,10 @@
-/** Which file defines which object. Pure: files in, events out. */
+/** Keeps the objects of each file, and emits each object as the first of its files defines it. Pure: files in, events out. */
 import { dirname } from 'node:path';
 import type { EventSink, SourceEvent, SourcePod } from '../../../proxy/model/events.ts';
 import type { Fault } from '../../../proxy/model/objects.ts';
 import { NODE_PORTS, type PortRange } from '../../../proxy/model/port-range.ts';
-import { isObjectName, objectKey } from '../../api/decode/checks.ts';
-import { FaultList } from '../../api/decode/faults.ts';
-import type { ParsedFile, Value } from '../../documents/protocol.ts';
+import { FaultList, isObjectName, objectKey } from '../../api/decode/checks.ts';
+import type { ParsedFile, Value } from '../../documents/documents.ts';
 import { admitted } from './admission.ts';
 import { type DecodedManifest, goneOf, isKind, KINDS, lastGood, type ManifestKind } from './kinds.ts';
 import type { NodeGuard } from './node-guard.ts';
@@ -15,25 +14,25 @@ import { ManifestProducer } from './producer.ts';
 type ObjectId = string;
 
 export interface StoreOptions {
-  /** The range that node ports must be in. */
+  /** Range of node ports; without it kube-apiserver's default. */
   readonly nodePorts?: PortRange;
-  /** Judges Services before they are emitted; without it all are emitted. */
+  /** Judges Services before they are emitted. Without it all are emitted at once. */
   readonly guard?: NodeGuard | undefined;
 }
 
 /** The end of a message about a file that cannot be read. */
 const STAYS = '; its former objects stay in force';
-/** Faults of shape that are reported for one file; the rest is counted. */
+/** Limit of reported faults of shape of one file; further ones are counted. */
 const MAX_FAULTS = 20;
 
 type Decode = (kind: ManifestKind, key: string, object: unknown) => DecodedManifest;
 
-/** The objects of a file while it is read, one after another: a large file does not block the event loop. */
+/** Collects the objects of a file while it is read in batches, so that a large file does not block the event loop. */
 export class FileDraft {
   readonly file: string;
   readonly objects = new Map<ObjectId, DecodedManifest>();
   readonly #faults: FaultList;
-  /** Objects of any kind. */
+  /** Number of objects of any kind. */
   count = 0;
   readonly #decode: Decode;
   #more = 0;
@@ -51,11 +50,11 @@ export class FileDraft {
     return [...this.#faults.list, ...rest.list];
   }
 
-  readonly take = (values: readonly Value[]): void => {
-    for (const { value } of values) this.#sort(value);
+  readonly add = (values: readonly Value[]): void => {
+    for (const { value } of values) this.#addObject(value);
   };
 
-  #sort(object: unknown): void {
+  #addObject(object: unknown): void {
     const at = `object ${++this.count}`;
     const { kind, apiVersion } = (object ?? {}) as { kind?: unknown; apiVersion?: unknown };
     if (typeof kind !== 'string') this.#refuse(`${at}: kind`, kind, 'must be the name of a kind, such as Service');
@@ -98,7 +97,7 @@ export class ManifestStore {
     this.#producer = new ManifestProducer(emit);
   }
 
-  /** Emit the slices that follow from all files that changed together. */
+  /** Emits the slices that are made from all files that changed together. */
   flush(): void {
     this.#producer.flush();
   }
@@ -110,7 +109,7 @@ export class ManifestStore {
     );
   }
 
-  /** Names of the files that are held. */
+  /** Names of the files with objects here. */
   get files(): string[] {
     return [...this.#files.keys()];
   }
@@ -130,14 +129,14 @@ export class ManifestStore {
     this.#emit({ kind: 'faults', key: file, faults: [] });
   }
 
-  /** The file, or the folder, could not be read: its objects stay (invariant 2), and the fault is reported. */
+  /** The file or folder could not be read. Its objects stay (invariant 2), and the fault is reported. */
   unreadable(file: string, cause: string): void {
     const isOf = (name: string) => name === file || dirname(name) === file;
     const stays = [...this.#files].some(([name, objects]) => objects.size > 0 && isOf(name)) ? STAYS : '';
     this.#emit(fileFault(file, `cannot be read: ${cause}${stays}`));
   }
 
-  /** The file has no objects any more. They stay until the file is removed: a slow program may still be writing it. */
+  /** The file has no objects any more. They stay until the file is removed, because a slow program may still be writing it. */
   emptied(file: string): void {
     this.#emit(fileFault(file, 'holds no object any more; its former objects stay in force until the file is removed'));
   }
@@ -155,7 +154,7 @@ export class ManifestStore {
     return [...before.keys()].some((id) => !objects.has(id));
   }
 
-  /** Replace the objects of a file. If a document of the file is broken, objects that the other documents do not define stay as they were. */
+  /** Replaces the objects of a file. If a document of the file is broken, objects that the other documents do not define stay as they were. */
   set({ file, objects, faults }: FileDraft, read: Pick<ParsedFile, 'problems' | 'problemCount'>): void {
     const before = this.#files.get(file);
     const whole = new Map(objects);
@@ -186,7 +185,7 @@ export class ManifestStore {
     }
   }
 
-  /** Emit the object as the first of its files defines it. */
+  /** Emits the object as the first of its files defines it. */
   #emitObject(id: ObjectId): void {
     const space = id.indexOf(' ');
     const kind = id.slice(0, space) as ManifestKind;
@@ -194,14 +193,14 @@ export class ManifestStore {
     const [first, ...others] = this.#definedIn.get(id) ?? [];
     const held = first === undefined ? undefined : this.#files.get(first)?.get(id);
     const { event, input } = held ?? goneOf(kind, key);
-    if (input !== undefined) this.#producer.take(key, input);
+    if (input !== undefined) this.#producer.set(key, input);
     // Other Nodes matter only to the producer.
     if (kind === 'Node' && key !== this.#nodeName) return;
     const twice = new FaultList(kind, key);
     for (const other of others) twice.leaveOut('', other, `defines it again; the definition in ${first} is used`);
     const whole = 'faults' in event ? { ...event, faults: [...event.faults, ...twice.list] } : event;
     if (whole.kind === 'node') this.#guard?.setNode(whole.node?.addresses ?? []);
-    if (whole.kind === 'service' && this.#guard !== undefined) this.#guard.take(whole);
+    if (whole.kind === 'service' && this.#guard !== undefined) this.#guard.add(whole);
     else this.#emit(whole);
   }
 }
@@ -236,9 +235,7 @@ function nameProblem(object: unknown): { field: string; value: unknown; problem:
   return { field, value, problem: `must be a name: ${form}${quotes}` };
 }
 
-// Faults of a file's documents, as the thread that reads the file reports them.
-
-/** One fault for each broken document, by its line; `stays`: what follows, for the end of each message. */
+/** One fault for each broken document, by its line. `stays`: the consequence, for the end of each message. */
 export function documentFaults(
   { file, stays }: { readonly file: string; readonly stays: string },
   { problems, problemCount }: Pick<ParsedFile, 'problems' | 'problemCount'>,

@@ -1,9 +1,9 @@
 /**
- * A Service of a manifest must not take a port that a program serves on this node: sshd, the kubelet, the API server. An
- * API server cannot know of them, but its administrator can forbid spec.externalIPs (CVE-2020-8554, KEP-5707); nobody
- * reviews a folder. Pure: addresses and ports of this machine come through `NodeReader`.
+ * Keeps a Service of a manifest from the ports that programs serve on this node: sshd, the kubelet, the API server. An API server
+ * cannot know these programs either, but its administrator can forbid spec.externalIPs (CVE-2020-8554, KEP-5707), and a folder has no
+ * such review. Pure: addresses and ports of this machine come through `NodeReader`.
  *
- * A frontend that was free when it was judged stays, even if a program listens there later: otherwise any program of any user could
+ * A frontend that was free when it was judged stays, even if a program listens there later. Otherwise any program of any user could
  * end a Service by opening a port.
  */
 
@@ -12,11 +12,10 @@ import type { ListeningSocket } from '../../../kernel/listeners.ts';
 import { compact } from '../../../proxy/model/compact.ts';
 import type { SourceEvent } from '../../../proxy/model/events.ts';
 import type { Service, ServiceKey } from '../../../proxy/model/objects.ts';
-import { FaultList } from '../../api/decode/faults.ts';
+import { FaultList } from '../../api/decode/checks.ts';
 
-/** Reads addresses and ports of this machine. */
 export interface NodeReader {
-  /** Addresses of its interfaces, without those that a service proxy added. */
+  /** Addresses of the interfaces, without those that a service proxy added. */
   addresses(): Promise<readonly Address[]>;
   listeners(): Promise<readonly ListeningSocket[]>;
 }
@@ -37,8 +36,8 @@ export class NodeGuard {
   #ofNode: readonly Address[] = [];
   #own: ReadonlySet<Address> = new Set();
 
-  /** A Service as its manifest has it now: the next judgement returns its event. */
-  take(event: ServiceEvent): void {
+  /** Adds a Service as its manifest has it now; the next judgement returns its event. */
+  add(event: ServiceEvent): void {
     this.#held.set(event.key, event);
     this.#waiting.add(event.key);
   }
@@ -63,7 +62,7 @@ export class NodeGuard {
     return this.#onNode.size > 0 || [...this.#waiting].some((key) => this.#isOnNode(key));
   }
 
-  /** Events of Services that wait, and of Services whose refused frontends changed. */
+  /** The events of waiting Services, and of Services whose refused frontends changed. */
   judge(listeners: readonly ListeningSocket[]): ServiceEvent[] {
     const events: ServiceEvent[] = [];
     for (const key of new Set([...this.#waiting, ...this.#onNode])) {
@@ -86,7 +85,7 @@ export class NodeGuard {
     return service !== undefined && addressesOf(service).some((address) => this.#own.has(address));
   }
 
-  /** The event of a Service; undefined when it is the same as before. */
+  /** The event of a Service; undefined when its refused frontends are the same as before. */
   #judged(key: ServiceKey, listeners: readonly ListeningSocket[]): ServiceEvent | undefined {
     const event = this.#held.get(key);
     if (event === undefined) return undefined;
@@ -105,7 +104,7 @@ export class NodeGuard {
     return refused.size === 0 ? event : without(event, service, refused);
   }
 
-  /** Addresses of this node with a port in use; frontends that are free, or were, are accepted. */
+  /** Addresses of this node with a port in use. Frontends that are or were free are accepted. */
   #refusedOf(service: Service, listeners: readonly ListeningSocket[]): ReadonlyMap<Address, string> {
     const before = this.#accepted.get(service.key) ?? new Set();
     const accepted = new Set<string>();
@@ -114,7 +113,7 @@ export class NodeGuard {
       for (const { protocol, port } of service.ports) {
         const frontend = `${address} ${protocol} ${port}`;
         const isFree =
-          before.has(frontend) || !listeners.some((one) => one.protocol === protocol && takes(one, address, port));
+          before.has(frontend) || !listeners.some((one) => one.protocol === protocol && listensOn(one, address, port));
         if (isFree) accepted.add(frontend);
         else if (!refused.has(address)) refused.set(address, `${protocol} port ${port}`);
       }
@@ -129,8 +128,8 @@ function addressesOf({ clusterIPs, externalIPs, loadBalancerIPs }: Service): rea
   return [...clusterIPs, ...externalIPs, ...loadBalancerIPs];
 }
 
-/** A socket of :: takes IPv4 as well, unless IPV6_V6ONLY is set (ipv6(7)), which other programs cannot see. */
-function takes(listener: ListeningSocket, address: Address, port: number): boolean {
+/** A socket of :: accepts IPv4 as well, unless IPV6_V6ONLY is set (ipv6(7)), which other programs cannot see. */
+function listensOn(listener: ListeningSocket, address: Address, port: number): boolean {
   if (listener.port !== port) return false;
   if (listener.address === '::') return true;
   return listener.address === address || (listener.address === '0.0.0.0' && familyOf(address) === 'IPv4');

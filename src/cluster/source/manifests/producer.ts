@@ -1,6 +1,6 @@
 /**
  * Makes slices for a folder of manifests from its Pods, and from hand-written Endpoints, as the controllers of a cluster
- * write them. Their names are none that a manifest can have.
+ * write them. Their names are invalid in a manifest, so they never clash.
  */
 
 import type { SourceEvent } from '../../../proxy/model/events.ts';
@@ -22,7 +22,7 @@ import { reconcileMirror } from '../../producers/mirror.ts';
 import { reconcileSlices } from '../../producers/slices.ts';
 import { TopologyBook, zoneShares } from '../../producers/topology.ts';
 
-/** An object that slices are made from; undefined: it is gone. */
+/** An object that slices are made from; the value is undefined when the object is gone. */
 export type Input =
   | { readonly kind: 'Pod'; readonly value: PodView | undefined }
   | { readonly kind: 'Service'; readonly value: SelectingService | undefined }
@@ -39,7 +39,7 @@ export class ManifestProducer {
   readonly #nodes = new Map<string, ZonedNode>();
   readonly #endpoints = new Map<ObjectKey, EndpointsObject>();
   readonly #topology = new TopologyBook();
-  /** Slices of each Service: from its Pods, and from Endpoints of its name. */
+  /** Slices of each Service: those of its Pods, and those of the Endpoints with its name. */
   readonly #made = { pods: new Map<ObjectKey, SliceObject[]>(), mirror: new Map<ObjectKey, SliceObject[]>() };
   readonly #touched = new Set<ObjectKey>();
   readonly #explained = new Set<string>();
@@ -50,7 +50,7 @@ export class ManifestProducer {
     this.#emit = emit;
   }
 
-  take(key: ObjectKey, { kind, value }: Input): void {
+  set(key: ObjectKey, { kind, value }: Input): void {
     if (kind === 'Pod') {
       const before = this.#members.setPod(key, value);
       for (const service of this.#members.touchedBy(before, value)) this.#touched.add(service);
@@ -70,7 +70,7 @@ export class ManifestProducer {
     }
   }
 
-  /** Make slices of the inputs since the last call, and emit those that changed. */
+  /** Makes slices of the inputs since the last call, and emits those that changed. */
   flush(): void {
     if (this.#nodesTouched) {
       for (const key of this.#topology.setShares(zoneShares(this.#nodes.values()))) this.#touched.add(key);
@@ -115,7 +115,7 @@ export class ManifestProducer {
     this.#explain('Endpoints', key, notices);
   }
 
-  /** Emit the producer's warnings about one object as faults. */
+  /** Emits the producer's warnings about one object as faults. */
   #explain(kind: 'Service' | 'Endpoints', object: ObjectKey, notices: readonly Notice[]): void {
     const warnings = notices.filter(({ type }) => type === 'Warning');
     const faults = warnings.map(
@@ -130,7 +130,7 @@ export class ManifestProducer {
     const made = new Map((this.#made[from].get(key) ?? []).map((slice) => [slice.metadata.name, slice]));
     for (const slice of create) {
       this.#count += 1;
-      // No name of an object has a tilde.
+      // A name with a tilde is invalid in a manifest.
       const named = {
         ...slice,
         metadata: { ...slice.metadata, name: `${slice.metadata.generateName}~${this.#count}` },
@@ -150,7 +150,7 @@ export class ManifestProducer {
     else this.#made[from].delete(key);
   }
 
-  /** Emit a slice; an empty one is emitted as gone. */
+  /** Emits a slice; an empty one is emitted as gone. */
   #emitSlice(slice: SliceObject): void {
     const key = sliceKey(slice);
     this.#emit(slice.endpoints.length === 0 ? goneEvent('slices', key) : decodeSlice(slice, key));

@@ -1,8 +1,8 @@
 /** What those that make slices get to know of Pods, Services and Nodes, and what stays of slices and Endpoints that others wrote. */
 import assert from 'node:assert/strict';
 import test, { describe } from 'node:test';
+import type { Decoded } from '../../../../src/cluster/api/decode/checks.ts';
 import {
-  type Decoded,
   decodeEndpointsObject,
   decodePod,
   decodeSelectingService,

@@ -1,6 +1,5 @@
 /** Texts as the manifests source takes them in, without the thread that reads files. */
-import { readObjects } from '../../../../src/cluster/documents/parse-objects.ts';
-import type { ParsedFile, Value } from '../../../../src/cluster/documents/protocol.ts';
+import { type ParsedFile, readObjects, type Value } from '../../../../src/cluster/documents/documents.ts';
 import {
   documentFaults,
   type FileDraft,
@@ -37,7 +36,7 @@ export function flagsFromText(text: string, commandLine: Flags): FileFlags {
 /** What a file with this text is going to say. */
 export function draftOf(store: ManifestStore, file: string, text: string): FileDraft {
   const draft = store.draft(file);
-  draft.take(readText(text).values);
+  draft.add(readText(text).values);
   return draft;
 }
 

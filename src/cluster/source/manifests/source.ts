@@ -1,19 +1,28 @@
-/** Follows the files of `--manifests`: reads all of them, then those that change, until the signal aborts. */
-import { dirname, join } from 'node:path';
+/**
+ * The manifests source: objects of a folder, a file or standard input, without a cluster. It reads all files, then those that change,
+ * until the signal aborts.
+ */
+import { dirname, normalize } from 'node:path';
 import { addAbortSignal } from 'node:stream';
 import { text } from 'node:stream/consumers';
 import { causeOf } from '../../../base/cause.ts';
 import { aborted, type Clock, sleep } from '../../../base/clock.ts';
-import { type EventSink, SOURCE_KINDS, type SourceEvent, type WatchStatus } from '../../../proxy/model/events.ts';
+import {
+  type EventSink,
+  SOURCE_KINDS,
+  type Source,
+  type SourceEvent,
+  type WatchStatus,
+} from '../../../proxy/model/events.ts';
 import type { PortRange } from '../../../proxy/model/port-range.ts';
-import { FaultList } from '../../api/decode/faults.ts';
+import { FaultList } from '../../api/decode/checks.ts';
 import { type DocumentReader, documentFiles } from '../../documents/files.ts';
-import { type FolderWatch, unwatchedText, type WatchFolder, watchFolder } from '../watch-folder.ts';
+import { FolderChanges, unwatchedText, type WatchFolder } from '../watch-folder.ts';
 import { FileIntake, ManifestFiles, type ManifestList } from './file-intake.ts';
 import { ManifestStore } from './manifest-store.ts';
 import { NodeGuard, type NodeReader } from './node-guard.ts';
 
-/** The manifests cannot be used at all; the agent stops at its start. */
+/** The manifests cannot be read at the start, and the agent stops. */
 export class ManifestsUnusable extends Error {
   readonly code = 'MANIFESTS_UNUSABLE';
 }
@@ -23,11 +32,11 @@ export interface ManifestsOptions {
   readonly path: string;
   readonly nodeName: string;
   readonly clock: Clock;
-  /** Read once and do not follow changes. */
+  /** Reads the files once, and does not follow changes. */
   readonly once: boolean;
-  /** The range that node ports must be in; kube-apiserver's default where it is not given. */
+  /** Range of node ports; without it kube-apiserver's default. */
   readonly nodePorts?: PortRange;
-  /** Reads which ports of this machine are in use; without it Services may have any of its addresses and ports. */
+  /** Reads addresses and ports in use of this machine; without it Services may have any of them. */
   readonly node?: NodeReader;
   readonly warn?: (text: string) => void;
   /** Reads the files; tests pass their own. */
@@ -36,16 +45,28 @@ export interface ManifestsOptions {
   readonly watchFolder?: WatchFolder;
 }
 
-/** Milliseconds from a first change to reading: one save makes several events. */
-const SETTLE = 5;
-/** Milliseconds until the second read of a file that lost objects. */
-const DOUBT = 200;
-/** Milliseconds between reads of the whole folder, for changes that inotify does not report (a network file system, a folder that was replaced). */
-const RESCAN = 10_000;
-/** Files read at a time. */
-const AT_ONCE = 64;
+export function manifestsSource(options: ManifestsOptions): Source {
+  const path = options.path === '-' ? '-' : normalize(options.path).replace(/(?<=.)\/+$/, '');
+  let follower: FolderFollower | undefined;
+  return {
+    watches: () => follower?.watches ?? [],
+    pod: (key) => Promise.resolve(follower?.store.pod(key)),
+    run: (emit, signal) => {
+      follower = new FolderFollower({ ...options, path }, emit);
+      return follower.run(signal);
+    },
+  };
+}
 
-export class FolderFollower {
+/** Milliseconds from the first change to the read, because one save makes several events. */
+const SETTLE_MS = 5;
+/** Milliseconds until the second read of a file that lost objects. */
+const SECOND_READ_MS = 200;
+/** Milliseconds between reads of the whole folder, for changes that inotify does not report (a network file system, a folder that was replaced). */
+const RESCAN_MS = 10_000;
+const FILES_AT_A_TIME = 64;
+
+class FolderFollower {
   readonly #options: ManifestsOptions;
   readonly store: ManifestStore;
   readonly #emit: EventSink;
@@ -53,7 +74,7 @@ export class FolderFollower {
   readonly #files: ManifestFiles;
   readonly #changes: FolderChanges;
   readonly #intake: FileIntake;
-  /** Events wait until all files that changed together are read: a Service that the guard judges must not come after its endpoints. */
+  /** Events wait until all files that changed together are read, because a Service that the guard judges must not come after its endpoints. */
   #held: SourceEvent[] = [];
 
   constructor(options: ManifestsOptions, emit: EventSink) {
@@ -70,9 +91,9 @@ export class FolderFollower {
       watchFolder,
       isWanted: (file) => this.#files.isWanted(file),
       onChange: (file) => this.#files.invalidate(file),
-      onUnwatched: (error) => warn?.(`--manifests ${path}: ${unwatchedText(error, RESCAN)}`),
+      onUnwatched: (error) => warn?.(`--manifests ${path}: ${unwatchedText(error, RESCAN_MS)}`),
     });
-    const onDoubt = (file: string) => void clock.after(DOUBT, () => this.#changes.add(file));
+    const onDoubt = (file: string) => void clock.after(SECOND_READ_MS, () => this.#changes.add(file));
     this.#intake = new FileIntake({ path, clock, store: this.store, warn, onDoubt });
   }
 
@@ -95,7 +116,7 @@ export class FolderFollower {
       if (listed.kind !== 'unreadable' && !once) this.#watch(listed, signal);
       const cause = await this.#rescan(listed);
       if (cause !== undefined) throw new ManifestsUnusable(`--manifests ${path}: ${cause}`);
-      const again = (files: readonly string[]) => this.#readAll([...new Set([...this.#changes.take(), ...files])]);
+      const again = (files: readonly string[]) => this.#readAll([...new Set([...this.#changes.drain(), ...files])]);
       await this.#intake.waitForUnread(again, signal);
       if (signal.aborted) return;
       this.#node?.mustHaveJudged();
@@ -108,7 +129,7 @@ export class FolderFollower {
   async #takeInput(signal: AbortSignal): Promise<void> {
     const { documents = documentFiles } = this.#options;
     const draft = this.store.draft('standard input');
-    const read = await documents.parse(await text(addAbortSignal(signal, process.stdin)), draft.file, draft.take);
+    const read = await documents.parse(await text(addAbortSignal(signal, process.stdin)), draft.file, draft.add);
     if (read.kind === 'read') this.store.set(draft, read);
     else this.store.unreadable(draft.file, read.cause);
     await this.#flush();
@@ -117,17 +138,17 @@ export class FolderFollower {
   async #follow(signal: AbortSignal): Promise<void> {
     const { clock } = this.#options;
     while (!signal.aborted) {
-      const isReported = await this.#changes.next(RESCAN, signal);
+      const isReported = await this.#changes.next(RESCAN_MS, signal);
       if (signal.aborted) return;
       if (!isReported) await this.#check(signal);
       else {
-        await sleep(clock, SETTLE, signal).catch(() => undefined);
-        await this.#readAll(this.#changes.take());
+        await sleep(clock, SETTLE_MS, signal).catch(() => undefined);
+        await this.#readAll(this.#changes.drain());
       }
     }
   }
 
-  /** Read the whole folder, and watch it if the kernel had no room for a watch before, or the folder was gone. */
+  /** Reads the whole folder, and watches it if the kernel had no room for a watch before, or the folder was gone. */
   async #check(signal: AbortSignal): Promise<void> {
     const listed = await this.#files.list();
     if (!this.#changes.isWatching && listed.kind !== 'unreadable' && !signal.aborted) this.#watch(listed, signal);
@@ -139,7 +160,7 @@ export class FolderFollower {
     this.#changes.watch(isFolder ? path : dirname(path), signal);
   }
 
-  /** Read new and changed files, and drop those that are gone. Returns why the folder cannot be listed: such a folder does not count as empty (invariant 2). */
+  /** Reads new and changed files, and drops those that are gone. Returns the cause when the folder cannot be listed; it does not count as empty (invariant 2). */
   async #rescan(listed: ManifestList): Promise<string | undefined> {
     const { path } = this.#options;
     if (listed.kind === 'unreadable') {
@@ -156,15 +177,15 @@ export class FolderFollower {
   }
 
   async #readAll(files: readonly string[]): Promise<void> {
-    for (let i = 0; i < files.length; i += AT_ONCE) {
-      const batch = files.slice(i, i + AT_ONCE);
+    for (let i = 0; i < files.length; i += FILES_AT_A_TIME) {
+      const batch = files.slice(i, i + FILES_AT_A_TIME);
       const read = await Promise.all(batch.map((file) => this.#files.readIfChanged(file, this.store.draft(file))));
-      for (const [j, file] of batch.entries()) this.#intake.take(file, read[j] ?? { kind: 'same' });
+      for (const [j, file] of batch.entries()) this.#intake.apply(file, read[j] ?? { kind: 'same' });
     }
     await this.#flush();
   }
 
-  /** All files that changed together are read. */
+  /** Emits the events of all files that changed together. */
   async #flush(): Promise<void> {
     await this.#node?.judge();
     this.store.flush();
@@ -178,17 +199,17 @@ export class FolderFollower {
   }
 }
 
-/** Reads addresses and ports of this machine for the guard: when Services changed, and with each read of the whole folder. */
 interface NodeWatchOptions {
   readonly nodeName: string;
   readonly reader: NodeReader;
   readonly emit: EventSink;
 }
 
+/** Reads addresses and ports of this machine for the guard: when Services changed, and with each read of the whole folder. */
 export class NodeWatch {
   readonly #guard: NodeGuard;
   readonly #options: NodeWatchOptions;
-  #isDue = true;
+  #mustRead = true;
   #hasRead = false;
   #hasFault = false;
   #cause = '';
@@ -198,19 +219,19 @@ export class NodeWatch {
     this.#options = options;
   }
 
-  /** Read the machine at the next judgement, even if no Service changed. */
+  /** The next judgement reads the machine, even if no Service changed. */
   expire(): void {
-    this.#isDue = true;
+    this.#mustRead = true;
   }
 
-  /** At the end of the start no Service may wait: without it, its rules would go. Throws ManifestsUnusable. */
+  /** At the end of the start no Service may wait, because its rules would be removed. Throws ManifestsUnusable. */
   mustHaveJudged(): void {
     if (this.#guard.isWaiting) throw unusable(this.#cause);
   }
 
-  /** Emit the judged Services. They wait while the machine cannot be read; throws ManifestsUnusable when the first read fails. */
+  /** Emits the judged Services. They wait while the machine cannot be read. Throws ManifestsUnusable when the first read fails. */
   async judge(): Promise<void> {
-    if (!this.#isDue && !this.#guard.isWaiting) return;
+    if (!this.#mustRead && !this.#guard.isWaiting) return;
     const { reader, emit } = this.#options;
     try {
       this.#guard.setInterfaces(await reader.addresses());
@@ -220,7 +241,7 @@ export class NodeWatch {
       this.#report(causeOf(error));
       return;
     }
-    this.#isDue = false;
+    this.#mustRead = false;
     this.#hasRead = true;
     if (this.#hasFault) emit({ kind: 'faults', key: 'this node', faults: [] });
     this.#hasFault = false;
@@ -244,87 +265,4 @@ function problemText(cause: string): string {
 
 function unusable(cause: string): ManifestsUnusable {
   return new ManifestsUnusable(`this node: ${problemText(cause)}; --allow-node-address-ports turns this check off`);
-}
-
-// Which files of a folder changed, as the kernel reports it (inotify(7)).
-
-interface FolderChangesOptions {
-  readonly clock: Clock;
-  readonly watchFolder?: WatchFolder | undefined;
-  readonly isWanted: (file: string) => boolean;
-  /** Called at once for each report; `next` returns later. */
-  readonly onChange: (file: string) => void;
-  /** The kernel cannot watch the folder; called for the first failure only. */
-  readonly onUnwatched: (error: unknown) => void;
-}
-
-export class FolderChanges {
-  readonly #options: FolderChangesOptions;
-  readonly #changed = new Set<string>();
-  #watcher: FolderWatch | undefined;
-  #hasFailed = false;
-  #wake: (() => void) | undefined;
-
-  constructor(options: FolderChangesOptions) {
-    this.#options = options;
-  }
-
-  get isWatching(): boolean {
-    return this.#watcher !== undefined;
-  }
-
-  /** Call it only right after the folder was listed: the call blocks the event loop, and a dead mount would hold it. */
-  watch(folder: string, signal: AbortSignal): void {
-    // Nobody would end the watch, and it would keep the process alive.
-    if (signal.aborted) return;
-    const { isWanted, watchFolder: start = watchFolder } = this.#options;
-    try {
-      const watcher = start(folder, (name) => {
-        if (name !== null && isWanted(join(folder, name))) this.add(join(folder, name));
-      });
-      this.#watcher = watcher;
-      const end = () => {
-        signal.removeEventListener('abort', end);
-        watcher.close();
-        if (this.#watcher === watcher) this.#watcher = undefined;
-      };
-      // The next rescan reports what it finds.
-      watcher.onEnd(end);
-      signal.addEventListener('abort', end, { once: true });
-    } catch (error) {
-      if (this.#hasFailed) return;
-      this.#hasFailed = true;
-      this.#options.onUnwatched(error);
-    }
-  }
-
-  add(file: string): void {
-    this.#changed.add(file);
-    this.#options.onChange(file);
-    this.#wake?.();
-  }
-
-  /** Wait for a change; false when the time is up, or the signal aborts, first. */
-  next(milliseconds: number, signal: AbortSignal): Promise<boolean> {
-    if (this.#changed.size > 0) return Promise.resolve(true);
-    return new Promise((resolve) => {
-      const done = (isReported: boolean) => {
-        cancel();
-        signal.removeEventListener('abort', onAbort);
-        this.#wake = undefined;
-        resolve(isReported);
-      };
-      const onAbort = () => done(false);
-      const cancel = this.#options.clock.after(milliseconds, () => done(false));
-      this.#wake = () => done(true);
-      signal.addEventListener('abort', onAbort, { once: true });
-    });
-  }
-
-  /** All files that changed; each is returned once. */
-  take(): string[] {
-    const files = [...this.#changed];
-    this.#changed.clear();
-    return files;
-  }
 }
