@@ -12,8 +12,7 @@ import { fileURLToPath } from 'node:url';
 import { commandLine } from './arguments.ts';
 import { DRAINED_PROGRAM, makeDrainedProgram } from './executable/drained-program.ts';
 import { makeExecutable } from './executable/make.ts';
-import { nodePackage } from './executable/node-package.ts';
-import { emulatorFor, OWN_PLATFORM, platformNamed } from './executable/platform.ts';
+import { emulatorFor, nodePackage, OWN_PLATFORM, platformNamed } from './executable/platform.ts';
 import { checkRuntime, compareWithRelease, type Runtime, RuntimeRefused, sha256 } from './runtime.ts';
 
 const ROOT = fileURLToPath(new URL('..', import.meta.url));

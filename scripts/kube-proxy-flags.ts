@@ -6,8 +6,7 @@
  */
 import { readFileSync, writeFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
-import { flagsOf } from '../src/cli/commands/command.ts';
-import { COMMANDS } from '../src/cli/commands/command-table.ts';
+import { COMMANDS, flagsOf } from '../src/cli/commands/command-table.ts';
 import { FIELDS } from '../src/config/file-fields.ts';
 import { type FlagEntry, helpOf } from '../src/config/flags.ts';
 import { DEPRECATED_FLAGS, IDLE_FLAGS } from '../src/config/kube-proxy-flags.ts';

@@ -2,11 +2,63 @@
  * The software bill of materials of an executable or an image, as SPDX 2.3 in JSON (https://spdx.github.io/spdx-spec/v2.3/).
  * The same input makes the same text: the only time in it is given, and its namespace has the hash of the rest.
  */
-import { createHash } from 'node:crypto';
-import { DRAINED_PROGRAM } from '../executable/drained-program.ts';
-import type { DebianPackage } from './dpkg.ts';
 
-export interface NpmPackage {
+import { createHash } from 'node:crypto';
+import lock from '../../package-lock.json';
+import { bundledPackages } from '../bundle.ts';
+import { DRAINED_PROGRAM } from '../executable/drained-program.ts';
+import type { TargetPlatform } from '../executable/platform.ts';
+import runtime from '../runtime.json';
+import { RuntimeRefused, sha256 } from '../runtime.ts';
+
+// What an executable or an image of this repository is made of: the input of its bill of materials.
+
+interface Shipped {
+  readonly platform: TargetPlatform;
+  /** Path of the executable. */
+  readonly executable: string;
+  /** Path of slicewire-drained. */
+  readonly drained: string;
+  /** Seconds since 1970. */
+  readonly epoch: number;
+  /** Texts of /var/lib/dpkg/status and /usr/lib/os-release; only of an image. */
+  readonly system?: { readonly status: string; readonly osRelease: string };
+}
+
+/** Throws when the lock file does not know a package of the bundle, and RuntimeRefused when this is not the pinned Node.js. */
+export async function contentsOf({ platform, executable, drained, epoch, system }: Shipped): Promise<Contents> {
+  if (process.versions.node !== runtime.version) {
+    throw new RuntimeRefused(
+      `this is Node.js ${process.versions.node}, but the executable has ${runtime.version}: run this script by npm`,
+    );
+  }
+  const sums: Readonly<Record<string, string>> = runtime.sha256;
+  const parts = Object.entries(process.versions).filter(
+    (part): part is [string, string] => typeof part[1] === 'string' && part[1] !== '',
+  );
+  const { name, version, license } = lock.packages[''];
+  return {
+    ...{ name, version, license, epoch, architecture: platform.architecture },
+    executable: await sha256(executable),
+    drained: await sha256(drained),
+    node: { version: runtime.version, sha256: sums[platform.name] ?? '', parts: Object.fromEntries(parts) },
+    npm: (await bundledPackages('src/main.ts')).map(npmPackage),
+    ...(system === undefined
+      ? {}
+      : { image: { packages: installedPackages(system.status), distribution: distribution(system.osRelease) } }),
+  };
+}
+
+/** `path` as the lock file has it: `node_modules/pino`. */
+function npmPackage(path: string): NpmPackage {
+  const packages: Readonly<Record<string, { version?: string; license?: string; integrity?: string }>> = lock.packages;
+  const { version, license, integrity } = packages[path] ?? {};
+  if (version === undefined || license === undefined || integrity === undefined)
+    throw new Error(`package-lock.json has no version, no licence or no hash of ${path}`);
+  return { name: path.replace(/^.*node_modules\//, ''), version, license, integrity };
+}
+
+interface NpmPackage {
   /** `@kubernetes/client-node` */
   readonly name: string;
   readonly version: string;
@@ -194,4 +246,60 @@ function written({ SPDXID, name, versionInfo, licenseDeclared, checksums, purl, 
     ...(purl === undefined ? {} : { externalRefs: [reference] }),
     ...rest,
   };
+}
+
+// The Debian packages of a system, from dpkg's database (deb-control(5), os-release(5)).
+
+interface DebianPackage {
+  readonly name: string;
+  readonly version: string;
+  readonly architecture: string;
+  /** The source package, with its version: `gcc-12 12.2.0-14`. */
+  readonly source: string;
+  /** `Debian GCC Maintainers <debian-gcc@lists.debian.org>` */
+  readonly maintainer: string | undefined;
+  readonly homepage: string | undefined;
+}
+
+/**
+ * The installed packages of /var/lib/dpkg/status, sorted by name and architecture. Throws when a paragraph has no name, version or
+ * architecture, or when there is none at all.
+ */
+export function installedPackages(status: string): DebianPackage[] {
+  const paragraphs = status.split(/\n{2,}/).filter((paragraph) => paragraph.trim() !== '');
+  const packages = paragraphs.map(fieldsOf).filter((fields) => fields.get('Status')?.endsWith(' installed') === true);
+  if (packages.length === 0) throw new Error('the database of dpkg names no installed package');
+  const key = ({ name, architecture }: DebianPackage) => `${name} ${architecture}`;
+  return packages.map(packageOf).sort((a, b) => (key(a) < key(b) ? -1 : 1));
+}
+
+function packageOf(fields: ReadonlyMap<string, string>): DebianPackage {
+  const field = (name: string): string => {
+    const value = fields.get(name);
+    if (value !== undefined) return value;
+    throw new Error(`the database of dpkg has a package without the field ${name}: ${[...fields].flat().join(' ')}`);
+  };
+  const [name, version] = [field('Package'), field('Version')];
+  // `Source` is missing where it has the same name and version, and has the version only where that differs.
+  const [, source = name, sourceVersion = version] = /^(\S+)(?: \((.+)\))?$/.exec(fields.get('Source') ?? name) ?? [];
+  return {
+    ...{ name, version },
+    architecture: field('Architecture'),
+    source: `${source} ${sourceVersion}`,
+    maintainer: fields.get('Maintainer'),
+    homepage: fields.get('Homepage'),
+  };
+}
+
+/** Fields of one line each; what is continued in further lines is not asked for. */
+function fieldsOf(paragraph: string): Map<string, string> {
+  const lines = paragraph.split('\n').filter((line) => /^[^\s:]+:/.test(line));
+  return new Map(lines.map((line) => [line.slice(0, line.indexOf(':')), line.slice(line.indexOf(':') + 1).trim()]));
+}
+
+/** `debian-12`, of /etc/os-release; undefined where the file does not say. */
+export function distribution(osRelease: string): string | undefined {
+  const value = (name: string) => new RegExp(`^${name}="?([^"\n]+)"?$`, 'm').exec(osRelease)?.[1];
+  const [id, version] = [value('ID'), value('VERSION_ID')];
+  return id === undefined || version === undefined ? undefined : `${id}-${version}`;
 }

@@ -1,9 +1,8 @@
 /** `slicewire drained`: the preStop hook of a Pod asks the fleet. */
 
 import { realClock } from '../base/clock.ts';
-import { askUntilDrained } from '../fleet/drained/ask-fleet.ts';
+import { askUntilDrained, sendToFleet } from '../fleet/drained/ask-fleet.ts';
 import { drainQuestion } from '../fleet/drained/drain-question.ts';
-import { sendToFleet } from '../fleet/drained/send.ts';
 import type { Drained } from '../inspect/wire/drained.ts';
 import { drainedText } from '../inspect/wire/drained-text.ts';
 import { isWrongQuestion } from '../inspect/wire/problem.ts';

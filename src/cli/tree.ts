@@ -1,11 +1,22 @@
 /** The table of commands as commander's commands. */
+
+import { basename } from 'node:path';
 import { Command, Option } from 'commander';
-import { type FlagEntry, type Flags, helpOf } from '../config/flags.ts';
-import { ABOUT, type CommandEntry, groupsOf, helpLines, WITHOUT_COMMAND } from './commands/command.ts';
-import { COMMANDS, type NamedCommand } from './commands/command-table.ts';
+import { argumentOf, ConfigError, type FlagEntry, type Flags, helpOf } from '../config/flags.ts';
+import { parseBool } from '../config/readers.ts';
+import {
+  ABOUT,
+  COMMANDS,
+  type CommandEntry,
+  flagsOf,
+  groupsOf,
+  helpLines,
+  type NamedCommand,
+  WITHOUT_COMMAND,
+} from './commands/command-table.ts';
 
 /** A command as it was typed. */
-export interface Typed {
+interface Typed {
   readonly command: NamedCommand;
   readonly words: readonly string[];
   readonly flags: Flags;
@@ -60,4 +71,51 @@ function optionOf(flag: FlagEntry, isElsewhere: boolean): Option {
   if (flag.isJoined)
     option.argParser((text: string, before: string | undefined) => (before === undefined ? text : `${before},${text}`));
   return option;
+}
+
+// Go's forms of flags that commander does not know: `-v=4`, `--cleanup=true`. Command lines of kube-proxy have them.
+
+/** Flags without a value. */
+const ACTIONS: ReadonlySet<string> = new Set(
+  COMMANDS.flatMap(flagsOf)
+    .filter((flag) => argumentOf(flag) === undefined)
+    .map(({ name }) => `--${name}`),
+);
+
+/** What follows `--` stays as it is. */
+export function goArguments(args: readonly string[]): string[] {
+  const end = args.includes('--') ? args.indexOf('--') : args.length;
+  return [...args.slice(0, end).flatMap(commanderForm), ...args.slice(end)];
+}
+
+function commanderForm(arg: string): string[] {
+  const [name = '', value] = splitAt(arg, '=');
+  if (value === undefined) return [arg];
+  if (name === '-v') return ['-v', value];
+  if (!ACTIONS.has(name)) return [arg];
+  // kube-proxy has two forms of its version; here both are one.
+  const isOn = name === '--version' && value === 'raw' ? true : parseBool(value);
+  if (isOn === undefined) throw new ConfigError(`${arg}: must be true or false`);
+  return isOn ? [name] : [];
+}
+
+function splitAt(text: string, separator: string): readonly [string, string | undefined] {
+  const at = text.indexOf(separator);
+  return at < 0 ? [text, undefined] : [text.slice(0, at), text.slice(at + 1)];
+}
+
+// Whether the executable was started as the plugin of kubectl.
+
+/** kubectl runs the file of this name for `kubectl slicewire` (https://kubernetes.io/docs/tasks/extend-kubectl/kubectl-plugins/). */
+const PLUGIN = 'kubectl-slicewire';
+
+/**
+ * The words after `kubectl slicewire`; undefined: the program was not started as the plugin. `startedAs`: the name that the process was
+ * started under (argv[0]). `slicewire kubectl` does the same under any name.
+ */
+export function pluginArguments(startedAs: string, args: readonly string[]): readonly string[] | undefined {
+  if (basename(startedAs) === PLUGIN) return args;
+  const [word, ...rest] = args;
+  if (word === 'help' && rest[0] === 'kubectl') return [word, ...rest.slice(1)];
+  return word === 'kubectl' ? rest : undefined;
 }

@@ -6,12 +6,11 @@ import { API_VERSION, momentOf } from '../inspect/wire/envelope.ts';
 import type { FleetLive, FleetProgrammed, FleetNode as ShownNode } from '../inspect/wire/fleet.ts';
 import { NoAnswer, WrongQuestion } from '../inspect/wire/problem.ts';
 import type { ServiceKey } from '../proxy/model/objects.ts';
-import type { Need } from './agent-state.ts';
 import type { Drains } from './drains.ts';
 import type { FleetObjects } from './fleet-objects.ts';
 import type { FleetNodes } from './nodes.ts';
 import type { ProgrammingLatency } from './programming-latency.ts';
-import { type NodeState, obstacleOf, slownessOf, type TrackedNode } from './tracked-node.ts';
+import { type Need, type NodeState, obstacleOf, slownessOf, type TrackedNode } from './tracked-node.ts';
 import { nodeBehind } from './waiting-question.ts';
 import { WallClock } from './wall-clock.ts';
 

@@ -24,7 +24,7 @@ import { FaultBook } from '../proxy/model/fault-book.ts';
 import { SERVED, SERVED_FIELDS, SERVICE_NAME_LABEL } from '../proxy/model/labels.ts';
 import type { Fault, SliceKey } from '../proxy/model/objects.ts';
 import type { FleetObjects, FleetSlice } from './fleet-objects.ts';
-import type { AgentLinks } from './links.ts';
+import type { AgentLinks } from './link.ts';
 import type { FleetNodes } from './nodes.ts';
 import type { AgentPlace } from './tracked-node.ts';
 

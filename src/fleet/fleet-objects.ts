@@ -13,15 +13,15 @@ import { isDraining, isReady } from '../proxy/model/selection-reasons.ts';
 import { hasLocalPolicy } from '../proxy/model/service-port.ts';
 import { EndpointIndex } from './endpoint-index.ts';
 import type { Ending } from './hook-assignments.ts';
-import { Listeners } from './observer-list.ts';
-import type {
-  DrainTarget,
-  FleetEndpoint,
-  FleetKind,
-  FleetSlice,
-  SliceEndpointRef,
-  TargetState,
-  Versions,
+import {
+  type DrainTarget,
+  type FleetEndpoint,
+  type FleetKind,
+  type FleetSlice,
+  Listeners,
+  type SliceEndpointRef,
+  type TargetState,
+  type Versions,
 } from './types.ts';
 
 export type { DrainTarget, FleetEndpoint, FleetKind, FleetSlice, TargetState, Versions } from './types.ts';

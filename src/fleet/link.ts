@@ -9,7 +9,7 @@ import { Agent, type ClientRequest, get, type IncomingMessage } from 'node:http'
 import { type Address, endpointText } from '../base/address.ts';
 import type { Clock } from '../base/clock.ts';
 import { type ProgrammedEvent, programmedEventSchema } from '../inspect/wire/programmed.ts';
-import { MAX_NAMED, NotAnEvent } from './agent-state.ts';
+import { MAX_NAMED, NotAnEvent } from './tracked-node.ts';
 
 /** Where the agent of a node listens. */
 export interface AgentAddress {
@@ -18,14 +18,14 @@ export interface AgentAddress {
 }
 
 /** Hears of one link. */
-export interface LinkSink {
+interface LinkSink {
   /** The first event of a connection has every field; `isFirst` tells it. */
   event(event: ProgrammedEvent, isFirst: boolean): void;
   /** No connection: the reason as a clause. `isTooOld`: the agent has no such stream. Another try follows. */
   failed(why: string, isTooOld: boolean): void;
 }
 
-export interface LinkOptions {
+interface LinkOptions {
   readonly node: string;
   readonly at: AgentAddress;
   readonly clock: Pick<Clock, 'now' | 'after'>;
@@ -53,7 +53,7 @@ const MAX_REFUSAL_BYTES = 4096;
 /** Connections are long, and never shared. */
 const CONNECTIONS = new Agent({ keepAlive: false, maxSockets: Number.POSITIVE_INFINITY });
 
-export class AgentLink {
+class AgentLink {
   readonly #options: LinkOptions;
   #request: ClientRequest | undefined;
   /** Of the present connection, or of the try to make one. */
@@ -283,4 +283,100 @@ function eventOf(text: string): ProgrammedEvent {
   }
   const [first] = read.error.issues;
   throw new NotAnEvent(`it sent an event with a wrong field: ${first?.path.join('.')}: ${first?.message}`);
+}
+
+// The connections to all agents: as many as there are nodes with an agent, and none is made at the same moment as all others.
+
+/** Hears of all links, by node. */
+interface LinksSink {
+  event(node: string, event: ProgrammedEvent, isFirst: boolean): void;
+  failed(node: string, why: string, isTooOld: boolean): void;
+}
+
+interface LinksOptions {
+  readonly clock: Pick<Clock, 'now' | 'after'>;
+  readonly random: () => number;
+  readonly token: () => Promise<string | undefined>;
+  /** Milliseconds between two events of an agent, at least: more with more agents. */
+  readonly pace: () => number;
+  readonly sink: LinksSink;
+}
+
+/** Milliseconds between two looks for silent connections. */
+const SWEEP = 1000;
+/** Milliseconds for each agent over which first tries are spread: 5,000 agents are asked within some seconds. */
+const SPREAD = 0.5;
+
+export class AgentLinks {
+  readonly #options: LinksOptions;
+  readonly #links = new Map<string, AgentLink>();
+  /** The pace with which most connections were opened. */
+  #pace = 0;
+  #cancel: () => void;
+  #events = 0;
+
+  constructor(options: LinksOptions) {
+    this.#options = options;
+    this.#cancel = this.#sweepLater();
+  }
+
+  /** Connections on which an agent has sent its first event. */
+  get open(): number {
+    let open = 0;
+    for (const link of this.#links.values()) if (link.isOpen) open += 1;
+    return open;
+  }
+
+  /** Events that came since the start. */
+  get events(): number {
+    return this.#events;
+  }
+
+  /** Where the agent of a node is now; undefined: nowhere. Returns whether it has moved; otherwise nothing happens. */
+  set(node: string, at: AgentAddress | undefined): boolean {
+    const before = this.#links.get(node);
+    if (at === undefined) {
+      before?.close();
+      return this.#links.delete(node);
+    }
+    if (before?.at.address === at.address && before.at.port === at.port) return false;
+    before?.close();
+    const { clock, random, token, pace, sink } = this.#options;
+    const options = {
+      ...{ node, at, clock, random, token, pace },
+      sink: {
+        event: (event: ProgrammedEvent, isFirst: boolean) => {
+          this.#events += 1;
+          sink.event(node, event, isFirst);
+        },
+        failed: (why: string, isTooOld: boolean) => sink.failed(node, why, isTooOld),
+      },
+    };
+    this.#links.set(node, new AgentLink(options, random() * SPREAD * this.#links.size));
+    this.#keepPace();
+    return true;
+  }
+
+  close(): void {
+    this.#cancel();
+    for (const link of this.#links.values()) link.close();
+    this.#links.clear();
+  }
+
+  /** Where there are twice as many agents as before, all connections are made anew, within some seconds. */
+  #keepPace(): void {
+    const pace = this.#options.pace();
+    if (this.#pace > 0 && pace < 2 * this.#pace) return;
+    this.#pace = pace;
+    for (const link of this.#links.values()) link.renew();
+  }
+
+  #sweepLater(): () => void {
+    const { clock } = this.#options;
+    return clock.after(SWEEP, () => {
+      const now = clock.now();
+      for (const link of this.#links.values()) link.check(now);
+      this.#cancel = this.#sweepLater();
+    });
+  }
 }

@@ -5,10 +5,9 @@
 import { type Address, addressOctets, addressOfBytes, type Cidr } from '../base/address.ts';
 import type { Clock } from '../base/clock.ts';
 import type { ProgrammedEvent } from '../inspect/wire/programmed.ts';
-import { Listeners } from './observer-list.ts';
 import type { ProgrammingLatency } from './programming-latency.ts';
 import { type AgentPlace, type Link, type NodeObject, TrackedNode, TrackedNodes } from './tracked-node.ts';
-import type { FleetKind } from './types.ts';
+import { type FleetKind, Listeners } from './types.ts';
 
 export type { AgentPlace, Link, NodeObject } from './tracked-node.ts';
 

@@ -24,10 +24,9 @@ import type { Log } from '../telemetry/log.ts';
 import { listenTrouble, TroubleLog } from '../telemetry/trouble-log.ts';
 import { type FleetCore, fleetCore } from './core.ts';
 import { FleetFeed } from './fleet-feed.ts';
-import { FleetQuestions, MAX_QUESTIONS_PER_ASKER } from './fleet-queries.ts';
-import { AgentLinks } from './links.ts';
+import { AgentLinks } from './link.ts';
 import type { Histogram } from './programming-latency.ts';
-import { fleetHandler } from './server.ts';
+import { FleetQuestions, fleetHandler, MAX_QUESTIONS_PER_ASKER } from './server.ts';
 
 export interface FleetOutside {
   readonly component: ComponentInfo;

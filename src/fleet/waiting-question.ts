@@ -1,10 +1,9 @@
 /** One question of `/drained` that waits: how its target stands, what nodes must have for it, and how far the look at them is. Pure. */
 import type { Drained, NodeBehind } from '../inspect/wire/drained.ts';
 import { API_VERSION } from '../inspect/wire/envelope.ts';
-import type { Need } from './agent-state.ts';
 import type { FleetObjects } from './fleet-objects.ts';
 import type { ProgrammingLatency } from './programming-latency.ts';
-import { hasNeeded, lackOf, type TrackedNode, type TrackedNodes } from './tracked-node.ts';
+import { hasNeeded, lackOf, type Need, type TrackedNode, type TrackedNodes } from './tracked-node.ts';
 import type { DrainTarget, TargetState, Versions } from './types.ts';
 import type { WallClock } from './wall-clock.ts';
 

@@ -9,7 +9,7 @@ import { Card, Empty, FaultList, Said, Sign, State, Table } from './bits.tsx';
 import { LatencyChart } from './chart.tsx';
 import { latencyText, sentenceText, signOfHealth } from './page-text.ts';
 import { linkTo } from './routes.ts';
-import { LOOK_BACK } from './take-message.ts';
+import { LOOK_BACK } from './stream.ts';
 import { Timeline } from './timeline.tsx';
 
 const SPAN = { slot: 15, all: LOOK_BACK / 1000 } as const;

@@ -1,7 +1,7 @@
 /** The windows of a long list of Services that are here, asked for as they come into view. */
 import { useEffect, useRef, useState } from 'preact/hooks';
 import type { ServiceRow, Services } from '../inspect/wire/services.ts';
-import { ask, Unanswered } from './fetch-answer.ts';
+import { ask, Unanswered } from './hooks.ts';
 import { questionOf } from './routes.ts';
 
 /** Windows that are kept; the browser asks again for the others. */

@@ -2,7 +2,12 @@
  * Follows `/live` of the agent or the fleet, the server. A tab that nobody sees has no stream, so it costs the server nothing. Says when
  * the server is gone, and goes on trying.
  */
-import { problemIn } from './fetch-answer.ts';
+
+import type { FleetLive } from '../inspect/wire/fleet.ts';
+import { type FleetLiveDelta, withFleetDelta } from '../inspect/wire/fleet-delta.ts';
+import type { Live, LiveDelta } from '../inspect/wire/live.ts';
+import { withDelta } from '../inspect/wire/live-delta.ts';
+import { problemIn } from './hooks.ts';
 
 export interface LiveConnection<T> {
   /** The last that the server said; undefined before its first message. */
@@ -112,4 +117,39 @@ async function whyRefused(): Promise<string | undefined> {
   } finally {
     stop.abort();
   }
+}
+
+// Takes the messages of `/live` in (inspect/wire/live.ts): the first is whole, each later one has what changed. Pure.
+
+/** Milliseconds that the page looks back. */
+export const LOOK_BACK = 15 * 60_000;
+
+/** `before` undefined: `message` is the first. Throws when that is not whole. */
+export function merged(before: Live | undefined, message: LiveDelta): Live {
+  if (before !== undefined) return withDelta(before, message);
+  if (!isWhole(message)) throw new Error('the first message of /live is not whole');
+  return message;
+}
+
+const WHOLE = [
+  ...(['by', 'sentence', 'health', 'objects', 'latency', 'syncs', 'heard', 'faults', 'refused', 'drift'] as const),
+];
+
+function isWhole(message: LiveDelta): message is Live {
+  return WHOLE.every((field) => message[field] !== undefined);
+}
+
+// Takes the messages of the fleet's `/live` in (inspect/wire/fleet.ts): the first is whole, each later one has what changed. Pure.
+
+/** `before` undefined: `message` is the first. Throws when that is not whole. */
+export function mergedFleet(before: FleetLive | undefined, message: FleetLiveDelta): FleetLive {
+  if (before !== undefined) return withFleetDelta(before, message);
+  if (!isWhole(message)) throw new Error('the first message of /live is not whole');
+  return message;
+}
+
+const WHOLE = ['version', 'at', 'sentence', 'nodes', 'latency', 'minutes', 'slowest', 'waiting', 'drained'] as const;
+
+function isWhole(message: FleetLiveDelta): message is FleetLive {
+  return WHOLE.every((field) => message[field] !== undefined);
 }

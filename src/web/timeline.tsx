@@ -8,7 +8,7 @@ import { Empty, Said, State, Table } from './bits.tsx';
 import { useWidth } from './hooks.ts';
 import { signOfOutcome, syncsText } from './page-text.ts';
 import { linkTo } from './routes.ts';
-import { LOOK_BACK } from './take-message.ts';
+import { LOOK_BACK } from './stream.ts';
 
 const LANE = 30;
 const AXIS = 22;

@@ -1,7 +1,7 @@
 /** How much an agent may say of itself. */
 import assert from 'node:assert/strict';
 import { it } from 'node:test';
-import { AgentState, NotAnEvent } from '../../src/fleet/agent-state.ts';
+import { AgentState, NotAnEvent } from '../../src/fleet/tracked-node.ts';
 
 const many = (count: number, from: number) =>
   Array.from({ length: count }, (_, index) => ({ service: `shop/s${from + index}`, why: 'refused', age: 1 }));

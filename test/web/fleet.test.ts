@@ -4,13 +4,17 @@ import { describe, it } from 'node:test';
 import fc from 'fast-check';
 import type { FleetLive, FleetNode } from '../../src/inspect/wire/fleet.ts';
 import { fleetDelta, withFleetDelta } from '../../src/inspect/wire/fleet-delta.ts';
+import { cellAfter, cellAt, gridFor, placeOf } from '../../src/web/fleet/draw.ts';
 import { filterOf, linkTo, shownBy, toggled } from '../../src/web/fleet/filter.ts';
 import {
   behindOf,
   countsOf,
   fleetGoneText,
   kindsOf,
+  LOOKS,
+  lookOf,
   mixedText,
+  NODE_STATES,
   nodeText,
   noneBehindText,
   programmingText,
@@ -19,9 +23,7 @@ import {
   troubledOf,
   troubleText,
 } from '../../src/web/fleet/fleet-text.ts';
-import { cellAfter, cellAt, gridFor, placeOf } from '../../src/web/fleet/grid.ts';
-import { LOOKS, lookOf, NODE_STATES } from '../../src/web/fleet/levels.ts';
-import { mergedFleet } from '../../src/web/fleet/take-fleet-message.ts';
+import { mergedFleet } from '../../src/web/stream.ts';
 import { fleetNode, fleetOf } from './browser/fleets.ts';
 
 const AT = Date.parse('2026-01-02T12:00:30.000Z');

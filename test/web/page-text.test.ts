@@ -12,7 +12,7 @@ import {
   signOfState,
   syncsText,
 } from '../../src/web/page-text.ts';
-import { merged } from '../../src/web/take-message.ts';
+import { merged } from '../../src/web/stream.ts';
 
 const AT = '2026-01-02T12:00:00.000Z';
 const later = (seconds: number) => new Date(Date.parse(AT) + seconds * 1000).toISOString();

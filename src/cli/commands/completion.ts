@@ -1,7 +1,6 @@
 /** What can follow the words of a command line: commands, flags, their values, files, and names that the agent knows. */
 import { argumentOf, type FlagEntry, helpOf, needsValue } from '../../config/flags.ts';
-import { type CommandEntry, flagsOf } from './command.ts';
-import { COMMANDS } from './command-table.ts';
+import { COMMANDS, type CommandEntry, flagsOf } from './command-table.ts';
 
 interface Candidate {
   /** The whole word, of which a part has been typed. */

@@ -8,20 +8,32 @@ import { type UserFlags, userCredentials } from '../../cluster/api/user-kubeconf
 import { type Flags, textFlag } from '../../config/flags.ts';
 import { userAgent } from '../../config/program-version.ts';
 import { API_VERSION, momentOf } from '../../inspect/wire/envelope.ts';
-import type { NodeOutcome, Nodes } from '../../inspect/wire/nodes.ts';
-import { behindText, firstNodes, togetherText } from '../../inspect/wire/nodes-text.ts';
-import { NoAnswer, WrongQuestion } from '../../inspect/wire/problem.ts';
-import { type AgentPod, agentPods, placeOfPod } from './agents.ts';
-import { askNode, askNodes, type Reach } from './ask-nodes.ts';
+import { explanationSchema } from '../../inspect/wire/explanation.ts';
+import { explanationText } from '../../inspect/wire/explanation-text.ts';
+import { exposureSchema } from '../../inspect/wire/exposure.ts';
+import { exposureText } from '../../inspect/wire/exposure-text.ts';
+import { historySchema } from '../../inspect/wire/history.ts';
+import { historyText } from '../../inspect/wire/history-text.ts';
+import type { NodeOutcome, NodeQuestion, Nodes } from '../../inspect/wire/nodes.ts';
 import {
-  explainQuestion,
-  exposureQuestion,
-  historyQuestion,
-  type PluginQuestion,
-  STATUS,
-  statusQuestion,
-  verifyQuestion,
-} from './plugin-questions.ts';
+  behindText,
+  EXPOSURE_TELLING,
+  explainTelling,
+  firstNodes,
+  historyTelling,
+  STATUS_TELLING,
+  type Telling,
+  togetherText,
+  VERIFY_TELLING,
+} from '../../inspect/wire/nodes-text.ts';
+import { readMoment, readSince, serviceKey } from '../../inspect/wire/parse.ts';
+import { NoAnswer, WrongQuestion } from '../../inspect/wire/problem.ts';
+import { statusSchema } from '../../inspect/wire/status.ts';
+import { statusText } from '../../inspect/wire/status-text.ts';
+import { verificationSchema } from '../../inspect/wire/verification.ts';
+import { verificationText } from '../../inspect/wire/verification-text.ts';
+import { type AgentPod, agentPods, placeOfPod } from './agents.ts';
+import { askNode, askNodes, type NodesRequest, type Reach } from './ask-nodes.ts';
 
 export interface AskedOfPlugin {
   readonly words: readonly string[];
@@ -237,4 +249,100 @@ export function printable(text: string): string {
 function escaped(character: string): string {
   const units = Array.from({ length: character.length }, (_, i) => character.charCodeAt(i));
   return units.map((unit) => `\\u${unit.toString(16).padStart(4, '0')}`).join('');
+}
+
+// The questions of the plugin: what is asked, how an answer is told, and the exit status that it means.
+
+export interface PluginQuestion<A> {
+  readonly question: NodeQuestion;
+  readonly asked: NodesRequest<A>;
+  /** The answer of one node. */
+  text(answer: A): string;
+  telling(outcomes: readonly NodeOutcome<A>[]): Telling<A>;
+  /** The exit status: 0, or 2 for an answer that is not the hoped-for one. */
+  status(answer: A): 0 | 2;
+  /** Nodes that do not agree with the others are asked for their status too. */
+  readonly asksWhy: boolean;
+}
+
+export const STATUS = { path: '/status', parameters: {}, schema: statusSchema };
+
+export function statusQuestion() {
+  return questionOf({
+    question: 'status',
+    asked: STATUS,
+    text: statusText,
+    telling: () => STATUS_TELLING,
+    status: ({ health }) => (health.healthy ? 0 : 2),
+    asksWhy: false,
+  });
+}
+
+export function verifyQuestion() {
+  return questionOf({
+    question: 'verify',
+    asked: { path: '/verify', parameters: {}, schema: verificationSchema },
+    text: verificationText,
+    telling: () => VERIFY_TELLING,
+    status: ({ equal }) => (equal ? 0 : 2),
+    asksWhy: true,
+  });
+}
+
+/** Throws WrongQuestion. */
+export function explainQuestion(
+  { from, to }: { readonly from: string; readonly to: string },
+  flags: Flags,
+  now: number,
+) {
+  const at = textFlag(flags, 'at');
+  const parameters = { from, to, rules: String(flags.rules === true), at: momentText('--at', at, now) };
+  return questionOf({
+    question: 'explain',
+    asked: { path: '/explain', parameters, schema: explanationSchema },
+    text: explanationText,
+    telling: explainTelling,
+    status: ({ verdict }) => (verdict.kind === 'balanced' ? 0 : 2),
+    asksWhy: true,
+  });
+}
+
+/** Throws WrongQuestion. */
+export function historyQuestion(word: string | undefined, flags: Flags, now: number) {
+  const at = textFlag(flags, 'at');
+  const since = textFlag(flags, 'since');
+  const end = at === undefined ? now : readMoment('--at', at, now);
+  const parameters = {
+    service: word === undefined ? undefined : serviceKey(word),
+    since: since === undefined ? undefined : momentOf(readSince('--since', since, end)),
+    at: momentText('--at', at, now),
+  };
+  return questionOf({
+    question: 'history',
+    asked: { path: '/history', parameters, schema: historySchema },
+    text: historyText,
+    telling: historyTelling,
+    status: () => 0,
+    asksWhy: true,
+  });
+}
+
+export function exposureQuestion() {
+  return questionOf({
+    question: 'exposure',
+    asked: { path: '/exposure', parameters: {}, schema: exposureSchema },
+    text: exposureText,
+    telling: () => EXPOSURE_TELLING,
+    status: () => 0,
+    asksWhy: false,
+  });
+}
+
+/** Lets TypeScript find the form of the answer. */
+function questionOf<A>(question: PluginQuestion<A>): PluginQuestion<A> {
+  return question;
+}
+
+function momentText(flag: string, text: string | undefined, now: number): string | undefined {
+  return text === undefined ? undefined : momentOf(readMoment(flag, text, now));
 }

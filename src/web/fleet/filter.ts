@@ -1,6 +1,6 @@
 /** Which nodes are shown. The address of the page has it, so that a link shows the same. Pure. */
 import type { FleetNode } from '../../inspect/wire/fleet.ts';
-import { NODE_STATES, type NodeState } from './levels.ts';
+import { NODE_STATES, type NodeState } from './fleet-text.ts';
 
 export interface Filter {
   /** Empty: all of them. */

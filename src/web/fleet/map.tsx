@@ -5,10 +5,19 @@ import type { FleetNode } from '../../inspect/wire/fleet.ts';
 import { Said, State } from '../bits.tsx';
 import { useWidth } from '../hooks.ts';
 import { colourOf } from '../theme.ts';
-import { cornerOf, type Drawing, draw, type Palette, sizeOf } from './draw.ts';
-import { nodeText, signOfNode, stateText } from './fleet-text.ts';
-import { cellAfter, cellAt, type Grid, gridFor, placeOf } from './grid.ts';
-import { LOOKS, lagOf, lookOf } from './levels.ts';
+import {
+  cellAfter,
+  cellAt,
+  cornerOf,
+  type Drawing,
+  draw,
+  type Grid,
+  gridFor,
+  type Palette,
+  placeOf,
+  sizeOf,
+} from './draw.ts';
+import { LOOKS, lagOf, lookOf, nodeText, signOfNode, stateText } from './fleet-text.ts';
 
 interface MapProps {
   readonly nodes: readonly FleetNode[];

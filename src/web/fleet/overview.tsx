@@ -7,8 +7,7 @@ import { countText, millisecondsText, numberText, timeBetween } from '../../insp
 import { Card, Empty, Said, Sign } from '../bits.tsx';
 import { LatencyChart } from '../chart.tsx';
 import { type Filter, filterOf, linkTo, shownBy, toggled } from './filter.ts';
-import { countsOf, programmingText, signOfFleet } from './fleet-text.ts';
-import { type LevelStyle, LOOKS, NODE_STATES } from './levels.ts';
+import { countsOf, type LevelStyle, LOOKS, NODE_STATES, programmingText, signOfFleet } from './fleet-text.ts';
 import { NodeMap } from './map.tsx';
 import { BehindList, Kinds, OneNode, Slowest, Troubles } from './parts.tsx';
 

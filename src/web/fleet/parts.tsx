@@ -6,6 +6,7 @@ import { Card, Empty, Said, State, Table, useFirst } from '../bits.tsx';
 import {
   behindOf,
   kindsOf,
+  lagOf,
   lagText,
   mixedText,
   noneBehindText,
@@ -14,7 +15,6 @@ import {
   troubledOf,
   troubleText,
 } from './fleet-text.ts';
-import { lagOf } from './levels.ts';
 
 /** Rows of a list at first. */
 const FEW = 10;

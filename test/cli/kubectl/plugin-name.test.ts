@@ -7,7 +7,7 @@ import { describe, it } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import { printable } from '../../../src/cli/kubectl/plugin-commands.ts';
-import { pluginArguments } from '../../../src/cli/kubectl/plugin-name.ts';
+import { pluginArguments } from '../../../src/cli/tree.ts';
 
 const MAIN = fileURLToPath(new URL('../../../src/main.ts', import.meta.url));
 
