@@ -26,7 +26,7 @@ interface Rule {
 const PURE = ['src/proxy/model/', 'src/proxy/reconcile/'] as const;
 
 /** Files of `slicewire fleet` that listen, connect and follow the API server; the other files of the folder are pure. */
-const FLEET_PROCESS = ['fleet-feed', 'link', 'links', 'fleet-queries', 'run', 'server'].map(
+const FLEET_PROCESS = ['fleet-feed', 'link', 'run', 'server'].map(
   (name) => `src/fleet/${name}.ts`,
 );
 const FLEET_RULE: Rule = {

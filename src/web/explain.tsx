@@ -1,8 +1,11 @@
-/** The answer of `explain`, drawn as the way of a packet. The link of the view carries the question. */
+/**
+ * The answer of `explain`, drawn as the way of a packet: the sender, the steps in the kernel, and a branch for each endpoint. The link of
+ * the view carries the question.
+ */
 import { useEffect, useState } from 'preact/hooks';
 import type { ExplainedEndpoint, ExplainedStep, Explanation } from '../inspect/wire/explanation.ts';
 import { percentText } from '../inspect/wire/format.ts';
-import { Card, Empty, Problem, Said, Sign, State, Table, useFirst } from './bits.tsx';
+import { Card, Empty, Problem, Sign, State, Table, useFirst, Verbatim } from './bits.tsx';
 import { useAnswer } from './hooks.ts';
 import { signOfVerdict } from './page-text.ts';
 import { go, linkTo, questionOf } from './routes.ts';
@@ -100,7 +103,7 @@ function Answer({ answer }: { readonly answer: Explanation }) {
       {differs.length > 0 && <Differs differs={differs} />}
       <p class="verdict" role="status">
         <State kind={signOfVerdict(verdict.kind)}>{verdict.kind}</State>
-        <Said>{verdict.sentence}</Said>
+        <Verbatim>{verdict.sentence}</Verbatim>
       </p>
       <Path answer={answer} />
       {reasons.length > 0 && <Reasons reasons={reasons} />}
@@ -110,7 +113,7 @@ function Answer({ answer }: { readonly answer: Explanation }) {
           <ul class="list">
             {notes.map((text) => (
               <li key={text}>
-                <Said>{text}</Said>
+                <Verbatim>{text}</Verbatim>
               </li>
             ))}
           </ul>
@@ -129,7 +132,7 @@ function Differs({ differs }: Pick<Explanation, 'differs'>) {
       <ul>
         {differs.map((text) => (
           <li key={text}>
-            <Said>{text}</Said>
+            <Verbatim>{text}</Verbatim>
           </li>
         ))}
       </ul>
@@ -140,20 +143,20 @@ function Differs({ differs }: Pick<Explanation, 'differs'>) {
 function Reasons({ reasons }: Pick<Explanation, 'reasons'>) {
   return (
     <Card title="Why">
-      <Table label="Reasons" heads={['Object', 'Field', 'Value', 'What follows']}>
+      <Table label="Reasons" heads={['Object', 'Field', 'Value', 'Consequence']}>
         {reasons.map(({ object, field, value, says }) => (
           <tr key={`${object} ${field} ${says}`}>
             <td>
-              <Said>{object}</Said>
+              <Verbatim>{object}</Verbatim>
             </td>
             <td class="mono">
-              <Said>{field}</Said>
+              <Verbatim>{field}</Verbatim>
             </td>
             <td class="mono">
-              <Said>{value}</Said>
+              <Verbatim>{value}</Verbatim>
             </td>
             <td class="wide">
-              <Said>{says}</Said>
+              <Verbatim>{says}</Verbatim>
             </td>
           </tr>
         ))}
@@ -169,8 +172,8 @@ function Unused({ endpoints }: { readonly endpoints: Explanation['slices'][numbe
       <ul class="list">
         {first.map(({ endpoint, why }) => (
           <li key={endpoint}>
-            <Said class="mono">{endpoint}</Said>
-            <Said>{why}</Said>
+            <Verbatim class="mono">{endpoint}</Verbatim>
+            <Verbatim>{why}</Verbatim>
           </li>
         ))}
       </ul>
@@ -179,14 +182,12 @@ function Unused({ endpoints }: { readonly endpoints: Explanation['slices'][numbe
   );
 }
 
-// The way of a packet as a drawing: the sender, the steps in the kernel, and a branch for each endpoint.
-
-/** Endpoints that are drawn; the others are counted. */
+/** The first endpoints are drawn, and the others counted. */
 const MAX_DRAWN = 40;
 
 function Path({ answer: { from, to, steps, verdict } }: { readonly answer: Explanation }) {
   const service = verdict.service.split(':', 1)[0] ?? '';
-  const ends = verdict.endpoints.length > 0;
+  const hasEndpoints = verdict.endpoints.length > 0;
   return (
     <div class="path" data-testid="path">
       <div class="stop sender">
@@ -194,12 +195,12 @@ function Path({ answer: { from, to, steps, verdict } }: { readonly answer: Expla
           {from.what === 'pod' ? 'a Pod' : from.what === 'node' ? 'this node' : 'outside the cluster'}
         </span>
         <b class="mono">
-          <Said>{from.address}</Said>
+          <Verbatim>{from.address}</Verbatim>
         </b>
-        {from.text !== from.address && <Said class="muted">{from.text}</Said>}
+        {from.text !== from.address && <Verbatim class="muted">{from.text}</Verbatim>}
         <span class="arrow">
           to{' '}
-          <Said class="mono">{`${to.address.includes(':') ? `[${to.address}]` : to.address}:${to.port}/${to.protocol}`}</Said>
+          <Verbatim class="mono">{`${to.address.includes(':') ? `[${to.address}]` : to.address}:${to.port}/${to.protocol}`}</Verbatim>
         </span>
       </div>
       <div class="way">
@@ -213,14 +214,14 @@ function Path({ answer: { from, to, steps, verdict } }: { readonly answer: Expla
               <b>{verdict.kind}</b>
             ) : (
               <a href={linkTo({ view: 'service', name: service })}>
-                <Said>{verdict.service}</Said>
+                <Verbatim>{verdict.service}</Verbatim>
               </a>
             )}
           </li>
         </ol>
       </div>
       <div class="stops">
-        {ends ? (
+        {hasEndpoints ? (
           <ul aria-label="Endpoints">
             {verdict.endpoints.slice(0, MAX_DRAWN).map((one) => (
               <Endpoint key={one.endpoint} one={one} />
@@ -236,7 +237,7 @@ function Path({ answer: { from, to, steps, verdict } }: { readonly answer: Expla
         )}
         {verdict.sticky !== null && (
           <p class="muted">
-            This sender stays with <Said class="mono">{verdict.sticky.endpoint}</Said> for{' '}
+            This sender stays with <Verbatim class="mono">{verdict.sticky.endpoint}</Verbatim> for{' '}
             {Math.round(verdict.sticky.seconds)} s.
           </p>
         )}
@@ -257,7 +258,7 @@ function Step({ step: { table, chain, rule, does, object } }: { readonly step: E
   return (
     <li>
       <p>
-        <Said class="strong">{does}</Said>
+        <Verbatim class="strong">{does}</Verbatim>
         <span class="muted mono">
           {' '}
           {table} {chain}
@@ -274,7 +275,7 @@ function Endpoint({ one: { endpoint, share, masqueraded, why, steps } }: { reado
     <li class="stop endpoint">
       <span class="line">
         <b class="mono">
-          <Said>{endpoint}</Said>
+          <Verbatim>{endpoint}</Verbatim>
         </b>
         <span>{percentText(share)}</span>
       </span>
@@ -282,7 +283,7 @@ function Endpoint({ one: { endpoint, share, masqueraded, why, steps } }: { reado
       <span class={masqueraded ? 'masquerade' : 'muted'}>
         {masqueraded ? 'sees an address of this node (masqueraded)' : 'sees the sender'}
       </span>
-      {why !== '' && <Said class="muted small">{why}</Said>}
+      {why !== '' && <Verbatim class="muted small">{why}</Verbatim>}
       {steps.length > 0 && (
         <details>
           <summary>Its own steps</summary>

@@ -1,27 +1,22 @@
-/** The program of the fleet's page (docs/fleet.md). */
+/** The program of the fleet's page (docs/fleet.md): one view, with a cell for each node. */
 import { render } from 'preact';
 import { useEffect, useState } from 'preact/hooks';
 import type { FleetLive } from '../inspect/wire/fleet.ts';
 import { Empty } from './bits.tsx';
 import { fleetGoneText, signOfFleet } from './fleet/fleet-text.ts';
 import { FleetOverview } from './fleet/overview.tsx';
-import { Announced, Gone, Skip, Top } from './frame.tsx';
-import { useNow } from './hooks.ts';
-import { follow, type LiveConnection, type MessageForm, mergedFleet, UNCONNECTED } from './stream.ts';
+import { Announced, Gone, Skip, Top, useSearchKey, useServerTime } from './frame.tsx';
+import { FLEET_MESSAGES, follow, type LiveConnection, UNCONNECTED } from './stream.ts';
 import { showStoredTheme, useTheme } from './theme.ts';
 
-// The fleet's page: one view, with every node a cell.
-
 type FleetConnection = LiveConnection<FleetLive>;
-
-const READING: MessageForm<FleetLive> = { merged: mergedFleet, atOf: ({ at }) => at };
 
 function FleetApp() {
   const [connection, setConnection] = useState<FleetConnection>(UNCONNECTED);
   const theme = useTheme();
   const { live, state } = connection;
-  useEffect(() => follow(READING, setConnection), []);
-  useEffect(searchBySlash, []);
+  useEffect(() => follow(FLEET_MESSAGES, setConnection), []);
+  useSearchKey();
   const kind = live === undefined ? undefined : signOfFleet(live.nodes, 0);
   return (
     <>
@@ -49,24 +44,9 @@ function FleetApp() {
 }
 
 function Ticking({ connection, theme }: { readonly connection: FleetConnection; readonly theme: string }) {
-  const { live, state, heardAt, clockAhead } = connection;
-  const now = useNow();
-  // Where the fleet is gone, its time stands still.
-  const seen = state === 'gone' ? heardAt : Math.max(now, heardAt);
-  return live === undefined ? null : <FleetOverview live={live} now={seen + clockAhead} theme={theme} />;
-}
-
-/** The key `/` goes to the search of the nodes. */
-function searchBySlash(): () => void {
-  const onKey = (event: KeyboardEvent) => {
-    const field = document.getElementById('search');
-    if (event.key !== '/' || event.ctrlKey || event.metaKey || event.altKey) return;
-    if (field === null || event.target === field) return;
-    event.preventDefault();
-    field.focus();
-  };
-  addEventListener('keydown', onKey);
-  return () => removeEventListener('keydown', onKey);
+  const { live } = connection;
+  const now = useServerTime(connection);
+  return live === undefined ? null : <FleetOverview live={live} now={now} theme={theme} />;
 }
 
 showStoredTheme();

@@ -1,4 +1,4 @@
-/** What the views share: the time, the width of an element, and answers of the agent. */
+/** Hooks of the views: the time, the width of an element, and answers of the agent over HTTP. */
 import type { RefObject } from 'preact';
 import { useEffect, useRef, useState } from 'preact/hooks';
 
@@ -27,12 +27,12 @@ export function useWidth<E extends HTMLElement>(): [RefObject<E | null>, number]
 
 interface PolledAnswer<T> {
   readonly answer: T | undefined;
-  /** Why there is none, or no newer one; undefined: nothing is wrong. */
+  /** The reason why there is no answer, or no newer one; undefined without a problem. */
   readonly problem: string | undefined;
   readonly isLoading: boolean;
 }
 
-/** Asks when the path changes, and again when `revision` does. `path` undefined: nothing is asked. */
+/** Asks when the path changes, and again when `revision` does. Without a path nothing is asked. */
 export function useAnswer<T>(path: string | undefined, revision: string): PolledAnswer<T> {
   const [state, setState] = useState<PolledAnswer<T> & { readonly of: string | undefined }>({
     ...NOTHING,
@@ -53,17 +53,17 @@ export function useAnswer<T>(path: string | undefined, revision: string): Polled
 }
 
 const NOTHING = { answer: undefined, problem: undefined, isLoading: false } as const;
-/** Milliseconds between two questions for the same, at least and at most. */
+/** Pauses between two questions for the same. */
 const MIN_PAUSE_MS = 400;
 const MAX_PAUSE_MS = 10_000;
-/** A tab takes a tenth of the agent's time at most, however often something changes: a long answer holds its syncs up. */
-const REST = 10;
-/** The same after a failure that may pass. */
-const LONG_PAUSE = 3000;
+/** A tab takes at most a tenth of the agent's time, because a long answer delays its syncs. */
+const PAUSES_PER_ANSWER = 10;
+/** The pause after a failure that may pass. */
+const FAILURE_PAUSE_MS = 3000;
 
-/** Milliseconds until the next question, after an answer that took so many. */
+/** Milliseconds until the next question, by those that the last answer took. */
 export function pauseAfter(took: number): number {
-  return Math.min(MAX_PAUSE_MS, Math.max(MIN_PAUSE_MS, REST * took));
+  return Math.min(MAX_PAUSE_MS, Math.max(MIN_PAUSE_MS, PAUSES_PER_ANSWER * took));
 }
 
 interface Polling {
@@ -74,7 +74,7 @@ interface Polling {
 /** The document of a tab. */
 type Tab = Pick<Document, 'visibilityState'> & EventTarget;
 
-/** Resolves when the tab is seen, or the signal aborts: a tab that nobody sees asks nothing. */
+/** Resolves when the tab is visible, or the signal aborts. A hidden tab asks nothing. */
 export function whenSeen(signal: AbortSignal, tab: Tab = document): Promise<void> {
   return new Promise((resolve) => {
     if (tab.visibilityState === 'visible' || signal.aborted) return resolve();
@@ -111,7 +111,7 @@ function keepAsking<T>(
         onEnd({ problem: error instanceof Unanswered ? error.message : String(error) });
         if (error instanceof Unanswered && error.isPassing) {
           isWanted = true;
-          pause = LONG_PAUSE;
+          pause = FAILURE_PAUSE_MS;
         }
       }
       await new Promise((resolve) => setTimeout(resolve, pause));
@@ -130,11 +130,9 @@ function keepAsking<T>(
   };
 }
 
-// Questions to the agent by HTTP. An answer has the form of its schema in inspect/wire/: page and agent are of one executable.
-
-/** The agent's own words why there is no answer, or that it cannot be reached. */
+/** The message is the agent's own reason, or says that the agent cannot be reached. */
 export class Unanswered extends Error {
-  /** It may be answered a little later. */
+  /** The same question may have an answer a little later. */
   readonly isPassing: boolean;
 
   constructor(message: string, isPassing: boolean) {
@@ -143,7 +141,10 @@ export class Unanswered extends Error {
   }
 }
 
-/** Throws Unanswered, and the reason of the signal when that aborts. */
+/**
+ * The answer to a question over HTTP. It has the form of its schema in inspect/wire/ unchecked, because page and agent come from one
+ * executable. Throws Unanswered, and the reason of the signal when that aborts.
+ */
 export async function ask<T>(path: string, signal: AbortSignal): Promise<T> {
   const response = await fetch(path, { signal, cache: 'no-store' }).catch(() => {
     signal.throwIfAborted();
@@ -158,7 +159,7 @@ export async function ask<T>(path: string, signal: AbortSignal): Promise<T> {
   return JSON.parse(text);
 }
 
-/** The sentence of an answer of kind Problem; undefined: it is none. */
+/** The sentence of an answer of kind Problem; undefined for another answer. */
 export function problemIn(text: string): string | undefined {
   try {
     const { message }: { readonly message?: unknown } = JSON.parse(text);

@@ -1,25 +1,20 @@
-/** The program of the page (docs/operations.md, The page). */
+/** The program of the agent's page (docs/operations.md, The page): the views, the links to them, and the health of the agent. */
 import { render } from 'preact';
 import { useEffect, useState } from 'preact/hooks';
 import type { Live } from '../inspect/wire/live.ts';
 import { Empty } from './bits.tsx';
 import { ExplainView } from './explain.tsx';
 import { ExposureView } from './exposure.tsx';
-import { Announced, Gone, Skip, Top } from './frame.tsx';
-import { useNow } from './hooks.ts';
+import { Announced, Gone, Skip, Top, useSearchKey, useServerTime } from './frame.tsx';
 import { Overview } from './overview.tsx';
 import { goneText, signOfHealth } from './page-text.ts';
 import { go, linkTo, type PageRoute, type PageView, useRoute } from './routes.ts';
 import { ServiceView } from './service.tsx';
 import { ServicesView } from './services.tsx';
-import { follow, type LiveConnection, type MessageForm, merged, UNCONNECTED } from './stream.ts';
+import { AGENT_MESSAGES, follow, type LiveConnection, UNCONNECTED } from './stream.ts';
 import { showStoredTheme, type Themes, useTheme } from './theme.ts';
 
-// The frame around the views: who answers, the way from view to view, and whether the agent is still there.
-
 type AgentConnection = LiveConnection<Live>;
-
-const READING: MessageForm<Live> = { merged, atOf: ({ by }) => by?.at };
 
 const VIEWS: readonly { readonly view: PageView; readonly name: string; readonly link: string }[] = [
   { view: 'overview', name: 'Overview', link: linkTo({ view: 'overview' }) },
@@ -32,8 +27,8 @@ function App() {
   const [connection, setConnection] = useState<AgentConnection>(UNCONNECTED);
   const route = useRoute();
   const theme = useTheme();
-  useEffect(() => follow(READING, setConnection), []);
-  useEffect(searchBySlash, []);
+  useEffect(() => follow(AGENT_MESSAGES, setConnection), []);
+  useSearchKey(searchServices);
   useEffect(() => {
     document.title = titleOf(route, connection);
   }, [route, connection.live?.by.node]);
@@ -79,7 +74,7 @@ function Head({
   );
 }
 
-/** Announces only what changed in the health. */
+/** Announces changes of the health alone. */
 function Health({ connection: { live, state } }: { readonly connection: AgentConnection }) {
   const kind = live === undefined ? undefined : signOfHealth(live);
   const reasons = live?.health.reasons.join(' ') ?? '';
@@ -97,7 +92,7 @@ function Shown({
   readonly theme: Themes;
 }) {
   const { live } = connection;
-  // An agent that starts counts from the beginning.
+  // An agent that starts counts its revisions from the beginning.
   const revision = live === undefined ? '' : `${live.startedAt} ${live.revision}`;
   switch (route.view) {
     case 'overview':
@@ -117,11 +112,9 @@ function Shown({
 }
 
 function Ticking({ connection, theme }: { readonly connection: AgentConnection; readonly theme: Themes }) {
-  const { live, state, heardAt, clockAhead } = connection;
-  const now = useNow();
-  // Where the agent is gone, its time stands still.
-  const seen = state === 'gone' ? heardAt : Math.max(now, heardAt);
-  return live === undefined ? null : <Overview live={live} now={seen + clockAhead} theme={theme.seen} />;
+  const { live } = connection;
+  const now = useServerTime(connection);
+  return live === undefined ? null : <Overview live={live} now={now} theme={theme.seen} />;
 }
 
 function titleOf(route: PageRoute, { live }: AgentConnection): string {
@@ -129,19 +122,10 @@ function titleOf(route: PageRoute, { live }: AgentConnection): string {
   return [view, live?.by.node, 'slicewire'].filter((part) => part !== undefined && part !== '').join(' · ');
 }
 
-/** The key `/` goes to the search of a view, and to that of the Services where a view has none. */
-function searchBySlash(): () => void {
-  const onKey = (event: KeyboardEvent) => {
-    const isTyping = event.target instanceof HTMLInputElement || event.target instanceof HTMLTextAreaElement;
-    if (event.key !== '/' || isTyping || event.ctrlKey || event.metaKey || event.altKey) return;
-    event.preventDefault();
-    const field = document.getElementById('search');
-    if (field !== null) return field.focus();
-    go({ view: 'services', search: '' });
-    setTimeout(() => document.getElementById('search')?.focus(), 50);
-  };
-  addEventListener('keydown', onKey);
-  return () => removeEventListener('keydown', onKey);
+/** The list of Services has a search. Its field exists once the view is drawn. */
+function searchServices(): void {
+  go({ view: 'services', search: '' });
+  setTimeout(() => document.getElementById('search')?.focus(), 50);
 }
 
 showStoredTheme();

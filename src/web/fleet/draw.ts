@@ -1,12 +1,10 @@
-/** Draws the map of the nodes on a canvas: thousands of elements would be slow. */
+/** The map of the nodes: the places of its cells, and the drawing on a canvas, because thousands of elements would be slow. Sizes in pixels. */
 import { type LevelStyle, LOOKS } from './fleet-text.ts';
-
-// Where the cells of the map are. Pure; sizes in pixels.
 
 export interface Grid {
   readonly columns: number;
   readonly rows: number;
-  /** Of a cell, with the space to the next. */
+  /** The size of a cell with the space to the next. */
   readonly cellWidth: number;
   readonly cellHeight: number;
   /** There is room for the names. */
@@ -14,15 +12,15 @@ export interface Grid {
   readonly height: number;
 }
 
-/** Nodes whose names are beside their cells. */
+/** Up to this number of nodes, each cell has a name beside it. */
 const MAX_NAMED = 48;
 const NAMED = { width: 200, height: 30 } as const;
-/** Of cells without names, the largest first. */
+/** Sizes of cells without names, the largest first. */
 const SIZES = [24, 20, 16, 14, 12, 10, 9] as const;
-/** The map should not be higher. */
-const HEIGHT = 400;
+/** The cells get smaller before the map gets higher. */
+const MAX_HEIGHT = 400;
 
-/** The largest cells with which the map is not high, or the smallest. */
+/** The largest cells with which the map is not too high, or the smallest ones. */
 export function gridFor(width: number, count: number): Grid {
   if (count <= MAX_NAMED) {
     const columns = Math.max(1, Math.floor(width / NAMED.width));
@@ -36,7 +34,7 @@ export function gridFor(width: number, count: number): Grid {
   );
   const smallest = grids.at(-1);
   if (smallest === undefined) throw new Error('a map has no size of cells');
-  return grids.find(({ height }) => height <= HEIGHT) ?? smallest;
+  return grids.find(({ height }) => height <= MAX_HEIGHT) ?? smallest;
 }
 
 function gridOf({ count, ...fields }: Omit<Grid, 'rows' | 'height'> & { readonly count: number }): Grid {
@@ -52,7 +50,7 @@ export function placeOf(
   return { x: (index % columns) * cellWidth, y: Math.floor(index / columns) * cellHeight };
 }
 
-/** The cell at a point; undefined: there is none. */
+/** The cell at a point, if any. */
 export function cellAt(
   x: number,
   y: number,
@@ -64,7 +62,7 @@ export function cellAt(
   return column >= 0 && column < columns && index >= 0 && index < count ? index : undefined;
 }
 
-/** The cell that a key leads to; undefined: the key moves nothing. */
+/** The cell that a key leads to; undefined for a key that moves nothing. */
 export function cellAfter(key: string, index: number, { columns, rows }: Grid, count: number): number | undefined {
   const page = Math.max(1, Math.floor(rows / 4)) * columns;
   const steps: Readonly<Record<string, number>> = {
@@ -76,9 +74,9 @@ export function cellAfter(key: string, index: number, { columns, rows }: Grid, c
   return Math.min(Math.max(index + step, 0), count - 1);
 }
 
-/** Colours of the style sheet, as canvas takes them. */
+/** Colours of the style sheet in the form of canvas. */
 export interface Palette {
-  /** By the name of the property. */
+  /** Colours by the names of their properties. */
   readonly cells: ReadonlyMap<string, string>;
   readonly mark: string;
   readonly text: string;
@@ -97,13 +95,13 @@ export interface Drawing {
   readonly palette: Palette;
 }
 
-/** The box of a mark (levels.ts). */
+/** The size of the box in which a mark is drawn (fleet-text.ts). */
 const BOX = 16;
 /** Pixels between two cells. */
 const GAP = 2;
 const MARKS = new Map(LOOKS.map(({ level, mark }) => [level, mark]));
 
-/** Draws all of it again. Where a browser gives no canvas, nothing is drawn; the lists beside the map say the same. */
+/** Draws the whole map. Without a canvas nothing is drawn; the lists beside the map have the same. */
 export function draw(canvas: HTMLCanvasElement, drawing: Drawing): void {
   const { grid, width, cells } = drawing;
   const scale = devicePixelRatio;
@@ -120,7 +118,7 @@ export function draw(canvas: HTMLCanvasElement, drawing: Drawing): void {
   if (grid.hasNames) drawNames(context, drawing, size);
 }
 
-/** All cells of a level at once, which is quicker. */
+/** Draws all cells of a level at once, which is faster. */
 function drawLevel(
   context: CanvasRenderingContext2D,
   { grid, palette }: Drawing,
@@ -161,7 +159,7 @@ function drawNames(context: CanvasRenderingContext2D, { grid, cells, palette }: 
   }
 }
 
-/** The text, or its beginning and `…`, by halves. */
+/** The text, or its longest beginning that fits with `…`. */
 function fitting(text: string, fits: (text: string) => boolean): string {
   if (fits(text)) return text;
   let [least, most] = [0, text.length];
@@ -178,7 +176,7 @@ export function sizeOf({ hasNames, cellHeight }: Grid): number {
   return (hasNames ? 20 : cellHeight) - GAP;
 }
 
-/** Of the square of a cell. */
+/** The corner of the square of a cell. */
 export function cornerOf(index: number, grid: Grid, size: number): { readonly x: number; readonly y: number } {
   const { x, y } = placeOf(index, grid);
   return { x: x + GAP / 2, y: y + (grid.cellHeight - size) / 2 };

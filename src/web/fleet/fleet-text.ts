@@ -1,4 +1,4 @@
-/** Sentences and lists of the fleet's page. Pure. */
+/** Sentences, lists and signs of the fleet's page, and the look of a node in its map. Pure. */
 import type { FleetLive, FleetNode } from '../../inspect/wire/fleet.ts';
 import {
   clockTime,
@@ -10,27 +10,27 @@ import {
 } from '../../inspect/wire/format.ts';
 import type { SignKind } from '../page-text.ts';
 
-// How a node looks in the map: a level has a form of its own beside its colour. Pure.
-
 export type NodeState = FleetNode['state'];
 
 export const NODE_STATES: readonly NodeState[] = ['current', 'behind', 'no answer', 'no agent', 'too old', 'left out'];
 
-/** Milliseconds behind, from which a node looks slow, and late. */
-const SLOW = 1000;
-const LATE = 10_000;
+/** A node that is behind for this time looks slow. */
+const SLOW_MS = 1000;
+/** A node that is behind for this time looks late. */
+const LATE_MS = 10_000;
 
 type Level = 'current' | 'unwell' | 'behind' | 'slow' | 'late' | 'no answer' | 'no agent' | 'too old' | 'left out';
 
+/** Each level has its own shape beside its colour. */
 export interface LevelStyle {
   readonly level: Level;
   readonly state: NodeState;
-  /** In the key of the map. */
+  /** The text in the key of the map. */
   readonly name: string;
-  /** A colour of the style sheet. */
+  /** The name of a colour of the style sheet. */
   readonly colour: string;
   readonly isFilled: boolean;
-  /** Lines in a box of 16 by 16, as the attribute `d` of a path has them; "": none. */
+  /** Lines in a box of 16 by 16, in the form of the attribute `d` of a path; "" for none. */
   readonly mark: string;
 }
 
@@ -69,22 +69,22 @@ export function lookOf(node: Pick<FleetNode, 'state' | 'healthy'>, lag: number):
 function levelOf({ state, healthy }: Pick<FleetNode, 'state' | 'healthy'>, lag: number): Level {
   if (state === 'current') return healthy ? 'current' : 'unwell';
   if (state !== 'behind') return state;
-  return lag >= LATE ? 'late' : lag >= SLOW ? 'slow' : 'behind';
+  return lag >= LATE_MS ? 'late' : lag >= SLOW_MS ? 'slow' : 'behind';
 }
 
-/** Milliseconds since when a node is behind, some milliseconds after the message that says so. */
+/** The lag of a node now. `passed`: milliseconds since the message that has its lag. */
 export function lagOf({ lag }: Pick<FleetNode, 'lag'>, passed: number): number {
   return lag > 0 ? lag + Math.max(0, passed) : 0;
 }
 
-/** How many nodes are in each state. */
+/** The number of nodes in each state. */
 export function countsOf(nodes: readonly FleetNode[]): ReadonlyMap<NodeState, number> {
   const counts = new Map<NodeState, number>(NODE_STATES.map((state) => [state, 0]));
   for (const { state } of nodes) counts.set(state, (counts.get(state) ?? 0) + 1);
   return counts;
 }
 
-/** Nodes that are behind for a short time are normal: changes travel. `passed`: milliseconds since the message. */
+/** A short lag is normal, because changes travel. `passed`: milliseconds since the message. */
 export function signOfFleet(nodes: readonly FleetNode[], passed: number): SignKind {
   if (nodes.length === 0) return 'waiting';
   const isWell = (node: FleetNode) =>
@@ -94,12 +94,11 @@ export function signOfFleet(nodes: readonly FleetNode[], passed: number): SignKi
 }
 
 function isBrief(node: FleetNode, passed: number): boolean {
-  return node.state === 'behind' && lagOf(node, passed) < LATE;
+  return node.state === 'behind' && lagOf(node, passed) < LATE_MS;
 }
 
-/** Of a node or state. */
 export function signOfNode(state: NodeState, lag: number): SignKind {
-  if (state === 'behind') return lag >= LATE ? 'bad' : 'warn';
+  if (state === 'behind') return lag >= LATE_MS ? 'bad' : 'warn';
   const signs = { current: 'ok', 'no answer': 'bad', 'no agent': 'bad', 'too old': 'none', 'left out': 'off' } as const;
   return signs[state];
 }
@@ -114,13 +113,13 @@ export function lagText(lag: number): string {
   return lag < 60_000 ? millisecondsText(lag) : timeBetween(new Date(0).toISOString(), new Date(lag).toISOString());
 }
 
-/** Of a cell, for who does not see it. */
+/** The text of a cell for screen readers. */
 export function nodeText(node: FleetNode, passed: number): string {
   const parts = [stateText(node.state, lagOf(node, passed)), node.why, ...(node.healthy ? [] : node.reasons)];
   return `${node.name}: ${parts.filter((part) => part !== '').join('; ')}`;
 }
 
-/** Nodes that are not current: the longest behind first. Agents that are too old, and nodes that are left out, are last. */
+/** Nodes that are not current, those with the longest lag first. Agents that are too old, and nodes that are left out, come last. */
 export function behindOf(nodes: readonly FleetNode[], passed: number): FleetNode[] {
   const rank = ({ state }: FleetNode) => (state === 'left out' ? 2 : state === 'too old' ? 1 : 0);
   return nodes
@@ -128,12 +127,12 @@ export function behindOf(nodes: readonly FleetNode[], passed: number): FleetNode
     .sort((a, b) => rank(a) - rank(b) || lagOf(b, passed) - lagOf(a, passed));
 }
 
-/** Where no node is behind. */
+/** The text for a fleet without nodes that are behind. */
 export function noneBehindText(nodes: readonly FleetNode[]): string {
   return nodes.length === 0 ? 'No node is known yet.' : 'Every node has every change in its kernel.';
 }
 
-/** Nodes with faults, drift or refused Services, or that are not healthy: the worst first. */
+/** Nodes that are not healthy, or have refused Services, drift or faults; the worst first. */
 export function troubledOf(nodes: readonly FleetNode[]): FleetNode[] {
   return nodes
     .filter(({ healthy, behind, faults, drift }) => !healthy || behind + faults + drift > 0)
@@ -143,7 +142,7 @@ export function troubledOf(nodes: readonly FleetNode[]): FleetNode[] {
     );
 }
 
-/** All that is in the list of troubled nodes, in one sentence. */
+/** The list of troubled nodes in one sentence. */
 export function troubleText(nodes: readonly FleetNode[]): string {
   const sick = nodes.filter(({ healthy }) => !healthy).length;
   const part = (field: 'behind' | 'drift' | 'faults', words: (sum: number) => string) => {
@@ -174,7 +173,7 @@ export function kindsOf(nodes: readonly FleetNode[]): AgentKind[] {
     .sort((a, b) => b.count - a.count || (`${a.mode} ${a.version}` < `${b.mode} ${b.version}` ? -1 : 1));
 }
 
-/** What is mixed; "": nothing. Nodes whose mode or version is not known do not count. */
+/** The kinds that differ between nodes, or "". Unknown modes and versions do not count. */
 export function mixedText(kinds: readonly AgentKind[]): string {
   const modes = new Set(kinds.map(({ mode }) => mode).filter((mode) => mode !== ''));
   const versions = new Set(kinds.map(({ version }) => version).filter((version) => version !== ''));
