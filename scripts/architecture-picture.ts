@@ -94,10 +94,6 @@ export function architecturePicture(graph: ReadonlyMap<string, ReadonlySet<strin
   ].join('\n');
 }
 
-if (import.meta.main) writeFileSync(FILE, architecturePicture(folderGraph()));
-
-// Places the nodes of a graph without circles in layers, so that every edge leads downwards (Sugiyama's method).
-
 type Graph = ReadonlyMap<string, ReadonlySet<string>>;
 
 interface Placed {
@@ -121,7 +117,10 @@ interface Slot {
 const GAP = 20;
 const SWEEPS = 24;
 
-/** `boxWidth` in pixels. Throws when there is a circle. The same graph is placed in the same way each time. */
+/**
+ * Places the nodes of a graph in layers, so that every edge leads downwards (Sugiyama's method). `boxWidth` in pixels. Throws when there is
+ * a circle. The same graph is placed in the same way each time.
+ */
 function place(graph: Graph, boxWidth: number): Placed {
   const edges = [...graph].flatMap(([from, to]) => [...to].filter(isNeeded(graph, from)).map((name) => [from, name]));
   const depth = depths(graph);
@@ -204,3 +203,5 @@ function middle(slot: Slot, neighbours: readonly Slot[]): number {
   if (neighbours.length === 0) return slot.x;
   return neighbours.reduce((sum, { x }) => sum + x, 0) / neighbours.length;
 }
+
+if (import.meta.main) writeFileSync(FILE, architecturePicture(folderGraph()));

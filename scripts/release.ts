@@ -1,17 +1,16 @@
 /**
- * `npm run release`: everything that a version hands out, in one folder, from one commit: for amd64 and arm64 an archive with the
+ * `npm run release` makes everything that a version hands out, in one folder, from one commit: for amd64 and arm64 an archive with the
  * executable, manual pages and completions, an image archive, and their bills of materials; the Helm chart; the notes of the version;
  * SHA256SUMS of all of it. Two runs on the same commit make the same bytes (docs/releasing.md has the conditions).
- * `npm run release -- --help` says what it takes.
+ * `npm run release -- --help` lists its options.
  */
-
 import { existsSync } from 'node:fs';
 import { chmod, cp, mkdir, mkdtemp, readdir, readFile, rename, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { parse } from 'yaml';
-import own from '../package.json';
+import own from '../package.json' with { type: 'json' };
 import { commandLine } from './arguments.ts';
 import { DRAINED_PROGRAM, makeDrainedProgram } from './executable/drained-program.ts';
 import { makeExecutable } from './executable/make.ts';
@@ -31,9 +30,7 @@ import { run } from './release/run.ts';
 import { contentsOf, sbomText } from './release/sbom.ts';
 import { checkRuntime, RuntimeRefused, sha256 } from './runtime.ts';
 
-// Makes all files of a release.
-
-const ROOT = fileURLToPath(new URL('../..', import.meta.url));
+const ROOT = fileURLToPath(new URL('..', import.meta.url));
 
 interface Options {
   /** An absolute path. */
@@ -45,7 +42,7 @@ interface Options {
   print(line: string): void;
 }
 
-/** What the steps share. */
+/** The state that the steps share. */
 interface Release {
   readonly version: string;
   readonly epoch: number;
@@ -65,7 +62,7 @@ interface Executable {
   readonly licences: Readonly<Record<string, string>>;
 }
 
-/** Throws ReleaseRefused or RuntimeRefused when there can be no release of what is here; nothing is in `output` then. */
+/** Throws ReleaseRefused or RuntimeRefused when these files cannot be released, and leaves `output` empty then. */
 async function makeRelease(options: Options): Promise<void> {
   const { output, hasImages, environment, print } = options;
   const { version } = own;
@@ -180,12 +177,13 @@ async function handOver(files: string, output: string): Promise<void> {
   }
 }
 
-// Manual pages, and completions as the executable prints them.
-
 /** The names under which shells look for completions. */
 const COMPLETIONS = { bash: 'slicewire', zsh: '_slicewire', fish: 'slicewire.fish' } as const;
 
-/** Texts by their paths in the archive. `executable`: one that runs on this machine; `epoch`: seconds since 1970. */
+/**
+ * Manual pages, and completions as the executable prints them: texts by their paths in the archive. `executable`: one that runs on this
+ * machine; `epoch`: seconds since 1970.
+ */
 async function documentsOf(executable: string | undefined, epoch: number): Promise<ReadonlyMap<string, string>> {
   if (executable === undefined) throw new Error('no executable of this machine was built');
   const completions = Object.entries(COMPLETIONS).map(
@@ -198,8 +196,6 @@ async function documentsOf(executable: string | undefined, epoch: number): Promi
   const pages = [...manPages(date)].map(([file, text]): [string, string] => [`man/man8/${file}`, text]);
   return new Map([...pages, ...(await Promise.all(completions))]);
 }
-
-const ROOT = fileURLToPath(new URL('..', import.meta.url));
 
 const { values } = commandLine({
   command: 'npm run release',

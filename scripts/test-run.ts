@@ -1,4 +1,7 @@
-/** Run tiers of tests, one part after another: a line for each file as it ends, and a summary. */
+/**
+ * Runs tiers of tests, one part after another. It prints a line for each file that ends, and a summary: a table, the slowest files, skipped
+ * tests with their reasons, failures in full.
+ */
 import { chmod, mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -143,8 +146,6 @@ async function runProgram(
   onFile(file, seconds, exitCode !== 0);
   return { file, seconds, tests: 1, passed: exitCode === 0 ? 1 : 0, suites: 0, skipped: [], failures };
 }
-
-// What a run of tests prints at its end: a table, the slowest files, skipped tests with their reasons, failures in full.
 
 interface PartResult {
   readonly tier: string;

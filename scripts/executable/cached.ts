@@ -17,49 +17,11 @@ import { listBytes } from '../../test/helpers/cluster/api/api-protobuf.ts';
 import type { Program } from './program.ts';
 import type { Answers, warmUp } from './warm-up.ts';
 
-const [program = '', output = ''] = process.argv.splice(2);
-process.argv.push('version');
-const script = new Script(readFileSync(program, 'latin1'), { filename: 'slicewire.js' });
-const module: { exports: { readonly warmUp?: typeof warmUp } } = { exports: {} };
-const run: Program = script.runInThisContext();
-const given = answers();
-const waited = standStill();
-run(standingStill(process.getBuiltinModule), module, module.exports);
-await module.exports.warmUp?.(given);
-const [...outside] = waited();
-if (outside.length > 0) {
-  throw new Error(
-    `the warm-up waits for ${outside.join(', ')}: the order of the compiled code would follow the machine's load`,
-  );
-}
-writeFileSync(output, script.createCachedData());
-process.exit(0);
-
-/** A small cluster of each kind of Service of the benchmark. */
-function answers(): Answers {
-  const shape = { services: 40, endpoints: 3 };
-  const numbers = Array.from({ length: shape.services }, (_, n) => n);
-  const metadata = { resourceVersion: '1' };
-  const list = (kind: string, apiVersion: string, objects: readonly object[]) =>
-    Buffer.concat(listBytes({ kind, apiVersion, metadata }, objects as never));
-  return {
-    services: list(
-      'ServiceList',
-      'v1',
-      numbers.map((n) => serviceOf(shape, n)),
-    ),
-    endpointslices: list(
-      'EndpointSliceList',
-      'discovery.k8s.io/v1',
-      numbers.map((n) => sliceOf(shape, n, 0)),
-    ),
-    nodes: Buffer.from(JSON.stringify({ kind: 'NodeList', apiVersion: 'v1', metadata, items: [nodeObject()] })),
-  };
-}
-
-// Surroundings for the warm-up in which nothing depends on the machine: no time passes, a process ends as soon as it starts, and nothing
-// is printed. V8 writes functions in the order in which they were first called. Where that order followed a timer, a process or a file,
-// it would follow the load of the machine, and two builds would differ.
+/*
+ * The surroundings of the warm-up do not depend on the machine: no time passes, a process ends as soon as it starts, and nothing is
+ * printed. V8 writes functions in the order of their first calls. If that order followed a timer, a process or a file, it would follow the
+ * load of the machine, and two builds would differ.
+ */
 
 /** A timer with the methods that the program calls. It never fires. */
 const NEVER_DUE = { ref: () => NEVER_DUE, unref: () => NEVER_DUE, hasRef: () => false, refresh: () => NEVER_DUE };
@@ -126,4 +88,44 @@ function standStill(): () => ReadonlySet<string> {
     },
   }).enable();
   return () => waited;
+}
+
+const [program = '', output = ''] = process.argv.splice(2);
+process.argv.push('version');
+const script = new Script(readFileSync(program, 'latin1'), { filename: 'slicewire.js' });
+const module: { exports: { readonly warmUp?: typeof warmUp } } = { exports: {} };
+const run: Program = script.runInThisContext();
+const given = answers();
+const waited = standStill();
+run(standingStill(process.getBuiltinModule), module, module.exports);
+await module.exports.warmUp?.(given);
+const [...outside] = waited();
+if (outside.length > 0) {
+  throw new Error(
+    `the warm-up waits for ${outside.join(', ')}: the order of the compiled code would follow the machine's load`,
+  );
+}
+writeFileSync(output, script.createCachedData());
+process.exit(0);
+
+/** A small cluster of each kind of Service of the benchmark. */
+function answers(): Answers {
+  const shape = { services: 40, endpoints: 3 };
+  const numbers = Array.from({ length: shape.services }, (_, n) => n);
+  const metadata = { resourceVersion: '1' };
+  const list = (kind: string, apiVersion: string, objects: readonly object[]) =>
+    Buffer.concat(listBytes({ kind, apiVersion, metadata }, objects as never));
+  return {
+    services: list(
+      'ServiceList',
+      'v1',
+      numbers.map((n) => serviceOf(shape, n)),
+    ),
+    endpointslices: list(
+      'EndpointSliceList',
+      'discovery.k8s.io/v1',
+      numbers.map((n) => sliceOf(shape, n, 0)),
+    ),
+    nodes: Buffer.from(JSON.stringify({ kind: 'NodeList', apiVersion: 'v1', metadata, items: [nodeObject()] })),
+  };
 }

@@ -1,10 +1,10 @@
-/** The platforms that an executable can be built for, and how this machine runs programs of another one. */
+/** The platforms that an executable can be built for, the way to run programs of another one here, and Node.js from its npm package. */
 
 import { createHash } from 'node:crypto';
 import { existsSync, readFileSync } from 'node:fs';
 import { delimiter, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import lock from '../../package-lock.json';
+import lock from '../../package-lock.json' with { type: 'json' };
 import { realCommands } from '../../src/kernel/commands.ts';
 import { type Runtime, RuntimeRefused } from '../runtime.ts';
 
@@ -48,7 +48,6 @@ export const PLATFORMS: readonly TargetPlatform[] = [
   },
 ];
 
-/** The platform of this process. */
 export const OWN_PLATFORM = `${process.platform}-${process.arch}`;
 
 /** Throws RuntimeRefused for a name that is none. */
@@ -77,8 +76,6 @@ export function emulatorFor(platform: TargetPlatform, path = process.env.PATH ??
     `${platform.name}: programs of this platform cannot run here, because ${missing}, and the build has to run them. Install ${packages.join(', ')} (on Debian)`,
   );
 }
-
-// Node.js of a platform, from its npm package.
 
 const ROOT = fileURLToPath(new URL('../..', import.meta.url));
 const NEVER = new AbortController().signal;

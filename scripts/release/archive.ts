@@ -1,4 +1,4 @@
-/** Archives that are the same for the same files: names in order, one owner, one time. */
+/** Archives that are the same for the same files: names in order, one owner, one time. Also the archive of one platform. */
 import { createReadStream, createWriteStream } from 'node:fs';
 import { chmod, cp, mkdir, readdir, rm, symlink, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -8,7 +8,7 @@ import { DRAINED_PROGRAM } from '../executable/drained-program.ts';
 import { run } from './run.ts';
 
 interface Archived {
-  /** The folder that the names begin in. */
+  /** The folder in which the names begin. */
   readonly from: string;
   /** A name in this folder: `slicewire-0.1.0`, or `.` for all of them. */
   readonly name: string;
@@ -32,9 +32,10 @@ export async function writeTarGz(archived: Archived): Promise<void> {
   await rm(plain);
 }
 
-// The one time that what is built may contain (https://reproducible-builds.org/specs/source-date-epoch/).
-
-/** Seconds since 1970; undefined when the variable is not set. Throws when it is no such number. */
+/**
+ * The time in all files of a build, in seconds since 1970 (https://reproducible-builds.org/specs/source-date-epoch/); undefined when the
+ * variable is not set. Throws when it is no such number.
+ */
 export function epochOf({
   SOURCE_DATE_EPOCH: value,
 }: Readonly<Record<string, string | undefined>>): number | undefined {
@@ -42,8 +43,6 @@ export function epochOf({
   if (/^\d{1,11}$/.test(value)) return Number(value);
   throw new Error(`SOURCE_DATE_EPOCH=${value}: must be a number of seconds since 1970`);
 }
-
-// The archive of one platform for machines without a cluster: the executable under both names, slicewire-drained, their documents, and the systemd unit.
 
 interface BundleSource {
   /** Name of the folder in the archive, and of the archive before `.tar.gz`. */
@@ -63,7 +62,10 @@ interface BundleSource {
   readonly units: string;
 }
 
-/** Writes the archive; `folder` is an empty one for its files. */
+/**
+ * Writes the archive of one platform for machines without a cluster: the executable under both names, slicewire-drained, their documents,
+ * and the systemd unit. `folder`: an empty one for its files.
+ */
 export async function writeBundle(source: BundleSource, folder: string, archive: string): Promise<void> {
   const { name, epoch, executable, drained, sbom, licences, documents, units } = source;
   const root = join(folder, name);

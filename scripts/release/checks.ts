@@ -59,9 +59,7 @@ export function checkBaseImage(image: string | undefined): string {
   throw new ReleaseRefused(`--base-image ${image}: name this image by its digest, as in debian@sha256:…`);
 }
 
-// The section of one version in CHANGELOG.md, whose form is that of Keep a Changelog.
-
-/** The heading of what has no version yet. */
+/** The heading of changes without a version yet (CHANGELOG.md has the form of Keep a Changelog). */
 export const UNRELEASED = 'Unreleased';
 
 /**

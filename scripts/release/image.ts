@@ -24,7 +24,7 @@ interface ImageSource {
   readonly licences: Readonly<Record<string, string>>;
 }
 
-/** Writes the archive and the bill of materials of the image. Throws with what buildah says. */
+/** Writes the archive and the bill of materials of the image. Throws with the messages of buildah. */
 export async function writeImage(source: ImageSource, archive: string, sbom: string): Promise<void> {
   const { platform, version, baseImage, epoch, executable, drained } = source;
   const stages = stagesOf(await readFile(DOCKERFILE, 'utf8'));
@@ -81,9 +81,7 @@ async function fill(folder: string, { executable, drained, licences }: ImageSour
   await chmod(documents, 0o755);
 }
 
-// The stages of deploy/Dockerfile that a release builds, where it has built the executables before.
-
-/** The stage whose contents come from elsewhere: the executable and its documents. */
+/** Copies from the stage that a release replaces with files built before: the executable and its documents. */
 const FILES = /^COPY --from=documents \/out\//gm;
 
 interface Stages {
@@ -93,7 +91,7 @@ interface Stages {
   image(base: string): string;
 }
 
-/** Throws when the file has not the stages that are looked for. */
+/** The stages of deploy/Dockerfile that a release builds. Throws when the file does not have them. */
 export function stagesOf(dockerfile: string): Stages {
   const stages = dockerfile.split(/^(?=FROM )/m);
   const system = stages.find((stage) => /^FROM \S+ AS system$/m.test(stage));

@@ -4,14 +4,12 @@
  */
 
 import { createHash } from 'node:crypto';
-import lock from '../../package-lock.json';
+import lock from '../../package-lock.json' with { type: 'json' };
 import { bundledPackages } from '../bundle.ts';
 import { DRAINED_PROGRAM } from '../executable/drained-program.ts';
 import type { TargetPlatform } from '../executable/platform.ts';
-import runtime from '../runtime.json';
+import runtime from '../runtime.json' with { type: 'json' };
 import { RuntimeRefused, sha256 } from '../runtime.ts';
-
-// What an executable or an image of this repository is made of: the input of its bill of materials.
 
 interface Shipped {
   readonly platform: TargetPlatform;
@@ -25,7 +23,10 @@ interface Shipped {
   readonly system?: { readonly status: string; readonly osRelease: string };
 }
 
-/** Throws when the lock file does not know a package of the bundle, and RuntimeRefused when this is not the pinned Node.js. */
+/**
+ * The contents of an executable or an image. Throws when the lock file does not know a package of the bundle, and RuntimeRefused when this
+ * is not the pinned Node.js.
+ */
 export async function contentsOf({ platform, executable, drained, epoch, system }: Shipped): Promise<Contents> {
   if (process.versions.node !== runtime.version) {
     throw new RuntimeRefused(
@@ -42,15 +43,15 @@ export async function contentsOf({ platform, executable, drained, epoch, system 
     executable: await sha256(executable),
     drained: await sha256(drained),
     node: { version: runtime.version, sha256: sums[platform.name] ?? '', parts: Object.fromEntries(parts) },
-    npm: (await bundledPackages('src/main.ts')).map(npmPackage),
+    npm: (await bundledPackages('src/main.ts')).map(lockedPackage),
     ...(system === undefined
       ? {}
       : { image: { packages: installedPackages(system.status), distribution: distribution(system.osRelease) } }),
   };
 }
 
-/** `path` as the lock file has it: `node_modules/pino`. */
-function npmPackage(path: string): NpmPackage {
+/** `path` has the form of the lock file: `node_modules/pino`. */
+function lockedPackage(path: string): NpmPackage {
   const packages: Readonly<Record<string, { version?: string; license?: string; integrity?: string }>> = lock.packages;
   const { version, license, integrity } = packages[path] ?? {};
   if (version === undefined || license === undefined || integrity === undefined)
@@ -78,13 +79,13 @@ export interface Contents {
   readonly epoch: number;
   /** SHA-256 of the executable. */
   readonly executable: string;
-  /** SHA-256 of slicewire-drained, in which there is nothing of others. */
+  /** SHA-256 of slicewire-drained, which has no part of others. */
   readonly drained: string;
   readonly node: {
     readonly version: string;
     /** SHA-256 of bin/node. */
     readonly sha256: string;
-    /** What Node.js is made of, each with its version, as process.versions has them. */
+    /** Versions of the parts of Node.js, from process.versions. */
     readonly parts: Readonly<Record<string, string>>;
   };
   readonly npm: readonly NpmPackage[];
@@ -102,9 +103,9 @@ interface SpdxPackage {
   readonly rest?: Readonly<Record<string, string>>;
 }
 
-/** What a document says where it knows nothing (SPDX 2.3, clause 7). */
-const NOTHING_SAID = 'NOASSERTION';
-/** Numbers of interfaces, which process.versions has beside the parts. */
+/** The value for unknown facts (SPDX 2.3, clause 7). */
+const NO_ASSERTION = 'NOASSERTION';
+/** Versions of interfaces, which process.versions has beside those of the parts. */
 const INTERFACES: ReadonlySet<string> = new Set(['node', 'modules', 'napi']);
 
 /** The text of the document. */
@@ -138,7 +139,7 @@ export function sbomText(contents: Contents): string {
   return `${JSON.stringify({ ...head, documentNamespace, ...body }, undefined, 2)}\n`;
 }
 
-/** Without milliseconds, as SPDX wants it. */
+/** SPDX has no milliseconds. */
 const timeOf = (epoch: number) => new Date(epoch * 1000).toISOString().replace('.000Z', 'Z');
 
 const relation = (from: string, relationshipType: string, to: string) => ({
@@ -170,7 +171,7 @@ function drainedPackage({ name, version, license, drained, architecture }: Conte
 function imagePackage(title: string, version: string): SpdxPackage {
   return {
     SPDXID: idOf('Image', title),
-    ...{ name: title, versionInfo: version, licenseDeclared: NOTHING_SAID },
+    ...{ name: title, versionInfo: version, licenseDeclared: NO_ASSERTION },
     rest: { primaryPackagePurpose: 'CONTAINER' },
   };
 }
@@ -185,12 +186,12 @@ function nodePackage({ node: { version, sha256 } }: Contents): SpdxPackage {
   };
 }
 
-/** OpenSSL, V8 and others, for those who look for known weaknesses in them. */
+/** OpenSSL, V8 and others, so that known weaknesses in them can be found. */
 function partsOf({ node: { parts } }: Contents): SpdxPackage[] {
   const own = Object.entries(parts).filter(([name]) => !INTERFACES.has(name));
   return own.sort(byName).map(([name, version]) => ({
     SPDXID: idOf('NodePart', name),
-    ...{ name, versionInfo: version, licenseDeclared: NOTHING_SAID },
+    ...{ name, versionInfo: version, licenseDeclared: NO_ASSERTION },
     purl: `pkg:generic/${encodeURIComponent(name)}@${encodeURIComponent(version)}`,
   }));
 }
@@ -215,7 +216,7 @@ function debianPackage(
   const qualifiers = `arch=${architecture}${distro === undefined ? '' : `&distro=${distro}`}`;
   return {
     SPDXID: idOf('Debian', `${name}-${architecture}`),
-    ...{ name, versionInfo: version, licenseDeclared: NOTHING_SAID },
+    ...{ name, versionInfo: version, licenseDeclared: NO_ASSERTION },
     purl: `pkg:deb/debian/${encodeURIComponent(name)}@${encodeURIComponent(version)}?${qualifiers}`,
     rest: {
       ...(maintainer === undefined ? {} : { supplier: `Organization: ${maintainer.replace(/\s*<([^>]*)>/, ' ($1)')}` }),
@@ -237,18 +238,16 @@ function written({ SPDXID, name, versionInfo, licenseDeclared, checksums, purl, 
     SPDXID,
     name,
     ...(versionInfo === undefined ? {} : { versionInfo }),
-    downloadLocation: NOTHING_SAID,
+    downloadLocation: NO_ASSERTION,
     filesAnalyzed: false,
-    licenseConcluded: NOTHING_SAID,
+    licenseConcluded: NO_ASSERTION,
     licenseDeclared,
-    copyrightText: NOTHING_SAID,
+    copyrightText: NO_ASSERTION,
     ...(checksums === undefined ? {} : { checksums }),
     ...(purl === undefined ? {} : { externalRefs: [reference] }),
     ...rest,
   };
 }
-
-// The Debian packages of a system, from dpkg's database (deb-control(5), os-release(5)).
 
 interface DebianPackage {
   readonly name: string;
@@ -262,7 +261,7 @@ interface DebianPackage {
 }
 
 /**
- * The installed packages of /var/lib/dpkg/status, sorted by name and architecture. Throws when a paragraph has no name, version or
+ * The installed packages of /var/lib/dpkg/status (deb-control(5)), sorted by name and architecture. Throws when a paragraph has no name, version or
  * architecture, or when there is none at all.
  */
 export function installedPackages(status: string): DebianPackage[] {
@@ -291,13 +290,13 @@ function packageOf(fields: ReadonlyMap<string, string>): DebianPackage {
   };
 }
 
-/** Fields of one line each; what is continued in further lines is not asked for. */
+/** Fields of one line. Continuation lines are left out, because no field that is needed has one. */
 function fieldsOf(paragraph: string): Map<string, string> {
   const lines = paragraph.split('\n').filter((line) => /^[^\s:]+:/.test(line));
   return new Map(lines.map((line) => [line.slice(0, line.indexOf(':')), line.slice(line.indexOf(':') + 1).trim()]));
 }
 
-/** `debian-12`, of /etc/os-release; undefined where the file does not say. */
+/** Such as `debian-12`, from os-release(5); undefined without these fields. */
 export function distribution(osRelease: string): string | undefined {
   const value = (name: string) => new RegExp(`^${name}="?([^"\n]+)"?$`, 'm').exec(osRelease)?.[1];
   const [id, version] = [value('ID'), value('VERSION_ID')];

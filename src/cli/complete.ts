@@ -3,11 +3,11 @@ import { askAgent } from '../agent/questions/ask-agent.ts';
 import { ConfigError } from '../config/flags.ts';
 import { parseListen } from '../config/listen.ts';
 import { servicesSchema } from '../inspect/wire/services.ts';
+import type { CommandInput } from './command-input.ts';
 import { type Completion, complete, completionText, SCRIPTS, SHELLS } from './commands/completion.ts';
-import type { AskedOnCommandLine } from './typed-command.ts';
 
 /** Prints the script of a shell. Throws ConfigError for another shell. */
-export async function completionCommand({ words: [word = ''], print }: AskedOnCommandLine): Promise<number> {
+export async function completionCommand({ words: [word = ''], print }: CommandInput): Promise<number> {
   const shell = SHELLS.find((one) => one === word);
   if (shell === undefined) throw new ConfigError(`unknown shell ${word}; completion knows ${SHELLS.join(', ')}`);
   print(SCRIPTS[shell].trimEnd());
@@ -15,7 +15,7 @@ export async function completionCommand({ words: [word = ''], print }: AskedOnCo
 }
 
 /** Prints what can follow the words. */
-export async function completeCommand({ words, signal, print }: AskedOnCommandLine): Promise<number> {
+export async function completeCommand({ words, signal, print }: CommandInput): Promise<number> {
   const completion = complete(words);
   const text = completionText({
     ...completion,

@@ -13,8 +13,8 @@ import { NftUnusable } from '../kernel/nftables-kernel.ts';
 import { CleanupIncomplete } from '../proxy/modes/mode.ts';
 import { KernelNotRead } from '../proxy/sync/loop.ts';
 import { ACTIONS } from './actions.ts';
+import { goArguments, pluginArguments, programOf } from './command-line.ts';
 import { COMMANDS } from './commands/command-table.ts';
-import { goArguments, pluginArguments, programOf } from './tree.ts';
 
 /** Errors that print one line: their text says what to do. Others are bugs, and print a stack. */
 const PLAIN = [

@@ -20,7 +20,7 @@ import { bytesText } from '../inspect/wire/format.ts';
 import { isWrongQuestion, NoAnswer, WrongQuestion } from '../inspect/wire/problem.ts';
 import type { Replayed } from '../inspect/wire/replay.ts';
 import { replayText } from '../inspect/wire/replay-text.ts';
-import { type AskedOnCommandLine, show } from './typed-command.ts';
+import { type CommandInput, show } from './command-input.ts';
 
 const warn = (text: string) => void process.stderr.write(`slicewire: ${text}\n`);
 
@@ -48,8 +48,8 @@ async function mustBeFile(file: string): Promise<void> {
 
 const DAY = 24 * 60 * 60 * 1000;
 
-export async function recordCommand(asked: AskedOnCommandLine): Promise<number> {
-  const { flags, words, signal, print } = asked;
+export async function recordCommand(input: CommandInput): Promise<number> {
+  const { flags, words, signal, print } = input;
   const [file = ''] = words;
   const text = textFlag(flags, 'for');
   const time = text === undefined ? undefined : parseDuration(text);
@@ -82,8 +82,8 @@ async function unwritten(file: string, error: unknown): Promise<string> {
   return `the recording could not be written into ${file}: ${causeOf(error)}`;
 }
 
-export async function replayCommand(asked: AskedOnCommandLine): Promise<number> {
-  const { words, signal } = asked;
+export async function replayCommand(input: CommandInput): Promise<number> {
+  const { words, signal } = input;
   const [file = ''] = words;
   await mustBeFile(file);
   const replay = new Replay({ signal });
@@ -106,6 +106,6 @@ export async function replayCommand(asked: AskedOnCommandLine): Promise<number> 
     same,
     syncs,
   };
-  show(asked, answer, replayText);
+  show(input, answer, replayText);
   return same ? 0 : 2;
 }

@@ -4,7 +4,7 @@ import { clockTime, timeBetween } from '../inspect/wire/format.ts';
 import { NoAnswer } from '../inspect/wire/problem.ts';
 import type { Status } from '../inspect/wire/status.ts';
 import { statusText } from '../inspect/wire/status-text.ts';
-import { type AskedOnCommandLine, show } from './typed-command.ts';
+import { type CommandInput, show } from './command-input.ts';
 
 type AskStatus = (signal: AbortSignal) => Promise<Status>;
 
@@ -20,10 +20,10 @@ const SECOND = 1000;
 const ANSWER_TIMEOUT_MS = 5000;
 
 /** On a terminal the text is redrawn, elsewhere each change is printed once. Resolves with the exit status. */
-export async function watchStatus(asked: AskedOnCommandLine, ask: AskStatus): Promise<number> {
-  const { flags, signal } = asked;
+export async function watchStatus(input: CommandInput, ask: AskStatus): Promise<number> {
+  const { flags, signal } = input;
   const isScreen = process.stdout.isTTY && flags.output !== 'json';
-  const view = isScreen ? await screenView() : lineView(asked);
+  const view = isScreen ? await screenView() : lineView(input);
   let isHealthy = true;
   try {
     while (!signal.aborted) {
@@ -56,16 +56,16 @@ async function answerInTime(ask: AskStatus, signal: AbortSignal): Promise<Status
   }
 }
 
-function lineView(asked: AskedOnCommandLine): WatchView {
+function lineView(input: CommandInput): WatchView {
   let before = '';
   return {
     answered: (status) => {
       const now = lastingOf(status);
-      if (now !== before) show(asked, status, (of) => `${statusText(of)}\n`);
+      if (now !== before) show(input, status, (of) => `${statusText(of)}\n`);
       before = now;
     },
     failed: (message) => {
-      if (before !== message) asked.print(message);
+      if (before !== message) input.print(message);
       before = message;
     },
     end: () => undefined,

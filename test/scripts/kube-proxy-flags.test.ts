@@ -5,7 +5,7 @@ import { describe, it } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import { kubeProxyFacts, kubeProxyFlagsPage, METRICS_APART, ownMetrics } from '../../scripts/kube-proxy-flags.ts';
 import { loadConfig } from '../../src/agent/load-config.ts';
-import { goArguments, programOf } from '../../src/cli/tree.ts';
+import { goArguments, programOf } from '../../src/cli/command-line.ts';
 import type { Config } from '../../src/config/config.ts';
 import { flagsFromFile } from '../../src/config/config-file.ts';
 import { FIELDS } from '../../src/config/file-fields.ts';

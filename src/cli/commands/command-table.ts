@@ -1,4 +1,7 @@
-/** The commands of slicewire. Each also has an action, in src/cli/actions.ts. */
+/**
+ * The commands of slicewire as data: the command line, its help, the completion of shells and the manual pages are made from the table.
+ * Each command also has an action, in src/cli/actions.ts.
+ */
 
 import { AGENT_FLAGS } from '../../config/agent-flags.ts';
 import { CONTROLLER_FLAGS } from '../../config/controller-flags.ts';
@@ -6,13 +9,11 @@ import { type FlagEntry, type FlagGroup, option } from '../../config/flags.ts';
 import { FLEET_FLAGS } from '../../config/fleet-flags.ts';
 import { MODE_NAMES } from '../../proxy/model/modes.ts';
 
-// A command of slicewire, as data: the command line, its help, the completion of shells and the manual pages are made from it.
-
 /** The whole program. */
 export const ABOUT = `A service proxy for Kubernetes nodes: programs Services and EndpointSlices into iptables, IPVS or nftables.
 Replaces kube-proxy and accepts its flags and its configuration file.`;
 
-/** What the help of the program says after its commands. */
+/** The end of the program's help. */
 export const WITHOUT_COMMAND = `Without a command, slicewire runs the agent. slicewire COMMAND --help shows the flags of a command,
 and slicewire run --help all flags of the agent.
 slicewire kubectl --help shows the plugin of kubectl, which asks the agents of a cluster from any machine. Under the name
@@ -29,7 +30,7 @@ export const SUBJECTS = [
 
 export interface CommandEntry {
   readonly name: string;
-  /** Words after the name: `<FROM>` is needed, `[service]` can be left out. */
+  /** The words after the name: `<FROM>` is required, `[service]` is optional. */
   readonly words: readonly string[];
   readonly subject: (typeof SUBJECTS)[number];
   /** One line. */
@@ -38,15 +39,15 @@ export interface CommandEntry {
   readonly details?: string;
   /** The flags of this command alone. */
   readonly flags: readonly FlagGroup[];
-  /** Whose flags it takes beside its own. */
+  /** The component whose flags it takes beside its own. */
   readonly takes?: 'agent' | 'controller' | 'fleet';
-  /** What the exit status means, beside 0 for success and 1 for an error. */
+  /** The meaning of the exit statuses. */
   readonly status?: string;
   /** Lines at the end of the help. */
   readonly notes?: string;
-  /** Without the name of the program. */
+  /** A command line, without the name of the program. */
   readonly example?: string;
-  /** It counts where the first word is no command. */
+  /** The command for a line whose first word is no command. */
   readonly isDefault?: true;
   /** Neither shown nor completed. */
   readonly isHidden?: true;
@@ -54,7 +55,7 @@ export interface CommandEntry {
 
 /** A group of flags as the help of a command shows it. */
 interface ShownGroup extends FlagGroup {
-  /** The flags count, but the help of another command shows them. */
+  /** The help of another command shows the flags. */
   readonly isElsewhere?: true;
 }
 
@@ -71,23 +72,23 @@ export function groupsOf({ flags, takes, isDefault }: CommandEntry): readonly Sh
   const own = new Set(flags.flatMap((group) => group.flags.map(({ name }) => name)));
   const ofAgent = AGENT_FLAGS.map((group) => ({ ...group, flags: group.flags.filter(({ name }) => !own.has(name)) }));
   const essential = [...ofAgent, ...flags].flatMap((group) => group.flags.filter(({ isEssential }) => isEssential));
-  const most = { title: ESSENTIAL_FLAGS_TITLE, flags: essential };
+  const first = { title: ESSENTIAL_FLAGS_TITLE, flags: essential };
   const others = withoutEssential(ofAgent).map((group) =>
     isDefault ? group : { ...group, isElsewhere: true as const },
   );
   const rest = withoutEssential(flags);
-  return isDefault ? [most, ...rest, ...others] : [...rest, most, ...others];
+  return isDefault ? [first, ...rest, ...others] : [...rest, first, ...others];
 }
 
 const withoutEssential = (groups: readonly FlagGroup[]): FlagGroup[] =>
   groups.map((group) => ({ ...group, flags: group.flags.filter(({ isEssential }) => !isEssential) }));
 
-/** All flags that a command takes, those without effect too. */
+/** All flags that a command takes, also those without effect. */
 export function flagsOf(command: CommandEntry): readonly FlagEntry[] {
   return groupsOf(command).flatMap(({ flags }) => flags);
 }
 
-/** What the help of a command says after its flags. */
+/** The end of a command's help, after its flags. */
 export function helpLines({
   notes,
   status,
@@ -114,7 +115,7 @@ const own = (...flags: readonly FlagEntry[]): FlagGroup => ({ title: 'Command', 
 const question = (...flags: readonly FlagEntry[]): FlagGroup => ({ title: 'Question', flags });
 
 const AGENT_ADDRESS = [
-  option('--metrics-bind-address <address>', 'where the agent answers', { initial: '127.0.0.1:10249' }),
+  option('--metrics-bind-address <address>', 'address of the agent', { initial: '127.0.0.1:10249' }),
   option('--config <file>', "the agent's KubeProxyConfiguration file, which has the address"),
 ] as const;
 
@@ -126,7 +127,7 @@ const ANSWERER: FlagGroup = {
 const AT =
   'answer for an earlier moment: a time of day such as 12:03:04, a date and time such as 2026-11-22T12:03:04Z, or -5m for five minutes ago';
 
-const ASKED = `The agent of this node is asked, at its --metrics-bind-address. With --kubeconfig, --master or --manifests no agent is needed: the
+const WHO_ANSWERS = `The agent of this node answers, at its --metrics-bind-address. With --kubeconfig, --master or --manifests no agent is needed: the
 command reads objects and kernel itself, and takes the flags of the agent. With --recording it answers from a file of \`record\`.`;
 
 const FORMS = `FROM: pod/NAMESPACE/NAME, an IP address, node, or outside
@@ -177,21 +178,21 @@ const TABLE = [
     name: 'explain',
     words: ['<FROM>', '<TO>'],
     subject: ASK,
-    summary: 'tell why a packet goes where it goes',
+    summary: 'show where a packet goes, and why',
     details: FORMS,
     flags: [
       question(
         OUTPUT,
         option('--rules', 'show the way through the kernel, step by step'),
         option('--live', 'trace real packets of this connection, and show the way that they took'),
-        option('--seconds <n>', 'with --live: how long to wait for packets, 1 to 300', { initial: '10' }),
+        option('--seconds <n>', 'with --live: wait so many seconds for packets, 1 to 300', { initial: '10' }),
         option('--at <time>', AT),
       ),
       ANSWERER,
     ],
     takes: 'agent',
     status: 'Exit status: 0 it reaches an endpoint, 2 it does not (refused, dropped, no Service), 1 error.',
-    notes: ASKED,
+    notes: WHO_ANSWERS,
     example: 'explain 10.244.1.13 svc/shop/web',
   },
   {
@@ -202,46 +203,46 @@ const TABLE = [
     flags: [question(OUTPUT), ANSWERER],
     takes: 'agent',
     status: 'Exit status: 0 equal, 2 differs, 1 error.',
-    notes: ASKED,
+    notes: WHO_ANSWERS,
     example: 'verify',
   },
   {
     name: 'status',
     words: [],
     subject: ASK,
-    summary: 'tell how the agent is: health, source, last syncs, faults',
+    summary: "show the agent's status: health, source, last syncs, faults",
     flags: [question(OUTPUT, option('--watch', 'ask each second, until interrupted')), ANSWERER],
     takes: 'agent',
     status: 'Exit status: 0 healthy, 2 not healthy, 1 error.',
-    notes: ASKED,
+    notes: WHO_ANSWERS,
     example: 'status --watch',
   },
   {
     name: 'history',
     words: ['[service]'],
     subject: ASK,
-    summary: 'tell what changed, when and why; of one Service (NAMESPACE/NAME), or of all',
+    summary: 'show the changes with their times and reasons, of one Service (NAMESPACE/NAME) or of all',
     flags: [
       question(
         OUTPUT,
         option('--since <time>', 'only changes since then: 10m is the last ten minutes; or a time as in --at'),
-        option('--at <time>', 'what stood in the kernel at that moment, and the changes until then'),
+        option('--at <time>', 'show the state of the kernel at that moment, and the changes until then'),
       ),
       ANSWERER,
     ],
     takes: 'agent',
     status: 'Exit status: 0 answered, 1 error.',
-    notes: ASKED,
+    notes: WHO_ANSWERS,
     example: 'history shop/web --since 10m',
   },
   {
     name: 'exposure',
     words: [],
     subject: ASK,
-    summary: 'tell what this node answers from outside the cluster, to whom, and what looks wrong',
+    summary: 'show the addresses that this node serves to clients outside the cluster, and problems with them',
     flags: [question(OUTPUT), ANSWERER],
     takes: 'agent',
-    notes: ASKED,
+    notes: WHO_ANSWERS,
     status: 'Exit status: 0 answered, 1 error.',
     example: 'exposure',
   },
@@ -282,7 +283,7 @@ const TABLE = [
     words: [],
     subject: CLUSTER,
     summary:
-      'follow the agents of all nodes: tell when an endpoint is drained, how far each node is, and how long changes take',
+      'follow the agents of all nodes: answer whether an endpoint is drained, how far each node is, and how long changes take',
     flags: [],
     takes: 'fleet',
   },
@@ -296,8 +297,8 @@ const TABLE = [
         OUTPUT,
         option('--pod <name>', 'the Pod: NAMESPACE/NAME, or NAME in the namespace of this Pod (default: $POD_NAME)'),
         option('--address <address>', 'an address of an endpoint, instead of a Pod'),
-        option('--timeout <duration>', 'how long to wait, at most 10m', { initial: '30s' }),
-        option('--fleet <url>', 'where the fleet answers', { initial: 'http://slicewire-fleet.kube-system:10262' }),
+        option('--timeout <duration>', 'wait for at most this time, up to 10m', { initial: '30s' }),
+        option('--fleet <url>', 'address of the fleet', { initial: 'http://slicewire-fleet.kube-system:10262' }),
         option('--token-file <file>', "token to show to the fleet (default: that of this Pod's ServiceAccount)"),
       ),
     ],
@@ -342,7 +343,7 @@ docs/drain.md has the hook as YAML, and what it guarantees.`,
     name: 'complete',
     words: ['[words...]'],
     subject: SHELL,
-    summary: 'tell a shell which words can follow: after --, those of the command line up to the cursor',
+    summary: 'print the words that can follow; after -- come those of the command line up to the cursor',
     flags: [],
     isHidden: true,
   },

@@ -1,5 +1,4 @@
-/** The table of commands as commander's commands. */
-
+/** The command line: commander's commands from the table of commands, Go's forms of flags, and the name of the plugin. */
 import { basename } from 'node:path';
 import { Command, Option } from 'commander';
 import { argumentOf, ConfigError, type FlagEntry, type Flags, helpOf } from '../config/flags.ts';
@@ -15,15 +14,14 @@ import {
   WITHOUT_COMMAND,
 } from './commands/command-table.ts';
 
-/** A command as it was typed. */
-interface Typed {
+interface ParsedCommand {
   readonly command: NamedCommand;
   readonly words: readonly string[];
   readonly flags: Flags;
 }
 
-/** `run`: called with the command of the arguments that the program parses. */
-export function programOf(run: (typed: Typed) => Promise<void>): Command {
+/** `run` is called with the parsed command. */
+export function programOf(run: (typed: ParsedCommand) => Promise<void>): Command {
   const program = new Command('slicewire')
     .description(ABOUT)
     .exitOverride()
@@ -39,7 +37,7 @@ export function programOf(run: (typed: Typed) => Promise<void>): Command {
     });
   }
   program.addHelpText('after', `\n${WITHOUT_COMMAND}`);
-  // `help` is in the group of the last one.
+  // `help` joins the group of the last command.
   return program
     .commandsGroup(`${COMMANDS.at(-1)?.subject}:`)
     .helpCommand('help [command]', 'show the help of a command');
@@ -57,7 +55,7 @@ function describe(command: Command, entry: CommandEntry): Command {
   return command;
 }
 
-/** Gives a command the flags of an entry of the table. */
+/** Adds the flags of an entry of the table to a command. */
 export function withFlags(command: Command, entry: CommandEntry): Command {
   for (const { title, flags, isElsewhere = false } of groupsOf(entry)) {
     for (const flag of flags) command.addOption(optionOf(flag, isElsewhere).helpGroup(`${title}:`));
@@ -73,16 +71,16 @@ function optionOf(flag: FlagEntry, isElsewhere: boolean): Option {
   return option;
 }
 
-// Go's forms of flags that commander does not know: `-v=4`, `--cleanup=true`. Command lines of kube-proxy have them.
-
-/** Flags without a value. */
-const ACTIONS: ReadonlySet<string> = new Set(
+const FLAGS_WITHOUT_VALUE: ReadonlySet<string> = new Set(
   COMMANDS.flatMap(flagsOf)
     .filter((flag) => argumentOf(flag) === undefined)
     .map(({ name }) => `--${name}`),
 );
 
-/** What follows `--` stays as it is. */
+/**
+ * Turns Go's forms of flags, which command lines of kube-proxy have, into those of commander: `-v=4`, `--cleanup=true`. Words after `--`
+ * stay as they are.
+ */
 export function goArguments(args: readonly string[]): string[] {
   const end = args.includes('--') ? args.indexOf('--') : args.length;
   return [...args.slice(0, end).flatMap(commanderForm), ...args.slice(end)];
@@ -92,7 +90,7 @@ function commanderForm(arg: string): string[] {
   const [name = '', value] = splitAt(arg, '=');
   if (value === undefined) return [arg];
   if (name === '-v') return ['-v', value];
-  if (!ACTIONS.has(name)) return [arg];
+  if (!FLAGS_WITHOUT_VALUE.has(name)) return [arg];
   // kube-proxy has two forms of its version; here both are one.
   const isOn = name === '--version' && value === 'raw' ? true : parseBool(value);
   if (isOn === undefined) throw new ConfigError(`${arg}: must be true or false`);
@@ -104,14 +102,12 @@ function splitAt(text: string, separator: string): readonly [string, string | un
   return at < 0 ? [text, undefined] : [text.slice(0, at), text.slice(at + 1)];
 }
 
-// Whether the executable was started as the plugin of kubectl.
-
 /** kubectl runs the file of this name for `kubectl slicewire` (https://kubernetes.io/docs/tasks/extend-kubectl/kubectl-plugins/). */
 const PLUGIN = 'kubectl-slicewire';
 
 /**
- * The words after `kubectl slicewire`; undefined: the program was not started as the plugin. `startedAs`: the name that the process was
- * started under (argv[0]). `slicewire kubectl` does the same under any name.
+ * The words after `kubectl slicewire`; undefined unless the program was started as the plugin. `startedAs`: the name of the process
+ * (argv[0]). `slicewire kubectl` does the same under any name.
  */
 export function pluginArguments(startedAs: string, args: readonly string[]): readonly string[] | undefined {
   if (basename(startedAs) === PLUGIN) return args;
