@@ -1,5 +1,5 @@
 /**
- * docs/kube-proxy-flags.md: every flag, field and metric of kube-proxy 1.37, and what slicewire does with it. The facts about kube-proxy
+ * docs/kube-proxy-flags.md: every flag, field and metric of kube-proxy 1.37, with its effect in slicewire. The facts about kube-proxy
  * are in test/data/kube-proxy-1.37.json; those about slicewire are the tables that the program itself works by.
  *
  *   node scripts/kube-proxy-flags.ts      writes the file; a test compares it with the source

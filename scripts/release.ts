@@ -26,8 +26,8 @@ import {
   UNRELEASED,
 } from './release/checks.ts';
 import { writeImage } from './release/image.ts';
-import { run } from './release/run.ts';
 import { contentsOf, sbomText } from './release/sbom.ts';
+import { run } from './run.ts';
 import { checkRuntime, RuntimeRefused, sha256 } from './runtime.ts';
 
 const ROOT = fileURLToPath(new URL('..', import.meta.url));

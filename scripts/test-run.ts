@@ -19,9 +19,9 @@ interface RunInput {
   readonly now?: () => number;
 }
 
-/** A run that takes this many times its budget says so. It does not fail: the same tests take twice as long on a busy machine. */
+/** A run that takes this many times its budget prints a note. It does not fail, because a busy machine takes twice as long. */
 const MAX_OF_BUDGET = 1.5;
-/** It is ended after this many: something hangs. */
+/** A run that takes this many times its budget hangs, and is ended. */
 const END_OF_BUDGET = 3;
 
 /** Returns the exit status. */
@@ -32,7 +32,7 @@ export async function runTiers(input: RunInput): Promise<number> {
   const notes: string[] = [];
   const begun = now();
   for (const tier of tiers) {
-    // All at once: apt reads its lists once. Others than root run what can be run with what there is.
+    // All tools at once, so that apt reads its lists once. Users other than root run the parts whose tools are there.
     const tools = isRoot ? [...new Set(tier.parts.flatMap((part) => part.tools))] : [];
     if (tools.length > 0) print(`${tier.name}: preparing ${tools.join(', ')}`);
     const missing = await prepare(root, tools);
@@ -41,7 +41,7 @@ export async function runTiers(input: RunInput): Promise<number> {
       continue;
     }
     const tierBegun = now();
-    // One that somebody left in the environment may be an old one.
+    // A value left in the environment may be that of an old executable.
     delete process.env.SLICEWIRE_PROGRAM;
     const built = tier.isBuilt === true && isRoot ? await build(root) : undefined;
     if (typeof built === 'string') {
@@ -98,7 +98,7 @@ async function reasonToLeaveOut(tier: Tier, part: Part, { root, isRoot }: PartIn
   return part.needsRoot ? `It needs root: run \`sudo ${tier.command}\`.` : await prepare(root, part.tools);
 }
 
-/** Install the tools that are missing. Returns why some cannot be had. */
+/** Installs missing tools. Returns the reason when some cannot be installed. */
 async function prepare(root: string, tools: readonly string[]): Promise<string | undefined> {
   if (tools.length === 0) return undefined;
   const command = { file: 'sh', args: [`${root}/scripts/prepare.sh`, ...tools] };
@@ -110,7 +110,7 @@ interface Built {
   remove(): Promise<void>;
 }
 
-/** Build the executable that the tests start (test/helpers/cli/slicewire.ts). Returns why it could not be built. */
+/** Builds the executable that the tests start (test/helpers/cli/slicewire.ts). Returns the reason when it cannot be built. */
 async function build(root: string): Promise<Built | string> {
   const folder = await mkdtemp(join(tmpdir(), 'slicewire-built-'));
   // Users without rights, whom some tests act as, start it too.

@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { pipeline } from 'node:stream/promises';
 import { createGzip } from 'node:zlib';
 import { DRAINED_PROGRAM } from '../executable/drained-program.ts';
-import { run } from './run.ts';
+import { run } from '../run.ts';
 
 interface Archived {
   /** The folder in which the names begin. */

@@ -1,4 +1,4 @@
-/** What must be true before a release is made. */
+/** The conditions for a release: the state of the repository, the chart, the base image and CHANGELOG.md. */
 
 /** The release cannot be made of what is here; the message says what to do. */
 export class ReleaseRefused extends Error {}

@@ -5,8 +5,8 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { DRAINED_PROGRAM } from '../executable/drained-program.ts';
 import type { TargetPlatform } from '../executable/platform.ts';
+import { run } from '../run.ts';
 import { writeTar } from './archive.ts';
-import { run } from './run.ts';
 import { contentsOf, sbomText } from './sbom.ts';
 
 const DOCKERFILE = fileURLToPath(new URL('../../deploy/Dockerfile', import.meta.url));

@@ -1,4 +1,4 @@
-/** What each command does. The larger ones are loaded when they run. */
+/** The action of each command. The larger ones are loaded when they run. */
 import { writeFile } from 'node:fs/promises';
 import { modeChooser } from '../agent/choose-mode.ts';
 import { prepare } from '../agent/load-config.ts';

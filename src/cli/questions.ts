@@ -1,5 +1,4 @@
-/** What explain, verify, status, history and exposure do. Each resolves with its exit status. */
-
+/** The commands explain, verify, status, history and exposure. Each resolves with its exit status. */
 import { loadConfig } from '../agent/load-config.ts';
 import { withQueries } from '../agent/questions/answer-once.ts';
 import { askAgent } from '../agent/questions/ask-agent.ts';
@@ -28,7 +27,7 @@ import { type CommandInput, show } from './command-input.ts';
 import { recordedAnswers } from './record-and-replay.ts';
 import { watchStatus } from './status-watch.ts';
 
-/** A question in both forms: for an agent over HTTP, and for the parts in this process. */
+/** A question for an agent over HTTP, and for the parts in this process. */
 interface AnswerableCommand<A> {
   readonly path: string;
   readonly parameters?: Readonly<Record<string, string | undefined>>;
@@ -85,7 +84,7 @@ async function withLive(answer: Explanation, milliseconds: number, input: Comman
 function secondsFlag({ flags }: CommandInput): number {
   const text = textFlag(flags, 'seconds');
   if (text === undefined) return 10_000;
-  if (flags.live !== true) throw new WrongQuestion(`--seconds ${text}: means something with --live alone`);
+  if (flags.live !== true) throw new WrongQuestion(`--seconds ${text}: has no meaning without --live`);
   const seconds = /^\d{1,3}$/.test(text) ? Number(text) : 0;
   if (seconds < 1 || seconds > 300) throw new WrongQuestion(`--seconds ${text}: must be a number from 1 to 300`);
   return seconds * 1000;
@@ -168,7 +167,7 @@ export async function statusCommand(input: CommandInput): Promise<number> {
 
 export { recordCommand, replayCommand } from './record-and-replay.ts';
 
-/** A question is answered by the agent that runs, by this command from the source and the kernel, or from a recording. */
+/** Questions are answered by the agent that runs, by this command from the source and the kernel, or from a recording. */
 type Answerer =
   | { readonly who: 'agent'; readonly listen: ListenAddress }
   | { readonly who: 'command' }
@@ -176,7 +175,7 @@ type Answerer =
 
 const SOURCES = ['manifests', 'kubeconfig', 'master'];
 
-/** Throws WrongQuestion for two of them, and ConfigError. */
+/** Throws WrongQuestion when flags name two of them, and ConfigError. */
 async function answererOf(flags: Flags): Promise<Answerer> {
   const source = SOURCES.find((flag) => flags[flag] !== undefined);
   const file = textFlag(flags, 'recording');

@@ -1,4 +1,4 @@
-/** record and replay, and recordings as the source of answers. */
+/** The commands record and replay, and recordings as the source of answers. */
 import { randomBytes } from 'node:crypto';
 import { createReadStream, createWriteStream } from 'node:fs';
 import { stat, unlink } from 'node:fs/promises';
@@ -30,7 +30,7 @@ export async function recordedAnswers(file: string): Promise<RecordedAnswers> {
   return new RecordedAnswers(() => named(file, readRecording(createReadStream(file), warn)));
 }
 
-/** A recording that cannot be read is named. */
+/** Adds the name of the file to errors of a recording. */
 async function* named<T>(file: string, lines: AsyncIterable<T>): AsyncGenerator<T> {
   try {
     yield* lines;
@@ -46,14 +46,14 @@ async function mustBeFile(file: string): Promise<void> {
   if (!is.isFile()) throw new NoAnswer(`the recording ${file} is no file`);
 }
 
-const DAY = 24 * 60 * 60 * 1000;
+const DAY_MS = 24 * 60 * 60 * 1000;
 
 export async function recordCommand(input: CommandInput): Promise<number> {
   const { flags, words, signal, print } = input;
   const [file = ''] = words;
   const text = textFlag(flags, 'for');
   const time = text === undefined ? undefined : parseDuration(text);
-  if (text !== undefined && (time === undefined || time < 1000 || time > DAY)) {
+  if (text !== undefined && (time === undefined || time < 1000 || time > DAY_MS)) {
     throw new WrongQuestion(`--for ${text}: must be a duration from 1s to 24h, such as 30s`);
   }
   const listen = (await loadConfig(flags)).config.serve.metrics;
@@ -64,7 +64,7 @@ export async function recordCommand(input: CommandInput): Promise<number> {
     await pipeline(bytes, createWriteStream(file, { flags: 'wx', mode: 0o600 }), { signal });
   } catch (error) {
     if (!signal.aborted) throw new NoAnswer(await unwritten(file, error));
-    // Interrupted: what is complete counts.
+    // After an interrupt the complete part of the file counts.
   }
   const { size } = await stat(file);
   print(`${file}: ${bytesText(size)}`);

@@ -232,8 +232,6 @@ export function slownessOf({ agent }: TrackedNode): string {
   return 'its agent has not written the change yet';
 }
 
-// What an agent said last of itself, put together from the events of its stream. Pure.
-
 /** The versions that must be in a node's kernel. */
 export interface Need {
   readonly versions: Versions;

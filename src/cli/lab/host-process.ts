@@ -1,12 +1,13 @@
 /**
  * One host of the lab: a process inside a network namespace that serves, and sends requests, on command.
- * Commands come as JSON lines on standard input, answers go as JSON lines to standard output.
+ * Commands come as JSON lines on standard input, answers go as JSON lines to standard output. Others import types of this file alone,
+ * because it starts to read when it is loaded.
  */
 import { createSocket } from 'node:dgram';
 import { Agent, createServer, get } from 'node:http';
 import { createInterface } from 'node:readline';
 
-/** The commands of the lab to its hosts, and their answers. */
+/** A command to answer requests on a port. */
 export interface Serve {
   readonly kind: 'serve';
   readonly protocol: 'TCP' | 'UDP';
@@ -16,6 +17,7 @@ export interface Serve {
   readonly address?: string | undefined;
 }
 
+/** A command to send one request. */
 export interface HostRequest {
   readonly kind: 'ask';
   readonly protocol: 'TCP' | 'UDP';
