@@ -21,7 +21,7 @@ interface BooleanOption {
 
 type Options = Readonly<Record<string, StringOption | BooleanOption>>;
 
-/** The words that are no options, all of these. */
+/** The words that are no options. */
 interface Words {
   /** In the help: `PART`. */
   readonly name: string;
@@ -34,7 +34,7 @@ export interface CommandLine<O extends Options> {
   /** A sentence or more. */
   readonly about: string;
   readonly options?: O;
-  /** Missing: there are none. */
+  /** Without it the program takes no words. */
   readonly words?: Words;
 }
 
@@ -67,7 +67,7 @@ export function commandLine<const O extends Options>(
   }
   const problem = parsed.tokens.map((token) => problemOf(token, line)).find((one) => one !== undefined);
   if (problem !== undefined) {
-    // npm takes what stands before `--` for its own.
+    // npm takes options before `--` for its own.
     process.stderr.write(`${line.command}: ${problem}; "${line.command} -- --help" says what it takes\n`);
     process.exit(2);
   }
@@ -79,7 +79,7 @@ export function commandLine<const O extends Options>(
 
 type Token = NonNullable<ReturnType<typeof parseArgs>['tokens']>[number];
 
-/** In words; undefined: nothing is wrong. */
+/** The problem of an argument, if any. */
 function problemOf(token: Token, { options = {} as never, words }: CommandLine<Options>): string | undefined {
   if (token.kind === 'option-terminator') return undefined;
   if (token.kind === 'positional') {

@@ -3,7 +3,7 @@
  * applications). The build ends with a trial of the executable: its version, its help, and a plan of a sample. Beside it comes
  * slicewire-drained, the small program of preStop hooks (native/drained/).
  * Builds are reproducible: the same sources make the same bytes in any folder, so that the SHA-256 of two builds can be compared.
- * `npm run build -- --help` says what it takes.
+ * `npm run build -- --help` lists its options.
  */
 import { mkdirSync, mkdtempSync, rmSync, statSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -12,8 +12,7 @@ import { fileURLToPath } from 'node:url';
 import { commandLine } from './arguments.ts';
 import { DRAINED_PROGRAM, makeDrainedProgram } from './executable/drained-program.ts';
 import { makeExecutable } from './executable/make.ts';
-import { nodePackage } from './executable/node-package.ts';
-import { emulatorFor, OWN_PLATFORM, platformNamed } from './executable/platform.ts';
+import { emulatorFor, nodePackage, OWN_PLATFORM, platformNamed } from './executable/platform.ts';
 import { checkRuntime, compareWithRelease, type Runtime, RuntimeRefused, sha256 } from './runtime.ts';
 
 const ROOT = fileURLToPath(new URL('..', import.meta.url));

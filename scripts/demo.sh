@@ -2,7 +2,7 @@
 # The demo, on this machine; in IPVS mode on a kernel without IPVS, in a virtual machine (test/vm/machine/README.md).
 set -eu
 cd "$(dirname "$0")/.."
-# For its help it needs no tool.
+# The help needs no tool.
 case " $* " in *" --help "* | *" -h "*) tools='' ;; *) tools='iptables ip sysctl' ;; esac
 # shellcheck disable=SC2086 # each command is a word
 sh scripts/prepare.sh $tools

@@ -11,16 +11,16 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import {
   ABOUT,
+  COMMANDS,
   type CommandEntry,
   groupsOf,
   helpLines,
   SUBJECTS,
   WITHOUT_COMMAND,
-} from '../src/cli/commands/command.ts';
-import { COMMANDS } from '../src/cli/commands/command-table.ts';
+} from '../src/cli/commands/command-table.ts';
 import { type FlagEntry, helpOf } from '../src/config/flags.ts';
 import { version } from '../src/config/program-version.ts';
-import { epochOf } from './release/epoch.ts';
+import { epochOf } from './release/archive.ts';
 
 const SECTION = 8;
 const SITE = 'docs/README.md of the sources of slicewire';

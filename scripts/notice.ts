@@ -1,6 +1,6 @@
 /**
- * NOTICE: what the executable and the image hold of others, and under which licences. The packages are those of which the
- * bundle has something, their versions are those of package-lock.json, and their texts those of node_modules.
+ * NOTICE: the software of others in the executable and the image, with its licences. The packages are those in the bundle, their versions
+ * come from package-lock.json, and their texts from node_modules.
  *
  *   node scripts/notice.ts      writes the file; a test compares it with what is installed
  */

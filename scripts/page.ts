@@ -13,7 +13,7 @@ import type { PAGE_ASSETS } from './executable/program.ts';
 const ROOT = fileURLToPath(new URL('..', import.meta.url));
 const SOURCE = join(ROOT, 'src/web');
 
-/** Browsers of 2024 and later: they know `light-dark()`. */
+/** The targets are browsers of 2024 and later, which know `light-dark()`. */
 export const PAGE_BUNDLE = {
   absWorkingDir: ROOT,
   entryPoints: [join(SOURCE, 'main.tsx'), join(SOURCE, 'fleet.tsx'), join(SOURCE, 'page.css')],

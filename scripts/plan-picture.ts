@@ -27,7 +27,7 @@ const BAR = 32;
 /** The colour of a line by its first characters that are no spaces. */
 const COLOURS: Readonly<Record<string, string>> = { $: '#f9fafb', '+': '#4ade80', '-': '#f87171', '~': '#fbbf24' };
 
-/** What a person sees who runs `plan` where an endpoint of `web` was replaced and `outside` is new. */
+/** The output of `plan` after an endpoint of `web` was replaced and `outside` was added. */
 export async function realOutput(): Promise<string> {
   const folder = mkdtempSync(join(tmpdir(), 'slicewire-plan-'));
   try {

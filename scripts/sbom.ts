@@ -13,9 +13,8 @@ import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { parseArgs } from 'node:util';
 import { OWN_PLATFORM, platformNamed } from './executable/platform.ts';
-import { contentsOf } from './release/contents.ts';
-import { epochOf } from './release/epoch.ts';
-import { sbomText } from './release/sbom.ts';
+import { epochOf } from './release/archive.ts';
+import { contentsOf, sbomText } from './release/sbom.ts';
 
 const { values } = parseArgs({
   options: {

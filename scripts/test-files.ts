@@ -1,4 +1,4 @@
-/** Run the test files of one part with node:test, a process for each, and collect how they ended. */
+/** Runs the test files of one part with node:test, a process for each, and collects their results. */
 import { relative } from 'node:path';
 import { run } from 'node:test';
 import { inspect } from 'node:util';
@@ -31,13 +31,13 @@ export interface RunOptions {
   readonly onFile: (file: string, seconds: number, hasFailed: boolean) => void;
 }
 
-/** Lines of a file's output that are shown with its failures. */
+/** The last lines of a file's output are shown with its failures. */
 const MAX_LINES = 40;
 
 /** Diagnostics that only repeat what is counted here. */
 const TOTAL = /^(?:tests|suites|pass|fail|cancelled|skipped|todo|duration_ms) /;
 
-/** What node:test says of a test. */
+/** An event of node:test about a test. */
 interface Event {
   readonly name: string;
   readonly nesting: number;

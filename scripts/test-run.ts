@@ -1,13 +1,15 @@
-/** Run tiers of tests, one part after another: a line for each file as it ends, and a summary. */
+/**
+ * Runs tiers of tests, one part after another. It prints a line for each file that ends, and a summary: a table, the slowest files, skipped
+ * tests with their reasons, failures in full.
+ */
 import { chmod, mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { realCommands } from '../src/kernel/commands.ts';
 import { type FileResult, runFiles } from './test-files.ts';
-import { type PartResult, progress, summary } from './test-report.ts';
 import { filesOf, type Part, type Tier } from './test-tiers.ts';
 
-export interface RunInput {
+interface RunInput {
   readonly tiers: readonly Tier[];
   /** The folder of the repository. */
   readonly root: string;
@@ -17,9 +19,9 @@ export interface RunInput {
   readonly now?: () => number;
 }
 
-/** A run that takes this many times its budget says so. It does not fail: the same tests take twice as long on a busy machine. */
+/** A run that takes this many times its budget prints a note. It does not fail, because a busy machine takes twice as long. */
 const MAX_OF_BUDGET = 1.5;
-/** It is ended after this many: something hangs. */
+/** A run that takes this many times its budget hangs, and is ended. */
 const END_OF_BUDGET = 3;
 
 /** Returns the exit status. */
@@ -30,7 +32,7 @@ export async function runTiers(input: RunInput): Promise<number> {
   const notes: string[] = [];
   const begun = now();
   for (const tier of tiers) {
-    // All at once: apt reads its lists once. Others than root run what can be run with what there is.
+    // All tools at once, so that apt reads its lists once. Users other than root run the parts whose tools are there.
     const tools = isRoot ? [...new Set(tier.parts.flatMap((part) => part.tools))] : [];
     if (tools.length > 0) print(`${tier.name}: preparing ${tools.join(', ')}`);
     const missing = await prepare(root, tools);
@@ -39,7 +41,7 @@ export async function runTiers(input: RunInput): Promise<number> {
       continue;
     }
     const tierBegun = now();
-    // One that somebody left in the environment may be an old one.
+    // A value left in the environment may be that of an old executable.
     delete process.env.SLICEWIRE_PROGRAM;
     const built = tier.isBuilt === true && isRoot ? await build(root) : undefined;
     if (typeof built === 'string') {
@@ -96,7 +98,7 @@ async function reasonToLeaveOut(tier: Tier, part: Part, { root, isRoot }: PartIn
   return part.needsRoot ? `It needs root: run \`sudo ${tier.command}\`.` : await prepare(root, part.tools);
 }
 
-/** Install the tools that are missing. Returns why some cannot be had. */
+/** Installs missing tools. Returns the reason when some cannot be installed. */
 async function prepare(root: string, tools: readonly string[]): Promise<string | undefined> {
   if (tools.length === 0) return undefined;
   const command = { file: 'sh', args: [`${root}/scripts/prepare.sh`, ...tools] };
@@ -108,7 +110,7 @@ interface Built {
   remove(): Promise<void>;
 }
 
-/** Build the executable that the tests start (test/helpers/cli/slicewire.ts). Returns why it could not be built. */
+/** Builds the executable that the tests start (test/helpers/cli/slicewire.ts). Returns the reason when it cannot be built. */
 async function build(root: string): Promise<Built | string> {
   const folder = await mkdtemp(join(tmpdir(), 'slicewire-built-'));
   // Users without rights, whom some tests act as, start it too.
@@ -143,4 +145,109 @@ async function runProgram(
   const failures = exitCode === 0 ? [] : [{ file, name: `exit status ${exitCode}`, error: `${stdout}${stderr}` }];
   onFile(file, seconds, exitCode !== 0);
   return { file, seconds, tests: 1, passed: exitCode === 0 ? 1 : 0, suites: 0, skipped: [], failures };
+}
+
+interface PartResult {
+  readonly tier: string;
+  readonly part: string;
+  readonly seconds: number;
+  readonly files: readonly FileResult[];
+  /** Why the part did not run. */
+  readonly leftOut?: string;
+}
+
+/** Line that the summary begins with; .ci/run looks for it. */
+const SUMMARY = '═══ Summary:';
+const SLOWEST = 10;
+
+interface Totals {
+  readonly tests: number;
+  readonly suites: number;
+  readonly passed: number;
+  readonly failed: number;
+  readonly skipped: number;
+}
+
+function totals(files: readonly FileResult[]): Totals {
+  const sum = (of: (file: FileResult) => number) => files.reduce((total, file) => total + of(file), 0);
+  const [tests, passed, skipped] = [sum((f) => f.tests), sum((f) => f.passed), sum((f) => f.skipped.length)];
+  return { tests, passed, skipped, failed: tests - passed - skipped, suites: sum((file) => file.suites) };
+}
+
+function progress(part: string, { file, seconds, hasFailed }: Ended): string {
+  return `${hasFailed ? 'FAIL' : 'ok  '} ${seconds.toFixed(1).padStart(6)} s  ${part.padEnd(12)} ${file}`;
+}
+
+interface Ended {
+  readonly file: string;
+  readonly seconds: number;
+  readonly hasFailed: boolean;
+}
+
+interface SummaryInput {
+  readonly title: string;
+  readonly parts: readonly PartResult[];
+  /** Reasons to fail that are no test. */
+  readonly problems: readonly string[];
+  /** Remarks for people: nothing failed. */
+  readonly notes: readonly string[];
+  readonly seconds: number;
+}
+
+/** Ends with the lines that `node --test` ends with. */
+function summary({ title, parts, problems, notes, seconds }: SummaryInput): string[] {
+  const files = parts.flatMap((part) => part.files);
+  const all = totals(files);
+  return [
+    `${SUMMARY} ${title}`,
+    '',
+    ...table(parts),
+    '',
+    'slowest files:',
+    ...[...files]
+      .sort((a, b) => b.seconds - a.seconds)
+      .slice(0, SLOWEST)
+      .map((file) => `  ${file.seconds.toFixed(1).padStart(6)} s  ${file.file}`),
+    ...skippedLines(files),
+    ...parts.flatMap(({ part, leftOut }) => (leftOut === undefined ? [] : ['', `left out: ${part}. ${leftOut}`])),
+    ...files.flatMap(({ failures }) => failures).flatMap(failureLines),
+    ...notes.flatMap((note) => ['', `⚠ ${note}`]),
+    ...problems.flatMap((problem) => ['', `✖ ${problem}`]),
+    '',
+    `ℹ tests ${all.tests}`,
+    `ℹ suites ${all.suites}`,
+    `ℹ pass ${all.passed}`,
+    `ℹ fail ${all.failed}`,
+    'ℹ cancelled 0',
+    `ℹ skipped ${all.skipped}`,
+    'ℹ todo 0',
+    `ℹ duration_ms ${Math.round(seconds * 1000)}`,
+  ];
+}
+
+function table(parts: readonly PartResult[]): string[] {
+  const header = ['tier', 'part', 'files', 'tests', 'passed', 'failed', 'skipped', 'seconds'];
+  const rows = parts.map(({ tier, part, files, seconds, leftOut }) => {
+    if (leftOut !== undefined) return [tier, part, 'left out', '', '', '', '', ''];
+    const { tests, passed, failed, skipped } = totals(files);
+    const numbers = [files.length, tests, passed, failed, skipped].map(String);
+    return [tier, part, ...numbers, seconds.toFixed(0)];
+  });
+  const widths = header.map((name, i) => Math.max(...[header, ...rows].map((row) => (row[i] ?? name).length)));
+  return [header, ...rows].map((row) =>
+    row.map((cell, i) => (i < 2 ? cell.padEnd(widths[i] ?? 0) : cell.padStart(widths[i] ?? 0))).join('  '),
+  );
+}
+
+function skippedLines(files: readonly FileResult[]): string[] {
+  const reasons = Map.groupBy(
+    files.flatMap(({ file, skipped }) => skipped.map((reason) => `${file}: ${reason}`)),
+    (line) => line,
+  );
+  if (reasons.size === 0) return [];
+  return ['', 'skipped:', ...[...reasons].map(([line, { length }]) => `  ${String(length).padStart(3)} × ${line}`)];
+}
+
+function failureLines({ file, name, error }: FileResult['failures'][number]): string[] {
+  return ['', `✖ ${file}: ${name}`, ...error.split('\n').map((line) => `    ${line}`)];
 }

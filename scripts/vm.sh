@@ -1,5 +1,5 @@
 #!/bin/sh
-# A shell in the virtual machine whose kernel has IPVS (test/vm/machine/README.md). Its arguments are looked at before anything is installed.
+# A shell in the virtual machine whose kernel has IPVS (test/vm/machine/README.md). Wrong arguments are named before anything is installed.
 set -eu
 cd "$(dirname "$0")/.."
 case "${1:-}" in

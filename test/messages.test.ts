@@ -11,7 +11,7 @@ import { join } from 'node:path';
 import { after, before, describe, it } from 'node:test';
 import { loadConfig } from '../src/agent/load-config.ts';
 import type { Address } from '../src/base/address.ts';
-import { goArguments } from '../src/cli/arguments.ts';
+import { goArguments } from '../src/cli/command-line.ts';
 import { loadCredentials } from '../src/cluster/api/credentials.ts';
 import { objectKey } from '../src/cluster/api/decode/checks.ts';
 import { decodeNode } from '../src/cluster/api/decode/node.ts';

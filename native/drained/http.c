@@ -1,6 +1,6 @@
 #include "http.h"
 
-/* For everything that breaks the rules of HTTP, as src/fleet/drained/send.ts says it. */
+/* For everything that breaks the rules of HTTP, as src/fleet/drained/ask-fleet.ts says it. */
 static const char NOT_HTTP[] = "the answer is not HTTP/1.1";
 static const char TOO_LARGE[] = "the answer is larger than 1048576 bytes";
 static const char CUT_OFF[] = "the connection ended within the answer";

@@ -29,5 +29,5 @@ function exportsOf(script: Script): object {
 const cachedData = Buffer.from(getRawAsset(ASSETS.compiled));
 const script = new Script(text(ASSETS.program), { filename: 'slicewire.js', cachedData });
 if (script.cachedDataRejected === true)
-  process.emitWarning('the compiled code in the executable is of no use: the start takes longer');
+  process.emitWarning('V8 refused the compiled code of the executable, so the start takes longer');
 exportsOf(script);

@@ -1,4 +1,4 @@
-/** The program of the executable, with what the build compiles it for. */
+/** The program of the executable, with the warm-up that the build runs. */
 import '../../src/main.ts';
 
 export { warmUp } from './warm-up.ts';

@@ -1,9 +1,10 @@
-/** Makes the executable of one platform and tries it out. */
+/** Makes the executable of one platform, and tests that it starts and plans. */
 import { mkdtempSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { realCommands } from '../../src/kernel/commands.ts';
 import { bundle, bundleExecutable } from '../bundle.ts';
+import { run } from '../run.ts';
 import { ASSETS, PAGE_ASSETS, wrapped } from './program.ts';
 
 const NEVER = new AbortController().signal;
@@ -116,7 +117,7 @@ export async function assemble(
 
 /** Throws when the executable does not work. */
 async function tryOut({ emulator, output }: Making, folder: string): Promise<void> {
-  // Nothing of the surroundings: where one of the variables is refused, the executable restarts itself, which no emulator does.
+  // Without the environment: the executable restarts itself when it refuses a variable, and an emulator cannot do that.
   const command = ['-i', `PATH=${process.env.PATH ?? ''}`, ...emulator, output];
   const { stdout: version, stderr } = await realCommands.run({ file: 'env', args: [...command, 'version'] }, NEVER);
   // The first code warns on standard error where V8 refuses the compiled code.
@@ -131,12 +132,4 @@ async function tryOut({ emulator, output }: Making, folder: string): Promise<voi
   const plan = await run('env', [...own, 'env', ...command, 'plan', '--manifests', sample, '--output', 'json'], [0, 2]);
   const { steps } = JSON.parse(plan) as { steps: readonly { readonly key: string }[] };
   if (!steps.some(({ key }) => key.startsWith('IPv4 nat KUBE-SVC-'))) throw new Error(`${output} plan: ${plan}`);
-}
-
-async function run(file: string, args: readonly string[], statuses: readonly number[] = [0]): Promise<string> {
-  const { exitCode, stdout, stderr } = await realCommands.run({ file, args }, NEVER);
-  if (exitCode === undefined || !statuses.includes(exitCode)) {
-    throw new Error(`${file} ${args.join(' ')} ended with ${exitCode}: ${stderr}${stdout}`);
-  }
-  return stdout;
 }

@@ -1,4 +1,4 @@
-/** What the build and the first code of the executable agree on. */
+/** Names and forms that the build and the first code of the executable share. */
 
 export const CLIENT_NODE = '@kubernetes/client-node';
 

@@ -24,11 +24,11 @@ import { createLog } from '../../src/telemetry/log.ts';
 export type Answers = Readonly<Record<string, Buffer>>;
 
 const SERVER = 'https://192.0.2.1:6443';
-/** Milliseconds for the first sync: it takes less than a second. */
-const LONGEST = 120_000;
+/** The first sync takes less than a second. */
+const SYNC_TIMEOUT_MS = 120_000;
 
-/** Throws when there was no first sync in time: a build must not wait for ever. */
-export async function warmUp(answers: Answers, longest = LONGEST): Promise<void> {
+/** Throws when there was no first sync in time, because a build must not wait for ever. */
+export async function warmUp(answers: Answers, timeout = SYNC_TIMEOUT_MS): Promise<void> {
   const flags = { proxyMode: 'nftables', master: SERVER, hostnameOverride: 'node-0', clusterCidr: '10.128.0.0/9' };
   const config = configFromFlags(flags);
   const log = await createLog(config.log);
@@ -52,12 +52,12 @@ export async function warmUp(answers: Answers, longest = LONGEST): Promise<void>
     configDigest: undefined,
     platform,
   });
-  const late = setTimeout(() => stop.abort(new Error('the first sync is late')), longest);
+  const late = setTimeout(() => stop.abort(new Error('the first sync is late')), timeout);
   await agent.run().catch((error: unknown) => {
     if (!stop.signal.aborted) throw error;
   });
   clearTimeout(late);
-  if (!isSynced) throw new Error(`the agent of the warm-up has no complete first sync after ${longest / 1000} s`);
+  if (!isSynced) throw new Error(`the agent of the warm-up has no complete first sync after ${timeout / 1000} s`);
 }
 
 function nothingOutside(answers: Answers, onSynced: () => void): Platform {

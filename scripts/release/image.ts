@@ -5,15 +5,13 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { DRAINED_PROGRAM } from '../executable/drained-program.ts';
 import type { TargetPlatform } from '../executable/platform.ts';
+import { run } from '../run.ts';
 import { writeTar } from './archive.ts';
-import { contentsOf } from './contents.ts';
-import { stagesOf } from './dockerfile.ts';
-import { run } from './run.ts';
-import { sbomText } from './sbom.ts';
+import { contentsOf, sbomText } from './sbom.ts';
 
 const DOCKERFILE = fileURLToPath(new URL('../../deploy/Dockerfile', import.meta.url));
 
-export interface ImageSource {
+interface ImageSource {
   readonly platform: TargetPlatform;
   readonly version: string;
   readonly baseImage: string;
@@ -26,7 +24,7 @@ export interface ImageSource {
   readonly licences: Readonly<Record<string, string>>;
 }
 
-/** Writes the archive and the bill of materials of the image. Throws with what buildah says. */
+/** Writes the archive and the bill of materials of the image. Throws with the messages of buildah. */
 export async function writeImage(source: ImageSource, archive: string, sbom: string): Promise<void> {
   const { platform, version, baseImage, epoch, executable, drained } = source;
   const stages = stagesOf(await readFile(DOCKERFILE, 'utf8'));
@@ -81,4 +79,27 @@ async function fill(folder: string, { executable, drained, licences }: ImageSour
   // The rights of the files here must not be in the image: they depend on who builds.
   for (const name of [...Object.keys(licences), 'sbom.spdx.json']) await chmod(join(documents, name), 0o644);
   await chmod(documents, 0o755);
+}
+
+/** Copies from the stage that a release replaces with files built before: the executable and its documents. */
+const FILES = /^COPY --from=documents \/out\//gm;
+
+interface Stages {
+  /** A Dockerfile of the system: the base image with Debian's packages. */
+  readonly system: string;
+  /** A Dockerfile of the image, on the image `base`; the context has the files, `slicewire` and `doc`. */
+  image(base: string): string;
+}
+
+/** The stages of deploy/Dockerfile that a release builds. Throws when the file does not have them. */
+export function stagesOf(dockerfile: string): Stages {
+  const stages = dockerfile.split(/^(?=FROM )/m);
+  const system = stages.find((stage) => /^FROM \S+ AS system$/m.test(stage));
+  const last = stages.at(-1);
+  if (system === undefined || last === undefined || !/^FROM system$/m.test(last) || last.search(FILES) < 0)
+    throw new Error('deploy/Dockerfile has no stage «system», or its last stage is not made of it and of «documents»');
+  return {
+    system: `ARG BASE_IMAGE\n${system}`,
+    image: (base) => last.replace(/^FROM system$/m, `FROM ${base}`).replace(FILES, 'COPY '),
+  };
 }

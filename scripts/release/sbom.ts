@@ -2,11 +2,64 @@
  * The software bill of materials of an executable or an image, as SPDX 2.3 in JSON (https://spdx.github.io/spdx-spec/v2.3/).
  * The same input makes the same text: the only time in it is given, and its namespace has the hash of the rest.
  */
-import { createHash } from 'node:crypto';
-import { DRAINED_PROGRAM } from '../executable/drained-program.ts';
-import type { DebianPackage } from './dpkg.ts';
 
-export interface NpmPackage {
+import { createHash } from 'node:crypto';
+import lock from '../../package-lock.json' with { type: 'json' };
+import { bundledPackages } from '../bundle.ts';
+import { DRAINED_PROGRAM } from '../executable/drained-program.ts';
+import type { TargetPlatform } from '../executable/platform.ts';
+import runtime from '../runtime.json' with { type: 'json' };
+import { RuntimeRefused, sha256 } from '../runtime.ts';
+
+interface Shipped {
+  readonly platform: TargetPlatform;
+  /** Path of the executable. */
+  readonly executable: string;
+  /** Path of slicewire-drained. */
+  readonly drained: string;
+  /** Seconds since 1970. */
+  readonly epoch: number;
+  /** Texts of /var/lib/dpkg/status and /usr/lib/os-release; only of an image. */
+  readonly system?: { readonly status: string; readonly osRelease: string };
+}
+
+/**
+ * The contents of an executable or an image. Throws when the lock file does not know a package of the bundle, and RuntimeRefused when this
+ * is not the pinned Node.js.
+ */
+export async function contentsOf({ platform, executable, drained, epoch, system }: Shipped): Promise<Contents> {
+  if (process.versions.node !== runtime.version) {
+    throw new RuntimeRefused(
+      `this is Node.js ${process.versions.node}, but the executable has ${runtime.version}: run this script by npm`,
+    );
+  }
+  const sums: Readonly<Record<string, string>> = runtime.sha256;
+  const parts = Object.entries(process.versions).filter(
+    (part): part is [string, string] => typeof part[1] === 'string' && part[1] !== '',
+  );
+  const { name, version, license } = lock.packages[''];
+  return {
+    ...{ name, version, license, epoch, architecture: platform.architecture },
+    executable: await sha256(executable),
+    drained: await sha256(drained),
+    node: { version: runtime.version, sha256: sums[platform.name] ?? '', parts: Object.fromEntries(parts) },
+    npm: (await bundledPackages('src/main.ts')).map(lockedPackage),
+    ...(system === undefined
+      ? {}
+      : { image: { packages: installedPackages(system.status), distribution: distribution(system.osRelease) } }),
+  };
+}
+
+/** `path` has the form of the lock file: `node_modules/pino`. */
+function lockedPackage(path: string): NpmPackage {
+  const packages: Readonly<Record<string, { version?: string; license?: string; integrity?: string }>> = lock.packages;
+  const { version, license, integrity } = packages[path] ?? {};
+  if (version === undefined || license === undefined || integrity === undefined)
+    throw new Error(`package-lock.json has no version, no licence or no hash of ${path}`);
+  return { name: path.replace(/^.*node_modules\//, ''), version, license, integrity };
+}
+
+interface NpmPackage {
   /** `@kubernetes/client-node` */
   readonly name: string;
   readonly version: string;
@@ -26,13 +79,13 @@ export interface Contents {
   readonly epoch: number;
   /** SHA-256 of the executable. */
   readonly executable: string;
-  /** SHA-256 of slicewire-drained, in which there is nothing of others. */
+  /** SHA-256 of slicewire-drained, which has no part of others. */
   readonly drained: string;
   readonly node: {
     readonly version: string;
     /** SHA-256 of bin/node. */
     readonly sha256: string;
-    /** What Node.js is made of, each with its version, as process.versions has them. */
+    /** Versions of the parts of Node.js, from process.versions. */
     readonly parts: Readonly<Record<string, string>>;
   };
   readonly npm: readonly NpmPackage[];
@@ -50,9 +103,9 @@ interface SpdxPackage {
   readonly rest?: Readonly<Record<string, string>>;
 }
 
-/** What a document says where it knows nothing (SPDX 2.3, clause 7). */
-const NOTHING_SAID = 'NOASSERTION';
-/** Numbers of interfaces, which process.versions has beside the parts. */
+/** The value for unknown facts (SPDX 2.3, clause 7). */
+const NO_ASSERTION = 'NOASSERTION';
+/** Versions of interfaces, which process.versions has beside those of the parts. */
 const INTERFACES: ReadonlySet<string> = new Set(['node', 'modules', 'napi']);
 
 /** The text of the document. */
@@ -86,7 +139,7 @@ export function sbomText(contents: Contents): string {
   return `${JSON.stringify({ ...head, documentNamespace, ...body }, undefined, 2)}\n`;
 }
 
-/** Without milliseconds, as SPDX wants it. */
+/** SPDX has no milliseconds. */
 const timeOf = (epoch: number) => new Date(epoch * 1000).toISOString().replace('.000Z', 'Z');
 
 const relation = (from: string, relationshipType: string, to: string) => ({
@@ -118,7 +171,7 @@ function drainedPackage({ name, version, license, drained, architecture }: Conte
 function imagePackage(title: string, version: string): SpdxPackage {
   return {
     SPDXID: idOf('Image', title),
-    ...{ name: title, versionInfo: version, licenseDeclared: NOTHING_SAID },
+    ...{ name: title, versionInfo: version, licenseDeclared: NO_ASSERTION },
     rest: { primaryPackagePurpose: 'CONTAINER' },
   };
 }
@@ -133,12 +186,12 @@ function nodePackage({ node: { version, sha256 } }: Contents): SpdxPackage {
   };
 }
 
-/** OpenSSL, V8 and others, for those who look for known weaknesses in them. */
+/** OpenSSL, V8 and others, so that known weaknesses in them can be found. */
 function partsOf({ node: { parts } }: Contents): SpdxPackage[] {
   const own = Object.entries(parts).filter(([name]) => !INTERFACES.has(name));
   return own.sort(byName).map(([name, version]) => ({
     SPDXID: idOf('NodePart', name),
-    ...{ name, versionInfo: version, licenseDeclared: NOTHING_SAID },
+    ...{ name, versionInfo: version, licenseDeclared: NO_ASSERTION },
     purl: `pkg:generic/${encodeURIComponent(name)}@${encodeURIComponent(version)}`,
   }));
 }
@@ -163,7 +216,7 @@ function debianPackage(
   const qualifiers = `arch=${architecture}${distro === undefined ? '' : `&distro=${distro}`}`;
   return {
     SPDXID: idOf('Debian', `${name}-${architecture}`),
-    ...{ name, versionInfo: version, licenseDeclared: NOTHING_SAID },
+    ...{ name, versionInfo: version, licenseDeclared: NO_ASSERTION },
     purl: `pkg:deb/debian/${encodeURIComponent(name)}@${encodeURIComponent(version)}?${qualifiers}`,
     rest: {
       ...(maintainer === undefined ? {} : { supplier: `Organization: ${maintainer.replace(/\s*<([^>]*)>/, ' ($1)')}` }),
@@ -185,13 +238,67 @@ function written({ SPDXID, name, versionInfo, licenseDeclared, checksums, purl, 
     SPDXID,
     name,
     ...(versionInfo === undefined ? {} : { versionInfo }),
-    downloadLocation: NOTHING_SAID,
+    downloadLocation: NO_ASSERTION,
     filesAnalyzed: false,
-    licenseConcluded: NOTHING_SAID,
+    licenseConcluded: NO_ASSERTION,
     licenseDeclared,
-    copyrightText: NOTHING_SAID,
+    copyrightText: NO_ASSERTION,
     ...(checksums === undefined ? {} : { checksums }),
     ...(purl === undefined ? {} : { externalRefs: [reference] }),
     ...rest,
   };
+}
+
+interface DebianPackage {
+  readonly name: string;
+  readonly version: string;
+  readonly architecture: string;
+  /** The source package, with its version: `gcc-12 12.2.0-14`. */
+  readonly source: string;
+  /** `Debian GCC Maintainers <debian-gcc@lists.debian.org>` */
+  readonly maintainer: string | undefined;
+  readonly homepage: string | undefined;
+}
+
+/**
+ * The installed packages of /var/lib/dpkg/status (deb-control(5)), sorted by name and architecture. Throws when a paragraph has no name, version or
+ * architecture, or when there is none at all.
+ */
+export function installedPackages(status: string): DebianPackage[] {
+  const paragraphs = status.split(/\n{2,}/).filter((paragraph) => paragraph.trim() !== '');
+  const packages = paragraphs.map(fieldsOf).filter((fields) => fields.get('Status')?.endsWith(' installed') === true);
+  if (packages.length === 0) throw new Error('the database of dpkg names no installed package');
+  const key = ({ name, architecture }: DebianPackage) => `${name} ${architecture}`;
+  return packages.map(packageOf).sort((a, b) => (key(a) < key(b) ? -1 : 1));
+}
+
+function packageOf(fields: ReadonlyMap<string, string>): DebianPackage {
+  const field = (name: string): string => {
+    const value = fields.get(name);
+    if (value !== undefined) return value;
+    throw new Error(`the database of dpkg has a package without the field ${name}: ${[...fields].flat().join(' ')}`);
+  };
+  const [name, version] = [field('Package'), field('Version')];
+  // `Source` is missing where it has the same name and version, and has the version only where that differs.
+  const [, source = name, sourceVersion = version] = /^(\S+)(?: \((.+)\))?$/.exec(fields.get('Source') ?? name) ?? [];
+  return {
+    ...{ name, version },
+    architecture: field('Architecture'),
+    source: `${source} ${sourceVersion}`,
+    maintainer: fields.get('Maintainer'),
+    homepage: fields.get('Homepage'),
+  };
+}
+
+/** Fields of one line. Continuation lines are left out, because no field that is needed has one. */
+function fieldsOf(paragraph: string): Map<string, string> {
+  const lines = paragraph.split('\n').filter((line) => /^[^\s:]+:/.test(line));
+  return new Map(lines.map((line) => [line.slice(0, line.indexOf(':')), line.slice(line.indexOf(':') + 1).trim()]));
+}
+
+/** Such as `debian-12`, from os-release(5); undefined without these fields. */
+export function distribution(osRelease: string): string | undefined {
+  const value = (name: string) => new RegExp(`^${name}="?([^"\n]+)"?$`, 'm').exec(osRelease)?.[1];
+  const [id, version] = [value('ID'), value('VERSION_ID')];
+  return id === undefined || version === undefined ? undefined : `${id}-${version}`;
 }

@@ -1,4 +1,4 @@
-/** What each command does. The larger ones are loaded when they run. */
+/** The action of each command. The larger ones are loaded when they run. */
 import { writeFile } from 'node:fs/promises';
 import { modeChooser } from '../agent/choose-mode.ts';
 import { prepare } from '../agent/load-config.ts';
@@ -8,22 +8,22 @@ import type { Hangups } from '../kernel/hangups.ts';
 import { endSoonAfter } from '../kernel/last-resort.ts';
 import { MODE_NAMES } from '../proxy/model/modes.ts';
 import { cleanupCommand } from './cleanup.ts';
+import type { CommandInput } from './command-input.ts';
 import type { CommandName } from './commands/command-table.ts';
 import { initCommand } from './init.ts';
 import { planCommand } from './plan.ts';
 import { runCommand } from './run.ts';
-import type { AskedOnCommandLine } from './typed-command.ts';
 
 /** Resolves with the exit status. */
-type CommandAction = (asked: AskedOnCommandLine, hangups: Hangups) => Promise<number>;
+type CommandAction = (input: CommandInput, hangups: Hangups) => Promise<number>;
 
 type QuestionsModule = typeof import('./questions.ts');
 
 const question =
-  (actionOf: (questions: QuestionsModule) => (asked: AskedOnCommandLine) => Promise<number>): CommandAction =>
-  async (asked) => {
-    endSoonAfter(asked.signal);
-    return await actionOf(await import('./questions.ts'))(asked);
+  (actionOf: (questions: QuestionsModule) => (input: CommandInput) => Promise<number>): CommandAction =>
+  async (input) => {
+    endSoonAfter(input.signal);
+    return await actionOf(await import('./questions.ts'))(input);
   };
 
 export const ACTIONS: Readonly<Record<CommandName, CommandAction>> = {
@@ -48,7 +48,7 @@ export const ACTIONS: Readonly<Record<CommandName, CommandAction>> = {
     return await controllerCommand(flags, signal, hangups);
   },
   fleet: async ({ flags, signal }, hangups) => await (await import('./fleet.ts')).fleetCommand(flags, signal, hangups),
-  drained: async (asked) => await (await import('./drained.ts')).drainedCommand(asked),
+  drained: async (input) => await (await import('./drained.ts')).drainedCommand(input),
   demo: async ({ flags, signal, print }) => {
     const { demoCommand } = await import('./demo/index.ts');
     const mode = MODE_NAMES.find((one) => one === flags.mode) ?? 'iptables';
@@ -59,8 +59,8 @@ export const ACTIONS: Readonly<Record<CommandName, CommandAction>> = {
     // The process ends with its standard input.
     return await new Promise<never>(() => undefined);
   },
-  completion: async (asked) => await (await import('./complete.ts')).completionCommand(asked),
-  complete: async (asked) => await (await import('./complete.ts')).completeCommand(asked),
+  completion: async (input) => await (await import('./complete.ts')).completionCommand(input),
+  complete: async (input) => await (await import('./complete.ts')).completeCommand(input),
   version: async ({ print }) => {
     print(versionText());
     return 0;
@@ -68,7 +68,7 @@ export const ACTIONS: Readonly<Record<CommandName, CommandAction>> = {
 };
 
 /** `run`, or the action of kube-proxy's flags --version, --write-config-to, --cleanup and --init-only. */
-async function runOrAct({ flags, signal, print }: AskedOnCommandLine, hangups: Hangups): Promise<number> {
+async function runOrAct({ flags, signal, print }: CommandInput, hangups: Hangups): Promise<number> {
   if (flags.version === true) {
     print(versionText());
     return 0;

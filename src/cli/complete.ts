@@ -1,21 +1,21 @@
-/** `slicewire completion`, and the command that its scripts call at each Tab. */
+/** `slicewire completion`, and the command that its scripts call at each press of Tab. */
 import { askAgent } from '../agent/questions/ask-agent.ts';
 import { ConfigError } from '../config/flags.ts';
 import { parseListen } from '../config/listen.ts';
 import { servicesSchema } from '../inspect/wire/services.ts';
+import type { CommandInput } from './command-input.ts';
 import { type Completion, complete, completionText, SCRIPTS, SHELLS } from './commands/completion.ts';
-import type { AskedOnCommandLine } from './typed-command.ts';
 
 /** Prints the script of a shell. Throws ConfigError for another shell. */
-export async function completionCommand({ words: [word = ''], print }: AskedOnCommandLine): Promise<number> {
+export async function completionCommand({ words: [word = ''], print }: CommandInput): Promise<number> {
   const shell = SHELLS.find((one) => one === word);
   if (shell === undefined) throw new ConfigError(`unknown shell ${word}; completion knows ${SHELLS.join(', ')}`);
   print(SCRIPTS[shell].trimEnd());
   return 0;
 }
 
-/** Prints what can follow the words. */
-export async function completeCommand({ words, signal, print }: AskedOnCommandLine): Promise<number> {
+/** Prints the words that can follow. */
+export async function completeCommand({ words, signal, print }: CommandInput): Promise<number> {
   const completion = complete(words);
   const text = completionText({
     ...completion,
@@ -25,9 +25,9 @@ export async function completeCommand({ words, signal, print }: AskedOnCommandLi
   return 0;
 }
 
-/** Milliseconds that a person waits for names. */
+/** A person waits for the names. */
 const ANSWER_TIMEOUT_MS = 700;
-/** Names that the agent answers at once. Those that begin with the typed letters are among them where they are few. */
+/** The agent gives at most so many names. Names that begin with the typed letters may be missing when there are more. */
 const MAX_NAMES = 500;
 const DEFAULT_PORT = 10_249;
 
@@ -48,15 +48,15 @@ async function named(
     const names = rows.filter(({ service }) => service.startsWith(typed) && NAME.test(service));
     return names.map(({ service, type, state }) => ({ word: `${before}${service}`, about: `${type}, ${state}` }));
   } catch {
-    // A completion says nothing about an agent that is not there.
+    // A completion prints no error when there is no agent.
     return [];
   }
 }
 
-/** Nothing else goes to a shell. */
+/** Only such names are passed to a shell. */
 const NAME = /^[a-z0-9.-]+\/[a-z0-9.-]+$/;
 
-/** The agent's address where the line names one. */
+/** The agent's address by the flag in the line, or the default. */
 function addressIn(words: readonly string[]): string {
   const flag = '--metrics-bind-address';
   const at = words.lastIndexOf(flag);

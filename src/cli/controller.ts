@@ -32,13 +32,13 @@ import { createLog, type Log } from '../telemetry/log.ts';
 import { RationedLines } from '../telemetry/rationed-lines.ts';
 import { listenTrouble, TroubleLog } from '../telemetry/trouble-log.ts';
 
-/** How it reaches the API server, and opens its port; the simulator has ways of its own. */
+/** Replaces parts of the controller's surroundings: the simulator has its own API server and ports. */
 export interface ControllerOutside {
   readonly connect?: Connect;
   readonly open?: OpenServer;
   /** The command line. */
   readonly flags?: Flags;
-  /** Called when all that the lists had has been written, or another replica writes it. */
+  /** Called when the objects of the lists are written, or another replica writes them. */
   readonly release?: () => void;
 }
 
@@ -154,7 +154,7 @@ function electorOf(
   });
 }
 
-/** There may be a line for each object of the cluster. */
+/** The lines are rationed, because there may be one for each object of the cluster. */
 function linesOf(log: Log): RationedLines {
   return new RationedLines({
     log,

@@ -1,4 +1,4 @@
-/** `slicewire fleet`: follows the agents of all nodes, and tells when an endpoint is drained. */
+/** `slicewire fleet`: follows the agents of all nodes, and answers whether an endpoint is drained. */
 import { componentInfo } from '../agent/component-info.ts';
 import { readPageFile } from '../agent/page-files.ts';
 import type { Flags } from '../config/flags.ts';
@@ -9,7 +9,7 @@ import type { Hangups } from '../kernel/hangups.ts';
 import { growSparingly } from '../kernel/memory.ts';
 import { createLog } from '../telemetry/log.ts';
 
-/** Resolves with the exit status when the signal aborts and the questions that wait have ended. */
+/** Resolves with the exit status after the signal aborted and the questions that wait ended. */
 export async function fleetCommand(flags: Flags, signal: AbortSignal, hangups: Hangups): Promise<number> {
   const config = fleetConfig(flags);
   growSparingly();

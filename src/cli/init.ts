@@ -1,4 +1,4 @@
-/** `slicewire run --init-only`: writes the kernel settings, which a container with NET_ADMIN alone cannot write. Afterwards the agent can run with NET_ADMIN alone. */
+/** `slicewire run --init-only`: writes the kernel settings that need more than NET_ADMIN. Afterwards the agent can run with NET_ADMIN alone. */
 import { release } from 'node:os';
 import { tuneConntrack } from '../agent/conntrack-tuning.ts';
 import { ipvsKernelSettings, readSettings } from '../agent/mode-settings.ts';

@@ -1,4 +1,4 @@
-/** The command line: which command runs, and how its errors are told. */
+/** Runs the command of the command line, and prints its errors. */
 import { CommanderError } from 'commander';
 import { CannotRun } from '../agent/cannot-run.ts';
 import { KubeconfigUnusable } from '../cluster/api/credentials.ts';
@@ -13,12 +13,10 @@ import { NftUnusable } from '../kernel/nftables-kernel.ts';
 import { CleanupIncomplete } from '../proxy/modes/mode.ts';
 import { KernelNotRead } from '../proxy/sync/loop.ts';
 import { ACTIONS } from './actions.ts';
-import { goArguments } from './arguments.ts';
+import { goArguments, pluginArguments, programOf } from './command-line.ts';
 import { COMMANDS } from './commands/command-table.ts';
-import { pluginArguments } from './kubectl/plugin-name.ts';
-import { programOf } from './tree.ts';
 
-/** Errors that print one line: their text says what to do. Others are bugs, and print a stack. */
+/** Errors that print one line, because their text says what to do. Others are bugs, and print a stack. */
 const PLAIN = [
   ConfigError,
   CannotRun,
@@ -32,10 +30,10 @@ const PLAIN = [
   NoAnswer,
 ];
 
-/** Parse, run, and resolve with the exit status. */
+/** Parses, runs, and resolves with the exit status. */
 export async function main(args: readonly string[], signal: AbortSignal, hangups: Hangups): Promise<number> {
   let status = 0;
-  // What stands after -- is no flag of this command.
+  // Words after -- are no flags of this command.
   const own = args.slice(0, args.includes('--') ? args.indexOf('--') : args.length);
   if (own.some((arg) => /^--?(?:kube)?config(?:=|$)/.test(arg))) singleFiles.start();
   // A reader that closed its end, as in `plan | head`, is no error; the rest of the command goes on.
@@ -68,7 +66,7 @@ export async function main(args: readonly string[], signal: AbortSignal, hangups
 
 const print = (text: string) => process.stdout.write(`${text}\n`);
 
-/** Commander takes an unknown command for an argument of the default one, and `help` of it for `help`; name the commands instead. */
+/** Commander takes an unknown command for an argument of the default one, and its `help` for that of the program. This names the commands. */
 function mustBeCommand([first = '', second = '']: readonly string[]): void {
   const word = first === 'help' ? second : first;
   const isKnown = word === 'help' || COMMANDS.some(({ name }) => name === word);

@@ -1,5 +1,4 @@
-/** What explain, verify, status, history and exposure do. Each resolves with its exit status. */
-
+/** The commands explain, verify, status, history and exposure. Each resolves with its exit status. */
 import { loadConfig } from '../agent/load-config.ts';
 import { withQueries } from '../agent/questions/answer-once.ts';
 import { askAgent } from '../agent/questions/ask-agent.ts';
@@ -24,11 +23,11 @@ import { statusText } from '../inspect/wire/status-text.ts';
 import { type Verification, verificationSchema } from '../inspect/wire/verification.ts';
 import { verificationText } from '../inspect/wire/verification-text.ts';
 import { MODES } from '../proxy/model/modes.ts';
+import { type CommandInput, show } from './command-input.ts';
 import { recordedAnswers } from './record-and-replay.ts';
 import { watchStatus } from './status-watch.ts';
-import { type AskedOnCommandLine, show } from './typed-command.ts';
 
-/** A question in both forms: for an agent over HTTP, and for the parts in this process. */
+/** A question for an agent over HTTP, and for the parts in this process. */
 interface AnswerableCommand<A> {
   readonly path: string;
   readonly parameters?: Readonly<Record<string, string | undefined>>;
@@ -36,11 +35,7 @@ interface AnswerableCommand<A> {
   answer(answers: Answers, signal: AbortSignal): Promise<A>;
 }
 
-async function ask<A>(
-  answerer: Answerer,
-  question: AnswerableCommand<A>,
-  { flags, signal }: AskedOnCommandLine,
-): Promise<A> {
+async function ask<A>(answerer: Answerer, question: AnswerableCommand<A>, { flags, signal }: CommandInput): Promise<A> {
   const { path, parameters, schema } = question;
   if (answerer.who === 'agent')
     return await askAgent(
@@ -51,15 +46,15 @@ async function ask<A>(
   return await withQueries(flags, signal, (answers, until) => question.answer(answers, until));
 }
 
-export async function explainCommand(asked: AskedOnCommandLine): Promise<number> {
-  const { flags, words } = asked;
+export async function explainCommand(input: CommandInput): Promise<number> {
+  const { flags, words } = input;
   const [from = '', to = ''] = words;
   const [rules, isLive] = [flags.rules === true, flags.live === true];
-  const at = momentFlag(asked, 'at');
+  const at = momentFlag(input, 'at');
   if (isLive && (at !== undefined || flags.recording !== undefined)) {
     throw new WrongQuestion('--live traces packets of now: it cannot be combined with --at or --recording');
   }
-  const milliseconds = secondsFlag(asked);
+  const milliseconds = secondsFlag(input);
   const answer = await ask(
     await answererOf(flags),
     {
@@ -68,14 +63,14 @@ export async function explainCommand(asked: AskedOnCommandLine): Promise<number>
       schema: explanationSchema,
       answer: (answers, signal) => answers.explain({ from, to, rules, at }, signal),
     },
-    asked,
+    input,
   );
-  show(asked, isLive ? await withLive(answer, milliseconds, asked) : answer, explanationText);
+  show(input, isLive ? await withLive(answer, milliseconds, input) : answer, explanationText);
   return answer.verdict.kind === 'balanced' ? 0 : 2;
 }
 
-async function withLive(answer: Explanation, milliseconds: number, asked: AskedOnCommandLine): Promise<Explanation> {
-  const { flags, signal } = asked;
+async function withLive(answer: Explanation, milliseconds: number, input: CommandInput): Promise<Explanation> {
+  const { flags, signal } = input;
   const { config } = await loadConfig(flags);
   const { tools } = MODES[answer.by.mode].rulesBy === 'nftables' ? { tools: [] } : await openTools(config, signal);
   const seconds = milliseconds / 1000;
@@ -86,16 +81,16 @@ async function withLive(answer: Explanation, milliseconds: number, asked: AskedO
   return { ...answer, seen: await seenOf(answer, { tools, milliseconds, signal, onReady }) };
 }
 
-function secondsFlag({ flags }: AskedOnCommandLine): number {
+function secondsFlag({ flags }: CommandInput): number {
   const text = textFlag(flags, 'seconds');
   if (text === undefined) return 10_000;
-  if (flags.live !== true) throw new WrongQuestion(`--seconds ${text}: means something with --live alone`);
+  if (flags.live !== true) throw new WrongQuestion(`--seconds ${text}: has no meaning without --live`);
   const seconds = /^\d{1,3}$/.test(text) ? Number(text) : 0;
   if (seconds < 1 || seconds > 300) throw new WrongQuestion(`--seconds ${text}: must be a number from 1 to 300`);
   return seconds * 1000;
 }
 
-function momentFlag({ flags }: AskedOnCommandLine, flag: string): number | undefined {
+function momentFlag({ flags }: CommandInput, flag: string): number | undefined {
   const text = textFlag(flags, flag);
   return text === undefined ? undefined : readMoment(`--${flag}`, text, realClock.wall());
 }
@@ -106,18 +101,18 @@ const VERIFY: AnswerableCommand<Verification> = {
   answer: (answers, signal) => answers.verify(signal),
 };
 
-export async function verifyCommand(asked: AskedOnCommandLine): Promise<number> {
-  const answer = await ask(await answererOf(asked.flags), VERIFY, asked);
-  show(asked, answer, verificationText);
+export async function verifyCommand(input: CommandInput): Promise<number> {
+  const answer = await ask(await answererOf(input.flags), VERIFY, input);
+  show(input, answer, verificationText);
   return answer.equal ? 0 : 2;
 }
 
-export async function historyCommand(asked: AskedOnCommandLine): Promise<number> {
-  const { flags, words } = asked;
+export async function historyCommand(input: CommandInput): Promise<number> {
+  const { flags, words } = input;
   const [word] = words;
   const service = word === undefined ? undefined : serviceKey(word);
   const sinceText = textFlag(flags, 'since');
-  const at = momentFlag(asked, 'at');
+  const at = momentFlag(input, 'at');
   const since = sinceText === undefined ? undefined : readSince('--since', sinceText, at ?? realClock.wall());
   const answerer = await answererOf(flags);
   if (answerer.who === 'command') {
@@ -134,9 +129,9 @@ export async function historyCommand(asked: AskedOnCommandLine): Promise<number>
       schema: historySchema,
       answer: (answers, signal) => answers.history({ service, since, at }, signal),
     },
-    asked,
+    input,
   );
-  show(asked, answer, historyText);
+  show(input, answer, historyText);
   return 0;
 }
 
@@ -146,8 +141,8 @@ const EXPOSURE: AnswerableCommand<Exposure> = {
   answer: (answers, signal) => answers.exposure(signal),
 };
 
-export async function exposureCommand(asked: AskedOnCommandLine): Promise<number> {
-  show(asked, await ask(await answererOf(asked.flags), EXPOSURE, asked), exposureText);
+export async function exposureCommand(input: CommandInput): Promise<number> {
+  show(input, await ask(await answererOf(input.flags), EXPOSURE, input), exposureText);
   return 0;
 }
 
@@ -157,22 +152,22 @@ const STATUS: AnswerableCommand<Status> = {
   answer: async (answers) => await answers.status(),
 };
 
-export async function statusCommand(asked: AskedOnCommandLine): Promise<number> {
-  const answerer = await answererOf(asked.flags);
-  if (asked.flags.watch === true) {
+export async function statusCommand(input: CommandInput): Promise<number> {
+  const answerer = await answererOf(input.flags);
+  if (input.flags.watch === true) {
     if (answerer.who !== 'agent') {
       throw new WrongQuestion('--watch follows an agent that runs: leave out the source of objects');
     }
-    return await watchStatus(asked, async (signal) => await ask(answerer, STATUS, { ...asked, signal }));
+    return await watchStatus(input, async (signal) => await ask(answerer, STATUS, { ...input, signal }));
   }
-  const status = await ask(answerer, STATUS, asked);
-  show(asked, status, statusText);
+  const status = await ask(answerer, STATUS, input);
+  show(input, status, statusText);
   return status.health.healthy ? 0 : 2;
 }
 
 export { recordCommand, replayCommand } from './record-and-replay.ts';
 
-/** A question is answered by the agent that runs, by this command from the source and the kernel, or from a recording. */
+/** Questions are answered by the agent that runs, by this command from the source and the kernel, or from a recording. */
 type Answerer =
   | { readonly who: 'agent'; readonly listen: ListenAddress }
   | { readonly who: 'command' }
@@ -180,7 +175,7 @@ type Answerer =
 
 const SOURCES = ['manifests', 'kubeconfig', 'master'];
 
-/** Throws WrongQuestion for two of them, and ConfigError. */
+/** Throws WrongQuestion when flags name two of them, and ConfigError. */
 async function answererOf(flags: Flags): Promise<Answerer> {
   const source = SOURCES.find((flag) => flags[flag] !== undefined);
   const file = textFlag(flags, 'recording');

@@ -1,4 +1,4 @@
-/** record and replay, and recordings as the source of answers. */
+/** The commands record and replay, and recordings as the source of answers. */
 import { randomBytes } from 'node:crypto';
 import { createReadStream, createWriteStream } from 'node:fs';
 import { stat, unlink } from 'node:fs/promises';
@@ -20,7 +20,7 @@ import { bytesText } from '../inspect/wire/format.ts';
 import { isWrongQuestion, NoAnswer, WrongQuestion } from '../inspect/wire/problem.ts';
 import type { Replayed } from '../inspect/wire/replay.ts';
 import { replayText } from '../inspect/wire/replay-text.ts';
-import { type AskedOnCommandLine, show } from './typed-command.ts';
+import { type CommandInput, show } from './command-input.ts';
 
 const warn = (text: string) => void process.stderr.write(`slicewire: ${text}\n`);
 
@@ -30,7 +30,7 @@ export async function recordedAnswers(file: string): Promise<RecordedAnswers> {
   return new RecordedAnswers(() => named(file, readRecording(createReadStream(file), warn)));
 }
 
-/** A recording that cannot be read is named. */
+/** Adds the name of the file to errors of a recording. */
 async function* named<T>(file: string, lines: AsyncIterable<T>): AsyncGenerator<T> {
   try {
     yield* lines;
@@ -46,14 +46,14 @@ async function mustBeFile(file: string): Promise<void> {
   if (!is.isFile()) throw new NoAnswer(`the recording ${file} is no file`);
 }
 
-const DAY = 24 * 60 * 60 * 1000;
+const DAY_MS = 24 * 60 * 60 * 1000;
 
-export async function recordCommand(asked: AskedOnCommandLine): Promise<number> {
-  const { flags, words, signal, print } = asked;
+export async function recordCommand(input: CommandInput): Promise<number> {
+  const { flags, words, signal, print } = input;
   const [file = ''] = words;
   const text = textFlag(flags, 'for');
   const time = text === undefined ? undefined : parseDuration(text);
-  if (text !== undefined && (time === undefined || time < 1000 || time > DAY)) {
+  if (text !== undefined && (time === undefined || time < 1000 || time > DAY_MS)) {
     throw new WrongQuestion(`--for ${text}: must be a duration from 1s to 24h, such as 30s`);
   }
   const listen = (await loadConfig(flags)).config.serve.metrics;
@@ -64,7 +64,7 @@ export async function recordCommand(asked: AskedOnCommandLine): Promise<number> 
     await pipeline(bytes, createWriteStream(file, { flags: 'wx', mode: 0o600 }), { signal });
   } catch (error) {
     if (!signal.aborted) throw new NoAnswer(await unwritten(file, error));
-    // Interrupted: what is complete counts.
+    // After an interrupt the complete part of the file counts.
   }
   const { size } = await stat(file);
   print(`${file}: ${bytesText(size)}`);
@@ -82,8 +82,8 @@ async function unwritten(file: string, error: unknown): Promise<string> {
   return `the recording could not be written into ${file}: ${causeOf(error)}`;
 }
 
-export async function replayCommand(asked: AskedOnCommandLine): Promise<number> {
-  const { words, signal } = asked;
+export async function replayCommand(input: CommandInput): Promise<number> {
+  const { words, signal } = input;
   const [file = ''] = words;
   await mustBeFile(file);
   const replay = new Replay({ signal });
@@ -106,6 +106,6 @@ export async function replayCommand(asked: AskedOnCommandLine): Promise<number> 
     same,
     syncs,
   };
-  show(asked, answer, replayText);
+  show(input, answer, replayText);
   return same ? 0 : 2;
 }

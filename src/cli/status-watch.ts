@@ -4,26 +4,26 @@ import { clockTime, timeBetween } from '../inspect/wire/format.ts';
 import { NoAnswer } from '../inspect/wire/problem.ts';
 import type { Status } from '../inspect/wire/status.ts';
 import { statusText } from '../inspect/wire/status-text.ts';
-import { type AskedOnCommandLine, show } from './typed-command.ts';
+import { type CommandInput, show } from './command-input.ts';
 
 type AskStatus = (signal: AbortSignal) => Promise<Status>;
 
-/** Where the answers go. */
+/** The output: a terminal, or lines. */
 interface WatchView {
   answered(status: Status): void;
   failed(message: string): void;
   end(): void;
 }
 
-const SECOND = 1000;
-/** Milliseconds that the agent has for an answer. It needs some milliseconds. */
+const INTERVAL_MS = 1000;
+/** A healthy agent answers within some milliseconds. */
 const ANSWER_TIMEOUT_MS = 5000;
 
 /** On a terminal the text is redrawn, elsewhere each change is printed once. Resolves with the exit status. */
-export async function watchStatus(asked: AskedOnCommandLine, ask: AskStatus): Promise<number> {
-  const { flags, signal } = asked;
+export async function watchStatus(input: CommandInput, ask: AskStatus): Promise<number> {
+  const { flags, signal } = input;
   const isScreen = process.stdout.isTTY && flags.output !== 'json';
-  const view = isScreen ? await screenView() : lineView(asked);
+  const view = isScreen ? await screenView() : lineView(input);
   let isHealthy = true;
   try {
     while (!signal.aborted) {
@@ -38,7 +38,7 @@ export async function watchStatus(asked: AskedOnCommandLine, ask: AskStatus): Pr
         isHealthy = false;
         view.failed(error.message);
       }
-      await sleep(realClock, SECOND, signal).catch(() => undefined);
+      await sleep(realClock, INTERVAL_MS, signal).catch(() => undefined);
     }
   } finally {
     view.end();
@@ -52,27 +52,27 @@ async function answerInTime(ask: AskStatus, signal: AbortSignal): Promise<Status
     return await ask(AbortSignal.any([signal, late]));
   } catch (error) {
     if (!late.aborted || signal.aborted) throw error;
-    throw new NoAnswer(`the agent has not answered for ${ANSWER_TIMEOUT_MS / SECOND} s`);
+    throw new NoAnswer(`the agent has not answered for ${ANSWER_TIMEOUT_MS / 1000} s`);
   }
 }
 
-function lineView(asked: AskedOnCommandLine): WatchView {
+function lineView(input: CommandInput): WatchView {
   let before = '';
   return {
     answered: (status) => {
       const now = lastingOf(status);
-      if (now !== before) show(asked, status, (of) => `${statusText(of)}\n`);
+      if (now !== before) show(input, status, (of) => `${statusText(of)}\n`);
       before = now;
     },
     failed: (message) => {
-      if (before !== message) asked.print(message);
+      if (before !== message) input.print(message);
       before = message;
     },
     end: () => undefined,
   };
 }
 
-/** What is not another text each second. */
+/** The status without the parts that change each second. */
 function lastingOf({ by: _, heard, history, ...lasting }: Status): string {
   return JSON.stringify({
     ...lasting,
@@ -81,13 +81,12 @@ function lastingOf({ by: _, heard, history, ...lasting }: Status): string {
   });
 }
 
-/** All that the screen shows. */
 interface ScreenContents {
   readonly status?: Status;
   readonly failure?: { readonly message: string; readonly since: string };
 }
 
-/** The text of the screen. `now`: a moment of an answer. */
+/** `now` has the form of a moment in an answer. */
 function screenText({ status, failure }: ScreenContents, now: string): string {
   const last = status === undefined ? '' : statusText(status);
   if (failure === undefined) return `${last}\n\nAsked each second; Ctrl+C ends.`;
@@ -109,7 +108,7 @@ async function screenView(): Promise<WatchView> {
     log(fitted(screenText(shown, new Date(realClock.wall()).toISOString()), { columns, rows }));
   };
   const afresh = () => {
-    // The terminal has broken the lines anew: nobody knows where they are.
+    // The terminal has wrapped the lines anew, so their places are unknown.
     stdout.write('\x1b[H\x1b[2J');
     log.done();
     draw();
@@ -141,22 +140,21 @@ async function screenView(): Promise<WatchView> {
   };
 }
 
-// A text as a terminal can show it. Pure.
-
+/** The size of a terminal. */
 interface Size {
   readonly columns: number;
   readonly rows: number;
 }
 
 /** C0 and C1 control characters: names and messages of others could move the cursor with them. */
-// biome-ignore lint/suspicious/noControlCharactersInRegex: they are what is taken out.
+// biome-ignore lint/suspicious/noControlCharactersInRegex: the expression removes them.
 const CONTROL = /[\x00-\x1f\x7f-\x9f]/g;
-/** What the rest of a broken line has more of indentation than its beginning. */
-const HANG = 2;
+/** Hanging indent of a wrapped line. */
+const HANGING_INDENT = 2;
 
-/** Lines that are no wider than the terminal, and one fewer than it has rows: the cursor stands below them. */
+/** Lines that are no wider than the terminal, and one fewer than its rows, because the cursor is below them. */
 export function fitted(text: string, { columns, rows }: Size): string {
-  const lines = text.split('\n').flatMap((line) => brokenAt(line.replace(CONTROL, '\ufffd'), Math.max(columns, 10)));
+  const lines = text.split('\n').flatMap((line) => wrapped(line.replace(CONTROL, '\ufffd'), Math.max(columns, 10)));
   const room = Math.max(rows - 1, 1);
   if (lines.length <= room) return lines.join('\n');
   const shown = lines.slice(0, room - 1);
@@ -164,10 +162,10 @@ export function fitted(text: string, { columns, rows }: Size): string {
   return [...shown, note.slice(0, columns)].join('\n');
 }
 
-/** The pieces of a line, broken at blanks where there are some. */
-function brokenAt(line: string, width: number): string[] {
+/** The pieces of a line, wrapped at blanks if it has some. */
+function wrapped(line: string, width: number): string[] {
   const indent = Math.min(/^ */.exec(line)?.[0].length ?? 0, width >> 1);
-  const begin = ' '.repeat(Math.min(indent + HANG, width >> 1));
+  const begin = ' '.repeat(Math.min(indent + HANGING_INDENT, width >> 1));
   const pieces: string[] = [];
   let rest = line;
   while (rest.length > width) {

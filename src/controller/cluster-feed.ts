@@ -11,9 +11,8 @@ import {
   decodeZonedNode,
   PODS,
 } from '../cluster/api/decode/producing.ts';
-import { PAGE } from '../cluster/api/paged-list.ts';
-import { Reflector, type ReflectorSink } from '../cluster/api/reflector.ts';
-import { Watches, type WatchLog, watchSink } from '../cluster/api/watch.ts';
+import type { ReflectorSink } from '../cluster/api/reflector.ts';
+import { type Watch, Watches, type WatchLog, watchSink } from '../cluster/api/watch.ts';
 import { FaultBook } from '../proxy/model/fault-book.ts';
 import type { Fault } from '../proxy/model/objects.ts';
 import { CACHED_KINDS, type CachedKind, type ClusterCache } from './cluster-cache.ts';
@@ -59,29 +58,22 @@ export class ClusterFeed {
 
   /** Follow the cluster until the signal aborts; `onSynced` is called once. */
   async follow(onSynced: () => void, signal: AbortSignal): Promise<void> {
-    const { cache, client, clock } = this.#options;
+    const { cache, client } = this.#options;
     const intakes = this.#intakes();
-    const reflectors = CACHED_KINDS.map((kind) => {
-      const watch = this.#watches.of(kind);
-      const sink = {
+    const synced = (kind: CachedKind) => {
+      this.#watches.synced(kind);
+      if (this.isSynced) onSynced();
+    };
+    const partsOf = (kind: CachedKind, watch: Watch<CachedKind>) => ({
+      resource: kind === 'pods' ? { path: PATHS[kind], protobuf: PODS } : { path: PATHS[kind] },
+      sink: {
         ...intakes[kind],
         reached: (version: string) => cache.setVersion(kind, version),
-        synced: () => {
-          this.#watches.synced(kind);
-          if (this.isSynced) onSynced();
-        },
+        synced: () => synced(kind),
         ...watchSink(watch),
-      };
-      return new Reflector({
-        resource: kind === 'pods' ? { path: PATHS[kind], protobuf: PODS } : { path: PATHS[kind] },
-        client,
-        clock,
-        sink,
-        random: Math.random,
-        pageSize: PAGE,
-      });
+      },
     });
-    await Promise.all(reflectors.map((reflector) => reflector.run(signal)));
+    await this.#watches.follow(client, partsOf, signal);
   }
 
   #intakes(): Readonly<Record<CachedKind, KindIntake>> {

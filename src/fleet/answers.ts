@@ -1,4 +1,4 @@
-/** What the fleet answers to `/programmed` and `/live`. Pure. */
+/** The answers of the fleet to `/programmed` and `/live`. Pure. */
 import type { Clock } from '../base/clock.ts';
 import type { Latency } from '../base/latencies.ts';
 import type { NodeBehind } from '../inspect/wire/drained.ts';
@@ -6,17 +6,16 @@ import { API_VERSION, momentOf } from '../inspect/wire/envelope.ts';
 import type { FleetLive, FleetProgrammed, FleetNode as ShownNode } from '../inspect/wire/fleet.ts';
 import { NoAnswer, WrongQuestion } from '../inspect/wire/problem.ts';
 import type { ServiceKey } from '../proxy/model/objects.ts';
-import type { Need } from './agent-state.ts';
 import type { Drains } from './drains.ts';
 import type { FleetObjects } from './fleet-objects.ts';
 import type { FleetNodes } from './nodes.ts';
 import type { ProgrammingLatency } from './programming-latency.ts';
-import { type NodeState, obstacleOf, slownessOf, type TrackedNode } from './tracked-node.ts';
+import { type Lag, type Need, type NodeState, obstacleOf, slownessOf, type TrackedNode } from './tracked-node.ts';
 import { nodeBehind } from './waiting-question.ts';
 import { WallClock } from './wall-clock.ts';
 
-/** Nodes that an answer names of each sort. */
-const NAMED = 100;
+/** An answer names at most so many nodes that are behind, and so many that are left out. */
+const MAX_NAMED_NODES = 100;
 
 interface FleetAnswersOptions {
   readonly clock: Clock;
@@ -24,9 +23,10 @@ interface FleetAnswersOptions {
   readonly nodes: FleetNodes;
   readonly drains: Drains;
   readonly programming: ProgrammingLatency;
-  /** Name of this replica, the version of the program, and the API server. */
+  /** The name of this replica. */
   readonly replica: string;
   readonly version: string;
+  /** The API server. */
   readonly source: string;
 }
 
@@ -42,8 +42,8 @@ export class FleetAnswers {
   }
 
   /**
-   * How far the nodes are with one Service (`NS/NAME`), or with all; undefined: of the whole cluster. Throws WrongQuestion where there is
-   * no such Service, NoAnswer before the lists are complete.
+   * The progress of the nodes with one Service (`NS/NAME`), or with the whole cluster for undefined. Throws WrongQuestion when there is no
+   * such Service, and NoAnswer before the lists are complete.
    */
   programmed(service: ServiceKey | undefined): FleetProgrammed {
     const { objects, nodes, programming } = this.#options;
@@ -51,23 +51,23 @@ export class FleetAnswers {
     const need = this.#needOf(service);
     const behind: NodeBehind[] = [];
     const leftOut: NodeBehind[] = [];
-    for (const node of nodes.counted.all) {
-      const lack = nodeBehind(node, need, programming, this.#wallClock);
-      if (lack !== undefined) (node.isLeftOut ? leftOut : behind).push(lack);
+    for (const node of nodes.tracked.all) {
+      const lag = nodeBehind(node, need, programming, this.#wallClock);
+      if (lag !== undefined) (node.isLeftOut ? leftOut : behind).push(lag);
     }
     return {
       ...{ apiVersion: API_VERSION, kind: 'FleetProgrammed' },
       service: service ?? null,
       versions: need.versions,
-      programmed: nodes.counted.all.length - behind.length - leftOut.length,
-      behind: behind.slice(0, NAMED),
+      programmed: nodes.tracked.all.length - behind.length - leftOut.length,
+      behind: behind.slice(0, MAX_NAMED_NODES),
       behindCount: behind.length,
-      leftOut: leftOut.slice(0, NAMED),
+      leftOut: leftOut.slice(0, MAX_NAMED_NODES),
       latency: latencyOf(programming.summary()),
     };
   }
 
-  /** All that the page shows. */
+  /** The content of the page. */
   live(): FleetLive {
     const { clock, drains, programming, replica, version, source } = this.#options;
     const now = clock.now();
@@ -95,7 +95,7 @@ export class FleetAnswers {
   /** Nodes by state. */
   states(): Readonly<Record<NodeState, number>> {
     const at = this.#at();
-    return countsOf(this.#options.nodes.counted.all.map((node) => stateOf(node, at)));
+    return countsOf(this.#options.nodes.tracked.all.map((node) => stateOf(node, at)));
   }
 
   #needOf(service: ServiceKey | undefined): Need {
@@ -113,10 +113,10 @@ export class FleetAnswers {
     return { now: clock.now(), pace: nodes.pace, programming };
   }
 
-  /** By name. */
+  /** Sorted by name. */
   #nodes(): ShownNode[] {
     const at = this.#at();
-    const shown = this.#options.nodes.counted.all.map((node) => shownNode(node, at));
+    const shown = this.#options.nodes.tracked.all.map((node) => shownNode(node, at));
     return shown.sort((a, b) => (a.name < b.name ? -1 : 1));
   }
 
@@ -128,13 +128,13 @@ export class FleetAnswers {
     const all = nodes.length === 1 ? 'The only node is' : `All ${nodes.length} nodes are`;
     if (counts.current === nodes.length) return `${all} up to date.`;
     const list = OTHERS.filter(([state]) => counts[state] > 0)
-      .map(([state, says]) => `${counts[state]} ${says}`)
+      .map(([state, words]) => `${counts[state]} ${words}`)
       .join(', ');
     return `${counts.current} of ${nodes.length} nodes are up to date: ${list}.`;
   }
 }
 
-/** States of nodes that are not up to date, and how they read after a number. */
+/** States of nodes that are not up to date, with their words after a number. */
 const OTHERS: readonly (readonly [NodeState, string])[] = [
   ['behind', 'behind'],
   ['no answer', 'without an answer'],
@@ -155,16 +155,8 @@ function latencyOf(latency: Latency | undefined): FleetLive['latency'] {
   return { count: changes, p50, p99, most, since: momentOf(since) };
 }
 
-// A node as the page of the fleet shows it. Pure.
-
-/** Milliseconds by which what is shown may be late beside the pace of the agents' events: most agents sync once a second. */
-const MOMENT = 3000;
-
-/** What is behind, and since when in milliseconds of the clock. */
-interface Late {
-  readonly why: string;
-  readonly since: number;
-}
+/** The page shows a node as behind only after this time and the pace of the agents' events. Most agents sync once a second. */
+const MIN_LAG_MS = 3000;
 
 interface ShownAt {
   /** Milliseconds of the clock. */
@@ -174,37 +166,41 @@ interface ShownAt {
   readonly programming: Pick<ProgrammingLatency, 'behindSince'>;
 }
 
-/** The state of a node, since when it is behind (0: it is not), and why. */
+/** The state of a node, its lag in milliseconds (0 when current), and the reason. */
 function stateOf(
   node: TrackedNode,
   { now, pace, programming }: ShownAt,
 ): { readonly state: NodeState; readonly lag: number; readonly why: string } {
   const since = programming.behindSince(node.agent.marks);
-  // Whole seconds, so that a node that stays behind is not another one four times a second.
+  // In whole seconds, so that a node that stays behind does not change four times a second.
   const lagOf = (at: number | undefined) => (at === undefined ? 0 : Math.max(0, Math.floor((now - at) / 1000) * 1000));
   const obstacle = obstacleOf(node) ?? '';
   if (node.isLeftOut) return { state: 'left out', lag: lagOf(since), why: 'its Node is not ready' };
-  if (node.place === undefined) return { state: 'no agent', lag: lagOf(since), why: obstacle };
+  if (node.address === undefined) return { state: 'no agent', lag: lagOf(since), why: obstacle };
   if (node.link.state === 'too old') return { state: 'too old', lag: lagOf(since), why: obstacle };
   if (node.link.state !== 'open') return { state: 'no answer', lag: lagOf(since), why: obstacle };
-  const late = lateOf(node, since, now - pace - MOMENT);
-  return late === undefined
+  const shown = shownLag(node, since, now - pace - MIN_LAG_MS);
+  return shown === undefined
     ? { state: 'current', lag: 0, why: '' }
-    : { state: 'behind', lag: lagOf(late.since), why: late.why };
+    : { state: 'behind', lag: lagOf(shown.since), why: shown.why };
 }
 
-/** Why it is behind; undefined: it lacks nothing that the fleet saw before `moment`. */
-function lateOf(node: TrackedNode, since: number | undefined, moment: number): Late | undefined {
+/** The reason why a node is behind; undefined when it lacks nothing that the fleet saw before `moment`. */
+function shownLag(
+  node: TrackedNode,
+  since: number | undefined,
+  moment: number,
+): (Lag & { readonly since: number }) | undefined {
   const { agent } = node;
   if (agent.stuck !== undefined) {
     return { why: `its agent cannot write: ${agent.stuck.why}`, since: agent.stuck.since ?? moment };
   }
   if (agent.behind.size > 0) {
-    const [[service, lack] = ['', undefined]] = agent.behind;
+    const [[service, lag] = ['', undefined]] = agent.behind;
     const sinces = [...agent.behind.values()].map((each) => each.since ?? moment);
     const more = agent.behind.size === 1 ? '' : ` and ${agent.behind.size - 1} more`;
     return {
-      why: `an older version of Service ${service}${more} is in the kernel: ${lack?.why ?? ''}`,
+      why: `an older version of Service ${service}${more} is in the kernel: ${lag?.why ?? ''}`,
       since: Math.min(...sinces),
     };
   }

@@ -1,4 +1,4 @@
-/** Puts the fleet's parts that do no I/O together. Pure. */
+/** Puts the parts of the fleet that do no I/O together. Pure. */
 import type { Clock } from '../base/clock.ts';
 import { FleetAnswers } from './answers.ts';
 import { Drains } from './drains.ts';
@@ -8,7 +8,7 @@ import { ProgrammingLatency } from './programming-latency.ts';
 
 export interface FleetCoreOptions {
   readonly clock: Clock;
-  /** Milliseconds for which a Node may be not ready before nobody waits for it. */
+  /** Milliseconds for which a Node may be not ready before questions stop waiting for it. */
   readonly leaveOutAfter: number;
   readonly replica: string;
   readonly version: string;
@@ -23,7 +23,7 @@ export interface FleetCore {
   readonly answers: FleetAnswers;
 }
 
-/** Objects and nodes are fed by the caller; drains and answers answer. */
+/** The caller feeds objects and nodes, and asks drains and answers. */
 export function fleetCore({ clock, leaveOutAfter, ...own }: FleetCoreOptions): FleetCore {
   const programming = new ProgrammingLatency(clock);
   const objects = new FleetObjects(clock, (kind, version, service) => programming.seen(kind, version, service));

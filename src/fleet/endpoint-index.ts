@@ -1,5 +1,4 @@
-/** Which slices have an endpoint, by Pod and by address, and which Services had it until a moment ago. Pure. */
-
+/** The slices that have an endpoint, by Pod and by address, and the Services that had it until a moment ago. Pure. */
 import type { Family } from '../base/address.ts';
 import type { Clock } from '../base/clock.ts';
 import type { ServiceKey, SliceKey } from '../proxy/model/objects.ts';
@@ -17,21 +16,21 @@ interface Remembered extends PastEndpoint {
   readonly at: number;
 }
 
-/** Milliseconds for which Services are remembered, longer than the longest question waits, and how many of them. */
-const REMEMBERED = 15 * 60_000;
-const MAX_ENDPOINTS_REMEMBERED = 100_000;
+/** Past endpoints are kept longer than the longest question waits. */
+const MAX_PAST_AGE_MS = 15 * 60_000;
+const MAX_PAST_ENDPOINTS = 100_000;
 
 export class EndpointIndex {
   readonly #clock: Pick<Clock, 'now'>;
-  /** Slices by name: a Pod, which has a slash, or an address. */
+  /** Slices by name. A name is a Pod, which has a slash, or an address. */
   readonly #slices = new Map<string, SliceKey | Set<SliceKey>>();
   readonly #past = new Map<string, Remembered[]>();
-  /** The same, the oldest first, from `#oldest` on. */
+  /** The same entries, the oldest first, from `#oldest` on. */
   #queue: Remembered[] = [];
   #oldest = 0;
-  /** Endpoints of slices by name, of those slices that somebody asks about. */
+  /** Endpoints by name, for slices with a question. */
   readonly #named = new WeakMap<FleetSlice, Map<string, readonly SliceEndpointRef[]>>();
-  /** Since when endpoints terminate, by Service and name, in milliseconds of the clock. */
+  /** The moments at which endpoints began to terminate, by Service and name, in milliseconds of the clock. */
   readonly #endings = new Map<string, number>();
   readonly #families: Record<Family, number> = { IPv4: 0, IPv6: 0 };
 
@@ -39,12 +38,12 @@ export class EndpointIndex {
     this.#clock = clock;
   }
 
-  /** Families of which there are slices. */
+  /** Families that have slices. */
   get families(): readonly Family[] {
     return (['IPv4', 'IPv6'] as const).filter((family) => this.#families[family] > 0);
   }
 
-  /** A slice changed. Returns the endpoints that it had not. */
+  /** A slice changed. Returns its new endpoints. */
   replace(before: FleetSlice | undefined, now: FleetSlice | undefined): FleetEndpoint[] {
     if (before !== undefined) this.#families[before.family] -= 1;
     if (now !== undefined) this.#families[now.family] += 1;
@@ -68,12 +67,12 @@ export class EndpointIndex {
     return added;
   }
 
-  /** Since when an endpoint, named by its Pod or its address, terminates; long ago where nobody saw it begin. */
+  /** When an endpoint, named by its Pod or its address, began to terminate; -Infinity when the fleet did not see it. */
   endingSince(service: ServiceKey, name: string): number {
     return this.#endings.get(`${service} ${name}`) ?? Number.NEGATIVE_INFINITY;
   }
 
-  /** Where it is, in the order of the slices' names. */
+  /** The endpoints of a name, in the order of their slices' names. */
   now(name: string, slices: ReadonlyMap<SliceKey, FleetSlice>): readonly SliceEndpointRef[] {
     const keys = this.#slices.get(name);
     if (keys === undefined) return [];
@@ -96,7 +95,7 @@ export class EndpointIndex {
     return named;
   }
 
-  /** Services that had it in the last quarter of an hour. */
+  /** Services that had an endpoint of this name in the last quarter of an hour. */
   past(name: string): readonly PastEndpoint[] {
     this.#forget();
     return this.#past.get(name) ?? [];
@@ -133,16 +132,15 @@ export class EndpointIndex {
   }
 
   #forget(): void {
-    const since = this.#clock.now() - REMEMBERED;
+    const since = this.#clock.now() - MAX_PAST_AGE_MS;
     for (; this.#oldest < this.#queue.length; this.#oldest += 1) {
       const oldest = this.#queue[this.#oldest];
-      if (oldest === undefined || (oldest.at >= since && this.#queue.length - this.#oldest < MAX_ENDPOINTS_REMEMBERED))
-        break;
+      if (oldest === undefined || (oldest.at >= since && this.#queue.length - this.#oldest < MAX_PAST_ENDPOINTS)) break;
       const left = this.#past.get(oldest.name)?.filter((other) => other !== oldest) ?? [];
       if (left.length === 0) this.#past.delete(oldest.name);
       else this.#past.set(oldest.name, left);
     }
-    if (this.#oldest < MAX_ENDPOINTS_REMEMBERED && this.#oldest < this.#queue.length) return;
+    if (this.#oldest < MAX_PAST_ENDPOINTS && this.#oldest < this.#queue.length) return;
     this.#queue = this.#queue.slice(this.#oldest);
     this.#oldest = 0;
   }

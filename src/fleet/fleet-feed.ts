@@ -1,8 +1,7 @@
 /**
- * The lists and watches of the fleet, on the agent's own reflector: Services and EndpointSlices with a proxy's selectors, Nodes, and the
- * slices of the agents' headless Service. Each event goes to the parts that answer from it.
+ * The lists and watches of the fleet: Services and EndpointSlices with a proxy's selectors, Nodes, and the slices of the agents' headless
+ * Service. Each event goes to the parts that answer from it.
  */
-
 import { familyOf } from '../base/address.ts';
 import type { Clock } from '../base/clock.ts';
 import type { ApiClient } from '../cluster/api/client.ts';
@@ -16,16 +15,16 @@ import {
 } from '../cluster/api/decode/fleet.ts';
 import { decodeFleetNode } from '../cluster/api/decode/node.ts';
 import { decodeService, SERVICES } from '../cluster/api/decode/service.ts';
-import { PAGE } from '../cluster/api/paged-list.ts';
-import { Reflector, type ReflectorSink, type Resource } from '../cluster/api/reflector.ts';
-import { Watches, type WatchLog, watchSink } from '../cluster/api/watch.ts';
+import type { ReflectorSink, Resource } from '../cluster/api/reflector.ts';
+import { type Watch, Watches, type WatchLog, watchSink } from '../cluster/api/watch.ts';
 import { FaultBook } from '../proxy/model/fault-book.ts';
 import { SERVED, SERVED_FIELDS, SERVICE_NAME_LABEL } from '../proxy/model/labels.ts';
 import type { Fault, SliceKey } from '../proxy/model/objects.ts';
-import type { FleetObjects, FleetSlice } from './fleet-objects.ts';
-import type { AgentLinks } from './links.ts';
+import type { FleetObjects } from './fleet-objects.ts';
+import type { AgentLinks } from './link.ts';
 import type { FleetNodes } from './nodes.ts';
-import type { AgentPlace } from './tracked-node.ts';
+import type { AgentAddress } from './tracked-node.ts';
+import type { FleetSlice } from './types.ts';
 
 const FLEET_KINDS = ['services', 'slices', 'nodes', 'agents'] as const;
 type FleetFeedKind = (typeof FLEET_KINDS)[number];
@@ -42,24 +41,24 @@ interface FleetFeedOptions {
   readonly agents: { readonly namespace: string; readonly name: string };
 }
 
-/** Takes the objects of one kind. */
-type Taking = Pick<ReflectorSink, 'set' | 'gone'> & {
+/** Receives the objects of one kind. */
+type KindIntake = Pick<ReflectorSink, 'set' | 'gone'> & {
   /** The first list is complete, up to this version. */
   readonly synced: (version: string) => void;
   readonly restored?: () => void;
 };
 
-const SLICES = '/apis/discovery.k8s.io/v1';
+const DISCOVERY = '/apis/discovery.k8s.io/v1';
 
 export class FleetFeed {
   readonly #options: FleetFeedOptions;
   readonly #watches: Watches<FleetFeedKind>;
   readonly #faults = new FaultBook();
-  readonly #places = new AgentPlaces();
+  readonly #addresses = new AgentAddresses();
 
   constructor(options: FleetFeedOptions) {
     this.#options = options;
-    const meanwhile = 'what was seen until now stays';
+    const meanwhile = 'the objects seen until now stay in use';
     this.#watches = new Watches(FLEET_KINDS, { ...options, meanwhile });
   }
 
@@ -73,7 +72,7 @@ export class FleetFeed {
     return this.#watches.statuses;
   }
 
-  /** Why the newest objects are not known, as a sentence; undefined: they are. */
+  /** The reason why the newest objects are unknown, as a sentence; undefined when they are known. */
   get gap(): string | undefined {
     if (!this.isSynced) return 'the lists of the fleet are not complete yet';
     const failing = this.watches.find(({ failure }) => failure !== undefined);
@@ -82,20 +81,12 @@ export class FleetFeed {
 
   /** Follow the cluster until the signal aborts. */
   async follow(signal: AbortSignal): Promise<void> {
-    const { client, clock } = this.#options;
-    const taking = this.#taking();
-    const reflectors = FLEET_KINDS.map((kind) => {
-      const sink = this.#sink(kind, taking[kind]);
-      return new Reflector({
-        resource: this.#resource(kind),
-        client,
-        clock,
-        sink,
-        random: Math.random,
-        pageSize: PAGE,
-      });
+    const intakes = this.#intakes();
+    const partsOf = (kind: FleetFeedKind, watch: Watch<FleetFeedKind>) => ({
+      resource: this.#resource(kind),
+      sink: this.#sink(kind, watch, intakes[kind]),
     });
-    await Promise.all(reflectors.map((reflector) => reflector.run(signal)));
+    await this.#watches.follow(this.#options.client, partsOf, signal);
   }
 
   #resource(kind: FleetFeedKind): Resource {
@@ -105,51 +96,50 @@ export class FleetFeed {
       case 'services':
         return { path: '/api/v1/services', ...served, fieldSelector: SERVED_FIELDS, protobuf: SERVICES };
       case 'slices':
-        return { path: `${SLICES}/endpointslices`, ...served, protobuf: NAMED_SLICES };
+        return { path: `${DISCOVERY}/endpointslices`, ...served, protobuf: NAMED_SLICES };
       case 'nodes':
         return { path: '/api/v1/nodes' };
       case 'agents': {
         const labelSelector = `${SERVICE_NAME_LABEL}=${name}`;
-        return { path: `${SLICES}/namespaces/${namespace}/endpointslices`, labelSelector };
+        return { path: `${DISCOVERY}/namespaces/${namespace}/endpointslices`, labelSelector };
       }
     }
   }
 
-  #sink(kind: FleetFeedKind, taking: Taking): ReflectorSink {
-    const watch = this.#watches.of(kind);
+  #sink(kind: FleetFeedKind, watch: Watch<FleetFeedKind>, intake: KindIntake): ReflectorSink {
     const ofWatch = watchSink(watch);
     let reached = '';
-    /** After a restore everything is listed again, and what is reached next is that list. */
+    /** After a restore everything is listed again, and the next version reached is that of the list. */
     let isListedAgain = false;
     return {
       ...ofWatch,
       set: (key, object, isEvent) => {
         // The API server checks names, so an invalid one does not come from it.
         if (kind !== 'nodes' && objectKey(object) !== key) return;
-        taking.set(key, object, isEvent);
+        intake.set(key, object, isEvent);
       },
       gone: (key, version, isEvent) => {
         this.#faults.set(`${kind} ${key}`, []);
-        taking.gone(key, version, isEvent);
+        intake.gone(key, version, isEvent);
       },
       reached: (version) => {
         reached = version;
-        if (isListedAgain) taking.synced(version);
+        if (isListedAgain) intake.synced(version);
         isListedAgain = false;
       },
       synced: () => {
         this.#watches.synced(kind);
-        taking.synced(reached);
+        intake.synced(reached);
       },
       restored: (from, to) => {
         ofWatch.restored(from, to);
         isListedAgain = true;
-        taking.restored?.();
+        intake.restored?.();
       },
     };
   }
 
-  #taking(): Readonly<Record<FleetFeedKind, Taking>> {
+  #intakes(): Readonly<Record<FleetFeedKind, KindIntake>> {
     const { objects, nodes } = this.#options;
     const restored = (kind: 'services' | 'slices') => () => {
       objects.restored(kind);
@@ -180,7 +170,7 @@ export class FleetFeed {
         set: (name, object) => {
           const { value, faults } = decodeFleetNode(object, name);
           this.#report(`nodes ${name}`, faults);
-          // A Node that cannot be read is there all the same.
+          // A Node that cannot be read exists nevertheless.
           nodes.setNode(name, value ?? 'unreadable');
         },
         gone: (name) => nodes.setNode(name, undefined),
@@ -190,20 +180,21 @@ export class FleetFeed {
         set: (key, object) => {
           const { value, faults } = decodeAgents(object, key);
           this.#report(`agents ${key}`, faults);
-          if (value !== undefined) this.#placed(this.#places.set(key, value));
+          if (value !== undefined) this.#setAgents(this.#addresses.set(key, value));
         },
-        gone: (key) => this.#placed(this.#places.set(key, [])),
+        gone: (key) => this.#setAgents(this.#addresses.set(key, [])),
         synced: () => nodes.synced('agents'),
       },
     };
   }
 
-  #placed(names: ReadonlySet<string>): void {
+  /** The agents of these nodes may have other addresses now. */
+  #setAgents(names: ReadonlySet<string>): void {
     const { nodes, links } = this.#options;
     for (const name of names) {
-      const place = this.#places.of(name);
-      nodes.setAgent(name, place);
-      if (links.set(name, place)) nodes.setLink(name, { state: 'connecting' });
+      const address = this.#addresses.of(name);
+      nodes.setAgent(name, address);
+      if (links.set(name, address)) nodes.setLink(name, { state: 'connecting' });
     }
   }
 
@@ -226,11 +217,10 @@ function versionOf(object: unknown): string {
   return metadata?.resourceVersion ?? '';
 }
 
-// Where the agent of each node listens, from the EndpointSlices of the agents' headless Service. Pure.
-
-class AgentPlaces {
+/** The address of the agent of each node, from the EndpointSlices of the agents' headless Service. */
+class AgentAddresses {
   readonly #slices = new Map<SliceKey, readonly AgentEndpoint[]>();
-  /** By node: the slices that have an agent of it. */
+  /** The slices that have an agent of a node, by node. */
   readonly #byNode = new Map<string, Set<SliceKey>>();
 
   /** A slice changed. Returns the nodes whose agents it has or had. */
@@ -247,8 +237,8 @@ class AgentPlaces {
     return new Set([...before, ...endpoints].map(({ node }) => node));
   }
 
-  /** undefined: there is none. An agent that ends gives way to its successor, and IPv6 to IPv4. */
-  of(node: string): AgentPlace | undefined {
+  /** undefined when there is none. The successor of an agent that ends is preferred, and then IPv4. */
+  of(node: string): AgentAddress | undefined {
     const all = [...(this.#byNode.get(node) ?? [])].sort().flatMap((key) => this.#slices.get(key) ?? []);
     const rank = ({ terminating, address }: AgentEndpoint) =>
       (terminating ? 2 : 0) + (familyOf(address) === 'IPv6' ? 1 : 0);

@@ -1,6 +1,6 @@
 /**
- * Services and EndpointSlices as the fleet's watches give them, and whether an endpoint still takes new connections by the newest of
- * them (KEP-1669). Pure.
+ * Services and EndpointSlices from the fleet's watches, and whether an endpoint still takes new connections by the newest of them
+ * (KEP-1669). Pure.
  *
  * A version is the resourceVersion of an object's change. Versions of one kind can be compared (KEP-5504).
  */
@@ -12,34 +12,31 @@ import { newer } from '../proxy/model/resource-version.ts';
 import { isDraining, isReady } from '../proxy/model/selection-reasons.ts';
 import { hasLocalPolicy } from '../proxy/model/service-port.ts';
 import { EndpointIndex } from './endpoint-index.ts';
-import type { Ending } from './hook-assignments.ts';
-import { Listeners } from './observer-list.ts';
-import type {
-  DrainTarget,
-  FleetEndpoint,
-  FleetKind,
-  FleetSlice,
-  SliceEndpointRef,
-  TargetState,
-  Versions,
+import {
+  type DrainTarget,
+  type Ending,
+  type FleetEndpoint,
+  type FleetKind,
+  type FleetSlice,
+  Listeners,
+  NO_VERSIONS,
+  type SliceEndpointRef,
+  type TargetState,
+  type Versions,
 } from './types.ts';
-
-export type { DrainTarget, FleetEndpoint, FleetKind, FleetSlice, TargetState, Versions } from './types.ts';
 
 type OnVersion = (kind: FleetKind, version: string, service: ServiceKey) => void;
 
 export class FleetObjects {
   readonly services = new ServiceStates();
   readonly versions = new SeenVersions();
-  /**
-   * After each change: the Service, and the endpoints that its slices did not have. After the last of the first lists: "" and none.
-   */
+  /** Emits the Service of each change with the new endpoints of its slices, and "" after the last of the first lists. */
   readonly changes = new Listeners<[service: ServiceKey, added: readonly FleetEndpoint[]]>();
   readonly #endpoints: EndpointIndex;
   readonly #slices = new Map<SliceKey, FleetSlice>();
   readonly #seen: OnVersion;
 
-  /** `seen` takes each change that a watch tells of, once both lists are complete. */
+  /** `seen` is called with each change that a watch brings after both lists are complete. */
   constructor(clock: Pick<Clock, 'now'>, seen: OnVersion = () => undefined) {
     this.#endpoints = new EndpointIndex(clock);
     this.#seen = seen;
@@ -50,19 +47,19 @@ export class FleetObjects {
     return this.versions.isComplete;
   }
 
-  /** Families of which there are slices. */
+  /** Families that have slices. */
   get families(): readonly Family[] {
     return this.#endpoints.families;
   }
 
   /**
-   * A Service changed. undefined: it was deleted, or no proxy serves it. `version`: of the object; of a deletion that of its event, or of
-   * the list that has the object no more. `isEvent`: a watch told it, so its moment is known.
+   * A Service changed. undefined: it was deleted, or no proxy serves it. `version`: that of the object, or for a deletion that of its event
+   * or of the list without it. `isEvent`: the change came from a watch, so its moment is known.
    */
   setService(key: ServiceKey, service: Service | undefined, version: string, isEvent = true): void {
     this.services.setService(key, service, version);
     this.#advance('services', version, key, isEvent);
-    this.changes.tell(key, []);
+    this.changes.emit(key, []);
   }
 
   /** The same for an EndpointSlice. */
@@ -76,32 +73,32 @@ export class FleetObjects {
     if (formerly !== undefined) this.services.setSlice(formerly, key, undefined, version);
     if (service !== '') this.services.setSlice(service, key, slice, version);
     this.#advance('slices', version, service, isEvent);
-    if (formerly !== undefined) this.changes.tell(formerly, []);
-    if (service !== '') this.changes.tell(service, added);
+    if (formerly !== undefined) this.changes.emit(formerly, []);
+    if (service !== '') this.changes.emit(service, added);
   }
 
-  /** A list of a kind is complete up to this version: the first one, and the first one after `restored`. */
+  /** The first list of a kind, or the first one after `restored`, is complete up to this version. */
   synced(kind: FleetKind, version: string): void {
     this.versions.synced(kind, version);
-    if (this.isComplete) this.changes.tell('', []);
+    if (this.isComplete) this.changes.emit('', []);
   }
 
   /**
-   * The versions of a kind went back: the API server's store was restored (KEP-5504). All objects are listed again, and nothing is
-   * complete until `synced` tells of that list.
+   * The versions of a kind went back, because the API server's store was restored (KEP-5504). All objects are listed again, and nothing is
+   * complete until `synced` is called for that list.
    */
   restored(kind: FleetKind): void {
     this.versions.restored(kind);
     this.services.restored(kind);
   }
 
-  /** Why new connections still go to a target, as a sentence without its end; undefined: none do. */
+  /** The reason why new connections still go to a target, as a clause; undefined when none do. */
   takes(target: DrainTarget): string | undefined {
     return this.#firstReason(this.#endpointsOf(target));
   }
 
-  /** How a target stands now. Services that had it are remembered for a quarter of an hour. */
-  standing(target: DrainTarget): TargetState {
+  /** The target by the newest objects. Services that had it are remembered for a quarter of an hour. */
+  stateOf(target: DrainTarget): TargetState {
     const endpoints = this.#endpointsOf(target);
     const past = target.kind === 'terminating' ? [] : this.#endpoints.past(nameOf(target));
     const services = new Set([...endpoints.map(({ slice }) => slice.service), ...past.map(({ service }) => service)]);
@@ -116,9 +113,9 @@ export class FleetObjects {
   }
 
   /**
-   * The versions that a kernel must have so that no older object of these Services is in it. What went before the fleet's first lists has
-   * no version but theirs: a slice that had an endpoint too, or the Service of a slice that is still there. Watchers learn the version of
-   * a list by the next change of that kind, or by a bookmark, about a minute later.
+   * The versions that a kernel must have so that no older object of these Services is in it. An object that was deleted before the fleet's
+   * first lists (another slice of an endpoint, or the Service of a slice that is still there) has no version but that of the lists. Watchers
+   * learn the version of a list from the next change of that kind, or from a bookmark about a minute later.
    */
   mustHave(services: readonly ServiceKey[]): Versions {
     const { newest, newestWithLists } = this.versions;
@@ -126,9 +123,9 @@ export class FleetObjects {
     return { services: (isGone ? newestWithLists : newest).services, slices: newestWithLists.slices };
   }
 
-  /** The endpoints of a target that terminate, each with the moment since when, as far as the fleet saw it. */
+  /** The endpoints of a target that terminate, each with the moment at which the fleet saw it begin. */
   endings(target: Extract<DrainTarget, { kind: 'terminating' }>): Ending[] {
-    return this.standing(target).endpoints.map((endpoint) => ({
+    return this.stateOf(target).endpoints.map((endpoint) => ({
       endpoint,
       since: this.#endpoints.endingSince(target.service, endpoint),
     }));
@@ -163,25 +160,23 @@ function nameOf(target: Exclude<DrainTarget, { kind: 'terminating' }>): string {
   return target.kind === 'pod' ? target.pod : target.address;
 }
 
-const NONE: Versions = { services: '', slices: '' };
-
-/** The newest versions that the fleet has seen. Pure. */
+/** The newest versions that the fleet has seen. */
 class SeenVersions {
   readonly #synced = new Set<FleetKind>();
-  #newest = NONE;
-  #listed = NONE;
+  #newest = NO_VERSIONS;
+  #listed = NO_VERSIONS;
 
   /** Whether the first lists of both kinds are complete. */
   get isComplete(): boolean {
     return this.#synced.size === 2;
   }
 
-  /** Of changes of objects. Bookmarks and lists have later ones, but other watchers may not be told of these for a long time. */
+  /** Versions of changes of objects. Those of bookmarks and lists are later, but other watchers may not learn them for a long time. */
   get newest(): Versions {
     return this.#newest;
   }
 
-  /** The same, or the versions of the first lists where these are newer: what a list no longer had may have been there just before. */
+  /** The same, or the versions of the first lists when these are newer: an object that a list lacks may have been deleted just before. */
   get newestWithLists(): Versions {
     return {
       services: newer(this.#newest.services, this.#listed.services),
@@ -206,13 +201,11 @@ class SeenVersions {
   }
 }
 
-// Services with their slices, and whether an endpoint of them takes new connections (KEP-1669). Pure.
-
 interface TrackedService {
   service: Service | undefined;
   readonly slices: Map<SliceKey, FleetSlice>;
   newest: Versions;
-  /** By family and port; undefined: not known. */
+  /** By family and port; undefined until it is needed. */
   ready: Map<string, ReadyPort> | undefined;
 }
 
@@ -222,20 +215,21 @@ interface ReadyPort {
   readonly nodes: Set<string>;
 }
 
+/** Services with their slices, and whether an endpoint of them takes new connections (KEP-1669). */
 class ServiceStates {
   readonly #states = new Map<ServiceKey, TrackedService>();
 
-  /** The newest versions of a Service and of its slices; undefined: there is neither. */
+  /** The newest versions of a Service and of its slices; undefined without either. */
   newestOf(service: ServiceKey): Versions | undefined {
     return this.#states.get(service)?.newest;
   }
 
-  /** Whether there is the Service, and proxies serve it. */
+  /** Whether the Service exists, and proxies serve it. */
   has(service: ServiceKey): boolean {
     return this.#states.get(service)?.service !== undefined;
   }
 
-  /** Families of which a Service has slices; sorted. */
+  /** Families of a Service's slices; sorted. */
   familiesOf(service: ServiceKey): readonly Family[] {
     return [...new Set(this.slicesOf(service).map(({ family }) => family))].sort();
   }
@@ -250,7 +244,7 @@ class ServiceStates {
     this.#advance('services', key, state, version);
   }
 
-  /** `slice` undefined: the Service has it no more. */
+  /** `slice` is undefined when the Service no longer has it. */
   setSlice(service: ServiceKey, key: SliceKey, slice: FleetSlice | undefined, version: string): void {
     const state = this.#stateOf(service);
     if (slice === undefined) state.slices.delete(key);
@@ -264,13 +258,13 @@ class ServiceStates {
     for (const state of this.#states.values()) state.newest = { ...state.newest, [kind]: '' };
   }
 
-  /** Why an endpoint takes new connections, as a sentence without its end; undefined: it takes none. */
+  /** The reason why an endpoint takes new connections, as a clause; undefined when it takes none. */
   takes({ slice, endpoint }: SliceEndpointRef): string | undefined {
     const state = this.#states.get(slice.service);
     if (state?.service === undefined || slice.ports.length === 0) return undefined;
-    const says = (why: string) => `Service ${slice.service} still sends new connections to ${endpoint.address}: ${why}`;
+    const text = (why: string) => `Service ${slice.service} still sends new connections to ${endpoint.address}: ${why}`;
     if (isReady(endpoint)) {
-      return says(
+      return text(
         endpoint.terminating ? 'it counts as ready, because the Service publishes not ready addresses' : 'it is ready',
       );
     }
@@ -278,10 +272,10 @@ class ServiceStates {
     state.ready ??= readyPorts(state.slices.values());
     const { ready } = state;
     const ports = slice.ports.map((port) => ready.get(portName(slice, port)));
-    if (ports.some((port) => !port?.hasAny)) return says('no endpoint is ready, so those that terminate are used');
+    if (ports.some((port) => !port?.hasAny)) return text('no endpoint is ready, so those that terminate are used');
     const here = endpoint.nodeName;
     if (here === '' || !hasLocalPolicy(state.service) || ports.every((port) => port?.nodes.has(here))) return undefined;
-    return says(
+    return text(
       `its traffic policy is Local and no endpoint on Node ${here} is ready, so those that terminate are used`,
     );
   }
@@ -289,7 +283,7 @@ class ServiceStates {
   #stateOf(key: ServiceKey): TrackedService {
     let state = this.#states.get(key);
     if (state === undefined) {
-      state = { service: undefined, slices: new Map(), newest: { services: '', slices: '' }, ready: undefined };
+      state = { service: undefined, slices: new Map(), newest: NO_VERSIONS, ready: undefined };
       this.#states.set(key, state);
     }
     return state;

@@ -1,62 +1,56 @@
 /**
- * One connection to an agent, on which it says which versions are in its kernel (`/programmed/live`). A connection that breaks, or on
- * which nothing comes, is made anew, with a growing pause.
+ * The connections to all agents. On its connection an agent reports which versions are in its kernel (`/programmed/live`). A connection
+ * that breaks, or stays silent, is made anew, with a growing pause.
  *
  * Node.js' own HTTP client reads the stream: a reader on bare sockets takes as much CPU for each event (12 µs against 13 µs), and saves
  * 16 kB for each connection, which is 80 MB with 5,000 agents.
  */
 import { Agent, type ClientRequest, get, type IncomingMessage } from 'node:http';
-import { type Address, endpointText } from '../base/address.ts';
+import { endpointText } from '../base/address.ts';
 import type { Clock } from '../base/clock.ts';
 import { type ProgrammedEvent, programmedEventSchema } from '../inspect/wire/programmed.ts';
-import { MAX_NAMED, NotAnEvent } from './agent-state.ts';
+import { type AgentAddress, MAX_NAMED, NotAnEvent } from './tracked-node.ts';
 
-/** Where the agent of a node listens. */
-export interface AgentAddress {
-  readonly address: Address;
-  readonly port: number;
-}
-
-/** Hears of one link. */
-export interface LinkSink {
-  /** The first event of a connection has every field; `isFirst` tells it. */
+interface LinkSink {
+  /** `isFirst`: the first event of a connection, which has every field. */
   event(event: ProgrammedEvent, isFirst: boolean): void;
-  /** No connection: the reason as a clause. `isTooOld`: the agent has no such stream. Another try follows. */
+  /** There is no connection. `why`: a clause. `isTooOld`: the agent has no such stream. Another try follows. */
   failed(why: string, isTooOld: boolean): void;
 }
 
-export interface LinkOptions {
+interface LinkOptions {
   readonly node: string;
   readonly at: AgentAddress;
   readonly clock: Pick<Clock, 'now' | 'after'>;
   /** From 0 to 1, without 1. */
   readonly random: () => number;
-  /** Milliseconds between two events, at least. Asked for each connection. */
+  /** Least milliseconds between two events. Called for each connection. */
   readonly pace: () => number;
-  /** The token that the agent checks; undefined: none. Rejects with a clause. Asked for each connection. */
+  /** The token that the agent checks, or undefined. Rejects with a clause. Called for each connection. */
   readonly token: () => Promise<string | undefined>;
   readonly sink: LinkSink;
 }
 
-/** Milliseconds without a byte. An agent sends a comment every 15 s. */
+/** An agent sends a comment every 15 s. */
 export const SILENCE_TIMEOUT_MS = 45_000;
-/** Milliseconds for a connection and the first byte of its answer. */
-export const ANSWER = 10_000;
-/** Milliseconds until the second try, and the longest pause between two. Somebody may wait for this node. */
+/** Time for a connection and the first byte of its answer. */
+export const ANSWER_TIMEOUT_MS = 10_000;
+/** The pauses before the second try and between later ones. They are short because a question may wait for this node. */
 const FIRST_PAUSE_MS = 250;
 const MAX_PAUSE_MS = 5000;
-/** Milliseconds until an agent without the stream is asked again: it may have been upgraded. */
-const OLD_PAUSE = 10_000;
-/** Bytes of a refusal that are read. */
+/** The pause before an agent without the stream is asked again. It may have been upgraded. */
+const OLD_AGENT_PAUSE_MS = 10_000;
+/** Limit for the text of a refusal. */
 const MAX_REFUSAL_BYTES = 4096;
 
 /** Connections are long, and never shared. */
 const CONNECTIONS = new Agent({ keepAlive: false, maxSockets: Number.POSITIVE_INFINITY });
 
-export class AgentLink {
+/** One connection. */
+class AgentLink {
   readonly #options: LinkOptions;
   #request: ClientRequest | undefined;
-  /** Of the present connection, or of the try to make one. */
+  /** When the present connection, or the try to make one, last brought something. */
   #heardAt = 0;
   #isOpen = false;
   #failures = 0;
@@ -73,7 +67,7 @@ export class AgentLink {
     return this.#options.at;
   }
 
-  /** Its first event has come, and the connection lasts. */
+  /** The first event has come, and the connection lasts. */
   get isOpen(): boolean {
     return this.#isOpen;
   }
@@ -87,17 +81,17 @@ export class AgentLink {
     this.#request = undefined;
   }
 
-  /** To be called every second or so: ends a connection on which nothing comes. */
+  /** To be called every second or so: ends a silent connection. */
   check(now: number): void {
     const request = this.#request;
     if (request === undefined) return;
-    const most = this.#isOpen ? SILENCE_TIMEOUT_MS : ANSWER;
-    if (now - this.#heardAt < most) return;
-    const what = this.#isOpen ? 'it sent nothing' : 'it did not answer';
-    this.#fail(request, `${what} for ${most / 1000} s`);
+    const timeout = this.#isOpen ? SILENCE_TIMEOUT_MS : ANSWER_TIMEOUT_MS;
+    if (now - this.#heardAt < timeout) return;
+    const problem = this.#isOpen ? 'it sent nothing' : 'it did not answer';
+    this.#fail(request, `${problem} for ${timeout / 1000} s`);
   }
 
-  /** End the connection and make another one, such as when the pace is another one. */
+  /** Replaces an open connection, such as after a change of the pace. */
   renew(): void {
     const request = this.#request;
     if (request === undefined || !this.#isOpen) return;
@@ -167,7 +161,7 @@ export class AgentLink {
     response.on('close', () => this.#fail(request, 'the connection broke'));
   }
 
-  /** `request`: the one that failed; an earlier one has failed already. */
+  /** `request`: the one that failed. Failures of an earlier one are ignored. */
   #fail(request: ClientRequest, why: string, isTooOld = false): void {
     if (this.#request !== request) return;
     this.#leave(request);
@@ -185,22 +179,24 @@ export class AgentLink {
   #failed(why: string, isTooOld: boolean): void {
     const { clock, random, sink } = this.#options;
     this.#failures += 1;
-    const pause = isTooOld ? OLD_PAUSE : Math.min(MAX_PAUSE_MS, FIRST_PAUSE_MS * 2 ** Math.min(this.#failures - 1, 10));
+    const pause = isTooOld
+      ? OLD_AGENT_PAUSE_MS
+      : Math.min(MAX_PAUSE_MS, FIRST_PAUSE_MS * 2 ** Math.min(this.#failures - 1, 10));
     this.#cancel = clock.after(pause * (0.5 + random()), () => void this.#connect());
     sink.failed(why, isTooOld);
   }
 }
 
-/** Calls `told` with what a refusal says. Redirects are not followed: they would carry the token elsewhere. */
-function readRefusal(response: IncomingMessage, told: (why: string, isTooOld: boolean) => void): void {
+/** Reports the body of an error response. Redirects are not followed, because they would carry the token elsewhere. */
+function readRefusal(response: IncomingMessage, report: (why: string, isTooOld: boolean) => void): void {
   const { statusCode = 0, headers } = response;
   const isTooOld = statusCode === 404;
   let body = '';
   const end = () => {
     const to = headers.location === undefined ? '' : ` to ${headers.location.slice(0, 200)}, which is not followed`;
-    const said = isTooOld ? '' : saidIn(body);
+    const message = isTooOld ? '' : messageIn(body);
     const why = isTooOld ? `it is too old: it has no /programmed/live` : `it answered ${statusCode}`;
-    told(`${why}${to}${said === '' ? '' : `: ${said}`}`, isTooOld);
+    report(`${why}${to}${message === '' ? '' : `: ${message}`}`, isTooOld);
   };
   response.setEncoding('utf8');
   response.on('data', (piece: string) => {
@@ -212,15 +208,15 @@ function readRefusal(response: IncomingMessage, told: (why: string, isTooOld: bo
   response.on('close', end);
 }
 
-/** The first event has everything, and is of the node whose agent this is: an address may have become that of another one. */
+/** The first event must have every field, and must come from the right node: its address may belong to another agent now. */
 function mustBegin({ agent, marks }: ProgrammedEvent, node: string): void {
   if (agent === undefined || marks === undefined || marks.length === 0)
     throw new NotAnEvent(`its first event has no ${agent === undefined ? 'agent' : 'marks'}`);
   if (agent.node !== node) throw new NotAnEvent(`the agent at this address is that of the node ${agent.node}`);
 }
 
-/** What a refusal says, without its form. */
-function saidIn(body: string): string {
+/** The message of a Problem in JSON, or the first line of plain text. */
+function messageIn(body: string): string {
   try {
     const { message } = JSON.parse(body) as { readonly message?: unknown };
     if (typeof message === 'string') return message.slice(0, 300);
@@ -230,24 +226,22 @@ function saidIn(body: string): string {
   return (body.split('\n')[0] ?? '').trim().slice(0, 300);
 }
 
-// The events of an agent's stream, from the pieces in which it comes.
-
-/** Characters of a line: the first event of an agent that is behind with a thousand Services has some hundred thousand. */
+/** The first event of an agent that is behind with a thousand Services has some hundred thousand characters. */
 export const MAX_LINE_LENGTH = 1 << 20;
 
 /**
  * Reads server-sent events (https://html.spec.whatwg.org/multipage/server-sent-events.html) whose data is one line. Comments and the
- * names of events are passed over.
+ * names of events are ignored.
  */
 class EventLines {
-  readonly #take: (event: ProgrammedEvent) => void;
+  readonly #emit: (event: ProgrammedEvent) => void;
   #begun = '';
 
-  constructor(take: (event: ProgrammedEvent) => void) {
-    this.#take = take;
+  constructor(emit: (event: ProgrammedEvent) => void) {
+    this.#emit = emit;
   }
 
-  /** The next piece of the stream, as text. Throws NotAnEvent; the stream cannot be read on then. */
+  /** The next piece of the stream, as text. After a NotAnEvent the stream cannot be read further. */
   push(piece: string): void {
     let start = 0;
     for (let end = piece.indexOf('\n'); end >= 0; end = piece.indexOf('\n', start)) {
@@ -255,7 +249,7 @@ class EventLines {
       this.#begun = '';
       start = end + 1;
       mustBeShort(line);
-      if (line.startsWith('data:')) this.#take(eventOf(line.slice('data:'.length)));
+      if (line.startsWith('data:')) this.#emit(eventOf(line.slice('data:'.length)));
     }
     this.#begun += piece.slice(start);
     mustBeShort(this.#begun);
@@ -283,4 +277,98 @@ function eventOf(text: string): ProgrammedEvent {
   }
   const [first] = read.error.issues;
   throw new NotAnEvent(`it sent an event with a wrong field: ${first?.path.join('.')}: ${first?.message}`);
+}
+
+interface LinksSink {
+  event(node: string, event: ProgrammedEvent, isFirst: boolean): void;
+  failed(node: string, why: string, isTooOld: boolean): void;
+}
+
+interface LinksOptions {
+  readonly clock: Pick<Clock, 'now' | 'after'>;
+  readonly random: () => number;
+  readonly token: () => Promise<string | undefined>;
+  /** Least milliseconds between two events of an agent. It grows with the number of agents. */
+  readonly pace: () => number;
+  readonly sink: LinksSink;
+}
+
+/** Pause between two checks for silent connections. */
+const CHECK_INTERVAL_MS = 1000;
+/** First tries are spread over this time for each agent, so that 5,000 agents are asked within some seconds. */
+const SPREAD_PER_AGENT_MS = 0.5;
+
+/** One connection for each node with an agent. They are not made all at once. */
+export class AgentLinks {
+  readonly #options: LinksOptions;
+  readonly #links = new Map<string, AgentLink>();
+  /** The pace with which most connections were opened. */
+  #pace = 0;
+  #cancel: () => void;
+  #events = 0;
+
+  constructor(options: LinksOptions) {
+    this.#options = options;
+    this.#cancel = this.#checkLater();
+  }
+
+  /** Connections on which an agent has sent its first event. */
+  get open(): number {
+    let open = 0;
+    for (const link of this.#links.values()) if (link.isOpen) open += 1;
+    return open;
+  }
+
+  /** Events that came since the start. */
+  get events(): number {
+    return this.#events;
+  }
+
+  /** The address of a node's agent, or undefined for none. Returns whether it changed; otherwise nothing happens. */
+  set(node: string, at: AgentAddress | undefined): boolean {
+    const before = this.#links.get(node);
+    if (at === undefined) {
+      before?.close();
+      return this.#links.delete(node);
+    }
+    if (before?.at.address === at.address && before.at.port === at.port) return false;
+    before?.close();
+    const { clock, random, token, pace, sink } = this.#options;
+    const options = {
+      ...{ node, at, clock, random, token, pace },
+      sink: {
+        event: (event: ProgrammedEvent, isFirst: boolean) => {
+          this.#events += 1;
+          sink.event(node, event, isFirst);
+        },
+        failed: (why: string, isTooOld: boolean) => sink.failed(node, why, isTooOld),
+      },
+    };
+    this.#links.set(node, new AgentLink(options, random() * SPREAD_PER_AGENT_MS * this.#links.size));
+    this.#keepPace();
+    return true;
+  }
+
+  close(): void {
+    this.#cancel();
+    for (const link of this.#links.values()) link.close();
+    this.#links.clear();
+  }
+
+  /** With twice as many agents as before, all connections are made anew within some seconds, with the new pace. */
+  #keepPace(): void {
+    const pace = this.#options.pace();
+    if (this.#pace > 0 && pace < 2 * this.#pace) return;
+    this.#pace = pace;
+    for (const link of this.#links.values()) link.renew();
+  }
+
+  #checkLater(): () => void {
+    const { clock } = this.#options;
+    return clock.after(CHECK_INTERVAL_MS, () => {
+      const now = clock.now();
+      for (const link of this.#links.values()) link.check(now);
+      this.#cancel = this.#checkLater();
+    });
+  }
 }

@@ -1,34 +1,33 @@
 /**
  * The nodes whose kernels count, and how far each of them is. A node counts when its agent has an endpoint, or had one since the fleet
- * started, and its Node exists: its rules stand while its agent is away. Pure.
+ * started, and its Node exists: its rules stay in the kernel while its agent is away. Pure.
  */
 import { type Address, addressOctets, addressOfBytes, type Cidr } from '../base/address.ts';
 import type { Clock } from '../base/clock.ts';
 import type { ProgrammedEvent } from '../inspect/wire/programmed.ts';
-import { Listeners } from './observer-list.ts';
 import type { ProgrammingLatency } from './programming-latency.ts';
-import { type AgentPlace, type Link, type NodeObject, TrackedNode, TrackedNodes } from './tracked-node.ts';
-import type { FleetKind } from './types.ts';
+import { type AgentAddress, type Link, type NodeObject, TrackedNode, TrackedNodes } from './tracked-node.ts';
+import { type FleetKind, Listeners } from './types.ts';
 
-export type { AgentPlace, Link, NodeObject } from './tracked-node.ts';
+export type { AgentAddress as AgentPlace, Link, NodeObject } from './tracked-node.ts';
 
-/** Milliseconds between two events of an agent: at least so many, and so many for each agent, so that 1,000 events a second come in all. */
+/** Milliseconds between two events of an agent: at least, and for each agent, so that all agents send at most 1,000 events a second. */
 const MIN_PACE_MS = 100;
-const PACE_OF_AGENT = 1;
+const PACE_PER_AGENT_MS = 1;
 
-/** What is known of a Node that could never be read. */
+/** The facts of a Node that could never be read. */
 const UNREADABLE: NodeObject = { addresses: [], podCIDRs: [], isReady: true, readySince: 0 };
 
 export interface FleetNodesOptions {
   readonly clock: Clock;
   readonly programming: ProgrammingLatency;
-  /** Milliseconds for which a Node may be not ready before nobody waits for it. */
+  /** Milliseconds for which a Node may be not ready before questions stop waiting for it. */
   readonly leaveOutAfter: number;
 }
 
 export class FleetNodes {
-  readonly counted = new TrackedNodes();
-  /** After each change of a node: the node. After the last of the first lists, and when versions went back: undefined. */
+  readonly tracked = new TrackedNodes();
+  /** Emits a node after each change of it, and undefined after the last of the first lists and when versions went back. */
   readonly changes = new Listeners<[node: TrackedNode | undefined]>();
   readonly #options: FleetNodesOptions;
   readonly #nodes = new Map<string, TrackedNode>();
@@ -47,15 +46,15 @@ export class FleetNodes {
 
   /** Milliseconds for `pace=` of a stream. */
   get pace(): number {
-    return Math.max(MIN_PACE_MS, this.#agents * PACE_OF_AGENT);
+    return Math.max(MIN_PACE_MS, this.#agents * PACE_PER_AGENT_MS);
   }
 
-  /** The Node from whose address a request comes, by its own addresses and the first two of each range of its Pods; undefined: of none. */
+  /** The Node that an address belongs to: by its own addresses, or by the first two of each range of its Pods. */
   nodeOf(address: Address): string | undefined {
     return this.#addresses.nodeOf(address);
   }
 
-  /** Names of Nodes that are ready and never had an agent since the fleet started: rules of one may stand there. */
+  /** Ready Nodes that had no agent since the fleet started. Rules of an earlier agent may be there. */
   get withoutAgent(): readonly string[] {
     const names: string[] = [];
     for (const { name, facts, counts } of this.#nodes.values())
@@ -63,7 +62,7 @@ export class FleetNodes {
     return names;
   }
 
-  /** A Node object changed; undefined: it was deleted; `unreadable`: it is there, and its facts are those of before, if any. */
+  /** A Node object changed. undefined: it was deleted. `unreadable`: it exists, and keeps its former facts, if any. */
   setNode(name: string, read: NodeObject | 'unreadable' | undefined): void {
     const { clock, leaveOutAfter } = this.#options;
     const node = this.#nodeOf(name);
@@ -73,41 +72,41 @@ export class FleetNodes {
     this.#changed(node);
   }
 
-  /** The endpoint of the agent on a node; undefined: it has none. */
-  setAgent(name: string, place: AgentPlace | undefined): void {
+  /** The address of the agent on a node changed; undefined: the agent has no endpoint. */
+  setAgent(name: string, address: AgentAddress | undefined): void {
     const node = this.#nodeOf(name);
-    if ((node.place === undefined) !== (place === undefined)) this.#agents += place === undefined ? -1 : 1;
-    node.setPlace(place);
+    if ((node.address === undefined) !== (address === undefined)) this.#agents += address === undefined ? -1 : 1;
+    node.setAddress(address);
     this.#changed(node);
   }
 
   /** The first list of a kind is complete. */
   synced(kind: 'nodes' | 'agents'): void {
     this.#synced.add(kind);
-    if (this.isComplete) this.changes.tell(undefined);
+    if (this.isComplete) this.changes.emit(undefined);
   }
 
-  /** The connection to the agent of a node; `open` before the first event of each stream. A node that is not known is passed over. */
+  /** The connection to the agent of a node changed; `open` comes before the first event of each stream. Unknown nodes are ignored. */
   setLink(name: string, link: Link): void {
     const node = this.#nodes.get(name);
     if (node === undefined) return;
     node.setLink(link, this.#options.clock.now());
-    this.changes.tell(node);
+    this.changes.emit(node);
   }
 
-  /** An event of the stream of the agent of a node. A node that is not known is passed over. */
+  /** An event of the stream of a node's agent. Unknown nodes are ignored. */
   event(name: string, event: ProgrammedEvent): void {
     const node = this.#nodes.get(name);
     if (node === undefined) return;
-    node.take(event, this.#options.clock.now(), this.#options.programming);
-    this.changes.tell(node);
+    node.apply(event, this.#options.clock.now(), this.#options.programming);
+    this.changes.emit(node);
   }
 
-  /** The API server's versions of a kind went back (KEP-5504): marks that were told before say nothing. */
+  /** The API server's versions of a kind went back (KEP-5504), so marks from before are invalid. */
   restored(kind: FleetKind): void {
     this.#options.programming.restored(kind);
     for (const node of this.#nodes.values()) node.agent.forget(kind);
-    this.changes.tell(undefined);
+    this.changes.emit(undefined);
   }
 
   #nodeOf(name: string): TrackedNode {
@@ -119,40 +118,37 @@ export class FleetNodes {
     return node;
   }
 
-  /** Keeps the lists by what the node is now. */
+  /** Updates the lists after a change of the node. */
   #changed(node: TrackedNode): void {
     const { programming } = this.#options;
-    this.counted.keep(node);
-    if (node.counts && !node.isLeftOut) node.tracked ??= programming.track(node.name);
-    else if (node.tracked !== undefined) {
-      programming.drop(node.tracked);
-      node.tracked = undefined;
+    this.tracked.update(node);
+    if (node.counts && !node.isLeftOut) node.progress ??= programming.track(node.name);
+    else if (node.progress !== undefined) {
+      programming.drop(node.progress);
+      node.progress = undefined;
     }
-    if (node.facts === undefined && node.place === undefined) this.#nodes.delete(node.name);
-    this.changes.tell(node);
+    if (node.facts === undefined && node.address === undefined) this.#nodes.delete(node.name);
+    this.changes.emit(node);
   }
 }
 
-/** Which Node an address belongs to: by its own addresses, or by those that network plugins give it in the ranges of its Pods. Pure. */
-interface AddressesOfNode {
-  readonly addresses: readonly Address[];
-  readonly podCIDRs: readonly Cidr[];
-}
+type AddressesOfNode = Pick<NodeObject, 'addresses' | 'podCIDRs'>;
 
+/** The Nodes by their own addresses, and by those that network plugins give them in the ranges of their Pods. */
 class NodesByAddress {
   readonly #own = new Map<Address, string>();
-  /** The first two addresses of each range: those of a bridge, or of a tunnel's interface. Pods have the others. */
+  /** The first two addresses of each range are those of a bridge or a tunnel's interface. Pods have the others. */
   readonly #inRanges = new Map<Address, string>();
 
-  /** The Node of an address; undefined: it is of none. An own address counts before one in a range. */
+  /** An own address counts before one in a range. */
   nodeOf(address: Address): string | undefined {
     return this.#own.get(address) ?? this.#inRanges.get(address);
   }
 
   replace(node: string, before: AddressesOfNode | undefined, now: AddressesOfNode | undefined): void {
     replaceIn(this.#own, node, { before: before?.addresses, now: now?.addresses });
-    const [former, present] = [before, now].map((each) => each?.podCIDRs.flatMap(firstTwo));
-    replaceIn(this.#inRanges, node, { before: former, now: present });
+    const bridges = (of: AddressesOfNode | undefined) => of?.podCIDRs.flatMap(firstTwo);
+    replaceIn(this.#inRanges, node, { before: bridges(before), now: bridges(now) });
   }
 }
 

@@ -1,4 +1,4 @@
-/** The life of `slicewire fleet`: its parts, its server, and how it ends. */
+/** The life of `slicewire fleet`: its parts, its server, and its end. */
 import { hostname } from 'node:os';
 import { socketAddress } from '../base/address.ts';
 import { type Clock, realClock, sleep } from '../base/clock.ts';
@@ -24,43 +24,42 @@ import type { Log } from '../telemetry/log.ts';
 import { listenTrouble, TroubleLog } from '../telemetry/trouble-log.ts';
 import { type FleetCore, fleetCore } from './core.ts';
 import { FleetFeed } from './fleet-feed.ts';
-import { FleetQuestions, MAX_QUESTIONS_PER_ASKER } from './fleet-queries.ts';
-import { AgentLinks } from './links.ts';
+import { AgentLinks } from './link.ts';
 import type { Histogram } from './programming-latency.ts';
-import { fleetHandler } from './server.ts';
+import { FleetQuestions, fleetHandler, MAX_QUESTIONS_PER_CLIENT } from './server.ts';
 
 export interface FleetOutside {
   readonly component: ComponentInfo;
   readonly readPage: ReadPage;
-  /** How it reaches the API server, and opens its port; tests have ways of their own. */
+  /** Tests replace the connection to the API server, and the port. */
   readonly connect?: Connect;
   readonly open?: OpenServer;
   readonly clock?: Clock;
-  /** Milliseconds that questions may wait on after the signal to stop. */
+  /** Milliseconds that questions may wait after the signal to stop. */
   readonly ending?: number;
 }
 
-/** Milliseconds that questions may wait on after the signal to stop: a kubelet does not ask again. */
-const ENDING = 10_000;
-/** Milliseconds for answers that were just made to be sent. */
-const LAST_WORDS = 100;
+/** Questions may wait so long after the signal to stop, because a kubelet does not ask again. */
+const STOP_TIMEOUT_MS = 10_000;
+/** Time to send the last answers. */
+const LAST_ANSWERS_MS = 100;
 const STOPPED = 'this replica of the fleet stops: ask again, and another one answers';
 
-/** Connections at the same time: a hook keeps one until the Pod's endpoints are drained. Half of them are for the Nodes. */
+/** A hook keeps its connection until the endpoints of its Pod are drained. Half of the connections are reserved for the Nodes. */
 const MAX_CONNECTIONS = 4096;
 const RESERVED_CONNECTIONS = 2048;
-/** Connections of the address of a Node: its kubelet asks once for each Pod that ends there, as far as one Node's questions may wait. */
-const CONNECTIONS_PER_NODE = MAX_QUESTIONS_PER_ASKER + 12;
+/** The kubelet of a Node asks once for each Pod that ends there. Each question of a Node that may wait has its connection. */
+const CONNECTIONS_PER_NODE = MAX_QUESTIONS_PER_CLIENT + 12;
 
-/** A token for the fleet is made for this audience, or is one that the API server itself takes. */
+/** A token for the fleet is made for this audience, or for the API server itself. */
 const AUDIENCES = ['slicewire-fleet', ''];
 
-/** Follow the cluster and answer until the signal aborts, and questions that wait have ended. Throws KubeconfigUnusable. */
+/** Follows the cluster and answers until the signal aborts and the questions that wait have ended. Throws KubeconfigUnusable. */
 export async function runFleet(
   config: FleetConfig,
   log: Log,
   signal: AbortSignal,
-  { component, readPage, connect, open, clock: given = realClock, ending = ENDING }: FleetOutside,
+  { component, readPage, connect, open, clock: given = realClock, ending = STOP_TIMEOUT_MS }: FleetOutside,
 ): Promise<void> {
   const clock = endingClock(given);
   const startedAt = clock.now();
@@ -94,7 +93,7 @@ export async function runFleet(
       isOn: () => config.authentication,
       access: () => reviews,
       flag: '--authentication',
-      needsNone: (asked) => questions.isOfNode(asked),
+      needsNone: (request) => questions.isOfNode(request),
     }),
     unready: () => (signal.aborted ? 'the fleet stops' : withoutAgent(core, clock.now() - startedAt)),
   });
@@ -125,23 +124,23 @@ export async function runFleet(
   log.info('stopped');
 }
 
-/** Whether this is the address of a Node, whose kubelet asks for the Pods that end there. */
+/** Kubelets, which ask for the Pods that end on their Node, are trusted clients. */
 function isOfNode(nodes: FleetCore['nodes'], text: string): boolean {
   const address = socketAddress(text);
   return address !== undefined && nodes.nodeOf(address) !== undefined;
 }
 
-/** Milliseconds for which a new replica is not ready while a Node has no agent: agents and fleet may be rolled out at the same time. */
-const FOR_AGENTS = 60_000;
+/** A new replica is not ready for so long while a Node has no agent: agents and fleet may be rolled out at the same time. */
+const AGENTS_TIMEOUT_MS = 60_000;
 
-/** An agent that is away when the fleet starts has left rules, which a replica that was there before knows of. */
+/** An agent that is away when the fleet starts has left rules. An older replica knows of them, so a new one waits for the agent. */
 function withoutAgent({ nodes }: FleetCore, age: number): string | undefined {
-  const names = age < FOR_AGENTS ? nodes.withoutAgent : [];
+  const names = age < AGENTS_TIMEOUT_MS ? nodes.withoutAgent : [];
   if (names.length === 0) return undefined;
-  return `${firstOf(names, 10)}: no agent has an endpoint there yet, and rules may stand; waiting for at most ${FOR_AGENTS / 1000} s`;
+  return `${firstOf(names, 10)}: no agent has an endpoint there yet, and rules of an earlier one may be in the kernel; waiting for at most ${AGENTS_TIMEOUT_MS / 1000} s`;
 }
 
-/** A clock whose waits end with the fleet: one until a Node is left out must not keep the process. */
+/** A clock whose waits end with the fleet. The wait until a Node is left out must not keep the process alive. */
 function endingClock(clock: Clock): Clock & { end(): void } {
   const waits = new Set<() => void>();
   return {
@@ -165,7 +164,7 @@ function endingClock(clock: Clock): Clock & { end(): void } {
   };
 }
 
-/** Resolves when no question waits; those that wait for too long are told that this replica stops. */
+/** Resolves when no question waits. Those that wait too long are answered that this replica stops. */
 async function untilAnswered(
   { drains }: FleetCore,
   questions: FleetQuestions,
@@ -177,13 +176,13 @@ async function untilAnswered(
     await sleep(clock, 20, never);
   questions.stop(STOPPED);
   drains.stop(STOPPED);
-  await sleep(clock, LAST_WORDS, never);
+  await sleep(clock, LAST_ANSWERS_MS, never);
 }
 
 function linksOf({ nodes }: FleetCore, { tokenFile }: FleetConfig, clock: Clock): AgentLinks {
   return new AgentLinks({
     ...{ clock, random: Math.random, pace: () => nodes.pace },
-    // Agents may want none (--programmed-authentication=false), so a file that is not there is no error.
+    // Agents may need no token (--programmed-authentication=false), so a missing file is no error.
     token: () => tokenIn(tokenFile),
     sink: {
       event: (node, event, isFirst) => {
@@ -203,28 +202,18 @@ function liveOf({ answers, nodes, objects }: FleetCore, clock: Clock, log: Log) 
       whole: (live) => live,
       changed: fleetDelta,
       onThrown: (error) =>
-        log.error(`the page could not be told what changed: ${String(error)}; its streams were ended`),
+        log.error(`the change could not be sent to the page: ${String(error)}; its streams were ended`),
     },
     clock,
   );
   nodes.changes.add(() => stream.touch());
   objects.changes.add(() => stream.touch());
-  return (asked: HttpRequest) => stream.open(asked);
+  return (request: HttpRequest) => stream.open(request);
 }
 
 function metricsOf(
   { answers, programming, drains }: FleetCore,
-  {
-    version,
-    links,
-    feed,
-    clients,
-  }: {
-    readonly version: string;
-    readonly links: AgentLinks;
-    readonly feed: FleetFeed;
-    readonly clients: Clients;
-  },
+  { version, links, feed, clients }: { version: string; links: AgentLinks; feed: FleetFeed; clients: Clients },
 ): FleetMetrics {
   return new FleetMetrics({
     version,

@@ -1,10 +1,12 @@
-/** One node of the fleet: its Node object, the place of its agent, the connection to it, and what the agent said. Pure. */
-import type { Address, Cidr } from '../base/address.ts';
+/** One node of the fleet: its Node object, the address of its agent, the connection to it, and the state that the agent reports. Pure. */
+import type { Address, Cidr, Family } from '../base/address.ts';
 import type { Clock } from '../base/clock.ts';
 import type { nodeStates } from '../inspect/wire/fleet.ts';
 import type { ProgrammedEvent } from '../inspect/wire/programmed.ts';
-import { AgentState, type Lack, type Need } from './agent-state.ts';
-import type { ProgrammingLatency, Tracked } from './programming-latency.ts';
+import type { ServiceKey } from '../proxy/model/objects.ts';
+import { hasReached } from '../proxy/model/resource-version.ts';
+import type { NodeProgress, ProgrammingLatency } from './programming-latency.ts';
+import { type FleetKind, NO_VERSIONS, type Versions } from './types.ts';
 
 export type NodeState = (typeof nodeStates)[number];
 
@@ -14,17 +16,17 @@ export interface NodeObject {
   readonly podCIDRs: readonly Cidr[];
   /** Its condition Ready is True. */
   readonly isReady: boolean;
-  /** Time of the last change of that condition, in milliseconds since 1970; 0 when it is not known. */
+  /** Time of the last change of that condition, in milliseconds since 1970; 0 when unknown. */
   readonly readySince: number;
 }
 
-/** Where an agent answers. */
-export interface AgentPlace {
+/** The address at which an agent answers. */
+export interface AgentAddress {
   readonly address: Address;
   readonly port: number;
 }
 
-/** The connection to an agent. `why` is a sentence without its end, such as an error. */
+/** The connection to an agent. `why` is a clause, such as an error. */
 export type Link =
   | { readonly state: 'connecting' }
   | { readonly state: 'open' }
@@ -38,17 +40,17 @@ export class TrackedNode {
   /** Grows from one node that begins to count to the next; 0 while it does not count. */
   serial = 0;
   facts: NodeObject | undefined;
-  place: AgentPlace | undefined;
+  address: AgentAddress | undefined;
   link: Link = { state: 'connecting' };
-  /** Since when the connection is in that state, in milliseconds of the clock. */
+  /** Time of the last change of the connection's state, in milliseconds of the clock. */
   linkSince: number;
   /** undefined while it does not count for latencies. */
-  tracked: Tracked | undefined;
-  /** It has an agent's endpoint, or had one. */
-  #hadPlace = false;
+  progress: NodeProgress | undefined;
+  /** An agent has an endpoint here, or had one. */
+  #hadAddress = false;
   /** The next event begins a stream. */
   #isFirst = true;
-  /** Of the last event. */
+  /** Time of the last event. */
   #heardAt = Number.POSITIVE_INFINITY;
   readonly #readiness = new Readiness();
 
@@ -60,27 +62,27 @@ export class TrackedNode {
 
   /** Whether its kernel counts: an agent served it, and its Node exists. */
   get counts(): boolean {
-    return this.facts !== undefined && this.#hadPlace;
+    return this.facts !== undefined && this.#hadAddress;
   }
 
-  /** Its Node has been not ready for so long that nobody waits for it. */
+  /** Questions do not wait for a Node that has not been ready for a long time. */
   get isLeftOut(): boolean {
     return this.#readiness.isLeftOut;
   }
 
   setFacts(facts: NodeObject | undefined, leavingOut: LeavingOut): void {
-    // The time counts from the Node's own where it was not ready already when the fleet first saw it.
+    // A Node that was not ready when the fleet first saw it counts from the time in its condition.
     const isKnown = this.facts === undefined && facts !== undefined && facts.readySince !== 0;
     if (facts === undefined || facts.isReady) this.#readiness.ready();
     else this.#readiness.notReady(isKnown ? facts.readySince : undefined, leavingOut);
     this.facts = facts;
-    // A Node that comes again under the name of one that was deleted is another.
-    if (facts === undefined) this.#hadPlace = this.place !== undefined;
+    // A new Node with the name of a deleted one is another Node.
+    if (facts === undefined) this.#hadAddress = this.address !== undefined;
   }
 
-  setPlace(place: AgentPlace | undefined): void {
-    this.place = place;
-    if (place !== undefined) this.#hadPlace = true;
+  setAddress(address: AgentAddress | undefined): void {
+    this.address = address;
+    if (address !== undefined) this.#hadAddress = true;
   }
 
   setLink(link: Link, now: number): void {
@@ -89,32 +91,32 @@ export class TrackedNode {
     this.link = link;
   }
 
-  /** An event that arrived at `now`. */
-  take(event: ProgrammedEvent, now: number, programming: ProgrammingLatency): void {
+  /** Applies an event that arrived at `now`. */
+  apply(event: ProgrammedEvent, now: number, programming: ProgrammingLatency): void {
     const before = this.agent.marks;
-    this.agent.take(event, now, this.#isFirst);
-    // While there was no stream, the marks moved unseen, unless it was the agent that was away.
+    this.agent.apply(event, now, this.#isFirst);
+    // Without a stream the marks moved unseen, unless the agent itself was away.
     const isMeasured = !this.#isFirst || (this.agent.startedAt ?? 0) >= this.#heardAt;
     this.#isFirst = false;
     this.#heardAt = now;
     for (const [services, slices, age] of event.marks ?? []) {
-      if (this.tracked === undefined || (services === before.services && slices === before.slices)) continue;
-      programming.advance(this.tracked, { services, slices }, now - age, isMeasured);
+      if (this.progress === undefined || (services === before.services && slices === before.slices)) continue;
+      programming.advance(this.progress, { services, slices }, now - age, isMeasured);
     }
   }
 }
 
-/** Whether a Node has been not ready for so long that nobody waits for it. Pure. */
 interface LeavingOut {
   readonly clock: Clock;
-  /** Milliseconds for which a Node may be not ready before nobody waits for it. */
+  /** Milliseconds for which a Node may be not ready before questions stop waiting for it. */
   readonly leaveOutAfter: number;
   readonly onLeftOut: () => void;
 }
 
+/** Leaves a Node out when it has not been ready for a long time. */
 class Readiness {
   #isLeftOut = false;
-  /** Ends the wait until it is left out; undefined: the Node is ready. */
+  /** Cancels the wait until the Node is left out; undefined while the Node is ready. */
   #cancel: (() => void) | undefined;
 
   get isLeftOut(): boolean {
@@ -128,7 +130,7 @@ class Readiness {
     this.#isLeftOut = false;
   }
 
-  /** The Node is not ready; `since` in milliseconds since 1970, undefined: from now on. */
+  /** The Node is not ready. `since`: milliseconds since 1970, or undefined for now. */
   notReady(since: number | undefined, { clock, leaveOutAfter, onLeftOut }: LeavingOut): void {
     if (this.#cancel !== undefined) return;
     const left = leaveOutAfter - (since === undefined ? 0 : Math.max(0, clock.wall() - since));
@@ -141,8 +143,7 @@ class Readiness {
   }
 }
 
-// The nodes whose kernels count, in the order in which they came to count. Pure.
-
+/** The nodes whose kernels count, in the order in which they began to count. */
 export class TrackedNodes {
   #nodes: TrackedNode[] = [];
   #serials = 0;
@@ -151,13 +152,13 @@ export class TrackedNodes {
     return this.#nodes;
   }
 
-  /** The serial of the last; 0: there is none. */
+  /** The serial of the last node; 0 without nodes. */
   get last(): number {
     return this.#nodes.at(-1)?.serial ?? 0;
   }
 
-  /** The node counts, or counts no more. One that comes is behind those that are there. */
-  keep(node: TrackedNode): void {
+  /** Adds the node at the end when it begins to count, and removes it when it no longer counts. */
+  update(node: TrackedNode): void {
     if (node.counts && node.serial === 0) {
       this.#serials += 1;
       node.serial = this.#serials;
@@ -169,8 +170,8 @@ export class TrackedNodes {
   }
 
   /**
-   * The first node after a serial that must be waited for; undefined: there is none. A node that is left out is not waited for, and told
-   * to `leftOut` where it lacks what is needed.
+   * The first node after a serial that lacks what is needed, or undefined. Nodes that are left out are skipped; those of them that lack
+   * something are passed to `leftOut`.
    */
   firstBehind(need: Need, after: number, leftOut: (node: TrackedNode) => void): TrackedNode | undefined {
     for (let i = this.#indexAfter(after); i < this.#nodes.length; i += 1) {
@@ -194,26 +195,24 @@ export class TrackedNodes {
   }
 }
 
-// Whether a node's kernel has what is needed, and why it has not. Pure.
-
 export function hasNeeded({ agent }: TrackedNode, need: Need): boolean {
   return agent.hasMarks(need.versions) && agent.exception(need) === undefined;
 }
 
-/** What a kernel lacks; undefined: it has all that is needed. `since`: when the fleet saw the first change that it lacks. */
-export function lackOf(
+/** undefined when the kernel has all that is needed. `since`: when the fleet saw the first change that the kernel lacks. */
+export function lagOf(
   node: TrackedNode,
   need: Need,
   programming: Pick<ProgrammingLatency, 'behindSince'>,
-): Lack | undefined {
+): Lag | undefined {
   const { agent } = node;
   if (agent.hasMarks(need.versions)) return agent.exception(need);
   return { why: obstacleOf(node) ?? slownessOf(node), since: programming.behindSince(agent.marks) };
 }
 
-/** Why nothing newer comes from a node; undefined: it is connected and writes. */
-export function obstacleOf({ place, link, agent }: TrackedNode): string | undefined {
-  if (place === undefined) return 'its agent is gone, and the rules that it wrote still stand';
+/** The reason why nothing newer comes from a node; undefined when it is connected and writes. */
+export function obstacleOf({ address, link, agent }: TrackedNode): string | undefined {
+  if (address === undefined) return 'its agent is gone, and the rules that it wrote still stand';
   switch (link.state) {
     case 'connecting':
       return 'the fleet has no connection to its agent yet';
@@ -226,9 +225,121 @@ export function obstacleOf({ place, link, agent }: TrackedNode): string | undefi
   }
 }
 
-/** Why a node is behind where nothing hinders it. */
+/** The reason why a node without an obstacle is behind. */
 export function slownessOf({ agent }: TrackedNode): string {
   const { services, slices } = agent.marks;
   if (services === '' || slices === '') return 'its agent has written nothing since it started';
   return 'its agent has not written the change yet';
+}
+
+/** The versions that must be in a node's kernel. */
+export interface Need {
+  readonly versions: Versions;
+  /** None of these may be behind. */
+  readonly services: readonly ServiceKey[];
+  /** No Service of this namespace may be behind; "" means of any namespace, undefined of none. */
+  readonly namespace?: string | undefined;
+  /** None of these may be unserved. */
+  readonly families: readonly Family[];
+}
+
+/** The reason why a node lacks something; `since` in milliseconds of the clock, undefined when unknown. */
+export interface Lag {
+  readonly why: string;
+  readonly since: number | undefined;
+}
+
+/** An agent names at most so many Services that are behind. When it names as many, there may be more. */
+const MAX_BEHIND = 1000;
+
+/** Limit for the Services that an agent names as behind. A right agent names at most 1,000, and a broken one must not fill the memory. */
+export const MAX_NAMED = 2000;
+
+/** The stream does not come from an agent, or breaks its form. The message is a clause. */
+export class NotAnEvent extends Error {}
+
+/** The last state that an agent reported, put together from the events of its stream. */
+export class AgentState {
+  marks = NO_VERSIONS;
+  /** When the agent started, in milliseconds of the fleet's clock; undefined when unknown. */
+  startedAt: number | undefined;
+  mode = '';
+  version = '';
+  stuck: Lag | undefined;
+  readonly behind = new Map<ServiceKey, Lag>();
+  unserved: readonly { readonly family: Family; readonly why: string }[] = [];
+  health: NonNullable<ProgrammedEvent['health']> = { healthy: true, reasons: [] };
+  counts: NonNullable<ProgrammedEvent['counts']> = { faults: 0, drift: 0, suspects: [] };
+
+  /**
+   * Applies an event that arrived at `now`. `isFirst`: it begins a stream, and resets what it does not name. Of its marks only the last
+   * one counts here; the caller reads them one by one. Throws NotAnEvent, and changes nothing, when too many Services would be behind.
+   */
+  apply(event: ProgrammedEvent, now: number, isFirst: boolean): void {
+    this.#mustHaveRoom(event, isFirst);
+    if (isFirst) {
+      this.behind.clear();
+      this.unserved = [];
+      this.stuck = undefined;
+    }
+    const { agent, marks, stuck, behind, unserved, health, counts } = event;
+    if (agent !== undefined) {
+      this.startedAt = now - agent.up;
+      this.mode = agent.mode;
+      this.version = agent.version;
+    }
+    const last = marks?.at(-1);
+    if (last !== undefined) this.marks = { services: last[0], slices: last[1] };
+    if (stuck !== undefined) this.stuck = stuck === null ? undefined : { why: stuck.why, since: now - stuck.age };
+    for (const service of behind?.gone ?? []) this.behind.delete(service);
+    for (const { service, why, age } of behind?.set ?? []) this.behind.set(service, { why, since: now - age });
+    if (unserved !== undefined) this.unserved = unserved;
+    if (health !== undefined) this.health = health;
+    if (counts !== undefined) this.counts = counts;
+  }
+
+  #mustHaveRoom({ behind }: ProgrammedEvent, isFirst: boolean): void {
+    if (behind === undefined) return;
+    const gone = new Set(behind.gone);
+    const named = new Set(behind.set?.map(({ service }) => service));
+    let size = named.size;
+    if (!isFirst) for (const service of this.behind.keys()) if (!gone.has(service) && !named.has(service)) size += 1;
+    if (size > MAX_NAMED) throw new NotAnEvent(`it names more than ${MAX_NAMED} Services behind`);
+  }
+
+  /** The API server's versions of a kind went back, so the mark from before is invalid. */
+  forget(kind: FleetKind): void {
+    this.marks = { ...this.marks, [kind]: '' };
+  }
+
+  /** Whether the marks are as new as these versions; "" needs nothing of its kind. */
+  hasMarks({ services, slices }: Versions): boolean {
+    return isIn(services, this.marks.services) && isIn(slices, this.marks.slices);
+  }
+
+  /** A lag that the marks do not show: a Service that the kernel refuses, or a family that the agent does not write. */
+  exception({ services, namespace, families }: Omit<Need, 'versions'>): Lag | undefined {
+    for (const { family, why } of this.unserved) {
+      if (families.includes(family)) return { why: `the agent writes no ${family}: ${why}`, since: undefined };
+    }
+    if (this.behind.size === 0) return undefined;
+    for (const service of namespace === undefined ? services : this.behind.keys()) {
+      const lag = this.behind.get(service);
+      if (lag === undefined || !(namespace === undefined || isOf(service, namespace))) continue;
+      return { why: `an older version of Service ${service} is in the kernel: ${lag.why}`, since: lag.since };
+    }
+    if (this.behind.size < MAX_BEHIND) return undefined;
+    return {
+      why: `older versions of ${MAX_BEHIND} Services or more are in the kernel, not all are named`,
+      since: undefined,
+    };
+  }
+}
+
+function isIn(version: string, mark: string): boolean {
+  return version === '' || hasReached(mark, version);
+}
+
+function isOf(service: ServiceKey, namespace: string): boolean {
+  return namespace === '' || service.startsWith(`${namespace}/`);
 }

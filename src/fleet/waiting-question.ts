@@ -1,10 +1,9 @@
-/** One question of `/drained` that waits: how its target stands, what nodes must have for it, and how far the look at them is. Pure. */
+/** One question of `/drained` that waits: the state of its target, the versions that nodes must have for it, and its answer. Pure. */
 import type { Drained, NodeBehind } from '../inspect/wire/drained.ts';
 import { API_VERSION } from '../inspect/wire/envelope.ts';
-import type { Need } from './agent-state.ts';
 import type { FleetObjects } from './fleet-objects.ts';
 import type { ProgrammingLatency } from './programming-latency.ts';
-import { hasNeeded, lackOf, type TrackedNode, type TrackedNodes } from './tracked-node.ts';
+import { hasNeeded, lagOf, type Need, type TrackedNode, type TrackedNodes } from './tracked-node.ts';
 import type { DrainTarget, TargetState, Versions } from './types.ts';
 import type { WallClock } from './wall-clock.ts';
 
@@ -15,14 +14,14 @@ export class WaitingQuestion {
   readonly reject: (reason: unknown) => void;
   /** Ends its timer and its signal. */
   release: () => void = () => undefined;
-  standing: TargetState;
-  /** Why it is not even asked for at the nodes; undefined where `need` is there. */
+  state: TargetState;
+  /** The reason why no node is checked yet; without meaning once `need` is set. */
   why = '';
   /** undefined while the target takes new connections. */
   need: Need | undefined;
-  /** A node that lacks what is needed; those before it have it. */
-  witness: TrackedNode | undefined;
-  /** Nodes with serials up to this one have it, or were left out. */
+  /** The first node that lacks something of `need`. */
+  blockingNode: TrackedNode | undefined;
+  /** Nodes with serials up to this one have what is needed, or were left out. */
   #passed = 0;
   #leftOut: TrackedNode[] = [];
 
@@ -35,40 +34,40 @@ export class WaitingQuestion {
     this.startedAt = startedAt;
     this.resolve = resolve;
     this.reject = reject;
-    this.standing = { services: [], families: [], endpoints: [], takes: undefined };
+    this.state = { services: [], families: [], endpoints: [], takes: undefined };
   }
 
-  /** The objects changed. `shortage`: another reason why it is not drained. */
-  stand(objects: FleetObjects, standing: TargetState, shortage: string | undefined): void {
-    const before = this.standing;
-    this.standing = standing;
-    const why = standing.takes ?? shortage;
+  /** After a change of objects. `shortage`: another reason why the target is not drained. */
+  update(objects: FleetObjects, state: TargetState, shortage: string | undefined): void {
+    const before = this.state;
+    this.state = state;
+    const why = state.takes ?? shortage;
     if (why !== undefined) {
       this.why = why;
       this.need = undefined;
-      this.witness = undefined;
+      this.blockingNode = undefined;
       return;
     }
     const known = {
-      services: union(before.services, standing.services),
-      families: union(before.families, standing.families),
+      services: union(before.services, state.services),
+      families: union(before.families, state.families),
     };
     const isOther =
-      this.target.kind === 'terminating' && standing.endpoints.some((each) => !before.endpoints.includes(each));
+      this.target.kind === 'terminating' && state.endpoints.some((each) => !before.endpoints.includes(each));
     if (this.need !== undefined && !isOther) {
-      // While no Service of it was known, more was asked of the nodes: that stays.
+      // Without a known Service the nodes had to have more. That requirement stays.
       const families = union(this.need.families, known.families);
       if (known.services.length > 0) this.need = { ...this.need, services: known.services, families };
       return;
     }
-    const versions = objects.mustHave(standing.services);
-    this.need = standing.services.length > 0 ? { versions, ...known } : this.#needOfUnknown(objects, versions);
+    const versions = objects.mustHave(state.services);
+    this.need = state.services.length > 0 ? { versions, ...known } : this.#needOfUnknown(objects, versions);
     this.#passed = 0;
     this.#leftOut = [];
-    this.witness = undefined;
+    this.blockingNode = undefined;
   }
 
-  /** No slice has it, and none is remembered. One may have had it before the fleet's first list, in a Service that cannot be named. */
+  /** For a target in no slice, and in none of the last minutes: a Service that cannot be named may have had it before the first list. */
   #needOfUnknown(objects: FleetObjects, versions: Versions): Need {
     const { target } = this;
     if (target.kind === 'address') {
@@ -79,17 +78,17 @@ export class WaitingQuestion {
     return { versions, services: [], namespace, families: objects.families };
   }
 
-  /** Whether every node that counts has what is needed, but for those that are left out. Each node is looked at once, but for the witness. */
+  /** Whether every node that counts has what is needed, but for those that are left out. Each node is looked at once, but for the blocking node. */
   isDone(nodes: TrackedNodes): boolean {
     const { need } = this;
     if (need === undefined) return false;
-    this.witness = nodes.firstBehind(need, this.#passed, (node) => this.#leftOut.push(node));
-    this.#passed = this.witness === undefined ? nodes.last : this.witness.serial - 1;
-    if (this.witness !== undefined) return false;
+    this.blockingNode = nodes.firstBehind(need, this.#passed, (node) => this.#leftOut.push(node));
+    this.#passed = this.blockingNode === undefined ? nodes.last : this.blockingNode.serial - 1;
+    if (this.blockingNode !== undefined) return false;
     // One that was left out may be back.
     this.#leftOut = this.#leftOut.filter((node) => node.counts && !hasNeeded(node, need));
-    this.witness = this.#leftOut.find((node) => !node.isLeftOut);
-    return this.witness === undefined;
+    this.blockingNode = this.#leftOut.find((node) => !node.isLeftOut);
+    return this.blockingNode === undefined;
   }
 }
 
@@ -97,21 +96,19 @@ function union<T>(a: readonly T[], b: readonly T[]): readonly T[] {
   return a.length === 0 ? b : [...new Set([...a, ...b])].sort();
 }
 
-// The answer to a question of `/drained`. Pure.
+/** An answer names at most so many nodes that are behind, and so many that are left out. */
+const MAX_NAMED_NODES = 20;
 
-/** Nodes that an answer names of each sort. */
-const NAMED = 20;
-
-/** What a node lacks, in the form of answers; undefined: nothing. */
+/** The lag of a node in the form of answers; undefined when the node has all that is needed. */
 export function nodeBehind(
   node: TrackedNode,
   need: Need,
   programming: Pick<ProgrammingLatency, 'behindSince'>,
   wallClock: WallClock,
 ): NodeBehind | undefined {
-  const lack = lackOf(node, need, programming);
-  if (lack === undefined) return undefined;
-  const { why, since } = lack;
+  const lag = lagOf(node, need, programming);
+  if (lag === undefined) return undefined;
+  const { why, since } = lag;
   return { node: node.name, since: since === undefined ? null : wallClock.of(since), why };
 }
 
@@ -124,33 +121,33 @@ interface DrainAnswerOptions {
   readonly now: number;
 }
 
-/** The target is drained where it takes no new connections and no node is a witness against it. */
+/** The target is drained when it takes no new connections and no node blocks it. */
 export function drainAnswer(
   question: WaitingQuestion,
   { nodes, programming, wallClock, now }: DrainAnswerOptions,
 ): Drained {
-  const { target, standing, need, witness, startedAt } = question;
+  const { target, state, need, blockingNode, startedAt } = question;
   const behind: NodeBehind[] = [];
   const leftOut: NodeBehind[] = [];
   let programmed = 0;
   for (const node of need === undefined ? [] : nodes) {
-    // Without a witness each node had it when it was looked at, also where its agent was started again since.
-    const isAsked = need !== undefined && (witness !== undefined || node.isLeftOut);
-    const lack = isAsked ? nodeBehind(node, need, programming, wallClock) : undefined;
-    if (lack === undefined) programmed += 1;
-    else if (node.isLeftOut) leftOut.push(lack);
-    else behind.push(lack);
+    // Without a blocking node each node had the versions when it was checked, even if its agent was started again since.
+    const isAsked = need !== undefined && (blockingNode !== undefined || node.isLeftOut);
+    const lag = isAsked ? nodeBehind(node, need, programming, wallClock) : undefined;
+    if (lag === undefined) programmed += 1;
+    else if (node.isLeftOut) leftOut.push(lag);
+    else behind.push(lag);
   }
   return {
     ...{ apiVersion: API_VERSION, kind: 'Drained' },
-    drained: need !== undefined && witness === undefined,
+    drained: need !== undefined && blockingNode === undefined,
     of: textOf(target),
-    services: [...(need === undefined || need.services.length === 0 ? standing : need).services],
-    why: need === undefined ? `${question.why}.` : witness === undefined ? '' : behindText(behind.length),
+    services: [...(need === undefined || need.services.length === 0 ? state : need).services],
+    why: need === undefined ? `${question.why}.` : blockingNode === undefined ? '' : behindText(behind.length),
     nodes: {
       programmed,
-      ...{ behind: behind.slice(0, NAMED), behindCount: behind.length },
-      ...{ leftOut: leftOut.slice(0, NAMED), leftOutCount: leftOut.length },
+      ...{ behind: behind.slice(0, MAX_NAMED_NODES), behindCount: behind.length },
+      ...{ leftOut: leftOut.slice(0, MAX_NAMED_NODES), leftOutCount: leftOut.length },
     },
     waited: now - startedAt,
   };

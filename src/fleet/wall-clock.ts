@@ -1,10 +1,9 @@
-/** Times of the clock that never goes backwards as moments of answers. Pure. */
-
+/** Turns times of the monotonic clock into moments for answers. Pure. */
 import type { Clock } from '../base/clock.ts';
 import { momentOf } from '../inspect/wire/envelope.ts';
 
-/** Milliseconds by which the two clocks may drift apart before moments follow. */
-const DRIFT = 1000;
+/** The offset of the two clocks is kept until they drift apart by so much. */
+const MAX_DRIFT_MS = 1000;
 
 export class WallClock {
   readonly #clock: Pick<Clock, 'now' | 'wall'>;
@@ -15,7 +14,7 @@ export class WallClock {
     this.#offset = Math.round(clock.wall() - clock.now());
   }
 
-  /** The same time is the same moment each time, unless somebody sets the machine's clock. */
+  /** The same time gives the same moment, unless the machine's clock is set. */
   of(at: number): string {
     return momentOf(this.wallOf(at));
   }
@@ -23,7 +22,7 @@ export class WallClock {
   /** Milliseconds since 1970. */
   wallOf(at: number): number {
     const offset = Math.round(this.#clock.wall() - this.#clock.now());
-    if (Math.abs(offset - this.#offset) > DRIFT) this.#offset = offset;
+    if (Math.abs(offset - this.#offset) > MAX_DRIFT_MS) this.#offset = offset;
     return this.#offset + at;
   }
 }

@@ -1,4 +1,4 @@
-/** Small parts that the views share. */
+/** Small elements of the views. */
 import type { ComponentChildren } from 'preact';
 import { useId, useState } from 'preact/hooks';
 import type { FaultForm } from '../inspect/wire/fault.ts';
@@ -15,7 +15,7 @@ const FORMS: Readonly<Record<SignKind, ComponentChildren>> = {
   off: [<path class="open" d="M3 8h10" />],
 };
 
-/** Form and colour say the same; the word beside it says it for everybody. */
+/** Shape and colour mean the same. The word beside a sign is for those who see neither. */
 export function Sign({ kind }: { readonly kind: SignKind }) {
   return (
     <svg class={`sign ${kind}`} viewBox="0 0 16 16" width="16" height="16" aria-hidden="true">
@@ -34,15 +34,15 @@ export function State({ kind, children }: { readonly kind: SignKind; readonly ch
   );
 }
 
-/** Text of objects or programs: it stands for itself, also where it turns the direction of writing. */
-export function Said({
+/** Text of objects or other programs, isolated so that right-to-left letters in it do not reorder the text around it. */
+export function Verbatim({
   children,
   class: name = '',
 }: {
   readonly children: ComponentChildren;
   readonly class?: string;
 }) {
-  return <bdi class={`said ${name}`}>{children}</bdi>;
+  return <bdi class={`verbatim ${name}`}>{children}</bdi>;
 }
 
 interface CardProps {
@@ -65,16 +65,34 @@ export function Card({ title, aside, class: name = '', children }: CardProps) {
   );
 }
 
+/** A name with its value in a list of facts. */
+export function Fact({
+  name,
+  link,
+  children,
+}: {
+  readonly name: string;
+  readonly link?: string;
+  readonly children: ComponentChildren;
+}) {
+  return (
+    <div>
+      <dt>{name}</dt>
+      <dd>{link === undefined ? children : <a href={link}>{children}</a>}</dd>
+    </div>
+  );
+}
+
 export function Empty({ children }: { readonly children: ComponentChildren }) {
   return <p class="empty">{children}</p>;
 }
 
-/** Why there is no answer, in the agent's words. */
+/** The agent's reason for giving no answer. */
 export function Problem({ children }: { readonly children: ComponentChildren }) {
   return (
     <p class="problem" role="alert">
       <Sign kind="warn" />
-      <Said>{children}</Said>
+      <Verbatim>{children}</Verbatim>
     </p>
   );
 }
@@ -85,30 +103,30 @@ export function FaultList({ faults }: { readonly faults: readonly FaultForm[] })
     <ul class="list" aria-label="Faults of objects">
       {faults.map((fault) => (
         <li key={faultText(fault)}>
-          <Said class="strong">{`${fault.kind} ${fault.object}`}</Said>
-          <Said>{problemText(fault)}</Said>
+          <Verbatim class="strong">{`${fault.kind} ${fault.object}`}</Verbatim>
+          <Verbatim>{problemText(fault)}</Verbatim>
         </li>
       ))}
     </ul>
   );
 }
 
-/** Entries of a long list that are shown at first, and with each press of the button. */
-const STEP = 100;
+/** Entries of a long list that are shown at first, and those that each press of the button adds. */
+const DEFAULT_STEP = 100;
 
 /** The first entries of a list that may be very long, and a button for more of them. */
-export function useFirst<T>(list: readonly T[], step = STEP): readonly [readonly T[], ComponentChildren] {
-  const [most, setMost] = useState(step);
-  if (list.length <= most) return [list, null];
+export function useFirst<T>(list: readonly T[], step = DEFAULT_STEP): readonly [readonly T[], ComponentChildren] {
+  const [limit, setLimit] = useState(step);
+  if (list.length <= limit) return [list, null];
   const button = (
-    <button type="button" class="quiet" onClick={() => setMost(most + step)}>
+    <button type="button" class="quiet" onClick={() => setLimit(limit + step)}>
       Show more of {numberText(list.length)}
     </button>
   );
-  return [list.slice(0, most), button];
+  return [list.slice(0, limit), button];
 }
 
-/** A table that scrolls sideways in itself where it is wider than the page. */
+/** A table that is wider than the page scrolls sideways in itself. */
 export function Table({
   label,
   heads,
@@ -119,7 +137,7 @@ export function Table({
   readonly children: ComponentChildren;
 }) {
   return (
-    // biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls must be reached by keyboard
+    // biome-ignore lint/a11y/noNoninteractiveTabindex: a scrolling element must be reachable by keyboard
     <section class="scroll" aria-label={label} tabIndex={0}>
       <table>
         <thead>

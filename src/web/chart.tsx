@@ -8,11 +8,12 @@ import { useWidth } from './hooks.ts';
 import { colourOf } from './theme.ts';
 
 const HEIGHT = 210;
-/** Of the marks in the legend, as the series are drawn. */
+/** The lines in the legend, in the styles of the series. */
 const DASHES = ['none', 'solid', 'dashed', 'dotted'] as const;
-/** Milliseconds: the least that the axis shows. */
+/** The lowest value of the axis. A logarithm takes no zero. */
 const MIN_AXIS_MS = 0.1;
-/** What the axis of time shows, in seconds. */
+
+/** The axis of time, in seconds. */
 export interface Span {
   readonly slot: number;
   readonly all: number;
@@ -20,8 +21,8 @@ export interface Span {
 
 interface ChartProps {
   readonly slots: readonly LatencySlot[];
-  /** The slots in one sentence. */
-  readonly said: string;
+  /** The chart in one sentence. */
+  readonly caption: string;
   readonly span: Span;
   /** The time of the agent or of the fleet, in milliseconds since 1970. */
   readonly now: number;
@@ -29,7 +30,7 @@ interface ChartProps {
   readonly theme: string;
 }
 
-export function LatencyChart({ slots, said, span, now, theme }: ChartProps) {
+export function LatencyChart({ slots, caption, span, now, theme }: ChartProps) {
   const [box, width] = useWidth<HTMLDivElement>();
   const plot = useRef<uPlot>(undefined);
   const end = Math.ceil(now / 1000 / span.slot) * span.slot;
@@ -42,8 +43,8 @@ export function LatencyChart({ slots, said, span, now, theme }: ChartProps) {
   useEffect(() => plot.current?.setData(columnsOf(slots, end, span)), [slots, end]);
   return (
     <figure class="chart">
-      <figcaption>{said}</figcaption>
-      <div ref={box} class="plot" role="img" aria-label={said} />
+      <figcaption>{caption}</figcaption>
+      <div ref={box} class="plot" role="img" aria-label={caption} />
       <details>
         <summary>The figures</summary>
         <Table label="Latency by time" heads={['Time', 'Changes', 'Half within', '99 % within', 'At most']}>
@@ -62,7 +63,7 @@ export function LatencyChart({ slots, said, span, now, theme }: ChartProps) {
   );
 }
 
-/** Columns of uPlot, each slot of the span in its place; null where no change came. `end` in seconds. */
+/** Columns of uPlot with each slot of the span, or null for a slot without changes. `end` in seconds. */
 function columnsOf(slots: readonly LatencySlot[], end: number, { slot, all }: Span): uPlot.AlignedData {
   const bySlot = new Map(slots.map((one) => [Math.floor(Date.parse(one.at) / 1000 / slot) * slot, one]));
   const times = Array.from({ length: all / slot + 1 }, (_, i) => end - all + i * slot);
@@ -86,7 +87,7 @@ function optionsOf(width: number, box: HTMLElement): uPlot.Options {
   return {
     width,
     height: HEIGHT,
-    // By powers of ten: one slow change must not hide the others.
+    // Logarithmic, so that one slow change does not hide the others.
     scales: { y: { distr: 3, range: (_plot, least, most) => [powerBelow(least), powerAbove(most)] } },
     series: [
       { label: 'Time', value: '{HH}:{mm}:{ss}' },
@@ -111,12 +112,12 @@ function optionsOf(width: number, box: HTMLElement): uPlot.Options {
   };
 }
 
-/** A value that a logarithm takes; null: there is none. */
+/** A value for the logarithmic axis; null without a value. */
 function aboveZero(value: number | undefined): number | null {
   return value === undefined ? null : Math.max(value, MIN_AXIS_MS);
 }
 
-/** The powers of ten around values in milliseconds; null: there is none. */
+/** The next lower power of ten of the lowest value, in milliseconds; null without values. */
 function powerBelow(least: number | null): number {
   return 10 ** Math.floor(Math.log10(Math.max(least ?? 1, MIN_AXIS_MS)));
 }
@@ -125,7 +126,7 @@ function powerAbove(most: number | null): number {
   return 10 ** Math.ceil(Math.log10(Math.max(most ?? 100, 10 * MIN_AXIS_MS) * 1.05));
 }
 
-/** Of the lines of a logarithmic axis those at powers of ten. */
+/** A logarithmic axis has grid lines at powers of ten alone. */
 function powersAlone(_plot: uPlot, splits: number[]): (number | null)[] {
   return splits.map((split) => (isPower(split) ? split : null));
 }

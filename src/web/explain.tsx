@@ -1,10 +1,13 @@
-/** The answer of `explain`, drawn as the way of a packet. The link of the view carries the question. */
+/**
+ * The answer of `explain`, drawn as the way of a packet: the sender, the steps in the kernel, and a branch for each endpoint. The link of
+ * the view carries the question.
+ */
 import { useEffect, useState } from 'preact/hooks';
-import type { Explanation } from '../inspect/wire/explanation.ts';
-import { Card, Empty, Problem, Said, Sign, State, Table, useFirst } from './bits.tsx';
+import type { ExplainedEndpoint, ExplainedStep, Explanation } from '../inspect/wire/explanation.ts';
+import { percentText } from '../inspect/wire/format.ts';
+import { Card, Empty, Problem, Sign, State, Table, useFirst, Verbatim } from './bits.tsx';
 import { useAnswer } from './hooks.ts';
 import { signOfVerdict } from './page-text.ts';
-import { Path } from './path.tsx';
 import { go, linkTo, questionOf } from './routes.ts';
 
 const EXAMPLES = [
@@ -100,7 +103,7 @@ function Answer({ answer }: { readonly answer: Explanation }) {
       {differs.length > 0 && <Differs differs={differs} />}
       <p class="verdict" role="status">
         <State kind={signOfVerdict(verdict.kind)}>{verdict.kind}</State>
-        <Said>{verdict.sentence}</Said>
+        <Verbatim>{verdict.sentence}</Verbatim>
       </p>
       <Path answer={answer} />
       {reasons.length > 0 && <Reasons reasons={reasons} />}
@@ -110,7 +113,7 @@ function Answer({ answer }: { readonly answer: Explanation }) {
           <ul class="list">
             {notes.map((text) => (
               <li key={text}>
-                <Said>{text}</Said>
+                <Verbatim>{text}</Verbatim>
               </li>
             ))}
           </ul>
@@ -129,7 +132,7 @@ function Differs({ differs }: Pick<Explanation, 'differs'>) {
       <ul>
         {differs.map((text) => (
           <li key={text}>
-            <Said>{text}</Said>
+            <Verbatim>{text}</Verbatim>
           </li>
         ))}
       </ul>
@@ -140,20 +143,20 @@ function Differs({ differs }: Pick<Explanation, 'differs'>) {
 function Reasons({ reasons }: Pick<Explanation, 'reasons'>) {
   return (
     <Card title="Why">
-      <Table label="Reasons" heads={['Object', 'Field', 'Value', 'What follows']}>
+      <Table label="Reasons" heads={['Object', 'Field', 'Value', 'Consequence']}>
         {reasons.map(({ object, field, value, says }) => (
           <tr key={`${object} ${field} ${says}`}>
             <td>
-              <Said>{object}</Said>
+              <Verbatim>{object}</Verbatim>
             </td>
             <td class="mono">
-              <Said>{field}</Said>
+              <Verbatim>{field}</Verbatim>
             </td>
             <td class="mono">
-              <Said>{value}</Said>
+              <Verbatim>{value}</Verbatim>
             </td>
             <td class="wide">
-              <Said>{says}</Said>
+              <Verbatim>{says}</Verbatim>
             </td>
           </tr>
         ))}
@@ -169,12 +172,128 @@ function Unused({ endpoints }: { readonly endpoints: Explanation['slices'][numbe
       <ul class="list">
         {first.map(({ endpoint, why }) => (
           <li key={endpoint}>
-            <Said class="mono">{endpoint}</Said>
-            <Said>{why}</Said>
+            <Verbatim class="mono">{endpoint}</Verbatim>
+            <Verbatim>{why}</Verbatim>
           </li>
         ))}
       </ul>
       {more}
     </Card>
+  );
+}
+
+/** The first endpoints are drawn, and the others counted. */
+const MAX_DRAWN = 40;
+
+function Path({ answer: { from, to, steps, verdict } }: { readonly answer: Explanation }) {
+  const service = verdict.service.split(':', 1)[0] ?? '';
+  const hasEndpoints = verdict.endpoints.length > 0;
+  return (
+    <div class="path" data-testid="path">
+      <div class="stop sender">
+        <span class="kind">
+          {from.what === 'pod' ? 'a Pod' : from.what === 'node' ? 'this node' : 'outside the cluster'}
+        </span>
+        <b class="mono">
+          <Verbatim>{from.address}</Verbatim>
+        </b>
+        {from.text !== from.address && <Verbatim class="muted">{from.text}</Verbatim>}
+        <span class="arrow">
+          to{' '}
+          <Verbatim class="mono">{`${to.address.includes(':') ? `[${to.address}]` : to.address}:${to.port}/${to.protocol}`}</Verbatim>
+        </span>
+      </div>
+      <div class="way">
+        <ol class="steps" aria-label="Steps in the kernel">
+          {steps.map((step, i) => (
+            <Step key={i} step={step} />
+          ))}
+          <li class={`end ${signOfVerdict(verdict.kind)}`}>
+            <Sign kind={signOfVerdict(verdict.kind)} />
+            {service === '' ? (
+              <b>{verdict.kind}</b>
+            ) : (
+              <a href={linkTo({ view: 'service', name: service })}>
+                <Verbatim>{verdict.service}</Verbatim>
+              </a>
+            )}
+          </li>
+        </ol>
+      </div>
+      <div class="stops">
+        {hasEndpoints ? (
+          <ul aria-label="Endpoints">
+            {verdict.endpoints.slice(0, MAX_DRAWN).map((one) => (
+              <Endpoint key={one.endpoint} one={one} />
+            ))}
+          </ul>
+        ) : (
+          <p class="stop nobody">
+            <Sign kind={signOfVerdict(verdict.kind)} /> {NOWHERE[verdict.kind]}
+          </p>
+        )}
+        {verdict.endpoints.length > MAX_DRAWN && (
+          <p class="muted">{verdict.endpoints.length - MAX_DRAWN} more endpoints not drawn.</p>
+        )}
+        {verdict.sticky !== null && (
+          <p class="muted">
+            This sender stays with <Verbatim class="mono">{verdict.sticky.endpoint}</Verbatim> for{' '}
+            {Math.round(verdict.sticky.seconds)} s.
+          </p>
+        )}
+      </div>
+    </div>
+  );
+}
+
+const NOWHERE: Readonly<Record<Explanation['verdict']['kind'], string>> = {
+  balanced: 'No endpoint',
+  refused: 'The sender gets an error at once.',
+  dropped: 'The packet is dropped: the sender waits in vain.',
+  'not a Service': 'No Service has this destination: the packet goes on as it is.',
+  local: 'This node itself receives the packet.',
+};
+
+function Step({ step: { table, chain, rule, does, object } }: { readonly step: ExplainedStep }) {
+  return (
+    <li>
+      <p>
+        <Verbatim class="strong">{does}</Verbatim>
+        <span class="muted mono">
+          {' '}
+          {table} {chain}
+        </span>
+        {object !== '' && <span class="chip object">{object}</span>}
+      </p>
+      <code>{rule}</code>
+    </li>
+  );
+}
+
+function Endpoint({ one: { endpoint, share, masqueraded, why, steps } }: { readonly one: ExplainedEndpoint }) {
+  return (
+    <li class="stop endpoint">
+      <span class="line">
+        <b class="mono">
+          <Verbatim>{endpoint}</Verbatim>
+        </b>
+        <span>{percentText(share)}</span>
+      </span>
+      <meter min={0} max={1} value={share} aria-label="share of new connections" />
+      <span class={masqueraded ? 'masquerade' : 'muted'}>
+        {masqueraded ? 'sees an address of this node (masqueraded)' : 'sees the sender'}
+      </span>
+      {why !== '' && <Verbatim class="muted small">{why}</Verbatim>}
+      {steps.length > 0 && (
+        <details>
+          <summary>Its own steps</summary>
+          <ol class="steps small">
+            {steps.map((step, i) => (
+              <Step key={i} step={step} />
+            ))}
+          </ol>
+        </details>
+      )}
+    </li>
   );
 }

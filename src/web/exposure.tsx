@@ -1,13 +1,13 @@
-/** What this node answers from outside the cluster, to whom, and what looks wrong. */
+/** The addresses that this node serves to clients outside the cluster, who may use them, and problems with them. */
 import type { Exposed, Exposure } from '../inspect/wire/exposure.ts';
 import { countText } from '../inspect/wire/format.ts';
-import { Card, Empty, Problem, Said, State, Table, useFirst } from './bits.tsx';
+import { Card, Empty, Problem, State, Table, useFirst, Verbatim } from './bits.tsx';
 import { useAnswer } from './hooks.ts';
 import type { SignKind } from './page-text.ts';
 import { go, linkTo } from './routes.ts';
 
-/** Rows of the table at first, and with each press of its button. */
-const STEP = 200;
+/** Rows of the table at first, and those that each press of its button adds. */
+const ROWS_STEP = 200;
 
 const ANSWERS: Readonly<Record<Exposed['answers'], { readonly sign: SignKind; readonly text: string }>> = {
   endpoints: { sign: 'ok', text: 'an endpoint answers' },
@@ -22,7 +22,8 @@ export function ExposureView({ search, revision }: { readonly search: string; re
     <section class="exposure" aria-label="Exposure">
       <h1>Exposure</h1>
       <p class="muted">
-        What this node answers from outside the cluster, and to whom. Entries that look wrong come first.
+        The addresses that this node serves to clients outside the cluster, and who may use them. Entries that look
+        wrong come first.
       </p>
       {isLoading && <Empty>Asking the agent…</Empty>}
       {problem !== undefined && <Problem>{problem}</Problem>}
@@ -34,7 +35,7 @@ export function ExposureView({ search, revision }: { readonly search: string; re
 function Known({ answer, search }: { readonly answer: Exposure; readonly search: string }) {
   const { exposed, problems, nodePortAddresses, omitted } = answer;
   const fitting = exposed.filter((one) => fits(one, search));
-  const [first, more] = useFirst(fitting, STEP);
+  const [first, more] = useFirst(fitting, ROWS_STEP);
   const wrong = exposed.filter((one) => one.problems.length > 0).length + problems.length;
   return (
     <>
@@ -52,7 +53,7 @@ function Known({ answer, search }: { readonly answer: Exposure; readonly search:
           id="search"
           type="search"
           value={search}
-          aria-label="Search what is exposed by Service, address or port"
+          aria-label="Search exposed addresses by Service, address or port"
           placeholder="Service, address, port"
           spellcheck={false}
           onInput={({ currentTarget: { value } }) => go({ view: 'exposure', search: value }, 'replace')}
@@ -68,8 +69,8 @@ function Known({ answer, search }: { readonly answer: Exposure; readonly search:
         <div class="card">
           {' '}
           <Table
-            label="What is exposed"
-            heads={['Address', 'Kind', 'Service', 'Who may use it', 'A client gets', 'What looks wrong']}
+            label="Exposed addresses"
+            heads={['Address', 'Kind', 'Service', 'Allowed clients', 'Answer', 'Problems']}
           >
             {first.map((one) => (
               <Row key={`${one.kind} ${one.address} ${one.port} ${one.protocol} ${one.family}`} one={one} />
@@ -112,10 +113,10 @@ function Row({ one }: { readonly one: Exposed }) {
       <td>{one.kind}</td>
       <td>
         <a href={linkTo({ view: 'service', name: one.service.split(':', 1)[0] ?? '' })}>
-          <Said>{one.service}</Said>
+          <Verbatim>{one.service}</Verbatim>
         </a>
       </td>
-      <td>{one.to.length === 0 ? 'everybody' : <Said class="mono">{one.to.join(', ')}</Said>}</td>
+      <td>{one.to.length === 0 ? 'everybody' : <Verbatim class="mono">{one.to.join(', ')}</Verbatim>}</td>
       <td>
         <State kind={sign}>{text}</State>
       </td>
@@ -123,7 +124,7 @@ function Row({ one }: { readonly one: Exposed }) {
         {one.problems.length === 0 && <span class="muted">nothing</span>}
         {one.problems.map((problem) => (
           <State key={problem} kind="warn">
-            <Said>{problem}</Said>
+            <Verbatim>{problem}</Verbatim>
           </State>
         ))}
       </td>

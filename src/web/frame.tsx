@@ -1,4 +1,4 @@
-/** The frame that the pages of agent and fleet share: who answers, whether it is still there, and the colours. */
+/** The frame of the pages of agent and fleet: the name of the server, whether it still answers, the colours, and the key of the search. */
 import type { ComponentChildren } from 'preact';
 import { useEffect, useRef, useState } from 'preact/hooks';
 import { Sign } from './bits.tsx';
@@ -8,7 +8,7 @@ import type { Themes } from './theme.ts';
 
 type State = LiveConnection<unknown>['state'];
 
-/** No link: a fragment of the address is a view of the page. */
+/** A button and not a link, because a fragment of the address is a view of the page. */
 export function Skip() {
   return (
     <button type="button" class="skip" onClick={() => document.getElementById('main')?.focus()}>
@@ -21,9 +21,9 @@ interface TopProps {
   readonly state: State;
   readonly theme: Themes;
   readonly link: string;
-  /** Below the name of the program; undefined: not known yet. */
+  /** The name of the server, below that of the program; undefined when not known yet. */
   readonly who: string | undefined;
-  /** The way from view to view. */
+  /** The links to the views. */
   readonly children?: ComponentChildren;
 }
 
@@ -55,9 +55,9 @@ interface GoneProps {
   readonly connection: Pick<LiveConnection<unknown>, 'state' | 'heardAt' | 'refusal'>;
   /** "agent" or "fleet" */
   readonly who: string;
-  /** The version of slicewire that answers; undefined: not known yet. */
+  /** The version of the server; undefined when not known yet. */
   readonly version: string | undefined;
-  /** Says that it is gone; both in milliseconds since 1970. */
+  /** The text while the server is gone; both times in milliseconds since 1970. */
   readonly goneText: (heardAt: number, now: number) => string;
 }
 
@@ -99,22 +99,49 @@ function GoneFor({ heardAt, goneText }: Pick<GoneProps, 'goneText'> & { readonly
 interface AnnouncedProps {
   readonly state: State;
   readonly gone: string;
-  /** undefined: nothing is known yet. */
+  /** undefined before the first message. */
   readonly text: string | undefined;
-  /** Changes when there is something to say, not with each second that passes. */
+  /** Changes when there is news, and not with each second that passes. */
   readonly reason: string;
 }
 
 /** For screen readers. */
 export function Announced({ state, gone, text, reason }: AnnouncedProps) {
-  const [said, setSaid] = useState('');
+  const [announced, setAnnounced] = useState('');
   useEffect(() => {
-    if (state === 'gone') setSaid(gone);
-    else if (text !== undefined && state === 'open') setSaid(text);
+    if (state === 'gone') setAnnounced(gone);
+    else if (text !== undefined && state === 'open') setAnnounced(text);
   }, [state, reason]);
   return (
     <p class="hidden" aria-live="polite" data-testid="announced">
-      {said}
+      {announced}
     </p>
   );
+}
+
+/** The server's time in milliseconds since 1970, renewed each second. While the server is gone, its time stands still. */
+export function useServerTime({
+  state,
+  heardAt,
+  clockAhead,
+}: Omit<LiveConnection<unknown>, 'live' | 'refusal'>): number {
+  const now = useNow();
+  return (state === 'gone' ? heardAt : Math.max(now, heardAt)) + clockAhead;
+}
+
+/** The key `/` goes to the search of the view. `openSearch` opens a view with a search, for one that has none. */
+export function useSearchKey(openSearch?: () => void): void {
+  useEffect(() => {
+    const onKey = (event: KeyboardEvent) => {
+      const isTyping = event.target instanceof HTMLInputElement || event.target instanceof HTMLTextAreaElement;
+      if (event.key !== '/' || isTyping || event.ctrlKey || event.metaKey || event.altKey) return;
+      const field = document.getElementById('search');
+      if (field === null && openSearch === undefined) return;
+      event.preventDefault();
+      if (field === null) openSearch?.();
+      else field.focus();
+    };
+    addEventListener('keydown', onKey);
+    return () => removeEventListener('keydown', onKey);
+  }, []);
 }

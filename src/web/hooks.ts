@@ -1,7 +1,6 @@
-/** What the views share: the time, the width of an element, and answers of the agent. */
+/** Hooks of the views: the time, the width of an element, and answers of the agent over HTTP. */
 import type { RefObject } from 'preact';
 import { useEffect, useRef, useState } from 'preact/hooks';
-import { ask, Unanswered } from './fetch-answer.ts';
 
 /** Milliseconds since 1970, renewed each second. */
 export function useNow(): number {
@@ -26,14 +25,14 @@ export function useWidth<E extends HTMLElement>(): [RefObject<E | null>, number]
   return [element, width];
 }
 
-export interface PolledAnswer<T> {
+interface PolledAnswer<T> {
   readonly answer: T | undefined;
-  /** Why there is none, or no newer one; undefined: nothing is wrong. */
+  /** The reason why there is no answer, or no newer one; undefined without a problem. */
   readonly problem: string | undefined;
   readonly isLoading: boolean;
 }
 
-/** Asks when the path changes, and again when `revision` does. `path` undefined: nothing is asked. */
+/** Asks when the path changes, and again when `revision` does. Without a path nothing is asked. */
 export function useAnswer<T>(path: string | undefined, revision: string): PolledAnswer<T> {
   const [state, setState] = useState<PolledAnswer<T> & { readonly of: string | undefined }>({
     ...NOTHING,
@@ -54,17 +53,17 @@ export function useAnswer<T>(path: string | undefined, revision: string): Polled
 }
 
 const NOTHING = { answer: undefined, problem: undefined, isLoading: false } as const;
-/** Milliseconds between two questions for the same, at least and at most. */
+/** Pauses between two questions for the same. */
 const MIN_PAUSE_MS = 400;
 const MAX_PAUSE_MS = 10_000;
-/** A tab takes a tenth of the agent's time at most, however often something changes: a long answer holds its syncs up. */
-const REST = 10;
-/** The same after a failure that may pass. */
-const LONG_PAUSE = 3000;
+/** A tab takes at most a tenth of the agent's time, because a long answer delays its syncs. */
+const PAUSES_PER_ANSWER = 10;
+/** The pause after a failure that may pass. */
+const FAILURE_PAUSE_MS = 3000;
 
-/** Milliseconds until the next question, after an answer that took so many. */
+/** Milliseconds until the next question, by those that the last answer took. */
 export function pauseAfter(took: number): number {
-  return Math.min(MAX_PAUSE_MS, Math.max(MIN_PAUSE_MS, REST * took));
+  return Math.min(MAX_PAUSE_MS, Math.max(MIN_PAUSE_MS, PAUSES_PER_ANSWER * took));
 }
 
 interface Polling {
@@ -75,7 +74,7 @@ interface Polling {
 /** The document of a tab. */
 type Tab = Pick<Document, 'visibilityState'> & EventTarget;
 
-/** Resolves when the tab is seen, or the signal aborts: a tab that nobody sees asks nothing. */
+/** Resolves when the tab is visible, or the signal aborts. A hidden tab asks nothing. */
 export function whenSeen(signal: AbortSignal, tab: Tab = document): Promise<void> {
   return new Promise((resolve) => {
     if (tab.visibilityState === 'visible' || signal.aborted) return resolve();
@@ -112,7 +111,7 @@ function keepAsking<T>(
         onEnd({ problem: error instanceof Unanswered ? error.message : String(error) });
         if (error instanceof Unanswered && error.isPassing) {
           isWanted = true;
-          pause = LONG_PAUSE;
+          pause = FAILURE_PAUSE_MS;
         }
       }
       await new Promise((resolve) => setTimeout(resolve, pause));
@@ -129,4 +128,43 @@ function keepAsking<T>(
     },
     stop: () => stop.abort(),
   };
+}
+
+/** The message is the agent's own reason, or says that the agent cannot be reached. */
+export class Unanswered extends Error {
+  /** The same question may have an answer a little later. */
+  readonly isPassing: boolean;
+
+  constructor(message: string, isPassing: boolean) {
+    super(message);
+    this.isPassing = isPassing;
+  }
+}
+
+/**
+ * The answer to a question over HTTP. It has the form of its schema in inspect/wire/ unchecked, because page and agent come from one
+ * executable. Throws Unanswered, and the reason of the signal when that aborts.
+ */
+export async function ask<T>(path: string, signal: AbortSignal): Promise<T> {
+  const response = await fetch(path, { signal, cache: 'no-store' }).catch(() => {
+    signal.throwIfAborted();
+    throw new Unanswered('The agent cannot be reached.', true);
+  });
+  const text = await response.text().catch(() => {
+    signal.throwIfAborted();
+    throw new Unanswered('The agent ended the connection before its answer was complete.', true);
+  });
+  if (!response.ok)
+    throw new Unanswered(problemIn(text) ?? `The agent answered ${response.status}: ${text}`, response.status >= 500);
+  return JSON.parse(text);
+}
+
+/** The sentence of an answer of kind Problem; undefined for another answer. */
+export function problemIn(text: string): string | undefined {
+  try {
+    const { message }: { readonly message?: unknown } = JSON.parse(text);
+    return typeof message === 'string' ? message : undefined;
+  } catch {
+    return undefined;
+  }
 }

@@ -1,18 +1,16 @@
-/** The first view: is this node well, and what happened in the last 15 minutes. */
+/** The first view: the health of this node, and the events of the last 15 minutes. */
 
-import type { ComponentChildren } from 'preact';
 import { clockTime, numberText, timeBetween } from '../inspect/wire/format.ts';
 import type { Live } from '../inspect/wire/live.ts';
 import { lostText } from '../inspect/wire/status-text.ts';
 import { driftText } from '../proxy/model/drift.ts';
-import { Card, Empty, FaultList, Said, Sign, State, Table } from './bits.tsx';
+import { Card, Empty, Fact, FaultList, Sign, State, Table, Verbatim } from './bits.tsx';
 import { LatencyChart } from './chart.tsx';
-import { latencyText, sentenceText, signOfHealth } from './page-text.ts';
+import { LOOK_BACK_MS, latencyText, sentenceText, signOfHealth } from './page-text.ts';
 import { linkTo } from './routes.ts';
-import { LOOK_BACK } from './take-message.ts';
 import { Timeline } from './timeline.tsx';
 
-const SPAN = { slot: 15, all: LOOK_BACK / 1000 } as const;
+const SPAN = { slot: 15, all: LOOK_BACK_MS / 1000 } as const;
 
 interface OverviewProps {
   readonly live: Live;
@@ -28,7 +26,7 @@ export function Overview({ live, now, theme }: OverviewProps) {
       <Health live={live} at={at} />
       <Facts live={live} at={at} />
       <Card title="From event to kernel">
-        <LatencyChart slots={live.latency} said={latencyText(live.latency)} span={SPAN} now={now} theme={theme} />
+        <LatencyChart slots={live.latency} caption={latencyText(live.latency)} span={SPAN} now={now} theme={theme} />
       </Card>
       <Card title="Syncs">
         <Timeline syncs={live.syncs} now={now} />
@@ -49,13 +47,13 @@ function Health({ live, at }: { readonly live: Live; readonly at: string }) {
       <Sign kind={kind} />
       <div>
         <h1 class="sentence" data-testid="sentence">
-          <Said>{sentenceText(live, at)}.</Said>
+          <Verbatim>{sentenceText(live, at)}.</Verbatim>
         </h1>
         {live.health.reasons.length > 0 && (
           <ul class="reasons">
             {live.health.reasons.map((reason) => (
               <li key={reason}>
-                <Said>{reason}</Said>
+                <Verbatim>{reason}</Verbatim>
               </li>
             ))}
           </ul>
@@ -74,30 +72,13 @@ function Facts({ live, at }: { readonly live: Live; readonly at: string }) {
       <Fact name="EndpointSlices">{numberText(live.objects.slices)}</Fact>
       <Fact name="Mode">
         {live.by.mode}
-        {live.by.modeReason !== undefined && <Said>{` (auto: ${live.by.modeReason})`}</Said>}
+        {live.by.modeReason !== undefined && <Verbatim>{` (auto: ${live.by.modeReason})`}</Verbatim>}
       </Fact>
       <Fact name="Running for">{live.startedAt === null ? 'unknown' : timeBetween(live.startedAt, at)}</Fact>
       <Fact name="Source">
-        <Said>{live.source}</Said>
+        <Verbatim>{live.source}</Verbatim>
       </Fact>
     </dl>
-  );
-}
-
-function Fact({
-  name,
-  link,
-  children,
-}: {
-  readonly name: string;
-  readonly link?: string;
-  readonly children: ComponentChildren;
-}) {
-  return (
-    <div>
-      <dt>{name}</dt>
-      <dd>{link === undefined ? children : <a href={link}>{children}</a>}</dd>
-    </div>
   );
 }
 
@@ -115,9 +96,9 @@ function Faults({ live: { faults, refused } }: { readonly live: Live }) {
             <li key={service}>
               <State kind="bad">refused by the kernel</State>
               <a href={linkTo({ view: 'service', name: service })}>
-                <Said>{service}</Said>
+                <Verbatim>{service}</Verbatim>
               </a>
-              <Said>{cause}</Said>
+              <Verbatim>{cause}</Verbatim>
             </li>
           ))}
         </ul>
@@ -139,9 +120,9 @@ function Drift({ live: { drift }, at }: { readonly live: Live; readonly at: stri
           <li key={`${one.at} ${driftText(one)}`}>
             <span class="when">{clockTime(one.at, at)}</span>
             <span class="who">
-              by <Said class="strong">{one.by === '' ? 'an unknown program' : one.by}</Said>
+              by <Verbatim class="strong">{one.by === '' ? 'an unknown program' : one.by}</Verbatim>
             </span>
-            <Said>{driftText(one)}</Said>
+            <Verbatim>{driftText(one)}</Verbatim>
           </li>
         ))}
       </ul>
@@ -157,7 +138,7 @@ function Heard({ live, at }: { readonly live: Live; readonly at: string }) {
         {live.heard.map((one) => (
           <tr key={one.of}>
             <td>
-              <Said>{one.of}</Said>
+              <Verbatim>{one.of}</Verbatim>
             </td>
             <td class="number">{one.at === null ? 'never' : `${timeBetween(one.at, at)} ago`}</td>
             <td class="wide">
@@ -165,7 +146,7 @@ function Heard({ live, at }: { readonly live: Live; readonly at: string }) {
                 <State kind="ok">followed</State>
               ) : (
                 <State kind="warn">
-                  <Said>{lostText(one.lost)}</Said>
+                  <Verbatim>{lostText(one.lost)}</Verbatim>
                 </State>
               )}
             </td>

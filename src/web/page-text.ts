@@ -1,10 +1,13 @@
-/** Sentences of the page that are made of more than one field. Pure. */
+/** Sentences and signs of the agent's page. Pure. */
 import type { Explanation } from '../inspect/wire/explanation.ts';
 import { countText, millisecondsText, timeBetween } from '../inspect/wire/format.ts';
 import type { Live } from '../inspect/wire/live.ts';
 import type { ServiceState } from '../inspect/wire/services.ts';
 
-/** How a sign looks. Each has a form of its own beside its colour. */
+/** The page shows this time until now. */
+export const LOOK_BACK_MS = 15 * 60_000;
+
+/** Each kind of sign has its own shape beside its colour. */
 export type SignKind = 'ok' | 'warn' | 'bad' | 'waiting' | 'none' | 'off';
 
 export function signOfState(state: ServiceState): SignKind {
@@ -40,7 +43,7 @@ export function signOfVerdict(kind: Explanation['verdict']['kind']): SignKind {
   return signs[kind];
 }
 
-/** The agent's sentence, and the time since the last change, which goes on. `now`: a moment by the agent's clock. */
+/** The agent's sentence with the time since the last change, which grows. `now`: a moment by the agent's clock. */
 export function sentenceText({ sentence, health, lastChange, objects }: SentenceParts, now: string): string {
   const isWell = health.live && health.ready && health.healthy;
   if (lastChange === null || !isWell || objects.services === 0) return sentence;
@@ -50,7 +53,7 @@ export function sentenceText({ sentence, health, lastChange, objects }: Sentence
 
 type SentenceParts = Pick<Live, 'sentence' | 'health' | 'lastChange' | 'objects'>;
 
-/** What the chart of latencies shows, in one sentence. */
+/** The chart of latencies in one sentence. */
 export function latencyText(slots: Live['latency']): string {
   const changes = slots.reduce((sum, slot) => sum + slot.changes, 0);
   if (changes === 0) return 'No change came in the last 15 minutes.';
@@ -59,7 +62,7 @@ export function latencyText(slots: Live['latency']): string {
   return `${countText(changes, 'change')} in the last 15 minutes: typically ${millisecondsText(typical)} from event to kernel, at most ${millisecondsText(most)}.`;
 }
 
-/** The median of the slot in which the middle change is, when they are sorted by their medians. */
+/** The median of the slot that holds the middle change, with the slots sorted by their medians. */
 function middleOf(slots: Live['latency'], changes: number): number {
   let before = 0;
   for (const slot of slots.toSorted((a, b) => a.p50 - b.p50)) {
@@ -69,15 +72,15 @@ function middleOf(slots: Live['latency'], changes: number): number {
   return 0;
 }
 
-/** What the timeline of syncs shows, in one sentence. */
+/** The timeline of syncs in one sentence. */
 export function syncsText(syncs: Live['syncs']): string {
   if (syncs.length === 0) return 'No sync ran in the last 15 minutes.';
   const bad = syncs.filter(({ outcome }) => outcome !== 'complete').length;
-  const said = bad === 0 ? 'all complete' : `${bad} of them not complete`;
-  return `${countText(syncs.length, 'sync')} in the last 15 minutes, ${said}.`;
+  const outcome = bad === 0 ? 'all complete' : `${bad} of them not complete`;
+  return `${countText(syncs.length, 'sync')} in the last 15 minutes, ${outcome}.`;
 }
 
-/** `since 12:03:04, for 40 s`; the times are those of this browser. Milliseconds since 1970. */
+/** Both times in milliseconds since 1970, by this browser's clock. */
 export function goneText(heardAt: number, now: number): string {
   if (heardAt === 0) return 'The agent does not answer.';
   const at = new Date(heardAt);
@@ -86,7 +89,7 @@ export function goneText(heardAt: number, now: number): string {
   return `The agent is gone: it was last heard at ${time}, ${since} ago. What you see is from then. The kernel's rules stay as they are without it.`;
 }
 
-/** What is asked to explain a frontend: `svc/shop/web:80`, `192.0.2.1:80/udp`, `nodeport:30080`. */
+/** The destination of a question of explain for a frontend: `svc/shop/web:80`, `192.0.2.1:80/udp`, `nodeport:30080`. */
 export function destinationText(
   service: string,
   {

@@ -1,4 +1,4 @@
-/** The views of the page and their links. A link carries the question, so that it can be sent to somebody. Pure. */
+/** The views of the page and their links. The address of the page is its state: a link opens the same view with the same question. */
 import { useEffect, useState } from 'preact/hooks';
 
 export type PageRoute =
@@ -11,7 +11,7 @@ export type PageRoute =
 
 export type PageView = PageRoute['view'];
 
-/** The fragment of the address, such as `#/service?name=shop%2Fweb`. An unknown one is a route of its own. */
+/** `fragment` is that of the address, such as `#/service?name=shop%2Fweb`. An unknown one is a route of its own. */
 export function routeOf(fragment: string): PageRoute {
   const text = fragment.replace(/^#/, '');
   const [path = '', query = ''] = cut(text, '?');
@@ -54,21 +54,29 @@ function cut(text: string, separator: string): [string, string] {
   return at < 0 ? [text, ''] : [text.slice(0, at), text.slice(at + separator.length)];
 }
 
-// The address of the page is its state: a link opens the same view with the same question.
-
 const CHANGED = 'slicewire:route';
 
-/** `replace`: the step back leads to the view before, not to each letter of a search. */
+/** `replace`: a step back leads to the view before, and not to each letter of a search. */
 export function go(route: Exclude<PageRoute, { readonly view: 'unknown' }>, how: 'push' | 'replace' = 'push'): void {
   if (how === 'push') {
     location.hash = linkTo(route);
     return;
   }
-  history.replaceState(null, '', linkTo(route));
+  replaceFragment(linkTo(route));
+}
+
+/** Changes the address without a step in the history of the tab. */
+export function replaceFragment(fragment: string): void {
+  history.replaceState(null, '', fragment);
   dispatchEvent(new Event(CHANGED));
 }
 
 export function useRoute(): PageRoute {
+  return routeOf(useFragment());
+}
+
+/** The fragment of the address. */
+export function useFragment(): string {
   const [fragment, setFragment] = useState(location.hash);
   useEffect(() => {
     const onChange = () => setFragment(location.hash);
@@ -77,5 +85,5 @@ export function useRoute(): PageRoute {
       for (const event of ['hashchange', 'popstate', CHANGED]) removeEventListener(event, onChange);
     };
   }, []);
-  return routeOf(fragment);
+  return fragment;
 }

@@ -1,21 +1,21 @@
-/** The windows of a long list of Services that are here, asked for as they come into view. */
+/** A long list of Services, in windows that are asked for as they come into view. */
 import { useEffect, useRef, useState } from 'preact/hooks';
 import type { ServiceRow, Services } from '../inspect/wire/services.ts';
-import { ask, Unanswered } from './fetch-answer.ts';
+import { ask, Unanswered } from './hooks.ts';
 import { questionOf } from './routes.ts';
 
-/** Windows that are kept; the browser asks again for the others. */
+/** The browser asks again for windows beyond these. */
 const MAX_KEPT = 12;
-/** Milliseconds between two questions, so that fast scrolling does not ask for all that passes by. */
+/** The pause between two questions, so that fast scrolling does not ask for every row that passes. */
 const REQUEST_PAUSE_MS = 60;
 
 export interface ServiceList {
-  /** undefined: not known yet. */
+  /** undefined when not known yet. */
   readonly total: number | undefined;
   readonly problem: string | undefined;
-  /** undefined: not here yet. */
+  /** undefined when not loaded yet. */
   row(index: number): ServiceRow | undefined;
-  /** These rows are seen now. */
+  /** To be called when other rows become visible. */
   see(rows: Rows): void;
 }
 
@@ -24,7 +24,7 @@ interface LoadedRows {
   readonly revision: string;
 }
 
-/** The list of a search. What is seen is asked for again when the revision changes. */
+/** The list of a search. The visible rows are asked for again when the revision changes. */
 export function useServices(search: string, revision: string): ServiceList {
   const loader = useRef<Loader>(undefined);
   const [, redraw] = useState(0);
@@ -73,7 +73,7 @@ class Loader implements ServiceList {
     this.#stop.abort();
   }
 
-  /** Asks for what is seen and not here, or older than the revision: one window after the other. */
+  /** Asks for visible windows that are missing, or older than the revision, one after the other. */
   async #work(): Promise<void> {
     if (this.#isBusy) return;
     this.#isBusy = true;
@@ -86,7 +86,7 @@ class Loader implements ServiceList {
   }
 
   #wanted(): number | undefined {
-    // One row at least: a list that is empty or not known yet may have one.
+    // At least one row, because a list that is empty or unknown may have one now.
     const { first, end } = this.#seen;
     const seen = chunksOf({ first, end: Math.max(end, first + 1) });
     const missing = seen.find((offset) => !this.#held.has(offset));
@@ -111,13 +111,12 @@ class Loader implements ServiceList {
   }
 }
 
-// Which rows of a very long list are in the document, and which parts of it are asked for. Pure; sizes in pixels.
-
-/** Rows that one question asks for. Windows begin at multiples of it, so that scrolling asks for each once. */
+/** Rows of one window. Windows begin at multiples of it, so that scrolling asks for each once. */
 export const CHUNK = 100;
-/** Rows above and below what is seen. */
+/** Extra rows above and below the visible ones. */
 const MARGIN = 8;
 
+/** A range of rows. */
 interface Rows {
   readonly first: number;
   /** The row after the last. */
@@ -125,30 +124,30 @@ interface Rows {
 }
 
 interface ScrollWindow {
-  /** How far the list is scrolled down. */
+  /** Pixels above the visible part. */
   readonly top: number;
-  /** The height of what is seen of it. */
+  /** Pixels of the visible part. */
   readonly height: number;
   readonly rowHeight: number;
-  /** Rows of the whole list. */
+  /** Number of rows of the whole list. */
   readonly total: number;
 }
 
-/** The rows that belong into the document. */
+/** The rows to draw. */
 export function rowsIn({ top, height, rowHeight, total }: ScrollWindow): Rows {
   const first = clamp(Math.floor(top / rowHeight) - MARGIN, 0, total);
   const end = clamp(Math.ceil((top + height) / rowHeight) + MARGIN, first, total);
   return { first, end };
 }
 
-/** The offsets of the parts that hold these rows. */
+/** The offsets of the windows that hold these rows. */
 export function chunksOf({ first, end }: Rows): number[] {
   const offsets: number[] = [];
   for (let offset = Math.floor(first / CHUNK) * CHUNK; offset < end; offset += CHUNK) offsets.push(offset);
   return offsets;
 }
 
-/** How far to scroll so that a row is seen; as it is when it is seen already. */
+/** The scroll position at which a row is visible; the present one if it is visible already. */
 export function topFor(row: number, { top, height, rowHeight }: ScrollWindow): number {
   const above = row * rowHeight;
   if (above < top) return above;
@@ -156,7 +155,7 @@ export function topFor(row: number, { top, height, rowHeight }: ScrollWindow): n
   return below > top ? below : top;
 }
 
-/** The row that a key leads to; undefined: the key moves nothing. `page`: rows that fit into what is seen. */
+/** The row that a key leads to; undefined for a key that moves nothing. `page`: rows of the visible part. */
 export function rowAfter(key: string, row: number, total: number, page: number): number | undefined {
   const to: Readonly<Record<string, number>> = {
     ArrowDown: row + 1,

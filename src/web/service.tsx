@@ -1,14 +1,13 @@
-/** One Service: what it serves, every endpoint with the reason, the kernel's rules, its history. */
+/** One Service: its frontends, each endpoint with the reason why it is used or not, the kernel's rules, its history. */
 import type { ExplainedSlice } from '../inspect/wire/explanation.ts';
 import { bytesText, clockTime, countText, millisecondsText, numberText } from '../inspect/wire/format.ts';
 import type { History } from '../inspect/wire/history.ts';
 import type { FrontendAnswer, ServiceAnswer } from '../inspect/wire/service.ts';
-import { Card, Empty, FaultList, Problem, Said, State, Table, useFirst } from './bits.tsx';
+import { Card, Empty, FaultList, Problem, State, Table, useFirst, Verbatim } from './bits.tsx';
 import { useAnswer } from './hooks.ts';
 import { destinationText, signOfState } from './page-text.ts';
 import { linkTo, questionOf } from './routes.ts';
 
-/** Changes that are asked for. */
 const MAX_CHANGES = 50;
 
 export function ServiceView({ name, revision }: { readonly name: string; readonly revision: string }) {
@@ -19,7 +18,7 @@ export function ServiceView({ name, revision }: { readonly name: string; readonl
         <a href={linkTo({ view: 'services', search: '' })}>Services</a>
       </p>
       <h1>
-        <Said>{name}</Said>
+        <Verbatim>{name}</Verbatim>
       </h1>
       {isLoading && <Empty>Asking the agent…</Empty>}
       {problem !== undefined && <Problem>{problem}</Problem>}
@@ -43,7 +42,7 @@ function Known({ answer, revision }: { readonly answer: ServiceAnswer; readonly 
       </p>
       {row.why !== '' && (
         <p class="why">
-          <Said>{row.why}</Said>
+          <Verbatim>{row.why}</Verbatim>
         </p>
       )}
       {faults.length > 0 && (
@@ -58,7 +57,7 @@ function Known({ answer, revision }: { readonly answer: ServiceAnswer; readonly 
         {rules.map(({ where, lines }, i) => (
           <details key={where} class="rules" open={i === 0 || rules.length <= 4}>
             <summary>
-              <Said class="mono">{where}</Said> <span class="muted">{countText(lines.length, 'line')}</span>
+              <Verbatim class="mono">{where}</Verbatim> <span class="muted">{countText(lines.length, 'line')}</span>
             </summary>
             {/* biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls must be reached by keyboard */}
             <pre tabIndex={0}>{lines.join('\n')}</pre>
@@ -102,7 +101,9 @@ function Frontends({
                 {one.number}/{one.protocol} {one.port !== String(one.number) && <span class="muted">{one.port}</span>}
               </td>
               <td>{one.policy}</td>
-              <td>{one.sources.length === 0 ? 'everybody' : <Said class="mono">{one.sources.join(', ')}</Said>}</td>
+              <td>
+                {one.sources.length === 0 ? 'everybody' : <Verbatim class="mono">{one.sources.join(', ')}</Verbatim>}
+              </td>
               <td class="number">{numberText(one.endpoints)}</td>
               {counted && <td class="number">{connectionsText(one)}</td>}
               <td>
@@ -151,19 +152,19 @@ function Endpoints({ slices }: { readonly slices: readonly ExplainedSlice[] }) {
           {first.map((one) => (
             <tr key={`${one.slice} ${one.endpoint}`}>
               <td class="mono">
-                <Said>{one.endpoint}</Said>
+                <Verbatim>{one.endpoint}</Verbatim>
               </td>
               <td>
                 <State kind={one.used ? 'ok' : 'none'}>{one.used ? 'used' : 'not used'}</State>
               </td>
               <td class="wide">
-                <Said>{one.why}</Said>
+                <Verbatim>{one.why}</Verbatim>
               </td>
               <td>
-                <Said>{one.node}</Said>
+                <Verbatim>{one.node}</Verbatim>
               </td>
               <td>
-                <Said>{one.slice}</Said>
+                <Verbatim>{one.slice}</Verbatim>
               </td>
             </tr>
           ))}
@@ -191,7 +192,7 @@ function Changes({ service, revision }: { readonly service: string; readonly rev
       {answer !== undefined && answer.changes.length > 0 && (
         <Table
           label="Changes of the Service and its EndpointSlices"
-          heads={['Received', 'Object', 'What changed', 'In the kernel after']}
+          heads={['Received', 'Object', 'Change', 'In the kernel after']}
         >
           {[...answer.changes]
             .sort((a, b) => b.number - a.number)
@@ -199,10 +200,10 @@ function Changes({ service, revision }: { readonly service: string; readonly rev
               <tr key={change.number}>
                 <td class="number">{clockTime(change.at, answer.by.at)}</td>
                 <td>
-                  <Said>{change.object}</Said>
+                  <Verbatim>{change.object}</Verbatim>
                 </td>
                 <td class="wide">
-                  <Said>{change.what.join('; ')}</Said>
+                  <Verbatim>{change.what.join('; ')}</Verbatim>
                 </td>
                 <td class="number">{changeText(change)}</td>
               </tr>

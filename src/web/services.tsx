@@ -1,19 +1,19 @@
-/** The list of Services with its search. Of very many only those that are seen are in the document. */
+/** The list of Services with its search. Of a very long list only the visible rows are in the document. */
 import type { RefObject } from 'preact';
 import { useEffect, useLayoutEffect, useRef, useState } from 'preact/hooks';
 import { countText, numberText } from '../inspect/wire/format.ts';
 import type { ServiceRow } from '../inspect/wire/services.ts';
-import { Empty, Problem, Said, State } from './bits.tsx';
+import { Empty, Problem, State, Verbatim } from './bits.tsx';
 import { signOfState } from './page-text.ts';
 import { go, linkTo } from './routes.ts';
 import { rowAfter, rowsIn, type ServiceList, topFor, useServices } from './row-windows.ts';
 
-/** Pixels, as in page.css. */
+/** Pixels, the same as in style/services.css. */
 const ROW_HEIGHT = 46;
 const NARROW_ROW_HEIGHT = 84;
 const NARROW = '(max-width: 760px)';
-/** Milliseconds after the last letter. */
-const TYPING = 120;
+/** A search begins so long after the last letter. */
+const TYPING_PAUSE_MS = 120;
 
 export function ServicesView({ search, revision }: { readonly search: string; readonly revision: string }) {
   const [typed, setTyped] = useState(search);
@@ -21,7 +21,7 @@ export function ServicesView({ search, revision }: { readonly search: string; re
   useEffect(() => setTyped(search), [search]);
   useEffect(() => {
     if (typed === search) return;
-    const timer = setTimeout(() => go({ view: 'services', search: typed }, 'replace'), TYPING);
+    const timer = setTimeout(() => go({ view: 'services', search: typed }, 'replace'), TYPING_PAUSE_MS);
     return () => clearTimeout(timer);
   }, [typed]);
   return (
@@ -68,7 +68,7 @@ function Rows({ list }: { readonly list: ServiceList }) {
   const seen = { ...scroll, rowHeight, total };
   const rows = rowsIn(seen);
   useEffect(() => list.see(rows), [list, rows.first, rows.end]);
-  // Another search begins at its top. The element stays, and with it the focus.
+  // A new search begins at its top. The element stays, and keeps the focus.
   useEffect(() => {
     setCurrent(0);
     if (box.current !== null) box.current.scrollTop = 0;
@@ -115,7 +115,7 @@ function Rows({ list }: { readonly list: ServiceList }) {
   );
 }
 
-/** How far an element is scrolled, and how high it is. `measure` is to be called when it scrolls. */
+/** The scroll position of an element, and its height. `measure` must be called when it scrolls. */
 function useScroll(box: RefObject<HTMLDivElement | null>) {
   const [scroll, setScroll] = useState({ top: 0, height: 600 });
   const measure = () => {
@@ -159,7 +159,7 @@ function Row({ index, total, rowHeight, row, isCurrent }: RowProps) {
       <span class="name" title={service}>
         <span class="muted">{namespace}/</span>
         <b>{name}</b>
-        {why !== '' && <Said class="why">{why}</Said>}
+        {why !== '' && <Verbatim class="why">{why}</Verbatim>}
       </span>
       <span class="type">{type}</span>
       <span class="addresses mono" title={addresses.join(', ')}>

@@ -1,4 +1,4 @@
-/** Dark and light: as the system has it, or as it was chosen here. */
+/** Dark or light: the system's theme, or the chosen one. */
 import { useEffect, useState } from 'preact/hooks';
 
 const CHOICES = ['auto', 'light', 'dark'] as const;
@@ -9,9 +9,9 @@ const DARK = '(prefers-color-scheme: dark)';
 
 export interface Themes {
   readonly chosen: Theme;
-  /** The one that is seen. */
+  /** The theme that is shown. */
   readonly seen: 'light' | 'dark';
-  /** The next choice. */
+  /** Chooses the next one. */
   next(): void;
 }
 
@@ -35,7 +35,7 @@ export function useTheme(): Themes {
   };
 }
 
-/** Before the first drawing, so that nothing flashes. */
+/** To be called before the first drawing, so that nothing flashes. */
 export function showStoredTheme(): void {
   show(stored());
 }
@@ -58,9 +58,7 @@ function stored(): Theme {
   }
 }
 
-// Colours of the style sheet for a canvas.
-
-/** `name`: of a custom property, such as `--ok`; it is read where the element is. */
+/** A colour of the style sheet for a canvas. `name`: a custom property such as `--ok`, read inside `box`. */
 export function colourOf(name: string, box: HTMLElement): string {
   const probe = document.createElement('span');
   probe.style.color = `var(${name})`;

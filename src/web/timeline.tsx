@@ -1,18 +1,17 @@
-/** Syncs of the last 15 minutes: a lane for each trigger, a mark for each sync, and the latest as a table. */
-
+/** Syncs of the last 15 minutes: a lane for each trigger, a mark for each sync, and a table of the latest ones. */
 import { useState } from 'preact/hooks';
 import { clockTime, countText, firstOf, millisecondsText, numberText } from '../inspect/wire/format.ts';
 import type { RecordedSync } from '../inspect/wire/history.ts';
 import { triggerText } from '../inspect/wire/status-text.ts';
-import { Empty, Said, State, Table } from './bits.tsx';
+import { Empty, State, Table, Verbatim } from './bits.tsx';
 import { useWidth } from './hooks.ts';
-import { signOfOutcome, syncsText } from './page-text.ts';
+import { LOOK_BACK_MS, signOfOutcome, syncsText } from './page-text.ts';
 import { linkTo } from './routes.ts';
-import { LOOK_BACK } from './take-message.ts';
 
-const LANE = 30;
-const AXIS = 22;
-const FEW = 8;
+const LANE_HEIGHT = 30;
+const AXIS_HEIGHT = 22;
+/** Rows of the table at first. */
+const FIRST_ROWS = 8;
 const MARKS = { complete: 'M0-5a5 5 0 1 0 .01 0z', partial: 'M0-6 6 5H-6z', failed: 'M-5-5 5 5M5-5-5 5' } as const;
 
 interface TimelineProps {
@@ -24,7 +23,7 @@ interface TimelineProps {
 export function Timeline({ syncs, now }: TimelineProps) {
   const [box, width] = useWidth<HTMLDivElement>();
   const [isLong, setLong] = useState(false);
-  const shown = syncs.toReversed().slice(0, isLong ? undefined : FEW);
+  const shown = syncs.toReversed().slice(0, isLong ? undefined : FIRST_ROWS);
   return (
     <>
       <p class="caption">{syncsText([...syncs])}</p>
@@ -40,7 +39,7 @@ export function Timeline({ syncs, now }: TimelineProps) {
           ))}
         </Table>
       )}
-      {syncs.length > FEW && (
+      {syncs.length > FIRST_ROWS && (
         <button type="button" class="quiet" onClick={() => setLong(!isLong)} aria-expanded={isLong}>
           {isLong ? 'Show the latest alone' : `Show all ${syncs.length}`}
         </button>
@@ -58,7 +57,7 @@ function Row({ sync, now }: { readonly sync: RecordedSync; readonly now: string 
           <State kind={signOfOutcome(sync.outcome)}>{sync.outcome}</State>
         </td>
         <td>
-          <Said>{triggerText(sync)}</Said>
+          <Verbatim>{triggerText(sync)}</Verbatim>
         </td>
         <td class="number">{numberText(sync.changes)}</td>
         <td class="number">{numberText(sync.steps)}</td>
@@ -77,7 +76,7 @@ function Row({ sync, now }: { readonly sync: RecordedSync; readonly now: string 
         <tr key={text} class="detail">
           <td />
           <td colSpan={6}>
-            <Said>{text}</Said>
+            <Verbatim>{text}</Verbatim>
           </td>
         </tr>
       ))}
@@ -89,8 +88,8 @@ function Lanes({ syncs, now, width }: TimelineProps & { readonly width: number }
   const lanes = [...new Set(syncs.map(({ trigger }) => trigger))].sort();
   const left = width < 520 ? 92 : 156;
   const room = width - left - 10;
-  const height = lanes.length * LANE + AXIS;
-  const at = (time: number) => left + (1 - (now - time) / LOOK_BACK) * room;
+  const height = lanes.length * LANE_HEIGHT + AXIS_HEIGHT;
+  const at = (time: number) => left + (1 - (now - time) / LOOK_BACK_MS) * room;
   const minutes = width < 520 ? [15, 0] : [15, 10, 5, 0];
   return (
     <svg
@@ -101,7 +100,7 @@ function Lanes({ syncs, now, width }: TimelineProps & { readonly width: number }
     >
       {minutes.map((ago) => (
         <g key={ago}>
-          <path class="grid" d={`M${at(now - ago * 60_000)} 0V${height - AXIS + 2}`} />
+          <path class="grid" d={`M${at(now - ago * 60_000)} 0V${height - AXIS_HEIGHT + 2}`} />
           <text
             class="tick"
             x={at(now - ago * 60_000)}
@@ -114,11 +113,11 @@ function Lanes({ syncs, now, width }: TimelineProps & { readonly width: number }
       ))}
       {lanes.map((lane, i) => (
         <g key={lane}>
-          <text class="lane" x="0" y={i * LANE + LANE / 2 + 4}>
+          <text class="lane" x="0" y={i * LANE_HEIGHT + LANE_HEIGHT / 2 + 4}>
             <title>{lane}</title>
             {lane.length > left / 7 ? `${lane.slice(0, Math.floor(left / 7) - 1)}…` : lane}
           </text>
-          <path class="grid" d={`M${left} ${i * LANE + LANE / 2}H${width - 10}`} />
+          <path class="grid" d={`M${left} ${i * LANE_HEIGHT + LANE_HEIGHT / 2}H${width - 10}`} />
         </g>
       ))}
       {syncs.map((sync) => (
@@ -126,7 +125,7 @@ function Lanes({ syncs, now, width }: TimelineProps & { readonly width: number }
           key={sync.number}
           class={`mark ${signOfOutcome(sync.outcome)}`}
           d={MARKS[sync.outcome]}
-          transform={`translate(${Math.max(left, at(Date.parse(sync.at)))} ${lanes.indexOf(sync.trigger) * LANE + LANE / 2})`}
+          transform={`translate(${Math.max(left, at(Date.parse(sync.at)))} ${lanes.indexOf(sync.trigger) * LANE_HEIGHT + LANE_HEIGHT / 2})`}
         >
           <title>{`${clockTime(sync.at, sync.at)}: ${triggerText(sync)}, ${countText(sync.changes, 'change')}, ${sync.outcome}, ${millisecondsText(sync.milliseconds.all)}`}</title>
         </path>

@@ -127,7 +127,7 @@ describe('fish', () => {
 
   it('shows what a word means, and offers names of Services that are names alone', async () => {
     assert.deepEqual(await ask('slicewire stat'), [
-      'status\ttell how the agent is: health, source, last syncs, faults',
+      "status\tshow the agent's status: health, source, last syncs, faults",
     ]);
     asked = [];
     const found = await ask(`slicewire history --metrics-bind-address 127.0.0.1:${port} shop`);

@@ -7,8 +7,8 @@ import { join } from 'node:path';
 import { after, before, describe, it } from 'node:test';
 import { promisify } from 'node:util';
 import { manPages } from '../../scripts/man-pages.ts';
+import { programOf } from '../../src/cli/command-line.ts';
 import { COMMANDS } from '../../src/cli/commands/command-table.ts';
-import { programOf } from '../../src/cli/tree.ts';
 
 const run = promisify(execFile);
 const folder = mkdtempSync(join(tmpdir(), 'slicewire-man-'));

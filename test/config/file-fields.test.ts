@@ -4,7 +4,7 @@
  */
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { goArguments } from '../../src/cli/arguments.ts';
+import { goArguments } from '../../src/cli/command-line.ts';
 import { API_VERSION } from '../../src/config/config-file.ts';
 import { FIELDS } from '../../src/config/file-fields.ts';
 import { ConfigError, camel, type Flags } from '../../src/config/flags.ts';

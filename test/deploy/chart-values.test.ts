@@ -7,9 +7,8 @@ import { join } from 'node:path';
 import { describe, it } from 'node:test';
 import { Command } from 'commander';
 import { parse } from 'yaml';
-import { goArguments } from '../../src/cli/arguments.ts';
+import { goArguments, withFlags } from '../../src/cli/command-line.ts';
 import { COMMANDS } from '../../src/cli/commands/command-table.ts';
-import { withFlags } from '../../src/cli/tree.ts';
 import { controllerConfig } from '../../src/config/controller-config.ts';
 import {
   agentOf,

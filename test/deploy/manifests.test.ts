@@ -2,9 +2,8 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { Command } from 'commander';
-import { goArguments } from '../../src/cli/arguments.ts';
+import { goArguments, withFlags } from '../../src/cli/command-line.ts';
 import { COMMANDS } from '../../src/cli/commands/command-table.ts';
-import { withFlags } from '../../src/cli/tree.ts';
 import { type ApiClient, ApiError } from '../../src/cluster/api/client.ts';
 import { decodeSelectingService } from '../../src/cluster/api/decode/producing.ts';
 import type { EndpointsObject, SliceObject } from '../../src/cluster/producers/api-objects.ts';

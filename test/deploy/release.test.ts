@@ -8,7 +8,7 @@ import { fileURLToPath } from 'node:url';
 import own from '../../package.json' with { type: 'json' };
 import { MAX_DRAINED_BYTES } from '../../scripts/executable/drained-program.ts';
 import { emulatorFor, OWN_PLATFORM, PLATFORMS, type TargetPlatform } from '../../scripts/executable/platform.ts';
-import { run } from '../../scripts/release/run.ts';
+import { run } from '../../scripts/run.ts';
 import { BASE, Sandbox } from './sandbox.ts';
 
 const ROOT = fileURLToPath(new URL('../..', import.meta.url));

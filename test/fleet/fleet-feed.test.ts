@@ -6,9 +6,9 @@ import { apiClient } from '../../src/cluster/api/client.ts';
 import { loadCredentials } from '../../src/cluster/api/credentials.ts';
 import { FleetFeed } from '../../src/fleet/fleet-feed.ts';
 import { FleetObjects } from '../../src/fleet/fleet-objects.ts';
-import type { AgentAddress } from '../../src/fleet/link.ts';
 import { FleetNodes } from '../../src/fleet/nodes.ts';
 import { ProgrammingLatency } from '../../src/fleet/programming-latency.ts';
+import type { AgentAddress } from '../../src/fleet/tracked-node.ts';
 import { faultText } from '../../src/proxy/model/objects.ts';
 import { until } from '../helpers/base/until.ts';
 import { ApiServer } from '../helpers/cluster/api/api-server.ts';
@@ -44,7 +44,7 @@ async function started(t: TestContext, hasProtobuf: boolean) {
     await api.stop();
   });
   await until('the lists', () => feed.isSynced);
-  const standing = (pod: string) => objects.standing({ kind: 'pod', pod });
+  const standing = (pod: string) => objects.stateOf({ kind: 'pod', pod });
   return { api, objects, faults, places, standing, seen };
 }
 

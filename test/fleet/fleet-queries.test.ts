@@ -1,7 +1,7 @@
 /** How many questions of one asker wait, and what they hear when the fleet stops. */
 import assert from 'node:assert/strict';
 import { it } from 'node:test';
-import { FleetQuestions, type FleetQuestionsOptions } from '../../src/fleet/fleet-queries.ts';
+import { FleetQuestions, type FleetQuestionsOptions } from '../../src/fleet/server.ts';
 import type { HttpRequest } from '../../src/serve/http.ts';
 import { FakeClock } from '../helpers/base/fake-clock.ts';
 import { NEVER } from '../helpers/proxy/rig.ts';

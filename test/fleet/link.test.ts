@@ -4,8 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, it } from 'node:test';
 import { tokenIn } from '../../src/cluster/api/credentials.ts';
-import { ANSWER, MAX_LINE_LENGTH, SILENCE_TIMEOUT_MS } from '../../src/fleet/link.ts';
-import { AgentLinks } from '../../src/fleet/links.ts';
+import { AgentLinks, ANSWER_TIMEOUT_MS, MAX_LINE_LENGTH, SILENCE_TIMEOUT_MS } from '../../src/fleet/link.ts';
 import type { ProgrammedEvent } from '../../src/inspect/wire/programmed.ts';
 import { FakeClock } from '../helpers/base/fake-clock.ts';
 import { aWhile, until } from '../helpers/base/until.ts';
@@ -128,7 +127,7 @@ describe('the link to an agent', () => {
     // The agent takes the next connection, and says nothing on it.
     clock.advance(1000);
     await until('the next try', () => agent.asked.length === 2);
-    clock.advance(ANSWER + 1000);
+    clock.advance(ANSWER_TIMEOUT_MS + 1000);
     assert.equal(last(), 'it did not answer for 10 s');
     agent.isStopped = false;
     clock.advance(1000);

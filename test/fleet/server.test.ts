@@ -359,7 +359,8 @@ describe('the other paths of the fleet', () => {
     cluster.putNode('n4', '192.0.2.4');
     const fleet = await cluster.fleet();
     const readiness = async () => (await fleet.ask('/readyz')).text;
-    const why = 'n4: no agent has an endpoint there yet, and rules may stand; waiting for at most 60 s\n';
+    const why =
+      'n4: no agent has an endpoint there yet, and rules of an earlier one may be in the kernel; waiting for at most 60 s\n';
     await until('the reason', async () => (await readiness()) === why);
     await cluster.putAgent({ node: 'n4' });
     await fleet.ready();

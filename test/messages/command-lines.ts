@@ -131,7 +131,7 @@ export const COMMAND_LINES: readonly Row<readonly string[]>[] = [
   {
     name: 'a time to trace without a trace',
     input: ['explain', '10.244.1.7', 'svc/shop/web', '--seconds', '5'],
-    message: 'slicewire: --seconds 5: means something with --live alone',
+    message: 'slicewire: --seconds 5: has no meaning without --live',
   },
   {
     name: 'a time to trace that is too long',

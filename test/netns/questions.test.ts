@@ -83,7 +83,7 @@ for (const mode of ['nftables', 'iptables'] as const) {
       assert.match((await said(CLIENT, 'svc/shop/web', '--at', '-9h')).text, /^slicewire: .*history reaches back to/);
       assert.match(
         (await said(CLIENT, 'svc/shop/web', '--seconds', '3')).text,
-        /^slicewire: --seconds 3: means something with --live alone$/,
+        /^slicewire: --seconds 3: has no meaning without --live$/,
       );
     });
 

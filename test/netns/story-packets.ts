@@ -1,7 +1,7 @@
 /** Stories with real packets: a lab, and what its hosts answer. The caller brings the mode under test. */
 import assert from 'node:assert/strict';
 import { FAMILIES, type Family, parseCidr } from '../../src/base/address.ts';
-import type { HostAnswer } from '../../src/cli/lab/host-protocol.ts';
+import type { HostAnswer } from '../../src/cli/lab/host-process.ts';
 import { Lab, podAddress, remotePodAddress } from '../../src/cli/lab/lab.ts';
 import { type BackendName, cluster, type Origin, type StoryCluster } from '../conformance/cluster.ts';
 import { HEALTH_PORT, NODE_PORT, POD_PORT, PORT } from '../conformance/stories/build.ts';

@@ -4,7 +4,7 @@ import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { AgentProcess } from '../../src/cli/lab/agent-process.ts';
-import type { HostAnswer } from '../../src/cli/lab/host-protocol.ts';
+import type { HostAnswer } from '../../src/cli/lab/host-process.ts';
 import { Lab } from '../../src/cli/lab/lab.ts';
 import { SLICEWIRE, slicewire } from '../helpers/cli/slicewire.ts';
 import { nodeOf } from '../helpers/cluster/objects.ts';

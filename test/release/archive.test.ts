@@ -4,9 +4,8 @@ import { chmodSync, mkdirSync, mkdtempSync, rmSync, symlinkSync, utimesSync, wri
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, describe, it } from 'node:test';
-import { writeTarGz } from '../../scripts/release/archive.ts';
-import { writeBundle } from '../../scripts/release/bundle.ts';
-import { run } from '../../scripts/release/run.ts';
+import { writeBundle, writeTarGz } from '../../scripts/release/archive.ts';
+import { run } from '../../scripts/run.ts';
 import { sha256 } from '../../scripts/runtime.ts';
 
 const EPOCH = 1_795_000_000;

@@ -3,8 +3,7 @@ import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { describe, it } from 'node:test';
 import { fileURLToPath } from 'node:url';
-import { sectionOf, UNRELEASED } from '../../scripts/release/changelog.ts';
-import { ReleaseRefused } from '../../scripts/release/refused.ts';
+import { ReleaseRefused, sectionOf, UNRELEASED } from '../../scripts/release/checks.ts';
 
 const TEXT = `# Changelog
 

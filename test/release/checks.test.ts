@@ -1,9 +1,8 @@
 /** No release is made of a tree that differs from its commit, or under another version than it has. */
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { checkBaseImage, checkChart, checkRepository } from '../../scripts/release/checks.ts';
-import { epochOf } from '../../scripts/release/epoch.ts';
-import { ReleaseRefused } from '../../scripts/release/refused.ts';
+import { epochOf } from '../../scripts/release/archive.ts';
+import { checkBaseImage, checkChart, checkRepository, ReleaseRefused } from '../../scripts/release/checks.ts';
 
 const CLEAN = { version: '0.1.0', changes: '', tags: ['v0.1.0'] };
 const refused = (check: () => unknown, message: RegExp) =>

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { describe, it } from 'node:test';
 import { fileURLToPath } from 'node:url';
-import { stagesOf } from '../../scripts/release/dockerfile.ts';
+import { stagesOf } from '../../scripts/release/image.ts';
 
 const OURS = readFileSync(fileURLToPath(new URL('../../deploy/Dockerfile', import.meta.url)), 'utf8');
 

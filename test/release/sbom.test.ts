@@ -4,9 +4,7 @@ import { describe, it } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import { bundledPackages } from '../../scripts/bundle.ts';
 import { platformNamed } from '../../scripts/executable/platform.ts';
-import { contentsOf } from '../../scripts/release/contents.ts';
-import { distribution, installedPackages } from '../../scripts/release/dpkg.ts';
-import { type Contents, sbomText } from '../../scripts/release/sbom.ts';
+import { type Contents, contentsOf, distribution, installedPackages, sbomText } from '../../scripts/release/sbom.ts';
 import { sha256 } from '../../scripts/runtime.ts';
 
 const STATUS = `Package: libstdc++6

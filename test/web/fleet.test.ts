@@ -4,13 +4,17 @@ import { describe, it } from 'node:test';
 import fc from 'fast-check';
 import type { FleetLive, FleetNode } from '../../src/inspect/wire/fleet.ts';
 import { fleetDelta, withFleetDelta } from '../../src/inspect/wire/fleet-delta.ts';
+import { cellAfter, cellAt, gridFor, placeOf } from '../../src/web/fleet/draw.ts';
 import { filterOf, linkTo, shownBy, toggled } from '../../src/web/fleet/filter.ts';
 import {
   behindOf,
   countsOf,
   fleetGoneText,
   kindsOf,
+  LOOKS,
+  lookOf,
   mixedText,
+  NODE_STATES,
   nodeText,
   noneBehindText,
   programmingText,
@@ -19,9 +23,7 @@ import {
   troubledOf,
   troubleText,
 } from '../../src/web/fleet/fleet-text.ts';
-import { cellAfter, cellAt, gridFor, placeOf } from '../../src/web/fleet/grid.ts';
-import { LOOKS, lookOf, NODE_STATES } from '../../src/web/fleet/levels.ts';
-import { mergedFleet } from '../../src/web/fleet/take-fleet-message.ts';
+import { FLEET_MESSAGES, merged } from '../../src/web/stream.ts';
 import { fleetNode, fleetOf } from './browser/fleets.ts';
 
 const AT = Date.parse('2026-01-02T12:00:30.000Z');
@@ -71,10 +73,10 @@ describe('messages of the fleet', () => {
     fc.assert(
       fc.property(fc.array(nodes, { minLength: 1, maxLength: 6 }), (steps) => {
         let said = later(0, { nodes: [] });
-        let read = mergedFleet(undefined, said);
+        let read = merged(FLEET_MESSAGES, undefined, said);
         for (const [i, step] of steps.entries()) {
           const next = later(i + 1, { nodes: step });
-          read = mergedFleet(read, JSON.parse(JSON.stringify(fleetDelta(said, next))));
+          read = merged(FLEET_MESSAGES, read, JSON.parse(JSON.stringify(fleetDelta(said, next))));
           said = next;
           assert.deepEqual(read, said);
         }
@@ -83,8 +85,8 @@ describe('messages of the fleet', () => {
   });
 
   it('begin with a whole one, and minutes are forgotten after an hour', () => {
-    assert.equal(mergedFleet(undefined, FLEET), FLEET);
-    assert.throws(() => mergedFleet(undefined, { waiting: 1 }), /not whole/);
+    assert.equal(merged(FLEET_MESSAGES, undefined, FLEET), FLEET);
+    assert.throws(() => merged(FLEET_MESSAGES, undefined, { waiting: 1 }), /not whole/);
     const after = withFleetDelta(FLEET, { at: later(1800).at });
     assert.ok(after.minutes.length > 25 && after.minutes.length < 32, `${after.minutes.length} minutes`);
   });

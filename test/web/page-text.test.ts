@@ -12,7 +12,7 @@ import {
   signOfState,
   syncsText,
 } from '../../src/web/page-text.ts';
-import { merged } from '../../src/web/take-message.ts';
+import { AGENT_MESSAGES, merged } from '../../src/web/stream.ts';
 
 const AT = '2026-01-02T12:00:00.000Z';
 const later = (seconds: number) => new Date(Date.parse(AT) + seconds * 1000).toISOString();
@@ -98,13 +98,13 @@ describe('the page says', () => {
 
 describe('messages of /live', () => {
   it('are put together from a whole one', () => {
-    const live = merged(LIVE, { by: { ...LIVE.by, at: later(5) }, sentence: 'Not ready', revision: 2 });
+    const live = merged(AGENT_MESSAGES, LIVE, { by: { ...LIVE.by, at: later(5) }, sentence: 'Not ready', revision: 2 });
     assert.deepEqual([live.sentence, live.revision, live.objects], ['Not ready', 2, LIVE.objects]);
-    assert.equal(merged(undefined, LIVE), LIVE);
-    assert.throws(() => merged(undefined, { sentence: 'Not ready' }), /not whole/);
+    assert.equal(merged(AGENT_MESSAGES, undefined, LIVE), LIVE);
+    assert.throws(() => merged(AGENT_MESSAGES, undefined, { sentence: 'Not ready' }), /not whole/);
   });
 
   it('are forgotten after 15 minutes', () => {
-    assert.deepEqual(merged(LIVE, { by: { ...LIVE.by, at: later(16 * 60) } }).latency, []);
+    assert.deepEqual(merged(AGENT_MESSAGES, LIVE, { by: { ...LIVE.by, at: later(16 * 60) } }).latency, []);
   });
 });

@@ -1,8 +1,105 @@
-/** The commands of slicewire. Each also has an action, in src/cli/actions.ts. */
+/**
+ * The commands of slicewire as data: the command line, its help, the completion of shells and the manual pages are made from the table.
+ * Each command also has an action, in src/cli/actions.ts.
+ */
 
+import { AGENT_FLAGS } from '../../config/agent-flags.ts';
+import { CONTROLLER_FLAGS } from '../../config/controller-flags.ts';
 import { type FlagEntry, type FlagGroup, option } from '../../config/flags.ts';
+import { FLEET_FLAGS } from '../../config/fleet-flags.ts';
 import { MODE_NAMES } from '../../proxy/model/modes.ts';
-import { type CommandEntry, SUBJECTS } from './command.ts';
+
+/** The whole program. */
+export const ABOUT = `A service proxy for Kubernetes nodes: programs Services and EndpointSlices into iptables, IPVS or nftables.
+Replaces kube-proxy and accepts its flags and its configuration file.`;
+
+/** The end of the program's help. */
+export const WITHOUT_COMMAND = `Without a command, slicewire runs the agent. slicewire COMMAND --help shows the flags of a command,
+and slicewire run --help all flags of the agent.
+slicewire kubectl --help shows the plugin of kubectl, which asks the agents of a cluster from any machine. Under the name
+kubectl-slicewire, such as by a link, the executable is that plugin.`;
+
+/** Subjects of commands, in the order of `slicewire --help`. */
+export const SUBJECTS = [
+  'Program the rules of this node',
+  'Ask the agent of this node',
+  'Recordings',
+  'The cluster',
+  'Try it, and set up the shell',
+] as const;
+
+export interface CommandEntry {
+  readonly name: string;
+  /** The words after the name: `<FROM>` is required, `[service]` is optional. */
+  readonly words: readonly string[];
+  readonly subject: (typeof SUBJECTS)[number];
+  /** One line. */
+  readonly summary: string;
+  /** Lines after the summary. */
+  readonly details?: string;
+  /** The flags of this command alone. */
+  readonly flags: readonly FlagGroup[];
+  /** The component whose flags it takes beside its own. */
+  readonly takes?: 'agent' | 'controller' | 'fleet';
+  /** The meaning of the exit statuses. */
+  readonly status?: string;
+  /** Lines at the end of the help. */
+  readonly notes?: string;
+  /** A command line, without the name of the program. */
+  readonly example?: string;
+  /** The command for a line whose first word is no command. */
+  readonly isDefault?: true;
+  /** Neither shown nor completed. */
+  readonly isHidden?: true;
+}
+
+/** A group of flags as the help of a command shows it. */
+interface ShownGroup extends FlagGroup {
+  /** The help of another command shows the flags. */
+  readonly isElsewhere?: true;
+}
+
+const ESSENTIAL_FLAGS_TITLE = 'The flags that matter most';
+
+/**
+ * The flags that a command takes, in the order of its help. The ten that matter most come first, before the subjects. Of the
+ * commands that take the flags of the agent, `run` alone shows the others.
+ */
+export function groupsOf({ flags, takes, isDefault }: CommandEntry): readonly ShownGroup[] {
+  if (takes === undefined) return flags;
+  if (takes === 'controller') return [...CONTROLLER_FLAGS, ...flags];
+  if (takes === 'fleet') return [...FLEET_FLAGS, ...flags];
+  const own = new Set(flags.flatMap((group) => group.flags.map(({ name }) => name)));
+  const ofAgent = AGENT_FLAGS.map((group) => ({ ...group, flags: group.flags.filter(({ name }) => !own.has(name)) }));
+  const essential = [...ofAgent, ...flags].flatMap((group) => group.flags.filter(({ isEssential }) => isEssential));
+  const first = { title: ESSENTIAL_FLAGS_TITLE, flags: essential };
+  const others = withoutEssential(ofAgent).map((group) =>
+    isDefault ? group : { ...group, isElsewhere: true as const },
+  );
+  const rest = withoutEssential(flags);
+  return isDefault ? [first, ...rest, ...others] : [...rest, first, ...others];
+}
+
+const withoutEssential = (groups: readonly FlagGroup[]): FlagGroup[] =>
+  groups.map((group) => ({ ...group, flags: group.flags.filter(({ isEssential }) => !isEssential) }));
+
+/** All flags that a command takes, also those without effect. */
+export function flagsOf(command: CommandEntry): readonly FlagEntry[] {
+  return groupsOf(command).flatMap(({ flags }) => flags);
+}
+
+/** The end of a command's help, after its flags. */
+export function helpLines({
+  notes,
+  status,
+  takes,
+  isDefault,
+}: Omit<CommandEntry, 'status'> & { readonly status?: string | undefined }): readonly string[] {
+  const elsewhere = takes === 'agent' && !isDefault ? ELSEWHERE : undefined;
+  return [notes, elsewhere, status].filter((text) => text !== undefined);
+}
+
+const ELSEWHERE = 'It also takes the other flags of the agent: slicewire run --help lists them by subject.';
 
 const [RULES, ASK, RECORDINGS, CLUSTER, SHELL] = SUBJECTS;
 
@@ -18,7 +115,7 @@ const own = (...flags: readonly FlagEntry[]): FlagGroup => ({ title: 'Command', 
 const question = (...flags: readonly FlagEntry[]): FlagGroup => ({ title: 'Question', flags });
 
 const AGENT_ADDRESS = [
-  option('--metrics-bind-address <address>', 'where the agent answers', { initial: '127.0.0.1:10249' }),
+  option('--metrics-bind-address <address>', 'address of the agent', { initial: '127.0.0.1:10249' }),
   option('--config <file>', "the agent's KubeProxyConfiguration file, which has the address"),
 ] as const;
 
@@ -30,7 +127,7 @@ const ANSWERER: FlagGroup = {
 const AT =
   'answer for an earlier moment: a time of day such as 12:03:04, a date and time such as 2026-11-22T12:03:04Z, or -5m for five minutes ago';
 
-const ASKED = `The agent of this node is asked, at its --metrics-bind-address. With --kubeconfig, --master or --manifests no agent is needed: the
+const WHO_ANSWERS = `The agent of this node answers, at its --metrics-bind-address. With --kubeconfig, --master or --manifests no agent is needed: the
 command reads objects and kernel itself, and takes the flags of the agent. With --recording it answers from a file of \`record\`.`;
 
 const FORMS = `FROM: pod/NAMESPACE/NAME, an IP address, node, or outside
@@ -81,21 +178,21 @@ const TABLE = [
     name: 'explain',
     words: ['<FROM>', '<TO>'],
     subject: ASK,
-    summary: 'tell why a packet goes where it goes',
+    summary: 'show where a packet goes, and why',
     details: FORMS,
     flags: [
       question(
         OUTPUT,
         option('--rules', 'show the way through the kernel, step by step'),
         option('--live', 'trace real packets of this connection, and show the way that they took'),
-        option('--seconds <n>', 'with --live: how long to wait for packets, 1 to 300', { initial: '10' }),
+        option('--seconds <n>', 'with --live: wait so many seconds for packets, 1 to 300', { initial: '10' }),
         option('--at <time>', AT),
       ),
       ANSWERER,
     ],
     takes: 'agent',
     status: 'Exit status: 0 it reaches an endpoint, 2 it does not (refused, dropped, no Service), 1 error.',
-    notes: ASKED,
+    notes: WHO_ANSWERS,
     example: 'explain 10.244.1.13 svc/shop/web',
   },
   {
@@ -106,46 +203,46 @@ const TABLE = [
     flags: [question(OUTPUT), ANSWERER],
     takes: 'agent',
     status: 'Exit status: 0 equal, 2 differs, 1 error.',
-    notes: ASKED,
+    notes: WHO_ANSWERS,
     example: 'verify',
   },
   {
     name: 'status',
     words: [],
     subject: ASK,
-    summary: 'tell how the agent is: health, source, last syncs, faults',
+    summary: "show the agent's status: health, source, last syncs, faults",
     flags: [question(OUTPUT, option('--watch', 'ask each second, until interrupted')), ANSWERER],
     takes: 'agent',
     status: 'Exit status: 0 healthy, 2 not healthy, 1 error.',
-    notes: ASKED,
+    notes: WHO_ANSWERS,
     example: 'status --watch',
   },
   {
     name: 'history',
     words: ['[service]'],
     subject: ASK,
-    summary: 'tell what changed, when and why; of one Service (NAMESPACE/NAME), or of all',
+    summary: 'show the changes with their times and reasons, of one Service (NAMESPACE/NAME) or of all',
     flags: [
       question(
         OUTPUT,
         option('--since <time>', 'only changes since then: 10m is the last ten minutes; or a time as in --at'),
-        option('--at <time>', 'what stood in the kernel at that moment, and the changes until then'),
+        option('--at <time>', 'show the state of the kernel at that moment, and the changes until then'),
       ),
       ANSWERER,
     ],
     takes: 'agent',
     status: 'Exit status: 0 answered, 1 error.',
-    notes: ASKED,
+    notes: WHO_ANSWERS,
     example: 'history shop/web --since 10m',
   },
   {
     name: 'exposure',
     words: [],
     subject: ASK,
-    summary: 'tell what this node answers from outside the cluster, to whom, and what looks wrong',
+    summary: 'show the addresses that this node serves to clients outside the cluster, and problems with them',
     flags: [question(OUTPUT), ANSWERER],
     takes: 'agent',
-    notes: ASKED,
+    notes: WHO_ANSWERS,
     status: 'Exit status: 0 answered, 1 error.',
     example: 'exposure',
   },
@@ -186,7 +283,7 @@ const TABLE = [
     words: [],
     subject: CLUSTER,
     summary:
-      'follow the agents of all nodes: tell when an endpoint is drained, how far each node is, and how long changes take',
+      'follow the agents of all nodes: answer whether an endpoint is drained, how far each node is, and how long changes take',
     flags: [],
     takes: 'fleet',
   },
@@ -246,7 +343,7 @@ docs/fleet.md has the hook as YAML, and what it guarantees.`,
     name: 'complete',
     words: ['[words...]'],
     subject: SHELL,
-    summary: 'tell a shell which words can follow: after --, those of the command line up to the cursor',
+    summary: 'print the words that can follow; after -- come those of the command line up to the cursor',
     flags: [],
     isHidden: true,
   },

@@ -1,10 +1,9 @@
-/** What can follow the words of a command line: commands, flags, their values, files, and names that the agent knows. */
+/** The words that can follow in a command line: commands, flags, their values, files, and names of Services. */
 import { argumentOf, type FlagEntry, helpOf, needsValue } from '../../config/flags.ts';
-import { type CommandEntry, flagsOf } from './command.ts';
-import { COMMANDS } from './command-table.ts';
+import { COMMANDS, type CommandEntry, flagsOf } from './command-table.ts';
 
 interface Candidate {
-  /** The whole word, of which a part has been typed. */
+  /** The whole word, also when a part of it is typed. */
   readonly word: string;
   /** One line, or nothing. */
   readonly about: string;
@@ -21,7 +20,7 @@ export interface Completion {
 const HELP: Candidate = { word: 'help', about: 'show the help of a command' };
 const HELP_FLAG: Candidate = { word: '--help', about: 'show this help' };
 
-/** `words`: those after the name of the program, up to the cursor; the last one is being typed, and may be empty. */
+/** `words`: those after the name of the program, up to the cursor. The last one is being typed, and may be empty. */
 export function complete(words: readonly string[]): Completion {
   const done = words.slice(0, -1);
   const typed = words.at(-1) ?? '';
@@ -48,7 +47,7 @@ function following(done: readonly string[], typed: string): Completion {
   return { candidates: typed === '' ? flagCandidates(command, given) : [] };
 }
 
-/** The command that a line begins with; the default one where the line begins with a flag. */
+/** The command that a line begins with; the default one for a line that begins with a flag. */
 function commandOf(first: string | undefined): CommandEntry | undefined {
   if (first === undefined || first.startsWith('-')) return COMMANDS.find(({ isDefault }) => isDefault);
   return COMMANDS.find(({ name }) => name === first);
@@ -63,7 +62,7 @@ interface ReadLine {
   readonly words: readonly string[];
   /** The flag whose value comes next. */
   readonly open: FlagEntry | undefined;
-  /** After `--` there are words alone. */
+  /** The line has a `--`, after which no flags follow. */
   readonly isEnded: boolean;
 }
 
@@ -92,7 +91,7 @@ function flagCandidates(command: CommandEntry, given: ReadonlySet<string>): Cand
   return [...open.map((flag) => ({ word: `--${flag.name}`, about: helpOf(flag) })), HELP_FLAG];
 }
 
-/** `before`: what stands before the value in the same word; `typed`: what there is of the value. */
+/** `before`: the part of the word before the value; `typed`: the typed part of the value. */
 function valuesOf(flag: FlagEntry, before: string, typed: string): Completion {
   const argument = argumentOf(flag);
   const of = (values: readonly string[]) => values.map((value) => ({ word: `${before}${value}`, about: '' }));
@@ -114,7 +113,7 @@ const RECEIVERS: readonly Candidate[] = [
   { word: 'nodeport:', about: 'a node port: nodeport:PORT' },
 ];
 
-/** The word of a command that comes after `count` others; undefined: it takes no more. */
+/** The candidates for a word of a command after `count` others; undefined when the command takes no more. */
 function wordsOf({ name, words }: CommandEntry, count: number, typed: string): Completion | undefined {
   const place = words[count];
   if (place === '<FROM>') return { candidates: SENDERS };
@@ -128,14 +127,13 @@ function wordsOf({ name, words }: CommandEntry, count: number, typed: string): C
   return name === 'complete' ? { candidates: [] } : undefined;
 }
 
-/** What the scripts of the shells read: `WORD<tab>ABOUT` lines, and `:files` or `:folders`. */
+/** The output for the scripts of the shells: `WORD<tab>ABOUT` lines, and `:files` or `:folders`. */
 export function completionText({ candidates, also }: Completion): string {
   const lines = candidates.map(({ word, about }) => `${word}\t${about}`);
   return [...lines, ...(also === undefined ? [] : [`:${also}`])].join('\n');
 }
 
-// Completion of shells: each script asks `slicewire complete`, and offers what it answers.
-
+/** Each script calls `slicewire complete`, and offers the words that it prints. */
 export const SHELLS = ['bash', 'zsh', 'fish'] as const;
 type Shell = (typeof SHELLS)[number];
 

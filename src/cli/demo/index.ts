@@ -10,8 +10,7 @@ import type { ModeName } from '../../proxy/model/modes.ts';
 import { AgentProcess } from '../lab/agent-process.ts';
 import { LAB, Lab } from '../lab/lab.ts';
 import { POD_PORT, servicesYaml, sliceYaml } from './manifests.ts';
-import { type DemoStep, indent, type Scene, SHOWN, SYNC_TIMEOUT_MS } from './scene.ts';
-import { stepsOf } from './steps.ts';
+import { type DemoStep, indent, type Scene, SHOWN, SYNC_TIMEOUT_MS, stepsOf } from './steps.ts';
 
 export interface DemoOptions {
   readonly mode: ModeName;

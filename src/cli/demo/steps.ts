@@ -1,16 +1,107 @@
 /** The steps of the demo: each sends real traffic and checks the answers. */
-
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { ModeName } from '../../proxy/model/modes.ts';
-import type { HostAnswer } from '../lab/host-protocol.ts';
+import type { AgentProcess } from '../lab/agent-process.ts';
+import type { HostAnswer } from '../lab/host-process.ts';
 import { LAB, type Lab } from '../lab/lab.ts';
 import { EMPTY, OUTSIDE, outsideYaml, podsYaml, SELECTING, selectingYaml, sliceYaml, WEB } from './manifests.ts';
-import { type DemoStep, indent, ipvsState, type Scene, SHOWN, type StepResult, SYNC_TIMEOUT_MS } from './scene.ts';
+
+/** The machine may be emulated. */
+export const SYNC_TIMEOUT_MS = 60_000;
+
+/** The state that the steps share. */
+export interface Scene {
+  readonly lab: Lab;
+  readonly folder: string;
+  readonly mode: ModeName;
+  /** Starts an agent in a mode. The previous one must have stopped. */
+  readonly start: (mode: ModeName) => AgentProcess;
+  /** The agent that runs now. */
+  agent: AgentProcess;
+}
+
+interface StepResult {
+  readonly succeeded: boolean;
+  readonly seen: string;
+}
+
+export interface DemoStep {
+  readonly title: string;
+  readonly run: (scene: Scene) => Promise<StepResult>;
+}
+
+/** Text, indented below its heading. */
+export function indent(text: string): string {
+  return text
+    .trimEnd()
+    .split('\n')
+    .map((line) => `    ${line}`)
+    .join('\n');
+}
+
+/** The texts for a mode, and the state of its kernel objects in the form that administrators see. */
+interface DemoTexts {
+  /** The kernel objects that the mode writes. */
+  readonly written: string;
+  readonly one: string;
+  readonly many: string;
+  readonly where: string;
+  readonly state: (lab: Lab) => Promise<string>;
+}
+
+export const SHOWN: Readonly<Record<ModeName, DemoTexts>> = {
+  iptables: {
+    written: 'chains, jumps and settings',
+    one: 'chain',
+    many: 'chains',
+    where: 'The rules of the Service web:',
+    state: rulesOfWeb,
+  },
+  ipvs: {
+    written: 'servers, sets, chains, jumps and settings',
+    one: 'server or set',
+    many: 'servers and sets',
+    where: 'In the kernel:',
+    state: ipvsState,
+  },
+  nftables: {
+    written: 'sets, chains and Services',
+    one: 'Service',
+    many: 'Services and chains',
+    where: 'The Services in the table (nft list table ip slicewire shows all of it):',
+    state: mapsOfServices,
+  },
+};
+
+async function ipvsState(lab: Lab): Promise<string> {
+  const servers = await lab.exec('node', 'ipvsadm', '-Ln');
+  const device = await lab.exec('node', 'ip', 'addr', 'show', 'kube-ipvs0');
+  return `# ipvsadm -Ln\n${servers}\n# ip addr show kube-ipvs0\n${device}`;
+}
+
+async function rulesOfWeb(lab: Lab): Promise<string> {
+  const rules = (await lab.exec('node', 'iptables-save', '-t', 'nat')).split('\n');
+  const ofWeb = /^-A (KUBE-(SERVICES|NODEPORTS) .*default\/web|KUBE-(EXT|SVC)-)/;
+  return rules.filter((rule) => ofWeb.test(rule)).join('\n');
+}
+
+/** nft prints the maps. The agent does not need it, so it may be missing. */
+async function mapsOfServices(lab: Lab): Promise<string> {
+  const shown: string[] = [];
+  for (const map of ['services', 'node-ports', 'backends']) {
+    try {
+      shown.push(await lab.exec('node', 'nft', 'list', 'map', 'ip', 'slicewire', map));
+    } catch {
+      return '(install nft to see the maps)';
+    }
+  }
+  return shown.join('\n');
+}
 
 const REQUESTS = 60;
-/** Each of three pods gets at least this many of 60 requests, but for a chance of one in a million. */
-const FAIR = 5;
+/** Each of three pods gets at least this many of 60 requests, except with a chance of one in a million. */
+const MIN_SHARE = 5;
 
 const [FIRST, SECOND] = OUTSIDE.servers;
 
@@ -79,8 +170,8 @@ async function selected({ lab, agent, folder }: Scene): Promise<StepResult> {
   return { succeeded: two.succeeded && one.succeeded, seen };
 }
 
-/** Milliseconds for one request while processes start beside it. */
-const PATIENT = 10_000;
+/** The timeout of a request while other processes start. */
+const SLOW_REQUEST_TIMEOUT_MS = 10_000;
 
 async function switched(scene: Scene): Promise<StepResult> {
   const { lab } = scene;
@@ -88,7 +179,11 @@ async function switched(scene: Scene): Promise<StepResult> {
   const answers: string[] = [];
   const asking = (async () => {
     while (isOn) {
-      answers.push(answerText(await lab.ask('client', { address: LAB.node.v4, port: WEB.nodePort, timeout: PATIENT })));
+      answers.push(
+        answerText(
+          await lab.ask('client', { address: LAB.node.v4, port: WEB.nodePort, timeout: SLOW_REQUEST_TIMEOUT_MS }),
+        ),
+      );
     }
   })();
   const seen: string[] = [];
@@ -129,7 +224,7 @@ async function hairpin({ lab }: Scene): Promise<StepResult> {
     const answers = await askMany(lab, pod, WEB.clusterIP, WEB.port);
     const own = answers.filter((answer) => answer.outcome === 'reply' && answer.by === pod);
     const [first] = own;
-    const from = first?.outcome === 'reply' ? first.seen : 'nobody';
+    const from = first?.outcome === 'reply' ? first.seen : 'no address';
     seen.push(`${pod} reached itself ${own.length} times, with ${from} as the client address`);
     succeeded &&= balanced(answers, 3).succeeded && own.length > 0 && from === LAB.bridge.v4;
   }
@@ -153,7 +248,7 @@ async function edited({ lab, agent, folder, mode }: Scene): Promise<StepResult> 
   const result = balanced(answers, 2);
   const { one, many } = SHOWN[mode];
   const written = line.steps === 1 ? `one ${one} was` : `${String(line.steps)} ${many} were`;
-  const text = `${milliseconds} ms after the file was saved (at most one sync a second), ${written} written\n${result.seen}`;
+  const text = `${written} written ${milliseconds} ms after the file was saved (at most one sync a second)\n${result.seen}`;
   return { succeeded: result.succeeded, seen: text };
 }
 
@@ -163,7 +258,7 @@ async function askMany(lab: Lab, from: string, address: string, port: number): P
   return answers;
 }
 
-/** Whether every request was answered, by this many pods, in fair shares. */
+/** Checks that every request was answered, by this many pods, in fair shares. */
 function balanced(answers: readonly HostAnswer[], pods: number): StepResult {
   const counts = new Map<string, number>();
   for (const answer of answers) counts.set(answerText(answer), (counts.get(answerText(answer)) ?? 0) + 1);
@@ -171,7 +266,7 @@ function balanced(answers: readonly HostAnswer[], pods: number): StepResult {
   const succeeded =
     answers.every((answer) => answer.outcome === 'reply') &&
     counts.size === pods &&
-    sorted.every(([, count]) => count >= FAIR);
+    sorted.every(([, count]) => count >= MIN_SHARE);
   return { succeeded, seen: `${answers.length} requests: ${sorted.map(([who, n]) => `${who} ${n}`).join(', ')}` };
 }
 

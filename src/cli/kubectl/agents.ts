@@ -8,7 +8,7 @@ export interface AgentPod {
   readonly namespace: string;
   /** "" for a Pod without a node. */
   readonly node: string;
-  /** Why it cannot be asked; undefined: it runs. */
+  /** The reason why it cannot be asked; undefined when it runs. */
   readonly problem: string | undefined;
   /** It is being deleted. */
   readonly isLeaving: boolean;
@@ -40,7 +40,7 @@ const affinity = z.object({
     }),
   }),
 });
-/** What is read of a Pod (https://kubernetes.io/docs/reference/kubernetes-api/workload-resources/pod-v1/). */
+/** The fields of a Pod that are read (https://kubernetes.io/docs/reference/kubernetes-api/workload-resources/pod-v1/). */
 const podSchema = z.object({
   metadata: z.object({ name: z.string(), namespace: z.string(), creationTimestamp: text, deletionTimestamp: text }),
   spec: z.object({
@@ -64,7 +64,7 @@ const listSchema = z.object({ metadata: z.object({ continue: text }), items: z.a
 
 type Pod = z.infer<typeof podSchema>;
 
-/** One Pod for each node, sorted by node: the one that runs, and of several the youngest. Throws NoAnswer. */
+/** One Pod for each node, sorted by node. A Pod that runs is preferred, and of several the youngest. Throws NoAnswer. */
 export async function agentPods(
   client: ApiClient,
   { namespace, selector }: WhereAgents,
@@ -75,7 +75,7 @@ export async function agentPods(
   let token: string | undefined;
   do {
     const query = { labelSelector: selector, limit: String(PAGE), continue: token };
-    const page = listSchema.safeParse(await asked(client, path, { query, signal }));
+    const page = listSchema.safeParse(await get(client, path, { query, signal }));
     if (!page.success) throw new NoAnswer(`${client.server} does not answer with a list of Pods at ${path}`);
     pods.push(...page.data.items);
     token = page.data.metadata.continue || undefined;
@@ -91,7 +91,7 @@ function rank({ problem, isLeaving }: AgentPod): number {
   return (problem === undefined ? 0 : 2) + (isLeaving ? 1 : 0);
 }
 
-/** The node's name, or where it is not known the Pod's. */
+/** The name of the node, or that of the Pod when the node is unknown. */
 export function nodeTitle({ node, name }: AgentPod): string {
   return node === '' ? `Pod ${name}` : node;
 }
@@ -102,14 +102,14 @@ export interface PlacedPod {
   readonly addresses: readonly string[];
 }
 
-/** Where a Pod is. Throws NoAnswer. */
+/** The node and the addresses of a Pod. Throws NoAnswer. */
 export async function placeOfPod(
   client: ApiClient,
   { namespace, name }: { readonly namespace: string; readonly name: string },
   signal: AbortSignal,
 ): Promise<PlacedPod> {
   const path = `/api/v1/namespaces/${encodeURIComponent(namespace)}/pods/${encodeURIComponent(name)}`;
-  const read = podSchema.safeParse(await asked(client, path, { query: {}, signal }));
+  const read = podSchema.safeParse(await get(client, path, { query: {}, signal }));
   if (!read.success) throw new NoAnswer(`${client.server} does not answer with a Pod at ${path}`);
   const { spec, status } = read.data;
   const { podIP, podIPs = [{ ip: podIP }] } = status ?? {};
@@ -119,7 +119,7 @@ export async function placeOfPod(
   return { node: spec.nodeName, addresses: spec.hostNetwork === true ? [] : addresses };
 }
 
-async function asked(
+async function get(
   client: ApiClient,
   path: string,
   { query, signal }: { readonly query: Readonly<Record<string, string | undefined>>; readonly signal: AbortSignal },
@@ -132,7 +132,7 @@ async function asked(
   }
 }
 
-/** What to do, by the status of a refusal. */
+/** Advice by the status of a refusal. */
 const HINTS: Readonly<Record<number, string>> = {
   401: ': the API server does not know the user of the kubeconfig; --context, --user or a new login may help',
   403: '; docs/kubectl.md has a Role',

@@ -1,5 +1,4 @@
-/** A question to the agent of one node, or to those of all. */
-
+/** Questions to the agent of one node, or to those of all. */
 import { type IncomingMessage, request } from 'node:http';
 import type { Duplex } from 'node:stream';
 import { causeOf } from '../../base/cause.ts';
@@ -32,9 +31,9 @@ export interface NodesRequest<A> {
 }
 
 /** The answer of one agent. Throws WrongQuestion, NoAnswer that names the node, and the reason of the signal. */
-export async function askNode<A>(reach: Reach, pod: AgentPod, asked: NodesRequest<A>): Promise<A> {
+export async function askNode<A>(reach: Reach, pod: AgentPod, question: NodesRequest<A>): Promise<A> {
   try {
-    return await answerOf(reach, pod, asked);
+    return await answerOf(reach, pod, question);
   } catch (error) {
     if (!(error instanceof NoAnswer)) throw error;
     throw new NoAnswer(`node ${nodeTitle(pod)} (Pod ${pod.namespace}/${pod.name}) gives no answer: ${error.message}`);
@@ -42,19 +41,19 @@ export async function askNode<A>(reach: Reach, pod: AgentPod, asked: NodesReques
 }
 
 /**
- * What came from each of them, in their order. Throws the reason of the signal, and WrongQuestion where every agent that could be
- * asked refuses the question.
+ * The outcome of each agent, in their order. Throws the reason of the signal, and WrongQuestion when every agent that could be asked
+ * refuses the question.
  */
 export async function askNodes<A>(
   reach: Reach,
   pods: readonly AgentPod[],
-  asked: NodesRequest<A>,
+  question: NodesRequest<A>,
 ): Promise<NodeOutcome<A>[]> {
   const wrong: WrongQuestion[] = [];
   const outcomes = await eachOf(pods, async (pod): Promise<NodeOutcome<A>> => {
     const head = { node: nodeTitle(pod), pod: `${pod.namespace}/${pod.name}`, behind: '', isRefusal: false };
     try {
-      return { ...head, answer: await answerOf(reach, pod, asked), failure: '' };
+      return { ...head, answer: await answerOf(reach, pod, question), failure: '' };
     } catch (error) {
       reach.signal.throwIfAborted();
       if (error instanceof WrongQuestion) wrong.push(error);
@@ -71,21 +70,20 @@ async function answerOf<A>(reach: Reach, pod: AgentPod, { path, parameters, sche
   if (pod.problem !== undefined) throw new NoAnswer(pod.problem);
   const late = AbortSignal.timeout(reach.timeout);
   const signal = AbortSignal.any([reach.signal, late]);
-  let waitsFor = 'the API server did not open a connection to the Pod';
+  let problem = 'the API server did not open a connection to the Pod';
   try {
     const stream = await openForward({ ...reach, namespace: pod.namespace, pod: pod.name, signal });
-    waitsFor = 'the agent did not answer';
+    problem = 'the agent did not answer';
     return await askOver(stream, { path, parameters, signal }, schema);
   } catch (error) {
     reach.signal.throwIfAborted();
     if (error instanceof NoAnswer || error instanceof WrongQuestion) throw error;
-    if (late.aborted)
-      throw new NoAnswer(`${waitsFor} within ${durationText(reach.timeout)}; --timeout gives it longer`);
+    if (late.aborted) throw new NoAnswer(`${problem} within ${durationText(reach.timeout)}; --timeout gives it longer`);
     throw new NoAnswer(`the connection to the agent failed: ${causeOf(error)}`);
   }
 }
 
-/** The results in the order of the items; only some are worked on at the same time. */
+/** The results in the order of the items. Only some items are worked on at the same time. */
 async function eachOf<T, R>(items: readonly T[], work: (item: T) => Promise<R>): Promise<R[]> {
   const results: R[] = [];
   const waiting = items.entries();
@@ -96,16 +94,13 @@ async function eachOf<T, R>(items: readonly T[], work: (item: T) => Promise<R>):
   return results;
 }
 
-// A question to an agent over a stream that leads to its metrics server.
-
-/** Bytes of an answer. */
 const MAX_ANSWER_BYTES = 64 << 20;
-/** Bytes of a refusal that are read. */
-const MAX_REFUSAL = 100_000;
+const MAX_REFUSAL_BYTES = 100_000;
 
+/** A question over a stream to the metrics server of an agent. */
 interface ProxiedQuestion {
   readonly path: string;
-  /** Those with the value undefined are left out. */
+  /** Parameters without a value are left out. */
   readonly parameters: Readonly<Record<string, string | undefined>>;
   readonly signal: AbortSignal;
 }
@@ -119,7 +114,7 @@ async function askOver<T>(stream: Duplex, question: ProxiedQuestion, schema: Ans
   try {
     const response = await send(stream, question);
     const { statusCode = 0 } = response;
-    const text = await textOf(response, statusCode === 200 ? MAX_ANSWER_BYTES : MAX_REFUSAL);
+    const text = await textOf(response, statusCode === 200 ? MAX_ANSWER_BYTES : MAX_REFUSAL_BYTES);
     if (statusCode === 200) return readAnswer(text, schema);
     throw refusal(path, statusCode, text);
   } catch (error) {
@@ -145,8 +140,8 @@ function send(stream: Duplex, { path, parameters, signal }: ProxiedQuestion): Pr
   });
 }
 
-async function textOf(response: IncomingMessage, most: number): Promise<string> {
-  const text = await answerText(response, most);
+async function textOf(response: IncomingMessage, limit: number): Promise<string> {
+  const text = await answerText(response, limit);
   if (!response.complete) throw new Error('it was cut off');
   return text;
 }

@@ -1,4 +1,4 @@
-/** What the commands of the plugin do: find the agents, ask one or all of them, and print. Each resolves with its exit status. */
+/** The commands of the plugin: each finds the agents, asks one or all of them, prints, and resolves with its exit status. */
 import { isIPv6 } from 'node:net';
 import { causeOf } from '../../base/cause.ts';
 import { realClock } from '../../base/clock.ts';
@@ -8,70 +8,166 @@ import { type UserFlags, userCredentials } from '../../cluster/api/user-kubeconf
 import { type Flags, textFlag } from '../../config/flags.ts';
 import { userAgent } from '../../config/program-version.ts';
 import { API_VERSION, momentOf } from '../../inspect/wire/envelope.ts';
-import type { NodeOutcome, Nodes } from '../../inspect/wire/nodes.ts';
-import { behindText, firstNodes, togetherText } from '../../inspect/wire/nodes-text.ts';
-import { NoAnswer, WrongQuestion } from '../../inspect/wire/problem.ts';
-import { type AgentPod, agentPods, placeOfPod } from './agents.ts';
-import { askNode, askNodes, type Reach } from './ask-nodes.ts';
+import { explanationSchema } from '../../inspect/wire/explanation.ts';
+import { explanationText } from '../../inspect/wire/explanation-text.ts';
+import { exposureSchema } from '../../inspect/wire/exposure.ts';
+import { exposureText } from '../../inspect/wire/exposure-text.ts';
+import { historySchema } from '../../inspect/wire/history.ts';
+import { historyText } from '../../inspect/wire/history-text.ts';
+import type { NodeOutcome, NodeQuestion, Nodes } from '../../inspect/wire/nodes.ts';
 import {
-  explainQuestion,
-  exposureQuestion,
-  historyQuestion,
-  type PluginQuestion,
-  STATUS,
-  statusQuestion,
-  verifyQuestion,
-} from './plugin-questions.ts';
+  behindText,
+  EXPOSURE_TELLING,
+  explainTelling,
+  firstNodes,
+  historyTelling,
+  STATUS_TELLING,
+  type Telling,
+  togetherText,
+  VERIFY_TELLING,
+} from '../../inspect/wire/nodes-text.ts';
+import { readMoment, readSince, serviceKey } from '../../inspect/wire/parse.ts';
+import { NoAnswer, WrongQuestion } from '../../inspect/wire/problem.ts';
+import { statusSchema } from '../../inspect/wire/status.ts';
+import { statusText } from '../../inspect/wire/status-text.ts';
+import { verificationSchema } from '../../inspect/wire/verification.ts';
+import { verificationText } from '../../inspect/wire/verification-text.ts';
+import { type AgentPod, agentPods, placeOfPod } from './agents.ts';
+import { askNode, askNodes, type NodesRequest, type Reach } from './ask-nodes.ts';
 
-export interface AskedOfPlugin {
+export interface PluginInput {
   readonly words: readonly string[];
   readonly flags: Flags;
   readonly signal: AbortSignal;
   readonly print: (text: string) => void;
 }
 
-/** The agents of the cluster, and the way to them. */
+/** The agents of a cluster, and the way to them. */
 interface Cluster {
   readonly client: ApiClient;
   readonly reach: Reach;
   readonly pods: readonly AgentPod[];
 }
 
-export async function statusCommand(asked: AskedOfPlugin): Promise<number> {
-  return await withCluster(asked, (cluster) => answer(asked, cluster, { question: statusQuestion(), asksAll: true }));
+export async function statusCommand(input: PluginInput): Promise<number> {
+  return await withCluster(input, (cluster) => answer(input, cluster, { question: STATUS, asksAll: true }));
 }
 
-export async function verifyCommand(asked: AskedOfPlugin): Promise<number> {
-  return await withCluster(asked, (cluster) => answer(asked, cluster, { question: verifyQuestion() }));
+export async function verifyCommand(input: PluginInput): Promise<number> {
+  return await withCluster(input, (cluster) => answer(input, cluster, { question: VERIFY }));
 }
 
-export async function historyCommand(asked: AskedOfPlugin): Promise<number> {
-  const question = historyQuestion(asked.words[0], asked.flags, realClock.wall());
-  return await withCluster(asked, (cluster) => answer(asked, cluster, { question }));
+export async function historyCommand(input: PluginInput): Promise<number> {
+  const question = historyQuestion(input.words[0], input.flags, realClock.wall());
+  return await withCluster(input, (cluster) => answer(input, cluster, { question }));
 }
 
-export async function exposureCommand(asked: AskedOfPlugin): Promise<number> {
-  return await withCluster(asked, (cluster) => answer(asked, cluster, { question: exposureQuestion() }));
+export async function exposureCommand(input: PluginInput): Promise<number> {
+  return await withCluster(input, (cluster) => answer(input, cluster, { question: EXPOSURE }));
 }
 
-/** A Pod as the sender is asked for by its address, on its node: an agent that follows an API server does not know Pods. */
-export async function explainCommand(asked: AskedOfPlugin): Promise<number> {
-  const { flags, signal } = asked;
-  const [from = '', to = ''] = asked.words;
+/** The question about a Pod as sender names its address, and goes to its node: an agent that follows an API server does not know Pods. */
+export async function explainCommand(input: PluginInput): Promise<number> {
+  const { flags, signal } = input;
+  const [from = '', to = ''] = input.words;
   const question = (sender: string) => explainQuestion({ from: sender, to }, flags, realClock.wall());
   const pod = podIn(from);
   // A wrong time is refused before the cluster is asked.
   question(from);
-  return await withCluster(asked, async (cluster) => {
-    if (pod === undefined) return await answer(asked, cluster, { question: question(from) });
+  return await withCluster(input, async (cluster) => {
+    if (pod === undefined) return await answer(input, cluster, { question: question(from) });
     const { node, addresses } = await placeOfPod(cluster.client, pod, signal);
     const sender = addresses.find((address) => isIPv6(address) === to.startsWith('[')) ?? addresses[0] ?? 'node';
-    return await answer(asked, cluster, { question: question(sender), node });
+    return await answer(input, cluster, { question: question(sender), node });
   });
 }
 
-async function withCluster(asked: AskedOfPlugin, use: (cluster: Cluster) => Promise<number>): Promise<number> {
-  const { flags, signal } = asked;
+/** A question with the text of its answers, and their exit status. */
+interface PluginQuestion<A> {
+  readonly question: NodeQuestion;
+  readonly request: NodesRequest<A>;
+  /** The text of one node's answer. */
+  text(answer: A): string;
+  /** The words in which the answers of several nodes are put together. */
+  telling(outcomes: readonly NodeOutcome<A>[]): Telling<A>;
+  /** The exit status: 0, or 2 for an answer other than the hoped-for one. */
+  status(answer: A): 0 | 2;
+  /** Nodes whose answers differ from the others are also asked for their status. */
+  readonly asksWhy: boolean;
+}
+
+const STATUS = questionOf({
+  question: 'status',
+  request: { path: '/status', parameters: {}, schema: statusSchema },
+  text: statusText,
+  telling: () => STATUS_TELLING,
+  status: ({ health }) => (health.healthy ? 0 : 2),
+  asksWhy: false,
+});
+
+const VERIFY = questionOf({
+  question: 'verify',
+  request: { path: '/verify', parameters: {}, schema: verificationSchema },
+  text: verificationText,
+  telling: () => VERIFY_TELLING,
+  status: ({ equal }) => (equal ? 0 : 2),
+  asksWhy: true,
+});
+
+const EXPOSURE = questionOf({
+  question: 'exposure',
+  request: { path: '/exposure', parameters: {}, schema: exposureSchema },
+  text: exposureText,
+  telling: () => EXPOSURE_TELLING,
+  status: () => 0,
+  asksWhy: false,
+});
+
+/** Throws WrongQuestion. */
+function explainQuestion({ from, to }: { readonly from: string; readonly to: string }, flags: Flags, now: number) {
+  const at = textFlag(flags, 'at');
+  const parameters = { from, to, rules: String(flags.rules === true), at: momentText('--at', at, now) };
+  return questionOf({
+    question: 'explain',
+    request: { path: '/explain', parameters, schema: explanationSchema },
+    text: explanationText,
+    telling: explainTelling,
+    status: ({ verdict }) => (verdict.kind === 'balanced' ? 0 : 2),
+    asksWhy: true,
+  });
+}
+
+/** Throws WrongQuestion. */
+function historyQuestion(word: string | undefined, flags: Flags, now: number) {
+  const at = textFlag(flags, 'at');
+  const since = textFlag(flags, 'since');
+  const end = at === undefined ? now : readMoment('--at', at, now);
+  const parameters = {
+    service: word === undefined ? undefined : serviceKey(word),
+    since: since === undefined ? undefined : momentOf(readSince('--since', since, end)),
+    at: momentText('--at', at, now),
+  };
+  return questionOf({
+    question: 'history',
+    request: { path: '/history', parameters, schema: historySchema },
+    text: historyText,
+    telling: historyTelling,
+    status: () => 0,
+    asksWhy: true,
+  });
+}
+
+/** Lets TypeScript infer the form of the answer. */
+function questionOf<A>(question: PluginQuestion<A>): PluginQuestion<A> {
+  return question;
+}
+
+function momentText(flag: string, text: string | undefined, now: number): string | undefined {
+  return text === undefined ? undefined : momentOf(readMoment(flag, text, now));
+}
+
+async function withCluster(input: PluginInput, use: (cluster: Cluster) => Promise<number>): Promise<number> {
+  const { flags, signal } = input;
   const where = whereOf(flags);
   const credentials = plainFailures(await userCredentials(userFlags(flags), process.env));
   const agent = userAgent('kubectl');
@@ -117,7 +213,7 @@ const HOUR = 60 * 60 * 1000;
 const NAMESPACE = /^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$/;
 const POD = /^[a-z0-9]([-.a-z0-9]{0,251}[a-z0-9])?$/;
 
-/** Undefined where the sender is none. Throws WrongQuestion. */
+/** undefined for a sender that is no Pod. Throws WrongQuestion. */
 function podIn(from: string): { readonly namespace: string; readonly name: string } | undefined {
   if (!from.startsWith('pod/')) return undefined;
   const [, namespace = '', name = '', ...more] = from.split('/');
@@ -137,7 +233,7 @@ function userFlags(flags: Flags): UserFlags {
   };
 }
 
-/** A credential that cannot be had, such as from a program of the kubeconfig, is no bug. */
+/** A missing credential, such as that of a program in the kubeconfig, is no bug. */
 function plainFailures({ server, apply }: Credentials): Credentials {
   return {
     server,
@@ -159,20 +255,20 @@ function noAgents({ namespace, selector }: ServiceSelection): string {
 
 interface AskNodes<A> {
   readonly question: PluginQuestion<A>;
-  /** The node to ask where no flag names one. */
+  /** The node to ask when no flag names one. */
   readonly node?: string;
-  /** All nodes are asked where no flag names one. */
+  /** All nodes are asked when no flag names one. */
   readonly asksAll?: boolean;
 }
 
-async function answer<A extends object>(asked: AskedOfPlugin, cluster: Cluster, ask: AskNodes<A>): Promise<number> {
-  const { flags, print } = asked;
+async function answer<A extends object>(input: PluginInput, cluster: Cluster, ask: AskNodes<A>): Promise<number> {
+  const { flags, print } = input;
   const { question } = ask;
   const pod = flags.allNodes === true ? undefined : chosenPod(cluster.pods, textFlag(flags, 'node') || undefined, ask);
   const isJson = flags.output === 'json';
   const show = (text: string) => print(printable(text).trimEnd());
   if (pod !== undefined) {
-    const one = await askNode(cluster.reach, pod, question.asked);
+    const one = await askNode(cluster.reach, pod, question.request);
     show(isJson ? JSON.stringify(one, undefined, 2) : question.text(one));
     return question.status(one);
   }
@@ -184,7 +280,7 @@ async function answer<A extends object>(asked: AskedOfPlugin, cluster: Cluster, 
   return outcomes.some((outcome) => outcome.answer !== null && question.status(outcome.answer) === 2) ? 2 : 0;
 }
 
-/** undefined: all are to be asked. Throws WrongQuestion and NoAnswer. */
+/** undefined when all are to be asked. Throws WrongQuestion and NoAnswer. */
 function chosenPod<A>(pods: readonly AgentPod[], flag: string | undefined, ask: AskNodes<A>): AgentPod | undefined {
   const name = flag ?? ask.node;
   if (name !== undefined) {
@@ -199,15 +295,15 @@ function chosenPod<A>(pods: readonly AgentPod[], flag: string | undefined, ask: 
   );
 }
 
-/** The answers; of nodes that do not agree with the others also why, as far as their status tells. */
+/** The answers. For a node whose answer differs from the others, its status gives the reason if it can. */
 async function allAnswers<A>({ reach, pods }: Cluster, question: PluginQuestion<A>): Promise<NodeOutcome<A>[]> {
-  const outcomes = await askNodes(reach, pods, question.asked);
+  const outcomes = await askNodes(reach, pods, question.request);
   if (!question.asksWhy) return outcomes;
   const { tell } = question.telling(outcomes);
   const isOdd = ({ answer, ...rest }: NodeOutcome<A>) =>
     answer === null ? rest.isRefusal : !tell({ ...rest, answer }).isCounted;
   const odd = outcomes.flatMap((outcome, i) => (isOdd(outcome) ? (pods[i] ?? []) : []));
-  const statuses = await askNodes(reach, odd, STATUS);
+  const statuses = await askNodes(reach, odd, STATUS.request);
   const behind = new Map(statuses.map(({ node, answer }) => [node, answer === null ? '' : behindText(answer)]));
   return outcomes.map((outcome) => ({ ...outcome, behind: behind.get(outcome.node) ?? '' }));
 }
@@ -225,9 +321,10 @@ function nodesAnswer<A>({ question, outcomes, summary, at }: Together<A>) {
   return { ...head, at, summary, nodes } satisfies Omit<Nodes, 'nodes'> & { nodes: object };
 }
 
-// Text that a terminal shows and does not obey: answers have names and messages that others wrote. Pure.
-
-/** Each control or format character but line ends and tabs as `\u001b`, which JSON reads as the character. */
+/**
+ * Writes control and format characters, except line ends and tabs, as escapes such as `\u001b`, which JSON reads as the character. Answers
+ * have names and messages of others, and a terminal must not obey these.
+ */
 export function printable(text: string): string {
   return text.replace(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu, (character) =>
     character === '\n' || character === '\t' ? character : escaped(character),

@@ -1,7 +1,7 @@
 /** The command line of the plugin, with its help. */
 import { Command, Option } from 'commander';
 import type { Flags } from '../../config/flags.ts';
-import type { AskedOfPlugin } from './plugin-commands.ts';
+import type { PluginInput } from './plugin-commands.ts';
 
 export interface PluginContext {
   readonly signal: AbortSignal;
@@ -9,7 +9,7 @@ export interface PluginContext {
 }
 
 type Commands = typeof import('./plugin-commands.ts');
-type PluginAction = (commands: Commands, asked: AskedOfPlugin) => Promise<number>;
+type PluginAction = (commands: Commands, input: PluginInput) => Promise<number>;
 
 interface PluginCommand {
   readonly usage: string;
@@ -23,45 +23,45 @@ const AT = 'answer for an earlier moment: 12:03:04, 2026-11-22T12:03:04Z, or -5m
 const COMMANDS: readonly PluginCommand[] = [
   {
     usage: 'status',
-    description: 'tell how the agents are: of all nodes, or of one with --node',
+    description: 'show the status of the agents of all nodes, or of one with --node',
     status: '0 all are healthy, 2 one is not healthy',
-    action: (commands, asked) => commands.statusCommand(asked),
+    action: (commands, input) => commands.statusCommand(input),
   },
   {
     usage: 'explain <FROM> <TO>',
-    description: 'tell why a packet goes where it goes; a sender pod/NAMESPACE/NAME also names the node to ask',
+    description: 'show where a packet goes, and why; a sender pod/NAMESPACE/NAME also names the node to ask',
     status: '0 it reaches an endpoint, 2 it does not',
     options: [
       ['--rules', 'show the way through the kernel, step by step'],
       ['--at <time>', AT],
     ],
-    action: (commands, asked) => commands.explainCommand(asked),
+    action: (commands, input) => commands.explainCommand(input),
   },
   {
     usage: 'verify',
     description: 'compare the kernel with what is desired, and name each difference',
     status: '0 equal, 2 differs',
-    action: (commands, asked) => commands.verifyCommand(asked),
+    action: (commands, input) => commands.verifyCommand(input),
   },
   {
     usage: 'history [service]',
-    description: 'tell what changed, when and why; of one Service (NAMESPACE/NAME), or of all',
+    description: 'show the changes with their times and reasons, of one Service (NAMESPACE/NAME) or of all',
     status: '0 answered',
     options: [
       ['--since <time>', 'only changes since then: 10m is the last ten minutes; or a time as in --at'],
-      ['--at <time>', 'what stood in the kernel at that moment, and the changes until then'],
+      ['--at <time>', 'show the state of the kernel at that moment, and the changes until then'],
     ],
-    action: (commands, asked) => commands.historyCommand(asked),
+    action: (commands, input) => commands.historyCommand(input),
   },
   {
     usage: 'exposure',
-    description: 'tell what a node answers from outside the cluster, to whom, and what looks wrong',
+    description: 'show the addresses that a node serves to clients outside the cluster, and problems with them',
     status: '0 answered',
-    action: (commands, asked) => commands.exposureCommand(asked),
+    action: (commands, input) => commands.exposureCommand(input),
   },
 ];
 
-const WAY = `
+const CONNECTION = `
 The API server forwards the question to the Pod of the agent, as in kubectl port-forward. No port is opened on this machine.
 docs/kubectl.md has the rights that this needs.`;
 
@@ -75,15 +75,15 @@ export async function runPlugin(words: readonly string[], { signal, print }: Plu
     .showHelpAfterError('(kubectl slicewire --help lists the commands)')
     .helpOption('-h, --help', 'show this help')
     .helpCommand('help [command]', 'show the help of a command')
-    .addHelpText('after', WAY);
+    .addHelpText('after', CONNECTION);
   for (const { usage, description, options = [], status: means, action } of COMMANDS) {
     const command = program.command(usage).description(description).optionsGroup('Question:');
     for (const [flags, text] of options) command.option(flags, text);
     withCommonFlags(command);
     command.addHelpText('after', `\nExit status: ${means}, 1 error: also where a node of --all-nodes gives no answer.`);
     command.action(async () => {
-      const asked = { words: command.args, flags: command.opts<Flags>(), signal, print };
-      status = await action(await import('./plugin-commands.ts'), asked);
+      const input = { words: command.args, flags: command.opts<Flags>(), signal, print };
+      status = await action(await import('./plugin-commands.ts'), input);
     });
   }
   await program.parseAsync(words, { from: 'user' });
@@ -95,7 +95,7 @@ function withCommonFlags(command: Command): void {
     .optionsGroup('Nodes:')
     .option('--node <name>', 'ask the agent of this node')
     .option('--all-nodes', 'ask the agents of all nodes, and put the answers together')
-    .option('--timeout <duration>', 'how long to wait for one agent (default: 30s)')
+    .option('--timeout <duration>', 'wait for one agent for at most this time (default: 30s)')
     .addOption(new Option('-o, --output <form>', 'output format').choices(['text', 'json']).default('text'))
     .optionsGroup('Cluster:')
     .option('--kubeconfig <file>', 'the kubeconfig (default: the files of KUBECONFIG, or ~/.kube/config)')

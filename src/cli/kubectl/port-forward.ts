@@ -37,7 +37,7 @@ export interface ForwardTo {
 /** Resolves when the API server has the connection. Throws NoAnswer, or the reason of the signal. */
 export async function openForward(to: ForwardTo): Promise<Duplex> {
   const { credentials, namespace, pod, port, signal, userAgent } = to;
-  // ws is loaded for this alone.
+  // Nothing else needs ws, so it is loaded here.
   const { WebSocket: Socket } = await import('ws');
   const path = `/api/v1/namespaces/${encodeURIComponent(namespace)}/pods/${encodeURIComponent(pod)}/portforward`;
   const url = new URL(`${credentials.server.replace(/\/$/, '')}${path}?ports=${port}`);
@@ -91,7 +91,7 @@ function opened(socket: WebSocket, url: URL): Promise<void> {
   });
 }
 
-/** Why the API server does not forward, and what to do. */
+/** The reason why the API server does not forward, with advice. */
 function refusal(status: number, message: string): string {
   const verb = /cannot (\w+) resource "pods\/portforward"/.exec(message)?.[1];
   if (status === 403 && verb !== undefined)
@@ -119,7 +119,7 @@ function streamOver(socket: WebSocket): Duplex {
       done(error);
     },
   });
-  // Who reads the stream hears of it, too.
+  // The reader of the stream gets the error, too. Without a listener it would end the process.
   stream.on('error', () => undefined);
   socket.on('message', (message: Buffer) => {
     const channel = message[0] ?? -1;

@@ -1,4 +1,4 @@
-/** What `port-forward.ts` uses of ws, which comes without types (https://github.com/websockets/ws/blob/master/doc/ws.md). */
+/** The parts of ws that `port-forward.ts` uses. The package has no types (https://github.com/websockets/ws/blob/master/doc/ws.md). */
 declare module 'ws' {
   import type { EventEmitter } from 'node:events';
   import type { ClientRequest, IncomingMessage } from 'node:http';

@@ -10,7 +10,7 @@ export interface LogLine {
   readonly [field: string]: unknown;
 }
 
-/** Milliseconds: the machine may have more to do. */
+/** The machine may be busy with other work. */
 const LOG_TIMEOUT_MS = 60_000;
 
 export class AgentProcess {

@@ -1,11 +1,45 @@
 /**
  * One host of the lab: a process inside a network namespace that serves, and sends requests, on command.
- * Commands come as JSON lines on standard input, answers go as JSON lines to standard output.
+ * Commands come as JSON lines on standard input, answers go as JSON lines to standard output. Others import types of this file alone,
+ * because it starts to read when it is loaded.
  */
 import { createSocket } from 'node:dgram';
 import { Agent, createServer, get } from 'node:http';
 import { createInterface } from 'node:readline';
-import type { HostAnswer, HostCommand, HostRequest, Serve } from './host-protocol.ts';
+
+/** A command to answer requests on a port. */
+export interface Serve {
+  readonly kind: 'serve';
+  readonly protocol: 'TCP' | 'UDP';
+  readonly port: number;
+  readonly name: string;
+  /** Default: all addresses. Without an address, a host answers UDP from the address that its routes choose. */
+  readonly address?: string | undefined;
+}
+
+/** A command to send one request. */
+export interface HostRequest {
+  readonly kind: 'ask';
+  readonly protocol: 'TCP' | 'UDP';
+  readonly address: string;
+  readonly port: number;
+  /** Milliseconds. */
+  readonly timeout: number;
+  /** Source address; default: the kernel's choice. */
+  readonly from?: string | undefined;
+  /** Source port: a client that keeps its port keeps its flow. Default: the kernel's choice. */
+  readonly fromPort?: number | undefined;
+  /** TCP: use the connection of this name, which stays open for later requests. Default: a new connection. */
+  readonly keep?: string | undefined;
+}
+
+export type HostCommand = Serve | HostRequest;
+
+export type HostAnswer =
+  | { readonly outcome: 'serving' | 'refused' | 'timeout' }
+  /** Answered by the host of this name, which saw the client under this address. */
+  | { readonly outcome: 'reply'; readonly by: string; readonly seen: string }
+  | { readonly outcome: 'error'; readonly error: string };
 
 const UDP_RETRY = 200;
 

@@ -11,7 +11,7 @@ import { isSea } from 'node:sea';
 import { fileURLToPath } from 'node:url';
 import { type Child, startChild } from '../../kernel/child.ts';
 import type { CommandRunner } from '../../kernel/commands.ts';
-import type { HostAnswer, HostCommand, HostRequest } from './host-protocol.ts';
+import type { HostAnswer, HostCommand, HostRequest } from './host-process.ts';
 import { LabNetwork, Namespaces } from './network.ts';
 
 export { type Addresses, LAB, podAddress, remotePodAddress } from './network.ts';

@@ -1,8 +1,7 @@
-/** Builds the network of the lab: bridges, links, addresses and routes. */
+/** The network of the lab: its namespaces, addresses, bridges, links and routes. */
 import type { CommandRunner } from '../../kernel/commands.ts';
 
-// The network namespaces of one lab, and commands inside them.
-
+/** The network namespaces of one lab. */
 export class Namespaces {
   readonly #commands: CommandRunner;
   readonly #signal: AbortSignal;
@@ -50,14 +49,13 @@ export class Namespaces {
   }
 }
 
-// The addresses of the lab, used inside its namespaces only.
-
-/** An IPv4 address or prefix, and the IPv6 one beside it. */
+/** An IPv4 address or prefix, with its IPv6 counterpart. */
 export interface Addresses {
   readonly v4: string;
   readonly v6: string;
 }
 
+/** These addresses are used inside the namespaces only. */
 export const LAB = {
   podCidr: { v4: '10.244.1.0/24', v6: 'fd00:244:1::/64' },
   clusterCidr: { v4: '10.244.0.0/16', v6: 'fd00:244::/32' },
@@ -120,7 +118,7 @@ export class LabNetwork {
       'net.ipv6.conf.all.accept_dad=0',
       'net.ipv6.conf.default.accept_dad=0',
     );
-    // The kernel sends one refusal a second to each sender; the lab must see the fate of every packet.
+    // By default the kernel sends one refusal a second to each sender, but the lab must see the outcome of every packet.
     await this.#namespaces.exec(name, 'sysctl', '-qw', 'net.ipv4.icmp_ratelimit=0', 'net.ipv6.icmp.ratelimit=0');
     await this.#namespaces.exec(name, 'ip', 'link', 'set', 'lo', 'up');
   }

@@ -2,8 +2,9 @@
 import type { Clock } from '../../base/clock.ts';
 import { LastingProblem } from '../../base/lasting-problem.ts';
 import type { WatchStatus } from '../../proxy/model/events.ts';
-import { ApiError } from './client.ts';
-import { type ReflectorSink, SHORT_WATCH } from './reflector.ts';
+import { type ApiClient, ApiError } from './client.ts';
+import { PAGE } from './paged-list.ts';
+import { Reflector, type ReflectorSink, type Resource, SHORT_WATCH } from './reflector.ts';
 
 /** The part of pino that watches use. */
 export interface WatchLog {
@@ -127,8 +128,10 @@ export class Watch<Kind extends string> {
 export class Watches<Kind extends string> {
   readonly #watches: ReadonlyMap<Kind, Watch<Kind>>;
   readonly #synced = new Set<Kind>();
+  readonly #clock: Clock;
 
   constructor(kinds: readonly Kind[], options: KindWatchOptions) {
+    this.#clock = options.clock;
     this.#watches = new Map(kinds.map((kind) => [kind, new Watch(kind, options)]));
   }
 
@@ -141,8 +144,15 @@ export class Watches<Kind extends string> {
     return [...this.#watches.values()].map((watch) => watch.status);
   }
 
-  of(kind: Kind): Watch<Kind> {
-    return this.#watches.get(kind) as Watch<Kind>;
+  /** Lists and watches all kinds until the signal aborts. */
+  async follow(
+    client: ApiClient,
+    partsOf: (kind: Kind, watch: Watch<Kind>) => { readonly resource: Resource; readonly sink: ReflectorSink },
+    signal: AbortSignal,
+  ): Promise<void> {
+    const shared = { client, clock: this.#clock, random: Math.random, pageSize: PAGE };
+    const reflectors = [...this.#watches].map(([kind, watch]) => new Reflector({ ...partsOf(kind, watch), ...shared }));
+    await Promise.all(reflectors.map((reflector) => reflector.run(signal)));
   }
 
   /** The first list of a kind is complete. */

@@ -1,4 +1,4 @@
-/** The question of `slicewire drained`, from its flags and from what a container knows of its Pod. */
+/** The question of `slicewire drained`, from its flags, and from the environment and files of its container. */
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { parseAddress } from '../../base/address.ts';
@@ -6,19 +6,18 @@ import { parseDuration } from '../../base/duration.ts';
 import { type Flags, textFlag } from '../../config/flags.ts';
 import { WrongQuestion } from '../../inspect/wire/problem.ts';
 
-/** A question to the fleet. */
 export interface DrainQuestion {
-  /** What it is about, as parameters of `/drained`. */
+  /** The subject, as parameters of `/drained`. */
   readonly of: { readonly pod: string } | { readonly address: string };
-  /** Milliseconds until the answer is no. */
+  /** Milliseconds after which the answer is no. */
   readonly timeout: number;
-  /** Where the fleet answers, without a path. */
+  /** The address of the fleet, without a path. */
   readonly fleet: URL;
-  /** undefined: no token is sent. */
+  /** undefined when no token is sent. */
   readonly tokenFile: string | undefined;
 }
 
-/** What a container knows of its Pod. */
+/** The surroundings of the container. */
 export interface Container {
   readonly env: Readonly<Record<string, string | undefined>>;
   /** The folder of the Pod's ServiceAccount. */
@@ -27,10 +26,10 @@ export interface Container {
 
 export const CONTAINER: Container = { env: process.env, account: '/var/run/secrets/kubernetes.io/serviceaccount' };
 
-/** As the table of commands says. */
+/** The same defaults as in the table of commands. */
 const DEFAULT_TIMEOUT = '30s';
 const DEFAULT_FLEET = 'http://slicewire-fleet.kube-system:10262';
-/** Milliseconds: the fleet waits no longer. */
+/** The limit of the fleet's own wait. */
 const MAX_TIMEOUT_MS = 600_000;
 const NAME = '[a-z0-9](?:[-a-z0-9.]{0,251}[a-z0-9])?';
 const POD = new RegExp(`^${NAME}/${NAME}$`);
@@ -65,7 +64,7 @@ async function askedOf(flags: Flags, { env, account }: Container): Promise<Drain
   return { pod: key };
 }
 
-/** Of a Pod that is named without its namespace: that of this Pod. */
+/** The namespace of this Pod, for a Pod that is named without one. */
 async function namespaceOf(name: string, flag: string, { env, account }: Container): Promise<string> {
   if (env.POD_NAMESPACE !== undefined && env.POD_NAMESPACE !== '') return env.POD_NAMESPACE;
   const text = await textOf(join(account, 'namespace'));
@@ -100,7 +99,7 @@ async function tokenFileOf(flags: Flags, { account }: Container): Promise<string
   return (await textOf(own)) === undefined ? undefined : own;
 }
 
-/** undefined: it cannot be read. */
+/** undefined when the file cannot be read. */
 async function textOf(file: string): Promise<string | undefined> {
   return await readFile(file, 'utf8').catch(() => undefined);
 }

@@ -1,17 +1,89 @@
-/** Draws the map of the nodes on a canvas: thousands of elements would be slow. */
-import { type Grid, placeOf } from './grid.ts';
-import { type LevelStyle, LOOKS } from './levels.ts';
+/** The map of the nodes: the places of its cells, and the drawing on a canvas, because thousands of elements would be slow. Sizes in pixels. */
+import { type LevelStyle, LOOKS } from './fleet-text.ts';
 
-/** Colours of the style sheet, as canvas takes them. */
+export interface Grid {
+  readonly columns: number;
+  readonly rows: number;
+  /** The size of a cell with the space to the next. */
+  readonly cellWidth: number;
+  readonly cellHeight: number;
+  /** There is room for the names. */
+  readonly hasNames: boolean;
+  readonly height: number;
+}
+
+/** Up to this number of nodes, each cell has a name beside it. */
+const MAX_NAMED = 48;
+const NAMED = { width: 200, height: 30 } as const;
+/** Sizes of cells without names, the largest first. */
+const SIZES = [24, 20, 16, 14, 12, 10, 9] as const;
+/** The cells get smaller before the map gets higher. */
+const MAX_HEIGHT = 400;
+
+/** The largest cells with which the map is not too high, or the smallest ones. */
+export function gridFor(width: number, count: number): Grid {
+  if (count <= MAX_NAMED) {
+    const columns = Math.max(1, Math.floor(width / NAMED.width));
+    return gridOf({ columns, cellWidth: Math.floor(width / columns), cellHeight: NAMED.height, hasNames: true, count });
+  }
+  const grids = SIZES.map((size) =>
+    gridOf({
+      columns: Math.max(1, Math.floor(width / size)),
+      ...{ cellWidth: size, cellHeight: size, hasNames: false, count },
+    }),
+  );
+  const smallest = grids.at(-1);
+  if (smallest === undefined) throw new Error('a map has no size of cells');
+  return grids.find(({ height }) => height <= MAX_HEIGHT) ?? smallest;
+}
+
+function gridOf({ count, ...fields }: Omit<Grid, 'rows' | 'height'> & { readonly count: number }): Grid {
+  const rows = Math.ceil(count / fields.columns);
+  return { ...fields, rows, height: rows * fields.cellHeight };
+}
+
+/** The corner of a cell. */
+export function placeOf(
+  index: number,
+  { columns, cellWidth, cellHeight }: Grid,
+): { readonly x: number; readonly y: number } {
+  return { x: (index % columns) * cellWidth, y: Math.floor(index / columns) * cellHeight };
+}
+
+/** The cell at a point, if any. */
+export function cellAt(
+  x: number,
+  y: number,
+  { columns, cellWidth, cellHeight }: Grid,
+  count: number,
+): number | undefined {
+  const column = Math.floor(x / cellWidth);
+  const index = Math.floor(y / cellHeight) * columns + column;
+  return column >= 0 && column < columns && index >= 0 && index < count ? index : undefined;
+}
+
+/** The cell that a key leads to; undefined for a key that moves nothing. */
+export function cellAfter(key: string, index: number, { columns, rows }: Grid, count: number): number | undefined {
+  const page = Math.max(1, Math.floor(rows / 4)) * columns;
+  const steps: Readonly<Record<string, number>> = {
+    ...{ ArrowRight: 1, ArrowLeft: -1, ArrowDown: columns, ArrowUp: -columns },
+    ...{ PageDown: page, PageUp: -page, Home: -count, End: count },
+  };
+  const step = steps[key];
+  if (step === undefined || count === 0) return undefined;
+  return Math.min(Math.max(index + step, 0), count - 1);
+}
+
+/** Colours of the style sheet in the form of canvas. */
 export interface Palette {
-  /** By the name of the property. */
+  /** Colours by the names of their properties. */
   readonly cells: ReadonlyMap<string, string>;
   readonly mark: string;
   readonly text: string;
   readonly font: string;
 }
 
-export interface Cell {
+interface Cell {
   readonly name: string;
   readonly look: LevelStyle;
 }
@@ -23,13 +95,13 @@ export interface Drawing {
   readonly palette: Palette;
 }
 
-/** The box of a mark (levels.ts). */
+/** The size of the box in which a mark is drawn (fleet-text.ts). */
 const BOX = 16;
 /** Pixels between two cells. */
 const GAP = 2;
 const MARKS = new Map(LOOKS.map(({ level, mark }) => [level, mark]));
 
-/** Draws all of it again. Where a browser gives no canvas, nothing is drawn; the lists beside the map say the same. */
+/** Draws the whole map. Without a canvas nothing is drawn; the lists beside the map have the same. */
 export function draw(canvas: HTMLCanvasElement, drawing: Drawing): void {
   const { grid, width, cells } = drawing;
   const scale = devicePixelRatio;
@@ -46,7 +118,7 @@ export function draw(canvas: HTMLCanvasElement, drawing: Drawing): void {
   if (grid.hasNames) drawNames(context, drawing, size);
 }
 
-/** All cells of a level at once, which is quicker. */
+/** Draws all cells of a level at once, which is faster. */
 function drawLevel(
   context: CanvasRenderingContext2D,
   { grid, palette }: Drawing,
@@ -87,7 +159,7 @@ function drawNames(context: CanvasRenderingContext2D, { grid, cells, palette }: 
   }
 }
 
-/** The text, or its beginning and `…`, by halves. */
+/** The text, or its longest beginning that fits with `…`. */
 function fitting(text: string, fits: (text: string) => boolean): string {
   if (fits(text)) return text;
   let [least, most] = [0, text.length];
@@ -104,7 +176,7 @@ export function sizeOf({ hasNames, cellHeight }: Grid): number {
   return (hasNames ? 20 : cellHeight) - GAP;
 }
 
-/** Of the square of a cell. */
+/** The corner of the square of a cell. */
 export function cornerOf(index: number, grid: Grid, size: number): { readonly x: number; readonly y: number } {
   const { x, y } = placeOf(index, grid);
   return { x: x + GAP / 2, y: y + (grid.cellHeight - size) / 2 };

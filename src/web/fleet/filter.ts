@@ -1,17 +1,19 @@
-/** Which nodes are shown. The address of the page has it, so that a link shows the same. Pure. */
+/** The filter of the nodes. It is in the address of the page, so that a link shows the same. */
+import { useMemo } from 'preact/hooks';
 import type { FleetNode } from '../../inspect/wire/fleet.ts';
-import { NODE_STATES, type NodeState } from './levels.ts';
+import { replaceFragment, useFragment } from '../routes.ts';
+import { NODE_STATES, type NodeState } from './fleet-text.ts';
 
 export interface Filter {
-  /** Empty: all of them. */
+  /** Empty for all states. */
   readonly states: readonly NodeState[];
-  /** A part of the name; letters of any case. */
+  /** A part of the name, in letters of any case. */
   readonly name: string;
-  /** The node of which everything is shown; "": none. */
+  /** The chosen node, of which everything is shown; "" for none. */
   readonly node: string;
 }
 
-/** `#/?state=behind&state=no+answer&name=node-1&node=node-17`; what is unknown in it is left out. */
+/** `#/?state=behind&state=no+answer&name=node-1&node=node-17`; unknown fields and states are ignored. */
 export function filterOf(fragment: string): Filter {
   const of = new URLSearchParams(fragment.replace(/^[^?]*\??/, ''));
   const states = of.getAll('state');
@@ -29,7 +31,7 @@ export function linkTo({ states, name, node }: Filter): string {
   return query === '' ? '#/' : `#/?${query}`;
 }
 
-/** The nodes that it shows, in their order. */
+/** The nodes that the filter shows, in their order. */
 export function shownBy({ states, name }: Filter, nodes: readonly FleetNode[]): readonly FleetNode[] {
   const wanted = name.trim().toLowerCase();
   if (wanted === '' && states.length === 0) return nodes;
@@ -40,8 +42,15 @@ export function shownBy({ states, name }: Filter, nodes: readonly FleetNode[]): 
   );
 }
 
-/** With the state, or without it where it has it. */
+/** Adds the state, or removes it when the filter has it. */
 export function toggled(filter: Filter, state: NodeState): Filter {
   const { states } = filter;
   return { ...filter, states: states.includes(state) ? states.filter((each) => each !== state) : [...states, state] };
+}
+
+/** The filter of the address, and a function that changes both. */
+export function useFilter(): readonly [Filter, (filter: Filter) => void] {
+  const fragment = useFragment();
+  const filter = useMemo(() => filterOf(fragment), [fragment]);
+  return [filter, (next) => replaceFragment(linkTo(next))];
 }

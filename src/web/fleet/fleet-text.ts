@@ -1,4 +1,4 @@
-/** Sentences and lists of the fleet's page. Pure. */
+/** Sentences, lists and signs of the fleet's page, and the look of a node in its map. Pure. */
 import type { FleetLive, FleetNode } from '../../inspect/wire/fleet.ts';
 import {
   clockTime,
@@ -9,16 +9,82 @@ import {
   timeBetween,
 } from '../../inspect/wire/format.ts';
 import type { SignKind } from '../page-text.ts';
-import { LATE, lagOf, NODE_STATES, type NodeState } from './levels.ts';
 
-/** How many nodes are in each state. */
+export type NodeState = FleetNode['state'];
+
+export const NODE_STATES: readonly NodeState[] = ['current', 'behind', 'no answer', 'no agent', 'too old', 'left out'];
+
+/** A node that is behind for this time looks slow. */
+const SLOW_MS = 1000;
+/** A node that is behind for this time looks late. */
+const LATE_MS = 10_000;
+
+type Level = 'current' | 'unwell' | 'behind' | 'slow' | 'late' | 'no answer' | 'no agent' | 'too old' | 'left out';
+
+/** Each level has its own shape beside its colour. */
+export interface LevelStyle {
+  readonly level: Level;
+  readonly state: NodeState;
+  /** The text in the key of the map. */
+  readonly name: string;
+  /** The name of a colour of the style sheet. */
+  readonly colour: string;
+  readonly isFilled: boolean;
+  /** Lines in a box of 16 by 16, in the form of the attribute `d` of a path; "" for none. */
+  readonly mark: string;
+}
+
+const look = (
+  level: Level,
+  state: NodeState,
+  name: string,
+  colour: string,
+  mark: string,
+  isFilled = true,
+): LevelStyle => ({
+  ...{ level, state, name, colour, mark, isFilled },
+});
+
+export const LOOKS: readonly LevelStyle[] = [
+  look('current', 'current', 'current', '--cell-current', ''),
+  look('unwell', 'current', 'current, not healthy', '--cell-current', 'M5 8a3 3 0 1 0 6 0a3 3 0 1 0-6 0'),
+  look('behind', 'behind', 'behind for less than 1 s', '--cell-behind', 'M4 8H12'),
+  look('slow', 'behind', 'behind for 1 s or longer', '--cell-slow', 'M4 6H12M4 10H12'),
+  look('late', 'behind', 'behind for 10 s or longer', '--cell-late', 'M4 4.5H12M4 8H12M4 11.5H12'),
+  look('no answer', 'no answer', 'no answer', '--cell-late', 'M4.5 4.5 11.5 11.5M11.5 4.5 4.5 11.5'),
+  look('no agent', 'no agent', 'no agent', '--cell-late', 'M8 4.5V11.5M4.5 8H11.5', false),
+  look('too old', 'too old', 'too old', '--cell-quiet', 'M4.5 11.5 11.5 4.5'),
+  look('left out', 'left out', 'left out', '--cell-quiet', 'M4.5 11.5 11.5 4.5', false),
+];
+
+const BY_LEVEL = new Map(LOOKS.map((each) => [each.level, each]));
+
+/** `lag`: milliseconds, now. */
+export function lookOf(node: Pick<FleetNode, 'state' | 'healthy'>, lag: number): LevelStyle {
+  const found = BY_LEVEL.get(levelOf(node, lag));
+  if (found === undefined) throw new Error(`no look for a node that is ${node.state}`);
+  return found;
+}
+
+function levelOf({ state, healthy }: Pick<FleetNode, 'state' | 'healthy'>, lag: number): Level {
+  if (state === 'current') return healthy ? 'current' : 'unwell';
+  if (state !== 'behind') return state;
+  return lag >= LATE_MS ? 'late' : lag >= SLOW_MS ? 'slow' : 'behind';
+}
+
+/** The lag of a node now. `passed`: milliseconds since the message that has its lag. */
+export function lagOf({ lag }: Pick<FleetNode, 'lag'>, passed: number): number {
+  return lag > 0 ? lag + Math.max(0, passed) : 0;
+}
+
+/** The number of nodes in each state. */
 export function countsOf(nodes: readonly FleetNode[]): ReadonlyMap<NodeState, number> {
   const counts = new Map<NodeState, number>(NODE_STATES.map((state) => [state, 0]));
   for (const { state } of nodes) counts.set(state, (counts.get(state) ?? 0) + 1);
   return counts;
 }
 
-/** Nodes that are behind for a short time are normal: changes travel. `passed`: milliseconds since the message. */
+/** A short lag is normal, because changes travel. `passed`: milliseconds since the message. */
 export function signOfFleet(nodes: readonly FleetNode[], passed: number): SignKind {
   if (nodes.length === 0) return 'waiting';
   const isWell = (node: FleetNode) =>
@@ -28,12 +94,11 @@ export function signOfFleet(nodes: readonly FleetNode[], passed: number): SignKi
 }
 
 function isBrief(node: FleetNode, passed: number): boolean {
-  return node.state === 'behind' && lagOf(node, passed) < LATE;
+  return node.state === 'behind' && lagOf(node, passed) < LATE_MS;
 }
 
-/** Of a node or state. */
 export function signOfNode(state: NodeState, lag: number): SignKind {
-  if (state === 'behind') return lag >= LATE ? 'bad' : 'warn';
+  if (state === 'behind') return lag >= LATE_MS ? 'bad' : 'warn';
   const signs = { current: 'ok', 'no answer': 'bad', 'no agent': 'bad', 'too old': 'none', 'left out': 'off' } as const;
   return signs[state];
 }
@@ -48,13 +113,13 @@ export function lagText(lag: number): string {
   return lag < 60_000 ? millisecondsText(lag) : timeBetween(new Date(0).toISOString(), new Date(lag).toISOString());
 }
 
-/** Of a cell, for who does not see it. */
+/** The text of a cell for screen readers. */
 export function nodeText(node: FleetNode, passed: number): string {
   const parts = [stateText(node.state, lagOf(node, passed)), node.why, ...(node.healthy ? [] : node.reasons)];
   return `${node.name}: ${parts.filter((part) => part !== '').join('; ')}`;
 }
 
-/** Nodes that are not current: the longest behind first. Agents that are too old, and nodes that are left out, are last. */
+/** Nodes that are not current, those with the longest lag first. Agents that are too old, and nodes that are left out, come last. */
 export function behindOf(nodes: readonly FleetNode[], passed: number): FleetNode[] {
   const rank = ({ state }: FleetNode) => (state === 'left out' ? 2 : state === 'too old' ? 1 : 0);
   return nodes
@@ -62,12 +127,12 @@ export function behindOf(nodes: readonly FleetNode[], passed: number): FleetNode
     .sort((a, b) => rank(a) - rank(b) || lagOf(b, passed) - lagOf(a, passed));
 }
 
-/** Where no node is behind. */
+/** The text for a fleet without nodes that are behind. */
 export function noneBehindText(nodes: readonly FleetNode[]): string {
   return nodes.length === 0 ? 'No node is known yet.' : 'Every node has every change in its kernel.';
 }
 
-/** Nodes with faults, drift or refused Services, or that are not healthy: the worst first. */
+/** Nodes that are not healthy, or have refused Services, drift or faults; the worst first. */
 export function troubledOf(nodes: readonly FleetNode[]): FleetNode[] {
   return nodes
     .filter(({ healthy, behind, faults, drift }) => !healthy || behind + faults + drift > 0)
@@ -77,7 +142,7 @@ export function troubledOf(nodes: readonly FleetNode[]): FleetNode[] {
     );
 }
 
-/** All that is in the list of troubled nodes, in one sentence. */
+/** The list of troubled nodes in one sentence. */
 export function troubleText(nodes: readonly FleetNode[]): string {
   const sick = nodes.filter(({ healthy }) => !healthy).length;
   const part = (field: 'behind' | 'drift' | 'faults', words: (sum: number) => string) => {
@@ -94,7 +159,7 @@ export function troubleText(nodes: readonly FleetNode[]): string {
   return parts.length === 0 ? 'No node reports a fault or a change by another program.' : `${listText(parts)}.`;
 }
 
-export interface AgentKind {
+interface AgentKind {
   readonly mode: string;
   readonly version: string;
   readonly count: number;
@@ -108,7 +173,7 @@ export function kindsOf(nodes: readonly FleetNode[]): AgentKind[] {
     .sort((a, b) => b.count - a.count || (`${a.mode} ${a.version}` < `${b.mode} ${b.version}` ? -1 : 1));
 }
 
-/** What is mixed; "": nothing. Nodes whose mode or version is not known do not count. */
+/** The kinds that differ between nodes, or "". Unknown modes and versions do not count. */
 export function mixedText(kinds: readonly AgentKind[]): string {
   const modes = new Set(kinds.map(({ mode }) => mode).filter((mode) => mode !== ''));
   const versions = new Set(kinds.map(({ version }) => version).filter((version) => version !== ''));

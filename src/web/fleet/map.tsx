@@ -1,14 +1,23 @@
-/** The map: every node a cell. A cell tells about its node where the pointer is, or where the keyboard is. */
+/** The map, with a cell for each node. The cell at the pointer, or at the keyboard, shows a tip about its node. */
 import type { RefObject } from 'preact';
 import { useEffect, useLayoutEffect, useMemo, useRef, useState } from 'preact/hooks';
 import type { FleetNode } from '../../inspect/wire/fleet.ts';
-import { Said, State } from '../bits.tsx';
+import { State, Verbatim } from '../bits.tsx';
 import { useWidth } from '../hooks.ts';
 import { colourOf } from '../theme.ts';
-import { cornerOf, type Drawing, draw, type Palette, sizeOf } from './draw.ts';
-import { nodeText, signOfNode, stateText } from './fleet-text.ts';
-import { cellAfter, cellAt, type Grid, gridFor, placeOf } from './grid.ts';
-import { LOOKS, lagOf, lookOf } from './levels.ts';
+import {
+  cellAfter,
+  cellAt,
+  cornerOf,
+  type Drawing,
+  draw,
+  type Grid,
+  gridFor,
+  type Palette,
+  placeOf,
+  sizeOf,
+} from './draw.ts';
+import { LOOKS, lagOf, lookOf, nodeText, signOfNode, stateText } from './fleet-text.ts';
 
 interface MapProps {
   readonly nodes: readonly FleetNode[];
@@ -22,14 +31,14 @@ interface MapProps {
 export function NodeMap({ nodes, passed, theme, onChoose }: MapProps) {
   const [box, width] = useWidth<HTMLDivElement>();
   const palette = usePalette(box, theme);
-  // By name: other nodes may come before it.
+  // Kept by name, because other nodes may come before it.
   const [current, setCurrent] = useState('');
   const [pointed, setPointed] = useState('');
   const [isFocused, setFocused] = useState(false);
   const grid = useMemo(() => gridFor(width, nodes.length), [width, nodes.length]);
-  const told = pointed === '' ? (isFocused ? current : '') : pointed;
+  const tipped = pointed === '' ? (isFocused ? current : '') : pointed;
   const indexOf = (name: string) => (name === '' ? -1 : nodes.findIndex((node) => node.name === name));
-  const [at, ringed] = [Math.max(0, indexOf(current)), indexOf(told)];
+  const [at, ringed] = [Math.max(0, indexOf(current)), indexOf(tipped)];
   const canvas = useDrawn({ nodes, passed, grid, width, palette });
   const nameAt = (event: MouseEvent) =>
     nodes[cellAt(event.offsetX, event.offsetY, grid, nodes.length) ?? -1]?.name ?? '';
@@ -83,7 +92,7 @@ interface DrawnProps extends Pick<MapProps, 'nodes' | 'passed'>, Pick<Drawing, '
   readonly palette: Palette | undefined;
 }
 
-/** The canvas, drawn again when something of it changes. */
+/** The canvas is drawn again when one of the arguments changes. */
 function useDrawn({ nodes, passed, grid, width, palette }: DrawnProps): RefObject<HTMLCanvasElement | null> {
   const canvas = useRef<HTMLCanvasElement>(null);
   useLayoutEffect(() => {
@@ -129,22 +138,22 @@ function Tip({ node, place, passed }: TipProps) {
   const lag = lagOf(node, passed);
   return (
     <div class="tip" style={place} aria-hidden="true">
-      <Said class="strong">{node.name}</Said>
+      <Verbatim class="strong">{node.name}</Verbatim>
       <State kind={signOfNode(node.state, lag)}>{stateText(node.state, lag)}</State>
-      {node.why !== '' && <Said>{node.why}</Said>}
-      {!node.healthy && node.reasons.map((reason) => <Said key={reason}>{reason}</Said>)}
+      {node.why !== '' && <Verbatim>{node.why}</Verbatim>}
+      {!node.healthy && node.reasons.map((reason) => <Verbatim key={reason}>{reason}</Verbatim>)}
     </div>
   );
 }
 
-/** Around the cell. It is no part of the canvas, so that a pointer that moves draws no map again. */
+/** The ring around a cell. It is no part of the canvas, so that the map is not drawn again when the pointer moves. */
 function ringPlace(index: number, grid: Grid): Record<string, string> {
   const size = sizeOf(grid);
   const { x, y } = cornerOf(index, grid, size);
   return { left: `${x - 1}px`, top: `${y - 1}px`, width: `${size + 2}px`, height: `${size + 2}px` };
 }
 
-/** Below the cell, to the side where there is room. */
+/** The tip is below the cell, on the side with room. */
 function tipPlace(index: number, grid: Grid, width: number): Record<string, string> {
   const { x, y } = placeOf(index, grid);
   const top = `${y + grid.cellHeight + 4}px`;
@@ -153,7 +162,7 @@ function tipPlace(index: number, grid: Grid, width: number): Record<string, stri
     : { top, left: `${x}px`, right: 'auto' };
 }
 
-/** So that a cell is seen, where the map is higher than the window. */
+/** Makes a cell visible in a map that is higher than the window. */
 function scrollTo(box: HTMLElement | null, grid: Grid, index: number): void {
   if (box === null) return;
   const top = box.getBoundingClientRect().top + placeOf(index, grid).y;
@@ -162,7 +171,7 @@ function scrollTo(box: HTMLElement | null, grid: Grid, index: number): void {
   else if (top + grid.cellHeight + 4 * room > innerHeight) scrollBy(0, top + grid.cellHeight + 4 * room - innerHeight);
 }
 
-/** Read when the colours change; undefined: not yet. */
+/** The colours, read when the theme changes; undefined before the first time. */
 function usePalette(box: { readonly current: HTMLElement | null }, theme: string): Palette | undefined {
   const [palette, setPalette] = useState<Palette>();
   useEffect(() => {

@@ -1,14 +1,12 @@
-/** The view of the fleet: is every change on every node, and how long did it take in the last hour. */
-import type { ComponentChildren } from 'preact';
-import { useEffect, useMemo, useState } from 'preact/hooks';
+/** The view of the fleet: the nodes that lack changes, and the latency of the last hour. */
+import { useMemo } from 'preact/hooks';
 import type { FleetLive } from '../../inspect/wire/fleet.ts';
 import { FLEET_RECENT } from '../../inspect/wire/fleet-delta.ts';
 import { countText, millisecondsText, numberText, timeBetween } from '../../inspect/wire/format.ts';
-import { Card, Empty, Said, Sign } from '../bits.tsx';
+import { Card, Empty, Fact, Sign, Verbatim } from '../bits.tsx';
 import { LatencyChart } from '../chart.tsx';
-import { type Filter, filterOf, linkTo, shownBy, toggled } from './filter.ts';
-import { countsOf, programmingText, signOfFleet } from './fleet-text.ts';
-import { type LevelStyle, LOOKS, NODE_STATES } from './levels.ts';
+import { type Filter, linkTo, shownBy, toggled, useFilter } from './filter.ts';
+import { countsOf, type LevelStyle, LOOKS, NODE_STATES, programmingText, signOfFleet } from './fleet-text.ts';
 import { NodeMap } from './map.tsx';
 import { BehindList, Kinds, OneNode, Slowest, Troubles } from './parts.tsx';
 
@@ -45,7 +43,7 @@ export function FleetOverview({ live, now, theme }: OverviewProps) {
         />
       )}
       <Card title="From change to kernel, over all nodes">
-        <LatencyChart slots={slots} said={programmingText(live.latency, at)} span={SPAN} now={now} theme={theme} />
+        <LatencyChart slots={slots} caption={programmingText(live.latency, at)} span={SPAN} now={now} theme={theme} />
       </Card>
       <BehindList nodes={live.nodes} passed={passed} linkOf={linkOf} />
       <Slowest slowest={live.slowest} now={at} linkOf={linkOf} />
@@ -63,7 +61,7 @@ function Sentence({ live, passed }: { readonly live: FleetLive; readonly passed:
     <section class={`health ${kind}`} aria-label="The fleet">
       <Sign kind={kind} />
       <h1 class="sentence" data-testid="sentence">
-        <Said>{live.sentence}</Said>
+        <Verbatim>{live.sentence}</Verbatim>
       </h1>
     </section>
   );
@@ -81,18 +79,9 @@ function Facts({ live, at }: { readonly live: FleetLive; readonly at: string }) 
       <Fact name="Drains answered">{`${numberText(drained.yes)} in time, ${numberText(drained.late)} late`}</Fact>
       <Fact name="Running for">{timeBetween(live.startedAt, at)}</Fact>
       <Fact name="Source">
-        <Said>{live.source}</Said>
+        <Verbatim>{live.source}</Verbatim>
       </Fact>
     </dl>
-  );
-}
-
-function Fact({ name, children }: { readonly name: string; readonly children: ComponentChildren }) {
-  return (
-    <div>
-      <dt>{name}</dt>
-      <dd>{children}</dd>
-    </div>
   );
 }
 
@@ -152,7 +141,7 @@ function Nodes({ live: { nodes }, passed, theme, filter, setFilter }: NodesProps
       {nodes.length > 0 && shown.length === 0 && <Empty>No node fits this filter.</Empty>}
       <NodeMap nodes={shown} passed={passed} theme={theme} onChoose={(node) => setFilter({ ...filter, node })} />
       <details>
-        <summary>What the cells mean</summary>
+        <summary>The meaning of the cells</summary>
         <ul class="key">
           {LOOKS.map((look) => (
             <li key={look.level}>
@@ -174,25 +163,4 @@ function Swatch({ look: { level, mark, isFilled } }: { readonly look: LevelStyle
       <path d={mark} />
     </svg>
   );
-}
-
-const CHANGED = 'slicewire:filter';
-
-/** The filter of the address, and how to set it: the step back leads to the page before, not to each letter. */
-function useFilter(): readonly [Filter, (filter: Filter) => void] {
-  const [fragment, setFragment] = useState(location.hash);
-  useEffect(() => {
-    const events = ['hashchange', 'popstate', CHANGED];
-    const onChange = () => setFragment(location.hash);
-    for (const event of events) addEventListener(event, onChange);
-    return () => {
-      for (const event of events) removeEventListener(event, onChange);
-    };
-  }, []);
-  const filter = useMemo(() => filterOf(fragment), [fragment]);
-  const set = (next: Filter) => {
-    history.replaceState(null, '', linkTo(next));
-    dispatchEvent(new Event(CHANGED));
-  };
-  return [filter, set];
 }

@@ -1,11 +1,11 @@
 /** Lists of the fleet's page: nodes that are behind, one node, the slowest Services, faults and drift, modes and versions. */
-import type { ComponentChildren } from 'preact';
 import type { FleetLive, FleetNode } from '../../inspect/wire/fleet.ts';
 import { clockTime, millisecondsText, numberText, percentText } from '../../inspect/wire/format.ts';
-import { Card, Empty, Said, State, Table, useFirst } from '../bits.tsx';
+import { Card, Empty, Fact, State, Table, useFirst, Verbatim } from '../bits.tsx';
 import {
   behindOf,
   kindsOf,
+  lagOf,
   lagText,
   mixedText,
   noneBehindText,
@@ -14,10 +14,9 @@ import {
   troubledOf,
   troubleText,
 } from './fleet-text.ts';
-import { lagOf } from './levels.ts';
 
 /** Rows of a list at first. */
-const FEW = 10;
+const FIRST_ROWS = 10;
 
 interface NodesProps {
   readonly nodes: readonly FleetNode[];
@@ -29,14 +28,14 @@ interface NodesProps {
 function NodeLink({ name, linkOf }: Pick<NodesProps, 'linkOf'> & { readonly name: string }) {
   return (
     <a href={linkOf(name)}>
-      <Said>{name}</Said>
+      <Verbatim>{name}</Verbatim>
     </a>
   );
 }
 
 export function BehindList({ nodes, passed, linkOf }: NodesProps) {
   const behind = behindOf(nodes, passed);
-  const [shown, more] = useFirst(behind, FEW);
+  const [shown, more] = useFirst(behind, FIRST_ROWS);
   return (
     <Card title="Nodes that are not current" aside={numberText(behind.length)}>
       {behind.length === 0 && <Empty>{noneBehindText(nodes)}</Empty>}
@@ -52,7 +51,7 @@ export function BehindList({ nodes, passed, linkOf }: NodesProps) {
               </td>
               <td class="number">{node.lag > 0 ? lagText(lagOf(node, passed)) : '–'}</td>
               <td class="wide">
-                <Said>{node.why}</Said>
+                <Verbatim>{node.why}</Verbatim>
               </td>
             </tr>
           ))}
@@ -65,13 +64,12 @@ export function BehindList({ nodes, passed, linkOf }: NodesProps) {
 
 interface OneNodeProps {
   readonly name: string;
-  /** undefined: the fleet does not know it. */
+  /** undefined for a node that the fleet does not know. */
   readonly node: FleetNode | undefined;
   readonly passed: number;
   readonly onClose: () => void;
 }
 
-/** All that is known of one node. */
 export function OneNode({ name, node, passed, onClose }: OneNodeProps) {
   return (
     <Card
@@ -84,7 +82,7 @@ export function OneNode({ name, node, passed, onClose }: OneNodeProps) {
       }
     >
       <p class="strong" data-testid="chosen">
-        <Said>{name}</Said>
+        <Verbatim>{name}</Verbatim>
       </p>
       {node === undefined ? (
         <Empty>The fleet knows no such node, or knows it no longer.</Empty>
@@ -99,32 +97,23 @@ function Facts({ node, passed }: { readonly node: FleetNode; readonly passed: nu
   const lag = lagOf(node, passed);
   return (
     <dl class="pairs">
-      <Pair name="State">
+      <Fact name="State">
         <State kind={signOfNode(node.state, lag)}>{stateText(node.state, lag)}</State>
-      </Pair>
+      </Fact>
       {node.why !== '' && (
-        <Pair name="Why">
-          <Said>{node.why}</Said>
-        </Pair>
+        <Fact name="Why">
+          <Verbatim>{node.why}</Verbatim>
+        </Fact>
       )}
-      <Pair name="Health">
+      <Fact name="Health">
         <Health node={node} />
-      </Pair>
-      <Pair name="Mode">{node.mode === '' ? 'not known' : <Said>{node.mode}</Said>}</Pair>
-      <Pair name="Version">{node.version === '' ? 'not known' : <Said>{node.version}</Said>}</Pair>
-      <Pair name="Services refused">{numberText(node.behind)}</Pair>
-      <Pair name="Faults of objects">{numberText(node.faults)}</Pair>
-      <Pair name="Changes by other programs">{numberText(node.drift)}</Pair>
+      </Fact>
+      <Fact name="Mode">{node.mode === '' ? 'not known' : <Verbatim>{node.mode}</Verbatim>}</Fact>
+      <Fact name="Version">{node.version === '' ? 'not known' : <Verbatim>{node.version}</Verbatim>}</Fact>
+      <Fact name="Services refused">{numberText(node.behind)}</Fact>
+      <Fact name="Faults of objects">{numberText(node.faults)}</Fact>
+      <Fact name="Changes by other programs">{numberText(node.drift)}</Fact>
     </dl>
-  );
-}
-
-function Pair({ name, children }: { readonly name: string; readonly children: ComponentChildren }) {
-  return (
-    <div>
-      <dt>{name}</dt>
-      <dd>{children}</dd>
-    </div>
   );
 }
 
@@ -135,7 +124,7 @@ function Health({ node: { healthy, reasons } }: { readonly node: FleetNode }) {
       not healthy
       {reasons.map((reason) => (
         <span key={reason} class="reason">
-          <Said>{reason}</Said>
+          <Verbatim>{reason}</Verbatim>
         </span>
       ))}
     </State>
@@ -144,7 +133,7 @@ function Health({ node: { healthy, reasons } }: { readonly node: FleetNode }) {
 
 export function Troubles({ nodes, linkOf }: Omit<NodesProps, 'passed'>) {
   const troubled = troubledOf(nodes);
-  const [shown, more] = useFirst(troubled, FEW);
+  const [shown, more] = useFirst(troubled, FIRST_ROWS);
   return (
     <Card
       title="Faults and drift"
@@ -187,7 +176,7 @@ export function Slowest({
           {slowest.map((one) => (
             <tr key={one.service}>
               <td>
-                <Said class="strong">{one.service}</Said>
+                <Verbatim class="strong">{one.service}</Verbatim>
               </td>
               <td class="number">{millisecondsText(one.milliseconds)}</td>
               <td class="number">{clockTime(one.at, now)}</td>
@@ -204,16 +193,16 @@ export function Slowest({
 
 export function Kinds({ nodes }: { readonly nodes: readonly FleetNode[] }) {
   const kinds = kindsOf(nodes);
-  const [mixed, [shown, more]] = [mixedText(kinds), useFirst(kinds, FEW)];
+  const [mixed, [shown, more]] = [mixedText(kinds), useFirst(kinds, FIRST_ROWS)];
   return (
     <Card title="Modes and versions" aside={mixed === '' ? undefined : <State kind="warn">{mixed}</State>}>
-      {kinds.length === 0 && <Empty>No agent has said its mode and version.</Empty>}
+      {kinds.length === 0 && <Empty>No agent has reported its mode and version yet.</Empty>}
       {kinds.length > 0 && (
         <Table label="Modes and versions of the agents" heads={['Mode', 'Version', 'Nodes', 'Share']}>
           {shown.map(({ mode, version, count }) => (
             <tr key={`${mode} ${version}`}>
-              <td>{mode === '' ? 'not known' : <Said>{mode}</Said>}</td>
-              <td>{version === '' ? 'not known' : <Said>{version}</Said>}</td>
+              <td>{mode === '' ? 'not known' : <Verbatim>{mode}</Verbatim>}</td>
+              <td>{version === '' ? 'not known' : <Verbatim>{version}</Verbatim>}</td>
               <td class="number">{numberText(count)}</td>
               <td class="number">
                 <svg class="share" width="80" height="8" aria-hidden="true">

@@ -2,8 +2,7 @@
 
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { flagsOf, groupsOf } from '../../../src/cli/commands/command.ts';
-import { COMMANDS } from '../../../src/cli/commands/command-table.ts';
+import { COMMANDS, flagsOf, groupsOf } from '../../../src/cli/commands/command-table.ts';
 import { AGENT_FLAGS } from '../../../src/config/agent-flags.ts';
 import { controllerConfig } from '../../../src/config/controller-config.ts';
 import { CONTROLLER_FLAGS } from '../../../src/config/controller-flags.ts';

@@ -1,8 +1,7 @@
 /** What can follow the words of a command line. */
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { flagsOf } from '../../../src/cli/commands/command.ts';
-import { COMMANDS } from '../../../src/cli/commands/command-table.ts';
+import { COMMANDS, flagsOf } from '../../../src/cli/commands/command-table.ts';
 import { complete, completionText } from '../../../src/cli/commands/completion.ts';
 
 /** `line`: after the name of the program, up to the cursor. */

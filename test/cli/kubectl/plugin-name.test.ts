@@ -6,8 +6,8 @@ import { join } from 'node:path';
 import { describe, it } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
+import { pluginArguments } from '../../../src/cli/command-line.ts';
 import { printable } from '../../../src/cli/kubectl/plugin-commands.ts';
-import { pluginArguments } from '../../../src/cli/kubectl/plugin-name.ts';
 
 const MAIN = fileURLToPath(new URL('../../../src/main.ts', import.meta.url));
 

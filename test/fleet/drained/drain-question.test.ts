@@ -5,8 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, describe, it } from 'node:test';
 import { durationText } from '../../../src/base/duration.ts';
-import { flagsOf } from '../../../src/cli/commands/command.ts';
-import { COMMANDS } from '../../../src/cli/commands/command-table.ts';
+import { COMMANDS, flagsOf } from '../../../src/cli/commands/command-table.ts';
 import { drainQuestion } from '../../../src/fleet/drained/drain-question.ts';
 import { WrongQuestion } from '../../../src/inspect/wire/problem.ts';
 

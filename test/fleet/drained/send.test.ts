@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { Socket } from 'node:net';
 import { it } from 'node:test';
-import { sendToFleet } from '../../../src/fleet/drained/send.ts';
+import { sendToFleet } from '../../../src/fleet/drained/ask-fleet.ts';
 import { NEVER } from '../../helpers/proxy/rig.ts';
 import { FakeFleet, YES } from './fake-fleet.ts';
 
