@@ -4,7 +4,7 @@
  */
 import type { Clock } from '../base/clock.ts';
 import type { Drained } from '../inspect/wire/drained.ts';
-import { NoAnswer } from '../inspect/wire/problem.ts';
+import { NoAnswer } from '../inspect/wire/envelope.ts';
 import type { ServiceKey } from '../proxy/model/objects.ts';
 import type { FleetObjects } from './fleet-objects.ts';
 import { HookAssignments } from './hook-assignments.ts';

@@ -8,7 +8,7 @@ import { settle } from '../../src/agent/run.ts';
 import { decodeService } from '../../src/cluster/api/decode/service.ts';
 import { decodeSlice } from '../../src/cluster/api/decode/slice.ts';
 import { Cache } from '../../src/cluster/cache/cache.ts';
-import { NoAnswer, WrongQuestion } from '../../src/inspect/wire/problem.ts';
+import { NoAnswer, WrongQuestion } from '../../src/inspect/wire/envelope.ts';
 import { type Programmed as Answer, programmedSchema } from '../../src/inspect/wire/programmed.ts';
 import { SOURCE_KINDS, type SourceEvent } from '../../src/proxy/model/events.ts';
 import { failedReport, NOTHING_TO_DO } from '../../src/proxy/reconcile/step.ts';

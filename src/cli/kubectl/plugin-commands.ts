@@ -7,10 +7,8 @@ import { type ApiClient, apiClient, type Credentials } from '../../cluster/api/c
 import { type UserFlags, userCredentials } from '../../cluster/api/user-kubeconfig.ts';
 import { type Flags, textFlag } from '../../config/flags.ts';
 import { userAgent } from '../../config/program-version.ts';
-import { API_VERSION, momentOf } from '../../inspect/wire/envelope.ts';
-import type { NodeOutcome, Nodes } from '../../inspect/wire/nodes.ts';
-import { behindText, firstNodes, togetherText } from '../../inspect/wire/nodes-text.ts';
-import { NoAnswer, WrongQuestion } from '../../inspect/wire/problem.ts';
+import { API_VERSION, momentOf, NoAnswer, WrongQuestion } from '../../inspect/wire/envelope.ts';
+import { behindText, firstNodes, type NodeOutcome, type Nodes, summaryText } from '../../inspect/wire/nodes.ts';
 import { type AgentPod, agentPods, placeOfPod } from './agents.ts';
 import { askNode, askNodes, type Reach } from './ask-nodes.ts';
 import {
@@ -178,7 +176,7 @@ async function answer<A extends object>(asked: AskedOfPlugin, cluster: Cluster, 
   }
   const at = momentOf(realClock.wall());
   const outcomes = await allAnswers(cluster, question);
-  const { summary, text } = togetherText(outcomes, question.telling(outcomes));
+  const { summary, text } = summaryText(outcomes, question.summary(outcomes));
   show(isJson ? JSON.stringify(nodesAnswer({ question, outcomes, summary, at }), undefined, 2) : text);
   if (outcomes.some((outcome) => outcome.answer === null)) return 1;
   return outcomes.some((outcome) => outcome.answer !== null && question.status(outcome.answer) === 2) ? 2 : 0;
@@ -203,9 +201,9 @@ function chosenPod<A>(pods: readonly AgentPod[], flag: string | undefined, ask: 
 async function allAnswers<A>({ reach, pods }: Cluster, question: PluginQuestion<A>): Promise<NodeOutcome<A>[]> {
   const outcomes = await askNodes(reach, pods, question.asked);
   if (!question.asksWhy) return outcomes;
-  const { tell } = question.telling(outcomes);
+  const { summarize } = question.summary(outcomes);
   const isOdd = ({ answer, ...rest }: NodeOutcome<A>) =>
-    answer === null ? rest.isRefusal : !tell({ ...rest, answer }).isCounted;
+    answer === null ? rest.isRefusal : !summarize({ ...rest, answer }).isCounted;
   const odd = outcomes.flatMap((outcome, i) => (isOdd(outcome) ? (pods[i] ?? []) : []));
   const statuses = await askNodes(reach, odd, STATUS);
   const behind = new Map(statuses.map(({ node, answer }) => [node, answer === null ? '' : behindText(answer)]));

@@ -2,34 +2,31 @@
 
 import { type Flags, textFlag } from '../../config/flags.ts';
 import { momentOf } from '../../inspect/wire/envelope.ts';
-import { explanationSchema } from '../../inspect/wire/explanation.ts';
-import { explanationText } from '../../inspect/wire/explanation-text.ts';
-import { exposureSchema } from '../../inspect/wire/exposure.ts';
-import { exposureText } from '../../inspect/wire/exposure-text.ts';
+import { explanationSchema, explanationText } from '../../inspect/wire/explanation.ts';
+import { exposureSchema, exposureText } from '../../inspect/wire/exposure.ts';
 import { historySchema } from '../../inspect/wire/history.ts';
-import { historyText } from '../../inspect/wire/history-text.ts';
-import type { NodeOutcome, NodeQuestion } from '../../inspect/wire/nodes.ts';
 import {
-  EXPOSURE_TELLING,
-  explainTelling,
-  historyTelling,
-  STATUS_TELLING,
-  type Telling,
-  VERIFY_TELLING,
-} from '../../inspect/wire/nodes-text.ts';
+  type AnswerSummary,
+  EXPOSURE_SUMMARY,
+  explainSummary,
+  historySummary,
+  type NodeOutcome,
+  type NodeQuery,
+  STATUS_SUMMARY,
+  VERIFY_SUMMARY,
+} from '../../inspect/wire/nodes.ts';
 import { readMoment, readSince, serviceKey } from '../../inspect/wire/parse.ts';
 import { statusSchema } from '../../inspect/wire/status.ts';
-import { statusText } from '../../inspect/wire/status-text.ts';
-import { verificationSchema } from '../../inspect/wire/verification.ts';
-import { verificationText } from '../../inspect/wire/verification-text.ts';
+import { historyText, statusText } from '../../inspect/wire/status-text.ts';
+import { verificationSchema, verificationText } from '../../inspect/wire/verification.ts';
 import type { NodesRequest } from './ask-nodes.ts';
 
 export interface PluginQuestion<A> {
-  readonly question: NodeQuestion;
+  readonly question: NodeQuery;
   readonly asked: NodesRequest<A>;
   /** The answer of one node. */
   text(answer: A): string;
-  telling(outcomes: readonly NodeOutcome<A>[]): Telling<A>;
+  summary(outcomes: readonly NodeOutcome<A>[]): AnswerSummary<A>;
   /** The exit status: 0, or 2 for an answer that is not the hoped-for one. */
   status(answer: A): 0 | 2;
   /** Nodes that do not agree with the others are asked for their status too. */
@@ -43,7 +40,7 @@ export function statusQuestion() {
     question: 'status',
     asked: STATUS,
     text: statusText,
-    telling: () => STATUS_TELLING,
+    summary: () => STATUS_SUMMARY,
     status: ({ health }) => (health.healthy ? 0 : 2),
     asksWhy: false,
   });
@@ -54,7 +51,7 @@ export function verifyQuestion() {
     question: 'verify',
     asked: { path: '/verify', parameters: {}, schema: verificationSchema },
     text: verificationText,
-    telling: () => VERIFY_TELLING,
+    summary: () => VERIFY_SUMMARY,
     status: ({ equal }) => (equal ? 0 : 2),
     asksWhy: true,
   });
@@ -72,7 +69,7 @@ export function explainQuestion(
     question: 'explain',
     asked: { path: '/explain', parameters, schema: explanationSchema },
     text: explanationText,
-    telling: explainTelling,
+    summary: explainSummary,
     status: ({ verdict }) => (verdict.kind === 'balanced' ? 0 : 2),
     asksWhy: true,
   });
@@ -92,7 +89,7 @@ export function historyQuestion(word: string | undefined, flags: Flags, now: num
     question: 'history',
     asked: { path: '/history', parameters, schema: historySchema },
     text: historyText,
-    telling: historyTelling,
+    summary: historySummary,
     status: () => 0,
     asksWhy: true,
   });
@@ -103,7 +100,7 @@ export function exposureQuestion() {
     question: 'exposure',
     asked: { path: '/exposure', parameters: {}, schema: exposureSchema },
     text: exposureText,
-    telling: () => EXPOSURE_TELLING,
+    summary: () => EXPOSURE_SUMMARY,
     status: () => 0,
     asksWhy: false,
   });

@@ -12,7 +12,7 @@ import type { WebSocket } from 'ws';
 import { readStatus } from '../../cluster/api/api-status.ts';
 import { type Credentials, MAX_STATUS_BYTES } from '../../cluster/api/client.ts';
 import { tlsProblem } from '../../cluster/api/tls-problem.ts';
-import { NoAnswer } from '../../inspect/wire/problem.ts';
+import { NoAnswer } from '../../inspect/wire/envelope.ts';
 
 const PROTOCOL = 'v4.channel.k8s.io';
 const DATA = 0;

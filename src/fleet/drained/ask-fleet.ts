@@ -6,7 +6,7 @@ import { randomInt } from 'node:crypto';
 import { causeOf } from '../../base/cause.ts';
 import { type Clock, sleep } from '../../base/clock.ts';
 import type { Drained } from '../../inspect/wire/drained.ts';
-import { WrongQuestion } from '../../inspect/wire/problem.ts';
+import { WrongQuestion } from '../../inspect/wire/envelope.ts';
 import type { DrainQuestion } from './drain-question.ts';
 
 /** What the fleet said. */

@@ -2,7 +2,7 @@
 import { readFile } from 'node:fs/promises';
 import { type IncomingMessage, request } from 'node:http';
 import { drainedSchema } from '../../inspect/wire/drained.ts';
-import { answerText, problemIn, queryOf } from '../../inspect/wire/read.ts';
+import { answerText, problemIn, searchParams } from '../../inspect/wire/read.ts';
 import type { FleetAnswer, Send } from './ask-fleet.ts';
 import type { DrainQuestion } from './drain-question.ts';
 
@@ -28,7 +28,7 @@ async function responseTo(question: DrainQuestion, wait: number, signal: AbortSi
   const { of, fleet, tokenFile } = question;
   // Read anew each time: the kubelet writes another token before this one expires.
   const token = tokenFile === undefined ? undefined : (await readFile(tokenFile, 'utf8')).trim();
-  const url = new URL(`/drained?${queryOf({ ...of, timeout: `${Math.ceil(wait)}ms` })}`, fleet);
+  const url = new URL(`/drained?${searchParams({ ...of, timeout: `${Math.ceil(wait)}ms` })}`, fleet);
   const headers = { connection: 'close', ...(token === undefined ? {} : { authorization: `Bearer ${token}` }) };
   return await new Promise((resolve, reject) => {
     request(url, { agent: false, headers, signal })

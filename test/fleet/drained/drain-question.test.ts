@@ -8,7 +8,7 @@ import { durationText } from '../../../src/base/duration.ts';
 import { flagsOf } from '../../../src/cli/commands/command.ts';
 import { COMMANDS } from '../../../src/cli/commands/command-table.ts';
 import { drainQuestion } from '../../../src/fleet/drained/drain-question.ts';
-import { WrongQuestion } from '../../../src/inspect/wire/problem.ts';
+import { WrongQuestion } from '../../../src/inspect/wire/envelope.ts';
 
 const FLAGS = {};
 
