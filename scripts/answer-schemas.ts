@@ -17,8 +17,7 @@ import { nodesSchema } from '../src/inspect/wire/nodes.ts';
 import { programmedSchema } from '../src/inspect/wire/programmed.ts';
 import { problemSchema } from '../src/inspect/wire/read.ts';
 import { replaySchema } from '../src/inspect/wire/replay.ts';
-import { serviceSchema } from '../src/inspect/wire/service.ts';
-import { servicesSchema } from '../src/inspect/wire/services.ts';
+import { serviceSchema, servicesSchema } from '../src/inspect/wire/services.ts';
 import { statusSchema } from '../src/inspect/wire/status.ts';
 import { verificationSchema } from '../src/inspect/wire/verification.ts';
 

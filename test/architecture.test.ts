@@ -120,7 +120,6 @@ const RULES: Readonly<Record<string, Rule>> = {
       ...PURE,
       'src/inspect/wire/envelope.ts',
       'src/inspect/wire/format.ts',
-      'src/inspect/wire/problem.ts',
       'src/proxy/modes/nft-table/element-bytes.ts',
       'src/proxy/modes/nft-table/print.ts',
       'src/proxy/modes/netfilter/',
@@ -192,12 +191,12 @@ const RULES: Readonly<Record<string, Rule>> = {
     types: ['src/proxy/modes/mode.ts', 'src/kernel/'],
   },
   'src/fleet/': {
-    imports: ['src/proxy/model/', 'src/inspect/wire/envelope.ts', 'src/inspect/wire/problem.ts'],
+    imports: ['src/proxy/model/', 'src/inspect/wire/envelope.ts'],
     types: ['src/inspect/wire/'],
   },
   ...Object.fromEntries(FLEET_PROCESS.map((file) => [file, FLEET_RULE])),
   'src/serve/': {
-    imports: ['src/inspect/wire/problem.ts', 'src/proxy/model/'],
+    imports: ['src/inspect/wire/envelope.ts', 'src/proxy/model/'],
     modules: ['node:'],
   },
   'src/agent/programmed/': { imports: ['src/proxy/model/', 'src/proxy/ledger/'], types: ['src/inspect/wire/'] },
@@ -491,7 +490,6 @@ describe('what one folder alone may do', () => {
       'cli/init',
       'inspect/history/anonymize',
       'inspect/replay/replay',
-      'inspect/replay/replayed-parts',
     ].map((name) => `src/${name}.ts`);
     const compares = /\bmode\)? [!=]== '(?:iptables|ipvs|nftables)'|'(?:iptables|ipvs|nftables)' [!=]== \w*\.?mode\b/;
     const found = FILES.filter((file) => compares.test(readFileSync(join(ROOT, file), 'utf8')));

@@ -1,4 +1,4 @@
-/* The forms Drained and Problem (docs/reference/schemas), and their texts as src/inspect/wire/drained-text.ts makes them. Pure. */
+/* The forms Drained and Problem (docs/reference/schemas), and their texts as src/inspect/wire/drained.ts makes them. Pure. */
 #ifndef ANSWER_H
 #define ANSWER_H
 

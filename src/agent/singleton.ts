@@ -108,8 +108,8 @@ interface Waits {
 /** Text about a holder that is no agent; undefined: try again. Rejects with CannotRun when an agent holds the name, or may. */
 async function strangerAt({ names, log, clock }: NameOptions, waits: Waits): Promise<string | undefined> {
   // Loaded only here: an agent that is alone needs no schema.
-  const { HOLDER_LINE, readHolder } = await import('../inspect/wire/agent-lock.ts');
-  const answer = await names.ask({ patience: SILENCE_TIMEOUT_MS, longest: HOLDER_LINE });
+  const { MAX_HOLDER_BYTES, readHolder } = await import('../inspect/wire/agent-lock.ts');
+  const answer = await names.ask({ patience: SILENCE_TIMEOUT_MS, longest: MAX_HOLDER_BYTES });
   const now = clock.now();
   const isNobody = answer.kind === 'no connection' || answer.kind === 'closed';
   waits.nobodySince = isNobody ? (waits.nobodySince ?? now) : undefined;

@@ -4,8 +4,8 @@ import { realClock } from '../base/clock.ts';
 import { askUntilDrained, sendToFleet } from '../fleet/drained/ask-fleet.ts';
 import { drainQuestion } from '../fleet/drained/drain-question.ts';
 import type { Drained } from '../inspect/wire/drained.ts';
-import { drainedText } from '../inspect/wire/drained-text.ts';
-import { isWrongQuestion } from '../inspect/wire/problem.ts';
+import { drainedText } from '../inspect/wire/drained.ts';
+import { isWrongQuestion } from '../inspect/wire/envelope.ts';
 import { type CommandInput, show } from './command-input.ts';
 
 /** Resolves with the exit status: 0 drained, 1 not within the time, 2 wrong question. */

@@ -5,7 +5,7 @@ import { KubeconfigUnusable } from '../cluster/api/credentials.ts';
 import { singleFiles } from '../cluster/documents/files.ts';
 import { ManifestsUnusable } from '../cluster/source/manifests/source.ts';
 import { ConfigError } from '../config/flags.ts';
-import { isWrongQuestion, NoAnswer } from '../inspect/wire/problem.ts';
+import { isWrongQuestion, NoAnswer } from '../inspect/wire/envelope.ts';
 import type { Hangups } from '../kernel/hangups.ts';
 import { IptablesError } from '../kernel/iptables-tools.ts';
 import { IpvsUnusable } from '../kernel/ipvs-kernel.ts';

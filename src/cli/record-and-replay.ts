@@ -15,11 +15,10 @@ import { anonymized } from '../inspect/history/anonymize.ts';
 import { recordingBytes } from '../inspect/history/frames.ts';
 import { readRecording } from '../inspect/history/reading.ts';
 import { Replay } from '../inspect/replay/replay.ts';
-import { API_VERSION, momentOf } from '../inspect/wire/envelope.ts';
+import { API_VERSION, isWrongQuestion, momentOf, NoAnswer, WrongQuestion } from '../inspect/wire/envelope.ts';
 import { bytesText } from '../inspect/wire/format.ts';
-import { isWrongQuestion, NoAnswer, WrongQuestion } from '../inspect/wire/problem.ts';
 import type { Replayed } from '../inspect/wire/replay.ts';
-import { replayText } from '../inspect/wire/replay-text.ts';
+import { replayText } from '../inspect/wire/replay.ts';
 import { type CommandInput, show } from './command-input.ts';
 
 const warn = (text: string) => void process.stderr.write(`slicewire: ${text}\n`);

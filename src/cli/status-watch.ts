@@ -1,7 +1,7 @@
 /** `slicewire status --watch`: asks each second until it is interrupted. */
 import { realClock, sleep } from '../base/clock.ts';
+import { NoAnswer } from '../inspect/wire/envelope.ts';
 import { clockTime, timeBetween } from '../inspect/wire/format.ts';
-import { NoAnswer } from '../inspect/wire/problem.ts';
 import type { Status } from '../inspect/wire/status.ts';
 import { statusText } from '../inspect/wire/status-text.ts';
 import { type CommandInput, show } from './command-input.ts';

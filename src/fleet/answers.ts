@@ -2,9 +2,8 @@
 import type { Clock } from '../base/clock.ts';
 import type { Latency } from '../base/latencies.ts';
 import type { NodeBehind } from '../inspect/wire/drained.ts';
-import { API_VERSION, momentOf } from '../inspect/wire/envelope.ts';
+import { API_VERSION, momentOf, NoAnswer, WrongQuestion } from '../inspect/wire/envelope.ts';
 import type { FleetLive, FleetProgrammed, FleetNode as ShownNode } from '../inspect/wire/fleet.ts';
-import { NoAnswer, WrongQuestion } from '../inspect/wire/problem.ts';
 import type { ServiceKey } from '../proxy/model/objects.ts';
 import type { Drains } from './drains.ts';
 import type { FleetObjects } from './fleet-objects.ts';

@@ -5,7 +5,7 @@
  */
 import type { Clock } from '../base/clock.ts';
 import type { Drained } from '../inspect/wire/drained.ts';
-import { NoAnswer } from '../inspect/wire/problem.ts';
+import { NoAnswer } from '../inspect/wire/envelope.ts';
 import type { ServiceKey } from '../proxy/model/objects.ts';
 import type { FleetObjects } from './fleet-objects.ts';
 import type { FleetNodes } from './nodes.ts';

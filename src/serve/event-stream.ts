@@ -8,7 +8,7 @@
  */
 import { constants, crc32, deflateRawSync } from 'node:zlib';
 import type { Clock } from '../base/clock.ts';
-import { NoAnswer } from '../inspect/wire/problem.ts';
+import { NoAnswer } from '../inspect/wire/envelope.ts';
 import { type Answer, acceptsGzip, type HttpRequest } from './http.ts';
 
 /** The form of a stream. Times are in milliseconds. */

@@ -8,7 +8,7 @@
  */
 
 import { isLoopback, parseAddress, socketAddress } from '../base/address.ts';
-import { isWrongQuestion, NoAnswer, problemOf, WrongQuestion } from '../inspect/wire/problem.ts';
+import { isWrongQuestion, NoAnswer, problemOf, WrongQuestion } from '../inspect/wire/envelope.ts';
 import { type Answer, type HttpRequest, jsonAnswer } from './http.ts';
 
 /** Answers with an object, which is sent as JSON, or with the pieces of a file. Throws WrongQuestion and NoAnswer. */

@@ -1,8 +1,8 @@
 /** Small elements of the views. */
 import type { ComponentChildren } from 'preact';
 import { useId, useState } from 'preact/hooks';
-import type { FaultForm } from '../inspect/wire/fault.ts';
 import { numberText } from '../inspect/wire/format.ts';
+import type { FaultForm } from '../inspect/wire/schema-common.ts';
 import { faultText, problemText } from '../proxy/model/objects.ts';
 import type { SignKind } from './page-text.ts';
 

@@ -2,7 +2,7 @@
 import type { ExplainedSlice } from '../inspect/wire/explanation.ts';
 import { bytesText, clockTime, countText, millisecondsText, numberText } from '../inspect/wire/format.ts';
 import type { History } from '../inspect/wire/history.ts';
-import type { FrontendAnswer, ServiceAnswer } from '../inspect/wire/service.ts';
+import type { FrontendAnswer, ServiceAnswer } from '../inspect/wire/services.ts';
 import { Card, Empty, FaultList, Problem, State, Table, useFirst, Verbatim } from './bits.tsx';
 import { useAnswer } from './hooks.ts';
 import { destinationText, signOfState } from './page-text.ts';

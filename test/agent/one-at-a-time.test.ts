@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { FewAtATime, OneAtATime } from '../../src/agent/questions/one-at-a-time.ts';
-import { NoAnswer } from '../../src/inspect/wire/problem.ts';
+import { NoAnswer } from '../../src/inspect/wire/envelope.ts';
 import { NEVER } from '../helpers/proxy/rig.ts';
 
 describe('questions of a kind', () => {

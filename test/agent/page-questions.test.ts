@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { MAX_ROWS, pageQuestions } from '../../src/agent/questions/parameters.ts';
-import { isWrongQuestion } from '../../src/inspect/wire/problem.ts';
+import { isWrongQuestion } from '../../src/inspect/wire/envelope.ts';
 import { service } from '../helpers/cluster/objects.ts';
 import { NEVER } from '../helpers/proxy/rig.ts';
 import { pageNode } from '../inspect/overview/page-node.ts';

@@ -8,7 +8,7 @@ import { ProgrammedAnswers } from '../../src/agent/programmed.ts';
 import { decodeService } from '../../src/cluster/api/decode/service.ts';
 import { decodeSlice } from '../../src/cluster/api/decode/slice.ts';
 import { Cache } from '../../src/cluster/cache/cache.ts';
-import { NoAnswer, WrongQuestion } from '../../src/inspect/wire/problem.ts';
+import { NoAnswer, WrongQuestion } from '../../src/inspect/wire/envelope.ts';
 import { type Programmed as Answer, programmedSchema } from '../../src/inspect/wire/programmed.ts';
 import { ChangeLedger } from '../../src/proxy/ledger/change-ledger.ts';
 import { writtenChanges } from '../../src/proxy/ledger/written-changes.ts';

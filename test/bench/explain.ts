@@ -5,10 +5,10 @@
 
 import { setImmediate } from 'node:timers/promises';
 import type { Address } from '../../src/base/address.ts';
-import { type AskedText, explain } from '../../src/inspect/explain/explain.ts';
+import { type ExplainRequest, explain } from '../../src/inspect/explain/explain.ts';
 import type { ExplainFacts } from '../../src/inspect/explain/facts.ts';
 import { walk } from '../../src/inspect/explain/walk.ts';
-import { WrongQuestion } from '../../src/inspect/wire/problem.ts';
+import { WrongQuestion } from '../../src/inspect/wire/envelope.ts';
 import type { ModeName } from '../../src/proxy/model/modes.ts';
 import { askedNode, MODES } from '../helpers/inspect/explain/asking.ts';
 import { type ClusterShape, clusterIP, FIRST, serviceKey, serviceOf, sliceCount, sliceOf } from './cluster.ts';
@@ -60,7 +60,7 @@ async function measureMode(shape: ClusterShape, mode: ModeName): Promise<Explain
   return { shape, mode, answer, nobody, wrong, floor: floorOf(chosen, facts), longest: breaths.longest };
 }
 
-async function asked(question: AskedText, facts: ExplainFacts): Promise<void> {
+async function asked(question: ExplainRequest, facts: ExplainFacts): Promise<void> {
   try {
     await explain(question, facts);
   } catch (error) {
@@ -71,11 +71,11 @@ async function asked(question: AskedText, facts: ExplainFacts): Promise<void> {
 function floorOf(chosen: readonly number[], { families }: ExplainFacts): number[] {
   const family = families.get('IPv4');
   if (family === undefined) throw new Error('the node serves IPv4');
-  const { stands, localAddresses } = family;
+  const { installed, localAddresses } = family;
   const packet = { protocol: 'TCP', source: CLIENT, port: 80, device: 'veth0', state: 'NEW' } as const;
   return chosen.map((n) => {
     const since = performance.now();
-    walk(stands, { ...packet, destination: clusterIP(n) as Address }, { localAddresses, remembered: new Set() });
+    walk(installed, { ...packet, destination: clusterIP(n) as Address }, { localAddresses, remembered: new Set() });
     return performance.now() - since;
   });
 }

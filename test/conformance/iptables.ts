@@ -1,7 +1,7 @@
 /** iptables mode for the conformance suite: the mode writes into a kernel in memory, and an interpreter walks what it wrote. */
 import assert from 'node:assert/strict';
 import { endpointText, type Family } from '../../src/base/address.ts';
-import type { Fate } from '../../src/inspect/explain/fates.ts';
+import type { Fate } from '../../src/inspect/explain/packet.ts';
 import { endpointChain } from '../../src/proxy/modes/netfilter/balancer.ts';
 import { fatesIn, viewOfSaved } from '../helpers/inspect/explain/views.ts';
 import { FakeIptables } from '../helpers/kernel/fake-iptables.ts';

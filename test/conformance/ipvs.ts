@@ -1,7 +1,7 @@
 /** IPVS mode for the conformance suite: the mode writes into kernels in memory, and an interpreter walks what it wrote. */
 import assert from 'node:assert/strict';
 import { type Address, endpointText, type Family, hostCidr } from '../../src/base/address.ts';
-import type { Fate } from '../../src/inspect/explain/fates.ts';
+import type { Fate } from '../../src/inspect/explain/packet.ts';
 import type { IpvsSettings } from '../../src/proxy/modes/ipvs/static-chains.ts';
 import { endpointChain } from '../../src/proxy/modes/netfilter/balancer.ts';
 import { fatesIn, memoriesOf, serversOf, viewOfSaved } from '../helpers/inspect/explain/views.ts';

@@ -1,7 +1,7 @@
 /** nftables mode for the conformance suite: the mode writes into a kernel in memory, and an interpreter walks what it wrote. */
 import assert from 'node:assert/strict';
 import { endpointText, FAMILIES, type Family } from '../../src/base/address.ts';
-import type { Fate } from '../../src/inspect/explain/fates.ts';
+import type { Fate } from '../../src/inspect/explain/packet.ts';
 import type { NftablesSettings } from '../../src/proxy/modes/nftables/chains.ts';
 import { nftablesMode } from '../../src/proxy/modes/nftables/index.ts';
 import { memorySet, stickyId } from '../../src/proxy/modes/nftables/names.ts';

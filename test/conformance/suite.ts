@@ -2,8 +2,7 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { type Address, endpointText, FAMILIES, type Family } from '../../src/base/address.ts';
-import type { Fate } from '../../src/inspect/explain/fates.ts';
-import type { Packet } from '../../src/inspect/explain/packet.ts';
+import type { Fate, Packet } from '../../src/inspect/explain/packet.ts';
 import { type BackendName, cluster, deviceOf, type StoryCluster } from './cluster.ts';
 import { POD_PORT } from './stories/build.ts';
 import { STORIES } from './stories/index.ts';

@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import type { Address } from '../../src/base/address.ts';
+import { WrongQuestion } from '../../src/inspect/wire/envelope.ts';
 import { fleetLiveSchema, fleetProgrammedSchema } from '../../src/inspect/wire/fleet.ts';
 import { fleetDelta } from '../../src/inspect/wire/fleet-delta.ts';
-import { WrongQuestion } from '../../src/inspect/wire/problem.ts';
 import { endpoint, facts, fleetRig, range } from './core-rig.ts';
 
 describe('/programmed of the fleet', () => {

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import type { Address } from '../../src/base/address.ts';
 import { drainedSchema } from '../../src/inspect/wire/drained.ts';
-import { NoAnswer } from '../../src/inspect/wire/problem.ts';
+import { NoAnswer } from '../../src/inspect/wire/envelope.ts';
 import { serviceModel } from '../helpers/proxy/model/service-model.ts';
 import { addressOf, endpoint, facts, fleetRig, LEAVE_OUT_AFTER, pod, slice, terminating } from './core-rig.ts';
 

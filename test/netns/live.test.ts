@@ -4,7 +4,7 @@ import { after, afterEach, before, beforeEach, describe, it } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import { type Address, endpointText, FAMILIES, type Family } from '../../src/base/address.ts';
 import { LAB, Lab, podAddress } from '../../src/cli/lab/lab.ts';
-import type { SeenOnTheWay } from '../../src/inspect/explain/seen.ts';
+import type { SeenPackets } from '../../src/inspect/explain/seen.ts';
 import { type Child, startChild } from '../../src/kernel/child.ts';
 import type { LiveInput } from '../helpers/agent/live-process.ts';
 import { ManifestNode } from '../helpers/cli/lab/manifest-node.ts';
@@ -33,7 +33,7 @@ interface Running {
   /** Resolves when packets are looked at; rejects with what the process said when it ends before. */
   readonly ready: Promise<void>;
   /** The answer. Rejects with what the process said. */
-  readonly seen: Promise<SeenOnTheWay>;
+  readonly seen: Promise<SeenPackets>;
 }
 
 describe('explain --live', () => {
@@ -73,12 +73,12 @@ describe('explain --live', () => {
   ): Running {
     const asked: LiveInput['question'] = { source: undefined, protocol: 'TCP', port: 80, ...question };
     const input: LiveInput = { question: asked, mode: 'nftables', backend: 'nft', milliseconds: SHORT, ...options };
-    const [ready, seen] = [Promise.withResolvers<void>(), Promise.withResolvers<SeenOnTheWay>()];
+    const [ready, seen] = [Promise.withResolvers<void>(), Promise.withResolvers<SeenPackets>()];
     const said: string[] = [];
     const [program = '', ...args] = [...before, process.execPath, PROCESS, JSON.stringify(input)];
     const child = startChild({
       ...lab.inside('node', program, args),
-      onLine: (line) => (line === 'ready' ? ready.resolve() : seen.resolve(JSON.parse(line) as SeenOnTheWay)),
+      onLine: (line) => (line === 'ready' ? ready.resolve() : seen.resolve(JSON.parse(line) as SeenPackets)),
       onErrorLine: (line) => said.push(line),
     });
     children.push(child);

@@ -4,7 +4,7 @@ import { after, before, describe, it } from 'node:test';
 import { setTimeout as pause } from 'node:timers/promises';
 import type { AgentProcess } from '../../src/cli/lab/agent-process.ts';
 import { LAB, Lab, podAddress } from '../../src/cli/lab/lab.ts';
-import { serviceSchema } from '../../src/inspect/wire/service.ts';
+import { serviceSchema } from '../../src/inspect/wire/services.ts';
 import type { ManifestNode } from '../helpers/cli/lab/manifest-node.ts';
 import { NODE_PORT, POD_PORT, WEB, webObjects } from '../helpers/cli/lab/web.ts';
 import { service, slice } from '../helpers/cluster/objects.ts';

@@ -1,7 +1,7 @@
 /** The stream of events for programs: its pace, its silence, its readers. */
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { NoAnswer } from '../../src/inspect/wire/problem.ts';
+import { NoAnswer } from '../../src/inspect/wire/envelope.ts';
 import { EventStreams, MAX_WAITING_BYTES, PROGRAM_STREAM } from '../../src/serve/event-stream.ts';
 import { FakeClock } from '../helpers/base/fake-clock.ts';
 

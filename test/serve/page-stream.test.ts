@@ -4,7 +4,7 @@ import { connect, type Socket } from 'node:net';
 import { describe, it } from 'node:test';
 import { constants, createGunzip, deflateRawSync, gunzipSync } from 'node:zlib';
 import type { Address } from '../../src/base/address.ts';
-import { NoAnswer } from '../../src/inspect/wire/problem.ts';
+import { NoAnswer } from '../../src/inspect/wire/envelope.ts';
 import { EventStreams, MAX_WAITING_BYTES, PAGE_STREAM } from '../../src/serve/event-stream.ts';
 import { HttpServer } from '../../src/serve/http.ts';
 import { FakeClock } from '../helpers/base/fake-clock.ts';

@@ -4,7 +4,7 @@ import { connect } from 'node:net';
 import { after, before, describe, it } from 'node:test';
 import { gzipSync } from 'node:zlib';
 import type { Address } from '../../src/base/address.ts';
-import { NoAnswer, WrongQuestion } from '../../src/inspect/wire/problem.ts';
+import { NoAnswer, WrongQuestion } from '../../src/inspect/wire/envelope.ts';
 import { type Answer, HttpServer } from '../../src/serve/http.ts';
 import { metricsHandler } from '../../src/serve/metrics-server.ts';
 import { isOwnHost, type QueryRoute } from '../../src/serve/query-handler.ts';

@@ -1,8 +1,8 @@
 /** Asks the agent of this node over HTTP. */
 import { get, type IncomingMessage } from 'node:http';
 import type { ListenAddress } from '../../config/listen.ts';
-import { NoAnswer, WrongQuestion } from '../../inspect/wire/problem.ts';
-import { type AnswerSchema, answerText, problemIn, queryOf, readAnswer } from '../../inspect/wire/read.ts';
+import { NoAnswer, WrongQuestion } from '../../inspect/wire/envelope.ts';
+import { type AnswerSchema, answerText, problemIn, readAnswer, searchParams } from '../../inspect/wire/read.ts';
 
 /** Milliseconds without a byte: a question may wait for another one, and reads the kernel. */
 const SILENCE_TIMEOUT_MS = 120_000;
@@ -37,7 +37,7 @@ async function send({
   mustBeAgent = false,
   signal,
 }: AgentQuestion): Promise<IncomingMessage> {
-  const query = queryOf(parameters);
+  const query = searchParams(parameters);
   const response = await new Promise<IncomingMessage>((resolve, reject) => {
     const host = reachable(listen.address);
     const request = get(

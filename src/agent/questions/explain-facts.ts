@@ -29,7 +29,7 @@ export interface Explained {
   readonly node: NodeView | undefined;
 }
 
-interface FactsInput extends Pick<ExplainFacts, 'lastHad' | 'isPending' | 'routeTo' | 'relay'> {
+interface FactsInput extends Pick<ExplainFacts, 'formerOwnerOf' | 'isPending' | 'routeTo' | 'relay'> {
   readonly by: AnsweredBy;
   readonly explained: Explained;
   /** What stands in the kernel. */
@@ -46,7 +46,7 @@ export function explainFacts({
   pods,
   lastWriter,
   isPending,
-  lastHad,
+  formerOwnerOf,
   routeTo,
   relay,
 }: FactsInput): ExplainFacts {
@@ -63,7 +63,7 @@ export function explainFacts({
     node: { name: by.node, zone: node?.zone ?? '', podCIDRs: node?.podCIDRs ?? [], suspects: cache.own.suspects },
     families: familyFacts(explained, stands),
     remembered: (family, memories, client) => mode.inspection.remembered(family, memories, client),
-    ...(lastHad === undefined ? {} : { lastHad }),
+    ...(formerOwnerOf === undefined ? {} : { formerOwnerOf }),
     routeTo,
     ...(pods === undefined ? {} : { pod: (key: string) => pods.get(key) }),
     refused: new Map([...loop.refused].map(([key, { cause }]) => [key, cause])),
@@ -93,7 +93,7 @@ function familyFacts(
     const wanted = desired.find((one) => one.family === family);
     const facts = packetFacts(settings, family, interfaces);
     if (wanted !== undefined && facts !== undefined) {
-      found.set(family, { family, stands: view, desired: wanted, ...facts });
+      found.set(family, { family, installed: view, desired: wanted, ...facts });
     }
   }
   return found;
@@ -101,7 +101,7 @@ function familyFacts(
 
 // What of this machine and its configuration decides about packets, beside the rules: from the settings that a mode was made with.
 
-type PacketFacts = Omit<FamilyFacts, 'family' | 'stands' | 'desired'>;
+type PacketFacts = Omit<FamilyFacts, 'family' | 'installed' | 'desired'>;
 
 /** `interfaces`: the addresses of this machine's interfaces, of any family. undefined: the mode does not serve the family. */
 export function packetFacts(

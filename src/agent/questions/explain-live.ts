@@ -3,7 +3,7 @@
 import { type Address, parseAddress } from '../../base/address.ts';
 import { causeOf } from '../../base/cause.ts';
 import { type Clock, realClock, sleep } from '../../base/clock.ts';
-import { type ComputedFate, fatesOf, type SeenOnTheWay, seenAnswer } from '../../inspect/explain/seen.ts';
+import { type ComputedFate, fatesOf, type SeenPackets, seenAnswer } from '../../inspect/explain/seen.ts';
 import type { Explanation } from '../../inspect/wire/explanation.ts';
 import { type KnownConnections, readConnections, type TrackedConnection } from '../../kernel/connections.ts';
 import type { IptablesTools } from '../../kernel/iptables-tools.ts';
@@ -33,7 +33,7 @@ const NO_RULE = { text: '', isReject: false, isNat: false } as const;
 const READ_PAUSE_MS = 500;
 
 /** Looks at the packets that an explanation is about. Throws as `look`. */
-export async function seenOf(explanation: Explanation, options: Omit<LiveOptions, 'mode'>): Promise<SeenOnTheWay> {
+export async function seenOf(explanation: Explanation, options: Omit<LiveOptions, 'mode'>): Promise<SeenPackets> {
   const { from, to, verdict, by } = explanation;
   const question: LiveQuestion = {
     family: to.family,
@@ -61,7 +61,7 @@ export interface LiveQuestion extends TraceQuestion {
 }
 
 /** Throws TraceBusy, TraceUnusable, NetlinkError, SystemError, and the signal's reason. */
-export async function look(question: LiveQuestion, options: LiveOptions): Promise<SeenOnTheWay> {
+export async function look(question: LiveQuestion, options: LiveOptions): Promise<SeenPackets> {
   const { mode, tools, milliseconds, signal } = options;
   const tool = tools.find(({ family }) => family === question.family);
   const seconds = Math.round(milliseconds / 100) / 10;

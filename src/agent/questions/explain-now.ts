@@ -1,13 +1,13 @@
 /** Explains a packet's way by what stands in the kernel now: from memory where nobody else can have written, otherwise it is read. */
 
 import { causeOf } from '../../base/cause.ts';
-import { type AskedText, explain } from '../../inspect/explain/explain.ts';
+import { type ExplainRequest, explain } from '../../inspect/explain/explain.ts';
 import type { ExplainFacts, FormerOwner, KnownPod, RelayFacts } from '../../inspect/explain/facts.ts';
-import { readQuestion } from '../../inspect/explain/read-question.ts';
+import { readQuery } from '../../inspect/explain/packet-query.ts';
 import { formerOwner } from '../../inspect/history/former-owner.ts';
 import type { Recorder } from '../../inspect/history/recorder.ts';
+import { NoAnswer } from '../../inspect/wire/envelope.ts';
 import type { Explanation } from '../../inspect/wire/explanation.ts';
-import { NoAnswer } from '../../inspect/wire/problem.ts';
 import type { AnsweredBy } from '../../inspect/wire/schema-common.ts';
 import { routeTo } from '../../kernel/devices.ts';
 import { allInterfaceAddresses } from '../../kernel/node-facts.ts';
@@ -30,7 +30,11 @@ export interface ExplainAbout {
 const ATTEMPTS = 3;
 
 /** Throws WrongQuestion, NoAnswer, the errors of reading the kernel, and the signal's reason. */
-export async function explainNow(asked: AskedText, about: ExplainAbout, signal: AbortSignal): Promise<Explanation> {
+export async function explainNow(
+  asked: ExplainRequest,
+  about: ExplainAbout,
+  signal: AbortSignal,
+): Promise<Explanation> {
   const { agent, knowsPods } = about;
   const pods = knowsPods ? await podOf(asked.from, agent, signal) : undefined;
   const read = () => reading(asked, { ...about, pods }, signal);
@@ -83,11 +87,15 @@ interface AboutWithRules extends AboutWithPods {
 }
 
 /** What the kernel has, as far as the destination needs it. The reading begins between two syncs. */
-async function reading(asked: AskedText, about: AboutWithPods, signal: AbortSignal): Promise<readonly FamilyView[]> {
+async function reading(
+  asked: ExplainRequest,
+  about: AboutWithPods,
+  signal: AbortSignal,
+): Promise<readonly FamilyView[]> {
   const { mode, kernelLock } = about.agent;
   const { read } = await kernelLock.between(async () => {
     const facts = await factsOf({ ...about, stands: mode.inspection.believed() });
-    const { address, port, protocol } = readQuestion(asked.from, asked.to, facts).to;
+    const { address, port, protocol } = readQuery(asked.from, asked.to, facts).to;
     const read = mode.inspection.read(signal, { address, port, protocol });
     // It is awaited below, without the turn.
     read.catch(() => undefined);
@@ -109,14 +117,14 @@ async function factsOf({ by, agent, pods, stands, relay }: AboutWithRules): Prom
   });
 }
 
-async function answered(asked: AskedText, about: AboutWithRules): Promise<Explanation> {
+async function answered(asked: ExplainRequest, about: AboutWithRules): Promise<Explanation> {
   let missed: FrontendAt | undefined;
   let former: FormerOwner | undefined;
-  const lastHad = (at: FrontendAt) => {
+  const formerOwnerOf = (at: FrontendAt) => {
     missed = at;
     return former;
   };
-  const facts = { ...(await factsOf(about)), lastHad };
+  const facts = { ...(await factsOf(about)), formerOwnerOf };
   const answer = await explain(asked, facts);
   if (missed?.address === undefined || about.recorder === undefined) return answer;
   // The history is searched only for an address that nobody has.

@@ -4,11 +4,12 @@ import { parseAddress, parseCidr } from '../../base/address.ts';
 import { breath, realClock } from '../../base/clock.ts';
 import type { FeatureGates } from '../../config/feature-gates.ts';
 import { relayAddresses } from '../../config/relay-settings.ts';
-import { type AskedText, explain } from '../../inspect/explain/explain.ts';
+import { type ExplainRequest, explain } from '../../inspect/explain/explain.ts';
 import type { ExplainedObjects, ExplainFacts, RelayFacts } from '../../inspect/explain/facts.ts';
 import type { ObjectStore } from '../../inspect/history/past-objects.ts';
 import type { RecordedParts } from '../../inspect/history/shapes.ts';
-import { believingKernels, type ReplayedParts, replayedParts } from '../../inspect/replay/replayed-parts.ts';
+import { kernelsInMemory } from '../../inspect/replay/kernels-in-memory.ts';
+import { type ReplayedParts, replayedParts } from '../../inspect/replay/replay.ts';
 import type { Explanation } from '../../inspect/wire/explanation.ts';
 import type { AnsweredBy } from '../../inspect/wire/schema-common.ts';
 import { SOURCE_KINDS, type SourceEvent } from '../../proxy/model/events.ts';
@@ -30,11 +31,11 @@ const SERVICES_AT_ONCE = 2000;
  * Throws WrongQuestion and the signal's reason. The rules of then are made again, in memory, for the Services that the
  * destination may belong to: those of all others would not change the answer.
  */
-export async function explainPast(asked: AskedText, about: PastAbout, signal: AbortSignal): Promise<Explanation> {
+export async function explainPast(asked: ExplainRequest, about: PastAbout, signal: AbortSignal): Promise<Explanation> {
   const { by, objects, recorded, routeTo } = about;
   const parts = replayedParts({
     recorded,
-    kernels: believingKernels(recorded),
+    kernels: kernelsInMemory(recorded),
     clock: realClock,
     modeTime: () => 0,
     onPlan: () => undefined,
@@ -54,7 +55,7 @@ export interface PartsAbout extends Pick<ExplainFacts, 'routeTo'> {
 }
 
 /** Explains by parts over a kernel in memory. */
-export async function explainParts(asked: AskedText, about: PartsAbout): Promise<Explanation> {
+export async function explainParts(asked: ExplainRequest, about: PartsAbout): Promise<Explanation> {
   const { by, parts, objects, recorded, node, routeTo } = about;
   const { settings, interfaces } = recorded;
   const explained: Explained = { ...parts, objects, settings, interfaces, node };

@@ -3,8 +3,7 @@
 import { type Cidr, type Family, familyOf } from '../../base/address.ts';
 import { inPortions } from '../../base/portions.ts';
 import type { RelayFacts } from '../../inspect/explain/facts.ts';
-import { ExposureList } from '../../inspect/overview/exposure.ts';
-import type { ExposureFamily } from '../../inspect/overview/exposure-problems.ts';
+import { type ExposureFamily, ExposureList } from '../../inspect/overview/exposure.ts';
 import { API_VERSION } from '../../inspect/wire/envelope.ts';
 import type { Exposure } from '../../inspect/wire/exposure.ts';
 import type { AnsweredBy } from '../../inspect/wire/schema-common.ts';
@@ -29,7 +28,7 @@ export async function exposureNow(
   const { feed, model } = agent;
   const families = await familiesOf(agent);
   const list = new ExposureList({ mode: by.mode, strictArp, families, relay, refused: refusedServices(agent) });
-  const take = (key: string) => list.take(feed.cache.service(key), model.portsOf(key));
+  const take = (key: string) => list.add(feed.cache.service(key), model.portsOf(key));
   await inPortions(feed.cache.byName.keys(), take, signal);
   return { apiVersion: API_VERSION, kind: 'Exposure', by, ...list.content() };
 }

@@ -2,7 +2,7 @@
 
 import { unlessAborted } from '../../base/clock.ts';
 import { createMutex } from '../../base/mutex.ts';
-import { NoAnswer } from '../../inspect/wire/problem.ts';
+import { NoAnswer } from '../../inspect/wire/envelope.ts';
 
 /** Most questions of a kind that wait. */
 export const MAX_WAITING_QUESTIONS = 16;

@@ -1,8 +1,8 @@
 /** The questions of the metrics server: parameters in, answers out. */
 
 import { parseDuration } from '../../base/duration.ts';
+import { WrongQuestion } from '../../inspect/wire/envelope.ts';
 import { readMoment, readSince, serviceKey } from '../../inspect/wire/parse.ts';
-import { WrongQuestion } from '../../inspect/wire/problem.ts';
 import type { QueryRoute } from '../../serve/query-handler.ts';
 import type { Overview } from './overview.ts';
 import type { Queries } from './queries.ts';

@@ -3,10 +3,9 @@
 import { familyOf } from '../../base/address.ts';
 import type { Clock } from '../../base/clock.ts';
 import { parseDuration } from '../../base/duration.ts';
-import { API_VERSION, momentOf } from '../../inspect/wire/envelope.ts';
+import { API_VERSION, momentOf, NoAnswer, WrongQuestion } from '../../inspect/wire/envelope.ts';
 import { cutText } from '../../inspect/wire/format.ts';
 import { serviceKey } from '../../inspect/wire/parse.ts';
-import { NoAnswer, WrongQuestion } from '../../inspect/wire/problem.ts';
 import type { Programmed } from '../../inspect/wire/programmed.ts';
 import type { AnsweredBy } from '../../inspect/wire/schema-common.ts';
 import { objectName } from '../../proxy/ledger/change-ledger.ts';

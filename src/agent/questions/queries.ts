@@ -4,16 +4,15 @@
  */
 
 import type { Cache } from '../../cluster/cache/cache.ts';
-import type { AskedText } from '../../inspect/explain/explain.ts';
+import type { ExplainRequest } from '../../inspect/explain/explain.ts';
 import { nearestService } from '../../inspect/explain/nearest.ts';
 import { flightStatus } from '../../inspect/history/flight-status.ts';
 import type { HistoryQuestion } from '../../inspect/history/history.ts';
 import { recordingStream, rememberedRecording } from '../../inspect/history/recording-writer.ts';
-import { API_VERSION } from '../../inspect/wire/envelope.ts';
+import { API_VERSION, NoAnswer, WrongQuestion } from '../../inspect/wire/envelope.ts';
 import type { Explanation } from '../../inspect/wire/explanation.ts';
 import type { Exposure } from '../../inspect/wire/exposure.ts';
 import type { History } from '../../inspect/wire/history.ts';
-import { NoAnswer, WrongQuestion } from '../../inspect/wire/problem.ts';
 import type { Status } from '../../inspect/wire/status.ts';
 import type { Verification } from '../../inspect/wire/verification.ts';
 import { routeTo } from '../../kernel/devices.ts';
@@ -22,7 +21,7 @@ import { FewAtATime, OneAtATime } from './one-at-a-time.ts';
 import { answeredByOf, presentAgent, type QueryParts, recorderOf, refusedServices, relayOf } from './query-parts.ts';
 import { sourceText, statusOf } from './status-answer.ts';
 
-export interface ExplainQuestion extends AskedText {
+export interface ExplainQuestion extends ExplainRequest {
   /** Milliseconds since 1970: what stood then; undefined: now. */
   readonly at?: number | undefined;
 }

@@ -4,11 +4,10 @@ import { type HistoryQuestion, historyOf } from '../../inspect/history/history.t
 import { flightOf, type RecordedFlight } from '../../inspect/history/reading.ts';
 import type { RecordingLine, StartLine } from '../../inspect/history/shapes.ts';
 import { Replay } from '../../inspect/replay/replay.ts';
-import { API_VERSION, momentOf } from '../../inspect/wire/envelope.ts';
+import { API_VERSION, momentOf, NoAnswer, WrongQuestion } from '../../inspect/wire/envelope.ts';
 import type { Explanation } from '../../inspect/wire/explanation.ts';
 import type { Exposure } from '../../inspect/wire/exposure.ts';
 import type { History } from '../../inspect/wire/history.ts';
-import { NoAnswer, WrongQuestion } from '../../inspect/wire/problem.ts';
 import type { AnsweredBy } from '../../inspect/wire/schema-common.ts';
 import type { Status } from '../../inspect/wire/status.ts';
 import type { Verification } from '../../inspect/wire/verification.ts';

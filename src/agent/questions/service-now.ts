@@ -1,8 +1,8 @@
 /** All that the agent knows of one Service now, with what the kernel has for it. */
 
 import { firstLines, type KernelLines, kernelPlaces } from '../../inspect/overview/kernel-lines.ts';
-import type { RowFacts } from '../../inspect/overview/rows.ts';
 import { type ServiceContent, serviceContent } from '../../inspect/overview/service.ts';
+import type { RowFacts } from '../../inspect/overview/services.ts';
 import type { AnsweredBy } from '../../inspect/wire/schema-common.ts';
 import { allInterfaceAddresses } from '../../kernel/node-facts.ts';
 import type { Service } from '../../proxy/model/objects.ts';

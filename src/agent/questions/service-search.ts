@@ -3,7 +3,7 @@
 import { breath } from '../../base/clock.ts';
 import { inPortions } from '../../base/portions.ts';
 import type { Cache } from '../../cluster/cache/cache.ts';
-import { fits, fitsByName, type Term, termsOf } from '../../inspect/overview/search.ts';
+import { fits, fitsByName, type Term, termsOf } from '../../inspect/overview/services.ts';
 import type { ServiceKey } from '../../proxy/model/objects.ts';
 import { OneAtATime } from './one-at-a-time.ts';
 

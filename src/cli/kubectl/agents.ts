@@ -1,7 +1,7 @@
 /** The agents of a cluster: their Pods, by node. */
 import * as z from 'zod';
 import { type ApiClient, ApiError } from '../../cluster/api/client.ts';
-import { NoAnswer } from '../../inspect/wire/problem.ts';
+import { NoAnswer } from '../../inspect/wire/envelope.ts';
 
 export interface AgentPod {
   readonly name: string;

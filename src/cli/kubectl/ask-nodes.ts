@@ -4,9 +4,9 @@ import type { Duplex } from 'node:stream';
 import { causeOf } from '../../base/cause.ts';
 import { durationText } from '../../base/duration.ts';
 import type { Credentials } from '../../cluster/api/client.ts';
+import { NoAnswer, WrongQuestion } from '../../inspect/wire/envelope.ts';
 import type { NodeOutcome } from '../../inspect/wire/nodes.ts';
-import { NoAnswer, WrongQuestion } from '../../inspect/wire/problem.ts';
-import { type AnswerSchema, answerText, problemIn, queryOf, readAnswer } from '../../inspect/wire/read.ts';
+import { type AnswerSchema, answerText, problemIn, readAnswer, searchParams } from '../../inspect/wire/read.ts';
 import { type AgentPod, nodeTitle } from './agents.ts';
 import { openForward } from './port-forward.ts';
 
@@ -128,7 +128,7 @@ async function askOver<T>(stream: Duplex, question: ProxiedQuestion, schema: Ans
 }
 
 function send(stream: Duplex, { path, parameters, signal }: ProxiedQuestion): Promise<IncomingMessage> {
-  const query = queryOf(parameters);
+  const query = searchParams(parameters);
   return new Promise((resolve, reject) => {
     // The agent answers to its own address and to localhost alone (serve/query-handler.ts).
     const headers = { host: 'localhost', connection: 'close' };

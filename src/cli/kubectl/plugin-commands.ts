@@ -7,31 +7,26 @@ import { type ApiClient, apiClient, type Credentials } from '../../cluster/api/c
 import { type UserFlags, userCredentials } from '../../cluster/api/user-kubeconfig.ts';
 import { type Flags, textFlag } from '../../config/flags.ts';
 import { userAgent } from '../../config/program-version.ts';
-import { API_VERSION, momentOf } from '../../inspect/wire/envelope.ts';
-import { explanationSchema } from '../../inspect/wire/explanation.ts';
-import { explanationText } from '../../inspect/wire/explanation-text.ts';
-import { exposureSchema } from '../../inspect/wire/exposure.ts';
-import { exposureText } from '../../inspect/wire/exposure-text.ts';
+import { API_VERSION, momentOf, NoAnswer, WrongQuestion } from '../../inspect/wire/envelope.ts';
+import { explanationSchema, explanationText } from '../../inspect/wire/explanation.ts';
+import { exposureSchema, exposureText } from '../../inspect/wire/exposure.ts';
 import { historySchema } from '../../inspect/wire/history.ts';
-import { historyText } from '../../inspect/wire/history-text.ts';
-import type { NodeOutcome, NodeQuestion, Nodes } from '../../inspect/wire/nodes.ts';
+import type { NodeOutcome, NodeQuery, Nodes } from '../../inspect/wire/nodes.ts';
 import {
+  type AnswerSummary,
   behindText,
-  EXPOSURE_TELLING,
-  explainTelling,
+  EXPOSURE_SUMMARY,
+  explainSummary,
   firstNodes,
-  historyTelling,
-  STATUS_TELLING,
-  type Telling,
-  togetherText,
-  VERIFY_TELLING,
-} from '../../inspect/wire/nodes-text.ts';
+  historySummary,
+  STATUS_SUMMARY,
+  summaryText,
+  VERIFY_SUMMARY,
+} from '../../inspect/wire/nodes.ts';
 import { readMoment, readSince, serviceKey } from '../../inspect/wire/parse.ts';
-import { NoAnswer, WrongQuestion } from '../../inspect/wire/problem.ts';
 import { statusSchema } from '../../inspect/wire/status.ts';
-import { statusText } from '../../inspect/wire/status-text.ts';
-import { verificationSchema } from '../../inspect/wire/verification.ts';
-import { verificationText } from '../../inspect/wire/verification-text.ts';
+import { historyText, statusText } from '../../inspect/wire/status-text.ts';
+import { verificationSchema, verificationText } from '../../inspect/wire/verification.ts';
 import { type AgentPod, agentPods, placeOfPod } from './agents.ts';
 import { askNode, askNodes, type NodesRequest, type Reach } from './ask-nodes.ts';
 
@@ -84,12 +79,12 @@ export async function explainCommand(input: PluginInput): Promise<number> {
 
 /** A question with the text of its answers, and their exit status. */
 interface PluginQuestion<A> {
-  readonly question: NodeQuestion;
+  readonly question: NodeQuery;
   readonly request: NodesRequest<A>;
   /** The text of one node's answer. */
   text(answer: A): string;
   /** The words in which the answers of several nodes are put together. */
-  telling(outcomes: readonly NodeOutcome<A>[]): Telling<A>;
+  summary(outcomes: readonly NodeOutcome<A>[]): AnswerSummary<A>;
   /** The exit status: 0, or 2 for an answer other than the hoped-for one. */
   status(answer: A): 0 | 2;
   /** Nodes whose answers differ from the others are also asked for their status. */
@@ -100,7 +95,7 @@ const STATUS = questionOf({
   question: 'status',
   request: { path: '/status', parameters: {}, schema: statusSchema },
   text: statusText,
-  telling: () => STATUS_TELLING,
+  summary: () => STATUS_SUMMARY,
   status: ({ health }) => (health.healthy ? 0 : 2),
   asksWhy: false,
 });
@@ -109,7 +104,7 @@ const VERIFY = questionOf({
   question: 'verify',
   request: { path: '/verify', parameters: {}, schema: verificationSchema },
   text: verificationText,
-  telling: () => VERIFY_TELLING,
+  summary: () => VERIFY_SUMMARY,
   status: ({ equal }) => (equal ? 0 : 2),
   asksWhy: true,
 });
@@ -118,7 +113,7 @@ const EXPOSURE = questionOf({
   question: 'exposure',
   request: { path: '/exposure', parameters: {}, schema: exposureSchema },
   text: exposureText,
-  telling: () => EXPOSURE_TELLING,
+  summary: () => EXPOSURE_SUMMARY,
   status: () => 0,
   asksWhy: false,
 });
@@ -131,7 +126,7 @@ function explainQuestion({ from, to }: { readonly from: string; readonly to: str
     question: 'explain',
     request: { path: '/explain', parameters, schema: explanationSchema },
     text: explanationText,
-    telling: explainTelling,
+    summary: explainSummary,
     status: ({ verdict }) => (verdict.kind === 'balanced' ? 0 : 2),
     asksWhy: true,
   });
@@ -151,7 +146,7 @@ function historyQuestion(word: string | undefined, flags: Flags, now: number) {
     question: 'history',
     request: { path: '/history', parameters, schema: historySchema },
     text: historyText,
-    telling: historyTelling,
+    summary: historySummary,
     status: () => 0,
     asksWhy: true,
   });
@@ -274,7 +269,7 @@ async function answer<A extends object>(input: PluginInput, cluster: Cluster, as
   }
   const at = momentOf(realClock.wall());
   const outcomes = await allAnswers(cluster, question);
-  const { summary, text } = togetherText(outcomes, question.telling(outcomes));
+  const { summary, text } = summaryText(outcomes, question.summary(outcomes));
   show(isJson ? JSON.stringify(nodesAnswer({ question, outcomes, summary, at }), undefined, 2) : text);
   if (outcomes.some((outcome) => outcome.answer === null)) return 1;
   return outcomes.some((outcome) => outcome.answer !== null && question.status(outcome.answer) === 2) ? 2 : 0;
@@ -299,9 +294,9 @@ function chosenPod<A>(pods: readonly AgentPod[], flag: string | undefined, ask: 
 async function allAnswers<A>({ reach, pods }: Cluster, question: PluginQuestion<A>): Promise<NodeOutcome<A>[]> {
   const outcomes = await askNodes(reach, pods, question.request);
   if (!question.asksWhy) return outcomes;
-  const { tell } = question.telling(outcomes);
+  const { summarize } = question.summary(outcomes);
   const isOdd = ({ answer, ...rest }: NodeOutcome<A>) =>
-    answer === null ? rest.isRefusal : !tell({ ...rest, answer }).isCounted;
+    answer === null ? rest.isRefusal : !summarize({ ...rest, answer }).isCounted;
   const odd = outcomes.flatMap((outcome, i) => (isOdd(outcome) ? (pods[i] ?? []) : []));
   const statuses = await askNodes(reach, odd, STATUS.request);
   const behind = new Map(statuses.map(({ node, answer }) => [node, answer === null ? '' : behindText(answer)]));

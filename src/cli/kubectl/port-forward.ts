@@ -11,7 +11,7 @@ import { Duplex } from 'node:stream';
 import type { WebSocket } from 'ws';
 import { type Credentials, MAX_STATUS_BYTES, readStatus } from '../../cluster/api/client.ts';
 import { tlsProblem } from '../../cluster/api/tls-problem.ts';
-import { NoAnswer } from '../../inspect/wire/problem.ts';
+import { NoAnswer } from '../../inspect/wire/envelope.ts';
 
 const PROTOCOL = 'v4.channel.k8s.io';
 const DATA = 0;

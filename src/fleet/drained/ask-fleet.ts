@@ -8,8 +8,8 @@ import { type IncomingMessage, request } from 'node:http';
 import { causeOf } from '../../base/cause.ts';
 import { type Clock, sleep } from '../../base/clock.ts';
 import { type Drained, drainedSchema } from '../../inspect/wire/drained.ts';
-import { WrongQuestion } from '../../inspect/wire/problem.ts';
-import { answerText, problemIn, queryOf } from '../../inspect/wire/read.ts';
+import { WrongQuestion } from '../../inspect/wire/envelope.ts';
+import { answerText, problemIn, searchParams } from '../../inspect/wire/read.ts';
 import type { DrainQuestion } from './drain-question.ts';
 
 /** The outcome of one request to the fleet. */
@@ -106,7 +106,7 @@ async function responseTo(question: DrainQuestion, wait: number, signal: AbortSi
   const { of, fleet, tokenFile } = question;
   // Read anew each time: the kubelet writes another token before this one expires.
   const token = tokenFile === undefined ? undefined : (await readFile(tokenFile, 'utf8')).trim();
-  const url = new URL(`/drained?${queryOf({ ...of, timeout: `${Math.ceil(wait)}ms` })}`, fleet);
+  const url = new URL(`/drained?${searchParams({ ...of, timeout: `${Math.ceil(wait)}ms` })}`, fleet);
   const headers = { connection: 'close', ...(token === undefined ? {} : { authorization: `Bearer ${token}` }) };
   return await new Promise((resolve, reject) => {
     request(url, { agent: false, headers, signal })

@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { parseAddress } from '../../base/address.ts';
 import { parseDuration } from '../../base/duration.ts';
 import { type Flags, textFlag } from '../../config/flags.ts';
-import { WrongQuestion } from '../../inspect/wire/problem.ts';
+import { WrongQuestion } from '../../inspect/wire/envelope.ts';
 
 export interface DrainQuestion {
   /** The subject, as parameters of `/drained`. */

@@ -3,16 +3,15 @@
 import { firstLine } from '../../base/cause.ts';
 import type { ServiceKey } from '../../proxy/model/objects.ts';
 import type { FamilyView } from '../../proxy/modes/view.ts';
-import { percentText } from '../wire/format.ts';
-import type { ExplainFacts } from './facts.ts';
-import type { Fate, WalkStep } from './fates.ts';
-import { firstOf } from './phrases.ts';
+import { listText, percentText } from '../wire/format.ts';
+import { type ExplainFacts, MAX_LISTED } from './facts.ts';
+import type { Fate, WalkStep } from './packet.ts';
 
 /** Shares of two walks are equal within this. */
 const SAME = 1e-6;
 
 export interface DifferInput {
-  readonly stands: readonly Fate[];
+  readonly installed: readonly Fate[];
   readonly desired: readonly Fate[];
   /** What the kernel has. */
   readonly view: FamilyView;
@@ -22,10 +21,10 @@ export interface DifferInput {
 }
 
 /** Usually empty. */
-export function differences({ stands, desired, view, service, facts }: DifferInput): string[] {
-  if (isSame(stands, desired)) return [];
-  const what = `The kernel differs from the desired state: the packet is ${inWords(stands)}, and should be ${inWords(desired)}.`;
-  return [what, ...missingStep({ stands, desired, view }), why(service, facts)];
+export function differences({ installed, desired, view, service, facts }: DifferInput): string[] {
+  if (isSame(installed, desired)) return [];
+  const what = `The kernel differs from the desired state: the packet is ${inWords(installed)}, and should be ${inWords(desired)}.`;
+  return [what, ...missingStep({ installed, desired, view }), why(service, facts)];
 }
 
 function isSame(a: readonly Fate[], b: readonly Fate[]): boolean {
@@ -45,7 +44,7 @@ function inWords(fates: readonly Fate[]): string {
   );
   const targets = balanced.map(({ backend, masqueraded }) => (masqueraded ? `${backend} (masqueraded)` : backend));
   const sum = balanced.reduce((total, { probability }) => total + probability, 0);
-  const sent = targets.length === 0 ? [] : [share(`sent to ${firstOf(targets)}`, sum)];
+  const sent = targets.length === 0 ? [] : [share(`sent to ${listText(targets, MAX_LISTED)}`, sum)];
   return [...sent, ...words].join(', or ');
 }
 
@@ -60,8 +59,8 @@ const KINDS: Readonly<Record<Exclude<Fate['kind'], 'balanced'>, string>> = {
 };
 
 /** The first step of a desired way that the kernel has not: the place to look at. */
-function missingStep({ stands, desired, view }: Pick<DifferInput, 'stands' | 'desired' | 'view'>): string[] {
-  const met = new Set(stands.flatMap(({ way }) => way.map(({ chain, rule }) => `${chain} ${rule}`)));
+function missingStep({ installed, desired, view }: Pick<DifferInput, 'installed' | 'desired' | 'view'>): string[] {
+  const met = new Set(installed.flatMap(({ way }) => way.map(({ chain, rule }) => `${chain} ${rule}`)));
   const missing = desired
     .flatMap(({ way }) => way)
     .find((step) => !met.has(`${step.chain} ${step.rule}`) && !isThere(step, view));
@@ -84,7 +83,7 @@ function isThere({ table: name, chain, rule, key }: WalkStep, { rules, table }: 
 
 function why(service: ServiceKey | undefined, { refused, isPending, lastWriter }: ExplainFacts): string {
   const cause = service === undefined ? undefined : refused.get(service);
-  if (cause !== undefined) return `The kernel refuses the rules of Service ${service}: ${saidBy(cause)}.`;
+  if (cause !== undefined) return `The kernel refuses the rules of Service ${service}: ${causeText(cause)}.`;
   if (service !== undefined && isPending(service)) {
     return `A change of Service ${service} is not written yet; the next sync writes it.`;
   }
@@ -95,6 +94,6 @@ function why(service: ServiceKey | undefined, { refused, isPending, lastWriter }
 }
 
 /** What the kernel's tool said, to stand inside a sentence. */
-export function saidBy(cause: string): string {
+export function causeText(cause: string): string {
   return firstLine(cause).replace(/\.$/, '');
 }

@@ -1,23 +1,19 @@
 /** Explains where a packet goes, and why: the answer of `slicewire explain`. Pure. */
-import { API_VERSION } from '../wire/envelope.ts';
+import { API_VERSION, WrongQuestion } from '../wire/envelope.ts';
 import type { ExplainedStep, Explanation } from '../wire/explanation.ts';
 import { percentText } from '../wire/format.ts';
-import { WrongQuestion } from '../wire/problem.ts';
 import { differences } from './differs.ts';
 import type { ExplainFacts, FamilyFacts } from './facts.ts';
-import type { Effect, Fate, WalkStep } from './fates.ts';
 import { notesOf } from './notes.ts';
-import type { Packet } from './packet.ts';
-import type { PacketQuestion } from './packet-question.ts';
-import { readQuestion } from './read-question.ts';
+import type { Effect, Fate, Packet, WalkStep } from './packet.ts';
+import { type PacketQuery, readQuery, withRoute } from './packet-query.ts';
 import { reasonsOf } from './reasons.ts';
-import { asRouted } from './sender.ts';
 import { explainSlices } from './slice-endpoints.ts';
 import { subjectOf } from './subject.ts';
-import { verdictOf, walkRemembering } from './verdict.ts';
-import { walkInPortions } from './walk.ts';
+import { verdictOf } from './verdict.ts';
+import { walkInPortions, walkRemembering } from './walk.ts';
 
-export interface AskedText {
+export interface ExplainRequest {
   readonly from: string;
   readonly to: string;
   /** Whether the answer has the steps through the kernel. */
@@ -25,11 +21,11 @@ export interface AskedText {
 }
 
 /** Throws WrongQuestion with a sentence for the person who asked. */
-export async function explain({ from, to, rules }: AskedText, facts: ExplainFacts): Promise<Explanation> {
-  const { question, hasRoute } = await asRouted(readQuestion(from, to, facts), facts);
-  const family = facts.families.get(question.to.family);
-  if (family === undefined) throw new WrongQuestion(`this node does not serve ${question.to.family}`);
-  return await explainQuestion(question, { facts, family, rules, hasRoute });
+export async function explain({ from, to, rules }: ExplainRequest, facts: ExplainFacts): Promise<Explanation> {
+  const { query, hasRoute } = await withRoute(readQuery(from, to, facts), facts);
+  const family = facts.families.get(query.to.family);
+  if (family === undefined) throw new WrongQuestion(`this node does not serve ${query.to.family}`);
+  return await explainQuery(query, { facts, family, rules, hasRoute });
 }
 
 interface ExplainContext {
@@ -39,27 +35,38 @@ interface ExplainContext {
   readonly hasRoute: boolean;
 }
 
-async function explainQuestion(
-  question: PacketQuestion,
+async function explainQuery(
+  query: PacketQuery,
   { facts, family, rules, hasRoute }: ExplainContext,
 ): Promise<Explanation> {
-  const packet = packetOf(question);
+  const packet = packetOf(query);
   const { localAddresses } = family;
-  const { walked, remembered, sticky } = await walkRemembering({ view: family.stands, packet, localAddresses, facts });
+  const { walked, remembered, sticky } = await walkRemembering({
+    view: family.installed,
+    packet,
+    localAddresses,
+    facts,
+  });
   await facts.breath();
   const node = { localAddresses, remembered: new Set(remembered.keys()) };
   const wanted = await walkInPortions({ view: family.desired, packet, facts: node }, () => facts.breath());
   await facts.breath();
-  const subject = subjectOf(question, facts, family);
+  const subject = subjectOf(query, facts, family);
   const slices = subject === undefined ? [] : explainSlices(subject, facts);
   await facts.breath();
-  const shared = { question, subject, slices, sticky, family, facts };
+  const shared = { query, subject, slices, sticky, family, facts };
   const verdict = verdictOf({ ...shared, fates: walked.fates });
   await facts.breath();
-  const service = subject?.service.key ?? (verdict.service.split(':')[0] || undefined);
-  const differs = differences({ stands: walked.fates, desired: wanted.fates, view: family.stands, service, facts });
+  const service = subject?.service.key ?? (verdict.service || undefined);
+  const differs = differences({
+    installed: walked.fates,
+    desired: wanted.fates,
+    view: family.installed,
+    service,
+    facts,
+  });
   await facts.breath();
-  const { from, to } = question;
+  const { from, to } = query;
   return {
     apiVersion: API_VERSION,
     kind: 'Explanation',
@@ -70,7 +77,7 @@ async function explainQuestion(
     ...withSteps(verdict, rules ? walked.fates : []),
     reasons: subject === undefined ? [] : reasonsOf({ ...shared, subject }),
     slices,
-    notes: await notesOf({ question, hasRoute, subject, unknown: walked.unknown, family, facts }),
+    notes: await notesOf({ query, hasRoute, subject, unknown: walked.unknown, family, facts }),
     seen: null,
   };
 }
@@ -88,11 +95,11 @@ function withSteps(verdict: Explanation['verdict'], fates: readonly Fate[]): Pic
 }
 
 /** The first packet of a connection. */
-function packetOf({ from, to: { protocol, address, port } }: PacketQuestion): Packet {
+function packetOf({ from, to: { protocol, address, port } }: PacketQuery): Packet {
   return { protocol, source: from.address, destination: address, port, device: from.device, state: 'NEW' };
 }
 
-/** The way of a packet through the kernel, as steps of an answer. Pure. */
+/** The way of a packet through the kernel, as steps of an answer. */
 interface Ways {
   /** The steps that all packets share. */
   readonly shared: readonly ExplainedStep[];

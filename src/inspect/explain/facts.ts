@@ -10,6 +10,9 @@ import type { LocalDetector } from '../../proxy/modes/netfilter/local-traffic.ts
 import type { FamilyView } from '../../proxy/modes/view.ts';
 import type { Explanation } from '../wire/explanation.ts';
 
+/** Names that a sentence lists; the others are counted. */
+export const MAX_LISTED = 5;
+
 /** The objects as they were at the moment of the answer. */
 export interface ExplainedObjects extends ModelObjects {
   services(): Iterable<Service>;
@@ -40,7 +43,7 @@ export interface FormerOwner {
 export interface FamilyFacts {
   readonly family: Family;
   /** What the kernel has: as read, or as believed where nobody else can have written. */
-  readonly stands: FamilyView;
+  readonly installed: FamilyView;
   readonly desired: FamilyView;
   readonly masqueradeAll: boolean;
   readonly localDetector: LocalDetector;
@@ -89,7 +92,7 @@ export interface ExplainFacts {
    */
   remembered(family: Family, memories: Memories, client: Address): Promise<ReadonlyMap<string, number>>;
   /** The Service that had a destination and has it no more; undefined when the history knows of none. */
-  lastHad?(at: FrontendAt): FormerOwner | undefined | Promise<FormerOwner | undefined>;
+  formerOwnerOf?(at: FrontendAt): FormerOwner | undefined | Promise<FormerOwner | undefined>;
   /** The way to an address by this node's routes; undefined when there is none. Absent where the routes are not known. */
   readonly routeTo?: ((destination: Address) => Promise<KnownRoute | undefined>) | undefined;
   /** Absent where Pods are not known. A Pod that does not exist is undefined. */

@@ -5,8 +5,7 @@ import type { Expression, KeyField, NftElement, NftSet, ReadExpression } from '.
 import type { ServiceKey } from '../../proxy/model/objects.ts';
 import { addressOf, entryText } from '../../proxy/modes/nft-table/print.ts';
 import type { TableView } from '../../proxy/modes/view.ts';
-import type { Effect, PacketState, WalkStep } from './fates.ts';
-import type { NodeOfPacket, Packet } from './packet.ts';
+import type { Effect, NodeOfPacket, Packet, PacketState, WalkStep } from './packet.ts';
 
 export type ChainVerdict = Extract<Expression, { do: 'verdict' }>['verdict'];
 
@@ -111,7 +110,7 @@ export class SetLookup {
       const isKnown = this.#facts.remembered.has(name);
       return isKnown ? { text: this.#packet.source, data: '', owner: undefined } : undefined;
     }
-    const key = take(words, from, this.#lengthOf(set));
+    const key = readRegister(words, from, this.#lengthOf(set));
     if (set.hasRanges !== true) {
       const element = this.#table.element(name, key);
       return element && this.#found(set, element);
@@ -164,12 +163,12 @@ export class SetLookup {
 // Registers of nftables: words of 4 bytes, one character each. Pure.
 
 /** Bytes into words, from one on. */
-export function put(words: string[], at: number, bytes: string): void {
+export function writeRegister(words: string[], at: number, bytes: string): void {
   for (let i = 0; i * 4 < bytes.length; i++) words[at + i] = bytes.slice(i * 4, i * 4 + 4).padEnd(4, '\0');
 }
 
 /** The kernel refuses rules that read a word that nothing was written to (nft_parse_register_load, nf_tables_api.c); here it is 0. */
-export function take(words: readonly string[], at: number, length: number): string {
+export function readRegister(words: readonly string[], at: number, length: number): string {
   let bytes = '';
   for (let i = at; bytes.length < length; i++) bytes += words[i] ?? '\0\0\0\0';
   return bytes.slice(0, length);

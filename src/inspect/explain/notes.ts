@@ -4,10 +4,8 @@ import { type Address, cidrContains, endpointText, isLoopback } from '../../base
 import { MODES } from '../../proxy/model/modes.ts';
 import { faultText, type Service } from '../../proxy/model/objects.ts';
 import { listText } from '../wire/format.ts';
-import type { ExplainFacts, FamilyFacts } from './facts.ts';
-import type { AskedDestination, PacketQuestion } from './packet-question.ts';
-import { firstOf, portNumbers } from './phrases.ts';
-import { notRelayed } from './relayed.ts';
+import { type ExplainFacts, type FamilyFacts, MAX_LISTED } from './facts.ts';
+import type { PacketDestination, PacketQuery } from './packet-query.ts';
 import type { Subject } from './subject.ts';
 
 /** Services that are looked at between two breaths. */
@@ -19,7 +17,7 @@ const LIMIT =
   'Only the proxy was looked at: a NetworkPolicy, rules of other programs or the network may still drop the packet.';
 
 export interface NotesInput {
-  readonly question: PacketQuestion;
+  readonly query: PacketQuery;
   /** False: this node sends, and has no route to the destination. */
   readonly hasRoute: boolean;
   readonly subject: Subject | undefined;
@@ -35,7 +33,7 @@ export async function notesOf(input: NotesInput): Promise<string[]> {
 }
 
 /** As NodeLocal DNSCache does with the cluster IP of kube-dns (docs/neighbours.md). In IPVS mode nobody answers then, the cache included. */
-function ownAddressNotes({ question: { to }, subject, family, facts }: NotesInput): string[] {
+function ownAddressNotes({ query: { to }, subject, family, facts }: NotesInput): string[] {
   if (MODES[facts.by.mode].balancesBy === 'virtual servers' || subject?.frontend.role !== 'cluster-ip') return [];
   if (!family.localAddresses.has(to.address)) return [];
   return [
@@ -44,7 +42,7 @@ function ownAddressNotes({ question: { to }, subject, family, facts }: NotesInpu
 }
 
 /** Another Service asked for the same address and port, and did not get it. */
-function rivals({ question: { to }, facts }: NotesInput, { port }: Subject): string[] {
+function rivals({ query: { to }, facts }: NotesInput, { port }: Subject): string[] {
   const found: string[] = [];
   for (const fault of facts.faults()) {
     const isRival = fault.object !== port.service && fault.holder === port.service;
@@ -57,8 +55,8 @@ function rivals({ question: { to }, facts }: NotesInput, { port }: Subject): str
 
 /** Why a destination is no Service's, though it nearly is. */
 async function nearMisses(input: NotesInput): Promise<string[]> {
-  const { question, facts } = input;
-  const { to } = question;
+  const { query, facts } = input;
+  const { to } = query;
   const holders: Service[] = [];
   const byNodePort: Service[] = [];
   const byEndpoint: Service[] = [];
@@ -89,7 +87,7 @@ function hasEndpoint({ key }: Service, address: Address, { objects }: ExplainFac
 }
 
 /** Not an address of a Service, but of one that serves it. */
-function endpointNote(services: readonly Service[], { address }: AskedDestination): string {
+function endpointNote(services: readonly Service[], { address }: PacketDestination): string {
   const names = listText(services.map(({ key }) => `Service ${key}`));
   return `${address} is the address of an endpoint of ${names}: a connection to it does not go through the proxy.`;
 }
@@ -103,8 +101,14 @@ function roleOf({ clusterIPs, loadBalancerIPs }: Service, address: Address): str
   return loadBalancerIPs.includes(address) ? "a load balancer's address" : 'an external IP';
 }
 
+/** `port 80`, `ports 80 and 9090/UDP`: the protocol is written where it is not TCP. */
+function portNumbers({ ports }: Pick<Service, 'ports'>): string {
+  const numbers = ports.map(({ port, protocol }) => (protocol === 'TCP' ? String(port) : `${port}/${protocol}`));
+  return `port${numbers.length === 1 ? '' : 's'} ${listText(numbers, MAX_LISTED)}`;
+}
+
 /** `10.96.0.20 has port 80, not 8080` */
-function portMiss(service: Service, { question: { to } }: NotesInput): string {
+function portMiss(service: Service, { query: { to } }: NotesInput): string {
   const { address, port, protocol } = to;
   const whose = `it is ${roleOf(service, address)} of Service ${service.key}`;
   const others = service.ports.filter((spec) => spec.port === port).map((spec) => spec.protocol);
@@ -113,14 +117,14 @@ function portMiss(service: Service, { question: { to } }: NotesInput): string {
   const [other] = others;
   if (other !== undefined) {
     const ask = `${endpointText(address, port)}/${other.toLowerCase()}`;
-    return `${address} has port ${port} for ${firstOf(others)}, not for ${protocol}; ${whose}. Did you mean ${ask}?`;
+    return `${address} has port ${port} for ${listText(others, MAX_LISTED)}, not for ${protocol}; ${whose}. Did you mean ${ask}?`;
   }
   const target = service.ports.find((spec) => spec.nodePort === port);
   const isNodePort = target === undefined ? '' : ` ${port} is its node port, which the node's addresses have.`;
   return `${address} has ${portNumbers(service)}, not ${port}; ${whose}.${isNodePort}`;
 }
 
-function nodePortMiss(service: Service, { question: { to }, family, facts }: NotesInput): string | undefined {
+function nodePortMiss(service: Service, { query: { to }, family, facts }: NotesInput): string | undefined {
   const spec = service.ports.find(({ nodePort }) => nodePort === to.port);
   if (spec === undefined || has(service, to.address)) return undefined;
   const what = `Port ${to.port} is the node port of Service ${service.key}`;
@@ -129,20 +133,31 @@ function nodePortMiss(service: Service, { question: { to }, family, facts }: Not
   const { nodePortAddresses } = family;
   if (nodePortAddresses.length === 0) return `${what}, and no address of this node takes node ports.`;
   const only = nodePortAddresses.length === 1 ? ' only' : '';
-  return `${what}; on this node the node port is served on ${firstOf(nodePortAddresses)}${only}.`;
+  return `${what}; on this node the node port is served on ${listText(nodePortAddresses, MAX_LISTED)}${only}.`;
+}
+
+/** Why a node port is not served at a loopback address; `what` names it and its Service. */
+function notRelayed(what: string, to: PacketDestination, facts: Pick<ExplainFacts, 'relay' | 'by'>): string {
+  const { addresses } = facts.relay;
+  if (addresses.length === 0) {
+    return `${what}; in ${facts.by.mode} mode it is served on loopback only where --nodeport-addresses names a range of loopback, such as localhost.`;
+  }
+  if (to.protocol !== 'TCP') return `${what}; on loopback the relay of the agent serves TCP alone.`;
+  const at = listText(addresses.map((address) => endpointText(address, to.port)));
+  return `${what}; on loopback it is served at ${at} alone, to programs of this node.`;
 }
 
 /** `no Service has this address; shop/web had it until 12:03:04` */
-async function formerOwner({ question: { to }, family, facts }: NotesInput): Promise<string[]> {
+async function formerOwner({ query: { to }, family, facts }: NotesInput): Promise<string[]> {
   const { protocol, address, port } = to;
   if (family.localAddresses.has(address)) return [];
-  const former = await facts.lastHad?.({ family: to.family, protocol, address, port });
+  const former = await facts.formerOwnerOf?.({ family: to.family, protocol, address, port });
   if (former !== undefined) return [`No Service has ${address} now; ${former.service} had it until ${former.until}.`];
   const range = family.serviceCidrs.find((cidr) => cidrContains(cidr, address));
   return [`No Service has the address ${address}${range === undefined ? '' : `, though it is in ${range}`}.`];
 }
 
-function senderNotes({ question: { from, to }, hasRoute, subject, family }: NotesInput): string[] {
+function senderNotes({ query: { from, to }, hasRoute, subject, family }: NotesInput): string[] {
   const notes: string[] = [];
   if (!hasRoute) {
     notes.push(

@@ -1,5 +1,7 @@
-/** A packet to explain, and what decides about it beside rules. */
+/** A packet to explain, the node that it meets, and what becomes of it on its way and in the end. Pure. */
 import type { Address } from '../../base/address.ts';
+import type { ServiceKey } from '../../proxy/model/objects.ts';
+import type { ServersView } from '../../proxy/modes/view.ts';
 
 /** The first packet of a connection. */
 export interface Packet {
@@ -7,13 +9,13 @@ export interface Packet {
   readonly source: Address;
   readonly destination: Address;
   readonly port: number;
-  /** The device it comes in by; undefined when the node itself sends it. */
+  /** The device by which it comes in; undefined when the node sends it. */
   readonly device: string | undefined;
-  /** What conntrack says of it. Packets that it finds invalid are not translated. */
+  /** The state by conntrack. Invalid packets are not translated. */
   readonly state: 'NEW' | 'INVALID';
 }
 
-/** What a node is, beside its rules. */
+/** The facts of a node that decide beside its rules. */
 export interface NodeOfPacket {
   /** Addresses of this node. Loopback addresses, and those on the device of IPVS mode, count without being listed. */
   readonly localAddresses: ReadonlySet<string>;
@@ -22,4 +24,142 @@ export interface NodeOfPacket {
    * `SERVER -> DESTINATION` of IPVS (`destinationKey`).
    */
   readonly remembered: ReadonlySet<string>;
+}
+
+/** Whether an address is one of this node's. */
+export function isLocal(
+  address: Address,
+  { facts, servers }: { readonly facts: NodeOfPacket; readonly servers: ServersView | undefined },
+): boolean {
+  if (address.startsWith('127.') || address === '::1') return true;
+  return facts.localAddresses.has(address) || servers?.addresses.has(address) === true;
+}
+
+/** Whether a device has a name of iptables' form: `veth+` is the name of every device that begins with `veth`. */
+export function isDeviceNamed(name: string, device: string): boolean {
+  return name.endsWith('+') ? device.startsWith(name.slice(0, -1)) : device === name;
+}
+
+/** The effect of a step on the packet. */
+export type Effect =
+  | { readonly kind: 'jump' | 'goto'; readonly chain: string }
+  /** The packet's mark from here on. */
+  | { readonly kind: 'mark'; readonly mark: number }
+  /** A random number was drawn, one of `of`. */
+  | { readonly kind: 'choose'; readonly number: number; readonly of: number }
+  /** An element was found, which alone does nothing to the packet; `found` is its value, "" for none. */
+  | { readonly kind: 'lookup'; readonly found: string }
+  /** The new destination, as `ip:port`. */
+  | { readonly kind: 'translate'; readonly to: string }
+  /** The client is remembered by this memory of session affinity. */
+  | { readonly kind: 'remember'; readonly memory: string }
+  | { readonly kind: 'masquerade' | 'reject' | 'drop' | 'accept' | 'return' };
+
+/** A rule, an element or a destination that had an effect on the packet. */
+export interface WalkStep {
+  /** `filter`, `nat` or `mangle` of iptables; `ip slicewire` or `ip6 slicewire`; `ipvs`. */
+  readonly table: string;
+  /** Chain, set or map; a virtual server as ipvsadm(8) writes it. */
+  readonly chain: string;
+  /** The rule without its `-A CHAIN`, the element, or the destination, as the kernel's tools list it; `policy DROP` of a built-in chain. */
+  readonly rule: string;
+  /** Of an element of nftables: its key. */
+  readonly key?: string | undefined;
+  readonly effect: Effect;
+  /** Of the packets that reach the step, the share that takes it; 1 unless chosen at random. */
+  readonly share: number;
+  /** The Service that it stands for; undefined when Services share it, or when it is unknown. */
+  readonly owner: ServiceKey | undefined;
+}
+
+export interface Fate {
+  readonly kind: 'balanced' | 'rejected' | 'dropped' | 'untouched';
+  /** `ip:port` when balanced, "" otherwise. */
+  readonly backend: string;
+  readonly masqueraded: boolean;
+  readonly probability: number;
+  /** The steps that mattered, in order; those of the likeliest way where several ways lead to the same fate. */
+  readonly way: readonly WalkStep[];
+}
+
+/** Steps so far, the last one first: packets that part ways share what was before. */
+interface Way {
+  readonly step: WalkStep;
+  readonly before: Way | undefined;
+}
+
+/** A packet on its way. */
+export interface PacketState {
+  readonly mark: number;
+  /** Where it is going now. */
+  readonly destination: Address;
+  readonly port: number;
+  readonly dnat: string | undefined;
+  readonly masqueraded: boolean;
+  readonly probability: number;
+  readonly way: Way | undefined;
+}
+
+export type RuleVerdict = 'end' | 'return' | 'accept' | 'drop' | 'reject';
+
+export interface WalkOutcome {
+  readonly state: PacketState;
+  readonly verdict: RuleVerdict;
+}
+
+export function startOf({ destination, port }: Packet): PacketState {
+  return { mark: 0, destination, port, dnat: undefined, masqueraded: false, probability: 1, way: undefined };
+}
+
+export function stepped(state: PacketState, step: WalkStep): PacketState {
+  return { ...state, way: { step, before: state.way } };
+}
+
+export function translated(state: PacketState, to: string, destination: Address, port: number): PacketState {
+  return { ...state, destination, port, dnat: to };
+}
+
+export function isStopped({ verdict }: WalkOutcome): boolean {
+  return verdict === 'drop' || verdict === 'reject';
+}
+
+/** The packet goes on after the chain. */
+export function isFallen({ verdict }: WalkOutcome): boolean {
+  return verdict === 'end' || verdict === 'return';
+}
+
+export function stopped({ state, verdict }: WalkOutcome): Fate {
+  const kind = verdict === 'drop' ? 'dropped' : 'rejected';
+  return { kind, backend: '', masqueraded: false, probability: state.probability, way: wayOf(state) };
+}
+
+/** Of a packet that is not stopped. */
+export function fateOf(state: PacketState): Fate {
+  const { dnat, masqueraded, probability } = state;
+  if (dnat !== undefined) return { kind: 'balanced', backend: dnat, masqueraded, probability, way: wayOf(state) };
+  const way = wayOf(state);
+  const isLeftAlone = way.every(({ effect }) => PASSING.has(effect.kind));
+  return { kind: 'untouched', backend: '', masqueraded, probability, way: isLeftAlone ? [] : way };
+}
+
+/** Effects that alone mean nothing to a packet that goes on as it came. */
+const PASSING: ReadonlySet<Effect['kind']> = new Set(['jump', 'goto', 'return', 'lookup', 'choose']);
+
+function wayOf({ way }: PacketState): WalkStep[] {
+  const steps: WalkStep[] = [];
+  for (let at = way; at !== undefined; at = at.before) steps.push(at.step);
+  return steps.reverse();
+}
+
+/** The same fates once each, without those that cannot happen. */
+export function merge(fates: readonly Fate[]): Fate[] {
+  const merged = new Map<string, { fate: Fate; probability: number }>();
+  for (const fate of fates) {
+    if (fate.probability <= 0) continue;
+    const key = `${fate.kind} ${fate.backend} ${fate.masqueraded}`;
+    const before = merged.get(key);
+    const likeliest = before === undefined || fate.probability > before.fate.probability ? fate : before.fate;
+    merged.set(key, { fate: likeliest, probability: (before?.probability ?? 0) + fate.probability });
+  }
+  return [...merged.values()].map(({ fate, probability }) => ({ ...fate, probability }));
 }

@@ -3,15 +3,15 @@
 import { cidrContains } from '../../base/address.ts';
 import type { Fault } from '../../proxy/model/objects.ts';
 import type { ExplainedSlice, Explanation, Reason } from '../wire/explanation.ts';
-import { saidBy } from './differs.ts';
+import { capitalized, secondsText } from '../wire/format.ts';
+import { causeText } from './differs.ts';
 import type { ExplainFacts, FamilyFacts } from './facts.ts';
-import type { PacketQuestion } from './packet-question.ts';
-import { capital, lasting } from './phrases.ts';
+import type { PacketQuery } from './packet-query.ts';
 import { slicesSetAside } from './slice-endpoints.ts';
 import { ROLES, type Subject } from './subject.ts';
 
 export interface ReasonsInput {
-  readonly question: PacketQuestion;
+  readonly query: PacketQuery;
   readonly subject: Subject;
   readonly slices: readonly ExplainedSlice[];
   readonly sticky: Explanation['verdict']['sticky'];
@@ -33,13 +33,13 @@ export function reasonsOf(input: ReasonsInput): Reason[] {
 }
 
 function about({ subject: { service } }: ReasonsInput, field: string, value: string, says: string): Reason {
-  return { object: `Service ${service.key}`, field, value, says: `${capital(says)}.` };
+  return { object: `Service ${service.key}`, field, value, says: `${capitalized(says)}.` };
 }
 
 function frontendReason(input: ReasonsInput): Reason {
   const { role, address } = input.subject.frontend;
   const { name, field } = ROLES[role];
-  const { to } = input.question;
+  const { to } = input.query;
   if (address === undefined) {
     const { isRelayed } = input.subject;
     const at = isRelayed
@@ -90,22 +90,22 @@ function affinityReason(input: ReasonsInput): Reason[] {
   const { affinitySeconds } = subject.port;
   if (affinitySeconds === 0) return [];
   const says = subject.isRelayed
-    ? `the relay stays with one endpoint until no connection on loopback has begun for ${lasting(affinitySeconds)}`
+    ? `the relay stays with one endpoint until no connection on loopback has begun for ${secondsText(affinitySeconds)}`
     : sticky === null
-      ? `the kernel remembers no endpoint for this client; it remembers the one that the client gets for ${lasting(affinitySeconds)}`
-      : `the kernel remembers ${sticky.endpoint} for this client for another ${lasting(sticky.seconds)}; each new connection starts the time again`;
-  return [about(input, 'spec.sessionAffinity', `ClientIP (${lasting(affinitySeconds)})`, says)];
+      ? `the kernel remembers no endpoint for this client; it remembers the one that the client gets for ${secondsText(affinitySeconds)}`
+      : `the kernel remembers ${sticky.endpoint} for this client for another ${secondsText(sticky.seconds)}; each new connection starts the time again`;
+  return [about(input, 'spec.sessionAffinity', `ClientIP (${secondsText(affinitySeconds)})`, says)];
 }
 
 function rangesReason(input: ReasonsInput): Reason[] {
-  const { subject, question, family } = input;
+  const { subject, query, family } = input;
   const { sourceRanges } = subject.port;
   if (sourceRanges === undefined || subject.frontend.role === 'node-port') return [];
   const reason = (says: string) => [
     about(input, 'spec.loadBalancerSourceRanges', sourceRanges.join(',') || 'none of this family', says),
   ];
   if (subject.frontend.role !== 'load-balancer') return reason("they hold for the load balancer's addresses only");
-  const { from } = question;
+  const { from } = query;
   const senders = from.what === 'node' ? family.nodeAddresses : [from.address];
   const found = sourceRanges.find((range) => senders.some((sender) => cidrContains(range, sender)));
   const who = from.what === 'node' ? 'this node' : from.address;
@@ -137,7 +137,7 @@ function stateReasons(input: ReasonsInput): Reason[] {
   const { refused, isPending } = input.facts;
   const cause = refused.get(key);
   if (cause !== undefined) {
-    const says = `the kernel refuses its rules (${saidBy(cause)}): its former rules stay, and the agent tries again later`;
+    const says = `the kernel refuses its rules (${causeText(cause)}): its former rules stay, and the agent tries again later`;
     return [about(input, '', '', says)];
   }
   return isPending(key) ? [about(input, '', '', 'a change of it is not written to the kernel yet')] : [];
@@ -158,5 +158,5 @@ function faultReasons(input: ReasonsInput): Reason[] {
 
 function reasonOfFault(fault: Fault): Reason {
   const { kind, object, field, value, problem, effect } = fault;
-  return { object: `${kind} ${object}`, field, value, says: `${capital(problem)} (${effect}).` };
+  return { object: `${kind} ${object}`, field, value, says: `${capitalized(problem)} (${effect}).` };
 }

@@ -1,4 +1,4 @@
-/** A rule of iptables, read from the text that iptables-save prints. Pure. */
+/** A rule of iptables, read from the text that iptables-save prints, and whether it matches a packet. Pure. */
 import {
   type Address,
   addressOctets,
@@ -9,9 +9,11 @@ import {
   parseAddress,
   parseCidr,
 } from '../../base/address.ts';
+import type { ServersView } from '../../proxy/modes/view.ts';
 import { SET_IDS, setName, setSpec } from '../../proxy/modes/virtual-servers/sets.ts';
+import { isDeviceNamed, isLocal, type NodeOfPacket, type Packet, type PacketState } from './packet.ts';
 
-export type RuleMatch =
+type RuleMatch =
   | { readonly of: 'source' | 'destination' | 'original destination'; readonly net: Net; readonly inverted: boolean }
   | {
       readonly of: 'protocol' | 'device' | 'connection state' | 'memory';
@@ -41,7 +43,7 @@ export interface ParsedRule {
 }
 
 /** Sets of IPVS mode by their names, and whether their entries end with a net. */
-export const SETS: ReadonlyMap<string, boolean> = new Map(
+const SETS: ReadonlyMap<string, boolean> = new Map(
   SET_IDS.flatMap((id) => FAMILIES.map((family) => [setName(family, id), setSpec(family, id).type.endsWith(',net')])),
 );
 
@@ -102,7 +104,7 @@ export function parseRule(text: string): ParsedRule {
     const inverted = words[i] === '!';
     if (inverted) i += 1;
     const option = words[i] ?? '';
-    const taken = take(draft, { option, inverted, values: words.slice(i + 1, i + 3) });
+    const taken = readOption(draft, { option, inverted, values: words.slice(i + 1, i + 3) });
     if (taken === undefined) unknown = [option, words[i + 1]].join(' ').trim();
     i += 1 + (taken ?? 0);
   }
@@ -118,7 +120,7 @@ interface Option {
 }
 
 /** The number of values that the option took; undefined when it is not interpreted. */
-function take(draft: RuleDraft, { option, inverted, values }: Option): number | undefined {
+function readOption(draft: RuleDraft, { option, inverted, values }: Option): number | undefined {
   const [value = '', second = ''] = values;
   switch (option) {
     case '-m':
@@ -197,12 +199,12 @@ function ofNet(of: 'source' | 'destination' | 'original destination', text: stri
   return cidr && { of, net: netOf(cidr), inverted };
 }
 
-/** undefined: it is no port. */
+/** undefined for text that is no port. */
 function portOf(text: string): number | undefined {
   return /^\d{1,5}$/.test(text) && Number(text) <= 65_535 ? Number(text) : undefined;
 }
 
-/** `0x4000/0x4000`, or `0x4000` for all bits of the mask. undefined: these are no numbers of 32 bits. */
+/** `0x4000/0x4000`, or `0x4000` for all bits of the mask. undefined where one has more than 32 bits. */
 function numbers(text: string, all: number): { value: number; mask: number } | undefined {
   const [, value, mask = String(all)] = /^(0x[\da-f]{1,8}|\d{1,10})(?:\/(0x[\da-f]{1,8}|\d{1,10}))?$/i.exec(text) ?? [];
   if (value === undefined || Number(value) > 0xffffffff || Number(mask) > 0xffffffff) return undefined;
@@ -210,14 +212,82 @@ function numbers(text: string, all: number): { value: number; mask: number } | u
 }
 
 /** `10.244.1.11:8080` or `[fd00::1]:8080`; a range of addresses or ports is not interpreted. */
-function socketOf(text: string): ParsedRule['to'] {
+export function socketOf(text: string): ParsedRule['to'] {
   const colon = text.lastIndexOf(':');
   const address = parseAddress(text.slice(0, colon).replace(/^\[|\]$/g, ''));
   const port = portOf(text.slice(colon + 1));
   return address === undefined || !port ? undefined : { text, address, port };
 }
 
-// Whether a net holds an address, for rules that thousands of packets meet. Pure.
+/** The memories of session affinity that rules on the way look into (`Memories`). */
+export interface AskedMemories {
+  readonly lists: Set<string>;
+  readonly destinations: Set<string>;
+}
+
+/** What matches look at beside the packet's state. */
+export interface Surroundings {
+  readonly packet: Packet;
+  readonly facts: NodeOfPacket;
+  readonly servers: ServersView | undefined;
+  readonly asked: AskedMemories;
+  readonly nets: Nets;
+  readonly octets: Octets;
+}
+
+export function isMatching(match: RuleMatch, state: PacketState, around: Surroundings): boolean {
+  return holds(match, state, around) !== match.inverted;
+}
+
+function holds(match: RuleMatch, state: PacketState, around: Surroundings): boolean {
+  const { packet, facts, octets } = around;
+  switch (match.of) {
+    case 'source':
+      return isHeldBy(match.net, octets.of(packet.source));
+    case 'destination':
+      return isHeldBy(match.net, octets.of(state.destination));
+    case 'original destination':
+      return isHeldBy(match.net, octets.of(packet.destination));
+    case 'protocol':
+      return packet.protocol === match.value;
+    case 'device':
+      return packet.device !== undefined && isDeviceNamed(match.value, packet.device);
+    case 'port':
+      return state.port >= match.first && state.port <= match.last;
+    case 'mark':
+      return (state.mark & match.mask) >>> 0 === match.value;
+    case 'connection state': {
+      const states = match.value.split(',');
+      return states.includes(packet.state) || (states.includes('DNAT') && state.dnat !== undefined);
+    }
+    case 'local source':
+      return isLocal(packet.source, around);
+    case 'local destination':
+      return isLocal(state.destination, around);
+    case 'memory':
+      around.asked.lists.add(match.value);
+      return facts.remembered.has(match.value);
+    case 'set':
+      return isInSet(match, state, around);
+  }
+}
+
+/** The entry that the packet's addresses and port make: `10.96.0.10,tcp:80,10.244.1.1` of `dst,dst,src`. */
+function isInSet(
+  { set, which: [first, second, third] }: Extract<RuleMatch, { of: 'set' }>,
+  { destination, port }: PacketState,
+  { packet: { protocol, source }, servers, nets }: Surroundings,
+): boolean {
+  const entries = servers?.entries(set);
+  if (entries === undefined || entries.size === 0) return false;
+  if (second === undefined) {
+    return entries.has(first === 'src' ? source : destination) || (first === 'dst' && entries.has(String(port)));
+  }
+  const socket = `${destination},${protocol.toLowerCase()}:${port}`;
+  if (third === undefined) return entries.has(socket);
+  if (entries.has(`${socket},${source}`)) return true;
+  return SETS.get(set) === true && nets.of(source).some((net) => entries.has(`${socket},${net}`));
+}
 
 /** A CIDR as bytes in network order. */
 interface Net {
@@ -232,7 +302,7 @@ function netOf(cidr: Cidr): Net {
 }
 
 /** False when the families differ. */
-export function isHeldBy({ first, length }: Net, octets: Uint8Array): boolean {
+function isHeldBy({ first, length }: Net, octets: Uint8Array): boolean {
   if (first.length !== octets.length) return false;
   const whole = length >> 3;
   for (let i = 0; i < whole; i++) if (first[i] !== octets[i]) return false;

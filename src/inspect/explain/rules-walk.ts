@@ -12,8 +12,11 @@ import {
   type Fate,
   fateOf,
   isFallen,
+  isLocal,
   isStopped,
   merge,
+  type NodeOfPacket,
+  type Packet,
   type PacketState,
   type RuleVerdict,
   startOf,
@@ -22,10 +25,8 @@ import {
   translated,
   type WalkOutcome,
   type WalkStep,
-} from './fates.ts';
-import { type AskedMemories, isLocal, isMatching, type Surroundings } from './matching.ts';
-import type { NodeOfPacket, Packet } from './packet.ts';
-import { Nets, Octets, type ParsedRule, parseRule } from './rule.ts';
+} from './packet.ts';
+import { type AskedMemories, isMatching, Nets, Octets, type ParsedRule, parseRule, type Surroundings } from './rule.ts';
 
 export interface RulesWalkInput {
   readonly rules: RulesView;
@@ -76,20 +77,20 @@ function parsedOf(rules: RulesView): Map<string, ParsedRule> {
 
 export class RulesWalk {
   readonly #rules: RulesView;
-  readonly #around: Surroundings;
+  readonly #surroundings: Surroundings;
   readonly #unknown: Set<string>;
   readonly #parsed: Map<string, ParsedRule>;
 
   constructor({ rules, unknown, ...around }: RulesWalkInput) {
     this.#rules = rules;
     this.#parsed = parsedOf(rules);
-    this.#around = { ...around, nets: new Nets(), octets: new Octets() };
+    this.#surroundings = { ...around, nets: new Nets(), octets: new Octets() };
     this.#unknown = unknown;
   }
 
   /** Yields between portions of work, which are short. */
   *fates(): Generator<undefined, Fate[]> {
-    const { packet } = this.#around;
+    const { packet } = this.#surroundings;
     const start = startOf(packet);
     const isSent = packet.device === undefined;
     const mangled: WalkOutcome[] = isSent ? this.#hook('mangle', 'OUTPUT', start) : [{ state: start, verdict: 'end' }];
@@ -109,15 +110,15 @@ export class RulesWalk {
 
   /** What becomes of a packet after it was translated, or not, on its way in. */
   *#delivered(state: PacketState): Generator<undefined, Fate[]> {
-    const { packet, servers } = this.#around;
+    const { packet, servers } = this.#surroundings;
     const server = servers?.server({ protocol: packet.protocol, address: state.destination, port: state.port });
     // IPVS begins no connection with a packet that does not begin one (ip_vs_proto_tcp.c, tcp_conn_schedule).
-    if (server !== undefined && packet.state === 'NEW' && isLocal(state.destination, this.#around)) {
+    if (server !== undefined && packet.state === 'NEW' && isLocal(state.destination, this.#surroundings)) {
       // IPVS takes what comes in after the filter table's INPUT, what the node sends before its OUTPUT.
       const passed = packet.device === undefined ? accepted(state) : this.#filtered('INPUT', state);
       const fates: Fate[] = [];
       for (const outcome of passed) {
-        const sent = isStopped(outcome) ? [] : candidates(server, outcome.state, this.#around);
+        const sent = isStopped(outcome) ? [] : candidates(server, outcome.state, this.#surroundings);
         if (isStopped(outcome)) fates.push(stopped(outcome));
         else if (sent.length === 0) {
           fates.push(stopped({ state: stepped(outcome.state, refusal(server)), verdict: 'reject' }));
@@ -134,7 +135,8 @@ export class RulesWalk {
 
   /** IPVS sends the packet out as if the node did. What it gives to the node itself has arrived (ip_vs_xmit.c, ip_vs_nat_send_or_cont). */
   #balanced(state: PacketState): Fate[] {
-    if (this.#around.packet.device !== undefined && isLocal(state.destination, this.#around)) return [fateOf(state)];
+    if (this.#surroundings.packet.device !== undefined && isLocal(state.destination, this.#surroundings))
+      return [fateOf(state)];
     return this.#filtered('OUTPUT', state).flatMap((outcome) =>
       isStopped(outcome) ? [stopped(outcome)] : this.#masqueraded(outcome.state),
     );
@@ -142,8 +144,8 @@ export class RulesWalk {
 
   /** INPUT, FORWARD, or OUTPUT and then INPUT for what the node sends to itself. */
   #received(state: PacketState): WalkOutcome[] {
-    const isHere = isLocal(state.destination, this.#around);
-    if (this.#around.packet.device !== undefined) return this.#filtered(isHere ? 'INPUT' : 'FORWARD', state);
+    const isHere = isLocal(state.destination, this.#surroundings);
+    if (this.#surroundings.packet.device !== undefined) return this.#filtered(isHere ? 'INPUT' : 'FORWARD', state);
     const out = this.#filtered('OUTPUT', state);
     if (!isHere) return out;
     return out.flatMap((outcome) => (isStopped(outcome) ? [outcome] : this.#filtered('INPUT', outcome.state)));
@@ -151,8 +153,8 @@ export class RulesWalk {
 
   /** What has arrived at this node is not sent on. */
   #sent({ state }: WalkOutcome): Fate[] {
-    const { device, state: known } = this.#around.packet;
-    const hasArrived = device !== undefined && isLocal(state.destination, this.#around);
+    const { device, state: known } = this.#surroundings.packet;
+    const hasArrived = device !== undefined && isLocal(state.destination, this.#surroundings);
     return hasArrived || known === 'INVALID' ? [fateOf(state)] : this.#masqueraded(state);
   }
 
@@ -206,18 +208,18 @@ export class RulesWalk {
 
   #rule(place: RulePlace, state: PacketState, endings: RuleEndings): void {
     const { matches, chance, unknown } = place.rule;
-    const isHit = matches.every((match) => isMatching(match, state, this.#around));
+    const isHit = matches.every((match) => isMatching(match, state, this.#surroundings));
     if (!isHit || unknown !== undefined) {
       endings.next.push(state);
       if (isHit) this.#note(place, `has \`${unknown}\`, which is not interpreted; it is taken as not matching`);
       return;
     }
     if (chance < 1) endings.next.push({ ...state, probability: state.probability * (1 - chance) });
-    if (chance > 0) this.#take(place, { ...state, probability: state.probability * chance }, endings);
+    if (chance > 0) this.#applyRule(place, { ...state, probability: state.probability * chance }, endings);
   }
 
   /** What a rule that matches does. */
-  #take(place: RulePlace, state: PacketState, endings: RuleEndings): void {
+  #applyRule(place: RulePlace, state: PacketState, endings: RuleEndings): void {
     const { target, setMark, to } = place.rule;
     const verdict = VERDICTS.get(target);
     const after = (effect: Effect, changed = state) => stepped(changed, stepOf(place, effect));

@@ -7,9 +7,9 @@ import { MODES } from '../../proxy/model/modes.ts';
 import { ownerInComment } from '../../proxy/modes/netfilter/rules.ts';
 import type { ExplainedStep, Explanation } from '../wire/explanation.ts';
 import { countText } from '../wire/format.ts';
-import type { Fate } from './fates.ts';
+import type { Fate } from './packet.ts';
 
-export type SeenOnTheWay = NonNullable<Explanation['seen']>;
+export type SeenPackets = NonNullable<Explanation['seen']>;
 
 /** What was computed for a packet. */
 export type ComputedFate = Pick<Fate, 'kind' | 'backend' | 'masqueraded'>;
@@ -56,7 +56,7 @@ type PacketEnd =
     })
   | { readonly kind: 'lost' };
 
-export function seenAnswer(input: SeenInput): SeenOnTheWay {
+export function seenAnswer(input: SeenInput): SeenPackets {
   const { packets, connections, otherConnections, ruleOf } = input;
   const texts = connections.map(connectionText);
   if (otherConnections > 0) texts.push(`and ${otherConnections} more`);

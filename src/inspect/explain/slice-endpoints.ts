@@ -13,8 +13,7 @@ import {
 import { type EndpointUse, isUsed } from '../../proxy/model/selection-reasons.ts';
 import type { ExplainedSlice } from '../wire/explanation.ts';
 import { listText } from '../wire/format.ts';
-import type { ExplainFacts } from './facts.ts';
-import { firstOf } from './phrases.ts';
+import { type ExplainFacts, MAX_LISTED } from './facts.ts';
 import type { Subject } from './subject.ts';
 
 type ListedEndpoint = ExplainedSlice['endpoints'][number];
@@ -112,7 +111,7 @@ function withoutPort({ address, nodeName }: Endpoint, { ports }: Slice, spec: Se
   const has = ports.map(({ name, protocol, port }) =>
     name === '' ? `${port}/${protocol}` : `${name} ${port}/${protocol}`,
   );
-  const why = has.length === 0 ? 'the slice has no ports' : `the slice has ${wanted}, but ${firstOf(has)}`;
+  const why = has.length === 0 ? 'the slice has no ports' : `the slice has ${wanted}, but ${listText(has, MAX_LISTED)}`;
   return { endpoint: address, node: nodeName, used: false, use: 'no such port', why };
 }
 

@@ -3,7 +3,7 @@ import type { Service, ServicePortSpec, TrafficPolicy } from '../../proxy/model/
 import type { Backend, Frontend, ServicePort } from '../../proxy/model/service-port.ts';
 import { relayable } from '../../proxy/model/special-address.ts';
 import type { ExplainFacts, FamilyFacts } from './facts.ts';
-import { type PacketQuestion, type PacketSender, takesNodePorts } from './packet-question.ts';
+import { type PacketQuery, type PacketSender, takesNodePorts } from './packet-query.ts';
 
 export interface Subject {
   readonly port: ServicePort;
@@ -17,7 +17,7 @@ export interface Subject {
 }
 
 /** undefined: no Service has the destination. A frontend with an address comes before a node port. */
-export function subjectOf({ from, to }: PacketQuestion, facts: ExplainFacts, family: FamilyFacts): Subject | undefined {
+export function subjectOf({ from, to }: PacketQuery, facts: ExplainFacts, family: FamilyFacts): Subject | undefined {
   const { address, port, protocol } = to;
   const at = { family: to.family, protocol, address, port };
   const found = facts.model.frontend(at);

@@ -8,22 +8,6 @@ import { numberWord, protocolWord } from '../../proxy/modes/nft-table/element-by
 import { addressOf } from '../../proxy/modes/nft-table/print.ts';
 import type { TableView } from '../../proxy/modes/view.ts';
 import {
-  type Effect,
-  type Fate,
-  fateOf,
-  isFallen,
-  isStopped,
-  merge,
-  type PacketState,
-  startOf,
-  stepped,
-  stopped,
-  translated,
-  type WalkOutcome,
-  type WalkStep,
-} from './fates.ts';
-import { isLocal } from './matching.ts';
-import {
   type ChainVerdict,
   concluded,
   effectOf,
@@ -34,13 +18,30 @@ import {
   numberOf,
   onlyNumber,
   passedBy,
-  put,
   type Run,
+  readRegister,
   SetLookup,
-  take,
   verdictIn,
+  writeRegister,
 } from './nft-run.ts';
-import type { NodeOfPacket, Packet } from './packet.ts';
+import {
+  type Effect,
+  type Fate,
+  fateOf,
+  isFallen,
+  isLocal,
+  isStopped,
+  merge,
+  type NodeOfPacket,
+  type Packet,
+  type PacketState,
+  startOf,
+  stepped,
+  stopped,
+  translated,
+  type WalkOutcome,
+  type WalkStep,
+} from './packet.ts';
 
 export interface TableWalkInput {
   readonly family: Family;
@@ -151,21 +152,25 @@ export class TableWalk {
       if (expression === undefined) break;
       switch (expression.do) {
         case 'load':
-          put(run.words, expression.to, loaded(expression.what, run.state, this.#input));
+          writeRegister(run.words, expression.to, loaded(expression.what, run.state, this.#input));
           break;
         case 'load-part':
-          put(run.words, expression.to, loaded(expression.what, run.state, this.#input).slice(0, expression.bytes));
+          writeRegister(
+            run.words,
+            expression.to,
+            loaded(expression.what, run.state, this.#input).slice(0, expression.bytes),
+          );
           break;
         case 'value':
-          put(run.words, expression.to, expression.value);
+          writeRegister(run.words, expression.to, expression.value);
           break;
         case 'mask': {
           const { at, mask, flip } = expression;
-          put(run.words, at, masked(take(run.words, at, mask.length), mask, flip));
+          writeRegister(run.words, at, masked(readRegister(run.words, at, mask.length), mask, flip));
           break;
         }
         case 'compare': {
-          const isEqual = take(run.words, expression.from, expression.value.length) === expression.value;
+          const isEqual = readRegister(run.words, expression.from, expression.value.length) === expression.value;
           if (isEqual === (expression.is === 'equal')) break;
           endings.next.push(passedBy(run));
           return;
@@ -188,7 +193,7 @@ export class TableWalk {
     const numbers = passing === undefined ? [...Array(count).keys()] : [passing - first].filter((n) => n < count);
     for (const number of numbers.filter((n) => n >= 0)) {
       const words = [...run.words];
-      put(words, to, numberWord((first + number) >>> 0));
+      writeRegister(words, to, numberWord((first + number) >>> 0));
       const chosen = stepped(run.state, {
         ...this.#step(run, { kind: 'choose', number, of: count }),
         share: 1 / count,
@@ -214,15 +219,15 @@ export class TableWalk {
         this.#run({ ...run, state: after({ kind: 'remember', memory: expression.set }) }, at + 1, endings);
         break;
       case 'set-mark': {
-        const mark = numberOf(take(words, expression.from, 4));
+        const mark = numberOf(readRegister(words, expression.from, 4));
         // Cleared on the way to the masquerading that is a step itself.
         const marked = { ...state, mark };
         this.#run({ ...run, state: mark === 0 ? marked : after({ kind: 'mark', mark }, marked) }, at + 1, endings);
         break;
       }
       case 'translate': {
-        const address = addressOf(take(words, expression.address, this.#input.family === 'IPv4' ? 4 : 16));
-        const bytes = take(words, expression.port, 2);
+        const address = addressOf(readRegister(words, expression.address, this.#input.family === 'IPv4' ? 4 : 16));
+        const bytes = readRegister(words, expression.port, 2);
         const port = bytes.charCodeAt(0) * 256 + bytes.charCodeAt(1);
         const to = endpointText(address, port);
         done.push({ state: after({ kind: 'translate', to }, translated(state, to, address, port)), verdict: 'accept' });
@@ -269,7 +274,7 @@ export class TableWalk {
       this.#decide({ ...run, owner }, verdict, this.#elementStep(set, found, effectOf(verdict)), endings);
       return;
     }
-    if (to !== undefined) put(run.words, to, data);
+    if (to !== undefined) writeRegister(run.words, to, data);
     const value = this.#lookup.valueText(set, data);
     const state = stepped(run.state, this.#elementStep(set, found, { kind: 'lookup', found: value }));
     this.#run({ ...run, state, owner: owner ?? run.owner }, at + 1, endings);

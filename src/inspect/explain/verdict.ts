@@ -1,24 +1,21 @@
 /** The verdict in one sentence: where the kernel sends the packet, and why. Pure. */
-import { type Address, cidrContains, holdsAll, isLoopback, parseAddress } from '../../base/address.ts';
+import { cidrContains, endpointText, holdsAll, isLoopback } from '../../base/address.ts';
 import { MODES } from '../../proxy/model/modes.ts';
 import type { Backend } from '../../proxy/model/service-port.ts';
+import { specialKind } from '../../proxy/model/special-address.ts';
 import { hairpinBackends } from '../../proxy/modes/netfilter/local-traffic.ts';
-import type { FamilyView } from '../../proxy/modes/view.ts';
-import type { ExplainedEndpoint, Explanation } from '../wire/explanation.ts';
-import { countText, listText, percentText } from '../wire/format.ts';
-import type { ExplainFacts, FamilyFacts } from './facts.ts';
-import type { Fate } from './fates.ts';
-import type { NodeOfPacket, Packet } from './packet.ts';
-import { destinationText, type PacketSender, packetWord } from './packet-question.ts';
-import { lasting } from './phrases.ts';
-import { relayedVerdict } from './relayed.ts';
-import { type StoppedInput, stoppedBecause } from './stopped.ts';
+import type { ExplainedEndpoint, ExplainedSlice, Explanation } from '../wire/explanation.ts';
+import { countText, listText, percentText, secondsText } from '../wire/format.ts';
+import { type ExplainFacts, type FamilyFacts, MAX_LISTED } from './facts.ts';
+import type { Fate } from './packet.ts';
+import { destinationText, type PacketQuery, type PacketSender, packetWord } from './packet-query.ts';
+import { socketOf } from './rule.ts';
+import { policyField } from './slice-endpoints.ts';
 import { backendsOf, type Subject } from './subject.ts';
-import { type Walked, walk, walkInPortions } from './walk.ts';
 
 type PacketVerdict = Explanation['verdict'];
 
-interface VerdictInput extends StoppedInput {
+interface VerdictInput extends DropInput {
   /** By the view that stands. */
   readonly fates: readonly Fate[];
   readonly sticky: PacketVerdict['sticky'];
@@ -39,9 +36,9 @@ export function verdictOf(input: VerdictInput): PacketVerdict {
 }
 
 function explainedEndpoints(balanced: readonly Fate[], input: VerdictInput): ExplainedEndpoint[] {
-  const { question, subject, family, facts } = input;
+  const { query, subject, family, facts } = input;
   const backends = new Map(subject === undefined ? [] : backendsOf(subject).map((each) => [each.text, each]));
-  const shared = { from: question.from, subject, family, mode: facts.by.mode };
+  const shared = { from: query.from, subject, family, mode: facts.by.mode };
   return balanced.map((fate) => {
     const { masqueraded, why } = masquerading({ ...shared, fate, backend: backends.get(fate.backend) });
     return { endpoint: fate.backend, share: Math.min(1, fate.probability), masqueraded, why, steps: [] };
@@ -58,7 +55,7 @@ function ownerOf(fates: readonly Fate[]): string {
 }
 
 function balancedSentence(endpoints: readonly ExplainedEndpoint[], service: string, input: VerdictInput): string {
-  const { question, sticky, fates } = input;
+  const { query, sticky, fates } = input;
   const [first] = endpoints;
   const of = service === '' ? 'a Service that this agent does not know' : `Service ${service}`;
   const others = fates.filter(({ kind }) => kind !== 'balanced');
@@ -72,7 +69,12 @@ function balancedSentence(endpoints: readonly ExplainedEndpoint[], service: stri
   const rest = others
     .map(({ kind, probability }) => `; ${percentText(probability)} of them are ${KINDS[kind]}`)
     .join('');
-  return `The ${packetWord(question.to)} goes ${where}, and ${maskClause(endpoints)}${rest}.`;
+  return `The ${packetWord(query.to)} goes ${where}, and ${maskClause(endpoints)}${rest}.`;
+}
+
+/** `which session affinity of Service shop/web remembers for this client for another 9 min` */
+function stickyClause({ seconds }: NonNullable<PacketVerdict['sticky']>, of: string): string {
+  return `which the session affinity of ${of} remembers for this client for another ${secondsText(seconds)}`;
 }
 
 const KINDS: Readonly<Record<Fate['kind'], string>> = {
@@ -108,37 +110,164 @@ function clauseOf({ masqueraded, why }: Masquerading): string {
 }
 
 function unbalanced(input: VerdictInput): Pick<PacketVerdict, 'kind' | 'sentence'> {
-  const { question, fates, subject } = input;
+  const { query, fates, subject } = input;
   const likeliest = [...fates].sort((a, b) => b.probability - a.probability)[0];
-  const packet = `The ${packetWord(question.to)}`;
+  const packet = `The ${packetWord(query.to)}`;
   if (likeliest?.kind === 'rejected' || likeliest?.kind === 'dropped') {
     const kind = likeliest.kind === 'rejected' ? 'refused' : 'dropped';
-    return { kind, sentence: `${packet} is ${kind} because ${stoppedBecause(input, likeliest)}.` };
+    return { kind, sentence: `${packet} is ${kind} because ${dropReason(input, likeliest)}.` };
   }
   if (subject !== undefined) {
-    const sentence = `${packet} is left alone, although Service ${subject.port.id} has ${destinationText(question.to)}.`;
+    const sentence = `${packet} is left alone, although Service ${subject.port.id} has ${destinationText(query.to)}.`;
     return { kind: isLocal(input) ? 'local' : 'not a Service', sentence };
   }
   if (isLocal(input)) {
-    const sentence = `${destinationText(question.to)} is this node's own address, and no Service has it: the proxy leaves the ${packetWord(question.to)} to the programs of this node.`;
+    const sentence = `${destinationText(query.to)} is this node's own address, and no Service has it: the proxy leaves the ${packetWord(query.to)} to the programs of this node.`;
     return { kind: 'local', sentence };
   }
   return { kind: 'not a Service', sentence: notAService(input) };
 }
 
-function isLocal({ question: { to }, family }: VerdictInput): boolean {
+function isLocal({ query: { to }, family }: VerdictInput): boolean {
   return isLoopback(to.address) || family.localAddresses.has(to.address);
 }
 
-function notAService({ question: { to }, family }: VerdictInput): string {
+function notAService({ query: { to }, family }: VerdictInput): string {
   const range = family.serviceCidrs.find((cidr) => cidrContains(cidr, to.address));
   const where = range === undefined ? '' : `, though its address is in the range of cluster IPs ${range}`;
   return `No Service has ${destinationText(to)}${where}: the proxy leaves the ${packetWord(to)} alone.`;
 }
 
-// Why an endpoint sees the sender's address or one of this node (docs/semantics.md 7.1 to 7.7). Pure.
+interface DropInput {
+  readonly query: PacketQuery;
+  readonly subject: Subject | undefined;
+  readonly slices: readonly ExplainedSlice[];
+  readonly family: FamilyFacts;
+  readonly facts: ExplainFacts;
+}
 
-/** `why` is a clause that follows "because". */
+/** Why a packet is refused or dropped, as a clause after "because". */
+function dropReason(input: DropInput, fate: Fate): string {
+  const { subject } = input;
+  if (subject !== undefined) {
+    const cause = becauseOfService(subject, input, fate);
+    if (cause !== undefined) return cause;
+  } else {
+    const cause = becauseOfAddress(input, fate);
+    if (cause !== undefined) return cause;
+  }
+  return becauseOfRule(fate);
+}
+
+function becauseOfService(subject: Subject, input: DropInput, fate: Fate): string | undefined {
+  const { port, list } = subject;
+  if (fate.kind === 'dropped' && isShutOut(subject, input)) {
+    const ranges = port.sourceRanges ?? [];
+    const admitted = ranges.length === 0 ? `none of ${port.family}` : listText(ranges, MAX_LISTED);
+    const { what, address } = input.query.from;
+    const who = what === 'node' ? 'no address of this node is in a range' : `${address} is in no range`;
+    return `${who} that Service ${port.service} admits (spec.loadBalancerSourceRanges: ${admitted})`;
+  }
+  if (backendsOf(subject).length > 0) return undefined;
+  if (list === 'Local' && port.hasAny) {
+    const { name } = input.facts.node;
+    const isHere = input.slices.some(({ endpoints }) => endpoints.some(({ node }) => node === name));
+    const none = isHere
+      ? `none of its endpoints on this node (${name}) can be used`
+      : `it has no endpoint on this node (${name})`;
+    return `spec.${policyField(subject)} of Service ${port.service} is Local, and ${none}`;
+  }
+  return `Service ${port.id} ${noEndpoints(input.slices, subject, input)}`;
+}
+
+/** Source ranges shut the sender out (docs/semantics.md 6.12 to 6.14). */
+function isShutOut({ frontend, port: { sourceRanges } }: Subject, { query: { from }, family }: DropInput): boolean {
+  if (frontend.role !== 'load-balancer' || sourceRanges === undefined) return false;
+  const holds = (address: typeof from.address) => sourceRanges.some((range) => cidrContains(range, address));
+  return from.what === 'node' ? !family.nodeAddresses.some(holds) : !holds(from.address);
+}
+
+/** `has no endpoints: it has no EndpointSlice` */
+function noEndpoints(slices: readonly ExplainedSlice[], { port }: Subject, { facts }: DropInput): string {
+  const endpoints = slices.flatMap((slice) => slice.endpoints);
+  if (slices.length === 0) {
+    const others = facts.objects.slicesOf(port.service).length;
+    const of = others > 0 ? `no EndpointSlice of ${port.family}` : 'no EndpointSlice';
+    return `has no endpoints: it has ${of}`;
+  }
+  if (endpoints.length === 0) return `has no endpoints: its ${countText(slices.length, 'EndpointSlice')} list none`;
+  const reasons = [...Map.groupBy(endpoints, ({ why }) => why)].map(([why, { length }]) => `${length} ${why}`);
+  if (reasons.length > 3)
+    return `has no endpoint that can be used: see the reason of each of ${endpoints.length} below`;
+  return `has no endpoint that can be used (${listText(reasons)})`;
+}
+
+/** The address belongs to a Service that has no such port, or to none. */
+function becauseOfAddress({ query: { to }, facts, family }: DropInput, fate: Fate): string | undefined {
+  for (const { key, clusterIPs, externalIPs, loadBalancerIPs } of facts.objects.services()) {
+    if (![clusterIPs, externalIPs, loadBalancerIPs].some((list) => list.includes(to.address))) continue;
+    return `${to.address} is an address of Service ${key}, which has no port ${to.port} (${to.protocol})`;
+  }
+  if (fate.kind !== 'dropped') return undefined;
+  const range = family.serviceCidrs.find((cidr) => cidrContains(cidr, to.address));
+  if (range !== undefined) return `no Service has ${to.address}, which is in the range of cluster IPs ${range}`;
+  if (isLoopback(to.address))
+    return `${destinationText(to)} is a loopback address, which other machines must not reach`;
+  return undefined;
+}
+
+function becauseOfRule({ way }: Fate): string {
+  const step = way.at(-1);
+  if (step === undefined) return 'the kernel says so';
+  return `a rule of the kernel says so: ${step.table} ${step.chain}: ${step.rule}`;
+}
+
+const RELAYED = 'the relay of the agent connects to it from an address of this node';
+
+/** Nobody listens: the kernel answers by a reset. */
+const REFUSED: Fate = { kind: 'rejected', backend: '', masqueraded: false, probability: 1, way: [] };
+
+/** Of a connection to a node port on loopback, which the agent's relay takes (docs/semantics.md 6.17). */
+function relayedVerdict(input: DropInput & { readonly subject: Subject }): PacketVerdict {
+  const { subject, query, facts } = input;
+  const { to } = query;
+  const service = subject.port.id;
+  const endpoints = backendsOf(subject);
+  const none = { service, endpoints: [], sticky: null };
+  if (endpoints.length === 0) {
+    const sentence = `The connection is refused because ${noneBecause(input)}: the relay of the agent does not listen at ${endpointText(to.address, to.port)}.`;
+    return { ...none, kind: 'refused', sentence };
+  }
+  const cause = facts.relay.failures.get(`${to.address} ${to.port}`);
+  if (cause !== undefined) {
+    const sentence = `The relay of the agent cannot listen at ${endpointText(to.address, to.port)} (${cause}), so the connection does not reach Service ${service}, but the program of this node that has the port.`;
+    return { ...none, kind: 'local', sentence };
+  }
+  const [first] = endpoints;
+  const which =
+    endpoints.length === 1
+      ? `to ${first?.text}, the only endpoint in use of Service ${service}`
+      : `to one of ${countText(endpoints.length, 'endpoint')} of Service ${service}`;
+  const sentence = `The relay of the agent takes the connection in user space and passes it on ${which}, which sees an address of this node.`;
+  const share = 1 / endpoints.length;
+  const explained = endpoints.map(({ text }) => ({
+    endpoint: text,
+    share,
+    masqueraded: true,
+    why: RELAYED,
+    steps: [],
+  }));
+  return { kind: 'balanced', sentence, service, endpoints: explained, sticky: null };
+}
+
+function noneBecause(input: DropInput & { readonly subject: Subject }): string {
+  const { port, list } = input.subject;
+  const [special] = list === 'Local' ? port.local : port.cluster;
+  if (special === undefined) return dropReason(input, REFUSED);
+  return `the relay never connects to ${special.text}, ${specialKind(special.address)}`;
+}
+
+/** Whether an endpoint sees an address of this node instead of the sender's, and why (docs/semantics.md 7.1 to 7.7): a clause after "because". */
 interface Masquerading {
   readonly masqueraded: boolean;
   readonly why: string;
@@ -221,47 +350,6 @@ function no(why: string): Masquerading {
 
 /** Whether an endpoint, as `ip:port`, has an address of this node: only what leaves the node meets nat POSTROUTING. */
 function isOf(endpoint: string, { localAddresses }: FamilyFacts): boolean {
-  const address = parseAddress(endpoint.slice(0, endpoint.lastIndexOf(':')).replace(/[[\]]/g, ''));
+  const address = socketOf(endpoint)?.address;
   return address !== undefined && localAddresses.has(address);
-}
-
-// Session affinity: which endpoint the kernel remembers for a client, and for how long (docs/semantics.md 7.8). Pure.
-
-type Sticky = NonNullable<Explanation['verdict']['sticky']>;
-
-/** A walk with what the kernel remembers of the client. */
-interface Remembering {
-  readonly walked: Walked;
-  readonly remembered: ReadonlyMap<string, number>;
-  readonly sticky: Sticky | null;
-}
-
-interface RememberingInput {
-  readonly view: FamilyView;
-  readonly packet: Packet;
-  readonly localAddresses: ReadonlySet<Address>;
-  readonly facts: ExplainFacts;
-}
-
-/** Walk, look up the memories that were asked on the way, and walk again with those that know the client. */
-export async function walkRemembering({ view, packet, localAddresses, facts }: RememberingInput): Promise<Remembering> {
-  const node = (remembered: Iterable<string>): NodeOfPacket => ({ localAddresses, remembered: new Set(remembered) });
-  const fresh = await walkInPortions({ view, packet, facts: node([]) }, () => facts.breath());
-  const { lists, destinations } = fresh.memories;
-  if (lists.length === 0 && destinations.length === 0) return { walked: fresh, remembered: new Map(), sticky: null };
-  const remembered = await facts.remembered(view.family, fresh.memories, packet.source);
-  if (remembered.size === 0) return { walked: fresh, remembered, sticky: null };
-  const walked = await walkInPortions({ view, packet, facts: node(remembered.keys()) }, () => facts.breath());
-  const [only, another] = walked.fates;
-  if (only?.kind !== 'balanced' || another !== undefined) return { walked, remembered, sticky: null };
-  const seconds = [...remembered].find(([memory]) => {
-    const [fate, second] = walk(view, packet, node([memory])).fates;
-    return second === undefined && fate?.backend === only.backend;
-  })?.[1];
-  return { walked, remembered, sticky: seconds === undefined ? null : { endpoint: only.backend, seconds } };
-}
-
-/** `which session affinity of Service shop/web remembers for this client for another 9 min` */
-function stickyClause({ seconds }: Sticky, of: string): string {
-  return `which the session affinity of ${of} remembers for this client for another ${lasting(seconds)}`;
 }

@@ -2,12 +2,13 @@
  * Walks the first packet of a connection through what a mode has in the kernel, and tells its fates with their probabilities and the way
  * that leads to each. It interprets what the view has, not what was desired. Pure.
  */
+import type { Address } from '../../base/address.ts';
 import type { Memories } from '../../proxy/modes/inspection.ts';
 import type { FamilyView } from '../../proxy/modes/view.ts';
-import type { Fate } from './fates.ts';
-import { fateOf, startOf } from './fates.ts';
-import type { AskedMemories } from './matching.ts';
-import type { NodeOfPacket, Packet } from './packet.ts';
+import type { Explanation } from '../wire/explanation.ts';
+import type { ExplainFacts } from './facts.ts';
+import { type Fate, fateOf, type NodeOfPacket, type Packet, startOf } from './packet.ts';
+import type { AskedMemories } from './rule.ts';
 import { RulesWalk } from './rules-walk.ts';
 import { TableWalk } from './table-walk.ts';
 
@@ -46,6 +47,40 @@ export async function walkInPortions(
     if (done === true) return value;
     if (count % FATES_AT_ONCE === 0) await breath();
   }
+}
+
+type Sticky = NonNullable<Explanation['verdict']['sticky']>;
+
+/** A walk with what the kernel remembers of the client. */
+interface Remembering {
+  readonly walked: Walked;
+  readonly remembered: ReadonlyMap<string, number>;
+  readonly sticky: Sticky | null;
+}
+
+interface RememberingInput {
+  readonly view: FamilyView;
+  readonly packet: Packet;
+  readonly localAddresses: ReadonlySet<Address>;
+  readonly facts: ExplainFacts;
+}
+
+/** Walks, looks up which memories of session affinity on the way know the client, and walks again with these (docs/semantics.md 7.8). */
+export async function walkRemembering({ view, packet, localAddresses, facts }: RememberingInput): Promise<Remembering> {
+  const node = (remembered: Iterable<string>): NodeOfPacket => ({ localAddresses, remembered: new Set(remembered) });
+  const fresh = await walkInPortions({ view, packet, facts: node([]) }, () => facts.breath());
+  const { lists, destinations } = fresh.memories;
+  if (lists.length === 0 && destinations.length === 0) return { walked: fresh, remembered: new Map(), sticky: null };
+  const remembered = await facts.remembered(view.family, fresh.memories, packet.source);
+  if (remembered.size === 0) return { walked: fresh, remembered, sticky: null };
+  const walked = await walkInPortions({ view, packet, facts: node(remembered.keys()) }, () => facts.breath());
+  const [only, another] = walked.fates;
+  if (only?.kind !== 'balanced' || another !== undefined) return { walked, remembered, sticky: null };
+  const seconds = [...remembered].find(([memory]) => {
+    const [fate, second] = walk(view, packet, node([memory])).fates;
+    return second === undefined && fate?.backend === only.backend;
+  })?.[1];
+  return { walked, remembered, sticky: seconds === undefined ? null : { endpoint: only.backend, seconds } };
 }
 
 function* portions(view: FamilyView, packet: Packet, facts: NodeOfPacket): Generator<undefined, Walked> {

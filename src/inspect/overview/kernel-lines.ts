@@ -13,7 +13,7 @@ import { entryText, ruleText } from '../../proxy/modes/nft-table/print.ts';
 import { LOCAL, SETS } from '../../proxy/modes/nftables/names.ts';
 import type { FamilyView, RulesView, ServersView, TableView } from '../../proxy/modes/view.ts';
 import { destinationText, serverKey, serverText } from '../../proxy/modes/virtual-servers/tracked-objects.ts';
-import type { KernelPlace, ServiceAnswer } from '../wire/service.ts';
+import type { KernelPlace, ServiceAnswer } from '../wire/services.ts';
 
 export type KernelLines = Pick<ServiceAnswer, 'rules' | 'rulesOmitted'>;
 

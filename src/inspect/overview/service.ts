@@ -6,8 +6,8 @@ import type { ExplainFacts } from '../explain/facts.ts';
 import { explainSlices } from '../explain/slice-endpoints.ts';
 import { idOf } from '../explain/subject.ts';
 import type { ExplainedSlice } from '../wire/explanation.ts';
-import type { FrontendAnswer, ServiceAnswer } from '../wire/service.ts';
-import { backendsOf, type RowFacts, serviceRow } from './rows.ts';
+import type { FrontendAnswer, ServiceAnswer } from '../wire/services.ts';
+import { backendsOf, type RowFacts, serviceRow } from './services.ts';
 
 export interface ServiceFacts extends RowFacts, Pick<ExplainFacts, 'objects' | 'node'> {
   readonly explainFaultsOf: ExplainFacts['faultsOf'];

@@ -1,5 +1,6 @@
-/** The tables of nftables in memory. Every transaction succeeds: a recording says what the kernel refused. */
-import { type Address, endpointText, type Family, familyOf } from '../../base/address.ts';
+/** Kernels in memory: rules of iptables, tables of nftables, virtual servers of IPVS. Every write succeeds, because a recording has what the kernel refused. */
+import { type Address, endpointText, FAMILIES, type Family, familyOf } from '../../base/address.ts';
+import type { Command, CommandResult, CommandRunner } from '../../kernel/commands.ts';
 import type {
   Destination,
   IpsetSpec,
@@ -10,6 +11,33 @@ import type {
   Timeouts,
 } from '../../kernel/ipvs-kernel.ts';
 import type { Hook, NftElement, NftKernel, NftRule, NftWrite } from '../../kernel/nftables-kernel.ts';
+import type { Sysctls } from '../../kernel/sysctls.ts';
+import type { RecordedParts } from '../history/shapes.ts';
+
+/** The kernels that a replay writes to. */
+export interface ReplayKernels {
+  readonly commands: CommandRunner;
+  readonly nft: NftKernel;
+  readonly ipvs: IpvsKernel;
+  readonly sysctls: Sysctls;
+}
+
+/** Kernels that keep every write. */
+export function kernelsInMemory({ interfaces }: Pick<RecordedParts, 'interfaces'>): ReplayKernels {
+  const values = new Map<string, string>();
+  return {
+    commands: rulesKernel(),
+    nft: tableKernel(),
+    ipvs: serversKernel(interfaces),
+    sysctls: {
+      read: (name) => Promise.resolve(values.get(name) ?? '0'),
+      write(name, value) {
+        values.set(name, value);
+        return Promise.resolve();
+      },
+    },
+  };
+}
 
 interface ReplayedChain {
   readonly hook?: Hook;
@@ -90,8 +118,6 @@ function writeElements(found: Map<string, NftElement> | undefined, { kind, eleme
   }
 }
 
-// IPVS in memory: every write succeeds, and no destination has connections.
-
 interface ReplayedServers {
   hasDevice: boolean;
   timeouts: Timeouts;
@@ -100,8 +126,8 @@ interface ReplayedServers {
   readonly servers: Map<string, { server: Server; readonly destinations: Map<string, Destination> }>;
 }
 
-/** `others`: addresses of the node's other devices. */
-export function serversKernel(others: readonly Address[]): IpvsKernel {
+/** IPVS, where no destination has connections. `others`: addresses of the node's other devices. */
+function serversKernel(others: readonly Address[]): IpvsKernel {
   const state: ReplayedServers = {
     hasDevice: false,
     timeouts: { tcp: 900, tcpFin: 120, udp: 300 },
@@ -204,4 +230,75 @@ function writeServer(servers: ReplayedServers['servers'], write: ServerWrite): v
     default:
       found?.destinations.set(endpointText(write.destination.address, write.destination.port), write.destination);
   }
+}
+
+type SavedChains = Map<string, string[]>;
+
+const BUILT_IN: Readonly<Record<string, readonly string[]>> = {
+  filter: ['INPUT', 'FORWARD', 'OUTPUT'],
+  nat: ['PREROUTING', 'INPUT', 'OUTPUT', 'POSTROUTING'],
+  mangle: ['PREROUTING', 'INPUT', 'FORWARD', 'OUTPUT', 'POSTROUTING'],
+};
+
+/** The rules of iptables in memory, behind the seam to commands. */
+function rulesKernel(): CommandRunner {
+  const tables = new Map(FAMILIES.map((family) => [family, emptyTables()]));
+  return {
+    run: (command) => Promise.resolve(runCommand(tables, command)),
+  };
+}
+
+function emptyTables(): Map<string, SavedChains> {
+  const tables = Object.entries(BUILT_IN);
+  return new Map(tables.map(([table, chains]) => [table, new Map(chains.map((chain) => [chain, []]))]));
+}
+
+function runCommand(
+  families: ReadonlyMap<Family, Map<string, SavedChains>>,
+  { file, args, input }: Command,
+): CommandResult {
+  const tables = families.get(file.startsWith('ip6') ? 'IPv6' : 'IPv4') ?? new Map<string, SavedChains>();
+  if (file.endsWith('-save')) return done(saved(tables));
+  if (file.endsWith('-restore')) {
+    restore(tables, input?.() ?? []);
+    return done('');
+  }
+  const chain = args[args.indexOf('-S') + 1] ?? '';
+  const exists = tables.get(args[args.indexOf('-t') + 1] ?? '')?.has(chain) === true;
+  return exists ? done('') : { exitCode: 1, stdout: '', stderr: 'No chain/target/match by that name.' };
+}
+
+function done(stdout: string): CommandResult {
+  return { exitCode: 0, stdout, stderr: '' };
+}
+
+function saved(tables: ReadonlyMap<string, SavedChains>): string {
+  const lines: string[] = [];
+  for (const [table, chains] of tables) {
+    lines.push(`*${table}`);
+    for (const name of chains.keys())
+      lines.push(`:${name} ${BUILT_IN[table]?.includes(name) === true ? 'ACCEPT' : '-'} [0:0]`);
+    for (const [name, rules] of chains) for (const rule of rules) lines.push(`-A ${name} ${rule}`);
+    lines.push('COMMIT');
+  }
+  return `${lines.join('\n')}\n`;
+}
+
+/** Lines of iptables-restore, as `proxy/modes/netfilter/restore-text.ts` writes them. */
+function restore(tables: ReadonlyMap<string, SavedChains>, lines: Iterable<string>): void {
+  let chains: SavedChains = new Map();
+  for (const line of lines) {
+    if (line.startsWith('*')) chains = tables.get(line.slice(1)) ?? new Map();
+    else if (line.startsWith(':')) chains.set(line.slice(1, line.indexOf(' ')), []);
+    else edit(chains, line);
+  }
+}
+
+function edit(chains: SavedChains, line: string): void {
+  const [verb, name = '', ...rest] = line.split(' ');
+  const rules = chains.get(name) ?? [];
+  if (verb === '-A') rules.push(rest.join(' '));
+  else if (verb === '-I') rules.unshift(rest.slice(1).join(' '));
+  else if (verb === '-D' && rules.includes(rest.join(' '))) rules.splice(rules.indexOf(rest.join(' ')), 1);
+  else if (verb === '-X') chains.delete(name);
 }

@@ -4,8 +4,17 @@
  */
 
 import type { Clock } from '../../base/clock.ts';
+import { Cache } from '../../cluster/cache/cache.ts';
+import { IptablesTools } from '../../kernel/iptables-tools.ts';
 import { SOURCE_KINDS, type SourceEvent } from '../../proxy/model/events.ts';
+import { Flows } from '../../proxy/model/flows.ts';
+import { ProxyModel } from '../../proxy/model/proxy-model.ts';
+import { iptablesMode } from '../../proxy/modes/iptables/index.ts';
+import { ipvsMode } from '../../proxy/modes/ipvs/index.ts';
+import type { Mode } from '../../proxy/modes/mode.ts';
+import { nftablesMode } from '../../proxy/modes/nftables/index.ts';
 import { type Plan, planText } from '../../proxy/reconcile/step.ts';
+import { SyncLoop } from '../../proxy/sync/loop.ts';
 import type { SyncReport } from '../../proxy/sync/sync-results.ts';
 import type { Change } from '../history/delta.ts';
 import { RecordingUnreadable } from '../history/frames.ts';
@@ -19,7 +28,7 @@ import type {
   SyncLine,
 } from '../history/shapes.ts';
 import { planRecord } from '../history/sync-record.ts';
-import { believingKernels, type ReplayedParts, type ReplayKernels, replayedParts } from './replayed-parts.ts';
+import { kernelsInMemory, type ReplayKernels } from './kernels-in-memory.ts';
 
 export interface ReplayedSync {
   readonly number: number;
@@ -28,14 +37,14 @@ export interface ReplayedSync {
   readonly trigger: string;
   /** The plans, as text. */
   readonly planText: string;
-  /** undefined: they cannot be compared; `why` says why not. */
+  /** undefined when the plans cannot be compared, for the reason in `why`. */
   readonly isSame: boolean | undefined;
   readonly why: string;
-  /** undefined: the recorded sync wrote nothing, so nothing was replayed. */
+  /** undefined when the recorded sync wrote nothing, so that nothing was replayed. */
   readonly report: SyncReport | undefined;
 }
 
-export interface ReplayOptions {
+interface ReplayOptions {
   /** Instead of kernels that take every write. Called for each beginning in the recording. */
   readonly kernels?: (parts: RecordedParts) => ReplayKernels;
   /** Milliseconds since 1970: syncs that ended later are left out. */
@@ -44,12 +53,12 @@ export interface ReplayOptions {
 }
 
 /** Milliseconds after the beginning of a recording in which removals that were waiting then may be due. */
-const WAITING = 5000;
+const MAX_REMOVAL_DELAY_MS = 5000;
 
 /** Replays one recording. Call `syncs` once. */
 export class Replay {
   readonly #options: ReplayOptions;
-  #beginning: ReplayStart | undefined;
+  #start: ReplayStart | undefined;
 
   constructor(options: ReplayOptions) {
     this.#options = options;
@@ -57,24 +66,24 @@ export class Replay {
 
   /** The parts as they are after the last sync that was replayed; undefined before the objects are complete. */
   get parts(): ReplayedParts | undefined {
-    return this.#beginning?.parts;
+    return this.#start?.parts;
   }
 
   /** The recorded parts; undefined before the first line. */
   get recorded(): StartLine | undefined {
-    return this.#beginning?.start;
+    return this.#start?.start;
   }
 
   /** The syncs of a recording in order. Throws RecordingUnreadable and DeltaMismatch. */
   async *syncs(lines: AsyncIterable<RecordingLine>): AsyncGenerator<ReplayedSync> {
-    const { until = Number.POSITIVE_INFINITY, signal, kernels = believingKernels } = this.#options;
+    const { until = Number.POSITIVE_INFINITY, signal, kernels = kernelsInMemory } = this.#options;
     for await (const line of lines) {
       signal.throwIfAborted();
       if (line.type === 'start') {
-        this.#beginning = new ReplayStart(line, kernels(line.parts));
+        this.#start = new ReplayStart(line, kernels(line.parts));
         continue;
       }
-      const beginning = this.#beginning;
+      const beginning = this.#start;
       if (beginning === undefined)
         throw new RecordingUnreadable('the recording does not begin with the objects of the node');
       if (line.type === 'object') beginning.take(line.delta);
@@ -150,14 +159,14 @@ class ReplayStart {
     if (isFirst && (isWritten || trigger === 'start')) return 'the first plan depends on what the kernel had';
     if (drift.length > 0) return 'another program had changed rules';
     if (outcome !== 'complete') return 'the kernel refused a part';
-    if (isWaiting && at - this.start.at < WAITING) return 'removals were waiting when the recording began';
+    if (isWaiting && at - this.start.at < MAX_REMOVAL_DELAY_MS) return 'removals were waiting when the recording began';
     return parts.settings.mode === 'ipvs'
       ? 'connections, which decide when IPVS removes an endpoint, are not recorded'
       : '';
   }
 }
 
-/** undefined: a recorded plan has no digest. */
+/** undefined when they seem the same and a recorded plan has no digest. */
 function areSame(
   recorded: SyncLine['record']['plans'],
   replayed: readonly { readonly steps: number; readonly digest: string }[],
@@ -169,18 +178,18 @@ function areSame(
   return isSame && recorded.some(({ digest }) => digest === '') ? undefined : isSame;
 }
 
-/** The event that makes the cache take a change. */
+/** A change as the event of a source. */
 function eventOf(change: Change): SourceEvent {
   if (change.kind === 'Service') return { kind: 'service', key: change.key, service: change.to, faults: [] };
   if (change.kind === 'Node') return { kind: 'node', key: change.key, node: change.to, faults: [] };
   return { kind: 'slice', key: change.key, slice: change.to, triggeredAt: 0, faults: [] };
 }
 
-/** Clocks that show the times of the recorded sync. */
+/** The clocks of a replay, which show the times of the recorded sync. */
 class RecordedTime {
   #wall = 0;
   #times: readonly number[] = [];
-  #read = 0;
+  #used = 0;
   #last = 0;
 
   readonly clock: Clock = {
@@ -192,14 +201,69 @@ class RecordedTime {
 
   /** What the recorded mode read from its clock, one after another. */
   readonly modeTime = (): number => {
-    this.#last = this.#times[this.#read] ?? this.#last;
-    this.#read += 1;
+    this.#last = this.#times[this.#used] ?? this.#last;
+    this.#used += 1;
     return this.#last;
   };
 
   set(wall: number, times: readonly number[]): void {
     this.#wall = wall;
     this.#times = times;
-    this.#read = 0;
+    this.#used = 0;
   }
+}
+
+/** The parts of an agent that a replay has. */
+export interface ReplayedParts {
+  readonly cache: Cache;
+  readonly model: ProxyModel;
+  readonly mode: Mode;
+  readonly loop: SyncLoop;
+}
+
+interface PartsInput {
+  readonly recorded: RecordedParts;
+  readonly kernels: ReplayKernels;
+  readonly clock: Clock;
+  /** The mode's clock. */
+  readonly modeTime: () => number;
+  readonly onPlan: (plan: Plan) => void;
+}
+
+/** The parts over these kernels, with the settings of the recording. */
+export function replayedParts({ recorded, kernels, clock, modeTime, onPlan }: PartsInput): ReplayedParts {
+  const cache = new Cache();
+  const { nodeName, servesExternalIPs } = recorded;
+  const mode = modeOf(recorded.settings, kernels, modeTime);
+  const model = new ProxyModel({ nodeName, zone: '' }, { servesExternalIPs });
+  const ignored = () => undefined;
+  const loop = new SyncLoop({
+    ...{ cache, model, mode, clock, nodeName, onPlan },
+    flows: new Flows((at) => model.frontend(at)),
+    // Refused Services are tried again at each sync: these kernels refuse nothing that does not change.
+    retry: 0,
+    onFault: ignored,
+    onUnread: ignored,
+  });
+  return { cache, model, mode, loop };
+}
+
+function modeOf(settings: RecordedParts['settings'], kernels: ReplayKernels, now: () => number): Mode {
+  const { commands, sysctls } = kernels;
+  const withTools = <S extends { readonly family: 'IPv4' | 'IPv6' }>(families: readonly S[]) =>
+    families.map((one) => ({ settings: one, tools: new IptablesTools(commands, one.family, 'auto'), sysctls }));
+  if (settings.mode === 'iptables') return iptablesMode(withTools(settings.families));
+  if (settings.mode === 'nftables') {
+    const families = settings.families.map((one) => ({ ...one, serviceCidrs: one.serviceCidrs ?? undefined }));
+    return nftablesMode({ families, kernel: kernels.nft, now });
+  }
+  const { node, kernelSettings } = settings;
+  return ipvsMode({
+    families: withTools(settings.families),
+    kernel: kernels.ipvs,
+    questions: { ask: (query) => query(kernels.ipvs) },
+    sysctls,
+    node,
+    wantedSettings: new Map(kernelSettings),
+  });
 }

@@ -1,10 +1,13 @@
 /** The fleet's answer to `/drained`: whether any node still sends new connections to an endpoint. */
+
 import * as z from 'zod';
+import { firstLine } from '../../base/cause.ts';
+import { countText, listText, millisecondsText } from './format.ts';
 import { answer, milliseconds, moment } from './schema-common.ts';
 
 export const nodeBehindSchema = z.object({
   node: z.string(),
-  since: moment.nullable().describe('since when it is behind; null: not known'),
+  since: moment.nullable().describe('when it came to be behind; null when that is not known'),
   why: z.string(),
 });
 
@@ -26,3 +29,26 @@ export const drainedSchema = z.object({
 
 export type Drained = z.infer<typeof drainedSchema>;
 export type NodeBehind = z.infer<typeof nodeBehindSchema>;
+
+/** Nodes that the text lists; the others are counted. `-o json` has all that the fleet names. */
+const MAX_NODES = 5;
+
+export function drainedText({ drained, of, services, why, nodes, waited }: Drained): string {
+  const ofServices = services.length === 0 ? '' : `, of ${listText(services)}`;
+  const time = `after ${millisecondsText(waited)}`;
+  const head = drained
+    ? `${of}${ofServices}: drained ${time}. ${countText(nodes.programmed, 'node')} ${nodes.programmed === 1 ? 'sends' : 'send'} nothing new to it.`
+    : `${of}${ofServices}: not drained ${time}: ${why}`;
+  return [
+    head,
+    ...nodeLines('behind', nodes.behind, nodes.behindCount),
+    ...nodeLines('not waited for', nodes.leftOut, nodes.leftOutCount),
+  ].join('\n');
+}
+
+function nodeLines(title: string, nodes: readonly NodeBehind[], count: number): string[] {
+  const lines = nodes.slice(0, MAX_NODES).map(({ node, why }) => `  ${node}: ${firstLine(why)}`);
+  const more = count - lines.length;
+  if (count === 0) return [];
+  return [`${countText(count, 'node')} ${title}:`, ...lines, ...(more > 0 ? [`  and ${more} more`] : [])];
+}

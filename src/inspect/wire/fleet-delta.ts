@@ -1,16 +1,16 @@
-/** What changed from one message of the fleet's `/live` to the next, and how a reader takes it in. Pure. */
+/** The difference between two messages of the fleet's `/live`, and how a reader applies it. Pure. */
 import type { FleetLive, FleetNode } from './fleet.ts';
 
 /** Milliseconds that the page of the fleet looks back. */
 export const FLEET_RECENT = 3_600_000;
-/** Milliseconds by which a lag may differ from the time that passed, and is still taken as grown with it. */
-const SLACK = 50;
+/** Milliseconds by which the growth of a lag may differ from the time that passed. */
+const LAG_TOLERANCE_MS = 50;
 
 export type FleetLiveDelta = Partial<FleetLive>;
 
 /**
  * The fields that differ; of `nodes` and `minutes` the entries that are new or changed, and in `gone` the names of nodes that are no
- * longer there. A node that is behind, and of which only the lag grew with the time, is left out: a reader counts on.
+ * longer there. A node that is behind, and of which only the lag grew with the time, is left out, because a reader extrapolates it.
  */
 export function fleetDelta(before: FleetLive, now: FleetLive): FleetLiveDelta {
   const { nodes, gone: _, minutes, ...fields } = now;
@@ -28,7 +28,7 @@ export function fleetDelta(before: FleetLive, now: FleetLive): FleetLiveDelta {
   };
 }
 
-/** What is shown after a change: nodes by name, lags counted on. Minutes older than an hour are dropped. */
+/** The message after a change: nodes by name, lags extrapolated. Minutes older than an hour are dropped. */
 export function withFleetDelta(before: FleetLive, delta: FleetLiveDelta): FleetLive {
   const now = { ...before, ...delta };
   const since = Date.parse(now.at) - FLEET_RECENT;
@@ -54,6 +54,7 @@ function nodesAfter(before: FleetLive, delta: FleetLiveDelta, passed: number): F
   return [...nodes, ...changed.values()].sort((a, b) => compare(a.name, b.name));
 }
 
+/** Fields that are compared as they are. */
 const PLAIN = ['state', 'why', 'mode', 'version', 'healthy', 'drift', 'faults', 'behind'] as const;
 
 /** 5,000 of them are compared several times a second. */
@@ -65,7 +66,7 @@ function isSameNode(before: FleetNode | undefined, now: FleetNode, passed: numbe
 
 function isSameLag(before: number, now: number, passed: number): boolean {
   if (before === 0 || now === 0) return before === now;
-  return Math.abs(now - before - passed) <= SLACK;
+  return Math.abs(now - before - passed) <= LAG_TOLERANCE_MS;
 }
 
 function passedBetween(before: FleetLive, now: FleetLive): number {

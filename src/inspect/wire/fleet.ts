@@ -1,5 +1,5 @@
 /**
- * What the fleet answers beside `/drained`: `/programmed` for one Service or all, and the page's stream `/live`, whose first event has
+ * The fleet's answers beside `/drained`: `/programmed` for one Service or all, and the page's stream `/live`, whose first event has
  * everything and each later one only what changed.
  */
 import * as z from 'zod';
@@ -31,13 +31,13 @@ export const fleetProgrammedSchema = z.object({
   latency: latencySchema,
 });
 
-/** `current`: has everything that the fleet has seen for longer than a moment; `left out`: its Node is not ready, and nobody waits for it. */
+/** `current`: has everything that the fleet has seen for longer than a moment; `left out`: its Node is not ready, and a drain does not wait for it. */
 export const nodeStates = ['current', 'behind', 'no answer', 'no agent', 'too old', 'left out'] as const;
 
 const fleetNodeSchema = z.object({
   name: z.string(),
   state: z.enum(nodeStates),
-  lag: milliseconds.describe('since when it is behind; 0: it is not'),
+  lag: milliseconds.describe('milliseconds behind; 0 when current'),
   why: z.string(),
   mode: z.string().describe('"" when it is not known'),
   version: z.string(),
@@ -64,7 +64,7 @@ export const fleetLiveSchema = z.object({
   slowest: z
     .array(z.object({ service: z.string(), milliseconds, at: moment, node: z.string().describe('the last node') }))
     .describe('Services whose changes took longest to the last node, in the last hour; at most 20'),
-  waiting: z.number().int().describe('questions of /drained that wait'),
+  waiting: z.number().int().describe('queries of /drained that wait'),
   drained: z.object({ yes: z.number().int(), late: z.number().int() }).describe('answers since the start'),
 });
 

@@ -9,7 +9,7 @@ export const changeSchema = z.object({
   object: z.string().describe('kind and name, such as "EndpointSlice shop/web-x7k2p"'),
   service: z.string().describe('namespace/name of the Service that it touches; "" for none'),
   resourceVersion: z.string().describe('"" when the source has none'),
-  what: z.array(z.string()).describe('what changed, as phrases'),
+  what: z.array(z.string()).describe('the changes, as phrases'),
   sync: z
     .number()
     .int()
@@ -27,19 +27,21 @@ const difference = z
     z.object({ kind: z.literal('gone') }),
     z.object({ kind: z.literal('foreign').describe('the agent did not write it') }),
     z.object({
-      kind: z.literal('rules').describe('of a chain; both 0: their order or number is another one'),
+      kind: z.literal('rules').describe('of a chain; both 0 when their order or number changed'),
       gone: z.number().int(),
       added: z.number().int(),
     }),
   ])
-  .describe('how it is not as the agent left it');
+  .describe('how it differs from what the agent left');
 
-/** One `Drift`. */
+/** A `Drift`. */
 export const driftSchema = z.object({
   family: z.enum(['IPv4', 'IPv6', '']).describe('"" in a recording that has the text alone'),
   kind: z
     .enum(['chain', 'jump', 'order', 'element', 'server', 'destination', 'entry', 'address', 'text'])
-    .describe('"order": the rules of a chain are in another one; "text": a recording has the text alone, as the name'),
+    .describe(
+      '"order" when the rules of a chain are in another order; "text" when a recording has the text alone, as the name',
+    ),
   table: z.string().describe('the table of iptables, or the map or set of nftables; "" for other kinds'),
   name: z.string().describe('the chain, or the object as the tools of the kernel print it'),
   target: z.string().describe('the chain that a jump leads to; "" for other kinds'),
@@ -58,18 +60,18 @@ export const syncSchema = z.object({
   services: z.array(z.string()).describe('the first Services that it took'),
   steps: z.number().int().describe('writes to the kernel'),
   milliseconds: z.object({ all: milliseconds, reading: milliseconds, desiring: milliseconds, writing: milliseconds }),
-  drift: z.array(driftSchema).describe('kernel objects that another program had changed; the first of them'),
-  failed: z.array(z.string()).describe('what could not be written, and why; the first of them'),
+  drift: z.array(driftSchema).describe('the first kernel objects that another program had changed'),
+  failed: z.array(z.string()).describe('the first writes that failed, and why'),
 });
 
 export const historySchema = z.object({
   ...answer('History'),
   by: answeredBy,
   service: z.string().describe('the Service that was asked for; "" for all'),
-  reachesBackTo: moment.describe('what was before is not recorded'),
+  reachesBackTo: moment.describe('the moment where the record begins'),
   changes: z.array(changeSchema),
   syncs: z.array(syncSchema),
-  omitted: z.number().int().describe('older changes that fit the question and are not listed'),
+  omitted: z.number().int().describe('older changes that fit the query and are not listed'),
   stood: z
     .array(z.object({ object: z.string(), lines: z.array(z.string()) }))
     .describe('with a moment: the Service and its slices as they were in the kernel then'),

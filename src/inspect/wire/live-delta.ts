@@ -1,8 +1,8 @@
-/** What changed from one message of `/live` to the next, and how a reader takes it in. Pure. */
+/** The difference between two messages of `/live`, and how a reader applies it. Pure. */
 import type { LatencySlot, Live, LiveDelta } from './live.ts';
 
 /** Milliseconds that the page looks back. */
-const RECENT = 15 * 60_000;
+const PAGE_SPAN_MS = 15 * 60_000;
 const MAX_SYNCS = 200;
 
 /** The fields that differ; of syncs and latencies the entries that are new or changed. */
@@ -30,10 +30,10 @@ function isSameSlot(a: LatencySlot, b: LatencySlot | undefined): boolean {
   return b !== undefined && a.changes === b.changes && a.p50 === b.p50 && a.p99 === b.p99 && a.most === b.most;
 }
 
-/** What is shown after a change. Entries older than 15 minutes are dropped. */
+/** The message after a change. Entries older than 15 minutes are dropped. */
 export function withDelta(before: Live, delta: LiveDelta): Live {
   const now = { ...before, ...delta };
-  const since = Date.parse(now.by.at) - RECENT;
+  const since = Date.parse(now.by.at) - PAGE_SPAN_MS;
   const isRecent = ({ at }: { readonly at: string }) => Date.parse(at) > since;
   const syncs = new Map([...before.syncs, ...(delta.syncs ?? [])].map((sync) => [sync.number, sync]));
   const latency = new Map([...before.latency, ...(delta.latency ?? [])].map((slot) => [slot.at, slot]));

@@ -1,6 +1,6 @@
 /**
- * What the live page shows at a glance: the messages of `/live`, a stream of server-sent events. The first message has everything; each
- * later one has only the fields that changed, with `syncs` and `latency` reduced to entries that are new or changed.
+ * The messages of `/live`, a stream of server-sent events for the live page. The first message has everything; each later one has only
+ * the fields that changed, with `syncs` and `latency` reduced to entries that are new or changed.
  */
 import * as z from 'zod';
 import { syncSchema } from './history.ts';

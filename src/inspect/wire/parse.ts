@@ -1,9 +1,7 @@
-/** Words of a question that commands, the plugin of kubectl and the agent read alike: a moment, a span of time, a Service. */
+/** Words of a query that commands, the plugin of kubectl and the agent read alike: a moment, a span of time, a Service. */
 
 import { parseDuration } from '../../base/duration.ts';
-import { WrongQuestion } from './problem.ts';
-
-// Moments and spans of time as people write them on the command line.
+import { WrongQuestion } from './envelope.ts';
 
 const CLOCK = /^([01]?\d|2[0-3]):([0-5]\d)(?::([0-5]\d)(\.\d{1,3})?)?$/;
 const RFC_3339 = /^\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d:\d\d(?:\.\d+)?(?:[Zz]|[+-]\d\d:\d\d)$/;
@@ -15,7 +13,7 @@ const MOMENT_FORMS =
 
 /**
  * A moment in milliseconds since 1970: `12:03:04.567` is the last time that this machine's clock showed it, RFC 3339, or `-5m` before
- * `now`. undefined: none of these, or later than now.
+ * `now`. undefined for any other text, and for a moment after `now`.
  */
 export function parseMoment(text: string, now: number): number | undefined {
   const found = rawMoment(text, now);

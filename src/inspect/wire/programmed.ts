@@ -1,6 +1,6 @@
 /**
- * What an agent says of the versions of objects that are in its kernel: the answer of `/programmed`, and the events of the stream by
- * which the fleet follows it. resourceVersions of a kind can be compared (KEP-5504).
+ * The versions of objects that an agent has in its kernel: the answer of `/programmed`, and the events of the stream by which the
+ * fleet follows it. resourceVersions of a kind can be compared (KEP-5504).
  *
  * A mark is a resourceVersion: all changes of a kind up to it are in the kernel, but for those of the Services that `behind` names.
  */
@@ -12,18 +12,18 @@ import { answer, answeredBy, family, milliseconds, moment } from './schema-commo
 const version = z.string().describe('a resourceVersion; "" for none');
 
 export const marksSchema = z.object({
-  services: version.describe('all changes of Services up to this version are in the kernel; "": none yet'),
+  services: version.describe('all changes of Services up to this version are in the kernel; "" for none yet'),
   slices: version.describe('the same of EndpointSlices'),
 });
 
 const stuckSchema = z
   .object({ why: z.string(), since: moment })
   .nullable()
-  .describe('nothing can be written, and changes wait; null: all is well');
+  .describe('why changes wait because nothing can be written; null when they do not');
 
 const behindSchema = z.object({
   service: z.string(),
-  why: z.string().describe('such as what the kernel said when it refused the Service'),
+  why: z.string().describe("such as the kernel's words when it refused the Service"),
   since: moment,
 });
 
@@ -33,7 +33,9 @@ const versionSchema = z.object({
   name: z.string(),
   received: version.describe('the newest that the agent knows of'),
   programmed: version.describe('the one that is in the kernel'),
-  at: moment.nullable().describe('since when at the latest it is in the kernel; null: longer than the agent remembers'),
+  at: moment
+    .nullable()
+    .describe('when at the latest it came into the kernel; null when that was before the agent remembers'),
 });
 
 /** `/programmed` */
@@ -41,14 +43,14 @@ export const programmedSchema = z.object({
   ...answer('Programmed'),
   by: answeredBy,
   marks: marksSchema,
-  at: moment.nullable().describe('when the marks came into the kernel; null: not yet'),
+  at: moment.nullable().describe('when the marks came into the kernel; null before that'),
   stuck: stuckSchema,
   behind: z.array(behindSchema).describe('Services of which older versions are in the kernel; at most 1,000'),
   unserved: z.array(unservedSchema).describe('families of which nothing is written'),
   reached: z
     .boolean()
     .nullable()
-    .describe('with version=: whether the slice (or Service) has it in the kernel; null: nobody asked that'),
+    .describe('with version=: whether the slice (or Service) has it in the kernel; null without'),
   why: z.string().describe('why it has not; "" otherwise'),
   service: versionSchema.nullable().describe('of service='),
   slices: z.array(versionSchema).describe('of service= or slice='),

@@ -1,5 +1,4 @@
-/** The form that all answers share. A program reads `apiVersion` and `kind` first; fields are only added within a version. */
-
+/** Parts that the forms of answers share. A program reads `apiVersion` and `kind` first; fields are only added within a version. */
 import * as z from 'zod';
 import { MODE_NAMES } from '../../proxy/model/modes.ts';
 import { API_VERSION } from './envelope.ts';
@@ -29,3 +28,17 @@ export const answeredBy = z
   .describe('who answered, and the moment that the answer is about');
 
 export type AnsweredBy = z.infer<typeof answeredBy>;
+
+/** A fault of an object. */
+export const faultSchema = z.object({
+  kind: z.string().describe('of the object, such as "Service"; "file" for a file of manifests'),
+  object: z.string().describe('namespace/name, or a file'),
+  field: z.string().describe('its path, such as "spec.ports[0].port"; "" for the whole object'),
+  value: z.string(),
+  problem: z.string(),
+  effect: z
+    .enum(['object set aside', 'part left out', 'default used', 'no effect here'])
+    .describe('what follows from it'),
+});
+
+export type FaultForm = z.infer<typeof faultSchema>;

@@ -1,12 +1,10 @@
-/** The answer of `slicewire status` as text for people. Pure. */
-
+/** The answers of `slicewire status` and `slicewire history` as text for people; both list syncs. Without schemas, because the pages use it. Pure. */
 import { firstLine } from '../../base/cause.ts';
 import { driftText } from '../../proxy/model/drift.ts';
 import { faultText } from '../../proxy/model/objects.ts';
-import { bytesText, clockTime, countText, listText, millisecondsText, timeBetween } from './format.ts';
-import type { RecordedSync } from './history.ts';
+import { bytesText, clockTime, columns, countText, listText, millisecondsText, timeBetween } from './format.ts';
+import type { History, RecordedChange, RecordedSync } from './history.ts';
 import type { Status } from './status.ts';
-import { columns } from './text-width.ts';
 
 /** Most faults that the text lists; the others are counted. `-o json` has all. */
 const MAX_FAULTS = 20;
@@ -68,8 +66,8 @@ function programmed({ programmed: marks, by: { who } }: Status): string[] {
 function latency({ latency: seen, by }: Status): string[] {
   if (by.who !== 'agent') return [];
   if (seen === null) return ['Changes reached the kernel: none in the last hour'];
-  const { changes, p50, p99, most, since } = seen;
-  const times = `half within ${millisecondsText(p50)}, 99 % within ${millisecondsText(p99)}, all within ${millisecondsText(most)}`;
+  const { changes, p50, p99, most: max, since } = seen;
+  const times = `half within ${millisecondsText(p50)}, 99 % within ${millisecondsText(p99)}, all within ${millisecondsText(max)}`;
   return [`Changes reached the kernel: ${times} (${countText(changes, 'change')} since ${clockTime(since, by.at)})`];
 }
 
@@ -83,13 +81,13 @@ export function triggerText({ trigger, by }: Pick<RecordedSync, 'trigger' | 'by'
   return by === '' ? trigger : `${trigger}: ${by}`;
 }
 
-/** Why a kind of objects cannot be followed: `not followed since 2026-11-22T12:00:00.000Z: …` */
+/** `not followed since 2026-11-22T12:00:00.000Z: …` */
 export function lostText({ since, cause }: NonNullable<Status['heard'][number]['lost']>): string {
   return `not followed since ${since}: ${cause}`;
 }
 
 /** A table of syncs. */
-export function syncRows(syncs: readonly RecordedSync[], now: string): string[] {
+function syncRows(syncs: readonly RecordedSync[], now: string): string[] {
   const titles = [
     'sync',
     'began',
@@ -148,7 +146,37 @@ function reach({ history, by: { at: now, who } }: Status): string[] {
   ];
 }
 
-/** `-o json` has the other lines. */
+/** The first line of each; `-o json` has the others. */
 function indented(texts: readonly string[]): string[] {
   return texts.map((text) => `  ${firstLine(text)}`);
+}
+
+export function historyText(history: History): string {
+  const { by, service, reachesBackTo, changes, syncs, omitted, stood } = history;
+  const of = service === '' ? 'all Services' : `Service ${service}`;
+  const lines = [`History of ${of} on ${by.node}, back to ${clockTime(reachesBackTo, by.at)}`];
+  if (stood.length > 0) {
+    lines.push('', `What stood in the kernel at ${clockTime(by.at, by.at)}:`);
+    for (const { object, lines: of } of stood) lines.push(`  ${object}`, ...of.map((line) => `    ${line}`));
+  }
+  lines.push('');
+  if (omitted > 0) lines.push(`${countText(omitted, 'older change')} not listed`);
+  if (changes.length === 0) lines.push('no changes');
+  for (const change of changes) lines.push(...changeLines(change, by.at));
+  if (syncs.length > 0) lines.push('', 'Syncs:', ...syncRows(syncs, by.at));
+  return lines.join('\n');
+}
+
+function changeLines(change: RecordedChange, now: string): string[] {
+  const { at, object, resourceVersion, what } = change;
+  const version = resourceVersion === '' ? '' : ` (resourceVersion ${resourceVersion})`;
+  const [first = 'changed', ...more] = what;
+  const head = `${clockTime(at, now)}  ${object}${version}`;
+  return [head, `    ${first}`, ...more.map((phrase) => `    ${phrase}`), `    ${writtenText(change)}`];
+}
+
+function writtenText({ sync, inKernelAt, milliseconds }: RecordedChange): string {
+  if (inKernelAt === null) return 'not in the kernel yet';
+  if (sync === null || milliseconds === null) return 'in the kernel already';
+  return `in the kernel after ${millisecondsText(milliseconds)}, by sync ${sync}`;
 }

@@ -1,9 +1,8 @@
 /** The answer of `slicewire status`. */
 import * as z from 'zod';
-import { faultSchema } from './fault.ts';
 import { driftSchema, syncSchema } from './history.ts';
 import { marksSchema } from './programmed.ts';
-import { answer, answeredBy, milliseconds, moment } from './schema-common.ts';
+import { answer, answeredBy, faultSchema, milliseconds, moment } from './schema-common.ts';
 
 export const statusSchema = z.object({
   ...answer('Status'),
@@ -16,21 +15,21 @@ export const statusSchema = z.object({
     live: z.boolean(),
     ready: z.boolean(),
     healthy: z.boolean(),
-    reasons: z.array(z.string()).describe('why it is not healthy, ready or live; notes otherwise'),
+    reasons: z.array(z.string()).describe('why it is not healthy, ready or live; notes when it is'),
   }),
   heard: z
     .array(
       z.object({
         of: z.string(),
-        at: moment.nullable().describe('null: nothing was heard of it yet'),
+        at: moment.nullable().describe('null before the first message'),
         lost: z
           .object({ since: moment, cause: z.string() })
           .nullable()
-          .describe('why it cannot be followed; null: it is followed'),
+          .describe('why it cannot be followed; null when it is followed'),
       }),
     )
     .describe('the last message of the source, for each kind that is followed'),
-  programmed: marksSchema.nullable().optional().describe('null: nothing is known of versions, as with manifests'),
+  programmed: marksSchema.nullable().optional().describe('null when versions are not known, as with manifests'),
   objects: z.object({ services: z.number().int(), slices: z.number().int() }),
   syncs: z.array(syncSchema).describe('the last ten, the latest first'),
   latency: z
@@ -43,7 +42,7 @@ export const statusSchema = z.object({
     .describe('Services that the kernel refuses'),
   drift: z
     .array(driftSchema.extend({ at: moment, by: z.string().describe('the program; "" when it is not known') }))
-    .describe('changes by other programs; the last of them'),
+    .describe('the last changes by other programs'),
   history: z.object({ reachesBackTo: moment, bytes: z.number().int(), folder: z.string() }).nullable(),
 });
 

@@ -1,8 +1,8 @@
 /** `kubectl slicewire` with the agents of many nodes: real HTTP servers behind the WebSocket of port-forward. */
 import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
+import { WrongQuestion } from '../../../src/inspect/wire/envelope.ts';
 import { nodesSchema } from '../../../src/inspect/wire/nodes.ts';
-import { WrongQuestion } from '../../../src/inspect/wire/problem.ts';
 import { until } from '../../helpers/base/until.ts';
 import { AgentCluster, agentPod } from '../../helpers/cli/kubectl/agent-cluster.ts';
 import { service, slice } from '../../helpers/cluster/objects.ts';

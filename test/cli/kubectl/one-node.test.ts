@@ -1,8 +1,8 @@
 /** `kubectl slicewire` with the agent of one node: which one is asked, and every way in which that fails. */
 import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
+import { NoAnswer, WrongQuestion } from '../../../src/inspect/wire/envelope.ts';
 import { explanationSchema } from '../../../src/inspect/wire/explanation.ts';
-import { NoAnswer, WrongQuestion } from '../../../src/inspect/wire/problem.ts';
 import { statusSchema } from '../../../src/inspect/wire/status.ts';
 import { AgentCluster, agentPod } from '../../helpers/cli/kubectl/agent-cluster.ts';
 import { service } from '../../helpers/cluster/objects.ts';

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { readFile, writeFile } from 'node:fs/promises';
 import { describe, it } from 'node:test';
 import { runPlugin } from '../../../src/cli/kubectl/plugin.ts';
-import { NoAnswer } from '../../../src/inspect/wire/problem.ts';
+import { NoAnswer } from '../../../src/inspect/wire/envelope.ts';
 import { AgentCluster } from '../../helpers/cli/kubectl/agent-cluster.ts';
 import { connectProxy } from '../../helpers/cluster/api/connect-proxy.ts';
 import { statusAnswer } from '../../helpers/inspect/wire/answers.ts';

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { askUntilDrained, type FleetAnswer, type Send } from '../../../src/fleet/drained/ask-fleet.ts';
 import type { DrainQuestion } from '../../../src/fleet/drained/drain-question.ts';
-import { WrongQuestion } from '../../../src/inspect/wire/problem.ts';
+import { WrongQuestion } from '../../../src/inspect/wire/envelope.ts';
 import { FakeClock } from '../../helpers/base/fake-clock.ts';
 import { NEVER } from '../../helpers/proxy/rig.ts';
 import { NO, YES } from './fake-fleet.ts';

@@ -1,7 +1,7 @@
 /** `slicewire drained` as a process, and the text of its answers. */
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { drainedText } from '../../../src/inspect/wire/drained-text.ts';
+import { drainedText } from '../../../src/inspect/wire/drained.ts';
 import { describeCommand } from './command-stories.ts';
 import { NO } from './fake-fleet.ts';
 import { DRAINED_COMMAND } from './forms.ts';

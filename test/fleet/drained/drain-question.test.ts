@@ -7,7 +7,7 @@ import { after, before, describe, it } from 'node:test';
 import { durationText } from '../../../src/base/duration.ts';
 import { COMMANDS, flagsOf } from '../../../src/cli/commands/command-table.ts';
 import { drainQuestion } from '../../../src/fleet/drained/drain-question.ts';
-import { WrongQuestion } from '../../../src/inspect/wire/problem.ts';
+import { WrongQuestion } from '../../../src/inspect/wire/envelope.ts';
 
 const FLAGS = {};
 

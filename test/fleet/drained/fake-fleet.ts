@@ -3,8 +3,7 @@ import { once } from 'node:events';
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import type { Drained } from '../../../src/inspect/wire/drained.ts';
-import { API_VERSION } from '../../../src/inspect/wire/envelope.ts';
-import { problemOf } from '../../../src/inspect/wire/problem.ts';
+import { API_VERSION, problemOf } from '../../../src/inspect/wire/envelope.ts';
 
 export const YES: Drained = {
   apiVersion: API_VERSION,

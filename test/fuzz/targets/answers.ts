@@ -1,14 +1,12 @@
 /** Answers of an agent, as the commands read and print them. */
-import { explanationSchema } from '../../../src/inspect/wire/explanation.ts';
-import { explanationText } from '../../../src/inspect/wire/explanation-text.ts';
+
+import { NoAnswer } from '../../../src/inspect/wire/envelope.ts';
+import { explanationSchema, explanationText } from '../../../src/inspect/wire/explanation.ts';
 import { historySchema } from '../../../src/inspect/wire/history.ts';
-import { historyText } from '../../../src/inspect/wire/history-text.ts';
-import { NoAnswer } from '../../../src/inspect/wire/problem.ts';
 import { type AnswerSchema, problemIn, readAnswer } from '../../../src/inspect/wire/read.ts';
 import { statusSchema } from '../../../src/inspect/wire/status.ts';
-import { statusText } from '../../../src/inspect/wire/status-text.ts';
-import { verificationSchema } from '../../../src/inspect/wire/verification.ts';
-import { verificationText } from '../../../src/inspect/wire/verification-text.ts';
+import { historyText, statusText } from '../../../src/inspect/wire/status-text.ts';
+import { verificationSchema, verificationText } from '../../../src/inspect/wire/verification.ts';
 import { corpusFiles } from '../corpus/read.ts';
 import { mutateJson } from '../mutate/json.ts';
 import { soundPrototypes } from '../sound/text.ts';

@@ -6,7 +6,7 @@ import { connect } from 'node:net';
 import { gzipSync } from 'node:zlib';
 import { questionsOf } from '../../../src/agent/questions/parameters.ts';
 import type { Address } from '../../../src/base/address.ts';
-import { readQuestion } from '../../../src/inspect/explain/read-question.ts';
+import { readQuery } from '../../../src/inspect/explain/packet-query.ts';
 import { Health } from '../../../src/serve/health.ts';
 import { healthHandler } from '../../../src/serve/health-server.ts';
 import { type Handler, type HttpRequest, HttpServer } from '../../../src/serve/http.ts';
@@ -29,7 +29,7 @@ const inquiries = {
   verify: () => Promise.resolve({ kind: 'Verification' }),
   explain({ from, to, at }: { from: string; to: string; at?: number | undefined }) {
     if (at !== undefined) soundTime(at, 'at');
-    const question = readQuestion(from, to, node.facts());
+    const question = readQuery(from, to, node.facts());
     soundNumber(question.to.port, 'to.port', 1, 65_535);
     return Promise.resolve({ kind: 'Explanation', to: question.to.address });
   },

@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import type { ExplainFacts } from '../../../src/inspect/explain/facts.ts';
-import { explanationText } from '../../../src/inspect/wire/explanation-text.ts';
+import { explanationText } from '../../../src/inspect/wire/explanation.ts';
 import type { ModeName } from '../../../src/proxy/model/modes.ts';
 import type { FamilyView, RulesView, TableView } from '../../../src/proxy/modes/view.ts';
 import { service, slice } from '../../helpers/cluster/objects.ts';

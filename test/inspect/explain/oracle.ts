@@ -4,8 +4,7 @@
  */
 
 import { type Address, cidrContains, familyOf, isLoopback } from '../../../src/base/address.ts';
-import type { Fate } from '../../../src/inspect/explain/fates.ts';
-import type { Packet } from '../../../src/inspect/explain/packet.ts';
+import type { Fate, Packet } from '../../../src/inspect/explain/packet.ts';
 import type { FrontendAt } from '../../../src/proxy/model/claims.ts';
 import type { Backend, Frontend, ServicePort } from '../../../src/proxy/model/service-port.ts';
 import type { IptablesSettings } from '../../../src/proxy/modes/iptables/static-chains.ts';

@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict';
 import { before, describe, it } from 'node:test';
 import type { Address } from '../../../src/base/address.ts';
-import { readQuestion } from '../../../src/inspect/explain/read-question.ts';
+import { readQuery } from '../../../src/inspect/explain/packet-query.ts';
 import type { ModeName } from '../../../src/proxy/model/modes.ts';
 import { service } from '../../helpers/cluster/objects.ts';
 import { type AskedNode, askedNode, type Known, type NodeOptions } from '../../helpers/inspect/explain/asking.ts';
@@ -36,7 +36,7 @@ describe('TO', () => {
     node = await aNode();
   });
   const understood = (to: string, from = 'outside') => {
-    const { address, port, protocol, family } = readQuestion(from, to, node.facts({ pods: PODS })).to;
+    const { address, port, protocol, family } = readQuery(from, to, node.facts({ pods: PODS })).to;
     return `${address} ${port} ${protocol} ${family}`;
   };
 
@@ -72,9 +72,9 @@ describe('a node of one family', () => {
   it('is asked about the addresses of that family', async () => {
     const facts = (await aNode()).facts();
     const families = new Map([...facts.families].filter(([family]) => family === 'IPv4'));
-    const { to } = readQuestion('outside', 'svc/shop/web', { ...facts, families });
+    const { to } = readQuery('outside', 'svc/shop/web', { ...facts, families });
     assert.equal(to.address, '10.96.0.10');
-    assert.throws(() => readQuestion('outside', '[fd00:96::10]:80', { ...facts, families }), {
+    assert.throws(() => readQuery('outside', '[fd00:96::10]:80', { ...facts, families }), {
       message: '[fd00:96::10]:80: fd00:96::10 is an IPv6 address, and this node serves IPv4 only',
     });
   });
@@ -84,7 +84,7 @@ describe('FROM', () => {
   const sender = async (from: string, known: Known & { options?: NodeOptions; mode?: ModeName; to?: string } = {}) => {
     const { options, mode, to = '10.96.0.10:80', ...more } = known;
     const node = await aNode(mode, options);
-    const { what, address, device, isLocalPod } = readQuestion(from, to, node.facts({ pods: PODS, ...more })).from;
+    const { what, address, device, isLocalPod } = readQuery(from, to, node.facts({ pods: PODS, ...more })).from;
     return [what, address, device === undefined ? 'sent here' : 'comes in', isLocalPod ? 'local Pod' : '']
       .join(' ')
       .trim();
@@ -156,7 +156,7 @@ describe('FROM', () => {
         { ...one, nodeAddresses: [...one.localAddresses].reverse() },
       ]),
     );
-    assert.equal(readQuestion('node', '10.96.0.10:80', { ...facts, families }).from.address, '192.168.77.2');
+    assert.equal(readQuery('node', '10.96.0.10:80', { ...facts, families }).from.address, '192.168.77.2');
   });
 
   it('is outside by any other address, or an address for documentation', async () => {

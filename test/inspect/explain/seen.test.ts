@@ -7,7 +7,7 @@ import {
   connectionText,
   fatesOf,
   type SeenInput,
-  type SeenOnTheWay,
+  type SeenPackets,
   seenAnswer,
 } from '../../../src/inspect/explain/seen.ts';
 import { explanationSchema } from '../../../src/inspect/wire/explanation.ts';
@@ -71,7 +71,7 @@ const to = (n: number, masqueraded = false): ComputedFate => ({
 });
 const stops = (kind: 'rejected' | 'dropped' | 'untouched'): ComputedFate => ({ kind, backend: '', masqueraded: false });
 
-function seen(input: Partial<SeenInput>): SeenOnTheWay {
+function seen(input: Partial<SeenInput>): SeenPackets {
   const answer = seenAnswer({
     source: CLIENT,
     destination: SERVICE,

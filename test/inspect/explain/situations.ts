@@ -3,7 +3,7 @@
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import type { Address } from '../../../src/base/address.ts';
-import { explanationText } from '../../../src/inspect/wire/explanation-text.ts';
+import { explanationText } from '../../../src/inspect/wire/explanation.ts';
 import type { ModeName } from '../../../src/proxy/model/modes.ts';
 import { nodeOf, service, slice } from '../../helpers/cluster/objects.ts';
 import { askedNode, type Known, MODES, type NodeOptions } from '../../helpers/inspect/explain/asking.ts';
@@ -167,7 +167,7 @@ export const SITUATIONS: readonly Situation[] = [
       ['node', '192.168.77.2:22'],
       [POD, '10.244.1.11:8080'],
     ],
-    known: { lastHad: { service: 'shop/old', until: '12:03:04' } },
+    known: { formerOwner: { service: 'shop/old', until: '12:03:04' } },
   },
   {
     name: 'source ranges',

@@ -3,8 +3,7 @@ import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { verificationOf } from '../../../src/inspect/explain/verification.ts';
 import type { AnsweredBy } from '../../../src/inspect/wire/schema-common.ts';
-import { verificationSchema } from '../../../src/inspect/wire/verification.ts';
-import { verificationText } from '../../../src/inspect/wire/verification-text.ts';
+import { verificationSchema, verificationText } from '../../../src/inspect/wire/verification.ts';
 import type { ObjectDifference } from '../../../src/proxy/modes/inspection.ts';
 
 const BY: AnsweredBy = {

@@ -2,8 +2,7 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import type { Address } from '../../../src/base/address.ts';
-import type { Fate, WalkStep } from '../../../src/inspect/explain/fates.ts';
-import type { Packet } from '../../../src/inspect/explain/packet.ts';
+import type { Fate, Packet, WalkStep } from '../../../src/inspect/explain/packet.ts';
 import { walk } from '../../../src/inspect/explain/walk.ts';
 import type { NftRule, NftSet } from '../../../src/kernel/nftables-kernel.ts';
 import type { FamilyView, ServersView, ServerView } from '../../../src/proxy/modes/view.ts';

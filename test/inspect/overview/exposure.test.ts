@@ -2,10 +2,13 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import type { Address, Cidr, Family } from '../../../src/base/address.ts';
-import { type ExposureFacts, ExposureList, MAX_EXPOSED } from '../../../src/inspect/overview/exposure.ts';
-import type { ExposureFamily } from '../../../src/inspect/overview/exposure-problems.ts';
-import { type Exposure, exposureSchema } from '../../../src/inspect/wire/exposure.ts';
-import { exposureText } from '../../../src/inspect/wire/exposure-text.ts';
+import {
+  type ExposureFacts,
+  type ExposureFamily,
+  ExposureList,
+  MAX_EXPOSED,
+} from '../../../src/inspect/overview/exposure.ts';
+import { type Exposure, exposureSchema, exposureText } from '../../../src/inspect/wire/exposure.ts';
 import { isPublic, specialKind } from '../../../src/proxy/model/special-address.ts';
 import { service, slice } from '../../helpers/cluster/objects.ts';
 import { askedNode } from '../../helpers/inspect/explain/asking.ts';
@@ -35,7 +38,7 @@ async function exposureOf(objects: readonly object[], { v4 = {}, facts = {} }: G
     ...{ mode: 'iptables', strictArp: false, refused: new Map(), families, relay: NO_RELAY },
     ...facts,
   });
-  for (const one of rig.cache.services()) list.take(one, rig.model.portsOf(one.key));
+  for (const one of rig.cache.services()) list.add(one, rig.model.portsOf(one.key));
   const by = {
     who: 'agent',
     mode: 'iptables',

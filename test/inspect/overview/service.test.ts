@@ -3,9 +3,8 @@
 import assert from 'node:assert/strict';
 import { describe, it, mock } from 'node:test';
 import { firstLines, kernelPlaces } from '../../../src/inspect/overview/kernel-lines.ts';
-import { WrongQuestion } from '../../../src/inspect/wire/problem.ts';
-import { serviceSchema } from '../../../src/inspect/wire/service.ts';
-import { type ServiceRow, servicesSchema } from '../../../src/inspect/wire/services.ts';
+import { WrongQuestion } from '../../../src/inspect/wire/envelope.ts';
+import { type ServiceRow, serviceSchema, servicesSchema } from '../../../src/inspect/wire/services.ts';
 import type { ModeName } from '../../../src/proxy/model/modes.ts';
 import { service, slice } from '../../helpers/cluster/objects.ts';
 import { askedNode, MODES } from '../../helpers/inspect/explain/asking.ts';

@@ -2,12 +2,17 @@
 
 import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
-import { bytesText, clockTime, countText, millisecondsText, timeBetween } from '../../../src/inspect/wire/format.ts';
+import {
+  bytesText,
+  clockTime,
+  columns,
+  countText,
+  millisecondsText,
+  timeBetween,
+} from '../../../src/inspect/wire/format.ts';
 import { type History, historySchema, type RecordedSync } from '../../../src/inspect/wire/history.ts';
-import { historyText } from '../../../src/inspect/wire/history-text.ts';
 import { type Status, statusSchema } from '../../../src/inspect/wire/status.ts';
-import { statusText } from '../../../src/inspect/wire/status-text.ts';
-import { columns } from '../../../src/inspect/wire/text-width.ts';
+import { historyText, statusText } from '../../../src/inspect/wire/status-text.ts';
 import type { Drift } from '../../../src/proxy/model/drift.ts';
 
 const BY = {

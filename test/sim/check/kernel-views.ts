@@ -1,8 +1,7 @@
 /** What becomes of a packet in a kernel that has the objects of one mode, or of two while one takes over from the other. Pure. */
 
 import type { Family } from '../../../src/base/address.ts';
-import type { Fate } from '../../../src/inspect/explain/fates.ts';
-import type { NodeOfPacket, Packet } from '../../../src/inspect/explain/packet.ts';
+import type { Fate, NodeOfPacket, Packet } from '../../../src/inspect/explain/packet.ts';
 import { walk } from '../../../src/inspect/explain/walk.ts';
 import type { FamilyView } from '../../../src/proxy/modes/view.ts';
 

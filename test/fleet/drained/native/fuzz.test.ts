@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { after, before, it } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import { DRAINED_SOURCES, WARNINGS } from '../../../../scripts/executable/drained-program.ts';
-import { problemOf } from '../../../../src/inspect/wire/problem.ts';
+import { problemOf } from '../../../../src/inspect/wire/envelope.ts';
 import { realCommands } from '../../../../src/kernel/commands.ts';
 import { NEVER } from '../../../helpers/proxy/rig.ts';
 import { NO, YES } from '../fake-fleet.ts';

@@ -5,7 +5,7 @@ import { type AddressInfo, createServer } from 'node:net';
 import { before, describe, it, type TestContext } from 'node:test';
 import { drainedCommand } from '../../../../src/cli/drained.ts';
 import { camel } from '../../../../src/config/flags.ts';
-import { problemOf } from '../../../../src/inspect/wire/problem.ts';
+import { problemOf } from '../../../../src/inspect/wire/envelope.ts';
 import { realCommands } from '../../../../src/kernel/commands.ts';
 import { NEVER } from '../../../helpers/proxy/rig.ts';
 import { COMMAND_LINES } from '../../../messages/command-lines.ts';

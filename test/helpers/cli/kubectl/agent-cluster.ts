@@ -2,7 +2,7 @@
 
 import type { Address } from '../../../../src/base/address.ts';
 import { runPlugin } from '../../../../src/cli/kubectl/plugin.ts';
-import { NoAnswer, WrongQuestion } from '../../../../src/inspect/wire/problem.ts';
+import { NoAnswer, WrongQuestion } from '../../../../src/inspect/wire/envelope.ts';
 import { HttpServer } from '../../../../src/serve/http.ts';
 import { metricsHandler } from '../../../../src/serve/metrics-server.ts';
 import type { QueryRoute } from '../../../../src/serve/query-handler.ts';

@@ -29,7 +29,7 @@ export interface NodeOptions {
 export interface Known {
   /** Seconds that a memory of session affinity still has for the client. */
   readonly remembered?: (memories: Memories) => ReadonlyMap<string, number>;
-  readonly lastHad?: FormerOwner;
+  readonly formerOwner?: FormerOwner;
   readonly pods?: Readonly<Record<string, KnownPod>>;
   /** Instead of what the kernel has. */
   readonly stands?: (family: Family) => FamilyView;
@@ -68,7 +68,7 @@ export function askedNode(mode: ModeName, options: NodeOptions = {}): AskedNode 
   const familyFacts = (family: Family, { stands = view }: Known): FamilyFacts => ({
     ...settings(family),
     family,
-    stands: stands(family),
+    installed: stands(family),
     desired: viewOf(rig.mode.inspection.desired(), family),
     localAddresses: new Set([...own(family), ...(options.otherAddresses ?? [])]),
     nodePortAddresses: options.nodePortAddresses?.filter((each) => familyOf(each) === family) ?? own(family),
@@ -87,7 +87,7 @@ export function askedNode(mode: ModeName, options: NodeOptions = {}): AskedNode 
     node: { name: 'node', zone: rig.cache.node?.zone ?? '', podCIDRs: [] },
     families: new Map(FAMILIES.map((family) => [family, familyFacts(family, known)])),
     remembered: async (_family, memories) => known.remembered?.(memories) ?? new Map(),
-    ...(known.lastHad === undefined ? {} : { lastHad: () => known.lastHad }),
+    ...(known.formerOwner === undefined ? {} : { formerOwnerOf: () => known.formerOwner }),
     ...(known.pods === undefined ? {} : { pod: (key: string) => known.pods?.[key] }),
     refused,
     isPending: () => false,

@@ -1,8 +1,7 @@
 /** Views of kernels in memory, and of what iptables-save printed, to walk packets through. */
 import assert from 'node:assert/strict';
 import type { Address, Family } from '../../../../src/base/address.ts';
-import type { Fate } from '../../../../src/inspect/explain/fates.ts';
-import type { NodeOfPacket, Packet } from '../../../../src/inspect/explain/packet.ts';
+import type { Fate, NodeOfPacket, Packet } from '../../../../src/inspect/explain/packet.ts';
 import { walk } from '../../../../src/inspect/explain/walk.ts';
 import type { ServerId } from '../../../../src/kernel/ipvs-kernel.ts';
 import type { NftElement } from '../../../../src/kernel/nftables-kernel.ts';
