@@ -9,7 +9,7 @@ import { pageNode } from '../inspect/overview/page-node.ts';
 
 const node = pageNode();
 for (let i = 0; i < 150; i++) {
-  node.it.put(service({ name: `s${i}`, spec: { clusterIP: `10.96.0.${i}`, ports: [{ port: 80 }] } }));
+  node.recorded.put(service({ name: `s${i}`, spec: { clusterIP: `10.96.0.${i}`, ports: [{ port: 80 }] } }));
 }
 const questions = pageQuestions(node.overview);
 
