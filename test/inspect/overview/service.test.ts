@@ -10,6 +10,8 @@ import type { ModeName } from '../../../src/proxy/model/modes.ts';
 import { service, slice } from '../../helpers/cluster/objects.ts';
 import { askedNode, MODES } from '../../helpers/inspect/explain/asking.ts';
 import { NEVER } from '../../helpers/proxy/rig.ts';
+import { QUESTIONS } from '../../messages/questions.ts';
+import { messageIn } from '../../messages/row.ts';
 import { type PageNode, pageNode } from './page-node.ts';
 
 const ALL = { search: '', offset: 0, limit: 100 };
@@ -178,7 +180,7 @@ describe('one Service', () => {
     mock.method(node.recorded.rig.cache, 'services', () => assert.fail('all Services are unpacked'));
     await assert.rejects(node.overview.service('shop/wbe'), (error) => {
       assert.ok(error instanceof WrongQuestion);
-      assert.equal(error.message, 'no Service shop/wbe; did you mean shop/web?');
+      assert.equal(error.message, messageIn(QUESTIONS, 'no Service shop/wbe'));
       return true;
     });
   });
