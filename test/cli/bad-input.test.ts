@@ -197,7 +197,7 @@ describe('bad input on the command line', () => {
     }
   });
 
-  it('not root', async () => {
+  it('a process that is not root is told to run as root', async () => {
     await chmod(folder, 0o755);
     const { status, error } = await slicewire(
       ['run', '--manifests', folder],
@@ -207,7 +207,7 @@ describe('bad input on the command line', () => {
     assert.match(error, /^slicewire: slicewire needs the capability NET_ADMIN .*run it as root$/m);
   });
 
-  it('no iptables', async () => {
+  it('a node without iptables is told to install it', async () => {
     const { status, error } = await slicewire(['run', '--manifests', folder], ['env', 'PATH=/nowhere']);
     assert.equal(status, 1);
     assert.match(

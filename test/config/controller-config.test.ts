@@ -17,7 +17,7 @@ function faultsOf(flags: Flags): string {
 }
 
 describe('configuration of the controllers', () => {
-  it('has kube-controller-manager’s defaults', () => {
+  it('has kube-controller-manager’s defaults where nothing is given', () => {
     const { leader, ...config } = controllerConfig({});
     assert.deepEqual(config, {
       kubeconfig: undefined,

@@ -214,7 +214,7 @@ describe('a node that is behind is named with its reason', () => {
     assert.match(await reasonOf(fleet), /^its agent is gone/);
   });
 
-  it('but a node that is left out is not waited for', async () => {
+  it('and is not waited for when it is left out', async () => {
     cluster.putNode('n3', '192.0.2.3', false);
     const fleet = await ready();
     webEnds();

@@ -150,7 +150,7 @@ describe('an API server without ServiceCIDRs of v1', () => {
     return { server, ...source };
   }
 
-  test('nor of v1beta1 (Kubernetes 1.30) is asked once for each, and once again an hour later; the log says it once', async (t) => {
+  test('is asked once for v1 and v1beta1 where it has neither (Kubernetes 1.30), and once again an hour later; the log says it once', async (t) => {
     const { server, log, clock, cannotFollow, watches } = await without(t);
     await until('all others are followed', () => server.watches === 3);
     assert.deepEqual(asked(server), [V1, BETA]);
@@ -196,7 +196,7 @@ describe('an API server without ServiceCIDRs of v1', () => {
     assert.equal(cannotFollow('servicecidrs'), true);
   });
 
-  test('but of v1beta1 (1.31 and 1.32) is followed by that', async (t) => {
+  test('is followed by v1beta1 where it has that (1.31 and 1.32)', async (t) => {
     const server = await start(t, { missing: [V1] });
     server.put(serviceCidr('10.96.0.0/12'));
     const { events, log } = run(t, { kubeconfig: await server.kubeconfig(), hasServiceCidrs: true });

@@ -33,7 +33,7 @@ async function reasons(...objects: object[]): Promise<string[]> {
 }
 
 describe('the reason of an endpoint', () => {
-  it('is its condition', async () => {
+  it('is its condition where that keeps it out', async () => {
     const draining = { ready: false, serving: true, terminating: true };
     const gone = { ready: false, serving: false, terminating: true };
     const unready = { ready: false, serving: false, terminating: false };

@@ -65,7 +65,7 @@ function decodedNode(fields: Fields, labels: Fields = {}): Decoded<NodeView> {
 }
 
 describe('a Service', () => {
-  test('of every field', () => {
+  test('has every field that the proxy reads', () => {
     const { value, texts } = decodedServiceObject({
       metadata: { name: 'web', namespace: 'default', creationTimestamp: '2026-11-21T00:00:01Z' },
       spec: {
@@ -109,7 +109,7 @@ describe('a Service', () => {
     });
   });
 
-  test('of the fewest fields', () => {
+  test('has the defaults where it has the fewest fields', () => {
     const { value, texts } = decodedServiceObject({
       metadata: { name: 'web' },
       spec: { clusterIP: '10.96.0.1', ports: [{ port: 80 }] },
@@ -472,7 +472,7 @@ describe('what is right though it looks wrong', () => {
 });
 
 describe('a slice', () => {
-  test('of every field', () => {
+  test('has every field that the proxy reads', () => {
     const { value, texts } = decodedSlice({
       ports: [
         { name: 'http', port: 8080 },
@@ -676,7 +676,7 @@ describe('a Node', () => {
     });
   });
 
-  test('of the fewest fields', () => {
+  test('has the defaults where it has the fewest fields', () => {
     for (const fields of [{}, { spec: null, status: null }, { spec: {}, status: { addresses: null } }]) {
       const { value, texts } = decodedNode(fields);
       assert.deepEqual(
@@ -694,7 +694,7 @@ describe('a Node', () => {
     );
   });
 
-  test('with podCIDR alone', () => {
+  test('with podCIDR alone has that range', () => {
     assert.deepEqual(decodedNode({ spec: { podCIDR: '10.244.1.0/24' } }).value?.podCIDRs, ['10.244.1.0/24']);
   });
 
@@ -747,7 +747,7 @@ describe('names', () => {
 });
 
 describe('a fault is one line that can be read', () => {
-  test('whatever stands in the value', () => {
+  test('a value keeps to the line whatever stands in it', () => {
     for (const { texts } of [
       decodedService({ clusterIP: 'a\nb\u0000\u001b[31m\u2028' }),
       decodedService({ ports: [{ port: 'a\nb' }] }),
@@ -759,12 +759,12 @@ describe('a fault is one line that can be read', () => {
     }
   });
 
-  test('however large the value is', () => {
+  test('a value is cut short however large it is', () => {
     const { texts } = decodedService({ ports: { a: 'x'.repeat(100_000) } });
     assert.ok((texts[0]?.length ?? 0) < 300);
   });
 
-  test('of a value that leads back to itself, as an alias in YAML can', () => {
+  test('a value that leads back to itself, as an alias in YAML can, is set aside', () => {
     const ports: Fields = {};
     ports.self = ports;
     const { value, texts } = decodedService({ ports });

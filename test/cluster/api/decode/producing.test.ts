@@ -50,7 +50,7 @@ const NAME = problemIn(OBJECTS, 'Service shop/web: spec.ports[0].name: HTTP');
 const NO_ADDRESS = problemIn(MANIFESTS, 'Pod default/web-1: status.podIP', 'is missing');
 
 describe('a Pod', () => {
-  test('of every field', () => {
+  test('has every field that producers of slices read', () => {
     const { value, texts } = withTexts(
       decodePod(
         {
@@ -211,7 +211,7 @@ describe('a Pod that a person wrote', () => {
 });
 
 describe('a Service', () => {
-  test('of every field', () => {
+  test('has every field that producers of slices read', () => {
     const { value, texts } = withTexts(
       decodeSelectingService(
         {
@@ -257,7 +257,7 @@ describe('a Service', () => {
     });
   });
 
-  test('of the fewest fields', () => {
+  test('has the defaults where it has the fewest fields', () => {
     const { value, texts } = withTexts(decodeSelectingService({ metadata: { name: 'web' } }, 'default/web'));
     assert.deepEqual(texts, []);
     assert.deepEqual(value, {
@@ -390,7 +390,7 @@ describe('a Service wants its endpoints near', () => {
     });
   }
 
-  test('by spec.trafficDistribution', () => {
+  test('where spec.trafficDistribution says so', () => {
     for (const trafficDistribution of ['PreferClose', 'PreferSameZone', 'PreferSameNode']) {
       const { value, texts } = service({ trafficDistribution });
       assert.deepEqual([value?.distribution, texts], [trafficDistribution, []]);
@@ -401,7 +401,7 @@ describe('a Service wants its endpoints near', () => {
     }
   });
 
-  test('but not by a distribution that is not known', () => {
+  test('nowhere where the distribution is not known', () => {
     const { value, texts } = service({ trafficDistribution: 'preferclose' });
     assert.equal(value?.distribution, undefined);
     assert.deepEqual(texts, [
@@ -411,7 +411,7 @@ describe('a Service wants its endpoints near', () => {
 });
 
 describe('a Node', () => {
-  test('of every field', () => {
+  test('has every field that producers of slices read', () => {
     const { value, texts } = node(
       {
         status: {
@@ -428,7 +428,7 @@ describe('a Node', () => {
     assert.deepEqual(value, { name: 'node-a', zone: 'a', ready: true, milliCpu: 3920, isControlPlane: true });
   });
 
-  test('of the fewest fields', () => {
+  test('has the defaults where it has the fewest fields', () => {
     const nulls = { status: { allocatable: null, conditions: null } };
     for (const fields of [{}, { status: null }, nulls, { status: { allocatable: { cpu: null } } }]) {
       const { value, texts } = node(fields);
