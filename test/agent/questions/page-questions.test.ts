@@ -1,13 +1,13 @@
 /** The parameters of the live page's questions: right ones, and what is said to wrong ones. */
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { MAX_ROWS, pageQuestions } from '../../src/agent/questions/parameters.ts';
-import { isWrongQuestion } from '../../src/inspect/wire/problem.ts';
-import { service } from '../helpers/cluster/objects.ts';
-import { NEVER } from '../helpers/proxy/rig.ts';
-import { pageNode } from '../inspect/overview/page-node.ts';
-import { COMMAND_LINES } from '../messages/command-lines.ts';
-import { messageIn } from '../messages/row.ts';
+import { MAX_ROWS, pageQuestions } from '../../../src/agent/questions/parameters.ts';
+import { isWrongQuestion } from '../../../src/inspect/wire/problem.ts';
+import { service } from '../../helpers/cluster/objects.ts';
+import { NEVER } from '../../helpers/proxy/rig.ts';
+import { pageNode } from '../../inspect/overview/page-node.ts';
+import { COMMAND_LINES } from '../../messages/command-lines.ts';
+import { messageIn } from '../../messages/row.ts';
 
 const node = pageNode();
 for (let i = 0; i < 150; i++) {

@@ -4,16 +4,16 @@ import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import test, { describe } from 'node:test';
-import { realClock } from '../../../src/base/clock.ts';
-import { Cache } from '../../../src/cluster/cache/cache.ts';
-import { manifestsSource } from '../../../src/cluster/source/manifests/index.ts';
-import { ManifestStore } from '../../../src/cluster/source/manifests/manifest-store.ts';
-import type { SourceEvent } from '../../../src/proxy/model/events.ts';
-import { type Fault, faultText } from '../../../src/proxy/model/objects.ts';
-import { until } from '../../helpers/base/until.ts';
-import { setText } from '../../helpers/cluster/documents/documents.ts';
-import { MANIFESTS } from '../../messages/manifests.ts';
-import { problemIn } from '../../messages/row.ts';
+import { realClock } from '../../../../src/base/clock.ts';
+import { Cache } from '../../../../src/cluster/cache/cache.ts';
+import { manifestsSource } from '../../../../src/cluster/source/manifests/index.ts';
+import { ManifestStore } from '../../../../src/cluster/source/manifests/manifest-store.ts';
+import type { SourceEvent } from '../../../../src/proxy/model/events.ts';
+import { type Fault, faultText } from '../../../../src/proxy/model/objects.ts';
+import { until } from '../../../helpers/base/until.ts';
+import { setText } from '../../../helpers/cluster/documents/documents.ts';
+import { MANIFESTS } from '../../../messages/manifests.ts';
+import { problemIn } from '../../../messages/row.ts';
 
 const SERVICE = `apiVersion: v1
 kind: Service

@@ -4,17 +4,17 @@ import { mkdir, mkdtemp, rename, rm, symlink, writeFile } from 'node:fs/promises
 import { tmpdir } from 'node:os';
 import { join, relative } from 'node:path';
 import test, { describe, type TestContext } from 'node:test';
-import { type Clock, realClock } from '../../../src/base/clock.ts';
-import { DocumentFiles } from '../../../src/cluster/documents/files.ts';
-import { ManifestsUnusable, manifestsSource } from '../../../src/cluster/source/manifests/index.ts';
-import { ManifestStore } from '../../../src/cluster/source/manifests/manifest-store.ts';
-import type { SourceEvent } from '../../../src/proxy/model/events.ts';
-import { type Fault, faultText } from '../../../src/proxy/model/objects.ts';
-import { until } from '../../helpers/base/until.ts';
-import { readDocuments, setText } from '../../helpers/cluster/documents/documents.ts';
-import { service, slice } from '../../helpers/cluster/objects.ts';
-import { MANIFESTS } from '../../messages/manifests.ts';
-import { problemIn } from '../../messages/row.ts';
+import { type Clock, realClock } from '../../../../src/base/clock.ts';
+import { DocumentFiles } from '../../../../src/cluster/documents/files.ts';
+import { ManifestsUnusable, manifestsSource } from '../../../../src/cluster/source/manifests/index.ts';
+import { ManifestStore } from '../../../../src/cluster/source/manifests/manifest-store.ts';
+import type { SourceEvent } from '../../../../src/proxy/model/events.ts';
+import { type Fault, faultText } from '../../../../src/proxy/model/objects.ts';
+import { until } from '../../../helpers/base/until.ts';
+import { readDocuments, setText } from '../../../helpers/cluster/documents/documents.ts';
+import { service, slice } from '../../../helpers/cluster/objects.ts';
+import { MANIFESTS } from '../../../messages/manifests.ts';
+import { problemIn } from '../../../messages/row.ts';
 
 const STAYS = problemIn(MANIFESTS, 'file web.yaml', 'cannot be read: permission denied;');
 const TWICE = problemIn(MANIFESTS, 'file web.yaml: object 2: Service default/web');
