@@ -9,6 +9,7 @@ import { CommandNotStarted } from '../../src/kernel/commands.ts';
 import { NftMissing, NftUnusable } from '../../src/kernel/nftables-kernel.ts';
 import { FakeIptables } from '../helpers/kernel/fake-iptables.ts';
 import { NEVER } from '../helpers/proxy/rig.ts';
+import { MODE_REASONS } from '../messages/mode-choices.ts';
 
 interface Node {
   /** `IPv4 slicewire` */
@@ -97,12 +98,7 @@ const BY_CHAINS = ['-d 10.96.0.10/32 -j KUBE-SVC-WEB'];
 const BY_SETS = ['-m set --match-set KUBE-CLUSTER-IP dst,dst -j ACCEPT'];
 
 const CHOICES: readonly (readonly [string, Node, mode: string, why: string])[] = [
-  [
-    'nothing stands, and the kernel can do nftables mode',
-    {},
-    'nftables',
-    'no rules of a proxy stand on this node, and its kernel can do nftables mode',
-  ],
+  ['nothing stands, and the kernel can do nftables mode', {}, 'nftables', MODE_REASONS.nothing],
   [
     'nothing stands, and the kernel has no nftables',
     { nftables: 'missing' },
@@ -131,13 +127,13 @@ const CHOICES: readonly (readonly [string, Node, mode: string, why: string])[] =
     'iptables is missing, and the kernel has rules of its nft variant',
     { hasNoIptables: true, chains: ['KUBE-SERVICES'] },
     'iptables',
-    'rules of iptables mode (the chain KUBE-SERVICES) stand on this node',
+    MODE_REASONS.chains,
   ],
   [
     'iptables is missing, and the kernel has IPVS and rules',
     { hasNoIptables: true, chains: ['KUBE-SERVICES'], hasDevice: true },
     'ipvs',
-    'the device kube-ipvs0 of IPVS mode stands on this node',
+    MODE_REASONS.device,
   ],
   [
     'only the chain of the filter table stands',
@@ -145,61 +141,36 @@ const CHOICES: readonly (readonly [string, Node, mode: string, why: string])[] =
     'iptables',
     'rules of iptables mode (the chain KUBE-FORWARD) stand on this node',
   ],
-  [
-    'rules of iptables mode stand in one family',
-    { services: { IPv6: BY_CHAINS } },
-    'iptables',
-    'rules of iptables mode (the chain KUBE-SERVICES) stand on this node',
-  ],
+  ['rules of iptables mode stand in one family', { services: { IPv6: BY_CHAINS } }, 'iptables', MODE_REASONS.chains],
   [
     'rules of iptables mode stand in a kernel without nftables',
     { services: { IPv4: BY_CHAINS }, nftables: 'missing' },
     'iptables',
-    'rules of iptables mode (the chain KUBE-SERVICES) stand on this node',
+    MODE_REASONS.chains,
   ],
-  [
-    'the own table stands',
-    { tables: ['IPv6 slicewire'] },
-    'nftables',
-    'the nftables table slicewire stands on this node',
-  ],
+  ['the own table stands', { tables: ['IPv6 slicewire'] }, 'nftables', MODE_REASONS.table],
   [
     'the own table stands beside rules of another proxy',
     { tables: ['IPv4 slicewire'], services: { IPv4: BY_CHAINS } },
     'nftables',
-    'the nftables table slicewire stands on this node',
+    MODE_REASONS.table,
   ],
-  [
-    "kube-proxy's table stands",
-    { tables: ['IPv4 kube-proxy'] },
-    'nftables',
-    'the nftables table kube-proxy stands on this node',
-  ],
+  ["kube-proxy's table stands", { tables: ['IPv4 kube-proxy'] }, 'nftables', MODE_REASONS.kubeProxyTable],
   [
     "kube-proxy's table stands beside rules of iptables mode",
     { tables: ['IPv4 kube-proxy'], services: { IPv4: BY_CHAINS } },
     'iptables',
     'rules of iptables mode (the chain KUBE-SERVICES) stand on this node, and beside them the nftables table kube-proxy: a node that has both keeps iptables mode',
   ],
-  [
-    'IPVS mode works',
-    { hasDevice: true, services: { IPv4: BY_SETS } },
-    'ipvs',
-    'the device kube-ipvs0 of IPVS mode stands on this node',
-  ],
-  ['IPVS mode lost its rules', { hasDevice: true }, 'ipvs', 'the device kube-ipvs0 of IPVS mode stands on this node'],
+  ['IPVS mode works', { hasDevice: true, services: { IPv4: BY_SETS } }, 'ipvs', MODE_REASONS.device],
+  ['IPVS mode lost its rules', { hasDevice: true }, 'ipvs', MODE_REASONS.device],
   [
     'kube-proxy went from IPVS mode to iptables mode, and left the device',
     { hasDevice: true, services: { IPv4: BY_CHAINS } },
     'iptables',
     'rules of iptables mode (the chain KUBE-SERVICES) stand on this node, and beside them the device kube-ipvs0 of IPVS mode: a node that has both keeps iptables mode',
   ],
-  [
-    'the device stands in a kernel without IPVS',
-    { hasDevice: true, hasIpvs: false },
-    'nftables',
-    'no rules of a proxy stand on this node, and its kernel can do nftables mode',
-  ],
+  ['the device stands in a kernel without IPVS', { hasDevice: true, hasIpvs: false }, 'nftables', MODE_REASONS.nothing],
   [
     'the lock is held',
     { isLocked: true },

@@ -8,6 +8,8 @@ import type { Config } from '../../src/config/config.ts';
 import { fileText } from '../../src/config/config-file.ts';
 import type { Flags } from '../../src/config/flags.ts';
 import { MODE_NAMES } from '../../src/proxy/model/modes.ts';
+import { FLAGS as FLAG_ROWS } from '../messages/flags.ts';
+import { messageIn, problemIn } from '../messages/row.ts';
 
 const FLAGS = { mode: 'auto', manifests: '/m', nftablesMasqueradeBit: '5', iptablesMasqueradeBit: '3' };
 
@@ -42,11 +44,12 @@ describe('auto', () => {
       ipvsScheduler: 'r r',
       iptablesSyncPeriod: 'y',
     };
+    const DURATION = problemIn(FLAG_ROWS, '--iptables-sync-period=30');
     const faults = [
-      '--manifests=: must name a folder, a file, or - for standard input',
-      '--iptables-sync-period=y: must be a duration such as 30s or 1m30s',
-      '--ipvs-scheduler=r r: must be the name of a scheduler, such as rr or lc',
-      '--nftables-sync-period=x: must be a duration such as 30s or 1m30s',
+      messageIn(FLAG_ROWS, '--manifests=:'),
+      `--iptables-sync-period=y: ${DURATION}`,
+      `--ipvs-scheduler=r r: ${problemIn(FLAG_ROWS, '--ipvs-scheduler=Round Robin')}`,
+      `--nftables-sync-period=x: ${DURATION}`,
     ];
     await assert.rejects(configOf(wrong, never), { message: faults.join('; ') });
   });

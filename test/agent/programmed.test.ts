@@ -21,6 +21,8 @@ import type { HttpRequest } from '../../src/serve/http.ts';
 import type { QueryRoute } from '../../src/serve/query-handler.ts';
 import { FakeClock } from '../helpers/base/fake-clock.ts';
 import { service, slice } from '../helpers/cluster/objects.ts';
+import { COMMAND_LINES } from '../messages/command-lines.ts';
+import { messageIn } from '../messages/row.ts';
 
 const NEVER = new AbortController().signal;
 const NOTHING = { duration: 1, drift: [], reading: 0, desiring: 0, writing: 0 };
@@ -273,7 +275,7 @@ describe('/programmed', () => {
   });
 
   for (const [query, message] of [
-    ['service=web', 'web is no Service: write NAMESPACE/NAME, such as shop/web'],
+    ['service=web', messageIn(COMMAND_LINES, 'slicewire: web is no Service').slice('slicewire: '.length)],
     ['slice=web-1', 'slice: web-1: write NAMESPACE/NAME, such as shop/web-x7k2p'],
     ['service=s/web&slice=s/web-1', 'service and slice: ask for one of them'],
     ['version=7', 'version: 7: say of which service= or slice= it is'],

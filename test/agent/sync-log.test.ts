@@ -198,7 +198,7 @@ describe('syncs in the log', () => {
 });
 
 describe('levels of the log', () => {
-  it('of each -v', () => {
+  it('each number of -v has its level of the log', () => {
     assert.deepEqual([0, 1, 2, 3, 4, 10].map(levelOf), ['info', 'v1', 'v2', 'v2', 'debug', 'debug']);
   });
 });

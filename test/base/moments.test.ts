@@ -42,7 +42,7 @@ describe('moments', () => {
     for (const text of texts) assert.equal(parseMoment(text, NOW), undefined, text);
   });
 
-  it('begin a span', () => {
+  it('begin a span that ends now', () => {
     assert.equal(parseSince('10m', NOW), NOW - 600_000);
     assert.equal(parseSince('-10m', NOW), NOW - 600_000);
     assert.equal(parseSince('12:00', NOW), local(22, 12, 0, 0, 0));

@@ -33,7 +33,7 @@ describe('a client that connects to a sink', () => {
     assert.deepEqual(await sink.count(), {});
   });
 
-  it('at a rate', async () => {
+  it('connects no more often than at the given rate', async () => {
     const targets = [{ address: '10.128.1.1', port: 8080 }];
     const { times } = await client.connect({ targets, seconds: 1, perSecond: 100 });
     assert.ok(times.length > 20 && times.length <= 100, `${times.length}`);

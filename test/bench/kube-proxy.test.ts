@@ -57,7 +57,7 @@ describe('kube-proxy in the lab', () => {
     await assert.rejects(KubeProxy.start(options(silent), { within: 500 }), /has not synced within/);
   });
 
-  it('says its version', async () => {
+  it('says its version, which the report names', async () => {
     assert.equal(await kubeProxyVersion(program('version', "console.log('Kubernetes v1.36.2');")), 'v1.36.2');
     await assert.rejects(kubeProxyVersion('/bin/true'), /does not say "Kubernetes v…"/);
   });

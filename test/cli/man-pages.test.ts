@@ -43,9 +43,12 @@ describe('the manual pages', () => {
 
   it('have every flag and every sentence of the help', async () => {
     const program = programOf(async () => undefined);
+    const read: string[] = [];
+    assert.ok(program.commands.filter(({ options }) => options.length > 0).length > 10);
     for (const command of program.commands) {
       const file = `slicewire-${command.name()}.8`;
       if (!pages.has(file)) continue;
+      read.push(file);
       const { stdout } = await run('mandoc', ['-T', 'ascii', '-O', 'width=400', join(folder, file)]);
       const page = plain(stdout);
       const shown = command.options.filter(({ hidden }) => !hidden);
@@ -55,6 +58,7 @@ describe('the manual pages', () => {
       }
       assert.ok(page.includes(plain(command.summary())), `${file}: its summary`);
     }
+    assert.deepEqual(['slicewire.8', ...read].sort(), [...pages.keys()].sort());
   });
 
   it('have the commands by subject', async () => {

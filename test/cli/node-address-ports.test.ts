@@ -7,6 +7,8 @@ import { realCommands } from '../../src/kernel/commands.ts';
 import { SLICEWIRE } from '../helpers/cli/slicewire.ts';
 import { service, slice } from '../helpers/cluster/objects.ts';
 import { NEVER } from '../helpers/proxy/rig.ts';
+import { MANIFESTS as MANIFEST_ROWS } from '../messages/manifests.ts';
+import { problemIn } from '../messages/row.ts';
 
 const NODE = '192.0.2.7';
 const PORT = 2222;
@@ -55,7 +57,11 @@ describe('with a program that listens on an address of this node', () => {
       ['ssh', PORT],
       ['health', 10_256],
     ] as const) {
-      const said = `Service default/${name}: spec.externalIPs: ${NODE}: is an address of this node, where TCP port ${port} is in use; choose another address or port, or allow it with --allow-node-address-ports (part left out)`;
+      const inUse = problemIn(MANIFEST_ROWS, 'Service default/web: spec.externalIPs: 192.0.2.7').replace(
+        'port 22',
+        `port ${port}`,
+      );
+      const said = `Service default/${name}: spec.externalIPs: ${NODE}: ${inUse} (part left out)`;
       assert.ok(log.includes(said), log);
       assert.doesNotMatch(text, new RegExp(`-d ${NODE}(/32)? .*--dport ${port} `));
     }

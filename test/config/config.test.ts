@@ -48,7 +48,7 @@ describe('durations are Go’s', () => {
 });
 
 describe('configuration', () => {
-  it('has kube-proxy’s defaults', () => {
+  it('has kube-proxy’s defaults where nothing is given', () => {
     const config = configFromFlags({ manifests: '/m', hostnameOverride: ' Node-A ' });
     assert.deepEqual(
       [

@@ -3,6 +3,8 @@ import { hostname } from 'node:os';
 import { describe, it } from 'node:test';
 import { CONTROLLERS, controllerConfig } from '../../src/config/controller-config.ts';
 import { ConfigError, type Flags } from '../../src/config/flags.ts';
+import { CONTROLLER_FLAGS } from '../messages/flags.ts';
+import { messageIn, problemIn } from '../messages/row.ts';
 
 function faultsOf(flags: Flags): string {
   try {
@@ -15,7 +17,7 @@ function faultsOf(flags: Flags): string {
 }
 
 describe('configuration of the controllers', () => {
-  it('has kube-controller-manager’s defaults', () => {
+  it('has kube-controller-manager’s defaults where nothing is given', () => {
     const { leader, ...config } = controllerConfig({});
     assert.deepEqual(config, {
       kubeconfig: undefined,
@@ -144,16 +146,16 @@ describe('configuration of the controllers', () => {
     });
   }
 
-  const NONE = `is not a controller; choose from ${CONTROLLERS.join(', ')}; * means all of them, and a - before a name leaves it out`;
-  const COUNT = 'must be a whole number from 1 to 1000';
+  const NONE = problemIn(CONTROLLER_FLAGS, '--controllers=nodes').slice('nodes '.length);
+  const EMPTY = messageIn(CONTROLLER_FLAGS, '--controllers=:');
+  const COUNT = problemIn(CONTROLLER_FLAGS, '--max-endpoints-per-slice=1001');
   const RATE = 'must be a number of requests a second above 0, or a negative number for no limit';
   const DURATION = 'must be a duration such as 30s or 1m30s';
-  const NAME = 'must be a name: lower-case letters, digits, - and ., at most 253 characters';
-  const SHORTER = 'must be shorter than --leader-elect-lease-duration, which is 15s by default';
-  const LONGER = 'must be longer than --leader-elect-renew-deadline, which is 10s by default';
-  const PERIOD =
-    'must be more than 0, and 1.2 times this period must be less than --leader-elect-renew-deadline, which is 10s';
-  const LISTEN = 'must be an IP address, or one with a port, such as 0.0.0.0:10261';
+  const NAME = problemIn(CONTROLLER_FLAGS, '--leader-elect-resource-name=A_b');
+  const SHORTER = problemIn(CONTROLLER_FLAGS, '--leader-elect-renew-deadline=15s');
+  const LONGER = problemIn(CONTROLLER_FLAGS, '--leader-elect-lease-duration=10s');
+  const PERIOD = problemIn(CONTROLLER_FLAGS, '--leader-elect-retry-period=9s');
+  const LISTEN = problemIn(CONTROLLER_FLAGS, '--bind-address=localhost');
   const cases: readonly [Flags, string][] = [
     [{ controllers: '*,nodes' }, `--controllers=*,nodes: nodes ${NONE}`],
     [
@@ -161,7 +163,7 @@ describe('configuration of the controllers', () => {
       `--controllers=*,--endpoints-controller: --endpoints-controller ${NONE}`,
     ],
     [{ controllers: '*,-*' }, `--controllers=*,-*: -* ${NONE}`],
-    [{ controllers: '' }, '--controllers=: must name at least one controller'],
+    [{ controllers: '' }, EMPTY],
     [{ controllers: `${slices},-${slices}` }, `--controllers=${slices},-${slices}: must name at least one controller`],
     [{ kubeApiQps: '0' }, `--kube-api-qps=0: ${RATE}`],
     [{ kubeApiQps: 'many' }, `--kube-api-qps=many: ${RATE}`],

@@ -1,6 +1,8 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { fleetConfig } from '../../src/config/fleet-config.ts';
+import { FLAGS } from '../messages/flags.ts';
+import { problemIn } from '../messages/row.ts';
 
 describe('configuration of the fleet', () => {
   it('has defaults for a pod of a cluster', () => {
@@ -42,7 +44,7 @@ describe('configuration of the fleet', () => {
 
   it('names every fault in one error', () => {
     assert.throws(() => fleetConfig({ tokenFile: '', leaveOutAfter: 'x' }), {
-      message: '--token-file=: must name a file; --leave-out-after=x: must be a duration such as 30s or 1m30s',
+      message: `--token-file=: must name a file; --leave-out-after=x: ${problemIn(FLAGS, '--iptables-sync-period=30')}`,
     });
   });
 });

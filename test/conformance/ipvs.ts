@@ -18,10 +18,10 @@ export const IPVS: ModeUnderTest = {
   mode: 'ipvs',
   unserved: { clusterIP: 'rejected', other: 'rejected' },
   differs: {
-    'the node reaches a node port by 127.0.0.1': LOOPBACK,
-    'the node reaches node ports of three policies by 127.0.0.1': LOOPBACK,
-    'any loopback address will do, and a neighbour reaches none of them (CVE-2020-8558)': LOOPBACK,
-    'a packet that conntrack finds invalid is not forwarded: it would leave untranslated':
+    'node-port-on-loopback': LOOPBACK,
+    'matrix-from-loopback': LOOPBACK,
+    'node-port-any-loopback-address': LOOPBACK,
+    'invalid-not-forwarded':
       'IPVS translates answers by its own table of connections, whatever conntrack finds: no packet leaves untranslated, and none needs to be dropped',
   },
   open: (family, story) => new IpvsSubject(family, story),

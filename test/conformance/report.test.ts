@@ -6,6 +6,9 @@ import { join } from 'node:path';
 import { describe, it } from 'node:test';
 import { REGRESSIONS, ROWS } from './coverage.ts';
 import { ENHANCEMENTS } from './enhancements.ts';
+import { IPTABLES } from './iptables.ts';
+import { IPVS } from './ipvs.ts';
+import { NFTABLES } from './nftables.ts';
 import { conformanceReport, heldBy, REPORT, ROOT, storiesFor, testsFor } from './report.ts';
 import { STORIES } from './stories/index.ts';
 
@@ -48,6 +51,20 @@ describe('the conformance suite', () => {
     const titles = STORIES.map((story) => story.title);
     assert.deepEqual(
       titles.filter((title, i) => titles.indexOf(title) !== i),
+      [],
+    );
+  });
+
+  it('has one story to an id, and every id that a mode differs from is a story', () => {
+    const ids = STORIES.map(({ id }) => id);
+    assert.deepEqual(
+      ids.filter((id, i) => ids.indexOf(id) !== i || !/^[a-z0-9]+(-[a-z0-9]+)*$/.test(id)),
+      [],
+    );
+    const differs = [IPTABLES, IPVS, NFTABLES].flatMap((mode) => Object.keys(mode.differs));
+    assert.notEqual(differs.length, 0);
+    assert.deepEqual(
+      differs.filter((id) => !ids.includes(id)),
       [],
     );
   });

@@ -69,7 +69,7 @@ export async function conformanceReport(): Promise<string> {
       failed += results.filter((result) => result.startsWith('FAILS')).length;
       const real = story.onlyInterpreted ?? 'yes';
       const follows = story.covers.map(linked).join(', ');
-      lines.push(row(story.title, `\`${story.field}\``, follows, upstreamOf(story.title), ...results, real));
+      lines.push(row(story.title, `\`${story.field}\``, follows, upstreamOf(story.id), ...results, real));
     }
     lines.push('');
   }
@@ -98,7 +98,7 @@ function row(...cells: readonly string[]): string {
 }
 
 async function resultOf(mode: ModeUnderTest, story: Story): Promise<string> {
-  const reason = mode.differs[story.title];
+  const reason = mode.differs[story.id];
   if (reason !== undefined) return reason;
   for (const family of FAMILIES.filter((candidate) => isTestedIn(story, candidate))) {
     try {

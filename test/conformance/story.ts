@@ -71,6 +71,8 @@ export interface StoryCase extends StoryState {
 }
 
 export interface Story {
+  /** Other lists name a story by it, so a title is free to change. */
+  readonly id: string;
   readonly title: string;
   /** The field of the API, or the flag, that the story is about. */
   readonly field: string;

@@ -32,7 +32,7 @@ export function meantBy({ packet, expected }: PacketFate, unserved: Unserved, w:
 
 export interface ModeUnderTest {
   readonly mode: string;
-  /** Why the mode differs from a story, by the story's title. Such a story is not told, and docs/reference/conformance.md says why. */
+  /** Why the mode differs from a story, by the story's id. Such a story is not told, and docs/reference/conformance.md says why. */
   readonly differs: Readonly<Record<string, string>>;
   readonly unserved: Unserved;
   open(family: Family, story: StoryCase): Subject;
@@ -63,7 +63,7 @@ export function conformanceSuite(mode: ModeUnderTest): void {
     describe(`conformance, ${mode.mode} mode, ${family}`, () => {
       for (const story of STORIES) {
         if (!isTestedIn(story, family)) continue;
-        const reason = mode.differs[story.title];
+        const reason = mode.differs[story.id];
         const options = reason === undefined ? {} : { skip: reason };
         it(`${story.field}: ${story.title}`, options, () => tellStory(mode, story, family));
       }

@@ -38,30 +38,30 @@ function written(...slices: readonly SliceObject[]): Expectations {
   return expectations;
 }
 
-describe('the cache is stale', () => {
+describe('that the cache is stale', () => {
   const one = at('10');
   const cases: readonly [string, readonly SliceObject[], boolean][] = [
-    ['when it lacks a slice that was written', [], true],
-    ['when it has another of its name', [slice({ uid: 'uid-2', resourceVersion: '11' })], true],
-    ['when it has it as it was before', [at('9')], true],
-    ['no more when it has what was written', [one], false],
-    ['no more when it has a later version', [at('100')], false],
-    ['no more when it has others as well', [slice({ uid: 'uid-2' }), one], false],
-    ['never for versions that cannot be compared', [at('abc')], false],
+    ['is true when it lacks a slice that was written', [], true],
+    ['is true when it has another of its name', [slice({ uid: 'uid-2', resourceVersion: '11' })], true],
+    ['is true when it has it as it was before', [at('9')], true],
+    ['is false when it has what was written', [one], false],
+    ['is false when it has a later version', [at('100')], false],
+    ['is false when it has others as well', [slice({ uid: 'uid-2' }), one], false],
+    ['is never true for versions that cannot be compared', [at('abc')], false],
   ];
   for (const [name, slices, isStale] of cases) {
     it(name, () => assert.equal(written(one).isStale(WEB, slices, ''), isStale));
   }
 
-  it('not when nothing was written, whatever it has', () => {
+  it('is false where nothing was written, whatever the cache has', () => {
     assert.equal(new Expectations().isStale(WEB, [one], ''), false);
   });
 
-  it('for the Service alone that was written for', () => {
+  it('is true for the Service alone that was written for', () => {
     assert.equal(written(one).isStale('default/other', [], ''), false);
   });
 
-  it('until the last of several writes is there', () => {
+  it('is true until the last of several writes is there', () => {
     const expectations = written(at('10'), slice({ uid: 'uid-2', resourceVersion: '11' }), at('12'));
     const second = slice({ uid: 'uid-2', resourceVersion: '11' });
     assert.equal(expectations.isStale(WEB, [at('10'), second], ''), true);
@@ -69,7 +69,7 @@ describe('the cache is stale', () => {
     assert.equal(expectations.isStale(WEB, [at('12'), second], ''), false);
   });
 
-  it('as long as it has a slice that is being deleted, and not when that was not deleted after all', () => {
+  it('is true as long as it has a slice that is being deleted, and not when that was not deleted after all', () => {
     const expectations = written(one);
     expectations.deleting(WEB, one);
     assert.equal(expectations.isStale(WEB, [one], ''), true);
@@ -78,35 +78,35 @@ describe('the cache is stale', () => {
     assert.equal(expectations.isStale(WEB, [one], ''), false);
   });
 
-  it('not when all was forgotten', () => {
+  it('is false when all was forgotten', () => {
     const [forgotten, cleared] = [written(one), written(one)];
     forgotten.forget(WEB);
     cleared.clear();
     assert.deepEqual([forgotten.isStale(WEB, [], ''), cleared.isStale(WEB, [], '')], [false, false]);
   });
 
-  it('not for a slice that is gone, even when the answer to its write comes after that', () => {
+  it('is false for a slice that is gone, even when the answer to its write comes after that', () => {
     const expectations = new Expectations();
     expectations.seenGone(WEB, one);
     expectations.wrote(WEB, one, '');
     assert.equal(expectations.isStale(WEB, [], ''), false);
   });
 
-  it('no more for one that it should show by now, and does not: somebody else deleted it or took it', () => {
+  it('is false for a slice that it should show by now, and does not: somebody else deleted it or took it', () => {
     const expectations = written(at('10'));
     assert.equal(expectations.isStale(WEB, [], '9'), true);
     assert.equal(expectations.isStale(WEB, [], '10'), false);
     assert.equal(expectations.isStale(WEB, [], ''), false, 'it is forgotten');
   });
 
-  it('never for a write that it showed before the answer came', () => {
+  it('is never true for a write that it showed before the answer came', () => {
     const expectations = new Expectations();
     expectations.wrote(WEB, at('10'), '9');
     expectations.wrote(WEB, at('12'), '12');
     assert.equal(expectations.isStale(WEB, [], ''), false);
   });
 
-  it('no more when the slice was seen, whatever becomes of it', () => {
+  it('is false once the slice was seen, whatever becomes of it', () => {
     const expectations = written(at('10'));
     assert.equal(expectations.seen(WEB, at('9')), false);
     assert.equal(expectations.isStale(WEB, [], ''), true);
@@ -114,7 +114,7 @@ describe('the cache is stale', () => {
     assert.equal(expectations.isStale(WEB, [], ''), false);
   });
 
-  it('again for a slice that came back from another Service', () => {
+  it('is true again for a slice that came back from another Service', () => {
     const expectations = new Expectations();
     expectations.seenGone(WEB, one);
     expectations.seen(WEB, one);
@@ -197,14 +197,14 @@ function deskWith(one: SliceObject): Desk {
   return desk;
 }
 
-describe('a change of a slice is news', () => {
-  it('when it is one that nobody here wrote', async () => {
+describe('a change of a slice', () => {
+  it('is news when nobody here wrote it', async () => {
     const desk = new Desk();
     desk.put(slice());
     assert.deepEqual(await desk.news(), [WEB]);
   });
 
-  it('not when it was written here, nor what came before that', async () => {
+  it('is no news when it was written here, nor is what came before that', async () => {
     const desk = new Desk();
     desk.expectations.wrote(WEB, at('10'), '');
     desk.put(at('9'));
@@ -212,7 +212,7 @@ describe('a change of a slice is news', () => {
     assert.deepEqual(await desk.news(), []);
   });
 
-  it('not when the watch shows it before the answer to the write', async () => {
+  it('is no news when the watch shows it before the answer to the write', async () => {
     const desk = new Desk();
     desk.expectations.begin(WEB);
     desk.put(at('10'));
@@ -224,7 +224,7 @@ describe('a change of a slice is news', () => {
     assert.deepEqual(await desk.news(), [WEB]);
   });
 
-  it('when it is written while writes are under way, and none of them', () => {
+  it('is news when it is written while writes are under way, and is none of them', () => {
     for (const foreign of [at('12'), slice({ name: 'web-2', uid: 'uid-2', resourceVersion: '11' })]) {
       const desk = new Desk();
       desk.expectations.begin(WEB);
@@ -236,28 +236,28 @@ describe('a change of a slice is news', () => {
     }
   });
 
-  it('when the answer to its write was lost', () => {
+  it('is news when the answer to its write was lost', () => {
     const desk = new Desk();
     desk.expectations.begin(WEB);
     desk.put(at('10'));
     assert.equal(desk.expectations.end(WEB), true);
   });
 
-  it('when somebody wrote it later', async () => {
+  it('is news when somebody wrote it later', async () => {
     const desk = deskWith(at('10'));
     desk.put(at('11'));
     assert.deepEqual(await desk.news(), [WEB]);
     assert.equal(desk.isStale(), false);
   });
 
-  it('when somebody deleted it', async () => {
+  it('is news when somebody deleted it', async () => {
     const desk = deskWith(slice());
     desk.remove(slice());
     assert.deepEqual(await desk.news(), [WEB]);
     assert.equal(desk.isStale(), false);
   });
 
-  it('not when it was deleted here', async () => {
+  it('is no news when it was deleted here', async () => {
     const desk = deskWith(slice());
     desk.expectations.deleting(WEB, slice());
     desk.remove(slice());
@@ -265,7 +265,7 @@ describe('a change of a slice is news', () => {
     assert.equal(desk.isStale(), false);
   });
 
-  it('when somebody begins to delete it: nothing more is expected of it, however long it is held back', async () => {
+  it('is news when somebody begins to delete it: nothing more is expected of it, however long it is held back', async () => {
     const desk = deskWith(slice());
     const leaving = slice({ resourceVersion: '11', deletionTimestamp: '2026-11-21T00:00:00Z' });
     desk.put(leaving);
@@ -275,27 +275,27 @@ describe('a change of a slice is news', () => {
     assert.deepEqual(await desk.news(), []);
   });
 
-  it('when another took its name while nobody watched: nothing more is expected of it', async () => {
+  it('is news when another took its name while nobody watched: nothing more is expected of it', async () => {
     const desk = deskWith(slice());
     desk.put(slice({ uid: 'uid-2', resourceVersion: '20' }));
     assert.deepEqual(await desk.news(), [WEB]);
     assert.equal(desk.isStale(), false);
   });
 
-  it('for both Services when somebody gave it to another', async () => {
+  it('is news for both Services when somebody gave it to another', async () => {
     const desk = deskWith(slice());
     desk.put(slice({ service: 'other', resourceVersion: '11' }));
     assert.deepEqual((await desk.news()).sort(), ['default/other', WEB]);
     assert.equal(desk.isStale(), false);
   });
 
-  it('when somebody took its label of the Service from it', async () => {
+  it('is news when somebody took its label of the Service from it', async () => {
     const desk = deskWith(slice());
     desk.put(slice({ service: '', resourceVersion: '11' }));
     assert.deepEqual(await desk.news(), [WEB]);
   });
 
-  it('when somebody took it from this controller, and when it comes back', async () => {
+  it('is news when somebody took it from this controller, and when it comes back', async () => {
     const desk = deskWith(slice());
     desk.put(slice({ manager: 'somebody', resourceVersion: '11' }));
     assert.deepEqual(await desk.news(), [WEB]);
@@ -306,7 +306,7 @@ describe('a change of a slice is news', () => {
     assert.equal(desk.isStale(), true);
   });
 
-  it('not when it is another controller’s', async () => {
+  it('is no news when it is another controller’s', async () => {
     const desk = new Desk();
     desk.put(slice({ manager: 'somebody' }));
     desk.put(slice({ manager: 'somebody', resourceVersion: '11' }));
@@ -314,13 +314,13 @@ describe('a change of a slice is news', () => {
     assert.deepEqual(await desk.news(), []);
   });
 
-  it('after a second, for others to come with it', () => {
+  it('is acted on after a second, for others to come with it', () => {
     const desk = new Desk();
     desk.put(slice());
     assert.deepEqual(desk.clock.waits, [1000]);
   });
 
-  it('after the batch period when that is longer', () => {
+  it('is acted on after the batch period when that is longer', () => {
     const desk = new Desk(5000);
     desk.put(slice());
     assert.deepEqual(desk.clock.waits, [5000]);

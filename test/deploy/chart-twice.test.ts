@@ -172,8 +172,9 @@ describe('values of deploy/chart that show in several places', options, () => {
     const bound = all
       .flatMap(({ subjects = [] }) => subjects as { kind: string; name: string }[])
       .filter(({ kind }) => kind === 'ServiceAccount');
-    for (const { kind, spec, metadata } of all) {
-      if (kind !== 'DaemonSet' && kind !== 'Deployment') continue;
+    const workloads = all.filter(({ kind }) => kind === 'DaemonSet' || kind === 'Deployment');
+    assert.equal(workloads.length, 3, 'agent, controller and fleet');
+    for (const { spec, metadata } of workloads) {
       const { serviceAccountName } = (spec as { template: { spec: { serviceAccountName: string } } }).template.spec;
       assert.ok(accounts.includes(serviceAccountName), `${metadata.name}: ${serviceAccountName}`);
       assert.ok(

@@ -52,9 +52,11 @@ describe('the dashboard', () => {
   });
 
   it('asks in each selector for the chosen jobs and nodes, with variables that there are', () => {
+    assert.ok(targets.length > 40 && variables.length > 3, `${targets.length} targets, ${variables.length} variables`);
     for (const { expr } of targets) {
-      for (const { metric, labels } of askedBy(sent(expr)).selectors)
-        assert.ok(metric === 'ALERTS' || labels.includes('job'), expr);
+      const { selectors } = askedBy(sent(expr));
+      assert.notEqual(selectors.length, 0, expr);
+      for (const { metric, labels } of selectors) assert.ok(metric === 'ALERTS' || labels.includes('job'), expr);
       for (const [, name = ''] of expr.replaceAll('$__rate_interval', '').matchAll(/\$(\w+)/g))
         assert.ok(variables.includes(name), `${expr}: there is no variable ${name}`);
     }
@@ -62,6 +64,7 @@ describe('the dashboard', () => {
   });
 
   it('names curves by labels that the result has', async () => {
+    let named = 0;
     for (const { expr, legendFormat } of targets) {
       const { selectors, grouping } = askedBy(sent(expr));
       const series = await seriesBehind(expr);
@@ -70,8 +73,10 @@ describe('the dashboard', () => {
       const has = new Set(isWhole ? [...(series.get(metric) ?? []), 'instance', 'job'] : grouping);
       for (const [, label = ''] of legendFormat.matchAll(/\{\{(\w+)\}\}/g)) {
         assert.ok(has.has(label), `${expr}: the result has no label ${label}`);
+        named += 1;
       }
     }
+    assert.ok(named > 20, `${named} curves are named by a label`);
   });
 
   it('shows each metric of agents and fleet that is slicewire’s or kube-proxy’s', async () => {

@@ -44,6 +44,18 @@ const documentsOf = (page: (typeof PAGES)[number]) =>
     }),
   );
 
+/** How much the tests of all pages found to check: a page need not have everything, and all of them together have each thing. */
+const seen = {
+  files: 0,
+  patches: 0,
+  configurations: 0,
+  folders: 0,
+  objects: 0,
+  values: 0,
+  commands: 0,
+  replacements: 0,
+};
+
 describe('docs/install.md', () => {
   it('has a row for each page, and each page does what its row says', () => {
     const rows = [
@@ -64,7 +76,9 @@ describe('docs/install.md', () => {
 for (const page of PAGES) {
   describe(page.path, () => {
     it('links to what there is', () => {
-      for (const { path, anchor } of linksOf(page)) {
+      const links = linksOf(page);
+      assert.notEqual(links.length, 0, page.path);
+      for (const { path, anchor } of links) {
         assert.ok(existsSync(new URL(path, ROOT)), path);
         if (anchor !== '') assert.ok(anchorsOf(pageOf(path)).includes(anchor), `${path}#${anchor}`);
       }
@@ -74,7 +88,10 @@ for (const page of PAGES) {
       const named = page.text
         .replaceAll(/\]\([^)]*\)/g, '')
         .matchAll(/(?<![\w./-])(?:deploy|systemd|docs)\/[\w./-]*\w/g);
-      for (const [path] of named) assert.ok(existsSync(new URL(path, ROOT)), path);
+      for (const [path] of named) {
+        assert.ok(existsSync(new URL(path, ROOT)), path);
+        seen.files += 1;
+      }
     });
 
     it('has shell that a shell can read, and no block in another language than sh, yaml and json', async () => {
@@ -90,10 +107,13 @@ for (const page of PAGES) {
     });
 
     it('has patches and files in JSON that are JSON', () => {
-      for (const block of blocksOf(page, 'json')) JSON.parse(block);
+      for (const block of blocksOf(page, 'json')) assert.doesNotThrow(() => JSON.parse(block), block);
       for (const command of commands(page, 'kubectl')) {
         const at = command.indexOf('-p');
-        if (at !== -1) JSON.parse(command[at + 1] ?? assert.fail(command.join(' ')));
+        if (at === -1) continue;
+        const patch = command[at + 1] ?? assert.fail(command.join(' '));
+        assert.doesNotThrow(() => JSON.parse(patch), command.join(' '));
+        seen.patches += 1;
       }
     });
 
@@ -103,6 +123,7 @@ for (const page of PAGES) {
         const { flags, lenient, idle } = flagsFromText(text, {});
         assert.deepEqual([lenient, idle], [[], []]);
         assert.equal(configFromFlags(flags).mode, value.mode);
+        seen.configurations += 1;
       }
     });
 
@@ -111,6 +132,7 @@ for (const page of PAGES) {
         .join('')
         .matchAll(/kubectl (?:apply|delete) -k deploy\/([\w/]+)/g);
       for (const [, folder = ''] of folders) {
+        seen.folders += 1;
         if ((await kustomize(folder)) === undefined) return context.skip(NO_KUBECTL.skip);
       }
     });
@@ -122,6 +144,7 @@ for (const page of PAGES) {
         const text = command.join(' ');
         const [, name] = /\bdaemonset[ /](?!kube-proxy)([\w-]+)/.exec(text) ?? [];
         if (name !== undefined) assert.equal(name, set.metadata.name, text);
+        if (name !== undefined || / -l k8s-app=/.test(text)) seen.objects += 1;
         const [, key = '', value] = /-l (k8s-app)=([\w-]+)/.exec(text) ?? [];
         if (value !== undefined) assert.equal(set.metadata.labels?.[key], value, text);
       }
@@ -136,6 +159,7 @@ for (const page of PAGES) {
         const all = await rendered(values.map((value) => value.replace('$SERVER', SERVER)));
         // One that nobody replaced by the name of an own registry.
         assert.match(JSON.stringify(all), /"image":"registry\.example\/slicewire:/);
+        seen.values += 1;
       }
     });
 
@@ -148,6 +172,7 @@ for (const page of PAGES) {
         const parsed = withFlags(new Command(), entry).exitOverride().parse(goArguments(args), { from: 'user' });
         const { config, ...flags } = parsed.opts();
         if (name === 'run' && config === undefined) configFromFlags(flags);
+        seen.commands += 1;
       }
     });
   });
@@ -169,12 +194,24 @@ for (const page of WAYS) {
       const start = Math.max(block.indexOf('kubectl apply -k'), block.indexOf('helm upgrade'));
       const gone = block.indexOf('delete daemonset kube-proxy');
       if (gone === -1) return;
+      seen.replacements += 1;
       assert.ok(stop !== -1 && stop < gone, block);
       if (start !== -1) assert.ok(stop < start && start < gone, block);
       assert.ok(block.indexOf('rollout status daemonset slicewire') < gone, block);
     });
   });
 }
+
+describe('the pages together', () => {
+  it('have some of each thing that is checked', () => {
+    const without = Object.entries(seen).filter(([, found]) => found === 0);
+    assert.deepEqual(
+      // The tests with the chart are left out where there is no Helm.
+      without.filter(([name]) => HELM !== undefined || !['objects', 'values'].includes(name)),
+      [],
+    );
+  });
+});
 
 describe('deploy/overlays/kubeadm', () => {
   it('takes the ConfigMap that kubeadm makes: its keys and its mount path', options, async () => {

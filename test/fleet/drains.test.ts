@@ -6,8 +6,8 @@ import { NoAnswer } from '../../src/inspect/wire/envelope.ts';
 import { serviceModel } from '../helpers/proxy/model/service-model.ts';
 import { addressOf, endpoint, facts, fleetRig, LEAVE_OUT_AFTER, pod, slice, terminating } from './core-rig.ts';
 
-describe('a Pod is drained', () => {
-  it('when every node has the version in which it no longer takes connections, and not before', async () => {
+describe('a Pod', () => {
+  it('is drained when every node has the version in which it no longer takes connections, and not before', async () => {
     const rig = fleetRig();
     rig.set(endpoint('web-1', 'ready'), endpoint('web-2', 'ready'));
     rig.programmed('n1', 'n2');
@@ -27,7 +27,7 @@ describe('a Pod is drained', () => {
     assert.deepEqual([nodes.programmed, nodes.behindCount], [2, 0]);
   });
 
-  it('also by its address, and when it is in no slice any more', async () => {
+  it('is drained by its address too, and when it is in no slice any more', async () => {
     const rig = fleetRig();
     rig.set(endpoint('web-1', 'ready'));
     rig.set();
@@ -42,7 +42,7 @@ describe('a Pod is drained', () => {
     );
   });
 
-  it('not while it is the last that serves', async () => {
+  it('is not drained while it is the last that serves', async () => {
     const rig = fleetRig();
     rig.set(endpoint('web-1', 'draining'), endpoint('web-2', 'unready'));
     rig.programmed('n1', 'n2');
@@ -56,7 +56,7 @@ describe('a Pod is drained', () => {
     assert.equal(rig.drains.answered.late, 1);
   });
 
-  it('counts ready endpoints by port and family', async () => {
+  it('is drained by port and family: ready endpoints count for their own', async () => {
     const rig = fleetRig();
     rig.set(endpoint('web-1', 'draining'));
     const other = { ...endpoint('web-2', 'ready'), address: 'fd00::2' as Address };
@@ -66,7 +66,7 @@ describe('a Pod is drained', () => {
     assert.equal(rig.objects.takes(pod('web-1')), undefined);
   });
 
-  it('not while the only one on its node is used by a policy Local', async () => {
+  it('is not drained while it is the only one on its node for a policy Local', async () => {
     const rig = fleetRig();
     const local = { type: 'NodePort', externalTrafficPolicy: 'Local' } as const;
     rig.objects.setService('shop/web', serviceModel('shop/web', local), rig.next());
@@ -80,13 +80,13 @@ describe('a Pod is drained', () => {
     assert.equal(rig.objects.takes(pod('web-1')), undefined);
   });
 
-  it('not while its Service publishes endpoints that are not ready', () => {
+  it('is not drained while its Service publishes endpoints that are not ready', () => {
     const rig = fleetRig();
     rig.set(endpoint('web-1', 'published'), endpoint('web-2', 'ready'));
     assert.match(rig.objects.takes(pod('web-1')) ?? '', /publishes not ready addresses/);
   });
 
-  it('not while another slice has it ready', () => {
+  it('is not drained while another slice has it ready', () => {
     const rig = fleetRig();
     rig.set(endpoint('web-1', 'ending'), endpoint('web-2', 'ready'));
     assert.equal(rig.objects.takes(pod('web-1')), undefined);
@@ -110,7 +110,7 @@ describe('a Pod is drained', () => {
     assert.ok(asked.answer?.drained);
   });
 
-  it('that no slice has had: when all that was seen is programmed, the first list of slices included', async () => {
+  it('that no slice has had is drained when all that was seen is programmed, the first list of slices included', async () => {
     const rig = fleetRig({ isListed: false });
     rig.set(endpoint('web-2', 'ready'));
     rig.programmed('n1', 'n2');

@@ -37,6 +37,8 @@ import {
 import { MAX_HEAD_BYTES, REQUEST_TIMEOUT_MS } from '../../src/serve/http.ts';
 import { MAX_BODY_BYTES, MAX_EARLY_BYTES } from '../../src/serve/http-connection.ts';
 import { MAX_SECONDS } from '../../src/serve/metrics-server.ts';
+import { OBJECTS } from '../messages/objects.ts';
+import { problemIn } from '../messages/row.ts';
 
 /** By the beginning of the row. */
 const LIMITS: readonly (readonly [string, number])[] = [
@@ -159,7 +161,7 @@ describe('limits', () => {
 
   it('a slice with too many endpoints, or pairs of endpoints and ports, is set aside with one fault', () => {
     assert.deepEqual(told(sliceOf({ endpoints: MAX_ENDPOINTS + 1 }).faults), [
-      'EndpointSlice shop/web-1: endpoints: 20001 endpoints: must be at most 20000; Kubernetes allows 1000 (object set aside)',
+      `EndpointSlice shop/web-1: endpoints: 20001 endpoints: ${problemIn(OBJECTS, 'EndpointSlice shop/web-x: endpoints: 20001 endpoints')} (object set aside)`,
     ]);
     assert.deepEqual(told(sliceOf({ endpoints: 1001, ports: 1000 }).faults), [
       'EndpointSlice shop/web-1: ports: 1000 ports: at 1001 endpoints make 1001000 pairs; 1000000 is the limit (object set aside)',

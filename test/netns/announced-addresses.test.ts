@@ -104,7 +104,9 @@ for (const mode of ['nftables', 'iptables'] as const) {
     });
 
     it('brings no fault, no repair and no other proxy', () => {
+      assert.equal(agents.length, NODES.length);
       for (const { log } of agents) {
+        assert.ok(log.length > 0, 'an agent that works has a log');
         const told = log.filter(
           ({ level, msg }) => level === 'error' || /changed rules of ours|runs? beside/.test(msg),
         );

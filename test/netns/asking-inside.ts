@@ -48,12 +48,12 @@ async function admits(server: ApiServer, kubeconfig: string): Promise<Child> {
   assert.equal(reviews.asked.length, 0);
   const without = await answerOf(`${there}/programmed`);
   assert.equal(without.status, 401);
-  assert.match(without.text, /needs a token: send a token of a ServiceAccount/);
+  assert.match(without.text, /needs a token: /);
   assert.equal((await answerOf(`${there}/programmed`, OF_NOBODY)).status, 401);
   assert.equal((await answerOf(`${there}/programmed`, FOR_API_SERVER)).status, 401);
   const refused = await answerOf(`${there}/programmed`, OF_POD);
   assert.equal(refused.status, 403);
-  assert.match(refused.text, /system:serviceaccount:shop:web may not ask \/programmed: a ClusterRole must allow/);
+  assert.match(refused.text, /system:serviceaccount:shop:web may not ask \/programmed: /);
   const admitted = await answerOf(`${there}/programmed`, OF_FLEET);
   assert.equal(admitted.status, 200, admitted.text);
   assert.equal(JSON.parse(admitted.text).kind, 'Programmed');

@@ -8,6 +8,7 @@ import { podAddress } from '../../src/cli/lab/lab.ts';
 import { POD_PORT, WEB } from '../helpers/cli/lab/web.ts';
 import { webNode } from '../helpers/cli/lab/web-node.ts';
 import { generationIn } from '../helpers/kernel/generation.ts';
+import { MODE_REASONS } from '../messages/mode-choices.ts';
 import { kubeProxyRules } from './kube-proxy-rules.ts';
 import { kubeProxyTable } from './kube-proxy-table.ts';
 import { askNode } from './node-server.ts';
@@ -19,9 +20,6 @@ const BACKENDS = ['nft', 'legacy'] as const;
 const BY_KUBE_PROXY = [
   { id: 'default/web', clusterIP: WEB, port: 80, endpoints: [1, 2].map((n) => `${podAddress(n).v4}:${POD_PORT}`) },
 ];
-const EMPTY = 'no rules of a proxy stand on this node, and its kernel can do nftables mode';
-const RULES = 'rules of iptables mode (the chain KUBE-SERVICES) stand on this node';
-const TABLE = 'the nftables table slicewire stands on this node';
 
 describe('auto', () => {
   const web = webNode();
@@ -62,11 +60,11 @@ describe('auto', () => {
 
   it('chooses nftables mode on an empty node, and a restart keeps it and writes nothing', async () => {
     const first = await works(AUTO);
-    await chose(first, 'nftables', EMPTY);
+    await chose(first, 'nftables', MODE_REASONS.nothing);
     await stopped(first);
     const before = generationIn(web.lab.namespace('node'));
     const second = await works(AUTO);
-    await chose(second, 'nftables', TABLE);
+    await chose(second, 'nftables', MODE_REASONS.table);
     assert.equal(generationIn(web.lab.namespace('node')), before);
   });
 
@@ -76,7 +74,7 @@ describe('auto', () => {
     assert.equal(plan.status, 2, plan.error);
     assert.match(plan.out, /^\+ IPv4 elements of default\/web/m);
     const status = await web.node.run('status', AUTO);
-    assert.match(status.out, new RegExp(`^Mode: auto chose nftables, because ${EMPTY}$`, 'm'));
+    assert.match(status.out, new RegExp(`^Mode: auto chose nftables, because ${MODE_REASONS.nothing}$`, 'm'));
     assert.equal((await web.node.run('run', '--init-only', AUTO)).status, 0);
     assert.equal(await web.lab.exec('node', 'nft', 'list', 'ruleset'), '');
     assert.equal(generationIn(web.lab.namespace('node')), before);
@@ -87,7 +85,7 @@ describe('auto', () => {
       await restored(backend);
       const flags = [AUTO, '--iptables-backend', backend];
       const agent = await works(...flags);
-      await chose(agent, 'iptables', RULES);
+      await chose(agent, 'iptables', MODE_REASONS.chains);
       await stopped(agent);
       assert.equal((await web.node.run('run', '--once', ...flags)).status, 0);
       assert.equal(
@@ -101,7 +99,7 @@ describe('auto', () => {
     const file = join(web.node.folder, 'kube-proxy');
     await writeFile(file, kubeProxyTable(BY_KUBE_PROXY));
     await web.lab.exec('node', 'nft', '-f', file);
-    await chose(await works(AUTO), 'nftables', 'the nftables table kube-proxy stands on this node');
+    await chose(await works(AUTO), 'nftables', MODE_REASONS.kubeProxyTable);
   });
 
   it('is read from a file, whose reload from a named mode to auto keeps the mode that works', async () => {
@@ -116,10 +114,10 @@ describe('auto', () => {
     let since = agent.log.length;
     await writes('auto');
     await synced(agent, since);
-    await chose(agent, 'iptables', RULES);
+    await chose(agent, 'iptables', MODE_REASONS.chains);
     since = agent.log.length;
     await writes('auto', '20s');
     await synced(agent, since);
-    await chose(agent, 'iptables', RULES);
+    await chose(agent, 'iptables', MODE_REASONS.chains);
   });
 });

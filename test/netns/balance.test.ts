@@ -19,7 +19,7 @@ for (const backend of ['nft', 'legacy'] as const) {
     });
     after(() => lab.remove());
 
-    it('is even (k8s#37932)', async () => {
+    it('is even over three endpoints (k8s#37932)', async () => {
       const w = cluster('IPv4');
       const rig = new Rig({ commands: commandsIn(lab, 'node'), sysctls: sysctlsIn(lab, 'node'), backend });
       await rig.put(web(w), pods(w, 'pod-1', 'pod-2', 'other')).sync();

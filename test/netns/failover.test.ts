@@ -56,7 +56,7 @@ for (const mode of ['iptables', 'nftables'] as const) {
 
       const explained = await vanishing.ask('explain', 'node', '10.96.0.10:80');
       assert.match(explained, /not used because its Node node-2 does not answer \(--failover=confirm\)/);
-      assert.match(await vanishing.ask('history'), /no answer from Node node-2: its endpoints get no new connections/);
+      assert.match(await vanishing.ask('history'), /no answer from Node node-2: /);
 
       await lab.cable('node-2', 'up');
       await agent.logged(isBack);

@@ -140,6 +140,7 @@ describe('explain --live', () => {
         await ask('node', destination);
         const seen = await fromPod.seen;
         assert.match(seen.sentence, /^3 packets came; all took the computed way: /);
+        assert.equal(seen.packets.length, 3);
         for (const { steps } of seen.packets) {
           const words = steps.map(({ table, chain, rule, does }) => `${table} ${chain} ${does}: ${rule}`).join('\n');
           assert.match(words, /^kernel prerouting comes in: from .* to .*:80\n/);

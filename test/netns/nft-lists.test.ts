@@ -151,7 +151,7 @@ function isFirst({ story, family }: StoryInFamily, all: readonly StoryInFamily[]
 /** The first story of each field of the API, in either family, and of one family those that lead to chains of every kind. */
 function isChosen(one: StoryInFamily, _: number, all: readonly StoryInFamily[]): boolean {
   const { story, family } = one;
-  const hasMore = /externalTrafficPolicy/.test(story.field) || /^source ranges let in/.test(story.title);
+  const hasMore = /externalTrafficPolicy/.test(story.field) || story.id === 'ranges-let-in';
   return (family === 'IPv4' && hasMore) || isFirst(one, all);
 }
 

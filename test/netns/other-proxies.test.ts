@@ -76,7 +76,7 @@ describe('kube-proxy beside the agent', () => {
         await writes(by);
         const { msg } = await agent.logged(isTold);
         assert.ok(msg.startsWith(`${who} seems to run beside this agent: ${what}`), msg);
-        assert.match(msg, /Stop the other one: the agent removes its rules within an hour, or at its next start$/);
+        assert.match(msg, / within an hour, or at its next start$/);
         const generation = generationIn(web.lab.namespace('node'));
         await pause(3000);
         assert.equal(agent.log.filter(isTold).length, 1, 'it is told once');

@@ -9,6 +9,9 @@ import { historySchema } from '../../src/inspect/wire/history.ts';
 import { statusSchema } from '../../src/inspect/wire/status.ts';
 import { verificationSchema } from '../../src/inspect/wire/verification.ts';
 import { service, slice } from '../helpers/cluster/objects.ts';
+import { COMMAND_LINES } from '../messages/command-lines.ts';
+import { QUESTIONS } from '../messages/questions.ts';
+import { messageIn } from '../messages/row.ts';
 import { Scene } from '../questions/scene.ts';
 
 const CLIENT = podAddress(3).v4;
@@ -71,14 +74,14 @@ for (const mode of ['nftables', 'iptables'] as const) {
     it('explain says what is wrong with a question', async () => {
       const said = async (...words: string[]) => await scene.slicewire('explain', ...words);
       const wrong = await said(CLIENT, 'svc/shop/wbe');
-      assert.deepEqual([wrong.status, wrong.text], [1, 'slicewire: no Service shop/wbe; did you mean shop/web?']);
+      assert.deepEqual([wrong.status, wrong.text], [1, `slicewire: ${messageIn(QUESTIONS, 'no Service shop/wbe')}`]);
       const pod = await said('pod/shop/web-1', 'svc/shop/web');
       assert.equal(pod.status, 1);
       assert.match(pod.text, /^slicewire: .*Pod shop\/web-1/);
       assert.equal((await said(CLIENT)).status, 1);
       assert.match(
         (await said(CLIENT, 'svc/shop/web', '--at', 'soon')).text,
-        /^slicewire: --at: soon is not a time in the past: write a time of day/,
+        new RegExp(`^${RegExp.escape(messageIn(COMMAND_LINES, 'slicewire: --at: soon'))}`),
       );
       assert.match((await said(CLIENT, 'svc/shop/web', '--at', '-9h')).text, /^slicewire: .*history reaches back to/);
       assert.match(
@@ -172,7 +175,7 @@ for (const mode of ['nftables', 'iptables'] as const) {
       assert.deepEqual(health, { live: false, ready: false, healthy: true, reasons: ['no agent was asked'] });
       assert.match(
         (await scene.slicewire('history', ...own)).text,
-        /^slicewire: history is kept by an agent that runs/,
+        new RegExp(`^${RegExp.escape(messageIn(COMMAND_LINES, 'slicewire: history is kept'))}`),
       );
     });
 

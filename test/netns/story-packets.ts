@@ -61,7 +61,7 @@ export function realStories(mode: ModeUnderTest): RealStory[] {
   return FAMILIES.flatMap((family) =>
     STORIES.filter(
       (story) =>
-        isTestedIn(story, family) && mode.differs[story.title] === undefined && story.onlyInterpreted === undefined,
+        isTestedIn(story, family) && mode.differs[story.id] === undefined && story.onlyInterpreted === undefined,
     ).map((story) => ({ story, family, name: `${family}, ${story.field}: ${story.title}` })),
   );
 }

@@ -13,6 +13,7 @@ describe('ten questions of operators, on a real node', () => {
   for (const [i, { title, says }] of QUESTIONS.entries()) {
     it(`${title}: the answer names the cause`, () => {
       const text = transcript(told.slice(i, i + 1));
+      assert.ok(says.length > 0 && text !== '', title);
       for (const pattern of says) assert.match(text, pattern);
     });
   }

@@ -43,7 +43,7 @@ describe('recordings', () => {
   const folder = fileURLToPath(new URL('.', import.meta.url));
   const files = globSync('*.recording', { cwd: folder }).sort();
 
-  it('are there', () => assert.ok(files.length > 0));
+  it('are there to be replayed', () => assert.ok(files.length > 0));
 
   for (const file of files) {
     it(`${basename(file, '.recording')} replays without a refusal`, async () => {

@@ -155,7 +155,7 @@ describe('the executable', () => {
     assert.ok(readFileSync(executable).includes(await compile({ node: process.execPath, emulator: [] }, bundled)));
   });
 
-  it('compiles no WebAssembly', async () => {
+  it('compiles no WebAssembly at its start', async () => {
     // An executable with the same options, whose program tries to.
     const [probe, output] = [join(folder, 'probe'), join(folder, 'probe/executable')];
     mkdirSync(probe);

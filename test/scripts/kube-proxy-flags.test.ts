@@ -53,6 +53,7 @@ const settings = ({ modeChoice, ...rest }: Config) => rest;
 describe('the flags of kube-proxy 1.37', () => {
   it('are all taken by the command line, and its defaults mean what no flag means', async () => {
     const without = settings(configFromFlags({}));
+    assert.ok(flags.length > 60, `${flags.length} flags`);
     for (const { name, type, default: value = '' } of flags) {
       if (name === 'help') continue;
       if (type === 'bool') assert.ok(camel(name) in (await parsed(`--${name}`)), `--${name}`);
@@ -83,7 +84,9 @@ describe('the flags of kube-proxy 1.37', () => {
     const known = new Set(flags.map(({ name }) => name));
     for (const { name } of IDLE_FLAGS) assert.ok(known.has(name), name);
     const idle = IDLE_FLAGS.map(({ name }) => name);
-    for (const { name, platform } of flags) if (platform === 'windows') assert.ok(idle.includes(name), name);
+    const ofWindows = flags.filter(({ platform }) => platform === 'windows');
+    assert.ok(IDLE_FLAGS.length > 5 && ofWindows.length > 3, `${IDLE_FLAGS.length}, ${ofWindows.length} of Windows`);
+    for (const { name } of ofWindows) assert.ok(idle.includes(name), name);
   });
 });
 
@@ -124,13 +127,17 @@ describe('the fields of a KubeProxyConfiguration of 1.37', () => {
 describe('the metrics of kube-proxy 1.37', () => {
   it('are served in the modes in which kube-proxy serves them, or the page says why not', async () => {
     const served = await ownMetrics();
+    let compared = 0;
     for (const { name, modes } of metrics) {
       if (METRICS_APART[name] !== undefined) continue;
       for (const mode of modes) {
         const here = served.get(mode);
-        if (here !== undefined) assert.ok(here.includes(name), `${name} in ${mode} mode`);
+        if (here === undefined) continue;
+        assert.ok(here.includes(name), `${name} in ${mode} mode`);
+        compared += 1;
       }
     }
+    assert.ok(compared > 30, `${compared} metrics in a mode`);
     for (const name of Object.keys(METRICS_APART))
       assert.ok(
         metrics.some((metric) => metric.name === name),

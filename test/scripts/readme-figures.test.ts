@@ -15,7 +15,7 @@ describe('the figures of the README', () => {
     assert.equal(withFigures(readme, results), readme);
   });
 
-  it('follow the results', () => {
+  it('follow the results of the benchmarks', () => {
     const { kubeProxy: _, ...rivals } = results.rivals;
     const changed = { ...results, rivals: { ...rivals, measured: [] } };
     const text = withFigures(read('README.md'), changed);
@@ -23,7 +23,7 @@ describe('the figures of the README', () => {
     assert.match(text, /\| {2}\| kube-proxy \| slicewire \|/);
   });
 
-  it('need a place', () => {
+  it('need a place in the text', () => {
     assert.throws(() => withFigures('# slicewire\n', results), /README.md has no lines/);
   });
 });

@@ -261,7 +261,7 @@ describe('the metrics server', () => {
     return [answer.status, answer.headers.get('content-type'), await answer.text()] as const;
   };
 
-  it('has kube-proxy’s paths', async () => {
+  it('answers at each of kube-proxy’s paths', async () => {
     assert.deepEqual(await ask('/proxyMode'), [200, 'text/plain; charset=utf-8', 'iptables']);
     assert.deepEqual(await ask('/metrics'), [200, 'text/plain; version=0.0.4', 'a 1\n']);
     assert.deepEqual(await ask('/healthz'), [200, 'text/plain; charset=utf-8', 'ok']);

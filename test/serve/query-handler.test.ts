@@ -124,7 +124,7 @@ describe('questions to the metrics server', () => {
     for (const site of ['same-origin', 'none']) assert.match(await ask('/status', { site }), /^HTTP\/1.1 200 /);
   });
 
-  it('and metrics, configuration and profiling alike are refused under another name', async () => {
+  it('are refused under another name, as metrics, configuration and profiling are', async () => {
     const host = 'node-a.example:10249';
     const profiling = ['/debug/pprof/', '/debug/pprof/heap?seconds=1'];
     const paths = ['/metrics', '/proxyMode', '/healthz', '/configz', ...profiling];

@@ -161,7 +161,7 @@ describe('metrics', () => {
     );
   });
 
-  it('count what happened', async () => {
+  it('count syncs and changes as they happened', async () => {
     const lines = await linesOf(made('iptables'));
     for (const line of [
       'kubeproxy_sync_proxy_rules_duration_seconds_count{ip_family="IPv6"} 2',

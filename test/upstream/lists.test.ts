@@ -5,12 +5,11 @@ import { join } from 'node:path';
 import { describe, it } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import { STORIES } from '../conformance/stories/index.ts';
-import type { UpstreamCase } from './cases.ts';
+import { isFile, type UpstreamCase } from './cases.ts';
 import { difference } from './compare.ts';
 import { casesOf } from './go-tests.ts';
 import { heldBy, UPSTREAM } from './index.ts';
 import { UPSTREAM_PAGE, upstreamPage } from './page.ts';
-import { hasTitle } from './titles.ts';
 
 const ROOT = fileURLToPath(new URL('../..', import.meta.url));
 
@@ -22,47 +21,30 @@ function problems(of: (one: UpstreamCase) => readonly string[]): string[] {
 }
 
 describe('the lists of upstream cases', () => {
-  it('name stories that there are', () => {
-    const titles = new Set(STORIES.map(({ title }) => title));
+  it('name stories and test files that there are', () => {
+    const ids = new Set(STORIES.map(({ id }) => id));
     assert.deepEqual(
-      problems(({ stories = [] }) => stories.filter((title) => !titles.has(title))),
-      [],
-    );
-  });
-
-  it('name tests that there are', () => {
-    const texts = new Map<string, string>();
-    const textOf = (file: string) => {
-      const text = texts.get(file) ?? readFileSync(join(ROOT, file), 'utf8');
-      texts.set(file, text);
-      return text;
-    };
-    const missing = (file: string, titles: readonly string[]) => {
-      if (!file.startsWith('test/') || !existsSync(join(ROOT, file))) return [`${file} is no file in test/`];
-      if (titles.length === 0) return [`${file} has no title beside it`];
-      return titles.filter((title) => !hasTitle(textOf(file), title)).map((title) => `${file} has no "${title}"`);
-    };
-    assert.deepEqual(
-      problems(({ tests = {} }) => Object.entries(tests).flatMap(([file, titles]) => missing(file, titles))),
+      problems(({ by }) => by.filter((holder) => !(isFile(holder) ? existsSync(join(ROOT, holder)) : ids.has(holder)))),
       [],
     );
   });
 
   it('have each case once, and each case says what holds it, or why nothing does', () => {
-    for (const { path, cases } of UPSTREAM) {
-      const titles = cases.map(({ title }) => title);
-      assert.deepEqual(
-        titles.filter((title, i) => titles.indexOf(title) !== i),
-        [],
-        path,
-      );
-      assert.notEqual(titles.length, 0, path);
-    }
+    const paths = UPSTREAM.map(({ path }) => path);
+    assert.deepEqual(
+      paths.filter((path, i) => paths.indexOf(path) !== i),
+      [],
+    );
+    assert.deepEqual(
+      UPSTREAM.filter(({ cases }) => cases.length === 0).map(({ path }) => path),
+      [],
+    );
     assert.deepEqual(
       problems((one) => [
         ...(one.title.trim() === '' ? ['it has no title'] : []),
         ...(one.not?.trim() === '' || one.differs?.trim() === '' ? ['a reason is empty'] : []),
         ...(heldBy(one) === 'not' && one.not === undefined ? ['nothing holds it, and no reason is given'] : []),
+        ...(Number.isInteger(one.rows) && one.rows > 0 ? [] : [`it has ${one.rows} rows`]),
       ]),
       [],
     );
@@ -70,34 +52,6 @@ describe('the lists of upstream cases', () => {
 
   it('are told in docs/reference/upstream.md as they are now (npm run conformance writes it)', () => {
     assert.equal(readFileSync(UPSTREAM_PAGE, 'utf8'), upstreamPage());
-  });
-});
-
-describe('titles in a test file', () => {
-  const source = `
-    it('says it\\'s so', () => {});
-    for (const mode of MODES) it(\`\${mode.name}: keeps \${count({ a: 1 })} rules\`, run);
-    it(\`\${a}: \${b}\`, run);
-    const TABLE = { 'a row': 1 };
-    const text = \`no \${title} at all\`;
-  `;
-
-  it('are texts, or what a template can give', () => {
-    for (const title of ["says it's so", 'nftables: keeps 3 rules', 'a row', "a row > says it's so"])
-      assert.ok(hasTitle(source, title), title);
-  });
-
-  it('are not parts of texts, other templates, or templates of expressions alone', () => {
-    for (const title of [
-      'says it',
-      'row',
-      'no word at all',
-      'one: two',
-      'keeps 3 rules',
-      'a row > another',
-      'another > a row',
-    ])
-      assert.ok(!hasTitle(source, title), title);
   });
 });
 
@@ -144,9 +98,28 @@ describe('cases of a Go test file', () => {
   });
 
   it('are compared with a list, in which a case stands for its rows', () => {
-    assert.deepEqual(difference(['TestPlain', 'TestTable/one, "quoted"', 'TestTable/five'], casesOf(source)), {
+    const listed = [
+      { title: 'TestPlain', rows: 1 },
+      { title: 'TestTable/one, "quoted"', rows: 1 },
+      { title: 'TestTable/five', rows: 1 },
+    ];
+    assert.deepEqual(difference(listed, casesOf(source)), {
       lacks: ['TestTable/two', 'TestTable/three', 'TestTable/four'],
       has: ['TestTable/five'],
+      counts: [],
+    });
+  });
+
+  it('are counted where a function stands for the rows that have no line of their own', () => {
+    const listed = [
+      { title: 'TestPlain', rows: 1 },
+      { title: 'TestTable', rows: 2 },
+      { title: 'TestTable/four', rows: 1 },
+    ];
+    assert.deepEqual(difference(listed, casesOf(source)), {
+      lacks: [],
+      has: [],
+      counts: [{ title: 'TestTable', listed: 2, found: 3 }],
     });
   });
 });

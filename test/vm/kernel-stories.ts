@@ -7,47 +7,33 @@
 import { NFTABLES } from '../conformance/nftables.ts';
 import { type RealStory, realStories } from '../netns/story-packets.ts';
 
-/** Stories by what they use of the kernel. */
+/** Ids of stories by what they use of the kernel. */
 export const STORIES_FOR: Readonly<Record<string, readonly string[]>> = {
   'lookup in a verdict map by address, protocol and port; numgen; dnat': [
-    'a pod is balanced over all endpoints and keeps its address',
-    'UDP is balanced like TCP',
-    'one port number in two protocols goes to two sets of endpoints',
-    'ports find their endpoints by name and protocol, not by number',
+    'cluster-ip-balanced',
+    'cluster-ip-udp',
+    'one-port-two-protocols',
+    'ports-by-name-and-protocol',
   ],
-  'bitwise on the mark; masquerade': [
-    'the node is masqueraded when a cluster CIDR is known, a pod is not',
-    'another bit of the mark asks for masquerading',
-    'a pod that is the only endpoint reaches itself',
-  ],
-  'meta iifname, whole and by its prefix': [
-    'pods are told by their bridge',
-    'pods are told by the prefix of their interfaces',
-  ],
+  'bitwise on the mark; masquerade': ['node-masqueraded-by-cluster-cidr', 'other-mark-bit', 'sole-pod-reaches-itself'],
+  'meta iifname, whole and by its prefix': ['pods-by-bridge', 'pods-by-interface-prefix'],
   'reject with a reset and with an ICMP error; drop': [
-    'a Service without endpoints refuses at once, pods, the node and outside',
-    'a UDP Service without endpoints refuses at once',
-    'internal policy Local without an endpoint here: dropped, and refused when there is none at all',
+    'cluster-ip-without-endpoints',
+    'cluster-ip-udp-without-endpoints',
+    'internal-local-without-endpoint-here',
   ],
-  'fib address type': [
-    'a node port, policy Local: outside only endpoints here and seen by them; a pod and the node all',
-    'node ports on chosen addresses only',
-    'no node port on a loopback address when that is not wanted, and never on ::1',
-  ],
-  'sets of intervals': [
-    'source ranges let in whom they name and nobody else, on every address of the load balancer',
-    'a range that holds the node lets the node in, on every address',
-  ],
+  'fib address type': ['node-port-local', 'node-port-chosen-addresses', 'node-port-not-on-loopback'],
+  'sets of intervals': ['ranges-let-in', 'ranges-with-node'],
   'elements and chains that come, change and go in one transaction': [
-    'an endpoint comes, drains, goes and comes back',
-    'ranges come, change and go',
-    'a Service changes its address, and is deleted',
+    'endpoint-comes-drains-goes',
+    'ranges-come-and-go',
+    'service-changes-and-goes',
   ],
 };
 
-const TITLES = new Set(Object.values(STORIES_FOR).flat());
+const IDS = new Set(Object.values(STORIES_FOR).flat());
 
 /** In both families. */
 export function kernelStories(): RealStory[] {
-  return realStories(NFTABLES).filter(({ story }) => TITLES.has(story.title));
+  return realStories(NFTABLES).filter(({ story }) => IDS.has(story.id));
 }

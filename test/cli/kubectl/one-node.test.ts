@@ -8,6 +8,8 @@ import { AgentCluster, agentPod } from '../../helpers/cli/kubectl/agent-cluster.
 import { service } from '../../helpers/cluster/objects.ts';
 import { askedNode } from '../../helpers/inspect/explain/asking.ts';
 import { exposureAnswer, historyAnswer, statusAnswer, verificationAnswer } from '../../helpers/inspect/wire/answers.ts';
+import { COMMAND_LINES } from '../../messages/command-lines.ts';
+import { messageIn } from '../../messages/row.ts';
 
 /** A Pod that is no agent. */
 function workload(name: string, node: string, podIPs: readonly string[], more: object = {}): object {
@@ -134,7 +136,9 @@ describe('kubectl slicewire of one node', () => {
     [
       'a Service that is none',
       ['history', 'web', '--node', 'node-1'],
-      /^web is no Service: write NAMESPACE\/NAME, such as shop\/web$/,
+      new RegExp(
+        `^${RegExp.escape(messageIn(COMMAND_LINES, 'slicewire: web is no Service').slice('slicewire: '.length))}$`,
+      ),
     ],
     [
       'other labels',

@@ -47,7 +47,7 @@ describe('kubectl slicewire finds its way', () => {
     }
   });
 
-  it('and refuses a server whose certificate nobody trusts, unless the kubeconfig says so', async () => {
+  it('to no server whose certificate nobody trusts, unless the kubeconfig says so', async () => {
     const cluster = await AgentCluster.start({ tls: true });
     try {
       await cluster.addAgent('node-1', { '/status': () => statusAnswer('node-1') });
@@ -63,7 +63,7 @@ describe('kubectl slicewire finds its way', () => {
     }
   });
 
-  it('and says that the program for the credentials failed', async () => {
+  it('to no server where the program for the credentials failed, and says so', async () => {
     const cluster = await AgentCluster.start();
     try {
       const kubeconfig = await cluster.server.kubeconfig();

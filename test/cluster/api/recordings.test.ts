@@ -108,6 +108,7 @@ describe('a recorded watch in protobuf', () => {
     test(`${name} is whole wherever it is split, and cut off wherever it ends within an event`, async () => {
       const bytes = bytesOf(use(name));
       const whole = await frames(bytes);
+      assert.ok(whole.length > 0, name);
       let end = 0;
       const ends = new Set([0, ...whole.map(({ length }) => (end += length + 4))]);
       for (let at = 1; at < bytes.length; at++) {

@@ -349,7 +349,7 @@ describe('a version that is too old', () => {
     assert.deepEqual(following.reported, ['set default/a 1001', 'synced']);
   });
 
-  test('again and again does not make the list be read without a pause', async (t) => {
+  test('leads to no list without a pause, also when it comes again and again', async (t) => {
     const server = await serverWith(t, 'a');
     server.failNext(Number.POSITIVE_INFINITY, 410, {}, { kind: 'watch' });
     new Following(t, server.url);
@@ -561,7 +561,7 @@ describe('a version that goes back, as after a restore of etcd (KEP-5504)', () =
 });
 
 describe('abort', () => {
-  test('ends a watch', async (t) => {
+  test('ends a watch that is open', async (t) => {
     const server = await serverWith(t, 'a');
     const following = await watching(t, server);
     await following.stop();

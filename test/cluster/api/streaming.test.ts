@@ -184,7 +184,7 @@ describe('a streaming list', () => {
 
 describe('a server that cannot stream lists', () => {
   for (const status of [400, 422, 500])
-    test(`and says so with the status ${status} is asked for pages at once`, async (t) => {
+    test(`is asked for pages at once where it says so with the status ${status}`, async (t) => {
       const server = await serverWith(t, 'ab');
       server.failNext(1, status, {}, { kind: 'watch' });
       const following = follow(t, server);
@@ -196,7 +196,7 @@ describe('a server that cannot stream lists', () => {
       );
     });
 
-  test('and says so with an event is asked for pages at once, and not for a stream again', async (t) => {
+  test('is asked for pages at once where it says so with an event, and not for a stream again', async (t) => {
     const server = await serverWith(t, 'a', { streaming: 'refused' });
     const following = follow(t, server);
     await until('the watch', () => server.watches === 1);
@@ -220,7 +220,7 @@ describe('a server that cannot stream lists', () => {
     assert.deepEqual(asked(server).slice(-2), ['list', 'watch 1002']);
   });
 
-  test('and does not know the parameter sends no end: after 30 s without an event it is asked for pages', async (t) => {
+  test('sends no end where it does not know the parameter: after 30 s without an event it is asked for pages', async (t) => {
     const server = await serverWith(t, 'a', { streaming: 'unknown' });
     const following = follow(t, server);
     await following.hears('set default/a 1001');

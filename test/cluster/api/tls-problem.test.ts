@@ -41,7 +41,7 @@ describe('a failure of TLS is reported in a sentence', () => {
     }
   }
 
-  it('another authority', async () => {
+  it('a certificate of another authority is named', async () => {
     const error = await failure(tls.createServer(identity), {});
     assert.equal(
       tlsProblem(error),
@@ -49,7 +49,7 @@ describe('a failure of TLS is reported in a sentence', () => {
     );
   });
 
-  it('another name', async () => {
+  it('a certificate for another name is named', async () => {
     const error = await failure(tls.createServer(identity), { ca: identity.cert, servername: 'kubernetes' });
     assert.equal(
       tlsProblem(error),

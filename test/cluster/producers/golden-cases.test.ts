@@ -70,6 +70,7 @@ describe('the objects of kube-controller-manager 1.36', () => {
     it(`${name}: the same are written, step by step`, async (t) => {
       const { nodes, steps } = read(name);
       const rig = await rigOf(t, nodes);
+      assert.ok(steps.length > 0, name);
       let before: Objects | undefined;
       for (const [i, step] of steps.entries()) {
         change(rig, name, before, step);
@@ -83,6 +84,7 @@ describe('the objects of kube-controller-manager 1.36', () => {
 
     it(`${name}: they are left alone`, async (t) => {
       const { nodes, steps } = read(name);
+      assert.ok(steps.length > 0, name);
       for (const step of steps) {
         const rig = await rigOf(t, nodes);
         for (const kind of Object.keys(KINDS) as Kind[]) for (const object of step[kind]) put(rig, kind, object);

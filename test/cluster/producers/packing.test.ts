@@ -76,7 +76,7 @@ describe('packed data', () => {
     assert.deepEqual(packed.map(unpack), [{ a: 'first-text' }, ['first-text', 'first-text'], 'first-text']);
   });
 
-  it('is no function', () => {
+  it('is data alone: a function is refused', () => {
     assert.throws(() => pack({ call: () => 1 }), /^TypeError: cannot pack a function$/);
   });
 });

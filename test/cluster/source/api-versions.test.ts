@@ -99,7 +99,7 @@ test('the lists of an agent are the most recent ones, also after a restart and a
   assertPresent(server);
 });
 
-test('so are those of the controller', async (t) => {
+test('all versions that the controller asks for are in Kubernetes 1.30', async (t) => {
   const server = await filled(t);
   const clock = new FakeClock();
   const abort = new AbortController();

@@ -7,6 +7,7 @@ const STICKY = { sessionAffinity: 'ClientIP', sessionAffinityConfig: { clientIP:
 
 export const affinityStories: readonly Story[] = [
   {
+    id: 'affinity-new-client',
     title: 'a new client is balanced as ever',
     field: 'spec.sessionAffinity',
     covers: ['7.8', '1.11'],
@@ -17,6 +18,7 @@ export const affinityStories: readonly Story[] = [
     }),
   },
   {
+    id: 'affinity-known-client',
     title: 'a client that an endpoint knows goes to that endpoint',
     field: 'spec.sessionAffinity',
     covers: ['7.8'],
@@ -30,6 +32,7 @@ export const affinityStories: readonly Story[] = [
     }),
   },
   {
+    id: 'affinity-endpoint-gone',
     title: 'a client is not held to an endpoint that is no longer ready, or gone',
     field: 'spec.sessionAffinity',
     covers: ['7.8', 'k8s#110302', 'k8s#106030'],
@@ -44,6 +47,7 @@ export const affinityStories: readonly Story[] = [
     },
   },
   {
+    id: 'affinity-one-memory',
     title: 'one memory serves all addresses of a port, under both policies',
     field: 'spec.sessionAffinity',
     covers: ['7.8', 'k8s#103000'],
@@ -66,6 +70,7 @@ export const affinityStories: readonly Story[] = [
     }),
   },
   {
+    id: 'affinity-udp',
     title: 'affinity of UDP',
     field: 'spec.sessionAffinity',
     covers: ['7.8'],
@@ -82,6 +87,7 @@ export const affinityStories: readonly Story[] = [
     }),
   },
   {
+    id: 'affinity-pod-to-itself',
     title: 'a pod that an endpoint knows and that is this endpoint is masqueraded',
     field: 'spec.sessionAffinity',
     covers: ['7.8', '7.7'],
@@ -92,6 +98,7 @@ export const affinityStories: readonly Story[] = [
     }),
   },
   {
+    id: 'affinity-switched-off',
     title: 'affinity is switched off: nobody is remembered',
     field: 'spec.sessionAffinity',
     covers: ['7.8', '1.11'],

@@ -7,6 +7,7 @@ const THIRDS = { 'pod-1': 1 / 3, 'pod-2': 1 / 3, other: 1 / 3 };
 
 export const clusterIPStories: readonly Story[] = [
   {
+    id: 'cluster-ip-balanced',
     title: 'a pod is balanced over all endpoints and keeps its address',
     field: 'spec.clusterIP',
     covers: ['4.1.1', '6.1', '7.9', 'k8s#37932'],
@@ -17,6 +18,7 @@ export const clusterIPStories: readonly Story[] = [
     }),
   },
   {
+    id: 'cluster-ip-udp',
     title: 'UDP is balanced like TCP',
     field: 'spec.ports.protocol',
     covers: ['6.1', '1.4'],
@@ -31,6 +33,7 @@ export const clusterIPStories: readonly Story[] = [
     }),
   },
   {
+    id: 'cluster-ip-sctp',
     title: 'SCTP is balanced like TCP',
     field: 'spec.ports.protocol',
     covers: ['6.1', '1.4'],
@@ -46,6 +49,7 @@ export const clusterIPStories: readonly Story[] = [
     }),
   },
   {
+    id: 'one-port-two-protocols',
     title: 'one port number in two protocols goes to two sets of endpoints',
     field: 'spec.ports.protocol',
     covers: ['2.4', '1.3', '1.4'],
@@ -70,6 +74,7 @@ export const clusterIPStories: readonly Story[] = [
     }),
   },
   {
+    id: 'node-masqueraded-by-cluster-cidr',
     title: 'the node is masqueraded when a cluster CIDR is known, a pod is not',
     field: '--cluster-cidr',
     covers: ['5.1.1', '7.3'],
@@ -93,6 +98,7 @@ export const clusterIPStories: readonly Story[] = [
     }),
   },
   {
+    id: 'pods-by-bridge',
     title: 'pods are told by their bridge',
     field: '--detect-local-mode=BridgeInterface',
     covers: ['5.1.3', '7.3'],
@@ -106,6 +112,7 @@ export const clusterIPStories: readonly Story[] = [
     }),
   },
   {
+    id: 'pods-by-own-range',
     title: 'pods of this node are told by its own range: those of other nodes are masqueraded',
     field: '--detect-local-mode=NodeCIDR',
     covers: ['5.1.2', '7.3'],
@@ -119,6 +126,7 @@ export const clusterIPStories: readonly Story[] = [
     }),
   },
   {
+    id: 'pods-by-interface-prefix',
     title: 'pods are told by the prefix of their interfaces',
     field: '--detect-local-mode=InterfaceNamePrefix',
     covers: ['5.1.4', '7.3'],
@@ -132,6 +140,7 @@ export const clusterIPStories: readonly Story[] = [
     }),
   },
   {
+    id: 'all-masqueraded',
     title: 'all traffic is masqueraded on request',
     field: '--masquerade-all',
     covers: ['7.2'],
@@ -144,6 +153,7 @@ export const clusterIPStories: readonly Story[] = [
     }),
   },
   {
+    id: 'other-mark-bit',
     title: 'another bit of the mark asks for masquerading',
     field: '--iptables-masquerade-bit',
     covers: ['7.1'],
@@ -156,6 +166,7 @@ export const clusterIPStories: readonly Story[] = [
     }),
   },
   {
+    id: 'pod-reaches-itself',
     title: 'a pod that reaches itself sees the node as the client',
     field: 'spec.clusterIP',
     covers: ['7.7', 'k8s#53775'],
@@ -166,6 +177,7 @@ export const clusterIPStories: readonly Story[] = [
     }),
   },
   {
+    id: 'sole-pod-reaches-itself',
     title: 'a pod that is the only endpoint reaches itself',
     field: 'spec.clusterIP',
     covers: ['7.7', 'k8s#53775'],
@@ -177,6 +189,7 @@ export const clusterIPStories: readonly Story[] = [
     }),
   },
   {
+    id: 'cluster-ip-without-endpoints',
     title: 'a Service without endpoints refuses at once, pods, the node and outside',
     field: 'endpoints',
     covers: ['4.1.1', '6.2'],
@@ -190,6 +203,7 @@ export const clusterIPStories: readonly Story[] = [
     }),
   },
   {
+    id: 'cluster-ip-udp-without-endpoints',
     title: 'a UDP Service without endpoints refuses at once',
     field: 'endpoints',
     covers: ['4.1.1', '6.2', 'k8s#139628'],
@@ -199,6 +213,7 @@ export const clusterIPStories: readonly Story[] = [
     }),
   },
   {
+    id: 'unserved-port',
     title: 'a port that no Service has is left alone',
     field: 'spec.ports.port',
     covers: ['k8s#22952'],
@@ -211,6 +226,7 @@ export const clusterIPStories: readonly Story[] = [
     }),
   },
   {
+    id: 'internal-local',
     title: 'internal policy Local: only endpoints of this node',
     field: 'spec.internalTrafficPolicy',
     covers: ['4.1.2', '1.9', 'KEP-2086'],
@@ -220,6 +236,7 @@ export const clusterIPStories: readonly Story[] = [
     }),
   },
   {
+    id: 'internal-local-without-endpoint-here',
     title: 'internal policy Local without an endpoint here: dropped, and refused when there is none at all',
     field: 'spec.internalTrafficPolicy',
     covers: ['4.1.2', '6.2'],

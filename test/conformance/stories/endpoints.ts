@@ -33,18 +33,21 @@ const GONE = { ready: false, serving: false, terminating: true };
 
 const conditionStories: readonly Story[] = [
   {
+    id: 'ready-elsewhere',
     title: 'a ready endpoint elsewhere is used under policy Cluster, and not under Local',
     field: 'endpoints.conditions.ready',
     covers: ['3.4.1', '4.1.1', '4.1.2'],
     tell: asked('Local', ['pod-1', 'other'], ['pod-1']),
   },
   {
+    id: 'ready-here',
     title: 'a ready endpoint here is used under both policies',
     field: 'endpoints.conditions.ready',
     covers: ['3.4.2'],
     tell: asked('Cluster', ['pod-1', 'other'], ['pod-1', 'other']),
   },
   {
+    id: 'ready-though-not-serving',
     title: 'what is ready is used though it does not serve, as with publishNotReadyAddresses',
     field: 'spec.publishNotReadyAddresses',
     covers: ['3.4.1', '3.4.2'],
@@ -55,66 +58,77 @@ const conditionStories: readonly Story[] = [
     ),
   },
   {
+    id: 'draining-beside-ready',
     title: 'draining endpoints get nothing while a ready one is there',
     field: 'endpoints.conditions.terminating',
     covers: ['3.4.3', '3.1', '3.3.1', 'KEP-1669'],
     tell: asked('Cluster', [as('pod-1', DRAINING), 'other'], ['other']),
   },
   {
+    id: 'draining-when-none-ready',
     title: 'draining endpoints that still serve are used when none is ready anywhere',
     field: 'endpoints.conditions.serving',
     covers: ['3.4.3', '3.4.4', '3.1', 'KEP-1669', 'k8s#110301'],
     tell: asked('Cluster', [as('pod-1', DRAINING), as('other', DRAINING), as('pod-2', UNREADY)], ['pod-1', 'other']),
   },
   {
+    id: 'local-draining-beside-ready-elsewhere',
     title: 'under policy Local a draining endpoint here is used though ready ones are elsewhere',
     field: 'endpoints.conditions.terminating',
     covers: ['3.4.4', '3.2', 'KEP-1669'],
     tell: asked('Local', [as('pod-1', DRAINING), 'other'], ['pod-1']),
   },
   {
+    id: 'local-draining-beside-ready-here',
     title: 'under policy Local a draining endpoint here gets nothing while a ready one is here',
     field: 'endpoints.conditions.terminating',
     covers: ['3.4.4', '3.2'],
     tell: asked('Local', [as('pod-1', DRAINING), 'pod-2', 'other'], ['pod-2']),
   },
   {
+    id: 'serving-but-not-ready',
     title: 'an endpoint that serves but is neither ready nor draining is never used',
     field: 'endpoints.conditions.serving',
     covers: ['3.4.5'],
     tell: asked('Cluster', [as('pod-1', { ready: false, serving: true, terminating: false })], REJECTED),
   },
   {
+    id: 'neither-ready-nor-serving',
     title: 'endpoints that neither are ready nor serve leave the Service without any',
     field: 'endpoints.conditions.serving',
     covers: ['3.4.6', '4.1.1', 'k8s#106030'],
     tell: asked('Cluster', [as('pod-1', GONE), as('pod-2', UNREADY)], REJECTED),
   },
   {
+    id: 'local-only-draining-elsewhere',
     title: 'under policy Local others that only drain count as somebody: dropped, not refused',
     field: 'endpoints.conditions.terminating',
     covers: ['3.2', '3.3.2', '4.1.2'],
     tell: asked('Local', [as('other', DRAINING)], DROPPED),
   },
   {
+    id: 'local-nobody-anywhere',
     title: 'under policy Local with nobody anywhere: refused',
     field: 'spec.internalTrafficPolicy',
     covers: ['4.1.2', '3.3.2'],
     tell: asked('Local', [as('other', UNREADY)], REJECTED),
   },
   {
+    id: 'not-ready',
     title: 'endpoints that are not ready get nothing',
     field: 'endpoints.conditions.ready',
     covers: ['3.4.6'],
     tell: asked('Cluster', ['pod-1', as('pod-2', UNREADY)], ['pod-1']),
   },
   {
+    id: 'conditions-unset',
     title: 'conditions that are not set mean ready, serving and not terminating',
     field: 'endpoints.conditions',
     covers: ['2.3'],
     tell: asked('Cluster', [as('pod-1', {}), as('pod-2', { terminating: false })], ['pod-1', 'pod-2']),
   },
   {
+    id: 'draining-decided-apart',
     title: 'the fall-back to draining endpoints is decided apart for Cluster and for Local',
     field: 'endpoints.conditions.terminating',
     covers: ['3.3.3', '4.1.1', '4.1.4'],
@@ -127,6 +141,7 @@ const conditionStories: readonly Story[] = [
     }),
   },
   {
+    id: 'endpoint-comes-drains-goes',
     title: 'an endpoint comes, drains, goes and comes back',
     field: 'endpoints',
     covers: ['3.4.2', 'k8s#92019'],
@@ -151,6 +166,7 @@ const conditionStories: readonly Story[] = [
 
 const sliceStories: readonly Story[] = [
   {
+    id: 'several-slices-one-set',
     title: 'endpoints of several slices are one set, and one that is in two counts once',
     field: 'metadata.labels[kubernetes.io/service-name]',
     covers: ['2.1', '2.4'],
@@ -160,6 +176,7 @@ const sliceStories: readonly Story[] = [
     }),
   },
   {
+    id: 'endpoint-in-two-slices',
     title: 'of an endpoint in two slices the one that is of use counts',
     field: 'endpoints.conditions.terminating',
     covers: ['2.4'],
@@ -174,6 +191,7 @@ const sliceStories: readonly Story[] = [
     }),
   },
   {
+    id: 'endpoint-moves-between-slices',
     title: 'an endpoint that moves from one slice to another is never lost',
     field: 'endpoints',
     covers: ['2.1'],
@@ -189,6 +207,7 @@ const sliceStories: readonly Story[] = [
     },
   },
   {
+    id: 'slices-with-different-numbers',
     title: 'slices may give one port name different numbers',
     field: 'ports.port',
     covers: ['2.4'],
@@ -212,6 +231,7 @@ const sliceStories: readonly Story[] = [
     },
   },
   {
+    id: 'incomplete-ports-and-endpoints',
     title: 'ports and endpoints that say too little, and slices of others, are passed over',
     field: 'ports, endpoints.addresses, addressType',
     covers: ['2.2'],
@@ -247,6 +267,7 @@ const sliceStories: readonly Story[] = [
     },
   },
   {
+    id: 'endpoint-on-unknown-node',
     title: 'an endpoint whose node is not known is on no node: not local, but it may be the sender itself',
     field: 'endpoints.nodeName',
     covers: ['2.3', '7.7'],

@@ -13,6 +13,7 @@ const HEALTH = { port: HEALTH_PORT };
 
 export const hostStories: readonly Story[] = [
   {
+    id: 'health-port-closed-firewall',
     title: 'the health check of a load balancer passes a closed firewall, with and without endpoints here',
     field: 'spec.healthCheckNodePort',
     covers: ['6.15', '1.12'],
@@ -28,6 +29,7 @@ export const hostStories: readonly Story[] = [
     }),
   },
   {
+    id: 'health-port-not-opened',
     title: 'a health check port of another type or policy opens nothing',
     field: 'spec.healthCheckNodePort',
     covers: ['1.12'],
@@ -40,6 +42,7 @@ export const hostStories: readonly Story[] = [
     },
   },
   {
+    id: 'node-ports-closed-firewall',
     title: 'node ports pass a firewall that forwards nothing by itself',
     field: '--iptables-masquerade-bit',
     covers: ['8.1'],
@@ -50,6 +53,7 @@ export const hostStories: readonly Story[] = [
     }),
   },
   {
+    id: 'invalid-not-forwarded',
     title: 'a packet that conntrack finds invalid is not forwarded: it would leave untranslated',
     field: '--conntrack-tcp-be-liberal',
     covers: ['8.1', 'k8s#74839', 'k8s#117924'],
@@ -60,6 +64,7 @@ export const hostStories: readonly Story[] = [
     }),
   },
   {
+    id: 'invalid-where-liberal',
     title: 'where conntrack is to be liberal such a packet passes',
     field: '--conntrack-tcp-be-liberal',
     covers: ['8.1', 'k8s#94861'],
@@ -71,6 +76,7 @@ export const hostStories: readonly Story[] = [
     }),
   },
   {
+    id: 'server-on-vip',
     title: 'a server of the node is not reachable by an address of a Service (host port on a VIP)',
     field: 'spec.clusterIP, status.loadBalancer.ingress',
     covers: ['k8s#72236', 'k8s#22952'],
@@ -80,6 +86,7 @@ export const hostStories: readonly Story[] = [
     }),
   },
   {
+    id: 'server-on-node-port',
     title: 'a server of the node on the node port of another address keeps it, though the Service refuses',
     field: '--nodeport-addresses',
     covers: ['6.9', 'k8s#82163'],
@@ -94,6 +101,7 @@ export const hostStories: readonly Story[] = [
     },
   },
   {
+    id: 'server-on-loopback',
     title: 'a server on loopback keeps its port where node ports are not on loopback, though the Service refuses',
     field: '--iptables-localhost-nodeports',
     covers: ['6.9'],

@@ -76,9 +76,10 @@ function everySender(w: StoryCluster, { knowsPods, masqueradesAll }: Record<'kno
   });
 }
 
-function matrixStory(title: string, facts: { knowsPods: boolean; masqueradesAll: boolean }): Story {
+function matrixStory(id: string, title: string, facts: { knowsPods: boolean; masqueradesAll: boolean }): Story {
   const { knowsPods, masqueradesAll } = facts;
   return {
+    id,
     title,
     field: 'spec.externalTrafficPolicy, spec.internalTrafficPolicy',
     covers: [
@@ -98,23 +99,32 @@ function matrixStory(title: string, facts: { knowsPods: boolean; masqueradesAll:
 }
 
 const matrixStories: readonly Story[] = [
-  matrixStory('every sender to every address of Services of three policies', {
+  matrixStory('matrix', 'every sender to every address of Services of three policies', {
     knowsPods: true,
     masqueradesAll: false,
   }),
-  matrixStory('every sender to every address of three policies, where pods cannot be told', {
+  matrixStory('matrix-pods-unknown', 'every sender to every address of three policies, where pods cannot be told', {
     knowsPods: false,
     masqueradesAll: false,
   }),
-  matrixStory('every sender to every address of three policies, where all traffic is masqueraded', {
-    knowsPods: true,
-    masqueradesAll: true,
-  }),
-  matrixStory('every sender to every address of three policies, where pods cannot be told and all is masqueraded', {
-    knowsPods: false,
-    masqueradesAll: true,
-  }),
+  matrixStory(
+    'matrix-masquerade-all',
+    'every sender to every address of three policies, where all traffic is masqueraded',
+    {
+      knowsPods: true,
+      masqueradesAll: true,
+    },
+  ),
+  matrixStory(
+    'matrix-both',
+    'every sender to every address of three policies, where pods cannot be told and all is masqueraded',
+    {
+      knowsPods: false,
+      masqueradesAll: true,
+    },
+  ),
   {
+    id: 'matrix-from-loopback',
     title: 'the node reaches node ports of three policies by 127.0.0.1',
     field: '--iptables-localhost-nodeports',
     covers: ['6.10', '4.1.6', '4.1.7'],
@@ -132,6 +142,7 @@ function drainingStory(policy: 'Cluster' | 'Local'): Story {
   const isLocal = policy === 'Local';
   const fate = (used: readonly BackendName[], left: Expected) => (used.length === 0 ? left : among(used));
   return {
+    id: `draining-lb-${policy.toLowerCase()}`,
     title: `a load balancer of policy ${policy}: endpoints are ready, drain, drain elsewhere, and are gone`,
     field: 'endpoints.conditions',
     covers: ['3.1', '3.2', '3.4.4', '3.4.6', '4.1.3', '4.1.4', 'KEP-1669'],
@@ -172,6 +183,7 @@ const TARGETS = { https: 8443, 'dns-tcp': 5353, 'dns-udp': 53, 'dns-sctp': 53 };
 
 const portStories: readonly Story[] = [
   {
+    id: 'two-services-one-pod',
     title: 'two Services before one pod: each port has its own number behind it, in TCP, UDP and SCTP',
     field: 'spec.ports.targetPort',
     covers: ['1.3', '1.4', '2.4', '7.7'],
@@ -217,18 +229,21 @@ const portStories: readonly Story[] = [
     },
   },
   {
+    id: 'node-port-every-address',
     title: 'a node port is served on every address of the node, to endpoints of known and of unknown nodes',
     field: '--nodeport-addresses',
     covers: ['6.7', '6.9'],
     tell: nodePortsOn(() => ({})),
   },
   {
+    id: 'node-port-several-addresses',
     title: 'node ports on several chosen addresses',
     field: '--nodeport-addresses',
     covers: ['6.9'],
     tell: nodePortsOn((w) => ({ nodePortAddresses: [w.node, w.gateway] })),
   },
   {
+    id: 'health-port-beside-chosen-addresses',
     title: 'the health check port passes a closed firewall on addresses that take no node ports',
     field: 'spec.healthCheckNodePort',
     covers: ['6.15'],
@@ -278,6 +293,7 @@ function unusual(address: string): string {
 
 const otherStories: readonly Story[] = [
   {
+    id: 'internal-local-every-endpoint',
     title: 'internal policy Local: every endpoint of this node, and no other; without any: refused',
     field: 'spec.internalTrafficPolicy',
     covers: ['4.1.2', 'KEP-2086'],
@@ -291,6 +307,7 @@ const otherStories: readonly Story[] = [
     },
   },
   {
+    id: 'ip-mode',
     title: 'ipMode VIP, and none at all: the node serves the address; ipMode Proxy: it does not',
     field: 'status.loadBalancer.ingress.ipMode',
     covers: ['1.7', 'KEP-1860'],
@@ -310,6 +327,7 @@ const otherStories: readonly Story[] = [
     },
   },
   {
+    id: 'addresses-not-canonical',
     title: 'addresses that are not in canonical text mean what they always meant: leading zeros are decimal',
     field: 'spec.clusterIP, spec.externalIPs, endpoints.addresses',
     covers: ['1.2', '1.6', '1.7', '1.8', 'KEP-4858'],

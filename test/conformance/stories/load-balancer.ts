@@ -18,6 +18,7 @@ function ranged(w: StoryCluster, ranges: readonly string[], spec: Record<string,
 
 const addressStories: readonly Story[] = [
   {
+    id: 'external-ip-of-other-cluster-ip',
     title: "an external IP that is another Service's cluster IP takes nothing from it",
     field: 'spec.externalIPs',
     covers: ['CVE-2020-8554', 'k8s#97076'],
@@ -34,6 +35,7 @@ const addressStories: readonly Story[] = [
     },
   },
   {
+    id: 'external-ips-switched-off',
     title: 'with AllowServiceExternalIPs=false no external IP is served, whatever else the Service has',
     field: '--feature-gates, spec.externalIPs',
     covers: ['1.6', 'CVE-2020-8554', 'KEP-5707'],
@@ -60,6 +62,7 @@ const addressStories: readonly Story[] = [
     }),
   },
   {
+    id: 'external-ips-off-without-endpoints',
     title: 'without endpoints an external IP is not even refused when the gate leaves it aside',
     field: '--feature-gates, spec.externalIPs',
     covers: ['1.6', 'KEP-5707'],
@@ -70,6 +73,7 @@ const addressStories: readonly Story[] = [
     }),
   },
   {
+    id: 'other-family-addresses',
     title: 'addresses of the other family stop nothing',
     field: 'spec.externalIPs, status.loadBalancer.ingress',
     covers: ['1.6', '1.7', 'k8s#73157', 'k8s#80297'],
@@ -85,6 +89,7 @@ const addressStories: readonly Story[] = [
     },
   },
   {
+    id: 'malformed-addresses-left-out',
     title: 'an external IP or ingress that is no address is left out, and the others stay',
     field: 'spec.externalIPs, status.loadBalancer.ingress',
     covers: ['1.6', '1.7'],
@@ -101,6 +106,7 @@ const addressStories: readonly Story[] = [
     }),
   },
   {
+    id: 'lb-translates-itself',
     title: 'an address that the load balancer translates itself is left to it',
     field: 'status.loadBalancer.ingress.ipMode',
     covers: ['1.7', 'KEP-1860'],
@@ -113,6 +119,7 @@ const addressStories: readonly Story[] = [
     }),
   },
   {
+    id: 'outer-addresses-come-and-go',
     title: 'addresses come and go with the status and the spec',
     field: 'status.loadBalancer.ingress',
     covers: ['6.3', '6.5', 'k8s#105249'],
@@ -132,6 +139,7 @@ const addressStories: readonly Story[] = [
 
 const rangeStories: readonly Story[] = [
   {
+    id: 'ranges-let-in',
     title: 'source ranges let in whom they name and nobody else, on every address of the load balancer',
     field: 'spec.loadBalancerSourceRanges',
     covers: ['1.8', '6.12', '6.13', 'k8s#109826'],
@@ -145,6 +153,7 @@ const rangeStories: readonly Story[] = [
     }),
   },
   {
+    id: 'ranges-under-local',
     title: 'they hold under policy Local as well, for outside and for pods',
     field: 'spec.loadBalancerSourceRanges',
     covers: ['6.13', '4.1.4'],
@@ -158,6 +167,7 @@ const rangeStories: readonly Story[] = [
     }),
   },
   {
+    id: 'ranges-with-node',
     title: 'a range that holds the node lets the node in, on every address',
     field: 'spec.loadBalancerSourceRanges',
     covers: ['6.14', 'k8s#119656', 'k8s#109826'],
@@ -171,6 +181,7 @@ const rangeStories: readonly Story[] = [
     }),
   },
   {
+    id: 'ranges-with-node-address',
     title: 'so it is where the node has the address itself, and the packet has it as its source',
     field: 'spec.loadBalancerSourceRanges',
     covers: ['6.14', 'k8s#119656'],
@@ -185,6 +196,7 @@ const rangeStories: readonly Story[] = [
     }),
   },
   {
+    id: 'ranges-without-node',
     title: 'a node that is in no range is kept out, though it has the address',
     field: 'spec.loadBalancerSourceRanges',
     covers: ['6.14', 'k8s#119656'],
@@ -196,6 +208,7 @@ const rangeStories: readonly Story[] = [
     }),
   },
   {
+    id: 'ranges-of-length-0',
     title: 'a range of length 0 is no restriction',
     field: 'spec.loadBalancerSourceRanges',
     covers: ['1.8'],
@@ -205,6 +218,7 @@ const rangeStories: readonly Story[] = [
     }),
   },
   {
+    id: 'ranges-of-other-family',
     title: 'ranges of the other family alone let nobody of this one in',
     field: 'spec.loadBalancerSourceRanges',
     covers: ['1.8'],
@@ -215,6 +229,7 @@ const rangeStories: readonly Story[] = [
     }),
   },
   {
+    id: 'ranges-malformed',
     title: 'a range that cannot be read lets nobody in, and those that can be count',
     field: 'spec.loadBalancerSourceRanges',
     covers: ['1.8'],
@@ -228,6 +243,7 @@ const rangeStories: readonly Story[] = [
     }),
   },
   {
+    id: 'ranges-for-external-ip-too',
     title: 'an external IP that is the address of the load balancer too has its source ranges',
     field: 'spec.loadBalancerSourceRanges',
     covers: ['6.13'],
@@ -238,6 +254,7 @@ const rangeStories: readonly Story[] = [
     }),
   },
   {
+    id: 'ranges-not-for-others',
     title: 'source ranges do not hold for the cluster IP, external IPs and node ports',
     field: 'spec.loadBalancerSourceRanges',
     covers: ['6.12', 'k8s#33586'],
@@ -256,6 +273,7 @@ const rangeStories: readonly Story[] = [
     }),
   },
   {
+    id: 'ranges-come-and-go',
     title: 'ranges come, change and go',
     field: 'spec.loadBalancerSourceRanges',
     covers: ['6.13', 'k8s#88698'],
@@ -277,6 +295,7 @@ const rangeStories: readonly Story[] = [
     },
   },
   {
+    id: 'ranges-without-endpoints',
     title: 'ranges without endpoints: refused like any other',
     field: 'spec.loadBalancerSourceRanges',
     covers: ['6.6'],
@@ -296,6 +315,7 @@ const rangeStories: readonly Story[] = [
 /** The same addresses without ranges, for the order of things. */
 const plainStories: readonly Story[] = [
   {
+    id: 'lb-without-ranges',
     title: 'a load balancer without ranges is open to all',
     field: 'spec.loadBalancerSourceRanges',
     covers: ['6.5'],

@@ -4,6 +4,7 @@ import { clusterCidr, NODE_PORT, nodePortWeb, PORT, pods, podsWith, told, vips, 
 
 export const nodePortStories: readonly Story[] = [
   {
+    id: 'node-port-udp',
     title: 'a node port of UDP',
     field: 'spec.ports.protocol',
     covers: ['6.7', '1.4'],
@@ -22,6 +23,7 @@ export const nodePortStories: readonly Story[] = [
     }),
   },
   {
+    id: 'node-port-sctp',
     title: 'a node port of SCTP, on several addresses of the node and under policy Local',
     field: 'spec.ports.protocol',
     covers: ['6.7', '6.9', '1.4', '7.5'],
@@ -44,6 +46,7 @@ export const nodePortStories: readonly Story[] = [
     },
   },
   {
+    id: 'node-port-keeps-cluster-ip',
     title: 'the cluster IP of a Service with a node port works as before',
     field: 'spec.type',
     covers: ['6.1', '6.7'],
@@ -54,6 +57,7 @@ export const nodePortStories: readonly Story[] = [
     }),
   },
   {
+    id: 'node-port-chosen-addresses',
     title: 'node ports on chosen addresses only',
     field: '--nodeport-addresses',
     covers: ['6.9', '1.5', 'k8s#89923', 'k8s#61953'],
@@ -70,6 +74,7 @@ export const nodePortStories: readonly Story[] = [
     }),
   },
   {
+    id: 'node-port-on-loopback',
     title: 'the node reaches a node port by 127.0.0.1',
     field: '--iptables-localhost-nodeports',
     covers: ['6.10', '6.9'],
@@ -83,6 +88,7 @@ export const nodePortStories: readonly Story[] = [
     }),
   },
   {
+    id: 'node-port-not-on-loopback',
     title: 'no node port on a loopback address when that is not wanted, and never on ::1',
     field: '--iptables-localhost-nodeports',
     covers: ['6.9', '6.10'],
@@ -93,6 +99,7 @@ export const nodePortStories: readonly Story[] = [
     }),
   },
   {
+    id: 'node-port-any-loopback-address',
     title: 'any loopback address will do, and a neighbour reaches none of them (CVE-2020-8558)',
     field: '--iptables-localhost-nodeports',
     covers: ['6.10', '6.11', 'CVE-2020-8558', 'k8s#92315'],
@@ -109,6 +116,7 @@ export const nodePortStories: readonly Story[] = [
     }),
   },
   {
+    id: 'sole-pod-by-outer-addresses',
     title: 'a pod that is the only endpoint reaches itself by a node port, an external IP and the load balancer',
     field: 'spec.ports.nodePort',
     covers: ['7.7', 'k8s#53775'],
@@ -130,6 +138,7 @@ export const nodePortStories: readonly Story[] = [
     }),
   },
   {
+    id: 'sole-pod-under-local',
     title: 'under policy Local too, where nothing else is masqueraded',
     field: 'spec.externalTrafficPolicy',
     covers: ['7.7', 'k8s#53775'],

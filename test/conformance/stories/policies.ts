@@ -6,6 +6,8 @@ import { as, balancerWeb, clusterCidr, DRAINING, NODE_PORT, nodePortWeb, PORT, p
 
 /** A kind of external address: a Service that has it, and where its clients go. */
 interface External {
+  /** The ids of its stories begin with it. */
+  readonly id: string;
   readonly name: string;
   /** Its rule in docs/semantics.md, and the one for a Service without endpoints. */
   readonly row: string;
@@ -17,6 +19,7 @@ interface External {
 
 const EXTERNALS: readonly External[] = [
   {
+    id: 'node-port',
     name: 'a node port',
     row: '6.7',
     emptyRow: '6.8',
@@ -25,6 +28,7 @@ const EXTERNALS: readonly External[] = [
     at: (w) => ({ to: w.node, port: NODE_PORT }),
   },
   {
+    id: 'external-ip',
     name: 'an external IP',
     row: '6.3',
     emptyRow: '6.4',
@@ -33,6 +37,7 @@ const EXTERNALS: readonly External[] = [
     at: (w) => ({ to: w.externalIP(1), port: PORT }),
   },
   {
+    id: 'lb',
     name: 'an address of the load balancer',
     row: '6.5',
     emptyRow: '6.6',
@@ -50,13 +55,14 @@ function leavesNode(row: string): { kubeProxy?: string } {
 }
 
 /** The stories of one kind of address; the rules are those of docs/semantics.md 4.1. */
-function storiesOf({ name, row, emptyRow, field, service, at }: External): Story[] {
+function storiesOf({ id, name, row, emptyRow, field, service, at }: External): Story[] {
   const packet = (w: StoryCluster, from: 'outside' | 'pod-3' | 'other' | 'node', expected: Expected) => ({
     packet: { from, ...at(w) },
     expected,
   });
   return [
     {
+      id: `${id}-cluster`,
       title: `${name}, policy Cluster: all endpoints, masqueraded, whoever asks`,
       field,
       covers: ['4.1.3', '4.1.7', row, '7.4'],
@@ -69,6 +75,7 @@ function storiesOf({ name, row, emptyRow, field, service, at }: External): Story
       }),
     },
     {
+      id: `${id}-cluster-without-endpoints`,
       title: `${name}, policy Cluster, without endpoints: refused, whoever asks`,
       field,
       covers: ['4.1.3', '4.1.7', emptyRow],
@@ -80,6 +87,7 @@ function storiesOf({ name, row, emptyRow, field, service, at }: External): Story
       }),
     },
     {
+      id: `${id}-local`,
       title: `${name}, policy Local: outside only endpoints here and seen by them; a pod and the node all`,
       field: 'spec.externalTrafficPolicy',
       covers: ['4.1.4', '4.1.5', '4.1.6', '7.5', 'k8s#57678', 'k8s#66062', 'k8s#124260'],
@@ -94,6 +102,7 @@ function storiesOf({ name, row, emptyRow, field, service, at }: External): Story
       }),
     },
     {
+      id: `${id}-local-without-endpoint-here`,
       title: `${name}, policy Local, without an endpoint here: outside dropped, a pod and the node served`,
       field: 'spec.externalTrafficPolicy',
       covers: ['4.1.4', '4.1.5', '4.1.6', '7.6', 'k8s#71596'],
@@ -108,6 +117,7 @@ function storiesOf({ name, row, emptyRow, field, service, at }: External): Story
       }),
     },
     {
+      id: `${id}-local-without-endpoints`,
       title: `${name}, policy Local, without any endpoint: refused, whoever asks`,
       field: 'spec.externalTrafficPolicy',
       ...leavesNode(row),
@@ -119,6 +129,7 @@ function storiesOf({ name, row, emptyRow, field, service, at }: External): Story
       }),
     },
     {
+      id: `${id}-local-pods-unknown`,
       title: `${name}, policy Local: where pods cannot be told, a pod is as good as outside`,
       field: 'spec.externalTrafficPolicy',
       covers: ['4.2', '5.1.5'],
@@ -128,6 +139,7 @@ function storiesOf({ name, row, emptyRow, field, service, at }: External): Story
       }),
     },
     {
+      id: `${id}-local-draining-here`,
       title: `${name}, policy Local: a draining endpoint here serves outside while ready ones elsewhere serve pods`,
       field: 'spec.externalTrafficPolicy',
       covers: ['3.3.3', '4.1.4', '4.1.5', 'KEP-1669'],
@@ -138,6 +150,7 @@ function storiesOf({ name, row, emptyRow, field, service, at }: External): Story
       }),
     },
     {
+      id: `${id}-local-remote-pod-to-itself`,
       title: `${name}, policy Local: a pod of another node reaches itself, masqueraded`,
       field: 'spec.externalTrafficPolicy',
       covers: ['7.5', '7.7'],
@@ -158,6 +171,7 @@ function storiesOf({ name, row, emptyRow, field, service, at }: External): Story
       }),
     },
     {
+      id: `${id}-cluster-remote-pod-to-itself`,
       title: `${name}, policy Cluster: a pod of another node reaches itself, masqueraded as before every endpoint`,
       field,
       covers: ['7.4', '7.7'],
@@ -174,6 +188,7 @@ function storiesOf({ name, row, emptyRow, field, service, at }: External): Story
       }),
     },
     {
+      id: `${id}-internal-policy-apart`,
       title: `${name}: the internal policy is not its own`,
       field: 'spec.internalTrafficPolicy',
       covers: ['3.3.3', '4.1.3'],
@@ -207,12 +222,14 @@ function toldBy(
 export const policyStories: readonly Story[] = [
   ...EXTERNALS.flatMap(storiesOf),
   {
+    id: 'local-remote-pod-told-apart',
     title: 'policy Local: a pod of another node that this one tells from its own is as good as outside',
     field: '--detect-local-mode=NodeCIDR',
     covers: ['5.1.2', '7.5', '7.7'],
     tell: (w) => toldBy(w, { kind: 'cidr', cidr: w.podCidr }, among(['pod-1'])),
   },
   {
+    id: 'local-one-bridge-for-all-nodes',
     title:
       'policy Local: pods of all nodes on one bridge count as pods of this node, and each reaches itself, masqueraded',
     field: '--detect-local-mode=BridgeInterface',
@@ -221,6 +238,7 @@ export const policyStories: readonly Story[] = [
     tell: (w) => toldBy(w, { kind: 'interface', name: 'eth0' }, among(['pod-1', 'other'], ['other'])),
   },
   {
+    id: 'local-masquerade-all-remote-pod',
     title: 'policy Local with --masquerade-all: a pod of another node reaches itself, masqueraded',
     field: '--masquerade-all',
     covers: ['7.2', '7.7'],
@@ -231,6 +249,7 @@ export const policyStories: readonly Story[] = [
     }),
   },
   {
+    id: 'local-affinity-remote-pod',
     title: 'policy Local with affinity: a pod of another node that is known to itself is masqueraded',
     field: 'spec.sessionAffinity',
     covers: ['7.7', '7.8'],
@@ -242,6 +261,7 @@ export const policyStories: readonly Story[] = [
     }),
   },
   {
+    id: 'cluster-ip-remote-pod-to-itself',
     title: 'a cluster IP that another node leaves to this one: a pod there that comes to itself keeps its address',
     field: 'spec.clusterIP',
     covers: ['7.7'],
@@ -254,6 +274,7 @@ export const policyStories: readonly Story[] = [
     }),
   },
   {
+    id: 'external-policy-without-meaning',
     title: 'the external policy of a Service that nobody outside reaches means nothing',
     field: 'spec.externalTrafficPolicy',
     covers: ['1.10'],
@@ -263,6 +284,7 @@ export const policyStories: readonly Story[] = [
     }),
   },
   {
+    id: 'policy-changes-and-back',
     title: 'a policy changes back and forth',
     field: 'spec.externalTrafficPolicy',
     covers: ['4.1.3', '4.1.4'],

@@ -14,6 +14,7 @@ const otherFamilyIP = (w: StoryCluster) => (w.family === 'IPv4' ? 'fd00:96::10' 
 
 export const serviceStories: readonly Story[] = [
   {
+    id: 'headless-no-address',
     title: 'a headless Service has no address',
     field: 'spec.clusterIP',
     covers: ['1.1'],
@@ -23,6 +24,7 @@ export const serviceStories: readonly Story[] = [
     }),
   },
   {
+    id: 'external-name-only-a-name',
     title: 'a Service of type ExternalName is a name alone',
     field: 'spec.type',
     covers: ['1.1'],
@@ -32,6 +34,7 @@ export const serviceStories: readonly Story[] = [
     }),
   },
   {
+    id: 'name-begins-with-digit',
     title: 'a Service whose name begins with a digit is served',
     field: 'metadata.name',
     covers: ['KEP-5311'],
@@ -44,6 +47,7 @@ export const serviceStories: readonly Story[] = [
     }),
   },
   {
+    id: 'service-of-other-proxy',
     title: 'a Service of another service proxy is left to it',
     field: 'metadata.labels[service.kubernetes.io/service-proxy-name]',
     covers: ['1.1', 'KEP-2447'],
@@ -56,6 +60,7 @@ export const serviceStories: readonly Story[] = [
     }),
   },
   {
+    id: 'service-with-headless-label',
     title: 'a Service with the label of headless ones is left alone, whatever its cluster IP is',
     field: 'metadata.labels[service.kubernetes.io/headless]',
     covers: ['1.1', 'k8s#134321'],
@@ -82,6 +87,7 @@ export const serviceStories: readonly Story[] = [
     },
   },
   {
+    id: 'slices-of-others-passed-over',
     title: 'slices with the label of another proxy, or of headless Services, are passed over, and count without it',
     field: 'metadata.labels[service.kubernetes.io/service-proxy-name] of a slice',
     covers: ['2.2'],
@@ -107,6 +113,7 @@ export const serviceStories: readonly Story[] = [
     },
   },
   {
+    id: 'service-becomes-left-alone',
     title: 'a Service that becomes one of those is as good as deleted',
     field: 'spec.type',
     covers: ['1.1', '1.13'],
@@ -127,6 +134,7 @@ export const serviceStories: readonly Story[] = [
     },
   },
   {
+    id: 'service-without-family-address',
     title: 'a Service without an address of the family is not served in it',
     field: 'spec.clusterIPs',
     covers: ['1.1', '1.2', 'k8s#88784'],
@@ -136,6 +144,7 @@ export const serviceStories: readonly Story[] = [
     }),
   },
   {
+    id: 'dual-stack-own-addresses',
     title: 'of a dual-stack Service each family has its own address and its own endpoints',
     field: 'spec.ipFamilies',
     covers: ['1.2', 'k8s#97343'],
@@ -160,6 +169,7 @@ export const serviceStories: readonly Story[] = [
     },
   },
   {
+    id: 'ports-by-name-and-protocol',
     title: 'ports find their endpoints by name and protocol, not by number',
     field: 'spec.ports.name',
     covers: ['1.3', '2.4'],
@@ -184,6 +194,7 @@ export const serviceStories: readonly Story[] = [
     }),
   },
   {
+    id: 'node-port-of-any-type',
     title: 'a node port counts whatever the type of the Service is',
     field: 'spec.ports.nodePort',
     covers: ['1.5'],
@@ -193,6 +204,7 @@ export const serviceStories: readonly Story[] = [
     }),
   },
   {
+    id: 'same-name-two-namespaces',
     title: 'two Services of one name in two namespaces are two',
     field: 'metadata.namespace',
     covers: ['1.3'],
@@ -202,6 +214,7 @@ export const serviceStories: readonly Story[] = [
     }),
   },
   {
+    id: 'service-changes-and-goes',
     title: 'a Service changes its address, and is deleted',
     field: 'spec.clusterIP',
     covers: ['1.13'],
@@ -218,6 +231,7 @@ export const serviceStories: readonly Story[] = [
     },
   },
   {
+    id: 'slices-before-and-after-service',
     title: 'slices may come before their Service, and stay after it',
     field: 'metadata.labels[kubernetes.io/service-name]',
     covers: ['2.2', '1.13'],
@@ -228,6 +242,7 @@ export const serviceStories: readonly Story[] = [
     }),
   },
   {
+    id: 'unknown-values-are-defaults',
     title: 'values that do not exist are the defaults of the API: policies, affinity, type',
     field: 'spec.internalTrafficPolicy, spec.externalTrafficPolicy, spec.sessionAffinity, spec.type',
     covers: ['1.9', '1.10', '1.11'],

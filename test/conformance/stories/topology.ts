@@ -5,6 +5,7 @@ import { among, type Story } from '../story.ts';
 import { as, DRAINING, type EndpointInput, hinted, NODE_PORT, nodePortWeb, pods, told, UNREADY, web } from './build.ts';
 
 interface Row {
+  readonly id: string;
   readonly title: string;
   readonly row: string;
   readonly endpoints: readonly (BackendName | EndpointInput)[];
@@ -17,6 +18,7 @@ interface Row {
 
 const ROWS: readonly Row[] = [
   {
+    id: 'hints-without-ready',
     title: 'without a ready endpoint hints are not looked at',
     row: '3.5.1',
     endpoints: [
@@ -26,6 +28,7 @@ const ROWS: readonly Row[] = [
     used: ['pod-1', 'other'],
   },
   {
+    id: 'node-hints-first',
     title: 'a node with endpoints hinted for it uses those, whatever the zones say',
     row: '3.5.2',
     field: 'endpoints.hints.forNodes',
@@ -38,6 +41,7 @@ const ROWS: readonly Row[] = [
     also: ['KEP-3015'],
   },
   {
+    id: 'node-hints-fall-back-to-zone',
     title: 'a node with no endpoint hinted for it falls back to its zone',
     row: '3.5.3',
     field: 'endpoints.hints.forNodes',
@@ -50,6 +54,7 @@ const ROWS: readonly Row[] = [
     also: ['KEP-3015'],
   },
   {
+    id: 'hints-for-others-alone',
     title: 'with hints for other nodes and other zones alone, all are used',
     row: '3.5.4',
     endpoints: [hinted('pod-1', { nodes: ['x'], zones: ['b'] }), hinted('other', { nodes: ['x'], zones: ['c'] })],
@@ -57,12 +62,14 @@ const ROWS: readonly Row[] = [
     also: ['k8s#116098'],
   },
   {
+    id: 'hints-one-endpoint-without-zone',
     title: 'with hints for other nodes, and one endpoint without a zone’s, all are used',
     row: '3.5.5',
     endpoints: [hinted('pod-1', { nodes: ['x'], zones: ['a'] }), hinted('other', { nodes: ['x'] })],
     used: ['pod-1', 'other'],
   },
   {
+    id: 'node-hints-incomplete',
     title: 'node hints count only when every ready endpoint has one; zone hints then do',
     row: '3.5.6',
     endpoints: [
@@ -74,12 +81,14 @@ const ROWS: readonly Row[] = [
     also: ['KEP-2433'],
   },
   {
+    id: 'zone-hints-for-others-alone',
     title: 'zone hints for other zones alone keep nobody out',
     row: '3.5.7',
     endpoints: [hinted('pod-1', { zones: ['b'] }), hinted('other', { zones: ['c'] })],
     used: ['pod-1', 'other'],
   },
   {
+    id: 'node-without-zone',
     title: 'a node without a zone label uses all endpoints',
     row: '3.5.7',
     field: 'metadata.labels[topology.kubernetes.io/zone]',
@@ -88,6 +97,7 @@ const ROWS: readonly Row[] = [
     used: ['pod-1', 'other'],
   },
   {
+    id: 'hint-missing-makes-all-idle',
     title: 'one ready endpoint without a hint makes all hints idle',
     row: '3.5.8',
     endpoints: [hinted('pod-1', { zones: ['a'] }), 'pod-2', hinted('other', { zones: ['b'] })],
@@ -95,6 +105,7 @@ const ROWS: readonly Row[] = [
     also: ['k8s#124699'],
   },
   {
+    id: 'zone-hint-empty',
     title: 'an empty zone hint is none, for a node with a zone',
     row: '3.5.8',
     endpoints: [hinted('pod-1', { zones: ['a'] }), hinted('pod-2', { zones: [''] }), hinted('other', { zones: ['b'] })],
@@ -102,6 +113,7 @@ const ROWS: readonly Row[] = [
     also: ['KEP-4444'],
   },
   {
+    id: 'zone-hint-empty-node-without-zone',
     title: 'an empty zone hint is none, for a node without a zone label',
     row: '3.5.8',
     zone: undefined,
@@ -110,6 +122,7 @@ const ROWS: readonly Row[] = [
     also: ['KEP-4444'],
   },
   {
+    id: 'node-without-zone-node-hints',
     title: 'a node without a zone label uses the endpoints hinted for it',
     row: '3.5.2',
     field: 'endpoints.hints.forNodes',
@@ -119,6 +132,7 @@ const ROWS: readonly Row[] = [
     also: ['KEP-3015'],
   },
   {
+    id: 'not-ready-without-node-hint',
     title: 'an endpoint without a node hint that is not ready changes nothing',
     row: '3.5.2',
     field: 'endpoints.hints.forNodes',
@@ -126,6 +140,7 @@ const ROWS: readonly Row[] = [
     used: ['pod-1'],
   },
   {
+    id: 'not-ready-without-hint',
     title: 'an endpoint without a hint that is not ready changes nothing',
     row: '3.5.6',
     endpoints: [hinted('pod-1', { zones: ['a'] }), as('pod-2', UNREADY), hinted('other', { zones: ['b'] })],
@@ -133,9 +148,19 @@ const ROWS: readonly Row[] = [
   },
 ];
 
-function rowStory({ title, row, endpoints, used, field = 'endpoints.hints.forZones', also = [], ...rest }: Row): Story {
+function rowStory({
+  id,
+  title,
+  row,
+  endpoints,
+  used,
+  field = 'endpoints.hints.forZones',
+  also = [],
+  ...rest
+}: Row): Story {
   const zone = 'zone' in rest ? rest.zone : 'a';
   return {
+    id,
     title,
     field,
     covers: [row, ...also],
@@ -150,6 +175,7 @@ function rowStory({ title, row, endpoints, used, field = 'endpoints.hints.forZon
 export const topologyStories: readonly Story[] = [
   ...ROWS.map(rowStory),
   {
+    id: 'zone-is-the-label-of-now',
     title: 'the zone is the Node’s label of now',
     field: 'metadata.labels[topology.kubernetes.io/zone]',
     covers: ['3.5.6', '3.5.7'],
@@ -170,6 +196,7 @@ export const topologyStories: readonly Story[] = [
     },
   },
   {
+    id: 'node-endpoint-goes-and-returns',
     title: 'when the endpoint of a node goes, its zone serves it, then all, until it is back',
     field: 'endpoints.hints.forNodes',
     covers: ['3.5.2', '3.5.3', '3.5.4', 'KEP-3015'],
@@ -193,6 +220,7 @@ export const topologyStories: readonly Story[] = [
     },
   },
   {
+    id: 'hints-under-local',
     title: 'hints mean nothing to policy Local',
     field: 'endpoints.hints.forZones',
     covers: ['3.2', '3.3.3'],

@@ -3,6 +3,8 @@ import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { nodeOf, service, slice } from '../../helpers/cluster/objects.ts';
 import { askedNode } from '../../helpers/inspect/explain/asking.ts';
+import { OBJECTS } from '../../messages/objects.ts';
+import { problemIn } from '../../messages/row.ts';
 
 const PORTS = [{ name: 'http', port: 8080 }];
 const web = (spec: object = {}) =>
@@ -31,7 +33,7 @@ async function reasons(...objects: object[]): Promise<string[]> {
 }
 
 describe('the reason of an endpoint', () => {
-  it('is its condition', async () => {
+  it('is its condition where that keeps it out', async () => {
     const draining = { ready: false, serving: true, terminating: true };
     const gone = { ready: false, serving: false, terminating: true };
     const unready = { ready: false, serving: false, terminating: false };
@@ -123,10 +125,12 @@ describe('the reasons of a Service', () => {
   });
 
   it('are faults of the Service, and slices that are set aside', async () => {
+    const LABEL = 'metadata.labels[kubernetes.io/service-name]';
+    const OWNER = problemIn(OBJECTS, `EndpointSlice shop/web-x: ${LABEL}`);
     const broken = slice({ name: 'web-x', namespace: 'shop', service: 'No Name', endpoints: ['10.244.1.1'] });
     assert.deepEqual((await ask(web({ externalIPs: ['bogus'] }), broken)).slice(3), [
       'Service shop/web | spec.externalIPs[0] | bogus | Must be an IP address (part left out).',
-      'EndpointSlices of shop/web |  |  | EndpointSlice shop/web-x: metadata.labels[kubernetes.io/service-name]: No Name: must be the name of the Service of the slice (object set aside).',
+      `EndpointSlices of shop/web |  |  | EndpointSlice shop/web-x: ${LABEL}: No Name: ${OWNER} (object set aside).`,
     ]);
   });
 });

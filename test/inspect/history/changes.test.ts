@@ -53,7 +53,7 @@ const ofSlice = (from: readonly object[], to: readonly object[]) =>
   phrasesOf({ kind: 'EndpointSlice', key: KEY, from: slicePart(from), to: slicePart(to) });
 
 describe('what changed, as phrases', () => {
-  it('of a Service', () => {
+  it('name the fields of a Service with both values', () => {
     const phrases: readonly (readonly [from: object, to: object, phrase: string])[] = [
       [{}, { internalTrafficPolicy: 'Local' }, 'spec.internalTrafficPolicy: Cluster → Local'],
       [{}, { ports: [{ name: 'http', port: 8080 }] }, 'port http: 80/TCP → 8080/TCP'],
@@ -71,7 +71,7 @@ describe('what changed, as phrases', () => {
     ]);
   });
 
-  it('of a slice', () => {
+  it('name the endpoints of a slice that came, went or changed', () => {
     const terminating = { ready: false, serving: true, terminating: true };
     const phrases: readonly (readonly [from: readonly object[], to: readonly object[], phrases: readonly string[]])[] =
       [
@@ -93,7 +93,7 @@ describe('what changed, as phrases', () => {
     for (const [from, to, expected] of phrases) assert.deepEqual(ofSlice(from, to), expected);
   });
 
-  it('of the Node', () => {
+  it('name the fields of the Node with both values', () => {
     const node = (zone: string) => {
       const event = decodeNode(nodeOf(zone), 'node');
       return event.kind === 'node' ? event.node : undefined;

@@ -35,24 +35,24 @@ const endpoints = (...hosts: readonly number[]) => hosts.map((host) => ({ addres
 
 describe('the flight recorder', () => {
   it('names what changed, when it was received and when the kernel had it', async () => {
-    const it = new RecordedRig();
-    it.put(
+    const recorded = new RecordedRig();
+    recorded.put(
       web('web'),
       slice({ name: 'web-1', service: 'web', ports: [{ name: 'http', port: 8080 }], endpoints: endpoints(1, 2) }),
     );
-    await it.sync('start');
-    it.clock.advance(1000);
-    const received = it.clock.wall();
+    await recorded.sync('start');
+    recorded.clock.advance(1000);
+    const received = recorded.clock.wall();
     const changed = slice({
       name: 'web-1',
       service: 'web',
       ports: [{ name: 'http', port: 8080 }],
       endpoints: endpoints(1, 2, 3),
     }) as { metadata: object };
-    it.put({ ...changed, metadata: { ...changed.metadata, resourceVersion: '77' } });
-    it.clock.advance(5);
-    await it.sync('changes', 20);
-    const { changes, syncs, ...answer } = await historyOf(it.recorder, { service: 'default/web' });
+    recorded.put({ ...changed, metadata: { ...changed.metadata, resourceVersion: '77' } });
+    recorded.clock.advance(5);
+    await recorded.sync('changes', 20);
+    const { changes, syncs, ...answer } = await historyOf(recorded.recorder, { service: 'default/web' });
     const [change] = changes;
     assert.deepEqual(change, {
       number: 2,
@@ -71,18 +71,18 @@ describe('the flight recorder', () => {
     );
     const by = { who: 'agent', mode: 'iptables', node: 'node', version: '1', at: new Date().toISOString() };
     historySchema.parse({ apiVersion: 'slicewire/v1', kind: 'History', by, changes, syncs, ...answer });
-    const { changes: all } = await historyOf(it.recorder, {});
+    const { changes: all } = await historyOf(recorded.recorder, {});
     assert.deepEqual(all[0]?.what, ['1 Service', '1 EndpointSlice']);
-    assert.equal(it.recorder.statistics.latency(it.clock.wall())?.changes, 1);
-    assert.equal(it.recorder.statistics.latency(it.clock.wall())?.most, 25);
+    assert.equal(recorded.recorder.statistics.latency(recorded.clock.wall())?.changes, 1);
+    assert.equal(recorded.recorder.statistics.latency(recorded.clock.wall())?.most, 25);
   });
 
   it('a change during a sync belongs to the next one', async () => {
-    const it = new RecordedRig();
-    await it.sync('start');
-    it.put(web('a'));
-    await it.sync('changes', 10, () => it.put(web('b')));
-    const before = await historyOf(it.recorder, {});
+    const recorded = new RecordedRig();
+    await recorded.sync('start');
+    recorded.put(web('a'));
+    await recorded.sync('changes', 10, () => recorded.put(web('b')));
+    const before = await historyOf(recorded.recorder, {});
     assert.deepEqual(
       before.changes.map(({ object, sync }) => [object, sync]),
       [
@@ -91,22 +91,22 @@ describe('the flight recorder', () => {
         ['Service default/b', null],
       ],
     );
-    await it.sync();
-    assert.equal((await historyOf(it.recorder, { service: 'default/b' })).changes[0]?.sync, 3);
+    await recorded.sync();
+    assert.equal((await historyOf(recorded.recorder, { service: 'default/b' })).changes[0]?.sync, 3);
   });
 
   it('a refused Service is not in the kernel until the kernel takes it', async () => {
     let refuses = true;
-    const it = new RecordedRig({ refuse: (line) => refuses && line.includes('default/bad') });
-    await it.sync('start');
-    it.put(web('bad'), web('good'));
+    const recorded = new RecordedRig({ refuse: (line) => refuses && line.includes('default/bad') });
+    await recorded.sync('start');
+    recorded.put(web('bad'), web('good'));
     for (const name of ['bad', 'good'])
-      it.put(
+      recorded.put(
         slice({ name: `${name}-1`, service: name, ports: [{ name: 'http', port: 8080 }], endpoints: endpoints(1) }),
       );
-    const report = await it.sync();
+    const report = await recorded.sync();
     assert.equal(report.outcome, 'partial');
-    const written = writtenState(it.recorder);
+    const written = writtenState(recorded.recorder);
     assert.deepEqual(
       [...written.written.services()].map(({ key }) => key),
       ['default/good'],
@@ -115,7 +115,7 @@ describe('the flight recorder', () => {
       written.pending.map(({ delta }) => delta.key),
       ['default/bad', 'default/bad-1'],
     );
-    const changes = async (service: string) => (await historyOf(it.recorder, { service })).changes;
+    const changes = async (service: string) => (await historyOf(recorded.recorder, { service })).changes;
     assert.deepEqual(
       (await changes('default/good')).map(({ sync }) => sync),
       [2, 2],
@@ -124,33 +124,33 @@ describe('the flight recorder', () => {
       (await changes('default/bad')).map(({ sync }) => sync),
       [null, null],
     );
-    const moment = it.clock.wall();
-    assert.equal((await objectsAt(it.recorder, moment)).service('default/bad'), undefined);
+    const moment = recorded.clock.wall();
+    assert.equal((await objectsAt(recorded.recorder, moment)).service('default/bad'), undefined);
     refuses = false;
-    it.clock.advance(60_000);
-    await it.sync('retry');
+    recorded.clock.advance(60_000);
+    await recorded.sync('retry');
     assert.deepEqual(
       (await changes('default/bad')).map(({ sync }) => sync),
       [3, 3],
     );
-    assert.equal((await objectsAt(it.recorder, moment)).service('default/bad'), undefined);
-    assert.notEqual((await objectsAt(it.recorder, it.clock.wall())).service('default/bad'), undefined);
+    assert.equal((await objectsAt(recorded.recorder, moment)).service('default/bad'), undefined);
+    assert.notEqual((await objectsAt(recorded.recorder, recorded.clock.wall())).service('default/bad'), undefined);
   });
 
   it('after a failed sync the changes belong to the sync that wrote them', async () => {
     let fails = false;
-    const it = new RecordedRig();
-    it.iptables.options = {
+    const recorded = new RecordedRig();
+    recorded.iptables.options = {
       intercept: ({ file }) =>
         fails && file.endsWith('-restore') ? { exitCode: 4, stdout: '', stderr: 'no memory' } : undefined,
     };
-    await it.sync('start');
-    it.put(web('a'));
+    await recorded.sync('start');
+    recorded.put(web('a'));
     fails = true;
-    assert.notEqual((await it.sync()).outcome, 'complete');
+    assert.notEqual((await recorded.sync()).outcome, 'complete');
     fails = false;
-    await it.sync('retry');
-    const { changes, syncs } = await historyOf(it.recorder, { service: 'default/a' });
+    await recorded.sync('retry');
+    const { changes, syncs } = await historyOf(recorded.recorder, { service: 'default/a' });
     assert.deepEqual(
       changes.map(({ sync }) => sync),
       [3],
@@ -159,23 +159,23 @@ describe('the flight recorder', () => {
       syncs.map(({ number }) => number),
       [3],
     );
-    assert.match(it.recorder.statistics.lastSyncs[1]?.failed[0] ?? '', /no memory/);
+    assert.match(recorded.recorder.statistics.lastSyncs[1]?.failed[0] ?? '', /no memory/);
   });
 
   it('tells what stood at a moment', async () => {
-    const it = new RecordedRig();
-    it.put(
+    const recorded = new RecordedRig();
+    recorded.put(
       web('web'),
       slice({ name: 'web-1', service: 'web', ports: [{ name: 'http', port: 8080 }], endpoints: endpoints(1) }),
     );
-    await it.sync('start');
-    const moment = it.clock.wall();
-    it.clock.advance(1000);
-    it.put(
-      slice({ name: 'web-1', service: 'web', ports: [{ name: 'http', port: 8080 }], endpoints: endpoints(2) }),
-    ).remove('services', 'default/web');
-    await it.sync();
-    const then = await historyOf(it.recorder, { service: 'default/web', at: moment });
+    await recorded.sync('start');
+    const moment = recorded.clock.wall();
+    recorded.clock.advance(1000);
+    recorded
+      .put(slice({ name: 'web-1', service: 'web', ports: [{ name: 'http', port: 8080 }], endpoints: endpoints(2) }))
+      .remove('services', 'default/web');
+    await recorded.sync();
+    const then = await historyOf(recorded.recorder, { service: 'default/web', at: moment });
     assert.deepEqual(
       then.stood.map(({ object, lines }) => [object, lines.at(-1)]),
       [
@@ -183,9 +183,9 @@ describe('the flight recorder', () => {
         ['EndpointSlice default/web-1', '10.244.1.1:8080 ready'],
       ],
     );
-    const now = await historyOf(it.recorder, { service: 'default/web', at: it.clock.wall() });
+    const now = await historyOf(recorded.recorder, { service: 'default/web', at: recorded.clock.wall() });
     assert.deepEqual(now.stood[0]?.lines, ['it did not exist']);
-    await assert.rejects(historyOf(it.recorder, { at: moment - 1 }), (error) => {
+    await assert.rejects(historyOf(recorded.recorder, { at: moment - 1 }), (error) => {
       assert.ok(error instanceof BeforeHistory);
       assert.match(error.message, /^history reaches back to 2026-11-21T00:00:00\.010Z; --record-dir keeps more of it$/);
       return true;
@@ -193,13 +193,13 @@ describe('the flight recorder', () => {
   });
 
   it('lists the latest changes, and counts the older ones', async () => {
-    const it = new RecordedRig();
-    await it.sync('start');
+    const recorded = new RecordedRig();
+    await recorded.sync('start');
     for (let port = 1; port <= 30; port++) {
-      it.put(web('a', port), web('b', port));
+      recorded.put(web('a', port), web('b', port));
     }
-    await it.sync();
-    const { changes, omitted } = await historyOf(it.recorder, { service: 'default/a', most: 10 });
+    await recorded.sync();
+    const { changes, omitted } = await historyOf(recorded.recorder, { service: 'default/a', most: 10 });
     assert.deepEqual([changes.length, omitted], [10, 20]);
     assert.deepEqual(changes.at(-1)?.what, ['port http: 29/TCP → 30/TCP']);
   });
@@ -215,30 +215,30 @@ describe('the past, from the present and the changes since', () => {
     await fc.assert(
       fc.asyncProperty(fc.array(aMoment, { minLength: 1, maxLength: 40 }), async (moments) => {
         let refused = false;
-        const it = new RecordedRig({ refuse: (line) => refused && line.includes('default/a') });
+        const recorded = new RecordedRig({ refuse: (line) => refused && line.includes('default/a') });
         const take = (step: (typeof moments)[number]['step'] | undefined) => {
-          if (step?.kind === 'put') it.put(step.object);
-          else if (step?.kind === 'zone') it.put(nodeOf(step.zone));
+          if (step?.kind === 'put') recorded.put(step.object);
+          else if (step?.kind === 'zone') recorded.put(nodeOf(step.zone));
           else if (step?.kind === 'remove') {
             const [kind = '', key = ''] = step.id.split(' ');
-            it.remove(kind === 'Service' ? 'services' : 'slices', key);
+            recorded.remove(kind === 'Service' ? 'services' : 'slices', key);
           }
         };
         const seen: { at: number; contents: object }[] = [];
-        await it.sync('start');
-        seen.push({ at: it.clock.wall(), contents: contents(it.rig.cache) });
+        await recorded.sync('start');
+        seen.push({ at: recorded.clock.wall(), contents: contents(recorded.rig.cache) });
         for (const { step, isRefused, during } of moments) {
           refused = isRefused;
-          it.clock.advance(100);
+          recorded.clock.advance(100);
           take(step);
           if (step.kind !== 'sync') continue;
-          const taken = ObjectStore.copyOf(it.rig.cache);
-          const report = await it.sync('changes', 10, () => take(during));
-          if (report.outcome === 'complete') seen.push({ at: it.clock.wall(), contents: contents(taken) });
+          const taken = ObjectStore.copyOf(recorded.rig.cache);
+          const report = await recorded.sync('changes', 10, () => take(during));
+          if (report.outcome === 'complete') seen.push({ at: recorded.clock.wall(), contents: contents(taken) });
         }
         for (const { at, contents: expected } of seen) {
-          assert.deepEqual(contents(await objectsAt(it.recorder, at)), expected);
-          assert.deepEqual(contents(await objectsAt(it.recorder, at + 50)), expected);
+          assert.deepEqual(contents(await objectsAt(recorded.recorder, at)), expected);
+          assert.deepEqual(contents(await objectsAt(recorded.recorder, at + 50)), expected);
         }
       }),
       { numRuns: 100 },
@@ -275,15 +275,15 @@ describe('the past, from the present and the changes since', () => {
 
   it('reaches back as far as the memory holds, and memory is bounded', async () => {
     const most = 1_400_000;
-    const it = new RecordedRig({ most });
-    for (let i = 0; i < 20; i++) it.put(web(`s${i}`));
-    await it.sync('start');
+    const recorded = new RecordedRig({ most });
+    for (let i = 0; i < 20; i++) recorded.put(web(`s${i}`));
+    await recorded.sync('start');
     const seen: { at: number; contents: object }[] = [];
     for (let round = 0; round < 3000; round++) {
-      it.clock.advance(100);
+      recorded.clock.advance(100);
       const hosts = Array.from({ length: 30 }, (_, i) => ((round * 7 + i * 13) % 250) + 1);
       const name = `s${round % 20}`;
-      it.put(
+      recorded.put(
         slice({
           name: `${name}-1`,
           service: name,
@@ -291,17 +291,17 @@ describe('the past, from the present and the changes since', () => {
           endpoints: endpoints(...new Set(hosts)),
         }),
       );
-      it.pretendSync();
-      if (round % 100 === 0) seen.push({ at: it.clock.wall(), contents: contents(it.rig.cache) });
+      recorded.pretendSync();
+      if (round % 100 === 0) seen.push({ at: recorded.clock.wall(), contents: contents(recorded.rig.cache) });
     }
-    assert.ok(it.recorder.bytes <= most, `${it.recorder.bytes} bytes`);
-    const { reachesBackTo } = it.recorder.log;
+    assert.ok(recorded.recorder.bytes <= most, `${recorded.recorder.bytes} bytes`);
+    const { reachesBackTo } = recorded.recorder.log;
     const known = seen.filter(({ at }) => at >= reachesBackTo);
     assert.ok(known.length > 3 && known.length < seen.length, `${known.length} of ${seen.length}`);
     for (const { at, contents: expected } of known) {
-      assert.deepEqual(contents(await objectsAt(it.recorder, at)), expected);
+      assert.deepEqual(contents(await objectsAt(recorded.recorder, at)), expected);
     }
-    await assert.rejects(objectsAt(it.recorder, reachesBackTo - 1), BeforeHistory);
-    await objectsAt(it.recorder, reachesBackTo);
+    await assert.rejects(objectsAt(recorded.recorder, reachesBackTo - 1), BeforeHistory);
+    await objectsAt(recorded.recorder, reachesBackTo);
   });
 });

@@ -8,7 +8,7 @@ import { defaultSettings } from '../../helpers/proxy/rig.ts';
 import { RecordedRig, type RecordedRigOptions } from '../history/recorded-rig.ts';
 
 export interface PageNode {
-  readonly it: RecordedRig;
+  readonly recorded: RecordedRig;
   readonly overview: Overview;
   /** Why the agent is not healthy. */
   readonly reasons: string[];
@@ -16,8 +16,8 @@ export interface PageNode {
 
 /** A node called `node` in iptables mode. */
 export function pageNode(options: RecordedRigOptions = {}): PageNode {
-  const it = new RecordedRig(options);
-  const { rig, clock, recorder, ledger } = it;
+  const recorded = new RecordedRig(options);
+  const { rig, clock, recorder, ledger } = recorded;
   const { mode, model, loop } = rig;
   const config = configFromFlags({ 'hostname-override': 'node', 'proxy-mode': 'iptables', manifests: '/tmp/m' });
   const settings = { mode: 'iptables', families: FAMILIES.map(defaultSettings) } as const;
@@ -38,5 +38,5 @@ export function pageNode(options: RecordedRigOptions = {}): PageNode {
     health,
     recordings: { recorder, fault: undefined },
   });
-  return { it, overview, reasons };
+  return { recorded, overview, reasons };
 }

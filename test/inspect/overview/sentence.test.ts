@@ -60,6 +60,6 @@ const ROWS: readonly (readonly [string, Partial<SentenceFacts>, string])[] = [
 
 describe('the sentence of health', () => {
   for (const [what, facts, sentence] of ROWS) {
-    it(`when ${what}`, () => assert.equal(healthSentence({ ...WELL, ...facts }), sentence));
+    it(`says what is so when ${what}`, () => assert.equal(healthSentence({ ...WELL, ...facts }), sentence));
   }
 });

@@ -9,6 +9,8 @@ import type { ModeName } from '../../../src/proxy/model/modes.ts';
 import { service, slice } from '../../helpers/cluster/objects.ts';
 import { askedNode, MODES } from '../../helpers/inspect/explain/asking.ts';
 import { NEVER } from '../../helpers/proxy/rig.ts';
+import { QUESTIONS } from '../../messages/questions.ts';
+import { messageIn } from '../../messages/row.ts';
 import { type PageNode, pageNode } from './page-node.ts';
 
 const ALL = { search: '', offset: 0, limit: 100 };
@@ -53,14 +55,14 @@ describe('the list of Services', () => {
     const node = pageNode({ refuse: (line) => line.includes('shop/refused') });
     const plain = (name: string, ip: string, more: object = {}) =>
       service({ name, namespace: 'shop', spec: { clusterIP: ip, ports: [{ port: 80 }], ...more } });
-    node.it.put(web, webSlice);
-    node.it.put(plain('empty', '10.96.0.11'), plain('bad', 'nonsense'), plain('refused', '10.96.0.12'));
-    node.it.put(plain('torn', '10.96.0.13', { externalIPs: ['nonsense'] }));
-    node.it.put(plain('far', '10.96.0.14', { internalTrafficPolicy: 'Local' }));
+    node.recorded.put(web, webSlice);
+    node.recorded.put(plain('empty', '10.96.0.11'), plain('bad', 'nonsense'), plain('refused', '10.96.0.12'));
+    node.recorded.put(plain('torn', '10.96.0.13', { externalIPs: ['nonsense'] }));
+    node.recorded.put(plain('far', '10.96.0.14', { internalTrafficPolicy: 'Local' }));
     const elsewhere = [{ addresses: ['10.244.2.6'], nodeName: 'other' }];
-    node.it.put(slice({ name: 'far-1', namespace: 'shop', service: 'far', endpoints: elsewhere }));
-    await node.it.sync('start');
-    node.it.put(plain('late', '10.96.0.15'));
+    node.recorded.put(slice({ name: 'far-1', namespace: 'shop', service: 'far', endpoints: elsewhere }));
+    await node.recorded.sync('start');
+    node.recorded.put(plain('late', '10.96.0.15'));
     const rows = await rowsOf(node);
     assert.deepEqual(
       rows.map(({ service: name, state, endpoints }) => [name.slice(5), state, endpoints]),
@@ -96,7 +98,7 @@ describe('the list of Services', () => {
   it('is a window of those that fit', async () => {
     const node = pageNode();
     for (let i = 10; i < 40; i++) {
-      node.it.put(service({ name: `s${i}`, spec: { clusterIP: `10.96.1.${i}`, ports: [{ port: 80 }] } }));
+      node.recorded.put(service({ name: `s${i}`, spec: { clusterIP: `10.96.1.${i}`, ports: [{ port: 80 }] } }));
     }
     const { total, rows } = await node.overview.services({ search: 's2', offset: 7, limit: 5 }, NEVER);
     assert.deepEqual([total, rows.map((row) => row.service)], [10, ['default/s27', 'default/s28', 'default/s29']]);
@@ -106,7 +108,7 @@ describe('the list of Services', () => {
   it('takes hostile texts as texts', async () => {
     const node = pageNode();
     const spec = { clusterIP: '10.96.0.20', ports: [{ port: 80 }], externalIPs: ['<img src=x onerror=alert(1)>'] };
-    node.it.put(service({ name: LONG, namespace: LONG, spec }));
+    node.recorded.put(service({ name: LONG, namespace: LONG, spec }));
     const [row] = await rowsOf(node, { ...ALL, search: `${LONG}/${LONG}` });
     assert.equal(row?.service, `${LONG}/${LONG}`);
     assert.match(row?.why ?? '', /<img src=x onerror=alert\(1\)>/);
@@ -119,8 +121,8 @@ describe('the list of Services', () => {
 describe('one Service', () => {
   it('has its frontends, its endpoints with reasons, and what the kernel has for it', async () => {
     const node = pageNode();
-    node.it.put(web, webSlice);
-    await node.it.sync('start');
+    node.recorded.put(web, webSlice);
+    await node.recorded.sync('start');
     const answer = serviceSchema.parse(JSON.parse(JSON.stringify(await node.overview.service('shop/web'))));
     assert.equal(answer.row.state, 'served');
     const shown = answer.frontends.map(({ port, kind, address, number, policy, sources, endpoints }) =>
@@ -166,7 +168,7 @@ describe('one Service', () => {
 
   it('that is set aside has its faults; one that is not known is a wrong question', async () => {
     const node = pageNode();
-    node.it.put(
+    node.recorded.put(
       web,
       service({ name: 'bad', namespace: 'shop', spec: { clusterIP: 'nonsense', ports: [{ port: 80 }] } }),
     );
@@ -174,10 +176,10 @@ describe('one Service', () => {
     serviceSchema.parse(bad);
     assert.deepEqual([bad.row.state, bad.row.type, bad.faults.length, bad.rules], ['fault', '', 1, []]);
     // A page may stay open for a Service that is gone: the others are not unpacked each time, because they may be very many.
-    mock.method(node.it.rig.cache, 'services', () => assert.fail('all Services are unpacked'));
+    mock.method(node.recorded.rig.cache, 'services', () => assert.fail('all Services are unpacked'));
     await assert.rejects(node.overview.service('shop/wbe'), (error) => {
       assert.ok(error instanceof WrongQuestion);
-      assert.equal(error.message, 'no Service shop/wbe; did you mean shop/web?');
+      assert.equal(error.message, messageIn(QUESTIONS, 'no Service shop/wbe'));
       return true;
     });
   });

@@ -25,7 +25,7 @@ describe('the events of the live page', () => {
   it('make the whole of each moment from the whole of the first one', async () => {
     await fc.assert(
       fc.asyncProperty(fc.array(aStep, { maxLength: 40 }), async (steps) => {
-        const { it: node, overview, reasons } = pageNode();
+        const { recorded: node, overview, reasons } = pageNode();
         node.put(web('web'));
         await node.sync('start');
         let known = overview.live(0);
@@ -52,7 +52,7 @@ describe('the events of the live page', () => {
   });
 
   it('have only what changed', async () => {
-    const { it: node, overview } = pageNode();
+    const { recorded: node, overview } = pageNode();
     node.put(web('web'));
     await node.sync('start');
     const before = overview.live(1);

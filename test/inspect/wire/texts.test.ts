@@ -165,7 +165,7 @@ History: reaches back to 2026-11-21 12:00:00.000 (1 d, 1.5 MiB in memory)`,
     assert.doesNotMatch(statusText(status), /Changes reached|History|Last syncs/);
   });
 
-  it('tell a history', () => {
+  it('tell a history, one change after another', () => {
     const history: History = {
       apiVersion: 'slicewire/v1',
       kind: 'History',

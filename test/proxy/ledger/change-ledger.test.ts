@@ -14,7 +14,7 @@ const refuses = (...services: string[]): WrittenChanges => ({
 });
 
 /** A ledger with a source whose changes wait for a sync. */
-function tracked() {
+function ledgerRig() {
   const clock = new FakeClock();
   const state = { hasChanges: false, version: 0, changes: 0 };
   const ledger = new ChangeLedger({ clock, hasChanges: () => state.hasChanges });
@@ -72,197 +72,197 @@ function tracked() {
 
 describe('marks', () => {
   it('are those that were received when the sync began, once it has written', () => {
-    const it = tracked();
-    const first = it.change('s/web-1');
-    assert.equal(it.ledger.marks.slices, '');
-    it.begin();
-    const later = it.change('s/web-1');
-    assert.equal(it.ledger.marks.slices, '');
-    it.end(WROTE);
-    assert.equal(it.ledger.marks.slices, first);
-    it.sync();
-    assert.equal(it.ledger.marks.slices, later);
+    const rig = ledgerRig();
+    const first = rig.change('s/web-1');
+    assert.equal(rig.ledger.marks.slices, '');
+    rig.begin();
+    const later = rig.change('s/web-1');
+    assert.equal(rig.ledger.marks.slices, '');
+    rig.end(WROTE);
+    assert.equal(rig.ledger.marks.slices, first);
+    rig.sync();
+    assert.equal(rig.ledger.marks.slices, later);
   });
 
   it('move at once where there is nothing to write, and at the end of a sync to all that came meanwhile and was nothing', () => {
-    const it = tracked();
-    it.sync();
-    const at = it.pass();
-    assert.equal(it.ledger.marks.slices, at);
-    it.begin();
-    const during = it.pass('services');
-    assert.equal(it.ledger.marks.services, '');
-    it.end(WROTE);
-    assert.deepEqual(it.ledger.marks, { services: during, slices: at });
+    const rig = ledgerRig();
+    rig.sync();
+    const at = rig.pass();
+    assert.equal(rig.ledger.marks.slices, at);
+    rig.begin();
+    const during = rig.pass('services');
+    assert.equal(rig.ledger.marks.services, '');
+    rig.end(WROTE);
+    assert.deepEqual(rig.ledger.marks, { services: during, slices: at });
   });
 
   it('stand before the first sync, and as long as a write fails as a whole, which is said with its time', () => {
-    const it = tracked();
-    it.pass();
-    assert.equal(it.ledger.marks.slices, '');
-    it.change('s/web-1');
-    it.clock.advance(5);
-    it.sync(FAILED);
-    assert.deepEqual([it.ledger.marks.slices, it.ledger.lags.stuck], ['', { why: FAILED.why, since: 5 }]);
-    it.pass();
-    assert.equal(it.ledger.marks.slices, '', 'what failed is not written by silence');
-    it.clock.advance(5);
-    it.sync({ ...FAILED, why: 'another reason' });
-    assert.deepEqual(it.ledger.lags.stuck, { why: 'another reason', since: 5 });
-    it.sync();
-    assert.deepEqual([it.ledger.marks.slices, it.ledger.lags.stuck], [String(it.state.version), undefined]);
+    const rig = ledgerRig();
+    rig.pass();
+    assert.equal(rig.ledger.marks.slices, '');
+    rig.change('s/web-1');
+    rig.clock.advance(5);
+    rig.sync(FAILED);
+    assert.deepEqual([rig.ledger.marks.slices, rig.ledger.lags.stuck], ['', { why: FAILED.why, since: 5 }]);
+    rig.pass();
+    assert.equal(rig.ledger.marks.slices, '', 'what failed is not written by silence');
+    rig.clock.advance(5);
+    rig.sync({ ...FAILED, why: 'another reason' });
+    assert.deepEqual(rig.ledger.lags.stuck, { why: 'another reason', since: 5 });
+    rig.sync();
+    assert.deepEqual([rig.ledger.marks.slices, rig.ledger.lags.stuck], [String(rig.state.version), undefined]);
   });
 
   it('are not those of a sync that had no end', () => {
-    const it = tracked();
-    it.sync();
-    it.change('s/web-1');
-    it.begin();
-    it.begin();
-    it.end(FAILED);
-    it.pass();
-    assert.equal(it.ledger.marks.slices, '');
+    const rig = ledgerRig();
+    rig.sync();
+    rig.change('s/web-1');
+    rig.begin();
+    rig.begin();
+    rig.end(FAILED);
+    rig.pass();
+    assert.equal(rig.ledger.marks.slices, '');
   });
 
   it('move past a Service that the kernel refuses, which is named until it is written', () => {
-    const it = tracked();
-    it.change('s/bad-1', 's/bad');
-    const version = it.change('s/web-1');
-    it.clock.advance(7);
-    it.sync(refuses('s/bad'));
-    assert.equal(it.ledger.marks.slices, version);
-    assert.deepEqual([...it.ledger.lags.behind], [['s/bad', { why: 'the kernel refused it', since: 7 }]]);
-    assert.equal(it.ledger.hasVersion('slices', version, '', 's/bad'), false);
-    assert.equal(it.ledger.hasVersion('slices', version, '', 's/web'), true);
-    const { behind } = it.ledger.lags;
-    it.sync(refuses('s/bad'));
-    assert.equal(it.ledger.lags.behind, behind, 'nothing changed');
-    it.sync();
-    assert.equal(it.ledger.lags.behind.size, 0);
+    const rig = ledgerRig();
+    rig.change('s/bad-1', 's/bad');
+    const version = rig.change('s/web-1');
+    rig.clock.advance(7);
+    rig.sync(refuses('s/bad'));
+    assert.equal(rig.ledger.marks.slices, version);
+    assert.deepEqual([...rig.ledger.lags.behind], [['s/bad', { why: 'the kernel refused it', since: 7 }]]);
+    assert.equal(rig.ledger.hasVersion('slices', version, '', 's/bad'), false);
+    assert.equal(rig.ledger.hasVersion('slices', version, '', 's/web'), true);
+    const { behind } = rig.ledger.lags;
+    rig.sync(refuses('s/bad'));
+    assert.equal(rig.ledger.lags.behind, behind, 'nothing changed');
+    rig.sync();
+    assert.equal(rig.ledger.lags.behind.size, 0);
   });
 
   it('stand where more Services are refused than are named', () => {
-    const it = tracked();
-    it.change('s/web-1');
-    it.sync(refuses(...Array.from({ length: MAX_BEHIND + 1 }, (_, i) => `s/bad-${i}`)));
-    assert.equal(it.ledger.marks.slices, '');
-    assert.match(it.ledger.lags.stuck?.why ?? '', /^the kernel refuses 1001 Services, such as s\/bad-0: /);
+    const rig = ledgerRig();
+    rig.change('s/web-1');
+    rig.sync(refuses(...Array.from({ length: MAX_BEHIND + 1 }, (_, i) => `s/bad-${i}`)));
+    assert.equal(rig.ledger.marks.slices, '');
+    assert.match(rig.ledger.lags.stuck?.why ?? '', /^the kernel refuses 1001 Services, such as s\/bad-0: /);
   });
 
   it('of a kind are taken back when its versions go back, also in the middle of a sync', () => {
-    const it = tracked();
-    it.change('s/web-1');
-    it.pass('services');
-    it.sync();
-    it.ledger.reached('slices', '');
-    assert.deepEqual(it.ledger.marks, { services: '2', slices: '' });
-    assert.equal(it.ledger.history.reachedAt('slices', '1'), undefined);
-    assert.equal(it.ledger.hasVersion('slices', '1', '1', 's/web'), false);
-    it.ledger.reached('slices', '1');
-    assert.equal(it.ledger.marks.slices, '1');
-    it.change('s/web-1');
-    it.begin();
-    it.ledger.reached('slices', '');
-    it.state.hasChanges = true;
-    it.end(WROTE);
-    assert.equal(it.ledger.marks.slices, '');
+    const rig = ledgerRig();
+    rig.change('s/web-1');
+    rig.pass('services');
+    rig.sync();
+    rig.ledger.reached('slices', '');
+    assert.deepEqual(rig.ledger.marks, { services: '2', slices: '' });
+    assert.equal(rig.ledger.history.reachedAt('slices', '1'), undefined);
+    assert.equal(rig.ledger.hasVersion('slices', '1', '1', 's/web'), false);
+    rig.ledger.reached('slices', '1');
+    assert.equal(rig.ledger.marks.slices, '1');
+    rig.change('s/web-1');
+    rig.begin();
+    rig.ledger.reached('slices', '');
+    rig.state.hasChanges = true;
+    rig.end(WROTE);
+    assert.equal(rig.ledger.marks.slices, '');
   });
 });
 
 describe('the version of an object', () => {
   it('is the one before a change until the change is in the kernel', () => {
-    const it = tracked();
-    const first = it.change('s/web-1');
-    assert.equal(it.programmed('s/web-1'), '');
-    it.sync();
-    assert.equal(it.programmed('s/web-1'), first);
-    const second = it.change('s/web-1');
-    assert.equal(it.programmed('s/web-1'), first);
-    it.begin();
-    const third = it.change('s/web-1');
-    assert.equal(it.programmed('s/web-1'), first);
-    it.end(WROTE);
-    assert.equal(it.programmed('s/web-1'), second);
-    it.sync(FAILED);
-    it.change('s/web-1');
-    it.sync(FAILED);
-    assert.equal(it.programmed('s/web-1'), second);
-    it.sync();
-    assert.equal(it.programmed('s/web-1'), String(it.state.version));
-    assert.ok(Number(third) < it.state.version);
-    assert.equal(it.ledger.pending.size, 0, 'nothing is remembered where nothing is pending');
+    const rig = ledgerRig();
+    const first = rig.change('s/web-1');
+    assert.equal(rig.programmed('s/web-1'), '');
+    rig.sync();
+    assert.equal(rig.programmed('s/web-1'), first);
+    const second = rig.change('s/web-1');
+    assert.equal(rig.programmed('s/web-1'), first);
+    rig.begin();
+    const third = rig.change('s/web-1');
+    assert.equal(rig.programmed('s/web-1'), first);
+    rig.end(WROTE);
+    assert.equal(rig.programmed('s/web-1'), second);
+    rig.sync(FAILED);
+    rig.change('s/web-1');
+    rig.sync(FAILED);
+    assert.equal(rig.programmed('s/web-1'), second);
+    rig.sync();
+    assert.equal(rig.programmed('s/web-1'), String(rig.state.version));
+    assert.ok(Number(third) < rig.state.version);
+    assert.equal(rig.ledger.pending.size, 0, 'nothing is remembered where nothing is pending');
   });
 
   it('stays, as long as the kernel refuses its Service', () => {
-    const it = tracked();
-    const first = it.change('s/bad-1', 's/bad');
-    it.sync();
-    const second = it.change('s/bad-1', 's/bad');
-    it.sync(refuses('s/bad'));
-    assert.equal(it.programmed('s/bad-1'), first);
-    assert.equal(it.ledger.hasVersion('slices', first, first, 's/bad'), true);
-    it.sync();
-    assert.equal(it.programmed('s/bad-1'), second);
+    const rig = ledgerRig();
+    const first = rig.change('s/bad-1', 's/bad');
+    rig.sync();
+    const second = rig.change('s/bad-1', 's/bad');
+    rig.sync(refuses('s/bad'));
+    assert.equal(rig.programmed('s/bad-1'), first);
+    assert.equal(rig.ledger.hasVersion('slices', first, first, 's/bad'), true);
+    rig.sync();
+    assert.equal(rig.programmed('s/bad-1'), second);
   });
 });
 
 describe('objects that come and go while nothing can be written', () => {
   it('are forgotten, also where a sync took them and failed', () => {
-    const it = tracked();
-    it.pass();
-    it.sync();
+    const rig = ledgerRig();
+    rig.pass();
+    rig.sync();
     for (let i = 0; i < 10; i++) {
-      it.change(`s/before-${i}`);
-      it.go(`s/before-${i}`);
-      it.change(`s/between-${i}`);
-      it.sync(FAILED);
-      it.go(`s/between-${i}`);
-      it.change(`s/during-${i}`);
-      it.begin();
-      it.change(`s/within-${i}`);
-      it.go(`s/within-${i}`);
-      it.go(`s/during-${i}`);
-      assert.ok(it.ledger.pending.get(`slices s/during-${i}`), 'the sync that runs may write it');
-      it.end(FAILED);
-      assert.equal(it.ledger.pending.size, 0);
+      rig.change(`s/before-${i}`);
+      rig.go(`s/before-${i}`);
+      rig.change(`s/between-${i}`);
+      rig.sync(FAILED);
+      rig.go(`s/between-${i}`);
+      rig.change(`s/during-${i}`);
+      rig.begin();
+      rig.change(`s/within-${i}`);
+      rig.go(`s/within-${i}`);
+      rig.go(`s/during-${i}`);
+      assert.ok(rig.ledger.pending.get(`slices s/during-${i}`), 'the sync that runs may write it');
+      rig.end(FAILED);
+      assert.equal(rig.ledger.pending.size, 0);
     }
   });
 
   it('are kept where the kernel has them, or where a sync wrote them meanwhile, or where they come again', () => {
-    const it = tracked();
-    const old = it.change('s/old-1');
-    it.sync();
-    it.change('s/old-1');
-    it.sync(FAILED);
-    it.go('s/old-1');
-    it.sync(FAILED);
-    assert.equal(it.programmed('s/old-1'), old);
-    const written = it.change('s/late-1');
-    it.change('s/again-1', 's/bad');
-    it.begin();
-    it.go('s/late-1');
-    it.go('s/again-1', 's/bad');
-    it.change('s/again-1', 's/bad');
-    it.end(refuses('s/bad'));
-    assert.equal(it.programmed('s/late-1'), written);
-    assert.equal(it.programmed('s/again-1', 's/bad'), '');
-    assert.ok(it.ledger.pending.get('slices s/again-1'));
-    it.sync();
-    assert.equal(it.ledger.pending.size, 0);
+    const rig = ledgerRig();
+    const old = rig.change('s/old-1');
+    rig.sync();
+    rig.change('s/old-1');
+    rig.sync(FAILED);
+    rig.go('s/old-1');
+    rig.sync(FAILED);
+    assert.equal(rig.programmed('s/old-1'), old);
+    const written = rig.change('s/late-1');
+    rig.change('s/again-1', 's/bad');
+    rig.begin();
+    rig.go('s/late-1');
+    rig.go('s/again-1', 's/bad');
+    rig.change('s/again-1', 's/bad');
+    rig.end(refuses('s/bad'));
+    assert.equal(rig.programmed('s/late-1'), written);
+    assert.equal(rig.programmed('s/again-1', 's/bad'), '');
+    assert.ok(rig.ledger.pending.get('slices s/again-1'));
+    rig.sync();
+    assert.equal(rig.ledger.pending.size, 0);
   });
 });
 
 describe('a Service that the first sync could not write', () => {
   it('has no version in the kernel, whatever comes, until it is written', () => {
-    const it = tracked();
-    it.change('s/bad-1', 's/bad');
-    it.sync(refuses('s/bad'));
-    assert.equal(it.programmed('s/bad-1', 's/bad'), '');
-    const second = it.change('s/bad-1', 's/bad');
-    it.sync(refuses('s/bad'));
-    assert.equal(it.programmed('s/bad-1', 's/bad'), '');
-    it.sync();
-    assert.equal(it.programmed('s/bad-1', 's/bad'), second);
+    const rig = ledgerRig();
+    rig.change('s/bad-1', 's/bad');
+    rig.sync(refuses('s/bad'));
+    assert.equal(rig.programmed('s/bad-1', 's/bad'), '');
+    const second = rig.change('s/bad-1', 's/bad');
+    rig.sync(refuses('s/bad'));
+    assert.equal(rig.programmed('s/bad-1', 's/bad'), '');
+    rig.sync();
+    assert.equal(rig.programmed('s/bad-1', 's/bad'), second);
   });
 });
 

@@ -5,6 +5,8 @@ import { faultText } from '../../../src/proxy/model/objects.ts';
 import { nodeOf, service, slice } from '../../helpers/cluster/objects.ts';
 import { FakeIptables } from '../../helpers/kernel/fake-iptables.ts';
 import { Rig } from '../../helpers/proxy/rig.ts';
+import { OBJECTS } from '../../messages/objects.ts';
+import { problemIn } from '../../messages/row.ts';
 
 interface Row {
   readonly spec?: Record<string, unknown>;
@@ -23,21 +25,31 @@ const hinted = (address: string, ...zones: string[]) => ({
   hints: { forZones: zones.map((name) => ({ name })) },
 });
 
+const SERVICE = 'Service shop/web: spec';
+const NUMBER = problemIn(OBJECTS, `${SERVICE}.ports[0].port: 70000`);
+const PROTOCOL = problemIn(OBJECTS, `${SERVICE}.ports[0].protocol: HTTP`);
+const RANGE = problemIn(OBJECTS, `${SERVICE}.loadBalancerSourceRanges[0]: 10.0.0.1`);
+const POLICY = problemIn(OBJECTS, `${SERVICE}.externalTrafficPolicy: local`);
+const AFFINITY = problemIn(OBJECTS, `${SERVICE}.sessionAffinity: Cookie`);
+const NO_TIMEOUT = problemIn(OBJECTS, `${SERVICE}.sessionAffinityConfig.clientIP.timeoutSeconds`, 'is missing');
+const HOST_NAME = problemIn(OBJECTS, 'Service shop/web: status.loadBalancer.ingress[0].hostname: lb.example.com');
+const HINT = problemIn(OBJECTS, 'EndpointSlice shop/web-x: endpoints[0].hints.forZones[0].name: -');
+
 const ROWS: Readonly<Record<string, Row>> = {
   'a bad CIDR in the ranges': {
     spec: { type: 'LoadBalancer', loadBalancerSourceRanges: ['10.0.0.0/8', '10.0.0.0/33'] },
     ingress: [{ ip: '198.51.100.1' }],
-    says: 'spec.loadBalancerSourceRanges[1]: 10.0.0.0/33: must be a CIDR; as it is, it admits no client (part left out)',
+    says: `spec.loadBalancerSourceRanges[1]: 10.0.0.0/33: ${RANGE} (part left out)`,
     isServed: true,
   },
   'affinity without a timeout': {
     spec: { sessionAffinity: 'ClientIP' },
-    says: 'spec.sessionAffinityConfig.clientIP.timeoutSeconds: is missing, and sessionAffinity ClientIP needs it; treated as 10800 (default used)',
+    says: `spec.sessionAffinityConfig.clientIP.timeoutSeconds: ${NO_TIMEOUT} (default used)`,
     isServed: true,
   },
   'an affinity that does not exist': {
     spec: { sessionAffinity: 'Cookie' },
-    says: 'spec.sessionAffinity: Cookie: must be None or ClientIP; treated as None (default used)',
+    says: `spec.sessionAffinity: Cookie: ${AFFINITY} (default used)`,
     isServed: true,
   },
   'a hint for a zone that is not this node’s': {
@@ -59,13 +71,13 @@ const ROWS: Readonly<Record<string, Row>> = {
   },
   'a hint that is no name': {
     endpoints: [hinted('10.244.1.1', '-')],
-    says: 'EndpointSlice default/web-1: endpoints[0].hints.forZones[0].name: -: must be the name of a zone or node (part left out)',
+    says: `EndpointSlice default/web-1: endpoints[0].hints.forZones[0].name: -: ${HINT} (part left out)`,
     isServed: true,
   },
   'an ingress with a hostname': {
     spec: { type: 'LoadBalancer' },
     ingress: [{ hostname: 'lb.example.com' }],
-    says: 'status.loadBalancer.ingress[0].hostname: lb.example.com: is a host name, not an address; the proxy serves addresses only (no effect here)',
+    says: `status.loadBalancer.ingress[0].hostname: lb.example.com: ${HOST_NAME} (no effect here)`,
     isServed: true,
   },
   'an ipMode that does not exist': {
@@ -76,12 +88,12 @@ const ROWS: Readonly<Record<string, Row>> = {
   },
   'an internal policy that does not exist': {
     spec: { internalTrafficPolicy: 'Near' },
-    says: 'spec.internalTrafficPolicy: Near: must be Cluster or Local; treated as Cluster (default used)',
+    says: `spec.internalTrafficPolicy: Near: ${POLICY} (default used)`,
     isServed: true,
   },
   'an external policy that does not exist': {
     spec: { externalTrafficPolicy: 'Far' },
-    says: 'spec.externalTrafficPolicy: Far: must be Cluster or Local; treated as Cluster (default used)',
+    says: `spec.externalTrafficPolicy: Far: ${POLICY} (default used)`,
     isServed: true,
   },
   'an external IP that is the cluster IP': {
@@ -96,17 +108,17 @@ const ROWS: Readonly<Record<string, Row>> = {
   },
   'a health check port out of range': {
     spec: { type: 'LoadBalancer', externalTrafficPolicy: 'Local', healthCheckNodePort: 99_999 },
-    says: 'spec.healthCheckNodePort: 99999: must be a whole number from 1 to 65535 (part left out)',
+    says: `spec.healthCheckNodePort: 99999: ${NUMBER} (part left out)`,
     isServed: true,
   },
   'a protocol that does not exist': {
     spec: { ports: [{ port: 80, protocol: 'QUIC' }] },
-    says: 'spec.ports[0].protocol: QUIC: must be one of TCP, UDP, SCTP (object set aside)',
+    says: `spec.ports[0].protocol: QUIC: ${PROTOCOL} (object set aside)`,
     isServed: false,
   },
   'a node port out of range': {
     spec: { ports: [{ port: 80, nodePort: 70_000 }] },
-    says: 'spec.ports[0].nodePort: 70000: must be a whole number from 1 to 65535 (object set aside)',
+    says: `spec.ports[0].nodePort: 70000: ${NUMBER} (object set aside)`,
     isServed: false,
   },
   'a cluster IP that is no address': {

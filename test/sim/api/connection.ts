@@ -91,9 +91,9 @@ export class SimConnection implements Requests {
         return wholeAnswer(failed(failure, outgoing), what, caller);
       },
       cut: async (answer, variant) => {
-        const it = await answer;
-        it.cut(cutOf(variant));
-        return it;
+        const received = await answer;
+        received.cut(cutOf(variant));
+        return received;
       },
     };
   }

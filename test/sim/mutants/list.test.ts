@@ -12,6 +12,6 @@ for (const { name, file, from, to } of MUTANTS) {
   });
 }
 
-it('names are different', () => {
+it('names of mutants are all different', () => {
   assert.equal(new Set(MUTANTS.map(({ name }) => name)).size, MUTANTS.length);
 });

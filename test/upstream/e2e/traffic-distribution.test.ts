@@ -118,7 +118,9 @@ describe('Topology Hints', () => {
     });
     for (const [n, node] of nodes.entries()) story.rig.pod(NAME, n, { node });
     await story.has(nodes.length);
-    for (const { zone, hints } of story.rig.slices(NAME).flatMap(({ endpoints }) => endpoints)) {
+    const endpoints = story.rig.slices(NAME).flatMap((one) => one.endpoints);
+    assert.equal(endpoints.length, nodes.length);
+    for (const { zone, hints } of endpoints) {
       assert.deepEqual(hints, { forZones: [{ name: zone }] });
     }
     story.goes({ '1a': [0], '2a': [1], '3a': [2] });

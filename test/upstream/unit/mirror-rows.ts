@@ -1,5 +1,4 @@
 /** The table of the test of kube-controller-manager's mirroring. */
-import type { UpstreamFile } from '../cases.ts';
 
 /** A subset in words: ready addresses, those that are not ready, ports by name. */
 export type MirrorWords = string;
@@ -101,12 +100,4 @@ export const MIRRORED: Readonly<Record<string, MirrorRow>> = {
   'Annotation mirroring should remove the last-applied-configuration annotation from existing endpoint slices': {
     ...{ subsets: [ONE], existing: { content: ONE, annotations: LAST }, ...DONE },
   },
-};
-
-export const MIRRORING: UpstreamFile = {
-  path: 'pkg/controller/endpointslicemirroring/reconciler_test.go',
-  cases: Object.keys(MIRRORED).map((title) => ({
-    title: `TestReconcile/${title}`,
-    tests: { 'test/upstream/unit/mirror.test.ts': ['mirroring'] },
-  })),
 };

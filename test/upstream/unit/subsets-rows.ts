@@ -1,5 +1,4 @@
 /** The table of Kubernetes' test of RepackSubsets. */
-import type { UpstreamFile } from '../cases.ts';
 
 /** A subset in words: ready addresses, those that are not ready, ports. `#` and the uid of its Pod may follow an address. */
 export type SubsetWords = string;
@@ -58,15 +57,4 @@ export const SUBSETS: Readonly<
     ['1.2.3.4//111', '/1.2.3.5/222', '1.2.3.6//111', '/1.2.3.5/333'],
     ['1.2.3.4,1.2.3.6//111', '/1.2.3.5/222,333'],
   ],
-};
-
-export const PACKED_SUBSETS: UpstreamFile = {
-  path: 'pkg/api/v1/endpoints/util_test.go',
-  // Two rows have the same name.
-  cases: Object.keys(SUBSETS)
-    .filter((title) => title !== 'empty ports, not ready')
-    .map((title) => ({
-      title: `TestPackSubsets/${title}`,
-      tests: { 'test/upstream/unit/subsets.test.ts': ['RepackSubsets'] },
-    })),
 };

@@ -1,5 +1,4 @@
 /** The table of kube-proxy's test of CategorizeEndpoints. */
-import type { UpstreamFile } from '../cases.ts';
 
 /**
  * An endpoint in words: its address, then what is true of it. `zone-…` and `node-…` are hints; it is ready, draining (it terminates and
@@ -127,18 +126,4 @@ export const CATEGORIES: Readonly<Record<string, Row>> = {
   },
   'empty endpoints when no service endpoints exist': { endpoints: [] },
   'single endpoint not ready, not serving, not terminating': { zone: 'zone-a', endpoints: ['0'] },
-};
-
-export const TOPOLOGY: UpstreamFile = {
-  path: 'pkg/proxy/topology_test.go',
-  cases: [
-    ...Object.keys(CATEGORIES).map((title) => ({
-      title: `TestCategorizeEndpoints/${title}`,
-      tests: { 'test/upstream/unit/topology.test.ts': ['CategorizeEndpoints'] },
-    })),
-    {
-      title: 'TestCategorizeEndpoints/PreferSameNode falls back to same-zone when feature gate disabled',
-      not: 'the gate is always on since 1.35, and slicewire has none',
-    },
-  ],
 };

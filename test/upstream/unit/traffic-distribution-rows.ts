@@ -1,5 +1,4 @@
 /** The table of the test of kube-controller-manager's ReconcileHints. */
-import type { UpstreamFile } from '../cases.ts';
 
 /** An endpoint in words: `a`: its zone, `1`: its node, `unready`, `>a`: a hint for zone a, `>1`: a hint for node 1. */
 export type HintWords = string;
@@ -69,20 +68,4 @@ export const HINTS: Readonly<Record<string, Row>> = {
     given: [[], [['a 5 >a']], [['b 6 >b']]],
     wanted: [[], [['a 5'], ['b 6']], []],
   },
-};
-
-const FILE = 'test/upstream/unit/traffic-distribution.test.ts';
-
-export const TRAFFIC_DISTRIBUTION_HINTS: UpstreamFile = {
-  path: 'staging/src/k8s.io/endpointslice/trafficdist/trafficdist_test.go',
-  cases: [
-    ...Object.keys(HINTS).map((title) => ({
-      title: `TestReconcileHints/${title}`,
-      tests: { [FILE]: ['ReconcileHints'] },
-    })),
-    {
-      title: 'TestReconcileHints_doesNotMutateUnchangedSlices',
-      tests: { [FILE]: ['slices that are unchanged are not changed in place'] },
-    },
-  ],
 };

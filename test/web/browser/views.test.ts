@@ -134,7 +134,7 @@ describe('the live page', () => {
     await tab.close();
   });
 
-  it('needs no mouse', async () => {
+  it('is used by the keyboard without a mouse', async () => {
     const tab = await scene.open();
     await tab.sees('in the kernel');
     const { keyboard } = tab.page;

@@ -6,8 +6,30 @@ import { decodeNode } from '../../../../src/cluster/api/decode/node.ts';
 import { decodeService } from '../../../../src/cluster/api/decode/service.ts';
 import { decodeSlice } from '../../../../src/cluster/api/decode/slice.ts';
 import { type Fault, faultText, type NodeView, type Service, type Slice } from '../../../../src/proxy/model/objects.ts';
+import { OBJECTS } from '../../../messages/objects.ts';
+import { problemIn } from '../../../messages/row.ts';
 
 type Fields = Record<string, unknown>;
+
+const SERVICE = 'Service shop/web: spec';
+const SLICE = 'EndpointSlice shop/web-x:';
+const NUMBER = problemIn(OBJECTS, `${SERVICE}.ports[0].port: 70000`);
+const NAME = problemIn(OBJECTS, `${SERVICE}.ports[0].name: HTTP`);
+const PROTOCOL = problemIn(OBJECTS, `${SERVICE}.ports[0].protocol: HTTP`);
+const NO_PORT = problemIn(OBJECTS, `${SERVICE}.ports`, 'must list');
+const SAME_FAMILY = problemIn(OBJECTS, `${SERVICE}.clusterIPs[1]: 10.96.0.2`);
+const RANGE = problemIn(OBJECTS, `${SERVICE}.loadBalancerSourceRanges[0]: 10.0.0.1`);
+const TYPE = problemIn(OBJECTS, `${SERVICE}.type: Balancer`);
+const POLICY = problemIn(OBJECTS, `${SERVICE}.externalTrafficPolicy: local`);
+const AFFINITY = problemIn(OBJECTS, `${SERVICE}.sessionAffinity: Cookie`);
+const NO_TIMEOUT = problemIn(OBJECTS, `${SERVICE}.sessionAffinityConfig.clientIP.timeoutSeconds`, 'is missing');
+const TIMEOUT = problemIn(OBJECTS, `${SERVICE}.sessionAffinityConfig.clientIP.timeoutSeconds: 0`);
+const REPEATED = problemIn(OBJECTS, `${SERVICE}.ports[1]: b TCP 80`);
+const SECOND_NODE_PORT = problemIn(OBJECTS, `${SERVICE}.ports[1].nodePort: 30000`);
+const HOST_NAME = problemIn(OBJECTS, 'Service shop/web: status.loadBalancer.ingress[0].hostname: lb.example.com');
+const HOST_NAMES = problemIn(OBJECTS, `${SLICE} addressType: FQDN`);
+const OWNER = problemIn(OBJECTS, `${SLICE} metadata.labels[kubernetes.io/service-name]`);
+const HINT = problemIn(OBJECTS, `${SLICE} endpoints[0].hints.forZones[0].name: -`);
 
 interface Decoded<T> {
   readonly value: T | undefined;
@@ -43,7 +65,7 @@ function decodedNode(fields: Fields, labels: Fields = {}): Decoded<NodeView> {
 }
 
 describe('a Service', () => {
-  test('of every field', () => {
+  test('has every field that the proxy reads', () => {
     const { value, texts } = decodedServiceObject({
       metadata: { name: 'web', namespace: 'default', creationTimestamp: '2026-11-21T00:00:01Z' },
       spec: {
@@ -87,7 +109,7 @@ describe('a Service', () => {
     });
   });
 
-  test('of the fewest fields', () => {
+  test('has the defaults where it has the fewest fields', () => {
     const { value, texts } = decodedServiceObject({
       metadata: { name: 'web' },
       spec: { clusterIP: '10.96.0.1', ports: [{ port: 80 }] },
@@ -159,8 +181,6 @@ describe('a Service is set aside with one fault', () => {
     assert.deepEqual([value?.endpoints[0]?.zoneHints, value?.endpoints[0]?.nodeHints, texts], [['a'], [], []]);
   });
 
-  const NUMBER = 'must be a whole number from 1 to 65535';
-  const NAME = 'must be a port name: lower-case letters, digits and -, at most 63 characters';
   const set = 'object set aside';
   for (const [spec, text] of [
     [badPort({ port: 0 }), `spec.ports[0].port: 0: ${NUMBER}`],
@@ -170,9 +190,9 @@ describe('a Service is set aside with one fault', () => {
     [badPort({ nodePort: 70_000 }), `spec.ports[0].nodePort: 70000: ${NUMBER}`],
     [badPort({ nodePort: -3 }), `spec.ports[0].nodePort: -3: ${NUMBER}`],
     [badPort({ nodePort: 0.5 }), `spec.ports[0].nodePort: 0.5: ${NUMBER}`],
-    [badPort({ protocol: 'ICMP' }), 'spec.ports[0].protocol: ICMP: must be one of TCP, UDP, SCTP'],
-    [badPort({ protocol: 'tcp' }), 'spec.ports[0].protocol: tcp: must be one of TCP, UDP, SCTP'],
-    [badPort({ protocol: 'constructor' }), 'spec.ports[0].protocol: constructor: must be one of TCP, UDP, SCTP'],
+    [badPort({ protocol: 'ICMP' }), `spec.ports[0].protocol: ICMP: ${PROTOCOL}`],
+    [badPort({ protocol: 'tcp' }), `spec.ports[0].protocol: tcp: ${PROTOCOL}`],
+    [badPort({ protocol: 'constructor' }), `spec.ports[0].protocol: constructor: ${PROTOCOL}`],
     [badPort({ name: 'a;reboot' }), `spec.ports[0].name: a;reboot: ${NAME}`],
     [badPort({ name: '$(reboot)' }), `spec.ports[0].name: $(reboot): ${NAME}`],
     [badPort({ name: 'a b' }), `spec.ports[0].name: a b: ${NAME}`],
@@ -192,16 +212,13 @@ describe('a Service is set aside with one fault', () => {
     [{ clusterIP: '10.96.0.1\n' }, 'spec.clusterIP: 10.96.0.1?: must be an IP address'],
     [{ clusterIP: 'web' }, 'spec.clusterIP: web: must be an IP address'],
     [{ clusterIPs: ['10.96.0.1', 'x'] }, 'spec.clusterIPs[1]: x: must be an IP address'],
-    [
-      { clusterIPs: ['10.96.0.1', '10.96.0.2'] },
-      'spec.clusterIPs[1]: 10.96.0.2: must not be of the same family as the address before it',
-    ],
+    [{ clusterIPs: ['10.96.0.1', '10.96.0.2'] }, `spec.clusterIPs[1]: 10.96.0.2: ${SAME_FAMILY}`],
     [
       { clusterIP: 'fd00::1', ipFamilies: ['IPv4'] },
       'spec.clusterIP: fd00::1: must be an IPv4 address, as spec.ipFamilies[0] says',
     ],
-    [{ ports: [] }, 'spec.ports: must list a port; without one there is nothing to serve'],
-    [{ ports: undefined }, 'spec.ports: must list a port; without one there is nothing to serve'],
+    [{ ports: [] }, `spec.ports: ${NO_PORT}`],
+    [{ ports: undefined }, `spec.ports: ${NO_PORT}`],
   ] as [Fields, string][]) {
     test(text, () => {
       const { value, texts } = decodedService(spec);
@@ -251,69 +268,59 @@ describe('a part of a Service is left out with one fault, and the rest stays', (
     ],
     [
       { loadBalancerSourceRanges: ['192.0.2.0/33', '198.51.100.0/24'] },
-      'spec.loadBalancerSourceRanges[0]: 192.0.2.0/33: must be a CIDR; as it is, it admits no client (part left out)',
+      `spec.loadBalancerSourceRanges[0]: 192.0.2.0/33: ${RANGE} (part left out)`,
       'sourceRanges',
       ['198.51.100.0/24'],
     ],
     [
       { loadBalancerSourceRanges: ['192.0.2.1', '198.51.100.0/24'] },
-      'spec.loadBalancerSourceRanges[0]: 192.0.2.1: must be a CIDR; as it is, it admits no client (part left out)',
+      `spec.loadBalancerSourceRanges[0]: 192.0.2.1: ${RANGE} (part left out)`,
       'sourceRanges',
       ['198.51.100.0/24'],
     ],
-    [
-      { type: 'Balancer' },
-      'spec.type: Balancer: must be ClusterIP, NodePort, LoadBalancer or ExternalName; treated as ClusterIP (default used)',
-      'type',
-      'ClusterIP',
-    ],
+    [{ type: 'Balancer' }, `spec.type: Balancer: ${TYPE} (default used)`, 'type', 'ClusterIP'],
     [
       { internalTrafficPolicy: 'local' },
-      'spec.internalTrafficPolicy: local: must be Cluster or Local; treated as Cluster (default used)',
+      `spec.internalTrafficPolicy: local: ${POLICY} (default used)`,
       'internalTrafficPolicy',
       'Cluster',
     ],
     [
       { externalTrafficPolicy: 'None' },
-      'spec.externalTrafficPolicy: None: must be Cluster or Local; treated as Cluster (default used)',
+      `spec.externalTrafficPolicy: None: ${POLICY} (default used)`,
       'externalTrafficPolicy',
       'Cluster',
     ],
-    [
-      { sessionAffinity: 'Cookie' },
-      'spec.sessionAffinity: Cookie: must be None or ClientIP; treated as None (default used)',
-      'affinitySeconds',
-      0,
-    ],
+    [{ sessionAffinity: 'Cookie' }, `spec.sessionAffinity: Cookie: ${AFFINITY} (default used)`, 'affinitySeconds', 0],
     ...[{}, { sessionAffinityConfig: {} }, { sessionAffinityConfig: { clientIP: { timeoutSeconds: null } } }].map(
       (config) => [
         { sessionAffinity: 'ClientIP', ...config },
-        'spec.sessionAffinityConfig.clientIP.timeoutSeconds: is missing, and sessionAffinity ClientIP needs it; treated as 10800 (default used)',
+        `spec.sessionAffinityConfig.clientIP.timeoutSeconds: ${NO_TIMEOUT} (default used)`,
         'affinitySeconds',
         10_800,
       ],
     ),
     ...[0, -1, 86_401, 1.5].map((seconds) => [
       { sessionAffinity: 'ClientIP', sessionAffinityConfig: { clientIP: { timeoutSeconds: seconds } } },
-      `spec.sessionAffinityConfig.clientIP.timeoutSeconds: ${seconds}: must be a whole number from 1 to 86400; treated as 10800 (default used)`,
+      `spec.sessionAffinityConfig.clientIP.timeoutSeconds: ${seconds}: ${TIMEOUT} (default used)`,
       'affinitySeconds',
       10_800,
     ]),
     [
       { healthCheckNodePort: 70_000 },
-      'spec.healthCheckNodePort: 70000: must be a whole number from 1 to 65535 (part left out)',
+      `spec.healthCheckNodePort: 70000: ${NUMBER} (part left out)`,
       'healthCheckNodePort',
       0,
     ],
     [
       { ports: [PORT, { name: 'b', port: 80 }] },
-      'spec.ports[1]: b TCP 80: repeats the number or the name of an earlier port (part left out)',
+      `spec.ports[1]: b TCP 80: ${REPEATED} (part left out)`,
       'ports',
       [{ name: 'http', protocol: 'TCP', port: 80, nodePort: 0 }],
     ],
     [
       { ports: [PORT, { name: 'http', port: 81 }] },
-      'spec.ports[1]: http TCP 81: repeats the number or the name of an earlier port (part left out)',
+      `spec.ports[1]: http TCP 81: ${REPEATED} (part left out)`,
       'ports',
       [{ name: 'http', protocol: 'TCP', port: 80, nodePort: 0 }],
     ],
@@ -397,7 +404,7 @@ describe('what is right though it looks wrong', () => {
     const { value, texts } = decodedService({}, { status: { loadBalancer: { ingress } } });
     assert.deepEqual(value?.loadBalancerIPs, []);
     assert.deepEqual(texts, [
-      'Service default/web: status.loadBalancer.ingress[0].hostname: lb.example.com: is a host name, not an address; the proxy serves addresses only (no effect here)',
+      `Service default/web: status.loadBalancer.ingress[0].hostname: lb.example.com: ${HOST_NAME} (no effect here)`,
     ]);
   });
 
@@ -423,7 +430,7 @@ describe('what is right though it looks wrong', () => {
       [30_080, 0, 30_080],
     );
     assert.deepEqual(texts, [
-      'Service default/web: spec.ports[1].nodePort: 30080: is already the node port of an earlier port (part left out)',
+      `Service default/web: spec.ports[1].nodePort: 30080: ${SECOND_NODE_PORT} (part left out)`,
     ]);
   });
 
@@ -465,7 +472,7 @@ describe('what is right though it looks wrong', () => {
 });
 
 describe('a slice', () => {
-  test('of every field', () => {
+  test('has every field that the proxy reads', () => {
     const { value, texts } = decodedSlice({
       ports: [
         { name: 'http', port: 8080 },
@@ -535,13 +542,10 @@ describe('a slice', () => {
     const names = { addressType: 'FQDN', endpoints: [{ addresses: ['example.com'] }] };
     const { value, texts } = decodedSlice(names);
     assert.equal(value, undefined);
-    assert.deepEqual(texts, [
-      'EndpointSlice default/web-1: addressType: FQDN: the endpoints are host names, not addresses; the proxy serves addresses only (no effect here)',
-    ]);
+    assert.deepEqual(texts, [`EndpointSlice default/web-1: addressType: FQDN: ${HOST_NAMES} (no effect here)`]);
   });
 
-  const SERVICE = 'metadata.labels[kubernetes.io/service-name]:';
-  const OWNER = 'must be the name of the Service of the slice';
+  const LABEL = 'metadata.labels[kubernetes.io/service-name]:';
   for (const [labels, shown] of [
     [{}, ''],
     [{ 'kubernetes.io/service-name': '' }, ''],
@@ -552,7 +556,7 @@ describe('a slice', () => {
   ] as [Fields, string][]) {
     test(`with the labels ${JSON.stringify(labels)} is set aside`, () => {
       const { value, texts } = decodedSlice({}, labels);
-      assert.deepEqual(texts, [`EndpointSlice default/web-1: ${SERVICE}${shown} ${OWNER} (object set aside)`]);
+      assert.deepEqual(texts, [`EndpointSlice default/web-1: ${LABEL}${shown} ${OWNER} (object set aside)`]);
       assert.equal(value, undefined);
     });
   }
@@ -587,22 +591,19 @@ describe('a part of a slice is left out with one fault, and the rest stays', () 
     const hints = { forZones: [{ name: 'a' }, { name: '-' }], forNodes: [{ name: 'n\n' }] };
     const { value, texts } = decodedSlice({ endpoints: [{ addresses: ['10.244.1.1'], hints }] });
     assert.deepEqual([value?.endpoints[0]?.zoneHints, value?.endpoints[0]?.nodeHints], [['a'], []]);
-    const problem = 'must be the name of a zone or node (part left out)';
     assert.deepEqual(texts, [
-      `EndpointSlice default/web-1: endpoints[0].hints.forZones[1].name: -: ${problem}`,
-      `EndpointSlice default/web-1: endpoints[0].hints.forNodes[0].name: n?: ${problem}`,
+      `EndpointSlice default/web-1: endpoints[0].hints.forZones[1].name: -: ${HINT} (part left out)`,
+      `EndpointSlice default/web-1: endpoints[0].hints.forNodes[0].name: n?: ${HINT} (part left out)`,
     ]);
   });
 
-  const NUMBER = 'must be a whole number from 1 to 65535';
-  const NAME = 'must be a port name: lower-case letters, digits and -, at most 63 characters';
   for (const [port, text] of [
     [{ port: 0 }, `ports[0].port: 0: ${NUMBER}`],
     [{ port: 70_000 }, `ports[0].port: 70000: ${NUMBER}`],
     [{ port: 1.5 }, `ports[0].port: 1.5: ${NUMBER}`],
     [{ port: null }, `ports[0].port: null: ${NUMBER}`],
     [{ port: undefined }, `ports[0].port: ${NUMBER}`],
-    [{ protocol: 'ICMP' }, 'ports[0].protocol: ICMP: must be one of TCP, UDP, SCTP'],
+    [{ protocol: 'ICMP' }, `ports[0].protocol: ICMP: ${PROTOCOL}`],
     [{ name: 'a`id`' }, `ports[0].name: a\`id\`: ${NAME}`],
     [{ name: 'a\r\nb' }, `ports[0].name: a??b: ${NAME}`],
     [{ name: 'a.b' }, `ports[0].name: a.b: ${NAME}`],
@@ -675,7 +676,7 @@ describe('a Node', () => {
     });
   });
 
-  test('of the fewest fields', () => {
+  test('has the defaults where it has the fewest fields', () => {
     for (const fields of [{}, { spec: null, status: null }, { spec: {}, status: { addresses: null } }]) {
       const { value, texts } = decodedNode(fields);
       assert.deepEqual(
@@ -693,7 +694,7 @@ describe('a Node', () => {
     );
   });
 
-  test('with podCIDR alone', () => {
+  test('with podCIDR alone has that range', () => {
     assert.deepEqual(decodedNode({ spec: { podCIDR: '10.244.1.0/24' } }).value?.podCIDRs, ['10.244.1.0/24']);
   });
 
@@ -746,7 +747,7 @@ describe('names', () => {
 });
 
 describe('a fault is one line that can be read', () => {
-  test('whatever stands in the value', () => {
+  test('a value keeps to the line whatever stands in it', () => {
     for (const { texts } of [
       decodedService({ clusterIP: 'a\nb\u0000\u001b[31m\u2028' }),
       decodedService({ ports: [{ port: 'a\nb' }] }),
@@ -758,12 +759,12 @@ describe('a fault is one line that can be read', () => {
     }
   });
 
-  test('however large the value is', () => {
+  test('a value is cut short however large it is', () => {
     const { texts } = decodedService({ ports: { a: 'x'.repeat(100_000) } });
     assert.ok((texts[0]?.length ?? 0) < 300);
   });
 
-  test('of a value that leads back to itself, as an alias in YAML can', () => {
+  test('a value that leads back to itself, as an alias in YAML can, is set aside', () => {
     const ports: Fields = {};
     ports.self = ports;
     const { value, texts } = decodedService({ ports });

@@ -11,6 +11,9 @@ import {
 } from '../../../../src/cluster/api/decode/producing.ts';
 import type { PodView, SelectingService, ZonedNode } from '../../../../src/cluster/producers/api-objects.ts';
 import { faultText } from '../../../../src/proxy/model/objects.ts';
+import { MANIFESTS } from '../../../messages/manifests.ts';
+import { OBJECTS } from '../../../messages/objects.ts';
+import { problemIn } from '../../../messages/row.ts';
 
 type Fields = Record<string, unknown>;
 
@@ -41,11 +44,13 @@ function node(fields: Fields, labels: Fields = {}): WithTexts<ZonedNode> {
   return withTexts(decodeZonedNode({ metadata: { name: 'node-a', labels }, ...fields }, 'node-a'));
 }
 
-const NUMBER = 'must be a whole number from 1 to 65535';
-const PROTOCOL = 'must be one of TCP, UDP, SCTP';
+const NUMBER = problemIn(OBJECTS, 'Service shop/web: spec.ports[0].port: 70000');
+const PROTOCOL = problemIn(OBJECTS, 'Service shop/web: spec.ports[0].protocol: HTTP');
+const NAME = problemIn(OBJECTS, 'Service shop/web: spec.ports[0].name: HTTP');
+const NO_ADDRESS = problemIn(MANIFESTS, 'Pod default/web-1: status.podIP', 'is missing');
 
 describe('a Pod', () => {
-  test('of every field', () => {
+  test('has every field that producers of slices read', () => {
     const { value, texts } = withTexts(
       decodePod(
         {
@@ -196,9 +201,7 @@ describe('a Pod that a person wrote', () => {
 
   test('without an address is no endpoint, which is reported', () => {
     for (const fields of [{}, { status: null }, { status: { podIPs: [] } }]) {
-      assert.deepEqual(writtenPod(fields).texts, [
-        'Pod shop/web-1: status.podIP: is missing; a Pod without an address is not an endpoint (no effect here)',
-      ]);
+      assert.deepEqual(writtenPod(fields).texts, [`Pod shop/web-1: status.podIP: ${NO_ADDRESS} (no effect here)`]);
     }
   });
 
@@ -208,7 +211,7 @@ describe('a Pod that a person wrote', () => {
 });
 
 describe('a Service', () => {
-  test('of every field', () => {
+  test('has every field that producers of slices read', () => {
     const { value, texts } = withTexts(
       decodeSelectingService(
         {
@@ -254,7 +257,7 @@ describe('a Service', () => {
     });
   });
 
-  test('of the fewest fields', () => {
+  test('has the defaults where it has the fewest fields', () => {
     const { value, texts } = withTexts(decodeSelectingService({ metadata: { name: 'web' } }, 'default/web'));
     assert.deepEqual(texts, []);
     assert.deepEqual(value, {
@@ -305,7 +308,6 @@ describe("a Service's port leads to", () => {
     });
   }
 
-  const NAME = 'must be a port name: lower-case letters, digits and -, at most 63 characters';
   for (const [port, text] of [
     [{ targetPort: 70_000 }, `targetPort: 70000: ${NUMBER}`],
     [{ targetPort: -1 }, `targetPort: -1: ${NUMBER}`],
@@ -388,7 +390,7 @@ describe('a Service wants its endpoints near', () => {
     });
   }
 
-  test('by spec.trafficDistribution', () => {
+  test('where spec.trafficDistribution says so', () => {
     for (const trafficDistribution of ['PreferClose', 'PreferSameZone', 'PreferSameNode']) {
       const { value, texts } = service({ trafficDistribution });
       assert.deepEqual([value?.distribution, texts], [trafficDistribution, []]);
@@ -399,7 +401,7 @@ describe('a Service wants its endpoints near', () => {
     }
   });
 
-  test('but not by a distribution that is not known', () => {
+  test('nowhere where the distribution is not known', () => {
     const { value, texts } = service({ trafficDistribution: 'preferclose' });
     assert.equal(value?.distribution, undefined);
     assert.deepEqual(texts, [
@@ -409,7 +411,7 @@ describe('a Service wants its endpoints near', () => {
 });
 
 describe('a Node', () => {
-  test('of every field', () => {
+  test('has every field that producers of slices read', () => {
     const { value, texts } = node(
       {
         status: {
@@ -426,7 +428,7 @@ describe('a Node', () => {
     assert.deepEqual(value, { name: 'node-a', zone: 'a', ready: true, milliCpu: 3920, isControlPlane: true });
   });
 
-  test('of the fewest fields', () => {
+  test('has the defaults where it has the fewest fields', () => {
     const nulls = { status: { allocatable: null, conditions: null } };
     for (const fields of [{}, { status: null }, nulls, { status: { allocatable: { cpu: null } } }]) {
       const { value, texts } = node(fields);

@@ -200,7 +200,7 @@ describe('slicewire drained and slicewire-drained', () => {
     }
   });
 
-  it('ask the same', async (t) => {
+  it('ask the fleet for the same', async (t) => {
     const { url, asked, close } = await replyWith(http(200, YES_TEXT));
     t.after(close);
     for (const flags of RIGHT) {

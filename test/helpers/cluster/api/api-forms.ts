@@ -46,10 +46,10 @@ export function told<T extends ToldObject>(object: T, { dropsManagedFields }: Fo
 
 /** An event as a watch sends it: a line, or a frame. An object that has no form in protobuf is a frame that nobody can read. */
 export function eventBytes({ type, object }: ToldEvent, form: Form): Buffer {
-  const it = told(object, form);
-  if (!form.isProtobuf) return Buffer.from(`{"type":"${type}","object":${objectText(it)}}\n`);
+  const written = told(object, form);
+  if (!form.isProtobuf) return Buffer.from(`{"type":"${type}","object":${objectText(written)}}\n`);
   try {
-    return eventFrame(type, it);
+    return eventFrame(type, written);
   } catch (error) {
     if (error instanceof NotProtobuf) return unreadableFrame();
     throw error;

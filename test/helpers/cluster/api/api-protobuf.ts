@@ -298,7 +298,7 @@ export function itemBytes(item: ApiObject): Uint8Array {
   if (known !== undefined) return known;
   const { kind, apiVersion: _, ...object } = item;
   expect(kind in MESSAGES, kind, 'no table of this kind');
-  const bytes = bytesOf((pbf) => pbf.writeMessage(2, (it, inner) => writeFields(inner, kind, it), object));
+  const bytes = bytesOf((pbf) => pbf.writeMessage(2, (value, inner) => writeFields(inner, kind, value), object));
   items.set(item, bytes);
   return bytes;
 }
@@ -316,7 +316,7 @@ interface Kind {
 /** The pieces of an answer. Throws NotProtobuf. */
 export function listBytes(head: Kind & { readonly metadata: object }, objects: readonly ApiObject[]): Uint8Array[] {
   const metadata = bytesOf((pbf) =>
-    pbf.writeMessage(1, (it, inner) => writeFields(inner, 'ListMeta', it), head.metadata),
+    pbf.writeMessage(1, (value, inner) => writeFields(inner, 'ListMeta', value), head.metadata),
   );
   return answerBytes(head, [metadata, ...objects.map(itemBytes)]);
 }

@@ -40,7 +40,7 @@ async function withRecordedServices(t: TestContext): Promise<ApiServer> {
   return server;
 }
 
-test('lists in pages', async (t) => {
+test('lists in pages are those of a real API server', async (t) => {
   const server = await withRecordedServices(t);
   const first = JSON.parse((await ask(server, `${SERVICES}?limit=3`)).body);
   const wanted = JSON.parse(recording('list-services-page1').body);
@@ -97,7 +97,7 @@ async function sameAs(server: ApiServer, name: string): Promise<void> {
   );
 }
 
-test('errors', async (t) => {
+test('errors are those of a real API server', async (t) => {
   const server = await start(t);
   await sameAs(server, 'invalid-selector');
   await sameAs(server, 'not-found');

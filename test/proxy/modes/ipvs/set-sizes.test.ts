@@ -189,7 +189,7 @@ describe('a set that is resized', () => {
   const isOfResize = (write: KernelWrite) => JSON.stringify(write).includes('KUBE-IPVS-RESIZE');
 
   for (const failure of ['refused', 'environment', 'exists', 'missing'] as const) {
-    it(`and a write of it fails with «${failure}», at each place: no entry is missing, and the next reading ends it`, async () => {
+    it(`lacks no entry where a write of it fails with «${failure}», at each place, and the next reading ends it`, async () => {
       let total = 0;
       for (let n = 0; n === total; n++) {
         const made = restarted(await ofFormerVersion());
@@ -237,7 +237,7 @@ describe('a set that is resized', () => {
     return refused;
   }
 
-  it('and cannot be made smaller is told once, and tried again when the kernel is read, not at each sync', async () => {
+  it('that cannot be made smaller is told once, and tried again when the kernel is read, not at each sync', async () => {
     const told: SetKept[] = [];
     const made = restarted(await ofFormerVersion(), { onSetKept: (one) => told.push(one) });
     const refused = refusing(made, (write) => write.kind === 'swap-set' && write.set === CLUSTER);
@@ -252,7 +252,7 @@ describe('a set that is resized', () => {
     assert.deepEqual(told, [{ set: CLUSTER, maxelem: FORMER, cause: 'ENOTSUPP: injected' }]);
   });
 
-  it('and leaves the spare set, which cannot be removed, makes nothing incomplete either', async () => {
+  it('makes nothing incomplete where the spare set stays, because it cannot be removed', async () => {
     const told: SetKept[] = [];
     const made = restarted(await withSpare(), { onSetKept: (one) => told.push(one) });
     const refused = refusing(made, (write) => write.kind === 'remove-set' && write.set === 'KUBE-IPVS-RESIZE');
@@ -266,7 +266,7 @@ describe('a set that is resized', () => {
     assert.deepEqual(told, [{ set: 'KUBE-IPVS-RESIZE', maxelem: undefined, cause: 'ENOTSUPP: injected' }]);
   });
 
-  it('and cannot grow makes the family incomplete: entries are missing', async () => {
+  it('that cannot grow makes the family incomplete: entries are missing', async () => {
     const made = ipvsRig({ families: ['IPv4'] });
     const spec: IpsetSpec = { name: CLUSTER, type: 'hash:ip,port', family: 'IPv4', maxelem: 1 };
     made.kernel.sets.set(CLUSTER, { spec, entries: new Set(['10.96.0.99,tcp:80']) });
@@ -292,7 +292,7 @@ describe('a set that is resized', () => {
     assert.equal(again.rig.mode.isWaiting, false);
   });
 
-  it('when the agent ends, at each place: the next one ends it, and leaves no other set', async () => {
+  it('is finished by the next agent where the first one ends, at each place, and leaves no other set', async () => {
     let total = 0;
     for (let n = 0; n === total; n++) {
       const former = await ofFormerVersion();
@@ -329,7 +329,7 @@ describe('a set that is resized', () => {
     return made;
   }
 
-  it('and left by an agent that ended: the plan says that the other set goes', async () => {
+  it('leaves a second set where the agent ended: the plan says that it goes', async () => {
     const steps: string[] = [];
     const made = restarted(await withSpare(), { onPlan: (plan) => steps.push(...plan.steps.map(stepText)) });
     made.rig.become({ objects: WEB });
@@ -339,7 +339,7 @@ describe('a set that is resized', () => {
     assert.equal((await made.rig.sync()).applied, 0);
   });
 
-  it('and left: cleanup and another mode remove the other set as well', async () => {
+  it('leaves no second set after cleanup, or after another mode has taken over', async () => {
     const cleaned = restarted(await withSpare());
     await cleaned.rig.mode.cleanup(NEVER);
     assert.deepEqual(names(cleaned), []);

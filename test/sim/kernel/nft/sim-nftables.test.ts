@@ -89,6 +89,7 @@ describe('nftables mode over simulated netlink', () => {
     const desired = textOf(await after(() => undefined));
     const { calls } = await after(() => undefined);
     const count = calls.count;
+    assert.ok(count > 10, `${count} calls`);
     const faults: Fault[] = [0, 1, 2, 3, 4, 5].map((variant) => ({ kind: 'fails', when: 'before', variant }));
     for (const when of ['before', 'after'] as const) faults.push({ kind: 'kill', when });
     for (const variant of [0, 1]) faults.push({ kind: 'fails', when: 'after', variant });

@@ -1,9 +1,9 @@
 /** Questions of a kind are answered one after another. */
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { FewAtATime, OneAtATime } from '../../src/agent/questions/one-at-a-time.ts';
-import { NoAnswer } from '../../src/inspect/wire/envelope.ts';
-import { NEVER } from '../helpers/proxy/rig.ts';
+import { FewAtATime, OneAtATime } from '../../../src/agent/questions/one-at-a-time.ts';
+import { NoAnswer } from '../../../src/inspect/wire/envelope.ts';
+import { NEVER } from '../../helpers/proxy/rig.ts';
 
 describe('questions of a kind', () => {
   it('are answered one after another, also after one that failed', async () => {

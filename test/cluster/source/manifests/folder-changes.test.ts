@@ -1,8 +1,8 @@
 /** Watches of a folder of manifests end with the signal of their source. */
 import assert from 'node:assert/strict';
 import { it } from 'node:test';
-import { FolderChanges } from '../../../src/cluster/source/watch-folder.ts';
-import { FakeClock } from '../../helpers/base/fake-clock.ts';
+import { FolderChanges } from '../../../../src/cluster/source/watch-folder.ts';
+import { FakeClock } from '../../../helpers/base/fake-clock.ts';
 
 function watched(signal: AbortSignal) {
   const open: string[] = [];

@@ -5,10 +5,10 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, describe, it, type TestContext } from 'node:test';
 import { setTimeout as pause } from 'node:timers/promises';
-import { type RecordFolder, segmentLines } from '../../src/agent/recording/record-folder.ts';
-import { until } from '../helpers/base/until.ts';
-import { slice } from '../helpers/cluster/objects.ts';
-import { recording, web } from './recorded-folder.ts';
+import { type RecordFolder, segmentLines } from '../../../src/agent/recording/record-folder.ts';
+import { until } from '../../helpers/base/until.ts';
+import { slice } from '../../helpers/cluster/objects.ts';
+import { recording, web } from '../recorded-folder.ts';
 
 let root = '';
 before(async () => {

@@ -7,9 +7,9 @@ import { it } from 'node:test';
 import { setTimeout as pause } from 'node:timers/promises';
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
-import { frameBytes } from '../../src/inspect/history/frames.ts';
-import { slice } from '../helpers/cluster/objects.ts';
-import { recording, web } from './recorded-folder.ts';
+import { frameBytes } from '../../../src/inspect/history/frames.ts';
+import { slice } from '../../helpers/cluster/objects.ts';
+import { recording, web } from '../recorded-folder.ts';
 
 setFlagsFromString('--expose-gc');
 const collectGarbage: () => void = runInNewContext('gc');

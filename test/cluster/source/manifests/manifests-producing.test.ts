@@ -4,14 +4,16 @@ import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import test, { describe } from 'node:test';
-import { realClock } from '../../../src/base/clock.ts';
-import { Cache } from '../../../src/cluster/cache/cache.ts';
-import { ManifestStore } from '../../../src/cluster/source/manifests/manifest-store.ts';
-import { manifestsSource } from '../../../src/cluster/source/manifests/source.ts';
-import type { SourceEvent } from '../../../src/proxy/model/events.ts';
-import { type Fault, faultText } from '../../../src/proxy/model/objects.ts';
-import { until } from '../../helpers/base/until.ts';
-import { setText } from '../../helpers/cluster/documents/documents.ts';
+import { realClock } from '../../../../src/base/clock.ts';
+import { Cache } from '../../../../src/cluster/cache/cache.ts';
+import { ManifestStore } from '../../../../src/cluster/source/manifests/manifest-store.ts';
+import { manifestsSource } from '../../../../src/cluster/source/manifests/source.ts';
+import type { SourceEvent } from '../../../../src/proxy/model/events.ts';
+import { type Fault, faultText } from '../../../../src/proxy/model/objects.ts';
+import { until } from '../../../helpers/base/until.ts';
+import { setText } from '../../../helpers/cluster/documents/documents.ts';
+import { MANIFESTS } from '../../../messages/manifests.ts';
+import { problemIn } from '../../../messages/row.ts';
 
 const SERVICE = `apiVersion: v1
 kind: Service
@@ -116,7 +118,7 @@ describe('Pods in manifests', () => {
     folder.set({ 'a.yaml': docs(SERVICE, pod('web-1', '10.244.1.11'), pod('web-2', '""')) });
     assert.deepEqual(folder.endpoints(), ['10.244.1.11:8080 ready']);
     assert.deepEqual(folder.reported.map(faultText), [
-      'Pod default/web-2: status.podIP: is missing; a Pod without an address is not an endpoint (no effect here)',
+      `Pod default/web-2: status.podIP: ${problemIn(MANIFESTS, 'Pod default/web-1: status.podIP', 'is missing')} (no effect here)`,
     ]);
   });
 

@@ -4,15 +4,23 @@ import { mkdir, mkdtemp, rename, rm, symlink, writeFile } from 'node:fs/promises
 import { tmpdir } from 'node:os';
 import { join, relative } from 'node:path';
 import test, { describe, type TestContext } from 'node:test';
-import { type Clock, realClock } from '../../../src/base/clock.ts';
-import { DocumentFiles } from '../../../src/cluster/documents/files.ts';
-import { ManifestStore } from '../../../src/cluster/source/manifests/manifest-store.ts';
-import { ManifestsUnusable, manifestsSource } from '../../../src/cluster/source/manifests/source.ts';
-import type { SourceEvent } from '../../../src/proxy/model/events.ts';
-import { type Fault, faultText } from '../../../src/proxy/model/objects.ts';
-import { until } from '../../helpers/base/until.ts';
-import { readDocuments, setText } from '../../helpers/cluster/documents/documents.ts';
-import { service, slice } from '../../helpers/cluster/objects.ts';
+import { type Clock, realClock } from '../../../../src/base/clock.ts';
+import { DocumentFiles } from '../../../../src/cluster/documents/files.ts';
+import { ManifestStore } from '../../../../src/cluster/source/manifests/manifest-store.ts';
+import { ManifestsUnusable, manifestsSource } from '../../../../src/cluster/source/manifests/source.ts';
+import type { SourceEvent } from '../../../../src/proxy/model/events.ts';
+import { type Fault, faultText } from '../../../../src/proxy/model/objects.ts';
+import { until } from '../../../helpers/base/until.ts';
+import { readDocuments, setText } from '../../../helpers/cluster/documents/documents.ts';
+import { service, slice } from '../../../helpers/cluster/objects.ts';
+import { MANIFESTS } from '../../../messages/manifests.ts';
+import { problemIn } from '../../../messages/row.ts';
+
+const STAYS = problemIn(MANIFESTS, 'file web.yaml', 'cannot be read: permission denied;');
+const TWICE = problemIn(MANIFESTS, 'file web.yaml: object 2: Service default/web');
+const KIND = problemIn(MANIFESTS, 'file web.yaml: object 1: kind', 'must');
+const NO_NAME = problemIn(MANIFESTS, 'file web.yaml: object 1: metadata.name', 'is missing');
+const NAME = problemIn(MANIFESTS, 'file web.yaml: object 1: metadata.name: Web_1');
 
 /** Kinds that are reported to be complete. */
 const KINDS = ['services', 'slices', 'nodes', 'servicecidrs'];
@@ -219,13 +227,13 @@ describe('files', () => {
     const { view, files } = store();
     setText(files, 'f', yaml('a'));
     files.unreadable('g', 'permission denied');
-    assert.deepEqual(view.faults, ['file g: cannot be read: permission denied (file set aside)']);
+    assert.deepEqual(view.faults, [
+      `file g: ${problemIn(MANIFESTS, 'file web.yaml', 'cannot be read: permission denied (')} (file set aside)`,
+    ]);
     files.remove('g');
     files.unreadable('f', 'permission denied');
     assert.deepEqual(view.objects, { 'service default/a': '10.96.0.1' });
-    assert.deepEqual(view.faults, [
-      'file f: cannot be read: permission denied; its former objects stay in force (file set aside)',
-    ]);
+    assert.deepEqual(view.faults, [`file f: ${STAYS} (file set aside)`]);
     setText(files, 'f', yaml('a'));
     assert.deepEqual(view.faults, []);
   });
@@ -270,27 +278,19 @@ describe('files', () => {
     const { view, files } = store();
     setText(files, 'f', `${yaml('web')}---\n${yaml('web', '10.96.0.2')}`);
     assert.deepEqual(view.objects, { 'service default/web': '10.96.0.1' });
-    assert.deepEqual(view.faults, [
-      'file f: object 2: Service default/web: is defined twice in this file; the first definition is used (object set aside)',
-    ]);
+    assert.deepEqual(view.faults, [`file f: object 2: Service default/web: ${TWICE} (object set aside)`]);
   });
 
   for (const [object, text] of [
-    [{ apiVersion: 'v1', metadata: { name: 'x' } }, 'object 2: kind: must be the name of a kind, such as Service'],
+    [{ apiVersion: 'v1', metadata: { name: 'x' } }, `object 2: kind: ${KIND}`],
     [{ ...web('x'), apiVersion: 'v2' }, 'object 2: apiVersion: v2: must be v1 for a Service'],
     [
       { apiVersion: 'discovery.k8s.io/v1beta1', kind: 'EndpointSlice', metadata: { name: 'x' } },
       'object 2: apiVersion: discovery.k8s.io/v1beta1: must be discovery.k8s.io/v1 for an EndpointSlice',
     ],
-    [{ ...web(), metadata: {} }, 'object 2: metadata.name: is missing; every object needs a name'],
-    [
-      { ...web(), metadata: { name: 'a\nb' } },
-      'object 2: metadata.name: a?b: must be a name: lower-case letters, digits, - and ., with a letter or digit at both ends, at most 253 characters',
-    ],
-    [
-      { ...web(), metadata: { name: '$(x)' } },
-      'object 2: metadata.name: $(x): must be a name: lower-case letters, digits, - and ., with a letter or digit at both ends, at most 253 characters',
-    ],
+    [{ ...web(), metadata: {} }, `object 2: metadata.name: ${NO_NAME}`],
+    [{ ...web(), metadata: { name: 'a\nb' } }, `object 2: metadata.name: a?b: ${NAME}`],
+    [{ ...web(), metadata: { name: '$(x)' } }, `object 2: metadata.name: $(x): ${NAME}`],
   ] as [object, string][]) {
     test(`with an object that has the fault ${text}`, () => {
       const { view, files } = store();

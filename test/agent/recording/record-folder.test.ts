@@ -3,11 +3,11 @@ import { mkdtemp, readdir, readFile, rename, rm, stat, symlink, truncate } from 
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, describe, it } from 'node:test';
-import { CannotRun } from '../../src/agent/cannot-run.ts';
-import { BeforeHistory } from '../../src/inspect/history/past.ts';
-import { until } from '../helpers/base/until.ts';
-import { slice } from '../helpers/cluster/objects.ts';
-import { recording, web } from './recorded-folder.ts';
+import { CannotRun } from '../../../src/agent/cannot-run.ts';
+import { BeforeHistory } from '../../../src/inspect/history/past.ts';
+import { until } from '../../helpers/base/until.ts';
+import { slice } from '../../helpers/cluster/objects.ts';
+import { recording, web } from '../recorded-folder.ts';
 
 let root = '';
 before(async () => {

@@ -6,15 +6,16 @@ import { syncBuiltinESMExports } from 'node:module';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, it, type TestContext } from 'node:test';
-import { watchConfigFile } from '../../../src/agent/config-follower.ts';
-import { type Clock, realClock } from '../../../src/base/clock.ts';
-import { DocumentFiles } from '../../../src/cluster/documents/files.ts';
-import { type ManifestsOptions, manifestsSource } from '../../../src/cluster/source/manifests/source.ts';
-import type { Source, SourceEvent } from '../../../src/proxy/model/events.ts';
-import { faultText } from '../../../src/proxy/model/objects.ts';
-import { Health } from '../../../src/serve/health.ts';
-import { until } from '../../helpers/base/until.ts';
-import { deadMount, noDeadMount } from '../../helpers/cluster/source/dead-mount.ts';
+import { watchConfigFile } from '../../../../src/agent/config-follower.ts';
+import { type Clock, realClock } from '../../../../src/base/clock.ts';
+import { DocumentFiles } from '../../../../src/cluster/documents/files.ts';
+import type { ManifestsOptions } from '../../../../src/cluster/source/manifests/source.ts';
+import { manifestsSource } from '../../../../src/cluster/source/manifests/source.ts';
+import type { Source, SourceEvent } from '../../../../src/proxy/model/events.ts';
+import { faultText } from '../../../../src/proxy/model/objects.ts';
+import { Health } from '../../../../src/serve/health.ts';
+import { until } from '../../../helpers/base/until.ts';
+import { deadMount, noDeadMount } from '../../../helpers/cluster/source/dead-mount.ts';
 
 /** Waits are a fiftieth. */
 const FAST: Clock = { ...realClock, after: (milliseconds, call) => realClock.after(milliseconds / 50, call) };

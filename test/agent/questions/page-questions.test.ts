@@ -1,21 +1,26 @@
 /** The parameters of the live page's questions: right ones, and what is said to wrong ones. */
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { MAX_ROWS, pageQuestions } from '../../src/agent/questions/parameters.ts';
-import { isWrongQuestion } from '../../src/inspect/wire/envelope.ts';
-import { service } from '../helpers/cluster/objects.ts';
-import { NEVER } from '../helpers/proxy/rig.ts';
-import { pageNode } from '../inspect/overview/page-node.ts';
+import { MAX_ROWS, pageQuestions } from '../../../src/agent/questions/parameters.ts';
+import { isWrongQuestion } from '../../../src/inspect/wire/envelope.ts';
+import { service } from '../../helpers/cluster/objects.ts';
+import { NEVER } from '../../helpers/proxy/rig.ts';
+import { pageNode } from '../../inspect/overview/page-node.ts';
+import { COMMAND_LINES } from '../../messages/command-lines.ts';
+import { messageIn } from '../../messages/row.ts';
 
 const node = pageNode();
 for (let i = 0; i < 150; i++) {
-  node.it.put(service({ name: `s${i}`, spec: { clusterIP: `10.96.0.${i}`, ports: [{ port: 80 }] } }));
+  node.recorded.put(service({ name: `s${i}`, spec: { clusterIP: `10.96.0.${i}`, ports: [{ port: 80 }] } }));
 }
 const questions = pageQuestions(node.overview);
 
 async function ask(path: string, query: string): Promise<unknown> {
   return await questions.get(path)?.answer(new URLSearchParams(query), NEVER);
 }
+
+/** After the name that was asked for. */
+const NO_SERVICE = messageIn(COMMAND_LINES, 'slicewire: web is no Service').slice('slicewire: web'.length);
 
 const WRONG: readonly (readonly [path: string, query: string, message: string])[] = [
   ['/services', 'limit=501', 'limit: 501: must be a number from 0 to 500'],
@@ -25,9 +30,9 @@ const WRONG: readonly (readonly [path: string, query: string, message: string])[
   ['/services', 'offset=99999999', 'offset: 99999999: must be a number from 0 to 9999999'],
   ['/services', `search=${'a'.repeat(401)}`, 'search: it has 401 characters, and may have at most 400'],
   ['/service', '', 'the parameter name is missing'],
-  ['/service', 'name=web', 'web is no Service: write NAMESPACE/NAME, such as shop/web'],
-  ['/service', 'name=../web', '../web is no Service: write NAMESPACE/NAME, such as shop/web'],
-  ['/service', 'name=a/<b>', 'a/<b> is no Service: write NAMESPACE/NAME, such as shop/web'],
+  ['/service', 'name=web', `web${NO_SERVICE}`],
+  ['/service', 'name=../web', `../web${NO_SERVICE}`],
+  ['/service', 'name=a/<b>', `a/<b>${NO_SERVICE}`],
 ];
 
 describe('questions of the live page', () => {
