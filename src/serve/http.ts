@@ -92,9 +92,18 @@ export function refusalOfMethod({ method }: Pick<HttpRequest, 'method'>): Answer
   return method === 'GET' || method === 'HEAD' ? undefined : METHOD_NOT_ALLOWED;
 }
 
-/** Whether the client takes gzip (RFC 9110, section 12.5.3); a weight of 0 refuses it. */
+/**
+ * Whether the client takes gzip (RFC 9110, section 12.5.3): a weight of 0 refuses it, and `*` stands for encodings that are not named.
+ * An element that is not well-formed does not count.
+ */
 export function acceptsGzip(encodings = ''): boolean {
-  return encodings.split(',').some((one) => /^\s*(?:gzip|\*)\s*(?:;\s*q=(?!0(?:\.0*)?\s*$).*)?$/i.test(one));
+  let [gzip, others]: (number | undefined)[] = [];
+  for (const one of encodings.split(',')) {
+    const [, name, weight = '1'] = /^\s*(gzip|\*)\s*(?:;\s*q=([01](?:\.\d{0,3})?)\s*)?$/i.exec(one) ?? [];
+    if (name === '*') others = Number(weight);
+    else if (name !== undefined) gzip = Number(weight);
+  }
+  return (gzip ?? others ?? 0) > 0;
 }
 
 /** Milliseconds for a request's headers to arrive, and all of it. */

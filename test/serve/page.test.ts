@@ -72,12 +72,23 @@ describe('the files of the page', () => {
   });
 
   it('are sent as they are kept to a browser, and unpacked to others', async () => {
-    for (const encodings of ['gzip', 'br, gzip;q=0.8', 'GZIP', '*']) {
+    for (const encodings of ['gzip', 'br, gzip;q=0.8', 'GZIP', '*', 'br;q=0, *;q=0.1', '*;q=0, gzip']) {
       const packed = await answer('/', { encodings });
       assert.equal(packed?.headers?.['content-encoding'], 'gzip', encodings);
       assert.equal(gunzipSync(packed?.body as Buffer).toString(), 'the file page.html');
     }
-    for (const encodings of [undefined, '', 'br', 'gzip;q=0', 'gzip; q=0.000', 'xgzip']) {
+    for (const encodings of [
+      undefined,
+      '',
+      'br',
+      'gzip;q=0',
+      'gzip; q=0.000',
+      'xgzip',
+      'gzip;q=0, *',
+      '*, gzip;q=0',
+      'gzip;q=x',
+      'gzip;q=-1',
+    ]) {
       const plain = await answer('/', encodings === undefined ? {} : { encodings });
       assert.equal(plain?.headers?.['content-encoding'], undefined, `${encodings}`);
       assert.equal(String(plain?.body), 'the file page.html');
