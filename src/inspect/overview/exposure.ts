@@ -1,4 +1,4 @@
-/** What this node answers from outside the cluster, to whom, and what looks wrong. Pure. */
+/** The ports and addresses at which this node answers from outside the cluster, the clients that may use them, and problems. Pure. */
 import { type Address, type Cidr, cidrContains, endpointText, type Family, familyOf } from '../../base/address.ts';
 import { MODES, type ModeName } from '../../proxy/model/modes.ts';
 import type { Service, ServiceKey } from '../../proxy/model/objects.ts';
@@ -52,7 +52,7 @@ export class ExposureList {
     if (service?.type === 'LoadBalancer' && has('node port') && has('load balancer')) this.#spare.push(service.key);
   }
 
-  /** What all of them make together. */
+  /** The answer, when all Services are in. */
   content(): ExposureContent {
     const { families, mode, strictArp, relay } = this.#facts;
     const ofFamily = (family: Family) => relay.addresses.filter((address) => familyOf(address) === family);
@@ -136,7 +136,7 @@ function hasHealthCheck({ healthCheckNodePort }: ServicePort): boolean {
   return healthCheckNodePort !== 0;
 }
 
-/** What a client outside of the ranges gets is not said: it is dropped. */
+/** Of a client that the ranges admit; others are dropped. */
 function answerOf({ sourceRanges, hasAny }: ServicePort, { role, empty }: Frontend): Exposed['answers'] {
   if (role === 'load-balancer' && hasAny && sourceRanges?.length === 0) return 'drops';
   return empty === undefined ? 'endpoints' : empty === 'reject' ? 'refuses' : 'drops';
@@ -150,9 +150,7 @@ function byProblems(a: Exposed, b: Exposed): number {
   return a.service < b.service ? -1 : a.service > b.service ? 1 : a.port - b.port;
 }
 
-// What looks wrong with the ports and addresses at which a node answers from outside, as sentences that say what to do. Pure.
-
-/** What of this node decides in one family. */
+/** The facts of this node that decide in one family. */
 export interface ExposureFamily {
   readonly family: Family;
   /** Addresses of this node that serve node ports; loopback ones are left out. */
@@ -166,8 +164,8 @@ export interface ExposureFamily {
   readonly podCidrs: readonly Cidr[];
 }
 
-/** Names in a sentence. */
-const NAMES = 3;
+/** Names in a sentence; the others are counted. */
+const MAX_NAMES = 3;
 
 /** `service`: undefined when it is gone meanwhile. */
 function frontendProblems(
@@ -188,7 +186,7 @@ function frontendProblems(
 /** Source ranges restrict the addresses of the load balancer alone. */
 function openProblems({ sourceRanges }: ServicePort, role: Frontend['role']): string[] {
   if (sourceRanges === undefined || role === 'load-balancer') return [];
-  const ranges = sourceRanges.length === 0 ? 'nobody' : firstOf(sourceRanges, NAMES);
+  const ranges = sourceRanges.length === 0 ? 'nobody' : firstOf(sourceRanges, MAX_NAMES);
   if (role === 'node-port') {
     return [
       `Everybody may use this node port, although spec.loadBalancerSourceRanges restricts the load balancer to ${ranges}. Set spec.allocateLoadBalancerNodePorts to false and remove the node port, or close it by a firewall or a NetworkPolicy.`,
@@ -239,7 +237,7 @@ function localProblems({ healthCheckNodePort }: ServicePort, { empty }: Frontend
   ];
 }
 
-/** Ports that several Services want for different purposes. */
+/** A port that several Services want for different purposes. */
 interface HealthPortUse {
   readonly port: number;
   /** Services with this health check port. */
@@ -253,7 +251,7 @@ function healthPortProblems({ port, checked, nodePortOf }: HealthPortUse, servic
   const problems: string[] = [];
   if (others.length > 0) {
     problems.push(
-      `${firstOf(others, NAMES)} ${others.length === 1 ? 'has' : 'have'} the same health check port ${port}, so load balancers may get the answer for another Service. Give each Service its own spec.healthCheckNodePort.`,
+      `${firstOf(others, MAX_NAMES)} ${others.length === 1 ? 'has' : 'have'} the same health check port ${port}, so load balancers may get the answer for another Service. Give each Service its own spec.healthCheckNodePort.`,
     );
   }
   if (nodePortOf !== undefined) {
@@ -296,7 +294,7 @@ function nodeProblems(node: NodeExposure): string[] {
     const count = new Set(open.flatMap(({ ports }) => ports.map(({ protocol, port }) => `${protocol} ${port}`))).size;
     const addresses = [...new Set(open.map(({ address }) => address))];
     problems.push(
-      `${countText(count, 'node port')} ${count === 1 ? 'is' : 'are'} open at ${firstOf(addresses, NAMES)}, which the internet may reach. Narrow them with --nodeport-addresses, or close them by a firewall.`,
+      `${countText(count, 'node port')} ${count === 1 ? 'is' : 'are'} open at ${firstOf(addresses, MAX_NAMES)}, which the internet may reach. Narrow them with --nodeport-addresses, or close them by a firewall.`,
     );
   }
   const isOnLoopback = ({ family, localhostNodePorts }: ExposureFamily) =>
@@ -309,7 +307,7 @@ function nodeProblems(node: NodeExposure): string[] {
   if (spareNodePorts.length > 0) {
     const one = spareNodePorts.length === 1;
     problems.push(
-      `${firstOf(spareNodePorts, NAMES)} ${one ? 'has' : 'have'} node ports beside addresses of a load balancer that this node serves itself. Where the load balancer sends to these addresses, nobody needs the node ports: set spec.allocateLoadBalancerNodePorts to false and remove them.`,
+      `${firstOf(spareNodePorts, MAX_NAMES)} ${one ? 'has' : 'have'} node ports beside addresses of a load balancer that this node serves itself. Where the load balancer sends to these addresses, nobody needs the node ports: set spec.allocateLoadBalancerNodePorts to false and remove them.`,
     );
   }
   if (MODES[mode].balancesBy === 'virtual servers' && node.hasV4Addresses && !node.strictArp) {

@@ -1,5 +1,8 @@
-/** What the kernel has for a Service, by a view of it (`proxy/modes/view.ts`): rules, elements or virtual servers. The cost follows the Service. Pure. */
-import { type Address, type Cidr, cidrContains, type Family, parseAddress, parseCidr } from '../../base/address.ts';
+/**
+ * The rules, elements or virtual servers of a Service in a view of the kernel (`proxy/modes/view.ts`). The cost grows with the Service,
+ * not with their number. Pure.
+ */
+import { type Address, cidrContains, type Family, type Protocol } from '../../base/address.ts';
 import type { NftElement, NftSet } from '../../kernel/nftables-kernel.ts';
 import type { ServiceKey } from '../../proxy/model/objects.ts';
 import type { Frontend, ServicePort } from '../../proxy/model/service-port.ts';
@@ -7,12 +10,14 @@ import { TREES } from '../../proxy/modes/iptables/render.ts';
 import { DETOUR_TREE } from '../../proxy/modes/ipvs/render.ts';
 import { endpointChain, serviceChains } from '../../proxy/modes/netfilter/balancer.ts';
 import type { TreeNames } from '../../proxy/modes/netfilter/dispatch-tree.ts';
-import { ownerInComment, type Rule, type Table } from '../../proxy/modes/netfilter/rules.ts';
+import type { Rule, Table } from '../../proxy/modes/netfilter/rules.ts';
+import { ownerOfRule } from '../../proxy/modes/netfilter/rules-view.ts';
 import { numberWord, portKey, rangeOf, socketKey } from '../../proxy/modes/nft-table/element-bytes.ts';
 import { entryText, ruleText } from '../../proxy/modes/nft-table/print.ts';
 import { LOCAL, SETS } from '../../proxy/modes/nftables/names.ts';
 import type { FamilyView, RulesView, ServersView, TableView } from '../../proxy/modes/view.ts';
 import { destinationText, serverKey, serverText } from '../../proxy/modes/virtual-servers/tracked-objects.ts';
+import { type ParsedRule, parseRule } from '../explain/rule.ts';
 import type { KernelPlace, ServiceAnswer } from '../wire/services.ts';
 
 export type KernelLines = Pick<ServiceAnswer, 'rules' | 'rulesOmitted'>;
@@ -38,16 +43,16 @@ export function kernelPlaces(all: readonly ServicePort[], { view, nodePortAddres
 }
 
 /** The first lines. */
-export function firstLines(places: readonly KernelPlace[], most = MAX_LINES): KernelLines {
+export function firstLines(places: readonly KernelPlace[], limit = MAX_LINES): KernelLines {
   const rules: KernelPlace[] = [];
-  let left = most;
+  let left = limit;
   for (const { where, lines } of places) {
     const shown = lines.slice(0, left);
     if (shown.length > 0) rules.push({ where, lines: shown });
     left -= shown.length;
   }
   const all = places.reduce((sum, { lines }) => sum + lines.length, 0);
-  return { rules, rulesOmitted: all - (most - left) };
+  return { rules, rulesOmitted: all - (limit - left) };
 }
 
 /** Node ports as frontends of each address, as IPVS mode has them. */
@@ -80,13 +85,12 @@ function serverLines(
   );
 }
 
-// The elements of a Service in the table of nftables mode, and the chains to which they lead. Pure.
-
 const OF_ADDRESS = [SETS.services, SETS.refusals, SETS.guarded, SETS.serviceConnections] as const;
 const OF_NODE_PORT = [SETS.nodePorts, SETS.nodePortRefusals, SETS.nodePortConnections] as const;
 /** Chains that are followed. */
 const MAX_CHAINS = 100;
 
+/** Elements in the table of nftables mode, and the chains to which they lead. */
 function elementLines(ports: readonly ServicePort[], view: TableView, family: Family): KernelPlace[] {
   const found = new Map<NftSet, NftElement[]>();
   const add = (set: NftSet, key: string): boolean => {
@@ -152,15 +156,14 @@ function chainLines(first: readonly string[], view: TableView): KernelPlace[] {
   return places;
 }
 
-// The rules of a Service: those that lead to it, and its chains. In IPVS mode some Services have them. Pure.
-
 const KINDS = ['SVC', 'SVL', 'EXT', 'FW'] as const;
 /** Chains of a tree below its root. */
-const DEEPEST = 40;
+const MAX_DEPTH = 40;
 
 /** A tree whose rules lead to Services. */
 type RuleTree = TreeNames & { readonly table: Table };
 
+/** Rules of iptables that lead to the Service, and its chains. In IPVS mode some Services have them. */
 function ruleLines(ports: readonly ServicePort[], view: RulesView, trees: readonly RuleTree[]): KernelPlace[] {
   const places = new Map<string, string[]>();
   const add = (table: Table, chain: string, rules: readonly Rule[]) => {
@@ -181,8 +184,8 @@ function chainsOf(port: ServicePort, view: RulesView): ReadonlySet<string> {
   const names = new Set<string>(KINDS.map(nameOf));
   for (const name of names) {
     for (const { text } of view.chain('nat', name) ?? []) {
-      const to = target(text);
-      if (to?.startsWith('KUBE-SEG-') || to?.startsWith('KUBE-SEP-')) names.add(to);
+      const { target } = parseRule(text);
+      if (target.startsWith('KUBE-SEG-') || target.startsWith('KUBE-SEP-')) names.add(target);
     }
   }
   // Group chains lead to them; they are named here in case the groups are gone.
@@ -193,15 +196,15 @@ function chainsOf(port: ServicePort, view: RulesView): ReadonlySet<string> {
 /** A packet to a frontend. */
 interface WantedFrontend {
   readonly service: ServiceKey;
-  readonly protocol: string;
+  readonly protocol: Protocol;
   readonly address: Address | undefined;
   readonly port: number;
 }
 
 function wantedOf({ service, protocol, frontends, healthCheckNodePort }: ServicePort): WantedFrontend[] {
-  const all = frontends.map(({ address, port }) => ({ service, protocol: protocol.toLowerCase(), address, port }));
+  const all = frontends.map(({ address, port }) => ({ service, protocol, address, port }));
   if (healthCheckNodePort === 0) return all;
-  return [...all, { service, protocol: 'tcp', address: undefined, port: healthCheckNodePort }];
+  return [...all, { service, protocol: 'TCP', address: undefined, port: healthCheckNodePort }];
 }
 
 type Add = (table: Table, chain: string, rules: readonly Rule[]) => void;
@@ -215,39 +218,32 @@ function addLeading(
   for (const { table, root, prefix } of trees) {
     const follow = (chain: string, depth: number): void => {
       const rules = view.chain(table, chain) ?? [];
-      add(
-        table,
-        chain,
-        rules.filter((rule) => isOf(wanted.service, rule) && mayMatch(rule.text, wanted)),
-      );
-      for (const { text } of rules) {
-        const to = target(text);
-        if (to?.startsWith(prefix) && depth < DEEPEST && mayMatch(text, wanted)) follow(to, depth + 1);
+      const met = rules
+        .map((rule) => ({ rule, parsed: parseRule(rule.text) }))
+        .filter(({ parsed }) => mayMatch(parsed, wanted));
+      const own = met.map(({ rule }) => rule).filter((rule) => ownerOfRule(rule) === wanted.service);
+      add(table, chain, own);
+      for (const { parsed } of met) {
+        if (parsed.target.startsWith(prefix) && depth < MAX_DEPTH) follow(parsed.target, depth + 1);
       }
     };
     follow(root, 0);
   }
 }
 
-function isOf(service: ServiceKey, { owner, text }: Rule): boolean {
-  return (owner ?? ownerInComment(text)) === service;
-}
-
-function target(text: string): string | undefined {
-  return / ?-[jg] (\S+)/.exec(text)?.[1];
-}
-
 /** False where its destination, protocol or port is another one. */
-function mayMatch(text: string, { address, protocol, port }: WantedFrontend): boolean {
-  const [, destination] = /(?:^| )-d (\S+)/.exec(text) ?? [];
-  if (destination !== undefined && (address === undefined || !contains(destination, address))) return false;
-  const [, name] = /(?:^| )-p (\S+)/.exec(text) ?? [];
-  if (name !== undefined && name !== protocol) return false;
-  const [, first, last = first] = /--dport (\d+)(?::(\d+))?/.exec(text) ?? [];
-  return first === undefined || (Number(first) <= port && port <= Number(last));
-}
-
-function contains(destination: string, address: Address): boolean {
-  const range: Cidr | undefined = parseCidr(destination);
-  return range === undefined ? parseAddress(destination) === address : cidrContains(range, address);
+function mayMatch({ matches }: ParsedRule, { address, protocol, port }: WantedFrontend): boolean {
+  return matches.every((match) => {
+    switch (match.of) {
+      case 'destination':
+        if (address === undefined) return match.inverted;
+        return cidrContains(match.net.cidr, address) !== match.inverted;
+      case 'protocol':
+        return (match.value === protocol) !== match.inverted;
+      case 'port':
+        return (match.first <= port && port <= match.last) !== match.inverted;
+      default:
+        return true;
+    }
+  });
 }

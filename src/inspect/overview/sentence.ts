@@ -17,8 +17,8 @@ export interface SentenceFacts {
   readonly waiting: number;
 }
 
-/** Services that a sentence names. */
-const NAMES = 3;
+/** Names in a sentence; the others are counted. */
+const MAX_NAMES = 3;
 
 export function healthSentence(facts: SentenceFacts): string {
   const { health, services } = facts;
@@ -28,14 +28,14 @@ export function healthSentence(facts: SentenceFacts): string {
   return [inKernelText(facts), ...setAsideText(facts), ...suspectsText(facts)].join('; ');
 }
 
-/** undefined: there is none. */
+/** undefined without trouble. */
 function troubleText({ live, ready, healthy, reasons }: Status['health']): string | undefined {
-  const is = !live ? 'The agent hangs' : !ready ? 'Not ready' : 'Not healthy';
+  const state = !live ? 'The agent hangs' : !ready ? 'Not ready' : 'Not healthy';
   if (live && ready && healthy) return undefined;
   const [first, ...others] = reasons;
-  if (first === undefined) return is;
+  if (first === undefined) return state;
   const more = others.length === 0 ? '' : ` (and ${countText(others.length, 'more reason')})`;
-  return `${is}: ${first}${more}`;
+  return `${state}: ${first}${more}`;
 }
 
 function inKernelText({ services, refused, waiting }: SentenceFacts): string {
@@ -48,7 +48,7 @@ function inKernelText({ services, refused, waiting }: SentenceFacts): string {
   }
   const done = Math.max(0, services - missing);
   const parts = [`${numberText(done)} of ${countText(services, 'Service')} ${done === 1 ? 'is' : 'are'} in the kernel`];
-  if (refused.length > 0) parts.push(`the kernel refuses ${firstOf(refused, NAMES)}`);
+  if (refused.length > 0) parts.push(`the kernel refuses ${firstOf(refused, MAX_NAMES)}`);
   if (waiting > 0) parts.push(`${countText(waiting, 'Service')} ${waiting === 1 ? 'waits' : 'wait'} for the next sync`);
   return parts.join('; ');
 }
@@ -64,5 +64,5 @@ function suspectsText({ suspects }: SentenceFacts): string[] {
   if (suspects.length === 0) return [];
   const who = suspects.length === 1 ? 'Node' : 'Nodes';
   const follows = suspects.length === 1 ? 'does not answer, and its' : 'do not answer, and their';
-  return [`${who} ${firstOf(suspects, NAMES)} ${follows} endpoints get no new connections`];
+  return [`${who} ${firstOf(suspects, MAX_NAMES)} ${follows} endpoints get no new connections`];
 }

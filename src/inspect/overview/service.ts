@@ -1,4 +1,4 @@
-/** All that the agent knows of one Service. Pure. */
+/** One Service in full: its row, frontends, endpoints with reasons, and faults. Pure. */
 
 import { type Service, shownFault } from '../../proxy/model/objects.ts';
 import type { Frontend as ModelFrontend, ServicePort } from '../../proxy/model/service-port.ts';
@@ -11,11 +11,11 @@ import { backendsOf, type RowFacts, serviceRow } from './services.ts';
 
 export interface ServiceFacts extends RowFacts, Pick<ExplainFacts, 'objects' | 'node'> {
   readonly explainFaultsOf: ExplainFacts['faultsOf'];
-  /** What came to the frontends of the Service; undefined where it is not counted. */
+  /** Connections and bytes of the frontends; undefined where they are not counted. */
   readonly traffic?: readonly FrontendCount[] | undefined;
 }
 
-/** What came to a frontend. */
+/** Connections and bytes that came to a frontend. */
 interface FrontendCount {
   readonly family: ServicePort['family'];
   readonly protocol: ServicePort['protocol'];
@@ -92,7 +92,7 @@ function healthChecks(ports: readonly ServicePort[]): FrontendAnswer[] {
   });
 }
 
-/** The ranges that may use a load balancer's address; empty: everybody. */
+/** The ranges that may use a load balancer's address; empty for everybody. */
 export function sourcesOf({ sourceRanges }: Pick<ServicePort, 'sourceRanges'>): string[] {
   if (sourceRanges === undefined) return [];
   return sourceRanges.length === 0 ? ['nobody'] : [...sourceRanges];

@@ -1,4 +1,4 @@
-/** A Service as a row of the list: its addresses and ports, and its state with the reason. Pure. */
+/** The list of Services: the search, and a Service as a row with its state and the reason. Pure. */
 
 import { type Address, endpointText, type Family, parseAddress } from '../../base/address.ts';
 import { firstLine } from '../../base/cause.ts';
@@ -13,8 +13,6 @@ import {
 import type { Backend, Frontend, ServicePort } from '../../proxy/model/service-port.ts';
 import { countText, listText } from '../wire/format.ts';
 import type { ServiceRow, ServiceState } from '../wire/services.ts';
-
-// The search of Services: by name, address, port, node port, and address of an endpoint. Pure.
 
 /** A word of the search. */
 export interface Term {
@@ -51,10 +49,10 @@ export function fits(terms: readonly Term[], service: Service, slices: () => rea
   );
 }
 
-/** undefined: the name alone does not say it. */
+/** undefined when the name alone does not decide. */
 export function fitsByName(terms: readonly Term[], key: string): boolean | undefined {
   if (terms.every((term) => fitsName(term, key))) return true;
-  // A word that is neither a number nor an address can be a part of the name alone.
+  // A word that is neither a number nor an address can only be a part of the name.
   return terms.some((term) => !term.isNumber && !term.isAddress && !fitsName(term, key)) ? false : undefined;
 }
 
@@ -100,8 +98,8 @@ export interface RowFacts {
 }
 
 /** Addresses and ports that a row lists. */
-const ADDRESSES = 4;
-const PORTS = 8;
+const MAX_ADDRESSES = 4;
+const MAX_PORTS = 8;
 
 export function serviceRow(service: Service, facts: RowFacts): ServiceRow {
   const { key, type, clusterIPs, externalIPs, loadBalancerIPs, ports } = service;
@@ -109,8 +107,8 @@ export function serviceRow(service: Service, facts: RowFacts): ServiceRow {
   return {
     service: key,
     type,
-    addresses: [...new Set([...clusterIPs, ...externalIPs, ...loadBalancerIPs])].slice(0, ADDRESSES),
-    ports: ports.slice(0, PORTS).map(portText),
+    addresses: [...new Set([...clusterIPs, ...externalIPs, ...loadBalancerIPs])].slice(0, MAX_ADDRESSES),
+    ports: ports.slice(0, MAX_PORTS).map(portText),
     endpoints: new Set(served.flatMap(usedBackends).map(({ address }) => address)).size,
     ...stateOf(key, served, facts),
   };
@@ -127,7 +125,7 @@ function portText({ port, nodePort, protocol }: ServicePortSpec): string {
   return nodePort === 0 ? `${port}/${protocol}` : `${port}:${nodePort}/${protocol}`;
 }
 
-/** The endpoints that new connections from somewhere go to. */
+/** The endpoints that new connections go to, wherever these come from. */
 function usedBackends(port: ServicePort): readonly Backend[] {
   return port.frontends.flatMap((frontend) => backendsOf(port, frontend));
 }
@@ -156,7 +154,7 @@ function refusedWhy(cause: string): string {
   return cause === '' ? 'The kernel refuses it.' : `The kernel refuses it: ${firstLine(cause)}`;
 }
 
-/** Something is not programmed because of it. */
+/** Whether something is not programmed because of it. */
 function isHarm({ effect }: Fault): boolean {
   return effect === 'object set aside' || effect === 'part left out';
 }
