@@ -1,8 +1,8 @@
 /** Builds an agent from its parts, for `run` and `plan`. */
-
 import { type Family, familyOf } from '../base/address.ts';
 import { causeOf } from '../base/cause.ts';
 import { type Clock, realClock, unlessAborted } from '../base/clock.ts';
+import { createMutex } from '../base/mutex.ts';
 import { AUTO, type Config } from '../config/config.ts';
 import { EXTERNAL_IPS_GATE, servesExternalIPs } from '../config/feature-gates.ts';
 import type { RecorderHooks } from '../inspect/history/guarded.ts';
@@ -22,13 +22,12 @@ import { closeProbes, createMode, type ModeInput, type ModeOnNode } from './buil
 import { CannotRun } from './cannot-run.ts';
 import { tuneConntrack } from './conntrack-tuning.ts';
 import { type ObjectFeed, waitForNode, waitForServiceCidrs } from './feed.ts';
-import { KernelLock } from './kernel-lock.ts';
 import { logResized, logSteps, stackLogger } from './log-lines.ts';
 import { closeOnError, type Platform } from './platform.ts';
 import type { StartPhase } from './start-report.ts';
 import { repairedTools, type Unserved, unservedOf, usableFamilies } from './usable-families.ts';
 
-export interface AgentOptions {
+interface AgentOptions {
   readonly config: Config;
   readonly log: Log;
   /** Write the conntrack settings, and wait for the Node; `plan` does neither. */
@@ -224,4 +223,27 @@ function buildSweeper({ config, flows, onNode, onSweep = () => undefined, platfo
     retry: config.syncPeriod,
     onSweep,
   });
+}
+
+// Who may write to the kernel, or compare it with the desired state, takes a turn: a sync, a check, or an answer.
+
+export class KernelLock {
+  readonly #mutex = createMutex();
+  #syncs = 0;
+
+  /** The number of syncs that began: two equal numbers mean that none wrote in between. */
+  get syncs(): number {
+    return this.#syncs;
+  }
+
+  /** Run a sync, while nothing else has a turn. */
+  sync<T>(work: () => Promise<T>): Promise<T> {
+    return this.#mutex(() => {
+      this.#syncs += 1;
+      return work();
+    });
+  }
+
+  /** Run something else, while no sync runs. */
+  readonly between = <T>(work: () => Promise<T>): Promise<T> => this.#mutex(work);
 }

@@ -18,8 +18,9 @@ import type { FamilySettings } from '../proxy/modes/netfilter/settings.ts';
 import { oneOfEverything } from '../proxy/modes/nftables/check.ts';
 import { nftablesMode } from '../proxy/modes/nftables/index.ts';
 import type { OnResized, OnSetKept } from '../proxy/modes/virtual-servers/apply.ts';
-import { type ChangedFact, changedFacts } from './changed-facts.ts';
 import {
+  type ChangedFact,
+  changedFacts,
   ipvsKernelSettings,
   ipvsNodePortFilter,
   ipvsOptions,

@@ -2,20 +2,19 @@
  * Checks the kernel between syncs: whether the rules are still in place, and the settings still those of the Node and this machine. At
  * once after the kernel's notice of a write of another program; where it gives none, and to be sure, every syncPeriod.
  */
-
 import { causeOf } from '../base/cause.ts';
+import type { Clock } from '../base/clock.ts';
 import type { Mutex } from '../base/mutex.ts';
 import type { Config } from '../config/config.ts';
 import { type Committer, committerText } from '../kernel/ruleset-notices.ts';
+import { MODES } from '../proxy/model/modes.ts';
 import type { Heard, Mode } from '../proxy/modes/mode.ts';
 import { Wait } from '../proxy/sync/wait.ts';
 import type { Health } from '../serve/health.ts';
 import type { Log } from '../telemetry/log.ts';
 import { TroubleLog } from '../telemetry/trouble-log.ts';
 import type { Agent } from './agent.ts';
-import { changedFactText } from './changed-facts.ts';
-import type { ReadBudget } from './read-budget.ts';
-import { RepairBackoff } from './repair-backoff.ts';
+import { changedFactText } from './mode-settings.ts';
 
 /** Milliseconds that reading the rules may take. */
 const READING_TIMEOUT_MS = 30_000;
@@ -25,9 +24,9 @@ const LOOKING_SHARE = 0.1;
 const NOTHING: Heard = { kind: 'nothing' };
 
 /** What a check after a notice found that other programs had touched. */
-export type Noticed = 'ours' | 'nothing of ours' | 'unknown';
+type Noticed = 'ours' | 'nothing of ours' | 'unknown';
 
-export interface KernelWatchOptions {
+interface KernelWatchOptions {
   readonly config: Config;
   readonly log: Log;
   readonly signal: AbortSignal;
@@ -257,5 +256,129 @@ async function mayHaveChanged(
   } finally {
     cancel();
     readBudget.checkTook(clock.now() - began);
+  }
+}
+
+// Another program that changes our objects again and again: repairs wait longer and longer, and people are told once. Pure.
+
+/** Milliseconds without a repair after which a fight is over, at least. */
+const QUIET = 10_000;
+/** Repairs that are made at once. */
+const AT_ONCE = 10;
+/** Milliseconds before the first repair that waits; each further one waits twice as long. */
+const FIRST_WAIT = 100;
+
+interface RepairBackoffState {
+  /** The other program, in words; undefined: not known. */
+  readonly by: string | undefined;
+  /** Repairs so far. */
+  readonly repairs: number;
+  /** When the first of them was made. */
+  readonly since: number;
+}
+
+export class RepairBackoff {
+  /** Milliseconds: no repair waits longer. */
+  readonly #longest: number;
+  #state: RepairBackoffState | undefined;
+  #last = 0;
+
+  constructor(longest: number) {
+    this.#longest = longest;
+  }
+
+  /** Milliseconds that the next repair waits after the last one. */
+  get #wait(): number {
+    const more = (this.#state?.repairs ?? 0) - AT_ONCE;
+    return more <= 0 ? 0 : Math.min(this.#longest, FIRST_WAIT * 2 ** Math.min(more - 1, 30));
+  }
+
+  /** The time from which the next repair may be made. */
+  get due(): number {
+    return this.#last + this.#wait;
+  }
+
+  /** A sync repaired what another program changed. Returns whether that was the begin of a fight. */
+  repaired(now: number, by: string | undefined): boolean {
+    const before = this.#state !== undefined && !this.#isOver(now) ? this.#state : undefined;
+    this.#last = now;
+    this.#state = { by: by ?? before?.by, repairs: (before?.repairs ?? 0) + 1, since: before?.since ?? now };
+    return this.#state.repairs === AT_ONCE + 1;
+  }
+
+  /** The fight that goes on now; undefined: none. */
+  at(now: number): RepairBackoffState | undefined {
+    const state = this.#state;
+    return state === undefined || state.repairs <= AT_ONCE || this.#isOver(now) ? undefined : state;
+  }
+
+  #isOver(now: number): boolean {
+    return now - this.#last > Math.max(QUIET, 2 * this.#wait);
+  }
+}
+
+// Decides when all rules are read from the kernel: for a periodic resync, and after another program wrote. Limited to a share of the time.
+
+/** Milliseconds between two resyncs, which compare all rules with the kernel's. */
+const RESYNC_MS = 60 * 60 * 1000;
+/** Largest share of the time that goes into reading: a program that writes all the time would make the agent read all the time. */
+const SHARE = 0.01;
+
+/** IPVS has no rule whose absence shows that all was flushed: it is read every syncPeriod, as kube-proxy does. */
+export function firstPeriod({ mode, syncPeriod }: Pick<Config, 'mode' | 'syncPeriod'>): number {
+  return MODES[mode].hasCanary ? RESYNC_MS : syncPeriod;
+}
+
+export class ReadBudget {
+  readonly #clock: Pick<Clock, 'now'>;
+  readonly #period: number;
+  #begunAt: number;
+  /** Milliseconds that a reading of a sync takes: the shorter of the last two, because one may wait for a lock or a busy machine. */
+  #took = 0;
+  /** Milliseconds of the last reading of any kind. */
+  #last = Number.POSITIVE_INFINITY;
+  /** When the last check that read the rules ended, and how long one takes, as above. */
+  #check = { endedAt: 0, took: 0 };
+
+  constructor(clock: Pick<Clock, 'now'>, config: Pick<Config, 'mode' | 'syncPeriod'>) {
+    this.#clock = clock;
+    this.#period = firstPeriod(config);
+    this.#begunAt = clock.now();
+  }
+
+  /** A resync is due. */
+  get isDue(): boolean {
+    return this.#clock.now() - this.#begunAt >= Math.max(this.#period, this.#took / SHARE);
+  }
+
+  /** A check may read the rules now, because another program wrote. */
+  get mayRead(): boolean {
+    return this.#clock.now() >= this.mayReadAt;
+  }
+
+  /** The time from which a check may read the rules. */
+  get mayReadAt(): number {
+    return this.#check.endedAt + this.#check.took / SHARE;
+  }
+
+  /** The next sync reads the kernel. */
+  begun(): void {
+    this.#begunAt = this.#clock.now();
+  }
+
+  /** A sync spent these milliseconds reading. */
+  took(milliseconds: number): void {
+    this.#took = this.#usual(milliseconds);
+  }
+
+  /** A check spent these milliseconds reading. */
+  checkTook(milliseconds: number): void {
+    this.#check = { endedAt: this.#clock.now(), took: this.#usual(milliseconds) };
+  }
+
+  #usual(milliseconds: number): number {
+    const usual = Math.min(this.#last, milliseconds);
+    this.#last = milliseconds;
+    return usual;
   }
 }

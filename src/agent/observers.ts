@@ -2,6 +2,7 @@
 import { type Address, type Family, familyOf, isLoopback, socketAddress } from '../base/address.ts';
 import { causeOf } from '../base/cause.ts';
 import { type Clock, realClock } from '../base/clock.ts';
+import { inPortions } from '../base/portions.ts';
 import { AGENT_FLAGS } from '../config/agent-flags.ts';
 import type { Config } from '../config/config.ts';
 import { fileFromConfig } from '../config/config-file.ts';
@@ -11,7 +12,8 @@ import type { Live } from '../inspect/wire/live.ts';
 import { liveDelta } from '../inspect/wire/live-delta.ts';
 import type { ChangesAtEnd } from '../proxy/ledger/change-ledger.ts';
 import type { ServiceKey, Slice } from '../proxy/model/objects.ts';
-import { readyOnNode } from '../proxy/model/service-port.ts';
+import type { ProxyModel } from '../proxy/model/proxy-model.ts';
+import { readyOnNode, type ServicePort, type ServicePortKey } from '../proxy/model/service-port.ts';
 import type { SyncReport } from '../proxy/sync/sync-results.ts';
 import { Clients } from '../serve/clients.ts';
 import { EventStreams, PAGE_STREAM } from '../serve/event-stream.ts';
@@ -25,7 +27,6 @@ import type { Agent } from './agent.ts';
 import { componentInfo } from './component-info.ts';
 import type { ObjectFeed } from './feed.ts';
 import { programmedAuth } from './fleet-auth.ts';
-import { type ChangedPorts, GenerationSwitch } from './generation-switch.ts';
 import { MetricsFeed } from './metrics-feed.ts';
 import { NodeEvents } from './node-events.ts';
 import { OtherProxies, signsIn } from './other-proxies.ts';
@@ -43,7 +44,7 @@ import { Servers } from './servers.ts';
 import { ServiceMetrics } from './service-metrics.ts';
 import { sentencesOf, syncOutcomeOf, writtenBy } from './sync-outcome.ts';
 
-export interface ObserversOptions {
+interface ObserversOptions {
   readonly log: Log;
   readonly signal: AbortSignal;
   /** Families of this node. */
@@ -305,4 +306,40 @@ export class LivePage {
 
   /** The stream of `/live`. Throws NoAnswer where too many read. */
   readonly open = (asked: Pick<HttpRequest, 'encodings' | 'signal' | 'hangUp'>): Answer => this.#stream.open(asked);
+}
+
+// The switch from one generation of the agent to the next, for those who hear of changed ServicePorts.
+
+type Ports = Pick<ProxyModel, 'ports'>;
+type ChangedPorts = ReadonlyMap<ServicePortKey, ServicePort | undefined>;
+
+/** The few milliseconds that it takes are not worth an abort. */
+const NEVER = new AbortController().signal;
+
+/**
+ * The first sync of a generation reports all of its ServicePorts. Those of former generations that are not among them are gone, and this
+ * is where that is said, once, for all who listen. Until the next generation has written, what the former one reported stays in force.
+ */
+export class GenerationSwitch {
+  /** The models of the generations whose ServicePorts may still be in force. */
+  #former: Ports[] = [];
+  #present: Ports | undefined;
+
+  /** Another generation works from now on. */
+  begin(next: Ports): void {
+    if (this.#present !== undefined && this.#present !== next) this.#former.push(this.#present);
+    this.#present = next;
+  }
+
+  /** The present generation has written. Resolves with the ServicePorts that are gone since a former one; empty where nothing is. */
+  async written(): Promise<ChangedPorts> {
+    const gone = new Map<ServicePortKey, undefined>();
+    const [former, present] = [this.#former, this.#present?.ports];
+    if (former.length === 0 || present === undefined) return gone;
+    this.#former = [];
+    for (const { ports } of former) {
+      await inPortions(ports.keys(), (key) => void (present.has(key) || gone.set(key, undefined)), NEVER);
+    }
+    return gone;
+  }
 }

@@ -16,7 +16,7 @@ import {
 } from '../kernel/iptables-tools.ts';
 import { MODES } from '../proxy/model/modes.ts';
 import { CannotRun } from './cannot-run.ts';
-import type { ChangedFact } from './changed-facts.ts';
+import type { ChangedFact } from './mode-settings.ts';
 import { type Platform, realPlatform } from './platform.ts';
 
 export interface Usable {

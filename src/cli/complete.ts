@@ -1,8 +1,9 @@
 /** `slicewire completion`, and the command that its scripts call at each Tab. */
-import { askAgent } from '../agent/questions/ask-agent.ts';
+
 import { ConfigError } from '../config/flags.ts';
 import { parseListen } from '../config/listen.ts';
 import { servicesSchema } from '../inspect/wire/services.ts';
+import { askAgent } from './ask-agent.ts';
 import { type Completion, complete, completionText, SCRIPTS, SHELLS } from './commands/completion.ts';
 import type { AskedOnCommandLine } from './typed-command.ts';
 

@@ -2,7 +2,6 @@
 
 import { loadConfig } from '../agent/load-config.ts';
 import { withQueries } from '../agent/questions/answer-once.ts';
-import { askAgent } from '../agent/questions/ask-agent.ts';
 import { seenOf } from '../agent/questions/explain-live.ts';
 import type { Answers } from '../agent/questions/queries.ts';
 import { openTools } from '../agent/usable-families.ts';
@@ -24,6 +23,7 @@ import { statusText } from '../inspect/wire/status-text.ts';
 import { type Verification, verificationSchema } from '../inspect/wire/verification.ts';
 import { verificationText } from '../inspect/wire/verification-text.ts';
 import { MODES } from '../proxy/model/modes.ts';
+import { askAgent } from './ask-agent.ts';
 import { recordedAnswers } from './record-and-replay.ts';
 import { watchStatus } from './status-watch.ts';
 import { type AskedOnCommandLine, show } from './typed-command.ts';

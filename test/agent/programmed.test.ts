@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { changeOf } from '../../src/agent/feed.ts';
-import { settle } from '../../src/agent/one-sync.ts';
+import { settle } from '../../src/agent/generation.ts';
 import { MAX_WAITERS } from '../../src/agent/programmed/waiters.ts';
 import { ProgrammedAnswers } from '../../src/agent/programmed.ts';
 import { decodeService } from '../../src/cluster/api/decode/service.ts';

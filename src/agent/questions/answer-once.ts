@@ -7,7 +7,7 @@ import { countText } from '../../inspect/wire/format.ts';
 import type { Plan } from '../../proxy/reconcile/step.ts';
 import { modeChooser } from '../choose-mode.ts';
 import { prepare } from '../load-config.ts';
-import { withParts } from '../read-once.ts';
+import { withParts } from '../run-once.ts';
 import { Queries } from './queries.ts';
 
 /** Resolves with the result of `use`. Throws as `startAgent`, and KernelNotRead. */

@@ -14,8 +14,7 @@ import { allInterfaceAddresses } from '../../kernel/node-facts.ts';
 import type { FrontendAt } from '../../proxy/model/claims.ts';
 import type { ModeInspection } from '../../proxy/modes/inspection.ts';
 import type { FamilyView } from '../../proxy/modes/view.ts';
-import type { Agent } from '../agent.ts';
-import type { KernelLock } from '../kernel-lock.ts';
+import type { Agent, KernelLock } from '../agent.ts';
 import { type Explained, explainFacts } from './explain-facts.ts';
 
 export interface ExplainAbout {

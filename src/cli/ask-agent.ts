@@ -1,8 +1,8 @@
 /** Asks the agent of this node over HTTP. */
 import { get, type IncomingMessage } from 'node:http';
-import type { ListenAddress } from '../../config/listen.ts';
-import { NoAnswer, WrongQuestion } from '../../inspect/wire/problem.ts';
-import { type AnswerSchema, answerText, problemIn, queryOf, readAnswer } from '../../inspect/wire/read.ts';
+import type { ListenAddress } from '../config/listen.ts';
+import { NoAnswer, WrongQuestion } from '../inspect/wire/problem.ts';
+import { type AnswerSchema, answerText, problemIn, queryOf, readAnswer } from '../inspect/wire/read.ts';
 
 /** Milliseconds without a byte: a question may wait for another one, and reads the kernel. */
 const SILENCE_TIMEOUT_MS = 120_000;

@@ -1,26 +1,139 @@
-/** One sync of an agent that runs: why it runs, who hears that it began and ended, and in which order. */
-
+/** Runs one generation of the agent, until the agent stops or another generation takes over: what starts, and what ends. */
 import { causeOf } from '../base/cause.ts';
+import { aborted, type Clock, sleep } from '../base/clock.ts';
 import type { Config } from '../config/config.ts';
 import type { RecorderHooks } from '../inspect/history/guarded.ts';
 import type { SyncReason, Trigger } from '../inspect/history/records.ts';
-import { whileWriting } from '../kernel/last-resort.ts';
+import { WRITE_GRACE, whileWriting } from '../kernel/last-resort.ts';
 import { type Committer, committerText } from '../kernel/ruleset-notices.ts';
 import { writtenChanges } from '../proxy/ledger/written-changes.ts';
+import { SyncScheduler } from '../proxy/sync/scheduler.ts';
 import { SyncStatus } from '../proxy/sync/sync-results.ts';
 import type { Log } from '../telemetry/log.ts';
 import type { Agent } from './agent.ts';
-import type { KernelWatch } from './kernel-watch.ts';
+import { watchFailover } from './failover.ts';
+import { firstPeriod, KernelWatch, ReadBudget } from './kernel-watch.ts';
 import { driftsText, faultCounts, stackLogger } from './log-lines.ts';
 import type { EndedSync, Observers } from './observers.ts';
+import { watchOthers } from './other-proxies.ts';
 import type { Platform } from './platform.ts';
-import type { ReadBudget } from './read-budget.ts';
-import type { SyncLog } from './sync-log.ts';
+import { SWEEP_FAILED, type SyncLog } from './sync-log.ts';
+
+/** Milliseconds that the last sweep may take. */
+const LAST_SWEEP = 3000;
+
+/** Resolves when the signal aborts, after the sync that is running then; rejects when the source cannot go on. */
+export async function runGeneration(agent: Agent, options: GenerationOptions): Promise<void> {
+  const { config, log, signal, observers, onOutdated } = options;
+  const { clock, feed, kernelLock } = agent;
+  const grace = graceAfter(signal, clock, WRITE_GRACE);
+  const readBudget = new ReadBudget(clock, config);
+  const requests: SyncRequests = { loss: undefined, hurries: false };
+  const scheduler = new SyncScheduler({
+    clock,
+    min: config.minSyncPeriod,
+    retry: config.syncPeriod,
+    max: Math.max(firstPeriod(config), config.minSyncPeriod),
+    run: () => sync(),
+  });
+  const request = (isUrgent = false) => {
+    observers.queued();
+    scheduler.request(isUrgent);
+  };
+  const watch = new KernelWatch(agent, {
+    ...options,
+    health: observers.health,
+    onLoss(by) {
+      requests.loss = { by };
+      request(true);
+    },
+    onWaiting: () => request(),
+    onNoticed: (what) => observers.metrics.current.noticed(what),
+    mutex: kernelLock.between,
+    readBudget,
+  });
+  const sync = oneSync(agent, { ...options, grace: grace.signal, readBudget, requests, watch });
+  feed.onChange(() => request());
+  const failover = watchFailover(agent, {
+    ...options,
+    onSuspects: () => {
+      requests.hurries = true;
+    },
+  }).then(() => aborted(signal));
+  request();
+  const watching = watch.run();
+  const sweeping = sweepOn(agent, options);
+  const others = watchOthers({
+    ...{ log, signal, clock, mutex: kernelLock.between, look: agent.onNode.otherProxies },
+    period: config.syncPeriod,
+    others: observers.others,
+    onRemoval: onOutdated,
+  });
+  const syncing = scheduler.start(signal);
+  try {
+    await Promise.race([syncing, watching, sweeping, others, failover, feed.source.then(() => aborted(signal))]);
+  } finally {
+    // The next generation reads the kernel: no write of this one may still be on its way.
+    if (signal.aborted) {
+      await Promise.allSettled([syncing, watching, sweeping, others]);
+      await sweepLast(agent, signal);
+    }
+    grace.cancel();
+  }
+}
+
+/** Sweep until the agent stops. After an error the sweep starts over, and finds the stale flows again. */
+async function sweepOn({ sweeper, clock }: Agent, { config, log, syncLog, signal }: GenerationOptions): Promise<void> {
+  const logStack = stackLogger(log);
+  while (!signal.aborted) {
+    try {
+      await sweeper.start(signal);
+    } catch (error) {
+      if (signal.aborted) return;
+      logStack(error);
+      syncLog.failedBeside(SWEEP_FAILED, causeOf(error), 'it starts over');
+      sweeper.request();
+      await sleep(clock, config.syncPeriod, signal).catch(() => undefined);
+    }
+  }
+}
+
+/** Delete the flows that the last writes made stale: only this generation knows those of removed Services. */
+async function sweepLast({ sweeper, clock }: Agent, signal: AbortSignal): Promise<void> {
+  const late = graceAfter(signal, clock, LAST_SWEEP);
+  await sweeper.finish(late.signal);
+  late.cancel();
+}
+
+interface Grace {
+  readonly signal: AbortSignal;
+  cancel(): void;
+}
+
+/** A signal that aborts some milliseconds after another one: a write that is running then may end. `cancel` drops it. */
+function graceAfter(signal: AbortSignal, clock: Clock, time: number): Grace {
+  const late = new AbortController();
+  let cancel = () => {};
+  const begin = () => {
+    cancel = clock.after(time, () => late.abort(signal.reason));
+  };
+  if (signal.aborted) begin();
+  else signal.addEventListener('abort', begin, { once: true });
+  return {
+    signal: late.signal,
+    cancel() {
+      signal.removeEventListener('abort', begin);
+      cancel();
+    },
+  };
+}
+
+// One sync of an agent that runs: why it runs, who hears that it began and ended, and in which order.
 
 const PORTS_FAILED = 'cannot serve health check ports';
 const REPORT_FAILED = 'the report of a sync failed';
 
-export interface GenerationOptions {
+interface GenerationOptions {
   readonly config: Config;
   readonly log: Log;
   readonly syncLog: SyncLog;
@@ -35,7 +148,7 @@ export interface GenerationOptions {
 }
 
 /** Requests to the next sync, since the last one. */
-export interface SyncRequests {
+interface SyncRequests {
   /** Another program changed the rules; `by`: its name, where it is known. */
   loss: { readonly by: Committer | undefined } | undefined;
   /** Unanswered connections are to be swept at once after it. */
@@ -54,7 +167,7 @@ interface SyncInput extends GenerationOptions {
  * The scheduler's run: resolves with whether the sync was complete. An error beside it, such as in its reports, is no reason to end: it
  * is logged, and the sync runs again. Rejects when `grace` aborts.
  */
-export function oneSync(agent: Agent, options: SyncInput): () => Promise<boolean> {
+function oneSync(agent: Agent, options: SyncInput): () => Promise<boolean> {
   const { log, syncLog, grace, observers, requests, watch, onSynced, platform } = options;
   const status = new SyncStatus();
   const logStack = stackLogger(log);
