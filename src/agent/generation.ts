@@ -1,4 +1,4 @@
-/** Runs one generation of the agent, until the agent stops or another generation takes over: what starts, and what ends. */
+/** Runs one generation of the agent, with all its syncs, until the agent stops or another generation takes over. */
 import { causeOf } from '../base/cause.ts';
 import { aborted, type Clock, sleep } from '../base/clock.ts';
 import type { Config } from '../config/config.ts';
@@ -19,8 +19,7 @@ import { watchOthers } from './other-proxies.ts';
 import type { Platform } from './platform.ts';
 import { SWEEP_FAILED, type SyncLog } from './sync-log.ts';
 
-/** Milliseconds that the last sweep may take. */
-const LAST_SWEEP = 3000;
+const LAST_SWEEP_TIMEOUT_MS = 3000;
 
 /** Resolves when the signal aborts, after the sync that is running then; rejects when the source cannot go on. */
 export async function runGeneration(agent: Agent, options: GenerationOptions): Promise<void> {
@@ -48,7 +47,7 @@ export async function runGeneration(agent: Agent, options: GenerationOptions): P
       request(true);
     },
     onWaiting: () => request(),
-    onNoticed: (what) => observers.metrics.current.noticed(what),
+    onNoticed: (touched) => observers.metrics.current.noticed(touched),
     mutex: kernelLock.between,
     readBudget,
   });
@@ -100,7 +99,7 @@ async function sweepOn({ sweeper, clock }: Agent, { config, log, syncLog, signal
 
 /** Delete the flows that the last writes made stale: only this generation knows those of removed Services. */
 async function sweepLast({ sweeper, clock }: Agent, signal: AbortSignal): Promise<void> {
-  const late = graceAfter(signal, clock, LAST_SWEEP);
+  const late = graceAfter(signal, clock, LAST_SWEEP_TIMEOUT_MS);
   await sweeper.finish(late.signal);
   late.cancel();
 }
@@ -128,8 +127,6 @@ function graceAfter(signal: AbortSignal, clock: Clock, time: number): Grace {
   };
 }
 
-// One sync of an agent that runs: why it runs, who hears that it began and ended, and in which order.
-
 const PORTS_FAILED = 'cannot serve health check ports';
 const REPORT_FAILED = 'the report of a sync failed';
 
@@ -140,18 +137,18 @@ interface GenerationOptions {
   readonly signal: AbortSignal;
   readonly observers: Observers;
   readonly recorder: RecorderHooks;
-  /** Called after each sync that was not a failure as a whole. */
+  /** Called after each sync that wrote something, or found nothing to write. */
   readonly onSynced: () => void;
-  /** The settings are no longer those that the Node and this machine ask for. */
+  /** Called when the Node or this machine needs other settings, and thus another generation. */
   readonly onOutdated: () => void;
   readonly platform: Platform;
 }
 
-/** Requests to the next sync, since the last one. */
+/** Requests for the next sync, collected since the last one. */
 interface SyncRequests {
-  /** Another program changed the rules; `by`: its name, where it is known. */
+  /** Another program changed the rules. `by` is that program, where it is known. */
   loss: { readonly by: Committer | undefined } | undefined;
-  /** Unanswered connections are to be swept at once after it. */
+  /** Sweep unanswered connections at once after the sync. */
   hurries: boolean;
 }
 
@@ -176,10 +173,10 @@ function oneSync(agent: Agent, options: SyncInput): () => Promise<boolean> {
     const { loss, hurries } = requests;
     requests.hurries = false;
     const reason = reasonOf(agent, status, options);
-    const ended = await written(agent, reason, options);
+    const ended = await runSync(agent, reason, options);
     const { report } = ended;
     const hasWritten = report.outcome !== 'failed';
-    logged(agent, { ...options, ended, status, loss });
+    logSync(agent, { ...options, ended, status, loss });
     if (hasWritten) watch.begin();
     // The rules are written: clients whose flows are deleted now meet the new ones.
     if (hasWritten) agent.sweeper.request(hurries);
@@ -211,13 +208,13 @@ function oneSync(agent: Agent, options: SyncInput): () => Promise<boolean> {
   };
 }
 
-/** Runs the sync. Health, history and the ledger hear of its beginning and its end, in this order. */
-async function written(
+/** Runs the sync, and reports its beginning and its end to health, history and the ledger, in this order. */
+async function runSync(
   { clock, loop, kernelLock, feed }: Agent,
   reason: SyncReason,
   { observers, readBudget, recorder, grace }: SyncInput,
 ): Promise<EndedSync> {
-  // Without the name of the program: each label of a metric is a series for ever.
+  // The name of the program is no label, because each value of a label is a series forever.
   observers.metrics.current.triggered(reason.trigger);
   // The resync is due: read the kernel again.
   if (readBudget.isDue) {
@@ -242,8 +239,8 @@ async function written(
 }
 
 /**
- * Reports a sync, and moves the marks last: node ports on loopback are in no rule, and their relay follows the sync. Rejects where that
- * fails: for the marks the sync had no end then.
+ * Reports a sync, and moves the marks last: node ports on loopback are in no rule, and their relay follows the sync. Rejects where a report
+ * fails; the marks then stay.
  */
 export async function settle(observers: Pick<Observers, 'synced' | 'programmed'>, ended: EndedSync): Promise<void> {
   await observers.synced(ended);
@@ -256,8 +253,8 @@ interface LoggedSync extends SyncInput {
   readonly loss: SyncRequests['loss'];
 }
 
-/** The sync's line in the log, and an event where another program had changed the rules. */
-function logged(agent: Agent, { ended: { report }, status, loss, watch, syncLog, observers }: LoggedSync): void {
+/** Logs the sync, and emits an event where another program had changed the rules. */
+function logSync(agent: Agent, { ended: { report }, status, loss, watch, syncLog, observers }: LoggedSync): void {
   const by = loss?.by && committerText(loss.by);
   const isFirst = status.lastComplete === undefined;
   status.record(report, agent.clock.wall());
@@ -268,7 +265,7 @@ function logged(agent: Agent, { ended: { report }, status, loss, watch, syncLog,
   if (report.drift.length > 0 && !isFight) observers.events.emitDrift(driftsText(report.drift), by);
 }
 
-/** Why a sync runs. Takes the loss out of the requests. */
+/** The reason why a sync runs. It takes the loss out of the requests. */
 function reasonOf(
   { feed, mode }: Agent,
   { lastComplete, failingSince }: SyncStatus,

@@ -34,9 +34,9 @@ interface SettingsInput {
   readonly node: NodeView | undefined;
   readonly family: Family;
   readonly sysctls: Sysctls;
-  /** Addresses of this machine's interfaces, at least those of the family. */
+  /** Addresses of this machine's interfaces; it must have all of the family. */
   readonly interfaces: readonly Address[];
-  /** Whether nf_conntrack_tcp_be_liberal will be set before rules are written; otherwise the kernel's present value counts. */
+  /** True when nf_conntrack_tcp_be_liberal will be set before rules are written. Otherwise the kernel's present value counts. */
   readonly willBeLiberal?: boolean;
 }
 
@@ -73,7 +73,7 @@ export async function nftablesSettings(
   };
 }
 
-/** The settings that iptables and nftables mode share: both translate addresses by rules. */
+/** The settings that iptables and nftables mode share, because both translate addresses by rules. */
 async function translatingSettings(
   input: SettingsInput,
   { localhostNodePorts }: { readonly localhostNodePorts: boolean },
@@ -100,7 +100,7 @@ export function ipvsSettings(input: Omit<SettingsInput, 'sysctls'>): IpvsSetting
 /** The input of settings on this machine. */
 export interface OnMachine {
   readonly config: Config;
-  /** The own Node as it is now. */
+  /** Reads the own Node as it is now. */
   readonly node: () => NodeView | undefined;
   readonly platform: Platform;
 }
@@ -169,8 +169,8 @@ function localDetector({ detectLocal }: Config, node: NodeView | undefined, fami
 }
 
 /**
- * The CIDRs of a family in which node ports are served; empty: all addresses. `primary` is the Node's first address; a family that
- * the configuration does not mention is served on all addresses (docs/semantics.md 6.9).
+ * The CIDRs of a family in which node ports are served. An empty list means all addresses, also for a family that the configuration does not
+ * mention (docs/semantics.md 6.9). `primary` is the Node's first address.
  */
 function wantedCidrs(input: Omit<SettingsInput, 'sysctls'>): Cidr[] {
   const { cidrs, primary } = input.config.nodePortAddresses;
@@ -193,7 +193,7 @@ function nodePortAddresses(wanted: readonly Cidr[], { interfaces, localhostNodeP
   return [...new Set(interfaces.filter(isServed))];
 }
 
-/** Whether an address, as bytes, takes node ports. Where the rules serve all addresses, those of these interfaces count. */
+/** Tests whether an address, as bytes, takes node ports. Where the rules serve all addresses, those of these interfaces count. */
 export function nodePortFilter(
   {
     family,
@@ -210,7 +210,7 @@ export function nodePortFilter(
   return (address) => own.has(address) || (localhostNodePorts && address.charCodeAt(0) === 127);
 }
 
-/** The same in IPVS mode. */
+/** The same test for IPVS mode. */
 export function ipvsNodePortFilter({ nodePortCidrs }: IpvsSettings, interfaces: readonly Address[]): IsNodeAddress {
   const isServed = (address: Address) =>
     !isLoopback(address) && (nodePortCidrs === 'all' || nodePortCidrs.some((cidr) => cidrContains(cidr, address)));
@@ -224,11 +224,10 @@ function admitsLoopback(wanted: readonly Cidr[]): boolean {
   return wanted.some((cidr) => cidr.startsWith('127.') || cidrContains(cidr, '127.0.0.0' as Address));
 }
 
-// Facts of the Node, the cluster and this machine that rules depend on, as they were when the rules were made and as they are now.
-
+/** A fact of the Node, the cluster or this machine that changed since rules were made from it. */
 export interface ChangedFact {
   readonly family: Family;
-  /** A setting of the family, or `tools`: whether the tools of iptables can be used. */
+  /** The name of a setting of the family, or `tools` for the tools of iptables. */
   readonly fact: string;
   readonly from: unknown;
   readonly to: unknown;
@@ -236,8 +235,8 @@ export interface ChangedFact {
 
 type Setting = keyof IptablesSettings | keyof IpvsSettings | keyof NftablesSettings;
 
-/** The facts that can change while a configuration stays, in words. */
-const NAMES: Readonly<Partial<Record<Setting | 'tools', string>>> = {
+/** Text of the facts that can change while a configuration stays. */
+const FACT_TEXTS: Readonly<Partial<Record<Setting | 'tools', string>>> = {
   nodeAddresses: 'addresses of the Node',
   localDetector: 'source of traffic from local pods',
   nodePortAddresses: 'addresses that take node ports',
@@ -248,7 +247,7 @@ const NAMES: Readonly<Partial<Record<Setting | 'tools', string>>> = {
   tools: 'tools of iptables',
 };
 
-/** The settings of a family that are others now. */
+/** The settings of a family that differ from those before. */
 export function changedFacts(before: FamilySettings, now: FamilySettings): ChangedFact[] {
   const from = { ...before } as Readonly<Record<string, unknown>>;
   const to = { ...now } as Readonly<Record<string, unknown>>;
@@ -260,7 +259,7 @@ export function changedFacts(before: FamilySettings, now: FamilySettings): Chang
 
 /** `IPv4 addresses of the Node: from 192.0.2.1 to 192.0.2.2` */
 export function changedFactText({ family, fact, from, to }: ChangedFact): string {
-  const name = NAMES[fact as Setting] ?? fact;
+  const name = FACT_TEXTS[fact as Setting] ?? fact;
   return `${family} ${name}: from ${valueText(from)} to ${valueText(to)}`;
 }
 

@@ -1,4 +1,4 @@
-/** Predecessors on this machine: other modes, and kube-proxy, whose state in the kernel goes once this mode serves. */
+/** Removes the rules of predecessors on this machine, which are other modes and kube-proxy: once this mode serves, or all of them for `cleanup`. */
 import { FAMILIES, type Family } from '../base/address.ts';
 import type { Config } from '../config/config.ts';
 import type { RulesProbe } from '../kernel/chain-probe.ts';
@@ -26,7 +26,7 @@ interface Predecessor {
 
 interface PredecessorInput extends OnMachine {
   readonly members: readonly { readonly tools: IptablesTools; readonly probe?: RulesProbe }[];
-  /** Those that the mode serves: in another one only the predecessor serves. By default all. */
+  /** The families that the mode serves; all by default. In another family only the predecessor serves, and stays. */
   readonly families?: readonly Family[];
   /** See `ModeInput`. */
   readonly onSetKept?: OnSetKept;
@@ -72,7 +72,7 @@ function rulesPredecessor({ members }: Pick<PredecessorInput, 'members'>): Prede
   return { mode: leftByIptables(members), close: () => undefined };
 }
 
-/** The nftables tables of these names; undefined: there are none. */
+/** The nftables tables of these names; undefined when there are none. */
 function tablesPredecessor(
   names: readonly string[],
   platform: Platform,
@@ -90,7 +90,7 @@ function tablesPredecessor(
   }
 }
 
-/** undefined: a kernel without nftables has no tables of it. */
+/** undefined for a kernel without nftables, which has no tables. */
 function nftablesFor(names: readonly string[], platform: Platform): OpenNftables | undefined {
   try {
     return platform.kernel.openNftables();
@@ -123,7 +123,7 @@ function tablesIn(kernel: OpenNftables, names: readonly string[], families: read
   return ids.filter(({ family, table }) => kernel.hasTable(family, table));
 }
 
-/** Chains of service proxies in all modes that write iptables rules, and of no other program. */
+/** Chains that service proxies have in all modes with iptables rules, and no other program has. */
 const TRACES = [
   { table: 'nat', chain: 'KUBE-SERVICES' },
   { table: 'filter', chain: 'KUBE-FORWARD' },
@@ -166,7 +166,7 @@ export function lookForOthers(mode: Config['mode'], input: LookInput): (signal: 
     if (balancesBy === 'rules' && (await machine.hasServiceDevice())) {
       signs.push({ who: 'kube-proxy in IPVS mode', what: `the device ${SERVICE_DEVICE} came back`, stays: true });
     }
-    // Each question would make a kernel without nftables look for the module.
+    // Another try would make a kernel without nftables search the module each time.
     if (hasNoTables) return signs;
     const names = tablesBeside(mode);
     const kernel = nftablesFor(names, input.platform);
@@ -186,20 +186,20 @@ export function lookForOthers(mode: Config['mode'], input: LookInput): (signal: 
 }
 
 interface LookInput {
-  /** As `PredecessorInput.families`. */
+  /** See `PredecessorInput.families`. */
   readonly families?: readonly Family[];
   readonly members: readonly { readonly probe: RulesProbe }[];
   readonly platform: Platform;
 }
 
 function rulesLook({ members }: LookInput): (signal: AbortSignal) => Promise<Sign[]> {
-  /** The numbers of the tables when there was none. */
+  /** The state of each probe's tables when there was no sign. */
   const clean = new Map<RulesProbe, string>();
   return async (signal) => {
     const signs: Sign[] = [];
     for (const { probe } of members) {
       const state = await probe.state(TRACES.map(({ table }) => table));
-      // Without numbers each look would start processes: the next start of the agent finds the rules.
+      // Without a state each look would start processes. The next start of the agent finds the rules.
       if (state === undefined) continue;
       const text = state.kind === 'ruleset' ? `${state.generation}` : JSON.stringify([...state.tables]);
       if (clean.get(probe) === text) continue;
@@ -217,12 +217,10 @@ function rulesLook({ members }: LookInput): (signal: AbortSignal) => Promise<Sig
   };
 }
 
-/** Whether this network namespace has, or may have, state of IPVS mode. Loads no kernel module. */
+/** True when this network namespace has, or may have, state of IPVS mode. Loads no kernel module. */
 async function hasIpvsTraces(machine: Machine): Promise<boolean> {
   return (await machine.hasIpvs()) || (await machine.hasServiceDevice());
 }
-
-// Removes the rules of slicewire and kube-proxy in every mode, and nothing else.
 
 interface Removal {
   /** A line for each object that was removed. */
@@ -231,7 +229,7 @@ interface Removal {
   readonly problems: readonly string[];
 }
 
-/** Throws CannotRun, and the signal's reason. */
+/** Removes the rules of slicewire and kube-proxy in every mode, and nothing else. Throws CannotRun, and the signal's reason. */
 export async function removeAll(config: Config, signal: AbortSignal, platform: Platform): Promise<Removal> {
   const { machine, kernel } = platform;
   const { tools, broken } = await openTools(config, signal, platform);
@@ -244,7 +242,7 @@ export async function removeAll(config: Config, signal: AbortSignal, platform: P
   const removed: string[] = [];
   // Rules stay where their tools do not work on this node; all others go.
   const problems = broken.map(({ problem }) => problem);
-  // It is about the tables that go: no object by itself.
+  // The record describes the tables that go. It is no object of its own, and has no line.
   const ofRecord = async () => {
     kernel.record.remove();
     return [];

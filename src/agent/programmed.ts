@@ -1,4 +1,4 @@
-/** What the agent says of the versions that are in its kernel: `/programmed` and its stream. It outlives reloads. */
+/** Answers which versions of objects are in the kernel: `/programmed`, its wait for one version, and its stream. It outlives reloads. */
 
 import { familyOf } from '../base/address.ts';
 import { causeOf } from '../base/cause.ts';
@@ -28,15 +28,15 @@ interface ProgrammedParts {
   readonly by: () => AnsweredBy;
   readonly health: () => { readonly healthy: boolean; readonly reasons: readonly string[] };
   readonly unserved: () => ProgrammedSnapshot['unserved'];
-  /** Faults of objects, now. */
+  /** The number of faults of objects now. */
   readonly faults: () => number;
-  /** Nodes whose endpoints are kept out of new connections. */
+  /** Names of the Nodes whose endpoints are kept out of new connections. */
   readonly suspects: () => readonly string[];
-  /** An event could not be made, as a sentence. */
+  /** Receives a sentence when an event could not be made. */
   readonly onProblem: (text: string) => void;
 }
 
-/** The facts that answers of the agent know as well. */
+/** The facts that come from the parts of other answers. */
 export function programmedParts(parts: QueryParts): Omit<ProgrammedParts, 'suspects' | 'onProblem'> {
   const { health, agent } = parts;
   return {
@@ -55,9 +55,8 @@ export function programmedParts(parts: QueryParts): Omit<ProgrammedParts, 'suspe
 
 type ProgrammedFeed = Pick<ObjectFeed, 'cache' | 'ledger'>;
 
-/** Longest wait in milliseconds. */
 const MAX_WAIT_MS = 300_000;
-/** Reasons of the health that an event has. */
+/** Limit of health reasons in an event. */
 const MAX_REASONS = 20;
 
 export class ProgrammedAnswers {
@@ -77,9 +76,9 @@ export class ProgrammedAnswers {
     this.#streams = new EventStreams(
       PROGRAM_STREAM,
       {
-        now: () => this.#said(),
-        whole: (said) => wholeEvent(said, clock.now()),
-        changed: (before, said) => changedEvent(before, said, clock.now()),
+        now: () => this.#snapshot(),
+        whole: (snapshot) => wholeEvent(snapshot, clock.now()),
+        changed: (before, snapshot) => changedEvent(before, snapshot, clock.now()),
         onThrown: (error) =>
           onProblem(`an event of /programmed/live could not be made: ${causeOf(error)}; its readers ask again`),
       },
@@ -88,7 +87,7 @@ export class ProgrammedAnswers {
     this.use(feed);
   }
 
-  /** Services of which older versions are in the kernel, and questions that wait. */
+  /** The number of Services with an older version in the kernel, and of requests that wait. */
   get counts(): { readonly behind: number; readonly waiters: number } {
     return { behind: this.#ledger.lags.behind.size, waiters: this.waiters.count };
   }
@@ -97,7 +96,7 @@ export class ProgrammedAnswers {
     return this.#feed.ledger;
   }
 
-  /** The objects of this feed from now on: another source has other versions. */
+  /** Follow the objects of this feed from now on. Another source has other versions. */
   use(feed: ProgrammedFeed): void {
     this.#ledger.onChange(() => undefined);
     this.#feed = feed;
@@ -108,17 +107,17 @@ export class ProgrammedAnswers {
     this.#streams.touch();
   }
 
-  /** All that follows a sync is done: its marks move. */
+  /** A sync and all that follows it is done, so its marks move. */
   synced({ drift }: Pick<SyncReport, 'drift'>): void {
     if (drift.length > 0) this.#drift += 1;
     this.#ledger.confirmed();
   }
 
-  /** The health, faults or suspects may be other than before. */
-  readonly happened = (): void => this.#streams.touch();
+  /** The health, faults or suspects may have changed. */
+  readonly changed = (): void => this.#streams.touch();
 
-  /** What is asked of it, by path. */
-  get questions(): ReadonlyMap<string, QueryRoute | StreamRoute> {
+  /** The routes by path. */
+  get routes(): ReadonlyMap<string, QueryRoute | StreamRoute> {
     return new Map<string, QueryRoute | StreamRoute>([
       [
         '/programmed',
@@ -127,17 +126,20 @@ export class ProgrammedAnswers {
           longest: MAX_WAIT_MS + 1000,
           answer: async (query, signal) => {
             const { clock, by, unserved } = this.#parts;
-            const question = readProgrammedQuestion(query, MAX_WAIT_MS);
+            const parsed = parseProgrammedQuery(query, MAX_WAIT_MS);
             const wait = this.waiters;
-            return await programmedAnswer(question, { clock, by, unserved, feed: () => this.#feed, wait }, signal);
+            return await programmedAnswer(parsed, { clock, by, unserved, feed: () => this.#feed, wait }, signal);
           },
         },
       ],
-      ['/programmed/live', { parameters: ['pace'], open: (asked) => this.#streams.open(asked, paceIn(asked.query)) }],
+      [
+        '/programmed/live',
+        { parameters: ['pace'], open: (request) => this.#streams.open(request, parsePace(request.query)) },
+      ],
     ]);
   }
 
-  #said(): ProgrammedSnapshot {
+  #snapshot(): ProgrammedSnapshot {
     const { by, health, unserved, faults, suspects } = this.#parts;
     const { node, mode, version } = by();
     const { history, lags } = this.#ledger;
@@ -158,15 +160,13 @@ export class ProgrammedAnswers {
   }
 }
 
-// `/programmed`: which versions are in the kernel, of one Service or slice as well, and the wait for one of them.
-
-/** The question, read. */
-interface ProgrammedQuestion {
-  /** The Service or slice that is asked about; undefined: no one. */
+/** The parsed query of `/programmed`. */
+interface ProgrammedQuery {
+  /** The Service or slice of the query; undefined when it names none. */
   readonly of: { readonly kind: MarkedKind; readonly key: string } | undefined;
-  /** The version of it that is asked for. */
+  /** The version that the query asks for. */
   readonly version: string | undefined;
-  /** Milliseconds to wait for it. */
+  /** Milliseconds to wait for that version. */
   readonly wait: number;
 }
 
@@ -174,7 +174,7 @@ interface ProgrammedFacts {
   readonly clock: Pick<Clock, 'now' | 'wall'>;
   readonly by: () => AnsweredBy;
   readonly unserved: () => Programmed['unserved'];
-  /** Another one after a reload that reads another source. */
+  /** Read at each use, because a reload may replace the source. */
   readonly feed: () => Pick<ObjectFeed, 'cache' | 'ledger'>;
   readonly wait: Pick<Waiters, 'wait' | 'isFull' | 'count'>;
 }
@@ -185,11 +185,11 @@ type ProgrammedVersion = Programmed['slices'][number];
 const DEFAULT_PACE_MS = 1000;
 const MIN_PACE_MS = 50;
 const MAX_PACE_MS = 60_000;
-/** Characters of a reason. */
+/** Limit of characters of a reason. */
 const MAX_REASON_LENGTH = 300;
 
-/** Milliseconds between two events, at least. Throws WrongQuestion. */
-function paceIn(query: URLSearchParams): number {
+/** The minimum interval of two events in milliseconds. Throws WrongQuestion. */
+function parsePace(query: URLSearchParams): number {
   const text = query.get('pace');
   if (text === null) return DEFAULT_PACE_MS;
   const pace = /^\d{1,5}$/.test(text) ? Number(text) : 0;
@@ -197,8 +197,8 @@ function paceIn(query: URLSearchParams): number {
   throw new WrongQuestion(`pace: ${text}: must be milliseconds, from ${MIN_PACE_MS} to ${MAX_PACE_MS}`);
 }
 
-/** Throws WrongQuestion. `longest`: of a wait, in milliseconds. */
-function readProgrammedQuestion(query: URLSearchParams, longest: number): ProgrammedQuestion {
+/** Throws WrongQuestion. `maxWait`: milliseconds. */
+function parseProgrammedQuery(query: URLSearchParams, maxWait: number): ProgrammedQuery {
   const [service, slice, version, wait] = ['service', 'slice', 'version', 'wait'].map((name) => query.get(name));
   if (service != null && slice != null) throw new WrongQuestion('service and slice: ask for one of them');
   const of = service != null ? ofService(service) : slice != null ? ofSlice(slice) : undefined;
@@ -209,27 +209,27 @@ function readProgrammedQuestion(query: URLSearchParams, longest: number): Progra
   if (wait == null) return { of, version: version ?? undefined, wait: 0 };
   if (version == null) throw new WrongQuestion(`wait: ${wait}: say for which version= to wait`);
   const milliseconds = parseDuration(wait) ?? -1;
-  if (milliseconds < 0 || milliseconds > longest)
-    throw new WrongQuestion(`wait: ${wait}: must be a duration up to ${longest / 60_000}m, such as 30s`);
+  if (milliseconds < 0 || milliseconds > maxWait)
+    throw new WrongQuestion(`wait: ${wait}: must be a duration up to ${maxWait / 60_000}m, such as 30s`);
   return { of, version, wait: milliseconds };
 }
 
-function ofService(text: string): ProgrammedQuestion['of'] {
+function ofService(text: string): ProgrammedQuery['of'] {
   return { kind: 'services', key: serviceKey(text) };
 }
 
-function ofSlice(text: string): ProgrammedQuestion['of'] {
+function ofSlice(text: string): ProgrammedQuery['of'] {
   if (/^[a-z0-9][-a-z0-9.]*\/[a-z0-9][-a-z0-9.]*$/.test(text)) return { kind: 'slices', key: text };
   throw new WrongQuestion(`slice: ${text}: write NAMESPACE/NAME, such as shop/web-x7k2p`);
 }
 
-/** Waits where the question says so. Throws NoAnswer where too many wait, and the signal's reason. */
+/** Waits where the query asks for it. Throws NoAnswer where too many requests wait, and the signal's reason. */
 async function programmedAnswer(
-  question: ProgrammedQuestion,
+  query: ProgrammedQuery,
   facts: ProgrammedFacts,
   signal: AbortSignal,
 ): Promise<Programmed> {
-  const { of, version, wait } = question;
+  const { of, version, wait } = query;
   if (of !== undefined && version !== undefined && wait > 0) {
     const isDone = () => isReached(facts, of, version);
     if (!isDone() && facts.wait.isFull)
@@ -237,10 +237,10 @@ async function programmedAnswer(
     await facts.wait.wait(isDone, wait, signal);
     signal.throwIfAborted();
   }
-  return answerNow(question, facts);
+  return answerNow(query, facts);
 }
 
-function answerNow({ of, version }: ProgrammedQuestion, facts: ProgrammedFacts): Programmed {
+function answerNow({ of, version }: ProgrammedQuery, facts: ProgrammedFacts): Programmed {
   const { clock, by, unserved } = facts;
   const feed = facts.feed();
   const { marks, history, lags } = feed.ledger;
@@ -262,19 +262,19 @@ function answerNow({ of, version }: ProgrammedQuestion, facts: ProgrammedFacts):
     })),
     unserved: unserved(),
     reached,
-    why: reached === false && of !== undefined && version !== undefined ? whyNot(facts, of, version) : '',
+    why: reached === false && of !== undefined && version !== undefined ? reasonOf(facts, of, version) : '',
     service: of?.kind === 'services' ? versions('services', of.key) : null,
     slices: slicesOf(feed, of).map((key) => versions('slices', key)),
   };
 }
 
-type Of = NonNullable<ProgrammedQuestion['of']>;
+type Of = NonNullable<ProgrammedQuery['of']>;
 
 function receivedOf({ cache }: Feed, { kind, key }: Of): string {
   return kind === 'services' ? cache.byName.resourceVersion(key) : cache.slices.resourceVersion(key);
 }
 
-/** Of a slice that is gone as long as the kernel may have it. */
+/** The Service of an object, also of a deleted slice while the kernel may still have it. */
 function serviceOf({ cache, ledger }: Feed, { kind, key }: Of): ServiceKey | undefined {
   return kind === 'services'
     ? key
@@ -287,8 +287,8 @@ function programmedOf(feed: Feed, of: Of): string {
 }
 
 /**
- * Why nothing of a slice is written, or nothing for some addresses of a Service; undefined: the families are served, or there is no such
- * object any more.
+ * The reason why a slice, or some addresses of a Service, cannot be written; undefined when their families are served, or the object is
+ * gone.
  */
 function unservedBy({ feed, unserved }: ProgrammedFacts, { kind, key }: Of): string | undefined {
   const families = unserved();
@@ -298,7 +298,7 @@ function unservedBy({ feed, unserved }: ProgrammedFacts, { kind, key }: Of): str
   return families.find(({ family }) => used?.includes(family))?.why;
 }
 
-/** Many may wait: the object is read only where no other version answers. */
+/** Many requests may wait, so the object is read only where the marks of its kind do not decide. */
 function isReached(facts: ProgrammedFacts, of: Of, version: string): boolean {
   const feed = facts.feed();
   const { received, marks, lags } = feed.ledger;
@@ -313,8 +313,8 @@ function versionOf(feed: Feed, of: Of, wallOf: (at: number) => string): Programm
   return { name: of.key, received: receivedOf(feed, of), programmed, at: at === undefined ? null : wallOf(at) };
 }
 
-/** The slices of a Service, also those that are gone and still in the kernel. */
-function slicesOf({ cache, ledger }: Feed, of: ProgrammedQuestion['of']): string[] {
+/** The slices of a Service, with deleted ones that are still in the kernel. */
+function slicesOf({ cache, ledger }: Feed, of: ProgrammedQuery['of']): string[] {
   if (of === undefined) return [];
   if (of.kind === 'slices') return [of.key];
   const start = objectName('slices', '');
@@ -323,7 +323,7 @@ function slicesOf({ cache, ledger }: Feed, of: ProgrammedQuestion['of']): string
   return [...new Set([...known, ...pending.map((object) => object.slice(start.length))])].sort();
 }
 
-function whyNot(facts: ProgrammedFacts, of: Of, version: string): string {
+function reasonOf(facts: ProgrammedFacts, of: Of, version: string): string {
   const feed = facts.feed();
   const { marks, received, lags } = feed.ledger;
   const { stuck, behind } = lags;

@@ -1,4 +1,4 @@
-/** One sync, as `run --once` does it. */
+/** Work without an agent that runs: one sync for `run --once`, and one reading of source and kernel for `plan` and for questions. */
 import { realClock, sleep } from '../base/clock.ts';
 import type { Config } from '../config/config.ts';
 import type { Fault } from '../proxy/model/objects.ts';
@@ -13,9 +13,7 @@ import { type Platform, realPlatform } from './platform.ts';
 import type { StartPhase, StartReport } from './start-report.ts';
 import { SyncLog } from './sync-log.ts';
 
-/** Milliseconds between two tries. */
 const RETRY_MS = 1000;
-/** Tries before giving up. */
 const MAX_TRIES = 5;
 
 /** Sync until all rules are written and stale flows deleted; resolves with whether that succeeded. */
@@ -58,7 +56,7 @@ async function syncUntilDone(
   }
 }
 
-/** Whether the stale flows are gone. A table that changes all the time counts as swept after the last try. */
+/** Resolves with true when the stale flows are gone. A table that changes all the time counts as swept after the last try. */
 async function sweepOnce({ sweeper, clock }: Agent, signal: AbortSignal): Promise<boolean> {
   for (let tries = 1; ; tries++) {
     const { outcome } = await sweeper.sweep(signal);
@@ -68,15 +66,13 @@ async function sweepOnce({ sweeper, clock }: Agent, signal: AbortSignal): Promis
   }
 }
 
-// Reads the source and the kernel once, without an agent that runs: for `plan`, and for questions. Writes nothing.
-
 interface AgentForReading {
   readonly agent: Agent;
-  /** What the agent would write now. */
+  /** The writes that the agent would make now. */
   readonly plan: Plan;
 }
 
-/** Resolves with the result of `use`; afterwards the source is closed. */
+/** Reads the source and the kernel once, and writes nothing. Resolves with the result of `use`, after which the source is closed. */
 export async function withParts<T>(
   { config, log, signal }: { readonly config: Config; readonly log: Log; readonly signal: AbortSignal },
   use: (read: AgentForReading, signal: AbortSignal) => Promise<T>,

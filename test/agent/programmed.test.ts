@@ -88,7 +88,7 @@ function agent() {
     suspects: () => [],
     onProblem: (text) => assert.fail(text),
   });
-  const question = said.questions.get('/programmed') as QueryRoute;
+  const question = said.routes.get('/programmed') as QueryRoute;
   const ask = async (query = '', signal = NEVER): Promise<Answer> =>
     programmedSchema.parse(await question.answer(new URLSearchParams(query), signal));
   const sync = (one = report(), current = feed) => {
@@ -296,7 +296,7 @@ describe('/programmed on the health port', () => {
   });
 
   function handler() {
-    const byPath = agent().said.questions;
+    const byPath = agent().said.routes;
     const health = {} as Parameters<typeof healthHandler>[0]['health'];
     const auth = gateOf({ isOn: () => true, access: () => undefined, flag: '--programmed-authentication' });
     return healthHandler({ health, wall: () => 0, onAnswer: () => undefined, queries: { auth, byPath } });

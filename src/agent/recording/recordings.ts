@@ -1,4 +1,4 @@
-/** The recordings of an agent: its flight recorder, and the folder of --record-dir, which follows the configuration. */
+/** The recordings of an agent: its flight recorder, the folder of --record-dir, which follows the configuration, and answers from both. */
 import { release } from 'node:os';
 import { causeOf } from '../../base/cause.ts';
 import { realClock } from '../../base/clock.ts';
@@ -20,7 +20,7 @@ import { RecordFolder, type SegmentFile, segmentLines } from './record-folder.ts
 
 export class Recordings {
   readonly recorder: Recorder;
-  /** The recorder for the agent, which goes on when it fails. */
+  /** The hooks of the recorder. A failure in them stops the recording, and not the agent. */
   readonly hooks: RecorderHooks;
   /** Answers about the past, also from the folder. */
   readonly archive: HistoryArchive;
@@ -42,14 +42,14 @@ export class Recordings {
     this.archive = new HistoryArchive({ recorder, folder: () => this.#folder, onProblem });
   }
 
-  /** Why nothing is recorded any more; undefined while it is. */
+  /** The cause why the recorder stopped; undefined while it records. */
   get fault(): string | undefined {
     return this.#fault;
   }
 
   /**
-   * These parts are in use from now on: recordings begin anew, because other settings make other plans. Call it while no sync runs;
-   * resolves when the next one will be recorded.
+   * Record these parts from now on. Recordings begin anew, because other settings make other plans. Call it while no sync runs; it resolves
+   * when the next sync will be recorded.
    */
   async use(agent: Agent, config: Config): Promise<void> {
     const former = this.#present?.config.recording;
@@ -82,9 +82,7 @@ export class Recordings {
   }
 }
 
-// What recordings of this agent say about it.
-
-/** The functions return the agent and the configuration in use: a reload replaces them, and recordings begin anew then. */
+/** The facts about the agent in its recordings. `agent` and `config` are functions, because a reload replaces both. */
 export function recordingContext(agent: () => Agent, config: () => Config): RecordingContext {
   return {
     parts() {
@@ -103,19 +101,18 @@ export function recordingContext(agent: () => Agent, config: () => Config): Reco
   };
 }
 
-// The history of this agent: from memory, and from the folder of --record-dir for what was before.
-
 interface HistoryArchiveOptions {
   readonly recorder: Recorder;
-  /** undefined: without --record-dir. */
+  /** undefined without --record-dir. */
   readonly folder: () => RecordFolder | undefined;
-  /** A segment was damaged at its end. */
+  /** Called when a segment is damaged at its end. */
   readonly onProblem: (text: string) => void;
 }
 
-/** Changes that are listed where the question says nothing else. */
+/** Limit of listed changes where the query sets none. */
 const DEFAULT_CHANGES = 200;
 
+/** Answers from the history of this agent: from memory, and from the folder of --record-dir for the time before. */
 export class HistoryArchive {
   readonly #options: HistoryArchiveOptions;
 
@@ -123,7 +120,7 @@ export class HistoryArchive {
     this.#options = options;
   }
 
-  /** Throws BeforeHistory when nothing is known of the question's moment. */
+  /** Throws BeforeHistory when the moment of the query is before all recordings. */
   async history(question: HistoryQuestion): Promise<HistoryContent> {
     const { recorder } = this.#options;
     const { at = Number.POSITIVE_INFINITY } = question;
@@ -141,8 +138,8 @@ export class HistoryArchive {
   }
 
   /**
-   * Where the memory alone cannot fill the answer: the beginning of the last segment that is older than the memory, such as that of the
-   * agent before a restart. Otherwise infinity.
+   * The beginning of the last segment that is older than the memory, such as that of the agent before a restart. Infinity where the memory
+   * alone fills the answer.
    */
   async #beforeRestart({ service, at, most = DEFAULT_CHANGES }: HistoryQuestion): Promise<number> {
     const { recorder, folder } = this.#options;
@@ -161,7 +158,7 @@ export class HistoryArchive {
     return await objectsAt(await this.flightAt(moment), moment);
   }
 
-  /** The history that knows of this moment. Throws BeforeHistory. */
+  /** The recording that covers this moment. Throws BeforeHistory. */
   async flightAt(moment: number): Promise<FlightData> {
     const { recorder } = this.#options;
     if (moment >= recorder.log.reachesBackTo) return recorder;
@@ -192,7 +189,7 @@ export class HistoryArchive {
   }
 }
 
-/** Answers about parts of the history, in order, as one. Where parts overlap, the later one knows more. */
+/** Joins answers about parts of the history, given in order. Where parts overlap, the later one wins, because it knows more. */
 function merged(answers: readonly HistoryContent[], most: number): HistoryContent {
   const changes = new Map(
     answers.flatMap((answer) => answer.changes).map((one) => [`${one.at} ${one.number} ${one.object}`, one]),
