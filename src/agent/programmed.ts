@@ -233,7 +233,7 @@ async function programmedAnswer(
   if (of !== undefined && version !== undefined && wait > 0) {
     const isDone = () => isReached(facts, of, version);
     if (!isDone() && facts.wait.isFull)
-      throw new NoAnswer(`${facts.wait.count} questions wait already, and that is the limit: ask again without wait=`);
+      throw new NoAnswer(`${facts.wait.count} requests wait already, which is the limit: ask again without wait=`);
     await facts.wait.wait(isDone, wait, signal);
     signal.throwIfAborted();
   }
