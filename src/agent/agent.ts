@@ -1,8 +1,8 @@
-/** Builds an agent from its parts, for `run` and `plan`. */
-
+/** Builds an agent from its parts, for `run` and `plan`, and gives it the lock on the kernel. */
 import { type Family, familyOf } from '../base/address.ts';
 import { causeOf } from '../base/cause.ts';
 import { type Clock, realClock, unlessAborted } from '../base/clock.ts';
+import { createMutex } from '../base/mutex.ts';
 import { AUTO, type Config } from '../config/config.ts';
 import { EXTERNAL_IPS_GATE, servesExternalIPs } from '../config/feature-gates.ts';
 import type { RecorderHooks } from '../inspect/history/guarded.ts';
@@ -22,18 +22,17 @@ import { closeProbes, createMode, type ModeInput, type ModeOnNode } from './buil
 import { CannotRun } from './cannot-run.ts';
 import { tuneConntrack } from './conntrack-tuning.ts';
 import { type ObjectFeed, waitForNode, waitForServiceCidrs } from './feed.ts';
-import { KernelLock } from './kernel-lock.ts';
 import { logResized, logSteps, stackLogger } from './log-lines.ts';
 import { closeOnError, type Platform } from './platform.ts';
 import type { StartPhase } from './start-report.ts';
 import { repairedTools, type Unserved, unservedOf, usableFamilies } from './usable-families.ts';
 
-export interface AgentOptions {
+interface AgentOptions {
   readonly config: Config;
   readonly log: Log;
-  /** Write the conntrack settings, and wait for the Node; `plan` does neither. */
+  /** True for `run`: writes the conntrack settings and waits for the Node. `plan` does neither. */
   readonly isRun: boolean;
-  /** Families that are served now: without one of them, the next generation is not built. */
+  /** Families that are served now. The next generation is not built where one of them stopped working. */
   readonly mustHave?: readonly Family[];
   readonly signal: AbortSignal;
   readonly onFault: (fault: Fault) => void;
@@ -52,10 +51,10 @@ export interface Agent {
   readonly loop: SyncLoop;
   readonly mode: Mode;
   readonly onNode: ModeOnNode;
-  /** What it does not serve until the tools work that failed. */
+  /** Families and rules that are out of reach until the failed tools work. */
   readonly unserved: readonly Unserved[];
   readonly model: ProxyModel;
-  /** A check of the kernel, or an answer, in the middle of a sync would see half of its writes. */
+  /** Keeps checks and answers out of a running sync, whose writes they would see half done. */
   readonly kernelLock: KernelLock;
   /** Deletes stale flows after rules were written. */
   readonly sweeper: FlowSweeper;
@@ -83,7 +82,7 @@ export async function startAgent(feed: ObjectFeed, options: AgentOptions): Promi
   if (options.isRun) await removeTraces(options);
   const probes = { close: () => closeProbes({ members, notices }) };
   const built = await closeOnError(probes, () => buildMode(feed, { families, members, notices }, options));
-  // Tools that work meanwhile let the next generation serve what this one does not.
+  // Tools that work again let the next generation serve more families.
   const onNode = {
     ...built,
     changes: async (until: AbortSignal) => {
@@ -124,17 +123,17 @@ export async function startAgent(feed: ObjectFeed, options: AgentOptions): Promi
   return { feed, loop, mode, onNode, unserved, model, kernelLock: new KernelLock(), sweeper, clock: realClock };
 }
 
-/** Remove the tables of traces that were killed: kernels before 5.12 keep them. A trace is no reason not to start. */
+/** Remove the tables that killed traces left, which kernels before 5.12 keep. A failure here does not stop the start. */
 async function removeTraces({ log, platform: { kernel } }: AgentOptions): Promise<void> {
   try {
-    for (const what of await kernel.removeLeftTraces())
-      log.info(`removed the ${what}, which a killed trace of packets left`);
+    for (const name of await kernel.removeLeftTraces())
+      log.info(`removed the ${name}, which a killed trace of packets left`);
   } catch (error) {
-    log.warn(`traces of packets: ${causeOf(error)}`);
+    log.warn(`cannot remove what killed traces of packets left: ${causeOf(error)}`);
   }
 }
 
-/** Most names in a line of the log. */
+/** Limit of Service names in a log line. */
 const MAX_NAMES_LOGGED = 10;
 
 /** Warn, in one line, of the Services whose external IPs the feature gate turns off. */
@@ -143,14 +142,14 @@ function warnOfExternalIPs({ cache }: ObjectFeed, { config, log }: AgentOptions)
   const keys: string[] = [];
   for (const { key, externalIPs } of cache.services()) if (externalIPs.length > 0) keys.push(key);
   if (keys.length === 0) return;
-  const who = keys.length === 1 ? '1 Service' : `${keys.length} Services`;
+  const services = keys.length === 1 ? '1 Service' : `${keys.length} Services`;
   log.warn(
     { field: 'spec.externalIPs', count: keys.length },
-    `external IPs of ${who} are not served, because the feature gate ${EXTERNAL_IPS_GATE} is false: ${firstOf(keys.sort(), MAX_NAMES_LOGGED)}`,
+    `external IPs of ${services} are not served, because the feature gate ${EXTERNAL_IPS_GATE} is false: ${firstOf(keys.sort(), MAX_NAMES_LOGGED)}`,
   );
 }
 
-/** Wait for the initial lists and the Node, and build the mode. The rules in the kernel are read meanwhile. */
+/** Wait for the initial lists and the Node, then build the mode. Reading the rules of the kernel runs beside the wait. */
 async function buildMode(
   feed: ObjectFeed,
   { families, members, notices }: Pick<ModeInput, 'families' | 'members' | 'notices'>,
@@ -188,7 +187,7 @@ async function buildMode(
   });
 }
 
-/** The rules are right, and the agent stays healthy. */
+/** A set that stays too large is only worth a warning: the rules are right, and the agent stays healthy. */
 function keptText({ set, maxelem, cause }: SetKept): string {
   const problem =
     maxelem === undefined
@@ -224,4 +223,26 @@ function buildSweeper({ config, flows, onNode, onSweep = () => undefined, platfo
     retry: config.syncPeriod,
     onSweep,
   });
+}
+
+/** Serializes access to the kernel: a sync that writes, a check that compares, and an answer that reads run one after another. */
+export class KernelLock {
+  readonly #mutex = createMutex();
+  #syncs = 0;
+
+  /** The number of syncs that began. The same number twice means that no sync wrote in between. */
+  get syncs(): number {
+    return this.#syncs;
+  }
+
+  /** Run a sync while nothing else holds the lock. */
+  sync<T>(work: () => Promise<T>): Promise<T> {
+    return this.#mutex(() => {
+      this.#syncs += 1;
+      return work();
+    });
+  }
+
+  /** Run a check or an answer while no sync runs. */
+  readonly between = <T>(work: () => Promise<T>): Promise<T> => this.#mutex(work);
 }

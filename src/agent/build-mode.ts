@@ -18,8 +18,9 @@ import type { FamilySettings } from '../proxy/modes/netfilter/local-traffic.ts';
 import { oneOfEverything } from '../proxy/modes/nftables/check.ts';
 import { nftablesMode } from '../proxy/modes/nftables/index.ts';
 import type { OnResized, OnSetKept } from '../proxy/modes/virtual-servers/apply.ts';
-import { type ChangedFact, changedFacts } from './changed-facts.ts';
 import {
+  type ChangedFact,
+  changedFacts,
   ipvsKernelSettings,
   ipvsNodePortFilter,
   ipvsOptions,
@@ -45,17 +46,17 @@ export interface ModeInput extends OnMachine {
   readonly members: readonly { readonly tools: IptablesTools; readonly probe: RulesProbe }[];
   /** The transactions of nftables by all programs, for the probes. */
   readonly notices?: RulesetNotices | undefined;
-  /** Whether the kernel may be tried by writing. */
+  /** Allows test writes, which show whether the kernel can do the mode. */
   readonly mayTry: boolean;
-  /** Called with why there is no record of what the last agent left. */
+  /** Receives the reason why the record of the last agent cannot be used. */
   readonly onRecordProblem?: (text: string) => void;
   /** Called when a set of IPVS mode became larger than kube-proxy's, or has its size again. */
   readonly onSetResized?: OnResized;
   /** Called when a set of IPVS mode is too large, or left over, and could not be changed. */
   readonly onSetKept?: OnSetKept;
-  /** Whether nf_conntrack_tcp_be_liberal will be set before rules are written. */
+  /** True when nf_conntrack_tcp_be_liberal will be set before rules are written. */
   readonly willBeLiberal: boolean;
-  /** Milliseconds on a monotonic clock, for plans that depend on time; the process's own by default. */
+  /** Monotonic clock in milliseconds, for plans that depend on time. The process clock by default. */
   readonly now?: (() => number) | undefined;
   readonly signal: AbortSignal;
 }
@@ -65,17 +66,17 @@ export interface ModeOnNode {
   readonly families: readonly Family[];
   /** The transactions of nftables by all programs, where the mode writes such. */
   readonly notices?: RulesetNotices | undefined;
-  /** What the mode was made with, for recordings. */
+  /** Settings and interface addresses that the mode was built with, for recordings. */
   readonly recorded: Pick<RecordedParts, 'settings' | 'interfaces'>;
   /** Close its sockets to the kernel. */
   close(): void;
-  /** The facts of the Node, the cluster and this machine that are others than when the mode was made. */
+  /** Facts of the Node, the cluster and this machine that changed since the mode was built. */
   readonly changes: (signal: AbortSignal) => Promise<readonly ChangedFact[]>;
-  /** The addresses on which health check ports listen; the unspecified one: everywhere. */
+  /** Addresses on which health check ports listen. The unspecified address listens everywhere. */
   readonly listenAddresses: (family: Family) => Promise<readonly Address[]>;
-  /** The addresses that take node ports now; read again for each sweep of flows. */
+  /** Addresses that take node ports, read again for each sweep of flows because they may change. */
   readonly nodeAddresses: (family: Family) => Promise<IsNodeAddress>;
-  /** What other service proxies wrote, once nothing of a predecessor is left. */
+  /** Signs of other service proxies. Meaningful once nothing of a predecessor is left. */
   readonly otherProxies: (signal: AbortSignal) => Promise<readonly Sign[]>;
 }
 
@@ -101,7 +102,7 @@ const BUILDERS: Readonly<Record<ModeName, (input: ModeInput) => Promise<OwnMode>
   nftables: createNftables,
 };
 
-/** A mode with its settings and addresses, whoever is beside it. `close` leaves the probes open. */
+/** A mode with its settings and addresses, without its predecessors. `close` leaves the probes open. */
 type OwnMode = Omit<ModeOnNode, 'otherProxies'>;
 
 async function createIptables(input: ModeInput): Promise<OwnMode> {
@@ -136,7 +137,7 @@ export function closeProbes({ members, notices }: Pick<ModeInput, 'members' | 'n
   notices?.close();
 }
 
-/** Legacy tables have no notices. */
+/** The kernel sends no notices for tables of the legacy variant. */
 function noticesFor({ members, notices }: ModeInput): RulesetNotices | undefined {
   return members.some(({ tools }) => tools.variant === 'nft') ? notices : undefined;
 }
@@ -164,7 +165,7 @@ async function createNftables({
       version: version(),
       onProblem: onRecordProblem,
     };
-    // A plan without a run is for people: it reads the kernel.
+    // `plan` shows the kernel as it is, so it reads it and uses no record.
     const record = mayTry ? new RulesetRecord(options) : undefined;
     return await modeOnNode(nftablesMode({ families: settings, kernel, now, record }), settings, {
       recorded: {

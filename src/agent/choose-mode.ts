@@ -1,7 +1,7 @@
 /**
- * The mode of `--mode=auto`. Another mode than the one whose rules stand on a node would move its traffic, so that one is kept; where none
- * stands, it is nftables mode if the kernel can do it (KEP-5343: the default from Kubernetes 1.40 on), otherwise iptables mode. The choice
- * only asks: it leaves nothing in the kernel.
+ * The mode of `--mode=auto`. A node keeps the mode whose rules it already has, because another one would move its traffic. A node without
+ * rules gets nftables mode if its kernel can do it (KEP-5343: the default from Kubernetes 1.40 on), otherwise iptables mode. Choosing only
+ * reads: it leaves nothing in the kernel.
  */
 import type { Family } from '../base/address.ts';
 import { AUTO, type Config } from '../config/config.ts';
@@ -20,7 +20,7 @@ import { type Platform, realPlatform } from './platform.ts';
 import { PROXY_TABLES, proxyTables, rulesThere } from './predecessors.ts';
 import { type BrokenTools, openTools } from './usable-families.ts';
 
-/** `why`: a clause for people. */
+/** `why` is a clause for the log and for answers. */
 interface ModeDecision {
   readonly mode: Config['mode'];
   readonly why: string;
@@ -32,25 +32,25 @@ export function modeChooser(signal: AbortSignal, platform: Platform = realPlatfo
     const config = ofModes.find(({ mode }) => mode === 'nftables');
     if (config === undefined) throw new Error('nftables mode is not among the modes to choose from');
     const node = { ...(await openTools(config, signal, platform)), signal, platform };
-    return (await standing(node)) ?? (await byKernel(config, node));
+    return (await installedMode(node)) ?? (await byKernel(config, node));
   };
 }
 
 interface InspectedNode {
   readonly families: readonly Family[];
-  /** Those of iptables that work. */
+  /** The iptables tools that work. */
   readonly tools: readonly IptablesTools[];
-  /** Those of other families. */
+  /** The iptables tools of the other families, which do not work. */
   readonly broken: readonly BrokenTools[];
   readonly signal: AbortSignal;
   readonly platform: Platform;
 }
 
-/** The mode whose rules stand in this network namespace; undefined: none does. */
-async function standing(node: InspectedNode): Promise<ModeDecision | undefined> {
+/** The mode whose rules are in this network namespace; undefined when there are none. */
+async function installedMode(node: InspectedNode): Promise<ModeDecision | undefined> {
   const { families, platform } = node;
   const tables = proxyTables(platform, families);
-  // Only an agent in this mode leaves it: each other mode removes it.
+  // Only an agent in nftables mode leaves this table; each other mode removes it.
   if (tables.has(PROXY_TABLES.ours))
     return { mode: 'nftables', why: `the nftables table ${PROXY_TABLES.ours} stands on this node` };
   const rules = await rulesOn(node);
@@ -80,7 +80,7 @@ function rulesText(chain: string, beside: readonly string[]): string {
 }
 
 async function rulesOn({ tools, broken, signal, platform }: InspectedNode): ReturnType<typeof rulesThere> {
-  // A probe that gets no answer from the kernel asks the tool.
+  // Problems are not logged, because a probe without an answer from the kernel uses the tool.
   const onProblem = () => undefined;
   const { openRules: open } = platform.kernel;
   const members = [
@@ -97,15 +97,16 @@ async function rulesOn({ tools, broken, signal, platform }: InspectedNode): Retu
   }
 }
 
-/** In the place of a tool that does not work: the kernel knows the chains of the nft variant by name, and those of the other one not. */
+/** Replaces a tool that does not work. The kernel finds chains of the nft variant by name, but not those of the legacy variant. */
 function kernelAlone(family: Family): RulesProbeOptions['tools'] {
   const hasChain = () => Promise.resolve(false);
   return { family, variant: 'nft', writes: 0, hasChain, counters: () => Promise.resolve([]) };
 }
 
 /**
- * Whether the chain of Services is that of IPVS mode, whose rules ask sets. kube-proxy leaves the device when it changes to iptables mode.
- * Where no tool can read the rules, it counts as that of IPVS mode: neither mode can start there.
+ * Tells IPVS mode from iptables mode by the rules of the chain KUBE-SERVICES, which match sets in IPVS mode. The device alone is no proof:
+ * kube-proxy leaves it when it changes to iptables mode. Where no tool can read the rules, the answer is IPVS mode: neither mode can start
+ * there.
  */
 async function servicesUseSets({ tools, signal }: InspectedNode): Promise<boolean> {
   if (tools.length === 0) return true;
@@ -116,14 +117,14 @@ async function servicesUseSets({ tools, signal }: InspectedNode): Promise<boolea
   return false;
 }
 
-/** Rules of iptables' legacy variant are seen by its tool alone. */
+/** Names the families without a working tool: rules of the legacy variant are visible to its tool alone. */
 function nothingText(broken: readonly BrokenTools[]): string {
   if (broken.length === 0) return 'no rules of a proxy stand on this node';
   const families = listText(broken.map(({ tools }) => tools.family));
   return `no rules of a proxy were found on this node (iptables does not work for ${families})`;
 }
 
-/** By the check that nftables mode makes at its start. */
+/** nftables mode if the kernel passes the check that this mode makes at its start, otherwise iptables mode. */
 async function byKernel(config: Config, { families, broken, platform }: InspectedNode): Promise<ModeDecision> {
   const nothing = nothingText(broken);
   try {
@@ -143,14 +144,12 @@ async function byKernel(config: Config, { families, broken, platform }: Inspecte
   }
 }
 
-// Words about a mode that nobody named: for the log, and for an event.
-
-/** kube-proxy 1.37 warns likewise, in the log and by an event (KEP-5343, k8s#139957). */
+/** Text for the log and an event where the mode is not set. kube-proxy 1.37 warns likewise (KEP-5343, k8s#139957). */
 const NOT_SET =
   'the mode is not set, so the agent works in iptables mode. The default becomes nftables in Kubernetes 1.40 (KEP-5343). ' +
   'Set the mode (--mode, or the field mode of the file) to iptables to keep it then, or to nftables or auto to change it now';
 
-/** Log how the mode came about where no flag or field names one. `former`: the configuration before, whose choice was logged. */
+/** Log how the mode was chosen where no flag or field names one. `former` is the configuration before, whose choice is in the log already. */
 export function warnOfMode(
   { mode, modeChoice }: Config,
   former: Config | undefined,
@@ -161,7 +160,7 @@ export function warnOfMode(
   if (modeChoice.by === AUTO) log.info({ mode }, `auto chose ${mode} mode, because ${modeChoice.why}`);
 }
 
-/** Emit an event on the Node where the mode is not set, unless it was not set before either. Its action is that of kube-proxy's start. */
+/** Emit an event on the Node where the mode is not set, unless the configuration before caused it already. Its action is that of kube-proxy's start. */
 export function emitModeWarning(
   { modeChoice }: Config,
   former: Config | undefined,

@@ -1,17 +1,15 @@
-/** What a process tells of itself at /statusz and /flagz. */
+/** The facts of a process that /statusz and /flagz show. */
 import { realClock } from '../base/clock.ts';
 import { camel, type FlagGroup, type Flags } from '../config/flags.ts';
 import { version } from '../config/program-version.ts';
 import type { ComponentInfo } from '../serve/zpages.ts';
 
-// The flags of a command line with their values, also those that were not given: for /flagz (KEP-4828).
-
-/** What Kubernetes' components write instead of a value that nobody may see. */
+/** Replaces a secret value, as in Kubernetes' own components. */
 const SECRET = 'CLASSIFIED';
 
 /**
- * Sorted by name, without dashes. A flag that was not given has the value that it then means; "" where that is no single value. Flags
- * that no help shows are left out unless they were given.
+ * All flags with their values for /flagz (KEP-4828), sorted by name, without dashes. A flag that was not given has its default; "" where
+ * that is no single value. Hidden flags are left out unless they were given.
  */
 export function flagValues(flags: Flags, groups: readonly FlagGroup[]): ReadonlyMap<string, string> {
   const values = new Map<string, string>();
@@ -24,7 +22,7 @@ export function flagValues(flags: Flags, groups: readonly FlagGroup[]): Readonly
   return new Map([...values].sort(([a], [b]) => (a < b ? -1 : 1)));
 }
 
-/** Of a name in camel case. */
+/** The flag of a name in camel case. */
 function nameOf(name: string): string {
   const flag = name.replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`);
   return camel(flag) === name ? flag : name;
@@ -35,7 +33,7 @@ function withoutSecret(value: string): string {
   return value.replace(/(\w:\/\/)[^/?#\s]*@/g, `$1${SECRET}@`);
 }
 
-/** To be called when the process starts to serve. `flags`: the command line. */
+/** Call this when the process starts to serve, because it takes the start time. `flags` is the command line. */
 export function componentInfo(flags: Flags, groups: readonly FlagGroup[]): ComponentInfo {
   return {
     version: version(),

@@ -1,4 +1,4 @@
-/** The configuration that is wanted: reads the file that --config names again when it changes, and on SIGHUP. */
+/** Follows the wanted configuration: reads the file that --config names again when it changes, and on SIGHUP. */
 
 import { dirname } from 'node:path';
 import { causeOf } from '../base/cause.ts';
@@ -50,18 +50,18 @@ export class ConfigFollower {
     return this.#wanted;
   }
 
-  /** Why the wanted configuration could not be used at the last try; undefined when the file or SIGHUP asks for this try. */
+  /** The cause why the last try of the wanted configuration failed; undefined at the first try after a change of the file or a SIGHUP. */
   get lastFailure(): string | undefined {
     return this.#lastFailure;
   }
 
   /**
-   * The wanted configuration cannot be used: want the former one again. `pause`: milliseconds after which the other one is wanted
-   * again, unless the file changes meanwhile; undefined: it is wrong for good.
+   * Return to the former configuration, because the wanted one cannot be used. After `pause` milliseconds the failed one is tried again,
+   * unless the file changes meanwhile. Without `pause` it is not tried again.
    */
   revert(former: Config, cause: string, pause?: number): void {
     const failed = this.#wanted;
-    // The file was refused meanwhile: it asks for this configuration no longer.
+    // The file was refused meanwhile, so it no longer asks for this configuration.
     const isOver = this.#waiting.signal.aborted;
     this.#want(former);
     if (pause !== undefined && !isOver) void this.#wantLater(failed, cause, pause);
@@ -123,7 +123,7 @@ export class ConfigFollower {
     });
   }
 
-  /** What was chosen once stays: the rules of that mode stand now. */
+  /** An automatic choice stays as it was made, because the kernel has the rules of that mode now. */
   readonly #choose: ChooseMode = async (ofModes) => {
     const { signal, platform } = this.#options;
     const { mode, modeChoice } = this.#wanted;
@@ -172,12 +172,10 @@ export class ConfigFollower {
   }
 }
 
-// Follows the file that --config names. A ConfigMap changes by a symbolic link beside the file, and editors replace files: the folder is watched, and the content compared.
-
 /** Milliseconds from the first event to reading: one save makes several events. */
 const SETTLE_MS = 100;
 /** Milliseconds between two checks of the file, for changes without an event. */
-const CHECK = 10_000;
+const CHECK_INTERVAL_MS = 10_000;
 
 interface ConfigWatch {
   readonly clock: Clock;
@@ -189,7 +187,10 @@ interface ConfigWatch {
   readonly files?: Pick<Files, 'readOne' | 'watch'>;
 }
 
-/** Calls `onChange` after each change of the content, until the signal aborts. A missing or unreadable file is no change, but a warning. */
+/**
+ * Calls `onChange` after each change of the content, until the signal aborts. It watches the folder and compares the content, because a
+ * ConfigMap changes by a symbolic link beside the file, and editors replace files. A missing or unreadable file causes a warning alone.
+ */
 export async function watchConfigFile(path: string, options: ConfigWatch): Promise<void> {
   const { clock, signal, onChange, warn, files = realPlatform.files } = options;
   let { before } = options;
@@ -208,7 +209,7 @@ export async function watchConfigFile(path: string, options: ConfigWatch): Promi
       const woken = new Promise<void>((resolve) => {
         wake = resolve;
       });
-      if (!isFirst && !isReported) await Promise.race([woken, sleep(clock, CHECK, signal)]);
+      if (!isFirst && !isReported) await Promise.race([woken, sleep(clock, CHECK_INTERVAL_MS, signal)]);
       isFirst = false;
       await sleep(clock, SETTLE_MS, signal);
       isReported = false;
@@ -228,7 +229,7 @@ export async function watchConfigFile(path: string, options: ConfigWatch): Promi
   }
 }
 
-/** undefined where the folder cannot be watched: the periodic check remains. Call it after the file was read: on a dead mount it would block the event loop. */
+/** undefined where the folder cannot be watched; the periodic check remains. Call it after the file was read: on a dead mount it would block the event loop. */
 function startWatch(
   files: Pick<Files, 'watch'>,
   folder: string,
@@ -240,7 +241,7 @@ function startWatch(
     watcher.onEnd(() => watcher.close());
     return watcher;
   } catch (error) {
-    warn(unwatchedText(error, CHECK));
+    warn(unwatchedText(error, CHECK_INTERVAL_MS));
     return undefined;
   }
 }

@@ -1,4 +1,4 @@
-/** The settings of conntrack, the same in every mode: `run` and `run --init-only` write them, `plan` shows them. */
+/** Writes the settings of conntrack for `run` and `run --init-only`, and shows them for `plan`. They are the same in every mode. */
 import type { Config } from '../config/config.ts';
 import {
   type BarredWrite,

@@ -1,4 +1,4 @@
-/** `--failover=confirm`: connects the watch of Nodes that do not answer with the agent, and tells people. */
+/** `--failover=confirm`: connects the watch of Nodes that do not answer with the agent, and logs its events. */
 
 import { causeOf } from '../base/cause.ts';
 import { sleep } from '../base/clock.ts';
@@ -17,13 +17,13 @@ export interface FailoverOptions {
   readonly log: Log;
   readonly signal: AbortSignal;
   readonly platform: Pick<Platform, 'kernel' | 'process'>;
-  /** The next sync writes other endpoints for clients that wait for an answer. */
+  /** Called before the suspects change: clients that wait for an answer need the next sync at once. */
   readonly onSuspects: () => void;
 }
 
 /**
- * Watch until the signal aborts; where the flag is none, only forget the suspects of the generation before, whose Services are all touched.
- * Never rejects before the signal aborts.
+ * Watch until the signal aborts. With --failover=none it only clears the suspects of the generation before: all Services are touched then
+ * anyway. Never rejects before the signal aborts.
  */
 export async function watchFailover({ feed, model, clock }: Agent, options: FailoverOptions): Promise<void> {
   const { config, log, signal, platform, onSuspects } = options;
@@ -59,7 +59,7 @@ export async function watchFailover({ feed, model, clock }: Agent, options: Fail
   }
 }
 
-/** All Services are touched: it is not known any more which ones have endpoints on the suspects. */
+/** Clears the suspects. All Services are touched, because the failed watch no longer knows which ones have endpoints on them. */
 function forget(feed: Agent['feed']): void {
   if (feed.cache.own.suspects.length > 0) feed.suspect([], feed.cache.byName.keys());
 }
@@ -91,11 +91,11 @@ function logEvent(event: FailoverEvent, log: Log): void {
 
 const SPARED = {
   answers: 'something there answers',
-  unclear: 'too few endpoints could be asked, or too few other Nodes answer',
+  unclear: 'too few endpoints could be probed, or too few other Nodes answer',
 } as const;
 
 const ENDS = {
   answers: 'answers again',
-  expired: 'is no suspect any more, and is judged anew,',
-  unused: 'has no ready TCP endpoint any more that could be asked,',
+  expired: 'is no longer a suspect, and will be judged anew,',
+  unused: 'has no ready TCP endpoint left to probe,',
 } as const;

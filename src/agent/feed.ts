@@ -1,4 +1,4 @@
-/** The objects as the agent is fed them: a source and the cache of its objects. A feed outlives reloads that keep the source. */
+/** The feed of objects: a source and the cache of its objects. It outlives reloads that keep the source. */
 
 import { FAMILIES } from '../base/address.ts';
 import { type Clock, realClock, sleep } from '../base/clock.ts';
@@ -29,16 +29,16 @@ export interface ObjectFeedOptions {
   readonly signal: AbortSignal;
   /** Records the changes. */
   readonly recorder?: RecorderHooks | undefined;
-  /** A fault of an object, when it is new. */
+  /** Receives each new fault of an object. */
   readonly onFault: (fault: Fault) => void;
   readonly platform: Platform;
 }
 
 export interface ObjectFeed {
   readonly cache: Cache;
-  /** Where the source's changes are recorded. */
+  /** Records the changes of the source. */
   readonly tap: Tap | undefined;
-  /** The changes, and which of them are in the kernel. */
+  /** Follows each change until it is in the kernel. */
   readonly ledger: ChangeLedger;
   /** The initial lists are complete (invariant 1); rejects when they cannot be. */
   readonly synced: Promise<void>;
@@ -56,7 +56,7 @@ export interface ObjectFeed {
   onChange(call: () => void): void;
 }
 
-/** Start the source. */
+/** Start the source and take its events into a new cache. */
 export function startFeed(options: ObjectFeedOptions): ObjectFeed {
   const cache = new Cache();
   const { recorder } = options;
@@ -90,7 +90,7 @@ export function startFeed(options: ObjectFeedOptions): ObjectFeed {
 
 type Before = Parameters<OnChanged>[0];
 
-interface Takers extends Pick<ObjectFeed, 'cache' | 'tap' | 'ledger'> {}
+type IntakeTargets = Pick<ObjectFeed, 'cache' | 'tap' | 'ledger'>;
 
 /** Takes events into the cache, and passes on the faults of their objects. */
 class CacheIntake {
@@ -103,7 +103,10 @@ class CacheIntake {
   #resolve: () => void = () => undefined;
   #onChange: () => void = () => undefined;
 
-  constructor({ cache, tap, ledger }: Takers, { onFault, signal }: Pick<ObjectFeedOptions, 'onFault' | 'signal'>) {
+  constructor(
+    { cache, tap, ledger }: IntakeTargets,
+    { onFault, signal }: Pick<ObjectFeedOptions, 'onFault' | 'signal'>,
+  ) {
     this.#cache = cache;
     this.#tap = tap;
     this.#ledger = ledger;
@@ -140,12 +143,12 @@ class CacheIntake {
     this.#onChange = call;
   }
 
-  /** `version`: of the object before. */
+  /** `version` belongs to the object before the change. */
   #changed(event: SourceEvent, before: Before, version: string): void {
     const change = changeOf(event, before, version);
     const number = change && this.#ledger.changed(change);
     if (number === undefined) return;
-    // The Node's view has the suspects, which no source knows.
+    // The view of the Node has the suspects, which no source has.
     const recorded = event.kind === 'node' ? { ...event, node: this.#cache.node } : event;
     this.#tap?.event(recorded, before, number);
   }
@@ -158,7 +161,7 @@ class CacheIntake {
   }
 }
 
-/** An event for the ledger; undefined for an event of another kind. `before`: the object until now, and its version. */
+/** The change for the ledger; undefined for events that are no change of an object. `before` and `version` belong to the former object. */
 export function changeOf(event: SourceEvent, before: Before, version: string): ReceivedChange | undefined {
   if (event.kind === 'service') {
     const { key, service } = event;
@@ -202,14 +205,14 @@ function nodeReader({ serve: { healthz, metrics } }: Config, { machine }: Platfo
   };
 }
 
-/** Milliseconds between two checks of the Node, and for how long (docs/semantics.md 9.1, 9.3). */
-const NODE_CHECK = 1000;
-const FOR_ADDRESSES = 30_000;
-const FOR_POD_CIDRS = 300_000;
+/** The wait for facts of the Node (docs/semantics.md 9.1, 9.3). */
+const NODE_POLL_MS = 1000;
+const ADDRESSES_TIMEOUT_MS = 30_000;
+const POD_CIDRS_TIMEOUT_MS = 300_000;
 
-/** Milliseconds between two checks of the ServiceCIDRs, and for how long. */
-const CIDRS_CHECK = 20;
-const FOR_CIDRS = 3000;
+/** The wait for the ServiceCIDRs. */
+const SERVICE_CIDRS_POLL_MS = 20;
+const SERVICE_CIDRS_TIMEOUT_MS = 3000;
 
 /**
  * Wait at most 3 s until the ServiceCIDRs are known, or cannot be followed. Services can do without them, but a mode that is built with
@@ -220,8 +223,8 @@ export async function waitForServiceCidrs(
   { clock, signal }: Pick<NodeWait, 'clock' | 'signal'>,
 ): Promise<void> {
   const isSettled = () => cache.serviceCidrs !== undefined || cannotFollow('servicecidrs');
-  for (const until = clock.now() + FOR_CIDRS; !isSettled() && clock.now() < until; ) {
-    await sleep(clock, CIDRS_CHECK, signal);
+  for (const until = clock.now() + SERVICE_CIDRS_TIMEOUT_MS; !isSettled() && clock.now() < until; ) {
+    await sleep(clock, SERVICE_CIDRS_POLL_MS, signal);
   }
 }
 
@@ -235,22 +238,22 @@ export interface NodeWait {
 }
 
 /**
- * Wait for the facts of the own Node that rules need (docs/semantics.md 9.1, 9.3): its addresses, where node ports are on the primary one
- * alone, at most 30 s, and without them the interfaces' addresses count; its pod CIDRs, where they recognise local pods, at most
- * 5 minutes. Other facts are followed when they come. Throws CannotRun without pod CIDRs.
+ * Wait for the facts of the own Node that rules need (docs/semantics.md 9.1, 9.3). Where node ports are on the primary address alone, it
+ * waits 30 s for the addresses, and then uses those of the interfaces. Where pod CIDRs recognise local pods, it waits 5 minutes for them,
+ * and then throws CannotRun. Other facts are followed when they come.
  */
 export async function waitForNode(
   { node }: ObjectFeed,
   { config, log, clock, signal, mayWait }: NodeWait,
 ): Promise<void> {
   const { nodeName, source, detectLocal, nodePortAddresses } = config;
-  const wait = async (isThere: () => boolean, most: number) => {
-    const until = clock.now() + (mayWait ? most : 0);
-    while (!isThere() && clock.now() < until) await sleep(clock, NODE_CHECK, signal);
+  const wait = async (isThere: () => boolean, timeout: number) => {
+    const until = clock.now() + (mayWait ? timeout : 0);
+    while (!isThere() && clock.now() < until) await sleep(clock, NODE_POLL_MS, signal);
     return isThere();
   };
-  const most = nodePortAddresses.primary !== false ? FOR_ADDRESSES : 0;
-  if (source.kind === 'kubernetes' && !(await wait(() => (node()?.addresses.length ?? 0) > 0, most))) {
+  const addressesTimeout = nodePortAddresses.primary !== false ? ADDRESSES_TIMEOUT_MS : 0;
+  if (source.kind === 'kubernetes' && !(await wait(() => (node()?.addresses.length ?? 0) > 0, addressesTimeout))) {
     const problem =
       node() === undefined
         ? 'the cluster has no such Node (--hostname-override sets another name)'
@@ -258,7 +261,7 @@ export async function waitForNode(
     log.warn({ node: nodeName }, `Node ${nodeName}: ${problem}; using the addresses of this machine's interfaces`);
   }
   if (detectLocal.kind !== 'node-cidr') return;
-  if (await wait(() => (node()?.podCIDRs.length ?? 0) > 0, FOR_POD_CIDRS)) return;
+  if (await wait(() => (node()?.podCIDRs.length ?? 0) > 0, POD_CIDRS_TIMEOUT_MS)) return;
   throw new CannotRun(
     `Node ${nodeName}: spec.podCIDRs is empty, and --detect-local-mode=NodeCIDR needs it; check the controller that allocates pod CIDRs`,
   );

@@ -9,20 +9,20 @@ import { userAgent } from '../config/program-version.ts';
 import { type Auth, authOf } from '../serve/auth.ts';
 import type { Platform } from './platform.ts';
 
-/** A token that the fleet sends is made for this audience, so that no agent can use it for anything else. */
+/** The fleet requests its tokens for this audience, so that an agent cannot use them for anything else. */
 export const AGENT_AUDIENCE = 'slicewire-agent';
 
-/** Few ask an agent, and a flood of made-up tokens may reach every agent of a large cluster: the API server has all of their reviews. */
+/** Limit of reviews. An agent has few clients, but a flood of made-up tokens to every agent of a large cluster would reach the API server. */
 const RATE = { burst: 20, refill: 500 } as const;
 
 export interface FleetAuthOptions {
   readonly signal: AbortSignal;
   readonly platform: Pick<Platform, 'connect'>;
-  /** Whether an address is one of the fleet, which a flood of tokens from others must not keep out. */
+  /** True for an address of the fleet, which a flood of tokens from other clients must not keep out. */
   readonly isTrusted?: (address: string) => boolean;
 }
 
-/** `config`: the one in force, asked at each request. Opens no connection to the API server before somebody sends a token. */
+/** `config` is read at each request, because a reload replaces it. No connection to the API server is opened before the first token. */
 export function programmedAuth(config: () => Pick<Config, 'serve' | 'source'>, options: FleetAuthOptions): Auth {
   const reviewers = new Reviewers(options);
   return authOf({
@@ -32,19 +32,19 @@ export function programmedAuth(config: () => Pick<Config, 'serve' | 'source'>, o
   });
 }
 
-/** Reviews by the API server of the configuration, as long as it is the same: another one knows nothing of the former one's tokens. */
+/** Token reviews by the API server of the configuration. Another server gets a reviewer of its own: it does not know the former tokens. */
 class Reviewers {
   readonly #options: FleetAuthOptions;
   #source: string | undefined;
   #reviews: AccessReviews | undefined;
-  /** Ends `#reviews`. */
+  /** Aborts the reviews of the present server. */
   #stop = new AbortController();
 
   constructor(options: FleetAuthOptions) {
     this.#options = options;
   }
 
-  /** undefined: there is no API server. */
+  /** undefined where the objects come from manifests, without an API server. */
   of(source: SourceConfig): AccessReviews | undefined {
     const text = JSON.stringify(source);
     if (text === this.#source) return this.#reviews;

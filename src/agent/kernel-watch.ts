@@ -1,33 +1,32 @@
 /**
- * Checks the kernel between syncs: whether the rules are still in place, and the settings still those of the Node and this machine. At
- * once after the kernel's notice of a write of another program; where it gives none, and to be sure, every syncPeriod.
+ * Checks the kernel between syncs: the rules must still be in place, and the settings must still fit the Node and this machine. A check runs
+ * at once after the kernel's notice that another program wrote, and every syncPeriod, because not every kernel sends notices. Two limits belong
+ * to it: the share of the time that goes into reading, and the pace of repairs where another program changes the rules again and again.
  */
-
 import { causeOf } from '../base/cause.ts';
+import type { Clock } from '../base/clock.ts';
 import type { Mutex } from '../base/mutex.ts';
 import type { Config } from '../config/config.ts';
 import { type Committer, committerText } from '../kernel/ruleset-notices.ts';
+import { MODES } from '../proxy/model/modes.ts';
 import type { Heard, Mode } from '../proxy/modes/mode.ts';
 import { Wait } from '../proxy/sync/wait.ts';
 import type { Health } from '../serve/health.ts';
 import type { Log } from '../telemetry/log.ts';
 import { TroubleLog } from '../telemetry/trouble-log.ts';
 import type { Agent } from './agent.ts';
-import { changedFactText } from './changed-facts.ts';
-import type { ReadBudget } from './read-budget.ts';
-import { RepairBackoff } from './repair-backoff.ts';
+import { changedFactText } from './mode-settings.ts';
 
-/** Milliseconds that reading the rules may take. */
 const READING_TIMEOUT_MS = 30_000;
-/** The largest share of the time for looking at what notices say: other programs may write all the time. */
-const LOOKING_SHARE = 0.1;
+/** Limit of the time spent on checks after notices, as a share: other programs may write all the time. */
+const NOTICE_CHECK_SHARE = 0.1;
 
 const NOTHING: Heard = { kind: 'nothing' };
 
-/** What a check after a notice found that other programs had touched. */
-export type Noticed = 'ours' | 'nothing of ours' | 'unknown';
+/** The objects that other programs had touched, as a check after a notice found. */
+type Noticed = 'ours' | 'nothing of ours' | 'unknown';
 
-export interface KernelWatchOptions {
+interface KernelWatchOptions {
   readonly config: Config;
   readonly log: Log;
   readonly signal: AbortSignal;
@@ -35,14 +34,14 @@ export interface KernelWatchOptions {
   /** Held by a sync while it runs, and by a check. */
   readonly mutex: Mutex;
   readonly readBudget: ReadBudget;
-  /** Sync again: objects of ours may be gone or changed; `by`: the program that did it, where it is known. */
+  /** Requests a sync, because objects of ours may be gone or changed. `by` is the program that did it, where it is known. */
   readonly onLoss: (by: Committer | undefined) => void;
-  /** Sync again: removals were waiting. */
+  /** Requests a sync, because removals are waiting. */
   readonly onWaiting: () => void;
-  /** The settings are no longer those that the Node and this machine ask for. */
+  /** Called when the Node or this machine needs other settings. */
   readonly onOutdated: () => void;
-  /** A check after a notice is done. */
-  readonly onNoticed?: (what: Noticed) => void;
+  /** Called after each check that followed a notice. */
+  readonly onNoticed?: (touched: Noticed) => void;
 }
 
 export class KernelWatch {
@@ -50,14 +49,13 @@ export class KernelWatch {
   readonly #options: KernelWatchOptions;
   readonly #wait: Wait;
   readonly #backoff: RepairBackoff;
-  /** Told once, not at each check. */
   readonly #outdated: TroubleLog;
   readonly #unchecked: TroubleLog;
   readonly #unread: TroubleLog;
   #hasBegun = false;
   #isNoticed = false;
-  /** The time from which the next notice may be looked at. */
-  #mayLook = 0;
+  /** The earliest time of the next check after a notice. */
+  #nextNoticeCheck = 0;
 
   constructor(agent: Agent, options: KernelWatchOptions) {
     this.#agent = agent;
@@ -71,7 +69,7 @@ export class KernelWatch {
     this.#backoff = new RepairBackoff(options.config.syncPeriod);
   }
 
-  /** The first rules are written: from now on the kernel tells who writes. Before, it would tell of our own writes at length. */
+  /** Listen for the kernel's notices, once the first rules are written. Earlier it would only report our own many writes. */
   begin(): void {
     if (this.#hasBegun) return;
     this.#hasBegun = true;
@@ -80,24 +78,27 @@ export class KernelWatch {
   }
 
   /**
-   * A sync found and repaired what another program had changed. Returns whether people should be told: not about each repair of a fight.
+   * A sync repaired changes of another program. Returns whether this repair is worth a log line: not each one is while that program goes on.
    */
   repaired(by: Committer | undefined): boolean {
     const { log, health, config } = this.#options;
     const now = this.#agent.clock.now();
-    const who = by && committerText(by);
-    if (!this.#backoff.repaired(now, who)) return this.#backoff.at(now) === undefined;
-    const name = who === undefined ? 'another program' : `another program (${who})`;
+    const program = by && committerText(by);
+    if (!this.#backoff.repaired(now, program)) return this.#backoff.at(now) === undefined;
+    const name = program === undefined ? 'another program' : `another program (${program})`;
     const text = `${name} changes rules of ours again and again`;
     health.fights(text);
     const longest = `${config.syncPeriod / 1000} s`;
-    log.warn({ by: who }, `${text}; slicewire repairs them after longer and longer waits, of ${longest} at most`);
+    log.warn({ by: program }, `${text}; slicewire repairs them after longer and longer waits, of ${longest} at most`);
     return true;
   }
 
-  /** A sync spent these milliseconds reading: the next notice is looked at when this is a bounded share of the time. */
+  /** A sync spent these milliseconds reading. The next check after a notice waits until this is a bounded share of the time. */
   spent(milliseconds: number): void {
-    this.#mayLook = Math.max(this.#mayLook, this.#agent.clock.now() + milliseconds / LOOKING_SHARE);
+    this.#nextNoticeCheck = Math.max(
+      this.#nextNoticeCheck,
+      this.#agent.clock.now() + milliseconds / NOTICE_CHECK_SHARE,
+    );
   }
 
   /** Check until the signal aborts. When another program flushed the rules, sync at once (k8s#129128). Never rejects. */
@@ -108,16 +109,18 @@ export class KernelWatch {
     let next = clock.now() + config.syncPeriod;
     while (!signal.aborted) {
       health.checked();
-      const look = this.#isNoticed ? Math.max(this.#mayLook, this.#backoff.due) : Number.POSITIVE_INFINITY;
-      const time = Math.min(next, look) - clock.now();
+      const noticeCheck = this.#isNoticed
+        ? Math.max(this.#nextNoticeCheck, this.#backoff.due)
+        : Number.POSITIVE_INFINITY;
+      const time = Math.min(next, noticeCheck) - clock.now();
       if (time > 0) {
         await this.#wait.start({ time, isWakeable: !this.#isNoticed, signal });
         continue;
       }
-      if (next <= look) {
-        await this.#survive(() => this.#check());
+      if (next <= noticeCheck) {
+        await this.#logFailure(() => this.#check());
         next = clock.now() + config.syncPeriod;
-      } else await this.#survive(() => this.#look());
+      } else await this.#logFailure(() => this.#checkNotice());
     }
     stop?.();
   }
@@ -127,7 +130,7 @@ export class KernelWatch {
     this.#wait.wake();
   }
 
-  async #survive(check: () => Promise<void>): Promise<void> {
+  async #logFailure(check: () => Promise<void>): Promise<void> {
     const { signal, health } = this.#options;
     try {
       await check();
@@ -141,8 +144,8 @@ export class KernelWatch {
     }
   }
 
-  /** After a notice: find out what it was about, for a bounded share of the time. */
-  async #look(): Promise<void> {
+  /** Find out which objects a notice was about, for a bounded share of the time. */
+  async #checkNotice(): Promise<void> {
     const { mutex, readBudget, onNoticed } = this.#options;
     const { mode, clock } = this.#agent;
     this.#isNoticed = false;
@@ -151,17 +154,17 @@ export class KernelWatch {
     // Our own commands write too.
     if (kind !== 'nothing') onNoticed?.(kind === 'something' ? 'ours' : 'unknown');
     else if (by !== undefined) onNoticed?.('nothing of ours');
-    if (kind === 'something') this.#lose(by);
+    if (kind === 'something') this.#requestRepair(by);
     else if (kind === 'unknown' && readBudget.mayRead) await this.#checkRules(by);
     else if (kind === 'unknown') {
       this.#isNoticed = true;
-      this.#mayLook = readBudget.mayReadAt;
+      this.#nextNoticeCheck = readBudget.mayReadAt;
       return;
     }
     this.spent(clock.now() - began);
   }
 
-  /** Every syncPeriod. */
+  /** The check of every syncPeriod. */
   async #check(): Promise<void> {
     const { health, onWaiting, onOutdated } = this.#options;
     const { mode, onNode, clock } = this.#agent;
@@ -171,7 +174,7 @@ export class KernelWatch {
     if (changes.length === 0) this.#outdated.over();
     else {
       const cause = changes.map(changedFactText).join('; ');
-      // Where it cannot adapt, each check finds the same.
+      // Logged as a lasting trouble, because each check finds the same while the agent cannot adapt.
       const text = `the Node, the cluster or this machine changed, and the agent adapts to it: ${cause}`;
       this.#outdated.tell({ cause, facts: { changes }, text });
       onOutdated();
@@ -179,7 +182,7 @@ export class KernelWatch {
     await this.#checkRules(undefined);
   }
 
-  /** Probe the rules, read them if only that finds out, and sync where they are not as written. */
+  /** Probe the rules, read them only if the probe is unclear, and request a sync where they differ. */
   async #checkRules(by: Committer | undefined): Promise<void> {
     const { log, signal, health, mutex, readBudget } = this.#options;
     const { mode } = this.#agent;
@@ -188,28 +191,28 @@ export class KernelWatch {
     if (found === 'in place' || found === 'unclear') health.verified();
     const other = by ?? (found === 'gone' || found === 'unclear' ? await lastOther(mode) : undefined);
     if (found === 'gone') {
-      const who = other === undefined ? 'another program' : `another program (${committerText(other)})`;
+      const program = other === undefined ? 'another program' : `another program (${committerText(other)})`;
       if (this.#backoff.at(this.#agent.clock.now()) === undefined) {
-        log.warn(`${who} removed rules of ours; writing them again`);
+        log.warn(`${program} removed rules of ours; writing them again`);
       }
-      this.#lose(other);
+      this.#requestRepair(other);
     } else if (
       found === 'unclear' &&
       readBudget.mayRead &&
       (await mayHaveChanged(this.#agent, this.#options, this.#unread))
     ) {
-      this.#lose(other);
+      this.#requestRepair(other);
     }
   }
 
-  #lose(by: Committer | undefined): void {
+  #requestRepair(by: Committer | undefined): void {
     this.#agent.loop.distrust();
     this.#options.readBudget.begun();
     this.#options.onLoss(by);
   }
 }
 
-/** The program that wrote last, where that was not this one. */
+/** The program that wrote last; undefined if it was this one. */
 async function lastOther({ inspection }: Mode): Promise<Committer | undefined> {
   const last = await inspection.lastWriter();
   return last?.isUs === false ? last : undefined;
@@ -247,7 +250,7 @@ async function mayHaveChanged(
     const milliseconds = Math.round(clock.now() - began);
     const found = isOther === undefined ? 'changed meanwhile' : isOther ? 'differ now' : 'are unchanged';
     log.debug({ milliseconds }, `another program wrote rules; ours ${found}`);
-    // Where syncs write all the time, only a sync that reads the kernel itself finds out.
+    // While syncs write all the time a check cannot be sure; a sync that reads the kernel itself can.
     return isOther !== false;
   } catch (error) {
     if (!late.signal.aborted) throw error;
@@ -257,5 +260,129 @@ async function mayHaveChanged(
   } finally {
     cancel();
     readBudget.checkTook(clock.now() - began);
+  }
+}
+
+/** Minimum time without a repair after which the other program counts as quiet. */
+const QUIET_MS = 10_000;
+/** Repairs without a wait. */
+const IMMEDIATE_REPAIRS = 10;
+/** The wait before the first delayed repair. Each further one waits twice as long. */
+const FIRST_WAIT_MS = 100;
+
+interface RepairBackoffState {
+  /** Text of the other program; undefined when unknown. */
+  readonly by: string | undefined;
+  readonly repairs: number;
+  /** Time of the first repair. */
+  readonly since: number;
+}
+
+/**
+ * Paces the repairs where another program changes our objects again and again: they wait longer and longer, so that two programs do not keep
+ * a node busy by undoing each other's writes. It takes the time as an argument.
+ */
+export class RepairBackoff {
+  readonly #maxWait: number;
+  #state: RepairBackoffState | undefined;
+  #last = 0;
+
+  /** `maxWait`: milliseconds. */
+  constructor(maxWait: number) {
+    this.#maxWait = maxWait;
+  }
+
+  /** Milliseconds from the last repair to the next one. */
+  get #wait(): number {
+    const more = (this.#state?.repairs ?? 0) - IMMEDIATE_REPAIRS;
+    return more <= 0 ? 0 : Math.min(this.#maxWait, FIRST_WAIT_MS * 2 ** Math.min(more - 1, 30));
+  }
+
+  /** The earliest time of the next repair. */
+  get due(): number {
+    return this.#last + this.#wait;
+  }
+
+  /** A sync repaired changes of another program. Returns true for the first repair after which the next ones wait. */
+  repaired(now: number, by: string | undefined): boolean {
+    const before = this.#state !== undefined && !this.#isOver(now) ? this.#state : undefined;
+    this.#last = now;
+    this.#state = { by: by ?? before?.by, repairs: (before?.repairs ?? 0) + 1, since: before?.since ?? now };
+    return this.#state.repairs === IMMEDIATE_REPAIRS + 1;
+  }
+
+  /** The repeated changes that go on now; undefined while repairs need no wait. */
+  at(now: number): RepairBackoffState | undefined {
+    const state = this.#state;
+    return state === undefined || state.repairs <= IMMEDIATE_REPAIRS || this.#isOver(now) ? undefined : state;
+  }
+
+  #isOver(now: number): boolean {
+    return now - this.#last > Math.max(QUIET_MS, 2 * this.#wait);
+  }
+}
+
+/** Interval of resyncs, which compare all rules with the kernel's. */
+const RESYNC_MS = 60 * 60 * 1000;
+/** Limit of the time spent on reading, as a share: a program that writes all the time would make the agent read all the time. */
+const READING_SHARE = 0.01;
+
+/** IPVS has no rule whose absence shows that all was flushed: it is read every syncPeriod, as kube-proxy does. */
+export function firstPeriod({ mode, syncPeriod }: Pick<Config, 'mode' | 'syncPeriod'>): number {
+  return MODES[mode].hasCanary ? RESYNC_MS : syncPeriod;
+}
+
+/** Decides when all rules are read from the kernel: for a periodic resync, and after another program wrote. */
+export class ReadBudget {
+  readonly #clock: Pick<Clock, 'now'>;
+  readonly #period: number;
+  #begunAt: number;
+  /** Milliseconds of a sync's reading. The shorter of the last two counts, because one may wait for a lock or a busy machine. */
+  #took = 0;
+  /** Milliseconds of the last reading of any kind. */
+  #last = Number.POSITIVE_INFINITY;
+  /** The end of the last check that read the rules, and its milliseconds, as above. */
+  #check = { endedAt: 0, took: 0 };
+
+  constructor(clock: Pick<Clock, 'now'>, config: Pick<Config, 'mode' | 'syncPeriod'>) {
+    this.#clock = clock;
+    this.#period = firstPeriod(config);
+    this.#begunAt = clock.now();
+  }
+
+  /** A resync is due. */
+  get isDue(): boolean {
+    return this.#clock.now() - this.#begunAt >= Math.max(this.#period, this.#took / READING_SHARE);
+  }
+
+  /** A check may read the rules now, because another program wrote. */
+  get mayRead(): boolean {
+    return this.#clock.now() >= this.mayReadAt;
+  }
+
+  /** The earliest time at which a check may read the rules. */
+  get mayReadAt(): number {
+    return this.#check.endedAt + this.#check.took / READING_SHARE;
+  }
+
+  /** The next sync reads the kernel. */
+  begun(): void {
+    this.#begunAt = this.#clock.now();
+  }
+
+  /** A sync spent these milliseconds reading. */
+  took(milliseconds: number): void {
+    this.#took = this.#usual(milliseconds);
+  }
+
+  /** A check spent these milliseconds reading. */
+  checkTook(milliseconds: number): void {
+    this.#check = { endedAt: this.#clock.now(), took: this.#usual(milliseconds) };
+  }
+
+  #usual(milliseconds: number): number {
+    const usual = Math.min(this.#last, milliseconds);
+    this.#last = milliseconds;
+    return usual;
   }
 }

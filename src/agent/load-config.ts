@@ -1,4 +1,4 @@
-/** From the command line, and the file that --config names, to a configuration and a log; with warnings about flags and fields without effect. */
+/** Builds the configuration and the log from the command line and the file that --config names, and warns of flags and fields without effect. */
 
 import { causeOf } from '../base/cause.ts';
 import { type OneFile, readOneFile } from '../cluster/documents/files.ts';
@@ -13,14 +13,14 @@ import { listText } from '../inspect/wire/format.ts';
 import { createLog, type Log } from '../telemetry/log.ts';
 import type { Files } from './platform.ts';
 
-/** Chooses one of the configurations of several modes, and says why as a clause. */
+/** Chooses one of the configurations of several modes. `why` is a clause for the log. */
 export type ChooseMode = (
   ofModes: readonly Config[],
 ) => Promise<{ readonly mode: Config['mode']; readonly why: string }>;
 
 export interface Prepared {
   readonly config: Config;
-  /** As `LoadedConfig.others`. */
+  /** See `LoadedConfig.others`. */
   readonly others: readonly Config[];
   readonly log: Log;
   /** Digest of the file that --config names. */
@@ -33,10 +33,10 @@ interface Note {
 }
 
 export interface LoadedConfig {
-  /** Digest of the file that --config names: equal for equal text. */
+  /** Digest of the file that --config names, equal for equal text; undefined without --config. */
   readonly digest: string | undefined;
   readonly config: Config;
-  /** Where the mode is auto and was not chosen: the same configuration in the other modes that may be. */
+  /** The same configuration in the other possible modes, while the mode is auto and not chosen yet. */
   readonly others: readonly Config[];
   /** Warnings for the log: flags and fields without effect, deprecated flags, and unknown fields. */
   readonly notes: readonly Note[];
@@ -45,10 +45,10 @@ export interface LoadedConfig {
 /** The file that --config names cannot be read: its text is unknown. */
 export class ConfigUnreadable extends ConfigError {}
 
-/** Flags for checks of objects that an API server makes itself. */
+/** Flags of checks that an API server makes itself, so that they only matter for manifests. */
 const OF_MANIFESTS = ['service-node-port-range', 'allow-node-address-ports'];
 
-/** `choose`: for commands that need a mode. Throws ConfigError, and as `choose`. */
+/** Commands that need a mode pass `choose`. Throws ConfigError, and as `choose`. */
 export async function prepare(commandLine: Flags, choose?: ChooseMode): Promise<Prepared> {
   const loaded = await loadConfig(commandLine, readOneFile, choose);
   const { config, others, digest } = loaded;
@@ -58,8 +58,8 @@ export async function prepare(commandLine: Flags, choose?: ChooseMode): Promise<
 }
 
 /**
- * The configuration of the command line and of its file as it is now. Without `choose` a mode that is auto stays so. Throws ConfigError,
- * and as `choose`.
+ * The configuration of the command line and of its file as it is now. Without `choose` the mode `auto` stays open. Throws ConfigError, and
+ * as `choose`.
  */
 export async function loadConfig(
   commandLine: Flags,
@@ -108,7 +108,7 @@ async function inOneMode(
   return { config: Object.freeze(config), others: [] };
 }
 
-/** About the flags alone. */
+/** Warnings about the flags of the command line. */
 function flagNotes(commandLine: Flags): Note[] {
   const notes: Note[] = [];
   for (const { name, why } of IDLE_FLAGS) {

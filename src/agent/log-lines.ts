@@ -1,11 +1,11 @@
-/** Parts of lines of the log that several parts of the agent need. */
+/** Log lines, and parts of them, that several files of the agent write. */
 import { causeOf } from '../base/cause.ts';
 import { type Drift, driftText } from '../proxy/model/drift.ts';
 import type { SetResized } from '../proxy/modes/virtual-servers/apply.ts';
 import { type Plan, stepText } from '../proxy/reconcile/step.ts';
 import type { Log } from '../telemetry/log.ts';
 
-/** Most Services, addresses, ranges, or changes by others, in a line of the log; its facts hold more. */
+/** Limit of Services, addresses, ranges, or changes by other programs in a log line. The facts of the line hold more. */
 export const MAX_NAMED = 5;
 
 /** Log each step of a plan at debug level. */
@@ -25,8 +25,8 @@ export function stackLogger(log: Log): (error: unknown) => void {
 }
 
 /**
- * kube-proxy creates its sets again before each sync, and stops there where one has another maxelem. It can keep no more entries either,
- * so that people must know before they go back.
+ * kube-proxy creates its sets again before each sync, and stops there where one has another maxelem. It cannot keep more entries either, so
+ * an operator must know this before going back to kube-proxy.
  */
 export function logResized({ set, from, to, kubeProxys }: SetResized, log: Log): void {
   const facts = { set, from, to };
@@ -46,14 +46,14 @@ export function logResized({ set, from, to, kubeProxys }: SetResized, log: Log):
   );
 }
 
-/** A container without CAP_SYS_RESOURCE never may lower its score: a fact of its manifest, and no news at each start. */
+/** A container without CAP_SYS_RESOURCE may never lower its score. Its manifest says so, and a line at each start would be noise. */
 export function logKeptOomScore(error: unknown, log: Log): void {
   const { code } = error as NodeJS.ErrnoException;
   const isForbidden = code === 'EACCES' || code === 'EPERM';
   log[isForbidden ? 'v1' : 'info'](`oom_score_adj stays unchanged: ${causeOf(error)}`);
 }
 
-/** The first changes by other programs, and the number of the others. */
+/** Text of the first changes by other programs, with the number of the rest. */
 export function driftsText(drift: readonly Drift[]): string {
   const more = drift.length - MAX_NAMED;
   return `${drift.slice(0, MAX_NAMED).map(driftText).join('; ')}${more > 0 ? `; and ${more} more` : ''}`;
@@ -63,7 +63,7 @@ interface HasFaults {
   readonly faults: { readonly counts: Iterable<readonly [effect: string, count: number]> };
 }
 
-/** An Agent, as far as it knows of faults. */
+/** The parts of an Agent that have faults. */
 interface FaultSources {
   readonly feed: { readonly cache: HasFaults };
   readonly loop: HasFaults;

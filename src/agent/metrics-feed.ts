@@ -29,11 +29,11 @@ interface MetricsFeedOptions {
   readonly health: () => HealthState;
   /** Services that the kernel refused in the last sync. */
   readonly refused: () => number;
-  /** Of the relay of node ports on loopback. */
+  /** Counters of the relay of node ports on loopback. */
   readonly relay: () => RelayCounts;
-  /** Of the versions in the kernel: Services that are behind, and questions that wait. */
+  /** The number of Services whose newest version is not in the kernel, and of requests that wait for a version. */
   readonly programmed: () => { readonly behind: number; readonly waiters: number };
-  /** Clients of the servers that were refused, or whose connections were closed for others. */
+  /** Clients that were refused, or whose connections were closed in favour of others. */
   readonly turnedAway: () => readonly TurnedAwayCount[];
 }
 
@@ -62,7 +62,7 @@ export class MetricsFeed {
     this.#options = options;
     this.#uncounted = new TroubleLog({ log: options.log, clock: realClock, level: 'error' });
     this.#feed = feed;
-    // Until it is known which families work on this node.
+    // Both families, until it is known which ones work on this node.
     this.#shape = { mode, families: FAMILIES, countsFrontends: countsConnections };
     this.#metrics = this.#newMetrics(this.#shape);
   }
@@ -72,7 +72,7 @@ export class MetricsFeed {
     return this.#metrics;
   }
 
-  /** Take samples from this agent. Counters begin anew only where the mode or the families changed. */
+  /** Read samples from this agent. Counters restart only where the mode or the families changed. */
   use(agent: Agent, { countsConnections }: Config): void {
     const shape = { mode: agent.mode.name, families: agent.onNode.families, countsFrontends: countsConnections };
     this.#agent = agent;
@@ -93,7 +93,7 @@ export class MetricsFeed {
     this.#metrics.queued(realClock.wall() / 1000);
   }
 
-  /** `complete`: families of which all was written, but for Services that the kernel refused. */
+  /** `complete`: families that were written in full, apart from Services that the kernel refused. */
   synced(report: SyncReport, complete: readonly Family[], changes: ChangesAtEnd | undefined): void {
     const families = this.#agent?.onNode.families ?? [];
     const now = realClock.wall();
@@ -158,7 +158,7 @@ export class MetricsFeed {
     }
   }
 
-  /** The packets that rules counted; when the rules cannot be read, the last values. */
+  /** The packets that rules counted. While the rules cannot be read, the last values stay. */
   async #packetsOf(what: PacketCount['what']): Promise<number> {
     const { log, signal } = this.#options;
     await this.#packets.read(
@@ -171,17 +171,17 @@ export class MetricsFeed {
 }
 
 /**
- * Packet counters of rules as totals that only grow. The kernel's counters start at 0 whenever a rule is written, such as after a change
- * of the settings or a flush by another program; packets between the last reading and that moment are lost.
+ * Turns packet counters of rules into totals that only grow. The kernel's counters restart at 0 whenever a rule is written, such as after a
+ * change of the settings or a flush by another program. Packets between the last reading and that moment are lost.
  */
 export class PacketTotals {
-  /** By kind and family: the kernel's counter as read last, and the total. */
+  /** The kernel's counter as read last, and the total, by kind and family. */
   readonly #seen = new Map<string, { last: number; total: number }>();
 
-  /** Why the counters cannot be read at present. */
+  /** The cause while the counters cannot be read. */
   #failure: string | undefined;
 
-  /** Read the counters. When that fails, the totals stay, and `onFailure` gets each new cause once. */
+  /** Read the counters. After a failure the totals stay, and `onFailure` receives each new cause once. */
   async read(counts: () => Promise<readonly PacketCount[]>, onFailure: (cause: string) => void): Promise<void> {
     try {
       this.take(await counts());
@@ -209,14 +209,13 @@ export class PacketTotals {
   }
 }
 
-// The samples of metrics that are read on each scrape.
-
+/** Sources of the samples that are read on each scrape. */
 interface SampleSources {
   readonly feed: () => ObjectFeed;
   readonly rules: () => readonly RuleCount[];
   readonly enlargedSets: () => readonly EnlargedSet[];
   readonly connections: () => Promise<readonly ConnectionCount[]>;
-  /** Packets that rules counted so far, by kind. */
+  /** Packets that rules counted so far. */
   readonly packets: (what: PacketCount['what']) => Promise<number>;
   readonly clock: Clock;
   readonly health: () => HealthState;
@@ -226,7 +225,7 @@ interface SampleSources {
   readonly reloads: () => ReadonlyMap<string, number>;
   readonly faults: () => Readonly<Record<string, number>>;
   readonly relay: () => RelayCounts;
-  /** Of the versions in the kernel: Services that are behind, and questions that wait. */
+  /** The number of Services whose newest version is not in the kernel, and of requests that wait for a version. */
   readonly programmed: () => { readonly behind: number; readonly waiters: number };
   readonly turnedAway: () => readonly TurnedAwayCount[];
 }
@@ -303,7 +302,7 @@ function metricSamples({
   };
 }
 
-/** Milliseconds from the changes behind slices to now, for those that say when they were made. `now`: milliseconds since 1970. */
+/** Milliseconds from the changes behind slices to `now`, for changes with a time. `now`: milliseconds since 1970. */
 function latenciesOf(written: readonly PendingChange[], now: number): number[] {
   return written.flatMap(({ triggeredAt }) => (triggeredAt > 0 ? [Math.max(0, now - triggeredAt)] : []));
 }

@@ -1,5 +1,4 @@
 /** The settings of each mode and family, from the configuration, the Node and this machine. */
-
 import {
   type Address,
   addressBytes,
@@ -11,7 +10,9 @@ import {
   hostCidr,
   isLoopback,
 } from '../base/address.ts';
+import { sameData } from '../base/equal.ts';
 import type { Config, IpvsConfig } from '../config/config.ts';
+import { firstOf } from '../inspect/wire/format.ts';
 import type { IptablesTools } from '../kernel/iptables-tools.ts';
 import type { IpvsKernel } from '../kernel/ipvs-kernel.ts';
 import { routable } from '../kernel/node-facts.ts';
@@ -22,18 +23,19 @@ import type { IptablesSettings } from '../proxy/modes/iptables/static-chains.ts'
 import type { IpvsSettings } from '../proxy/modes/ipvs/static-chains.ts';
 import type { FamilySettings, LocalDetector } from '../proxy/modes/netfilter/local-traffic.ts';
 import type { NftablesSettings } from '../proxy/modes/nftables/chains.ts';
+import { MAX_NAMED } from './log-lines.ts';
 import type { Platform } from './platform.ts';
 
 const BE_LIBERAL = 'net/netfilter/nf_conntrack_tcp_be_liberal';
 
-export interface SettingsInput {
+interface SettingsInput {
   readonly config: Config;
   readonly node: NodeView | undefined;
   readonly family: Family;
   readonly sysctls: Sysctls;
-  /** Addresses of this machine's interfaces, at least those of the family. */
+  /** Addresses of this machine's interfaces; it must have all of the family. */
   readonly interfaces: readonly Address[];
-  /** Whether nf_conntrack_tcp_be_liberal will be set before rules are written; otherwise the kernel's present value counts. */
+  /** True when nf_conntrack_tcp_be_liberal will be set before rules are written. Otherwise the kernel's present value counts. */
   readonly willBeLiberal?: boolean;
 }
 
@@ -70,7 +72,7 @@ export async function nftablesSettings(
   };
 }
 
-/** The settings that iptables and nftables mode share: both translate addresses by rules. */
+/** The settings that iptables and nftables mode share, because both translate addresses by rules. */
 async function translatingSettings(
   input: SettingsInput,
   { localhostNodePorts }: { readonly localhostNodePorts: boolean },
@@ -97,7 +99,7 @@ export function ipvsSettings(input: Omit<SettingsInput, 'sysctls'>): IpvsSetting
 /** The input of settings on this machine. */
 export interface OnMachine {
   readonly config: Config;
-  /** The own Node as it is now. */
+  /** Reads the own Node as it is now. */
   readonly node: () => NodeView | undefined;
   readonly platform: Platform;
 }
@@ -166,8 +168,8 @@ function localDetector({ detectLocal }: Config, node: NodeView | undefined, fami
 }
 
 /**
- * The CIDRs of a family in which node ports are served; empty: all addresses. `primary` is the Node's first address; a family that
- * the configuration does not mention is served on all addresses (docs/semantics.md 6.9).
+ * The CIDRs of a family in which node ports are served. An empty list means all addresses, also for a family that the configuration does not
+ * mention (docs/semantics.md 6.9). `primary` is the Node's first address.
  */
 function wantedCidrs(input: Omit<SettingsInput, 'sysctls'>): Cidr[] {
   const { cidrs, primary } = input.config.nodePortAddresses;
@@ -190,7 +192,7 @@ function nodePortAddresses(wanted: readonly Cidr[], { interfaces, localhostNodeP
   return [...new Set(interfaces.filter(isServed))];
 }
 
-/** Whether an address, as bytes, takes node ports. Where the rules serve all addresses, those of these interfaces count. */
+/** Tests whether an address, as bytes, takes node ports. Where the rules serve all addresses, those of these interfaces count. */
 export function nodePortFilter(
   {
     family,
@@ -207,7 +209,7 @@ export function nodePortFilter(
   return (address) => own.has(address) || (localhostNodePorts && address.charCodeAt(0) === 127);
 }
 
-/** The same in IPVS mode. */
+/** The same test for IPVS mode. */
 export function ipvsNodePortFilter({ nodePortCidrs }: IpvsSettings, interfaces: readonly Address[]): IsNodeAddress {
   const isServed = (address: Address) =>
     !isLoopback(address) && (nodePortCidrs === 'all' || nodePortCidrs.some((cidr) => cidrContains(cidr, address)));
@@ -219,4 +221,60 @@ export function ipvsNodePortFilter({ nodePortCidrs }: IpvsSettings, interfaces: 
 function admitsLoopback(wanted: readonly Cidr[]): boolean {
   if (wanted.length === 0) return true;
   return wanted.some((cidr) => cidr.startsWith('127.') || cidrContains(cidr, '127.0.0.0' as Address));
+}
+
+/** A fact of the Node, the cluster or this machine that changed since rules were made from it. */
+export interface ChangedFact {
+  readonly family: Family;
+  /** The name of a setting of the family, or `tools` for the tools of iptables. */
+  readonly fact: string;
+  readonly from: unknown;
+  readonly to: unknown;
+}
+
+type Setting = keyof IptablesSettings | keyof IpvsSettings | keyof NftablesSettings;
+
+/** Text of the facts that can change while a configuration stays. */
+const FACT_TEXTS: Readonly<Partial<Record<Setting | 'tools', string>>> = {
+  nodeAddresses: 'addresses of the Node',
+  localDetector: 'source of traffic from local pods',
+  nodePortAddresses: 'addresses that take node ports',
+  nodePortCidrs: 'ranges that take node ports',
+  localhostNodePorts: 'node ports on loopback',
+  dropInvalid: 'drop of packets that conntrack calls invalid',
+  serviceCidrs: 'ranges of cluster IPs',
+  tools: 'tools of iptables',
+};
+
+/** The settings of a family that differ from those before. */
+export function changedFacts(before: FamilySettings, now: FamilySettings): ChangedFact[] {
+  const from = { ...before } as Readonly<Record<string, unknown>>;
+  const to = { ...now } as Readonly<Record<string, unknown>>;
+  const names = [...new Set([...Object.keys(from), ...Object.keys(to)])];
+  return names
+    .filter((fact) => !sameData(from[fact], to[fact]))
+    .map((fact) => ({ family: before.family, fact, from: from[fact], to: to[fact] }));
+}
+
+/** `IPv4 addresses of the Node: from 192.0.2.1 to 192.0.2.2` */
+export function changedFactText({ family, fact, from, to }: ChangedFact): string {
+  const name = FACT_TEXTS[fact as Setting] ?? fact;
+  return `${family} ${name}: from ${valueText(from)} to ${valueText(to)}`;
+}
+
+function valueText(value: unknown): string {
+  if (value === undefined) return 'unknown';
+  if (typeof value === 'boolean') return value ? 'on' : 'off';
+  if (Array.isArray(value)) return value.length === 0 ? 'none' : firstOf(value.map(String), MAX_NAMED);
+  if (isDetector(value)) return detectorText(value);
+  return String(value);
+}
+
+function isDetector(value: unknown): value is LocalDetector {
+  return typeof value === 'object' && value !== null && 'kind' in value;
+}
+
+function detectorText(detector: LocalDetector): string {
+  if (detector.kind === 'cidr') return detector.cidr;
+  return detector.kind === 'interface' ? `the interface ${detector.name}` : 'unknown';
 }

@@ -1,4 +1,4 @@
-/** Events in the API server: about the Node, and about Services that are set aside. */
+/** Emits events to the API server: about the Node, and about Services that are set aside. */
 
 import { realClock } from '../base/clock.ts';
 import { type ClusterEvent, EventRecorder, type Regarding } from '../cluster/api/event-recorder.ts';
@@ -20,9 +20,9 @@ export class NodeEvents {
   readonly #options: NodeEventsOptions;
   #nodeName: string;
   #feed: ObjectFeed;
-  /** undefined: the objects come from manifests, and no API server takes events. */
+  /** undefined where the objects come from manifests, without an API server that takes events. */
   #recorder: EventRecorder | undefined;
-  /** Notes of the Services that the kernel refused in the last sync: a note stays the same while its Service is refused. */
+  /** Notes of the Services that the kernel refused in the last sync. A note stays the same while its Service is refused, so that the API server counts one event. */
   #refused: ReadonlyMap<ServiceKey, string> = new Map();
 
   constructor(config: Config, feed: ObjectFeed, options: NodeEventsOptions) {
@@ -49,13 +49,18 @@ export class NodeEvents {
     this.#emit({ ...event, regarding: { apiVersion: 'v1', kind: 'Node', namespace: '', name, uid: name } });
   }
 
-  /** Another program changed rules of ours, and they are written again. `by`: that program, in words, where it is known. */
-  emitDrift(what: string, by: string | undefined): void {
-    const who = by === undefined ? 'another program' : `another program (${by})`;
-    this.emitNode({ type: 'Warning', reason: 'RulesChanged', action: 'Repair', note: `${who} changed rules: ${what}` });
+  /** Another program changed rules of ours, and they are written again. `by` is the text of that program, where it is known. */
+  emitDrift(drift: string, by: string | undefined): void {
+    const program = by === undefined ? 'another program' : `another program (${by})`;
+    this.emitNode({
+      type: 'Warning',
+      reason: 'RulesChanged',
+      action: 'Repair',
+      note: `${program} changed rules: ${drift}`,
+    });
   }
 
-  /** A port of a Service cannot be served by this process: a health check port, unless the reason is another one. */
+  /** This process cannot serve a port of a Service. The default reason is that of a health check port. */
   emitUnserved(service: ServiceKey, note: string, reason = 'FailedToStartServiceHealthcheck'): void {
     this.#emit({ type: 'Warning', reason, action: 'Listen', note, regarding: this.#regardingService(service) });
   }

@@ -1,7 +1,8 @@
-/** Reports of a running agent to others: health, metrics and events. They outlive reloads of the configuration. */
+/** Reports what a running agent does: health, metrics, events and the answers over HTTP. All of them outlive reloads of the configuration. */
 import { type Address, type Family, familyOf, isLoopback, socketAddress } from '../base/address.ts';
 import { causeOf } from '../base/cause.ts';
 import { type Clock, realClock } from '../base/clock.ts';
+import { inPortions } from '../base/portions.ts';
 import { AGENT_FLAGS } from '../config/agent-flags.ts';
 import type { Config } from '../config/config.ts';
 import { fileFromConfig } from '../config/config-file.ts';
@@ -11,7 +12,8 @@ import type { Live } from '../inspect/wire/live.ts';
 import { liveDelta } from '../inspect/wire/live-delta.ts';
 import type { ChangesAtEnd } from '../proxy/ledger/change-ledger.ts';
 import type { ServiceKey, Slice } from '../proxy/model/objects.ts';
-import { readyOnNode } from '../proxy/model/service-port.ts';
+import type { ProxyModel } from '../proxy/model/proxy-model.ts';
+import { readyOnNode, type ServicePort, type ServicePortKey } from '../proxy/model/service-port.ts';
 import type { SyncReport } from '../proxy/sync/sync-results.ts';
 import { Clients } from '../serve/clients.ts';
 import { EventStreams, PAGE_STREAM } from '../serve/event-stream.ts';
@@ -25,7 +27,6 @@ import type { Agent } from './agent.ts';
 import { componentInfo } from './component-info.ts';
 import type { ObjectFeed } from './feed.ts';
 import { programmedAuth } from './fleet-auth.ts';
-import { type ChangedPorts, GenerationSwitch } from './generation-switch.ts';
 import { MetricsFeed } from './metrics-feed.ts';
 import { NodeEvents } from './node-events.ts';
 import { OtherProxies, signsIn } from './other-proxies.ts';
@@ -43,7 +44,7 @@ import { Servers } from './servers.ts';
 import { ServiceMetrics } from './service-metrics.ts';
 import { sentencesOf, syncOutcomeOf, writtenBy } from './sync-outcome.ts';
 
-export interface ObserversOptions {
+interface ObserversOptions {
   readonly log: Log;
   readonly signal: AbortSignal;
   /** Families of this node. */
@@ -54,11 +55,11 @@ export interface ObserversOptions {
   readonly flags: Flags;
 }
 
-/** A sync and the changes that it took; undefined where it took none of a source. */
+/** A sync that ended. `changes` is undefined where it had no changes of a source. */
 export interface EndedSync {
   readonly report: SyncReport;
   readonly changes: ChangesAtEnd | undefined;
-  /** When it began, on the clock that never runs backwards. */
+  /** Its beginning, on the monotonic clock. */
   readonly since: number;
 }
 
@@ -70,7 +71,7 @@ export class Observers {
   readonly others: OtherProxies;
   readonly programmed: ProgrammedAnswers;
   readonly #servers: Servers;
-  /** Of all servers of the process. */
+  /** The clients of all servers of this process. */
   readonly #clients: Clients;
   readonly #allMetrics: MetricsText;
   readonly #options: ObserversOptions;
@@ -115,7 +116,7 @@ export class Observers {
       suspects: () => cache().own.suspects,
       onProblem: (text) => log.error(text),
     });
-    // The node itself by another of its addresses, and the fleet.
+    // Trusted clients are the node itself, by another of its addresses, and the fleet.
     const isTrusted = (text: string) => {
       const address = socketAddress(text);
       if (address === undefined) return false;
@@ -142,7 +143,7 @@ export class Observers {
           onAnswer: (path, status) => this.metrics.current.answered(path, status),
           queries: {
             auth: programmedAuth(() => this.#config, { ...options, isTrusted }),
-            byPath: this.programmed.questions,
+            byPath: this.programmed.routes,
           },
         }),
         metrics: this.#metricsHandler(new Queries(parts), overview),
@@ -164,7 +165,7 @@ export class Observers {
     return this.#servers.failed;
   }
 
-  /** Open the servers: from now on they answer, at first that the first sync is still to come. */
+  /** Open the servers. Until the first sync they answer that it has not run yet. */
   start(): void {
     this.#servers.listen(this.#config);
   }
@@ -185,7 +186,7 @@ export class Observers {
     const { families } = agent.onNode;
     const addresses = relayAddresses(config).filter((address) => families.includes(familyOf(address)));
     this.#servers.relay.listenAt(addresses, config.syncPeriod);
-    this.#page.happened();
+    this.#page.changed();
   }
 
   readonly onPorts = (changes: ChangedPorts): void => {
@@ -198,7 +199,7 @@ export class Observers {
   queued(): void {
     this.health.queued();
     this.metrics.queued();
-    this.#page.happened();
+    this.#page.changed();
   }
 
   /** A sync ended, and its rules are written. Rejects where what follows a sync fails: the ports of health checks and of the relay. */
@@ -213,8 +214,8 @@ export class Observers {
     this.events.emitRefused(refused);
     this.others.found(signsIn(report.drift));
     if (report.outcome === 'complete' && this.#agent?.mode.isWaiting === false) this.others.alone();
-    this.#page.happened();
-    this.programmed.happened();
+    this.#page.changed();
+    this.programmed.changed();
     if (!hasWritten) return;
     this.onPorts(await this.#switch.written());
     await this.#servers.sync(writtenBy(report, families));
@@ -244,7 +245,6 @@ export class Observers {
   }
 }
 
-/** Whether a slice lists this address. */
 function isEndpoint(address: Address, slices: readonly Slice[]): boolean {
   return slices.some(({ endpoints }) => endpoints.some((one) => one.address === address));
 }
@@ -278,7 +278,7 @@ function allMetrics({ metrics, services }: Pick<Observers, 'metrics' | 'services
   };
 }
 
-/** The live page's side of the agent: it notices what happens, and tells those who read. */
+/** The stream of the live page: it counts what changes, and sends that to its readers. */
 export class LivePage {
   readonly #stream: EventStreams<Live>;
   /** `liveSchema.revision` */
@@ -297,12 +297,47 @@ export class LivePage {
     this.#stream = new EventStreams(PAGE_STREAM, source, clock);
   }
 
-  /** The page may show something else now. Costs next to nothing while nobody reads. */
-  readonly happened = (): void => {
+  /** The content of the page may have changed. This costs next to nothing without readers. */
+  readonly changed = (): void => {
     this.#revision += 1;
     this.#stream.touch();
   };
 
   /** The stream of `/live`. Throws NoAnswer where too many read. */
-  readonly open = (asked: Pick<HttpRequest, 'encodings' | 'signal' | 'hangUp'>): Answer => this.#stream.open(asked);
+  readonly open = (request: Pick<HttpRequest, 'encodings' | 'signal' | 'hangUp'>): Answer => this.#stream.open(request);
+}
+
+type Ports = Pick<ProxyModel, 'ports'>;
+type ChangedPorts = ReadonlyMap<ServicePortKey, ServicePort | undefined>;
+
+/** The work takes a few milliseconds, and is not worth an abort. */
+const NEVER = new AbortController().signal;
+
+/**
+ * The switch from one generation of the agent to the next, for the receivers of changed ServicePorts. The first sync of a generation reports
+ * all of its ServicePorts. ServicePorts of former generations that are not among them are gone; this class reports them once. Until the next
+ * generation has written, the reports of the former one stay in force.
+ */
+export class GenerationSwitch {
+  /** The models of the generations whose ServicePorts may still be in force. */
+  #former: Ports[] = [];
+  #present: Ports | undefined;
+
+  /** Another generation works from now on. */
+  begin(next: Ports): void {
+    if (this.#present !== undefined && this.#present !== next) this.#former.push(this.#present);
+    this.#present = next;
+  }
+
+  /** The present generation has written. Resolves with the ServicePorts of former ones that are gone. */
+  async written(): Promise<ChangedPorts> {
+    const gone = new Map<ServicePortKey, undefined>();
+    const [former, present] = [this.#former, this.#present?.ports];
+    if (former.length === 0 || present === undefined) return gone;
+    this.#former = [];
+    for (const { ports } of former) {
+      await inPortions(ports.keys(), (key) => void (present.has(key) || gone.set(key, undefined)), NEVER);
+    }
+    return gone;
+  }
 }

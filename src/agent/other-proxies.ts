@@ -1,8 +1,8 @@
 /**
  * Other service proxies beside this one. kube-proxy that still runs writes its rules again after the agent removed them, or over the
  * agent's own: in iptables mode when its canary is gone (kubernetes pkg/util/iptables, Monitor) and when a Service changes, in IPVS mode
- * every syncPeriod, in nftables mode when its table is gone. People are told once; its rules are removed again rarely, so that nothing of
- * them stays when it has ended, and two programs do not undo each other's work all the time.
+ * every syncPeriod, in nftables mode when its table is gone. The log names it once. Its rules are removed again, so that none stay when it has
+ * ended, but rarely, so that two programs do not undo each other's work all the time.
  */
 
 import { causeOf } from '../base/cause.ts';
@@ -14,21 +14,21 @@ import type { Health } from '../serve/health.ts';
 import type { Log } from '../telemetry/log.ts';
 import type { NodeEvents } from './node-events.ts';
 
-/** Something in the kernel that this agent did not write, or removed before. */
+/** An object in the kernel that shows another proxy: this agent did not write it, or removed it before. */
 export interface Sign {
-  /** The program that writes it, as far as the sign tells. */
+  /** The program that probably writes it. */
   readonly who: string;
   readonly what: string;
-  /** It stays until a next generation of the agent removes it; otherwise the sync that saw it repaired it. */
+  /** True when it stays until the next generation of the agent removes it. Otherwise the sync that found it repaired it. */
   readonly stays: boolean;
 }
 
-const MINUTE = 60_000;
-/** Milliseconds until the first removal; each further one waits twice as long. */
-const FIRST_REMOVAL = 5 * MINUTE;
-const MAX_WAIT_MS = 60 * MINUTE;
-/** Milliseconds after the last sign for which health has the note. */
-const NOTE_STAYS = 60 * MINUTE;
+const MINUTE_MS = 60_000;
+/** The wait before the first removal. Each further one waits twice as long. */
+const FIRST_REMOVAL_MS = 5 * MINUTE_MS;
+const MAX_WAIT_MS = 60 * MINUTE_MS;
+/** Health has the note for this time after the last sign. */
+const NOTE_DURATION_MS = 60 * MINUTE_MS;
 
 export interface OtherProxiesOptions {
   readonly log: Pick<Log, 'warn' | 'info'>;
@@ -37,16 +37,16 @@ export interface OtherProxiesOptions {
   readonly events: Pick<NodeEvents, 'emitNode'>;
 }
 
-/** What is known of other proxies; it outlives the generations of the agent. */
+/** Remembers the signs of other proxies. It outlives the generations of the agent. */
 export class OtherProxies {
   readonly #options: OtherProxiesOptions;
   /** The other proxies that the log has named since the last quiet time. */
-  #told: ReadonlySet<string> = new Set();
+  #logged: ReadonlySet<string> = new Set();
   #lastSeen: number | undefined;
-  #wait = FIRST_REMOVAL;
-  /** When the rules that stay are removed; undefined: there are none. */
+  #wait = FIRST_REMOVAL_MS;
+  /** The time at which the rules that stay are removed; undefined when there are none. */
   #removal: number | undefined;
-  /** What the predecessors left is removed: what is there now was written afterwards. */
+  /** True once the rules of predecessors are removed: rules that are there now were written afterwards. */
   #isAlone = false;
 
   constructor(options: OtherProxiesOptions) {
@@ -68,15 +68,15 @@ export class OtherProxies {
     this.#isAlone = true;
   }
 
-  /** What a look at the kernel, or a sync, found now. Returns whether it is time to remove it. */
+  /** Takes the signs that a look at the kernel, or a sync, found now. Returns true when it is time to remove them. */
   found(signs: readonly Sign[]): boolean {
     const { clock, health } = this.#options;
     const now = clock.now();
-    if (signs.length > 0) this.#tell(signs, now);
-    else if (this.#lastSeen !== undefined && now - this.#lastSeen >= NOTE_STAYS) {
+    if (signs.length > 0) this.#report(signs, now);
+    else if (this.#lastSeen !== undefined && now - this.#lastSeen >= NOTE_DURATION_MS) {
       this.#lastSeen = undefined;
-      this.#told = new Set();
-      this.#wait = FIRST_REMOVAL;
+      this.#logged = new Set();
+      this.#wait = FIRST_REMOVAL_MS;
       health.beside(undefined);
     }
     if (!signs.some(({ stays }) => stays)) return false;
@@ -87,7 +87,7 @@ export class OtherProxies {
     return true;
   }
 
-  #tell(signs: readonly Sign[], now: number): void {
+  #report(signs: readonly Sign[], now: number): void {
     const { log, clock, health, events } = this.#options;
     this.#lastSeen = now;
     const who = [...new Set(signs.map((sign) => sign.who))];
@@ -97,8 +97,8 @@ export class OtherProxies {
     );
     const text = `${who.join(' and ')} seems to run beside this agent: ${what}. ${FOLLOWS}: ${signs.some(({ stays }) => stays) ? REMOVES : REPAIRS}`;
     health.beside(`${text} (last seen at ${new Date(clock.wall()).toISOString()})`);
-    if (who.every((one) => this.#told.has(one))) return;
-    this.#told = new Set([...this.#told, ...who]);
+    if (who.every((one) => this.#logged.has(one))) return;
+    this.#logged = new Set([...this.#logged, ...who]);
     log.warn({ who, found: signs.slice(0, MAX_NAMED).map((sign) => sign.what) }, text);
     events.emitNode({ type: 'Warning', reason: 'OtherServiceProxy', action: 'CheckKernel', note: text });
   }
@@ -113,8 +113,8 @@ const REPAIRS = 'until then the agent writes its own rules again each time';
 const SERVICE_CHAIN = /^KUBE-(?:SVC|SVL|EXT|FW|SEP|XLB)-/;
 
 /**
- * Chains in the tables of ours that only another proxy writes: slicewire in iptables mode makes the same chains of Services, but knows
- * its own, and in IPVS mode has KUBE-IPVS-OUT-FILTER in another table (docs/ipvs.md).
+ * Finds chains that only another proxy writes. slicewire writes the same chains of Services in iptables mode, but knows its own. In IPVS mode
+ * it has KUBE-IPVS-OUT-FILTER in another table (docs/ipvs.md).
  */
 function isOfKubeProxy({ kind, table, name, difference }: Drift): boolean {
   if (kind !== 'chain' || difference.kind !== 'foreign') return false;
@@ -138,7 +138,7 @@ export interface WatchOthersOptions {
   readonly log: Log;
   readonly signal: AbortSignal;
   readonly others: OtherProxies;
-  /** Another generation is to remove what is there. */
+  /** Requests another generation, which removes the rules of the other proxy. */
   readonly onRemoval: () => void;
 }
 

@@ -1,4 +1,4 @@
-/** Where the files of the live pages are: in the executable, or in dist/page where agent or fleet runs from its sources. */
+/** Reads the files of the live pages: from the executable, or from dist/page where agent or fleet runs from its sources. */
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { getRawAsset, isSea } from 'node:sea';
@@ -10,20 +10,20 @@ import { SOURCE_OPTIONS } from '../kernel/self.ts';
 
 const BUILT = fileURLToPath(new URL('../../dist/page', import.meta.url));
 const BUILDER = fileURLToPath(new URL('../../scripts/page.ts', import.meta.url));
-/** It takes a second. */
+/** Far more than the second that a build takes. */
 const BUILD_TIMEOUT_MS = 60_000;
 
-/** Milliseconds in which a build that failed is not tried again: the page asks again and again, and each build is a process. */
+/** A failed build is not tried again for this time, because the page asks again and again, and each build is a process. */
 const FAILURE_KEPT_MS = 60_000;
 
-/** The build that is under way, or failed a short while ago, of each folder. */
+/** The build of each folder that is under way or failed lately. */
 const building = new Map<string, Promise<void>>();
 const failedAt = new Map<string, number>();
 
 /**
- * A file as gzip wrote it. The executable's files are read where they are mapped, and nothing is kept. A checkout builds the page when
- * somebody asks for it and it is missing; after a failure it waits a minute. Rejects with what to do. `folder` has the built page of a
- * checkout, and `now` is a clock that never goes backwards.
+ * Reads a file as gzip wrote it. The executable's files are read where they are mapped, and not kept. A checkout builds a missing page at the
+ * first request; after a failure it waits a minute. Rejects with an error that names the remedy. `folder` has the built page of a checkout,
+ * and `now` is a monotonic clock.
  */
 export async function readPageFile(
   name: string,
@@ -41,7 +41,7 @@ export async function readPageFile(
   return await readFile(file);
 }
 
-/** One build for all who ask, and one failure for all who ask soon after it. */
+/** All requests share one build, and its failure for a while. */
 async function built(folder: string, now: () => number): Promise<void> {
   const failed = failedAt.get(folder);
   if (failed !== undefined && now() - failed >= FAILURE_KEPT_MS) {
@@ -62,7 +62,7 @@ async function built(folder: string, now: () => number): Promise<void> {
   await build;
 }
 
-/** Rejects with what to do. */
+/** Rejects with an error that names the remedy. */
 async function buildPage(folder: string): Promise<void> {
   const args = [...SOURCE_OPTIONS, BUILDER, folder];
   const command = { file: process.execPath, args };

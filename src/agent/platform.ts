@@ -1,6 +1,6 @@
 /**
- * Everything outside the agent that it asks or changes, in one interface: this machine, its kernel and files, the API server, and those
- * who ask the agent. The simulator of test/sim puts a world of its own in its place. Only time and chance are asked for directly.
+ * Everything outside the agent that it reads or changes, in one interface: this machine, its kernel and files, the API server, and the clients
+ * of its ports. The simulator of test/sim puts a world of its own in its place. Only time and chance are read directly.
  */
 import { cpus, release } from 'node:os';
 import type { Address, Family } from '../base/address.ts';
@@ -30,11 +30,11 @@ import { type RelaySockets, relaySockets } from './relay/sockets.ts';
 
 /** The kernel's nftables, with the sockets that were opened for it. */
 export interface OpenNftables extends NftKernel, NftTables {
-  /** As NftNetlink.check. Throws NftUnusable. */
+  /** See `NftNetlink.check`. Throws NftUnusable. */
   check(family: Family, writes: readonly NftWrite[]): void;
-  /** The transactions of all programs, where the kernel tells of them. */
+  /** The transactions of all programs, where the kernel sends notices of them. */
   readonly notices?: RulesetNotices;
-  /** For the record of what the agent leaves. */
+  /** Labels of our tables, for the record of the state that the agent leaves. */
   readonly seen: TableLabels;
   close(): void;
 }
@@ -42,7 +42,7 @@ export interface OpenNftables extends NftKernel, NftTables {
 /** The kernel's IPVS, with the sockets that were opened for it. */
 export type OpenIpvs = IpvsKernel & { close(): void };
 
-/** Facts of this machine. Those that change are read anew each time. */
+/** Facts of this machine. Functions read facts that change, anew at each call. */
 export interface Machine {
   readonly cores: number;
   /** As `uname -r`. */
@@ -50,12 +50,12 @@ export interface Machine {
   mayChangeNetwork(): Promise<boolean>;
   families(): Promise<readonly Family[]>;
   hasLegacyTables(): Promise<boolean>;
-  /** As kernel/node-facts.ts. */
+  /** See `interfaceAddresses` in kernel/node-facts.ts. */
   addresses(family: Family): Promise<readonly Address[]>;
   listeners(): Promise<readonly ListeningSocket[]>;
-  /** Whether the module of IPVS is loaded. */
+  /** True when the module of IPVS is loaded. */
   hasIpvs(): Promise<boolean>;
-  /** Of IPVS mode. */
+  /** True when the dummy device of IPVS mode exists. */
   hasServiceDevice(): Promise<boolean>;
 }
 
@@ -70,7 +70,7 @@ export interface Kernel {
   readonly openNotices?: () => RulesetNotices;
   readonly openFlowTable: OpenFlowTable;
   readonly settings: SettingFiles;
-  /** What one process leaves for the next about its tables of nftables. */
+  /** The record about its tables of nftables that one process leaves for the next. */
   readonly record: RecordFile;
   /** Removes the tables of traces that were killed; resolves with a name for each. */
   removeLeftTraces(): Promise<readonly string[]>;
@@ -142,7 +142,7 @@ export const realPlatform: Platform = {
   connect,
 };
 
-/** What is opened for something that then cannot be built must not stay open. */
+/** Closes sockets again that were opened for something that then cannot be built. */
 export async function closeOnError<T>(opened: { close(): void }, build: () => Promise<T>): Promise<T> {
   try {
     return await build();

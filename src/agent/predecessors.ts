@@ -1,10 +1,10 @@
-/** Predecessors on this machine: other modes, and kube-proxy, whose state in the kernel goes once this mode serves. */
-
+/** Removes the rules of predecessors on this machine, which are other modes and kube-proxy: once this mode serves, or all of them for `cleanup`. */
 import { FAMILIES, type Family } from '../base/address.ts';
 import type { Config } from '../config/config.ts';
 import type { RulesProbe } from '../kernel/chain-probe.ts';
 import { SERVICE_DEVICE } from '../kernel/devices.ts';
 import { IptablesError, type IptablesTools } from '../kernel/iptables-tools.ts';
+import { IpvsUnusable } from '../kernel/ipvs-kernel.ts';
 import { NftMissing, NftUnusable } from '../kernel/nftables-kernel.ts';
 import { TABLE } from '../kernel/nftables-netlink.ts';
 import { MODES } from '../proxy/model/modes.ts';
@@ -16,16 +16,17 @@ import type { OnSetKept } from '../proxy/modes/virtual-servers/apply.ts';
 import { ipvsOptions, type OnMachine } from './mode-settings.ts';
 import type { Sign } from './other-proxies.ts';
 import { closeOnError, type Machine, type OpenNftables, type Platform } from './platform.ts';
+import { openTools } from './usable-families.ts';
 
-export interface Predecessor {
+interface Predecessor {
   readonly mode: Mode;
   /** Close its sockets to the kernel. */
   close(): void;
 }
 
-export interface PredecessorInput extends OnMachine {
+interface PredecessorInput extends OnMachine {
   readonly members: readonly { readonly tools: IptablesTools; readonly probe?: RulesProbe }[];
-  /** Those that the mode serves: in another one only the predecessor serves. By default all. */
+  /** The families that the mode serves; all by default. In another family only the predecessor serves, and stays. */
   readonly families?: readonly Family[];
   /** See `ModeInput`. */
   readonly onSetKept?: OnSetKept;
@@ -58,7 +59,7 @@ export async function predecessorModes(mode: Config['mode'], input: PredecessorI
 }
 
 /** A proxy in IPVS mode: its servers go when their connections end. */
-export async function ipvsPredecessor(input: PredecessorInput): Promise<Predecessor> {
+async function ipvsPredecessor(input: PredecessorInput): Promise<Predecessor> {
   const kernel = await input.platform.kernel.openIpvs(input.signal);
   return await closeOnError(kernel, async () => {
     const options = await ipvsOptions(input, kernel);
@@ -67,12 +68,12 @@ export async function ipvsPredecessor(input: PredecessorInput): Promise<Predeces
 }
 
 /** Rules of a mode that writes by iptables. */
-export function rulesPredecessor({ members }: Pick<PredecessorInput, 'members'>): Predecessor {
+function rulesPredecessor({ members }: Pick<PredecessorInput, 'members'>): Predecessor {
   return { mode: leftByIptables(members), close: () => undefined };
 }
 
-/** The nftables tables of these names; undefined: there are none. */
-export function tablesPredecessor(
+/** The nftables tables of these names; undefined when there are none. */
+function tablesPredecessor(
   names: readonly string[],
   platform: Platform,
   families: readonly Family[] = FAMILIES,
@@ -89,7 +90,7 @@ export function tablesPredecessor(
   }
 }
 
-/** undefined: a kernel without nftables has no tables of it. */
+/** undefined for a kernel without nftables, which has no tables. */
 function nftablesFor(names: readonly string[], platform: Platform): OpenNftables | undefined {
   try {
     return platform.kernel.openNftables();
@@ -122,7 +123,7 @@ function tablesIn(kernel: OpenNftables, names: readonly string[], families: read
   return ids.filter(({ family, table }) => kernel.hasTable(family, table));
 }
 
-/** Chains of service proxies in all modes that write iptables rules, and of no other program. */
+/** Chains that service proxies have in all modes with iptables rules, and no other program has. */
 const TRACES = [
   { table: 'nat', chain: 'KUBE-SERVICES' },
   { table: 'filter', chain: 'KUBE-FORWARD' },
@@ -165,7 +166,7 @@ export function lookForOthers(mode: Config['mode'], input: LookInput): (signal: 
     if (balancesBy === 'rules' && (await machine.hasServiceDevice())) {
       signs.push({ who: 'kube-proxy in IPVS mode', what: `the device ${SERVICE_DEVICE} came back`, stays: true });
     }
-    // Each question would make a kernel without nftables look for the module.
+    // Another try would make a kernel without nftables search the module each time.
     if (hasNoTables) return signs;
     const names = tablesBeside(mode);
     const kernel = nftablesFor(names, input.platform);
@@ -185,20 +186,20 @@ export function lookForOthers(mode: Config['mode'], input: LookInput): (signal: 
 }
 
 interface LookInput {
-  /** As `PredecessorInput.families`. */
+  /** See `PredecessorInput.families`. */
   readonly families?: readonly Family[];
   readonly members: readonly { readonly probe: RulesProbe }[];
   readonly platform: Platform;
 }
 
 function rulesLook({ members }: LookInput): (signal: AbortSignal) => Promise<Sign[]> {
-  /** The numbers of the tables when there was none. */
+  /** The state of each probe's tables when there was no sign. */
   const clean = new Map<RulesProbe, string>();
   return async (signal) => {
     const signs: Sign[] = [];
     for (const { probe } of members) {
       const state = await probe.state(TRACES.map(({ table }) => table));
-      // Without numbers each look would start processes: the next start of the agent finds the rules.
+      // Without a state each look would start processes. The next start of the agent finds the rules.
       if (state === undefined) continue;
       const text = state.kind === 'ruleset' ? `${state.generation}` : JSON.stringify([...state.tables]);
       if (clean.get(probe) === text) continue;
@@ -216,7 +217,45 @@ function rulesLook({ members }: LookInput): (signal: AbortSignal) => Promise<Sig
   };
 }
 
-/** Whether this network namespace has, or may have, state of IPVS mode. Loads no kernel module. */
-export async function hasIpvsTraces(machine: Machine): Promise<boolean> {
+/** True when this network namespace has, or may have, state of IPVS mode. Loads no kernel module. */
+async function hasIpvsTraces(machine: Machine): Promise<boolean> {
   return (await machine.hasIpvs()) || (await machine.hasServiceDevice());
+}
+
+interface Removal {
+  /** A line for each object that was removed. */
+  readonly removed: readonly string[];
+  /** Why others could not be removed. */
+  readonly problems: readonly string[];
+}
+
+/** Removes the rules of slicewire and kube-proxy in every mode, and nothing else. Throws CannotRun, and the signal's reason. */
+export async function removeAll(config: Config, signal: AbortSignal, platform: Platform): Promise<Removal> {
+  const { machine, kernel } = platform;
+  const { tools, broken } = await openTools(config, signal, platform);
+  const input = { config, members: tools.map((tool) => ({ tools: tool })), node: () => undefined, signal, platform };
+  const clean = async (leaving: Predecessor | undefined) =>
+    leaving === undefined ? [] : await leaving.mode.cleanup(signal).finally(() => leaving.close());
+  const ofIpvs = async () => ((await hasIpvsTraces(machine)) ? await clean(await ipvsPredecessor(input)) : []);
+  const ofRules = async () => await clean(rulesPredecessor(input));
+  const ofNftables = async () => await clean(tablesPredecessor(Object.values(PROXY_TABLES), platform));
+  const removed: string[] = [];
+  // Rules stay where their tools do not work on this node; all others go.
+  const problems = broken.map(({ problem }) => problem);
+  // The record describes the tables that go. It is no object of its own, and has no line.
+  const ofRecord = async () => {
+    kernel.record.remove();
+    return [];
+  };
+  // A failure in one mode must not keep the rules of the others.
+  for (const part of [ofIpvs, ofRules, kernel.removeLeftTraces, ofNftables, ofRecord]) {
+    try {
+      removed.push(...(await part()));
+    } catch (error) {
+      if (signal.aborted) throw error;
+      const isNothing = error instanceof IpvsUnusable && !(await machine.hasServiceDevice());
+      if (!isNothing) problems.push((error as Error).message);
+    }
+  }
+  return { removed, problems };
 }

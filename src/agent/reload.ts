@@ -23,11 +23,11 @@ import { CannotRun } from './cannot-run.ts';
 import { emitModeWarning, warnOfMode } from './choose-mode.ts';
 import { ConfigFollower } from './config-follower.ts';
 import { type ObjectFeed, startFeed } from './feed.ts';
+import { runGeneration } from './generation.ts';
 import { logKeptOomScore } from './log-lines.ts';
 import { Observers } from './observers.ts';
 import type { Platform } from './platform.ts';
 import type { Recordings } from './recording/recordings.ts';
-import { runGeneration } from './run.ts';
 import type { StartReport } from './start-report.ts';
 import { SupervisorState } from './supervisor-state.ts';
 import { SyncLog } from './sync-log.ts';
@@ -46,9 +46,9 @@ export interface RunOptions {
   /** Digest of that file as `config` was read from it. */
   readonly configDigest: string | undefined;
   readonly platform: Platform;
-  /** Takes the phases of the start. */
+  /** Receives the phases of the start. */
   readonly startReport?: StartReport | undefined;
-  /** Another configuration is in force. */
+  /** Called when another configuration is in force. */
   readonly onConfig?: (config: Config) => void;
 }
 
@@ -65,13 +65,13 @@ interface Generation {
   readonly config: Config;
   readonly running: RunningFeed;
   readonly stop: AbortController;
-  /** Ends after the last write of these parts; rejects when they cannot go on. */
+  /** Resolves after the last write of these parts; rejects when they cannot go on. */
   readonly ended: Promise<void>;
 }
 
-/** Milliseconds that another source has for its first lists; afterwards the former configuration stays in force. */
-const FIRST_LISTS = 30_000;
-/** Milliseconds, at least, from a failure of a changed configuration to the next try. */
+/** Limit for the first lists of another source. After it the former configuration stays in force. */
+const FIRST_LISTS_TIMEOUT_MS = 30_000;
+/** Minimum time from a failure of a changed configuration to the next try. */
 const RETRY_MS = 30_000;
 
 export class Reloader {
@@ -81,7 +81,7 @@ export class Reloader {
   readonly #faults: FaultLog;
   readonly #syncLog: SyncLog;
   observers: Observers | undefined;
-  /** Each check of the node tries again. */
+  /** Failures to adapt to a change of the node; each check of the node tries again. */
   readonly #unadapted: TroubleLog;
   /** The Node or this machine changed: the same configuration needs another generation. */
   #isOutdated = false;
@@ -130,7 +130,7 @@ export class Reloader {
         try {
           present = await this.#next(config, former);
         } catch (error) {
-          // The file changed again meanwhile: the error is about a configuration that nobody wants any more.
+          // The file changed again meanwhile, so the error is about a configuration that is no longer wanted.
           if (!signal.aborted && config !== this.#configs.wanted) continue;
           this.#keepFormer(config, former, error);
         }
@@ -227,7 +227,7 @@ export class Reloader {
         this.#wake();
       },
     });
-    // #untilOutdated reports a rejection; until it waits, nobody handles one.
+    // #untilOutdated reports a rejection. Until it waits, this handler keeps the process alive.
     ended.catch(() => undefined);
     return { agent, config, running, stop, ended };
   }
@@ -284,14 +284,14 @@ export class Reloader {
       onFault,
     });
     if (old === undefined) return { feed, config, stop };
-    const late = AbortSignal.any([building, AbortSignal.timeout(FIRST_LISTS)]);
+    const late = AbortSignal.any([building, AbortSignal.timeout(FIRST_LISTS_TIMEOUT_MS)]);
     try {
       await unlessAborted(feed.synced, late);
     } catch (error) {
       stop.abort();
       if (building.aborted || error !== late.reason) throw error;
       throw new CannotRun(
-        `the new source did not list ${feed.cache.waitingFor.join(', ')} within ${FIRST_LISTS / 1000} s`,
+        `the new source did not list ${feed.cache.waitingFor.join(', ')} within ${FIRST_LISTS_TIMEOUT_MS / 1000} s`,
       );
     }
     return { feed, config, stop };
@@ -332,7 +332,7 @@ interface StartInput extends Pick<Generation, 'agent' | 'config' | 'running'> {
   readonly isReload: boolean;
 }
 
-/** The settings that decide which objects the feed follows, and where. */
+/** The settings on which the feed depends: the source, and the objects that it follows. */
 function feedSettings({ source, nodeName, mode, featureGates }: Config): object {
   return { source, nodeName, hasServiceCidrs: MODES[mode].usesServiceCidrs, streams: streamsLists(featureGates) };
 }

@@ -26,7 +26,7 @@ export interface ServersOptions {
   readonly events: NodeEvents;
   readonly handlers: Readonly<Record<ServerName, Handler>>;
   readonly isHealthy: () => boolean;
-  /** Where health check ports of Services listen. */
+  /** The addresses on which health check ports of Services listen. */
   readonly listenAddresses: (family: Family) => Promise<readonly Address[]>;
   readonly slices: ListedEndpoints;
   readonly relaySockets: RelaySockets;
@@ -48,7 +48,7 @@ export class Servers {
   readonly #serviceHealth: ServiceHealth;
   /** Node ports on loopback. */
   readonly relay: NodePortRelay;
-  /** Ports that cannot be served: each sync, and each few seconds, they are tried again. */
+  /** Ports that cannot be served. Each sync tries health check ports again, and a timer the other servers. */
   readonly #unserved: TroubleLog;
   #fail: (error: Error) => void = () => undefined;
   #hardFail = false;
@@ -85,7 +85,7 @@ export class Servers {
     });
   }
 
-  /** Listen where this configuration says; a server whose address stays the same stays open. */
+  /** Listen at the addresses of this configuration. A server whose address stays the same stays open. */
   listen({ serve }: Config): void {
     this.#hardFail = serve.hardFail;
     this.#listenAt('healthz', serve.healthz);
@@ -167,7 +167,7 @@ export class Servers {
   }
 }
 
-/** A health check port on an address, among the troubles. */
+/** The key of a health check port in the log of troubles. */
 function healthCheckOf(service: ServiceKey, port: number, address: Address): string {
   return `${service} ${port} ${address}`;
 }

@@ -1,13 +1,13 @@
 /**
- * The traffic of Services as totals that only grow. The kernel's counters start at 0 when a frontend is new, when it gets its first
- * endpoint, and when another program flushes rules; what came between the last look and that moment is lost. Pure.
+ * The traffic of Services as totals that only grow. The kernel's counters restart at 0 when a frontend is new, when it gets its first endpoint,
+ * and when another program flushes rules. Traffic between the last reading and that moment is lost. Pure.
  */
 import type { Family, Protocol } from '../base/address.ts';
 import type { ServiceKey, TrafficPolicy } from '../proxy/model/objects.ts';
 import { type ServicePort, type ServicePortKey, serviceOfPort } from '../proxy/model/service-port.ts';
 import type { ConnectionCount } from '../proxy/modes/mode.ts';
 
-/** A frontend, with what came to it since the agent began. */
+/** A frontend with its traffic since the agent began. */
 export interface FrontendTraffic {
   readonly family: Family;
   readonly protocol: Protocol;
@@ -24,13 +24,13 @@ export interface ByteCounts {
   readonly out: number;
 }
 
-/** A ServicePort that the model has. */
+/** The frontends of a ServicePort, with their traffic. */
 export interface PortTraffic {
   readonly key: ServicePortKey;
   readonly service: ServiceKey;
   /** The name of the port; its number when it has none. */
   readonly name: string;
-  /** As the Service has it: "" for none. */
+  /** The name of the port in the Service; "" for none. */
   readonly portName: string;
   readonly protocol: Protocol;
   readonly family: Family;
@@ -42,7 +42,7 @@ export interface PortTraffic {
 interface Counter extends FrontendTraffic {
   connections: number;
   bytes: ByteCounts | undefined;
-  /** The kernel's counters as they were read last: one, or more in IPVS mode (`counterName`). */
+  /** The kernel's counters as read last. IPVS mode may have several (`counterName`). */
   last: Map<string, ReadCounters> | undefined;
 }
 
@@ -56,7 +56,7 @@ export class ServiceTraffic {
   readonly #services = new Map<ServiceKey, TrafficRow[]>();
   #isCounted = false;
 
-  /** False until the kernel's counters were read once: a total of 0 would look like a counter that begins anew. */
+  /** False until the kernel's counters were read once. Before, a total of 0 would look like a counter that restarted. */
   get isCounted(): boolean {
     return this.#isCounted;
   }
@@ -70,12 +70,12 @@ export class ServiceTraffic {
     return this.#services.get(service) ?? [];
   }
 
-  /** Accept changed ServicePorts; undefined: removed. */
+  /** Take changed ServicePorts; undefined stands for a removed one. */
   update(changes: ReadonlyMap<ServicePortKey, ServicePort | undefined>): void {
     for (const [key, port] of changes) this.#put(key, port);
   }
 
-  /** The counters of the kernel have nothing to do with those that were read before. */
+  /** Forget the last readings: another mode has other counters. */
   begin(): void {
     for (const rows of this.#services.values()) {
       for (const { frontends } of rows) for (const counter of frontends) counter.last = undefined;
@@ -84,7 +84,7 @@ export class ServiceTraffic {
 
   /** Add what the kernel has counted since the last time. A frontend that is missing keeps its total. */
   take(counts: readonly ConnectionCount[]): void {
-    // Without any count nothing is known: the kernel could not be read while we wrote.
+    // An empty reading proves nothing, because the kernel cannot be read while we write.
     if (counts.length > 0) this.#isCounted = true;
     for (const count of counts) {
       const counter = this.#counterOf(count);
@@ -92,7 +92,7 @@ export class ServiceTraffic {
     }
   }
 
-  /** In IPVS mode a server at an address of no frontend is that of a node port. */
+  /** In IPVS mode a virtual server at an address without a frontend belongs to a node port. */
   #counterOf({ service, family, address, protocol, port }: ConnectionCount): Counter | undefined {
     let ofNodePort: Counter | undefined;
     for (const { frontends } of this.#services.get(service) ?? []) {
@@ -135,7 +135,7 @@ function rowOf({ key, id, service, family, protocol, frontends }: ServicePort, f
   };
 }
 
-/** A counter that is less than before began anew. */
+/** Adds the growth since the last reading. A counter that is less than before restarted. */
 function add(counter: Counter, read: ConnectionCount): void {
   const { count, bytes, hasEnded = false } = read;
   const name = counterName(read);

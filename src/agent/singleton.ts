@@ -1,6 +1,6 @@
 /**
- * One agent in a network namespace: two would each take the other's rules for drift. The second one says who runs, and ends before it
- * writes anything. A process of another user that took the name is told, and stops nobody.
+ * One agent in a network namespace, because two would each take the other's rules for drift. The second one names the agent that is running,
+ * and exits before it writes anything. A process of another user that took the name only causes a warning.
  */
 
 import { causeOf } from '../base/cause.ts';
@@ -24,16 +24,15 @@ import { Recordings } from './recording/recordings.ts';
 import { Reloader, type RunOptions } from './reload.ts';
 import { startReportFor } from './start-report.ts';
 
-/** Milliseconds between two tries. */
 const RETRY_MS = 50;
-/** Milliseconds for which a name may have no holder that answers: a process that was killed frees it when its memory is freed. */
+/** A name may be held without an answer for this time, because a killed process frees it only when its memory is freed. */
 const SILENCE_TIMEOUT_MS = 1000;
-/** Milliseconds that an agent which received the signal to end may take: its alarm ends it after 12 s. */
+/** Limit for an agent that received the signal to end. Its alarm ends it after 12 s. */
 const STOP_TIMEOUT_MS = 20_000;
-/** Milliseconds after which an agent without the name tries again to take it. */
+/** Interval at which an agent without the name tries again to take it. */
 const TAKE_RETRY_MS = 10_000;
 
-/** The seam to this machine. */
+/** The seam to the abstract Unix sockets of this machine. */
 export interface NameService {
   take(line: () => string): Promise<HeldName | undefined>;
   ask(options: AskOptions): Promise<HolderAnswer>;
@@ -64,7 +63,7 @@ export async function runAlone(
 ): Promise<void> {
   const { log, signal } = options;
   let { mode } = options.config;
-  // Held until the process ends: after an error as well, a write to the kernel may still go on.
+  // Held until the process ends, because a write to the kernel may still go on even after an error.
   await holdName({ log, clock: realClock, signal, names, mode: () => mode });
   const recordings = new Recordings(new Recorder(realClock), log);
   const onConfig = (config: Config) => {
@@ -78,7 +77,7 @@ export async function runAlone(
 export async function holdName(options: NameOptions): Promise<HeldName> {
   const { names, log, clock, signal } = options;
   const line = ownLine(options, clock.wall());
-  const waits: Waits = { nobodySince: undefined, stoppingSince: undefined };
+  const waits: Waits = { silentSince: undefined, stoppingSince: undefined };
   for (;;) {
     let held: HeldName | undefined;
     try {
@@ -88,41 +87,41 @@ export async function holdName(options: NameOptions): Promise<HeldName> {
       return { release: () => Promise.resolve() };
     }
     if (held !== undefined) return held;
-    const stranger = await strangerAt(options, waits);
-    if (stranger !== undefined) {
-      log.warn(stranger);
+    const warning = await foreignHolder(options, waits);
+    if (warning !== undefined) {
+      log.warn(warning);
       return takeLater(options, line);
     }
     await sleep(clock, RETRY_MS, signal);
   }
 }
 
-/** Moments on the clock, since when this is so without a break. */
+/** Times since which a state lasts without a break. */
 interface Waits {
-  /** The name is not free, and nobody answers. */
-  nobodySince: number | undefined;
+  /** The name is not free, and its holder does not answer. */
+  silentSince: number | undefined;
   /** An agent that ends has the name. */
   stoppingSince: number | undefined;
 }
 
-/** Text about a holder that is no agent; undefined: try again. Rejects with CannotRun when an agent holds the name, or may. */
-async function strangerAt({ names, log, clock }: NameOptions, waits: Waits): Promise<string | undefined> {
+/** The warning about a holder that is no agent; undefined to try again. Rejects with CannotRun when an agent holds the name, or may. */
+async function foreignHolder({ names, log, clock }: NameOptions, waits: Waits): Promise<string | undefined> {
   // Loaded only here: an agent that is alone needs no schema.
   const { MAX_HOLDER_BYTES, readHolder } = await import('../inspect/wire/agent-lock.ts');
   const answer = await names.ask({ patience: SILENCE_TIMEOUT_MS, longest: MAX_HOLDER_BYTES });
   const now = clock.now();
-  const isNobody = answer.kind === 'no connection' || answer.kind === 'closed';
-  waits.nobodySince = isNobody ? (waits.nobodySince ?? now) : undefined;
-  const isPatient = isNobody && now - (waits.nobodySince ?? now) < SILENCE_TIMEOUT_MS;
+  const isSilent = answer.kind === 'no connection' || answer.kind === 'closed';
+  waits.silentSince = isSilent ? (waits.silentSince ?? now) : undefined;
+  const mayStillAnswer = isSilent && now - (waits.silentSince ?? now) < SILENCE_TIMEOUT_MS;
   if (answer.kind === 'no connection') {
-    if (isPatient) return undefined;
+    if (mayStillAnswer) return undefined;
     return `a process holds the name of this node's agent, the abstract Unix socket @slicewire, and takes no connections (${answer.cause}): no agent does that. ${GOES_ON}`;
   }
   const { peer } = answer;
   if (peer !== undefined && peer.uid !== 0 && peer.uid !== names.uid) {
     return `${processText(peer)} holds the name of this node's agent, the abstract Unix socket @slicewire, and runs as another user. ${GOES_ON}`;
   }
-  if (isPatient) return undefined;
+  if (mayStillAnswer) return undefined;
   if (answer.kind !== 'line') {
     throw new CannotRun(
       `${processText(peer)} holds the name of this node's agent, and did not answer within ${SILENCE_TIMEOUT_MS / 1000} s: probably another slicewire agent that was stopped (SIGSTOP) or hangs. ${ENDS}`,
@@ -134,14 +133,14 @@ async function strangerAt({ names, log, clock }: NameOptions, waits: Waits): Pro
       `${processText(peer)} holds the name of this node's agent, and its answer is not that of an agent: ${shown(answer.line)}. ${ENDS}`,
     );
   }
-  const who = `pid ${pidText(peer, holder.pid)}, since ${holder.since}, in ${holder.mode} mode`;
+  const agent = `pid ${pidText(peer, holder.pid)}, since ${holder.since}, in ${holder.mode} mode`;
   if (!holder.isStopping)
-    throw new CannotRun(`another slicewire agent runs in this network namespace: ${who}. ${ENDS}`);
-  if (waits.stoppingSince === undefined) log.info(`another slicewire agent is ending (${who}): waiting for it`);
+    throw new CannotRun(`another slicewire agent runs in this network namespace: ${agent}. ${ENDS}`);
+  if (waits.stoppingSince === undefined) log.info(`another slicewire agent is ending (${agent}): waiting for it`);
   waits.stoppingSince ??= now;
   if (now - waits.stoppingSince < STOP_TIMEOUT_MS) return undefined;
   throw new CannotRun(
-    `another slicewire agent (${who}) received the signal to end, and still runs after ${STOP_TIMEOUT_MS / 1000} s. ${ENDS}`,
+    `another slicewire agent (${agent}) received the signal to end, and still runs after ${STOP_TIMEOUT_MS / 1000} s. ${ENDS}`,
   );
 }
 
@@ -155,16 +154,16 @@ function processText(peer: PeerCredentials | undefined): string {
   return `${pid} (uid ${peer.uid})`;
 }
 
-/** The kernel's number is that of this pid namespace; the agent knows only that of its own. */
+/** The kernel reports the pid of this pid namespace. The agent itself only knows that of its own namespace. */
 function pidText(peer: PeerCredentials | undefined, own: number): string {
   if (peer !== undefined && peer.pid > 0) return String(peer.pid);
   return `${own} in a pid namespace that this process does not see`;
 }
 
-/** Characters of an answer that a message shows. */
+/** Limit of characters of an answer in a message. */
 const MAX_SHOWN_LENGTH = 80;
 
-/** Bytes of another process: no control characters on a terminal. */
+/** Quotes the bytes of another process, so that they bring no control characters to a terminal. */
 function shown(line: string): string {
   return JSON.stringify(cutText(line, MAX_SHOWN_LENGTH));
 }
@@ -174,7 +173,7 @@ function ownLine({ mode, signal }: NameOptions, wall: number): () => string {
   return () => JSON.stringify({ pid: process.pid, since, mode: mode(), isStopping: signal.aborted });
 }
 
-/** Try to take the name from now on, until that succeeds or the signal aborts. */
+/** Try to take the name again and again, until that succeeds or the signal aborts. */
 function takeLater({ names, clock, signal, log }: NameOptions, line: () => string): HeldName {
   const end = new AbortController();
   const until = AbortSignal.any([signal, end.signal]);

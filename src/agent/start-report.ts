@@ -1,8 +1,8 @@
-/** Where the time of a start goes (`--report-start`). */
+/** Reports the time that each phase of a start took (`--report-start`). */
 import type { Flags } from '../config/flags.ts';
 import type { Log } from '../telemetry/log.ts';
 
-/** The phases in their order, each with what has happened at its end. */
+/** The phases in their order, each with the event at its end. */
 export const PHASES = {
   program: 'the program was loaded',
   configuration: 'the command line and the configuration were read',
@@ -19,16 +19,16 @@ export interface StartReport {
   ended(phase: StartPhase): void;
 }
 
-/** When the program was loaded: this file is a part of it. */
+/** The time at which the program was loaded, of which this file is a part. */
 const LOADED = performance.now();
 
-/** Where the flags ask for it. The configuration has been read when this is called. */
+/** undefined unless the flags ask for a report. Call it when the configuration has been read. */
 export function startReportFor({ reportStart }: Flags, log: Log): StartReport | undefined {
   return reportStart === true ? startReport(log, { loaded: LOADED, now: () => performance.now() }) : undefined;
 }
 
 interface StartTimes {
-  /** Milliseconds since the process began, as `now` gives them. */
+  /** Milliseconds on the clock of `now`, which starts with the process. */
   readonly loaded: number;
   readonly now: () => number;
 }

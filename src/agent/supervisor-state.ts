@@ -1,4 +1,4 @@
-/** The state of the agent as its supervisor (systemd, Type=notify-reload) hears it: ready, reloading, alive. */
+/** Notifies the supervisor (systemd, Type=notify-reload) of the agent's state: ready, reloading, alive. */
 
 import { causeOf } from '../base/cause.ts';
 import { realClock } from '../base/clock.ts';
@@ -6,34 +6,34 @@ import { keepAlive, notifyReloading, notifySupervisor } from '../kernel/supervis
 import type { Log } from '../telemetry/log.ts';
 import { TroubleLog } from '../telemetry/trouble-log.ts';
 
-/** The supervisor and its message, as parts of lines of the log. */
+/** Receiver and message of a notification, as parts of log lines. */
 const RELOAD = 'the supervisor of the reload';
 const READY = 'the supervisor that the agent is ready';
 const WATCHDOG = 'the watchdog of the supervisor';
 
-/** A notification that fails is a warning, and no reason to stop. */
+/** A failed notification causes a warning, and does not stop the agent. */
 export class SupervisorState {
   readonly #troubles: TroubleLog;
   #isReady = false;
-  /** `RELOADING=1` was sent; the supervisor waits for `READY=1`. */
+  /** True after `RELOADING=1`, while the supervisor waits for `READY=1`. */
   #isReloading = false;
 
   constructor(log: Log) {
     this.#troubles = new TroubleLog({ log, clock: realClock, level: 'warn' });
   }
 
-  /** The first sync is done: units that need Services may start. Later calls do nothing. */
+  /** The first sync is done, so units that need Services may start. Later calls do nothing. */
   async ready(): Promise<void> {
     if (this.#isReady) return;
     this.#isReady = true;
     await this.#notifyReady();
   }
 
-  /** Until the first sync the supervisor waits for `READY=1` anyway, and hears of no reload. */
+  /** Before the first sync the supervisor waits for `READY=1` anyway, and needs no notification of a reload. */
   async reloadBegins(): Promise<void> {
     if (!this.#isReady) return;
     this.#isReloading = true;
-    await this.#told(RELOAD, notifyReloading());
+    await this.#notify(RELOAD, notifyReloading());
   }
 
   async reloadEnded(): Promise<void> {
@@ -52,22 +52,22 @@ export class SupervisorState {
   }
 
   async #notifyReady(): Promise<void> {
-    await this.#told(READY, notifySupervisor('READY=1', 'STATUS=the rules are in place'));
+    await this.#notify(READY, notifySupervisor('READY=1', 'STATUS=the rules are in place'));
   }
 
-  async #told(whom: string, notification: Promise<void>): Promise<void> {
+  async #notify(target: string, notification: Promise<void>): Promise<void> {
     await notification.then(
-      () => this.#notified(whom),
-      (error) => this.#warn(whom, error),
+      () => this.#notified(target),
+      (error) => this.#warn(target, error),
     );
   }
 
-  #notified(whom: string): void {
-    this.#troubles.over({ of: whom, text: `could notify ${whom} again` });
+  #notified(target: string): void {
+    this.#troubles.over({ of: target, text: `could notify ${target} again` });
   }
 
-  #warn(whom: string, error: unknown): void {
+  #warn(target: string, error: unknown): void {
     const cause = causeOf(error);
-    this.#troubles.tell({ of: whom, cause, text: `cannot notify ${whom}: ${cause}` });
+    this.#troubles.tell({ of: target, cause, text: `cannot notify ${target}: ${cause}` });
   }
 }

@@ -1,7 +1,7 @@
 /**
- * Syncs in the log. By itself a sync has a line when it is the first, slow, or incomplete for a new cause; every sync has one at `-v 2`. The
- * others are summed up in a line, with the first sync ten minutes after the last summary, and at the end: a timer of its own would wake an idle
- * machine. The log outlives generations of the agent.
+ * Syncs in the log. At the default level a sync has a line when it is the first, slow, or incomplete for a new cause; at `-v 2` each has one. A
+ * summary covers the others. It comes with the first sync ten minutes after the last summary, and at the end, because a timer would wake an
+ * idle machine. The log outlives generations of the agent.
  */
 
 import type { Clock } from '../base/clock.ts';
@@ -15,25 +15,25 @@ import type { Log } from '../telemetry/log.ts';
 import { TroubleLog } from '../telemetry/trouble-log.ts';
 import { driftsText, MAX_NAMED } from './log-lines.ts';
 
-/** Milliseconds, at least, from one summary to the next. */
-const SUMMARY_PERIOD = 600_000;
-/** A sync is slow when it took longer than this many milliseconds, and than so many times the median of those before it. */
-const SLOW = 1000;
+/** Minimum interval of summaries. */
+const SUMMARY_INTERVAL_MS = 600_000;
+/** A sync is slow when it took longer than this time, and longer than this multiple of the median of those before it. */
+const SLOW_MS = 1000;
 const SLOW_FACTOR = 10;
-/** Syncs whose durations are kept for the median. */
+/** Number of durations that are kept for the median. */
 const DURATIONS_KEPT = 1000;
-/** An error of the sweep as a whole, beside tables that cannot be read. */
+/** The trouble of an unexpected error of the sweep. A table that cannot be read is another trouble. */
 export const SWEEP_FAILED = 'the sweep of stale flows failed';
 
 export interface Circumstances {
-  /** No sync was complete before: the first is logged also when there was nothing to do. */
+  /** No sync was complete before. The first one is logged even when there was nothing to do. */
   readonly isFirst: boolean;
-  /** It is not tried again: all that failed is told, also what was told before. */
+  /** The sync is not tried again, so all its failures are logged, also those that were logged before. */
   readonly isLast?: boolean;
   readonly failingSince?: number | undefined;
-  /** The program that changed rules of ours, in words, where it is known. */
+  /** Text of the program that changed rules of ours, where it is known. */
   readonly by?: string | undefined;
-  /** People were told that another program changes rules of ours again and again. */
+  /** The log already has a line that another program changes rules of ours again and again. */
   readonly isFight?: boolean;
   /** Faults of the objects now, by effect. */
   readonly faults: Readonly<Record<string, number>>;
@@ -48,8 +48,8 @@ interface Period {
   slowest: number;
   /** Stale flows that were deleted. */
   flows: number;
-  /** Something has had no line at the default level yet. */
-  isUntold: boolean;
+  /** Some work has no line at the default level yet. */
+  hasUnlogged: boolean;
 }
 
 export class SyncLog {
@@ -75,17 +75,18 @@ export class SyncLog {
   /** A sync ended. */
   synced(report: SyncReport, circumstances: Circumstances): void {
     const { outcome, applied, duration, drift, isAsLeft = false } = report;
-    if (isAsLeft) this.#log.info('the ruleset is as the last agent left it, and as it should be: it was not read');
+    if (isAsLeft) this.#log.info('the ruleset is unchanged since the last agent, and as desired; it was not read');
     if (drift.length > 0) logDrift(drift, this.#log, circumstances);
-    const isTold = outcome === 'complete' ? this.#complete(report, circumstances) : this.#failed(report, circumstances);
+    const isLogged =
+      outcome === 'complete' ? this.#complete(report, circumstances) : this.#failed(report, circumstances);
     const period = this.#period;
     period.syncs += 1;
     period.steps += applied;
     if (outcome !== 'complete') period.incomplete += 1;
     period.slowest = Math.max(period.slowest, duration);
-    period.isUntold ||= !isTold && (applied > 0 || outcome !== 'complete');
+    period.hasUnlogged ||= !isLogged && (applied > 0 || outcome !== 'complete');
     this.#durations.add(duration);
-    if (this.#clock.now() - period.since >= SUMMARY_PERIOD) this.summarize();
+    if (this.#clock.now() - period.since >= SUMMARY_INTERVAL_MS) this.summarize();
   }
 
   /** A sweep of stale flows ended. */
@@ -104,25 +105,25 @@ export class SyncLog {
       if (deleted > 0) this.#log.v2(facts, `deleted ${deleted} stale ${STALE[kind]}`);
       else this.#log.debug(facts, `no stale ${STALE[kind]}`);
       this.#period.flows += deleted;
-      this.#period.isUntold ||= deleted > 0;
+      this.#period.hasUnlogged ||= deleted > 0;
     }
   }
 
-  /** An error beside a sync or a sweep; `what` failed, and `follows` says how it goes on. Told as a lasting problem. */
-  failedBeside(what: string, cause: string, follows?: string): void {
-    const text = `${what}: ${cause}${follows === undefined ? '' : `; ${follows}`}`;
-    this.#beside.tell({ of: what, cause, text });
+  /** Logs an error beside a sync or a sweep as a lasting trouble. `work` is the trouble, and `follows` its consequence. */
+  failedBeside(work: string, cause: string, follows?: string): void {
+    const text = `${work}: ${cause}${follows === undefined ? '' : `; ${follows}`}`;
+    this.#beside.tell({ of: work, cause, text });
   }
 
-  /** `what` works, as `text` says: a later failure is told at once. */
-  workedBeside(what: string, text: string): void {
-    this.#beside.over({ of: what, text });
+  /** The same work succeeded, so a later failure is logged at once. `text` is logged where it had failed. */
+  workedBeside(work: string, text: string): void {
+    this.#beside.over({ of: work, text });
   }
 
-  /** A line about the syncs since the last summary, where something has had no line yet. */
+  /** Logs a summary of the syncs since the last one, if some work has no line yet. */
   summarize(): void {
-    const { since, syncs, steps, incomplete, slowest, flows, isUntold } = this.#period;
-    if (!isUntold) return;
+    const { since, syncs, steps, incomplete, slowest, flows, hasUnlogged } = this.#period;
+    if (!hasUnlogged) return;
     const now = this.#clock.now();
     this.#period = newPeriod(now);
     const median = this.#durations.median(syncs);
@@ -152,9 +153,9 @@ export class SyncLog {
       this.#log.info({ syncs }, `everything is written again, after ${countText(syncs, 'incomplete sync')}`);
     }
     this.#incompleteInARow = 0;
-    // It sorts the durations: most syncs are quick, and need none.
-    const median = duration > SLOW ? this.#durations.median() : 0;
-    const isSlow = duration > Math.max(SLOW, SLOW_FACTOR * median);
+    // The median sorts the durations, which most syncs do not need because they are quick.
+    const median = duration > SLOW_MS ? this.#durations.median() : 0;
+    const isSlow = duration > Math.max(SLOW_MS, SLOW_FACTOR * median);
     const facts = {
       outcome: 'complete',
       steps: applied,
@@ -162,12 +163,12 @@ export class SyncLog {
       ...(isSlow && !isFirst ? { median: Math.round(median) } : {}),
       faults,
     };
-    const isTold = isFirst || isSlow;
-    this.#log[isTold ? 'info' : 'v2'](facts, applied > 0 ? 'synced' : 'synced, nothing to do');
-    return isTold;
+    const isLogged = isFirst || isSlow;
+    this.#log[isLogged ? 'info' : 'v2'](facts, applied > 0 ? 'synced' : 'synced, nothing to do');
+    return isLogged;
   }
 
-  /** A Service that the kernel refuses makes every sync incomplete: each failure is told as a lasting problem. */
+  /** Logs each failure as a lasting problem, because a Service that the kernel refuses makes every sync incomplete. */
   #failed(
     { outcome, applied, duration, failed }: SyncReport,
     { failingSince, faults, isLast = false }: Circumstances,
@@ -180,18 +181,18 @@ export class SyncLog {
     const failures = new Set(failed.map(idOf));
     const news = new Set([...failures].filter((id) => this.#failing.met(id, '', now)));
     this.#failing.keep(failures);
-    const { told = [], known = [] } = Object.groupBy(failed, (step) => (news.has(idOf(step)) ? 'told' : 'known'));
-    for (const alike of Map.groupBy(told, causeAlone).values()) logFailed(alike, this.#log, 'error');
+    const { fresh = [], known = [] } = Object.groupBy(failed, (step) => (news.has(idOf(step)) ? 'fresh' : 'known'));
+    for (const alike of Map.groupBy(fresh, causeAlone).values()) logFailed(alike, this.#log, 'error');
     for (const alike of Map.groupBy(known, causeAlone).values()) logFailed(alike, this.#log, 'v2');
     this.#incompleteInARow += 1;
-    const isTold = this.#incomplete.met(outcome, now) || told.length > 0;
+    const isLogged = this.#incomplete.met(outcome, now) || fresh.length > 0;
     const since = failingSince === undefined ? undefined : new Date(failingSince).toISOString();
     const facts = { outcome, steps: applied, milliseconds: Math.round(duration), faults, since };
-    this.#log[isTold ? 'error' : 'v2'](
+    this.#log[isLogged ? 'error' : 'v2'](
       facts,
       isLast ? 'sync incomplete; it is not tried again' : 'sync incomplete; it will be retried',
     );
-    return isTold;
+    return isLogged;
   }
 }
 
@@ -205,7 +206,7 @@ class Durations {
     this.#count += 1;
   }
 
-  /** Of the last ones, at most those that are kept; 0 where there is none. */
+  /** The median of the last durations, as far as they are kept; 0 without any. */
   median(last = DURATIONS_KEPT): number {
     const count = Math.min(last, this.#count, DURATIONS_KEPT);
     const chosen = Float64Array.from(
@@ -217,7 +218,7 @@ class Durations {
 }
 
 function newPeriod(since: number): Period {
-  return { since, syncs: 0, steps: 0, incomplete: 0, slowest: 0, flows: 0, isUntold: false };
+  return { since, syncs: 0, steps: 0, incomplete: 0, slowest: 0, flows: 0, hasUnlogged: false };
 }
 
 const STALE = { udp: 'UDP flows', opening: 'unanswered connections (TCP, SCTP)' } as const;
@@ -226,7 +227,7 @@ function idOf(step: FailedStep): string {
   return `${step.key} ${step.owner ?? ''} ${causeAlone(step)}`;
 }
 
-/** Why a step failed, without the refused line: equal for steps that fail alike. */
+/** The cause without the refused line, so that it is equal for steps that fail alike. */
 function causeAlone({ cause, line, blame }: FailedStep): string {
   return `${blame} ${line === undefined ? cause : cause.replaceAll(line, '')}`;
 }
@@ -236,22 +237,22 @@ function logFailed(steps: readonly FailedStep[], log: Log, level: 'error' | 'v2'
   const [first] = steps;
   if (first === undefined) return;
   const { key, owner, cause } = first;
-  const who = owner === undefined ? key : `Service ${owner} is set aside: ${key}`;
+  const subject = owner === undefined ? key : `Service ${owner} is set aside: ${key}`;
   const services = [...new Set(steps.flatMap((step) => step.owner ?? []))];
   if (steps.length === 1) {
-    log[level]({ step: key, service: owner }, `${who}: ${cause}`);
+    log[level]({ step: key, service: owner }, `${subject}: ${cause}`);
     return;
   }
   const others = services.filter((service) => service !== owner);
   const ofWhom = others.length === 0 ? '' : `, of Services ${firstOf(others, MAX_NAMED)}`;
   log[level](
     { step: key, service: owner, count: steps.length, services: services.slice(0, MAX_NAMED + 1) },
-    `${who}: ${cause} (and ${steps.length - 1} more steps failed for the same cause${ofWhom})`,
+    `${subject}: ${cause} (and ${steps.length - 1} more steps failed for the same cause${ofWhom})`,
   );
 }
 
 function logDrift(drift: readonly Drift[], log: Log, { by, isFight = false }: Circumstances): void {
   const facts = { drift: drift.slice(0, 20).map(driftText), count: drift.length, ...(by === undefined ? {} : { by }) };
-  const who = by === undefined ? 'another program' : `another program (${by})`;
-  log[isFight ? 'v2' : 'warn'](facts, `${who} changed rules of ours: ${driftsText(drift)}`);
+  const program = by === undefined ? 'another program' : `another program (${by})`;
+  log[isFight ? 'v2' : 'warn'](facts, `${program} changed rules of ours: ${driftsText(drift)}`);
 }

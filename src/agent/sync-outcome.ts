@@ -1,5 +1,5 @@
 /**
- * What an incomplete sync means for the health of each family.
+ * Decides how an incomplete sync affects the health of each family.
  *
  * A Service that the kernel refuses is a note, an event and a metric: its former rules stay, all others are written, and one tenant must
  * not take the node from them. A family cannot be written when a step failed that does not belong to one Service (a lock, a missing tool,
@@ -14,7 +14,7 @@ import { familyOfPort, type ServicePortKey, serviceOfPort } from '../proxy/model
 import type { FailedStep, SkippedStep } from '../proxy/reconcile/step.ts';
 import type { SyncReport } from '../proxy/sync/sync-results.ts';
 
-/** Most Services that are named one by one. */
+/** Limit of Services that are named one by one. */
 const MAX_NAMED = 20;
 
 /** A Service that the kernel refused. */
@@ -25,14 +25,14 @@ export interface RefusedService {
 }
 
 export interface SyncOutcome {
-  /** Families of which everything was written, but for single Services that the kernel refuses. */
+  /** Families that were written in full, apart from single Services that the kernel refuses. */
   readonly complete: readonly Family[];
-  /** Why the other families are not complete. */
+  /** The cause why each other family is not complete. */
   readonly causes: ReadonlyMap<Family, string>;
   readonly refused: ReadonlyMap<ServiceKey, RefusedService>;
 }
 
-/** `served` lists the ServicePorts of all Services. */
+/** `served` returns the ServicePorts of all Services. */
 export function syncOutcomeOf(
   { outcome, failed }: Pick<SyncReport, 'outcome' | 'failed'>,
   families: readonly Family[],
@@ -62,9 +62,9 @@ export function syncOutcomeOf(
 }
 
 /**
- * The Services and families of which a sync certainly wrote everything that was due: only those may tell load balancers of more endpoints.
- * A step that failed or was not tried holds back its Service, in each family: a refused Service is left alone in all. One of a shared
- * object holds back its whole family.
+ * Tests whether a sync certainly wrote everything of a Service in a family: only then may the health check port announce more endpoints to load
+ * balancers. A step that failed or was not tried holds back its Service in all families, because a refused Service is left alone in all. A
+ * step of a shared object holds back its whole family.
  */
 export function writtenBy(
   { outcome, failed, skipped }: Pick<SyncReport, 'outcome' | 'failed' | 'skipped'>,
@@ -88,7 +88,7 @@ function familiesOf(
   return own === undefined ? families : families.filter((family) => family === own);
 }
 
-/** A sentence for each refused Service; of many, the first ones and the number of the others. */
+/** A sentence for each refused Service. Of many it has the first ones, and the number of the others. */
 export function sentencesOf(refused: ReadonlyMap<ServiceKey, RefusedService>): string[] {
   const named = [...refused.values()].slice(0, MAX_NAMED);
   const sentences = named.map(
@@ -98,7 +98,7 @@ export function sentencesOf(refused: ReadonlyMap<ServiceKey, RefusedService>): s
   return more > 0 ? [...sentences, `and ${more} more Services; the log names them`] : sentences;
 }
 
-/** Whether all Services of a family are refused, in several namespaces. Ends with the first Service that is not. */
+/** True when all Services of a family are refused, in several namespaces. It stops at the first Service that is not. */
 function areAllRefused(ports: Iterable<ServicePortKey>, family: Family, refused: ReadonlySet<ServiceKey>): boolean {
   if (new Set(refused.values().map(namespaceOf)).size < 2) return false;
   let hasAny = false;

@@ -1,6 +1,6 @@
 /**
- * The families that a mode can serve on this node. A tool of iptables may fail for a moment only, where memory is short or a module is
- * still to be loaded: a family is tried again while the agent runs.
+ * Finds the families that a mode can serve on this node. A tool of iptables may fail for a moment only, while memory is short or a module is
+ * not loaded yet, so a family is tried again while the agent runs.
  */
 
 import type { Family } from '../base/address.ts';
@@ -16,7 +16,7 @@ import {
 } from '../kernel/iptables-tools.ts';
 import { MODES } from '../proxy/model/modes.ts';
 import { CannotRun } from './cannot-run.ts';
-import type { ChangedFact } from './changed-facts.ts';
+import type { ChangedFact } from './mode-settings.ts';
 import { type Platform, realPlatform } from './platform.ts';
 
 export interface Usable {
@@ -24,7 +24,7 @@ export interface Usable {
   readonly families: readonly Family[];
   /** The iptables tools that work on this node. */
   readonly tools: readonly IptablesTools[];
-  /** Those of other families of this node. */
+  /** The iptables tools of other families, which do not work. */
   readonly broken: readonly BrokenTools[];
 }
 
@@ -32,30 +32,30 @@ export interface Usable {
 export interface BrokenTools {
   readonly tools: IptablesTools;
   readonly problem: string;
-  /** They are not installed. */
+  /** True when they are not installed. */
   readonly isMissing: boolean;
 }
 
-/** What the agent does not do because tools do not work. */
+/** Work that the agent cannot do because tools do not work. */
 export interface Unserved {
-  /** For the log. */
+  /** Text for the log. */
   readonly text: string;
-  /** Whether health has a note of it. */
+  /** True when health shows a note of it. */
   readonly isNoted: boolean;
-  /** The family that is not served, or by rules of a former proxy too; undefined: all are. */
+  /** The family that is not served, or that rules of a former proxy serve as well; undefined when all are in order. */
   readonly family?: Family;
 }
 
 /** A chain that every kernel has whose nat table can be used. */
 const ALWAYS_THERE = { table: 'nat', chain: 'POSTROUTING', wait: 1 } as const;
 
-/** The chain of all proxies whose rules are of iptables, kube-proxy's too. */
+/** The chain that all proxies with iptables rules have, kube-proxy included. */
 const OF_PROXIES: readonly ChainQuery[] = [{ table: 'nat', chain: 'KUBE-SERVICES' }];
 
 /** The families that the mode can serve, with tools that were tried. Throws CannotRun when there is none, and FactUnknown. */
 export async function usableFamilies(config: Config, signal: AbortSignal, platform: Platform): Promise<Usable> {
   const { families, tools, broken } = await openTools(config, signal, platform);
-  // This mode uses no iptables, but takes over from proxies that did.
+  // nftables mode does not need the tools, except to remove rules of former proxies.
   if (MODES[config.mode].rulesBy === 'nftables') return { families, tools, broken };
   if (tools.length > 0) return { families: tools.map(({ family }) => family), tools, broken };
   const problems = broken.map(({ problem }) => problem).join('; ');
@@ -63,8 +63,9 @@ export async function usableFamilies(config: Config, signal: AbortSignal, platfo
 }
 
 /**
- * A node that runs nftables mode without iptables is in order: health has no note of that. But rules of a former proxy that stand still
- * choose endpoints, and older ones: their family counts as not served. The legacy variant does not tell whose rules it has.
+ * The work that broken tools prevent. A node that runs nftables mode without iptables is in order, and health has no note. But leftover rules of
+ * a former proxy still choose endpoints, and outdated ones, so their family counts as not served. Such rules are not found in the legacy
+ * variant.
  */
 export async function unservedOf(
   broken: readonly BrokenTools[],
@@ -76,13 +77,13 @@ export async function unservedOf(
       if (MODES[mode].rulesBy === 'iptables')
         return { text: `one family is not served: ${problem}`, isNoted: true, family };
       const text = `iptables rules of a former proxy can be neither read nor removed: ${problem}`;
-      const stands = await mayHoldChains(kernel.openRules, family, OF_PROXIES);
-      return { text, isNoted: !isMissing, ...(stands ? { family } : {}) };
+      const hasRules = await mayHoldChains(kernel.openRules, family, OF_PROXIES);
+      return { text, isNoted: !isMissing, ...(hasRules ? { family } : {}) };
     }),
   );
 }
 
-/** The families of this node, the iptables tools that work, and others. Throws CannotRun without NET_ADMIN, and FactUnknown. */
+/** The families of this node, with the iptables tools that work and those that do not. Throws CannotRun without NET_ADMIN, and FactUnknown. */
 export async function openTools(
   { iptablesBackend }: Config,
   signal: AbortSignal,
@@ -108,7 +109,7 @@ export async function openTools(
   };
 }
 
-/** Whether the kernel has one of these chains in the nft variant, or does not say. Starts no process. */
+/** True when the kernel has one of these chains in the nft variant, or gives no answer. Starts no process. */
 async function mayHoldChains(open: OpenRules, family: Family, chains: readonly ChainQuery[]): Promise<boolean> {
   try {
     const socket = await open('nft', family);
@@ -123,7 +124,7 @@ async function mayHoldChains(open: OpenRules, family: Family, chains: readonly C
   }
 }
 
-/** undefined: the tools can be used. */
+/** The problem of the tools; undefined when they work. */
 async function problemOf(
   tools: IptablesTools,
   signal: AbortSignal,
@@ -139,7 +140,7 @@ async function problemOf(
       return { problem: isMissing ? `${message}; install the package iptables` : message, isMissing };
     }
     if (!(error instanceof IptablesError)) throw error;
-    // A held lock will be free again: the sync waits for it, and names its holder.
+    // A held lock is no problem of the tools. The sync waits for it, and names its holder.
     return error.isRefusal ? { problem: error.message, isMissing: false } : undefined;
   }
 }
@@ -152,7 +153,7 @@ export async function repairedTools(broken: readonly BrokenTools[], signal: Abor
   return repaired;
 }
 
-/** The same as at the start, beginning with what fails where a kernel lacks the nat table of the family. */
+/** The same test as at the start, but first the one that fails where a kernel lacks the nat table, because it costs one process. */
 async function work(tools: IptablesTools, signal: AbortSignal): Promise<boolean> {
   try {
     if (!(await tools.hasChain(ALWAYS_THERE, signal))) return false;

@@ -1,6 +1,6 @@
 /** `slicewire cleanup`: removes the rules of slicewire and kube-proxy in every mode, and nothing else. */
 import { realPlatform } from '../agent/platform.ts';
-import { removeAll } from '../agent/remove-all.ts';
+import { removeAll } from '../agent/predecessors.ts';
 import type { Config } from '../config/config.ts';
 import { CleanupIncomplete } from '../proxy/modes/mode.ts';
 

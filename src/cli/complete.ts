@@ -1,8 +1,9 @@
-/** `slicewire completion`, and the command that its scripts call at each press of Tab. */
-import { askAgent } from '../agent/questions/ask-agent.ts';
+/** `slicewire completion`, and the command that its scripts call at each Tab. */
+
 import { ConfigError } from '../config/flags.ts';
 import { parseListen } from '../config/listen.ts';
 import { servicesSchema } from '../inspect/wire/services.ts';
+import { askAgent } from './ask-agent.ts';
 import type { CommandInput } from './command-input.ts';
 import { type Completion, complete, completionText, SCRIPTS, SHELLS } from './commands/completion.ts';
 

@@ -1,6 +1,6 @@
 /** `slicewire plan`: shows the changes that `run` would make on this node now. Writes nothing. */
 import { conntrackSteps } from '../agent/conntrack-tuning.ts';
-import { withParts } from '../agent/read-once.ts';
+import { withParts } from '../agent/run-once.ts';
 import type { Config } from '../config/config.ts';
 import { type BarredWrite, barredText } from '../kernel/conntrack-settings.ts';
 import { settingKey } from '../kernel/sysctls.ts';

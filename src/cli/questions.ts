@@ -1,7 +1,6 @@
 /** The commands explain, verify, status, history and exposure. Each resolves with its exit status. */
 import { loadConfig } from '../agent/load-config.ts';
 import { withQueries } from '../agent/questions/answer-once.ts';
-import { askAgent } from '../agent/questions/ask-agent.ts';
 import { seenOf } from '../agent/questions/explain-live.ts';
 import type { Answers } from '../agent/questions/queries.ts';
 import { openTools } from '../agent/usable-families.ts';
@@ -18,6 +17,7 @@ import { type Status, statusSchema } from '../inspect/wire/status.ts';
 import { historyText, statusText } from '../inspect/wire/status-text.ts';
 import { type Verification, verificationSchema, verificationText } from '../inspect/wire/verification.ts';
 import { MODES } from '../proxy/model/modes.ts';
+import { askAgent } from './ask-agent.ts';
 import { type CommandInput, show } from './command-input.ts';
 import { recordedAnswers } from './record-and-replay.ts';
 import { watchStatus } from './status-watch.ts';

@@ -4,7 +4,6 @@ import { createReadStream, createWriteStream } from 'node:fs';
 import { stat, unlink } from 'node:fs/promises';
 import { pipeline } from 'node:stream/promises';
 import { loadConfig } from '../agent/load-config.ts';
-import { askForFile } from '../agent/questions/ask-agent.ts';
 import { RecordedAnswers } from '../agent/questions/recorded-answers.ts';
 import { causeOf } from '../base/cause.ts';
 import { parseDuration } from '../base/duration.ts';
@@ -19,6 +18,7 @@ import { API_VERSION, isWrongQuestion, momentOf, NoAnswer, WrongQuestion } from 
 import { bytesText } from '../inspect/wire/format.ts';
 import type { Replayed } from '../inspect/wire/replay.ts';
 import { replayText } from '../inspect/wire/replay.ts';
+import { askForFile } from './ask-agent.ts';
 import { type CommandInput, show } from './command-input.ts';
 
 const warn = (text: string) => void process.stderr.write(`slicewire: ${text}\n`);

@@ -2,9 +2,9 @@
 import { warnOfMode } from '../agent/choose-mode.ts';
 import { realPlatform } from '../agent/platform.ts';
 import type { RunOptions } from '../agent/reload.ts';
+import { syncOnce } from '../agent/run-once.ts';
 import { runAlone } from '../agent/singleton.ts';
 import { startReportFor } from '../agent/start-report.ts';
-import { syncOnce } from '../agent/sync-once.ts';
 import { collectSoon, growSparingly, memoryProblem, memoryRoom } from '../kernel/memory.ts';
 
 /** Resolves with the exit status. Stopping removes no rules (invariant 10). */

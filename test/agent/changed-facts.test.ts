@@ -1,7 +1,7 @@
 /** The line that says why the agent adapts: each fact with its value before and now. */
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { changedFacts, changedFactText } from '../../src/agent/changed-facts.ts';
+import { changedFacts, changedFactText } from '../../src/agent/mode-settings.ts';
 import type { Address, Cidr } from '../../src/base/address.ts';
 import type { NftablesSettings } from '../../src/proxy/modes/nftables/chains.ts';
 

@@ -1,7 +1,7 @@
 /** The switch of generations: it reports the ServicePorts that the next generation lacks, once, when that one has written. */
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { GenerationSwitch } from '../../src/agent/generation-switch.ts';
+import { GenerationSwitch } from '../../src/agent/observers.ts';
 import type { ServicePort } from '../../src/proxy/model/service-port.ts';
 
 const modelOf = (...keys: readonly string[]) => ({

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { changeOf } from '../../src/agent/feed.ts';
-import { settle } from '../../src/agent/one-sync.ts';
+import { settle } from '../../src/agent/generation.ts';
 import { MAX_WAITERS } from '../../src/agent/programmed/waiters.ts';
 import { ProgrammedAnswers } from '../../src/agent/programmed.ts';
 import { decodeService } from '../../src/cluster/api/decode/service.ts';
@@ -90,7 +90,7 @@ function agent() {
     suspects: () => [],
     onProblem: (text) => assert.fail(text),
   });
-  const question = said.questions.get('/programmed') as QueryRoute;
+  const question = said.routes.get('/programmed') as QueryRoute;
   const ask = async (query = '', signal = NEVER): Promise<Answer> =>
     programmedSchema.parse(await question.answer(new URLSearchParams(query), signal));
   const sync = (one = report(), current = feed) => {
@@ -298,7 +298,7 @@ describe('/programmed on the health port', () => {
   });
 
   function handler() {
-    const byPath = agent().said.questions;
+    const byPath = agent().said.routes;
     const health = {} as Parameters<typeof healthHandler>[0]['health'];
     const auth = gateOf({ isOn: () => true, access: () => undefined, flag: '--programmed-authentication' });
     return healthHandler({ health, wall: () => 0, onAnswer: () => undefined, queries: { auth, byPath } });

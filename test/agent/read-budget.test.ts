@@ -1,7 +1,7 @@
 /** How often all rules are read from the kernel, with a clock that the test moves. */
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { firstPeriod, ReadBudget } from '../../src/agent/read-budget.ts';
+import { firstPeriod, ReadBudget } from '../../src/agent/kernel-watch.ts';
 
 const HOUR = 3_600_000;
 

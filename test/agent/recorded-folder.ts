@@ -1,6 +1,7 @@
 /** A recorder whose folder of --record-dir is open, with a Service to change. */
-import { HistoryArchive } from '../../src/agent/recording/history-archive.ts';
+
 import { RecordFolder } from '../../src/agent/recording/record-folder.ts';
+import { HistoryArchive } from '../../src/agent/recording/recordings.ts';
 import { service } from '../helpers/cluster/objects.ts';
 import { RecordedRig } from '../inspect/history/recorded-rig.ts';
 import { partsOf } from '../inspect/replay/recorded-parts.ts';

@@ -1,7 +1,7 @@
 /** Repairs of what another program changes again and again, with times that the test gives. */
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { RepairBackoff } from '../../src/agent/repair-backoff.ts';
+import { RepairBackoff } from '../../src/agent/kernel-watch.ts';
 
 const LONGEST = 30_000;
 

@@ -1,7 +1,7 @@
 /** Endpoints of Services by reason are counted anew only where something changed. */
 import assert from 'node:assert/strict';
 import { it } from 'node:test';
-import { ServiceEndpoints } from '../../src/agent/service-endpoints.ts';
+import { ServiceEndpoints } from '../../src/agent/service-metrics.ts';
 import { ServiceTraffic } from '../../src/agent/service-traffic.ts';
 import { Cache } from '../../src/cluster/cache/cache.ts';
 import { ProxyModel } from '../../src/proxy/model/proxy-model.ts';

@@ -28,14 +28,14 @@ const SLICES = [
 
 type Answer = ConnectionCount[] | Error;
 
-function rig(mostSeries?: number) {
+function rig(maxSeries?: number) {
   const [clock, between] = [new FakeClock(), createMutex()];
   const [warned, cache, model] = [[] as string[], new Cache(), new ProxyModel({ nodeName: 'node', zone: '' })];
   const kernel = { counts: [] as Answer, looks: 0, takes: 0 };
   const log = { warn: (_: unknown, text = '') => void warned.push(text) };
   const metrics = new ServiceMetrics({
     ...{ log: log as never, signal: NEVER, clock },
-    ...(mostSeries === undefined ? {} : { mostSeries }),
+    ...(maxSeries === undefined ? {} : { maxSeries }),
   });
   const agent = (): MeasuredAgent => ({
     mode: {

@@ -1,7 +1,7 @@
 /** What an answer takes for the kernel while syncs go on. */
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { KernelLock } from '../../src/agent/kernel-lock.ts';
+import { KernelLock } from '../../src/agent/agent.ts';
 import { withWhatStands } from '../../src/agent/questions/explain-now.ts';
 
 describe('what stands in the kernel', () => {

@@ -19,7 +19,7 @@ const [mode = 'nftables', services = 10_000, endpoints = 5, tries = 100] = [
   ...process.argv.slice(3).map(Number),
 ];
 const TABLE = tableKey('IPv4', mode === 'nftables' ? 'slicewire' : 'nat');
-/** As many repairs are made at once, and so long it must be quiet before the next (src/agent/repair-backoff.ts). */
+/** As many repairs are made at once, and so long it must be quiet before the next (src/agent/kernel-watch.ts). */
 const [AT_ONCE, QUIET] = [9, 10_500];
 const RUNS_OF_FLOOR = 20;
 /** Milliseconds without a commit after which the kernel is at rest. */

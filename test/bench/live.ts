@@ -103,13 +103,13 @@ class Node {
       const number = change && this.#ledger.changed(change);
       if (number !== undefined) this.#tap.event(event, before, number);
     });
-    this.page.happened();
+    this.page.changed();
     this.#recorder.syncBegan({ trigger: 'changes', by: '' }, this.#tap);
     this.#ledger.syncBegan();
     cache.takeChanges();
     this.#recorder.syncEnded(REPORT, this.#ledger.syncEnded(writtenChanges(REPORT)));
     this.#ledger.confirmed();
-    this.page.happened();
+    this.page.changed();
   }
 }
 

@@ -2,12 +2,12 @@
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { describe, it } from 'node:test';
-import * as askAgent from '../../src/agent/questions/ask-agent.ts';
 import { MAX_WAITING_QUESTIONS } from '../../src/agent/questions/one-at-a-time.ts';
 import { MAX_RECORDING_MS } from '../../src/agent/questions/parameters.ts';
 import { MAX_RECORDINGS } from '../../src/agent/questions/queries.ts';
-import { MAX_CONNECTIONS_PER_PORT, MAX_CONNECTIONS as MAX_RELAYED } from '../../src/agent/relay/accounts.ts';
+import { MAX_CONNECTIONS_PER_PORT, MAX_CONNECTIONS as MAX_RELAYED } from '../../src/agent/relay/relay.ts';
 import { MAX_TRIES } from '../../src/agent/relay/relayed-connection.ts';
+import * as askAgent from '../../src/cli/ask-agent.ts';
 import { MAX_ANSWER_BYTES, MAX_STATUS_BYTES } from '../../src/cluster/api/client.ts';
 import { isObjectName, isPortName, MAX_FAULTS, MAX_SHOWN_LENGTH } from '../../src/cluster/api/decode/checks.ts';
 import { decodeService, MAX_FRONTENDS } from '../../src/cluster/api/decode/service.ts';

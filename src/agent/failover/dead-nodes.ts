@@ -1,10 +1,10 @@
 /**
- * `--failover=confirm`: finds Nodes that died before their endpoints stop being ready, and keeps these out of new connections
+ * `--failover=confirm`: finds Nodes that died before their endpoints stop being ready, and keeps these endpoints out of new connections
  * (docs/semantics.md 3.6, k8s#101101).
  *
  * At most once a second it reads the TCP and SCTP connections that nobody has answered, which the kernel filters. Reading
  * conntrack takes at most a fiftieth of a core. Where a connection is found twice, the agent itself connects to endpoints of that Node and of
- * others. A suspect is asked every second, and its first answer takes it back.
+ * others. A suspect is probed every second, and its first answer clears it.
  */
 
 import type { Address } from '../../base/address.ts';
@@ -12,50 +12,48 @@ import { causeOf } from '../../base/cause.ts';
 import { breath, type Clock, sleep } from '../../base/clock.ts';
 import type { Flow, FlowTable } from '../../kernel/conntrack.ts';
 import type { ServiceKey } from '../../proxy/model/objects.ts';
-import { Places, type PlacesInput, type SeenOpening, type ServiceTarget } from './places.ts';
+import { NodeEndpoints, type NodeEndpointsInput, type SeenOpening, type ServiceTarget } from './node-endpoints.ts';
 import { limited, type Probe } from './probe.ts';
 import { type ProbedTarget, type ProbeTarget, SUSPICION_TIMEOUT_MS, Suspicion, verdictOf } from './suspicion.ts';
 
-/** Milliseconds: the shortest and the longest rest between two readings. */
+/** Limits of the rest between two readings. */
 const MIN_REST_MS = 1000;
 const MAX_REST_MS = 10_000;
-/** Rest this many times as long as the reading took. */
+/** The rest as a multiple of the reading's time. */
 const REST_FACTOR = 49;
-/** Milliseconds until a failed reading is repeated. */
 const RETRY_MS = 30_000;
-/** Openings of a reading that count; a flood has more. */
+/** Limit of openings in a reading; a flood has more. */
 const MAX_OPENINGS = 10_000;
-/** Endpoints of a reading that are looked up. */
+/** Limit of endpoints in a reading that are looked up. */
 const MAX_ENDPOINTS = 100;
-/** Nodes that are judged at a time. */
+/** Limit of Nodes that are judged at a time. */
 const MAX_NODES = 4;
-/** Connections that are attempted at a time. */
+/** Limit of simultaneous probes. */
 const MAX_PROBES = 24;
-/** Milliseconds that an endpoint has for its answer. */
 const PROBE_TIMEOUT_MS = 700;
-/** Endpoints of other Nodes that are asked. */
-const OTHERS = 3;
-/** Nobody serves it (RFC 863), and a machine that works refuses it, also where an endpoint takes no connections. */
-const UNSERVED = 9;
-/** Milliseconds between two questions to a suspect, and after how many of these it counts that nobody is left to ask. */
-const ASK_AGAIN = 1000;
-const LOOK_AGAIN = 5;
+/** Limit of endpoints of other Nodes that are probed. */
+const MAX_OTHERS = 3;
+/** The discard port (RFC 863), which is served nowhere. A machine that works refuses it, also where an endpoint takes no connections. */
+const DISCARD_PORT = 9;
+/** Interval of probes of a suspect. A suspect without endpoints is cleared at every fifth of them. */
+const PROBE_INTERVAL_MS = 1000;
+const PROBES_PER_USE_CHECK = 5;
 
-/** What happened to a Node. Milliseconds. */
+/** Changes of a Node's suspicion. `after` is in milliseconds. */
 export type FailoverEvent =
-  /** It is a suspect: so many addresses of it were asked, and so many other Nodes answered. */
+  /** The Node became a suspect. `asked` counts its probed addresses, and `others` the other Nodes that answered. */
   | { readonly kind: 'suspect'; readonly node: string; readonly asked: number; readonly others: number }
-  /** It is none any more. `expired`: it is judged anew. `unused`: no ready endpoint is left there to ask. */
+  /** The Node is no longer a suspect. `expired`: it will be judged anew. `unused`: it has no ready endpoint left to probe. */
   | { readonly kind: 'answers' | 'expired' | 'unused'; readonly node: string; readonly after: number }
-  /** It was asked because of an unanswered connection, and is no suspect. */
+  /** The Node was probed because of an unanswered connection, and did not become a suspect. */
   | { readonly kind: 'spared'; readonly node: string; readonly verdict: 'answers' | 'unclear' }
   | { readonly kind: 'unread'; readonly cause: string };
 
-export interface FailoverParts extends Omit<PlacesInput, 'random'> {
+export interface FailoverParts extends Omit<NodeEndpointsInput, 'random'> {
   readonly open: () => Promise<FlowTable>;
   readonly probe: Probe;
   readonly random?: () => number;
-  /** Takes the suspects, sorted, and the Services that have endpoints on a Node that became one, or is one no more. */
+  /** Receives the sorted suspects, and the Services with endpoints on a Node whose suspicion began or ended. */
   readonly suspect: (nodes: readonly string[], services: Iterable<ServiceKey>) => void;
   readonly onEvent: (event: FailoverEvent) => void;
 }
@@ -63,9 +61,8 @@ export interface FailoverParts extends Omit<PlacesInput, 'random'> {
 export class FailoverWatch {
   readonly #parts: FailoverParts;
   readonly #probe: Probe;
-  readonly #places: Places;
+  readonly #endpoints: NodeEndpoints;
   readonly #suspicion = new Suspicion();
-  /** Nodes that are being judged. */
   readonly #judging = new Set<string>();
   #openings: readonly SeenOpening[] = [];
   #isUnread = false;
@@ -73,10 +70,10 @@ export class FailoverWatch {
   constructor(parts: FailoverParts) {
     this.#parts = parts;
     this.#probe = limited(parts.probe, MAX_PROBES);
-    this.#places = new Places({ ...parts, random: parts.random ?? Math.random });
+    this.#endpoints = new NodeEndpoints({ ...parts, random: parts.random ?? Math.random });
   }
 
-  /** Until the signal aborts; a question that is on its way then has no effect. Rejects with an unexpected error of its own. */
+  /** Watch until the signal aborts; a probe that is on its way then has no effect. Rejects with an unexpected error of its own. */
   async run(signal: AbortSignal): Promise<void> {
     const { clock } = this.#parts;
     // An error of one of its tasks ends all of them.
@@ -121,16 +118,16 @@ export class FailoverWatch {
     return took;
   }
 
-  /** A place for each Node that should be judged, with the opening that led to it. */
+  /** A target on each Node that should be judged, with the endpoint that led to it. */
   #suspicious(): ReadonlyMap<string, [ServiceTarget, string]> {
     const found = new Map<string, [ServiceTarget, string]>();
     const standing = this.#suspicion.read(this.#openings, this.#parts.clock.now());
     const read = new Map<ServiceKey, ReadonlyMap<Address, string>>();
     for (const opening of standing.slice(0, MAX_ENDPOINTS)) {
-      const place = this.#places.locate(opening, read);
-      if (place === undefined || found.has(place.node)) continue;
-      if (this.#suspicion.isSuspect(place.node) || this.#judging.has(place.node)) continue;
-      if (found.size + this.#judging.size < MAX_NODES) found.set(place.node, [place, opening.endpoint]);
+      const target = this.#endpoints.locate(opening, read);
+      if (target === undefined || found.has(target.node)) continue;
+      if (this.#suspicion.isSuspect(target.node) || this.#judging.has(target.node)) continue;
+      if (found.size + this.#judging.size < MAX_NODES) found.set(target.node, [target, opening.endpoint]);
     }
     return found;
   }
@@ -143,11 +140,14 @@ export class FailoverWatch {
   ): Promise<void> {
     this.#judging.add(node);
     try {
-      const ofNode = (await this.#places.ofNode(node)).filter(({ address }) => address !== first.address);
+      const ofNode = (await this.#endpoints.ofNode(node)).filter(({ address }) => address !== first.address);
       const isExcluded = (other: string) => other === node || this.#suspicion.isSuspect(other);
-      const others = await this.#places.ofOthers(isExcluded, OTHERS);
+      const others = await this.#endpoints.ofOthers(isExcluded, MAX_OTHERS);
       const own = [first, ...ofNode];
-      const [replies, otherReplies] = await Promise.all([this.#ask(own.flatMap(withUnserved)), this.#ask(others)]);
+      const [replies, otherReplies] = await Promise.all([
+        this.#probeAll(own.flatMap(withDiscardPort)),
+        this.#probeAll(others),
+      ]);
       if (signal.aborted) return;
       const [ofFirst] = replies;
       const verdict = verdictOf(replies, otherReplies);
@@ -157,45 +157,45 @@ export class FailoverWatch {
       const answering = otherReplies.filter(({ reply }) => reply === 'answer').length;
       this.#parts.onEvent({ kind: 'suspect', node, asked: own.length, others: answering });
       begin(this.#follow(node, signal));
-      await this.#tell(node, signal);
+      await this.#report(node, signal);
     } finally {
       this.#judging.delete(node);
     }
   }
 
-  /** Asks a suspect until it is none any more. */
+  /** Probes a suspect until it is cleared. */
   async #follow(node: string, signal: AbortSignal): Promise<void> {
     const { clock, onEvent } = this.#parts;
     for (let n = 1; ; n++) {
-      await sleep(clock, ASK_AGAIN, signal);
+      await sleep(clock, PROBE_INTERVAL_MS, signal);
       const after = this.#suspicion.age(node, clock.now()) ?? 0;
-      const why = after >= SUSPICION_TIMEOUT_MS ? 'expired' : await this.#whyNot(node, n);
+      const why = after >= SUSPICION_TIMEOUT_MS ? 'expired' : await this.#endOfSuspicion(node, n);
       if (signal.aborted) return;
       if (why === undefined) continue;
       this.#suspicion.clear(node);
       onEvent({ kind: why, node, after });
-      await this.#tell(node, signal);
+      await this.#report(node, signal);
       return;
     }
   }
 
-  /** Why a suspect is none any more. */
-  async #whyNot(node: string, n: number): Promise<'answers' | 'unused' | undefined> {
-    const places = await this.#places.ofNode(node);
-    const replies = await this.#ask(places.flatMap(withUnserved));
+  /** The reason to clear a suspect; undefined while it stays one. */
+  async #endOfSuspicion(node: string, n: number): Promise<'answers' | 'unused' | undefined> {
+    const targets = await this.#endpoints.ofNode(node);
+    const replies = await this.#probeAll(targets.flatMap(withDiscardPort));
     if (replies.some(({ reply }) => reply === 'answer')) return 'answers';
-    return places.length === 0 && n % LOOK_AGAIN === 0 ? 'unused' : undefined;
+    return targets.length === 0 && n % PROBES_PER_USE_CHECK === 0 ? 'unused' : undefined;
   }
 
-  /** First the suspects, so that a Service which changes during the scan is served by them. */
-  async #tell(node: string, signal: AbortSignal): Promise<void> {
+  /** Reports the suspects first, so that a Service which changes during the scan already leaves them out. */
+  async #report(node: string, signal: AbortSignal): Promise<void> {
     const { suspect } = this.#parts;
     suspect(this.#suspicion.suspects, []);
-    const services = await this.#places.servicesOn(node);
+    const services = await this.#endpoints.servicesOn(node);
     if (!signal.aborted) suspect(this.#suspicion.suspects, services);
   }
 
-  async #ask(targets: readonly ProbeTarget[]): Promise<readonly ProbedTarget[]> {
+  async #probeAll(targets: readonly ProbeTarget[]): Promise<readonly ProbedTarget[]> {
     return await Promise.all(
       targets.map(async (target) => ({ ...target, reply: await this.#probe(target, PROBE_TIMEOUT_MS) })),
     );
@@ -204,9 +204,9 @@ export class FailoverWatch {
 
 type Begin = (task: Promise<void>) => void;
 
-/** A target, and the port beside it that nobody serves. */
-function withUnserved(target: ProbeTarget): ProbeTarget[] {
-  return [target, { ...target, port: UNSERVED }];
+/** A target, and the discard port beside it. */
+function withDiscardPort(target: ProbeTarget): ProbeTarget[] {
+  return [target, { ...target, port: DISCARD_PORT }];
 }
 
 /** Bytes of an address and port of IPv4. */
@@ -223,7 +223,7 @@ async function readInto(
   while (!signal.aborted) {
     const start = clock.now();
     const next = parts.next();
-    // A table that changed meanwhile may hide some: the next reading is close.
+    // A table that changed meanwhile may hide some connections. The next reading finds them soon.
     if (next.done !== true) for (const flow of next.value) openings.push(seen(flow));
     took += clock.now() - start;
     if (next.done === true || openings.length >= MAX_OPENINGS) break;

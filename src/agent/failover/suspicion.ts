@@ -1,34 +1,34 @@
 /**
- * Decides which Nodes are suspects: Nodes of which nothing answers this one (docs/semantics.md 3.6, k8s#101101). A connection that nobody
- * has answered for two readings is the sign, and what the agent then asks itself is the proof.
+ * Decides which Nodes are suspects: Nodes of which nothing answers this one (docs/semantics.md 3.6, k8s#101101). A connection without an
+ * answer for two readings is the sign, and the probes that the agent then sends are the proof.
  *
  * Pure: it holds state, does no I/O, and takes the time as an argument. Times are milliseconds of a clock that never goes backwards.
  */
 import type { Address } from '../../base/address.ts';
 
-/** A TCP port that is asked. */
+/** A TCP port to probe. */
 export interface ProbeTarget {
   readonly node: string;
   readonly address: Address;
   readonly port: number;
 }
 
-/** `answer`: something answered, also by a refusal. `unknown`: this node could not ask. */
+/** `answer`: something answered, also by a refusal. `unknown`: the probe proves nothing. */
 export type Reply = 'answer' | 'silence' | 'unknown';
 
 export interface ProbedTarget extends ProbeTarget {
   readonly reply: Reply;
 }
 
-/** `unclear`: too few could be asked, or this node's own network may be the cause. */
+/** `unclear`: too few endpoints could be probed, or this node's own network may be the cause. */
 export type ProbeResult = 'answers' | 'silent' | 'unclear';
 
-/** Addresses of a Node that must all be silent: one alone may be a pod that a NetworkPolicy shields. */
+/** Minimum of silent addresses of a Node. One alone may be a pod that a NetworkPolicy shields. */
 export const MIN_ADDRESSES = 2;
 
 /**
- * What the replies of a Node's endpoints, and of endpoints of other Nodes, say about the Node. It is silent when at least two addresses of
- * it were asked, none answered, and at least half of the other Nodes that were asked answered.
+ * Judges a Node by the replies of its endpoints and of endpoints of other Nodes. The Node is silent when at least two of its addresses were
+ * probed, none answered, and at least half of the other probed Nodes answered.
  */
 export function verdictOf(own: readonly ProbedTarget[], others: readonly ProbedTarget[]): ProbeResult {
   if (own.some(({ reply }) => reply === 'answer')) return 'answers';
@@ -41,17 +41,17 @@ export function verdictOf(own: readonly ProbedTarget[], others: readonly ProbedT
 
 /** An unanswered connection, as a reading finds it. */
 export interface UnansweredConnection {
-  /** The same at each reading, and no other connection's. */
+  /** Identifies the connection at each reading. */
   readonly key: string;
-  /** The endpoint that it goes to, as a key. */
+  /** The key of its endpoint. */
   readonly endpoint: string;
 }
 
-/** Milliseconds for which a silent endpoint of a Node that answers is no sign: a NetworkPolicy may shield it. */
-export const SHIELDED = 30_000;
-/** Milliseconds until a Node is asked again that could not be judged. */
-export const UNCLEAR = 5000;
-/** Milliseconds after which a suspect is none any more, and has to become one anew. */
+/** A silent endpoint of a Node that answers is no sign for this time, because a NetworkPolicy may shield it. */
+export const SHIELDED_MS = 30_000;
+/** A Node that could not be judged is probed again after this time. */
+export const UNCLEAR_MS = 5000;
+/** A suspect is cleared after this time, and has to be judged anew. */
 export const SUSPICION_TIMEOUT_MS = 300_000;
 
 export class Suspicion {
@@ -59,12 +59,12 @@ export class Suspicion {
   #seen: ReadonlySet<string> = new Set();
   /** Openings to endpoints that answered when they were asked. */
   #explained = new Set<string>();
-  /** Endpoints, and the time until which they are no sign. */
-  readonly #patience = new Map<string, number>();
-  /** Suspects, and since when. */
+  /** Endpoints that are no sign, and the time until which they are ignored. */
+  readonly #ignoredUntil = new Map<string, number>();
+  /** Suspects, and the time since they are ones. */
   readonly #suspects = new Map<string, number>();
 
-  /** The names of the suspects, sorted. */
+  /** The sorted names of the suspects. */
   get suspects(): readonly string[] {
     return [...this.#suspects.keys()].sort();
   }
@@ -73,45 +73,45 @@ export class Suspicion {
     return this.#suspects.has(node);
   }
 
-  /** Takes a reading. Returns an opening for each endpoint that should be looked at: the reading before had it too. */
+  /** Takes a reading. Returns an opening for each endpoint that should be probed, because the reading before had the opening too. */
   read<O extends UnansweredConnection>(openings: readonly O[], now: number): readonly O[] {
     const present = new Set(openings.map(({ key }) => key));
     const before = this.#seen;
     this.#seen = present;
     this.#explained = this.#explained.intersection(present);
-    for (const [endpoint, until] of this.#patience) if (until <= now) this.#patience.delete(endpoint);
+    for (const [endpoint, until] of this.#ignoredUntil) if (until <= now) this.#ignoredUntil.delete(endpoint);
     const standing = new Map<string, O>();
     for (const opening of openings) {
       const { key, endpoint } = opening;
-      if (before.has(key) && !this.#explained.has(key) && !this.#patience.has(endpoint))
+      if (before.has(key) && !this.#explained.has(key) && !this.#ignoredUntil.has(endpoint))
         standing.set(endpoint, opening);
     }
     return [...standing.values()];
   }
 
-  /** An endpoint answered: its present openings prove nothing. */
+  /** An endpoint answered, so its present openings prove nothing. */
   endpointAnswered(endpoint: string, openings: readonly UnansweredConnection[]): void {
     for (const opening of openings) if (opening.endpoint === endpoint) this.#explained.add(opening.key);
   }
 
-  /** Takes the verdict about a Node, which this endpoint led to. Returns whether the Node became a suspect. */
+  /** Takes the verdict about the Node of this endpoint. Returns whether the Node became a suspect. */
   judged(node: string, endpoint: string, verdict: ProbeResult, now: number): boolean {
     if (verdict === 'silent') {
       const isNew = !this.#suspects.has(node);
       if (isNew) this.#suspects.set(node, now);
       return isNew;
     }
-    this.#patience.set(endpoint, now + (verdict === 'answers' ? SHIELDED : UNCLEAR));
+    this.#ignoredUntil.set(endpoint, now + (verdict === 'answers' ? SHIELDED_MS : UNCLEAR_MS));
     return false;
   }
 
-  /** Milliseconds for which the Node has been a suspect; undefined: it is none. */
+  /** Milliseconds for which the Node has been a suspect; undefined if it is none. */
   age(node: string, now: number): number | undefined {
     const since = this.#suspects.get(node);
     return since === undefined ? undefined : now - since;
   }
 
-  /** The Node is no suspect any more. Its endpoints are a sign again at once. */
+  /** The Node is no longer a suspect. Its endpoints are a sign again at once. */
   clear(node: string): void {
     this.#suspects.delete(node);
   }

@@ -1,12 +1,12 @@
-/** What the stream of an agent says (`programmedEventSchema`): all of it, or what is other than it was. Pure. */
+/** Makes the events of the agent's stream (`programmedEventSchema`): the whole state, or the changes since a former state. Pure. */
 import type { ProgrammedEvent } from '../../inspect/wire/programmed.ts';
 import type { Lag, MarkHistory, Moved } from '../../proxy/ledger/marks.ts';
 import type { ServiceKey } from '../../proxy/model/objects.ts';
 
-/** What there is to say at a moment. Values that are the same are equal, and maps are never changed. */
+/** The state at a moment. Values that did not change are identical, and maps are never modified, so that `===` finds changes. */
 export interface ProgrammedSnapshot {
   readonly agent: Omit<NonNullable<ProgrammedEvent['agent']>, 'up'>;
-  /** On the clock of the marks. */
+  /** Start of the agent on the clock of the marks. */
   readonly startedAt: number;
   readonly history: MarkHistory;
   /** The number of the latest marks, and the marks. */
@@ -19,14 +19,14 @@ export interface ProgrammedSnapshot {
   readonly counts: NonNullable<ProgrammedEvent['counts']>;
 }
 
-/** Most marks of one event. Of more some are left out, and then changes seem to come into the kernel a little later than they did. */
+/** Limit of marks in an event. Of more marks some are left out, and then changes seem to reach the kernel a little later than they did. */
 export const MAX_MARKS = 100;
-/** Characters of a reason. */
+/** Limit of characters of a reason. */
 const MAX_REASON_LENGTH = 300;
 
-/** All of it. `now`: on the clock of the marks. */
-export function wholeEvent(said: ProgrammedSnapshot, now: number): ProgrammedEvent {
-  const { agent, startedAt, latest, stuck, behind, unserved, health, counts } = said;
+/** The event with the whole state. `now` is on the clock of the marks. */
+export function wholeEvent(snapshot: ProgrammedSnapshot, now: number): ProgrammedEvent {
+  const { agent, startedAt, latest, stuck, behind, unserved, health, counts } = snapshot;
   return {
     agent: { ...agent, up: ageOf(startedAt, now) },
     marks: latest === undefined ? [['', '', 0]] : [markOf(latest, now)],
@@ -38,14 +38,14 @@ export function wholeEvent(said: ProgrammedSnapshot, now: number): ProgrammedEve
   };
 }
 
-/** What changed since an earlier moment; undefined: nothing did. */
+/** The event with the changes since `before`; undefined without a change. */
 export function changedEvent(
   before: ProgrammedSnapshot,
-  said: ProgrammedSnapshot,
+  snapshot: ProgrammedSnapshot,
   now: number,
 ): ProgrammedEvent | undefined {
-  const { agent, startedAt, stuck, behind, unserved, health, counts } = said;
-  const marks = marksSince(before, said, now);
+  const { agent, startedAt, stuck, behind, unserved, health, counts } = snapshot;
+  const marks = marksSince(before, snapshot, now);
   const event: ProgrammedEvent = {
     ...(isSame(agent, before.agent) ? {} : { agent: { ...agent, up: ageOf(startedAt, now) } }),
     ...(marks.length === 0 ? {} : { marks }),
@@ -64,7 +64,7 @@ function marksSince(
   now: number,
 ): NonNullable<ProgrammedEvent['marks']> {
   if (latest === before.latest) return [];
-  // Of another source nothing else was said.
+  // Marks of another source are invalid, and this one has none yet.
   if (latest === undefined) return [['', '', 0]];
   const moves = history === before.history ? history.since(Math.min(before.number, number - 1)) : [latest];
   const each = Math.ceil(moves.length / MAX_MARKS);

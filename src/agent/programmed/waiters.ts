@@ -1,7 +1,7 @@
-/** Questions that wait until something is in the kernel. They are looked at when marks move; nobody polls. */
+/** Requests that wait until a version is in the kernel. They are checked when marks move, without polling. */
 import type { Clock } from '../../base/clock.ts';
 
-/** Most that wait at the same time. */
+/** Limit of requests that wait at the same time. */
 export const MAX_WAITERS = 1000;
 
 interface Waiter {
@@ -17,17 +17,15 @@ export class Waiters {
     this.#clock = clock;
   }
 
-  /** How many wait. */
   get count(): number {
     return this.#waiters.size;
   }
 
-  /** Whether no more may wait. */
   get isFull(): boolean {
     return this.#waiters.size >= MAX_WAITERS;
   }
 
-  /** Resolves when it is done, when the milliseconds are over, or when the signal aborts. */
+  /** Resolves when `isDone` returns true, when the milliseconds are over, or when the signal aborts. */
   async wait(isDone: () => boolean, milliseconds: number, signal: AbortSignal): Promise<void> {
     if (isDone() || signal.aborted || milliseconds <= 0) return;
     const { promise, resolve } = Promise.withResolvers<void>();
@@ -44,7 +42,7 @@ export class Waiters {
     }
   }
 
-  /** Something is in the kernel that was not. */
+  /** Ends the waits whose version is in the kernel now. Call it when marks moved. */
   check(): void {
     for (const waiter of this.#waiters) if (waiter.isDone()) waiter.end();
   }

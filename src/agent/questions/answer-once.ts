@@ -1,4 +1,4 @@
-/** Answers from the source and the kernel, without an agent that runs. */
+/** Answers a command's queries from the source and the kernel, without an agent that runs. */
 
 import { realClock } from '../../base/clock.ts';
 import type { Config } from '../../config/config.ts';
@@ -7,7 +7,7 @@ import { countText } from '../../inspect/wire/format.ts';
 import type { Plan } from '../../proxy/reconcile/step.ts';
 import { modeChooser } from '../choose-mode.ts';
 import { prepare } from '../load-config.ts';
-import { withParts } from '../read-once.ts';
+import { withParts } from '../run-once.ts';
 import { Queries } from './queries.ts';
 
 /** Resolves with the result of `use`. Throws as `startAgent`, and KernelNotRead. */
@@ -17,7 +17,7 @@ export async function withQueries<T>(
   use: (queries: Queries, signal: AbortSignal) => Promise<T>,
 ): Promise<T> {
   const { config: ofFlags, log } = await prepare(flags, modeChooser(signal));
-  // The answer has the faults; what else happens on the way is worth a line where somebody asks for it.
+  // The answer has the faults. Other log lines appear only with -v.
   if (flags.v === undefined) log.level = 'error';
   const config = withKubeconfig(ofFlags, flags);
   return await withParts({ config, log, signal }, async ({ agent, plan }, until) => {
@@ -35,14 +35,14 @@ export async function withQueries<T>(
   });
 }
 
-/** A file of --config overrides --kubeconfig for an agent; who asks means the file that they name. */
+/** In a query --kubeconfig wins over the file of --config, because the user names the cluster that the query is about. An agent does the reverse. */
 function withKubeconfig(config: Config, flags: Flags): Config {
   const kubeconfig = textFlag(flags, 'kubeconfig');
   if (config.source.kind !== 'kubernetes' || kubeconfig === undefined) return config;
   return { ...config, source: { ...config.source, kubeconfig } };
 }
 
-/** Without an agent, the kernel is well when nothing would be written. */
+/** Health without an agent: the kernel is in order when nothing would be written. */
 function healthByPlan({ steps }: Plan) {
   const pending =
     steps.length === 0 ? [] : [`${countText(steps.length, 'kernel object')} would be written: see slicewire plan`];

@@ -1,4 +1,4 @@
-/** What an explanation is made from: the objects, the model and the kernel of an agent, now or at an earlier moment. */
+/** Collects the facts of an explanation: objects, model and kernel of an agent, now or at an earlier moment. */
 import { type Address, addressBytes, type Cidr, type Family, familyOf, isLoopback } from '../../base/address.ts';
 import { breath } from '../../base/clock.ts';
 import type { Cache } from '../../cluster/cache/cache.ts';
@@ -14,7 +14,7 @@ import type { FamilyView } from '../../proxy/modes/view.ts';
 import type { SyncLoop } from '../../proxy/sync/loop.ts';
 import { ipvsNodePortFilter, nodePortFilter } from '../mode-settings.ts';
 
-/** The parts that an explanation reads. */
+/** The parts of an agent that an explanation reads. */
 export interface Explained {
   /** All objects, for near misses. */
   readonly objects: ExplainedObjects;
@@ -22,9 +22,8 @@ export interface Explained {
   readonly model: ProxyModel;
   readonly loop: SyncLoop;
   readonly mode: Mode;
-  /** The settings that the mode was made with. */
+  /** The settings that the mode was built with. */
   readonly settings: RecordedParts['settings'];
-  /** Addresses of the interfaces. */
   readonly interfaces: readonly Address[];
   readonly node: NodeView | undefined;
 }
@@ -32,7 +31,7 @@ export interface Explained {
 interface FactsInput extends Pick<ExplainFacts, 'formerOwnerOf' | 'isPending' | 'routeTo' | 'relay'> {
   readonly by: AnsweredBy;
   readonly explained: Explained;
-  /** What stands in the kernel. */
+  /** The rules in the kernel. */
   readonly stands: readonly FamilyView[];
   /** undefined where Pods are not known. */
   readonly pods: ReadonlyMap<string, KnownPod> | undefined;
@@ -56,7 +55,7 @@ export function explainFacts({
     objects,
     model,
     faultsOf: (kind, key) => [
-      ...cache.faults.of(`${EVENTS[kind] ?? kind} ${key}`),
+      ...cache.faults.of(`${EVENT_KINDS[kind] ?? kind} ${key}`),
       ...(kind === 'Service' ? loop.faults.of(key) : []),
     ],
     faults: () => [...cache.faults.all, ...loop.faults.all],
@@ -74,8 +73,8 @@ export function explainFacts({
   };
 }
 
-/** The kind of the event under which the cache keeps the faults of an object. */
-const EVENTS: Readonly<Partial<Record<ObjectKind, string>>> = {
+/** The kinds of events under which the cache keeps the faults of objects. */
+const EVENT_KINDS: Readonly<Partial<Record<ObjectKind, string>>> = {
   Service: 'service',
   EndpointSlice: 'slice',
   Node: 'node',
@@ -99,11 +98,12 @@ function familyFacts(
   return found;
 }
 
-// What of this machine and its configuration decides about packets, beside the rules: from the settings that a mode was made with.
-
 type PacketFacts = Omit<FamilyFacts, 'family' | 'installed' | 'desired'>;
 
-/** `interfaces`: the addresses of this machine's interfaces, of any family. undefined: the mode does not serve the family. */
+/**
+ * The facts of this machine and its configuration that decide about packets beside the rules, from the settings that a mode was built with.
+ * `interfaces` are the addresses of all families. undefined for a family that the mode does not serve.
+ */
 export function packetFacts(
   settings: RecordedParts['settings'],
   family: Family,
@@ -114,7 +114,7 @@ export function packetFacts(
   const { shared, takes, localhostNodePorts, serviceCidrs } = of;
   const { masqueradeAll, localDetector, nodeAddresses } = shared;
   const own = interfaces.filter((address) => familyOf(address) === family);
-  // The primary one first.
+  // The Node's addresses come first, and so does the primary one.
   const ordered = [...nodeAddresses.filter((address) => own.includes(address)), ...own];
   const taking = ordered.filter((address) => !isLoopback(address) && takes(addressBytes(address)));
   return {

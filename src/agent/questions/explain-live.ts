@@ -14,22 +14,21 @@ import { MODES } from '../../proxy/model/modes.ts';
 
 export interface LiveOptions {
   readonly mode: ExplainedMode;
-  /** The tools that work on this node, after their `version` was asked for. In nftables mode there may be none. */
+  /** The tools that work on this node, with a known version. In nftables mode there may be none. */
   readonly tools: readonly Pick<IptablesTools, 'family' | 'variant' | 'rules'>[];
   readonly milliseconds: number;
   readonly signal: AbortSignal;
-  /** Called when packets are looked at from now on: the time to send one. */
+  /** Called when the trace begins, and a packet can be sent. */
   readonly onReady?: () => void;
   readonly clock?: Clock;
 }
 
 type ExplainedMode = Explanation['by']['mode'];
 
-/** Packets and connections that an answer has at most. */
+/** Limits of packets and connections in an answer. */
 const MAX_PACKETS = 10;
 const MAX_CONNECTIONS = 20;
 const NO_RULE = { text: '', isReject: false, isNat: false } as const;
-/** Milliseconds between two readings of the connections. */
 const READ_PAUSE_MS = 500;
 
 /** Looks at the packets that an explanation is about. Throws as `look`. */
@@ -37,7 +36,7 @@ export async function seenOf(explanation: Explanation, options: Omit<LiveOptions
   const { from, to, verdict, by } = explanation;
   const question: LiveQuestion = {
     family: to.family,
-    // A node has many addresses, and so has the world.
+    // A node and the outside world have many addresses, so the sender is not filtered by one.
     source: from.what === 'node' || from.text === 'outside' ? undefined : parseAddress(from.address),
     origin: from.what === 'node' ? 'node' : 'network',
     destination: parseAddress(to.address) ?? notAnAddress(to.address),
@@ -75,7 +74,7 @@ export async function look(question: LiveQuestion, options: LiveOptions): Promis
   const iptables = tool?.variant === 'nft' ? tool : undefined;
   const ruleOf = await readRules(packets, { tools: iptables, signal });
   const gaps = gap === undefined ? [] : [gap];
-  // The packets are an answer without the connections, too.
+  // The packets alone are an answer, so a failure to read the connections is only a gap.
   const connections = await readConnections(question, { most: MAX_CONNECTIONS }).catch((error: unknown) => {
     gaps.push(`The connections cannot be read: ${causeOf(error)}.`);
     return { connections: [], otherConnections: 0 };
@@ -89,7 +88,7 @@ function whyNotTraced(mode: ExplainedMode, variant: IptablesTools['variant']): s
   return 'the kernel traces rules of nftables alone, and this node has the legacy variant of iptables';
 }
 
-/** Connections that stand at some time during the look. */
+/** The connections that exist at some time during the look. */
 async function connectionsDuring(
   question: LiveQuestion,
   { milliseconds, signal, onReady, clock = realClock }: LiveOptions,

@@ -1,4 +1,4 @@
-/** Explains a packet's way by what stands in the kernel now: from memory where nobody else can have written, otherwise it is read. */
+/** Explains a packet's way by the rules in the kernel now: from memory while no other program can have written, otherwise by reading them. */
 
 import { causeOf } from '../../base/cause.ts';
 import { type ExplainRequest, explain } from '../../inspect/explain/explain.ts';
@@ -14,8 +14,7 @@ import { allInterfaceAddresses } from '../../kernel/node-facts.ts';
 import type { FrontendAt } from '../../proxy/model/claims.ts';
 import type { ModeInspection } from '../../proxy/modes/inspection.ts';
 import type { FamilyView } from '../../proxy/modes/view.ts';
-import type { Agent } from '../agent.ts';
-import type { KernelLock } from '../kernel-lock.ts';
+import type { Agent, KernelLock } from '../agent.ts';
 import { type Explained, explainFacts } from './explain-facts.ts';
 
 export interface ExplainAbout {
@@ -26,8 +25,8 @@ export interface ExplainAbout {
   readonly relay: RelayFacts;
 }
 
-/** A reading proves nothing when a sync wrote meanwhile. After so many of them the last one counts. */
-const ATTEMPTS = 3;
+/** Limit of readings. A sync that wrote meanwhile makes a reading useless; the last one counts anyway. */
+const MAX_READINGS = 3;
 
 /** Throws WrongQuestion, NoAnswer, the errors of reading the kernel, and the signal's reason. */
 export async function explainNow(
@@ -45,8 +44,8 @@ export async function explainNow(
 }
 
 /**
- * Uses what stands in the kernel, between two syncs: the memory, unless another program may have written; otherwise it is read. During
- * a sync nobody can tell.
+ * Passes the rules in the kernel to `use`, between two syncs, because during a sync they change. They come from memory, or from a reading when
+ * another program may have written.
  */
 export async function withWhatStands<T extends object>(
   { mode, kernelLock, read }: ExplainedAgent,
@@ -61,7 +60,7 @@ export async function withWhatStands<T extends object>(
     used = await kernelLock.between(async () => {
       const remembered = kernelLock.syncs === syncs ? undefined : await fromMemory();
       if (remembered !== undefined) return remembered;
-      return kernelLock.syncs !== syncs && attempt < ATTEMPTS ? undefined : await use(stands, FROM_READING);
+      return kernelLock.syncs !== syncs && attempt < MAX_READINGS ? undefined : await use(stands, FROM_READING);
     });
   }
   return used;
@@ -82,11 +81,11 @@ interface AboutWithPods extends ExplainAbout {
 }
 
 interface AboutWithRules extends AboutWithPods {
-  /** What stands in the kernel. */
+  /** The rules in the kernel. */
   readonly stands: readonly FamilyView[];
 }
 
-/** What the kernel has, as far as the destination needs it. The reading begins between two syncs. */
+/** Reads the rules that the destination needs. The reading begins between two syncs. */
 async function reading(
   asked: ExplainRequest,
   about: AboutWithPods,
@@ -97,7 +96,7 @@ async function reading(
     const facts = await factsOf({ ...about, stands: mode.inspection.believed() });
     const { address, port, protocol } = readQuery(asked.from, asked.to, facts).to;
     const read = mode.inspection.read(signal, { address, port, protocol });
-    // It is awaited below, without the turn.
+    // It is awaited below, without the lock.
     read.catch(() => undefined);
     return { read };
   });
@@ -127,7 +126,7 @@ async function answered(asked: ExplainRequest, about: AboutWithRules): Promise<E
   const facts = { ...(await factsOf(about)), formerOwnerOf };
   const answer = await explain(asked, facts);
   if (missed?.address === undefined || about.recorder === undefined) return answer;
-  // The history is searched only for an address that nobody has.
+  // The history is searched only for an address that no object has.
   former = await formerOwner(about.recorder, missed.address);
   return former === undefined ? answer : await explain(asked, facts);
 }
@@ -139,7 +138,7 @@ async function presentOf({ feed, model, loop, mode, onNode }: Agent): Promise<Ex
   return { objects: cache, cache, model, loop, mode, settings, interfaces, node: feed.node() };
 }
 
-/** The Pod that FROM names. */
+/** The Pod that FROM names; empty when it names none, or there is none. */
 async function podOf(from: string, { feed }: Agent, signal: AbortSignal): Promise<ReadonlyMap<string, KnownPod>> {
   const key = /^pod\/([^/]+\/[^/]+)$/.exec(from.trim())?.[1];
   if (key === undefined) return new Map();

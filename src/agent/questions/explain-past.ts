@@ -1,4 +1,4 @@
-/** Explains a packet's way by what stood in the kernel at an earlier moment, of which the flight recorder knows. */
+/** Explains a packet's way by the rules of an earlier moment, which are made again from recorded objects. */
 
 import { parseAddress, parseCidr } from '../../base/address.ts';
 import { breath, realClock } from '../../base/clock.ts';
@@ -18,18 +18,18 @@ import { type Explained, explainFacts } from './explain-facts.ts';
 
 export interface PastAbout extends Pick<ExplainFacts, 'routeTo'> {
   readonly by: AnsweredBy;
-  /** The objects that were in the kernel then. */
+  /** The objects that were in the kernel at that moment. */
   readonly objects: ObjectStore;
-  /** The parts of the agent now: its settings are those of then, as far as is known. */
+  /** The parts of the agent now. Its settings count as those of that moment, because former ones are not known. */
   readonly recorded: RecordedParts;
 }
 
-/** Services that are looked at without a breath. */
+/** Services that are checked before the event loop gets its turn. */
 const SERVICES_AT_ONCE = 2000;
 
 /**
- * Throws WrongQuestion and the signal's reason. The rules of then are made again, in memory, for the Services that the
- * destination may belong to: those of all others would not change the answer.
+ * Makes the rules of that moment again, in memory, but only for the Services that the destination may belong to: those of others would not
+ * change the answer. Throws WrongQuestion and the signal's reason.
  */
 export async function explainPast(asked: ExplainRequest, about: PastAbout, signal: AbortSignal): Promise<Explanation> {
   const { by, objects, recorded, routeTo } = about;
@@ -54,7 +54,7 @@ export interface PartsAbout extends Pick<ExplainFacts, 'routeTo'> {
   readonly node: NodeView | undefined;
 }
 
-/** Explains by parts over a kernel in memory. */
+/** Explains by the parts of an agent whose kernel is in memory. */
 export async function explainParts(asked: ExplainRequest, about: PartsAbout): Promise<Explanation> {
   const { by, parts, objects, recorded, node, routeTo } = about;
   const { settings, interfaces } = recorded;
@@ -74,7 +74,7 @@ export async function explainParts(asked: ExplainRequest, about: PartsAbout): Pr
   return { ...answer, notes: [...answer.notes, note] };
 }
 
-/** By the configuration of then; ports that other programs had are not recorded. */
+/** The relay by the recorded configuration. Ports that other programs had are not recorded. */
 function recordedRelay({ settings: { mode }, config }: RecordedParts): RelayFacts {
   const texts: readonly unknown[] = Array.isArray(config.nodePortAddresses) ? config.nodePortAddresses : [];
   const cidrs = texts.flatMap((text) => parseCidr(String(text)) ?? []);
@@ -82,7 +82,7 @@ function recordedRelay({ settings: { mode }, config }: RecordedParts): RelayFact
   return { addresses: relayAddresses({ mode, nodePortAddresses: { cidrs }, featureGates }), failures: new Map() };
 }
 
-/** The Services that the destination may belong to, with those that ask for the same addresses or node ports, as events. */
+/** Events of the Services that the destination may belong to, and of those with the same addresses or node ports. */
 async function eventsOf(
   to: string,
   store: ExplainedObjects & { readonly node: NodeView | undefined },

@@ -1,4 +1,4 @@
-/** What this node answers from outside now, from the parts of an agent. */
+/** Lists the addresses and ports that this node answers from outside now. */
 
 import { type Cidr, type Family, familyOf } from '../../base/address.ts';
 import { inPortions } from '../../base/portions.ts';

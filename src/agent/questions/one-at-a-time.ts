@@ -1,12 +1,13 @@
-/** Work that costs something runs once at a time, so that nobody loads the node by asking often. */
+/** Limits expensive answers, so that many requests do not load the node. */
 
 import { unlessAborted } from '../../base/clock.ts';
 import { createMutex } from '../../base/mutex.ts';
 import { NoAnswer } from '../../inspect/wire/envelope.ts';
 
-/** Most questions of a kind that wait. */
+/** Limit of requests of a kind that wait. */
 export const MAX_WAITING_QUESTIONS = 16;
 
+/** Runs work one after another. */
 export class OneAtATime {
   readonly #name: string;
   readonly #mutex = createMutex();
@@ -16,10 +17,9 @@ export class OneAtATime {
     this.#name = name;
   }
 
-  /** Rejects with the signal's reason as soon as it aborts; work that has begun ends for itself. Throws NoAnswer where too many wait. */
+  /** Run the work when no other runs. Rejects with the signal's reason as soon as it aborts; work that has begun still ends. Throws NoAnswer when too many requests wait. */
   async run<T>(signal: AbortSignal, work: () => Promise<T>): Promise<T> {
-    if (this.#waiting > MAX_WAITING_QUESTIONS)
-      throw new NoAnswer(`too many questions of ${this.#name} wait for their answers`);
+    if (this.#waiting > MAX_WAITING_QUESTIONS) throw new NoAnswer(`too many ${this.#name} requests are queued`);
     this.#waiting += 1;
     const answer = this.#mutex(async () => {
       signal.throwIfAborted();
@@ -31,18 +31,18 @@ export class OneAtATime {
   }
 }
 
-/** Streams that cost memory while they run: so many at the same time. */
+/** Limits streams that cost memory while they run. */
 export class FewAtATime {
   readonly #name: string;
-  readonly #most: number;
+  readonly #limit: number;
   #running = 0;
 
-  constructor(name: string, most: number) {
+  constructor(name: string, limit: number) {
     this.#name = name;
-    this.#most = most;
+    this.#limit = limit;
   }
 
-  /** The same pieces. A stream counts from its first piece to its end. Throws NoAnswer where too many run. */
+  /** Returns the same pieces. A stream counts from its first piece to its end. Throws NoAnswer when too many run. */
   pass<T>(pieces: AsyncIterable<T>): AsyncIterable<T> {
     this.#mustHaveRoom();
     return this.#counted(pieces);
@@ -59,7 +59,7 @@ export class FewAtATime {
   }
 
   #mustHaveRoom(): void {
-    if (this.#running < this.#most) return;
-    throw new NoAnswer(`${this.#most} ${this.#name} run already, and that is the limit: end one of them, or wait`);
+    if (this.#running < this.#limit) return;
+    throw new NoAnswer(`${this.#limit} ${this.#name} are running, which is the limit: end one of them, or wait`);
   }
 }

@@ -1,4 +1,4 @@
-/** Answers for the live page: the list of Services, one Service, what is exposed, and what happens. Nothing here writes to the kernel. */
+/** Answers for the live page: the state of the agent, the list of Services, and one Service. Nothing here writes to the kernel. */
 import { inPortions } from '../../base/portions.ts';
 import type { Cache } from '../../cluster/cache/cache.ts';
 import { nearestService } from '../../inspect/explain/nearest.ts';
@@ -15,7 +15,7 @@ import { ServiceSearch } from './service-search.ts';
 import { heardOf, sourceText } from './status-answer.ts';
 
 interface ServicesQuestion {
-  /** "" for all. */
+  /** "" for all Services. */
   readonly search: string;
   readonly offset: number;
   readonly limit: number;
@@ -38,12 +38,12 @@ export class Overview {
     return liveOf(this.#parts, revision);
   }
 
-  /** Nobody looks: the lists that were made for the page need not be kept. */
+  /** Drops the lists that are kept for the page. Call it when the last reader is gone. */
   forget(): void {
     this.#search.forget();
   }
 
-  /** Throws NoAnswer where too many ask, and the signal's reason. */
+  /** Throws NoAnswer when too many requests wait, and the signal's reason. */
   async services({ search, offset, limit }: ServicesQuestion, signal: AbortSignal): Promise<Services> {
     const found = await this.#search.find(search, signal);
     const facts = rowFacts(this.#parts);
@@ -67,7 +67,7 @@ export class Overview {
       const nothing = { frontends: [], slices: [], affinitySeconds: null, rules: [], rulesOmitted: 0 };
       return { ...head, row: setAsideRow(key, faults), ...nothing, faults: listed };
     }
-    // An agent that nobody asks loads no explanation.
+    // Loaded only here: an agent without such requests needs no explanation.
     const { serviceNow } = await import('./service-now.ts');
     return { ...head, ...(await serviceNow(service, { by, facts, parts: this.#parts })) };
   }
@@ -88,7 +88,7 @@ function unknownService(key: ServiceKey, cache: Cache): string {
   return `no Service ${key}; headless Services and those of type ExternalName are not served`;
 }
 
-/** What rows are made from, now. */
+/** The present facts for the rows of Services. */
 function rowFacts(parts: PageParts): RowFacts {
   const { cache } = parts.feed();
   const agent = parts.agent();
@@ -113,21 +113,19 @@ function sliceFaults(key: ServiceKey, cache: Cache): Fault[] {
   return cache.slicesOf(key).flatMap((slice) => cache.faults.of(`slice ${slice.key}`));
 }
 
-/** Faults of slices that are set aside as a whole, by the Service that their name begins with: the Service that they name is not known. */
+/** Faults of slices that are set aside as a whole, by the Service of their name, because their content is not known. */
 function slicesSetAside(faults: Cache['faults']): ReadonlyMap<ServiceKey, readonly Fault[]> {
   if (!faults.counts.has('object set aside')) return new Map();
   const slices = faults.all.filter(({ kind, effect }) => kind === 'EndpointSlice' && effect === 'object set aside');
   return Map.groupBy(slices, ({ object }) => object.slice(0, object.lastIndexOf('-')));
 }
 
-// What the live page shows at a glance, from the parts of an agent that runs.
-
-/** Faults, and refused Services, that are listed. */
+/** Limit of listed faults, and of listed refused Services. */
 const MAX_LISTED = 100;
-/** Milliseconds for which a change may wait without being worth a word: most syncs take less. */
+/** The page only mentions changes that wait longer, because most syncs take less. */
 const UNREMARKABLE_WAIT_MS = 1000;
 
-/** `revision`: see `liveSchema`. */
+/** The state of the agent at a glance. `revision`: see `liveSchema`. */
 function liveOf(parts: PageParts, revision: number): Live {
   const { clock, startedAt, config, feed, agent, health } = parts;
   const by = answeredByOf(parts);

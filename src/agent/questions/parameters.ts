@@ -1,4 +1,4 @@
-/** The questions of the metrics server: parameters in, answers out. */
+/** The routes of queries at the metrics server: they parse the parameters and call the answers. */
 
 import { parseDuration } from '../../base/duration.ts';
 import { WrongQuestion } from '../../inspect/wire/envelope.ts';
@@ -7,13 +7,13 @@ import type { QueryRoute } from '../../serve/query-handler.ts';
 import type { Overview } from './overview.ts';
 import type { Queries } from './queries.ts';
 
-/** Rows of a list: by default, and at most. */
-const ROWS = 100;
+/** Rows of a list by default, and their limit. */
+const DEFAULT_ROWS = 100;
 export const MAX_ROWS = 500;
-/** Characters of a search, at most: a name of a Service has 317. */
+/** Limit of characters of a search. The longest name of a Service has 317. */
 const MAX_SEARCH_LENGTH = 400;
 
-/** The questions of the live page. */
+/** The routes of the live page. */
 export function pageQuestions(overview: Overview): ReadonlyMap<string, QueryRoute> {
   return new Map<string, QueryRoute>([
     [
@@ -21,7 +21,10 @@ export function pageQuestions(overview: Overview): ReadonlyMap<string, QueryRout
       {
         parameters: ['search', 'offset', 'limit'],
         answer: async (query, signal) => {
-          const [offset, limit] = [whole(query, 'offset', 9_999_999) ?? 0, whole(query, 'limit', MAX_ROWS) ?? ROWS];
+          const [offset, limit] = [
+            whole(query, 'offset', 9_999_999) ?? 0,
+            whole(query, 'limit', MAX_ROWS) ?? DEFAULT_ROWS,
+          ];
           return await overview.services({ search: searchIn(query), offset, limit }, signal);
         },
       },
@@ -39,15 +42,15 @@ export function pageQuestions(overview: Overview): ReadonlyMap<string, QueryRout
 function searchIn(query: URLSearchParams): string {
   const text = query.get('search') ?? '';
   if (text.length <= MAX_SEARCH_LENGTH) return text;
-  throw new WrongQuestion(`search: it has ${text.length} characters, and may have at most ${MAX_SEARCH_LENGTH}`);
+  throw new WrongQuestion(`search: it has ${text.length} characters, and the limit is ${MAX_SEARCH_LENGTH}`);
 }
 
-/** A whole number from 0 on. */
-function whole(query: URLSearchParams, name: string, most: number): number | undefined {
+/** A whole number from 0 to the limit. */
+function whole(query: URLSearchParams, name: string, limit: number): number | undefined {
   const text = query.get(name);
   if (text === null) return undefined;
-  const number = /^\d{1,7}$/.test(text) ? Number(text) : most + 1;
-  if (number > most) throw new WrongQuestion(`${name}: ${text}: must be a number from 0 to ${most}`);
+  const number = /^\d{1,7}$/.test(text) ? Number(text) : limit + 1;
+  if (number > limit) throw new WrongQuestion(`${name}: ${text}: must be a number from 0 to ${limit}`);
   return number;
 }
 
@@ -87,10 +90,10 @@ export function questionsOf(queries: Queries, now: () => number): ReadonlyMap<st
   ]);
 }
 
-/** Longest time of a recording over HTTP, in milliseconds. */
+/** Limit of a recording over HTTP. */
 export const MAX_RECORDING_MS = 24 * 60 * 60 * 1000;
 
-/** The signal, which also aborts after the time of `for`; undefined without such a time. */
+/** A signal that also aborts after the time of `for`; undefined without that parameter. */
 function until(query: URLSearchParams, signal: AbortSignal): AbortSignal | undefined {
   const text = query.get('for');
   if (text === null) return undefined;

@@ -1,6 +1,6 @@
 /**
- * Answers questions about the proxy: `status`, `verify`, `explain`, `history`. The agent answers for itself; a command answers from the
- * source and the kernel where no agent is asked. Nothing here writes to the kernel.
+ * Answers the queries about the proxy: `status`, `verify`, `explain`, `history`, `exposure`, and recordings. The agent answers about itself; a
+ * command without an agent answers from the source and the kernel. Nothing here writes to the kernel.
  */
 
 import type { Cache } from '../../cluster/cache/cache.ts';
@@ -22,11 +22,11 @@ import { answeredByOf, presentAgent, type QueryParts, recorderOf, refusedService
 import { sourceText, statusOf } from './status-answer.ts';
 
 export interface ExplainQuestion extends ExplainRequest {
-  /** Milliseconds since 1970: what stood then; undefined: now. */
+  /** The moment to explain, in milliseconds since 1970; undefined for now. */
   readonly at?: number | undefined;
 }
 
-/** Who can answer. Each throws WrongQuestion, NoAnswer, and the signal's reason. */
+/** The answers of an agent, a command or a recording. Each throws WrongQuestion, NoAnswer, and the signal's reason. */
 export interface Answers {
   status(): Status | Promise<Status>;
   explain(question: ExplainQuestion, signal: AbortSignal): Promise<Explanation>;
@@ -35,7 +35,7 @@ export interface Answers {
   exposure(signal: AbortSignal): Promise<Exposure>;
 }
 
-/** Most recordings at the same time: each may keep 32 MB for a slow reader. */
+/** Limit of simultaneous recordings: each may keep 32 MB for a slow reader. */
 export const MAX_RECORDINGS = 4;
 
 export class Queries implements Answers {
@@ -83,7 +83,7 @@ export class Queries implements Answers {
         const objects = await recordings.archive.objectsAt(at);
         const recorded = recordingContext(() => agent, config).parts();
         const { explainPast } = await import('./explain-past.ts');
-        // The routes of then are not known; those of now are the likeliest.
+        // Routes are not recorded; the present ones are the likeliest.
         return await explainPast(asked, { by, objects, recorded, routeTo }, signal);
       }
       const knowsPods = who === 'command' || config().source.kind === 'manifests';
@@ -96,7 +96,7 @@ export class Queries implements Answers {
     });
   }
 
-  /** A recording of what the agent remembers, or of what happens from now on until the signal aborts. Throws WrongQuestion, NoAnswer. */
+  /** A recording of the agent's memory, or of the changes from now on until the signal aborts. Throws WrongQuestion, NoAnswer. */
   recording(of: 'remembered' | AbortSignal): AsyncIterable<Uint8Array> {
     const { recordings, config } = this.#parts;
     mustRecord(recordings);
@@ -112,7 +112,7 @@ export class Queries implements Answers {
   verify(signal: AbortSignal): Promise<Verification> {
     return this.#verifying.run(signal, async () => {
       const { mode, loop, kernelLock } = presentAgent(this.#parts);
-      // Not in the middle of a sync.
+      // Begin after the sync that runs.
       await kernelLock.between(() => Promise.resolve());
       const comparison = await mode.inspection.compare(signal, new Set(loop.refused.keys()));
       const { verificationOf } = await import('../../inspect/explain/verification.ts');
@@ -146,7 +146,7 @@ export class Queries implements Answers {
   }
 }
 
-/** Throws WrongQuestion where nothing is recorded, and NoAnswer after the recorder stopped: a history with a gap would be wrong. */
+/** Throws WrongQuestion where nothing is recorded, and NoAnswer after the recorder stopped, because a history with a gap would be wrong. */
 function mustRecord(recordings: QueryParts['recordings']): asserts recordings is NonNullable<typeof recordings> {
   if (recordings === undefined) throw new WrongQuestion(NO_HISTORY);
   const { fault } = recordings;
@@ -159,8 +159,8 @@ function mustBeKnown(key: string, objects: Pick<Cache, 'service' | 'byName'>): v
   if (objects.service(key) !== undefined) return;
   const near = nearestService(key, objects.byName.keys());
   const meant = near === undefined ? '' : `; did you mean ${near}?`;
-  throw new WrongQuestion(`no Service ${key} is known, and none was in this time${meant}`);
+  throw new WrongQuestion(`there is no Service ${key}, and there was none in this time${meant}`);
 }
 
 const NO_HISTORY =
-  'the past is known to an agent that runs, or to a recording: leave out the source of objects, or use --recording FILE';
+  'only a running agent or a recording has a history: leave out the source of objects, or use --recording FILE';

@@ -1,4 +1,4 @@
-/** The parts that answers come from. */
+/** The parts of the process that answers read. */
 
 import type { Clock } from '../../base/clock.ts';
 import { AUTO, type Config } from '../../config/config.ts';
@@ -19,26 +19,26 @@ import type { ObjectFeed } from '../feed.ts';
 import type { Recordings } from '../recording/recordings.ts';
 import type { FrontendTraffic } from '../service-traffic.ts';
 
-/** A reload of the configuration replaces some of them. */
+/** Functions return parts that a reload of the configuration replaces. */
 export interface QueryParts {
   readonly who: AnsweredBy['who'];
   readonly clock: Pick<Clock, 'now' | 'wall'>;
-  /** Milliseconds since 1970; undefined: no agent runs. */
+  /** Milliseconds since 1970; undefined without an agent. */
   readonly startedAt: number | undefined;
   readonly config: () => Config;
   readonly feed: () => ObjectFeed;
   /** undefined until the first lists are complete. */
   readonly agent: () => Agent | undefined;
   readonly health: () => Status['health'];
-  /** The relay of node ports on loopback as it is; undefined: no agent runs, and it is as the configuration says. */
+  /** The present relay of node ports on loopback; undefined without an agent, where the configuration decides. */
   readonly relay?: () => RelayFacts;
-  /** What came to the frontends of a Service; undefined where it is not counted, or not yet. */
+  /** The traffic of a Service's frontends; undefined where it is not counted, or not yet. */
   readonly trafficOf?: (service: ServiceKey) => Promise<readonly FrontendTraffic[] | undefined>;
   /** undefined where nothing is recorded. */
   readonly recordings: Pick<Recordings, 'recorder' | 'archive' | 'fault'> | undefined;
 }
 
-/** What the live page reads. */
+/** The parts that the live page reads. */
 export interface PageParts extends Omit<QueryParts, 'feed' | 'agent' | 'recordings'> {
   readonly feed: () => Pick<ObjectFeed, 'cache' | 'watches' | 'ledger'>;
   readonly agent: () => PageAgent | undefined;
@@ -52,7 +52,7 @@ export interface PageAgent {
   readonly onNode: Pick<ModeOnNode, 'families' | 'recorded'>;
 }
 
-/** undefined where nothing is recorded, or not any more. */
+/** undefined where nothing is recorded, or the recorder stopped. */
 export function recorderOf({ recordings }: Pick<PageParts, 'recordings'>): Recorder | undefined {
   return recordings?.fault === undefined ? recordings?.recorder : undefined;
 }
@@ -64,7 +64,7 @@ export function presentAgent(parts: QueryParts): Agent {
   const waiting = parts.feed().cache.waitingFor;
   const why =
     waiting.length === 0 ? 'the kernel is not read yet' : `the first lists of ${waiting.join(', ')} have not arrived`;
-  throw new NoAnswer(`the agent cannot tell yet: ${why}; slicewire status tells more`);
+  throw new NoAnswer(`the agent is not ready to answer: ${why}; see slicewire status`);
 }
 
 export function answeredByOf(
@@ -77,12 +77,12 @@ export function answeredByOf(
   return { who, ...chosen, node: nodeName, version: version(), at: momentOf(at) };
 }
 
-/** The relay of node ports on loopback. */
+/** The relay of node ports on loopback: that of the agent, or as configured. */
 export function relayOf({ relay, config }: Pick<QueryParts, 'relay' | 'config'>): RelayFacts {
   return relay?.() ?? { addresses: relayAddresses(config()), failures: new Map() };
 }
 
-/** The Services that the kernel refuses, with the cause. */
+/** The causes of the Services that the kernel refuses. */
 export function refusedServices(
   agent: { readonly loop: Pick<SyncLoop, 'refused'> } | undefined,
 ): ReadonlyMap<string, string> {

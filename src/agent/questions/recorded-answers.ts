@@ -1,4 +1,4 @@
-/** Answers from a recording: what stood and happened on the node that recorded it. */
+/** Answers from a recording, about the state and the history of the node that recorded it. */
 
 import { type HistoryQuestion, historyOf } from '../../inspect/history/history.ts';
 import { flightOf, type RecordedFlight } from '../../inspect/history/reading.ts';
@@ -17,8 +17,8 @@ import type { Answers, ExplainQuestion } from './queries.ts';
 /** Reads the lines of the recording from their beginning. */
 export type OpenRecording = () => AsyncIterable<RecordingLine>;
 
-/** Syncs that `status` lists. */
-const SYNCS = 10;
+/** Limit of syncs that `status` lists. */
+const MAX_SYNCS = 10;
 
 export class RecordedAnswers implements Answers {
   readonly #lines: OpenRecording;
@@ -46,7 +46,7 @@ export class RecordedAnswers implements Answers {
       health: { live: false, ready: false, healthy, reasons: [reason, ...(last?.failed ?? [])] },
       heard: [],
       objects: { services: objects?.serviceCount ?? 0, slices: objects?.slices.count ?? 0 },
-      syncs: syncs.slice(-SYNCS).reverse(),
+      syncs: syncs.slice(-MAX_SYNCS).reverse(),
       latency: null,
       faults: [],
       refused: [],
@@ -55,7 +55,7 @@ export class RecordedAnswers implements Answers {
     };
   }
 
-  /** The objects, the model and the mode are made again up to that moment; in time without an end. */
+  /** Replays objects, model and mode up to the moment `at`, or to the end of the recording. */
   async explain({ at, ...asked }: ExplainQuestion, signal: AbortSignal): Promise<Explanation> {
     const replay = new Replay({ signal, ...(at === undefined ? {} : { until: at }) });
     let end = 0;
@@ -81,7 +81,7 @@ export class RecordedAnswers implements Answers {
 
   exposure(): Promise<Exposure> {
     throw new WrongQuestion(
-      'exposure tells what a node answers now, and a recording has no node: ask the agent, or use --kubeconfig or --manifests',
+      'exposure needs the present addresses of a node, and a recording has none: ask the agent, or use --kubeconfig or --manifests',
     );
   }
 

@@ -1,4 +1,4 @@
-/** All that the agent knows of one Service now, with what the kernel has for it. */
+/** Describes one Service as the agent has it now, with its rules in the kernel. */
 
 import { firstLines, type KernelLines, kernelPlaces } from '../../inspect/overview/kernel-lines.ts';
 import { type ServiceContent, serviceContent } from '../../inspect/overview/service.ts';
@@ -37,7 +37,7 @@ export async function serviceNow(
   return { ...content, ...(await kernelLines(facts.portsOf(service.key), parts.agent())) };
 }
 
-/** What the kernel has, as the agent believes; nothing until it was read. */
+/** The rules of the ports as the agent believes them to be in the kernel; none until it was read. */
 async function kernelLines(ports: readonly ServicePort[], agent: PageAgent | undefined): Promise<KernelLines> {
   if (agent === undefined) return { rules: [], rulesOmitted: 0 };
   const interfaces = await allInterfaceAddresses();

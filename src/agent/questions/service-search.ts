@@ -1,4 +1,4 @@
-/** The sorted list of Services, and those that fit a search. Kept until they may have changed; made in portions, because there may be very many. */
+/** The sorted list of Services, and the results of searches. Both are kept until they may have changed, and made in portions, because there may be very many. */
 
 import { breath } from '../../base/clock.ts';
 import { inPortions } from '../../base/portions.ts';
@@ -7,27 +7,27 @@ import { fits, fitsByName, type Term, termsOf } from '../../inspect/overview/ser
 import type { ServiceKey } from '../../proxy/model/objects.ts';
 import { OneAtATime } from './one-at-a-time.ts';
 
-/** Searches whose results are kept. */
-const KEPT = 8;
-/** Services that are sorted between two breaths of the event loop. */
-const RUN = 2000;
+/** Limit of searches whose results are kept. */
+const MAX_KEPT = 8;
+/** Services that are sorted before the event loop gets its turn. */
+const RUN_LENGTH = 2000;
 /**
- * A search that looks at Services, not at their names alone, is done again after a change only when this many times its own time has
- * passed: it takes a tenth of a core at most, however often objects change.
+ * A search that reads Services, and not only their names, is repeated after a change only when this multiple of its own time has passed. So it
+ * takes at most a tenth of a core, however often objects change.
  */
-const REST = 10;
+const REST_FACTOR = 10;
 
 interface SearchResult {
   readonly names: number;
   readonly objects: number;
-  /** Names alone decided. */
+  /** True when the names alone decided. */
   readonly isByName: boolean;
   readonly endedAt: number;
   readonly took: number;
   readonly keys: readonly ServiceKey[];
 }
 
-/** What is kept of one cache. */
+/** The kept results for one cache. */
 interface CachedSearches {
   readonly found: Map<string, SearchResult>;
   order: { readonly names: number; readonly keys: readonly ServiceKey[] } | undefined;
@@ -36,8 +36,8 @@ interface CachedSearches {
 export class ServiceSearch {
   readonly #cache: () => Cache;
   readonly #now: () => number;
-  readonly #turn = new OneAtATime('services');
-  /** Keeps no cache alive: a reload may replace it. */
+  readonly #limiter = new OneAtATime('services');
+  /** Weak, because a reload may replace the cache. */
   #kept = new WeakMap<Cache, CachedSearches>();
 
   constructor(cache: () => Cache, now: () => number) {
@@ -45,14 +45,14 @@ export class ServiceSearch {
     this.#now = now;
   }
 
-  /** The keys of the Services that fit, sorted; with those that are set aside. Throws NoAnswer where too many ask, and the signal's reason. */
+  /** The sorted keys of the Services that match, with those that are set aside. Throws NoAnswer when too many requests wait, and the signal's reason. */
   async find(search: string, signal: AbortSignal): Promise<readonly ServiceKey[]> {
     const known = this.#known(search);
     if (known !== undefined) return known;
-    return await this.#turn.run(signal, async () => this.#known(search) ?? (await this.#search(search, signal)));
+    return await this.#limiter.run(signal, async () => this.#known(search) ?? (await this.#search(search, signal)));
   }
 
-  /** Keeps nothing any more. */
+  /** Drops all kept results. */
   forget(): void {
     this.#kept = new WeakMap();
   }
@@ -68,7 +68,7 @@ export class ServiceSearch {
     const found = this.#kept.get(cache)?.found.get(search);
     if (found === undefined || found.names !== cache.byName.version) return undefined;
     const isFresh = found.isByName || found.objects === objectsVersion(cache);
-    return isFresh || this.#now() - found.endedAt < REST * found.took ? found.keys : undefined;
+    return isFresh || this.#now() - found.endedAt < REST_FACTOR * found.took ? found.keys : undefined;
   }
 
   async #search(search: string, signal: AbortSignal): Promise<readonly ServiceKey[]> {
@@ -83,7 +83,7 @@ export class ServiceSearch {
     found.delete(search);
     found.set(search, { names, objects, isByName, endedAt, took: endedAt - began, keys });
     const [oldest] = found.keys();
-    if (found.size > KEPT && oldest !== undefined) found.delete(oldest);
+    if (found.size > MAX_KEPT && oldest !== undefined) found.delete(oldest);
     return keys;
   }
 
@@ -97,7 +97,7 @@ export class ServiceSearch {
   }
 }
 
-/** The Services of which nothing is known but their faults. */
+/** The Services that are set aside as a whole, of which only the faults are known. */
 function setAsideServices({ faults }: Cache): ServiceKey[] {
   if (!faults.counts.has('object set aside')) return [];
   return faults.all
@@ -129,11 +129,11 @@ async function fitting(all: readonly ServiceKey[], { terms, cache, signal }: Sea
   return found;
 }
 
-/** Runs are sorted, then merged, with a breath after each. Lists of an API server are sorted, which makes it fast. */
+/** Sorts runs and merges them, so that the event loop gets its turn after each. Lists of an API server are sorted already, which makes it fast. */
 async function sorted(keys: readonly ServiceKey[], signal: AbortSignal): Promise<readonly ServiceKey[]> {
   let runs: (readonly ServiceKey[])[] = [];
-  for (let i = 0; i < keys.length; i += RUN) {
-    runs.push(keys.slice(i, i + RUN).sort());
+  for (let i = 0; i < keys.length; i += RUN_LENGTH) {
+    runs.push(keys.slice(i, i + RUN_LENGTH).sort());
     await breath();
     signal.throwIfAborted();
   }

@@ -1,4 +1,4 @@
-/** The answer of `slicewire status`, from the parts of an agent. Pure. */
+/** Makes the answer of `slicewire status` from the facts of an agent. Pure. */
 
 import type { Family } from '../../base/address.ts';
 import type { SourceConfig } from '../../config/config.ts';
@@ -19,7 +19,7 @@ export interface StatusFacts {
   readonly watches: readonly WatchStatus[];
   /** Milliseconds since 1970 when the clock of `watches` was 0. */
   readonly wallAtZero: number;
-  /** Undefined where no agent runs. */
+  /** undefined without an agent. */
   readonly programmed?: Status['programmed'];
   readonly objects: Status['objects'];
   readonly faults: readonly Fault[];
@@ -55,10 +55,10 @@ export function statusOf(facts: StatusFacts): Status {
 
 export function heardOf({ of, heardAt, failure }: WatchStatus, wallAtZero: number): Status['heard'][number] {
   const lost = failure === undefined ? null : { since: momentOf(wallAtZero + failure.since), cause: failure.cause };
-  return { of: WORDS[of], at: heardAt > 0 ? momentOf(wallAtZero + heardAt) : null, lost };
+  return { of: SOURCE_TEXTS[of], at: heardAt > 0 ? momentOf(wallAtZero + heardAt) : null, lost };
 }
 
-const WORDS: Readonly<Record<WatchStatus['of'], string>> = {
+const SOURCE_TEXTS: Readonly<Record<WatchStatus['of'], string>> = {
   services: 'Services',
   slices: 'EndpointSlices',
   nodes: 'Nodes',
@@ -66,7 +66,7 @@ const WORDS: Readonly<Record<WatchStatus['of'], string>> = {
   manifests: 'manifests',
 };
 
-/** The health of an agent that runs: the three answers, why not, and what is worth knowing beside. */
+/** The health of a running agent: the three answers, the reasons against them, and the notes. */
 export function healthOf({ reasons, notes, nodeEligible, healthy }: HealthState): Status['health'] {
   const all = new Set([...reasons.livez, ...reasons.healthz, ...reasons.readyz]);
   const node = nodeEligible

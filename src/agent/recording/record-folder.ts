@@ -13,18 +13,17 @@ import type { RecordingLine } from '../../inspect/history/shapes.ts';
 import type { Log } from '../../telemetry/log.ts';
 import { CannotRun } from '../cannot-run.ts';
 
-/** A segment has at most this share of the folder, so that most of the history stays when one is deleted. */
-const SHARE = 8;
-/** A segment is at least this many times as large as the objects at its beginning. */
-const TIMES_OBJECTS = 2;
-/** Milliseconds after a failed write until the next try. */
+/** Minimum number of segments in a full folder, so that most of the history stays when one is deleted. */
+const MIN_SEGMENTS = 8;
+/** Minimum size of a segment, as a multiple of the objects at its beginning. */
+const MIN_SIZE_FACTOR = 2;
 const RETRY_MS = 60_000;
-/** Bytes that may wait for a slow disk. */
+/** Limit of bytes that wait for a slow disk. */
 const MAX_WAITING_BYTES = 32 * 1024 * 1024;
 
 export interface RecordFolderOptions {
   readonly path: string;
-  /** Bytes of all segments. */
+  /** Limit of bytes of all segments. */
   readonly size: number;
   readonly recorder: Recorder;
   readonly context: RecordingContext;
@@ -74,7 +73,7 @@ export class RecordFolder {
     try {
       const { recorder, context } = this.#options;
       const segment = await this.#create();
-      // Stopped meanwhile: nobody would stop this one.
+      // Stopped meanwhile, so nothing else would close this segment.
       if (this.#isStopped) return await segment.close(recorder);
       this.#segment = segment;
       segment.record(recorder, context);
@@ -104,11 +103,11 @@ export class RecordFolder {
     const { path, size, clock } = this.#options;
     // The segment that is written now stays, also where the clock went back and its name says that it is the oldest.
     const present = this.#segment?.path;
-    await deleteOldest(path, size - (size / SHARE) * (present === undefined ? 1 : 2), present);
+    await deleteOldest(path, size - (size / MIN_SEGMENTS) * (present === undefined ? 1 : 2), present);
     const flags = constants.O_CREAT | constants.O_EXCL | constants.O_WRONLY | constants.O_APPEND | constants.O_NOFOLLOW;
     const name = join(path, segmentName(clock.wall()));
     const segment: Segment = new Segment(name, await open(name, flags, 0o600), {
-      most: size / SHARE,
+      most: size / MIN_SEGMENTS,
       onWhole: (most) => void this.#hasBegun(segment, most),
       onFull: () => {
         if (this.#segment === segment) void this.start();
@@ -118,7 +117,7 @@ export class RecordFolder {
     return segment;
   }
 
-  /** The objects of a segment are written: it is known now how large it may become. */
+  /** The objects of a segment are written, and with their size the limit of the segment is known. */
   async #hasBegun(segment: Segment, most: number): Promise<void> {
     const { path, size, log } = this.#options;
     if (this.#isFailing) log.info(`--record-dir=${path}: recording again`);
@@ -141,13 +140,13 @@ export class RecordFolder {
 
 interface SegmentOptions {
   readonly most: number;
-  /** All objects of the beginning are written; the segment will have so many bytes at most. */
+  /** Called when all objects of the beginning are written. `most`: the limit of bytes of the segment. */
   readonly onWhole: (most: number) => void;
   readonly onFull: () => void;
   readonly onError: (error: unknown) => void;
 }
 
-/** A file that is written now. */
+/** A file that is being written. */
 class Segment {
   readonly path: string;
   /** Resolves when the first objects are written. */
@@ -156,11 +155,11 @@ class Segment {
   readonly #options: SegmentOptions;
   #begin: () => void = () => undefined;
   #writer: RecordingWriter | undefined;
-  /** Ends when all writes so far have ended. */
+  /** Resolves when all writes so far have ended. */
   #writes: Promise<void> = Promise.resolve();
   #sizes = { all: 0, objects: 0, waiting: 0 };
   #hasFailed = false;
-  /** All objects of the beginning are in the file. Without them the rest means nothing. */
+  /** True once all objects of the beginning are in the file. Without them the rest is of no use. */
   #isWhole = false;
   #isFull = false;
 
@@ -201,7 +200,7 @@ class Segment {
     if (isOfObjects) sizes.objects += bytes.length;
     if (sizes.waiting > MAX_WAITING_BYTES) this.#fail(new Error('the disk does not keep up'));
     this.#writes = this.#writes.then(() => this.#append(bytes)).then(isOfObjects ? this.#begin : undefined);
-    const most = Math.max(this.#options.most, sizes.objects * TIMES_OBJECTS);
+    const most = Math.max(this.#options.most, sizes.objects * MIN_SIZE_FACTOR);
     if (part === 'whole') this.#writes = this.#writes.then(() => this.#hasObjects(most));
     if (this.#isFull || part !== 'frame' || sizes.all <= most) return;
     this.#isFull = true;
@@ -252,7 +251,7 @@ async function segmentsIn(folder: string): Promise<SegmentFile[]> {
   return files;
 }
 
-/** Deletes the oldest segments until all but `present` have at most so many bytes together. */
+/** Deletes the oldest segments until all but `present` have at most `most` bytes together. */
 async function deleteOldest(folder: string, most: number, present: string | undefined): Promise<void> {
   const files = (await segmentsIn(folder)).filter(({ path }) => path !== present);
   let size = files.reduce((sum, file) => sum + file.size, 0);
@@ -266,7 +265,7 @@ async function deleteOldest(folder: string, most: number, present: string | unde
   }
 }
 
-/** The lines of a segment. `onProblem` gets what was dropped at its end. */
+/** The lines of a segment. `onProblem` is called when a damaged end was dropped. */
 export async function* segmentLines(
   { path }: Pick<SegmentFile, 'path'>,
   onProblem: (text: string) => void,

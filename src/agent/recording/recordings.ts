@@ -1,5 +1,4 @@
-/** The recordings of an agent: its flight recorder, and the folder of --record-dir, which follows the configuration. */
-
+/** The recordings of an agent: its flight recorder, the folder of --record-dir, which follows the configuration, and answers from both. */
 import { release } from 'node:os';
 import { causeOf } from '../../base/cause.ts';
 import { realClock } from '../../base/clock.ts';
@@ -9,16 +8,19 @@ import { fileFromConfig } from '../../config/config-file.ts';
 import { servesExternalIPs } from '../../config/feature-gates.ts';
 import { version } from '../../config/program-version.ts';
 import { guarded, type RecorderHooks } from '../../inspect/history/guarded.ts';
+import { type HistoryContent, type HistoryQuestion, historyOf } from '../../inspect/history/history.ts';
+import { beforeHistory, type FlightData, objectsAt } from '../../inspect/history/past.ts';
+import type { ObjectStore } from '../../inspect/history/past-objects.ts';
 import type { Recorder } from '../../inspect/history/recorder.ts';
 import type { RecordingContext } from '../../inspect/history/recording-writer.ts';
+import { momentOf } from '../../inspect/wire/envelope.ts';
 import type { Log } from '../../telemetry/log.ts';
 import type { Agent } from '../agent.ts';
-import { HistoryArchive } from './history-archive.ts';
-import { RecordFolder } from './record-folder.ts';
+import { RecordFolder, type SegmentFile, segmentLines } from './record-folder.ts';
 
 export class Recordings {
   readonly recorder: Recorder;
-  /** The recorder for the agent, which goes on when it fails. */
+  /** The hooks of the recorder. A failure in them stops the recording, and not the agent. */
   readonly hooks: RecorderHooks;
   /** Answers about the past, also from the folder. */
   readonly archive: HistoryArchive;
@@ -40,14 +42,14 @@ export class Recordings {
     this.archive = new HistoryArchive({ recorder, folder: () => this.#folder, onProblem });
   }
 
-  /** Why nothing is recorded any more; undefined while it is. */
+  /** The cause why the recorder stopped; undefined while it records. */
   get fault(): string | undefined {
     return this.#fault;
   }
 
   /**
-   * These parts are in use from now on: recordings begin anew, because other settings make other plans. Call it while no sync runs;
-   * resolves when the next one will be recorded.
+   * Record these parts from now on. Recordings begin anew, because other settings make other plans. Call it while no sync runs; it resolves
+   * when the next sync will be recorded.
    */
   async use(agent: Agent, config: Config): Promise<void> {
     const former = this.#present?.config.recording;
@@ -80,9 +82,7 @@ export class Recordings {
   }
 }
 
-// What recordings of this agent say about it.
-
-/** The functions return the agent and the configuration in use: a reload replaces them, and recordings begin anew then. */
+/** The facts about the agent in its recordings. `agent` and `config` are functions, because a reload replaces both. */
 export function recordingContext(agent: () => Agent, config: () => Config): RecordingContext {
   return {
     parts() {
@@ -98,5 +98,111 @@ export function recordingContext(agent: () => Agent, config: () => Config): Reco
     },
     isWaiting: () => agent().mode.isWaiting,
     wall: () => realClock.wall(),
+  };
+}
+
+interface HistoryArchiveOptions {
+  readonly recorder: Recorder;
+  /** undefined without --record-dir. */
+  readonly folder: () => RecordFolder | undefined;
+  /** Called when a segment is damaged at its end. */
+  readonly onProblem: (text: string) => void;
+}
+
+/** Limit of listed changes where the query sets none. */
+const DEFAULT_CHANGES = 200;
+
+/** Answers from the history of this agent: from memory, and from the folder of --record-dir for the time before. */
+export class HistoryArchive {
+  readonly #options: HistoryArchiveOptions;
+
+  constructor(options: HistoryArchiveOptions) {
+    this.#options = options;
+  }
+
+  /** Throws BeforeHistory when the moment of the query is before all recordings. */
+  async history(question: HistoryQuestion): Promise<HistoryContent> {
+    const { recorder } = this.#options;
+    const { at = Number.POSITIVE_INFINITY } = question;
+    const since = question.since ?? (await this.#beforeRestart(question));
+    if (Math.min(since, at) >= recorder.log.reachesBackTo) return await historyOf(recorder, question);
+    const stood = await this.flightAt(Math.min(at, Number.MAX_SAFE_INTEGER));
+    const older = (await this.#segmentsFrom(Math.min(since, at))).filter(({ startedAt }) => startedAt <= at);
+    const changesOnly = { ...question, at: undefined, until: at };
+    const answers: HistoryContent[] = [];
+    for (const segment of older) answers.push(await historyOf(await this.#flight(segment), changesOnly));
+    answers.push(await historyOf(recorder, changesOnly));
+    const answer = merged(answers, question.most ?? DEFAULT_CHANGES);
+    if (question.at === undefined) return answer;
+    return { ...answer, stood: (await historyOf(stood, question)).stood };
+  }
+
+  /**
+   * The beginning of the last segment that is older than the memory, such as that of the agent before a restart. Infinity where the memory
+   * alone fills the answer.
+   */
+  async #beforeRestart({ service, at, most = DEFAULT_CHANGES }: HistoryQuestion): Promise<number> {
+    const { recorder, folder } = this.#options;
+    const { reachesBackTo } = recorder.log;
+    if (at !== undefined) return Number.POSITIVE_INFINITY;
+    // The last one is being written, and began with this agent or later.
+    const finished = ((await folder()?.segments()) ?? []).slice(0, -1);
+    const before = finished.findLast(({ startedAt }) => startedAt < reachesBackTo);
+    if (before === undefined) return Number.POSITIVE_INFINITY;
+    const { changes } = await historyOf(recorder, { ...(service === undefined ? {} : { service }), most });
+    return changes.length < most ? before.startedAt : Number.POSITIVE_INFINITY;
+  }
+
+  /** The objects as they were in the kernel. `moment`: milliseconds since 1970. Throws BeforeHistory. */
+  async objectsAt(moment: number): Promise<ObjectStore> {
+    return await objectsAt(await this.flightAt(moment), moment);
+  }
+
+  /** The recording that covers this moment. Throws BeforeHistory. */
+  async flightAt(moment: number): Promise<FlightData> {
+    const { recorder } = this.#options;
+    if (moment >= recorder.log.reachesBackTo) return recorder;
+    const folder = this.#options.folder();
+    const segments = (await folder?.segments()) ?? [];
+    // A segment that began before its first sync does not know what was in the kernel until then: the one before does.
+    for (const segment of segments.filter(({ startedAt }) => startedAt <= moment).reverse()) {
+      const flight = await this.#flight(segment);
+      // A crash may have torn its first objects.
+      if (flight.objects !== undefined && flight.log.reachesBackTo <= moment) return flight;
+    }
+    const [oldest] = segments;
+    const reach = oldest === undefined ? recorder.log.reachesBackTo : (await this.#flight(oldest)).log.reachesBackTo;
+    throw beforeHistory(reach, folder === undefined ? '--record-dir' : '--record-size');
+  }
+
+  /** The segment with this moment, and all later ones. */
+  async #segmentsFrom(moment: number): Promise<SegmentFile[]> {
+    const segments = (await this.#options.folder()?.segments()) ?? [];
+    const first = segments.findLastIndex(({ startedAt }) => startedAt <= moment);
+    return segments.slice(Math.max(0, first));
+  }
+
+  async #flight(segment: SegmentFile): Promise<FlightData> {
+    // Loaded only here: its schemas cost memory, and few agents are asked about the past.
+    const { flightOf } = await import('../../inspect/history/reading.ts');
+    return await flightOf(segmentLines(segment, this.#options.onProblem));
+  }
+}
+
+/** Joins answers about parts of the history, given in order. Where parts overlap, the later one wins, because it knows more. */
+function merged(answers: readonly HistoryContent[], most: number): HistoryContent {
+  const changes = new Map(
+    answers.flatMap((answer) => answer.changes).map((one) => [`${one.at} ${one.number} ${one.object}`, one]),
+  );
+  const syncs = new Map(answers.flatMap((answer) => answer.syncs).map((one) => [`${one.at} ${one.number}`, one]));
+  const listed = [...changes.values()];
+  const [first] = answers;
+  return {
+    service: first?.service ?? '',
+    reachesBackTo: first?.reachesBackTo ?? momentOf(0),
+    changes: listed.slice(-most),
+    syncs: [...syncs.values()].slice(-most),
+    omitted: answers.reduce((sum, { omitted }) => sum + omitted, Math.max(0, listed.length - most)),
+    stood: [],
   };
 }

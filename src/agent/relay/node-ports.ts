@@ -1,4 +1,4 @@
-/** Which node ports the relay serves on loopback, and by which endpoints (docs/semantics.md 6.17). Pure. */
+/** Derives the node ports that the relay serves on loopback, with their endpoints, from ServicePorts (docs/semantics.md 6.17). Pure. */
 import { endpointText, type Family } from '../../base/address.ts';
 import { mergeSlices, portKey } from '../../proxy/model/endpoints.ts';
 import type { ServiceKey, Slice } from '../../proxy/model/objects.ts';
@@ -13,17 +13,17 @@ export interface RelayPort {
   readonly name: string;
   readonly family: Family;
   readonly port: number;
-  /** Those that get new connections. */
+  /** The endpoints for new connections. */
   readonly endpoints: readonly Backend[];
-  /** Those, as `ip:port`, whose connections go on. */
+  /** The endpoints, as `ip:port`, whose present connections go on. */
   readonly lasting: readonly string[];
-  /** 0: no session affinity. */
+  /** 0 without session affinity. */
   readonly affinitySeconds: number;
 }
 
 /**
- * undefined: not TCP, or no node port. Policy Local means the endpoints on this node for the node's own connections, too (KEP-6032), unlike in the
- * kernel's rules (docs/semantics.md 4.1).
+ * undefined for a ServicePort that is not TCP or has no node port. Policy Local restricts the node's own connections to endpoints on this node,
+ * too (KEP-6032), unlike in the kernel's rules (docs/semantics.md 4.1).
  */
 export function relayPort(port: ServicePort): RelayPort | undefined {
   if (port.protocol !== 'TCP') return undefined;

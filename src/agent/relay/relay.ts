@@ -1,15 +1,13 @@
 /**
  * Node ports of TCP on 127.0.0.1 and ::1, relayed in user space (docs/semantics.md 6.17, KEP-6032): the kernel does not route what loopback
- * addresses send to other machines. It follows the model beside the rules in the kernel, and changes none of them.
+ * addresses send to other machines. The relay follows the model beside the rules in the kernel, and changes none of them.
  */
-
 import type { Socket } from 'node:net';
 import { type Address, FAMILIES, type Family, familyOf } from '../../base/address.ts';
 import { causeOf } from '../../base/cause.ts';
 import type { Clock } from '../../base/clock.ts';
 import { createMutex } from '../../base/mutex.ts';
 import type { ServicePort, ServicePortKey } from '../../proxy/model/service-port.ts';
-import { Accounts, type RelayOutcome } from './accounts.ts';
 import { type RelayPort, relayPort } from './node-ports.ts';
 import { Choice, RelayedConnection, type Result } from './relayed-connection.ts';
 import type { RelayListener, RelaySockets } from './sockets.ts';
@@ -21,24 +19,24 @@ interface RelayParts {
   readonly random: () => number;
   /** The endpoints, as `ip:port`, that the Service's slices list now, whatever their conditions are. */
   readonly listed: (port: RelayPort) => ReadonlySet<string>;
-  /** A port cannot be bound. It is told once; it is tried again at each sync, and after `retry`. */
+  /** Called once for a port that cannot be bound. It is tried again at each sync, and after `retry`. */
   readonly onFailure: (port: RelayPort, address: Address, cause: string) => void;
-  /** It could be bound after that. */
+  /** Called when the port could be bound after a failure. */
   readonly onRecovery: (port: RelayPort, address: Address) => void;
-  /** Connections are lost: a sentence, for the log. */
+  /** Receives a sentence for the log when connections are lost. */
   readonly onTrouble: (sentence: string) => void;
 }
 
 export class NodePortRelay {
   readonly #parts: RelayParts;
   readonly #wanted = new Map<ServicePortKey, RelayPort>();
-  /** By `address port`. */
+  /** Ports by `address port`. */
   readonly #served = new Map<string, ServedPort>();
   readonly #mutex = createMutex();
   readonly #accounts: Accounts;
   #where: { readonly addresses: readonly Address[]; readonly retry: number } = { addresses: [], retry: 0 };
   #cancelRetry: () => void = () => undefined;
-  /** Ports must be opened or closed, have other endpoints, or could not be bound. */
+  /** True when ports must be opened or closed, have other endpoints, or could not be bound. */
   #isUnsettled = false;
   #isClosed = false;
 
@@ -87,7 +85,7 @@ export class NodePortRelay {
     return { addresses: this.#where.addresses, failures };
   }
 
-  /** For metrics. */
+  /** Counters for metrics. */
   get counts(): RelayCounts {
     const families = this.#where.addresses.map(familyOf);
     const served = [...this.#served.values()];
@@ -136,7 +134,7 @@ export class NodePortRelay {
     this.#cancelRetry();
     if (this.state.failures.size === 0) return;
     this.#isUnsettled = true;
-    // Without a change, no sync comes for an hour.
+    // A timer, because without a change there is no sync for an hour.
     this.#cancelRetry = this.#parts.clock.after(this.#where.retry, () => void this.#mutex(() => this.#settle()));
   }
 
@@ -156,7 +154,7 @@ export class NodePortRelay {
 
 interface RelayPortInput extends Pick<RelayParts, 'sockets' | 'clock' | 'random'> {
   readonly accounts: Accounts;
-  /** The connections of all ports. */
+  /** The number of connections of all ports. */
   readonly ofAll: () => number;
 }
 
@@ -189,7 +187,7 @@ interface RelayState {
 
 export interface RelayCounts {
   readonly outcomes: ReadonlyMap<RelayOutcome, number>;
-  /** Of the families that are served. `failed`: times that a port could not be bound. */
+  /** Counters of the served families. `failed` counts the tries that could not bind a port. */
   readonly families: readonly {
     readonly family: Family;
     readonly listeners: number;
@@ -198,23 +196,21 @@ export interface RelayCounts {
   }[];
 }
 
-// One node port on one loopback address: its listening socket, and its connections.
-
 interface ServedPortParts {
   readonly sockets: RelaySockets;
   readonly clock: Clock;
   readonly random: () => number;
-  /** Whether there may be another connection, of so many of this port. */
+  /** Returns whether one more connection is allowed beside the `ofPort` connections of this port. */
   readonly admits: (ofPort: number) => boolean;
-  /** A connection ended. */
   readonly onEnd: (result: Result, cause: string) => void;
-  /** The kernel gives no connection. */
+  /** Called when the kernel hands over no connection. */
   readonly onAcceptFailure: (cause: string) => void;
 }
 
+/** One node port on one loopback address: its listening socket, and its connections. */
 class ServedPort {
   readonly address: Address;
-  /** The cause for which it does not listen, though it should. */
+  /** The cause why it does not listen though it should. */
   failure: string | undefined;
   readonly #parts: ServedPortParts;
   readonly #choice: Choice;
@@ -241,7 +237,7 @@ class ServedPort {
     return this.#connections.size;
   }
 
-  /** Serve by these endpoints from now on. Without any, connections are refused. Rejects when the port cannot be had. */
+  /** Serve these endpoints from now on. Without endpoints connections are refused. Rejects when the port cannot be bound. */
   async use(port: RelayPort): Promise<void> {
     this.#port = port;
     if (port.endpoints.length === 0) {
@@ -251,13 +247,13 @@ class ServedPort {
       const { address } = this;
       this.#listener = await this.#parts.sockets.listen(
         { address, port: port.port },
-        (client) => this.#take(client),
+        (client) => this.#accept(client),
         (error) => this.#parts.onAcceptFailure(error.message),
       );
     }
   }
 
-  /** End the connections to endpoints that are gone. `listed`: the endpoints that the Service's slices have at all. */
+  /** End the connections to endpoints that are gone. `listed` returns all endpoints that the Service's slices list. */
   abandonLost(listed: () => ReadonlySet<string>): void {
     const { lasting } = this.#port;
     const left = [...this.#connections].filter(({ endpoint }) => endpoint !== undefined && !lasting.includes(endpoint));
@@ -266,7 +262,7 @@ class ServedPort {
     for (const connection of left) if (!known.has(connection.endpoint ?? '')) connection.abandon();
   }
 
-  /** End everything. */
+  /** Stop listening, and end all connections. */
   close(): void {
     this.#stopListening();
     for (const connection of [...this.#connections]) connection.abandon();
@@ -277,7 +273,7 @@ class ServedPort {
     this.#listener = undefined;
   }
 
-  #take(client: Socket): void {
+  #accept(client: Socket): void {
     const { admits, sockets, clock, onEnd } = this.#parts;
     if (!admits(this.#connections.size)) {
       client.on('error', () => undefined);
@@ -297,4 +293,84 @@ class ServedPort {
     this.#connections.add(connection);
     connection.start();
   }
+}
+
+/**
+ * Limit of simultaneous connections, for all node ports and for one. A connection takes two descriptors, and some 160 KiB if its client does
+ * not read. All together stay below the limits that a node gives its proxy (LimitNOFILE of the unit, memory of the DaemonSet).
+ */
+export const MAX_CONNECTIONS = 2048;
+export const MAX_CONNECTIONS_PER_PORT = 1024;
+
+/** Minimum interval of log lines about the same trouble. */
+const LOG_INTERVAL_MS = 60_000;
+
+/** The end of a connection. `limit` means that it was reset at once, because there were too many. */
+export type RelayOutcome = Result | 'limit';
+
+interface AccountsParts {
+  readonly clock: Pick<Clock, 'now'>;
+  /** Receives a sentence for the log, at most once a minute about the same trouble. */
+  readonly onTrouble: (sentence: string) => void;
+}
+
+/** Counts the relayed connections, limits them, and reports those that were lost. */
+class Accounts {
+  readonly outcomes = new Map<RelayOutcome, number>();
+  /** The tries that could not bind a port. */
+  readonly failures = new Map<Family, number>();
+  readonly #parts: AccountsParts;
+  /** The time of the last log line about each trouble. */
+  readonly #lastLogged = new Map<string, number>();
+
+  constructor(parts: AccountsParts) {
+    this.#parts = parts;
+  }
+
+  /** Returns whether one more connection is allowed beside the `ofPort` connections of the port and the `ofAll` of all ports. */
+  admits(port: RelayPort, ofPort: number, ofAll: number): boolean {
+    if (ofPort < MAX_CONNECTIONS_PER_PORT && ofAll < MAX_CONNECTIONS) return true;
+    const which =
+      ofPort < MAX_CONNECTIONS_PER_PORT
+        ? `the relay has ${ofAll} connections, which is its limit`
+        : `the relay has ${ofPort} connections of this node port, which is the limit for one`;
+    this.#count('limit');
+    this.#report('limit', `a connection to ${nameOf(port)} is reset: ${which}`);
+    return false;
+  }
+
+  ended(port: RelayPort, result: Result, cause: string): void {
+    this.#count(result);
+    if (result === 'unreachable')
+      this.#report(result, `a connection to ${nameOf(port)} is reset, because no endpoint takes it: ${cause}`);
+    if (result === 'no descriptor')
+      this.#report(
+        result,
+        `a connection to ${nameOf(port)} is reset, because this process has no file descriptor left: ${cause}; raise its limit of open files`,
+      );
+  }
+
+  cannotListen({ family }: RelayPort): void {
+    this.failures.set(family, (this.failures.get(family) ?? 0) + 1);
+  }
+
+  cannotAccept(port: RelayPort, cause: string): void {
+    this.#report('accept', `connections to ${nameOf(port)} cannot be accepted: ${cause}; clients wait`);
+  }
+
+  #count(outcome: RelayOutcome): void {
+    this.outcomes.set(outcome, (this.outcomes.get(outcome) ?? 0) + 1);
+  }
+
+  #report(trouble: string, sentence: string): void {
+    const now = this.#parts.clock.now();
+    const before = this.#lastLogged.get(trouble);
+    if (before !== undefined && now - before < LOG_INTERVAL_MS) return;
+    this.#lastLogged.set(trouble, now);
+    this.#parts.onTrouble(sentence);
+  }
+}
+
+function nameOf({ service, port, family }: RelayPort): string {
+  return `node port ${port} of Service ${service} on loopback (${family})`;
 }

@@ -3,23 +3,23 @@ import type { Socket } from 'node:net';
 import type { Clock } from '../../base/clock.ts';
 import type { Backend } from '../../proxy/model/service-port.ts';
 
-/** Milliseconds that an endpoint may take to accept a connection while another one can be tried: first, then. */
+/** Limits for the first and the second endpoint to accept the connection, while another one can still be tried. */
 const CONNECT_TIMEOUTS_MS: readonly number[] = [1000, 2000];
-/** The same for the last one, as in kube-proxy. It is longer than the kernel's first two repetitions of a SYN (RFC 6298). */
-const LAST_PATIENCE = 5000;
-/** Milliseconds after which a side that takes none of its last data is reset, when the other side is gone. */
-export const LINGER = 60_000;
-/** Endpoints that a connection tries. */
+/** The limit for the last endpoint, as in kube-proxy. It is longer than the kernel's first two repetitions of a SYN (RFC 6298). */
+const LAST_CONNECT_TIMEOUT_MS = 5000;
+/** A side that does not take its last data is reset after this time, once the other side is gone. */
+export const LINGER_MS = 60_000;
+/** Limit of endpoints that a connection tries. */
 export const MAX_TRIES = 3;
 
 /**
- * How a connection ended: both directions in order; one end reset it; the endpoint, or the port, went away; no endpoint accepted it; no
- * descriptor was left.
+ * The end of a connection, in this order: both directions ended properly; one side reset it; the endpoint or the port went away; no endpoint
+ * accepted it; this process had no descriptor left.
  */
 export type Result = 'completed' | 'reset' | 'endpoint lost' | 'unreachable' | 'no descriptor';
 
 interface ConnectionParts {
-  /** Paused. */
+  /** The socket of the client, paused. */
   readonly client: Socket;
   readonly clock: Pick<Clock, 'after'>;
   /** An endpoint that was not tried yet; undefined when there is none. */
@@ -58,7 +58,7 @@ export class RelayedConnection {
       return;
     }
     const { endpoint: to, hasOthers } = chosen;
-    const patience = (hasOthers ? CONNECT_TIMEOUTS_MS[this.#tried.size] : undefined) ?? LAST_PATIENCE;
+    const timeout = (hasOthers ? CONNECT_TIMEOUTS_MS[this.#tried.size] : undefined) ?? LAST_CONNECT_TIMEOUT_MS;
     this.#tried.add(to.text);
     const socket = connect(to);
     this.#endpoint = socket;
@@ -67,7 +67,7 @@ export class RelayedConnection {
       socket.destroy();
       this.#failed(to, error);
     };
-    this.#cancelWait = clock.after(patience, () => fails(new Error(`no answer within ${patience / 1000} s`)));
+    this.#cancelWait = clock.after(timeout, () => fails(new Error(`no answer within ${timeout / 1000} s`)));
     socket.once('error', fails);
     socket.once('connect', () => {
       this.#cancelWait();
@@ -125,12 +125,10 @@ function reset(socket: Socket): void {
   else if (socket.writableEnded && !socket.writableFinished)
     socket
       .unref()
-      .setTimeout(LINGER, () => socket.resetAndDestroy())
+      .setTimeout(LINGER_MS, () => socket.resetAndDestroy())
       .destroySoon();
   else socket.resetAndDestroy();
 }
-
-// Chooses the endpoint of a new connection: evenly at random, or with session affinity the one of the last connection.
 
 interface ChoiceParts {
   readonly clock: Pick<Clock, 'now'>;
@@ -138,26 +136,26 @@ interface ChoiceParts {
   readonly random: () => number;
 }
 
-/** What a port gives to choose from. */
+/** The endpoints of a port, and its session affinity. */
 interface Choices {
   readonly endpoints: readonly Backend[];
-  /** 0: no session affinity. */
+  /** 0 without session affinity. */
   readonly affinitySeconds: number;
 }
 
 interface ChosenEndpoint {
   readonly endpoint: Backend;
-  /** Another one could still be tried. */
+  /** True when another one could still be tried. */
   readonly hasOthers: boolean;
 }
 
 /**
- * The choice of one port. All its clients have an address of this node, so affinity to a client holds all of them to one endpoint
- * (KEP-6032), until no connection has begun for the time of the affinity.
+ * Chooses the endpoint of a new connection: at random, or with session affinity the one of the last connection. All clients have an address
+ * of this node, so affinity to a client holds all of them to one endpoint (KEP-6032), until no connection has begun for the affinity time.
  */
 export class Choice {
   readonly #parts: ChoiceParts;
-  /** `ip:port`. */
+  /** The last endpoint, as `ip:port`. */
   #last: string | undefined;
   #since = 0;
 

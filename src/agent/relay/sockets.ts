@@ -13,18 +13,18 @@ export interface RelayListener {
 }
 
 export interface RelaySockets {
-  /** Rejects when the port cannot be had. A connection is not read from before it is resumed; `onError`: connections cannot be taken. */
+  /** Rejects when the port cannot be bound. New connections are paused. `onError` is called when connections cannot be accepted. */
   listen(
     at: SocketAddress,
     onConnection: (client: Socket) => void,
     onError: (error: Error) => void,
   ): Promise<RelayListener>;
-  /** A socket that connects. */
+  /** Returns a socket that begins to connect. */
   connect(to: SocketAddress): Socket;
 }
 
-/** Milliseconds of silence before the kernel asks whether the other end is still there (tcp(7), TCP_KEEPIDLE). */
-const KEEP_ALIVE = 60_000;
+/** Silence after which the kernel probes the other end (tcp(7), TCP_KEEPIDLE). */
+const KEEP_ALIVE_MS = 60_000;
 /** Bytes that a stream holds before its source waits: bounds the memory of a connection whose reader is slow. */
 const HIGH_WATER_MARK = 16_384;
 
@@ -32,11 +32,11 @@ const OPTIONS = {
   allowHalfOpen: true,
   noDelay: true,
   keepAlive: true,
-  keepAliveInitialDelay: KEEP_ALIVE,
+  keepAliveInitialDelay: KEEP_ALIVE_MS,
   highWaterMark: HIGH_WATER_MARK,
 };
 
-/** The kernel's. */
+/** Sockets of the kernel. */
 export const relaySockets: RelaySockets = {
   async listen({ address, port }, onConnection, onError) {
     const server = net.createServer({ ...OPTIONS, pauseOnConnect: true }, onConnection);

@@ -1,47 +1,46 @@
-/** The objects as they are now, packed, and the changes that no sync has taken yet. An object is unpacked when it is asked for. */
+/** The objects as they are now, packed, and the changes that no sync has taken yet. An object is unpacked when it is read. */
 import type { Cidr } from '../../base/address.ts';
 import { sameData } from '../../base/equal.ts';
 import { SOURCE_KINDS, type SourceEvent, type SourceKind } from '../../proxy/model/events.ts';
 import { FaultBook } from '../../proxy/model/fault-book.ts';
-import type { Fault, NodeView, Service, ServiceKey, Slice } from '../../proxy/model/objects.ts';
+import type { Fault, NodeView, Service, ServiceKey, Slice, SliceKey } from '../../proxy/model/objects.ts';
 import type { Packed } from '../../proxy/model/packed/bytes.ts';
 import { packService, unpackService } from '../../proxy/model/packed/service.ts';
+import { keyOfSlice, Names, packSlice, unpackSlice } from '../../proxy/model/packed/slice.ts';
 import { packedVersion, sameContent } from '../../proxy/model/packed/version.ts';
 import type { CachedObjects } from '../../proxy/sync/loop.ts';
-import { SlicesByService } from './slices-by-service.ts';
 
-/** Called with an object as it was, and its resourceVersion, "" for none. */
+/** Receives the object before a change, and its resourceVersion, "" for none. */
 export type OnChanged = (before: Service | Slice | NodeView | undefined, version: string) => void;
 
 export class Cache implements CachedObjects {
-  /** Faults of objects. */
   readonly faults = new FaultBook();
   readonly #changes = new TouchedServices();
-  /** To read; events alone change it. */
+  /** Public for reading; only events change it. */
   readonly byName = new ServicesByName();
-  /** To read; events alone change it. */
+  /** Public for reading; only events change it. */
   readonly slices = new SlicesByService((service) => this.#changes.touch('slices', service));
   readonly #synced = new Set<SourceKind>();
   /** The Node of the agent, with the Nodes that do not answer it. */
   readonly own = new OwnNode((service) => this.#changes.touch('slices', service));
   readonly #serviceCidrs = new Map<string, readonly Cidr[]>();
 
-  /** All initial lists are complete (invariant 1). */
+  /** True when all initial lists are complete (invariant 1). */
   get isSynced(): boolean {
     return SOURCE_KINDS.every((kind) => this.#synced.has(kind));
   }
 
-  /** Kinds whose initial list is not complete yet. */
+  /** The kinds whose initial list is not complete yet. */
   get waitingFor(): SourceKind[] {
     return SOURCE_KINDS.filter((kind) => !this.#synced.has(kind));
   }
 
-  /** With the Nodes that do not answer it. */
+  /** The own Node, with the Nodes that do not answer it. */
   get node(): NodeView | undefined {
     return this.own.view;
   }
 
-  /** The ranges of all ServiceCIDRs, sorted; undefined: their list is not complete, or nobody watches them. */
+  /** The sorted ranges of all ServiceCIDRs; undefined while their list is not complete, or where they are not watched. */
   get serviceCidrs(): readonly Cidr[] | undefined {
     if (!this.#synced.has('servicecidrs')) return undefined;
     return [...new Set([...this.#serviceCidrs.values()].flat())].sort();
@@ -68,8 +67,8 @@ export class Cache implements CachedObjects {
   }
 
   /**
-   * Apply one event. Returns the faults that are new with it, for the log. `changed` is called with the former object of an event
-   * that changed one; undefined: there was none.
+   * Apply one event. Returns its new faults, for the log. `changed` receives the former object when the event changed one; undefined when
+   * there was none.
    */
   readonly take = (event: SourceEvent, changed?: OnChanged): readonly Fault[] => {
     if (event.kind === 'synced') {
@@ -106,12 +105,12 @@ export class Cache implements CachedObjects {
     return this.faults.set(`${event.kind} ${event.key}`, event.faults);
   };
 
-  /** The Services that changed since the last call; each is returned once. */
+  /** The Services that changed since the last call. */
   takeChanges(): ReadonlySet<ServiceKey> {
     return this.#changes.take();
   }
 
-  /** Mark everything as changed, for another mode that takes over. */
+  /** Mark everything as changed, for another generation that takes over. */
   touchAll(): void {
     for (const key of this.byName.keys()) this.#changes.touch('services', key);
     this.#changes.touchNode();
@@ -122,7 +121,7 @@ export class Cache implements CachedObjects {
   }
 }
 
-/** The Services that have endpoints on one of these Nodes. In a recording, the Node brings the suspects along. */
+/** The Services with endpoints on one of these Nodes. Only recordings need this, where the Node has the suspects. */
 function* withEndpointsOn(nodes: ReadonlySet<string>, slices: SlicesByService): Generator<ServiceKey> {
   if (nodes.size === 0) return;
   for (const { service, endpoints } of slices.all())
@@ -139,27 +138,27 @@ class OwnNode {
   #ejections = 0;
   readonly #onTouch: (service: ServiceKey) => void;
 
-  /** `onTouch` is called for each Service that has endpoints on a Node which became a suspect, or is one no more. */
+  /** `onTouch` is called for each Service with endpoints on a Node whose suspicion began or ended. */
   constructor(onTouch: (service: ServiceKey) => void) {
     this.#onTouch = onTouch;
   }
 
-  /** The Node with the suspects; undefined: there is none. */
+  /** The Node with the suspects; undefined without a Node. */
   get view(): NodeView | undefined {
     return this.#view;
   }
 
-  /** Sorted. In a recording, the Node brings them along. */
+  /** The sorted suspects. In a recording the Node has them. */
   get suspects(): readonly string[] {
     return this.#suspects.length > 0 ? this.#suspects : (this.#node?.suspects ?? NONE);
   }
 
-  /** Times that a Node became a suspect. */
+  /** The number of times that a Node became a suspect. */
   get ejections(): number {
     return this.#ejections;
   }
 
-  /** Takes the Node of the source. Returns the suspects that came or went with it; undefined: it is the same as before. */
+  /** Sets the Node of the source. Returns the suspects that came or went with it; undefined if the Node is unchanged. */
   set(node: NodeView | undefined): ReadonlySet<string> | undefined {
     if (sameData(node, this.#node)) return undefined;
     const before = this.suspects;
@@ -168,7 +167,7 @@ class OwnNode {
     return new Set(before).symmetricDifference(new Set(this.suspects));
   }
 
-  /** Replaces the suspects, which are sorted. `services`: those with endpoints on a Node that became one, or is one no more. */
+  /** Replaces the suspects by these sorted ones. `services`: those with endpoints on a Node whose suspicion began or ended. */
   suspect(nodes: readonly string[], services: Iterable<ServiceKey>): void {
     for (const key of services) this.#onTouch(key);
     if (sameData(nodes, this.#suspects)) return;
@@ -229,7 +228,7 @@ class ServicesByName {
   readonly #services = new Map<ServiceKey, Packed<Service>>();
   #version = 0;
 
-  /** Grows when a Service comes or goes, also one of which nothing is known but its faults. */
+  /** Grows when a Service comes or goes, also one that is set aside for its faults. */
   get version(): number {
     return this.#version;
   }
@@ -238,7 +237,7 @@ class ServicesByName {
     return this.#services.size;
   }
 
-  /** All keys, without unpacking a Service. */
+  /** All keys. No Service is unpacked for them. */
   keys(): MapIterator<ServiceKey> {
     return this.#services.keys();
   }
@@ -252,13 +251,13 @@ class ServicesByName {
     for (const [key, packed] of this.#services) yield unpackService(key, packed);
   }
 
-  /** The resourceVersion of a Service; "": there is none, or its source has no versions. */
+  /** The resourceVersion of a Service; "" if there is no such Service, or its source has no versions. */
   resourceVersion(key: ServiceKey): string {
     const packed = this.#services.get(key);
     return packed === undefined ? '' : packedVersion(packed);
   }
 
-  /** Returns what gives the former Service and its version, where it changed. `version`: of the Service now; "" for none. */
+  /** Returns a function for the former Service and its version if it changed, so that it is unpacked only on demand. `version` is the new one; "" for none. */
   set(key: ServiceKey, service: Service | undefined, version = ''): (() => FormerService) | undefined {
     const before = this.#services.get(key);
     if (before === undefined || service === undefined) this.#version += 1;
@@ -274,8 +273,155 @@ class ServicesByName {
   }
 }
 
-/** A Service as it was, with its resourceVersion. */
+/** A Service before a change, with its resourceVersion. */
 interface FormerService {
   readonly service: Service | undefined;
   readonly version: string;
+}
+
+/** New names of nodes after which those of deleted nodes are forgotten. */
+const NAMES_BETWEEN_CLEANUPS = 20_000;
+
+/** Receives the slice before a change, and its resourceVersion; undefined and "" if there was none. */
+type OnSliceChanged = (before: Slice | undefined, version: string) => void;
+
+/**
+ * EndpointSlices by Service, each packed (`proxy/model/packed/`). A slice only replaces the slice of its own name, so an endpoint that moves from
+ * one slice to another is in at least one of them at any time, whatever the order of the events.
+ */
+export class SlicesByService {
+  /** Most Services have one slice, which is stored without a list. */
+  readonly #slices = new Map<ServiceKey, Packed<Slice> | readonly Packed<Slice>[]>();
+  /** The Services of slices whose name does not begin with that of their Service. */
+  readonly #serviceOfSlice = new Map<SliceKey, ServiceKey>();
+  readonly #onTouch: (service: ServiceKey) => void;
+  #count = 0;
+  #names = new Names();
+  #namesAtMost = NAMES_BETWEEN_CLEANUPS;
+
+  /** `onTouch` is called for each Service whose slices changed. */
+  constructor(onTouch: (service: ServiceKey) => void) {
+    this.#onTouch = onTouch;
+  }
+
+  of(key: ServiceKey): readonly Slice[] {
+    return this.#of(key).map((slice) => unpackSlice(key, slice, this.#names));
+  }
+
+  /** Identical by `===` as long as no slice of the Service changes, nor a resourceVersion of them. */
+  versionOf(key: ServiceKey): unknown {
+    return this.#slices.get(key);
+  }
+
+  get(key: SliceKey): Slice | undefined {
+    const service = this.serviceOf(key);
+    const packed = service === undefined ? undefined : this.#packed(service, key);
+    return service === undefined || packed === undefined ? undefined : unpackSlice(service, packed, this.#names);
+  }
+
+  /** The resourceVersion of a slice; "" if there is no such slice, or its source has no versions. */
+  resourceVersion(key: SliceKey): string {
+    const service = this.serviceOf(key);
+    const packed = service === undefined ? undefined : this.#packed(service, key);
+    return packed === undefined ? '' : packedVersion(packed);
+  }
+
+  /** The number of all slices. */
+  get count(): number {
+    return this.#count;
+  }
+
+  *all(): Generator<Slice> {
+    for (const key of this.#slices.keys()) yield* this.of(key);
+  }
+
+  /**
+   * Set or remove a slice. `version` is its resourceVersion, "" for none. Returns whether the slice exists and changed. `changed` receives the
+   * former slice and its version when the slice changed or was removed.
+   */
+  set(key: SliceKey, slice: Slice | undefined, version = '', changed?: OnSliceChanged): boolean {
+    if (slice !== undefined) this.#forgetNames();
+    const before = this.serviceOf(key);
+    const now = slice?.service;
+    // The former slice is unpacked only for a callback.
+    let former: Packed<Slice> | undefined;
+    if (before !== undefined && before !== now) {
+      former = this.#packed(before, key);
+      this.#drop(before, key);
+    }
+    if (slice === undefined) {
+      if (before !== undefined) this.#report(before, former, changed);
+      return false;
+    }
+    const { service } = slice;
+    const packed = packSlice(slice, this.#names, version);
+    const ofService = this.#of(service);
+    const at = ofService.findIndex((other) => keyOfSlice(service, other) === key);
+    const same = ofService[at];
+    if (same === packed) return false;
+    this.#put(service, at < 0 ? [...ofService, packed] : ofService.with(at, packed));
+    if (same !== undefined && sameContent(same, packed)) return false;
+    if (likelyService(key) !== service) this.#serviceOfSlice.set(key, service);
+    this.#onTouch(service);
+    this.#report(same === undefined ? (before ?? service) : service, same ?? former, changed);
+    return true;
+  }
+
+  #report(service: ServiceKey, former: Packed<Slice> | undefined, changed: OnSliceChanged | undefined): void {
+    if (changed === undefined) return;
+    if (former === undefined) changed(undefined, '');
+    else changed(unpackSlice(service, former, this.#names), packedVersion(former));
+  }
+
+  #drop(service: ServiceKey, key: SliceKey): void {
+    this.#put(
+      service,
+      this.#of(service).filter((other) => keyOfSlice(service, other) !== key),
+    );
+    this.#serviceOfSlice.delete(key);
+    this.#onTouch(service);
+  }
+
+  #packed(service: ServiceKey, key: SliceKey): Packed<Slice> | undefined {
+    return this.#of(service).find((slice) => keyOfSlice(service, slice) === key);
+  }
+
+  #of(service: ServiceKey): readonly Packed<Slice>[] {
+    const slices = this.#slices.get(service) ?? [];
+    return typeof slices === 'string' ? [slices] : slices;
+  }
+
+  #put(service: ServiceKey, slices: readonly Packed<Slice>[]): void {
+    this.#count += slices.length - this.#of(service).length;
+    const [only] = slices;
+    if (only === undefined) this.#slices.delete(service);
+    else this.#slices.set(service, slices.length === 1 ? only : slices);
+  }
+
+  /** The Service of a slice; undefined if there is no such slice. */
+  serviceOf(key: SliceKey): ServiceKey | undefined {
+    const known = this.#serviceOfSlice.get(key);
+    if (known !== undefined) return known;
+    const service = likelyService(key);
+    return this.#of(service).some((slice) => keyOfSlice(service, slice) === key) ? service : undefined;
+  }
+
+  /** Forgets names of deleted nodes, which would add up where nodes come and go. */
+  #forgetNames(): void {
+    if (this.#names.size < this.#namesAtMost) return;
+    const [before, now] = [this.#names, new Names()];
+    for (const [service] of this.#slices) {
+      const slices = this.#of(service).map((slice) =>
+        packSlice(unpackSlice(service, slice, before), now, packedVersion(slice)),
+      );
+      this.#put(service, slices);
+    }
+    this.#names = now;
+    this.#namesAtMost = now.size * 2 + NAMES_BETWEEN_CLEANUPS;
+  }
+}
+
+/** The probable Service of a slice by its name: the API server appends `-` and five characters to the Service's name (generateName). */
+function likelyService(key: SliceKey): ServiceKey {
+  return key.slice(0, key.lastIndexOf('-'));
 }

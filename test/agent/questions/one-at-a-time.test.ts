@@ -52,7 +52,7 @@ describe('questions of a kind', () => {
       turn.run(NEVER, () => promise),
       (error) => {
         assert.ok(error instanceof NoAnswer);
-        assert.equal(error.message, 'too many questions of explain wait for their answers');
+        assert.equal(error.message, 'too many explain requests are queued');
         return true;
       },
     );

@@ -6,7 +6,7 @@ import { readFileSync } from 'node:fs';
 import type { Socket } from 'node:net';
 import { Duplex } from 'node:stream';
 import { describe, it, type TestContext } from 'node:test';
-import { LINGER, RelayedConnection } from '../../../src/agent/relay/relayed-connection.ts';
+import { LINGER_MS, RelayedConnection } from '../../../src/agent/relay/relayed-connection.ts';
 import { FakeClock } from '../../helpers/base/fake-clock.ts';
 import { aWhile, until } from '../../helpers/base/until.ts';
 import { answerAt, backend, Client, freePort, RelayRig, servicePort } from './rig.ts';
@@ -47,7 +47,7 @@ class SlowSocket extends Duplex {
   idle: () => void = () => undefined;
 
   setTimeout(milliseconds: number, call: () => void): this {
-    assert.equal(milliseconds, LINGER);
+    assert.equal(milliseconds, LINGER_MS);
     this.idle = call;
     return this;
   }

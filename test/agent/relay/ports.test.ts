@@ -3,8 +3,8 @@ import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import net from 'node:net';
 import { describe, it, type TestContext } from 'node:test';
-import { MAX_CONNECTIONS, MAX_CONNECTIONS_PER_PORT } from '../../../src/agent/relay/accounts.ts';
 import { relayPort } from '../../../src/agent/relay/node-ports.ts';
+import { MAX_CONNECTIONS, MAX_CONNECTIONS_PER_PORT } from '../../../src/agent/relay/relay.ts';
 import type { Address } from '../../../src/base/address.ts';
 import { until } from '../../helpers/base/until.ts';
 import { listeningPorts } from '../../helpers/kernel/listening.ts';
@@ -188,7 +188,7 @@ describe('too many connections on loopback', () => {
     assert.equal(connects(1).destroyed, false);
     assert.deepEqual(rig.outcomes(), { limit: 2 });
     assert.deepEqual(rig.troubles, [
-      'a connection to node port 30000 of Service default/web-0 on loopback (IPv4) is reset: the relay has 1024 connections of this node port, the most that it takes of one',
+      'a connection to node port 30000 of Service default/web-0 on loopback (IPv4) is reset: the relay has 1024 connections of this node port, which is the limit for one',
     ]);
   });
 
@@ -215,7 +215,7 @@ describe('too many connections on loopback', () => {
     const first = connects(0);
     for (let n = 1; n < MAX_CONNECTIONS; n++) assert.equal(connects(n % 4).destroyed, false);
     assert.ok(connects(1).destroyed);
-    assert.match(rig.troubles.join(), /the relay has 2048 connections, the most that it takes$/);
+    assert.match(rig.troubles.join(), /the relay has 2048 connections, which is its limit$/);
     first.destroy(new Error('gone'));
     await until('one connection ended', () => rig.open === MAX_CONNECTIONS - 1);
     assert.equal(connects(1).destroyed, false);

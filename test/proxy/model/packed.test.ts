@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import fc from 'fast-check';
 import { type Address, type Cidr, parseAddress, parseCidr } from '../../../src/base/address.ts';
-import { SlicesByService } from '../../../src/cluster/cache/slices-by-service.ts';
+import { SlicesByService } from '../../../src/cluster/cache/cache.ts';
 import type { Endpoint, Service, Slice } from '../../../src/proxy/model/objects.ts';
 import { Packer, Unpacker } from '../../../src/proxy/model/packed/bytes.ts';
 import { packPorts, unpackPorts } from '../../../src/proxy/model/packed/ports.ts';

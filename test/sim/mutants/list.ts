@@ -84,7 +84,7 @@ export const MUTANTS: readonly Mutant[] = [
   {
     name: 'drop-moved-endpoint',
     what: 'A slice replaces all slices of its Service',
-    file: 'src/cluster/cache/slices-by-service.ts',
+    file: 'src/cluster/cache/cache.ts',
     from: 'this.#put(service, at < 0 ? [...ofService, packed] : ofService.with(at, packed));',
     to: 'this.#put(service, [packed]);',
   },

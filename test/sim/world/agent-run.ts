@@ -3,7 +3,7 @@ import { loadConfig } from '../../../src/agent/load-config.ts';
 import type { Platform } from '../../../src/agent/platform.ts';
 import { Recordings } from '../../../src/agent/recording/recordings.ts';
 import { Reloader } from '../../../src/agent/reload.ts';
-import { syncOnce } from '../../../src/agent/sync-once.ts';
+import { syncOnce } from '../../../src/agent/run-once.ts';
 import { realClock } from '../../../src/base/clock.ts';
 import type { Flags } from '../../../src/config/flags.ts';
 import { Recorder } from '../../../src/inspect/history/recorder.ts';

@@ -1,5 +1,5 @@
 /** The processes of a simulated node: the agent, which a supervisor starts again, commands of operators, and the replicas of the controller. */
-import { removeAll } from '../../../src/agent/remove-all.ts';
+import { removeAll } from '../../../src/agent/predecessors.ts';
 import type { Config } from '../../../src/config/config.ts';
 import { type Calls, SimProcess } from '../engine/process.ts';
 import type { SimTime } from '../engine/time.ts';

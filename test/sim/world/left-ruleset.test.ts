@@ -1,7 +1,7 @@
 /** Restarts of the real agent in nftables mode: it reads the ruleset unless it is sure that everything is as the last agent left it. */
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { removeAll } from '../../../src/agent/remove-all.ts';
+import { removeAll } from '../../../src/agent/predecessors.ts';
 import { configFromFlags } from '../../../src/config/from-flags.ts';
 import { TABLE } from '../../../src/kernel/nftables-netlink.ts';
 import { service, slice } from '../../helpers/cluster/objects.ts';
@@ -10,7 +10,7 @@ import { OBJECTS, type Scene, simScene } from './scene.ts';
 
 const OTHER = { pid: 4711, name: 'nft' };
 const ID = { family: 'IPv4', table: TABLE } as const;
-const NOT_READ = 'the ruleset is as the last agent left it, and as it should be: it was not read';
+const NOT_READ = 'the ruleset is unchanged since the last agent, and as desired; it was not read';
 const MORE = [
   service({ name: 'more', spec: { clusterIP: '10.96.0.12', ports: [{ port: 81, targetPort: 8080 }] } }),
   slice({ name: 'more-1', service: 'more', endpoints: ['10.244.1.9'] }),

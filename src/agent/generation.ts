@@ -1,44 +1,154 @@
-/** One sync of an agent that runs: why it runs, who hears that it began and ended, and in which order. */
-
+/** Runs one generation of the agent, with all its syncs, until the agent stops or another generation takes over. */
 import { causeOf } from '../base/cause.ts';
+import { aborted, type Clock, sleep } from '../base/clock.ts';
 import type { Config } from '../config/config.ts';
 import type { RecorderHooks } from '../inspect/history/guarded.ts';
 import type { SyncReason, Trigger } from '../inspect/history/records.ts';
-import { whileWriting } from '../kernel/last-resort.ts';
+import { WRITE_GRACE, whileWriting } from '../kernel/last-resort.ts';
 import { type Committer, committerText } from '../kernel/ruleset-notices.ts';
 import { writtenChanges } from '../proxy/ledger/written-changes.ts';
+import { SyncScheduler } from '../proxy/sync/scheduler.ts';
 import { SyncStatus } from '../proxy/sync/sync-results.ts';
 import type { Log } from '../telemetry/log.ts';
 import type { Agent } from './agent.ts';
-import type { KernelWatch } from './kernel-watch.ts';
+import { watchFailover } from './failover.ts';
+import { firstPeriod, KernelWatch, ReadBudget } from './kernel-watch.ts';
 import { driftsText, faultCounts, stackLogger } from './log-lines.ts';
 import type { EndedSync, Observers } from './observers.ts';
+import { watchOthers } from './other-proxies.ts';
 import type { Platform } from './platform.ts';
-import type { ReadBudget } from './read-budget.ts';
-import type { SyncLog } from './sync-log.ts';
+import { SWEEP_FAILED, type SyncLog } from './sync-log.ts';
+
+const LAST_SWEEP_TIMEOUT_MS = 3000;
+
+/** Resolves when the signal aborts, after the sync that is running then; rejects when the source cannot go on. */
+export async function runGeneration(agent: Agent, options: GenerationOptions): Promise<void> {
+  const { config, log, signal, observers, onOutdated } = options;
+  const { clock, feed, kernelLock } = agent;
+  const grace = graceAfter(signal, clock, WRITE_GRACE);
+  const readBudget = new ReadBudget(clock, config);
+  const requests: SyncRequests = { loss: undefined, hurries: false };
+  const scheduler = new SyncScheduler({
+    clock,
+    min: config.minSyncPeriod,
+    retry: config.syncPeriod,
+    max: Math.max(firstPeriod(config), config.minSyncPeriod),
+    run: () => sync(),
+  });
+  const request = (isUrgent = false) => {
+    observers.queued();
+    scheduler.request(isUrgent);
+  };
+  const watch = new KernelWatch(agent, {
+    ...options,
+    health: observers.health,
+    onLoss(by) {
+      requests.loss = { by };
+      request(true);
+    },
+    onWaiting: () => request(),
+    onNoticed: (touched) => observers.metrics.current.noticed(touched),
+    mutex: kernelLock.between,
+    readBudget,
+  });
+  const sync = oneSync(agent, { ...options, grace: grace.signal, readBudget, requests, watch });
+  feed.onChange(() => request());
+  const failover = watchFailover(agent, {
+    ...options,
+    onSuspects: () => {
+      requests.hurries = true;
+    },
+  }).then(() => aborted(signal));
+  request();
+  const watching = watch.run();
+  const sweeping = sweepOn(agent, options);
+  const others = watchOthers({
+    ...{ log, signal, clock, mutex: kernelLock.between, look: agent.onNode.otherProxies },
+    period: config.syncPeriod,
+    others: observers.others,
+    onRemoval: onOutdated,
+  });
+  const syncing = scheduler.start(signal);
+  try {
+    await Promise.race([syncing, watching, sweeping, others, failover, feed.source.then(() => aborted(signal))]);
+  } finally {
+    // The next generation reads the kernel: no write of this one may still be on its way.
+    if (signal.aborted) {
+      await Promise.allSettled([syncing, watching, sweeping, others]);
+      await sweepLast(agent, signal);
+    }
+    grace.cancel();
+  }
+}
+
+/** Sweep until the agent stops. After an error the sweep starts over, and finds the stale flows again. */
+async function sweepOn({ sweeper, clock }: Agent, { config, log, syncLog, signal }: GenerationOptions): Promise<void> {
+  const logStack = stackLogger(log);
+  while (!signal.aborted) {
+    try {
+      await sweeper.start(signal);
+    } catch (error) {
+      if (signal.aborted) return;
+      logStack(error);
+      syncLog.failedBeside(SWEEP_FAILED, causeOf(error), 'it starts over');
+      sweeper.request();
+      await sleep(clock, config.syncPeriod, signal).catch(() => undefined);
+    }
+  }
+}
+
+/** Delete the flows that the last writes made stale: only this generation knows those of removed Services. */
+async function sweepLast({ sweeper, clock }: Agent, signal: AbortSignal): Promise<void> {
+  const late = graceAfter(signal, clock, LAST_SWEEP_TIMEOUT_MS);
+  await sweeper.finish(late.signal);
+  late.cancel();
+}
+
+interface Grace {
+  readonly signal: AbortSignal;
+  cancel(): void;
+}
+
+/** A signal that aborts some milliseconds after another one: a write that is running then may end. `cancel` drops it. */
+function graceAfter(signal: AbortSignal, clock: Clock, time: number): Grace {
+  const late = new AbortController();
+  let cancel = () => {};
+  const begin = () => {
+    cancel = clock.after(time, () => late.abort(signal.reason));
+  };
+  if (signal.aborted) begin();
+  else signal.addEventListener('abort', begin, { once: true });
+  return {
+    signal: late.signal,
+    cancel() {
+      signal.removeEventListener('abort', begin);
+      cancel();
+    },
+  };
+}
 
 const PORTS_FAILED = 'cannot serve health check ports';
 const REPORT_FAILED = 'the report of a sync failed';
 
-export interface GenerationOptions {
+interface GenerationOptions {
   readonly config: Config;
   readonly log: Log;
   readonly syncLog: SyncLog;
   readonly signal: AbortSignal;
   readonly observers: Observers;
   readonly recorder: RecorderHooks;
-  /** Called after each sync that was not a failure as a whole. */
+  /** Called after each sync that wrote something, or found nothing to write. */
   readonly onSynced: () => void;
-  /** The settings are no longer those that the Node and this machine ask for. */
+  /** Called when the Node or this machine needs other settings, and thus another generation. */
   readonly onOutdated: () => void;
   readonly platform: Platform;
 }
 
-/** Requests to the next sync, since the last one. */
-export interface SyncRequests {
-  /** Another program changed the rules; `by`: its name, where it is known. */
+/** Requests for the next sync, collected since the last one. */
+interface SyncRequests {
+  /** Another program changed the rules. `by` is that program, where it is known. */
   loss: { readonly by: Committer | undefined } | undefined;
-  /** Unanswered connections are to be swept at once after it. */
+  /** Sweep unanswered connections at once after the sync. */
   hurries: boolean;
 }
 
@@ -54,7 +164,7 @@ interface SyncInput extends GenerationOptions {
  * The scheduler's run: resolves with whether the sync was complete. An error beside it, such as in its reports, is no reason to end: it
  * is logged, and the sync runs again. Rejects when `grace` aborts.
  */
-export function oneSync(agent: Agent, options: SyncInput): () => Promise<boolean> {
+function oneSync(agent: Agent, options: SyncInput): () => Promise<boolean> {
   const { log, syncLog, grace, observers, requests, watch, onSynced, platform } = options;
   const status = new SyncStatus();
   const logStack = stackLogger(log);
@@ -63,10 +173,10 @@ export function oneSync(agent: Agent, options: SyncInput): () => Promise<boolean
     const { loss, hurries } = requests;
     requests.hurries = false;
     const reason = reasonOf(agent, status, options);
-    const ended = await written(agent, reason, options);
+    const ended = await runSync(agent, reason, options);
     const { report } = ended;
     const hasWritten = report.outcome !== 'failed';
-    logged(agent, { ...options, ended, status, loss });
+    logSync(agent, { ...options, ended, status, loss });
     if (hasWritten) watch.begin();
     // The rules are written: clients whose flows are deleted now meet the new ones.
     if (hasWritten) agent.sweeper.request(hurries);
@@ -98,13 +208,13 @@ export function oneSync(agent: Agent, options: SyncInput): () => Promise<boolean
   };
 }
 
-/** Runs the sync. Health, history and the ledger hear of its beginning and its end, in this order. */
-async function written(
+/** Runs the sync, and reports its beginning and its end to health, history and the ledger, in this order. */
+async function runSync(
   { clock, loop, kernelLock, feed }: Agent,
   reason: SyncReason,
   { observers, readBudget, recorder, grace }: SyncInput,
 ): Promise<EndedSync> {
-  // Without the name of the program: each label of a metric is a series for ever.
+  // The name of the program is no label, because each value of a label is a series forever.
   observers.metrics.current.triggered(reason.trigger);
   // The resync is due: read the kernel again.
   if (readBudget.isDue) {
@@ -129,8 +239,8 @@ async function written(
 }
 
 /**
- * Reports a sync, and moves the marks last: node ports on loopback are in no rule, and their relay follows the sync. Rejects where that
- * fails: for the marks the sync had no end then.
+ * Reports a sync, and moves the marks last: node ports on loopback are in no rule, and their relay follows the sync. Rejects where a report
+ * fails; the marks then stay.
  */
 export async function settle(observers: Pick<Observers, 'synced' | 'programmed'>, ended: EndedSync): Promise<void> {
   await observers.synced(ended);
@@ -143,8 +253,8 @@ interface LoggedSync extends SyncInput {
   readonly loss: SyncRequests['loss'];
 }
 
-/** The sync's line in the log, and an event where another program had changed the rules. */
-function logged(agent: Agent, { ended: { report }, status, loss, watch, syncLog, observers }: LoggedSync): void {
+/** Logs the sync, and emits an event where another program had changed the rules. */
+function logSync(agent: Agent, { ended: { report }, status, loss, watch, syncLog, observers }: LoggedSync): void {
   const by = loss?.by && committerText(loss.by);
   const isFirst = status.lastComplete === undefined;
   status.record(report, agent.clock.wall());
@@ -155,7 +265,7 @@ function logged(agent: Agent, { ended: { report }, status, loss, watch, syncLog,
   if (report.drift.length > 0 && !isFight) observers.events.emitDrift(driftsText(report.drift), by);
 }
 
-/** Why a sync runs. Takes the loss out of the requests. */
+/** The reason why a sync runs. It takes the loss out of the requests. */
 function reasonOf(
   { feed, mode }: Agent,
   { lastComplete, failingSince }: SyncStatus,

@@ -1,8 +1,8 @@
-/** One sync, as `run --once` does it. */
-
+/** Work without an agent that runs: one sync for `run --once`, and one reading of source and kernel for `plan` and for questions. */
 import { realClock, sleep } from '../base/clock.ts';
 import type { Config } from '../config/config.ts';
 import type { Fault } from '../proxy/model/objects.ts';
+import type { Plan } from '../proxy/reconcile/step.ts';
 import type { SweepReport } from '../proxy/sync/flow-sweeper.ts';
 import { FaultLog } from '../telemetry/fault-log.ts';
 import type { Log } from '../telemetry/log.ts';
@@ -13,9 +13,7 @@ import { type Platform, realPlatform } from './platform.ts';
 import type { StartPhase, StartReport } from './start-report.ts';
 import { SyncLog } from './sync-log.ts';
 
-/** Milliseconds between two tries. */
 const RETRY_MS = 1000;
-/** Tries before giving up. */
 const MAX_TRIES = 5;
 
 /** Sync until all rules are written and stale flows deleted; resolves with whether that succeeded. */
@@ -58,12 +56,38 @@ async function syncUntilDone(
   }
 }
 
-/** Whether the stale flows are gone. A table that changes all the time counts as swept after the last try. */
+/** Resolves with true when the stale flows are gone. A table that changes all the time counts as swept after the last try. */
 async function sweepOnce({ sweeper, clock }: Agent, signal: AbortSignal): Promise<boolean> {
   for (let tries = 1; ; tries++) {
     const { outcome } = await sweeper.sweep(signal);
     if (outcome === 'complete') return true;
     if (tries === MAX_TRIES) return outcome === 'changed';
     await sleep(clock, RETRY_MS, signal);
+  }
+}
+
+interface AgentForReading {
+  readonly agent: Agent;
+  /** The writes that the agent would make now. */
+  readonly plan: Plan;
+}
+
+/** Reads the source and the kernel once, and writes nothing. Resolves with the result of `use`, after which the source is closed. */
+export async function withParts<T>(
+  { config, log, signal }: { readonly config: Config; readonly log: Log; readonly signal: AbortSignal },
+  use: (read: AgentForReading, signal: AbortSignal) => Promise<T>,
+): Promise<T> {
+  const own = new AbortController();
+  const until = AbortSignal.any([signal, own.signal]);
+  const faults = new FaultLog({ log, clock: realClock });
+  try {
+    const onFault = (fault: Fault) => void faults.log(fault);
+    const feed = startFeed({ platform: realPlatform, config, log, follow: false, signal: until, onFault });
+    const agent = await startAgent(feed, { platform: realPlatform, config, log, isRun: false, signal: until, onFault });
+    const { plan } = await agent.loop.plan(until);
+    return await use({ agent, plan }, until);
+  } finally {
+    faults.flush();
+    own.abort();
   }
 }

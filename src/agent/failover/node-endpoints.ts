@@ -1,6 +1,6 @@
 /**
- * Where endpoints are: the Node behind an unanswered connection, other endpoints of a Node, and the Services that have some there.
- * All slices are read for an index of a few endpoints of each Node; that is rare, and done in portions.
+ * Finds endpoints by Node: the Node behind an unanswered connection, other endpoints of a Node, and the Services with endpoints there. All
+ * slices are read for an index of a few endpoints of each Node, which is rare, and done in portions.
  */
 
 import { type Address, addressOfText, type Family } from '../../base/address.ts';
@@ -10,8 +10,7 @@ import type { ServiceKey, Slice } from '../../proxy/model/objects.ts';
 import type { FrontendLookup } from '../../proxy/model/opening-flows.ts';
 import type { ProbeTarget, UnansweredConnection } from './suspicion.ts';
 
-/** The objects, and the present frontends. */
-export interface PlacesInput {
+export interface NodeEndpointsInput {
   readonly frontend: FrontendLookup;
   readonly slicesOf: (service: ServiceKey) => readonly Slice[];
   readonly slices: () => Iterable<Slice>;
@@ -25,35 +24,35 @@ export interface PlacesInput {
 export interface SeenOpening extends UnansweredConnection {
   readonly family: Family;
   readonly protocol: Flow['protocol'];
-  /** As in `Flow`. */
+  /** Address and port as bytes, as in `Flow`. */
   readonly destination: string;
   readonly replySource: string;
 }
 
-/** A target, and the Service that has it. */
+/** A target with its Service. */
 export interface ServiceTarget extends ProbeTarget {
   readonly service: ServiceKey;
 }
 
-/** Endpoints of a Node that are known, and asked; each has another address. */
-const OF_A_NODE = 3;
-/** Milliseconds for which the index counts, and until it is made anew where it knows too few endpoints of a Node. */
-const INDEX_AGE = 30_000;
-const YOUNG = 5000;
-/** Slices that are read between two breaths of the event loop. */
+/** Limit of endpoints of a Node that are indexed and probed. Each has another address. */
+const MAX_PER_NODE = 3;
+/** The index expires after this time. Where it has too few endpoints of a Node, it is made anew after the shorter one. */
+const MAX_INDEX_AGE_MS = 30_000;
+const MIN_INDEX_AGE_MS = 5000;
+/** Slices that are read before the event loop gets its turn. */
 const SLICES_AT_ONCE = 100;
 
-export class Places {
-  readonly #input: PlacesInput;
+export class NodeEndpoints {
+  readonly #input: NodeEndpointsInput;
   #index: ReadonlyMap<string, readonly ServiceTarget[]> = new Map();
   #indexedAt = Number.NEGATIVE_INFINITY;
 
-  constructor(input: PlacesInput) {
+  constructor(input: NodeEndpointsInput) {
     this.#input = input;
   }
 
   /**
-   * The endpoint of an opening, where it is a ready one on another Node. `read` keeps the Nodes of a Service's ready endpoints for further
+   * The endpoint of an opening, if it is ready and on another Node. `read` keeps the Nodes of a Service's ready endpoints for further
    * openings of the same reading: a Service is unpacked once.
    */
   locate(
@@ -72,7 +71,7 @@ export class Places {
     return node === '' || node === nodeName ? undefined : { node, ...by, service };
   }
 
-  /** Of its ready endpoints, by address. */
+  /** The Nodes of a Service's ready endpoints, by address. */
   #nodesOf(service: ServiceKey): ReadonlyMap<Address, string> {
     const slices = this.#input.slicesOf(service);
     const ready = slices.flatMap(({ endpoints }) => endpoints.filter((endpoint) => endpoint.ready));
@@ -83,20 +82,20 @@ export class Places {
   async ofNode(node: string): Promise<readonly ServiceTarget[]> {
     const known = await this.#known(node);
     const age = this.#input.clock.now() - this.#indexedAt;
-    if (known.length >= OF_A_NODE || age < YOUNG) return known;
+    if (known.length >= MAX_PER_NODE || age < MIN_INDEX_AGE_MS) return known;
     await this.#makeIndex();
     return await this.#known(node);
   }
 
   /** One endpoint of each of some other Nodes, chosen at random. */
-  async ofOthers(isExcluded: (node: string) => boolean, most: number): Promise<readonly ServiceTarget[]> {
-    if (this.#input.clock.now() - this.#indexedAt >= INDEX_AGE) await this.#makeIndex();
+  async ofOthers(isExcluded: (node: string) => boolean, limit: number): Promise<readonly ServiceTarget[]> {
+    if (this.#input.clock.now() - this.#indexedAt >= MAX_INDEX_AGE_MS) await this.#makeIndex();
     const nodes = [...this.#index.keys()].filter((node) => !isExcluded(node));
     const chosen: ServiceTarget[] = [];
-    while (chosen.length < most && nodes.length > 0) {
+    while (chosen.length < limit && nodes.length > 0) {
       const [node = ''] = nodes.splice(Math.floor(this.#input.random() * nodes.length), 1);
-      const [place] = await this.#known(node);
-      if (place !== undefined) chosen.push(place);
+      const [target] = await this.#known(node);
+      if (target !== undefined) chosen.push(target);
     }
     return chosen;
   }
@@ -110,10 +109,10 @@ export class Places {
     return services;
   }
 
-  /** Those of the index that are still ready: a pod that is gone would be silent, too. */
+  /** The indexed endpoints that are still ready. A pod that is gone would be silent, too. */
   async #known(node: string): Promise<readonly ServiceTarget[]> {
-    if (this.#input.clock.now() - this.#indexedAt >= INDEX_AGE) await this.#makeIndex();
-    return (this.#index.get(node) ?? []).filter((place) => this.#isReady(place));
+    if (this.#input.clock.now() - this.#indexedAt >= MAX_INDEX_AGE_MS) await this.#makeIndex();
+    return (this.#index.get(node) ?? []).filter((target) => this.#isReady(target));
   }
 
   #isReady({ node, address, service }: ServiceTarget): boolean {
@@ -130,11 +129,11 @@ export class Places {
       if (port === undefined) continue;
       for (const { address, nodeName: node, ready } of endpoints) {
         if (!ready || node === '' || node === this.#input.nodeName) continue;
-        const places = index.get(node) ?? [];
-        const at = seatFor(places, address, service);
+        const targets = index.get(node) ?? [];
+        const at = seatFor(targets, address, service);
         if (at === undefined) continue;
-        places[at] = { node, address, port: port.port, service };
-        index.set(node, places);
+        targets[at] = { node, address, port: port.port, service };
+        index.set(node, targets);
       }
     }
     this.#index = index;
@@ -152,13 +151,13 @@ export class Places {
 }
 
 /**
- * Where an endpoint goes among those of its Node; undefined: nowhere. Namespaces that are missing come before more of the same one: a
- * NetworkPolicy often shields all pods of a namespace.
+ * The index that an endpoint takes among those of its Node; undefined when it is left out. A missing namespace replaces one that is there
+ * twice, because a NetworkPolicy often shields all pods of a namespace.
  */
-function seatFor(places: readonly ServiceTarget[], address: Address, service: ServiceKey): number | undefined {
-  if (places.some((place) => place.address === address)) return undefined;
-  if (places.length < OF_A_NODE) return places.length;
-  const namespaces = places.map((place) => namespaceOf(place.service));
+function seatFor(targets: readonly ServiceTarget[], address: Address, service: ServiceKey): number | undefined {
+  if (targets.some((target) => target.address === address)) return undefined;
+  if (targets.length < MAX_PER_NODE) return targets.length;
+  const namespaces = targets.map((target) => namespaceOf(target.service));
   if (namespaces.includes(namespaceOf(service))) return undefined;
   const at = namespaces.findLastIndex((namespace, i) => namespaces.indexOf(namespace) !== i);
   return at < 0 ? undefined : at;

@@ -1,20 +1,21 @@
 /** Asks the agent of this node over HTTP. */
 import { get, type IncomingMessage } from 'node:http';
-import type { ListenAddress } from '../../config/listen.ts';
-import { NoAnswer, WrongQuestion } from '../../inspect/wire/envelope.ts';
-import { type AnswerSchema, answerText, problemIn, readAnswer, searchParams } from '../../inspect/wire/read.ts';
 
-/** Milliseconds without a byte: a question may wait for another one, and reads the kernel. */
+import type { ListenAddress } from '../config/listen.ts';
+import { NoAnswer, WrongQuestion } from '../inspect/wire/envelope.ts';
+import { type AnswerSchema, answerText, problemIn, readAnswer, searchParams } from '../inspect/wire/read.ts';
+
+/** Limit of silence. A request may wait for another one, and reads the kernel. */
 const SILENCE_TIMEOUT_MS = 120_000;
-/** Bytes of an answer. */
+/** Limit of bytes of an answer. */
 export const MAX_ANSWER_BYTES = 256 * 1024 * 1024;
 
 export interface AgentQuestion {
   readonly listen: ListenAddress;
   readonly path: string;
-  /** Those with the value undefined are left out. */
+  /** Parameters with the value undefined are left out. */
   readonly parameters?: Readonly<Record<string, string | undefined>>;
-  /** Nobody else can answer: a failure names no other way. */
+  /** Only the agent can answer, so the error text names no other way. */
   readonly mustBeAgent?: boolean;
   readonly signal: AbortSignal;
 }
@@ -24,7 +25,7 @@ export async function askAgent<T>(question: AgentQuestion, schema: AnswerSchema<
   return readAnswer(await answerText(await send(question), MAX_ANSWER_BYTES), schema);
 }
 
-/** The pieces of a file that the agent answers with. */
+/** The agent's answer as the pieces of a file. */
 export async function askForFile(question: AgentQuestion): Promise<AsyncIterable<Uint8Array>> {
   return await send(question);
 }
@@ -54,12 +55,12 @@ async function send({
   return response;
 }
 
-/** The unspecified address listens everywhere. */
+/** An agent at the unspecified address listens everywhere, so it is asked on loopback. */
 function reachable(address: string): string {
   return address === '0.0.0.0' || address === '::' ? '127.0.0.1' : address;
 }
 
-/** The flags with which the command answers the question without an agent. */
+/** The flags with which a command answers without an agent, by path. */
 const WITHOUT_AGENT: Readonly<Record<string, string>> = {
   '/explain': '--kubeconfig FILE, --manifests PATH or --recording FILE',
   '/status': '--kubeconfig FILE, --manifests PATH or --recording FILE',
