@@ -4,11 +4,11 @@
  */
 
 import { causeOf } from '../base/cause.ts';
+import { Wait } from '../base/clock.ts';
 import type { Mutex } from '../base/mutex.ts';
 import type { Config } from '../config/config.ts';
 import { type Committer, committerText } from '../kernel/ruleset-notices.ts';
 import type { Heard, Mode } from '../proxy/modes/mode.ts';
-import { Wait } from '../proxy/sync/wait.ts';
 import type { Health } from '../serve/health.ts';
 import type { Log } from '../telemetry/log.ts';
 import { TroubleLog } from '../telemetry/trouble-log.ts';

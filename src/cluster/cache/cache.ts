@@ -5,8 +5,7 @@ import { SOURCE_KINDS, type SourceEvent, type SourceKind } from '../../proxy/mod
 import { FaultBook } from '../../proxy/model/fault-book.ts';
 import type { Fault, NodeView, Service, ServiceKey, Slice } from '../../proxy/model/objects.ts';
 import type { Packed } from '../../proxy/model/packed/bytes.ts';
-import { packService, unpackService } from '../../proxy/model/packed/service.ts';
-import { packedVersion, sameContent } from '../../proxy/model/packed/version.ts';
+import { packedVersion, packService, sameContent, unpackService } from '../../proxy/model/packed/objects.ts';
 import type { CachedObjects } from '../../proxy/sync/loop.ts';
 import { SlicesByService } from './slices-by-service.ts';
 

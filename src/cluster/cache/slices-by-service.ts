@@ -1,8 +1,14 @@
 /** EndpointSlices, kept by name under the Service that they name, each packed (`proxy/model/packed/`). */
 import type { ServiceKey, Slice, SliceKey } from '../../proxy/model/objects.ts';
 import type { Packed } from '../../proxy/model/packed/bytes.ts';
-import { keyOfSlice, Names, packSlice, unpackSlice } from '../../proxy/model/packed/slice.ts';
-import { packedVersion, sameContent } from '../../proxy/model/packed/version.ts';
+import {
+  keyOfSlice,
+  Names,
+  packedVersion,
+  packSlice,
+  sameContent,
+  unpackSlice,
+} from '../../proxy/model/packed/objects.ts';
 
 /** Names of nodes that went and came until those of nodes that are gone are forgotten. */
 const NAMES = 20_000;
