@@ -5,7 +5,7 @@ import { type Clock, realClock, unlessAborted } from '../base/clock.ts';
 import { createMutex } from '../base/mutex.ts';
 import { AUTO, type Config } from '../config/config.ts';
 import { EXTERNAL_IPS_GATE, servesExternalIPs } from '../config/feature-gates.ts';
-import type { RecorderHooks } from '../inspect/history/guarded.ts';
+import type { RecorderHooks } from '../inspect/history/recorder.ts';
 import { firstOf } from '../inspect/wire/format.ts';
 import { rulesProbe } from '../kernel/chain-probe.ts';
 import { Flows } from '../proxy/model/flows.ts';

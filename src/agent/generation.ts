@@ -2,12 +2,14 @@
 import { causeOf } from '../base/cause.ts';
 import { aborted, type Clock, sleep } from '../base/clock.ts';
 import type { Config } from '../config/config.ts';
-import type { RecorderHooks } from '../inspect/history/guarded.ts';
+import type { RecorderHooks } from '../inspect/history/recorder.ts';
 import type { SyncReason, Trigger } from '../inspect/history/records.ts';
 import { WRITE_GRACE, whileWriting } from '../kernel/last-resort.ts';
 import { type Committer, committerText } from '../kernel/ruleset-notices.ts';
-import { writtenChanges } from '../proxy/ledger/written-changes.ts';
+
+import { writtenChanges } from '../proxy/ledger/change-ledger.ts';
 import { SyncScheduler } from '../proxy/sync/scheduler.ts';
+
 import { SyncStatus } from '../proxy/sync/sync-results.ts';
 import type { Log } from '../telemetry/log.ts';
 import type { Agent } from './agent.ts';

@@ -4,13 +4,14 @@
  * to it: the share of the time that goes into reading, and the pace of repairs where another program changes the rules again and again.
  */
 import { causeOf } from '../base/cause.ts';
-import type { Clock } from '../base/clock.ts';
+
+import { type Clock, Wait } from '../base/clock.ts';
+
 import type { Mutex } from '../base/mutex.ts';
 import type { Config } from '../config/config.ts';
 import { type Committer, committerText } from '../kernel/ruleset-notices.ts';
 import { MODES } from '../proxy/model/modes.ts';
 import type { Heard, Mode } from '../proxy/modes/mode.ts';
-import { Wait } from '../proxy/sync/wait.ts';
 import type { Health } from '../serve/health.ts';
 import type { Log } from '../telemetry/log.ts';
 import { TroubleLog } from '../telemetry/trouble-log.ts';

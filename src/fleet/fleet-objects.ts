@@ -9,7 +9,7 @@ import type { Clock } from '../base/clock.ts';
 import { portKey } from '../proxy/model/endpoints.ts';
 import type { Service, ServiceKey, SliceKey, SlicePort } from '../proxy/model/objects.ts';
 import { newer } from '../proxy/model/resource-version.ts';
-import { isDraining, isReady } from '../proxy/model/selection-reasons.ts';
+import { isDraining, isReady } from '../proxy/model/selection.ts';
 import { hasLocalPolicy } from '../proxy/model/service-port.ts';
 import { EndpointIndex } from './endpoint-index.ts';
 import {

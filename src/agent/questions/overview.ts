@@ -2,7 +2,7 @@
 import { inPortions } from '../../base/portions.ts';
 import type { Cache } from '../../cluster/cache/cache.ts';
 import { nearestService } from '../../inspect/explain/nearest.ts';
-import { driftForm } from '../../inspect/history/sync-record.ts';
+import { driftForm } from '../../inspect/history/records.ts';
 import { healthSentence } from '../../inspect/overview/sentence.ts';
 import { type RowFacts, serviceRow, setAsideRow } from '../../inspect/overview/services.ts';
 import { API_VERSION, momentOf, WrongQuestion } from '../../inspect/wire/envelope.ts';

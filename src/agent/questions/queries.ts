@@ -6,8 +6,7 @@
 import type { Cache } from '../../cluster/cache/cache.ts';
 import type { ExplainRequest } from '../../inspect/explain/explain.ts';
 import { nearestService } from '../../inspect/explain/nearest.ts';
-import { flightStatus } from '../../inspect/history/flight-status.ts';
-import type { HistoryQuestion } from '../../inspect/history/history.ts';
+import { flightStatus, type HistoryQuestion } from '../../inspect/history/history.ts';
 import { recordingStream, rememberedRecording } from '../../inspect/history/recording-writer.ts';
 import { API_VERSION, NoAnswer, WrongQuestion } from '../../inspect/wire/envelope.ts';
 import type { Explanation } from '../../inspect/wire/explanation.ts';

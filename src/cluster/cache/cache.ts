@@ -5,9 +5,18 @@ import { SOURCE_KINDS, type SourceEvent, type SourceKind } from '../../proxy/mod
 import { FaultBook } from '../../proxy/model/fault-book.ts';
 import type { Fault, NodeView, Service, ServiceKey, Slice, SliceKey } from '../../proxy/model/objects.ts';
 import type { Packed } from '../../proxy/model/packed/bytes.ts';
-import { packService, unpackService } from '../../proxy/model/packed/service.ts';
-import { keyOfSlice, Names, packSlice, unpackSlice } from '../../proxy/model/packed/slice.ts';
-import { packedVersion, sameContent } from '../../proxy/model/packed/version.ts';
+
+import {
+  keyOfSlice,
+  Names,
+  packedVersion,
+  packService,
+  packSlice,
+  sameContent,
+  unpackService,
+  unpackSlice,
+} from '../../proxy/model/packed/objects.ts';
+
 import type { CachedObjects } from '../../proxy/sync/loop.ts';
 
 /** Receives the object before a change, and its resourceVersion, "" for none. */

@@ -10,7 +10,7 @@ import {
   type ServicePortSpec,
   type Slice,
 } from '../../proxy/model/objects.ts';
-import { type EndpointUse, isUsed } from '../../proxy/model/selection-reasons.ts';
+import { type EndpointUse, isUsed } from '../../proxy/model/selection.ts';
 import type { ExplainedSlice } from '../wire/explanation.ts';
 import { listText } from '../wire/format.ts';
 import { type ExplainFacts, MAX_LISTED } from './facts.ts';

@@ -1,13 +1,19 @@
-/** Answers of the flight recorder: what changed, when it was in the kernel, and what stood at a moment. */
+/**
+ * Answers of the flight recorder: the changes, when each came into the kernel, and the objects at a moment; its part of `status`; and the
+ * Service that had an address before.
+ */
+
+import type { Address } from '../../base/address.ts';
 import { breath } from '../../base/clock.ts';
 import type { Service, ServiceKey, Slice } from '../../proxy/model/objects.ts';
 import { momentOf } from '../wire/envelope.ts';
 import type { History, RecordedChange } from '../wire/history.ts';
+import type { Status } from '../wire/status.ts';
 import { endpointName, servicePortText, slicePortText, stateOf } from './changes.ts';
 import { type FlightData, objectsAt, timeline, type WrittenChange } from './past.ts';
 import type { PresentObjects } from './past-objects.ts';
-import type { LogRecord, SyncRecord } from './records.ts';
-import { recordedSync } from './sync-record.ts';
+import type { Recorder } from './recorder.ts';
+import { driftForm, type LogRecord, recordedSync, type SyncRecord } from './records.ts';
 
 export interface HistoryQuestion {
   /** undefined: all Services. */
@@ -25,9 +31,9 @@ export interface HistoryQuestion {
 /** The answer without its head. */
 export type HistoryContent = Omit<History, 'apiVersion' | 'kind' | 'by'>;
 
-export const MAX_CHANGES_ANSWERED = 200;
-/** Most syncs that are listed. */
-const SYNCS = 50;
+const MAX_CHANGES_ANSWERED = 200;
+/** Syncs that are listed. */
+const MAX_SYNCS_ANSWERED = 50;
 
 /** Throws BeforeHistory when the history does not know of `at`. */
 export async function historyOf(flight: FlightData, question: HistoryQuestion): Promise<HistoryContent> {
@@ -85,7 +91,7 @@ async function search(
     record.at <= until &&
     (service === undefined || written.has(record));
   const syncs = records.filter(isListed);
-  return { changes: changes.map(recordedChange), syncs: syncs.slice(-SYNCS).map(recordedSync), omitted };
+  return { changes: changes.map(recordedChange), syncs: syncs.slice(-MAX_SYNCS_ANSWERED).map(recordedSync), omitted };
 }
 
 const SYNC = '{"type":"sync"';
@@ -111,6 +117,58 @@ function recordedChange({ record, sync }: WrittenChange): RecordedChange {
     inKernelAt: sync === undefined ? null : momentOf(sync.endedAt),
     milliseconds: sync === undefined ? null : Math.max(0, sync.endedAt - at),
   };
+}
+
+/** Syncs that `status` lists. */
+const MAX_STATUS_SYNCS = 10;
+
+interface FlightFacts {
+  /** Milliseconds since 1970. */
+  readonly now: number;
+  /** The folder of --record-dir; "" without one. */
+  readonly folder: string;
+}
+
+/** The flight recorder's part of the answer of `status`. */
+export function flightStatus(
+  recorder: Recorder,
+  { now, folder }: FlightFacts,
+): Pick<Status, 'syncs' | 'latency' | 'drift' | 'history'> {
+  const { statistics, log, bytes } = recorder;
+  const latency = statistics.latency(now);
+  return {
+    syncs: statistics.lastSyncs.slice(0, MAX_STATUS_SYNCS).map(recordedSync),
+    latency: latency === undefined ? null : { ...latency, since: momentOf(latency.since) },
+    drift: statistics.lastDrifts.map(driftForm),
+    history: { reachesBackTo: momentOf(log.reachesBackTo), bytes, folder },
+  };
+}
+
+interface FormerOwnerFound {
+  readonly service: ServiceKey;
+  /** RFC 3339: when the agent received the change by which it lost the address. */
+  readonly until: string;
+}
+
+/**
+ * Finds the Service that lost an address last; undefined when the history has none. The answer is wrong for an address that a Service has
+ * now.
+ */
+export async function formerOwner(recorder: Recorder, address: Address): Promise<FormerOwnerFound | undefined> {
+  const quoted = JSON.stringify(address);
+  for (const block of recorder.log.blocks) {
+    for (const line of block.lines().toReversed()) {
+      // Undoing the change would give the address back; the last such change took it.
+      if (!line.includes(quoted)) continue;
+      const record: LogRecord = JSON.parse(line);
+      if (record.type !== 'change' || record.undo.kind !== 'Service') continue;
+      if (JSON.stringify(record.undo).includes(quoted)) {
+        return { service: record.undo.key, until: momentOf(record.at) };
+      }
+    }
+    await breath();
+  }
+  return undefined;
 }
 
 // Objects as lines for people.

@@ -2,7 +2,6 @@
  * The flight recorder: the changes of objects and the syncs that wrote them, in bounded memory. Each change keeps what people read
  * and a delta that undoes it, so the objects at an earlier moment are the present ones with the later changes undone (`past.ts`).
  */
-
 import type { Clock } from '../../base/clock.ts';
 import type { ChangeLedger, ChangesAtEnd } from '../../proxy/ledger/change-ledger.ts';
 import { ChangeNumbers, MAX_PENDING_BYTES } from '../../proxy/ledger/pending-changes.ts';
@@ -15,10 +14,16 @@ import { phrasesOf } from './changes.ts';
 import { type Change, deltaOf, reversed } from './delta.ts';
 import { FlightLog } from './flight-log.ts';
 import type { PresentObjects } from './past-objects.ts';
-import type { PlanRecord, SyncReason } from './records.ts';
-import { Sinks } from './sinks.ts';
+import {
+  type ChangeEntry,
+  isLong,
+  type PlanRecord,
+  planRecord,
+  type SyncReason,
+  type SyncRecord,
+  syncRecord,
+} from './records.ts';
 import { SyncStatistics } from './statistics.ts';
-import { isLong, planRecord, syncRecord } from './sync-record.ts';
 
 /** Bytes in memory: some 60,000 changes of slices of 10 endpoints, or 20,000 of 100, because they are compressed; little beside the agent's own memory. */
 export const MEMORY = 8 * 1024 * 1024;
@@ -173,4 +178,98 @@ function changeOf(event: SourceEvent, before: Service | Slice | NodeView | undef
 function serviceOf(change: Change): string {
   if (change.kind === 'Service') return change.key;
   return change.kind === 'EndpointSlice' ? ((change.to ?? change.from)?.service ?? '') : '';
+}
+
+// Sinks record more than fits into memory: files and streams.
+
+/** A moment between two syncs. */
+export interface RecordingStart {
+  readonly objects: PresentObjects;
+  /** The objects are in the kernel, except for changes that wait (`writtenState`). Otherwise the next sync writes all of them. */
+  readonly isWritten: boolean;
+}
+
+export interface Sink {
+  /** From now on all changes and syncs are passed on. Called again when another source replaces all objects. */
+  begin(beginning: RecordingStart): void;
+  change(entry: ChangeEntry): void;
+  sync(record: SyncRecord): void;
+}
+
+class Sinks {
+  readonly #sinks = new Map<Sink, 'waits' | 'begun'>();
+  readonly #now: () => RecordingStart | undefined;
+
+  /** `now`: undefined in a sync, and before the first one. */
+  constructor(now: () => RecordingStart | undefined) {
+    this.#now = now;
+  }
+
+  /** It begins at the next moment between two syncs. */
+  add(sink: Sink): void {
+    this.#sinks.set(sink, 'waits');
+    this.#beginWaiting();
+  }
+
+  remove(sink: Sink): void {
+    this.#sinks.delete(sink);
+  }
+
+  /** All objects are other ones. */
+  restart(): void {
+    for (const sink of this.#sinks.keys()) this.#sinks.set(sink, 'waits');
+    this.#beginWaiting();
+  }
+
+  change(entry: ChangeEntry): void {
+    for (const [sink, state] of this.#sinks) if (state === 'begun') sink.change(entry);
+  }
+
+  sync(record: SyncRecord): void {
+    for (const [sink, state] of this.#sinks) if (state === 'begun') sink.sync(record);
+    this.#beginWaiting();
+  }
+
+  #beginWaiting(): void {
+    for (const [sink, state] of this.#sinks) {
+      const beginning = state === 'waits' ? this.#now() : undefined;
+      if (beginning === undefined) continue;
+      this.#sinks.set(sink, 'begun');
+      sink.begin(beginning);
+    }
+  }
+}
+
+/** What the agent reports to its recorder. */
+export type RecorderHooks = Pick<Recorder, 'numbers' | 'tap' | 'syncBegan' | 'planned' | 'syncEnded' | 'modeTime'>;
+
+/**
+ * The recorder with a guard: a fault of the recorder must not touch the proxy that it records. After the first one, with which `onFault` is
+ * called, nothing is recorded any more, because a history with a gap would be wrong.
+ */
+export function guarded(recorder: RecorderHooks, onFault: (error: unknown) => void): RecorderHooks {
+  let isRecording = true;
+  const safely = (record: () => void): void => {
+    if (!isRecording) return;
+    try {
+      record();
+    } catch (error) {
+      isRecording = false;
+      onFault(error);
+    }
+  };
+  const taps = new WeakMap<Tap, Tap>();
+  return {
+    numbers: recorder.numbers,
+    tap(objects, ledger) {
+      const own = recorder.tap(objects, ledger);
+      const tap: Tap = { objects, ledger, event: (event, ...more) => safely(() => own.event(event, ...more)) };
+      taps.set(tap, own);
+      return tap;
+    },
+    syncBegan: (reason, tap) => safely(() => recorder.syncBegan(reason, taps.get(tap) ?? tap)),
+    planned: (plan) => safely(() => recorder.planned(plan)),
+    syncEnded: (report, changes) => safely(() => recorder.syncEnded(report, changes)),
+    modeTime: recorder.modeTime,
+  };
 }

@@ -4,10 +4,9 @@ import { deltaOf, type HistoryDelta, packSlice } from './delta.ts';
 import { frameBytes, headerBytes } from './frames.ts';
 import { type HistorySince, historySince, writtenState } from './past.ts';
 import { ObjectStore } from './past-objects.ts';
-import type { Recorder } from './recorder.ts';
+import type { Recorder, RecordingStart, Sink } from './recorder.ts';
 import type { ChangeEntry, SyncRecord } from './records.ts';
 import type { ChangeLine, RecordedParts, RecordingLine, StartLine, SyncLine } from './shapes.ts';
-import type { RecordingStart, Sink } from './sinks.ts';
 
 /** Objects in a frame of the beginning; then the event loop runs. */
 const OBJECTS_AT_ONCE = 200;

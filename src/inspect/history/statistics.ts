@@ -4,12 +4,11 @@ import { Latencies, type Latency } from '../../base/latencies.ts';
 import type { ServiceKey } from '../../proxy/model/objects.ts';
 import { cutText } from '../wire/format.ts';
 import type { RecordedSync } from '../wire/history.ts';
-import type { DriftSeen, SyncRecord } from './records.ts';
-import { recordedSync } from './sync-record.ts';
+import { type DriftSeen, recordedSync, type SyncRecord } from './records.ts';
 
 const LAST_SYNCS = 20;
 const LAST_DRIFTS = 50;
-/** Bytes of a sync or a drift, at most: their lines are bounded (`sync-record.ts`). */
+/** Bytes of a sync or a drift, at most: their lines are bounded (`records.ts`). */
 const BYTES = 8 * 1024;
 /** What the live page shows: the syncs of so many milliseconds, so many at most, and latencies in slots. */
 export const RECENT = 15 * 60_000;

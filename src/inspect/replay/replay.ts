@@ -19,6 +19,7 @@ import type { SyncReport } from '../../proxy/sync/sync-results.ts';
 import type { Change } from '../history/delta.ts';
 import { RecordingUnreadable } from '../history/frames.ts';
 import { ObjectStore } from '../history/past-objects.ts';
+import { planRecord } from '../history/records.ts';
 import type {
   ChangeLine,
   RecordedDelta,
@@ -27,7 +28,6 @@ import type {
   StartLine,
   SyncLine,
 } from '../history/shapes.ts';
-import { planRecord } from '../history/sync-record.ts';
 import { kernelsInMemory, type ReplayKernels } from './kernels-in-memory.ts';
 
 export interface ReplayedSync {

@@ -5,15 +5,17 @@
  * claims a change that the kernel lacks: the Services that the kernel refused are named apart, and a write that failed as a whole
  * moves nothing. Pure; the time comes from a clock.
  */
+
+import { firstLine } from '../../base/cause.ts';
 import type { Clock } from '../../base/clock.ts';
 import type { ServiceKey } from '../model/objects.ts';
 import { hasReached } from '../model/resource-version.ts';
+import type { ApplyReport } from '../reconcile/step.ts';
 import { Lags, type MarkedKind, MarkHistory, type Marks } from './marks.ts';
 import { ChangeNumbers, type PendingChange, PendingChanges } from './pending-changes.ts';
 import { PendingObjects } from './pending-objects.ts';
-import type { WrittenChanges } from './written-changes.ts';
 
-export interface LedgerOptions {
+interface LedgerOptions {
   readonly clock: Pick<Clock, 'now' | 'wall'>;
   /** Whether something was received that no sync has taken yet. */
   readonly hasChanges: () => boolean;
@@ -32,7 +34,7 @@ export function objectName(of: MarkedKind, key: string): string {
   return `${of} ${key}`;
 }
 
-export interface KnownObject {
+interface KnownObject {
   readonly service: ServiceKey | undefined;
   readonly received: string;
 }
@@ -49,6 +51,16 @@ export interface ReceivedChange {
   readonly isGone: boolean;
   /** `PendingChange.triggeredAt` */
   readonly triggeredAt?: number;
+}
+
+/** The outcome for the changes that a sync took. */
+export interface WrittenChanges {
+  /** They are in the kernel, but for those of `without`. */
+  readonly hasWritten: boolean;
+  /** The Services that the kernel refused, each with its answer. */
+  readonly without: ReadonlyMap<ServiceKey, string>;
+  /** Why nothing was written; "" otherwise. */
+  readonly why: string;
 }
 
 /** The changes at the end of a sync. */
@@ -224,4 +236,21 @@ export class ChangeLedger {
 function tooMany(without: ReadonlyMap<ServiceKey, string>): string {
   const [first] = without;
   return `the kernel refuses ${without.size} Services, such as ${first?.[0]}: ${first?.[1]}`;
+}
+
+/** A failure of the environment, or of a rule that Services share, leaves open which changes were written: then none count. */
+export function writtenChanges({ outcome, failed }: Pick<ApplyReport, 'outcome' | 'failed'>): WrittenChanges {
+  if (outcome === 'complete') return { hasWritten: true, without: new Map(), why: '' };
+  const without = new Map<ServiceKey, string>();
+  for (const { blame, owner, key, cause } of failed) {
+    if (blame !== 'content' || owner === undefined) return notWritten(failed);
+    if (!without.has(owner)) without.set(owner, `the kernel refused ${key}: ${firstLine(cause)}`);
+  }
+  return failed.length > 0 ? { hasWritten: true, without, why: '' } : notWritten(failed);
+}
+
+function notWritten(failed: ApplyReport['failed']): WrittenChanges {
+  const [first] = failed.filter(({ blame, owner }) => blame === 'environment' || owner === undefined);
+  const why = first === undefined ? 'not all was written' : `${first.key}: ${firstLine(first.cause)}`;
+  return { hasWritten: false, without: new Map(), why };
 }

@@ -3,8 +3,7 @@ import type { Family, Protocol } from '../../base/address.ts';
 import { endpointText } from '../../base/address.ts';
 import { mergeSlices, type PortEndpoint, portKey } from './endpoints.ts';
 import type { Endpoint, Fault, Slice, TrafficPolicy } from './objects.ts';
-import { judge } from './selection.ts';
-import { type EndpointUse, isUsed } from './selection-reasons.ts';
+import { type EndpointUse, isUsed, judge } from './selection.ts';
 import type { Location } from './service-port.ts';
 
 export type SliceUse =

@@ -1,9 +1,7 @@
 /** Finds the endpoints of a Service's ports in its slices (docs/semantics.md 2.4). Pure. */
 
-import type { Protocol } from '../../base/address.ts';
-import { endpointText, type Family } from '../../base/address.ts';
+import { endpointText, type Family, type Protocol } from '../../base/address.ts';
 import type { Endpoint, Slice } from './objects.ts';
-import { isHere } from './selection-reasons.ts';
 
 /** An endpoint with the port number of the slice it came from. */
 export interface PortEndpoint {
@@ -11,11 +9,6 @@ export interface PortEndpoint {
   readonly port: number;
   /** `ip:port`. */
   readonly text: string;
-}
-
-/** Whether its slice names this node. */
-export function isOnNode({ endpoint }: PortEndpoint, nodeName: string): boolean {
-  return isHere(endpoint, nodeName);
 }
 
 /** Endpoints by `name/PROTOCOL` of the slice port, each list sorted by `ip:port`. */

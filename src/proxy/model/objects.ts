@@ -44,6 +44,20 @@ export interface Service {
   readonly healthCheckNodePort: number;
 }
 
+/** The API server's own Service. */
+const API_SERVER = 'default/kubernetes';
+const DNS_PORT = 53;
+
+/**
+ * Whether other programs need this Service at their start: it is the API server's own Service, or DNS, which is found by its port because
+ * its name differs. The first sync of a node writes such Services before all others. A Service with external or load balancer addresses is
+ * not among them: another Service may own such an address (`claims.ts`).
+ */
+export function isNeededFirst(service: Service | undefined): boolean {
+  if (service === undefined || service.type !== 'ClusterIP' || service.externalIPs.length > 0) return false;
+  return service.key === API_SERVER || service.ports.some(({ port }) => port === DNS_PORT);
+}
+
 export interface SlicePort {
   readonly name: string;
   readonly protocol: Protocol;
@@ -121,9 +135,19 @@ export function faultText(fault: FaultWords): string {
 
 type FaultWords = Omit<Fault, 'kind' | 'uid' | 'part' | 'holder'> & { readonly kind: string };
 
-/** The same without the object. */
+/** The text of a fault without its object. */
 export function problemText({ kind, field, value, problem, effect }: FaultWords): string {
   const isWholeFile = kind === 'file' && field === '' && effect === 'object set aside';
   const follows = isWholeFile ? 'file set aside' : effect;
   return `${field === '' ? '' : `${field}: `}${value === '' ? '' : `${value}: `}${problem} (${follows})`;
 }
+
+/**
+ * A copy of a list without spare room. A list that grew by `push` has room for 16 more, which adds up over tens of thousands of
+ * short lists. All empty lists are the same object.
+ */
+export function compact<T>(list: readonly T[]): readonly T[] {
+  return list.length === 0 ? NOTHING : list.slice();
+}
+
+const NOTHING: readonly never[] = Object.freeze([]);

@@ -1,18 +1,30 @@
-/** Selects the endpoints of a Service port on this node (docs/semantics.md 3, after kube-proxy's CategorizeEndpoints). Pure. */
+/**
+ * Selects the endpoints of a Service port on this node, and gives the reason for each one (docs/semantics.md 3, after kube-proxy's
+ * CategorizeEndpoints). Pure.
+ */
 import type { PortEndpoint } from './endpoints.ts';
 import type { Endpoint, TrafficPolicy } from './objects.ts';
-import {
-  type EndpointUse,
-  isDraining,
-  isHere,
-  isReady,
-  isUsed,
-  type Topology,
-  useUnderCluster,
-  useUnderLocal,
-} from './selection-reasons.ts';
 
-export interface SelectionInput {
+/** An endpoint that is used has one of the first two reasons. */
+export type EndpointUse =
+  | 'ready'
+  /** It terminates and still serves, and no ready endpoint is left (KEP-1669). */
+  | 'draining'
+  /** It terminates and still serves, and ready endpoints are there. */
+  | 'replaced by ready ones'
+  | 'terminating'
+  | 'not ready'
+  | 'hinted for other nodes'
+  | 'hinted for other zones'
+  /** It is ready by its slice, and its Node does not answer this one (docs/semantics.md 3.6). */
+  | 'node does not answer'
+  /** Policy Local: its slice names another node, or none. */
+  | 'not on this node';
+
+/** The hints that count (docs/semantics.md 3.5). */
+type Topology = 'none' | 'same-node' | 'same-zone';
+
+interface SelectionInput {
   readonly endpoints: readonly PortEndpoint[];
   readonly internalPolicy: TrafficPolicy;
   /** Already `Cluster` when Local does not apply to the Service (docs/semantics.md 1.10). */
@@ -59,10 +71,10 @@ const NOTHING: Selection = {
 type Judged = Pick<SelectionInput, 'endpoints' | 'nodeName' | 'zone'> & { readonly held: ReadonlySet<Endpoint> };
 
 /** Selects the endpoints of one Service port, in the order of the input. */
-export function selectEndpoints(asked: SelectionInput): Selection {
-  if (asked.endpoints.length === 0) return NOTHING;
-  const held = ejected(asked.endpoints, asked.suspects);
-  const input = { ...asked, held };
+export function selectEndpoints(request: SelectionInput): Selection {
+  if (request.endpoints.length === 0) return NOTHING;
+  const held = ejected(request.endpoints, request.suspects);
+  const input = { ...request, held };
   const usesCluster = input.internalPolicy !== 'Local' || input.externallyAccessible;
   const usesLocal =
     input.internalPolicy === 'Local' || (input.externalPolicy === 'Local' && input.externallyAccessible);
@@ -80,10 +92,10 @@ export function selectEndpoints(asked: SelectionInput): Selection {
  * Cluster (docs/semantics.md 3.2).
  */
 export function judge(
-  asked: Pick<SelectionInput, 'endpoints' | 'nodeName' | 'zone' | 'suspects'>,
+  request: Pick<SelectionInput, 'endpoints' | 'nodeName' | 'zone' | 'suspects'>,
   policy: TrafficPolicy,
 ): (endpoint: Endpoint) => EndpointUse {
-  const input = { ...asked, held: ejected(asked.endpoints, asked.suspects) };
+  const input = { ...request, held: ejected(request.endpoints, request.suspects) };
   return useOfEach(input, policy, topologyMode(input));
 }
 
@@ -99,6 +111,57 @@ function useOfEach(
   }
   const hasReady = endpoints.some(({ endpoint }) => isHere(endpoint, nodeName) && isReady(endpoint));
   return (endpoint) => useUnderLocal(endpoint, { topology: 'none', nodeName, zone, hasReady });
+}
+
+// The decision about one endpoint, with its reason (docs/semantics.md 3.4). Selection and explanation share it, so they cannot differ.
+
+interface UseContext {
+  readonly topology: Topology;
+  readonly nodeName: string;
+  /** "" when the Node has no zone. */
+  readonly zone: string;
+  /** Whether an endpoint of the list is ready. */
+  readonly hasReady: boolean;
+  /** Endpoints that are held back (`ejected`). */
+  readonly held: ReadonlySet<Endpoint>;
+}
+
+export function isUsed(use: EndpointUse): boolean {
+  return use === 'ready' || use === 'draining';
+}
+
+export function isReady(endpoint: Pick<Endpoint, 'ready'>): boolean {
+  return endpoint.ready;
+}
+
+export function isDraining({ serving, terminating }: Pick<Endpoint, 'serving' | 'terminating'>): boolean {
+  return serving && terminating;
+}
+
+/** Whether its slice names this node. */
+export function isHere({ nodeName }: Endpoint, here: string): boolean {
+  return here !== '' && nodeName === here;
+}
+
+/** Of policy Cluster: ready endpoints that pass the hints, and are not held back. Without any: draining ones, regardless of hints (KEP-1669). */
+function useUnderCluster(endpoint: Endpoint, context: UseContext): EndpointUse {
+  if (!isReady(endpoint)) return unreadyUse(endpoint, context);
+  const { topology, nodeName, zone, held } = context;
+  if (held.has(endpoint)) return 'node does not answer';
+  if (topology === 'same-node' && !endpoint.nodeHints.includes(nodeName)) return 'hinted for other nodes';
+  if (topology === 'same-zone' && !endpoint.zoneHints.includes(zone)) return 'hinted for other zones';
+  return 'ready';
+}
+
+/** Of policy Local: the same for endpoints on this node. Hints never apply (docs/semantics.md 3.2), and this node answers itself. */
+function useUnderLocal(endpoint: Endpoint, context: Omit<UseContext, 'held'>): EndpointUse {
+  if (!isHere(endpoint, context.nodeName)) return 'not on this node';
+  return isReady(endpoint) ? 'ready' : unreadyUse(endpoint, context);
+}
+
+function unreadyUse(endpoint: Endpoint, { hasReady }: Pick<UseContext, 'hasReady'>): EndpointUse {
+  if (isDraining(endpoint)) return hasReady ? 'replaced by ready ones' : 'draining';
+  return endpoint.terminating ? 'terminating' : 'not ready';
 }
 
 function select(input: SelectionInput & Judged, policy: TrafficPolicy, topology: Topology): PortEndpoint[] {
@@ -139,7 +202,7 @@ function readyOf({ endpoints, held }: Judged): PortEndpoint[] {
   return endpoints.filter(({ endpoint }) => isReady(endpoint) && !held.has(endpoint));
 }
 
-// Endpoints that get no new connections because their Node does not answer (docs/semantics.md 3.6, k8s#101101). Pure.
+// Endpoints that get no new connections because their Node does not answer (docs/semantics.md 3.6, k8s#101101).
 
 const NONE: ReadonlySet<Endpoint> = new Set();
 

@@ -2,9 +2,9 @@
 
 import type { Protocol } from '../../base/address.ts';
 import { type Address, type Cidr, FAMILIES, type Family, familyOf, holdsAll, socketBytes } from '../../base/address.ts';
-import { type EndpointsByPort, isOnNode, mergeSlices, type PortEndpoint, portKey } from './endpoints.ts';
+import { type EndpointsByPort, mergeSlices, type PortEndpoint, portKey } from './endpoints.ts';
 import type { Service, ServiceKey, ServicePortSpec, Slice, TrafficPolicy } from './objects.ts';
-import { type IdleHints, type Selection, selectEndpoints } from './selection.ts';
+import { type IdleHints, isHere, type Selection, selectEndpoints } from './selection.ts';
 
 export type FrontendRole = 'cluster-ip' | 'external-ip' | 'load-balancer' | 'node-port';
 
@@ -180,7 +180,7 @@ function rangesOf({ sourceRanges }: Service, family: Family): readonly Cidr[] | 
 function flowTargets(endpoints: readonly PortEndpoint[], nodeName: string, selection: Selection): FlowTargets {
   const answering = answeringOf(endpoints, selection);
   const bytes = (list: readonly PortEndpoint[]) => list.map((e) => socketBytes(e.endpoint.address, e.port));
-  return { all: bytes(answering), local: bytes(answering.filter((e) => isOnNode(e, nodeName))) };
+  return { all: bytes(answering), local: bytes(answering.filter((e) => isHere(e.endpoint, nodeName))) };
 }
 
 /** Endpoints that may answer: those of a Node that does not answer do not. */
@@ -207,7 +207,7 @@ function healthCheckPort({ type, externalTrafficPolicy, healthCheckNodePort }: S
 }
 
 function readyLocal(endpoints: readonly PortEndpoint[], nodeName: string): Address[] {
-  const ready = endpoints.filter((e) => e.endpoint.ready && isOnNode(e, nodeName));
+  const ready = endpoints.filter((e) => e.endpoint.ready && isHere(e.endpoint, nodeName));
   return [...new Set(ready.map(({ endpoint }) => endpoint.address))].sort();
 }
 

@@ -11,11 +11,10 @@
 
 import type { Family } from '../../base/address.ts';
 import { causeOf } from '../../base/cause.ts';
-import { breath, type Clock } from '../../base/clock.ts';
+import { breath, type Clock, Wait } from '../../base/clock.ts';
 import type { FlowTable, OpenFlowTable } from '../../kernel/conntrack.ts';
 import type { IsNodeAddress } from '../model/flow-leftovers.ts';
 import { FLOW_KINDS, type FlowKind, type Flows, type FormerFrontends } from '../model/flows.ts';
-import { Wait } from './wait.ts';
 
 /** Milliseconds: the shortest rest between two sweeps. */
 const MIN_REST_MS = 1000;

@@ -3,8 +3,7 @@
  * not again for `min`; after a failure within `retry`; without a request within `max`. Requests during a run or its pause
  * become one run (invariant 9).
  */
-import type { Clock } from '../../base/clock.ts';
-import { Wait } from './wait.ts';
+import { type Clock, Wait } from '../../base/clock.ts';
 
 export interface Periods {
   /** Milliseconds between the end of a run and the start of the next. */

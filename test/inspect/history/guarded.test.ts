@@ -2,8 +2,7 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { Cache } from '../../../src/cluster/cache/cache.ts';
-import { guarded } from '../../../src/inspect/history/guarded.ts';
-import { Recorder } from '../../../src/inspect/history/recorder.ts';
+import { guarded, Recorder } from '../../../src/inspect/history/recorder.ts';
 import { ChangeLedger } from '../../../src/proxy/ledger/change-ledger.ts';
 import { ChangeNumbers } from '../../../src/proxy/ledger/pending-changes.ts';
 import { FakeClock } from '../../helpers/base/fake-clock.ts';

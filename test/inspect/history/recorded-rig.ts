@@ -3,8 +3,7 @@
 import { changeOf } from '../../../src/agent/feed.ts';
 import { Recorder, type Tap } from '../../../src/inspect/history/recorder.ts';
 import type { Trigger } from '../../../src/inspect/history/records.ts';
-import { ChangeLedger } from '../../../src/proxy/ledger/change-ledger.ts';
-import { writtenChanges } from '../../../src/proxy/ledger/written-changes.ts';
+import { ChangeLedger, writtenChanges } from '../../../src/proxy/ledger/change-ledger.ts';
 import type { SourceEvent } from '../../../src/proxy/model/events.ts';
 import { goneEvent } from '../../../src/proxy/model/events.ts';
 import type { NodeView, Service, Slice } from '../../../src/proxy/model/objects.ts';

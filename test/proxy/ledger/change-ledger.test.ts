@@ -2,8 +2,7 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import fc from 'fast-check';
-import { ChangeLedger, MAX_BEHIND } from '../../../src/proxy/ledger/change-ledger.ts';
-import type { WrittenChanges } from '../../../src/proxy/ledger/written-changes.ts';
+import { ChangeLedger, MAX_BEHIND, type WrittenChanges } from '../../../src/proxy/ledger/change-ledger.ts';
 import { FakeClock } from '../../helpers/base/fake-clock.ts';
 
 const WROTE: WrittenChanges = { hasWritten: true, without: new Map(), why: '' };

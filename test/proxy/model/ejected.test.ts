@@ -6,8 +6,7 @@ import { type Address, type Protocol, socketBytes } from '../../../src/base/addr
 import { countUses } from '../../../src/proxy/model/endpoint-uses.ts';
 import { mergeSlices } from '../../../src/proxy/model/endpoints.ts';
 import type { Endpoint, Slice } from '../../../src/proxy/model/objects.ts';
-import { ejected, judge, selectEndpoints } from '../../../src/proxy/model/selection.ts';
-import { isUsed } from '../../../src/proxy/model/selection-reasons.ts';
+import { ejected, isUsed, judge, selectEndpoints } from '../../../src/proxy/model/selection.ts';
 import { servicePorts } from '../../../src/proxy/model/service-port.ts';
 import { serviceModel } from '../../helpers/proxy/model/service-model.ts';
 

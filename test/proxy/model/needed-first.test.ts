@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { decodeService } from '../../../src/cluster/api/decode/service.ts';
-import { isNeededFirst } from '../../../src/proxy/model/needed-first.ts';
+import { isNeededFirst } from '../../../src/proxy/model/objects.ts';
 import { service } from '../../helpers/cluster/objects.ts';
 
 function isFirst(name: string, namespace: string, spec: object): boolean {

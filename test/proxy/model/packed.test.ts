@@ -5,10 +5,17 @@ import { type Address, type Cidr, parseAddress, parseCidr } from '../../../src/b
 import { SlicesByService } from '../../../src/cluster/cache/cache.ts';
 import type { Endpoint, Service, Slice } from '../../../src/proxy/model/objects.ts';
 import { Packer, Unpacker } from '../../../src/proxy/model/packed/bytes.ts';
+import {
+  keyOfSlice,
+  Names,
+  packedVersion,
+  packService,
+  packSlice,
+  sameContent,
+  unpackService,
+  unpackSlice,
+} from '../../../src/proxy/model/packed/objects.ts';
 import { packPorts, unpackPorts } from '../../../src/proxy/model/packed/ports.ts';
-import { packService, unpackService } from '../../../src/proxy/model/packed/service.ts';
-import { keyOfSlice, Names, packSlice, unpackSlice } from '../../../src/proxy/model/packed/slice.ts';
-import { packedVersion, sameContent } from '../../../src/proxy/model/packed/version.ts';
 import { servicePorts } from '../../../src/proxy/model/service-port.ts';
 
 /** Objects as code makes them: with the usual prototype. */

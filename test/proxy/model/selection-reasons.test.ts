@@ -6,8 +6,7 @@ import type { Address } from '../../../src/base/address.ts';
 import { countUses, isSliceUsed, type SliceUse } from '../../../src/proxy/model/endpoint-uses.ts';
 import { mergeSlices } from '../../../src/proxy/model/endpoints.ts';
 import type { Endpoint, Slice } from '../../../src/proxy/model/objects.ts';
-import { judge, selectEndpoints } from '../../../src/proxy/model/selection.ts';
-import { isUsed } from '../../../src/proxy/model/selection-reasons.ts';
+import { isUsed, judge, selectEndpoints } from '../../../src/proxy/model/selection.ts';
 
 const anEndpoint: fc.Arbitrary<Endpoint> = fc.record({
   address: fc.integer({ min: 1, max: 5 }).map((host) => `10.244.1.${host}` as Address),

@@ -1,9 +1,8 @@
 /** A v1 Node → the fields that a proxy reads, and those that `slicewire fleet` reads. */
 import { type Address, type Cidr, parseAddress } from '../../../base/address.ts';
-import { compact } from '../../../proxy/model/compact.ts';
 import type { SourceEvent } from '../../../proxy/model/events.ts';
 import { ZONE_LABEL } from '../../../proxy/model/labels.ts';
-import type { NodeView } from '../../../proxy/model/objects.ts';
+import { compact, type NodeView } from '../../../proxy/model/objects.ts';
 import { type Decoded, FaultList, parse, readCidrs } from './checks.ts';
 import { type ApiNode, fleetNodeSchema, nodeSchema } from './schema.ts';
 

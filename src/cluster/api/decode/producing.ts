@@ -4,9 +4,8 @@
  */
 import type * as z from 'zod/mini';
 import { type Address, FAMILIES, type Family, familyOf, parseAddress } from '../../../base/address.ts';
-import { compact } from '../../../proxy/model/compact.ts';
 import { CONTROL_PLANE_LABELS, TOPOLOGY_ANNOTATIONS, ZONE_LABEL } from '../../../proxy/model/labels.ts';
-import { type ObjectKind, TRAFFIC_DISTRIBUTIONS } from '../../../proxy/model/objects.ts';
+import { compact, type ObjectKind, TRAFFIC_DISTRIBUTIONS } from '../../../proxy/model/objects.ts';
 import type {
   ContainerPort,
   EndpointsObject,

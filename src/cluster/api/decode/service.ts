@@ -1,9 +1,8 @@
 /** A v1 Service, in JSON or protobuf → the `Service` that a proxy programs. A ServiceCIDR is read here as well. */
 import { type Address, type Cidr, familyOf, parseAddress, parseCidr } from '../../../base/address.ts';
-import { compact } from '../../../proxy/model/compact.ts';
 import type { SourceEvent } from '../../../proxy/model/events.ts';
 import { isUnserved } from '../../../proxy/model/labels.ts';
-import type { Service, ServicePortSpec, TrafficPolicy } from '../../../proxy/model/objects.ts';
+import { compact, type Service, type ServicePortSpec, type TrafficPolicy } from '../../../proxy/model/objects.ts';
 import { kindReader, metaField, ObjectMeta } from '../protobuf/kind.ts';
 import { append, NOTHING, type WireReader } from '../protobuf/wire.ts';
 import {

@@ -1,9 +1,8 @@
 /** A discovery.k8s.io/v1 EndpointSlice, in JSON or protobuf → the `Slice` that the proxy reads. */
 import { familyOf, parseAddress } from '../../../base/address.ts';
-import { compact } from '../../../proxy/model/compact.ts';
 import type { SourceEvent } from '../../../proxy/model/events.ts';
 import { isUnserved, SERVICE_NAME_LABEL, TRIGGER_ANNOTATION } from '../../../proxy/model/labels.ts';
-import type { Endpoint, Slice, SlicePort } from '../../../proxy/model/objects.ts';
+import { compact, type Endpoint, type Slice, type SlicePort } from '../../../proxy/model/objects.ts';
 import { kindReader, metaField, ObjectMeta } from '../protobuf/kind.ts';
 import { append, NOTHING, type WireReader } from '../protobuf/wire.ts';
 import {

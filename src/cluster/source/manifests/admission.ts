@@ -9,8 +9,7 @@
  */
 
 import { type Address, parseAddress } from '../../../base/address.ts';
-import { compact } from '../../../proxy/model/compact.ts';
-import type { Fault, Service, Slice } from '../../../proxy/model/objects.ts';
+import { compact, type Fault, type Service, type Slice } from '../../../proxy/model/objects.ts';
 import { isInRange, type PortRange, rangeText } from '../../../proxy/model/port-range.ts';
 import { specialKind } from '../../../proxy/model/special-address.ts';
 import { FaultList } from '../../api/decode/checks.ts';

@@ -9,9 +9,8 @@
 
 import { type Address, familyOf } from '../../../base/address.ts';
 import type { ListeningSocket } from '../../../kernel/listeners.ts';
-import { compact } from '../../../proxy/model/compact.ts';
 import type { SourceEvent } from '../../../proxy/model/events.ts';
-import type { Service, ServiceKey } from '../../../proxy/model/objects.ts';
+import { compact, type Service, type ServiceKey } from '../../../proxy/model/objects.ts';
 import { FaultList } from '../../api/decode/checks.ts';
 
 export interface NodeReader {

@@ -1,6 +1,6 @@
 /** One ServicePort as rules: its chains and its entries in dispatch trees (docs/semantics.md 6 and 7, docs/iptables.md). Pure. */
 import { type Cidr, cidrContains } from '../../../base/address.ts';
-import { compact } from '../../model/compact.ts';
+import { compact } from '../../model/objects.ts';
 import type { Backend, Frontend, ServicePort } from '../../model/service-port.ts';
 import { balancer, type ServiceChainKind, serviceChains } from '../netfilter/balancer.ts';
 import type { TreeNames } from '../netfilter/dispatch-tree.ts';

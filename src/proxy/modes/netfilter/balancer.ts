@@ -4,7 +4,7 @@
  * and so that a client keeps its endpoint when the mode changes. Pure.
  */
 import type { Family, Protocol } from '../../../base/address.ts';
-import { compact } from '../../model/compact.ts';
+import { compact } from '../../model/objects.ts';
 import type { Backend, ServicePort } from '../../model/service-port.ts';
 import { shortHash } from './key-space.ts';
 import { type ChainKey, chainKey } from './names.ts';
