@@ -5,7 +5,7 @@ import { aborted, type Clock, sleep } from '../base/clock.ts';
 import type { Config } from '../config/config.ts';
 import type { RecorderHooks } from '../inspect/history/guarded.ts';
 import type { SyncReason, Trigger } from '../inspect/history/records.ts';
-import { WRITE_GRACE, whileWriting } from '../kernel/last-resort.ts';
+import { WRITE_GRACE, whileWriting } from '../kernel/process.ts';
 import { type Committer, committerText } from '../kernel/ruleset-notices.ts';
 import { SyncScheduler } from '../proxy/sync/scheduler.ts';
 import { type SyncReport, SyncStatus } from '../proxy/sync/sync-results.ts';

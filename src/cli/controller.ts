@@ -8,8 +8,7 @@ import { type ApiClient, apiClient } from '../cluster/api/client.ts';
 import { loadCredentials } from '../cluster/api/credentials.ts';
 import { EventRecorder } from '../cluster/api/event-recorder.ts';
 import type { Connect } from '../cluster/api/transport.ts';
-import { type ControllerConfig, controllerConfig } from '../config/controller-config.ts';
-import { CONTROLLER_FLAGS } from '../config/controller-flags.ts';
+import { CONTROLLER_FLAGS, type ControllerConfig, controllerConfig } from '../config/controller-config.ts';
 import type { Flags } from '../config/flags.ts';
 import type { ListenAddress } from '../config/listen.ts';
 import { userAgent, version } from '../config/program-version.ts';
@@ -20,16 +19,15 @@ import { ControllerParts, live } from '../controller/controllers.ts';
 import { LeaderElector } from '../controller/leader.ts';
 import { controllerEvents } from '../controller/reports.ts';
 import { countText } from '../inspect/wire/format.ts';
-import type { Hangups } from '../kernel/hangups.ts';
 import { growSparingly, releaseMemory } from '../kernel/memory.ts';
+import type { Hangups } from '../kernel/process.ts';
 import { Clients } from '../serve/clients.ts';
 import { controllerHandler } from '../serve/following-program.ts';
 import { type Handler, keepOpen, type OpenServer } from '../serve/http.ts';
 import { scrapeHandler } from '../serve/metrics-server.ts';
 import { ControllerMetrics } from '../telemetry/controller-metrics.ts';
-import { FaultLog, SEE_ALL_OF_CONTROLLER } from '../telemetry/fault-log.ts';
+import { FaultLog, RationedLines, SEE_ALL_OF_CONTROLLER } from '../telemetry/fault-log.ts';
 import { createLog, type Log } from '../telemetry/log.ts';
-import { RationedLines } from '../telemetry/rationed-lines.ts';
 import { listenTrouble, TroubleLog } from '../telemetry/trouble-log.ts';
 
 /** How it reaches the API server, and opens its port; the simulator has ways of its own. */

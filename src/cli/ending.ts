@@ -1,6 +1,6 @@
 /** Ends the process, also where a thread hangs. */
 import { documentFiles, singleFiles } from '../cluster/documents/files.ts';
-import { endNow } from '../kernel/last-resort.ts';
+import { endNow } from '../kernel/process.ts';
 
 /** End with this status when nothing is left to do; at once where a thread hangs in a file, because the runtime would wait for it. */
 export async function end(status: number): Promise<void> {

@@ -7,7 +7,7 @@ import type { ModeName } from '../proxy/model/modes.ts';
 import type { PortRange } from '../proxy/model/port-range.ts';
 import type { FeatureGates } from './feature-gates.ts';
 import type { ServeConfig } from './listen.ts';
-import type { LogConfig } from './log-settings.ts';
+import type { LogConfig } from './readers.ts';
 
 export type SourceConfig =
   | {

@@ -21,7 +21,6 @@ import { readFeatureGates } from './feature-gates.ts';
 import { FIELDS } from './file-fields.ts';
 import { ConfigError, camel, type Flags, flagText, textFlag } from './flags.ts';
 import { readServe } from './listen.ts';
-import { readLog } from './log-settings.ts';
 import {
   checkOrder,
   type FlagReader,
@@ -30,6 +29,7 @@ import {
   readChoice,
   readCidrs,
   readInteger,
+  readLog,
   readPositive,
   readSize,
   readTimeout,

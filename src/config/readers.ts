@@ -127,3 +127,16 @@ export function readSize(
     read.fault(flag, 'must be a number of bytes such as 64Mi, at least 1Mi and at most 1024Gi');
   return bytes;
 }
+
+export interface LogConfig {
+  /** auto: lines for people on a terminal, JSON elsewhere. */
+  readonly format: 'auto' | 'json' | 'text';
+  readonly verbosity: number;
+}
+
+export function readLog(read: FlagReader): LogConfig {
+  return {
+    format: readChoice(read, 'logging-format', { initial: 'auto', choices: ['auto', 'json', 'text'] }),
+    verbosity: readInteger(read, 'v', { initial: 0, least: 0, most: MAX_INT32 }),
+  };
+}

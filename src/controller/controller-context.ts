@@ -6,7 +6,7 @@ import type { MirrorCounts } from '../cluster/producers/mirror.ts';
 import type { SliceCounts } from '../cluster/producers/slices.ts';
 import type { ClusterCache } from './cluster-cache.ts';
 import type { Operation } from './object-writer.ts';
-import { type SyncResult, type WorkersOptions, workOff } from './workers.ts';
+import { type SyncResult, type WorkersOptions, workOff } from './queue.ts';
 
 export type ControllerName = 'slices' | 'endpoints' | 'mirror';
 

@@ -6,8 +6,7 @@ import { TriggerTimes } from '../cluster/producers/trigger-times.ts';
 import { type ControllerContext, runQueue } from './controller-context.ts';
 import { Expectations } from './expectations.ts';
 import { deleteEndpoints, mustBeGone, writeEndpoints } from './object-writer.ts';
-import { WorkQueue } from './queue.ts';
-import { StaleCache } from './workers.ts';
+import { StaleCache, WorkQueue } from './queue.ts';
 
 export interface EndpointsSettings {
   readonly workers: number;

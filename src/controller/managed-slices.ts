@@ -1,11 +1,10 @@
 /** The slices of one manager as a controller reads and writes them: from the cache, with the writes that it does not show yet. */
 import type { ObjectKey, SliceObject } from '../cluster/producers/api-objects.ts';
+import { counts, serviceOf } from './cluster-cache.ts';
 import type { ControllerContext } from './controller-context.ts';
 import { Expectations } from './expectations.ts';
 import { type SliceWrite, SliceWriter } from './object-writer.ts';
-import type { WorkQueue } from './queue.ts';
-import { counts, serviceOf } from './slice-shelf.ts';
-import { StaleCache } from './workers.ts';
+import { StaleCache, type WorkQueue } from './queue.ts';
 
 export interface ManagedSlicesOptions {
   readonly context: ControllerContext;

@@ -13,7 +13,7 @@ import {
 } from '../cluster/producers/api-objects.ts';
 import { TRIGGER_ANNOTATION } from '../proxy/model/labels.ts';
 import type { Expectations } from './expectations.ts';
-import { StaleCache } from './workers.ts';
+import { StaleCache } from './queue.ts';
 
 export type Operation = 'create' | 'update' | 'delete';
 

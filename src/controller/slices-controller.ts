@@ -8,8 +8,7 @@ import { SLICES_MANAGER } from '../proxy/model/labels.ts';
 import { type ControllerContext, runQueue } from './controller-context.ts';
 import { ManagedSlices } from './managed-slices.ts';
 import { mustBeGone } from './object-writer.ts';
-import { WorkQueue } from './queue.ts';
-import type { SyncResult } from './workers.ts';
+import { type SyncResult, WorkQueue } from './queue.ts';
 
 export interface SlicesSettings {
   readonly workers: number;

@@ -16,8 +16,15 @@ import { openTraces, TraceSocket } from '../../native/nft/trace.ts';
 import { commit } from '../../native/nft/transaction.ts';
 import { addressOctets, FAMILIES, type Family } from '../base/address.ts';
 import { type Clock, realClock, sleep } from '../base/clock.ts';
-import { BEGINNINGS, ENDS, NUMBERS, TRACE_TABLE, type TraceQuestion } from './trace-names.ts';
-import { PacketCollector, type TracedPacket } from './traced-packets.ts';
+import {
+  BEGINNINGS,
+  ENDS,
+  PacketCollector,
+  PROTOCOL_NUMBERS,
+  TRACE_TABLE,
+  type TracedPacket,
+  type TraceQuestion,
+} from './traced-packets.ts';
 
 /** Behind NF_IP_PRI_CONNTRACK_DEFRAG (-400), which joins fragments, and before NF_IP_PRI_RAW (-300; linux/netfilter_ipv4.h). */
 const FIRST = -350;
@@ -182,7 +189,7 @@ function matching({ family, source, destination, protocol, port }: TraceQuestion
   ports.writeUInt16BE(port);
   const all = [
     ...equal(bytecode.payload('network', to, length, 0), addressOctets(destination)),
-    ...equal(bytecode.meta('l4proto', 0), Buffer.from([NUMBERS[protocol]])),
+    ...equal(bytecode.meta('l4proto', 0), Buffer.from([PROTOCOL_NUMBERS[protocol]])),
     ...equal(bytecode.payload('transport', 2, 2, 0), ports),
   ];
   if (source !== undefined) all.push(...equal(bytecode.payload('network', from, length, 0), addressOctets(source)));

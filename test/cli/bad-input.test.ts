@@ -5,8 +5,7 @@ import { chmod, mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, describe, it } from 'node:test';
-import { startChild } from '../../src/kernel/child.ts';
-import { realCommands } from '../../src/kernel/commands.ts';
+import { realCommands, startChild } from '../../src/kernel/commands.ts';
 import { SLICEWIRE } from '../helpers/cli/slicewire.ts';
 import { NEVER } from '../helpers/proxy/rig.ts';
 

@@ -1,8 +1,8 @@
 /** A command of slicewire, as data: the command line, its help, the completion of shells and the manual pages are made from it. */
 import { AGENT_FLAGS } from '../../config/agent-flags.ts';
-import { CONTROLLER_FLAGS } from '../../config/controller-flags.ts';
+import { CONTROLLER_FLAGS } from '../../config/controller-config.ts';
 import type { FlagEntry, FlagGroup } from '../../config/flags.ts';
-import { FLEET_FLAGS } from '../../config/fleet-flags.ts';
+import { FLEET_FLAGS } from '../../config/fleet-config.ts';
 
 /** The whole program. */
 export const ABOUT = `A service proxy for Kubernetes nodes: programs Services and EndpointSlices into iptables, IPVS or nftables.
