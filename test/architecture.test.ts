@@ -182,7 +182,13 @@ const RULES: Readonly<Record<string, Rule>> = {
   'src/cluster/documents/': { modules: ['node:', 'yaml'] },
   'src/cluster/producers/': { imports: ['src/proxy/model/'] },
   'src/controller/': {
-    imports: ['src/cluster/producers/', 'src/proxy/model/', 'src/cluster/api/'],
+    imports: [
+      'src/cluster/producers/',
+      'src/proxy/model/',
+      'src/cluster/api/',
+      'src/serve/',
+      'src/telemetry/registry.ts',
+    ],
     modules: ['node:crypto'],
   },
   'src/cluster/cache/': { imports: ['src/proxy/model/'], types: ['src/proxy/sync/'] },

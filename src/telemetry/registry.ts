@@ -1,6 +1,8 @@
 /** A registry of metrics in Prometheus' form: makes them, and writes them as text. With those of the process and of slicewire's build. */
 import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client';
 
+export type { Counter, Gauge, Histogram } from 'prom-client';
+
 /** Labels are texts; prom-client takes no others. */
 export type MetricLabels = Readonly<Record<string, string>>;
 
