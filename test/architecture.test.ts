@@ -216,6 +216,7 @@ const RULES: Readonly<Record<string, Rule>> = {
   'src/agent/relay/': { imports: ['src/proxy/model/'], modules: ['node:net'] },
   'src/telemetry/': {
     imports: ['src/proxy/model/'],
+    types: ['src/serve/clients.ts'],
     modules: ['pino', 'pino-pretty', 'prom-client', 'node:'],
   },
   'src/kernel/': { imports: ['native/'], modules: ['node:', 'execa'] },

@@ -72,6 +72,28 @@ export function readConnectionsPerClient(read: FlagReader): number {
   return readInteger(read, 'max-connections-per-client', { initial: 16, least: 1, most: 512 });
 }
 
+/** The servers of a command that has one port beside that of --scrape-bind-address. */
+export interface ServerSettings {
+  /** --bind-address. */
+  readonly listen: ListenAddress;
+  /** --scrape-bind-address, for /metrics alone; undefined without it. */
+  readonly scrape: ListenAddress | undefined;
+  /** --max-connections-per-client: connections that one remote address may have to each port. */
+  readonly connectionsPerClient: number;
+}
+
+/** `port`: the default of both addresses. */
+export function readServers(read: FlagReader, port: number): ServerSettings {
+  const flag = 'bind-address';
+  const text = read.text(flag) || `127.0.0.1:${port}`;
+  const found = parseListen(text, port);
+  if (found === undefined)
+    read.fault(flag, `must be an IP address, or one with a port from 1 to 65535, such as 0.0.0.0:${port}`);
+  const listen = found ?? { address: '127.0.0.1' as Address, port, text };
+  const scrape = readScrape(read, port, [{ flag, listen, hasMetrics: true }]);
+  return { listen, scrape, connectionsPerClient: readConnectionsPerClient(read) };
+}
+
 interface ListenInput {
   readonly name: 'healthz' | 'metrics';
   readonly host: string;

@@ -1,6 +1,7 @@
 /** Readers of flag values: each returns the value, and reports a fault when it is invalid. */
 import { type Cidr, parseCidr } from '../base/address.ts';
 import { durationText, parseDuration } from '../base/duration.ts';
+import { ConfigError, type Flags, flagText, textFlag } from './flags.ts';
 
 export interface FlagReader {
   /** The text of a flag; undefined when it was not given. */
@@ -8,6 +9,18 @@ export interface FlagReader {
   fault(flag: string, problem: string): void;
   /** The name that the user knows: the flag, or the field of the file. */
   name(flag: string): string;
+}
+
+/** The configuration that `make` reads from a command line. Throws a ConfigError that lists every fault. */
+export function fromCommandLine<C extends object>(flags: Flags, make: (read: FlagReader) => C): Readonly<C> {
+  const faults: string[] = [];
+  const config = make({
+    text: (flag) => textFlag(flags, flag),
+    fault: (flag, problem) => faults.push(`${flagText(flags, flag)}: ${problem}`),
+    name: (flag) => `--${flag}`,
+  });
+  if (faults.length > 0) throw new ConfigError(faults.join('; '));
+  return Object.freeze(config);
 }
 
 export function readCidrs(read: FlagReader, flag: string, what = 'a CIDR such as 10.244.0.0/16'): Cidr[] {

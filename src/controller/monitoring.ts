@@ -5,16 +5,11 @@
 import type { SelectingService } from '../cluster/producers/api-objects.ts';
 import type { MirrorCounts } from '../cluster/producers/mirror.ts';
 import type { SliceCounts } from '../cluster/producers/slices.ts';
+import type { TurnedAwayCount } from '../serve/clients.ts';
 import { FOLLOWER_PATHS, type FollowingProgram, followerAnswer } from '../serve/following-program.ts';
 import { type Handler, NOT_FOUND } from '../serve/http.ts';
 import { type Component, type ComponentInfo, zpageAnswer } from '../serve/zpages.ts';
-import {
-  type Counter,
-  type Gauge,
-  type Histogram,
-  MetricRegistry,
-  type TurnedAwayCount,
-} from '../telemetry/registry.ts';
+import { type Counter, type Gauge, type Histogram, MetricRegistry } from '../telemetry/registry.ts';
 import type { Operation } from './object-writer.ts';
 import type { SyncResult } from './queue.ts';
 

@@ -4,6 +4,7 @@
  * retried at most 10 times a second after the first 100.
  */
 import type { Clock } from '../base/clock.ts';
+import { TokenQueue } from '../base/token-bucket.ts';
 import { ApiError } from '../cluster/api/client.ts';
 
 /** Promises for the moment at which a queue has no key ready or with a worker. */
@@ -172,16 +173,14 @@ class DelayedKeys {
 /** The wait after the first failure, and the longest wait. */
 const FIRST_WAIT_MS = 1000;
 const MAX_WAIT_MS = 1_000_000;
-/** Retries of all keys at once, and milliseconds for each one more. */
-const BURST = 100;
-const REFILL = 100;
+/** The rate of retries of all keys. */
+const RETRY_RATE = { burst: 100, refill: 100 };
 
 /** Failures of the keys of a queue in a row, and how long each retry waits (client-go's workqueue). */
 class Failures {
   readonly #clock: Clock;
   readonly #inARow = new Map<string, number>();
-  /** When the bucket of retries is empty, the next retry waits until this time. */
-  #nextRetryAt = Number.NEGATIVE_INFINITY;
+  readonly #tokens = new TokenQueue(RETRY_RATE);
   #retries = 0;
 
   constructor(clock: Clock) {
@@ -203,7 +202,10 @@ class Failures {
     const failures = this.of(key);
     this.#inARow.set(key, failures + 1);
     this.#retries += 1;
-    return Math.max(this.#untilToken(), Math.min(MAX_WAIT_MS, FIRST_WAIT_MS * 2 ** Math.min(failures, 20)));
+    return Math.max(
+      this.#tokens.take(this.#clock.now()),
+      Math.min(MAX_WAIT_MS, FIRST_WAIT_MS * 2 ** Math.min(failures, 20)),
+    );
   }
 
   /** Work on the key succeeded, or is given up. */
@@ -213,13 +215,6 @@ class Failures {
 
   clear(): void {
     this.#inARow.clear();
-  }
-
-  /** Milliseconds until the bucket admits one more retry. */
-  #untilToken(): number {
-    const now = this.#clock.now();
-    this.#nextRetryAt = Math.max(this.#nextRetryAt, now - BURST * REFILL) + REFILL;
-    return Math.max(0, this.#nextRetryAt - now);
   }
 }
 

@@ -1,21 +1,6 @@
 /** Implements NftKernel over netlink: reads and watches slicewire's table, and writes transactions (linux/netfilter/nf_tables.h). */
 
-import {
-  EAFNOSUPPORT,
-  EAGAIN,
-  EBUSY,
-  EEXIST,
-  EINTR,
-  EINVAL,
-  ENOBUFS,
-  ENOENT,
-  ENOMEM,
-  EOPNOTSUPP,
-  EPERM,
-  EPROTONOSUPPORT,
-  ERESTART,
-  errnoOf,
-} from '../../native/errno.ts';
+import { EAGAIN, EBUSY, EEXIST, EINTR, ENOBUFS, ENOENT, ENOMEM, EPERM, ERESTART, errnoOf } from '../../native/errno.ts';
 import { NetlinkError, type NetlinkRequest } from '../../native/netlink.ts';
 import { NetlinkSocket, openTransport } from '../../native/netlink-socket.ts';
 import { NETLINK_NETFILTER } from '../../native/nfnetlink.ts';
@@ -23,7 +8,7 @@ import { readElements, readSets, tableHandle } from '../../native/nft/listings.t
 import { elementAt } from '../../native/nft/sets.ts';
 import { deleteChain, deleteTable } from '../../native/nft/table-requests.ts';
 import { commit } from '../../native/nft/transaction.ts';
-import { decodeGeneration, generationRequest } from '../../native/nftables.ts';
+import { decodeGeneration, generationRequest, NO_NFTABLES } from '../../native/nftables.ts';
 import type { Family } from '../base/address.ts';
 import { causeOf } from '../base/cause.ts';
 import { breath } from '../base/clock.ts';
@@ -60,8 +45,6 @@ const BRACKETS = 64;
 const MAX_TRIES = 8;
 /** Errors that do not depend on the request. */
 const ENVIRONMENT: readonly number[] = [EPERM, EINTR, EAGAIN, ENOMEM, ENOBUFS];
-/** Answers of a kernel without nftables; EINVAL is nfnetlink's for a subsystem that it does not know (nfnetlink.c). */
-const NO_NFTABLES: readonly number[] = [EINVAL, EPROTONOSUPPORT, EOPNOTSUPP, EAFNOSUPPORT];
 /** A process can have the capability in its own user namespace while another one owns the network namespace (user_namespaces(7)). */
 const NEEDED_RIGHTS =
   'slicewire needs the capability NET_ADMIN over its network namespace: run it as root, or in the user namespace that owns the network namespace';

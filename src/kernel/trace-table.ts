@@ -4,7 +4,7 @@
  */
 
 import { readFile } from 'node:fs/promises';
-import { EAFNOSUPPORT, EEXIST, EINVAL, ENOENT, EOPNOTSUPP, EPERM, EPROTONOSUPPORT } from '../../native/errno.ts';
+import { EEXIST, EINVAL, ENOENT, EOPNOTSUPP, EPERM } from '../../native/errno.ts';
 import { SystemError } from '../../native/libc.ts';
 import { NetlinkError, type NetlinkRequest } from '../../native/netlink.ts';
 import { NetlinkSocket, type NetlinkTransport, openTransport } from '../../native/netlink-socket.ts';
@@ -14,6 +14,7 @@ import { type TableFacts, tableFacts } from '../../native/nft/listings.ts';
 import { addChain, addRule, createTable, deleteTable } from '../../native/nft/table-requests.ts';
 import { openTraces, TraceSocket } from '../../native/nft/trace.ts';
 import { commit } from '../../native/nft/transaction.ts';
+import { NO_NFTABLES } from '../../native/nftables.ts';
 import { addressOctets, FAMILIES, type Family } from '../base/address.ts';
 import { type Clock, realClock, sleep } from '../base/clock.ts';
 import {
@@ -30,9 +31,6 @@ import {
 const FIRST = -350;
 /** Behind NF_IP_PRI_CONNTRACK_HELPER (300), the last one that changes or drops packets. */
 const LAST = 1000;
-
-/** Answers of a kernel without nftables, or without a family. */
-const NO_NFTABLES: readonly number[] = [EINVAL, EPROTONOSUPPORT, EOPNOTSUPP, EAFNOSUPPORT];
 
 /** Packets are being traced already; the message says by whom. */
 export class TraceBusy extends Error {

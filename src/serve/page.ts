@@ -4,6 +4,7 @@
  */
 import { createHash } from 'node:crypto';
 import { gunzipSync } from 'node:zlib';
+import { causeOf } from '../base/cause.ts';
 import { type Answer, acceptsGzip, type HttpRequest, textAnswer } from './http.ts';
 
 interface PageFile {
@@ -84,6 +85,6 @@ async function readOr(read: ReadPage, name: string): Promise<Uint8Array | string
   try {
     return await read(name);
   } catch (error) {
-    return error instanceof Error ? error.message : String(error);
+    return causeOf(error);
   }
 }

@@ -8,6 +8,7 @@
  */
 
 import { isLoopback, parseAddress, socketAddress } from '../base/address.ts';
+import { causeOf } from '../base/cause.ts';
 import { isWrongQuestion, NoAnswer, problemOf, WrongQuestion } from '../inspect/wire/problem.ts';
 import { type Answer, type HttpRequest, jsonAnswer } from './http.ts';
 
@@ -80,7 +81,7 @@ export const RETRY_AFTER = { 'retry-after': '1' };
 export function errorAnswer(error: unknown): Answer {
   if (isWrongQuestion(error)) return problemAnswer(400, error.message);
   if (error instanceof NoAnswer) return problemAnswer(503, error.message, RETRY_AFTER);
-  return problemAnswer(500, error instanceof Error ? error.message : String(error));
+  return problemAnswer(500, causeOf(error));
 }
 
 /** Throws NoAnswer when it takes too long: the kernel starts its list of rules again whenever they change. */

@@ -1,5 +1,6 @@
 /** Metrics of `slicewire fleet`. */
-import { type HistogramCounts, MetricRegistry, type TurnedAwayCount } from './registry.ts';
+import type { TurnedAwayCount } from '../serve/clients.ts';
+import { type HistogramCounts, MetricRegistry } from './registry.ts';
 
 export interface FleetMetricsOptions {
   readonly version: string;

@@ -1,6 +1,8 @@
 /** A registry of metrics in Prometheus' form: makes them, and writes them as text. With those of the process and of slicewire's build. */
 import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client';
 
+import type { TurnedAwayCount } from '../serve/clients.ts';
+
 export type { Counter, Gauge, Histogram } from 'prom-client';
 
 /** Labels are texts; prom-client takes no others. */
@@ -41,13 +43,6 @@ export const TURNED_AWAY = {
   help: 'Connections that were refused or closed to keep the limits on clients, by remote address (64 of them, then others) and reason',
   labels: ['address', 'reason'],
 } as const;
-
-/** How often one client was turned away, as its limits count it. */
-export interface TurnedAwayCount {
-  readonly address: string;
-  readonly reason: string;
-  readonly count: number;
-}
 
 /** The samples of TURNED_AWAY. */
 export function turnedAwaySamples(counts: readonly TurnedAwayCount[]): Sample[] {

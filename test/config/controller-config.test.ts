@@ -153,7 +153,7 @@ describe('configuration of the controllers', () => {
   const LONGER = 'must be longer than --leader-elect-renew-deadline, which is 10s by default';
   const PERIOD =
     'must be more than 0, and 1.2 times this period must be less than --leader-elect-renew-deadline, which is 10s';
-  const LISTEN = 'must be an IP address, or one with a port, such as 0.0.0.0:10261';
+  const LISTEN = 'must be an IP address, or one with a port from 1 to 65535, such as 0.0.0.0:10261';
   const cases: readonly [Flags, string][] = [
     [{ controllers: '*,nodes' }, `--controllers=*,nodes: nodes ${NONE}`],
     [
