@@ -120,7 +120,7 @@ export class ProgrammedAnswers {
         '/programmed',
         {
           parameters: ['service', 'slice', 'version', 'wait'],
-          longest: MAX_WAIT_MS + 1000,
+          timeout: MAX_WAIT_MS + 1000,
           answer: async (query, signal) => {
             const { clock, by, unserved } = this.#parts;
             const question = readProgrammedQuestion(query, MAX_WAIT_MS);
