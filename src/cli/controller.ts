@@ -180,7 +180,7 @@ function eventSinkOf(cluster: ControllerConfig, { log, lines, signal, connect }:
     onFailure: (error) => log.warn(`cannot write events: ${error.message}`),
   });
   return controllerEvents(recorder, {
-    rationed: (level, line) => void lines.say({ level, ...line }),
+    rationed: (level, line) => void lines.write({ level, ...line }),
     each: (facts, text) => log.v2(facts, text),
   });
 }

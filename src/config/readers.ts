@@ -1,4 +1,4 @@
-/** Readers of flag values: each returns the value, and reports a fault when it is invalid. */
+/** Readers of flag values. Each returns the value, and reports a fault when the value is invalid. */
 import { type Cidr, parseCidr } from '../base/address.ts';
 import { durationText, parseDuration } from '../base/duration.ts';
 import { ConfigError, type Flags, flagText, textFlag } from './flags.ts';
@@ -7,7 +7,7 @@ export interface FlagReader {
   /** The text of a flag; undefined when it was not given. */
   text(flag: string): string | undefined;
   fault(flag: string, problem: string): void;
-  /** The name that the user knows: the flag, or the field of the file. */
+  /** The name for the user: the flag, or the field of the file. */
   name(flag: string): string;
 }
 
@@ -41,7 +41,7 @@ export function readDuration(read: FlagReader, flag: string, initial: string): n
   return milliseconds ?? Number.NaN;
 }
 
-/** Milliseconds, 0 at least. */
+/** Milliseconds, at least 0. */
 export function readTimeout(read: FlagReader, flag: string, initial: string): number {
   const milliseconds = readDuration(read, flag, initial);
   if (milliseconds < 0) read.fault(flag, 'must not be negative');
@@ -66,7 +66,7 @@ interface Order {
   readonly mayBeEqual: boolean;
 }
 
-/** Reports two durations in the wrong order: the fault is of the one that the user set, and names a default of the other. */
+/** Reports two durations in the wrong order, as a fault of the one that the user set. The text says whether the other is a default. */
 export function checkOrder(read: FlagReader, { shorter, longer, mayBeEqual }: Order): void {
   const isGiven = ({ flag }: NamedDuration) => read.text(flag) !== undefined;
   const isShorterAtFault = isGiven(shorter) || !isGiven(longer);
@@ -80,7 +80,7 @@ export function checkOrder(read: FlagReader, { shorter, longer, mayBeEqual }: Or
   );
 }
 
-/** A number that a 32-bit field of the API holds. */
+/** The largest number of a 32-bit field of the API. */
 export const MAX_INT32 = 2_147_483_647;
 
 export function readInteger(
@@ -101,7 +101,7 @@ export function isOn(read: FlagReader, flag: string, initial: boolean): boolean 
   return value === true;
 }
 
-/** The words of Go's ParseBool; undefined for others. */
+/** Reads a boolean as Go's ParseBool does; undefined for another text. */
 export function parseBool(text: string): boolean | undefined {
   if (['1', 't', 'T', 'true', 'TRUE', 'True'].includes(text)) return true;
   return ['0', 'f', 'F', 'false', 'FALSE', 'False'].includes(text) ? false : undefined;

@@ -49,7 +49,7 @@ export class RationedLines {
   }
 
   /** Returns whether the line is logged by itself. Lines of a kind have one level. */
-  say({ kind, level, facts, text }: RationedLine): boolean {
+  write({ kind, level, facts, text }: RationedLine): boolean {
     const { log, clock, rest } = this.#options;
     const bucket = this.#bucket(kind, level);
     if (bucket.rate.take(clock.now())) {
@@ -128,7 +128,7 @@ export class FaultLog {
 
   /** Returns whether the fault has a line of its own. Faults are warnings, but for fields that merely have no effect on this node. */
   log(fault: Fault): boolean {
-    return this.#lines.say({ kind: kindOf(fault), level: levelOf(fault), facts: { fault }, text: faultText(fault) });
+    return this.#lines.write({ kind: kindOf(fault), level: levelOf(fault), facts: { fault }, text: faultText(fault) });
   }
 
   /** Log the pending numbers at once, at the end. */

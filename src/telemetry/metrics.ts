@@ -1,6 +1,6 @@
 /**
- * Metrics of the agent in Prometheus' form: kube-proxy's under its names, so that dashboards and alerts go on working, and those of
- * slicewire under `slicewire_`. Values that others keep are read on each scrape.
+ * The agent's metrics in Prometheus' form: kube-proxy's under their names, so that dashboards and alerts go on working, and those of
+ * slicewire under `slicewire_`. Values that other parts keep are read on each scrape.
  */
 import type { Counter, Gauge, Histogram } from 'prom-client';
 import { MODE_NAMES, MODES, type ModeName } from '../proxy/model/modes.ts';
@@ -10,7 +10,7 @@ export interface MetricsOptions {
   readonly mode: ModeName;
   readonly families: readonly string[];
   readonly version: string;
-  /** The samples that are read on each scrape, by the name of their metric. */
+  /** Readers of samples, called on each scrape, by the name of their metric. */
   readonly read: Readonly<Record<ReadName, Samples>>;
 }
 
@@ -166,7 +166,7 @@ export class Metrics {
     this.#syncs.synced(facts, now);
   }
 
-  /** A sync begins. `trigger`: from a small set of words. */
+  /** A sync begins. `trigger` must be from a small set of words. */
   triggered(trigger: string): void {
     this.#triggers.inc({ trigger });
   }
@@ -210,21 +210,21 @@ const LATENCY_BUCKETS = [
 const FAMILY = ['ip_family'];
 const OF_SYNC = 'kubeproxy_sync';
 
-/** Flows that a sweep deleted, by family; undefined: the sweep did not cover this kind. */
+/** Numbers of flows that a sweep deleted, by family; undefined for a kind that the sweep did not cover. */
 interface DeletedFlows {
   readonly udp: ReadonlyMap<string, number> | undefined;
   readonly opening: ReadonlyMap<string, number> | undefined;
 }
 
-/** The result of one sync. Times in milliseconds. */
+/** The result of one sync. Times are in milliseconds. */
 interface SyncFacts {
-  /** Families of which all was written. */
+  /** Families of which everything was written. */
   readonly complete: readonly string[];
   /** Families of which a write of rules failed. */
   readonly failedWrites: readonly string[];
   readonly duration: number;
   readonly writing: number;
-  /** The sync read the kernel. */
+  /** Whether the sync read the kernel. */
   readonly isFull: boolean;
   readonly steps: number;
   /** Services visited, and kernel objects rendered. */
@@ -242,7 +242,7 @@ class SyncMetrics {
   readonly #lastSync: Gauge;
   readonly #lastQueued: Gauge;
   readonly #writeFailures: Counter;
-  /** None in nftables mode: there, all writes are partial. */
+  /** undefined in nftables mode, where all writes are partial. */
   readonly #partialFailures: Counter | undefined;
 
   constructor(registry: MetricRegistry, families: readonly string[], mode: ModeName) {
