@@ -109,7 +109,7 @@ interface Waits {
 async function strangerAt({ names, log, clock }: NameOptions, waits: Waits): Promise<string | undefined> {
   // Loaded only here: an agent that is alone needs no schema.
   const { HOLDER_LINE, readHolder } = await import('../inspect/wire/agent-lock.ts');
-  const answer = await names.ask({ patience: SILENCE_TIMEOUT_MS, longest: HOLDER_LINE });
+  const answer = await names.ask({ patience: SILENCE_TIMEOUT_MS, maxLength: HOLDER_LINE });
   const now = clock.now();
   const isNobody = answer.kind === 'no connection' || answer.kind === 'closed';
   waits.nobodySince = isNobody ? (waits.nobodySince ?? now) : undefined;

@@ -14,9 +14,9 @@ import { PackedMap, pack, unpack } from '../cluster/producers/packing.ts';
 import { MANAGED_BY_LABEL, MIRROR_MANAGER, SERVICE_NAME_LABEL, SLICES_MANAGER } from '../proxy/model/labels.ts';
 import type { Packed } from '../proxy/model/packed/bytes.ts';
 
-/** Called after the cache took an object in; undefined: it did not exist before, or is gone. */
+/** Called after the cache took in an object, which is undefined where it did not exist before, or is gone. */
 interface CacheListener {
-  /** `touched` looks up the Services that the change of a Pod concerns. */
+  /** `touched` looks up the Services that the Pod's change concerns. */
   onPod?(touched: () => ReadonlySet<ObjectKey>): void;
   onService?(key: ObjectKey, before: SelectingService | undefined, after: SelectingService | undefined): void;
   onNode?(before: ZonedNode | undefined, after: ZonedNode | undefined): void;
@@ -68,7 +68,7 @@ export class ClusterCache {
 
   setNode(name: string, after: ZonedNode | undefined): void {
     const before = this.nodes.get(name);
-    // A kubelet writes its Node every few minutes.
+    // Most changes of a Node do not matter: its kubelet writes it every few minutes.
     if (sameData(before, after)) return;
     if (after === undefined) this.nodes.delete(name);
     else this.nodes.set(name, after);
@@ -106,7 +106,7 @@ export class SliceShelf {
     return this.#rows.has(key);
   }
 
-  /** Slices of this manager that name the Service, without those that are being deleted. */
+  /** This manager's slices that name the Service, without those that are being deleted. */
   of(service: ObjectKey, manager: string): SliceObject[] {
     const found: SliceObject[] = [];
     for (const row of this.#ofService.get(service)) {
@@ -155,7 +155,7 @@ export function serviceOf({ metadata }: SliceObject): ObjectKey | undefined {
   return name === '' ? undefined : `${metadata.namespace}/${name}`;
 }
 
-/** Whether the slice is this manager's. A slice that is being deleted counts as gone: a finalizer may hold it back for long. */
+/** Whether the slice is this manager's. A slice that is being deleted counts as gone, because a finalizer may keep it for long. */
 export function counts(slice: SliceObject, manager: string): boolean {
   return managerOf(slice) === manager && (slice.metadata.deletionTimestamp ?? null) === null;
 }

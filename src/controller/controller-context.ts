@@ -10,13 +10,13 @@ export type ControllerName = 'slices' | 'endpoints' | 'mirror';
 
 /** Events for `kubectl describe`, and failures for the log. */
 export interface ControllerReports {
-  /** An event of a Service; undefined: the Service is gone, and no event is written. */
+  /** Writes an event of a Service; none where the Service is gone (undefined). */
   service(service: Pick<SelectingService, 'namespace' | 'name' | 'uid'> | undefined, notice: Notice): void;
-  /** An event of Endpoints. */
+  /** Writes an event of Endpoints. */
   endpoints(key: ObjectKey, uid: string | undefined, notice: Notice): void;
-  /** Work on a key failed: a line of the log, where it did not fail so before. */
+  /** Work on a key failed. The log has a line unless it failed in the same way before. */
   failed(controller: ControllerName, key: ObjectKey, error: Error, isLast: boolean): void;
-  /** Work on a key succeeded: a line of the log, where it failed before. */
+  /** Work on a key succeeded. The log has a line if it failed before. */
   worked(controller: ControllerName, key: ObjectKey): void;
   /** This replica stops writing. */
   stopped(controller: ControllerName): void;
@@ -24,7 +24,7 @@ export interface ControllerReports {
 
 export interface ControllerContext {
   readonly cache: ClusterCache;
-  /** Each controller has one of its own, at its own pace. */
+  /** Each controller has a client of its own, with its own pace. */
   readonly client: ApiClient;
   readonly clock: Clock;
   readonly metrics: ControllerMetrics;
@@ -33,11 +33,11 @@ export interface ControllerContext {
 
 interface ControllerWork extends Omit<WorkersOptions, 'onFailure'> {
   readonly name: ControllerName;
-  /** Keys that are worked on first: everything that the cache has. */
+  /** The first keys: everything in the cache. */
   readonly keys: Iterable<ObjectKey>;
-  /** Called beside the line of the log. */
+  /** Called beside `ControllerReports.failed`. */
   readonly onFailure?: (key: ObjectKey, error: Error) => void;
-  /** Another replica may write from now on. */
+  /** Called at the end: another replica may write from now on. */
   readonly onEnd: () => void;
 }
 

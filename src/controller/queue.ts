@@ -24,7 +24,7 @@ class Drain {
 export class WorkQueue {
   readonly failures: Failures;
   readonly drain = new Drain();
-  /** In the order in which they are given out. */
+  /** In the order in which workers get them. */
   readonly #ready = new Set<string>();
   readonly #working = new Set<string>();
   /** Added while a worker has them. */
@@ -34,7 +34,7 @@ export class WorkQueue {
   #isOpen: boolean;
   #adds = 0;
 
-  /** A closed queue takes nothing until it is opened. */
+  /** A closed queue ignores keys until it is opened. */
   constructor(clock: Clock, { isOpen = true } = {}) {
     this.failures = new Failures(clock);
     this.#delayed = new DelayedKeys(clock, (key) => this.add(key));
@@ -45,7 +45,7 @@ export class WorkQueue {
     this.#isOpen = true;
   }
 
-  /** Forget all keys, and take no more. */
+  /** Forgets all keys, and ignores further ones. */
   close(): void {
     this.#isOpen = false;
     this.#delayed.clear();
@@ -197,7 +197,7 @@ class Failures {
     return this.#inARow.get(key) ?? 0;
   }
 
-  /** Count a failure. Returns the milliseconds until the retry: longer after each failure in a row. */
+  /** Counts a failure. Returns the milliseconds until the retry, which grow with each failure in a row. */
   add(key: string): number {
     const failures = this.of(key);
     this.#inARow.set(key, failures + 1);
@@ -226,7 +226,7 @@ const MAX_RETRIES = 15;
 /** Milliseconds until a key that was given up is tried again: the resync period of kube-controller-manager's informers. */
 const RESYNC_MS = 12 * 60 * 60 * 1000;
 
-/** The cache does not show the last writes yet: the sync must wait. */
+/** The cache does not show the last writes yet, so the sync must wait. */
 export class StaleCache extends Error {
   readonly code = 'STALE_CACHE';
 }
@@ -242,7 +242,7 @@ export interface WorkersOptions {
   readonly onFailure: (key: string, error: Error, isLast: boolean) => void;
 }
 
-/** Open the queue, add these keys, and work until the signal aborts; the queue is emptied then. */
+/** Opens the queue, adds these keys, and works until the signal aborts. The queue is emptied then. */
 export async function workOff(keys: Iterable<string>, options: WorkersOptions, signal: AbortSignal): Promise<void> {
   const { queue } = options;
   queue.open();
@@ -254,7 +254,7 @@ export async function workOff(keys: Iterable<string>, options: WorkersOptions, s
   }
 }
 
-/** Work until the signal aborts. The queue keeps its keys. */
+/** Works until the signal aborts. The queue keeps its keys. */
 export async function runWorkers(options: WorkersOptions, signal: AbortSignal): Promise<void> {
   await Promise.all(Array.from({ length: options.workers }, () => work(options, signal)));
 }

@@ -151,7 +151,7 @@ const HOOKS: ReadonlyMap<string, 'prerouting' | 'output' | 'input' | 'postroutin
   [ENDS.postrouting, 'postrouting'],
 ]);
 
-/** Notes the packet where it enters or leaves, and where it changed. */
+/** Adds a step for the packet where it enters or leaves, and where it changed. */
 function note(going: PacketOnItsWay, hook: ReturnType<typeof HOOKS.get>, headers: TracedHeaders): void {
   const packet = packetOf(headers);
   if (packet === undefined) return;
