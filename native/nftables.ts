@@ -1,6 +1,6 @@
 /** Questions to nftables (linux/netfilter/nf_tables.h): whether a chain exists, the counters of its rules, the generation of the ruleset. */
 import { BodyWriter } from './body-writer.ts';
-import { ENOENT } from './errno.ts';
+import { EAFNOSUPPORT, EINVAL, ENOENT, EOPNOTSUPP, EPROTONOSUPPORT } from './errno.ts';
 import {
   attributes,
   findAttribute,
@@ -33,6 +33,9 @@ export const NFTA_GEN_PROC_PID = 2;
 export const NFTA_GEN_PROC_NAME = 3;
 export const NFTA_CHAIN_TABLE = 1;
 export const NFTA_CHAIN_NAME = 3;
+
+/** Answers of a kernel without nftables; EINVAL is nfnetlink's for a subsystem that it does not know (nfnetlink.c). */
+export const NO_NFTABLES: readonly number[] = [EINVAL, EPROTONOSUPPORT, EOPNOTSUPP, EAFNOSUPPORT];
 
 /** A chain of `table ip …` or `table ip6 …`: NFPROTO_IPV4 and NFPROTO_IPV6 are AF_INET and AF_INET6. */
 export interface ChainId {

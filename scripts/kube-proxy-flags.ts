@@ -7,9 +7,9 @@
 import { readFileSync, writeFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { COMMANDS, flagsOf } from '../src/cli/commands/command-table.ts';
+import { DEPRECATED_FLAGS, IDLE_FLAGS } from '../src/config/agent-flags.ts';
 import { FIELDS } from '../src/config/file-fields.ts';
 import { type FlagEntry, helpOf } from '../src/config/flags.ts';
-import { DEPRECATED_FLAGS, IDLE_FLAGS } from '../src/config/kube-proxy-flags.ts';
 import { MODE_NAMES } from '../src/proxy/model/modes.ts';
 import { Metrics, type MetricsOptions } from '../src/telemetry/metrics.ts';
 

@@ -19,5 +19,5 @@ fi
 # shellcheck disable=SC2086 # each command is a word
 sh scripts/prepare.sh $commands
 [ "$built" = no ] || node_modules/.bin/node scripts/build.ts
-# As `npm run slicewire` starts it: no code of WebAssembly is compiled anew in a root process (src/kernel/self.ts).
+# As `npm run slicewire` starts it: no code of WebAssembly is compiled anew in a root process (src/kernel/process.ts).
 exec node_modules/.bin/node --disable-sigusr1 --liftoff-only "$@"

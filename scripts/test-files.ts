@@ -67,7 +67,7 @@ export async function runFiles(files: readonly string[], options: RunOptions): P
 }
 
 /**
- * One run of node:test for each file, which runs the agent's code as root: its WebAssembly is not compiled anew (src/kernel/self.ts).
+ * One run of node:test for each file, which runs the agent's code as root: its WebAssembly is not compiled anew (src/kernel/process.ts).
  * A run for each: of many files in one run, an event says where a test is declared, which may be a
  * helper, and not which file runs it.
  */

@@ -3,7 +3,7 @@ import { end, endAtOnce } from './cli/ending.ts';
 import { main } from './cli/program.ts';
 /** Parse the command line, run, set the exit status; nothing else. */
 import { restartWithoutNodeVariables } from './kernel/environment.ts';
-import { Hangups } from './kernel/hangups.ts';
+import { Hangups } from './kernel/process.ts';
 
 /** Exit status of Node.js for a top-level await that never ends. */
 const UNSETTLED = 13;

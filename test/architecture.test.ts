@@ -179,7 +179,13 @@ const RULES: Readonly<Record<string, Rule>> = {
   'src/cluster/documents/': { modules: ['node:', 'yaml'] },
   'src/cluster/producers/': { imports: ['src/proxy/model/'] },
   'src/controller/': {
-    imports: ['src/cluster/producers/', 'src/proxy/model/', 'src/cluster/api/'],
+    imports: [
+      'src/cluster/producers/',
+      'src/proxy/model/',
+      'src/cluster/api/',
+      'src/serve/',
+      'src/telemetry/registry.ts',
+    ],
     modules: ['node:crypto'],
   },
   'src/cluster/cache/': { imports: ['src/proxy/model/'], types: ['src/proxy/sync/'] },
@@ -208,6 +214,7 @@ const RULES: Readonly<Record<string, Rule>> = {
   'src/agent/relay/': { imports: ['src/proxy/model/'], modules: ['node:net'] },
   'src/telemetry/': {
     imports: ['src/proxy/model/'],
+    types: ['src/serve/clients.ts'],
     modules: ['pino', 'pino-pretty', 'prom-client', 'node:'],
   },
   'src/kernel/': { imports: ['native/'], modules: ['node:', 'execa'] },

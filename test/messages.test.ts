@@ -22,7 +22,7 @@ import { NodeGuard } from '../src/cluster/source/manifests/node-guard.ts';
 import { controllerConfig } from '../src/config/controller-config.ts';
 import { fleetConfig } from '../src/config/fleet-config.ts';
 import { WrongQuestion } from '../src/inspect/wire/envelope.ts';
-import { SOURCE_OPTIONS } from '../src/kernel/self.ts';
+import { SOURCE_OPTIONS } from '../src/kernel/process.ts';
 import type { SourceEvent } from '../src/proxy/model/events.ts';
 import { faultText } from '../src/proxy/model/objects.ts';
 import { draftOf, setText } from './helpers/cluster/documents/documents.ts';

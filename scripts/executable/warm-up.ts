@@ -17,7 +17,7 @@ import { configFromFlags } from '../../src/config/from-flags.ts';
 import { Recorder } from '../../src/inspect/history/recorder.ts';
 import { tableKernel } from '../../src/inspect/replay/kernels-in-memory.ts';
 import { type CommandRunner, realCommands } from '../../src/kernel/commands.ts';
-import { Hangups } from '../../src/kernel/hangups.ts';
+import { Hangups } from '../../src/kernel/process.ts';
 import { createLog } from '../../src/telemetry/log.ts';
 
 /** The answers to lists, in protobuf, and the Node, in JSON, each by the last part of its path. */

@@ -4,7 +4,7 @@ import { aborted, type Clock, sleep } from '../base/clock.ts';
 import type { Config } from '../config/config.ts';
 import type { RecorderHooks } from '../inspect/history/recorder.ts';
 import type { SyncReason, Trigger } from '../inspect/history/records.ts';
-import { WRITE_GRACE, whileWriting } from '../kernel/last-resort.ts';
+import { WRITE_GRACE, whileWriting } from '../kernel/process.ts';
 import { type Committer, committerText } from '../kernel/ruleset-notices.ts';
 
 import { writtenChanges } from '../proxy/ledger/change-ledger.ts';

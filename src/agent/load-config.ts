@@ -2,12 +2,12 @@
 
 import { causeOf } from '../base/cause.ts';
 import { type OneFile, readOneFile } from '../cluster/documents/files.ts';
+import { DEPRECATED_FLAGS, IDLE_FLAGS } from '../config/agent-flags.ts';
 import { AUTO, type Config } from '../config/config.ts';
 import { flagsFromFile } from '../config/config-file.ts';
 import { EFFECTIVE_GATES, type FeatureGates, idleGates } from '../config/feature-gates.ts';
 import { ConfigError, camel, type Flags } from '../config/flags.ts';
 import { type ConfigOrigins, configsFromFlags } from '../config/from-flags.ts';
-import { DEPRECATED_FLAGS, IDLE_FLAGS } from '../config/kube-proxy-flags.ts';
 import { relayProblems } from '../config/relay-settings.ts';
 import { listText } from '../inspect/wire/format.ts';
 import { createLog, type Log } from '../telemetry/log.ts';

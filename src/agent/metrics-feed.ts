@@ -12,11 +12,12 @@ import type { ServicePort, ServicePortKey } from '../proxy/model/service-port.ts
 import type { ConnectionCount, EnlargedSet, PacketCount, RuleCount } from '../proxy/modes/mode.ts';
 import type { SweepReport } from '../proxy/sync/flow-sweeper.ts';
 import type { SyncReport } from '../proxy/sync/sync-results.ts';
+import type { TurnedAwayCount } from '../serve/clients.ts';
 import type { HealthState } from '../serve/health-judgement.ts';
 import { LocalGaps } from '../serve/service-health.ts';
 import type { Log } from '../telemetry/log.ts';
 import { Metrics, type ReadName } from '../telemetry/metrics.ts';
-import { type Sample, type Samples, type TurnedAwayCount, turnedAwaySamples } from '../telemetry/registry.ts';
+import { type Sample, type Samples, turnedAwaySamples } from '../telemetry/registry.ts';
 import { TroubleLog } from '../telemetry/trouble-log.ts';
 import type { Agent } from './agent.ts';
 import type { ObjectFeed } from './feed.ts';

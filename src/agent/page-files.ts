@@ -6,7 +6,7 @@ import { fileURLToPath } from 'node:url';
 import { causeOf } from '../base/cause.ts';
 import { realClock } from '../base/clock.ts';
 import { realCommands } from '../kernel/commands.ts';
-import { SOURCE_OPTIONS } from '../kernel/self.ts';
+import { SOURCE_OPTIONS } from '../kernel/process.ts';
 
 const BUILT = fileURLToPath(new URL('../../dist/page', import.meta.url));
 const BUILDER = fileURLToPath(new URL('../../scripts/page.ts', import.meta.url));

@@ -122,7 +122,7 @@ export class ProgrammedAnswers {
         '/programmed',
         {
           parameters: ['service', 'slice', 'version', 'wait'],
-          longest: MAX_WAIT_MS + 1000,
+          timeout: MAX_WAIT_MS + 1000,
           answer: async (query, signal) => {
             const { clock, by, unserved } = this.#parts;
             const parsed = parseProgrammedQuery(query, MAX_WAIT_MS);

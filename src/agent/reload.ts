@@ -12,7 +12,7 @@ import type { Config } from '../config/config.ts';
 import { streamsLists } from '../config/feature-gates.ts';
 import { ConfigError, type Flags } from '../config/flags.ts';
 import { isMachineFailure } from '../kernel/failures.ts';
-import type { Hangups } from '../kernel/hangups.ts';
+import type { Hangups } from '../kernel/process.ts';
 import { MODES } from '../proxy/model/modes.ts';
 import type { Fault } from '../proxy/model/objects.ts';
 import { FaultLog } from '../telemetry/fault-log.ts';

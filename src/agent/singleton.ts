@@ -108,7 +108,7 @@ interface Waits {
 async function foreignHolder({ names, log, clock }: NameOptions, waits: Waits): Promise<string | undefined> {
   // Loaded only here: an agent that is alone needs no schema.
   const { MAX_HOLDER_BYTES, readHolder } = await import('../inspect/wire/agent-lock.ts');
-  const answer = await names.ask({ patience: SILENCE_TIMEOUT_MS, longest: MAX_HOLDER_BYTES });
+  const answer = await names.ask({ patience: SILENCE_TIMEOUT_MS, maxLength: MAX_HOLDER_BYTES });
   const now = clock.now();
   const isSilent = answer.kind === 'no connection' || answer.kind === 'closed';
   waits.silentSince = isSilent ? (waits.silentSince ?? now) : undefined;

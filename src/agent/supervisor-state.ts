@@ -2,7 +2,7 @@
 
 import { causeOf } from '../base/cause.ts';
 import { realClock } from '../base/clock.ts';
-import { keepAlive, notifyReloading, notifySupervisor } from '../kernel/supervisor.ts';
+import { keepAlive, notifyReloading, notifySupervisor } from '../kernel/process.ts';
 import type { Log } from '../telemetry/log.ts';
 import { TroubleLog } from '../telemetry/trouble-log.ts';
 

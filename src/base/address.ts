@@ -1,8 +1,8 @@
 /**
  * IP addresses and CIDRs in canonical text, and the protocols above them.
  *
- * Only this file makes an `Address` or `Cidr`, so unchecked text from the API never reaches a command line or a netlink message.
- * Parsing is as lenient as kube-proxy's: it reads leading zeros in IPv4 octets as decimal.
+ * Only this file makes an `Address` or `Cidr`, so that no unchecked text from the API reaches a command line or a netlink message.
+ * Parsing is as lenient as kube-proxy's: octets of IPv4 with leading zeros are decimal.
  */
 import ipaddr from 'ipaddr.js';
 
@@ -17,7 +17,7 @@ export type Address = string & { readonly __address: true };
 /** `address/length` with the bits after the length cleared. */
 export type Cidr = string & { readonly __cidr: true };
 
-/** Canonical text, which most addresses already are. */
+/** Most addresses are canonical text already. */
 const CANONICAL_V4 = /^(?:25[0-5]|2[0-4]\d|1\d\d|[1-9]?\d)(?:\.(?:25[0-5]|2[0-4]\d|1\d\d|[1-9]?\d)){3}$/;
 const V4 = /^(\d{1,3})\.(\d{1,3})\.(\d{1,3})\.(\d{1,3})$/;
 
@@ -34,7 +34,7 @@ export function parseAddress(text: string): Address | undefined {
   return (v6.isIPv4MappedAddress() ? v6.toIPv4Address().toString() : v6.toRFC5952String()) as Address;
 }
 
-/** The address of a socket as Node.js writes it: perhaps with a zone (`fe80::1%eth0`), or IPv4-mapped. */
+/** Parses the address of a socket as Node.js writes it, which may have a zone (`fe80::1%eth0`) or be IPv4-mapped. */
 export function socketAddress(text: string): Address | undefined {
   return parseAddress(text.replace(/%.*$/, ''));
 }

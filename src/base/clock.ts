@@ -1,4 +1,4 @@
-/** The seam to time, and waits that an AbortSignal ends. */
+/** Time behind an interface, and waits that an AbortSignal ends. */
 import { setImmediate } from 'node:timers/promises';
 
 export interface Clock {
@@ -6,24 +6,24 @@ export interface Clock {
   now(): number;
   /** Milliseconds since 1970. */
   wall(): number;
-  /** Calls once after some milliseconds; the result cancels the call. */
+  /** Calls once after some milliseconds. The result cancels the call. */
   after(milliseconds: number, call: () => void): () => void;
 }
 
-/** The longest wait of setTimeout in milliseconds, 24 days. */
+/** The longest wait of setTimeout: 24 days. */
 const MAX_TIMEOUT_MS = 2 ** 31 - 1;
 
 export const realClock: Clock = {
   now: () => performance.now(),
   wall: () => Date.now(),
   after(milliseconds, call) {
-    // setTimeout takes a longer wait for none; waking too early does no harm.
+    // setTimeout would not wait at all for a longer time. Waking too early does no harm.
     const timer = setTimeout(call, Math.min(milliseconds, MAX_TIMEOUT_MS));
     return () => clearTimeout(timer);
   },
 };
 
-/** Lets the event loop run other work; resolves after it. */
+/** Yields to the event loop: resolves after it has run other work. */
 export function breath(): Promise<void> {
   return setImmediate();
 }
@@ -53,8 +53,8 @@ export function aborted(signal: AbortSignal): Promise<never> {
 }
 
 /**
- * The promise's result; rejects with the signal's reason when it aborts first. The work of the promise goes on. Unlike a race
- * with `aborted` it removes its listener.
+ * Resolves as the promise; rejects with the signal's reason when it aborts first. The work of the promise goes on. Unlike a race with
+ * `aborted`, it removes its listener.
  */
 export async function unlessAborted<T>(promise: Promise<T>, signal: AbortSignal): Promise<T> {
   const { promise: abort, reject } = Promise.withResolvers<never>();

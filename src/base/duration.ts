@@ -3,7 +3,7 @@
 const UNITS: Readonly<Record<string, number>> = {
   ns: 1e-6,
   us: 1e-3,
-  // Go takes both letters: the micro sign, and the Greek mu.
+  // Go accepts both letters: the micro sign and the Greek mu.
   '\u00b5s': 1e-3,
   '\u03bcs': 1e-3,
   ms: 1,
@@ -14,10 +14,10 @@ const UNITS: Readonly<Record<string, number>> = {
 
 /** Milliseconds of Go's longest duration, 2⁶³ nanoseconds: 292 years. */
 const MAX_DURATION_MS = 2 ** 63 / 1e6;
-/** Characters of a duration. */
+/** Characters of a duration, so that its parsing is bounded. */
 const MAX_TEXT = 100;
 
-/** `1m30s` → 90000 milliseconds; undefined when it is no duration, or longer than 292 years. */
+/** `1m30s` → 90000 milliseconds; undefined for a text that is no duration, or longer than 292 years. */
 export function parseDuration(text: string): number | undefined {
   if (text.length > MAX_TEXT) return undefined;
   if (/^[+-]?0$/.test(text)) return 0;

@@ -1,44 +1,44 @@
 /**
- * A problem that lasts is met again at each try. It is told when it begins or has a cause that was not told yet, and then every ten minutes:
- * one line for each try would hide all others. Pure: the caller passes the time.
+ * A problem that lasts occurs again at each try. It is reported when it begins, when it has a cause that was not reported yet, and then every
+ * ten minutes: a line for each try would hide all other lines. Pure: the caller passes the time.
  */
 
-/** Milliseconds after which a problem that lasts is told again. */
-export const TOLD_AGAIN = 600_000;
+/** Milliseconds after which a problem that lasts is reported again. */
+export const REPORT_PERIOD_MS = 600_000;
 
-/** Causes of one problem that are remembered: two API servers, tried by turns, fail for two. */
+/** Causes of one problem that are remembered: two API servers that are tried in turn fail for two causes. */
 export const MAX_CAUSES = 8;
 
 export class LastingProblem {
-  /** When each cause was told, the one that was told last at the end. */
-  readonly #told = new Map<string, number>();
+  /** The time of each cause's last report, in the order of these times. */
+  readonly #reportedAt = new Map<string, number>();
   readonly #period: number;
 
-  /** `period`: milliseconds after which a cause is told again; Infinity: never, until the problem is over. */
-  constructor(period = TOLD_AGAIN) {
+  /** `period`: milliseconds after which a cause is reported again; with Infinity not before the problem is over. */
+  constructor(period = REPORT_PERIOD_MS) {
     this.#period = period;
   }
 
-  /** It was met. Returns whether to tell it now. `now`: milliseconds of a clock that never goes backwards. */
+  /** The problem occurred. Returns whether to report it now. `now`: milliseconds of a clock that never goes backwards. */
   met(cause: string, now: number): boolean {
-    const at = this.#told.get(cause);
+    const at = this.#reportedAt.get(cause);
     if (at !== undefined && now - at < this.#period) return false;
-    this.#told.delete(cause);
-    this.#told.set(cause, now);
-    const [oldest] = this.#told.keys();
-    if (this.#told.size > MAX_CAUSES && oldest !== undefined) this.#told.delete(oldest);
+    this.#reportedAt.delete(cause);
+    this.#reportedAt.set(cause, now);
+    const [oldest] = this.#reportedAt.keys();
+    if (this.#reportedAt.size > MAX_CAUSES && oldest !== undefined) this.#reportedAt.delete(oldest);
     return true;
   }
 
-  /** Whether it is told again when it is met now, for whatever cause. */
+  /** Whether a problem that occurs now is reported, whatever its cause. */
   isDue(now: number): boolean {
-    return [...this.#told.values()].every((at) => now - at >= this.#period);
+    return [...this.#reportedAt.values()].every((at) => now - at >= this.#period);
   }
 
-  /** It is over. Returns whether there was one. */
+  /** The problem is over. Returns whether there was one. */
   over(): boolean {
-    const had = this.#told.size > 0;
-    this.#told.clear();
+    const had = this.#reportedAt.size > 0;
+    this.#reportedAt.clear();
     return had;
   }
 }
@@ -49,7 +49,7 @@ export class LastingProblems {
   #clearedAt = 0;
 
   met(key: string, cause: string, now: number): boolean {
-    if (now - this.#clearedAt >= TOLD_AGAIN) this.#forgetDue(now);
+    if (now - this.#clearedAt >= REPORT_PERIOD_MS) this.#forgetDue(now);
     let one = this.#byKey.get(key);
     if (one === undefined) {
       one = new LastingProblem();
@@ -63,7 +63,7 @@ export class LastingProblems {
     return this.#byKey.delete(key);
   }
 
-  /** Forget the problems that are not among these keys. */
+  /** Forgets the problems with other keys. */
   keep(keys: ReadonlySet<string>): void {
     for (const key of this.#byKey.keys()) if (!keys.has(key)) this.#byKey.delete(key);
   }
@@ -72,7 +72,7 @@ export class LastingProblems {
     this.#byKey.clear();
   }
 
-  /** Problems that are due make no difference, and their objects may be gone. */
+  /** Problems whose next report is due make no difference, and their objects may be gone. */
   #forgetDue(now: number): void {
     this.#clearedAt = now;
     for (const [key, one] of this.#byKey) if (one.isDue(now)) this.#byKey.delete(key);

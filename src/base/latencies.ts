@@ -1,6 +1,6 @@
-/** How long changes took to the kernel: a histogram for each slot of time, so that its size does not follow the changes. */
+/** The latency of changes, from their cause to the kernel: a histogram for each slot of time, so that the size does not grow with the changes. */
 
-/** Counters of a slot: each spans a fifth of a doubling, from 0.1 ms on. The last one has everything above half an hour. */
+/** Counters of a slot: each spans a fifth of a doubling, from 0.1 ms on. The last one counts everything above half an hour. */
 const COUNTERS = 125;
 const PER_DOUBLING = 5;
 const MIN_LATENCY_MS = 0.1;
@@ -10,22 +10,22 @@ const ENDS = Float64Array.from({ length: COUNTERS }, (_, i) => MIN_LATENCY_MS * 
 const MINUTES = { slots: 60, length: 60_000 } as const;
 
 export interface Latency {
-  /** Changes that were counted. */
+  /** The number of changes. */
   readonly changes: number;
-  /** Milliseconds, to a seventh. */
+  /** Milliseconds, accurate to a seventh. */
   readonly p50: number;
   readonly p99: number;
   readonly most: number;
-  /** The time of the first slot with a change; in the form of `at`. */
+  /** The beginning of the first slot with a change, on the clock of `at`. */
   readonly since: number;
 }
 
 interface Slot {
-  /** Slots since the clock's beginning. */
+  /** The number of the slot since the clock's beginning. */
   of: number;
   most: number;
   readonly counters: Uint32Array;
-  /** The summary of this slot alone; undefined: not known, or not any more. */
+  /** The summary of this slot alone; undefined before it is made, and after a further change. */
   summary: Latency | undefined;
 }
 
@@ -44,12 +44,12 @@ export class Latencies {
     }));
   }
 
-  /** Bytes that are held. */
+  /** The memory of the counters. */
   get bytes(): number {
     return this.#slots.length * COUNTERS * 4;
   }
 
-  /** `at`: milliseconds of any clock; `latency`: milliseconds; `changes`: how many took as long. */
+  /** `at`: milliseconds of any clock. `latency`: milliseconds. `changes`: the number of changes with this latency. */
   add(at: number, latency: number, changes = 1): void {
     const of = Math.floor(at / this.#length);
     const { length } = this.#slots;
@@ -66,12 +66,12 @@ export class Latencies {
     slot.counters[counter] = (slot.counters[counter] ?? 0) + changes;
   }
 
-  /** Of all slots until `now`; undefined: there was no change. */
+  /** The summary of all slots until `now`; undefined where no change was counted. */
   summary(now: number): Latency | undefined {
     return this.#summaryOf(this.#recent(now));
   }
 
-  /** Each slot until `now` that has a change, the latest last; `since` is the beginning of the slot. */
+  /** The summaries of the slots until `now` that have a change, in order of time. `since` is the beginning of the slot. */
   bySlot(now: number): Latency[] {
     const recent = this.#recent(now).sort((a, b) => a.of - b.of);
     return recent.flatMap((slot) => {
@@ -97,7 +97,7 @@ export class Latencies {
   }
 }
 
-/** The longest latency in milliseconds that no longer has the counter of this one: latencies between the two are counted as one. */
+/** The longest latency in milliseconds that falls into the counter below that of this latency. */
 export function belowCounter(latency: number): number {
   const counter = counterOf(latency);
   return ENDS[counter - 1] ?? Number.NEGATIVE_INFINITY;

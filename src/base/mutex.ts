@@ -1,7 +1,6 @@
 /** Runs one piece of work after another. A failure rejects only its own promise. */
 export type Mutex = <T>(work: () => Promise<T>) => Promise<T>;
 
-/** A new mutex, which nobody holds. */
 export function createMutex(): Mutex {
   let last: Promise<unknown> = Promise.resolve();
   return (work) => {

@@ -1,12 +1,12 @@
-/** Long work, and many short works, in portions, between which the event loop runs other work. */
+/** Long work, and many short requests, in portions between which the event loop runs other work. */
 import { breath } from './clock.ts';
 
 /** Milliseconds of a portion. */
 const PORTION_MS = 10;
-/** Values between two looks at the clock. */
+/** Values between two readings of the clock. */
 const STRIDE = 32;
 
-/** Hands each value to `take`. Throws the signal's reason when it aborts. */
+/** Calls `take` with each value. Rejects with the signal's reason when it aborts. */
 export async function inPortions<T>(values: Iterable<T>, take: (value: T) => void, signal: AbortSignal): Promise<void> {
   let began = performance.now();
   let count = 0;
@@ -21,16 +21,16 @@ export async function inPortions<T>(values: Iterable<T>, take: (value: T) => voi
 }
 
 /**
- * Requests from outside, as many as may come at once: those that one round of the event loop answers take a portion in all, and the others
- * wait for the next round. Other work of the process has its turn in between.
+ * Bounds the time that requests from outside take of each round of the event loop: those that one round answers take a portion together, and
+ * the others wait for the next round, so that other work of the process runs in between.
  */
 export class Rounds {
   /** In the order in which they came. */
   readonly #waiting: (() => void)[] = [];
-  /** When the portion of the present round began; undefined: it has had no request. */
+  /** When the portion of the present round began; undefined before its first request. */
   #began: number | undefined;
 
-  /** Whether the present round has time for one more. If not, `later` is called in a later round, after those that came before. */
+  /** Whether the present round has time for one more request. If not, `later` is called in a later round, in order. */
   enter(later: () => void): boolean {
     if (this.#waiting.length === 0 && this.#hasTime()) return true;
     this.#waiting.push(later);
@@ -51,7 +51,7 @@ export class Rounds {
     this.#began = undefined;
     if (this.#waiting.length === 0) return;
     this.#begin();
-    // One at least, however long this takes.
+    // At least one request in each round, however long it takes.
     do this.#waiting.shift()?.();
     while (this.#waiting.length > 0 && this.#hasTime());
   }

@@ -1,17 +1,16 @@
-/** A rate limit: `burst` times at once, then once each `refill` milliseconds. Pure: the caller passes the time. */
+/** A rate limit: `burst` times at once, then once each `refill` milliseconds. Pure: the caller passes the time, in milliseconds of a clock that never goes backwards. */
 export interface TokenRate {
   readonly burst: number;
-  /** Milliseconds. */
+  /** Milliseconds until the next token. */
   readonly refill: number;
 }
 
-/** Limits an action to a rate. */
+/** Tokens for callers that give up, or ask again, where there is none. */
 export class TokenBucket {
   readonly #rate: TokenRate;
   #tokens: number;
   #refilledAt: number;
 
-  /** `now`, as in the methods, is in milliseconds of a clock that never goes backwards. */
   constructor(rate: TokenRate, now: number) {
     this.#rate = rate;
     this.#tokens = rate.burst;
@@ -32,5 +31,23 @@ export class TokenBucket {
   /** Milliseconds until the next token, after `take` returned false at this time. */
   untilNext(now: number): number {
     return this.#refilledAt + this.#rate.refill - now;
+  }
+}
+
+/** Tokens for callers that wait: each call takes the next token, also one that is still to come. */
+export class TokenQueue {
+  readonly #rate: TokenRate;
+  /** The time of the last token that was taken. */
+  #takenUntil = Number.NEGATIVE_INFINITY;
+
+  constructor(rate: TokenRate) {
+    this.#rate = rate;
+  }
+
+  /** Returns the milliseconds until the token is there, 0 where it is. */
+  take(now: number): number {
+    const { burst, refill } = this.#rate;
+    this.#takenUntil = Math.max(this.#takenUntil, now - burst * refill) + refill;
+    return Math.max(0, this.#takenUntil - now);
   }
 }

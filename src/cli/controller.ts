@@ -8,8 +8,7 @@ import { type ApiClient, apiClient } from '../cluster/api/client.ts';
 import { loadCredentials } from '../cluster/api/credentials.ts';
 import { EventRecorder } from '../cluster/api/event-recorder.ts';
 import type { Connect } from '../cluster/api/transport.ts';
-import { type ControllerConfig, controllerConfig } from '../config/controller-config.ts';
-import { CONTROLLER_FLAGS } from '../config/controller-flags.ts';
+import { CONTROLLER_FLAGS, type ControllerConfig, controllerConfig } from '../config/controller-config.ts';
 import type { Flags } from '../config/flags.ts';
 import type { ListenAddress } from '../config/listen.ts';
 import { userAgent, version } from '../config/program-version.ts';
@@ -18,18 +17,16 @@ import { ClusterFeed } from '../controller/cluster-feed.ts';
 import type { ControllerReports } from '../controller/controller-context.ts';
 import { ControllerParts, live } from '../controller/controllers.ts';
 import { LeaderElector } from '../controller/leader.ts';
+import { ControllerMetrics, controllerHandler } from '../controller/monitoring.ts';
 import { controllerEvents } from '../controller/reports.ts';
 import { countText } from '../inspect/wire/format.ts';
-import type { Hangups } from '../kernel/hangups.ts';
 import { growSparingly, releaseMemory } from '../kernel/memory.ts';
+import type { Hangups } from '../kernel/process.ts';
 import { Clients } from '../serve/clients.ts';
-import { controllerHandler } from '../serve/following-program.ts';
 import { type Handler, keepOpen, type OpenServer } from '../serve/http.ts';
 import { scrapeHandler } from '../serve/metrics-server.ts';
-import { ControllerMetrics } from '../telemetry/controller-metrics.ts';
-import { FaultLog, SEE_ALL_OF_CONTROLLER } from '../telemetry/fault-log.ts';
+import { FaultLog, RationedLines, SEE_ALL_OF_CONTROLLER } from '../telemetry/fault-log.ts';
 import { createLog, type Log } from '../telemetry/log.ts';
-import { RationedLines } from '../telemetry/rationed-lines.ts';
 import { listenTrouble, TroubleLog } from '../telemetry/trouble-log.ts';
 
 /** Replaces parts of the controller's surroundings: the simulator has its own API server and ports. */
@@ -183,7 +180,7 @@ function eventSinkOf(cluster: ControllerConfig, { log, lines, signal, connect }:
     onFailure: (error) => log.warn(`cannot write events: ${error.message}`),
   });
   return controllerEvents(recorder, {
-    rationed: (level, line) => void lines.say({ level, ...line }),
+    rationed: (level, line) => void lines.write({ level, ...line }),
     each: (facts, text) => log.v2(facts, text),
   });
 }

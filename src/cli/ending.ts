@@ -1,6 +1,6 @@
 /** Ends the process, also when a thread hangs. */
 import { documentFiles, singleFiles } from '../cluster/documents/files.ts';
-import { endNow } from '../kernel/last-resort.ts';
+import { endNow } from '../kernel/process.ts';
 
 /** Sets the exit status. When a thread hangs in a file, ends at once, because the runtime would wait for it. */
 export async function end(status: number): Promise<void> {

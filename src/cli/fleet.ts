@@ -2,11 +2,10 @@
 import { componentInfo } from '../agent/component-info.ts';
 import { readPageFile } from '../agent/page-files.ts';
 import type { Flags } from '../config/flags.ts';
-import { fleetConfig } from '../config/fleet-config.ts';
-import { FLEET_FLAGS } from '../config/fleet-flags.ts';
+import { FLEET_FLAGS, fleetConfig } from '../config/fleet-config.ts';
 import { runFleet } from '../fleet/run.ts';
-import type { Hangups } from '../kernel/hangups.ts';
 import { growSparingly } from '../kernel/memory.ts';
+import type { Hangups } from '../kernel/process.ts';
 import { createLog } from '../telemetry/log.ts';
 
 /** Resolves with the exit status after the signal aborted and the questions that wait ended. */

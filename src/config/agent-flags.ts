@@ -1,11 +1,10 @@
 /**
- * The flags of the agent, as data: kube-proxy's, by their names and meanings, and those of slicewire. `from-flags.ts` has the
- * defaults that count; the help repeats them.
+ * The agent's flags as data: kube-proxy's, with their names and meanings, and slicewire's own. `from-flags.ts` applies the defaults; the
+ * help repeats them.
  */
 import { MODE_NAMES } from '../proxy/model/modes.ts';
 import { AUTO, CONTENT_TYPES, FAILOVERS } from './config.ts';
 import { type FlagGroup, hidden, option } from './flags.ts';
-import { IDLE_FLAGS } from './kube-proxy-flags.ts';
 
 const MODE_WORDS = [...MODE_NAMES, AUTO];
 
@@ -159,7 +158,7 @@ const FAILOVER: FlagGroup = {
   ],
 };
 
-/** Of every command that serves HTTP. */
+/** A flag of every command that serves HTTP. */
 export const MAX_CONNECTIONS_PER_CLIENT = option(
   '--max-connections-per-client <n>',
   'connections that one remote address may have to each port',
@@ -214,7 +213,7 @@ const HISTORY: FlagGroup = {
   ],
 };
 
-/** Of every command that writes a log. */
+/** A flag of every command that writes a log. */
 export const LOGGING_FORMAT = option('--logging-format <format>', 'json or text (default: text on a terminal)', {
   values: ['json', 'text'],
 });
@@ -238,27 +237,65 @@ const PROCESS: FlagGroup = {
   ],
 };
 
-/** Flags of kube-proxy without effect are accepted with a warning. */
+// kube-proxy's flags without effect, and its deprecated ones, are accepted with a warning, so that its command line works unchanged.
+
+interface IdleFlag {
+  readonly name: string;
+  /** The reason, for the warning. */
+  readonly why: string;
+}
+
+const idle = (why: string, ...names: string[]): IdleFlag[] => names.map((name) => ({ name, why }));
+
+export const IDLE_FLAGS: readonly IdleFlag[] = [
+  ...idle('slicewire has no hidden metrics', 'show-hidden-metrics-for-version'),
+  ...idle('the agent sends only a few requests a minute', 'kube-api-qps', 'kube-api-burst'),
+  ...idle('changes arrive through watches', 'config-sync-period'),
+  ...idle(
+    'log lines are written immediately, in one format',
+    'log-flush-frequency',
+    'vmodule',
+    'log-text-split-stream',
+    'log-text-info-buffer-size',
+    'log-json-split-stream',
+    'log-json-info-buffer-size',
+  ),
+  ...idle('nothing reads it', 'boot-id-file', 'machine-id-file'),
+  ...idle(
+    'it is for Windows only',
+    'windows-service',
+    'source-vip',
+    'network-name',
+    'enable-dsr',
+    'root-hnsendpoint-name',
+    'forward-healthcheck-vip',
+  ),
+];
+
+/** The deprecated flags of kube-proxy 1.37 (k8s.io/kubernetes, cmd/kube-proxy/app/options.go), with the flag that replaces each. They work. */
+export const DEPRECATED_FLAGS: readonly { readonly name: string; readonly instead: string }[] = [
+  { name: 'healthz-port', instead: 'healthz-bind-address' },
+  { name: 'metrics-port', instead: 'metrics-bind-address' },
+];
+
 const IDLE: FlagGroup = {
   title: 'Without effect',
   flags: IDLE_FLAGS.map(({ name }) => hidden(`--${name} [value]`)),
 };
 
-/** `run`, `plan`, `cleanup` and the questions take these. */
+/** The flags of `run`, `plan`, `cleanup` and the questions. */
 export const AGENT_FLAGS: readonly FlagGroup[] = [
-  ...[
-    MODE,
-    OBJECTS,
-    NODE,
-    LOCAL_TRAFFIC,
-    IPTABLES,
-    NFTABLES,
-    IPVS,
-    CONNTRACK,
-    FAILOVER,
-    SERVING,
-    HISTORY,
-    PROCESS,
-    IDLE,
-  ],
+  MODE,
+  OBJECTS,
+  NODE,
+  LOCAL_TRAFFIC,
+  IPTABLES,
+  NFTABLES,
+  IPVS,
+  CONNTRACK,
+  FAILOVER,
+  SERVING,
+  HISTORY,
+  PROCESS,
+  IDLE,
 ];

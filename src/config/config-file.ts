@@ -1,4 +1,4 @@
-/** A KubeProxyConfiguration (kubeproxy.config.k8s.io/v1alpha1) ↔ flags and configuration. */
+/** Reads a KubeProxyConfiguration (kubeproxy.config.k8s.io/v1alpha1) as flags, and writes a configuration as such a file. */
 
 import { parseDuration } from '../base/duration.ts';
 import { type Problem, repeatedText, type Value } from '../cluster/documents/documents.ts';
@@ -10,41 +10,39 @@ import { ConfigError, camel, type Flags } from './flags.ts';
 export const API_VERSION = 'kubeproxy.config.k8s.io/v1alpha1';
 const KIND = 'KubeProxyConfiguration';
 
-/** Flags that still count beside a file; the file overrides all others, as in kube-proxy. */
+/** Flags that count beside a file. The file overrides all others, as in kube-proxy. */
 const BESIDE_FILE = [
-  ...[
-    'hostname-override',
-    'master',
-    'v',
-    'logging-format',
-    'once',
-    'manifests',
-    'service-node-port-range',
-    'allow-node-address-ports',
-    'iptables-backend',
-    'nftables-count-connections',
-    'service-metrics',
-    'failover',
-    'scrape-bind-address',
-    'programmed-authentication',
-    'max-connections-per-client',
-    'fleet-service',
-    'record-dir',
-    'record-size',
-    'output',
-    'config',
-  ],
+  'hostname-override',
+  'master',
+  'v',
+  'logging-format',
+  'once',
+  'manifests',
+  'service-node-port-range',
+  'allow-node-address-ports',
+  'iptables-backend',
+  'nftables-count-connections',
+  'service-metrics',
+  'failover',
+  'scrape-bind-address',
+  'programmed-authentication',
+  'max-connections-per-client',
+  'fleet-service',
+  'record-dir',
+  'record-size',
+  'output',
+  'config',
 ].map(camel);
 
 export interface FileFlags {
   readonly flags: Flags;
-  /** The field that each flag's value came from, by the flag's name in camel case. */
+  /** The field of each flag's value, by the flag's name in camel case. */
   readonly origins: ReadonlyMap<string, string>;
-  /** Fields that are set and have no effect, with the reason. */
+  /** Fields that are set and have no effect. */
   readonly idle: readonly ConfigField[];
   /** All fields of the file. */
   readonly given: Readonly<Record<string, unknown>>;
-  /** Reasons why strict decoding refuses the file; it is then decoded leniently, as in kube-proxy. */
+  /** Reasons why strict decoding refuses the file. It is decoded leniently then, as in kube-proxy. */
   readonly lenient: readonly string[];
 }
 
@@ -56,7 +54,10 @@ export interface FileContent {
 
 const HOSTNAME = camel('hostname-override');
 
-/** The flags that result from a file and the command line. Throws ConfigError: all fields of a wrong type, or why the file holds no KubeProxyConfiguration. */
+/**
+ * The flags that result from a file and the command line. Throws ConfigError with all fields of a wrong type, or with the reason why the file
+ * holds no KubeProxyConfiguration.
+ */
 export function flagsFromFile(content: FileContent, commandLine: Flags): FileFlags {
   const { object, lenient } = configurationOf(content);
   const found = new Map<string, unknown>();
@@ -102,11 +103,11 @@ function flagText(value: unknown): string {
 }
 
 /**
- * The file that means a configuration, with all defaults: for --write-config-to and /configz. Fields of the given file that have no
- * effect are kept. `others`: the same configuration in other modes that may be chosen; their sections are in the file too.
+ * The file of a configuration, with all defaults, for --write-config-to and /configz. Fields of the given file that have no effect are
+ * kept. `others`: the same configuration in other modes that may be chosen, whose sections are in the file too.
  */
 export function fileFromConfig(config: Config, others: readonly Config[] = []): Readonly<Record<string, unknown>> {
-  const own = others.reduce((whole, other) => withMore(whole, meantBy(other)), meantBy(config));
+  const own = others.reduce((whole, other) => withMore(whole, ownFields(other)), ownFields(config));
   return withMore(own, config.given);
 }
 
@@ -129,7 +130,7 @@ function isSection(value: unknown): value is Readonly<Record<string, unknown>> {
 }
 
 /** Sections without a field are left out. */
-function meantBy(config: Config): Readonly<Record<string, unknown>> {
+function ownFields(config: Config): Readonly<Record<string, unknown>> {
   // kube-proxy's configuration always has this section.
   const whole: Record<string, unknown> = { apiVersion: API_VERSION, kind: KIND, nftables: {} };
   for (const { path, write } of FIELDS) {
@@ -146,13 +147,13 @@ export function fileText(config: Config, others: readonly Config[] = []): string
   return yamlText(fileFromConfig(config, others));
 }
 
-/** An empty string, an empty list and a period of 0 mean «not set» in the file, as in kube-proxy. */
+/** Whether the value means «not set», as an empty string, an empty list and a period of 0 do in kube-proxy. */
 function isUnset(path: string, value: unknown): boolean {
   if (value === '' || (Array.isArray(value) && value.length === 0)) return true;
   return path.endsWith('yncPeriod') && parseDuration(String(value)) === 0;
 }
 
-/** Go's zero value: a file that a program wrote has it for each field that nobody set. */
+/** Whether this is Go's zero value, which a file that a program wrote has for each field that was not set. */
 function isZero(value: unknown): boolean {
   if (typeof value === 'object' && value !== null) return Object.keys(value).length === 0;
   return value === '' || value === 0 || value === false || value === '0s';
@@ -219,7 +220,7 @@ function wordOf(value: unknown): string {
   return typeof value === 'string' ? value : JSON.stringify(value);
 }
 
-/** Collects the set fields by path; lists and maps with free keys count as values. */
+/** Collects the fields that are set, by path. Lists, and maps with free keys, count as values. */
 function collect(object: object, prefix: string, into: Map<string, unknown>, faults: string[]): void {
   for (const [name, value] of Object.entries(object)) {
     if (value === null || value === undefined) continue;

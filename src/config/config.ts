@@ -7,15 +7,15 @@ import type { ModeName } from '../proxy/model/modes.ts';
 import type { PortRange } from '../proxy/model/port-range.ts';
 import type { FeatureGates } from './feature-gates.ts';
 import type { ServeConfig } from './listen.ts';
-import type { LogConfig } from './log-settings.ts';
+import type { LogConfig } from './readers.ts';
 
 export type SourceConfig =
   | {
       readonly kind: 'manifests';
       readonly path: string;
-      /** The range that node ports must be in. */
+      /** The range of allowed node ports. */
       readonly nodePorts: PortRange;
-      /** Services may have an address of this node together with a port in use. */
+      /** Whether Services may have an address of this node together with a port in use. */
       readonly allowsNodeAddressPorts: boolean;
     }
   | {
@@ -26,7 +26,7 @@ export type SourceConfig =
       readonly contentType: (typeof CONTENT_TYPES)[number];
     };
 
-/** Content types of the API server's lists; the first is kube-proxy's default, too. */
+/** Content types of the API server's lists. The first is the default, also of kube-proxy. */
 export const CONTENT_TYPES = ['application/vnd.kubernetes.protobuf', 'application/json'] as const;
 
 /** How traffic from local pods is recognised (`--detect-local-mode`). */
@@ -35,9 +35,9 @@ export type DetectLocal =
   | { readonly kind: 'node-cidr' }
   | { readonly kind: 'interface'; readonly name: string };
 
-/** Node addresses that accept node ports; no CIDRs and not primary: all addresses. */
+/** Node addresses that accept node ports: all addresses where it is not primary and has no CIDRs. */
 export interface NodePortAddresses {
-  /** The Node's first address; `known`: if the Node or --bind-address names one, otherwise all addresses. */
+  /** The Node's first address. `known`: that address if the Node or --bind-address names one, otherwise all addresses. */
   readonly primary: boolean | 'known';
   readonly cidrs: readonly Cidr[];
 }
@@ -60,17 +60,17 @@ export interface RecordingConfig {
   readonly size: number;
 }
 
-/** `confirm`: endpoints of a Node get no new connections while the agent finds that nothing there answers. */
+/** With `confirm`, endpoints of a Node get no new connections while the agent finds that nothing there answers. */
 export const FAILOVERS = ['none', 'confirm'] as const;
 
-/** In the place of a mode: the agent chooses one when it starts. kube-proxy has no such word. */
+/** The value of --mode with which the agent chooses a mode when it starts. kube-proxy has no such value. */
 export const AUTO = 'auto';
 
-/** How the mode came about. */
+/** The origin of the mode. */
 export type ModeChoice =
   /** `default`: neither a flag nor the file names a mode. */
   | { readonly by: 'configuration' | 'default' }
-  /** `why`: the reason of the choice, as a clause; undefined: not chosen yet, and the mode must not be used. */
+  /** `why`: the reason for the choice, as a clause; undefined before the choice, when the mode must not be used. */
   | { readonly by: typeof AUTO; readonly why: string | undefined };
 
 export interface Config {
@@ -79,9 +79,9 @@ export interface Config {
   readonly ipvs: IpvsConfig;
   readonly source: SourceConfig;
   readonly nodeName: string;
-  /** The configuration names the node; otherwise it is the host's name. */
+  /** Whether the configuration names the node. Otherwise its name is the host's. */
   readonly isNodeNamed: boolean;
-  /** Sync until everything is applied, then exit. */
+  /** Whether to sync until everything is applied, and then exit. */
   readonly once: boolean;
   readonly detectLocal: DetectLocal;
   readonly masqueradeAll: boolean;
@@ -89,11 +89,11 @@ export interface Config {
   readonly nodePortAddresses: NodePortAddresses;
   readonly localhostNodePorts: boolean;
   readonly iptablesBackend: IptablesBackend;
-  /** nftables mode counts connections of each frontend. */
+  /** Whether nftables mode counts the connections of each frontend. */
   readonly countsConnections: boolean;
-  /** Metrics of each Service: connections, bytes, endpoints. */
+  /** Whether there are metrics of each Service: connections, bytes, endpoints. */
   readonly serviceMetrics: boolean;
-  /** What is done about Nodes that do not answer. */
+  /** The treatment of Nodes that do not answer. */
   readonly failover: (typeof FAILOVERS)[number];
   /** Milliseconds. */
   readonly syncPeriod: number;
@@ -102,13 +102,13 @@ export interface Config {
   readonly conntrack: ConntrackSettings;
   readonly serve: ServeConfig;
   readonly log: LogConfig;
-  /** Where the history is kept on disk; undefined: in memory alone. */
+  /** The history on disk; undefined where it is in memory alone. */
   readonly recording: RecordingConfig | undefined;
   /** OOM-killer score, -1000 to 1000. */
   readonly oomScoreAdj: number;
   /** Feature gates that were set. */
   readonly featureGates: FeatureGates;
-  /** Milliseconds; without effect, since changes arrive through watches. */
+  /** Milliseconds. It has no effect, because changes arrive through watches. */
   readonly configSyncPeriod: number;
   /** The fields of the file of --config, unchanged. */
   readonly given: Readonly<Record<string, unknown>>;

@@ -1,16 +1,25 @@
-/** Configuration of `slicewire controller`: flags with the names that kube-controller-manager gives them. */
+/** `slicewire controller`: its flags, which are kube-controller-manager's for these three controllers, and the configuration that they make. */
 import { hostname } from 'node:os';
-import type { Address } from '../base/address.ts';
 import { durationText } from '../base/duration.ts';
 import type { EndpointsSettings } from '../controller/endpoints-controller.ts';
 import type { LeaderSettings } from '../controller/leader.ts';
 import type { MirrorSettings } from '../controller/mirror-controller.ts';
 import type { RequestRate } from '../controller/pace.ts';
 import type { SlicesSettings } from '../controller/slices-controller.ts';
-import { ConfigError, type Flags, flagText, textFlag } from './flags.ts';
-import { type ListenAddress, parseListen, readConnectionsPerClient, readScrape } from './listen.ts';
-import { type LogConfig, readLog } from './log-settings.ts';
-import { checkOrder, type FlagReader, isOn, readDuration, readInteger, readTimeout } from './readers.ts';
+import { LOGGING_FORMAT, MAX_CONNECTIONS_PER_CLIENT } from './agent-flags.ts';
+import { type FlagGroup, type Flags, option } from './flags.ts';
+import { readServers, type ServerSettings } from './listen.ts';
+import {
+  checkOrder,
+  type FlagReader,
+  fromCommandLine,
+  isOn,
+  type LogConfig,
+  readDuration,
+  readInteger,
+  readLog,
+  readTimeout,
+} from './readers.ts';
 
 /** Names of the controllers in kube-controller-manager's --controllers. */
 export const CONTROLLERS = [
@@ -18,26 +27,79 @@ export const CONTROLLERS = [
   'endpoints-controller',
   'endpointslice-mirroring-controller',
 ] as const;
-export type Controller = (typeof CONTROLLERS)[number];
+type Controller = (typeof CONTROLLERS)[number];
 
-export interface ControllerConfig {
+export const CONTROLLER_FLAGS: readonly FlagGroup[] = [
+  {
+    title: 'API server',
+    flags: [
+      option('--kubeconfig <file>', 'how to reach the API server; default: the service account of the pod'),
+      option('--master <url>', 'address of the API server; overrides the kubeconfig'),
+      option('--kube-api-qps <n>', 'most requests a second of each controller; negative: no limit', { initial: '-1' }),
+      option('--kube-api-burst <n>', 'requests that may then come at once', { initial: '30' }),
+    ],
+  },
+  {
+    title: 'Controllers',
+    flags: [
+      option(
+        '--controllers <names>',
+        'controllers to run: endpointslice-controller, endpoints-controller, endpointslice-mirroring-controller; * is all, -name leaves one out',
+        { initial: '*', values: CONTROLLERS },
+      ),
+      option('--max-endpoints-per-slice <n>', 'most endpoints in an EndpointSlice, 1 to 1000', { initial: '100' }),
+      option('--concurrent-service-endpoint-syncs <n>', 'Services whose EndpointSlices sync at a time', {
+        initial: '5',
+      }),
+      option('--concurrent-endpoint-syncs <n>', 'Services whose Endpoints sync at a time', { initial: '5' }),
+      option('--mirroring-concurrent-service-endpoint-syncs <n>', 'Endpoints that sync at a time', { initial: '5' }),
+      option('--mirroring-max-endpoints-per-subset <n>', 'most addresses mirrored of a subset', { initial: '1000' }),
+      option('--endpointslice-updates-batch-period <duration>', 'time to collect changes of Pods', { initial: '0s' }),
+      option('--endpoint-updates-batch-period <duration>', 'the same for Endpoints', { initial: '0s' }),
+      option('--mirroring-endpointslice-updates-batch-period <duration>', 'the same for mirroring', {
+        initial: '0s',
+      }),
+    ],
+  },
+  {
+    title: 'Leader election',
+    flags: [
+      option('--leader-elect [bool]', 'only one of several replicas writes', { initial: 'true' }),
+      option('--leader-elect-lease-duration <duration>', 'another replica takes over after this time', {
+        initial: '15s',
+      }),
+      option('--leader-elect-renew-deadline <duration>', 'a leader that cannot renew stops after this', {
+        initial: '10s',
+      }),
+      option('--leader-elect-retry-period <duration>', 'time between two tries', { initial: '2s' }),
+      option('--leader-elect-resource-name <name>', 'name of the Lease', { initial: 'slicewire-controller' }),
+      option('--leader-elect-resource-namespace <name>', 'namespace of the Lease', { initial: 'kube-system' }),
+    ],
+  },
+  {
+    title: 'Health, metrics and log',
+    flags: [
+      option('--bind-address <address>', 'address of /healthz, /readyz and /metrics', { initial: '127.0.0.1:10261' }),
+      option('--scrape-bind-address <address>', 'one more address, for /metrics alone (default: none; port: 10261)'),
+      MAX_CONNECTIONS_PER_CLIENT,
+      LOGGING_FORMAT,
+      option('-v, --v <level>', 'log verbosity'),
+    ],
+  },
+];
+
+export interface ControllerConfig extends ServerSettings {
   readonly kubeconfig: string | undefined;
   readonly master: string | undefined;
   readonly controllers: ReadonlySet<Controller>;
-  /** Of each controller's requests, without watches and the lease; undefined: no limit. */
+  /** The rate of each controller's requests, beside its watches and the lease; undefined for no limit. */
   readonly requests: RequestRate | undefined;
   /** Milliseconds in all periods. */
   readonly slices: SlicesSettings;
   readonly endpoints: EndpointsSettings;
   readonly mirror: MirrorSettings;
-  /** undefined: no leader election; the replica always works. */
+  /** undefined without leader election: the replica always works. */
   readonly leader: LeaderSettings | undefined;
-  /** Health and metrics. */
-  readonly listen: ListenAddress;
-  /** For /metrics alone (--scrape-bind-address). */
-  readonly scrape: ListenAddress | undefined;
-  /** Connections that one remote address may have to each port (--max-connections-per-client). */
-  readonly connectionsPerClient: number;
   readonly log: LogConfig;
 }
 
@@ -45,39 +107,33 @@ const PORT = 10_261;
 
 /** Throws a ConfigError that lists every fault. */
 export function controllerConfig(flags: Flags): ControllerConfig {
-  const faults: string[] = [];
-  const read: FlagReader = {
-    text: (flag) => textFlag(flags, flag),
-    fault: (flag, problem) => faults.push(`${flagText(flags, flag)}: ${problem}`),
-    name: (flag) => `--${flag}`,
-  };
-  const workers = (flag: string) => readInteger(read, flag, { initial: 5, least: 1, most: 1000 });
-  const period = (flag: string) => readTimeout(read, flag, '0s');
-  const config: ControllerConfig = {
-    kubeconfig: read.text('kubeconfig'),
-    master: read.text('master'),
-    controllers: readControllers(read),
-    requests: readRequests(read),
-    slices: {
-      workers: workers('concurrent-service-endpoint-syncs'),
-      mostPerSlice: readInteger(read, 'max-endpoints-per-slice', { initial: 100, least: 1, most: 1000 }),
-      batchPeriod: period('endpointslice-updates-batch-period'),
-    },
-    endpoints: {
-      workers: workers('concurrent-endpoint-syncs'),
-      batchPeriod: period('endpoint-updates-batch-period'),
-    },
-    mirror: {
-      workers: workers('mirroring-concurrent-service-endpoint-syncs'),
-      mostPerSubset: readInteger(read, 'mirroring-max-endpoints-per-subset', { initial: 1000, least: 1, most: 1000 }),
-      batchPeriod: period('mirroring-endpointslice-updates-batch-period'),
-    },
-    leader: readLeader(read),
-    ...readServers(read),
-    log: readLog(read),
-  };
-  if (faults.length > 0) throw new ConfigError(faults.join('; '));
-  return Object.freeze(config);
+  return fromCommandLine(flags, (read) => {
+    const workers = (flag: string) => readInteger(read, flag, { initial: 5, least: 1, most: 1000 });
+    const period = (flag: string) => readTimeout(read, flag, '0s');
+    return {
+      kubeconfig: read.text('kubeconfig'),
+      master: read.text('master'),
+      controllers: readControllers(read),
+      requests: readRequests(read),
+      slices: {
+        workers: workers('concurrent-service-endpoint-syncs'),
+        mostPerSlice: readInteger(read, 'max-endpoints-per-slice', { initial: 100, least: 1, most: 1000 }),
+        batchPeriod: period('endpointslice-updates-batch-period'),
+      },
+      endpoints: {
+        workers: workers('concurrent-endpoint-syncs'),
+        batchPeriod: period('endpoint-updates-batch-period'),
+      },
+      mirror: {
+        workers: workers('mirroring-concurrent-service-endpoint-syncs'),
+        mostPerSubset: readInteger(read, 'mirroring-max-endpoints-per-subset', { initial: 1000, least: 1, most: 1000 }),
+        batchPeriod: period('mirroring-endpointslice-updates-batch-period'),
+      },
+      leader: readLeader(read),
+      ...readServers(read, PORT),
+      log: readLog(read),
+    };
+  });
 }
 
 /** `*` for all, `name` for one, `-name` for all but one, with `*` or without. */
@@ -150,18 +206,4 @@ function readLeader(read: FlagReader): LeaderSettings | undefined {
     retryPeriod,
   };
   return isOn(read, 'leader-elect', true) ? lease : undefined;
-}
-
-function readServers(read: FlagReader): Pick<ControllerConfig, 'listen' | 'scrape' | 'connectionsPerClient'> {
-  const listen = readListen(read);
-  const scrape = readScrape(read, PORT, [{ flag: 'bind-address', listen, hasMetrics: true }]);
-  return { listen, scrape, connectionsPerClient: readConnectionsPerClient(read) };
-}
-
-function readListen(read: FlagReader): ListenAddress {
-  const text = read.text('bind-address') || '127.0.0.1';
-  const found = parseListen(text, PORT);
-  if (found === undefined)
-    read.fault('bind-address', 'must be an IP address, or one with a port, such as 0.0.0.0:10261');
-  return found ?? { address: '127.0.0.1' as Address, port: PORT, text };
 }

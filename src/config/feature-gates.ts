@@ -7,12 +7,12 @@ import { type FlagReader, parseBool } from './readers.ts';
 /** Serve external IPs of Services; true by default, as in 1.36 (KEP-5707, against CVE-2020-8554). */
 export const EXTERNAL_IPS_GATE = 'AllowServiceExternalIPs';
 
-/** false: no node ports on loopback in nftables and IPVS mode (docs/semantics.md 6.17); kube-proxy needs it to be true (KEP-6032). */
+/** With false, nftables and IPVS mode serve no node ports on loopback (docs/semantics.md 6.17). kube-proxy serves them only with true (KEP-6032). */
 export const LOCALHOST_GATE = 'KubeProxyNFTablesLocalhostNodePorts';
 
 /**
- * Ask for lists as streams (KEP-3157): client-go's gate, true by default in kube-proxy from 1.35 on. Here it is false by default: a
- * stream costs the agent more memory than pages, and the server as much (docs/design-notes.md).
+ * Lists as streams (KEP-3157): client-go's gate, true by default in kube-proxy from 1.35 on. Here it is false by default, because a stream
+ * costs the agent more memory than pages, and the server as much (docs/design-notes.md).
  */
 export const STREAMS_GATE = 'WatchListClient';
 
@@ -124,7 +124,7 @@ const KNOWN: ReadonlySet<string> = new Set(
 
 const FLAG = 'feature-gates';
 
-/** From `A=true,B=false`, as Go's MapStringBool reads it. */
+/** Reads `A=true,B=false` as Go's MapStringBool does. */
 export function readFeatureGates(read: FlagReader): FeatureGates {
   const gates: Record<string, boolean> = {};
   for (const pair of (read.text(FLAG) ?? '').split(',')) {
@@ -134,15 +134,15 @@ export function readFeatureGates(read: FlagReader): FeatureGates {
     const gate = name.trim();
     if (!pair.includes('='))
       read.fault(FLAG, `${pair}: must be a name with true or false, such as ${EXTERNAL_IPS_GATE}=false`);
-    else if (!KNOWN.has(gate)) read.fault(FLAG, `unrecognized feature gate: ${gate}${meantBy(gate)}`);
+    else if (!KNOWN.has(gate)) read.fault(FLAG, `unrecognized feature gate: ${gate}${hintAt(gate)}`);
     else if (value === undefined) read.fault(FLAG, `invalid value of ${gate}=${text.trim()}: must be true or false`);
     else gates[gate] = value;
   }
   return gates;
 }
 
-/** A known name that differs only in upper and lower case, for the message. */
-function meantBy(gate: string): string {
+/** A hint at a known name that differs only in case, for the message. */
+function hintAt(gate: string): string {
   const near = [...KNOWN].find((known) => known.toLowerCase() === gate.toLowerCase());
   return near === undefined ? '' : `; did you mean ${near}?`;
 }

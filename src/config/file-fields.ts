@@ -1,6 +1,6 @@
 /**
- * Every field of a KubeProxyConfiguration (kubeproxy.config.k8s.io/v1alpha1): its type, the flag with the same meaning, and the
- * value that a file has for a configuration; or why the field has no effect.
+ * Every field of a KubeProxyConfiguration (kubeproxy.config.k8s.io/v1alpha1): its type, the flag with the same meaning, and the value
+ * that a file has for a configuration; or the reason why the field has no effect.
  */
 
 import { durationText } from '../base/duration.ts';
@@ -24,9 +24,9 @@ export interface ConfigField {
   readonly type: FieldType;
   /** Name of the flag. */
   readonly flag?: string;
-  /** The field's value in a file that means this configuration; undefined: the file leaves it out. */
+  /** The field's value in the file of this configuration; undefined where the file leaves it out. */
   readonly write?: (config: Config) => unknown;
-  /** Why the field has no effect. */
+  /** The reason why the field has no effect. */
   readonly idle?: string;
 }
 
@@ -40,7 +40,7 @@ const WINDOWS = 'it is for Windows only';
 const REQUESTS = 'the agent sends only a few requests a minute';
 const AT_ONCE = 'log lines are written immediately, in one format';
 
-/** A section of a mode means that mode alone: other modes leave its field out. */
+/** A field in the section of a mode, which other modes leave out. */
 const inMode = (modes: readonly Config['mode'][], write: (config: Config) => unknown) => (config: Config) =>
   modes.includes(config.mode) ? write(config) : undefined;
 
@@ -51,7 +51,7 @@ const masqueradeAll = ({ masqueradeAll }: Config) => masqueradeAll;
 const masqueradeBit = ({ masqueradeBit }: Config) => masqueradeBit;
 const seconds = (count: number) => durationText(count * 1000);
 
-/** The interface that marks traffic of pods, by its whole name or by a prefix; undefined where traffic is recognised otherwise. */
+/** The interfaces of local pods, by a whole name or by a prefix; undefined where local traffic is recognised in another way. */
 function podInterface({ detectLocal }: Config): { readonly prefix?: string; readonly bridge?: string } | undefined {
   if (detectLocal.kind !== 'interface') return undefined;
   const { name } = detectLocal;
@@ -69,7 +69,7 @@ export const FIELDS: readonly ConfigField[] = [
   field('mode', 'string', 'mode', ({ mode, modeChoice }) =>
     modeChoice.by === AUTO && modeChoice.why === undefined ? AUTO : mode,
   ),
-  // A file serves many nodes: it names one only where the configuration did.
+  // Many nodes share a file, so it names a node only where the configuration did.
   field('hostnameOverride', 'string', 'hostname-override', ({ isNodeNamed, nodeName }) =>
     isNodeNamed ? nodeName : '',
   ),

@@ -27,16 +27,16 @@ export function textFlag(flags: Flags, flag: string): string | undefined {
 // Flags as data: the command line, its help, the completion of shells and the manual pages are all made from them.
 
 export interface FlagEntry {
-  /** With its letter and argument: `-v, --v <level>`; `[bool]` can be left out. */
+  /** With its letter and argument: `-v, --v <level>`. An argument in brackets can be left out. */
   readonly usage: string;
   /** Without dashes and argument. */
   readonly name: string;
   readonly help: string;
-  /** The value of a command line without the flag, where it is one value; otherwise `help` tells. */
+  /** The default, where it is one value. Otherwise `help` describes it. */
   readonly initial?: string;
-  /** The values that it can have, or the common ones. */
+  /** The allowed values, or the common ones. */
   readonly values?: readonly string[];
-  /** The command line refuses other values than `values`; of other flags, src/config/ reads and checks the value. */
+  /** The command line refuses values that are not in `values`. src/config/ checks the values of other flags. */
   readonly isStrict?: true;
   /** One of the ten that matter most. */
   readonly isEssential?: true;
@@ -64,12 +64,12 @@ export function helpOf({ help, initial }: FlagEntry): string {
   return initial === undefined ? help : `${help} (default: ${initial})`;
 }
 
-/** What the argument of a flag names: `<file>` is `file`; undefined: the flag takes none. */
+/** The name of a flag's argument, such as `file` of `<file>`; undefined for a flag without one. */
 export function argumentOf({ usage }: FlagEntry): string | undefined {
   return /[<[]([^\]>]+)[\]>]/.exec(usage)?.[1];
 }
 
-/** The word after the flag is its value. Otherwise the flag has none, or one that can be left out. */
+/** Whether the word after the flag is its value. Otherwise the flag has none, or one that can be left out. */
 export function needsValue({ usage }: FlagEntry): boolean {
   return usage.includes('<');
 }

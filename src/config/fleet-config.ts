@@ -1,26 +1,56 @@
-/** Configuration of `slicewire fleet`. */
-import type { Address } from '../base/address.ts';
-import { ConfigError, type Flags, flagText, textFlag } from './flags.ts';
-import { type ListenAddress, parseListen, readConnectionsPerClient, readScrape, readServiceName } from './listen.ts';
-import { type LogConfig, readLog } from './log-settings.ts';
-import { type FlagReader, isOn, readTimeout } from './readers.ts';
+/** `slicewire fleet`: its flags, and the configuration that they make. */
+import { LOGGING_FORMAT, MAX_CONNECTIONS_PER_CLIENT } from './agent-flags.ts';
+import { type FlagGroup, type Flags, option } from './flags.ts';
+import { readServers, readServiceName, type ServerSettings } from './listen.ts';
+import { type FlagReader, fromCommandLine, isOn, type LogConfig, readLog, readTimeout } from './readers.ts';
 
-export interface FleetConfig {
+export const FLEET_FLAGS: readonly FlagGroup[] = [
+  {
+    title: 'API server',
+    flags: [
+      option('--kubeconfig <file>', 'how to reach the API server; default: the service account of the pod'),
+      option('--master <url>', 'address of the API server; overrides the kubeconfig'),
+    ],
+  },
+  {
+    title: 'Agents',
+    flags: [
+      option('--agents-service <name>', 'headless Service of the pods of the agents, as NAMESPACE/NAME', {
+        initial: 'kube-system/slicewire-agents',
+      }),
+      option('--token-file <file>', 'token for the agents, read for each connection', {
+        initial: '/var/run/secrets/slicewire/token',
+      }),
+      option('--leave-out-after <duration>', 'nobody waits for a Node that has not been ready for so long', {
+        initial: '1m',
+      }),
+    ],
+  },
+  {
+    title: 'Questions, health, metrics and log',
+    flags: [
+      option('--bind-address <address>', 'address of questions, page, /healthz, /readyz and /metrics', {
+        initial: '127.0.0.1:10262',
+      }),
+      option('--authentication [bool]', 'ask the API server who may ask from other machines', { initial: 'true' }),
+      option('--scrape-bind-address <address>', 'one more address, for /metrics alone (default: none; port: 10262)'),
+      MAX_CONNECTIONS_PER_CLIENT,
+      LOGGING_FORMAT,
+      option('-v, --v <level>', 'log verbosity'),
+    ],
+  },
+];
+
+export interface FleetConfig extends ServerSettings {
   readonly kubeconfig: string | undefined;
   readonly master: string | undefined;
   /** The headless Service whose EndpointSlices have the addresses of the agents. */
   readonly agents: { readonly namespace: string; readonly name: string };
   readonly tokenFile: string;
-  /** Milliseconds that a Node may be not ready; after that nobody waits for it. */
+  /** Milliseconds that a Node may be not ready before it is left out: nothing waits for it then. */
   readonly leaveOutAfter: number;
-  /** Those who ask from other machines need a token that the API server knows. */
+  /** Requests of other machines need a token that the API server knows. */
   readonly authentication: boolean;
-  /** Questions, page, health and metrics. */
-  readonly listen: ListenAddress;
-  /** For /metrics alone (--scrape-bind-address). */
-  readonly scrape: ListenAddress | undefined;
-  /** Connections that one remote address may have to each port (--max-connections-per-client). */
-  readonly connectionsPerClient: number;
   readonly log: LogConfig;
 }
 
@@ -28,27 +58,16 @@ const PORT = 10_262;
 
 /** Throws a ConfigError that lists every fault. */
 export function fleetConfig(flags: Flags): FleetConfig {
-  const faults: string[] = [];
-  const read: FlagReader = {
-    text: (flag) => textFlag(flags, flag),
-    fault: (flag, problem) => faults.push(`${flagText(flags, flag)}: ${problem}`),
-    name: (flag) => `--${flag}`,
-  };
-  const listen = readListen(read);
-  const config: FleetConfig = {
+  return fromCommandLine(flags, (read) => ({
+    ...readServers(read, PORT),
     kubeconfig: read.text('kubeconfig'),
     master: read.text('master'),
     agents: readAgents(read),
     tokenFile: readTokenFile(read),
     leaveOutAfter: readTimeout(read, 'leave-out-after', '1m'),
     authentication: isOn(read, 'authentication', true),
-    listen,
-    scrape: readScrape(read, PORT, [{ flag: 'bind-address', listen, hasMetrics: true }]),
-    connectionsPerClient: readConnectionsPerClient(read),
     log: readLog(read),
-  };
-  if (faults.length > 0) throw new ConfigError(faults.join('; '));
-  return Object.freeze(config);
+  }));
 }
 
 function readAgents(read: FlagReader): FleetConfig['agents'] {
@@ -60,12 +79,4 @@ function readTokenFile(read: FlagReader): string {
   const file = read.text('token-file') ?? '/var/run/secrets/slicewire/token';
   if (file === '') read.fault('token-file', 'must name a file');
   return file;
-}
-
-function readListen(read: FlagReader): ListenAddress {
-  const text = read.text('bind-address') || `127.0.0.1:${PORT}`;
-  const found = parseListen(text, PORT);
-  if (found === undefined)
-    read.fault('bind-address', 'must be an IP address, or one with a port from 1 to 65535, such as 0.0.0.0:10262');
-  return found ?? { address: '127.0.0.1' as Address, port: PORT, text };
 }

@@ -1,4 +1,4 @@
-/** Flags → one configuration. Defaults are those of kube-proxy (k8s.io/kubernetes, pkg/proxy/apis/config/v1alpha1/defaults.go). */
+/** Makes the configuration from flags. Defaults are kube-proxy's (k8s.io/kubernetes, pkg/proxy/apis/config/v1alpha1/defaults.go). */
 
 import { hostname } from 'node:os';
 import { type Address, familyOf, parseAddress } from '../base/address.ts';
@@ -21,7 +21,6 @@ import { readFeatureGates } from './feature-gates.ts';
 import { FIELDS } from './file-fields.ts';
 import { ConfigError, camel, type Flags, flagText, textFlag } from './flags.ts';
 import { readServe } from './listen.ts';
-import { readLog } from './log-settings.ts';
 import {
   checkOrder,
   type FlagReader,
@@ -30,6 +29,7 @@ import {
   readChoice,
   readCidrs,
   readInteger,
+  readLog,
   readPositive,
   readSize,
   readTimeout,
@@ -43,21 +43,21 @@ export interface ConfigOrigins {
   readonly given?: Readonly<Record<string, unknown>>;
 }
 
-/** As `configsFromFlags`; of several, the first. */
+/** The first of `configsFromFlags`. */
 export function configFromFlags(flags: Flags, origins: ConfigOrigins = {}): Config {
   const [config] = configsFromFlags(flags, origins);
   return config;
 }
 
 /**
- * One configuration; where the mode is auto, one for each mode that may be chosen, and `modeChoice.why` is undefined in each. Throws a
+ * One configuration. Where the mode is auto, there is one for each mode that may be chosen, each with `modeChoice.why` undefined. Throws a
  * ConfigError that lists every fault with its flag or field, its value, and the allowed values.
  */
 export function configsFromFlags(
   flags: Flags,
   { origins, file, given = {} }: ConfigOrigins = {},
 ): readonly [Config, ...Config[]] {
-  // Modes share most flags, and then their faults.
+  // Modes share most flags, and so their faults.
   const faults = new Set<string>();
   const name = (flag: string) => fieldOf(flag, flags, origins) ?? `--${flag}`;
   const fault = (flag: string, problem: string) => {
@@ -89,7 +89,7 @@ interface InMode {
   readonly hasFile: boolean;
 }
 
-/** Some flags mean one mode alone, and some have another default in each. */
+/** Some flags are for one mode alone, and some have another default in each mode. */
 function readInMode(read: FlagReader, inMode: InMode): Omit<Config, 'mode' | 'modeChoice' | 'once' | 'given'> {
   const { mode, hasFile } = inMode;
   const bindAddress = readBindAddress(read);
@@ -132,10 +132,10 @@ interface ChosenModes {
 }
 
 function readMode(read: FlagReader): ChosenModes {
-  const asked = [read.text('mode'), read.text('proxy-mode')].filter((mode) => mode !== undefined && mode !== '');
-  if (asked.length === 2 && asked[0] !== asked[1])
-    read.fault('proxy-mode', `contradicts --mode=${asked[0]}; give one of them`);
-  const [mode] = asked;
+  const given = [read.text('mode'), read.text('proxy-mode')].filter((mode) => mode !== undefined && mode !== '');
+  if (given.length === 2 && given[0] !== given[1])
+    read.fault('proxy-mode', `contradicts --mode=${given[0]}; give one of them`);
+  const [mode] = given;
   if (mode === undefined) return { modes: ['iptables'], choice: { by: 'default' } };
   if (mode === AUTO) return { modes: MODE_NAMES, choice: { by: AUTO, why: undefined } };
   const known = MODE_NAMES.find((one) => one === mode);
@@ -152,16 +152,16 @@ function readNodeName(read: FlagReader): string {
   return name;
 }
 
-/** Each of the two sections of a file belongs to its own mode; IPVS mode uses the iptables section. */
+/** The sections iptables and nftables of a file are for these modes. IPVS mode uses the iptables section. */
 function readMasquerading(
   read: FlagReader,
   { mode, hasFile }: InMode,
 ): Pick<Config, 'masqueradeAll' | 'masqueradeBit'> {
   const isNft = MODES[mode].rulesBy === 'nftables';
   const bit = isNft ? 'nftables-masquerade-bit' : 'iptables-masquerade-bit';
-  const isSaid = read.text('nftables-masquerade-all') !== undefined || hasFile;
+  const hasOwn = read.text('nftables-masquerade-all') !== undefined || hasFile;
   return {
-    masqueradeAll: isOn(read, isNft && isSaid ? 'nftables-masquerade-all' : 'masquerade-all', false),
+    masqueradeAll: isOn(read, isNft && hasOwn ? 'nftables-masquerade-all' : 'masquerade-all', false),
     masqueradeBit: readInteger(read, bit, { initial: 14, least: 0, most: 31 }),
   };
 }
@@ -203,18 +203,17 @@ function readBindAddress(read: FlagReader): Address | undefined {
   return address === '0.0.0.0' || address === '::' ? undefined : address;
 }
 
-/** A scheduler's name goes to the kernel unchanged: at most 15 letters and digits (linux/ip_vs.h, IP_VS_SCHEDNAME_MAXLEN). */
 const DEFAULT_SCHEDULER = 'rr';
+/** A scheduler's name goes to the kernel unchanged: at most 15 letters and digits (linux/ip_vs.h, IP_VS_SCHEDNAME_MAXLEN). */
 const SCHEDULER = /^[a-z0-9]{1,15}$/;
 
-/** In other modes the settings of IPVS are not checked, as in kube-proxy; invalid ones are replaced by the defaults. */
+/** Other modes do not check the settings of IPVS, as in kube-proxy. Invalid settings are replaced by the defaults. */
 function readIdleIpvs(read: FlagReader): IpvsConfig {
   let isRight = true;
   const found = readIpvs({ ...read, fault: () => (isRight = false) });
   return isRight ? found : readIpvs({ ...read, text: () => undefined, fault: () => undefined });
 }
 
-/** Settings of IPVS mode. */
 function readIpvs(read: FlagReader): IpvsConfig {
   const scheduler = read.text('ipvs-scheduler') || DEFAULT_SCHEDULER;
   if (!SCHEDULER.test(scheduler)) read.fault('ipvs-scheduler', 'must be the name of a scheduler, such as rr or lc');
@@ -231,7 +230,6 @@ function readIpvs(read: FlagReader): IpvsConfig {
 
 const MEBIBYTE = 2 ** 20;
 
-/** Where the agent keeps its history on disk. */
 function readRecording(read: FlagReader): RecordingConfig | undefined {
   const folder = read.text('record-dir');
   const size = readSize(read, 'record-size', { initial: '64Mi', least: MEBIBYTE, most: 2 ** 40 });
@@ -243,7 +241,7 @@ function readRecording(read: FlagReader): RecordingConfig | undefined {
 /** Where the objects come from: a cluster, or manifests. */
 function readSource(read: FlagReader): SourceConfig {
   const path = read.text('manifests');
-  // An empty one means «not set», as in kube-proxy.
+  // An empty path means «not set», as in kube-proxy.
   const kubeconfig = read.text('kubeconfig') || undefined;
   const master = read.text('master') || undefined;
   const contentType = readChoice(read, 'kube-api-content-type', { initial: CONTENT_TYPES[0], choices: CONTENT_TYPES });
@@ -269,7 +267,6 @@ function readNodePorts(read: FlagReader): PortRange {
   return found ?? NODE_PORTS;
 }
 
-/** Which traffic is meant: that of local pods, and that to node ports. */
 function readDetectLocal(read: FlagReader): DetectLocal {
   const mode = read.text('detect-local-mode') ?? 'ClusterCIDR';
   if (mode === 'NodeCIDR') return { kind: 'node-cidr' };
@@ -294,7 +291,7 @@ function readDetectLocal(read: FlagReader): DetectLocal {
   return { kind: 'cluster-cidr', cidrs };
 }
 
-/** Keywords of kube-proxy 1.37; they mix with CIDRs. */
+/** kube-proxy 1.37's keywords, which may be mixed with CIDRs. */
 const KEYWORDS: ReadonlyMap<string, string> = new Map([
   ['localhost', '127.0.0.0/8,::1/128'],
   ['all', '0.0.0.0/0,::/0'],

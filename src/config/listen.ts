@@ -10,27 +10,27 @@ export interface ListenAddress {
 }
 
 export interface ServeConfig {
-  /** undefined: --healthz-port=0 turned it off. */
+  /** undefined where --healthz-port=0 turned it off. */
   readonly healthz: ListenAddress | undefined;
   readonly metrics: ListenAddress;
   /** For /metrics alone (--scrape-bind-address). */
   readonly scrape: ListenAddress | undefined;
-  /** Exit if one of their ports cannot be bound. */
+  /** Whether to exit if one of their ports cannot be bound. */
   readonly hardFail: boolean;
-  /** /debug/pprof on the metrics server. */
+  /** Whether the metrics server has /debug/pprof. */
   readonly profiling: boolean;
-  /** Other machines need a token for /programmed on the health server (--programmed-authentication). */
+  /** Whether other machines need a token for /programmed on the health server (--programmed-authentication). */
   readonly programmedAuthentication: boolean;
   /** Connections that one remote address may have to each port (--max-connections-per-client). */
   readonly connectionsPerClient: number;
-  /** The Service of the fleet, as NAMESPACE/NAME: its addresses have places of their own (--fleet-service). */
+  /** The Service of the fleet, as NAMESPACE/NAME. Connections of its addresses have places of their own (--fleet-service). */
   readonly fleetService: string;
 }
 
 const HEALTHZ_PORT = 10_256;
 const METRICS_PORT = 10_249;
 
-/** `isIPv6`: --bind-address is IPv6, and so are the defaults. `hasFile`: a file was read, and the deprecated port flags do not count. */
+/** `isIPv6`: --bind-address is IPv6, and so are the defaults. `hasFile`: a file was read, so the deprecated port flags do not count. */
 export function readServe(read: FlagReader, { isIPv6, hasFile }: { isIPv6: boolean; hasFile: boolean }): ServeConfig {
   const healthz = readListen(read, { name: 'healthz', host: isIPv6 ? '::' : '0.0.0.0', port: HEALTHZ_PORT, hasFile });
   const metrics = readListen(read, {
@@ -67,9 +67,30 @@ export function readServiceName(read: FlagReader, flag: string, initial: string)
   return ['', ''];
 }
 
-/** Of --max-connections-per-client. */
 export function readConnectionsPerClient(read: FlagReader): number {
   return readInteger(read, 'max-connections-per-client', { initial: 16, least: 1, most: 512 });
+}
+
+/** The servers of a command that has one port beside that of --scrape-bind-address. */
+export interface ServerSettings {
+  /** --bind-address. */
+  readonly listen: ListenAddress;
+  /** --scrape-bind-address, for /metrics alone; undefined without it. */
+  readonly scrape: ListenAddress | undefined;
+  /** --max-connections-per-client: connections that one remote address may have to each port. */
+  readonly connectionsPerClient: number;
+}
+
+/** `port`: the default of both addresses. */
+export function readServers(read: FlagReader, port: number): ServerSettings {
+  const flag = 'bind-address';
+  const text = read.text(flag) || `127.0.0.1:${port}`;
+  const found = parseListen(text, port);
+  if (found === undefined)
+    read.fault(flag, `must be an IP address, or one with a port from 1 to 65535, such as 0.0.0.0:${port}`);
+  const listen = found ?? { address: '127.0.0.1' as Address, port, text };
+  const scrape = readScrape(read, port, [{ flag, listen, hasMetrics: true }]);
+  return { listen, scrape, connectionsPerClient: readConnectionsPerClient(read) };
 }
 
 interface ListenInput {
@@ -106,8 +127,8 @@ export interface OtherServer {
 }
 
 /**
- * --scrape-bind-address serves /metrics alone, so that the server with the questions and the configuration can stay on loopback.
- * undefined: without the flag, and where a server with /metrics listens at that address already.
+ * --scrape-bind-address serves /metrics alone, so that the server with the questions and the configuration can stay on loopback. undefined
+ * without the flag, and where a server with /metrics listens at that address already.
  */
 export function readScrape(
   read: FlagReader,

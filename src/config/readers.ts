@@ -1,13 +1,26 @@
-/** Readers of flag values: each returns the value, and reports a fault when it is invalid. */
+/** Readers of flag values. Each returns the value, and reports a fault when the value is invalid. */
 import { type Cidr, parseCidr } from '../base/address.ts';
 import { durationText, parseDuration } from '../base/duration.ts';
+import { ConfigError, type Flags, flagText, textFlag } from './flags.ts';
 
 export interface FlagReader {
   /** The text of a flag; undefined when it was not given. */
   text(flag: string): string | undefined;
   fault(flag: string, problem: string): void;
-  /** The name that the user knows: the flag, or the field of the file. */
+  /** The name for the user: the flag, or the field of the file. */
   name(flag: string): string;
+}
+
+/** The configuration that `make` reads from a command line. Throws a ConfigError that lists every fault. */
+export function fromCommandLine<C extends object>(flags: Flags, make: (read: FlagReader) => C): Readonly<C> {
+  const faults: string[] = [];
+  const config = make({
+    text: (flag) => textFlag(flags, flag),
+    fault: (flag, problem) => faults.push(`${flagText(flags, flag)}: ${problem}`),
+    name: (flag) => `--${flag}`,
+  });
+  if (faults.length > 0) throw new ConfigError(faults.join('; '));
+  return Object.freeze(config);
 }
 
 export function readCidrs(read: FlagReader, flag: string, what = 'a CIDR such as 10.244.0.0/16'): Cidr[] {
@@ -28,7 +41,7 @@ export function readDuration(read: FlagReader, flag: string, initial: string): n
   return milliseconds ?? Number.NaN;
 }
 
-/** Milliseconds, 0 at least. */
+/** Milliseconds, at least 0. */
 export function readTimeout(read: FlagReader, flag: string, initial: string): number {
   const milliseconds = readDuration(read, flag, initial);
   if (milliseconds < 0) read.fault(flag, 'must not be negative');
@@ -53,7 +66,7 @@ interface Order {
   readonly mayBeEqual: boolean;
 }
 
-/** Reports two durations in the wrong order: the fault is of the one that the user set, and names a default of the other. */
+/** Reports two durations in the wrong order, as a fault of the one that the user set. The text says whether the other is a default. */
 export function checkOrder(read: FlagReader, { shorter, longer, mayBeEqual }: Order): void {
   const isGiven = ({ flag }: NamedDuration) => read.text(flag) !== undefined;
   const isShorterAtFault = isGiven(shorter) || !isGiven(longer);
@@ -67,7 +80,7 @@ export function checkOrder(read: FlagReader, { shorter, longer, mayBeEqual }: Or
   );
 }
 
-/** A number that a 32-bit field of the API holds. */
+/** The largest number of a 32-bit field of the API. */
 export const MAX_INT32 = 2_147_483_647;
 
 export function readInteger(
@@ -88,7 +101,7 @@ export function isOn(read: FlagReader, flag: string, initial: boolean): boolean 
   return value === true;
 }
 
-/** The words of Go's ParseBool; undefined for others. */
+/** Reads a boolean as Go's ParseBool does; undefined for another text. */
 export function parseBool(text: string): boolean | undefined {
   if (['1', 't', 'T', 'true', 'TRUE', 'True'].includes(text)) return true;
   return ['0', 'f', 'F', 'false', 'FALSE', 'False'].includes(text) ? false : undefined;
@@ -126,4 +139,17 @@ export function readSize(
   if (!(bytes >= least && bytes <= most))
     read.fault(flag, 'must be a number of bytes such as 64Mi, at least 1Mi and at most 1024Gi');
   return bytes;
+}
+
+export interface LogConfig {
+  /** auto: lines for people on a terminal, JSON elsewhere. */
+  readonly format: 'auto' | 'json' | 'text';
+  readonly verbosity: number;
+}
+
+export function readLog(read: FlagReader): LogConfig {
+  return {
+    format: readChoice(read, 'logging-format', { initial: 'auto', choices: ['auto', 'json', 'text'] }),
+    verbosity: readInteger(read, 'v', { initial: 0, least: 0, most: MAX_INT32 }),
+  };
 }

@@ -1,17 +1,16 @@
-/** Where node ports are served on loopback by the relay of nftables and IPVS mode (docs/semantics.md 6.17). Pure. */
+/** The loopback addresses at which the relay of nftables and IPVS mode serves node ports (docs/semantics.md 6.17). Pure. */
 
 import { type Address, type Cidr, cidrContains, isLoopback } from '../base/address.ts';
 import { MODES } from '../proxy/model/modes.ts';
 import type { Config } from './config.ts';
 import { LOCALHOST_GATE } from './feature-gates.ts';
 
-/** The addresses at which the relay listens: those of kube-proxy (KEP-6032). */
+/** kube-proxy's addresses (KEP-6032). */
 const ADDRESSES = ['127.0.0.1', '::1'] as Address[];
 
 /**
- * The loopback addresses at which the relay serves node ports: those that a range of loopback in --nodeport-addresses holds. A range that
- * is larger than loopback, such as that of `all`, names nothing. None in iptables mode, where the kernel serves 127.0.0.0/8, and none
- * where the feature gate is false.
+ * The addresses that a loopback range in --nodeport-addresses contains. A range that is larger than loopback, such as that of `all`, adds
+ * none. There are none in iptables mode, where the kernel serves 127.0.0.0/8, and none where the feature gate is false.
  */
 export function relayAddresses({
   mode,
@@ -23,7 +22,7 @@ export function relayAddresses({
   return ADDRESSES.filter((address) => named.some((cidr) => cidrContains(cidr, address)));
 }
 
-/** Why named ranges of loopback have no effect, as the rest of a sentence about --nodeport-addresses; empty where all have one. */
+/** For each loopback range without effect the reason, as the rest of a sentence about --nodeport-addresses. */
 export function relayProblems({ mode, nodePortAddresses, featureGates }: Config): string[] {
   const named = nodePortAddresses.cidrs.filter(isOfLoopback);
   if (MODES[mode].loopbackBy === 'rules' || named.length === 0) return [];

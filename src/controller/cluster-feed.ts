@@ -1,4 +1,4 @@
-/** Lists and watches of the controllers: informers on the agent's own reflector, which fill the cluster cache. */
+/** Lists and watches of the controllers, by the agent's own reflector. They fill the cluster cache. */
 
 import type { Clock } from '../base/clock.ts';
 import type { ApiClient } from '../cluster/api/client.ts';
@@ -33,7 +33,7 @@ const PATHS: Readonly<Record<CachedKind, string>> = {
   endpoints: '/api/v1/endpoints',
 };
 
-/** Takes the objects of one kind. */
+/** The receiver of one kind of object. */
 type KindIntake = Pick<ReflectorSink, 'set' | 'gone'>;
 
 export class ClusterFeed {
@@ -56,7 +56,7 @@ export class ClusterFeed {
     return this.#watches.statuses;
   }
 
-  /** Follow the cluster until the signal aborts; `onSynced` is called once. */
+  /** Follows the cluster until the signal aborts. `onSynced` is called once. */
   async follow(onSynced: () => void, signal: AbortSignal): Promise<void> {
     const { cache, client } = this.#options;
     const intakes = this.#intakes();
@@ -88,7 +88,7 @@ export class ClusterFeed {
     };
   }
 
-  /** Decode an object and pass on its usable part; report its new faults. A broken object leaves its former state in the cache. */
+  /** Decodes an object, passes on its usable part, and reports its new faults. After a broken object the cache has its former state. */
   #intake<T>(
     kind: CachedKind,
     decode: (object: unknown, key: string) => Decoded<T>,
@@ -96,7 +96,7 @@ export class ClusterFeed {
   ): KindIntake {
     return {
       set: (key, object) => {
-        // The API server checks names, so an invalid one does not come from it.
+        // The API server checks names, so an object with an invalid name does not come from it.
         if (kind !== 'nodes' && objectKey(object) !== key) return;
         const { value, faults } = decode(object, key);
         for (const fault of this.#faults.set(`${kind} ${key}`, faults)) this.#options.onFault(fault);

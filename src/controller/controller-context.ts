@@ -2,38 +2,21 @@
 import type { Clock } from '../base/clock.ts';
 import type { ApiClient } from '../cluster/api/client.ts';
 import type { Notice, ObjectKey, SelectingService } from '../cluster/producers/api-objects.ts';
-import type { MirrorCounts } from '../cluster/producers/mirror.ts';
-import type { SliceCounts } from '../cluster/producers/slices.ts';
 import type { ClusterCache } from './cluster-cache.ts';
-import type { Operation } from './object-writer.ts';
-import { type SyncResult, type WorkersOptions, workOff } from './workers.ts';
+import type { ControllerMetrics } from './monitoring.ts';
+import { type WorkersOptions, workOff } from './queue.ts';
 
 export type ControllerName = 'slices' | 'endpoints' | 'mirror';
 
-/** Receives the figures behind the metrics, which are those of kube-controller-manager. */
-interface ControllerMetricsSink {
-  /** A sync of the slices of a Service ended. */
-  synced(result: SyncResult): void;
-  sliceChanged(of: 'slices' | 'mirror', operation: Operation): void;
-  /** `changed`: slices that were written or deleted. */
-  slicesCounted(service: SelectingService, counts: SliceCounts, changed: number): void;
-  forgetService(key: ObjectKey): void;
-  /** `duration`: milliseconds. */
-  mirrored(key: ObjectKey, counts: MirrorCounts, duration: number): void;
-  forgetMirror(key: ObjectKey): void;
-  /** This replica stops writing: another replica counts from now on. */
-  stopped(of: 'slices' | 'mirror'): void;
-}
-
 /** Events for `kubectl describe`, and failures for the log. */
 export interface ControllerReports {
-  /** An event of a Service; undefined: the Service is gone, and no event is written. */
+  /** Writes an event of a Service; none where the Service is gone (undefined). */
   service(service: Pick<SelectingService, 'namespace' | 'name' | 'uid'> | undefined, notice: Notice): void;
-  /** An event of Endpoints. */
+  /** Writes an event of Endpoints. */
   endpoints(key: ObjectKey, uid: string | undefined, notice: Notice): void;
-  /** Work on a key failed: a line of the log, where it did not fail so before. */
+  /** Work on a key failed. The log has a line unless it failed in the same way before. */
   failed(controller: ControllerName, key: ObjectKey, error: Error, isLast: boolean): void;
-  /** Work on a key succeeded: a line of the log, where it failed before. */
+  /** Work on a key succeeded. The log has a line if it failed before. */
   worked(controller: ControllerName, key: ObjectKey): void;
   /** This replica stops writing. */
   stopped(controller: ControllerName): void;
@@ -41,26 +24,24 @@ export interface ControllerReports {
 
 export interface ControllerContext {
   readonly cache: ClusterCache;
-  /** Each controller has one of its own, at its own pace. */
+  /** Each controller has a client of its own, with its own pace. */
   readonly client: ApiClient;
   readonly clock: Clock;
-  readonly metrics: ControllerMetricsSink;
+  readonly metrics: ControllerMetrics;
   readonly events: ControllerReports;
 }
 
-// The life of one controller: it works on its keys until the signal aborts, then forgets what it expected.
-
 interface ControllerWork extends Omit<WorkersOptions, 'onFailure'> {
   readonly name: ControllerName;
-  /** Keys that are worked on first: everything that the cache has. */
+  /** The first keys: everything in the cache. */
   readonly keys: Iterable<ObjectKey>;
-  /** Called beside the line of the log. */
+  /** Called beside `ControllerReports.failed`. */
   readonly onFailure?: (key: ObjectKey, error: Error) => void;
-  /** Another replica may write from now on. */
+  /** Called at the end: another replica may write from now on. */
   readonly onEnd: () => void;
 }
 
-/** Work until the signal aborts. */
+/** The life of one controller: it works on its keys until the signal aborts, and then forgets what it expected. */
 export async function runQueue(
   { events }: ControllerContext,
   { name, keys, onFailure, onEnd, sync, ...options }: ControllerWork,
@@ -70,12 +51,12 @@ export async function runQueue(
     events.failed(name, key, error, isLast);
     onFailure?.(key, error);
   };
-  const syncAndTell = async (key: ObjectKey, until: AbortSignal) => {
+  const syncAndReport = async (key: ObjectKey, until: AbortSignal) => {
     await sync(key, until);
     events.worked(name, key);
   };
   try {
-    await workOff(keys, { ...options, sync: syncAndTell, onFailure: onEachFailure }, signal);
+    await workOff(keys, { ...options, sync: syncAndReport, onFailure: onEachFailure }, signal);
   } finally {
     events.stopped(name);
     onEnd();

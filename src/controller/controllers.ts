@@ -1,4 +1,4 @@
-/** The controllers that run, by their names in kube-controller-manager, each with a client of its own. */
+/** The chosen controllers, by their names in kube-controller-manager, each with a client of its own. */
 import type { ClusterFeed } from './cluster-feed.ts';
 import type { ControllerContext } from './controller-context.ts';
 import { EndpointsController, type EndpointsSettings } from './endpoints-controller.ts';
@@ -15,19 +15,18 @@ export interface PartsSettings {
   readonly mirror: MirrorSettings;
 }
 
-/** What the controllers have in common. */
 interface ControllerPart {
   readonly queue: WorkQueue;
   run(signal: AbortSignal): Promise<void>;
 }
 
 export class ControllerParts {
-  /** By the name of its queue in metrics, as upstream has it. */
+  /** By the name of the queue in metrics, which is upstream's. */
   readonly #parts: ReadonlyMap<string, ControllerPart>;
 
-  constructor(settings: PartsSettings, context: ControllerContext, tells: Pick<PaceOptions, 'onWait' | 'onCalm'>) {
+  constructor(settings: PartsSettings, context: ControllerContext, onPace: Pick<PaceOptions, 'onWait' | 'onCalm'>) {
     const { controllers, requests, slices, endpoints, mirror } = settings;
-    const pace = new ClientPace({ clock: context.clock, rate: requests, ...tells });
+    const pace = new ClientPace({ clock: context.clock, rate: requests, ...onPace });
     const own = () => ({ ...context, client: pace.clientOf(context.client) });
     const all: readonly [controller: string, queue: string, () => ControllerPart][] = [
       ['endpointslice-controller', 'endpoint_slice', () => new SlicesController(own(), slices)],
@@ -46,7 +45,7 @@ export class ControllerParts {
     });
   }
 
-  /** Work until the signal aborts. `onDone` is called when all that there was at the beginning has been worked on. */
+  /** Works until the signal aborts. `onDone` is called when everything that existed at the beginning has been worked on. */
   async run(onDone: () => void, signal: AbortSignal): Promise<void> {
     const parts = [...this.#parts.values()];
     const running = Promise.all(parts.map((part) => part.run(signal)));
@@ -57,7 +56,7 @@ export class ControllerParts {
   }
 }
 
-/** Follow the cluster, and work once its lists are complete, until the signal aborts and the lease is released. */
+/** Follows the cluster, and works once its lists are complete, until the signal aborts and the lease is released. */
 export async function live(
   feed: ClusterFeed,
   work: (signal: AbortSignal) => Promise<void>,

@@ -6,8 +6,7 @@ import { TriggerTimes } from '../cluster/producers/trigger-times.ts';
 import { type ControllerContext, runQueue } from './controller-context.ts';
 import { Expectations } from './expectations.ts';
 import { deleteEndpoints, mustBeGone, writeEndpoints } from './object-writer.ts';
-import { WorkQueue } from './queue.ts';
-import { StaleCache } from './workers.ts';
+import { StaleCache, WorkQueue } from './queue.ts';
 
 export interface EndpointsSettings {
   readonly workers: number;
@@ -21,7 +20,7 @@ export class EndpointsController {
   readonly #settings: EndpointsSettings;
   readonly #triggers = new TriggerTimes();
   #isRunning = false;
-  /** One object a Service. */
+  /** Of one Endpoints object for each Service. */
   readonly #expectations = new Expectations();
 
   constructor(context: ControllerContext, settings: EndpointsSettings) {
@@ -39,7 +38,7 @@ export class EndpointsController {
     });
   }
 
-  /** Work until the signal aborts: first on all Services, and on Endpoints that no Service owns any more. */
+  /** Works until the signal aborts, first on all Services, and on Endpoints that no Service owns any more. */
   run(signal: AbortSignal): Promise<void> {
     const { queue } = this;
     const { cache } = this.#context;
@@ -57,7 +56,7 @@ export class EndpointsController {
   #onEndpoints(key: ObjectKey, before: EndpointsObject | undefined, after: EndpointsObject | undefined): void {
     if (before !== undefined && before.metadata.uid !== after?.metadata.uid) this.#expectations.seenGone(key, before);
     if (after !== undefined) this.#expectations.seen(key, after);
-    // Endpoints whose Service went while they were written must be deleted, too.
+    // Endpoints whose Service was deleted while they were written must be deleted, too.
     if (after === undefined || this.#context.cache.members.service(key) === undefined) this.queue.add(key);
     else if (this.queue.failures.of(key) > 0 && !this.#isStale(key, after)) this.queue.add(key);
   }

@@ -1,6 +1,6 @@
 /**
- * Writes that the cache does not show yet. A sync on a stale cache writes twice, or turns two Pods into one
- * endpoint: the cache must show at least the versions that were written, and no slice that was deleted.
+ * Writes that the cache does not show yet. A sync on a stale cache would write twice, or turn two Pods into one endpoint: the cache must show
+ * at least the versions that were written, and no slice that was deleted.
  */
 
 import type { Metadata, ObjectKey } from '../cluster/producers/api-objects.ts';
@@ -13,23 +13,23 @@ interface WrittenObject {
 
 type Expected = { readonly kind: 'version'; readonly version: string } | { readonly kind: 'gone' };
 
-/** Far more than the number of writes that wait for an answer. */
+/** Deleted objects that are remembered: far more than the number of writes that wait for an answer. */
 const MAX_GONE = 1000;
 
 export class Expectations {
   /** By Service, then by uid of the slice. */
   readonly #expected = new Map<ObjectKey, Map<string, Expected>>();
-  /** What the watch showed of Services whose writes are under way. */
+  /** Objects that the watch showed of Services whose writes are under way. */
   readonly #early = new Map<ObjectKey, Metadata[]>();
   /** The last objects that the watch reported as gone: the answer to a write of one may come later. */
   readonly #gone = new Set<string>();
 
-  /** Writes for a Service begin: the watch may show them before the API server answers. */
+  /** Writes for a Service begin. The watch may show them before the API server answers. */
   begin(service: ObjectKey): void {
     this.#early.set(service, []);
   }
 
-  /** The writes ended. Returns whether the watch showed something meanwhile that was not written here. */
+  /** The writes ended. Returns whether the watch meanwhile showed something that was not written here. */
   end(service: ObjectKey): boolean {
     const early = this.#early.get(service) ?? [];
     this.#early.delete(service);
@@ -50,7 +50,7 @@ export class Expectations {
     if (!this.#gone.has(`${service} ${uid}`)) this.#of(service).set(uid, { kind: 'version', version: resourceVersion });
   }
 
-  /** A delete begins: the watch may report it before the API server answers. */
+  /** A delete begins. The watch may report it before the API server answers. */
   deleting(service: ObjectKey, { metadata }: WrittenObject): void {
     this.#of(service).set(metadata.uid ?? '', { kind: 'gone' });
   }
@@ -60,7 +60,7 @@ export class Expectations {
     this.#drop(service, metadata.uid ?? '');
   }
 
-  /** The watch reported the slice. Returns whether another program wrote it; while writes are under way `end` tells. */
+  /** The watch reported the slice. Returns whether another program wrote it; while writes are under way, `end` returns that. */
   seen(service: ObjectKey, { metadata }: WrittenObject): boolean {
     const uid = metadata.uid ?? '';
     this.#gone.delete(`${service} ${uid}`);

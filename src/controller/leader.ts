@@ -1,6 +1,6 @@
 /**
- * Leader election as in client-go: the replica that holds and renews a Lease works. Another replica takes the Lease over
- * when it was not renewed for its duration by the replica's own clock: clocks of two machines are never compared.
+ * Leader election as in client-go. The replica that holds and renews a Lease works. Another replica takes the Lease over when, by its own
+ * clock, the Lease was not renewed for its duration: clocks of two machines are never compared.
  */
 
 import { aborted, type Clock, sleep } from '../base/clock.ts';
@@ -9,9 +9,9 @@ import { type ApiClient, ApiError } from '../cluster/api/client.ts';
 export interface LeaderSettings {
   readonly namespace: string;
   readonly name: string;
-  /** The name of this replica. */
+  /** Of this replica. */
   readonly identity: string;
-  /** Milliseconds: until others take over; until the holder gives up, which is sooner; between two tries. */
+  /** Milliseconds until others take over, until the holder gives up, which is sooner, and between two attempts. */
   readonly leaseDuration: number;
   readonly renewDeadline: number;
   readonly retryPeriod: number;
@@ -24,9 +24,9 @@ export interface LeaderOptions {
   readonly random: () => number;
   /** Called with the leader whenever it changes. */
   readonly onLeader: (identity: string) => void;
-  /** An attempt to get or renew the lease failed. */
+  /** Called when an attempt to get or renew the lease failed. */
   readonly onFailure: (error: Error) => void;
-  /** An attempt did not fail: this replica has the lease, or another one holds it. */
+  /** Called when an attempt did not fail: this replica has the lease, or another one holds it. */
   readonly onAnswer?: () => void;
 }
 
@@ -43,8 +43,10 @@ interface Lease {
   readonly spec?: LeaseSpec;
 }
 
-/** The pause between tries is extended by up to this many retry periods: client-go's jitter. */
+/** The pause between attempts is extended by up to this many retry periods: client-go's jitter. */
 const JITTER = 1.2;
+/** Milliseconds for giving the lease back at the end of the program. */
+const RELEASE_TIMEOUT_MS = 2000;
 
 export class LeaderElector {
   readonly #options: LeaderOptions;
@@ -67,8 +69,8 @@ export class LeaderElector {
   }
 
   /**
-   * Wait for the lease, `lead` as long as it is held, and wait again; until the signal aborts. The signal that `lead` gets
-   * aborts when the lease may be lost, before anybody else can hold it.
+   * Waits for the lease, calls `lead` while it is held, and waits again, until the signal aborts. The signal of `lead` aborts when the lease
+   * may be lost, before another replica can hold it.
    */
   async run(lead: (signal: AbortSignal) => Promise<void>, signal: AbortSignal): Promise<void> {
     while (!signal.aborted) {
@@ -93,7 +95,7 @@ export class LeaderElector {
     }
   }
 
-  /** Renew until renewals fail for the deadline, or another replica holds the lease. */
+  /** Renews until renewals fail for the deadline, or another replica holds the lease. */
   async #keep(signal: AbortSignal): Promise<void> {
     const { clock, settings } = this.#options;
     const left = () => settings.renewDeadline - this.age;
@@ -104,14 +106,14 @@ export class LeaderElector {
     if (this.isLeader) this.#leader = undefined;
   }
 
-  /** Get or renew the lease once. An answer after the limit is too late: another replica may hold the lease then. */
+  /** Gets or renews the lease once. An answer after the limit is too late, because another replica may hold the lease then. */
   async #try(limit: number, signal: AbortSignal): Promise<boolean> {
     const { clock, onAnswer, onFailure, settings } = this.#options;
-    const asked = clock.now();
+    const sentAt = clock.now();
     try {
       const held = await this.#within(limit, signal, (until) => this.#hold(until));
       if (held) {
-        this.#renewedAt = asked;
+        this.#renewedAt = sentAt;
         this.#lead(settings.identity);
       }
       onAnswer?.();
@@ -123,7 +125,7 @@ export class LeaderElector {
     }
   }
 
-  /** Rejects when the limit is over or the signal aborts, even if `ask` ignores its signal. */
+  /** Rejects when the limit is over or the signal aborts, even where `ask` ignores its signal. */
   async #within<T>(limit: number, signal: AbortSignal, ask: (until: AbortSignal) => Promise<T>): Promise<T> {
     signal.throwIfAborted();
     const { clock } = this.#options;
@@ -144,7 +146,7 @@ export class LeaderElector {
     }
   }
 
-  /** Take or renew the lease. Returns whether this replica holds it now; reports the holder otherwise. */
+  /** Takes or renews the lease. Returns whether this replica holds it now, and reports another holder. */
   async #hold(signal: AbortSignal): Promise<boolean> {
     const { settings, clock } = this.#options;
     const lease = await this.#read(signal);
@@ -176,7 +178,7 @@ export class LeaderElector {
     return true;
   }
 
-  /** Whether another replica holds the lease: it expires once it was unchanged for its duration. */
+  /** Whether another replica holds the lease, which expires once it was unchanged for its duration. */
   #isHeld({ spec = {} }: Lease): boolean {
     if ((spec.holderIdentity ?? '') === '') return false;
     const text = JSON.stringify(spec);
@@ -186,12 +188,12 @@ export class LeaderElector {
     return now - this.#seen.at < duration;
   }
 
-  /** Give the lease back at the end, so that the next replica need not wait. */
+  /** Gives the lease back at the end, so that the next replica need not wait. */
   async #release(): Promise<void> {
     if (!this.isLeader) return;
     this.#leader = undefined;
     try {
-      await this.#within(RELEASE_TIMEOUT, new AbortController().signal, (until) => this.#giveBack(until));
+      await this.#within(RELEASE_TIMEOUT_MS, new AbortController().signal, (until) => this.#giveBack(until));
     } catch (error) {
       this.#options.onFailure(error as Error);
     }
@@ -228,6 +230,3 @@ export class LeaderElector {
     return `/apis/coordination.k8s.io/v1/namespaces/${encodeURIComponent(this.#options.settings.namespace)}/leases`;
   }
 }
-
-/** Milliseconds to give the lease back when the program ends. */
-const RELEASE_TIMEOUT = 2000;

@@ -1,15 +1,14 @@
-/** The slices of one manager as a controller reads and writes them: from the cache, with the writes that it does not show yet. */
+/** The slices of one manager, which a controller reads from the cache, with the writes that the cache does not show yet, and writes. */
 import type { ObjectKey, SliceObject } from '../cluster/producers/api-objects.ts';
+import { counts, serviceOf } from './cluster-cache.ts';
 import type { ControllerContext } from './controller-context.ts';
 import { Expectations } from './expectations.ts';
 import { type SliceWrite, SliceWriter } from './object-writer.ts';
-import type { WorkQueue } from './queue.ts';
-import { counts, serviceOf } from './slice-shelf.ts';
-import { StaleCache } from './workers.ts';
+import { StaleCache, type WorkQueue } from './queue.ts';
 
 export interface ManagedSlicesOptions {
   readonly context: ControllerContext;
-  /** Value of the label managed-by. */
+  /** The value of the label managed-by. */
   readonly manager: string;
   readonly of: 'slices' | 'mirror';
   readonly queue: WorkQueue;
@@ -39,17 +38,17 @@ export class ManagedSlices {
     cache.listen({ onSlice: (before, after) => this.#events.on(before, after) });
   }
 
-  /** Services that slices of this manager name. */
+  /** The Services that this manager's slices name. */
   get services(): ObjectKey[] {
     return this.#options.context.cache.slices.services(this.#options.manager);
   }
 
-  /** Slices of a Service, as the cache has them. */
+  /** The slices of a Service in the cache. */
   of(service: ObjectKey): SliceObject[] {
     return this.#options.context.cache.slices.of(service, this.#options.manager);
   }
 
-  /** The same; throws StaleCache while the cache does not show what was written. */
+  /** The same; throws StaleCache while the cache lacks writes. */
   fresh(service: ObjectKey): SliceObject[] {
     const slices = this.of(service);
     if (this.#isStale(service, slices)) throw new StaleCache('the cache of EndpointSlices is out of date');
@@ -72,7 +71,7 @@ export class ManagedSlices {
     this.#expectations.forget(service);
   }
 
-  /** Forget all expectations: another replica may write from now on. */
+  /** Forgets all expectations: another replica may write from now on. */
   clear(): void {
     this.#expectations.clear();
     this.#options.context.metrics.stopped(this.#options.of);
@@ -83,9 +82,8 @@ export class ManagedSlices {
   }
 }
 
-/** Queues Services whose slices another program changed; the controller's own writes are skipped. */
 interface SliceEventsOptions {
-  /** Whose slices count. */
+  /** Only this manager's slices count. */
   readonly manager: string;
   readonly queue: WorkQueue;
   readonly expectations: Expectations;
@@ -94,9 +92,10 @@ interface SliceEventsOptions {
   readonly batchPeriod: number;
 }
 
-/** Milliseconds that a foreign change of a slice waits for further changes, at least (kube-controller-manager). */
+/** Milliseconds for which another program's change of a slice waits for further changes, at least (kube-controller-manager). */
 const MIN_WAIT_MS = 1000;
 
+/** Queues Services whose slices another program changed, and skips the controller's own writes. */
 export class SliceEvents {
   readonly #options: SliceEventsOptions;
 
@@ -104,7 +103,7 @@ export class SliceEvents {
     this.#options = options;
   }
 
-  /** A slice changed in the cache; undefined: it was not there before, or is gone. */
+  /** A slice changed in the cache. It is undefined where it did not exist before, or is gone. */
   on(before: SliceObject | undefined, after: SliceObject | undefined): void {
     const { manager, expectations, queue, isStale } = this.#options;
     const [was, is] = [before, after].map((slice) => (slice && counts(slice, manager) ? slice : undefined));

@@ -48,7 +48,7 @@ export class MirrorController {
     });
   }
 
-  /** Work until the signal aborts: first on all Endpoints, and on all Services that mirrored slices name. */
+  /** Works until the signal aborts, first on all Endpoints, and on all Services that mirrored slices name. */
   run(signal: AbortSignal): Promise<void> {
     const { queue } = this;
     const { workers } = this.#settings;
@@ -58,7 +58,7 @@ export class MirrorController {
     return runQueue(this.#context, { name: 'mirror', keys, queue, workers, sync, onEnd }, signal);
   }
 
-  /** Ask the API server whether the object that the cache lacks is gone there, too. */
+  /** Asks the API server whether the object that the cache lacks is gone there, too. */
   async #checkGone(key: ObjectKey, signal: AbortSignal): Promise<void> {
     const { cache, client } = this.#context;
     if (cache.endpoints.get(key) === undefined) await mustBeGone(client, 'endpoints', key, signal);

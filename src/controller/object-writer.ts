@@ -1,6 +1,6 @@
 /**
- * Writes slices and Endpoints; stops at the first failure, which the queue retries. New slices of a Service are written at the same
- * time, then the changed ones in their order, then unwanted ones are deleted at the same time: no endpoint is ever missing.
+ * Writes slices and Endpoints, and stops at the first failure, which the queue retries. New slices of a Service are written together, then
+ * changed ones in their order, and then unwanted ones are deleted together, so that no endpoint is ever missing.
  */
 import { hash } from 'node:crypto';
 import { type ApiClient, ApiError, isNamespaceTerminating } from '../cluster/api/client.ts';
@@ -13,14 +13,14 @@ import {
 } from '../cluster/producers/api-objects.ts';
 import { TRIGGER_ANNOTATION } from '../proxy/model/labels.ts';
 import type { Expectations } from './expectations.ts';
-import { StaleCache } from './workers.ts';
+import { StaleCache } from './queue.ts';
 
 export type Operation = 'create' | 'update' | 'delete';
 
 export interface SliceWrite {
   readonly service: ObjectKey;
   readonly changes: SliceChanges;
-  /** Time for the trigger annotation, milliseconds since 1970; 0 removes the annotation, undefined keeps it. */
+  /** The trigger annotation, in milliseconds since 1970; 0 removes the annotation, undefined keeps it. */
   readonly triggeredAt: number | undefined;
   readonly signal: AbortSignal;
 }
@@ -42,7 +42,7 @@ export class SliceWriter {
     this.#options = options;
   }
 
-  /** Write the slices of each family; a refused family does not stop the other. Throws the first error at the end. */
+  /** Writes the slices of each family. A refused family does not stop the other. Rejects with the first error at the end. */
   async write(write: SliceWrite): Promise<void> {
     const { create, update, remove } = write.changes;
     const types = new Set([...create, ...update, ...remove].map(({ addressType }) => addressType));
@@ -97,8 +97,8 @@ export class SliceWriter {
   }
 
   /**
-   * Names a slice after its owner: when the result of a create is unknown, the next try uses the
-   * same name, so there are never two. The name has the form of the API server's own.
+   * Names a slice after its owner. When the result of a create is unknown, the next attempt uses the same name, so that there are never two.
+   * The name has the form of the API server's own names.
    */
   #named(slice: SliceObject, taken: Set<string>): SliceObject {
     const { generateName = '', namespace, ownerReferences } = slice.metadata;
@@ -113,10 +113,10 @@ export class SliceWriter {
   }
 }
 
-/** Of one Service. */
+/** Writes of one Service that go on together. */
 const WRITES_AT_A_TIME = 5;
 
-/** Work on the items in their order, a few at a time. Nothing new begins after a failure; throws the first, when all that began has ended. */
+/** Works on the items in their order, a few at a time. Nothing begins after a failure. Rejects with the first one when all work has ended. */
 async function severalAtATime<T>(items: readonly T[], work: (item: T) => Promise<void>): Promise<void> {
   const errors: unknown[] = [];
   const rest = items.values();
@@ -130,7 +130,7 @@ async function severalAtATime<T>(items: readonly T[], work: (item: T) => Promise
   if (errors.length > 0) throw errors[0];
 }
 
-/** Letters of the API server's own names: no vowels, and none that resemble others. */
+/** The API server's letters for names: no vowels, and none that resemble others. */
 const LETTERS = 'bcdfghjklmnpqrstvwxz2456789';
 const SUFFIX_LENGTH = 5;
 /** The API server shortens prefixes to this length (k8s.io/apiserver, names/generate.go). */
@@ -152,7 +152,7 @@ function collection({ metadata }: SliceObject): string {
   return `/apis/discovery.k8s.io/v1/namespaces/${metadata.namespace}/endpointslices`;
 }
 
-/** Create or replace Endpoints; returns them as the server stored them. Throws ApiError. */
+/** Creates or replaces Endpoints. Returns them as the server stored them. Throws ApiError. */
 export async function writeEndpoints(client: ApiClient, endpoints: EndpointsObject, signal: AbortSignal) {
   const { namespace, name, resourceVersion } = endpoints.metadata;
   const path = endpointsPath(namespace);
@@ -163,7 +163,7 @@ export async function writeEndpoints(client: ApiClient, endpoints: EndpointsObje
   return (await client.write(request, signal)) as EndpointsObject;
 }
 
-/** Delete Endpoints, if they still exist. Throws ApiError. */
+/** Deletes Endpoints, if they still exist. Throws ApiError. */
 export async function deleteEndpoints(
   client: ApiClient,
   endpoints: EndpointsObject,
@@ -174,7 +174,7 @@ export async function deleteEndpoints(
 }
 
 /**
- * Delete the object only in the version that was read (by uid and resourceVersion); returns whether it existed. Throws ApiError, and
+ * Deletes the object only in the version that was read (by uid and resourceVersion). Returns whether it existed. Throws ApiError, and
  * StaleCache when it has changed since.
  */
 async function deleteExactly(
@@ -189,7 +189,7 @@ async function deleteExactly(
     return true;
   } catch (error) {
     if (isGone(error)) return false;
-    // A precondition failed: the object went meanwhile, or changed. The watch tells which, and the key is worked on again.
+    // A precondition failed: the object was deleted or changed meanwhile. The watch shows it, and the key is worked on again.
     if (isConflict(error)) throw new StaleCache(`the cache does not show the present state of ${path}/${name}`);
     throw error;
   }
@@ -204,8 +204,8 @@ function isConflict(error: unknown): boolean {
 }
 
 /**
- * Ask the API server whether an object is gone, before something is removed because of that: the cache may not
- * show the object yet. Throws StaleCache when it exists.
+ * Asks the API server whether an object is gone, before something is removed because of that: the cache may not show the object yet.
+ * Throws StaleCache when it exists.
  */
 export async function mustBeGone(
   client: ApiClient,

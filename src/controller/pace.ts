@@ -1,9 +1,10 @@
 /**
- * How fast a controller asks the API server: at most so many requests a second, and none while the server asks it to wait. A server
- * with priority and fairness refuses requests of a flow with too many (429, Retry-After) before they do anything, so they are repeated.
+ * The pace of a controller's requests to the API server: a limited number each second, and none while the server asks it to wait. A server
+ * with priority and fairness refuses requests of a flow that has too many (429, Retry-After) before they do anything, so they are repeated.
  */
 
 import { type Clock, sleep } from '../base/clock.ts';
+import { TokenQueue } from '../base/token-bucket.ts';
 import { type ApiClient, ApiError } from '../cluster/api/client.ts';
 
 /** Requests a second, and how many may come at once. */
@@ -14,26 +15,26 @@ export interface RequestRate {
 
 export interface PaceOptions {
   readonly clock: Clock;
-  /** Of each client; undefined: no limit. */
+  /** The rate of each client; undefined for no limit. */
   readonly rate: RequestRate | undefined;
-  /** The server asked to wait so many milliseconds; called once for each wait. */
+  /** Called once for each wait that the server asks for. */
   readonly onWait: (milliseconds: number) => void;
-  /** The server takes requests again, and asked for no wait for a minute; called once. */
+  /** Called once when the server accepts requests again, and has asked for no wait for a minute. */
   readonly onCalm?: () => void;
 }
 
-/** How often a request is repeated that the server refuses so, as in client-go. */
+/** Repetitions of a request that the server refuses with 429, as in client-go. */
 const MAX_REPEATS = 10;
 
-/** Milliseconds without a wait after which a taken request means that the server is no longer busy: a busy one takes some, too. */
-const CALM = 60_000;
+/** Milliseconds without a wait after which an accepted request means that the server is no longer busy: a busy one accepts some, too. */
+const CALM_MS = 60_000;
 
 /** Makes clients that keep a rate of their own. All of them wait when the server asks one of them to. */
 export class ClientPace {
   readonly #options: PaceOptions;
-  /** Nothing is asked before. */
+  /** No request is sent before this time. */
   #waitsUntil = Number.NEGATIVE_INFINITY;
-  /** It asked to wait, and has not been calm since. */
+  /** The server asked to wait, and has not been calm since. */
   #isBusy = false;
 
   constructor(options: PaceOptions) {
@@ -43,9 +44,10 @@ export class ClientPace {
   /** The client with single requests at this pace; watches are not limited. */
   clientOf(client: ApiClient): ApiClient {
     const { clock, rate } = this.#options;
-    const turn = rate === undefined ? () => 0 : turnsOf(rate, clock);
+    const turns = rate && new TokenQueue({ burst: rate.burst, refill: 1000 / rate.perSecond });
     const paced = async <T>(ask: () => Promise<T>, signal: AbortSignal) => {
-      await sleepIfAny(clock, turn(), signal);
+      const wait = turns?.take(clock.now()) ?? 0;
+      if (wait > 0) await sleep(clock, wait, signal);
       return await this.#repeated(ask, signal);
     };
     return {
@@ -63,7 +65,7 @@ export class ClientPace {
       while (clock.now() < this.#waitsUntil) await sleep(clock, this.#waitsUntil - clock.now(), signal);
       try {
         const answer = await ask();
-        if (this.#isBusy && clock.now() - this.#waitsUntil >= CALM) this.#calm();
+        if (this.#isBusy && clock.now() - this.#waitsUntil >= CALM_MS) this.#calm();
         return answer;
       } catch (error) {
         if (!(error instanceof ApiError) || error.status !== 429 || error.retryAfter === undefined) throw error;
@@ -85,19 +87,4 @@ export class ClientPace {
     if (now >= this.#waitsUntil) onWait(milliseconds);
     this.#waitsUntil = Math.max(this.#waitsUntil, now + milliseconds);
   }
-}
-
-/** Gives each request its turn; returns the milliseconds until then. */
-function turnsOf({ perSecond, burst }: RequestRate, clock: Clock): () => number {
-  const between = 1000 / perSecond;
-  let next = Number.NEGATIVE_INFINITY;
-  return () => {
-    const now = clock.now();
-    next = Math.max(next, now - burst * between) + between;
-    return next - now;
-  };
-}
-
-async function sleepIfAny(clock: Clock, milliseconds: number, signal: AbortSignal): Promise<void> {
-  if (milliseconds > 0) await sleep(clock, milliseconds, signal);
 }

@@ -4,9 +4,11 @@
  * retried at most 10 times a second after the first 100.
  */
 import type { Clock } from '../base/clock.ts';
+import { TokenQueue } from '../base/token-bucket.ts';
+import { ApiError } from '../cluster/api/client.ts';
 
-/** Tells those who wait that a queue has no key ready or with a worker. */
-export class Drain {
+/** Promises for the moment at which a queue has no key ready or with a worker. */
+class Drain {
   readonly #waiting: (() => void)[] = [];
 
   /** Resolves the next time. */
@@ -15,14 +17,14 @@ export class Drain {
   }
 
   reached(): void {
-    for (const tell of this.#waiting.splice(0)) tell();
+    for (const resolve of this.#waiting.splice(0)) resolve();
   }
 }
 
 export class WorkQueue {
   readonly failures: Failures;
   readonly drain = new Drain();
-  /** In the order in which they are given out. */
+  /** In the order in which workers get them. */
   readonly #ready = new Set<string>();
   readonly #working = new Set<string>();
   /** Added while a worker has them. */
@@ -32,7 +34,7 @@ export class WorkQueue {
   #isOpen: boolean;
   #adds = 0;
 
-  /** A closed queue takes nothing until it is opened. */
+  /** A closed queue ignores keys until it is opened. */
   constructor(clock: Clock, { isOpen = true } = {}) {
     this.failures = new Failures(clock);
     this.#delayed = new DelayedKeys(clock, (key) => this.add(key));
@@ -43,7 +45,7 @@ export class WorkQueue {
     this.#isOpen = true;
   }
 
-  /** Forget all keys, and take no more. */
+  /** Forgets all keys, and ignores further ones. */
   close(): void {
     this.#isOpen = false;
     this.#delayed.clear();
@@ -67,7 +69,7 @@ export class WorkQueue {
     return this.#ready.size + this.#working.size + this.#delayed.size === 0;
   }
 
-  /** A delay of the same key goes on: were it cancelled, failures in quick succession would put off the retry of the first. */
+  /** A delay of the same key goes on. If it were cancelled, failures in quick succession would put off the retry of the first. */
   add(key: string): void {
     if (!this.#isOpen) return;
     if (this.#working.has(key)) {
@@ -94,7 +96,7 @@ export class WorkQueue {
     this.#delayed.add(key, milliseconds);
   }
 
-  /** Work on the key failed: it comes again, not sooner than after `least` milliseconds. */
+  /** Work on the key failed. The key comes again after `least` milliseconds or later. */
   retry(key: string, least = 0): void {
     this.addAfter(key, Math.max(least, this.failures.add(key)));
   }
@@ -168,19 +170,17 @@ class DelayedKeys {
   }
 }
 
-/** Milliseconds. */
+/** The wait after the first failure, and the longest wait. */
 const FIRST_WAIT_MS = 1000;
 const MAX_WAIT_MS = 1_000_000;
-/** Retries of all keys at once, and milliseconds for each one more. */
-const BURST = 100;
-const REFILL = 100;
+/** The rate of retries of all keys. */
+const RETRY_RATE = { burst: 100, refill: 100 };
 
 /** Failures of the keys of a queue in a row, and how long each retry waits (client-go's workqueue). */
 class Failures {
   readonly #clock: Clock;
   readonly #inARow = new Map<string, number>();
-  /** When the bucket of retries is empty, the next retry waits until this time. */
-  #nextRetryAt = Number.NEGATIVE_INFINITY;
+  readonly #tokens = new TokenQueue(RETRY_RATE);
   #retries = 0;
 
   constructor(clock: Clock) {
@@ -197,12 +197,15 @@ class Failures {
     return this.#inARow.get(key) ?? 0;
   }
 
-  /** Count a failure. Returns the milliseconds until the retry: longer after each failure in a row. */
+  /** Counts a failure. Returns the milliseconds until the retry, which grow with each failure in a row. */
   add(key: string): number {
     const failures = this.of(key);
     this.#inARow.set(key, failures + 1);
     this.#retries += 1;
-    return Math.max(this.#untilToken(), Math.min(MAX_WAIT_MS, FIRST_WAIT_MS * 2 ** Math.min(failures, 20)));
+    return Math.max(
+      this.#tokens.take(this.#clock.now()),
+      Math.min(MAX_WAIT_MS, FIRST_WAIT_MS * 2 ** Math.min(failures, 20)),
+    );
   }
 
   /** Work on the key succeeded, or is given up. */
@@ -213,11 +216,72 @@ class Failures {
   clear(): void {
     this.#inARow.clear();
   }
+}
 
-  /** Milliseconds until the bucket admits one more retry. */
-  #untilToken(): number {
-    const now = this.#clock.now();
-    this.#nextRetryAt = Math.max(this.#nextRetryAt, now - BURST * REFILL) + REFILL;
-    return Math.max(0, this.#nextRetryAt - now);
+// Workers. A failed key is retried 15 times, and then left until something about it changes, or half a day is over. A key that waits for
+// the cache is never given up.
+
+/** kube-controller-manager's. */
+const MAX_RETRIES = 15;
+/** Milliseconds until a key that was given up is tried again: the resync period of kube-controller-manager's informers. */
+const RESYNC_MS = 12 * 60 * 60 * 1000;
+
+/** The cache does not show the last writes yet, so the sync must wait. */
+export class StaleCache extends Error {
+  readonly code = 'STALE_CACHE';
+}
+
+export type SyncResult = 'success' | 'stale' | 'error';
+
+export interface WorkersOptions {
+  readonly queue: WorkQueue;
+  readonly workers: number;
+  readonly sync: (key: string, signal: AbortSignal) => Promise<void>;
+  readonly onResult?: (result: SyncResult) => void;
+  /** `isLast`: the key is not retried until something about it changes, or half a day is over. */
+  readonly onFailure: (key: string, error: Error, isLast: boolean) => void;
+}
+
+/** Opens the queue, adds these keys, and works until the signal aborts. The queue is emptied then. */
+export async function workOff(keys: Iterable<string>, options: WorkersOptions, signal: AbortSignal): Promise<void> {
+  const { queue } = options;
+  queue.open();
+  for (const key of keys) queue.add(key);
+  try {
+    await runWorkers(options, signal);
+  } finally {
+    queue.close();
+  }
+}
+
+/** Works until the signal aborts. The queue keeps its keys. */
+export async function runWorkers(options: WorkersOptions, signal: AbortSignal): Promise<void> {
+  await Promise.all(Array.from({ length: options.workers }, () => work(options, signal)));
+}
+
+async function work({ queue, sync, onResult, onFailure }: WorkersOptions, signal: AbortSignal): Promise<void> {
+  while (!signal.aborted) {
+    const key = await queue.take(signal).catch(() => undefined);
+    if (key === undefined) return;
+    try {
+      await sync(key, signal);
+      onResult?.('success');
+      queue.failures.forget(key);
+    } catch (error) {
+      const cause = error instanceof Error ? error : new Error(String(error));
+      if (!signal.aborted) {
+        const isStale = cause instanceof StaleCache;
+        onResult?.(isStale ? 'stale' : 'error');
+        // The cache catches up in the end.
+        const isLast = !isStale && queue.failures.of(key) >= MAX_RETRIES;
+        if (!isStale) onFailure(key, cause, isLast);
+        if (isLast) {
+          queue.failures.forget(key);
+          queue.addAfter(key, RESYNC_MS);
+        } else queue.retry(key, cause instanceof ApiError ? cause.retryAfter : undefined);
+      } else queue.add(key);
+    } finally {
+      queue.done(key);
+    }
   }
 }

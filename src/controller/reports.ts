@@ -1,4 +1,4 @@
-/** Events of the controllers in the API server, and their failures in the log. */
+/** The controllers' events in the API server, and their failures in the log. */
 import { ApiError } from '../cluster/api/client.ts';
 import type { ClusterEvent, Regarding } from '../cluster/api/event-recorder.ts';
 import type { ObjectKey } from '../cluster/producers/api-objects.ts';
@@ -8,12 +8,12 @@ const OBJECTS = { slices: 'Service', endpoints: 'Service', mirror: 'Endpoints' }
 
 /** The log, as the controllers use it. */
 export interface ControllerLines {
-  /** A line of this kind, of which there may be one for each object of the cluster. */
+  /** Writes a line of a kind of which there may be one for each object of the cluster. */
   rationed(
     level: 'info' | 'warn',
     line: { readonly kind: string; readonly facts: object; readonly text: string },
   ): void;
-  /** A line for those who want each try. */
+  /** Writes a line for each attempt, at `-v 2`. */
   each(facts: object, text: string): void;
 }
 
@@ -21,7 +21,7 @@ export interface ControllerLines {
 interface Failing {
   reason: string;
   tries: number;
-  /** It was told that there are no more tries. */
+  /** Whether the log says already that there are no more attempts. */
   isGivenUp: boolean;
 }
 
@@ -55,7 +55,7 @@ export function controllerEvents(
       const then = isLast ? 'no more tries until it changes, or for 12 hours' : 'trying again';
       const facts = { controller, key };
       const text = `${OBJECTS[controller]} ${key}: ${error.message}; ${then}`;
-      // Each change of the object is a try too: the same failure is told once, and then its end.
+      // Each change of the object causes an attempt, too: the same failure has one line, and its end another.
       if (isSame && (!isLast || before.isGivenUp)) lines.each(facts, text);
       else lines.rationed('warn', { kind: `${controller}: ${reason}`, facts, text });
     },
@@ -74,7 +74,7 @@ export function controllerEvents(
   };
 }
 
-/** Equal for failures that are alike, whatever objects they name. */
+/** A text that is equal for similar failures, whatever objects they name. */
 function reasonOf(error: Error): string {
   if (error instanceof ApiError) return ['API', error.status, ...error.reasons].join(' ');
   return 'code' in error ? String(error.code) : error.name;

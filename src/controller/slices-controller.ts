@@ -8,8 +8,7 @@ import { SLICES_MANAGER } from '../proxy/model/labels.ts';
 import { type ControllerContext, runQueue } from './controller-context.ts';
 import { ManagedSlices } from './managed-slices.ts';
 import { mustBeGone } from './object-writer.ts';
-import { WorkQueue } from './queue.ts';
-import type { SyncResult } from './workers.ts';
+import { type SyncResult, WorkQueue } from './queue.ts';
 
 export interface SlicesSettings {
   readonly workers: number;
@@ -18,10 +17,10 @@ export interface SlicesSettings {
   readonly batchPeriod: number;
 }
 
-/** Milliseconds that changes of Nodes wait for further changes: the zones' shares are computed from all Nodes. */
-const NODES_SETTLE = 100;
+/** Milliseconds for which a change of a Node waits for further changes: the zones' shares are computed from all Nodes. */
+const NODES_SETTLE_MS = 100;
 
-/** Pods are on a Node that the cache does not have (yet): the others are written, and the Service is tried again. */
+/** Pods are on a Node that the cache does not have (yet). The others are written, and the Service is tried again. */
 class NodeMissing extends Error {
   readonly code = 'NODE_MISSING';
 }
@@ -58,7 +57,7 @@ export class SlicesController {
     });
   }
 
-  /** Work until the signal aborts: first on all Services, and on all that slices name. */
+  /** Works until the signal aborts, first on all Services, and on all that slices name. */
   run(signal: AbortSignal): Promise<void> {
     this.#setShares();
     const { queue } = this;
@@ -108,7 +107,7 @@ export class SlicesController {
     throw new NodeMissing(`skipping Pod ${first.key}${more}: there is no Node ${first.nodeName}`);
   }
 
-  /** Remove the slices of a Service that is gone: a cluster without a garbage collector would keep them. */
+  /** Removes the slices of a Service that is gone: a cluster without a garbage collector would keep them. */
   async #forget(key: ObjectKey, signal: AbortSignal): Promise<void> {
     const orphans = this.#slices
       .of(key)
@@ -130,7 +129,7 @@ export class SlicesController {
     for (const key of services) this.queue.addAfter(key, this.#settings.batchPeriod);
   }
 
-  /** Endpoints of Pods change when their Node appears or gets another zone. A Node that goes changes nothing until its Pods go. */
+  /** Endpoints of Pods change when their Node appears or gets another zone. A deleted Node changes nothing until its Pods are deleted. */
   #onNode(before: ZonedNode | undefined, after: ZonedNode | undefined): void {
     const { clock, cache } = this.#context;
     if (after !== undefined && before?.zone !== after.zone) {
@@ -138,7 +137,7 @@ export class SlicesController {
     }
     if (this.#sharesPlanned || (before && after && sameData({ ...before, name: '' }, { ...after, name: '' }))) return;
     this.#sharesPlanned = true;
-    clock.after(NODES_SETTLE, () => this.#setShares());
+    clock.after(NODES_SETTLE_MS, () => this.#setShares());
   }
 
   #setShares(): void {

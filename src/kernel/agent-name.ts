@@ -1,7 +1,7 @@
 /**
  * The name that the agent of a network namespace holds: an abstract Unix socket (unix(7)). Each network namespace has its own names
- * (net/unix/af_unix.c, unix_find_socket_byname), binding is atomic, and a name is gone with its process, however that ended.
- * Anybody may take such a name: the asker learns from the kernel who listens (SO_PEERCRED).
+ * (net/unix/af_unix.c, unix_find_socket_byname), binding is atomic, and a name is free again when its process ends, however it ends.
+ * Any process may take such a name, so the asker gets the listener's credentials from the kernel (SO_PEERCRED).
  */
 import { connect, createServer, type Server, type Socket } from 'node:net';
 import type { PeerCredentials } from '../../native/libc.ts';
@@ -10,7 +10,7 @@ export type { PeerCredentials } from '../../native/libc.ts';
 
 export const AGENT_NAME = '\0slicewire';
 
-/** Open connections. Each is closed with its answer, so that this many are never open unless somebody means harm. */
+/** Open connections. Each is closed with its answer, so that only a hostile program opens so many. */
 const MAX_CONNECTIONS = 16;
 
 export interface HeldName {
@@ -18,7 +18,7 @@ export interface HeldName {
   release(): Promise<void>;
 }
 
-/** Take the name, and answer each connection with a line; undefined: somebody has it. Rejects with an Error of Node.js. */
+/** Takes the name, and answers each connection with a line; undefined where another process has it. Rejects with an Error of Node.js. */
 export async function takeName(name: string, line: () => string): Promise<HeldName | undefined> {
   const server = createServer((socket) => {
     // The asker may have gone.
@@ -48,25 +48,25 @@ function listens(server: Server, path: string): Promise<boolean> {
   });
 }
 
-/** What the process that has the name said. `peer`: undefined where the kernel does not tell. */
+/** The answer of the process that holds the name. `peer` is undefined where the kernel does not know it. */
 export type HolderAnswer =
   | { readonly kind: 'line'; readonly peer: PeerCredentials | undefined; readonly line: string }
-  /** It closed the connection without a line: it ended meanwhile, or has too many askers. */
+  /** The holder closed the connection without a line: it ended meanwhile, or has too many connections. */
   | { readonly kind: 'closed'; readonly peer: PeerCredentials | undefined }
-  /** Connected, and no line within the time. */
+  /** The holder sent no line in time. */
   | { readonly kind: 'silent'; readonly peer: PeerCredentials | undefined }
-  /** No connection: the name is free again, or bound and not listened to, or the queue of askers is full. */
+  /** The name is free again, or bound without a listener, or the queue of connections is full. */
   | { readonly kind: 'no connection'; readonly cause: string };
 
 export interface AskOptions {
   /** Milliseconds for the answer. */
   readonly patience: number;
-  /** Most bytes of the line; an answer is cut there. */
-  readonly longest: number;
+  /** Bytes of the longest line. A longer one is cut. */
+  readonly maxLength: number;
 }
 
-/** Ask the process that has the name. */
-export async function askHolder(name: string, { patience, longest }: AskOptions): Promise<HolderAnswer> {
+/** Asks the process that holds the name. */
+export async function askHolder(name: string, { patience, maxLength }: AskOptions): Promise<HolderAnswer> {
   // Loaded before the connection is made: its descriptor is asked about while it is open.
   const { peerCredentials } = await import('../../native/libc.ts');
   return await new Promise((resolve) => {
@@ -88,8 +88,8 @@ export async function askHolder(name: string, { patience, longest }: AskOptions)
       if (descriptor !== undefined) peer = peerCredentials(descriptor);
     });
     socket.on('data', (chunk: Buffer) => {
-      text = Buffer.concat([text, chunk]).subarray(0, longest + 1);
-      if (text.includes(LINE_END) || text.length > longest) finish('line');
+      text = Buffer.concat([text, chunk]).subarray(0, maxLength + 1);
+      if (text.includes(LINE_END) || text.length > maxLength) finish('line');
     });
     socket.on('error', (error: NodeJS.ErrnoException) => {
       cause = error.code ?? error.message;
@@ -105,7 +105,7 @@ function lineOf(text: Buffer): string {
   return (text.toString('utf8').split('\n', 1)[0] ?? '').trimEnd();
 }
 
-/** Node.js has no such property: it keeps the descriptor to itself. */
+/** The descriptor of a socket, for which Node.js has no public property. */
 function descriptorOf(socket: Socket): number | undefined {
   const handle: unknown = Reflect.get(socket, '_handle');
   if (typeof handle !== 'object' || handle === null || !('fd' in handle)) return undefined;

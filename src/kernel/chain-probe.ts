@@ -1,6 +1,6 @@
 /**
- * Asks the kernel whether a chain exists, how often its rules matched, and whether the rules changed. A probe that runs for
- * ever must not start a process each time. The answers are about this process's network namespace.
+ * Asks the kernel whether a chain exists, how often its rules matched, and whether the rules changed: a probe that runs again and again must
+ * not start a process each time. The answers are about this process's network namespace.
  */
 import type { Family } from '../base/address.ts';
 import { causeOf } from '../base/cause.ts';
@@ -27,7 +27,7 @@ export interface RulesWriter extends Committer {
   readonly generation: number;
 }
 
-/** Answers questions about chains. IptablesTools does it too, with a process for each question. */
+/** Answers questions about chains. IptablesTools answers them too, with a process for each question. */
 export interface ChainProbe {
   /** Throws when there is no answer. */
   hasChain(query: ChainQuery, signal: AbortSignal): Promise<boolean>;
@@ -35,9 +35,9 @@ export interface ChainProbe {
   generation?(): Promise<number | undefined>;
   /** Packets that matched each rule of a chain, in the order of the rules; may be some seconds old. Throws when there is no answer. */
   counters?(query: ChainQuery, signal: AbortSignal): Promise<readonly number[]>;
-  /** The same, from the kernel alone and as they are now; undefined where it has no answer for one chain. */
+  /** The present counters, from the kernel alone; undefined where it has no answer for one chain. */
   kernelCounters?(query: ChainQuery, signal: AbortSignal): Promise<readonly number[] | undefined>;
-  /** The program that committed the last change of the ruleset; undefined where that is not known. */
+  /** The program that committed the last change of the ruleset; undefined where it is not known. */
   lastWriter?(): Promise<RulesWriter | undefined>;
   /** The transactions between two generations; undefined where one was not heard. See `RulesetNotices.between`. */
   commits?(from: number, to: number): Promise<readonly Commit[] | undefined>;
@@ -56,10 +56,10 @@ export interface RulesProbe extends ChainProbe {
 /** The kernel's answer to whether a chain exists. */
 export type ChainAnswer =
   | { readonly kind: 'known'; readonly exists: boolean }
-  /** The legacy variant has no chains by name. The text changes when the table does, for example when it is flushed. */
+  /** The legacy variant has no chains by name. The text changes with the table, for example when it is flushed. */
   | { readonly kind: 'fingerprint'; readonly text: string };
 
-/** The seam to the kernel. */
+/** The kernel's answers, behind an interface. */
 export interface RulesSocket {
   /** Throws when the kernel answers anything else. */
   chain(query: ChainQuery): ChainAnswer;
@@ -69,7 +69,7 @@ export interface RulesSocket {
   counters?(query: ChainQuery): readonly number[];
   /** The numbers of a table. Only the legacy variant has them. */
   numbers?(table: string): TableNumbers;
-  /** The program that made the present generation, if that was heard. The legacy variant cannot tell. */
+  /** The program that made the present generation, if its notice was heard. The legacy variant does not know it. */
   lastWriter?(): RulesWriter | undefined;
   close(): void;
 }
@@ -83,7 +83,7 @@ export type OpenRules = (
 
 export interface RulesProbeOptions {
   readonly tools: Pick<IptablesTools, 'family' | 'variant' | 'writes' | 'hasChain' | 'counters'>;
-  /** The kernel did not answer, and a process is asked instead. Each cause is reported once. */
+  /** Called once for each reason why the kernel did not answer, so that a process is asked. */
   readonly onProblem: (text: string) => void;
   readonly open?: OpenRules;
   /** The transactions of the nft variant; closed by its owner. */
@@ -91,8 +91,8 @@ export interface RulesProbeOptions {
   readonly clock?: Clock;
 }
 
-/** Milliseconds for which counters that a process read are answered again, at least; and how many times as long as the read took. */
-const COUNTERS_STAY = 15_000;
+/** Counters that a process read are used again for this many milliseconds, and for this many times the duration of the read. */
+const COUNTERS_STAY_MS = 15_000;
 const COUNTERS_SHARE = 100;
 
 export const openRules: OpenRules = async (variant, family, notices) => {
@@ -134,13 +134,13 @@ class KernelRulesProbe implements RulesProbe {
   readonly #open: OpenRules;
   /** Opened once, by the first question. */
   #socket: Promise<RulesSocket> | 'closed' | undefined;
-  /** Chains that a process found, each with the fingerprint of its table then. */
+  /** Chains that a process found, each with the fingerprint that its table had then. */
   readonly #found = new Map<string, string>();
   /** Reports each cause once. */
   readonly #report: (cause: string) => void;
   readonly #clock: Clock;
   readonly #notices: RulesetNotices | undefined;
-  /** Counters that a process read, by chain; they are answered again until then. */
+  /** Counters that a process read, by chain, and the time until which they are used again. */
   readonly #counted = new Map<string, { until: number; readonly counters: Promise<readonly number[]> }>();
 
   constructor({ tools, onProblem, open = openRules, notices, clock = realClock }: RulesProbeOptions) {
@@ -156,8 +156,8 @@ class KernelRulesProbe implements RulesProbe {
   async hasChain(query: ChainQuery, signal: AbortSignal): Promise<boolean> {
     const answer = await this.#ask((socket) => socket.chain(query));
     if (answer?.kind === 'known') return answer.exists;
-    // Taken before the process is asked: the next probe sees what changes in between. A write of ours may restore the same
-    // numbers, so its count is part of the fingerprint.
+    // The fingerprint is older than the answer of the process, so that the next probe sees a change in between. A write of ours may restore
+    // the same numbers, so the count of our writes is part of it.
     const fingerprint = answer === undefined ? undefined : `${this.#tools.writes} ${answer.text}`;
     const key = `${query.table} ${query.chain}`;
     if (fingerprint !== undefined && this.#found.get(key) === fingerprint) return true;
@@ -206,7 +206,7 @@ class KernelRulesProbe implements RulesProbe {
       return await counted.counters;
     } finally {
       const now = this.#clock.now();
-      counted.until = now + Math.max(COUNTERS_STAY, (now - start) * COUNTERS_SHARE);
+      counted.until = now + Math.max(COUNTERS_STAY_MS, (now - start) * COUNTERS_SHARE);
     }
   }
 
@@ -225,10 +225,10 @@ class KernelRulesProbe implements RulesProbe {
     });
   }
 
-  /** undefined: the kernel cannot be asked. */
+  /** undefined where the kernel cannot be asked. */
   async #ask<T>(question: (socket: RulesSocket) => T): Promise<T | undefined> {
     const { variant, family } = this.#tools;
-    // Nobody would close the socket of a question that comes too late.
+    // The socket of a question after `close` would never be closed.
     if (variant === undefined || this.#socket === 'closed') return undefined;
     try {
       this.#socket ??= this.#open(variant, family, this.#notices);
@@ -242,7 +242,7 @@ class KernelRulesProbe implements RulesProbe {
   }
 }
 
-/** The same, but for texts that it had before. */
+/** Reports each text once. */
 function once(report: (text: string) => void): (text: string) => void {
   const had = new Set<string>();
   return (text) => {

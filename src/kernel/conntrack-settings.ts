@@ -24,7 +24,7 @@ const MAX_BY_CORES = 1_048_576;
 /** Average number of entries in a bucket of the full hash table. */
 const DEPTH = 4;
 
-/** The wanted number of entries of the table; 0 leaves it unchanged. */
+/** The desired number of entries of the table; 0 leaves it unchanged. */
 export function conntrackMax({ maxPerCore, min }: ConntrackSettings, cores: number): number {
   if (maxPerCore === 0) return 0;
   const scaled = maxPerCore * cores;
@@ -42,7 +42,7 @@ export interface BarredWrite extends ConntrackWrite {
   readonly cause: string;
 }
 
-/** Separates settings that can be written from those that cannot, as far as this shows without writing. */
+/** Separates settings that can be written from those that cannot, as far as this can be known without writing. */
 export async function sortWrites(
   writes: readonly ConntrackWrite[],
   files: SettingFiles,
@@ -57,7 +57,7 @@ export async function sortWrites(
   return { possible, barred };
 }
 
-/** undefined: no obstacle shows. Rejects when that cannot be found out. */
+/** undefined where no obstacle is known. Rejects when it cannot be found out. */
 async function whyItStays(name: string, files: SettingFiles): Promise<string | undefined> {
   return (await files.whyNotWritable(name)) ?? (await whyHashSizeStays(name, files));
 }

@@ -1,16 +1,24 @@
-/** The seam to conntrack, the kernel's table of connections. */
+/** conntrack, the kernel's table of connections: flows to list and to delete, and the connections of a question. */
+
+import type { Connection, ConnectionEnd } from '../../native/connections.ts';
 import type { Flow } from '../../native/conntrack.ts';
-import type { Family } from '../base/address.ts';
+import type { openTransport } from '../../native/netlink-socket.ts';
+import { type Address, addressOctets, addressOfBytes, type Family } from '../base/address.ts';
+import { breath } from '../base/clock.ts';
 import { realSysctls } from './sysctls.ts';
+import { PROTOCOL_NUMBERS, type TraceQuestion } from './traced-packets.ts';
 
 export type { Flow };
 
 export interface FlowTable {
-  /** UDP flows, part by part: each `next` blocks the event loop for one part. Returns whether a flow may be missing. Throws when the kernel refuses. */
+  /**
+   * UDP flows, part by part: each `next` blocks the event loop for one part. Returns whether a flow may be missing. Throws when the kernel
+   * refuses.
+   */
   udpFlows(family: Family): Generator<readonly Flow[], boolean>;
   /**
-   * Translated connections of TCP and SCTP that nobody has answered yet, in the same way. Without a family: those of both, for the cost of
-   * one, and those of IPVS.
+   * Translated connections of TCP and SCTP without an answer yet, in the same way. Without a family it lists those of both families for the
+   * cost of one, and those of IPVS.
    */
   openings(family?: Family): Generator<readonly Flow[], boolean>;
   /** Deletes flows; returns how many still existed. Throws when the kernel refuses. */
@@ -18,7 +26,7 @@ export interface FlowTable {
   close(): void;
 }
 
-/** Opens the table. `oneStep`: the most entries that the kernel filters in one step. Throws when the kernel refuses. */
+/** `oneStep`: the largest number of entries that the kernel filters in one step. Throws when the kernel refuses. */
 export type OpenFlowTable = (oneStep?: number) => Promise<FlowTable>;
 
 /** With at most so many entries the kernel filters the whole table in one step, which takes about 10 ms. */
@@ -30,3 +38,72 @@ export const openFlowTable: OpenFlowTable = async (oneStep = ONE_STEP) => {
   const { ConntrackSocket } = await import('../../native/conntrack.ts');
   return new ConntrackSocket({ isFiltered: entries <= oneStep });
 };
+
+interface SocketAddress {
+  readonly address: Address;
+  readonly port: number;
+}
+
+/** A connection: the ends of its first packet, the ends after translation, and whether an answer was seen. */
+export interface TrackedConnection {
+  readonly source: SocketAddress;
+  readonly destination: SocketAddress;
+  readonly sentTo: SocketAddress;
+  readonly sentFrom: SocketAddress;
+  readonly isAnswered: boolean;
+}
+
+export interface KnownConnections {
+  readonly connections: readonly TrackedConnection[];
+  /** The number of connections beyond the limit. */
+  readonly otherConnections: number;
+}
+
+/** Reads the connections of a question, at most `most`. Throws NetlinkError, SystemError. */
+export async function readConnections(
+  { family, source, destination, protocol, port }: TraceQuestion,
+  { most, open }: { readonly most: number; readonly open?: typeof openTransport | undefined },
+): Promise<KnownConnections> {
+  // Loaded only here: commands that read no connections need no foreign functions.
+  const [native, sockets, { NETLINK_NETFILTER }] = await Promise.all([
+    import('../../native/connections.ts'),
+    import('../../native/netlink-socket.ts'),
+    import('../../native/nfnetlink.ts'),
+  ]);
+  const socket = new sockets.NetlinkSocket((open ?? sockets.openTransport)(NETLINK_NETFILTER));
+  const found: TrackedConnection[] = [];
+  let otherConnections = 0;
+  try {
+    const question = {
+      family,
+      source: source === undefined ? undefined : addressOctets(source),
+      destination: addressOctets(destination),
+      protocol: PROTOCOL_NUMBERS[protocol],
+      port,
+    };
+    for (const part of native.connections(socket, question)) {
+      for (const connection of part) {
+        if (found.length < most) found.push(tracked(connection));
+        else otherConnections += 1;
+      }
+      await breath();
+    }
+  } finally {
+    socket.close();
+  }
+  return { connections: found, otherConnections };
+}
+
+function tracked({ source, destination, replySource, replyDestination, isAnswered }: Connection): TrackedConnection {
+  return {
+    source: end(source),
+    destination: end(destination),
+    sentTo: end(replySource),
+    sentFrom: end(replyDestination),
+    isAnswered,
+  };
+}
+
+function end({ address, port }: ConnectionEnd): SocketAddress {
+  return { address: addressOfBytes(address), port };
+}

@@ -21,7 +21,7 @@ export interface DeviceAddresses {
   readonly others: readonly Address[];
 }
 
-/** The index of the device of Services; undefined when there is none. Throws DeviceUnusable when the device is of another kind, NetlinkError. */
+/** The index of the device of Services; undefined when there is none. Throws NetlinkError, and DeviceUnusable for a device of another kind. */
 export async function serviceDevice(route: NetlinkSocket): Promise<number | undefined> {
   const { findLink } = await import('../../native/rtnetlink.ts');
   try {

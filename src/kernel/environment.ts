@@ -1,8 +1,8 @@
 /**
- * Environment variables by which others could make Node.js write files, load code, print secrets or skip the check of
- * certificates. The executable restarts in the same process without them. Deleting them later would change nothing: Node.js
- * reads most of them at its start. The build disables what needs no restart (scripts/build.ts): NODE_OPTIONS, OPENSSL_CONF,
- * SIGUSR1. docs/configure.md lists all variables, also those that stay.
+ * Environment variables by which others could make Node.js write files, load code, print secrets or skip the check of certificates. The
+ * executable restarts in the same process without them. It would be too late to delete them, because Node.js reads most of them at its
+ * start. The build disables NODE_OPTIONS, OPENSSL_CONF and SIGUSR1 without a restart (scripts/build.ts). docs/configure.md lists all
+ * variables, also those that stay.
  * https://nodejs.org/api/cli.html#environment-variables
  */
 import { isSea } from 'node:sea';
@@ -35,6 +35,6 @@ export function restartWithoutNodeVariables(): void {
     process.stderr.write(`slicewire: ${name} is ignored (it ${effect}): restarting without it\n`);
   }
   const kept = Object.entries(env).filter(([name]) => !REMOVED_VARIABLES.has(name));
-  // The name is kept: it may say that the process is a plugin of kubectl.
+  // The name may say that the process is a plugin of kubectl.
   process.execve?.(execPath, [argv0, ...argv.slice(2)], Object.fromEntries(kept));
 }

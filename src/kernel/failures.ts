@@ -1,4 +1,4 @@
-/** How this machine may fail to answer: its kernel, the tools of iptables, and files under /proc. */
+/** Errors of this machine: of its kernel, of the tools of iptables, and of files under /proc. */
 import { SystemError } from '../../native/libc.ts';
 import { NetlinkError } from '../../native/netlink.ts';
 import { NetlinkProtocolError } from '../../native/netlink-socket.ts';

@@ -1,13 +1,11 @@
-/** The iptables commands of one family and backend, and what their failures mean (exit statuses: include/xtables.h of iptables). */
+/** The iptables commands of one family and backend, and the meaning of their failures (exit statuses: include/xtables.h of iptables). */
 import type { Family } from '../base/address.ts';
 import { breath, unlessAborted } from '../base/clock.ts';
-import type { CommandResult, CommandRunner } from './commands.ts';
-import { LastingRestore } from './lasting-restore.ts';
+import { CommandNotStarted, type CommandResult, type CommandRunner, type LastingCommand } from './commands.ts';
 
 /** The variant of the tools: `auto` runs the command `iptables`, the others a variant by its own name. */
 export type IptablesBackend = 'auto' | 'nft' | 'legacy';
 
-/** A single variant. */
 export type IptablesVariant = Exclude<IptablesBackend, 'auto'>;
 
 /** Seconds that a command waits for the xtables lock. */
@@ -16,17 +14,17 @@ const LOCK_WAIT_SECONDS = 5;
 const RESOURCE_PROBLEM = 4;
 const RESTORE = ['--noflush', '--wait', String(LOCK_WAIT_SECONDS)];
 const LOCK_HELD = /holding the xtables lock|Can't lock/;
-/** Lines of output that are read before the event loop runs again. */
-const LINES_A_BREATH = 4000;
+/** Lines of output that are read before the event loop runs other work. */
+const LINES_AT_ONCE = 4000;
 
 /** Errors about a chain that does not exist; iptables-nft 1.8.9 calls it "incompatible". */
 const NO_CHAIN =
   /No chain\/target\/match by that name|[Cc]hain .* does not exist|No such file or directory|is incompatible/;
 
-/** Output of iptables-save that was read before `save` needed it. */
+/** Output of iptables-save that was read before `save` was called. */
 interface Ahead {
   readonly stdout: string;
-  /** No program has written rules since. */
+  /** Whether no program has written rules since. */
   readonly isCurrent: () => Promise<boolean>;
 }
 
@@ -52,13 +50,13 @@ export class IptablesError extends Error {
   }
 }
 
-/** Chains of the kubelet, in the variant that its node uses (KEP-3178). */
+/** The kubelet's chains, in the variant that its node uses (KEP-3178). */
 export const OF_KUBELET = ['KUBE-IPTABLES-HINT', 'KUBE-KUBELET-CANARY'];
 
 /**
  * The variant in which this node's kubelet writes; undefined when it has no chains. In a container the command `iptables` may be
- * of another variant than the node's. `mayUse`: a variant that cannot have the chains is not asked. The legacy tool runs only where its
- * tables are in use, because it creates them.
+ * of another variant than the node's. `mayUse` says which variants may have the chains: the legacy tool must run only where its tables
+ * are in use, because it creates them.
  */
 export async function backendOfKubelet(
   runner: CommandRunner,
@@ -104,7 +102,7 @@ export class IptablesTools {
     return this.#variant;
   }
 
-  /** The number of restores so far: memory of the rules is stale when it has grown. */
+  /** The number of restores so far. When it has grown, what is remembered of the rules is stale. */
   get writes(): number {
     return this.#writes;
   }
@@ -117,8 +115,8 @@ export class IptablesTools {
   }
 
   /**
-   * Starts to read the rules beside other work. The next `save` uses the output if the ruleset still has the same generation;
-   * a kernel without generations reads nothing ahead.
+   * Starts to read the rules beside other work. The next `save` uses the output if the ruleset still has the same generation.
+   * Nothing is read ahead where the kernel has no generations.
    */
   readAhead(generation: () => Promise<number | undefined>, signal: AbortSignal): void {
     const read = async (): Promise<Ahead | undefined> => {
@@ -127,7 +125,7 @@ export class IptablesTools {
       const { stdout } = await this.#run('-save', [], signal);
       return { stdout, isCurrent: async () => (await generation()) === before };
     };
-    // A failure is dropped: the read of `save` reports it.
+    // `save` reads again, and reports its failure.
     this.#ahead = read().catch(() => undefined);
   }
 
@@ -229,13 +227,113 @@ function failedLine(stderr: string): number | undefined {
   return text === undefined ? undefined : Number(text);
 }
 
-/** Lets the event loop run other work after some lines. */
+/** Calls `read` with each line, and lets the event loop run other work in between. */
 async function eachLine(stdout: string, read: (line: string) => void): Promise<void> {
   let start = 0;
   for (let count = 1; start < stdout.length; count++) {
     const end = stdout.indexOf('\n', start);
     read(end < 0 ? stdout.slice(start) : stdout.slice(start, end));
     start = end < 0 ? stdout.length : end + 1;
-    if (count % LINES_A_BREATH === 0) await breath();
+    if (count % LINES_AT_ONCE === 0) await breath();
   }
+}
+
+// Many restores share one process of iptables-restore. A new process for each would cost as much as the rest of a small restore: the fork
+// of the agent, the linker, and a question to the kernel for each extension.
+
+/** Restores of one process: the tool does not free all of its memory. */
+const MAX_RESTORES = 500;
+const ANSWER_TIMEOUT_MS = 5000;
+const GREETING = '# slicewire';
+
+interface LastingRestoreOptions {
+  readonly start: NonNullable<CommandRunner['start']>;
+  readonly file: string;
+  readonly args: readonly string[];
+  /** Milliseconds in which a tool must print its first comment. */
+  readonly patience?: number;
+}
+
+/**
+ * The tool reads its input line by line and commits a table at its COMMIT. With --verbose it prints comments of its input, so a comment
+ * after the last COMMIT says that everything before it is done (iptables-restore.c and xtables-restore.c of iptables). Where a tool does
+ * not do this, each restore has a process of its own. For each table the tool reads anew what the kernel has.
+ */
+export class LastingRestore {
+  readonly #options: LastingRestoreOptions;
+  #process: LastingCommand | undefined;
+  #isBusy = false;
+  /** Whether the tool prints comments; undefined before it was tried. */
+  #printsComments: boolean | undefined;
+  /** Restores and lines of the present process. */
+  #restores = 0;
+  #lines = 0;
+
+  constructor(options: LastingRestoreOptions) {
+    this.#options = options;
+  }
+
+  /**
+   * Resolves with `done` when all lines were read and committed; with `unable` when nothing was written, and the restore needs a process
+   * of its own; otherwise with the result of the process, whose messages count lines from the first of these. Rejects with the signal's
+   * reason.
+   */
+  async restore(lines: () => Iterable<string>, signal: AbortSignal): Promise<'done' | 'unable' | CommandResult> {
+    if (this.#isBusy || this.#printsComments === false) return 'unable';
+    this.#isBusy = true;
+    try {
+      const process = await this.#ready(signal);
+      if (process === undefined) return 'unable';
+      const before = this.#lines;
+      this.#restores += 1;
+      const mark = `${GREETING} ${this.#restores}`;
+      const result = await process.ask(this.#counted(lines(), mark), mark, signal);
+      return result === undefined ? 'done' : { ...result, stderr: countedFrom(result.stderr, before) };
+    } finally {
+      this.#isBusy = false;
+    }
+  }
+
+  /** A process that prints comments; undefined where the tool does not. */
+  async #ready(signal: AbortSignal): Promise<LastingCommand | undefined> {
+    if (this.#process?.hasEnded === false && this.#restores < MAX_RESTORES) return this.#process;
+    this.#process?.end();
+    const { start, file, args } = this.#options;
+    const process = start({ file, args });
+    this.#process = process;
+    this.#restores = 0;
+    this.#lines = 0;
+    this.#printsComments ??= await this.#greets(process, signal);
+    return this.#printsComments ? process : undefined;
+  }
+
+  /** Whether the tool prints comments; undefined where it could not be started. */
+  async #greets(process: LastingCommand, signal: AbortSignal): Promise<boolean | undefined> {
+    const tooLong = AbortSignal.timeout(this.#options.patience ?? ANSWER_TIMEOUT_MS);
+    try {
+      return (
+        (await process.ask(this.#counted([], GREETING), GREETING, AbortSignal.any([signal, tooLong]))) === undefined
+      );
+    } catch (error) {
+      signal.throwIfAborted();
+      // The caller runs a process of its own, which fails too and reports it.
+      return error instanceof CommandNotStarted ? undefined : false;
+    }
+  }
+
+  *#counted(lines: Iterable<string>, mark: string): Generator<string> {
+    for (const line of lines) {
+      this.#lines += 1;
+      yield line;
+    }
+    this.#lines += 1;
+    yield mark;
+  }
+}
+
+/** `line 25 failed` → `line 2 failed` after 23 lines of earlier restores. */
+function countedFrom(complaints: string, before: number): string {
+  return complaints.replace(/\b(line:? )(\d{1,9})\b/g, (whole, words: string, number: string) =>
+    Number(number) > before ? `${words}${Number(number) - before}` : whole,
+  );
 }

@@ -1,6 +1,6 @@
 /**
- * The kernel as IPVS mode needs it beside rules: a dummy device with addresses, sets, virtual servers and their destinations.
- * Writes are a list, their outcomes too; `ipvs-netlink.ts` carries them out over netlink.
+ * The kernel's objects of IPVS mode beside rules: a dummy device with addresses, sets, virtual servers and their destinations. Writes are a
+ * list, and so are their outcomes. `ipvs-netlink.ts` carries them out over netlink.
  */
 import type { IpsetSpec } from '../../native/ipset.ts';
 import type { Timeouts } from '../../native/ipvs.ts';
@@ -19,7 +19,7 @@ export interface ServerId {
 /** A virtual server of IPVS. */
 export interface Server extends ServerId {
   readonly scheduler: string;
-  /** IP_VS_SVC_F_…, without those that only the kernel sets. */
+  /** IP_VS_SVC_F_…, without the flags that only the kernel sets. */
   readonly flags: number;
   /** Seconds of session affinity; 0 for none. */
   readonly timeout: number;
@@ -36,7 +36,7 @@ export interface Destination {
 export interface SeenDestination extends Destination {
   /** Active and inactive connections. */
   readonly connections: number;
-  /** Packets reach it by NAT (IP_VS_CONN_F_MASQ), as all destinations of slicewire. */
+  /** Whether packets reach it by NAT (IP_VS_CONN_F_MASQ), as they reach all destinations of slicewire. */
   readonly isMasqueraded: boolean;
 }
 
@@ -44,14 +44,14 @@ export interface SeenDestination extends Destination {
 export interface Template {
   readonly server: ServerId;
   readonly destination: Pick<Destination, 'address' | 'port'>;
-  /** Seconds until it is forgotten, if the client sends nothing more. */
+  /** Seconds until the kernel forgets it, if the client sends nothing more. */
   readonly seconds: number;
 }
 
-/** What IPVS has counted since the server was made. */
+/** IPVS's counts since the server was created. */
 export interface ServerCounts extends ServerId {
   readonly connections: number;
-  /** From clients, and to them. */
+  /** `in` is from clients, `out` to them. */
   readonly bytes: { readonly in: number; readonly out: number };
 }
 
@@ -82,8 +82,8 @@ export type KernelWrite =
     };
 
 /**
- * Why a write failed. `exists`: the object to create exists. `missing`: the object to change or remove does not exist, or its
- * parent does not. `refused`: the kernel does not accept the object. `environment`: the write is impossible now.
+ * `exists`: the object to create exists. `missing`: the object to change or remove, or its parent, does not exist. `refused`: the kernel does
+ * not accept the object. `environment`: the write is impossible now.
  */
 export type IpvsFailure = 'exists' | 'missing' | 'refused' | 'environment';
 
@@ -103,26 +103,26 @@ export class IpvsUnusable extends Error {
   readonly code = 'IPVS_UNUSABLE';
 }
 
-/** The seam to the kernel, as far as it reads. Reads throw when the kernel refuses or a listing never settles. */
+/** Reads of the kernel. They throw when the kernel refuses, or when a listing never settles. */
 export interface IpvsReader {
   hasDevice(): Promise<boolean>;
   /** Addresses on the device of Services, and those of all other devices without loopback and link-local ones. */
   addresses(family: Family): Promise<{ readonly ours: readonly Address[]; readonly others: readonly Address[] }>;
   /** Virtual servers of both families; without those by firewall mark. */
   servers(): Promise<readonly Server[]>;
-  /** Of the servers of both families. */
+  /** The counts of the servers of both families. */
   counts(): Promise<readonly ServerCounts[]>;
   destinations(server: ServerId): Promise<readonly SeenDestination[]>;
   setNames(): Promise<readonly string[]>;
   /** undefined when the set does not exist. */
   readSet(name: string): Promise<SeenSet | undefined>;
-  /** What the kernel remembers of a client for session affinity; read anew. */
+  /** The kernel's memory of a client for session affinity, read anew. */
   templates(client: Address): Promise<readonly Template[]>;
   /** Seconds. */
   timeouts(): Promise<Timeouts>;
 }
 
-/** The seam to the kernel for syncs, and for checks in their turn. */
+/** The kernel for syncs, and for checks in their turn. */
 export interface IpvsKernel extends IpvsReader {
   /** Writes in this order; returns the outcome of each write, undefined for success. Throws only the signal's reason. */
   write(writes: readonly KernelWrite[], signal: AbortSignal): Promise<(KernelError | undefined)[]>;
@@ -130,10 +130,10 @@ export interface IpvsKernel extends IpvsReader {
 }
 
 /**
- * The seam to the kernel for questions, which come at any time: in the middle of a sync, and several together. Each reads over sockets
- * of its own, so that none is between the parts of another's listing. A sync's kernel is not one of these.
+ * The kernel for questions, which come at any time: in the middle of a sync, and several together. Each reads over sockets of its own, so that
+ * none is between the parts of another's listing. A sync's kernel does not have this type.
  */
 export interface IpvsQuestions {
-  /** Ask the kernel, which can be read until the promise settles. Throws IpvsUnusable, and what the question throws. */
+  /** The kernel can be read until the promise settles. Rejects with IpvsUnusable, and as the question. */
   ask<T>(question: (kernel: IpvsReader) => Promise<T>): Promise<T>;
 }

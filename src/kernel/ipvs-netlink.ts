@@ -71,7 +71,7 @@ interface Sockets {
   readonly sets: SocketInTurns;
 }
 
-/** A socket that can only be used in a turn: a listing lets other work run between its parts, and the socket has one at a time. */
+/** A socket for one user at a time: a listing lets other work run between its parts, and a socket has one listing at a time. */
 class SocketInTurns {
   readonly #socket: NetlinkSocket;
   readonly #turn = createMutex();
@@ -140,7 +140,7 @@ export class NetlinkKernel implements IpvsKernel {
         end += 1;
       const send = (some: readonly KernelWrite[]) => socket.use((own) => this.#send(own, some));
       outcomes.push(...(await untilReleased(send, writes.slice(at, end), signal)));
-      if (writes.slice(at, end).some(({ kind }) => kind === 'swap-set')) await sleep(realClock, SWAP_GRACE, signal);
+      if (writes.slice(at, end).some(({ kind }) => kind === 'swap-set')) await sleep(realClock, SWAP_GRACE_MS, signal);
       at = end;
     }
     return outcomes;
@@ -163,7 +163,7 @@ export class NetlinkKernel implements IpvsKernel {
       port,
       scheduler,
       flags: flags & ~IP_VS_SVC_F_HASHED,
-      // Without session affinity the kernel still has a time.
+      // The kernel has a timeout without session affinity, too.
       timeout: (flags & IP_VS_SVC_F_PERSISTENT) === 0 ? 0 : timeout,
     }));
   }
@@ -284,7 +284,7 @@ export class NetlinkKernel implements IpvsKernel {
   }
 }
 
-/** The revisions of the sets' types, each of which the kernel is asked for once. */
+/** The revisions of the sets' types. The kernel is asked once for each. */
 class SetRevisions {
   readonly #known = new Map<string, number>();
 
@@ -297,8 +297,8 @@ class SetRevisions {
 }
 
 /**
- * A rule of nftables that was deleted holds its sets until a worker of the kernel has released it, some time after the commit
- * (nf_tables_api.c, nf_tables_trans_destroy_work). So a set in use is asked for again, for a while.
+ * A deleted rule of nftables holds its sets until a worker of the kernel has released it, some time after the commit (nf_tables_api.c,
+ * nf_tables_trans_destroy_work). So the write of a set in use is repeated for a while.
  */
 async function untilReleased(
   send: (writes: readonly KernelWrite[]) => Promise<(KernelError | undefined)[]>,
@@ -306,31 +306,32 @@ async function untilReleased(
   signal: AbortSignal,
 ): Promise<(KernelError | undefined)[]> {
   const outcomes = await send(writes);
-  const until = realClock.now() + RELEASE;
+  const until = realClock.now() + RELEASE_TIMEOUT_MS;
   for (;;) {
     const busy = outcomes
       .keys()
       .filter((at) => outcomes[at]?.message === SET_IN_USE)
       .toArray();
     if (busy.length === 0 || realClock.now() >= until) return outcomes;
-    await sleep(realClock, RELEASE_CHECK, signal);
+    await sleep(realClock, RELEASE_PAUSE_MS, signal);
     const again = await send(busy.map((at) => writes[at] as KernelWrite));
     for (const [i, at] of busy.entries()) outcomes[at] = again[i];
   }
 }
 
 /**
- * Milliseconds after a swap. Packets that began before it may still look into the set that was swapped out. Kernels before 6.7 free a
- * destroyed set at once, and dereference it then (28628fa952fe, "fix race condition between swap/destroy and kernel side add/del/test").
+ * Milliseconds between a swap and the next write. Packets from before the swap may still look into the set that was swapped out. Kernels before
+ * 6.7 free a destroyed set at once, and dereference it then (28628fa952fe, "fix race condition between swap/destroy and kernel side
+ * add/del/test").
  */
-const SWAP_GRACE = 50;
+const SWAP_GRACE_MS = 50;
 const SET_IN_USE = 'the set is in use';
-/** Milliseconds for which a set that is still in use is asked for again, and between two attempts. */
-const RELEASE = 3000;
-const RELEASE_CHECK = 20;
+/** Milliseconds for which the write of a set in use is repeated, and between two attempts. */
+const RELEASE_TIMEOUT_MS = 3000;
+const RELEASE_PAUSE_MS = 20;
 /** Errors that do not depend on the request. */
 const ENVIRONMENT: ReadonlySet<number> = new Set([EPERM, EINTR, EAGAIN, ENOMEM, EBUSY, ENOBUFS]);
-/** Errors of ipset. Their numbers begin at 4096, above every errno. */
+/** Errors of ipset, whose numbers begin at 4096, above every errno. */
 const SET_ERRORS: Readonly<Record<number, { readonly failure: IpvsFailure; readonly text: string }>> = {
   [ipset.IPSET_ERR_FIND_TYPE]: { failure: 'refused', text: 'the kernel has no such set type' },
   [ipset.IPSET_ERR_BUSY]: { failure: 'environment', text: SET_IN_USE },

@@ -12,12 +12,12 @@ import {
   type ServerId,
 } from './ipvs-kernel.ts';
 
-/** A server that nobody uses: TEST-NET-2 (RFC 5737). kube-proxy tries a scheduler with the same one. */
+/** A server that no client uses, in TEST-NET-2 (RFC 5737). kube-proxy tries a scheduler with the same server. */
 const TRIAL: ServerId = { protocol: 'TCP', address: '198.51.100.0' as Address, port: 20_000 };
 
 /**
- * Opens IPVS, and runs modprobe when the kernel does not load the module itself. Throws IpvsUnusable when the kernel has no IPVS
- * or no sets, or denies permission. `openTransport` opens sockets, for example in another network namespace.
+ * Opens IPVS, and runs modprobe when the kernel does not load the module itself. `openTransport` opens sockets, for example in another
+ * network namespace. Rejects with IpvsUnusable when the kernel has no IPVS or no sets, or denies permission.
  */
 export async function openIpvsKernel(
   commands: CommandRunner,
@@ -44,7 +44,7 @@ export async function openIpvsKernel(
   }
 }
 
-/** `open` opens the kernel's IPVS with sockets of its own. They are open for as long as the question. */
+/** `open` opens the kernel's IPVS with sockets of its own, which stay open for as long as the question. */
 export function ipvsQuestions(open: () => Promise<IpvsReader & { close(): void }>): IpvsQuestions {
   return {
     async ask(question) {
@@ -58,7 +58,7 @@ export function ipvsQuestions(open: () => Promise<IpvsReader & { close(): void }
   };
 }
 
-/** Checks that the kernel has a scheduler, by a server that nobody uses. Throws IpvsUnusable when it has none of this name. */
+/** Checks that the kernel has a scheduler, with a server that no client uses. Rejects with IpvsUnusable when there is none of this name. */
 export async function checkScheduler(kernel: IpvsKernel, scheduler: string, signal: AbortSignal): Promise<void> {
   if ((await kernel.servers()).some((server) => server.scheduler === scheduler)) return;
   const server: Server = { ...TRIAL, scheduler, flags: 0, timeout: 0 };

@@ -1,4 +1,4 @@
-/** The ports that programs on this node serve, read from /proc/net (proc_pid_net(5)). */
+/** The ports on which programs of this node listen, from /proc/net (proc_pid_net(5)). */
 import { type FileHandle, open } from 'node:fs/promises';
 import { endianness } from 'node:os';
 import { type Address, addressOfBytes, type Protocol, parseAddress } from '../base/address.ts';
@@ -10,7 +10,7 @@ export interface ListeningSocket {
   readonly port: number;
 }
 
-/** net/tcp_states.h. An unconnected UDP socket has the state CLOSE, and receives from anybody. */
+/** net/tcp_states.h. An unconnected UDP socket has the state CLOSE, and receives from every sender. */
 const LISTEN = '0A';
 const CLOSE = '07';
 

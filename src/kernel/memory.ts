@@ -6,24 +6,24 @@ import { getHeapStatistics, setFlagsFromString } from 'node:v8';
 import { returnFreed, shareArenas } from '../../native/libc.ts';
 
 /**
- * Keeps V8's space for young objects at its first size. It would grow to three times 16 MB while lists are read, and stay
- * unused afterwards. This saves 45 MB at the peak, and costs no time.
- * Threads that start from now on share the arenas of malloc that exist: each would keep freed memory of its own.
+ * Keeps V8's space for young objects at its first size. It would grow to three times 16 MB while lists are read, and stay unused
+ * afterwards. This saves 45 MB at the peak and costs no time. Threads that start from now on share malloc's existing arenas: each arena
+ * would keep freed memory of its own.
  */
 export function growSparingly(): void {
   setFlagsFromString('--semi-space-growth-factor=1');
   shareArenas(1);
 }
 
-/** Bytes: the memory limit of this process's cgroup, undefined for none; and the limit of V8's heap. */
+/** In bytes: the memory limit of this process's cgroup, undefined for none, and the limit of V8's heap. */
 export interface MemoryRoom {
   readonly limit: number | undefined;
   readonly objects: number;
 }
 
 /**
- * V8 collects more garbage the nearer its heap comes to its limit. That limit is half of the cgroup's, and at least 256 MB.
- * libuv reads the cgroup's (uv_get_constrained_memory); 0, or more than the machine's memory, means that there is none.
+ * V8 collects more garbage the nearer its heap comes to its limit, which is half of the cgroup's limit, and at least 256 MB. libuv reads the
+ * cgroup's limit (uv_get_constrained_memory): 0, or more than the machine's memory, means that there is none.
  */
 export function memoryRoom(): MemoryRoom {
   const limit = process.constrainedMemory();
@@ -47,9 +47,9 @@ const SETTLE_MS = 3000;
 const USUAL = ['--no-memory-saver-mode', '--memory-reducer-delay-ms=8000', '--bytecode-old-age=6'];
 
 /**
- * V8's memory reducer (its memory-reducer.cc) looks every 8 s, when it has work, whether the program rests. Then it collects
- * twice with compaction, in small steps beside the program. From now on it looks every half second, until `releaseMemory` has
- * done its work. It begins 30 s after the start of the process; the executable has it begin after one (scripts/build.ts).
+ * While it has work, V8's memory reducer (memory-reducer.cc) checks every 8 s whether the program rests, and then collects twice with
+ * compaction, in small steps beside the program. From now on it checks every half second, until `releaseMemory` has done its work. It
+ * begins 30 s after the start of the process; in the executable it begins after one second (scripts/build.ts).
  */
 export function collectSoon(): void {
   setFlagsFromString('--memory-reducer-delay-ms=500');
@@ -58,14 +58,14 @@ export function collectSoon(): void {
 let settled: NodeJS.Timeout | undefined;
 
 /**
- * Returns memory of the start to the system within some seconds, without holding the event loop for long. V8 does so by itself only
- * when it finds the program at rest, and takes a start for work long after its end. "Memory saver" tells it not to look.
+ * Returns memory of the start to the system within some seconds, without blocking the event loop for long. V8 does so by itself only when the
+ * program seems at rest, and it seems busy long after a start. With "memory saver" V8 does not wait for that.
  */
 export function releaseMemory(): void {
   clearTimeout(settled);
   collectSoon();
   setFlagsFromString('--memory-saver-mode');
-  // Compiled code of functions that only the start ran is dropped: two collections, instead of six, without a call of the function.
+  // V8 drops the compiled code of functions that only the start ran: after two collections, instead of six, without a call.
   setFlagsFromString('--bytecode-old-age=2');
   settled = setTimeout(() => {
     for (const flag of USUAL) setFlagsFromString(flag);

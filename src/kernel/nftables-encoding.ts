@@ -1,5 +1,5 @@
 /**
- * nftables mode's writes as netlink requests. Pure: `nftables-netlink.ts` sends them, `nftables-decoding.ts` reads them back.
+ * nftables mode's writes as netlink requests. Pure: `nftables-netlink.ts` sends them, and `nftables-reading.ts` reads the objects back.
  */
 
 import type { NetlinkRequest } from '../../native/netlink.ts';
@@ -155,7 +155,7 @@ function loading(what: PacketField, to: number, family: Family): bytecode.Expres
   }
 }
 
-// slicewire's sets with the types that the kernel stores, and that `nft list` needs to print them.
+// slicewire's sets, with the types that the kernel stores and `nft list` needs to print them.
 
 /**
  * Numbers of nft's data types (nft's datatype.h: inet_proto, inet_service, mark), with which `nft` prints the table; six bits a

@@ -1,5 +1,5 @@
 /**
- * The kernel as nftables mode needs it: one table for each family, read as a whole and written in transactions. Objects are data;
+ * The kernel's objects of nftables mode: one table for each family, read as a whole and written in transactions. Objects are data;
  * `nftables-encoding.ts` makes netlink requests of them, and `nftables-netlink.ts` sends these.
  */
 import type { Family } from '../base/address.ts';
@@ -100,7 +100,7 @@ export interface NftElement {
   readonly end: Latin1Bytes;
   /** The words of a map, or `goto CHAIN` or `drop` in a map of verdicts; "" in a set. Other programs can write other verdicts. */
   readonly data: string;
-  /** It counts its matches. */
+  /** Whether it counts its matches. */
   readonly isCounted?: true;
 }
 
@@ -142,9 +142,9 @@ export interface NftPart {
 export interface NftTouched {
   readonly chains: ReadonlySet<string>;
   readonly elements: ReadonlyMap<string, ReadonlySet<Latin1Bytes>>;
-  /** So much that it is not named: the table or a set of it came or went, or very many objects. */
+  /** Whether too much was touched to be named: the table or a set was created or deleted, or very many objects changed. */
   readonly isWhole?: boolean;
-  /** The last program that touched one of them, or else that wrote at all. */
+  /** The last program that touched one of them, or otherwise the last that wrote. */
   readonly by?: Committer | undefined;
 }
 
@@ -161,7 +161,7 @@ export interface NftRefusal {
 
 /** The program that committed a transaction. */
 export interface NftWriter extends Committer {
-  /** It is this process. */
+  /** Whether it is this process. */
   readonly isUs: boolean;
 }
 
@@ -169,31 +169,31 @@ export interface NftWriter extends Committer {
 export interface LeftTable {
   /** New when the table is created again. */
   readonly handle: bigint;
-  /** The generation of the ruleset at which the table was so. */
+  /** The ruleset generation at which the table had this content. */
   readonly generation: number;
-  /** Of all that slicewire keeps in it. */
+  /** Over all of slicewire's objects in it. */
   readonly digest: string;
 }
 
 /** Digests of tables as they were when they were last read or written. */
 export interface TableLabels {
-  /** The table as it was last read or written has this digest. The label is gone with the next reading or writing of the table. */
+  /** Notes that the table, as it was last read or written, has this digest. The next read or write of the table drops the label. */
   label(family: Family, digest: string): void;
-  /** The tables with a label, as of the last generation at which each is known to have been so. */
+  /** The tables with a label, each with the last generation at which it is known to have had this content. */
   readonly labelled: ReadonlyMap<Family, LeftTable>;
-  /** Whether the table is as it was left: nobody has written since. Throws when the kernel does not answer. */
+  /** Whether no program has written since the table was left. Throws when the kernel does not answer. */
   isAsLeft(family: Family, left: LeftTable): boolean;
-  /** From now on the table counts as read at the generation at which it was left, and has the label. */
+  /** Makes the table count as read at the generation at which it was left, with the label. */
   believe(family: Family, left: LeftTable): void;
 }
 
-/** The seam to the kernel's nftables. */
+/** The kernel's nftables, behind an interface. */
 export interface NftKernel {
   /** Bytes of the longest transaction; undefined when there is no limit. */
   readonly room?: number | undefined;
   /** The table of a family; undefined when there is none. Throws when it cannot be read. */
   read(family: Family): Promise<NftState | undefined>;
-  /** As `read`, but at any time, also beside it; the answers of `isUnchanged` and `stands` are not about this reading. */
+  /** As `read`, but at any time, also during a `read`. `isUnchanged` and `presence` do not refer to this reading. */
   inspect(family: Family): Promise<NftState | undefined>;
   /** Whether only `commit` has changed the ruleset since `read`. Throws when the kernel does not answer. */
   isUnchanged(family: Family): boolean;
@@ -204,24 +204,24 @@ export interface NftKernel {
   /** The program that committed the last transaction of any table; undefined where the kernel does not tell. */
   lastWriter(): NftWriter | undefined;
   /**
-   * What other programs touched in the table since it was last read or written; undefined where that was not heard, or is too much to
-   * name. If it is nothing, the table is as it was. Throws when the kernel does not answer.
+   * The objects of the table that other programs touched since it was last read or written; undefined where notices are missing, or too much
+   * was touched. If nothing was touched, the table is unchanged. Throws when the kernel does not answer.
    */
   touched?(family: Family): Promise<NftTouched | undefined>;
   /**
-   * Reads these objects, after which the table is as believed; undefined when another program touched others meanwhile. Throws when
+   * Reads these objects, after which the whole table is known; undefined when another program touched further objects meanwhile. Throws when
    * they cannot be read.
    */
   readPart?(family: Family, touched: NftTouched): Promise<NftPart | undefined>;
-  /** For the record of what the agent leaves; none in kernels of tests. */
+  /** For the record of the tables that the agent leaves; missing in kernels of tests. */
   readonly seen?: TableLabels;
   /** Writes all or nothing; returns the refusals, none after success. Throws when the outcome is unknown. */
   commit(family: Family, writes: readonly NftWrite[]): Promise<readonly NftRefusal[]>;
-  /** Whether the table is as it was last read or written. Cheap. */
-  stands(family: Family): Promise<TablePresence>;
+  /** Whether the table is as it was last read or written. It costs little. */
+  presence(family: Family): Promise<TablePresence>;
 }
 
-/** `unclear`: the table is the same, but a program wrote to the ruleset since then, and the time has come to read it. */
+/** `unclear`: it is the same table, but a program wrote to the ruleset since then, and it is time to read the table. */
 export type TablePresence = 'yes' | 'no' | 'unclear';
 
 /** Tables of any program. */

@@ -1,21 +1,6 @@
-/** Implements NftKernel over netlink: reads and watches slicewire's table, and writes transactions (linux/netfilter/nf_tables.h). */
+/** NftKernel over netlink: reads and watches slicewire's table, and writes transactions (linux/netfilter/nf_tables.h). */
 
-import {
-  EAFNOSUPPORT,
-  EAGAIN,
-  EBUSY,
-  EEXIST,
-  EINTR,
-  EINVAL,
-  ENOBUFS,
-  ENOENT,
-  ENOMEM,
-  EOPNOTSUPP,
-  EPERM,
-  EPROTONOSUPPORT,
-  ERESTART,
-  errnoOf,
-} from '../../native/errno.ts';
+import { EAGAIN, EBUSY, EEXIST, EINTR, ENOBUFS, ENOENT, ENOMEM, EPERM, ERESTART, errnoOf } from '../../native/errno.ts';
 import { NetlinkError, type NetlinkRequest } from '../../native/netlink.ts';
 import { NetlinkSocket, openTransport } from '../../native/netlink-socket.ts';
 import { NETLINK_NETFILTER } from '../../native/nfnetlink.ts';
@@ -23,7 +8,7 @@ import { readElements, readSets, tableHandle } from '../../native/nft/listings.t
 import { elementAt } from '../../native/nft/sets.ts';
 import { deleteChain, deleteTable } from '../../native/nft/table-requests.ts';
 import { commit } from '../../native/nft/transaction.ts';
-import { decodeGeneration, generationRequest } from '../../native/nftables.ts';
+import { decodeGeneration, generationRequest, NO_NFTABLES } from '../../native/nftables.ts';
 import type { Family } from '../base/address.ts';
 import { causeOf } from '../base/cause.ts';
 import { breath } from '../base/clock.ts';
@@ -56,12 +41,10 @@ const MAX_REQUEST_BYTES = 4096;
 /** Bytes of a message's header with padding, and of the two messages around a transaction. */
 const MESSAGE = 20;
 const BRACKETS = 64;
-/** Attempts to write a transaction without a write of another program in between. After these it is written in any case. */
+/** Attempts to write a transaction without a write of another program in between. The next attempt writes in any case. */
 const MAX_TRIES = 8;
 /** Errors that do not depend on the request. */
 const ENVIRONMENT: readonly number[] = [EPERM, EINTR, EAGAIN, ENOMEM, ENOBUFS];
-/** Answers of a kernel without nftables; EINVAL is nfnetlink's for a subsystem that it does not know (nfnetlink.c). */
-const NO_NFTABLES: readonly number[] = [EINVAL, EPROTONOSUPPORT, EOPNOTSUPP, EAFNOSUPPORT];
 /** A process can have the capability in its own user namespace while another one owns the network namespace (user_namespaces(7)). */
 const NEEDED_RIGHTS =
   'slicewire needs the capability NET_ADMIN over its network namespace: run it as root, or in the user namespace that owns the network namespace';
@@ -197,7 +180,7 @@ export class NftNetlink implements NftKernel, NftTables {
     this.notices.listen();
     const { last } = this.notices;
     const heard = last?.generation === generation ? last : undefined;
-    // The kernel's number of a process is another one in a container than the process's own.
+    // In a container the kernel's number of a process differs from the process's own.
     const isUs = this.seen.isOwn(generation);
     if (heard === undefined && !isUs) return undefined;
     const { pid, name, startedBy } = heard ?? { pid: process.pid, name: 'slicewire', startedBy: undefined };
@@ -260,13 +243,13 @@ export class NftNetlink implements NftKernel, NftTables {
     }
   }
 
-  stands(family: Family): Promise<TablePresence> {
+  presence(family: Family): Promise<TablePresence> {
     this.notices.listen();
-    return Promise.resolve(this.seen.stands(family));
+    return Promise.resolve(this.seen.presence(family));
   }
 }
 
-/** Closes the main socket when there can be no other. */
+/** Closes the main socket when another one cannot be opened. */
 function askingSocket(open: typeof openTransport, main: NetlinkSocket): NetlinkSocket {
   try {
     return new NetlinkSocket(open(NETLINK_NETFILTER, MAX_REQUEST_BYTES));
@@ -276,7 +259,7 @@ function askingSocket(open: typeof openTransport, main: NetlinkSocket): NetlinkS
   }
 }
 
-/** The refusal of a transaction that is too long to send. It is about a single Service then: the mode makes other transactions fit. */
+/** The refusal of a transaction that is too long to send. It has a single Service then, because the mode splits larger ones. */
 function refusalOfLength(requests: readonly NetlinkRequest[], room: number | undefined): NftRefusal | undefined {
   const bytes = requests.reduce((sum, { body }) => sum + MESSAGE + body.reduce((all, part) => all + part.length, 0), 0);
   if (room === undefined || bytes <= room - BRACKETS) return undefined;
@@ -285,9 +268,9 @@ function refusalOfLength(requests: readonly NetlinkRequest[], room: number | und
 }
 
 function generationOf(socket: NetlinkSocket): number {
-  const said = socket.ask(generationRequest(), decodeGeneration);
-  if (said === undefined) throw new RangeError('nftables answered without the generation of its ruleset');
-  return said;
+  const generation = socket.ask(generationRequest(), decodeGeneration);
+  if (generation === undefined) throw new RangeError('nftables answered without the generation of its ruleset');
+  return generation;
 }
 
 function describe(what: NftWrite): string {

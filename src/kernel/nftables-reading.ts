@@ -28,19 +28,19 @@ import type {
   ReadRule,
 } from './nftables-kernel.ts';
 
-/** Attempts to read the table without a write of another program in between. After these the last read counts: most likely the others wrote to other tables. */
+/** Attempts to read the table without a write of another program in between. The last one counts in any case: most likely the writes were to other tables. */
 const READS = 5;
-/** Rules between two breaths of the event loop. */
-const RULES = 5000;
+/** Rules that are read before the event loop runs other work. */
+const RULES_AT_ONCE = 5000;
 
 interface TableRead {
   readonly state: NftState;
   readonly handle: bigint;
-  /** The generation of the ruleset then; undefined when another program wrote meanwhile. */
+  /** The generation of the ruleset during the read; undefined when another program wrote meanwhile. */
   readonly generation: number | undefined;
 }
 
-/** undefined: there is no table. The socket must have no other listing meanwhile; `generation`: of the ruleset now. Throws NetlinkError. */
+/** undefined where there is no table. The socket must have no other listing meanwhile. `generation` reads that of the ruleset. Throws NetlinkError. */
 export async function readTable(
   socket: NetlinkSocket,
   id: TableId,
@@ -71,7 +71,7 @@ async function readState(socket: NetlinkSocket, id: TableId): Promise<NftState> 
   for (const { chain, comment, expressions } of readRules(socket, id)) {
     chains.get(chain)?.rules.push(ruleOf(comment, expressions, id.family));
     count += 1;
-    if (count % RULES === 0) await breath();
+    if (count % RULES_AT_ONCE === 0) await breath();
   }
   const sets = new Map<string, readonly NftElement[]>();
   for (const { name, isDynamic } of [...readSets(socket, id)]) {
@@ -117,7 +117,7 @@ function elementNow(
   return found && elementOf(found);
 }
 
-// Objects of nftables mode from what the kernel lists: the counterpart of `nftables-encoding.ts`. Pure.
+// The kernel's listings as objects of nftables mode: the counterpart of `nftables-encoding.ts`. Pure.
 
 /** An element as it was read. */
 export function elementOf({ key, end, data = '', packets }: ListedElement): NftElement {
@@ -126,7 +126,7 @@ export function elementOf({ key, end, data = '', packets }: ListedElement): NftE
   return packets === undefined ? element : { ...element, isCounted: true };
 }
 
-/** A rule as it was read. It holds its bytes until somebody asks for the expressions: most rules are identified by their texts alone. */
+/** A rule as it was read. It keeps its bytes until its expressions are needed: most rules are identified by their texts alone. */
 export function ruleOf(text: string, bytes: string, family: Family): ReadRule {
   return new ListedRule(text, bytes, family);
 }

@@ -1,4 +1,4 @@
-/** What is known of slicewire's tables of nftables between two readings: by the generation of the ruleset, and by the notices of transactions. */
+/** Tracks slicewire's tables of nftables between two readings, by the generation of the ruleset and by the notices of transactions. */
 import type { Family } from '../base/address.ts';
 import type { LeftTable, NftTouched, TableLabels, TablePresence } from './nftables-kernel.ts';
 import {
@@ -15,7 +15,7 @@ import {
 
 /** The largest share of the time for reading the table only to find out whether another program changed it. */
 const READING_SHARE = 0.01;
-/** Milliseconds after which the table is read in any case: a reading that took long may have waited for a busy machine. */
+/** Milliseconds after which the table is read in any case: a long reading may have waited for a busy machine. */
 const MAX_REST_MS = 120_000;
 
 /** The table when it was last read or written. */
@@ -40,10 +40,10 @@ export interface SeenOptions {
   readonly port: number | undefined;
 }
 
-/** What others touched until a generation. */
+/** The objects that others touched up to a generation. */
 interface TouchedSince {
   readonly touched: TouchedTable;
-  /** The last program that touched the table, or else that wrote at all. */
+  /** The last program that touched the table, or otherwise the last that wrote. */
   readonly by: Committer | undefined;
   readonly generation: number;
 }
@@ -69,7 +69,7 @@ export class SeenTables implements TableLabels {
       this.#seen.delete(family);
       return;
     }
-    // Nothing else of it is kept: the objects that were read are garbage soon.
+    // Only these are kept, so that the objects that were read become garbage.
     const { handle, generation } = found;
     const now = performance.now();
     const due = now + Math.min((now - began) / READING_SHARE, MAX_REST_MS);
@@ -80,14 +80,14 @@ export class SeenTables implements TableLabels {
     return this.#seen.get(family)?.generation === this.#options.generation();
   }
 
-  stands(family: Family): TablePresence {
+  presence(family: Family): TablePresence {
     const handle = this.#options.handle(family);
     const seen = this.#seen.get(family);
     if (handle === undefined || handle !== seen?.handle) return 'no';
     return seen.generation !== this.#options.generation() && performance.now() >= seen.due ? 'unclear' : 'yes';
   }
 
-  /** A transaction of ours moved the generation by one, and nothing else changed; `before`: the generation that it named. */
+  /** Our transaction moved the generation by one, and nothing else changed. `before`: the generation that it named. */
   wrote(family: Family, before: number | undefined): void {
     const generation = before === undefined ? undefined : generationAfter(before);
     this.#own = generation;
@@ -109,7 +109,7 @@ export class SeenTables implements TableLabels {
     return { ...changes.touched, by: changes.by };
   }
 
-  /** Record that the objects which were touched are known; false when others were touched since, or the table is another one. */
+  /** Records that the touched objects are known. Returns false when others were touched since, or the table is another one. */
   async hasRead(family: Family, known: NftTouched): Promise<boolean> {
     const changes = await this.#changes(family);
     if (changes === undefined || changes.touched.isWhole || !isWithin(changes.touched, known)) return false;
@@ -144,7 +144,7 @@ export class SeenTables implements TableLabels {
     if (seen !== undefined) this.#seen.set(family, { ...seen, ...change, generation });
   }
 
-  /** undefined: not everything was heard. */
+  /** undefined where notices are missing. */
   async #changes(family: Family): Promise<TouchedSince | undefined> {
     const { generation: generationNow, notices, port, table } = this.#options;
     const from = this.#seen.get(family)?.generation;

@@ -6,7 +6,7 @@ import { localAddresses } from './devices.ts';
 
 const CAP_NET_ADMIN = 12n;
 
-/** A fact of this machine is unknown, because its file is there and cannot be read. */
+/** A fact of this machine is unknown, because its file exists and cannot be read. */
 export class FactUnknown extends Error {
   readonly code = 'FACT_UNKNOWN';
 
@@ -25,10 +25,10 @@ export interface ProcFiles {
 
 const realFiles: ProcFiles = { read: (path) => readFile(path, 'utf8'), stat, isRoot: process.geteuid?.() === 0 };
 
-/** What `ask` tells about a file; undefined for a missing one. Any other failure leaves the fact unknown (invariant 2). */
-async function fact<T>(path: string, ask: (path: string) => Promise<T>): Promise<T | undefined> {
+/** The result of `read`; undefined for a missing file. Any other failure leaves the fact unknown (invariant 2). */
+async function fact<T>(path: string, read: (path: string) => Promise<T>): Promise<T | undefined> {
   try {
-    return await ask(path);
+    return await read(path);
   } catch (error) {
     if (codeOf(error) === 'ENOENT') return undefined;
     throw new FactUnknown(path, causeOf(error));
@@ -84,14 +84,14 @@ export async function localFamilies(): Promise<readonly Family[]> {
 
 /**
  * A family's addresses on all interfaces, without IPv6 link-local ones, and without those of Services on the device of IPVS mode.
- * Interfaces without a carrier count, such as a bridge without containers; Node.js omits them. Throws NetlinkError.
+ * Interfaces without a carrier count, such as a bridge without containers, which Node.js omits. Throws NetlinkError.
  */
 export async function interfaceAddresses(family: Family): Promise<Address[]> {
   const { loopback, others } = await localAddresses(family);
   return [...new Set([...loopback, ...others])];
 }
 
-/** The same of both families. */
+/** The same addresses of both families. */
 export async function allInterfaceAddresses(): Promise<Address[]> {
   return (await Promise.all(FAMILIES.map(interfaceAddresses))).flat();
 }

@@ -1,6 +1,6 @@
 /**
- * The lists of clients of the match `recent` (net/netfilter/xt_recent.c), in this process's network namespace. The kernel lists when it
- * saw a client last in jiffies, the ticks of its clock. /proc/timer_list (kernel/time/timer_list.c) has the present jiffies and the time
+ * The client lists of the match `recent` (net/netfilter/xt_recent.c), in this process's network namespace. The kernel lists the time at which
+ * it last saw a client in jiffies, the ticks of its clock. /proc/timer_list (kernel/time/timer_list.c) has the present jiffies and the time
  * since the start of the machine, from which their frequency follows; only root may read it.
  */
 import { readFile } from 'node:fs/promises';
@@ -8,7 +8,7 @@ import { type Address, parseAddress } from '../base/address.ts';
 
 const LISTS = '/proc/net/xt_recent';
 const TIMERS = '/proc/timer_list';
-/** Names of iptables chains, which our lists have; a name is a file's. */
+/** Our lists have names of iptables chains. A name becomes a file name. */
 const NAME = /^KUBE-[A-Z0-9-]{1,24}$/;
 /** Frequencies of jiffies (kernel/Kconfig.hz). */
 const FREQUENCIES = [100, 250, 300, 1000] as const;
@@ -16,14 +16,14 @@ const FREQUENCIES = [100, 250, 300, 1000] as const;
 const START = 2 ** 32;
 const BEFORE = 300;
 
-/** The seam to these files. Rejects as `readFile`. */
+/** Reads one of these files. Rejects as `readFile`. */
 export type ReadText = (path: string) => Promise<string>;
 
 const readText: ReadText = (path) => readFile(path, 'utf8');
 
 /**
- * Seconds since the client was last seen, by the name of the list, to a tick; lists that do not have it are left out. Throws
- * RangeError for a name that no list of ours has, Error when a file cannot be read or understood.
+ * Seconds since the client was last seen, accurate to a tick, by the name of the list, without the lists that do not have it. Throws
+ * RangeError for a name that no list of ours has, and Error when a file cannot be read or understood.
  */
 export async function sinceLastSeen(
   lists: readonly string[],
@@ -36,7 +36,7 @@ export async function sinceLastSeen(
     const text = await read(`${LISTS}/${name}`).catch(undefinedIfMissing);
     const seen = text === undefined ? undefined : lastSeen(text, client);
     if (seen === undefined) continue;
-    // Read after the list: time does not go backwards between both.
+    // The time is read after the list, so that it is not earlier.
     const { jiffies, frequency } = jiffiesIn(await read(TIMERS));
     since.set(name, Math.max(0, (jiffies - seen) / frequency));
   }
@@ -57,7 +57,7 @@ function lastSeen(list: string, client: Address): number | undefined {
   return undefined;
 }
 
-/** The present jiffies, and how many of them a second has; in the 300th second of a machine any number fits. Throws Error when the text has none. */
+/** The present jiffies, and their number in a second; in the 300th second of a machine any number fits. Throws Error when the text has none. */
 export function jiffiesIn(timers: string): { readonly jiffies: number; readonly frequency: number } {
   const jiffies = /^jiffies: (\d+)$/m.exec(timers)?.[1];
   const now = /^now at (\d+) nsecs$/m.exec(timers)?.[1];

@@ -1,6 +1,6 @@
 /**
- * A small file under /run that only root can have written and read: what one process of the agent leaves for the next one. It is gone
- * with the next boot.
+ * A small file under /run that one process of the agent leaves for the next one. Only root can have written and read it, and it is gone after
+ * the next boot.
  */
 import {
   closeSync,
@@ -18,19 +18,19 @@ import {
 } from 'node:fs';
 import { namespaceCookie } from '../../native/network-namespace.ts';
 
-/** The seam to the file. */
+/** The file, behind an interface. */
 export interface RecordFile {
-  /** The boot and the network namespace of this process, as text without a line feed. Throws when the kernel does not tell. */
+  /** The boot and the network namespace of this process, as text without a line feed. Throws when the kernel does not know them. */
   place(): string;
-  /** undefined: there is none. Throws when it cannot be read, or when others could have written or read it. */
+  /** undefined where there is none. Throws when it cannot be read, or when others could have written or read it. */
   read(): string | undefined;
   /** Replaces it as a whole. Throws when it cannot be written. */
   write(text: string): void;
-  /** False when there was none that this user made. Throws when it cannot be removed. */
+  /** Returns false when there was none of this user. Throws when it cannot be removed. */
   remove(): boolean;
 }
 
-/** Where the agent keeps such files: a folder of the kernel's memory (tmpfs). */
+/** The folder of such files, in the kernel's memory (tmpfs). */
 export const RECORD_FOLDER = '/run/slicewire';
 /** Bytes of the longest file that is read. */
 const MAX_FILE_BYTES = 64 * 1024;
@@ -49,12 +49,12 @@ export function rulesetRecordFile(folder = RECORD_FOLDER): RecordFile {
     },
     write(text) {
       mkdirSync(folder, { mode: 0o700, recursive: true });
-      if (!isOurs(folder)) throw new Error(`${folder} went while it was written to`);
+      if (!isOurs(folder)) throw new Error(`${folder} was removed while it was written to`);
       const name = path();
-      // One process has the name of this network namespace (agent-name.ts), so nobody else writes this one.
+      // Only the process that holds the name of this network namespace (agent-name.ts) writes this file.
       const draft = `${name}.new`;
       rmSync(draft, { force: true });
-      // It must not exist: what another user put there is never followed nor written.
+      // It must not exist, so that a file or link of another user is neither followed nor written.
       writeFileSync(draft, text, { mode: 0o600, flag: 'wx' });
       renameSync(draft, name);
     },
@@ -68,7 +68,7 @@ export function rulesetRecordFile(folder = RECORD_FOLDER): RecordFile {
   };
 }
 
-/** False when there is no folder. Throws when it is another one than this user made, or others may write to it. */
+/** Returns false when there is no folder. Throws when another user made it, or when others may write to it. */
 function isOurs(folder: string): boolean {
   const problem = whyNotOurs(folder);
   if (problem !== undefined && problem !== NO_FOLDER) throw new Error(problem);
@@ -77,7 +77,7 @@ function isOurs(folder: string): boolean {
 
 const NO_FOLDER = 'there is no folder';
 
-/** undefined: this user made the folder, and no other one may write to it. */
+/** undefined where this user made the folder and no other one may write to it. */
 function whyNotOurs(folder: string): string | undefined {
   const found = lstatSync(folder, { throwIfNoEntry: false });
   if (found === undefined) return NO_FOLDER;

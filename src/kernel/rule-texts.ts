@@ -19,11 +19,11 @@ export interface RuleTextOptions {
 
 /** A rule of any program. */
 export interface RuleFacts {
-  /** Its comment, or the rule as iptables lists it; `rule with handle 7` when it has neither, or is gone; "" for a step without a rule. */
+  /** Its comment, or the rule as iptables lists it; `rule with handle 7` when it has neither or is gone; "" for a step without a rule. */
   readonly text: string;
-  /** It answers the sender, and does not just drop. */
+  /** Whether it answers the sender instead of dropping silently. */
   readonly isReject: boolean;
-  /** It translates addresses. */
+  /** Whether it translates addresses. */
   readonly isNat: boolean;
 }
 
@@ -54,7 +54,7 @@ export async function readRules(packets: readonly TracedPacket[], options: RuleT
 
 const NAT: ReadonlySet<string> = new Set(['nat', 'masq', 'redir']);
 
-/** Targets of iptables are one expression, `target`, so that their text tells what they are. */
+/** All targets of iptables are the expression `target`, so only the text of the rule has their kind. */
 function factsOf({ handle, comment, expressions }: HandledRule, listed: string | undefined): RuleFacts {
   const target = / -[jg] (\S+)/.exec(` ${(listed ?? '').replace(/"(?:\\.|[^"])*"/g, '')}`)?.[1];
   return {
@@ -78,7 +78,7 @@ function chainsOf(packets: readonly TracedPacket[]): Iterable<ForeignChain> {
   return chains.values();
 }
 
-/** Rules in the order of the kernel's; undefined where iptables cannot list the chain, or lists another number of rules. */
+/** The rules in the kernel's order; undefined where iptables cannot list the chain, or lists another number of rules. */
 async function listedByIptables(
   { family, table, chain }: ForeignChain,
   rules: readonly HandledRule[],
@@ -89,7 +89,7 @@ async function listedByIptables(
     const listed = await tools.rules({ table, chain }, signal);
     return listed?.length === rules.length ? listed : undefined;
   } catch (error) {
-    // A table of this name that another program wrote with nft: iptables refuses it, and the comments remain.
+    // Another program wrote a table of this name with nft. iptables refuses it, so the comments are used.
     if (error instanceof IptablesError) return undefined;
     throw error;
   }

@@ -1,7 +1,7 @@
 /**
- * Implements RulesetNotices by a netlink socket. The kernel names a writer only once, in the message about the new generation
- * (nf_tables_gen_notify), so somebody must listen all the time. While somebody listens the kernel makes messages of all changes, so it
- * begins after the first writes.
+ * RulesetNotices over a netlink socket. The kernel names a writer only once, in the message about the new generation (nf_tables_gen_notify),
+ * so the socket must be open all the time. While it is open the kernel makes messages of all changes, so it is opened after the first
+ * writes.
  */
 
 import { readFileSync, readlinkSync } from 'node:fs';
@@ -15,15 +15,15 @@ import { type Commit, generationAfter, type RulesetNotices, type TouchedTable, t
 
 /** The kernel makes datagrams of a page at most (NLMSG_GOODSIZE), unless one message is longer. */
 const DATAGRAM = 64 * 1024;
-/** Answers to a process that may never listen, and of a kernel without nftables. */
+/** Errors with which no later attempt succeeds: the process may not listen, or the kernel has no nftables. */
 const FOR_GOOD: readonly number[] = [EPERM, EACCES, EPROTONOSUPPORT, EAFNOSUPPORT];
-/** See `JournalOptions.rest`. */
-const REST = 5;
+/** The default of `JournalOptions.rest`. */
+const REST_MS = 5;
 
 export interface JournalOptions extends CommitRecordOptions {
-  /** Opens the listener; the port is that of our own writes, whose objects we know. Throws SystemError. */
+  /** Opens the listener. The port is that of our own writes, whose objects are known. Throws SystemError. */
   readonly open?: (own?: number) => MulticastSocket;
-  /** Milliseconds between two times that messages are taken in because they arrived. */
+  /** Milliseconds between two reads of messages that arrive. */
   readonly rest?: number;
 }
 
@@ -53,7 +53,7 @@ export class RulesetJournal implements RulesetNotices {
       this.#hear(this.#listener);
     } catch (error) {
       if (!(error instanceof SystemError)) throw error;
-      // Messages are lost until the next question opens another socket.
+      // Messages are lost until the next call opens another socket.
       this.#record.lose();
       this.#isDeaf = FOR_GOOD.includes(error.errno);
       this.#drop();
@@ -71,7 +71,7 @@ export class RulesetJournal implements RulesetNotices {
   }
 
   close(): void {
-    // Who asks from now on does without.
+    // Later callers get no notices.
     this.#isDeaf = true;
     this.#drop();
   }
@@ -92,11 +92,11 @@ export class RulesetJournal implements RulesetNotices {
     return listener;
   }
 
-  /** At once, and then not again for a moment: a program may commit thousands of transactions in a second. */
+  /** Reads at once, and then not again for a moment: a program may commit thousands of transactions in a second. */
   #wake(): void {
     if (this.#resting !== undefined) return;
     this.#takeIn();
-    const { rest = REST } = this.#options;
+    const { rest = REST_MS } = this.#options;
     if (rest === 0) return;
     this.#resting = setTimeout(() => {
       this.#resting = undefined;
@@ -136,7 +136,7 @@ export class RulesetJournal implements RulesetNotices {
 
 /** Transactions that are remembered. */
 const MAX_COMMITS = 1000;
-/** Objects of a table that a transaction names; of more, the whole table counts as touched. */
+/** Objects of a table that a transaction names. Where it touched more, the whole table counts as touched. */
 const MAX_OBJECTS = 500;
 
 interface TouchedDraft {
@@ -156,9 +156,9 @@ interface CommitRecordOptions {
 class CommitRecord {
   readonly #options: CommitRecordOptions;
   #commits: Commit[] = [];
-  /** What the messages since the last generation touched. */
+  /** The objects of the messages since the last generation. */
   #touched = new Map<string, TouchedDraft>();
-  /** Messages were lost: all that is heard until the buffer is empty, and the transaction after that, may be incomplete. */
+  /** Whether messages were lost. Then everything until the buffer is empty, and the transaction after that, may be incomplete. */
   #lost: 'no' | 'now' | 'until the next' = 'no';
   #others = 0;
 
@@ -170,7 +170,7 @@ class CommitRecord {
     return this.#commits.at(-1);
   }
 
-  /** The number of transactions of others, and of losses of messages, which may have been about some. */
+  /** The number of transactions of others and of losses of messages, which may have been about such transactions. */
   get others(): number {
     return this.#others;
   }
@@ -191,7 +191,7 @@ class CommitRecord {
     return undefined;
   }
 
-  /** Messages were dropped. What is still in the buffer is older; what comes after it may begin in the middle of a transaction. */
+  /** Messages were dropped. Those in the buffer are older, and those after them may begin in the middle of a transaction. */
   lose(): void {
     this.#lost = 'now';
     this.#others += 1;
@@ -220,7 +220,7 @@ class CommitRecord {
     if (this.#lost === 'until the next') this.#lost = 'no';
   }
 
-  /** One process may commit very often. */
+  /** One process may commit very often, so the last answer is used again. */
   #starterOf(pid: number, name: string): string | undefined {
     const { last } = this;
     if (last?.pid === pid && last.name === name && last.startedBy !== undefined) return last.startedBy;
@@ -247,8 +247,8 @@ class CommitRecord {
 const FIRST_PROCESSES = 'pid:[4026531836]';
 
 /**
- * The program that started the process, from /proc. undefined where the process has ended, and in a container with processes of its own:
- * the kernel's number is that of the first namespace of processes.
+ * The program that started the process, from /proc; undefined where the process has ended, and in a container with a process namespace of
+ * its own, because the kernel's number is that of the first namespace.
  */
 function starterIn(pid: number, name: string): string | undefined {
   try {

@@ -1,6 +1,6 @@
 /**
- * The transactions of nftables as the kernel tells of them, one after another: who committed each, and which objects it touched. One
- * transaction makes one generation of the ruleset, so a series without a gap says all that happened between two generations.
+ * The kernel's notices of the transactions of nftables, one after another: the program that committed each, and the objects that it touched.
+ * One transaction makes one generation of the ruleset, so a series without a gap has everything that happened between two generations.
  */
 import { setTimeout as pause } from 'node:timers/promises';
 import type { Family } from '../base/address.ts';
@@ -22,7 +22,7 @@ export function committerText({ pid, name, startedBy }: Committer): string {
 
 /** The objects of one table that were touched. */
 export interface TouchedTable {
-  /** More than can be named: the table was created or deleted, or a set of it, or very many objects changed. */
+  /** Whether too much was touched to be named: the table or a set was created or deleted, or very many objects changed. */
   readonly isWhole: boolean;
   readonly chains: ReadonlySet<string>;
   /** Keys of elements by set, as strings of Latin-1. */
@@ -33,7 +33,7 @@ export interface Commit extends Committer {
   readonly generation: number;
   /** The number of the socket that committed it; see `NetlinkTransport.port`. */
   readonly port: number;
-  /** By `tableKey`; undefined: messages about it were lost. */
+  /** By `tableKey`; undefined where messages about it were lost. */
   readonly tables: ReadonlyMap<string, TouchedTable> | undefined;
 }
 
@@ -41,18 +41,18 @@ export function tableKey(family: Family, table: string): string {
   return `${family} ${table}`;
 }
 
-/** What one network namespace tells. */
+/** The notices of one network namespace. */
 export interface RulesetNotices {
-  /** Begin to listen, if it does not yet, and take in what was said. A process that may not listen does without. */
+  /** Begins to listen, and reads the notices that have arrived. A process that may not listen gets none. */
   listen(): void;
   /**
-   * The transactions that made the generations after `from` until `to`, in their order; undefined where one was not heard, which may
-   * still come when it has just been made.
+   * The transactions that made the generations after `from` up to `to`, in their order; undefined where a notice is missing. The notice of a
+   * new transaction may still come.
    */
   between(from: number, to: number): readonly Commit[] | undefined;
   /** The last transaction that was heard; undefined for none. */
   readonly last: Commit | undefined;
-  /** Calls soon after each transaction of another socket than our own, and after lost messages. The result ends it. */
+  /** Calls soon after each transaction that is not ours, and after lost messages. The result ends the calls. */
   onCommit(call: () => void): () => void;
   close(): void;
 }
@@ -62,31 +62,31 @@ export function generationAfter(generation: number): number {
   return (generation + 1) >>> 0 || 1;
 }
 
-/** Milliseconds between two questions for a notice that is late, and how often it is asked for. */
-const LATE = 2;
-const MAX_QUESTIONS = 100;
-/** The same where nothing was heard at all: most likely nothing will be. */
-const MAX_WHEN_SILENT = 10;
+/** Milliseconds between two reads for a notice that is late, and the number of reads. */
+const LATE_PAUSE_MS = 2;
+const MAX_READS = 100;
+/** The number of reads where no notice has ever come: most likely none will. */
+const MAX_READS_WHEN_SILENT = 10;
 
 /**
- * As `between`, but waits for a notice that is late: the new generation shows before the kernel tells of its transaction, and on a busy
- * machine its program may lose the processor in between.
+ * As `between`, but waits for a notice that is late. The kernel shows the new generation before it sends the notice, and on a busy machine the
+ * committing program may lose the processor in between.
  */
 export async function commitsBetween(
   notices: Pick<RulesetNotices, 'between' | 'last'>,
   from: number,
   to: number,
 ): Promise<readonly Commit[] | undefined> {
-  for (let asked = 1; ; asked++) {
+  for (let reads = 1; ; reads++) {
     const commits = notices.between(from, to);
     const heard = notices.last?.generation;
-    const most = heard === undefined ? MAX_WHEN_SILENT : ((to - heard) | 0) > 0 ? MAX_QUESTIONS : 0;
-    if (commits !== undefined || asked >= most) return commits;
-    await pause(LATE);
+    const limit = heard === undefined ? MAX_READS_WHEN_SILENT : ((to - heard) | 0) > 0 ? MAX_READS : 0;
+    if (commits !== undefined || reads >= limit) return commits;
+    await pause(LATE_PAUSE_MS);
   }
 }
 
-/** What several transactions touched in one table; undefined where that is not known. */
+/** The objects of one table that several transactions touched; undefined where they are not known. */
 export function touchedIn(commits: readonly Commit[], table: string): TouchedTable | undefined {
   const chains = new Set<string>();
   const elements = new Map<string, Set<string>>();

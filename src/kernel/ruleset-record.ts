@@ -1,8 +1,8 @@
 /**
- * The record of what an agent left in slicewire's tables, for the next process: a digest of each table, with the generation of the
- * ruleset at which the table was so. It saves the reading of the tables, and nothing else depends on it. It is never trusted alone: the
- * table counts as known only while the kernel's generation and the handle of the table are those of the record, and when the digest is
- * that of the desired table. A kill between a transaction and its record leaves an older generation, and the table is read.
+ * The record of slicewire's tables that an agent leaves for the next process: a digest of each table, with the ruleset generation at which
+ * the table had this content. It saves the reading of the tables, and nothing else depends on it. It is never trusted alone: a table counts
+ * as known only while the kernel's generation and the table's handle are those of the record, and when the digest is that of the desired
+ * table. A kill between a transaction and its record leaves an older generation, so that the table is read.
  */
 import { randomBytes } from 'node:crypto';
 import { FAMILIES, type Family } from '../base/address.ts';
@@ -10,31 +10,30 @@ import { causeOf } from '../base/cause.ts';
 import type { LeftTable, TableLabels } from './nftables-kernel.ts';
 import type { RecordFile } from './record-file.ts';
 
-/** What a mode asks of the record. */
+/** The record, as a mode uses it. */
 export interface TableRecord {
   /** The secret key of the digests (proxy/modes/nft-table/digest.ts). */
   readonly key: string;
-  /** What an agent left in the table, if nobody has written to the ruleset since; undefined: that is not known. */
+  /** The table as an agent left it, if no program has written to the ruleset since; undefined where it is not known. */
   left(family: Family): LeftTable | undefined;
-  /** The table counts as read when it was left. */
+  /** Makes the table count as read at the time when it was left. */
   believe(family: Family, left: LeftTable): void;
-  /** The table is as it was last read or written, and has this digest: put that on record. */
+  /** Records that the table, as it was last read or written, has this digest. */
   keep(family: Family, digest: string): void;
 }
 
 export interface RulesetRecordOptions {
   readonly file: RecordFile;
   readonly labels: TableLabels;
-  /** Of slicewire: another one may write other tables. */
+  /** The version of slicewire: another one may write other tables. */
   readonly version: string;
-  /** Called with why there is no record, once for each reason. */
+  /** Called once for each reason why there is no record. */
   readonly onProblem: (text: string) => void;
 }
 
-/** The form of the file. Other numbers are other forms. */
+/** The version of the file's form. */
 const FORMAT = 1;
-/** Bytes of the key. */
-const KEY = 8;
+const KEY_BYTES = 8;
 
 interface Content {
   readonly key: string;
@@ -61,7 +60,7 @@ export class RulesetRecord implements TableRecord {
     try {
       return left !== undefined && this.#options.labels.isAsLeft(family, left) ? left : undefined;
     } catch (error) {
-      // The reading fails for the same reason, and says so.
+      // The reading of the ruleset fails for the same reason, and reports it.
       this.#problem(`the record of the ruleset is not used, so that the ruleset is read: ${causeOf(error)}`);
       return undefined;
     }
@@ -86,9 +85,9 @@ export class RulesetRecord implements TableRecord {
     }
   }
 
-  /** What the last agent left; a new key and no tables where that is not known. */
+  /** The record of the last agent; a new key and no tables where there is none. */
   #read(): Content {
-    this.#content ??= this.#found() ?? { key: randomBytes(KEY).toString('hex'), tables: new Map() };
+    this.#content ??= this.#found() ?? { key: randomBytes(KEY_BYTES).toString('hex'), tables: new Map() };
     return this.#content;
   }
 
@@ -112,7 +111,7 @@ export class RulesetRecord implements TableRecord {
   }
 }
 
-/** Where and by which program a record was written. */
+/** The place and the program that wrote a record. */
 interface RecordOrigin {
   readonly place: string;
   readonly version: string;
@@ -140,7 +139,7 @@ function contentOf(text: string, { place, version }: RecordOrigin): Content {
   return { key: hexIn(key, 'key'), tables: new Map(entries) };
 }
 
-/** The parser's own error would quote the text, which has the key. */
+/** The parser's own error would quote the text, which contains the key. */
 function parsed(text: string): unknown {
   try {
     return JSON.parse(text);
@@ -169,7 +168,7 @@ function hexIn(value: unknown, what: string): string {
   return value;
 }
 
-/** What stands in the place of something else; a digest or a key does not belong into a log. */
+/** A value for a message that expected another one. It is cut, and never a digest or a key, which do not belong into a log. */
 function shown(value: unknown): string {
   return (JSON.stringify(value) ?? 'nothing').slice(0, MAX_SHOWN_LENGTH);
 }

@@ -20,18 +20,18 @@ export function settingKey(name: string): string {
   return name.startsWith('/') ? name : `sysctl ${name.replaceAll('/', '.')}`;
 }
 
-/** The seam to the settings. Both methods reject when the kernel denies access. */
+/** The settings, behind an interface. Both methods reject when the kernel denies access. */
 export interface Sysctls {
   /** The value without white space around it; undefined when the kernel has no such setting. */
   read(name: string): Promise<string | undefined>;
   write(name: string, value: string): Promise<void>;
 }
 
-/** The settings as files: whether one can be written shows without writing. */
+/** The settings as files, with questions about whether one can be written. */
 export interface SettingFiles extends Sysctls {
-  /** Why a setting cannot be written on this node; undefined when no obstacle shows. Rejects when that is unknown. */
+  /** The reason why a setting cannot be written on this node; undefined when no obstacle is known. Rejects when it cannot be found out. */
   whyNotWritable(name: string): Promise<string | undefined>;
-  /** Whether no process of this network namespace can write the setting; false for a missing one. Rejects when that is unknown. */
+  /** Whether no process of this network namespace can write the setting; false for a missing one. Rejects when it cannot be found out. */
   isReadOnly(name: string): Promise<boolean>;
 }
 
@@ -54,7 +54,7 @@ export const realSysctls: Sysctls = {
 };
 
 /**
- * Why a setting cannot be written on this node; undefined when no obstacle shows without writing. The file is opened for this:
+ * The reason why a setting cannot be written on this node; undefined when no obstacle is known without writing. It opens the file, because
  * access(2) ignores a capability of a user who is not root.
  */
 export async function whyNotWritable(name: string): Promise<string | undefined> {
@@ -70,7 +70,7 @@ export async function whyNotWritable(name: string): Promise<string | undefined> 
   }
 }
 
-/** Whether no process can write the setting: settings of the whole machine are writable only in its first network namespace. */
+/** Whether no process can write the setting. Settings of the whole machine are writable only in its first network namespace. */
 export async function isReadOnly(name: string): Promise<boolean> {
   try {
     return ((await stat(resolve(ROOT, name))).mode & WRITE) === 0;
@@ -82,7 +82,7 @@ export async function isReadOnly(name: string): Promise<boolean> {
 
 export const realSettings: SettingFiles = { ...realSysctls, whyNotWritable, isReadOnly };
 
-/** Writes all settings; returns those that failed, with the cause. A failure does not stop the others. */
+/** Writes all settings, and returns those that failed, with the cause. A failure does not stop the others. */
 export async function writeSettings(
   writes: readonly SettingWrite[],
   sysctls: Sysctls,

@@ -4,7 +4,7 @@
  */
 
 import { readFile } from 'node:fs/promises';
-import { EAFNOSUPPORT, EEXIST, EINVAL, ENOENT, EOPNOTSUPP, EPERM, EPROTONOSUPPORT } from '../../native/errno.ts';
+import { EEXIST, EINVAL, ENOENT, EOPNOTSUPP, EPERM } from '../../native/errno.ts';
 import { SystemError } from '../../native/libc.ts';
 import { NetlinkError, type NetlinkRequest } from '../../native/netlink.ts';
 import { NetlinkSocket, type NetlinkTransport, openTransport } from '../../native/netlink-socket.ts';
@@ -14,20 +14,25 @@ import { type TableFacts, tableFacts } from '../../native/nft/listings.ts';
 import { addChain, addRule, createTable, deleteTable } from '../../native/nft/table-requests.ts';
 import { openTraces, TraceSocket } from '../../native/nft/trace.ts';
 import { commit } from '../../native/nft/transaction.ts';
+import { NO_NFTABLES } from '../../native/nftables.ts';
 import { addressOctets, FAMILIES, type Family } from '../base/address.ts';
 import { type Clock, realClock, sleep } from '../base/clock.ts';
-import { BEGINNINGS, ENDS, NUMBERS, TRACE_TABLE, type TraceQuestion } from './trace-names.ts';
-import { PacketCollector, type TracedPacket } from './traced-packets.ts';
+import {
+  BEGINNINGS,
+  ENDS,
+  PacketCollector,
+  PROTOCOL_NUMBERS,
+  TRACE_TABLE,
+  type TracedPacket,
+  type TraceQuestion,
+} from './traced-packets.ts';
 
 /** Behind NF_IP_PRI_CONNTRACK_DEFRAG (-400), which joins fragments, and before NF_IP_PRI_RAW (-300; linux/netfilter_ipv4.h). */
 const FIRST = -350;
 /** Behind NF_IP_PRI_CONNTRACK_HELPER (300), the last one that changes or drops packets. */
 const LAST = 1000;
 
-/** Answers of a kernel without nftables, or without a family. */
-const NO_NFTABLES: readonly number[] = [EINVAL, EPROTONOSUPPORT, EOPNOTSUPP, EAFNOSUPPORT];
-
-/** Packets are being traced already; the message says by whom. */
+/** Packets are being traced already. The message names the process. */
 export class TraceBusy extends Error {
   readonly code = 'TRACE_BUSY';
 }
@@ -38,9 +43,9 @@ export class TraceUnusable extends Error {
 }
 
 export interface TraceTable {
-  /** Removes the table; false when another program removed it before. Throws NetlinkError. */
+  /** Removes the table. Returns false when another program removed it before. Throws NetlinkError. */
   remove(): boolean;
-  /** Closes the socket; the kernel removes a table that is still there, if it knows owners. */
+  /** Closes the socket. A kernel that knows owners then removes the table, if it still exists. */
   close(): void;
 }
 
@@ -83,7 +88,7 @@ export async function createTraceTable(
   };
 }
 
-/** The kernel refuses to trace. */
+/** The error for a refusal of the kernel to trace. */
 export function unusable({ errno, message }: NetlinkError | SystemError): TraceUnusable {
   if (errno !== EPERM) return new TraceUnusable(`this kernel cannot trace packets: ${message}`);
   return new TraceUnusable(`no permission to trace packets: ${message}; run slicewire as root of the node`);
@@ -137,12 +142,12 @@ export async function removeLeftTraces(open: typeof openTransport = openTranspor
   return removed;
 }
 
-/** The kernel removes an owned table with its owner. Another one names its process. */
+/** Whether the table's process is alive. The kernel removes an owned table with its owner; another table names its process. */
 async function isAlive(facts: TableFacts): Promise<boolean> {
   if (facts.isOwned) return true;
   const pid = pidOf(facts);
   if (pid === undefined || pid === process.pid) return false;
-  // Without a zombie, which has no command line.
+  // A zombie has no command line.
   return await readFile(`/proc/${pid}/cmdline`, 'utf8').then(
     (text) => text !== '',
     () => false,
@@ -173,8 +178,8 @@ function requests(question: TraceQuestion, most: number, isOwned: boolean): Netl
 const ONE = Buffer.from([1]);
 
 /**
- * Expressions that a packet of the question passes: of TCP a SYN without ACK (RFC 9293, 3.1), of SCTP an INIT (RFC 9260, 3.3.2), of UDP
- * every packet, because a flow has no first one that its bytes would tell, and a stale flow is worth seeing.
+ * Expressions that match the packets of the question: of TCP a SYN without ACK (RFC 9293, 3.1), of SCTP an INIT (RFC 9260, 3.3.2), of UDP
+ * every packet, because the bytes of a flow's first packet do not differ from those of others, and a stale flow is worth seeing.
  */
 function matching({ family, source, destination, protocol, port }: TraceQuestion): bytecode.ExpressionWriter[] {
   const [from, to, length] = family === 'IPv4' ? [12, 16, 4] : [8, 24, 16];
@@ -182,7 +187,7 @@ function matching({ family, source, destination, protocol, port }: TraceQuestion
   ports.writeUInt16BE(port);
   const all = [
     ...equal(bytecode.payload('network', to, length, 0), addressOctets(destination)),
-    ...equal(bytecode.meta('l4proto', 0), Buffer.from([NUMBERS[protocol]])),
+    ...equal(bytecode.meta('l4proto', 0), Buffer.from([PROTOCOL_NUMBERS[protocol]])),
     ...equal(bytecode.payload('transport', 2, 2, 0), ports),
   ];
   if (source !== undefined) all.push(...equal(bytecode.payload('network', from, length, 0), addressOctets(source)));
@@ -202,15 +207,13 @@ function equal(load: bytecode.ExpressionWriter, value: Uint8Array): bytecode.Exp
   return [load, bytecode.compare(0, 'eq', value)];
 }
 
-// Traces real packets of one question through all tables of nftables and of iptables-nft, in this network namespace.
-
 export interface TraceOptions extends TraceQuestion {
   /** The longest time. The trace ends before, soon after `most` packets came. */
   readonly milliseconds: number;
   /** Packets that are traced. */
   readonly most: number;
   readonly signal: AbortSignal;
-  /** Called when the kernel traces: packets from now on are seen. */
+  /** Called when the kernel begins to trace. */
   readonly onReady?: () => void;
   readonly clock?: Clock;
   /** Opens sockets, for example in another network namespace. */
@@ -220,21 +223,22 @@ export interface TraceOptions extends TraceQuestion {
 
 export interface Trace {
   readonly packets: readonly TracedPacket[];
-  /** Why packets or their steps may be missing, as a sentence; undefined when the trace is whole. */
+  /** A sentence about packets or steps that may be missing; undefined when the trace is whole. */
   readonly gap: string | undefined;
 }
 
-/** Milliseconds between two looks at the socket, and for which the last packet's way is followed. */
-const LOOK_PAUSE_MS = 20;
-const FOLLOW = 200;
+/** Milliseconds between two reads of the socket, and for which the last packet's way is followed. */
+const READ_PAUSE_MS = 20;
+const FOLLOW_MS = 200;
 const DROPPED = 'The kernel had to drop parts of the trace, so packets or steps may be missing.';
 const REMOVED = 'Another program removed the table of the trace before its end, so packets may be missing.';
-/** Events that are read without a breath. */
-const EVENTS = 2000;
+/** Events that are read before the event loop runs other work. */
+const EVENTS_AT_ONCE = 2000;
 
 /**
- * Resolves with the packets that came. The table that asks the kernel for the traces is removed in every case. Throws TraceBusy,
- * TraceUnusable, SystemError, and the signal's reason.
+ * Traces real packets of one question through all tables of nftables and of iptables-nft, in this network namespace, and resolves with the
+ * packets that came. The table that makes the kernel trace is removed in every case. Rejects with TraceBusy, TraceUnusable, SystemError, and
+ * the signal's reason.
  */
 export async function tracePackets(options: TraceOptions): Promise<Trace> {
   const {
@@ -259,12 +263,12 @@ export async function tracePackets(options: TraceOptions): Promise<Trace> {
       onReady?.();
       let end = clock.now() + milliseconds;
       while (clock.now() < end) {
-        await sleep(clock, Math.min(LOOK_PAUSE_MS, end - clock.now()), signal);
+        await sleep(clock, Math.min(READ_PAUSE_MS, end - clock.now()), signal);
         const wasFull = collector.isFull;
-        const taken = socket.take(EVENTS);
+        const taken = socket.take(EVENTS_AT_ONCE);
         for (const event of taken.events) collector.add(event, clock.wall());
         if (taken.isIncomplete) gap = DROPPED;
-        if (collector.isFull && !wasFull) end = Math.min(end, clock.now() + FOLLOW);
+        if (collector.isFull && !wasFull) end = Math.min(end, clock.now() + FOLLOW_MS);
       }
     } finally {
       try {

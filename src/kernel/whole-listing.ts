@@ -10,8 +10,8 @@ export class ListingUnsteady extends Error {
 }
 
 /**
- * Reads a listing, and yields to the event loop after each part. It reads again when the list changed meanwhile. It throws
- * ListingUnsteady when the list changes each time: a part is not the whole (docs/architecture.md, invariant 2).
+ * Reads a listing, yields to the event loop after each part, and reads again when the list changed meanwhile. Rejects with ListingUnsteady
+ * when the list changes each time: a part is not the whole (docs/architecture.md, invariant 2).
  */
 export async function wholeListing<T>(list: () => Generator<readonly T[], boolean>): Promise<T[]> {
   for (let tries = 1; tries <= MAX_LISTINGS; tries++) {

@@ -1,9 +1,9 @@
 /**
- * Limits on the clients of a process's HTTP servers. Every program that reaches a port may connect, also a pod without any right. So each
+ * Limits on the clients of a process's HTTP servers. Every program that reaches a port may connect, even a pod without any right. So each
  * remote address has a share of each port, and all addresses together leave places for those that the node depends on: its own programs (the
  * kubelet's probes among them) and the addresses that the owner of the servers trusts.
  *
- * Where there is no place left, the oldest idle connection makes room: it costs its client a new connection, and nothing else.
+ * Where there is no place left, the oldest idle connection makes room. That costs its client a new connection, and nothing else.
  */
 
 import { isLoopback, socketAddress } from '../base/address.ts';
@@ -13,32 +13,32 @@ import { TokenBucket } from '../base/token-bucket.ts';
 
 /** Connections that one remote address may have to each port: `--max-connections-per-client`. */
 export const CONNECTIONS_PER_CLIENT = 16;
-/** The same to all ports of the process, in units of the former: a load balancer probes many ports from one address. */
+/** As many times that number to all ports of the process: a load balancer probes many ports from one address. */
 const PORTS_PER_CLIENT = 8;
 /** Connections of a trusted address to each port, where the process has no other number. */
 export const CONNECTIONS_PER_TRUSTED_CLIENT = 64;
-/** Connections to all ports of a process, and how many of these only trusted addresses and the node's own programs get. */
+/** Connections to all ports of a process, and the part of them that is reserved for trusted addresses and the node's own programs. */
 export const MAX_CONNECTIONS = 1024;
 export const RESERVED_CONNECTIONS = 256;
-/** Requests that an address may make on a port at once, and milliseconds until it may make one more. Later ones wait. */
+/** Requests that an address may make on a port at once, and milliseconds until it may make one more. Requests beyond that wait. */
 export const REQUEST_RATE = { burst: 32, refill: 50 };
 /**
  * The same for a trusted address, as long as it has more than CONNECTIONS_PER_CLIENT connections to the port, and not for the first request of
  * a connection: the kubelet's probe, which has the address of each program in the node's network, does not wait behind theirs.
  */
 const TRUSTED_REQUEST_RATE = { burst: 32, refill: 5 };
-/** Bytes of answers that wait to be sent to one address; beyond it, its next request waits. */
+/** Bytes of answers that wait to be sent to one address. Beyond it, its next request waits. */
 export const MAX_UNSENT_PER_CLIENT = 1024 * 1024;
-/** Milliseconds that a connection may be idle before it makes room for another one, and the same of a trusted one: its client may be about to ask. */
+/** Milliseconds for which an idle connection keeps its place: its client may be about to send a request. The second is for trusted clients. */
 const IDLE_GRACE_MS = 1000;
 const TRUSTED_IDLE_GRACE_MS = 50;
-/** Milliseconds until such a request is looked at again. */
+/** Milliseconds for which such a request waits at a time. */
 const UNSENT_PAUSE_MS = 100;
-/** Bytes of answers that wait for all clients; beyond it, the connection that has read nothing for the longest time ends. */
+/** Bytes of answers that wait for all clients. Beyond it, the connection that has read nothing for the longest time ends. */
 export const MAX_UNSENT = 16 * 1024 * 1024;
-/** Shares of addresses without a connection that are kept for their rate of requests, at most. */
+/** Shares without a connection that are kept, because their rate of requests still counts. */
 const MAX_RESTING_SHARES = 1024;
-/** Addresses that the counter names; the others are counted together. */
+/** Addresses that the counter names. All others are counted together. */
 export const MAX_NAMED_CLIENTS = 64;
 /** Milliseconds between two lines of the log about the same address. */
 const LOG_PAUSE_MS = 600_000;
@@ -54,18 +54,18 @@ export interface Ends {
 
 /** A connection, as the limits see it. */
 export interface Client extends Ends {
-  /** Since when no request of it is being answered, on the clock of the limits; undefined: one is. */
+  /** The time since which no request of it is being answered, on the clock of the limits; undefined while one is. */
   readonly idleSince: number | undefined;
-  /** No request of it was answered yet. */
+  /** Whether no request of it was answered yet. */
   readonly isNew: boolean;
-  /** Bytes of its answers that the kernel has not taken, and since when it has taken none, on the clock of the limits. */
+  /** Bytes of its answers that the kernel has not taken, and the time since which it has taken none, on the clock of the limits. */
   readonly unsent: number;
   readonly stalledSince: number;
   /** Ends the connection now. */
   cut(): void;
 }
 
-/** Reason why a client was turned away: its share was used up, all places were, it sent requests before the answer to the first, or it read no answers. */
+/** Its share was used up; all places were; it sent requests before the answer to the first; it did not read its answers. */
 export type TurnedAway = 'share' | 'places' | 'pipelining' | 'unread';
 
 export interface TurnedAwayCount {
@@ -77,16 +77,16 @@ export interface TurnedAwayCount {
 
 export interface ClientsOptions {
   readonly clock: Pick<Clock, 'now'>;
-  /** Of `--max-connections-per-client`, asked for each connection. */
+  /** --max-connections-per-client, read for each connection. */
   readonly perClient?: () => number;
   /** Connections of a trusted address to each port; default: CONNECTIONS_PER_TRUSTED_CLIENT. */
   readonly perTrustedClient?: number;
-  /** Whether the process depends on the clients at this address. Asked for each connection. */
+  /** Whether the process depends on the clients at this address. Called for each connection. */
   readonly isTrusted?: (address: string) => boolean;
   /** Connections in all; default: MAX_CONNECTIONS, of which RESERVED_CONNECTIONS are reserved. */
   readonly max?: number;
   readonly reserved?: number;
-  /** At most once in ten minutes for an address: a sentence for the log. */
+  /** Called at most once in ten minutes for an address, with a sentence for the log. */
   readonly onTurnedAway?: (address: string, sentence: string) => void;
 }
 
@@ -95,20 +95,20 @@ interface Share {
   readonly address: string;
   isTrusted: boolean;
   readonly clients: Set<Client>;
-  /** Those that wait for the rate of requests, the first to be served first. */
+  /** The clients that wait for the rate of requests, in the order in which they will be served. */
   readonly waiting: Set<Client>;
   requests: TokenBucket;
 }
 
 export class Clients {
-  /** Of all ports: what their requests take of the event loop. */
+  /** Shares the event loop among the requests of all ports. */
   readonly rounds = new Rounds();
   readonly #options: ClientsOptions;
   readonly #max: number;
   readonly #reserved: number;
   readonly #shares = new Map<string, Share>();
   readonly #byClient = new Map<Client, Share>();
-  /** Those of each address on all ports, the oldest first. */
+  /** The connections of each address on all ports, the oldest first. */
   readonly #byAddress = new Map<string, Set<Client>>();
   #trusted = 0;
   /** By address and reason. */
@@ -126,20 +126,20 @@ export class Clients {
     return this.#byClient.size;
   }
 
-  /** How often clients were turned away: by address, of which the first MAX_NAMED_CLIENTS have names, and reason. */
+  /** Counts by address, of which the first MAX_NAMED_CLIENTS have names, and by reason. */
   get turnedAway(): TurnedAwayCount[] {
     return [...this.#turnedAway].flatMap(([address, reasons]) =>
       [...reasons].map(([reason, count]) => ({ address, reason, count })),
     );
   }
 
-  /** Whether there is a place for one more connection; an idle one may have lost its own for it. Costs little, as floods are refused here. */
+  /** Whether there is a place for one more connection. An idle connection may lose its place for it. It costs little, because it refuses floods. */
   hasPlace(ends: Ends): boolean {
     const share = this.#shareOf(ends);
     return this.#hasRoom(share, ends) && this.#hasPlace(share, ends);
   }
 
-  /** Takes the place that there is. `release` gives it back. */
+  /** Takes the place that `hasPlace` found. `release` gives it back. */
   add(client: Client): void {
     const share = this.#shareOf(client);
     this.#shares.set(keyOf(share.address, client.port), share);
@@ -167,19 +167,19 @@ export class Clients {
     const share = this.#byClient.get(client);
     if (share === undefined) return 0;
     if (share.isTrusted && (client.isNew || share.clients.size <= CONNECTIONS_PER_CLIENT)) return 0;
-    // A trusted address may have thousands of connections, and reads what it asks for.
+    // A trusted address may have thousands of connections, and reads its answers.
     if (!share.isTrusted && unsentOf(share) > MAX_UNSENT_PER_CLIENT) return UNSENT_PAUSE_MS;
     const now = this.#options.clock.now();
     share.waiting.delete(client);
     if (share.requests.take(now)) return 0;
-    // Each waits for those before it, so that it is not asked again before its turn.
+    // Each waits for the clients before it, so that this is not called for it again before its turn.
     const { refill } = share.isTrusted ? TRUSTED_REQUEST_RATE : REQUEST_RATE;
     const wait = share.requests.untilNext(now) + share.waiting.size * refill;
     share.waiting.add(client);
     return Math.max(1, Math.ceil(wait));
   }
 
-  /** To be called when an answer was handed to a client, who may not read it: ends the connections that stall, where too much waits. */
+  /** Must be called when an answer was handed to a client, which may not read it. Ends connections that stall, where too much waits. */
   answered(client: Client): void {
     if (client.unsent === 0) return;
     for (;;) {
@@ -190,7 +190,7 @@ export class Clients {
         all += one.unsent;
         if (stalled === undefined || one.stalledSince < stalled.stalledSince) stalled = one;
       }
-      // One answer alone is never too large: a profile may be.
+      // One answer alone may exceed the limit: a profile is large.
       if (all <= MAX_UNSENT || stalled === undefined || stalled.unsent === all) return;
       this.turnAway(stalled, 'unread');
     }
@@ -203,55 +203,58 @@ export class Clients {
     client.cut();
   }
 
-  /** The address has room on the port and in all, or one of its own connections makes it. */
+  /** Whether the address has room on the port and in all; one of its own connections may make the room. */
   #hasRoom(share: Share, ends: Ends): boolean {
-    const most = this.#mostOf(share);
+    const limit = this.#limitOf(share);
     const onAllPorts = this.#byAddress.get(share.address) ?? new Set<Client>();
-    const isFull = share.clients.size >= most;
-    if (!isFull && onAllPorts.size < most * PORTS_PER_CLIENT) return true;
+    const isFull = share.clients.size >= limit;
+    if (!isFull && onAllPorts.size < limit * PORTS_PER_CLIENT) return true;
     const own = isFull ? share.clients : onAllPorts;
-    let leaves = this.#longIdle(own, share.isTrusted);
+    let victim = this.#longIdle(own, share.isTrusted);
     // A program of the node that floods a port has the address of the kubelet: for a moment both have places.
-    if (leaves === undefined && share.isTrusted && isFull && share.clients.size < 2 * most) return true;
+    if (victim === undefined && share.isTrusted && isFull && share.clients.size < 2 * limit) return true;
     this.#count(ends, 'share');
-    if (share.isTrusted) leaves ??= own.values().find(isIdle);
-    if (leaves === undefined) return false;
-    this.release(leaves);
-    leaves.cut();
+    if (share.isTrusted) victim ??= own.values().find(isIdle);
+    if (victim === undefined) return false;
+    this.release(victim);
+    victim.cut();
     return true;
   }
 
-  /** The process has a place, or the oldest idle connection of the same standing makes it. */
+  /** Whether the process has a place; the oldest idle connection that is trusted no more than this one may make it. */
   #hasPlace({ isTrusted }: Share, ends: Ends): boolean {
     const strangers = this.#byClient.size - this.#trusted;
     const isFull = isTrusted ? this.#byClient.size >= this.#max : strangers >= this.#max - this.#reserved;
     if (!isFull) return true;
-    const leaves = this.#longIdle(this.#rivals(isTrusted), isTrusted) ?? this.#ofGreediest(ends, isTrusted);
-    if (leaves === undefined) this.#count(ends, 'places');
-    else this.turnAway(leaves, 'places');
-    return leaves !== undefined;
+    const victim = this.#longIdle(this.#rivals(isTrusted), isTrusted) ?? this.#ofGreediest(ends, isTrusted);
+    if (victim === undefined) this.#count(ends, 'places');
+    else this.turnAway(victim, 'places');
+    return victim !== undefined;
   }
 
-  /** The connections, the oldest first, that may make room for one of this standing. */
+  /** The connections that may make room for one that is trusted or not, the oldest first. */
   *#rivals(isTrusted: boolean): Iterable<Client> {
     for (const [client, share] of this.#byClient) if (isTrusted || !share.isTrusted) yield client;
   }
 
-  /** The oldest connection, an idle one if there is any, of the address that has the most, where it has clearly more than this client. */
+  /**
+   * A connection of the address with the most connections, where it has clearly more than this client: the oldest idle one, or else the
+   * oldest.
+   */
   #ofGreediest({ remote }: Ends, isTrusted: boolean): Client | undefined {
-    let most: ReadonlySet<Client> = this.#byAddress.get(addressOf(remote)) ?? new Set();
-    const own = most.size;
+    let greediest: ReadonlySet<Client> = this.#byAddress.get(addressOf(remote)) ?? new Set();
+    const own = greediest.size;
     for (const clients of this.#byAddress.values()) {
       const [first] = clients;
       const isRival = isTrusted || (first !== undefined && this.#byClient.get(first)?.isTrusted !== true);
-      if (isRival && clients.size > most.size) most = clients;
+      if (isRival && clients.size > greediest.size) greediest = clients;
     }
-    if (most.size < own + 2) return undefined;
-    const [oldest] = most;
-    return most.values().find(isIdle) ?? oldest;
+    if (greediest.size < own + 2) return undefined;
+    const [oldest] = greediest;
+    return greediest.values().find(isIdle) ?? oldest;
   }
 
-  /** The first is the oldest: sets and maps keep the order in which connections came. */
+  /** The first such connection is the oldest one: sets and maps keep the order in which connections came. */
   #longIdle(clients: Iterable<Client>, isTrusted: boolean): Client | undefined {
     const latest = this.#options.clock.now() - (isTrusted ? TRUSTED_IDLE_GRACE_MS : IDLE_GRACE_MS);
     for (const client of clients) if (client.idleSince !== undefined && client.idleSince <= latest) return client;
@@ -264,7 +267,7 @@ export class Clients {
     const share = this.#shares.get(keyOf(address, ends.port)) ?? {
       ...{ address, isTrusted: false, clients: new Set(), waiting: new Set(), requests: this.#requests(false) },
     };
-    // It may be otherwise than at an earlier connection, but all that are open count alike.
+    // The answer may differ from that at an earlier connection, but all that are open count alike.
     const isTrusted = isOfThisNode(ends) || this.#options.isTrusted?.(address) === true;
     if (share.clients.size === 0 && share.isTrusted !== isTrusted) {
       share.isTrusted = isTrusted;
@@ -277,12 +280,12 @@ export class Clients {
     return new TokenBucket(isTrusted ? TRUSTED_REQUEST_RATE : REQUEST_RATE, this.#options.clock.now());
   }
 
-  #mostOf(share: Share | undefined): number {
+  #limitOf(share: Share | undefined): number {
     const { perClient, perTrustedClient = CONNECTIONS_PER_TRUSTED_CLIENT } = this.#options;
     return share?.isTrusted === true ? perTrustedClient : (perClient?.() ?? CONNECTIONS_PER_CLIENT);
   }
 
-  /** Shares without a connection go, the oldest first, but for the newest: an address that connects anew has not got its requests back. */
+  /** Drops shares without a connection, the oldest first. The newest stay: an address that connects anew must not get its requests back at once. */
   #forgetShares(): void {
     if (this.#shares.size < this.#byClient.size + MAX_RESTING_SHARES) return;
     for (const [key, { clients }] of this.#shares) {
@@ -311,8 +314,8 @@ export class Clients {
     const flag = '--max-connections-per-client';
     switch (reason) {
       case 'share': {
-        const most = this.#mostOf(this.#shares.get(keyOf(address, port)));
-        return `${address} uses up its share of port ${port}, or of all ports: at most ${most} connections to one (${flag}), and ${PORTS_PER_CLIENT} times as many to all. Each new one ends the oldest that is idle, or is refused`;
+        const limit = this.#limitOf(this.#shares.get(keyOf(address, port)));
+        return `${address} uses up its share of port ${port}, or of all ports: at most ${limit} connections to one (${flag}), and ${PORTS_PER_CLIENT} times as many to all. Each new one ends the oldest that is idle, or is refused`;
       }
       case 'places':
         return `all ${this.#max - this.#reserved} connections that addresses without a reserved place may have are taken: idle ones end for new ones, one of ${address} to port ${port} among them`;

@@ -1,10 +1,10 @@
 /**
- * Streams of server-sent events (https://html.spec.whatwg.org/multipage/server-sent-events.html) for any number of readers, pages and
- * programs. The first event of a reader has the whole, each later one what changed since the last one: at most one event in the time that the
- * reader chooses, and after some silence a sign of life, so that a reader notices a dead connection.
+ * Streams of server-sent events (https://html.spec.whatwg.org/multipage/server-sent-events.html) for many readers: pages and programs. The
+ * first event of a reader has the whole state, each later event the difference to the one before. A reader gets at most one event in the time
+ * that it chooses, and after some silence a sign of life, so that it notices a dead connection.
  *
- * The cost does not follow the readers: those of one pace share their events, each computed and compressed once, and nothing is computed while
- * nobody reads.
+ * The cost does not grow with the readers: readers of one pace share their events, each computed and compressed once, and without a reader
+ * nothing is computed.
  */
 import { constants, crc32, deflateRawSync } from 'node:zlib';
 import type { Clock } from '../base/clock.ts';
@@ -16,48 +16,48 @@ interface StreamForm {
   /** Readers at the same time, and their name in the refusal of one more. */
   readonly maxReaders: number;
   readonly readersWord: 'pages' | 'streams';
-  /** Between two events, at least, where the reader chooses nothing. */
+  /** The shortest time between two events, where the reader chooses nothing. */
   readonly minPause: number;
-  /** From a change to its event: further changes may follow at once. */
+  /** The time from a change to its event: further changes may follow at once. */
   readonly gather: number;
-  /** Without anything that was sent, at most; shorter than the silence after which the server ends a connection (`http.ts`). */
+  /** The longest time in which nothing is sent; shorter than the silence after which the server ends a connection (`http.ts`). */
   readonly maxSilence: number;
-  /** The field `event`; undefined: events have none. */
+  /** The field `event`; undefined for events without one. */
   readonly event?: string;
   /** Sent before the first event. */
   readonly opening?: string;
-  /** Readers that take gzip get it. */
+  /** Whether readers that accept gzip get it. */
   readonly isCompressed: boolean;
-  /** New readers get the same first event until something changes; otherwise it is made for each, as it has ages. */
+  /** Whether new readers get the same first event until something changes. An event with ages is made for each reader. */
   readonly isWholeShared: boolean;
 }
 
-/** For the live pages. After a second a browser asks again. Most changes are in the kernel after 40 ms; the ages in an event get old. */
+/** For the live pages. A browser reconnects after a second. Most changes are in the kernel after 40 ms, and ages in an event must not get old. */
 export const PAGE_STREAM: StreamForm = {
   ...{ maxReaders: 100, readersWord: 'pages', minPause: 250, gather: 40, maxSilence: 5000 },
   ...{ event: 'live', opening: 'retry: 1000\n\n', isCompressed: true, isWholeShared: true },
 };
-/** For programs: no event where nothing changed, but a comment. */
+/** For programs. Where nothing changed they get a comment instead of an event. */
 export const PROGRAM_STREAM: StreamForm = {
   ...{ maxReaders: 16, readersWord: 'streams', minPause: 1000, gather: 0, maxSilence: 15_000 },
   ...{ isCompressed: false, isWholeShared: false },
 };
 
-/** Bytes that wait for a reader, at most, beside its first event. */
+/** Bytes that may wait for a reader, beside its first event. */
 export const MAX_WAITING_BYTES = 256 * 1024;
 
 interface StreamSource<T> {
   /** The present state. The value is not changed later. */
   now(): T;
-  /** All of it, for a new reader. */
+  /** The first event of a reader. */
   whole(state: T): object;
-  /** The difference; undefined: there is none. */
+  /** The difference; undefined where there is none. */
   changed(before: T, state: T): object | undefined;
   /** Blocks of deflate that end with a full flush; zlib's by default. */
   pack?(text: Buffer): Buffer;
   /** The last reader has left. */
   onRest?(): void;
-  /** An event could not be made. Its readers are ended; they ask again. */
+  /** An event could not be made. The streams of its readers end, and they connect again. */
   onThrown(error: unknown): void;
 }
 
@@ -80,15 +80,15 @@ export class EventStreams<T> {
     return [...this.#byPace.values()].reduce((sum, { readers }) => sum + readers.size, 0);
   }
 
-  /** Something may have changed. Costs next to nothing while nobody reads. */
+  /** Must be called when something may have changed. It costs next to nothing without a reader. */
   touch(): void {
     for (const paced of this.#byPace.values()) paced.touch();
   }
 
-  /** A stream for this reader; `pace`: milliseconds between two events, at least. Throws NoAnswer where too many read. */
-  open(asked: StreamRequest, pace = this.#form.minPause): Answer {
+  /** `pace`: the shortest time between two events, in milliseconds. Throws NoAnswer at the limit of readers. */
+  open(request: StreamRequest, pace = this.#form.minPause): Answer {
     this.#mustHaveRoom();
-    const isPacked = this.#form.isCompressed && acceptsGzip(asked.encodings);
+    const isPacked = this.#form.isCompressed && acceptsGzip(request.encodings);
     return {
       status: 200,
       headers: {
@@ -98,11 +98,11 @@ export class EventStreams<T> {
         ...(this.#form.isCompressed ? { vary: 'accept-encoding' } : {}),
         ...(isPacked ? { 'content-encoding': 'gzip' } : {}),
       },
-      body: this.#read(pace, isPacked, asked),
+      body: this.#read(pace, isPacked, request),
     };
   }
 
-  /** It counts from its first piece: nobody asks for that of an answer to HEAD. */
+  /** A reader counts from its first piece: the answer to a HEAD request has none. */
   async *#read(pace: number, isPacked: boolean, { signal, hangUp }: StreamRequest): AsyncGenerator<Uint8Array> {
     this.#mustHaveRoom();
     const paced = this.#pacedAt(pace);
@@ -159,15 +159,15 @@ class PacedReaders<T> {
   readonly #options: PacedOptions<T>;
   /** The state that the readers know, and its event for a new one. */
   #known: { readonly state: T; whole: StreamEvent | undefined };
-  /** When the last event was sent, and when anything was. */
+  /** The times of the last event, and of the last bytes. */
   #sentAt: number;
   #spokenAt: number;
-  readonly #due: Deadline;
+  readonly #deadline: Deadline;
 
   constructor(options: PacedOptions<T>) {
     const { source, clock } = options;
     this.#options = options;
-    this.#due = new Deadline(clock, () => this.#send());
+    this.#deadline = new Deadline(clock, () => this.#send());
     this.#known = { state: source.now(), whole: undefined };
     this.#sentAt = clock.now();
     this.#spokenAt = this.#sentAt;
@@ -182,22 +182,22 @@ class PacedReaders<T> {
     if (form.isWholeShared) known.whole = whole;
     reader.begin(whole);
     this.readers.add(reader);
-    this.#due.by(this.#spokenAt + form.maxSilence);
-    // There may be something newer than the others know, which nobody told.
+    this.#deadline.by(this.#spokenAt + form.maxSilence);
+    // The state may be newer than the one that the others know, without a call of `touch`.
     if (!form.isWholeShared && this.readers.size > 1) this.touch();
   }
 
   remove(reader: StreamReader): void {
     this.readers.delete(reader);
-    if (this.readers.size === 0) this.#due.cancel();
+    if (this.readers.size === 0) this.#deadline.cancel();
   }
 
   touch(): void {
     const { clock, form, pace } = this.#options;
-    if (this.readers.size > 0) this.#due.by(Math.max(clock.now() + form.gather, this.#sentAt + pace));
+    if (this.readers.size > 0) this.#deadline.by(Math.max(clock.now() + form.gather, this.#sentAt + pace));
   }
 
-  /** Must not throw: it is called by a timer, and a stream is no reason for the process to end. */
+  /** Must not throw: a timer calls it, and a stream must not end the process. */
   #send(): void {
     const { clock, source, form } = this.#options;
     const now = clock.now();
@@ -211,12 +211,12 @@ class PacedReaders<T> {
       } else if (now - this.#spokenAt >= form.maxSilence) this.#pass(this.#event(':\n\n'), now);
     } catch (error) {
       for (const reader of this.readers) reader.end();
-      // A client that does not read keeps its place for a while: the next try is not at once.
+      // A client that does not read keeps its place for a while, so the next try must not be at once.
       this.#spokenAt = now;
       source.onThrown(error);
     }
     // The last reader may have been too slow.
-    if (this.readers.size > 0) this.#due.by(Math.max(this.#spokenAt + form.maxSilence, now + 1));
+    if (this.readers.size > 0) this.#deadline.by(Math.max(this.#spokenAt + form.maxSilence, now + 1));
   }
 
   #pass(event: StreamEvent, now: number): void {
@@ -258,7 +258,7 @@ class StreamReader {
   #queue: Buffer[] = [];
   #waiting = 0;
   #isOver = false;
-  /** Its bytes end in the middle. */
+  /** Whether its bytes end in the middle of the stream. */
   #isCut = false;
   #wake: () => void = () => undefined;
   /** Of all text so far, for the end of the gzip stream (RFC 1952). */
@@ -279,8 +279,8 @@ class StreamReader {
   }
 
   /**
-   * A reader that is too slow is ended, and what waits for it is dropped: it would take its time for that too. It asks again then, and
-   * begins with the whole.
+   * The stream of a reader that is too slow ends, and what waits for it is dropped: the reader would be slow with that too. It connects
+   * again, and begins with the whole state.
    */
   take(event: StreamEvent): void {
     if (this.#isOver) return;
@@ -298,7 +298,7 @@ class StreamReader {
   }
 
   async *pieces(): AsyncGenerator<Uint8Array> {
-    // The header of gzip and the first event, which do not count.
+    // The header of gzip and the first event do not count.
     let uncounted = this.#queue.length;
     for (;;) {
       for (let next = this.#queue.shift(); next !== undefined; next = this.#queue.shift()) {
@@ -314,7 +314,7 @@ class StreamReader {
     if (this.#isPacked && !this.#isCut) yield gzipEnd(this.#checksum, this.#length);
   }
 
-  /** After what waits for it. */
+  /** Ends the stream after what waits for the reader. */
   end(): void {
     this.#isOver = true;
     this.#wake();
@@ -349,21 +349,20 @@ function deflated(text: Buffer): Buffer {
   return deflateRawSync(text, { ...memory, finishFlush: constants.Z_FULL_FLUSH });
 }
 
-// A call that is due once: at the earliest of the moments that were asked for since the last one.
-
+/** Calls once, at the earliest of the moments that were given since the last call. */
 class Deadline {
   readonly #clock: Pick<Clock, 'now' | 'after'>;
   readonly #call: () => void;
   #at = Number.POSITIVE_INFINITY;
   #cancel: () => void = () => undefined;
 
-  /** `call` must not throw: a timer calls it. It may ask for the next moment. */
+  /** `call` must not throw, because a timer calls it. It may give the next moment. */
   constructor(clock: Pick<Clock, 'now' | 'after'>, call: () => void) {
     this.#clock = clock;
     this.#call = call;
   }
 
-  /** Not later than at this moment of the clock, in milliseconds. */
+  /** Calls at this moment of the clock at the latest, in milliseconds. */
   by(moment: number): void {
     if (moment >= this.#at) return;
     this.#cancel();
@@ -374,7 +373,7 @@ class Deadline {
     });
   }
 
-  /** Not at all. */
+  /** Forgets the moments that were given. */
   cancel(): void {
     this.#cancel();
     this.#at = Number.POSITIVE_INFINITY;

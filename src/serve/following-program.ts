@@ -1,15 +1,14 @@
 /** /metrics, /healthz, /livez and /readyz of a program that follows the API server and writes no rules: the controller, the fleet. */
 import type { Clock } from '../base/clock.ts';
-import { type Answer, type Handler, type HttpRequest, NOT_FOUND, refusalOfMethod, textAnswer } from './http.ts';
+import { type Answer, type HttpRequest, refusalOfMethod, textAnswer } from './http.ts';
 import { type MetricsText, metricsAnswer } from './metrics-server.ts';
 import { problemAnswer, refusalOnLoopback } from './query-handler.ts';
-import { type Component, type ComponentInfo, zpageAnswer } from './zpages.ts';
 
 export interface FollowingProgram {
   readonly feed: { readonly isSynced: boolean; readonly watches: readonly WatchHealth[] };
   readonly metrics: MetricsText;
   readonly clock: Pick<Clock, 'now'>;
-  /** Another reason why it should not be asked now, as a sentence. */
+  /** Another reason why it is not ready, as a sentence. */
   readonly unready?: () => string | undefined;
 }
 
@@ -20,20 +19,20 @@ interface WatchHealth {
 
 export const FOLLOWER_PATHS = ['/metrics', '/healthz', '/livez', '/readyz'] as const;
 
-/** Milliseconds after which a failing watch counts: an API server that restarts is away for less. */
+/** Milliseconds after which a failing watch makes a program unready: an API server that restarts is away for less. */
 const WATCH_FAILURE_MS = 60_000;
 
-/** The answer; undefined when the method is GET or HEAD, and the path is none of these. `flag`: the one that has the address of the server. */
+/** undefined where the method is GET or HEAD and the path is another one. `flag`: the flag with the address of the server. */
 export async function followerAnswer(
   follower: FollowingProgram,
-  asked: HttpRequest,
+  request: HttpRequest,
   flag: string,
 ): Promise<Answer | undefined> {
-  const notAllowed = refusalOfMethod(asked);
+  const notAllowed = refusalOfMethod(request);
   if (notAllowed !== undefined) return notAllowed;
-  switch (asked.path) {
+  switch (request.path) {
     case '/metrics': {
-      const refusal = refusalOnLoopback(asked, flag);
+      const refusal = refusalOnLoopback(request, flag);
       return refusal === undefined ? await metricsAnswer(follower.metrics) : problemAnswer(403, refusal);
     }
     case '/healthz':
@@ -48,7 +47,7 @@ export async function followerAnswer(
   }
 }
 
-/** Why this replica could not do its work now, each as a sentence. */
+/** The reasons why this replica could not do its work now, each as a sentence. */
 function unreadiness({ feed, clock, unready }: FollowingProgram): string[] {
   if (!feed.isSynced) return ['the initial lists are not complete'];
   const reason = unready?.();
@@ -56,23 +55,4 @@ function unreadiness({ feed, clock, unready }: FollowingProgram): string[] {
   return feed.watches
     .filter(({ failure }) => failure !== undefined && clock.now() - failure.since > WATCH_FAILURE_MS)
     .map(({ of, failure }) => `cannot follow ${of}: ${failure?.cause}`);
-}
-
-// /metrics, /healthz, /livez, /readyz, /statusz and /flagz of `slicewire controller`.
-
-interface ControllerServerParts extends Omit<FollowingProgram, 'unready'> {
-  readonly component: ComponentInfo;
-  /** The server listens at loopback. */
-  readonly isLocal: boolean;
-}
-
-const PATHS = [...FOLLOWER_PATHS, '/statusz', '/flagz'];
-
-export function controllerHandler(parts: ControllerServerParts): Handler {
-  const component: Component = {
-    ...{ name: 'slicewire-controller', flag: '--bind-address', ...parts.component },
-    ...{ paths: () => PATHS, isLocal: () => parts.isLocal },
-  };
-  return async (asked: HttpRequest) =>
-    (await followerAnswer(parts, asked, component.flag)) ?? zpageAnswer(component, asked) ?? NOT_FOUND;
 }

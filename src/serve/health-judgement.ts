@@ -1,4 +1,4 @@
-/** Judges the health of the agent: three answers from what Health recorded. Pure; health.ts says what each answer means. */
+/** Judges the agent's health from the record of Health. Pure; health.ts explains the three answers. */
 import type { Family } from '../base/address.ts';
 import type { SourceKind, WatchStatus } from '../proxy/model/events.ts';
 import type { NodeView } from '../proxy/model/objects.ts';
@@ -11,13 +11,13 @@ export interface HealthState {
   readonly nodeEligible: boolean;
   readonly families: ReadonlyMap<Family, { readonly lastUpdated: number; readonly healthy: boolean }>;
   readonly lastUpdated: number;
-  /** Why the answer is no, each as a sentence; empty: the answer is yes. */
+  /** The reasons for a negative answer, each as a sentence; empty for a positive one. */
   readonly reasons: Readonly<Record<HealthCheck, readonly string[]>>;
   /** Sentences that are worth knowing and make nothing unhealthy. */
   readonly notes: readonly string[];
 }
 
-/** Milliseconds that no sync exceeds. A sync in which Services are refused writes up to 64 times, and each write may wait 5 s for the xtables lock. */
+/** Milliseconds that no healthy sync exceeds. With refused Services a sync writes up to 64 times, and each write may wait 5 s for the xtables lock. */
 const SYNC_TIMEOUT_MS = 360_000;
 
 interface HealthNow {
@@ -77,7 +77,7 @@ function age({ pendingSince }: FamilyHealth, now: number): number {
   return pendingSince === undefined ? 0 : now - pendingSince;
 }
 
-/** Work that has been running for so long that it will not end. */
+/** Reasons for work that has been running for so long that it will not end. */
 function hangs({ record, settings, now }: JudgedAt): string[] {
   const { timeout } = settings;
   const limit = Math.max(timeout, SYNC_TIMEOUT_MS);
@@ -96,7 +96,7 @@ function hangs({ record, settings, now }: JudgedAt): string[] {
   return reasons;
 }
 
-/** Why the first sync is not complete, for the families that count. */
+/** Reasons why the first sync is not complete, for the families that count. */
 function untilFirstSync({ record, settings, now }: JudgedAt, counts: (state: FamilyHealth) => boolean): string[] {
   if (record.families.size > 0) {
     return [...record.families]
@@ -167,7 +167,7 @@ function inWords(words: readonly string[]): string {
   return [words.slice(0, -1).join(', '), words.at(-1) ?? ''].filter((part) => part !== '').join(' and ');
 }
 
-// What health is judged by: the settings, and a record of what happened.
+// The input of the judgement: the settings, and a record of what happened.
 
 export interface HealthSettings {
   /** Milliseconds after which pending changes, refused watches and unverified rules are unhealthy: twice the syncPeriod. */
@@ -175,14 +175,14 @@ export interface HealthSettings {
   readonly families: readonly Family[];
   /** Families of this node: shown until it is known which of them are served. */
   readonly expected: readonly Family[];
-  /** What is not served because tools of this node do not work, each as a sentence. */
+  /** Parts that are not served because tools of this node do not work, each as a sentence. */
   readonly unserved: readonly string[];
   /** Kinds whose first list has not arrived. */
   readonly waitingFor: () => readonly SourceKind[];
   readonly watches: () => readonly WatchStatus[];
-  /** Own Node; undefined: not known. */
+  /** Own Node; undefined while it is not known. */
   readonly node: () => NodeView | undefined;
-  /** false: there is no cluster whose Nodes could be ineligible. */
+  /** Whether there is a cluster, whose Nodes may be ineligible. */
   readonly hasNodes: boolean;
 }
 
@@ -197,27 +197,27 @@ export interface FamilyHealth {
   hasSynced: boolean;
   /** The family joined an agent that served others already: its first sync is a change like any other. */
   readonly isLate: boolean;
-  /** Why the last sync was not complete. */
+  /** The reason why the last sync was not complete. */
   failure: string | undefined;
 }
 
-/** What happened so far, as the judgement needs it. Times are those of `HealthOptions.now`. */
+/** Events so far, as far as the judgement needs them. Times are those of `HealthOptions.now`. */
 export interface HealthRecord {
   readonly families: ReadonlyMap<Family, FamilyHealth>;
   readonly begunAt: number;
   readonly verifiedAt: number;
-  /** Why the last check of the kernel failed. */
+  /** The reason why the last check of the kernel failed. */
   readonly verifyFailure: string | undefined;
-  /** Begin of the sync that is running. */
+  /** When the running sync began. */
   readonly syncingSince: number | undefined;
-  /** The request for a sync that has not begun, or the moment since when it could begin. */
+  /** The time of the request for a sync that has not begun, or the time at which it could begin. */
   readonly requestedAt: number | undefined;
-  /** The last check of the kernel, whatever it found. */
+  /** The time of the last check of the kernel, whatever it found. */
   readonly checkedAt: number;
   /** Services that the kernel refuses, each as a sentence. */
   readonly refused: readonly string[];
-  /** Another service proxy runs on this node, as a sentence; undefined: none was seen lately. */
+  /** A sentence about another service proxy that runs on this node; undefined where none was seen lately. */
   readonly beside: string | undefined;
-  /** Another program changes our rules again and again, as a sentence; undefined: none does. */
+  /** A sentence about another program that changes our rules again and again; undefined without one. */
   readonly fight: string | undefined;
 }

@@ -1,4 +1,4 @@
-/** /healthz and /livez as kube-proxy answers them, /readyz in the same form, and /programmed for those who may ask. */
+/** /healthz and /livez as kube-proxy answers them, /readyz in the same form, and /programmed for clients that have the right. */
 import type { Auth } from './auth.ts';
 import type { Health } from './health.ts';
 import type { HealthCheck, HealthState } from './health-judgement.ts';
@@ -10,7 +10,7 @@ export interface HealthServerParts {
   readonly wall: () => number;
   /** Called with the question and the status of the answer. */
   readonly onAnswer: (question: HealthCheck, status: number) => void;
-  /** More that is asked here, by path, and who may. */
+  /** Further questions by path, and the clients that may ask them. */
   readonly queries?: { readonly auth: Auth; readonly byPath: ReadonlyMap<string, QueryRoute | StreamRoute> };
 }
 
@@ -22,10 +22,10 @@ const QUESTIONS: ReadonlyMap<string, HealthCheck> = new Map([
 
 /** Answers every method with the health, as kube-proxy does. */
 export function healthHandler({ health, wall, onAnswer, queries }: HealthServerParts): Handler {
-  return (asked: HttpRequest): Answer | Promise<Answer> => {
-    const { path } = asked;
+  return (request: HttpRequest): Answer | Promise<Answer> => {
+    const { path } = request;
     const question = QUESTIONS.get(path);
-    if (question === undefined) return queries === undefined ? NOT_FOUND : queryAnswer(queries, asked);
+    if (question === undefined) return queries === undefined ? NOT_FOUND : queryAnswer(queries, request);
     const { state } = health;
     const isOk = state.reasons[question].length === 0;
     const status = isOk && (question !== 'healthz' || state.nodeEligible) ? 200 : 503;
@@ -36,11 +36,11 @@ export function healthHandler({ health, wall, onAnswer, queries }: HealthServerP
 
 async function queryAnswer(
   { auth, byPath }: NonNullable<HealthServerParts['queries']>,
-  asked: HttpRequest,
+  request: HttpRequest,
 ): Promise<Answer> {
-  const route = byPath.get(asked.path);
+  const route = byPath.get(request.path);
   if (route === undefined) return NOT_FOUND;
-  return refusalOfMethod(asked) ?? (await auth(asked)) ?? (await checkedAnswer(route, asked));
+  return refusalOfMethod(request) ?? (await auth(request)) ?? (await checkedAnswer(route, request));
 }
 
 interface BodyInput {

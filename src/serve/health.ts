@@ -56,7 +56,7 @@ export class Health {
     this.tune(settings);
   }
 
-  /** Use other settings: pending changes stay pending, and a new family is pending at once. Without a family there is nothing to write yet. */
+  /** Changes the settings. Pending changes stay pending, and a new family is pending at once. Without a family there is nothing to write yet. */
   tune(settings: HealthSettings): void {
     this.#settings = settings;
     const now = this.#options.now();
@@ -96,8 +96,8 @@ export class Health {
   }
 
   /**
-   * A sync ended: complete for these families, and not for the others. `since`: when it began; later changes are still pending.
-   * `causes`: why it is not complete, by family.
+   * A sync ended, complete for these families. `since`: when it began; later changes are still pending. `causes`: by family, the reason why
+   * it is not complete.
    */
   synced(complete: readonly Family[], since: number, causes: ReadonlyMap<Family, string> = new Map()): void {
     for (const [family, state] of this.#families) {
@@ -118,12 +118,12 @@ export class Health {
     this.#record.refused = sentences;
   }
 
-  /** Another service proxy runs on this node, as a sentence; undefined: none was seen lately. */
+  /** A sentence about another service proxy that runs on this node; undefined where none was seen lately. */
   beside(sentence: string | undefined): void {
     this.#record.beside = sentence;
   }
 
-  /** Another program changes our rules again and again, as a sentence; undefined: none does any more. */
+  /** A sentence about another program that changes our rules again and again; undefined when none does any more. */
   fights(sentence: string | undefined): void {
     this.#record.fight = sentence;
   }
@@ -144,7 +144,7 @@ export class Health {
     this.#record.verifyFailure = cause;
   }
 
-  /** Judged now, from the record: nothing can be forgotten. */
+  /** Judged from the record at each call, so that nothing can be forgotten. */
   get state(): HealthState {
     const { now, wall } = this.#options;
     return judge(this.#record, this.#settings, { now: now(), wall: wall() });

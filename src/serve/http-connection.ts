@@ -1,20 +1,20 @@
 /**
  * One connection of an HTTP server, between the socket and Node.js' parser. It hands on the bytes of one request, and none of the next
- * before the first is answered. Without it the parser takes each read of 64 KiB whole, which may be two thousand requests, and each of
- * them waits in memory until the client reads (node:http bounds neither).
+ * before the first is answered. Without it the parser would take each read of 64 KiB whole, which may be two thousand requests, and each of
+ * these would wait in memory until the client reads (node:http bounds neither).
  *
- * The end of a head is its empty line: the parser takes CRLF alone (RFC 9112, section 2.2; llhttp without leniencies), and it passes over
- * empty lines before a request line, as is done here. So it finds one request for each end of a head. A body is as long as its
- * Content-Length says, which the parser checks too.
+ * The end of a head is its empty line. The parser takes CRLF alone (RFC 9112, section 2.2; llhttp without leniencies) and skips empty lines
+ * before a request line, as this class does. So it finds one request for each end of a head. A body is as long as its Content-Length says,
+ * which the parser checks too.
  */
 import type { IncomingMessage } from 'node:http';
 import type { Socket } from 'node:net';
 import { Duplex } from 'node:stream';
 import type { Client, Clients, Ends } from './clients.ts';
 
-/** Bytes that a client may send before the answer to its request; one that sends more is cut off. */
+/** Bytes that a client may send before the answer to its request. A client that sends more is cut off. */
 export const MAX_EARLY_BYTES = 8192;
-/** Bytes of empty lines before a request: the parser counts none of them, and without an end they would be read for ever. */
+/** Bytes of empty lines before a request: the parser counts none of them, and would read them for ever. */
 const MAX_EMPTY_BYTES = 16;
 /** Bytes of the body of a request. */
 export const MAX_BODY_BYTES = 4096;
@@ -36,11 +36,11 @@ export class HttpConnection extends Duplex implements Client {
   readonly #socket: Socket;
   readonly #clients: Clients;
   #phase: ReadPhase = 'head';
-  /** The present request was counted: its bytes may go to the parser. */
+  /** Whether the present request was counted, so that its bytes may go to the parser. */
   #hasBegun = false;
-  /** The end of its head waits for a round of the event loop that has time for it. */
+  /** Whether the end of its head waits for a round of the event loop that has time for it. */
   #waitsForTurn = false;
-  /** How many bytes of an empty line the head ends with so far; undefined: it has no byte but those of empty lines. */
+  /** The number of bytes of an empty line at the end of the head so far; undefined for a head of empty lines alone. */
   #matched: number | undefined;
   /** Bytes of empty lines before the present request. */
   #empty = 0;
@@ -50,14 +50,14 @@ export class HttpConnection extends Duplex implements Client {
   #early: Buffer[] = [];
   #earlyBytes = 0;
   #hasEnded = false;
-  /** The parser was told the end. */
+  /** Whether the parser got the end. */
   #isOver = false;
   #timer: NodeJS.Timeout | undefined;
-  /** The kernel took all, or some of it, at this moment. */
+  /** The last time at which the kernel took bytes, or all of them. */
   #stalledSince = performance.now();
-  /** A request waits for its answer. */
-  #isAsked = false;
-  /** No request of it was answered. */
+  /** Whether a request waits for its answer. */
+  #hasRequest = false;
+  /** Whether no request of it was answered yet. */
   #isNew = true;
   #idleSince = performance.now();
 
@@ -78,14 +78,14 @@ export class HttpConnection extends Duplex implements Client {
     socket.on('close', () => this.destroy());
   }
 
-  /** To be called once: reads the first request when the rate of its address allows. */
+  /** Must be called once. Reads the first request when the rate of its address allows. */
   begin(): void {
     if (!this.#mayBegin(() => this.begin()) || this.destroyed) return;
     this.#socket.on('data', (bytes: Buffer) => this.#take(bytes));
     this.#socket.resume();
   }
 
-  /** As node:http and handlers ask a socket. */
+  /** A property of sockets that node:http and handlers read. */
   get remoteAddress(): string {
     return this.remote;
   }
@@ -95,7 +95,7 @@ export class HttpConnection extends Duplex implements Client {
   }
 
   get idleSince(): number | undefined {
-    return this.#isAsked || this.#waitsForTurn ? undefined : this.#idleSince;
+    return this.#hasRequest || this.#waitsForTurn ? undefined : this.#idleSince;
   }
 
   get isNew(): boolean {
@@ -103,7 +103,7 @@ export class HttpConnection extends Duplex implements Client {
   }
 
   get unsent(): number {
-    // Bytes that the socket has not sent count as not written here, too.
+    // Bytes that the socket has not sent are not written here either.
     return Math.max(this.writableLength, this.#socket.writableLength);
   }
 
@@ -117,9 +117,9 @@ export class HttpConnection extends Duplex implements Client {
     return this;
   }
 
-  /** To be called with each request that the parser has found. Its body is read where its length is known and bounded. */
+  /** Must be called with each request that the parser has found. Its body is read where its length is known and bounded. */
   begins({ headers }: IncomingMessage): BeginsWith {
-    this.#isAsked = true;
+    this.#hasRequest = true;
     if (headers['transfer-encoding'] !== undefined) return this.#refuse('body of unknown length');
     const length = Number(headers['content-length'] ?? 0);
     if (length > MAX_BODY_BYTES) return this.#refuse('body too long');
@@ -137,7 +137,7 @@ export class HttpConnection extends Duplex implements Client {
     return why;
   }
 
-  /** The present request is the last, and not read to its end. */
+  /** Makes the present request the last one, and stops reading. */
   readNoMore(): void {
     this.#phase = 'refused';
     this.#early = [];
@@ -147,11 +147,11 @@ export class HttpConnection extends Duplex implements Client {
 
   /** The answer is with the kernel: the next request may be read. */
   answered(): void {
-    this.#isAsked = false;
+    this.#hasRequest = false;
     this.#isNew = false;
     this.#idleSince = performance.now();
     if (this.#phase === 'refused') return;
-    // The rest of a body that the answer did not wait for is no request.
+    // The answer did not wait for the rest of the body, which is no request.
     if (this.#body > 0) {
       this.destroySoon();
       return;
@@ -164,7 +164,7 @@ export class HttpConnection extends Duplex implements Client {
   }
 
   cut(): void {
-    // Without the wait of a connection in TIME_WAIT, and whatever of the answer is still to be sent.
+    // A reset: no connection in TIME_WAIT, and no wait for the rest of the answer.
     this.#socket.resetAndDestroy();
     this.destroy();
   }
@@ -182,7 +182,7 @@ export class HttpConnection extends Duplex implements Client {
     return this.#phase === 'refused';
   }
 
-  /** Hands on what may be read now. */
+  /** Hands on the bytes that may be read now. */
   #pass(): void {
     if (this.#waitsForTurn) return;
     while (
@@ -206,7 +206,7 @@ export class HttpConnection extends Duplex implements Client {
         this.#early.unshift(rest);
         this.#earlyBytes += rest.length;
       }
-      // A head that has ended is a request, whatever its answer costs.
+      // The end of a head is a request, whatever its answer costs.
       const isRequest = isHead && this.#phase !== 'head';
       if (isRequest && !this.#clients.rounds.enter(() => this.#takeTurn(bytes.subarray(0, end)))) {
         this.#waitsForTurn = true;
@@ -214,14 +214,14 @@ export class HttpConnection extends Duplex implements Client {
       }
       this.push(bytes.subarray(0, end));
     }
-    // While an answer is made, the end tells that the client is gone. What came early is not read then.
+    // While an answer is made, the end means that the client is gone, and early bytes are not read.
     if (this.#hasEnded && (this.#early.length === 0 || this.#phase === 'answering') && !this.#isOver) {
       this.#isOver = true;
       this.push(null);
     }
   }
 
-  /** Whether the next request may be read now; otherwise its bytes wait, the first request's in the kernel, until `then` is called. */
+  /** Whether the next request may be read now. Otherwise its bytes wait, those of the first request in the kernel, and `then` is called later. */
   #mayBegin(then: () => void): boolean {
     if (this.#hasBegun || this.#phase !== 'head') return true;
     if (this.#timer !== undefined) return false;
@@ -245,7 +245,7 @@ export class HttpConnection extends Duplex implements Client {
     this.#pass();
   }
 
-  /** Where the head ends in these bytes, and the phase with it; their length where it goes on. */
+  /** The index after the end of the head in these bytes, which also ends the phase; their length where the head goes on. */
   #endOfHead(bytes: Buffer): number {
     for (let at = 0; at < bytes.length && this.#empty <= MAX_EMPTY_BYTES; at++) {
       const byte = bytes[at] as number;
@@ -270,7 +270,7 @@ export class HttpConnection extends Duplex implements Client {
     return end;
   }
 
-  /** As of a socket: node:http calls it after an answer that is the connection's last. */
+  /** A method of sockets: node:http calls it after the last answer of a connection. */
   destroySoon(): void {
     if (this.writable) this.end();
     if (this.writableFinished) this.destroy();
@@ -278,11 +278,11 @@ export class HttpConnection extends Duplex implements Client {
   }
 
   override _read(): void {
-    // Bytes are pushed as they come: what waits is bounded here.
+    // Bytes are pushed as they come; this class bounds what waits.
   }
 
   override _write(chunk: Buffer | string, encoding: BufferEncoding, done: (error?: Error | null) => void): void {
-    // The time in which nothing waited is no stall.
+    // Time in which nothing waited is no stall.
     if (this.#socket.writableLength === 0) this.#stalledSince = performance.now();
     this.#socket.write(chunk, encoding, (error) => {
       this.#stalledSince = performance.now();

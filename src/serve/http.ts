@@ -1,7 +1,7 @@
 /**
- * A small HTTP server for health and metrics. It answers everybody who can reach its port, and limits what they cost: short timeouts,
+ * A small HTTP server for health and metrics. It answers every client that can reach its port, and limits what clients cost: short timeouts,
  * small heads and bodies, one request of a connection at a time (`http-connection.ts`), and a share for each client (`clients.ts`).
- * An answer is made from memory.
+ * Answers are made from memory.
  */
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
@@ -17,7 +17,7 @@ export interface Answer {
   readonly headers?: Readonly<Record<string, string>>;
   /** Pieces are sent as they come. */
   readonly body: string | Buffer | AsyncIterable<Uint8Array>;
-  /** The pieces, or the client's reading, may pause for longer than the bound on silence: profiles and recordings. */
+  /** Whether the pieces, or the client's reading, may pause for longer than the bound on silence, as with profiles and recordings. */
   readonly isLong?: boolean;
 }
 
@@ -26,47 +26,47 @@ export interface HttpRequest {
   /** Without the query. */
   readonly path: string;
   readonly query: URLSearchParams;
-  /** The header `Host`; undefined: the request has none. */
+  /** The header `Host`. Headers are undefined where the request has none. */
   readonly host: string | undefined;
-  /** The header `Accept`; undefined: the request has none. */
+  /** The header `Accept`. */
   readonly accept?: string | undefined;
-  /** The header `Accept-Encoding`; undefined: the request has none. */
+  /** The header `Accept-Encoding`. */
   readonly encodings?: string | undefined;
-  /** The header `Authorization`, which may be a secret: it must not be logged. undefined: the request has none. */
+  /** The header `Authorization`, which may be a secret and must not be logged. */
   readonly authorization?: string | undefined;
-  /** The header `Sec-Fetch-Site`, by which a browser says whose page asks; undefined: the request has none. */
+  /** The header `Sec-Fetch-Site`, by which a browser names the relation of the asking page to this site. */
   readonly site?: string | undefined;
   /** The addresses of this end and of the client's, as Node.js writes them. */
   readonly local: string;
   readonly remote: string;
-  /** The header `If-None-Match`; undefined: the request has none. */
+  /** The header `If-None-Match`. */
   readonly known?: string | undefined;
   /** The body, for the few requests that have one. */
   body(): Promise<string>;
   /** Aborts when the client is gone. */
   readonly signal: AbortSignal;
-  /** Ends the connection now, whatever of the answer is still to be sent. Not there: nothing is connected. */
+  /** Ends the connection now, without the rest of the answer. Missing where nothing is connected. */
   hangUp?(): void;
-  /** The handler has decided to answer, and its answer may come later than the bound on silence. Not there: nothing is connected. */
+  /** The handler calls it when its answer may come later than the bound on silence. Missing where nothing is connected. */
   mayWait?(): void;
 }
 
-export type Handler = (asked: HttpRequest) => Answer | Promise<Answer>;
+export type Handler = (request: HttpRequest) => Answer | Promise<Answer>;
 
 export interface ListenOptions {
   readonly address: Address;
   readonly port: number;
-  /** Listen for this family only, also on `::`. Otherwise the unspecified address means both families. */
+  /** Whether to listen for one family only, also on `::`. Otherwise the unspecified address means both families. */
   readonly isOneFamily?: boolean;
-  /** The limits on clients, which the servers of a process share; default: limits of its own. */
+  /** The limits on clients, which the servers of a process share; by default limits of its own. */
   readonly clients?: Clients;
 }
 
-/** Opens a port. Throws when it cannot be had. */
+/** Opens a port. Rejects when it cannot be bound. */
 export type OpenServer = (options: ListenOptions, handler: Handler) => Promise<OpenedServer>;
 
 export interface OpenedServer {
-  /** Takes no new connections; questions that wait are still answered. A server without it takes them until it is closed. */
+  /** Stops accepting connections; waiting requests are still answered. A server without it accepts until it is closed. */
   refuse?(): void;
   close(): Promise<void>;
 }
@@ -87,7 +87,7 @@ export function textAnswer(status: number, body: string): Answer {
 
 const METHOD_NOT_ALLOWED = textAnswer(405, 'method not allowed\n');
 
-/** The refusal of a request that would change something; undefined: it is GET or HEAD. */
+/** The refusal of methods that would change something; undefined for GET and HEAD. */
 export function refusalOfMethod({ method }: Pick<HttpRequest, 'method'>): Answer | undefined {
   return method === 'GET' || method === 'HEAD' ? undefined : METHOD_NOT_ALLOWED;
 }
@@ -106,13 +106,13 @@ export function acceptsGzip(encodings = ''): boolean {
   return (gzip ?? others ?? 0) > 0;
 }
 
-/** Milliseconds for a request's headers to arrive, and all of it. */
+/** Milliseconds for a request to arrive, and for its headers. */
 export const REQUEST_TIMEOUT_MS = 5000;
 /** Milliseconds that a connection may stay idle. */
 const IDLE_TIMEOUT_MS = 10_000;
 /** Milliseconds without a byte in either direction, such as with a client that does not read. */
 const SILENCE_TIMEOUT_MS = 30_000;
-/** Connections that the kernel completes before they are taken; a flood must not make it drop those of others (listen(2), somaxconn). */
+/** Connections that the kernel completes before this process accepts them: a flood must not make it drop those of others (listen(2), somaxconn). */
 const BACKLOG = 4096;
 const BAD_REQUEST = 'HTTP/1.1 400 Bad Request\r\nconnection: close\r\n\r\n';
 export const MAX_HEAD_BYTES = 8192;
@@ -132,21 +132,21 @@ export class HttpServer {
       },
       (request, response) => void respond(handler, clients, request, response),
     );
-    // Node.js itself would answer other expectations than 100-continue, past this server's own count (RFC 9110, section 10.1.1).
+    // Node.js itself would answer expectations other than 100-continue, which this server would not count (RFC 9110, section 10.1.1).
     this.#server.on('checkExpectation', (request, response) => void respond(handler, clients, request, response));
     this.#server.setTimeout(SILENCE_TIMEOUT_MS, (socket) => socket.destroy());
-    // The option of net.Server (pauseOnConnect), which node:http does not pass on: nothing is read of a connection before its turn.
+    // node:http does not pass on this option of net.Server: nothing is read of a connection before its turn.
     Object.assign(this.#server, { pauseOnConnect: true });
-    // node:http takes any stream for a connection (Event: 'connection'): each socket is wrapped before it sees a byte.
+    // node:http accepts any stream as a connection (Event: 'connection'), so each socket is wrapped before node:http sees a byte.
     const takes = this.#server.listeners('connection') as unknown as ((
       this: Server,
       connection: HttpConnection,
     ) => void)[];
     this.#server.removeAllListeners('connection');
     this.#server.on('connection', (socket: Socket) => {
-      // A connection that was reset before it was taken has no address any more.
+      // A connection that was reset before it was accepted has no address any more.
       if (socket.remoteAddress === undefined) return void socket.destroy();
-      // Without the wait of a connection in TIME_WAIT.
+      // A reset leaves no connection in TIME_WAIT.
       if (!clients.hasPlace(endsOf(socket))) return void socket.resetAndDestroy();
       const connection = new HttpConnection(socket, clients);
       this.#connections.add(connection);
@@ -162,7 +162,7 @@ export class HttpServer {
     });
   }
 
-  /** Throws when the port cannot be had. */
+  /** Rejects when the port cannot be bound. */
   static async open(options: ListenOptions, handler: Handler): Promise<HttpServer> {
     const clients = options.clients ?? new Clients({ clock: realClock });
     const made = new HttpServer(handler, clients);
@@ -200,7 +200,7 @@ export class HttpServer {
       this.#server.once('error', reject);
       this.#server.listen({ host, port, ipv6Only, exclusive: true, backlog: BACKLOG }, () => {
         this.#server.removeListener('error', reject);
-        // Running out of descriptors in accept must not end the agent.
+        // accept(2) without free descriptors must not end the agent.
         this.#server.on('error', () => undefined);
         resolve();
       });
@@ -215,18 +215,18 @@ export interface KeepOpenOptions {
   readonly handler: Handler;
   readonly clock: Clock;
   readonly signal: AbortSignal;
-  /** Called after each failure; may throw to give up. */
+  /** Called after each failure. It may throw to give up. */
   readonly onFailure: (error: Error) => void;
   /** Called when the port is bound. */
   readonly onOpen?: () => void;
-  /** When the signal has aborted, no connections are taken any more, and those that there are stay until this resolves. */
+  /** After the abort no connections are accepted, and the open ones stay until this resolves. */
   readonly patience?: () => Promise<void>;
 }
 
-/** Milliseconds until a port that could not be bound is tried again: kube-proxy's period. */
+/** Milliseconds between two attempts to bind a port: kube-proxy's period. */
 const PORT_RETRY_MS = 5000;
 
-/** Open a server, retrying until its port is bound, and close it when the signal aborts. Resolves then. */
+/** Opens a server, retries until its port is bound, and closes it when the signal aborts. Resolves then. */
 export async function keepOpen({
   open = openServer,
   listen,
@@ -255,7 +255,7 @@ export async function keepOpen({
   }
 }
 
-/** Status and text for a request whose body is not read (RFC 9110, sections 15.5.12 and 15.5.14). */
+/** Answers to requests whose body is not read (RFC 9110, sections 15.5.12 and 15.5.14). */
 const REFUSED_BODIES: Readonly<Record<Exclude<BeginsWith, 'request'>, Answer>> = {
   'body of unknown length': textAnswer(411, 'a body needs the header Content-Length\n'),
   'body too long': textAnswer(413, `a body has at most ${MAX_BODY_BYTES} bytes\n`),
@@ -264,35 +264,35 @@ const REFUSED_BODIES: Readonly<Record<Exclude<BeginsWith, 'request'>, Answer>> =
 async function respond(
   handler: Handler,
   clients: Clients,
-  request: IncomingMessage,
+  incoming: IncomingMessage,
   response: ServerResponse,
 ): Promise<void> {
-  const connection = request.socket as unknown as HttpConnection;
+  const connection = incoming.socket as unknown as HttpConnection;
   const gone = new AbortController();
   response.on('close', () => {
     gone.abort();
     connection.answered();
   });
-  const begins = connection.begins(request);
-  if (begins !== 'request') return send(request, response, REFUSED_BODIES[begins], { connection: 'close' });
+  const begins = connection.begins(incoming);
+  if (begins !== 'request') return send(incoming, response, REFUSED_BODIES[begins], { connection: 'close' });
   let waits = false;
   const mayWait = () => {
     waits = true;
     connection.setTimeout(0);
   };
   try {
-    const asked = { ...askedOf(request, gone.signal), hangUp: () => response.destroy(), mayWait };
-    const answer = await handler(asked);
+    const request = { ...requestOf(incoming, gone.signal), hangUp: () => response.destroy(), mayWait };
+    const answer = await handler(request);
     if (waits && answer.isLong !== true) connection.setTimeout(SILENCE_TIMEOUT_MS);
     else if (answer.isLong === true) connection.setTimeout(0);
-    request.resume();
+    incoming.resume();
     if (response.destroyed) return;
     const { status, headers = {}, body } = answer;
-    if (typeof body === 'string' || Buffer.isBuffer(body)) send(request, response, { status, body }, headers);
+    if (typeof body === 'string' || Buffer.isBuffer(body)) send(incoming, response, { status, body }, headers);
     else {
       response.writeHead(status, headers);
-      if (request.method === 'HEAD') response.end();
-      // An answer that breaks off ends the connection without its last piece: the client knows that something is missing.
+      if (incoming.method === 'HEAD') response.end();
+      // A failure ends the connection without the last chunk, so that the client knows that something is missing.
       else await pipeline(Readable.from(body, { objectMode: false }), response);
     }
     clients.answered(connection);
@@ -303,37 +303,37 @@ async function respond(
   }
 }
 
-/** Sends an answer that is there whole. */
+/** Sends an answer whose body is in one piece. */
 function send(
-  request: IncomingMessage,
+  incoming: IncomingMessage,
   response: ServerResponse,
   { status, headers, body }: Answer,
   more: Answer['headers'],
 ): void {
   const whole = body as string | Buffer;
   response.writeHead(status, { ...headers, ...more, 'content-length': Buffer.byteLength(whole) });
-  response.end(request.method === 'HEAD' ? undefined : whole);
+  response.end(incoming.method === 'HEAD' ? undefined : whole);
 }
 
-function askedOf(request: IncomingMessage, signal: AbortSignal): HttpRequest {
-  const [path = '/', query = ''] = (request.url ?? '/').split('?', 2);
+function requestOf(incoming: IncomingMessage, signal: AbortSignal): HttpRequest {
+  const [path = '/', query = ''] = (incoming.url ?? '/').split('?', 2);
   return {
-    method: request.method ?? 'GET',
+    method: incoming.method ?? 'GET',
     path,
     query: new URLSearchParams(query),
-    host: request.headers.host,
-    accept: request.headers.accept,
-    encodings: request.headers['accept-encoding']?.toString(),
-    authorization: request.headers.authorization,
-    site: request.headers['sec-fetch-site']?.toString(),
-    local: request.socket.localAddress ?? '',
-    remote: request.socket.remoteAddress ?? '',
-    known: request.headers['if-none-match'],
+    host: incoming.headers.host,
+    accept: incoming.headers.accept,
+    encodings: incoming.headers['accept-encoding']?.toString(),
+    authorization: incoming.headers.authorization,
+    site: incoming.headers['sec-fetch-site']?.toString(),
+    local: incoming.socket.localAddress ?? '',
+    remote: incoming.socket.remoteAddress ?? '',
+    known: incoming.headers['if-none-match'],
     signal,
     async body() {
       let text = '';
-      request.setEncoding('utf8');
-      for await (const piece of request) text += String(piece);
+      incoming.setEncoding('utf8');
+      for await (const piece of incoming) text += String(piece);
       return text;
     },
   };

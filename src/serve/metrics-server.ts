@@ -1,4 +1,4 @@
-/** /metrics, /proxyMode, /configz, /statusz, /flagz, /healthz, with profiling /debug (docs/reference/ports.md), the questions of query-handler.ts and the page. */
+/** The metrics server: /metrics, /proxyMode, /configz, /statusz, /flagz, /healthz, with profiling /debug (docs/reference/ports.md), the questions of query-handler.ts and the page. */
 
 import { setTimeout as pause } from 'node:timers/promises';
 import {
@@ -36,19 +36,18 @@ export interface MetricsServerParts {
   readonly questions: QueryRoutes;
   readonly readPage: ReadPage;
   readonly component: ComponentInfo;
-  /** Set the verbosity of the log. */
   readonly setVerbosity: (verbosity: number) => void;
 }
 
 export function metricsHandler(parts: MetricsServerParts): Handler {
-  return async (asked: HttpRequest) => {
-    const { path, method } = asked;
+  return async (request: HttpRequest) => {
+    const { path, method } = request;
     const isWrite = path === '/debug/flags/v' && method === 'PUT' && parts.hasProfiling();
-    const notAllowed = isWrite ? undefined : refusalOfMethod(asked);
+    const notAllowed = isWrite ? undefined : refusalOfMethod(request);
     if (notAllowed !== undefined) return notAllowed;
-    const refusal = refusalOfPath(asked, parts.questions.isLocal());
+    const refusal = refusalOfPath(request, parts.questions.isLocal());
     if (refusal !== undefined) return problemAnswer(403, refusal);
-    if (isWrite) return await setVerbosity(parts, asked);
+    if (isWrite) return await setVerbosity(parts, request);
     switch (path) {
       case '/metrics':
         return await metricsAnswer(parts.metrics());
@@ -60,26 +59,26 @@ export function metricsHandler(parts: MetricsServerParts): Handler {
         return textAnswer(200, 'ok');
       default:
         return (
-          zpageAnswer(componentOf(parts), asked) ??
-          (await questionAnswer(parts.questions, asked)) ??
-          pageAnswer(AGENT_PAGE, parts.readPage, (one) => refusalOf(one, parts.questions.isLocal()), asked) ??
-          (await (parts.hasProfiling() ? profilingAnswer(asked) : NOT_FOUND))
+          zpageAnswer(componentOf(parts), request) ??
+          (await questionAnswer(parts.questions, request)) ??
+          pageAnswer(AGENT_PAGE, parts.readPage, (one) => refusalOf(one, parts.questions.isLocal()), request) ??
+          (await (parts.hasProfiling() ? profilingAnswer(request) : NOT_FOUND))
         );
     }
   };
 }
 
-/** Paths that a program of another machine may ask for by a name, such as Prometheus: where the server listens at more than loopback. */
+/** Paths that a program of another machine, such as Prometheus, may request by a host name where the server listens at more than loopback. */
 const FOR_MONITORING: readonly string[] = ['/metrics', '/proxyMode', '/healthz'];
 
 /**
- * Why the client may not ask for a path that is no question, which has its own check. A page in a browser that reaches loopback by DNS
+ * The refusal of a path that is no question; questions have a check of their own. A page in a browser that reaches loopback by DNS
  * rebinding is no client of this machine.
  */
-function refusalOfPath(asked: HttpRequest, isLocal: boolean): string | undefined {
-  const isForMonitoring = FOR_MONITORING.includes(asked.path);
-  if (!isForMonitoring && asked.path !== '/configz' && !asked.path.startsWith('/debug/')) return undefined;
-  return isForMonitoring && !isLocal ? refusalOnLoopback(asked) : refusalOf(asked, isLocal);
+function refusalOfPath(request: HttpRequest, isLocal: boolean): string | undefined {
+  const isForMonitoring = FOR_MONITORING.includes(request.path);
+  if (!isForMonitoring && request.path !== '/configz' && !request.path.startsWith('/debug/')) return undefined;
+  return isForMonitoring && !isLocal ? refusalOnLoopback(request) : refusalOf(request, isLocal);
 }
 
 function componentOf({ component, questions, hasProfiling }: MetricsServerParts): Component {
@@ -92,21 +91,21 @@ function componentOf({ component, questions, hasProfiling }: MetricsServerParts)
   return { name: 'slicewire', flag: '--metrics-bind-address', ...component, paths, isLocal };
 }
 
-/** /metrics, and nothing else: for an address that other machines reach. */
+/** Serves /metrics alone, for an address that other machines reach. */
 export function scrapeHandler(metrics: () => MetricsText): Handler {
-  return async (asked: HttpRequest) => {
-    const notAllowed = refusalOfMethod(asked);
+  return async (request: HttpRequest) => {
+    const notAllowed = refusalOfMethod(request);
     if (notAllowed !== undefined) return notAllowed;
-    if (asked.path !== '/metrics') return NOT_FOUND;
-    const refusal = refusalOnLoopback(asked, '--scrape-bind-address');
+    if (request.path !== '/metrics') return NOT_FOUND;
+    const refusal = refusalOnLoopback(request, '--scrape-bind-address');
     return refusal === undefined ? await metricsAnswer(metrics()) : problemAnswer(403, refusal);
   };
 }
 
-/** Texts that are being made: all who ask meanwhile get the same one, so that many clients cost no more than one. */
+/** Texts that are being made. Requests that come meanwhile get the same text, so that many clients cost no more than one. */
 const beingMade = new WeakMap<MetricsText, Promise<Buffer>>();
 
-/** `metrics`: the same object at each request of the same metrics. */
+/** `metrics` must be the same object at each request. */
 export async function metricsAnswer(metrics: MetricsText): Promise<Answer> {
   let text = beingMade.get(metrics);
   if (text === undefined) {
@@ -119,8 +118,8 @@ export async function metricsAnswer(metrics: MetricsText): Promise<Answer> {
   return { status: 200, headers: { 'content-type': metrics.contentType }, body: await text };
 }
 
-async function setVerbosity({ setVerbosity: set }: MetricsServerParts, asked: HttpRequest) {
-  const text = (await asked.body()).trim();
+async function setVerbosity({ setVerbosity: set }: MetricsServerParts, request: HttpRequest) {
+  const text = (await request.body()).trim();
   if (!/^\d{1,3}$/.test(text)) return textAnswer(400, `"${text}" is not a verbosity, such as 4\n`);
   set(Number(text));
   return textAnswer(200, `successfully set verbosity to ${text}`);

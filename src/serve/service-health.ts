@@ -1,7 +1,7 @@
 /**
- * One HTTP server for each healthCheckNodePort and address (docs/semantics.md 9.5): it answers load balancers whether this node has
- * endpoints of the Service. An endpoint counts once its rules are written, and no longer than it is ready: balancers come after the
- * rules, and leave before them.
+ * One HTTP server for each healthCheckNodePort and address (docs/semantics.md 9.5) says to load balancers whether this node has endpoints
+ * of the Service. An endpoint counts once its rules are written, and no longer than it is ready, so that load balancers come after the rules
+ * and leave before them.
  */
 import { type Address, FAMILIES, type Family } from '../base/address.ts';
 import { causeOf } from '../base/cause.ts';
@@ -18,27 +18,27 @@ interface ServiceHealthParts {
   /** The addresses to listen on: the unspecified one, or those of this node that take node ports. */
   readonly addresses: (family: Family) => Promise<readonly Address[]>;
   readonly slices: ListedEndpoints;
-  /** A port could not be bound; the next sync tries again. */
+  /** Called when a port could not be bound; the next sync tries again. */
   readonly onFailure: (service: ServiceKey, port: number, cause: string, address: Address) => void;
-  /** A port that could not be bound is bound now, or is not wanted any more. */
+  /** Called when such a port is bound, or not wanted any more. */
   readonly onEnd?: (service: ServiceKey, port: number, address: Address, isBound: boolean) => void;
 }
 
-/** The endpoints that the slices have now. A sync that runs or waits has not taken all of their changes. */
+/** The endpoints in the slices now. A sync that runs or waits has not yet seen all of their changes. */
 export interface ListedEndpoints {
-  /** The same with `===` as long as no slice of the Service changes. `slicesReplaced` is called before it may be that of other slices. */
+  /** A value that stays `===` as long as no slice of the Service changes. After `slicesReplaced` it may belong to other slices. */
   versionOf(service: ServiceKey): unknown;
   /** The addresses of the Service's ready endpoints on this node. */
   readyOf(service: ServiceKey, family: Family): ReadonlySet<Address>;
 }
 
-/** Whether a sync wrote all that the ServicePorts of this Service ask for in this family. */
+/** Whether a sync wrote everything that the ServicePorts of this Service need in this family. */
 export type IsWritten = (service: ServiceKey, family: Family) => boolean;
 
 /** The addresses of a ServicePort's ready endpoints on this node. */
 interface LocalEndpoints {
   readonly desired: readonly Address[];
-  /** Those of them that are known to be in the kernel's rules. */
+  /** The part of `desired` that is known to be in the kernel's rules. */
   readonly written: readonly Address[];
 }
 
@@ -48,7 +48,7 @@ interface Checked {
   readonly family: Family;
   readonly port: number;
   readonly endpoints: Map<ServicePortKey, LocalEndpoints>;
-  /** The answer of the slices when they were last asked. */
+  /** The last answer of the slices. */
   listed: { readonly version: unknown; readonly ready: ReadonlySet<Address> } | undefined;
 }
 
@@ -62,30 +62,30 @@ export class ServiceHealth {
   /** By `service family`. */
   readonly #checked = new Map<string, Checked>();
   readonly #keys = new Map<ServicePortKey, string>();
-  /** ServicePorts that changed, and are not known to be written. */
+  /** ServicePorts that changed and are not known to be written. */
   readonly #unwritten = new Set<ServicePortKey>();
   /** By `address port`. */
   readonly #servers = new Map<string, Opened>();
-  /** Those that could not be bound, by `address port`. */
+  /** Ports that could not be bound, by `address port`. */
   readonly #unbound = new Map<string, { readonly checked: Checked; readonly address: Address }>();
   readonly #mutex = createMutex();
   /** The addresses of the last sync. */
   #addresses: ReadonlyMap<Family, readonly Address[]> = new Map();
-  /** Servers must be opened or closed, or could not be opened. */
+  /** Whether servers must be opened or closed, or could not be opened. */
   #isUnsettled = false;
-  /** A sync that ends later opens no server again: it would keep the process from ending. */
+  /** After `close` a sync must open no server, which would keep the process from ending. */
   #isClosed = false;
 
   constructor(parts: ServiceHealthParts) {
     this.#parts = parts;
   }
 
-  /** The slices come from another cache from now on: their versions have nothing to do with those before. */
+  /** The slices come from another cache from now on, whose versions have nothing to do with those before. */
   slicesReplaced(): void {
     for (const checked of this.#checked.values()) checked.listed = undefined;
   }
 
-  /** Take in changes of the model, before they are written. An endpoint that is gone, and comes back, counts as new. */
+  /** Takes in changes of the model before they are written. An endpoint that goes and comes back counts as new. */
   update(changes: ReadonlyMap<ServicePortKey, ServicePort | undefined>): void {
     if (this.#isClosed) return;
     for (const [key, port] of changes) {
@@ -107,7 +107,7 @@ export class ServiceHealth {
     }
   }
 
-  /** After a sync wrote rules: count the endpoints that they have, and open and close servers as the Services ask now. */
+  /** Must be called after a sync wrote rules. Counts the endpoints in them, and opens and closes servers as the Services need them now. */
   async sync(isWritten: IsWritten): Promise<void> {
     for (const key of this.#unwritten) this.#count(key, isWritten);
     await this.#mutex(() => this.#sync());
@@ -196,7 +196,7 @@ export class ServiceHealth {
     this.#parts.onEnd?.(service, port, ended.address, isBound);
   }
 
-  /** Read once for each family, not for each Service: it may list the node's addresses. */
+  /** Called once for each family, not for each Service: it may list the node's addresses. */
   async #whereToListen(): Promise<ReadonlyMap<Family, readonly Address[]>> {
     const found = new Map<Family, readonly Address[]>();
     if (this.#checked.size === 0) return found;
@@ -217,7 +217,7 @@ export class ServiceHealth {
     }
   }
 
-  /** As kube-proxy's, the body is indented with tabs, and has no newline at its end. */
+  /** The body is kube-proxy's: indented with tabs, and without a newline at its end. */
   #answer(key: ServiceKey, family: Family): Answer {
     const localEndpoints = this.localEndpoints(key, family);
     const serviceProxyHealthy = this.#parts.isHealthy();

@@ -1,12 +1,12 @@
 /**
  * /statusz and /flagz as the components of Kubernetes have them (KEP-4827, KEP-4828; k8s.io/apiserver, pkg/server/statusz and flagz of
- * 1.36): text for people, and a versioned object for a client that names group, version and kind in `Accept`. Kubernetes lets those
- * ask who have the right; here they are answered to those who may ask questions (query-handler.ts).
+ * 1.36): text for people, and a versioned object for a client that names group, version and kind in `Accept`. Kubernetes requires a right
+ * for them; here a client that may ask questions gets them (query-handler.ts).
  */
 import { type Answer, type HttpRequest, jsonAnswer, textAnswer } from './http.ts';
 import { problemAnswer, refusalOf } from './query-handler.ts';
 
-/** What the process knows of itself. */
+/** Facts of the process about itself. */
 export interface ComponentInfo {
   /** Of slicewire. */
   readonly version: string;
@@ -26,7 +26,7 @@ export interface Component extends ComponentInfo {
   readonly paths: () => readonly string[];
   /** The server listens at loopback. */
   readonly isLocal: () => boolean;
-  /** Has the address of this server. */
+  /** The flag with the address of this server. */
   readonly flag: string;
 }
 
@@ -37,23 +37,23 @@ const KINDS: ReadonlyMap<string, ZpageKind> = new Map([
   ['/flagz', 'Flagz'],
 ]);
 const GROUP = 'config.k8s.io';
-/** Both have the same fields. */
+/** Both versions have the same fields. */
 const VERSIONS = ['v1beta1', 'v1alpha1'];
-/** Text has one of them by chance, so that nobody writes a program that reads it. */
+/** The text has one of them at random, so that no program is written that reads it. */
 const DELIMITERS = [':', ': ', '=', ' '];
 const WARNING =
   'Warning: This endpoint is not meant to be machine parseable, has no formatting compatibility guarantees and is for debugging purposes only.';
 
-/** undefined: another path. The method is GET or HEAD. */
-export function zpageAnswer(component: Component, asked: HttpRequest): Answer | undefined {
-  const kind = KINDS.get(asked.path);
+/** undefined for another path. The method must be GET or HEAD. */
+export function zpageAnswer(component: Component, request: HttpRequest): Answer | undefined {
+  const kind = KINDS.get(request.path);
   if (kind === undefined) return undefined;
-  const refusal = refusalOf(asked, component.isLocal(), component.flag);
+  const refusal = refusalOf(request, component.isLocal(), component.flag);
   if (refusal !== undefined) return problemAnswer(403, refusal);
-  const form = negotiated(asked.accept ?? '', kind);
+  const form = negotiated(request.accept ?? '', kind);
   if (form === undefined) {
     const json = `application/json;v=${VERSIONS[0]};g=${GROUP};as=${kind}`;
-    return textAnswer(406, `${asked.path} is served as text/plain, and as ${json}\n`);
+    return textAnswer(406, `${request.path} is served as text/plain, and as ${json}\n`);
   }
   if (form === 'text') {
     const delimiter = DELIMITERS[Math.floor(component.random() * DELIMITERS.length)] ?? '=';
@@ -104,7 +104,7 @@ function unixDate(date: Date): string {
   return `${day} ${month} ${number.replace(/^0/, ' ')} ${time} UTC ${year}`;
 }
 
-/** What the client prefers of what there is; undefined: nothing of that. A missing header means text. */
+/** The form that the client prefers; undefined where it accepts none of them. A missing header means text. */
 function negotiated(accept: string, kind: ZpageKind): 'text' | { readonly version: string } | undefined {
   if (accept.trim() === '') return 'text';
   const wanted = accept

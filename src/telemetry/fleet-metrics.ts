@@ -1,5 +1,6 @@
 /** Metrics of `slicewire fleet`. */
-import { type HistogramCounts, MetricRegistry, type TurnedAwayCount } from './registry.ts';
+import type { TurnedAwayCount } from '../serve/clients.ts';
+import { type HistogramCounts, MetricRegistry } from './registry.ts';
 
 export interface FleetMetricsOptions {
   readonly version: string;
@@ -9,13 +10,13 @@ export interface FleetMetricsOptions {
   readonly lastNode: () => HistogramCounts;
   /** Numbers of nodes by state. */
   readonly states: () => Readonly<Record<string, number>>;
-  /** Questions of `/drained` that wait. */
+  /** The number of `/drained` questions that wait. */
   readonly waiting: () => number;
-  /** Answers of `/drained`. */
+  /** The numbers of `/drained` answers. */
   readonly drained: () => { readonly yes: number; readonly late: number };
-  /** Events that agents sent. */
+  /** The number of events that agents sent. */
   readonly events: () => number;
-  /** Agents whose stream is open. */
+  /** The number of agents whose stream is open. */
   readonly connections: () => number;
   readonly watches: () => readonly { readonly of: string; readonly failure: object | undefined }[];
   /** Clients of the servers that were refused, or whose connections were closed for others. */

@@ -1,4 +1,4 @@
-/** The log: JSON lines on standard error, or lines for people if that is a terminal. */
+/** The log: JSON lines on standard error, or lines for people on a terminal. */
 import { type DestinationStream, type Logger, pino } from 'pino';
 
 /** The lowest `-v` of each level below info (docs/observe.md, "The log"). */
@@ -6,7 +6,7 @@ const VERBOSITY = { v1: 1, v2: 2, debug: 4 } as const;
 /** Between pino's info (30) and debug (20). */
 const OWN_LEVELS = { v1: 28, v2: 25 } as const;
 
-/** `v1` and `v2` are the lines of `-v 1` and `-v 2`: hints that few need, and each sync; `debug` those of `-v 4`. */
+/** `v1` and `v2` write the lines of `-v 1` (hints that few need) and `-v 2` (each sync), `debug` those of `-v 4`. */
 export type Log = Logger<keyof typeof OWN_LEVELS>;
 export type LogLevel = 'info' | keyof typeof VERBOSITY;
 
@@ -19,12 +19,12 @@ export interface LogOptions {
 
 export async function createLog({ verbosity, format }: LogOptions): Promise<Log> {
   const forPeople = format === 'text' || (format === 'auto' && process.stderr.isTTY === true);
-  // Synchronous: lines from before a crash are in the log.
+  // Synchronous, so that lines from before a crash are in the log.
   const stream = forPeople ? await linesForPeople() : pino.destination({ dest: 2, sync: true });
   return logInto(stream, levelOf(verbosity));
 }
 
-/** A log whose lines go into a stream. Lines of `-v` have the level debug for readers, and their `v`, as klog's JSON has it. */
+/** A log that writes into a stream. Lines of `-v` have the level debug for readers, and their `v` as in klog's JSON. */
 export function logInto(stream: DestinationStream, level: LogLevel | 'warn' | 'silent' = 'info'): Log {
   return pino(
     {
@@ -50,7 +50,7 @@ export function levelOf(verbosity: number): LogLevel {
   return verbosity >= VERBOSITY.v1 ? 'v1' : 'info';
 }
 
-/** Loaded only for a terminal: an agent on a node saves its 12 MB. */
+/** Loaded only for a terminal, which saves an agent on a node 12 MB. */
 async function linesForPeople(): Promise<DestinationStream> {
   const { default: pretty } = await import('pino-pretty');
   return pretty({ destination: 2, sync: true, ignore: 'pid,hostname,fault,v', translateTime: 'HH:MM:ss.l' });

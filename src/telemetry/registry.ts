@@ -1,7 +1,11 @@
-/** A registry of metrics in Prometheus' form: makes them, and writes them as text. With those of the process and of slicewire's build. */
+/** A registry of metrics, which it makes and writes in Prometheus' form, with those of the process and of slicewire's build. */
 import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client';
 
-/** Labels are texts; prom-client takes no others. */
+import type { TurnedAwayCount } from '../serve/clients.ts';
+
+export type { Counter, Gauge, Histogram } from 'prom-client';
+
+/** prom-client accepts only texts as labels. */
 export type MetricLabels = Readonly<Record<string, string>>;
 
 export interface Sample {
@@ -9,9 +13,9 @@ export interface Sample {
   readonly value: number;
 }
 
-/** Counts of a histogram since the start; the sum is in the unit of the buckets. */
+/** A histogram since the start. The sum is in the unit of the buckets. */
 export interface HistogramCounts {
-  /** Upper ends, each with all that are not above it. */
+  /** Upper bounds, each with the number of values that do not exceed it. */
   readonly buckets: readonly { readonly upTo: number; readonly count: number }[];
   readonly count: number;
   readonly sum: number;
@@ -20,8 +24,11 @@ export interface HistogramCounts {
 /** Reads the samples of a metric, on each scrape. */
 export type Samples = () => readonly Sample[] | Promise<readonly Sample[]>;
 
-/** Milliseconds between two measurements of the event loop's lag: each wakes the process. prom-client's own 10 cost an idle one a percent of a core. */
-const LAG_RESOLUTION = 250;
+/**
+ * Milliseconds between two measurements of the event loop's lag. Each wakes the process: prom-client's own 10 ms cost an idle process a
+ * percent of a core.
+ */
+const LAG_RESOLUTION_MS = 250;
 
 /**
  * Not kubernetes_build_info: its git_version is Kubernetes' own, and another program's version among those sets off the alert
@@ -40,13 +47,6 @@ export const TURNED_AWAY = {
   labels: ['address', 'reason'],
 } as const;
 
-/** How often one client was turned away, as its limits count it. */
-export interface TurnedAwayCount {
-  readonly address: string;
-  readonly reason: string;
-  readonly count: number;
-}
-
 /** The samples of TURNED_AWAY. */
 export function turnedAwaySamples(counts: readonly TurnedAwayCount[]): Sample[] {
   return counts.map(({ address, reason, count }) => ({ labels: { address, reason }, value: count }));
@@ -54,11 +54,11 @@ export function turnedAwaySamples(counts: readonly TurnedAwayCount[]): Sample[] 
 
 let ofProcess: Registry | undefined;
 
-/** One for the whole process: prom-client never ends the observers that it starts for these metrics. */
+/** One registry for the whole process: prom-client never ends the observers that it starts for these metrics. */
 function processRegistry(): Registry {
   if (ofProcess !== undefined) return ofProcess;
   ofProcess = new Registry();
-  collectDefaultMetrics({ register: ofProcess, eventLoopMonitoringPrecision: LAG_RESOLUTION });
+  collectDefaultMetrics({ register: ofProcess, eventLoopMonitoringPrecision: LAG_RESOLUTION_MS });
   return ofProcess;
 }
 
@@ -95,7 +95,7 @@ export class MetricRegistry {
     return new Counter({ name, help, labelNames, registers: [this.#registry] });
   }
 
-  /** A histogram that is counted elsewhere, and read on each scrape. */
+  /** A histogram whose counts are read on each scrape. */
   readHistogram(name: string, help: string, read: () => HistogramCounts): void {
     this.#registry.registerMetric(new CountedHistogram(name, help, read));
   }
@@ -137,7 +137,7 @@ export class MetricRegistry {
   }
 }
 
-/** prom-client's own histogram takes each observation by itself; the fleet counts hundreds at once. */
+/** prom-client's own histogram takes one observation at a time, and the fleet counts hundreds at once. */
 class CountedHistogram extends Histogram {
   readonly #name: string;
   readonly #help: string;
@@ -150,7 +150,7 @@ class CountedHistogram extends Histogram {
     this.#read = read;
   }
 
-  /** The registry calls it for its text; in prom-client it gives what was observed. */
+  /** Overrides the method by which the registry reads a histogram for its text. */
   getForPromString() {
     const [name, help] = [this.#name, this.#help];
     const { buckets, count, sum } = this.#read();

@@ -1,6 +1,6 @@
 /**
- * The metrics of Services (--service-metrics) in Prometheus' form. They have many series, so their text is made apart from the registry:
- * Service by Service, without an object for each series.
+ * The metrics of Services (--service-metrics) in Prometheus' form. They have many series, so their text is made without the registry,
+ * Service by Service, and without an object for each series.
  */
 
 export const SERVICE_METRICS = {
@@ -24,7 +24,7 @@ export const SERVICE_METRICS = {
 
 export type ServiceMetric = keyof typeof SERVICE_METRICS;
 
-/** Labels as they stand between the braces. Empty ones are left out, as in Prometheus' data model. */
+/** The text between the braces. An empty label is left out: it means the same in Prometheus' data model. */
 export function labelsText(labels: Readonly<Record<string, string>>): string {
   let text = '';
   for (const name in labels) {

@@ -1,6 +1,6 @@
 /**
- * Troubles that last, in the log: a line when one begins or has another cause, and every ten minutes; a line when it is over. The tries
- * between them have theirs at `-v 2` (docs/observe.md, "The log").
+ * Problems that last, in the log: a line when one begins or has another cause, and every ten minutes; a line when it is over. The tries
+ * in between have their lines at `-v 2` (docs/observe.md, "The log").
  */
 
 import { causeOf } from '../base/cause.ts';
@@ -9,7 +9,7 @@ import { LastingProblems } from '../base/lasting-problem.ts';
 import type { Log } from './log.ts';
 
 export interface Trouble {
-  /** Of troubles of many objects, the object. */
+  /** The object, where many objects may have the problem. */
   readonly of?: string;
   readonly cause: string;
   readonly text: string;
@@ -19,7 +19,7 @@ export interface Trouble {
 export interface TroubleLogOptions {
   readonly log: Log;
   readonly clock: Pick<Clock, 'now'>;
-  /** That of a line that is told. */
+  /** The level of the lines that report the problem. */
   readonly level: 'info' | 'warn' | 'error';
 }
 
@@ -31,15 +31,15 @@ export class TroubleLog {
     this.#options = options;
   }
 
-  /** Returns whether the line has the level of one that is told. */
+  /** Returns whether the line has the level of a report. */
   tell({ of = '', cause, text, facts = {} }: Trouble): boolean {
     const { log, clock, level } = this.#options;
-    const isTold = this.#problems.met(of, cause, clock.now());
-    log[isTold ? level : 'v2'](facts, text);
-    return isTold;
+    const isReport = this.#problems.met(of, cause, clock.now());
+    log[isReport ? level : 'v2'](facts, text);
+    return isReport;
   }
 
-  /** The same work succeeded. Where there was a trouble, `text` says so at the level info. */
+  /** The same work succeeded. Where there was a problem, `text` reports its end at the level info. */
   over({
     of = '',
     text,

@@ -1,7 +1,7 @@
 /** A process of the benchmark inside a namespace of the lab: one JSON line a command, one JSON line an answer, by number. */
 import { createInterface } from 'node:readline';
 import type { Lab } from '../../src/cli/lab/lab.ts';
-import { type Child, startChild } from '../../src/kernel/child.ts';
+import { type Child, startChild } from '../../src/kernel/commands.ts';
 
 /** What goes from the process: an answer to a command, or something that is told without being asked. */
 export type Said<Answer, Told> =

@@ -7,8 +7,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import type { Lab } from '../../src/cli/lab/lab.ts';
-import { type Child, startChild } from '../../src/kernel/child.ts';
-import { realCommands } from '../../src/kernel/commands.ts';
+import { type Child, realCommands, startChild } from '../../src/kernel/commands.ts';
 import { InsideProcess } from './inside.ts';
 import type { KubeProxyAnswer, KubeProxyCommand } from './kube-proxy-protocol.ts';
 

@@ -1,7 +1,7 @@
 /** What processes cost, tried with processes of our own. */
 import assert from 'node:assert/strict';
 import test from 'node:test';
-import { startChild } from '../../src/kernel/child.ts';
+import { startChild } from '../../src/kernel/commands.ts';
 import { until } from '../helpers/base/until.ts';
 import { MemorySampler, processorTime, residentMemory, treeMemory, treeOf } from './process-cost.ts';
 import { StartCounter } from './process-starts.ts';

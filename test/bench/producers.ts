@@ -4,7 +4,7 @@
  */
 import { setTimeout as pause } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
-import { type Child, startChild } from '../../src/kernel/child.ts';
+import { type Child, startChild } from '../../src/kernel/commands.ts';
 import { ApiServer } from '../helpers/cluster/api/api-server.ts';
 import { FIRST, nodeObject, podOf, serviceOf } from './cluster.ts';
 import { processorTime, residentMemory } from './process-cost.ts';

@@ -2,8 +2,7 @@
 
 import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
-import { type Child, startChild } from '../../src/kernel/child.ts';
-import { realCommands } from '../../src/kernel/commands.ts';
+import { type Child, realCommands, startChild } from '../../src/kernel/commands.ts';
 import { SLICEWIRE } from '../helpers/cli/slicewire.ts';
 import { service, slice } from '../helpers/cluster/objects.ts';
 import { NEVER } from '../helpers/proxy/rig.ts';

@@ -5,11 +5,11 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { goArguments } from '../../src/cli/command-line.ts';
+import { IDLE_FLAGS } from '../../src/config/agent-flags.ts';
 import { API_VERSION } from '../../src/config/config-file.ts';
 import { FIELDS } from '../../src/config/file-fields.ts';
 import { ConfigError, camel, type Flags } from '../../src/config/flags.ts';
 import { configFromFlags } from '../../src/config/from-flags.ts';
-import { IDLE_FLAGS } from '../../src/config/kube-proxy-flags.ts';
 import { flagsFromText } from '../helpers/cluster/documents/documents.ts';
 
 interface Row {

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { flagValues } from '../../src/agent/component-info.ts';
 import { AGENT_FLAGS } from '../../src/config/agent-flags.ts';
-import { CONTROLLER_FLAGS } from '../../src/config/controller-flags.ts';
+import { CONTROLLER_FLAGS } from '../../src/config/controller-config.ts';
 
 describe('the values of flags', () => {
   it('are those that were given, and the defaults of the others, sorted', () => {

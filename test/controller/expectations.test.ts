@@ -2,10 +2,10 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import type { Metadata, SliceObject } from '../../src/cluster/producers/api-objects.ts';
+import { SliceShelf } from '../../src/controller/cluster-cache.ts';
 import { Expectations } from '../../src/controller/expectations.ts';
 import { SliceEvents } from '../../src/controller/managed-slices.ts';
 import { WorkQueue } from '../../src/controller/queue.ts';
-import { SliceShelf } from '../../src/controller/slice-shelf.ts';
 import { MANAGED_BY_LABEL, SERVICE_NAME_LABEL, SLICES_MANAGER } from '../../src/proxy/model/labels.ts';
 import { isOlder } from '../../src/proxy/model/resource-version.ts';
 import { FakeClock } from '../helpers/base/fake-clock.ts';

@@ -5,7 +5,7 @@ import { type ApiClient, ApiError, apiClient } from '../../src/cluster/api/clien
 import type { SliceObject } from '../../src/cluster/producers/api-objects.ts';
 import { Expectations } from '../../src/controller/expectations.ts';
 import { mustBeGone, SliceWriter } from '../../src/controller/object-writer.ts';
-import { StaleCache } from '../../src/controller/workers.ts';
+import { StaleCache } from '../../src/controller/queue.ts';
 import { aWhile, until } from '../helpers/base/until.ts';
 import { ApiServer } from '../helpers/cluster/api/api-server.ts';
 import { NEVER } from '../helpers/proxy/rig.ts';

@@ -1,8 +1,8 @@
 /** `slicewire controller` as processes: several of them, and such as are killed in the middle of their work. */
 import assert from 'node:assert/strict';
 import { describe, it, type TestContext } from 'node:test';
-import { type Child, startChild } from '../../src/kernel/child.ts';
-import { selfCommand } from '../../src/kernel/self.ts';
+import { type Child, startChild } from '../../src/kernel/commands.ts';
+import { selfCommand } from '../../src/kernel/process.ts';
 import { aWhile, until } from '../helpers/base/until.ts';
 import { address, ControllerRig } from './rig.ts';
 

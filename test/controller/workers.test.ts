@@ -3,8 +3,7 @@ import { describe, it } from 'node:test';
 import { setImmediate as breath } from 'node:timers/promises';
 import { aborted } from '../../src/base/clock.ts';
 import { ApiError } from '../../src/cluster/api/client.ts';
-import { WorkQueue } from '../../src/controller/queue.ts';
-import { runWorkers, StaleCache, workOff } from '../../src/controller/workers.ts';
+import { runWorkers, StaleCache, WorkQueue, workOff } from '../../src/controller/queue.ts';
 import { FakeClock } from '../helpers/base/fake-clock.ts';
 
 type Sync = (key: string, signal: AbortSignal) => Promise<void>;

@@ -6,7 +6,7 @@ import { askHolder, type HeldName, takeName } from '../../src/kernel/agent-name.
 
 let names = 0;
 const newName = () => `\0slicewire-test-${process.pid}-${++names}`;
-const ASK = { patience: 1000, longest: 100 };
+const ASK = { patience: 1000, maxLength: 100 };
 const OWN = { pid: process.pid, uid: process.geteuid?.() };
 
 describe('the name of an agent', () => {
@@ -68,7 +68,7 @@ describe('the name of an agent', () => {
     assert.deepEqual(await askHolder(closing, ASK), { kind: 'closed', peer: OWN });
     const { line, ...rest } = { line: '', ...(await askHolder(endless, ASK)) };
     assert.deepEqual(rest, { kind: 'line', peer: OWN });
-    assert.equal(line.length, ASK.longest + 1);
+    assert.equal(line.length, ASK.maxLength + 1);
   });
 
   it('answers a flood of connections without stalling, and is held after it', async () => {

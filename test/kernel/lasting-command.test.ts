@@ -4,11 +4,10 @@ import { execFile } from 'node:child_process';
 import { describe, it } from 'node:test';
 import { setTimeout as pause } from 'node:timers/promises';
 import { promisify } from 'node:util';
-import { CommandNotStarted } from '../../src/kernel/commands.ts';
-import { startCommand } from '../../src/kernel/lasting-command.ts';
+import { CommandNotStarted, startCommand } from '../../src/kernel/commands.ts';
 import { NEVER } from '../helpers/proxy/rig.ts';
 
-const MODULE = new URL('../../src/kernel/lasting-command.ts', import.meta.url).href;
+const MODULE = new URL('../../src/kernel/commands.ts', import.meta.url).href;
 
 describe('a lasting command', () => {
   it('answers piece by piece, also pieces larger than a pipe', async () => {

@@ -2,8 +2,7 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { CommandNotStarted, type CommandResult, type CommandRunner } from '../../src/kernel/commands.ts';
-import { IptablesError, IptablesTools } from '../../src/kernel/iptables-tools.ts';
-import { LastingRestore } from '../../src/kernel/lasting-restore.ts';
+import { IptablesError, IptablesTools, LastingRestore } from '../../src/kernel/iptables-tools.ts';
 import { NEVER } from '../helpers/proxy/rig.ts';
 
 /** What a process does with its n-th line; undefined: it goes on. */

@@ -24,5 +24,5 @@ it('keeps nothing else of a table that was read', async () => {
   collect();
   assert.equal(state.deref(), undefined);
   assert.equal(seen.isUnchanged('IPv4'), true);
-  assert.equal(seen.stands('IPv4'), 'yes');
+  assert.equal(seen.presence('IPv4'), 'yes');
 });

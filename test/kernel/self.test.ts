@@ -7,7 +7,7 @@ import { fileURLToPath } from 'node:url';
 import packageJson from '../../package.json' with { type: 'json' };
 import { sourceFiles } from '../../scripts/imports.ts';
 import { realCommands } from '../../src/kernel/commands.ts';
-import { SOURCE_OPTIONS, selfCommand } from '../../src/kernel/self.ts';
+import { SOURCE_OPTIONS, selfCommand } from '../../src/kernel/process.ts';
 import { NEVER } from '../helpers/proxy/rig.ts';
 
 const ROOT = fileURLToPath(new URL('../..', import.meta.url));
@@ -45,7 +45,7 @@ describe('the program from its source', () => {
     assert.deepEqual(
       sourceFiles('test', 'scripts', 'src').filter((file) => bare.test(text(file))),
       // The constant itself; the executable's own options; and this test.
-      ['scripts/executable/make.ts', 'src/kernel/self.ts', 'test/kernel/self.test.ts'],
+      ['scripts/executable/make.ts', 'src/kernel/process.ts', 'test/kernel/self.test.ts'],
     );
   });
 });

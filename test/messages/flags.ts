@@ -304,7 +304,8 @@ export const CONTROLLER_FLAGS: readonly Row<Flags>[] = [
   {
     name: 'an address to listen on that is none',
     input: { bindAddress: 'localhost' },
-    message: '--bind-address=localhost: must be an IP address, or one with a port, such as 0.0.0.0:10261',
+    message:
+      '--bind-address=localhost: must be an IP address, or one with a port from 1 to 65535, such as 0.0.0.0:10261',
   },
   {
     name: 'slices of more endpoints than may be',

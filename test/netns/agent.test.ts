@@ -6,7 +6,7 @@ import { after, afterEach, before, beforeEach, describe, it } from 'node:test';
 import { setTimeout as pause } from 'node:timers/promises';
 import type { LogLine } from '../../src/cli/lab/agent-process.ts';
 import { LAB, Lab, podAddress } from '../../src/cli/lab/lab.ts';
-import { startChild } from '../../src/kernel/child.ts';
+import { startChild } from '../../src/kernel/commands.ts';
 import { until } from '../helpers/base/until.ts';
 import { ManifestNode } from '../helpers/cli/lab/manifest-node.ts';
 import { service, slice } from '../helpers/cluster/objects.ts';

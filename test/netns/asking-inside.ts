@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { networkInterfaces } from 'node:os';
 import { setTimeout as pause } from 'node:timers/promises';
-import type { Child } from '../../src/kernel/child.ts';
+import type { Child } from '../../src/kernel/commands.ts';
 import { madeToken } from '../helpers/cluster/api/api-reviews.ts';
 import type { ApiServer } from '../helpers/cluster/api/api-server.ts';
 import { LONGEST, log, runStory, startAgent, web, webSlice } from './inside.ts';

@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
 import { userAgent } from '../../src/config/program-version.ts';
-import type { Child } from '../../src/kernel/child.ts';
+import type { Child } from '../../src/kernel/commands.ts';
 import type { ApiServer } from '../helpers/cluster/api/api-server.ts';
 import { slice } from '../helpers/cluster/objects.ts';
 import { shellCommands } from '../helpers/kernel/shell-commands.ts';

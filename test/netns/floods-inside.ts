@@ -12,7 +12,7 @@ import { createInterface } from 'node:readline';
 import { setTimeout as pause } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { LAB, podAddress } from '../../src/cli/lab/network.ts';
-import { type Child, startChild } from '../../src/kernel/child.ts';
+import { type Child, startChild } from '../../src/kernel/commands.ts';
 import { until } from '../helpers/base/until.ts';
 import { fromSources, slicewire } from '../helpers/cli/slicewire.ts';
 import { madeToken } from '../helpers/cluster/api/api-reviews.ts';

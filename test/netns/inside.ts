@@ -2,7 +2,7 @@
 
 import assert from 'node:assert/strict';
 import type { LogLine } from '../../src/cli/lab/agent-process.ts';
-import { type Child, startChild } from '../../src/kernel/child.ts';
+import { type Child, startChild } from '../../src/kernel/commands.ts';
 import { slicewire } from '../helpers/cli/slicewire.ts';
 import { ApiServer } from '../helpers/cluster/api/api-server.ts';
 import { service, slice } from '../helpers/cluster/objects.ts';

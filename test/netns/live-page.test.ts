@@ -11,7 +11,7 @@ import { exposureSchema } from '../../src/inspect/wire/exposure.ts';
 import { type Live, liveSchema } from '../../src/inspect/wire/live.ts';
 import { withDelta } from '../../src/inspect/wire/live-delta.ts';
 import { serviceSchema, servicesSchema } from '../../src/inspect/wire/services.ts';
-import { type Child, startChild } from '../../src/kernel/child.ts';
+import { type Child, startChild } from '../../src/kernel/commands.ts';
 import { SLICEWIRE, startAgent } from '../helpers/cli/slicewire.ts';
 import { service, slice } from '../helpers/cluster/objects.ts';
 import { shellCommands } from '../helpers/kernel/shell-commands.ts';

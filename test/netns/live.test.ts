@@ -5,7 +5,7 @@ import { fileURLToPath } from 'node:url';
 import { type Address, endpointText, FAMILIES, type Family } from '../../src/base/address.ts';
 import { LAB, Lab, podAddress } from '../../src/cli/lab/lab.ts';
 import type { SeenPackets } from '../../src/inspect/explain/seen.ts';
-import { type Child, startChild } from '../../src/kernel/child.ts';
+import { type Child, startChild } from '../../src/kernel/commands.ts';
 import type { LiveInput } from '../helpers/agent/live-process.ts';
 import { ManifestNode } from '../helpers/cli/lab/manifest-node.ts';
 import { service, slice } from '../helpers/cluster/objects.ts';

@@ -9,7 +9,7 @@ import { join } from 'node:path';
 import { after, afterEach, before, beforeEach, describe, it } from 'node:test';
 import type { AgentProcess } from '../../src/cli/lab/agent-process.ts';
 import { type Addresses, LAB, Lab, podAddress, remotePodAddress } from '../../src/cli/lab/lab.ts';
-import { type Child, startChild } from '../../src/kernel/child.ts';
+import { type Child, startChild } from '../../src/kernel/commands.ts';
 import { until } from '../helpers/base/until.ts';
 import { ManifestNode } from '../helpers/cli/lab/manifest-node.ts';
 import { NODE_PORT, POD_PORT } from '../helpers/cli/lab/web.ts';

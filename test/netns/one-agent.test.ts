@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { after, afterEach, before, beforeEach, describe, it } from 'node:test';
 import type { AgentProcess } from '../../src/cli/lab/agent-process.ts';
 import { Lab, podAddress } from '../../src/cli/lab/lab.ts';
-import { startChild } from '../../src/kernel/child.ts';
+import { startChild } from '../../src/kernel/commands.ts';
 import { ManifestNode, type Ran } from '../helpers/cli/lab/manifest-node.ts';
 import { SLICEWIRE } from '../helpers/cli/slicewire.ts';
 import { service, slice } from '../helpers/cluster/objects.ts';

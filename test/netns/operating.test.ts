@@ -8,7 +8,7 @@ import { after, afterEach, before, beforeEach, describe, it } from 'node:test';
 import { setTimeout as pause } from 'node:timers/promises';
 import type { AgentProcess } from '../../src/cli/lab/agent-process.ts';
 import { Lab, podAddress } from '../../src/cli/lab/lab.ts';
-import { startChild } from '../../src/kernel/child.ts';
+import { startChild } from '../../src/kernel/commands.ts';
 import { SLICEWIRE, startAgent } from '../helpers/cli/slicewire.ts';
 import { service, slice } from '../helpers/cluster/objects.ts';
 import { OWN_LOCK } from '../helpers/kernel/own-lock.ts';

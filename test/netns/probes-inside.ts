@@ -4,7 +4,7 @@ import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
-import { type Child, startChild } from '../../src/kernel/child.ts';
+import { type Child, startChild } from '../../src/kernel/commands.ts';
 import type { ApiServer } from '../helpers/cluster/api/api-server.ts';
 import { service, slice } from '../helpers/cluster/objects.ts';
 import { OWN_LOCK } from '../helpers/kernel/own-lock.ts';

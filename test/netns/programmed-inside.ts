@@ -10,7 +10,7 @@ import {
   programmedEventSchema,
   programmedSchema,
 } from '../../src/inspect/wire/programmed.ts';
-import type { Child } from '../../src/kernel/child.ts';
+import type { Child } from '../../src/kernel/commands.ts';
 import { hasReached } from '../../src/proxy/model/resource-version.ts';
 import type { ApiServer } from '../helpers/cluster/api/api-server.ts';
 import { service, slice } from '../helpers/cluster/objects.ts';

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { setTimeout as pause } from 'node:timers/promises';
 import type { LogLine } from '../../src/cli/lab/agent-process.ts';
 import { LAB } from '../../src/cli/lab/lab.ts';
-import type { Child } from '../../src/kernel/child.ts';
+import type { Child } from '../../src/kernel/commands.ts';
 import type { ApiServer } from '../helpers/cluster/api/api-server.ts';
 import { nodeOf, serviceCidr } from '../helpers/cluster/objects.ts';
 import { shellCommands } from '../helpers/kernel/shell-commands.ts';

@@ -7,7 +7,7 @@ import { join } from 'node:path';
 import { after, afterEach, before, beforeEach, describe, it } from 'node:test';
 import { setTimeout as pause } from 'node:timers/promises';
 import { Lab, podAddress } from '../../src/cli/lab/lab.ts';
-import { type Child, startChild } from '../../src/kernel/child.ts';
+import { type Child, startChild } from '../../src/kernel/commands.ts';
 import { SLICEWIRE } from '../helpers/cli/slicewire.ts';
 import { service, slice } from '../helpers/cluster/objects.ts';
 import { shellCommands } from '../helpers/kernel/shell-commands.ts';

@@ -4,7 +4,7 @@ import { after, before, it } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import { FAMILIES, type Family } from '../../src/base/address.ts';
 import { Lab } from '../../src/cli/lab/lab.ts';
-import { startChild } from '../../src/kernel/child.ts';
+import { startChild } from '../../src/kernel/commands.ts';
 import { cluster } from '../conformance/cluster.ts';
 import { POD_PORT, PORT, podsWith, web } from '../conformance/stories/build.ts';
 import { shellCommands } from '../helpers/kernel/shell-commands.ts';

@@ -7,7 +7,7 @@ import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { after, afterEach, before, beforeEach, describe, it } from 'node:test';
 import { LAB, Lab, podAddress } from '../../src/cli/lab/lab.ts';
-import { type Child, startChild } from '../../src/kernel/child.ts';
+import { type Child, startChild } from '../../src/kernel/commands.ts';
 import { until } from '../helpers/base/until.ts';
 import { ManifestNode } from '../helpers/cli/lab/manifest-node.ts';
 import { startTraffic } from '../helpers/cli/lab/traffic.ts';

@@ -1,7 +1,7 @@
 /** What an `nft` does with slicewire's table: the questions of docs/reference/nft-versions.md, in their order, because the last ones delete it. */
 import assert from 'node:assert/strict';
 import { FAMILIES, type Family } from '../../src/base/address.ts';
-import { startChild } from '../../src/kernel/child.ts';
+import { startChild } from '../../src/kernel/commands.ts';
 import { SETS } from '../../src/proxy/modes/nftables/names.ts';
 import { until } from '../helpers/base/until.ts';
 import type { Program } from './debian.ts';

@@ -6,12 +6,12 @@ import { fileURLToPath } from 'node:url';
 import { kubeProxyFacts, kubeProxyFlagsPage, METRICS_APART, ownMetrics } from '../../scripts/kube-proxy-flags.ts';
 import { loadConfig } from '../../src/agent/load-config.ts';
 import { goArguments, programOf } from '../../src/cli/command-line.ts';
+import { DEPRECATED_FLAGS, IDLE_FLAGS } from '../../src/config/agent-flags.ts';
 import type { Config } from '../../src/config/config.ts';
 import { flagsFromFile } from '../../src/config/config-file.ts';
 import { FIELDS } from '../../src/config/file-fields.ts';
 import { camel, type Flags } from '../../src/config/flags.ts';
 import { configFromFlags } from '../../src/config/from-flags.ts';
-import { DEPRECATED_FLAGS, IDLE_FLAGS } from '../../src/config/kube-proxy-flags.ts';
 
 const PAGE = fileURLToPath(new URL('../../docs/reference/kube-proxy-flags.md', import.meta.url));
 const { flags, fields, metrics } = kubeProxyFacts();

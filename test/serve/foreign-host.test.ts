@@ -1,8 +1,8 @@
 /** Metrics of each server under another name: a page in a browser may reach loopback by DNS rebinding, and Prometheus may ask by a name. */
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
+import { controllerHandler } from '../../src/controller/monitoring.ts';
 import { fleetHandler } from '../../src/fleet/server.ts';
-import { controllerHandler } from '../../src/serve/following-program.ts';
 import type { Handler } from '../../src/serve/http.ts';
 import { metricsHandler, scrapeHandler } from '../../src/serve/metrics-server.ts';
 import { FakeClock } from '../helpers/base/fake-clock.ts';

@@ -16,7 +16,7 @@ const QUESTIONS: ReadonlyMap<string, QueryRoute> = new Map<string, QueryRoute>([
   ['/none', { parameters: [], answer: () => Promise.reject(new NoAnswer('not yet')) }],
   ['/fails', { parameters: [], answer: () => Promise.reject(new Error('the kernel does not answer')) }],
   ['/recording', { parameters: [], answer: () => Promise.resolve(pieces()) }],
-  ['/slow', { parameters: [], answer: (_, signal) => untilAborted(signal), longest: 50 }],
+  ['/slow', { parameters: [], answer: (_, signal) => untilAborted(signal), timeout: 50 }],
   ['/torn', { parameters: [], answer: () => Promise.resolve(torn()) }],
 ]);
 

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
 import type { Address } from '../../src/base/address.ts';
-import { controllerHandler } from '../../src/serve/following-program.ts';
+import { controllerHandler } from '../../src/controller/monitoring.ts';
 import { HttpServer } from '../../src/serve/http.ts';
 import { zpageAnswer } from '../../src/serve/zpages.ts';
 import { FakeClock } from '../helpers/base/fake-clock.ts';

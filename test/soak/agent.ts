@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { AgentProcess, type LogLine } from '../../src/cli/lab/agent-process.ts';
 import type { Lab } from '../../src/cli/lab/lab.ts';
-import { SOURCE_OPTIONS } from '../../src/kernel/self.ts';
+import { SOURCE_OPTIONS } from '../../src/kernel/process.ts';
 import { residentMemory } from '../bench/process-cost.ts';
 import { CLUSTER_CIDR, NODE } from './cluster.ts';
 import type { SoakMode } from './timeline.ts';

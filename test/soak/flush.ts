@@ -1,7 +1,7 @@
 /** What another program does to the agent's rules in a soak: as an administrator, or a script of a firewall, does it. */
 
 import type { Lab } from '../../src/cli/lab/lab.ts';
-import { type Child, startChild } from '../../src/kernel/child.ts';
+import { type Child, startChild } from '../../src/kernel/commands.ts';
 import { SERVICE_PORT } from './cluster.ts';
 import type { SoakMode } from './timeline.ts';
 

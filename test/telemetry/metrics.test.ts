@@ -1,7 +1,7 @@
 /** Metrics under kube-proxy's names (its pkg/proxy/metrics), and those of slicewire. */
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { ControllerMetrics } from '../../src/telemetry/controller-metrics.ts';
+import { ControllerMetrics } from '../../src/controller/monitoring.ts';
 import { Metrics, type MetricsOptions, type ReadName } from '../../src/telemetry/metrics.ts';
 import type { Samples } from '../../src/telemetry/registry.ts';
 

@@ -1,7 +1,7 @@
 /** Troubles that last, in the log. */
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { TOLD_AGAIN } from '../../src/base/lasting-problem.ts';
+import { REPORT_PERIOD_MS } from '../../src/base/lasting-problem.ts';
 import { logInto } from '../../src/telemetry/log.ts';
 import { listenTrouble, TroubleLog } from '../../src/telemetry/trouble-log.ts';
 import { FakeClock } from '../helpers/base/fake-clock.ts';
@@ -20,7 +20,7 @@ describe('troubles in the log', () => {
     const { clock, troubles, said } = made();
     const tell = () => troubles.tell({ cause: 'EIO', text: 'cannot read: EIO' });
     assert.deepEqual([tell(), tell()], [true, false]);
-    clock.advance(TOLD_AGAIN);
+    clock.advance(REPORT_PERIOD_MS);
     assert.equal(tell(), true);
     assert.deepEqual(said(), ['error cannot read: EIO', 'debug cannot read: EIO', 'error cannot read: EIO']);
     troubles.over({ text: 'can be read again' });

@@ -8,7 +8,7 @@ import { setTimeout as pause } from 'node:timers/promises';
 import { bundle } from '../../scripts/bundle.ts';
 import type { Address } from '../../src/base/address.ts';
 import { Lab } from '../../src/cli/lab/lab.ts';
-import { startChild } from '../../src/kernel/child.ts';
+import { startChild } from '../../src/kernel/commands.ts';
 import { servicePorts } from '../../src/proxy/model/service-port.ts';
 import { shellCommands } from '../helpers/kernel/shell-commands.ts';
 import { ipvsRig } from '../helpers/proxy/ipvs-rig.ts';

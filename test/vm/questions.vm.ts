@@ -4,7 +4,7 @@ import { after, before, describe, it } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import { Lab } from '../../src/cli/lab/lab.ts';
 import { verificationSchema } from '../../src/inspect/wire/verification.ts';
-import { startChild } from '../../src/kernel/child.ts';
+import { startChild } from '../../src/kernel/commands.ts';
 import { until } from '../helpers/base/until.ts';
 import { ManifestNode } from '../helpers/cli/lab/manifest-node.ts';
 import { service, slice } from '../helpers/cluster/objects.ts';

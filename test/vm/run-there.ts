@@ -1,7 +1,6 @@
 /** Run a program where the kernel has IPVS: here, or in the virtual machine (machine/README.md). */
 import { fileURLToPath } from 'node:url';
-import { startChild } from '../../src/kernel/child.ts';
-import { realCommands } from '../../src/kernel/commands.ts';
+import { realCommands, startChild } from '../../src/kernel/commands.ts';
 import { NEVER } from '../helpers/proxy/rig.ts';
 
 const here = (path: string) => fileURLToPath(new URL(path, import.meta.url));

@@ -1,8 +1,7 @@
 /** Established SCTP associations through a Service, over the kernel's own sockets, for kernels that have them. */
 import { fileURLToPath } from 'node:url';
 import { type Lab, podAddress } from '../../src/cli/lab/lab.ts';
-import { type Child, startChild } from '../../src/kernel/child.ts';
-import { realCommands } from '../../src/kernel/commands.ts';
+import { type Child, realCommands, startChild } from '../../src/kernel/commands.ts';
 import { until } from '../helpers/base/until.ts';
 import { service, slice } from '../helpers/cluster/objects.ts';
 import { NEVER } from '../helpers/proxy/rig.ts';

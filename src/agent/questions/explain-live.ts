@@ -5,11 +5,11 @@ import { causeOf } from '../../base/cause.ts';
 import { type Clock, realClock, sleep } from '../../base/clock.ts';
 import { type ComputedFate, fatesOf, type SeenPackets, seenAnswer } from '../../inspect/explain/seen.ts';
 import type { Explanation } from '../../inspect/wire/explanation.ts';
-import { type KnownConnections, readConnections, type TrackedConnection } from '../../kernel/connections.ts';
+import { type KnownConnections, readConnections, type TrackedConnection } from '../../kernel/conntrack.ts';
 import type { IptablesTools } from '../../kernel/iptables-tools.ts';
 import { readRules } from '../../kernel/rule-texts.ts';
-import type { TraceQuestion } from '../../kernel/trace-names.ts';
 import { tracePackets } from '../../kernel/trace-table.ts';
+import type { TraceQuestion } from '../../kernel/traced-packets.ts';
 import { MODES } from '../../proxy/model/modes.ts';
 
 export interface LiveOptions {

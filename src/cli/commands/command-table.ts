@@ -4,9 +4,9 @@
  */
 
 import { AGENT_FLAGS } from '../../config/agent-flags.ts';
-import { CONTROLLER_FLAGS } from '../../config/controller-flags.ts';
+import { CONTROLLER_FLAGS } from '../../config/controller-config.ts';
 import { type FlagEntry, type FlagGroup, option } from '../../config/flags.ts';
-import { FLEET_FLAGS } from '../../config/fleet-flags.ts';
+import { FLEET_FLAGS } from '../../config/fleet-config.ts';
 import { MODE_NAMES } from '../../proxy/model/modes.ts';
 
 /** The whole program. */

@@ -1,6 +1,6 @@
 /** The agent as a process inside a namespace of the lab: the same program that runs on a node. */
-import { type Child, startChild } from '../../kernel/child.ts';
-import { selfCommand } from '../../kernel/self.ts';
+import { type Child, startChild } from '../../kernel/commands.ts';
+import { selfCommand } from '../../kernel/process.ts';
 import type { Lab } from './lab.ts';
 
 /** A line of the agent's log. */

@@ -9,8 +9,8 @@
  */
 import { isSea } from 'node:sea';
 import { fileURLToPath } from 'node:url';
-import { type Child, startChild } from '../../kernel/child.ts';
 import type { CommandRunner } from '../../kernel/commands.ts';
+import { type Child, startChild } from '../../kernel/commands.ts';
 import type { HostAnswer, HostCommand, HostRequest } from './host-process.ts';
 import { LabNetwork, Namespaces } from './network.ts';
 

@@ -1,6 +1,6 @@
 /** The way that real packets took, beside the way that was computed. Pure. */
 import { type Address, endpointText, type Protocol } from '../../base/address.ts';
-import type { TrackedConnection } from '../../kernel/connections.ts';
+import type { TrackedConnection } from '../../kernel/conntrack.ts';
 import type { RuleOf } from '../../kernel/rule-texts.ts';
 import type { TracedPacket, TracedStep } from '../../kernel/traced-packets.ts';
 import { MODES } from '../../proxy/model/modes.ts';

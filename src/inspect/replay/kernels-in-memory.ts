@@ -65,7 +65,7 @@ export function tableKernel(): NftKernel {
       for (const write of writes) writeTable(tables, family, write);
       return Promise.resolve([]);
     },
-    stands: (family) => Promise.resolve(tables.has(family) ? 'yes' : 'no'),
+    presence: (family) => Promise.resolve(tables.has(family) ? 'yes' : 'no'),
   };
 }
 

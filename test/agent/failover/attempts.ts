@@ -1,6 +1,6 @@
 /** Connections that a client attempts, one after another. */
 import { fileURLToPath } from 'node:url';
-import { type Child, startChild } from '../../../src/kernel/child.ts';
+import { type Child, startChild } from '../../../src/kernel/commands.ts';
 
 /** Milliseconds; `at` since 1970. */
 export interface Attempt {

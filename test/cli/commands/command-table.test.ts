@@ -4,12 +4,10 @@ import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { COMMANDS, flagsOf, groupsOf } from '../../../src/cli/commands/command-table.ts';
 import { AGENT_FLAGS } from '../../../src/config/agent-flags.ts';
-import { controllerConfig } from '../../../src/config/controller-config.ts';
-import { CONTROLLER_FLAGS } from '../../../src/config/controller-flags.ts';
+import { CONTROLLER_FLAGS, controllerConfig } from '../../../src/config/controller-config.ts';
 import { FIELDS } from '../../../src/config/file-fields.ts';
 import { camel, type Flags } from '../../../src/config/flags.ts';
-import { fleetConfig } from '../../../src/config/fleet-config.ts';
-import { FLEET_FLAGS } from '../../../src/config/fleet-flags.ts';
+import { FLEET_FLAGS, fleetConfig } from '../../../src/config/fleet-config.ts';
 import { configFromFlags } from '../../../src/config/from-flags.ts';
 import { MODE_NAMES } from '../../../src/proxy/model/modes.ts';
 

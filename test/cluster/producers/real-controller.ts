@@ -11,7 +11,7 @@ import { gzipSync } from 'node:zlib';
 import { sameData } from '../../../src/base/equal.ts';
 import { runController } from '../../../src/cli/controller.ts';
 import { controllerConfig } from '../../../src/config/controller-config.ts';
-import type { Child } from '../../../src/kernel/child.ts';
+import type { Child } from '../../../src/kernel/commands.ts';
 import { logInto } from '../../../src/telemetry/log.ts';
 import { until } from '../../helpers/base/until.ts';
 import type { KubeClient } from '../../helpers/cluster/api/kube-client.ts';

@@ -8,7 +8,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, describe, it } from 'node:test';
 import { drainedSchema } from '../../../src/inspect/wire/drained.ts';
-import { startChild } from '../../../src/kernel/child.ts';
+import { startChild } from '../../../src/kernel/commands.ts';
 import { FakeFleet, NO, type Reply, YES } from './fake-fleet.ts';
 
 /** `command`: the words before its flags. */

@@ -6,7 +6,7 @@ import { after } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import { makeDrainedProgram } from '../../../scripts/executable/drained-program.ts';
 import { OWN_PLATFORM, platformNamed } from '../../../scripts/executable/platform.ts';
-import { SOURCE_OPTIONS } from '../../../src/kernel/self.ts';
+import { SOURCE_OPTIONS } from '../../../src/kernel/process.ts';
 
 /** The words before the flags of `slicewire drained`. */
 export const DRAINED_COMMAND = [

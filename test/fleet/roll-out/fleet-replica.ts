@@ -1,6 +1,6 @@
 /** A replica of `slicewire fleet` as a Pod of the cluster. */
 
-import { type Child, startChild } from '../../../src/kernel/child.ts';
+import { type Child, startChild } from '../../../src/kernel/commands.ts';
 import { until } from '../../helpers/base/until.ts';
 import { SLICEWIRE } from '../../helpers/cli/slicewire.ts';
 import type { Cluster } from '../../upstream/e2e/cluster.ts';

@@ -2,7 +2,7 @@
 
 import assert from 'node:assert/strict';
 import { realClock, sleep } from '../../../src/base/clock.ts';
-import { startChild } from '../../../src/kernel/child.ts';
+import { startChild } from '../../../src/kernel/commands.ts';
 import { SLICEWIRE } from '../../helpers/cli/slicewire.ts';
 import { NEVER } from '../../helpers/proxy/rig.ts';
 import type { Pod } from '../../upstream/e2e/kubelet.ts';

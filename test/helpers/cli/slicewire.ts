@@ -6,7 +6,7 @@ import { fileURLToPath } from 'node:url';
 import { AgentProcess } from '../../../src/cli/lab/agent-process.ts';
 import type { Lab } from '../../../src/cli/lab/lab.ts';
 import { REMOVED_VARIABLES } from '../../../src/kernel/environment.ts';
-import { SOURCE_OPTIONS } from '../../../src/kernel/self.ts';
+import { SOURCE_OPTIONS } from '../../../src/kernel/process.ts';
 
 const MAIN = fileURLToPath(new URL('../../../src/main.ts', import.meta.url));
 

@@ -138,7 +138,7 @@ export class FakeNft implements NftKernel {
     return Promise.resolve([]);
   }
 
-  async stands(family: Family): Promise<TablePresence> {
+  async presence(family: Family): Promise<TablePresence> {
     this.options.onCall?.('stands');
     if (!this.tables.has(family)) return Promise.resolve('no');
     return Promise.resolve(this.isTouched ? 'unclear' : 'yes');

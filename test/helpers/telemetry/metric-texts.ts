@@ -1,5 +1,5 @@
 /** What agents, controllers and the fleet serve at /metrics, with a sample of each metric and of each of its labels. */
-import { ControllerMetrics } from '../../../src/telemetry/controller-metrics.ts';
+import { ControllerMetrics } from '../../../src/controller/monitoring.ts';
 import { FleetMetrics } from '../../../src/telemetry/fleet-metrics.ts';
 import { Metrics, type MetricsOptions, READ, type ReadName } from '../../../src/telemetry/metrics.ts';
 import type { Sample } from '../../../src/telemetry/registry.ts';

@@ -11,7 +11,7 @@ import {
   seenAnswer,
 } from '../../../src/inspect/explain/seen.ts';
 import { explanationSchema } from '../../../src/inspect/wire/explanation.ts';
-import type { TrackedConnection } from '../../../src/kernel/connections.ts';
+import type { TrackedConnection } from '../../../src/kernel/conntrack.ts';
 import type { RuleFacts } from '../../../src/kernel/rule-texts.ts';
 import type { PacketAt, TracedPacket, TracedStep } from '../../../src/kernel/traced-packets.ts';
 

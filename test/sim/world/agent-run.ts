@@ -7,7 +7,7 @@ import { syncOnce } from '../../../src/agent/run-once.ts';
 import { realClock } from '../../../src/base/clock.ts';
 import type { Flags } from '../../../src/config/flags.ts';
 import { Recorder } from '../../../src/inspect/history/recorder.ts';
-import { Hangups } from '../../../src/kernel/hangups.ts';
+import { Hangups } from '../../../src/kernel/process.ts';
 import { type Log, logInto } from '../../../src/telemetry/log.ts';
 import type { SimProcess } from '../engine/process.ts';
 

@@ -5,7 +5,7 @@
  */
 
 import type { AgentProcess } from '../../../src/cli/lab/agent-process.ts';
-import { type Child, startChild } from '../../../src/kernel/child.ts';
+import { type Child, startChild } from '../../../src/kernel/commands.ts';
 import { TcpRelay } from '../../helpers/cli/lab/tcp-relay.ts';
 import { slicewire, startAgent } from '../../helpers/cli/slicewire.ts';
 import { type ClusterApi, TestApi } from './api.ts';

@@ -164,7 +164,7 @@ export class NftTable {
   /** Whether the written table is installed. If another program wrote anything, only a reading of the table shows it. */
   async isInstalled(): Promise<boolean> {
     if (this.remembered.mayBeAsLeft) return true;
-    const answer = await this.#kernel.stands(this.state.family);
+    const answer = await this.#kernel.presence(this.state.family);
     if (answer !== 'unclear') return answer === 'yes';
     this.#hasDrift = this.state.driftFrom(await this.#kernel.read(this.state.family)).length > 0;
     return !this.#hasDrift;

@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { AgentProcess } from '../../../../src/cli/lab/agent-process.ts';
 import type { Lab } from '../../../../src/cli/lab/lab.ts';
-import { type Child, startChild } from '../../../../src/kernel/child.ts';
+import { type Child, startChild } from '../../../../src/kernel/commands.ts';
 import { shellCommands } from '../../kernel/shell-commands.ts';
 import { NEVER } from '../../proxy/rig.ts';
 import { type Program, SLICEWIRE, startAgent } from '../slicewire.ts';

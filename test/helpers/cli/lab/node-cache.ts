@@ -5,7 +5,7 @@
  */
 import { fileURLToPath } from 'node:url';
 import type { Lab } from '../../../../src/cli/lab/lab.ts';
-import { type Child, startChild } from '../../../../src/kernel/child.ts';
+import { type Child, startChild } from '../../../../src/kernel/commands.ts';
 import { shellCommands } from '../../kernel/shell-commands.ts';
 import { NEVER } from '../../proxy/rig.ts';
 

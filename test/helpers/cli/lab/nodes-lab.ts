@@ -6,7 +6,7 @@
 import { fileURLToPath } from 'node:url';
 import { Host } from '../../../../src/cli/lab/lab.ts';
 import { Namespaces } from '../../../../src/cli/lab/network.ts';
-import { startChild } from '../../../../src/kernel/child.ts';
+import { startChild } from '../../../../src/kernel/commands.ts';
 import { shellCommands } from '../../kernel/shell-commands.ts';
 import { NEVER } from '../../proxy/rig.ts';
 

@@ -5,8 +5,7 @@ import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
-import { type Child, startChild } from '../../../../src/kernel/child.ts';
-import { realCommands } from '../../../../src/kernel/commands.ts';
+import { type Child, realCommands, startChild } from '../../../../src/kernel/commands.ts';
 import { KubeClient } from './kube-client.ts';
 
 /** Paths of the programs of a real API server. */

@@ -6,7 +6,7 @@ import type { Family } from '../../../../src/base/address.ts';
 import type { Hook, NftElement, NftState, ReadRule } from '../../../../src/kernel/nftables-kernel.ts';
 import { TABLE } from '../../../../src/kernel/nftables-netlink.ts';
 import { elementOf, ruleOf } from '../../../../src/kernel/nftables-reading.ts';
-import { TRACE_TABLE } from '../../../../src/kernel/trace-names.ts';
+import { TRACE_TABLE } from '../../../../src/kernel/traced-packets.ts';
 import type { NftKernelState } from './kernel.ts';
 import { chainBody, elementsBody, ruleBody, setBody, tableBody } from './listing.ts';
 import { type Table, tableKey } from './ruleset.ts';

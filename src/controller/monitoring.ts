@@ -1,18 +1,27 @@
-/** Metrics of `slicewire controller`, under the names of kube-controller-manager (k8s.io/endpointslice/metrics and the mirroring controller's). */
-import type { Counter, Gauge, Histogram } from 'prom-client';
-import { MetricRegistry, type TurnedAwayCount } from './registry.ts';
-
-/** A work queue, read on each scrape. */
-export interface QueueSample {
-  readonly name: string;
-  readonly depth: number;
-  readonly adds: number;
-  readonly retries: number;
-}
+/**
+ * How `slicewire controller` is monitored: its metrics under the names of kube-controller-manager (k8s.io/endpointslice/metrics and the
+ * mirroring controller's), and the server that answers with them and with its health.
+ */
+import type { SelectingService } from '../cluster/producers/api-objects.ts';
+import type { MirrorCounts } from '../cluster/producers/mirror.ts';
+import type { SliceCounts } from '../cluster/producers/slices.ts';
+import type { TurnedAwayCount } from '../serve/clients.ts';
+import { FOLLOWER_PATHS, type FollowingProgram, followerAnswer } from '../serve/following-program.ts';
+import { type Handler, NOT_FOUND } from '../serve/http.ts';
+import { type Component, type ComponentInfo, zpageAnswer } from '../serve/zpages.ts';
+import { type Counter, type Gauge, type Histogram, MetricRegistry } from '../telemetry/registry.ts';
+import type { Operation } from './object-writer.ts';
+import type { SyncResult } from './queue.ts';
 
 export interface ControllerMetricsOptions {
   readonly version: string;
-  readonly queues: () => readonly QueueSample[];
+  /** The work queues, by their names in metrics. */
+  readonly queues: () => readonly {
+    readonly name: string;
+    readonly depth: number;
+    readonly adds: number;
+    readonly retries: number;
+  }[];
   /** Whether this replica holds the lease. */
   readonly isLeader: () => boolean;
   readonly leaseName: string;
@@ -22,30 +31,10 @@ export interface ControllerMetricsOptions {
 }
 
 /** Numbers of one Service or Endpoints object; the gauges are their sums. */
-interface Sizes {
-  readonly endpoints: number;
-  readonly slices: number;
-  readonly needed: number;
-}
-
-interface Added extends Sizes {
-  readonly added: number;
-  readonly removed: number;
-}
+type Sizes = Pick<SliceCounts, 'endpoints' | 'slices' | 'needed'>;
 
 /** The Service whose slices were counted. */
-interface Counted {
-  readonly key: string;
-  readonly wantsTopology: boolean;
-  readonly distribution?: string | undefined;
-}
-
-interface Mirrored extends Added {
-  readonly updated: number;
-  readonly skipped: number;
-}
-
-type Operation = 'create' | 'update' | 'delete';
+type CountedService = Pick<SelectingService, 'key' | 'wantsTopology' | 'distribution'>;
 
 /** 2, 4, 8, … 32768: upstream's. */
 const COUNTS = Array.from({ length: 15 }, (_, i) => 2 ** (i + 1));
@@ -73,7 +62,8 @@ export class ControllerMetrics {
     return this.#registry.text();
   }
 
-  synced(result: 'success' | 'stale' | 'error'): void {
+  /** A sync of the slices of a Service ended. */
+  synced(result: SyncResult): void {
     this.#slices.syncs.inc({ result });
   }
 
@@ -84,7 +74,7 @@ export class ControllerMetrics {
   }
 
   /** `changed`: slices that were written or deleted. */
-  slicesCounted(service: Counted, counts: Added, changed: number): void {
+  slicesCounted(service: CountedService, counts: SliceCounts, changed: number): void {
     this.#slices.counted(service, counts, changed);
   }
 
@@ -93,7 +83,7 @@ export class ControllerMetrics {
   }
 
   /** `duration`: milliseconds. */
-  mirrored(key: string, counts: Mirrored, duration: number): void {
+  mirrored(key: string, counts: MirrorCounts, duration: number): void {
     this.#mirror.mirrored(key, counts, duration);
   }
 
@@ -101,14 +91,14 @@ export class ControllerMetrics {
     this.#mirror.totals.set(key, undefined);
   }
 
-  /** This replica no longer writes. */
+  /** This replica stops writing: another replica counts from now on. */
   stopped(of: 'slices' | 'mirror'): void {
     if (of === 'mirror') this.#mirror.totals.clear();
     else this.#slices.clear();
   }
 }
 
-/** Of the slices of Services with a selector. */
+/** Metrics of the slices of Services with a selector. */
 class SliceMetrics {
   readonly syncs: Counter;
   readonly #totals: Totals;
@@ -146,8 +136,8 @@ class SliceMetrics {
   }
 
   /** Topology mode wins over a trafficDistribution. */
-  counted({ key, wantsTopology, distribution: asked = '' }: Counted, counts: Added, changed: number): void {
-    const distribution = wantsTopology ? '' : asked;
+  counted({ key, wantsTopology, distribution: given }: CountedService, counts: SliceCounts, changed: number): void {
+    const distribution = wantsTopology ? '' : (given ?? '');
     this.#totals.set(key, counts);
     this.#added.observe(counts.added);
     this.#removed.observe(counts.removed);
@@ -176,7 +166,7 @@ class SliceMetrics {
   }
 }
 
-/** Of the slices that mirror Endpoints. */
+/** Metrics of the slices that mirror Endpoints. */
 class MirrorMetrics {
   readonly totals: Totals;
   readonly writes: Counter;
@@ -203,14 +193,14 @@ class MirrorMetrics {
   }
 
   /** `duration`: milliseconds. */
-  mirrored(key: string, counts: Mirrored, duration: number): void {
+  mirrored(key: string, counts: MirrorCounts, duration: number): void {
     this.totals.set(key, counts);
     for (const what of ['added', 'updated', 'removed', 'skipped'] as const) this.#changes[what].observe(counts[what]);
     this.#duration.observe(duration / 1000);
   }
 }
 
-/** Gauges that are sums over objects, each known by its own numbers. */
+/** Gauges that are sums over objects. The numbers of each object are kept, so that a change adds the difference. */
 class Totals {
   readonly #sizes = new Map<string, Sizes>();
   readonly #gauges: Readonly<Record<keyof Sizes, Gauge>>;
@@ -256,4 +246,24 @@ function addRead(registry: MetricRegistry, options: ControllerMetricsOptions): v
   registry.readGauge('slicewire_watch_failing', '1 while the watch of a kind fails', ['kind'], () =>
     watches().map(({ of, failure }) => ({ labels: { kind: of }, value: failure === undefined ? 0 : 1 })),
   );
+}
+
+interface ControllerServerParts extends Omit<FollowingProgram, 'unready'> {
+  readonly component: ComponentInfo;
+  /** The server listens at loopback. */
+  readonly isLocal: boolean;
+}
+
+const PATHS = [...FOLLOWER_PATHS, '/statusz', '/flagz'];
+
+export function controllerHandler(parts: ControllerServerParts): Handler {
+  const component: Component = {
+    name: 'slicewire-controller',
+    flag: '--bind-address',
+    ...parts.component,
+    paths: () => PATHS,
+    isLocal: () => parts.isLocal,
+  };
+  return async (request) =>
+    (await followerAnswer(parts, request, component.flag)) ?? zpageAnswer(component, request) ?? NOT_FOUND;
 }
