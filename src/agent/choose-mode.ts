@@ -160,7 +160,10 @@ export function warnOfMode(
   if (modeChoice.by === AUTO) log.info({ mode }, `auto chose ${mode} mode, because ${modeChoice.why}`);
 }
 
-/** Emit an event on the Node where the mode is not set, unless the configuration before caused it already. Its action is that of kube-proxy's start. */
+/**
+ * Emit an event on the Node where the mode is not set, unless the configuration before caused it already. Its action is that of
+ * kube-proxy's start.
+ */
 export function emitModeWarning(
   { modeChoice }: Config,
   former: Config | undefined,

@@ -229,7 +229,10 @@ export async function watchConfigFile(path: string, options: ConfigWatch): Promi
   }
 }
 
-/** undefined where the folder cannot be watched; the periodic check remains. Call it after the file was read: on a dead mount it would block the event loop. */
+/**
+ * undefined where the folder cannot be watched; the periodic check remains. Call it after the file was read: on a dead mount it would block
+ * the event loop.
+ */
 function startWatch(
   files: Pick<Files, 'watch'>,
   folder: string,

@@ -163,7 +163,7 @@ interface SyncInput extends GenerationOptions {
 }
 
 /**
- * The scheduler's run: resolves with whether the sync was complete. An error beside it, such as in its reports, is no reason to end: it
+ * The scheduler's run: resolves with whether the sync was complete. An error beside it, such as in its reports, does not end the agent: it
  * is logged, and the sync runs again. Rejects when `grace` aborts.
  */
 function oneSync(agent: Agent, options: SyncInput): () => Promise<boolean> {
@@ -218,7 +218,7 @@ async function runSync(
 ): Promise<EndedSync> {
   // The name of the program is no label, because each value of a label is a series forever.
   observers.metrics.current.triggered(reason.trigger);
-  // The resync is due: read the kernel again.
+  // A resync reads the kernel again.
   if (readBudget.isDue) {
     loop.distrust();
     readBudget.begun();

@@ -149,7 +149,10 @@ export function ipvsKernelSettings({ strictArp }: IpvsConfig, kernelRelease: str
   return wanted;
 }
 
-/** The Node's addresses of a family. --bind-address replaces those of its family; without a Node, the interfaces' addresses count (docs/semantics.md 9.1). */
+/**
+ * The Node's addresses of a family. --bind-address replaces those of its family; without a Node, the interfaces' addresses count
+ * (docs/semantics.md 9.1).
+ */
 function ownAddresses(input: Omit<SettingsInput, 'sysctls'>): Address[] {
   const known = knownAddresses(input);
   return known.length > 0 ? known : routable(input.interfaces, input.family);

@@ -22,7 +22,10 @@ export class NodeEvents {
   #feed: ObjectFeed;
   /** undefined where the objects come from manifests, without an API server that takes events. */
   #recorder: EventRecorder | undefined;
-  /** Notes of the Services that the kernel refused in the last sync. A note stays the same while its Service is refused, so that the API server counts one event. */
+  /**
+   * Notes of the Services that the kernel refused in the last sync. A note stays the same while its Service is refused, so that the API
+   * server counts one event.
+   */
   #refused: ReadonlyMap<ServiceKey, string> = new Map();
 
   constructor(config: Config, feed: ObjectFeed, options: NodeEventsOptions) {

@@ -1,4 +1,7 @@
-/** The servers of a running agent: health, metrics, the health check ports of Services, and node ports on loopback. They stay open across reloads where their addresses do. */
+/**
+ * The servers of a running agent: health, metrics, the health check ports of Services, and node ports on loopback. They stay open across
+ * reloads where their addresses do.
+ */
 
 import type { Address, Family } from '../base/address.ts';
 import { realClock } from '../base/clock.ts';

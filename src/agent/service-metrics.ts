@@ -75,7 +75,10 @@ export class ServiceMetrics {
     if (this.#isOn) this.#traffic.update(changes);
   }
 
-  /** The traffic of a Service's frontends as of the last reading; undefined where connections are not counted, or not yet. It begins a reading that is due. */
+  /**
+   * The traffic of a Service's frontends as of the last reading; undefined where connections are not counted, or not yet. It begins a
+   * reading that is due.
+   */
   async trafficOf(service: ServiceKey): Promise<readonly FrontendTraffic[] | undefined> {
     if (!this.#isOn) return undefined;
     const refresh = this.#refresh();

@@ -2,7 +2,7 @@
  * `--failover=confirm`: finds Nodes that died before their endpoints stop being ready, and keeps these endpoints out of new connections
  * (docs/semantics.md 3.6, k8s#101101).
  *
- * At most once a second it reads the TCP and SCTP connections that nobody has answered, which the kernel filters. Reading
+ * At most once a second it reads the TCP and SCTP connections without an answer, which the kernel filters. Reading
  * conntrack takes at most a fiftieth of a core. Where a connection is found twice, the agent itself connects to endpoints of that Node and of
  * others. A suspect is probed every second, and its first answer clears it.
  */

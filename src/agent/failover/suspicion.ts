@@ -57,7 +57,7 @@ export const SUSPICION_TIMEOUT_MS = 300_000;
 export class Suspicion {
   /** Openings of the last reading. */
   #seen: ReadonlySet<string> = new Set();
-  /** Openings to endpoints that answered when they were asked. */
+  /** Openings to endpoints that answered a probe. */
   #explained = new Set<string>();
   /** Endpoints that are no sign, and the time until which they are ignored. */
   readonly #ignoredUntil = new Map<string, number>();

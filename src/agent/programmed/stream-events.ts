@@ -95,7 +95,7 @@ function behindOf([service, { why, since }]: readonly [ServiceKey, Lag], now: nu
   return { service, why: cut(why), age: ageOf(since, now) };
 }
 
-/** To a tenth of a millisecond. */
+/** The age, rounded to a tenth of a millisecond. */
 function ageOf(at: number, now: number): number {
   return Math.round(Math.max(0, now - at) * 10) / 10;
 }

@@ -17,7 +17,10 @@ export class OneAtATime {
     this.#name = name;
   }
 
-  /** Run the work when no other runs. Rejects with the signal's reason as soon as it aborts; work that has begun still ends. Throws NoAnswer when too many requests wait. */
+  /**
+   * Run the work when no other runs. Rejects with the signal's reason as soon as it aborts; work that has begun still ends. Throws NoAnswer
+   * when too many requests wait.
+   */
   async run<T>(signal: AbortSignal, work: () => Promise<T>): Promise<T> {
     if (this.#waiting > MAX_WAITING_QUESTIONS) throw new NoAnswer(`too many ${this.#name} requests are queued`);
     this.#waiting += 1;

@@ -1,4 +1,7 @@
-/** The sorted list of Services, and the results of searches. Both are kept until they may have changed, and made in portions, because there may be very many. */
+/**
+ * The sorted list of Services, and the results of searches. Both are kept until they may have changed, and made in portions, because there
+ * may be very many.
+ */
 
 import { breath } from '../../base/clock.ts';
 import { inPortions } from '../../base/portions.ts';
@@ -45,7 +48,10 @@ export class ServiceSearch {
     this.#now = now;
   }
 
-  /** The sorted keys of the Services that match, with those that are set aside. Throws NoAnswer when too many requests wait, and the signal's reason. */
+  /**
+   * The sorted keys of the Services that match, with those that are set aside. Throws NoAnswer when too many requests wait, and the
+   * signal's reason.
+   */
   async find(search: string, signal: AbortSignal): Promise<readonly ServiceKey[]> {
     const known = this.#known(search);
     if (known !== undefined) return known;

@@ -185,7 +185,7 @@ export class HistoryArchive {
   }
 
   async #flight(segment: SegmentFile): Promise<FlightData> {
-    // Loaded only here: its schemas cost memory, and few agents are asked about the past.
+    // Loaded only here: its schemas cost memory, and few agents get queries about the past.
     const { flightOf } = await import('../../inspect/history/reading.ts');
     return await flightOf(segmentLines(segment, this.#options.onProblem));
   }

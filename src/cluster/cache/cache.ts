@@ -266,7 +266,10 @@ class ServicesByName {
     return packed === undefined ? '' : packedVersion(packed);
   }
 
-  /** Returns a function for the former Service and its version if it changed, so that it is unpacked only on demand. `version` is the new one; "" for none. */
+  /**
+   * Returns a function for the former Service and its version if it changed, so that it is unpacked only on demand. `version` is the new
+   * one; "" for none.
+   */
   set(key: ServiceKey, service: Service | undefined, version = ''): (() => FormerService) | undefined {
     const before = this.#services.get(key);
     if (before === undefined || service === undefined) this.#version += 1;

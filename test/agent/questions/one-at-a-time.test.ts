@@ -72,7 +72,7 @@ describe('recordings', () => {
     for (const one of all) await one.next();
     assert.throws(
       () => few.pass(stream()),
-      (error) => error instanceof NoAnswer && error.message.startsWith('2 recordings run already'),
+      (error) => error instanceof NoAnswer && error.message.startsWith('2 recordings are running'),
     );
     await all[0]?.return?.(undefined);
     const third = few.pass(stream())[Symbol.asyncIterator]();

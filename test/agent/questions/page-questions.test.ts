@@ -28,7 +28,7 @@ const WRONG: readonly (readonly [path: string, query: string, message: string])[
   ['/services', 'limit=', 'limit: : must be a number from 0 to 500'],
   ['/services', 'offset=1e3', 'offset: 1e3: must be a number from 0 to 9999999'],
   ['/services', 'offset=99999999', 'offset: 99999999: must be a number from 0 to 9999999'],
-  ['/services', `search=${'a'.repeat(401)}`, 'search: it has 401 characters, and may have at most 400'],
+  ['/services', `search=${'a'.repeat(401)}`, 'search: it has 401 characters, and the limit is 400'],
   ['/service', '', 'the parameter name is missing'],
   ['/service', 'name=web', `web${NO_SERVICE}`],
   ['/service', 'name=../web', `../web${NO_SERVICE}`],
