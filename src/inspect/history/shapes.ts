@@ -167,7 +167,7 @@ const modeSettings = z.discriminatedUnion('mode', [
         scheduler: z.string().regex(/^[a-z0-9]{1,15}$/),
       }),
     ),
-    node: z.object({ tcpTimeout: count, tcpFinTimeout: count, udpTimeout: count, strictArp: z.boolean() }),
+    node: z.object({ tcpTimeout: count, tcpFinTimeout: count, udpTimeout: count }),
     kernelSettings: z.array(z.tuple([z.string(), z.string()])),
   }),
 ]);
