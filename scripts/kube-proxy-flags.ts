@@ -14,7 +14,7 @@ import { MODE_NAMES } from '../src/proxy/model/modes.ts';
 import { Metrics, type MetricsOptions } from '../src/telemetry/metrics.ts';
 
 const FACTS = fileURLToPath(new URL('../test/data/kube-proxy-1.37.json', import.meta.url));
-const PAGE = fileURLToPath(new URL('../docs/kube-proxy-flags.md', import.meta.url));
+const PAGE = fileURLToPath(new URL('../docs/reference/kube-proxy-flags.md', import.meta.url));
 
 /** A flag or a field of kube-proxy. */
 interface Setting {
@@ -51,7 +51,7 @@ export const METRICS_APART: Readonly<Record<string, string>> = {
   kubeproxy_sync_proxy_rules_nftables_cleanup_failures_total:
     'not served: what is stale goes in the transaction that writes the rest, so its failure is counted by `kubeproxy_sync_proxy_rules_nftables_sync_failures_total`',
   kubeproxy_nftables_localhost_nodeport_rejected_packets_total:
-    'not served: no rule rejects these packets, since nothing listens and the kernel itself refuses them ([node ports on loopback](operations.md#node-ports-on-loopback))',
+    'not served: no rule rejects these packets, since nothing listens and the kernel itself refuses them ([node ports on loopback](../configure.md#node-ports-on-loopback))',
 };
 const WINDOWS = 'not served: it is for Windows only';
 
@@ -72,7 +72,7 @@ export async function kubeProxyFlagsPage(): Promise<string> {
   return `${[
     `# Flags, fields and metrics of kube-proxy ${version}`,
     'slicewire takes each flag of kube-proxy, and each field of a KubeProxyConfiguration, by its name.\nThis page lists what each does here. `scripts/kube-proxy-flags.ts` writes it from the tables of the program; a test fails when it is stale.',
-    '[operations.md](operations.md#configuration) says how flags and file go together, `slicewire run --help` lists the flags of slicewire alone,\nand [semantics.md](semantics.md#10-configuration) has the rules.',
+    '[configure.md](../configure.md) says how flags and file go together, `slicewire run --help` lists the flags of slicewire alone,\nand [semantics.md](../semantics.md#10-configuration) has the rules.',
     'A flag or field without effect is accepted, and the log has a warning that names it and the reason.\nAn unknown flag is an error, an unknown field a warning, and an unknown feature gate an error, as in kube-proxy.',
     '## Flags',
     table(
