@@ -1,6 +1,6 @@
 /**
  * conntrack, the kernel's table of connections (linux/netfilter/nfnetlink_conntrack.h): lists a family's UDP flows, and its
- * connections of TCP and SCTP that nobody has answered; deletes flows. Flows in a conntrack zone are omitted: they belong to other
+ * connections of TCP and SCTP without an answer; deletes flows. Flows in a conntrack zone are omitted: they belong to other
  * software.
  */
 import { ENOENT } from './errno.ts';
@@ -115,7 +115,7 @@ export class ConntrackSocket {
   }
 
   /**
-   * The translated connections of a family that nobody has answered: TCP in SYN_SENT, and SCTP in CLOSED, its state until an INIT
+   * The translated connections of a family without an answer: TCP in SYN_SENT, and SCTP in CLOSED, its state until an INIT
    * is answered (nf_conntrack_proto_sctp.c). The kernel filters by status since Linux 5.15; the decoder filters, too. Yields,
    * returns and throws as `udpFlows`.
    *

@@ -1,4 +1,4 @@
-/** What IPVS has counted for each virtual server (ip_vs_genl_fill_stats64 in net/netfilter/ipvs/ip_vs_ctl.c). */
+/** IPVS's counts of each virtual server (ip_vs_genl_fill_stats64 in net/netfilter/ipvs/ip_vs_ctl.c). */
 import { GENERIC_HEADER } from './generic.ts';
 import { decodeServer, IPVS_CMD_ATTR_SERVICE, type IpvsRequests, type ServerId } from './ipvs.ts';
 import { findAttribute, type Message, valueLength } from './netlink.ts';

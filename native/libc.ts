@@ -137,7 +137,7 @@ export const SO_PEERCRED = 17;
 /** sizeof struct ucred: pid, uid, gid */
 export const UCRED = 12;
 
-/** Who listens at the other end of a connected Unix socket, as of its listen(2) (unix(7): SO_PEERCRED). */
+/** The process that listens at the other end of a connected Unix socket, as of its listen(2) (unix(7): SO_PEERCRED). */
 export interface PeerCredentials {
   /** 0: a process that this pid namespace does not see. */
   readonly pid: number;
@@ -165,7 +165,7 @@ const F_SETFL = 4;
 const F_SETOWN = 8;
 const F_SETSIG = 10;
 const O_ASYNC = 0o20000;
-/** Ignored where nobody handles it, so none that comes late ends the process. */
+/** Ignored without a handler, so that a late signal does not end the process. */
 const SIGURG = 23;
 
 /** From now on the kernel sends this process SIGURG whenever data or an error arrives at the socket (fcntl(2), O_ASYNC). Throws SystemError. */

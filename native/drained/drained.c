@@ -40,7 +40,7 @@ static const char HELP[] =
 enum { STATUS_DRAINED = 0, STATUS_NOT = 1, STATUS_WRONG = 2 };
 enum { MOST_TOKEN = 16 << 10, MOST_PATH = 2048, MOST_FAILURE = 4096 };
 
-/* How long an answer may take beyond its wait: this is what ends a question to a replica that takes it and never answers. */
+/* Time that an answer may take beyond its wait: it ends a question to a replica that accepts it and never answers. */
 #define GRACE (2 * SECOND)
 /* Between questions that had no answer: the first pause, and the longest. */
 #define FIRST_PAUSE (100 * MILLISECOND)
@@ -48,7 +48,7 @@ enum { MOST_TOKEN = 16 << 10, MOST_PATH = 2048, MOST_FAILURE = 4096 };
 /* For one of several addresses, as Node.js has it (net.setDefaultAutoSelectFamilyAttemptTimeout). */
 #define ATTEMPT (250 * MILLISECOND)
 
-/* The flags as they were given; NULL: not at all. */
+/* The flags as they were given; NULL for a missing one. */
 static struct {
   const char *output;
   const char *pod;
@@ -78,7 +78,7 @@ static struct {
   /* Nanoseconds. */
   int64_t timeout;
   struct fleet fleet;
-  /* NULL: no token is sent. */
+  /* NULL where no token is sent. */
   const char *token_file;
 } question;
 

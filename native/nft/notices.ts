@@ -1,4 +1,4 @@
-/** What the kernel tells the group of nftables about each transaction (nf_tables_api.c, nft_commit_notify): the objects, then the new generation. */
+/** The kernel's notices of each transaction, to the multicast group of nftables (nf_tables_api.c, nft_commit_notify): the objects, then the new generation. */
 import { AF_INET, AF_INET6 } from '../libc.ts';
 import { attributes, findAttribute, type Message, textAt, valueLength } from '../netlink.ts';
 import { type LeftOut, type MulticastSocket, openListener } from '../netlink-socket.ts';
@@ -36,7 +36,7 @@ export interface ObjectNotice {
     | { readonly kind: 'elements'; readonly set: string; readonly keys: readonly string[] };
 }
 
-/** Opens a listener of this network namespace. `own`: the port whose writes it does not hear about, but for their generations. Throws SystemError. */
+/** Opens a listener of this network namespace. It gets only the generations of what the port `own` writes. Throws SystemError. */
 export function openNotices(own?: number): MulticastSocket {
   const not: LeftOut | undefined =
     own === undefined ? undefined : { port: own, but: netfilterType(NFNL_SUBSYS_NFTABLES, NFT_MSG_NEWGEN) };

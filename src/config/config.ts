@@ -29,7 +29,7 @@ export type SourceConfig =
 /** Content types of the API server's lists. The first is the default, also of kube-proxy. */
 export const CONTENT_TYPES = ['application/vnd.kubernetes.protobuf', 'application/json'] as const;
 
-/** How traffic from local pods is recognised (`--detect-local-mode`). */
+/** The way in which traffic from local pods is recognised (`--detect-local-mode`). */
 export type DetectLocal =
   | { readonly kind: 'cluster-cidr'; readonly cidrs: readonly Cidr[] }
   | { readonly kind: 'node-cidr' }

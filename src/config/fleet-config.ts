@@ -21,9 +21,13 @@ export const FLEET_FLAGS: readonly FlagGroup[] = [
       option('--token-file <file>', 'token for the agents, read for each connection', {
         initial: '/var/run/secrets/slicewire/token',
       }),
-      option('--leave-out-after <duration>', 'nobody waits for a Node that has not been ready for so long', {
-        initial: '1m',
-      }),
+      option(
+        '--leave-out-after <duration>',
+        'leave out a Node that has not been ready for so long: nothing waits for it then',
+        {
+          initial: '1m',
+        },
+      ),
     ],
   },
   {

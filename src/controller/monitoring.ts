@@ -1,5 +1,5 @@
 /**
- * How `slicewire controller` is monitored: its metrics under the names of kube-controller-manager (k8s.io/endpointslice/metrics and the
+ * The monitoring of `slicewire controller`: its metrics under the names of kube-controller-manager (k8s.io/endpointslice/metrics and the
  * mirroring controller's), and the server that answers with them and with its health.
  */
 import type { SelectingService } from '../cluster/producers/api-objects.ts';

@@ -192,7 +192,7 @@ class Failures {
     return this.#retries;
   }
 
-  /** How often work on the key failed in a row. */
+  /** The number of failures of the key in a row. */
   of(key: string): number {
     return this.#inARow.get(key) ?? 0;
   }

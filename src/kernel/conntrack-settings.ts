@@ -2,7 +2,7 @@
 import { causeOf } from '../base/cause.ts';
 import { type SettingFiles, type SettingWrite, type Sysctls, settingKey } from './sysctls.ts';
 
-/** How the kernel tracks connections. Times are milliseconds. 0 and false leave the kernel's value unchanged. */
+/** Times are in milliseconds. 0 and false leave the kernel's value unchanged. */
 export interface ConntrackSettings {
   /** Entries for each core. 0 leaves the size of the table unchanged. */
   readonly maxPerCore: number;

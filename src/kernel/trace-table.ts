@@ -254,7 +254,7 @@ export async function tracePackets(options: TraceOptions): Promise<Trace> {
   } = options;
   signal.throwIfAborted();
   const collector = new PacketCollector({ family: family === 'IPv4' ? 'ip' : 'ip6', protocol, most });
-  // Before the table: the kernel makes no events that nobody listens to.
+  // Before the table, because the kernel makes no events without a listener.
   const socket = listening(listen);
   try {
     const table = await createTraceTable(options, open === undefined ? { most } : { most, open });

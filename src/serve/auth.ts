@@ -73,7 +73,7 @@ function withoutToken(request: HttpRequest, refusal: string): string {
 function withoutServer(request: HttpRequest, refusal: string, flag: string): string {
   if (isLocal(request)) return refusal;
   const why = 'there is no API server that could check a token';
-  return `${from(request)} is not answered, because ${why}: ask on this machine, or set ${flag}=false to answer everybody`;
+  return `${from(request)} is not answered, because ${why}: ask on this machine, or set ${flag}=false to answer every client`;
 }
 
 function isLocal({ local, remote }: HttpRequest): boolean {

@@ -158,7 +158,7 @@ describe('authentication of requests', () => {
     assert.match(await ask('/programmed', HERE), /^HTTP\/1.1 200 /);
     assert.match(await ask('/programmed', { ...HERE, host: 'evil.example' }), /^HTTP\/1.1 403 .*Host/s);
     const words =
-      'a request from 192.0.2.7 is not answered, because there is no API server that could check a token: ask on this machine, or set --programmed-authentication=false to answer everybody';
+      'a request from 192.0.2.7 is not answered, because there is no API server that could check a token: ask on this machine, or set --programmed-authentication=false to answer every client';
     const answer = await ask('/programmed', { authorization: `Bearer ${GOOD}` });
     assert.match(answer, /^HTTP\/1.1 403 /);
     assert.ok(answer.includes(words), answer);

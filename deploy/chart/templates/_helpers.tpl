@@ -109,7 +109,7 @@ An address to listen at, as the program reads it: "192.0.2.7", "192.0.2.7:10256"
 {{- end -}}
 {{- end }}
 
-{{/* What the schema cannot say: values that depend on each other. */}}
+{{/* Checks that the schema cannot make: values that depend on each other. */}}
 {{- define "slicewire.check" -}}
 {{- include "slicewire.checkAddress" (dict "name" "config.healthzBindAddress" "text" (include "slicewire.healthz" .) "example" "0.0.0.0:10256") -}}
 {{- include "slicewire.checkAddress" (dict "name" "controller.bindAddress" "text" .Values.controller.bindAddress "example" "127.0.0.1:10261") -}}
