@@ -132,6 +132,18 @@ describe('SyncScheduler', () => {
     assert.deepEqual(runs, [0, 30_000, 60_000, 90_000]);
   });
 
+  it('tries again no later than max, where retry is longer', async () => {
+    const { scheduler, runs, answers, advance } = bench(undefined, { min: 1000, retry: 60_000, max: 10_000 });
+    answers.push(false);
+    scheduler.request();
+    await advance(0);
+    await advance(1000);
+    await advance(8999);
+    assert.deepEqual(runs, [0]);
+    await advance(1);
+    assert.deepEqual(runs, [0, 10_000]);
+  });
+
   it('does not try again before min, where retry is shorter', async () => {
     const { scheduler, runs, answers, advance } = bench(undefined, { min: 5000, retry: 1000, max: 10_000 });
     answers.push(false);
