@@ -131,7 +131,7 @@ export class ProgrammedAnswers {
   #said(): ProgrammedSnapshot {
     const { by, health, unserved, faults, suspects } = this.#parts;
     const { node, mode, version } = by();
-    const { history, lags } = this.#ledger;
+    const { markHistory: history, lags } = this.#ledger;
     const { healthy, reasons } = health();
     const counts: ProgrammedEvent['counts'] = { faults: faults(), drift: this.#drift, suspects: [...suspects()] };
     return {

@@ -69,7 +69,7 @@ export class Recorder {
 
   /** The number of the oldest change that is not in the kernel; one more than the last change when all are. */
   get oldestPending(): number {
-    return this.#source?.tap.ledger.changes.oldest(this.nextNumber) ?? this.nextNumber;
+    return this.#source?.tap.ledger.pendingChanges.oldest(this.nextNumber) ?? this.nextNumber;
   }
 
   /** The number that the next change will have. */
@@ -79,7 +79,7 @@ export class Recorder {
 
   /** Bytes that the recorder holds. */
   get bytes(): number {
-    return this.log.bytes + this.statistics.bytes + (this.#source?.tap.ledger.changes.bytes ?? 0);
+    return this.log.bytes + this.statistics.bytes + (this.#source?.tap.ledger.pendingChanges.bytes ?? 0);
   }
 
   /** For a source with these objects, whose ledger takes its numbers from `numbers`. */
