@@ -1,6 +1,6 @@
 /** The history of this agent: from memory, and from the folder of --record-dir for what was before. */
 
-import { type HistoryContent, type HistoryQuestion, historyOf } from '../../inspect/history/history.ts';
+import { type HistoryContent, type HistoryQuery, historyOf } from '../../inspect/history/history.ts';
 import { beforeHistory, type FlightData, objectsAt } from '../../inspect/history/past.ts';
 import type { ObjectStore } from '../../inspect/history/past-objects.ts';
 import type { Recorder } from '../../inspect/history/recorder.ts';
@@ -26,7 +26,7 @@ export class HistoryArchive {
   }
 
   /** Throws BeforeHistory when nothing is known of the question's moment. */
-  async history(question: HistoryQuestion): Promise<HistoryContent> {
+  async history(question: HistoryQuery): Promise<HistoryContent> {
     const { recorder } = this.#options;
     const { at = Number.POSITIVE_INFINITY } = question;
     const since = question.since ?? (await this.#beforeRestart(question));
@@ -46,7 +46,7 @@ export class HistoryArchive {
    * Where the memory alone cannot fill the answer: the beginning of the last segment that is older than the memory, such as that of the
    * agent before a restart. Otherwise infinity.
    */
-  async #beforeRestart({ service, at, most = DEFAULT_CHANGES }: HistoryQuestion): Promise<number> {
+  async #beforeRestart({ service, at, most = DEFAULT_CHANGES }: HistoryQuery): Promise<number> {
     const { recorder, folder } = this.#options;
     const { reachesBackTo } = recorder.log;
     if (at !== undefined) return Number.POSITIVE_INFINITY;
