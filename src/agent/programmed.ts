@@ -141,7 +141,7 @@ export class ProgrammedAnswers {
   #snapshot(): ProgrammedSnapshot {
     const { by, health, unserved, faults, suspects } = this.#parts;
     const { node, mode, version } = by();
-    const { history, lags } = this.#ledger;
+    const { markHistory: history, lags } = this.#ledger;
     const { healthy, reasons } = health();
     const counts: ProgrammedEvent['counts'] = { faults: faults(), drift: this.#drift, suspects: [...suspects()] };
     return {
@@ -242,7 +242,7 @@ async function programmedAnswer(
 function answerNow({ of, version }: ProgrammedQuery, facts: ProgrammedFacts): Programmed {
   const { clock, by, unserved } = facts;
   const feed = facts.feed();
-  const { marks, history, lags } = feed.ledger;
+  const { marks, markHistory, lags } = feed.ledger;
   const { stuck, behind } = lags;
   const wallOf = (at: number) => momentOf(clock.wall() - (clock.now() - at));
   const reached = of === undefined || version === undefined ? null : isReached(facts, of, version);
@@ -252,7 +252,7 @@ function answerNow({ of, version }: ProgrammedQuery, facts: ProgrammedFacts): Pr
     kind: 'Programmed',
     by: by(),
     marks,
-    at: history.latest === undefined ? null : wallOf(history.latest.at),
+    at: markHistory.latest === undefined ? null : wallOf(markHistory.latest.at),
     stuck: stuck === undefined ? null : { why: cutText(stuck.why, MAX_REASON_LENGTH), since: wallOf(stuck.since) },
     behind: [...behind].map(([service, { why, since }]) => ({
       service,
@@ -277,7 +277,7 @@ function receivedOf({ cache }: Feed, { kind, key }: Of): string {
 function serviceOf({ cache, ledger }: Feed, { kind, key }: Of): ServiceKey | undefined {
   return kind === 'services'
     ? key
-    : (cache.slices.serviceOf(key) ?? ledger.pending.get(objectName(kind, key))?.service);
+    : (cache.slices.serviceOf(key) ?? ledger.pendingObjects.get(objectName(kind, key))?.service);
 }
 
 function programmedOf(feed: Feed, of: Of): string {
@@ -308,7 +308,7 @@ function isReached(facts: ProgrammedFacts, of: Of, version: string): boolean {
 
 function versionOf(feed: Feed, of: Of, wallOf: (at: number) => string): ProgrammedVersion {
   const programmed = programmedOf(feed, of);
-  const at = programmed === '' ? undefined : feed.ledger.history.reachedAt(of.kind, programmed);
+  const at = programmed === '' ? undefined : feed.ledger.markHistory.reachedAt(of.kind, programmed);
   return { name: of.key, received: receivedOf(feed, of), programmed, at: at === undefined ? null : wallOf(at) };
 }
 
@@ -317,7 +317,7 @@ function slicesOf({ cache, ledger }: Feed, of: ProgrammedQuery['of']): string[] 
   if (of === undefined) return [];
   if (of.kind === 'slices') return [of.key];
   const start = objectName('slices', '');
-  const pending = [...ledger.pending.of(of.key).keys()].filter((object) => object.startsWith(start));
+  const pending = [...ledger.pendingObjects.of(of.key).keys()].filter((object) => object.startsWith(start));
   const known = cache.slices.of(of.key).map(({ key }) => key);
   return [...new Set([...known, ...pending.map((object) => object.slice(start.length))])].sort();
 }

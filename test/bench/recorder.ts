@@ -10,7 +10,7 @@ import { realClock } from '../../src/base/clock.ts';
 import { decodeService } from '../../src/cluster/api/decode/service.ts';
 import { decodeSlice } from '../../src/cluster/api/decode/slice.ts';
 import { Cache } from '../../src/cluster/cache/cache.ts';
-import { MEMORY, Recorder } from '../../src/inspect/history/recorder.ts';
+import { MAX_RECORDER_BYTES, Recorder } from '../../src/inspect/history/recorder.ts';
 import type { Trigger } from '../../src/inspect/history/records.ts';
 import { ChangeLedger, writtenChanges } from '../../src/proxy/ledger/change-ledger.ts';
 import { ChangeNumbers } from '../../src/proxy/ledger/pending-changes.ts';
@@ -164,9 +164,9 @@ export function recorderAims(all: readonly RecorderResult[]): Aim[] {
     return {
       what: 'flight recorder, processor and memory',
       at: `${size({ services, endpoints })}, ${RATE} changes a second`,
-      aim: `${percent(SHARE)} and ${(MEMORY / 2 ** 20).toFixed(0)} MB`,
+      aim: `${percent(SHARE)} and ${(MAX_RECORDER_BYTES / 2 ** 20).toFixed(0)} MB`,
       found: `${percent(shareOf(result))} and ${(bytes / 2 ** 20).toFixed(1)} MB`,
-      isReached: shareOf(result) <= SHARE && bytes <= MEMORY,
+      isReached: shareOf(result) <= SHARE && bytes <= MAX_RECORDER_BYTES,
     };
   });
 }

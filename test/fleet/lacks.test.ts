@@ -1,8 +1,7 @@
 /** Why a node is behind where nothing hinders it. */
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { AgentState } from '../../src/fleet/agent-state.ts';
-import { slownessOf } from '../../src/fleet/lacks.ts';
+import { AgentState, slownessOf } from '../../src/fleet/tracked-node.ts';
 
 describe('an agent that is connected and writes', () => {
   for (const [services, slices, why] of [
@@ -13,7 +12,7 @@ describe('an agent that is connected and writes', () => {
   ] as const) {
     it(`is behind with the marks "${services}" of Services and "${slices}" of slices, because ${why}`, () => {
       const agent = new AgentState();
-      agent.take({ marks: [[services, slices, 0]] }, 0, true);
+      agent.apply({ marks: [[services, slices, 0]] }, 0, true);
       assert.equal(slownessOf({ agent } as Parameters<typeof slownessOf>[0]), why);
     });
   }

@@ -112,7 +112,7 @@ async function factsOf({ by, agent, pods, stands, relay }: AboutWithRules): Prom
     lastWriter: await agent.mode.inspection.lastWriter(),
     routeTo,
     relay,
-    isPending: (service) => agent.feed.ledger.changes.has(service),
+    isPending: (service) => agent.feed.ledger.pendingChanges.has(service),
   });
 }
 

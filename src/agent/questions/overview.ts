@@ -92,7 +92,7 @@ function unknownService(key: ServiceKey, cache: Cache): string {
 function rowFacts(parts: PageParts): RowFacts {
   const { cache } = parts.feed();
   const agent = parts.agent();
-  const pending = parts.feed().ledger.changes.services();
+  const pending = parts.feed().ledger.pendingChanges.services();
   const setAside = slicesSetAside(cache.faults);
   return {
     portsOf: (key) => agent?.model.portsOf(key) ?? [],
@@ -136,7 +136,7 @@ function liveOf(parts: PageParts, revision: number): Live {
   const wallAtZero = clock.wall() - clock.now();
   const common = { by, health: health(), objects: { services: cache.serviceCount, slices: cache.slices.count } };
   const flight = flightOf(parts);
-  const waiting = parts.feed().ledger.changes.services(clock.now() - UNREMARKABLE_WAIT_MS);
+  const waiting = parts.feed().ledger.pendingChanges.services(clock.now() - UNREMARKABLE_WAIT_MS);
   const sentence = healthSentence({
     health: common.health,
     services: common.objects.services,

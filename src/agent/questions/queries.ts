@@ -6,7 +6,7 @@
 import type { Cache } from '../../cluster/cache/cache.ts';
 import type { ExplainRequest } from '../../inspect/explain/explain.ts';
 import { nearestService } from '../../inspect/explain/nearest.ts';
-import { flightStatus, type HistoryQuestion } from '../../inspect/history/history.ts';
+import { flightStatus, type HistoryQuery } from '../../inspect/history/history.ts';
 import { recordingStream, rememberedRecording } from '../../inspect/history/recording-writer.ts';
 import { API_VERSION, NoAnswer, WrongQuestion } from '../../inspect/wire/envelope.ts';
 import type { Explanation } from '../../inspect/wire/explanation.ts';
@@ -30,7 +30,7 @@ export interface Answers {
   status(): Status | Promise<Status>;
   explain(question: ExplainQuestion, signal: AbortSignal): Promise<Explanation>;
   verify(signal: AbortSignal): Promise<Verification>;
-  history(question: HistoryQuestion, signal: AbortSignal): Promise<History>;
+  history(question: HistoryQuery, signal: AbortSignal): Promise<History>;
   exposure(signal: AbortSignal): Promise<Exposure>;
 }
 
@@ -120,7 +120,7 @@ export class Queries implements Answers {
   }
 
   /** Throws WrongQuestion, NoAnswer and the signal's reason. */
-  history(question: HistoryQuestion, signal: AbortSignal): Promise<History> {
+  history(question: HistoryQuery, signal: AbortSignal): Promise<History> {
     return this.#searching.run(signal, async () => {
       const { recordings } = this.#parts;
       mustRecord(recordings);

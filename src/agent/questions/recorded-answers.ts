@@ -1,6 +1,6 @@
 /** Answers from a recording, about the state and the history of the node that recorded it. */
 
-import { type HistoryQuestion, historyOf } from '../../inspect/history/history.ts';
+import { type HistoryQuery, historyOf } from '../../inspect/history/history.ts';
 import { flightOf, type RecordedFlight } from '../../inspect/history/reading.ts';
 import type { RecordingLine, StartLine } from '../../inspect/history/shapes.ts';
 import { Replay } from '../../inspect/replay/replay.ts';
@@ -85,7 +85,7 @@ export class RecordedAnswers implements Answers {
     );
   }
 
-  async history(question: HistoryQuestion): Promise<History> {
+  async history(question: HistoryQuery): Promise<History> {
     const flight = await flightOf(this.#lines());
     const start = startOf(flight.start);
     const content = await historyOf(flight, question);

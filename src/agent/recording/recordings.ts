@@ -8,7 +8,7 @@ import { fileFromConfig } from '../../config/config-file.ts';
 import { servesExternalIPs } from '../../config/feature-gates.ts';
 import { version } from '../../config/program-version.ts';
 
-import { type HistoryContent, type HistoryQuestion, historyOf } from '../../inspect/history/history.ts';
+import { type HistoryContent, type HistoryQuery, historyOf } from '../../inspect/history/history.ts';
 import { beforeHistory, type FlightData, objectsAt } from '../../inspect/history/past.ts';
 import type { ObjectStore } from '../../inspect/history/past-objects.ts';
 import type { Recorder } from '../../inspect/history/recorder.ts';
@@ -123,7 +123,7 @@ export class HistoryArchive {
   }
 
   /** Throws BeforeHistory when the moment of the query is before all recordings. */
-  async history(question: HistoryQuestion): Promise<HistoryContent> {
+  async history(question: HistoryQuery): Promise<HistoryContent> {
     const { recorder } = this.#options;
     const { at = Number.POSITIVE_INFINITY } = question;
     const since = question.since ?? (await this.#beforeRestart(question));
@@ -143,7 +143,7 @@ export class HistoryArchive {
    * The beginning of the last segment that is older than the memory, such as that of the agent before a restart. Infinity where the memory
    * alone fills the answer.
    */
-  async #beforeRestart({ service, at, most = DEFAULT_CHANGES }: HistoryQuestion): Promise<number> {
+  async #beforeRestart({ service, at, most = DEFAULT_CHANGES }: HistoryQuery): Promise<number> {
     const { recorder, folder } = this.#options;
     const { reachesBackTo } = recorder.log;
     if (at !== undefined) return Number.POSITIVE_INFINITY;

@@ -1,4 +1,6 @@
-/** Replaces names and addresses in a recording, each by the same one everywhere. Plans are other ones then: their digests are left out. */
+/**
+ * Replaces names and addresses in a recording, each by the same one everywhere. The plans differ after that, so their digests are left out.
+ */
 
 import { createHmac } from 'node:crypto';
 import { type Address, addressOctets, addressOfBytes, type Cidr, parseAddress, parseCidr } from '../../base/address.ts';
@@ -66,7 +68,7 @@ class Anonymizer {
     const lists = { without: record.without.map(service), services: record.services.map(service) };
     // Texts of the kernel may hold anything.
     const drift = record.drift.map((each) => ({ ...each, table: '', name: LEFT_OUT, target: '' }));
-    // Names of the node's programs; recordings of before had them in the trigger.
+    // Names of the node's programs. Recordings from before 0.1.0 have them in the trigger.
     const by = record.by === '' ? '' : LEFT_OUT;
     const [trigger = ''] = record.trigger.split(':', 1);
     const texts = { drift, by, trigger, failed: record.failed.map(() => LEFT_OUT) };
@@ -207,7 +209,7 @@ class Anonymizer {
     return detector;
   }
 
-  /** A value of the configuration: words that the configuration itself knows stay; any other text is left out. */
+  /** A value of the configuration. Words that the configuration defines stay; any other text is left out. */
   #configured(value: unknown): unknown {
     if (Array.isArray(value)) return value.map((one) => this.#configured(one));
     if (typeof value === 'object' && value !== null) {
@@ -225,8 +227,8 @@ const LEFT_OUT = '(left out)';
 const CONFIGURED =
   /^(|[\d.]+(ns|us|ms|s|m|h)([\d.]+(ms|s|m))*|iptables|ipvs|nftables|text|json|KubeProxyConfiguration|kubeproxy\.config\.k8s\.io\/v1alpha1|ClusterCIDR|NodeCIDR|BridgeInterface|InterfaceNamePrefix|application\/[a-z.]+|rr|wrr|lc|wlc|sh|dh|sed|nq|mh)$/;
 
-// Replaces addresses so that nobody learns the real ones, and their relations stay: equal ones stay equal, families stay, and two
-// addresses that share the first bits share as many afterwards, so that each is in the ranges that it was in (the method of Crypto-PAn,
+// Replaces addresses so that the real ones stay secret and their relations remain: equal ones stay equal, families stay, and two addresses
+// that share the first bits share as many afterwards, so that each is in the ranges that it was in (the method of Crypto-PAn,
 // https://en.wikipedia.org/wiki/Crypto-PAn).
 
 /** First bytes that real IPv4 addresses rarely have (class E, RFC 1112), then others. */
@@ -248,7 +250,7 @@ export class AnonymousAddresses {
     return isSpecial(octets) ? address : addressOfBytes(this.#replaced(octets));
   }
 
-  /** Ranges so large that they say nothing about a network stay. */
+  /** Very large ranges stay as they are: they reveal nothing about a network. */
   cidr(cidr: Cidr): Cidr {
     const [base = '', length = ''] = cidr.split('/');
     const real = parseAddress(base);
@@ -304,12 +306,12 @@ export class AnonymousAddresses {
   }
 }
 
-/** Whether it is the unspecified or the loopback address of IPv6. A range that begins with such an address has others in it. */
+/** Whether this is the unspecified or the loopback address of IPv6. A range that begins with one has other addresses in it. */
 function isSpecial(octets: Uint8Array): boolean {
   return octets.length === 16 && octets.subarray(0, 15).every((octet) => octet === 0) && (octets[15] ?? 0) <= 1;
 }
 
-/** Bytes at the start that have a meaning of their own: loopback, unspecified, link-local, reserved. All of them: the address stays. */
+/** Bytes at the start that have a meaning of their own: loopback, unspecified, link-local, reserved. An address of which all bytes are kept stays. */
 function keptBytes(octets: Uint8Array): number {
   const [a, b] = octets;
   if (octets.length === 4) return a === 127 || a === 0 ? 4 : a === 169 && b === 254 ? 2 : 0;

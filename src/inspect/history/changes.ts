@@ -1,4 +1,4 @@
-/** What changed in an object, as phrases for people. */
+/** The changes of an object, as phrases for people. */
 
 import { type Address, endpointText } from '../../base/address.ts';
 import { sameData } from '../../base/equal.ts';
@@ -6,8 +6,8 @@ import type { Endpoint, NodeView, Service, ServicePortSpec, Slice, SlicePort } f
 import { firstOf } from '../wire/format.ts';
 import { type Change, isSame } from './delta.ts';
 
-/** Most names in a phrase. */
-const NAMED = 5;
+/** Names in a phrase. */
+const MAX_NAMED = 5;
 
 /** `10.244.1.7:8080 is not ready any more`, `spec.internalTrafficPolicy: Cluster → Local`. */
 export function phrasesOf(change: Change): readonly string[] {
@@ -26,7 +26,7 @@ function ofService(from: Service | undefined, to: Service | undefined): string[]
     if (before !== now) phrases.push(`${field}: ${before} → ${now}`);
   }
   phrases.push(...portPhrases(from.ports, to.ports, servicePortText));
-  // Only the time of creation is left.
+  // No other field is left than the time of creation.
   return phrases.length > 0 ? phrases : ['metadata.creationTimestamp changed'];
 }
 
@@ -68,7 +68,7 @@ export function slicePortText({ port, protocol }: SlicePort): string {
   return `${port}/${protocol}`;
 }
 
-/** Ports are the same when name and protocol are, as the API server has it. */
+/** Name and protocol identify a port, as in the API. */
 function portPhrases<P extends SlicePort>(from: readonly P[], to: readonly P[], text: (port: P) => string): string[] {
   const idOf = ({ name, protocol }: P) => `${name} ${protocol}`;
   const before = new Map(from.map((port) => [idOf(port), port]));
@@ -91,7 +91,7 @@ function ofSlice(from: Slice | undefined, to: Slice | undefined): string[] {
   if (to === undefined) return [`deleted, with ${endpointCount(from?.endpoints.length ?? 0)}`];
   if (from === undefined) {
     const names = to.endpoints.map((endpoint) => namedWithState(endpoint, to));
-    return [`created with ${endpointCount(names.length)}${names.length === 0 ? '' : `: ${firstOf(names, NAMED)}`}`];
+    return [`created with ${endpointCount(names.length)}${names.length === 0 ? '' : `: ${firstOf(names, MAX_NAMED)}`}`];
   }
   const phrases: string[] = [];
   if (from.service !== to.service) phrases.push(`belongs to Service ${to.service} instead of ${from.service}`);
@@ -109,7 +109,7 @@ function endpointCount(count: number): string {
 function endpointPhrases(from: Slice, to: Slice): string[] {
   const before = new Map(from.endpoints.map((endpoint) => [endpoint.address, endpoint]));
   const added: string[] = [];
-  /** Names of endpoints by what became of them. */
+  /** Names of endpoints by their new state. */
   const changed = new Map<string, string[]>();
   const others: string[] = [];
   for (const endpoint of to.endpoints) {
@@ -128,10 +128,12 @@ function endpointPhrases(from: Slice, to: Slice): string[] {
   }
   const removed = [...before.keys()].map((address) => endpointName(address, from));
   return [
-    ...(added.length === 0 ? [] : [`${endpointCount(added.length)} added: ${firstOf(added, NAMED)}`]),
-    ...(removed.length === 0 ? [] : [`${endpointCount(removed.length)} removed: ${firstOf(removed, NAMED)}`]),
+    ...(added.length === 0 ? [] : [`${endpointCount(added.length)} added: ${firstOf(added, MAX_NAMED)}`]),
+    ...(removed.length === 0 ? [] : [`${endpointCount(removed.length)} removed: ${firstOf(removed, MAX_NAMED)}`]),
     ...[...changed].map(([state, names]) => becamePhrase(state, names)),
-    ...(others.length > NAMED ? [...others.slice(0, NAMED), `and ${others.length - NAMED} more of the kind`] : others),
+    ...(others.length > MAX_NAMED
+      ? [...others.slice(0, MAX_NAMED), `and ${others.length - MAX_NAMED} more of the kind`]
+      : others),
   ];
 }
 
@@ -141,7 +143,7 @@ function fieldPhrases(was: Endpoint, now: Endpoint, name: string): string[] {
     ['zone hints', was.zoneHints.join(', '), now.zoneHints.join(', ')],
     ['node hints', was.nodeHints.join(', '), now.nodeHints.join(', ')],
   ];
-  return pairs.flatMap(([what, a, b]) => (a === b ? [] : [`${what} of ${name}: ${a || 'none'} → ${b || 'none'}`]));
+  return pairs.flatMap(([field, a, b]) => (a === b ? [] : [`${field} of ${name}: ${a || 'none'} → ${b || 'none'}`]));
 }
 
 type EndpointState = 'ready' | 'not ready' | 'terminating, serving' | 'terminating' | 'terminating, ready';
@@ -163,7 +165,9 @@ const BECAME: Readonly<Record<string, readonly [one: string, many: string]>> = {
 
 function becamePhrase(state: string, names: readonly string[]): string {
   const [one = '', many = ''] = BECAME[state] ?? [];
-  return names.length === 1 ? `${names[0]} ${one}` : `${endpointCount(names.length)} ${many}: ${firstOf(names, NAMED)}`;
+  return names.length === 1
+    ? `${names[0]} ${one}`
+    : `${endpointCount(names.length)} ${many}: ${firstOf(names, MAX_NAMED)}`;
 }
 
 function namedWithState(endpoint: Endpoint, slice: Slice): string {
@@ -200,7 +204,11 @@ function suspectPhrases(from: readonly string[], to: readonly string[]): string[
   const lost = to.filter((name) => !from.includes(name));
   const back = from.filter((name) => !to.includes(name));
   return [
-    ...(lost.length === 0 ? [] : [`no answer from Node ${firstOf(lost, NAMED)}: its endpoints get no new connections`]),
-    ...(back.length === 0 ? [] : [`Node ${firstOf(back, NAMED)} is no suspect any more: its endpoints count again`]),
+    ...(lost.length === 0
+      ? []
+      : [`no answer from Node ${firstOf(lost, MAX_NAMED)}: its endpoints get no new connections`]),
+    ...(back.length === 0
+      ? []
+      : [`Node ${firstOf(back, MAX_NAMED)} is no suspect any more: its endpoints count again`]),
   ];
 }

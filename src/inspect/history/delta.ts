@@ -24,13 +24,16 @@ export type Change =
       readonly to: NodeView | undefined;
     };
 
-/** JSON has no undefined. */
+/** A Service for JSON, which has no undefined. */
 export interface PackedService extends Omit<Service, 'sourceRanges' | 'uid'> {
   readonly uid: string | null;
   readonly sourceRanges: Exclude<Service['sourceRanges'], undefined> | null;
 }
 
-/** Address; 1 for ready, 2 for serving and 4 for terminating, added; node; hints of zones and of nodes. Empty ones at the end are left out. */
+/**
+ * The address, the sum of 1 for ready, 2 for serving and 4 for terminating, the node, and the hints of zones and of nodes. Empty values at the
+ * end are left out.
+ */
 export type PackedEndpoint = readonly [
   address: Endpoint['address'],
   conditions: number,
@@ -43,14 +46,14 @@ export interface PackedSlice extends Omit<Slice, 'endpoints' | 'key'> {
   readonly endpoints: readonly PackedEndpoint[];
 }
 
-/** The endpoints between the first and the last ones that stay. */
+/** Replaces the endpoints between the `first` and the `last` ones, which stay. */
 export interface EndpointsDelta {
   readonly first: number;
   readonly last: number;
   readonly between: readonly PackedEndpoint[];
 }
 
-/** `all`: the whole object; null: there is none. `set`: the fields that differ. */
+/** `all`: the whole object, or null when there is none. `set`: the fields that differ. */
 export type ServiceDelta = { readonly all: PackedService | null } | { readonly set: Partial<PackedService> };
 export type SliceDelta =
   | { readonly all: PackedSlice | null }
@@ -70,7 +73,7 @@ export function deltaOf(change: Change): HistoryDelta {
   return { kind, key, delta: { all: change.to ?? null } };
 }
 
-/** The same change in the other direction. */
+/** The change in the other direction. */
 export function reversed(change: Change): Change {
   if (change.kind === 'Service') return { ...change, from: change.to, to: change.from };
   if (change.kind === 'EndpointSlice') return { ...change, from: change.to, to: change.from };

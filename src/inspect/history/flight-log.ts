@@ -1,15 +1,11 @@
-/** The lines of the flight recorder in bounded memory, and since when nothing is missing from them. */
-
+/** The lines of the flight recorder in bounded memory, and the time from which they are complete. */
 import { deflateRawSync, inflateRawSync } from 'node:zlib';
 import type { LogRecord } from './records.ts';
 
-// A log in memory that is bounded in bytes: lines of JSON in blocks. A full block is compressed; the oldest blocks are dropped. The
-// bytes that are counted are those that are held, because nothing but these buffers holds the lines.
-
 /** Bytes of a block: compressing one takes 1 to 2 ms, and the lines shrink to about a tenth. */
-const BLOCK = 128 * 1024;
+const BLOCK_BYTES = 128 * 1024;
 
-/** Facts of a block, from its writer. */
+/** A block, with the facts that its writer keeps of it. */
 export interface Marked<M> {
   readonly mark: M;
   /** Its lines, the oldest first. */
@@ -23,17 +19,21 @@ interface Block<M> {
   readonly mark: M;
 }
 
+/**
+ * Lines of JSON in blocks, bounded in bytes. A full block is compressed, and the oldest blocks are dropped. The counted bytes are those in
+ * memory, because only these buffers hold the lines.
+ */
 class BlockLog<M> {
-  readonly #most: number;
+  readonly #maxBytes: number;
   readonly #mark: () => M;
   /** The bytes of the block in use: one buffer for all blocks, until each is compressed. */
-  readonly #open = new Uint8Array(BLOCK);
+  readonly #open = new Uint8Array(BLOCK_BYTES);
   #blocks: Block<M>[] = [];
   #held = 0;
 
-  /** `most`: bytes. `mark`: called when a block begins; its result stays with the block. */
-  constructor(most: number, mark: () => M) {
-    this.#most = most;
+  /** `mark` is called when a block begins; its result stays with the block. */
+  constructor(maxBytes: number, mark: () => M) {
+    this.#maxBytes = maxBytes;
     this.#mark = mark;
   }
 
@@ -59,7 +59,7 @@ class BlockLog<M> {
     if (block === undefined || block.isPacked || block.used + length > block.bytes.length) {
       if (block !== undefined) this.#pack(block);
       block = {
-        bytes: length > BLOCK ? new Uint8Array(length) : this.#open,
+        bytes: length > BLOCK_BYTES ? new Uint8Array(length) : this.#open,
         used: 0,
         isPacked: false,
         mark: this.#mark(),
@@ -70,7 +70,8 @@ class BlockLog<M> {
     Buffer.from(block.bytes.buffer, block.bytes.byteOffset).write(`${line}\n`, block.used);
     block.used += length;
     // At least the block in use stays.
-    while (this.#held > this.#most && this.#blocks.length > 1) this.#held -= this.#blocks.shift()?.bytes.length ?? 0;
+    while (this.#held > this.#maxBytes && this.#blocks.length > 1)
+      this.#held -= this.#blocks.shift()?.bytes.length ?? 0;
     return block.mark;
   }
 
@@ -88,7 +89,7 @@ function linesOf<M>({ bytes, used, isPacked }: Block<M>): readonly string[] {
   return text.split('\n').slice(0, -1);
 }
 
-/** Facts of a block. */
+/** Facts of a block of the flight recorder. */
 interface Mark {
   /** The number of the last change when it began. */
   readonly last: number;
@@ -101,9 +102,9 @@ export class FlightLog {
   readonly #startedAt: number;
   #last = 0;
 
-  /** `most`: bytes. `startedAt`: milliseconds since 1970. */
-  constructor(most: number, startedAt: number) {
-    this.#log = new BlockLog<Mark>(most, () => ({ last: this.#last, wholeSince: undefined }));
+  /** `startedAt`: milliseconds since 1970. */
+  constructor(maxBytes: number, startedAt: number) {
+    this.#log = new BlockLog<Mark>(maxBytes, () => ({ last: this.#last, wholeSince: undefined }));
     this.#startedAt = startedAt;
   }
 
@@ -112,12 +113,12 @@ export class FlightLog {
     return this.#log.bytes;
   }
 
-  /** Milliseconds since 1970: from then on it is known what was in the kernel. */
+  /** Milliseconds since 1970: the kernel's state is known from then on. */
   get reachesBackTo(): number {
     return this.#log.marks.find(({ wholeSince }) => wholeSince !== undefined)?.wholeSince ?? this.#startedAt;
   }
 
-  /** The same, of so many blocks at the end. */
+  /** The same for this number of blocks at the end. */
   reachWithin(blocks: number): number {
     const known = this.#log.marks.slice(-blocks).find(({ wholeSince }) => wholeSince !== undefined);
     return known?.wholeSince ?? this.reachesBackTo;
@@ -128,7 +129,7 @@ export class FlightLog {
     return this.#log.blocks();
   }
 
-  /** From this moment on nothing is missing, although no sync says so: milliseconds since 1970. */
+  /** The lines are complete from this moment on, although no sync shows it: milliseconds since 1970. */
   begin(at: number): void {
     const mark = this.#log.marks.at(-1);
     if (mark !== undefined) mark.wholeSince = at;
@@ -136,7 +137,7 @@ export class FlightLog {
 
   append(record: LogRecord): void {
     if (record.type !== 'sync') this.#last = record.number;
-    // What another source listed cannot be undone.
+    // The change to the lists of another source cannot be undone.
     if (record.type === 'lists') for (const mark of this.#log.marks) mark.wholeSince = undefined;
     const mark = this.#log.append(JSON.stringify(record));
     if (record.type === 'sync' && record.hasWritten && record.oldest > mark.last) mark.wholeSince ??= record.endedAt;

@@ -9,13 +9,13 @@ const MAGIC = 'slicewire-recording ';
 const HEAD = 8;
 const MIN_CHUNK = 256;
 const MAX_CHUNK = 16 * 1024;
-/** Bytes of a frame, as it is and unpacked, at most: a recording may come from anywhere. */
+/** The limits of a frame in bytes, compressed and unpacked: a recording may come from anywhere. */
 export const MAX_FRAME_BYTES = 16 * 1024 * 1024;
 export const MAX_UNPACKED = 64 * 1024 * 1024;
-/** Lines of a frame, at most; a line of a recording has at least 64 bytes. */
+/** The limit of lines in a frame. A line of a recording has at least 64 bytes. */
 export const MAX_LINES = 1_000_000;
 
-/** This is not a recording, or one of another version. */
+/** The bytes are not a recording, or one of another version. */
 export class RecordingUnreadable extends Error {
   readonly code = 'RECORDING_UNREADABLE';
 }
@@ -100,7 +100,7 @@ async function readHeader(source: ByteSource): Promise<void> {
   );
 }
 
-/** undefined: it cannot be unpacked, or has more lines than a frame has: empty ones would take many times their bytes. */
+/** Returns undefined when the content cannot be unpacked, or has too many lines: empty lines would take many times their bytes. */
 function unpack(content: Buffer): readonly string[] | undefined {
   try {
     const lines = inflateRawSync(content, { maxOutputLength: MAX_UNPACKED })
@@ -121,7 +121,7 @@ class ByteSource {
     this.#chunks = chunks[Symbol.asyncIterator]();
   }
 
-  /** So many bytes; fewer at the end. */
+  /** The next bytes; fewer than `count` at the end. */
   async take(count: number): Promise<Buffer> {
     const parts = [this.#rest];
     let length = this.#rest.length;

@@ -15,12 +15,12 @@ import type { PresentObjects } from './past-objects.ts';
 import type { Recorder } from './recorder.ts';
 import { driftForm, type LogRecord, recordedSync, type SyncRecord } from './records.ts';
 
-export interface HistoryQuestion {
-  /** undefined: all Services. */
+export interface HistoryQuery {
+  /** undefined for all Services. */
   readonly service?: ServiceKey | undefined;
   /** Milliseconds since 1970: changes that were received before are left out. */
   readonly since?: number | undefined;
-  /** Milliseconds since 1970: what stood then, and the changes until then. */
+  /** Milliseconds since 1970: the objects then, and the changes until then. */
   readonly at?: number | undefined;
   /** Milliseconds since 1970: changes and syncs that came later are left out; `at` by default. */
   readonly until?: number | undefined;
@@ -28,7 +28,7 @@ export interface HistoryQuestion {
   readonly most?: number | undefined;
 }
 
-/** The answer without its head. */
+/** The answer without its envelope. */
 export type HistoryContent = Omit<History, 'apiVersion' | 'kind' | 'by'>;
 
 const MAX_CHANGES_ANSWERED = 200;
@@ -36,10 +36,10 @@ const MAX_CHANGES_ANSWERED = 200;
 const MAX_SYNCS_ANSWERED = 50;
 
 /** Throws BeforeHistory when the history does not know of `at`. */
-export async function historyOf(flight: FlightData, question: HistoryQuestion): Promise<HistoryContent> {
-  const { service, at } = question;
+export async function historyOf(flight: FlightData, query: HistoryQuery): Promise<HistoryContent> {
+  const { service, at } = query;
   const store = at === undefined ? undefined : await objectsAt(flight, at);
-  const found = await search(flight, question);
+  const found = await search(flight, query);
   return {
     service: service ?? '',
     reachesBackTo: momentOf(flight.log.reachesBackTo),
@@ -48,7 +48,7 @@ export async function historyOf(flight: FlightData, question: HistoryQuestion): 
   };
 }
 
-/** A Service and its slices as lines. */
+/** A Service and its slices at the moment, as lines. */
 function stoodLines(objects: PresentObjects, key: ServiceKey): History['stood'] {
   const service = objects.service(key);
   const slices = objects
@@ -62,7 +62,7 @@ function stoodLines(objects: PresentObjects, key: ServiceKey): History['stood'] 
 
 async function search(
   flight: FlightData,
-  { service, since = 0, at = Number.POSITIVE_INFINITY, until = at, most = MAX_CHANGES_ANSWERED }: HistoryQuestion,
+  { service, since = 0, at = Number.POSITIVE_INFINITY, until = at, most = MAX_CHANGES_ANSWERED }: HistoryQuery,
 ): Promise<Pick<HistoryContent, 'changes' | 'syncs' | 'omitted'>> {
   let records: LogRecord[] = [];
   let [found, omitted] = [0, 0];
@@ -71,7 +71,7 @@ async function search(
     for (const line of block.lines().toReversed()) {
       const isSync = line.startsWith(SYNC);
       if (!isSync && !isAbout(line, service)) continue;
-      // The others are counted without reading them.
+      // Changes beyond the limit are counted without parsing them.
       const received = receivedAt(line);
       if (!isSync && (received < since || received > until)) continue;
       if (!isSync && found >= most) omitted += 1;
@@ -173,8 +173,8 @@ export async function formerOwner(recorder: Recorder, address: Address): Promise
 
 // Objects as lines for people.
 
-/** Most endpoints of a slice that have a line of their own. */
-const ENDPOINTS = 100;
+/** Endpoints of a slice that have a line of their own. */
+const MAX_ENDPOINT_LINES = 100;
 
 /** A Service: a line for each field that is set. */
 function serviceLines(service: Service): string[] {
@@ -200,7 +200,7 @@ function serviceLines(service: Service): string[] {
 /** A slice: its ports, and a line for each endpoint. */
 function sliceLines(slice: Slice): string[] {
   const ports = slice.ports.map((port) => `port ${`${port.name} ${slicePortText(port)}`.trim()}`);
-  const lines = slice.endpoints.slice(0, ENDPOINTS).map((endpoint) => {
+  const lines = slice.endpoints.slice(0, MAX_ENDPOINT_LINES).map((endpoint) => {
     const { nodeName, zoneHints, nodeHints, address } = endpoint;
     const parts = [
       `${endpointName(address, slice)} ${stateOf(endpoint)}`,

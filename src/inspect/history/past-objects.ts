@@ -1,4 +1,4 @@
-/** All objects at one moment of the past: changes are applied to it, or undone. */
+/** The objects at one moment of the past, to which changes are applied or undone. */
 import type { NodeView, Service, ServiceKey, Slice, SliceKey } from '../../proxy/model/objects.ts';
 import type { ModelObjects } from '../../proxy/model/proxy-model.ts';
 import { appliedToService, appliedToSlice, type Change, type HistoryDelta } from './delta.ts';
@@ -22,7 +22,7 @@ export class ObjectStore implements PresentObjects {
   readonly #services = new Map<ServiceKey, Service>();
   readonly #slices = new Map<SliceKey, Slice>();
   readonly slices: SliceLookup;
-  /** Made when it is needed; undefined after a change. */
+  /** Made at the first lookup; undefined after a change. */
   #byService: Map<ServiceKey, Slice[]> | undefined;
   #node: NodeView | undefined;
 

@@ -8,12 +8,12 @@ import { ObjectStore, type PresentObjects } from './past-objects.ts';
 import type { Recorder } from './recorder.ts';
 import type { ChangeHead, ChangeRecord, ListsRecord, LogRecord, SyncRecord } from './records.ts';
 
-/** The history does not know of this moment. */
+/** The history does not reach back to this moment. */
 export class BeforeHistory extends Error {
   readonly code = 'BEFORE_HISTORY';
 }
 
-/** A history, and the objects after its last change; undefined: there are none yet. The recorder has both. */
+/** A history, and the objects after its last change; undefined before the first sync. The recorder has both. */
 export interface FlightData {
   readonly log: Pick<FlightLog, 'blocks' | 'reachesBackTo'>;
   readonly objects: PresentObjects | undefined;
@@ -25,24 +25,24 @@ export interface WrittenChange {
   readonly sync: SyncRecord | undefined;
 }
 
-/** Lines that are read between two breaths: some 20 ms at most. */
-const BLOCKS_A_BREATH = 4;
+/** Blocks that are read before the event loop runs again: at most some 20 ms. */
+const BLOCKS_AT_ONCE = 4;
 
-/** Changes that are undone between two breaths: some 10 ms. */
-const CHANGES_A_BREATH = 500;
+/** Changes that are undone before the event loop runs again: some 10 ms. */
+const CHANGES_AT_ONCE = 500;
 
 /** `moment`: milliseconds since 1970. Throws BeforeHistory. */
 export async function objectsAt(recorder: FlightData, moment: number): Promise<ObjectStore> {
   return (await historySince(recorder, moment)).objects;
 }
 
-/** A change with the delta that makes it. */
+/** A change with the delta that makes it again. */
 export interface RedoneChange extends ChangeHead {
   readonly type: 'change';
   readonly delta: HistoryDelta;
 }
 
-/** The objects that were in the kernel at a moment, and what followed. */
+/** The objects that were in the kernel at a moment, and the changes and syncs that followed. */
 export interface HistorySince {
   readonly objects: ObjectStore;
   /** The changes that were not in the kernel then, and the syncs that ended later, in order. */
@@ -62,7 +62,7 @@ export async function historySince(recorder: FlightData, moment: number): Promis
     const records = parse(block);
     found.push(records);
     if (isEnough(records)) break;
-    if (found.length % BLOCKS_A_BREATH === 0) await breath();
+    if (found.length % BLOCKS_AT_ONCE === 0) await breath();
   }
   const records = found.reverse().flat();
   const redone = await undoInPortions(store, notWrittenAt(timeline(records), moment));
@@ -73,7 +73,7 @@ export async function historySince(recorder: FlightData, moment: number): Promis
   return { objects: store, records: later };
 }
 
-/** `flag`: the flag of the agent with which more is kept. */
+/** `flag`: the agent's flag that keeps more of the history. */
 export function beforeHistory(reachesBackTo: number, flag = '--record-dir'): BeforeHistory {
   return new BeforeHistory(`history reaches back to ${momentOf(reachesBackTo)}; ${flag} keeps more of it`);
 }
@@ -88,21 +88,21 @@ export function writtenState(recorder: Recorder): { readonly written: ObjectStor
   return { written, pending: undo(written, changes) };
 }
 
-/** As `undo`, with breaths between; the changes by their numbers. */
+/** `undo` in portions, between which the event loop runs. Returns the changes by their numbers. */
 async function undoInPortions(
   objects: ObjectStore,
   changes: readonly ChangeRecord[],
 ): Promise<ReadonlyMap<number, RedoneChange>> {
   const redone = new Map<number, RedoneChange>();
-  for (let end = changes.length; end > 0; end -= CHANGES_A_BREATH) {
-    const portion = undo(objects, changes.slice(Math.max(0, end - CHANGES_A_BREATH), end));
+  for (let end = changes.length; end > 0; end -= CHANGES_AT_ONCE) {
+    const portion = undo(objects, changes.slice(Math.max(0, end - CHANGES_AT_ONCE), end));
     for (const change of portion) redone.set(change.number, change);
     await breath();
   }
   return redone;
 }
 
-/** Undoes changes in these objects; returns them in the same order, with the deltas that make them again. */
+/** Undoes changes in these objects. Returns them in the same order, with the deltas that make them again. */
 function undo(objects: ObjectStore, changes: readonly ChangeRecord[]): RedoneChange[] {
   const redone = changes.toReversed().map(({ number, at, service, version, undo }): RedoneChange => {
     const delta = deltaOf(reversed(objects.apply(undo)));
@@ -130,7 +130,7 @@ export function timeline(records: readonly LogRecord[]): WrittenChange[] {
   return changes;
 }
 
-/** The changes to undo, the oldest first: of an object that has one, all later ones too. */
+/** The changes to undo, the oldest first: those that were not in the kernel, and all later ones of the same objects. */
 function notWrittenAt(changes: readonly WrittenChange[], moment: number): ChangeRecord[] {
   const found: ChangeRecord[] = [];
   const objects = new Set<string>();
@@ -145,7 +145,7 @@ function notWrittenAt(changes: readonly WrittenChange[], moment: number): Change
   return found;
 }
 
-/** Whether the records of this block, and of those asked about before, which are newer, are all that the moment needs. */
+/** Returns a test for blocks, from the newest on: whether the blocks until now have all records that the moment needs. */
 function enoughFor(moment: number): (records: readonly LogRecord[]) => boolean {
   let oldest: number | undefined;
   return (records) => {
@@ -158,12 +158,12 @@ function enoughFor(moment: number): (records: readonly LogRecord[]) => boolean {
   };
 }
 
-/** Lists cannot be undone: nothing before them counts. */
+/** Lists cannot be undone, so no record before them counts. */
 function isBefore(record: LogRecord, number: number): boolean {
   return record.type === 'lists' || (record.type === 'change' && record.number < number);
 }
 
-/** The records from the newest block back to where it is enough, the oldest first. */
+/** The records from the newest block back to the first that is enough, the oldest first. */
 function recordsBackTo(recorder: FlightData, isEnough: (records: readonly LogRecord[]) => boolean): LogRecord[] {
   const found: (readonly LogRecord[])[] = [];
   for (const block of recorder.log.blocks) {

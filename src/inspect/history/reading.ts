@@ -9,8 +9,8 @@ import { ObjectStore } from './past-objects.ts';
 import { lineSchema, type RecordingLine, type StartLine } from './shapes.ts';
 
 /**
- * The lines of a recording, in order. What is torn or damaged at its end is dropped, and `onProblem` gets a sentence about it.
- * Throws RecordingUnreadable.
+ * The lines of a recording, in order. A torn or damaged end is dropped, and `onProblem` gets a sentence about it. Throws
+ * RecordingUnreadable.
  */
 export async function* readRecording(
   chunks: AsyncIterable<Uint8Array>,
@@ -44,12 +44,12 @@ export interface RecordedFlight extends FlightData {
   readonly start: StartLine | undefined;
 }
 
-/** Bytes of a history that is read from recordings. */
+/** The limit of memory for a history that is read from recordings. */
 export const MAX_HISTORY_BYTES = 128 * 1024 * 1024;
 
 /**
- * The history of these lines, to answer from (`historyOf`, `objectsAt`). A beginning that is torn does not count, because some of its
- * objects are missing; without another one there are no objects. Throws DeltaMismatch.
+ * The history of these lines, for `historyOf` and `objectsAt`. A torn beginning does not count, because some of its objects are missing;
+ * without another one there are no objects. Throws DeltaMismatch.
  */
 export async function flightOf(lines: AsyncIterable<RecordingLine>): Promise<RecordedFlight> {
   let begun: { readonly start: StartLine; readonly objects: ObjectStore } | undefined;

@@ -1,6 +1,6 @@
 /**
- * The flight recorder: the changes of objects and the syncs that wrote them, in bounded memory. Each change keeps what people read
- * and a delta that undoes it, so the objects at an earlier moment are the present ones with the later changes undone (`past.ts`).
+ * The flight recorder: the changes of objects and the syncs that wrote them, in bounded memory. Each change has phrases for
+ * people, and a delta that undoes it. So the objects at an earlier moment are the present ones with the later changes undone (`past.ts`).
  */
 import type { Clock } from '../../base/clock.ts';
 import type { ChangeLedger, ChangesAtEnd } from '../../proxy/ledger/change-ledger.ts';
@@ -25,13 +25,17 @@ import {
 } from './records.ts';
 import { SyncStatistics } from './statistics.ts';
 
-/** Bytes in memory: some 60,000 changes of slices of 10 endpoints, or 20,000 of 100, because they are compressed; little beside the agent's own memory. */
-export const MEMORY = 8 * 1024 * 1024;
-/** A source's way into the recorder. */
+/**
+ * The recorder's limit of memory. It holds some 60,000 changes of slices of 10 endpoints, or 20,000 of 100, because they are compressed, and
+ * is small beside the agent's own memory.
+ */
+export const MAX_RECORDER_BYTES = 8 * 1024 * 1024;
+
+/** The input of one source of objects. */
 export interface Tap {
   readonly objects: PresentObjects;
   readonly ledger: ChangeLedger;
-  /** An event that changed an object; `before`: its value before, undefined for none; `number`: as the ledger gave it. */
+  /** An event that changed an object. `before`: its earlier value, undefined for none. `number`: from the ledger. */
   event(event: SourceEvent, before: Service | Slice | NodeView | undefined, number: number): void;
 }
 
@@ -52,9 +56,9 @@ export class Recorder {
   #source: { readonly tap: Tap; isWritten: boolean } | undefined;
   #running: RunningSync | undefined;
 
-  constructor(clock: Clock, most = MEMORY) {
+  constructor(clock: Clock, maxBytes = MAX_RECORDER_BYTES) {
     this.#clock = clock;
-    this.log = new FlightLog(most - this.statistics.mostBytes - MAX_PENDING_BYTES, clock.wall());
+    this.log = new FlightLog(maxBytes - this.statistics.mostBytes - MAX_PENDING_BYTES, clock.wall());
     this.sinks = new Sinks(() => {
       const source = this.#source;
       if (source === undefined || this.#running !== undefined) return undefined;
@@ -69,7 +73,7 @@ export class Recorder {
 
   /** The number of the oldest change that is not in the kernel; one more than the last change when all are. */
   get oldestPending(): number {
-    return this.#source?.tap.ledger.changes.oldest(this.nextNumber) ?? this.nextNumber;
+    return this.#source?.tap.ledger.pendingChanges.oldest(this.nextNumber) ?? this.nextNumber;
   }
 
   /** The number that the next change will have. */
@@ -79,10 +83,10 @@ export class Recorder {
 
   /** Bytes that the recorder holds. */
   get bytes(): number {
-    return this.log.bytes + this.statistics.bytes + (this.#source?.tap.ledger.changes.bytes ?? 0);
+    return this.log.bytes + this.statistics.bytes + (this.#source?.tap.ledger.pendingChanges.bytes ?? 0);
   }
 
-  /** For a source with these objects, whose ledger takes its numbers from `numbers`. */
+  /** The input for a source with these objects, whose ledger takes its numbers from `numbers`. */
   tap(objects: PresentObjects, ledger: ChangeLedger): Tap {
     const tap: Tap = {
       objects,
@@ -94,7 +98,7 @@ export class Recorder {
     return tap;
   }
 
-  /** The mode's clock: what it reads during a sync is recorded, because its plans depend on it. */
+  /** The mode's clock. Its times during a sync are recorded, because the plans depend on them. */
   readonly modeTime = (): number => {
     const now = this.#clock.now();
     this.#running?.times.push(now);
@@ -112,13 +116,13 @@ export class Recorder {
     this.#running = { at, trigger, by, plans: [], times: [] };
   }
 
-  /** A plan of the sync that runs, before it is applied. */
+  /** A plan of the current sync, before it is applied. */
   planned(plan: Plan): void {
     // The steps of a long plan are not needed any more, and hold all that they write.
     this.#running?.plans.push(isLong(plan) ? planRecord(plan) : plan);
   }
 
-  /** The sync that runs ended. One that was aborted has no report: the next `syncBegan` forgets it. */
+  /** The current sync has ended. An aborted sync has no report: the next `syncBegan` forgets it. */
   syncEnded(report: SyncReport, changes: ChangesAtEnd | undefined): void {
     const running = this.#running;
     if (running === undefined || changes === undefined) return;
@@ -158,7 +162,7 @@ function listed(objects: PresentObjects): string[] {
   return objects.node === undefined ? lists : [...lists, `Node ${objects.node.name}`];
 }
 
-/** undefined: an event of another kind. */
+/** undefined for an event of another kind. */
 function changeOf(event: SourceEvent, before: Service | Slice | NodeView | undefined): Change | undefined {
   const { kind } = event;
   if (kind === 'service') {
@@ -215,7 +219,7 @@ class Sinks {
     this.#sinks.delete(sink);
   }
 
-  /** All objects are other ones. */
+  /** Another source has replaced all objects: each sink begins again. */
   restart(): void {
     for (const sink of this.#sinks.keys()) this.#sinks.set(sink, 'waits');
     this.#beginWaiting();
@@ -240,7 +244,7 @@ class Sinks {
   }
 }
 
-/** What the agent reports to its recorder. */
+/** The calls by which the agent reports to its recorder. */
 export type RecorderHooks = Pick<Recorder, 'numbers' | 'tap' | 'syncBegan' | 'planned' | 'syncEnded' | 'modeTime'>;
 
 /**

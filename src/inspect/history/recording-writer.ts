@@ -8,10 +8,11 @@ import type { Recorder, RecordingStart, Sink } from './recorder.ts';
 import type { ChangeEntry, SyncRecord } from './records.ts';
 import type { ChangeLine, RecordedParts, RecordingLine, StartLine, SyncLine } from './shapes.ts';
 
-/** Objects in a frame of the beginning; then the event loop runs. */
+/** Objects in a frame of the beginning. The event loop runs after each frame. */
 const OBJECTS_AT_ONCE = 200;
 /** Characters of lines after which a frame is written before the next sync ends. */
-const FRAME = 256 * 1024;
+const FRAME_CHARACTERS = 256 * 1024;
+
 /** `whole`: the last of the objects at a beginning. */
 export type RecordingPart = 'header' | 'objects' | 'whole' | 'frame';
 /** Takes the bytes of a recording in order. It must not throw. */
@@ -35,7 +36,7 @@ export class RecordingWriter implements Sink {
   /** The beginning that is being written; lines wait for its end. */
   #beginning: object | undefined;
 
-  /** Added to the recorder's sinks by the caller. */
+  /** The caller adds it to the recorder's sinks. */
   constructor(recorder: Recorder, context: RecordingContext, output: Output) {
     this.#recorder = recorder;
     this.#context = context;
@@ -52,16 +53,16 @@ export class RecordingWriter implements Sink {
     const number = (pending[0]?.number ?? this.#recorder.nextNumber) - 1;
     const start: StartLine = { type: 'start', at: wall(), parts: parts(), isWritten, isWaiting: isWaiting(), number };
     this.#output(frameBytes([JSON.stringify(start)]), 'objects');
-    const mine = {};
-    this.#beginning = mine;
+    const beginning = {};
+    this.#beginning = beginning;
     for (const line of pending) this.#add(line);
-    void this.#writeObjects(written, mine);
+    void this.#writeObjects(written, beginning);
   }
 
   change({ number, at, service, version, change }: ChangeEntry): void {
     const line: ChangeLine = { type: 'change', number, at, service, version, delta: deltaOf(change) };
     this.#add(line);
-    if (this.#characters > FRAME) this.#flush();
+    if (this.#characters > FRAME_CHARACTERS) this.#flush();
   }
 
   sync(record: SyncRecord): void {
@@ -83,8 +84,8 @@ export class RecordingWriter implements Sink {
     this.#characters = 0;
   }
 
-  /** In portions; lines that come meanwhile follow. */
-  async #writeObjects(objects: ObjectStore, mine: object): Promise<void> {
+  /** Writes in portions. Lines that come meanwhile follow. */
+  async #writeObjects(objects: ObjectStore, beginning: object): Promise<void> {
     let count = 0;
     let portion: string[] = [];
     for (const delta of deltasOf(objects)) {
@@ -95,7 +96,7 @@ export class RecordingWriter implements Sink {
       portion = [];
       await breath();
       // Another beginning replaced this one.
-      if (this.#beginning !== mine) return;
+      if (this.#beginning !== beginning) return;
     }
     this.#output(frameBytes([...portion, JSON.stringify({ type: 'started', objects: count })]), 'whole');
     this.#beginning = undefined;
@@ -114,9 +115,9 @@ function* deltasOf(objects: ObjectStore): Generator<HistoryDelta> {
   }
 }
 
-// A recording as a stream of bytes, from now on: for `slicewire record`.
+// Recordings as streams of bytes, for `slicewire record`: of the history in memory, and from now on.
 
-/** Bytes that wait for a slow reader. More of them end the stream: the agent keeps its memory bounded. */
+/** Bytes that may wait for a slow reader. More of them end the stream, so that the agent's memory stays bounded. */
 const MAX_WAITING_BYTES = 32 * 1024 * 1024;
 
 /** The reader of a recording does not keep up. */
@@ -124,21 +125,21 @@ class ReaderTooSlow extends Error {
   readonly code = 'READER_TOO_SLOW';
 }
 
-/** Blocks of the history in such a recording: some ten thousand changes. All of them are in memory for a moment. */
-const BLOCKS = 64;
-/** Lines between two breaths, in one frame. */
-const LINES = 200;
+/** Blocks of the history in a recording from memory: some ten thousand changes, all of which are unpacked for a moment. */
+const MAX_BLOCKS = 64;
+/** Lines in a frame of such a recording. The event loop runs after each frame. */
+const LINES_AT_ONCE = 200;
 
-/** What the recorder remembers, as a recording. Throws BeforeHistory before the first sync. */
+/** The history in the recorder's memory, as a recording. Throws BeforeHistory before the first sync. */
 export async function* rememberedRecording(recorder: Recorder, context: RecordingContext): AsyncGenerator<Uint8Array> {
-  const at = recorder.log.reachWithin(BLOCKS);
+  const at = recorder.log.reachWithin(MAX_BLOCKS);
   const { objects, records } = await historySince(recorder, at);
   const number = (records.find(({ type }) => type === 'change')?.number ?? recorder.nextNumber) - 1;
   const start: StartLine = { type: 'start', at, parts: context.parts(), isWritten: true, isWaiting: true, number };
   yield headerBytes();
   yield frameBytes([JSON.stringify(start)]);
   const lines = linesOf(objects, records);
-  for (let portion = [...lines.take(LINES)]; portion.length > 0; portion = [...lines.take(LINES)]) {
+  for (let portion = [...lines.take(LINES_AT_ONCE)]; portion.length > 0; portion = [...lines.take(LINES_AT_ONCE)]) {
     yield frameBytes(portion);
     await breath();
   }
@@ -157,7 +158,7 @@ function* linesOf(objects: ObjectStore, records: HistorySince['records']): Gener
   }
 }
 
-/** Ends with the signal. It begins at the next moment between two syncs. Throws ReaderTooSlow. */
+/** A recording from the next moment between two syncs until the signal aborts. Throws ReaderTooSlow. */
 export async function* recordingStream(
   recorder: Recorder,
   context: RecordingContext,
@@ -184,7 +185,7 @@ export async function* recordingStream(
         wake = resolve;
       });
     }
-    // What is complete now belongs to the recording.
+    // Frames that are complete by now belong to the recording.
     yield* waiting;
   } finally {
     recorder.sinks.remove(writer);

@@ -40,9 +40,9 @@ export interface ChangeHead {
   readonly number: number;
   /** When the agent received it. */
   readonly at: number;
-  /** `` for the Node. */
+  /** "" for the Node. */
   readonly service: ServiceKey | '';
-  /** The resourceVersion; `` when the source has none. */
+  /** The resourceVersion; "" when the source has none. */
   readonly version: string;
 }
 
@@ -57,7 +57,7 @@ export interface ChangeRecord extends ChangeHead {
 export interface ListsRecord extends ChangeHead {
   readonly type: 'lists';
   readonly what: readonly string[];
-  /** The objects were in the kernel before: a recording began then. */
+  /** The objects were in the kernel already, because a recording begins with them. */
   readonly wasWritten?: boolean;
 }
 
@@ -71,7 +71,7 @@ interface SyncTimes {
 /** A plan of a sync. */
 export interface PlanRecord {
   readonly steps: number;
-  /** The first 16 bytes of the SHA-256 of its text, in hexadecimal; `` for a plan of more than 1000 steps. */
+  /** The first 16 bytes of the SHA-256 of its text, in hexadecimal; "" for a plan of more than 1000 steps. */
   readonly digest: string;
 }
 
@@ -99,31 +99,31 @@ export interface SyncRecord {
   readonly services: readonly ServiceKey[];
   readonly steps: number;
   readonly milliseconds: SyncTimes;
-  /** The first ones. */
+  /** The first drifts and failures. */
   readonly drift: readonly Drift[];
   readonly failed: readonly string[];
   readonly plans: readonly PlanRecord[];
-  /** What the mode read from its clock, in order. */
+  /** The times that the mode read from its clock, in order. */
   readonly times: readonly number[];
 }
 
 export type LogRecord = ChangeRecord | ListsRecord | SyncRecord;
 
-/** A change with both values, for those who record it elsewhere. */
+/** A change with the values before and after it, for sinks. */
 export interface ChangeEntry extends ChangeHead {
   readonly change: Change;
 }
 
-/** Lines of a kind that a record holds, and characters of a line. */
-const LINES = 10;
-const CHARACTERS = 300;
+/** Drifts and failures that a record holds, and characters of each. */
+const MAX_LINES = 10;
+const MAX_CHARACTERS = 300;
 
-/** Steps of a plan whose text is hashed. The text of a whole node's plan would take a second. */
-const HASHED = 1000;
+/** The limit of steps for a plan whose text is hashed. The text of a whole node's plan would take a second. */
+const MAX_HASHED_STEPS = 1000;
 
-/** Its text is not hashed. */
+/** Whether the plan is too long for a hash of its text. */
 export function isLong({ steps }: Plan): boolean {
-  return steps.length > HASHED;
+  return steps.length > MAX_HASHED_STEPS;
 }
 
 /** The digest of a plan's text, by which a replay is compared. */
@@ -163,18 +163,18 @@ export function syncRecord(report: SyncReport, facts: Facts): SyncRecord {
     ...{ number, at, endedAt, trigger, by, outcome, upTo, hasWritten, without, oldest, changes, services },
     steps: applied,
     milliseconds,
-    drift: drift.slice(0, LINES).map((each) => ({ ...each, name: cutText(each.name, CHARACTERS) })),
+    drift: drift.slice(0, MAX_LINES).map((each) => ({ ...each, name: cutText(each.name, MAX_CHARACTERS) })),
     failed: failed
-      .slice(0, LINES)
+      .slice(0, MAX_LINES)
       .map(({ key, owner, cause }) =>
-        cutText(`${owner === undefined ? key : `Service ${owner}, ${key}`}: ${cause}`, CHARACTERS),
+        cutText(`${owner === undefined ? key : `Service ${owner}, ${key}`}: ${cause}`, MAX_CHARACTERS),
       ),
     plans: facts.plans.map((plan) => ('digest' in plan ? plan : planRecord(plan))),
     times,
   };
 }
 
-/** To a hundredth of a millisecond, upwards: what was done did not take no time. */
+/** To a hundredth of a millisecond, upwards: no work takes no time. */
 function round(milliseconds: number): number {
   return Math.ceil(milliseconds * 100) / 100;
 }

@@ -4,7 +4,7 @@ import { type Address, type Cidr, parseAddress, parseCidr } from '../../base/add
 import type { Drift } from '../../proxy/model/drift.ts';
 import { driftSchema } from '../wire/history.ts';
 
-/** Namespaces, names and zones end up in rules: only what Kubernetes allows in them. */
+/** Only characters that Kubernetes allows: namespaces, names and zones become parts of rules. */
 export const name = z.string().regex(/^[A-Za-z0-9]([-A-Za-z0-9_.]{0,251}[A-Za-z0-9])?$/);
 export const key = z.string().regex(/^[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?\/[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?$/);
 export const portName = z.string().regex(/^([a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?)?$/);
@@ -92,7 +92,7 @@ const delta = z.discriminatedUnion('kind', [
   z.object({ kind: z.literal('Node'), key: name, delta: z.strictObject({ all: node.nullable() }) }),
 ]);
 
-/** Recordings of before 0.1.0 have the text alone. */
+/** Recordings from before 0.1.0 have only the text of a drift. */
 function formerDrift(text: string): Drift {
   return { family: '', kind: 'text', table: '', name: text, target: '', difference: { kind: 'changed' } };
 }
@@ -105,7 +105,7 @@ const sync = z.object({
   at: time,
   endedAt: time,
   trigger: z.string(),
-  // Recordings of before 0.1.0 have it in the trigger.
+  // Recordings from before 0.1.0 have it in the trigger.
   by: z.string().default(''),
   outcome: z.enum(['complete', 'partial', 'failed']),
   upTo: count,
@@ -119,7 +119,7 @@ const sync = z.object({
   drift: z.array(z.union([driftSchema, z.string().transform(formerDrift)])),
   failed: z.array(z.string()),
   plans: z.array(z.object({ steps: count, digest: z.string() })),
-  times: z.array(z.number()).describe('what the mode read from its clock'),
+  times: z.array(z.number()).describe('the times that the mode read from its clock'),
 });
 
 const localDetector = z.discriminatedUnion('kind', [
@@ -137,7 +137,7 @@ const shared = {
 };
 const nodePortAddresses = z.union([z.literal('all'), z.array(address)]);
 
-/** The settings that a mode was made with. JSON has no undefined: null stands for it. */
+/** The settings of a mode. null means undefined, which JSON does not have. */
 const modeSettings = z.discriminatedUnion('mode', [
   z.object({
     mode: z.literal('iptables'),
@@ -213,7 +213,7 @@ export type ChangeLine = Extract<RecordingLine, { type: 'change' }>;
 export type SyncLine = Extract<RecordingLine, { type: 'sync' }>;
 export type RecordedDelta = Lasting<z.infer<typeof delta>>;
 
-/** The same with readonly fields and arrays. */
+/** The type with readonly fields and arrays. */
 type Lasting<T> = unknown extends T
   ? T
   : T extends string | number | boolean | null | undefined

@@ -8,25 +8,26 @@ import { type DriftSeen, recordedSync, type SyncRecord } from './records.ts';
 
 const LAST_SYNCS = 20;
 const LAST_DRIFTS = 50;
-/** Bytes of a sync or a drift, at most: their lines are bounded (`records.ts`). */
+/** The limit of bytes for a sync or a drift, whose texts are bounded (`records.ts`). */
 const BYTES = 8 * 1024;
-/** What the live page shows: the syncs of so many milliseconds, so many at most, and latencies in slots. */
+/** The live page shows the syncs of these milliseconds, up to a limit, and latencies in slots. */
 export const RECENT = 15 * 60_000;
 export const MAX_RECENT = 200;
 const SLOTS = { slots: 60, length: 15_000 } as const;
-/** What is kept of a recent sync: the first names and lines, cut. */
-const NAMES = 3;
-const LINES = 3;
-const CHARACTERS = 200;
-/** Bytes of a recent sync beside its texts, and of all together, at most. */
-const PLAIN = 256;
-const RECENT_BYTES = 160 * 1024;
+/** A recent sync keeps its first names and lines, cut to a number of characters. */
+const MAX_NAMES = 3;
+const MAX_LINES = 3;
+const MAX_CHARACTERS = 200;
+/** Bytes of a recent sync, and of each of its drifts, without the texts. */
+const PLAIN_BYTES = 256;
+/** The limit for all recent syncs together. */
+const MAX_RECENT_BYTES = 160 * 1024;
 
 /** A change that came into the kernel. */
 export interface LastWritten {
   /** Milliseconds since 1970. */
   readonly at: number;
-  /** From received to the end of the sync that wrote it. */
+  /** From its receipt to the end of the sync that wrote it. */
   readonly milliseconds: number;
   /** The Service that it touched; "" for none. */
   readonly service: ServiceKey | '';
@@ -49,7 +50,7 @@ export class SyncStatistics {
 
   /** Bytes that are held at most. */
   get mostBytes(): number {
-    return this.#latencyBytes + (LAST_SYNCS + LAST_DRIFTS) * BYTES + RECENT_BYTES;
+    return this.#latencyBytes + (LAST_SYNCS + LAST_DRIFTS) * BYTES + MAX_RECENT_BYTES;
   }
 
   get bytes(): number {
@@ -66,12 +67,12 @@ export class SyncStatistics {
     return this.#drifts;
   }
 
-  /** undefined: no change came into the kernel yet. */
+  /** undefined until the first change came into the kernel. */
   get lastWritten(): LastWritten | undefined {
     return this.#lastWritten;
   }
 
-  /** The syncs of the last 15 minutes, at most 200, the latest last; of names and lines the first ones. The objects stay the same. */
+  /** The syncs of the last 15 minutes, at most 200, the latest last, shortened. Each call returns the same objects. */
   recentSyncs(now: number): RecordedSync[] {
     return this.#recent.filter(({ at }) => at > now - RECENT).map(({ sync }) => sync);
   }
@@ -84,19 +85,19 @@ export class SyncStatistics {
     this.#keep(shortened(recordedSync(record)), record.at);
   }
 
-  /** A change took these milliseconds from received to the end of the sync that wrote it. `at`: milliseconds since 1970. */
+  /** A change took these milliseconds from its receipt to the end of the sync that wrote it. `at`: milliseconds since 1970. */
   wrote(at: number, milliseconds: number, service: ServiceKey | ''): void {
     this.#latencies.add(at, milliseconds);
     this.#slots.add(at, milliseconds);
     this.#lastWritten = { at, milliseconds, service };
   }
 
-  /** Of the hour before `now`, in milliseconds since 1970; undefined without a change. */
+  /** The latency of the hour before `now`, in milliseconds since 1970; undefined without a change. */
   latency(now: number): Latency | undefined {
     return this.#latencies.summary(now);
   }
 
-  /** Of the 15 minutes before `now`, by slots of 15 s; slots without a change are left out. `since` is the beginning of a slot. */
+  /** The latency of the 15 minutes before `now`, by slots of 15 s; slots without a change are left out. `since` is the beginning of a slot. */
   latencySlots(now: number): Latency[] {
     return this.#slots.bySlot(now);
   }
@@ -105,7 +106,7 @@ export class SyncStatistics {
     const bytes = bytesOf(sync);
     this.#recent.push({ at, sync, bytes });
     this.#recentBytes += bytes;
-    while (this.#recent.length > MAX_RECENT || this.#recentBytes > RECENT_BYTES) {
+    while (this.#recent.length > MAX_RECENT || this.#recentBytes > MAX_RECENT_BYTES) {
       this.#recentBytes -= this.#recent.shift()?.bytes ?? 0;
     }
   }
@@ -117,16 +118,16 @@ export class SyncStatistics {
 
 function shortened(sync: RecordedSync): RecordedSync {
   const { services, drift, failed } = sync;
-  const lines = (all: readonly string[]) => all.slice(0, LINES).map((line) => cutText(line, CHARACTERS));
-  const first = drift.slice(0, LINES).map((each) => ({ ...each, name: cutText(each.name, CHARACTERS) }));
-  return { ...sync, services: services.slice(0, NAMES), drift: first, failed: lines(failed) };
+  const lines = (all: readonly string[]) => all.slice(0, MAX_LINES).map((line) => cutText(line, MAX_CHARACTERS));
+  const first = drift.slice(0, MAX_LINES).map((each) => ({ ...each, name: cutText(each.name, MAX_CHARACTERS) }));
+  return { ...sync, services: services.slice(0, MAX_NAMES), drift: first, failed: lines(failed) };
 }
 
 function bytesOf({ services, drift, failed, trigger, by }: RecordedSync): number {
   const names = drift.flatMap(({ table, name, target }) => [table, name, target]);
   return (
-    PLAIN +
-    drift.length * PLAIN +
+    PLAIN_BYTES +
+    drift.length * PLAIN_BYTES +
     [trigger, by, ...services, ...names, ...failed].reduce((sum, { length }) => sum + 2 * length, 0)
   );
 }

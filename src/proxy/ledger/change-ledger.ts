@@ -1,9 +1,12 @@
 /**
- * The life of every change of one source of objects: received, taken by a sync, and then in the kernel or refused. History, marks,
- * latency and health read it here, and nothing else counts changes. A mark is the version up to which all changes are in the kernel.
- * It moves when a sync has written what it took, or at once where there is nothing to write; each change costs the same. A mark never
- * claims a change that the kernel lacks: the Services that the kernel refused are named apart, and a write that failed as a whole
- * moves nothing. Pure; the time comes from a clock.
+ * The life of every change of one source of objects. A change is received (`changed`), a sync takes it (`syncBegan`), and it is then in the
+ * kernel, or not yet (`syncEnded`, `confirmed`). History, marks, latency and health read it here, and nothing else counts changes.
+ *
+ * A mark is the version up to which all changes of a kind are in the kernel. It moves when a sync has written the changes that it took, or
+ * at once when a change needs no write. A mark never claims a change that the kernel lacks: `lags` names the Services that the kernel
+ * refused, and a write that failed as a whole moves no mark. The cost of a change does not depend on the number of objects.
+ *
+ * Pure; the time comes from a clock.
  */
 
 import { firstLine } from '../../base/cause.ts';
@@ -23,13 +26,13 @@ interface LedgerOptions {
   readonly numbers?: ChangeNumbers;
 }
 
-/** Most Services that are named as behind. With more of them the marks stay where they are. */
+/** Refused Services that are named as behind. With more of them no mark moves, as after a write that failed as a whole. */
 export const MAX_BEHIND = 1000;
 /** Services that the end of a sync names. */
 const MAX_NAMED = 10;
 const NONE: Marks = { services: '', slices: '' };
 
-/** The name of an object among those of all kinds. */
+/** The name of an object in `pendingObjects`, which has objects of both kinds. */
 export function objectName(of: MarkedKind, key: string): string {
   return `${of} ${key}`;
 }
@@ -53,7 +56,7 @@ export interface ReceivedChange {
   readonly triggeredAt?: number;
 }
 
-/** The outcome for the changes that a sync took. */
+/** The outcome of a sync for the changes that it took. */
 export interface WrittenChanges {
   /** They are in the kernel, but for those of `without`. */
   readonly hasWritten: boolean;
@@ -78,19 +81,22 @@ export interface ChangesAtEnd extends WrittenChanges {
 }
 
 interface TakenSync {
-  /** The versions that it took, and the number of the last change. */
-  readonly taken: Marks;
+  /** The versions that were received when it began. They become the marks when it has written. */
+  readonly versions: Marks;
+  /** The number of the last change that it took. */
   readonly upTo: number;
-  /** What it wrote; undefined while it runs. */
+  /** Its outcome; undefined while it runs. */
   readonly wrote: WrittenChanges | undefined;
 }
 
 export class ChangeLedger {
-  readonly history = new MarkHistory();
-  /** By number. */
-  readonly changes = new PendingChanges();
-  /** By object. */
-  readonly pending = new PendingObjects();
+  /** The marks until now, each with its time: since when a version is in the kernel. */
+  readonly markHistory = new MarkHistory();
+  /** The changes that are not in the kernel, each with its number and its time: for latency, and for the oldest one. */
+  readonly pendingChanges = new PendingChanges();
+  /** The objects of these changes, each with the version that the kernel has of it. */
+  readonly pendingObjects = new PendingObjects();
+  /** Why changes are not in the kernel: those of refused Services, or all of them. */
   readonly lags = new Lags();
   readonly #options: LedgerOptions;
   readonly #numbers: ChangeNumbers;
@@ -99,9 +105,9 @@ export class ChangeLedger {
   #marks: Marks = NONE;
   /** The sync that runs, or waits for `confirmed`. */
   #running: TakenSync | undefined;
-  /** The number of the last change that a sync took and ended with; undefined before the first sync. */
-  #taken: number | undefined;
-  /** All that the last sync took was written, but for refused Services. */
+  /** The number of the last change of the last sync that ended; undefined before the first sync. */
+  #lastTaken: number | undefined;
+  /** The last sync wrote all changes that it took, except for those of refused Services. */
   #isWritten = false;
   #onChange: () => void = () => undefined;
 
@@ -111,7 +117,7 @@ export class ChangeLedger {
     this.#startedAt = options.clock.wall();
   }
 
-  /** Sets the one callback for when marks or lags are other than before. */
+  /** Sets the one callback, which is called when marks or lags have changed. */
   onChange(call: () => void): void {
     this.#onChange = call;
   }
@@ -125,79 +131,84 @@ export class ChangeLedger {
     return this.#received;
   }
 
-  /** All changes of a kind up to this version were received; "": the versions went back, and nothing is known of this kind. */
+  /** All changes of a kind up to this version were received. "" when the versions went back: earlier ones mean nothing any more. */
   reached(of: MarkedKind, version: string): void {
     this.#received = { ...this.#received, [of]: version };
     if (version === '') this.#goBack(of);
     else if (this.#running === undefined && this.#isWritten && !this.#options.hasChanges()) {
-      this.pending.settled();
+      this.pendingObjects.settled();
       if (this.#move(this.#received, true)) this.#onChange();
     }
   }
 
   /** An object changed. Returns the number of the change; undefined before the first sync, which takes the initial lists as a whole. */
   changed({ of, key, service, before, isGone, triggeredAt = 0 }: ReceivedChange): number | undefined {
-    if (this.#taken === undefined) return undefined;
+    if (this.#lastTaken === undefined) return undefined;
     const number = this.#numbers.next();
     const trigger = triggeredAt >= this.#startedAt ? triggeredAt : 0;
-    this.changes.add({ number, receivedAt: this.#options.clock.now(), triggeredAt: trigger, service });
+    this.pendingChanges.add({ number, receivedAt: this.#options.clock.now(), triggeredAt: trigger, service });
     if (of === 'node') return number;
-    // Until a list is complete after versions went back, what objects had before are other numbers.
+    // After versions went back, and until a list is complete, the version that an object had before belongs to other numbers.
     const isKnown = this.#received[of] !== '';
-    const programmed = isKnown ? before : '';
-    this.pending.changed(objectName(of, key), { service, programmed, isNew: isKnown && before === '', isGone });
+    this.pendingObjects.changed(objectName(of, key), {
+      service,
+      programmed: isKnown ? before : '',
+      isNew: isKnown && before === '',
+      isGone,
+    });
     return number;
   }
 
   /** A sync takes all that was received until now. */
   syncBegan(): void {
-    // A sync that had no end may have written anything.
+    // An aborted sync has no end, and may have written some of its changes.
     if (this.#running !== undefined) this.#isWritten = false;
     const upTo = this.#numbers.last;
-    this.#taken ??= Math.max(0, upTo - 1);
-    this.#running = { taken: this.#received, upTo, wrote: undefined };
-    this.pending.syncBegan();
+    // The first sync takes the initial lists as one change.
+    this.#lastTaken ??= Math.max(0, upTo - 1);
+    this.#running = { versions: this.#received, upTo, wrote: undefined };
+    this.pendingObjects.syncBegan();
   }
 
-  /** The sync has written, or failed to. The marks move with `confirmed`. Undefined where no sync began. */
+  /** The sync has written, or failed. The marks move with `confirmed`. Returns undefined when no sync began. */
   syncEnded(wrote: WrittenChanges): ChangesAtEnd | undefined {
     const running = this.#running;
     if (running === undefined) return undefined;
     const { upTo } = running;
-    const [taken = 0] = [this.#taken];
-    const services = this.changes.servicesBetween(taken, upTo, MAX_NAMED);
-    this.#taken = upTo;
+    const taken = this.#lastTaken ?? 0;
+    const services = this.pendingChanges.servicesBetween(taken, upTo, MAX_NAMED);
+    this.#lastTaken = upTo;
     this.#running = { ...running, wrote };
-    const written = wrote.hasWritten ? this.changes.written(upTo, wrote.without) : [];
-    return { ...wrote, upTo, count: upTo - taken, services, written, oldest: this.changes.oldest(upTo + 1) };
+    const written = wrote.hasWritten ? this.pendingChanges.written(upTo, wrote.without) : [];
+    return { ...wrote, upTo, count: upTo - taken, services, written, oldest: this.pendingChanges.oldest(upTo + 1) };
   }
 
-  /** All that follows a sync on this node is done, such as the relay of node ports: the marks move. */
+  /** The steps that follow a sync on this node are done too, such as the relay of node ports: the marks move. */
   confirmed(): void {
-    const { taken, wrote } = this.#running ?? {};
-    if (taken === undefined || wrote === undefined) return;
+    const { versions, wrote } = this.#running ?? {};
+    if (versions === undefined || wrote === undefined) return;
     const { hasWritten, without, why } = wrote;
     const now = this.#options.clock.now();
     const isTooMuch = without.size > MAX_BEHIND;
     this.#isWritten = hasWritten && !isTooMuch;
     this.#running = undefined;
     if (this.#isWritten) {
-      this.pending.written(without);
+      this.pendingObjects.written(without);
       this.lags.written(without, now);
-      // Later changes were none for the kernel, or there would be something to take.
+      // Changes that came during the sync need no write, if no Service waits for the next sync.
       const isSettled = !this.#options.hasChanges();
-      if (isSettled) this.pending.settled();
-      this.#move(isSettled ? this.#received : taken, false);
+      if (isSettled) this.pendingObjects.settled();
+      this.#move(isSettled ? this.#received : versions, false);
     } else {
-      this.pending.notWritten();
+      this.pendingObjects.notWritten();
       this.lags.notWritten(isTooMuch ? tooMany(without) : why, now);
     }
     this.#onChange();
   }
 
   /**
-   * Whether a version of a kind is in the kernel: by the mark, or because it is that of the object itself. `object`: its version
-   * there. `service`: the Service that it is or belongs to, where that is known.
+   * Whether a version of an object is in the kernel: its own version there has reached it, or the mark has and its Service is not behind.
+   * `object`: the version of the object in the kernel. `service`: the Service that the object is or belongs to, where that is known.
    */
   hasVersion(of: MarkedKind, version: string, object: string, service: ServiceKey | undefined): boolean {
     const mark = this.#marks[of];
@@ -207,28 +218,28 @@ export class ChangeLedger {
   }
 
   /**
-   * The version of an object that is in the kernel. `service`: that it is or belongs to, where that is known; `received`: the newest
-   * version that is known.
+   * The version of an object that is in the kernel; "" when it is not known. `service`: the Service that the object is or belongs to, where
+   * that is known. `received`: the newest version that was received.
    */
   versionOf(of: MarkedKind, key: string, { service, received }: KnownObject): string {
-    return this.#marks[of] === '' ? '' : this.pending.programmed(objectName(of, key), service, received);
+    return this.#marks[of] === '' ? '' : this.pendingObjects.programmed(objectName(of, key), service, received);
   }
 
   #goBack(of: MarkedKind): void {
     const running = this.#running;
-    if (running !== undefined) this.#running = { ...running, taken: { ...running.taken, [of]: '' } };
-    this.history.forgetAll();
-    this.pending.forgetVersions((object) => object.startsWith(objectName(of, '')));
+    if (running !== undefined) this.#running = { ...running, versions: { ...running.versions, [of]: '' } };
+    this.markHistory.forgetAll();
+    this.pendingObjects.forgetVersions((object) => object.startsWith(objectName(of, '')));
     this.#marks = { ...this.#marks, [of]: '' };
-    this.history.add({ ...this.#marks, at: this.#options.clock.now() });
+    this.markHistory.add({ ...this.#marks, at: this.#options.clock.now() });
     this.#onChange();
   }
 
-  /** Returns whether something moved. */
+  /** `isAtOnce`: without a write. Returns whether a mark moved. */
   #move(marks: Marks, isAtOnce: boolean): boolean {
     if (marks.services === this.#marks.services && marks.slices === this.#marks.slices) return false;
     this.#marks = marks;
-    this.history.add({ ...marks, at: this.#options.clock.now() }, isAtOnce);
+    this.markHistory.add({ ...marks, at: this.#options.clock.now() }, isAtOnce);
     return true;
   }
 }

@@ -18,25 +18,25 @@ export interface Moved extends Marks {
   readonly at: number;
 }
 
-/** Most marks that are remembered. */
+/** Marks that are remembered. */
 const MAX_MARKS_KEPT = 4096;
-/** Milliseconds: moves without a write, one this soon after another, are remembered as one, which came with the last of them. */
-const TOGETHER = 20;
+/** Moves without a write within these milliseconds are remembered as one, with the time of the last of them. */
+const TOGETHER_MS = 20;
 
-/** The last marks, the oldest first. Each has a number, from 1 on; 0 is the beginning, when there was none. */
+/** The last marks, the oldest first. Each has a number, from 1 on; 0 is the beginning, before the first. */
 export class MarkHistory {
   #moves: Moved[] = [];
   /** The number of moves that were forgotten. */
   #forgotten = 0;
-  readonly #most: number;
-  /** When the first of the moves was that are remembered as one, the latest. */
+  readonly #limit: number;
+  /** The time of the first of the moves that the latest entry stands for; negative infinity when it stands for one with a write. */
   #togetherSince = Number.NEGATIVE_INFINITY;
 
-  constructor(most = MAX_MARKS_KEPT) {
-    this.#most = most;
+  constructor(limit = MAX_MARKS_KEPT) {
+    this.#limit = limit;
   }
 
-  /** The number of the latest; 0: there is none. */
+  /** The number of the latest; 0 before the first. */
   get number(): number {
     return this.#forgotten + this.#moves.length;
   }
@@ -45,17 +45,17 @@ export class MarkHistory {
     return this.#moves.at(-1);
   }
 
-  /** `isAtOnce`: nothing was written for it. Many such moves may come in a row. */
+  /** `isAtOnce`: the mark moved without a write. Many such moves may come in a row. */
   add(moved: Moved, isAtOnce = false): void {
-    const isTogether = isAtOnce && moved.at - this.#togetherSince < TOGETHER;
+    const isTogether = isAtOnce && moved.at - this.#togetherSince < TOGETHER_MS;
     if (isTogether) this.#moves.pop();
     else this.#togetherSince = isAtOnce ? moved.at : Number.NEGATIVE_INFINITY;
     this.#moves.push(moved);
     // Forgotten in large parts, so that each costs next to nothing.
-    if (this.#moves.length >= 2 * this.#most) this.#forget(this.#moves.length - this.#most);
+    if (this.#moves.length >= 2 * this.#limit) this.#forget(this.#moves.length - this.#limit);
   }
 
-  /** The versions went back: what they were before says nothing any more. */
+  /** The versions went back: earlier marks mean nothing any more. */
   forgetAll(): void {
     this.#forget(this.#moves.length);
     this.#togetherSince = Number.NEGATIVE_INFINITY;
@@ -67,8 +67,8 @@ export class MarkHistory {
   }
 
   /**
-   * The time since when all changes of a kind up to a version are in the kernel, on the clock of `Moved.at`; undefined: they are not, or
-   * for longer than is remembered. Takes the logarithm of what is remembered.
+   * The time since when all changes of a kind up to a version are in the kernel, on the clock of `Moved.at`. undefined when they are not
+   * there, or have been for longer than is remembered. The cost is the logarithm of the number of remembered marks.
    */
   reachedAt(kind: MarkedKind, version: string): number | undefined {
     let [from, to] = [0, this.#moves.length];
@@ -87,29 +87,28 @@ export class MarkHistory {
   }
 }
 
-// Why changes are not in the kernel: Services that it refused, or a write that failed as a whole. Pure.
-
-/** Why something is not in the kernel; `since`: milliseconds of the clock that never goes backwards. */
+/** Why changes are not in the kernel. `since`: milliseconds of the clock that never goes backwards. */
 export interface Lag {
   readonly why: string;
   readonly since: number;
 }
 
+/** The Services that the kernel refused, and the cause when nothing can be written. */
 export class Lags {
   #behind: ReadonlyMap<ServiceKey, Lag> = new Map();
   #stuck: Lag | undefined;
 
-  /** Services of which older versions are in the kernel. Another map when one of them changed. */
+  /** Services of which the kernel has older versions. The map is a new object when an entry has changed. */
   get behind(): ReadonlyMap<ServiceKey, Lag> {
     return this.#behind;
   }
 
-  /** Nothing can be written; undefined: all is well. */
+  /** The cause when nothing can be written; undefined otherwise. */
   get stuck(): Lag | undefined {
     return this.#stuck;
   }
 
-  /** All was written but for these Services, each with the reason. */
+  /** All changes were written, except for those of these Services, each with the reason. */
   written(without: ReadonlyMap<ServiceKey, string>, now: number): void {
     this.#stuck = undefined;
     const before = this.#behind;
@@ -125,7 +124,7 @@ export class Lags {
   }
 }
 
-/** The same one where nothing is new; since when it was, where only the reason is. */
+/** The earlier lag when the reason is the same; otherwise a new one with the earlier time. */
 function lagOf(before: Lag | undefined, why: string, now: number): Lag {
   return before?.why === why ? before : { why, since: before?.since ?? now };
 }

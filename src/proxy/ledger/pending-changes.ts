@@ -1,13 +1,13 @@
 /** The changes that are not in the kernel yet, one by one: for their latency, and for the number of the oldest one. Pure. */
 import type { ServiceKey } from '../model/objects.ts';
 
-/** Most changes that are kept while writes fail. Their memory is counted. */
+/** Changes that are kept while writes fail. The oldest half is dropped when there are more. */
 const MAX_CHANGES_KEPT = 5000;
-/** Bytes of one: an object with four fields, and its place in the list; the text of its Service is shared. */
-const BYTES = 72;
+/** Bytes of one change: an object with four fields, and its place in the list. The text of its Service is shared. */
+const BYTES_A_CHANGE = 72;
 
-/** Bytes that the list holds at most. */
-export const MAX_PENDING_BYTES = MAX_CHANGES_KEPT * BYTES;
+/** The memory limit of the list. */
+export const MAX_PENDING_BYTES = MAX_CHANGES_KEPT * BYTES_A_CHANGE;
 
 /** Numbers changes one after another, from 1 on, over all sources of a process. */
 export class ChangeNumbers {
@@ -28,7 +28,7 @@ export interface PendingChange {
   readonly number: number;
   /** On the clock that never goes backwards. */
   readonly receivedAt: number;
-  /** Milliseconds since 1970 of the change behind a slice, from its annotation; 0 where there is none, and from before the agent's start. */
+  /** Milliseconds since 1970 of the change that a slice was written for, from its annotation; 0 without one, and before the agent's start. */
   readonly triggeredAt: number;
   /** "" for the Node. */
   readonly service: ServiceKey | '';
@@ -36,12 +36,12 @@ export interface PendingChange {
 
 export class PendingChanges {
   #changes: PendingChange[] = [];
-  /** The number of the oldest change that was dropped from the list and is not written; undefined: there is none. */
+  /** The number of the oldest change that was dropped from the list and is not written; undefined when there is none. */
   #dropped: number | undefined;
 
   /** Bytes that are held. */
   get bytes(): number {
-    return this.#changes.length * BYTES;
+    return this.#changes.length * BYTES_A_CHANGE;
   }
 
   add(change: PendingChange): void {
@@ -56,12 +56,12 @@ export class PendingChanges {
     return this.#dropped ?? this.#changes[0]?.number ?? next;
   }
 
-  /** Whether a change of the Service is kept. */
+  /** Whether the Service has a change that is not in the kernel, among those that are kept. */
   has(service: ServiceKey): boolean {
     return this.#changes.some((change) => change.service === service);
   }
 
-  /** The Services of the changes that were received until then; of all by default. */
+  /** The Services of the changes that were received until a time; of all changes by default. */
   services(until = Number.POSITIVE_INFINITY): ReadonlySet<ServiceKey> {
     const services = new Set<ServiceKey>();
     for (const { receivedAt, service } of this.#changes)
@@ -69,17 +69,17 @@ export class PendingChanges {
     return services;
   }
 
-  /** The Services of the changes after the first number and up to the second, each once. */
-  servicesBetween(after: number, upTo: number, most: number): ServiceKey[] {
+  /** The Services of the changes after one number and up to another, each once, up to a limit. */
+  servicesBetween(after: number, upTo: number, limit: number): ServiceKey[] {
     const services = new Set<ServiceKey>();
     for (const { number, service } of this.#changes) {
       if (number > after && number <= upTo && service !== '') services.add(service);
-      if (services.size === most) break;
+      if (services.size === limit) break;
     }
     return [...services];
   }
 
-  /** Takes out the changes up to a number, except for those of some Services, in their order. */
+  /** Removes the changes up to a number, except for those of some Services, and returns them in their order. */
   written(upTo: number, without: ReadonlyMap<ServiceKey, unknown>): PendingChange[] {
     const written: PendingChange[] = [];
     const left: PendingChange[] = [];

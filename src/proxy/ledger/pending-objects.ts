@@ -1,6 +1,9 @@
 /**
- * The objects with changes that are not in the kernel, each with the resourceVersion that is there. An object costs nothing here as
- * long as the kernel has what was received of it. Pure.
+ * The objects with changes that are not in the kernel, each with the resourceVersion that the kernel has of it. An object takes no memory
+ * here while the kernel has its newest version.
+ *
+ * A changed object is fresh until a sync begins, and taken while that sync runs. Then it is forgotten when the sync has written it, and
+ * held when it has not. Pure.
  */
 import type { ServiceKey } from '../model/objects.ts';
 
@@ -8,15 +11,15 @@ import type { ServiceKey } from '../model/objects.ts';
 export interface PendingObject {
   /** The Service that it is, or that it belongs to. */
   readonly service: ServiceKey;
-  /** The resourceVersion in the kernel; "": none, or one that nobody knows. */
+  /** The resourceVersion in the kernel; "" when it is not there, or not known. */
   readonly programmed: string;
   /** Nothing of it is in the kernel. */
   readonly isNew: boolean;
 }
 
-/** What an object was until it changed. */
+/** The state of an object before its change. */
 export interface ChangedObject extends PendingObject {
-  /** It went. */
+  /** The change deletes it. */
   readonly isGone: boolean;
 }
 
@@ -25,17 +28,17 @@ type PendingByKey = Map<string, PendingObject>;
 export class PendingObjects {
   /** Changed since the last sync began. */
   #fresh: PendingByKey = new Map();
-  /** Changed before the sync that runs, which takes the changes. */
+  /** Changed before the sync that runs, which writes the changes. */
   #taken: PendingByKey = new Map();
   /** Changes that an earlier sync took and could not write. */
   readonly #held: PendingByKey = new Map();
-  /** Went while a sync ran, which may write what they were. */
+  /** Deleted while a sync ran, which may write their earlier state. */
   readonly #gone = new Set<string>();
   #isRunning = false;
-  /** Services of which no version was ever in the kernel; undefined: of none, because no sync has written yet. */
+  /** Services of which no version was ever in the kernel; undefined before the first sync that wrote, when that is so for all. */
   #never: ReadonlySet<ServiceKey> | undefined;
 
-  /** An object changes. One that came and goes, and of which nothing was written, is forgotten: they would add up while nothing is. */
+  /** An object changes. A new one that is deleted before it was written is forgotten: such objects would add up while writes fail. */
   changed(object: string, { isGone, ...before }: ChangedObject): void {
     const isTaken = this.#isRunning && (this.#taken.has(object) || this.#held.has(object));
     if (isTaken && isGone) this.#gone.add(object);
@@ -44,7 +47,7 @@ export class PendingObjects {
     else if (!this.#fresh.has(object)) this.#fresh.set(object, before);
   }
 
-  /** The versions of these objects went back: nobody knows any more which one is in the kernel. */
+  /** The versions of these objects went back: the one in the kernel is not known any more. */
   forgetVersions(isMeant: (object: string) => boolean): void {
     for (const objects of [this.#fresh, this.#taken, this.#held]) {
       for (const [object, pending] of objects)
@@ -52,7 +55,7 @@ export class PendingObjects {
     }
   }
 
-  /** A sync takes all changes. Those of a sync that had no end count as not written. */
+  /** A sync takes all changes. Those of an aborted sync before it count as not written. */
   syncBegan(): void {
     this.notWritten();
     this.#taken = this.#fresh;
@@ -60,13 +63,13 @@ export class PendingObjects {
     this.#isRunning = true;
   }
 
-  /** The sync wrote nothing, or nobody knows what. */
+  /** The sync wrote nothing, or an unknown part. */
   notWritten(): void {
     this.#hold(this.#taken);
     this.#ended();
   }
 
-  /** The sync wrote all that it took, and all that earlier ones could not write, but for these Services. */
+  /** The sync wrote all taken and held objects, except for those of these Services. */
   written(without: ReadonlyMap<ServiceKey, unknown>): void {
     const never = [...without.keys()].filter((service) => this.#never?.has(service) ?? true);
     this.#never = new Set(never);
@@ -75,7 +78,7 @@ export class PendingObjects {
     this.#ended();
   }
 
-  /** Nothing is left to write: changes since the last sync changed nothing for the kernel. */
+  /** No write is left to do: the changes since the last sync make no difference to the kernel. */
   settled(): void {
     if (this.#fresh.size > 0) this.#fresh = new Map();
   }
@@ -86,7 +89,7 @@ export class PendingObjects {
     return this.get(object)?.programmed ?? received;
   }
 
-  /** undefined: the kernel has what was received. */
+  /** undefined: the kernel has the newest version. */
   get(object: string): PendingObject | undefined {
     return this.#held.get(object) ?? this.#taken.get(object) ?? this.#fresh.get(object);
   }
@@ -101,15 +104,15 @@ export class PendingObjects {
     return found;
   }
 
-  /** The number of objects, of which one may count more than once. */
+  /** The number of entries; an object may have more than one. */
   get size(): number {
     return this.#fresh.size + this.#taken.size + this.#held.size;
   }
 
-  /** What is held still was not written. */
   #ended(): void {
     this.#taken = new Map();
     this.#isRunning = false;
+    // A deleted object that is still held was not written.
     for (const object of this.#gone) if (this.#held.get(object)?.isNew === true) this.#forget(object);
     this.#gone.clear();
   }
@@ -119,7 +122,7 @@ export class PendingObjects {
     this.#held.delete(object);
   }
 
-  /** The oldest version is the one in the kernel. */
+  /** Keeps the entry of an object that is held already: the kernel has the oldest version. */
   #hold(objects: PendingByKey, isHeld: (pending: PendingObject) => boolean = () => true): void {
     for (const [object, pending] of objects)
       if (isHeld(pending) && !this.#held.has(object)) this.#held.set(object, pending);

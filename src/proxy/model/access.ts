@@ -1,12 +1,15 @@
-/** Whether somebody who sends a token may ask for a path of a server: the verdict, in one form for those who find it and those who act on it. */
+/**
+ * The verdict on a request with a bearer token: whether the user of the token may read the path. `cluster/api/access-reviews.ts` asks the API
+ * server for it, and `serve/auth.ts` answers the request by it.
+ */
 export type AccessVerdict =
   /** `user`: the name that the token stands for, such as `system:serviceaccount:kube-system:slicewire-fleet`. */
   | { readonly kind: 'allowed'; readonly user: string }
   /** The token is not valid: expired, made for another audience, or no token at all. `why` is a clause. */
   | { readonly kind: 'unknown token'; readonly why: string }
-  /** The token is valid, and its user may not ask. `why` is a clause, or "" where no reason is known. */
+  /** The token is valid, and its user may not read the path. `why` is a clause, or "" when no reason is known. */
   | { readonly kind: 'forbidden'; readonly user: string; readonly why: string }
-  /** Nobody could decide, such as when the API server cannot be reached. `why` is a clause. */
+  /** There is no verdict, for example because the API server cannot be reached. `why` is a clause. */
   | { readonly kind: 'undecided'; readonly why: string };
 
 export interface AccessQuestion {
@@ -14,11 +17,11 @@ export interface AccessQuestion {
   readonly token: string;
   /** Path of the request, without the query, such as `/programmed`. */
   readonly path: string;
-  /** Address from which the request came, as Node.js writes it. */
+  /** The address of the client, as Node.js writes it. */
   readonly from: string;
 }
 
-/** Finds the verdict. Rejects with the signal's reason when that aborts, and never otherwise. */
+/** Asks for verdicts. Rejects with the signal's reason when that aborts, and never otherwise. */
 export interface Access {
   verdict(question: AccessQuestion, signal: AbortSignal): Promise<AccessVerdict>;
 }

@@ -33,7 +33,7 @@ interface Terms {
   readonly ranks: ReadonlyMap<string, number>;
 }
 
-/** Services, the strongest claim first. Most addresses have one, which stands there without a list. */
+/** Services, the strongest claim first. Most addresses have one, which is kept without a list. */
 type Claimants = ServiceKey | ServiceKey[];
 
 /**
@@ -43,18 +43,18 @@ type Claimants = ServiceKey | ServiceKey[];
 export class Claims {
   /** By cluster IP, and by `socketKey` of the other frontends. */
   readonly #claimants = new Map<string, Claimants>();
-  readonly #askedBy: (service: ServiceKey) => PortsOfService;
-  /** Of the Services that were compared since the last `forgetTerms`: to look through all ports for each claim takes too long. */
+  readonly #portsOf: (service: ServiceKey) => PortsOfService;
+  /** The terms of the Services that were compared since the last `forgetTerms`: to make them anew for each claim takes too long. */
   readonly #terms = new Map<ServiceKey, Terms>();
 
-  /** `askedBy` says what a Service asks for now. */
-  constructor(askedBy: (service: ServiceKey) => PortsOfService) {
-    this.#askedBy = askedBy;
+  /** `portsOf` returns the ServicePorts that a Service asks for now. */
+  constructor(portsOf: (service: ServiceKey) => PortsOfService) {
+    this.#portsOf = portsOf;
   }
 
   /**
-   * A Service asks for something else than before; `askedBy` says already so. Returns the other Services whose claims this may decide
-   * anew.
+   * Replaces the claims of a Service, for which `portsOf` returns the new ports already. Returns the other Services whose claims may be
+   * decided in another way now.
    */
   replace(key: ServiceKey, before: readonly ServicePort[], after: readonly ServicePort[]): Set<ServiceKey> {
     const affected = new Set<ServiceKey>();
@@ -75,7 +75,7 @@ export class Claims {
     return affected;
   }
 
-  /** Gives back the memory of comparisons. */
+  /** Frees the memory of the comparisons. */
   forgetTerms(): void {
     this.#terms.clear();
   }
@@ -119,7 +119,7 @@ export class Claims {
       return;
     }
     const all = typeof claimants === 'string' ? [claimants] : claimants;
-    // They are in order: of many, few are compared.
+    // A binary search: few of many claims are compared.
     let [first, end] = [0, all.length];
     while (first < end) {
       const middle = (first + end) >> 1;
@@ -141,7 +141,7 @@ export class Claims {
   #termsOf(service: ServiceKey): Terms {
     let terms = this.#terms.get(service);
     if (terms === undefined) {
-      terms = termsOf(this.#askedBy(service));
+      terms = termsOf(this.#portsOf(service));
       this.#terms.set(service, terms);
     }
     return terms;
@@ -160,7 +160,7 @@ function termsOf({ createdAt, ports }: PortsOfService): Terms {
   return { createdAt, ranks };
 }
 
-/** Each once. */
+/** The claims of these ports, each once. */
 function claimsOf(ports: readonly ServicePort[]): Set<string> {
   const claims = new Set<string>();
   for (const port of ports) {
@@ -189,14 +189,14 @@ function socketKey({ family, protocol, address, port }: FrontendAt): string {
 /** The fault of a frontend whose address or port another Service has. */
 export function rivalFault(port: ServicePort, frontend: Frontend, holder: ServiceKey): Fault {
   const value = frontend.address ?? String(frontend.port);
-  const what =
+  const subject =
     frontend.role === 'cluster-ip' ? 'this cluster IP' : `${value} for ${port.protocol} port ${frontend.port}`;
   return {
     kind: 'Service',
     object: port.service,
     field: FIELD[frontend.role],
     value,
-    problem: `${what} already belongs to Service ${holder}`,
+    problem: `${subject} already belongs to Service ${holder}`,
     effect: 'part left out',
     holder,
   };

@@ -1,20 +1,20 @@
-/** What another program changed of the rules that this agent keeps in the kernel. */
+/** Drift: objects that this agent keeps in the kernel, and that another program changed. */
 import type { Family } from '../../base/address.ts';
 
 /**
- * What was changed: a chain, a jump into one of ours, the order of the rules of a chain, an element of a map or set of nftables, or of IPVS a
- * virtual server, a real server, an entry of a set, or an address of kube-ipvs0.
+ * The object: a chain, a jump to a chain of this agent, the order of the rules of a chain, or an element of a map or set of nftables. In IPVS
+ * mode also a virtual server, a real server (destination), an entry of a set, or an address of kube-ipvs0.
  */
 export type DriftKind = 'chain' | 'jump' | 'order' | 'element' | 'server' | 'destination' | 'entry' | 'address';
 
-/** A recording of before drift had fields has its text alone, as the name. */
+/** In recordings from before drift had fields: the text alone, as the name. */
 type FormerKind = 'text';
 
 export interface Drift {
   /** "" in a recording that has the text alone. */
   readonly family: Family | '';
   readonly kind: DriftKind | FormerKind;
-  /** The table of iptables that has the chain, or the map or set of nftables that has the element; "" for other kinds, and in our own table. */
+  /** The table of iptables that has the chain, or the map or set of nftables that has the element; "" for other kinds, and in slicewire's own table. */
   readonly table: string;
   /** The chain, for a jump the chain that it is in, or the object as the kernel's tools print it. */
   readonly name: string;
@@ -28,7 +28,7 @@ export type Difference =
   | { readonly kind: 'gone' }
   /** The agent did not write it. */
   | { readonly kind: 'foreign' }
-  /** So many rules are gone or added; both 0: their order or number is another one. */
+  /** The numbers of rules gone and added. Both are 0 when only the order of the rules, or the number of equal ones, differs. */
   | { readonly kind: 'rules'; readonly gone: number; readonly added: number };
 
 /** `IPv4 nat KUBE-SERVICES (1 rule gone)` */

@@ -1,6 +1,5 @@
-/** What becomes of each endpoint of each slice of a Service port on this node (docs/semantics.md 2.4, 3.4). Pure. */
-import type { Family, Protocol } from '../../base/address.ts';
-import { endpointText } from '../../base/address.ts';
+/** The use of each endpoint of each slice of a Service port on this node, with its reason (docs/semantics.md 2.4, 3.4). Pure. */
+import { endpointText, type Family, type Protocol } from '../../base/address.ts';
 import { mergeSlices, type PortEndpoint, portKey } from './endpoints.ts';
 import type { Endpoint, Fault, Slice, TrafficPolicy } from './objects.ts';
 import { type EndpointUse, isUsed, judge } from './selection.ts';

@@ -7,7 +7,7 @@ export type SourceKind = 'services' | 'slices' | 'nodes' | 'servicecidrs';
 export const SOURCE_KINDS: readonly SourceKind[] = ['services', 'slices', 'nodes'];
 
 export type SourceEvent =
-  /** `service` is undefined when it was deleted, is not for a service proxy, or is so wrong that it is set aside. */
+  /** `service` is undefined when it was deleted, is not for a service proxy, or has a fault for which it is set aside. */
   | {
       readonly kind: 'service';
       readonly key: ServiceKey;
@@ -44,8 +44,8 @@ export type SourceEvent =
   /** The initial list of a kind is complete (invariant 1). */
   | { readonly kind: 'synced'; readonly of: SourceKind }
   /**
-   * All changes of a kind up to this resourceVersion were emitted; "": the versions went back, and nothing is known of them until the
-   * next one (KEP-5504).
+   * All changes of a kind up to this resourceVersion were emitted (KEP-5504). "" when the versions went back: earlier ones mean nothing
+   * any more.
    */
   | { readonly kind: 'reached'; readonly of: 'services' | 'slices'; readonly resourceVersion: string };
 
@@ -74,7 +74,7 @@ export interface Source {
   watches?(): readonly WatchStatus[];
   /** Whether the watch of a kind fails now, also of a kind that is not required. */
   cannotFollow?(of: SourceKind): boolean;
-  /** Looks a Pod up by `namespace/name`; undefined when there is none. Throws where the API server does not tell. */
+  /** Looks a Pod up by `namespace/name`; undefined when there is none. Throws when the API server gives no answer. */
   pod(key: string, signal: AbortSignal): Promise<SourcePod | undefined>;
   /** Emits until the signal aborts, then resolves. Rejects only when retries are useless, for example without the configured file. */
   run(emit: EventSink, signal: AbortSignal): Promise<void>;

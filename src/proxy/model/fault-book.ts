@@ -2,7 +2,6 @@
 import { sameData } from '../../base/equal.ts';
 import type { Fault } from './objects.ts';
 
-/** Holds the faults of all objects. */
 export class FaultBook {
   readonly #faults = new Map<string, readonly Fault[]>();
   readonly #counts = new Map<Fault['effect'], number>();
@@ -12,12 +11,12 @@ export class FaultBook {
     return [...this.#faults.values()].flat();
   }
 
-  /** The first faults, at most so many. */
-  first(most: number): Fault[] {
+  /** The first faults, up to a limit. */
+  first(limit: number): Fault[] {
     const found: Fault[] = [];
     for (const faults of this.#faults.values()) {
-      if (found.length >= most) break;
-      found.push(...faults.slice(0, most - found.length));
+      if (found.length >= limit) break;
+      found.push(...faults.slice(0, limit - found.length));
     }
     return found;
   }

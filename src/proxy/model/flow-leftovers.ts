@@ -1,10 +1,9 @@
 /**
- * Changes of Services leave stale flows in conntrack. This keeps the removed frontends, and the Services whose change must be written
+ * Changes of Services leave stale flows in conntrack. `Leftovers` has the removed frontends, and the Services whose change must be written
  * before a sweep. Pure: it holds state, and does no I/O.
  */
 
-import type { Protocol } from '../../base/address.ts';
-import { type Address, type Family, portBytes, socketBytes } from '../../base/address.ts';
+import { type Address, type Family, type Protocol, portBytes, socketBytes } from '../../base/address.ts';
 import type { ServiceKey } from './objects.ts';
 import type { ServicePortKey } from './service-port.ts';
 
@@ -37,7 +36,7 @@ export interface NodeAddresses {
 interface Former {
   /** Its Service; undefined when it comes from the rules of an earlier run, or from a predecessor. */
   readonly service: ServiceKey | undefined;
-  /** The rules are written without it, so the kernel translates no new flow to it. */
+  /** The rules were written without it, so the kernel translates no new flow to it. */
   isWritten: boolean;
 }
 

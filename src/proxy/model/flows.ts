@@ -14,7 +14,7 @@ export type SweepMarks = ReadonlyMap<FlowKind, SweepMark>;
 /** Removed frontends whose flows may remain, by kind. */
 export type FormerFrontends = Readonly<Record<FlowKind, readonly string[]>>;
 
-/** Both kinds of flows. */
+/** The stale flows of both kinds. */
 export class Flows {
   readonly #of: { readonly udp: UdpFlows; readonly opening: OpeningFlows };
 

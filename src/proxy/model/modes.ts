@@ -1,6 +1,6 @@
 /**
  * The modes, and the differences between them that other parts of the program need: these ask the descriptor instead of comparing names.
- * `agent/build-mode.ts` has how each mode is built. Pure.
+ * `agent/build-mode.ts` builds each mode. Pure.
  */
 export const MODE_NAMES = ['iptables', 'ipvs', 'nftables'] as const;
 
@@ -27,15 +27,33 @@ export interface ModeDescriptor {
 
 export const MODES: Readonly<Record<ModeName, ModeDescriptor>> = {
   iptables: {
-    ...{ rulesBy: 'iptables', balancesBy: 'rules', loopbackBy: 'rules', usesServiceCidrs: false },
-    ...{ countsFrontends: false, nodePortsAt: 'all', minSyncPeriod: '1s', hasCanary: true },
+    rulesBy: 'iptables',
+    balancesBy: 'rules',
+    loopbackBy: 'rules',
+    usesServiceCidrs: false,
+    countsFrontends: false,
+    nodePortsAt: 'all',
+    minSyncPeriod: '1s',
+    hasCanary: true,
   },
   ipvs: {
-    ...{ rulesBy: 'iptables', balancesBy: 'virtual servers', loopbackBy: 'relay', usesServiceCidrs: false },
-    ...{ countsFrontends: false, nodePortsAt: 'all', minSyncPeriod: '0s', hasCanary: false },
+    rulesBy: 'iptables',
+    balancesBy: 'virtual servers',
+    loopbackBy: 'relay',
+    usesServiceCidrs: false,
+    countsFrontends: false,
+    nodePortsAt: 'all',
+    minSyncPeriod: '0s',
+    hasCanary: false,
   },
   nftables: {
-    ...{ rulesBy: 'nftables', balancesBy: 'rules', loopbackBy: 'relay', usesServiceCidrs: true },
-    ...{ countsFrontends: true, nodePortsAt: 'primary', minSyncPeriod: '1s', hasCanary: true },
+    rulesBy: 'nftables',
+    balancesBy: 'rules',
+    loopbackBy: 'relay',
+    usesServiceCidrs: true,
+    countsFrontends: true,
+    nodePortsAt: 'primary',
+    minSyncPeriod: '1s',
+    hasCanary: true,
   },
 };

@@ -33,7 +33,7 @@ export interface Service {
   readonly externalIPs: readonly Address[];
   /** Ingress addresses with ipMode VIP or none. */
   readonly loadBalancerIPs: readonly Address[];
-  /** Clients that may use the load balancer's addresses, of either family; undefined for everybody. */
+  /** Clients that may use the load balancer's addresses, of either family; undefined when all may. */
   readonly sourceRanges: readonly Cidr[] | undefined;
   readonly ports: readonly ServicePortSpec[];
   readonly internalTrafficPolicy: TrafficPolicy;

@@ -2,8 +2,8 @@
  * Decides which opening connections may go on: those of TCP that sent a SYN, and of SCTP that sent an INIT, without an answer.
  *
  * The kernel keeps such an entry while its client retries from the same port, and sends every try to the endpoint of the first one.
- * When that endpoint has gone, the client never connects (k8s#101607). Only translated connections are judged, so those that were
- * sent to an address of a Service and never answered:
+ * When that endpoint has gone, the client never connects (k8s#101607). Only translated connections are judged, which
+ * were sent to an address of a Service and never answered:
  *
  * - to an existing frontend: live with an endpoint of new connections, or any other ready or serving endpoint; otherwise stale;
  * - to a removed frontend: stale;
@@ -14,8 +14,7 @@
  * Pure: it holds state, and does no I/O.
  */
 
-import type { Protocol } from '../../base/address.ts';
-import { addressOfText, type Family, socketText } from '../../base/address.ts';
+import { addressOfText, type Family, type Protocol, socketText } from '../../base/address.ts';
 import type { FrontendAt } from './claims.ts';
 import {
   type FlowEnds,
@@ -33,7 +32,6 @@ import type { ServicePort, ServicePortKey } from './service-port.ts';
 /** The ServicePort of a frontend; undefined when there is no such frontend. */
 export type FrontendLookup = (at: FrontendAt) => ServicePort | undefined;
 
-/** Judges opening connections. */
 export class OpeningFlows {
   readonly left = new Leftovers();
   readonly #lookup: FrontendLookup;
@@ -50,10 +48,10 @@ export class OpeningFlows {
     before: ReadonlyMap<ServicePortKey, ServicePort>,
   ): void {
     this.#targets.clear();
-    for (const was of before.values()) {
-      if (was.protocol === 'UDP') continue;
-      for (const at of keysOf(was)) this.left.markRemoved(at, was.service);
-      if (mayLeaveStale(was, changes.get(was.key))) this.left.markPending(was.service);
+    for (const former of before.values()) {
+      if (former.protocol === 'UDP') continue;
+      for (const at of keysOf(former)) this.left.markRemoved(at, former.service);
+      if (mayLeaveStale(former, changes.get(former.key))) this.left.markPending(former.service);
     }
     for (const port of changes.values()) {
       if (port === undefined || port.protocol === 'UDP') continue;
@@ -73,11 +71,11 @@ export class OpeningFlows {
     const [address, port] = [destination.slice(0, addressLength), destination.slice(addressLength)];
     const at = { family, protocol, port: port.charCodeAt(0) * 256 + port.charCodeAt(1) };
     const isOfNode = nodes.now(address);
-    const standing =
+    const owner =
       this.#lookup({ ...at, address: addressOfText(address) }) ??
       (isOfNode ? this.#lookup({ ...at, address: undefined }) : undefined);
-    if (standing !== undefined) {
-      return this.#targetsOf(standing).has(socketText(replySource)) ? LIVE : { kind: 'stale', owner: standing.key };
+    if (owner !== undefined) {
+      return this.#targetsOf(owner).has(socketText(replySource)) ? LIVE : { kind: 'stale', owner: owner.key };
     }
     if (this.left.has(keyOf(protocol, destination))) return FORMER;
     if (!isOfNode && !nodes.before(address)) return FOREIGN;
@@ -103,10 +101,12 @@ function targetsOf({ cluster, local, alsoAnswering }: ServicePort): Set<string> 
 }
 
 /** Whether an endpoint or a frontend was removed. New ones have no flows yet. */
-function mayLeaveStale(was: ServicePort, is: ServicePort | undefined): boolean {
-  if (is === undefined) return true;
-  const [frontends, targets] = [new Set(keysOf(is)), targetsOf(is)];
-  return keysOf(was).some((at) => !frontends.has(at)) || [...targetsOf(was)].some((target) => !targets.has(target));
+function mayLeaveStale(before: ServicePort, now: ServicePort | undefined): boolean {
+  if (now === undefined) return true;
+  const [frontends, targets] = [new Set(keysOf(now)), targetsOf(now)];
+  return (
+    keysOf(before).some((at) => !frontends.has(at)) || [...targetsOf(before)].some((target) => !targets.has(target))
+  );
 }
 
 function keysOf({ protocol, family, frontends }: ServicePort): readonly string[] {

@@ -39,11 +39,11 @@ export class ProxyModel {
   readonly ports: ReadonlyMap<ServicePortKey, ServicePort>;
   readonly #claims: Claims;
   /** ServicePorts of each Service before claims are decided. */
-  readonly #asked = new Map<ServiceKey, Packed<PortsOfService>>();
-  /** ServicePorts of the Services that lost a claim, after that was decided. */
+  readonly #requested = new Map<ServiceKey, Packed<PortsOfService>>();
+  /** ServicePorts of the Services that lost a claim, without the lost frontends. */
   readonly #settled = new Map<ServiceKey, Packed<PortsOfService>>();
   /** Faults of external IPs that are not served. */
-  readonly #leftAside = new Map<ServiceKey, Fault>();
+  readonly #unserved = new Map<ServiceKey, Fault>();
   readonly #servesExternalIPs: boolean;
   #location: Location;
   #visited = 0;
@@ -51,8 +51,8 @@ export class ProxyModel {
   constructor(location: Location, { servesExternalIPs = true }: ProxyModelOptions = {}) {
     this.#location = location;
     this.#servesExternalIPs = servesExternalIPs;
-    this.#claims = new Claims((key) => unpacked(key, this.#asked.get(key)));
-    this.ports = new PortsView(this.#asked, (key) => this.portsOf(key));
+    this.#claims = new Claims((key) => unpacked(key, this.#requested.get(key)));
+    this.ports = new PortsView(this.#requested, (key) => this.portsOf(key));
   }
 
   /** The number of times that a Service was settled (docs/architecture.md, invariant 11). */
@@ -83,20 +83,20 @@ export class ProxyModel {
     const { nodeName, zone } = this.#location;
     this.#location = location;
     if (location.nodeName !== nodeName || location.zone !== zone) {
-      for (const key of this.#asked.keys()) keys.add(key);
+      for (const key of this.#requested.keys()) keys.add(key);
     }
     const touchedNow = new Map<ServiceKey, Touched>();
     const settle = new Set(keys);
     for (const key of keys) {
       const service = this.#served(key, objects.service(key));
       const ports = service === undefined ? [] : servicePorts(service, objects.slicesOf(key), location);
-      const former = this.#asked.get(key);
-      const asks = { createdAt: service?.createdAt ?? 0, ports };
-      touchedNow.set(key, { was: this.#settled.get(key) ?? former, asks });
-      const packed = service === undefined ? undefined : packPorts(asks);
+      const former = this.#requested.get(key);
+      const requested = { createdAt: service?.createdAt ?? 0, ports };
+      touchedNow.set(key, { before: this.#settled.get(key) ?? former, requested });
+      const packed = service === undefined ? undefined : packPorts(requested);
       if (packed === former) continue;
-      if (packed === undefined) this.#asked.delete(key);
-      else this.#asked.set(key, packed);
+      if (packed === undefined) this.#requested.delete(key);
+      else this.#requested.set(key, packed);
       const affected = this.#claims.replace(key, unpacked(key, former).ports, ports);
       for (const other of affected) settle.add(other);
     }
@@ -107,47 +107,48 @@ export class ProxyModel {
 
   /** The ServicePorts of a Service. */
   portsOf(key: ServiceKey): readonly ServicePort[] {
-    return unpacked(key, this.#settled.get(key) ?? this.#asked.get(key)).ports;
+    return unpacked(key, this.#settled.get(key) ?? this.#requested.get(key)).ports;
   }
 
   /** The Service without the fields that this agent does not serve. */
   #served(key: ServiceKey, service: Service | undefined): Service | undefined {
     if (service === undefined || this.#servesExternalIPs || service.externalIPs.length === 0) {
-      this.#leftAside.delete(key);
+      this.#unserved.delete(key);
       return service;
     }
-    this.#leftAside.set(key, externalIPsFault(service));
+    this.#unserved.set(key, externalIPsFault(service));
     return { ...service, externalIPs: [] };
   }
 
-  /** Of Services that are not touched but affected, all is as it was but their claims. */
+  /** Decides the claims of Services. Those that are affected but not touched ask for the same as before. */
   #settle(keys: ReadonlySet<ServiceKey>, touched: ReadonlyMap<ServiceKey, Touched>): ModelChanges {
     this.#visited += keys.size;
     const changes = { ports: new Map(), before: new Map(), faults: new Map() };
     for (const key of keys) {
-      const leftAside = this.#leftAside.get(key);
-      const faults: Fault[] = leftAside === undefined ? [] : [leftAside];
-      const asked = this.#asked.get(key);
-      const { was, asks } = touched.get(key) ?? {
-        was: this.#settled.get(key) ?? asked,
-        asks: unpacked(key, asked),
+      const unserved = this.#unserved.get(key);
+      const faults: Fault[] = unserved === undefined ? [] : [unserved];
+      const packed = this.#requested.get(key);
+      const { before, requested } = touched.get(key) ?? {
+        before: this.#settled.get(key) ?? packed,
+        requested: unpacked(key, packed),
       };
-      const { createdAt, ports } = asks;
+      const { createdAt, ports } = requested;
       const settled = ports.map((port) => {
-        const left = this.#withoutLost(port, faults);
-        if (left.idleHints !== undefined) faults.push(hintsFault(left, left.idleHints));
-        return left;
+        const granted = this.#withoutLost(port, faults);
+        if (granted.idleHints !== undefined) faults.push(hintsFault(granted, granted.idleHints));
+        return granted;
       });
-      const isAsAsked = settled.every((port, i) => port === ports[i]);
-      const now = isAsAsked ? asked : packPorts({ createdAt, ports: settled });
-      if (isAsAsked || now === undefined) this.#settled.delete(key);
+      const isAsRequested = settled.every((port, i) => port === ports[i]);
+      const now = isAsRequested ? packed : packPorts({ createdAt, ports: settled });
+      if (isAsRequested || now === undefined) this.#settled.delete(key);
       else this.#settled.set(key, now);
-      if (now !== was) addChanges(changes, unpacked(key, was).ports, settled);
+      if (now !== before) addChanges(changes, unpacked(key, before).ports, settled);
       changes.faults.set(key, faults);
     }
     return changes;
   }
 
+  /** The ServicePort without the frontends that another Service, or a stronger one of its own, has. */
   #withoutLost(port: ServicePort, faults: Fault[]): ServicePort {
     const held = port.frontends.filter((frontend) => {
       const holder = this.#claims.rival(port, frontend);
@@ -163,10 +164,10 @@ export class ProxyModel {
   }
 }
 
-/** A touched Service: its ServicePorts as they were, and what it asks for now. */
+/** A touched Service: its earlier ServicePorts, and those that it asks for now. */
 interface Touched {
-  readonly was: Packed<PortsOfService> | undefined;
-  readonly asks: PortsOfService;
+  readonly before: Packed<PortsOfService> | undefined;
+  readonly requested: PortsOfService;
 }
 
 const NO_PORTS: PortsOfService = { createdAt: 0, ports: [] };
@@ -175,22 +176,22 @@ function unpacked(key: ServiceKey, packed: Packed<PortsOfService> | undefined): 
   return packed === undefined ? NO_PORTS : unpackPorts(key, packed);
 }
 
-/** Adds what differs between the ServicePorts of a Service before and now. */
+/** Adds the differences between the ServicePorts of a Service before and now. */
 function addChanges(
   changes: { ports: Map<ServicePortKey, ServicePort | undefined>; before: Map<ServicePortKey, ServicePort> },
-  were: readonly ServicePort[],
-  are: readonly ServicePort[],
+  before: readonly ServicePort[],
+  now: readonly ServicePort[],
 ): void {
-  const left = new Map(were.map((port) => [port.key, port]));
-  for (const port of are) {
-    const was = left.get(port.key);
+  const left = new Map(before.map((port) => [port.key, port]));
+  for (const port of now) {
+    const former = left.get(port.key);
     left.delete(port.key);
-    if (sameData(port, was)) continue;
-    if (was !== undefined) changes.before.set(port.key, was);
+    if (sameData(port, former)) continue;
+    if (former !== undefined) changes.before.set(port.key, former);
     changes.ports.set(port.key, port);
   }
-  for (const [key, was] of left) {
-    changes.before.set(key, was);
+  for (const [key, former] of left) {
+    changes.before.set(key, former);
     changes.ports.set(key, undefined);
   }
 }
@@ -220,7 +221,7 @@ function hintsFault({ id, service, family, protocol }: ServicePort, { zones, why
   };
 }
 
-/** All ServicePorts, looked up and listed as in a map, and unpacked when they are asked for. Pure. */
+/** All ServicePorts as a read-only map. They are unpacked when they are read. */
 class PortsView implements ReadonlyMap<ServicePortKey, ServicePort> {
   readonly #services: { keys(): Iterable<ServiceKey> };
   readonly #portsOf: (service: ServiceKey) => readonly ServicePort[];
@@ -230,7 +231,7 @@ class PortsView implements ReadonlyMap<ServicePortKey, ServicePort> {
     this.#portsOf = portsOf;
   }
 
-  /** It counts all of them. */
+  /** It unpacks and counts all of them. */
   get size(): number {
     let size = 0;
     for (const service of this.#services.keys()) size += this.#portsOf(service).length;

@@ -4,7 +4,7 @@ export function isOlder(a: string, b: string): boolean {
   return a.length === b.length ? a < b : a.length < b.length;
 }
 
-/** Whether all up to `version` is in `mark`, which is such a version or "" for nothing at all. Texts that are no numbers are in none. */
+/** Whether `mark` is `version` or newer. A `mark` of "" has reached no version, and a text that is not a number is never reached. */
 export function hasReached(mark: string, version: string): boolean {
   return isNumber(mark) && isNumber(version) && !isOlder(mark, version);
 }

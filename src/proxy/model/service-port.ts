@@ -1,7 +1,15 @@
 /** Makes ServicePorts of a Service and its slices: one for each port and family, with its frontends and backends. Pure. */
 
-import type { Protocol } from '../../base/address.ts';
-import { type Address, type Cidr, FAMILIES, type Family, familyOf, holdsAll, socketBytes } from '../../base/address.ts';
+import {
+  type Address,
+  type Cidr,
+  FAMILIES,
+  type Family,
+  familyOf,
+  holdsAll,
+  type Protocol,
+  socketBytes,
+} from '../../base/address.ts';
 import { type EndpointsByPort, mergeSlices, type PortEndpoint, portKey } from './endpoints.ts';
 import type { Service, ServiceKey, ServicePortSpec, Slice, TrafficPolicy } from './objects.ts';
 import { type IdleHints, isHere, type Selection, selectEndpoints } from './selection.ts';
@@ -58,7 +66,7 @@ export interface ServicePort {
   readonly internalPolicy: TrafficPolicy;
   readonly externalPolicy: TrafficPolicy;
   readonly affinitySeconds: number;
-  /** Clients of this family that may use the load balancer's addresses; undefined for everybody, empty for nobody. */
+  /** Clients of this family that may use the load balancer's addresses; undefined when all may, empty when none may. */
   readonly sourceRanges: readonly Cidr[] | undefined;
   /** 0 for none. */
   readonly healthCheckNodePort: number;
@@ -115,15 +123,15 @@ interface PortInput {
 
 function servicePort({ service, spec, clusterIP, endpoints, location }: PortInput): ServicePort {
   const family = familyOf(clusterIP);
-  const mine = (list: readonly Address[]) => list.filter((address) => familyOf(address) === family);
-  const externalIPs = mine(service.externalIPs);
-  const loadBalancerIPs = mine(service.loadBalancerIPs);
+  const ofFamily = (list: readonly Address[]) => list.filter((address) => familyOf(address) === family);
+  const externalIPs = ofFamily(service.externalIPs);
+  const loadBalancerIPs = ofFamily(service.loadBalancerIPs);
   const externallyAccessible = spec.nodePort !== 0 || externalIPs.length > 0 || loadBalancerIPs.length > 0;
   const internalPolicy = service.internalTrafficPolicy;
   const externalPolicy = honoursExternalLocal(service) ? service.externalTrafficPolicy : 'Cluster';
-  const mineOf = endpoints.get(portKey(spec.name, spec.protocol)) ?? [];
+  const ofPort = endpoints.get(portKey(spec.name, spec.protocol)) ?? [];
   const selection = selectEndpoints({
-    endpoints: mineOf,
+    endpoints: ofPort,
     internalPolicy,
     externalPolicy,
     externallyAccessible,
@@ -160,10 +168,10 @@ function servicePort({ service, spec, clusterIP, endpoints, location }: PortInpu
     affinitySeconds: service.affinitySeconds,
     sourceRanges: rangesOf(service, family),
     healthCheckNodePort,
-    readyLocal: healthCheckNodePort === 0 ? [] : readyLocal(mineOf, location.nodeName),
+    readyLocal: healthCheckNodePort === 0 ? [] : readyLocal(ofPort, location.nodeName),
     idleHints: selection.idleHints,
-    flowTargets: spec.protocol === 'UDP' ? flowTargets(mineOf, location.nodeName, selection) : undefined,
-    alsoAnswering: spec.protocol === 'UDP' ? [] : alsoAnswering(mineOf, selection),
+    flowTargets: spec.protocol === 'UDP' ? flowTargets(ofPort, location.nodeName, selection) : undefined,
+    alsoAnswering: spec.protocol === 'UDP' ? [] : alsoAnswering(ofPort, selection),
   };
 }
 
@@ -173,8 +181,8 @@ function servicePort({ service, spec, clusterIP, endpoints, location }: PortInpu
  */
 function rangesOf({ sourceRanges }: Service, family: Family): readonly Cidr[] | undefined {
   if (sourceRanges === undefined) return undefined;
-  const mine = sourceRanges.filter((range) => familyOf(range) === family);
-  return mine.some(holdsAll) || (mine.length === 0 && sourceRanges.some(holdsAll)) ? undefined : mine;
+  const ranges = sourceRanges.filter((range) => familyOf(range) === family);
+  return ranges.some(holdsAll) || (ranges.length === 0 && sourceRanges.some(holdsAll)) ? undefined : ranges;
 }
 
 function flowTargets(endpoints: readonly PortEndpoint[], nodeName: string, selection: Selection): FlowTargets {
@@ -183,7 +191,7 @@ function flowTargets(endpoints: readonly PortEndpoint[], nodeName: string, selec
   return { all: bytes(answering), local: bytes(answering.filter((e) => isHere(e.endpoint, nodeName))) };
 }
 
-/** Endpoints that may answer: those of a Node that does not answer do not. */
+/** Endpoints that may answer. Those of a Node that does not answer are left out. */
 function answeringOf(endpoints: readonly PortEndpoint[], { held }: Pick<Selection, 'held'>): PortEndpoint[] {
   return endpoints.filter(({ endpoint }) => (endpoint.ready || endpoint.serving) && !held.has(endpoint));
 }

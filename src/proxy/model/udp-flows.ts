@@ -19,6 +19,7 @@ import {
   FOREIGN,
   FORMER,
   frontendKey,
+  type IsNodeAddress,
   Leftovers,
   LIVE,
   type NodeAddresses,
@@ -41,7 +42,6 @@ interface ServedFrontend {
   readonly targets: ReadonlySet<string>;
 }
 
-/** Judges UDP flows. */
 export class UdpFlows {
   readonly left = new Leftovers();
   /** Frontends by `frontendKey`, and the keys of each ServicePort. */
@@ -64,9 +64,9 @@ export class UdpFlows {
     const added = new Set<string>();
     for (const port of changes.values()) if (port !== undefined) for (const at of this.#add(port)) added.add(at);
     for (const at of new Set([...before.keys(), ...added])) {
-      const [was, is] = [before.get(at), this.#frontends.get(at)];
-      if (!mayLeaveStale(was, is)) continue;
-      for (const frontend of [was, is]) if (frontend !== undefined) this.left.markPending(frontend.service);
+      const [former, current] = [before.get(at), this.#frontends.get(at)];
+      if (!mayLeaveStale(former, current)) continue;
+      for (const frontend of [former, current]) if (frontend !== undefined) this.left.markPending(frontend.service);
     }
   }
 
@@ -87,17 +87,17 @@ export class UdpFlows {
   judge(family: Family, { destination, replySource }: FlowEnds, nodes: NodeAddresses): FlowJudgement {
     const addressLength = family === 'IPv4' ? 4 : 16;
     const nodePort = nodePortKey(family, destination.slice(addressLength));
-    const isOn = (is: NodeAddresses['now']) => is(destination.slice(0, addressLength));
-    const standing = this.#frontends.get(nodePort);
+    const isServed = (isNodeAddress: IsNodeAddress) => isNodeAddress(destination.slice(0, addressLength));
+    const ofNodePort = this.#frontends.get(nodePort);
     const frontend =
-      this.#frontends.get(destination) ?? (standing !== undefined && isOn(nodes.now) ? standing : undefined);
+      this.#frontends.get(destination) ?? (ofNodePort !== undefined && isServed(nodes.now) ? ofNodePort : undefined);
     if (frontend !== undefined) {
       return frontend.targets.has(replySource) ? LIVE : { kind: 'stale', owner: frontend.owner };
     }
     if (replySource === destination) return FOREIGN;
     if (this.left.has(destination)) return FORMER;
-    const wasNodePort = standing !== undefined || this.left.has(nodePort);
-    return wasNodePort && (isOn(nodes.now) || isOn(nodes.before)) ? FORMER : FOREIGN;
+    const wasNodePort = ofNodePort !== undefined || this.left.has(nodePort);
+    return wasNodePort && (isServed(nodes.now) || isServed(nodes.before)) ? FORMER : FOREIGN;
   }
 
   #add(port: ServicePort): readonly string[] {

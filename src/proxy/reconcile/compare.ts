@@ -1,7 +1,7 @@
 /** Desired objects against those that were found in the kernel, one by one. Pure. */
 import type { Tracker } from './tracker.ts';
 
-/** Objects of one kind. `V`: as we want them, `R`: as the kernel may have them. */
+/** Objects of one kind. `V`: as desired, `R`: as the kernel may have them. */
 interface Compared<K, V extends R, R = V> {
   readonly tracker: Pick<Tracker<K, V, R>, 'desired' | 'applied'>;
   readonly found: ReadonlyMap<K, R>;
@@ -13,13 +13,13 @@ interface Compared<K, V extends R, R = V> {
   readonly nameOf: (key: K, value: R) => string;
   /** The lines of an object, for people. */
   readonly linesOf: (value: R) => readonly string[];
-  /** The Service of the difference; `wanted` and `found` are the lines that only one of both has. undefined: shared, or nobody's. */
+  /** The Service of the difference; `wanted` and `found` are the lines that only one of both has. undefined for a shared object, and for one that belongs to no Service. */
   readonly ownerOf: (key: K, wanted: V | undefined, found: R | undefined) => string | undefined;
   /** The name of the object among refused keys (`SetAside`), if it is not its name with the family. */
   readonly refusedAs?: (key: K, value: R) => string;
-  /** The removal of an object that nobody wants waits until its connections end. */
+  /** Whether the removal of an undesired object waits until its connections end. */
   readonly waits?: (key: K) => boolean;
-  /** Found objects that nobody wants and that stay: they are not compared. */
+  /** Whether a found object may stay though it is not desired: it is not compared. */
   readonly mayStay?: (key: K, value: R) => boolean;
 }
 
@@ -31,11 +31,11 @@ export interface Unlike {
   /** Lines that are desired and not found, and the reverse. */
   readonly wanted: readonly string[];
   readonly found: readonly string[];
-  /** The object is as we believe it to be: no other program changed it, and a plan would write it. */
+  /** The object is as the agent believes it to be: no other program changed it, and a plan would write it. */
   readonly isPending: boolean;
   /** It is pending, and its removal waits until its connections end. */
   readonly isWaiting: boolean;
-  /** A reading finds it, so that a plan writes it. Otherwise it is right by what identifies it, and stays as it is. */
+  /** A plan writes it after a reading. Otherwise it differs only in details that plans do not compare (`isRight`), and stays as it is. */
   readonly isRepaired: boolean;
   readonly refusedAs: string;
 }
@@ -70,8 +70,8 @@ export function* comparison<K, V extends R, R = V>(of: Compared<K, V, R>): Gener
 
 function unlike<K, V extends R, R>(of: Compared<K, V, R>, key: K, wanted: V | undefined, found: R | undefined): Unlike {
   const value = wanted ?? (found as R);
-  const [more, less] = [wanted, found].map((one) => (one === undefined ? [] : of.linesOf(one)));
-  const lines = { wanted: without(more ?? [], less ?? []), found: without(less ?? [], more ?? []) };
+  const [ours = [], theirs = []] = [wanted, found].map((one) => (one === undefined ? [] : of.linesOf(one)));
+  const lines = { wanted: without(ours, theirs), found: without(theirs, ours) };
   const isSameLines = lines.wanted.length + lines.found.length === 0;
   const kind = found === undefined ? 'missing' : wanted === undefined ? 'foreign' : isSameLines ? 'order' : 'changed';
   const object = of.nameOf(key, value);
@@ -95,7 +95,7 @@ function isPending<K, V extends R, R>({ tracker, same }: Compared<K, V, R>, key:
   return believed === found || same(believed, found);
 }
 
-/** The lines of `all` that are not in `other`; a line that occurs twice must be there twice. */
+/** The lines of `all` that are not in `other`. A line that occurs twice in `all` must occur twice in `other`. */
 function without(all: readonly string[], other: readonly string[]): string[] {
   const count = new Map<string, number>();
   for (const line of other) count.set(line, (count.get(line) ?? 0) + 1);
@@ -108,10 +108,10 @@ function without(all: readonly string[], other: readonly string[]): string[] {
 
 /** The difference of two lists of lines, for people: removed lines as `- …`, then added ones as `+ …`, each in their order. */
 export function lineDiff(from: readonly string[], to: readonly string[]): string[] {
-  const gone = new Set(from);
-  const come = new Set(to);
+  const before = new Set(from);
+  const after = new Set(to);
   const lines: string[] = [];
-  for (const line of from) if (!come.has(line)) lines.push(`- ${line}`);
-  for (const line of to) if (!gone.has(line)) lines.push(`+ ${line}`);
+  for (const line of from) if (!after.has(line)) lines.push(`- ${line}`);
+  for (const line of to) if (!before.has(line)) lines.push(`+ ${line}`);
   return lines.length > 0 || from.length === to.length ? lines : ['~ the same rules in another order'];
 }

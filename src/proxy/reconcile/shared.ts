@@ -1,21 +1,21 @@
-/** Values that several owners share. A value exists while an owner asks for it; the owner whose name sorts first decides it. Pure. */
+/** Values that several owners share. A value exists while an owner requests it; the owner whose name sorts first decides it. Pure. */
 export class Shared<K, V> {
-  readonly #asked = new Map<K, Map<string, V>>();
+  readonly #requests = new Map<K, Map<string, V>>();
   readonly #changed = new Set<K>();
 
-  /** An owner asks for a value. The order of arrival does not matter (docs/architecture.md, invariant 12). */
-  ask(key: K, owner: string, value: V): void {
-    const owners = this.#asked.get(key) ?? new Map<string, V>();
+  /** An owner requests a value. The order of arrival does not matter (docs/architecture.md, invariant 12). */
+  request(key: K, owner: string, value: V): void {
+    const owners = this.#requests.get(key) ?? new Map<string, V>();
     owners.set(owner, value);
-    this.#asked.set(key, owners);
+    this.#requests.set(key, owners);
     this.#changed.add(key);
   }
 
-  /** The owner no longer asks for the value. */
+  /** The owner does not request the value any more. */
   release(key: K, owner: string): void {
-    const owners = this.#asked.get(key);
+    const owners = this.#requests.get(key);
     if (owners?.delete(owner) !== true) return;
-    if (owners.size === 0) this.#asked.delete(key);
+    if (owners.size === 0) this.#requests.delete(key);
     this.#changed.add(key);
   }
 
@@ -28,7 +28,7 @@ export class Shared<K, V> {
   }
 
   #valueOf(key: K): V | undefined {
-    const owners = this.#asked.get(key);
+    const owners = this.#requests.get(key);
     if (owners === undefined) return undefined;
     let [first, value] = [...owners][0] ?? [];
     if (owners.size > 1) {
@@ -38,9 +38,10 @@ export class Shared<K, V> {
   }
 }
 
-// Counts the holders of an object that several owners may need. It exists as long as one of them holds it. Pure.
-
-/** Count one holder more or less. Returns true for the first holder, false when the last one is gone, else undefined. */
+/**
+ * Counts one holder more or less of an object that several owners may need. It exists while one of them holds it. Returns true for the
+ * first holder, false when the last one is gone, otherwise undefined.
+ */
 export function countHolder<K>(counts: Map<K, number>, key: K, by: 1 | -1): boolean | undefined {
   const before = counts.get(key) ?? 0;
   const now = before + by;

@@ -51,7 +51,7 @@ export interface FailedStep extends StepName {
 
 /** A step that was not tried. */
 export interface SkippedStep extends Pick<StepName, 'key' | 'family'> {
-  /** The Service that waits; undefined: of a shared object, which many wait for. */
+  /** The Service that waits; undefined for a shared object, for which many wait. */
   readonly owner: string | undefined;
   /** The step because of which it was not tried. */
   readonly blockedBy: string;
@@ -88,7 +88,7 @@ export function planText(plan: Plan): string {
   return [...plan.steps.map(stepText), counts].join('\n');
 }
 
-/** Merge the reports of independent parts (families, modes). */
+/** Merges the reports of independent parts (families, modes). */
 export function mergeReports(reports: readonly ApplyReport[]): ApplyReport {
   const failed = reports.flatMap((report) => report.failed);
   const skipped = reports.flatMap((report) => report.skipped);

@@ -2,7 +2,7 @@
  * Deletes stale flows. It runs beside the syncs and never delays them (k8s#135323). Stale are UDP flows (`proxy/model/udp-flows.ts`),
  * and connections of TCP and SCTP that are being opened towards a removed endpoint (`proxy/model/opening-flows.ts`).
  *
- * The connection table is read part by part, with a breath of the event loop after each, and no part is kept (k8s#129982).
+ * The connection table is read part by part. The event loop runs after each, and no part is kept (k8s#129982).
  * After a sweep the sweeper rests nine times as long as it worked, so it takes at most a tenth of a core, whatever the churn.
  * Unanswered connections are less urgent: their sweeps take at most a hundredth, with a rest of at most 10 s. A failed sweep is
  * repeated: the remaining work is a state, not an event (k8s#126130). When the agent stops, or the next generation of its parts
@@ -16,17 +16,17 @@ import type { FlowTable, OpenFlowTable } from '../../kernel/conntrack.ts';
 import type { IsNodeAddress } from '../model/flow-leftovers.ts';
 import { FLOW_KINDS, type FlowKind, type Flows, type FormerFrontends } from '../model/flows.ts';
 
-/** Milliseconds: the shortest rest between two sweeps. */
+/** The shortest rest between two sweeps. */
 const MIN_REST_MS = 1000;
 /** Rest this many times as long as the sweep took. */
 const REST_FACTOR = 9;
 /** The same for unanswered connections: TCP endpoints come and go all the time, and clients that got no answer try again. */
 const OPENING_REST_FACTOR = 99;
-/** Milliseconds: the longest such rest, unless the tenth of a core needs a longer one. */
-const OPENING_REST = 10_000;
+/** The longest such rest, unless the tenth of a core needs a longer one. */
+const MAX_OPENING_REST_MS = 10_000;
 /** Sweeps of a table that changes during the reading, after which the seen flows count as all (docs/semantics.md 8.2). */
-const MAX_CHANGED = 5;
-/** Most sweeps that may delay a stop. */
+const MAX_CHANGED_SWEEPS = 5;
+/** Sweeps that may delay a stop. */
 const MAX_SWEEPS_AT_STOP = 3;
 
 export interface SweeperParts {
@@ -76,10 +76,10 @@ export interface Unswept {
 export class FlowSweeper {
   readonly #parts: SweeperParts;
   readonly #wait: Wait;
-  #isAsked = false;
+  #isRequested = false;
   /** Unanswered connections are not swept before this time. */
   #openingsAt = Number.NEGATIVE_INFINITY;
-  /** The next sweep has unanswered connections, too. */
+  /** The next sweep includes unanswered connections. */
   #hurries = false;
   /** The node addresses of the last sweep that saw every flow, with all rules written. */
   #nodeAddresses: ReadonlyMap<Family, IsNodeAddress> = new Map();
@@ -90,48 +90,48 @@ export class FlowSweeper {
   }
 
   /**
-   * Request a sweep after rules were written. It happens if the flows need it. Never waits. `hurries`: unanswered connections do not wait
+   * Requests a sweep after rules were written. It happens if the flows need it. Never waits. `hurries`: unanswered connections do not wait
    * for the end of their longer rest, because a Node died.
    */
   request(hurries = false): void {
     this.#hurries ||= hurries;
-    this.#isAsked = true;
+    this.#isRequested = true;
     this.#wait.wake();
   }
 
-  /** Sweep on request, until the signal aborts. */
+  /** Sweeps on request, until the signal aborts. */
   async start(signal: AbortSignal): Promise<void> {
     const { flows, retry, clock } = this.#parts;
     let failures = 0;
     while (!signal.aborted) {
-      if (!this.#isAsked) await this.#wait.start({ time: undefined, isWakeable: true, signal });
-      this.#isAsked = false;
+      if (!this.#isRequested) await this.#wait.start({ time: undefined, isWakeable: true, signal });
+      this.#isRequested = false;
       const rest = this.#hurries ? 0 : this.#openingsAt - clock.now();
       const due = flows.due.filter((kind) => kind !== 'opening' || rest <= 0);
       if (signal.aborted) return;
       if (due.length === 0) {
         if (!flows.isDirty) continue;
         await this.#wait.start({ time: rest, isWakeable: true, signal });
-        this.#isAsked = true;
+        this.#isRequested = true;
         continue;
       }
       if (due.includes('opening')) this.#hurries = false;
       const { outcome, duration } = await this.sweep(signal, due);
       failures = outcome === 'complete' ? 0 : failures + 1;
-      if (outcome === 'changed' && failures >= MAX_CHANGED) {
+      if (outcome === 'changed' && failures >= MAX_CHANGED_SWEEPS) {
         // The seen flows count as all, unless rules were written meanwhile.
-        if (!this.#isAsked) flows.begin(due);
+        if (!this.#isRequested) flows.begin(due);
         failures = 0;
       }
-      if (failures > 0 || flows.isDirty) this.#isAsked = true;
+      if (failures > 0 || flows.isDirty) this.#isRequested = true;
       if (due.includes('opening')) this.#openingsAt = clock.now() + openingRest(duration);
-      const patience =
+      const shortest =
         outcome === 'failed' ? Math.min(Math.max(MIN_REST_MS, retry), MIN_REST_MS * 2 ** (failures - 1)) : MIN_REST_MS;
-      await this.#wait.start({ time: Math.max(patience, duration * REST_FACTOR), isWakeable: false, signal });
+      await this.#wait.start({ time: Math.max(shortest, duration * REST_FACTOR), isWakeable: false, signal });
     }
   }
 
-  /** Sweep the due flows, until the signal aborts. Call it after `start` has ended and all writes are done. */
+  /** Sweeps the due flows, until the signal aborts. Call it after `start` has ended and all writes are done. */
   async finish(signal: AbortSignal): Promise<void> {
     const { flows } = this.#parts;
     for (let n = 1; n <= MAX_SWEEPS_AT_STOP && flows.isDirty && !signal.aborted; n++) {
@@ -144,7 +144,7 @@ export class FlowSweeper {
     return { former: this.#parts.flows.handOver(), nodeAddresses: this.#nodeAddresses };
   }
 
-  /** Accept the state of the sweeper before this one. Its unswept flows are swept once the rules are written. */
+  /** Accepts the state of the sweeper before this one. Its unswept flows are swept once the rules are written. */
   inherit({ former, nodeAddresses }: Unswept): void {
     this.#parts.flows.inherit(former);
     this.#nodeAddresses = nodeAddresses;
@@ -194,16 +194,16 @@ export class FlowSweeper {
 
   async #sweepKind({ family, kind, table, count, now, signal }: KindSweep): Promise<boolean> {
     const { flows } = this.#parts;
-    const nodes = { now: now.get(family) ?? nowhere, before: this.#nodeAddresses.get(family) ?? nowhere };
+    const nodes = { now: now.get(family) ?? noNode, before: this.#nodeAddresses.get(family) ?? noNode };
     const parts = kind === 'udp' ? table.udpFlows(family) : table.openings(family);
     while (!signal.aborted) {
       const next = parts.next();
       if (next.done === true) return next.value;
       count.seen += next.value.length;
       const stale = next.value.filter((flow) => {
-        const verdict = flows.judge(family, flow, nodes);
-        if (verdict.kind === 'stale') count.owners.add(verdict.owner ?? 'a Service that is gone');
-        return verdict.kind === 'stale';
+        const judgement = flows.judge(family, flow, nodes);
+        if (judgement.kind === 'stale') count.owners.add(judgement.owner ?? 'a Service that is gone');
+        return judgement.kind === 'stale';
       });
       const deleted = table.delete(family, stale);
       count.deleted += deleted;
@@ -236,11 +236,11 @@ interface KindSweep extends Omit<Sweep, 'counts'> {
 }
 
 function openingRest(duration: number): number {
-  return Math.max(MIN_REST_MS, duration * REST_FACTOR, Math.min(duration * OPENING_REST_FACTOR, OPENING_REST));
+  return Math.max(MIN_REST_MS, duration * REST_FACTOR, Math.min(duration * OPENING_REST_FACTOR, MAX_OPENING_REST_MS));
 }
 
 function newCount(): Count {
   return { seen: 0, deleted: 0, deletedIn: new Map(), owners: new Set() };
 }
 
-const nowhere: IsNodeAddress = () => false;
+const noNode: IsNodeAddress = () => false;

@@ -15,7 +15,7 @@ import { type ApplyReport, type FailedStep, failedReport, NOTHING_TO_DO, type Pl
 
 /** Refusals with a named line that are followed one by one. */
 const MAX_NAMED = 8;
-/** Most writes of one sync. Owners that are not admitted by then wait for the next retry. */
+/** Writes of one sync. Owners that are not admitted by then wait for the next retry. */
 const MAX_TRIES = 64;
 
 /** Called with each plan before it is applied. */
@@ -33,11 +33,11 @@ interface Isolation {
   last: ApplyReport;
   applied: number;
   tries: number;
-  /** After the last write more is pending. */
+  /** The last plan was a part: more changes wait for a write. */
   isPart: boolean;
 }
 
-/** Write everything pending except the owners in `refused`, and add newly refused owners to it. The mode must be observed. */
+/** Writes everything pending except the owners in `refused`, and add newly refused owners to it. The mode must be observed. */
 export async function applyIsolating(
   mode: Mode,
   refused: RefusedOwners,
@@ -54,23 +54,23 @@ export async function applyIsolating(
       continue;
     }
     if (refusals.length === 0) return reportOf(state, report);
-    const named = refusals.filter((step) => step.line !== undefined && !refused.has(whoOf(step)));
+    const named = refusals.filter((step) => step.line !== undefined && !refused.has(refusedKey(step)));
     if (named.length === 0 || state.tries > MAX_NAMED) return await isolateByHalves(state, refusals);
-    for (const step of named) refused.set(whoOf(step), step);
+    for (const step of named) refused.set(refusedKey(step), step);
   }
 }
 
 /** The Service of a refused line, or the key of the shared object. */
-function whoOf(step: FailedStep): string {
+function refusedKey(step: FailedStep): string {
   return step.owner ?? step.key;
 }
 
 async function attempt(state: Isolation, mayBePart = false): Promise<ApplyReport> {
   const { mode, signal, refused } = state;
   if (!mode.isObserved) {
-    const seen = await mode.observe(signal);
-    if (seen.kind === 'unknown') {
-      state.last = unreadReport(seen.cause);
+    const observed = await mode.observe(signal);
+    if (observed.kind === 'unknown') {
+      state.last = unreadReport(observed.cause);
       return state.last;
     }
   }
@@ -90,13 +90,13 @@ function isRefusal(report: ApplyReport): boolean {
 
 async function isolateByHalves(state: Isolation, refusals: readonly FailedStep[]): Promise<ApplyReport> {
   const { mode, refused, signal } = state;
-  const [said] = refusals;
-  if (said === undefined || (!mode.isObserved && (await mode.observe(signal)).kind === 'unknown')) {
+  const [refusal] = refusals;
+  if (refusal === undefined || (!mode.isObserved && (await mode.observe(signal)).kind === 'unknown')) {
     return reportOf(state, unreadReport('the kernel cannot be read after a refused write'));
   }
   const owners = new Set<string>();
   for (const step of mode.plan(new Set(refused.keys())).steps) for (const owner of step.concerns()) owners.add(owner);
-  for (const owner of owners) refused.set(owner, { ...said, owner });
+  for (const owner of owners) refused.set(owner, { ...refusal, owner });
   const without = await attempt(state);
   // Refused without any Service: the cause is not a Service.
   if (isRefusal(without)) return reportOf(state, without);
@@ -119,7 +119,7 @@ interface OwnerGroup {
   readonly failures: number;
 }
 
-/** Admit owners, together or by halves. If another failure happens meanwhile, the remaining owners wait for the retry. */
+/** Admits owners, together or by halves. If another failure happens meanwhile, the remaining owners wait for the retry. */
 async function admit(state: Isolation, { owners, isKnownBad, failures }: OwnerGroup): Promise<void> {
   const { refused } = state;
   if (owners.length === 0 || state.tries >= MAX_TRIES) return;
@@ -129,9 +129,9 @@ async function admit(state: Isolation, { owners, isKnownBad, failures }: OwnerGr
     const report = await attempt(state);
     const hasNewFailure = failuresOf(report).length > failures;
     if (!isRefusal(report) && !hasNewFailure) return;
-    const said = report.failed.find((step) => step.blame === 'content');
+    const refusal = report.failed.find((step) => step.blame === 'content');
     for (const [i, owner] of owners.entries()) {
-      const step = said ?? before[i];
+      const step = refusal ?? before[i];
       if (step !== undefined) refused.set(owner, { ...step, owner });
     }
     if (hasNewFailure) state.tries = MAX_TRIES;

@@ -18,7 +18,7 @@ import { type Work, workBetween } from '../reconcile/work.ts';
 import { applyIsolating, type OnPlan, type RefusedOwners, thrownReport, unreadReport } from './isolate.ts';
 import type { SyncReport } from './sync-results.ts';
 
-/** Services whose desired state is rendered between two breaths of the event loop. */
+/** Services whose desired state is rendered before the event loop runs again. */
 const SERVICES_AT_ONCE = 50;
 
 const noop = () => undefined;
@@ -69,17 +69,17 @@ export class SyncLoop {
   #mustObserve = true;
   #hasBegun = false;
   /** Touched Services whose desired state is not rendered yet. */
-  readonly #owed = new Set<ServiceKey>();
-  /** Each takes a change once, also when another one throws: the mode counts the holders of what Services share. */
-  readonly #takers: readonly Taker[];
+  readonly #unrendered = new Set<ServiceKey>();
+  /** Each receives a change once, also when another one throws: the mode counts the holders of objects that Services share. */
+  readonly #receivers: readonly Receiver[];
 
   constructor(parts: SyncParts) {
     this.#parts = parts;
     const { mode, flows, onPorts } = parts;
-    this.#takers = [
-      { take: ({ ports, before }) => mode.desire(ports, before), left: noChanges() },
-      { take: ({ ports, before }) => flows.update(ports, before), left: noChanges() },
-      { take: ({ ports }) => onPorts?.(ports), left: noChanges() },
+    this.#receivers = [
+      { receive: ({ ports, before }) => mode.desire(ports, before), waiting: noChanges() },
+      { receive: ({ ports, before }) => flows.update(ports, before), waiting: noChanges() },
+      { receive: ({ ports }) => onPorts?.(ports), waiting: noChanges() },
     ];
     this.#refused = new RefusedServices(parts.retry);
   }
@@ -89,12 +89,12 @@ export class SyncLoop {
     return this.#refused.services;
   }
 
-  /** Read the kernel at the next sync, whatever the believed state. */
+  /** The next sync reads the kernel, whatever the believed state is. */
   distrust(): void {
     this.#mustObserve = true;
   }
 
-  /** Update the desired state, read the kernel if needed, and return the plan. Throws KernelNotRead when a part is unread. */
+  /** Updates the desired state, reads the kernel if needed, and returns the plan. Throws KernelNotRead when a part is unread. */
   async plan(signal: AbortSignal): Promise<{ plan: Plan; drift: readonly Drift[] }> {
     await this.#desire(this.#take());
     const { drift } = await this.#observe(signal);
@@ -174,17 +174,17 @@ export class SyncLoop {
     // A failed reading is reported after the touched Services are in the desired state: they must not be lost.
     const known = reading?.catch(() => undefined);
     // The probe is not waited for either: a lock may delay it.
-    const seen = await Promise.race([known, installed.then((stands) => (stands ? undefined : known))]);
+    const early = await Promise.race([known, installed.then((isInstalled) => (isInstalled ? undefined : known))]);
     signal.throwIfAborted();
     this.#hasBegun = true;
     if (!mode.readsApart) this.#mustObserve = true;
     const begun = { left: touched, reading: mode.readsApart ? reading : undefined };
-    if (seen?.isBare !== true) return begun;
+    if (early?.isBare !== true) return begun;
     const first: ServiceKey[] = [];
-    const look = (key: ServiceKey) => {
+    const visit = (key: ServiceKey) => {
       if (isNeededFirst(cache.service(key))) first.push(key);
     };
-    await inPortions(touched, look, signal);
+    await inPortions(touched, visit, signal);
     first.splice(SERVICES_AT_ONCE);
     if (first.length === 0 || first.length === touched.length) return begun;
     this.#desirePortion(first);
@@ -200,11 +200,11 @@ export class SyncLoop {
     if (!cache.isSynced) throw new Error(`not synced yet: ${cache.waitingFor.join(', ')}`);
     // After the Node is deleted, its last zone stays in use (docs/semantics.md 9.2).
     this.#zone = cache.node?.zone ?? this.#zone;
-    for (const key of cache.takeChanges()) this.#owed.add(key);
-    return [...this.#owed];
+    for (const key of cache.takeChanges()) this.#unrendered.add(key);
+    return [...this.#unrendered];
   }
 
-  /** Update the desired state, in portions with a breath between. It is complete before the first write (invariant 3). */
+  /** Updates the desired state in portions, between which the event loop runs. It is complete before the first write (invariant 3). */
   async #desire(touched: readonly ServiceKey[]): Promise<void> {
     for (let i = 0; i === 0 || i < touched.length; i += SERVICES_AT_ONCE) {
       if (i > 0) await breath();
@@ -224,35 +224,35 @@ export class SyncLoop {
       zone: this.#zone,
       suspects: cache.own.suspects,
     });
-    for (const { left } of this.#takers) {
-      // Of a ServicePort that is waiting already, it took no later value.
-      for (const [key, port] of before) if (!left.ports.has(key)) left.before.set(key, port);
-      for (const [key, port] of ports) left.ports.set(key, port);
+    for (const { waiting } of this.#receivers) {
+      // A ServicePort that waits already has its earlier value: the receiver saw no later one.
+      for (const [key, port] of before) if (!waiting.ports.has(key)) waiting.before.set(key, port);
+      for (const [key, port] of ports) waiting.ports.set(key, port);
     }
     for (const [key, found] of faults) for (const fault of this.faults.set(key, found)) onFault(fault);
-    for (const taker of this.#takers) {
-      taker.take(taker.left);
-      taker.left = noChanges();
+    for (const receiver of this.#receivers) {
+      receiver.receive(receiver.waiting);
+      receiver.waiting = noChanges();
     }
-    for (const key of portion) this.#owed.delete(key);
+    for (const key of portion) this.#unrendered.delete(key);
   }
 
-  /** Read the kernel if needed. Throws KernelNotRead. */
+  /** Reads the kernel if needed. Throws KernelNotRead. */
   async #observe(signal: AbortSignal): Promise<Observation> {
     const { mode, flows, clock } = this.#parts;
     if (!this.#mustObserve && mode.isObserved) return { drift: [], isBare: false, isAsLeft: false, reading: 0 };
     // Cleared before the reading: a `distrust` during it must not be lost.
     this.#mustObserve = false;
     const start = clock.now();
-    const seen = await mode.observe(signal);
-    if (seen.kind === 'unknown') {
+    const observed = await mode.observe(signal);
+    if (observed.kind === 'unknown') {
       this.#mustObserve = true;
-      throw new KernelNotRead(seen.cause);
+      throw new KernelNotRead(observed.cause);
     }
-    for (const cause of seen.value.unread) this.#parts.onUnread(cause);
-    flows.found(seen.value.udpFrontends);
+    for (const cause of observed.value.unread) this.#parts.onUnread(cause);
+    flows.found(observed.value.udpFrontends);
     flows.distrust();
-    const { drift, isBare, isAsLeft = false } = seen.value;
+    const { drift, isBare, isAsLeft = false } = observed.value;
     return { drift, isBare, isAsLeft, reading: clock.now() - start };
   }
 }
@@ -263,10 +263,10 @@ interface ModelDelta {
   readonly before: Map<ServicePortKey, ServicePort>;
 }
 
-interface Taker {
-  readonly take: (changes: ModelDelta) => void;
-  /** Changes that it did not take yet. */
-  left: ModelDelta;
+interface Receiver {
+  readonly receive: (changes: ModelDelta) => void;
+  /** Changes that it has not received yet. */
+  waiting: ModelDelta;
 }
 
 function noChanges(): ModelDelta {

@@ -31,14 +31,14 @@ export class SyncScheduler {
     this.#wait = new Wait(options.clock);
   }
 
-  /** Request a run. An urgent one does not wait for `min`: who asks for it limits how often. Never waits. */
+  /** Requests a run. An urgent one does not wait for `min`: the caller limits how often. Never waits. */
   request(isUrgent = false): void {
     this.#isRequested = true;
     this.#isUrgent ||= isUrgent;
     if (isUrgent || !this.#isPausing) this.#wait.wake();
   }
 
-  /** Run until the signal aborts, and wait for the run in progress. */
+  /** Runs until the signal aborts, and waits for the run in progress. */
   async start(signal: AbortSignal): Promise<void> {
     const { clock, run, min, retry, max } = this.#options;
     let next = clock.now() + max;

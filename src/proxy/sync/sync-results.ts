@@ -8,7 +8,7 @@ export interface SyncReport extends ApplyReport {
   readonly duration: number;
   /** Kernel objects that another program had changed, if the kernel was read. */
   readonly drift: readonly Drift[];
-  /** The kernel was not read: an agent left everything as it is desired, and nobody has written since. */
+  /** The kernel was not read: an earlier agent left it as desired, and no program has written since. */
   readonly isAsLeft?: boolean;
   /** Milliseconds that reading the kernel took; 0 if it was not read. */
   readonly reading: number;

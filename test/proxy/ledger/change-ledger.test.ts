@@ -155,7 +155,7 @@ describe('marks', () => {
     rig.sync();
     rig.ledger.reached('slices', '');
     assert.deepEqual(rig.ledger.marks, { services: '2', slices: '' });
-    assert.equal(rig.ledger.history.reachedAt('slices', '1'), undefined);
+    assert.equal(rig.ledger.markHistory.reachedAt('slices', '1'), undefined);
     assert.equal(rig.ledger.hasVersion('slices', '1', '1', 's/web'), false);
     rig.ledger.reached('slices', '1');
     assert.equal(rig.ledger.marks.slices, '1');
@@ -189,7 +189,7 @@ describe('the version of an object', () => {
     rig.sync();
     assert.equal(rig.programmed('s/web-1'), String(rig.state.version));
     assert.ok(Number(third) < rig.state.version);
-    assert.equal(rig.ledger.pending.size, 0, 'nothing is remembered where nothing is pending');
+    assert.equal(rig.ledger.pendingObjects.size, 0, 'nothing is remembered where nothing is pending');
   });
 
   it('stays, as long as the kernel refuses its Service', () => {
@@ -221,9 +221,9 @@ describe('objects that come and go while nothing can be written', () => {
       rig.change(`s/within-${i}`);
       rig.go(`s/within-${i}`);
       rig.go(`s/during-${i}`);
-      assert.ok(rig.ledger.pending.get(`slices s/during-${i}`), 'the sync that runs may write it');
+      assert.ok(rig.ledger.pendingObjects.get(`slices s/during-${i}`), 'the sync that runs may write it');
       rig.end(FAILED);
-      assert.equal(rig.ledger.pending.size, 0);
+      assert.equal(rig.ledger.pendingObjects.size, 0);
     }
   });
 
@@ -245,9 +245,9 @@ describe('objects that come and go while nothing can be written', () => {
     rig.end(refuses('s/bad'));
     assert.equal(rig.programmed('s/late-1'), written);
     assert.equal(rig.programmed('s/again-1', 's/bad'), '');
-    assert.ok(rig.ledger.pending.get('slices s/again-1'));
+    assert.ok(rig.ledger.pendingObjects.get('slices s/again-1'));
     rig.sync();
-    assert.equal(rig.ledger.pending.size, 0);
+    assert.equal(rig.ledger.pendingObjects.size, 0);
   });
 });
 

@@ -64,8 +64,8 @@ export const MUTANTS: readonly Mutant[] = [
     name: 'lose-touched',
     what: 'Services that a failed sync took are forgotten',
     file: 'src/proxy/sync/loop.ts',
-    from: 'for (const key of cache.takeChanges()) this.#owed.add(key);\n    return [...this.#owed];',
-    to: 'this.#owed.clear();\n    for (const key of cache.takeChanges()) this.#owed.add(key);\n    return [...this.#owed];',
+    from: 'for (const key of cache.takeChanges()) this.#unrendered.add(key);\n    return [...this.#unrendered];',
+    to: 'this.#unrendered.clear();\n    for (const key of cache.takeChanges()) this.#unrendered.add(key);\n    return [...this.#unrendered];',
   },
   {
     name: 'unknown-is-empty',

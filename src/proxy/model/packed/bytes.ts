@@ -4,31 +4,30 @@
  */
 import type { Address } from '../../../base/address.ts';
 
-/** A value as a text of bytes. `T` says of what. */
+/** A value of type `T` as a text of bytes. */
 export type Packed<T> = string & { readonly __of: T };
 
 const FIRST_ROOM = 1024;
-/** Most bytes that one number, or the head of a text, takes. */
-const SMALL = 16;
+/** The limit of bytes for one number, or for the head of a text. */
+const MAX_SMALL = 16;
 
 /** Writes values one after another, between `begin` and `end`. */
 export class Packer {
   #bytes = Buffer.alloc(FIRST_ROOM);
   #at = 0;
 
-  /** Forgets what an error left behind. */
+  /** Drops the bytes that an error left behind. */
   begin(): void {
     this.#at = 0;
   }
 
-  /** What was written since `begin`. */
+  /** Returns the values since `begin` as one text. */
   end<T>(): Packed<T> {
     const packed = this.#bytes.toString('latin1', 0, this.#at);
     this.#at = 0;
     return packed as Packed<T>;
   }
 
-  /** A byte. */
   byte(value: number): void {
     this.#room(1);
     this.#bytes[this.#at++] = value;
@@ -39,13 +38,13 @@ export class Packer {
     if (!Number.isSafeInteger(value) || value < 0) {
       throw new RangeError(`${value} cannot be packed: it is no whole number from 0 on`);
     }
-    this.#room(SMALL);
+    this.#room(MAX_SMALL);
     let left = value;
     for (; left > 127; left = Math.floor(left / 128)) this.#bytes[this.#at++] = (left % 128) | 128;
     this.#bytes[this.#at++] = left;
   }
 
-  /** Any text: in Latin-1 where it is, else in UTF-16. */
+  /** Any text: in Latin-1 if it has only such characters, otherwise in UTF-16. */
   text(text: string): void {
     const isWide = /[^\0-\u00ff]/.test(text);
     const length = isWide ? text.length * 2 : text.length;
@@ -60,7 +59,7 @@ export class Packer {
       this.text(address);
       return;
     }
-    this.#room(SMALL);
+    this.#room(MAX_SMALL);
     this.#bytes[this.#at++] = 0;
     let octet = 0;
     for (let i = 0; i < address.length; i++) {
@@ -138,13 +137,13 @@ export class Unpacker {
 
 const NOTHING: readonly never[] = Object.freeze([]);
 
-// A UUID in 16 bytes instead of 36. Pure.
+// A UUID in 16 bytes instead of 36.
 
 /** The form of nearly every uid (RFC 9562), as the API server writes it. */
 const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/;
 const LENGTH = 36;
 const HYPHEN = 0x2d;
-/** Each byte in two digits. */
+/** The two digits of each byte. */
 const HEX = Array.from({ length: 256 }, (_, byte) => byte.toString(16).padStart(2, '0'));
 
 export function isUuid(text: string): boolean {

@@ -73,10 +73,11 @@ export class IpvsDesired {
     const owner = port.service;
     for (const { server, destinations, isNodePort } of rendered.servers) {
       const owned = destinations.map((destination) => ({ server, destination, owner }));
-      this.#servers.ask(serverKey(server), ownerName(key, isNodePort), { server, owner, destinations: owned });
+      this.#servers.request(serverKey(server), ownerName(key, isNodePort), { server, owner, destinations: owned });
     }
-    for (const address of rendered.addresses) this.#addresses.ask(address, key, { address, owner });
-    for (const { set, entry } of rendered.entries) this.#entries.ask(entryKey(set, entry), key, { set, entry, owner });
+    for (const address of rendered.addresses) this.#addresses.request(address, key, { address, owner });
+    for (const { set, entry } of rendered.entries)
+      this.#entries.request(entryKey(set, entry), key, { set, entry, owner });
     for (const { key: at, id, rule } of rendered.detours) this.#detours.set(at, id, rule);
     for (const [chain, rules] of rendered.chains) this.#chains.set(chain, rules);
   }
