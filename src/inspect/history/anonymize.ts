@@ -311,7 +311,10 @@ function isSpecial(octets: Uint8Array): boolean {
   return octets.length === 16 && octets.subarray(0, 15).every((octet) => octet === 0) && (octets[15] ?? 0) <= 1;
 }
 
-/** Bytes at the start that have a meaning of their own: loopback, unspecified, link-local, reserved. An address of which all bytes are kept stays. */
+/**
+ * The number of bytes at the start with a meaning of their own: loopback, unspecified, link-local, reserved. An address of which all bytes
+ * are kept stays as it is.
+ */
 function keptBytes(octets: Uint8Array): number {
   const [a, b] = octets;
   if (octets.length === 4) return a === 127 || a === 0 ? 4 : a === 169 && b === 254 ? 2 : 0;

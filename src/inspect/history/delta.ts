@@ -3,7 +3,7 @@ import { familyOf } from '../../base/address.ts';
 import { sameData } from '../../base/equal.ts';
 import type { Endpoint, NodeView, Service, ServiceKey, Slice, SliceKey } from '../../proxy/model/objects.ts';
 
-/** The two values of an object; undefined: there is none. */
+/** The values of an object before and after a change; undefined where it does not exist. */
 export type Change =
   | {
       readonly kind: 'Service';

@@ -44,12 +44,12 @@ export async function historyOf(flight: FlightData, query: HistoryQuery): Promis
     service: service ?? '',
     reachesBackTo: momentOf(flight.log.reachesBackTo),
     ...found,
-    stood: store === undefined || service === undefined ? [] : stoodLines(store, service),
+    stood: store === undefined || service === undefined ? [] : linesAt(store, service),
   };
 }
 
 /** A Service and its slices at the moment, as lines. */
-function stoodLines(objects: PresentObjects, key: ServiceKey): History['stood'] {
+function linesAt(objects: PresentObjects, key: ServiceKey): History['stood'] {
   const service = objects.service(key);
   const slices = objects
     .slicesOf(key)

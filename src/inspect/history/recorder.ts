@@ -58,7 +58,7 @@ export class Recorder {
 
   constructor(clock: Clock, maxBytes = MAX_RECORDER_BYTES) {
     this.#clock = clock;
-    this.log = new FlightLog(maxBytes - this.statistics.mostBytes - MAX_PENDING_BYTES, clock.wall());
+    this.log = new FlightLog(maxBytes - this.statistics.maxBytes - MAX_PENDING_BYTES, clock.wall());
     this.sinks = new Sinks(() => {
       const source = this.#source;
       if (source === undefined || this.#running !== undefined) return undefined;

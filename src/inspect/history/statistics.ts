@@ -48,8 +48,8 @@ export class SyncStatistics {
   #drifts: DriftSeen[] = [];
   #lastWritten: LastWritten | undefined;
 
-  /** Bytes that are held at most. */
-  get mostBytes(): number {
+  /** The limit of `bytes`. */
+  get maxBytes(): number {
     return this.#latencyBytes + (LAST_SYNCS + LAST_DRIFTS) * BYTES + MAX_RECENT_BYTES;
   }
 

@@ -61,7 +61,7 @@ export class MarkHistory {
     this.#togetherSince = Number.NEGATIVE_INFINITY;
   }
 
-  /** Those after a number that are remembered. */
+  /** The remembered marks after a number. */
   since(number: number): readonly Moved[] {
     return this.#moves.slice(Math.max(0, number - this.#forgotten));
   }

@@ -89,7 +89,7 @@ export class PendingObjects {
     return this.get(object)?.programmed ?? received;
   }
 
-  /** undefined: the kernel has the newest version. */
+  /** The pending state of an object; undefined when the kernel has its newest version. */
   get(object: string): PendingObject | undefined {
     return this.#held.get(object) ?? this.#taken.get(object) ?? this.#fresh.get(object);
   }

@@ -14,7 +14,10 @@ export interface Drift {
   /** "" in a recording that has the text alone. */
   readonly family: Family | '';
   readonly kind: DriftKind | FormerKind;
-  /** The table of iptables that has the chain, or the map or set of nftables that has the element; "" for other kinds, and in slicewire's own table. */
+  /**
+   * The table of iptables that has the chain, or the map or set of nftables that has the element; "" for other kinds, and in slicewire's own
+   * table.
+   */
   readonly table: string;
   /** The chain, for a jump the chain that it is in, or the object as the kernel's tools print it. */
   readonly name: string;

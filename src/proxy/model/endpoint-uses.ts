@@ -14,7 +14,7 @@ export type SliceUse =
 
 export interface JudgedEndpoint {
   readonly endpoint: Endpoint;
-  /** undefined: the slice has no such port. */
+  /** undefined when the slice has no such port. */
   readonly port: number | undefined;
   readonly use: SliceUse;
   /** The entry that counts instead of a duplicate. */

@@ -1,4 +1,7 @@
-/** The current faults by object, and their number by effect. Counts follow each change, without counting all faults again (docs/architecture.md, invariant 11). */
+/**
+ * The current faults by object, and their number by effect. A change costs the faults of its object, not a count of all faults
+ * (docs/architecture.md, invariant 11).
+ */
 import { sameData } from '../../base/equal.ts';
 import type { Fault } from './objects.ts';
 

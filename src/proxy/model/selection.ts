@@ -143,7 +143,10 @@ export function isHere({ nodeName }: Endpoint, here: string): boolean {
   return here !== '' && nodeName === here;
 }
 
-/** Of policy Cluster: ready endpoints that pass the hints, and are not held back. Without any: draining ones, regardless of hints (KEP-1669). */
+/**
+ * Policy Cluster uses ready endpoints that pass the hints and are not held back. Where no endpoint is ready, it uses draining ones,
+ * regardless of hints (KEP-1669).
+ */
 function useUnderCluster(endpoint: Endpoint, context: UseContext): EndpointUse {
   if (!isReady(endpoint)) return unreadyUse(endpoint, context);
   const { topology, nodeName, zone, held } = context;
@@ -153,7 +156,7 @@ function useUnderCluster(endpoint: Endpoint, context: UseContext): EndpointUse {
   return 'ready';
 }
 
-/** Of policy Local: the same for endpoints on this node. Hints never apply (docs/semantics.md 3.2), and this node answers itself. */
+/** Policy Local does the same with endpoints on this node. Hints never apply (docs/semantics.md 3.2), and this node answers itself. */
 function useUnderLocal(endpoint: Endpoint, context: Omit<UseContext, 'held'>): EndpointUse {
   if (!isHere(endpoint, context.nodeName)) return 'not on this node';
   return isReady(endpoint) ? 'ready' : unreadyUse(endpoint, context);
@@ -169,7 +172,10 @@ function select(input: SelectionInput & Judged, policy: TrafficPolicy, topology:
   return input.endpoints.filter(({ endpoint }) => isUsed(useOf(endpoint)));
 }
 
-/** KEP-4444: node hints before zone hints, and only when every ready endpoint has one and one names this node or zone (docs/semantics.md 3.5). */
+/**
+ * Node hints count before zone hints, and only when every ready endpoint has one and one of them names this node or zone (KEP-4444,
+ * docs/semantics.md 3.5).
+ */
 function topologyMode(input: Judged): Topology {
   const ready = readyOf(input);
   if (ready.length === 0) return 'none';

@@ -13,7 +13,7 @@ interface Compared<K, V extends R, R = V> {
   readonly nameOf: (key: K, value: R) => string;
   /** The lines of an object, for people. */
   readonly linesOf: (value: R) => readonly string[];
-  /** The Service of the difference; `wanted` and `found` are the lines that only one of both has. undefined for a shared object, and for one that belongs to no Service. */
+  /** The Service that the difference belongs to; undefined for a shared object, and for one of no Service. */
   readonly ownerOf: (key: K, wanted: V | undefined, found: R | undefined) => string | undefined;
   /** The name of the object among refused keys (`SetAside`), if it is not its name with the family. */
   readonly refusedAs?: (key: K, value: R) => string;
@@ -40,7 +40,7 @@ export interface Unlike {
   readonly refusedAs: string;
 }
 
-/** Why an object may be unlike without a fault; undefined: another program wrote. */
+/** The reason why an object differs without a fault. Without a reason, another program wrote it. */
 export type Because = 'not written yet' | 'refused by the kernel' | 'waits for connections to end';
 
 /** `setAside`: owners, and names of objects with their family, that the kernel refused. */

@@ -19,7 +19,7 @@ type StepKind = 'rules' | 'virtual servers' | 'device' | 'setting' | 'kernel';
 export interface StepName {
   /** Unique in a plan, for example `IPv4 nat KUBE-SVC-…`. */
   readonly key: string;
-  /** undefined: the step concerns the node, and so every family. */
+  /** undefined when the step concerns the node, and so every family. */
   readonly family: 'IPv4' | 'IPv6' | undefined;
   readonly kind: StepKind;
 }

@@ -54,7 +54,7 @@ describe('the syncs of the last 15 minutes', () => {
     const services = Array.from({ length: 10 }, (_, i) => `${'n'.repeat(63)}/${i}${'s'.repeat(252)}`);
     const lines = Array.from({ length: 10 }, (_, i) => `${i}${'x'.repeat(300)}`);
     for (let i = 0; i < 1000; i++) statistics.add(sync(i, i, { services, drift: lines.map(drift), failed: lines }));
-    assert.ok(statistics.bytes <= statistics.mostBytes, `${statistics.bytes} of ${statistics.mostBytes}`);
+    assert.ok(statistics.bytes <= statistics.maxBytes, `${statistics.bytes} of ${statistics.maxBytes}`);
     const recent = statistics.recentSyncs(1000);
     assert.ok(recent.length > 20 && recent.length < MAX_RECENT, `${recent.length}`);
     assert.equal(recent.at(-1)?.number, 999);
