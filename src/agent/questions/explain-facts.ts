@@ -70,7 +70,7 @@ export function explainFacts({
     isPending,
     relay,
     lastWriter,
-    breath,
+    yieldToEventLoop: breath,
   };
 }
 
