@@ -46,7 +46,7 @@ async function measureMode(shape: ClusterShape, mode: ModeName): Promise<Explain
   }
   await node.rig.sync();
   const breaths = new Breaths();
-  const facts: ExplainFacts = { ...node.facts(), breath: () => breaths.take() };
+  const facts: ExplainFacts = { ...node.facts(), yieldToEventLoop: () => breaths.take() };
   const chosen = Array.from({ length: QUESTIONS }, (_, i) => FIRST + ((i * 7919) % (shape.services - FIRST)));
   const timed = async (to: (n: number) => string) => {
     const times: number[] = [];

@@ -69,7 +69,7 @@ export function explainFacts({
     isPending,
     relay,
     lastWriter,
-    breath,
+    yieldToEventLoop: breath,
   };
 }
 

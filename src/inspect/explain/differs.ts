@@ -1,19 +1,19 @@
-/** Where the kernel does other than it should, as the first sentences of an answer. Pure. */
+/** Differences between the kernel and the desired state on the packet's way, as the first sentences of an answer. Pure. */
 
 import { firstLine } from '../../base/cause.ts';
 import type { ServiceKey } from '../../proxy/model/objects.ts';
 import type { FamilyView } from '../../proxy/modes/view.ts';
 import { listText, percentText } from '../wire/format.ts';
 import { type ExplainFacts, MAX_LISTED } from './facts.ts';
-import type { Fate, WalkStep } from './packet.ts';
+import { FATE_WORDS, type Fate, type WalkStep } from './packet.ts';
 
-/** Shares of two walks are equal within this. */
-const SAME = 1e-6;
+/** The probabilities of two walks may differ by this: they are sums of fractions. */
+const TOLERANCE = 1e-6;
 
 export interface DifferInput {
   readonly installed: readonly Fate[];
   readonly desired: readonly Fate[];
-  /** What the kernel has. */
+  /** The installed objects. */
   readonly view: FamilyView;
   /** The Service of the destination; undefined for none. */
   readonly service: ServiceKey | undefined;
@@ -30,7 +30,7 @@ export function differences({ installed, desired, view, service, facts }: Differ
 function isSame(a: readonly Fate[], b: readonly Fate[]): boolean {
   if (a.length !== b.length) return false;
   const byKey = new Map(a.map((fate) => [keyOf(fate), fate.probability]));
-  return b.every((fate) => Math.abs((byKey.get(keyOf(fate)) ?? -1) - fate.probability) < SAME);
+  return b.every((fate) => Math.abs((byKey.get(keyOf(fate)) ?? -1) - fate.probability) < TOLERANCE);
 }
 
 function keyOf({ kind, backend, masqueraded }: Fate): string {
@@ -40,7 +40,7 @@ function keyOf({ kind, backend, masqueraded }: Fate): string {
 function inWords(fates: readonly Fate[]): string {
   const balanced = fates.filter(({ kind }) => kind === 'balanced');
   const words = fates.flatMap(({ kind, probability }) =>
-    kind === 'balanced' ? [] : [share(KINDS[kind], probability)],
+    kind === 'balanced' ? [] : [share(FATE_WORDS[kind], probability)],
   );
   const targets = balanced.map(({ backend, masqueraded }) => (masqueraded ? `${backend} (masqueraded)` : backend));
   const sum = balanced.reduce((total, { probability }) => total + probability, 0);
@@ -49,16 +49,10 @@ function inWords(fates: readonly Fate[]): string {
 }
 
 function share(words: string, probability: number): string {
-  return probability > 1 - SAME ? words : `${words} (${percentText(probability)})`;
+  return probability > 1 - TOLERANCE ? words : `${words} (${percentText(probability)})`;
 }
 
-const KINDS: Readonly<Record<Exclude<Fate['kind'], 'balanced'>, string>> = {
-  rejected: 'refused',
-  dropped: 'dropped',
-  untouched: 'left alone',
-};
-
-/** The first step of a desired way that the kernel has not: the place to look at. */
+/** The first desired step that the kernel lacks: the place to look at. */
 function missingStep({ installed, desired, view }: Pick<DifferInput, 'installed' | 'desired' | 'view'>): string[] {
   const met = new Set(installed.flatMap(({ way }) => way.map(({ chain, rule }) => `${chain} ${rule}`)));
   const missing = desired
@@ -70,7 +64,7 @@ function missingStep({ installed, desired, view }: Pick<DifferInput, 'installed'
   return [`The kernel lacks this in ${table} ${chain}: ${rule}`];
 }
 
-/** A rule or an element that the packet does not meet may be there nevertheless. */
+/** Whether the rule or element exists. The packet may not meet one that does. */
 function isThere({ table: name, chain, rule, key }: WalkStep, { rules, table }: FamilyView): boolean {
   if (table !== undefined) {
     return key === undefined
@@ -93,7 +87,7 @@ function why(service: ServiceKey | undefined, { refused, isPending, lastWriter }
   return `Another program changed the kernel; the last one that wrote is ${name} (process ${pid}). ${repaired}`;
 }
 
-/** What the kernel's tool said, to stand inside a sentence. */
+/** The words of the kernel's tool, as a part of a sentence. */
 export function causeText(cause: string): string {
   return firstLine(cause).replace(/\.$/, '');
 }

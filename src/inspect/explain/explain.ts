@@ -1,4 +1,4 @@
-/** Explains where a packet goes, and why: the answer of `slicewire explain`. Pure. */
+/** The answer of `slicewire explain`: where a packet goes, and why. Pure. */
 import { API_VERSION, WrongQuestion } from '../wire/envelope.ts';
 import type { ExplainedStep, Explanation } from '../wire/explanation.ts';
 import { percentText } from '../wire/format.ts';
@@ -47,16 +47,16 @@ async function explainQuery(
     localAddresses,
     facts,
   });
-  await facts.breath();
+  await facts.yieldToEventLoop();
   const node = { localAddresses, remembered: new Set(remembered.keys()) };
-  const wanted = await walkInPortions({ view: family.desired, packet, facts: node }, () => facts.breath());
-  await facts.breath();
+  const wanted = await walkInPortions({ view: family.desired, packet, facts: node }, () => facts.yieldToEventLoop());
+  await facts.yieldToEventLoop();
   const subject = subjectOf(query, facts, family);
   const slices = subject === undefined ? [] : explainSlices(subject, facts);
-  await facts.breath();
+  await facts.yieldToEventLoop();
   const shared = { query, subject, slices, sticky, family, facts };
   const verdict = verdictOf({ ...shared, fates: walked.fates });
-  await facts.breath();
+  await facts.yieldToEventLoop();
   const service = subject?.service.key ?? (verdict.service || undefined);
   const differs = differences({
     installed: walked.fates,
@@ -65,7 +65,7 @@ async function explainQuery(
     service,
     facts,
   });
-  await facts.breath();
+  await facts.yieldToEventLoop();
   const { from, to } = query;
   return {
     apiVersion: API_VERSION,

@@ -1,4 +1,4 @@
-/** What an explanation is made from, beside the question. The agent, a command, or a recording fills it in. */
+/** The facts of an explanation: objects, model, kernel and node. The agent, a command or a recording fills them in. */
 
 import type { Address, Cidr, Family, Protocol } from '../../base/address.ts';
 import type { FrontendAt } from '../../proxy/model/claims.ts';
@@ -42,7 +42,7 @@ export interface FormerOwner {
 /** A family that the mode serves, on this node. */
 export interface FamilyFacts {
   readonly family: Family;
-  /** What the kernel has: as read, or as believed where nobody else can have written. */
+  /** The objects in the kernel: as read, or as believed where no other program can have written. */
   readonly installed: FamilyView;
   readonly desired: FamilyView;
   readonly masqueradeAll: boolean;
@@ -55,13 +55,13 @@ export interface FamilyFacts {
   readonly nodePortAddresses: readonly Address[];
   /** Whether 127.0.0.0/8 takes node ports (docs/semantics.md 6.10). */
   readonly localhostNodePorts: boolean;
-  /** Ranges of cluster IPs; empty when they are not known, or mean nothing in this mode. */
+  /** Ranges of cluster IPs; empty when they are not known, and in modes without use for them. */
   readonly serviceCidrs: readonly Cidr[];
 }
 
 /** The relay of node ports on loopback, in user space (docs/semantics.md 6.17). */
 export interface RelayFacts {
-  /** The addresses at which it serves. */
+  /** The addresses at which it listens. */
   readonly addresses: readonly Address[];
   /** Why it cannot listen, by `address port`. */
   readonly failures: ReadonlyMap<string, string>;
@@ -103,10 +103,10 @@ export interface ExplainFacts {
   isPending(service: ServiceKey): boolean;
   /** Without addresses where no range of loopback is named, and in iptables mode. */
   readonly relay: RelayFacts;
-  /** Undefined where the kernel does not say. */
+  /** undefined where the kernel does not name it. */
   readonly lastWriter: LastWriter | undefined;
   /** Lets other work of the process run. */
-  breath(): Promise<void>;
+  yieldToEventLoop(): Promise<void>;
 }
 
 /** The protocol of a text such as `tcp`. */

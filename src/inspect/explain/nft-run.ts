@@ -22,12 +22,12 @@ export interface Run {
   readonly owner: WalkStep['owner'];
 }
 
-/** The packet behind a rule that does not match: what the rule found does not count. */
+/** The packet behind a rule that does not match. Its steps in the rule do not count. */
 export function passedBy({ before, state }: Run): PacketState {
   return { ...before, mark: state.mark };
 }
 
-/** The packet behind a rule that ended without a verdict: what it found or drew was a step only when it did something with it. */
+/** The packet behind a rule that ended without a verdict. Lookups and draws count as steps only when an effect followed. */
 export function concluded({ state, before }: Run): PacketState {
   for (let at = state.way; at !== undefined && at !== before.way; at = at.before) {
     if (at.step.effect.kind !== 'lookup' && at.step.effect.kind !== 'choose') return state;
@@ -35,7 +35,7 @@ export function concluded({ state, before }: Run): PacketState {
   return { ...state, way: before.way };
 }
 
-/** The number that a comparison of the drawn word lets pass; undefined when it is no such comparison. */
+/** The only drawn number that the next expression lets pass; undefined when it is no such comparison. */
 export function onlyNumber(expression: ReadExpression | undefined, word: number): number | undefined {
   if (expression?.do !== 'compare' || expression.from !== word || expression.is !== 'equal') return undefined;
   return expression.value.length === 4 ? numberOf(expression.value) : undefined;
@@ -68,8 +68,6 @@ export function effectOf(verdict: ChainVerdict): Effect {
   return 'chain' in verdict ? { kind: verdict.kind, chain: verdict.chain } : { kind: verdict.kind };
 }
 
-// Looks up packets in the sets and maps of a table of nftables. Pure.
-
 export interface FoundElement {
   /** As `nft` lists it. */
   readonly text: string;
@@ -80,25 +78,26 @@ export interface FoundElement {
   readonly owner: ServiceKey | undefined;
 }
 
+/** Looks up a packet in the sets and maps of a table. */
 export class SetLookup {
   readonly #family: Family;
   readonly #table: TableView;
   readonly #packet: Packet;
   readonly #facts: NodeOfPacket;
-  readonly #asked: Set<string>;
+  readonly #memories: Set<string>;
 
   constructor(input: {
     readonly family: Family;
     readonly table: TableView;
     readonly packet: Packet;
     readonly facts: NodeOfPacket;
-    readonly asked: Set<string>;
+    readonly memories: Set<string>;
   }) {
     this.#family = input.family;
     this.#table = input.table;
     this.#packet = input.packet;
     this.#facts = input.facts;
-    this.#asked = input.asked;
+    this.#memories = input.memories;
   }
 
   /** The element of the key in these words; undefined when the set has none. */
@@ -106,7 +105,7 @@ export class SetLookup {
     const set = this.#table.set(name);
     if (set === undefined) return 'no set';
     if (set.isMemory === true) {
-      this.#asked.add(name);
+      this.#memories.add(name);
       const isKnown = this.#facts.remembered.has(name);
       return isKnown ? { text: this.#packet.source, data: '', owner: undefined } : undefined;
     }
@@ -140,7 +139,7 @@ export class SetLookup {
   /** Field by field, as the kernel compares ranges of concatenations (nft_set_pipapo.c). */
   #isWithin({ key: fields }: NftSet, key: string, { key: first, end }: NftElement): boolean {
     const last = end === '' ? first : end;
-    // What is within in each field is so as a whole, too: most elements are passed over without a look at their fields.
+    // A key within each field is within the whole, too: most elements are passed over without a look at their fields.
     if (key < first || key > last) return false;
     let at = 0;
     return fields.every((field) => {
@@ -160,14 +159,12 @@ export class SetLookup {
   }
 }
 
-// Registers of nftables: words of 4 bytes, one character each. Pure.
-
-/** Bytes into words, from one on. */
+/** Writes bytes into registers, which are words of 4 bytes, from one on. */
 export function writeRegister(words: string[], at: number, bytes: string): void {
   for (let i = 0; i * 4 < bytes.length; i++) words[at + i] = bytes.slice(i * 4, i * 4 + 4).padEnd(4, '\0');
 }
 
-/** The kernel refuses rules that read a word that nothing was written to (nft_parse_register_load, nf_tables_api.c); here it is 0. */
+/** The kernel refuses rules that read a word without a value (nft_parse_register_load, nf_tables_api.c); here it is 0. */
 export function readRegister(words: readonly string[], at: number, length: number): string {
   let bytes = '';
   for (let i = at; bytes.length < length; i++) bytes += words[i] ?? '\0\0\0\0';

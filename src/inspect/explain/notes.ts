@@ -1,4 +1,4 @@
-/** Near misses, and what was not looked at. Pure. */
+/** The notes of an explanation: near misses, doubts about the sender, and limits of the answer. Pure. */
 
 import { type Address, cidrContains, endpointText, isLoopback } from '../../base/address.ts';
 import { MODES } from '../../proxy/model/modes.ts';
@@ -8,7 +8,7 @@ import { type ExplainFacts, type FamilyFacts, MAX_LISTED } from './facts.ts';
 import type { PacketDestination, PacketQuery } from './packet-query.ts';
 import type { Subject } from './subject.ts';
 
-/** Services that are looked at between two breaths. */
+/** Services between two turns of the event loop. */
 const SERVICES_AT_ONCE = 1000;
 /** Services that are named. */
 const MAX_NAMED = 3;
@@ -18,7 +18,7 @@ const LIMIT =
 
 export interface NotesInput {
   readonly query: PacketQuery;
-  /** False: this node sends, and has no route to the destination. */
+  /** False when this node sends and has no route to the destination. */
   readonly hasRoute: boolean;
   readonly subject: Subject | undefined;
   readonly unknown: readonly string[];
@@ -32,7 +32,7 @@ export async function notesOf(input: NotesInput): Promise<string[]> {
   return [...near, ...senderNotes(input), ...ownAddressNotes(input), ...unknown, LIMIT];
 }
 
-/** As NodeLocal DNSCache does with the cluster IP of kube-dns (docs/neighbours.md). In IPVS mode nobody answers then, the cache included. */
+/** As with NodeLocal DNSCache at the cluster IP of kube-dns (docs/neighbours.md). In IPVS mode not even the cache answers then. */
 function ownAddressNotes({ query: { to }, subject, family, facts }: NotesInput): string[] {
   if (MODES[facts.by.mode].balancesBy === 'virtual servers' || subject?.frontend.role !== 'cluster-ip') return [];
   if (!family.localAddresses.has(to.address)) return [];
@@ -41,7 +41,7 @@ function ownAddressNotes({ query: { to }, subject, family, facts }: NotesInput):
   ];
 }
 
-/** Another Service asked for the same address and port, and did not get it. */
+/** Faults of other Services that want the same address and port. */
 function rivals({ query: { to }, facts }: NotesInput, { port }: Subject): string[] {
   const found: string[] = [];
   for (const fault of facts.faults()) {
@@ -53,7 +53,7 @@ function rivals({ query: { to }, facts }: NotesInput, { port }: Subject): string
   return found;
 }
 
-/** Why a destination is no Service's, though it nearly is. */
+/** Services that nearly have the destination, each with the difference. */
 async function nearMisses(input: NotesInput): Promise<string[]> {
   const { query, facts } = input;
   const { to } = query;
@@ -67,7 +67,7 @@ async function nearMisses(input: NotesInput): Promise<string[]> {
       byNodePort.push(service);
     if (byEndpoint.length < MAX_NAMED && hasEndpoint(service, to.address, facts)) byEndpoint.push(service);
     seen += 1;
-    if (seen % SERVICES_AT_ONCE === 0) await facts.breath();
+    if (seen % SERVICES_AT_ONCE === 0) await facts.yieldToEventLoop();
   }
   const claims: string[] = [];
   for (const fault of facts.faults()) {
@@ -86,7 +86,7 @@ function hasEndpoint({ key }: Service, address: Address, { objects }: ExplainFac
   return objects.slicesOf(key).some(({ endpoints }) => endpoints.some((endpoint) => endpoint.address === address));
 }
 
-/** Not an address of a Service, but of one that serves it. */
+/** The destination is an endpoint, to which connections go without the proxy. */
 function endpointNote(services: readonly Service[], { address }: PacketDestination): string {
   const names = listText(services.map(({ key }) => `Service ${key}`));
   return `${address} is the address of an endpoint of ${names}: a connection to it does not go through the proxy.`;

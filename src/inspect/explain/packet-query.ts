@@ -18,7 +18,7 @@ import { nearest, nearestService } from './nearest.ts';
 import { isDeviceNamed } from './packet.ts';
 
 export interface PacketSender {
-  /** As it was asked. */
+  /** As the query has it. */
   readonly text: string;
   readonly what: 'pod' | 'node' | 'outside';
   readonly address: Address;
@@ -31,7 +31,7 @@ export interface PacketSender {
 }
 
 export interface PacketDestination {
-  /** As it was asked. */
+  /** As the query has it. */
   readonly text: string;
   readonly address: Address;
   readonly port: number;
@@ -51,7 +51,7 @@ interface WantedDestination {
   readonly protocol: Protocol;
 }
 
-/** UDP has no connections. */
+/** `flow` for UDP, which has no connections. */
 export function packetWord({ protocol }: Pick<PacketDestination, 'protocol'>): string {
   return protocol === 'UDP' ? 'flow' : 'connection';
 }
@@ -131,11 +131,16 @@ function chosen(to: string, wanted: WantedDestination, asked: { from: string; fa
 
 /** The families in which FROM can send. */
 function familiesOfSender(from: string, { pod }: ExplainFacts): readonly Family[] {
-  const podKey = /^pod\/([^/]+\/[^/]+)$/.exec(from)?.[1];
+  const podKey = podKeyOf(from);
   const known = podKey === undefined ? undefined : pod?.(podKey)?.addresses;
   if (known !== undefined && known.length > 0) return known.map(familyOf);
   if (!/[.:]/.test(from) || from.includes('/')) return FAMILIES;
   return [familyOf(readAddress(from, 'FROM'))];
+}
+
+/** `shop/client` of `pod/shop/client`. */
+function podKeyOf(from: string): string | undefined {
+  return /^pod\/([^/]+\/[^/]+)$/.exec(from)?.[1];
 }
 
 const TO_FORMS =
@@ -336,7 +341,7 @@ function outsideSender(text: string, who: { address: Address; isExample: boolean
 }
 
 function namedPod(text: string, to: PacketDestination, facts: ExplainFacts): PacketSender {
-  const key = /^pod\/([^/]+\/[^/]+)$/.exec(text)?.[1];
+  const key = podKeyOf(text);
   if (key === undefined) throw new WrongQuestion(`FROM ${text}: a Pod is written pod/NAMESPACE/NAME`);
   const [namespace = '', name = ''] = key.split('/');
   if (facts.pod === undefined) {
@@ -366,7 +371,7 @@ function podSender(text: string, who: { address: Address; isHere: boolean }, fam
   return { text, what: 'pod', address: who.address, device, isLocalPod, isExample: false };
 }
 
-/** `veth+` matches every device whose name begins so. */
+/** A device with this name: of `veth+`, `veth0`. */
 function deviceOf(name: string): string {
   return name.endsWith('+') ? `${name.slice(0, -1)}0` : name;
 }

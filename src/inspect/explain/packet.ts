@@ -66,9 +66,9 @@ export interface WalkStep {
   /** Of an element of nftables: its key. */
   readonly key?: string | undefined;
   readonly effect: Effect;
-  /** Of the packets that reach the step, the share that takes it; 1 unless chosen at random. */
+  /** The share of packets at this step that go through it; 1 unless chosen at random. */
   readonly share: number;
-  /** The Service that it stands for; undefined when Services share it, or when it is unknown. */
+  /** Its Service; undefined when Services share it, or when that is unknown. */
   readonly owner: ServiceKey | undefined;
 }
 
@@ -82,7 +82,15 @@ export interface Fate {
   readonly way: readonly WalkStep[];
 }
 
-/** Steps so far, the last one first: packets that part ways share what was before. */
+/** The words for the kinds of fates in sentences. */
+export const FATE_WORDS: Readonly<Record<Fate['kind'], string>> = {
+  balanced: 'balanced',
+  rejected: 'refused',
+  dropped: 'dropped',
+  untouched: 'left alone',
+};
+
+/** The steps so far, the last one first. Packets that part ways share their former steps. */
 interface Way {
   readonly step: WalkStep;
   readonly before: Way | undefined;
@@ -91,7 +99,7 @@ interface Way {
 /** A packet on its way. */
 export interface PacketState {
   readonly mark: number;
-  /** Where it is going now. */
+  /** Its destination so far. */
   readonly destination: Address;
   readonly port: number;
   readonly dnat: string | undefined;
@@ -123,7 +131,7 @@ export function isStopped({ verdict }: WalkOutcome): boolean {
   return verdict === 'drop' || verdict === 'reject';
 }
 
-/** The packet goes on after the chain. */
+/** Whether the packet goes on after the chain. */
 export function isFallen({ verdict }: WalkOutcome): boolean {
   return verdict === 'end' || verdict === 'return';
 }
@@ -152,7 +160,7 @@ function wayOf({ way }: PacketState): WalkStep[] {
 }
 
 /** The same fates once each, without those that cannot happen. */
-export function merge(fates: readonly Fate[]): Fate[] {
+export function mergedFates(fates: readonly Fate[]): Fate[] {
   const merged = new Map<string, { fate: Fate; probability: number }>();
   for (const fate of fates) {
     if (fate.probability <= 0) continue;

@@ -131,7 +131,7 @@ function hintsReason(input: ReasonsInput): Reason[] {
   return [{ object, field, value, says: `Every ready endpoint has a hint: only those for ${here} are used.` }];
 }
 
-/** What the kernel did not take. */
+/** A refusal by the kernel, or a change that is not written yet. */
 function stateReasons(input: ReasonsInput): Reason[] {
   const { key } = input.subject.service;
   const { refused, isPending } = input.facts;

@@ -62,7 +62,7 @@ const MODULES = new Set([
   'sctp',
 ]);
 
-/** Options that say nothing about the first packet of a connection, with their number of values. */
+/** Options that do not matter to the first packet of a connection, with their number of values. */
 const IGNORED: Readonly<Record<string, number>> = {
   '--comment': 1,
   '--reject-with': 1,
@@ -220,17 +220,17 @@ export function socketOf(text: string): ParsedRule['to'] {
 }
 
 /** The memories of session affinity that rules on the way look into (`Memories`). */
-export interface AskedMemories {
+export interface MemoryNames {
   readonly lists: Set<string>;
   readonly destinations: Set<string>;
 }
 
-/** What matches look at beside the packet's state. */
+/** The packet, node and sets at which matches look, beside the packet's state. */
 export interface Surroundings {
   readonly packet: Packet;
   readonly facts: NodeOfPacket;
   readonly servers: ServersView | undefined;
-  readonly asked: AskedMemories;
+  readonly memories: MemoryNames;
   readonly nets: Nets;
   readonly octets: Octets;
 }
@@ -265,7 +265,7 @@ function holds(match: RuleMatch, state: PacketState, around: Surroundings): bool
     case 'local destination':
       return isLocal(state.destination, around);
     case 'memory':
-      around.asked.lists.add(match.value);
+      around.memories.lists.add(match.value);
       return facts.remembered.has(match.value);
     case 'set':
       return isInSet(match, state, around);

@@ -1,6 +1,6 @@
 /**
- * Walks a packet through rules of iptables, and through virtual servers of IPVS, as the kernel does. The real kernel is asked the same
- * questions in test/netns and test/vm, so that this interpreter is checked too.
+ * Walks a packet through rules of iptables, and through virtual servers of IPVS, as the kernel does. test/netns and
+ * test/vm send the same packets through the real kernel, so that this interpreter is checked, too.
  */
 
 import { endpointText } from '../../base/address.ts';
@@ -14,7 +14,7 @@ import {
   isFallen,
   isLocal,
   isStopped,
-  merge,
+  mergedFates,
   type NodeOfPacket,
   type Packet,
   type PacketState,
@@ -26,15 +26,15 @@ import {
   type WalkOutcome,
   type WalkStep,
 } from './packet.ts';
-import { type AskedMemories, isMatching, Nets, Octets, type ParsedRule, parseRule, type Surroundings } from './rule.ts';
+import { type MemoryNames, isMatching, Nets, Octets, type ParsedRule, parseRule, type Surroundings } from './rule.ts';
 
 export interface RulesWalkInput {
   readonly rules: RulesView;
   readonly servers: ServersView | undefined;
   readonly packet: Packet;
   readonly facts: NodeOfPacket;
-  /** Takes the names of memories that were asked, and sentences about what was not interpreted. */
-  readonly asked: AskedMemories;
+  /** Collect the memories that rules looked into, and sentences about rules that were not interpreted. */
+  readonly memories: MemoryNames;
   readonly unknown: Set<string>;
 }
 
@@ -49,9 +49,9 @@ interface RulePlace {
 }
 
 interface RuleEndings {
-  /** Go on with the next rule. */
+  /** Packets that go on with the next rule. */
   readonly next: PacketState[];
-  /** Have left the chain. */
+  /** Packets that have left the chain. */
   readonly done: WalkOutcome[];
 }
 
@@ -62,9 +62,9 @@ const VERDICTS: ReadonlyMap<string, Exclude<RuleVerdict, 'end'>> = new Map([
   ['RETURN', 'return'],
 ]);
 
-/** Rules that were read of a view, by their text: many packets pass the same ones. */
+/** Parsed rules of a view by their text, because many packets pass the same ones. */
 const PARSED = new WeakMap<RulesView, Map<string, ParsedRule>>();
-/** Far more than one packet passes; a view may live as long as the agent. */
+/** Far more than one packet passes. A limit is needed, because a view may live as long as the agent. */
 const MAX_PARSED = 20_000;
 
 function parsedOf(rules: RulesView): Map<string, ParsedRule> {
@@ -105,16 +105,16 @@ export class RulesWalk {
         yield;
       }
     }
-    return merge(fates);
+    return mergedFates(fates);
   }
 
-  /** What becomes of a packet after it was translated, or not, on its way in. */
+  /** Fates of a packet from its way in on, translated or not. */
   *#delivered(state: PacketState): Generator<undefined, Fate[]> {
     const { packet, servers } = this.#surroundings;
     const server = servers?.server({ protocol: packet.protocol, address: state.destination, port: state.port });
     // IPVS begins no connection with a packet that does not begin one (ip_vs_proto_tcp.c, tcp_conn_schedule).
     if (server !== undefined && packet.state === 'NEW' && isLocal(state.destination, this.#surroundings)) {
-      // IPVS takes what comes in after the filter table's INPUT, what the node sends before its OUTPUT.
+      // IPVS gets a packet from outside after the filter table's INPUT, and one of the node before its OUTPUT.
       const passed = packet.device === undefined ? accepted(state) : this.#filtered('INPUT', state);
       const fates: Fate[] = [];
       for (const outcome of passed) {
@@ -133,7 +133,7 @@ export class RulesWalk {
     return this.#received(state).flatMap((outcome) => (isStopped(outcome) ? [stopped(outcome)] : this.#sent(outcome)));
   }
 
-  /** IPVS sends the packet out as if the node did. What it gives to the node itself has arrived (ip_vs_xmit.c, ip_vs_nat_send_or_cont). */
+  /** IPVS sends the packet out as if the node did. A packet to the node itself has arrived (ip_vs_xmit.c, ip_vs_nat_send_or_cont). */
   #balanced(state: PacketState): Fate[] {
     if (this.#surroundings.packet.device !== undefined && isLocal(state.destination, this.#surroundings))
       return [fateOf(state)];
@@ -151,7 +151,7 @@ export class RulesWalk {
     return out.flatMap((outcome) => (isStopped(outcome) ? [outcome] : this.#filtered('INPUT', outcome.state)));
   }
 
-  /** What has arrived at this node is not sent on. */
+  /** A packet that has arrived at this node is not sent on. */
   #sent({ state }: WalkOutcome): Fate[] {
     const { device, state: known } = this.#surroundings.packet;
     const hasArrived = device !== undefined && isLocal(state.destination, this.#surroundings);
@@ -179,8 +179,8 @@ export class RulesWalk {
   }
 
   /**
-   * All outcomes of a chain; 'end' and 'return' mean that the caller goes on. undefined: there is no such chain. `owner`: the Service of
-   * the jump into it; rules of a Service's chain that were read do not name it.
+   * All outcomes of a chain; 'end' and 'return' mean that the caller goes on. undefined when there is no such chain. `owner` is the
+   * Service of the jump into it, because rules that were read of a Service's chain do not name it.
    */
   #chain(table: Table, chain: string, start: PacketState, owner?: Rule['owner']): WalkOutcome[] | undefined {
     const rules = this.#rules.chain(table, chain);
@@ -218,7 +218,7 @@ export class RulesWalk {
     if (chance > 0) this.#applyRule(place, { ...state, probability: state.probability * chance }, endings);
   }
 
-  /** What a rule that matches does. */
+  /** The effect of a rule that matches. */
   #applyRule(place: RulePlace, state: PacketState, endings: RuleEndings): void {
     const { target, setMark, to } = place.rule;
     const verdict = VERDICTS.get(target);
@@ -268,18 +268,16 @@ function stepOf({ table, chain, line, rule: { chance }, owner }: RulePlace, effe
   return { table, chain, rule: line.text, effect, share: chance, owner };
 }
 
-// What a virtual server of IPVS does with the first packet of a connection. Pure.
-
 /**
  * The packet on its way to each destination that the server may choose; none where it refuses. Destinations without a weight get no new
  * connections, and one that remembers the client gets them all. Shares follow the weights; schedulers that look at connections may
  * divide otherwise for a while (Documentation/networking/ipvs-sysctl.rst, ipvsadm(8)).
  */
-function candidates(view: ServerView, state: PacketState, { facts, asked }: Surroundings): PacketState[] {
+function candidates(view: ServerView, state: PacketState, { facts, memories }: Surroundings): PacketState[] {
   const { server, owner } = view;
   const live = view.destinations.filter(({ weight }) => weight > 0);
   const keys = server.timeout > 0 ? live.map((one) => destinationKey(server, one)) : [];
-  for (const key of keys) asked.destinations.add(key);
+  for (const key of keys) memories.destinations.add(key);
   const known = live.filter((_, i) => facts.remembered.has(keys[i] ?? ''));
   const chosen = known.length > 0 ? known.slice(0, 1) : live;
   const all = chosen.reduce((sum, { weight }) => sum + weight, 0);

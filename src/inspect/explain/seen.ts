@@ -1,4 +1,4 @@
-/** The way that real packets took, beside the way that was computed. Pure. */
+/** The ways of real packets, compared with the computed one. Pure. */
 import { type Address, endpointText, type Protocol } from '../../base/address.ts';
 import type { TrackedConnection } from '../../kernel/conntrack.ts';
 import type { RuleOf } from '../../kernel/rule-texts.ts';
@@ -11,10 +11,9 @@ import type { Fate } from './packet.ts';
 
 export type SeenPackets = NonNullable<Explanation['seen']>;
 
-/** What was computed for a packet. */
 export type ComputedFate = Pick<Fate, 'kind' | 'backend' | 'masqueraded'>;
 
-/** The fates that an explanation tells. */
+/** The fates in an explanation. */
 export function fatesOf({ kind, endpoints }: Explanation['verdict']): ComputedFate[] {
   if (kind === 'balanced') {
     const possible = endpoints.filter(({ share }) => share > 0);
@@ -48,10 +47,10 @@ export interface SeenInput {
   readonly notTraced: string | undefined;
 }
 
-/** What became of a packet. `lost`: outside of nftables. */
+/** The end of a real packet. A lost one ended outside of nftables. */
 type PacketEnd =
   | (Omit<ComputedFate, 'masqueraded'> & {
-      /** undefined: the node sent it from the address that masquerading gives. */
+      /** undefined when the node sent it from the address that masquerading gives. */
       readonly masqueraded: boolean | undefined;
     })
   | { readonly kind: 'lost' };
@@ -87,7 +86,7 @@ function endOf({ steps }: TracedPacket, ruleOf: RuleOf): PacketEnd {
   const first = seen[0]?.packet;
   const isFromNode = seen[0]?.hook === 'output';
   const last = seen.findLast(({ hook }) => hook === 'input' || hook === 'postrouting');
-  // What leaves by the loopback device has yet to arrive.
+  // A packet that leaves by the loopback device has yet to arrive.
   const isOnItsWay = last?.hook === 'postrouting' && last.packet.output === LOOPBACK;
   if (first === undefined || last === undefined || isOnItsWay) return { kind: 'lost' };
   const { destination, port, source } = last.packet;
@@ -125,7 +124,7 @@ function sentenceOf(input: SeenInput): string {
   return `${came}; ${who} took another way than computed: ${grouped(others)}.${stale}${otherSender(others, input)}${rest}${lost}`;
 }
 
-/** A node has several addresses, and the world more: rules may treat them differently. */
+/** Of packets from other addresses than the computed one, which rules may treat differently. */
 function otherSender(
   others: readonly { readonly packet: TracedPacket }[],
   { source, computedFor }: Pick<SeenInput, 'source' | 'computedFor'>,
@@ -186,7 +185,7 @@ function lastPlace(steps: readonly TracedStep[]): string {
   return `behind the hook ${last?.kind === 'packet' ? (last.hook ?? 'of its translation') : 'prerouting'}`;
 }
 
-/** It was translated, and no rule did it: the kernel asks rules of nat for the first packet of a connection alone. */
+/** Translated without a rule: the kernel evaluates rules of nat for the first packet of a connection alone. */
 function isOfOldConnection({ steps }: TracedPacket, ruleOf: RuleOf): boolean {
   const packets = steps.filter((step) => step.kind === 'packet').map(({ packet }) => packet);
   const [first] = packets;
@@ -198,12 +197,12 @@ function noneCame({ source, destination, port, protocol, connections }: SeenInpu
   const to = endpointText(destination, port);
   const what = protocol === 'UDP' ? 'No packet' : 'No packet that opens a connection';
   const open = connections.length;
-  const stand =
+  const older =
     open === 0
       ? ''
-      : ` ${countText(open, 'connection')} ${open === 1 ? 'stands' : 'stand'} since before: see the list.`;
+      : ` ${countText(open, 'connection')} ${open === 1 ? 'is' : 'are'} older: see the list.`;
   const ask = protocol === 'TCP' ? `, such as with curl http://${to}` : '';
-  return `${what} from ${source ?? 'any address'} to ${to} came to this node within ${seconds} s.${stand} Send one meanwhile${ask}, or give it more time with --seconds.`;
+  return `${what} from ${source ?? 'any address'} to ${to} came to this node within ${seconds} s.${older} Send one meanwhile${ask}, or give it more time with --seconds.`;
 }
 
 function connectionSentence(input: SeenInput): string {
@@ -231,8 +230,6 @@ function endOfConnection(
   };
 }
 
-// The steps of a traced packet in words. Pure.
-
 type EventStep = Extract<TracedStep, { kind: 'event' }>;
 type PacketStep = Extract<TracedStep, { kind: 'packet' }>;
 
@@ -243,7 +240,7 @@ function isIptables({ family, table }: Pick<EventStep, 'family' | 'table'>): boo
   return family !== 'inet' && OF_IPTABLES.has(table);
 }
 
-/** The steps that mattered. */
+/** The steps of a traced packet that mattered, in words. */
 function explainedSteps(steps: readonly TracedStep[], ruleOf: RuleOf): ExplainedStep[] {
   const changes = translations(steps, ruleOf);
   return withoutDetours(steps).map((step) =>
@@ -256,7 +253,7 @@ function eventStep(event: EventStep, ruleOf: RuleOf, change: Translation | undef
   const { text, isReject } = ruleOf(event);
   const rule = type === 'policy' ? `policy ${verdict}` : text;
   const name = isIptables(event) ? table : `${family} ${table}`;
-  const does = change?.does ?? whatItDoes(event, isReject);
+  const does = change?.does ?? effectOf(event, isReject);
   return { table: name, chain, rule, does, object: ownerInComment(rule) ?? '' };
 }
 
@@ -274,15 +271,15 @@ function packetStep({ hook, packet }: PacketStep): ExplainedStep {
   return { table: 'kernel', chain: hook ?? 'nat', rule: ends, does, object: '' };
 }
 
-/** What a rule of nat did to the packet. */
+/** The translation by a rule of nat. */
 interface Translation {
   readonly of: 'destination' | 'source';
   readonly does: string;
 }
 
 /**
- * The rules that translated the packet: a rule of nat right before the packet was seen changed. A packet of a connection that stood
- * before is changed without a rule.
+ * The rules that translated the packet: a rule of nat right before the packet was seen changed. A packet of an older connection
+ * is changed without a rule.
  */
 function translations(steps: readonly TracedStep[], ruleOf: RuleOf): ReadonlyMap<TracedStep, Translation> {
   const found = new Map<TracedStep, Translation>();
@@ -305,7 +302,7 @@ function translations(steps: readonly TracedStep[], ruleOf: RuleOf): ReadonlyMap
   return found;
 }
 
-/** Without what changes nothing: ends of chains, policies that accept, and jumps into chains of which no rule mattered. */
+/** Without steps that change nothing: ends of chains, policies that accept, and jumps into chains of which no rule mattered. */
 function withoutDetours(steps: readonly TracedStep[]): TracedStep[] {
   const kept: TracedStep[] = [];
   // From the last one on: a jump matters when the step behind it is in its chain.
@@ -325,7 +322,7 @@ function matters({ type, handle, verdict, family, table, to }: EventStep, next: 
 }
 
 /** The effect of a rule or policy on the packet. */
-function whatItDoes({ verdict, to, type }: EventStep, isReject: boolean): string {
+function effectOf({ verdict, to, type }: EventStep, isReject: boolean): string {
   switch (verdict) {
     case 'jump':
     case 'goto':

@@ -18,7 +18,7 @@ import type { Subject } from './subject.ts';
 
 type ListedEndpoint = ExplainedSlice['endpoints'][number];
 
-/** What the reasons of endpoints are made from. */
+/** The facts that decide whether an endpoint is used. */
 export type SliceFacts = Pick<ExplainFacts, 'node' | 'faultsOf'> & {
   readonly objects: Pick<ExplainFacts['objects'], 'slicesOf'>;
 };
@@ -62,7 +62,6 @@ function duplicateOf(counts: Endpoint | undefined, { slices }: SliceContext): st
   return `duplicate of the entry in slice ${holder?.key ?? 'of the same name'}, which counts`;
 }
 
-/** The reason, in words. */
 function wordsOf(use: EndpointUse, endpoint: Endpoint, { subject, facts }: SliceContext): string {
   const { node } = facts;
   switch (use) {

@@ -1,4 +1,4 @@
-/** What a destination is by the model: a frontend of a ServicePort, and the list of endpoints that applies to the sender. Pure. */
+/** A destination by the model: a frontend of a ServicePort, and the list of endpoints that applies to the sender. Pure. */
 import type { Service, ServicePortSpec, TrafficPolicy } from '../../proxy/model/objects.ts';
 import type { Backend, Frontend, ServicePort } from '../../proxy/model/service-port.ts';
 import { relayable } from '../../proxy/model/special-address.ts';
@@ -16,7 +16,7 @@ export interface Subject {
   readonly isRelayed: boolean;
 }
 
-/** undefined: no Service has the destination. A frontend with an address comes before a node port. */
+/** undefined when no Service has the destination. A frontend with an address comes before a node port. */
 export function subjectOf({ from, to }: PacketQuery, facts: ExplainFacts, family: FamilyFacts): Subject | undefined {
   const { address, port, protocol } = to;
   const at = { family: to.family, protocol, address, port };
@@ -46,7 +46,7 @@ function subject(
     frontend,
     service,
     spec,
-    list: listFor({ frontend, from }),
+    list: listFor(frontend, from),
     isRelayed: false,
   };
 }
@@ -56,13 +56,8 @@ export function idOf({ key }: Service, { name }: ServicePortSpec): string {
   return name === '' ? key : `${key}:${name}`;
 }
 
-interface Sent {
-  readonly frontend: Frontend;
-  readonly from: PacketSender;
-}
-
 /** Policy Local is about traffic from outside: Pods of this node and the node itself use all endpoints (docs/semantics.md 4.1). */
-function listFor({ frontend: { role, policy }, from }: Sent): TrafficPolicy {
+function listFor({ role, policy }: Frontend, from: PacketSender): TrafficPolicy {
   if (role === 'cluster-ip' || policy === 'Cluster') return policy;
   return from.what !== 'node' && !from.isLocalPod ? 'Local' : 'Cluster';
 }

@@ -1,6 +1,6 @@
 /**
- * Walks a packet through a table of nftables mode as the kernel does, word by word. The real kernel is asked the same questions in
- * test/netns.
+ * Walks a packet through a table of nftables mode as the kernel does, word by word. test/netns sends the same
+ * packets through the real kernel.
  */
 import { addressBytes, endpointText, type Family, portBytes } from '../../base/address.ts';
 import type { Expression, Hook, PacketField, ReadExpression } from '../../kernel/nftables-kernel.ts';
@@ -31,7 +31,7 @@ import {
   isFallen,
   isLocal,
   isStopped,
-  merge,
+  mergedFates,
   type NodeOfPacket,
   type Packet,
   type PacketState,
@@ -48,15 +48,15 @@ export interface TableWalkInput {
   readonly table: TableView;
   readonly packet: Packet;
   readonly facts: NodeOfPacket;
-  /** Takes the names of sets with memories that were asked, and sentences about what was not interpreted. */
-  readonly asked: Set<string>;
+  /** Collect the memories that rules looked into, and sentences about rules that were not interpreted. */
+  readonly memories: Set<string>;
   readonly unknown: Set<string>;
 }
 
 interface RuleEndings {
-  /** Go on with the next rule. */
+  /** Packets that go on with the next rule. */
   readonly next: PacketState[];
-  /** Have left the chain. */
+  /** Packets that have left the chain. */
   readonly done: WalkOutcome[];
 }
 
@@ -77,14 +77,14 @@ export class TableWalk {
     const { packet } = this.#input;
     const start = startOf(packet);
     // Packets that conntrack finds invalid are not translated.
-    if (packet.state === 'INVALID') return merge(this.#delivered(start));
+    if (packet.state === 'INVALID') return mergedFates(this.#delivered(start));
     const entered = this.#hook('nat', packet.device === undefined ? 'output' : 'prerouting', start);
     const fates: Fate[] = [];
     for (const one of entered) {
       fates.push(...(isStopped(one) ? [stopped(one)] : this.#delivered(one.state)));
       yield;
     }
-    return merge(fates);
+    return mergedFates(fates);
   }
 
   #delivered(state: PacketState): Fate[] {
@@ -99,7 +99,7 @@ export class TableWalk {
     }
     return going.flatMap((outcome) => {
       if (isStopped(outcome)) return [stopped(outcome)];
-      // What has arrived at this node is not sent on.
+      // A packet that has arrived at this node is not sent on.
       if (packet.state === 'INVALID' || (isHere && !isSent)) return [fateOf(outcome.state)];
       return this.#hook('nat', 'postrouting', outcome.state).map((last) => fateOf(last.state));
     });
@@ -126,7 +126,7 @@ export class TableWalk {
     return chains;
   }
 
-  /** All outcomes of a chain; 'end' and 'return' mean that the caller goes on. undefined: there is no such chain. */
+  /** All outcomes of a chain; 'end' and 'return' mean that the caller goes on. undefined when there is no such chain. */
   #chain(chain: string, start: PacketState): WalkOutcome[] | undefined {
     const rules = this.#input.table.chain(chain);
     if (rules === undefined) return undefined;
@@ -322,7 +322,7 @@ const STATES: Readonly<Record<Packet['state'], number>> = { INVALID: 1, NEW: 8 }
 /** RTN_LOCAL and RTN_UNICAST (linux/rtnetlink.h) */
 const KINDS = { local: 2, unicast: 1 } as const;
 
-/** Fields of a packet as words of nftables. Pure. */
+/** A field of the packet as words of nftables. */
 function loaded(
   what: PacketField,
   state: PacketState,

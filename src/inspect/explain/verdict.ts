@@ -7,7 +7,7 @@ import { hairpinBackends } from '../../proxy/modes/netfilter/local-traffic.ts';
 import type { ExplainedEndpoint, ExplainedSlice, Explanation } from '../wire/explanation.ts';
 import { countText, listText, percentText, secondsText } from '../wire/format.ts';
 import { type ExplainFacts, type FamilyFacts, MAX_LISTED } from './facts.ts';
-import type { Fate } from './packet.ts';
+import { FATE_WORDS, type Fate } from './packet.ts';
 import { destinationText, type PacketQuery, type PacketSender, packetWord } from './packet-query.ts';
 import { socketOf } from './rule.ts';
 import { policyField } from './slice-endpoints.ts';
@@ -16,7 +16,7 @@ import { backendsOf, type Subject } from './subject.ts';
 type PacketVerdict = Explanation['verdict'];
 
 interface VerdictInput extends DropInput {
-  /** By the view that stands. */
+  /** By the installed objects. */
   readonly fates: readonly Fate[];
   readonly sticky: PacketVerdict['sticky'];
 }
@@ -45,7 +45,7 @@ function explainedEndpoints(balanced: readonly Fate[], input: VerdictInput): Exp
   });
 }
 
-/** By the kernel, where the model has no such Service any more. */
+/** The Service that the kernel names, where the model has it no more. */
 function ownerOf(fates: readonly Fate[]): string {
   for (const { way } of fates) {
     const owner = way.findLast((step) => step.owner !== undefined)?.owner;
@@ -67,7 +67,7 @@ function balancedSentence(endpoints: readonly ExplainedEndpoint[], service: stri
         ? `to ${first?.endpoint}, the only endpoint in use of ${of}`
         : `to one of ${countText(endpoints.length, 'endpoint')} of ${of} (${sharesOf(endpoints)})`;
   const rest = others
-    .map(({ kind, probability }) => `; ${percentText(probability)} of them are ${KINDS[kind]}`)
+    .map(({ kind, probability }) => `; ${percentText(probability)} of them are ${FATE_WORDS[kind]}`)
     .join('');
   return `The ${packetWord(query.to)} goes ${where}, and ${maskClause(endpoints)}${rest}.`;
 }
@@ -76,13 +76,6 @@ function balancedSentence(endpoints: readonly ExplainedEndpoint[], service: stri
 function stickyClause({ seconds }: NonNullable<PacketVerdict['sticky']>, of: string): string {
   return `which the session affinity of ${of} remembers for this client for another ${secondsText(seconds)}`;
 }
-
-const KINDS: Readonly<Record<Fate['kind'], string>> = {
-  balanced: 'balanced',
-  rejected: 'refused',
-  dropped: 'dropped',
-  untouched: 'left alone',
-};
 
 function sharesOf(endpoints: readonly ExplainedEndpoint[]): string {
   const shares = new Set(endpoints.map(({ share }) => percentText(share)));
@@ -93,11 +86,11 @@ function sharesOf(endpoints: readonly ExplainedEndpoint[]): string {
 function maskClause(endpoints: readonly ExplainedEndpoint[]): string {
   // Masquerading is the exception, of an endpoint that is the sender itself.
   const groups = [...Map.groupBy(endpoints, (each) => each.masqueraded)].sort(([a], [b]) => Number(a) - Number(b));
-  const [most, exception] = groups.map(([, group]) => ({ group, why: mostCommon(group) }));
-  if (most === undefined) return 'keeps its source address';
-  if (exception === undefined) return clauseOf(most.why);
+  const [common, exception] = groups.map(([, group]) => ({ group, why: mostCommon(group) }));
+  if (common === undefined) return 'keeps its source address';
+  if (exception === undefined) return clauseOf(common.why);
   const names = listText(exception.group.slice(0, 3).map(({ endpoint }) => endpoint));
-  return `${clauseOf(most.why)}; on the way to ${names} it ${clauseOf(exception.why)}`;
+  return `${clauseOf(common.why)}; on the way to ${names} it ${clauseOf(exception.why)}`;
 }
 
 function mostCommon(group: readonly ExplainedEndpoint[]): Masquerading {
@@ -224,7 +217,7 @@ function becauseOfRule({ way }: Fate): string {
 
 const RELAYED = 'the relay of the agent connects to it from an address of this node';
 
-/** Nobody listens: the kernel answers by a reset. */
+/** Without a listener the kernel answers by a reset. */
 const REFUSED: Fate = { kind: 'rejected', backend: '', masqueraded: false, probability: 1, way: [] };
 
 /** Of a connection to a node port on loopback, which the agent's relay takes (docs/semantics.md 6.17). */

@@ -5,7 +5,7 @@ import { API_VERSION } from '../wire/envelope.ts';
 import type { AnsweredBy } from '../wire/schema-common.ts';
 import type { Verification, VerifiedDifference } from '../wire/verification.ts';
 
-/** Most differences that an answer lists. */
+/** Differences in an answer; the others are counted. */
 export const MAX_DIFFERENCES = 1000;
 
 /** Differences of another program's come first, then those that are not written yet or refused, last those that only wait. */
@@ -23,7 +23,7 @@ export function verificationOf({ differences, compared, lastWriter }: Comparison
     apiVersion: API_VERSION,
     kind: 'Verification',
     by,
-    // What waits is as it should be now.
+    // Removals that wait for connections are as they should be now.
     equal: differences.every(({ because }) => because === 'waits for connections to end'),
     compared,
     differences: listed.map(answered),

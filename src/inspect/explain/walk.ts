@@ -1,6 +1,6 @@
 /**
- * Walks the first packet of a connection through what a mode has in the kernel, and tells its fates with their probabilities and the way
- * that leads to each. It interprets what the view has, not what was desired. Pure.
+ * Walks the first packet of a connection through the objects that a mode has in the kernel: its fates with their probabilities, and the
+ * way that leads to each. The view decides, not the model. Pure.
  */
 import type { Address } from '../../base/address.ts';
 import type { Memories } from '../../proxy/modes/inspection.ts';
@@ -8,15 +8,15 @@ import type { FamilyView } from '../../proxy/modes/view.ts';
 import type { Explanation } from '../wire/explanation.ts';
 import type { ExplainFacts } from './facts.ts';
 import { type Fate, fateOf, type NodeOfPacket, type Packet, startOf } from './packet.ts';
-import type { AskedMemories } from './rule.ts';
+import type { MemoryNames } from './rule.ts';
 import { RulesWalk } from './rules-walk.ts';
 import { TableWalk } from './table-walk.ts';
 
 export interface Walked {
-  /** What may become of the packet; the probabilities add up to 1. */
+  /** All possible ones; their probabilities add up to 1. */
   readonly fates: readonly Fate[];
   /**
-   * All memories of session affinity that were asked on the way. A caller looks up in the kernel which of them know the client,
+   * All memories of session affinity that rules on the way looked into. A caller looks up in the kernel which of them know the client,
    * and walks again with those in `NodeOfPacket.remembered`.
    */
   readonly memories: Memories;
@@ -33,19 +33,19 @@ export function walk(view: FamilyView, packet: Packet, facts: NodeOfPacket): Wal
   }
 }
 
-/** Fates between two breaths: a Service may have thousands of endpoints. */
+/** Fates between two turns of the event loop, because a Service may have thousands of endpoints. */
 const FATES_AT_ONCE = 250;
 
-/** The same, with a breath between portions, so that an agent goes on with its work meanwhile. The view must not change in between. */
+/** The same in portions, between which an agent goes on with its work. The view must not change meanwhile. */
 export async function walkInPortions(
   { view, packet, facts }: { readonly view: FamilyView; readonly packet: Packet; readonly facts: NodeOfPacket },
-  breath: () => Promise<void>,
+  yieldToEventLoop: () => Promise<void>,
 ): Promise<Walked> {
   const walking = portions(view, packet, facts);
   for (let count = 1; ; count++) {
     const { done, value } = walking.next();
     if (done === true) return value;
-    if (count % FATES_AT_ONCE === 0) await breath();
+    if (count % FATES_AT_ONCE === 0) await yieldToEventLoop();
   }
 }
 
@@ -68,12 +68,12 @@ interface RememberingInput {
 /** Walks, looks up which memories of session affinity on the way know the client, and walks again with these (docs/semantics.md 7.8). */
 export async function walkRemembering({ view, packet, localAddresses, facts }: RememberingInput): Promise<Remembering> {
   const node = (remembered: Iterable<string>): NodeOfPacket => ({ localAddresses, remembered: new Set(remembered) });
-  const fresh = await walkInPortions({ view, packet, facts: node([]) }, () => facts.breath());
+  const fresh = await walkInPortions({ view, packet, facts: node([]) }, () => facts.yieldToEventLoop());
   const { lists, destinations } = fresh.memories;
   if (lists.length === 0 && destinations.length === 0) return { walked: fresh, remembered: new Map(), sticky: null };
   const remembered = await facts.remembered(view.family, fresh.memories, packet.source);
   if (remembered.size === 0) return { walked: fresh, remembered, sticky: null };
-  const walked = await walkInPortions({ view, packet, facts: node(remembered.keys()) }, () => facts.breath());
+  const walked = await walkInPortions({ view, packet, facts: node(remembered.keys()) }, () => facts.yieldToEventLoop());
   const [only, another] = walked.fates;
   if (only?.kind !== 'balanced' || another !== undefined) return { walked, remembered, sticky: null };
   const seconds = [...remembered].find(([memory]) => {
@@ -84,12 +84,12 @@ export async function walkRemembering({ view, packet, localAddresses, facts }: R
 }
 
 function* portions(view: FamilyView, packet: Packet, facts: NodeOfPacket): Generator<undefined, Walked> {
-  const asked: AskedMemories = { lists: new Set(), destinations: new Set() };
+  const memories: MemoryNames = { lists: new Set(), destinations: new Set() };
   const unknown = new Set<string>();
   const { family, rules, servers, table } = view;
   const input = { packet, facts, unknown };
   let fates: Fate[] = [fateOf(startOf(packet))];
-  if (table !== undefined) fates = yield* new TableWalk({ ...input, asked: asked.lists, family, table }).fates();
-  else if (rules !== undefined) fates = yield* new RulesWalk({ ...input, asked, rules, servers }).fates();
-  return { fates, memories: { lists: [...asked.lists], destinations: [...asked.destinations] }, unknown: [...unknown] };
+  if (table !== undefined) fates = yield* new TableWalk({ ...input, memories: memories.lists, family, table }).fates();
+  else if (rules !== undefined) fates = yield* new RulesWalk({ ...input, memories, rules, servers }).fates();
+  return { fates, memories: { lists: [...memories.lists], destinations: [...memories.destinations] }, unknown: [...unknown] };
 }

@@ -68,7 +68,10 @@ export class ExposureList {
       exposed: shown,
       omitted: all.length - shown.length,
       problems: nodeProblems({
-        ...{ mode, strictArp, families: [...families.values()], spareNodePorts: this.#spare },
+        mode,
+        strictArp,
+        families: [...families.values()],
+        spareNodePorts: this.#spare,
         nodePorts: all.filter(({ kind }) => kind === 'node port'),
         hasV4Addresses: all.some(isV4Address),
       }),
@@ -83,7 +86,11 @@ export class ExposureList {
     return [
       {
         kind: KINDS[role],
-        ...{ address, port: number, protocol: port.protocol, family: port.family, service: port.id },
+        address,
+        port: number,
+        protocol: port.protocol,
+        family: port.family,
+        service: port.id,
         to: role === 'load-balancer' ? sourcesOf(port) : [],
         answers: answerOf(port, frontend),
         problems: [

@@ -209,7 +209,7 @@ function wantedOf({ service, protocol, frontends, healthCheckNodePort }: Service
 
 type Add = (table: Table, chain: string, rules: readonly Rule[]) => void;
 
-/** The rules that lead the packet to the Service: only branches that it can take are followed. */
+/** The rules that lead the packet to the Service. Only branches that it can take are followed. */
 function addLeading(
   wanted: WantedFrontend,
   { view, trees }: { readonly view: RulesView; readonly trees: readonly RuleTree[] },

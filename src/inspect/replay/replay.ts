@@ -1,6 +1,6 @@
 /**
  * Runs a recording through model and mode again: the same objects, in each sync exactly the changes that it took, at the recorded
- * times. Only the kernel is another one: it takes every write.
+ * times. Only the kernel is another one, which accepts every write.
  */
 
 import type { Clock } from '../../base/clock.ts';
@@ -45,7 +45,7 @@ export interface ReplayedSync {
 }
 
 interface ReplayOptions {
-  /** Instead of kernels that take every write. Called for each beginning in the recording. */
+  /** Instead of kernels that accept every write. Called for each beginning in the recording. */
   readonly kernels?: (parts: RecordedParts) => ReplayKernels;
   /** Milliseconds since 1970: syncs that ended later are left out. */
   readonly until?: number;
@@ -199,7 +199,7 @@ class RecordedTime {
     after: () => () => undefined,
   };
 
-  /** What the recorded mode read from its clock, one after another. */
+  /** The times that the recorded mode read from its clock, one after another. */
   readonly modeTime = (): number => {
     this.#last = this.#times[this.#used] ?? this.#last;
     this.#used += 1;
@@ -238,7 +238,12 @@ export function replayedParts({ recorded, kernels, clock, modeTime, onPlan }: Pa
   const model = new ProxyModel({ nodeName, zone: '' }, { servesExternalIPs });
   const ignored = () => undefined;
   const loop = new SyncLoop({
-    ...{ cache, model, mode, clock, nodeName, onPlan },
+    cache,
+    model,
+    mode,
+    clock,
+    nodeName,
+    onPlan,
     flows: new Flows((at) => model.frontend(at)),
     // Refused Services are tried again at each sync: these kernels refuse nothing that does not change.
     retry: 0,

@@ -186,7 +186,7 @@ export const VERIFY_SUMMARY: AnswerSummary<Verification> = {
   },
 };
 
-/** The answer that most nodes give is counted; every other one is told. */
+/** The answer that most nodes give is counted; every other one is written out. */
 export function explainSummary(outcomes: readonly NodeOutcome<Explanation>[]): AnswerSummary<Explanation> {
   const common = commonAnswer(outcomes);
   const isFound = common?.verdict.kind === 'balanced';
@@ -207,7 +207,7 @@ function commonAnswer(outcomes: readonly NodeOutcome<Explanation>[]): Explanatio
   return groups.toSorted((a, b) => b.length - a.length)[0]?.[0]?.answer;
 }
 
-/** Equal for answers that say the same of the connection. */
+/** Equal for answers with the same verdict and the same shares. */
 function sameAnswer({ verdict: { kind, service, endpoints }, differs }: Explanation): string {
   const shares = endpoints.map(({ endpoint, share }) => `${endpoint} ${share.toFixed(3)}`).sort();
   return JSON.stringify([kind, service, shares, differs.length > 0]);

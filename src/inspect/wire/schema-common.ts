@@ -15,7 +15,7 @@ export function answer<K extends string>(kind: K) {
   return { apiVersion: z.literal(API_VERSION), kind: z.literal(kind) } as const;
 }
 
-/** Who answered: the agent that runs, a command that read the sources and the kernel, or a recording. */
+/** The answerer: the agent that runs, a command that read the sources and the kernel, or a recording. */
 export const answeredBy = z
   .object({
     who: z.enum(['agent', 'command', 'recording']),

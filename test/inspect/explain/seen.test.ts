@@ -208,7 +208,7 @@ const CASES: readonly (readonly [what: string, input: Partial<SeenInput>, senten
   [
     'nothing, but a connection is open',
     { connections: [connection(11)] },
-    'No packet that opens a connection from 10.244.1.13 to 10.96.0.10:80 came to this node within 10 s. 1 connection stands since before: see the list. Send one meanwhile, such as with curl http://10.96.0.10:80, or give it more time with --seconds.',
+    'No packet that opens a connection from 10.244.1.13 to 10.96.0.10:80 came to this node within 10 s. 1 connection is older: see the list. Send one meanwhile, such as with curl http://10.96.0.10:80, or give it more time with --seconds.',
   ],
   [
     'legacy iptables, no connection',

@@ -93,7 +93,7 @@ export function askedNode(mode: ModeName, options: NodeOptions = {}): AskedNode 
     isPending: () => false,
     relay: { addresses: [], failures: new Map() },
     lastWriter: undefined,
-    breath: async () => undefined,
+    yieldToEventLoop: async () => undefined,
     ...known.more,
   });
   return {
