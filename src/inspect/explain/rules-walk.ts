@@ -26,7 +26,7 @@ import {
   type WalkOutcome,
   type WalkStep,
 } from './packet.ts';
-import { type MemoryNames, isMatching, Nets, Octets, type ParsedRule, parseRule, type Surroundings } from './rule.ts';
+import { isMatching, type MemoryNames, Nets, Octets, type ParsedRule, parseRule, type Surroundings } from './rule.ts';
 
 export interface RulesWalkInput {
   readonly rules: RulesView;

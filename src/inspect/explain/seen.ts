@@ -197,10 +197,7 @@ function noneCame({ source, destination, port, protocol, connections }: SeenInpu
   const to = endpointText(destination, port);
   const what = protocol === 'UDP' ? 'No packet' : 'No packet that opens a connection';
   const open = connections.length;
-  const older =
-    open === 0
-      ? ''
-      : ` ${countText(open, 'connection')} ${open === 1 ? 'is' : 'are'} older: see the list.`;
+  const older = open === 0 ? '' : ` ${countText(open, 'connection')} ${open === 1 ? 'is' : 'are'} older: see the list.`;
   const ask = protocol === 'TCP' ? `, such as with curl http://${to}` : '';
   return `${what} from ${source ?? 'any address'} to ${to} came to this node within ${seconds} s.${older} Send one meanwhile${ask}, or give it more time with --seconds.`;
 }

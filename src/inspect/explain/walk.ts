@@ -91,5 +91,9 @@ function* portions(view: FamilyView, packet: Packet, facts: NodeOfPacket): Gener
   let fates: Fate[] = [fateOf(startOf(packet))];
   if (table !== undefined) fates = yield* new TableWalk({ ...input, memories: memories.lists, family, table }).fates();
   else if (rules !== undefined) fates = yield* new RulesWalk({ ...input, memories, rules, servers }).fates();
-  return { fates, memories: { lists: [...memories.lists], destinations: [...memories.destinations] }, unknown: [...unknown] };
+  return {
+    fates,
+    memories: { lists: [...memories.lists], destinations: [...memories.destinations] },
+    unknown: [...unknown],
+  };
 }
