@@ -11,7 +11,7 @@ export const API_VERSION = 'kubeproxy.config.k8s.io/v1alpha1';
 const KIND = 'KubeProxyConfiguration';
 
 /** Flags that count beside a file. The file overrides all others, as in kube-proxy. */
-const BESIDE_FILE = [
+export const BESIDE_FILE = [
   'hostname-override',
   'master',
   'v',

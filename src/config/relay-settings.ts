@@ -1,4 +1,4 @@
-/** The loopback addresses at which the relay of nftables and IPVS mode serves node ports (docs/semantics.md 6.17). Pure. */
+/** The loopback addresses at which the relay of nftables and IPVS mode serves node ports (docs/semantics.md 6.17); agent/relay/node-ports.ts has the protocols. Pure. */
 
 import { type Address, type Cidr, cidrContains, isLoopback } from '../base/address.ts';
 import { MODES } from '../proxy/model/modes.ts';

@@ -7,7 +7,7 @@ import { type Clock, sleep } from '../base/clock.ts';
 import { TokenQueue } from '../base/token-bucket.ts';
 import { type ApiClient, ApiError } from '../cluster/api/client.ts';
 
-/** Requests a second, and how many may come at once. */
+/** Requests a second, and how many may come at once: --kube-api-qps and --kube-api-burst, with defaults in config/controller-config.ts. */
 export interface RequestRate {
   readonly perSecond: number;
   readonly burst: number;

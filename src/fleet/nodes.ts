@@ -21,7 +21,7 @@ const UNREADABLE: NodeObject = { addresses: [], podCIDRs: [], isReady: true, rea
 export interface FleetNodesOptions {
   readonly clock: Clock;
   readonly programming: ProgrammingLatency;
-  /** Milliseconds for which a Node may be not ready before questions stop waiting for it. */
+  /** Milliseconds for which a Node may be not ready before questions stop waiting for it: --leave-out-after of config/fleet-config.ts. */
   readonly leaveOutAfter: number;
 }
 

@@ -25,7 +25,10 @@ export interface Server extends ServerId {
   readonly timeout: number;
 }
 
-/** An endpoint of a virtual server. */
+/**
+ * An endpoint of a virtual server. A field of it is written by native/ipvs.ts (and in abi-probe.c), read by `observe.ts` of
+ * proxy/modes/virtual-servers, and compared and printed by its `tracked-objects.ts`.
+ */
 export interface Destination {
   readonly address: Address;
   readonly port: number;

@@ -1,4 +1,7 @@
-/** Judges the agent's health from the record of Health. Pure; health.ts explains the three answers. */
+/**
+ * Judges the agent's health from the record of Health: every reason of an answer stands here, and docs/troubleshoot.md has a row for each.
+ * Pure; health.ts explains the three answers.
+ */
 import type { Family } from '../base/address.ts';
 import type { SourceKind, WatchStatus } from '../proxy/model/events.ts';
 import type { NodeView } from '../proxy/model/objects.ts';

@@ -5,11 +5,12 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { goArguments } from '../../src/cli/command-line.ts';
-import { IDLE_FLAGS } from '../../src/config/agent-flags.ts';
-import { API_VERSION } from '../../src/config/config-file.ts';
+import { AGENT_FLAGS, IDLE_FLAGS } from '../../src/config/agent-flags.ts';
+import { API_VERSION, BESIDE_FILE } from '../../src/config/config-file.ts';
 import { FIELDS } from '../../src/config/file-fields.ts';
 import { ConfigError, camel, type Flags } from '../../src/config/flags.ts';
 import { configFromFlags } from '../../src/config/from-flags.ts';
+import kubeProxy from '../data/kube-proxy-1.37.json' with { type: 'json' };
 import { flagsFromText } from '../helpers/cluster/documents/documents.ts';
 
 interface Row {
@@ -282,6 +283,17 @@ describe('flags of kube-proxy', () => {
     const head = 'apiVersion: kubeproxy.config.k8s.io/v1alpha1\nkind: KubeProxyConfiguration\n';
     const { flags } = flagsFromText(head, { programmedAuthentication: 'false' });
     assert.equal(configFromFlags(flags, { file: 'config.conf' }).serve.programmedAuthentication, false);
+  });
+
+  it('of slicewire alone count beside a file: no field of the file has them', () => {
+    const ofKubeProxy = new Set(kubeProxy.flags.map(({ name }) => name));
+    const fields = new Set(FIELDS.map(({ flag }) => flag));
+    const own = AGENT_FLAGS.flatMap(({ flags }) => flags.map(({ name }) => name)).filter(
+      (name) => !ofKubeProxy.has(name),
+    );
+    assert.ok(own.length > 10, `${own.length} flags`);
+    const forgotten = own.filter((name) => !fields.has(name) && !BESIDE_FILE.includes(camel(name)));
+    assert.deepEqual(forgotten, []);
   });
 
   it('without an effect have a reason', () => {

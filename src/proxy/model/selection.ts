@@ -1,6 +1,6 @@
 /**
  * Selects the endpoints of a Service port on this node, and gives the reason for each one (docs/semantics.md 3, after kube-proxy's
- * CategorizeEndpoints). Pure.
+ * CategorizeEndpoints). The words that people read about a reason are in explain/slice-endpoints.ts and explain/reasons.ts. Pure.
  */
 import type { PortEndpoint } from './endpoints.ts';
 import type { Endpoint, TrafficPolicy } from './objects.ts';

@@ -1,4 +1,4 @@
-/** The reason of each endpoint is that of the selection: endpoints with a reason to be used are exactly the backends. */
+/** A property that holds whatever the rules are: endpoints with a reason to be used are exactly the backends. */
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import fc from 'fast-check';

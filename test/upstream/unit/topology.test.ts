@@ -1,4 +1,4 @@
-/** The endpoints of a node by policy and hints, as kube-proxy's test of CategorizeEndpoints has them; rows have their names. */
+/** The endpoints of a node by policy and hints, as kube-proxy's test of CategorizeEndpoints has them; rows have their names, in topology-rows.ts. */
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import type { Address } from '../../../src/base/address.ts';

@@ -65,6 +65,7 @@ export function sameServer(a: OwnedServer, b: OwnedServer): boolean {
   return x.scheduler === y.scheduler && x.flags === y.flags && x.timeout === y.timeout;
 }
 
+/** Address and port are the key. A field that is not compared here is never repaired. */
 export function sameDestination(a: OwnedDestination, b: OwnedDestination): boolean {
   return a.destination.weight === b.destination.weight;
 }

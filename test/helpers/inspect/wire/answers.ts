@@ -1,4 +1,4 @@
-/** Answers of an agent for tests. */
+/** Answers of an agent for tests: status, history, verification and exposure. */
 import type { Exposure } from '../../../../src/inspect/wire/exposure.ts';
 import type { History, RecordedChange } from '../../../../src/inspect/wire/history.ts';
 import type { Status } from '../../../../src/inspect/wire/status.ts';
