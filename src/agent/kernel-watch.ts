@@ -5,7 +5,7 @@
  */
 import { causeOf } from '../base/cause.ts';
 
-import { type Clock, Wait } from '../base/clock.ts';
+import { type Clock, doubledWait, Wait } from '../base/clock.ts';
 
 import type { Mutex } from '../base/mutex.ts';
 import type { Config } from '../config/config.ts';
@@ -296,7 +296,7 @@ export class RepairBackoff {
   /** Milliseconds from the last repair to the next one. */
   get #wait(): number {
     const more = (this.#state?.repairs ?? 0) - IMMEDIATE_REPAIRS;
-    return more <= 0 ? 0 : Math.min(this.#maxWait, FIRST_WAIT_MS * 2 ** Math.min(more - 1, 30));
+    return more <= 0 ? 0 : doubledWait(more, FIRST_WAIT_MS, this.#maxWait);
   }
 
   /** The earliest time of the next repair. */

@@ -23,6 +23,11 @@ export const realClock: Clock = {
   },
 };
 
+/** The wait after failures in a row, in milliseconds: `first` after one of them, and twice as long after each further one, up to `max`. */
+export function doubledWait(failures: number, first: number, max: number): number {
+  return Math.min(max, first * 2 ** Math.min(failures - 1, 30));
+}
+
 /** Yields to the event loop: resolves after it has run other work. */
 export function breath(): Promise<void> {
   return setImmediate();

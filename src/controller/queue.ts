@@ -3,7 +3,7 @@
  * a key that was added meanwhile comes again. Failed keys wait 1 s, doubling to 1,000 s for each key; all keys together are
  * retried at most 10 times a second after the first 100.
  */
-import type { Clock } from '../base/clock.ts';
+import { type Clock, doubledWait } from '../base/clock.ts';
 import { TokenQueue } from '../base/token-bucket.ts';
 import { ApiError } from '../cluster/api/client.ts';
 
@@ -202,10 +202,7 @@ class Failures {
     const failures = this.of(key);
     this.#inARow.set(key, failures + 1);
     this.#retries += 1;
-    return Math.max(
-      this.#tokens.take(this.#clock.now()),
-      Math.min(MAX_WAIT_MS, FIRST_WAIT_MS * 2 ** Math.min(failures, 20)),
-    );
+    return Math.max(this.#tokens.take(this.#clock.now()), doubledWait(failures + 1, FIRST_WAIT_MS, MAX_WAIT_MS));
   }
 
   /** Work on the key succeeded, or is given up. */

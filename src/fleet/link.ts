@@ -7,7 +7,7 @@
  */
 import { Agent, type ClientRequest, get, type IncomingMessage } from 'node:http';
 import { endpointText } from '../base/address.ts';
-import type { Clock } from '../base/clock.ts';
+import { type Clock, doubledWait } from '../base/clock.ts';
 import { type ProgrammedEvent, programmedEventSchema } from '../inspect/wire/programmed.ts';
 import { type AgentAddress, MAX_NAMED, NotAnEvent } from './tracked-node.ts';
 
@@ -179,9 +179,7 @@ class AgentLink {
   #failed(why: string, isTooOld: boolean): void {
     const { clock, random, sink } = this.#options;
     this.#failures += 1;
-    const pause = isTooOld
-      ? OLD_AGENT_PAUSE_MS
-      : Math.min(MAX_PAUSE_MS, FIRST_PAUSE_MS * 2 ** Math.min(this.#failures - 1, 10));
+    const pause = isTooOld ? OLD_AGENT_PAUSE_MS : doubledWait(this.#failures, FIRST_PAUSE_MS, MAX_PAUSE_MS);
     this.#cancel = clock.after(pause * (0.5 + random()), () => void this.#connect());
     sink.failed(why, isTooOld);
   }

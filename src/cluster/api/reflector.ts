@@ -13,7 +13,7 @@
  *    no object counts as unchanged. resourceVersions compare as numbers (KEP-5504). A watch from a future version is no error: the
  *    server sends nothing until it has caught up. So the version of a server that was unreachable is read first.
  */
-import { breath, type Clock, sleep } from '../../base/clock.ts';
+import { breath, type Clock, doubledWait, sleep } from '../../base/clock.ts';
 import { type ApiClient, ApiError, type Query, UnreadableAnswer, unreadable } from './client.ts';
 import { Intake, type IntakeSink } from './intake.ts';
 import { type Listing, presentVersion, readPages, Turn } from './paged-list.ts';
@@ -310,6 +310,6 @@ const MAX_PAUSE_MS = 30_000;
 
 /** Milliseconds, at least `retryAfter` (a Retry-After of the server). `failures` counts from 1; `random` is in [0, 1). */
 export function backoff(failures: number, random: number, retryAfter = 0): number {
-  const base = Math.min(MAX_PAUSE_MS, FIRST_PAUSE_MS * 2 ** Math.min(failures - 1, 16));
+  const base = doubledWait(failures, FIRST_PAUSE_MS, MAX_PAUSE_MS);
   return Math.max(retryAfter, base * (0.5 + random));
 }
