@@ -1,4 +1,7 @@
-/** IPVS over generic netlink (linux/ip_vs.h, net/netfilter/ipvs/ip_vs_ctl.c): virtual servers, their destinations, timeouts. */
+/**
+ * IPVS over generic netlink (linux/ip_vs.h, net/netfilter/ipvs/ip_vs_ctl.c): virtual servers, their destinations, timeouts. A constant
+ * goes in here and into abi-probe.c; test/native/abi.test.ts compares all of them with the C headers.
+ */
 import { BodyWriter } from './body-writer.ts';
 import { GENERIC_HEADER, genericHeader } from './generic.ts';
 import { AF_INET, AF_INET6 } from './libc.ts';

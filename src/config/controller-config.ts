@@ -21,6 +21,9 @@ import {
   readTimeout,
 } from './readers.ts';
 
+/** The default of --kube-api-qps: no limit. */
+const KUBE_API_QPS = '-1';
+
 /** Names of the controllers in kube-controller-manager's --controllers. */
 export const CONTROLLERS = [
   'endpointslice-controller',
@@ -35,7 +38,9 @@ export const CONTROLLER_FLAGS: readonly FlagGroup[] = [
     flags: [
       option('--kubeconfig <file>', 'how to reach the API server; default: the service account of the pod'),
       option('--master <url>', 'address of the API server; overrides the kubeconfig'),
-      option('--kube-api-qps <n>', 'most requests a second of each controller; negative: no limit', { initial: '-1' }),
+      option('--kube-api-qps <n>', 'most requests a second of each controller; negative: no limit', {
+        initial: KUBE_API_QPS,
+      }),
       option('--kube-api-burst <n>', 'requests that may then come at once', { initial: '30' }),
     ],
   },
@@ -163,7 +168,7 @@ function readControllers(read: FlagReader): ReadonlySet<Controller> {
 
 /** A rate as kube-controller-manager has it: a number, also with a fraction; a negative one is no limit. */
 function readRequests(read: FlagReader): RequestRate | undefined {
-  const text = read.text('kube-api-qps') ?? '-1';
+  const text = read.text('kube-api-qps') ?? KUBE_API_QPS;
   const perSecond = /^-?\d{1,6}(\.\d{1,3})?$/.test(text) ? Number(text) : Number.NaN;
   if (!(perSecond < 0 || perSecond > 0)) {
     read.fault('kube-api-qps', 'must be a number of requests a second above 0, or a negative number for no limit');

@@ -4,6 +4,9 @@ import { type FlagGroup, type Flags, option } from './flags.ts';
 import { readServers, readServiceName, type ServerSettings } from './listen.ts';
 import { type FlagReader, fromCommandLine, isOn, type LogConfig, readLog, readTimeout } from './readers.ts';
 
+/** The default of --leave-out-after. */
+const LEAVE_OUT_AFTER = '1m';
+
 export const FLEET_FLAGS: readonly FlagGroup[] = [
   {
     title: 'API server',
@@ -25,7 +28,7 @@ export const FLEET_FLAGS: readonly FlagGroup[] = [
         '--leave-out-after <duration>',
         'leave out a Node that has not been ready for so long: nothing waits for it then',
         {
-          initial: '1m',
+          initial: LEAVE_OUT_AFTER,
         },
       ),
     ],
@@ -68,7 +71,7 @@ export function fleetConfig(flags: Flags): FleetConfig {
     master: read.text('master'),
     agents: readAgents(read),
     tokenFile: readTokenFile(read),
-    leaveOutAfter: readTimeout(read, 'leave-out-after', '1m'),
+    leaveOutAfter: readTimeout(read, 'leave-out-after', LEAVE_OUT_AFTER),
     authentication: isOn(read, 'authentication', true),
     log: readLog(read),
   }));

@@ -24,7 +24,10 @@ interface LoadedRows {
   readonly revision: string;
 }
 
-/** The list of a search. The visible rows are asked for again when the revision changes. */
+/**
+ * The list of a search. The visible rows are asked for again when the revision changes: a text of the agent's start and a number, which grows
+ * with whatever the page may show (`LivePage`), so that two of them can be compared for equality alone.
+ */
 export function useServices(search: string, revision: string): ServiceList {
   const loader = useRef<Loader>(undefined);
   const [, redraw] = useState(0);

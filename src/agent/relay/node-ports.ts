@@ -1,4 +1,8 @@
-/** Derives the node ports that the relay serves on loopback, with their endpoints, from ServicePorts (docs/semantics.md 6.17). Pure. */
+/**
+ * Derives the node ports that the relay serves on loopback, with their endpoints, from ServicePorts (docs/semantics.md 6.17). The protocol
+ * is decided here, as it is in subject.ts, notes.ts and packet-query.ts of inspect/explain and in overview/exposure.ts;
+ * config/relay-settings.ts has addresses alone. Pure.
+ */
 import { endpointText, type Family } from '../../base/address.ts';
 import { mergeSlices, portKey } from '../../proxy/model/endpoints.ts';
 import type { ServiceKey, Slice } from '../../proxy/model/objects.ts';
@@ -37,6 +41,7 @@ export function relayPort(port: ServicePort): RelayPort | undefined {
     name: id.slice(service.length + 1),
     family,
     port: frontend.port,
+    // By their addresses alone, whatever the protocol is.
     endpoints: relayable(list),
     lasting: [...cluster.map(({ text }) => text), ...local.map(({ text }) => text), ...alsoAnswering],
     affinitySeconds,
