@@ -6,10 +6,8 @@ import type { RecorderHooks } from '../inspect/history/recorder.ts';
 import type { SyncReason, Trigger } from '../inspect/history/records.ts';
 import { WRITE_GRACE, whileWriting } from '../kernel/process.ts';
 import { type Committer, committerText } from '../kernel/ruleset-notices.ts';
-
 import { writtenChanges } from '../proxy/ledger/change-ledger.ts';
 import { SyncScheduler } from '../proxy/sync/scheduler.ts';
-
 import { SyncStatus } from '../proxy/sync/sync-results.ts';
 import type { Log } from '../telemetry/log.ts';
 import type { Agent } from './agent.ts';

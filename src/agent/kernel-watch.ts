@@ -4,9 +4,7 @@
  * to it: the share of the time that goes into reading, and the pace of repairs where another program changes the rules again and again.
  */
 import { causeOf } from '../base/cause.ts';
-
 import { type Clock, doubledWait, Wait } from '../base/clock.ts';
-
 import type { Mutex } from '../base/mutex.ts';
 import type { Config } from '../config/config.ts';
 import { type Committer, committerText } from '../kernel/ruleset-notices.ts';

@@ -1,6 +1,5 @@
 /** Asks the agent of this node over HTTP. */
 import { get, type IncomingMessage } from 'node:http';
-
 import type { ListenAddress } from '../config/listen.ts';
 import { NoAnswer, WrongQuestion } from '../inspect/wire/envelope.ts';
 import { type AnswerSchema, answerText, problemIn, readAnswer, searchParams } from '../inspect/wire/read.ts';

@@ -1,6 +1,5 @@
 /** A registry of metrics, which it makes and writes in Prometheus' form, with those of the process and of slicewire's build. */
 import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client';
-
 import type { TurnedAwayCount } from '../serve/clients.ts';
 
 export type { Counter, Gauge, Histogram } from 'prom-client';

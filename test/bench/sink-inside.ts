@@ -1,7 +1,6 @@
 /** Accepts connections on a port (the one argument) of every local address, closes them in order, and counts them. */
 import { setImmediate as breath } from 'node:timers/promises';
 import { AF_INET, bind, close, SOL_SOCKET, setSocketOption, socket } from '../../native/libc.ts';
-
 import type { SinkAnswer, SinkCommand } from './connects-protocol.ts';
 import { obey } from './inside.ts';
 import { accept, listen, localAddress, SOCK_NONBLOCK, SOCK_STREAM, socketAddress, waitToReceive } from './sockets.ts';

@@ -5,7 +5,6 @@ import { SOURCE_KINDS, type SourceEvent, type SourceKind } from '../../proxy/mod
 import { FaultBook } from '../../proxy/model/fault-book.ts';
 import type { Fault, NodeView, Service, ServiceKey, Slice, SliceKey } from '../../proxy/model/objects.ts';
 import type { Packed } from '../../proxy/model/packed/bytes.ts';
-
 import {
   keyOfSlice,
   Names,
@@ -16,7 +15,6 @@ import {
   unpackService,
   unpackSlice,
 } from '../../proxy/model/packed/objects.ts';
-
 import type { CachedObjects } from '../../proxy/sync/loop.ts';
 
 /** Receives the object before a change, and its resourceVersion, "" for none. */

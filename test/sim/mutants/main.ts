@@ -3,7 +3,6 @@ import { execa } from 'execa';
 import { commandLine } from '../../../scripts/arguments.ts';
 import { machineText } from '../../reliability/machine.ts';
 import { recordPart } from '../../reliability/results.ts';
-
 import { MUTANTS, type Mutant } from './list.ts';
 
 const { values } = commandLine({
