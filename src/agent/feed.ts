@@ -144,12 +144,9 @@ class CacheIntake {
 
   /** `version` belongs to the object before the change. */
   #changed(event: SourceEvent, before: Before, version: string): void {
-    const change = changeOf(event, before, version);
-    const number = change && this.#ledger.changed(change);
-    if (number === undefined) return;
     // The view of the Node has the suspects, which no source has.
-    const recorded = event.kind === 'node' ? { ...event, node: this.#cache.node } : event;
-    this.#tap?.event(recorded, before, number);
+    const seen = event.kind === 'node' ? { ...event, node: this.#cache.node } : event;
+    noteChange({ ledger: this.#ledger, tap: this.#tap }, seen, before, version);
   }
 
   mustBeSynced(): void {
@@ -160,8 +157,20 @@ class CacheIntake {
   }
 }
 
-/** The change for the ledger; undefined for events that are no change of an object. `before` and `version` belong to the former object. */
-export function changeOf(event: SourceEvent, before: Before, version: string): ReceivedChange | undefined {
+/** Notes the change of an object in the ledger, and in the history where there is one. `before` and `version` belong to the former object. */
+export function noteChange(
+  { ledger, tap }: Pick<ObjectFeed, 'ledger' | 'tap'>,
+  event: SourceEvent,
+  before: Before,
+  version: string,
+): void {
+  const change = changeOf(event, before, version);
+  const number = change && ledger.changed(change);
+  if (number !== undefined) tap?.event(event, before, number);
+}
+
+/** undefined for events that are no change of an object. */
+function changeOf(event: SourceEvent, before: Before, version: string): ReceivedChange | undefined {
   if (event.kind === 'service') {
     const { key, service } = event;
     return { of: 'services', key, service: key, before: version, isGone: service === undefined };

@@ -6,7 +6,6 @@ import { sameData } from '../base/equal.ts';
 import type { Config } from '../config/config.ts';
 import { version } from '../config/program-version.ts';
 import type { ChangesAtEnd } from '../proxy/ledger/change-ledger.ts';
-import type { PendingChange } from '../proxy/ledger/pending-changes.ts';
 import { MODES, type ModeName } from '../proxy/model/modes.ts';
 import type { ServicePort, ServicePortKey } from '../proxy/model/service-port.ts';
 import type { ConnectionCount, EnlargedSet, PacketCount, RuleCount } from '../proxy/modes/mode.ts';
@@ -110,7 +109,7 @@ export class MetricsFeed {
         steps: report.applied,
         work: report.work,
         drift: report.drift.length,
-        latencies: latenciesOf(changes?.written ?? [], now),
+        latencies: (changes?.triggers ?? []).map((at) => Math.max(0, now - at)),
         outcome: report.outcome,
       },
       now / 1000,
@@ -301,9 +300,4 @@ function metricSamples({
     slicewire_ready: () => one(health().reasons.readyz.length === 0 ? 1 : 0),
     slicewire_config_reloads_total: () => [...reloads()].map(([result, value]) => ({ labels: { result }, value })),
   };
-}
-
-/** Milliseconds from the changes behind slices to `now`, for changes with a time. `now`: milliseconds since 1970. */
-function latenciesOf(written: readonly PendingChange[], now: number): number[] {
-  return written.flatMap(({ triggeredAt }) => (triggeredAt > 0 ? [Math.max(0, now - triggeredAt)] : []));
 }

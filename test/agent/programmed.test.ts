@@ -1,7 +1,7 @@
 /** `/programmed` of an agent: its answers, wrong questions, waits, and a reload that reads another source. */
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { changeOf } from '../../src/agent/feed.ts';
+import { noteChange } from '../../src/agent/feed.ts';
 import { settle } from '../../src/agent/generation.ts';
 import { MAX_WAITERS } from '../../src/agent/programmed/waiters.ts';
 import { ProgrammedAnswers } from '../../src/agent/programmed.ts';
@@ -47,10 +47,7 @@ function feedOf(clock: FakeClock) {
   for (const of of SOURCE_KINDS) cache.take({ kind: 'synced', of });
   let version = 100;
   const take = (event: SourceEvent) => {
-    cache.take(event, (before, former) => {
-      const change = changeOf(event, before, former);
-      if (change !== undefined) ledger.changed(change);
-    });
+    cache.take(event, (before, former) => noteChange({ ledger, tap: undefined }, event, before, former));
     ledger.reached(event.kind === 'service' ? 'services' : 'slices', String(version));
     return String(version);
   };

@@ -5,7 +5,7 @@
 import { spawn } from 'node:child_process';
 import { setTimeout as pause } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
-import { changeOf } from '../../src/agent/feed.ts';
+import { noteChange } from '../../src/agent/feed.ts';
 import { LivePage } from '../../src/agent/observers.ts';
 import { Overview } from '../../src/agent/questions/overview.ts';
 import { type Address, FAMILIES } from '../../src/base/address.ts';
@@ -97,11 +97,8 @@ class Node {
     const name = `app-${(turn * 37) % SERVICES}`;
     const endpoints = [`10.${128 + ((turn >> 16) & 15)}.${(turn >> 8) & 255}.${turn & 255}`];
     const event = eventOf(slice({ name: `${name}-x7k2p`, service: name, endpoints }));
-    cache.take(event, (before, version) => {
-      const change = changeOf(event, before, version);
-      const number = change && this.#ledger.changed(change);
-      if (number !== undefined) this.#tap.event(event, before, number);
-    });
+    const into = { ledger: this.#ledger, tap: this.#tap };
+    cache.take(event, (before, version) => noteChange(into, event, before, version));
     this.page.changed();
     this.#recorder.syncBegan({ trigger: 'changes', by: '' }, this.#tap);
     this.#ledger.syncBegan();

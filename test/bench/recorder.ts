@@ -5,7 +5,7 @@
 import { fileURLToPath } from 'node:url';
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
-import { changeOf } from '../../src/agent/feed.ts';
+import { noteChange } from '../../src/agent/feed.ts';
 import { realClock } from '../../src/base/clock.ts';
 import { decodeService } from '../../src/cluster/api/decode/service.ts';
 import { decodeSlice } from '../../src/cluster/api/decode/slice.ts';
@@ -99,11 +99,7 @@ function stream({ services, endpoints }: RecorderOptions, recorder: Recorder | u
   const before = process.cpuUsage();
   for (const [i, event] of events.entries()) {
     if (event.kind !== 'slice') continue;
-    cache.take(event, (was, version) => {
-      const change = changeOf(event, was, version);
-      const number = change && ledger.changed(change);
-      if (number !== undefined) tap?.event(event, was, number);
-    });
+    cache.take(event, (was, version) => noteChange({ ledger, tap }, event, was, version));
     if (i % A_SYNC !== A_SYNC - 1) continue;
     cache.takeChanges();
     sync('changes');

@@ -1,4 +1,4 @@
-/** What an `nft` does with slicewire's table: the questions of docs/reference/nft-versions.md, in their order, because the last ones delete it. */
+/** Asks an `nft` the questions of docs/reference/nft-versions.md about slicewire's table, in their order, because the last ones delete the table. */
 import assert from 'node:assert/strict';
 import { FAMILIES, type Family } from '../../src/base/address.ts';
 import { startChild } from '../../src/kernel/commands.ts';

@@ -21,7 +21,7 @@ export interface UpstreamFile {
   readonly cases: readonly UpstreamCase[];
 }
 
-/** What holds a case: a story or a test file, several of them, or those and the rest that is to say. */
+/** The proof of a case: a story or a test file, several of them, or those with a remark. */
 export type Holding =
   | string
   | readonly string[]

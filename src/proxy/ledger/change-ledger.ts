@@ -58,6 +58,8 @@ export interface ReceivedChange {
 
 /** The outcome of a sync for the changes that it took. */
 export interface WrittenChanges {
+  /** The sync failed as a whole. */
+  readonly hasFailed: boolean;
   /** They are in the kernel, but for those of `without`. */
   readonly hasWritten: boolean;
   /** The Services that the kernel refused, each with its answer. */
@@ -76,6 +78,11 @@ export interface ChangesAtEnd extends WrittenChanges {
   readonly services: readonly ServiceKey[];
   /** The changes that are in the kernel since this sync, in their order. */
   readonly written: readonly PendingChange[];
+  /**
+   * `PendingChange.triggeredAt` of the changes that the sync took, for the metric of programming latency; those of a sync that failed as a
+   * whole come with the next one that did not. Each comes once, also where the kernel refused the change.
+   */
+  readonly triggers: readonly number[];
   /** The number of the oldest change that is not in the kernel; one more than `upTo` when all are. */
   readonly oldest: number;
 }
@@ -179,8 +186,17 @@ export class ChangeLedger {
     const services = this.pendingChanges.servicesBetween(taken, upTo, MAX_NAMED);
     this.#lastTaken = upTo;
     this.#running = { ...running, wrote };
+    const triggers = wrote.hasFailed ? [] : this.pendingChanges.takeTriggers(upTo);
     const written = wrote.hasWritten ? this.pendingChanges.written(upTo, wrote.without) : [];
-    return { ...wrote, upTo, count: upTo - taken, services, written, oldest: this.pendingChanges.oldest(upTo + 1) };
+    return {
+      ...wrote,
+      upTo,
+      count: upTo - taken,
+      services,
+      triggers,
+      written,
+      oldest: this.pendingChanges.oldest(upTo + 1),
+    };
   }
 
   /** The steps that follow a sync on this node are done too, such as the relay of node ports: the marks move. */
@@ -251,17 +267,15 @@ function tooMany(without: ReadonlyMap<ServiceKey, string>): string {
 
 /** A failure of the environment, or of a rule that Services share, leaves open which changes were written: then none count. */
 export function writtenChanges({ outcome, failed }: Pick<ApplyReport, 'outcome' | 'failed'>): WrittenChanges {
-  if (outcome === 'complete') return { hasWritten: true, without: new Map(), why: '' };
   const without = new Map<ServiceKey, string>();
-  for (const { blame, owner, key, cause } of failed) {
-    if (blame !== 'content' || owner === undefined) return notWritten(failed);
-    if (!without.has(owner)) without.set(owner, `the kernel refused ${key}: ${firstLine(cause)}`);
+  const hasFailed = outcome === 'failed';
+  if (outcome === 'complete') return { hasFailed, hasWritten: true, without, why: '' };
+  const open = failed.find(({ blame, owner }) => blame === 'environment' || owner === undefined);
+  if (open !== undefined || failed.length === 0) {
+    const why = open === undefined ? 'not all was written' : `${open.key}: ${firstLine(open.cause)}`;
+    return { hasFailed, hasWritten: false, without, why };
   }
-  return failed.length > 0 ? { hasWritten: true, without, why: '' } : notWritten(failed);
-}
-
-function notWritten(failed: ApplyReport['failed']): WrittenChanges {
-  const [first] = failed.filter(({ blame, owner }) => blame === 'environment' || owner === undefined);
-  const why = first === undefined ? 'not all was written' : `${first.key}: ${firstLine(first.cause)}`;
-  return { hasWritten: false, without: new Map(), why };
+  for (const { owner = '', key, cause } of failed)
+    if (!without.has(owner)) without.set(owner, `the kernel refused ${key}: ${firstLine(cause)}`);
+  return { hasFailed, hasWritten: true, without, why: '' };
 }

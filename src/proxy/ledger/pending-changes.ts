@@ -28,8 +28,8 @@ export interface PendingChange {
   readonly number: number;
   /** On the clock that never goes backwards. */
   readonly receivedAt: number;
-  /** Milliseconds since 1970 of the change that a slice was written for, from its annotation; 0 without one, and before the agent's start. */
-  readonly triggeredAt: number;
+  /** Milliseconds since 1970 of the change that a slice was written for, from its annotation; 0 without one, before the agent's start, and once it was taken. */
+  triggeredAt: number;
   /** "" for the Node. */
   readonly service: ServiceKey | '';
 }
@@ -77,6 +77,17 @@ export class PendingChanges {
       if (services.size === limit) break;
     }
     return [...services];
+  }
+
+  /** The times in `triggeredAt` of the changes up to a number, each once. */
+  takeTriggers(upTo: number): number[] {
+    const triggers: number[] = [];
+    for (const change of this.#changes) {
+      if (change.number > upTo) break;
+      if (change.triggeredAt > 0) triggers.push(change.triggeredAt);
+      change.triggeredAt = 0;
+    }
+    return triggers;
   }
 
   /** Removes the changes up to a number, except for those of some Services, and returns them in their order. */

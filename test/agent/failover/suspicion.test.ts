@@ -1,4 +1,4 @@
-/** What replies say about a Node. When Nodes are asked, and what follows, is in dead-nodes.test.ts. */
+/** Judges the replies of a Node's addresses. dead-nodes.test.ts has the times of the probes, and their consequences. */
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { type ProbedTarget, type Reply, verdictOf } from '../../../src/agent/failover/suspicion.ts';

@@ -1,6 +1,6 @@
 /** A rig with a flight recorder, as the agent wires both, on a clock that the test moves. */
 
-import { changeOf } from '../../../src/agent/feed.ts';
+import { noteChange } from '../../../src/agent/feed.ts';
 import { Recorder, type Tap } from '../../../src/inspect/history/recorder.ts';
 import type { Trigger } from '../../../src/inspect/history/records.ts';
 import { ChangeLedger, writtenChanges } from '../../../src/proxy/ledger/change-ledger.ts';
@@ -72,9 +72,7 @@ export class RecordedRig {
   }
 
   #changed(event: SourceEvent, before: Service | Slice | NodeView | undefined): void {
-    const change = changeOf(event, before, '');
-    const number = change && this.ledger.changed(change);
-    if (number !== undefined) this.#tap.event(event, before, number);
+    noteChange({ ledger: this.ledger, tap: this.#tap }, event, before, '');
   }
 
   #begin(trigger: Trigger): void {

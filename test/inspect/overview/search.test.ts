@@ -13,7 +13,7 @@ import { aStep } from '../../helpers/cluster/histories.ts';
 import { service, slice } from '../../helpers/cluster/objects.ts';
 import { eventOf, NEVER } from '../../helpers/proxy/rig.ts';
 
-/** What a reader of docs/reference/ports.md expects, said another way than the program does. */
+/** The rules of docs/reference/ports.md, written in another way than the program does it. */
 function naive(search: string, { key, ...one }: Service, slices: readonly Slice[]): boolean {
   const words = search.toLowerCase().split(/\s+/).filter(Boolean);
   const numbers = new Set([one.healthCheckNodePort, ...one.ports.flatMap(({ port, nodePort }) => [port, nodePort])]);

@@ -5,8 +5,13 @@ import fc from 'fast-check';
 import { ChangeLedger, MAX_BEHIND, type WrittenChanges } from '../../../src/proxy/ledger/change-ledger.ts';
 import { FakeClock } from '../../helpers/base/fake-clock.ts';
 
-const WROTE: WrittenChanges = { hasWritten: true, without: new Map(), why: '' };
-const FAILED: WrittenChanges = { hasWritten: false, without: new Map(), why: 'IPv4: the lock is held' };
+const WROTE: WrittenChanges = { hasFailed: false, hasWritten: true, without: new Map(), why: '' };
+const FAILED: WrittenChanges = {
+  hasFailed: true,
+  hasWritten: false,
+  without: new Map(),
+  why: 'IPv4: the lock is held',
+};
 const refuses = (...services: string[]): WrittenChanges => ({
   ...WROTE,
   without: new Map(services.map((service) => [service, 'the kernel refused it'])),
@@ -165,6 +170,41 @@ describe('marks', () => {
     rig.state.hasChanges = true;
     rig.end(WROTE);
     assert.equal(rig.ledger.marks.slices, '');
+  });
+});
+
+describe('the times behind changes', () => {
+  const rig = () => {
+    const clock = new FakeClock();
+    const ledger = new ChangeLedger({ clock, hasChanges: () => false });
+    const sync = (outcome: WrittenChanges) => {
+      ledger.syncBegan();
+      const ended = ledger.syncEnded(outcome);
+      ledger.confirmed();
+      return ended?.triggers;
+    };
+    sync(WROTE);
+    const change = (key: string, service: string) => {
+      const triggeredAt = clock.wall() + 1000;
+      ledger.changed({ of: 'slices', key, service, before: '', isGone: false, triggeredAt });
+      return triggeredAt;
+    };
+    return { sync, change };
+  };
+
+  it('come with the first sync that does not fail as a whole, once, also those of a Service that the kernel refuses', () => {
+    const { sync, change } = rig();
+    const times = [change('s/good-1', 's/good'), change('s/bad-1', 's/bad')];
+    assert.deepEqual(sync(FAILED), []);
+    assert.deepEqual(sync(refuses('s/bad')), times);
+    assert.deepEqual(sync(WROTE), []);
+  });
+
+  it('come where one family cannot be written, though no change counts as written then', () => {
+    const { sync, change } = rig();
+    const time = change('s/good-1', 's/good');
+    assert.deepEqual(sync({ ...FAILED, hasFailed: false }), [time]);
+    assert.deepEqual(sync(WROTE), []);
   });
 });
 

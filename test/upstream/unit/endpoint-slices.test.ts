@@ -1,7 +1,7 @@
 /** Slices of a Service as one set of endpoints, as the tests of kube-proxy's cache of slices have them; rows have their names. */
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { changeOf } from '../../../src/agent/feed.ts';
+import { noteChange } from '../../../src/agent/feed.ts';
 import { Cache } from '../../../src/cluster/cache/cache.ts';
 import { ChangeLedger } from '../../../src/proxy/ledger/change-ledger.ts';
 import { mergeSlices } from '../../../src/proxy/model/endpoints.ts';
@@ -216,16 +216,13 @@ describe('the times of the changes behind slices', () => {
     const sync = (hasWritten = true) => {
       cache.takeChanges();
       ledger.syncBegan();
-      const ended = ledger.syncEnded({ hasWritten, without: new Map(), why: '' });
+      const ended = ledger.syncEnded({ hasFailed: !hasWritten, hasWritten, without: new Map(), why: '' });
       ledger.confirmed();
-      return (ended?.written ?? []).flatMap(({ triggeredAt: at }) => (at > 0 ? [(at - START) / 1000] : []));
+      return (ended?.triggers ?? []).map((at) => (at - START) / 1000);
     };
     const take = (...events: readonly SourceEvent[]) => {
       for (const event of events) {
-        cache.take(event, (before, version) => {
-          const change = changeOf(event, before, version);
-          if (change !== undefined) ledger.changed(change);
-        });
+        cache.take(event, (before, version) => noteChange({ ledger, tap: undefined }, event, before, version));
       }
     };
     sync();
