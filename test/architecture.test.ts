@@ -26,7 +26,7 @@ interface Rule {
 const PURE = ['src/proxy/model/', 'src/proxy/reconcile/', 'src/proxy/ledger/'] as const;
 
 /** Files of `slicewire fleet` that listen, connect and follow the API server; the other files of the folder are pure. */
-const FLEET_PROCESS = ['fleet-feed', 'link', 'run', 'server'].map((name) => `src/fleet/${name}.ts`);
+const FLEET_PROCESS = ['fleet-feed', 'fleet-process', 'link', 'server'].map((name) => `src/fleet/${name}.ts`);
 const FLEET_RULE: Rule = {
   imports: ['src/inspect/wire/', 'src/cluster/api/', 'src/config/', 'src/fleet/', 'src/proxy/model/'].concat(
     'src/serve/',
@@ -283,7 +283,7 @@ const PURE_FILES = [
   'view',
   ...namesIn('iptables', 'desire render static-chains'),
   ...namesIn('ipvs', 'desire render static-chains'),
-  ...namesIn('nftables', 'balancers chains check desire names render'),
+  ...namesIn('nftables', 'balancers chains check desire render table-layout'),
   ...namesIn(
     'netfilter',
     `balancer dispatch-tree jumps key-space local-traffic names plan restore-text rules
@@ -496,7 +496,7 @@ describe('what one folder alone may do', () => {
       'cli/demo/steps',
       'cli/init',
       'inspect/history/anonymize',
-      'inspect/replay/replay',
+      'inspect/replay/replay-recording',
     ].map((name) => `src/${name}.ts`);
     const compares = /\bmode\)? [!=]== '(?:iptables|ipvs|nftables)'|'(?:iptables|ipvs|nftables)' [!=]== \w*\.?mode\b/;
     const found = FILES.filter((file) => compares.test(readFileSync(join(ROOT, file), 'utf8')));

@@ -32,7 +32,7 @@ import { NodeEvents } from './node-events.ts';
 import { OtherProxies, signsIn } from './other-proxies.ts';
 import { readPageFile } from './page-files.ts';
 import type { Platform } from './platform.ts';
-import { ProgrammedAnswers, programmedParts } from './programmed.ts';
+import { ProgrammedAnswers, programmedParts } from './programmed-answers.ts';
 import { Overview } from './questions/overview.ts';
 import { pageQuestions, questionsOf } from './questions/parameters.ts';
 import { Queries } from './questions/queries.ts';

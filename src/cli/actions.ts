@@ -49,7 +49,7 @@ export const ACTIONS: Readonly<Record<CommandName, CommandAction>> = {
   fleet: async ({ flags, signal }, hangups) => await (await import('./fleet.ts')).fleetCommand(flags, signal, hangups),
   drained: async (input) => await (await import('./drained.ts')).drainedCommand(input),
   demo: async ({ flags, signal, print }) => {
-    const { demoCommand } = await import('./demo/index.ts');
+    const { demoCommand } = await import('./demo/demo.ts');
     const mode = MODE_NAMES.find((one) => one === flags.mode) ?? 'iptables';
     return await demoCommand({ mode, signal, print });
   },

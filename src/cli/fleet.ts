@@ -3,7 +3,7 @@ import { componentInfo } from '../agent/component-info.ts';
 import { readPageFile } from '../agent/page-files.ts';
 import type { Flags } from '../config/flags.ts';
 import { FLEET_FLAGS, fleetConfig } from '../config/fleet-config.ts';
-import { runFleet } from '../fleet/run.ts';
+import { runFleet } from '../fleet/fleet-process.ts';
 import { growSparingly } from '../kernel/memory.ts';
 import type { Hangups } from '../kernel/process.ts';
 import { createLog } from '../telemetry/log.ts';

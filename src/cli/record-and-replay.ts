@@ -13,7 +13,7 @@ import { version } from '../config/program-version.ts';
 import { anonymized } from '../inspect/history/anonymize.ts';
 import { recordingBytes } from '../inspect/history/frames.ts';
 import { readRecording } from '../inspect/history/reading.ts';
-import { Replay } from '../inspect/replay/replay.ts';
+import { Replay } from '../inspect/replay/replay-recording.ts';
 import { API_VERSION, isWrongQuestion, momentOf, NoAnswer, WrongQuestion } from '../inspect/wire/envelope.ts';
 import { bytesText } from '../inspect/wire/format.ts';
 import type { Replayed } from '../inspect/wire/replay.ts';

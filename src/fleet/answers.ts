@@ -6,8 +6,8 @@ import { API_VERSION, momentOf, NoAnswer, WrongQuestion } from '../inspect/wire/
 import type { FleetLive, FleetProgrammed, FleetNode as ShownNode } from '../inspect/wire/fleet.ts';
 import type { ServiceKey } from '../proxy/model/objects.ts';
 import type { Drains } from './drains.ts';
+import type { FleetNodes } from './fleet-nodes.ts';
 import type { FleetObjects } from './fleet-objects.ts';
-import type { FleetNodes } from './nodes.ts';
 import type { ProgrammingLatency } from './programming-latency.ts';
 import { type Lag, type Need, type NodeState, obstacleOf, slownessOf, type TrackedNode } from './tracked-node.ts';
 import { nodeBehind } from './waiting-question.ts';

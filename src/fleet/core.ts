@@ -2,8 +2,8 @@
 import type { Clock } from '../base/clock.ts';
 import { FleetAnswers } from './answers.ts';
 import { Drains } from './drains.ts';
+import { FleetNodes } from './fleet-nodes.ts';
 import { FleetObjects } from './fleet-objects.ts';
-import { FleetNodes } from './nodes.ts';
 import { ProgrammingLatency } from './programming-latency.ts';
 
 export interface FleetCoreOptions {

@@ -5,14 +5,14 @@
 import { familyOf } from '../base/address.ts';
 import type { Clock } from '../base/clock.ts';
 import type { ApiClient } from '../cluster/api/client.ts';
-import { objectKey } from '../cluster/api/decode/checks.ts';
 import {
   type AgentEndpoint,
   decodeAgents,
   decodeNamedSlice,
   NAMED_SLICES,
   type NamedSlice,
-} from '../cluster/api/decode/fleet.ts';
+} from '../cluster/api/decode/agent-slices.ts';
+import { objectKey } from '../cluster/api/decode/checks.ts';
 import { decodeFleetNode } from '../cluster/api/decode/node.ts';
 import { decodeService, SERVICES } from '../cluster/api/decode/service.ts';
 import type { ReflectorSink, Resource } from '../cluster/api/reflector.ts';
@@ -20,9 +20,9 @@ import { type Watch, Watches, type WatchLog, watchSink } from '../cluster/api/wa
 import { FaultBook } from '../proxy/model/fault-book.ts';
 import { SERVED, SERVED_FIELDS, SERVICE_NAME_LABEL } from '../proxy/model/labels.ts';
 import type { Fault, SliceKey } from '../proxy/model/objects.ts';
+import type { FleetNodes } from './fleet-nodes.ts';
 import type { FleetObjects } from './fleet-objects.ts';
 import type { AgentLinks } from './link.ts';
-import type { FleetNodes } from './nodes.ts';
 import type { AgentAddress } from './tracked-node.ts';
 import type { FleetSlice } from './types.ts';
 

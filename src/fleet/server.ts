@@ -16,7 +16,7 @@ import { checkParameters, errorAnswer } from '../serve/query-handler.ts';
 import { type Component, type ComponentInfo, zpageAnswer } from '../serve/zpages.ts';
 import type { FleetAnswers } from './answers.ts';
 import type { Drains } from './drains.ts';
-import type { FleetNodes } from './nodes.ts';
+import type { FleetNodes } from './fleet-nodes.ts';
 import type { DrainTarget } from './types.ts';
 
 interface FleetServerParts extends FollowingProgram {

@@ -4,7 +4,7 @@ import { endpointText, FAMILIES, type Family } from '../../src/base/address.ts';
 import type { Fate } from '../../src/inspect/explain/packet.ts';
 import type { NftablesSettings } from '../../src/proxy/modes/nftables/chains.ts';
 import { nftablesMode } from '../../src/proxy/modes/nftables/index.ts';
-import { memorySet, stickyId } from '../../src/proxy/modes/nftables/names.ts';
+import { memorySet, stickyId } from '../../src/proxy/modes/nftables/table-layout.ts';
 import { fatesIn, viewOfTable } from '../helpers/inspect/explain/views.ts';
 import { FakeIptables } from '../helpers/kernel/fake-iptables.ts';
 import { FakeNft } from '../helpers/kernel/fake-nft.ts';

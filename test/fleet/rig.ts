@@ -2,7 +2,7 @@
 import http from 'node:http';
 import type { Flags } from '../../src/config/flags.ts';
 import { fleetConfig } from '../../src/config/fleet-config.ts';
-import { runFleet } from '../../src/fleet/run.ts';
+import { runFleet } from '../../src/fleet/fleet-process.ts';
 import type { Drained } from '../../src/inspect/wire/drained.ts';
 import { HttpServer } from '../../src/serve/http.ts';
 import { logInto } from '../../src/telemetry/log.ts';

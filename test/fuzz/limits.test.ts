@@ -21,7 +21,7 @@ import * as oneFile from '../../src/cluster/documents/files.ts';
 import { MAX_MEMORY_MB, MAX_STUCK, THREAD_TIMEOUTS_MS } from '../../src/cluster/documents/files.ts';
 import * as yaml from '../../src/cluster/documents/yaml.ts';
 import * as manifests from '../../src/cluster/source/manifests/file-intake.ts';
-import * as verification from '../../src/inspect/explain/verification.ts';
+import * as verification from '../../src/inspect/explain/verify.ts';
 import { MAX_FRAME_BYTES, MAX_LINES, MAX_UNPACKED } from '../../src/inspect/history/frames.ts';
 import * as reading from '../../src/inspect/history/reading.ts';
 import * as nftables from '../../src/kernel/nftables-netlink.ts';

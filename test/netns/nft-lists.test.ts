@@ -13,7 +13,7 @@ import { type Cidr, FAMILIES, type Family } from '../../src/base/address.ts';
 import { type Lab, podAddress } from '../../src/cli/lab/lab.ts';
 import { NftNetlink } from '../../src/kernel/nftables-netlink.ts';
 import { nftablesMode } from '../../src/proxy/modes/nftables/index.ts';
-import { SETS } from '../../src/proxy/modes/nftables/names.ts';
+import { SETS } from '../../src/proxy/modes/nftables/table-layout.ts';
 import { cluster } from '../conformance/cluster.ts';
 import { NFTABLES, nftablesSettingsOf } from '../conformance/nftables.ts';
 import { STORIES } from '../conformance/stories/index.ts';

@@ -8,7 +8,7 @@ import { after, before, describe, it } from 'node:test';
 import type { AgentProcess } from '../../src/cli/lab/agent-process.ts';
 import { Lab, podAddress } from '../../src/cli/lab/lab.ts';
 import { readRecording } from '../../src/inspect/history/reading.ts';
-import { Replay, type ReplayedSync } from '../../src/inspect/replay/replay.ts';
+import { Replay, type ReplayedSync } from '../../src/inspect/replay/replay-recording.ts';
 import { ManifestNode } from '../helpers/cli/lab/manifest-node.ts';
 import { service, slice } from '../helpers/cluster/objects.ts';
 import { shellCommands } from '../helpers/kernel/shell-commands.ts';

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { FAMILIES, type Family } from '../../src/base/address.ts';
 import { startChild } from '../../src/kernel/commands.ts';
-import { SETS } from '../../src/proxy/modes/nftables/names.ts';
+import { SETS } from '../../src/proxy/modes/nftables/table-layout.ts';
 import { until } from '../helpers/base/until.ts';
 import type { Program } from './debian.ts';
 import { type Answer, allOf, answerOf, CRASHES, type Fact, YES } from './fact.ts';

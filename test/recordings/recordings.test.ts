@@ -8,7 +8,7 @@ import { realClock } from '../../src/base/clock.ts';
 import { readRecording } from '../../src/inspect/history/reading.ts';
 import type { RecordedParts } from '../../src/inspect/history/shapes.ts';
 import type { ReplayKernels } from '../../src/inspect/replay/kernels-in-memory.ts';
-import { Replay, type ReplayedParts, replayedParts } from '../../src/inspect/replay/replay.ts';
+import { Replay, type ReplayedParts, replayedParts } from '../../src/inspect/replay/replay-recording.ts';
 import { SOURCE_KINDS } from '../../src/proxy/model/events.ts';
 import { stepText } from '../../src/proxy/reconcile/step.ts';
 import { FakeIptables } from '../helpers/kernel/fake-iptables.ts';

@@ -4,7 +4,7 @@ import { causeOf } from '../../base/cause.ts';
 import { type ExplainRequest, explain } from '../../inspect/explain/explain.ts';
 import type { ExplainFacts, FormerOwner, KnownPod, RelayFacts } from '../../inspect/explain/facts.ts';
 import { readQuery } from '../../inspect/explain/packet-query.ts';
-import { formerOwner } from '../../inspect/history/history.ts';
+import { formerOwner } from '../../inspect/history/history-content.ts';
 import type { Recorder } from '../../inspect/history/recorder.ts';
 import { NoAnswer } from '../../inspect/wire/envelope.ts';
 import type { Explanation } from '../../inspect/wire/explanation.ts';

@@ -9,7 +9,7 @@ import type { ExplainedObjects, ExplainFacts, RelayFacts } from '../../inspect/e
 import type { ObjectStore } from '../../inspect/history/past-objects.ts';
 import type { RecordedParts } from '../../inspect/history/shapes.ts';
 import { kernelsInMemory } from '../../inspect/replay/kernels-in-memory.ts';
-import { type ReplayedParts, replayedParts } from '../../inspect/replay/replay.ts';
+import { type ReplayedParts, replayedParts } from '../../inspect/replay/replay-recording.ts';
 import type { Explanation } from '../../inspect/wire/explanation.ts';
 import type { AnsweredBy } from '../../inspect/wire/schema-common.ts';
 import { SOURCE_KINDS, type SourceEvent } from '../../proxy/model/events.ts';

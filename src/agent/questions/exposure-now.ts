@@ -3,7 +3,7 @@
 import { type Cidr, type Family, familyOf } from '../../base/address.ts';
 import { inPortions } from '../../base/portions.ts';
 import type { RelayFacts } from '../../inspect/explain/facts.ts';
-import { type ExposureFamily, ExposureList } from '../../inspect/overview/exposure.ts';
+import { type ExposureFamily, ExposureList } from '../../inspect/overview/exposure-list.ts';
 import { API_VERSION } from '../../inspect/wire/envelope.ts';
 import type { Exposure } from '../../inspect/wire/exposure.ts';
 import type { AnsweredBy } from '../../inspect/wire/schema-common.ts';

@@ -4,7 +4,7 @@ import type { Cache } from '../../cluster/cache/cache.ts';
 import { nearestService } from '../../inspect/explain/nearest.ts';
 import { driftForm } from '../../inspect/history/records.ts';
 import { healthSentence } from '../../inspect/overview/sentence.ts';
-import { type RowFacts, serviceRow, setAsideRow } from '../../inspect/overview/services.ts';
+import { type RowFacts, serviceRow, setAsideRow } from '../../inspect/overview/service-list.ts';
 import { API_VERSION, momentOf, WrongQuestion } from '../../inspect/wire/envelope.ts';
 import type { Live } from '../../inspect/wire/live.ts';
 import type { ServiceAnswer, ServiceRow, Services } from '../../inspect/wire/services.ts';

@@ -6,7 +6,7 @@
 import type { Cache } from '../../cluster/cache/cache.ts';
 import type { ExplainRequest } from '../../inspect/explain/explain.ts';
 import { nearestService } from '../../inspect/explain/nearest.ts';
-import { flightStatus, type HistoryQuery } from '../../inspect/history/history.ts';
+import { flightStatus, type HistoryQuery } from '../../inspect/history/history-content.ts';
 import { recordingStream, rememberedRecording } from '../../inspect/history/recording-writer.ts';
 import { API_VERSION, NoAnswer, WrongQuestion } from '../../inspect/wire/envelope.ts';
 import type { Explanation } from '../../inspect/wire/explanation.ts';
@@ -114,7 +114,7 @@ export class Queries implements Answers {
       // Begin after the sync that runs.
       await kernelLock.between(() => Promise.resolve());
       const comparison = await mode.inspection.compare(signal, new Set(loop.refused.keys()));
-      const { verificationOf } = await import('../../inspect/explain/verification.ts');
+      const { verificationOf } = await import('../../inspect/explain/verify.ts');
       return verificationOf(comparison, answeredByOf(this.#parts));
     });
   }

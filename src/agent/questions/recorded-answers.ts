@@ -1,9 +1,9 @@
 /** Answers from a recording, about the state and the history of the node that recorded it. */
 
-import { type HistoryQuery, historyOf } from '../../inspect/history/history.ts';
+import { type HistoryQuery, historyOf } from '../../inspect/history/history-content.ts';
 import { flightOf, type RecordedFlight } from '../../inspect/history/reading.ts';
 import type { RecordingLine, StartLine } from '../../inspect/history/shapes.ts';
-import { Replay } from '../../inspect/replay/replay.ts';
+import { Replay } from '../../inspect/replay/replay-recording.ts';
 import { API_VERSION, momentOf, NoAnswer, WrongQuestion } from '../../inspect/wire/envelope.ts';
 import type { Explanation } from '../../inspect/wire/explanation.ts';
 import type { Exposure } from '../../inspect/wire/exposure.ts';

@@ -1,8 +1,8 @@
 /** Describes one Service as the agent has it now, with its rules in the kernel. */
 
 import { firstLines, type KernelLines, kernelPlaces } from '../../inspect/overview/kernel-lines.ts';
-import { type ServiceContent, serviceContent } from '../../inspect/overview/service.ts';
-import type { RowFacts } from '../../inspect/overview/services.ts';
+import { type ServiceContent, serviceContent } from '../../inspect/overview/service-details.ts';
+import type { RowFacts } from '../../inspect/overview/service-list.ts';
 import type { AnsweredBy } from '../../inspect/wire/schema-common.ts';
 import { allInterfaceAddresses } from '../../kernel/node-facts.ts';
 import type { Service } from '../../proxy/model/objects.ts';

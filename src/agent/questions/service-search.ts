@@ -6,7 +6,7 @@
 import { breath } from '../../base/clock.ts';
 import { inPortions } from '../../base/portions.ts';
 import type { Cache } from '../../cluster/cache/cache.ts';
-import { fits, fitsByName, type Term, termsOf } from '../../inspect/overview/services.ts';
+import { fits, fitsByName, type Term, termsOf } from '../../inspect/overview/service-list.ts';
 import type { ServiceKey } from '../../proxy/model/objects.ts';
 import { OneAtATime } from './one-at-a-time.ts';
 

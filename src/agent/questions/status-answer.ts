@@ -29,7 +29,7 @@ export interface StatusFacts {
   readonly flight: HistoryOfStatus | undefined;
 }
 
-/** Made by `flightStatus` of inspect/history/history.ts. */
+/** Made by `flightStatus` of inspect/history/history-content.ts. */
 export type HistoryOfStatus = Pick<Status, 'syncs' | 'latency' | 'drift' | 'history'>;
 
 const NO_FLIGHT: HistoryOfStatus = { syncs: [], latency: null, drift: [], history: null };

@@ -7,7 +7,7 @@ import type { Config } from '../../config/config.ts';
 import { fileFromConfig } from '../../config/config-file.ts';
 import { servesExternalIPs } from '../../config/feature-gates.ts';
 import { version } from '../../config/program-version.ts';
-import { type HistoryContent, type HistoryQuery, historyOf } from '../../inspect/history/history.ts';
+import { type HistoryContent, type HistoryQuery, historyOf } from '../../inspect/history/history-content.ts';
 import { beforeHistory, type FlightData, objectsAt } from '../../inspect/history/past.ts';
 import type { ObjectStore } from '../../inspect/history/past-objects.ts';
 import type { Recorder } from '../../inspect/history/recorder.ts';

@@ -14,7 +14,7 @@ import {
   sameContent,
   unpackService,
   unpackSlice,
-} from '../../proxy/model/packed/objects.ts';
+} from '../../proxy/model/packed/packed-objects.ts';
 import type { CachedObjects } from '../../proxy/sync/loop.ts';
 
 /** Receives the object before a change, and its resourceVersion, "" for none. */

@@ -14,7 +14,7 @@ import type { Rule, Table } from '../../proxy/modes/netfilter/rules.ts';
 import { ownerOfRule } from '../../proxy/modes/netfilter/rules-view.ts';
 import { numberWord, portKey, rangeOf, socketKey } from '../../proxy/modes/nft-table/element-bytes.ts';
 import { entryText, ruleText } from '../../proxy/modes/nft-table/print.ts';
-import { LOCAL, SETS } from '../../proxy/modes/nftables/names.ts';
+import { LOCAL, SETS } from '../../proxy/modes/nftables/table-layout.ts';
 import type { FamilyView, RulesView, ServersView, TableView } from '../../proxy/modes/view.ts';
 import { destinationText, serverKey, serverText } from '../../proxy/modes/virtual-servers/tracked-objects.ts';
 import { type ParsedRule, parseRule } from '../explain/rule.ts';

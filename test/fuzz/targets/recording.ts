@@ -2,7 +2,7 @@
 import { readFileSync } from 'node:fs';
 import { DeltaMismatch } from '../../../src/inspect/history/delta.ts';
 import { frameBytes, headerBytes, RecordingUnreadable, readFrames } from '../../../src/inspect/history/frames.ts';
-import { historyOf } from '../../../src/inspect/history/history.ts';
+import { historyOf } from '../../../src/inspect/history/history-content.ts';
 import { ObjectStore } from '../../../src/inspect/history/past-objects.ts';
 import { flightOf, readRecording } from '../../../src/inspect/history/reading.ts';
 import { mutateBytes } from '../mutate/bytes.ts';

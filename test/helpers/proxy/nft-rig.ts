@@ -4,7 +4,7 @@ import { FAMILIES, type Family } from '../../../src/base/address.ts';
 import { numberWord } from '../../../src/proxy/modes/nft-table/element-bytes.ts';
 import type { NftablesSettings } from '../../../src/proxy/modes/nftables/chains.ts';
 import { nftablesMode } from '../../../src/proxy/modes/nftables/index.ts';
-import { LOCAL, SETS } from '../../../src/proxy/modes/nftables/names.ts';
+import { LOCAL, SETS } from '../../../src/proxy/modes/nftables/table-layout.ts';
 import type { Plan } from '../../../src/proxy/reconcile/step.ts';
 import { FakeIptables } from '../kernel/fake-iptables.ts';
 import { FakeNft } from '../kernel/fake-nft.ts';

@@ -5,7 +5,7 @@ import { type Address, type Cidr, type Family, parseCidr } from '../../../src/ba
 import type { Backend, ServicePort } from '../../../src/proxy/model/service-port.ts';
 import { endpointChain } from '../../../src/proxy/modes/netfilter/balancer.ts';
 import type { LocalDetector } from '../../../src/proxy/modes/netfilter/local-traffic.ts';
-import { memorySet, stickyId } from '../../../src/proxy/modes/nftables/names.ts';
+import { memorySet, stickyId } from '../../../src/proxy/modes/nftables/table-layout.ts';
 import { memoriesOf } from '../../helpers/inspect/explain/views.ts';
 import { FakeIptables } from '../../helpers/kernel/fake-iptables.ts';
 import { FakeIpvs } from '../../helpers/kernel/fake-ipvs.ts';

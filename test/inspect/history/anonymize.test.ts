@@ -8,7 +8,7 @@ import { AnonymousAddresses, anonymized } from '../../../src/inspect/history/ano
 import { frameBytes, headerBytes, recordingBytes } from '../../../src/inspect/history/frames.ts';
 import { readRecording } from '../../../src/inspect/history/reading.ts';
 import { rememberedRecording } from '../../../src/inspect/history/recording-writer.ts';
-import { Replay } from '../../../src/inspect/replay/replay.ts';
+import { Replay } from '../../../src/inspect/replay/replay-recording.ts';
 import { service, slice } from '../../helpers/cluster/objects.ts';
 import { NEVER } from '../../helpers/proxy/rig.ts';
 import { chunksOf, partsOf, record, recordedRig } from '../replay/recorded-parts.ts';

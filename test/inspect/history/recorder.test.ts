@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import fc from 'fast-check';
-import { historyOf } from '../../../src/inspect/history/history.ts';
+import { historyOf } from '../../../src/inspect/history/history-content.ts';
 import { BeforeHistory, objectsAt, writtenState } from '../../../src/inspect/history/past.ts';
 import { ObjectStore, type PresentObjects } from '../../../src/inspect/history/past-objects.ts';
 import { Recorder } from '../../../src/inspect/history/recorder.ts';

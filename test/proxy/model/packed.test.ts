@@ -14,7 +14,7 @@ import {
   sameContent,
   unpackService,
   unpackSlice,
-} from '../../../src/proxy/model/packed/objects.ts';
+} from '../../../src/proxy/model/packed/packed-objects.ts';
 import { packPorts, unpackPorts } from '../../../src/proxy/model/packed/ports.ts';
 import { servicePorts } from '../../../src/proxy/model/service-port.ts';
 

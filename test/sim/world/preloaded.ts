@@ -2,6 +2,6 @@
 import '@kubernetes/client-node';
 import '../../../src/agent/questions/explain-now.ts';
 import '../../../src/agent/questions/explain-past.ts';
-import '../../../src/inspect/explain/verification.ts';
+import '../../../src/inspect/explain/verify.ts';
 import '../../../src/kernel/trace-table.ts';
 import '../../../src/serve/query-handler.ts';

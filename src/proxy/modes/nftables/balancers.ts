@@ -9,7 +9,7 @@ import { isEverybodyLocal } from '../netfilter/local-traffic.ts';
 import { numberWord } from '../nft-table/element-bytes.ts';
 import type { NftChain } from '../nft-table/layout.ts';
 import { goTo, LOCAL_ADDRESS, load, marked, markRule, type NftablesSettings, podMatch, socketAt } from './chains.ts';
-import { type BalancerSpec, balancerName, LOCAL, type LocalPolicySpec, SETS } from './names.ts';
+import { type BalancerSpec, balancerName, LOCAL, type LocalPolicySpec, SETS } from './table-layout.ts';
 
 /** The chain for a number of endpoints. */
 export function balancerChain(spec: BalancerSpec, settings: NftablesSettings): NftChain {

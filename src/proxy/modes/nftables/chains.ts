@@ -10,7 +10,7 @@ import type { Expression, Hook, NftRule, NftSet, Word } from '../../../kernel/nf
 import type { FamilySettings, LocalDetector } from '../netfilter/local-traffic.ts';
 import { numberWord, rangeOf } from '../nft-table/element-bytes.ts';
 import type { NftChain } from '../nft-table/layout.ts';
-import { CLUSTER_IPS, DISPATCH, GUARD, REFUSALS, REFUSE, SETS } from './names.ts';
+import { CLUSTER_IPS, DISPATCH, GUARD, REFUSALS, REFUSE, SETS } from './table-layout.ts';
 
 /** The settings of one family on which the table depends. */
 export interface NftablesSettings extends FamilySettings {

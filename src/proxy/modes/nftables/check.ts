@@ -8,7 +8,7 @@ import type { NftChain, OwnedElement } from '../nft-table/layout.ts';
 import { planTable } from '../nft-table/plan.ts';
 import { balancerChain, stickyEndpoint } from './balancers.ts';
 import { type NftablesSettings, skeleton } from './chains.ts';
-import { LAYOUT, memorySet, permanentSets, SETS } from './names.ts';
+import { LAYOUT, memorySet, permanentSets, SETS } from './table-layout.ts';
 
 const NONE = new Map<string, never>();
 

@@ -13,6 +13,7 @@ import { numberWord, rangeOf, widest } from '../nft-table/element-bytes.ts';
 import type { DesiredSink, NftChain } from '../nft-table/layout.ts';
 import { balancerChain, localPolicyChain, localPolicyTargets } from './balancers.ts';
 import { type NftablesSettings, skeleton } from './chains.ts';
+import { type RenderedElements, renderPort } from './render.ts';
 import {
   type BalancerSpec,
   balancerName,
@@ -21,8 +22,7 @@ import {
   SETS,
   type SetName,
   setNamed,
-} from './names.ts';
-import { type RenderedElements, renderPort } from './render.ts';
+} from './table-layout.ts';
 
 export class NftablesDesired {
   readonly #settings: NftablesSettings;

@@ -20,7 +20,7 @@ import { countsOf } from '../nft-table/state.ts';
 import { NftTable } from '../nft-table/table.ts';
 import type { NftablesSettings } from './chains.ts';
 import { NftablesDesired } from './desire.ts';
-import { frontendOf, LAYOUT, SETS, udpFrontendsIn } from './names.ts';
+import { frontendOf, LAYOUT, SETS, udpFrontendsIn } from './table-layout.ts';
 
 interface NftablesOptions {
   readonly families: readonly NftablesSettings[];

@@ -27,7 +27,7 @@ import {
   REFUSE,
   type SetName,
   stickyId,
-} from './names.ts';
+} from './table-layout.ts';
 
 export interface RenderedElements {
   readonly elements: ReadonlyMap<SetName, readonly OwnedElement[]>;

@@ -2,7 +2,7 @@
 
 import type { Family } from '../../../../src/base/address.ts';
 import type { NftElement, NftState, ReadChain } from '../../../../src/kernel/nftables-kernel.ts';
-import { isKnownSet, setNamed } from '../../../../src/proxy/modes/nftables/names.ts';
+import { isKnownSet, setNamed } from '../../../../src/proxy/modes/nftables/table-layout.ts';
 import type { ElementView, FamilyView, TableView } from '../../../../src/proxy/modes/view.ts';
 
 const VIEWS = new WeakMap<NftState, FamilyView>();

@@ -7,7 +7,7 @@ import { isPublic, specialKind } from '../../proxy/model/special-address.ts';
 import type { RelayFacts } from '../explain/facts.ts';
 import type { Exposed, Exposure } from '../wire/exposure.ts';
 import { countText, firstOf } from '../wire/format.ts';
-import { sourcesOf } from './service.ts';
+import { sourcesOf } from './service-details.ts';
 
 /** Entries of an answer. */
 export const MAX_EXPOSED = 2000;

@@ -4,7 +4,7 @@ import { describe, it } from 'node:test';
 import { noteChange } from '../../src/agent/feed.ts';
 import { settle } from '../../src/agent/generation.ts';
 import { MAX_WAITERS } from '../../src/agent/programmed/waiters.ts';
-import { ProgrammedAnswers } from '../../src/agent/programmed.ts';
+import { ProgrammedAnswers } from '../../src/agent/programmed-answers.ts';
 import { decodeService } from '../../src/cluster/api/decode/service.ts';
 import { decodeSlice } from '../../src/cluster/api/decode/slice.ts';
 import { Cache } from '../../src/cluster/cache/cache.ts';

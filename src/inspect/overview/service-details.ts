@@ -7,7 +7,7 @@ import { explainSlices } from '../explain/slice-endpoints.ts';
 import { idOf } from '../explain/subject.ts';
 import type { ExplainedSlice } from '../wire/explanation.ts';
 import type { FrontendAnswer, ServiceAnswer } from '../wire/services.ts';
-import { backendsOf, type RowFacts, serviceRow } from './services.ts';
+import { backendsOf, type RowFacts, serviceRow } from './service-list.ts';
 
 export interface ServiceFacts extends RowFacts, Pick<ExplainFacts, 'objects' | 'node'> {
   readonly explainFaultsOf: ExplainFacts['faultsOf'];

@@ -7,7 +7,7 @@ import {
   type ExposureFamily,
   ExposureList,
   MAX_EXPOSED,
-} from '../../../src/inspect/overview/exposure.ts';
+} from '../../../src/inspect/overview/exposure-list.ts';
 import { type Exposure, exposureSchema, exposureText } from '../../../src/inspect/wire/exposure.ts';
 import { isPublic, specialKind } from '../../../src/proxy/model/special-address.ts';
 import { service, slice } from '../../helpers/cluster/objects.ts';

@@ -1,7 +1,7 @@
 /** The answer of `slicewire verify`, and its text. */
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { verificationOf } from '../../../src/inspect/explain/verification.ts';
+import { verificationOf } from '../../../src/inspect/explain/verify.ts';
 import type { AnsweredBy } from '../../../src/inspect/wire/schema-common.ts';
 import { verificationSchema, verificationText } from '../../../src/inspect/wire/verification.ts';
 import type { ObjectDifference } from '../../../src/proxy/modes/inspection.ts';
