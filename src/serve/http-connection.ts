@@ -14,6 +14,8 @@ import type { Client, Clients, Ends } from './clients.ts';
 
 /** Bytes that a client may send before the answer to its request. A client that sends more is cut off. */
 export const MAX_EARLY_BYTES = 8192;
+/** Bytes of a head, as the parser counts them: it refuses a longer one. */
+export const MAX_HEAD_BYTES = 8192;
 /** Bytes of empty lines before a request: the parser counts none of them, and would read them for ever. */
 const MAX_EMPTY_BYTES = 16;
 /** Bytes of the body of a request. */
@@ -206,8 +208,8 @@ export class HttpConnection extends Duplex implements Client {
         this.#early.unshift(rest);
         this.#earlyBytes += rest.length;
       }
-      // The end of a head is a request, whatever its answer costs.
-      const isRequest = isHead && this.#phase !== 'head';
+      // The end of a head is a request, whatever its answer costs, and so is a head that will be refused.
+      const isRequest = isHead && (this.#phase !== 'head' || end > MAX_HEAD_BYTES);
       if (isRequest && !this.#clients.rounds.enter(() => this.#takeTurn(bytes.subarray(0, end)))) {
         this.#waitsForTurn = true;
         return;
@@ -247,20 +249,30 @@ export class HttpConnection extends Duplex implements Client {
 
   /** The index after the end of the head in these bytes, which also ends the phase; their length where the head goes on. */
   #endOfHead(bytes: Buffer): number {
-    for (let at = 0; at < bytes.length && this.#empty <= MAX_EMPTY_BYTES; at++) {
-      const byte = bytes[at] as number;
-      if (this.#matched === undefined && EMPTY_LINE.includes(byte)) {
+    let at = 0;
+    if (this.#matched === undefined) {
+      while (EMPTY_LINE.includes(bytes[at] ?? 0) && this.#empty <= MAX_EMPTY_BYTES) {
+        at += 1;
         this.#empty += 1;
-        continue;
       }
-      const matched = this.#matched ?? 0;
-      if (byte === EMPTY_LINE[matched]) this.#matched = matched + 1;
-      else this.#matched = byte === EMPTY_LINE[0] ? 1 : 0;
-      if (this.#matched < EMPTY_LINE.length) continue;
-      this.#phase = 'answering';
-      return at + 1;
+      if (at === bytes.length || this.#empty > MAX_EMPTY_BYTES) return bytes.length;
+      this.#matched = 0;
     }
-    return bytes.length;
+    // An empty line may begin in the piece before.
+    while (this.#matched > 0 && this.#matched < EMPTY_LINE.length && at < bytes.length) {
+      const byte = bytes[at];
+      if (byte === EMPTY_LINE[this.#matched]) this.#matched += 1;
+      else this.#matched = byte === EMPTY_LINE[0] ? 1 : 0;
+      at += 1;
+    }
+    if (this.#matched === 0) {
+      // Not byte by byte here: a client may send 64 KiB at once, on each of its connections.
+      const found = bytes.indexOf(EMPTY_LINE, at);
+      at = found < 0 ? bytes.length : found + EMPTY_LINE.length;
+      this.#matched = found < 0 ? beginOfEmptyLine(bytes) : EMPTY_LINE.length;
+    }
+    if (this.#matched === EMPTY_LINE.length) this.#phase = 'answering';
+    return at;
   }
 
   #endOfBody(bytes: Buffer): number {
@@ -314,4 +326,11 @@ export class HttpConnection extends Duplex implements Client {
     this.#socket.destroy();
     done(error);
   }
+}
+
+/** The number of bytes at the end of these that an empty line may begin with. */
+function beginOfEmptyLine(bytes: Buffer): number {
+  let count = EMPTY_LINE.length - 1;
+  while (count > 0 && !EMPTY_LINE.subarray(0, count).equals(bytes.subarray(-count))) count -= 1;
+  return count;
 }

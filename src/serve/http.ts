@@ -10,7 +10,7 @@ import { pipeline } from 'node:stream/promises';
 import type { Address } from '../base/address.ts';
 import { aborted, type Clock, realClock, sleep } from '../base/clock.ts';
 import { Clients } from './clients.ts';
-import { type BeginsWith, endsOf, HttpConnection, MAX_BODY_BYTES } from './http-connection.ts';
+import { type BeginsWith, endsOf, HttpConnection, MAX_BODY_BYTES, MAX_HEAD_BYTES } from './http-connection.ts';
 
 export interface Answer {
   readonly status: number;
@@ -115,7 +115,6 @@ const SILENCE_TIMEOUT_MS = 30_000;
 /** Connections that the kernel completes before this process accepts them: a flood must not make it drop those of others (listen(2), somaxconn). */
 const BACKLOG = 4096;
 const BAD_REQUEST = 'HTTP/1.1 400 Bad Request\r\nconnection: close\r\n\r\n';
-export const MAX_HEAD_BYTES = 8192;
 
 export class HttpServer {
   readonly #server: Server;

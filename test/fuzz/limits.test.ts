@@ -34,8 +34,8 @@ import {
   MAX_UNSENT,
   REQUEST_RATE,
 } from '../../src/serve/clients.ts';
-import { MAX_HEAD_BYTES, REQUEST_TIMEOUT_MS } from '../../src/serve/http.ts';
-import { MAX_BODY_BYTES, MAX_EARLY_BYTES } from '../../src/serve/http-connection.ts';
+import { REQUEST_TIMEOUT_MS } from '../../src/serve/http.ts';
+import { MAX_BODY_BYTES, MAX_EARLY_BYTES, MAX_HEAD_BYTES } from '../../src/serve/http-connection.ts';
 import { MAX_SECONDS } from '../../src/serve/metrics-server.ts';
 import { OBJECTS } from '../messages/objects.ts';
 import { problemIn } from '../messages/row.ts';

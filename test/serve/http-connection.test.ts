@@ -7,7 +7,7 @@ import fc from 'fast-check';
 import type { Address } from '../../src/base/address.ts';
 import { type Client, Clients } from '../../src/serve/clients.ts';
 import { HttpServer, textAnswer } from '../../src/serve/http.ts';
-import { MAX_BODY_BYTES } from '../../src/serve/http-connection.ts';
+import { MAX_BODY_BYTES, MAX_HEAD_BYTES } from '../../src/serve/http-connection.ts';
 import { FakeClock } from '../helpers/base/fake-clock.ts';
 import { until } from '../helpers/base/until.ts';
 
@@ -207,6 +207,27 @@ describe('a connection', () => {
     await until('both answers', () => text().includes('\r\n\r\n/b'));
     assert.equal(handled, 2);
     socket.destroy();
+  });
+
+  it('has refused heads take turns with requests, so that many of them do not hold the event loop', async (t) => {
+    const { mock } = t.mock.method(clients.rounds, 'enter');
+    const { closed, text } = talk(GET('/a', `a: ${'x'.repeat(4 * MAX_HEAD_BYTES)}`));
+    await closed;
+    assert.deepEqual(answers(text()), [400]);
+    assert.equal(mock.callCount(), 1);
+  });
+
+  it('finds the end of a head behind line ends of any kind', async () => {
+    const lines = ['\r', '\n', '\r\n', '\r\n\r', '\n\r\n', '\r\r\n\r', 'a: b'];
+    for (const [first, second] of lines.flatMap((one) => lines.map((two) => [one, two] as const))) {
+      for (const pieces of [[`${first}${second}`], [first, second]]) {
+        const { socket, text, closed } = talk(...[`GET /a HTTP/1.1\r\nhost: a`, ...pieces], '\r\n\r\n', GET('/b'));
+        await Promise.race([closed, until('both answers', () => text().endsWith('/b'))]);
+        // The parser takes the head for one request, or for none.
+        assert.match(answers(text()).join(), /^(400|200,(200|400))$/, JSON.stringify(pieces));
+        socket.destroy();
+      }
+    }
   });
 
   it('never has two requests under way, whatever bytes a client sends', async () => {
