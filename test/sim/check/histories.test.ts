@@ -7,8 +7,9 @@ import { aStep, type Step } from '../../helpers/cluster/histories.ts';
 import { nodeOf } from '../../helpers/cluster/objects.ts';
 import { fatesText } from './kernel-views.ts';
 import { liveness } from './liveness.ts';
+import { MODES, SENDERS } from './mode-world.ts';
 import { Walks } from './walks.ts';
-import { aWorld, type CheckedWorld, MODES, SENDERS } from './worlds.ts';
+import { aWorld, type CheckedWorld } from './worlds.ts';
 
 /** The same histories each time: SIM_SEED asks for others. */
 const SEED = Number(process.env.SIM_SEED ?? 18);

@@ -6,7 +6,8 @@ import type { ModeName } from '../../../src/proxy/model/modes.ts';
 import { nodeOf, service, slice } from '../../helpers/cluster/objects.ts';
 import { breakIt, redirect } from './breaking.ts';
 import { type AskAgent, liveness } from './liveness.ts';
-import { aWorld, type CheckedWorld, config, MODES, SENDERS } from './worlds.ts';
+import { config, MODES, SENDERS } from './mode-world.ts';
+import { aWorld, type CheckedWorld } from './worlds.ts';
 
 const A = '10.244.1.1';
 const web = service({ name: 'web', spec: { clusterIP: '10.96.0.10', ports: [{ port: 80 }] } });

@@ -8,7 +8,8 @@ import type { ModeName } from '../../../src/proxy/model/modes.ts';
 import { nodeOf, service, slice } from '../../helpers/cluster/objects.ts';
 import { fakeSysctls } from '../../helpers/proxy/rig.ts';
 import { breakIt, redirect } from './breaking.ts';
-import { aWorld, type CheckedWorld, config, MODES } from './worlds.ts';
+import { config, MODES } from './mode-world.ts';
+import { aWorld, type CheckedWorld } from './worlds.ts';
 
 const WEB = {
   type: 'LoadBalancer',

@@ -2,7 +2,8 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { nodeOf, service, slice } from '../../helpers/cluster/objects.ts';
-import { aWorld, type CheckedWorld, MODES } from './worlds.ts';
+import { MODES } from './mode-world.ts';
+import { aWorld, type CheckedWorld } from './worlds.ts';
 
 const [A, B] = ['10.244.1.1', '10.244.2.2'] as const;
 const [FIRST, SECOND, EXTERNAL, OTHER] = ['10.96.0.1', '10.96.0.2', '192.0.2.1', '192.0.2.2'] as const;

@@ -1,14 +1,15 @@
 /**
- * Groups of element changes for one transaction: all changes of a Service, and of all Services that change the same frontend,
- * so that no packet meets a half-written state. Pure.
+ * Groups of changes for one transaction: all changes of a Service, and of all Services that change the same frontend, so that no packet
+ * meets a half-written state. The changed rules of existing chains are among them: elements may lead there already. Pure.
  */
 
 import type { Family } from '../../../base/address.ts';
-import type { Latin1Bytes, NftSet } from '../../../kernel/nftables-kernel.ts';
+import type { Latin1Bytes, NftSet, ReadChain } from '../../../kernel/nftables-kernel.ts';
+import type { ServiceKey } from '../../model/objects.ts';
 import type { Step } from '../../reconcile/step.ts';
 import type { Delta } from '../../reconcile/tracker.ts';
 import type { SetAside } from '../mode.ts';
-import type { OwnedElement, TableLayout } from './layout.ts';
+import type { NftChain, OwnedElement, TableLayout } from './layout.ts';
 import { entryText } from './print.ts';
 
 /** The change of one element. */
@@ -19,8 +20,16 @@ export interface ElementChange {
   readonly to: OwnedElement | undefined;
 }
 
-export interface ElementGroup {
-  readonly step: Step;
+/** A chain that gets other rules. */
+export interface ChainChange {
+  readonly name: string;
+  readonly from: ReadChain;
+  readonly to: NftChain;
+}
+
+export interface ChangeGroup {
+  readonly steps: readonly Step[];
+  readonly chains: readonly ChainChange[];
   readonly changes: readonly ElementChange[];
 }
 
@@ -34,6 +43,7 @@ interface TableOf {
 }
 
 export interface PendingGroups extends TableOf {
+  readonly chains: Pick<Delta<string, NftChain, ReadChain>, 'update'>;
   readonly elements: PendingElements;
 }
 
@@ -41,7 +51,7 @@ export interface PendingGroups extends TableOf {
 const MAX_SHARED = 1000;
 
 /** The groups in the order of writing. */
-export function elementGroups({ family, layout, elements }: PendingGroups, setAside: SetAside): ElementGroup[] {
+export function changeGroups({ family, layout, chains, elements }: PendingGroups, setAside: SetAside): ChangeGroup[] {
   const first: ElementChange[] = [];
   const last: ElementChange[] = [];
   const own: ElementChange[] = [];
@@ -50,9 +60,13 @@ export function elementGroups({ family, layout, elements }: PendingGroups, setAs
     else if (setAside.size > 0 && setAside.has(sharedKey(family, change))) continue;
     else (change.to !== undefined && layout.neededFirst.includes(change.set) ? first : last).push(change);
   }
+  const rewritten = [...chains.update].map(([name, { from, to }]): ChainChange => ({ name, from, to }));
+  const ofAll = rewritten.filter(({ to }) => to.owner === undefined);
+  const ofOne = rewritten.filter(({ to }) => to.owner !== undefined);
   return [
+    ...ofAll.map((chain) => ({ steps: [chainStep(family, chain)], chains: [chain], changes: [] })),
     ...shared(family, 'needed first', first),
-    ...together({ family, layout }, own, setAside),
+    ...together({ family, layout }, { changes: own, chains: ofOne }, setAside),
     ...shared(family, 'shared', last),
   ];
 }
@@ -76,8 +90,8 @@ export function ownKey(family: Family, owner: string): string {
   return `${family} elements of ${owner}`;
 }
 
-function shared(family: Family, what: string, changes: readonly ElementChange[]): ElementGroup[] {
-  const groups: ElementGroup[] = [];
+function shared(family: Family, what: string, changes: readonly ElementChange[]): ChangeGroup[] {
+  const groups: ChangeGroup[] = [];
   for (let i = 0; i < changes.length; i += MAX_SHARED) {
     const key = `${family} elements, ${what}${i === 0 ? '' : `, from the ${i + 1}th on`}`;
     groups.push(groupOf(family, { key, owner: undefined }, changes.slice(i, i + MAX_SHARED)));
@@ -85,37 +99,63 @@ function shared(family: Family, what: string, changes: readonly ElementChange[])
   return groups;
 }
 
+interface OwnChanges {
+  readonly changes: readonly ElementChange[];
+  readonly chains: readonly ChainChange[];
+}
+
 /** Groups by Service and by frontend: an element that was read has no owner, and another Service may take over a frontend. */
-function together(of: TableOf, changes: readonly ElementChange[], setAside: SetAside): ElementGroup[] {
+function together(of: TableOf, { changes, chains }: OwnChanges, setAside: SetAside): ChangeGroup[] {
   const { family } = of;
-  const nameOf = namesOf(of, changes);
-  const groups = new Map<string, { changes: ElementChange[]; owners: Set<string> }>();
+  const { ofElement, ofOwner } = namesOf(of, changes);
+  const groups = new Map<string, { changes: ElementChange[]; chains: ChainChange[]; owners: Set<string> }>();
+  const groupNamed = (name: string) => {
+    const known = groups.get(name);
+    if (known !== undefined) return known;
+    const group = { changes: [], chains: [], owners: new Set<string>() };
+    groups.set(name, group);
+    return group;
+  };
   for (const change of changes) {
-    const name = nameOf(change);
-    const group = groups.get(name) ?? { changes: [], owners: new Set<string>() };
+    const group = groupNamed(ofElement(change));
     group.changes.push(change);
     for (const owner of [change.to?.owner, change.from?.owner]) if (owner !== undefined) group.owners.add(owner);
-    groups.set(name, group);
+  }
+  for (const chain of chains) {
+    const { owner = '' } = chain.to;
+    const group = groupNamed(ofOwner(owner));
+    group.chains.push(chain);
+    group.owners.add(owner);
   }
   return [...groups.values()]
     .filter(({ owners }) => setAside.size === 0 || owners.isDisjointFrom(setAside))
-    .map(({ changes: all, owners: [owner] }) => {
+    .map(({ changes: all, chains: rewritten, owners: [owner] }) => {
       const [change] = all;
-      const key = owner === undefined && change !== undefined ? sharedKey(family, change) : ownKey(family, owner ?? '');
-      return groupOf(family, { key, owner }, all);
+      const ofChains = rewritten.map((chain) => chainStep(family, chain));
+      if (change === undefined) return { steps: ofChains, chains: rewritten, changes: [] };
+      const key = owner === undefined ? sharedKey(family, change) : ownKey(family, owner);
+      const { steps } = groupOf(family, { key, owner }, all);
+      return { steps: [...ofChains, ...steps], chains: rewritten, changes: all };
     });
 }
 
-/** The name of the group of each change. */
-function namesOf(of: TableOf, changes: readonly ElementChange[]): (change: ElementChange) => string {
+interface GroupNames {
+  readonly ofElement: (change: ElementChange) => string;
+  readonly ofOwner: (owner: ServiceKey) => string;
+}
+
+/** The names of the groups of changes. */
+function namesOf(of: TableOf, changes: readonly ElementChange[]): GroupNames {
   // If all elements are new, no Service takes over a frontend.
-  if (changes.every(({ from }) => from === undefined)) return ({ to }) => to?.owner ?? '';
+  if (changes.every(({ from }) => from === undefined)) {
+    return { ofElement: ({ to }) => to?.owner ?? '', ofOwner: (owner) => owner };
+  }
   const unions = new Unions();
   for (const change of changes) {
     const owners = [change.to?.owner, change.from?.owner].filter((owner) => owner !== undefined);
     unions.join([...owners, frontendOf(of, change)]);
   }
-  return (change) => unions.find(frontendOf(of, change));
+  return { ofElement: (change) => unions.find(frontendOf(of, change)), ofOwner: (owner) => unions.find(owner) };
 }
 
 /** A name for the frontend at the start of a key. No Service has such a name. */
@@ -148,7 +188,7 @@ function groupOf(
   family: Family,
   { key, owner }: Pick<Step, 'key' | 'owner'>,
   changes: readonly ElementChange[],
-): ElementGroup {
+): ChangeGroup {
   const isNew = changes.every(({ from }) => from === undefined);
   const isGone = changes.every(({ to }) => to === undefined);
   const step: Step = {
@@ -165,5 +205,23 @@ function groupOf(
         ...(to ? [`+ ${set.name} ${entryText(set, to, family)}`] : []),
       ]),
   };
-  return { step, changes };
+  return { steps: [step], chains: [], changes };
+}
+
+/** The step of a table, a set or a chain. */
+export function objectStep(family: Family, what: string, action: Step['action'], lines: Step['lines']): Step {
+  return {
+    ...{ key: `${family} ${what}`, family, kind: 'rules', action, owner: undefined, lines },
+    phase: action === 'remove' ? 'remove sets, chains and addresses' : 'create addresses and sets',
+    concerns: () => [],
+  };
+}
+
+function chainStep(family: Family, { name, from, to }: ChainChange): Step {
+  return objectStep(family, `chain ${name}`, 'update', () => [...rulesText('-', from), ...rulesText('+', to)]);
+}
+
+/** The rules of a chain as lines with a sign. */
+export function rulesText(sign: '+' | '-', { rules }: ReadChain): string[] {
+  return rules.map(({ text }) => `${sign} ${text}`);
 }

@@ -7,6 +7,8 @@ import type { ServiceKey } from '../../model/objects.ts';
 export interface NftChain {
   readonly hook?: Hook;
   readonly rules: readonly NftRule[];
+  /** The Service that alone uses it: its other rules are written with the elements of that Service. */
+  readonly owner?: ServiceKey;
 }
 
 /** An element with its Service. It is undefined when Services share the element, or when unknown. */

@@ -1,6 +1,7 @@
 /**
  * The writes of one family's table, as transactions: the kernel commits each as a whole, and a packet sees all or nothing of
- * it. First the targets of elements, then the elements (all of a Service together), last the removal of unused objects. Pure.
+ * it. First new objects, to which nothing leads yet, then the elements and the changed rules (all of a Service together), last the removal
+ * of unused objects. Pure.
  */
 
 import type { Family } from '../../../base/address.ts';
@@ -8,7 +9,14 @@ import type { NftSet, NftWrite, ReadChain } from '../../../kernel/nftables-kerne
 import type { Step } from '../../reconcile/step.ts';
 import type { Delta } from '../../reconcile/tracker.ts';
 import type { SetAside } from '../mode.ts';
-import { type ElementChange, type ElementGroup, elementGroups, type PendingGroups } from './groups.ts';
+import {
+  type ChangeGroup,
+  changeGroups,
+  type ElementChange,
+  objectStep,
+  type PendingGroups,
+  rulesText,
+} from './groups.ts';
 import type { NftChain } from './layout.ts';
 
 export interface PendingTable extends PendingGroups {
@@ -48,7 +56,7 @@ const BYTES_A_CHANGE = 250;
 const BYTES_AN_OBJECT = 1500;
 
 export function planTable(pending: PendingTable, setAside: SetAside): TablePlan {
-  const groups = elementGroups(pending, setAside);
+  const groups = changeGroups(pending, setAside);
   const { room = Number.POSITIVE_INFINITY } = pending;
   const limit = (objects: number, bytes: number) => Math.max(1, Math.min(objects, Math.floor(room / bytes)));
   const first = foundation(pending, limit(MAX_OBJECTS, BYTES_AN_OBJECT));
@@ -64,7 +72,7 @@ export function planTable(pending: PendingTable, setAside: SetAside): TablePlan 
       ...packed(groups, limit(MAX_CHANGES, BYTES_A_CHANGE)),
       ...last.map((one) => ({ ...one, steps: keysOf(gone) })),
     ],
-    steps: [...built, ...gone, ...groups.map(({ step }) => step)],
+    steps: [...built, ...gone, ...groups.flatMap(({ steps }) => steps)],
   };
 }
 
@@ -81,17 +89,11 @@ interface Piece {
  */
 function foundation({ hasTable, chains, sets }: PendingTable, limit: number): Transaction[] {
   const changedSets = [...sets.update].map(([name, { to }]) => [name, to] as const);
-  const rulesOf = (chain: string, { rules }: NftChain) =>
-    rules.map((rule) => ({ kind: 'add-rule', chain, rule }) as const);
   const pieces: Piece[] = [
     ...(hasTable ? [] : [{ writes: [{ kind: 'add-table' } as const] }]),
     ...[...sets.create, ...changedSets].map((set) => ({ writes: [{ kind: 'add-set', set: set[1] } as const], set })),
     ...[...chains.create].map(([chain, { hook }]) => ({ writes: [{ kind: 'add-chain', chain, hook } as const] })),
     ...[...chains.create].map((chain) => ({ writes: rulesOf(...chain), chain })),
-    ...[...chains.update].map(([name, { to }]) => ({
-      writes: [{ kind: 'flush-chain', chain: name } as const, ...rulesOf(name, to)],
-      chain: [name, to] as const,
-    })),
   ];
   return inParts(pieces, limit, ({ writes }) => writes.length).map((part) => ({
     writes: part.flatMap(({ writes }) => writes),
@@ -100,6 +102,10 @@ function foundation({ hasTable, chains, sets }: PendingTable, limit: number): Tr
     elements: [],
     steps: [],
   }));
+}
+
+function rulesOf(chain: string, { rules }: NftChain): NftWrite[] {
+  return rules.map((rule) => ({ kind: 'add-rule', chain, rule }) as const);
 }
 
 /** Chains and sets to which nothing leads any more. */
@@ -113,8 +119,13 @@ function demolition({ chains, sets }: PendingTable): Transaction[] {
   return [{ writes, chains: gone(chains.remove), sets: gone(sets.remove), elements: [], steps: [], mayWait: true }];
 }
 
-function packed(groups: readonly ElementGroup[], limit: number): Transaction[] {
-  return inParts(groups, limit, ({ changes }) => changes.length).map(elementsTransaction);
+/** A rule counts as some elements, by its bytes. */
+const CHANGES_A_RULE = BYTES_AN_OBJECT / BYTES_A_CHANGE;
+
+function packed(groups: readonly ChangeGroup[], limit: number): Transaction[] {
+  const sizeOf = ({ chains, changes }: ChangeGroup) =>
+    chains.reduce((sum, { to }) => sum + (to.rules.length + 1) * CHANGES_A_RULE, changes.length);
+  return inParts(groups, limit, sizeOf).map(changesTransaction);
 }
 
 /** Parts in order, each with as many items as fit into one transaction. */
@@ -134,10 +145,14 @@ function inParts<T>(all: readonly T[], limit: number, sizeOf: (one: T) => number
 }
 
 /** Deletions come before additions: a key with a new value is deleted and added. */
-function elementsTransaction(groups: readonly ElementGroup[]): Transaction {
+function changesTransaction(groups: readonly ChangeGroup[]): Transaction {
   const changes = groups.flatMap((group) => group.changes);
+  const chains = groups.flatMap((group) => group.chains);
   const bySet = Map.groupBy(changes, ({ set }) => set);
-  const writes: NftWrite[] = [];
+  const writes = chains.flatMap(({ name, to }): NftWrite[] => [
+    { kind: 'flush-chain', chain: name },
+    ...rulesOf(name, to),
+  ]);
   for (const [set, ofSet] of bySet) {
     const elements = ofSet.flatMap(({ from }) => (from ? [from] : []));
     if (elements.length > 0) writes.push({ kind: 'delete-elements', set, elements });
@@ -146,36 +161,23 @@ function elementsTransaction(groups: readonly ElementGroup[]): Transaction {
     const elements = ofSet.flatMap(({ to }) => (to ? [to] : []));
     if (elements.length > 0) writes.push({ kind: 'add-elements', set, elements });
   }
-  return { writes, chains: [], sets: [], elements: changes, steps: groups.map(({ step }) => step.key) };
+  return {
+    writes,
+    chains: chains.map(({ name, to }) => [name, to]),
+    sets: [],
+    elements: changes,
+    steps: groups.flatMap(({ steps }) => steps.map(({ key }) => key)),
+  };
 }
 
-/** The steps of the table, its sets and chains. */
+/** The steps of the table, its sets, and chains that are new or gone. */
 function objectSteps({ family, chains, sets, hasTable }: PendingTable, which: 'create' | 'remove'): Step[] {
-  const steps: Step[] = [];
-  const step = (what: string, action: Step['action'], lines: () => readonly string[]) => {
-    const phase = action === 'remove' ? 'remove sets, chains and addresses' : 'create addresses and sets';
-    steps.push({
-      key: `${family} ${what}`,
-      family,
-      kind: 'rules',
-      action,
-      phase,
-      owner: undefined,
-      concerns: () => [],
-      lines,
-    });
-  };
-  const rulesOf = (sign: string, { rules }: ReadChain) => rules.map(({ text }) => `${sign} ${text}`);
-  if (which === 'remove') {
-    for (const [name, chain] of chains.remove) step(`chain ${name}`, 'remove', () => rulesOf('-', chain));
-    for (const name of sets.remove.keys()) step(`set ${name}`, 'remove', () => []);
-    return steps;
-  }
-  if (!hasTable) step('table', 'create', () => []);
-  for (const name of sets.create.keys()) step(`set ${name}`, 'create', () => []);
-  for (const [name, chain] of chains.create) step(`chain ${name}`, 'create', () => rulesOf('+', chain));
-  for (const [name, { from, to }] of chains.update) {
-    step(`chain ${name}`, 'update', () => [...rulesOf('-', from), ...rulesOf('+', to)]);
-  }
-  return steps;
+  const none = () => [];
+  const [ofChains, ofSets] = [chains[which], sets[which]];
+  const sign = which === 'create' ? '+' : '-';
+  return [
+    ...(which === 'create' && !hasTable ? [objectStep(family, 'table', which, none)] : []),
+    ...[...ofSets.keys()].map((name) => objectStep(family, `set ${name}`, which, none)),
+    ...[...ofChains].map(([name, chain]) => objectStep(family, `chain ${name}`, which, () => rulesText(sign, chain))),
+  ];
 }

@@ -223,7 +223,7 @@ async function applyTransactions(
       isLost = true;
       failed.push({ ...whole(target.family), blame: 'environment', cause: causeOf(error) });
     }
-    if (isLost || (failed.length > 0 && transaction.elements.length === 0)) break;
+    if (isLost || failed.some(({ key }) => key === whole(target.family).key)) break;
   }
   const states = { isWaiting, isLost, isMistaken };
   if (failed.length === 0) return { ...NOTHING_TO_DO, applied, ...states };

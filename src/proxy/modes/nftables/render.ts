@@ -206,26 +206,27 @@ interface StickyChains {
 function stickyChains(port: ServicePort, settings: NftablesSettings): StickyChains {
   const id = stickyId(port.id, port.protocol.toLowerCase());
   const chains = new Map<string, NftChain>();
+  const add = (name: string, chain: NftChain) => chains.set(name, { ...chain, owner: port.service });
   const memories = new Set<string>();
   const protocol = protocolByte(port.protocol);
   const member = (backend: Backend) => {
     const own = stickyId(port.id, port.protocol.toLowerCase(), backend.text);
     const [chain, memory] = [`endpoint-${own}`, memorySet(own).name];
     const target = { address: addressBytes(backend.address), protocol, port: portBytes(backend.port) };
-    chains.set(chain, stickyEndpoint(memory, port.affinitySeconds, target));
+    add(chain, stickyEndpoint(memory, port.affinitySeconds, target));
     memories.add(memory);
     return { chain, memory };
   };
   const list = (name: string, backends: readonly Backend[]): string | undefined => {
     if (backends.length === 0) return undefined;
-    chains.set(name, stickyList(backends.map(member)));
+    add(name, stickyList(backends.map(member)));
     return name;
   };
   const [all, here] = [list(`sticky-${id}`, port.cluster), list(`sticky-here-${id}`, port.local)];
   const entry = (kind: 'cluster-ip' | 'external', to: string | undefined): string | undefined => {
     if (to === undefined) return undefined;
     const name = `${kind}-${to}`;
-    chains.set(name, stickyEntry(kind, to, settings));
+    add(name, stickyEntry(kind, to, settings));
     return name;
   };
   const chainOf = ({ role, policy }: Frontend): string | undefined => {
@@ -233,7 +234,7 @@ function stickyChains(port: ServicePort, settings: NftablesSettings): StickyChai
     if (policy === 'Cluster') return entry('external', all);
     if (all === undefined && here === undefined) return undefined;
     const name = `local-policy-${id}`;
-    chains.set(name, localPolicyRules({ pods: all, node: entry('external', all), others: here }, settings));
+    add(name, localPolicyRules({ pods: all, node: entry('external', all), others: here }, settings));
     return name;
   };
   return { chains, memories: [...memories], chainOf };
