@@ -1,7 +1,13 @@
 /** A mode over its kernel in memory, which tells of every commit. */
 
-import { type Address, type Cidr, type Family, isLoopback } from '../../../src/base/address.ts';
+import { type Address, type Cidr, FAMILIES, type Family, isLoopback } from '../../../src/base/address.ts';
+import { IptablesTools } from '../../../src/kernel/iptables-tools.ts';
+import type { NftTables } from '../../../src/kernel/nftables-kernel.ts';
 import type { ModeName } from '../../../src/proxy/model/modes.ts';
+import { handover } from '../../../src/proxy/modes/handover.ts';
+import type { Mode } from '../../../src/proxy/modes/mode.ts';
+import { rulesPredecessor } from '../../../src/proxy/modes/netfilter/rules-family.ts';
+import { tablesPredecessor } from '../../../src/proxy/modes/nftables/index.ts';
 import { rulesOfSaved, serversOf, viewOfTable } from '../../helpers/inspect/explain/views.ts';
 import { FakeIptables } from '../../helpers/kernel/fake-iptables.ts';
 import { FakeIpvs } from '../../helpers/kernel/fake-ipvs.ts';
@@ -31,35 +37,38 @@ export const config = (mode: ModeName): CheckedConfig => ({
   countsConnections: false,
 });
 
-export interface ModeWorld {
-  readonly rig: Rig;
+/** The kernel that each mode writes, in memory. A mode may take over from another one in them. */
+export interface ModeKernels {
   readonly nft: FakeNft;
   readonly iptables: FakeIptables;
   readonly ipvs: FakeIpvs;
   readonly views: (family: Family) => ModeViews;
 }
 
+export interface ModeWorld extends ModeKernels {
+  readonly rig: Rig;
+}
+
+type Settings = (mode: ModeName, family: Family) => object;
+
 /** `settings`: by default those of `config`. */
-export function modeWorld(
-  mode: ModeName,
-  onCommit: () => void,
-  settings: (family: Family) => object = (family) =>
-    settingsOf(mode, family, { ...PLACE, config: config(mode) }).settings,
-): ModeWorld {
+export function modeWorld(mode: ModeName, onCommit: () => void, settings: Settings = usualSettings): ModeWorld {
+  const kernels = modeKernels(onCommit);
+  return { ...kernels, rig: new Rig({ commands: kernels.iptables, mode: modeOver(kernels, mode, settings) }) };
+}
+
+/** Another mode takes over: a rig that knows no object yet. */
+export function takeOver(kernels: ModeKernels, mode: ModeName): Rig {
+  const predecessors = predecessorsOf(kernels, mode);
+  const next = predecessors.reduce(handover, modeOver(kernels, mode, usualSettings));
+  return new Rig({ commands: kernels.iptables, mode: next });
+}
+
+function modeKernels(onCommit: () => void): ModeKernels {
   const [nft, iptables, ipvs] = [new FakeNft(), new FakeIptables(), new FakeIpvs()];
   for (const address of INTERFACES.filter((one) => !isLoopback(one))) ipvs.others.add(address);
-  const views = (family: Family): ModeViews => {
-    const table = nft.tables.get(family);
-    const rules = rulesOfSaved(iptables.save(family));
-    return {
-      nftables: table && viewOfTable(table, family),
-      iptables: { family, rules },
-      ipvs: ipvs.device ? { family, rules, servers: serversOf(ipvs) } : undefined,
-    };
-  };
-  const rig = rigOf(mode, { settings, nft, iptables, ipvs });
-  nft.options = { ...nft.options, onCommit };
-  iptables.options = { ...iptables.options, onCommit };
+  nft.options = { onCommit };
+  iptables.options = { onCommit };
   const write = ipvs.write.bind(ipvs);
   ipvs.write = async (writes) => {
     const results = [];
@@ -69,20 +78,48 @@ export function modeWorld(
     }
     return results;
   };
-  return { rig, nft, iptables, ipvs, views };
+  const views = (family: Family): ModeViews => {
+    const table = nft.tables.get(family);
+    const rules = rulesOfSaved(iptables.save(family));
+    return {
+      nftables: table && viewOfTable(table, family),
+      iptables: { family, rules },
+      ipvs: ipvs.device ? { family, rules, servers: serversOf(ipvs) } : undefined,
+    };
+  };
+  return { nft, iptables, ipvs, views };
 }
 
 const PLACE = { node: undefined, interfaces: INTERFACES, serviceCidrs: undefined };
 
-interface RigInput {
-  readonly settings: (family: Family) => object;
-  readonly nft: FakeNft;
-  readonly iptables: FakeIptables;
-  readonly ipvs: FakeIpvs;
+const usualSettings: Settings = (mode, family) => settingsOf(mode, family, { ...PLACE, config: config(mode) }).settings;
+
+function modeOver({ nft, iptables, ipvs }: ModeKernels, mode: ModeName, settingsIn: Settings): Mode {
+  const settings = (family: Family) => settingsIn(mode, family);
+  if (mode === 'iptables') return new Rig({ commands: iptables, settings }).mode;
+  if (mode === 'ipvs') return ipvsRig({ kernel: ipvs, iptables, settings }).rig.mode;
+  // The rig would take the kernel's notices for itself.
+  const { options } = nft;
+  const made = nftRig({ kernel: nft, settings }).rig.mode;
+  nft.options = options;
+  return made;
 }
 
-function rigOf(mode: ModeName, { settings, nft, iptables, ipvs }: RigInput): Rig {
-  if (mode === 'nftables') return nftRig({ kernel: nft, settings }).rig;
-  if (mode === 'ipvs') return ipvsRig({ kernel: ipvs, iptables, settings }).rig;
-  return new Rig({ commands: iptables, settings });
+/** As src/agent/predecessors.ts puts them together. */
+function predecessorsOf({ nft, iptables, ipvs }: ModeKernels, mode: ModeName): Mode[] {
+  const tools = FAMILIES.map((family) => ({ tools: new IptablesTools(iptables, family, 'auto') }));
+  const tables: NftTables = {
+    hasTable: (family) => nft.tables.has(family),
+    keys: () => Promise.resolve([]),
+    deleteTable(family) {
+      nft.tables.delete(family);
+      nft.options.onCommit?.(family);
+    },
+  };
+  const left = FAMILIES.filter((family) => nft.tables.has(family)).map((family) => ({ family, table: 'slicewire' }));
+  return [
+    ...(mode === 'nftables' ? [rulesPredecessor(tools)] : []),
+    ...(mode !== 'ipvs' && ipvs.device ? [ipvsRig({ kernel: ipvs, iptables, isPredecessor: true }).rig.mode] : []),
+    ...(mode !== 'nftables' && left.length > 0 ? [tablesPredecessor(tables, left)] : []),
+  ];
 }

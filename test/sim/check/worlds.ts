@@ -36,10 +36,8 @@ export function aWorld(mode: ModeName, { walk, readsApart = false }: WorldOption
     commits += 1;
     violations.push(...check.committed({ views, by }));
   };
-  const settings = (family: Family) => {
-    const { settings } = versions.nodes.at(-1)?.settings(mode, family) ?? assert.fail();
-    return settings;
-  };
+  const settings = (of: ModeName, family: Family) =>
+    versions.nodes.at(-1)?.settings(of, family).settings ?? assert.fail();
   const world = modeWorld(mode, () => committed('agent'), settings);
   const { rig, views } = world;
   const put = (...objects: object[]) => {

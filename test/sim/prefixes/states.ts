@@ -157,7 +157,7 @@ function sliceObject({ endpoints, target }: ServiceState, name: string, family: 
     addressType: family === 0 ? 'IPv4' : 'IPv6',
     ports: [80, 81, 82].map((port) => ({ name: `p${port}`, port: target })),
     endpoints: [...endpoints].map((letter) => {
-      const { host, node } = HOSTS[letter.toLowerCase()] ?? { host: 0, node: '' };
+      const { host, node } = hostOf(letter);
       const isReady = letter === letter.toLowerCase();
       return {
         addresses: [family === 0 ? `10.244.1.${host}` : `fd00:244:1::${host}`],
@@ -166,4 +166,20 @@ function sliceObject({ endpoints, target }: ServiceState, name: string, family: 
       };
     }),
   });
+}
+
+/** The present endpoints of Services that had frontends of policy Local, as fates: `balanced 10.244.1.1:8080`. */
+export function formerBackends(before: State, after: State): string[] {
+  return before.flatMap(({ type, externalPolicy }, i) => {
+    const next = after[i] ?? ABSENT;
+    if (type === 'none' || externalPolicy !== 'Local' || next.type === 'none') return [];
+    return [...next.endpoints].flatMap((letter) => {
+      const { host } = hostOf(letter);
+      return [`balanced 10.244.1.${host}:${next.target}`, `balanced [fd00:244:1::${host}]:${next.target}`];
+    });
+  });
+}
+
+function hostOf(letter: string): { readonly host: number; readonly node: string } {
+  return HOSTS[letter.toLowerCase()] ?? { host: 0, node: '' };
 }

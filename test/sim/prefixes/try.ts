@@ -2,22 +2,15 @@ import { Random } from '../../helpers/base/random.ts';
 import { PrefixWorld } from './prefixes.ts';
 import { ABSENT, nextService, randomService, type State } from './states.ts';
 
-const [mode = 'ipvs', seed = '1', count = '200', two = ''] = process.argv.slice(2);
+const [modes = 'ipvs', seed = '1', count = '200', two = ''] = process.argv.slice(2);
 const random = new Random(Number(seed));
-const world = new PrefixWorld(mode as never);
+const all = modes.split(',') as 'ipvs'[];
+const world = new PrefixWorld(all[0] as never);
 let state: State = [randomService(random), two ? randomService(random) : ABSENT];
 const kinds = new Map<string, { n: number; text: string }>();
 const t = performance.now();
-const bal = (x: string) => x.split(', ').every((one) => one.startsWith('balanced'));
 for (let i = 0; i < Number(count); i++) {
-  for (const b of await world.go(state)) {
-    const s = b.is.includes('balanced')
-      ? 'S1'
-      : bal(b.was) && bal(b.becomes)
-        ? 'S2'
-        : bal(b.was) || bal(b.becomes)
-          ? 'S3'
-          : 'S4';
+  for (const b of await world.go(state, random.pick(all))) {
     const what =
       b.packet.includes('192.168') || b.packet.includes('fd00:77') || b.packet.includes('127.')
         ? 'nodeport'
@@ -25,7 +18,7 @@ for (let i = 0; i < Number(count); i++) {
           ? 'cluster'
           : 'ext';
     const short = (x: string) => x.replace(/balanced \S+/g, 'B').replace(/(, B( masqueraded)?)+/g, '');
-    const key = `${s} ${what} | ${short(b.was)} > ${short(b.is)} > ${short(b.becomes)}`;
+    const key = `${b.mode} ${what} | ${short(b.was)} > ${short(b.is)} > ${short(b.becomes)}`;
     const known = kinds.get(key) ?? {
       n: 0,
       text: `${b.before}\n  -> ${b.after}\n  ${b.packet}: ${b.was} > [${b.is}] > ${b.becomes}  cut ${b.cut}/${b.cuts}`,
@@ -36,5 +29,7 @@ for (let i = 0; i < Number(count); i++) {
   state = [nextService(random, state[0]), two ? nextService(random, state[1]) : ABSENT];
 }
 for (const [key, { n, text }] of [...kinds].sort((a, b) => (a[0] < b[0] ? -1 : 1)))
-  console.log(`${n} × ${key}\n   ${text}`);
-console.log(kinds.size, 'kinds', world.cuts, 'cuts', ((performance.now() - t) / Number(count)).toFixed(1), 'ms each');
+  process.stdout.write(`${n} × ${key}\n   ${text}\n`);
+process.stdout.write(
+  `${kinds.size} kinds ${world.cuts} cuts ${((performance.now() - t) / Number(count)).toFixed(1)} ms each ${JSON.stringify([...world.exceptions])}\n`,
+);

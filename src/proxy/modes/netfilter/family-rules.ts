@@ -147,8 +147,15 @@ export class FamilyRules {
     return false;
   }
 
-  /** The writes that are needed; with `only`, those of these chains and of the jumps into them. Throws when nothing is known. */
-  plan(setAside: SetAside, only?: ReadonlySet<ChainKey>): TablesPlan {
+  /** Whether all is in the kernel but these chains. Throws when nothing is known. */
+  isWrittenBut(isLeft: (key: ChainKey) => boolean): boolean {
+    const [chains, jumps] = [this.trackers.chains.delta(), this.trackers.jumps.delta()];
+    const keys = [...chains.create.keys(), ...chains.update.keys(), ...chains.remove.keys()];
+    return keys.every(isLeft) && jumps.create.size + jumps.update.size + jumps.remove.size === 0;
+  }
+
+  /** The writes that are needed; with `only`, what is added to these chains (`planTables`). Throws when nothing is known. */
+  plan(setAside: SetAside, only?: (key: ChainKey) => boolean): TablesPlan {
     const { family, variant } = this.options.tools;
     // The legacy tool reads and replaces the whole table at each restore, so there is only one restore.
     const portionLines = variant === 'legacy' ? Number.POSITIVE_INFINITY : PORTION_LINES;

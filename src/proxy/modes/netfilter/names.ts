@@ -56,6 +56,12 @@ export function isDispatchChain(chain: string): boolean {
   return chain === SERVICES || chain === NODE_PORTS || chain === LOCAL_DETOUR || OF_TREE.test(chain);
 }
 
+/** Whether a chain leads to the endpoints of Services of policy Local in IPVS mode: no packet enters it without an entry in a set. */
+export function isDetourChain(key: ChainKey): boolean {
+  const { table, chain } = splitChainKey(key);
+  return table === 'nat' && (chain === LOCAL_DETOUR || OF_SERVICE.test(chain) || OF_TREE.test(chain));
+}
+
 const STATIC: Readonly<Record<Table, readonly string[]>> = {
   nat: [
     ...[SERVICES, POSTROUTING, MARK_MASQ, CANARY],

@@ -64,15 +64,18 @@ export interface PendingTables {
   readonly order: readonly string[];
 }
 
-/** With `only`, these chains and the jumps into them are created and nothing else, because the rest needs them first. */
+/**
+ * With `only`, the rules of these chains are added, and the jumps into them, and nothing else: the rest needs them first. A chain that is to
+ * be removed stays, and so does a rule of a chain of a dispatch tree.
+ */
 export function planTables(
   { family, chains, jumps: delta, portionLines, wantedJumps: wanted, order }: PendingTables,
   setAside: SetAside,
-  only?: ReadonlySet<ChainKey>,
+  only?: (key: ChainKey) => boolean,
 ): TablesPlan {
-  const isIncluded = (key: ChainKey) => only?.has(key) !== false;
+  const isIncluded = (key: ChainKey) => only?.(key) !== false;
   const pending = withoutSetAside(writesOf(chains), { family, setAside });
-  const writes = pending.filter(({ key, to }) => isIncluded(key) && (only === undefined || to !== undefined));
+  const writes = only === undefined ? pending : pending.filter(({ key }) => isIncluded(key)).flatMap(additionOf);
   const missing = [...delta.create.values()].filter(({ table, target }) => isIncluded(`${table} ${target}`));
   const gone = only === undefined ? [...delta.remove.values()] : [];
   // With `only`, the rest is written next, and puts them in order.
@@ -93,6 +96,15 @@ export function planTables(
     ]),
     order: orderAfter(order, jumps),
   };
+}
+
+/** What is added to a chain: the chains of a Service are written as they will be, those of a tree keep their other rules. */
+function additionOf({ key, from, to }: Write): Write[] {
+  if (to === undefined) return [];
+  if (from === undefined || isServiceChain(splitChainKey(key).chain)) return [{ key, from, to }];
+  const wanted = new Set(to.map(({ text }) => text));
+  const whole = [...to, ...from.filter(({ text }) => !wanted.has(text))];
+  return whole.length === from.length ? [] : [{ key, from, to: whole }];
 }
 
 /** Missing jumps, whose order does not matter yet. */

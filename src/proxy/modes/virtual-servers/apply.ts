@@ -72,6 +72,10 @@ class Application {
       if (write.kind === 'add-set') this.#reportResize(write.set.name, undefined, write.set.maxelem);
     for (const one of plan.resizes) await this.#resize(one);
     await this.#write(plan.entries);
+    if (plan.detourTables !== undefined && !(await this.#writeTables(plan.detourTables)))
+      return void this.#skip(plan.steps);
+    await this.#write(plan.detours);
+    await this.#write(plan.masquerades);
     await this.#write(plan.servers);
     // An address needs the chain, and no rule is written after such a failure.
     if (this.#isUnknown && plan.sourceTables.steps.length > 0) return void this.#skip(plan.steps);
@@ -79,21 +83,29 @@ class Application {
     await this.#write(plan.addresses);
     // The refusal of one Service's object leaves only that Service incomplete, and stops no rules (invariant 6). After a write that was
     // impossible, Services may be incomplete, and all of them when another mode is replaced: the rules stay until the next sync.
-    // The rules are planned again, because a part of them may be written by now.
-    const rules = state.tables.plan(plan.setAside);
-    const hasRules = this.#isUnknown ? this.#skip(rules.steps) : await this.#writeTables(rules);
+    if (this.#isUnknown) return void this.#skip(state.tables.plan(plan.setAside).steps);
+    const isInstalled = plan.detourTables !== undefined;
+    if (!isInstalled && !(await this.#writeRules())) return;
     // While rules of another mode may still be installed, nothing is removed.
-    if (!hasRules || this.#isUnknown || this.#isMistaken) return;
-    await this.#write(plan.stops);
+    if (this.#isUnknown || this.#isMistaken) return;
+    await this.#write([...plan.lateDrops, ...plan.goneDrops.filter((one) => this.#mayRemove(one))]);
     if (this.#isUnknown || this.#isMistaken) return;
     await this.#retire(plan.retire.filter((one) => this.#mayRemove(one)));
+    await this.#write(plan.unmasqueraded);
     await this.#write(plan.goneAddresses.filter((one) => this.#mayRemove(one) && !this.#isHolding(one.write)));
     const staying = {
       server: (key: string) => state.servers.applied?.has(key) === true,
       address: (address: Address) => state.addresses.applied?.has(address) === true,
     };
     await this.#write(plan.goneEntries.filter((one) => this.#mayRemove(one) && !isHeld(one.entry, staying)));
+    if (isInstalled && !(await this.#writeRules())) return;
     await this.#write(plan.goneSets);
+  }
+
+  /** Writes the rules that are left. They are planned again, because a part of them may be written by now. */
+  async #writeRules(): Promise<boolean> {
+    const { state, plan } = this.#parts;
+    return await this.#writeTables(state.tables.plan(plan.setAside));
   }
 
   report(): FamilyReport {

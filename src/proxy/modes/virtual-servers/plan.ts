@@ -1,14 +1,17 @@
 /**
  * From the difference of desired and believed state of one family to its writes, in stages. Pure.
  *
- * No packet may meet a part of a Service, so the stages are:
- * 1. sets, in the size that their entries need, and the entries: masquerading, drops and permissions are set before any packet can arrive;
- * 2. virtual servers with their destinations;
- * 3. the chain for packets that the node sends from Service addresses, then the addresses: now packets are for this node;
- * 4. rules: the rules of another mode, if any, are replaced when the Service is complete, and stay if a write before was impossible.
- *    A removed endpoint leaves the rules that choose endpoints themselves here, before it leaves the server;
- * 5. entries that stop packets to a server that has served them: rules may lead some senders elsewhere now;
- * 6. removals: destinations, servers, addresses, entries, sets.
+ * The kernel sees each message by itself. What becomes of a packet between two of them must be what became of it before the sync, or what
+ * becomes of it afterwards (docs/ipvs.md has the exceptions; test/sim/prefixes/ walks packets between all writes). So the stages are:
+ * 1. sets, in the size that their entries need;
+ * 2. entries in the order of `ENTRY_ORDER`: masquerading, permissions and drops are set before a packet can arrive;
+ * 3. the rules that choose endpoints for pods and the node, and the entries by which packets enter them;
+ * 4. masquerading of what was of policy Local, before endpoints of other nodes are added;
+ * 5. virtual servers with their destinations;
+ * 6. the chain for packets that the node sends from Service addresses, then the addresses: now packets are for this node;
+ * 7. the other rules: those of another mode, if any, are replaced when the Services are complete, and stay if a write before was impossible;
+ * 8. the end of drops: there are endpoints now;
+ * 9. removals: destinations, servers, masquerading of what is of policy Local now, addresses, entries in the reverse order, rules, sets.
  *
  * Draining depends only on the seen state (docs/ipvs.md): a destination of TCP or SCTP to remove gets weight 0, and is removed when
  * it has no connections. Until then its server stays, with its address and its label, even if the Service is deleted.
@@ -17,13 +20,15 @@ import type { Address, Family } from '../../../base/address.ts';
 import type { KernelWrite, Server } from '../../../kernel/ipvs-kernel.ts';
 import type { Phase, Step, StepName } from '../../reconcile/step.ts';
 import type { SetAside } from '../mode.ts';
+import { isDetourChain } from '../netfilter/names.ts';
 import type { TablesPlan } from '../netfilter/plan.ts';
-import { type SetId, setName, spareName } from './sets.ts';
-import { SOURCE_CHAINS } from './source-chain.ts';
+import { ENTRY_ORDER, LOCAL_SETS, type SetId, setName, spareName } from './sets.ts';
+import { isSourceChain } from './source-chain.ts';
 import type { ServersState } from './state.ts';
 import {
   destinationText,
   drains,
+  entryKey,
   type OwnedAddress,
   type OwnedDestination,
   type OwnedEntry,
@@ -37,7 +42,8 @@ export interface ServersPlan extends StagedWrites {
   readonly setAside: SetAside;
   /** The rules that must be installed before the first address. */
   readonly sourceTables: TablesPlan;
-  readonly tables: TablesPlan;
+  /** The rules that must be installed before an entry leads to them; undefined where rules of another mode are in their place. */
+  readonly detourTables: TablesPlan | undefined;
   readonly steps: readonly Step[];
   /** After this plan, no object of ours remains in this family. */
   readonly removesAll: boolean;
@@ -53,6 +59,7 @@ export function planServers(state: ServersState, setAside: SetAside): ServersPla
   const remove = <W extends { step: string; owner: string | undefined }>(writes: readonly W[]) =>
     setAside.size === 0 ? writes : writes.filter((one) => one.owner !== undefined && !isAside(one));
   const tables = state.tables.plan(setAside);
+  const isInstalled = state.tables.isWrittenBut(isDetourChain);
   const retire = remove(retirements(state));
   const staying = new Staying(state, retire);
   const entries = entryWrites(state, staying);
@@ -61,15 +68,22 @@ export function planServers(state: ServersState, setAside: SetAside): ServersPla
   const resizes = keep(sets.resizes);
   const goneSets = remove(sets.removed);
   const addresses = addressWrites(state, staying);
+  const isLater = (one: PlannedEntry) => isLateDrop(one, isInstalled) || endsMasquerading(state, one);
+  const isEarlier = (one: PlannedEntry) => beginsMasquerading(state, one);
+  const goneEntries = remove(entries.removed);
   const parts = {
     sets: keep(sets.added),
     resizes,
-    entries: added.filter((one) => !isStop(state, one)),
-    stops: added.filter((one) => isStop(state, one)),
+    entries: added.filter((one) => !isLater(one) && !isDetour(one)),
+    detours: added.filter((one) => !isLater(one) && isDetour(one)),
+    masquerades: goneEntries.filter(isEarlier),
+    lateDrops: added.filter((one) => isLateDrop(one, isInstalled)),
     servers: keep(serverWrites(state)),
     addresses: keep(addresses.added),
     goneAddresses: remove(addresses.removed),
-    goneEntries: remove(entries.removed),
+    goneDrops: goneEntries.filter(({ entry }) => entry.set === DROP),
+    unmasqueraded: added.filter((one) => endsMasquerading(state, one)),
+    goneEntries: goneEntries.filter((one) => !isEarlier(one) && one.entry.set !== DROP),
     goneSets: [...goneSets, ...(resizes.length === 0 ? remove(sets.left) : [])],
     retire,
   };
@@ -78,8 +92,8 @@ export function planServers(state: ServersState, setAside: SetAside): ServersPla
     family,
     setAside,
     ...parts,
-    sourceTables: state.tables.plan(setAside, SOURCE_CHAINS),
-    tables,
+    sourceTables: state.tables.plan(setAside, isSourceChain),
+    detourTables: isInstalled ? state.tables.plan(setAside, isDetourChain) : undefined,
     steps,
     removesAll: state.isEmptied && state.sets.applied?.size === goneSets.length,
   };
@@ -215,18 +229,43 @@ function entryWrites(
     owner,
     line: () => entry,
   });
+  const rank = ({ set }: OwnedEntry) => ENTRY_ORDER.indexOf(set);
   return {
-    added: [...create.values()].map((one) => ({ ...planned('add-entry', one), entry: one })),
+    added: [...create.values()]
+      .sort((a, b) => rank(a) - rank(b))
+      .map((one) => ({ ...planned('add-entry', one), entry: one })),
     removed: [...remove.values()] // Entries of a removed set are removed with it.
       .filter((one) => state.sets.desired.has(one.set) && !isHeld(one, staying))
+      .sort((a, b) => rank(b) - rank(a))
       .map((one) => ({ ...planned('remove-entry', one), entry: one })),
   };
 }
 
-/** Whether an entry stops packets to a server that served them. A new server has such entries before any packet arrives. */
-function isStop({ servers }: ServersState, { entry: { set, entry } }: PlannedEntry): boolean {
-  const stops = set === 'KUBE-IPVS-DROP' || set === 'KUBE-IPVS-OUT-DROP';
-  return stops && servers.applied?.has(serverKeyOfEntry(entry)) === true;
+const DROP: SetId = 'KUBE-IPVS-DROP';
+
+/** The drop follows the detour by which pods and the node avoid it. */
+function isDetour({ entry: { set } }: PlannedEntry): boolean {
+  return set === 'KUBE-IPVS-DETOUR' || set === DROP;
+}
+
+/** A drop waits for rules that are not installed yet: pods and the node pass by it with them alone. */
+function isLateDrop({ entry }: PlannedEntry, isInstalled: boolean): boolean {
+  return entry.set === DROP && !isInstalled;
+}
+
+/**
+ * Packets from outside that reach an endpoint of another node are masqueraded as long as they may: its answers would pass this node by. So a
+ * frontend of policy Cluster that becomes one of policy Local loses its other endpoints first.
+ */
+function endsMasquerading({ entries }: ServersState, { entry: { set, entry } }: PlannedEntry): boolean {
+  const masquerading = LOCAL_SETS.get(set);
+  return masquerading !== undefined && entries.applied?.has(entryKey(masquerading, entry)) === true;
+}
+
+/** And one of policy Local that becomes one of policy Cluster gets the others afterwards. */
+function beginsMasquerading({ entries }: ServersState, { entry: { set, entry } }: PlannedEntry): boolean {
+  const masquerading = LOCAL_SETS.get(set);
+  return masquerading !== undefined && entries.desired.has(entryKey(masquerading, entry));
 }
 
 /** The label of a server, and the guard of an address, are removed after the server or address. */
@@ -308,7 +347,13 @@ function stepsOf(state: ServersState, parts: StagedWrites): Step[] {
     return made;
   };
   for (const { step } of parts.sets) draft(step, SETS).isNew = true;
-  for (const planned of [...parts.resizes, ...parts.entries, ...parts.stops])
+  for (const planned of [
+    ...parts.resizes,
+    ...parts.entries,
+    ...parts.detours,
+    ...parts.lateDrops,
+    ...parts.unmasqueraded,
+  ])
     draft(planned.step, SETS).added.push(planned);
   for (const planned of parts.servers) {
     const server = draft(planned.step, SERVERS);
@@ -326,7 +371,7 @@ function stepsOf(state: ServersState, parts: StagedWrites): Step[] {
     if (one.isServerGone && known !== undefined) server.removed.push(() => `-D ${serverText(known)}`);
   }
   const gone = 'remove sets, chains and addresses';
-  for (const planned of [...parts.goneAddresses, ...parts.goneEntries])
+  for (const planned of [...parts.masquerades, ...parts.goneDrops, ...parts.goneAddresses, ...parts.goneEntries])
     draft(planned.step, gone).removed.push(planned.line);
   for (const { step } of parts.goneSets) draft(step, gone).isGone = true;
   const { family } = state.settings;
@@ -384,11 +429,18 @@ interface StagedWrites {
   readonly sets: readonly PlannedWrite[];
   readonly resizes: readonly PlannedResize[];
   readonly entries: readonly PlannedWrite[];
-  /** Entries that stop packets to servers that have served them. */
-  readonly stops: readonly PlannedWrite[];
+  /** Entries by which packets enter the rules that choose endpoints, or do not. */
+  readonly detours: readonly PlannedWrite[];
+  /** Removals of entries, by which frontends are masqueraded. */
+  readonly masquerades: readonly PlannedWrite[];
+  /** Additions of drops that wait for the rules. */
+  readonly lateDrops: readonly PlannedWrite[];
   readonly servers: readonly PlannedWrite[];
   readonly addresses: readonly PlannedWrite[];
   readonly retire: readonly Retirement[];
+  readonly goneDrops: readonly PlannedWrite[];
+  /** Additions of entries, by which frontends are not masqueraded any more. */
+  readonly unmasqueraded: readonly PlannedWrite[];
   readonly goneAddresses: readonly PlannedWrite[];
   readonly goneEntries: readonly PlannedEntry[];
   readonly goneSets: readonly PlannedWrite[];

@@ -34,6 +34,29 @@ const TYPES = {
 export type SetId = keyof typeof TYPES;
 export const SET_IDS = Object.keys(TYPES) as SetId[];
 
+/**
+ * The order in which entries are added: what sends a packet on, or lets it pass, is there before what leads it there or stops it. They are
+ * removed in the reverse order.
+ */
+export const ENTRY_ORDER: readonly SetId[] = [
+  ...(['KUBE-LOOP-BACK', 'KUBE-HEALTH-CHECK-NODE-PORT'] as const),
+  ...(['KUBE-LOAD-BALANCER-SOURCE-CIDR', 'KUBE-LOAD-BALANCER-SOURCE-IP'] as const),
+  ...(['KUBE-EXTERNAL-IP-LOCAL', 'KUBE-LOAD-BALANCER-LOCAL', 'KUBE-NODE-PORT-LOCAL-TCP'] as const),
+  ...(['KUBE-NODE-PORT-LOCAL-UDP', 'KUBE-NODE-PORT-LOCAL-SCTP-HASH'] as const),
+  ...(['KUBE-CLUSTER-IP', 'KUBE-EXTERNAL-IP', 'KUBE-LOAD-BALANCER'] as const),
+  ...(['KUBE-NODE-PORT-TCP', 'KUBE-NODE-PORT-UDP', 'KUBE-NODE-PORT-SCTP-HASH'] as const),
+  ...(['KUBE-IPVS-SERVERS', 'KUBE-IPVS-IPS'] as const),
+  ...(['KUBE-IPVS-OUT-DROP', 'KUBE-LOAD-BALANCER-FW', 'KUBE-IPVS-DETOUR', 'KUBE-IPVS-DROP'] as const),
+];
+
+/** Sets whose entries except a frontend from being masqueraded, each with the set by which it would be. */
+export const LOCAL_SETS: ReadonlyMap<SetId, SetId> = new Map([
+  ['KUBE-LOAD-BALANCER-LOCAL', 'KUBE-LOAD-BALANCER'],
+  ['KUBE-NODE-PORT-LOCAL-TCP', 'KUBE-NODE-PORT-TCP'],
+  ['KUBE-NODE-PORT-LOCAL-UDP', 'KUBE-NODE-PORT-UDP'],
+  ['KUBE-NODE-PORT-LOCAL-SCTP-HASH', 'KUBE-NODE-PORT-SCTP-HASH'],
+]);
+
 /** The sets that kube-proxy does not know, so that their size is ours to choose. */
 const OWN: ReadonlySet<SetId> = new Set([
   'KUBE-IPVS-SERVERS',

@@ -11,7 +11,10 @@ import { setName } from './sets.ts';
 
 const SOURCE = 'KUBE-IPVS-SOURCE';
 
-export const SOURCE_CHAINS: ReadonlySet<ChainKey> = new Set([chainKey('nat', SOURCE)]);
+/** Whether a key is that of the chain. */
+export function isSourceChain(key: ChainKey): boolean {
+  return key === chainKey('nat', SOURCE);
+}
 
 export const SOURCE_JUMP: Jump = jumpRule({
   table: 'nat',

@@ -110,7 +110,7 @@ describe('policy Local in IPVS mode', () => {
     );
   });
 
-  it('takes an endpoint out of the rules before its virtual server loses it, and adds it there first', async () => {
+  it('takes an endpoint out of the rules before its virtual server loses it, and adds it to the rules first', async () => {
     const made = world();
     await become(made, web(), pods(HERE, '10.244.1.12'));
     const seen: string[] = [];
@@ -129,7 +129,7 @@ describe('policy Local in IPVS mode', () => {
     note();
     await become(made, pods(HERE, '10.244.1.12'));
     note();
-    assert.deepEqual(seen, ['server', '', 'rules server'], 'never in the rules alone');
+    assert.deepEqual(seen, ['server', '', 'rules', 'rules server']);
   });
 
   it('drops packets from outside only when pods and the node have their rules, where the address has served all', async () => {
@@ -145,7 +145,7 @@ describe('policy Local in IPVS mode', () => {
     assert.deepEqual(drops, [1]);
   });
 
-  it('replaces the rules of an earlier version, which led to the cluster IP, in one commit', async () => {
+  it('adds its rules before those of an earlier version, which led to the cluster IP, and then removes these', async () => {
     const made = world();
     await become(made, web(), pods(HERE));
     const tables = made.iptables.kernels.IPv4.get('nat') ?? assert.fail();
@@ -153,15 +153,16 @@ describe('policy Local in IPVS mode', () => {
     const [rule = ''] = chain;
     chain[0] = rule.replace(`-j ${CHAIN}`, '-j DNAT --to-destination 10.96.0.10:80');
     tables.delete(CHAIN);
-    const states: string[] = [];
-    made.iptables.options = { ...made.iptables.options, onCommit: () => states.push(...nat(made, 'KUBE-IPVS-LOCAL')) };
+    const first: (string | undefined)[] = [];
+    made.iptables.options = { ...made.iptables.options, onCommit: () => first.push(nat(made, 'KUBE-IPVS-LOCAL')[0]) };
     const next = ipvsRig({
       ...made,
       families: ['IPv4'],
       settings: () => ({ localDetector: { kind: 'cidr', cidr: '10.244.0.0/16' as Cidr } }),
     });
     await become(next, web(), pods(HERE));
-    assert.deepEqual([...new Set(states)], [`KUBE-IPVS-LOCAL ${rule}`]);
+    assert.deepEqual([...new Set(first)], [`KUBE-IPVS-LOCAL ${rule}`]);
+    assert.deepEqual(nat(next, 'KUBE-IPVS-LOCAL'), [`KUBE-IPVS-LOCAL ${rule}`]);
     assert.equal(nat(next, CHAIN).length, 1);
   });
 
