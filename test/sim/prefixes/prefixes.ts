@@ -12,7 +12,7 @@ import { becomeOf, fatesText, viewsIn } from '../check/kernel-views.ts';
 import { INTERFACES, type ModeWorld, modeWorld, SENDERS, takeOver } from '../check/mode-world.ts';
 import { packetsTo, type Sender } from '../check/packets.ts';
 import { Walks } from '../check/walks.ts';
-import { FRONTENDS, formerBackends, objectsOf, type State, stateText } from './states.ts';
+import { backendsOf, FRONTENDS, formerBackends, objectsOf, type State, stateText } from './states.ts';
 
 /** What a packet met at a cut that is neither of before nor of afterwards, and no exception. */
 export interface Breach {
@@ -39,10 +39,13 @@ export interface Breach {
  *   endpoints of a virtual server are objects of their own; unmasqueraded answers of another node would pass this node by.
  * - `former frontend`: in IPVS mode pods and the node may be led by a former frontend of policy Local to the present endpoints of its Service.
  *   All frontends of a Service have their endpoints in one chain.
+ * - `takeover`: while IPVS mode takes over from another mode, or another from it, a frontend that only one of the two serves may be reached by its
+ *   virtual server without masquerading and source ranges. The two modes have the rules of the table nat under the same names, so these change
+ *   in one moment, and servers are complete before.
  *
  * nftables mode has none of these: a transaction writes the whole of a Service.
  */
-export type Exception = 'unserved' | 'masqueraded' | 'former frontend';
+export type Exception = 'unserved' | 'masqueraded' | 'former frontend' | 'takeover';
 
 interface Watched {
   readonly name: string;
@@ -128,10 +131,11 @@ export class PrefixWorld {
   #breaches(modes: readonly ModeName[], before: State, after: State, last: readonly string[]): Breach[] {
     const found: Breach[] = [];
     const texts = { mode: modes.join(' to '), before: stateText(before), after: stateText(after) };
-    const former = new Set(formerBackends(before, after).flatMap((one) => [one, `${one} masqueraded`]));
+    const former = fatesTo(formerBackends(before, after));
+    const endpoints = fatesTo([...before, ...after].flatMap(backendsOf));
     for (const [i, { name }] of PACKETS.entries()) {
       const [was = '', becomes = ''] = [this.#before[i], last[i]];
-      const judged = { was, becomes, allowed: new Set(`${was}, ${becomes}`.split(', ')), former, modes };
+      const judged = { was, becomes, allowed: new Set(`${was}, ${becomes}`.split(', ')), former, endpoints, modes };
       for (const [cut, outcomes] of this.#cuts.entries()) {
         const is = outcomes[i] ?? '';
         const verdict = judge(is, judged);
@@ -171,10 +175,12 @@ interface Judged {
   readonly allowed: ReadonlySet<string>;
   /** Those of a former frontend. */
   readonly former: ReadonlySet<string>;
+  /** Those of all endpoints of both states. */
+  readonly endpoints: ReadonlySet<string>;
   readonly modes: readonly ModeName[];
 }
 
-function judge(is: string, { was, becomes, allowed, former, modes }: Judged): Exception | 'right' | 'wrong' {
+function judge(is: string, { was, becomes, allowed, former, endpoints, modes }: Judged): Exception | 'right' | 'wrong' {
   if (is === was || is === becomes) return 'right';
   const fates = is.split(', ').filter((one) => !allowed.has(one));
   if (fates.length === 0) return 'right';
@@ -184,10 +190,17 @@ function judge(is: string, { was, becomes, allowed, former, modes }: Judged): Ex
   if (!modes.includes('ipvs')) return 'wrong';
   if (fates.every((one) => one.endsWith(MASQUERADED) && allowed.has(one.slice(0, -MASQUERADED.length))))
     return 'masqueraded';
-  return fates.every((one) => former.has(one)) && isServed(was) ? 'former frontend' : 'wrong';
+  if (fates.every((one) => former.has(one)) && isServed(was)) return 'former frontend';
+  const isOfOne = modes.length > 1 && !(isServed(was) && isServed(becomes));
+  return isOfOne && fates.every((one) => endpoints.has(one)) ? 'takeover' : 'wrong';
 }
 
 const MASQUERADED = ' masqueraded';
+
+/** The fates of packets to these endpoints. */
+function fatesTo(backends: readonly string[]): ReadonlySet<string> {
+  return new Set(backends.flatMap((one) => [`balanced ${one}`, `balanced ${one}${MASQUERADED}`]));
+}
 
 function isServed(outcome: string): boolean {
   return outcome.split(', ').every((one) => one.startsWith('balanced'));

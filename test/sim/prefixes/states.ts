@@ -168,16 +168,20 @@ function sliceObject({ endpoints, target }: ServiceState, name: string, family: 
   });
 }
 
-/** The present endpoints of Services that had frontends of policy Local, as fates: `balanced 10.244.1.1:8080`. */
-export function formerBackends(before: State, after: State): string[] {
-  return before.flatMap(({ type, externalPolicy }, i) => {
-    const next = after[i] ?? ABSENT;
-    if (type === 'none' || externalPolicy !== 'Local' || next.type === 'none') return [];
-    return [...next.endpoints].flatMap((letter) => {
-      const { host } = hostOf(letter);
-      return [`balanced 10.244.1.${host}:${next.target}`, `balanced [fd00:244:1::${host}]:${next.target}`];
-    });
+/** The endpoints of a Service, as `10.244.1.1:8080`. */
+export function backendsOf({ type, endpoints, target }: ServiceState): string[] {
+  if (type === 'none') return [];
+  return [...endpoints].flatMap((letter) => {
+    const { host } = hostOf(letter);
+    return [`10.244.1.${host}:${target}`, `[fd00:244:1::${host}]:${target}`];
   });
+}
+
+/** The present endpoints of Services that had frontends of policy Local. */
+export function formerBackends(before: State, after: State): string[] {
+  return before.flatMap(({ type, externalPolicy }, i) =>
+    type === 'none' || externalPolicy !== 'Local' ? [] : backendsOf(after[i] ?? ABSENT),
+  );
 }
 
 function hostOf(letter: string): { readonly host: number; readonly node: string } {

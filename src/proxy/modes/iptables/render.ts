@@ -10,6 +10,7 @@ import {
   type ChainKey,
   chainKey,
   EXTERNAL_SERVICES,
+  FIREWALL_TREE,
   HAIRPIN,
   MARK_MASQ,
   NODE_PORT_REJECTS,
@@ -42,7 +43,7 @@ export const TREES = {
   externalRejects: { table: 'filter', root: EXTERNAL_SERVICES, prefix: 'KUBE-DSX' },
   nodePortRejects: { table: 'filter', root: NODE_PORT_REJECTS, prefix: 'KUBE-DSP' },
   healthPorts: { table: 'filter', root: NODE_PORTS, prefix: 'KUBE-DSH' },
-  firewall: { table: 'filter', root: PROXY_FIREWALL, prefix: 'KUBE-DSF' },
+  firewall: { table: 'filter', root: PROXY_FIREWALL, prefix: FIREWALL_TREE },
 } as const satisfies Readonly<Record<string, TreeNames & { table: Table }>>;
 export type TreeName = keyof typeof TREES;
 

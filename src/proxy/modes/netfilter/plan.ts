@@ -3,9 +3,10 @@
  *
  * A restore commits table by table, and packets flow between two commits. Every packet must find the rules to its endpoints
  * (nat) or its refusal (filter), so the tables are written in this order:
- * 1. filter, with the added rules and still with the removed ones;
- * 2. nat, with the deletion of the chains that its rules no longer refer to;
- * 3. filter, without the removed rules.
+ * 1. filter, with the added rules and still with the removed ones, but for source ranges (`Firewall`);
+ * 2. nat;
+ * 3. filter, without the removed rules;
+ * 4. the deletion of chains to which no rule refers any more. What the chains of another mode drop is dropped by then.
  * That is one restore, and a part without a change is left out: one endpoint more or less is one transaction of nat. A change of the
  * filter table alone is one transaction as well. If many chains are new, restores of their own write them before (`restore-text.ts`).
  */
@@ -24,7 +25,7 @@ import {
   targetOf,
   type WantedJumps,
 } from './jumps.ts';
-import { type ChainKey, chainKey, isServiceChain, splitChainKey } from './names.ts';
+import { type ChainKey, chainKey, isFirewallChain, isServiceChain, splitChainKey } from './names.ts';
 import { byNameDown, isEmptyBlock, linesOf, type NewChain, portionsOf, type TableBlock } from './restore-text.ts';
 import { type Chain, type Rule, sameChain, type Table } from './rules.ts';
 
@@ -52,11 +53,18 @@ export interface TablesTrackers {
   readonly jumps: Tracker<string, Jump>;
 }
 
+/**
+ * When the rules of source ranges are written. Those of iptables mode drop what nat does not translate, so nat comes first. Those of IPVS mode
+ * see packets to their servers, which nat leaves alone, so they come first, and replace those of iptables mode.
+ */
+export type Firewall = 'before nat' | 'after nat';
+
 /** The input of a plan: the differences. Objects that are right cost nothing (invariant 11). */
 export interface PendingTables {
   readonly family: Family;
   /** More lines of new chains than this are cut into portions. */
   readonly portionLines: number;
+  readonly firewall: Firewall;
   readonly chains: Delta<ChainKey, Chain>;
   readonly jumps: Delta<string, Jump>;
   readonly wantedJumps: WantedJumps;
@@ -69,7 +77,7 @@ export interface PendingTables {
  * be removed stays, and so does a rule of a chain of a dispatch tree.
  */
 export function planTables(
-  { family, chains, jumps: delta, portionLines, wantedJumps: wanted, order }: PendingTables,
+  { family, chains, jumps: delta, portionLines, firewall, wantedJumps: wanted, order }: PendingTables,
   setAside: SetAside,
   only?: (key: ChainKey) => boolean,
 ): TablesPlan {
@@ -88,7 +96,7 @@ export function planTables(
       ...gone.map((entry) => jumpStep(family, entry, 'remove')),
       ...jumps.misplaced.map((one) => orderStep(family, one)),
     ],
-    restores: () => restoresOf(writes, jumps, portionLines),
+    restores: () => restoresOf(writes, jumps, { portionLines, firewall }),
     chains: new Map(writes.map(({ key, to }) => [key, to])),
     jumps: new Map<string, Jump | undefined>([
       ...jumps.inserted.map((entry) => [jumpKey(entry), entry] as const),
@@ -179,12 +187,12 @@ function ownerOf({ key, from, to }: Write): string | undefined {
 function* restoresOf(
   writes: readonly Write[],
   jumps: JumpWrites,
-  portionLines: number,
+  { portionLines, firewall }: Pick<PendingTables, 'portionLines' | 'firewall'>,
 ): Generator<readonly TableBlock[] | undefined> {
   const created = writes.filter((write) => write.from === undefined).map(newChainOf);
   const isMany = created.reduce((sum, chain) => sum + linesOf(chain), 0) > portionLines;
   if (isMany) for (const block of portionsOf(created, portionLines)) yield block && [block];
-  const last = blocksOf(isMany ? writes.filter((write) => write.from !== undefined) : writes, jumps);
+  const last = blocksOf(isMany ? writes.filter((write) => write.from !== undefined) : writes, jumps, firewall);
   if (last.length > 0) yield last;
 }
 
@@ -193,21 +201,27 @@ function newChainOf({ key, to = [] }: Write): NewChain {
   return { table, name: chain, rules: to };
 }
 
-function blocksOf(writes: readonly Write[], { inserted, moved, gone }: JumpWrites): TableBlock[] {
+function blocksOf(writes: readonly Write[], { inserted, moved, gone }: JumpWrites, firewall: Firewall): TableBlock[] {
   const first = newBlock('filter', inserted, moved);
-  const mangle = newBlock('mangle', inserted, [...moved, ...gone]);
+  const mangle = newBlock('mangle', inserted, moved);
   const nat = newBlock('nat', inserted, [...moved, ...gone]);
   const last = newBlock('filter', [], gone);
+  const mangleDrops = newBlock('mangle', [], gone);
   // A block of its own, because a rule of another program may still refer to such a chain: then only its deletion is refused.
   const natDrops = newBlock('nat', [], []);
   for (const { key, from, to } of writes) {
     const { table, chain: name } = splitChainKey(key);
-    if (table === 'filter') addFilter({ first, last }, { name, from, to });
+    if (table === 'filter' && to !== undefined && isFirewallChain(name)) {
+      (firewall === 'before nat' ? first : last).chains.push({ name, rules: to });
+      // A jump may lead there already.
+      if (firewall === 'after nat' && from === undefined) first.chains.push({ name, rules: [] });
+    } else if (table === 'filter') addFilter({ first, last }, { name, from, to });
     else if (to !== undefined) (table === 'nat' ? nat : mangle).chains.push({ name, rules: to });
-    else drop(table === 'nat' ? natDrops : mangle, name);
+    else drop(table === 'nat' ? natDrops : mangleDrops, name);
   }
   const between = [mangle, nat].filter((block) => !isEmptyBlock(block));
-  const all = [...(between.length === 0 ? [together(first, last)] : [first, ...between, last]), natDrops];
+  const ofFilter = between.length === 0 ? [together(first, last)] : [first, ...between, last];
+  const all = [...ofFilter, mangleDrops, natDrops];
   const blocks = all.filter((block) => !isEmptyBlock(block));
   for (const block of blocks) block.chains.sort(byNameDown);
   return blocks;
