@@ -3,9 +3,11 @@ import { commandLine } from '../../scripts/arguments.ts';
 import { machineText } from '../reliability/machine.ts';
 import { recordPart } from '../reliability/results.ts';
 import { type CampaignResult, resultText, runCampaign, runSeed } from './campaign.ts';
+import { MODES } from './check/mode-world.ts';
 import { everyCall } from './every-call.ts';
 import { planOf } from './history/plan.ts';
 import { KNOWN_FAILURES } from './known.ts';
+import { allWays, breachText, KINDS, randomWays, type Ways, waysText } from './prefixes/ways.ts';
 import { runWithReal } from './real/run-real.ts';
 
 /** Histories that may be run to make a failing one shorter. */
@@ -25,6 +27,15 @@ const { values } = commandLine({
     minutes: { type: 'string', value: 'N', least: 0, help: `at most so long (${MINUTES} when neither is given)` },
     hours: { type: 'string', value: 'N', least: 0, help: 'the same in hours' },
     'every-call': { type: 'boolean', help: 'puts each fault at each call of a short history instead' },
+    prefixes: {
+      type: 'boolean',
+      help: 'walks packets between all writes of random changes of one or two Services instead, in each mode and from mode to mode',
+    },
+    'all-pairs': {
+      type: 'string',
+      value: 'MODE',
+      help: 'the same for each pair of states of one Service in this mode; takes some hours',
+    },
     'keep-going': { type: 'boolean', help: 'goes on after a failure' },
     'without-known': { type: 'boolean', help: 'leaves out the histories of test/sim/known.ts' },
     'no-shrinking': { type: 'boolean', help: 'prints a failing history as it is, and looks for no shorter one' },
@@ -110,5 +121,30 @@ function record(
   });
 }
 
-if (values.seed !== undefined) process.exitCode = await one(Number(values.seed));
+/** Ways between states, each kind for its share of the time. */
+async function prefixes(): Promise<number> {
+  const seed = Number(values.seed ?? Math.floor(Math.random() * 2 ** 31));
+  print(`seed ${seed}`);
+  const mode = MODES.find((one) => one === values['all-pairs']);
+  if (values['all-pairs'] !== undefined && mode === undefined) {
+    print(`--all-pairs takes ${MODES.join(', ')}`);
+    return 2;
+  }
+  let failed = 0;
+  const take = (ways: Ways) => {
+    print(waysText(ways));
+    for (const breach of ways.breaches) print(breachText(breach));
+    failed += ways.breaches.length;
+  };
+  if (mode !== undefined) take(await allWays(mode, seed));
+  else {
+    const whole = KINDS.reduce((sum, { share }) => sum + share, 0);
+    const time = Number(values.minutes ?? MINUTES) * 60_000;
+    for (const kind of KINDS) take(await randomWays(kind, seed, (time * kind.share) / whole));
+  }
+  return failed === 0 ? 0 : 1;
+}
+
+if (values.prefixes || values['all-pairs'] !== undefined) process.exitCode = await prefixes();
+else if (values.seed !== undefined) process.exitCode = await one(Number(values.seed));
 else process.exitCode = values['every-call'] ? await everyCall({ print }) : await many();

@@ -8,9 +8,19 @@ import type { Packet } from '../../../src/inspect/explain/packet.ts';
 import type { ModeName } from '../../../src/proxy/model/modes.ts';
 import { nodeOf } from '../../helpers/cluster/objects.ts';
 import type { Rig } from '../../helpers/proxy/rig.ts';
+import { type Expectation, expected, type OracleInput } from '../../inspect/explain/oracle.ts';
 import { becomeOf, fatesText, viewsIn } from '../check/kernel-views.ts';
-import { INTERFACES, type ModeWorld, modeWorld, SENDERS, takeOver } from '../check/mode-world.ts';
+import {
+  config,
+  INTERFACES,
+  type ModeKernels,
+  type ModeWorld,
+  modeWorld,
+  SENDERS,
+  takeOver,
+} from '../check/mode-world.ts';
 import { packetsTo, type Sender } from '../check/packets.ts';
+import { type Place, settingsOf } from '../check/settings.ts';
 import { Walks } from '../check/walks.ts';
 import { backendsOf, FRONTENDS, formerBackends, objectsOf, type State, stateText } from './states.ts';
 
@@ -94,9 +104,13 @@ export class PrefixWorld {
   #before: readonly string[] = [];
   cuts = 0;
 
-  constructor(mode: ModeName) {
+  /** `onCommit` is called before the packets of a cut are walked. */
+  constructor(mode: ModeName, onCommit?: (kernels: ModeKernels) => void) {
     this.#mode = mode;
-    this.#kernels = modeWorld(mode, () => this.#cuts.push(this.#look()));
+    this.#kernels = modeWorld(mode, () => {
+      onCommit?.(this.#kernels);
+      this.#cuts.push(this.#look());
+    });
     this.#rig = this.#kernels.rig;
     this.#rig.put(nodeOf('a'));
   }
@@ -113,7 +127,7 @@ export class PrefixWorld {
     this.#cuts = [];
     await this.#sync();
     const after = this.#look();
-    const breaches = this.#state === undefined ? [] : this.#breaches(modes, this.#state, state, after);
+    const breaches = [...this.#breaches(modes, this.#state ?? state, state, after), ...this.#wrongAtLast(state, after)];
     this.cuts += this.#cuts.length;
     this.#state = state;
     this.#before = after;
@@ -133,6 +147,7 @@ export class PrefixWorld {
     const texts = { mode: modes.join(' to '), before: stateText(before), after: stateText(after) };
     const former = fatesTo(formerBackends(before, after));
     const endpoints = fatesTo([...before, ...after].flatMap(backendsOf));
+    if (this.#state === undefined) return [];
     for (const [i, { name }] of PACKETS.entries()) {
       const [was = '', becomes = ''] = [this.#before[i], last[i]];
       const judged = { was, becomes, allowed: new Set(`${was}, ${becomes}`.split(', ')), former, endpoints, modes };
@@ -151,6 +166,33 @@ export class PrefixWorld {
     return found;
   }
 
+  /** What is not as docs/semantics.md says when all is written, whatever was before. */
+  #wrongAtLast(state: State, outcomes: readonly string[]): Breach[] {
+    const { model } = this.#rig;
+    const texts = { mode: this.#mode, before: 'anything', after: stateText(state), was: '', cut: 0, cuts: 0 };
+    const roles = new Map<string, 'cluster-ip' | 'other'>();
+    for (const { role, address } of [...model.ports.values()].flatMap(({ frontends }) => frontends)) {
+      if (role === 'cluster-ip') roles.set(address ?? '', role);
+      else if (address !== undefined && !roles.has(address)) roles.set(address, 'other');
+    }
+    const of = (family: Family): OracleInput => ({
+      services: {
+        ports: [...model.ports.values()].filter((one) => one.family === family),
+        frontend: (at) => model.frontend(at),
+        roleOf: (address) => roles.get(address),
+      },
+      mode: settingsOf(this.#mode, family, PLACE(this.#mode)),
+      localAddresses: LOCAL[family],
+      remembers: () => false,
+    });
+    const inputs = { IPv4: of('IPv4'), IPv6: of('IPv6') };
+    return PACKETS.flatMap(({ name, packet, family }, i) => {
+      const becomes = withoutShares(expected(packet, inputs[family]));
+      const is = outcomes[i] ?? '';
+      return is === becomes ? [] : [{ ...texts, packet: name, is, becomes }];
+    });
+  }
+
   /** Each packet's outcome now: the different fates, without their shares. */
   #look(): string[] {
     this.#walks.begin();
@@ -159,16 +201,27 @@ export class PrefixWorld {
       const facts = { localAddresses: LOCAL[family], remembered: NOTHING };
       const { fates, isDelivered } = becomeOf(views[family], packet, facts, this.#walks.walk);
       if (!isDelivered && fates.every(({ kind }) => kind === 'balanced')) return 'dropped';
-      return fatesText(fates.map((fate) => ({ ...fate, probability: 1 })));
+      return withoutShares(fates);
     });
   }
 }
+
+function withoutShares(fates: readonly Expectation[]): string {
+  return fatesText(fates.map((fate) => ({ ...fate, probability: 1 })));
+}
+
+const PLACE = (mode: ModeName): Place => ({
+  config: config(mode),
+  node: undefined,
+  interfaces: INTERFACES,
+  serviceCidrs: undefined,
+});
 
 /** Syncs until a predecessor is gone. */
 const MAX_ROUNDS = 5;
 const NOTHING: ReadonlySet<string> = new Set();
 
-interface Judged {
+export interface Judged {
   readonly was: string;
   readonly becomes: string;
   /** All fates of both. */
@@ -180,12 +233,15 @@ interface Judged {
   readonly modes: readonly ModeName[];
 }
 
-function judge(is: string, { was, becomes, allowed, former, endpoints, modes }: Judged): Exception | 'right' | 'wrong' {
+/** Pure. */
+export function judge(
+  is: string,
+  { was, becomes, allowed, former, endpoints, modes }: Judged,
+): Exception | 'right' | 'wrong' {
   if (is === was || is === becomes) return 'right';
   const fates = is.split(', ').filter((one) => !allowed.has(one));
   if (fates.length === 0) return 'right';
-  const isRules = modes.every((mode) => mode === 'nftables');
-  if (isRules) return 'wrong';
+  if (modes.every((mode) => mode === 'nftables')) return 'wrong';
   if (!is.includes('balanced')) return isServed(was) && isServed(becomes) ? 'wrong' : 'unserved';
   if (!modes.includes('ipvs')) return 'wrong';
   if (fates.every((one) => one.endsWith(MASQUERADED) && allowed.has(one.slice(0, -MASQUERADED.length))))

@@ -53,6 +53,29 @@ export function nextService(random: Random, before: ServiceState): ServiceState 
   return next as never;
 }
 
+/** What decides who may reach which endpoints: all combinations of these are met by `allWays`. */
+const CORE = ['type', 'external', 'externalPolicy', 'internalPolicy', 'ranges', 'endpoints'] as const;
+type CoreState = Pick<ServiceState, (typeof CORE)[number]>;
+
+/** All states that differ in what they mean. */
+export function coreStates(): CoreState[] {
+  let states: Record<string, unknown>[] = [{}];
+  for (const key of CORE) states = states.flatMap((one) => CHOICES[key].map((value) => ({ ...one, [key]: value })));
+  const whole = states.map((one): ServiceState => ({ ...ABSENT, ...one }));
+  return [...new Map(whole.filter(isMeaningful).map((one) => [serviceText(one, 0), one])).values()];
+}
+
+/** Without choices that have no effect. */
+function isMeaningful({ type, external, externalPolicy, ranges }: ServiceState): boolean {
+  const isExternal = type === 'NodePort' || type === 'LoadBalancer' || external === 'shared';
+  return (isExternal || externalPolicy === 'Cluster') && (type === 'LoadBalancer' || ranges === 'none');
+}
+
+/** A state whose other choices are drawn. */
+export function withOthers(random: Random, core: CoreState): ServiceState {
+  return { ...randomService(random), ...Object.fromEntries(CORE.map((key) => [key, core[key]])) };
+}
+
 /** The choices that mean something, as words: the same text is the same state. */
 export function stateText(state: State): string {
   return state.map((one, i) => serviceText(one, i)).join('; ');

@@ -5,7 +5,7 @@
  * (nat) or its refusal (filter), so the tables are written in this order:
  * 1. filter, with the added rules and still with the removed ones, but for source ranges (`Firewall`);
  * 2. nat;
- * 3. filter, without the removed rules;
+ * 3. filter, without the removed rules, and after IPVS mode with the added ones too;
  * 4. the deletion of chains to which no rule refers any more. What the chains of another mode drop is dropped by then.
  * That is one restore, and a part without a change is left out: one endpoint more or less is one transaction of nat. A change of the
  * filter table alone is one transaction as well. If many chains are new, restores of their own write them before (`restore-text.ts`).
@@ -25,7 +25,7 @@ import {
   targetOf,
   type WantedJumps,
 } from './jumps.ts';
-import { type ChainKey, chainKey, isFirewallChain, isServiceChain, splitChainKey } from './names.ts';
+import { type ChainKey, chainKey, IPVS_FILTER, isFirewallChain, isServiceChain, splitChainKey } from './names.ts';
 import { byNameDown, isEmptyBlock, linesOf, type NewChain, portionsOf, type TableBlock } from './restore-text.ts';
 import { type Chain, type Rule, sameChain, type Table } from './rules.ts';
 
@@ -220,7 +220,10 @@ function blocksOf(writes: readonly Write[], { inserted, moved, gone }: JumpWrite
     else drop(table === 'nat' ? natDrops : mangleDrops, name);
   }
   const between = [mangle, nat].filter((block) => !isEmptyBlock(block));
-  const ofFilter = between.length === 0 ? [together(first, last)] : [first, ...between, last];
+  // IPVS has balanced so far: packets pass the table filter untranslated until nat is written.
+  const isAfterIpvs = writes.some(({ key, to }) => to === undefined && key === chainKey('filter', IPVS_FILTER));
+  const inOnePiece = between.length === 0 || isAfterIpvs;
+  const ofFilter = inOnePiece ? [...between, together(first, last)] : [first, ...between, last];
   const all = [...ofFilter, mangleDrops, natDrops];
   const blocks = all.filter((block) => !isEmptyBlock(block));
   for (const block of blocks) block.chains.sort(byNameDown);

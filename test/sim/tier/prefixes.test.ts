@@ -1,0 +1,21 @@
+/** Packets between all writes of random changes, for three minutes. */
+import assert from 'node:assert/strict';
+import { describe, it } from 'node:test';
+import { breachText, KINDS, randomWays, waysText } from '../prefixes/ways.ts';
+
+const TIME = 170_000;
+
+/** Another one each time: `npm run sim -- --prefixes --seed N` repeats it. */
+const seed = Math.floor(Math.random() * 2 ** 31);
+const whole = KINDS.reduce((sum, { share }) => sum + share, 0);
+
+describe('each packet meets what was before or what comes, after each write', () => {
+  for (const kind of KINDS) {
+    it(`${kind.name}`, async (t) => {
+      const ways = await randomWays(kind, seed, (TIME * kind.share) / whole);
+      t.diagnostic(`seed ${seed}: ${waysText(ways)}`);
+      assert.equal(ways.breaches.length, 0, `seed ${seed}\n${ways.breaches.map(breachText).join('\n')}`);
+      assert.ok(ways.pairs > 20 && ways.cuts > ways.pairs, waysText(ways));
+    });
+  }
+});
