@@ -41,6 +41,8 @@ export interface ServersOptions {
 interface Open {
   readonly listen: ListenAddress;
   readonly stop: AbortController;
+  /** Resolves when its port is closed. */
+  readonly ended: Promise<void>;
 }
 
 export class Servers {
@@ -113,9 +115,9 @@ export class Servers {
   }
 
   async close(): Promise<void> {
-    for (const { stop } of this.#open.values()) stop.abort();
-    await this.#serviceHealth.close();
-    await this.relay.close();
+    const open = [...this.#open.values()];
+    for (const { stop } of open) stop.abort();
+    await Promise.all([...open.map(({ ended }) => ended), this.#serviceHealth.close(), this.relay.close()]);
   }
 
   #listenAt(name: ServerName, listen: ListenAddress | undefined): void {
@@ -125,13 +127,23 @@ export class Servers {
     this.#open.delete(name);
     if (listen === undefined) return;
     const stop = new AbortController();
-    this.#open.set(name, { listen, stop });
-    void keepOpen({
+    const ended = this.#serve(name, { listen, signal: stop.signal }, before?.ended);
+    this.#open.set(name, { listen, stop, ended });
+  }
+
+  /** A port that the former server still closes cannot be bound. */
+  async #serve(
+    name: ServerName,
+    { listen, signal }: { readonly listen: ListenAddress; readonly signal: AbortSignal },
+    former: Promise<void> | undefined,
+  ): Promise<void> {
+    await former;
+    await keepOpen({
       open: this.#options.open,
       listen,
       handler: this.#options.handlers[name],
       clock: realClock,
-      signal: AbortSignal.any([stop.signal, this.#options.signal]),
+      signal: AbortSignal.any([signal, this.#options.signal]),
       onFailure: (error) => this.#cannotListen(name, listen, error),
       onOpen: () =>
         this.#unserved.over({

@@ -2,7 +2,10 @@
  * A simulated process: what it calls outside is numbered, and a fault may happen at each number. It can be killed at any of these calls,
  * as by SIGKILL: nothing of it has an effect afterwards, and what it had open is closed by the kernel.
  */
-import type { SimTime } from './time.ts';
+import type { SimTime, TimerOwner } from './time.ts';
+
+/** The time of threads is nobody's. */
+const THREAD: TimerOwner = { isDead: false };
 
 /** A fault at a call. `variant` chooses among the errors that the call can give. */
 export type Fault =
@@ -30,6 +33,8 @@ export interface LaterCall<T> {
   readonly effect: () => T | Promise<T>;
   readonly fail: (variant: number) => T | Promise<T>;
   readonly cut?: (answer: T, variant: number) => T | Promise<T>;
+  /** A thread of its own waits for it, and ends with the process: the process may end meanwhile. */
+  readonly isOfThread?: boolean;
   /** What failed opens nothing: closes it where the call fails after its effect. */
   readonly undo?: (answer: T) => void;
 }
@@ -162,17 +167,21 @@ export class SimProcess {
 
   async #answer<T>(
     fault: Fault | undefined,
-    { effect, fail, cut, undo }: LaterCall<T>,
+    { effect, fail, cut, undo, isOfThread = false }: LaterCall<T>,
     signal: AbortSignal | undefined,
   ): Promise<T> {
+    const wait = (milliseconds: number): Promise<void> =>
+      milliseconds === 0
+        ? Promise.resolve()
+        : this.time.pause(milliseconds, { owner: isOfThread ? THREAD : this, signal });
     // The answer of no call is there before others run.
-    await this.#wait(fault?.kind === 'slow' ? fault.milliseconds / 2 : 0, signal);
+    await wait(fault?.kind === 'slow' ? fault.milliseconds / 2 : 0);
     // Another call killed the process meanwhile: this one has no effect.
     if (this.#isDead) return await never<T>();
     if (fault === undefined) return await effect();
     if (fault.kind === 'slow') {
       const answer = await effect();
-      await this.#wait(fault.milliseconds / 2, signal);
+      await wait(fault.milliseconds / 2);
       return answer;
     }
     if (fault.kind === 'kill') {
@@ -185,10 +194,6 @@ export class SimProcess {
     if (fault.kind === 'cut' && cut !== undefined) return await cut(answer, fault.variant);
     undo?.(answer);
     return await fail(fault.variant);
-  }
-
-  #wait(milliseconds: number, signal: AbortSignal | undefined): Promise<void> {
-    return milliseconds === 0 ? Promise.resolve() : this.time.pause(milliseconds, { owner: this, signal });
   }
 
   #mustLive(): void {

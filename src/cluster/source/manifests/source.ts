@@ -76,6 +76,10 @@ class FolderFollower {
   readonly #intake: FileIntake;
   /** Events wait until all files that changed together are read, because a Service that the guard judges must not come after its endpoints. */
   #held: SourceEvent[] = [];
+  /** Cancel the second reads that are due. */
+  readonly #doubts = new Set<() => void>();
+  /** A read that hung may end after the run. */
+  #isOver = false;
 
   constructor(options: ManifestsOptions, emit: EventSink) {
     const { path, clock, nodeName, nodePorts, node, documents = documentFiles, watchFolder, warn } = options;
@@ -93,7 +97,13 @@ class FolderFollower {
       onChange: (file) => this.#files.invalidate(file),
       onUnwatched: (error) => warn?.(`--manifests ${path}: ${unwatchedText(error, RESCAN_MS)}`),
     });
-    const onDoubt = (file: string) => void clock.after(SECOND_READ_MS, () => this.#changes.add(file));
+    const onDoubt = (file: string) => {
+      const cancel = clock.after(SECOND_READ_MS, () => {
+        this.#doubts.delete(cancel);
+        this.#changes.add(file);
+      });
+      this.#doubts.add(cancel);
+    };
     this.#intake = new FileIntake({ path, clock, store: this.store, warn, onDoubt });
   }
 
@@ -105,7 +115,12 @@ class FolderFollower {
 
   /** A read that hangs does not keep the agent from stopping. */
   async run(signal: AbortSignal): Promise<void> {
-    await Promise.race([this.#run(signal), aborted(signal).catch(() => undefined)]);
+    try {
+      await Promise.race([this.#run(signal), aborted(signal).catch(() => undefined)]);
+    } finally {
+      this.#isOver = true;
+      for (const cancel of this.#doubts) cancel();
+    }
   }
 
   async #run(signal: AbortSignal): Promise<void> {
@@ -180,6 +195,7 @@ class FolderFollower {
     for (let i = 0; i < files.length; i += FILES_AT_A_TIME) {
       const batch = files.slice(i, i + FILES_AT_A_TIME);
       const read = await Promise.all(batch.map((file) => this.#files.readIfChanged(file, this.store.draft(file))));
+      if (this.#isOver) return;
       for (const [j, file] of batch.entries()) this.#intake.apply(file, read[j] ?? { kind: 'same' });
     }
     await this.#flush();
@@ -188,6 +204,7 @@ class FolderFollower {
   /** Emits the events of all files that changed together. */
   async #flush(): Promise<void> {
     await this.#node?.judge();
+    if (this.#isOver) return;
     this.store.flush();
     this.#emitHeld();
   }
