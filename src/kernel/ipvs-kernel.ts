@@ -25,6 +25,9 @@ export interface Server extends ServerId {
   readonly timeout: number;
 }
 
+/** A server that no client uses, in TEST-NET-2 (RFC 5737): it tries whether the kernel has a scheduler. kube-proxy has the same one. */
+export const TRIAL_SERVER: ServerId = { protocol: 'TCP', address: '198.51.100.0' as Address, port: 20_000 };
+
 /**
  * An endpoint of a virtual server. A field of it is written by native/ipvs.ts (and in abi-probe.c), read by `observe.ts` of
  * proxy/modes/virtual-servers, and compared and printed by its `tracked-objects.ts`.

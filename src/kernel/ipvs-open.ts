@@ -1,6 +1,5 @@
 /** Opens the kernel's IPVS, and checks that it has the scheduler of the configuration. */
 import type { NetlinkTransport } from '../../native/netlink-socket.ts';
-import type { Address } from '../base/address.ts';
 import { causeOf } from '../base/cause.ts';
 import type { CommandRunner } from './commands.ts';
 import {
@@ -9,11 +8,8 @@ import {
   type IpvsReader,
   IpvsUnusable,
   type Server,
-  type ServerId,
+  TRIAL_SERVER,
 } from './ipvs-kernel.ts';
-
-/** A server that no client uses, in TEST-NET-2 (RFC 5737). kube-proxy tries a scheduler with the same server. */
-const TRIAL: ServerId = { protocol: 'TCP', address: '198.51.100.0' as Address, port: 20_000 };
 
 /**
  * Opens IPVS, and runs modprobe when the kernel does not load the module itself. `openTransport` opens sockets, for example in another
@@ -58,15 +54,20 @@ export function ipvsQuestions(open: () => Promise<IpvsReader & { close(): void }
   };
 }
 
-/** Checks that the kernel has a scheduler, with a server that no client uses. Rejects with IpvsUnusable when there is none of this name. */
+/**
+ * Checks that the kernel has a scheduler, with a server that no client uses. Rejects with IpvsUnusable when there is none of this name. The
+ * device is made before: it says that objects of IPVS mode may be left where a process ends in the middle of this.
+ */
 export async function checkScheduler(kernel: IpvsKernel, scheduler: string, signal: AbortSignal): Promise<void> {
   if ((await kernel.servers()).some((server) => server.scheduler === scheduler)) return;
-  const server: Server = { ...TRIAL, scheduler, flags: 0, timeout: 0 };
+  const server: Server = { ...TRIAL_SERVER, scheduler, flags: 0, timeout: 0 };
+  const hadDevice = await kernel.hasDevice();
+  if (!hadDevice) await kernel.write([{ kind: 'add-device' }], signal);
   const [error] = await kernel.write([{ kind: 'add-server', server }], signal);
-  if (error !== undefined && error.failure !== 'exists') {
-    throw new IpvsUnusable(
-      `--ipvs-scheduler=${scheduler}: the kernel refuses the scheduler: ${error.message}; load the module ip_vs_${scheduler}`,
-    );
-  }
   if (error === undefined) await kernel.write([{ kind: 'remove-server', server }], signal);
+  if (error === undefined || error.failure === 'exists') return;
+  if (!hadDevice) await kernel.write([{ kind: 'remove-device' }], signal);
+  throw new IpvsUnusable(
+    `--ipvs-scheduler=${scheduler}: the kernel refuses the scheduler: ${error.message}; load the module ip_vs_${scheduler}`,
+  );
 }

@@ -10,7 +10,7 @@
  * What others, a cleanup or a second agent wrote is no proof either: the agent may not know of it yet, and writes what it knows.
  */
 
-import { endpointText, FAMILIES, type Family } from '../../../src/base/address.ts';
+import { endpointText, FAMILIES, type Family, familyOf, isLoopback } from '../../../src/base/address.ts';
 import type { FamilyView } from '../../../src/proxy/modes/view.ts';
 import {
   BEGINNING,
@@ -45,6 +45,10 @@ export interface Commit {
    * packets on purpose; it must not send them to a stranger, nor touch what belongs to others.
    */
   readonly by: Writer;
+  /** Others wrote a short time ago, and the agent may not have noticed: what it writes may rely on what they removed. */
+  readonly isDisturbed?: boolean;
+  /** The simulated time, in milliseconds; undefined: each commit has a time of its own. */
+  readonly at?: number | undefined;
   /** Everything in the kernel that is not the agent's. */
   readonly others?: string;
 }
@@ -74,6 +78,8 @@ interface Found extends Violation {
   readonly id: string;
 }
 
+/** Milliseconds in which a sync writes all, unless calls are slow. */
+const SYNC_MS = 1000;
 const NOTHING_REMEMBERED: ReadonlySet<string> = new Set();
 
 export class SafetyCheck {
@@ -83,12 +89,19 @@ export class SafetyCheck {
   readonly #walk: Walk;
   readonly #packets = new WeakMap<ReadonlySet<string>, Map<FrontendKey, readonly SentPacket[]>>();
   readonly #positions = new Map<FrontendKey, Position>();
+  /**
+   * Positions that count when a sync must be over: a frontend of IPVS mode that is not complete yet looks like one that no endpoint has, or
+   * nobody.
+   */
+  readonly #unserved = new Map<FrontendKey, { readonly since: number; readonly position: Position }>();
   /** What becomes of the packets to a frontend, at the last check. */
   readonly #fates = new Map<FrontendKey, string>();
   /** Frontends of which others, a cleanup, or a second agent made that. */
   readonly #disturbed = new Set<FrontendKey>();
-  /** Names of packets that were delivered at the last check. */
-  readonly #delivered = new Set<string>();
+  /** By name: the packets that were delivered at the last check. */
+  readonly #delivered = new Map<string, SentPacket>();
+  /** The machine's addresses at the last check. */
+  readonly #local = new Map<Family, ReadonlySet<string>>();
   /** What others broke, until it is repaired: ids of violations. */
   readonly #broken = new Map<Family, ReadonlySet<string>>();
   #others: string | undefined;
@@ -110,17 +123,19 @@ export class SafetyCheck {
   }
 
   /** To be called after each commit, in the order of the commits. */
-  committed({ views, families = FAMILIES, by, others }: Commit): Violation[] {
+  committed({ views, families = FAMILIES, by, isDisturbed = false, at, others }: Commit): Violation[] {
     this.#walks.begin();
     const violations = others === undefined ? [] : this.#changedOthers(others, by);
     for (const family of families) {
       const broken = new Set<string>();
+      this.#forgetGone(family);
       const inFamily = viewsIn(views(family));
       for (const frontend of this.#versions.frontends) {
         if (frontend.at.family !== family) continue;
-        for (const { id, ...violation } of this.#check(frontend, inFamily, by)) {
+        for (const { id, ...violation } of this.#check(frontend, inFamily, { by, at })) {
           if (by === 'cleanup' && violation.kind === 'stopped') continue;
-          const isTheirs = by === 'others' || this.#broken.get(family)?.has(id) === true;
+          const isTheirConsequence = isDisturbed && violation.kind === 'stopped';
+          const isTheirs = by === 'others' || isTheirConsequence || this.#broken.get(family)?.has(id) === true;
           if (isTheirs) broken.add(id);
           else violations.push(violation);
         }
@@ -130,6 +145,18 @@ export class SafetyCheck {
     return violations;
   }
 
+  /** No packet was delivered to an address that went and came back since: the agent has to follow it first. */
+  #forgetGone(family: Family): void {
+    const local = this.#versions.localAddresses(family);
+    if (this.#local.get(family) === local) return;
+    this.#local.set(family, local);
+    for (const [name, { packet, isNodePort }] of this.#delivered) {
+      const { destination } = packet;
+      const isGone = isNodePort && !local.has(destination) && !isLoopback(destination);
+      if (isGone && familyOf(destination) === family) this.#delivered.delete(name);
+    }
+  }
+
   #changedOthers(others: string, by: Writer): Violation[] {
     const before = this.#others;
     this.#others = others;
@@ -137,8 +164,13 @@ export class SafetyCheck {
     return [{ kind: 'others', text: `what belongs to others changed: ${firstDifference(before, others)}` }];
   }
 
-  #check(frontend: FrontendVersions, views: readonly FamilyView[], by: Writer): Found[] {
+  #check(frontend: FrontendVersions, views: readonly FamilyView[], { by, at }: Pick<Commit, 'by' | 'at'>): Found[] {
     const { family } = frontend.at;
+    const unserved = this.#unserved.get(frontend.key);
+    if (unserved !== undefined && (at ?? 0) - unserved.since > SYNC_MS) {
+      this.#positions.set(frontend.key, unserved.position);
+      this.#unserved.delete(frontend.key);
+    }
     const position = this.#positions.get(frontend.key) ?? BEGINNING;
     const found = combinations(frontend, position, this.#versions);
     if (found === undefined) {
@@ -164,7 +196,15 @@ export class SafetyCheck {
     const isByAgent = this.#isByAgent(frontend.key, texts.join('\n'), by);
     if (met.size > 0 && isByAgent) {
       const combinationsMet = found.filter(({ same }) => met.has(same));
-      this.#positions.set(frontend.key, positionAfter(found, combinationsMet, position));
+      const after = positionAfter(found, combinationsMet, position);
+      const isUnserved = combinationsMet.every((one) => isWithoutBackends(one, packets, local));
+      if (hasServers && isUnserved && at !== undefined) {
+        const since = this.#unserved.get(frontend.key)?.since ?? at;
+        this.#unserved.set(frontend.key, { since, position: after });
+      } else {
+        this.#unserved.delete(frontend.key);
+        this.#positions.set(frontend.key, after);
+      }
     }
     return violations;
   }
@@ -213,10 +253,18 @@ export class SafetyCheck {
     if (isWanted && !become.isDelivered && this.#delivered.has(name)) {
       violations.push({ id: name, kind: 'stopped', text: `${name} was delivered, should be, and is: ${text}` });
     }
-    if (become.isDelivered && stray === '') this.#delivered.add(name);
+    if (become.isDelivered && stray === '') this.#delivered.set(name, sent);
     else this.#delivered.delete(name);
     return violations;
   }
+}
+
+function isWithoutBackends(
+  combination: Combination,
+  packets: readonly SentPacket[],
+  local: ReadonlySet<string>,
+): boolean {
+  return packets.every((sent) => wantedIn(sent, combination, local).backends.length === 0);
 }
 
 /** See `Judged.mixed`. */

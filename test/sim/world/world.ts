@@ -1,10 +1,10 @@
 /** A simulated world: a machine with its kernel and files, an API server, and the agents that run one after another. */
-import type { Address } from '../../../src/base/address.ts';
+import type { Address, Family } from '../../../src/base/address.ts';
 import type { Random } from '../../helpers/base/random.ts';
 import { SimApi } from '../api/api.ts';
 import { liveness, type ServedAnswer } from '../check/liveness.ts';
 import { sendersOf } from '../check/packets.ts';
-import { SafetyCheck } from '../check/safety.ts';
+import { SafetyCheck, type Writer } from '../check/safety.ts';
 import { Versions } from '../check/versions.ts';
 import { Calls } from '../engine/process.ts';
 import { SimTime } from '../engine/time.ts';
@@ -30,6 +30,8 @@ export interface WorldOptions {
 
 /** Times a tenth of a second that a question to the agent may take. */
 const ASKING = 300;
+/** Milliseconds that a sync may take after a period, in which the agent reads what others wrote. Notices come sooner, but not to all tables. */
+const NOTICING_MS = 2000;
 const KINDS = { services: 'Service', slices: 'EndpointSlice', nodes: 'Node', pods: 'Pod' } as const;
 const [IPV4, IPV6] = NODE_ADDRESSES as unknown as readonly [Address, Address];
 const SENDERS = sendersOf({ IPv4: IPV4, IPv6: IPV6 });
@@ -49,6 +51,8 @@ export class SimWorld {
   readonly #violations: Violation[] = [];
   #settings: Settings;
   #isForeign = false;
+  /** Until then the agent may not have noticed what others wrote. */
+  #disturbedUntil = 0;
 
   constructor(options: WorldOptions) {
     const { plan, random, onCommit } = options;
@@ -206,6 +210,8 @@ export class SimWorld {
     this.#isForeign = true;
     writeAsOther(this.kernel, what, variant);
     this.#isForeign = false;
+    if (what !== 'own-rule' && what !== 'hold-lock' && this.#settings.mode !== 'nftables')
+      this.#disturbedUntil = this.time.now + this.#settings.syncPeriod + NOTICING_MS;
   }
 
   #setAddress(address: Address, isThere: boolean): void {
@@ -218,8 +224,10 @@ export class SimWorld {
   #judge(): void {
     const others = this.kernel.bytesOfOthers();
     const { isCleaning, isAlone } = this.agents;
-    const by = this.#isForeign ? 'others' : isCleaning ? 'cleanup' : isAlone ? 'agent' : 'agents';
-    for (const { kind, text } of this.check.committed({ views: (family) => this.kernel.views(family), by, others })) {
+    const by: Writer = this.#isForeign ? 'others' : isCleaning ? 'cleanup' : isAlone ? 'agent' : 'agents';
+    const isDisturbed = this.time.now < this.#disturbedUntil;
+    const commit = { views: (family: Family) => this.kernel.views(family), by, isDisturbed, at: this.time.now, others };
+    for (const { kind, text } of this.check.committed(commit)) {
       this.#violations.push(new Violation(kind, text));
     }
   }

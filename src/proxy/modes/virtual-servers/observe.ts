@@ -2,7 +2,13 @@
 
 import { type Address, type Cidr, cidrContains, type Family, familyOf } from '../../../base/address.ts';
 import { breath } from '../../../base/clock.ts';
-import type { IpsetSpec, IpvsReader, Server, SetType } from '../../../kernel/ipvs-kernel.ts';
+import {
+  type IpsetSpec,
+  type IpvsReader,
+  type Server,
+  type SetType,
+  TRIAL_SERVER,
+} from '../../../kernel/ipvs-kernel.ts';
 import { SET_IDS, type SetId, setName, spareName } from './sets.ts';
 import type { ServersState } from './state.ts';
 import {
@@ -111,6 +117,9 @@ interface Traces {
   readonly entries: ReadonlyMap<string, OwnedEntry>;
 }
 
+/** A process that ended while it tried a scheduler left it. */
+const TRIAL = serverKey(TRIAL_SERVER);
+
 /**
  * Decides which virtual servers are ours: those that a Service wants, that have our label, or whose address is on our device.
  * kube-proxy has no label: its servers on the node's addresses are recognised by its sets, which name a node port, or an external
@@ -128,7 +137,7 @@ function ownership(state: ServersState, { ours, host, entries }: Traces): (serve
       : isStale(`KUBE-NODE-PORT-${server.protocol}`, String(server.port));
   const isExternal = (server: Server) => EXTERNAL.some((set) => isStale(set, serverEntry(server)));
   return (server) => {
-    if (state.servers.desired.has(serverKey(server))) return true;
+    if (state.servers.desired.has(serverKey(server)) || serverKey(server) === TRIAL) return true;
     if (entries.has(entryKey('KUBE-IPVS-SERVERS', serverEntry(server)))) return true;
     if (excludeCidrs.some((range) => cidrContains(range, server.address))) return false;
     return ours.has(server.address) || (host.all.has(server.address) && (isNodePort(server) || isExternal(server)));
