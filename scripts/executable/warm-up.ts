@@ -16,6 +16,7 @@ import { documentFiles } from '../../src/cluster/documents/files.ts';
 import { configFromFlags } from '../../src/config/from-flags.ts';
 import { Recorder } from '../../src/inspect/history/recorder.ts';
 import { tableKernel } from '../../src/inspect/replay/kernels-in-memory.ts';
+import type { NameService } from '../../src/kernel/agent-name.ts';
 import { type CommandRunner, realCommands } from '../../src/kernel/commands.ts';
 import { Hangups } from '../../src/kernel/process.ts';
 import { createLog } from '../../src/telemetry/log.ts';
@@ -110,6 +111,7 @@ function nothingOutside(answers: Answers, onSynced: () => void): Platform {
     process: {
       listen: () => Promise.resolve({ close: ignored }),
       relay: relaySockets,
+      names: NO_NAMES,
       probe: () => Promise.resolve('unknown'),
       setOomScore: ignored,
       releaseMemory: onSynced,
@@ -123,6 +125,11 @@ const SETTINGS = {
   write: () => Promise.resolve(),
   whyNotWritable: () => Promise.resolve(undefined),
   isReadOnly: () => Promise.resolve(false),
+};
+const NO_NAMES: NameService = {
+  take: () => Promise.resolve({ release: () => Promise.resolve() }),
+  ask: () => Promise.resolve({ kind: 'no connection', cause: 'there is no agent' }),
+  uid: 0,
 };
 const NO_RECORD = { place: () => 'nowhere', read: () => undefined, write: () => undefined, remove: () => false };
 

@@ -8,6 +8,7 @@ import { realClock } from '../base/clock.ts';
 import { type Connect, connect } from '../cluster/api/transport.ts';
 import { type DocumentReader, documentFiles, type OneFile, readOneFile } from '../cluster/documents/files.ts';
 import { type WatchFolder, watchFolder } from '../cluster/source/watch-folder.ts';
+import { agentNames, type NameService } from '../kernel/agent-name.ts';
 import { type OpenRules, openRules } from '../kernel/chain-probe.ts';
 import { type CommandRunner, lastingCommands } from '../kernel/commands.ts';
 import { type OpenFlowTable, openFlowTable } from '../kernel/conntrack.ts';
@@ -90,6 +91,8 @@ interface Process {
   readonly relay: RelaySockets;
   /** For --failover=confirm. */
   readonly probe: Probe;
+  /** The name of the agent of this network namespace. */
+  readonly names: NameService;
   setOomScore(score: number): Promise<void>;
   /** Returns memory of the start to the system. */
   releaseMemory(): void;
@@ -135,6 +138,7 @@ export const realPlatform: Platform = {
     listen: openServer,
     relay: relaySockets,
     probe: tcpProbe(realClock),
+    names: agentNames,
     setOomScore,
     releaseMemory,
   },

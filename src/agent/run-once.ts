@@ -10,13 +10,17 @@ import { type Agent, startAgent } from './agent.ts';
 import { startFeed } from './feed.ts';
 import { faultCounts } from './log-lines.ts';
 import { type Platform, realPlatform } from './platform.ts';
+import { mustHaveModeOfAgent } from './singleton.ts';
 import type { StartPhase, StartReport } from './start-report.ts';
 import { SyncLog } from './sync-log.ts';
 
 const RETRY_MS = 1000;
 const MAX_TRIES = 5;
 
-/** Sync until all rules are written and stale flows deleted; resolves with whether that succeeded. */
+/**
+ * Sync until all rules are written and stale flows deleted; resolves with whether that succeeded. Rejects with CannotRun where an agent of another
+ * mode runs.
+ */
 export async function syncOnce(
   config: Config,
   log: Log,
@@ -27,11 +31,15 @@ export async function syncOnce(
   const faults = new FaultLog({ log, clock: realClock });
   const onFault = (fault: Fault) => void faults.log(fault);
   const syncLog = new SyncLog(log, realClock);
+  const mayWrite = () => mustHaveModeOfAgent(platform.process.names, config.mode);
   try {
+    await mayWrite();
     const feed = startFeed({ platform, config, log, follow: false, signal, onFault });
     const onPhase = (phase: StartPhase) => report?.ended(phase);
     const onSweep = (swept: SweepReport) => syncLog.swept(swept);
     const agent = await startAgent(feed, { platform, config, log, isRun: true, signal, onFault, onPhase, onSweep });
+    // The lists may have taken long.
+    await mayWrite();
     return await syncUntilDone(agent, syncLog, signal, report);
   } finally {
     faults.flush();

@@ -8,15 +8,7 @@ import { type Clock, realClock, sleep } from '../base/clock.ts';
 import type { Config } from '../config/config.ts';
 import { Recorder } from '../inspect/history/recorder.ts';
 import { cutText } from '../inspect/wire/format.ts';
-import {
-  AGENT_NAME,
-  type AskOptions,
-  askHolder,
-  type HeldName,
-  type HolderAnswer,
-  type PeerCredentials,
-  takeName,
-} from '../kernel/agent-name.ts';
+import type { HeldName, NameService, PeerCredentials } from '../kernel/agent-name.ts';
 import type { ModeName } from '../proxy/model/modes.ts';
 import type { Log } from '../telemetry/log.ts';
 import { CannotRun } from './cannot-run.ts';
@@ -32,22 +24,6 @@ const STOP_TIMEOUT_MS = 20_000;
 /** Interval at which an agent without the name tries again to take it. */
 const TAKE_RETRY_MS = 10_000;
 
-/** The seam to the abstract Unix sockets of this machine. */
-export interface NameService {
-  take(line: () => string): Promise<HeldName | undefined>;
-  ask(options: AskOptions): Promise<HolderAnswer>;
-  /** The effective user of this process. */
-  readonly uid: number;
-}
-
-export function nameService(name: string): NameService {
-  return {
-    take: (line) => takeName(name, line),
-    ask: (options) => askHolder(name, options),
-    uid: process.geteuid?.() ?? 0,
-  };
-}
-
 export interface NameOptions {
   readonly log: Log;
   readonly clock: Clock;
@@ -57,11 +33,9 @@ export interface NameOptions {
 }
 
 /** Run the agent, alone in its network namespace, until the signal aborts. Rejects with CannotRun when another one runs. */
-export async function runAlone(
-  options: Omit<RunOptions, 'recordings'>,
-  names: NameService = nameService(AGENT_NAME),
-): Promise<void> {
-  const { log, signal } = options;
+export async function runAlone(options: Omit<RunOptions, 'recordings'>): Promise<void> {
+  const { log, signal, platform } = options;
+  const { names } = platform.process;
   let { mode } = options.config;
   // Held until the process ends, because a write to the kernel may still go on even after an error.
   await holdName({ log, clock: realClock, signal, names, mode: () => mode });
@@ -71,6 +45,21 @@ export async function runAlone(
   };
   const startReport = startReportFor(options.flags, log);
   await new Reloader({ ...options, recordings, onConfig, startReport }).run();
+}
+
+/**
+ * For `run --once`, which may run beside an agent of the same mode: each of two modes would remove the rules of the other. Rejects with
+ * CannotRun where an agent of another mode runs.
+ */
+export async function mustHaveModeOfAgent(names: NameService, mode: ModeName): Promise<void> {
+  const { MAX_HOLDER_BYTES, readHolder } = await import('../inspect/wire/agent-lock.ts');
+  const answer = await names.ask({ patience: SILENCE_TIMEOUT_MS, maxLength: MAX_HOLDER_BYTES });
+  if (answer.kind !== 'line' || (answer.peer !== undefined && ![0, names.uid].includes(answer.peer.uid))) return;
+  const holder = readHolder(answer.line);
+  if (holder === undefined || holder.isStopping || holder.mode === mode) return;
+  throw new CannotRun(
+    `the agent of this node (pid ${pidText(answer.peer, holder.pid)}) runs in ${holder.mode} mode, and --once would write the rules of ${mode} mode beside it. It wrote nothing, and exits: use --mode=${holder.mode}, or stop the agent first (systemctl stop slicewire, or delete its Pod)`,
+  );
 }
 
 /** Take the name of this network namespace. Rejects with CannotRun when another agent has it, with the signal's reason when it aborts. */

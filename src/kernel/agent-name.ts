@@ -112,3 +112,22 @@ function descriptorOf(socket: Socket): number | undefined {
   const { fd } = handle;
   return typeof fd === 'number' && fd >= 0 ? fd : undefined;
 }
+
+/** The seam to the abstract Unix sockets of this machine. */
+export interface NameService {
+  take(line: () => string): Promise<HeldName | undefined>;
+  ask(options: AskOptions): Promise<HolderAnswer>;
+  /** The effective user of this process. */
+  readonly uid: number;
+}
+
+/** The name of this network namespace's agent. */
+export const agentNames: NameService = nameService(AGENT_NAME);
+
+export function nameService(name: string): NameService {
+  return {
+    take: (line) => takeName(name, line),
+    ask: (options) => askHolder(name, options),
+    uid: process.geteuid?.() ?? 0,
+  };
+}

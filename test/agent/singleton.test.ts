@@ -2,8 +2,8 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { CannotRun } from '../../src/agent/cannot-run.ts';
-import { holdName, type NameService } from '../../src/agent/singleton.ts';
-import type { HeldName, HolderAnswer } from '../../src/kernel/agent-name.ts';
+import { holdName } from '../../src/agent/singleton.ts';
+import type { HeldName, HolderAnswer, NameService } from '../../src/kernel/agent-name.ts';
 import type { Log } from '../../src/telemetry/log.ts';
 import { FakeClock } from '../helpers/base/fake-clock.ts';
 import { until } from '../helpers/base/until.ts';

@@ -1,12 +1,9 @@
 /** The real agent in a simulated process: what `slicewire run` does after its flags are read. */
 import { loadConfig } from '../../../src/agent/load-config.ts';
 import type { Platform } from '../../../src/agent/platform.ts';
-import { Recordings } from '../../../src/agent/recording/recordings.ts';
-import { Reloader } from '../../../src/agent/reload.ts';
 import { syncOnce } from '../../../src/agent/run-once.ts';
-import { realClock } from '../../../src/base/clock.ts';
+import { runAlone } from '../../../src/agent/singleton.ts';
 import type { Flags } from '../../../src/config/flags.ts';
-import { Recorder } from '../../../src/inspect/history/recorder.ts';
 import { Hangups } from '../../../src/kernel/process.ts';
 import { type Log, logInto } from '../../../src/telemetry/log.ts';
 import type { SimProcess } from '../engine/process.ts';
@@ -74,11 +71,9 @@ interface RunInput {
 async function run({ platform, flags, log, signal, hangups }: RunInput & { readonly hangups: Hangups }): Promise<void> {
   const { config, digest } = await loadConfig(flags, platform.files.readOne);
   const own = new AbortController();
-  const recordings = new Recordings(new Recorder(realClock), log);
   try {
     const until = AbortSignal.any([signal, own.signal]);
-    const options = { config, log, signal: until, hangups, recordings, flags, configDigest: digest, platform };
-    await new Reloader(options).run();
+    await runAlone({ config, log, signal: until, hangups, flags, configDigest: digest, platform });
   } finally {
     own.abort(new Error('the command ended'));
   }

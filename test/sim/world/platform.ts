@@ -6,6 +6,7 @@ import type { Connect } from '../../../src/cluster/api/transport.ts';
 import type { SimProcess } from '../engine/process.ts';
 import { fileFailure } from '../kernel/failures.ts';
 import type { SimKernel } from '../kernel/kernel.ts';
+import type { SimNames } from './names.ts';
 import type { SimPorts } from './ports.ts';
 
 /** No history names a range of loopback in --nodeport-addresses. */
@@ -19,10 +20,11 @@ export interface World {
   readonly api: { connect(process: SimProcess): Connect };
   readonly files: { of(process: SimProcess): Files };
   readonly ports: SimPorts;
+  readonly names: SimNames;
 }
 
 /** The world as a process sees it. Each of its calls is numbered, and may fail. */
-export function simPlatform(process: SimProcess, { kernel, api, files, ports }: World): Platform {
+export function simPlatform(process: SimProcess, { kernel, api, files, ports, names }: World): Platform {
   return {
     commands: kernel.iptables.commands(process),
     machine: kernel.machine.facts(process),
@@ -31,6 +33,7 @@ export function simPlatform(process: SimProcess, { kernel, api, files, ports }: 
     process: {
       listen: ports.listen(process),
       relay: NO_RELAY,
+      names: names.of(process),
       probe: () => Promise.resolve('unknown'),
       setOomScore: (score) =>
         process.call({

@@ -10,6 +10,7 @@ import { NODE } from '../history/objects.ts';
 import { SimKernel } from '../kernel/kernel.ts';
 import { startAgent } from './agent-run.ts';
 import { HEALTH_PORT, METRICS_PORT } from './config-text.ts';
+import { SimNames } from './names.ts';
 import { simPlatform } from './platform.ts';
 import { type Answered, SimPorts } from './ports.ts';
 
@@ -59,6 +60,7 @@ export function simScene({ mode: first, variant }: SceneOptions): Scene {
   const calls = new Calls(time);
   const kernel = new SimKernel({ time, iptables: variant });
   const ports = new SimPorts();
+  const names = new SimNames();
   const lines: string[] = [];
   let [objects, stamp, starts] = [OBJECTS, 1, 0];
   let process: SimProcess;
@@ -81,7 +83,7 @@ export function simScene({ mode: first, variant }: SceneOptions): Scene {
     own.onDeath(restart);
     startAgent({
       process: own,
-      platform: simPlatform(own, { kernel, api, files, ports }),
+      platform: simPlatform(own, { kernel, api, files, ports, names }),
       flags: {
         manifests: FILE,
         hostnameOverride: NODE,
@@ -102,7 +104,7 @@ export function simScene({ mode: first, variant }: SceneOptions): Scene {
     calls,
     ports,
     lines,
-    platform: (of) => simPlatform(of, { kernel, api, files, ports }),
+    platform: (of) => simPlatform(of, { kernel, api, files, ports, names }),
     process: () => process,
     restartIn(next) {
       mode = next;

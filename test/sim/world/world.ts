@@ -19,6 +19,7 @@ import { CONFIG_FILE, configText, HEALTH_PORT, MANIFESTS, METRICS_PORT } from '.
 import { configOf } from './configuration.ts';
 import { SimFiles } from './files.ts';
 import { writeAsOther } from './foreign.ts';
+import { SimNames } from './names.ts';
 import { SimPorts } from './ports.ts';
 
 export interface WorldOptions {
@@ -43,6 +44,7 @@ export class SimWorld {
   readonly api: SimApi;
   readonly files: SimFiles;
   readonly ports = new SimPorts();
+  readonly names = new SimNames();
   readonly agents: Agents;
   readonly versions: Versions;
   readonly check: SafetyCheck;
@@ -76,11 +78,11 @@ export class SimWorld {
         else this.versions.put(after);
       },
     });
-    const { kernel, versions, time, calls, api, files, ports } = this;
+    const { kernel, versions, time, calls, api, files, ports, names } = this;
     this.check = new SafetyCheck({ versions, senders: SENDERS });
     this.#clients = new Clients({ kernel, versions, senders: SENDERS, time });
     this.agents = new Agents({
-      ...{ plan, time, calls, world: { kernel, api, files, ports } },
+      ...{ plan, time, calls, world: { kernel, api, files, ports, names } },
       config: () => this.#config(),
       onLine: options.onLine,
       onViolation: (violation) => this.#violations.push(violation),

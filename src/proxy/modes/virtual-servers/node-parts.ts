@@ -1,5 +1,6 @@
 /** The parts of IPVS mode that exist once for the node, not for each family: device, timeouts, kernel settings. */
 
+import { FAMILIES } from '../../../base/address.ts';
 import { causeOf } from '../../../base/cause.ts';
 import { sameData } from '../../../base/equal.ts';
 import { SERVICE_DEVICE } from '../../../kernel/devices.ts';
@@ -133,7 +134,7 @@ export class IpvsNode implements NodePart {
         return { reports, isBlocked: device === 'add-device' && !this.isKnown };
       },
       after: async (signal) => {
-        return device === 'remove-device' && this.#areEmptied() ? [await this.#device.write(device, signal)] : [];
+        return device === 'remove-device' && this.#areEmptied() ? await this.#device.remove(signal) : [];
       },
     };
   }
@@ -181,6 +182,8 @@ class ServiceDevice {
   readonly #isWanted: boolean;
   /** Undefined when unknown. */
   #exists: boolean | undefined;
+  /** A family that this agent does not serve has addresses on it: it stays. */
+  #isShared = false;
 
   constructor(kernel: IpvsKernel, isWanted: boolean) {
     this.#kernel = kernel;
@@ -193,7 +196,7 @@ class ServiceDevice {
 
   /** The device is not wanted, and may still exist. */
   get isWaiting(): boolean {
-    return !this.#isWanted && this.#exists !== false;
+    return !this.#isWanted && this.#exists !== false && !this.#isShared;
   }
 
   /** Throws when the kernel does not answer. */
@@ -220,13 +223,14 @@ class ServiceDevice {
 
   observe(exists: boolean | undefined): void {
     this.#exists = exists;
+    this.#isShared = false;
   }
 
   /** `isEmptied` means that no family needs the device any more. */
   pending(isEmptied: boolean): DeviceWrite | undefined {
     if (this.#exists === undefined || this.#exists === this.#isWanted) return undefined;
     if (this.#isWanted) return 'add-device';
-    return isEmptied ? 'remove-device' : undefined;
+    return isEmptied && !this.#isShared ? 'remove-device' : undefined;
   }
 
   async write(kind: DeviceWrite, signal: AbortSignal): Promise<ApplyReport> {
@@ -237,6 +241,17 @@ class ServiceDevice {
     }
     this.#exists = undefined;
     return failedReport(DEVICE, `${DEVICE.key}: ${error.message}`);
+  }
+
+  /** To be called when the families that this agent serves have no address on it. */
+  async remove(signal: AbortSignal): Promise<readonly ApplyReport[]> {
+    try {
+      for (const family of FAMILIES) this.#isShared ||= (await this.#kernel.addresses(family)).ours.length > 0;
+    } catch (error) {
+      this.#exists = undefined;
+      return [failedReport(DEVICE, `the addresses of ${SERVICE_DEVICE} cannot be read: ${causeOf(error)}`)];
+    }
+    return this.#isShared ? [] : [await this.write('remove-device', signal)];
   }
 
   removal(signal: AbortSignal): CleanupPart {
