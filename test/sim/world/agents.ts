@@ -113,8 +113,9 @@ export class Agents {
     this.#options.onViolation(new Violation(kind, text));
   }
 
+  /** Nothing happens where one runs: it was revived meanwhile. */
   #startAgent(): void {
-    if (this.#isOver) return;
+    if (this.#isOver || this.isRunning) return;
     this.#starts += 1;
     const process = this.#process(`agent ${this.#starts}`);
     process.onDeath(() => {
