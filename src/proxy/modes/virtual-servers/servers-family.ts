@@ -1,5 +1,5 @@
 /** The virtual servers and rules of one family in IPVS mode. The base class desires nothing. */
-import { familyOf } from '../../../base/address.ts';
+import { type Address, familyOf } from '../../../base/address.ts';
 import type { IptablesTools } from '../../../kernel/iptables-tools.ts';
 import type { IpvsKernel, KernelWrite } from '../../../kernel/ipvs-kernel.ts';
 import type { UdpFrontend } from '../../model/udp-flows.ts';
@@ -22,6 +22,9 @@ export class ServersFamily extends RulesFamily {
   readonly #node: IpvsNode;
   /** The servers of other programs at the last reading. One of them may be ours by now, if a new Service wants it. */
   #foreign: ReadonlySet<string> = new Set();
+  /** Addresses of the node's other devices at the last reading, and whether they were others at the last probe. */
+  #host: ReadonlySet<Address> = new Set();
+  #isHostChanged = false;
 
   constructor(settings: ServersSettings, tables: FamilyRules, node: IpvsNode) {
     super(tables);
@@ -57,6 +60,8 @@ export class ServersFamily extends RulesFamily {
       const { seen, host, foreign } = await observeServers(this.#kernel, this.state, this.#node.lists);
       const drift = [...tables.drift, ...this.state.driftFrom(without(seen, this.#foreign), this.family)];
       this.#foreign = foreign;
+      this.#host = host.all;
+      this.#isHostChanged = false;
       this.onHost(host);
       this.state.observe(seen);
       return { drift, udpFrontends: udpFrontendsIn(seen) };
@@ -99,9 +104,20 @@ export class ServersFamily extends RulesFamily {
   override async isInstalled(signal: AbortSignal): Promise<boolean> {
     const { servers, addresses } = this.state;
     if (servers.applied?.keys().every((key) => this.#node.hasServer(key)) === false) return false;
-    const installed = new Set((await this.#kernel.addresses(this.family)).ours);
+    const { ours, others } = await this.#kernel.addresses(this.family);
+    this.#isHostChanged = new Set(others).symmetricDifference(this.#host).size > 0;
+    const installed = new Set(ours);
     if (addresses.applied?.keys().every((address) => installed.has(address)) === false) return false;
     return await super.isInstalled(signal);
+  }
+
+  /** Servers of node ports follow the addresses of the node. */
+  override async mayDiffer(): Promise<boolean> {
+    return this.#isHostChanged || (await super.mayDiffer());
+  }
+
+  override async differs(signal: AbortSignal): Promise<boolean | undefined> {
+    return this.#isHostChanged || (await super.differs(signal));
   }
 
   enlargedSets(): readonly EnlargedSet[] {
