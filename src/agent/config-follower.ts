@@ -91,9 +91,7 @@ export class ConfigFollower {
     const { log, signal, configDigest, platform } = this.#options;
     const path = this.#path;
     if (path === undefined) return await new Promise<never>(() => undefined);
-    const onChange = async () => {
-      await this.#mutex(() => this.#readAgain(path));
-    };
+    const onChange = async () => (await this.#mutex(() => this.#readAgain(path))) !== 'unreadable';
     const warn = (text: string) => log.warn(text);
     await watchConfigFile(path, {
       clock: realClock,
@@ -136,20 +134,21 @@ export class ConfigFollower {
     return typeof path === 'string' ? path : undefined;
   }
 
-  async #readAgain(path: string): Promise<'building' | 'refused' | 'unchanged'> {
+  async #readAgain(path: string): Promise<'building' | 'refused' | 'unreadable' | 'unchanged'> {
     const { log, flags, onWanted, onResult, platform } = this.#options;
     let loaded: LoadedConfig;
     try {
       loaded = await loadConfig(flags, platform.files.readOne, this.#choose);
     } catch (error) {
       // A file that cannot be read now may be the same as before.
-      if (!(error instanceof ConfigUnreadable)) this.#waiting.abort();
+      const isUnreadable = error instanceof ConfigUnreadable;
+      if (!isUnreadable) this.#waiting.abort();
       log.error(
         { file: path },
         `the changed configuration is refused: ${causeOf(error)}; the former one stays in force`,
       );
       onResult('refused');
-      return 'refused';
+      return isUnreadable ? 'unreadable' : 'refused';
     }
     logNotes(loaded, log);
     const { config } = loaded;
@@ -182,7 +181,8 @@ interface ConfigWatch {
   readonly signal: AbortSignal;
   /** Digest of the file as it was read last. */
   readonly before: string | undefined;
-  readonly onChange: () => Promise<void>;
+  /** Resolves with false where the file could not be read: then the change counts at the next check. */
+  readonly onChange: () => Promise<boolean>;
   readonly warn: (text: string) => void;
   readonly files?: Pick<Files, 'readOne' | 'watch'>;
 }
@@ -219,8 +219,7 @@ export async function watchConfigFile(path: string, options: ConfigWatch): Promi
         warn(`--config ${path}: cannot be read: ${now.problem}; the former configuration stays in force`);
       isUnreadable = 'problem' in now;
       if ('problem' in now || now.digest === before) continue;
-      before = now.digest;
-      await onChange();
+      if (await onChange()) before = now.digest;
     }
   } catch (error) {
     if (!signal.aborted) throw error;

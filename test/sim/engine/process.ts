@@ -4,8 +4,8 @@
  */
 import type { SimTime, TimerOwner } from './time.ts';
 
-/** The time of threads is nobody's. */
-const THREAD: TimerOwner = { isDead: false };
+/** The time of calls that a process may leave behind. */
+const NOBODY: TimerOwner = { isDead: false };
 
 /** A fault at a call. `variant` chooses among the errors that the call can give. */
 export type Fault =
@@ -33,8 +33,8 @@ export interface LaterCall<T> {
   readonly effect: () => T | Promise<T>;
   readonly fail: (variant: number) => T | Promise<T>;
   readonly cut?: (answer: T, variant: number) => T | Promise<T>;
-  /** A thread of its own waits for it, and ends with the process: the process may end meanwhile. */
-  readonly isOfThread?: boolean;
+  /** It changes nothing, or a thread waits for it: the process may end meanwhile. */
+  readonly mayOutlive?: boolean;
   /** What failed opens nothing: closes it where the call fails after its effect. */
   readonly undo?: (answer: T) => void;
 }
@@ -167,13 +167,13 @@ export class SimProcess {
 
   async #answer<T>(
     fault: Fault | undefined,
-    { effect, fail, cut, undo, isOfThread = false }: LaterCall<T>,
+    { effect, fail, cut, undo, mayOutlive = false }: LaterCall<T>,
     signal: AbortSignal | undefined,
   ): Promise<T> {
     const wait = (milliseconds: number): Promise<void> =>
       milliseconds === 0
         ? Promise.resolve()
-        : this.time.pause(milliseconds, { owner: isOfThread ? THREAD : this, signal });
+        : this.time.pause(milliseconds, { owner: mayOutlive ? NOBODY : this, signal });
     // The answer of no call is there before others run.
     await wait(fault?.kind === 'slow' ? fault.milliseconds / 2 : 0);
     // Another call killed the process meanwhile: this one has no effect.

@@ -75,6 +75,77 @@ describe('a way from one state to another', () => {
     assert.equal(first?.is, 'dropped');
   });
 
+  const of = (more: Partial<ServiceState>): ServiceState => ({ ...ABSENT, families: 'dual', ...more });
+  const ranges = { type: 'LoadBalancer', ranges: 'some', endpoints: 'l' } as const;
+  for (const { name, modes, states } of [
+    {
+      name: 'new endpoints of a Service with affinity by an address that goes',
+      modes: ['nftables', 'nftables'],
+      states: [
+        of({ type: 'LoadBalancer', affinity: 'ClientIP', endpoints: 'r' }),
+        of({ type: 'ClusterIP', affinity: 'ClientIP', endpoints: 'lm' }),
+      ],
+    },
+    {
+      name: 'endpoints of other nodes, not masqueraded, where policy Local ends',
+      modes: ['ipvs', 'ipvs'],
+      states: [
+        of({ type: 'NodePort', externalPolicy: 'Local', endpoints: 'lr' }),
+        of({ type: 'NodePort', endpoints: 'lr' }),
+      ],
+    },
+    {
+      name: 'drops for pods where a Service becomes local',
+      modes: ['ipvs', 'ipvs'],
+      states: [
+        of({ type: 'NodePort', endpoints: 'rs' }),
+        of({ type: 'NodePort', externalPolicy: 'Local', endpoints: 'rs' }),
+      ],
+    },
+    {
+      name: 'drops for pods where policy Local ends',
+      modes: ['ipvs', 'ipvs'],
+      states: [
+        of({ type: 'NodePort', externalPolicy: 'Local', endpoints: 'rs' }),
+        of({ type: 'NodePort', endpoints: 'rs' }),
+      ],
+    },
+    {
+      name: 'local endpoints alone for pods at a new Service of policy Local',
+      modes: ['ipvs', 'ipvs'],
+      states: [
+        of({ type: 'NodePort', externalPolicy: 'Local' }),
+        of({ type: 'NodePort', externalPolicy: 'Local', endpoints: 'Lr' }),
+      ],
+    },
+    {
+      name: 'the node past source ranges that begin',
+      modes: ['ipvs', 'ipvs'],
+      states: [of({ ...ranges, ranges: 'none' }), of(ranges)],
+    },
+    {
+      name: 'drops in source ranges while iptables mode takes over from IPVS mode',
+      modes: ['ipvs', 'iptables'],
+      states: [of(ranges), of({ ...ranges, endpoints: 'Lr' })],
+    },
+    {
+      name: 'drops where iptables mode takes over and a Service becomes local',
+      modes: ['ipvs', 'iptables'],
+      states: [
+        of({ external: 'shared', type: 'ClusterIP', endpoints: 'L' }),
+        of({ external: 'shared', type: 'ClusterIP', externalPolicy: 'Local', endpoints: 'R' }),
+      ],
+    },
+  ] as const) {
+    it(`has no breach where it had: ${name}`, async () => {
+      const [first, second] = modes;
+      const world = new PrefixWorld(first);
+      assert.deepEqual(await world.go([states[0], ABSENT], first), []);
+      assert.deepEqual(await world.go([states[1], ABSENT], second), []);
+      assert.ok(world.cuts > 2);
+    });
+  }
+
   it('is walked between all states that differ in what they mean', () => {
     const states = coreStates();
     assert.equal(states.length, 391);

@@ -76,7 +76,7 @@ export class SimReader implements DocumentReader {
     const call = this.#process.call<Outcome<T | UnreadableFile>>(
       {
         what,
-        isOfThread: true,
+        mayOutlive: true,
         effect: () => unreadable(effect),
         fail: (variant) =>
           unreadable(() => {
@@ -111,7 +111,7 @@ export class SimReader implements DocumentReader {
       if (this.#files.isHanging(path)) this.#stuck.set(path, { path, since });
       return unanswered();
     };
-    return await this.#process.call<Outcome<UnreadableFile>>({ what, isOfThread: true, effect: wait, fail: wait });
+    return await this.#process.call<Outcome<UnreadableFile>>({ what, mayOutlive: true, effect: wait, fail: wait });
   }
 }
 

@@ -20,6 +20,7 @@ export function simOpenRules(process: SimProcess, iptables: SimIptables, generat
   return (variant, family) =>
     process.call<RulesSocket>({
       what: `open the ${variant} rules of ${family}`,
+      mayOutlive: true,
       effect: () =>
         variant === 'legacy'
           ? legacySocket(process, iptables.stores.legacy, family)
