@@ -1,9 +1,11 @@
 /** Ports of the agent that cannot be bound, in the log. */
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
+import { setTimeout as pause } from 'node:timers/promises';
 import type { NodeEvents } from '../../src/agent/node-events.ts';
 import { Servers, type ServersOptions } from '../../src/agent/servers.ts';
 import type { Address } from '../../src/base/address.ts';
+import type { Config } from '../../src/config/config.ts';
 import type { ServicePort } from '../../src/proxy/model/service-port.ts';
 import { logInto } from '../../src/telemetry/log.ts';
 
@@ -58,5 +60,38 @@ describe('a health check port that cannot be bound', () => {
     await set(true);
     assert.deepEqual(lines.splice(0), failed, 'the Service was gone meanwhile');
     await servers.close();
+  });
+});
+
+describe('the servers of an agent that ends', () => {
+  it('are closed when it has ended, also one that was still being opened', async () => {
+    let open = 0;
+    const opening = Promise.withResolvers<void>();
+    const options: Partial<ServersOptions> = {
+      async open() {
+        await opening.promise;
+        open += 1;
+        return {
+          async close() {
+            open -= 1;
+          },
+        };
+      },
+      log: logInto({ write: () => undefined }),
+      signal: new AbortController().signal,
+      handlers: { healthz: () => assert.fail(), metrics: () => assert.fail(), scrape: () => assert.fail() },
+    };
+    const servers = new Servers(options as ServersOptions);
+    const listen = { address: ADDRESSES[0], port: 10_256, text: 'a:10256' };
+    servers.listen({ serve: { hardFail: false, healthz: listen } } as unknown as Config);
+    await pause(1);
+    const closed = servers.close();
+    let isClosed = false;
+    void closed.then(() => (isClosed = true));
+    await pause(10);
+    assert.equal(isClosed, false);
+    opening.resolve();
+    await closed;
+    assert.equal(open, 0);
   });
 });

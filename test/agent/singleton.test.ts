@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { CannotRun } from '../../src/agent/cannot-run.ts';
-import { holdName } from '../../src/agent/singleton.ts';
+import { holdName, mustHaveModeOfAgent } from '../../src/agent/singleton.ts';
 import type { HeldName, HolderAnswer, NameService } from '../../src/kernel/agent-name.ts';
 import type { Log } from '../../src/telemetry/log.ts';
 import { FakeClock } from '../helpers/base/fake-clock.ts';
@@ -209,5 +209,29 @@ describe('the second agent of a network namespace', () => {
     });
     assert.equal(error, reason);
     assert.equal(clock.pending, 0);
+  });
+});
+
+describe('run --once beside an agent', () => {
+  const once = async (answer: HolderAnswer, uid = 0) => {
+    const names: NameService = { uid, take: () => assert.fail('it takes no name'), ask: () => Promise.resolve(answer) };
+    await mustHaveModeOfAgent(names, 'ipvs');
+  };
+
+  it('of another mode writes nothing, and names the agent and its mode', async () => {
+    await assert.rejects(once(running), (error: Error) => {
+      assert.ok(error instanceof CannotRun);
+      assert.match(error.message, /^the agent of this node \(pid 4711\) runs in nftables mode, and --once would write/);
+      assert.match(error.message, /use --mode=nftables, or stop the agent first/);
+      return true;
+    });
+  });
+
+  it('goes on beside one of its mode, one that ends, and a process of another user', async () => {
+    await once(says(lineOf({ mode: 'ipvs' })));
+    await once(stopping);
+    await once(nobody);
+    await once(says('no agent says that'));
+    await once(says(lineOf(), { pid: 12, uid: 1000 }));
   });
 });

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import type { Address } from '../../../src/base/address.ts';
 import { IptablesTools } from '../../../src/kernel/iptables-tools.ts';
-import type { ServerId } from '../../../src/kernel/ipvs-kernel.ts';
+import { type ServerId, TRIAL_SERVER } from '../../../src/kernel/ipvs-kernel.ts';
 import { handover } from '../../../src/proxy/modes/handover.ts';
 import { iptablesMode } from '../../../src/proxy/modes/iptables/index.ts';
 import type { Mode } from '../../../src/proxy/modes/mode.ts';
@@ -89,6 +89,31 @@ describe('from ipvs to iptables', () => {
     assert.equal(rig.mode.isWaiting, false);
     assert.deepEqual([made.kernel.dump(), made.kernel.device, made.kernel.sets.size], [[], false, 0]);
     assert.doesNotMatch(made.iptables.save('IPv4'), /IPVS/);
+  });
+
+  it('leaves the device to a family that it does not serve, and waits for nothing', async () => {
+    const made = ipvsRig();
+    const address = 'fd00:96::10' as Address;
+    await wellSynced(
+      made.rig.put(
+        ...OBJECTS,
+        service({ name: 'six', spec: { clusterIP: address, clusterIPs: [address], ports: [{ port: 80 }] } }),
+        slice({ name: 'six-1', service: 'six', endpoints: ['fd00:244:1::11'] }),
+      ),
+    );
+    const rig = toIptables(made);
+    for (let n = 0; n < 2; n++) await wellSynced(rig);
+    assert.deepEqual([rig.mode.isWaiting, made.kernel.device, [...made.kernel.ours]], [false, true, [address]]);
+    assert.ok(made.kernel.virtual.has(`TCP [${address}]:80`));
+  });
+
+  it('removes a server that an agent left when it ended while it tried a scheduler', async () => {
+    const made = ipvsRig({ families: ['IPv4'] });
+    await wellSynced(made.rig.put(...OBJECTS));
+    const trial = { ...TRIAL_SERVER, scheduler: 'rr', flags: 0, timeout: 0 };
+    await made.kernel.write([{ kind: 'add-server', server: trial }]);
+    await wellSynced(toIptables(made));
+    assert.deepEqual([made.kernel.dump(), made.kernel.device], [[], false]);
   });
 
   it('touches nothing of IPVS mode while the rules cannot be written', async () => {

@@ -89,10 +89,7 @@ describe('a way from one state to another', () => {
     {
       name: 'endpoints of other nodes, not masqueraded, where policy Local ends',
       modes: ['ipvs', 'ipvs'],
-      states: [
-        of({ type: 'NodePort', externalPolicy: 'Local', endpoints: 'lr' }),
-        of({ type: 'NodePort', endpoints: 'lr' }),
-      ],
+      states: [of({ ...ranges, externalPolicy: 'Local', endpoints: 'lr' }), of({ ...ranges, endpoints: 'Lr' })],
     },
     {
       name: 'drops for pods where a Service becomes local',

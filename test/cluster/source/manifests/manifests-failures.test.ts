@@ -117,6 +117,78 @@ describe('a folder that the kernel cannot watch', () => {
   });
 });
 
+describe('a file that --config names', () => {
+  it('whose change cannot be read by the agent is a change at the next check, too', async (t) => {
+    const file = join(await temporary(t), 'config');
+    await writeFile(file, 'kind: A\n');
+    const abort = new AbortController();
+    let [tries, changes] = [0, 0];
+    const onChange = async () => {
+      tries += 1;
+      if (tries === 1) return false;
+      changes += 1;
+      return true;
+    };
+    const warn = () => undefined;
+    const watching = watchConfigFile(file, { clock: FAST, signal: abort.signal, before: undefined, onChange, warn });
+    await until('the second try', () => changes === 1, 20_000);
+    abort.abort();
+    await watching;
+    assert.equal(tries, 2);
+  });
+});
+
+describe('a folder that is followed no more', () => {
+  it('has no second read of a file that lost objects', async (t) => {
+    const folder = await temporary(t);
+    const file = join(folder, 'a.yaml');
+    await writeFile(file, yaml('a'));
+    const timers = new Set<object>();
+    const clock: Clock = {
+      ...realClock,
+      after(milliseconds, call) {
+        const timer = {};
+        timers.add(timer);
+        const cancel = realClock.after(milliseconds, () => {
+          timers.delete(timer);
+          call();
+        });
+        return () => {
+          timers.delete(timer);
+          cancel();
+        };
+      },
+    };
+    let isDoubted = false;
+    const documents = new DocumentFiles();
+    const read = documents.read.bind(documents);
+    documents.read = async (options) => {
+      const answer = await read(options);
+      if (answer.kind !== 'same') isDoubted = true;
+      return answer;
+    };
+    const abort = new AbortController();
+    const seen = new Seen();
+    const source = manifestsSource({
+      path: folder,
+      nodeName: 'n',
+      clock,
+      once: false,
+      warn: () => undefined,
+      documents,
+    });
+    const ended = source.run(seen.take, abort.signal);
+    await until('synced', () => seen.isSynced, 20_000);
+    isDoubted = false;
+    await writeFile(file, '# empty\n');
+    await until('the first read', () => isDoubted, 20_000);
+    await new Promise((resolve) => setImmediate(resolve));
+    abort.abort();
+    await ended;
+    assert.equal(timers.size, 0);
+  });
+});
+
 describe('a link in a folder of manifests', () => {
   it('may lead to a file in it, and to none outside', async (t) => {
     const parent = await temporary(t);

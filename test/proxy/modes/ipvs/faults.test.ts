@@ -3,10 +3,19 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import type { Address, Cidr } from '../../../../src/base/address.ts';
-import { type IpvsFailure, KernelError, type KernelWrite, type Server } from '../../../../src/kernel/ipvs-kernel.ts';
+import {
+  type IpvsFailure,
+  IpvsUnusable,
+  KernelError,
+  type KernelWrite,
+  type Server,
+} from '../../../../src/kernel/ipvs-kernel.ts';
+import { checkScheduler } from '../../../../src/kernel/ipvs-open.ts';
 import { driftText } from '../../../../src/proxy/model/drift.ts';
 import { service, slice } from '../../../helpers/cluster/objects.ts';
+import { FakeIpvs } from '../../../helpers/kernel/fake-ipvs.ts';
 import { type IpvsRig, ipvsRig } from '../../../helpers/proxy/ipvs-rig.ts';
+import { NEVER } from '../../../helpers/proxy/rig.ts';
 
 const FOREIGN: Server = {
   protocol: 'TCP',
@@ -428,5 +437,43 @@ describe('another program', () => {
     made.kernel.ours.add(FOREIGN.address);
     await wellSynced(again);
     assert.deepEqual([...made.kernel.virtual.keys()], ['TCP 203.0.113.7:443']);
+  });
+});
+
+describe('the trial of a scheduler', () => {
+  it('leaves nothing, whether the kernel has it or not, and makes the device first', async () => {
+    for (const refusal of [undefined, new KernelError('refused', 'ENOENT: no such scheduler')]) {
+      const kernel = new FakeIpvs();
+      const writes: string[] = [];
+      kernel.options = {
+        intercept: ({ kind }) => {
+          writes.push(kind);
+          return kind === 'add-server' ? refusal : undefined;
+        },
+      };
+      const trying = checkScheduler(kernel, 'sed', NEVER);
+      await (refusal === undefined ? trying : assert.rejects(trying, IpvsUnusable));
+      const undo = refusal === undefined ? 'remove-server' : 'remove-device';
+      assert.deepEqual(writes, ['add-device', 'add-server', undo]);
+      assert.equal(kernel.virtual.size, 0);
+    }
+  });
+});
+
+describe('an address of the node', () => {
+  it('that comes or goes is found when nothing else changed', async () => {
+    const made = ipvsRig({ families: ['IPv4'] });
+    made.rig.put(...objects(1));
+    await wellSynced(made);
+    const { probe } = made.rig.mode;
+    const differs = async () => [await probe.isInstalled(NEVER), await probe.differs(NEVER)];
+    assert.deepEqual(await differs(), [true, false]);
+    const address = '192.168.77.9' as Address;
+    made.kernel.others.add(address);
+    assert.deepEqual([await differs(), await probe.mayDiffer()], [[true, true], true]);
+    made.rig.loop.distrust();
+    await wellSynced(made);
+    assert.ok(made.kernel.virtual.has(`TCP ${address}:30080`));
+    assert.deepEqual(await differs(), [true, false]);
   });
 });
