@@ -55,6 +55,8 @@ export class SimApi {
   #awayUntil = 0;
   /** The newest resourceVersion that was ever given. */
   #highest = 0;
+  /** The newest resourceVersions before restores. */
+  readonly #heads = new Set<number>();
   /** Events that were created, in order. */
   readonly events: ApiObject[] = [];
 
@@ -146,6 +148,7 @@ export class SimApi {
         `the history has the resourceVersions ${this.#store.oldest} to ${this.#store.version}, not ${resourceVersion}`,
       );
     this.#awayUntil = this.#time.now + away;
+    this.#heads.add(this.#store.version);
     this.#store.rewind(resourceVersion);
     const before = this.#states.at(this.#states.newest);
     this.#states.restored(resourceVersion);
@@ -216,9 +219,17 @@ export class SimApi {
     return this.#watches.whole(answer, what, caller);
   }
 
-  /** Others write. */
+  /**
+   * Others write. A restored store takes small steps, so that clients may see that it went back. Where it would pass what was given out before,
+   * a client could not tell the one history from the other (docs/architecture.md): the administrator marks that as compacted, as etcd advises
+   * (etcdutl snapshot restore --bump-revision --mark-compacted).
+   */
   #step(): void {
     if (this.#store.version >= this.#highest) this.#store.touch(this.#stride - 1);
+    else if (this.#heads.has(this.#store.version + 1) && this.#stride > 1) {
+      this.#store.touch();
+      this.compact('status');
+    }
   }
 
   #tellRestored(before: Objects, now: Objects): void {
