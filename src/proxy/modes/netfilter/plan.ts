@@ -212,9 +212,10 @@ function blocksOf(writes: readonly Write[], { inserted, moved, gone }: JumpWrite
   for (const { key, from, to } of writes) {
     const { table, chain: name } = splitChainKey(key);
     if (table === 'filter' && to !== undefined && isFirewallChain(name)) {
-      (firewall === 'before nat' ? first : last).chains.push({ name, rules: to });
+      const isLate = firewall === 'after nat' && (from !== undefined || to.length > 0);
+      (isLate ? last : first).chains.push({ name, rules: to });
       // A jump may lead there already.
-      if (firewall === 'after nat' && from === undefined) first.chains.push({ name, rules: [] });
+      if (isLate && from === undefined) first.chains.push({ name, rules: [] });
     } else if (table === 'filter') addFilter({ first, last }, { name, from, to });
     else if (to !== undefined) (table === 'nat' ? nat : mangle).chains.push({ name, rules: to });
     else drop(table === 'nat' ? natDrops : mangleDrops, name);

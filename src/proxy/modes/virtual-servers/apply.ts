@@ -85,12 +85,15 @@ class Application {
     // impossible, Services may be incomplete, and all of them when another mode is replaced: the rules stay until the next sync.
     if (this.#isUnknown) return void this.#skip(state.tables.plan(plan.setAside).steps);
     const isInstalled = plan.detourTables !== undefined;
+    const [ofStaying, ofGone] = plan.replacesRules ? splitRetirements(plan.retire) : [[], plan.retire];
+    if (!this.#isMistaken) await this.#retire(ofStaying.filter((one) => this.#mayRemove(one)));
+    if (this.#isUnknown) return void this.#skip(state.tables.plan(plan.setAside).steps);
     if (!isInstalled && !(await this.#writeRules())) return;
     // While rules of another mode may still be installed, nothing is removed.
     if (this.#isUnknown || this.#isMistaken) return;
     await this.#write([...plan.lateDrops, ...plan.goneDrops.filter((one) => this.#mayRemove(one))]);
     if (this.#isUnknown || this.#isMistaken) return;
-    await this.#retire(plan.retire.filter((one) => this.#mayRemove(one)));
+    await this.#retire(ofGone.filter((one) => this.#mayRemove(one)));
     await this.#write(plan.unmasqueraded);
     await this.#write(plan.goneAddresses.filter((one) => this.#mayRemove(one) && !this.#isHolding(one.write)));
     const staying = {
@@ -318,6 +321,11 @@ class Application {
     if (write.kind !== 'remove-address') return false;
     return [...state.index.serversAt(write.address)].some((key) => !state.servers.desired.has(key));
   }
+}
+
+/** Those of destinations alone, and those of servers. */
+function splitRetirements(all: readonly Retirement[]): [Retirement[], Retirement[]] {
+  return [all.filter(({ isServerGone }) => !isServerGone), all.filter(({ isServerGone }) => isServerGone)];
 }
 
 function* entriesOf(state: ServersState, id: SetId): Generator<string> {

@@ -20,7 +20,7 @@ import type { Address, Family } from '../../../base/address.ts';
 import type { KernelWrite, Server } from '../../../kernel/ipvs-kernel.ts';
 import type { Phase, Step, StepName } from '../../reconcile/step.ts';
 import type { SetAside } from '../mode.ts';
-import { isDetourChain } from '../netfilter/names.ts';
+import { chainKey, IPVS_FILTER, isDetourChain } from '../netfilter/names.ts';
 import type { TablesPlan } from '../netfilter/plan.ts';
 import { ENTRY_ORDER, LOCAL_SETS, type SetId, setName, spareName } from './sets.ts';
 import { isSourceChain } from './source-chain.ts';
@@ -44,6 +44,11 @@ export interface ServersPlan extends StagedWrites {
   readonly sourceTables: TablesPlan;
   /** The rules that must be installed before an entry leads to them; undefined where rules of another mode are in their place. */
   readonly detourTables: TablesPlan | undefined;
+  /**
+   * The rules of this mode are not there: no packet comes to the servers yet. Endpoints that an earlier agent left in them go before the rules
+   * lead there.
+   */
+  readonly replacesRules: boolean;
   readonly steps: readonly Step[];
   /** After this plan, no object of ours remains in this family. */
   readonly removesAll: boolean;
@@ -94,6 +99,7 @@ export function planServers(state: ServersState, setAside: SetAside): ServersPla
     ...parts,
     sourceTables: state.tables.plan(setAside, isSourceChain),
     detourTables: isInstalled ? state.tables.plan(setAside, isDetourChain) : undefined,
+    replacesRules: !isInstalled && state.tables.trackers.chains.applied?.has(chainKey('filter', IPVS_FILTER)) === false,
     steps,
     removesAll: state.isEmptied && state.sets.applied?.size === goneSets.length,
   };
