@@ -18,8 +18,6 @@ export interface CampaignOptions {
   /** Called after each history. */
   readonly onHistory?: (seed: number, outcome: Outcome) => Promise<void>;
   readonly options?: RunOptions;
-  /** Seeds that are left out. */
-  readonly without?: { has(seed: number): boolean };
 }
 
 export interface CampaignResult {
@@ -35,13 +33,12 @@ export interface CampaignResult {
 }
 
 export async function runCampaign(campaign: CampaignOptions): Promise<CampaignResult> {
-  const { first, most, time, keepsGoing = false, onHistory, without } = campaign;
+  const { first, most, time, keepsGoing = false, onHistory } = campaign;
   const result: CampaignResult = {
     ...{ histories: 0, failed: [], calls: 0, commits: 0, faults: 0, starts: 0, simulated: 0 },
   };
   const end = Date.now() + time;
   for (let seed = first; Date.now() < end && result.histories < most; seed++) {
-    if (without?.has(seed) === true) continue;
     const outcome = await runSeed(seed, campaign);
     await onHistory?.(seed, outcome);
     result.histories += 1;

@@ -6,7 +6,6 @@ import { type CampaignResult, resultText, runCampaign, runSeed } from './campaig
 import { MODES } from './check/mode-world.ts';
 import { everyCall } from './every-call.ts';
 import { planOf } from './history/plan.ts';
-import { KNOWN_FAILURES } from './known.ts';
 import { allWays, breachText, KINDS, randomWays, type Ways, waysText } from './prefixes/ways.ts';
 import { runWithReal } from './real/run-real.ts';
 
@@ -37,7 +36,6 @@ const { values } = commandLine({
       help: 'the same for each pair of states of one Service in this mode; takes some hours',
     },
     'keep-going': { type: 'boolean', help: 'goes on after a failure' },
-    'without-known': { type: 'boolean', help: 'leaves out the histories of test/sim/known.ts' },
     'no-shrinking': { type: 'boolean', help: 'prints a failing history as it is, and looks for no shorter one' },
     real: { type: 'boolean', help: 'carries out the writes of every history in a real kernel; needs root' },
     trace: { type: 'boolean', help: 'prints every call; with --seed' },
@@ -81,7 +79,6 @@ async function many(): Promise<number> {
     most: Number(values.count ?? Number.POSITIVE_INFINITY),
     time: minutes * 60_000,
     keepsGoing: values['keep-going'],
-    ...(values['without-known'] ? { without: KNOWN_FAILURES } : {}),
     shrinking,
     print,
     async onHistory(seed) {

@@ -40,7 +40,6 @@ async function find({ name, what }: Mutant): Promise<Found> {
     '--minutes',
     '10',
     '--no-shrinking',
-    '--without-known',
   ];
   const { stdout, exitCode } = await execa(process.execPath, args, {
     reject: false,
