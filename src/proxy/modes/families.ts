@@ -223,7 +223,7 @@ class FamiliesMode implements Mode {
     await this.#whole.node.beforeRemoval();
     const ofNode = this.#whole.node.removal(signal);
     const parts = this.#families.map((mode) => mode.removal(signal));
-    return await cleanUp(ofNode === undefined ? parts : [...parts, ofNode], signal);
+    return await cleanUp(parts, signal, ofNode);
   }
 
   async #apply(parts: FamilyPlans, setAside: SetAside, signal: AbortSignal): Promise<ApplyReport> {

@@ -180,18 +180,27 @@ export interface CleanupPart {
   readonly remove: () => Promise<readonly string[]>;
 }
 
-/** Returns a line for each removed object. A part that fails does not stop the others; at the end CleanupIncomplete names it. */
-export async function cleanUp(parts: readonly CleanupPart[], signal: AbortSignal): Promise<readonly string[]> {
+/**
+ * Returns a line for each removed object. A part that fails does not stop the others, but for `last`, which says that something of the parts is
+ * left; at the end CleanupIncomplete names it.
+ */
+export async function cleanUp(
+  parts: readonly CleanupPart[],
+  signal: AbortSignal,
+  last?: CleanupPart,
+): Promise<readonly string[]> {
   const removed: string[] = [];
   const problems: string[] = [];
-  for (const { name, remove } of parts) {
+  const attempt = async ({ name, remove }: CleanupPart) => {
     try {
       removed.push(...(await remove()));
     } catch (error) {
       if (signal.aborted) throw error;
       problems.push(`${name}: ${causeOf(error)}`);
     }
-  }
+  };
+  for (const part of parts) await attempt(part);
+  if (last !== undefined && problems.length === 0) await attempt(last);
   if (problems.length > 0) throw new CleanupIncomplete(`some objects could not be removed: ${problems.join('; ')}`);
   return removed;
 }

@@ -440,6 +440,24 @@ describe('another program', () => {
   });
 });
 
+describe('a cleanup', () => {
+  it('that cannot remove one family leaves the device, by which the next one finds the rest', async () => {
+    const made = ipvsRig({ families: ['IPv4'] });
+    made.rig.put(...objects(1));
+    await wellSynced(made);
+    made.kernel.options = {
+      onRead: (what) => {
+        if (what === 'destinations') throw new Error('EAGAIN: try again');
+      },
+    };
+    await assert.rejects(made.rig.mode.cleanup(NEVER), /EAGAIN/);
+    assert.equal(made.kernel.device, true);
+    made.kernel.options = {};
+    await made.rig.mode.cleanup(NEVER);
+    assert.deepEqual([made.kernel.dump(), made.kernel.device], [[], false]);
+  });
+});
+
 describe('the trial of a scheduler', () => {
   it('leaves nothing, whether the kernel has it or not, and makes the device first', async () => {
     for (const refusal of [undefined, new KernelError('refused', 'ENOENT: no such scheduler')]) {
