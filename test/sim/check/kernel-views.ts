@@ -22,7 +22,7 @@ export interface Become {
   readonly fates: readonly Fate[];
   /** The fates in each mode that does something to the packet: one takes over from another when both do the same. */
   readonly texts: readonly string[];
-  /** Every endpoint that a mode may send it to, as `ip:port`. */
+  /** Every endpoint that a mode which sees it may send it to, as `ip:port`. */
   readonly backends: ReadonlySet<string>;
   /** One mode sends all such packets to endpoints, and no other drops any before or after. */
   readonly isDelivered: boolean;
@@ -41,6 +41,9 @@ export function becomeOf(views: readonly FamilyView[], packet: Packet, facts: No
   const walked = views.map((view) => how(view, packet, facts));
   const all = walked.map(({ fates }) => fates);
   const isFull = (fates: readonly Fate[]) => fates.length > 0 && fates.every(({ kind }) => kind === 'balanced');
+  // Another mode translates before IPVS sees a packet: its servers do not matter then.
+  const isBeforeIpvs = (i: number) => views[i]?.servers === undefined && isFull(all[i] ?? []);
+  const reached = all.filter((_, i) => views[i]?.servers === undefined || !all.some((_one, j) => isBeforeIpvs(j)));
   const isTranslated = (by: readonly Fate[]) => all.some((fates) => fates !== by && isFull(fates));
   const dropped = all.some((fates) =>
     fates.some((fate) => isDropped(fate) && !(isTranslated(fates) && isFilter(fate))),
@@ -49,7 +52,7 @@ export function becomeOf(views: readonly FamilyView[], packet: Packet, facts: No
   return {
     texts: acting.map(fatesText),
     fates: all.find(isFull) ?? all.find((fates) => fates.some(({ kind }) => kind !== 'untouched')) ?? all[0] ?? [],
-    backends: new Set(all.flat().flatMap(({ kind, backend }) => (kind === 'balanced' ? [backend] : []))),
+    backends: new Set(reached.flat().flatMap(({ kind, backend }) => (kind === 'balanced' ? [backend] : []))),
     isDelivered: !dropped && all.some(isFull),
     unknown: walked.flatMap(({ unknown }) => unknown),
   };
