@@ -50,6 +50,8 @@ export class Servers {
   readonly failed: Promise<never>;
   readonly #options: ServersOptions;
   readonly #open = new Map<ServerName, Open>();
+  /** Servers that a changed configuration ended. */
+  readonly #closing = new Set<Promise<void>>();
   readonly #serviceHealth: ServiceHealth;
   /** Node ports on loopback. */
   readonly relay: NodePortRelay;
@@ -117,27 +119,33 @@ export class Servers {
   async close(): Promise<void> {
     const open = [...this.#open.values()];
     for (const { stop } of open) stop.abort();
-    await Promise.all([...open.map(({ ended }) => ended), this.#serviceHealth.close(), this.relay.close()]);
+    const closing = [...this.#closing, ...open.map(({ ended }) => ended)];
+    await Promise.all([...closing, this.#serviceHealth.close(), this.relay.close()]);
   }
 
   #listenAt(name: ServerName, listen: ListenAddress | undefined): void {
     const before = this.#open.get(name);
     if (before !== undefined && before.listen.text === listen?.text) return;
-    before?.stop.abort();
+    if (before !== undefined) this.#end(before);
     this.#open.delete(name);
     if (listen === undefined) return;
     const stop = new AbortController();
-    const ended = this.#serve(name, { listen, signal: stop.signal }, before?.ended);
+    const ended = this.#serve(name, { listen, signal: stop.signal });
     this.#open.set(name, { listen, stop, ended });
   }
 
-  /** A port that the former server still closes cannot be bound. */
+  #end({ stop, ended }: Open): void {
+    stop.abort();
+    this.#closing.add(ended);
+    void ended.then(() => this.#closing.delete(ended));
+  }
+
+  /** A port that a former server still closes cannot be bound. */
   async #serve(
     name: ServerName,
     { listen, signal }: { readonly listen: ListenAddress; readonly signal: AbortSignal },
-    former: Promise<void> | undefined,
   ): Promise<void> {
-    await former;
+    await Promise.all(this.#closing);
     await keepOpen({
       open: this.#options.open,
       listen,

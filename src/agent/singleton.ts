@@ -54,11 +54,15 @@ export async function runAlone(options: Omit<RunOptions, 'recordings'>): Promise
 export async function mustHaveModeOfAgent(names: NameService, mode: ModeName): Promise<void> {
   const { MAX_HOLDER_BYTES, readHolder } = await import('../inspect/wire/agent-lock.ts');
   const answer = await names.ask({ patience: SILENCE_TIMEOUT_MS, maxLength: MAX_HOLDER_BYTES });
-  if (answer.kind !== 'line' || (answer.peer !== undefined && ![0, names.uid].includes(answer.peer.uid))) return;
+  const isOurs =
+    answer.kind !== 'no connection' && (answer.peer === undefined || [0, names.uid].includes(answer.peer.uid));
+  if (answer.kind === 'silent' && isOurs)
+    throw new CannotRun(`${silenceText(answer.peer)} --once wrote no rules, and exits`);
+  if (answer.kind !== 'line' || !isOurs) return;
   const holder = readHolder(answer.line);
   if (holder === undefined || holder.isStopping || holder.mode === mode) return;
   throw new CannotRun(
-    `the agent of this node (pid ${pidText(answer.peer, holder.pid)}) runs in ${holder.mode} mode, and --once would write the rules of ${mode} mode beside it. It wrote nothing, and exits: use --mode=${holder.mode}, or stop the agent first (systemctl stop slicewire, or delete its Pod)`,
+    `the agent of this node (pid ${pidText(answer.peer, holder.pid)}) runs in ${holder.mode} mode, and --once would write the rules of ${mode} mode beside it. It wrote no rules, and exits: use --mode=${holder.mode}, or stop the agent first (systemctl stop slicewire, or delete its Pod)`,
   );
 }
 
@@ -112,9 +116,7 @@ async function foreignHolder({ names, log, clock }: NameOptions, waits: Waits): 
   }
   if (mayStillAnswer) return undefined;
   if (answer.kind !== 'line') {
-    throw new CannotRun(
-      `${processText(peer)} holds the name of this node's agent, and did not answer within ${SILENCE_TIMEOUT_MS / 1000} s: probably another slicewire agent that was stopped (SIGSTOP) or hangs. ${ENDS}`,
-    );
+    throw new CannotRun(`${silenceText(peer)} ${ENDS}`);
   }
   const holder = readHolder(answer.line);
   if (holder === undefined) {
@@ -136,6 +138,10 @@ async function foreignHolder({ names, log, clock }: NameOptions, waits: Waits): 
 const GOES_ON = 'This agent goes on. A second agent on this node would not be noticed: find that process, and end it';
 const ENDS =
   'This one wrote nothing, and exits: a node has one agent. Stop the other one first (systemctl stop slicewire, or delete its Pod)';
+
+function silenceText(peer: PeerCredentials | undefined): string {
+  return `${processText(peer)} holds the name of this node's agent, and did not answer within ${SILENCE_TIMEOUT_MS / 1000} s: probably another slicewire agent that was stopped (SIGSTOP) or hangs.`;
+}
 
 function processText(peer: PeerCredentials | undefined): string {
   if (peer === undefined) return 'a process';

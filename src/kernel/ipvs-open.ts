@@ -7,6 +7,7 @@ import {
   type IpvsQuestions,
   type IpvsReader,
   IpvsUnusable,
+  type KernelWrite,
   type Server,
   TRIAL_SERVER,
 } from './ipvs-kernel.ts';
@@ -63,8 +64,15 @@ export async function checkScheduler(kernel: IpvsKernel, scheduler: string, sign
   const server: Server = { ...TRIAL_SERVER, scheduler, flags: 0, timeout: 0 };
   const hadDevice = await kernel.hasDevice();
   if (!hadDevice) await kernel.write([{ kind: 'add-device' }], signal);
-  const [error] = await kernel.write([{ kind: 'add-server', server }], signal);
-  if (error === undefined) await kernel.write([{ kind: 'remove-server', server }], signal);
+  const remove: KernelWrite = { kind: 'remove-server', server };
+  const attempt = async () => (await kernel.write([{ kind: 'add-server', server }], signal))[0];
+  let error = await attempt();
+  if (error?.failure === 'exists') {
+    // A process that was killed here left it, perhaps with another scheduler.
+    await kernel.write([remove], signal);
+    error = await attempt();
+  }
+  if (error === undefined) await kernel.write([remove], signal);
   if (error === undefined || error.failure === 'exists') return;
   if (!hadDevice) await kernel.write([{ kind: 'remove-device' }], signal);
   throw new IpvsUnusable(

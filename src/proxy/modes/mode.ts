@@ -181,8 +181,8 @@ export interface CleanupPart {
 }
 
 /**
- * Returns a line for each removed object. A part that fails does not stop the others, but for `last`, which says that something of the parts is
- * left; at the end CleanupIncomplete names it.
+ * Returns a line for each removed object. A part that fails does not stop the others; at the end CleanupIncomplete names it. `last` is removed only
+ * after all parts: by it the next cleanup finds the rest.
  */
 export async function cleanUp(
   parts: readonly CleanupPart[],

@@ -84,7 +84,9 @@ class FolderFollower {
   constructor(options: ManifestsOptions, emit: EventSink) {
     const { path, clock, nodeName, nodePorts, node, documents = documentFiles, watchFolder, warn } = options;
     this.#options = options;
-    this.#emit = emit;
+    this.#emit = (event) => {
+      if (!this.#isOver) emit(event);
+    };
     const guard = node && new NodeGuard();
     const hold: EventSink = (event) => this.#held.push(event);
     this.#node = guard && new NodeWatch(guard, { nodeName, reader: node, emit: hold });
@@ -193,6 +195,7 @@ class FolderFollower {
 
   async #readAll(files: readonly string[]): Promise<void> {
     for (let i = 0; i < files.length; i += FILES_AT_A_TIME) {
+      if (this.#isOver) return;
       const batch = files.slice(i, i + FILES_AT_A_TIME);
       const read = await Promise.all(batch.map((file) => this.#files.readIfChanged(file, this.store.draft(file))));
       if (this.#isOver) return;

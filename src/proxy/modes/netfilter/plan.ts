@@ -25,7 +25,15 @@ import {
   targetOf,
   type WantedJumps,
 } from './jumps.ts';
-import { type ChainKey, chainKey, IPVS_FILTER, isFirewallChain, isServiceChain, splitChainKey } from './names.ts';
+import {
+  type ChainKey,
+  chainKey,
+  IPVS_FILTER,
+  isFirewallChain,
+  isServiceChain,
+  PROXY_FIREWALL,
+  splitChainKey,
+} from './names.ts';
 import { byNameDown, isEmptyBlock, linesOf, type NewChain, portionsOf, type TableBlock } from './restore-text.ts';
 import { type Chain, type Rule, sameChain, type Table } from './rules.ts';
 
@@ -214,8 +222,8 @@ function blocksOf(writes: readonly Write[], { inserted, moved, gone }: JumpWrite
     if (table === 'filter' && to !== undefined && isFirewallChain(name)) {
       const isLate = firewall === 'after nat' && (from !== undefined || to.length > 0);
       (isLate ? last : first).chains.push({ name, rules: to });
-      // A jump may lead there already.
-      if (isLate && from === undefined) first.chains.push({ name, rules: [] });
+      // Its jump is inserted before nat.
+      if (isLate && from === undefined && name === PROXY_FIREWALL) first.chains.push({ name, rules: [] });
     } else if (table === 'filter') addFilter({ first, last }, { name, from, to });
     else if (to !== undefined) (table === 'nat' ? nat : mangle).chains.push({ name, rules: to });
     else drop(table === 'nat' ? natDrops : mangleDrops, name);

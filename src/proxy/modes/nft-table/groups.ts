@@ -209,16 +209,23 @@ function groupOf(
 }
 
 /** The step of a table, a set or a chain. */
-export function objectStep(family: Family, what: string, action: Step['action'], lines: Step['lines']): Step {
+export function objectStep(
+  family: Family,
+  what: string,
+  action: Step['action'],
+  lines: Step['lines'],
+  owner?: ServiceKey,
+): Step {
   return {
-    ...{ key: `${family} ${what}`, family, kind: 'rules', action, owner: undefined, lines },
+    ...{ key: `${family} ${what}`, family, kind: 'rules', action, owner, lines },
     phase: action === 'remove' ? 'remove sets, chains and addresses' : 'create addresses and sets',
-    concerns: () => [],
+    concerns: () => (owner === undefined ? [] : [owner]),
   };
 }
 
 function chainStep(family: Family, { name, from, to }: ChainChange): Step {
-  return objectStep(family, `chain ${name}`, 'update', () => [...rulesText('-', from), ...rulesText('+', to)]);
+  const lines = () => [...rulesText('-', from), ...rulesText('+', to)];
+  return objectStep(family, `chain ${name}`, 'update', lines, to.owner);
 }
 
 /** The rules of a chain as lines with a sign. */

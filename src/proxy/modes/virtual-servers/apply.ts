@@ -72,10 +72,9 @@ class Application {
       if (write.kind === 'add-set') this.#reportResize(write.set.name, undefined, write.set.maxelem);
     for (const one of plan.resizes) await this.#resize(one);
     await this.#write(plan.entries);
-    if (plan.detourTables !== undefined && !(await this.#writeTables(plan.detourTables)))
-      return void this.#skip(plan.steps);
+    const hasDetours = await this.#writeDetours();
     await this.#write(plan.detours);
-    await this.#write(plan.masquerades);
+    await this.#write(plan.masquerades.filter((one) => this.#mayRemove(one)));
     await this.#write(plan.servers);
     // An address needs the chain, and no rule is written after such a failure.
     if (this.#isUnknown && plan.sourceTables.steps.length > 0) return void this.#skip(plan.steps);
@@ -83,16 +82,16 @@ class Application {
     await this.#write(plan.addresses);
     // The refusal of one Service's object leaves only that Service incomplete, and stops no rules (invariant 6). After a write that was
     // impossible, Services may be incomplete, and all of them when another mode is replaced: the rules stay until the next sync.
-    if (this.#isUnknown) return void this.#skip(state.tables.plan(plan.setAside).steps);
+    if (this.#isUnknown || !hasDetours) return void this.#skip(plan.tables.steps);
     const isInstalled = plan.detourTables !== undefined;
     const [ofStaying, ofGone] = plan.replacesRules ? splitRetirements(plan.retire) : [[], plan.retire];
     if (!this.#isMistaken) await this.#retire(ofStaying.filter((one) => this.#mayRemove(one)));
-    if (this.#isUnknown) return void this.#skip(state.tables.plan(plan.setAside).steps);
+    if (this.#isUnknown) return void this.#skip(plan.tables.steps);
     if (!isInstalled && !(await this.#writeRules())) return;
-    // While rules of another mode may still be installed, nothing is removed.
-    if (this.#isUnknown || this.#isMistaken) return;
+    // While rules of another mode may still be installed, nothing is removed but endpoints to which no rule leads yet.
+    if (this.#isUnknown || this.#isMistaken) return void this.#skip(plan.tables.steps);
     await this.#write([...plan.lateDrops, ...plan.goneDrops.filter((one) => this.#mayRemove(one))]);
-    if (this.#isUnknown || this.#isMistaken) return;
+    if (this.#isUnknown || this.#isMistaken) return void this.#skip(plan.tables.steps);
     await this.#retire(ofGone.filter((one) => this.#mayRemove(one)));
     await this.#write(plan.unmasqueraded);
     await this.#write(plan.goneAddresses.filter((one) => this.#mayRemove(one) && !this.#isHolding(one.write)));
@@ -103,6 +102,22 @@ class Application {
     await this.#write(plan.goneEntries.filter((one) => this.#mayRemove(one) && !isHeld(one.entry, staying)));
     if (isInstalled && !(await this.#writeRules())) return;
     await this.#write(plan.goneSets);
+  }
+
+  /** Writes what is added to the rules of policy Local. Where that fails, the Services that need it wait, and the others go on. */
+  async #writeDetours(): Promise<boolean> {
+    const { plan, state } = this.#parts;
+    const { detourTables } = plan;
+    if (detourTables === undefined || detourTables.steps.length === 0) return true;
+    if (!this.#isUnknown && (await this.#writeTables(detourTables))) {
+      // The chain of a tree has rules to lose yet.
+      for (const { key } of state.tables.plan(plan.setAside).steps) this.#done.delete(key);
+      return true;
+    }
+    for (const { key, owner, concerns } of detourTables.steps) {
+      for (const one of owner === undefined ? concerns() : [owner, ...concerns()]) this.#blocked.set(one, key);
+    }
+    return false;
   }
 
   /** Writes the rules that are left. They are planned again, because a part of them may be written by now. */

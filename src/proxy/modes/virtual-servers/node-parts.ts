@@ -223,7 +223,7 @@ class ServiceDevice {
 
   observe(exists: boolean | undefined): void {
     this.#exists = exists;
-    this.#isShared = false;
+    if (exists !== true) this.#isShared = false;
   }
 
   /** `isEmptied` means that no family needs the device any more. */

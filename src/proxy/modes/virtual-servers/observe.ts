@@ -121,9 +121,10 @@ interface Traces {
 const TRIAL = serverKey(TRIAL_SERVER);
 
 /**
- * Decides which virtual servers are ours: those that a Service wants, that have our label, or whose address is on our device.
+ * Decides which virtual servers are ours: those that a Service wants, that tried a scheduler, that have our label, or whose address is on our
+ * device.
  * kube-proxy has no label: its servers on the node's addresses are recognised by its sets, which name a node port, or an external
- * address that the node has itself, that no Service has any more. A server without a label in an excluded range is never ours.
+ * address that the node has itself, that no Service has any more. Another server without a label in an excluded range is never ours.
  */
 function ownership(state: ServersState, { ours, host, entries }: Traces): (server: Server) => boolean {
   const { excludeCidrs } = state.settings;

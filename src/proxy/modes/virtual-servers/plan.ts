@@ -4,7 +4,7 @@
  * The kernel sees each message by itself. What becomes of a packet between two of them must be what became of it before the sync, or what
  * becomes of it afterwards (docs/ipvs.md has the exceptions; test/sim/prefixes/ walks packets between all writes). So the stages are:
  * 1. sets, in the size that their entries need;
- * 2. entries in the order of `ENTRY_ORDER`: masquerading, permissions and drops are set before a packet can arrive;
+ * 2. entries in the order of `ENTRY_ORDER`: masquerading and permissions are set before a packet can arrive;
  * 3. the rules that choose endpoints for pods and the node, and the entries by which packets enter them;
  * 4. masquerading of what was of policy Local, before endpoints of other nodes are added;
  * 5. virtual servers with their destinations;
@@ -44,6 +44,8 @@ export interface ServersPlan extends StagedWrites {
   readonly sourceTables: TablesPlan;
   /** The rules that must be installed before an entry leads to them; undefined where rules of another mode are in their place. */
   readonly detourTables: TablesPlan | undefined;
+  /** All rules, as they are planned again when it is their turn. */
+  readonly tables: TablesPlan;
   /**
    * The rules of this mode are not there: no packet comes to the servers yet. Endpoints that an earlier agent left in them go before the rules
    * lead there.
@@ -99,6 +101,7 @@ export function planServers(state: ServersState, setAside: SetAside): ServersPla
     ...parts,
     sourceTables: state.tables.plan(setAside, isSourceChain),
     detourTables: isInstalled ? state.tables.plan(setAside, isDetourChain) : undefined,
+    tables,
     replacesRules: !isInstalled && state.tables.trackers.chains.applied?.has(chainKey('filter', IPVS_FILTER)) === false,
     steps,
     removesAll: state.isEmptied && state.sets.applied?.size === goneSets.length,
@@ -243,11 +246,21 @@ function entryWrites(
     removed: [...remove.values()] // Entries of a removed set are removed with it.
       .filter((one) => state.sets.desired.has(one.set) && !isHeld(one, staying))
       .sort((a, b) => rank(b) - rank(a))
-      .map((one) => ({ ...planned('remove-entry', one), entry: one })),
+      .map((one) => ({ ...planned('remove-entry', { ...one, owner: one.owner ?? ownerNow(state, one) }), entry: one })),
   };
 }
 
 const DROP: SetId = 'KUBE-IPVS-DROP';
+
+/** The Service to which an entry belongs that was read: that of its frontend now, so that it is written with the rest of that Service. */
+function ownerNow({ entries, servers }: ServersState, { set, entry }: OwnedEntry): string | undefined {
+  const masquerading = LOCAL_SETS.get(set);
+  if (masquerading !== undefined) return entries.desired.get(entryKey(masquerading, entry))?.owner;
+  return OF_SERVERS.has(set) ? servers.desired.get(serverKeyOfEntry(entry))?.owner : undefined;
+}
+
+/** Sets whose entries stop packets to a server, or lead them past it. */
+const OF_SERVERS: ReadonlySet<SetId> = new Set([DROP, 'KUBE-IPVS-OUT-DROP', 'KUBE-IPVS-DETOUR']);
 
 /** The drop follows the detour by which pods and the node avoid it. */
 function isDetour({ entry: { set } }: PlannedEntry): boolean {
@@ -268,7 +281,7 @@ function endsMasquerading({ entries }: ServersState, { entry: { set, entry } }: 
   return masquerading !== undefined && entries.applied?.has(entryKey(masquerading, entry)) === true;
 }
 
-/** And one of policy Local that becomes one of policy Cluster gets the others afterwards. */
+/** A frontend of policy Local that becomes one of policy Cluster is masqueraded before it gets endpoints of other nodes. */
 function beginsMasquerading({ entries }: ServersState, { entry: { set, entry } }: PlannedEntry): boolean {
   const masquerading = LOCAL_SETS.get(set);
   return masquerading !== undefined && entries.desired.has(entryKey(masquerading, entry));
@@ -435,9 +448,9 @@ interface StagedWrites {
   readonly sets: readonly PlannedWrite[];
   readonly resizes: readonly PlannedResize[];
   readonly entries: readonly PlannedWrite[];
-  /** Entries by which packets enter the rules that choose endpoints, or do not. */
+  /** Entries by which packets enter the rules that choose endpoints, and those of drops. */
   readonly detours: readonly PlannedWrite[];
-  /** Removals of entries, by which frontends are masqueraded. */
+  /** Removals that let frontends be masqueraded. */
   readonly masquerades: readonly PlannedWrite[];
   /** Additions of drops that wait for the rules. */
   readonly lateDrops: readonly PlannedWrite[];
