@@ -208,18 +208,18 @@ function groupOf(
   return { steps: [step], chains: [], changes };
 }
 
-/** The step of a table, a set or a chain. */
+/** The step of a table, a set or a chain; `concerned` is the Service whose rules a chain gets. */
 export function objectStep(
   family: Family,
   what: string,
   action: Step['action'],
   lines: Step['lines'],
-  owner?: ServiceKey,
+  concerned?: ServiceKey,
 ): Step {
   return {
-    ...{ key: `${family} ${what}`, family, kind: 'rules', action, owner, lines },
+    ...{ key: `${family} ${what}`, family, kind: 'rules', action, owner: undefined, lines },
     phase: action === 'remove' ? 'remove sets, chains and addresses' : 'create addresses and sets',
-    concerns: () => (owner === undefined ? [] : [owner]),
+    concerns: () => (concerned === undefined ? [] : [concerned]),
   };
 }
 
