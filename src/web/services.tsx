@@ -18,12 +18,13 @@ const TYPING_PAUSE_MS = 120;
 export function ServicesView({ search, revision }: { readonly search: string; readonly revision: string }) {
   const [typed, setTyped] = useState(search);
   const list = useServices(search, revision);
-  useEffect(() => setTyped(search), [search]);
-  useEffect(() => {
+  // In the same task as the drawing: later a letter that was typed meanwhile would be lost, and a timer that is due would undo the next step.
+  useLayoutEffect(() => setTyped(search), [search]);
+  useLayoutEffect(() => {
     if (typed === search) return;
     const timer = setTimeout(() => go({ view: 'services', search: typed }, 'replace'), TYPING_PAUSE_MS);
     return () => clearTimeout(timer);
-  }, [typed]);
+  }, [typed, search]);
   return (
     <section class="services" aria-label="Services">
       <h1>Services</h1>
@@ -69,7 +70,7 @@ function Rows({ list }: { readonly list: ServiceList }) {
   const rows = rowsIn(seen);
   useEffect(() => list.see(rows), [list, rows.first, rows.end]);
   // A new search begins at its top. The element stays, and keeps the focus.
-  useEffect(() => {
+  useLayoutEffect(() => {
     setCurrent(0);
     if (box.current !== null) box.current.scrollTop = 0;
   }, [list]);

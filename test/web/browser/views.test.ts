@@ -156,4 +156,21 @@ describe('the live page', () => {
     await tab.holds(`location.hash === '#/services?search=shop%2F'`);
     await tab.close();
   });
+
+  // One that begins again between Enter in the list and the view of the Service leads back to the list.
+  it('begins a search once, by Enter or by the pause after the last letter', async () => {
+    const tab = await scene.open('#/services');
+    await tab.sees('5 Services', '.count');
+    await tab.page.evaluate(
+      'window.changes = []; const replace = history.replaceState.bind(history);' +
+        'history.replaceState = (state, title, to) => { changes.push(to); replace(state, title, to); }',
+    );
+    await tab.page.locator('#search').pressSequentially('shop/');
+    await tab.page.keyboard.press('Enter');
+    await tab.holds(`location.hash === '#/services?search=shop%2F'`);
+    await tab.page.waitForTimeout(500);
+    const to = await tab.page.evaluate<string[]>('changes');
+    assert.deepEqual(to, [...new Set(to)]);
+    await tab.close();
+  });
 });
