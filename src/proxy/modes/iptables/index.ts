@@ -55,7 +55,6 @@ class IptablesFamily extends RulesFamily {
         own,
         keepsCounts,
         isOurs,
-        firewall: 'after nat',
         // The kubelet's chain is read only if we need it.
         shared: new Set(localhostNodePorts ? [chainKey('filter', FIREWALL)] : []),
         jumps: [...JUMPS, ...(localhostNodePorts ? FIREWALL_JUMPS : [])],

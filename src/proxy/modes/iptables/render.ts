@@ -10,7 +10,6 @@ import {
   type ChainKey,
   chainKey,
   EXTERNAL_SERVICES,
-  FIREWALL_TREE,
   HAIRPIN,
   MARK_MASQ,
   NODE_PORT_REJECTS,
@@ -43,7 +42,7 @@ export const TREES = {
   externalRejects: { table: 'filter', root: EXTERNAL_SERVICES, prefix: 'KUBE-DSX' },
   nodePortRejects: { table: 'filter', root: NODE_PORT_REJECTS, prefix: 'KUBE-DSP' },
   healthPorts: { table: 'filter', root: NODE_PORTS, prefix: 'KUBE-DSH' },
-  firewall: { table: 'filter', root: PROXY_FIREWALL, prefix: FIREWALL_TREE },
+  firewall: { table: 'filter', root: PROXY_FIREWALL, prefix: 'KUBE-DSF' },
 } as const satisfies Readonly<Record<string, TreeNames & { table: Table }>>;
 export type TreeName = keyof typeof TREES;
 

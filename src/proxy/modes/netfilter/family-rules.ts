@@ -12,7 +12,7 @@ import { ChangeDetector, chainDrift, differenceOf, EntryCount, jumpDrift, OwnWri
 import { type Jump, jumpKey, misplacedJumps, type WantedJumps } from './jumps.ts';
 import { BUILT_IN, CANARY, type ChainKey, chainKey, splitChainKey } from './names.ts';
 import { type IsOurs, type ObservedTables, observeTables, TABLES } from './observe.ts';
-import { type Firewall, planTables, type TablesPlan, type TablesTrackers } from './plan.ts';
+import { planTables, type TablesPlan, type TablesTrackers } from './plan.ts';
 import { PORTION_LINES } from './restore-text.ts';
 import { NO_PACKETS, RuleConnections } from './rule-connections.ts';
 import { type Chain, sameChain, type Table } from './rules.ts';
@@ -27,8 +27,6 @@ export interface TablesOptions {
   readonly jumps: readonly Jump[];
   /** Shared by the families of a mode. */
   readonly own?: OwnWrites;
-  /** By default `before nat`. */
-  readonly firewall?: Firewall;
   /** Rules that are written anew keep the counters of their frontends. */
   readonly keepsCounts?: boolean | undefined;
 }
@@ -164,8 +162,7 @@ export class FamilyRules {
     const { chains, jumps } = this.trackers;
     const deltas = { chains: chains.delta(), jumps: jumps.delta() };
     const { order } = this.#besides;
-    const { firewall = 'before nat' } = this.options;
-    const pending = { family, portionLines, firewall, ...deltas, wantedJumps: wantedJumps(this), order };
+    const pending = { family, portionLines, ...deltas, wantedJumps: wantedJumps(this), order };
     return planTables(pending, setAside, only);
   }
 

@@ -47,14 +47,6 @@ const OF_SERVICE = /^KUBE-(SVC|SVL|EXT|FW|SEP|SEG|XLB)-/;
 /** Leaves and branches of our dispatch trees. */
 const OF_TREE = /^KUBE-DS[A-Z]-/;
 
-/** The tree of source ranges in iptables mode. */
-export const FIREWALL_TREE = 'KUBE-DSF';
-
-/** Whether a chain of the table filter has the rules of source ranges. */
-export function isFirewallChain(chain: string): boolean {
-  return chain === PROXY_FIREWALL || chain.startsWith(`${FIREWALL_TREE}-`);
-}
-
 export function isServiceChain(chain: string): boolean {
   return OF_SERVICE.test(chain);
 }

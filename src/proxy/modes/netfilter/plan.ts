@@ -3,10 +3,11 @@
  *
  * A restore commits table by table, and packets flow between two commits. Every packet must find the rules to its endpoints
  * (nat) or its refusal (filter), so the tables are written in this order:
- * 1. filter, with the added rules and still with the removed ones, but for source ranges (`Firewall`);
+ * 1. filter, with the added rules and still with the removed ones;
  * 2. nat;
- * 3. filter, without the removed rules, and after IPVS mode with the added ones too;
- * 4. the deletion of chains to which no rule refers any more. What the chains of another mode drop is dropped by then.
+ * 3. filter, without the removed rules;
+ * 4. the deletion of chains to which no rule refers any more. Chains of another mode drop packets until the new ones do.
+ * Where IPVS mode comes or goes, filter is written in one piece (`Takeover`).
  * That is one restore, and a part without a change is left out: one endpoint more or less is one transaction of nat. A change of the
  * filter table alone is one transaction as well. If many chains are new, restores of their own write them before (`restore-text.ts`).
  */
@@ -25,15 +26,7 @@ import {
   targetOf,
   type WantedJumps,
 } from './jumps.ts';
-import {
-  type ChainKey,
-  chainKey,
-  IPVS_FILTER,
-  isFirewallChain,
-  isServiceChain,
-  PROXY_FIREWALL,
-  splitChainKey,
-} from './names.ts';
+import { type ChainKey, chainKey, IPVS_FILTER, isServiceChain, splitChainKey } from './names.ts';
 import { byNameDown, isEmptyBlock, linesOf, type NewChain, portionsOf, type TableBlock } from './restore-text.ts';
 import { type Chain, type Rule, sameChain, type Table } from './rules.ts';
 
@@ -61,18 +54,11 @@ export interface TablesTrackers {
   readonly jumps: Tracker<string, Jump>;
 }
 
-/**
- * When the rules of source ranges are written. Those of iptables mode drop what nat does not translate, so nat comes first. Those of IPVS mode
- * see packets to their servers, which nat leaves alone, so they come first, and replace those of iptables mode.
- */
-export type Firewall = 'before nat' | 'after nat';
-
 /** The input of a plan: the differences. Objects that are right cost nothing (invariant 11). */
 export interface PendingTables {
   readonly family: Family;
   /** More lines of new chains than this are cut into portions. */
   readonly portionLines: number;
-  readonly firewall: Firewall;
   readonly chains: Delta<ChainKey, Chain>;
   readonly jumps: Delta<string, Jump>;
   readonly wantedJumps: WantedJumps;
@@ -85,7 +71,7 @@ export interface PendingTables {
  * be removed stays, and so does a rule of a chain of a dispatch tree.
  */
 export function planTables(
-  { family, chains, jumps: delta, portionLines, firewall, wantedJumps: wanted, order }: PendingTables,
+  { family, chains, jumps: delta, portionLines, wantedJumps: wanted, order }: PendingTables,
   setAside: SetAside,
   only?: (key: ChainKey) => boolean,
 ): TablesPlan {
@@ -104,7 +90,7 @@ export function planTables(
       ...gone.map((entry) => jumpStep(family, entry, 'remove')),
       ...jumps.misplaced.map((one) => orderStep(family, one)),
     ],
-    restores: () => restoresOf(writes, jumps, { portionLines, firewall }),
+    restores: () => restoresOf(writes, jumps, portionLines),
     chains: new Map(writes.map(({ key, to }) => [key, to])),
     jumps: new Map<string, Jump | undefined>([
       ...jumps.inserted.map((entry) => [jumpKey(entry), entry] as const),
@@ -114,7 +100,7 @@ export function planTables(
   };
 }
 
-/** What is added to a chain: the chains of a Service are written as they will be, those of a tree keep their other rules. */
+/** The part of a write that only adds rules: a chain of a Service gets all that it will have, a chain of a tree keeps its other rules. */
 function additionOf({ key, from, to }: Write): Write[] {
   if (to === undefined) return [];
   if (from === undefined || isServiceChain(splitChainKey(key).chain)) return [{ key, from, to }];
@@ -195,12 +181,13 @@ function ownerOf({ key, from, to }: Write): string | undefined {
 function* restoresOf(
   writes: readonly Write[],
   jumps: JumpWrites,
-  { portionLines, firewall }: Pick<PendingTables, 'portionLines' | 'firewall'>,
+  portionLines: number,
 ): Generator<readonly TableBlock[] | undefined> {
   const created = writes.filter((write) => write.from === undefined).map(newChainOf);
   const isMany = created.reduce((sum, chain) => sum + linesOf(chain), 0) > portionLines;
   if (isMany) for (const block of portionsOf(created, portionLines)) yield block && [block];
-  const last = blocksOf(isMany ? writes.filter((write) => write.from !== undefined) : writes, jumps, firewall);
+  const left = isMany ? writes.filter((write) => write.from !== undefined) : writes;
+  const last = blocksOf(left, jumps, takeoverOf(writes));
   if (last.length > 0) yield last;
 }
 
@@ -209,7 +196,24 @@ function newChainOf({ key, to = [] }: Write): NewChain {
   return { table, name: chain, rules: to };
 }
 
-function blocksOf(writes: readonly Write[], { inserted, moved, gone }: JumpWrites, firewall: Firewall): TableBlock[] {
+/**
+ * Whether IPVS mode comes or goes. The table filter meets its packets untranslated, and would drop them by the source ranges of iptables mode.
+ */
+type Takeover = 'by IPVS mode' | 'from IPVS mode';
+
+/** Judged by the chain that this mode alone has. */
+function takeoverOf(writes: readonly Write[]): Takeover | undefined {
+  const write = writes.find(({ key }) => key === chainKey('filter', IPVS_FILTER));
+  if (write === undefined) return undefined;
+  if (write.to === undefined) return 'from IPVS mode';
+  return write.from === undefined ? 'by IPVS mode' : undefined;
+}
+
+function blocksOf(
+  writes: readonly Write[],
+  { inserted, moved, gone }: JumpWrites,
+  takeover: Takeover | undefined,
+): TableBlock[] {
   const first = newBlock('filter', inserted, moved);
   const mangle = newBlock('mangle', inserted, moved);
   const nat = newBlock('nat', inserted, [...moved, ...gone]);
@@ -219,20 +223,18 @@ function blocksOf(writes: readonly Write[], { inserted, moved, gone }: JumpWrite
   const natDrops = newBlock('nat', [], []);
   for (const { key, from, to } of writes) {
     const { table, chain: name } = splitChainKey(key);
-    if (table === 'filter' && to !== undefined && isFirewallChain(name)) {
-      const isLate = firewall === 'after nat' && (from !== undefined || to.length > 0);
-      (isLate ? last : first).chains.push({ name, rules: to });
-      // Its jump is inserted before nat.
-      if (isLate && from === undefined && name === PROXY_FIREWALL) first.chains.push({ name, rules: [] });
-    } else if (table === 'filter') addFilter({ first, last }, { name, from, to });
+    if (table === 'filter') addFilter({ first, last }, { name, from, to });
     else if (to !== undefined) (table === 'nat' ? nat : mangle).chains.push({ name, rules: to });
     else drop(table === 'nat' ? natDrops : mangleDrops, name);
   }
   const between = [mangle, nat].filter((block) => !isEmptyBlock(block));
-  // IPVS has balanced so far: packets pass the table filter untranslated until nat is written.
-  const isAfterIpvs = writes.some(({ key, to }) => to === undefined && key === chainKey('filter', IPVS_FILTER));
-  const inOnePiece = between.length === 0 || isAfterIpvs;
-  const ofFilter = inOnePiece ? [...between, together(first, last)] : [first, ...between, last];
+  const filterOnce = together(first, last);
+  const ofFilter =
+    takeover === 'from IPVS mode'
+      ? [...between, filterOnce]
+      : takeover === 'by IPVS mode' || between.length === 0
+        ? [filterOnce, ...between]
+        : [first, ...between, last];
   const all = [...ofFilter, mangleDrops, natDrops];
   const blocks = all.filter((block) => !isEmptyBlock(block));
   for (const block of blocks) block.chains.sort(byNameDown);

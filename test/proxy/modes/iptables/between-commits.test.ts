@@ -9,6 +9,7 @@ import fc from 'fast-check';
 import type { Address } from '../../../../src/base/address.ts';
 import type { Fate, Packet } from '../../../../src/inspect/explain/packet.ts';
 import { aStep, type Step } from '../../../helpers/cluster/histories.ts';
+import { service, slice } from '../../../helpers/cluster/objects.ts';
 import { fatesIn, viewOfSaved } from '../../../helpers/inspect/explain/views.ts';
 import { FakeIptables } from '../../../helpers/kernel/fake-iptables.ts';
 import { Rig } from '../../../helpers/proxy/rig.ts';
@@ -104,5 +105,34 @@ describe('between two commits of a restore', () => {
       { numRuns: RUNS },
     );
     assert.ok(commits > 100, `${commits} commits`);
+  });
+
+  it('a load balancer address stays served until source ranges that nothing fulfils stop it', async () => {
+    const balanced = (ranges: readonly string[]) =>
+      service({
+        name: 'a',
+        spec: {
+          type: 'LoadBalancer',
+          clusterIP: '10.96.0.1',
+          clusterIPs: ['10.96.0.1'],
+          ports: [{ name: 'p80', port: 80, protocol: 'TCP' }],
+          loadBalancerSourceRanges: ranges,
+        },
+        status: { loadBalancer: { ingress: [{ ip: '198.51.100.2' }] } },
+      });
+    const endpoint = slice({
+      name: 'a-1',
+      service: 'a',
+      ports: [{ name: 'p80', port: 8080, protocol: 'TCP' }],
+      endpoints: [{ addresses: ['10.244.1.1'], conditions: { ready: true } }],
+    });
+    const put = (object: object): Step => ({ kind: 'put', id: 'Service default/a', object });
+    const commits = await assertNoThirdFate([
+      put(endpoint),
+      put(balanced([])),
+      { kind: 'sync' },
+      put(balanced(['bogus'])),
+    ]);
+    assert.ok(commits > 2, `${commits} commits`);
   });
 });
