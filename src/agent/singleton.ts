@@ -54,12 +54,9 @@ export async function runAlone(options: Omit<RunOptions, 'recordings'>): Promise
 export async function mustHaveModeOfAgent(names: NameService, mode: ModeName): Promise<void> {
   const { MAX_HOLDER_BYTES, readHolder } = await import('../inspect/wire/agent-lock.ts');
   const answer = await names.ask({ patience: SILENCE_TIMEOUT_MS, maxLength: MAX_HOLDER_BYTES });
-  const isOurs =
-    answer.kind !== 'no connection' && (answer.peer === undefined || [0, names.uid].includes(answer.peer.uid));
-  if (answer.kind === 'silent' && isOurs)
-    throw new CannotRun(`${silenceText(answer.peer)} --once wrote no rules, and exits`);
-  if (answer.kind !== 'line' || !isOurs) return;
-  const holder = readHolder(answer.line);
+  if (answer.kind === 'no connection' || isOfOtherUser(answer.peer, names)) return;
+  if (answer.kind === 'silent') throw new CannotRun(`${silenceText(answer.peer)} --once wrote no rules, and exits`);
+  const holder = answer.kind === 'line' ? readHolder(answer.line) : undefined;
   if (holder === undefined || holder.isStopping || holder.mode === mode) return;
   throw new CannotRun(
     `the agent of this node (pid ${pidText(answer.peer, holder.pid)}) runs in ${holder.mode} mode, and --once would write the rules of ${mode} mode beside it. It wrote no rules, and exits: use --mode=${holder.mode}, or stop the agent first (systemctl stop slicewire, or delete its Pod)`,
@@ -111,7 +108,7 @@ async function foreignHolder({ names, log, clock }: NameOptions, waits: Waits): 
     return `a process holds the name of this node's agent, the abstract Unix socket @slicewire, and takes no connections (${answer.cause}): no agent does that. ${GOES_ON}`;
   }
   const { peer } = answer;
-  if (peer !== undefined && peer.uid !== 0 && peer.uid !== names.uid) {
+  if (peer !== undefined && isOfOtherUser(peer, names)) {
     return `${processText(peer)} holds the name of this node's agent, the abstract Unix socket @slicewire, and runs as another user. ${GOES_ON}`;
   }
   if (mayStillAnswer) return undefined;
@@ -138,6 +135,11 @@ async function foreignHolder({ names, log, clock }: NameOptions, waits: Waits): 
 const GOES_ON = 'This agent goes on. A second agent on this node would not be noticed: find that process, and end it';
 const ENDS =
   'This one wrote nothing, and exits: a node has one agent. Stop the other one first (systemctl stop slicewire, or delete its Pod)';
+
+/** No agent of this node: it runs as root, or as the user of this process. */
+function isOfOtherUser(peer: PeerCredentials | undefined, { uid }: NameService): boolean {
+  return peer !== undefined && peer.uid !== 0 && peer.uid !== uid;
+}
 
 function silenceText(peer: PeerCredentials | undefined): string {
   return `${processText(peer)} holds the name of this node's agent, and did not answer within ${SILENCE_TIMEOUT_MS / 1000} s: probably another slicewire agent that was stopped (SIGSTOP) or hangs.`;

@@ -8,7 +8,7 @@ import type { PeerCredentials } from '../../native/libc.ts';
 
 export type { PeerCredentials } from '../../native/libc.ts';
 
-export const AGENT_NAME = '\0slicewire';
+const AGENT_NAME = '\0slicewire';
 
 /** Open connections. Each is closed with its answer, so that only a hostile program opens so many. */
 const MAX_CONNECTIONS = 16;
@@ -122,12 +122,8 @@ export interface NameService {
 }
 
 /** The name of this network namespace's agent. */
-export const agentNames: NameService = nameService(AGENT_NAME);
-
-export function nameService(name: string): NameService {
-  return {
-    take: (line) => takeName(name, line),
-    ask: (options) => askHolder(name, options),
-    uid: process.geteuid?.() ?? 0,
-  };
-}
+export const agentNames: NameService = {
+  take: (line) => takeName(AGENT_NAME, line),
+  ask: (options) => askHolder(AGENT_NAME, options),
+  uid: process.geteuid?.() ?? 0,
+};

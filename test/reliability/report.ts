@@ -84,8 +84,7 @@ Its finds in the agent are mended, and each has a test:
 
 \`npm run sim -- --prefixes\` goes from one random state of one or two Services to another, in each mode and from mode to mode, and walks packets of
 pods, of the node, of an endpoint and from outside through the kernel after each write that it sees as one.
-What becomes of a packet must be what became of it before the change, or what becomes of it afterwards, and the end must be as
-[semantics.md](semantics.md) says. Three minutes of it are part of \`npm run test:sim\`.
+A packet must meet the same as before the change, or the same as after it, and the end must be as [semantics.md](semantics.md) says. Three minutes of it are part of \`npm run test:sim\`.
 \`npm run sim -- --all-pairs MODE\` goes both ways between all 391 states of one Service that differ in type, external address, policies, source ranges
 and endpoints; it takes some hours.
 nftables mode has no exception, iptables mode one, and IPVS mode those of [ipvs.md](ipvs.md).

@@ -15,7 +15,7 @@ import { aStep, type Step } from '../../helpers/cluster/histories.ts';
 import { nodeOf } from '../../helpers/cluster/objects.ts';
 import { fatesIn } from '../../helpers/inspect/explain/views.ts';
 import { NEVER } from '../../helpers/proxy/rig.ts';
-import { type Expectation, expected, type OracleInput, type ServedFrontends } from './oracle.ts';
+import { type Expectation, expected, type OracleInput, roleAmong, type ServedFrontends } from './oracle.ts';
 import { aNode, NODE, type NodeValue, WORLDS, type World } from './worlds.ts';
 
 const RUNS = 100;
@@ -93,15 +93,10 @@ function frontendPackets({ ports }: ProxyModel, family: Family): Packet[] {
 }
 
 function servedOf(model: ProxyModel, ports: readonly ServicePort[]): ServedFrontends {
-  const frontends = [...model.ports.values()].flatMap((port) => port.frontends);
   return {
     ports,
     frontend: (at) => model.frontend(at),
-    roleOf(address) {
-      const roles = frontends.filter((frontend) => frontend.address === address).map(({ role }) => role);
-      if (roles.length === 0) return undefined;
-      return roles.includes('cluster-ip') ? 'cluster-ip' : 'other';
-    },
+    roleOf: (address) => roleAmong(model.ports.values(), address),
   };
 }
 

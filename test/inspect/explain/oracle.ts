@@ -91,6 +91,19 @@ function takesNodePorts(address: Address, { mode, localAddresses }: OracleInput)
   return nodePortAddresses === 'all' || nodePortAddresses.includes(address);
 }
 
+/** `ServedFrontends.roleOf` among these. */
+export function roleAmong(ports: Iterable<ServicePort>, address: Address): 'cluster-ip' | 'other' | undefined {
+  let role: 'other' | undefined;
+  for (const { frontends } of ports) {
+    for (const frontend of frontends) {
+      if (frontend.address !== address) continue;
+      if (frontend.role === 'cluster-ip') return 'cluster-ip';
+      role = 'other';
+    }
+  }
+  return role;
+}
+
 /** docs/semantics.md 6.16: ports that a Service does not have, and addresses that no Service has. */
 function unservedKind(packet: Packet, input: OracleInput): Fate['kind'] {
   const { destination } = packet;

@@ -15,6 +15,7 @@ import { FakeNft } from '../../helpers/kernel/fake-nft.ts';
 import { ipvsRig } from '../../helpers/proxy/ipvs-rig.ts';
 import { nftRig } from '../../helpers/proxy/nft-rig.ts';
 import { Rig } from '../../helpers/proxy/rig.ts';
+import type { ModeSettings } from '../../inspect/explain/oracle.ts';
 import type { ModeViews } from './kernel-views.ts';
 import { sendersOf } from './packets.ts';
 import { type CheckedConfig, settingsOf } from './settings.ts';
@@ -50,9 +51,10 @@ export interface ModeWorld extends ModeKernels {
 }
 
 type Settings = (mode: ModeName, family: Family) => object;
+const ofConfig: Settings = (mode, family) => usualSettings(mode, family).settings;
 
 /** `settings`: by default those of `config`. */
-export function modeWorld(mode: ModeName, onCommit: () => void, settings: Settings = usualSettings): ModeWorld {
+export function modeWorld(mode: ModeName, onCommit: () => void, settings: Settings = ofConfig): ModeWorld {
   const kernels = modeKernels(onCommit);
   return { ...kernels, rig: new Rig({ commands: kernels.iptables, mode: modeOver(kernels, mode, settings) }) };
 }
@@ -60,7 +62,7 @@ export function modeWorld(mode: ModeName, onCommit: () => void, settings: Settin
 /** Another mode takes over: a rig that knows no object yet. */
 export function takeOver(kernels: ModeKernels, mode: ModeName): Rig {
   const predecessors = predecessorsOf(kernels, mode);
-  const next = predecessors.reduce(handover, modeOver(kernels, mode, usualSettings));
+  const next = predecessors.reduce(handover, modeOver(kernels, mode, ofConfig));
   return new Rig({ commands: kernels.iptables, mode: next });
 }
 
@@ -90,9 +92,11 @@ function modeKernels(onCommit: () => void): ModeKernels {
   return { nft, iptables, ipvs, views };
 }
 
-const PLACE = { node: undefined, interfaces: INTERFACES, serviceCidrs: undefined };
-
-const usualSettings: Settings = (mode, family) => settingsOf(mode, family, { ...PLACE, config: config(mode) }).settings;
+/** The settings of a mode on the node of these worlds. */
+export function usualSettings(mode: ModeName, family: Family): ModeSettings {
+  const place = { node: undefined, interfaces: INTERFACES, serviceCidrs: undefined, config: config(mode) };
+  return settingsOf(mode, family, place);
+}
 
 function modeOver({ nft, iptables, ipvs }: ModeKernels, mode: ModeName, settingsIn: Settings): Mode {
   const settings = (family: Family) => settingsIn(mode, family);

@@ -14,7 +14,7 @@ import type { ModeName } from '../../../src/proxy/model/modes.ts';
 import type { NodeView, Service, ServiceKey, Slice, SliceKey } from '../../../src/proxy/model/objects.ts';
 import { ProxyModel } from '../../../src/proxy/model/proxy-model.ts';
 import type { Location, ServicePort } from '../../../src/proxy/model/service-port.ts';
-import type { ModeSettings } from '../../inspect/explain/oracle.ts';
+import { type ModeSettings, roleAmong } from '../../inspect/explain/oracle.ts';
 import { kept } from './kept.ts';
 import { type CheckedConfig, interfacesOf, type Place, settingsOf } from './settings.ts';
 
@@ -106,15 +106,7 @@ export class Versions {
 
   /** Whether a Service has the address now: as its cluster IP, or as another frontend's. */
   roleOf(address: Address): 'cluster-ip' | 'other' | undefined {
-    let role: 'other' | undefined;
-    for (const { frontends } of this.#model.ports.values()) {
-      for (const frontend of frontends) {
-        if (frontend.address !== address) continue;
-        if (frontend.role === 'cluster-ip') return 'cluster-ip';
-        role = 'other';
-      }
-    }
-    return role;
+    return roleAmong(this.#model.ports.values(), address);
   }
 
   /** An API object was made or changed: a Service, an EndpointSlice, the agent's own Node, or a ServiceCIDR. Others mean nothing. */

@@ -2,10 +2,7 @@
  * A simulated process: what it calls outside is numbered, and a fault may happen at each number. It can be killed at any of these calls,
  * as by SIGKILL: nothing of it has an effect afterwards, and what it had open is closed by the kernel.
  */
-import type { SimTime, TimerOwner } from './time.ts';
-
-/** The time of calls that a process may leave behind. */
-const NOBODY: TimerOwner = { isDead: false };
+import { NOBODY, type SimTime } from './time.ts';
 
 /** A fault at a call. `variant` chooses among the errors that the call can give. */
 export type Fault =

@@ -11,6 +11,9 @@ export interface TimerOwner {
   readonly isDead: boolean;
 }
 
+/** No simulated process: such timers always call. */
+export const NOBODY: TimerOwner = { isDead: false };
+
 /** Milliseconds since 1970 when a history begins. */
 const BEGINNING = Date.UTC(2026, 10, 22, 12);
 /** Turns of the event loop in which nothing may happen before time passes. */

@@ -1,30 +1,30 @@
 /**
- * The way of a mode from one state of Services to another, cut after each write that the kernel sees as one. At each cut what becomes of a
- * packet must be what became of it before, or what becomes of it afterwards.
+ * The way of a mode from one state of Services to another, cut after each write that the kernel sees as one. At each cut a packet must meet
+ * the same as before, or the same as afterwards.
  */
 import assert from 'node:assert/strict';
-import type { Address, Family } from '../../../src/base/address.ts';
+import { type Address, FAMILIES, type Family, familyOf } from '../../../src/base/address.ts';
 import type { Packet } from '../../../src/inspect/explain/packet.ts';
 import type { ModeName } from '../../../src/proxy/model/modes.ts';
 import { nodeOf } from '../../helpers/cluster/objects.ts';
 import type { Rig } from '../../helpers/proxy/rig.ts';
-import { type Expectation, expected, type OracleInput } from '../../inspect/explain/oracle.ts';
+import { type Expectation, expected, type OracleInput, roleAmong } from '../../inspect/explain/oracle.ts';
 import { becomeOf, fatesText, viewsIn } from '../check/kernel-views.ts';
 import {
-  config,
   INTERFACES,
   type ModeKernels,
   type ModeWorld,
   modeWorld,
   SENDERS,
   takeOver,
+  usualSettings,
 } from '../check/mode-world.ts';
 import { packetsTo, type Sender } from '../check/packets.ts';
-import { type Place, settingsOf } from '../check/settings.ts';
+import { interfacesOf } from '../check/settings.ts';
 import { Walks } from '../check/walks.ts';
 import { backendsOf, FRONTENDS, formerBackends, objectsOf, type State, stateText } from './states.ts';
 
-/** What a packet met at a cut that is neither of before nor of afterwards, and no exception. */
+/** A packet that met at a cut neither the state of before nor that of afterwards, where no exception allows it. */
 export interface Breach {
   /** `ipvs`, or `iptables to ipvs`. */
   readonly mode: string;
@@ -40,7 +40,7 @@ export interface Breach {
 }
 
 /**
- * What may happen between two writes beside the states of before and afterwards:
+ * Exceptions, which a packet may meet between two writes beside the states of before and afterwards:
  *
  * - `unserved`: a packet that no endpoint gets before, or afterwards, may be refused, dropped or left alone in between. The tables of iptables
  *   are written one after the other, and so are the address, the server and the sets of IPVS. Nothing answers such a packet in the one state
@@ -70,8 +70,8 @@ const ENDPOINT: Sender = {
   device: 'cni0',
 };
 const LOCAL: Readonly<Record<Family, ReadonlySet<string>>> = {
-  IPv4: new Set(INTERFACES.filter((one) => !one.includes(':'))),
-  IPv6: new Set(INTERFACES.filter((one) => one.includes(':'))),
+  IPv4: new Set(interfacesOf('IPv4', INTERFACES)),
+  IPv6: new Set(interfacesOf('IPv6', INTERFACES)),
 };
 
 const PACKETS: readonly Watched[] = (() => {
@@ -84,11 +84,9 @@ const PACKETS: readonly Watched[] = (() => {
     }));
   return [
     ...FRONTENDS.addresses.flatMap((address) =>
-      FRONTENDS.ports.flatMap((port) => to(address.includes(':') ? 'IPv6' : 'IPv4', address as Address, port)),
+      FRONTENDS.ports.flatMap((port) => to(familyOf(address), address, port)),
     ),
-    ...FRONTENDS.nodePorts.flatMap((port) =>
-      (['IPv4', 'IPv6'] as const).flatMap((family) => to(family, undefined, port)),
-    ),
+    ...FRONTENDS.nodePorts.flatMap((port) => FAMILIES.flatMap((family) => to(family, undefined, port))),
   ];
 })();
 
@@ -127,7 +125,8 @@ export class PrefixWorld {
     this.#cuts = [];
     await this.#sync();
     const after = this.#look();
-    const breaches = [...this.#breaches(modes, this.#state ?? state, state, after), ...this.#wrongAtLast(state, after)];
+    const onTheWay = this.#state === undefined ? [] : this.#breaches(modes, this.#state, state, after);
+    const breaches = [...onTheWay, ...this.#wrongAtLast(state, after)];
     this.cuts += this.#cuts.length;
     this.#state = state;
     this.#before = after;
@@ -147,7 +146,6 @@ export class PrefixWorld {
     const texts = { mode: modes.join(' to '), before: stateText(before), after: stateText(after) };
     const former = fatesTo(formerBackends(before, after));
     const endpoints = fatesTo([...before, ...after].flatMap(backendsOf));
-    if (this.#state === undefined) return [];
     for (const [i, { name }] of PACKETS.entries()) {
       const [was = '', becomes = ''] = [this.#before[i], last[i]];
       const judged = { was, becomes, allowed: new Set(`${was}, ${becomes}`.split(', ')), former, endpoints, modes };
@@ -166,22 +164,17 @@ export class PrefixWorld {
     return found;
   }
 
-  /** What is not as docs/semantics.md says when all is written, whatever was before. */
+  /** Packets that do not meet what docs/semantics.md says when all is written, whatever was before. */
   #wrongAtLast(state: State, outcomes: readonly string[]): Breach[] {
     const { model } = this.#rig;
     const texts = { mode: this.#mode, before: 'anything', after: stateText(state), was: '', cut: 0, cuts: 0 };
-    const roles = new Map<string, 'cluster-ip' | 'other'>();
-    for (const { role, address } of [...model.ports.values()].flatMap(({ frontends }) => frontends)) {
-      if (role === 'cluster-ip') roles.set(address ?? '', role);
-      else if (address !== undefined && !roles.has(address)) roles.set(address, 'other');
-    }
     const of = (family: Family): OracleInput => ({
       services: {
         ports: [...model.ports.values()].filter((one) => one.family === family),
         frontend: (at) => model.frontend(at),
-        roleOf: (address) => roles.get(address),
+        roleOf: (address) => roleAmong(model.ports.values(), address),
       },
-      mode: settingsOf(this.#mode, family, PLACE(this.#mode)),
+      mode: usualSettings(this.#mode, family),
       localAddresses: LOCAL[family],
       remembers: () => false,
     });
@@ -209,13 +202,6 @@ export class PrefixWorld {
 function withoutShares(fates: readonly Expectation[]): string {
   return fatesText(fates.map((fate) => ({ ...fate, probability: 1 })));
 }
-
-const PLACE = (mode: ModeName): Place => ({
-  config: config(mode),
-  node: undefined,
-  interfaces: INTERFACES,
-  serviceCidrs: undefined,
-});
 
 /** Syncs until a predecessor is gone. */
 const MAX_ROUNDS = 5;

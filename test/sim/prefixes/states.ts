@@ -2,10 +2,11 @@
  * States of one or two Services, as numbers that are drawn or counted, and their objects. Both Services may ask for the same addresses and
  * node ports, and have the same endpoints.
  */
+import type { Address } from '../../../src/base/address.ts';
 import type { Random } from '../../helpers/base/random.ts';
 import { service, slice } from '../../helpers/cluster/objects.ts';
 
-/** What can be chosen of a Service, each with its values. */
+/** The choices that make a state of a Service, each with its values. */
 const CHOICES = {
   type: ['none', 'ClusterIP', 'NodePort', 'LoadBalancer'],
   external: ['none', 'shared'],
@@ -53,7 +54,7 @@ export function nextService(random: Random, before: ServiceState): ServiceState 
   return next as never;
 }
 
-/** What decides who may reach which endpoints: all combinations of these are met by `allWays`. */
+/** The choices that decide which sender may reach which endpoints: `allWays` meets all their combinations. */
 const CORE = ['type', 'external', 'externalPolicy', 'internalPolicy', 'ranges', 'endpoints'] as const;
 type CoreState = Pick<ServiceState, (typeof CORE)[number]>;
 
@@ -114,7 +115,7 @@ export const FRONTENDS = (() => {
     ...SERVICES.flatMap(({ cluster, balancer }) => [...cluster, ...balancer]),
     ...SHARED_BALANCER,
     ...SHARED_EXTERNAL,
-  ];
+  ] as Address[];
   const nodePorts = Object.values(NODE_PORTS).flatMap((first) => [first, first + 1, first + 2]);
   return { ports, addresses, nodePorts };
 })();

@@ -26,6 +26,8 @@ export const KINDS: readonly Kind[] = [
   { name: 'from mode to mode', modes: MODES, services: 1, share: 4 },
 ];
 
+const SHARES_OF_ALL = KINDS.reduce((sum, { share }) => sum + share, 0);
+
 export interface Ways {
   readonly kind: Kind;
   /** Pairs of states. */
@@ -40,9 +42,10 @@ const MAX_BREACHES = 20;
 /** A world that has gone through so many states is left for a new one: what a state leaves behind must not add up. */
 const STATES_A_WORLD = 200;
 
-/** Random ways for some milliseconds. The same seed gives the same ways. */
-export async function randomWays(kind: Kind, seed: number, time: number): Promise<Ways> {
+/** Random ways of a kind, for its share of so many milliseconds. The same seed gives the same ways. */
+export async function randomWays(kind: Kind, seed: number, timeOfAll: number): Promise<Ways> {
   const random = new Random(seed);
+  const time = (timeOfAll * kind.share) / SHARES_OF_ALL;
   return await follow(kind, randomStates(kind, random), { random, until: performance.now() + time });
 }
 
@@ -80,20 +83,23 @@ async function follow(kind: Kind, states: Iterable<State>, { random, until }: Fo
   const breaches: Breach[] = [];
   const exceptions = new Map<Exception, number>();
   let [pairs, cuts, gone] = [0, 0, 0];
-  let world: PrefixWorld | undefined;
+  let world = new PrefixWorld(random.pick(kind.modes));
+  let former: State | undefined;
   const add = () => {
-    for (const [name, count] of world?.exceptions ?? []) exceptions.set(name, (exceptions.get(name) ?? 0) + count);
-    cuts += world?.cuts ?? 0;
+    for (const [name, count] of world.exceptions) exceptions.set(name, (exceptions.get(name) ?? 0) + count);
+    cuts += world.cuts;
   };
   for (const state of states) {
     if (performance.now() > until || breaches.length > MAX_BREACHES) break;
-    const isNew = world === undefined || gone === STATES_A_WORLD;
-    if (isNew) {
+    if (gone === STATES_A_WORLD && former !== undefined) {
       add();
       world = new PrefixWorld(random.pick(kind.modes));
+      breaches.push(...(await world.go(former)));
       gone = 0;
-    } else pairs += 1;
-    breaches.push(...((await world?.go(state, random.pick(kind.modes))) ?? []));
+    }
+    breaches.push(...(await world.go(state, random.pick(kind.modes))));
+    if (former !== undefined) pairs += 1;
+    former = state;
     gone += 1;
   }
   add();

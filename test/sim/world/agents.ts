@@ -2,7 +2,7 @@
 import { removeAll } from '../../../src/agent/predecessors.ts';
 import type { Config } from '../../../src/config/config.ts';
 import { type Calls, SimProcess } from '../engine/process.ts';
-import type { SimTime } from '../engine/time.ts';
+import { NOBODY, type SimTime } from '../engine/time.ts';
 import type { Action } from '../history/actions.ts';
 import type { HistoryPlan } from '../history/plan.ts';
 import { Violation } from '../violation.ts';
@@ -26,7 +26,6 @@ const RESTART = 1000;
 /** Milliseconds until an operator notices that there are two agents. */
 const NOTICING = 5000;
 const REPLICAS = 2;
-const NOBODY = { isDead: false };
 
 export class Agents {
   readonly #options: AgentsOptions;

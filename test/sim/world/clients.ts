@@ -7,7 +7,7 @@ import { servicePorts } from '../../../src/proxy/model/service-port.ts';
 import { becomeOf, viewsIn } from '../check/kernel-views.ts';
 import { packetsTo, type Sender, type SentPacket } from '../check/packets.ts';
 import type { FrontendVersions, Versions } from '../check/versions.ts';
-import type { SimTime } from '../engine/time.ts';
+import { NOBODY, type SimTime } from '../engine/time.ts';
 import type { FlowFacts } from '../kernel/conntrack.ts';
 import type { SimKernel } from '../kernel/kernel.ts';
 
@@ -114,8 +114,6 @@ export class Clients {
     return new Set([...backends, ...also, ...(port.flowTargets?.all ?? [])]);
   }
 }
-
-const NOBODY = { isDead: false };
 
 function isUntranslated({ destination, answers }: FlowFacts): boolean {
   return destination.address === answers.address && destination.port === answers.port;

@@ -7,12 +7,11 @@ import type { Files } from '../../../src/agent/platform.ts';
 import { readOneFile } from '../../../src/cluster/documents/files.ts';
 import type { FolderWatch } from '../../../src/cluster/source/watch-folder.ts';
 import type { SimProcess } from '../engine/process.ts';
-import type { SimTime, TimerOwner } from '../engine/time.ts';
+import { NOBODY, type SimTime } from '../engine/time.ts';
 import { fileError, SimReader } from './reader.ts';
 
 /** Milliseconds between two times that a file system gives out: the coarse clock of the kernel at 250 Hz. */
 const TICK = 4;
-const NOBODY: TimerOwner = { isDead: false };
 
 /** Errors of watches: the limits of inotify for instances and for watches (inotify(7)). */
 const WATCH_ERRORS = ['EMFILE', 'ENOSPC'];

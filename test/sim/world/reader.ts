@@ -4,12 +4,11 @@ import { type ParsedFile, parsedText, type Value } from '../../../src/cluster/do
 import type { DocumentReader, FileRead, ListedPath, ReadOptions, Stuck } from '../../../src/cluster/documents/files.ts';
 import { fileProblem, type UnreadableFile } from '../../../src/cluster/documents/protocol.ts';
 import type { SimProcess } from '../engine/process.ts';
-import type { TimerOwner } from '../engine/time.ts';
+import { NOBODY } from '../engine/time.ts';
 
 /** Milliseconds, and paths: as `DocumentFiles`. */
 const PATIENCE = 5000;
 const MAX_STUCK = 4;
-const NOBODY: TimerOwner = { isDead: false };
 
 /** Errors of reads on a disk or a mount that has lost its server. */
 const READ_ERRORS = ['EIO', 'EACCES', 'ESTALE', 'ENOMEM', 'EMFILE'];

@@ -207,7 +207,6 @@ class FolderFollower {
   /** Emits the events of all files that changed together. */
   async #flush(): Promise<void> {
     await this.#node?.judge();
-    if (this.#isOver) return;
     this.store.flush();
     this.#emitHeld();
   }

@@ -1,8 +1,8 @@
 /**
  * From the difference of desired and believed state of one family to its writes, in stages. Pure.
  *
- * The kernel sees each message by itself. What becomes of a packet between two of them must be what became of it before the sync, or what
- * becomes of it afterwards (docs/ipvs.md has the exceptions; test/sim/prefixes/ walks packets between all writes). So the stages are:
+ * The kernel sees each message by itself. Between two of them a packet must meet the state of before the sync, or that of afterwards
+ * (docs/ipvs.md has the exceptions; test/sim/prefixes/ walks packets between all writes). So the stages are:
  * 1. sets, in the size that their entries need;
  * 2. entries in the order of `ENTRY_ORDER`: masquerading and permissions are set before a packet can arrive;
  * 3. the rules that choose endpoints for pods and the node, and the entries by which packets enter them;
@@ -71,26 +71,25 @@ export function planServers(state: ServersState, setAside: SetAside): ServersPla
   const staying = new Staying(state, retire);
   const entries = entryWrites(state, staying);
   const added = keep(entries.added);
+  const comes = Map.groupBy(added, (one) => additionStage(state, one, isInstalled));
+  const goes = Map.groupBy(remove(entries.removed), (one) => removalStage(state, one));
   const sets = setWrites(state, added);
   const resizes = keep(sets.resizes);
   const goneSets = remove(sets.removed);
   const addresses = addressWrites(state, staying);
-  const isLater = (one: PlannedEntry) => isLateDrop(one, isInstalled) || endsMasquerading(state, one);
-  const isEarlier = (one: PlannedEntry) => beginsMasquerading(state, one);
-  const goneEntries = remove(entries.removed);
   const parts = {
     sets: keep(sets.added),
     resizes,
-    entries: added.filter((one) => !isLater(one) && !isDetour(one)),
-    detours: added.filter((one) => !isLater(one) && isDetour(one)),
-    masquerades: goneEntries.filter(isEarlier),
-    lateDrops: added.filter((one) => isLateDrop(one, isInstalled)),
+    entries: comes.get('entries') ?? [],
+    detours: comes.get('detours') ?? [],
+    masquerades: goes.get('masquerades') ?? [],
+    lateDrops: comes.get('lateDrops') ?? [],
     servers: keep(serverWrites(state)),
     addresses: keep(addresses.added),
     goneAddresses: remove(addresses.removed),
-    goneDrops: goneEntries.filter(({ entry }) => entry.set === DROP),
-    unmasqueraded: added.filter((one) => endsMasquerading(state, one)),
-    goneEntries: goneEntries.filter((one) => !isEarlier(one) && one.entry.set !== DROP),
+    goneDrops: goes.get('goneDrops') ?? [],
+    unmasqueraded: comes.get('unmasqueraded') ?? [],
+    goneEntries: goes.get('goneEntries') ?? [],
     goneSets: [...goneSets, ...(resizes.length === 0 ? remove(sets.left) : [])],
     retire,
   };
@@ -238,53 +237,55 @@ function entryWrites(
     owner,
     line: () => entry,
   });
-  const rank = ({ set }: OwnedEntry) => ENTRY_ORDER.indexOf(set);
+  const inOrder = (all: Iterable<OwnedEntry>, order: readonly SetId[]) => {
+    const bySet = Map.groupBy(all, ({ set }) => set);
+    return order.flatMap((set) => bySet.get(set) ?? []);
+  };
   return {
-    added: [...create.values()]
-      .sort((a, b) => rank(a) - rank(b))
-      .map((one) => ({ ...planned('add-entry', one), entry: one })),
-    removed: [...remove.values()] // Entries of a removed set are removed with it.
+    added: inOrder(create.values(), ENTRY_ORDER).map((one) => ({ ...planned('add-entry', one), entry: one })),
+    removed: inOrder(remove.values(), ENTRY_ORDER.toReversed())
+      // Entries of a removed set are removed with it.
       .filter((one) => state.sets.desired.has(one.set) && !isHeld(one, staying))
-      .sort((a, b) => rank(b) - rank(a))
       .map((one) => ({ ...planned('remove-entry', { ...one, owner: one.owner ?? ownerNow(state, one) }), entry: one })),
   };
 }
 
 const DROP: SetId = 'KUBE-IPVS-DROP';
 
-/** The Service to which an entry belongs that was read: that of its frontend now, so that it is written with the rest of that Service. */
-function ownerNow({ entries, servers }: ServersState, { set, entry }: OwnedEntry): string | undefined {
+/** The key of the entry that would have the frontend masqueraded, where this entry excepts it. */
+function masqueradingKey({ set, entry }: OwnedEntry): string | undefined {
   const masquerading = LOCAL_SETS.get(set);
-  if (masquerading !== undefined) return entries.desired.get(entryKey(masquerading, entry))?.owner;
-  return OF_SERVERS.has(set) ? servers.desired.get(serverKeyOfEntry(entry))?.owner : undefined;
+  return masquerading && entryKey(masquerading, entry);
+}
+
+/** The Service to which an entry belongs that was read: that of its frontend now, so that it is written with the rest of that Service. */
+function ownerNow({ entries, servers }: ServersState, one: OwnedEntry): string | undefined {
+  const masquerading = masqueradingKey(one);
+  if (masquerading !== undefined) return entries.desired.get(masquerading)?.owner;
+  return OF_SERVERS.has(one.set) ? servers.desired.get(serverKeyOfEntry(one.entry))?.owner : undefined;
 }
 
 /** Sets whose entries stop packets to a server, or lead them past it. */
 const OF_SERVERS: ReadonlySet<SetId> = new Set([DROP, 'KUBE-IPVS-OUT-DROP', 'KUBE-IPVS-DETOUR']);
 
-/** The drop follows the detour by which pods and the node avoid it. */
-function isDetour({ entry: { set } }: PlannedEntry): boolean {
-  return set === 'KUBE-IPVS-DETOUR' || set === DROP;
-}
-
-/** A drop waits for rules that are not installed yet: pods and the node pass by it with them alone. */
-function isLateDrop({ entry }: PlannedEntry, isInstalled: boolean): boolean {
-  return entry.set === DROP && !isInstalled;
-}
-
 /**
+ * A drop follows the detour by which pods and the node avoid it, so it waits for rules that are not installed yet.
+ *
  * Packets from outside that reach an endpoint of another node are masqueraded as long as they may: its answers would pass this node by. So a
- * frontend of policy Cluster that becomes one of policy Local loses its other endpoints first.
+ * frontend of policy Cluster that becomes one of policy Local loses its other endpoints before its masquerading ends.
  */
-function endsMasquerading({ entries }: ServersState, { entry: { set, entry } }: PlannedEntry): boolean {
-  const masquerading = LOCAL_SETS.get(set);
-  return masquerading !== undefined && entries.applied?.has(entryKey(masquerading, entry)) === true;
+function additionStage({ entries }: ServersState, { entry: one }: PlannedEntry, isInstalled: boolean) {
+  if (one.set === DROP) return isInstalled ? 'detours' : 'lateDrops';
+  if (one.set === 'KUBE-IPVS-DETOUR') return 'detours';
+  const masquerading = masqueradingKey(one);
+  return masquerading !== undefined && entries.applied?.has(masquerading) === true ? 'unmasqueraded' : 'entries';
 }
 
 /** A frontend of policy Local that becomes one of policy Cluster is masqueraded before it gets endpoints of other nodes. */
-function beginsMasquerading({ entries }: ServersState, { entry: { set, entry } }: PlannedEntry): boolean {
-  const masquerading = LOCAL_SETS.get(set);
-  return masquerading !== undefined && entries.desired.has(entryKey(masquerading, entry));
+function removalStage({ entries }: ServersState, { entry: one }: PlannedEntry) {
+  if (one.set === DROP) return 'goneDrops';
+  const masquerading = masqueradingKey(one);
+  return masquerading !== undefined && entries.desired.has(masquerading) ? 'masquerades' : 'goneEntries';
 }
 
 /** The label of a server, and the guard of an address, are removed after the server or address. */

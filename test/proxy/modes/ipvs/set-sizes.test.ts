@@ -7,7 +7,7 @@ import { type IpsetSpec, KernelError, type KernelWrite, type SetType } from '../
 import { handover } from '../../../../src/proxy/modes/handover.ts';
 import { iptablesMode } from '../../../../src/proxy/modes/iptables/index.ts';
 import type { SetKept, SetResized } from '../../../../src/proxy/modes/virtual-servers/apply.ts';
-import { SET_IDS, type SetId, setName } from '../../../../src/proxy/modes/virtual-servers/sets.ts';
+import { ENTRY_ORDER, SET_IDS, type SetId, setName } from '../../../../src/proxy/modes/virtual-servers/sets.ts';
 import { stepText } from '../../../../src/proxy/reconcile/step.ts';
 import { service, slice } from '../../../helpers/cluster/objects.ts';
 import type { FakeIpvs } from '../../../helpers/kernel/fake-ipvs.ts';
@@ -97,6 +97,10 @@ describe('the sets of a node', () => {
     assert.deepEqual(refusedToKubeProxy(made.kernel), []);
     const shared = SET_IDS.filter((id) => id in KUBE_PROXYS);
     assert.deepEqual([...shared].sort(), Object.keys(KUBE_PROXYS).sort());
+  });
+
+  it('each have their place in the order in which entries are written', () => {
+    assert.deepEqual([...ENTRY_ORDER].sort(), [...SET_IDS].sort());
   });
 
   it('of an earlier version are brought back to that size at once: each entry is there at any time', async () => {
