@@ -243,6 +243,17 @@ describe('keeping the lease', () => {
     await rig.stop(a, b);
   });
 
+  it('counts the deadline from the last request that was answered, not from its answer', async () => {
+    const { rig, a, b } = await pair();
+    a.line.back = 1500;
+    await rig.pass(5500);
+    a.line.isCut = true;
+    await rig.pass(60_000);
+    assert.equal(when(rig, 'a stops'), 12);
+    assert.equal(rig.mostLeading, 1);
+    await rig.stop(a, b);
+  });
+
   it('stops at the deadline when a request does not end with its signal, and what comes of it later changes nothing', async () => {
     const { rig, a, b } = await pair();
     Object.assign(a.line, { to: 9000, back: 9000, heedsSignals: false });

@@ -505,14 +505,14 @@ describe('a version that goes back, as after a restore of etcd (KEP-5504)', () =
     await following.hears('set default/c 1003');
     server.restore(backup);
     // The same versions mean other objects now.
-    server.put(web('c', '10.96.0.9'));
+    server.put(web('b', '10.96.0.9'));
     following.take();
     server.failNext(1, 410, {}, { kind: 'watch' });
     await following.nextAttempt();
     await until('the list', () => following.reported.includes('restored 1003 1002'));
     await until('the watch', () => server.watches === 1);
-    assert.deepEqual(keys(following), ['default/a', 'default/c']);
-    assert.equal(clusterIp(following.objects.get('default/c')), '10.96.0.9');
+    assert.deepEqual(keys(following), ['default/a', 'default/b']);
+    assert.equal(clusterIp(following.objects.get('default/b')), '10.96.0.9');
     server.put(web('d'));
     await following.hears('set default/d 1003');
   });

@@ -80,6 +80,13 @@ describe('mirrored Endpoints', () => {
     ]);
   });
 
+  it('of the other family become a new slice, because the API server keeps the family of a slice', () => {
+    const mirror = new Mirror();
+    mirror.sync(endpointsOf([subset('192.0.2.1')]));
+    assert.deepEqual(mirror.sync(endpointsOf([subset('2001:db8::1')])).writes, { create: 1, update: 0, remove: 1 });
+    assert.deepEqual(mirror.content, [{ addressType: 'IPv6', ports: [8080], ready: ['2001:db8::1'], notReady: [] }]);
+  });
+
   it('have an address as not ready that is not ready in one subset and ready in a later one of the same ports', () => {
     const mirror = new Mirror();
     mirror.sync(endpointsOf([{ notReadyAddresses: [{ ip: '192.0.2.1' }], ports: HTTP }, subset('192.0.2.1')]));

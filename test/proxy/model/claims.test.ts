@@ -1,4 +1,4 @@
-/** The work of deciding claims follows their number, however many ports the Services have. */
+/** Which of several Services gets an address, and that deciding it costs by the number of claims, however many ports the Services have. */
 import assert from 'node:assert/strict';
 import { it } from 'node:test';
 import type { Address } from '../../../src/base/address.ts';
@@ -30,7 +30,10 @@ function portsOf(key: string, clusterIP: string, externalIP: string): readonly S
 }
 
 /** The holder of each external IP's port, and how often a Service was looked through. */
-function decided(services: Readonly<Record<string, readonly ServicePort[]>>): { held: Set<unknown>; looks: number } {
+function decided(
+  services: Readonly<Record<string, readonly ServicePort[]>>,
+  createdAt: Readonly<Record<string, number>> = {},
+): { held: Set<unknown>; looks: number } {
   const asked = new Map<string, PortsOfService>();
   let looks = 0;
   const claims = new Claims((key) => {
@@ -39,7 +42,7 @@ function decided(services: Readonly<Record<string, readonly ServicePort[]>>): { 
   });
   const held = new Set<unknown>();
   for (const [key, ports] of Object.entries(services)) {
-    asked.set(key, { createdAt: 0, ports });
+    asked.set(key, { createdAt: createdAt[key] ?? 0, ports });
     claims.replace(key, [], ports);
   }
   for (const ports of Object.values(services)) {
@@ -64,4 +67,26 @@ it('looks through a Service whose cluster IP another one has as its external IP 
   });
   assert.deepEqual(held, new Set([undefined, 'a/web']));
   assert.ok(looks < 10, `${looks} looks`);
+});
+
+it('gives an external IP that two Services ask for to the older one, whichever comes first', () => {
+  const a = portsOf('a/web', '10.0.0.1', '192.0.2.1');
+  const b = portsOf('b/web', '10.0.0.2', '192.0.2.1');
+  const age = { 'a/web': 2000, 'b/web': 1000 };
+  assert.deepEqual(decided({ 'a/web': a, 'b/web': b }, age).held, new Set([undefined, 'b/web']));
+  assert.deepEqual(decided({ 'b/web': b, 'a/web': a }, age).held, new Set([undefined, 'b/web']));
+});
+
+it('names the Services that may have an address now, as its holder comes or goes', () => {
+  const a = portsOf('a/web', '10.0.0.1', '192.0.2.1');
+  const b = portsOf('b/web', '10.0.0.2', '192.0.2.1');
+  const asked = new Map([
+    ['a/web', a],
+    ['b/web', b],
+  ]);
+  const claims = new Claims((key) => ({ createdAt: 0, ports: asked.get(key) ?? [] }));
+  assert.deepEqual(claims.replace('a/web', [], a), new Set());
+  assert.deepEqual(claims.replace('b/web', [], b), new Set(['a/web']));
+  asked.delete('a/web');
+  assert.deepEqual(claims.replace('a/web', a, []), new Set(['b/web']));
 });

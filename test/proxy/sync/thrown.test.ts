@@ -67,6 +67,22 @@ describe('an error thrown in a sync', () => {
     }
   }
 
+  it('while the first of many Services are rendered is reported, and the next sync writes all of them', async () => {
+    const { rig, kernel } = nftRig({ families: ['IPv4'] });
+    let error: Error | undefined = new TypeError('once');
+    spoil(rig.mode, 'desire', () => error);
+    const count = 300;
+    for (let i = 1; i <= count; i++) {
+      const clusterIP = `10.96.${i >> 8}.${i & 255}`;
+      rig.put(service({ name: `web-${i}`, spec: { clusterIP, ports: [{ port: 80 }] } }));
+      rig.put(slice({ name: `web-${i}-1`, service: `web-${i}`, endpoints: ['10.244.1.1'] }));
+    }
+    assert.equal((await rig.sync()).outcome, 'failed');
+    error = undefined;
+    assert.equal((await rig.sync()).outcome, 'complete');
+    assert.equal(kernel.tables.get('IPv4')?.sets.get('services')?.elements.size, count);
+  });
+
   it('by an abort is rethrown, not reported', async () => {
     const { rig } = nftRig();
     const stop = new AbortController();
