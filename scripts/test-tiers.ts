@@ -191,10 +191,26 @@ export const TIERS: readonly Tier[] = [
       {
         // Two machines side by side in the one, and a third in the other, which waits for systemd most of the time.
         name: 'machines',
-        files: ['test/vm/*.test.ts'],
+        files: ['test/vm/{machine,systemd}.test.ts'],
         concurrency: 2,
         needsRoot: true,
         tools: ['iptables', 'nft', 'ipset', 'conntrack', 'ip', 'sysctl', 'ipvsadm', 'vm', 'systemd-analyze', 'gcc'],
+      },
+    ],
+  },
+  {
+    // Two thirds of them are in no other tier: which endpoints a Service has is decided before anything is written (test/conformance/ipvs.test.ts).
+    name: 'stories',
+    isBuilt: true,
+    command: 'npm run test:stories',
+    budget: 1500,
+    parts: [
+      {
+        name: 'ipvs',
+        files: ['test/vm/every-story.test.ts'],
+        concurrency: 1,
+        needsRoot: true,
+        tools: ['iptables', 'nft', 'ipset', 'conntrack', 'ip', 'sysctl', 'ipvsadm', 'vm'],
       },
     ],
   },

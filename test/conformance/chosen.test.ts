@@ -1,4 +1,4 @@
-/** The stories that `npm test` sends real packets for (test/netns/chosen-stories.ts): few, and none of the rows without one. */
+/** The stories that `npm test` and `npm run test:vm` send real packets for (test/netns/chosen-stories.ts): few, and none of the rows without one. */
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { FAMILIES } from '../../src/base/address.ts';
@@ -7,6 +7,7 @@ import { realStories } from '../netns/story-packets.ts';
 import { kernelStories, STORIES_FOR } from '../vm/kernel-stories.ts';
 import { ROWS } from './coverage.ts';
 import { IPTABLES } from './iptables.ts';
+import { IPVS } from './ipvs.ts';
 import { NFTABLES } from './nftables.ts';
 
 /** Rows that no story sends real packets for, and what checks them on a real kernel instead. */
@@ -25,7 +26,7 @@ describe('the chosen stories', () => {
     );
   });
 
-  for (const mode of [IPTABLES, NFTABLES]) {
+  for (const mode of [IPTABLES, NFTABLES, IPVS]) {
     for (const family of FAMILIES) {
       it(`${mode.mode}, ${family}: are about a third, and cover what all stories with real packets cover`, () => {
         const of = (stories: ReturnType<typeof realStories>) => stories.filter((real) => real.family === family);

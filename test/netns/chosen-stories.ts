@@ -1,4 +1,4 @@
-/** The stories that `npm test` sends real packets for: together they cover every row that stories with real packets cover. */
+/** The stories that `npm test`, and `npm run test:vm` in IPVS mode, send real packets for: together they cover every row that stories with real packets cover. */
 import { FAMILIES } from '../../src/base/address.ts';
 import { ROWS } from '../conformance/coverage.ts';
 import type { ModeUnderTest } from '../conformance/suite.ts';

@@ -1,4 +1,4 @@
-/** SIGKILL at random points, a hundred times: whatever was half written, the next agent ends where it should, and nothing foreign is touched. */
+/** SIGKILL at random points, forty times: whatever was half written, the next agent ends where it should, and nothing foreign is touched. */
 import assert from 'node:assert/strict';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -16,7 +16,7 @@ import { NEVER } from '../helpers/proxy/rig.ts';
 import { generation } from './generations.ts';
 import { kernelIn, modeIn, settledSysctls } from './ipvs-under-test.ts';
 
-const TIMES = 100;
+const TIMES = 40;
 /** Milliseconds after it began: a round of writes takes some tens. */
 const LATEST = 250;
 /** Agents that start at the same time, each in a node of its own. */
@@ -32,7 +32,7 @@ function portsOf(n: number) {
 describe('an agent that is killed', () => {
   const labs: Lab[] = [];
   let folder: string;
-  /** In one file: a hundred of them start, on emulated processors. */
+  /** In one file: many of them start, on emulated processors. */
   const program = () => join(folder, 'killed.mjs');
   /** What those said that a signal of the engine's own ended before they were killed (V8 gives up with SIGTRAP). */
   const crashed: string[] = [];

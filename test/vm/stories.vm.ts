@@ -1,39 +1,6 @@
-/** The conformance stories with real packets through IPVS, both families. */
-import { after, before, describe, it } from 'node:test';
-import type { Lab } from '../../src/cli/lab/lab.ts';
-import type { IpvsKernel } from '../../src/kernel/ipvs-kernel.ts';
-import type { Sysctls } from '../../src/kernel/sysctls.ts';
-import { IPVS, ipvsSettingsOf } from '../conformance/ipvs.ts';
-import { NEVER } from '../helpers/proxy/rig.ts';
-import { EMULATED, realStories, sendStory, storyLab, type TestedMode } from '../netns/story-packets.ts';
-import { kernelIn, rigIn, settledSysctls } from './ipvs-under-test.ts';
+/** A third of the stories with real packets through IPVS, both families: together they cover every row that all of them cover. */
+import { IPVS } from '../conformance/ipvs.ts';
+import { chosenStories } from '../netns/chosen-stories.ts';
+import { ipvsStories } from './ipvs-stories.ts';
 
-describe('stories with real packets, ipvs', () => {
-  let lab: Lab;
-  let kernel: IpvsKernel;
-  let sysctls: Sysctls;
-  before(async () => {
-    lab = await storyLab();
-    kernel = await kernelIn(lab, 'node');
-    sysctls = await settledSysctls(lab);
-  });
-  after(() => lab.remove());
-  const mode: TestedMode = {
-    open: async ({ settings, servesExternalIPs }, family) => {
-      // Connections of the story before would hold its servers for minutes; all else is found there, and replaced.
-      const servers = await kernel.servers();
-      await kernel.write(
-        servers.map((server) => ({ kind: 'remove-server', server })),
-        NEVER,
-      );
-      const own = { settings: () => ipvsSettingsOf(settings ?? {}), servesExternalIPs };
-      return rigIn(lab, kernel, { ...own, families: [family], sysctls });
-    },
-    tool: (family) => (family === 'IPv4' ? 'iptables' : 'ip6tables'),
-    patience: EMULATED,
-    unserved: IPVS.unserved,
-    drains: true,
-  };
-
-  for (const { name, story, family } of realStories(IPVS)) it(name, () => sendStory(lab, mode, { story, family }));
-});
+ipvsStories(chosenStories(IPVS));
