@@ -153,14 +153,15 @@ export class KernelWatch {
     // Our own commands write too.
     if (kind !== 'nothing') onNoticed?.(kind === 'something' ? 'ours' : 'unknown');
     else if (by !== undefined) onNoticed?.('nothing of ours');
+    const mustWait = kind === 'unknown' && !readBudget.mayRead;
     if (kind === 'something') this.#requestRepair(by);
-    else if (kind === 'unknown' && readBudget.mayRead) await this.#checkRules(by);
-    else if (kind === 'unknown') {
-      this.#isNoticed = true;
-      this.#nextNoticeCheck = readBudget.mayReadAt;
-      return;
-    }
+    else if (kind === 'unknown') await this.#checkRules(by);
     this.spent(clock.now() - began);
+    if (!mustWait) return;
+    // Until it may be read: whether all is gone is seen without a reading.
+    this.#isNoticed = true;
+    const soon = Math.min(readBudget.mayReadAt, clock.now() + CANARY_MS);
+    this.#nextNoticeCheck = Math.max(this.#nextNoticeCheck, soon);
   }
 
   /** The check of every syncPeriod. */
@@ -325,6 +326,10 @@ export class RepairBackoff {
 const RESYNC_MS = 60 * 60 * 1000;
 /** Limit of the time spent on reading, as a share: a program that writes all the time would make the agent read all the time. */
 const READING_SHARE = 0.01;
+/** Milliseconds of checks that may follow each other at once, after ten minutes without one: most programs write a few times, and then rest. */
+const BURST_MS = 6000;
+/** Milliseconds between two looks for the canaries while a notice waits for its reading. */
+const CANARY_MS = 500;
 
 /** IPVS has no rule whose absence shows that all was flushed: it is read every syncPeriod, as kube-proxy does. */
 export function firstPeriod({ mode, syncPeriod }: Pick<Config, 'mode' | 'syncPeriod'>): number {
@@ -340,8 +345,8 @@ export class ReadBudget {
   #took = 0;
   /** Milliseconds of the last reading of any kind. */
   #last = Number.POSITIVE_INFINITY;
-  /** The end of the last check that read the rules, and its milliseconds, as above. */
-  #check = { endedAt: 0, took: 0 };
+  /** The end of the last check that read the rules, and the milliseconds that were left for further ones; negative when it took more. */
+  #check = { endedAt: 0, left: BURST_MS };
 
   constructor(clock: Pick<Clock, 'now'>, config: Pick<Config, 'mode' | 'syncPeriod'>) {
     this.#clock = clock;
@@ -361,7 +366,7 @@ export class ReadBudget {
 
   /** The earliest time at which a check may read the rules. */
   get mayReadAt(): number {
-    return this.#check.endedAt + this.#check.took / READING_SHARE;
+    return this.#check.endedAt + Math.max(0, -this.#check.left) / READING_SHARE;
   }
 
   /** The next sync reads the kernel. */
@@ -376,7 +381,10 @@ export class ReadBudget {
 
   /** A check spent these milliseconds reading. */
   checkTook(milliseconds: number): void {
-    this.#check = { endedAt: this.#clock.now(), took: this.#usual(milliseconds) };
+    const now = this.#clock.now();
+    const { endedAt, left } = this.#check;
+    const refilled = Math.min(BURST_MS, left + (now - endedAt) * READING_SHARE);
+    this.#check = { endedAt: now, left: refilled - this.#usual(milliseconds) };
   }
 
   #usual(milliseconds: number): number {

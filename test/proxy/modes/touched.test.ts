@@ -86,9 +86,18 @@ describe('what other programs touched, in iptables mode', () => {
   const made = async () => {
     let generation = 7;
     const commits: Commit[] = [];
+    let told = new Map<string, string>();
+    /** Another program, right after a commit of ours. */
+    const beside: (() => void)[] = [];
     const iptables = new FakeIptables({
       onCommit: () => {
         generation += 1;
+        const now = new Map([...(iptables.kernels.IPv4.get('nat') ?? [])].map(([name, rules]) => [name, rules.join()]));
+        const changed = [...told.keys(), ...now.keys()].filter((name) => told.get(name) !== now.get(name));
+        told = now;
+        const touched = { isWhole: false, chains: new Set(changed), elements: new Map() };
+        commits.push({ ...BY, name: 'us', generation, port: 2, tables: new Map([[tableKey('IPv4', 'nat'), touched]]) });
+        beside.shift()?.();
       },
     });
     const probe: ChainProbe = {
@@ -114,7 +123,7 @@ describe('what other programs touched, in iptables mode', () => {
     const skips = () => {
       generation += 1;
     };
-    return { rig, iptables, before, writes, saves, skips };
+    return { rig, iptables, before, writes, saves, skips, beside };
   };
 
   it('are chains and jumps, which are read alone and repaired', async () => {
@@ -147,6 +156,31 @@ describe('what other programs touched, in iptables mode', () => {
     assert.equal(await rig.mode.probe.mayDiffer(), false);
     assert.equal(saves(), read);
   });
+
+  for (const when of ['right before', 'during'] as const) {
+    it(`are found where they wrote chains of ours ${when} a write of ours, and read alone`, async () => {
+      const { rig, iptables, writes, saves, beside } = await made();
+      const read = saves();
+      const flush = () => {
+        iptables.kernels.IPv4.get('nat')?.get('KUBE-POSTROUTING')?.splice(0);
+        writes('nat', 'KUBE-POSTROUTING');
+      };
+      if (when === 'during') beside.push(flush);
+      else flush();
+      rig.put(slice({ name: 'web-1', service: 'web', addressType: 'IPv4', endpoints: ['10.244.0.2'] }));
+      assert.equal((await rig.sync()).outcome, 'complete');
+      // A neighbour who touches nothing of ours does not hide who did.
+      writes('somebodys', 'PREROUTING');
+      const heard = await rig.mode.probe.heard();
+      assert.deepEqual([heard.kind, heard.by?.name], ['something', 'nft']);
+      rig.loop.distrust();
+      const { drift, outcome } = await rig.sync();
+      assert.deepEqual([outcome, drift.length], ['complete', 1]);
+      assert.match(drift.map(driftText).join(), /^IPv4 nat KUBE-POSTROUTING \(\d+ rules gone\)$/);
+      assert.equal(saves(), read);
+      assert.equal((await rig.mode.probe.heard()).kind, 'nothing');
+    });
+  }
 
   it('are unknown where a transaction was not heard, or a chain of ours that nobody wants', async () => {
     const { rig, writes, skips } = await made();

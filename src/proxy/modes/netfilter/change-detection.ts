@@ -76,24 +76,38 @@ export type TouchedBy = (commits: readonly Commit[]) => readonly ChainKey[] | un
 export interface ForeignWrites {
   /** The chains of ours, and built-in chains, that they touched. */
   readonly touched: readonly ChainKey[];
-  /** The last of these transactions. */
+  /** The last of the transactions that touched them; the last of all where none did. */
   readonly by: Commit | undefined;
   /** The state to which this leads. */
   readonly state: RulesState;
 }
 
-/** Compares the kernel's numbers with those of the time when the rules were known to be as believed. */
+/** A write of ours, as the kernel counts it and as its notices show it. */
+export interface OurWrite {
+  /** The entries that it adds to each table. */
+  readonly entries: ReadonlyMap<string, number>;
+  /** The chains that it touches, built-in ones among them. */
+  readonly chains: ReadonlySet<ChainKey>;
+  readonly run: () => Promise<TablesReport>;
+}
+
+/**
+ * Compares the kernel's numbers with those of the time when the rules were known to be as believed. What other programs touched since is
+ * remembered until it is read, so that their writes and ours may come in any order.
+ */
 export class ChangeDetector {
   readonly #probe: ChainProbe | undefined;
   readonly #own: OwnWrites;
-  readonly #touched: TouchedBy;
+  readonly #touchedBy: TouchedBy;
   /** Undefined when unknown. */
   #believedAt: RulesState | undefined;
+  /** Chains that others touched up to then, and the last of their transactions. They are as believed only when `touched` is empty. */
+  #others: Pick<ForeignWrites, 'touched' | 'by'> = NOTHING;
 
-  constructor(probe: ChainProbe | undefined, own: OwnWrites, touched: TouchedBy = () => undefined) {
+  constructor(probe: ChainProbe | undefined, own: OwnWrites, touchedBy: TouchedBy = () => undefined) {
     this.#probe = probe;
     this.#own = own;
-    this.#touched = touched;
+    this.#touchedBy = touchedBy;
   }
 
   /** The kernel's numbers now; undefined when it has none. */
@@ -109,43 +123,77 @@ export class ChangeDetector {
   /** Record that the rules were as believed at these numbers. */
   recordBelieved(state: RulesState | undefined): void {
     this.#believedAt = state;
+    this.#others = NOTHING;
   }
 
   /** Whether another program wrote since then, or may have. Only a reading of the rules shows the change. */
   async mayDiffer(): Promise<boolean> {
     const now = await this.read();
-    return now === undefined || !this.#own.isSame(this.#believedAt, now);
+    return now === undefined || this.#others.touched.length > 0 || !this.#own.isSame(this.#believedAt, now);
   }
 
-  /**
-   * The writes of other programs since then, by the kernel's notices; undefined where there are no notices. When they touched none of our
-   * chains, the rules are as believed.
-   */
+  /** The writes of other programs since then, by the kernel's notices; undefined where there are no notices. */
   async foreignWrites(): Promise<ForeignWrites | undefined> {
     const [known, state] = [this.#believedAt, await this.read()];
-    if (known?.kind !== 'ruleset' || state?.kind !== 'ruleset') return undefined;
-    const commits = await this.#probe?.commits?.(this.#own.after(known.generation), state.generation);
-    const touched = commits && this.#touched(commits);
-    if (commits === undefined || touched === undefined) return undefined;
-    if (touched.length === 0) this.#believedAt = state;
-    return { touched, by: commits.at(-1), state };
+    const commits = await this.#commits(known, state);
+    const touched = commits && this.#touchedBy(commits);
+    if (state === undefined || commits === undefined || touched === undefined) return undefined;
+    this.#touchedByOthers(touched, commits);
+    this.#believedAt = state;
+    return this.#others.touched.length > 0 ? { ...this.#others, state } : { touched: [], by: commits.at(-1), state };
   }
 
-  /** Write. When no other program wrote meanwhile, the rules are as believed afterwards. `entries` counts those added to each table. */
-  async write(entries: ReadonlyMap<string, number>, write: () => Promise<TablesReport>): Promise<ApplyReport> {
+  /** Write. The chains that no other program touched meanwhile are as believed afterwards. */
+  async write({ entries, chains, run }: OurWrite): Promise<ApplyReport> {
     if (await this.mayDiffer()) await this.foreignWrites();
     const believedAt = this.#believedAt;
+    // Until the write has ended well.
     this.#believedAt = undefined;
     const before = await this.read();
-    const report = await write();
-    if (report.outcome !== 'complete' || before === undefined || !this.#own.isSame(believedAt, before)) return report;
+    const report = await run();
+    if (report.outcome !== 'complete' || before === undefined) return report;
     const after = await this.read();
-    if (after === undefined || !isBy({ commits: report.commits, entries }, before, after)) return report;
-    if (before.kind === 'ruleset' && after.kind === 'ruleset') this.#own.wrote(before.generation, after.generation);
-    this.#believedAt = after;
+    if (after === undefined) return report;
+    if (this.#own.isSame(believedAt, before) && isBy({ commits: report.commits, entries }, before, after)) {
+      if (before.kind === 'ruleset' && after.kind === 'ruleset') this.#own.wrote(before.generation, after.generation);
+      this.#believedAt = after;
+    } else if (await this.#isWrittenBeside(report.commits, chains, { believedAt, after })) this.#believedAt = after;
     return report;
   }
+
+  /** Other programs wrote during our write. Returns whether it is known which of these transactions are ours, and what the others touched. */
+  async #isWrittenBeside(
+    count: number,
+    chains: ReadonlySet<ChainKey>,
+    { believedAt, after }: { readonly believedAt: RulesState | undefined; readonly after: RulesState },
+  ): Promise<boolean> {
+    const commits = await this.#commits(believedAt, after);
+    if (commits === undefined) return false;
+    const isOurs = (commit: Commit) => {
+      const touched = this.#touchedBy([commit]) ?? [];
+      return touched.length > 0 && touched.every((key) => chains.has(key));
+    };
+    const [ours, others] = [commits.filter(isOurs), commits.filter((commit) => !isOurs(commit))];
+    const touched = this.#touchedBy(others);
+    if (ours.length !== count || touched === undefined) return false;
+    this.#touchedByOthers(touched, others);
+    for (const { generation } of ours) this.#own.wrote(generation - 1, generation);
+    return true;
+  }
+
+  async #commits(known: RulesState | undefined, state: RulesState | undefined): Promise<readonly Commit[] | undefined> {
+    if (known?.kind !== 'ruleset' || state?.kind !== 'ruleset') return undefined;
+    return await this.#probe?.commits?.(this.#own.after(known.generation), state.generation);
+  }
+
+  #touchedByOthers(touched: readonly ChainKey[], commits: readonly Commit[]): void {
+    if (touched.length === 0) return;
+    const all = new Set([...this.#others.touched, ...touched]);
+    this.#others = { touched: [...all], by: commits.findLast((one) => this.#touchedBy([one])?.length !== 0) };
+  }
 }
+
+const NOTHING = { touched: [], by: undefined } as const;
 
 /** Counts the entries that writes add to the tables. */
 export class EntryCount {

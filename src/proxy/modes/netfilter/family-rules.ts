@@ -179,10 +179,11 @@ export class FamilyRules {
     const { tools, keepsCounts = false } = this.options;
     const applied = trackers.chains.applied;
     const packets = keepsCounts ? await this.connections.before(plan.chains.keys(), applied, signal) : NO_PACKETS;
-    const write = () => applyTables(plan, trackers, { tools, packets }, signal);
-    if (plan.steps.length === 0) return await write();
+    const run = () => applyTables(plan, trackers, { tools, packets }, signal);
+    if (plan.steps.length === 0) return await run();
     this.#lastWrite = rulesByTable(plan.chains);
-    const report = await this.changeDetector.write(entriesOf(plan, trackers), write);
+    const [entries, chains] = [entriesOf(plan, trackers), chainsOf(plan, trackers)];
+    const report = await this.changeDetector.write({ entries, chains, run });
     if (report.outcome === 'complete') this.#besides = { ...this.#besides, order: plan.order };
     if (report.outcome === 'complete') this.connections.wrote(plan.chains, packets);
     return report;
@@ -232,6 +233,16 @@ function entriesOf({ chains, jumps }: TablesPlan, trackers: TablesTrackers): Rea
     if (entry === undefined && before !== undefined) count.add(before.table, -1);
   }
   return count.entries;
+}
+
+/** The chains that the plan writes or removes, and the built-in ones in which it has jumps to write. */
+function chainsOf({ chains, jumps }: TablesPlan, trackers: TablesTrackers): ReadonlySet<ChainKey> {
+  const keys = new Set(chains.keys());
+  for (const [key, entry] of jumps) {
+    const jump = entry ?? trackers.jumps.applied?.get(key);
+    if (jump !== undefined) keys.add(chainKey(jump.table, jump.chain));
+  }
+  return keys;
 }
 
 interface WhoseChains {
