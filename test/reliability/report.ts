@@ -96,7 +96,7 @@ changed; clients in the source ranges were dropped, and the node passed them, wh
 const MUTATIONS = `### Does it find faults?
 
 A test that never fails proves nothing.
-So the agent was broken on purpose, in one place at a time, and the simulator had to find it.`;
+So the code was broken on purpose, in one place at a time, and a history of the simulator, or the test that is named, had to find it.`;
 
 const FUZZ = `## Fuzzing
 

@@ -26,6 +26,7 @@ export const MUTANTS: readonly Mutant[] = [
     file: 'src/proxy/modes/netfilter/apply.ts',
     from: '      trackers.chains.forget();\n      trackers.jumps.forget();\n',
     to: '      continue;\n',
+    test: 'test/proxy/sync/faults.test.ts',
   },
   {
     name: 'believe-lost-answer',
