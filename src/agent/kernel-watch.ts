@@ -150,17 +150,24 @@ export class KernelWatch {
     this.#isNoticed = false;
     const began = clock.now();
     const { kind, by } = await mutex(async () => (mode.isObserved ? await mode.probe.heard() : NOTHING));
-    // Our own commands write too.
-    if (kind !== 'nothing') onNoticed?.(kind === 'something' ? 'ours' : 'unknown');
-    else if (by !== undefined) onNoticed?.('nothing of ours');
-    const mustWait = kind === 'unknown' && !readBudget.mayRead;
-    if (kind === 'something') this.#requestRepair(by);
-    else if (kind === 'unknown') await this.#checkRules(by);
+    if (kind === 'something') {
+      onNoticed?.('ours');
+      this.#requestRepair(by);
+    } else if (kind === 'unknown') {
+      if (readBudget.mayRead) onNoticed?.('unknown');
+      else this.#lookAgain();
+      await this.#checkRules(by);
+    } else if (by !== undefined) {
+      // Our own commands write too, and have no name here.
+      onNoticed?.('nothing of ours');
+    }
     this.spent(clock.now() - began);
-    if (!mustWait) return;
-    // Until it may be read: whether all is gone is seen without a reading.
+  }
+
+  /** The rules may not be read yet. The canaries show a flush of everything without a reading, so they are looked for until then. */
+  #lookAgain(): void {
     this.#isNoticed = true;
-    const soon = Math.min(readBudget.mayReadAt, clock.now() + CANARY_MS);
+    const soon = Math.min(this.#options.readBudget.mayReadAt, this.#agent.clock.now() + CANARY_MS);
     this.#nextNoticeCheck = Math.max(this.#nextNoticeCheck, soon);
   }
 
@@ -207,7 +214,6 @@ export class KernelWatch {
 
   #requestRepair(by: Committer | undefined): void {
     this.#agent.loop.distrust();
-    this.#options.readBudget.begun();
     this.#options.onLoss(by);
   }
 }

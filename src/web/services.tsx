@@ -18,7 +18,7 @@ const TYPING_PAUSE_MS = 120;
 export function ServicesView({ search, revision }: { readonly search: string; readonly revision: string }) {
   const [typed, setTyped] = useState(search);
   const list = useServices(search, revision);
-  // In the same task as the drawing: later a letter that was typed meanwhile would be lost, and a timer that is due would undo the next step.
+  // These effects run with the drawing. Later ones would lose a letter that is typed meanwhile, and a timer that is due would undo the next step.
   useLayoutEffect(() => setTyped(search), [search]);
   useLayoutEffect(() => {
     if (typed === search) return;

@@ -114,10 +114,12 @@ describe('what other programs touched, in iptables mode', () => {
     rig.put(...WEB);
     assert.equal((await rig.sync()).outcome, 'complete');
     const before = iptables.save('IPv4');
-    const writes = (table: string, ...chains: string[]) => {
+    const writes = (table: string, ...all: (string | Partial<Commit>)[]) => {
       generation += 1;
-      const touched = { isWhole: false, chains: new Set(chains), elements: new Map() };
-      commits.push({ ...BY, generation, port: 1, tables: new Map([[tableKey('IPv4', table), touched]]) });
+      const chains = new Set(all.filter((one) => typeof one === 'string'));
+      const more = all.find((one) => typeof one !== 'string');
+      const touched = { isWhole: false, chains, elements: new Map() };
+      commits.push({ ...BY, ...more, generation, port: 1, tables: new Map([[tableKey('IPv4', table), touched]]) });
     };
     const saves = () => iptables.ran.filter(({ file }) => file.endsWith('-save')).length;
     const skips = () => {
@@ -155,6 +157,29 @@ describe('what other programs touched, in iptables mode', () => {
     assert.equal((await rig.sync()).outcome, 'complete');
     assert.equal(await rig.mode.probe.mayDiffer(), false);
     assert.equal(saves(), read);
+  });
+
+  it('are the order of our jumps in a built-in chain, which is read with it and repaired', async () => {
+    const { rig, iptables, before, writes, saves } = await made();
+    const read = saves();
+    const forward = iptables.kernels.IPv4.get('filter')?.get('FORWARD') ?? assert.fail();
+    assert.ok(forward.length > 1);
+    forward.reverse();
+    writes('filter', 'FORWARD');
+    assert.equal((await rig.mode.probe.heard()).kind, 'something');
+    rig.loop.distrust();
+    const { drift, outcome } = await rig.sync();
+    assert.deepEqual([outcome, drift.map(({ kind, name }) => `${kind} ${name}`)], ['complete', ['order FORWARD']]);
+    assert.equal(iptables.save('IPv4'), before);
+    assert.equal(saves(), read);
+    assert.equal((await rig.mode.probe.heard()).kind, 'nothing');
+  });
+
+  it('are told by the name of who touched a chain of ours, not of who has rules in a built-in chain', async () => {
+    const { rig, writes } = await made();
+    writes('nat', 'KUBE-POSTROUTING');
+    writes('nat', 'PREROUTING', { name: 'dockerd' });
+    assert.equal((await rig.mode.probe.heard()).by?.name, 'nft');
   });
 
   for (const when of ['right before', 'during'] as const) {

@@ -36,7 +36,10 @@ async function findByTest({ name }: Mutant, file: string): Promise<Find | undefi
   for await (const line of child) {
     if (!line.startsWith(MARK)) continue;
     child.kill('SIGKILL');
-    return { by: file, as: line.slice(MARK.length) };
+    const as = line.slice(MARK.length);
+    // The runner takes a file that cannot be loaded for a test of that name.
+    if (as.endsWith('.test.ts')) throw new Error(`mutant ${name}: ${file} cannot be loaded`);
+    return { by: file, as };
   }
   const { timedOut, exitCode } = await child;
   if (timedOut || exitCode !== 0) throw new Error(`mutant ${name}: ${file} does not run to its end`);

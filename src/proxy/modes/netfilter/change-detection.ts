@@ -11,7 +11,7 @@ import type { Difference, Drift } from '../../model/drift.ts';
 import type { ApplyReport } from '../../reconcile/step.ts';
 import type { TablesReport } from './apply.ts';
 import type { Jump } from './jumps.ts';
-import { type ChainKey, splitChainKey } from './names.ts';
+import { BUILT_IN, type ChainKey, splitChainKey } from './names.ts';
 import { TABLES } from './observe.ts';
 import type { Chain } from './rules.ts';
 
@@ -103,6 +103,7 @@ export class ChangeDetector {
   #believedAt: RulesState | undefined;
   /** Chains that others touched up to then, and the last of their transactions. They are as believed only when `touched` is empty. */
   #others: Pick<ForeignWrites, 'touched' | 'by'> = NOTHING;
+  #isWriting = false;
 
   constructor(probe: ChainProbe | undefined, own: OwnWrites, touchedBy: TouchedBy = () => undefined) {
     this.#probe = probe;
@@ -120,8 +121,9 @@ export class ChangeDetector {
     return this.#own.isOwnGeneration(generation);
   }
 
-  /** Record that the rules were as believed at these numbers. */
+  /** Record that the rules were as believed at these numbers. A reading that ends while a write runs, which began later, says nothing. */
   recordBelieved(state: RulesState | undefined): void {
+    if (this.#isWriting) return;
     this.#believedAt = state;
     this.#others = NOTHING;
   }
@@ -144,7 +146,16 @@ export class ChangeDetector {
   }
 
   /** Write. The chains that no other program touched meanwhile are as believed afterwards. */
-  async write({ entries, chains, run }: OurWrite): Promise<ApplyReport> {
+  async write(ours: OurWrite): Promise<ApplyReport> {
+    this.#isWriting = true;
+    try {
+      return await this.#write(ours);
+    } finally {
+      this.#isWriting = false;
+    }
+  }
+
+  async #write({ entries, chains, run }: OurWrite): Promise<ApplyReport> {
     if (await this.mayDiffer()) await this.foreignWrites();
     const believedAt = this.#believedAt;
     // Until the write has ended well.
@@ -189,11 +200,19 @@ export class ChangeDetector {
   #touchedByOthers(touched: readonly ChainKey[], commits: readonly Commit[]): void {
     if (touched.length === 0) return;
     const all = new Set([...this.#others.touched, ...touched]);
-    this.#others = { touched: [...all], by: commits.findLast((one) => this.#touchedBy([one])?.length !== 0) };
+    // Others have rules of their own in the built-in chains. So the program that touched a chain of ours is named rather than theirs.
+    const ofOurs = commits.findLast((one) => this.#touchedBy([one])?.some((key) => !isBuiltIn(key)));
+    const hadOurs = this.#others.touched.some((key) => !isBuiltIn(key));
+    const last = commits.findLast((one) => this.#touchedBy([one])?.length !== 0);
+    this.#others = { touched: [...all], by: ofOurs ?? (hadOurs ? this.#others.by : last) };
   }
 }
 
 const NOTHING = { touched: [], by: undefined } as const;
+
+function isBuiltIn(key: ChainKey): boolean {
+  return BUILT_IN.has(splitChainKey(key).chain);
+}
 
 /** Counts the entries that writes add to the tables. */
 export class EntryCount {

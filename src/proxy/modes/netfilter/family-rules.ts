@@ -99,7 +99,7 @@ export class FamilyRules {
     const { probe } = this.options;
     try {
       // Taken before the reading: a change in between is found the next time.
-      const [generation, state] = [await probe?.generation?.(), await this.changeDetector.read()];
+      const [state, generation] = [await this.changeDetector.read(), await probe?.generation?.()];
       const { applied } = this.trackers.chains;
       const isSame = generation !== undefined && generation === this.#generation;
       if (isSame && applied !== undefined) {
@@ -131,7 +131,20 @@ export class FamilyRules {
       const jump = seen ?? this.trackers.jumps.applied?.get(key);
       return jump === undefined ? [] : [jumpDrift(family, jump, seen)];
     });
-    return [...ofChains, ...ofJumps, ...orderDrift(this, jumps)];
+    return [...ofChains, ...ofJumps, ...orderDrift(this, jumps.keys())];
+  }
+
+  /** The jumps that one built-in chain has now, by their keys in the kernel's order. Returns what another program changed in that order. */
+  sawOrder({ table, chain }: Pick<Jump, 'table' | 'chain'>, keys: readonly string[]): Drift[] {
+    const { applied } = this.trackers.jumps;
+    const isElsewhere = (key: string) => {
+      const jump = applied?.get(key);
+      return jump !== undefined && (jump.table !== table || jump.chain !== chain);
+    };
+    const order = [...this.#besides.order.filter(isElsewhere), ...keys];
+    const drift = orderDrift(this, order);
+    this.#besides = { ...this.#besides, order };
+    return drift;
   }
 
   /** See `KernelProbe.differs`. Throws when the read fails. */
@@ -206,12 +219,12 @@ export async function readRules({ options, trackers }: FamilyRules, signal: Abor
 }
 
 /** The built-in chains in which another program changed the order of our jumps. */
-function orderDrift(rules: FamilyRules, seen: ObservedTables['jumps']): Drift[] {
+function orderDrift(rules: FamilyRules, seen: Iterable<string>): Drift[] {
   const { trackers, options, besides } = rules;
   if (trackers.jumps.applied === undefined) return [];
   const keyOf = ({ table, chain }: { table: Table; chain: string }) => `${table} ${chain}`;
   const believed = new Set(misplacedJumps(wantedJumps(rules), besides.order).map(keyOf));
-  const changed = misplacedJumps(wantedJumps(rules), seen.keys()).filter((each) => !believed.has(keyOf(each)));
+  const changed = misplacedJumps(wantedJumps(rules), seen).filter((each) => !believed.has(keyOf(each)));
   const { family } = options.tools;
   return changed.map(({ table, chain }) => {
     return { family, kind: 'order', table, name: chain, target: '', difference: { kind: 'changed' } };

@@ -6,8 +6,8 @@
  * 1. filter, with the added rules and still with the removed ones;
  * 2. nat;
  * 3. filter, without the removed rules;
- * 4. the deletion of chains to which no rule refers any more. Chains of another mode drop packets until the new ones do.
- * Where IPVS mode comes or goes, filter is written in one piece (`Takeover`).
+ * 4. the deletion of chains of mangle and nat to which no rule refers any more.
+ * Where IPVS mode comes or goes, filter is written in one piece: before nat when it comes, after nat when it goes (`Takeover`).
  * That is one restore, and a part without a change is left out: one endpoint more or less is one transaction of nat. A change of the
  * filter table alone is one transaction as well. If many chains are new, restores of their own write them before (`restore-text.ts`).
  */
@@ -26,7 +26,15 @@ import {
   targetOf,
   type WantedJumps,
 } from './jumps.ts';
-import { type ChainKey, chainKey, IPVS_FILTER, isServiceChain, splitChainKey } from './names.ts';
+import {
+  type ChainKey,
+  chainKey,
+  IPVS_FILTER,
+  isServiceChain,
+  LOAD_BALANCER,
+  NODE_PORT,
+  splitChainKey,
+} from './names.ts';
 import { byNameDown, isEmptyBlock, linesOf, type NewChain, portionsOf, type TableBlock } from './restore-text.ts';
 import { type Chain, type Rule, sameChain, type Table } from './rules.ts';
 
@@ -100,7 +108,7 @@ export function planTables(
   };
 }
 
-/** The part of a write that only adds rules: a chain of a Service gets all that it will have, a chain of a tree keeps its other rules. */
+/** The first half of a write: a chain of a Service is written as it will be, a chain of a tree gets its new rules and keeps the others. */
 function additionOf({ key, from, to }: Write): Write[] {
   if (to === undefined) return [];
   if (from === undefined || isServiceChain(splitChainKey(key).chain)) return [{ key, from, to }];
@@ -197,16 +205,22 @@ function newChainOf({ key, to = [] }: Write): NewChain {
 }
 
 /**
- * Whether IPVS mode comes or goes. The table filter meets its packets untranslated, and would drop them by the source ranges of iptables mode.
+ * Whether IPVS mode comes or goes. The table filter meets the packets of IPVS mode untranslated, and the chains of iptables mode for source
+ * ranges would drop them.
  */
 type Takeover = 'by IPVS mode' | 'from IPVS mode';
 
-/** Judged by the chain that this mode alone has. */
+/** Chains that IPVS mode alone has. kube-proxy before 1.27 lacks the first one (k8s#108460). */
+const IPVS_CHAINS: ReadonlySet<ChainKey> = new Set([
+  chainKey('filter', IPVS_FILTER),
+  chainKey('filter', NODE_PORT),
+  chainKey('nat', LOAD_BALANCER),
+]);
+
 function takeoverOf(writes: readonly Write[]): Takeover | undefined {
-  const write = writes.find(({ key }) => key === chainKey('filter', IPVS_FILTER));
-  if (write === undefined) return undefined;
-  if (write.to === undefined) return 'from IPVS mode';
-  return write.from === undefined ? 'by IPVS mode' : undefined;
+  const ofIpvs = writes.filter(({ key }) => IPVS_CHAINS.has(key));
+  if (ofIpvs.some(({ to }) => to === undefined)) return 'from IPVS mode';
+  return ofIpvs.some(({ from }) => from === undefined) ? 'by IPVS mode' : undefined;
 }
 
 function blocksOf(

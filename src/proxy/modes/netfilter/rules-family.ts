@@ -190,11 +190,13 @@ class NoticeFollower {
     const spec = { isOurs: options.isOurs, wantedJumps: trackers.jumps.desired };
     for (const entry of jumpsIn(table, chain, rules, spec)) seen.set(jumpKey(entry), entry);
     const drift = trackers.jumps.correct(seen);
-    return [...drift].flatMap(([of, former]) => {
+    const ofJumps = [...drift].flatMap(([of, former]) => {
       const now = seen.get(of);
       const jump = now ?? former;
       return jump === undefined ? [] : [jumpDrift(options.tools.family, jump, now)];
     });
+    const order = [...jumpsIn(table, chain, rules, spec)].map(jumpKey);
+    return [...ofJumps, ...this.#tables.sawOrder({ table, chain }, order)];
   }
 }
 

@@ -112,4 +112,17 @@ describe('a changed endpoint', () => {
     // KUBE-SVC and KUBE-EXT.
     assert.deepEqual({ rendered: work.rendered, compared: work.compared }, { rendered: 2, compared: 2 });
   });
+
+  it('write the table filter once, after nat, where the rules of IPVS mode go: of slicewire, and of a kube-proxy without KUBE-IPVS-FILTER', async () => {
+    for (const left of ['KUBE-IPVS-FILTER', 'KUBE-NODE-PORT']) {
+      const kernel = new FakeIptables();
+      kernel.kernels.IPv4.get('filter')?.set(left, []);
+      const rig = new Rig({ commands: kernel, families: ['IPv4'] });
+      const ranges = { type: 'LoadBalancer', loadBalancerSourceRanges: ['192.0.2.0/24'] };
+      const status = { loadBalancer: { ingress: [{ ip: '203.0.113.1' }] } };
+      const spec = { clusterIP: '10.96.0.1', ports: [{ port: 80 }], ...ranges };
+      rig.put(service({ name: 'web', spec, status }), ready('10.1.0.1'));
+      assert.deepEqual(await committed({ kernel, rig }), [['mangle', 'nat', 'filter']], left);
+    }
+  });
 });
