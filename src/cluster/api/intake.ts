@@ -51,13 +51,21 @@ export interface IntakeSink {
 }
 
 const GONE = 410;
+/** Objects of a list that are held back; those beyond are passed on as they come. */
+const MAX_HELD = 10_000;
 
+/**
+ * The objects of a list come by name, and may be passed on in portions. In a list after the first, those that differ are held back until the
+ * list is complete, and passed on in the order in which they were written: an endpoint that moved to another slice is there before it leaves
+ * the former one, as with a watch.
+ */
 export class Intake {
   readonly #path: string;
   readonly #sink: IntakeSink;
   readonly #known = new KnownObjects();
   #version = '';
   #isSynced = false;
+  #held: ReceivedObject[] = [];
 
   /** `path`: the path of the resource, for errors. */
   constructor(path: string, sink: IntakeSink) {
@@ -72,12 +80,24 @@ export class Intake {
 
   listBegins(): void {
     this.#known.listBegins();
+    this.#held = [];
   }
 
   /** An object of a list; one that is known is not passed on. */
   listed(received: ReceivedObject): void {
-    const { object, key, version } = received;
-    if (!this.#known.isNews(key, version)) return;
+    if (!this.#known.isNews(received.key, received.version)) return;
+    if (this.#isSynced && this.#held.length < MAX_HELD) this.#held.push(received);
+    else this.passOn(received);
+  }
+
+  /** The objects to pass on before the list ends, the oldest version first. */
+  takeHeld(): readonly ReceivedObject[] {
+    const held = this.#held.sort(byVersion);
+    this.#held = [];
+    return held;
+  }
+
+  passOn({ object, key, version }: ReceivedObject): void {
     this.#sink.set(key, object, false);
     this.#known.set(key, version);
   }
@@ -143,6 +163,7 @@ export class Intake {
   }
 
   #gone(key: string, version: string, isEvent: boolean): void {
+    if (this.#held.length > 0) this.#held = this.#held.filter((one) => one.key !== key);
     this.#sink.gone(key, version, isEvent);
     this.#known.delete(key);
   }
@@ -153,6 +174,10 @@ export class Intake {
     if (this.wentBack(version))
       throw new ApiError(`the API server's resourceVersion went back from ${before} to ${version}`, GONE);
   }
+}
+
+function byVersion({ version: a }: ReceivedObject, { version: b }: ReceivedObject): number {
+  return isOlder(a, b) ? -1 : isOlder(b, a) ? 1 : 0;
 }
 
 /** A resourceVersion; a number where it is one, which needs less memory than a text. "" when it is not trusted. */

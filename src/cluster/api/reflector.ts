@@ -166,7 +166,7 @@ export class Reflector {
       // there would miss changes of the first pages. So the whole list is read in one page.
       version = await this.#pages(undefined, signal);
     }
-    this.#listed(version);
+    await this.#listed(version);
   }
 
   #pages(limit: string | undefined, signal: AbortSignal): Promise<string> {
@@ -190,8 +190,16 @@ export class Reflector {
     };
   }
 
-  /** A list is complete. */
-  #listed(version: string): void {
+  /** All of a list was read. */
+  async #listed(version: string): Promise<void> {
+    const turn = new Turn(this.#options.clock);
+    turn.begin();
+    for (const received of this.#intake.takeHeld()) {
+      this.#intake.passOn(received);
+      if (!turn.isOver()) continue;
+      await breath();
+      turn.begin();
+    }
     this.#intake.listEnds(version);
     this.#mustList = false;
     this.#streams.listed();
@@ -221,8 +229,8 @@ export class Reflector {
           guard?.heard();
           const version = this.#intake.initialEvent(event);
           if (version !== undefined) {
-            this.#listed(version);
             guard?.end();
+            await this.#listed(version);
             sink.opened();
           }
         } else {

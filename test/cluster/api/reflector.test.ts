@@ -517,6 +517,27 @@ describe('a version that goes back, as after a restore of etcd (KEP-5504)', () =
     await following.hears('set default/d 1003');
   });
 
+  test('passes on what differs in the order of the writes, so that an endpoint is in its new slice before it leaves the old one', async (t) => {
+    const server = await serverWith(t, 'a');
+    const backup = server.version;
+    const following = await watching(t, server);
+    for (const name of ['b', 'c', 'd']) server.put(web(name));
+    await following.hears('set default/d 1004');
+    server.restore(backup);
+    server.put(web('b'));
+    server.put(web('a'));
+    following.take();
+    server.failNext(1, 410, {}, { kind: 'watch' });
+    await following.nextAttempt();
+    await until('the watch', () => server.watches === 1);
+    assert.deepEqual(following.reported.filter((text) => /^(set|gone) /.test(text)).slice(-4), [
+      'set default/b 1002',
+      'set default/a 1003',
+      'gone default/c',
+      'gone default/d',
+    ]);
+  });
+
   test('while the server was away: its watch says nothing of it, so the server is asked', async (t) => {
     const server = await serverWith(t, 'a');
     const backup = server.version;

@@ -63,6 +63,7 @@ export const MUTANTS: readonly Mutant[] = [
     file: 'src/proxy/modes/handover.ts',
     from: "if (report.outcome !== 'complete' || !mayRemove || this.#isPredecessorGone) return report;",
     to: 'if (this.#isPredecessorGone) return report;',
+    test: 'test/proxy/modes/handover.test.ts',
   },
   {
     name: 'lose-touched',
