@@ -79,6 +79,8 @@ Its finds in the agent are mended, and each has a test:
 - \`run --once\` in another mode than the agent's wrote its rules beside it, and they stayed.
 - IPVS mode that took over led to endpoints which an interrupted takeover had left in its servers.
 - A folder of manifests that was not followed any more had files read a second time.
+- In a list after a restore of etcd an endpoint that had moved to another slice was in none for a moment, and its Service was refused.
+- In IPVS mode packets of Services of policy Local were dropped for a moment while rules that another program had flushed were written again.
 
 ### Between two writes
 

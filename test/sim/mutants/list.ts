@@ -202,7 +202,7 @@ export const MUTANTS: readonly Mutant[] = [
     what: 'The table filter is written after nat alone, so packets pass it untranslated',
     file: 'src/proxy/modes/netfilter/plan.ts',
     from: '        : [first, ...between, last];',
-    to: '        : [...between, filterOnce];',
+    to: '        : [...between, whole];',
     test: 'test/proxy/modes/iptables/commits.test.ts',
   },
   {

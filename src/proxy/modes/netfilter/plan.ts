@@ -7,7 +7,7 @@
  * 2. nat;
  * 3. filter, without the removed rules;
  * 4. the deletion of chains of mangle and nat to which no rule refers any more.
- * Where IPVS mode comes or goes, filter is written in one piece: before nat when it comes, after nat when it goes (`Takeover`).
+ * Where chains of IPVS mode are written, filter is written in one piece (`filterOnce`).
  * That is one restore, and a part without a change is left out: one endpoint more or less is one transaction of nat. A change of the
  * filter table alone is one transaction as well. If many chains are new, restores of their own write them before (`restore-text.ts`).
  */
@@ -33,6 +33,7 @@ import {
   isServiceChain,
   LOAD_BALANCER,
   NODE_PORT,
+  NODE_PORTS,
   splitChainKey,
 } from './names.ts';
 import { byNameDown, isEmptyBlock, linesOf, type NewChain, portionsOf, type TableBlock } from './restore-text.ts';
@@ -195,7 +196,7 @@ function* restoresOf(
   const isMany = created.reduce((sum, chain) => sum + linesOf(chain), 0) > portionLines;
   if (isMany) for (const block of portionsOf(created, portionLines)) yield block && [block];
   const left = isMany ? writes.filter((write) => write.from !== undefined) : writes;
-  const last = blocksOf(left, jumps, takeoverOf(writes));
+  const last = blocksOf(left, jumps, filterOnce(writes));
   if (last.length > 0) yield last;
 }
 
@@ -204,12 +205,6 @@ function newChainOf({ key, to = [] }: Write): NewChain {
   return { table, name: chain, rules: to };
 }
 
-/**
- * Whether IPVS mode comes or goes. The table filter meets the packets of IPVS mode untranslated, and the chains of iptables mode for source
- * ranges would drop them.
- */
-type Takeover = 'by IPVS mode' | 'from IPVS mode';
-
 /** Chains that IPVS mode alone has. kube-proxy before 1.27 lacks the first one (k8s#108460). */
 const IPVS_CHAINS: ReadonlySet<ChainKey> = new Set([
   chainKey('filter', IPVS_FILTER),
@@ -217,16 +212,21 @@ const IPVS_CHAINS: ReadonlySet<ChainKey> = new Set([
   chainKey('nat', LOAD_BALANCER),
 ]);
 
-function takeoverOf(writes: readonly Write[]): Takeover | undefined {
-  const ofIpvs = writes.filter(({ key }) => IPVS_CHAINS.has(key));
-  if (ofIpvs.some(({ to }) => to === undefined)) return 'from IPVS mode';
-  return ofIpvs.some(({ from }) => from === undefined) ? 'by IPVS mode' : undefined;
+/**
+ * Where the table filter is written in one piece; undefined where it is not. The chains of IPVS mode are written when it comes, when it goes,
+ * and after a flush. It drops what nat does not lead past it, so nat comes first. When it comes, the chains of iptables mode for source
+ * ranges would drop its packets, which nat leaves untranslated, so filter comes first.
+ */
+function filterOnce(writes: readonly Write[]): 'before nat' | 'after nat' | undefined {
+  if (!writes.some(({ key }) => IPVS_CHAINS.has(key))) return undefined;
+  const isFromIptables = writes.some(({ key, to }) => to === undefined && key === chainKey('nat', NODE_PORTS));
+  return isFromIptables ? 'before nat' : 'after nat';
 }
 
 function blocksOf(
   writes: readonly Write[],
   { inserted, moved, gone }: JumpWrites,
-  takeover: Takeover | undefined,
+  once: ReturnType<typeof filterOnce>,
 ): TableBlock[] {
   const first = newBlock('filter', inserted, moved);
   const mangle = newBlock('mangle', inserted, moved);
@@ -242,12 +242,12 @@ function blocksOf(
     else drop(table === 'nat' ? natDrops : mangleDrops, name);
   }
   const between = [mangle, nat].filter((block) => !isEmptyBlock(block));
-  const filterOnce = together(first, last);
+  const whole = together(first, last);
   const ofFilter =
-    takeover === 'from IPVS mode'
-      ? [...between, filterOnce]
-      : takeover === 'by IPVS mode' || between.length === 0
-        ? [filterOnce, ...between]
+    once === 'after nat'
+      ? [...between, whole]
+      : once === 'before nat' || between.length === 0
+        ? [whole, ...between]
         : [first, ...between, last];
   const all = [...ofFilter, mangleDrops, natDrops];
   const blocks = all.filter((block) => !isEmptyBlock(block));

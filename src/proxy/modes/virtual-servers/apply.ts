@@ -85,12 +85,16 @@ class Application {
     if (this.#isUnknown || !hasDetours) return void this.#skip(plan.tables.steps);
     const isInstalled = plan.detourTables !== undefined;
     const [ofStaying, ofGone] = plan.replacesRules ? splitRetirements(plan.retire) : [[], plan.retire];
-    if (!this.#isMistaken) await this.#retire(ofStaying.filter((one) => this.#mayRemove(one)));
+    const drops = plan.goneDrops.filter((one) => this.#mayRemove(one));
+    if (!this.#isMistaken) {
+      await this.#retire(ofStaying.filter((one) => this.#mayRemove(one)));
+      if (plan.replacesRules) await this.#write(drops);
+    }
     if (this.#isUnknown) return void this.#skip(plan.tables.steps);
     if (!isInstalled && !(await this.#writeRules())) return;
-    // While rules of another mode may still be installed, nothing is removed but endpoints to which no rule leads yet.
+    // While rules of another mode may still be installed, nothing is removed but endpoints and drops to which no rule leads yet.
     if (this.#isUnknown || this.#isMistaken) return void this.#skip(plan.tables.steps);
-    await this.#write([...plan.lateDrops, ...plan.goneDrops.filter((one) => this.#mayRemove(one))]);
+    await this.#write([...plan.lateDrops, ...(plan.replacesRules ? [] : drops)]);
     if (this.#isUnknown || this.#isMistaken) return void this.#skip(plan.tables.steps);
     await this.#retire(ofGone.filter((one) => this.#mayRemove(one)));
     await this.#write(plan.unmasqueraded);

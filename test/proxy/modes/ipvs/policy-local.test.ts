@@ -51,6 +51,34 @@ const nat = ({ iptables }: IpvsRig, prefix: string) =>
 const detours = ({ kernel }: IpvsRig) => [...(kernel.sets.get('KUBE-IPVS-DETOUR')?.entries ?? [])];
 
 describe('policy Local in IPVS mode', () => {
+  it('drops nothing of pods, nor of a Service that has an endpoint here again, while rules that were flushed are written', async () => {
+    const made = world();
+    await become(made, web(), pods(ELSEWHERE));
+    const { kernel, iptables, rig } = made;
+    assert.equal(kernel.sets.get('KUBE-IPVS-DROP')?.entries.size, 1);
+    for (const chains of iptables.kernels.IPv4.values()) {
+      for (const name of [...chains.keys()]) if (name.startsWith('KUBE-')) chains.delete(name);
+      for (const rules of chains.values()) rules.splice(0);
+    }
+    const moments: { drops: boolean; detours: boolean; entries: number | undefined }[] = [];
+    const onCommit = () => {
+      const rules = (table: string, chain: string) => (iptables.kernels.IPv4.get(table)?.get(chain) ?? []).length > 0;
+      moments.push({
+        drops: rules('filter', 'KUBE-IPVS-FILTER'),
+        detours: rules('nat', 'KUBE-IPVS-LOCAL'),
+        entries: kernel.sets.get('KUBE-IPVS-DROP')?.entries.size,
+      });
+    };
+    iptables.options = { ...iptables.options, onCommit };
+    rig.loop.distrust();
+    await become(made, pods(HERE, ELSEWHERE));
+    assert.ok(moments.some(({ drops }) => drops));
+    assert.deepEqual(
+      moments.filter(({ drops, detours, entries }) => drops && (!detours || entries !== 0)),
+      [],
+    );
+  });
+
   it('leads pods and the node by rules to all endpoints, and to no virtual server', async () => {
     const made = world();
     await become(made, web(), pods(HERE, ELSEWHERE));
