@@ -10,6 +10,7 @@
  * What others, a cleanup or a second agent wrote is no proof either: the agent may not know of it yet, and writes what it knows.
  */
 
+import { isDeepStrictEqual } from 'node:util';
 import { endpointText, FAMILIES, type Family, familyOf, isLoopback } from '../../../src/base/address.ts';
 import type { FamilyView } from '../../../src/proxy/modes/view.ts';
 import {
@@ -90,10 +91,10 @@ export class SafetyCheck {
   readonly #packets = new WeakMap<ReadonlySet<string>, Map<FrontendKey, readonly SentPacket[]>>();
   readonly #positions = new Map<FrontendKey, Position>();
   /**
-   * Positions that count when a sync must be over: a frontend of IPVS mode that is not complete yet looks like one that no endpoint has, or
-   * nobody.
+   * Positions that the kernel seems to have reached by servers of IPVS. A sync writes them one after another, and what is between two writes may
+   * look like a newer version by chance. So such a position counts once it stood for longer than a sync takes.
    */
-  readonly #unserved = new Map<FrontendKey, { readonly since: number; readonly position: Position }>();
+  readonly #seeming = new Map<FrontendKey, { readonly since: number; readonly position: Position }>();
   /** What becomes of the packets to a frontend, at the last check. */
   readonly #fates = new Map<FrontendKey, string>();
   /** Frontends of which others, a cleanup, or a second agent made that. */
@@ -166,10 +167,10 @@ export class SafetyCheck {
 
   #check(frontend: FrontendVersions, views: readonly FamilyView[], { by, at }: Pick<Commit, 'by' | 'at'>): Found[] {
     const { family } = frontend.at;
-    const unserved = this.#unserved.get(frontend.key);
-    if (unserved !== undefined && (at ?? 0) - unserved.since > SYNC_MS) {
-      this.#positions.set(frontend.key, unserved.position);
-      this.#unserved.delete(frontend.key);
+    const seeming = this.#seeming.get(frontend.key);
+    if (seeming !== undefined && (at ?? 0) - seeming.since > SYNC_MS) {
+      this.#positions.set(frontend.key, seeming.position);
+      this.#seeming.delete(frontend.key);
     }
     const position = this.#positions.get(frontend.key) ?? BEGINNING;
     const found = combinations(frontend, position, this.#versions);
@@ -197,12 +198,12 @@ export class SafetyCheck {
     if (met.size > 0 && isByAgent) {
       const combinationsMet = found.filter(({ same }) => met.has(same));
       const after = positionAfter(found, combinationsMet, position);
-      const isUnserved = combinationsMet.every((one) => isWithoutBackends(one, packets, local));
-      if (hasServers && isUnserved && at !== undefined) {
-        const since = this.#unserved.get(frontend.key)?.since ?? at;
-        this.#unserved.set(frontend.key, { since, position: after });
+      if (hasServers && at !== undefined) {
+        const before = this.#seeming.get(frontend.key);
+        const since = before !== undefined && isDeepStrictEqual(before.position, after) ? before.since : at;
+        this.#seeming.set(frontend.key, { since, position: after });
       } else {
-        this.#unserved.delete(frontend.key);
+        this.#seeming.delete(frontend.key);
         this.#positions.set(frontend.key, after);
       }
     }
@@ -257,14 +258,6 @@ export class SafetyCheck {
     else this.#delivered.delete(name);
     return violations;
   }
-}
-
-function isWithoutBackends(
-  combination: Combination,
-  packets: readonly SentPacket[],
-  local: ReadonlySet<string>,
-): boolean {
-  return packets.every((sent) => wantedIn(sent, combination, local).backends.length === 0);
 }
 
 /** See `Judged.mixed`. */
