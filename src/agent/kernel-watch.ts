@@ -332,8 +332,8 @@ export class RepairBackoff {
 const RESYNC_MS = 60 * 60 * 1000;
 /** Limit of the time spent on reading, as a share: a program that writes all the time would make the agent read all the time. */
 const READING_SHARE = 0.01;
-/** Milliseconds of checks that may follow each other at once, after ten minutes without one: most programs write a few times, and then rest. */
-const BURST_MS = 6000;
+/** Milliseconds of reading that may be spent at once, after a rest that pays for them: most programs write a few times, and then rest. */
+const BURST_MS = 2000;
 /** Milliseconds between two looks for the canaries while a notice waits for its reading. */
 const CANARY_MS = 500;
 
