@@ -1,4 +1,4 @@
-/** Reports each test as a line of JSON, for the run outside (machine.test.ts). */
+/** Reports each test as a line of JSON, for the run outside (repeat-results.ts). */
 import type { TestEvent } from 'node:test/reporters';
 
 /** How a test ended: a line. */

@@ -56,13 +56,7 @@ export async function readPages(listing: Listing, limit: string | undefined, sin
       pending = requestPage(listing, { limit, continue: page.continue });
       pending.catch(() => undefined);
     }
-    turn.begin();
-    for (const item of page.items) {
-      sink.object(receivedOf(item, path));
-      if (!turn.isOver()) continue;
-      await breath();
-      turn.begin();
-    }
+    await turn.each(page.items, (item) => sink.object(receivedOf(item, path)));
     if (isLast) return page.version;
   }
 }
@@ -98,6 +92,17 @@ export class Turn {
 
   constructor(clock: Clock) {
     this.#clock = clock;
+  }
+
+  /** Calls `take` with each item. */
+  async each<T>(items: Iterable<T>, take: (item: T) => void): Promise<void> {
+    this.begin();
+    for (const item of items) {
+      take(item);
+      if (!this.isOver()) continue;
+      await breath();
+      this.begin();
+    }
   }
 
   /** Work begins, or resumes after a pause. */

@@ -192,14 +192,8 @@ export class Reflector {
 
   /** All of a list was read. */
   async #listed(version: string): Promise<void> {
-    const turn = new Turn(this.#options.clock);
-    turn.begin();
-    for (const received of this.#intake.takeHeld()) {
-      this.#intake.passOn(received);
-      if (!turn.isOver()) continue;
-      await breath();
-      turn.begin();
-    }
+    const held = this.#intake.takeHeld();
+    await new Turn(this.#options.clock).each(held, (received) => this.#intake.passOn(received));
     this.#intake.listEnds(version);
     this.#mustList = false;
     this.#streams.listed();

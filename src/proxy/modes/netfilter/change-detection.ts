@@ -11,7 +11,7 @@ import type { Difference, Drift } from '../../model/drift.ts';
 import type { ApplyReport } from '../../reconcile/step.ts';
 import type { TablesReport } from './apply.ts';
 import type { Jump } from './jumps.ts';
-import { BUILT_IN, type ChainKey, splitChainKey } from './names.ts';
+import { type ChainKey, isBuiltIn, splitChainKey } from './names.ts';
 import { TABLES } from './observe.ts';
 import type { Chain } from './rules.ts';
 
@@ -101,8 +101,8 @@ export class ChangeDetector {
   readonly #touchedBy: TouchedBy;
   /** Undefined when unknown. */
   #believedAt: RulesState | undefined;
-  /** Chains that others touched up to then, and the last of their transactions. They are as believed only when `touched` is empty. */
-  #others: Pick<ForeignWrites, 'touched' | 'by'> = NOTHING;
+  /** Chains that others touched up to then, each with the last transaction that did, in their order. Whether they are as believed is unknown. */
+  readonly #touched = new Map<ChainKey, Commit>();
   #isWriting = false;
 
   constructor(probe: ChainProbe | undefined, own: OwnWrites, touchedBy: TouchedBy = () => undefined) {
@@ -125,24 +125,25 @@ export class ChangeDetector {
   recordBelieved(state: RulesState | undefined): void {
     if (this.#isWriting) return;
     this.#believedAt = state;
-    this.#others = NOTHING;
+    this.#touched.clear();
   }
 
   /** Whether another program wrote since then, or may have. Only a reading of the rules shows the change. */
   async mayDiffer(): Promise<boolean> {
     const now = await this.read();
-    return now === undefined || this.#others.touched.length > 0 || !this.#own.isSame(this.#believedAt, now);
+    return now === undefined || this.#touched.size > 0 || !this.#own.isSame(this.#believedAt, now);
   }
 
   /** The writes of other programs since then, by the kernel's notices; undefined where there are no notices. */
   async foreignWrites(): Promise<ForeignWrites | undefined> {
     const [known, state] = [this.#believedAt, await this.read()];
     const commits = await this.#commits(known, state);
-    const touched = commits && this.#touchedBy(commits);
-    if (state === undefined || commits === undefined || touched === undefined) return undefined;
-    this.#touchedByOthers(touched, commits);
+    if (state === undefined || commits === undefined || !this.#remember(commits)) return undefined;
     this.#believedAt = state;
-    return this.#others.touched.length > 0 ? { ...this.#others, state } : { touched: [], by: commits.at(-1), state };
+    const touched = [...this.#touched.keys()];
+    // Others have rules of their own in the built-in chains. So the program that touched a chain of ours is named rather than theirs.
+    const last = touched.findLast((key) => !isBuiltIn(key)) ?? touched.at(-1);
+    return { touched, by: last === undefined ? commits.at(-1) : this.#touched.get(last), state };
   }
 
   /** Write. The chains that no other program touched meanwhile are as believed afterwards. */
@@ -184,10 +185,8 @@ export class ChangeDetector {
       const touched = this.#touchedBy([commit]) ?? [];
       return touched.length > 0 && touched.every((key) => chains.has(key));
     };
-    const [ours, others] = [commits.filter(isOurs), commits.filter((commit) => !isOurs(commit))];
-    const touched = this.#touchedBy(others);
-    if (ours.length !== count || touched === undefined) return false;
-    this.#touchedByOthers(touched, others);
+    const { ours = [], others = [] } = Object.groupBy(commits, (commit) => (isOurs(commit) ? 'ours' : 'others'));
+    if (ours.length !== count || !this.#remember(others)) return false;
     for (const { generation } of ours) this.#own.wrote(generation - 1, generation);
     return true;
   }
@@ -197,21 +196,19 @@ export class ChangeDetector {
     return await this.#probe?.commits?.(this.#own.after(known.generation), state.generation);
   }
 
-  #touchedByOthers(touched: readonly ChainKey[], commits: readonly Commit[]): void {
-    if (touched.length === 0) return;
-    const all = new Set([...this.#others.touched, ...touched]);
-    // Others have rules of their own in the built-in chains. So the program that touched a chain of ours is named rather than theirs.
-    const ofOurs = commits.findLast((one) => this.#touchedBy([one])?.some((key) => !isBuiltIn(key)));
-    const hadOurs = this.#others.touched.some((key) => !isBuiltIn(key));
-    const last = commits.findLast((one) => this.#touchedBy([one])?.length !== 0);
-    this.#others = { touched: [...all], by: ofOurs ?? (hadOurs ? this.#others.by : last) };
+  /** Remembers the chains that transactions of others touched; returns false when these are unknown. */
+  #remember(commits: readonly Commit[]): boolean {
+    const all = this.#touchedBy(commits);
+    // Most touch nothing of ours: then they are not looked at one by one.
+    if (all === undefined || all.length === 0) return all !== undefined;
+    for (const commit of commits) {
+      for (const key of this.#touchedBy([commit]) ?? []) {
+        this.#touched.delete(key);
+        this.#touched.set(key, commit);
+      }
+    }
+    return true;
   }
-}
-
-const NOTHING = { touched: [], by: undefined } as const;
-
-function isBuiltIn(key: ChainKey): boolean {
-  return BUILT_IN.has(splitChainKey(key).chain);
 }
 
 /** Counts the entries that writes add to the tables. */

@@ -9,7 +9,7 @@ import { Tracker } from '../../reconcile/tracker.ts';
 import type { RuleCount, SetAside } from '../mode.ts';
 import { applyTables } from './apply.ts';
 import { ChangeDetector, chainDrift, differenceOf, EntryCount, jumpDrift, OwnWrites } from './change-detection.ts';
-import { type Jump, jumpKey, misplacedJumps, type WantedJumps } from './jumps.ts';
+import { isIn, type Jump, jumpKey, misplacedJumps, type WantedJumps } from './jumps.ts';
 import { BUILT_IN, CANARY, type ChainKey, chainKey, splitChainKey } from './names.ts';
 import { type IsOurs, type ObservedTables, observeTables, TABLES } from './observe.ts';
 import { planTables, type TablesPlan, type TablesTrackers } from './plan.ts';
@@ -139,7 +139,7 @@ export class FamilyRules {
     const { applied } = this.trackers.jumps;
     const isElsewhere = (key: string) => {
       const jump = applied?.get(key);
-      return jump !== undefined && (jump.table !== table || jump.chain !== chain);
+      return jump !== undefined && !isIn(jump, table, chain);
     };
     const order = [...this.#besides.order.filter(isElsewhere), ...keys];
     const drift = orderDrift(this, order);

@@ -23,6 +23,11 @@ export function jumpRule(at: { table: Table; chain: string; target: string; cond
   return { table, chain, target, text };
 }
 
+/** Whether it is in this built-in chain. */
+export function isIn(jump: Jump, table: Table, chain: string): boolean {
+  return jump.table === table && jump.chain === chain;
+}
+
 /** `table CHAIN rule`: the key of a jump within a family. */
 export function jumpKey(entry: Jump): string {
   return `${entry.table} ${entry.chain} ${entry.text}`;

@@ -86,3 +86,7 @@ export function isOurs(table: Table, chain: string): boolean {
 
 /** The kernel's own chains, which may hold jumps of ours. */
 export const BUILT_IN: ReadonlySet<string> = new Set(['PREROUTING', 'INPUT', 'FORWARD', 'OUTPUT', 'POSTROUTING']);
+
+export function isBuiltIn(key: ChainKey): boolean {
+  return BUILT_IN.has(splitChainKey(key).chain);
+}

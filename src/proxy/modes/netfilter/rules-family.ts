@@ -7,8 +7,8 @@ import { type FamilyMode, type FamilyPlan, familiesMode, type PortChanges, type 
 import type { CleanupPart, ConnectionCount, CounterReading, Heard, Mode, RuleCount, SetAside } from '../mode.ts';
 import { chainDrift, differenceOf, jumpDrift } from './change-detection.ts';
 import { FamilyRules, hasCanaries, type TablesOptions } from './family-rules.ts';
-import { type Jump, jumpKey, targetOf } from './jumps.ts';
-import { BUILT_IN, type ChainKey, isOurs, splitChainKey } from './names.ts';
+import { isIn, type Jump, jumpKey, targetOf } from './jumps.ts';
+import { BUILT_IN, type ChainKey, isBuiltIn, isOurs, splitChainKey } from './names.ts';
 import { type IsOurs, jumpsIn, readChain, readTables, TABLES } from './observe.ts';
 import { isEmptyBlock, restoreTexts, type SavedTable, type TableBlock } from './restore-text.ts';
 import type { Chain, Table } from './rules.ts';
@@ -157,7 +157,7 @@ class NoticeFollower {
     this.#isTouched = false;
     const found = await standing.foreignWrites();
     if (found === undefined) return undefined;
-    const builtIn = found.touched.filter((key) => BUILT_IN.has(splitChainKey(key).chain));
+    const builtIn = found.touched.filter(isBuiltIn);
     const ours = found.touched.filter((key) => !builtIn.includes(key));
     // A chain that counts as gone is never removed, so one that is not desired must be read.
     if (ours.some((key) => !trackers.chains.desired.has(key))) return undefined;
@@ -188,18 +188,17 @@ class NoticeFollower {
     for (const [of, believed] of trackers.jumps.applied ?? [])
       if (isIn(believed, table, chain)) seen.set(of, undefined);
     const spec = { isOurs: options.isOurs, wantedJumps: trackers.jumps.desired };
-    for (const entry of jumpsIn(table, chain, rules, spec)) seen.set(jumpKey(entry), entry);
+    const order: string[] = [];
+    for (const entry of jumpsIn(table, chain, rules, spec)) {
+      order.push(jumpKey(entry));
+      seen.set(jumpKey(entry), entry);
+    }
     const drift = trackers.jumps.correct(seen);
     const ofJumps = [...drift].flatMap(([of, former]) => {
       const now = seen.get(of);
       const jump = now ?? former;
       return jump === undefined ? [] : [jumpDrift(options.tools.family, jump, now)];
     });
-    const order = [...jumpsIn(table, chain, rules, spec)].map(jumpKey);
     return [...ofJumps, ...this.#tables.sawOrder({ table, chain }, order)];
   }
-}
-
-function isIn(jump: Jump, table: Table, chain: string): boolean {
-  return jump.table === table && jump.chain === chain;
 }
