@@ -42,6 +42,10 @@ export interface SegmentFile {
 export class RecordFolder {
   readonly #options: RecordFolderOptions;
   #segment: Segment | undefined;
+  /** Paths of segments that are written. Where the clock went back, their names may say that they are the oldest. */
+  readonly #open = new Set<string>();
+  /** What only `stop` waits for: segments that end or begin, and deletions. */
+  readonly #unfinished = new Set<Promise<void>>();
   #cancelRetry: () => void = () => undefined;
   #isFailing = false;
   #isStopped = false;
@@ -69,16 +73,22 @@ export class RecordFolder {
 
   /** Record until `stop`. Resolves when the file is there. A failure is logged once, and recording is tried again. */
   async start(): Promise<void> {
+    const start = this.#begin();
+    this.#track(start);
+    await start;
+  }
+
+  async #begin(): Promise<void> {
     const former = this.#segment;
     try {
       const { recorder, context } = this.#options;
       const segment = await this.#create();
       // Stopped meanwhile, so nothing else would close this segment.
-      if (this.#isStopped) return await segment.close(recorder);
+      if (this.#isStopped) return await this.#close(segment);
       this.#segment = segment;
       segment.record(recorder, context);
       // Until the next one has begun, the former one goes on: no sync is missed.
-      void segment.begun.then(() => former?.close(recorder));
+      if (former !== undefined) this.#track(segment.begun.then(() => this.#close(former)));
     } catch (error) {
       this.#failed(former, error);
     }
@@ -90,7 +100,18 @@ export class RecordFolder {
     this.#cancelRetry();
     const segment = this.#segment;
     this.#segment = undefined;
-    await segment?.close(this.#options.recorder);
+    if (segment !== undefined) await this.#close(segment);
+    while (this.#unfinished.size > 0) await Promise.all(this.#unfinished);
+  }
+
+  async #close(segment: Segment): Promise<void> {
+    await segment.close(this.#options.recorder);
+    this.#open.delete(segment.path);
+  }
+
+  #track(work: Promise<void>): void {
+    this.#unfinished.add(work);
+    void work.finally(() => this.#unfinished.delete(work));
   }
 
   /** The segments, the oldest first. */
@@ -101,14 +122,18 @@ export class RecordFolder {
 
   async #create(): Promise<Segment> {
     const { path, size, clock } = this.#options;
-    // The segment that is written now stays, also where the clock went back and its name says that it is the oldest.
     const present = this.#segment?.path;
-    await deleteOldest(path, size - (size / MIN_SEGMENTS) * (present === undefined ? 1 : 2), present);
+    await this.#deleteOldest(size - (size / MIN_SEGMENTS) * (present === undefined ? 1 : 2), present);
     const flags = constants.O_CREAT | constants.O_EXCL | constants.O_WRONLY | constants.O_APPEND | constants.O_NOFOLLOW;
     const name = join(path, segmentName(clock.wall()));
-    const segment: Segment = new Segment(name, await open(name, flags, 0o600), {
+    this.#open.add(name);
+    const file = await open(name, flags, 0o600).catch((error: unknown) => {
+      this.#open.delete(name);
+      throw error;
+    });
+    const segment: Segment = new Segment(name, file, {
       most: size / MIN_SEGMENTS,
-      onWhole: (most) => void this.#hasBegun(segment, most),
+      onWhole: (most) => this.#track(this.#hasBegun(segment, most)),
       onFull: () => {
         if (this.#segment === segment) void this.start();
       },
@@ -117,22 +142,37 @@ export class RecordFolder {
     return segment;
   }
 
+  /** Deletes the oldest segments that nobody writes until all but `present` have at most `most` bytes together. */
+  async #deleteOldest(most: number, present: string | undefined): Promise<void> {
+    const files = (await segmentsIn(this.path)).filter(({ path }) => path !== present);
+    let size = files.reduce((sum, file) => sum + file.size, 0);
+    for (const file of files) {
+      if (size <= most) return;
+      if (this.#open.has(file.path)) continue;
+      await unlink(file.path).catch((error: unknown) => {
+        // Another agent that uses the folder was faster.
+        if (!hasCode(error, 'ENOENT')) throw error;
+      });
+      size -= file.size;
+    }
+  }
+
   /** The objects of a segment are written, and with their size the limit of the segment is known. */
   async #hasBegun(segment: Segment, most: number): Promise<void> {
     const { path, size, log } = this.#options;
     if (this.#isFailing) log.info(`--record-dir=${path}: recording again`);
     this.#isFailing = false;
-    await deleteOldest(path, size - most, segment.path).catch((error: unknown) => this.#failed(segment, error));
+    await this.#deleteOldest(size - most, segment.path).catch((error: unknown) => this.#failed(segment, error));
   }
 
   #failed(segment: Segment | undefined, error: unknown): void {
-    if (segment !== this.#segment) return;
-    const { log, clock, recorder } = this.#options;
+    if (this.#isStopped || segment !== this.#segment) return;
+    const { log, clock } = this.#options;
     const follows = 'the agent goes on without it, and tries again each minute';
     if (!this.#isFailing) log.error(`--record-dir=${this.path}: cannot record: ${causeOf(error)}; ${follows}`);
     this.#isFailing = true;
     this.#segment = undefined;
-    void segment?.close(recorder);
+    if (segment !== undefined) this.#track(this.#close(segment));
     this.#cancelRetry();
     this.#cancelRetry = clock.after(RETRY_MS, () => void this.start());
   }
@@ -249,20 +289,6 @@ async function segmentsIn(folder: string): Promise<SegmentFile[]> {
     files.push({ path, startedAt: Date.parse(`${date}${hours}:${minutes}:${seconds}`), size: stat.size });
   }
   return files;
-}
-
-/** Deletes the oldest segments until all but `present` have at most `most` bytes together. */
-async function deleteOldest(folder: string, most: number, present: string | undefined): Promise<void> {
-  const files = (await segmentsIn(folder)).filter(({ path }) => path !== present);
-  let size = files.reduce((sum, file) => sum + file.size, 0);
-  for (const file of files) {
-    if (size <= most) return;
-    await unlink(file.path).catch((error: unknown) => {
-      // Another agent that uses the folder was faster.
-      if (!hasCode(error, 'ENOENT')) throw error;
-    });
-    size -= file.size;
-  }
 }
 
 /** The lines of a segment. `onProblem` is called when a damaged end was dropped. */

@@ -27,6 +27,19 @@ async function hasSynced(folder: RecordFolder): Promise<void> {
   });
 }
 
+/** The numbers of the changes that the files have, and the last number, which may be that of the objects at a beginning. */
+async function changes(folder: RecordFolder): Promise<{ numbers: Set<number>; last: number }> {
+  const numbers = new Set<number>();
+  let last = 0;
+  for (const file of await folder.segments()) {
+    for await (const line of segmentLines(file, () => undefined)) {
+      if (line.type === 'change') numbers.add(line.number);
+      if (line.type === 'change' || line.type === 'start') last = Math.max(last, line.number);
+    }
+  }
+  return { numbers, last };
+}
+
 /** From now on no file can be written, until the result is called. */
 async function fillDisk({ mock }: TestContext): Promise<() => void> {
   const file = await open(join(root, 'any'), 'w');
@@ -74,6 +87,30 @@ describe('the folder of --record-dir', () => {
     assert.deepEqual(await readdir(path), []);
   });
 
+  it('that is stopped on a slow disk just after a segment became full has written everything', async ({ mock }) => {
+    const path = join(root, 'slow');
+    const { rig, folder } = await recording(path, 40_000);
+    await folder.start();
+    rig.put(web(1));
+    await rig.sync('start');
+    const first = rig.recorder.nextNumber;
+    const file = await open(join(root, 'any'), 'w');
+    const prototype = Object.getPrototypeOf(file) as { write: (...args: unknown[]) => Promise<unknown> };
+    await file.close();
+    const { write } = prototype;
+    mock.method(prototype, 'write', async function (this: typeof prototype, ...args: unknown[]) {
+      await pause(5);
+      return await write.apply(this, args);
+    });
+    for (let number = 2; (await readdir(path)).length < 2; number++) {
+      rig.put(web(number), slice({ name: 'web-1', service: 'web', endpoints: [`10.0.${number % 250}.1`] }));
+      rig.pretendSync();
+    }
+    await folder.stop();
+    const { numbers } = await changes(folder);
+    for (let number = first; number < rig.recorder.nextNumber; number++) assert.ok(numbers.has(number), `${number}`);
+  });
+
   it('keeps the segment that is written now, where the clock went back', async () => {
     const path = join(root, 'back');
     const { rig, folder } = await recording(path, 40_000);
@@ -94,13 +131,7 @@ describe('the folder of --record-dir', () => {
     const files = await folder.segments();
     assert.ok(files.reduce((sum, { size }) => sum + size, 0) <= 44_000);
     await folder.stop();
-    let last = 0;
-    for (const file of await folder.segments()) {
-      for await (const line of segmentLines(file, () => undefined)) {
-        if (line.type === 'change') last = Math.max(last, line.number);
-      }
-    }
-    assert.equal(last, rig.recorder.nextNumber - 1);
+    assert.equal((await changes(folder)).last, rig.recorder.nextNumber - 1);
   });
 
   it('has no answer from a beginning that a crash tore, but from the segment before it', async () => {
