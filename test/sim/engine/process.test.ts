@@ -56,6 +56,15 @@ describe('calls of a simulated process', () => {
     assert.equal(await cut.process.call(cut.call), 'ans');
   });
 
+  it('that open something do so at their end where they are slow', async () => {
+    const { process, time, call, effects } = scene({ kind: 'slow', milliseconds: 200 });
+    const answer = process.call({ ...call, undo: () => undefined });
+    await time.runUntil(199);
+    assert.deepEqual(effects, []);
+    await time.runUntil(201);
+    assert.equal(await answer, 'answer');
+  });
+
   it('have no effect once the process is killed, and what it had open is closed', async () => {
     const { process, call, effects, calls } = scene({ kind: 'kill', when: 'after' });
     const closed: string[] = [];

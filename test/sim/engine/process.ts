@@ -172,13 +172,15 @@ export class SimProcess {
         ? Promise.resolve()
         : this.time.pause(milliseconds, { owner: mayOutlive ? NOBODY : this, signal });
     // The answer of no call is there before others run.
-    await wait(fault?.kind === 'slow' ? fault.milliseconds / 2 : 0);
+    // What opens something does so at its end: earlier nobody could close it.
+    const share = undo === undefined ? 0.5 : 1;
+    await wait(fault?.kind === 'slow' ? fault.milliseconds * share : 0);
     // Another call killed the process meanwhile: this one has no effect.
     if (this.#isDead) return await never<T>();
     if (fault === undefined) return await effect();
     if (fault.kind === 'slow') {
       const answer = await effect();
-      await wait(fault.milliseconds / 2);
+      await wait(fault.milliseconds * (1 - share));
       return answer;
     }
     if (fault.kind === 'kill') {
