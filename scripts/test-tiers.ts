@@ -29,12 +29,30 @@ export interface Tier {
   readonly parts: readonly Part[];
 }
 
+/** Files of many seconds that need no root. They are the second tier, so that the first one stays below 5 minutes. */
+const LONG = [
+  'test/messages.test.ts',
+  'test/proxy/modes/ipvs/{set-sizes,desire}.test.ts',
+  'test/proxy/modes/nftables/{parts,desire}.test.ts',
+  'test/proxy/modes/iptables/between-commits.test.ts',
+  'test/proxy/{model/histories,sync/faulty-kernel}.test.ts',
+  'test/{controller/replicas,cluster/documents/nasty,serve/http-connection,fleet/server}.test.ts',
+  'test/cluster/producers/{golden-cases,histories}.test.ts',
+  'test/inspect/explain/{oracle,work,agreement}.test.ts',
+  'test/inspect/replay/replay-recording.test.ts',
+  'test/deploy/{install-pages,chart,chart-values,chart-twice}.test.ts',
+  'test/release/sbom.test.ts',
+  'test/{fuzz,sim}/**/*.test.ts',
+];
+/** Commands that are started many times. */
+const LONG_COMMANDS = ['test/cli/{bad-input,completion,stuck-files}.test.ts'];
+
 /** Slow test files come first, so that none runs alone at the end. */
 export const TIERS: readonly Tier[] = [
   {
     name: 'quick',
     command: 'npm test',
-    budget: 330,
+    budget: 270,
     parts: [
       {
         name: 'check',
@@ -46,11 +64,9 @@ export const TIERS: readonly Tier[] = [
       {
         name: 'unit',
         files: [
-          'test/{cluster/documents/nasty,controller/replicas,inspect/explain/oracle,proxy/model/histories}.test.ts',
-          'test/proxy/modes/iptables/between-commits.test.ts',
           'test/{base,kernel,proxy,cluster,inspect,serve,telemetry,controller,config,agent,fleet,native}/**/*.test.ts',
           'test/cli/{commands,kubectl}/*.test.ts',
-          'test/{helpers,recordings,release,scripts,fuzz,sim}/**/*.test.ts',
+          'test/{helpers,recordings,release,scripts}/**/*.test.ts',
           'test/web/*.test.ts',
           'test/bench/{cluster,process-cost,rivals}.test.ts',
           'test/soak/{judge,parts}.test.ts',
@@ -64,7 +80,7 @@ export const TIERS: readonly Tier[] = [
           'test/native/{abi,arm64}.test.ts',
           'test/fleet/drained/native/*.test.ts',
           'test/scripts/executable.test.ts',
-          'test/sim/tier/*.test.ts',
+          ...LONG,
         ],
         concurrency: 2,
         needsRoot: false,
@@ -85,6 +101,37 @@ export const TIERS: readonly Tier[] = [
         tools: [],
       },
       {
+        name: 'commands',
+        files: ['test/cli/*.test.ts', 'test/bench/{connects,kernel-probe,kube-proxy,traffic}.test.ts'],
+        except: LONG_COMMANDS,
+        concurrency: 2,
+        needsRoot: true,
+        tools: ['iptables', 'ip', 'sysctl', 'gcc', 'zsh', 'fish', 'script', 'stty', 'mandoc', 'groff'],
+      },
+      {
+        // Real packets: a third of the stories, and the rows of the tables that no story sends real packets for.
+        name: 'packets',
+        files: ['test/netns/chosen-stories-*.test.ts', 'test/netns/{affinity,localhost}.test.ts'],
+        concurrency: 4,
+        needsRoot: true,
+        tools: ['iptables', 'nft', 'ip', 'sysctl', 'conntrack'],
+      },
+    ],
+  },
+  {
+    name: 'long',
+    command: 'npm run test:long',
+    budget: 240,
+    parts: [
+      {
+        name: 'unit',
+        files: LONG,
+        except: ['test/sim/tier/*.test.ts'],
+        concurrency: 2,
+        needsRoot: false,
+        tools: ['openssl'],
+      },
+      {
         // Constants and layouts of the C headers, and the program in C.
         name: 'c',
         files: ['test/native/abi.test.ts', 'test/fleet/drained/native/{fuzz,parity,program}.test.ts'],
@@ -102,18 +149,10 @@ export const TIERS: readonly Tier[] = [
       },
       {
         name: 'commands',
-        files: ['test/cli/*.test.ts', 'test/bench/{connects,kernel-probe,kube-proxy,traffic}.test.ts'],
+        files: LONG_COMMANDS,
         concurrency: 2,
         needsRoot: true,
         tools: ['iptables', 'ip', 'sysctl', 'gcc', 'zsh', 'fish', 'script', 'stty', 'mandoc', 'groff'],
-      },
-      {
-        // Real packets: a third of the stories, and the rows of the tables that no story sends real packets for.
-        name: 'packets',
-        files: ['test/netns/chosen-stories-*.test.ts', 'test/netns/{affinity,localhost}.test.ts'],
-        concurrency: 4,
-        needsRoot: true,
-        tools: ['iptables', 'nft', 'ip', 'sysctl', 'conntrack'],
       },
     ],
   },
