@@ -87,15 +87,30 @@ export function positionAfter(all: readonly Combination[], met: readonly Combina
   const left = all.filter((one) => one.node >= node && one.owner >= owner);
   return {
     owner: passed(left, (one) => (one.service === undefined ? -1 : one.owner), owner),
-    node: passed(left, (one) => one.node, node),
+    // Of a frontend that nobody has, nothing is expected in any state of the node; of an owner that comes, something else in each.
+    node: passed(
+      left,
+      (one) => one.node,
+      node,
+      ({ same, state }) => `${same} ${stateText(state)}`,
+    ),
     slices,
   };
 }
 
+function stateText({ key, location }: NodeState): string {
+  return `${key} ${location.nodeName} ${location.zone}`;
+}
+
 /** The first index at which something else is expected than at the next one. */
-function passed(left: readonly Combination[], indexOf: (one: Combination) => number, from: number): number {
+function passed(
+  left: readonly Combination[],
+  indexOf: (one: Combination) => number,
+  from: number,
+  textOf: (one: Combination) => string = ({ same }) => same,
+): number {
   const texts = new Map<number, string>();
-  for (const one of left) texts.set(indexOf(one), `${texts.get(indexOf(one)) ?? ''}, ${one.same}`);
+  for (const one of left) texts.set(indexOf(one), `${texts.get(indexOf(one)) ?? ''}, ${textOf(one)}`);
   let at = from;
   while (texts.has(at + 1) && texts.get(at) === texts.get(at + 1)) at += 1;
   return at;

@@ -299,4 +299,17 @@ describe('the versions', () => {
     world.committed('agent');
     assert.deepEqual(world.violations, []);
   });
+
+  it('do not take a changed configuration as in force where nobody has the frontend', async () => {
+    const world = aWorld('iptables');
+    await world.sync(nodeOf('a'), web(), pods(A));
+    world.remove('Service', 'default/web');
+    await world.sync();
+    // nftables mode has no node ports on loopback addresses. The agent cannot take this configuration yet.
+    world.versions.configure(config('nftables'));
+    world.committed('agent');
+    await world.sync(web());
+    assert.ok(world.isServed('node -> TCP 127.0.0.1:30080'));
+    assert.deepEqual(world.violations, []);
+  });
 });
