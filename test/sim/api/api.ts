@@ -227,7 +227,7 @@ export class SimApi {
   #step(): void {
     if (this.#store.version >= this.#highest) this.#store.touch(this.#stride - 1);
     else if (this.#heads.has(this.#store.version + 1) && this.#stride > 1) {
-      this.#store.touch();
+      while (this.#heads.has(this.#store.version + 1)) this.#store.touch();
       this.compact('status');
     }
   }

@@ -152,6 +152,23 @@ describe('a server', () => {
     assert.equal(api.objectsAt(api.versions).get('Service'), undefined);
   });
 
+  test('whose etcd is restored twice in a row gives out none of the newest versions before again', async (t) => {
+    const { world, agent, api } = await following(t, { stride: 1000 });
+    world.serve('f');
+    api.goBack(1);
+    world.serve('g');
+    world.serve('h');
+    await world.run(WELL);
+    assert.equal(api.resourceVersion, 6002);
+    api.goBack(2);
+    world.serve('i');
+    api.goBack(1);
+    world.serve('j');
+    await world.run(WELL);
+    assert.ok(agent.told.includes('gone default/h'));
+    assertWell(world, agent);
+  });
+
   test('knows every state it ever had, by a number that only grows', async (t) => {
     const { world, api } = await following(t);
     const before = api.versions;
