@@ -17,6 +17,8 @@ export interface RecordedTable {
 /** Parts that nobody recorded are missing. */
 export interface Results {
   readonly soak?: SoakResult;
+  /** A soak in turn with an earlier version, which is that of this commit. */
+  readonly versions?: { readonly former: string; readonly found: SoakResult };
   readonly simulator?: RecordedTable;
   readonly mutations?: RecordedTable;
   readonly fuzz?: RecordedTable;

@@ -4,7 +4,7 @@ import { table } from '../bench/text.ts';
 import type { RecordedTable, Results } from './recorded.ts';
 import { soakLines } from './soak-page.ts';
 
-export function page({ soak, simulator, mutations, fuzz }: Results): string {
+export function page({ soak, versions, simulator, mutations, fuzz }: Results): string {
   const sections = [
     HEAD,
     SIMULATOR,
@@ -15,6 +15,8 @@ export function page({ soak, simulator, mutations, fuzz }: Results): string {
     recorded(fuzz),
     SOAK,
     soak === undefined ? NOTHING : soakLines(soak),
+    VERSIONS,
+    versions === undefined ? NOTHING : `The earlier version: commit ${versions.former}.\n${soakLines(versions.found)}`,
   ];
   return `${sections.join('\n\n')}\n`;
 }
@@ -44,6 +46,7 @@ The text comes from ${HERE}, and ${AGAIN} writes the page again.
 | [simulator](#simulator) | agent and controller | time, API server, kernel, files, processes, signals | \`npm run sim\` |
 | [fuzzing](#fuzzing) | every decoder | its input | \`npm run fuzz\` |
 | [soak](#soak) | agent, kernel, packets | the cluster behind the API server | \`npm run soak\` |
+| [versions](#versions) | the same, of two versions in turn | the same | \`npm run versions\` |
 
 Other tests cover what these do not: the stories of \`test/conformance/\` send real packets through each rule of
 [semantics.md](semantics.md), and the benchmarks measure speed ([benchmarks.md](benchmarks.md)).`;
@@ -124,7 +127,7 @@ The soak runs the agent for hours on a real kernel, in a node made of network na
 
 Meanwhile probes open TCP connections and ask UDP questions, from a pod to cluster IPs and from outside to a node port.
 They ask Services that nobody changes, and one whose endpoints move every two seconds.
-Two UDP clients keep their port, as some resolvers do.
+Two UDP clients keep their port, as some resolvers do, and two TCP clients ask all their questions over one connection.
 An endpoint answers with its own address.
 A probe is *lost* when no answer comes within five seconds; the clients never ask twice.
 It is *wrong* when an address answers that is no endpoint of that Service, or has been none for 30 seconds in which an agent worked.
@@ -136,3 +139,9 @@ for clients that keep their port, the time until the next sweep of stale flows b
 \`npm run soak -- --hours N\` runs it as root, for a sixth longer than N hours; \`npm run soak -- --help\` has the options.
 It removes everything that it made, also after Ctrl-C.
 A soak of a minute is part of \`npm run test:kernel\`.`;
+
+const VERSIONS = `## Versions
+
+\`npm run versions -- --from COMMIT\` builds the executable of an earlier commit, and runs a soak of ten minutes in which the two versions
+follow each other: every ten seconds the agent ends, and one of the other version starts, in both modes.
+Its probes are those of the soak. At the end \`slicewire cleanup\` must leave nothing. IPVS mode is not part of it.`;

@@ -1,5 +1,5 @@
 /**
- * The endpoints of a namespace: each answers with its own address. A UDP question of any text has that text before the answer.
+ * The endpoints of a namespace: each answers with its own address, over TCP at once, and after the text of each question.
  * Arguments: the port, and the addresses for UDP, which must answer from the address that was asked.
  */
 import './interrupts.ts';
@@ -12,8 +12,12 @@ const plain = (address: string | undefined) => address?.replace(/^::ffff:/, '') 
 
 function serveTcp(): Promise<void> {
   const server = createServer((socket) => {
+    const own = plain(socket.localAddress);
     socket.on('error', () => undefined);
-    socket.end(plain(socket.localAddress));
+    socket.write(`${own}\n`);
+    socket.setEncoding('utf8').on('data', (text: string) => {
+      for (const line of text.trimEnd().split('\n')) socket.write(`${line} ${own}\n`);
+    });
   });
   return new Promise((resolve) => server.listen({ port: Number(port), host: '::', backlog: 4096 }, resolve));
 }

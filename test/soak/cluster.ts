@@ -29,6 +29,8 @@ export interface Target {
   readonly endpoints: readonly string[] | undefined;
   /** UDP: the client keeps this port, and so its flow. */
   readonly fromPort?: number;
+  /** TCP: all questions go over one connection. */
+  readonly keepsConnection?: boolean;
 }
 
 interface StableService {
@@ -102,6 +104,8 @@ export function remoteAddresses(): string[] {
   return [...[0, 1].flatMap((n) => [remote(n).v4, remote(n).v6]), ...moving];
 }
 
+const ONE_CONNECTION = { address: '10.111.0.1', port: SERVICE_PORT, keepsConnection: true } as const;
+
 /** Questions from a pod of the node. */
 export function podTargets(): Target[] {
   const both = (name: string, address: string, endpoints: readonly string[] | undefined): Target[] =>
@@ -124,11 +128,18 @@ export function podTargets(): Target[] {
     ...both(MOVING.name, MOVING.v4, undefined),
     kept('mixed, kept port', '10.111.0.1', v4, 40_001),
     kept('moving, kept port', MOVING.v4, undefined, 40_002),
+    { name: 'mixed, one connection', protocol: 'TCP', ...ONE_CONNECTION, endpoints: v4 },
   ];
 }
 
 /** Questions from outside the cluster, to the node port. */
 export function clientTargets(): Target[] {
   const common = { name: 'node port', address: LAB.node.v4, port: NODE_PORT, endpoints: MIXED.map((pod) => pod.v4) };
-  return (['TCP', 'UDP'] as const).map((protocol) => ({ ...common, protocol }));
+  const oneConnection: Target = {
+    ...common,
+    name: 'node port, one connection',
+    protocol: 'TCP',
+    keepsConnection: true,
+  };
+  return [...(['TCP', 'UDP'] as const).map((protocol) => ({ ...common, protocol })), oneConnection];
 }

@@ -9,7 +9,7 @@ import type { Ended, SoakRun } from './run.ts';
 /** Failures that are kept one by one. */
 const KEPT = 50;
 
-export function foundOf(run: SoakRun, { seconds, isEarly, changes, probes, watched }: Ended): SoakResult {
+export function foundOf(run: SoakRun, { seconds, isEarly, changes, probes, watched, left }: Ended): SoakResult {
   const { options, measured, judge, agent } = run;
   const { lost, wrong, cut, whileDamaged } = judge.verdict;
   const sum = (of: (answer: ProbeAnswer) => number) => probes.reduce((all, one) => all + of(one), 0);
@@ -51,6 +51,7 @@ export function foundOf(run: SoakRun, { seconds, isEarly, changes, probes, watch
     syncs: measured.syncs,
     unhealthy: { longest: watched.longestUnhealthy, sum: watched.unhealthy },
     verify: run.verify,
+    left,
     complaints: [...agent.complaints].map(([message, count]) => ({ message, count })).sort((a, b) => b.count - a.count),
   };
 }

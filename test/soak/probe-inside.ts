@@ -1,8 +1,8 @@
 /** Asks targets in turn, at an even pace, without waiting for answers; tells of each question that must be judged. */
 import './interrupts.ts';
-import { createSocket, type Socket } from 'node:dgram';
+import { createSocket, type Socket as UdpSocket } from 'node:dgram';
 import { readFileSync } from 'node:fs';
-import { createConnection } from 'node:net';
+import { createConnection, type Socket as TcpSocket } from 'node:net';
 import { setTimeout as pause } from 'node:timers/promises';
 import { obey, tell } from '../bench/inside.ts';
 import type { Target } from './cluster.ts';
@@ -35,8 +35,9 @@ function askTcp({ address, port }: Target): Promise<Heard> {
     const late = setTimeout(() => end({ failure: state() }), TIMEOUT);
     socket.setEncoding('utf8').on('data', (piece) => {
       text += piece;
+      if (text.endsWith('\n')) end({ by: text.trimEnd() });
     });
-    socket.on('end', () => end(text === '' ? { failure: 'closed without an answer' } : { by: text }));
+    socket.on('end', () => end({ failure: 'closed without an answer' }));
     socket.on('error', (error: NodeJS.ErrnoException) => end({ failure: error.code ?? error.message }));
   });
 }
@@ -58,26 +59,12 @@ function askUdp({ address, port }: Target): Promise<Heard> {
   });
 }
 
-/** Clients that keep their port. */
-class KeptClient {
-  readonly #socket: Socket;
+/** Questions by their numbers, of a client that has several on their way. */
+class Questions {
   readonly #waiting = new Map<string, (heard: Heard) => void>();
   #next = 0;
 
-  constructor({ address, port, fromPort }: Target) {
-    this.#socket = createSocket(address.includes(':') ? 'udp6' : 'udp4');
-    this.#socket.bind(fromPort ?? 0, () => this.#socket.connect(port, address));
-    this.#socket.on('message', (text) => {
-      const [number = '', by = ''] = text.toString().split(' ');
-      this.#waiting.get(number)?.({ by });
-    });
-    // A refusal says not which question it refuses: all that wait are refused.
-    this.#socket.on('error', (error: NodeJS.ErrnoException) => {
-      for (const end of [...this.#waiting.values()]) end({ failure: error.code ?? error.message });
-    });
-  }
-
-  ask(): Promise<Heard> {
+  ask(send: (number: string) => void): Promise<Heard> {
     const number = String(this.#next++);
     return new Promise((resolve) => {
       const end = (heard: Heard) => {
@@ -88,11 +75,39 @@ class KeptClient {
       const late = setTimeout(() => end({ failure: 'no answer' }), TIMEOUT);
       this.#waiting.set(number, end);
       try {
-        this.#socket.send(number);
+        send(number);
       } catch (error) {
         end({ failure: String(error) });
       }
     });
+  }
+
+  /** `7 10.244.1.2` */
+  answered(text: string): void {
+    const [number = '', by = ''] = text.split(' ');
+    this.#waiting.get(number)?.({ by });
+  }
+
+  /** A refusal says not which question it refuses: all that wait are refused. */
+  failed(failure: string): void {
+    for (const end of [...this.#waiting.values()]) end({ failure });
+  }
+}
+
+/** Clients that keep their port. */
+class KeptClient {
+  readonly #socket: UdpSocket;
+  readonly #questions = new Questions();
+
+  constructor({ address, port, fromPort }: Target) {
+    this.#socket = createSocket(address.includes(':') ? 'udp6' : 'udp4');
+    this.#socket.bind(fromPort ?? 0, () => this.#socket.connect(port, address));
+    this.#socket.on('message', (text) => this.#questions.answered(text.toString()));
+    this.#socket.on('error', (error: NodeJS.ErrnoException) => this.#questions.failed(error.code ?? error.message));
+  }
+
+  ask(): Promise<Heard> {
+    return this.#questions.ask((number) => this.#socket.send(number));
   }
 
   close(): void {
@@ -100,9 +115,57 @@ class KeptClient {
   }
 }
 
-const clients = new Map(
-  targets.filter(({ fromPort }) => fromPort !== undefined).map((one) => [one, new KeptClient(one)]),
-);
+/** Clients of one connection, which begins with the first question. When it breaks the next question says so, and begins another one. */
+class KeptConnection {
+  readonly #target: Target;
+  readonly #questions = new Questions();
+  #socket: TcpSocket | undefined;
+  #broken: string | undefined;
+
+  constructor(target: Target) {
+    this.#target = target;
+  }
+
+  ask(): Promise<Heard> {
+    const failure = this.#broken;
+    this.#broken = undefined;
+    if (failure !== undefined) return Promise.resolve({ failure });
+    this.#socket ??= this.#connect();
+    const socket = this.#socket;
+    return this.#questions.ask((number) => socket.write(`${number}\n`));
+  }
+
+  close(): void {
+    this.#socket?.removeAllListeners('close').destroy();
+  }
+
+  #connect(): TcpSocket {
+    const { address, port } = this.#target;
+    const socket = createConnection({ host: address, port });
+    let cause = 'the endpoint ended it';
+    let text = '';
+    socket.setEncoding('utf8').on('data', (piece) => {
+      const lines = `${text}${piece}`.split('\n');
+      text = lines.pop() ?? '';
+      for (const line of lines) this.#questions.answered(line);
+    });
+    socket.on('error', (error: NodeJS.ErrnoException) => {
+      cause = error.code ?? error.message;
+    });
+    socket.on('close', () => {
+      this.#socket = undefined;
+      this.#broken = `the connection broke: ${cause}`;
+      this.#questions.failed(this.#broken);
+    });
+    return socket;
+  }
+}
+
+const clients = new Map<Target, KeptClient | KeptConnection>();
+for (const one of targets) {
+  if (one.fromPort !== undefined) clients.set(one, new KeptClient(one));
+  if (one.keepsConnection) clients.set(one, new KeptConnection(one));
+}
 
 async function probe(target: Target): Promise<void> {
   const asked = milliseconds();

@@ -92,13 +92,15 @@ export interface SoakResult {
   /** Milliseconds. */
   readonly unhealthy: { readonly longest: number; readonly sum: number };
   readonly verify: readonly VerifyFound[];
+  /** Lines of the ruleset that are of a proxy after `slicewire cleanup`. */
+  readonly left?: readonly string[];
   /** Warnings and errors of the agent's log, numbers aside, and how often. */
   readonly complaints: readonly { readonly message: string; readonly count: number }[];
 }
 
 /** What must not be; empty: the soak found nothing. */
 export function problemsOf(result: SoakResult): string[] {
-  const { probes, flushes, verify, lives, changes } = result;
+  const { probes, flushes, verify, lives, changes, left = [] } = result;
   const problems: string[] = [];
   if (probes.sent === 0) problems.push('no probe was sent');
   if (changes.made === 0) problems.push('nothing was changed');
@@ -115,5 +117,6 @@ export function problemsOf(result: SoakResult): string[] {
   }
   for (const { signal, status } of lives)
     if (signal === 'SIGTERM' && status !== 0) problems.push(`the agent ended with ${status} after SIGTERM`);
+  if (left.length > 0) problems.push(`cleanup left ${left.length} lines: ${left[0]}`);
   return problems;
 }

@@ -35,6 +35,8 @@ export interface SoakOptions extends SoakPlan {
   readonly probesPerSecond: number;
   readonly seed: number;
   readonly isSource: boolean;
+  /** See `AgentOptions`. */
+  readonly other?: string | undefined;
   readonly logFile: string | undefined;
   /** Makes it end early, with what was found until then. */
   readonly signal: AbortSignal;
@@ -50,6 +52,7 @@ export interface Ended {
   readonly changes: ServerAnswer;
   readonly probes: readonly ProbeAnswer[];
   readonly watched: WatchAnswer;
+  readonly left: readonly string[];
 }
 
 export interface Stage {
@@ -83,13 +86,13 @@ export class SoakRun {
   }
 
   private constructor(options: SoakOptions, { lab, judge, parts }: Stage, kubeconfig: string) {
-    const { folder, isSource, logFile } = options;
+    const { folder, isSource, other, logFile } = options;
     this.options = options;
     this.#lab = lab;
     this.judge = judge;
     this.parts = parts;
     this.#kubeconfig = kubeconfig;
-    this.agent = new SoakAgent({ lab, folder, kubeconfig, isSource, logFile });
+    this.agent = new SoakAgent({ lab, folder, kubeconfig, isSource, other, logFile });
     this.measured = new Measured(this.agent, parts.watch);
   }
 
@@ -116,8 +119,20 @@ export class SoakRun {
     await this.#verify('a command of its own', this.#ownFlags());
     await this.measured.endOf(this.#mode, { isLife: true });
     const watched = await this.parts.watch.ask({ kind: 'count' });
-    this.agent.keepLog();
-    return { seconds, isEarly: this.#isEarly, changes, probes, watched };
+    await this.agent.end('SIGTERM');
+    return { seconds, isEarly: this.#isEarly, changes, probes, watched, left: await this.#cleanUp() };
+  }
+
+  /** Lines of the ruleset of a proxy that `slicewire cleanup` leaves; and what it could not do. */
+  async #cleanUp(): Promise<string[]> {
+    const [file = '', ...words] = this.agent.command;
+    const cleanup = this.#lab.inside('node', file, [...words, 'cleanup', '--iptables-backend', 'nft']);
+    const { exitCode, stderr } = await shellCommands.run(cleanup, NEVER);
+    const { stdout } = await shellCommands.run(this.#lab.inside('node', 'nft', ['list', 'ruleset']), NEVER);
+    const lines = stdout.split('\n').filter((line) => /KUBE-|slicewire/.test(line));
+    // It stays: the kubelet uses it too.
+    const left = lines.filter((line) => !line.includes('KUBE-FIREWALL'));
+    return exitCode === 0 ? left : [`exit status ${exitCode}: ${stderr.trim()}`, ...left];
   }
 
   async #events(start: number): Promise<void> {
