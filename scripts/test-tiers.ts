@@ -47,7 +47,7 @@ const LONG = [
 /** Commands that are started many times. */
 const LONG_COMMANDS = ['test/cli/{bad-input,completion,stuck-files}.test.ts'];
 
-/** Slow test files come first, so that none runs alone at the end. */
+/** In a part, slow test files come first, so that none runs alone at the end. */
 export const TIERS: readonly Tier[] = [
   {
     name: 'quick',

@@ -110,7 +110,7 @@ Each decoder gets inputs that were made from recorded ones by changing them.
 An input must not crash it, keep it busy for more than a second, make it grow by more than 200 MB, or make it return something outside
 the type that it declares.
 
-\`npm run fuzz -- --target X\` runs one decoder; a short run of all is part of \`npm test\`.`;
+\`npm run fuzz -- --target X\` runs one decoder; a short run of all is part of \`npm run test:long\`.`;
 
 const SOAK = `## Soak
 
@@ -129,7 +129,7 @@ Meanwhile probes open TCP connections and ask UDP questions, from a pod to clust
 They ask Services that nobody changes, and one whose endpoints move every two seconds.
 Two UDP clients keep their port, as some resolvers do, and two TCP clients ask all their questions over one connection.
 An endpoint answers with its own address.
-A probe is *lost* when no answer comes within five seconds; the clients never ask twice.
+A probe is *lost* when no answer comes within five seconds; the clients never ask twice. A connection that breaks is lost too.
 It is *wrong* when an address answers that is no endpoint of that Service, or has been none for 30 seconds in which an agent worked.
 A question of a client that keeps its port is *cut* when it was on its way while the agent deleted its flow, because the endpoint left:
 the answer comes from an address that the client did not ask. The next question must be answered, by another endpoint.
@@ -137,11 +137,12 @@ A probe that was asked while the rules of another program's write were not repai
 for clients that keep their port, the time until the next sweep of stale flows belongs to it, at most five seconds.
 
 \`npm run soak -- --hours N\` runs it as root, for a sixth longer than N hours; \`npm run soak -- --help\` has the options.
-It removes everything that it made, also after Ctrl-C.
+At the end \`slicewire cleanup\` must leave no rule but those of KUBE-FIREWALL, which the kubelet uses too.
+The soak removes everything that it made, also after Ctrl-C.
 A soak of a minute is part of \`npm run test:kernel\`.`;
 
 const VERSIONS = `## Versions
 
 \`npm run versions -- --from COMMIT\` builds the executable of an earlier commit, and runs a soak of ten minutes in which the two versions
 follow each other: every ten seconds the agent ends, and one of the other version starts, in both modes.
-Its probes are those of the soak. At the end \`slicewire cleanup\` must leave nothing. IPVS mode is not part of it.`;
+The last sixth of the time belongs to one agent. IPVS mode is not part of it.`;

@@ -26,7 +26,7 @@ ${count(services)} Services, ${changes.perSecond.toFixed(0)} changes a second.`;
 
 function rows(result: SoakResult): string[][] {
   const { changes, probes, lives, reloads, unhealthy, verify } = result;
-  const starts = summary(lives.map(({ start }) => start));
+  const starts = summary(lives.flatMap(({ start }) => start ?? []));
   const ends = summary(lives.filter(({ signal }) => signal === 'SIGTERM').map(({ end }) => end));
   const by = (signal: string) => lives.filter((life) => life.signal === signal).length;
   const late = verify.filter(({ why }) => why !== undefined).length;

@@ -25,7 +25,7 @@ export interface AgentOptions {
   readonly kubeconfig: string;
   /** From its source, not the executable of `npm run build`. */
   readonly isSource: boolean;
-  /** The executable of another version: the lives are of the one and the other in turn, and the first one is of this. */
+  /** The executable of another version. It has the first life of the agent, and every second one. */
   readonly other?: string | undefined;
   /** Where each line of its log is kept; undefined: nowhere. */
   readonly logFile: string | undefined;
@@ -43,7 +43,7 @@ export class SoakAgent {
   readonly #config: string;
   #process: AgentProcess | undefined;
   #read = 0;
-  #lives = 0;
+  #isOther = false;
   /** How often each message came that is a warning or worse, numbers aside. */
   readonly complaints = new Map<string, number>();
 
@@ -57,10 +57,9 @@ export class SoakAgent {
     return this.#options.isSource ? [process.execPath, ...SOURCE_OPTIONS, SOURCE] : [EXECUTABLE];
   }
 
-  /** The command of the present life, or of the next one. */
-  get #present(): readonly string[] {
-    const { other } = this.#options;
-    return other !== undefined && this.#lives % 2 === 0 ? [other] : this.command;
+  /** This life is one of the other version. */
+  get isOther(): boolean {
+    return this.#isOther;
   }
 
   /** Lines of the log of this life. */
@@ -92,8 +91,10 @@ export class SoakAgent {
     const start = performance.now();
     const own = ['run', '--config', this.#config, '--iptables-backend', 'nft', '--logging-format', 'json'];
     // The soak gives way to others; the agent does not. Ctrl-C is not for it.
-    const agent = new AgentProcess(this.#options.lab, ['nice', '-n', '-10', ...this.#present, ...own], 'setsid');
-    this.#lives += 1;
+    const { other, lab } = this.#options;
+    this.#isOther = other !== undefined && !this.#isOther;
+    const command = this.#isOther && other !== undefined ? [other] : this.command;
+    const agent = new AgentProcess(lab, ['nice', '-n', '-10', ...command, ...own], 'setsid');
     this.#process = agent;
     this.#read = 0;
     await Promise.race([this.#synced(agent), this.#endedEarly(agent)]);

@@ -5,6 +5,7 @@
 import './interrupts.ts';
 import { createSocket } from 'node:dgram';
 import { createServer } from 'node:net';
+import { createInterface } from 'node:readline';
 import { obey } from '../bench/inside.ts';
 
 const [port = '', ...addresses] = process.argv.slice(2);
@@ -15,9 +16,9 @@ function serveTcp(): Promise<void> {
     const own = plain(socket.localAddress);
     socket.on('error', () => undefined);
     socket.write(`${own}\n`);
-    socket.setEncoding('utf8').on('data', (text: string) => {
-      for (const line of text.trimEnd().split('\n')) socket.write(`${line} ${own}\n`);
-    });
+    createInterface({ input: socket })
+      .on('line', (line) => socket.write(`${line} ${own}\n`))
+      .on('error', () => undefined);
   });
   return new Promise((resolve) => server.listen({ port: Number(port), host: '::', backlog: 4096 }, resolve));
 }

@@ -104,8 +104,6 @@ export function remoteAddresses(): string[] {
   return [...[0, 1].flatMap((n) => [remote(n).v4, remote(n).v6]), ...moving];
 }
 
-const ONE_CONNECTION = { address: '10.111.0.1', port: SERVICE_PORT, keepsConnection: true } as const;
-
 /** Questions from a pod of the node. */
 export function podTargets(): Target[] {
   const both = (name: string, address: string, endpoints: readonly string[] | undefined): Target[] =>
@@ -128,7 +126,14 @@ export function podTargets(): Target[] {
     ...both(MOVING.name, MOVING.v4, undefined),
     kept('mixed, kept port', '10.111.0.1', v4, 40_001),
     kept('moving, kept port', MOVING.v4, undefined, 40_002),
-    { name: 'mixed, one connection', protocol: 'TCP', ...ONE_CONNECTION, endpoints: v4 },
+    {
+      name: 'mixed, one connection',
+      protocol: 'TCP',
+      address: '10.111.0.1',
+      port: SERVICE_PORT,
+      endpoints: v4,
+      keepsConnection: true,
+    },
   ];
 }
 

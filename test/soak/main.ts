@@ -1,12 +1,7 @@
 /** `npm run soak -- --hours N`: runs a soak, prints what it found, and exits with 1 when something was wrong. */
-import { mkdtempSync } from 'node:fs';
-import { setPriority, tmpdir } from 'node:os';
-import { join } from 'node:path';
 import { commandLine } from '../../scripts/arguments.ts';
 import { recordPart } from '../reliability/results.ts';
-import { soakLines } from '../reliability/soak-page.ts';
-import { problemsOf } from './result.ts';
-import { soak } from './soak.ts';
+import { carryOut, interrupted } from './command.ts';
 
 const { values } = commandLine({
   command: 'npm run soak',
@@ -42,31 +37,14 @@ function positive(name: 'hours' | 'services' | 'per-second' | 'restart-every' | 
   return number;
 }
 
-function say(line: string): void {
-  process.stderr.write(`${new Date().toISOString()} ${line}\n`);
-}
-
-async function main(): Promise<void> {
-  const seconds = positive('hours') * 3600;
-  const stop = new AbortController();
-  for (const signal of ['SIGINT', 'SIGTERM'] as const)
-    process.on(signal, () => {
-      say(`${signal}: the soak ends early`);
-      stop.abort();
-    });
-  // The agent alone has the priority of a node's program.
-  setPriority(10);
-  const result = await soak({
+const seconds = positive('hours') * 3600;
+const result = await carryOut(
+  {
     ...{ seconds, tail: seconds / 6, restartEvery: positive('restart-every'), flushEvery: positive('flush-every') },
     ...{ services: positive('services'), perSecond: positive('per-second'), seed: positive('seed') },
-    ...{ probesPerSecond: 40, isSource: values.source, logFile: values.log },
-    ...{ signal: stop.signal, say, folder: mkdtempSync(join(tmpdir(), 'slicewire-soak-')) },
-  });
-  process.stdout.write(values.json ? `${JSON.stringify(result)}\n` : `${soakLines(result)}\n`);
-  const problems = problemsOf(result);
-  for (const problem of problems) say(problem);
-  if (values.record) recordPart('soak', result);
-  process.exitCode = problems.length === 0 && !result.isEarly ? 0 : 1;
-}
-
-await main();
+    ...{ isSource: values.source, logFile: values.log },
+  },
+  interrupted(),
+  { json: values.json },
+);
+if (values.record) recordPart('soak', result);

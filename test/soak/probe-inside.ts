@@ -3,6 +3,7 @@ import './interrupts.ts';
 import { createSocket, type Socket as UdpSocket } from 'node:dgram';
 import { readFileSync } from 'node:fs';
 import { createConnection, type Socket as TcpSocket } from 'node:net';
+import { createInterface } from 'node:readline';
 import { setTimeout as pause } from 'node:timers/promises';
 import { obey, tell } from '../bench/inside.ts';
 import type { Target } from './cluster.ts';
@@ -88,9 +89,11 @@ class Questions {
     this.#waiting.get(number)?.({ by });
   }
 
-  /** A refusal says not which question it refuses: all that wait are refused. */
-  failed(failure: string): void {
-    for (const end of [...this.#waiting.values()]) end({ failure });
+  /** A refusal says not which question it refuses: all that wait are refused. Returns how many. */
+  failed(failure: string): number {
+    const waiting = [...this.#waiting.values()];
+    for (const end of waiting) end({ failure });
+    return waiting.length;
   }
 }
 
@@ -115,21 +118,20 @@ class KeptClient {
   }
 }
 
-/** Clients of one connection, which begins with the first question. When it breaks the next question says so, and begins another one. */
+/** A client that asks all its questions over one connection. `onBroken` is called when it breaks while no question waits. */
 class KeptConnection {
   readonly #target: Target;
+  readonly #onBroken: (cause: string) => void;
   readonly #questions = new Questions();
   #socket: TcpSocket | undefined;
-  #broken: string | undefined;
 
-  constructor(target: Target) {
+  constructor(target: Target, onBroken: (cause: string) => void) {
     this.#target = target;
+    this.#onBroken = onBroken;
   }
 
+  /** The first question opens the connection, and so does the first one after it broke. */
   ask(): Promise<Heard> {
-    const failure = this.#broken;
-    this.#broken = undefined;
-    if (failure !== undefined) return Promise.resolve({ failure });
     this.#socket ??= this.#connect();
     const socket = this.#socket;
     return this.#questions.ask((number) => socket.write(`${number}\n`));
@@ -143,19 +145,16 @@ class KeptConnection {
     const { address, port } = this.#target;
     const socket = createConnection({ host: address, port });
     let cause = 'the endpoint ended it';
-    let text = '';
-    socket.setEncoding('utf8').on('data', (piece) => {
-      const lines = `${text}${piece}`.split('\n');
-      text = lines.pop() ?? '';
-      for (const line of lines) this.#questions.answered(line);
-    });
+    createInterface({ input: socket })
+      .on('line', (line) => this.#questions.answered(line))
+      .on('error', () => undefined);
     socket.on('error', (error: NodeJS.ErrnoException) => {
       cause = error.code ?? error.message;
     });
     socket.on('close', () => {
       this.#socket = undefined;
-      this.#broken = `the connection broke: ${cause}`;
-      this.#questions.failed(this.#broken);
+      const text = `the connection broke: ${cause}`;
+      if (this.#questions.failed(text) === 0) this.#onBroken(text);
     });
     return socket;
   }
@@ -164,7 +163,12 @@ class KeptConnection {
 const clients = new Map<Target, KeptClient | KeptConnection>();
 for (const one of targets) {
   if (one.fromPort !== undefined) clients.set(one, new KeptClient(one));
-  if (one.keepsConnection) clients.set(one, new KeptConnection(one));
+  if (one.keepsConnection) clients.set(one, new KeptConnection(one, (by) => tellLost(one, by)));
+}
+
+function tellLost({ endpoints: _, ...target }: Target, by: string): void {
+  const now = milliseconds();
+  tell({ target, asked: now, over: now, outcome: 'lost', by } satisfies Probed);
 }
 
 async function probe(target: Target): Promise<void> {

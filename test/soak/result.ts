@@ -19,9 +19,11 @@ export interface FlushFound {
 export interface LifeFound {
   readonly signal: 'SIGTERM' | 'SIGKILL';
   readonly mode: SoakMode;
-  /** Milliseconds until it ended, and of the next from exec to the first sync. */
+  /** Milliseconds until it ended, and of the next from exec to the first sync; none after the last. */
   readonly end: number;
-  readonly start: number;
+  readonly start?: number;
+  /** It was one of the other version. */
+  readonly isOther?: boolean;
   readonly status: number | undefined;
 }
 
@@ -115,8 +117,10 @@ export function problemsOf(result: SoakResult): string[] {
     // Where rules change all the time, reading them may not end in time: it says so.
     if (why !== undefined && isAtRest) problems.push(`${what}: no answer: ${why}`);
   }
-  for (const { signal, status } of lives)
-    if (signal === 'SIGTERM' && status !== 0) problems.push(`the agent ended with ${status} after SIGTERM`);
-  if (left.length > 0) problems.push(`cleanup left ${left.length} lines: ${left[0]}`);
+  for (const { signal, status, isOther = false } of lives) {
+    const agent = isOther ? 'the agent of the other version' : 'the agent';
+    if (signal === 'SIGTERM' && status !== 0) problems.push(`${agent} ended with ${status} after SIGTERM`);
+  }
+  if (left.length > 0) problems.push(`not all is gone after cleanup: ${left[0]} (${left.length} in all)`);
   return problems;
 }

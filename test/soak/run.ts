@@ -119,7 +119,8 @@ export class SoakRun {
     await this.#verify('a command of its own', this.#ownFlags());
     await this.measured.endOf(this.#mode, { isLife: true });
     const watched = await this.parts.watch.ask({ kind: 'count' });
-    await this.agent.end('SIGTERM');
+    const { milliseconds: end, status } = await this.agent.end('SIGTERM');
+    this.lives.push({ signal: 'SIGTERM', mode: this.#mode, end, status, isOther: this.agent.isOther });
     return { seconds, isEarly: this.#isEarly, changes, probes, watched, left: await this.#cleanUp() };
   }
 
@@ -128,11 +129,12 @@ export class SoakRun {
     const [file = '', ...words] = this.agent.command;
     const cleanup = this.#lab.inside('node', file, [...words, 'cleanup', '--iptables-backend', 'nft']);
     const { exitCode, stderr } = await shellCommands.run(cleanup, NEVER);
-    const { stdout } = await shellCommands.run(this.#lab.inside('node', 'nft', ['list', 'ruleset']), NEVER);
-    const lines = stdout.split('\n').filter((line) => /KUBE-|slicewire/.test(line));
+    const listing = await shellCommands.run(this.#lab.inside('node', 'nft', ['list', 'ruleset']), NEVER);
+    if (listing.exitCode !== 0) throw new Error(`nft list ruleset: ${listing.stderr.trim()}`);
+    const lines = listing.stdout.split('\n').filter((line) => /KUBE-|slicewire/.test(line));
     // It stays: the kubelet uses it too.
     const left = lines.filter((line) => !line.includes('KUBE-FIREWALL'));
-    return exitCode === 0 ? left : [`exit status ${exitCode}: ${stderr.trim()}`, ...left];
+    return exitCode === 0 ? left : [`cleanup ended with ${exitCode}: ${stderr.trim()}`, ...left];
   }
 
   async #events(start: number): Promise<void> {
@@ -182,13 +184,14 @@ export class SoakRun {
     const mode = this.#mode;
     await this.measured.endOf(mode, { isLife: true });
     const works = this.judge.paused(milliseconds());
+    const { isOther } = this.agent;
     const { milliseconds: end, status } = await this.agent.end(signal);
     if (next !== mode) this.agent.configure(next);
     await pause(BEFORE_START);
     this.#mode = next;
     const start = await this.#start();
     works(milliseconds());
-    this.lives.push({ signal, mode, end, start, status });
+    this.lives.push({ signal, mode, end, start, status, isOther });
     this.options.say(`${signal}: ended after ${end.toFixed(0)} ms, started in ${start.toFixed(0)} ms; ${this.#so()}`);
   }
 

@@ -42,10 +42,14 @@ export interface SegmentFile {
 export class RecordFolder {
   readonly #options: RecordFolderOptions;
   #segment: Segment | undefined;
-  /** Paths of segments that are written. Where the clock went back, their names may say that they are the oldest. */
+  /** Paths of segments that this process writes. On a slow disk, or where the clock went back, one of them may have the oldest name. */
   readonly #open = new Set<string>();
-  /** What only `stop` waits for: segments that end or begin, and deletions. */
+  /** Segments that begin or end, and deletions. */
   readonly #unfinished = new Set<Promise<void>>();
+  /** The segment that is being made. */
+  #starting: Promise<void> | undefined;
+  /** Limit of bytes of all segments but the present one. */
+  #others: number;
   #cancelRetry: () => void = () => undefined;
   #isFailing = false;
   #isStopped = false;
@@ -65,6 +69,7 @@ export class RecordFolder {
 
   private constructor(options: RecordFolderOptions) {
     this.#options = options;
+    this.#others = options.size;
   }
 
   get path(): string {
@@ -73,9 +78,12 @@ export class RecordFolder {
 
   /** Record until `stop`. Resolves when the file is there. A failure is logged once, and recording is tried again. */
   async start(): Promise<void> {
-    const start = this.#begin();
-    this.#track(start);
-    await start;
+    if (this.#isStopped) return;
+    this.#starting ??= this.#begin().finally(() => {
+      this.#starting = undefined;
+    });
+    this.#track(this.#starting);
+    await this.#starting;
   }
 
   async #begin(): Promise<void> {
@@ -85,6 +93,8 @@ export class RecordFolder {
       const segment = await this.#create();
       // Stopped meanwhile, so nothing else would close this segment.
       if (this.#isStopped) return await this.#close(segment);
+      // The former segment may have failed meanwhile.
+      this.#cancelRetry();
       this.#segment = segment;
       segment.record(recorder, context);
       // Until the next one has begun, the former one goes on: no sync is missed.
@@ -100,13 +110,14 @@ export class RecordFolder {
     this.#cancelRetry();
     const segment = this.#segment;
     this.#segment = undefined;
-    if (segment !== undefined) await this.#close(segment);
+    if (segment !== undefined) this.#track(this.#close(segment));
     while (this.#unfinished.size > 0) await Promise.all(this.#unfinished);
   }
 
   async #close(segment: Segment): Promise<void> {
     await segment.close(this.#options.recorder);
     this.#open.delete(segment.path);
+    if (!this.#isStopped) await this.#deleteOthers();
   }
 
   #track(work: Promise<void>): void {
@@ -126,9 +137,10 @@ export class RecordFolder {
     await this.#deleteOldest(size - (size / MIN_SEGMENTS) * (present === undefined ? 1 : 2), present);
     const flags = constants.O_CREAT | constants.O_EXCL | constants.O_WRONLY | constants.O_APPEND | constants.O_NOFOLLOW;
     const name = join(path, segmentName(clock.wall()));
+    const isNew = !this.#open.has(name);
     this.#open.add(name);
     const file = await open(name, flags, 0o600).catch((error: unknown) => {
-      this.#open.delete(name);
+      if (isNew) this.#open.delete(name);
       throw error;
     });
     const segment: Segment = new Segment(name, file, {
@@ -142,7 +154,12 @@ export class RecordFolder {
     return segment;
   }
 
-  /** Deletes the oldest segments that nobody writes until all but `present` have at most `most` bytes together. */
+  async #deleteOthers(): Promise<void> {
+    const segment = this.#segment;
+    await this.#deleteOldest(this.#others, segment?.path).catch((error: unknown) => this.#failed(segment, error));
+  }
+
+  /** Deletes the oldest segments that this process does not write until all but `present` have at most `most` bytes together. */
   async #deleteOldest(most: number, present: string | undefined): Promise<void> {
     const files = (await segmentsIn(this.path)).filter(({ path }) => path !== present);
     let size = files.reduce((sum, file) => sum + file.size, 0);
@@ -162,7 +179,9 @@ export class RecordFolder {
     const { path, size, log } = this.#options;
     if (this.#isFailing) log.info(`--record-dir=${path}: recording again`);
     this.#isFailing = false;
-    await this.#deleteOldest(size - most, segment.path).catch((error: unknown) => this.#failed(segment, error));
+    if (segment !== this.#segment) return;
+    this.#others = size - most;
+    await this.#deleteOthers();
   }
 
   #failed(segment: Segment | undefined, error: unknown): void {

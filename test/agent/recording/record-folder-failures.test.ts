@@ -87,6 +87,21 @@ describe('the folder of --record-dir', () => {
     assert.deepEqual(await readdir(path), []);
   });
 
+  it('makes one segment where two are asked for at once, and none after its end', async () => {
+    const path = join(root, 'twice');
+    const { rig, folder } = await recording(path, 1_000_000);
+    rig.put(web(80));
+    await rig.sync('start');
+    const first = folder.start();
+    rig.clock.advance(5);
+    await Promise.all([first, folder.start()]);
+    assert.equal((await readdir(path)).length, 1);
+    await folder.stop();
+    rig.clock.advance(5);
+    await folder.start();
+    assert.equal((await readdir(path)).length, 1);
+  });
+
   it('that is stopped on a slow disk just after a segment became full has written everything', async ({ mock }) => {
     const path = join(root, 'slow');
     const { rig, folder } = await recording(path, 40_000);

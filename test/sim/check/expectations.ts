@@ -87,12 +87,12 @@ export function positionAfter(all: readonly Combination[], met: readonly Combina
   const left = all.filter((one) => one.node >= node && one.owner >= owner);
   return {
     owner: passed(left, (one) => (one.service === undefined ? -1 : one.owner), owner),
-    // Of a frontend that nobody has, nothing is expected in any state of the node; of an owner that comes, something else in each.
+    // While nobody has the frontend, every state of the node expects the same. The next owner may show which one the agent knows.
     node: passed(
       left,
       (one) => one.node,
       node,
-      ({ same, state }) => `${same} ${stateText(state)}`,
+      ({ port, same, state }) => (port === undefined ? stateText(state) : same),
     ),
     slices,
   };

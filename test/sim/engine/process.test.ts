@@ -56,9 +56,9 @@ describe('calls of a simulated process', () => {
     assert.equal(await cut.process.call(cut.call), 'ans');
   });
 
-  it('that open something do so at their end where they are slow', async () => {
+  it('that load a module first have their effect at their end', async () => {
     const { process, time, call, effects } = scene({ kind: 'slow', milliseconds: 200 });
-    const answer = process.call({ ...call, undo: () => undefined });
+    const answer = process.call({ ...call, loadsFirst: true });
     await time.runUntil(199);
     assert.deepEqual(effects, []);
     await time.runUntil(201);

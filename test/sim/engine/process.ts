@@ -32,6 +32,8 @@ export interface LaterCall<T> {
   readonly cut?: (answer: T, variant: number) => T | Promise<T>;
   /** It changes nothing, or a thread waits for it: the process may end meanwhile. */
   readonly mayOutlive?: boolean;
+  /** It loads a module, and then opens something in one call of the system: where it is slow, nothing is open until its end. */
+  readonly loadsFirst?: boolean;
   /** What failed opens nothing: closes it where the call fails after its effect. */
   readonly undo?: (answer: T) => void;
 }
@@ -164,7 +166,7 @@ export class SimProcess {
 
   async #answer<T>(
     fault: Fault | undefined,
-    { effect, fail, cut, undo, mayOutlive = false }: LaterCall<T>,
+    { effect, fail, cut, undo, mayOutlive = false, loadsFirst = false }: LaterCall<T>,
     signal: AbortSignal | undefined,
   ): Promise<T> {
     const wait = (milliseconds: number): Promise<void> =>
@@ -172,8 +174,7 @@ export class SimProcess {
         ? Promise.resolve()
         : this.time.pause(milliseconds, { owner: mayOutlive ? NOBODY : this, signal });
     // The answer of no call is there before others run.
-    // What opens something does so at its end: earlier nobody could close it.
-    const share = undo === undefined ? 0.5 : 1;
+    const share = loadsFirst ? 1 : 0.5;
     await wait(fault?.kind === 'slow' ? fault.milliseconds * share : 0);
     // Another call killed the process meanwhile: this one has no effect.
     if (this.#isDead) return await never<T>();

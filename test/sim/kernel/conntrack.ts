@@ -68,6 +68,7 @@ export class SimConntrack {
       process.call<FlowTable>({
         what: 'open conntrack',
         effect: () => this.#table(process),
+        loadsFirst: true,
         undo: (table) => table.close(),
         fail: (variant) => {
           throw openFailure(variant);

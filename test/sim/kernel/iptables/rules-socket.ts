@@ -25,6 +25,7 @@ export function simOpenRules(process: SimProcess, iptables: SimIptables, generat
         variant === 'legacy'
           ? legacySocket(process, iptables.stores.legacy, family)
           : nftSocket(process, { store: iptables.stores.nft, family, generations }),
+      loadsFirst: true,
       undo: (opened) => opened.close(),
       fail: (choice) => {
         throw openFailure(choice);

@@ -88,6 +88,7 @@ export class SimIpvs {
         if (this.isMissing) throw new IpvsUnusable('IPVS cannot be used in this kernel: load the module ip_vs');
         return new OpenedIpvs(process, this, this.#options.others);
       },
+      loadsFirst: true,
       undo: (opened) => opened.close(),
       fail: (variant) => {
         throw new IpvsUnusable(`IPVS cannot be used in this kernel: ${openFailure(variant).message}`);
