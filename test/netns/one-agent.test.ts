@@ -1,9 +1,11 @@
 /** One agent on a node: a second one ends before it writes anything, whatever the first one does; other commands work beside it. */
 import assert from 'node:assert/strict';
 import { after, afterEach, before, beforeEach, describe, it } from 'node:test';
+import { setTimeout as pause } from 'node:timers/promises';
 import type { AgentProcess } from '../../src/cli/lab/agent-process.ts';
 import { Lab, podAddress } from '../../src/cli/lab/lab.ts';
 import { startChild } from '../../src/kernel/commands.ts';
+import { until } from '../helpers/base/until.ts';
 import { ManifestNode, type Ran } from '../helpers/cli/lab/manifest-node.ts';
 import { SLICEWIRE } from '../helpers/cli/slicewire.ts';
 import { service, slice } from '../helpers/cluster/objects.ts';
@@ -48,6 +50,16 @@ describe('one agent on a node', () => {
     return agent;
   }
 
+  /** The first agent has written again what a cleanup removed, and writes no more. */
+  async function isRepaired(): Promise<void> {
+    await until('the repair', async () => {
+      const before = generation();
+      await pause(1000);
+      const tables = await lab.exec('node', 'nft', 'list', 'tables');
+      return before === generation() && tables.includes('table ip slicewire') && tables.includes('table ip6 slicewire');
+    });
+  }
+
   const kill = (agent: AgentProcess, signal: NodeJS.Signals) => {
     assert.ok(agent.pid !== undefined && agent.pid > 1);
     process.kill(agent.pid, signal);
@@ -85,6 +97,7 @@ describe('one agent on a node', () => {
     assert.match(await lab.exec('node', ...SLICEWIRE, 'history'), /\S/);
     await node.run('cleanup');
     kill(first, 'SIGHUP');
+    await isRepaired();
     await isRefused(first.pid, says);
     // It goes on all the time.
     assert.equal(first.log.filter(({ level }) => level === 'error').length, 0);
