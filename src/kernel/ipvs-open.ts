@@ -72,9 +72,12 @@ export async function checkScheduler(kernel: IpvsKernel, scheduler: string, sign
     await kernel.write([remove], signal);
     error = await attempt();
   }
-  if (error === undefined) await kernel.write([remove], signal);
+  // Where the kernel's answer was lost, the server may be there.
+  const mayBeThere = error === undefined || error.failure === 'environment';
+  const [unremoved] = mayBeThere ? await kernel.write([remove], signal) : [];
   if (error === undefined || error.failure === 'exists') return;
-  if (!hadDevice) await kernel.write([{ kind: 'remove-device' }], signal);
+  const isLeft = unremoved !== undefined && unremoved.failure !== 'missing';
+  if (!hadDevice && !isLeft) await kernel.write([{ kind: 'remove-device' }], signal);
   throw new IpvsUnusable(
     `--ipvs-scheduler=${scheduler}: the kernel refuses the scheduler: ${error.message}; load the module ip_vs_${scheduler}`,
   );

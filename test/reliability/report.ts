@@ -84,6 +84,7 @@ Its finds in the agent are mended, and each has a test:
 - A folder of manifests that was not followed any more had files read a second time.
 - In a list after a restore of etcd an endpoint that had moved to another slice was in none for a moment, and its Service was refused.
 - In IPVS mode packets of Services of policy Local were dropped for a moment while rules that another program had flushed were written again.
+- An agent that lost the kernel's answer while it tried a scheduler of IPVS left a server for ever.
 
 ### Between two writes
 

@@ -476,6 +476,21 @@ describe('the trial of a scheduler', () => {
       assert.equal(kernel.virtual.size, 0);
     }
   });
+
+  it('leaves nothing where the answer of the kernel was lost, or the device by which the server is found', async () => {
+    for (const isLeft of [false, true]) {
+      const kernel = new FakeIpvs();
+      const write = kernel.write.bind(kernel);
+      const lost = new KernelError('environment', 'ENOMEM: not enough memory');
+      kernel.write = async (writes) => {
+        if (isLeft && writes.some(({ kind }) => kind === 'remove-server')) return writes.map(() => lost);
+        const outcomes = await write(writes);
+        return outcomes.map((outcome, at) => (writes[at]?.kind === 'add-server' ? lost : outcome));
+      };
+      await assert.rejects(checkScheduler(kernel, 'sed', NEVER), IpvsUnusable);
+      assert.deepEqual([kernel.virtual.size, kernel.device], isLeft ? [1, true] : [0, false]);
+    }
+  });
 });
 
 describe('an address of the node', () => {
