@@ -46,6 +46,8 @@ const LONG = [
 ];
 /** Commands that are started many times. */
 const LONG_COMMANDS = ['test/cli/{bad-input,completion,stuck-files}.test.ts'];
+/** Tools of the tests of commands. */
+const COMMAND_TOOLS = ['iptables', 'ip', 'sysctl', 'gcc', 'zsh', 'fish', 'script', 'stty', 'mandoc', 'groff'];
 
 /** In a part, slow test files come first, so that none runs alone at the end. */
 export const TIERS: readonly Tier[] = [
@@ -106,7 +108,7 @@ export const TIERS: readonly Tier[] = [
         except: LONG_COMMANDS,
         concurrency: 2,
         needsRoot: true,
-        tools: ['iptables', 'ip', 'sysctl', 'gcc', 'zsh', 'fish', 'script', 'stty', 'mandoc', 'groff'],
+        tools: COMMAND_TOOLS,
       },
       {
         // Real packets: a third of the stories, and the rows of the tables that no story sends real packets for.
@@ -152,7 +154,7 @@ export const TIERS: readonly Tier[] = [
         files: LONG_COMMANDS,
         concurrency: 2,
         needsRoot: true,
-        tools: ['iptables', 'ip', 'sysctl', 'gcc', 'zsh', 'fish', 'script', 'stty', 'mandoc', 'groff'],
+        tools: COMMAND_TOOLS,
       },
     ],
   },

@@ -90,10 +90,10 @@ export class SoakAgent {
   async start(): Promise<number> {
     const start = performance.now();
     const own = ['run', '--config', this.#config, '--iptables-backend', 'nft', '--logging-format', 'json'];
-    // The soak gives way to others; the agent does not. Ctrl-C is not for it.
     const { other, lab } = this.#options;
     this.#isOther = other !== undefined && !this.#isOther;
     const command = this.#isOther && other !== undefined ? [other] : this.command;
+    // The soak gives way to others; the agent does not. Ctrl-C is not for it.
     const agent = new AgentProcess(lab, ['nice', '-n', '-10', ...command, ...own], 'setsid');
     this.#process = agent;
     this.#read = 0;

@@ -1,4 +1,4 @@
-/** What the commands of a soak have in common: signals, priority, what is printed, and the exit status. */
+/** `npm run soak` and `npm run versions` share this: signals, priority, what is printed, and the exit status. */
 import { mkdtempSync } from 'node:fs';
 import { setPriority, tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -9,7 +9,7 @@ import { soak } from './soak.ts';
 
 type Given = Omit<SoakOptions, 'probesPerSecond' | 'signal' | 'say' | 'folder'>;
 
-export function say(line: string): void {
+function say(line: string): void {
   process.stderr.write(`${new Date().toISOString()} ${line}\n`);
 }
 

@@ -1,5 +1,5 @@
 /** `npm run versions`: a soak in which the agents of two versions follow each other, forth and back in both modes. */
-import { existsSync, mkdirSync, mkdtempSync, rmSync, symlinkSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, rmSync, symlinkSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -44,8 +44,7 @@ async function build(commit: string): Promise<string> {
   await run(ROOT, 'git', 'archive', '--output', archive, commit);
   await run(source, 'tar', '-x', '-f', archive);
   const differs = await run(ROOT, 'git', 'diff', '--name-only', commit, '--', 'package-lock.json');
-  if (differs === '' && existsSync(join(ROOT, 'node_modules')))
-    symlinkSync(join(ROOT, 'node_modules'), join(source, 'node_modules'));
+  if (differs === '') symlinkSync(join(ROOT, 'node_modules'), join(source, 'node_modules'));
   else await run(source, 'npm', 'ci');
   const output = join(folder, 'slicewire');
   await run(source, join(source, 'node_modules/.bin/node'), 'scripts/build.ts', '--output', output);

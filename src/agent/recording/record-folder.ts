@@ -79,10 +79,12 @@ export class RecordFolder {
   /** Record until `stop`. Resolves when the file is there. A failure is logged once, and recording is tried again. */
   async start(): Promise<void> {
     if (this.#isStopped) return;
-    this.#starting ??= this.#begin().finally(() => {
-      this.#starting = undefined;
-    });
-    this.#track(this.#starting);
+    if (this.#starting === undefined) {
+      this.#starting = this.#begin().finally(() => {
+        this.#starting = undefined;
+      });
+      this.#track(this.#starting);
+    }
     await this.#starting;
   }
 

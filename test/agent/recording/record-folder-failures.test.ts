@@ -40,12 +40,17 @@ async function changes(folder: RecordFolder): Promise<{ numbers: Set<number>; la
   return { numbers, last };
 }
 
+/** All open files write by it. */
+async function filePrototype(): Promise<{ write: (...args: unknown[]) => Promise<unknown> }> {
+  const file = await open(join(root, 'any'), 'w');
+  await file.close();
+  return Object.getPrototypeOf(file);
+}
+
 /** From now on no file can be written, until the result is called. */
 async function fillDisk({ mock }: TestContext): Promise<() => void> {
-  const file = await open(join(root, 'any'), 'w');
   const error = Object.assign(new Error('ENOSPC: no space left on device, write'), { code: 'ENOSPC' });
-  const write = mock.method(Object.getPrototypeOf(file), 'write', () => Promise.reject(error));
-  await file.close();
+  const write = mock.method(await filePrototype(), 'write', () => Promise.reject(error));
   return () => write.mock.restore();
 }
 
@@ -116,9 +121,7 @@ describe('the folder of --record-dir', () => {
     rig.put(web(1));
     await rig.sync('start');
     const first = rig.recorder.nextNumber;
-    const file = await open(join(root, 'any'), 'w');
-    const prototype = Object.getPrototypeOf(file) as { write: (...args: unknown[]) => Promise<unknown> };
-    await file.close();
+    const prototype = await filePrototype();
     const { write } = prototype;
     mock.method(prototype, 'write', async function (this: typeof prototype, ...args: unknown[]) {
       await pause(5);

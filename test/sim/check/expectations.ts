@@ -92,14 +92,14 @@ export function positionAfter(all: readonly Combination[], met: readonly Combina
       left,
       (one) => one.node,
       node,
-      ({ port, same, state }) => (port === undefined ? stateText(state) : same),
+      ({ port, same, state }) => (port === undefined ? `${state.key} ${locationText(state.location)}` : same),
     ),
     slices,
   };
 }
 
-function stateText({ key, location }: NodeState): string {
-  return `${key} ${location.nodeName} ${location.zone}`;
+function locationText({ nodeName, zone }: Location): string {
+  return `${nodeName} ${zone}`;
 }
 
 /** The first index at which something else is expected than at the next one. */
@@ -137,7 +137,7 @@ function portOf(
 ): ServicePort | undefined {
   const bySlices = kept(PORTS, owner, () => new WeakMap());
   const byLocation = kept(bySlices, slices, () => new Map<string, Found>());
-  return kept(byLocation, `${location.nodeName} ${location.zone}`, () => {
+  return kept(byLocation, locationText(location), () => {
     const found = servicePorts(owner.service, slices, location).find(({ key }) => key === owner.port.key);
     if (found === undefined) return { port: undefined };
     const frontends = found.frontends.filter(({ role, address, port }) =>
