@@ -1,32 +1,28 @@
 /** Reports what a running agent does: health, metrics, events and the answers over HTTP. All of them outlive reloads of the configuration. */
 import { type Address, type Family, familyOf, isLoopback, socketAddress } from '../base/address.ts';
-import { causeOf } from '../base/cause.ts';
-import { type Clock, realClock } from '../base/clock.ts';
+import { realClock } from '../base/clock.ts';
 import { inPortions } from '../base/portions.ts';
 import { AGENT_FLAGS } from '../config/agent-flags.ts';
 import type { Config } from '../config/config.ts';
 import { fileFromConfig } from '../config/config-file.ts';
 import type { Flags } from '../config/flags.ts';
 import { relayAddresses } from '../config/relay-settings.ts';
-import type { Live } from '../inspect/wire/live.ts';
-import { liveDelta } from '../inspect/wire/live-delta.ts';
 import type { ChangesAtEnd } from '../proxy/ledger/change-ledger.ts';
 import type { ServiceKey, Slice } from '../proxy/model/objects.ts';
 import type { ProxyModel } from '../proxy/model/proxy-model.ts';
 import { readyOnNode, type ServicePort, type ServicePortKey } from '../proxy/model/service-port.ts';
 import type { SyncReport } from '../proxy/sync/sync-results.ts';
 import { Clients } from '../serve/clients.ts';
-import { EventStreams, PAGE_STREAM } from '../serve/event-stream.ts';
 import { Health } from '../serve/health.ts';
 import type { HealthSettings } from '../serve/health-judgement.ts';
 import { healthHandler } from '../serve/health-server.ts';
-import type { Answer, HttpRequest } from '../serve/http.ts';
 import { type MetricsText, metricsHandler, scrapeHandler } from '../serve/metrics-server.ts';
 import { type Log, levelOf } from '../telemetry/log.ts';
 import type { Agent } from './agent.ts';
 import { componentInfo } from './component-info.ts';
 import type { ObjectFeed } from './feed.ts';
 import { programmedAuth } from './fleet-auth.ts';
+import { LivePage } from './live-page.ts';
 import { MetricsFeed } from './metrics-feed.ts';
 import { NodeEvents } from './node-events.ts';
 import { OtherProxies, signsIn } from './other-proxies.ts';
@@ -276,35 +272,6 @@ function allMetrics({ metrics, services }: Pick<Observers, 'metrics' | 'services
     },
     text: async () => `${await metrics.current.text()}${await services.text()}`,
   };
-}
-
-/** The stream of the live page: it counts what changes, and sends that to its readers. */
-export class LivePage {
-  readonly #stream: EventStreams<Live>;
-  /** `liveSchema.revision` */
-  #revision = 0;
-
-  constructor(
-    overview: Pick<Overview, 'live' | 'forget'>,
-    onProblem: (text: string) => void,
-    clock: Pick<Clock, 'now' | 'after'> = realClock,
-  ) {
-    const now = () => overview.live(this.#revision);
-    const whole = (live: Live) => live;
-    const onThrown = (error: unknown) =>
-      onProblem(`an event of the live page could not be made: ${causeOf(error)}; the pages ask again`);
-    const source = { now, whole, changed: liveDelta, onThrown, onRest: () => overview.forget() };
-    this.#stream = new EventStreams(PAGE_STREAM, source, clock);
-  }
-
-  /** The content of the page may have changed. This costs next to nothing without readers. */
-  readonly changed = (): void => {
-    this.#revision += 1;
-    this.#stream.touch();
-  };
-
-  /** The stream of `/live`. Throws NoAnswer where too many read. */
-  readonly open = (request: Pick<HttpRequest, 'encodings' | 'signal' | 'hangUp'>): Answer => this.#stream.open(request);
 }
 
 type Ports = Pick<ProxyModel, 'ports'>;

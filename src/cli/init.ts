@@ -39,13 +39,16 @@ export async function initCommand({ config, log, signal }: InitOptions): Promise
 
 /** The settings of the mode, by name. */
 async function settingsOfMode(config: Config, signal: AbortSignal): Promise<ReadonlyMap<string, string>> {
-  if (config.mode === 'ipvs') {
-    // The settings exist once the module is loaded.
-    await openIpvsKernel(realCommands, signal);
-    return ipvsKernelSettings(config.ipvs, release());
+  switch (config.mode) {
+    case 'ipvs':
+      // The settings exist once the module is loaded.
+      await openIpvsKernel(realCommands, signal);
+      return ipvsKernelSettings(config.ipvs, release());
+    case 'nftables':
+      return new Map();
+    case 'iptables': {
+      const settings = await readSettings({ config, node: undefined, family: 'IPv4', platform: realPlatform });
+      return new Map(settings.localhostNodePorts ? [[ROUTE_LOCALNET, '1']] : []);
+    }
   }
-  // nftables mode writes none.
-  if (config.mode === 'nftables') return new Map();
-  const settings = await readSettings({ config, node: undefined, family: 'IPv4', platform: realPlatform });
-  return new Map(settings.localhostNodePorts ? [[ROUTE_LOCALNET, '1']] : []);
 }

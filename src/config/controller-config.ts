@@ -23,6 +23,8 @@ import {
 
 /** The default of --kube-api-qps: no limit. */
 const KUBE_API_QPS = '-1';
+/** The default of --kube-api-burst. */
+const KUBE_API_BURST = 30;
 
 /** Names of the controllers in kube-controller-manager's --controllers. */
 export const CONTROLLERS = [
@@ -41,7 +43,7 @@ export const CONTROLLER_FLAGS: readonly FlagGroup[] = [
       option('--kube-api-qps <n>', 'most requests a second of each controller; negative: no limit', {
         initial: KUBE_API_QPS,
       }),
-      option('--kube-api-burst <n>', 'requests that may then come at once', { initial: '30' }),
+      option('--kube-api-burst <n>', 'requests that may then come at once', { initial: String(KUBE_API_BURST) }),
     ],
   },
   {
@@ -173,7 +175,7 @@ function readRequests(read: FlagReader): RequestRate | undefined {
   if (!(perSecond < 0 || perSecond > 0)) {
     read.fault('kube-api-qps', 'must be a number of requests a second above 0, or a negative number for no limit');
   }
-  const burst = readInteger(read, 'kube-api-burst', { initial: 30, least: 1, most: 100_000 });
+  const burst = readInteger(read, 'kube-api-burst', { initial: KUBE_API_BURST, least: 1, most: 100_000 });
   return perSecond > 0 ? { perSecond, burst } : undefined;
 }
 

@@ -100,10 +100,15 @@ export async function runFleet(
   const shared = { ...(open === undefined ? {} : { open }), clock, signal };
   const unbound = new TroubleLog({ log, clock, level: 'error' });
   const { listen, scrape } = config;
-  const patience = () => untilAnswered(core, questions, clock, ending);
   const following = feed.follow(over.signal);
   await Promise.all([
-    keepOpen({ ...shared, listen: { ...listen, clients }, handler, ...listenTrouble(unbound, listen.text), patience }),
+    keepOpen({
+      ...shared,
+      listen: { ...listen, clients },
+      handler,
+      ...listenTrouble(unbound, listen.text),
+      untilAnswered: () => untilAnswered(core, questions, clock, ending),
+    }),
     ...(scrape === undefined
       ? []
       : [

@@ -219,7 +219,7 @@ export interface KeepOpenOptions {
   /** Called when the port is bound. */
   readonly onOpen?: () => void;
   /** After the abort no connections are accepted, and the open ones stay until this resolves. */
-  readonly patience?: () => Promise<void>;
+  readonly untilAnswered?: () => Promise<void>;
 }
 
 /** Milliseconds between two attempts to bind a port: kube-proxy's period. */
@@ -234,16 +234,16 @@ export async function keepOpen({
   signal,
   onFailure,
   onOpen,
-  patience,
+  untilAnswered,
 }: KeepOpenOptions): Promise<void> {
   while (!signal.aborted) {
     try {
       const server = await open(listen, handler);
       onOpen?.();
       await aborted(signal).catch(() => undefined);
-      if (patience !== undefined) {
+      if (untilAnswered !== undefined) {
         server.refuse?.();
-        await patience();
+        await untilAnswered();
       }
       await server.close();
       return;

@@ -26,7 +26,7 @@ interface LoadedRows {
 
 /**
  * The list of a search. The visible rows are asked for again when the revision changes: a text of the agent's start and a number, which grows
- * with whatever the page may show (`LivePage`), so that two of them can be compared for equality alone.
+ * with whatever the page may show (`agent/live-page.ts`), so that two of them can be compared for equality alone.
  */
 export function useServices(search: string, revision: string): ServiceList {
   const loader = useRef<Loader>(undefined);

@@ -6,7 +6,7 @@ import { spawn } from 'node:child_process';
 import { setTimeout as pause } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { noteChange } from '../../src/agent/feed.ts';
-import { LivePage } from '../../src/agent/observers.ts';
+import { LivePage } from '../../src/agent/live-page.ts';
 import { Overview } from '../../src/agent/questions/overview.ts';
 import { type Address, FAMILIES } from '../../src/base/address.ts';
 import { realClock } from '../../src/base/clock.ts';

@@ -1,7 +1,7 @@
 /**
  * Derives the node ports that the relay serves on loopback, with their endpoints, from ServicePorts (docs/semantics.md 6.17). The protocol
- * is decided here, as it is in subject.ts, notes.ts and packet-query.ts of inspect/explain and in overview/exposure-list.ts;
- * config/relay-settings.ts has addresses alone. Pure.
+ * is decided here, as it is in subject.ts, notes.ts and packet-query.ts of inspect/explain and in overview/exposure-list.ts; relay.ts knows
+ * its sockets by address and port without a protocol, and config/relay-settings.ts has addresses alone. Pure.
  */
 import { endpointText, type Family } from '../../base/address.ts';
 import { mergeSlices, portKey } from '../../proxy/model/endpoints.ts';

@@ -4,6 +4,7 @@ import { setTimeout as pause } from 'node:timers/promises';
 import type { Protocol, Service, ServiceSpec } from '../allocation.ts';
 import { at, type Client, fails, type Jig, replies, type Suite, textOf } from '../jig.ts';
 import { OUTSIDE_ADDRESSES } from '../network.ts';
+import { UNANSWERED_SECONDS } from '../cluster.ts';
 import { affinityOfLoadBalancers } from './affinity.ts';
 import { conntrackOfLoadBalancers } from './conntrack.ts';
 
@@ -69,6 +70,8 @@ async function rollsWithoutDisruption(jig: Jig, externalTrafficPolicy: 'Cluster'
   let pods = await Promise.all(jig.cluster.nodes.map(({ name: node }) => jig.server(name, `old-${node}`, { node })));
   await jig.balance(service);
   await replies(outside(jig), at(ip, 80));
+  // The flows of requests that came before the address was in the kernel.
+  await pause(2000 * UNANSWERED_SECONDS);
   let [isOn, requests] = [true, 0];
   const failures: string[] = [];
   const asking = (async () => {
