@@ -2,9 +2,9 @@
 import assert from 'node:assert/strict';
 import { setTimeout as pause } from 'node:timers/promises';
 import type { Protocol, Service, ServiceSpec } from '../allocation.ts';
+import { UNANSWERED_SECONDS } from '../cluster.ts';
 import { at, type Client, fails, type Jig, replies, type Suite, textOf } from '../jig.ts';
 import { OUTSIDE_ADDRESSES } from '../network.ts';
-import { UNANSWERED_SECONDS } from '../cluster.ts';
 import { affinityOfLoadBalancers } from './affinity.ts';
 import { conntrackOfLoadBalancers } from './conntrack.ts';
 
