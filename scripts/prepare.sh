@@ -38,6 +38,8 @@ for command in $missing; do
     ip) packages="$packages iproute2" ;;
     sysctl) packages="$packages procps" ;;
     nft) packages="$packages nftables" ;;
+    qemu-system-aarch64) packages="$packages qemu-system-arm" ;;
+    xz) packages="$packages xz-utils" ;;
     qemu-system-x86_64) packages="$packages qemu-system-x86" ;;
     busybox) packages="$packages busybox-static" ;;
     modprobe) packages="$packages kmod" ;;

@@ -11,20 +11,25 @@ import { type Patience, type RealStory, sendStory, storyLab, type TestedMode } f
  */
 const PATIENCE: Patience = { silence: 400, answer: 2500 };
 
-export function iptablesStories(backend: 'nft' | 'legacy', stories: readonly RealStory[]): void {
+/** With the patience of an emulated machine where it is one. */
+export function iptablesStories(
+  backend: 'nft' | 'legacy',
+  stories: readonly RealStory[],
+  patience: Patience = PATIENCE,
+): void {
   describe(`stories with real packets, iptables-${backend}`, () => {
     let lab: Lab;
     let mode: TestedMode;
     before(async () => {
       lab = await storyLab();
-      mode = iptablesUnderTest(lab, backend, PATIENCE);
+      mode = iptablesUnderTest(lab, backend, patience);
     });
     after(() => lab.remove());
     for (const { name, story, family } of stories) it(name, () => sendStory(lab, mode, { story, family }));
   });
 }
 
-/** With the patience of an emulated machine where it is one. */
+/** The same. */
 export function nftablesStories(stories: readonly RealStory[], patience: Patience = PATIENCE): void {
   describe('stories with real packets, nftables', () => {
     let lab: Lab;

@@ -22,4 +22,5 @@ export interface Results {
   readonly simulator?: RecordedTable;
   readonly mutations?: RecordedTable;
   readonly fuzz?: RecordedTable;
+  readonly kernels?: RecordedTable;
 }

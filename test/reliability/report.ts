@@ -4,7 +4,7 @@ import { table } from '../bench/text.ts';
 import type { RecordedTable, Results } from './recorded.ts';
 import { soakLines } from './soak-page.ts';
 
-export function page({ soak, versions, simulator, mutations, fuzz }: Results): string {
+export function page({ soak, versions, simulator, mutations, fuzz, kernels }: Results): string {
   const sections = [
     HEAD,
     SIMULATOR,
@@ -17,6 +17,8 @@ export function page({ soak, versions, simulator, mutations, fuzz }: Results): s
     soak === undefined ? NOTHING : soakLines(soak),
     VERSIONS,
     versions === undefined ? NOTHING : `The earlier version: commit ${versions.former}.\n${soakLines(versions.found)}`,
+    KERNELS,
+    recorded(kernels),
   ];
   return `${sections.join('\n\n')}\n`;
 }
@@ -47,6 +49,7 @@ The text comes from ${HERE}, and ${AGAIN} writes the page again.
 | [fuzzing](#fuzzing) | every decoder | its input | \`npm run fuzz\` |
 | [soak](#soak) | agent, kernel, packets | the cluster behind the API server | \`npm run soak\` |
 | [versions](#versions) | the same, of two versions in turn | the same | \`npm run versions\` |
+| [kernels](#kernels) | agent, and kernels of several years and platforms, with packets | the machine | \`npm run test:kernels\` |
 
 Other tests cover what these do not: the stories of \`test/conformance/\` send real packets through each rule of
 [semantics.md](semantics.md), and the benchmarks measure speed ([benchmarks.md](benchmarks.md)).`;
@@ -147,3 +150,9 @@ const VERSIONS = `## Versions
 \`npm run versions -- --from COMMIT\` builds the executable of an earlier commit, and runs a soak of ten minutes in which the two versions
 follow each other: every ten seconds the agent ends, and one of the other version starts, in both modes.
 The last sixth of the time belongs to one agent. IPVS mode is not part of it.`;
+
+const KERNELS = `## Kernels
+
+\`npm run test:kernels\` starts a virtual machine for each of several kernels of Debian, from the oldest that Debian still has to the newest, and one of arm64.
+In each mode it sends packets for the stories that another kernel could fail (\`test/vm/kernel-stories.ts\`), and runs the agent:
+\`run\`, \`explain\`, \`verify\`, a restart with nothing to do, and \`cleanup\`.`;

@@ -5,6 +5,7 @@
  * has them all.
  */
 import { NFTABLES } from '../conformance/nftables.ts';
+import type { ModeUnderTest } from '../conformance/suite.ts';
 import { type RealStory, realStories } from '../netns/story-packets.ts';
 
 /** Ids of stories by what they use of the kernel. */
@@ -33,7 +34,7 @@ export const STORIES_FOR: Readonly<Record<string, readonly string[]>> = {
 
 const IDS = new Set(Object.values(STORIES_FOR).flat());
 
-/** In both families. */
-export function kernelStories(): RealStory[] {
-  return realStories(NFTABLES).filter(({ story }) => IDS.has(story.id));
+/** In both families. The other modes have them on the kernels of `npm run test:kernels`, where they pass through each rule, set and server. */
+export function kernelStories(mode: ModeUnderTest = NFTABLES): RealStory[] {
+  return realStories(mode).filter(({ story }) => IDS.has(story.id));
 }

@@ -8,9 +8,20 @@ const here = (path: string) => fileURLToPath(new URL(path, import.meta.url));
 /** What a line of results begins with: other programs write to the console as well. */
 export type Mark = `@${string} `;
 
+/** A kernel that machine/debian.sh has fetched. */
+export interface OtherKernel {
+  readonly release: string;
+  /** The Node.js of its platform. */
+  readonly node: string;
+  /** The executable that tests start; undefined for the sources. */
+  readonly program: string | undefined;
+}
+
 export interface RunThere<Result> extends Results<Result> {
   /** Arguments of Node.js. */
   readonly args: readonly string[];
+  /** In the virtual machine with this kernel, whatever this machine's can do. */
+  readonly kernel?: OtherKernel;
   /** Of the machine, if it is one; the script's own number unless it is said. */
   readonly processors?: number;
 }
@@ -46,17 +57,19 @@ export async function isIpvsHere(): Promise<boolean> {
   return asked.exitCode === 0;
 }
 
-/** Settings of tests that the machine is told as well: paths of programs. */
-const PASSED_ON = ['KUBE_PROXY', 'SLICEWIRE_PROGRAM'];
-
-export async function runThere<Result>({ args, processors, mark, onResult }: RunThere<Result>): Promise<Ran> {
-  const isMachine = !(await isIpvsHere());
-  const settings = processors === undefined ? [] : ['env', `SLICEWIRE_VM_CPUS=${processors}`];
-  const given = PASSED_ON.filter((name) => process.env[name] !== undefined).map(
-    (name) => `${name}=${process.env[name]}`,
-  );
+/** The machine is told the paths of programs that tests start. */
+export async function runThere<Result>({ args, kernel, processors, mark, onResult }: RunThere<Result>): Promise<Ran> {
+  const isMachine = kernel !== undefined || !(await isIpvsHere());
+  const settings = [
+    'env',
+    ...(processors === undefined ? [] : [`SLICEWIRE_VM_CPUS=${processors}`]),
+    ...(kernel === undefined ? [] : [`SLICEWIRE_VM_KERNEL=${kernel.release}`]),
+  ];
+  const program = kernel === undefined ? process.env.SLICEWIRE_PROGRAM : kernel.program;
+  const passedOn = { KUBE_PROXY: process.env.KUBE_PROXY, SLICEWIRE_PROGRAM: program };
+  const given = Object.entries(passedOn).flatMap(([name, value]) => (value === undefined ? [] : [`${name}=${value}`]));
   const machine = isMachine ? [...settings, 'sh', MACHINE, 'run', 'env', ...given] : [];
-  return { ...(await follow([...machine, process.execPath, ...args], { mark, onResult })), isMachine };
+  return { ...(await follow([...machine, kernel?.node ?? process.execPath, ...args], { mark, onResult })), isMachine };
 }
 
 /** Run a program in the virtual machine, always, with systemd as the first process there. */

@@ -6,11 +6,13 @@
 #   machine.sh systemd COMMAND [ARGUMENT…]   as run, with systemd as first process: it starts the command when it is up
 #
 # What runs in there sees all files of this machine, and writes to memory: nothing is changed. What it leaves in
-# $SLICEWIRE_VM_OUT is kept, in the folder of the same name here.
+# $SLICEWIRE_VM_OUT is kept, in the folder of the same name here. $SLICEWIRE_VM_KERNEL names another kernel, which debian.sh has fetched.
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
-KERNEL=6.1.0-56-amd64
+OURS=6.1.0-56-amd64
+KERNEL=${SLICEWIRE_VM_KERNEL:-$OURS}
 CACHE=${SLICEWIRE_VM_CACHE:-/var/cache/slicewire-vm}
+case "$KERNEL" in *-arm64) ARCH=arm64 QEMU=qemu-system-aarch64 ;; *) ARCH=amd64 QEMU=qemu-system-x86_64 ;; esac
 MEMORY=${SLICEWIRE_VM_MEMORY:-4096}
 CPUS=${SLICEWIRE_VM_CPUS:-2}
 # A machine that only powers off does so within a second or two; one that hangs is given up after this.
@@ -21,6 +23,10 @@ say() { echo "slicewire vm: $*" >&2; }
 # The kernel's package, unpacked and not installed.
 fetch_kernel() {
   [ -e "$CACHE/$KERNEL/lib/modules/$KERNEL/modules.dep" ] && return
+  if [ "$KERNEL" != "$OURS" ]; then
+    say "the kernel $KERNEL is not in $CACHE; sh test/vm/machine/debian.sh kernel SUITE ARCHITECTURE fetches that of a suite"
+    exit 1
+  fi
   say "fetching the kernel $KERNEL"
   new=$CACHE/$KERNEL.new
   rm -rf "$new"
@@ -44,17 +50,25 @@ build_initramfs() {
   [ -e "$initramfs" ] && return
   root=$(mktemp -d)
   mkdir -p "$root/bin" "$root/modules"
-  cp "$(command -v busybox)" "$root/bin/busybox"
+  case "$ARCH" in
+    arm64) cp "$CACHE/files-arm64/usr/bin/busybox" "$root/bin/busybox" ;;
+    *) cp "$(command -v busybox)" "$root/bin/busybox" ;;
+  esac
   cp "$here/init" "$root/init"
   chmod 755 "$root/init"
   number=100
   modprobe -d "$CACHE/$KERNEL" -S "$KERNEL" --show-depends -a virtio_pci 9pnet_virtio 9p overlay |
-    while read -r _ path _; do
-      [ -n "$(find "$root/modules" -name "*-$(basename "$path")")" ] && continue
+    while read -r how path _; do
+      # The others are a part of the kernel.
+      [ "$how" = insmod ] || continue
+      [ -n "$(find "$root/modules" -name "*-$(basename "$path" .xz)")" ] && continue
       number=$((number + 1))
-      cp "$path" "$root/modules/$number-$(basename "$path")"
+      case "$path" in
+        *.xz) xz -dc "$path" >"$root/modules/$number-$(basename "$path" .xz)" ;;
+        *) cp "$path" "$root/modules/$number-$(basename "$path")" ;;
+      esac
     done
-  rm -f "$CACHE"/initramfs-*
+  rm -f "$CACHE/initramfs-$KERNEL"-*
   (cd "$root" && find . | cpio -o -H newc --quiet) >"$CACHE/new.$$"
   rm -rf "$root"
   mv "$CACHE/new.$$" "$initramfs"
@@ -63,10 +77,11 @@ build_initramfs() {
 # KVM when a machine boots with it, else emulation. A /dev/kvm that can be opened proves nothing: where virtual machines are
 # nested, KVM may refuse the processor or spin for ever. One that only powers off is tried once each time the host has booted.
 choose_accelerator() {
+  accelerator='-accel tcg,thread=multi'
+  [ "$ARCH" = amd64 ] || return 0
   tried=$CACHE/accelerator
   boot_id=$(cat /proc/sys/kernel/random/boot_id)
   if [ "$(head -n 1 "$tried" 2>/dev/null)" != "$boot_id" ]; then
-    accelerator='-accel tcg,thread=multi'
     if [ -w /dev/kvm ]; then
       say "trying KVM"
       root=$(mktemp -d)
@@ -93,18 +108,27 @@ choose_accelerator() {
 # $1: run, shell or systemd; the command is in $out/command.
 boot() {
   share() { echo "-virtfs local,path=$1,mount_tag=$2,security_model=none,multidevs=remap$3"; }
+  # Programs of another platform have files of their own, and this checkout.
+  case "$ARCH" in
+    arm64)
+      machine='-machine virt' console=ttyAMA0 files=$CACHE/files-arm64
+      checkout=$(cd "$here/../../.." && pwd)
+      also="$(share "$checkout" checkout ,readonly=on) $(share "$CACHE" cache ,readonly=on)"
+      ;;
+    *) machine='' console=ttyS0 files=/ checkout='' also='' ;;
+  esac
   # shellcheck disable=SC2046,SC2086 # each share is several words
-  set -- "$1" -m "$MEMORY" -smp "$CPUS" $accelerator -cpu max -nodefaults -display none -no-reboot \
+  set -- "$1" -m "$MEMORY" -smp "$CPUS" $machine $accelerator -cpu max -nodefaults -display none -no-reboot \
     -kernel "$CACHE/$KERNEL/boot/vmlinuz-$KERNEL" -initrd "$initramfs" \
-    -append "console=ttyS0 quiet panic=-1 mitigations=off kernel=$KERNEL cache=$CACHE inside=$here/inside.sh what=$1" \
-    $(share / host ,readonly=on) $(share "$out" out '')
+    -append "console=$console quiet panic=-1 mitigations=off kernel=$KERNEL cache=$CACHE checkout=$checkout inside=$here/inside.sh what=$1" \
+    $(share "$files" host ,readonly=on) $(share "$out" out '') $also
   what=$1
   shift
   if [ "$what" = shell ]; then
     say "a shell follows; it ends with «exit»"
-    qemu-system-x86_64 "$@" -serial stdio
+    $QEMU "$@" -serial stdio
   else
-    qemu-system-x86_64 "$@" -serial stdio </dev/null
+    $QEMU "$@" -serial stdio </dev/null
   fi
 }
 

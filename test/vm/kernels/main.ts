@@ -1,0 +1,124 @@
+/** `npm run test:kernels`: stories and the agent on other kernels, each in a virtual machine of its own (machine/README.md). */
+import { globSync } from 'node:fs';
+import { mkdir } from 'node:fs/promises';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { commandLine } from '../../../scripts/arguments.ts';
+import { nodePackage, platformNamed } from '../../../scripts/executable/platform.ts';
+import { checkRuntime } from '../../../scripts/runtime.ts';
+import { realCommands } from '../../../src/kernel/commands.ts';
+import { NEVER } from '../../helpers/proxy/rig.ts';
+import { machineText } from '../../reliability/machine.ts';
+import { recordPart } from '../../reliability/results.ts';
+import { MARK, type TestResult } from '../reporter.ts';
+import { type OtherKernel, runThere } from '../run-there.ts';
+import { FILES_PACKAGES, FILES_SUITE, KERNELS, type Kernel } from './kernels.ts';
+
+const here = (path: string) => fileURLToPath(new URL(path, import.meta.url));
+const DEBIAN = here('../machine/debian.sh');
+const FILES = [
+  ...globSync('*.vm.ts', { cwd: here('.') })
+    .sort()
+    .map(here),
+  here('../stories-nftables.vm.ts'),
+];
+const PROGRAM = here('../../../dist/slicewire');
+const CACHE = process.env.SLICEWIRE_VM_CACHE ?? '/var/cache/slicewire-vm';
+
+const { values, words } = commandLine({
+  command: 'npm run test:kernels',
+  about:
+    "Runs the stories that another kernel could fail, and the agent in each mode, in virtual machines with Debian's kernels. Without words: on all of them. Takes some ten minutes for each where KVM is missing.",
+  words: { name: 'KERNEL', known: KERNELS.map(({ name }) => name) },
+  options: { record: { type: 'boolean', help: 'writes the result to docs/reliability.json and docs/reliability.md' } },
+});
+
+const print = (text: string) => process.stdout.write(`${text}\n`);
+
+interface KernelResult {
+  readonly kernel: Kernel;
+  readonly release: string;
+  readonly results: readonly TestResult[];
+  /** Why the machine ended otherwise than with results. */
+  readonly trouble: string | undefined;
+}
+
+/** What debian.sh prints. It says on standard error what it fetches, and why it cannot. */
+async function debian(...args: string[]): Promise<string> {
+  const { exitCode, stdout, stderr } = await realCommands.run({ file: 'sh', args: [DEBIAN, ...args] }, NEVER);
+  if (exitCode !== 0) throw new Error(`debian.sh ${args[0]}: ${stderr.trim()}`);
+  return stdout.trim();
+}
+
+async function fetched({ suite, architecture }: Kernel): Promise<OtherKernel> {
+  const release = await debian('kernel', suite, architecture);
+  if (architecture === 'amd64') return { release, node: process.execPath, program: PROGRAM };
+  await debian('files', FILES_SUITE, architecture, ...FILES_PACKAGES);
+  const folder = join(CACHE, `node-${architecture}`);
+  await mkdir(folder, { recursive: true });
+  const runtime = (await nodePackage(platformNamed('linux-arm64'), folder)).node;
+  await checkRuntime(runtime);
+  // The executable is of this platform.
+  return { release, node: runtime.file, program: undefined };
+}
+
+async function runOn(kernel: Kernel): Promise<KernelResult> {
+  const other = await fetched(kernel);
+  print(`${kernel.name}: Linux ${other.release}`);
+  const results: TestResult[] = [];
+  const onResult = (one: TestResult) => {
+    if (one.isSuite) return;
+    results.push(one);
+    const how = one.error === undefined ? (one.skip === undefined ? 'ok' : 'skipped') : 'FAILED';
+    print(
+      `${kernel.name}: ${how} ${one.name} (${one.milliseconds} ms)${one.error === undefined ? '' : `\n${one.error}`}`,
+    );
+  };
+  const reporter = here('../reporter.ts');
+  const args = ['--test', '--test-concurrency=1', `--test-reporter=${reporter}`, ...FILES];
+  const { status, said } = await runThere({ args, kernel: other, processors: 1, mark: MARK, onResult });
+  const isExplained = results.length > 0 && (status === 0 || results.some(({ error }) => error !== undefined));
+  return {
+    kernel,
+    release: other.release,
+    results,
+    trouble: isExplained ? undefined : `exit status ${status}: ${said.join('\n')}`,
+  };
+}
+
+const failedIn = ({ results }: KernelResult) => results.filter(({ error }) => error !== undefined).length;
+
+const chosen = words.length === 0 ? KERNELS : KERNELS.filter(({ name }) => words.includes(name));
+const all: KernelResult[] = [];
+// Two machines of one processor each do more than one of two.
+const waiting = [...chosen];
+await Promise.all(
+  [1, 2].map(async () => {
+    for (let next = waiting.shift(); next !== undefined; next = waiting.shift()) all.push(await runOn(next));
+  }),
+);
+const inOrder = chosen.map((kernel) => all.find((one) => one.kernel === kernel)).filter((one) => one !== undefined);
+const rows = inOrder.map((one) => [
+  one.release,
+  one.kernel.suite,
+  one.kernel.architecture,
+  `${one.results.length}`,
+  `${one.results.filter(({ skip }) => skip !== undefined).length}`,
+  one.trouble === undefined ? `${failedIn(one)}` : '**did not end**',
+]);
+for (const one of inOrder) {
+  print(`${one.kernel.name}: Linux ${one.release}: ${one.results.length} tests, ${failedIn(one)} failed`);
+  if (one.trouble !== undefined) print(one.trouble);
+}
+if (values.record) {
+  const commit = await realCommands.run({ file: 'git', args: ['rev-parse', '--short=8', 'HEAD'] }, NEVER);
+  recordPart('kernels', {
+    ranAt: new Date().toISOString(),
+    machine: machineText(),
+    command: 'npm run test:kernels',
+    text: [`The commit was ${commit.stdout.trim()}.`],
+    head: ['Linux', 'Debian', 'platform', 'tests', 'skipped', 'failed'],
+    rows,
+  });
+}
+process.exitCode = inOrder.every((one) => one.trouble === undefined && failedIn(one) === 0) ? 0 : 1;
