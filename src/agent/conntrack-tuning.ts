@@ -1,4 +1,5 @@
 /** Writes the settings of conntrack for `run` and `run --init-only`, and shows them for `plan`. They are the same in every mode. */
+import { causeOf } from '../base/cause.ts';
 import type { Config } from '../config/config.ts';
 import {
   type BarredWrite,
@@ -31,6 +32,7 @@ export async function tuneConntrack(
   log: Log,
   { level = 'warn', platform = realPlatform }: { readonly level?: 'warn' | 'error'; readonly platform?: Platform } = {},
 ): Promise<number> {
+  await loadConntrack(config, log, platform);
   const { possible, barred } = await sortWrites(await pending(config, platform), platform.kernel.settings);
   const failed = await writeSettings(possible, platform.kernel.settings);
   const stays = [...barred];
@@ -42,6 +44,24 @@ export async function tuneConntrack(
   }
   for (const write of stays) log[level]({ setting: write.name, from: write.from, to: write.to }, barredText(write));
   return stays.length;
+}
+
+/**
+ * The settings come with the kernel's module of conntrack, which the first rules would load: too late, and without a second try. The kernel
+ * loads it for a question about connections as well (nfnetlink.c, nfnetlink_rcv_msg). Where it cannot, the log says that there is no such setting.
+ */
+async function loadConntrack(config: Config, log: Log, platform: Platform): Promise<void> {
+  if ((await pending(config, platform)).every(({ from }) => from !== undefined)) return;
+  try {
+    const table = await platform.kernel.openFlowTable();
+    try {
+      table.udpFlows('IPv4').next();
+    } finally {
+      table.close();
+    }
+  } catch (error) {
+    log.debug(`the kernel was asked for its connections, so that it loads conntrack: ${causeOf(error)}`);
+  }
 }
 
 function pending({ conntrack }: Config, { machine, kernel }: Platform): Promise<ConntrackWrite[]> {
