@@ -498,7 +498,8 @@ describe('what one folder alone may do', () => {
       'inspect/history/anonymize',
       'inspect/replay/replay-recording',
     ].map((name) => `src/${name}.ts`);
-    const compares = /\bmode\)? [!=]== '(?:iptables|ipvs|nftables)'|'(?:iptables|ipvs|nftables)' [!=]== \w*\.?mode\b/;
+    const compares =
+      /\bmode\)? [!=]== '(?:iptables|ipvs|nftables)'|'(?:iptables|ipvs|nftables)' [!=]== \w*\.?mode\b|switch \(\w*\.?mode\)/;
     const found = FILES.filter((file) => compares.test(readFileSync(join(ROOT, file), 'utf8')));
     assert.deepEqual(found.sort(), ofEachMode);
   });

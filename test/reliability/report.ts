@@ -88,6 +88,7 @@ Its finds in the agent are mended, and each has a test:
 - In a list after a restore of etcd an endpoint that had moved to another slice was in none for a moment, and its Service was refused.
 - In IPVS mode packets of Services of policy Local were dropped for a moment while rules that another program had flushed were written again.
 - An agent that lost the kernel's answer while it tried a scheduler of IPVS left a server for ever.
+- A frontend that went after an interrupted takeover from IPVS mode was served by the servers of that mode for a moment.
 
 ### Between two writes
 
@@ -154,5 +155,7 @@ The last sixth of the time belongs to one agent. IPVS mode is not part of it.`;
 const KERNELS = `## Kernels
 
 \`npm run test:kernels\` starts a virtual machine for each of several kernels of Debian, from the oldest that Debian still has to the newest, and one of arm64.
-In each mode it sends packets for the stories that another kernel could fail (\`test/vm/kernel-stories.ts\`), and runs the agent:
-\`run\`, \`explain\`, \`verify\`, a restart with nothing to do, and \`cleanup\`.`;
+In each mode it sends packets for the stories that another kernel could fail, and runs the agent:
+\`run\`, \`explain\`, \`verify\`, a restart with nothing to do, and \`cleanup\`.
+
+It found, and this is mended: on a node whose kernel had not loaded conntrack before the agent started, the settings of conntrack stayed as they were.`;

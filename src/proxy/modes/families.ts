@@ -28,6 +28,7 @@ import {
   cleanUp,
   type EnlargedSet,
   type Heard,
+  type IsServed,
   type KernelProbe,
   type Mode,
   type ModeMetrics,
@@ -88,6 +89,8 @@ export interface FamilyMode {
   observe(signal: AbortSignal): Promise<SeenFamily>;
   /** See `Mode.refresh`. */
   refresh?(signal: AbortSignal): Promise<void>;
+  /** See `Mode.retire`. Only called when the family is known. */
+  retire?(isServed: IsServed, signal: AbortSignal): Promise<FamilyReport>;
   /** Pure. Only called when the family is known. */
   plan(setAside: SetAside, mayBePart: boolean): FamilyPlan;
   /** Discard the believed state. */
@@ -217,6 +220,15 @@ class FamiliesMode implements Mode {
     this.#steps += parts.steps.length;
     const isPart = parts.families.values().some((plan) => plan?.isPart === true);
     return { steps: parts.steps, isPart, apply: (signal) => this.#apply(parts, setAside, signal) };
+  }
+
+  async retire(isServed: IsServed, signal: AbortSignal): Promise<ApplyReport> {
+    const reports: ApplyReport[] = [];
+    for (const mode of this.#families) {
+      const report = mode.isKnown ? await mode.retire?.(isServed, signal) : undefined;
+      if (report !== undefined) reports.push(report);
+    }
+    return mergeReports(reports);
   }
 
   async cleanup(signal: AbortSignal): Promise<readonly string[]> {

@@ -1,13 +1,18 @@
 /**
  * One mode takes over from its predecessor on a live node. The new mode writes everything first. When that is complete, the
  * objects of the predecessor are removed; those with open connections follow as the connections end.
+ *
+ * A takeover may have been interrupted: the rules of the new mode are there already, and the predecessor's objects behind them. What is no
+ * frontend any more goes first from the predecessor, which would serve it as soon as the new mode drops it.
  */
+import type { Address, Protocol } from '../../base/address.ts';
 import { causeOf } from '../../base/cause.ts';
 import type { ServicePort, ServicePortKey } from '../model/service-port.ts';
-import { type ApplyReport, failedReport, mergeReports, type Observed } from '../reconcile/step.ts';
+import { type ApplyReport, failedReport, mergeReports, NOTHING_TO_DO, type Observed } from '../reconcile/step.ts';
 import { type ModeWork, sumOfWork } from '../reconcile/work.ts';
 import type { ModeInspection } from './inspection.ts';
 import {
+  type IsServed,
   type KernelProbe,
   type Mode,
   type ModeMetrics,
@@ -31,6 +36,8 @@ class Handover implements Mode {
   readonly #predecessor: Mode;
   /** Every object of the predecessor is removed, so it is not read again. */
   #isPredecessorGone = false;
+  /** The frontends of all ServicePorts, until the removal of the predecessor begins. */
+  #frontends: Map<ServicePortKey, readonly string[]> | undefined = new Map();
 
   constructor(next: Mode, predecessor: Mode) {
     this.#next = next;
@@ -71,6 +78,10 @@ class Handover implements Mode {
     before: ReadonlyMap<ServicePortKey, ServicePort>,
   ): void {
     this.#next.desire(changes, before);
+    for (const [key, port] of changes) {
+      if (port === undefined) this.#frontends?.delete(key);
+      else this.#frontends?.set(key, frontendsOf(port));
+    }
   }
 
   settle(): void {
@@ -103,11 +114,23 @@ class Handover implements Mode {
     return {
       steps: [...next.steps, ...old],
       apply: async (signal) => {
-        const report = await next.apply(signal);
+        const retired = mayRemove ? await this.#retire(signal) : NOTHING_TO_DO;
+        const written = await next.apply(signal);
+        const report = retired.outcome === 'complete' ? written : mergeReports([retired, written]);
         if (report.outcome !== 'complete' || !mayRemove || this.#isPredecessorGone) return report;
+        this.#frontends = undefined;
         return mergeReports([report, ...(await this.#removePredecessor(signal))]);
       },
     };
+  }
+
+  /** A predecessor that could not be read, or does not do it, is left for the removal. */
+  async #retire(signal: AbortSignal): Promise<ApplyReport> {
+    if (this.#frontends === undefined || this.#predecessor.retire === undefined) return NOTHING_TO_DO;
+    const served = new Set([...this.#frontends.values()].flat());
+    const isServed: IsServed = ({ protocol, address, port }) =>
+      served.has(frontendKey(protocol, address, port)) || served.has(frontendKey(protocol, undefined, port));
+    return await this.#predecessor.retire(isServed, signal);
   }
 
   /** Remove the objects of the predecessor that are no longer in use, in rounds. */
@@ -147,6 +170,15 @@ class Handover implements Mode {
   async cleanup(signal: AbortSignal): Promise<readonly string[]> {
     return [...(await this.#next.cleanup(signal)), ...(await this.#predecessor.cleanup(signal))];
   }
+}
+
+function frontendsOf({ protocol, frontends }: ServicePort): readonly string[] {
+  return frontends.map(({ address, port }) => frontendKey(protocol, address, port));
+}
+
+/** Without an address: a node port. */
+function frontendKey(protocol: Protocol, address: Address | undefined, port: number): string {
+  return `${protocol} ${address ?? 'node'} ${port}`;
 }
 
 function notRead(cause: string): ApplyReport {

@@ -78,6 +78,13 @@ export interface PacketCount {
   readonly packets: number;
 }
 
+/** Whether a Service has a frontend there. A node port is one at each address. */
+export type IsServed = (at: {
+  readonly protocol: Protocol;
+  readonly address: Address;
+  readonly port: number;
+}) => boolean;
+
 /** Owners, and keys of shared objects, that the kernel refused. A plan does not touch them. */
 export type SetAside = ReadonlySet<string>;
 export const NOTHING_SET_ASIDE: SetAside = new Set();
@@ -168,6 +175,11 @@ export interface Mode {
    * be planned (`ModePlan.isPart`). Pure.
    */
   plan(setAside?: SetAside, mayBePart?: boolean): ModePlan;
+  /**
+   * As the predecessor of another mode: new connections to frontends that are not served end now, all else stays. Only a mode whose objects
+   * would get packets as soon as the other mode drops a frontend has it. Failures are in the report; only an abort is thrown.
+   */
+  retire?(isServed: IsServed, signal: AbortSignal): Promise<ApplyReport>;
   /** Remove all our objects and nothing else; returns a line for each. When a part fails, the rest is removed before it throws. */
   cleanup(signal: AbortSignal): Promise<readonly string[]>;
 }

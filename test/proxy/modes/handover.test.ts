@@ -116,6 +116,33 @@ describe('from ipvs to iptables', () => {
     assert.deepEqual([made.kernel.dump(), made.kernel.device], [[], false]);
   });
 
+  it('ends what was a frontend before its rules go, where an interrupted takeover left rules and servers', async () => {
+    const gone: ServerId = { protocol: 'UDP', address: '10.96.0.11' as Address, port: 53 };
+    const former = [
+      service({ name: 'dns', spec: { clusterIP: gone.address, ports: [{ port: 53, protocol: 'UDP' }] } }),
+      slice({
+        name: 'dns-1',
+        service: 'dns',
+        ports: [{ name: '', port: 53, protocol: 'UDP' }],
+        endpoints: ['10.244.1.13'],
+      }),
+    ];
+    const made = ipvsRig({ families: ['IPv4'] });
+    await wellSynced(made.rig.put(...OBJECTS, ...former));
+    // The rules of the new mode, written by an agent that ended before it removed a server.
+    await wellSynced(new Rig({ commands: made.iptables, families: ['IPv4'] }).put(...OBJECTS, ...former));
+    assert.ok(made.kernel.virtual.has('UDP 10.96.0.11:53'));
+    const serverAtCommit: boolean[] = [];
+    made.iptables.options = {
+      ...made.iptables.options,
+      onCommit: () => void serverAtCommit.push(made.kernel.virtual.has('UDP 10.96.0.11:53')),
+    };
+    await wellSynced(toIptables(made));
+    assert.ok(serverAtCommit.length > 0 && serverAtCommit.every((had) => !had), serverAtCommit.join());
+    assert.deepEqual(made.kernel.dump(), []);
+    assert.doesNotMatch(made.iptables.save('IPv4'), /10\.96\.0\.11/);
+  });
+
   it('touches nothing of IPVS mode while the rules cannot be written', async () => {
     const made = ipvsRig({ families: ['IPv4'] });
     await wellSynced(made.rig.put(...OBJECTS));

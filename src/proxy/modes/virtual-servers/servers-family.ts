@@ -3,8 +3,16 @@ import { type Address, familyOf } from '../../../base/address.ts';
 import type { IptablesTools } from '../../../kernel/iptables-tools.ts';
 import type { IpvsKernel, KernelWrite } from '../../../kernel/ipvs-kernel.ts';
 import type { UdpFrontend } from '../../model/udp-flows.ts';
-import type { FamilyPlan, SeenFamily } from '../families.ts';
-import type { CleanupPart, EnlargedSet, Heard, SetAside } from '../mode.ts';
+import { NOTHING_TO_DO } from '../../reconcile/step.ts';
+import type { FamilyPlan, FamilyReport, SeenFamily } from '../families.ts';
+import {
+  type CleanupPart,
+  type EnlargedSet,
+  type Heard,
+  type IsServed,
+  NOTHING_SET_ASIDE,
+  type SetAside,
+} from '../mode.ts';
 import { FamilyRules } from '../netfilter/family-rules.ts';
 import { cleanupTables, RulesFamily } from '../netfilter/rules-family.ts';
 import { applyServers } from './apply.ts';
@@ -162,6 +170,20 @@ export class PredecessorServers extends ServersFamily {
   override async refresh(signal: AbortSignal): Promise<void> {
     this.#keepSource();
     await super.refresh(signal);
+  }
+
+  /** The servers of other frontends are desired for the time of one plan, with all that belongs to them, so that it removes the rest. */
+  async retire(isServed: IsServed, signal: AbortSignal): Promise<FamilyReport> {
+    const { state } = this;
+    const served = new Set<string>();
+    for (const [key, { server }] of state.servers.applied ?? []) if (isServed(server)) served.add(key);
+    if (served.size === state.servers.applied?.size) return NOTHING_TO_DO;
+    state.hold(served);
+    try {
+      return await this.plan(NOTHING_SET_ASIDE).apply(signal);
+    } finally {
+      state.hold(new Set());
+    }
   }
 
   /** While addresses of ours exist, packets that the node sends from them are masqueraded. */

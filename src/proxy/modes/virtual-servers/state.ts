@@ -150,6 +150,20 @@ export class ServersState extends ServerTrackers {
     for (const [key, chain] of chains) this.tables.desire(key, chain);
   }
 
+  /** Desire these servers as they are, with their destinations and addresses, and nothing else: for one that desires nothing of its own. */
+  hold(keys: ReadonlySet<string>): void {
+    const held = new Set<Address>();
+    for (const [key, one] of this.servers.applied ?? []) {
+      const isHeld = keys.has(key);
+      this.servers.desire(key, isHeld ? one : undefined);
+      if (isHeld) held.add(one.server.address);
+    }
+    for (const [key, one] of this.destinations.applied ?? [])
+      this.destinations.desire(key, keys.has(serverKey(one.server)) ? one : undefined);
+    for (const [address, one] of this.addresses.applied ?? [])
+      this.addresses.desire(address, held.has(address) ? one : undefined);
+  }
+
   override observe(seen: ObservedServers): void {
     super.observe(seen);
     this.hasSpare = seen.hasSpare;
