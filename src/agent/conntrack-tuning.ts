@@ -14,12 +14,19 @@ import type { Step, StepName } from '../proxy/reconcile/step.ts';
 import type { Log } from '../telemetry/log.ts';
 import { type Platform, realPlatform } from './platform.ts';
 
+/** Every kernel with conntrack has it, and every container shows it. */
+const COUNT = 'net/netfilter/nf_conntrack_count';
+
 /** The writes of `tuneConntrack` as steps, and those that are impossible on this node. */
 export async function conntrackSteps(
   config: Config,
   platform: Platform = realPlatform,
 ): Promise<{ readonly steps: readonly Step[]; readonly barred: readonly BarredWrite[] }> {
-  const { possible, barred } = await sortWrites(await pending(config, platform), platform.kernel.settings);
+  const writes = await pending(config, platform);
+  // Without conntrack there is none of its settings. `tuneConntrack` has it loaded first.
+  if ((await platform.kernel.settings.read(COUNT)) === undefined)
+    return { steps: writes.map((write) => settingStep(nameOf(write), write)), barred: [] };
+  const { possible, barred } = await sortWrites(writes, platform.kernel.settings);
   return { steps: possible.map((write) => settingStep(nameOf(write), write)), barred };
 }
 
@@ -32,7 +39,9 @@ export async function tuneConntrack(
   log: Log,
   { level = 'warn', platform = realPlatform }: { readonly level?: 'warn' | 'error'; readonly platform?: Platform } = {},
 ): Promise<number> {
-  await loadConntrack(config, log, platform);
+  const unloaded = await loadConntrack(config, platform);
+  if (unloaded !== undefined)
+    log[level](`the kernel has not loaded conntrack, and does not when it is asked: ${unloaded}`);
   const { possible, barred } = await sortWrites(await pending(config, platform), platform.kernel.settings);
   const failed = await writeSettings(possible, platform.kernel.settings);
   const stays = [...barred];
@@ -48,10 +57,10 @@ export async function tuneConntrack(
 
 /**
  * The settings come with the kernel's module of conntrack, which the first rules would load: too late, and without a second try. The kernel
- * loads it for a question about connections as well (nfnetlink.c, nfnetlink_rcv_msg). Where it cannot, the log says that there is no such setting.
+ * loads it for a question about connections as well (nfnetlink.c, nfnetlink_rcv_msg). Resolves with the cause where that fails.
  */
-async function loadConntrack(config: Config, log: Log, platform: Platform): Promise<void> {
-  if ((await pending(config, platform)).every(({ from }) => from !== undefined)) return;
+async function loadConntrack(config: Config, platform: Platform): Promise<string | undefined> {
+  if ((await pending(config, platform)).every(({ from }) => from !== undefined)) return undefined;
   try {
     const table = await platform.kernel.openFlowTable();
     try {
@@ -59,8 +68,9 @@ async function loadConntrack(config: Config, log: Log, platform: Platform): Prom
     } finally {
       table.close();
     }
+    return undefined;
   } catch (error) {
-    log.debug(`the kernel was asked for its connections, so that it loads conntrack: ${causeOf(error)}`);
+    return causeOf(error);
   }
 }
 

@@ -57,7 +57,7 @@ export async function isIpvsHere(): Promise<boolean> {
   return asked.exitCode === 0;
 }
 
-/** The machine is told the paths of programs that tests start. */
+/** Run Node.js with these arguments where the kernel has IPVS, or in the machine with another kernel. `KUBE_PROXY` and the executable of the tests go along. */
 export async function runThere<Result>({ args, kernel, processors, mark, onResult }: RunThere<Result>): Promise<Ran> {
   const isMachine = kernel !== undefined || !(await isIpvsHere());
   const settings = [

@@ -141,6 +141,7 @@ class FamiliesMode implements Mode {
   readonly probe: KernelProbe;
   readonly metrics: ModeMetrics;
   readonly inspection: ModeInspection;
+  readonly retire: Mode['retire'];
   readonly #families: readonly FamilyMode[];
   readonly #whole: { readonly node: NodePart; readonly readsApart: FamiliesOptions['readsApart'] };
   /** The families whose last reading failed, with the reason. */
@@ -154,6 +155,9 @@ class FamiliesMode implements Mode {
     this.probe = probeOf(families, node);
     this.metrics = metricsOf(families);
     this.inspection = inspectionOf(families, node);
+    this.retire = families.some((family) => family.retire !== undefined)
+      ? (isServed, signal) => this.#retire(isServed, signal)
+      : undefined;
   }
 
   get readsApart(): boolean {
@@ -222,20 +226,22 @@ class FamiliesMode implements Mode {
     return { steps: parts.steps, isPart, apply: (signal) => this.#apply(parts, setAside, signal) };
   }
 
-  async retire(isServed: IsServed, signal: AbortSignal): Promise<ApplyReport> {
-    const reports: ApplyReport[] = [];
-    for (const mode of this.#families) {
-      const report = mode.isKnown ? await mode.retire?.(isServed, signal) : undefined;
-      if (report !== undefined) reports.push(report);
-    }
-    return mergeReports(reports);
-  }
-
   async cleanup(signal: AbortSignal): Promise<readonly string[]> {
     await this.#whole.node.beforeRemoval();
     const ofNode = this.#whole.node.removal(signal);
     const parts = this.#families.map((mode) => mode.removal(signal));
     return await cleanUp(parts, signal, ofNode);
+  }
+
+  async #retire(isServed: IsServed, signal: AbortSignal): Promise<ApplyReport> {
+    const reports: ApplyReport[] = [];
+    for (const mode of this.#families) {
+      const report = mode.isKnown ? await mode.retire?.(isServed, signal) : undefined;
+      if (report !== undefined) reports.push(report);
+    }
+    const report = mergeReports(reports);
+    this.#steps += report.applied;
+    return report;
   }
 
   async #apply(parts: FamilyPlans, setAside: SetAside, signal: AbortSignal): Promise<ApplyReport> {

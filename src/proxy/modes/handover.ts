@@ -2,8 +2,8 @@
  * One mode takes over from its predecessor on a live node. The new mode writes everything first. When that is complete, the
  * objects of the predecessor are removed; those with open connections follow as the connections end.
  *
- * A takeover may have been interrupted: the rules of the new mode are there already, and the predecessor's objects behind them. What is no
- * frontend any more goes first from the predecessor, which would serve it as soon as the new mode drops it.
+ * What is no frontend any more goes before that. A takeover may have been interrupted: the rules of the new mode are there already, the
+ * predecessor's objects are behind them, and would serve such a frontend as soon as the new mode drops it.
  */
 import type { Address, Protocol } from '../../base/address.ts';
 import { causeOf } from '../../base/cause.ts';
@@ -115,22 +115,27 @@ class Handover implements Mode {
       steps: [...next.steps, ...old],
       apply: async (signal) => {
         const retired = mayRemove ? await this.#retire(signal) : NOTHING_TO_DO;
-        const written = await next.apply(signal);
-        const report = retired.outcome === 'complete' ? written : mergeReports([retired, written]);
+        const report = afterRetiring(retired, await next.apply(signal));
         if (report.outcome !== 'complete' || !mayRemove || this.#isPredecessorGone) return report;
-        this.#frontends = undefined;
         return mergeReports([report, ...(await this.#removePredecessor(signal))]);
       },
     };
   }
 
-  /** A predecessor that could not be read, or does not do it, is left for the removal. */
+  /** The rules of the new mode are written whatever becomes of it: a Service that is new must not wait for one that is gone. */
   async #retire(signal: AbortSignal): Promise<ApplyReport> {
     if (this.#frontends === undefined || this.#predecessor.retire === undefined) return NOTHING_TO_DO;
     const served = new Set([...this.#frontends.values()].flat());
     const isServed: IsServed = ({ protocol, address, port }) =>
       served.has(frontendKey(protocol, address, port)) || served.has(frontendKey(protocol, undefined, port));
-    return await this.#predecessor.retire(isServed, signal);
+    for (let attempt = 1; attempt <= 2; attempt++) {
+      const unread = await this.#readAgain(signal);
+      if (unread !== undefined) return notRead(unread);
+      const report = await this.#predecessor.retire(isServed, signal);
+      // Otherwise another program wrote in between, or the outcome of a write is unknown.
+      if (this.#predecessor.isObserved) return report;
+    }
+    return notRead('its objects change while they are removed');
   }
 
   /** Remove the objects of the predecessor that are no longer in use, in rounds. */
@@ -141,6 +146,7 @@ class Handover implements Mode {
       if (unread !== undefined) return [...reports, notRead(unread)];
       const plan = this.#predecessor.plan();
       if (plan.steps.length === 0 && this.#predecessor.isObserved) {
+        this.#frontends = undefined;
         this.#isPredecessorGone = !this.#predecessor.isWaiting;
         break;
       }
@@ -148,6 +154,7 @@ class Handover implements Mode {
       const report = await plan.apply(signal);
       reports.push(report);
       if (report.outcome !== 'complete') break;
+      this.#frontends = undefined;
     }
     return reports;
   }
@@ -170,6 +177,12 @@ class Handover implements Mode {
   async cleanup(signal: AbortSignal): Promise<readonly string[]> {
     return [...(await this.#next.cleanup(signal)), ...(await this.#predecessor.cleanup(signal))];
   }
+}
+
+/** The report of a sync that wrote after it retired. What was retired does not make a success of rules that were not written. */
+function afterRetiring(retired: ApplyReport, written: ApplyReport): ApplyReport {
+  const merged = mergeReports([retired, written]);
+  return written.outcome === 'failed' ? { ...merged, outcome: 'failed', applied: written.applied } : merged;
 }
 
 function frontendsOf({ protocol, frontends }: ServicePort): readonly string[] {

@@ -176,10 +176,10 @@ export interface Mode {
    */
   plan(setAside?: SetAside, mayBePart?: boolean): ModePlan;
   /**
-   * As the predecessor of another mode: new connections to frontends that are not served end now, all else stays. Only a mode whose objects
-   * would get packets as soon as the other mode drops a frontend has it. Failures are in the report; only an abort is thrown.
+   * As the predecessor of another mode: remove what serves frontends that no Service has any more, and leave all else. Only IPVS mode has it.
+   * Parts of the kernel that were not read are left out. Failures are in the report; only an abort is thrown.
    */
-  retire?(isServed: IsServed, signal: AbortSignal): Promise<ApplyReport>;
+  readonly retire?: ((isServed: IsServed, signal: AbortSignal) => Promise<ApplyReport>) | undefined;
   /** Remove all our objects and nothing else; returns a line for each. When a part fails, the rest is removed before it throws. */
   cleanup(signal: AbortSignal): Promise<readonly string[]>;
 }

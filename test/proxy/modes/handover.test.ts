@@ -2,8 +2,9 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import type { Address } from '../../../src/base/address.ts';
+import type { Command } from '../../../src/kernel/commands.ts';
 import { IptablesTools } from '../../../src/kernel/iptables-tools.ts';
-import { type ServerId, TRIAL_SERVER } from '../../../src/kernel/ipvs-kernel.ts';
+import { KernelError, type KernelWrite, type ServerId, TRIAL_SERVER } from '../../../src/kernel/ipvs-kernel.ts';
 import { handover } from '../../../src/proxy/modes/handover.ts';
 import { iptablesMode } from '../../../src/proxy/modes/iptables/index.ts';
 import type { Mode } from '../../../src/proxy/modes/mode.ts';
@@ -116,31 +117,70 @@ describe('from ipvs to iptables', () => {
     assert.deepEqual([made.kernel.dump(), made.kernel.device], [[], false]);
   });
 
-  it('ends what was a frontend before its rules go, where an interrupted takeover left rules and servers', async () => {
-    const gone: ServerId = { protocol: 'UDP', address: '10.96.0.11' as Address, port: 53 };
+  describe('after an interrupted takeover, which left rules of both and a Service that is gone since', () => {
+    const GONE: ServerId = { protocol: 'UDP', address: '10.96.0.11' as Address, port: 53 };
+    const GONE_KEY = 'UDP 10.96.0.11:53';
+    const dns = { name: '', port: 53, protocol: 'UDP' };
     const former = [
-      service({ name: 'dns', spec: { clusterIP: gone.address, ports: [{ port: 53, protocol: 'UDP' }] } }),
-      slice({
-        name: 'dns-1',
-        service: 'dns',
-        ports: [{ name: '', port: 53, protocol: 'UDP' }],
-        endpoints: ['10.244.1.13'],
-      }),
+      service({ name: 'dns', spec: { clusterIP: GONE.address, ports: [{ port: 53, protocol: 'UDP' }] } }),
+      slice({ name: 'dns-1', service: 'dns', ports: [dns], endpoints: ['10.244.1.13'] }),
     ];
-    const made = ipvsRig({ families: ['IPv4'] });
-    await wellSynced(made.rig.put(...OBJECTS, ...former));
-    // The rules of the new mode, written by an agent that ended before it removed a server.
-    await wellSynced(new Rig({ commands: made.iptables, families: ['IPv4'] }).put(...OBJECTS, ...former));
-    assert.ok(made.kernel.virtual.has('UDP 10.96.0.11:53'));
-    const serverAtCommit: boolean[] = [];
-    made.iptables.options = {
-      ...made.iptables.options,
-      onCommit: () => void serverAtCommit.push(made.kernel.virtual.has('UDP 10.96.0.11:53')),
-    };
-    await wellSynced(toIptables(made));
-    assert.ok(serverAtCommit.length > 0 && serverAtCommit.every((had) => !had), serverAtCommit.join());
-    assert.deepEqual(made.kernel.dump(), []);
-    assert.doesNotMatch(made.iptables.save('IPv4'), /10\.96\.0\.11/);
+
+    /** What is there, and whether the server of the former Service was there at each write of rules. */
+    async function interrupted() {
+      const made = ipvsRig({ families: ['IPv4'] });
+      await wellSynced(made.rig.put(...OBJECTS, ...former));
+      await wellSynced(new Rig({ commands: made.iptables, families: ['IPv4'] }).put(...OBJECTS, ...former));
+      assert.ok(made.kernel.virtual.has(GONE_KEY));
+      const hadServer: boolean[] = [];
+      const onCommit = () => void hadServer.push(made.kernel.virtual.has(GONE_KEY));
+      made.iptables.options = { ...made.iptables.options, onCommit };
+      return { made, hadServer };
+    }
+
+    it('removes its server before its rules, and keeps those of the others until the rules are written', async () => {
+      const { made, hadServer } = await interrupted();
+      const others: boolean[] = [];
+      const onCommit = made.iptables.options.onCommit;
+      made.iptables.options = {
+        ...made.iptables.options,
+        onCommit: (...commit) => {
+          onCommit?.(...commit);
+          others.push(made.kernel.virtual.has('TCP 10.96.0.10:80'));
+        },
+      };
+      await wellSynced(toIptables(made));
+      assert.deepEqual([hadServer.length > 0, hadServer.includes(true), others[0]], [true, false, true]);
+      assert.deepEqual(made.kernel.dump(), []);
+      assert.doesNotMatch(made.iptables.save('IPv4'), /10\.96\.0\.11/);
+    });
+
+    for (const failure of ['environment', 'missing', 'refused'] as const) {
+      it(`leaves nothing of IPVS mode after the removal of its server failed once (${failure})`, async () => {
+        const { made } = await interrupted();
+        let failures = 1;
+        const intercept = (write: KernelWrite) => {
+          if (write.kind !== 'remove-server' || failures-- <= 0) return undefined;
+          // Another program was faster.
+          if (failure === 'missing') made.kernel.state.write(write);
+          return new KernelError(failure, 'not now');
+        };
+        made.kernel.options = { ...made.kernel.options, intercept };
+        const rig = toIptables(made);
+        for (let n = 0; n < 3; n++) await rig.sync();
+        await wellSynced(rig);
+        assert.deepEqual([made.kernel.dump(), made.kernel.device, rig.mode.isWaiting], [[], false, false]);
+      });
+    }
+
+    it('has failed where its server was removed, and no rule was written', async () => {
+      const { made } = await interrupted();
+      const locked = { exitCode: 4, stdout: '', stderr: 'Another app is currently holding the xtables lock.' };
+      const intercept = ({ file }: Command) => (file.includes('restore') ? locked : undefined);
+      made.iptables.options = { ...made.iptables.options, intercept };
+      const report = await toIptables(made).sync();
+      assert.deepEqual([report.outcome, made.kernel.virtual.has(GONE_KEY)], ['failed', false]);
+    });
   });
 
   it('touches nothing of IPVS mode while the rules cannot be written', async () => {

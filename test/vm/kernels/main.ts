@@ -62,8 +62,10 @@ async function fetched({ suite, architecture }: Kernel): Promise<OtherKernel> {
   return { release, node: runtime.file, program: undefined };
 }
 
+/** A kernel that cannot be fetched is told with the others' results. */
 async function runOn(kernel: Kernel): Promise<KernelResult> {
-  const other = await fetched(kernel);
+  const other = await fetched(kernel).catch((error: Error) => error);
+  if (other instanceof Error) return { kernel, release: 'not fetched', results: [], trouble: other.message };
   print(`${kernel.name}: Linux ${other.release}`);
   const results: TestResult[] = [];
   const onResult = (one: TestResult) => {

@@ -4,7 +4,8 @@
 #   debian.sh kernel SUITE ARCHITECTURE        the newest kernel of the suite; says its release
 #   debian.sh files SUITE arm64 PACKAGE…       programs of the platform with all that they need, for its machine
 #
-# apt checks the signature of the suite and the hash of each package; its lists and packages have folders of their own.
+# apt checks the signature of the suite and the hash of each package. It has a configuration, lists and packages of its own; of the host's it
+# takes the proxy.
 set -eu
 CACHE=${SLICEWIRE_VM_CACHE:-/var/cache/slicewire-vm}
 MIRROR=${SLICEWIRE_VM_MIRROR:-http://deb.debian.org/debian}
@@ -22,9 +23,7 @@ say() { echo "slicewire vm: $*" >&2; }
 apt() {
   tool=$1
   shift
-  "$tool" -q -o Dir::Etc::SourceList="$own/sources.list" -o Dir::Etc::SourceParts=/dev/null -o Dir::State="$own/state" \
-    -o Dir::State::Status="$own/status" -o Dir::Cache="$own/cache" -o APT::Architecture="$arch" -o APT::Architectures::="$arch" \
-    -o APT::Sandbox::User=root -o APT::Install-Recommends=false -o Acquire::Languages=none -o Acquire::Check-Valid-Until=false "$@"
+  APT_CONFIG="$own/apt.conf" "$tool" -q "$@"
 }
 
 # Run a command, and show what it printed when it fails.
@@ -40,6 +39,25 @@ exec 9>"$CACHE/lock"
 flock 9
 : >"$own/status"
 echo "deb [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] $MIRROR $suite main" >"$own/sources.list"
+cat >"$own/apt.conf" <<END
+$(apt-config dump | grep -i '^Acquire::[a-z]*::Proxy' || true)
+Dir::Etc::Main "/dev/null";
+Dir::Etc::Parts "/dev/null";
+Dir::Etc::Preferences "/dev/null";
+Dir::Etc::PreferencesParts "/dev/null";
+Dir::Etc::SourceList "$own/sources.list";
+Dir::Etc::SourceParts "/dev/null";
+Dir::State "$own/state";
+Dir::State::Status "$own/status";
+Dir::Cache "$own/cache";
+APT::Architecture "$arch";
+APT::Architectures { "$arch"; };
+APT::Sandbox::User "root";
+APT::Install-Recommends "false";
+APT::Update::Error-Mode "any";
+Acquire::Languages "none";
+Acquire::Check-Valid-Until "false";
+END
 quietly apt apt-get update
 
 # Unpack packages into a folder in which /bin, /lib and /sbin lead to /usr, as everywhere in Debian today.
@@ -80,7 +98,7 @@ files() {
   asked="$suite $*"
   [ "$(cat "$into/.asked" 2>/dev/null)" = "$asked" ] && return
   say "fetching programs of $suite for $arch"
-  rm -rf "$own/cache/archives" "$into" "$into.new"
+  rm -rf "$own/cache/archives" "$into.new"
   mkdir -p "$own/cache/archives/partial"
   quietly apt apt-get install -y --download-only "$@"
   unpack "$into.new" "$own"/cache/archives/*.deb
@@ -94,6 +112,7 @@ files() {
   echo 'root:x:0:' >"$into.new/etc/group"
   [ -e "$into.new/bin/sh" ] || ln -s dash "$into.new/usr/bin/sh"
   echo "$asked" >"$into.new/.asked"
+  rm -rf "$into"
   mv "$into.new" "$into"
 }
 

@@ -51,7 +51,12 @@ build_initramfs() {
   root=$(mktemp -d)
   mkdir -p "$root/bin" "$root/modules"
   case "$ARCH" in
-    arm64) cp "$CACHE/files-arm64/usr/bin/busybox" "$root/bin/busybox" ;;
+    arm64)
+      cp "$CACHE/files-arm64/usr/bin/busybox" "$root/bin/busybox" || {
+        say "the programs of arm64 are not in $CACHE; npm run test:kernels fetches them"
+        exit 1
+      }
+      ;;
     *) cp "$(command -v busybox)" "$root/bin/busybox" ;;
   esac
   cp "$here/init" "$root/init"

@@ -182,7 +182,7 @@ export class PredecessorServers extends ServersFamily {
     try {
       return await this.plan(NOTHING_SET_ASIDE).apply(signal);
     } finally {
-      state.hold(new Set());
+      state.release();
     }
   }
 

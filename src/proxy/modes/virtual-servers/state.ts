@@ -150,18 +150,25 @@ export class ServersState extends ServerTrackers {
     for (const [key, chain] of chains) this.tables.desire(key, chain);
   }
 
-  /** Desire these servers as they are, with their destinations and addresses, and nothing else: for one that desires nothing of its own. */
+  /** Desire these servers as they are, with their destinations and addresses: for a predecessor, which desires nothing of its own. */
   hold(keys: ReadonlySet<string>): void {
     const held = new Set<Address>();
     for (const [key, one] of this.servers.applied ?? []) {
-      const isHeld = keys.has(key);
-      this.servers.desire(key, isHeld ? one : undefined);
-      if (isHeld) held.add(one.server.address);
+      if (!keys.has(key)) continue;
+      this.servers.desire(key, one);
+      held.add(one.server.address);
     }
     for (const [key, one] of this.destinations.applied ?? [])
-      this.destinations.desire(key, keys.has(serverKey(one.server)) ? one : undefined);
+      if (keys.has(serverKey(one.server))) this.destinations.desire(key, one);
     for (const [address, one] of this.addresses.applied ?? [])
-      this.addresses.desire(address, held.has(address) ? one : undefined);
+      if (held.has(address)) this.addresses.desire(address, one);
+  }
+
+  /** Desire none of them any more, also where the believed state was forgotten meanwhile. */
+  release(): void {
+    for (const key of [...this.servers.desired.keys()]) this.servers.desire(key, undefined);
+    for (const key of [...this.destinations.desired.keys()]) this.destinations.desire(key, undefined);
+    for (const address of [...this.addresses.desired.keys()]) this.addresses.desire(address, undefined);
   }
 
   override observe(seen: ObservedServers): void {
