@@ -23,6 +23,8 @@ export interface HistoryPlan {
   readonly readsProtobuf: boolean;
   /** The agent asks for lists as streams (KEP-3157). */
   readonly streamsLists: boolean;
+  /** The agent counts connections and bytes of each Service (--service-metrics). */
+  readonly measures: boolean;
   /** The API server can do so. */
   readonly canStream: boolean;
   readonly steps: readonly Step[];
@@ -52,6 +54,8 @@ export function planOf(seed: number, only: { readonly mode?: SimMode } = {}): Hi
   return {
     seed,
     source,
+    // By a chance of its own: the rest of a history is the same with and without.
+    measures: new Random(seed ^ 0x5eed).chance(0.3),
     settings: {
       mode,
       syncPeriod: random.pick([5000, 30_000]),

@@ -33,7 +33,7 @@ export function configText(
 }
 
 /** The command line of a simulated agent. */
-export function flagsOf({ source }: Pick<HistoryPlan, 'source'>): Flags {
+export function flagsOf({ source, measures }: Pick<HistoryPlan, 'source' | 'measures'>): Flags {
   const objects = source === 'manifests' ? { manifests: MANIFESTS } : { master: API_SERVER };
-  return { config: CONFIG_FILE, hostnameOverride: NODE, ...objects };
+  return { config: CONFIG_FILE, hostnameOverride: NODE, serviceMetrics: measures, ...objects };
 }

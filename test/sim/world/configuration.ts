@@ -6,7 +6,7 @@ import type { HistoryPlan } from '../history/plan.ts';
 import { CONFIG_FILE, flagsOf } from './config-text.ts';
 
 /** `text`: JSON. */
-export function configOf(text: string, plan: Pick<HistoryPlan, 'source'>): Config {
+export function configOf(text: string, plan: Pick<HistoryPlan, 'source' | 'measures'>): Config {
   const values = [{ kind: 'value', value: JSON.parse(text) as unknown, line: 1, repeated: [] }] as const;
   const { flags, origins, given } = flagsFromFile({ values, problems: [] }, flagsOf(plan));
   return configFromFlags(flags, { origins, file: CONFIG_FILE, given });

@@ -105,6 +105,8 @@ export class SimWorld {
     else if (action.kind === 'address') this.#setAddress(action.address as Address, action.isThere);
     else if (action.kind === 'clock') this.time.setWallBy(action.by);
     else this.#clients.start(action.variant);
+    // The counters are read beside whatever the agent does.
+    if (this.#options.plan.measures) void this.ports.ask({ port: METRICS_PORT, path: '/metrics' });
   }
 
   /** Nothing is out of order any more. */
@@ -133,6 +135,11 @@ export class SimWorld {
     });
     if (problem !== undefined)
       throw new Violation(`not right: ${topicOf(problem)}`, `${problem}, after all faults ended`);
+    if (this.#options.plan.measures) {
+      const { status, body } = await this.#ask(METRICS_PORT, '/metrics');
+      if (status !== 200 || !body.includes('slicewire_service_series{state="served"}'))
+        throw new Violation('not measured', `/metrics answers ${status}, without series of Services`);
+    }
     this.check.settled();
   }
 
