@@ -60,6 +60,7 @@ The simulator runs the real agent and the real controller in a world that is mad
 One seed gives one history, always the same.
 Faults come at every call to the outside: the call fails before it works, or after it worked, it is slow, it is cut, or the agent is
 killed at it and starts again.
+In one history of eight the machine stands still for up to a minute.
 In a third of the histories the agent counts connections for each Service (\`--service-metrics\`), and its metrics are read meanwhile.
 After each commit of the simulated kernel a packet engine checks that no wanted frontend is refused, that no packet goes to an address
 that is not its endpoint, and that what belongs to others is unchanged.

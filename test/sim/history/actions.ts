@@ -40,7 +40,9 @@ export type Action =
   | { readonly kind: 'foreign'; readonly what: ForeignWrite; readonly variant: number }
   | { readonly kind: 'address'; readonly address: string; readonly isThere: boolean }
   | { readonly kind: 'flows'; readonly variant: number }
-  | { readonly kind: 'clock'; readonly by: number };
+  | { readonly kind: 'clock'; readonly by: number }
+  /** The machine stands still for so many milliseconds, as one that is suspended or moved. */
+  | { readonly kind: 'freeze'; readonly milliseconds: number };
 
 /** An action at a time, in milliseconds since the history began. */
 export interface Step {
@@ -69,6 +71,8 @@ export function actionText(action: Action): string {
       return `clients send (${action.variant})`;
     case 'clock':
       return `somebody sets the clock by ${action.by} ms`;
+    case 'freeze':
+      return `the machine stands still for ${action.milliseconds / 1000} s`;
     default:
       return `${action.kind}: ${action.what}`;
   }

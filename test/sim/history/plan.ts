@@ -51,6 +51,7 @@ export function planOf(seed: number, only: { readonly mode?: SimMode } = {}): Hi
     at += random.between(0, random.pick(PAUSES));
     for (const action of nextActions(random, objects, source)) steps.push({ at, action });
   }
+  const standstill = standstillOf(seed, at);
   return {
     seed,
     source,
@@ -65,11 +66,19 @@ export function planOf(seed: number, only: { readonly mode?: SimMode } = {}): Hi
     },
     variant: random.chance(0.3) ? 'legacy' : 'nft',
     readsProtobuf: random.chance(0.5),
-    steps,
+    steps: standstill === undefined ? steps : [...steps, standstill].sort((a, b) => a.at - b.at),
     faultRate: random.pick([0, 0.002, 0.01, 0.03]),
     streamsLists: random.chance(0.5),
     canStream: random.chance(0.8),
   };
+}
+
+/** One history of eight has one, by a chance of its own. */
+function standstillOf(seed: number, end: number): Step | undefined {
+  const random = new Random(seed ^ 0xf4ee2e);
+  if (!random.chance(0.125)) return undefined;
+  const at = random.between(1, Math.max(2, end));
+  return { at, action: { kind: 'freeze', milliseconds: random.pick([2000, 20_000, 60_000]) } };
 }
 
 function nextActions(random: Random, objects: SimObjects | SimPods, source: SimSource): readonly Action[] {

@@ -104,6 +104,7 @@ export class SimWorld {
     else if (action.kind === 'foreign') this.#writeAsOther(action);
     else if (action.kind === 'address') this.#setAddress(action.address as Address, action.isThere);
     else if (action.kind === 'clock') this.time.setWallBy(action.by);
+    else if (action.kind === 'freeze') this.time.stall(action.milliseconds);
     else this.#clients.start(action.variant);
     // The counters are read beside whatever the agent does.
     if (this.#options.plan.measures) void this.ports.ask({ port: METRICS_PORT, path: '/metrics' });
