@@ -18,6 +18,9 @@ import type { Log } from '../../telemetry/log.ts';
 import type { Agent } from '../agent.ts';
 import { RecordFolder, type SegmentFile, segmentLines } from './record-folder.ts';
 
+/** Milliseconds to wait for the disk of --record-dir. One that hangs, such as a mount without its server, delays no rule, and no end of the agent. */
+const DISK_PATIENCE_MS = 5000;
+
 export class Recordings {
   readonly recorder: Recorder;
   /** The hooks of the recorder. A failure in them stops the recording, and not the agent. */
@@ -27,6 +30,8 @@ export class Recordings {
   readonly #log: Log;
   #fault: string | undefined;
   #folder: RecordFolder | undefined;
+  /** Counts the configurations. A folder that a slow disk opens for a former one is not used. */
+  #turn = 0;
   #present: { readonly agent: Agent; readonly config: Config } | undefined;
 
   constructor(recorder: Recorder, log: Log) {
@@ -49,27 +54,46 @@ export class Recordings {
 
   /**
    * Record these parts from now on. Recordings begin anew, because other settings make other plans. Call it while no sync runs; it resolves
-   * when the next sync will be recorded.
+   * when the next sync will be recorded, or when the disk hangs: then the recording begins when it answers.
    */
   async use(agent: Agent, config: Config): Promise<void> {
     const former = this.#present?.config.recording;
     this.#present = { agent, config };
     this.recorder.sinks.restart();
     if (sameData(former, config.recording)) return;
-    await this.#open(config).catch((error) => this.#log.error(causeOf(error)));
-  }
-
-  /** Resolves when everything is written. */
-  async close(): Promise<void> {
-    await this.#folder?.stop();
-    this.#folder = undefined;
-  }
-
-  async #open({ recording }: Config): Promise<void> {
     await this.close();
+    const { recording } = config;
+    if (recording === undefined) return;
+    await this.#forDisk(
+      this.#open(recording),
+      recording.folder,
+      'the agent goes on, and records when the disk answers',
+    );
+  }
+
+  /** Resolves when everything is written, or when the disk hangs. */
+  async close(): Promise<void> {
+    this.#turn += 1;
+    const folder = this.#folder;
+    this.#folder = undefined;
+    if (folder !== undefined) await this.#forDisk(folder.stop(), folder.path, 'the last records may be missing');
+  }
+
+  /** Wait for work with the disk; its errors are logged. */
+  async #forDisk(work: Promise<void>, path: string, follows: string): Promise<void> {
+    const { promise: late, resolve } = Promise.withResolvers<'late'>();
+    const cancel = realClock.after(DISK_PATIENCE_MS, () => resolve('late'));
+    const done = work.catch((error) => this.#log.error(causeOf(error)));
+    const first = await Promise.race([done, late]);
+    cancel();
+    if (first === 'late')
+      this.#log.error(`--record-dir=${path}: the disk has not answered for ${DISK_PATIENCE_MS / 1000} s; ${follows}`);
+  }
+
+  async #open({ folder: path, size }: RecordingSettings): Promise<void> {
+    const turn = this.#turn;
     const present = this.#present;
-    if (recording === undefined || present === undefined) return;
-    const { folder: path, size } = recording;
+    if (present === undefined) return;
     const now = () => this.#present ?? present;
     const context = recordingContext(
       () => now().agent,
@@ -77,6 +101,7 @@ export class Recordings {
     );
     const options = { path, size, recorder: this.recorder, context, clock: realClock, log: this.#log };
     const folder = await RecordFolder.open(options);
+    if (turn !== this.#turn) return;
     this.#folder = folder;
     await folder.start();
   }
@@ -100,6 +125,8 @@ export function recordingContext(agent: () => Agent, config: () => Config): Reco
     wall: () => realClock.wall(),
   };
 }
+
+type RecordingSettings = NonNullable<Config['recording']>;
 
 interface HistoryArchiveOptions {
   readonly recorder: Recorder;
