@@ -82,6 +82,7 @@ class HistoryRun {
       },
       onCommit: (what) => {
         this.#commits += 1;
+        trace?.(`          commit ${what}`);
         this.#digest.update(`commit ${what}\n`);
       },
     });

@@ -167,14 +167,16 @@ export class SyncLoop {
    */
   async #begin(touched: readonly ServiceKey[], signal: AbortSignal): Promise<Begun> {
     const { cache, mode, onFirst, onPlan = noop } = this.#parts;
-    const installed = mode.probe.isInstalled(signal).catch(() => false);
+    const probing = new AbortController();
+    const installed = mode.probe.isInstalled(AbortSignal.any([signal, probing.signal])).catch(() => false);
     // This early reading stays valid only if it does not depend on the desired state.
     const isEarly = mode.readsApart || !(await installed);
     const reading = isEarly ? this.#observe(signal) : undefined;
     // A failed reading is reported after the touched Services are in the desired state: they must not be lost.
     const known = reading?.catch(() => undefined);
-    // The probe is not waited for either: a lock may delay it.
+    // The probe is not waited for either: a lock may delay it. It must not outlast the agent.
     const early = await Promise.race([known, installed.then((isInstalled) => (isInstalled ? undefined : known))]);
+    probing.abort();
     signal.throwIfAborted();
     this.#hasBegun = true;
     if (!mode.readsApart) this.#mustObserve = true;

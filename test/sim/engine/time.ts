@@ -45,6 +45,7 @@ export class SimTime {
   #breaths: (() => void)[] = [];
   #now = 0;
   #wallOffset = 0;
+  #stalled = 0;
   #ids = 0;
   #activity = 0;
 
@@ -70,6 +71,12 @@ export class SimTime {
   /** A call that does not return for a while: time passes, and nobody else runs. */
   stall(milliseconds: number): void {
     this.#now += milliseconds;
+    this.#stalled += milliseconds;
+  }
+
+  /** Milliseconds in which somebody could run. */
+  get running(): number {
+    return this.#now - this.#stalled;
   }
 
   /** Something happened that is no timer: a quiet turn begins again. */

@@ -56,7 +56,7 @@ export function planOf(seed: number, only: { readonly mode?: SimMode } = {}): Hi
     seed,
     source,
     // By a chance of its own: the rest of a history is the same with and without.
-    measures: new Random(seed ^ 0x5eed).chance(0.3),
+    measures: new Random(seed ^ 0x3ea5).chance(0.3),
     settings: {
       mode,
       syncPeriod: random.pick([5000, 30_000]),

@@ -33,6 +33,8 @@ export interface WorldOptions {
 const ASKING = 300;
 /** Milliseconds that a sync may take after a period, in which the agent reads what others wrote. Notices come sooner, but not to all tables. */
 const NOTICING_MS = 2000;
+/** The same from a notice of nftables to the sync that follows it. */
+const NOTICE_MS = 20;
 const KINDS = { services: 'Service', slices: 'EndpointSlice', nodes: 'Node', pods: 'Pod' } as const;
 const [IPV4, IPV6] = NODE_ADDRESSES as unknown as readonly [Address, Address];
 const SENDERS = sendersOf({ IPv4: IPV4, IPv6: IPV6 });
@@ -53,7 +55,7 @@ export class SimWorld {
   readonly #violations: Violation[] = [];
   #settings: Settings;
   #isForeign = false;
-  /** Until then the agent may not have noticed what others wrote. */
+  /** Until then the agent may not have noticed what others wrote; in time in which it can run. */
   #disturbedUntil = 0;
 
   constructor(options: WorldOptions) {
@@ -220,8 +222,10 @@ export class SimWorld {
     this.#isForeign = true;
     writeAsOther(this.kernel, what, variant);
     this.#isForeign = false;
-    if (what !== 'own-rule' && what !== 'hold-lock' && this.#settings.mode !== 'nftables')
-      this.#disturbedUntil = this.time.now + this.#settings.syncPeriod + NOTICING_MS;
+    if (what === 'own-rule' || what === 'hold-lock') return;
+    // The kernel's notice comes at once in nftables mode: only a sync that runs already may lead packets to what was flushed.
+    const noticing = this.#settings.mode === 'nftables' ? NOTICE_MS : this.#settings.syncPeriod + NOTICING_MS;
+    this.#disturbedUntil = Math.max(this.#disturbedUntil, this.time.running + noticing);
   }
 
   #setAddress(address: Address, isThere: boolean): void {
@@ -235,7 +239,7 @@ export class SimWorld {
     const others = this.kernel.bytesOfOthers();
     const { isCleaning, isAlone } = this.agents;
     const by: Writer = this.#isForeign ? 'others' : isCleaning ? 'cleanup' : isAlone ? 'agent' : 'agents';
-    const isDisturbed = this.time.now < this.#disturbedUntil;
+    const isDisturbed = this.time.running < this.#disturbedUntil;
     const commit = { views: (family: Family) => this.kernel.views(family), by, isDisturbed, at: this.time.now, others };
     for (const { kind, text } of this.check.committed(commit)) {
       this.#violations.push(new Violation(kind, text));
