@@ -13,8 +13,8 @@ export interface OtherKernel {
   readonly release: string;
   /** The Node.js of its platform. */
   readonly node: string;
-  /** The executable that tests start; undefined for the sources. */
-  readonly program: string | undefined;
+  /** The executable that tests start. */
+  readonly program: string;
 }
 
 export interface RunThere<Result> extends Results<Result> {

@@ -7,6 +7,7 @@ import { verificationSchema } from '../../../src/inspect/wire/verification.ts';
 import { MODE_NAMES } from '../../../src/proxy/model/modes.ts';
 import { ManifestNode } from '../../helpers/cli/lab/manifest-node.ts';
 import { NODE_PORT, POD_PORT, WEB, webObjects } from '../../helpers/cli/lab/web.ts';
+import { SLICEWIRE } from '../../helpers/cli/slicewire.ts';
 import { shellCommands } from '../../helpers/kernel/shell-commands.ts';
 import { NEVER } from '../../helpers/proxy/rig.ts';
 
@@ -41,6 +42,15 @@ describe('the agent as a process', () => {
     return [...hosts].sort();
   };
 
+  /** A question to the agent, as an administrator asks it on the node. */
+  const ask = async (...words: readonly string[]) => {
+    const [file = '', ...args] = SLICEWIRE;
+    const inside = lab.inside('node', file, [...args, ...words, '-o', 'json']);
+    const { exitCode, stdout, stderr } = await shellCommands.run(inside, NEVER);
+    assert.equal(exitCode, 0, stderr);
+    return JSON.parse(stdout) as unknown;
+  };
+
   /** All rules, sets and servers of the node, in their own words. */
   const rules = async () => {
     const programs = [
@@ -65,14 +75,9 @@ describe('the agent as a process', () => {
       assert.deepEqual(await answersOf('pod-1', WEB, 80), all);
       assert.deepEqual(await answersOf('client', LAB.node.v4, NODE_PORT), all);
 
-      const question = [podAddress(1).v4, `${WEB}:80`, '-o', 'json'];
-      const explained = await node.run('explain', flag, ...question);
-      assert.equal(explained.status, 0, explained.error);
-      const { verdict } = explanationSchema.parse(JSON.parse(explained.out));
+      const { verdict } = explanationSchema.parse(await ask('explain', podAddress(1).v4, `${WEB}:80`));
       assert.deepEqual([verdict.kind, verdict.endpoints.length], ['balanced', 3]);
-      const verified = await node.run('verify', flag, '-o', 'json');
-      assert.equal(verified.status, 0, verified.error);
-      assert.equal(verificationSchema.parse(JSON.parse(verified.out)).equal, true);
+      assert.equal(verificationSchema.parse(await ask('verify')).equal, true);
 
       await agent.stop();
       const again = await start();

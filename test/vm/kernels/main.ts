@@ -58,8 +58,11 @@ async function fetched({ suite, architecture }: Kernel): Promise<OtherKernel> {
   await mkdir(folder, { recursive: true });
   const runtime = (await nodePackage(platformNamed('linux-arm64'), folder)).node;
   await checkRuntime(runtime);
-  // The executable is of this platform.
-  return { release, node: runtime.file, program: undefined };
+  const program = join(folder, 'slicewire');
+  const args = [here('../../../scripts/build.ts'), '--platform', 'linux-arm64', '--output', program];
+  const { exitCode, stderr } = await realCommands.run({ file: process.execPath, args }, NEVER);
+  if (exitCode !== 0) throw new Error(`the executable for ${architecture} cannot be built: ${stderr.trim()}`);
+  return { release, node: runtime.file, program };
 }
 
 /** A kernel that cannot be fetched is told with the others' results. */
