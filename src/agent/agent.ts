@@ -41,6 +41,7 @@ interface AgentOptions {
   /** ServicePorts that changed. */
   readonly onPorts?: SyncParts['onPorts'];
   readonly onSweep?: (report: SweepReport) => void;
+  readonly beforeWrite?: SyncParts['beforeWrite'];
   /** A phase of the start ended. */
   readonly onPhase?: ((phase: StartPhase) => void) | undefined;
   readonly platform: Platform;
@@ -63,7 +64,7 @@ export interface Agent {
 
 /** Check the machine, wait for the initial lists, and build the agent. Writes nothing but conntrack settings. Throws CannotRun. */
 export async function startAgent(feed: ObjectFeed, options: AgentOptions): Promise<Agent> {
-  const { config, log, signal, onFault, onPorts, onSweep, platform } = options;
+  const { config, log, signal, onFault, onPorts, onSweep, beforeWrite, platform } = options;
   const { cache } = feed;
   if (config.modeChoice.by === AUTO && config.modeChoice.why === undefined)
     throw new Error('the mode is not chosen yet');
@@ -109,6 +110,7 @@ export async function startAgent(feed: ObjectFeed, options: AgentOptions): Promi
     retry: config.syncPeriod,
     onFault,
     ...(onPorts === undefined ? {} : { onPorts }),
+    ...(beforeWrite === undefined ? {} : { beforeWrite }),
     onFirst: (services) => log.info({ services }, "DNS and the API server's Service are programmed; the rest follows"),
     onUnread: (cause) => {
       unread.tell({ cause, text: `part of the kernel cannot be read: ${cause}` });

@@ -39,10 +39,13 @@ export async function tuneConntrack(
   log: Log,
   { level = 'warn', platform = realPlatform }: { readonly level?: 'warn' | 'error'; readonly platform?: Platform } = {},
 ): Promise<number> {
-  const unloaded = await loadConntrack(config, platform);
-  if (unloaded !== undefined)
-    log[level](`the kernel has not loaded conntrack, and does not when it is asked: ${unloaded}`);
-  const { possible, barred } = await sortWrites(await pending(config, platform), platform.kernel.settings);
+  let writes = await pending(config, platform);
+  if (writes.some(({ from }) => from === undefined)) {
+    const cause = await loadConntrack(platform);
+    if (cause !== undefined) log[level](`the kernel has not loaded conntrack, and does not when it is asked: ${cause}`);
+    writes = await pending(config, platform);
+  }
+  const { possible, barred } = await sortWrites(writes, platform.kernel.settings);
   const failed = await writeSettings(possible, platform.kernel.settings);
   const stays = [...barred];
   for (const write of possible) {
@@ -59,10 +62,9 @@ export async function tuneConntrack(
  * The settings come with the kernel's module of conntrack, which the first rules would load: too late, and without a second try. The kernel
  * loads it for a question about connections as well (nfnetlink.c, nfnetlink_rcv_msg). Resolves with the cause where that fails.
  */
-async function loadConntrack(config: Config, platform: Platform): Promise<string | undefined> {
-  if ((await pending(config, platform)).every(({ from }) => from !== undefined)) return undefined;
+async function loadConntrack({ kernel }: Platform): Promise<string | undefined> {
   try {
-    const table = await platform.kernel.openFlowTable();
+    const table = await kernel.openFlowTable();
     try {
       table.udpFlows('IPv4').next();
     } finally {

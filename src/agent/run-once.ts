@@ -31,16 +31,25 @@ export async function syncOnce(
   const faults = new FaultLog({ log, clock: realClock });
   const onFault = (fault: Fault) => void faults.log(fault);
   const syncLog = new SyncLog(log, realClock);
-  const mayWrite = () => mustHaveModeOfAgent(platform.process.names, config.mode);
+  // The agent may change its mode while lists or the kernel take long.
+  const barred = new AbortController();
+  const until = AbortSignal.any([signal, barred.signal]);
+  const mayWrite = async () => {
+    try {
+      await mustHaveModeOfAgent(platform.process.names, config.mode);
+    } catch (error) {
+      barred.abort(error);
+      throw error;
+    }
+  };
   try {
     await mayWrite();
     const feed = startFeed({ platform, config, log, follow: false, signal, onFault });
     const onPhase = (phase: StartPhase) => report?.ended(phase);
     const onSweep = (swept: SweepReport) => syncLog.swept(swept);
-    const agent = await startAgent(feed, { platform, config, log, isRun: true, signal, onFault, onPhase, onSweep });
-    // The lists may have taken long.
-    await mayWrite();
-    return await syncUntilDone(agent, syncLog, signal, report);
+    const options = { platform, config, log, isRun: true, signal, onFault, onPhase, onSweep, beforeWrite: mayWrite };
+    const agent = await startAgent(feed, options);
+    return await syncUntilDone(agent, syncLog, until, report);
   } finally {
     faults.flush();
     syncLog.summarize();

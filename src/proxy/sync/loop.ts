@@ -50,6 +50,8 @@ export interface SyncParts {
   readonly onFault: (fault: Fault) => void;
   /** Called with the changed ServicePorts; undefined for a deleted one. */
   readonly onPorts?: (ports: ReadonlyMap<ServicePortKey, ServicePort | undefined>) => void;
+  /** Awaited before plans are made and applied. A rejection makes the sync fail. */
+  readonly beforeWrite?: () => Promise<void>;
   /** Called with each plan before it is applied. */
   readonly onPlan?: OnPlan;
   /** Called with the Services that were written before all others. */
@@ -150,6 +152,7 @@ export class SyncLoop {
       this.#parts.onUnread(causeOf(error));
     }
     const write = clock.now();
+    await this.#parts.beforeWrite?.();
     const report = await applyIsolating(mode, this.#refused.services, { onPlan, signal });
     const writing = clock.now() - write;
     const { flows } = this.#parts;
@@ -190,6 +193,7 @@ export class SyncLoop {
     first.splice(SERVICES_AT_ONCE);
     if (first.length === 0 || first.length === touched.length) return begun;
     this.#desirePortion(first);
+    await this.#parts.beforeWrite?.();
     const { outcome } = await applyIsolating(mode, this.#refused.services, { onPlan, signal });
     if (outcome === 'complete') onFirst?.(first);
     const isFirst = new Set(first);

@@ -132,3 +132,20 @@ describe('a changed configuration that cannot be used yet', () => {
       }));
   }
 });
+
+describe('run --once, while the agent changes its mode', () => {
+  it('writes no rules of the former mode, also where reading the kernel took longer than the change', () =>
+    begun(async (world, lines) => {
+      world.calls.faultAt = (_, what, { name }) =>
+        name === 'once' && what === 'iptables-save' ? { kind: 'slow', milliseconds: 40_000 } : undefined;
+      world.perform({ kind: 'agent', what: 'once' });
+      await run(world, 100);
+      wantMode(world, 'nftables');
+      await run(world, 30_000);
+      assert.ok(serves(world, 'nftables'), lines.join('\n'));
+      await run(world, 30_000);
+      assert.ok(serves(world, 'nftables'), lines.join('\n'));
+      const written = linesWith(lines, 'once: ').filter((line) => line.includes('synced'));
+      assert.deepEqual(written, []);
+    }));
+});
