@@ -136,8 +136,11 @@ describe('a changed configuration that cannot be used yet', () => {
 describe('run --once, while the agent changes its mode', () => {
   it('writes no rules of the former mode, also where reading the kernel took longer than the change', () =>
     begun(async (world, lines) => {
+      let reads = 0;
       world.calls.faultAt = (_, what, { name }) =>
-        name === 'once' && what === 'iptables-save' ? { kind: 'slow', milliseconds: 40_000 } : undefined;
+        name === 'once' && what === 'ip6tables-save' && ++reads === 1
+          ? { kind: 'slow', milliseconds: 10_000 }
+          : undefined;
       world.perform({ kind: 'agent', what: 'once' });
       await run(world, 100);
       wantMode(world, 'nftables');
