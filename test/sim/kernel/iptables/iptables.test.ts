@@ -41,7 +41,7 @@ const BOTH = [...TWO, '*filter', ':KUBE-B - [0:0]', 'COMMIT'];
 describe('simulated iptables', () => {
   for (const variant of ['nft', 'legacy'] as const) {
     it(`writes, lists and saves (${variant})`, async () => {
-      const { tools, after, commits, time } = scene(variant);
+      const { tools, after, commits, time, iptables, process } = scene(variant);
       assert.match(await after(tools.version(NEVER)), variant === 'nft' ? /\(nf_tables\)$/ : /\(legacy\)$/);
       assert.equal(tools.variant, variant);
       await after(tools.restore(() => BOTH, NEVER));
@@ -53,6 +53,9 @@ describe('simulated iptables', () => {
       assert.equal(await after(tools.hasChain({ table: 'nat', chain: 'KUBE-C' }, NEVER)), false);
       assert.deepEqual(await after(tools.rules({ table: 'nat', chain: 'PREROUTING' }, NEVER)), ['-j KUBE-A']);
       assert.deepEqual(await after(tools.counters({ table: 'nat', chain: 'PREROUTING' }, NEVER)), [0]);
+      const verbose = ['--wait', '1', '-t', 'nat', '-v', '-S', 'KUBE-A'];
+      const { stdout } = await after(iptables.commands(process).run({ file: 'iptables', args: verbose }, NEVER));
+      assert.equal(stdout, '-N KUBE-A\n-A KUBE-A -c 0 0 -j ACCEPT\n');
       const saved: string[] = [];
       await after(tools.save((line) => void saved.push(line), NEVER));
       assert.ok(saved.includes('-A PREROUTING -j KUBE-A') && saved.includes(':KUBE-B - [0:0]'));

@@ -47,8 +47,9 @@ export function list(tool: Tool, args: readonly string[], store: RuleStore): Com
   if (rules === undefined) return { exitCode: 1, stdout: '', stderr: noChain(tool, table, chain) };
   const policy = store.policy(tool.family, table, chain);
   const head = /^[A-Z]+$/.test(chain) ? `-P ${chain} ${policy}` : `-N ${chain}`;
-  const counted = (rule: string) => (args.includes('-v') ? rule.replace(/^(.*?)(?= ?-[jg] |$)/, '$1 -c 0 0') : rule);
-  return done(`${[head, ...rules.map((rule) => `-A ${chain} ${counted(rule).trim()}`)].join('\n')}\n`);
+  // Before the target, or at the end of a rule that only counts.
+  const counted = (line: string) => (args.includes('-v') ? line.replace(/(?= -[jg] )|$/, ' -c 0 0') : line);
+  return done(`${[head, ...rules.map((rule) => counted(`-A ${chain} ${rule}`.trim()))].join('\n')}\n`);
 }
 
 function noChain(tool: Tool, table: string, chain: string): string {
