@@ -17,11 +17,6 @@ import { type Answer, type Ask, ask } from './traffic.ts';
 export type Mode = 'iptables' | 'nftables' | 'ipvs';
 /** Milliseconds: three agents and a controller start at once. */
 const PATIENCE = 120_000;
-/**
- * Seconds for which a node keeps a flow whose first packet nobody answered. A request before its Service is in the kernel leaves such a
- * flow, untranslated, and all packets of the client's port follow it; the kernel's default is two minutes, and clients use ports again.
- */
-export const UNANSWERED_SECONDS = 1;
 
 export interface ClusterOptions {
   /** Default: 3. */
@@ -139,8 +134,6 @@ export class Cluster {
     const onErrorLine = (line: string) => void this.controllerLog.push(line);
     this.#controller = startChild({ ...inside, onErrorLine });
     await Promise.all(this.nodes.map(({ name }) => this.#startAgent(name)));
-    const setting = `net.netfilter.nf_conntrack_tcp_timeout_syn_sent=${UNANSWERED_SECONDS}`;
-    for (const { name } of this.nodes) await this.network.exec(name, 'sysctl', '-qw', setting);
   }
 
   async #startAgent(node: string, moreFlags: readonly string[] = []): Promise<void> {
