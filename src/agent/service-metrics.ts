@@ -3,7 +3,7 @@
  * demand, never twice at the same time, and for at most a hundredth of the time.
  */
 import { causeOf } from '../base/cause.ts';
-import { breath, type Clock } from '../base/clock.ts';
+import { breath, type Clock, endsWithin } from '../base/clock.ts';
 import { sameData } from '../base/equal.ts';
 import type { Mutex } from '../base/mutex.ts';
 import type { Cache } from '../cluster/cache/cache.ts';
@@ -82,7 +82,7 @@ export class ServiceMetrics {
   async trafficOf(service: ServiceKey): Promise<readonly FrontendTraffic[] | undefined> {
     if (!this.#isOn) return undefined;
     const refresh = this.#refresh();
-    if (!this.#traffic.isCounted) await withTimeout(READ_TIMEOUT_MS, refresh, this.#options.clock);
+    if (!this.#traffic.isCounted) await endsWithin(READ_TIMEOUT_MS, refresh, this.#options.clock);
     if (!this.#traffic.isCounted) return undefined;
     return this.#traffic.of(service).flatMap(({ frontends }) => frontends);
   }
@@ -91,7 +91,7 @@ export class ServiceMetrics {
   readonly text = shared(async (): Promise<string> => {
     const agent = this.#agent;
     if (!this.#isOn || agent === undefined) return '';
-    await withTimeout(READ_TIMEOUT_MS, this.#refresh(), this.#options.clock);
+    await endsWithin(READ_TIMEOUT_MS, this.#refresh(), this.#options.clock);
     const { into, leftOut } = await this.#collect(agent);
     this.#warnOf(leftOut, into.count);
     const served = into.count;
@@ -181,14 +181,6 @@ function shared<T>(work: () => Promise<T>): () => Promise<T> {
     });
     return running;
   };
-}
-
-/** Resolves when the work ends, or after some milliseconds. The work goes on then. */
-async function withTimeout(milliseconds: number, work: Promise<void>, clock: Clock): Promise<void> {
-  const { promise, resolve } = Promise.withResolvers<void>();
-  const cancel = clock.after(milliseconds, resolve);
-  await Promise.race([work, promise]);
-  cancel();
 }
 
 type Series = Parameters<SeriesText['add']>;

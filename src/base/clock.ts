@@ -49,6 +49,21 @@ export function sleep(clock: Clock, milliseconds: number, signal: AbortSignal): 
   });
 }
 
+/** Whether the work ends within these milliseconds. It goes on otherwise. Rejects as the work does until then. */
+export async function endsWithin(
+  milliseconds: number,
+  work: Promise<void>,
+  clock: Pick<Clock, 'after'>,
+): Promise<boolean> {
+  const { promise: late, resolve } = Promise.withResolvers<boolean>();
+  const cancel = clock.after(milliseconds, () => resolve(false));
+  try {
+    return await Promise.race([work.then(() => true), late]);
+  } finally {
+    cancel();
+  }
+}
+
 /** Never resolves; rejects with the signal's reason when it aborts. */
 export function aborted(signal: AbortSignal): Promise<never> {
   return new Promise((_resolve, reject) => {

@@ -1,7 +1,7 @@
 /** The recordings of an agent: its flight recorder, the folder of --record-dir, which follows the configuration, and answers from both. */
 import { release } from 'node:os';
 import { causeOf } from '../../base/cause.ts';
-import { realClock } from '../../base/clock.ts';
+import { endsWithin, realClock } from '../../base/clock.ts';
 import { sameData } from '../../base/equal.ts';
 import type { Config } from '../../config/config.ts';
 import { fileFromConfig } from '../../config/config-file.ts';
@@ -18,7 +18,7 @@ import type { Log } from '../../telemetry/log.ts';
 import type { Agent } from '../agent.ts';
 import { RecordFolder, type SegmentFile, segmentLines } from './record-folder.ts';
 
-/** Milliseconds to wait for the disk of --record-dir. One that hangs, such as a mount without its server, delays no rule, and no end of the agent. */
+/** Milliseconds to wait for the disk of --record-dir. One that hangs, such as a mount without its server, delays rules and the end of the agent by no more. */
 const DISK_PATIENCE_MS = 5000;
 
 export class Recordings {
@@ -81,12 +81,8 @@ export class Recordings {
 
   /** Wait for work with the disk; its errors are logged. */
   async #forDisk(work: Promise<void>, path: string, follows: string): Promise<void> {
-    const { promise: late, resolve } = Promise.withResolvers<'late'>();
-    const cancel = realClock.after(DISK_PATIENCE_MS, () => resolve('late'));
     const done = work.catch((error) => this.#log.error(causeOf(error)));
-    const first = await Promise.race([done, late]);
-    cancel();
-    if (first === 'late')
+    if (!(await endsWithin(DISK_PATIENCE_MS, done, realClock)))
       this.#log.error(`--record-dir=${path}: the disk has not answered for ${DISK_PATIENCE_MS / 1000} s; ${follows}`);
   }
 

@@ -5,7 +5,7 @@
 
 import { type Address, type Family, type Protocol, portBytes, socketBytes } from '../../base/address.ts';
 import type { ServiceKey } from './objects.ts';
-import type { ServicePortKey } from './service-port.ts';
+import type { ServicePort, ServicePortKey } from './service-port.ts';
 
 /** A flow as bytes (`socketBytes`): the destination of its first packet, and the source of the answers. */
 export interface FlowEnds {
@@ -142,6 +142,16 @@ export class Leftovers {
 /** `socketBytes`, or `nodePortKey` without an address. */
 export function frontendKey(family: Family, address: Address | undefined, port: number): string {
   return address === undefined ? nodePortKey(family, portBytes(port)) : socketBytes(address, port);
+}
+
+/** The keys of a ServicePort's frontends, with its protocol. */
+export function protocolKeysOf({ protocol, family, frontends }: ServicePort): readonly string[] {
+  return frontends.map(({ address, port }) => protocolKey(protocol, frontendKey(family, address, port)));
+}
+
+/** `key`: a `frontendKey`. */
+export function protocolKey(protocol: Protocol, key: string): string {
+  return `${protocol} ${key}`;
 }
 
 /** The key of a node port. `port` is two bytes. */

@@ -14,18 +14,19 @@
  * Pure: it holds state, and does no I/O.
  */
 
-import { addressOfText, type Family, type Protocol, socketText } from '../../base/address.ts';
+import { addressOfText, type Family, socketText } from '../../base/address.ts';
 import type { FrontendAt } from './claims.ts';
 import {
   type FlowEnds,
   type FlowJudgement,
   FOREIGN,
   FORMER,
-  frontendKey,
   Leftovers,
   LIVE,
   type NodeAddresses,
   nodePortKey,
+  protocolKey,
+  protocolKeysOf,
 } from './flow-leftovers.ts';
 import type { ServicePort, ServicePortKey } from './service-port.ts';
 
@@ -50,12 +51,12 @@ export class OpeningFlows {
     this.#targets.clear();
     for (const former of before.values()) {
       if (former.protocol === 'UDP') continue;
-      for (const at of keysOf(former)) this.left.markRemoved(at, former.service);
+      for (const at of protocolKeysOf(former)) this.left.markRemoved(at, former.service);
       if (mayLeaveStale(former, changes.get(former.key))) this.left.markPending(former.service);
     }
     for (const port of changes.values()) {
       if (port === undefined || port.protocol === 'UDP') continue;
-      for (const at of keysOf(port)) this.left.markPresent(at);
+      for (const at of protocolKeysOf(port)) this.left.markPresent(at);
     }
   }
 
@@ -77,10 +78,10 @@ export class OpeningFlows {
     if (owner !== undefined) {
       return this.#targetsOf(owner).has(socketText(replySource)) ? LIVE : { kind: 'stale', owner: owner.key };
     }
-    if (this.left.has(keyOf(protocol, destination))) return FORMER;
+    if (this.left.has(protocolKey(protocol, destination))) return FORMER;
     if (!isOfNode && !nodes.before(address)) return FOREIGN;
     const wasNodePort =
-      this.left.has(keyOf(protocol, nodePortKey(family, port))) || this.#lookup({ ...at, address: undefined });
+      this.left.has(protocolKey(protocol, nodePortKey(family, port))) || this.#lookup({ ...at, address: undefined });
     return wasNodePort ? FORMER : FOREIGN;
   }
 
@@ -103,16 +104,9 @@ function targetsOf({ cluster, local, alsoAnswering }: ServicePort): Set<string> 
 /** Whether an endpoint or a frontend was removed. New ones have no flows yet. */
 function mayLeaveStale(before: ServicePort, now: ServicePort | undefined): boolean {
   if (now === undefined) return true;
-  const [frontends, targets] = [new Set(keysOf(now)), targetsOf(now)];
+  const [frontends, targets] = [new Set(protocolKeysOf(now)), targetsOf(now)];
   return (
-    keysOf(before).some((at) => !frontends.has(at)) || [...targetsOf(before)].some((target) => !targets.has(target))
+    protocolKeysOf(before).some((at) => !frontends.has(at)) ||
+    [...targetsOf(before)].some((target) => !targets.has(target))
   );
-}
-
-function keysOf({ protocol, family, frontends }: ServicePort): readonly string[] {
-  return frontends.map(({ address, port }) => keyOf(protocol, frontendKey(family, address, port)));
-}
-
-function keyOf(protocol: Protocol, key: string): string {
-  return `${protocol} ${key}`;
 }

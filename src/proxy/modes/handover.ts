@@ -2,11 +2,12 @@
  * One mode takes over from its predecessor on a live node. The new mode writes everything first. When that is complete, the
  * objects of the predecessor are removed; those with open connections follow as the connections end.
  *
- * What is no frontend any more goes before that. A takeover may have been interrupted: the rules of the new mode are there already, the
- * predecessor's objects are behind them, and would serve such a frontend as soon as the new mode drops it.
+ * Frontends that no Service has any more go before that. A takeover may have been interrupted: the rules of the new mode are there already,
+ * the predecessor's objects are behind them, and would serve such a frontend as soon as the new mode drops it.
  */
-import type { Address, Protocol } from '../../base/address.ts';
+import { familyOf } from '../../base/address.ts';
 import { causeOf } from '../../base/cause.ts';
+import { frontendKey, protocolKey, protocolKeysOf } from '../model/flow-leftovers.ts';
 import type { ServicePort, ServicePortKey } from '../model/service-port.ts';
 import { type ApplyReport, failedReport, mergeReports, NOTHING_TO_DO, type Observed } from '../reconcile/step.ts';
 import { type ModeWork, sumOfWork } from '../reconcile/work.ts';
@@ -36,12 +37,13 @@ class Handover implements Mode {
   readonly #predecessor: Mode;
   /** Every object of the predecessor is removed, so it is not read again. */
   #isPredecessorGone = false;
-  /** The frontends of all ServicePorts, until the removal of the predecessor begins. */
-  #frontends: Map<ServicePortKey, readonly string[]> | undefined = new Map();
+  /** The frontends of all ServicePorts (`protocolKeysOf`), for a predecessor that retires others, until its removal begins. */
+  #frontends: Map<ServicePortKey, readonly string[]> | undefined;
 
   constructor(next: Mode, predecessor: Mode) {
     this.#next = next;
     this.#predecessor = predecessor;
+    if (predecessor.retire !== undefined) this.#frontends = new Map();
   }
 
   get name(): Mode['name'] {
@@ -78,9 +80,10 @@ class Handover implements Mode {
     before: ReadonlyMap<ServicePortKey, ServicePort>,
   ): void {
     this.#next.desire(changes, before);
+    if (this.#frontends === undefined) return;
     for (const [key, port] of changes) {
-      if (port === undefined) this.#frontends?.delete(key);
-      else this.#frontends?.set(key, frontendsOf(port));
+      if (port === undefined) this.#frontends.delete(key);
+      else this.#frontends.set(key, protocolKeysOf(port));
     }
   }
 
@@ -127,7 +130,7 @@ class Handover implements Mode {
     if (this.#frontends === undefined || this.#predecessor.retire === undefined) return NOTHING_TO_DO;
     const served = new Set([...this.#frontends.values()].flat());
     const isServed: IsServed = ({ protocol, address, port }) =>
-      served.has(frontendKey(protocol, address, port)) || served.has(frontendKey(protocol, undefined, port));
+      [address, undefined].some((at) => served.has(protocolKey(protocol, frontendKey(familyOf(address), at, port))));
     for (let attempt = 1; attempt <= 2; attempt++) {
       const unread = await this.#readAgain(signal);
       if (unread !== undefined) return notRead(unread);
@@ -183,15 +186,6 @@ class Handover implements Mode {
 function afterRetiring(retired: ApplyReport, written: ApplyReport): ApplyReport {
   const merged = mergeReports([retired, written]);
   return written.outcome === 'failed' ? { ...merged, outcome: 'failed', applied: written.applied } : merged;
-}
-
-function frontendsOf({ protocol, frontends }: ServicePort): readonly string[] {
-  return frontends.map(({ address, port }) => frontendKey(protocol, address, port));
-}
-
-/** Without an address: a node port. */
-function frontendKey(protocol: Protocol, address: Address | undefined, port: number): string {
-  return `${protocol} ${address ?? 'node'} ${port}`;
 }
 
 function notRead(cause: string): ApplyReport {

@@ -137,7 +137,7 @@ export class SyncLoop {
     { start, before }: SyncStart,
     signal: AbortSignal,
   ): Promise<SyncReport> {
-    const { mode, clock, onPlan = noop } = this.#parts;
+    const { mode, clock } = this.#parts;
     const begun = this.#hasBegun ? undefined : await this.#begin(touched, signal);
     const desire = clock.now();
     await this.#desire(begun?.left ?? touched);
@@ -152,8 +152,7 @@ export class SyncLoop {
       this.#parts.onUnread(causeOf(error));
     }
     const write = clock.now();
-    await this.#parts.beforeWrite?.();
-    const report = await applyIsolating(mode, this.#refused.services, { onPlan, signal });
+    const report = await this.#write(signal);
     const writing = clock.now() - write;
     const { flows } = this.#parts;
     // A refusal names the Services that were not written; a failure of the environment (a lock, a family) does not.
@@ -169,7 +168,7 @@ export class SyncLoop {
    * cannot start without them. If rules are installed, the sync does not wait for that.
    */
   async #begin(touched: readonly ServiceKey[], signal: AbortSignal): Promise<Begun> {
-    const { cache, mode, onFirst, onPlan = noop } = this.#parts;
+    const { cache, mode, onFirst } = this.#parts;
     const probing = new AbortController();
     const installed = mode.probe.isInstalled(AbortSignal.any([signal, probing.signal])).catch(() => false);
     // This early reading stays valid only if it does not depend on the desired state.
@@ -193,11 +192,16 @@ export class SyncLoop {
     first.splice(SERVICES_AT_ONCE);
     if (first.length === 0 || first.length === touched.length) return begun;
     this.#desirePortion(first);
-    await this.#parts.beforeWrite?.();
-    const { outcome } = await applyIsolating(mode, this.#refused.services, { onPlan, signal });
+    const { outcome } = await this.#write(signal);
     if (outcome === 'complete') onFirst?.(first);
     const isFirst = new Set(first);
     return { ...begun, left: touched.filter((key) => !isFirst.has(key)) };
+  }
+
+  async #write(signal: AbortSignal) {
+    const { mode, beforeWrite, onPlan = noop } = this.#parts;
+    await beforeWrite?.();
+    return await applyIsolating(mode, this.#refused.services, { onPlan, signal });
   }
 
   /** The Services touched since the last call, and those that an earlier sync took and did not process. */

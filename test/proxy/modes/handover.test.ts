@@ -126,7 +126,7 @@ describe('from ipvs to iptables', () => {
       slice({ name: 'dns-1', service: 'dns', ports: [dns], endpoints: ['10.244.1.13'] }),
     ];
 
-    /** What is there, and whether the server of the former Service was there at each write of rules. */
+    /** The kernels after it; `hadServer` tells for each write of rules whether the server of the former Service was still there. */
     async function interrupted() {
       const made = ipvsRig({ families: ['IPv4'] });
       await wellSynced(made.rig.put(...OBJECTS, ...former));

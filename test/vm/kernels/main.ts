@@ -43,7 +43,7 @@ interface KernelResult {
   readonly trouble: string | undefined;
 }
 
-/** What debian.sh prints. It says on standard error what it fetches, and why it cannot. */
+/** Run debian.sh; resolves with its answer. Throws with its words where it fails. */
 async function debian(...args: string[]): Promise<string> {
   const { exitCode, stdout, stderr } = await realCommands.run({ file: 'sh', args: [DEBIAN, ...args] }, NEVER);
   if (exitCode !== 0) throw new Error(`debian.sh ${args[0]}: ${stderr.trim()}`);
