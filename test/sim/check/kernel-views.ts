@@ -2,7 +2,7 @@
 
 import type { Family } from '../../../src/base/address.ts';
 import type { Fate, NodeOfPacket, Packet } from '../../../src/inspect/explain/packet.ts';
-import { walk } from '../../../src/inspect/explain/walk.ts';
+import { type Walked, walk } from '../../../src/inspect/explain/walk.ts';
 import type { FamilyView } from '../../../src/proxy/modes/view.ts';
 
 /**
@@ -30,7 +30,9 @@ export interface Become {
   readonly unknown: readonly string[];
 }
 
-export type Walk = (view: FamilyView, packet: Packet, facts: NodeOfPacket) => ReturnType<typeof walk>;
+export type { Walked };
+
+export type Walk = (view: FamilyView, packet: Packet, facts: NodeOfPacket) => Walked;
 
 /** The chains are walked once: those of IPVS mode are the same. */
 export function viewsIn({ nftables, iptables, ipvs }: ModeViews): FamilyView[] {
@@ -38,7 +40,14 @@ export function viewsIn({ nftables, iptables, ipvs }: ModeViews): FamilyView[] {
 }
 
 export function becomeOf(views: readonly FamilyView[], packet: Packet, facts: NodeOfPacket, how: Walk = walk): Become {
-  const walked = views.map((view) => how(view, packet, facts));
+  return becomeOfWalked(
+    views,
+    views.map((view) => how(view, packet, facts)),
+  );
+}
+
+/** `walked`: one walk of the packet for each view. */
+export function becomeOfWalked(views: readonly FamilyView[], walked: readonly Walked[]): Become {
   const all = walked.map(({ fates }) => fates);
   const isFull = (fates: readonly Fate[]) => fates.length > 0 && fates.every(({ kind }) => kind === 'balanced');
   // Another mode translates before IPVS sees a packet: its servers do not matter then.

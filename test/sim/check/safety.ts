@@ -23,7 +23,15 @@ import {
   wantedIn,
 } from './expectations.ts';
 import { kept } from './kept.ts';
-import { type Become, becomeOf, fatesText, type KernelViews, viewsIn, type Walk } from './kernel-views.ts';
+import {
+  type Become,
+  becomeOfWalked,
+  fatesText,
+  type KernelViews,
+  viewsIn,
+  type Walk,
+  type Walked,
+} from './kernel-views.ts';
 import { packetsTo, type Sender, type SentPacket } from './packets.ts';
 import type { FrontendKey, FrontendVersions, Versions } from './versions.ts';
 import { Walks } from './walks.ts';
@@ -74,9 +82,24 @@ interface Judged {
   readonly mixed: ReadonlySet<string> | undefined;
 }
 
+/** The packets to a frontend, and the walk of each in each view. */
+interface ToJudge extends Pick<Commit, 'by' | 'at'> {
+  readonly views: readonly FamilyView[];
+  readonly packets: readonly SentPacket[];
+  readonly walked: Checked['walked'];
+  readonly local: ReadonlySet<string>;
+}
+
 /** The same `id` means the same fault. */
 interface Found extends Violation {
   readonly id: string;
+}
+
+/** A frontend that was checked: while versions and walks are the same, so is what was found. */
+interface Checked {
+  readonly changes: number;
+  readonly walked: readonly (readonly Walked[])[];
+  readonly strays: readonly Found[];
 }
 
 /** Milliseconds in which a sync writes all, unless calls are slow. */
@@ -95,6 +118,7 @@ export class SafetyCheck {
    * look like a newer version by chance. So such a position counts once it stood for longer than a sync takes.
    */
   readonly #seeming = new Map<FrontendKey, { readonly since: number; readonly position: Position }>();
+  readonly #checked = new Map<FrontendKey, Checked>();
   /** What becomes of the packets to a frontend, at the last check. */
   readonly #fates = new Map<FrontendKey, string>();
   /** Frontends of which others, a cleanup, or a second agent made that. */
@@ -118,6 +142,7 @@ export class SafetyCheck {
 
   /** The agent knows the newest versions, and has written them: the time for older ones is over. */
   settled(): void {
+    this.#checked.clear();
     for (const frontend of this.#versions.frontends) {
       this.#positions.set(frontend.key, newest(frontend, this.#versions));
     }
@@ -165,32 +190,48 @@ export class SafetyCheck {
     return [{ kind: 'others', text: `what belongs to others changed: ${firstDifference(before, others)}` }];
   }
 
-  #check(frontend: FrontendVersions, views: readonly FamilyView[], { by, at }: Pick<Commit, 'by' | 'at'>): Found[] {
+  #check(
+    frontend: FrontendVersions,
+    views: readonly FamilyView[],
+    { by, at }: Pick<Commit, 'by' | 'at'>,
+  ): readonly Found[] {
     const { family } = frontend.at;
     const seeming = this.#seeming.get(frontend.key);
     if (seeming !== undefined && (at ?? 0) - seeming.since > SYNC_MS) {
       this.#positions.set(frontend.key, seeming.position);
       this.#seeming.delete(frontend.key);
+      this.#checked.delete(frontend.key);
     }
+    const local = this.#versions.localAddresses(family);
+    const packets = this.#packetsTo(frontend, local);
+    const facts = { localAddresses: local, remembered: NOTHING_REMEMBERED };
+    const walked = packets.map(({ packet }) => views.map((view) => this.#walk(view, packet, facts)));
+    this.packets += packets.length;
+    const known = this.#checked.get(frontend.key);
+    const { changes } = this.#versions;
+    if (known?.changes === changes && !this.#seeming.has(frontend.key) && sameWalks(known.walked, walked))
+      return known.strays;
+    const found = this.#judgeAll(frontend, { views, packets, walked, local, by, at });
+    this.#checked.set(frontend.key, { changes, walked, strays: found.filter(({ kind }) => kind === 'stray') });
+    return found;
+  }
+
+  #judgeAll(frontend: FrontendVersions, { views, packets, walked, local, by, at }: ToJudge): readonly Found[] {
     const position = this.#positions.get(frontend.key) ?? BEGINNING;
     const found = combinations(frontend, position, this.#versions);
     if (found === undefined) {
       this.skipped += 1;
       return [];
     }
-    const local = this.#versions.localAddresses(family);
-    const facts = { localAddresses: local, remembered: NOTHING_REMEMBERED };
     const different = [...new Map(found.map((one) => [one.same, one])).values()];
     const met = new Set(different.map(({ same }) => same));
     const violations: Found[] = [];
-    const packets = this.#packetsTo(frontend, local);
     const hasServers = views.some(({ servers }) => servers !== undefined);
     const ofAll = hasServers ? backendsOf(packets, different, local) : undefined;
     const mixed = this.#versions.readsApart ? mixedIn(frontend, found, this.#versions) : undefined;
     const texts: string[] = [];
-    for (const sent of packets) {
-      this.packets += 1;
-      const become = becomeOf(views, sent.packet, facts, this.#walk);
+    for (const [i, sent] of packets.entries()) {
+      const become = becomeOfWalked(views, walked[i] ?? []);
       texts.push(fatesText(become.fates));
       violations.push(...this.#judge({ different, met, sent, become, local, ofAll, mixed }));
     }
@@ -198,13 +239,12 @@ export class SafetyCheck {
     if (met.size > 0 && isByAgent) {
       const combinationsMet = found.filter(({ same }) => met.has(same));
       const after = positionAfter(found, combinationsMet, position);
-      if (hasServers && at !== undefined) {
-        const before = this.#seeming.get(frontend.key);
-        const since = before !== undefined && isDeepStrictEqual(before.position, after) ? before.since : at;
-        this.#seeming.set(frontend.key, { since, position: after });
-      } else {
+      const seeming = this.#seeming.get(frontend.key);
+      if (!hasServers || at === undefined || isDeepStrictEqual(after, position)) {
         this.#seeming.delete(frontend.key);
         this.#positions.set(frontend.key, after);
+      } else if (!isDeepStrictEqual(seeming?.position, after)) {
+        this.#seeming.set(frontend.key, { since: at, position: after });
       }
     }
     return violations;
@@ -258,6 +298,14 @@ export class SafetyCheck {
     else this.#delivered.delete(name);
     return violations;
   }
+}
+
+/** Remembered walks are the same objects. */
+function sameWalks(before: Checked['walked'], now: Checked['walked']): boolean {
+  return (
+    before.length === now.length &&
+    now.every((walks, i) => walks.length === before[i]?.length && walks.every((walk, j) => walk === before[i]?.[j]))
+  );
 }
 
 /** See `Judged.mixed`. */

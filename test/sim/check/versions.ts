@@ -70,6 +70,7 @@ export class Versions {
   /** Of settings, by their text. */
   readonly #keys = new Map<string, string>();
   #place: Place;
+  #changes = 0;
   #zone = '';
   #local: ReadonlyMap<Family, ReadonlySet<string>> = new Map();
 
@@ -79,6 +80,11 @@ export class Versions {
     this.#model = new ProxyModel({ nodeName, zone: '' }, { servesExternalIPs });
     this.#place = { config, node: undefined, interfaces, serviceCidrs: undefined };
     this.#setPlace({});
+  }
+
+  /** The number of changes so far. */
+  get changes(): number {
+    return this.#changes;
   }
 
   /** All frontends that ever were. */
@@ -137,6 +143,7 @@ export class Versions {
   }
 
   #setService(key: ServiceKey, service: Service | undefined): void {
+    this.#changes += 1;
     if (service === undefined) this.#services.delete(key);
     else this.#services.set(key, service);
     const objects = { service: (one: ServiceKey) => this.#services.get(one), slicesOf: () => NO_SLICES };
@@ -163,6 +170,7 @@ export class Versions {
   #setSlice(key: SliceKey, slice: Slice | undefined): void {
     const before = this.#slices.get(key);
     if (sameData(before, slice)) return;
+    this.#changes += 1;
     if (slice === undefined) this.#slices.delete(key);
     else this.#slices.set(key, slice);
     for (const one of new Set([before, slice].filter((each) => each !== undefined).map(idOfSlices))) {
@@ -187,6 +195,7 @@ export class Versions {
   #setPlace(change: Partial<Place>): void {
     const place: Place = { ...this.#place, ...change };
     if (this.#nodes.length > 0 && sameData(place, this.#place)) return;
+    this.#changes += 1;
     this.#place = place;
     this.#zone = zoneOf(place.node, this.#zone);
     const settings = new Map<string, ModeSettings>();
