@@ -12,6 +12,7 @@
 
 import { isDeepStrictEqual } from 'node:util';
 import { endpointText, FAMILIES, type Family, familyOf, isLoopback } from '../../../src/base/address.ts';
+import type { ServiceKey } from '../../../src/proxy/model/objects.ts';
 import type { FamilyView } from '../../../src/proxy/modes/view.ts';
 import {
   BEGINNING,
@@ -37,8 +38,11 @@ import type { FrontendKey, FrontendVersions, Versions } from './versions.ts';
 import { Walks } from './walks.ts';
 
 export interface Violation {
-  /** `stopped`: a packet is not delivered any more. `stray`: it goes where it must not. `others`: something of others changed. */
-  readonly kind: 'stopped' | 'stray' | 'others';
+  /**
+   * `stopped`: a packet is not delivered any more. `stray`: it goes where it must not. `others`: something of others changed. `claimed`: it
+   * is not as the agent says.
+   */
+  readonly kind: 'stopped' | 'stray' | 'others' | 'claimed';
   readonly text: string;
 }
 
@@ -60,6 +64,13 @@ export interface Commit {
   readonly at?: number | undefined;
   /** Everything in the kernel that is not the agent's. */
   readonly others?: string;
+}
+
+/** The oldest versions of a frontend that the agent claims: indices into lists of `Versions`. */
+export interface Claim {
+  readonly owner: number;
+  readonly service: ServiceKey;
+  readonly slices: number;
 }
 
 export interface SafetyOptions {
@@ -146,6 +157,34 @@ export class SafetyCheck {
     for (const frontend of this.#versions.frontends) {
       this.#positions.set(frontend.key, newest(frontend, this.#versions));
     }
+  }
+
+  /**
+   * The agent says that the kernel has these versions, or newer ones. From now on it must be so, and what they deliver counts as
+   * delivered. Nothing follows for frontends that another writer disturbed.
+   */
+  claimed(claims: ReadonlyMap<FrontendKey, Claim>, { views, at }: Pick<Commit, 'views' | 'at'>): Violation[] {
+    const violations: Violation[] = [];
+    for (const [key, { owner, service, slices }] of claims) {
+      const frontend = this.#versions.frontend(key);
+      if (frontend === undefined || this.#disturbed.has(key)) continue;
+      const { family } = frontend.at;
+      const position = this.#positions.get(key) ?? BEGINNING;
+      const known = Math.max(slices, position.slices.get(service) ?? 0);
+      this.#positions.set(key, {
+        ...position,
+        owner: Math.max(owner, position.owner),
+        slices: new Map([...position.slices, [service, known]]),
+      });
+      this.#seeming.delete(key);
+      this.#checked.delete(key);
+      for (const sent of this.#packetsTo(frontend, this.#versions.localAddresses(family)))
+        this.#delivered.set(sent.name, sent);
+      const found = this.#check(frontend, viewsIn(views(family)), { by: 'agent', at });
+      for (const { text } of found)
+        violations.push({ kind: 'claimed', text: `the agent said that it is written, but ${text}` });
+    }
+    return violations;
   }
 
   /** To be called after each commit, in the order of the commits. */

@@ -25,6 +25,8 @@ export interface HistoryPlan {
   readonly streamsLists: boolean;
   /** The agent counts connections and bytes of each Service (--service-metrics). */
   readonly measures: boolean;
+  /** Who writes asks the agent whether it is in the kernel (`/programmed`). */
+  readonly asksMarks: boolean;
   /** The API server can do so. */
   readonly canStream: boolean;
   readonly steps: readonly Step[];
@@ -57,6 +59,7 @@ export function planOf(seed: number, only: { readonly mode?: SimMode } = {}): Hi
     source,
     // By a chance of its own: the rest of a history is the same with and without.
     measures: new Random(seed ^ 0x3ea5).chance(0.3),
+    asksMarks: source !== 'manifests' && new Random(seed ^ 0x3a4c5).chance(0.4),
     settings: {
       mode,
       syncPeriod: random.pick([5000, 30_000]),

@@ -23,6 +23,8 @@ interface Bound {
   readonly options: ListenOptions;
   readonly handler: Handler;
   readonly process: SimProcess;
+  /** Requests that were not answered yet. */
+  readonly clients: Set<AbortController>;
 }
 
 export class SimPorts {
@@ -40,7 +42,7 @@ export class SimPorts {
     return (options, handler) =>
       process.call<OpenedServer>({
         what: `listen on ${options.address}:${options.port}`,
-        effect: () => this.#bind({ options, handler, process }),
+        effect: () => this.#bind({ options, handler, process, clients: new Set() }),
         undo: (opened) => void opened.close(),
         fail: () => {
           throw inUse(options);
@@ -52,9 +54,10 @@ export class SimPorts {
   async ask(asking: Asking): Promise<Answered | undefined> {
     const bound = [...this.#bound].find(({ options }) => options.port === asking.port);
     if (bound === undefined) return undefined;
-    const { handler, process, options } = bound;
+    const { handler, process, options, clients } = bound;
     const [path = '/', query = ''] = asking.path.split('?', 2);
     const client = new AbortController();
+    clients.add(client);
     const answer = await process.run(
       async () =>
         await handler({
@@ -68,11 +71,13 @@ export class SimPorts {
           signal: client.signal,
         }),
     );
-    return { status: answer.status, headers: answer.headers ?? {}, body: await textOf(answer) };
+    const answered = { status: answer.status, headers: answer.headers ?? {}, body: await textOf(answer) };
+    clients.delete(client);
+    return answered;
   }
 
   #bind(bound: Bound): OpenedServer {
-    const { options, process } = bound;
+    const { options, process, clients } = bound;
     const isTaken = [...this.#bound].some((other) => overlap(other.options, options)) || this.taken.has(options.port);
     if (isTaken) throw inUse(options);
     this.#bound.add(bound);
@@ -81,6 +86,7 @@ export class SimPorts {
       close: async () => {
         this.#bound.delete(bound);
         forget();
+        for (const client of clients) process.run(() => client.abort());
       },
     };
   }

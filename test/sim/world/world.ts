@@ -1,11 +1,12 @@
 /** A simulated world: a machine with its kernel and files, an API server, and the agents that run one after another. */
 import type { Address, Family } from '../../../src/base/address.ts';
+import type { ServiceKey } from '../../../src/proxy/model/objects.ts';
 import type { Random } from '../../helpers/base/random.ts';
 import { SimApi } from '../api/api.ts';
 import { liveness, type ServedAnswer } from '../check/liveness.ts';
 import { sendersOf } from '../check/packets.ts';
-import { SafetyCheck, type Writer } from '../check/safety.ts';
-import { Versions } from '../check/versions.ts';
+import { type Claim, SafetyCheck, type Writer } from '../check/safety.ts';
+import { type FrontendKey, Versions } from '../check/versions.ts';
 import { Calls } from '../engine/process.ts';
 import { SimTime } from '../engine/time.ts';
 import type { Action, Settings } from '../history/actions.ts';
@@ -19,6 +20,7 @@ import { CONFIG_FILE, configText, HEALTH_PORT, MANIFESTS, METRICS_PORT } from '.
 import { configOf } from './configuration.ts';
 import { SimFiles } from './files.ts';
 import { writeAsOther } from './foreign.ts';
+import { Marks } from './marks.ts';
 import { SimNames } from './names.ts';
 import { SimPorts } from './ports.ts';
 
@@ -35,6 +37,8 @@ const ASKING = 300;
 const NOTICING_MS = 2000;
 /** The same from a notice of nftables to the sync that follows it. */
 const NOTICE_MS = 20;
+/** Of a slice, the name of its Service (discovery.k8s.io/v1, LabelServiceName). */
+const SERVICE_LABEL = 'kubernetes.io/service-name';
 const KINDS = { services: 'Service', slices: 'EndpointSlice', nodes: 'Node', pods: 'Pod' } as const;
 const [IPV4, IPV6] = NODE_ADDRESSES as unknown as readonly [Address, Address];
 const SENDERS = sendersOf({ IPv4: IPV4, IPv6: IPV6 });
@@ -52,6 +56,7 @@ export class SimWorld {
   readonly check: SafetyCheck;
   readonly #options: WorldOptions;
   readonly #clients: Clients;
+  readonly #marks: Marks;
   readonly #violations: Violation[] = [];
   #settings: Settings;
   #isForeign = false;
@@ -83,6 +88,7 @@ export class SimWorld {
     const { kernel, versions, time, calls, api, files, ports, names } = this;
     this.check = new SafetyCheck({ versions, senders: SENDERS });
     this.#clients = new Clients({ kernel, versions, senders: SENDERS, time });
+    this.#marks = new Marks({ ports, versions, time, onYes: (claims) => this.#claimed(claims) });
     this.agents = new Agents({
       ...{ plan, time, calls, world: { kernel, api, files, ports, names } },
       config: () => this.#config(),
@@ -183,7 +189,8 @@ export class SimWorld {
 
   #put(of: keyof typeof KINDS, object: object): void {
     if (this.#options.plan.source !== 'manifests') {
-      this.api.put(object);
+      const version = this.api.put(object);
+      if (this.#options.plan.asksMarks) this.#askFor(of, object, version);
       return;
     }
     const { name } = (object as { readonly metadata: { readonly name: string } }).metadata;
@@ -209,7 +216,27 @@ export class SimWorld {
     else if (what === 'come-up') api.outage(undefined);
     else if (what === 'compact') api.compact();
     else if (what === 'expire') api.tear();
-    else api.goBack(3);
+    else {
+      this.#marks.restored();
+      api.goBack(3);
+    }
+  }
+
+  #askFor(of: keyof typeof KINDS, object: object, version: number): void {
+    if (of !== 'services' && of !== 'slices') return;
+    const { name, labels } = (object as { readonly metadata: { name: string; labels?: Record<string, string> } })
+      .metadata;
+    const service = of === 'services' ? name : labels?.[SERVICE_LABEL];
+    if (service === undefined) return;
+    const written = { key: `default/${name}`, service: `default/${service}` as ServiceKey, version } as const;
+    this.#marks.written({ of: of === 'services' ? 'service' : 'slice', ...written });
+  }
+
+  #claimed(claims: ReadonlyMap<FrontendKey, Claim>): void {
+    if (!this.agents.isAlone || this.agents.isCleaning || this.time.running < this.#disturbedUntil) return;
+    const views = (family: Family) => this.kernel.views(family);
+    for (const { kind, text } of this.check.claimed(claims, { views, at: this.time.now }))
+      this.#violations.push(new Violation(kind, text));
   }
 
   #configure({ settings, isSignalled }: Extract<Action, { kind: 'configure' }>): void {
