@@ -132,7 +132,7 @@ class HistoryRun {
     const world = this.#world;
     const [first, later] = [this.#plan.steps.filter(({ at }) => at === 0), this.#plan.steps.filter(({ at }) => at > 0)];
     for (const step of first) world.perform(step.action);
-    world.agents.begin();
+    world.begin();
     for (const step of later) {
       await this.#until(step.at);
       this.#step = step;

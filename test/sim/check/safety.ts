@@ -178,8 +178,9 @@ export class SafetyCheck {
       });
       this.#seeming.delete(key);
       this.#checked.delete(key);
+      // The agent may not know of each address of the node yet.
       for (const sent of this.#packetsTo(frontend, this.#versions.localAddresses(family)))
-        this.#delivered.set(sent.name, sent);
+        if (!sent.isNodePort) this.#delivered.set(sent.name, sent);
       const found = this.#check(frontend, viewsIn(views(family)), { by: 'agent', at });
       for (const { text } of found)
         violations.push({ kind: 'claimed', text: `the agent said that it is written, but ${text}` });
@@ -285,7 +286,7 @@ export class SafetyCheck {
       } else if (!isDeepStrictEqual(seeming?.position, after)) {
         this.#seeming.set(frontend.key, { since: at, position: after });
       }
-    }
+    } else this.#seeming.delete(frontend.key);
     return violations;
   }
 

@@ -13,7 +13,7 @@ import type { FrontendAt } from '../../../src/proxy/model/claims.ts';
 import type { ModeName } from '../../../src/proxy/model/modes.ts';
 import type { NodeView, Service, ServiceKey, Slice, SliceKey } from '../../../src/proxy/model/objects.ts';
 import { ProxyModel } from '../../../src/proxy/model/proxy-model.ts';
-import type { Location, ServicePort } from '../../../src/proxy/model/service-port.ts';
+import { type Location, type ServicePort, servicePorts } from '../../../src/proxy/model/service-port.ts';
 import { type ModeSettings, roleAmong } from '../../inspect/explain/oracle.ts';
 import { kept } from './kept.ts';
 import { type CheckedConfig, interfacesOf, type Place, settingsOf } from './settings.ts';
@@ -103,6 +103,15 @@ export class Versions {
   /** The slices of a Service in all their versions; the last ones are those of now. */
   slicesOf(service: ServiceKey, family: Family): readonly (readonly Slice[])[] {
     return this.#slicesOf.get(`${service} ${family}`) ?? [NO_SLICES];
+  }
+
+  /** The Service's port that has a frontend now, with its endpoints as the newest versions have them. */
+  portAt({ at, owners }: Pick<FrontendVersions, 'at' | 'owners'>): ServicePort | undefined {
+    const owner = owners.at(-1);
+    const location = this.#nodes.at(-1)?.location;
+    if (owner === undefined || location === undefined) return undefined;
+    const slices = this.slicesOf(owner.port.service, at.family).at(-1) ?? NO_SLICES;
+    return servicePorts(owner.service, slices, location).find(({ key }) => key === owner.port.key);
   }
 
   /** Addresses of the machine's interfaces now. */

@@ -5,6 +5,9 @@ export type ObjectKind = 'services' | 'slices' | 'nodes' | 'pods';
 
 export type SimMode = 'nftables' | 'iptables' | 'ipvs';
 
+/** The mode of a kube-proxy that served before the first agent. */
+export type Predecessor = SimMode;
+
 /** The settings of the file that --config names. */
 export interface Settings {
   readonly mode: SimMode;

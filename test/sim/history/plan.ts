@@ -1,6 +1,6 @@
 /** A history from a seed: how the agent is configured, what happens around it and when, and how likely faults are. */
 import { Random } from '../../helpers/base/random.ts';
-import type { Action, ForeignWrite, Settings, SimMode, Step } from './actions.ts';
+import type { Action, ForeignWrite, Predecessor, Settings, SimMode, Step } from './actions.ts';
 import { SimObjects, VISITING_ADDRESS } from './objects.ts';
 import { SimPods } from './pods.ts';
 
@@ -27,6 +27,10 @@ export interface HistoryPlan {
   readonly measures: boolean;
   /** Who writes asks the agent whether it is in the kernel (`/programmed`). */
   readonly asksMarks: boolean;
+  /** The mode is auto, whatever the settings say. */
+  readonly choosesMode: boolean;
+  /** kube-proxy served before the first agent. */
+  readonly predecessor: Predecessor | undefined;
   /** The API server can do so. */
   readonly canStream: boolean;
   readonly steps: readonly Step[];
@@ -59,6 +63,8 @@ export function planOf(seed: number, only: { readonly mode?: SimMode } = {}): Hi
     source,
     // By a chance of its own: the rest of a history is the same with and without.
     measures: new Random(seed ^ 0x3ea5).chance(0.3),
+    predecessor: predecessorOf(seed),
+    choosesMode: new Random(seed ^ 0xa070).chance(0.1),
     asksMarks: source !== 'manifests' && new Random(seed ^ 0x3a4c5).chance(0.4),
     settings: {
       mode,
@@ -74,6 +80,12 @@ export function planOf(seed: number, only: { readonly mode?: SimMode } = {}): Hi
     streamsLists: random.chance(0.5),
     canStream: random.chance(0.8),
   };
+}
+
+/** One history of eight has one. */
+function predecessorOf(seed: number): Predecessor | undefined {
+  const random = new Random(seed ^ 0x6b7072);
+  return random.chance(0.125) ? random.pick(MODES) : undefined;
 }
 
 /** One history of eight has one, by a chance of its own. */

@@ -1,4 +1,5 @@
 /** The real agent in a simulated process: what `slicewire run` does after its flags are read. */
+import { modeChooser } from '../../../src/agent/choose-mode.ts';
 import { loadConfig } from '../../../src/agent/load-config.ts';
 import type { Platform } from '../../../src/agent/platform.ts';
 import { syncOnce } from '../../../src/agent/run-once.ts';
@@ -69,7 +70,7 @@ interface RunInput {
 }
 
 async function run({ platform, flags, log, signal, hangups }: RunInput & { readonly hangups: Hangups }): Promise<void> {
-  const { config, digest } = await loadConfig(flags, platform.files.readOne);
+  const { config, digest } = await loadConfig(flags, platform.files.readOne, modeChooser(signal, platform));
   const own = new AbortController();
   try {
     const until = AbortSignal.any([signal, own.signal]);
@@ -80,7 +81,7 @@ async function run({ platform, flags, log, signal, hangups }: RunInput & { reado
 }
 
 async function once({ platform, flags, log, signal }: RunInput): Promise<void> {
-  const { config } = await loadConfig(flags, platform.files.readOne);
+  const { config } = await loadConfig(flags, platform.files.readOne, modeChooser(signal, platform));
   const own = new AbortController();
   try {
     await syncOnce({ ...config, once: true }, log, AbortSignal.any([signal, own.signal]), platform);

@@ -3,7 +3,6 @@
  * rules say then. Clients of UDP send until the history ends, those of TCP try until somebody answers.
  */
 import { type Address, socketBytes, socketText } from '../../../src/base/address.ts';
-import { servicePorts } from '../../../src/proxy/model/service-port.ts';
 import { becomeOf, viewsIn } from '../check/kernel-views.ts';
 import { packetsTo, type Sender, type SentPacket } from '../check/packets.ts';
 import type { FrontendVersions, Versions } from '../check/versions.ts';
@@ -102,12 +101,7 @@ export class Clients {
 
   /** The endpoints that may answer at a frontend now, as bytes. */
   #targets({ at, owners }: Pick<FrontendVersions, 'at' | 'owners'>): ReadonlySet<string> {
-    const { versions } = this.#options;
-    const owner = owners.at(-1);
-    const location = versions.nodes.at(-1)?.location;
-    if (owner === undefined || location === undefined) return new Set();
-    const slices = versions.slicesOf(owner.port.service, at.family).at(-1) ?? [];
-    const port = servicePorts(owner.service, slices, location).find(({ key }) => key === owner.port.key);
+    const port = this.#options.versions.portAt({ at, owners });
     if (port === undefined) return new Set();
     const backends = [...port.cluster, ...port.local].map(({ address, port: number }) => socketBytes(address, number));
     const also = port.alsoAnswering.map(bytesOf);

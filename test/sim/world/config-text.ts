@@ -13,14 +13,14 @@ export const METRICS_PORT = 10_249;
 /** A KubeProxyConfiguration, as JSON. */
 export function configText(
   settings: Settings,
-  { readsProtobuf, streamsLists }: Pick<HistoryPlan, 'readsProtobuf' | 'streamsLists'>,
+  { readsProtobuf, streamsLists, choosesMode }: Pick<HistoryPlan, 'readsProtobuf' | 'streamsLists' | 'choosesMode'>,
 ): string {
   const periods = { syncPeriod: `${settings.syncPeriod}ms`, minSyncPeriod: `${settings.minSyncPeriod}ms` };
-  const ofMode = settings.mode === 'nftables' ? 'nftables' : settings.mode;
+  const { masqueradeAll } = settings;
   return JSON.stringify({
     apiVersion: 'kubeproxy.config.k8s.io/v1alpha1',
     kind: 'KubeProxyConfiguration',
-    mode: settings.mode,
+    mode: choosesMode ? 'auto' : settings.mode,
     clusterCIDR: '10.244.0.0/16,fd00:244::/48',
     detectLocalMode: 'ClusterCIDR',
     clientConnection: { contentType: readsProtobuf ? 'application/vnd.kubernetes.protobuf' : 'application/json' },
@@ -28,7 +28,11 @@ export function configText(
     healthzBindAddress: `127.0.0.1:${HEALTH_PORT}`,
     metricsBindAddress: `127.0.0.1:${METRICS_PORT}`,
     nodePortAddresses: settings.nodePortAddresses,
-    [ofMode]: { ...periods, masqueradeAll: settings.masqueradeAll },
+    // Which mode is chosen is open: all serve the same node ports.
+    iptables: { ...periods, masqueradeAll, ...(choosesMode ? { localhostNodePorts: false } : {}) },
+    // It masquerades as the section iptables says.
+    ipvs: periods,
+    nftables: { ...periods, masqueradeAll },
   });
 }
 

@@ -1,6 +1,8 @@
 /** A simulated world: a machine with its kernel and files, an API server, and the agents that run one after another. */
 import type { Address, Family } from '../../../src/base/address.ts';
+import type { ModeName } from '../../../src/proxy/model/modes.ts';
 import type { ServiceKey } from '../../../src/proxy/model/objects.ts';
+import type { ServicePort } from '../../../src/proxy/model/service-port.ts';
 import type { Random } from '../../helpers/base/random.ts';
 import { SimApi } from '../api/api.ts';
 import { liveness, type ServedAnswer } from '../check/liveness.ts';
@@ -9,7 +11,7 @@ import { type Claim, SafetyCheck, type Writer } from '../check/safety.ts';
 import { type FrontendKey, Versions } from '../check/versions.ts';
 import { Calls } from '../engine/process.ts';
 import { SimTime } from '../engine/time.ts';
-import type { Action, Settings } from '../history/actions.ts';
+import type { Action, Predecessor, Settings } from '../history/actions.ts';
 import { NODE, NODE_ADDRESSES } from '../history/objects.ts';
 import type { HistoryPlan } from '../history/plan.ts';
 import { SimKernel } from '../kernel/kernel.ts';
@@ -23,6 +25,7 @@ import { writeAsOther } from './foreign.ts';
 import { Marks } from './marks.ts';
 import { SimNames } from './names.ts';
 import { SimPorts } from './ports.ts';
+import { leave, leftOf } from './predecessor.ts';
 
 export interface WorldOptions {
   readonly plan: HistoryPlan;
@@ -59,6 +62,8 @@ export class SimWorld {
   readonly #marks: Marks;
   readonly #violations: Violation[] = [];
   #settings: Settings;
+  /** Where the agent chooses its mode: the one that it has, as far as it was asked. */
+  #chosen: ModeName = 'nftables';
   #isForeign = false;
   /** Until then the agent may not have noticed what others wrote; in time in which it can run. */
   #disturbedUntil = 0;
@@ -118,6 +123,26 @@ export class SimWorld {
     if (this.#options.plan.measures) void this.ports.ask({ port: METRICS_PORT, path: '/metrics' });
   }
 
+  /** The first objects are there. */
+  begin(): void {
+    const { predecessor } = this.#options.plan;
+    if (predecessor !== undefined) this.#leavePredecessor(predecessor);
+    // An agent never knew what was before.
+    this.check.settled();
+    this.agents.begin();
+  }
+
+  #leavePredecessor(predecessor: Predecessor): void {
+    const ports = new Map<string, ServicePort>();
+    for (const frontend of this.versions.frontends) {
+      const port = this.versions.portAt(frontend);
+      if (port !== undefined) ports.set(port.key, port);
+    }
+    this.#isForeign = true;
+    leave(this.kernel, predecessor, [...ports.values()]);
+    this.#isForeign = false;
+  }
+
   /** Nothing is out of order any more. */
   heal(): void {
     this.api.outage(undefined);
@@ -134,6 +159,9 @@ export class SimWorld {
   /** Everything is as desired, and the agent says so. Throws Violation. */
   async mustBeRight(): Promise<void> {
     if (!this.agents.isRunning) throw new Violation('not running', 'no agent runs after all faults ended');
+    if (this.#options.plan.choosesMode) await this.#askMode();
+    const [left] = leftOf(this.kernel);
+    if (left !== undefined) throw new Violation('not right: predecessor', `${left} is left of kube-proxy`);
     const [stale] = this.#clients.stale();
     if (stale !== undefined) throw new Violation('a stale flow stays', `${stale} after all faults ended`);
     const [problem] = await liveness({
@@ -177,9 +205,16 @@ export class SimWorld {
     return (await asked) ?? { status: 0, body: 'nobody listens' };
   }
 
+  async #askMode(): Promise<void> {
+    const { status, body } = await this.#ask(HEALTH_PORT, '/programmed');
+    if (status !== 200) throw new Violation('not right: /programmed', `/programmed answers ${status}: ${body}`);
+    this.#chosen = (JSON.parse(body) as { readonly by: { readonly mode: ModeName } }).by.mode;
+    this.versions.configure(this.#config());
+  }
+
   #config() {
     const { plan } = this.#options;
-    return configOf(configText(this.#settings, plan), plan);
+    return configOf(configText(this.#settings, plan), plan, plan.choosesMode ? this.#chosen : this.#settings.mode);
   }
 
   #writeConfig(): void {
@@ -251,7 +286,8 @@ export class SimWorld {
     this.#isForeign = false;
     if (what === 'own-rule' || what === 'hold-lock') return;
     // The kernel's notice comes at once in nftables mode: only a sync that runs already may lead packets to what was flushed.
-    const noticing = this.#settings.mode === 'nftables' ? NOTICE_MS : this.#settings.syncPeriod + NOTICING_MS;
+    const isNoticed = this.#settings.mode === 'nftables' && !this.#options.plan.choosesMode;
+    const noticing = isNoticed ? NOTICE_MS : this.#settings.syncPeriod + NOTICING_MS;
     this.#disturbedUntil = Math.max(this.#disturbedUntil, this.time.running + noticing);
   }
 

@@ -108,8 +108,13 @@ async function readSets(kernel: IpvsReader, family: Family, names: ReadonlySet<s
   return { sets, entries };
 }
 
-/** kube-proxy's sets of external addresses. An address that the node has already is not put on kube-proxy's device. */
-const EXTERNAL: readonly SetId[] = ['KUBE-EXTERNAL-IP', 'KUBE-EXTERNAL-IP-LOCAL', 'KUBE-LOAD-BALANCER'];
+/** kube-proxy's sets that name each of its servers but those of node ports. */
+const OF_SERVERS: readonly SetId[] = [
+  'KUBE-CLUSTER-IP',
+  'KUBE-EXTERNAL-IP',
+  'KUBE-EXTERNAL-IP-LOCAL',
+  'KUBE-LOAD-BALANCER',
+];
 
 interface Traces {
   readonly ours: ReadonlySet<Address>;
@@ -123,8 +128,9 @@ const TRIAL = serverKey(TRIAL_SERVER);
 /**
  * Decides which virtual servers are ours: those that a Service wants, that tried a scheduler, that have our label, or whose address is on our
  * device.
- * kube-proxy has no label: its servers on the node's addresses are recognised by its sets, which name a node port, or an external
- * address that the node has itself, that no Service has any more. Another server without a label in an excluded range is never ours.
+ * kube-proxy has no label: its servers whose address is not on the device, because the node has it already or somebody removed it, are
+ * recognised by its sets, which name a frontend that no Service has any more. Another server without a label in an excluded range is never
+ * ours.
  */
 function ownership(state: ServersState, { ours, host, entries }: Traces): (server: Server) => boolean {
   const { excludeCidrs } = state.settings;
@@ -136,11 +142,11 @@ function ownership(state: ServersState, { ours, host, entries }: Traces): (serve
     server.protocol === 'SCTP'
       ? isStale('KUBE-NODE-PORT-SCTP-HASH', serverEntry(server))
       : isStale(`KUBE-NODE-PORT-${server.protocol}`, String(server.port));
-  const isExternal = (server: Server) => EXTERNAL.some((set) => isStale(set, serverEntry(server)));
+  const isNamed = (server: Server) => OF_SERVERS.some((set) => isStale(set, serverEntry(server)));
   return (server) => {
     if (state.servers.desired.has(serverKey(server)) || serverKey(server) === TRIAL) return true;
     if (entries.has(entryKey('KUBE-IPVS-SERVERS', serverEntry(server)))) return true;
     if (excludeCidrs.some((range) => cidrContains(range, server.address))) return false;
-    return ours.has(server.address) || (host.all.has(server.address) && (isNodePort(server) || isExternal(server)));
+    return ours.has(server.address) || isNamed(server) || (host.all.has(server.address) && isNodePort(server));
   };
 }

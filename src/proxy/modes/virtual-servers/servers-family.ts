@@ -19,10 +19,10 @@ import { applyServers } from './apply.ts';
 import type { IpvsNode } from './node-parts.ts';
 import { type HostAddresses, observeServers } from './observe.ts';
 import { planServers } from './plan.ts';
-import { setName, spareName } from './sets.ts';
-import { isOursOrSource, isSource, SOURCE_JUMP, sourceChain } from './source-chain.ts';
+import { setName, setSpec, spareName } from './sets.ts';
+import { isOursOrSource, isSource, SOURCE_JUMP, SOURCE_SET, sourceChain } from './source-chain.ts';
 import { type ServersSettings, ServersState } from './state.ts';
-import { type ObservedServers, type OwnedServer, serverKey, serverText } from './tracked-objects.ts';
+import { entryKey, type ObservedServers, type OwnedServer, serverKey, serverText } from './tracked-objects.ts';
 
 export class ServersFamily extends RulesFamily {
   readonly state: ServersState;
@@ -188,9 +188,21 @@ export class PredecessorServers extends ServersFamily {
 
   /** While addresses of ours exist, packets that the node sends from them are masqueraded. */
   #keepSource(): void {
-    const isNeeded = (this.state.addresses.applied?.size ?? 0) > 0;
-    for (const [key, chain] of sourceChain(this.family)) this.tables.desire(key, isNeeded ? chain : undefined);
+    const { state, family } = this;
+    const addresses = state.addresses.applied ?? new Map<Address, unknown>();
+    const isNeeded = addresses.size > 0;
+    for (const [key, chain] of sourceChain(family)) this.tables.desire(key, isNeeded ? chain : undefined);
     this.tables.desireJump(SOURCE_JUMP, isNeeded);
+    // An older kube-proxy has no such set.
+    const isMade = isNeeded && (state.sets.applied?.has(SOURCE_SET) !== true || state.sets.desired.has(SOURCE_SET));
+    state.sets.desire(SOURCE_SET, isMade ? setSpec(family, SOURCE_SET) : undefined);
+    for (const [key, { entry }] of [...state.entries.desired])
+      if (!isMade || !addresses.has(entry as Address)) state.entries.desire(key, undefined);
+    if (!isMade) return;
+    for (const address of addresses.keys()) {
+      const one = { set: SOURCE_SET, entry: address, owner: undefined };
+      state.entries.desire(entryKey(SOURCE_SET, address), one);
+    }
   }
 }
 

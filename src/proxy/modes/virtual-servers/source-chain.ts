@@ -7,9 +7,11 @@ import type { Family } from '../../../base/address.ts';
 import { type Jump, jumpRule } from '../netfilter/jumps.ts';
 import { type ChainKey, chainKey, isOurs } from '../netfilter/names.ts';
 import { type Chain, comment, MASQUERADE, rule, type Table } from '../netfilter/rules.ts';
-import { setName } from './sets.ts';
+import { type SetId, setName } from './sets.ts';
 
 const SOURCE = 'KUBE-IPVS-SOURCE';
+/** The set that the chain asks: the Service addresses of this node. */
+export const SOURCE_SET: SetId = 'KUBE-IPVS-IPS';
 
 /** Whether a key is that of the chain. */
 export function isSourceChain(key: ChainKey): boolean {
@@ -34,6 +36,6 @@ export function isSource(table: Table, chain: string): boolean {
 
 export function sourceChain(family: Family): Map<ChainKey, Chain> {
   const words = comment('the node itself, which took a Service address for its own');
-  const match = `-m set --match-set ${setName(family, 'KUBE-IPVS-IPS')} src`;
+  const match = `-m set --match-set ${setName(family, SOURCE_SET)} src`;
   return new Map([[chainKey('nat', SOURCE), [rule([words, match, MASQUERADE])]]]);
 }

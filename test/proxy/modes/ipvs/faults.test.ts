@@ -257,12 +257,18 @@ describe('an external address that another device gets', () => {
 });
 
 describe("kube-proxy's virtual servers", () => {
-  it('are recognised on its device, and on node ports that no Service has any more', async () => {
+  it('are recognised on its device, by its sets, and on node ports that no Service has any more', async () => {
     const made = ipvsRig({ families: ['IPv4'] });
     const { kernel } = made;
     kernel.device = true;
     const old = (address: string, port: number): Server => ({ ...FOREIGN, address: address as Address, port });
-    for (const server of [old('10.96.0.99', 80), old('192.168.77.2', 30_099), old('192.168.77.2', 443)]) {
+    const servers = [
+      old('10.96.0.99', 80),
+      old('10.96.0.98', 80),
+      old('192.168.77.2', 30_099),
+      old('192.168.77.2', 443),
+    ];
+    for (const server of servers) {
       kernel.virtual.set(`TCP ${server.address}:${server.port}`, { server, destinations: new Map() });
     }
     kernel.ours.add('10.96.0.99' as Address);
@@ -270,6 +276,12 @@ describe("kube-proxy's virtual servers", () => {
     kernel.sets.set(name, {
       spec: { name, type: 'bitmap:port', family: 'IPv4', maxelem: 0 },
       entries: new Set(['30099']),
+    });
+    // Somebody removed its address.
+    const clusterIPs = 'KUBE-CLUSTER-IP';
+    kernel.sets.set(clusterIPs, {
+      spec: { name: clusterIPs, type: 'hash:ip,port', family: 'IPv4', maxelem: 65_536 },
+      entries: new Set(['10.96.0.98,tcp:80']),
     });
     await wellSynced(made);
     assert.deepEqual([...kernel.virtual.keys()], ['TCP 192.168.77.2:443'], 'a server of another program stays');

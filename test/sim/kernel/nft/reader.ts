@@ -2,9 +2,9 @@
 import { NetlinkSocket } from '../../../../native/netlink-socket.ts';
 import { readChains, readElements, readRules, readSets } from '../../../../native/nft/listings.ts';
 import type { TableId } from '../../../../native/nft/request.ts';
+import { PROXY_TABLES } from '../../../../src/agent/predecessors.ts';
 import type { Family } from '../../../../src/base/address.ts';
 import type { Hook, NftElement, NftState, ReadRule } from '../../../../src/kernel/nftables-kernel.ts';
-import { TABLE } from '../../../../src/kernel/nftables-netlink.ts';
 import { elementOf, ruleOf } from '../../../../src/kernel/nftables-reading.ts';
 import { TRACE_TABLE } from '../../../../src/kernel/traced-packets.ts';
 import type { NftKernelState } from './kernel.ts';
@@ -12,7 +12,7 @@ import { chainBody, elementsBody, ruleBody, setBody, tableBody } from './listing
 import { type Table, tableKey } from './ruleset.ts';
 
 const RECEIVE_BUFFER = 64 * 1024 * 1024;
-const OURS: readonly string[] = [TABLE, TRACE_TABLE];
+const OURS: readonly string[] = [...Object.values(PROXY_TABLES), TRACE_TABLE];
 const NOBODY = { pid: 0, name: '' };
 
 export class KernelReader {

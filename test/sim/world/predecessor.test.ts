@@ -1,0 +1,37 @@
+/** The agent takes over from kube-proxy in each of its modes, in the layout of the real one, and nothing of it is left. */
+import assert from 'node:assert/strict';
+import { it } from 'node:test';
+import { leftovers } from '../check/liveness.ts';
+import { config, INTERFACES, MODES } from '../check/mode-world.ts';
+import { Versions } from '../check/versions.ts';
+import { leave, leftOf } from './predecessor.ts';
+import { OBJECTS, simScene } from './scene.ts';
+
+/** The ports of the scene's Services, with their endpoints. */
+function portsOf() {
+  const versions = new Versions({ config: config('iptables'), nodeName: 'node', interfaces: INTERFACES });
+  for (const object of OBJECTS) versions.put(object);
+  const ports = [...versions.frontends]
+    .map((frontend) => versions.portAt(frontend))
+    .filter((port) => port !== undefined);
+  return [...new Map(ports.map((port) => [port.key, port])).values()];
+}
+
+for (const predecessor of MODES) {
+  for (const mode of MODES) {
+    it(`${mode} mode takes over from kube-proxy in ${predecessor} mode`, async () => {
+      const scene = simScene({ mode, variant: 'nft' });
+      try {
+        leave(scene.kernel, predecessor, portsOf());
+        await scene.run(60_000);
+        const left = ['IPv4' as const, 'IPv6' as const].flatMap((family) =>
+          leftovers(scene.kernel.views(family), mode),
+        );
+        assert.deepEqual([...left, ...leftOf(scene.kernel)], [], scene.lines.join('\n'));
+        assert.equal((await scene.ask('/healthz'))?.status, 200, scene.lines.join('\n'));
+      } finally {
+        scene.end();
+      }
+    });
+  }
+}

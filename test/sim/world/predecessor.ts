@@ -1,0 +1,163 @@
+/**
+ * What stands in a simulated kernel before the first agent: kube-proxy, which served the cluster IPs of the first objects, in the layouts of
+ * its modes (its pkg/proxy/iptables, pkg/proxy/ipvs, pkg/proxy/nftables), without the parts that other frontends need.
+ */
+import { verdict } from '../../../native/nft/expressions.ts';
+import { addChain, addRule, addTable } from '../../../native/nft/table-requests.ts';
+import { FAMILIES, type Family } from '../../../src/base/address.ts';
+import type { Frontend, ServicePort } from '../../../src/proxy/model/service-port.ts';
+import { endpointChain, serviceChains } from '../../../src/proxy/modes/netfilter/balancer.ts';
+import type { Table } from '../../../src/proxy/modes/netfilter/rules.ts';
+import type { Predecessor } from '../history/actions.ts';
+import { editAs } from '../kernel/iptables/others.ts';
+import type { SimKernel } from '../kernel/kernel.ts';
+
+const WRITER = { pid: 5_999_999, name: 'kube-proxy' };
+const TABLE = 'kube-proxy';
+const CANARY = 'KUBE-PROXY-CANARY';
+const CLUSTER_IPS = 'KUBE-CLUSTER-IP';
+const POD_RANGES = { IPv4: '10.244.0.0/16', IPv6: 'fd00:244::/48' } as const;
+
+/** A frontend and the endpoints of its Service. */
+interface Proxied {
+  readonly port: ServicePort;
+  readonly frontend: Frontend;
+}
+
+/** `ports`: those of the first objects, with endpoints. */
+export function leave(kernel: SimKernel, predecessor: Predecessor, ports: readonly ServicePort[]): void {
+  const proxied = ports.flatMap((port) =>
+    port.frontends
+      .filter(({ role }) => role === 'cluster-ip' && port.cluster.length > 0 && port.affinitySeconds === 0)
+      .map((frontend) => ({ port, frontend })),
+  );
+  for (const family of FAMILIES) {
+    const ofFamily = proxied.filter(({ port }) => port.family === family);
+    if (predecessor === 'iptables') leaveRules(kernel, family, ofFamily);
+    else if (predecessor === 'ipvs') leaveServers(kernel, family, ofFamily);
+    else leaveTable(kernel, family);
+  }
+}
+
+/** What is left of it that `verify` does not know, for people. */
+export function leftOf({ nft }: SimKernel): readonly string[] {
+  return FAMILIES.filter((family) => nft.tables(family).includes(TABLE)).map((family) => `${family} table ${TABLE}`);
+}
+
+type Chains = Readonly<Record<Table, ReadonlyMap<string, readonly string[]>>>;
+
+function write(kernel: SimKernel, family: Family, chains: Chains): void {
+  for (const table of ['mangle', 'nat', 'filter'] as const) {
+    editAs(kernel.iptables, {
+      ...{ family, table, writer: WRITER },
+      edit(all) {
+        for (const [name, rules] of chains[table]) all.set(name, [...rules, ...(all.get(name) ?? [])]);
+      },
+    });
+  }
+}
+
+const MASQUERADE = '-m comment --comment "kubernetes service traffic requiring SNAT" -j MASQUERADE --random-fully';
+const FORWARDED = [
+  '-m comment --comment "kubernetes forwarding rules" -m mark --mark 0x4000/0x4000 -j ACCEPT',
+  '-m comment --comment "kubernetes forwarding conntrack rule" -m conntrack --ctstate RELATED,ESTABLISHED -j ACCEPT',
+];
+const PORTALS = '-m comment --comment "kubernetes service portals" -j KUBE-SERVICES';
+
+/** Of all modes with iptables rules. */
+const COMMON = {
+  'KUBE-MARK-MASQ': ['-j MARK --set-xmark 0x4000/0x4000'],
+  POSTROUTING: ['-m comment --comment "kubernetes postrouting rules" -j KUBE-POSTROUTING'],
+  PREROUTING: [PORTALS],
+  OUTPUT: [PORTALS],
+  [CANARY]: [],
+} as const;
+
+function leaveRules(kernel: SimKernel, family: Family, proxied: readonly Proxied[]): void {
+  const nat = new Map<string, readonly string[]>([
+    ...Object.entries(COMMON),
+    ['KUBE-POSTROUTING', ['-m mark ! --mark 0x4000/0x4000 -j RETURN', '-j MARK --set-xmark 0x4000/0x0', MASQUERADE]],
+    ['KUBE-NODEPORTS', []],
+  ]);
+  const services: string[] = [];
+  for (const { port, frontend } of proxied) {
+    const protocol = port.protocol.toLowerCase();
+    const chain = serviceChains(port.id, port.protocol)('SVC');
+    const match = `-d ${frontend.address}/${family === 'IPv4' ? 32 : 128} -p ${protocol} -m comment --comment "${port.id} cluster IP" -m ${protocol} --dport ${frontend.port}`;
+    services.push(`${match} -j ${chain}`);
+    const rules = [`! -s ${POD_RANGES[family]} ${match} -j KUBE-MARK-MASQ`];
+    for (const [i, { address, text: endpoint }] of port.cluster.entries()) {
+      const target = endpointChain(port.id, port.protocol, endpoint);
+      const left = port.cluster.length - i;
+      const chance = left > 1 ? ` -m statistic --mode random --probability ${(1 / left).toFixed(11)}` : '';
+      rules.push(`-m comment --comment "${port.id} -> ${endpoint}"${chance} -j ${target}`);
+      nat.set(target, [
+        `-s ${address}/${family === 'IPv4' ? 32 : 128} -m comment --comment "${port.id}" -j KUBE-MARK-MASQ`,
+        `-p ${protocol} -m comment --comment "${port.id}" -m ${protocol} -j DNAT --to-destination ${endpoint}`,
+      ]);
+    }
+    nat.set(chain, rules);
+  }
+  nat.set('KUBE-SERVICES', [
+    ...services,
+    '-m comment --comment "kubernetes service nodeports; NOTE: this must be the last rule in this chain" -m addrtype --dst-type LOCAL -j KUBE-NODEPORTS',
+  ]);
+  const filter = new Map<string, readonly string[]>([
+    [CANARY, []],
+    ['KUBE-EXTERNAL-SERVICES', []],
+    ['KUBE-NODEPORTS', []],
+    ['KUBE-PROXY-FIREWALL', []],
+    ['KUBE-SERVICES', []],
+    ['KUBE-FORWARD', ['-m conntrack --ctstate INVALID -j DROP', ...FORWARDED]],
+    ['FORWARD', ['-m comment --comment "kubernetes forwarding rules" -j KUBE-FORWARD']],
+  ]);
+  write(kernel, family, { nat, filter, mangle: new Map([[CANARY, []]]) });
+}
+
+function leaveServers(kernel: SimKernel, family: Family, proxied: readonly Proxied[]): void {
+  const { ipvs } = kernel;
+  const set = family === 'IPv4' ? CLUSTER_IPS : `KUBE-6-${CLUSTER_IPS.slice('KUBE-'.length)}`;
+  ipvs.write({ kind: 'add-device' });
+  ipvs.write({ kind: 'add-set', set: { name: set, type: 'hash:ip,port', family, maxelem: 65_536 } });
+  for (const { port, frontend } of proxied) {
+    const { address } = frontend;
+    if (address === undefined) continue;
+    const server = { protocol: port.protocol, address, port: frontend.port, scheduler: 'rr', flags: 0, timeout: 0 };
+    ipvs.write({ kind: 'add-server', server });
+    for (const { address: to, port: number } of port.cluster)
+      ipvs.write({ kind: 'add-destination', server, destination: { address: to, port: number, weight: 1 } });
+    ipvs.write({ kind: 'add-entry', set, entry: `${address},${port.protocol.toLowerCase()}:${frontend.port}` });
+    ipvs.write({ kind: 'add-address', address });
+  }
+  const nat = new Map<string, readonly string[]>([
+    ...Object.entries(COMMON),
+    [
+      'KUBE-SERVICES',
+      [
+        `! -s ${POD_RANGES[family]} -m comment --comment "Kubernetes service cluster ip + port for masquerade purpose" -m set --match-set ${set} dst,dst -j KUBE-MARK-MASQ`,
+        '-m addrtype --dst-type LOCAL -j KUBE-NODE-PORT',
+        `-m set --match-set ${set} dst,dst -j ACCEPT`,
+      ],
+    ],
+    ['KUBE-NODE-PORT', []],
+    ['KUBE-LOAD-BALANCER', ['-j KUBE-MARK-MASQ']],
+    ['KUBE-POSTROUTING', ['-m mark ! --mark 0x4000/0x4000 -j RETURN', '-j MARK --set-xmark 0x4000/0x0', MASQUERADE]],
+  ]);
+  const filter = new Map<string, readonly string[]>([
+    [CANARY, []],
+    ['KUBE-FORWARD', FORWARDED],
+    ['FORWARD', ['-m comment --comment "kubernetes forwarding rules" -j KUBE-FORWARD']],
+  ]);
+  write(kernel, family, { nat, filter, mangle: new Map([[CANARY, []]]) });
+}
+
+/** Its packets are not followed: only that it goes. */
+function leaveTable({ nft }: SimKernel, family: Family): void {
+  const id = { family, table: TABLE };
+  nft.others.writeAs(WRITER, [
+    addTable(id, 'rules for kube-proxy'),
+    addChain(id, 'services'),
+    addChain(id, 'nat-prerouting', { type: 'nat', hook: 'prerouting', priority: -100 }),
+    addRule(id, 'nat-prerouting', [verdict({ kind: 'jump', chain: 'services' })], ''),
+  ]);
+}
