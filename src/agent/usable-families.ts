@@ -64,20 +64,22 @@ export async function usableFamilies(config: Config, signal: AbortSignal, platfo
 
 /**
  * The work that broken tools prevent. A node that runs nftables mode without iptables is in order, and health has no note. But leftover rules of
- * a former proxy still choose endpoints, and outdated ones, so their family counts as not served. Such rules are not found in the legacy
- * variant.
+ * a former proxy still choose endpoints, and outdated ones, so their family counts as not served. In the legacy variant only its tools see
+ * rules: where they are installed but fail, its tables may hold some.
  */
 export async function unservedOf(
   broken: readonly BrokenTools[],
   mode: Config['mode'],
-  { kernel }: Pick<Platform, 'kernel'>,
+  { kernel, machine }: Pick<Platform, 'kernel' | 'machine'>,
 ): Promise<readonly Unserved[]> {
+  const hasLegacyTables = () => machine.hasLegacyTables().catch(() => true);
   return await Promise.all(
     broken.map(async ({ problem, isMissing, tools: { family } }): Promise<Unserved> => {
       if (MODES[mode].rulesBy === 'iptables')
         return { text: `one family is not served: ${problem}`, isNoted: true, family };
       const text = `iptables rules of a former proxy can be neither read nor removed: ${problem}`;
-      const hasRules = await mayHoldChains(kernel.openRules, family, OF_PROXIES);
+      const hasRules =
+        (await mayHoldChains(kernel.openRules, family, OF_PROXIES)) || (!isMissing && (await hasLegacyTables()));
       return { text, isNoted: !isMissing, ...(hasRules ? { family } : {}) };
     }),
   );

@@ -23,7 +23,7 @@ import type { Fault, SliceKey } from '../proxy/model/objects.ts';
 import type { FleetNodes } from './fleet-nodes.ts';
 import type { FleetObjects } from './fleet-objects.ts';
 import type { AgentLinks } from './link.ts';
-import type { AgentAddress } from './tracked-node.ts';
+import type { AgentAddress, Restore } from './tracked-node.ts';
 import type { FleetSlice } from './types.ts';
 
 const FLEET_KINDS = ['services', 'slices', 'nodes', 'agents'] as const;
@@ -45,7 +45,7 @@ interface FleetFeedOptions {
 type KindIntake = Pick<ReflectorSink, 'set' | 'gone'> & {
   /** The first list is complete, up to this version. */
   readonly synced: (version: string) => void;
-  readonly restored?: () => void;
+  readonly restored?: (restore: Restore) => void;
 };
 
 const DISCOVERY = '/apis/discovery.k8s.io/v1';
@@ -109,6 +109,7 @@ export class FleetFeed {
   #sink(kind: FleetFeedKind, watch: Watch<FleetFeedKind>, intake: KindIntake): ReflectorSink {
     const ofWatch = watchSink(watch);
     let reached = '';
+    let readAt = Number.NEGATIVE_INFINITY;
     /** After a restore everything is listed again, and the next version reached is that of the list. */
     let isListedAgain = false;
     return {
@@ -124,6 +125,7 @@ export class FleetFeed {
       },
       reached: (version) => {
         reached = version;
+        readAt = this.#options.clock.now();
         if (isListedAgain) intake.synced(version);
         isListedAgain = false;
       },
@@ -134,16 +136,16 @@ export class FleetFeed {
       restored: (from, to) => {
         ofWatch.restored(from, to);
         isListedAgain = true;
-        intake.restored?.();
+        intake.restored?.({ from, readAt });
       },
     };
   }
 
   #intakes(): Readonly<Record<FleetFeedKind, KindIntake>> {
     const { objects, nodes } = this.#options;
-    const restored = (kind: 'services' | 'slices') => () => {
+    const restored = (kind: 'services' | 'slices') => (restore: Restore) => {
       objects.restored(kind);
-      nodes.restored(kind);
+      nodes.restored(kind, restore);
     };
     return {
       services: {

@@ -6,7 +6,14 @@ import { type Address, addressOctets, addressOfBytes, type Cidr } from '../base/
 import type { Clock } from '../base/clock.ts';
 import type { ProgrammedEvent } from '../inspect/wire/programmed.ts';
 import type { ProgrammingLatency } from './programming-latency.ts';
-import { type AgentAddress, type Link, type NodeObject, TrackedNode, TrackedNodes } from './tracked-node.ts';
+import {
+  type AgentAddress,
+  type Link,
+  type NodeObject,
+  type Restore,
+  TrackedNode,
+  TrackedNodes,
+} from './tracked-node.ts';
 import { type FleetKind, Listeners } from './types.ts';
 
 export type { AgentAddress as AgentPlace, Link, NodeObject } from './tracked-node.ts';
@@ -103,9 +110,9 @@ export class FleetNodes {
   }
 
   /** The API server's versions of a kind went back (KEP-5504), so marks from before are invalid. */
-  restored(kind: FleetKind): void {
+  restored(kind: FleetKind, restore: Restore): void {
     this.#options.programming.restored(kind);
-    for (const node of this.#nodes.values()) node.agent.forget(kind);
+    for (const node of this.#nodes.values()) node.agent.restored(kind, restore);
     this.changes.emit(undefined);
   }
 

@@ -22,6 +22,7 @@ import { FaultLog, SEE_ALL_OF_CONTROLLER } from '../telemetry/fault-log.ts';
 import { FleetMetrics } from '../telemetry/fleet-metrics.ts';
 import type { Log } from '../telemetry/log.ts';
 import { listenTrouble, TroubleLog } from '../telemetry/trouble-log.ts';
+import type { AskForStream } from './agent-stream.ts';
 import { type FleetCore, fleetCore } from './core.ts';
 import { FleetFeed } from './fleet-feed.ts';
 import { AgentLinks } from './link.ts';
@@ -31,13 +32,18 @@ import { FleetQuestions, fleetHandler, MAX_QUESTIONS_PER_CLIENT } from './server
 export interface FleetOutside {
   readonly component: ComponentInfo;
   readonly readPage: ReadPage;
-  /** Tests replace the connection to the API server, and the port. */
+  /** Tests replace the connection to the API server, the port, the connections to the agents, and how the token's file is read. */
   readonly connect?: Connect;
   readonly open?: OpenServer;
+  readonly ask?: AskForStream | undefined;
+  readonly readToken?: ReadToken | undefined;
   readonly clock?: Clock;
   /** Milliseconds that questions may wait after the signal to stop. */
   readonly ending?: number;
 }
+
+/** See `tokenIn`. */
+type ReadToken = (file: string) => Promise<string | undefined>;
 
 /** Questions may wait so long after the signal to stop, because a kubelet does not ask again. */
 const STOP_TIMEOUT_MS = 10_000;
@@ -59,7 +65,16 @@ export async function runFleet(
   config: FleetConfig,
   log: Log,
   signal: AbortSignal,
-  { component, readPage, connect, open, clock: given = realClock, ending = STOP_TIMEOUT_MS }: FleetOutside,
+  {
+    component,
+    readPage,
+    connect,
+    open,
+    ask,
+    readToken,
+    clock: given = realClock,
+    ending = STOP_TIMEOUT_MS,
+  }: FleetOutside,
 ): Promise<void> {
   const clock = endingClock(given);
   const startedAt = clock.now();
@@ -69,7 +84,7 @@ export async function runFleet(
   const own = { replica: hostname(), version, source: client.server };
   const core = fleetCore({ clock, leaveOutAfter: config.leaveOutAfter, ...own });
   const { objects, nodes } = core;
-  const links = linksOf(core, config, clock);
+  const links = linksOf(core, config, { clock, ask, readToken });
   const faults = new FaultLog({ log, clock, seeAll: SEE_ALL_OF_CONTROLLER });
   const onFault = (fault: Fault) => void faults.log(fault);
   const feed = new FleetFeed({ objects, nodes, links, client, clock, log, onFault, agents: config.agents });
@@ -184,11 +199,15 @@ async function untilAnswered(
   await sleep(clock, LAST_ANSWERS_MS, never);
 }
 
-function linksOf({ nodes }: FleetCore, { tokenFile }: FleetConfig, clock: Clock): AgentLinks {
+function linksOf(
+  { nodes }: FleetCore,
+  { tokenFile }: FleetConfig,
+  { clock, ask, readToken = tokenIn }: { readonly clock: Clock } & Pick<FleetOutside, 'ask' | 'readToken'>,
+): AgentLinks {
   return new AgentLinks({
-    ...{ clock, random: Math.random, pace: () => nodes.pace },
+    ...{ clock, random: Math.random, pace: () => nodes.pace, ask },
     // Agents may need no token (--programmed-authentication=false), so a missing file is no error.
-    token: () => tokenIn(tokenFile),
+    token: () => readToken(tokenFile),
     sink: {
       event: (node, event, isFirst) => {
         if (isFirst) nodes.setLink(node, { state: 'open' });

@@ -258,9 +258,48 @@ export const MAX_NAMED = 2000;
 /** The stream does not come from an agent, or breaks its form. The message is a clause. */
 export class NotAnEvent extends Error {}
 
+/** A restore of the API server's store that the fleet saw. */
+export interface Restore {
+  /** The newest version that it had read before. */
+  readonly from: string;
+  /** When it read that, in milliseconds of its clock. The restore came later. */
+  readonly readAt: number;
+}
+
+/**
+ * The mark of one kind. After a restore of the API server's store the fleet and the agent see it at different times, and the same version
+ * means something else. An agent that has seen it begins its marks anew, lower than before.
+ */
+class KindMark {
+  #told = '';
+  /** When the marks began: with the first one, or with one that went back. */
+  #since = Number.NEGATIVE_INFINITY;
+  #isOfBefore = false;
+
+  get mark(): string {
+    return this.#isOfBefore ? '' : this.#told;
+  }
+
+  tell(mark: string, now: number): void {
+    const isAnew = this.#told === '' || !hasReached(mark, this.#told);
+    this.#told = mark;
+    if (!isAnew) return;
+    this.#since = now;
+    this.#isOfBefore = false;
+  }
+
+  /** A mark of the store from before counts no more, until the marks begin anew. */
+  restored({ from, readAt }: Restore): void {
+    const hasSeenIt = this.#since > readAt && !hasReached(this.#told, from);
+    if (!hasSeenIt) this.#isOfBefore = true;
+  }
+}
+
 /** The last state that an agent reported, put together from the events of its stream. */
 export class AgentState {
+  /** Up to which everything is in the kernel; "" where the agent has written nothing of this store. */
   marks = NO_VERSIONS;
+  readonly #ofKinds: Readonly<Record<FleetKind, KindMark>> = { services: new KindMark(), slices: new KindMark() };
   /** When the agent started, in milliseconds of the fleet's clock; undefined when unknown. */
   startedAt: number | undefined;
   mode = '';
@@ -288,8 +327,12 @@ export class AgentState {
       this.mode = agent.mode;
       this.version = agent.version;
     }
-    const last = marks?.at(-1);
-    if (last !== undefined) this.marks = { services: last[0], slices: last[1] };
+    const { services: ofServices, slices: ofSlices } = this.#ofKinds;
+    for (const [services, slices] of marks ?? []) {
+      ofServices.tell(services, now);
+      ofSlices.tell(slices, now);
+    }
+    this.#setMarks();
     if (stuck !== undefined) this.stuck = stuck === null ? undefined : { why: stuck.why, since: now - stuck.age };
     for (const service of behind?.gone ?? []) this.behind.delete(service);
     for (const { service, why, age } of behind?.set ?? []) this.behind.set(service, { why, since: now - age });
@@ -307,9 +350,16 @@ export class AgentState {
     if (size > MAX_NAMED) throw new NotAnEvent(`it names more than ${MAX_NAMED} Services behind`);
   }
 
-  /** The API server's versions of a kind went back, so the mark from before is invalid. */
-  forget(kind: FleetKind): void {
-    this.marks = { ...this.marks, [kind]: '' };
+  /** The API server's versions of a kind went back. */
+  restored(kind: FleetKind, restore: Restore): void {
+    this.#ofKinds[kind].restored(restore);
+    this.#setMarks();
+  }
+
+  #setMarks(): void {
+    const { services, slices } = this.#ofKinds;
+    if (services.mark === this.marks.services && slices.mark === this.marks.slices) return;
+    this.marks = { services: services.mark, slices: slices.mark };
   }
 
   /** Whether the marks are as new as these versions; "" needs nothing of its kind. */

@@ -1,6 +1,6 @@
-/** How much an agent may say of itself. */
+/** How much an agent may say of itself, and what its marks mean after a restore of the API server's store. */
 import assert from 'node:assert/strict';
-import { it } from 'node:test';
+import { describe, it } from 'node:test';
 import { AgentState, NotAnEvent } from '../../src/fleet/tracked-node.ts';
 
 const many = (count: number, from: number) =>
@@ -15,4 +15,47 @@ it('an agent names a bounded number of Services behind over all of its events', 
   assert.equal(state.behind.size, 2000);
   state.apply({ behind: { set: many(1, 2000), gone: ['shop/s0'] } }, 0, false);
   assert.equal(state.behind.size, 2000);
+});
+
+describe('the marks of an agent after a restore', () => {
+  const RESTORE = { from: '500', readAt: 1000 } as const;
+
+  /** An agent that told these marks of slices at these times. */
+  function agent(...told: readonly (readonly [mark: string, now: number])[]): AgentState {
+    const state = new AgentState();
+    for (const [i, [slices, now]] of told.entries()) state.apply({ marks: [['7', slices, 0]] }, now, i === 0);
+    return state;
+  }
+
+  const reaches = (state: AgentState, slices: string) => state.hasMarks({ services: '7', slices });
+
+  it('count where the agent saw it before the fleet: nothing may change any more that would move them', () => {
+    const state = agent(['500', 900], ['450', 1100]);
+    state.restored('slices', RESTORE);
+    assert.ok(reaches(state, '450'));
+  });
+
+  it('mean nothing where the agent has not seen it, also on another stream, until they begin anew', () => {
+    const state = agent(['500', 900]);
+    state.restored('slices', RESTORE);
+    assert.ok(!reaches(state, '450'));
+    state.apply({ marks: [['7', '500', 0]] }, 1200, true);
+    assert.ok(!reaches(state, '450'), 'another stream');
+    state.apply({ marks: [['7', '510', 0]] }, 1300, false);
+    assert.ok(!reaches(state, '450'), 'it wrote more of the store from before');
+    state.apply({ marks: [['7', '460', 0]] }, 1400, false);
+    assert.ok(reaches(state, '450') && !reaches(state, '470'));
+  });
+
+  it('mean nothing where they went back by an earlier restore', () => {
+    const state = agent(['600', 800], ['450', 900]);
+    state.restored('slices', RESTORE);
+    assert.ok(!reaches(state, '450'));
+  });
+
+  it('mean nothing where the agent started meanwhile, and has read the store from before', () => {
+    const state = agent(['', 1100], ['500', 1200]);
+    state.restored('slices', RESTORE);
+    assert.ok(!reaches(state, '450'));
+  });
 });

@@ -144,7 +144,7 @@ class HistoryRun {
     world.heal();
     await this.#until(world.time.now + RECOVERY);
     await world.mustBeRight();
-    world.agents.stop();
+    world.stop();
     await this.#until(world.time.now + STOPPING);
     world.mustBeStopped();
   }

@@ -1,6 +1,7 @@
 /** A history from a seed: how the agent is configured, what happens around it and when, and how likely faults are. */
 import { Random } from '../../helpers/base/random.ts';
 import type { Action, ForeignWrite, Predecessor, Settings, SimMode, Step } from './actions.ts';
+import { fleetObjects } from './fleet-objects.ts';
 import { SimObjects, VISITING_ADDRESS } from './objects.ts';
 import { SimPods } from './pods.ts';
 
@@ -27,6 +28,8 @@ export interface HistoryPlan {
   readonly measures: boolean;
   /** Who writes asks the agent whether it is in the kernel (`/programmed`). */
   readonly asksMarks: boolean;
+  /** Three nodes with an agent each, and a fleet that is asked for Pods that end. */
+  readonly hasFleet: boolean;
   /** The mode is auto, whatever the settings say. */
   readonly choosesMode: boolean;
   /** kube-proxy served before the first agent. */
@@ -58,12 +61,15 @@ export function planOf(seed: number, only: { readonly mode?: SimMode } = {}): Hi
     for (const action of nextActions(random, objects, source)) steps.push({ at, action });
   }
   const standstill = standstillOf(seed, at);
+  const hasFleet = source === 'api' && new Random(seed ^ 0xf1ee7).chance(0.1);
+  if (hasFleet) steps.unshift(...fleetObjects().map((action) => ({ at: 0, action })));
   return {
     seed,
     source,
     // By a chance of its own: the rest of a history is the same with and without.
     measures: new Random(seed ^ 0x3ea5).chance(0.3),
     predecessor: predecessorOf(seed),
+    hasFleet,
     choosesMode: new Random(seed ^ 0xa070).chance(0.1),
     asksMarks: source !== 'manifests' && new Random(seed ^ 0x3a4c5).chance(0.4),
     settings: {

@@ -4,6 +4,7 @@ import type { Config } from '../../../src/config/config.ts';
 import { type Calls, SimProcess } from '../engine/process.ts';
 import { NOBODY, type SimTime } from '../engine/time.ts';
 import type { Action } from '../history/actions.ts';
+import { NODE } from '../history/objects.ts';
 import type { HistoryPlan } from '../history/plan.ts';
 import { Violation } from '../violation.ts';
 import { type AgentRun, startAgent } from './agent-run.ts';
@@ -13,6 +14,8 @@ import { simPlatform, type World } from './platform.ts';
 
 export interface AgentsOptions {
   readonly plan: HistoryPlan;
+  /** The name of the node. */
+  readonly node: string;
   readonly time: SimTime;
   readonly calls: Calls;
   readonly world: World;
@@ -185,16 +188,16 @@ export class Agents {
   }
 
   #process(name: string): SimProcess {
-    const { world, calls } = this.#options;
-    return new SimProcess(name, world.kernel.nextPid(), calls);
+    const { world, calls, node } = this.#options;
+    return new SimProcess(node === NODE ? name : `${node}: ${name}`, world.kernel.nextPid(), calls);
   }
 
   #input(process: SimProcess) {
-    const { plan, world } = this.#options;
+    const { plan, world, node } = this.#options;
     return {
       process,
       platform: simPlatform(process, world),
-      flags: flagsOf(plan),
+      flags: flagsOf(plan, node),
       onLine: (line: string) => this.#say(process, line),
     };
   }

@@ -1,7 +1,7 @@
 /** The configuration file of a simulated agent. */
 import type { Flags } from '../../../src/config/flags.ts';
 import type { Settings } from '../history/actions.ts';
-import { NODE } from '../history/objects.ts';
+import { NODE, NODE_ADDRESSES } from '../history/objects.ts';
 import type { HistoryPlan } from '../history/plan.ts';
 
 export const CONFIG_FILE = '/etc/slicewire/config.json';
@@ -9,6 +9,9 @@ export const MANIFESTS = '/etc/slicewire/manifests';
 export const API_SERVER = 'http://192.168.7.1:6443';
 export const HEALTH_PORT = 10_256;
 export const METRICS_PORT = 10_249;
+
+/** Where the chosen mode is unknown, all modes serve the same node ports: on addresses that never change, and not on loopback. */
+const NODE_RANGES = NODE_ADDRESSES.map((address) => `${address}/${address.includes(':') ? 128 : 32}`);
 
 /** A KubeProxyConfiguration, as JSON. */
 export function configText(
@@ -27,8 +30,7 @@ export function configText(
     featureGates: { WatchListClient: streamsLists },
     healthzBindAddress: `127.0.0.1:${HEALTH_PORT}`,
     metricsBindAddress: `127.0.0.1:${METRICS_PORT}`,
-    nodePortAddresses: settings.nodePortAddresses,
-    // Which mode is chosen is open: all serve the same node ports.
+    nodePortAddresses: choosesMode ? NODE_RANGES : settings.nodePortAddresses,
     iptables: { ...periods, masqueradeAll, ...(choosesMode ? { localhostNodePorts: false } : {}) },
     // It masquerades as the section iptables says.
     ipvs: periods,
@@ -37,7 +39,7 @@ export function configText(
 }
 
 /** The command line of a simulated agent. */
-export function flagsOf({ source, measures }: Pick<HistoryPlan, 'source' | 'measures'>): Flags {
+export function flagsOf({ source, measures }: Pick<HistoryPlan, 'source' | 'measures'>, node: string = NODE): Flags {
   const objects = source === 'manifests' ? { manifests: MANIFESTS } : { master: API_SERVER };
-  return { config: CONFIG_FILE, hostnameOverride: NODE, serviceMetrics: measures, ...objects };
+  return { config: CONFIG_FILE, hostnameOverride: node, serviceMetrics: measures, ...objects };
 }

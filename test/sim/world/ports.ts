@@ -1,6 +1,9 @@
 /** The ports of a simulated node: who listens, and how others ask. */
+import type { AnswerSink } from '../../../src/fleet/agent-stream.ts';
 import type { Answer, Handler, ListenOptions, OpenedServer, OpenServer } from '../../../src/serve/http.ts';
 import type { SimProcess } from '../engine/process.ts';
+import { choose } from '../kernel/failures.ts';
+import { HEALTH_PORT } from './config-text.ts';
 
 export interface Asking {
   readonly port: number;
@@ -17,6 +20,16 @@ export interface Answered {
   readonly status: number;
   readonly headers: Readonly<Record<string, string>>;
   readonly body: string;
+}
+
+/** Milliseconds of a piece from one node to another. */
+const DELAY_MS = 1;
+const REFUSALS = ['connect ECONNREFUSED', 'connect EHOSTUNREACH', 'read ECONNRESET'] as const;
+
+interface Served {
+  readonly gone: AbortController;
+  readonly tell: (call: () => void) => void;
+  readonly sink: AnswerSink;
 }
 
 interface Bound {
@@ -74,6 +87,55 @@ export class SimPorts {
     const answered = { status: answer.status, headers: answer.headers ?? {}, body: await textOf(answer) };
     clients.delete(client);
     return answered;
+  }
+
+  /** A client's request for a stream, as another process of the cluster sends it. See `AskForStream`. */
+  stream(client: SimProcess, path: string, sink: AnswerSink): { close(): void } {
+    const gone = new AbortController();
+    let isClosed = false;
+    const tell = (call: () => void) =>
+      client.time.after(DELAY_MS, () => (isClosed ? undefined : client.run(call)), client);
+    const close = () => {
+      isClosed = true;
+      gone.abort();
+    };
+    const forget = client.opened('a stream of an agent', close);
+    const serve = (): void => this.#serve(path, { gone, tell, sink });
+    const refused = (cause: string) => void tell(() => sink.ended(cause));
+    client
+      .call({ what: `GET ${path}`, effect: serve, fail: (variant) => refused(choose(REFUSALS, variant)) })
+      .catch((error: unknown) => refused(String(error)));
+    return {
+      close() {
+        forget();
+        close();
+      },
+    };
+  }
+
+  #serve(path: string, { gone, tell, sink }: Served): void {
+    const bound = [...this.#bound].find(({ options }) => options.port === HEALTH_PORT);
+    if (bound === undefined) {
+      tell(() => sink.ended(REFUSALS[0]));
+      return;
+    }
+    const { handler, process, options, clients } = bound;
+    const [name = '/', query = ''] = path.split('?', 2);
+    clients.add(gone);
+    const forget = process.opened('a stream', () => tell(() => sink.ended('the connection broke')));
+    const asked = {
+      ...{ method: 'GET', path: name, query: new URLSearchParams(query), host: `localhost:${options.port}` },
+      ...{ local: options.address, remote: '127.0.0.1', body: async () => '', signal: gone.signal },
+    };
+    void process.run(async () => {
+      const answer = await handler(asked);
+      tell(() => sink.head(answer.status, undefined));
+      const pieces = typeof answer.body === 'string' || Buffer.isBuffer(answer.body) ? [answer.body] : answer.body;
+      for await (const piece of pieces) tell(() => sink.data(Buffer.from(piece).toString('utf8')));
+      clients.delete(gone);
+      forget();
+      tell(() => sink.ended('it ended the connection'));
+    });
   }
 
   #bind(bound: Bound): OpenedServer {

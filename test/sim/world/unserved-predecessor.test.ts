@@ -18,6 +18,9 @@ it('a mode that takes over leaves the table of a family whose tools do not work'
   }
 });
 
+/** The variant of a tool's failure (kernel/iptables/tools.ts). */
+const EXIT_STATUS_1 = 2;
+
 /** The families that `/programmed` calls unserved. */
 async function unservedIn(scene: Scene): Promise<readonly string[]> {
   const answer = await scene.ask('/programmed');
@@ -43,3 +46,21 @@ for (const [what, first, unserved] of [
     }
   });
 }
+
+it('nftables mode calls a family unserved whose legacy tables may hold rules, while its tool fails', async () => {
+  const scene = simScene({ mode: 'iptables', variant: 'legacy' });
+  try {
+    await scene.run(2000);
+    scene.calls.faultAt = (_number, what) =>
+      what.startsWith('ip6tables ') ? { kind: 'fails', when: 'before', variant: EXIT_STATUS_1 } : undefined;
+    scene.restartIn('nftables');
+    await scene.run(5000);
+    assert.deepEqual(await unservedIn(scene), ['IPv6'], scene.lines.join('\n'));
+    scene.calls.faultAt = () => undefined;
+    await scene.run(60_000);
+    assert.deepEqual(await unservedIn(scene), [], scene.lines.join('\n'));
+    assert.equal(scene.kernel.views('IPv6').iptables, undefined, 'the rules are gone');
+  } finally {
+    scene.end();
+  }
+});

@@ -21,6 +21,7 @@ import { Clients } from './clients.ts';
 import { CONFIG_FILE, configText, HEALTH_PORT, MANIFESTS, METRICS_PORT } from './config-text.ts';
 import { configOf } from './configuration.ts';
 import { SimFiles } from './files.ts';
+import { SimFleet } from './fleet.ts';
 import { writeAsOther } from './foreign.ts';
 import { Marks } from './marks.ts';
 import { SimNames } from './names.ts';
@@ -60,6 +61,7 @@ export class SimWorld {
   readonly #options: WorldOptions;
   readonly #clients: Clients;
   readonly #marks: Marks;
+  readonly #fleet: SimFleet | undefined;
   readonly #violations: Violation[] = [];
   #settings: Settings;
   /** Where the agent chooses its mode: the one that it has, as far as it was asked. */
@@ -94,15 +96,18 @@ export class SimWorld {
     this.check = new SafetyCheck({ versions, senders: SENDERS });
     this.#clients = new Clients({ kernel, versions, senders: SENDERS, time });
     this.#marks = new Marks({ ports, versions, time, onYes: (claims) => this.#claimed(claims) });
-    this.agents = new Agents({
+    const shared = {
       ...{ plan, time, calls, world: { kernel, api, files, ports, names } },
       config: () => this.#config(),
       onLine: options.onLine,
-      onViolation: (violation) => this.#violations.push(violation),
-    });
+      onViolation: (violation: Violation) => void this.#violations.push(violation),
+    };
+    this.agents = new Agents({ ...shared, node: NODE });
+    this.#fleet = plan.hasFleet ? new SimFleet({ ...shared, versions, senders: SENDERS }) : undefined;
     this.kernel.onCommit = ({ part, what }) => {
       onCommit(`${part} ${what}`);
       this.#judge();
+      this.#fleet?.committed();
     };
     this.files.makeFolder(MANIFESTS);
     this.#writeConfig();
@@ -130,6 +135,7 @@ export class SimWorld {
     // An agent never knew what was before.
     this.check.settled();
     this.agents.begin();
+    this.#fleet?.begin();
   }
 
   #leavePredecessor(predecessor: Predecessor): void {
@@ -148,6 +154,13 @@ export class SimWorld {
     this.api.outage(undefined);
     this.api.resetAll();
     this.agents.revive();
+    this.#fleet?.heal();
+  }
+
+  /** SIGTERM to all processes. */
+  stop(): void {
+    this.agents.stop();
+    this.#fleet?.stop();
   }
 
   /** Throws the first Violation. */
@@ -177,24 +190,27 @@ export class SimWorld {
       if (status !== 200 || !body.includes('slicewire_service_series{state="served"}'))
         throw new Violation('not measured', `/metrics answers ${status}, without series of Services`);
     }
+    await this.#fleet?.mustBeRight(async (ports, port, path) => await this.#ask(port, path, ports));
     this.check.settled();
   }
 
   /** Every process ended in order, and left nothing open. Throws Violation. */
   mustBeStopped(): void {
     this.agents.mustBeStopped();
+    this.#fleet?.mustBeStopped();
     this.mustHold();
   }
 
   /** Nothing of it goes on. */
   end(): void {
     this.agents.end();
+    this.#fleet?.end();
     this.time.end();
   }
 
-  async #ask(port: number, path: string): Promise<ServedAnswer> {
+  async #ask(port: number, path: string, ports: SimPorts = this.ports): Promise<ServedAnswer> {
     // An answer may need the kernel, which answers as time passes.
-    const asked = this.ports.ask({ port, path });
+    const asked = ports.ask({ port, path });
     let isAnswered = false;
     const answered = () => {
       isAnswered = true;
@@ -225,6 +241,7 @@ export class SimWorld {
   #put(of: keyof typeof KINDS, object: object): void {
     if (this.#options.plan.source !== 'manifests') {
       const version = this.api.put(object);
+      this.#fleet?.written(object);
       if (this.#options.plan.asksMarks) this.#askFor(of, object, version);
       return;
     }
