@@ -14,6 +14,8 @@ interface RunInput {
   /** The folder of the repository. */
   readonly root: string;
   readonly isRoot: boolean;
+  /** Leave out what `.ci/run` leaves out. */
+  readonly isCI?: boolean;
   readonly print: (line: string) => void;
   /** Milliseconds of a clock that only goes forward. */
   readonly now?: () => number;
@@ -26,14 +28,15 @@ const END_OF_BUDGET = 3;
 
 /** Returns the exit status. */
 export async function runTiers(input: RunInput): Promise<number> {
-  const { tiers, root, isRoot, print, now = () => performance.now() } = input;
+  const { tiers, root, isRoot, isCI = false, print, now = () => performance.now() } = input;
   const parts: PartResult[] = [];
   const problems: string[] = [];
   const notes: string[] = [];
   const begun = now();
   for (const tier of tiers) {
     // All tools at once, so that apt reads its lists once. Users other than root run the parts whose tools are there.
-    const tools = isRoot ? [...new Set(tier.parts.flatMap((part) => part.tools))] : [];
+    const inThisRun = tier.parts.filter(({ leftOutOfCI }) => !isCI || leftOutOfCI === undefined);
+    const tools = isRoot ? [...new Set(inThisRun.flatMap((part) => part.tools))] : [];
     if (tools.length > 0) print(`${tier.name}: preparing ${tools.join(', ')}`);
     const missing = await prepare(root, tools);
     if (missing !== undefined) {
@@ -50,7 +53,7 @@ export async function runTiers(input: RunInput): Promise<number> {
     }
     const signal = AbortSignal.timeout(Math.round(tier.budget * END_OF_BUDGET * 1000));
     try {
-      for (const part of tier.parts) parts.push(await runPart(tier, part, { root, isRoot, print, signal }));
+      for (const part of tier.parts) parts.push(await runPart(tier, part, { root, isRoot, isCI, print, signal }));
     } finally {
       await built?.remove();
     }
@@ -93,7 +96,13 @@ async function runPart(tier: Tier, part: Part, input: PartInput): Promise<PartRe
   return { ...base, files: ran, seconds: secondsSince(begun) };
 }
 
-async function reasonToLeaveOut(tier: Tier, part: Part, { root, isRoot }: PartInput): Promise<string | undefined> {
+async function reasonToLeaveOut(
+  tier: Tier,
+  part: Part,
+  { root, isRoot, isCI }: PartInput,
+): Promise<string | undefined> {
+  if (isCI === true && part.leftOutOfCI !== undefined)
+    return `${part.leftOutOfCI} Run it with: ${tier.command} -- ${part.name}`;
   if (isRoot) return undefined;
   return part.needsRoot ? `It needs root: run \`sudo ${tier.command}\`.` : await prepare(root, part.tools);
 }

@@ -20,9 +20,15 @@ if (tier === undefined) {
 } else {
   const known = tier.parts.map((part) => part.name);
   const about = `Runs the tests of the tier ${name}, or only the parts that are named. Ends with 0 when all passed, otherwise with 1.`;
-  const { words: parts } = commandLine({ command: tier.command, about, words: { name: 'PART', known } }, args);
+  const { words: parts, values } = commandLine(
+    {
+      ...{ command: tier.command, about, words: { name: 'PART', known } },
+      options: { ci: { type: 'boolean', help: 'leaves out the parts that .ci/run leaves out, and says which' } },
+    },
+    args,
+  );
   process.env.NODE_COMPILE_CACHE ??= join(ROOT, 'node_modules/.cache/compiled');
   const chosen = { ...tier, parts: tier.parts.filter((part) => parts.length === 0 || parts.includes(part.name)) };
   const isRoot = process.getuid?.() === 0;
-  process.exitCode = await runTiers({ tiers: [chosen], root: ROOT.replace(/\/$/, ''), isRoot, print });
+  process.exitCode = await runTiers({ tiers: [chosen], isCI: values.ci, root: ROOT.replace(/\/$/, ''), isRoot, print });
 }

@@ -166,4 +166,16 @@ describe('the runner', () => {
     assert.match(out, /^tier +packets +left out/m);
     assert.equal((await run(files, { parts })).status, 1);
   });
+
+  it('in CI leaves out the parts that say so, with the command that runs them, and runs them otherwise', async () => {
+    const parts = [
+      { ...PART, files: ['good.test.ts'] },
+      { ...PART, name: 'release', files: ['bad.test.ts'], leftOutOfCI: 'It takes an hour.' },
+    ];
+    const files = { good: `it('a', () => {});`, bad: `it('a', () => { throw new Error('no'); });` };
+    const { status, out } = await run(files, { parts }, 'isRoot: false, isCI: true');
+    assert.equal(status, 0, out);
+    assert.match(out, /^left out: release\. It takes an hour\. Run it with: npm run tier -- release$/m);
+    assert.equal((await run(files, { parts }, 'isRoot: false')).status, 1);
+  });
 });
