@@ -192,12 +192,20 @@ function* restoresOf(
   jumps: JumpWrites,
   portionLines: number,
 ): Generator<readonly TableBlock[] | undefined> {
-  const created = writes.filter((write) => write.from === undefined).map(newChainOf);
-  const isMany = created.reduce((sum, chain) => sum + linesOf(chain), 0) > portionLines;
-  if (isMany) for (const block of portionsOf(created, portionLines)) yield block && [block];
-  const left = isMany ? writes.filter((write) => write.from !== undefined) : writes;
+  const fresh = writes.filter(isFresh).map(newChainOf);
+  const isMany = fresh.reduce((sum, chain) => sum + linesOf(chain), 0) > portionLines;
+  if (isMany) for (const block of portionsOf(fresh, portionLines)) yield block && [block];
+  const left = isMany ? writes.filter((write) => !isFresh(write)) : writes;
   const last = blocksOf(left, jumps, filterOnce(writes));
   if (last.length > 0) yield last;
+}
+
+/**
+ * Whether the kernel has no rule of the chain: it is new, or another program flushed the table. Packets that enter a flushed chain already
+ * pass it, so it may be filled before the others.
+ */
+function isFresh({ key, from, to }: Write): boolean {
+  return from === undefined || (from.length === 0 && to !== undefined && splitChainKey(key).table === 'nat');
 }
 
 function newChainOf({ key, to = [] }: Write): NewChain {

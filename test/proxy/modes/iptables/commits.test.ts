@@ -1,6 +1,7 @@
 /** Each commit of a table has the kernel walk all rules that packets can reach there: the transactions of a sync, counted. */
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
+import { PORTION_LINES } from '../../../../src/proxy/modes/netfilter/restore-text.ts';
 import { service, slice } from '../../../helpers/cluster/objects.ts';
 import { FakeIptables } from '../../../helpers/kernel/fake-iptables.ts';
 import { Rig } from '../../../helpers/proxy/rig.ts';
@@ -124,5 +125,32 @@ describe('a changed endpoint', () => {
       rig.put(service({ name: 'web', spec, status }), ready('10.1.0.1'));
       assert.deepEqual(await committed({ kernel, rig }), [['mangle', 'nat', 'filter']], left);
     }
+  });
+});
+
+describe('a flush of the table nat by another program', () => {
+  it('is repaired in portions, as many new rules are written, and what leads to the chains comes last', async () => {
+    const kernel = new FakeIptables();
+    const rig = new Rig({ commands: kernel, families: ['IPv4'] });
+    for (let i = 0; i < 800; i++) {
+      const [a, b] = [i >> 8, i & 255];
+      rig.put(
+        service({ name: `s${i}`, spec: { clusterIP: `10.97.${a}.${b}`, ports: [{ port: 80 }] } }),
+        slice({ name: `s${i}-1`, service: `s${i}`, endpoints: [`10.1.${a}.${b}`, `10.2.${a}.${b}`] }),
+      );
+    }
+    assert.equal((await rig.sync()).outcome, 'complete');
+    const before = kernel.save('IPv4');
+    const nat = kernel.kernels.IPv4.get('nat');
+    for (const name of nat?.keys() ?? []) nat?.set(name, []);
+    rig.loop.distrust();
+    const first = kernel.ran.length;
+    assert.equal((await rig.sync()).outcome, 'complete');
+    assert.equal(kernel.save('IPv4'), before);
+    const restores = kernel.ran.slice(first).filter(({ file }) => file.endsWith('-restore'));
+    assert.ok(restores.length > 1, `${restores.length} restores`);
+    assert.ok(restores.every(({ lines }) => lines.length < 1.5 * PORTION_LINES));
+    const jumps = restores.map(({ lines }) => lines.some((line) => line.startsWith('-I PREROUTING')));
+    assert.deepEqual(jumps, [...restores.slice(1).map(() => false), true]);
   });
 });
