@@ -20,8 +20,11 @@ import {
   NFTA_SET_ELEM_LIST_ELEMENTS,
 } from './constants.ts';
 
-/** Bytes of the receive buffer: the messages of some thousand rules or elements. */
-const RECEIVE_BUFFER = 2 * 1024 * 1024;
+/**
+ * Bytes of the receive buffer. The kernel tells of a flush in one message for each rule, some 600 bytes, and names the writer in the last one:
+ * the messages of 70,000 rules fit. It takes memory only while messages wait.
+ */
+const RECEIVE_BUFFER = 64 * 1024 * 1024;
 
 /** An object that a transaction created, changed or deleted. Names are those of the kernel. */
 export interface ObjectNotice {

@@ -19,6 +19,9 @@ const DATAGRAM = 64 * 1024;
 const FOR_GOOD: readonly number[] = [EPERM, EACCES, EPROTONOSUPPORT, EAFNOSUPPORT];
 /** The default of `JournalOptions.rest`. */
 const REST_MS = 5;
+/** After so long others of this process run, because a flush is told in some ten thousand messages. */
+const HEARING_MS = 10;
+const BREATH_MS = 1;
 
 export interface JournalOptions extends CommitRecordOptions {
   /** Opens the listener. The port is that of our own writes, whose objects are known. Throws SystemError. */
@@ -47,16 +50,22 @@ export class RulesetJournal implements RulesetNotices {
   }
 
   listen(): void {
-    if (this.#isDeaf) return;
+    this.#listen(Number.POSITIVE_INFINITY);
+  }
+
+  /** Returns whether no message waits any more. */
+  #listen(milliseconds: number): boolean {
+    if (this.#isDeaf) return true;
     try {
       this.#listener ??= this.#opened();
-      this.#hear(this.#listener);
+      return this.#hear(this.#listener, performance.now() + milliseconds);
     } catch (error) {
       if (!(error instanceof SystemError)) throw error;
       // Messages are lost until the next call opens another socket.
       this.#record.lose();
       this.#isDeaf = FOR_GOOD.includes(error.errno);
       this.#drop();
+      return true;
     }
   }
 
@@ -95,24 +104,29 @@ export class RulesetJournal implements RulesetNotices {
   /** Reads at once, and then not again for a moment: a program may commit thousands of transactions in a second. */
   #wake(): void {
     if (this.#resting !== undefined) return;
-    this.#takeIn();
+    const isEmpty = this.#takeIn();
     const { rest = REST_MS } = this.#options;
-    if (rest === 0) return;
+    if (!isEmpty || rest > 0) this.#rest(isEmpty ? rest : BREATH_MS);
+  }
+
+  #rest(milliseconds: number): void {
     this.#resting = setTimeout(() => {
       this.#resting = undefined;
-      this.#takeIn();
-    }, rest);
+      if (!this.#takeIn()) this.#rest(BREATH_MS);
+    }, milliseconds);
     this.#resting.unref();
   }
 
-  #takeIn(): void {
+  /** Returns whether no message waits any more. */
+  #takeIn(): boolean {
     const { others } = this.#record;
-    this.listen();
+    const isEmpty = this.#listen(HEARING_MS);
     if (this.#record.others !== others) for (const call of this.#calls) call();
+    return isEmpty;
   }
 
-  #hear(listener: MulticastSocket): void {
-    for (;;) {
+  #hear(listener: MulticastSocket, until: number): boolean {
+    while (performance.now() < until) {
       let length: number;
       try {
         length = listener.receive(this.#buffer);
@@ -120,7 +134,7 @@ export class RulesetJournal implements RulesetNotices {
         const errno = errnoOf(error);
         if (errno === EAGAIN) {
           this.#record.emptied();
-          return;
+          return true;
         }
         if (errno !== ENOBUFS) throw error;
         this.#record.lose();
@@ -129,6 +143,7 @@ export class RulesetJournal implements RulesetNotices {
       if (length > DATAGRAM) this.#record.lose();
       else for (const message of decodeMessages(this.#buffer, length)) this.#record.take(this.#buffer, message);
     }
+    return false;
   }
 }
 

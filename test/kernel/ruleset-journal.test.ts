@@ -3,6 +3,7 @@ import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { RulesetJournal } from '../../src/kernel/ruleset-journal.ts';
 import { committerText, isUntouched, tableKey, touchedIn } from '../../src/kernel/ruleset-notices.ts';
+import { until } from '../helpers/base/until.ts';
 import { elementNotice, FakeListener, generationNotice, ruleNotice, tableNotice } from '../helpers/kernel/notices.ts';
 
 const OURS = tableKey('IPv4', 'slicewire');
@@ -65,6 +66,16 @@ describe('the journal of the ruleset', () => {
     assert.equal(whole(1, 2), true);
     assert.equal(whole(2, 3), true);
     assert.equal(whole(3, 4), false);
+  });
+
+  it('lets others run while very many messages come, and has heard all of them where it is asked', async () => {
+    const { listener, journal, calls } = made();
+    const flood = Array.from({ length: 30_000 }, (_, i) => ruleNotice('slicewire', `chain-${i}`, 1));
+    listener.tell(...flood, generationNotice(8, 1, 'nft'));
+    assert.equal(calls(), 0, 'it is not through');
+    assert.equal(journal.between(7, 8)?.length, 1);
+    listener.tell(...flood, generationNotice(9, 1, 'nft'));
+    await until('the other transaction', () => calls() === 1);
   });
 
   it('does not tell of our own transactions, but knows their generations', () => {
