@@ -32,6 +32,8 @@ export interface HistoryPlan {
   readonly hasFleet: boolean;
   /** The mode is auto, whatever the settings say. */
   readonly choosesMode: boolean;
+  /** Bytes that one send to nftables takes: a few Services need several transactions, as thousands do otherwise. undefined: any. */
+  readonly longestSent: number | undefined;
   /** kube-proxy served before the first agent. */
   readonly predecessor: Predecessor | undefined;
   /** The API server can do so. */
@@ -43,6 +45,8 @@ export interface HistoryPlan {
   readonly faults?: readonly PlannedFault[] | undefined;
 }
 
+/** Room for some fifty elements, or ten rules. */
+const LITTLE = 16_384;
 /** Milliseconds from one step to the next, at most. */
 const PAUSES = [1, 20, 300, 3000, 20_000] as const;
 const MODES: readonly SimMode[] = ['nftables', 'iptables', 'ipvs'];
@@ -68,6 +72,7 @@ export function planOf(seed: number, only: { readonly mode?: SimMode } = {}): Hi
     source,
     // By a chance of its own: the rest of a history is the same with and without.
     measures: new Random(seed ^ 0x3ea5).chance(0.3),
+    longestSent: new Random(seed ^ 0x5e4d).chance(0.2) ? LITTLE : undefined,
     predecessor: predecessorOf(seed),
     hasFleet,
     choosesMode: new Random(seed ^ 0xa070).chance(0.1),

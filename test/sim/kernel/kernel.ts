@@ -23,6 +23,8 @@ export interface KernelOptions {
   readonly time: SimTime;
   /** The variant of the command `iptables`; default: nft. */
   readonly iptables?: IptablesVariant;
+  /** See `SimNftablesOptions`. */
+  readonly longestSent?: number | undefined;
 }
 
 /** A part of the kernel that packets meet changed. */
@@ -54,9 +56,9 @@ export class SimKernel {
   /** Beyond the numbers of real processes (linux/threads.h, PID_MAX_LIMIT), about which nobody must ask. */
   #pids = 5_000_000;
 
-  constructor({ time, iptables = 'nft' }: KernelOptions) {
+  constructor({ time, iptables = 'nft', longestSent }: KernelOptions) {
     this.time = time;
-    this.nft = new SimNftables({ now: () => time.now });
+    this.nft = new SimNftables({ now: () => time.now, longestSent });
     this.nft.onCommit(({ name }) => this.onCommit({ part: 'nftables', what: `a transaction by ${name}` }));
     this.iptables = new SimIptables({
       time,

@@ -21,7 +21,7 @@ export interface SimNftablesOptions {
   /** Bytes of the longest datagram of a listing: small ones make listings that others write between. */
   readonly longestPart?: number;
   /** Bytes of the longest datagram that a program can send (net.core.wmem_max). */
-  readonly longestSent?: number;
+  readonly longestSent?: number | undefined;
 }
 
 /** A chain of another subsystem of the same generation, such as iptables-nft, that was written. */
