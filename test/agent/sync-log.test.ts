@@ -35,7 +35,7 @@ function refused(n: number): FailedStep {
 
 function swept(deleted: number): SweepReport {
   const count = { seen: 10, deleted, deletedIn: new Map(), owners: new Set(['default/dns:dns']) };
-  return { kinds: new Map([['udp', count]]), duration: 5, outcome: 'complete', cause: undefined };
+  return { kinds: new Map([['udp', count]]), duration: 5, worked: 5, outcome: 'complete', cause: undefined };
 }
 
 function made(level: LogLevel = 'info') {
@@ -173,7 +173,7 @@ describe('syncs in the log', () => {
     const { log, clock, said } = made();
     for (let n = 0; n < 50; n++) {
       log.failedBeside('the report of a sync failed', 'a bug', 'the sync runs again');
-      log.swept({ kinds: new Map(), duration: 1, outcome: 'failed', cause: 'EPERM' });
+      log.swept({ kinds: new Map(), duration: 1, worked: 1, outcome: 'failed', cause: 'EPERM' });
       clock.advance(1000);
     }
     log.swept(swept(0));

@@ -3,7 +3,8 @@
  * and connections of TCP and SCTP that are being opened towards a removed endpoint (`proxy/model/opening-flows.ts`).
  *
  * The connection table is read part by part. The event loop runs after each, and no part is kept (k8s#129982).
- * After a sweep the sweeper rests nine times as long as it worked, so it takes at most a tenth of a core, whatever the churn.
+ * After a sweep the sweeper rests nine times as long as it worked, so it takes at most a tenth of a core, whatever the churn. The time in
+ * which others had the event loop is no work.
  * Unanswered connections are less urgent: their sweeps take at most a hundredth, with a rest of at most 10 s. A failed sweep is
  * repeated: the remaining work is a state, not an event (k8s#126130). When the agent stops, or the next generation of its parts
  * takes over, the due flows are swept at once, and the rest is handed over.
@@ -57,6 +58,8 @@ export interface SweepReport {
   readonly kinds: ReadonlyMap<FlowKind, SweepCount>;
   /** Milliseconds. */
   readonly duration: number;
+  /** Milliseconds of it in which the sweep had the event loop. */
+  readonly worked: number;
   /**
    * `complete`: every flow was seen. `changed`: the table changed during the reading, so flows may have been missed.
    * `stopped`: the agent stopped during the sweep.
@@ -116,7 +119,7 @@ export class FlowSweeper {
         continue;
       }
       if (due.includes('opening')) this.#hurries = false;
-      const { outcome, duration } = await this.sweep(signal, due);
+      const { outcome, worked } = await this.sweep(signal, due);
       failures = outcome === 'complete' ? 0 : failures + 1;
       if (outcome === 'changed' && failures >= MAX_CHANGED_SWEEPS) {
         // The seen flows count as all, unless rules were written meanwhile.
@@ -124,10 +127,10 @@ export class FlowSweeper {
         failures = 0;
       }
       if (failures > 0 || flows.isDirty) this.#isRequested = true;
-      if (due.includes('opening')) this.#openingsAt = clock.now() + openingRest(duration);
+      if (due.includes('opening')) this.#openingsAt = clock.now() + openingRest(worked);
       const shortest =
         outcome === 'failed' ? Math.min(Math.max(MIN_REST_MS, retry), MIN_REST_MS * 2 ** (failures - 1)) : MIN_REST_MS;
-      await this.#wait.start({ time: Math.max(shortest, duration * REST_FACTOR), isWakeable: false, signal });
+      await this.#wait.start({ time: Math.max(shortest, worked * REST_FACTOR), isWakeable: false, signal });
     }
   }
 
@@ -156,11 +159,11 @@ export class FlowSweeper {
     const counts = new Map(kinds.map((kind) => [kind, newCount()]));
     const marks = flows.begin(kinds);
     const start = clock.now();
-    const now = new Map<Family, IsNodeAddress>();
+    const sweep: Sweep = { counts, now: new Map(), signal, worked: 0 };
     let outcome: SweepReport['outcome'];
     let cause: string | undefined;
     try {
-      outcome = (await this.#sweepAll({ counts, now, signal })) ? 'changed' : 'complete';
+      outcome = (await this.#sweepAll(sweep)) ? 'changed' : 'complete';
     } catch (error) {
       outcome = 'failed';
       cause = causeOf(error);
@@ -168,22 +171,23 @@ export class FlowSweeper {
     if (signal.aborted) outcome = 'stopped';
     if (outcome === 'complete') flows.swept(marks);
     else flows.notSwept(marks);
-    if (outcome === 'complete' && kinds.length === FLOW_KINDS.length && !flows.isAllPending) this.#nodeAddresses = now;
-    const report = { kinds: counts, duration: clock.now() - start, outcome, cause };
+    if (outcome === 'complete' && kinds.length === FLOW_KINDS.length && !flows.isAllPending)
+      this.#nodeAddresses = sweep.now;
+    const report = { kinds: counts, duration: clock.now() - start, worked: sweep.worked, outcome, cause };
     onSweep(report);
     return report;
   }
 
   /** Returns whether a flow may have been missed. */
-  async #sweepAll({ counts, now, signal }: Sweep): Promise<boolean> {
+  async #sweepAll(sweep: Sweep): Promise<boolean> {
     const { open, families, nodeAddresses } = this.#parts;
     let hasChanged = false;
     const table = await open();
     try {
       for (const family of families) {
-        now.set(family, await nodeAddresses(family));
-        for (const [kind, count] of counts) {
-          if (await this.#sweepKind({ family, kind, table, count, now, signal })) hasChanged = true;
+        sweep.now.set(family, await nodeAddresses(family));
+        for (const [kind, count] of sweep.counts) {
+          if (await this.#sweepKind(sweep, { family, kind, table, count })) hasChanged = true;
         }
       }
     } finally {
@@ -192,13 +196,17 @@ export class FlowSweeper {
     return hasChanged;
   }
 
-  async #sweepKind({ family, kind, table, count, now, signal }: KindSweep): Promise<boolean> {
-    const { flows } = this.#parts;
-    const nodes = { now: now.get(family) ?? noNode, before: this.#nodeAddresses.get(family) ?? noNode };
+  async #sweepKind(sweep: Sweep, { family, kind, table, count }: KindSweep): Promise<boolean> {
+    const { flows, clock } = this.#parts;
+    const nodes = { now: sweep.now.get(family) ?? noNode, before: this.#nodeAddresses.get(family) ?? noNode };
     const parts = kind === 'udp' ? table.udpFlows(family) : table.openings(family);
-    while (!signal.aborted) {
+    while (!sweep.signal.aborted) {
+      const begun = clock.now();
       const next = parts.next();
-      if (next.done === true) return next.value;
+      if (next.done === true) {
+        sweep.worked += clock.now() - begun;
+        return next.value;
+      }
       count.seen += next.value.length;
       const stale = next.value.filter((flow) => {
         const judgement = flows.judge(family, flow, nodes);
@@ -208,6 +216,7 @@ export class FlowSweeper {
       const deleted = table.delete(family, stale);
       count.deleted += deleted;
       count.deletedIn.set(family, (count.deletedIn.get(family) ?? 0) + deleted);
+      sweep.worked += clock.now() - begun;
       await breath();
     }
     return true;
@@ -226,17 +235,19 @@ interface Sweep {
   /** Filled by the sweep: which addresses take node ports. */
   readonly now: Map<Family, IsNodeAddress>;
   readonly signal: AbortSignal;
+  /** See `SweepReport`. */
+  worked: number;
 }
 
-interface KindSweep extends Omit<Sweep, 'counts'> {
+interface KindSweep {
   readonly family: Family;
   readonly kind: FlowKind;
   readonly table: FlowTable;
   readonly count: Count;
 }
 
-function openingRest(duration: number): number {
-  return Math.max(MIN_REST_MS, duration * REST_FACTOR, Math.min(duration * OPENING_REST_FACTOR, MAX_OPENING_REST_MS));
+function openingRest(worked: number): number {
+  return Math.max(MIN_REST_MS, worked * REST_FACTOR, Math.min(worked * OPENING_REST_FACTOR, MAX_OPENING_REST_MS));
 }
 
 function newCount(): Count {
