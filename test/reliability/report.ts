@@ -60,10 +60,20 @@ The simulator runs the real agent and the real controller in a world that is mad
 One seed gives one history, always the same.
 Faults come at every call to the outside: the call fails before it works, or after it worked, it is slow, it is cut, or the agent is
 killed at it and starts again.
-In one history of eight the machine stands still for up to a minute.
-In a third of the histories the agent counts connections for each Service (\`--service-metrics\`), and its metrics are read meanwhile.
 After each commit of the simulated kernel a packet engine checks that no wanted frontend is refused, that no packet goes to an address
 that is not its endpoint, and that what belongs to others is unchanged.
+
+Some histories have more:
+
+| share | what | what must hold beside the rest |
+| --- | --- | --- |
+| 30 % | the agent counts connections of each Service (\`--service-metrics\`), and its metrics are read | |
+| 40 % of those with an API server | a program that writes an object asks \`/programmed\` whether it is in the kernel | after a yes no packet meets an older version |
+| 20 % | a send to nftables takes 16 kB, so that few Services need several transactions | |
+| 1 of 8 | kube-proxy served before the first agent, in one of its three modes | what it served stays served, and nothing of it is left |
+| 1 of 8 | the machine stands still for up to a minute | |
+| 10 % | \`--mode=auto\` | |
+| 10 % of those with an API server | three nodes with an agent each, and a fleet that hooks of Pods ask (\`/drained\`) | after a yes no node sends a new connection to that Pod |
 
 \`npm run sim\` runs histories for three minutes, \`npm run sim -- --hours 8\` for longer, and \`npm run sim -- --seed N\` repeats one.
 A failing history is made shorter before it is printed. \`npm run sim -- --every-call\` puts each fault at each call of a short history.
@@ -91,6 +101,11 @@ Its finds in the agent are mended, and each has a test:
 - In IPVS mode packets of Services of policy Local were dropped for a moment while rules that another program had flushed were written again.
 - An agent that lost the kernel's answer while it tried a scheduler of IPVS left a server for ever.
 - A frontend that went after an interrupted takeover from IPVS mode was served by the servers of that mode for a moment.
+- A takeover from an older kube-proxy in IPVS mode, which lacks the set of its addresses, never ended.
+- Servers of a kube-proxy in IPVS mode stayed for ever when somebody had removed their address.
+- \`/programmed\` and the fleet said yes in nftables mode while legacy rules of a former proxy, whose tool failed, led to endpoints that were gone.
+- After a restore of etcd the fleet forgot what agents had said of the restored store, and said no until something changed;
+  and it could believe an agent that had not seen the restore.
 
 ### Between two writes
 
