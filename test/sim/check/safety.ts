@@ -151,10 +151,11 @@ export class SafetyCheck {
     this.#walk = walk ?? this.#walks.walk;
   }
 
-  /** The agent knows the newest versions, and has written them: the time for older ones is over. */
-  settled(): void {
+  /** The kernel has the newest versions of all frontends, or of these: the time for older ones is over. */
+  settled(isSettled: (frontend: FrontendVersions) => boolean = () => true): void {
     this.#checked.clear();
     for (const frontend of this.#versions.frontends) {
+      if (!isSettled(frontend)) continue;
       this.#positions.set(frontend.key, newest(frontend, this.#versions));
     }
   }

@@ -114,6 +114,13 @@ export class Versions {
     return servicePorts(owner.service, slices, location).find(({ key }) => key === owner.port.key);
   }
 
+  /** The Node of an endpoint now; "" for an address of none. */
+  nodeNameOf(address: Address): string {
+    for (const { endpoints } of this.#slices.values())
+      for (const endpoint of endpoints) if (endpoint.address === address) return endpoint.nodeName;
+    return '';
+  }
+
   /** Addresses of the machine's interfaces now. */
   localAddresses(family: Family): ReadonlySet<string> {
     return this.#local.get(family) ?? new Set();

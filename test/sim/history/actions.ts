@@ -44,6 +44,8 @@ export type Action =
   | { readonly kind: 'address'; readonly address: string; readonly isThere: boolean }
   | { readonly kind: 'flows'; readonly variant: number }
   | { readonly kind: 'clock'; readonly by: number }
+  /** Nothing on a Node answers from now on, also to probes; undefined: all do again. */
+  | { readonly kind: 'silence'; readonly node: string | undefined }
   /** The machine stands still for so many milliseconds, as one that is suspended or moved. */
   | { readonly kind: 'freeze'; readonly milliseconds: number };
 
@@ -74,6 +76,8 @@ export function actionText(action: Action): string {
       return `clients send (${action.variant})`;
     case 'clock':
       return `somebody sets the clock by ${action.by} ms`;
+    case 'silence':
+      return action.node === undefined ? 'all Nodes answer again' : `nothing on Node ${action.node} answers`;
     case 'freeze':
       return `the machine stands still for ${action.milliseconds / 1000} s`;
     default:

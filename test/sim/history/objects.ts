@@ -33,10 +33,13 @@ interface EndpointState {
 /** Makes actions that change the objects; it remembers what it made. */
 export class SimObjects {
   readonly #random: Random;
+  readonly #others: number;
   readonly #services: SimService[];
 
-  constructor(random: Random) {
+  /** `others`: how many Nodes the endpoints are on that are not on this one. */
+  constructor(random: Random, others = 1) {
     this.#random = random;
+    this.#others = others;
     this.#services = Array.from({ length: SERVICES }, (_, index) => ({
       index,
       name: `s${index}`,
@@ -185,7 +188,7 @@ export class SimObjects {
             addresses: [
               family === 'ipv4' ? `10.244.${one.index}.${host}` : `fd00:244:${one.index}::${host.toString(16)}`,
             ],
-            nodeName: isLocal ? NODE : 'elsewhere',
+            nodeName: isLocal ? NODE : otherNode(host, this.#others),
             conditions: {
               ready: condition === 'ready',
               serving: condition !== 'starting',
@@ -199,6 +202,11 @@ export class SimObjects {
 }
 
 const NAMES = ['ipv4', 'ipv6'] as const;
+
+/** The Node of an endpoint that is not on this one. */
+export function otherNode(host: number, others: number): string {
+  return others === 1 ? 'elsewhere' : `elsewhere-${host % others}`;
+}
 
 /** A Node of the cluster. Only the agent's own has addresses that matter. */
 export function nodeAction(name: string, zone: string | undefined): Action {

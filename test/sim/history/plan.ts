@@ -2,7 +2,7 @@
 import { Random } from '../../helpers/base/random.ts';
 import type { Action, ForeignWrite, Predecessor, Settings, SimMode, Step } from './actions.ts';
 import { fleetObjects } from './fleet-objects.ts';
-import { SimObjects, VISITING_ADDRESS } from './objects.ts';
+import { otherNode, SimObjects, VISITING_ADDRESS } from './objects.ts';
 import { SimPods } from './pods.ts';
 
 /** How the agent gets its objects: from an API server, whose slices the actors write or our controller, or from a folder. */
@@ -28,6 +28,8 @@ export interface HistoryPlan {
   readonly measures: boolean;
   /** Who writes asks the agent whether it is in the kernel (`/programmed`). */
   readonly asksMarks: boolean;
+  /** The agent looks for Nodes that do not answer (--failover=confirm). */
+  readonly confirms: boolean;
   /** Three nodes with an agent each, and a fleet that is asked for Pods that end. */
   readonly hasFleet: boolean;
   /** The mode is auto, whatever the settings say. */
@@ -45,6 +47,9 @@ export interface HistoryPlan {
   readonly faults?: readonly PlannedFault[] | undefined;
 }
 
+/** Of histories with --failover: half of the others must answer. */
+const OTHER_NODES = 3;
+const CLIENTS = 6;
 /** Room for some fifty elements, or ten rules. */
 const LITTLE = 16_384;
 /** Milliseconds from one step to the next, at most. */
@@ -56,7 +61,11 @@ export function planOf(seed: number, only: { readonly mode?: SimMode } = {}): Hi
   const random = new Random(seed);
   const mode = only.mode ?? random.pick(MODES);
   const source = random.pick(SOURCES);
-  const objects = source === 'controller' ? new SimPods(random.fork()) : new SimObjects(random.fork());
+  const confirms = source !== 'controller' && new Random(seed ^ 0xfa11).chance(0.1);
+  const objects =
+    source === 'controller'
+      ? new SimPods(random.fork())
+      : new SimObjects(random.fork(), confirms ? OTHER_NODES : undefined);
   const steps: Step[] = objects.first().map((action) => ({ at: 0, action }));
   let at = 0;
   const count = random.between(5, 40);
@@ -66,6 +75,7 @@ export function planOf(seed: number, only: { readonly mode?: SimMode } = {}): Hi
   }
   const standstill = standstillOf(seed, at);
   const hasFleet = source === 'api' && new Random(seed ^ 0xf1ee7).chance(0.1);
+  if (confirms) steps.push(...silences(seed, at));
   if (hasFleet) steps.unshift(...fleetObjects().map((action) => ({ at: 0, action })));
   return {
     seed,
@@ -74,6 +84,7 @@ export function planOf(seed: number, only: { readonly mode?: SimMode } = {}): Hi
     measures: new Random(seed ^ 0x3ea5).chance(0.3),
     longestSent: new Random(seed ^ 0x5e4d).chance(0.2) ? LITTLE : undefined,
     predecessor: predecessorOf(seed),
+    confirms,
     hasFleet,
     choosesMode: new Random(seed ^ 0xa070).chance(0.1),
     asksMarks: source !== 'manifests' && new Random(seed ^ 0x3a4c5).chance(0.4),
@@ -86,7 +97,7 @@ export function planOf(seed: number, only: { readonly mode?: SimMode } = {}): Hi
     },
     variant: random.chance(0.3) ? 'legacy' : 'nft',
     readsProtobuf: random.chance(0.5),
-    steps: standstill === undefined ? steps : [...steps, standstill].sort((a, b) => a.at - b.at),
+    steps: [...steps, ...(standstill === undefined ? [] : [standstill])].sort((a, b) => a.at - b.at),
     faultRate: random.pick([0, 0.002, 0.01, 0.03]),
     streamsLists: random.chance(0.5),
     canStream: random.chance(0.8),
@@ -97,6 +108,21 @@ export function planOf(seed: number, only: { readonly mode?: SimMode } = {}): Hi
 function predecessorOf(seed: number): Predecessor | undefined {
   const random = new Random(seed ^ 0x6b7072);
   return random.chance(0.125) ? random.pick(MODES) : undefined;
+}
+
+/** Nodes fall silent, and answer again; clients open connections meanwhile. */
+function silences(seed: number, end: number): Step[] {
+  const random = new Random(seed ^ 0x511e);
+  const steps: Step[] = [];
+  for (let n = random.between(1, 3); n > 0; n--) {
+    const at = random.between(1, Math.max(2, end));
+    const until = at + random.between(0, 30_000);
+    steps.push({ at, action: { kind: 'silence', node: otherNode(random.below(OTHER_NODES), OTHER_NODES) } });
+    for (let i = 0; i < CLIENTS; i++)
+      steps.push({ at: random.between(at, until), action: { kind: 'flows', variant: random.below(1000) } });
+    steps.push({ at: until, action: { kind: 'silence', node: undefined } });
+  }
+  return steps;
 }
 
 /** One history of eight has one, by a chance of its own. */

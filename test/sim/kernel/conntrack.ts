@@ -77,11 +77,11 @@ export class SimConntrack {
   }
 
   #table(process: SimProcess): FlowTable {
-    const list = (what: string, is: (facts: FlowFacts) => boolean) => (family: Family) =>
+    const list = (what: string, is: (facts: FlowFacts) => boolean) => (family?: Family) =>
       this.#list(
         process,
-        `${what} of ${family}`,
-        (facts) => familyOf(facts.destination.address) === family && is(facts),
+        `${what} of ${family ?? 'both families'}`,
+        (facts) => (family === undefined || familyOf(facts.destination.address) === family) && is(facts),
       );
     return {
       udpFlows: list('UDP flows', ({ protocol }) => protocol === 'UDP'),

@@ -9,12 +9,14 @@ import type { FrontendVersions, Versions } from '../check/versions.ts';
 import { NOBODY, type SimTime } from '../engine/time.ts';
 import type { FlowFacts } from '../kernel/conntrack.ts';
 import type { SimKernel } from '../kernel/kernel.ts';
+import type { SimNetwork } from './platform.ts';
 
 export interface ClientsOptions {
   readonly kernel: SimKernel;
   readonly versions: Versions;
   readonly senders: readonly Sender[];
   readonly time: SimTime;
+  readonly network: SimNetwork;
 }
 
 /** Milliseconds between two packets of a client. */
@@ -79,7 +81,9 @@ export class Clients {
     };
     const answers = kernel.conntrack.find(flow)?.answers ?? this.#destinationOf(client);
     const isAnswered =
-      answers !== undefined && this.#targets(client.at).has(socketBytes(answers.address, answers.port));
+      answers !== undefined &&
+      !this.#options.network.isSilent(answers.address) &&
+      this.#targets(client.at).has(socketBytes(answers.address, answers.port));
     if (answers !== undefined) kernel.conntrack.send({ ...flow, answers, isAnswered }, KEPT[packet.protocol]);
     // A connection that was opened goes on until its ends close it, and no rule matters.
     if (packet.protocol === 'UDP' || !isAnswered) time.after(AGAIN, () => this.#send(client), NOBODY);

@@ -39,7 +39,16 @@ export function configText(
 }
 
 /** The command line of a simulated agent. */
-export function flagsOf({ source, measures }: Pick<HistoryPlan, 'source' | 'measures'>, node: string = NODE): Flags {
+export function flagsOf(
+  { source, measures, confirms }: Pick<HistoryPlan, 'source' | 'measures' | 'confirms'>,
+  node: string = NODE,
+): Flags {
   const objects = source === 'manifests' ? { manifests: MANIFESTS } : { master: API_SERVER };
-  return { config: CONFIG_FILE, hostnameOverride: node, serviceMetrics: measures, ...objects };
+  return {
+    config: CONFIG_FILE,
+    hostnameOverride: node,
+    serviceMetrics: measures,
+    failover: confirms ? 'confirm' : 'none',
+    ...objects,
+  };
 }

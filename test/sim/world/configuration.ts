@@ -6,7 +6,11 @@ import type { HistoryPlan } from '../history/plan.ts';
 import { CONFIG_FILE, flagsOf } from './config-text.ts';
 
 /** `text`: JSON. `mode`: the one that the agent chooses where the file says auto. */
-export function configOf(text: string, plan: Pick<HistoryPlan, 'source' | 'measures'>, mode: Config['mode']): Config {
+export function configOf(
+  text: string,
+  plan: Pick<HistoryPlan, 'source' | 'measures' | 'confirms'>,
+  mode: Config['mode'],
+): Config {
   const values = [{ kind: 'value', value: JSON.parse(text) as unknown, line: 1, repeated: [] }] as const;
   const { flags, origins, given } = flagsFromFile({ values, problems: [] }, flagsOf(plan));
   const configs = configsFromFlags(flags, { origins, file: CONFIG_FILE, given });

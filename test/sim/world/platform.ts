@@ -1,7 +1,9 @@
 /** The world of a simulated process, in the place of the real one. */
 import assert from 'node:assert/strict';
+import type { Reply } from '../../../src/agent/failover/suspicion.ts';
 import type { Files, Platform } from '../../../src/agent/platform.ts';
 import type { RelaySockets } from '../../../src/agent/relay/sockets.ts';
+import { type Address, endpointText } from '../../../src/base/address.ts';
 import type { Connect } from '../../../src/cluster/api/transport.ts';
 import type { SimProcess } from '../engine/process.ts';
 import { fileFailure } from '../kernel/failures.ts';
@@ -21,10 +23,17 @@ export interface World {
   readonly files: { of(process: SimProcess): Files };
   readonly ports: SimPorts;
   readonly names: SimNames;
+  readonly network: SimNetwork;
+}
+
+/** The machines behind the node. */
+export interface SimNetwork {
+  /** Whether nothing answers at an address. */
+  isSilent(address: Address): boolean;
 }
 
 /** The world as a process sees it. Each of its calls is numbered, and may fail. */
-export function simPlatform(process: SimProcess, { kernel, api, files, ports, names }: World): Platform {
+export function simPlatform(process: SimProcess, { kernel, api, files, ports, names, network }: World): Platform {
   return {
     commands: kernel.iptables.commands(process),
     machine: kernel.machine.facts(process),
@@ -34,7 +43,17 @@ export function simPlatform(process: SimProcess, { kernel, api, files, ports, na
       listen: ports.listen(process),
       relay: NO_RELAY,
       names: names.of(process),
-      probe: () => Promise.resolve('unknown'),
+      probe: ({ address, port }, milliseconds) =>
+        process.call<Reply>({
+          what: `connect to ${endpointText(address, port)}`,
+          effect: async () => {
+            const isSilent = network.isSilent(address);
+            await process.time.pause(isSilent ? milliseconds : 1, { owner: process });
+            return isSilent ? 'silence' : 'answer';
+          },
+          fail: () => 'unknown',
+          mayOutlive: true,
+        }),
       setOomScore: (score) =>
         process.call({
           what: `set the OOM score to ${score}`,

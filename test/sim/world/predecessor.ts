@@ -24,8 +24,8 @@ interface Proxied {
   readonly frontend: Frontend;
 }
 
-/** `ports`: those of the first objects, with endpoints. */
-export function leave(kernel: SimKernel, predecessor: Predecessor, ports: readonly ServicePort[]): void {
+/** `ports`: those of the first objects, with endpoints. Returns the addresses of the frontends that are served now. */
+export function leave(kernel: SimKernel, predecessor: Predecessor, ports: readonly ServicePort[]): ReadonlySet<string> {
   const proxied = ports.flatMap((port) =>
     port.frontends
       .filter(({ role }) => role === 'cluster-ip' && port.cluster.length > 0 && port.affinitySeconds === 0)
@@ -37,6 +37,7 @@ export function leave(kernel: SimKernel, predecessor: Predecessor, ports: readon
     else if (predecessor === 'ipvs') leaveServers(kernel, family, ofFamily);
     else leaveTable(kernel, family);
   }
+  return predecessor === 'nftables' ? new Set() : new Set(proxied.map(({ frontend }) => frontend.address ?? ''));
 }
 
 /** What is left of it that `verify` does not know, for people. */

@@ -61,6 +61,7 @@ export function simScene({ mode: first, variant }: SceneOptions): Scene {
   const kernel = new SimKernel({ time, iptables: variant });
   const ports = new SimPorts();
   const names = new SimNames();
+  const network = { isSilent: () => false };
   const lines: string[] = [];
   let [objects, stamp, starts] = [OBJECTS, 1, 0];
   let process: SimProcess;
@@ -83,7 +84,7 @@ export function simScene({ mode: first, variant }: SceneOptions): Scene {
     own.onDeath(restart);
     startAgent({
       process: own,
-      platform: simPlatform(own, { kernel, api, files, ports, names }),
+      platform: simPlatform(own, { kernel, api, files, ports, names, network }),
       flags: {
         manifests: FILE,
         hostnameOverride: NODE,
@@ -104,7 +105,7 @@ export function simScene({ mode: first, variant }: SceneOptions): Scene {
     calls,
     ports,
     lines,
-    platform: (of) => simPlatform(of, { kernel, api, files, ports, names }),
+    platform: (of) => simPlatform(of, { kernel, api, files, ports, names, network }),
     process: () => process,
     restartIn(next) {
       mode = next;

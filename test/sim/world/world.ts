@@ -67,6 +67,8 @@ export class SimWorld {
   /** Where the agent chooses its mode: the one that it has, as far as it was asked. */
   #chosen: ModeName = 'nftables';
   #isForeign = false;
+  /** The Node on which nothing answers. */
+  #silent: string | undefined;
   /** Until then the agent may not have noticed what others wrote; in time in which it can run. */
   #disturbedUntil = 0;
 
@@ -94,10 +96,13 @@ export class SimWorld {
     });
     const { kernel, versions, time, calls, api, files, ports, names } = this;
     this.check = new SafetyCheck({ versions, senders: SENDERS });
-    this.#clients = new Clients({ kernel, versions, senders: SENDERS, time });
+    const network = {
+      isSilent: (address: Address) => this.#silent !== undefined && versions.nodeNameOf(address) === this.#silent,
+    };
+    this.#clients = new Clients({ kernel, versions, senders: SENDERS, time, network });
     this.#marks = new Marks({ ports, versions, time, onYes: (claims) => this.#claimed(claims) });
     const shared = {
-      ...{ plan, time, calls, world: { kernel, api, files, ports, names } },
+      ...{ plan, time, calls, world: { kernel, api, files, ports, names, network } },
       config: () => this.#config(),
       onLine: options.onLine,
       onViolation: (violation: Violation) => void this.#violations.push(violation),
@@ -122,6 +127,7 @@ export class SimWorld {
     else if (action.kind === 'foreign') this.#writeAsOther(action);
     else if (action.kind === 'address') this.#setAddress(action.address as Address, action.isThere);
     else if (action.kind === 'clock') this.time.setWallBy(action.by);
+    else if (action.kind === 'silence') this.#silent = action.node;
     else if (action.kind === 'freeze') this.time.stall(action.milliseconds);
     else this.#clients.start(action.variant);
     // The counters are read beside whatever the agent does.
@@ -132,8 +138,6 @@ export class SimWorld {
   begin(): void {
     const { predecessor } = this.#options.plan;
     if (predecessor !== undefined) this.#leavePredecessor(predecessor);
-    // An agent never knew what was before.
-    this.check.settled();
     this.agents.begin();
     this.#fleet?.begin();
   }
@@ -145,12 +149,17 @@ export class SimWorld {
       if (port !== undefined) ports.set(port.key, port);
     }
     this.#isForeign = true;
-    leave(this.kernel, predecessor, [...ports.values()]);
+    const served = leave(this.kernel, predecessor, [...ports.values()]);
     this.#isForeign = false;
+    this.check.settled(({ at, owners }) => {
+      const port = this.versions.portAt({ at, owners });
+      return served.has(at.address ?? '') && (port?.cluster.length ?? 0) > 0 && port?.affinitySeconds === 0;
+    });
   }
 
   /** Nothing is out of order any more. */
   heal(): void {
+    this.#silent = undefined;
     this.api.outage(undefined);
     this.api.resetAll();
     this.agents.revive();
