@@ -149,16 +149,26 @@ export class RulesetJournal implements RulesetNotices {
 
 // The last transactions of nftables, put together from the kernel's messages.
 
-/** Transactions that are remembered. */
+/** Transactions that are remembered, with fewer names of objects than this in all. */
 const MAX_COMMITS = 1000;
-/** Objects of a table that a transaction names. Where it touched more, the whole table counts as touched. */
-const MAX_OBJECTS = 500;
+const MAX_NAMES = 50_000;
+/**
+ * Names of objects of a table that a transaction touched. Where it touched more, the whole table counts as touched. A sync of iptables mode
+ * with a hundred changes touches some hundred chains, and must be told from the write of another program that comes beside it.
+ */
+const MAX_OBJECTS = 4000;
 
 interface TouchedDraft {
   isWhole: boolean;
   readonly chains: Set<string>;
   readonly elements: Map<string, Set<string>>;
-  count: number;
+}
+
+/** The number of names. */
+function sizeOf({ chains, elements }: TouchedTable): number {
+  let size = chains.size;
+  for (const keys of elements.values()) size += keys.size;
+  return size;
 }
 
 interface CommitRecordOptions {
@@ -171,6 +181,8 @@ interface CommitRecordOptions {
 class CommitRecord {
   readonly #options: CommitRecordOptions;
   #commits: Commit[] = [];
+  /** Names in all of them. */
+  #names = 0;
   /** The objects of the messages since the last generation. */
   #touched = new Map<string, TouchedDraft>();
   /** Whether messages were lost. Then everything until the buffer is empty, and the transaction after that, may be incomplete. */
@@ -229,10 +241,23 @@ class CommitRecord {
     const isOwn = message.port === this.#options.ownPort?.();
     const startedBy = isOwn ? undefined : this.#starterOf(pid, name);
     if (!isOwn) this.#others += 1;
-    this.#commits.push({ generation, port: message.port, pid, name, startedBy, tables });
-    if (this.#commits.length > 2 * MAX_COMMITS) this.#commits = this.#commits.slice(-MAX_COMMITS);
+    this.#keep({ generation, port: message.port, pid, name, startedBy, tables });
     this.#touched = new Map();
     if (this.#lost === 'until the next') this.#lost = 'no';
+  }
+
+  #keep(commit: Commit): void {
+    this.#commits.push(commit);
+    this.#names += namesOf(commit);
+    if (this.#commits.length <= 2 * MAX_COMMITS && this.#names <= 2 * MAX_NAMES) return;
+    // Forgotten in large parts, so that each costs next to nothing.
+    let first = this.#commits.length - 1;
+    for (let names = namesOf(commit); first > 0 && this.#commits.length - first < MAX_COMMITS; first--) {
+      names += namesOf(this.#commits[first - 1]);
+      if (names > MAX_NAMES) break;
+    }
+    this.#commits = this.#commits.slice(first);
+    this.#names = this.#commits.reduce((sum, one) => sum + namesOf(one), 0);
   }
 
   /** One process may commit very often, so the last answer is used again. */
@@ -244,18 +269,26 @@ class CommitRecord {
 
   #touch({ family, table, what }: ObjectNotice): void {
     const key = tableKey(family, table);
-    const touched = this.#touched.get(key) ?? { isWhole: false, chains: new Set(), elements: new Map(), count: 0 };
+    const touched = this.#touched.get(key) ?? { isWhole: false, chains: new Set(), elements: new Map() };
     this.#touched.set(key, touched);
     if (touched.isWhole) return;
-    touched.count += what.kind === 'elements' ? what.keys.length : 1;
     if (what.kind === 'chain') touched.chains.add(what.name);
     else if (what.kind === 'elements') {
       const keys = touched.elements.get(what.set) ?? new Set();
       for (const one of what.keys) keys.add(one);
       touched.elements.set(what.set, keys);
     } else if (what.kind === 'set' || what.isGone) touched.isWhole = true;
-    if (touched.count > MAX_OBJECTS) touched.isWhole = true;
+    if (sizeOf(touched) > MAX_OBJECTS) touched.isWhole = true;
+    if (!touched.isWhole) return;
+    touched.chains.clear();
+    touched.elements.clear();
   }
+}
+
+function namesOf(commit: Commit | undefined): number {
+  let names = 0;
+  for (const table of commit?.tables?.values() ?? []) names += sizeOf(table);
+  return names;
 }
 
 /** The first namespace of processes (linux/proc_ns.h, PROC_PID_INIT_INO). */

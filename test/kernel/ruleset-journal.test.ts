@@ -60,7 +60,7 @@ describe('the journal of the ruleset', () => {
   it('names a table as a whole that was deleted, or of which very much was touched', () => {
     const { listener, journal } = made();
     listener.add(tableNotice('slicewire', 1), generationNotice(2, 1, 'nft'));
-    for (let i = 0; i < 600; i++) listener.add(elementNotice('slicewire', 'services', `${i}`, 1));
+    for (let i = 0; i < 5000; i++) listener.add(elementNotice('slicewire', 'services', `${i}`, 1));
     listener.add(generationNotice(3, 1, 'nft'), ruleNotice('other', 'x', 1), generationNotice(4, 1, 'nft'));
     const whole = (from: number, to: number) => touchedIn(journal.between(from, to) ?? assert.fail(), OURS)?.isWhole;
     assert.equal(whole(1, 2), true);
@@ -76,6 +76,20 @@ describe('the journal of the ruleset', () => {
     assert.equal(journal.between(7, 8)?.length, 1);
     listener.tell(...flood, generationNotice(9, 1, 'nft'));
     await until('the other transaction', () => calls() === 1);
+  });
+
+  it('names the chains of a sync with many rules, and forgets old transactions with many names', () => {
+    const { listener, journal } = made();
+    for (let i = 0; i < 3000; i++) listener.add(ruleNotice('nat', `KUBE-SVC-${i % 200}`, 1));
+    listener.add(generationNotice(2, 1, 'iptables-nft-re'));
+    const touched = touchedIn(journal.between(1, 2) ?? assert.fail(), tableKey('IPv4', 'nat'));
+    assert.deepEqual([touched?.isWhole, touched?.chains.size], [false, 200]);
+    for (let n = 3; n < 60; n++) {
+      for (let i = 0; i < 3000; i++) listener.add(ruleNotice('nat', `chain-${n}-${i}`, 1));
+      listener.add(generationNotice(n, 1, 'nft'));
+    }
+    assert.equal(journal.between(1, 59), undefined, 'it is forgotten');
+    assert.equal(journal.between(50, 59)?.length, 9);
   });
 
   it('does not tell of our own transactions, but knows their generations', () => {

@@ -29,6 +29,8 @@ export const OBJECTS: readonly object[] = [
 export interface SceneOptions {
   readonly mode: SimMode;
   readonly variant: IptablesVariant;
+  /** See `SimNftablesOptions`. */
+  readonly longestSent?: number;
 }
 
 export interface Scene {
@@ -53,12 +55,12 @@ export interface Scene {
   end(): void;
 }
 
-export function simScene({ mode: first, variant }: SceneOptions): Scene {
+export function simScene({ mode: first, variant, longestSent }: SceneOptions): Scene {
   let mode = first;
   const time = new SimTime(new Random(7).next);
   const uninstall = time.install();
   const calls = new Calls(time);
-  const kernel = new SimKernel({ time, iptables: variant });
+  const kernel = new SimKernel({ time, iptables: variant, longestSent });
   const ports = new SimPorts();
   const names = new SimNames();
   const network = { isSilent: () => false };

@@ -18,6 +18,9 @@ import type { Chain } from './rules.ts';
 /** Entries of a chain beside its rules, in legacy tables: its head and its end (linux/netfilter/x_tables.h). */
 const ENTRIES_OF_CHAIN = 2;
 
+/** The tool that writes for us, by its first 15 characters, and for others too: none of them is blamed without a proof. */
+const MAY_BE_OURS = /^ip6?tables-(nft-)?r/;
+
 /** The effect of a write, in the units in which the kernel counts. */
 export interface WrittenRules {
   /** Transactions: one for each COMMIT. */
@@ -103,6 +106,8 @@ export class ChangeDetector {
   #believedAt: RulesState | undefined;
   /** Chains that others touched up to then, each with the last transaction that did, in their order. Whether they are as believed is unknown. */
   readonly #touched = new Map<ChainKey, Commit>();
+  /** The last transaction of others since then that touched more than its notices name. */
+  #unnamed: Commit | undefined;
   #isWriting = false;
 
   constructor(probe: ChainProbe | undefined, own: OwnWrites, touchedBy: TouchedBy = () => undefined) {
@@ -116,6 +121,11 @@ export class ChangeDetector {
     return await this.#probe?.state?.(TABLES);
   }
 
+  /** The program that changed what only a reading of all shows; undefined when unknown. */
+  get suspect(): Commit | undefined {
+    return this.#unnamed;
+  }
+
   /** Whether a write of ours made this generation of the ruleset. */
   isOwnGeneration(generation: number): boolean {
     return this.#own.isOwnGeneration(generation);
@@ -126,6 +136,7 @@ export class ChangeDetector {
     if (this.#isWriting) return;
     this.#believedAt = state;
     this.#touched.clear();
+    this.#unnamed = undefined;
   }
 
   /** Whether another program wrote since then, or may have. Only a reading of the rules shows the change. */
@@ -200,7 +211,12 @@ export class ChangeDetector {
   #remember(commits: readonly Commit[]): boolean {
     const all = this.#touchedBy(commits);
     // Most touch nothing of ours: then they are not looked at one by one.
-    if (all === undefined || all.length === 0) return all !== undefined;
+    if (all === undefined) {
+      const isIt = (commit: Commit) => !MAY_BE_OURS.test(commit.name) && this.#touchedBy([commit]) === undefined;
+      this.#unnamed = commits.findLast(isIt) ?? this.#unnamed;
+      return false;
+    }
+    if (all.length === 0) return true;
     for (const commit of commits) {
       for (const key of this.#touchedBy([commit]) ?? []) {
         this.#touched.delete(key);

@@ -144,7 +144,7 @@ class NoticeFollower {
     const { isKnown, changeDetector: standing } = this.#tables;
     if (!isKnown || !(await standing.mayDiffer())) return { kind: 'nothing' };
     const found = await standing.foreignWrites();
-    if (found === undefined) return { kind: 'unknown' };
+    if (found === undefined) return { kind: 'unknown', by: standing.suspect };
     if (found.touched.length === 0) return { kind: 'nothing', by: found.by };
     this.#isTouched = true;
     return { kind: 'something', by: found.by };
