@@ -70,7 +70,8 @@ Some histories have more:
 | 30 % | the agent counts connections of each Service (\`--service-metrics\`), and its metrics are read | |
 | 40 % of those with an API server | a program that writes an object asks \`/programmed\` whether it is in the kernel | after a yes no packet meets an older version |
 | 20 % | a send to nftables takes 16 kB, so that few Services need several transactions | |
-| 1 of 8 | kube-proxy served before the first agent, in one of its three modes | what it served stays served, and nothing of it is left |
+| 1 of 8 | kube-proxy served before the first agent, in one of its three modes, or an earlier version of the agent did | what kube-proxy served stays served, and nothing of either is left |
+| 10 % | the agent looks for Nodes that do not answer (\`--failover=confirm\`), and Nodes fall silent | in the end all endpoints are used again |
 | 1 of 8 | the machine stands still for up to a minute | |
 | 10 % | \`--mode=auto\` | |
 | 10 % of those with an API server | three nodes with an agent each, and a fleet that hooks of Pods ask (\`/drained\`) | after a yes no node sends a new connection to that Pod |

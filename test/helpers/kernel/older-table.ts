@@ -42,12 +42,17 @@ export function olderObjects(): object[] {
   ];
 }
 
+/** Its transactions. */
+export function olderBatches(): Buffer[] {
+  const { batches } = JSON.parse(readFileSync(RECORDED, 'utf8')) as { batches: readonly string[] };
+  return batches.map((batch) => Buffer.from(batch, 'base64'));
+}
+
 /** Throws when the kernel refuses it. */
 export function writeOlderTable(namespace: string): void {
-  const { batches } = JSON.parse(readFileSync(RECORDED, 'utf8')) as { batches: readonly string[] };
   const transport = transportsIn(namespace)(NETLINK_NETFILTER, LONGEST);
   try {
-    for (const batch of batches) transport.send(Buffer.from(batch, 'base64'));
+    for (const batch of olderBatches()) transport.send(batch);
   } finally {
     transport.close();
   }

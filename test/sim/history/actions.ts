@@ -5,8 +5,8 @@ export type ObjectKind = 'services' | 'slices' | 'nodes' | 'pods';
 
 export type SimMode = 'nftables' | 'iptables' | 'ipvs';
 
-/** The mode of a kube-proxy that served before the first agent. */
-export type Predecessor = SimMode;
+/** What served before the first agent: a kube-proxy in this mode, or an earlier version of the agent in nftables mode. */
+export type Predecessor = SimMode | 'earlier version';
 
 /** The settings of the file that --config names. */
 export interface Settings {

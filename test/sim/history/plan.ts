@@ -36,7 +36,7 @@ export interface HistoryPlan {
   readonly choosesMode: boolean;
   /** Bytes that one send to nftables takes: a few Services need several transactions, as thousands do otherwise. undefined: any. */
   readonly longestSent: number | undefined;
-  /** kube-proxy served before the first agent. */
+  /** Something served before the first agent. */
   readonly predecessor: Predecessor | undefined;
   /** The API server can do so. */
   readonly canStream: boolean;
@@ -107,7 +107,7 @@ export function planOf(seed: number, only: { readonly mode?: SimMode } = {}): Hi
 /** One history of eight has one. */
 function predecessorOf(seed: number): Predecessor | undefined {
   const random = new Random(seed ^ 0x6b7072);
-  return random.chance(0.125) ? random.pick(MODES) : undefined;
+  return random.chance(0.125) ? random.pick([...MODES, 'earlier version'] as const) : undefined;
 }
 
 /** Nodes fall silent, and answer again; clients open connections meanwhile. */

@@ -1,6 +1,7 @@
 /**
  * What stands in a simulated kernel before the first agent: kube-proxy, which served the cluster IPs of the first objects, in the layouts of
- * its modes (its pkg/proxy/iptables, pkg/proxy/ipvs, pkg/proxy/nftables), without the parts that other frontends need.
+ * its modes (its pkg/proxy/iptables, pkg/proxy/ipvs, pkg/proxy/nftables), without the parts that other frontends need; or the table of an
+ * earlier version of the agent.
  */
 import { verdict } from '../../../native/nft/expressions.ts';
 import { addChain, addRule, addTable } from '../../../native/nft/table-requests.ts';
@@ -8,12 +9,15 @@ import { FAMILIES, type Family } from '../../../src/base/address.ts';
 import type { Frontend, ServicePort } from '../../../src/proxy/model/service-port.ts';
 import { endpointChain, serviceChains } from '../../../src/proxy/modes/netfilter/balancer.ts';
 import type { Table } from '../../../src/proxy/modes/netfilter/rules.ts';
+import { olderBatches } from '../../helpers/kernel/older-table.ts';
 import type { Predecessor } from '../history/actions.ts';
 import { editAs } from '../kernel/iptables/others.ts';
 import type { SimKernel } from '../kernel/kernel.ts';
 
 const WRITER = { pid: 5_999_999, name: 'kube-proxy' };
 const TABLE = 'kube-proxy';
+/** Bytes for the answers. */
+const ROOM = 1 << 26;
 const CANARY = 'KUBE-PROXY-CANARY';
 const CLUSTER_IPS = 'KUBE-CLUSTER-IP';
 const POD_RANGES = { IPv4: '10.244.0.0/16', IPv6: 'fd00:244::/48' } as const;
@@ -31,6 +35,10 @@ export function leave(kernel: SimKernel, predecessor: Predecessor, ports: readon
       .filter(({ role }) => role === 'cluster-ip' && port.cluster.length > 0 && port.affinitySeconds === 0)
       .map((frontend) => ({ port, frontend })),
   );
+  if (predecessor === 'earlier version') {
+    leaveOlderTable(kernel);
+    return new Set();
+  }
   for (const family of FAMILIES) {
     const ofFamily = proxied.filter(({ port }) => port.family === family);
     if (predecessor === 'iptables') leaveRules(kernel, family, ofFamily);
@@ -150,6 +158,12 @@ function leaveServers(kernel: SimKernel, family: Family, proxied: readonly Proxi
     ['FORWARD', ['-m comment --comment "kubernetes forwarding rules" -j KUBE-FORWARD']],
   ]);
   write(kernel, family, { nat, filter, mangle: new Map([[CANARY, []]]) });
+}
+
+/** Its Services are not those of the history: what it leads elsewhere must end. */
+function leaveOlderTable({ nft }: SimKernel): void {
+  const socket = nft.state.socket(ROOM);
+  for (const batch of olderBatches()) nft.state.take(batch, socket, { pid: WRITER.pid, name: 'slicewire' });
 }
 
 /** Its packets are not followed: only that it goes. */
