@@ -26,7 +26,9 @@ interface Rule {
 const PURE = ['src/proxy/model/', 'src/proxy/reconcile/', 'src/proxy/ledger/'] as const;
 
 /** Files of `slicewire fleet` that listen, connect and follow the API server; the other files of the folder are pure. */
-const FLEET_PROCESS = ['fleet-feed', 'fleet-process', 'link', 'server'].map((name) => `src/fleet/${name}.ts`);
+const FLEET_PROCESS = ['agent-stream', 'fleet-feed', 'fleet-process', 'link', 'server'].map(
+  (name) => `src/fleet/${name}.ts`,
+);
 const FLEET_RULE: Rule = {
   imports: ['src/inspect/wire/', 'src/cluster/api/', 'src/config/', 'src/fleet/', 'src/proxy/model/'].concat(
     'src/serve/',

@@ -255,10 +255,11 @@ interface LoggedSync extends SyncInput {
 
 /** Logs the sync, and emits an event where another program had changed the rules. */
 function logSync(agent: Agent, { ended: { report }, status, loss, watch, syncLog, observers }: LoggedSync): void {
-  const by = loss?.by && committerText(loss.by);
+  const committer = loss?.by ?? report.by;
+  const by = committer && committerText(committer);
   const isFirst = status.lastComplete === undefined;
   status.record(report, agent.clock.wall());
-  const isFight = report.drift.length > 0 && !watch.repaired(loss?.by);
+  const isFight = report.drift.length > 0 && !watch.repaired(committer);
   if (loss !== undefined) watch.spent(report.reading);
   const { failingSince } = status;
   syncLog.synced(report, { isFirst, failingSince, faults: faultCounts(agent), by, isFight });

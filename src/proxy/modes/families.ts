@@ -6,6 +6,7 @@
 
 import type { Family } from '../../base/address.ts';
 import { causeOf } from '../../base/cause.ts';
+import type { Committer } from '../../kernel/ruleset-notices.ts';
 import type { Drift } from '../model/drift.ts';
 import type { ModeName } from '../model/modes.ts';
 import { familyOfPort, type ServicePort, type ServicePortKey } from '../model/service-port.ts';
@@ -30,6 +31,7 @@ import {
   type Heard,
   type IsServed,
   type KernelProbe,
+  type Met,
   type Mode,
   type ModeMetrics,
   type ModePlan,
@@ -47,6 +49,8 @@ export interface SeenFamily {
   readonly isAsLeft?: boolean;
   /** Kernel objects that another program changed. */
   readonly drift: readonly Drift[];
+  /** The program that changed them; undefined when unknown. */
+  readonly by?: Committer | undefined;
   readonly udpFrontends: readonly UdpFrontend[];
 }
 
@@ -147,6 +151,7 @@ class FamiliesMode implements Mode {
   /** The families whose last reading failed, with the reason. */
   readonly #unread = new Map<FamilyMode, string>();
   #steps = 0;
+  #met: Met | undefined;
 
   constructor({ name, readsApart, families, node = NO_NODE_PART }: FamiliesOptions) {
     this.name = name;
@@ -158,6 +163,12 @@ class FamiliesMode implements Mode {
     this.retire = families.some((family) => family.retire !== undefined)
       ? (isServed, signal) => this.#retire(isServed, signal)
       : undefined;
+  }
+
+  takeMet(): Met | undefined {
+    const met = this.#met;
+    this.#met = undefined;
+    return met;
   }
 
   get readsApart(): boolean {
@@ -244,13 +255,19 @@ class FamiliesMode implements Mode {
     return report;
   }
 
+  async #readAgain(mistaken: readonly FamilyMode[], signal: AbortSignal): Promise<Pick<SeenFamily, 'drift' | 'by'>> {
+    if (this.#whole.node === NO_NODE_PART) return await readFamilies(mistaken, this.#unread, signal);
+    const seen = await this.observe(signal);
+    return seen.kind === 'known' ? seen.value : { drift: [] };
+  }
+
   async #apply(parts: FamilyPlans, setAside: SetAside, signal: AbortSignal): Promise<ApplyReport> {
     const first = await write(parts, this.#unread, signal);
     if (first.mistaken.length === 0) return first.report;
     // Another program wrote in between. Read the kernel again and plan the remaining work from its state now. A family that
     // has nothing in common with the others and was not mistaken is left for the next reading, which reports its drift.
-    if (this.#whole.node !== NO_NODE_PART) await this.observe(signal);
-    else await readFamilies(first.mistaken, this.#unread, signal);
+    const { drift, by } = await this.#readAgain(first.mistaken, signal);
+    if (drift.length > 0) this.#met = { drift: [...(this.#met?.drift ?? []), ...drift], by: by ?? this.#met?.by };
     if (this.#unread.size === this.#families.length) {
       const causes = new Set(this.#unread.values());
       return mergeReports([first.report, kernelFailure(`the kernel: ${[...causes].join('; ')}`)]);
@@ -303,6 +320,7 @@ async function readFamilies(
 ): Promise<SeenFamily> {
   const drift: Drift[] = [];
   const udpFrontends: UdpFrontend[] = [];
+  let by: Committer | undefined;
   let isAsLeft = families.length > 0;
   for (const mode of families) {
     unread.delete(mode);
@@ -310,6 +328,7 @@ async function readFamilies(
       const seen = await mode.observe(signal);
       isAsLeft &&= seen.isAsLeft === true;
       drift.push(...seen.drift);
+      by ??= seen.by;
       udpFrontends.push(...seen.udpFrontends);
     } catch (error) {
       if (signal.aborted) throw error;
@@ -317,7 +336,7 @@ async function readFamilies(
       unread.set(mode, causeOf(error));
     }
   }
-  return { isAsLeft, drift, udpFrontends };
+  return { isAsLeft, drift, by, udpFrontends };
 }
 
 function kernelFailure(cause: string): ApplyReport {

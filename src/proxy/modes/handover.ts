@@ -15,6 +15,7 @@ import type { ModeInspection } from './inspection.ts';
 import {
   type IsServed,
   type KernelProbe,
+  type Met,
   type Mode,
   type ModeMetrics,
   type ModePlan,
@@ -89,6 +90,10 @@ class Handover implements Mode {
 
   settle(): void {
     this.#next.settle();
+  }
+
+  takeMet(): Met | undefined {
+    return this.#next.takeMet();
   }
 
   async observe(signal: AbortSignal): Promise<Observed<ObserveReport>> {

@@ -102,6 +102,13 @@ export interface ModePlan extends Plan {
   apply(signal: AbortSignal): Promise<ApplyReport>;
 }
 
+/** Changes of other programs that writes met, after which they began anew from what the kernel had. */
+export interface Met {
+  readonly drift: readonly Drift[];
+  /** undefined when unknown. */
+  readonly by: Committer | undefined;
+}
+
 /** Transactions of other programs, as the kernel's notices name them. */
 export interface Heard {
   /** Whether they touched objects of ours. After `unknown` only a reading finds out. */
@@ -180,6 +187,8 @@ export interface Mode {
    * Parts of the kernel that were not read are left out. Failures are in the report; only an abort is thrown.
    */
   readonly retire?: ((isServed: IsServed, signal: AbortSignal) => Promise<ApplyReport>) | undefined;
+  /** What writes met since the last call; undefined for nothing. */
+  takeMet(): Met | undefined;
   /** Remove all our objects and nothing else; returns a line for each. When a part fails, the rest is removed before it throws. */
   cleanup(signal: AbortSignal): Promise<readonly string[]>;
 }

@@ -160,7 +160,9 @@ export class SyncLoop {
     else if (report.outcome !== 'failed') flows.writtenInPart();
     this.#refused.written(start);
     const work = workBetween(before, workOf(this.#parts));
-    return { ...report, duration: clock.now() - start, drift, isAsLeft, reading, desiring, writing, work };
+    const met = mode.takeMet();
+    const found = { drift: [...drift, ...(met?.drift ?? [])], by: met?.by };
+    return { ...report, duration: clock.now() - start, ...found, isAsLeft, reading, desiring, writing, work };
   }
 
   /**

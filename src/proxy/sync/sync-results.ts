@@ -1,4 +1,5 @@
 /** The results of syncs, for the log, health and metrics. */
+import type { Committer } from '../../kernel/ruleset-notices.ts';
 import type { Drift } from '../model/drift.ts';
 import type { ApplyReport } from '../reconcile/step.ts';
 import type { Work } from '../reconcile/work.ts';
@@ -8,6 +9,8 @@ export interface SyncReport extends ApplyReport {
   readonly duration: number;
   /** Kernel objects that another program had changed, if the kernel was read. */
   readonly drift: readonly Drift[];
+  /** The program that did, where a write met it. */
+  readonly by?: Committer | undefined;
   /** The kernel was not read: an earlier agent left it as desired, and no program has written since. */
   readonly isAsLeft?: boolean;
   /** Milliseconds that reading the kernel took; 0 if it was not read. */

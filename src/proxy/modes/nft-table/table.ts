@@ -10,6 +10,7 @@ import type {
   NftSet,
   NftTouched,
 } from '../../../kernel/nftables-kernel.ts';
+import type { Committer } from '../../../kernel/ruleset-notices.ts';
 import type { TableRecord } from '../../../kernel/ruleset-record.ts';
 import type { Drift } from '../../model/drift.ts';
 import type { ServiceKey } from '../../model/objects.ts';
@@ -48,6 +49,8 @@ export class NftTable {
   #isWaiting = false;
   /** A probe found changes of another program. The table must be read again, even without a later write. */
   #hasDrift = false;
+  /** The program that made the believed state a mistaken one, as a write found. */
+  metBy: Committer | undefined;
   /** Other programs touched objects of the table, which their notices name. */
   #isTouched = false;
 
@@ -85,6 +88,7 @@ export class NftTable {
     try {
       if (this.state.isKnown && !this.#hasDrift && this.#kernel.isUnchanged(this.state.family)) return undefined;
       if (await this.remembered.adopt()) return 'as left';
+      this.metBy = this.#hasDrift ? (await this.#kernel.touched?.(this.state.family))?.by : undefined;
       const part = await this.#readTouched();
       const found = part === undefined ? await this.#kernel.read(this.state.family) : undefined;
       this.remembered.changes();
@@ -151,7 +155,11 @@ export class NftTable {
       const target = { family, kernel: this.#kernel, wrote: (done: Transaction) => this.remembered.wrote(done) };
       const { isWaiting, isLost, ...report } = await applyTransactions(transactions, target, signal);
       this.#isWaiting = isWaiting;
-      if (isLost) this.remembered.forget();
+      if (report.isMistaken === true) {
+        // A refused transaction changed nothing: what is believed shows what another program did.
+        this.#hasDrift = true;
+        this.remembered.changes();
+      } else if (isLost) this.remembered.forget();
       else if (!this.#hasDrift && !isPart) await this.remembered.keepSoon();
       return report;
     } catch (error) {

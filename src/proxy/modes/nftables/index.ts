@@ -95,7 +95,8 @@ class NftablesFamily implements FamilyMode {
     if (seen === undefined) return NOTHING_SEEN;
     const isAsLeft = seen === 'as left';
     const installed = (set: NftSet) => this.#table.state.elementsOf(set).applied?.values() ?? [];
-    return { isAsLeft, drift: isAsLeft ? [] : seen, udpFrontends: udpFrontendsIn(this.family, installed) };
+    const { metBy: by } = this.#table;
+    return { isAsLeft, drift: isAsLeft ? [] : seen, by, udpFrontends: udpFrontendsIn(this.family, installed) };
   }
 
   plan(setAside: SetAside, mayBePart: boolean): FamilyPlan {

@@ -78,5 +78,10 @@ describe('one transaction', () => {
     const report = await rig.put(...balanced('web', 1, ['10.1.0.0/16'], 2)).sync();
     assert.deepEqual([report.outcome, report.failed], ['complete', []]);
     assert.equal(ranges().length, 1);
+    assert.deepEqual(
+      report.drift.map(({ name }) => name),
+      ['203.0.113.1 . tcp . 80 . 10.0.0.0-10.255.255.255'],
+      'what it removed is told',
+    );
   });
 });
