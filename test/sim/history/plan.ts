@@ -30,6 +30,8 @@ export interface HistoryPlan {
   readonly asksMarks: boolean;
   /** The agent looks for Nodes that do not answer (--failover=confirm). */
   readonly confirms: boolean;
+  /** Node ports are served on loopback too: nftables and IPVS mode relay them. */
+  readonly relays: boolean;
   /** Three nodes with an agent each, and a fleet that is asked for Pods that end. */
   readonly hasFleet: boolean;
   /** The mode is auto, whatever the settings say. */
@@ -85,6 +87,7 @@ export function planOf(seed: number, only: { readonly mode?: SimMode } = {}): Hi
     longestSent: new Random(seed ^ 0x5e4d).chance(0.2) ? LITTLE : undefined,
     predecessor: predecessorOf(seed),
     confirms,
+    relays: new Random(seed ^ 0x4e1a).chance(0.15),
     hasFleet,
     choosesMode: new Random(seed ^ 0xa070).chance(0.1),
     asksMarks: source !== 'manifests' && new Random(seed ^ 0x3a4c5).chance(0.4),

@@ -13,11 +13,23 @@ export const METRICS_PORT = 10_249;
 /** Where the chosen mode is unknown, all modes serve the same node ports: on addresses that never change, and not on loopback. */
 const NODE_RANGES = NODE_ADDRESSES.map((address) => `${address}/${address.includes(':') ? 128 : 32}`);
 
+/** All addresses, as an empty list means, with those of loopback. */
+const WITH_LOOPBACK = ['192.168.7.0/24', 'fd00:7::/64', '127.0.0.0/8', '::1/128'];
+
+function nodePortAddresses(
+  { nodePortAddresses: ranges }: Settings,
+  { choosesMode, relays }: Pick<HistoryPlan, 'choosesMode' | 'relays'>,
+): readonly string[] {
+  if (choosesMode) return NODE_RANGES;
+  return relays && ranges.length === 0 ? WITH_LOOPBACK : ranges;
+}
+
 /** A KubeProxyConfiguration, as JSON. */
 export function configText(
   settings: Settings,
-  { readsProtobuf, streamsLists, choosesMode }: Pick<HistoryPlan, 'readsProtobuf' | 'streamsLists' | 'choosesMode'>,
+  plan: Pick<HistoryPlan, 'readsProtobuf' | 'streamsLists' | 'choosesMode' | 'relays'>,
 ): string {
+  const { readsProtobuf, streamsLists, choosesMode } = plan;
   const periods = { syncPeriod: `${settings.syncPeriod}ms`, minSyncPeriod: `${settings.minSyncPeriod}ms` };
   const { masqueradeAll } = settings;
   return JSON.stringify({
@@ -30,7 +42,7 @@ export function configText(
     featureGates: { WatchListClient: streamsLists },
     healthzBindAddress: `127.0.0.1:${HEALTH_PORT}`,
     metricsBindAddress: `127.0.0.1:${METRICS_PORT}`,
-    nodePortAddresses: choosesMode ? NODE_RANGES : settings.nodePortAddresses,
+    nodePortAddresses: nodePortAddresses(settings, plan),
     iptables: { ...periods, masqueradeAll, ...(choosesMode ? { localhostNodePorts: false } : {}) },
     // It masquerades as the section iptables says.
     ipvs: periods,

@@ -17,6 +17,7 @@ import { Violation } from '../violation.ts';
 import type { AgentRun } from './agent-run.ts';
 import { Agents, type AgentsOptions } from './agents.ts';
 import { FLEET_PORT, startFleet } from './fleet-run.ts';
+import { SimLoopback } from './loopback.ts';
 import { SimNames } from './names.ts';
 import { simPlatform } from './platform.ts';
 import { SimPorts } from './ports.ts';
@@ -125,7 +126,8 @@ export class SimFleet {
     for (const address of [...machine.addresses])
       if (address.startsWith('192.168.7.')) machine.addresses.delete(address);
     machine.addresses.add(FLEET_NODES[name as keyof typeof FLEET_NODES] as Address);
-    const own = { kernel, ports: new SimPorts(), names: new SimNames() };
+    const loopback = new SimLoopback({ time, ...world.network });
+    const own = { kernel, ports: new SimPorts(), names: new SimNames(), loopback };
     const agents = new Agents({ ...this.#options, node: name, world: { ...world, ...own } });
     const ofFamily = new Map(FAMILIES.map((family) => [family, addressesOf(machine.addresses, family)]));
     const local = (family: Family) => ofFamily.get(family) ?? NONE;

@@ -1,21 +1,14 @@
 /** The world of a simulated process, in the place of the real one. */
-import assert from 'node:assert/strict';
 import type { Reply } from '../../../src/agent/failover/suspicion.ts';
 import type { Files, Platform } from '../../../src/agent/platform.ts';
-import type { RelaySockets } from '../../../src/agent/relay/sockets.ts';
 import { type Address, endpointText } from '../../../src/base/address.ts';
 import type { Connect } from '../../../src/cluster/api/transport.ts';
 import type { SimProcess } from '../engine/process.ts';
 import { fileFailure } from '../kernel/failures.ts';
 import type { SimKernel } from '../kernel/kernel.ts';
+import type { SimLoopback } from './loopback.ts';
 import type { SimNames } from './names.ts';
 import type { SimPorts } from './ports.ts';
-
-/** No history names a range of loopback in --nodeport-addresses. */
-const NO_RELAY: RelaySockets = {
-  listen: () => Promise.reject(new Error('the simulator has no node ports on loopback')),
-  connect: () => assert.fail('the simulator has no node ports on loopback'),
-};
 
 export interface World {
   readonly kernel: SimKernel;
@@ -24,6 +17,7 @@ export interface World {
   readonly ports: SimPorts;
   readonly names: SimNames;
   readonly network: SimNetwork;
+  readonly loopback: SimLoopback;
 }
 
 /** The machines behind the node. */
@@ -33,7 +27,10 @@ export interface SimNetwork {
 }
 
 /** The world as a process sees it. Each of its calls is numbered, and may fail. */
-export function simPlatform(process: SimProcess, { kernel, api, files, ports, names, network }: World): Platform {
+export function simPlatform(
+  process: SimProcess,
+  { kernel, api, files, ports, names, network, loopback }: World,
+): Platform {
   return {
     commands: kernel.iptables.commands(process),
     machine: kernel.machine.facts(process),
@@ -41,7 +38,7 @@ export function simPlatform(process: SimProcess, { kernel, api, files, ports, na
     files: files.of(process),
     process: {
       listen: ports.listen(process),
-      relay: NO_RELAY,
+      relay: loopback.of(process),
       names: names.of(process),
       probe: ({ address, port }, milliseconds) =>
         process.call<Reply>({

@@ -10,6 +10,7 @@ import { NODE } from '../history/objects.ts';
 import { SimKernel } from '../kernel/kernel.ts';
 import { startAgent } from './agent-run.ts';
 import { HEALTH_PORT, METRICS_PORT } from './config-text.ts';
+import { SimLoopback } from './loopback.ts';
 import { SimNames } from './names.ts';
 import { simPlatform } from './platform.ts';
 import { type Answered, SimPorts } from './ports.ts';
@@ -64,6 +65,7 @@ export function simScene({ mode: first, variant, longestSent }: SceneOptions): S
   const ports = new SimPorts();
   const names = new SimNames();
   const network = { isSilent: () => false };
+  const loopback = new SimLoopback({ time, ...network });
   const lines: string[] = [];
   let [objects, stamp, starts] = [OBJECTS, 1, 0];
   let process: SimProcess;
@@ -86,7 +88,7 @@ export function simScene({ mode: first, variant, longestSent }: SceneOptions): S
     own.onDeath(restart);
     startAgent({
       process: own,
-      platform: simPlatform(own, { kernel, api, files, ports, names, network }),
+      platform: simPlatform(own, { kernel, api, files, ports, names, network, loopback }),
       flags: {
         manifests: FILE,
         hostnameOverride: NODE,
@@ -107,7 +109,7 @@ export function simScene({ mode: first, variant, longestSent }: SceneOptions): S
     calls,
     ports,
     lines,
-    platform: (of) => simPlatform(of, { kernel, api, files, ports, names, network }),
+    platform: (of) => simPlatform(of, { kernel, api, files, ports, names, network, loopback }),
     process: () => process,
     restartIn(next) {
       mode = next;

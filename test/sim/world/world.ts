@@ -1,5 +1,7 @@
 /** A simulated world: a machine with its kernel and files, an API server, and the agents that run one after another. */
-import type { Address, Family } from '../../../src/base/address.ts';
+import { relayPort } from '../../../src/agent/relay/node-ports.ts';
+import { type Address, endpointText, type Family, familyOf } from '../../../src/base/address.ts';
+import { relayAddresses } from '../../../src/config/relay-settings.ts';
 import type { ModeName } from '../../../src/proxy/model/modes.ts';
 import type { ServiceKey } from '../../../src/proxy/model/objects.ts';
 import type { ServicePort } from '../../../src/proxy/model/service-port.ts';
@@ -23,6 +25,7 @@ import { configOf } from './configuration.ts';
 import { SimFiles } from './files.ts';
 import { SimFleet } from './fleet.ts';
 import { writeAsOther } from './foreign.ts';
+import { SimLoopback } from './loopback.ts';
 import { Marks } from './marks.ts';
 import { SimNames } from './names.ts';
 import { SimPorts } from './ports.ts';
@@ -37,6 +40,8 @@ export interface WorldOptions {
 
 /** Times a tenth of a second that a question to the agent may take. */
 const ASKING = 300;
+/** Milliseconds for which a program holds a connection to the relay. */
+const HOLDING_MS = 5000;
 /** Milliseconds that a sync may take after a period, in which the agent reads what others wrote. Notices come sooner, but not to all tables. */
 const NOTICING_MS = 2000;
 /** The same from a notice of nftables to the sync that follows it. */
@@ -60,6 +65,7 @@ export class SimWorld {
   readonly check: SafetyCheck;
   readonly #options: WorldOptions;
   readonly #clients: Clients;
+  readonly #loopback: SimLoopback;
   readonly #marks: Marks;
   readonly #fleet: SimFleet | undefined;
   readonly #violations: Violation[] = [];
@@ -99,10 +105,11 @@ export class SimWorld {
     const network = {
       isSilent: (address: Address) => this.#silent !== undefined && versions.nodeNameOf(address) === this.#silent,
     };
+    this.#loopback = new SimLoopback({ time, ...network });
     this.#clients = new Clients({ kernel, versions, senders: SENDERS, time, network });
     this.#marks = new Marks({ ports, versions, time, onYes: (claims) => this.#claimed(claims) });
     const shared = {
-      ...{ plan, time, calls, world: { kernel, api, files, ports, names, network } },
+      ...{ plan, time, calls, world: { kernel, api, files, ports, names, network, loopback: this.#loopback } },
       config: () => this.#config(),
       onLine: options.onLine,
       onViolation: (violation: Violation) => void this.#violations.push(violation),
@@ -131,6 +138,8 @@ export class SimWorld {
     else if (action.kind === 'freeze') this.time.stall(action.milliseconds);
     else this.#clients.start(action.variant);
     // The counters are read beside whatever the agent does.
+    const [first] = this.#loopback.listening;
+    if (first !== undefined) void this.#loopback.ask(first, HOLDING_MS);
     if (this.#options.plan.measures) void this.ports.ask({ port: METRICS_PORT, path: '/metrics' });
   }
 
@@ -199,6 +208,7 @@ export class SimWorld {
       if (status !== 200 || !body.includes('slicewire_service_series{state="served"}'))
         throw new Violation('not measured', `/metrics answers ${status}, without series of Services`);
     }
+    await this.#mustRelay();
     await this.#fleet?.mustBeRight(async (ports, port, path) => await this.#ask(port, path, ports));
     this.check.settled();
   }
@@ -228,6 +238,36 @@ export class SimWorld {
     for (let i = 0; i < ASKING && !isAnswered; i++) await this.time.runUntil(this.time.now + 100);
     if (!isAnswered) return { status: 0, body: `no answer within ${ASKING / 10} s` };
     return (await asked) ?? { status: 0, body: 'nobody listens' };
+  }
+
+  /** Node ports on loopback lead to the endpoints that the newest objects name, and there are no others. Throws Violation. */
+  async #mustRelay(): Promise<void> {
+    const addresses = relayAddresses(this.#config());
+    const wanted = new Map<string, readonly string[]>();
+    for (const frontend of this.versions.frontends) {
+      const port = this.versions.portAt(frontend);
+      const relayed = frontend.at.address === undefined && port !== undefined ? relayPort(port) : undefined;
+      const address = addresses.find((one) => familyOf(one) === relayed?.family);
+      if (relayed === undefined || address === undefined || relayed.endpoints.length === 0) continue;
+      wanted.set(
+        endpointText(address, relayed.port),
+        relayed.endpoints.map(({ text }) => text),
+      );
+    }
+    const others = this.#loopback.listening.filter((at) => !wanted.has(at));
+    if (others.length > 0) throw new Violation('not right: relay', `the relay listens on ${others.join(', ')}`);
+    for (const [at, endpoints] of wanted) {
+      let answer: string | undefined;
+      void this.#loopback.ask(at, HOLDING_MS).then((by) => {
+        answer = by;
+      });
+      await this.time.runUntil(this.time.now + 2 * HOLDING_MS);
+      if (answer === undefined || !endpoints.includes(answer))
+        throw new Violation(
+          'not right: relay',
+          `${at} is answered by ${answer ?? 'nobody'}, not by ${endpoints.join(', ')}`,
+        );
+    }
   }
 
   async #askMode(): Promise<void> {
