@@ -297,7 +297,7 @@ describe('the agent on a real kernel', () => {
     await agentRun.synced();
     await writeFile(hang, '');
     // So much in one transaction that its objects are not named: all rules are read.
-    const many = (line: string) => `(echo '*nat'; seq -f '${line}' 600; echo COMMIT) | iptables-restore --noflush`;
+    const many = (line: string) => `(echo '*nat'; seq -f '${line}' 5000; echo COMMIT) | iptables-restore --noflush`;
     await lab.exec('node', 'sh', '-c', many(':OTHER-%g - [0:0]'));
     await pause(2500);
     const since = agentRun.log.length;

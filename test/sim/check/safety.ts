@@ -141,6 +141,7 @@ export class SafetyCheck {
   /** What others broke, until it is repaired: ids of violations. */
   readonly #broken = new Map<Family, ReadonlySet<string>>();
   #others: string | undefined;
+  #leavesOut = false;
   /** Number of packets that were judged, and of frontends that had too many versions to judge. */
   packets = 0;
   skipped = 0;
@@ -149,6 +150,11 @@ export class SafetyCheck {
     this.#versions = versions;
     this.#senders = senders;
     this.#walk = walk ?? this.#walks.walk;
+  }
+
+  /** From now on the agent may leave out endpoints of Nodes that do not answer: what the kernel has is no proof of a version any more. */
+  leavesOut(): void {
+    this.#leavesOut = true;
   }
 
   /** The kernel has the newest versions of all frontends, or of these: the time for older ones is over. */
@@ -277,7 +283,7 @@ export class SafetyCheck {
       violations.push(...this.#judge({ different, met, sent, become, local, ofAll, mixed }));
     }
     const isByAgent = this.#isByAgent(frontend.key, texts.join('\n'), by);
-    if (met.size > 0 && isByAgent) {
+    if (met.size > 0 && isByAgent && !this.#leavesOut) {
       const combinationsMet = found.filter(({ same }) => met.has(same));
       const after = positionAfter(found, combinationsMet, position);
       const seeming = this.#seeming.get(frontend.key);
@@ -326,8 +332,7 @@ export class SafetyCheck {
     if (allowed.size > 0) for (const backend of mixed ?? []) allowed.add(backend);
     const admitted = allowed.size > 0 && ofAll !== undefined ? ofAll : allowed;
     const strays = [...become.backends].filter((backend) => !admitted.has(backend));
-    const stray = strays.join(', ');
-    if (stray !== '') {
+    for (const stray of strays) {
       const may = admitted.size === 0 ? 'nowhere' : `only to ${[...admitted].join(', ')}`;
       const text = `${name} goes to ${stray}, and may go ${may}`;
       violations.push({ id: `${name} ${stray}`, kind: 'stray', text });
@@ -335,7 +340,7 @@ export class SafetyCheck {
     if (isWanted && !become.isDelivered && this.#delivered.has(name)) {
       violations.push({ id: name, kind: 'stopped', text: `${name} was delivered, should be, and is: ${text}` });
     }
-    if (become.isDelivered && stray === '') this.#delivered.set(name, sent);
+    if (become.isDelivered && strays.length === 0) this.#delivered.set(name, sent);
     else this.#delivered.delete(name);
     return violations;
   }

@@ -111,7 +111,7 @@ export class SimLoopback {
             near.connecting = false;
             process.run(() => near.emit('connect'));
             far.write(endpointText(address, port));
-              far.on('end', () => far.end());
+            far.on('end', () => far.end());
             far.resume();
           }
         },

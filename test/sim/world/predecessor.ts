@@ -160,10 +160,17 @@ function leaveServers(kernel: SimKernel, family: Family, proxied: readonly Proxi
   write(kernel, family, { nat, filter, mangle: new Map([[CANARY, []]]) });
 }
 
-/** Its Services are not those of the history: what it leads elsewhere must end. */
+/** Its Services are none of the history: nothing of them may be left. */
 function leaveOlderTable({ nft }: SimKernel): void {
   const socket = nft.state.socket(ROOM);
-  for (const batch of olderBatches()) nft.state.take(batch, socket, { pid: WRITER.pid, name: 'slicewire' });
+  for (const batch of olderBatches()) nft.state.take(elsewhere(batch), socket, { pid: WRITER.pid, name: 'slicewire' });
+}
+
+/** With cluster IPs of 10.98.0.0/24 instead of 10.96.0.0/24, where a history has its own. */
+function elsewhere(batch: Buffer): Buffer {
+  const [from, to] = [Buffer.from([10, 96, 0]), Buffer.from([10, 98, 0])];
+  for (let at = batch.indexOf(from); at >= 0; at = batch.indexOf(from, at + to.length)) to.copy(batch, at);
+  return batch;
 }
 
 /** Its packets are not followed: only that it goes. */

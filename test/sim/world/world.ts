@@ -134,7 +134,7 @@ export class SimWorld {
     else if (action.kind === 'foreign') this.#writeAsOther(action);
     else if (action.kind === 'address') this.#setAddress(action.address as Address, action.isThere);
     else if (action.kind === 'clock') this.time.setWallBy(action.by);
-    else if (action.kind === 'silence') this.#silent = action.node;
+    else if (action.kind === 'silence') this.#setSilent(action.node);
     else if (action.kind === 'freeze') this.time.stall(action.milliseconds);
     else this.#clients.start(action.variant);
     // The counters are read beside whatever the agent does.
@@ -355,6 +355,11 @@ export class SimWorld {
     const isNoticed = this.#settings.mode === 'nftables' && !this.#options.plan.choosesMode;
     const noticing = isNoticed ? NOTICE_MS : this.#settings.syncPeriod + NOTICING_MS;
     this.#disturbedUntil = Math.max(this.#disturbedUntil, this.time.running + noticing);
+  }
+
+  #setSilent(node: string | undefined): void {
+    this.#silent = node;
+    this.check.leavesOut();
   }
 
   #setAddress(address: Address, isThere: boolean): void {
