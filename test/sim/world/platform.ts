@@ -4,6 +4,7 @@ import type { Files, Platform } from '../../../src/agent/platform.ts';
 import { type Address, endpointText } from '../../../src/base/address.ts';
 import type { Connect } from '../../../src/cluster/api/transport.ts';
 import type { SimProcess } from '../engine/process.ts';
+import { NOBODY } from '../engine/time.ts';
 import { fileFailure } from '../kernel/failures.ts';
 import type { SimKernel } from '../kernel/kernel.ts';
 import type { SimLoopback } from './loopback.ts';
@@ -45,7 +46,7 @@ export function simPlatform(
           what: `connect to ${endpointText(address, port)}`,
           effect: async () => {
             const isSilent = network.isSilent(address);
-            await process.time.pause(isSilent ? milliseconds : 1, { owner: process });
+            await process.time.pause(isSilent ? milliseconds : 1, { owner: NOBODY });
             return isSilent ? 'silence' : 'answer';
           },
           fail: () => 'unknown',
