@@ -1,6 +1,8 @@
 /** One history of the simulator: it is the same each time, and it fails where something is wrong. */
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
+import { setFlagsFromString } from 'node:v8';
+import { runInNewContext } from 'node:vm';
 import type { SimMode } from './history/actions.ts';
 import { type HistoryPlan, planOf } from './history/plan.ts';
 import { shrink } from './history/shrink.ts';
@@ -26,6 +28,18 @@ describe('a history', () => {
       assert.equal(second.digest, first.digest);
     });
   }
+
+  it('leaves nothing in memory: ten thousand are run in one process', async () => {
+    setFlagsFromString('--expose-gc');
+    const collect = runInNewContext('gc') as () => void;
+    const kernels: WeakRef<object>[] = [];
+    for (const seed of [9, 10, 11, 12]) {
+      await runHistory(planOf(seed), { onKernel: (kernel) => void kernels.push(new WeakRef(kernel)) });
+    }
+    collect();
+    const left = kernels.filter((kernel) => kernel.deref() !== undefined).length;
+    assert.ok(left <= 1, `${left} of ${kernels.length} are left`);
+  });
 
   it('is the same each time with faults, kills and controllers as well', async () => {
     const plan: HistoryPlan = { ...planOf(9), faultRate: 0.02 };

@@ -43,6 +43,8 @@ export class SimTime {
   readonly #random: () => number;
   readonly #timers = new Map<number, Timer>();
   #breaths: (() => void)[] = [];
+  /** Each ends what waits for a joined signal. */
+  #waiting: (() => void)[] = [];
   #now = 0;
   #wallOffset = 0;
   #stalled = 0;
@@ -168,7 +170,10 @@ export class SimTime {
       replace(performance, { now: () => this.#now }),
       replace(Math, { random: this.#random }),
       replace(crypto, { randomUUID: () => this.#uuid() }),
-      replace(AbortSignal, { timeout: (delay: number) => this.#timeoutSignal(delay) }),
+      replace(AbortSignal, {
+        timeout: (delay: number) => this.#timeoutSignal(delay),
+        any: this.#joinedSignals(AbortSignal.any.bind(AbortSignal)),
+      }),
       replace(timersPromises, {
         setImmediate: (value: unknown) =>
           new Promise((resolve) => {
@@ -185,10 +190,12 @@ export class SimTime {
     };
   }
 
-  /** Forget all timers: the history is over. */
+  /** Forget all timers, and what waits for signals: the history is over. */
   end(): void {
     this.#timers.clear();
     this.#breaths = [];
+    for (const forget of this.#waiting) forget();
+    this.#waiting = [];
   }
 
   #add(
@@ -252,6 +259,23 @@ export class SimTime {
 
   #clear(handle: unknown): void {
     if (handle !== undefined && handle !== null) this.#timers.delete(Number(handle));
+  }
+
+  /**
+   * AbortSignal.any: Node.js keeps a joined signal, and so all that waits for it, until it aborts. That of a process which was killed never
+   * does, so that each history would stay in memory.
+   */
+  #joinedSignals(join: typeof AbortSignal.any): typeof AbortSignal.any {
+    return (signals) => {
+      const signal = join(signals);
+      const add = signal.addEventListener.bind(signal);
+      signal.addEventListener = (...listener: Parameters<typeof add>) => {
+        add(...listener);
+        const [type, call, options] = listener;
+        this.#waiting.push(() => signal.removeEventListener(type, call, options));
+      };
+      return signal;
+    };
   }
 
   #timeoutSignal(delay: number): AbortSignal {
