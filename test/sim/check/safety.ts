@@ -185,11 +185,12 @@ export class SafetyCheck {
       });
       this.#seeming.delete(key);
       this.#checked.delete(key);
-      // The agent may not know of each address of the node yet.
+      const broken = this.#broken.get(family);
+      // The agent may not know of each address of the node yet, nor of what others broke.
       for (const sent of this.#packetsTo(frontend, this.#versions.localAddresses(family)))
-        if (!sent.isNodePort) this.#delivered.set(sent.name, sent);
+        if (!sent.isNodePort && broken?.has(sent.name) !== true) this.#delivered.set(sent.name, sent);
       const found = this.#check(frontend, viewsIn(views(family)), { by: 'agent', at });
-      for (const { text } of found)
+      for (const { text } of found.filter(({ id }) => broken?.has(id) !== true))
         violations.push({ kind: 'claimed', text: `the agent said that it is written, but ${text}` });
     }
     return violations;

@@ -77,6 +77,8 @@ export class SimWorld {
   #silent: string | undefined;
   /** Until then the agent may not have noticed what others wrote; in time in which it can run. */
   #disturbedUntil = 0;
+  /** The same where the reading that follows a notice fails. */
+  #unnoticedUntil = 0;
 
   constructor(options: WorldOptions) {
     const { plan, random, onCommit } = options;
@@ -334,7 +336,7 @@ export class SimWorld {
   }
 
   #claimed(claims: ReadonlyMap<FrontendKey, Claim>): void {
-    if (!this.agents.isAlone || this.agents.isCleaning || this.time.running < this.#disturbedUntil) return;
+    if (!this.agents.isAlone || this.agents.isCleaning || this.time.running < this.#unnoticedUntil) return;
     const views = (family: Family) => this.kernel.views(family);
     for (const { kind, text } of this.check.claimed(claims, { views, at: this.time.now }))
       this.#violations.push(new Violation(kind, text));
@@ -355,6 +357,8 @@ export class SimWorld {
     const isNoticed = this.#settings.mode === 'nftables' && !this.#options.plan.choosesMode;
     const noticing = isNoticed ? NOTICE_MS : this.#settings.syncPeriod + NOTICING_MS;
     this.#disturbedUntil = Math.max(this.#disturbedUntil, this.time.running + noticing);
+    const unnoticed = this.#settings.syncPeriod + NOTICING_MS;
+    this.#unnoticedUntil = Math.max(this.#unnoticedUntil, this.time.running + unnoticed);
   }
 
   #setSilent(node: string | undefined): void {
