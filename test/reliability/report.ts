@@ -102,6 +102,7 @@ Its finds in the agent are mended, and each has a test:
 - In IPVS mode packets of Services of policy Local were dropped for a moment while rules that another program had flushed were written again.
 - An agent that lost the kernel's answer while it tried a scheduler of IPVS left a server for ever.
 - A frontend that went after an interrupted takeover from IPVS mode was served by the servers of that mode for a moment.
+- An agent that stood still while etcd was restored went on from a version that the restored store had not reached, and kept objects that never were.
 - A takeover from an older kube-proxy in IPVS mode, which lacks the set of its addresses, never ended.
 - Servers of a kube-proxy in IPVS mode stayed for ever when somebody had removed their address.
 - \`/programmed\` and the fleet said yes in nftables mode while legacy rules of a former proxy, whose tool failed, led to endpoints that were gone.

@@ -64,6 +64,8 @@ const WATCH_SECONDS = 300;
 export const SHORT_WATCH = 1000;
 /** Milliseconds, with jitter, until a resource that the server lacks is requested again: the server may have been upgraded. */
 const LACKING = 3_600_000;
+/** Milliseconds by which a pause may last too long on a busy machine. */
+const STANDSTILL_MS = 3000;
 /** Failed watches in a row after which the list is read again. */
 const RELIST_AFTER = 5;
 
@@ -110,7 +112,9 @@ export class Reflector {
         if (isStream && this.#mustList && this.#streams.failed(error)) continue;
         if (isLacking(error) && (await this.#lacks(signal))) continue;
         this.#mustList ||= isExpired(error) || this.#failures + 1 >= RELIST_AFTER;
-        await this.#wait(this.#withoutProtobuf(error), signal);
+        const late = await this.#wait(this.#withoutProtobuf(error), signal);
+        // This process stood still: long enough for a server to go away, be restored and come back.
+        mustCompare ||= late > STANDSTILL_MS;
       }
     }
   }
@@ -128,17 +132,21 @@ export class Reflector {
     return true;
   }
 
-  async #wait(error: unknown, signal: AbortSignal): Promise<void> {
+  /** Resolves with the milliseconds by which the pause lasted too long. */
+  async #wait(error: unknown, signal: AbortSignal): Promise<number> {
     const { clock, random, sink } = this.#options;
     if (isExpired(error) && this.#mayRelist) {
       this.#mayRelist = false;
-      return;
+      return 0;
     }
     this.#failures += 1;
     const cause = error instanceof Error ? error : new Error(String(error));
     sink.failed(cause, this.#failures);
     const retryAfter = error instanceof ApiError ? error.retryAfter : undefined;
-    await sleep(clock, backoff(this.#failures, random(), retryAfter), signal).catch(() => undefined);
+    const pause = backoff(this.#failures, random(), retryAfter);
+    const until = clock.now() + pause;
+    await sleep(clock, pause, signal).catch(() => undefined);
+    return clock.now() - until;
   }
 
   /** After an unreadable protobuf answer, JSON is requested. */

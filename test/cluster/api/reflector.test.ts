@@ -556,6 +556,22 @@ describe('a version that goes back, as after a restore of etcd (KEP-5504)', () =
     assert.deepEqual(keys(following), ['default/a']);
   });
 
+  test('while this process stood still: the server may have been away, so it is asked', async (t) => {
+    const server = await serverWith(t, 'a');
+    const backup = server.version;
+    const following = await watching(t, server);
+    server.put(web('b', '10.96.0.2'));
+    server.put(web('c', '10.96.0.3'));
+    await following.hears('set default/c 1003');
+    server.restore(backup);
+    await following.hears('failed 1');
+    await until('the pause', () => following.clock.pending > 0);
+    following.clock.advance(20_000);
+    await following.hears('restored 1003 1001');
+    await until('the watch', () => server.watches === 1);
+    assert.deepEqual(keys(following), ['default/a']);
+  });
+
   test('in a bookmark: leads to a new list', async (t) => {
     const server = await serverWith(t, 'a');
     const following = await watching(t, server);
