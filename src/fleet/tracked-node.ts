@@ -262,13 +262,16 @@ export class NotAnEvent extends Error {}
 export interface Restore {
   /** The newest version that it had read before. */
   readonly from: string;
+  /** The version that it reads now, which is older. */
+  readonly to: string;
   /** When it read that, in milliseconds of its clock. The restore came later. */
   readonly readAt: number;
 }
 
 /**
  * The mark of one kind. After a restore of the API server's store the fleet and the agent see it at different times, and the same version
- * means something else. An agent that has seen it begins its marks anew, lower than before.
+ * means something else. An agent that has seen it begins its marks anew, lower than before. One that was behind has nothing to see: its mark
+ * is one of the restored store as well, as far as anybody can know.
  */
 class KindMark {
   #told = '';
@@ -289,9 +292,9 @@ class KindMark {
   }
 
   /** A mark of the store from before counts no more, until the marks begin anew. */
-  restored({ from, readAt }: Restore): void {
+  restored({ from, to, readAt }: Restore): void {
     const hasSeenIt = this.#since > readAt && !hasReached(this.#told, from);
-    if (!hasSeenIt) this.#isOfBefore = true;
+    if (!hasReached(to, this.#told) && !hasSeenIt) this.#isOfBefore = true;
   }
 }
 

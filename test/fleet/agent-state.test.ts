@@ -18,7 +18,7 @@ it('an agent names a bounded number of Services behind over all of its events', 
 });
 
 describe('the marks of an agent after a restore', () => {
-  const RESTORE = { from: '500', readAt: 1000 } as const;
+  const RESTORE = { from: '500', to: '460', readAt: 1000 } as const;
 
   /** An agent that told these marks of slices at these times. */
   function agent(...told: readonly (readonly [mark: string, now: number])[]): AgentState {
@@ -33,6 +33,17 @@ describe('the marks of an agent after a restore', () => {
     const state = agent(['500', 900], ['450', 1100]);
     state.restored('slices', RESTORE);
     assert.ok(reaches(state, '450'));
+    const ahead = agent(['500', 900], ['450', 1100], ['470', 1200]);
+    ahead.restored('slices', RESTORE);
+    assert.ok(reaches(ahead, '470'), 'it has read more of the restored store by now');
+  });
+
+  it('count where the agent was behind: it has nothing to see', () => {
+    const state = agent(['440', 900]);
+    state.restored('slices', RESTORE);
+    assert.ok(reaches(state, '440') && !reaches(state, '450'));
+    state.apply({ marks: [['7', '465', 0]] }, 1200, false);
+    assert.ok(reaches(state, '460'));
   });
 
   it('mean nothing where the agent has not seen it, also on another stream, until they begin anew', () => {
@@ -48,7 +59,7 @@ describe('the marks of an agent after a restore', () => {
   });
 
   it('mean nothing where they went back by an earlier restore', () => {
-    const state = agent(['600', 800], ['450', 900]);
+    const state = agent(['600', 800], ['480', 900]);
     state.restored('slices', RESTORE);
     assert.ok(!reaches(state, '450'));
   });

@@ -288,8 +288,8 @@ export const MUTANTS: readonly Mutant[] = [
     name: 'believe-other-store',
     what: 'The fleet believes agents that have not seen that the store was restored',
     file: 'src/fleet/tracked-node.ts',
-    from: '    if (!hasSeenIt) this.#isOfBefore = true;',
-    to: '    if (!hasSeenIt) this.#isOfBefore = false;',
+    from: '!hasSeenIt) this.#isOfBefore = true;',
+    to: '!hasSeenIt) this.#isOfBefore = false;',
     test: 'test/fleet/agent-state.test.ts',
   },
   {
