@@ -10,7 +10,7 @@ import type { FrontendKey, Versions } from '../check/versions.ts';
 import { Walks } from '../check/walks.ts';
 import { SimProcess } from '../engine/process.ts';
 import { NOBODY } from '../engine/time.ts';
-import { FLEET_NODES } from '../history/fleet-objects.ts';
+import { FLEET_NODES, fleetObjects } from '../history/fleet-objects.ts';
 import { NODE } from '../history/objects.ts';
 import { SimKernel } from '../kernel/kernel.ts';
 import { Violation } from '../violation.ts';
@@ -25,6 +25,8 @@ import { SimPorts } from './ports.ts';
 export interface FleetOptions extends Omit<AgentsOptions, 'node'> {
   readonly versions: Versions;
   readonly senders: readonly Sender[];
+  /** Writes an object to the API server. */
+  readonly put: (object: object) => void;
 }
 
 interface FleetNode {
@@ -93,6 +95,8 @@ export class SimFleet {
 
   /** All nodes have what the API server has, and the fleet says so. Throws Violation. */
   async mustBeRight(ask: (ports: SimPorts, port: number, path: string) => Promise<{ status: number; body: string }>) {
+    // A fleet that started anew in a store where nothing changes cannot know that each agent has its lists: marks move with changes.
+    for (const action of fleetObjects()) if (action.kind === 'put') this.#options.put(action.object);
     const { status, body } = await ask(this.#ports, FLEET_PORT, `/drained?address=${NEVER_USED}&timeout=20s`);
     if (status !== 200 || !isDrained(body))
       throw new Violation('not right: fleet', `/drained of an address that nobody has answers ${status}: ${body}`);

@@ -117,7 +117,9 @@ export class SimWorld {
       onViolation: (violation: Violation) => void this.#violations.push(violation),
     };
     this.agents = new Agents({ ...shared, node: NODE });
-    this.#fleet = plan.hasFleet ? new SimFleet({ ...shared, versions, senders: SENDERS }) : undefined;
+    this.#fleet = plan.hasFleet
+      ? new SimFleet({ ...shared, versions, senders: SENDERS, put: (object) => void api.put(object) })
+      : undefined;
     this.kernel.onCommit = ({ part, what }) => {
       onCommit(`${part} ${what}`);
       this.#judge();
