@@ -293,9 +293,11 @@ export class SimWorld {
 
   #put(of: keyof typeof KINDS, object: object): void {
     if (this.#options.plan.source !== 'manifests') {
+      const before = this.versions.changes;
       const version = this.api.put(object);
       this.#fleet?.written(object);
-      if (this.#options.plan.asksMarks) this.#askFor(of, object, version);
+      // A version that changes nothing is in the kernel as soon as it is received.
+      if (this.#options.plan.asksMarks && this.versions.changes !== before) this.#askFor(of, object, version);
       return;
     }
     const { name } = (object as { readonly metadata: { readonly name: string } }).metadata;
