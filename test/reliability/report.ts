@@ -74,6 +74,7 @@ Some histories have more:
 | 10 % | the agent looks for Nodes that do not answer (\`--failover=confirm\`), and Nodes fall silent | in the end all endpoints are used again |
 | 1 of 8 | the machine stands still for up to a minute | |
 | 10 % | \`--mode=auto\` | |
+| 15 % | node ports on loopback, where the mode itself has none, are relayed by the agent | in the end each leads to an endpoint of its Service, and the agent listens on no other |
 | 10 % of those with an API server | three nodes with an agent each, and a fleet that hooks of Pods ask (\`/drained\`) | after a yes no node sends a new connection to that Pod |
 
 \`npm run sim\` runs histories for three minutes, \`npm run sim -- --hours 8\` for longer, and \`npm run sim -- --seed N\` repeats one.
