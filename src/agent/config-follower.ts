@@ -37,12 +37,15 @@ export class ConfigFollower {
   /** Aborts when the file no longer asks for the wanted configuration, or for the one that is tried again later. */
   #waiting = new AbortController();
   #lastFailure: string | undefined;
+  /** Digest of the file as it was read last, after an event or a SIGHUP. */
+  #read: string | undefined;
   /** A change of the file and a SIGHUP may come together; the file is read once at a time. */
   readonly #mutex = createMutex();
 
   constructor(options: ConfigFollowerOptions) {
     this.#options = options;
     this.#wanted = options.config;
+    this.#read = options.configDigest;
   }
 
   /** The configuration of the command line and the file now. */
@@ -88,15 +91,15 @@ export class ConfigFollower {
 
   /** Follow the file until the signal aborts; without a file, never resolves. */
   async run(): Promise<void> {
-    const { log, signal, configDigest, platform } = this.#options;
+    const { log, signal, platform } = this.#options;
     const path = this.#path;
     if (path === undefined) return await new Promise<never>(() => undefined);
-    const onChange = async () => (await this.#mutex(() => this.#readAgain(path))) !== 'unreadable';
+    const onChange = async () => void (await this.#mutex(() => this.#readAgain(path)));
     const warn = (text: string) => log.warn(text);
     await watchConfigFile(path, {
       clock: realClock,
       signal,
-      before: configDigest,
+      read: () => this.#read,
       onChange,
       warn,
       files: platform.files,
@@ -134,21 +137,25 @@ export class ConfigFollower {
     return typeof path === 'string' ? path : undefined;
   }
 
-  async #readAgain(path: string): Promise<'building' | 'refused' | 'unreadable' | 'unchanged'> {
+  async #readAgain(path: string): Promise<'building' | 'refused' | 'unchanged'> {
     const { log, flags, onWanted, onResult, platform } = this.#options;
     let loaded: LoadedConfig;
+    const readOne: Files['readOne'] = async (of) => {
+      const file = await platform.files.readOne(of);
+      this.#read = file.digest;
+      return file;
+    };
     try {
-      loaded = await loadConfig(flags, platform.files.readOne, this.#choose);
+      loaded = await loadConfig(flags, readOne, this.#choose);
     } catch (error) {
       // A file that cannot be read now may be the same as before.
-      const isUnreadable = error instanceof ConfigUnreadable;
-      if (!isUnreadable) this.#waiting.abort();
+      if (!(error instanceof ConfigUnreadable)) this.#waiting.abort();
       log.error(
         { file: path },
         `the changed configuration is refused: ${causeOf(error)}; the former one stays in force`,
       );
       onResult('refused');
-      return isUnreadable ? 'unreadable' : 'refused';
+      return 'refused';
     }
     logNotes(loaded, log);
     const { config } = loaded;
@@ -179,10 +186,9 @@ const CHECK_INTERVAL_MS = 10_000;
 interface ConfigWatch {
   readonly clock: Clock;
   readonly signal: AbortSignal;
-  /** Digest of the file as it was read last. */
-  readonly before: string | undefined;
-  /** Resolves with false where the file could not be read: then the change counts at the next check. */
-  readonly onChange: () => Promise<boolean>;
+  /** Digest of the file as it was read last. Where `onChange` cannot read it, this stays, and the change counts at the next check. */
+  readonly read: () => string | undefined;
+  readonly onChange: () => Promise<void>;
   readonly warn: (text: string) => void;
   readonly files?: Pick<Files, 'readOne' | 'watch'>;
 }
@@ -192,8 +198,7 @@ interface ConfigWatch {
  * ConfigMap changes by a symbolic link beside the file, and editors replace files. A missing or unreadable file causes a warning alone.
  */
 export async function watchConfigFile(path: string, options: ConfigWatch): Promise<void> {
-  const { clock, signal, onChange, warn, files = realPlatform.files } = options;
-  let { before } = options;
+  const { clock, signal, read, onChange, warn, files = realPlatform.files } = options;
   // Check at once: the file may have changed since it was read, before the watch began.
   let isFirst = true;
   let isReported = false;
@@ -218,8 +223,7 @@ export async function watchConfigFile(path: string, options: ConfigWatch): Promi
       if ('problem' in now && !isUnreadable && !isReported)
         warn(`--config ${path}: cannot be read: ${now.problem}; the former configuration stays in force`);
       isUnreadable = 'problem' in now;
-      if ('problem' in now || now.digest === before) continue;
-      if (await onChange()) before = now.digest;
+      if (!('problem' in now) && now.digest !== read()) await onChange();
     }
   } catch (error) {
     if (!signal.aborted) throw error;

@@ -152,3 +152,17 @@ describe('run --once, while the agent changes its mode', () => {
       assert.deepEqual(written, []);
     }));
 });
+
+describe('a configuration that SIGHUP made the agent read', () => {
+  it('is left again when the file is as before it, within the time in which one save settles', () =>
+    begun(async (world, lines) => {
+      // The check of the file has read `nftables` itself.
+      wantMode(world, 'nftables');
+      await run(world, 1000);
+      world.perform({ kind: 'configure', settings: { mode: 'iptables' }, isSignalled: true });
+      await run(world, 50);
+      wantMode(world, 'nftables');
+      await run(world, 20_000);
+      assert.ok(serves(world, 'nftables'), lines.join('\n'));
+    }));
+});
