@@ -34,6 +34,8 @@ interface AgentOptions {
   readonly isRun: boolean;
   /** Families that are served now. The next generation is not built where one of them stopped working. */
   readonly mustHave?: readonly Family[];
+  /** See `ModeInput`. */
+  readonly former?: ModeInput['former'];
   readonly signal: AbortSignal;
   readonly onFault: (fault: Fault) => void;
   /** Records the plans. */
@@ -155,7 +157,7 @@ function warnOfExternalIPs({ cache }: ObjectFeed, { config, log }: AgentOptions)
 async function buildMode(
   feed: ObjectFeed,
   { families, members, notices }: Pick<ModeInput, 'families' | 'members' | 'notices'>,
-  { config, log, signal, isRun, recorder, onPhase, platform }: AgentOptions,
+  { config, former, log, signal, isRun, recorder, onPhase, platform }: AgentOptions,
 ): Promise<ModeOnNode> {
   const { rulesBy, usesServiceCidrs } = MODES[config.mode];
   if (rulesBy === 'iptables') {
@@ -172,6 +174,7 @@ async function buildMode(
   if (isRun) await tuneConntrack(config, log, { platform });
   const willBeLiberal = !isRun && config.conntrack.tcpBeLiberal;
   return await createMode({
+    former,
     platform,
     config,
     families,

@@ -39,6 +39,8 @@ export interface ModeInput extends OnMachine {
   readonly serviceCidrs: () => readonly Cidr[] | undefined;
   /** The families that the mode serves. */
   readonly families: readonly Family[];
+  /** The mode of the agent's parts until now. They may still write, so their state counts as left where there is none yet. */
+  readonly former?: ModeName | undefined;
   /**
    * The iptables tools of each family, and the probe for the rules that they wrote. nftables mode writes without them, but takes over
    * from modes that used them.

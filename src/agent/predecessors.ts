@@ -7,7 +7,7 @@ import { IptablesError, type IptablesTools } from '../kernel/iptables-tools.ts';
 import { IpvsUnusable } from '../kernel/ipvs-kernel.ts';
 import { NftMissing, NftUnusable } from '../kernel/nftables-kernel.ts';
 import { TABLE } from '../kernel/nftables-netlink.ts';
-import { MODES } from '../proxy/model/modes.ts';
+import { MODES, type ModeName } from '../proxy/model/modes.ts';
 import { ipvsPredecessor as leftByIpvs } from '../proxy/modes/ipvs/index.ts';
 import type { Mode } from '../proxy/modes/mode.ts';
 import { rulesPredecessor as leftByIptables } from '../proxy/modes/netfilter/rules-family.ts';
@@ -29,6 +29,8 @@ interface PredecessorInput extends OnMachine {
   /** The families that the mode serves; all by default. In another family only the predecessor serves, and stays. */
   readonly families?: readonly Family[];
   /** See `ModeInput`. */
+  readonly former?: ModeName | undefined;
+  /** See `ModeInput`. */
   readonly onSetKept?: OnSetKept;
   readonly signal: AbortSignal;
 }
@@ -49,10 +51,17 @@ export async function predecessorModes(mode: Config['mode'], input: PredecessorI
   };
   return await closeOnError({ close }, async () => {
     const { rulesBy, balancesBy } = MODES[mode];
-    if (rulesBy === 'nftables' && (await hasRules(input))) predecessors.push(rulesPredecessor(input));
-    if (balancesBy === 'rules' && (await input.platform.machine.hasServiceDevice()))
+    const former = input.former === undefined ? undefined : MODES[input.former];
+    if (rulesBy === 'nftables' && (former?.rulesBy === 'iptables' || (await hasRules(input))))
+      predecessors.push(rulesPredecessor(input));
+    if (
+      balancesBy === 'rules' &&
+      (former?.balancesBy === 'virtual servers' || (await input.platform.machine.hasServiceDevice()))
+    )
       predecessors.push(await ipvsPredecessor(input));
-    const tables = tablesPredecessor(tablesBeside(mode), input.platform, input.families);
+    const { platform } = input;
+    const mayCome = rulesBy === 'iptables' && former?.rulesBy === 'nftables';
+    const tables = tablesPredecessor(tablesBeside(mode), { platform, families: input.families ?? FAMILIES, mayCome });
     if (tables !== undefined) predecessors.push(tables);
     return predecessors;
   });
@@ -72,17 +81,21 @@ function rulesPredecessor({ members }: Pick<PredecessorInput, 'members'>): Prede
   return { mode: leftByIptables(members), close: () => undefined };
 }
 
+interface TablesInput extends Pick<PredecessorInput, 'platform' | 'families'> {
+  /** These tables may be written before they are removed. */
+  readonly mayCome?: boolean;
+}
+
 /** The nftables tables of these names; undefined when there are none. */
 function tablesPredecessor(
   names: readonly string[],
-  platform: Platform,
-  families: readonly Family[] = FAMILIES,
+  { platform, families = FAMILIES, mayCome = false }: TablesInput,
 ): Predecessor | undefined {
   const kernel = nftablesFor(names, platform);
   if (kernel === undefined) return undefined;
   let isLeft = false;
   try {
-    const there = tablesIn(kernel, names, families);
+    const there = mayCome ? tablesOf(names, families) : tablesIn(kernel, names, families);
     isLeft = there.length > 0;
     return isLeft ? { mode: leftByNftables(kernel, there), close: () => kernel.close() } : undefined;
   } finally {
@@ -119,8 +132,11 @@ export function proxyTables(platform: Platform, families: readonly Family[]): Re
 }
 
 function tablesIn(kernel: OpenNftables, names: readonly string[], families: readonly Family[]): readonly TableId[] {
-  const ids = families.flatMap((family) => names.map((table) => ({ family, table })));
-  return ids.filter(({ family, table }) => kernel.hasTable(family, table));
+  return tablesOf(names, families).filter(({ family, table }) => kernel.hasTable(family, table));
+}
+
+function tablesOf(names: readonly string[], families: readonly Family[]): readonly TableId[] {
+  return families.flatMap((family) => names.map((table) => ({ family, table })));
 }
 
 /** Chains that service proxies have in all modes with iptables rules, and no other program has. */
@@ -238,7 +254,7 @@ export async function removeAll(config: Config, signal: AbortSignal, platform: P
     leaving === undefined ? [] : await leaving.mode.cleanup(signal).finally(() => leaving.close());
   const ofIpvs = async () => ((await hasIpvsTraces(machine)) ? await clean(await ipvsPredecessor(input)) : []);
   const ofRules = async () => await clean(rulesPredecessor(input));
-  const ofNftables = async () => await clean(tablesPredecessor(Object.values(PROXY_TABLES), platform));
+  const ofNftables = async () => await clean(tablesPredecessor(Object.values(PROXY_TABLES), { platform }));
   const removed: string[] = [];
   // Rules stay where their tools do not work on this node; all others go.
   const problems = broken.map(({ problem }) => problem);

@@ -178,6 +178,7 @@ export class Reloader {
       isRun: true,
       recorder: this.#options.recordings.hooks,
       mustHave: former?.agent.onNode.families ?? [],
+      former: former?.config.mode,
       signal: AbortSignal.any([signal, running.stop.signal, building]),
       onFault: (fault) => this.#onFault(fault),
       onPorts: observers.onPorts,

@@ -94,6 +94,7 @@ Its finds in the agent are mended, and each has a test:
 - Sockets stayed open when another one could not be opened, and in nftables mode those that looked for a predecessor's rules.
 - A mode that could not serve a family removed the rules by which its predecessor served it, and the device of IPVS mode with its addresses.
 - A file of the configuration that was changed back within a tenth of a second after a SIGHUP was not followed any more.
+- A mode that wrote for the first time while the next one was prepared was left in the kernel beside it.
 - A changed configuration that could not be read once was never read again.
 - In IPVS mode an address of the node that came was not served on node ports when nothing else changed.
 - An agent that was killed while it tried a scheduler of IPVS left a server for ever.

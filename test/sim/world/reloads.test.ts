@@ -166,3 +166,20 @@ describe('a configuration that SIGHUP made the agent read', () => {
       assert.ok(serves(world, 'nftables'), lines.join('\n'));
     }));
 });
+
+describe('a mode that another one replaces before its first write', () => {
+  it('leaves nothing, although it wrote after the next one was prepared', () =>
+    begun(async (world, lines) => {
+      wantMode(world, 'ipvs');
+      await run(world, 20_000);
+      let reads = 0;
+      world.calls.faultAt = (_, what) =>
+        what.startsWith('IPVS: set ') && ++reads === 1 ? { kind: 'slow', milliseconds: 5000 } : undefined;
+      wantMode(world, 'nftables');
+      await run(world, 2000);
+      assert.ok(reads > 0 && world.kernel.views('IPv4').nftables === undefined, 'nftables mode has not written yet');
+      wantMode(world, 'iptables');
+      await run(world, 60_000);
+      assert.ok(serves(world, 'iptables'), lines.join('\n'));
+    }));
+});
