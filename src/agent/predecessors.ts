@@ -10,6 +10,7 @@ import { TABLE } from '../kernel/nftables-netlink.ts';
 import { MODES, type ModeName } from '../proxy/model/modes.ts';
 import { ipvsPredecessor as leftByIpvs } from '../proxy/modes/ipvs/index.ts';
 import type { Mode } from '../proxy/modes/mode.ts';
+import { OUT_FILTER } from '../proxy/modes/netfilter/names.ts';
 import { rulesPredecessor as leftByIptables } from '../proxy/modes/netfilter/rules-family.ts';
 import { tablesPredecessor as leftByNftables, type TableId } from '../proxy/modes/nftables/index.ts';
 import type { OnSetKept } from '../proxy/modes/virtual-servers/apply.ts';
@@ -139,10 +140,14 @@ function tablesOf(names: readonly string[], families: readonly Family[]): readon
   return families.flatMap((family) => names.map((table) => ({ family, table })));
 }
 
-/** Chains that service proxies have in all modes with iptables rules, and no other program has. */
+/**
+ * Chains that service proxies have in all modes with iptables rules, and no other program has. The last one is of our IPVS mode alone: its
+ * first write begins with the table mangle, and may have ended there.
+ */
 const TRACES = [
   { table: 'nat', chain: 'KUBE-SERVICES' },
   { table: 'filter', chain: 'KUBE-FORWARD' },
+  { table: 'mangle', chain: OUT_FILTER },
 ] as const;
 
 async function hasRules(input: RulesLookInput): Promise<boolean> {

@@ -95,6 +95,7 @@ Its finds in the agent are mended, and each has a test:
 - A mode that could not serve a family removed the rules by which its predecessor served it, and the device of IPVS mode with its addresses.
 - A file of the configuration that was changed back within a tenth of a second after a SIGHUP was not followed any more.
 - A mode that wrote for the first time while the next one was prepared was left in the kernel beside it.
+- Rules that IPVS mode wrote before it was killed in the middle of its first write kept its sets, and the next mode was not healthy for good.
 - A changed configuration that could not be read once was never read again.
 - In IPVS mode an address of the node that came was not served on node ports when nothing else changed.
 - An agent that was killed while it tried a scheduler of IPVS left a server for ever.
