@@ -27,7 +27,7 @@ it('nftables mode removes what IPVS mode wrote in the table mangle before it was
     assert.deepEqual(left(), [], scene.lines.join('\n'));
     // A set stays as long as a rule refers to it.
     const health = await scene.ask('/healthz');
-    assert.equal(health?.status, 200, health?.body);
+    assert.equal(health?.status, 200, scene.lines.join('\n'));
     const refused = scene.lines.filter((line) => line.includes('a rule refers to the set'));
     assert.deepEqual(refused, []);
   } finally {
