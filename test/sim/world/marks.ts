@@ -2,6 +2,7 @@
  * Clients of `/programmed` on a simulated node: after a write they ask whether it is in the kernel, and wait. A yes is a promise: from then
  * on no packet meets an older version.
  */
+import type { Family } from '../../../src/base/address.ts';
 import type { ServiceKey } from '../../../src/proxy/model/objects.ts';
 import type { Claim } from '../check/safety.ts';
 import type { FrontendKey, Versions } from '../check/versions.ts';
@@ -23,6 +24,8 @@ export interface Written {
   readonly key: string;
   readonly service: ServiceKey;
   readonly version: number;
+  /** Of a slice: frontends of the other family are not promised, which may be unserved. */
+  readonly family?: Family | undefined;
 }
 
 const WAIT = '20s';
@@ -65,10 +68,11 @@ export class Marks {
   }
 
   /** What a yes means for each frontend of the Service. */
-  #claims({ of, service }: Written): ReadonlyMap<FrontendKey, Claim> {
+  #claims({ of, service, family }: Written): ReadonlyMap<FrontendKey, Claim> {
     const { versions } = this.#options;
     const claims = new Map<FrontendKey, Claim>();
     for (const { key, at, owners } of versions.frontends) {
+      if (family !== undefined && at.family !== family) continue;
       if (!owners.some((owner) => owner?.port.service === service)) continue;
       const last = owners.at(-1);
       // Another Service has it now, which may be written later.

@@ -331,11 +331,11 @@ export class SimWorld {
 
   #askFor(of: keyof typeof KINDS, object: object, version: number): void {
     if (of !== 'services' && of !== 'slices') return;
-    const { name, labels } = (object as { readonly metadata: { name: string; labels?: Record<string, string> } })
-      .metadata;
+    const { metadata, addressType: family } = object as Written;
+    const { name, labels } = metadata;
     const service = of === 'services' ? name : labels?.[SERVICE_LABEL];
     if (service === undefined) return;
-    const written = { key: `default/${name}`, service: `default/${service}` as ServiceKey, version } as const;
+    const written = { key: `default/${name}`, service: `default/${service}` as ServiceKey, version, family } as const;
     this.#marks.written({ of: of === 'services' ? 'service' : 'slice', ...written });
   }
 
@@ -396,4 +396,10 @@ function fileOf(of: string, name: string): string {
 /** What is not right, so that a history is not made shorter until something else is not right: `verify`, `/healthz`, or packets. */
 function topicOf(problem: string): string {
   return /^(?:verify|\/\w+)/.exec(problem)?.[0] ?? 'packets';
+}
+
+/** A Service or a slice, of which only the slice has a family. */
+interface Written {
+  readonly metadata: { readonly name: string; readonly labels?: Readonly<Record<string, string>> };
+  readonly addressType?: Family;
 }
