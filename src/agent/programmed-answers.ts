@@ -64,6 +64,8 @@ export class ProgrammedAnswers {
   readonly #streams: EventStreams<ProgrammedSnapshot>;
   readonly #startedAt: number;
   #feed: ProgrammedFeed;
+  /** The families that the last sync did not serve. Parts that serve more than those before them have not written there yet. */
+  #unwritten: ProgrammedSnapshot['unserved'] = [];
   #drift = 0;
 
   constructor(feed: ProgrammedFeed, parts: ProgrammedParts) {
@@ -109,7 +111,12 @@ export class ProgrammedAnswers {
   /** A sync and all that follows it is done, so its marks move. */
   synced({ drift }: Pick<SyncReport, 'drift'>): void {
     if (drift.length > 0) this.#drift += 1;
+    const hadUnwritten = this.#unwritten.length > 0;
+    this.#unwritten = this.#parts.unserved();
     this.#ledger.confirmed();
+    if (!hadUnwritten) return;
+    this.waiters.check();
+    this.#streams.touch();
   }
 
   /** The health, faults or suspects may have changed. */
@@ -124,7 +131,8 @@ export class ProgrammedAnswers {
           parameters: ['service', 'slice', 'version', 'wait'],
           timeout: MAX_WAIT_MS + 1000,
           answer: async (query, signal) => {
-            const { clock, by, unserved } = this.#parts;
+            const { clock, by } = this.#parts;
+            const unserved = this.#unserved;
             const parsed = parseProgrammedQuery(query, MAX_WAIT_MS);
             const wait = this.waiters;
             return await programmedAnswer(parsed, { clock, by, unserved, feed: () => this.#feed, wait }, signal);
@@ -138,8 +146,14 @@ export class ProgrammedAnswers {
     ]);
   }
 
+  readonly #unserved = (): ProgrammedSnapshot['unserved'] => {
+    const now = this.#parts.unserved();
+    if (this.#unwritten.length === 0) return now;
+    return [...now, ...this.#unwritten.filter((one) => now.every(({ family }) => family !== one.family))];
+  };
+
   #snapshot(): ProgrammedSnapshot {
-    const { by, health, unserved, faults, suspects } = this.#parts;
+    const { by, health, faults, suspects } = this.#parts;
     const { node, mode, version } = by();
     const { markHistory: history, lags } = this.#ledger;
     const { healthy, reasons } = health();
@@ -152,7 +166,7 @@ export class ProgrammedAnswers {
       latest: history.latest,
       stuck: lags.stuck,
       behind: lags.behind,
-      unserved: unserved(),
+      unserved: this.#unserved(),
       health: { healthy, reasons: reasons.slice(0, MAX_REASONS) },
       counts,
     };

@@ -68,7 +68,9 @@ function feedOf(clock: FakeClock) {
   };
 }
 
-function agent() {
+const WITHOUT_IPV6: Answer['unserved'] = [{ family: 'IPv6', why: 'ip6tables is missing' }];
+
+function agent(unserved = () => WITHOUT_IPV6) {
   const clock = new FakeClock();
   const feed = feedOf(clock);
   const said = new ProgrammedAnswers(feed, {
@@ -81,7 +83,7 @@ function agent() {
       at: new Date(clock.wall()).toISOString(),
     }),
     health: () => ({ healthy: true, reasons: [] }),
-    unserved: () => [{ family: 'IPv6', why: 'ip6tables is missing' }],
+    unserved,
     faults: () => 0,
     suspects: () => [],
     onProblem: (text) => assert.fail(text),
@@ -117,10 +119,26 @@ describe('/programmed', () => {
     const after = feed.put(web('10.0.0.2'));
     const answer = await ask('service=s/web');
     assert.deepEqual([answer.marks, answer.at], [{ services: '101', slices: '102' }, at]);
-    assert.deepEqual(answer.unserved, [{ family: 'IPv6', why: 'ip6tables is missing' }]);
+    assert.deepEqual(answer.unserved, WITHOUT_IPV6);
     assert.deepEqual(answer.service, { name: 's/web', received: '101', programmed: '101', at });
     assert.deepEqual(answer.slices, [{ name: 's/web-1', received: after, programmed: '102', at }]);
     assert.equal(answer.reached, null);
+  });
+
+  it('calls a family unserved that can be served now, until it is written', async () => {
+    let unserved = WITHOUT_IPV6;
+    const { feed, ask, sync } = agent(() => unserved);
+    feed.put(webService);
+    const v = feed.put(
+      slice({ name: 'web-6', namespace: 's', service: 'web', addressType: 'IPv6', endpoints: ['fd00::1'] }),
+    );
+    sync();
+    // The next parts of the agent begin: the tool works again.
+    unserved = [];
+    assert.equal((await ask(`slice=s/web-6&version=${v}`)).reached, false);
+    sync();
+    const { reached, unserved: after } = await ask(`slice=s/web-6&version=${v}`);
+    assert.deepEqual([reached, after], [true, []]);
   });
 
   it('does not call a slice of a family reached of which nothing is written', async () => {

@@ -96,6 +96,7 @@ Its finds in the agent are mended, and each has a test:
 - A file of the configuration that was changed back within a tenth of a second after a SIGHUP was not followed any more.
 - A mode that wrote for the first time while the next one was prepared was left in the kernel beside it.
 - Rules that IPVS mode wrote before it was killed in the middle of its first write kept its sets, and the next mode was not healthy for good.
+- \`/programmed\` and the fleet said yes for a family whose tools worked again, before the agent had written there.
 - A changed configuration that could not be read once was never read again.
 - In IPVS mode an address of the node that came was not served on node ports when nothing else changed.
 - An agent that was killed while it tried a scheduler of IPVS left a server for ever.
