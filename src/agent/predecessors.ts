@@ -60,9 +60,9 @@ export async function predecessorModes(mode: Config['mode'], input: PredecessorI
       (former?.balancesBy === 'virtual servers' || (await input.platform.machine.hasServiceDevice()))
     )
       predecessors.push(await ipvsPredecessor(input));
-    const { platform } = input;
+    const { platform, families } = input;
     const mayCome = rulesBy === 'iptables' && former?.rulesBy === 'nftables';
-    const tables = tablesPredecessor(tablesBeside(mode), { platform, families: input.families ?? FAMILIES, mayCome });
+    const tables = tablesPredecessor(tablesBeside(mode), { platform, families, mayCome });
     if (tables !== undefined) predecessors.push(tables);
     return predecessors;
   });
@@ -82,7 +82,9 @@ function rulesPredecessor({ members }: Pick<PredecessorInput, 'members'>): Prede
   return { mode: leftByIptables(members), close: () => undefined };
 }
 
-interface TablesInput extends Pick<PredecessorInput, 'platform' | 'families'> {
+interface TablesInput {
+  readonly platform: Platform;
+  readonly families?: readonly Family[] | undefined;
   /** These tables may be written before they are removed. */
   readonly mayCome?: boolean;
 }

@@ -101,10 +101,7 @@ export class ProgrammedAnswers {
   use(feed: ProgrammedFeed): void {
     this.#ledger.onChange(() => undefined);
     this.#feed = feed;
-    this.#ledger.onChange(() => {
-      this.waiters.check();
-      this.#streams.touch();
-    });
+    this.#ledger.onChange(this.#moved);
     this.#streams.touch();
   }
 
@@ -114,10 +111,13 @@ export class ProgrammedAnswers {
     const hadUnwritten = this.#unwritten.length > 0;
     this.#unwritten = this.#parts.unserved();
     this.#ledger.confirmed();
-    if (!hadUnwritten) return;
+    if (hadUnwritten) this.#moved();
+  }
+
+  readonly #moved = (): void => {
     this.waiters.check();
     this.#streams.touch();
-  }
+  };
 
   /** The health, faults or suspects may have changed. */
   readonly changed = (): void => this.#streams.touch();

@@ -187,7 +187,7 @@ export interface Mode {
    * Parts of the kernel that were not read are left out. Failures are in the report; only an abort is thrown.
    */
   readonly retire?: ((isServed: IsServed, signal: AbortSignal) => Promise<ApplyReport>) | undefined;
-  /** What writes met since the last call; undefined for nothing. */
+  /** The changes that writes met since the last call; undefined for none. */
   takeMet(): Met | undefined;
   /** Remove all our objects and nothing else; returns a line for each. When a part fails, the rest is removed before it throws. */
   cleanup(signal: AbortSignal): Promise<readonly string[]>;

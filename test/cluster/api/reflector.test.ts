@@ -495,14 +495,20 @@ describe('silence', () => {
   });
 });
 
+/** A reflector that has seen two Services, `b` and `c`, which the backup of the server's store lacks. */
+async function knowingMoreThanBackup(t: TestContext) {
+  const server = await serverWith(t, 'a');
+  const backup = server.version;
+  const following = await watching(t, server);
+  server.put(web('b', '10.96.0.2'));
+  server.put(web('c', '10.96.0.3'));
+  await following.hears('set default/c 1003');
+  return { server, backup, following };
+}
+
 describe('a version that goes back, as after a restore of etcd (KEP-5504)', () => {
   test('in a list: objects of a known version are reported again', async (t) => {
-    const server = await serverWith(t, 'a');
-    const backup = server.version;
-    const following = await watching(t, server);
-    server.put(web('b', '10.96.0.2'));
-    server.put(web('c', '10.96.0.3'));
-    await following.hears('set default/c 1003');
+    const { server, backup, following } = await knowingMoreThanBackup(t);
     server.restore(backup);
     // The same versions mean other objects now.
     server.put(web('b', '10.96.0.9'));
@@ -539,12 +545,7 @@ describe('a version that goes back, as after a restore of etcd (KEP-5504)', () =
   });
 
   test('while the server was away: its watch says nothing of it, so the server is asked', async (t) => {
-    const server = await serverWith(t, 'a');
-    const backup = server.version;
-    const following = await watching(t, server);
-    server.put(web('b', '10.96.0.2'));
-    server.put(web('c', '10.96.0.3'));
-    await following.hears('set default/c 1003');
+    const { server, backup, following } = await knowingMoreThanBackup(t);
     server.failNext(1, 0);
     server.restore(backup);
     await following.hears('failed 1');
@@ -557,12 +558,7 @@ describe('a version that goes back, as after a restore of etcd (KEP-5504)', () =
   });
 
   test('while this process stood still: the server may have been away, so it is asked', async (t) => {
-    const server = await serverWith(t, 'a');
-    const backup = server.version;
-    const following = await watching(t, server);
-    server.put(web('b', '10.96.0.2'));
-    server.put(web('c', '10.96.0.3'));
-    await following.hears('set default/c 1003');
+    const { server, backup, following } = await knowingMoreThanBackup(t);
     server.restore(backup);
     await following.hears('failed 1');
     await until('the pause', () => following.clock.pending > 0);

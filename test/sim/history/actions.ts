@@ -5,7 +5,7 @@ export type ObjectKind = 'services' | 'slices' | 'nodes' | 'pods';
 
 export type SimMode = 'nftables' | 'iptables' | 'ipvs';
 
-/** What served before the first agent: a kube-proxy in this mode, or an earlier version of the agent in nftables mode. */
+/** The proxy that served before the first agent: a kube-proxy in this mode, or an earlier version of the agent in nftables mode. */
 export type Predecessor = SimMode | 'earlier version';
 
 /** The settings of the file that --config names. */

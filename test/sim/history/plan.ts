@@ -26,7 +26,7 @@ export interface HistoryPlan {
   readonly streamsLists: boolean;
   /** The agent counts connections and bytes of each Service (--service-metrics). */
   readonly measures: boolean;
-  /** Who writes asks the agent whether it is in the kernel (`/programmed`). */
+  /** A program that writes an object asks the agent whether it is in the kernel (`/programmed`). */
   readonly asksMarks: boolean;
   /** The agent looks for Nodes that do not answer (--failover=confirm). */
   readonly confirms: boolean;

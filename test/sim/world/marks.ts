@@ -67,7 +67,7 @@ export class Marks {
     });
   }
 
-  /** What a yes means for each frontend of the Service. */
+  /** The meaning of a yes for each frontend of the Service. */
   #claims({ of, service, family }: Written): ReadonlyMap<FrontendKey, Claim> {
     const { versions } = this.#options;
     const claims = new Map<FrontendKey, Claim>();

@@ -1,6 +1,6 @@
 /**
- * What stands in a simulated kernel before the first agent: kube-proxy, which served the cluster IPs of the first objects, in the layouts of
- * its modes (its pkg/proxy/iptables, pkg/proxy/ipvs, pkg/proxy/nftables), without the parts that other frontends need; or the table of an
+ * The state of a simulated kernel before the first agent: that of kube-proxy, which served the cluster IPs of the first objects, in the
+ * layouts of its modes (its pkg/proxy/iptables, pkg/proxy/ipvs, pkg/proxy/nftables), without the parts that other frontends need; or the table of an
  * earlier version of the agent.
  */
 import { verdict } from '../../../native/nft/expressions.ts';
@@ -48,7 +48,7 @@ export function leave(kernel: SimKernel, predecessor: Predecessor, ports: readon
   return predecessor === 'nftables' ? new Set() : new Set(proxied.map(({ frontend }) => frontend.address ?? ''));
 }
 
-/** What is left of it that `verify` does not know, for people. */
+/** Its remains that `verify` does not know, for people. */
 export function leftOf({ nft }: SimKernel): readonly string[] {
   return FAMILIES.filter((family) => nft.tables(family).includes(TABLE)).map((family) => `${family} table ${TABLE}`);
 }

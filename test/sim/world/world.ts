@@ -331,7 +331,7 @@ export class SimWorld {
 
   #askFor(of: keyof typeof KINDS, object: object, version: number): void {
     if (of !== 'services' && of !== 'slices') return;
-    const { metadata, addressType: family } = object as Written;
+    const { metadata, addressType: family } = object as ServiceOrSlice;
     const { name, labels } = metadata;
     const service = of === 'services' ? name : labels?.[SERVICE_LABEL];
     if (service === undefined) return;
@@ -399,7 +399,7 @@ function topicOf(problem: string): string {
 }
 
 /** A Service or a slice, of which only the slice has a family. */
-interface Written {
+interface ServiceOrSlice {
   readonly metadata: { readonly name: string; readonly labels?: Readonly<Record<string, string>> };
   readonly addressType?: Family;
 }
