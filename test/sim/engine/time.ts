@@ -43,8 +43,9 @@ export class SimTime {
   readonly #random: () => number;
   readonly #timers = new Map<number, Timer>();
   #breaths: (() => void)[] = [];
-  /** Each ends what waits for a joined signal. */
-  #waiting: (() => void)[] = [];
+  /** Joined signals: those that aborted may be forgotten meanwhile. */
+  #joined: WeakRef<AbortSignal>[] = [];
+  readonly #listeners = new WeakMap<AbortSignal, Parameters<AbortSignal['addEventListener']>[]>();
   #now = 0;
   #wallOffset = 0;
   #stalled = 0;
@@ -194,8 +195,12 @@ export class SimTime {
   end(): void {
     this.#timers.clear();
     this.#breaths = [];
-    for (const forget of this.#waiting) forget();
-    this.#waiting = [];
+    for (const reference of this.#joined) {
+      const signal = reference.deref();
+      if (signal === undefined) continue;
+      for (const [type, call, options] of this.#listeners.get(signal) ?? []) signal.removeEventListener(type, call, options);
+    }
+    this.#joined = [];
   }
 
   #add(
@@ -269,11 +274,13 @@ export class SimTime {
     return (signals) => {
       const signal = join(signals);
       const add = signal.addEventListener.bind(signal);
+      const listeners: Parameters<typeof add>[] = [];
       signal.addEventListener = (...listener: Parameters<typeof add>) => {
         add(...listener);
-        const [type, call, options] = listener;
-        this.#waiting.push(() => signal.removeEventListener(type, call, options));
+        listeners.push(listener);
       };
+      this.#joined.push(new WeakRef(signal));
+      this.#listeners.set(signal, listeners);
       return signal;
     };
   }
