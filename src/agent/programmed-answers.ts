@@ -300,15 +300,16 @@ function programmedOf(feed: Feed, of: Of): string {
 }
 
 /**
- * The reason why a slice, or some addresses of a Service, cannot be written; undefined when their families are served, or the object is
- * gone.
+ * The reason why a slice, or some addresses of a Service, cannot be written; undefined when their families are served. An object that is gone
+ * was of any family: its rules may be left in one that is not served.
  */
 function unservedBy({ feed, unserved }: ProgrammedFacts, { kind, key }: Of): string | undefined {
   const families = unserved();
   if (families.length === 0) return undefined;
   const { slices, byName } = feed().cache;
-  const used = kind === 'slices' ? [slices.get(key)?.family] : byName.get(key)?.clusterIPs.map(familyOf);
-  return families.find(({ family }) => used?.includes(family))?.why;
+  const slice = slices.get(key);
+  const used = kind === 'slices' ? slice && [slice.family] : byName.get(key)?.clusterIPs.map(familyOf);
+  return families.find(({ family }) => used?.includes(family) ?? true)?.why;
 }
 
 /** Many requests may wait, so the object is read only where the marks of its kind do not decide. */

@@ -125,6 +125,19 @@ describe('/programmed', () => {
     assert.equal(answer.reached, null);
   });
 
+  it('says no of a deleted slice while a family is unserved: its rules may be left there', async () => {
+    let unserved = WITHOUT_IPV6;
+    const { feed, ask, sync } = agent(() => unserved);
+    feed.put(webService);
+    feed.put(slice({ name: 'web-6', namespace: 's', service: 'web', addressType: 'IPv6', endpoints: ['fd00::1'] }));
+    const v = feed.goneSlice('s/web-6');
+    sync();
+    const { reached, why } = await ask(`slice=s/web-6&version=${v}`);
+    assert.deepEqual([reached, why], [false, 'ip6tables is missing']);
+    unserved = [];
+    sync();
+    assert.equal((await ask(`slice=s/web-6&version=${v}`)).reached, true);
+  });
   it('calls a family unserved that can be served now, until it is written', async () => {
     let unserved = WITHOUT_IPV6;
     const { feed, ask, sync } = agent(() => unserved);
@@ -186,7 +199,7 @@ describe('/programmed', () => {
   });
 
   it('lists a slice that is gone as long as the kernel may have it', async () => {
-    const { feed, ask, sync } = agent();
+    const { feed, ask, sync } = agent(() => []);
     feed.put(bad('10.0.0.1'));
     sync();
     const gone = feed.goneSlice('s/bad-1');

@@ -198,7 +198,8 @@ export class SimTime {
     for (const reference of this.#joined) {
       const signal = reference.deref();
       if (signal === undefined) continue;
-      for (const [type, call, options] of this.#listeners.get(signal) ?? []) signal.removeEventListener(type, call, options);
+      for (const [type, call, options] of this.#listeners.get(signal) ?? [])
+        signal.removeEventListener(type, call, options);
     }
     this.#joined = [];
   }

@@ -94,7 +94,7 @@ export class SimKernel {
   calls(process: SimProcess): Kernel {
     return {
       openNftables: () => this.nft.open(process),
-      openIpvs: () => this.ipvs.open(process),
+      openIpvs: (signal) => this.ipvs.open(process, signal),
       openNotices: () =>
         new RulesetJournal({ open: (own) => this.nft.listener(process, own), starterOf: () => undefined }),
       openRules: simOpenRules(process, this.iptables, this.nft),

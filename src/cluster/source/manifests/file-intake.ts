@@ -35,6 +35,11 @@ export class FileIntake {
     this.#options = options;
   }
 
+  /** Whether a loss waits for its second read. */
+  get isInDoubt(): boolean {
+    return this.#doubted.size > 0;
+  }
+
   /** A failure while the start waits for a file; undefined when it does not wait. `now`: milliseconds of the agent's clock. */
   watches(now: number): readonly WatchStatus[] | undefined {
     const [unread] = this.#unread;

@@ -62,6 +62,8 @@ export function manifestsSource(options: ManifestsOptions): Source {
 const SETTLE_MS = 5;
 /** Milliseconds until the second read of a file that lost objects. */
 const SECOND_READ_MS = 200;
+/** The start waits for at most so many second reads, one after the other: a file may change again and again. */
+const MAX_SECOND_READS = 5;
 /** Milliseconds between reads of the whole folder, for changes that inotify does not report (a network file system, a folder that was replaced). */
 const RESCAN_MS = 10_000;
 const FILES_AT_A_TIME = 64;
@@ -135,12 +137,25 @@ class FolderFollower {
       if (cause !== undefined) throw new ManifestsUnusable(`--manifests ${path}: ${cause}`);
       const again = (files: readonly string[]) => this.#readAll([...new Set([...this.#changes.drain(), ...files])]);
       await this.#intake.waitForUnread(again, signal);
+      await this.#decideDoubts(again, signal);
       if (signal.aborted) return;
       this.#node?.mustHaveJudged();
     }
     for (const kind of [...SOURCE_KINDS, 'servicecidrs'] as const) this.#emit({ kind: 'synced', of: kind });
     if (path === '-' || once) return;
     await this.#follow(signal);
+  }
+
+  /**
+   * What was lost while the start waited for other files counts before the lists are complete: an agent that changes its mode has removed it
+   * meanwhile, and would serve it again.
+   */
+  async #decideDoubts(again: (files: readonly string[]) => Promise<void>, signal: AbortSignal): Promise<void> {
+    for (let i = 0; i < MAX_SECOND_READS && this.#intake.isInDoubt; i++) {
+      await sleep(this.#options.clock, SECOND_READ_MS, signal).catch(() => undefined);
+      if (signal.aborted) return;
+      await again([]);
+    }
   }
 
   async #takeInput(signal: AbortSignal): Promise<void> {

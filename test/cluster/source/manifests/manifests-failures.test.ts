@@ -189,6 +189,37 @@ describe('a folder that is followed no more', () => {
   });
 });
 
+describe('the start, while a file cannot be read', () => {
+  it('follows what others lose meanwhile, before the lists are complete', async (t) => {
+    const folder = await temporary(t);
+    for (const name of ['a', 'b']) await writeFile(join(folder, `${name}.yaml`), yaml(name));
+    const documents = new DocumentFiles();
+    const read = documents.read.bind(documents);
+    let failures = 0;
+    documents.read = async (options) => {
+      if (!options.path.endsWith('/a.yaml') || failures > 0) return await read(options);
+      failures += 1;
+      await rm(join(folder, 'b.yaml'));
+      return { kind: 'unreadable', cause: 'ESTALE', stamp: undefined };
+    };
+    const left = new Set<string>();
+    const atFirst: string[][] = [];
+    const source = manifestsSource({ path: folder, nodeName: 'n', clock: FAST, once: false, documents });
+    const abort = new AbortController();
+    const ended = source.run((event) => {
+      if (event.kind === 'synced') atFirst.push([...left]);
+      if (event.kind !== 'service') return;
+      if (event.service === undefined) left.delete(event.key);
+      else left.add(event.key);
+    }, abort.signal);
+    await until('synced', () => atFirst.length > 0, 20_000);
+    abort.abort();
+    await ended;
+    assert.equal(failures, 1);
+    assert.deepEqual(atFirst[0], ['default/a']);
+  });
+});
+
 describe('a link in a folder of manifests', () => {
   it('may lead to a file in it, and to none outside', async (t) => {
     const parent = await temporary(t);

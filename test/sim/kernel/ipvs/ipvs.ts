@@ -19,7 +19,7 @@ import {
 import type { ServersView } from '../../../../src/proxy/modes/view.ts';
 import { serverKey } from '../../../../src/proxy/modes/virtual-servers/tracked-objects.ts';
 import { headerOf, IpvsState } from '../../../helpers/kernel/ipvs-state.ts';
-import type { SimProcess } from '../../engine/process.ts';
+import type { LaterCall, SimProcess } from '../../engine/process.ts';
 import type { SimTime } from '../../engine/time.ts';
 import { openFailure, socketFailure } from '../failures.ts';
 
@@ -80,9 +80,9 @@ export class SimIpvs {
     return undefined;
   }
 
-  /** Rejects with IpvsUnusable. */
-  open(process: SimProcess): Promise<OpenIpvs> {
-    return process.call<OpenIpvs>({
+  /** Rejects with IpvsUnusable; with the signal's reason where that ends a slow modprobe. */
+  open(process: SimProcess, signal: AbortSignal): Promise<OpenIpvs> {
+    const call: LaterCall<OpenIpvs> = {
       what: 'open IPVS',
       effect: () => {
         if (this.isMissing) throw new IpvsUnusable('IPVS cannot be used in this kernel: load the module ip_vs');
@@ -93,7 +93,8 @@ export class SimIpvs {
       fail: (variant) => {
         throw new IpvsUnusable(`IPVS cannot be used in this kernel: ${openFailure(variant).message}`);
       },
-    });
+    };
+    return process.call(call, signal);
   }
 }
 
