@@ -164,6 +164,17 @@ describe('the check of every commit', () => {
     }
   });
 
+  it('knows old and new slices together in IPVS mode, too, where servers have endpoints of all', async () => {
+    const world = aWorld('ipvs', { readsApart: true });
+    const other = (...endpoints: string[]) => slice({ name: 'web-2', service: 'web', addressType: 'IPv4', endpoints });
+    await world.sync(nodeOf('a'), web(), pods(A), other());
+    world.versions.put(other(A));
+    const ending = { addresses: [B], conditions: { ready: false, serving: true, terminating: true } };
+    // Together they never lead to the endpoint that ends. The agent cannot read the other slice, and knows that it was empty.
+    await world.sync(slice({ name: 'web-1', service: 'web', endpoints: [ending] }));
+    assert.deepEqual(world.violations, []);
+  });
+
   it('does not take what others removed for the knowledge of the agent', async () => {
     const world = await served('nftables', A);
     const table = world.nft.tables.get('IPv4') ?? assert.fail();

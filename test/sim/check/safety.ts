@@ -330,8 +330,7 @@ export class SafetyCheck {
       if (!isMet) met.delete(combination.same);
     }
     const violations: Found[] = [];
-    if (allowed.size > 0) for (const backend of mixed ?? []) allowed.add(backend);
-    const admitted = allowed.size > 0 && ofAll !== undefined ? ofAll : allowed;
+    const admitted = allowed.size === 0 ? allowed : new Set([...(ofAll ?? allowed), ...(mixed ?? [])]);
     const strays = [...become.backends].filter((backend) => !admitted.has(backend));
     for (const stray of strays) {
       const may = admitted.size === 0 ? 'nowhere' : `only to ${[...admitted].join(', ')}`;
