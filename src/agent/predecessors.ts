@@ -3,7 +3,7 @@ import { FAMILIES, type Family } from '../base/address.ts';
 import type { Config } from '../config/config.ts';
 import type { RulesProbe } from '../kernel/chain-probe.ts';
 import { SERVICE_DEVICE } from '../kernel/devices.ts';
-import { IptablesError, type IptablesTools } from '../kernel/iptables-tools.ts';
+import { type ChainQuery, IptablesError, type IptablesTools } from '../kernel/iptables-tools.ts';
 import { IpvsUnusable } from '../kernel/ipvs-kernel.ts';
 import { NftMissing, NftUnusable } from '../kernel/nftables-kernel.ts';
 import { TABLE } from '../kernel/nftables-netlink.ts';
@@ -142,30 +142,33 @@ function tablesOf(names: readonly string[], families: readonly Family[]): readon
   return families.flatMap((family) => names.map((table) => ({ family, table })));
 }
 
-/**
- * Chains that service proxies have in all modes with iptables rules, and no other program has. The last one is of our IPVS mode alone: its
- * first write begins with the table mangle, and may have ended there.
- */
-const TRACES = [
+/** Chains that service proxies have in all modes with iptables rules, and no other program has. */
+const OF_ALL_MODES = [
   { table: 'nat', chain: 'KUBE-SERVICES' },
   { table: 'filter', chain: 'KUBE-FORWARD' },
-  { table: 'mangle', chain: OUT_FILTER },
 ] as const;
 
+/** The same, and the chain of our IPVS mode alone with which its first write begins, and where it may have ended. */
+const TRACES = [...OF_ALL_MODES, { table: 'mangle', chain: OUT_FILTER }] as const;
+
 async function hasRules(input: RulesLookInput): Promise<boolean> {
-  return (await rulesThere(input)) !== 'none';
+  return (await chainOf(TRACES, input)) !== 'none';
 }
 
 type RulesLookInput = Pick<PredecessorInput, 'members' | 'signal'>;
 
-/** A chain with rules of a mode that writes by iptables. `locked`: another process held the lock, so there may be some. */
-export async function rulesThere({
-  members,
-  signal,
-}: RulesLookInput): Promise<{ readonly chain: string } | 'none' | 'locked'> {
+/** A chain of a proxy, or the reason why none is known. */
+type ChainFound = { readonly chain: string } | 'none' | 'locked';
+
+/** A chain of a mode that writes by iptables and serves. `locked`: another process held the lock, so there may be one. */
+export async function rulesThere(input: RulesLookInput): Promise<ChainFound> {
+  return await chainOf(OF_ALL_MODES, input);
+}
+
+async function chainOf(chains: readonly ChainQuery[], { members, signal }: RulesLookInput): Promise<ChainFound> {
   for (const { tools, probe = tools } of members) {
     try {
-      for (const trace of TRACES) if (await probe.hasChain({ ...trace, wait: 1 }, signal)) return trace;
+      for (const trace of chains) if (await probe.hasChain({ ...trace, wait: 1 }, signal)) return trace;
     } catch (error) {
       // The sync waits for the lock.
       if (error instanceof IptablesError && !error.isRefusal) return 'locked';

@@ -163,6 +163,12 @@ const CHOICES: readonly (readonly [string, Node, mode: string, why: string])[] =
     'rules of iptables mode (the chain KUBE-SERVICES) stand on this node, and beside them the nftables table kube-proxy: a node that has both keeps iptables mode',
   ],
   ['IPVS mode works', { hasDevice: true, services: { IPv4: BY_SETS } }, 'ipvs', MODE_REASONS.device],
+  [
+    'IPVS mode ended within its first write, and its device is gone',
+    { hasNoIptables: true, chains: ['KUBE-IPVS-OUT-FILTER'] },
+    'nftables',
+    'no rules of a proxy were found on this node (iptables does not work for IPv4 and IPv6), and its kernel can do nftables mode',
+  ],
   ['IPVS mode lost its rules', { hasDevice: true }, 'ipvs', MODE_REASONS.device],
   [
     'kube-proxy went from IPVS mode to iptables mode, and left the device',
