@@ -6,7 +6,7 @@
 import { verdict } from '../../../native/nft/expressions.ts';
 import { addChain, addRule, addTable } from '../../../native/nft/table-requests.ts';
 import { FAMILIES, type Family } from '../../../src/base/address.ts';
-import type { Frontend, ServicePort } from '../../../src/proxy/model/service-port.ts';
+import type { Backend, Frontend, ServicePort } from '../../../src/proxy/model/service-port.ts';
 import { endpointChain, serviceChains } from '../../../src/proxy/modes/netfilter/balancer.ts';
 import type { Table } from '../../../src/proxy/modes/netfilter/rules.ts';
 import { olderBatches } from '../../helpers/kernel/older-table.ts';
@@ -22,18 +22,20 @@ const CANARY = 'KUBE-PROXY-CANARY';
 const CLUSTER_IPS = 'KUBE-CLUSTER-IP';
 const POD_RANGES = { IPv4: '10.244.0.0/16', IPv6: 'fd00:244::/48' } as const;
 
-/** A frontend and the endpoints of its Service. */
+/** A frontend and the endpoints that its traffic policy takes. */
 interface Proxied {
   readonly port: ServicePort;
   readonly frontend: Frontend;
+  readonly endpoints: readonly Backend[];
 }
 
 /** `ports`: those of the first objects, with endpoints. Returns the addresses of the frontends that are served now. */
 export function leave(kernel: SimKernel, predecessor: Predecessor, ports: readonly ServicePort[]): ReadonlySet<string> {
   const proxied = ports.flatMap((port) =>
     port.frontends
-      .filter(({ role }) => role === 'cluster-ip' && port.cluster.length > 0 && port.affinitySeconds === 0)
-      .map((frontend) => ({ port, frontend })),
+      .filter(({ role }) => role === 'cluster-ip' && port.affinitySeconds === 0)
+      .map((frontend) => ({ port, frontend, endpoints: frontend.policy === 'Local' ? port.local : port.cluster }))
+      .filter(({ endpoints }) => endpoints.length > 0),
   );
   if (predecessor === 'earlier version') {
     leaveOlderTable(kernel);
@@ -89,15 +91,15 @@ function leaveRules(kernel: SimKernel, family: Family, proxied: readonly Proxied
     ['KUBE-NODEPORTS', []],
   ]);
   const services: string[] = [];
-  for (const { port, frontend } of proxied) {
+  for (const { port, frontend, endpoints } of proxied) {
     const protocol = port.protocol.toLowerCase();
     const chain = serviceChains(port.id, port.protocol)('SVC');
     const match = `-d ${frontend.address}/${family === 'IPv4' ? 32 : 128} -p ${protocol} -m comment --comment "${port.id} cluster IP" -m ${protocol} --dport ${frontend.port}`;
     services.push(`${match} -j ${chain}`);
     const rules = [`! -s ${POD_RANGES[family]} ${match} -j KUBE-MARK-MASQ`];
-    for (const [i, { address, text: endpoint }] of port.cluster.entries()) {
+    for (const [i, { address, text: endpoint }] of endpoints.entries()) {
       const target = endpointChain(port.id, port.protocol, endpoint);
-      const left = port.cluster.length - i;
+      const left = endpoints.length - i;
       const chance = left > 1 ? ` -m statistic --mode random --probability ${(1 / left).toFixed(11)}` : '';
       rules.push(`-m comment --comment "${port.id} -> ${endpoint}"${chance} -j ${target}`);
       nat.set(target, [
@@ -128,12 +130,12 @@ function leaveServers(kernel: SimKernel, family: Family, proxied: readonly Proxi
   const set = family === 'IPv4' ? CLUSTER_IPS : `KUBE-6-${CLUSTER_IPS.slice('KUBE-'.length)}`;
   ipvs.write({ kind: 'add-device' });
   ipvs.write({ kind: 'add-set', set: { name: set, type: 'hash:ip,port', family, maxelem: 65_536 } });
-  for (const { port, frontend } of proxied) {
+  for (const { port, frontend, endpoints } of proxied) {
     const { address } = frontend;
     if (address === undefined) continue;
     const server = { protocol: port.protocol, address, port: frontend.port, scheduler: 'rr', flags: 0, timeout: 0 };
     ipvs.write({ kind: 'add-server', server });
-    for (const { address: to, port: number } of port.cluster)
+    for (const { address: to, port: number } of endpoints)
       ipvs.write({ kind: 'add-destination', server, destination: { address: to, port: number, weight: 1 } });
     ipvs.write({ kind: 'add-entry', set, entry: `${address},${port.protocol.toLowerCase()}:${frontend.port}` });
     ipvs.write({ kind: 'add-address', address });
