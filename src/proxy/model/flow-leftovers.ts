@@ -145,7 +145,11 @@ export function frontendKey(family: Family, address: Address | undefined, port: 
 }
 
 /** The keys of a ServicePort's frontends, with its protocol. */
-export function protocolKeysOf({ protocol, family, frontends }: ServicePort): readonly string[] {
+export function protocolKeysOf({
+  protocol,
+  family,
+  frontends,
+}: Pick<ServicePort, 'protocol' | 'family' | 'frontends'>): readonly string[] {
   return frontends.map(({ address, port }) => protocolKey(protocol, frontendKey(family, address, port)));
 }
 

@@ -2,13 +2,14 @@
  * One mode takes over from its predecessor on a live node. The new mode writes everything first. When that is complete, the
  * objects of the predecessor are removed; those with open connections follow as the connections end.
  *
- * Frontends that no Service has any more go before that. A takeover may have been interrupted: the rules of the new mode are there already,
- * the predecessor's objects are behind them, and would serve such a frontend as soon as the new mode drops it.
+ * Frontends that nobody serves any more go before that: no Service has them, or no endpoint takes their packets. A takeover may have been
+ * interrupted: the rules of the new mode are there already, the predecessor's objects are behind them, and would serve such a frontend as soon
+ * as the new mode drops it. The predecessor's last sync may have been interrupted, too: its rules drop such packets, and its servers would not.
  */
 import { familyOf } from '../../base/address.ts';
 import { causeOf } from '../../base/cause.ts';
 import { frontendKey, protocolKey, protocolKeysOf } from '../model/flow-leftovers.ts';
-import type { ServicePort, ServicePortKey } from '../model/service-port.ts';
+import type { Frontend, ServicePort, ServicePortKey } from '../model/service-port.ts';
 import { type ApplyReport, failedReport, mergeReports, NOTHING_TO_DO, type Observed } from '../reconcile/step.ts';
 import { type ModeWork, sumOfWork } from '../reconcile/work.ts';
 import type { ModeInspection } from './inspection.ts';
@@ -38,7 +39,7 @@ class Handover implements Mode {
   readonly #predecessor: Mode;
   /** Every object of the predecessor is removed, so it is not read again. */
   #isPredecessorGone = false;
-  /** The frontends of all ServicePorts (`protocolKeysOf`), for a predecessor that retires others, until its removal begins. */
+  /** The frontends of ServicePorts that are served (`protocolKeysOf`), for a predecessor that retires others, until its removal begins. */
   #frontends: Map<ServicePortKey, readonly string[]> | undefined;
 
   constructor(next: Mode, predecessor: Mode) {
@@ -84,7 +85,7 @@ class Handover implements Mode {
     if (this.#frontends === undefined) return;
     for (const [key, port] of changes) {
       if (port === undefined) this.#frontends.delete(key);
-      else this.#frontends.set(key, protocolKeysOf(port));
+      else this.#frontends.set(key, protocolKeysOf({ ...port, frontends: port.frontends.filter(isServedBy(port)) }));
     }
   }
 
@@ -185,6 +186,11 @@ class Handover implements Mode {
   async cleanup(signal: AbortSignal): Promise<readonly string[]> {
     return [...(await this.#next.cleanup(signal)), ...(await this.#predecessor.cleanup(signal))];
   }
+}
+
+/** Whether an endpoint takes packets to a frontend of this ServicePort. Pods reach all endpoints by an external address of policy Local, too. */
+function isServedBy({ cluster }: ServicePort): (frontend: Frontend) => boolean {
+  return ({ role, empty }) => empty === undefined || (role !== 'cluster-ip' && cluster.length > 0);
 }
 
 /** The report of a sync that wrote after it retired. What was retired does not make a success of rules that were not written. */

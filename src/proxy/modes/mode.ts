@@ -183,7 +183,7 @@ export interface Mode {
    */
   plan(setAside?: SetAside, mayBePart?: boolean): ModePlan;
   /**
-   * As the predecessor of another mode: remove what serves frontends that no Service has any more, and leave all else. Only IPVS mode has it.
+   * As the predecessor of another mode: remove what serves frontends that nobody serves any more, and leave all else. Only IPVS mode has it.
    * Parts of the kernel that were not read are left out. Failures are in the report; only an abort is thrown.
    */
   readonly retire?: ((isServed: IsServed, signal: AbortSignal) => Promise<ApplyReport>) | undefined;

@@ -155,6 +155,17 @@ describe('from ipvs to iptables', () => {
       assert.doesNotMatch(made.iptables.save('IPv4'), /10\.96\.0\.11/);
     });
 
+    it('removes the server of a Service that no endpoint serves any more before its rules, too', async () => {
+      const { made, hadServer } = await interrupted();
+      const local = service({
+        name: 'dns',
+        spec: { clusterIP: GONE.address, internalTrafficPolicy: 'Local', ports: [{ port: 53, protocol: 'UDP' }] },
+      });
+      await wellSynced(toIptables(made).put(...former, local));
+      assert.deepEqual([hadServer.length > 0, hadServer.includes(true)], [true, false]);
+      assert.deepEqual(made.kernel.dump(), []);
+    });
+
     for (const failure of ['environment', 'missing', 'refused'] as const) {
       it(`leaves nothing of IPVS mode after the removal of its server failed once (${failure})`, async () => {
         const { made } = await interrupted();
