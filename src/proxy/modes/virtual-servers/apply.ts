@@ -79,12 +79,14 @@ class Application {
     // An address needs the chain, and no rule is written after such a failure.
     if (this.#isUnknown && plan.sourceTables.steps.length > 0) return void this.#skip(plan.steps);
     if (!(await this.#writeTables(plan.sourceTables))) return void this.#skip(plan.steps);
-    await this.#write(plan.addresses);
+    const [behindComing, behindOthers] = splitByAddresses(plan);
+    if (!this.#isUnknown && !this.#isMistaken) await this.#retire(behindComing.filter((one) => this.#mayRemove(one)));
+    await this.#write(plan.addresses.filter((one) => !this.#isHeldBack(one, behindComing)));
     // The refusal of one Service's object leaves only that Service incomplete, and stops no rules (invariant 6). After a write that was
     // impossible, Services may be incomplete, and all of them when another mode is replaced: the rules stay until the next sync.
     if (this.#isUnknown || !hasDetours) return void this.#skip(plan.tables.steps);
     const isInstalled = plan.detourTables !== undefined;
-    const [ofStaying, ofGone] = plan.replacesRules ? splitRetirements(plan.retire) : [[], plan.retire];
+    const [ofStaying, ofGone] = plan.replacesRules ? splitRetirements(behindOthers) : [[], behindOthers];
     const drops = plan.goneDrops.filter((one) => this.#mayRemove(one));
     if (!this.#isMistaken) {
       await this.#retire(ofStaying.filter((one) => this.#mayRemove(one)));
@@ -334,12 +336,32 @@ class Application {
     return owner !== undefined || this.#failed.length === 0;
   }
 
+  /** Whether something behind an address that comes could not be removed: the address would lead packets there. */
+  #isHeldBack(coming: PlannedWrite, behind: readonly Retirement[]): boolean {
+    const failed = behind.find((one) => one.server.address === addressOf(coming) && this.#blocked.has(one.step));
+    if (failed !== undefined) this.#skipOne(coming, failed.step);
+    return failed !== undefined;
+  }
+
   /** Whether a draining server needs the address. */
   #isHolding(write: KernelWrite): boolean {
     const { state } = this.#parts;
     if (write.kind !== 'remove-address') return false;
     return [...state.index.serversAt(write.address)].some((key) => !state.servers.desired.has(key));
   }
+}
+
+/** Those behind addresses that come, which no packet reaches before, and the others. */
+function splitByAddresses({ addresses, retire }: ServersPlan): [Retirement[], Retirement[]] {
+  const coming = new Set(addresses.map(addressOf));
+  return [
+    retire.filter(({ server }) => coming.has(server.address)),
+    retire.filter(({ server }) => !coming.has(server.address)),
+  ];
+}
+
+function addressOf({ write }: PlannedWrite): Address | undefined {
+  return write.kind === 'add-address' ? write.address : undefined;
 }
 
 /** Those of destinations alone, and those of servers. */

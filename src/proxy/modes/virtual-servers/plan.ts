@@ -8,7 +8,8 @@
  * 3. the rules that choose endpoints for pods and the node, and the entries by which packets enter them;
  * 4. masquerading of what was of policy Local, before endpoints of other nodes are added;
  * 5. virtual servers with their destinations;
- * 6. the chain for packets that the node sends from Service addresses, then the addresses: now packets are for this node;
+ * 6. the chain for packets that the node sends from Service addresses, the removal of what is left behind addresses that come, then the
+ *    addresses: now packets are for this node;
  * 7. the other rules: those of another mode, if any, are replaced when the Services are complete, and stay if a write before was impossible;
  * 8. the end of drops: there are endpoints now;
  * 9. removals: destinations, servers, masquerading of what is of policy Local now, addresses, entries in the reverse order, rules, sets.

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import type { Address } from '../../../../src/base/address.ts';
-import type { ServerId } from '../../../../src/kernel/ipvs-kernel.ts';
+import { KernelError, type KernelWrite, type ServerId } from '../../../../src/kernel/ipvs-kernel.ts';
 import { service, slice } from '../../../helpers/cluster/objects.ts';
 import { type IpvsRig, ipvsRig } from '../../../helpers/proxy/ipvs-rig.ts';
 
@@ -194,5 +194,48 @@ describe('a deleted Service', () => {
     await sync(made);
     assert.deepEqual(weights(made), { '11': 1 });
     assert.ok(made.kernel.written.every(({ kind }) => !kind.startsWith('remove-s') && kind !== 'remove-destination'));
+  });
+});
+
+describe('an address that comes back', () => {
+  /** The kernel after a sync that ended before it removed servers, and what is behind the address when it is added again. */
+  async function comesBack(intercept: (write: KernelWrite) => KernelError | undefined = () => undefined) {
+    const made = ipvsRig({ families: ['IPv4'] });
+    const spec = { ports: [80, 81].map((port) => ({ name: `p${port}`, port, protocol: 'UDP', targetPort: 8080 })) };
+    const ports = [80, 81].map((port) => ({ name: `p${port}`, port: 8080, protocol: 'UDP' }));
+    const endpoints = (...lasts: number[]) =>
+      slice({ name: 'web-1', service: 'web', ports, endpoints: lasts.map((last) => at(last).address) });
+    made.rig.put(web('UDP', spec), endpoints(11));
+    await sync(made);
+    made.kernel.state.write({ kind: 'remove-address', address: SERVER.address });
+    const { kernel, iptables } = made;
+    const behind: string[][] = [];
+    kernel.options = {
+      ...kernel.options,
+      intercept: (write) => {
+        if (write.kind === 'add-address') behind.push([...kernel.virtual.keys()]);
+        return intercept(write);
+      },
+    };
+    const next = ipvsRig({ families: ['IPv4'], kernel, iptables });
+    next.rig.put(web('UDP', { ports: spec.ports.slice(0, 1) }), endpoints(12));
+    return { next, behind };
+  }
+
+  it('leads to no server, and no destination, that should be gone', async () => {
+    const { next, behind } = await comesBack();
+    await sync(next);
+    assert.deepEqual([behind, weights(next, 'UDP 10.96.0.10:80')], [[['UDP 10.96.0.10:80']], { '12': 1 }]);
+  });
+
+  it('waits where such a server cannot be removed', async () => {
+    let failures = 1;
+    const { next, behind } = await comesBack((write) =>
+      write.kind === 'remove-server' && failures-- > 0 ? new KernelError('environment', 'not now') : undefined,
+    );
+    assert.equal((await next.rig.sync()).outcome, 'partial');
+    assert.deepEqual(behind, []);
+    await sync(next);
+    assert.deepEqual(behind, [['UDP 10.96.0.10:80']]);
   });
 });
