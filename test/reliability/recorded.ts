@@ -20,6 +20,8 @@ export interface Results {
   /** A soak in turn with an earlier version, which is that of this commit. */
   readonly versions?: { readonly former: string; readonly found: SoakResult };
   readonly simulator?: RecordedTable;
+  /** Between two writes. */
+  readonly prefixes?: RecordedTable;
   readonly mutations?: RecordedTable;
   readonly fuzz?: RecordedTable;
   readonly kernels?: RecordedTable;

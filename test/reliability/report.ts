@@ -4,11 +4,13 @@ import { table } from '../bench/text.ts';
 import type { RecordedTable, Results } from './recorded.ts';
 import { soakLines } from './soak-page.ts';
 
-export function page({ soak, versions, simulator, mutations, fuzz, kernels }: Results): string {
+export function page({ soak, versions, simulator, prefixes, mutations, fuzz, kernels }: Results): string {
   const sections = [
     HEAD,
     SIMULATOR,
     recorded(simulator),
+    PREFIXES,
+    recorded(prefixes),
     MUTATIONS,
     recorded(mutations),
     FUZZ,
@@ -113,8 +115,13 @@ Its finds in the agent are mended, and each has a test:
 - \`/programmed\` and the fleet said yes in nftables mode while legacy rules of a former proxy, whose tool failed, led to endpoints that were gone.
 - After a restore of etcd the fleet forgot what agents had said of the restored store, and said no until something changed;
   and it could believe an agent that had not seen the restore.
+- An agent with a folder of manifests that waited for a file at its start served again what had gone meanwhile, for a fifth of a second.
+- \`/programmed\` said yes of a deleted slice while its family was not served, and rules of a former proxy led to its endpoints.
+- An address of IPVS mode that came back led to servers for a moment which an interrupted sync had left.
+- iptables mode that took over from IPVS mode led for a moment to endpoints of a Service that had none any more.
+- \`--mode=auto\` took what IPVS mode wrote before it was killed within its first write for rules of iptables mode.`;
 
-### Between two writes
+const PREFIXES = `### Between two writes
 
 \`npm run sim -- --prefixes\` goes from one random state of one or two Services to another, in each mode and from mode to mode, and walks packets of
 pods, of the node, of an endpoint and from outside through the kernel after each write that it sees as one.

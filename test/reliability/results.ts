@@ -11,7 +11,15 @@ const docs = (name: string) => fileURLToPath(new URL(`../../docs/${name}`, impor
 const DATA = docs('reliability.json');
 const PAGE = docs('reliability.md');
 
-export const PARTS: readonly (keyof Results)[] = ['soak', 'versions', 'simulator', 'mutations', 'fuzz', 'kernels'];
+export const PARTS: readonly (keyof Results)[] = [
+  'soak',
+  'versions',
+  'simulator',
+  'prefixes',
+  'mutations',
+  'fuzz',
+  'kernels',
+];
 
 export function readResults(): Results {
   return existsSync(DATA) ? (JSON.parse(readFileSync(DATA, 'utf8')) as Results) : {};

@@ -34,24 +34,30 @@ export interface CampaignResult {
 
 export async function runCampaign(campaign: CampaignOptions): Promise<CampaignResult> {
   const { first, most, time, keepsGoing = false, onHistory } = campaign;
-  const result: CampaignResult = {
-    ...{ histories: 0, failed: [], calls: 0, commits: 0, faults: 0, starts: 0, simulated: 0 },
-  };
+  const result = noHistories();
   const end = Date.now() + time;
   for (let seed = first; Date.now() < end && result.histories < most; seed++) {
     const outcome = await runSeed(seed, campaign);
     await onHistory?.(seed, outcome);
-    result.histories += 1;
-    result.calls += outcome.calls;
-    result.commits += outcome.commits;
-    result.faults += outcome.faults.length;
-    result.starts += outcome.starts;
-    result.simulated += outcome.duration;
-    if (outcome.failure === undefined) continue;
-    result.failed.push(seed);
-    if (!keepsGoing) break;
+    take(result, seed, outcome);
+    if (outcome.failure !== undefined && !keepsGoing) break;
   }
   return result;
+}
+
+export function noHistories(): CampaignResult {
+  return { histories: 0, failed: [], calls: 0, commits: 0, faults: 0, starts: 0, simulated: 0 };
+}
+
+/** Counts a history. */
+export function take(result: CampaignResult, seed: number, outcome: Outcome): void {
+  result.histories += 1;
+  result.calls += outcome.calls;
+  result.commits += outcome.commits;
+  result.faults += outcome.faults.length;
+  result.starts += outcome.starts;
+  result.simulated += outcome.duration;
+  if (outcome.failure !== undefined) result.failed.push(seed);
 }
 
 /** One history; a failing one is printed, and made shorter before. */

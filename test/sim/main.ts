@@ -1,11 +1,13 @@
 /** The simulator: `npm run sim -- --help` says what it takes. */
+import { availableParallelism } from 'node:os';
 import { commandLine } from '../../scripts/arguments.ts';
 import { machineText } from '../reliability/machine.ts';
 import { recordPart } from '../reliability/results.ts';
-import { type CampaignResult, resultText, runCampaign, runSeed } from './campaign.ts';
+import { type CampaignResult, resultText, runSeed } from './campaign.ts';
 import { MODES } from './check/mode-world.ts';
 import { everyCall } from './every-call.ts';
 import { planOf } from './history/plan.ts';
+import { runOnProcessors } from './parallel.ts';
 import { allWays, breachText, KINDS, randomWays, type Ways, waysText } from './prefixes/ways.ts';
 import { runWithReal } from './real/run-real.ts';
 
@@ -35,6 +37,7 @@ const { values } = commandLine({
       value: 'MODE',
       help: 'the same for each pair of states of one Service in this mode; takes some hours',
     },
+    processors: { type: 'string', value: 'N', least: 1, help: 'uses so many processors; all by default' },
     'keep-going': { type: 'boolean', help: 'goes on after a failure' },
     'no-shrinking': { type: 'boolean', help: 'prints a failing history as it is, and looks for no shorter one' },
     real: { type: 'boolean', help: 'carries out the writes of every history in a real kernel; needs root' },
@@ -74,19 +77,18 @@ async function many(): Promise<number> {
   print(`histories from seed ${first} on`);
   if (!isRoot) print('real kernels are left out: comparing with them needs root');
   const compared = { count: 0, others: 0 };
-  const result = await runCampaign({
-    first,
-    most: Number(values.count ?? Number.POSITIVE_INFINITY),
-    time: minutes * 60_000,
-    keepsGoing: values['keep-going'],
-    shrinking,
-    print,
-    async onHistory(seed) {
-      if (!isRoot || (!values.real && seed % REAL_EVERY !== 0)) return;
-      compared.count += 1;
-      if (!(await isHonest(seed))) compared.others += 1;
+  const onHistory = async (seed: number) => {
+    if (!isRoot || (!values.real && seed % REAL_EVERY !== 0)) return;
+    compared.count += 1;
+    if (!(await isHonest(seed))) compared.others += 1;
+  };
+  const result = await runOnProcessors(
+    {
+      ...{ first, shrinking, print, onHistory, time: minutes * 60_000, keepsGoing: values['keep-going'] },
+      most: Number(values.count ?? Number.POSITIVE_INFINITY),
     },
-  });
+    Number(values.processors ?? availableParallelism()),
+  );
   print(
     `${resultText(result)}; ${compared.count - compared.others} of ${compared.count} did the same with a real kernel`,
   );
@@ -127,18 +129,35 @@ async function prefixes(): Promise<number> {
     print(`--all-pairs takes ${MODES.join(', ')}`);
     return 2;
   }
-  let failed = 0;
+  const all: Ways[] = [];
   const take = (ways: Ways) => {
     print(waysText(ways));
     for (const breach of ways.breaches) print(breachText(breach));
-    failed += ways.breaches.length;
+    all.push(ways);
   };
+  const minutes = Number(values.minutes ?? MINUTES);
   if (mode !== undefined) take(await allWays(mode, seed));
-  else {
-    const time = Number(values.minutes ?? MINUTES) * 60_000;
-    for (const kind of KINDS) take(await randomWays(kind, seed, time));
-  }
-  return failed === 0 ? 0 : 1;
+  else for (const kind of KINDS) take(await randomWays(kind, seed, minutes * 60_000));
+  if (values.record) recordWays(all, mode === undefined ? `--prefixes --minutes ${minutes}` : `--all-pairs ${mode}`);
+  return all.every(({ breaches }) => breaches.length === 0) ? 0 : 1;
+}
+
+function recordWays(all: readonly Ways[], options: string): void {
+  const number = (count: number) => count.toLocaleString('en');
+  const named = (exceptions: Ways['exceptions']) =>
+    [...exceptions].sort().map(([name, count]) => `${name}: ${number(count)}`);
+  recordPart('prefixes', {
+    ranAt: new Date().toISOString(),
+    machine: machineText(),
+    command: `npm run sim -- ${options}`,
+    text: [],
+    head: ['between states of', 'pairs of states', 'cuts', 'packets that met neither', 'packets of a named exception'],
+    rows: all.map(({ kind, pairs, cuts, breaches, exceptions }) => [
+      kind.name,
+      ...[pairs, cuts, breaches.length].map(number),
+      named(exceptions).join(', '),
+    ]),
+  });
 }
 
 if (values.prefixes || values['all-pairs'] !== undefined) process.exitCode = await prefixes();
