@@ -8,6 +8,7 @@ import { KernelError, type KernelWrite, type ServerId, TRIAL_SERVER } from '../.
 import { handover } from '../../../src/proxy/modes/handover.ts';
 import { iptablesMode } from '../../../src/proxy/modes/iptables/index.ts';
 import type { Mode } from '../../../src/proxy/modes/mode.ts';
+import { rulesPredecessor } from '../../../src/proxy/modes/netfilter/rules-family.ts';
 import { service, slice } from '../../helpers/cluster/objects.ts';
 import { FakeIptables } from '../../helpers/kernel/fake-iptables.ts';
 import type { FakeIpvs } from '../../helpers/kernel/fake-ipvs.ts';
@@ -224,5 +225,18 @@ describe('from iptables to ipvs', () => {
       assert.ok(old === 'true' || (rules === 'true' && isComplete === 'true'), `a gap: ${commits.join(', ')}`);
     }
     assert.doesNotMatch(iptables.save('IPv4'), /KUBE-SVC|KUBE-HAIRPIN|KUBE-EXTERNAL-SERVICES/);
+  });
+});
+
+describe('the rules of a predecessor', () => {
+  it('go with both jumps where two agents wrote at the same time', async () => {
+    const kernel = new FakeIptables();
+    await wellSynced(new Rig({ commands: kernel, families: ['IPv4'] }).put(...OBJECTS));
+    for (const chains of kernel.kernels.IPv4.values())
+      for (const [name, rules] of chains) if (!name.startsWith('KUBE-')) rules.push(...rules);
+    const predecessor = rulesPredecessor([{ tools: new IptablesTools(kernel, 'IPv4', 'auto') }]);
+    await wellSynced(new Rig({ commands: kernel, families: ['IPv4'], mode: predecessor }));
+    // The kubelet has that one, too.
+    assert.doesNotMatch(kernel.save('IPv4'), /KUBE-(?!FIREWALL)/);
   });
 });

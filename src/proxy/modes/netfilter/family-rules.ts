@@ -243,7 +243,7 @@ function entriesOf({ chains, jumps }: TablesPlan, trackers: TablesTrackers): Rea
   for (const [key, entry] of jumps) {
     const before = trackers.jumps.applied?.get(key);
     if (entry !== undefined && before === undefined) count.add(entry.table, 1);
-    if (entry === undefined && before !== undefined) count.add(before.table, -1);
+    if (entry === undefined && before !== undefined) count.add(before.table, -(before.copies ?? 1));
   }
   return count.entries;
 }

@@ -14,6 +14,8 @@ export interface Jump {
   /** The rule without `-A CHAIN`. */
   readonly text: string;
   readonly target: string;
+  /** How often the chain has it; once by default. Two agents that wrote at the same time leave it twice, and the chain goes after both. */
+  readonly copies?: number;
 }
 
 /** A jump from its chain, its target and its condition. */

@@ -36,12 +36,17 @@ export async function observeTables(
   const jumps = new Map<string, Jump>();
   for (const table of TABLES) {
     for (const [name, rules] of tables.get(table) ?? []) {
-      if (BUILT_IN.has(name)) for (const entry of jumpsIn(table, name, rules, spec)) jumps.set(jumpKey(entry), entry);
+      if (BUILT_IN.has(name)) for (const entry of jumpsIn(table, name, rules, spec)) addJump(jumps, entry);
       const key = chainKey(table, name);
       if (spec.isOurs(table, name) || spec.shared.has(key)) chains.set(key, readChain(rules));
     }
   }
   return { chains, jumps, policies };
+}
+
+function addJump(jumps: Map<string, Jump>, entry: Jump): void {
+  const known = jumps.get(jumpKey(entry));
+  jumps.set(jumpKey(entry), known === undefined ? entry : { ...known, copies: (known.copies ?? 1) + 1 });
 }
 
 /** All chains of all tables. Throws when the read fails, and SyntaxError when its output is not understood. */

@@ -284,7 +284,9 @@ interface BlockDraft {
 
 function newBlock(table: Table, inserted: readonly Jump[], deleted: readonly Jump[]): BlockDraft {
   const lines = (jumps: readonly Jump[]) =>
-    jumps.filter((entry) => entry.table === table).map(({ chain, text }) => ({ chain, text }));
+    jumps
+      .filter((entry) => entry.table === table)
+      .flatMap(({ chain, text, copies = 1 }) => Array.from({ length: copies }, () => ({ chain, text })));
   return { table, chains: [], inserts: lines(inserted), deletes: lines(deleted), drops: [] };
 }
 
