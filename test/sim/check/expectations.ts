@@ -74,8 +74,10 @@ export function newest(frontend: FrontendVersions, versions: Versions): Position
  */
 export function positionAfter(all: readonly Combination[], met: readonly Combination[], before: Position): Position {
   const slices = new Map(before.slices);
-  for (const service of new Set(met.map((one) => one.service))) {
-    if (service === undefined) continue;
+  const services = new Set(met.map((one) => one.service));
+  for (const service of services) {
+    // Where another owner expects the same, the slices of this one are not known.
+    if (service === undefined || services.size > 1) continue;
     const from = least(met.filter((one) => one.service === service).map((one) => one.slices));
     const left = all.filter((one) => one.service === service && one.slices >= from);
     slices.set(

@@ -149,6 +149,18 @@ describe('the check of every commit', () => {
     assert.deepEqual(world.violations, []);
   });
 
+  it('learns nothing of slices from a frontend that nobody may have', async () => {
+    const world = await served('nftables', A);
+    // As by a restore: the agent knows that the port went, and neither that it came back, nor that the endpoint went.
+    await world.sync(web({ ports: [{ name: '', port: 81 }] }));
+    world.versions.put(web());
+    world.versions.put(slice({ name: 'web-1', service: 'web', addressType: 'IPv4', endpoints: [] }));
+    world.committed('agent');
+    world.rig.put(web());
+    await world.rig.sync();
+    assert.deepEqual(world.violations, []);
+  });
+
   it('knows each slice at a version of its own where objects are read apart', async () => {
     for (const readsApart of [false, true]) {
       const world = aWorld('nftables', { readsApart });
