@@ -4,7 +4,7 @@
  * It never waits: the kernel answers a request before `sendto` returns, and makes the next part of a listing while the last one
  * is received (af_netlink.c, netlink_dump). So a missing answer is an error.
  */
-import { EPERM } from './errno.ts';
+import { EAGAIN, EPERM, errnoOf } from './errno.ts';
 import {
   AF_NETLINK,
   addressOf,
@@ -28,7 +28,7 @@ import {
   encodeMessage,
   encodeMessages,
   type Message,
-  type NetlinkError,
+  NetlinkError,
   type NetlinkRequest,
   NLM_F_ACK,
   NLM_F_DUMP,
@@ -53,6 +53,8 @@ const PART = 32 * 1024;
 /** Requests in one send: an error for each of them must fit into the socket's receive buffer, at about 800 bytes. */
 export const MAX_REQUESTS = 400;
 const RECEIVE_BUFFER = 1024 * 1024;
+/** Calls that may fail while the rest of a listing is read for its reader. */
+const MAX_FAILURES = 16;
 
 /** The seam to the kernel: one datagram out, one in. */
 export interface NetlinkTransport {
@@ -361,7 +363,10 @@ export class NetlinkSocket {
     return listing.hasChanged;
   }
 
-  /** Read the next part of a listing. Throws NetlinkError when the kernel refuses; then nothing more comes. */
+  /**
+   * Read the next part of a listing. Throws NetlinkError when the kernel refuses; then nothing more comes. After the failure of a call the
+   * kernel goes on with it, and refuses others with EBUSY until the rest is read.
+   */
   #partOf(listing: OpenListing): ListingPart {
     try {
       const entries: Message[] = [];
@@ -376,7 +381,7 @@ export class NetlinkSocket {
       }
       return { buffer: this.#buffer, messages: entries };
     } catch (error) {
-      listing.isDone = true;
+      listing.isDone = error instanceof NetlinkError || errnoOf(error) === EAGAIN;
       throw error;
     }
   }
@@ -388,16 +393,18 @@ export class NetlinkSocket {
     this.#listing = undefined;
     // The reader may still look at the last part.
     this.#buffer = Buffer.alloc(PART);
-    while (!listing.isDone) {
+    for (let failures = 0; !listing.isDone && failures < MAX_FAILURES; ) {
       try {
         const part = this.#partOf(listing);
-        if (listing.isLeft) continue;
+        if (listing.isLeft || listing.failure !== undefined) continue;
         listing.ahead.push(part);
         this.#buffer = Buffer.alloc(PART);
       } catch (cause) {
-        listing.failure = { cause };
+        listing.failure ??= { cause };
+        failures += 1;
       }
     }
+    listing.isDone = true;
   }
 
   #encode(request: NetlinkRequest): Buffer {

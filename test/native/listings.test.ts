@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { ENOBUFS, ENOENT } from '../../native/errno.ts';
+import { SystemError } from '../../native/libc.ts';
 import { type ListingPart, NetlinkSocket } from '../../native/netlink-socket.ts';
 import { type Answer, type Asked, netlinkKernel } from '../helpers/kernel/netlink-kernel.ts';
 
@@ -80,6 +81,29 @@ describe('a listing of a netlink socket', () => {
     assert.throws(() => decoding.next(), /an impossible length/);
     assert.deepEqual(inTurns(socket.list(OTHER)), [whole(OTHER.type)]);
     assert.equal(kernel.between, 0);
+  });
+
+  it('that a call broke does not refuse the next one, because the kernel goes on with it', () => {
+    const { kernel } = opened();
+    let calls = 0;
+    const receive = (into: Uint8Array) => {
+      calls += 1;
+      if (calls === 2) throw new SystemError('recv', ENOBUFS);
+      return kernel.receive(into);
+    };
+    const socket = new NetlinkSocket({ ...kernel, receive });
+    assert.throws(() => inTurns(socket.list(LIST)), /ENOBUFS/);
+    assert.deepEqual(inTurns(socket.list(OTHER)), [whole(OTHER.type)]);
+    assert.equal(kernel.between, 0);
+  });
+
+  it('ends when nothing can be received any more', () => {
+    const { kernel } = opened();
+    const receive = (): number => {
+      throw new SystemError('recv', ENOBUFS);
+    };
+    const socket = new NetlinkSocket({ ...kernel, receive });
+    for (const one of [LIST, OTHER]) assert.throws(() => inTurns(socket.list(one)), /ENOBUFS/);
   });
 
   it('throws its own failure, and not that of another', () => {
