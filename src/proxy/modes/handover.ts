@@ -153,6 +153,7 @@ class Handover implements Mode {
     for (let round = 1; round <= MAX_ROUNDS; round++) {
       const unread = await this.#readAgain(signal);
       if (unread !== undefined) return [...reports, notRead(unread)];
+      if (await this.#isBroken()) break;
       const plan = this.#predecessor.plan();
       if (plan.steps.length === 0 && this.#predecessor.isObserved) {
         this.#frontends = undefined;
@@ -166,6 +167,18 @@ class Handover implements Mode {
       this.#frontends = undefined;
     }
     return reports;
+  }
+
+  /**
+   * Whether another program touched objects of the new mode since they were written, as far as the kernel's notices say: then the predecessor
+   * may be all that serves, and goes after the next sync.
+   */
+  async #isBroken(): Promise<boolean> {
+    try {
+      return (await this.#next.probe.heard()).kind === 'something';
+    } catch {
+      return true;
+    }
   }
 
   /** Resolves with the reason why the predecessor could not be read, or with undefined on success. */

@@ -7,7 +7,7 @@ import { IptablesTools } from '../../../src/kernel/iptables-tools.ts';
 import { KernelError, type KernelWrite, type ServerId, TRIAL_SERVER } from '../../../src/kernel/ipvs-kernel.ts';
 import { handover } from '../../../src/proxy/modes/handover.ts';
 import { iptablesMode } from '../../../src/proxy/modes/iptables/index.ts';
-import type { Mode } from '../../../src/proxy/modes/mode.ts';
+import type { Heard, Mode } from '../../../src/proxy/modes/mode.ts';
 import { rulesPredecessor } from '../../../src/proxy/modes/netfilter/rules-family.ts';
 import { service, slice } from '../../helpers/cluster/objects.ts';
 import { FakeIptables } from '../../helpers/kernel/fake-iptables.ts';
@@ -70,6 +70,22 @@ describe('from ipvs to iptables', () => {
       };
     });
     assert.deepEqual([(await rig.sync()).isAsLeft, (await rig.sync()).outcome], [false, 'complete']);
+  });
+
+  it('leaves IPVS mode as it is while another program has touched the new rules: it may be all that serves', async () => {
+    const made = ipvsRig({ families: ['IPv4'] });
+    await wellSynced(made.rig.put(...OBJECTS));
+    const before = made.kernel.dump();
+    let heard: Heard = { kind: 'something', by: undefined };
+    const rig = toIptables(made, (next) => {
+      const probe = { ...next.probe, heard: () => Promise.resolve(heard) };
+      Object.defineProperty(next, 'probe', { value: probe });
+    });
+    await wellSynced(rig);
+    assert.deepEqual([made.kernel.dump(), hasIptablesRules(made), rig.mode.isWaiting], [before, true, true]);
+    heard = { kind: 'nothing' };
+    await wellSynced(rig);
+    assert.deepEqual([made.kernel.dump(), rig.mode.isWaiting], [[], false]);
   });
 
   it('keeps open connections: server, address and source chain stay until they end', async () => {
