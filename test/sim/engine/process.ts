@@ -32,7 +32,7 @@ export interface LaterCall<T> {
   readonly cut?: (answer: T, variant: number) => T | Promise<T>;
   /** It changes nothing, or a thread waits for it: the process may end meanwhile. */
   readonly mayOutlive?: boolean;
-  /** It loads a module, and then opens something in one call of the system: where it is slow, nothing is open until its end. */
+  /** It loads a module, and then opens something in one call of the system: where it is slow, nothing is open until its end, and the process may end before. */
   readonly loadsFirst?: boolean;
   /** What failed opens nothing: closes it where the call fails after its effect. */
   readonly undo?: (answer: T) => void;
@@ -172,7 +172,7 @@ export class SimProcess {
     const wait = (milliseconds: number): Promise<void> =>
       milliseconds === 0
         ? Promise.resolve()
-        : this.time.pause(milliseconds, { owner: mayOutlive ? NOBODY : this, signal });
+        : this.time.pause(milliseconds, { owner: mayOutlive || loadsFirst ? NOBODY : this, signal });
     // The answer of no call is there before others run.
     const share = loadsFirst ? 1 : 0.5;
     await wait(fault?.kind === 'slow' ? fault.milliseconds * share : 0);
