@@ -1,6 +1,6 @@
 /** Answers which versions of objects are in the kernel: `/programmed`, its wait for one version, and its stream. It outlives reloads. */
 
-import { familyOf } from '../base/address.ts';
+import { type Family, familyOf } from '../base/address.ts';
 import { causeOf } from '../base/cause.ts';
 import { type Clock, realClock } from '../base/clock.ts';
 import { parseDuration } from '../base/duration.ts';
@@ -26,7 +26,7 @@ interface ProgrammedParts {
   readonly clock: Clock;
   readonly by: () => AnsweredBy;
   readonly health: () => { readonly healthy: boolean; readonly reasons: readonly string[] };
-  readonly unserved: () => ProgrammedSnapshot['unserved'];
+  readonly unserved: () => Unserved;
   /** The number of faults of objects now. */
   readonly faults: () => number;
   /** Names of the Nodes whose endpoints are kept out of new connections. */
@@ -64,8 +64,11 @@ export class ProgrammedAnswers {
   readonly #streams: EventStreams<ProgrammedSnapshot>;
   readonly #startedAt: number;
   #feed: ProgrammedFeed;
-  /** The families that the last sync did not serve. Parts that serve more than those before them have not written there yet. */
-  #unwritten: ProgrammedSnapshot['unserved'] = [];
+  /**
+   * The families that the last sync did not serve, and those from before that it could not write. Parts that serve more than those before them
+   * have not written there yet.
+   */
+  #unwritten: Unserved = [];
   #drift = 0;
 
   constructor(feed: ProgrammedFeed, parts: ProgrammedParts) {
@@ -106,10 +109,15 @@ export class ProgrammedAnswers {
   }
 
   /** A sync and all that follows it is done, so its marks move. */
-  synced({ drift }: Pick<SyncReport, 'drift'>): void {
+  synced({ drift, failed }: Pick<SyncReport, 'drift' | 'failed'>): void {
     if (drift.length > 0) this.#drift += 1;
     const hadUnwritten = this.#unwritten.length > 0;
-    this.#unwritten = this.#parts.unserved();
+    const isLeft = (family: Family) =>
+      failed.some((one) => one.blame === 'environment' && (one.family ?? family) === family);
+    this.#unwritten = together(
+      this.#parts.unserved(),
+      this.#unwritten.filter(({ family }) => isLeft(family)),
+    );
     this.#ledger.confirmed();
     if (hadUnwritten) this.#moved();
   }
@@ -146,11 +154,7 @@ export class ProgrammedAnswers {
     ]);
   }
 
-  readonly #unserved = (): ProgrammedSnapshot['unserved'] => {
-    const now = this.#parts.unserved();
-    if (this.#unwritten.length === 0) return now;
-    return [...now, ...this.#unwritten.filter((one) => now.every(({ family }) => family !== one.family))];
-  };
+  readonly #unserved = (): Unserved => together(this.#parts.unserved(), this.#unwritten);
 
   #snapshot(): ProgrammedSnapshot {
     const { by, health, faults, suspects } = this.#parts;
@@ -171,6 +175,14 @@ export class ProgrammedAnswers {
       counts,
     };
   }
+}
+
+type Unserved = ProgrammedSnapshot['unserved'];
+
+/** Each family once, as it is now if it is not served now. */
+function together(now: Unserved, former: Unserved): Unserved {
+  if (former.length === 0) return now;
+  return [...now, ...former.filter((one) => now.every(({ family }) => family !== one.family))];
 }
 
 /** The parsed query of `/programmed`. */

@@ -40,6 +40,16 @@ const REFUSED = report({
   ],
 });
 
+const UNREAD = report({
+  outcome: 'failed',
+  failed: [
+    {
+      ...{ key: 'read the kernel', family: undefined, kind: 'kernel', owner: undefined, line: undefined },
+      ...{ blame: 'environment', cause: 'ENOMEM' },
+    },
+  ],
+});
+
 /** A feed whose objects a test puts. */
 function feedOf(clock: FakeClock) {
   const cache = new Cache();
@@ -149,6 +159,8 @@ describe('/programmed', () => {
     // The next parts of the agent begin: the tool works again.
     unserved = [];
     assert.equal((await ask(`slice=s/web-6&version=${v}`)).reached, false);
+    sync(UNREAD);
+    assert.deepEqual((await ask(`slice=s/web-6&version=${v}`)).unserved, WITHOUT_IPV6);
     sync();
     const { reached, unserved: after } = await ask(`slice=s/web-6&version=${v}`);
     assert.deepEqual([reached, after], [true, []]);
