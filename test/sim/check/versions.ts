@@ -121,6 +121,11 @@ export class Versions {
     return '';
   }
 
+  /** The addresses of all endpoints now. */
+  get endpointAddresses(): ReadonlySet<string> {
+    return new Set([...this.#slices.values()].flatMap(({ endpoints }) => endpoints.map(({ address }) => address)));
+  }
+
   /** Addresses of the machine's interfaces now. */
   localAddresses(family: Family): ReadonlySet<string> {
     return this.#local.get(family) ?? new Set();

@@ -55,6 +55,8 @@ export class SimFleet {
   /** Addresses of endpoints for which a hook asks, and those that were answered with yes. */
   readonly #asking = new Set<string>();
   readonly #drained = new Set<string>();
+  /** The addresses that the fleet may know; undefined: all. */
+  #heardOf: ReadonlySet<string> | undefined;
   #fleet: AgentRun | undefined;
   #starts = 0;
   #isOver = false;
@@ -108,7 +110,13 @@ export class SimFleet {
     const { kind, endpoints = [] } = object as SliceLike;
     if (kind !== 'EndpointSlice') return;
     for (const { addresses, conditions } of endpoints)
-      if (conditions?.terminating === true) for (const address of addresses) this.#ask(address, MAX_QUESTIONS);
+      if (conditions?.terminating === true)
+        for (const address of addresses) if (this.#heardOf?.has(address) ?? true) this.#ask(address, MAX_QUESTIONS);
+  }
+
+  /** Watches stay open, and nothing comes through them: the fleet cannot hear of new addresses any more. */
+  silenced(): void {
+    this.#heardOf ??= this.#options.versions.endpointAddresses;
   }
 
   /** The world's kernel was written. */

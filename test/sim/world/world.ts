@@ -317,8 +317,10 @@ export class SimWorld {
 
   #disturbApi(what: Extract<Action, { kind: 'api' }>['what']): void {
     const { api } = this;
-    if (what === 'go-silent') api.goSilent();
-    else if (what === 'reset') api.resetAll();
+    if (what === 'go-silent') {
+      api.goSilent();
+      this.#fleet?.silenced();
+    } else if (what === 'reset') api.resetAll();
     else if (what === 'go-down') api.outage('refused');
     else if (what === 'come-up') api.outage(undefined);
     else if (what === 'compact') api.compact();
