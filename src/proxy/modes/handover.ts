@@ -39,6 +39,8 @@ class Handover implements Mode {
   readonly #predecessor: Mode;
   /** Every object of the predecessor is removed, so it is not read again. */
   #isPredecessorGone = false;
+  /** The removal waits until the rules of the new mode are as they should be. */
+  #isPutOff = false;
   /** The frontends of ServicePorts that are served (`protocolKeysOf`), for a predecessor that retires others, until its removal begins. */
   #frontends: Map<ServicePortKey, readonly string[]> | undefined;
 
@@ -57,7 +59,7 @@ class Handover implements Mode {
   }
 
   get isWaiting(): boolean {
-    return this.#next.isWaiting || (!this.#isPredecessorGone && this.#predecessor.isWaiting);
+    return this.#next.isWaiting || this.#isPutOff || (!this.#isPredecessorGone && this.#predecessor.isWaiting);
   }
 
   get work(): ModeWork {
@@ -153,7 +155,8 @@ class Handover implements Mode {
     for (let round = 1; round <= MAX_ROUNDS; round++) {
       const unread = await this.#readAgain(signal);
       if (unread !== undefined) return [...reports, notRead(unread)];
-      if (await this.#isBroken()) break;
+      this.#isPutOff = await this.#isBroken();
+      if (this.#isPutOff) break;
       const plan = this.#predecessor.plan();
       if (plan.steps.length === 0 && this.#predecessor.isObserved) {
         this.#frontends = undefined;

@@ -245,6 +245,21 @@ describe('from iptables to ipvs', () => {
 });
 
 describe('the rules of a predecessor', () => {
+  it('are waited for while another program has touched those of the new mode', async () => {
+    const kernel = new FakeIptables();
+    await wellSynced(new Rig({ commands: kernel, families: ['IPv4'] }).put(...OBJECTS));
+    const tools = new IptablesTools(kernel, 'IPv4', 'auto');
+    const made = ipvsRig({ families: ['IPv4'] });
+    const { mode: next } = made.rig;
+    Object.defineProperty(next, 'probe', {
+      value: { ...next.probe, heard: () => Promise.reject(new Error('EBUSY')) },
+    });
+    const mode = handover(next, rulesPredecessor([{ tools }]));
+    await wellSynced(new Rig({ commands: made.iptables, mode }).put(...OBJECTS));
+    assert.ok(mode.isWaiting);
+    assert.match(kernel.save('IPv4'), /KUBE-SERVICES/);
+  });
+
   it('go with both jumps where two agents wrote at the same time', async () => {
     const kernel = new FakeIptables();
     await wellSynced(new Rig({ commands: kernel, families: ['IPv4'] }).put(...OBJECTS));
