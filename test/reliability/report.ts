@@ -119,13 +119,16 @@ Its finds in the agent are mended, and each has a test:
 - \`/programmed\` said yes of a deleted slice while its family was not served, and rules of a former proxy led to its endpoints.
 - An address of IPVS mode that came back led to servers for a moment which an interrupted sync had left.
 - iptables mode that took over from IPVS mode led for a moment to endpoints of a Service that had none any more.
+- After a failed call in the middle of a listing the kernel refused the agent each further listing over that socket, and so each reading of its table.
+- Jumps that two agents had written at the same time stayed, and kept the rules of a former mode.
+- A mode removed its predecessor although another program had flushed the new rules meanwhile.
 - \`--mode=auto\` took what IPVS mode wrote before it was killed within its first write for rules of iptables mode.`;
 
 const PREFIXES = `### Between two writes
 
 \`npm run sim -- --prefixes\` goes from one random state of one or two Services to another, in each mode and from mode to mode, and walks packets of
 pods, of the node, of an endpoint and from outside through the kernel after each write that it sees as one.
-A packet must meet the same as before the change, or the same as after it, and the end must be as [semantics.md](semantics.md) says. Three minutes of it are part of \`npm run test:sim\`.
+A packet must meet the same as before the change, or the same as after it, and the end must be as [semantics.md](semantics.md) says. Two minutes of it are part of \`npm run test:sim\`.
 \`npm run sim -- --all-pairs MODE\` goes both ways between all 391 states of one Service that differ in type, external address, policies, source ranges
 and endpoints; it takes some hours.
 nftables mode has no exception, iptables mode one, and IPVS mode those of [ipvs.md](ipvs.md).

@@ -86,7 +86,7 @@ describe('.ci/run', () => {
       const { exitCode, stdout, lines, values } = await ci(tier, 7);
       assert.equal(exitCode, 1, stdout);
       assert.deepEqual(values('asked').sort(), [...TIERS].sort());
-      const end = lines.slice(-(2 * TIERS.length + 4));
+      const end = lines.slice(-(2 * TIERS.length + 5));
       assert.deepEqual(
         end.filter((line) => line.startsWith('the failures')),
         TIERS.map((each) => `the failures of npm ${each}`),
