@@ -151,9 +151,14 @@ export class Intake {
   wentBack(version: string): boolean {
     if (!isOlder(version, this.#version)) return false;
     this.#sink.restored(this.#version, version);
-    this.#known.distrust();
+    this.distrust();
     this.#version = '';
     return true;
+  }
+
+  /** From now on an object with the same version counts as changed. */
+  distrust(): void {
+    this.#known.distrust();
   }
 
   #received({ type, object }: WatchEvent): { readonly type: unknown; readonly received: ReceivedObject } {
@@ -216,7 +221,7 @@ class KnownObjects {
     return gone;
   }
 
-  /** From now on an object with the same version counts as changed. */
+  /** See `Intake.distrust`. */
   distrust(): void {
     for (const key of this.#versions.keys()) this.#versions.set(key, '');
   }

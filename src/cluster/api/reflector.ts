@@ -11,7 +11,8 @@
  *    the server supports it. Either way no object is reported as gone before the list is complete.
  * 5. Notice a server whose store was restored from a backup: a resourceVersion that goes back leads to a new list, in which
  *    no object counts as unchanged. resourceVersions compare as numbers (KEP-5504). A watch from a future version is no error: the
- *    server sends nothing until it has caught up. So the version of a server that was unreachable is read first.
+ *    server sends nothing until it has caught up. So the version of a server that was unreachable is read first. The version of another kind
+ *    may have been given out anew before that, so what one kind notices counts for all.
  */
 import { breath, type Clock, doubledWait, sleep } from '../../base/clock.ts';
 import { type ApiClient, ApiError, type Query, UnreadableAnswer, unreadable } from './client.ts';
@@ -71,6 +72,18 @@ const RELIST_AFTER = 5;
 
 const GONE = 410;
 
+/** Follows several kinds of one server until the signal aborts. A restore of its store that one of them notices counts for all. */
+export async function followAll(kinds: readonly ReflectorOptions[], signal: AbortSignal): Promise<void> {
+  const reflectors: Reflector[] = kinds.map((options, own) => {
+    const restored: IntakeSink['restored'] = (from, to) => {
+      options.sink.restored(from, to);
+      for (const [i, other] of reflectors.entries()) if (i !== own) other.listAgain();
+    };
+    return new Reflector({ ...options, sink: { ...options.sink, restored } });
+  });
+  await Promise.all(reflectors.map((reflector) => reflector.run(signal)));
+}
+
 export class Reflector {
   readonly #options: ReflectorOptions;
   readonly #intake: Intake;
@@ -82,6 +95,8 @@ export class Reflector {
   #protobuf: KindReader | undefined;
   /** An expired version leads to an immediate list, but only once until a watch works again. */
   #mayRelist = true;
+  /** Ends what runs, for a new list. */
+  #again = new AbortController();
 
   constructor(options: ReflectorOptions) {
     this.#options = options;
@@ -97,15 +112,18 @@ export class Reflector {
     let mustCompare = false;
     while (!signal.aborted) {
       let isStream = false;
+      this.#again = new AbortController();
+      const until = AbortSignal.any([signal, this.#again.signal]);
       try {
         if (mustCompare && !this.#mustList)
-          this.#mustList = this.#intake.wentBack(await presentVersion(this.#listing(signal)));
+          this.#mustList = this.#intake.wentBack(await presentVersion(this.#listing(until)));
         mustCompare = false;
         isStream = this.#mustList && this.#streams.isNext;
-        if (this.#mustList && !isStream) await this.#list(signal);
-        await this.#watch(signal);
+        if (this.#mustList && !isStream) await this.#list(until);
+        await this.#watch(until);
       } catch (error) {
         if (signal.aborted) return;
+        if (until.aborted) continue;
         mustCompare ||= error instanceof ApiError && error.lack !== undefined;
         if (error instanceof ApiError && error.status === 0) this.#streams.unanswered();
         // A list that the server cannot stream is read in pages at once.
@@ -117,6 +135,13 @@ export class Reflector {
         mustCompare ||= late > STANDSTILL_MS;
       }
     }
+  }
+
+  /** The store was restored, as another kind noticed: all is listed again, and nothing counts as unchanged. */
+  listAgain(): void {
+    this.#intake.distrust();
+    this.#mustList = true;
+    this.#again.abort();
   }
 
   /** The server has no resource at this path. Returns false when the resource is required: then it is a failure. */

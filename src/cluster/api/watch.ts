@@ -4,7 +4,7 @@ import { LastingProblem } from '../../base/lasting-problem.ts';
 import type { WatchStatus } from '../../proxy/model/events.ts';
 import { type ApiClient, ApiError } from './client.ts';
 import { PAGE } from './paged-list.ts';
-import { Reflector, type ReflectorSink, type Resource, SHORT_WATCH } from './reflector.ts';
+import { followAll, type ReflectorSink, type Resource, SHORT_WATCH } from './reflector.ts';
 
 /** The part of pino that watches use. */
 export interface WatchLog {
@@ -151,8 +151,10 @@ export class Watches<Kind extends string> {
     signal: AbortSignal,
   ): Promise<void> {
     const shared = { client, clock: this.#clock, random: Math.random, pageSize: PAGE };
-    const reflectors = [...this.#watches].map(([kind, watch]) => new Reflector({ ...partsOf(kind, watch), ...shared }));
-    await Promise.all(reflectors.map((reflector) => reflector.run(signal)));
+    await followAll(
+      [...this.#watches].map(([kind, watch]) => ({ ...partsOf(kind, watch), ...shared })),
+      signal,
+    );
   }
 
   /** The first list of a kind is complete. */

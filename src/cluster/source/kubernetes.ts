@@ -19,7 +19,7 @@ import { decodeService, decodeServiceCidr, SERVICES } from '../api/decode/servic
 import { decodeSlice, SLICES } from '../api/decode/slice.ts';
 import type { PingTimes } from '../api/http2.ts';
 import { PAGE } from '../api/paged-list.ts';
-import { Reflector, type ReflectorSink, type Resource } from '../api/reflector.ts';
+import { followAll, type ReflectorSink, type Resource } from '../api/reflector.ts';
 import type { Connect } from '../api/transport.ts';
 import { Watch, type WatchLog, watchSink } from '../api/watch.ts';
 
@@ -60,12 +60,13 @@ export function kubernetesSource(options: KubernetesOptions): Source {
       const credentials = await loadCredentials(options);
       const { userAgent, pings, connect } = options;
       const client = apiClient(credentials, { userAgent, connect, ...(pings === undefined ? {} : { pings }) });
-      const reflectors = kinds.map(({ kind, watch }) => {
-        const { clock, pageSize = PAGE } = options;
+      const { clock, pageSize = PAGE } = options;
+      const shared = { client, clock, random: Math.random, pageSize };
+      const all = kinds.map(({ kind, watch }) => {
         const sink = eventSink(kind, emit, watch);
-        return new Reflector({ resource: kind.resource, client, clock, sink, random: Math.random, pageSize });
+        return { ...shared, resource: kind.resource, sink };
       });
-      await Promise.all(reflectors.map((reflector) => reflector.run(signal))).finally(() => client.close());
+      await followAll(all, signal).finally(() => client.close());
     },
   };
 }

@@ -4,12 +4,13 @@ import { getEventListeners, once } from 'node:events';
 import http from 'node:http';
 import type { AddressInfo } from 'node:net';
 import test, { describe, type TestContext } from 'node:test';
-import { backoff } from '../../../src/cluster/api/reflector.ts';
+import { apiClient } from '../../../src/cluster/api/client.ts';
+import { backoff, followAll, type ReflectorSink } from '../../../src/cluster/api/reflector.ts';
 import { FakeClock } from '../../helpers/base/fake-clock.ts';
 import { aWhile, until } from '../../helpers/base/until.ts';
 import { ApiServer } from '../../helpers/cluster/api/api-server.ts';
 import { service } from '../../helpers/cluster/objects.ts';
-import { Following, type FollowOptions } from '../source/kubernetes-follow.ts';
+import { Following, type FollowOptions, SERVICES } from '../source/kubernetes-follow.ts';
 
 function web(name: string, clusterIP = '10.96.0.1'): object {
   return service({ name, spec: { clusterIP, ports: [{ port: 80 }] } });
@@ -578,6 +579,38 @@ describe('a version that goes back, as after a restore of etcd (KEP-5504)', () =
     await following.hears('restored 1002 900');
     await until('the second list', () => server.requests({ kind: 'list' }).length === 2 && server.watches === 1);
     assert.deepEqual(keys(following), ['default/a', 'default/b']);
+  });
+
+  test('of one kind counts for the others, whose version may have been given out anew', async (t) => {
+    const [first, second] = [await serverWith(t, 'a'), await serverWith(t, 'b')];
+    const abort = new AbortController();
+    const reported: string[] = [];
+    const kinds = [first, second].map((server) => {
+      const client = apiClient({ server: server.url, apply: () => Promise.resolve() }, { userAgent: 'test' });
+      t.after(() => client.close());
+      const sink: ReflectorSink = {
+        set: (key) => void reported.push(key),
+        gone: () => assert.fail('nothing is gone'),
+        restored: (from, to) => void reported.push(`restored ${from} ${to}`),
+        synced: () => undefined,
+        heard: () => undefined,
+        opened: () => undefined,
+        failed: () => undefined,
+        recovered: () => undefined,
+      };
+      return { resource: SERVICES, client, clock: new FakeClock(), sink, random: () => 0.5, pageSize: 500 };
+    });
+    const ended = followAll(kinds, abort.signal);
+    t.after(async () => {
+      abort.abort();
+      await ended;
+    });
+    await until('both watches', () => first.watches === 1 && second.watches === 1);
+    second.sendRaw(
+      JSON.stringify({ type: 'BOOKMARK', object: { kind: 'Service', metadata: { resourceVersion: '900' } } }),
+    );
+    await until('both lists', () => reported.length === 5 && first.watches === 1 && second.watches === 1);
+    assert.deepEqual(reported.sort(), ['default/a', 'default/a', 'default/b', 'default/b', 'restored 1001 900']);
   });
 
   test('is none where versions are of different lengths, or no numbers', async (t) => {
