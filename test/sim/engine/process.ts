@@ -82,6 +82,7 @@ export class SimProcess {
   readonly name: string;
   readonly pid: number;
   readonly #calls: Calls;
+  #answering = 0;
   /** What it has open, each with how the kernel closes it. */
   readonly #open = new Map<object, { readonly what: string; readonly close: () => void }>();
   #isDead = false;
@@ -102,8 +103,21 @@ export class SimProcess {
     return [...this.#open.values()].map(({ what }) => what);
   }
 
+  /** Requests of clients that are not answered yet. */
+  get answering(): number {
+    return this.#answering;
+  }
+
   get time(): SimTime {
     return this.#calls.time;
+  }
+
+  /** Answers a request of a client. The answer of a dead process never comes. */
+  async answer<T>(work: () => Promise<T>): Promise<T> {
+    this.#answering += 1;
+    return await this.run(work).finally(() => {
+      this.#answering -= 1;
+    });
   }
 
   /** Runs code as this process: timers that it makes are the process's. */

@@ -138,7 +138,9 @@ export class Agents {
   }
 
   #mustHaveClosed(process: SimProcess): void {
-    const { name, open } = process;
+    const { name, open, answering } = process;
+    // What an answer reads ends with the process.
+    if (answering > 0) return;
     if (open.length > 0) this.#violated('leaks', `${name} ended and left open: ${open.join(', ')}`);
     const timers = this.#options.time.timersOf(process);
     if (timers > 0) this.#violated('leaks', `${name} ended and left ${timers} timers`);

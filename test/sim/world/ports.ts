@@ -71,7 +71,7 @@ export class SimPorts {
     const [path = '/', query = ''] = asking.path.split('?', 2);
     const client = new AbortController();
     clients.add(client);
-    const answer = await process.run(
+    const answer = await process.answer(
       async () =>
         await handler({
           method: asking.method ?? 'GET',
