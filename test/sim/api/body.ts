@@ -21,7 +21,8 @@ export class SimBody {
   /** What the process reads. */
   readonly stream: Readable;
   readonly #options: BodyOptions;
-  readonly #forget: () => void;
+  /** A dead process closes it before it is known. */
+  #forget: () => void = () => undefined;
   readonly #onAbort: () => void;
   readonly #queue: Buffer[] = [];
   /** What follows the last segment. */
