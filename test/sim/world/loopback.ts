@@ -97,26 +97,28 @@ export class SimLoopback {
     far.on('error', () => undefined);
     near.opened(process);
     const fails = (code: string) => process.run(() => near.destroy(errorOf(code, 'connect')));
-    process
-      .call<string | undefined>({
-        what: `relay to ${endpointText(address, port)}`,
-        effect: () => undefined,
-        fail: (variant) => choose(CONNECT_ERRORS, variant),
-      })
-      .then(
-        (code) => {
-          if (near.destroyed) return;
-          if (code !== undefined) fails(code);
-          else if (!isSilent(address)) {
-            near.connecting = false;
-            process.run(() => near.emit('connect'));
-            far.write(endpointText(address, port));
-            far.on('end', () => far.end());
-            far.resume();
-          }
-        },
-        () => undefined,
-      );
+    // A socket that is closed connects no more.
+    const closed = new AbortController();
+    near.once('close', () => closed.abort());
+    const call = {
+      what: `relay to ${endpointText(address, port)}`,
+      effect: () => undefined,
+      fail: (variant: number) => choose(CONNECT_ERRORS, variant),
+    };
+    process.call<string | undefined>(call, closed.signal).then(
+      (code) => {
+        if (near.destroyed) return;
+        if (code !== undefined) fails(code);
+        else if (!isSilent(address)) {
+          near.connecting = false;
+          process.run(() => near.emit('connect'));
+          far.write(endpointText(address, port));
+          far.on('end', () => far.end());
+          far.resume();
+        }
+      },
+      () => undefined,
+    );
     return near as unknown as Socket;
   }
 }
