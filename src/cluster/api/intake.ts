@@ -46,7 +46,10 @@ export interface IntakeSink {
   synced(): void;
   /** All changes up to this resourceVersion were passed on. */
   reached?(version: string): void;
-  /** The server's resourceVersion went back, because its store was restored. All objects are listed again, and none counts as unchanged. */
+  /**
+   * The server's store was restored. All objects are listed again, and none counts as unchanged. `from`: the version of this kind; `to`: that of
+   * the server, which another kind may have noticed when it had passed `from` again.
+   */
   restored(from: string, to: string): void;
 }
 
@@ -150,15 +153,18 @@ export class Intake {
   /** `version`: the version of the server. Returns whether it is older than the last one; then an object with the same version may differ. */
   wentBack(version: string): boolean {
     if (!isOlder(version, this.#version)) return false;
-    this.#sink.restored(this.#version, version);
-    this.distrust();
-    this.#version = '';
+    this.storeRestored(version);
     return true;
   }
 
-  /** From now on an object with the same version counts as changed. */
-  distrust(): void {
+  /** The server's store was restored, and has this version. Returns whether that is news: a list that begins anew compares with nothing. */
+  storeRestored(version: string): boolean {
+    if (this.#version === '') return false;
+    const before = this.#version;
     this.#known.distrust();
+    this.#version = '';
+    this.#sink.restored(before, version);
+    return true;
   }
 
   #received({ type, object }: WatchEvent): { readonly type: unknown; readonly received: ReceivedObject } {
@@ -221,7 +227,7 @@ class KnownObjects {
     return gone;
   }
 
-  /** See `Intake.distrust`. */
+  /** From now on an object with the same version counts as changed. */
   distrust(): void {
     for (const key of this.#versions.keys()) this.#versions.set(key, '');
   }

@@ -11,8 +11,8 @@
  *    the server supports it. Either way no object is reported as gone before the list is complete.
  * 5. Notice a server whose store was restored from a backup: a resourceVersion that goes back leads to a new list, in which
  *    no object counts as unchanged. resourceVersions compare as numbers (KEP-5504). A watch from a future version is no error: the
- *    server sends nothing until it has caught up. So the version of a server that was unreachable is read first. The version of another kind
- *    may have been given out anew before that, so what one kind notices counts for all.
+ *    server sends nothing until it has caught up. So the version of a server that was unreachable is read first. What one
+ *    kind notices counts for all: where another one asks, the server may have passed its version again.
  */
 import { breath, type Clock, doubledWait, sleep } from '../../base/clock.ts';
 import { type ApiClient, ApiError, type Query, UnreadableAnswer, unreadable } from './client.ts';
@@ -77,7 +77,7 @@ export async function followAll(kinds: readonly ReflectorOptions[], signal: Abor
   const reflectors: Reflector[] = kinds.map((options, own) => {
     const restored: IntakeSink['restored'] = (from, to) => {
       options.sink.restored(from, to);
-      for (const [i, other] of reflectors.entries()) if (i !== own) other.listAgain();
+      for (const [i, other] of reflectors.entries()) if (i !== own) other.listAgain(to);
     };
     return new Reflector({ ...options, sink: { ...options.sink, restored } });
   });
@@ -115,8 +115,9 @@ export class Reflector {
       this.#again = new AbortController();
       const until = AbortSignal.any([signal, this.#again.signal]);
       try {
-        if (mustCompare && !this.#mustList)
-          this.#mustList = this.#intake.wentBack(await presentVersion(this.#listing(until)));
+        if (mustCompare && !this.#mustList && this.#intake.wentBack(await presentVersion(this.#listing(until))))
+          this.#mustList = true;
+        until.throwIfAborted();
         mustCompare = false;
         isStream = this.#mustList && this.#streams.isNext;
         if (this.#mustList && !isStream) await this.#list(until);
@@ -137,9 +138,9 @@ export class Reflector {
     }
   }
 
-  /** The store was restored, as another kind noticed: all is listed again, and nothing counts as unchanged. */
-  listAgain(): void {
-    this.#intake.distrust();
+  /** The store was restored, as another kind noticed: all is listed again, and nothing counts as unchanged. `version`: that of the server. */
+  listAgain(version: string): void {
+    if (!this.#intake.storeRestored(version)) return;
     this.#mustList = true;
     this.#again.abort();
   }
@@ -228,7 +229,7 @@ export class Reflector {
     const held = this.#intake.takeHeld();
     await new Turn(this.#options.clock).each(held, (received) => this.#intake.passOn(received));
     this.#intake.listEnds(version);
-    this.#mustList = false;
+    this.#mustList = this.#again.signal.aborted;
     this.#streams.listed();
     this.#succeeded();
     this.#intake.synced();

@@ -2,6 +2,7 @@
 import type { Clock } from '../../base/clock.ts';
 import { LastingProblem } from '../../base/lasting-problem.ts';
 import type { WatchStatus } from '../../proxy/model/events.ts';
+import { isOlder } from '../../proxy/model/resource-version.ts';
 import { type ApiClient, ApiError } from './client.ts';
 import { PAGE } from './paged-list.ts';
 import { followAll, type ReflectorSink, type Resource, SHORT_WATCH } from './reflector.ts';
@@ -112,7 +113,9 @@ export class Watch<Kind extends string> {
   }
 
   restored(from: string, to: string): void {
-    const text = `the resourceVersion of ${this.#of} went back from ${from} to ${to}: the API server's store was restored; listing everything again`;
+    const text = isOlder(to, from)
+      ? `the resourceVersion of ${this.#of} went back from ${from} to ${to}: the API server's store was restored; listing everything again`
+      : `the API server's store was restored, so that the resourceVersion ${from} of ${this.#of} means something else now; listing everything again`;
     this.#options.log.warn({ of: this.#of, from, to }, text);
   }
 

@@ -609,8 +609,13 @@ describe('a version that goes back, as after a restore of etcd (KEP-5504)', () =
     second.sendRaw(
       JSON.stringify({ type: 'BOOKMARK', object: { kind: 'Service', metadata: { resourceVersion: '900' } } }),
     );
-    await until('both lists', () => reported.length === 5 && first.watches === 1 && second.watches === 1);
-    assert.deepEqual(reported.sort(), ['default/a', 'default/a', 'default/b', 'default/b', 'restored 1001 900']);
+    await until('both lists', () => reported.length === 6 && first.watches === 1 && second.watches === 1);
+    const twice = (text: string) => [text, text];
+    assert.deepEqual(reported.sort(), ['default/a', 'default/b', 'restored 1001 900'].flatMap(twice));
+    assert.deepEqual(
+      [first, second].map((server) => server.requests({ kind: 'list' }).length),
+      [2, 2],
+    );
   });
 
   test('is none where versions are of different lengths, or no numbers', async (t) => {
