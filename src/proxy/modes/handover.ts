@@ -39,8 +39,6 @@ class Handover implements Mode {
   readonly #predecessor: Mode;
   /** Every object of the predecessor is removed, so it is not read again. */
   #isPredecessorGone = false;
-  /** The removal waits until the rules of the new mode are as they should be. */
-  #isPutOff = false;
   /** The frontends of ServicePorts that are served (`protocolKeysOf`), for a predecessor that retires others, until its removal begins. */
   #frontends: Map<ServicePortKey, readonly string[]> | undefined;
 
@@ -59,7 +57,7 @@ class Handover implements Mode {
   }
 
   get isWaiting(): boolean {
-    return this.#next.isWaiting || this.#isPutOff || (!this.#isPredecessorGone && this.#predecessor.isWaiting);
+    return this.#next.isWaiting || (!this.#isPredecessorGone && this.#predecessor.isWaiting);
   }
 
   get work(): ModeWork {
@@ -155,8 +153,8 @@ class Handover implements Mode {
     for (let round = 1; round <= MAX_ROUNDS; round++) {
       const unread = await this.#readAgain(signal);
       if (unread !== undefined) return [...reports, notRead(unread)];
-      this.#isPutOff = await this.#isBroken();
-      if (this.#isPutOff) break;
+      const broken = await this.#brokenBy(signal);
+      if (broken !== undefined) return [...reports, putOff(broken)];
       const plan = this.#predecessor.plan();
       if (plan.steps.length === 0 && this.#predecessor.isObserved) {
         this.#frontends = undefined;
@@ -173,14 +171,18 @@ class Handover implements Mode {
   }
 
   /**
-   * Whether another program touched objects of the new mode since they were written, as far as the kernel's notices say: then the predecessor
-   * may be all that serves, and goes after the next sync.
+   * Resolves with the reason why the new mode's objects may be broken since they were written: then the predecessor may be all that serves.
+   * undefined where nobody touched them, as far as the kernel's notices say, or its canaries where there are no notices.
    */
-  async #isBroken(): Promise<boolean> {
+  async #brokenBy(signal: AbortSignal): Promise<string | undefined> {
+    const touched = 'another program touched the rules of the new mode';
     try {
-      return (await this.#next.probe.heard()).kind === 'something';
-    } catch {
-      return true;
+      const { kind } = await this.#next.probe.heard();
+      if (kind === 'something') return touched;
+      return kind === 'unknown' && !(await this.#next.probe.isInstalled(signal)) ? touched : undefined;
+    } catch (error) {
+      if (signal.aborted) throw error;
+      return `the rules of the new mode cannot be checked: ${causeOf(error)}`;
     }
   }
 
@@ -218,4 +220,9 @@ function afterRetiring(retired: ApplyReport, written: ApplyReport): ApplyReport 
 function notRead(cause: string): ApplyReport {
   const key = 'the state of the previous mode';
   return failedReport({ key, family: undefined, kind: 'kernel' }, `${key}: ${cause}`);
+}
+
+function putOff(cause: string): ApplyReport {
+  const key = 'the removal of the previous mode';
+  return failedReport({ key, family: undefined, kind: 'kernel' }, `${key} waits for the next sync: ${cause}`);
 }

@@ -121,7 +121,7 @@ export interface Heard {
 export interface KernelProbe {
   /**
    * Returns whether other programs touched objects of ours since the last reading or write, by the kernel's notices. After `something` the
-   * next `observe` reads only those. Must be called between two syncs. Throws when the kernel does not answer.
+   * next `observe` reads only those. Must be called while no object of ours is being written. Throws when the kernel does not answer.
    */
   heard(): Promise<Heard>;
   /** Whether our objects are still installed, as far as a cheap probe can find out. */
