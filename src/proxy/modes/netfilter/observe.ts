@@ -44,7 +44,8 @@ export async function observeTables(
   return { chains, jumps, policies };
 }
 
-function addJump(jumps: Map<string, Jump>, entry: Jump): void {
+/** Counts a jump that is there more than once. */
+export function addJump(jumps: Map<string, Jump | undefined>, entry: Jump): void {
   const known = jumps.get(jumpKey(entry));
   jumps.set(jumpKey(entry), known === undefined ? entry : { ...known, copies: (known.copies ?? 1) + 1 });
 }

@@ -9,7 +9,7 @@ import { chainDrift, differenceOf, jumpDrift } from './change-detection.ts';
 import { FamilyRules, hasCanaries, type TablesOptions } from './family-rules.ts';
 import { isIn, type Jump, jumpKey, targetOf } from './jumps.ts';
 import { BUILT_IN, type ChainKey, isBuiltIn, isOurs, splitChainKey } from './names.ts';
-import { type IsOurs, jumpsIn, readChain, readTables, TABLES } from './observe.ts';
+import { addJump, type IsOurs, jumpsIn, readChain, readTables, TABLES } from './observe.ts';
 import { isEmptyBlock, restoreTexts, type SavedTable, type TableBlock } from './restore-text.ts';
 import type { Chain, Table } from './rules.ts';
 import { udpFrontendsIn } from './rules-view.ts';
@@ -191,7 +191,7 @@ class NoticeFollower {
     const order: string[] = [];
     for (const entry of jumpsIn(table, chain, rules, spec)) {
       order.push(jumpKey(entry));
-      seen.set(jumpKey(entry), entry);
+      addJump(seen, entry);
     }
     const drift = trackers.jumps.correct(seen);
     const ofJumps = [...drift].flatMap(([of, former]) => {

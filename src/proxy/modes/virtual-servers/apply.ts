@@ -81,7 +81,7 @@ class Application {
     if (!(await this.#writeTables(plan.sourceTables))) return void this.#skip(plan.steps);
     const [behindComing, behindOthers] = splitByAddresses(plan);
     if (!this.#isUnknown && !this.#isMistaken) await this.#retire(behindComing.filter((one) => this.#mayRemove(one)));
-    await this.#write(plan.addresses.filter((one) => !this.#isHeldBack(one, behindComing)));
+    await this.#writeAddresses(behindComing);
     // The refusal of one Service's object leaves only that Service incomplete, and stops no rules (invariant 6). After a write that was
     // impossible, Services may be incomplete, and all of them when another mode is replaced: the rules stay until the next sync.
     if (this.#isUnknown || !hasDetours) return void this.#skip(plan.tables.steps);
@@ -336,11 +336,15 @@ class Application {
     return owner !== undefined || this.#failed.length === 0;
   }
 
-  /** Whether something behind an address that comes could not be removed: the address would lead packets there. */
-  #isHeldBack(coming: PlannedWrite, behind: readonly Retirement[]): boolean {
-    const failed = behind.find((one) => one.server.address === addressOf(coming) && this.#blocked.has(one.step));
-    if (failed !== undefined) this.#skipOne(coming, failed.step);
-    return failed !== undefined;
+  /** Addresses wait where something behind them could not be removed: they would lead packets there. */
+  async #writeAddresses(behind: readonly Retirement[]): Promise<void> {
+    const mayBeLeft = this.#isUnknown || this.#isMistaken;
+    const left = behind.filter(({ step }) => mayBeLeft || this.#blocked.has(step));
+    const held = new Map<string, string>(left.map(({ server, step }) => [server.address, step]));
+    const [ready, waiting] = [[] as PlannedWrite[], [] as PlannedWrite[]];
+    for (const one of this.#parts.plan.addresses) (held.has(addressOf(one)) ? waiting : ready).push(one);
+    for (const one of waiting) this.#skipOne(one, held.get(addressOf(one)) ?? one.step);
+    await this.#write(ready);
   }
 
   /** Whether a draining server needs the address. */
@@ -360,8 +364,9 @@ function splitByAddresses({ addresses, retire }: ServersPlan): [Retirement[], Re
   ];
 }
 
-function addressOf({ write }: PlannedWrite): Address | undefined {
-  return write.kind === 'add-address' ? write.address : undefined;
+/** Of the writing of an address; "" otherwise. */
+function addressOf({ write }: PlannedWrite): string {
+  return write.kind === 'add-address' ? write.address : '';
 }
 
 /** Those of destinations alone, and those of servers. */
