@@ -364,8 +364,8 @@ export class NetlinkSocket {
   }
 
   /**
-   * Read the next part of a listing. Throws NetlinkError when the kernel refuses; then nothing more comes. After the failure of a call the
-   * kernel goes on with it, and refuses others with EBUSY until the rest is read.
+   * Read the next part of a listing. Throws NetlinkError when the kernel refuses; then nothing more comes. When a call fails, the kernel
+   * goes on with the listing, and refuses others with EBUSY until the rest is read.
    */
   #partOf(listing: OpenListing): ListingPart {
     try {

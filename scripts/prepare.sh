@@ -68,12 +68,12 @@ case "$packages" in
   # The tests need the program promtool alone: systemd is not to start a server that opens a port to everybody.
   *" prometheus"*) ! command -v systemctl >/dev/null || systemctl mask prometheus.service >/dev/null 2>&1 || true ;;
 esac
-# Two commands may start at once, and apt-get does not wait for itself.
-exec 9>/var/lock/slicewire-prepare
-flock 9
+# Two commands may install at once, and apt-get does not wait for itself.
+exec 9</var/lib/dpkg
+flock -w 900 9 || { say "another installation of packages does not end: wait for it, and try again"; exit 1; }
 log=$(mktemp)
 # shellcheck disable=SC2086 # the list is meant to be split
-if ! { apt-get update && DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends $packages; } >"$log" 2>&1; then
+if ! { apt-get update && DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends $packages; } >"$log" 2>&1 9<&-; then
   tail -n 20 "$log" >&2
   say "apt-get could not install$packages"
   exit 1

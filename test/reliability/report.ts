@@ -117,12 +117,12 @@ Its finds in the agent are mended, and each has a test:
   and it could believe an agent that had not seen the restore.
 - An agent with a folder of manifests that waited for a file at its start served again what had gone meanwhile, for a fifth of a second.
 - \`/programmed\` said yes of a deleted slice while its family was not served, and rules of a former proxy led to its endpoints.
-- An address of IPVS mode that came back led to servers for a moment which an interrupted sync had left.
+- An address of IPVS mode that came back led to servers that an interrupted sync had left, until they were removed.
 - iptables mode that took over from IPVS mode led for a moment to endpoints of a Service that had none any more.
 - After a failed call in the middle of a listing the kernel refused the agent each further listing over that socket, and so each reading of its table.
 - Jumps that two agents had written at the same time stayed, and kept the rules of a former mode.
 - A mode removed its predecessor although another program had flushed the new rules meanwhile.
-- \`--mode=auto\` took what IPVS mode wrote before it was killed within its first write for rules of iptables mode.`;
+- \`--mode=auto\` chose iptables mode on a node where IPVS mode had been killed within its first write.`;
 
 const PREFIXES = `### Between two writes
 

@@ -288,7 +288,7 @@ export class SafetyCheck {
       const combinationsMet = found.filter(({ same }) => met.has(same));
       const after = positionAfter(found, combinationsMet, position);
       const seeming = this.#seeming.get(frontend.key);
-      // Only nftables mode writes a Service as a whole: between the tables of iptables a frontend may look as with other settings.
+      // Only nftables mode writes a Service as a whole: between two tables of iptables a frontend may look as if other settings were in force.
       const isWhole = views.length > 0 && views.every(({ rules }) => rules === undefined);
       if (isWhole || at === undefined || isDeepStrictEqual(after, position)) {
         this.#seeming.delete(frontend.key);

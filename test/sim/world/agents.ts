@@ -139,7 +139,7 @@ export class Agents {
 
   #mustHaveClosed(process: SimProcess): void {
     const { name, open, answering } = process;
-    // What an answer reads ends with the process.
+    // An answer that is not given yet ends with the process, and so does its reading.
     if (answering > 0) return;
     if (open.length > 0) this.#violated('leaks', `${name} ended and left open: ${open.join(', ')}`);
     const timers = this.#options.time.timersOf(process);

@@ -32,7 +32,7 @@ fetch_kernel() {
   rm -rf "$new"
   mkdir -p "$new/package"
   if ! (cd "$new/package" && apt-get -o APT::Sandbox::User=root download "linux-image-$KERNEL") >"$new/log" 2>&1 &&
-    ! (apt-get update && cd "$new/package" && apt-get -o APT::Sandbox::User=root download "linux-image-$KERNEL") >"$new/log" 2>&1; then
+    ! (flock /var/lib/dpkg apt-get update && cd "$new/package" && apt-get -o APT::Sandbox::User=root download "linux-image-$KERNEL") >"$new/log" 2>&1; then
     cat "$new/log" >&2
     say "Debian's package linux-image-$KERNEL cannot be fetched"
     exit 1

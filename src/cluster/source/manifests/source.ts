@@ -147,8 +147,8 @@ class FolderFollower {
   }
 
   /**
-   * What was lost while the start waited for other files counts before the lists are complete: an agent that changes its mode has removed it
-   * meanwhile, and would serve it again.
+   * Objects that were lost while the start waited for other files are gone before the lists are complete. Otherwise the next mode of an agent
+   * would serve again what its present mode has removed meanwhile.
    */
   async #decideDoubts(again: (files: readonly string[]) => Promise<void>, signal: AbortSignal): Promise<void> {
     for (let i = 0; i < MAX_SECOND_READS && this.#intake.isInDoubt; i++) {
