@@ -341,9 +341,12 @@ class Application {
     const mayBeLeft = this.#isUnknown || this.#isMistaken;
     const left = behind.filter(({ step }) => mayBeLeft || this.#blocked.has(step));
     const held = new Map<string, string>(left.map(({ server, step }) => [server.address, step]));
-    const [ready, waiting] = [[] as PlannedWrite[], [] as PlannedWrite[]];
-    for (const one of this.#parts.plan.addresses) (held.has(addressOf(one)) ? waiting : ready).push(one);
-    for (const one of waiting) this.#skipOne(one, held.get(addressOf(one)) ?? one.step);
+    const ready: PlannedWrite[] = [];
+    for (const one of this.#parts.plan.addresses) {
+      const by = held.get(addressOf(one));
+      if (by === undefined) ready.push(one);
+      else this.#skipOne(one, by);
+    }
     await this.#write(ready);
   }
 

@@ -228,25 +228,19 @@ describe('an address that comes back', () => {
     assert.deepEqual([behind, weights(next, 'UDP 10.96.0.10:80')], [[['UDP 10.96.0.10:80']], { '12': 1 }]);
   });
 
-  it('waits where nothing is removed, because a write before was impossible', async () => {
-    let failures = 1;
-    const { next, behind } = await comesBack((write) =>
-      write.kind === 'add-destination' && failures-- > 0 ? new KernelError('environment', 'not now') : undefined,
-    );
-    assert.equal((await next.rig.sync()).outcome, 'partial');
-    assert.deepEqual(behind, []);
-    await sync(next);
-    assert.deepEqual(behind, [['UDP 10.96.0.10:80']]);
-  });
-
-  it('waits where such a server cannot be removed', async () => {
-    let failures = 1;
-    const { next, behind } = await comesBack((write) =>
-      write.kind === 'remove-server' && failures-- > 0 ? new KernelError('environment', 'not now') : undefined,
-    );
-    assert.equal((await next.rig.sync()).outcome, 'partial');
-    assert.deepEqual(behind, []);
-    await sync(next);
-    assert.deepEqual(behind, [['UDP 10.96.0.10:80']]);
-  });
+  for (const [what, kind] of [
+    ['nothing is removed, because a write before was impossible', 'add-destination'],
+    ['such a server cannot be removed', 'remove-server'],
+  ] as const) {
+    it(`waits where ${what}`, async () => {
+      let failures = 1;
+      const { next, behind } = await comesBack((write) =>
+        write.kind === kind && failures-- > 0 ? new KernelError('environment', 'not now') : undefined,
+      );
+      assert.equal((await next.rig.sync()).outcome, 'partial');
+      assert.deepEqual(behind, []);
+      await sync(next);
+      assert.deepEqual(behind, [['UDP 10.96.0.10:80']]);
+    });
+  }
 });
