@@ -1,4 +1,4 @@
-/** Many histories, one seed after another. */
+/** The histories of a campaign, one by one, and their sum. */
 import { planOf } from './history/plan.ts';
 import { shrink } from './history/shrink.ts';
 import { failureText, type Outcome, type RunOptions, runHistory } from './run-history.ts';
@@ -30,19 +30,6 @@ export interface CampaignResult {
   starts: number;
   /** Simulated milliseconds. */
   simulated: number;
-}
-
-export async function runCampaign(campaign: CampaignOptions): Promise<CampaignResult> {
-  const { first, most, time, keepsGoing = false, onHistory } = campaign;
-  const result = noHistories();
-  const end = Date.now() + time;
-  for (let seed = first; Date.now() < end && result.histories < most; seed++) {
-    const outcome = await runSeed(seed, campaign);
-    await onHistory?.(seed, outcome);
-    take(result, seed, outcome);
-    if (outcome.failure !== undefined && !keepsGoing) break;
-  }
-  return result;
 }
 
 export function noHistories(): CampaignResult {

@@ -7,7 +7,7 @@ import { type CampaignResult, resultText, runSeed } from './campaign.ts';
 import { MODES } from './check/mode-world.ts';
 import { everyCall } from './every-call.ts';
 import { planOf } from './history/plan.ts';
-import { runOnProcessors } from './parallel.ts';
+import { runCampaign } from './parallel.ts';
 import { allWays, breachText, KINDS, randomWays, type Ways, waysText } from './prefixes/ways.ts';
 import { runWithReal } from './real/run-real.ts';
 
@@ -82,7 +82,7 @@ async function many(): Promise<number> {
     compared.count += 1;
     if (!(await isHonest(seed))) compared.others += 1;
   };
-  const result = await runOnProcessors(
+  const result = await runCampaign(
     {
       ...{ first, shrinking, print, onHistory, time: minutes * 60_000, keepsGoing: values['keep-going'] },
       most: Number(values.count ?? Number.POSITIVE_INFINITY),

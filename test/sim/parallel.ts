@@ -16,8 +16,8 @@ interface Done {
   readonly lines: readonly string[];
 }
 
-/** As `runCampaign`. Rejects when a worker ends by an error. */
-export async function runOnProcessors(
+/** Many histories, each with the next seed. Rejects when a worker ends by an error. */
+export async function runCampaign(
   { first, most, time, keepsGoing = false, shrinking = 0, print, onHistory }: Omit<CampaignOptions, 'options'>,
   processors: number,
 ): Promise<CampaignResult> {
