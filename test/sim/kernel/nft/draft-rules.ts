@@ -11,8 +11,9 @@ import {
   NFTA_RULE_TABLE,
   NFTA_RULE_USERDATA,
 } from '../../../../native/nft/constants.ts';
+import { Refused } from '../netlink/format.ts';
 import type { Draft } from './draft.ts';
-import { type Asked, kept, NFTA_RULE_POSITION, NLM_F_APPEND, Refused, u64At } from './format.ts';
+import { type Asked, kept, NFTA_RULE_POSITION, NLM_F_APPEND, u64At } from './format.ts';
 import { ruleBody } from './listing.ts';
 import { type Chain, type Rule, type Table, type Use, usesIn } from './ruleset.ts';
 

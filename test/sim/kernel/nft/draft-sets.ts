@@ -38,16 +38,9 @@ import {
   NFTA_SET_TABLE,
   NFTA_SET_USERDATA,
 } from '../../../../native/nft/constants.ts';
+import { Refused } from '../netlink/format.ts';
 import type { Draft } from './draft.ts';
-import {
-  type Asked,
-  kept,
-  NFTA_SET_ELEM_FLAGS,
-  NFTA_SET_ELEM_TIMEOUT,
-  NLM_F_NONREC,
-  Refused,
-  u64At,
-} from './format.ts';
+import { type Asked, kept, NFTA_SET_ELEM_FLAGS, NFTA_SET_ELEM_TIMEOUT, NLM_F_NONREC, u64At } from './format.ts';
 import { elementsBody, setBody } from './listing.ts';
 import { type Element, isSetUsed, isVerdict, type SetOf, type Table, verdictChain } from './ruleset.ts';
 

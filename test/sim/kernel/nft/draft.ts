@@ -18,7 +18,8 @@ import {
   NFTA_TABLE_USERDATA,
 } from '../../../../native/nft/constants.ts';
 import { NFT_MSG_NEWCHAIN, NFTA_CHAIN_NAME, NFTA_CHAIN_TABLE } from '../../../../native/nftables.ts';
-import { type Asked, kept, NLM_F_NONREC, Refused } from './format.ts';
+import { Refused } from '../netlink/format.ts';
+import { type Asked, kept, NLM_F_NONREC } from './format.ts';
 import { chainBody, ruleBody, setBody, tableBody } from './listing.ts';
 import { type Chain, isChainUsed, type Rule, type Ruleset, type SetOf, type Table, tableKey } from './ruleset.ts';
 

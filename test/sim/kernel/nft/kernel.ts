@@ -12,6 +12,10 @@ import {
   NFT_MSG_DELSET,
   NFT_MSG_DELSETELEM,
   NFT_MSG_DELTABLE,
+  NFT_MSG_GETRULE,
+  NFT_MSG_GETSET,
+  NFT_MSG_GETSETELEM,
+  NFT_MSG_GETTABLE,
   NFT_MSG_NEWRULE,
   NFT_MSG_NEWSET,
   NFT_MSG_NEWSETELEM,
@@ -21,6 +25,7 @@ import {
 } from '../../../../native/nft/constants.ts';
 import type { TableId } from '../../../../native/nft/request.ts';
 import {
+  NFT_MSG_GETCHAIN,
   NFT_MSG_GETGEN,
   NFT_MSG_NEWCHAIN,
   NFT_MSG_NEWGEN,
@@ -29,25 +34,16 @@ import {
   NFTA_GEN_PROC_PID,
   type Writer,
 } from '../../../../native/nftables.ts';
+import { outcomeMessage, Refused, textAttribute, u32, u64 } from '../netlink/format.ts';
+import { listingOf } from '../netlink/listing.ts';
+import { SimSocket } from '../netlink/socket.ts';
+import { type KernelPart, momentary, type Refusal } from '../netlink/transports.ts';
 import { type Change, Draft } from './draft.ts';
 import { deleteRule, newRule } from './draft-rules.ts';
 import { deleteElements, deleteSet, newElements, newSet } from './draft-sets.ts';
-import {
-  type Asked,
-  isTransaction,
-  NFTA_SET_ELEM_TIMEOUT,
-  objectHeader,
-  objectMessage,
-  outcomeMessage,
-  Refused,
-  requestsIn,
-  textAttribute,
-  u32,
-  u64,
-} from './format.ts';
-import { answersTo, listingOf, stamped } from './questions.ts';
+import { type Asked, isTransaction, NFTA_SET_ELEM_TIMEOUT, objectHeader, objectMessage, requestsIn } from './format.ts';
+import { answersTo, listedBy, stamped } from './questions.ts';
 import { type Ruleset, tableKey } from './ruleset.ts';
-import { SimSocket } from './socket.ts';
 
 /** A listener of the multicast group. */
 export interface GroupMember {
@@ -96,14 +92,8 @@ const APPLIED: Readonly<Record<number, (draft: Draft, asked: Asked, now: number)
   [NFT_MSG_DELSETELEM]: deleteElements,
 };
 
-/** What the kernel says of a request instead of the truth: an error of the moment. */
-export interface Refusal {
-  /** The index of the request; -1 for the beginning of the transaction. */
-  readonly request: number;
-  readonly errno: number;
-}
-
-export class NftKernelState {
+export class NftKernelState implements KernelPart {
+  readonly name = 'nftables';
   readonly #options: NftKernelOptions;
   ruleset: Ruleset = new Map();
   #generation = 1;
@@ -147,11 +137,24 @@ export class NftKernelState {
     this.onClosed(port);
   }
 
-  /** A datagram of a program. `refusal` refuses one request of a transaction, and so all of it, or a question. */
   take(datagram: Uint8Array, socket: SimSocket, by: Writer, refusal?: Refusal): void {
     const requests = requestsIn(datagram);
     if (isTransaction(requests)) this.#transact(requests, { socket, by, refusal });
     else for (const asked of requests) this.#answer(asked, { socket, by, refusal });
+  }
+
+  summaryOf(datagram: Uint8Array): string {
+    const requests = requestsIn(datagram);
+    if (isTransaction(requests)) return `transaction of ${requests.length - 2} requests`;
+    return `ask for ${QUESTIONS[requests[0]?.type ?? -1] ?? 'something else'}`;
+  }
+
+  refusalOf(datagram: Uint8Array, variant: number): Refusal {
+    const requests = requestsIn(datagram);
+    const isBatch = isTransaction(requests);
+    if (isBatch && variant % 2 === 0) return { request: -1, errno: ERESTART };
+    const writes = Math.max(1, requests.length - 2);
+    return { request: isBatch ? (variant >> 1) % writes : 0, errno: momentary(variant >> 1) };
   }
 
   /** Another subsystem committed by the same generation: iptables-nft. `changes`: what listeners are told. */
@@ -196,7 +199,8 @@ export class NftKernelState {
       const now = () => ({ ruleset: this.ruleset, generation: this.#generation, time: this.#options.now() });
       if (asked.type !== NFT_MSG_GETGEN && (flags & NLM_F_DUMP) !== 0) {
         if (socket.isListing) throw new Refused(EBUSY);
-        socket.list(listingOf(asked, { now, port: socket.port, longest: this.#options.longestPart }));
+        const { longestPart: longest } = this.#options;
+        socket.list(listingOf(listedBy(asked, now), asked, { port: socket.port, longest }));
         return;
       }
       const header = { flags: 0, sequence, port: socket.port };
@@ -288,6 +292,15 @@ export class NftKernelState {
     }
   }
 }
+
+const QUESTIONS: Readonly<Record<number, string>> = {
+  [NFT_MSG_GETGEN]: 'generation',
+  [NFT_MSG_GETTABLE]: 'table',
+  [NFT_MSG_GETCHAIN]: 'chains',
+  [NFT_MSG_GETRULE]: 'rules',
+  [NFT_MSG_GETSET]: 'sets',
+  [NFT_MSG_GETSETELEM]: 'elements',
+};
 
 interface From {
   readonly socket: SimSocket;

@@ -16,16 +16,8 @@ import {
   NFTA_TABLE_NAME,
 } from '../../../../native/nft/constants.ts';
 import { NFTA_CHAIN_NAME, NFTA_CHAIN_TABLE } from '../../../../native/nftables.ts';
-import {
-  NFTA_CHAIN_HANDLE,
-  NFTA_RULE_POSITION,
-  NFTA_SET_HANDLE,
-  NFTA_TABLE_OWNER,
-  objectHeader,
-  textAttribute,
-  u32,
-  u64,
-} from './format.ts';
+import { textAttribute, u32, u64 } from '../netlink/format.ts';
+import { NFTA_CHAIN_HANDLE, NFTA_RULE_POSITION, NFTA_SET_HANDLE, NFTA_TABLE_OWNER, objectHeader } from './format.ts';
 import type { Chain, Element, Rule, SetOf, Table } from './ruleset.ts';
 
 /** The generation is written over the header when the message is sent. */

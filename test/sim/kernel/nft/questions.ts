@@ -1,6 +1,7 @@
 /** Questions to the simulated nftables: one object, or a listing in several datagrams (nf_tables_api.c, nf_tables_get… and nf_tables_dump_…). */
 import { EINVAL, ENOENT, EOPNOTSUPP } from '../../../../native/errno.ts';
-import { attributes, NLM_F_DUMP_INTR, valueLength } from '../../../../native/netlink.ts';
+import { attributes, valueLength } from '../../../../native/netlink.ts';
+import { netfilterType } from '../../../../native/nfnetlink.ts';
 import { Fields } from '../../../../native/nft/attributes.ts';
 import {
   NFT_MSG_GETRULE,
@@ -22,11 +23,18 @@ import {
   NFTA_SET_TABLE,
   NFTA_TABLE_NAME,
 } from '../../../../native/nft/constants.ts';
-import { NFT_MSG_GETCHAIN, NFT_MSG_NEWCHAIN, NFTA_CHAIN_NAME, NFTA_CHAIN_TABLE } from '../../../../native/nftables.ts';
-import { type Asked, doneMessage, NLM_F_MULTI, objectMessage, Refused, u64At } from './format.ts';
+import {
+  NFNL_SUBSYS_NFTABLES,
+  NFT_MSG_GETCHAIN,
+  NFT_MSG_NEWCHAIN,
+  NFTA_CHAIN_NAME,
+  NFTA_CHAIN_TABLE,
+} from '../../../../native/nftables.ts';
+import { Refused, type Said } from '../netlink/format.ts';
+import type { Listed } from '../netlink/listing.ts';
+import { type Asked, u64At } from './format.ts';
 import { chainBody, elementsBody, ruleBody, setBody, tableBody } from './listing.ts';
 import { type Element, type Ruleset, type SetOf, type Table, tableKey } from './ruleset.ts';
-import type { NextPart } from './socket.ts';
 
 /** What the kernel has at this moment. */
 export interface Now {
@@ -34,12 +42,6 @@ export interface Now {
   readonly generation: number;
   /** Milliseconds of simulated time. */
   readonly time: number;
-}
-
-/** A message and its body. */
-interface Said {
-  readonly type: number;
-  readonly body: Buffer;
 }
 
 const FAMILY_ANY = 0;
@@ -109,49 +111,18 @@ function setOf(table: Table, { fields }: Asked, attribute: number): SetOf {
   return set;
 }
 
-export interface ListingOptions {
-  readonly now: () => Now;
-  readonly port: number;
-  /** Bytes of the longest datagram, unless one object is longer. */
-  readonly longest: number;
-}
-
-/**
- * A listing. Each datagram is of the ruleset at that moment: the kernel goes on behind as many objects as it listed, and marks what it
- * says when the generation has moved (nl_dump_check_consistent). Throws Refused when what is asked for does not exist.
- */
-export function listingOf(asked: Asked, { now, port, longest }: ListingOptions): NextPart {
-  entriesOf(asked, now());
-  let [listed, isDone] = [0, false];
-  let before: number | undefined;
-  return () => {
-    if (isDone) return undefined;
-    const moment = now();
-    const isTorn = before !== undefined && before !== moment.generation;
-    before = moment.generation;
-    const flags = NLM_F_MULTI | (isTorn ? NLM_F_DUMP_INTR : 0);
-    const header = { flags, sequence: asked.sequence, port };
-    const done = (errno: number) => {
-      isDone = true;
-      return doneMessage(header, errno);
-    };
-    try {
-      const entries = entriesOf(asked, moment);
-      const part: Said[] = [];
-      let bytes = 0;
-      for (; listed < entries.length; listed++) {
-        const said = entries[listed]?.();
-        if (said === undefined) break;
-        if (part.length > 0 && bytes + said.body.length > longest) break;
-        part.push(said);
-        bytes += said.body.length + 20;
-      }
-      if (part.length === 0) return done(0);
-      return Buffer.concat(part.map(({ type, body }) => objectMessage(type, header, stamped(body, moment))));
-    } catch (error) {
-      if (error instanceof Refused) return done(error.errno);
-      throw error;
-    }
+/** What a listing lists. When the generation has moved meanwhile, the kernel marks what it says. */
+export function listedBy(asked: Asked, now: () => Now): Listed {
+  const stampedAt = (moment: Now, { type, body }: Said) => ({
+    type: netfilterType(NFNL_SUBSYS_NFTABLES, type),
+    body: stamped(body, moment),
+  });
+  return {
+    entries() {
+      const moment = now();
+      return entriesOf(asked, moment).map((entry) => () => stampedAt(moment, entry()));
+    },
+    version: () => now().generation,
   };
 }
 

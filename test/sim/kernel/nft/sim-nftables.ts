@@ -8,7 +8,8 @@ import type { NftState } from '../../../../src/kernel/nftables-kernel.ts';
 import { type NftNetlink, openNftables, TABLE } from '../../../../src/kernel/nftables-netlink.ts';
 import type { FamilyView } from '../../../../src/proxy/modes/view.ts';
 import type { SimProcess } from '../../engine/process.ts';
-import { objectHeader, textAttribute } from './format.ts';
+import { textAttribute } from '../netlink/format.ts';
+import { objectHeader } from './format.ts';
 import { type NftCommit, NftKernelState } from './kernel.ts';
 import { OtherPrograms } from './others.ts';
 import { KernelReader } from './reader.ts';
@@ -60,7 +61,7 @@ export class SimNftables {
   transport(
     process: SimProcess,
   ): (...how: Parameters<typeof openTransport>) => NetlinkTransport & { readonly port: number } {
-    return transportsOf(this.state, process, { longestSent: this.#options.longestSent ?? Number.POSITIVE_INFINITY });
+    return transportsOf(this.state, process, this.#options.longestSent ?? Number.POSITIVE_INFINITY);
   }
 
   /** Opens a listener of a process; `own`: the port whose writes it does not hear about, but for their generations. */
