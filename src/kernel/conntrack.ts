@@ -2,10 +2,10 @@
 
 import type { Connection, ConnectionEnd } from '../../native/connections.ts';
 import type { Flow } from '../../native/conntrack.ts';
-import type { openTransport } from '../../native/netlink-socket.ts';
+import type { NetlinkTransport, openTransport } from '../../native/netlink-socket.ts';
 import { type Address, addressOctets, addressOfBytes, type Family } from '../base/address.ts';
 import { breath } from '../base/clock.ts';
-import { realSysctls } from './sysctls.ts';
+import { realSysctls, type SettingFiles } from './sysctls.ts';
 import { PROTOCOL_NUMBERS, type TraceQuestion } from './traced-packets.ts';
 
 export type { Flow };
@@ -32,12 +32,22 @@ export type OpenFlowTable = (oneStep?: number) => Promise<FlowTable>;
 /** With at most so many entries the kernel filters the whole table in one step, which takes about 10 ms. */
 const ONE_STEP = 100_000;
 
-export const openFlowTable: OpenFlowTable = async (oneStep = ONE_STEP) => {
-  const entries = Number(await realSysctls.read('net/netfilter/nf_conntrack_count'));
-  // Loaded only here: commands that read no flows need no foreign functions.
-  const { ConntrackSocket } = await import('../../native/conntrack.ts');
-  return new ConntrackSocket({ isFiltered: entries <= oneStep });
-};
+/** Where the kernel is reached; default: this process's network namespace. */
+export interface FlowTableSeams {
+  readonly sysctls?: Pick<SettingFiles, 'read'>;
+  readonly open?: () => NetlinkTransport;
+}
+
+export function flowTableOpener({ sysctls = realSysctls, open }: FlowTableSeams = {}): OpenFlowTable {
+  return async (oneStep = ONE_STEP) => {
+    const entries = Number(await sysctls.read('net/netfilter/nf_conntrack_count'));
+    // Loaded only here: commands that read no flows need no foreign functions.
+    const { ConntrackSocket } = await import('../../native/conntrack.ts');
+    return new ConntrackSocket({ isFiltered: entries <= oneStep, ...(open === undefined ? {} : { open }) });
+  };
+}
+
+export const openFlowTable = flowTableOpener();
 
 interface SocketAddress {
   readonly address: Address;

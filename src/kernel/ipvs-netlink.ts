@@ -65,6 +65,14 @@ import {
 } from './ipvs-kernel.ts';
 import { wholeListing } from './whole-listing.ts';
 
+/** Where the kernel is reached; default: this process's network namespace. */
+export interface IpvsSeams {
+  /** Opens sockets, for example in another network namespace. */
+  readonly openTransport?: (protocol: number) => NetlinkTransport;
+  /** The lines of /proc/net/ip_vs_conn. */
+  readonly connections?: () => AsyncIterable<string>;
+}
+
 interface Sockets {
   readonly route: SocketInTurns;
   readonly generic: SocketInTurns;
@@ -94,7 +102,13 @@ export class NetlinkKernel implements IpvsKernel {
   readonly #requests: IpvsRequests;
   readonly #revisions = new SetRevisions();
 
-  private constructor({ route, generic, sets }: Record<keyof Sockets, NetlinkSocket>) {
+  readonly #connections: () => AsyncIterable<string>;
+
+  private constructor(
+    { route, generic, sets }: Record<keyof Sockets, NetlinkSocket>,
+    connections: () => AsyncIterable<string>,
+  ) {
+    this.#connections = connections;
     this.#requests = new IpvsRequests(resolveFamily(generic, IPVS_GENL_NAME));
     ipset.typeRevision(sets, 'hash:ip,port', 'IPv4');
     this.#sockets = {
@@ -105,7 +119,8 @@ export class NetlinkKernel implements IpvsKernel {
   }
 
   /** Throws SystemError or NetlinkError when the kernel lacks a part, or refuses it. */
-  static open(transport: (protocol: number) => NetlinkTransport = openTransport): NetlinkKernel {
+  static open(seams: IpvsSeams = {}): NetlinkKernel {
+    const transport = seams.openTransport ?? openTransport;
     const opened: NetlinkSocket[] = [];
     const open = (protocol: number) => {
       const socket = new NetlinkSocket(transport(protocol));
@@ -113,11 +128,14 @@ export class NetlinkKernel implements IpvsKernel {
       return socket;
     };
     try {
-      return new NetlinkKernel({
-        route: open(rtnetlink.NETLINK_ROUTE),
-        generic: open(NETLINK_GENERIC),
-        sets: open(NETLINK_NETFILTER),
-      });
+      return new NetlinkKernel(
+        {
+          route: open(rtnetlink.NETLINK_ROUTE),
+          generic: open(NETLINK_GENERIC),
+          sets: open(NETLINK_NETFILTER),
+        },
+        seams.connections ?? (() => linesOf(CONNECTIONS)),
+      );
     } catch (error) {
       for (const socket of opened) socket.close();
       throw error;
@@ -206,7 +224,7 @@ export class NetlinkKernel implements IpvsKernel {
   }
 
   async templates(client: Address): Promise<readonly Template[]> {
-    return await templatesOf(client);
+    return await templatesOf(client, this.#connections());
   }
 
   async timeouts(): Promise<Timeouts> {
@@ -236,7 +254,7 @@ export class NetlinkKernel implements IpvsKernel {
     try {
       const needsDevice = writes.some(({ kind }) => kind === 'add-address' || kind === 'remove-address');
       const index = needsDevice ? await serviceDevice(socket) : undefined;
-      const errors = socket.acknowledge(writes.map((write) => this.#request(socket, write, index ?? -1)));
+      const errors = socket.acknowledge(writes.map((write) => this.#request(socket, write, index ?? NO_DEVICE)));
       return errors.map((error, at) => (error === undefined ? undefined : kernelError(error, writes[at])));
     } catch (error) {
       // The outcome of these writes is unknown: the kernel must be read again.
@@ -325,6 +343,8 @@ async function untilReleased(
  * add/del/test").
  */
 const SWAP_GRACE_MS = 50;
+/** The kernel gives no device this number (dev_index_reserve), and answers ENODEV. */
+const NO_DEVICE = 0;
 const SET_IN_USE = 'the set is in use';
 /** Milliseconds for which the write of a set in use is repeated, and between two attempts. */
 const RELEASE_TIMEOUT_MS = 3000;
@@ -373,10 +393,7 @@ function destinationBytes({ address, port }: Destination): { address: Uint8Array
 const CONNECTIONS = '/proc/net/ip_vs_conn';
 
 /** The templates of a client. The file has every connection of IPVS and is read line by line. Throws when it cannot be read. */
-export async function templatesOf(
-  client: Address,
-  lines: AsyncIterable<string> = linesOf(CONNECTIONS),
-): Promise<Template[]> {
+export async function templatesOf(client: Address, lines: AsyncIterable<string>): Promise<Template[]> {
   const found: Template[] = [];
   for await (const line of lines) {
     const template = templateIn(line, client);

@@ -1,5 +1,4 @@
 /** Opens the kernel's IPVS, and checks that it has the scheduler of the configuration. */
-import type { NetlinkTransport } from '../../native/netlink-socket.ts';
 import { causeOf } from '../base/cause.ts';
 import type { CommandRunner } from './commands.ts';
 import {
@@ -11,19 +10,20 @@ import {
   type Server,
   TRIAL_SERVER,
 } from './ipvs-kernel.ts';
+import type { IpvsSeams } from './ipvs-netlink.ts';
 
 /**
- * Opens IPVS, and runs modprobe when the kernel does not load the module itself. `openTransport` opens sockets, for example in another
- * network namespace. Rejects with IpvsUnusable when the kernel has no IPVS or no sets, or denies permission.
+ * Opens IPVS, and runs modprobe when the kernel does not load the module itself. Rejects with IpvsUnusable when the kernel has no IPVS or no
+ * sets, or denies permission.
  */
 export async function openIpvsKernel(
   commands: CommandRunner,
   signal: AbortSignal,
-  openTransport?: (protocol: number) => NetlinkTransport,
+  seams: IpvsSeams = {},
 ): Promise<IpvsKernel & { close(): void }> {
   // Loaded only here: other modes need no foreign functions.
   const { NetlinkKernel } = await import('./ipvs-netlink.ts');
-  const open = () => NetlinkKernel.open(openTransport);
+  const open = () => NetlinkKernel.open(seams);
   try {
     return open();
   } catch {

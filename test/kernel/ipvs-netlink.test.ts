@@ -77,12 +77,13 @@ function answerTo({ type, isListing, body }: Asked): Answer {
 function opened() {
   const sockets: NetlinkKernelSocket[] = [];
   let generic: NetlinkKernelSocket | undefined;
-  const kernel = NetlinkKernel.open((protocol) => {
+  const openTransport = (protocol: number) => {
     const socket = netlinkKernel(answerTo);
     sockets.push(socket);
     if (protocol === NETLINK_GENERIC) generic = socket;
     return socket;
-  });
+  };
+  const kernel = NetlinkKernel.open({ openTransport });
   return { kernel, sockets, generic: generic ?? assert.fail() };
 }
 

@@ -39,7 +39,7 @@ export async function settledSysctls(lab: Lab): Promise<Sysctls> {
 const PLAIN = { ...DEFAULT_NODE_SETTINGS, scheduler: 'rr', excludeCidrs: [], strictArp: false } as const;
 
 export async function kernelIn(lab: Lab, name: string): Promise<IpvsKernel & { close(): void }> {
-  return await openIpvsKernel(realCommands, NEVER, transportsIn(lab.namespace(name)));
+  return await openIpvsKernel(realCommands, NEVER, { openTransport: transportsIn(lab.namespace(name)) });
 }
 
 /** The mode over a kernel that was opened. */

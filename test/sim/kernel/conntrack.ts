@@ -1,11 +1,58 @@
-/** conntrack of a simulated machine: flows that clients made, until they time out or somebody deletes them. */
-import type { Flow } from '../../../native/conntrack.ts';
-import type { Protocol } from '../../../src/base/address.ts';
-import { type Address, type Family, familyOf, socketBytes } from '../../../src/base/address.ts';
-import type { FlowTable, OpenFlowTable } from '../../../src/kernel/conntrack.ts';
+/**
+ * conntrack of a simulated machine: flows that clients made, until they time out or somebody deletes them. The agent's own client lists and
+ * deletes them, at the bytes of netlink (nf_conntrack_netlink.c).
+ */
+import {
+  CTA_FILTER,
+  CTA_ID,
+  CTA_IP_V4_DST,
+  CTA_IP_V4_SRC,
+  CTA_IP_V6_DST,
+  CTA_IP_V6_SRC,
+  CTA_PROTO_DST_PORT,
+  CTA_PROTO_NUM,
+  CTA_PROTO_SRC_PORT,
+  CTA_PROTOINFO,
+  CTA_PROTOINFO_SCTP,
+  CTA_PROTOINFO_SCTP_STATE,
+  CTA_PROTOINFO_TCP,
+  CTA_PROTOINFO_TCP_STATE,
+  CTA_STATUS,
+  CTA_STATUS_MASK,
+  CTA_TUPLE_IP,
+  CTA_TUPLE_ORIG,
+  CTA_TUPLE_PROTO,
+  CTA_TUPLE_REPLY,
+  IPCTNL_MSG_CT_DELETE,
+  IPCTNL_MSG_CT_GET,
+  IPS_DST_NAT,
+  IPS_SEEN_REPLY,
+  NFNL_SUBSYS_CTNETLINK,
+  SCTP_CONNTRACK_CLOSED,
+  TCP_CONNTRACK_SYN_SENT,
+} from '../../../native/conntrack.ts';
+import { EINVAL, ENOENT, EOPNOTSUPP } from '../../../native/errno.ts';
+import { AF_UNSPEC } from '../../../native/libc.ts';
+import { attribute, findAttribute, HEADER_LENGTH, nested, valueLength } from '../../../native/netlink.ts';
+import { familyNumber, NFGENMSG, netfilterHeader, netfilterType } from '../../../native/nfnetlink.ts';
+import { type Address, addressOctets, familyOf, type Protocol } from '../../../src/base/address.ts';
+import { flowTableOpener, type OpenFlowTable } from '../../../src/kernel/conntrack.ts';
+import type { SettingFiles } from '../../../src/kernel/sysctls.ts';
+import { PROTOCOL_NUMBERS } from '../../../src/kernel/traced-packets.ts';
 import type { SimProcess } from '../engine/process.ts';
 import type { SimTime } from '../engine/time.ts';
-import { openFailure, socketFailure } from './failures.ts';
+import { Refused, type Request, u16, u32 } from './netlink/format.ts';
+import type { Listed } from './netlink/listing.ts';
+import { RequestPart } from './netlink/request-part.ts';
+import { transportTo } from './netlink/transports.ts';
+
+const GET = netfilterType(NFNL_SUBSYS_CTNETLINK, IPCTNL_MSG_CT_GET);
+const DELETE = netfilterType(NFNL_SUBSYS_CTNETLINK, IPCTNL_MSG_CT_DELETE);
+const IPCTNL_MSG_CT_NEW = 0;
+/** The states of a connection before an answer, and any later one. */
+const TCP = { info: CTA_PROTOINFO_TCP, at: CTA_PROTOINFO_TCP_STATE, opening: TCP_CONNTRACK_SYN_SENT } as const;
+const SCTP = { info: CTA_PROTOINFO_SCTP, at: CTA_PROTOINFO_SCTP_STATE, opening: SCTP_CONNTRACK_CLOSED } as const;
+const ESTABLISHED = 3;
 
 /** The two ends of a flow, and whether an answer was seen. */
 export interface FlowFacts {
@@ -23,17 +70,19 @@ interface Entry {
   until: number;
 }
 
-/** Flows of one part of a listing. */
-const PART = 3;
-
 export class SimConntrack {
   readonly #time: SimTime;
+  readonly #part: RequestPart;
   readonly #entries = new Map<string, Entry>();
   #ids = 0;
-  #changes = 0;
 
   constructor(time: SimTime) {
     this.#time = time;
+    this.#part = new RequestPart('conntrack', {
+      what: ({ type }) => (type === GET ? 'list flows' : 'delete a flow'),
+      answer: (request) => this.#delete(request),
+      list: (request) => this.#list(request),
+    });
   }
 
   get flows(): readonly FlowFacts[] {
@@ -58,73 +107,41 @@ export class SimConntrack {
       if (facts.isAnswered) found.facts = { ...found.facts, isAnswered: true };
       return found.facts;
     }
-    this.#changes += 1;
     this.#entries.set(key, { id: ++this.#ids, facts, until });
     return facts;
   }
 
-  open(process: SimProcess): OpenFlowTable {
-    return () =>
-      process.call<FlowTable>({
-        what: 'open conntrack',
-        effect: () => this.#table(process),
-        loadsFirst: true,
-        undo: (table) => table.close(),
-        fail: (variant) => {
-          throw openFailure(variant);
-        },
-      });
+  /** The agent's client in a process. */
+  open(process: SimProcess, sysctls: Pick<SettingFiles, 'read'>): OpenFlowTable {
+    return flowTableOpener({ sysctls, open: () => transportTo(this.#part, process) });
   }
 
-  #table(process: SimProcess): FlowTable {
-    const list = (what: string, is: (facts: FlowFacts) => boolean) => (family?: Family) =>
-      this.#list(
-        process,
-        `${what} of ${family ?? 'both families'}`,
-        (facts) => (family === undefined || familyOf(facts.destination.address) === family) && is(facts),
-      );
+  /** Flows by their order in the kernel's table: a new one is not in a listing that began before. */
+  #list({ type, bytes }: Request): Listed {
+    if (type !== GET) throw new Refused(EOPNOTSUPP);
+    this.#expire();
+    const isAsked = filterOf(bytes);
+    const keys = [...this.#entries].filter(([, { facts }]) => isAsked(facts)).map(([key]) => key);
     return {
-      udpFlows: list('UDP flows', ({ protocol }) => protocol === 'UDP'),
-      openings: list('openings', (facts) => facts.protocol !== 'UDP' && !facts.isAnswered && isTranslated(facts)),
-      delete: (_family, flows) =>
-        process.callSync({
-          what: `delete ${flows.length} flows`,
-          effect: () => this.#delete(flows),
-          fail: (variant) => {
-            throw socketFailure(variant);
-          },
+      entries: () =>
+        keys.map((key) => () => {
+          const entry = this.#entries.get(key);
+          return entry && { type: netfilterType(NFNL_SUBSYS_CTNETLINK, IPCTNL_MSG_CT_NEW), body: bodyOf(entry) };
         }),
-      close: process.opened('conntrack', () => undefined),
     };
   }
 
-  *#list(process: SimProcess, what: string, is: (facts: FlowFacts) => boolean): Generator<readonly Flow[], boolean> {
+  /** A flow goes where its tuple and its id are those of the request (ctnetlink_del_conntrack). */
+  #delete({ type, bytes }: Request): readonly [] {
+    if (type !== DELETE) throw new Refused(EOPNOTSUPP);
     this.#expire();
-    const before = this.#changes;
-    const entries = [...this.#entries.values()].filter(({ facts }) => is(facts));
-    for (let at = 0; at === 0 || at < entries.length; at += PART) {
-      yield process.callSync<readonly Flow[]>({
-        what: `list ${what}`,
-        effect: () => entries.slice(at, at + PART).map(flowOf),
-        fail: (variant) => {
-          throw socketFailure(variant);
-        },
-      });
+    const [tuple, id] = [valueIn(bytes, CTA_TUPLE_ORIG), valueIn(bytes, CTA_ID)];
+    for (const [key, entry] of this.#entries) {
+      if (!originalTuple(entry.facts).equals(tuple) || !u32(entry.id).equals(id)) continue;
+      this.#entries.delete(key);
+      return [];
     }
-    return this.#changes !== before;
-  }
-
-  #delete(flows: readonly Flow[]): number {
-    let deleted = 0;
-    for (const { id } of flows) {
-      const number = Buffer.from(id).readUInt32BE();
-      for (const [key, entry] of this.#entries) {
-        if (entry.id !== number) continue;
-        this.#entries.delete(key);
-        deleted += 1;
-      }
-    }
-    return deleted;
+    throw new Refused(ENOENT);
   }
 
   #expire(): void {
@@ -140,14 +157,78 @@ function keyOf({ protocol, source, destination }: Pick<FlowFacts, 'protocol' | '
   return `${protocol} ${source.address} ${source.port} ${destination.address} ${destination.port}`;
 }
 
-function flowOf({ id, facts }: Entry): Flow {
-  const number = Buffer.alloc(4);
-  number.writeUInt32BE(id);
-  return {
-    protocol: facts.protocol,
-    destination: socketBytes(facts.destination.address, facts.destination.port),
-    replySource: socketBytes(facts.answers.address, facts.answers.port),
-    tuple: Buffer.from(keyOf(facts)),
-    id: number,
+function bodyOf({ id, facts }: Entry): Buffer {
+  const { destination, answers, source, isAnswered } = facts;
+  const state = facts.protocol === 'TCP' ? TCP : facts.protocol === 'SCTP' ? SCTP : undefined;
+  const opened = state === undefined ? [] : [stateAttribute(state, isAnswered)];
+  return Buffer.concat([
+    netfilterHeader(familyOf(destination.address)),
+    nested(CTA_TUPLE_ORIG, originalTuple(facts)),
+    nested(CTA_TUPLE_REPLY, tupleOf(facts.protocol, answers, source)),
+    attribute(CTA_STATUS, u32(statusOf(facts))),
+    ...opened,
+    attribute(CTA_ID, u32(id)),
+  ]);
+}
+
+function stateAttribute({ info, at, opening }: typeof TCP | typeof SCTP, isAnswered: boolean): Buffer {
+  return nested(CTA_PROTOINFO, nested(info, attribute(at, Buffer.from([isAnswered ? ESTABLISHED : opening]))));
+}
+
+function statusOf(facts: FlowFacts): number {
+  return (facts.isAnswered ? IPS_SEEN_REPLY : 0) | (isTranslated(facts) ? IPS_DST_NAT : 0);
+}
+
+function originalTuple({ protocol, source, destination }: FlowFacts): Buffer {
+  return tupleOf(protocol, source, destination);
+}
+
+type End = FlowFacts['source'];
+
+function tupleOf(protocol: Protocol, from: End, to: End): Buffer {
+  const isIpv4 = familyOf(from.address) === 'IPv4';
+  return Buffer.concat([
+    nested(
+      CTA_TUPLE_IP,
+      attribute(isIpv4 ? CTA_IP_V4_SRC : CTA_IP_V6_SRC, addressOctets(from.address)),
+      attribute(isIpv4 ? CTA_IP_V4_DST : CTA_IP_V6_DST, addressOctets(to.address)),
+    ),
+    nested(
+      CTA_TUPLE_PROTO,
+      attribute(CTA_PROTO_NUM, Buffer.from([PROTOCOL_NUMBERS[protocol]])),
+      attribute(CTA_PROTO_SRC_PORT, u16(from.port)),
+      attribute(CTA_PROTO_DST_PORT, u16(to.port)),
+    ),
+  ]);
+}
+
+/** Which flows a request asks for: by family, protocol (with CTA_FILTER) and status. */
+function filterOf(bytes: Buffer): (facts: FlowFacts) => boolean {
+  const family = bytes.readUInt8(HEADER_LENGTH);
+  const number = findIn(bytes, CTA_FILTER) < 0 ? undefined : protocolIn(bytes);
+  const [status, mask] = [CTA_STATUS, CTA_STATUS_MASK].map((type) => {
+    const at = findIn(bytes, type);
+    return at < 0 ? 0 : bytes.readUInt32BE(at);
+  }) as [number, number];
+  return (facts) => {
+    const isOfFamily = family === AF_UNSPEC || family === familyNumber(familyOf(facts.destination.address));
+    const isOfProtocol = number === undefined || number === PROTOCOL_NUMBERS[facts.protocol];
+    return isOfFamily && isOfProtocol && (statusOf(facts) & mask) === status;
   };
+}
+
+function protocolIn(bytes: Buffer): number | undefined {
+  const tuple = findIn(bytes, CTA_TUPLE_ORIG);
+  const proto = findAttribute(bytes, tuple, tuple + valueLength(bytes, tuple), CTA_TUPLE_PROTO);
+  return bytes[findAttribute(bytes, proto, proto + valueLength(bytes, proto), CTA_PROTO_NUM, 1)];
+}
+
+function findIn(bytes: Buffer, type: number): number {
+  return findAttribute(bytes, HEADER_LENGTH + NFGENMSG, bytes.length, type);
+}
+
+function valueIn(bytes: Buffer, type: number): Buffer {
+  const at = findIn(bytes, type);
+  if (at < 0) throw new Refused(EINVAL);
+  return bytes.subarray(at, at + valueLength(bytes, at));
 }

@@ -1,7 +1,6 @@
 /** The rest of the simulated kernel: IPVS, conntrack, settings, and the facts of the machine. */
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import type { Flow } from '../../../native/conntrack.ts';
 import type { Address } from '../../../src/base/address.ts';
 import { Calls, type Fault, SimProcess } from '../engine/process.ts';
 import { SimTime } from '../engine/time.ts';
@@ -30,13 +29,17 @@ describe('simulated IPVS', () => {
     const commits: string[] = [];
     kernel.onCommit = ({ what }) => void commits.push(what);
     const ipvs = await processKernel.openIpvs(NEVER);
-    assert.deepEqual(process.open, ['sockets of IPVS']);
+    assert.deepEqual(
+      process.open,
+      ['rtnetlink', 'IPVS', 'ipset'].map((part) => `netlink socket of ${part}`),
+    );
     const server = { ...SERVER, scheduler: 'rr', flags: 0, timeout: 0 };
+    const address = { kind: 'add-address', address: SERVER.address } as const;
+    const [refused] = await ipvs.write([address, { kind: 'add-device' }], NEVER);
+    assert.equal(refused?.failure, 'missing');
     const outcomes = await ipvs.write(
       [
-        { kind: 'add-address', address: SERVER.address },
-        { kind: 'add-device' },
-        { kind: 'add-address', address: SERVER.address },
+        address,
         { kind: 'add-server', server },
         { kind: 'add-server', server: { ...server, port: 81, scheduler: 'none-of-this-name' } },
         { kind: 'add-destination', server: SERVER, destination: ENDPOINT },
@@ -44,7 +47,7 @@ describe('simulated IPVS', () => {
       NEVER,
     );
     const failures = outcomes.map((one) => one?.failure);
-    assert.deepEqual(failures, ['missing', undefined, undefined, undefined, 'refused', undefined]);
+    assert.deepEqual(failures, [undefined, undefined, 'refused', undefined]);
     assert.deepEqual(commits, ['add-device', 'add-address', 'add-server', 'add-destination']);
     process.kill();
     const next = new SimProcess('next', 4712, calls);
@@ -109,30 +112,31 @@ const UDP: FlowFacts = {
 };
 
 describe('simulated conntrack', () => {
-  it('lists flows until they time out or are deleted, and tells when one may be missing', async () => {
+  it('lists flows until they time out or are deleted, without those that came meanwhile', async () => {
     const { kernel, processKernel, time, setFault } = scene();
     const table = await processKernel.openFlowTable();
     for (let port = 1; port <= 5; port++) {
       kernel.conntrack.send({ ...UDP, source: { ...UDP.source, port } }, port < 5 ? 30 : 300);
     }
     const all = (family: 'IPv4' | 'IPv6') => {
-      const found: Flow[] = [];
+      let count = 0;
       const parts = table.udpFlows(family);
       for (let next = parts.next(); ; next = parts.next()) {
-        if (next.done === true) return { found, mayMiss: next.value };
-        found.push(...next.value);
-        if (found.length === 3) kernel.conntrack.send({ ...UDP, source: { ...UDP.source, port: 99 } }, 300);
+        if (next.done === true) return { count, mayMiss: next.value };
+        if (count === 0) kernel.conntrack.send({ ...UDP, source: { ...UDP.source, port: 99 } }, 300);
+        count += next.value.length;
       }
     };
-    const { found, mayMiss } = all('IPv4');
-    assert.deepEqual([found.length, mayMiss], [5, true]);
-    assert.deepEqual(all('IPv6'), { found: [], mayMiss: false });
-    assert.equal(table.delete('IPv4', found.slice(0, 1)), 1);
-    assert.equal(table.delete('IPv4', found.slice(0, 1)), 0, 'it is gone');
+    assert.deepEqual(all('IPv4'), { count: 5, mayMiss: false });
+    assert.deepEqual(all('IPv6'), { count: 0, mayMiss: false });
+    // What identifies a flow is in the buffer of its part.
+    const [first = []] = table.udpFlows('IPv4');
+    assert.equal(table.delete('IPv4', first.slice(0, 1)), 1);
+    assert.equal(table.delete('IPv4', first.slice(0, 1)), 0, 'it is gone');
     await time.runUntil(31_000);
     assert.equal(kernel.conntrack.flows.length, 2);
     setFault({ kind: 'fails', when: 'before', variant: 0 });
-    assert.throws(() => table.delete('IPv4', found), /ENOBUFS/);
+    assert.throws(() => table.delete('IPv4', first), /ENOBUFS/);
   });
 
   it('has openings until somebody answers', async () => {
@@ -142,7 +146,7 @@ describe('simulated conntrack', () => {
     const [part] = [...table.openings('IPv4')];
     assert.equal(part?.length, 1);
     kernel.conntrack.send({ ...UDP, protocol: 'TCP' }, 120);
-    assert.deepEqual([...table.openings('IPv4')], [[]]);
+    assert.deepEqual([...table.openings('IPv4')], []);
   });
 });
 

@@ -75,7 +75,7 @@ export class SimKernel {
       time,
       onCommit: ({ kind }) => this.onCommit({ part: 'ipvs', what: kind }),
       isSetUsed: (name) => this.iptables.refersTo(name),
-      others: (family) => this.machine.routable(family),
+      others: (family) => this.machine.addressesOf(family),
     });
     this.conntrack = new SimConntrack(time);
     this.machine = new SimMachine({
@@ -92,14 +92,15 @@ export class SimKernel {
 
   /** The kernel as a process calls it. */
   calls(process: SimProcess): Kernel {
+    const settings = this.settings.files(process);
     return {
       openNftables: () => this.nft.open(process),
       openIpvs: (signal) => this.ipvs.open(process, signal),
       openNotices: () =>
         new RulesetJournal({ open: (own) => this.nft.listener(process, own), starterOf: () => undefined }),
       openRules: simOpenRules(process, this.iptables, this.nft),
-      openFlowTable: this.conntrack.open(process),
-      settings: this.settings.files(process),
+      openFlowTable: this.conntrack.open(process, settings),
+      settings,
       record: this.record.file(process),
       removeLeftTraces: () => process.call({ what: 'look for traces', effect: () => [], fail: () => [] }),
     };

@@ -1,6 +1,6 @@
 /** Facts of a simulated machine: its families, its addresses, and the ports that its programs serve. */
 import type { Machine } from '../../../src/agent/platform.ts';
-import { type Address, FAMILIES, type Family, familyOf, isLoopback } from '../../../src/base/address.ts';
+import { type Address, FAMILIES, type Family, familyOf } from '../../../src/base/address.ts';
 import type { ListeningSocket } from '../../../src/kernel/listeners.ts';
 import { FactUnknown } from '../../../src/kernel/node-facts.ts';
 import type { SimProcess } from '../engine/process.ts';
@@ -26,9 +26,8 @@ export class SimMachine {
     this.#parts = parts;
   }
 
-  /** A family's addresses that are not loopback. */
-  routable(family: Family): readonly Address[] {
-    return [...this.addresses].filter((address) => familyOf(address) === family && !isLoopback(address));
+  addressesOf(family: Family): readonly Address[] {
+    return [...this.addresses].filter((address) => familyOf(address) === family);
   }
 
   facts(process: SimProcess): Machine {
@@ -58,7 +57,7 @@ export class SimMachine {
       addresses: (family) =>
         process.call({
           what: `addresses of ${family}`,
-          effect: () => [...this.addresses].filter((address) => familyOf(address) === family),
+          effect: () => this.addressesOf(family),
           // Where that of the other family fails, nobody waits for it.
           mayOutlive: true,
           fail: (variant) => {

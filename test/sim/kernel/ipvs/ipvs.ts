@@ -1,27 +1,33 @@
 /**
  * IPVS of a simulated machine: kube-ipvs0 with its addresses, sets, virtual servers and their connections, which end by time. It
- * survives the processes. Its calls are those of the real one: writes to one socket go in one send.
+ * survives the processes. The agent's own client speaks to it, at the bytes of netlink.
  */
-import { MAX_REQUESTS } from '../../../../native/netlink-socket.ts';
+import { EINVAL, EPROTONOSUPPORT } from '../../../../native/errno.ts';
+import { NETLINK_GENERIC } from '../../../../native/generic.ts';
+import { SystemError } from '../../../../native/libc.ts';
+import { NETLINK_NETFILTER } from '../../../../native/nfnetlink.ts';
+import { NETLINK_ROUTE } from '../../../../native/rtnetlink.ts';
 import type { OpenIpvs } from '../../../../src/agent/platform.ts';
-import { type Address, type Family, familyOf } from '../../../../src/base/address.ts';
-import {
-  type Destination,
-  IpvsUnusable,
+import type { Address, Family } from '../../../../src/base/address.ts';
+import type { CommandResult, CommandRunner } from '../../../../src/kernel/commands.ts';
+import type {
+  Destination,
+  IpvsFailure,
   KernelError,
-  type KernelWrite,
-  type SeenDestination,
-  type SeenSet,
-  type ServerId,
-  type Template,
-  type Timeouts,
+  KernelWrite,
+  ServerId,
 } from '../../../../src/kernel/ipvs-kernel.ts';
+import { openIpvsKernel } from '../../../../src/kernel/ipvs-open.ts';
 import type { ServersView } from '../../../../src/proxy/modes/view.ts';
-import { serverKey } from '../../../../src/proxy/modes/virtual-servers/tracked-objects.ts';
-import { headerOf, IpvsState } from '../../../helpers/kernel/ipvs-state.ts';
-import type { LaterCall, SimProcess } from '../../engine/process.ts';
+import { IpvsState } from '../../../helpers/kernel/ipvs-state.ts';
+import type { SimProcess } from '../../engine/process.ts';
 import type { SimTime } from '../../engine/time.ts';
-import { openFailure, socketFailure } from '../failures.ts';
+import { Refused } from '../netlink/format.ts';
+import { RequestPart } from '../netlink/request-part.ts';
+import { transportTo } from '../netlink/transports.ts';
+import { RouteAnswers } from './route.ts';
+import { ServerAnswers } from './servers.ts';
+import { SetAnswers } from './sets.ts';
 
 export interface IpvsOptions {
   readonly time: SimTime;
@@ -31,23 +37,36 @@ export interface IpvsOptions {
   readonly others: (family: Family) => readonly Address[];
 }
 
+/**
+ * Carries a write out; the program is told nothing but the outcome. Throws Refused with the number that the kernel has for such a failure
+ * of that request.
+ */
+export type CarryOut = (write: KernelWrite, errnos: Readonly<Partial<Record<IpvsFailure, number>>>) => readonly [];
+
 /** Those whose modules this kernel has. */
 const SCHEDULERS: ReadonlySet<string> = new Set(['rr', 'wrr', 'lc', 'wlc', 'sh', 'mh']);
 
 export class SimIpvs {
   readonly state: IpvsState;
-  /** The kernel lacks the modules. */
-  isMissing = false;
-  /** What it remembers of clients. */
-  templates: readonly Template[] = [];
   /** Called after each write that was carried out. */
   onWrite: (write: KernelWrite) => void = () => undefined;
   readonly #options: IpvsOptions;
+  readonly #parts: ReadonlyMap<number, RequestPart>;
   #view: ServersView | undefined;
 
   constructor(options: IpvsOptions) {
     this.#options = options;
     this.state = new IpvsState(options.isSetUsed, SCHEDULERS);
+    const carryOut: CarryOut = (write, errnos) => {
+      const error = this.write(write);
+      if (error !== undefined) throw new Refused(errnos[error.failure] ?? EINVAL);
+      return [];
+    };
+    this.#parts = new Map([
+      [NETLINK_ROUTE, new RequestPart('rtnetlink', new RouteAnswers(this, carryOut, options.others))],
+      [NETLINK_GENERIC, new RequestPart('IPVS', new ServerAnswers(this, carryOut))],
+      [NETLINK_NETFILTER, new RequestPart('ipset', new SetAnswers(this, carryOut))],
+    ]);
   }
 
   /** The same object until something changes. */
@@ -80,139 +99,35 @@ export class SimIpvs {
     return undefined;
   }
 
-  /** Rejects with IpvsUnusable; with the signal's reason where that ends a slow modprobe. */
+  /** The agent's client in a process. Rejects with IpvsUnusable; with the signal's reason where that ends a slow modprobe. */
   open(process: SimProcess, signal: AbortSignal): Promise<OpenIpvs> {
-    const call: LaterCall<OpenIpvs> = {
-      what: 'open IPVS',
-      effect: () => {
-        if (this.isMissing) throw new IpvsUnusable('IPVS cannot be used in this kernel: load the module ip_vs');
-        return new OpenedIpvs(process, this, this.#options.others);
-      },
-      loadsFirst: true,
-      undo: (opened) => opened.close(),
-      fail: (variant) => {
-        throw new IpvsUnusable(`IPVS cannot be used in this kernel: ${openFailure(variant).message}`);
-      },
+    const openTransport = (protocol: number) => {
+      const part = this.#parts.get(protocol);
+      if (part === undefined) throw new SystemError('socket', EPROTONOSUPPORT);
+      return transportTo(part, process);
     };
-    return process.call(call, signal);
+    return openIpvsKernel(modprobe(process), signal, { openTransport, connections: noConnections });
   }
 }
 
-class OpenedIpvs implements OpenIpvs {
-  readonly #process: SimProcess;
-  readonly #ipvs: SimIpvs;
-  readonly #others: IpvsOptions['others'];
-  readonly #forget: () => void;
-
-  constructor(process: SimProcess, ipvs: SimIpvs, others: IpvsOptions['others']) {
-    this.#process = process;
-    this.#ipvs = ipvs;
-    this.#others = others;
-    this.#forget = process.opened('sockets of IPVS', () => undefined);
-  }
-
-  close(): void {
-    this.#forget();
-  }
-
-  async write(writes: readonly KernelWrite[], signal: AbortSignal): Promise<(KernelError | undefined)[]> {
-    const outcomes: (KernelError | undefined)[] = [];
-    for (const part of portions(writes)) {
-      signal.throwIfAborted();
-      const written = await this.#process.call<(KernelError | undefined)[]>({
-        what: `IPVS: ${part.length} × ${part[0]?.kind ?? 'nothing'}`,
-        effect: () => part.map((write) => this.#ipvs.write(write)),
-        // As NetlinkKernel: when the socket fails, the outcome of these writes is unknown.
-        fail: (variant) => part.map(() => new KernelError('environment', socketFailure(variant).message)),
-        cut: async (answer, variant) => refusedOne(await answer, variant),
-      });
-      outcomes.push(...written);
-    }
-    return outcomes;
-  }
-
-  hasDevice(): Promise<boolean> {
-    return this.#ask('device', (state) => state.hasDevice);
-  }
-
-  addresses(family: Family): Promise<{ readonly ours: readonly Address[]; readonly others: readonly Address[] }> {
-    return this.#ask('addresses', ({ addresses }) => ({
-      ours: [...addresses].filter((address) => familyOf(address) === family),
-      others: this.#others(family),
-    }));
-  }
-
-  servers(): ReturnType<OpenIpvs['servers']> {
-    return this.#ask('servers', ({ servers }) => [...servers.values()].map(({ server }) => server));
-  }
-
-  counts(): ReturnType<OpenIpvs['counts']> {
-    return this.#ask('counts', () => []);
-  }
-
-  destinations(server: ServerId): Promise<readonly SeenDestination[]> {
-    return this.#ask(`destinations of ${serverKey(server)}`, ({ servers }) => {
-      const found = servers.get(serverKey(server));
-      if (found === undefined) throw new KernelError('missing', 'ESRCH: no such process');
-      return [...found.destinations.values()].map((one) => ({ ...one, isMasqueraded: true }));
-    });
-  }
-
-  setNames(): Promise<readonly string[]> {
-    return this.#ask('names of sets', ({ sets }) => [...sets.keys()]);
-  }
-
-  readSet(name: string): Promise<SeenSet | undefined> {
-    return this.#ask(`set ${name}`, ({ sets }) => {
-      const set = sets.get(name);
-      return set && { type: set.spec.type, maxelem: headerOf(set.spec), entries: [...set.entries] };
-    });
-  }
-
-  templates(): Promise<readonly Template[]> {
-    return this.#ask('templates', () => this.#ipvs.templates);
-  }
-
-  timeouts(): Promise<Timeouts> {
-    return this.#ask('timeouts', ({ timeouts }) => timeouts);
-  }
-
-  setTimeouts({ tcp, tcpFin, udp }: Timeouts): Promise<void> {
-    return this.#ask('set timeouts', (state) => {
-      const now = state.timeouts;
-      state.timeouts = { tcp: tcp || now.tcp, tcpFin: tcpFin || now.tcpFin, udp: udp || now.udp };
-    });
-  }
-
-  #ask<T>(what: string, read: (state: IpvsState) => T): Promise<T> {
-    return this.#process.call<T>({
-      what: `IPVS: ${what}`,
-      effect: () => read(this.#ipvs.state),
-      fail: (variant) => {
-        throw socketFailure(variant);
-      },
-    });
-  }
+/** The kernel has its modules: modprobe loads nothing. */
+function modprobe(process: SimProcess): CommandRunner {
+  const result: CommandResult = { exitCode: 0, stdout: '', stderr: '' };
+  return {
+    run: ({ file, args }, signal) =>
+      process.call(
+        {
+          what: [file, ...args].join(' '),
+          effect: () => result,
+          fail: () => ({ ...result, exitCode: undefined }),
+          mayOutlive: true,
+        },
+        signal,
+      ),
+  };
 }
 
-/** The kernel had no memory for one of the writes. */
-function refusedOne(answer: (KernelError | undefined)[], variant: number): (KernelError | undefined)[] {
-  return answer.with(variant % answer.length, new KernelError('environment', 'ENOMEM: not enough memory'));
-}
-
-/** Writes that go in one send: of one socket, and at most so many. */
-function* portions(writes: readonly KernelWrite[]): Generator<readonly KernelWrite[]> {
-  for (let at = 0; at < writes.length; ) {
-    const socket = socketOf(writes[at]);
-    let end = at + 1;
-    while (end < writes.length && end - at < MAX_REQUESTS && socketOf(writes[end]) === socket) end += 1;
-    yield writes.slice(at, end);
-    at = end;
-  }
-}
-
-function socketOf(write: KernelWrite | undefined): string {
-  const kind = write?.kind ?? '';
-  if (kind.endsWith('-device') || kind.endsWith('-address')) return 'route';
-  return kind.endsWith('-set') || kind.endsWith('-entry') ? 'sets' : 'generic';
+/** Nobody asks about clients that IPVS remembers. */
+async function* noConnections(): AsyncGenerator<string> {
+  // The file is empty.
 }

@@ -5,8 +5,8 @@ import type { NextPart } from './socket.ts';
 
 /** What a listing lists. */
 export interface Listed {
-  /** The entries at this moment; each is made when it is said. Throws Refused. */
-  readonly entries: () => readonly (() => Said)[];
+  /** The entries at this moment; each is made when it is said, and undefined when it is not there any more. Throws Refused. */
+  readonly entries: () => readonly (() => Said | undefined)[];
   /** Moves with each change of which a listing tells that it met it (nl_dump_check_consistent). Without it the kernel tells of none. */
   readonly version?: () => number;
 }
@@ -45,7 +45,7 @@ export function listingOf(
       let bytes = 0;
       for (; listed < all.length; listed++) {
         const said = all[listed]?.();
-        if (said === undefined) break;
+        if (said === undefined) continue;
         if (part.length > 0 && bytes + said.body.length > longest) break;
         part.push(message(said, header));
         bytes += said.body.length + 20;
